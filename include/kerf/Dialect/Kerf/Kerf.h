@@ -1,0 +1,96 @@
+//===- Kerf.h - the model language ----------------------------------------===//
+//
+// Ops and attributes of the `kerf` dialect, and small questions about them that
+// several rooms ask.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_DIALECT_KERF_KERF_H
+#define KERF_DIALECT_KERF_KERF_H
+
+#include "kerf/Interfaces/Interfaces.h"
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace kerf {
+class ReturnOp;
+class YieldOp;
+
+/// A real attribute parameter; equal when equal to the bit.
+struct Real {
+  double value = 0;
+  Real(double value = 0) : value(value) {}
+  operator double() const { return value; }
+  bool operator==(Real other) const { return bits() == other.bits(); }
+  uint64_t bits() const { return llvm::bit_cast<uint64_t>(value); }
+  friend llvm::hash_code hash_value(Real real) {
+    return llvm::hash_value(real.bits());
+  }
+};
+
+/// Reads a finite number (`0.1`, `1e-8`, `-3`), for attribute parameters.
+mlir::FailureOr<Real> parseReal(mlir::AsmParser &parser);
+/// Prints the shortest decimal that reads back to `value`.
+void printReal(mlir::AsmPrinter &printer, double value);
+} // namespace kerf
+
+#include "kerf/Dialect/Kerf/KerfDialect.h.inc"
+
+#include "kerf/Dialect/Kerf/KerfEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "kerf/Dialect/Kerf/KerfAttrs.h.inc"
+
+#define GET_OP_CLASSES
+#include "kerf/Dialect/Kerf/KerfModelOps.h.inc"
+#define GET_OP_CLASSES
+#include "kerf/Dialect/Kerf/KerfPointwiseOps.h.inc"
+#define GET_OP_CLASSES
+#include "kerf/Dialect/Kerf/KerfTensorOps.h.inc"
+#define GET_OP_CLASSES
+#include "kerf/Dialect/Kerf/KerfNNOps.h.inc"
+#define GET_OP_CLASSES
+#include "kerf/Dialect/Kerf/KerfGradientOps.h.inc"
+#define GET_OP_CLASSES
+#include "kerf/Dialect/Kerf/KerfMoEOps.h.inc"
+
+namespace kerf {
+
+/// Name of the discardable attribute that holds an op's `PhaseAttr`.
+inline constexpr llvm::StringLiteral kPhaseAttrName = "kerf.phase";
+
+/// The op's phase, or null before differentiation.
+PhaseAttr getPhase(mlir::Operation *op);
+void setPhase(mlir::Operation *op, PhaseKind kind, int64_t forwardOp);
+
+/// The static type of a tensor value.
+inline mlir::RankedTensorType typeOf(mlir::Value value) {
+  return llvm::cast<mlir::RankedTensorType>(value.getType());
+}
+
+/// `type` with another element type or shape.
+mlir::RankedTensorType withElement(mlir::Type type, mlir::Type element);
+mlir::RankedTensorType withShape(mlir::Type type, llvm::ArrayRef<int64_t> shape);
+
+/// The type in which reductions and transcendental functions of `type` are
+/// computed: f32 for f16 and bf16, else the type itself.
+mlir::RankedTensorType computeType(mlir::Type type);
+
+/// Replaces each `{i}` form of a parameter name by its value in iteration `i`,
+/// and `{e}` by `e` when it is not negative: `h.{2*i+1}.w` -> `h.7.w`.
+std::string expandName(llvm::StringRef pattern, int64_t i, int64_t e = -1);
+/// True when the pattern has an `{i}` form, or `{e}`.
+bool hasIteration(llvm::StringRef pattern);
+bool hasExpert(llvm::StringRef pattern);
+
+} // namespace kerf
+
+#endif // KERF_DIALECT_KERF_KERF_H

@@ -1,0 +1,178 @@
+//===- KerfAttrs.td - enums and attributes of the model language ----------===//
+
+#ifndef KERF_ATTRS_TD
+#define KERF_ATTRS_TD
+
+include "kerf/Dialect/Kerf/KerfDialect.td"
+include "kerf/Interfaces/KerfInterfaces.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+//===----------------------------------------------------------------------===//
+// Enums
+//===----------------------------------------------------------------------===//
+
+class Kerf_Enum<string name, string summary, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::kerf";
+  let genSpecializedAttr = 0;
+}
+
+def Kerf_PhaseKind : Kerf_Enum<"PhaseKind", "part of the training step", [
+  I32EnumAttrCase<"Forward", 0, "forward">,
+  I32EnumAttrCase<"InputGradient", 1, "input_gradient">,
+  I32EnumAttrCase<"WeightGradient", 2, "weight_gradient">,
+  I32EnumAttrCase<"Update", 3, "update">,
+]>;
+
+def Kerf_InitKind : Kerf_Enum<"InitKind", "distribution of initial values", [
+  I32EnumAttrCase<"Zeros", 0, "zeros">,
+  I32EnumAttrCase<"Ones", 1, "ones">,
+  I32EnumAttrCase<"Constant", 2, "constant">,
+  I32EnumAttrCase<"Normal", 3, "normal">,
+  I32EnumAttrCase<"Uniform", 4, "uniform">,
+]>;
+
+def Kerf_ReduceKind : Kerf_Enum<"ReduceKind", "how elements are combined", [
+  I32EnumAttrCase<"Sum", 0, "sum">,
+  I32EnumAttrCase<"Max", 1, "max">,
+]>;
+
+def Kerf_CompareKind : Kerf_Enum<"CompareKind", "order relation", [
+  I32EnumAttrCase<"EQ", 0, "eq">, I32EnumAttrCase<"NE", 1, "ne">,
+  I32EnumAttrCase<"LT", 2, "lt">, I32EnumAttrCase<"LE", 3, "le">,
+  I32EnumAttrCase<"GT", 4, "gt">, I32EnumAttrCase<"GE", 5, "ge">,
+]>;
+
+def Kerf_GeluKind : Kerf_Enum<"GeluKind", "form of the gelu", [
+  I32EnumAttrCase<"Exact", 0, "exact">,
+  I32EnumAttrCase<"Tanh", 1, "tanh">,
+]>;
+
+class Kerf_EnumAttr<EnumAttrInfo info, string mnemonic>
+    : EnumAttr<Kerf_Dialect, info, mnemonic> {
+  let assemblyFormat = "`` $value";
+}
+def Kerf_ReduceKindAttr : Kerf_EnumAttr<Kerf_ReduceKind, "reduce_kind">;
+def Kerf_CompareKindAttr : Kerf_EnumAttr<Kerf_CompareKind, "compare_kind">;
+def Kerf_GeluKindAttr : Kerf_EnumAttr<Kerf_GeluKind, "gelu_kind">;
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+class Kerf_Attr<string name, string attrMnemonic, list<Trait> traits = []>
+    : AttrDef<Kerf_Dialect, name, traits> {
+  let mnemonic = attrMnemonic;
+}
+
+/// A finite real number; printed so that it reads back to the same bits.
+class Kerf_Real<string desc, string default = ""> : AttrOrTypeParameter<"::kerf::Real", desc, "double"> {
+  let parser = "::kerf::parseReal($_parser)";
+  let printer = "::kerf::printReal($_printer, $_self)";
+  let defaultValue = default;
+}
+
+def Kerf_PhaseAttr : Kerf_Attr<"Phase", "phase"> {
+  let summary = "Which part of the training step an op belongs to";
+  let description = [{
+    `#kerf.phase<forward 3>` numbers a forward op; `#kerf.phase<input_gradient 3>`
+    and `<weight_gradient 3>` belong to the gradient of that op, -1 to no single
+    one (a sum of gradients of a value with several readers keeps the number of
+    the op that made the value). Set by `kerf-differentiate` on every op of a
+    training step, as the discardable attribute `kerf.phase`.
+  }];
+  let parameters = (ins EnumParameter<Kerf_PhaseKind>:$kind, "int64_t":$op);
+  let assemblyFormat = "`<` $kind $op `>`";
+}
+
+def Kerf_InitAttr : Kerf_Attr<"Init", "init"> {
+  let summary = "Distribution of a parameter's initial values";
+  let description = [{
+    `zeros`, `ones`, `constant, c`, `normal, std` (mean 0) or `uniform, bound`
+    (in [-bound, bound)). Values are a function of (seed, parameter name, index
+    in the parameter), never of the layout.
+  }];
+  let parameters = (ins EnumParameter<Kerf_InitKind>:$kind,
+                        Kerf_Real<"std, bound or constant", "0.0">:$value);
+  let assemblyFormat = "`<` $kind (`,` $value^)? `>`";
+  let genVerifyDecl = 1;
+}
+
+def Kerf_AdamWAttr : Kerf_Attr<"AdamW", "adamw",
+    [DeclareAttrInterfaceMethods<OptimizerRuleInterface>]> {
+  let summary = "AdamW: Adam with decoupled weight decay";
+  let description = [{
+    Loshchilov and Hutter 2019, Algorithm 2, as `torch.optim.AdamW` computes it:
+
+        w <- w (1 - rate weight_decay)
+        m <- beta1 m + (1 - beta1) g,  v <- beta2 v + (1 - beta2) g^2
+        w <- w - rate / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
+
+    State: `m`, `v`.
+  }];
+  let parameters = (ins
+    Kerf_Real<"decay of the first moment", "0.9">:$beta1,
+    Kerf_Real<"decay of the second moment", "0.999">:$beta2,
+    Kerf_Real<"added to the root of the second moment", "1e-8">:$eps,
+    Kerf_Real<"decoupled weight decay", "0.0">:$weight_decay);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Kerf_SGDAttr : Kerf_Attr<"SGD", "sgd",
+    [DeclareAttrInterfaceMethods<OptimizerRuleInterface>]> {
+  let summary = "Stochastic gradient descent with momentum";
+  let description = [{
+    With decoupled weight decay, else as `torch.optim.SGD`:
+
+        w <- w (1 - rate weight_decay)
+        b <- momentum b + g
+        w <- w - rate (nesterov ? g + momentum b : b)
+
+    State: `momentum`, unless momentum is 0.
+  }];
+  let parameters = (ins
+    Kerf_Real<"decay of the velocity", "0.0">:$momentum,
+    DefaultValuedParameter<"bool", "false">:$nesterov,
+    Kerf_Real<"decoupled weight decay", "0.0">:$weight_decay);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Kerf_GroupAttr : Kerf_Attr<"Group", "group"> {
+  let summary = "Parameters with their own weight decay or learning rate";
+  let description = [{
+    Applies to the parameters whose name pattern matches `match` (`*` matches
+    any characters, `?` one); the first matching group of the model's `groups`
+    counts. `rate_scale` multiplies the learning rate.
+  }];
+  let parameters = (ins StringRefParameter<"glob over parameter names">:$match,
+    Kerf_Real<"decoupled weight decay">:$weight_decay,
+    Kerf_Real<"factor on the learning rate", "1.0">:$rate_scale);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Kerf_RopeLlama3Attr : Kerf_Attr<"RopeLlama3", "rope_llama3"> {
+  let summary = "Llama 3 scaling of rotary frequencies";
+  let description = [{
+    With wavelength `l = 2 pi / f` of frequency f: `f` where
+    `l < original / high`, `f / factor` where `l > original / low`, between them
+    `(1 - t) f / factor + t f` with `t = (original / l - low) / (high - low)`.
+    Source: Hugging Face `rope_type: llama3`.
+  }];
+  let parameters = (ins Kerf_Real<"">:$factor, Kerf_Real<"">:$low,
+    Kerf_Real<"">:$high, Kerf_Real<"trained context length">:$original);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Kerf_RopeLinearAttr : Kerf_Attr<"RopeLinear", "rope_linear"> {
+  let summary = "Linear scaling of rotary frequencies: f / factor";
+  let parameters = (ins Kerf_Real<"">:$factor);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+#endif // KERF_ATTRS_TD

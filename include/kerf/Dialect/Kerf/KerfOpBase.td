@@ -1,0 +1,76 @@
+//===- KerfOpBase.td - classes shared by the op files ---------------------===//
+
+#ifndef KERF_OP_BASE_TD
+#define KERF_OP_BASE_TD
+
+include "kerf/Dialect/Kerf/KerfAttrs.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+def Kerf_Float : StaticShapeTensorOf<[F64, F32, BF16, F16]>;
+def Kerf_Int : StaticShapeTensorOf<[I32]>;
+def Kerf_Bool : StaticShapeTensorOf<[I1]>;
+def Kerf_Number : StaticShapeTensorOf<[F64, F32, BF16, F16, I32]>;
+def Kerf_Tensor : StaticShapeTensorOf<[F64, F32, BF16, F16, I32, I1]>;
+
+def Kerf_FloatScalar : Type<
+    And<[Kerf_Float.predicate, CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 0">]>,
+    "scalar float tensor", "::mlir::TensorType">;
+def Kerf_F32Scalar : Type<
+    And<[Kerf_FloatScalar.predicate, CPred<"::llvm::cast<::mlir::ShapedType>($_self).getElementType().isF32()">]>,
+    "tensor<f32>", "::mlir::TensorType">,
+    BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getF32Type())">;
+def Kerf_I32Scalar : Type<
+    And<[Kerf_Int.predicate, CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 0">]>,
+    "tensor<i32>", "::mlir::TensorType">,
+    BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getI32Type())">;
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+class Kerf_AnyOf<Pred condition, string summary> : Attr<condition, summary> {
+  let returnType = "::mlir::Attribute";
+  let convertFromStorage = "$_self";
+}
+def Kerf_OptimizerRule : Kerf_AnyOf<
+    CPred<"::llvm::isa<::kerf::OptimizerRuleInterface>($_self)">, "optimizer rule">;
+def Kerf_RopeScalingKind : Kerf_AnyOf<
+    CPred<"(::llvm::isa<::kerf::RopeLlama3Attr, ::kerf::RopeLinearAttr>($_self))">,
+    "rope scaling (#kerf.rope_llama3 or #kerf.rope_linear)">;
+
+//===----------------------------------------------------------------------===//
+// Classes
+//===----------------------------------------------------------------------===//
+
+class Kerf_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Kerf_Dialect, mnemonic, traits>;
+
+def Kerf_Factors : DeclareOpInterfaceMethods<FactorOpInterface>;
+def Kerf_Gradient : DeclareOpInterfaceMethods<GradientOpInterface>;
+def Kerf_Cost : DeclareOpInterfaceMethods<CostOpInterface, ["getCost"]>;
+/// Cost facts of element-wise work: the interface's default.
+def Kerf_PointwiseCost : DeclareOpInterfaceMethods<CostOpInterface>;
+def Kerf_Decompose : DeclareOpInterfaceMethods<DecomposeOpInterface>;
+def Kerf_Evaluate : DeclareOpInterfaceMethods<EvaluateOpInterface>;
+
+/// Result types follow from operands and attributes, and are not written.
+class Kerf_InferredOp<string mnemonic, list<Trait> traits>
+    : Kerf_Op<mnemonic, traits # [Pure, Kerf_Factors, InferTypeOpAdaptor]>;
+
+/// What `attention` and its gradient share.
+class Kerf_AttentionBase<string mnemonic, list<Trait> traits = []>
+    : Kerf_InferredOp<mnemonic, traits # [AttrSizedOperandSegments, Kerf_Cost, Kerf_Decompose]> {
+  dag shared = (ins Kerf_Float:$q, Kerf_Float:$k, Kerf_Float:$v,
+    Variadic<Kerf_Int>:$segments, Variadic<Kerf_I32Scalar>:$offsets,
+    Optional<Kerf_I32Scalar>:$seed, Optional<Kerf_I32Scalar>:$step,
+    Optional<Kerf_I32Scalar>:$layer, UnitAttr:$causal, OptionalAttr<I64Attr>:$window,
+    OptionalAttr<F64Attr>:$scale, OptionalAttr<F64Attr>:$dropout,
+    OptionalAttr<StrAttr>:$name, OptionalAttr<DenseI64ArrayAttr>:$global);
+}
+
+#endif // KERF_OP_BASE_TD

@@ -1,0 +1,67 @@
+//===- Passes.td - the training step --------------------------------------===//
+
+#ifndef KERF_DIFFERENTIATE_PASSES_TD
+#define KERF_DIFFERENTIATE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def DifferentiatePass : Pass<"kerf-differentiate", "::mlir::ModuleOp"> {
+  let summary = "Append the backward pass and the updates to each model";
+  let description = [{
+    Reverse mode from the scalar loss, through the ops' gradient interfaces. A
+    `kerf.repeat` gets a reverse one; forward values that it needs become stacked
+    results of the forward repeat, so that recomputing them instead is a later
+    choice. Each trainable parameter ends in one `kerf.update` (one for the
+    stack of a repeat's parameters), after clipping by the global norm if the
+    model asks for it; the norm is appended to the returned values. Every op
+    gets a `kerf.phase`.
+
+    Errors: a model without optimizer; a trainable parameter that does not reach
+    the loss; an op without gradient on the way; a model that already has a
+    backward pass.
+  }];
+}
+
+def SplitRepeatPass : Pass<"kerf-split-repeat", "::mlir::ModuleOp"> {
+  let summary = "Split repeats at given iterations";
+  let description = [{
+    Cuts every `kerf.repeat` that contains one of the iterations `at` (not as
+    its first) in two, the reverse repeat of a pair with it. Stacked values are
+    handed from half to half directly, gradients and updates of stacked
+    parameters are split too. This is how pipeline stages arise.
+  }];
+  let options = [
+    ListOption<"at", "at", "int64_t", "iterations that start a new repeat">,
+  ];
+}
+
+def UnrollRepeatPass : Pass<"kerf-unroll-repeat", "::mlir::ModuleOp"> {
+  let summary = "Write the iterations of every repeat out";
+  let description = [{
+    Each iteration becomes ops of its own, parameters with their expanded names.
+    Run before differentiation; it makes a second, simpler form of a model that
+    tests compare the gradient of repeats with.
+  }];
+}
+
+def SplitWeightGradientPass : Pass<"kerf-split-weight-gradient", "::mlir::ModuleOp"> {
+  let summary = "Move weight gradients of reverse repeats to repeats of their own";
+  let description = [{
+    A reverse repeat computes input gradients, which the layer before waits for,
+    and weight gradients, which nobody waits for. This makes two repeats of it:
+    the first passes gradients through the layers and stacks what the second,
+    without carried values, needs to compute the stacked weight gradients. Zero-
+    bubble schedules place the second freely.
+  }];
+}
+
+def VerifyDifferentiatedPass : Pass<"kerf-verify-differentiated", "::mlir::ModuleOp"> {
+  let summary = "Check the contract after differentiation";
+  let description = [{
+    Every trainable parameter is updated, for each of its iterations once; every
+    op has a phase; gradient ops name a forward op that exists; there is no
+    `kerf.check_close`.
+  }];
+}
+
+#endif // KERF_DIFFERENTIATE_PASSES_TD

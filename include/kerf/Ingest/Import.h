@@ -1,0 +1,73 @@
+//===- Import.h - Models from Hugging Face configs --------------*- C++ -*-===//
+//
+// Builds a `kerf.model` from a Hugging Face `config.json`, so that the loss,
+// its gradients and the parameters' names, shapes and orientation are those of
+// the transformers library 5.23 in training mode. Families: gpt2, llama,
+// mistral, mixtral.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_INGEST_IMPORT_H
+#define KERF_INGEST_IMPORT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace kerf {
+
+/// What a config does not say: the step's inputs, the loss and the optimizer.
+struct ImportOptions {
+  /// Sequences in the global batch, and tokens in each.
+  int64_t batch = 0;
+  int64_t seq = 0;
+  /// "adamw" or "sgd". Parameters of rank 1 get no weight decay.
+  std::string optimizer = "adamw";
+  double weightDecay = 0.1;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double momentum = 0.9;
+  /// Largest global norm of the gradient; 0 does not clip.
+  double clipNorm = 1.0;
+  /// Factor on the squared logarithm of the softmax's denominator.
+  double zLoss = 0.0;
+  /// Load-balance loss of mixtures of experts, times `router_aux_loss_coef`:
+  /// "config" (as "global" if the config's `output_router_logits` is true, else
+  /// none), "none", "layer" (per layer and sequence, averaged) or "global"
+  /// (over all layers and the whole batch, as the library does).
+  std::string auxLoss = "config";
+  /// Rows of an expert per sequence are ceil(factor tokens k / experts), and
+  /// choices beyond them are dropped. Without it no token is ever dropped.
+  std::optional<double> capacityFactor;
+  /// Sequences hold several documents: adds the inputs `segments` and
+  /// `positions`.
+  bool packed = false;
+  /// Symbol of the model; empty for the name of the family.
+  std::string modelName;
+};
+
+/// Builds a verified module that holds one `kerf.model` of the config `json`.
+/// It returns the loss first; with an auxiliary loss also the cross entropy and
+/// the auxiliary loss without its coefficient. On failure returns null, after
+/// diagnostics at `fileName`, line and column of the field (or at no location
+/// for an option). Loads the dialect into `context`.
+mlir::OwningOpRef<mlir::ModuleOp> importConfig(llvm::StringRef json,
+                                               llvm::StringRef fileName,
+                                               const ImportOptions &options,
+                                               mlir::MLIRContext *context);
+
+/// Prints the fields of `family`'s configs: what is used, what has no effect on
+/// training and why, and what must have a certain value. Returns false, and
+/// prints nothing, when there is no such family.
+[[nodiscard]] bool printFields(llvm::StringRef family, llvm::raw_ostream &os);
+
+/// "gpt2, llama, mistral, mixtral".
+std::string listFamilies();
+
+} // namespace kerf
+
+#endif // KERF_INGEST_IMPORT_H

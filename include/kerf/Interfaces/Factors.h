@@ -1,0 +1,101 @@
+//===- Factors.h - the iteration space of an op as named factors ----------===//
+//
+// Every parallelism is an assignment of a factor: `y[b,s,n] = sum_k x[b,s,k]
+// w[n,k]` has the factors b, s, n, k; cutting b is data parallelism, cutting n
+// or k is tensor parallelism. Planner and partitioner read only this.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_INTERFACES_FACTORS_H
+#define KERF_INTERFACES_FACTORS_H
+
+#include "mlir/IR/Operation.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <string>
+
+namespace kerf {
+
+/// What cutting a factor does to the results.
+enum class FactorKind {
+  Parallel, ///< each part computes its part of every result that has the factor
+  Sum,      ///< results without the factor become partial sums
+  Max,      ///< results without the factor become partial maxima
+  Whole,    ///< must not be cut without a variant (rows of a softmax, ...)
+};
+
+/// One index of the op's iteration space.
+struct Factor {
+  std::string name;
+  int64_t size;
+  FactorKind kind;
+};
+
+/// Factors that make up one dimension, major to minor; the product of their
+/// sizes is the dimension. Merged heads `h = g * r` are `{g, r}`.
+using DimFactors = llvm::SmallVector<unsigned, 2>;
+
+/// Dimensions of one operand or result.
+using TensorFactors = llvm::SmallVector<DimFactors, 4>;
+
+/// A way to cut factors that otherwise must stay whole, with communication of
+/// the op's own: `ring` attention cuts query and key sequence on one axis,
+/// `split_vocabulary` combines log-sum-exps.
+struct FactorVariant {
+  std::string name;
+  llvm::SmallVector<unsigned, 2> factors;
+};
+
+/// The data-dependent relation of factors that a gather makes: rows `from` are
+/// sent to slots `to`, by the integer tensor that is operand `index`.
+struct FactorMap {
+  unsigned index;
+  llvm::SmallVector<unsigned, 2> from;
+  llvm::SmallVector<unsigned, 2> to;
+};
+
+/// All facts about one op's iteration space. Invariants (`verifyFactors`): one
+/// entry per operand and per result, one list per dimension, products match.
+struct Factors {
+  llvm::SmallVector<Factor, 6> factors;
+  llvm::SmallVector<TensorFactors, 4> operands;
+  llvm::SmallVector<TensorFactors, 2> results;
+  /// Operands in which the op is linear when all others are fixed: pending
+  /// sums may pass through.
+  llvm::SmallVector<unsigned, 2> linearOperands;
+  llvm::SmallVector<FactorVariant, 1> variants;
+  llvm::SmallVector<FactorMap, 1> maps;
+
+  /// Adds a factor and returns its index.
+  unsigned add(llvm::StringRef name, int64_t size,
+               FactorKind kind = FactorKind::Parallel);
+};
+
+/// Factors of an op all of whose non-scalar operands and results have one
+/// shape and whose elements do not mix. With `linear`, lists the operands in
+/// which it is linear.
+Factors pointwiseFactors(mlir::Operation *op,
+                         llvm::ArrayRef<unsigned> linear = {});
+
+/// Factors from einsum-like labels: one string of letters per operand and per
+/// result, one letter per dimension. A letter in no result is a sum. Letters of
+/// `whole` must not be cut.
+Factors labelledFactors(mlir::Operation *op,
+                        llvm::ArrayRef<std::string> operands,
+                        llvm::ArrayRef<std::string> results,
+                        llvm::ArrayRef<unsigned> linear = {},
+                        llvm::StringRef whole = "");
+
+/// `count` distinct labels for leading dimensions: "b", "bs", then "bsc"...
+std::string leadingLabels(int64_t count);
+
+/// Checks the invariants of `Factors` against the op; emits an error naming the
+/// dimension when one is broken.
+mlir::LogicalResult verifyFactors(mlir::Operation *op, const Factors &factors);
+
+/// `b=8 s=16 n=256 k=64(sum) : [b, s, k], [n, k] -> [b, s, n]`.
+void printFactors(llvm::raw_ostream &os, const Factors &factors);
+
+} // namespace kerf
+
+#endif // KERF_INTERFACES_FACTORS_H

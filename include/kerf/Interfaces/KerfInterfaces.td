@@ -1,0 +1,113 @@
+//===- KerfInterfaces.td - one small interface per op fact ----------------===//
+//
+// What a stage may ask of an op. An interface returns facts (factors, flops,
+// bytes, the gradient, the meaning), never decisions and never times, so that
+// adding an op edits no stage.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_INTERFACES_TD
+#define KERF_INTERFACES_TD
+
+include "mlir/IR/OpBase.td"
+
+def FactorOpInterface : OpInterface<"FactorOpInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    The iteration space of an op as named factors (the letters of its einsum)
+    and which factors make up each dimension of each operand and result. See
+    `kerf/Interfaces/Factors.h` for the data and its invariants.
+  }];
+  let methods = [
+    InterfaceMethod<"Factors of this op at its present shapes.",
+                    "::kerf::Factors", "getFactors", (ins)>,
+  ];
+}
+
+def GradientOpInterface : OpInterface<"GradientOpInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    Reverse-mode derivative of an op. An op without this interface, and without
+    a decomposition, stops the gradient with an error if a trainable parameter
+    reaches the loss through it.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Builds the gradient of the loss with respect to the operands that
+        `gradients.needs(...)`, from the gradients of the results, and hands
+        them over with `gradients.add(operand, value)`.
+      }],
+      "::llvm::LogicalResult", "buildGradient",
+      (ins "::kerf::GradientBuilder &":$gradients)>,
+  ];
+}
+
+def CostOpInterface : OpInterface<"CostOpInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    Work of an op at its present shapes: flops on the matrix units, flops on the
+    vector units, bytes it must read and write. Facts, no times.
+  }];
+  let methods = [
+    InterfaceMethod<"Work of this op at its present shapes.",
+                    "::kerf::OpCost", "getCost", (ins), "",
+                    "return ::kerf::pointwiseCost($_op);">,
+  ];
+}
+
+def DecomposeOpInterface : OpInterface<"DecomposeOpInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    Meaning of a high-level op as plain ops. The interpreter runs this, and a
+    stage that has no better way for the op may use it too.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Builds ops at the builder's insertion point that compute the results of
+        this op; returns one value per result, of the result's type.
+      }],
+      "::llvm::SmallVector<::mlir::Value>", "decompose",
+      (ins "::mlir::OpBuilder &":$builder)>,
+  ];
+}
+
+def EvaluateOpInterface : OpInterface<"EvaluateOpInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    Meaning of a plain op on host tensors. Results arrive shaped and filled
+    with zeros; arithmetic is exact f64, the interpreter rounds each result to
+    its element type afterwards.
+  }];
+  let methods = [
+    InterfaceMethod<"Computes the results from the operands.",
+      "void", "evaluate",
+      (ins "::llvm::ArrayRef<const ::kerf::HostTensor *>":$operands,
+           "::llvm::MutableArrayRef<::kerf::HostTensor>":$results)>,
+  ];
+}
+
+def OptimizerRuleInterface : AttrInterface<"OptimizerRuleInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    An optimizer's update rule: the state it keeps per parameter element and the
+    new parameter and state from the gradient.
+  }];
+  let methods = [
+    InterfaceMethod<"Names of the state tensors, each shaped like the parameter, zero before the first step.",
+      "::llvm::SmallVector<::llvm::StringRef>", "getStateNames", (ins)>,
+    InterfaceMethod<[{
+        Builds one update. All tensors are f32 or f64 of the parameter's shape,
+        `rate` and `step` (1 for the first step) are scalars of the same element
+        type. Returns the new parameter followed by the new state tensors.
+      }],
+      "::llvm::SmallVector<::mlir::Value>", "buildUpdate",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
+           "::mlir::Value":$param, "::mlir::Value":$gradient,
+           "::mlir::ValueRange":$state, "::mlir::Value":$rate,
+           "::mlir::Value":$step)>,
+    InterfaceMethod<"This rule with another weight decay.",
+      "::mlir::Attribute", "withWeightDecay", (ins "double":$decay)>,
+  ];
+}
+
+#endif // KERF_INTERFACES_TD

@@ -1,0 +1,63 @@
+//===- Stages.h - order of the stages, reading and writing IR -------------===//
+
+#ifndef KERF_PIPELINE_STAGES_H
+#define KERF_PIPELINE_STAGES_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/SourceMgr.h"
+
+#include <optional>
+#include <string>
+
+namespace kerf {
+
+/// The stages in order. The contract of each is checked after it, always.
+enum class Stage { Ingest, Differentiate, Precision };
+
+inline constexpr Stage kStages[] = {Stage::Ingest, Stage::Differentiate,
+                                    Stage::Precision};
+
+/// `ingest`, `differentiate`, `precision`.
+llvm::StringRef getStageName(Stage stage);
+std::optional<Stage> parseStageName(llvm::StringRef name);
+
+/// Options of the stages.
+struct StageOptions {
+  std::string precision = "f32"; ///< or bf16
+};
+
+/// Appends the passes of one stage and the check of its contract.
+void addStage(mlir::OpPassManager &pm, Stage stage, const StageOptions &options);
+
+/// Dialects and passes of the project.
+void registerDialects(mlir::DialectRegistry &registry);
+void registerPasses();
+
+/// Removes the command-line options that the LLVM libraries register, except
+/// those of --help: ours may have the same names. Call before making options.
+void dropLibraryOptions();
+
+/// Reads the text of a file, or of standard input for "-". On failure sets
+/// `error`.
+std::unique_ptr<llvm::MemoryBuffer> readInput(llvm::StringRef path,
+                                              std::string &error);
+
+/// Refuses text that would hurt the parser: nesting deeper than 256, lines
+/// longer than 256 KiB, NUL bytes, bytecode. Returns "line:column: message".
+std::optional<std::string> findUnsafeText(llvm::StringRef text);
+
+/// Reads and parses a module; messages go to standard error as
+/// `file:line:col: error: ...`. Null on failure. `sources` must outlive the
+/// module's diagnostics.
+mlir::OwningOpRef<mlir::ModuleOp> readModule(llvm::StringRef path,
+                                             llvm::SourceMgr &sources,
+                                             mlir::MLIRContext &context);
+
+/// Writes a module as text to a file (by rename) or to "-".
+mlir::LogicalResult writeModule(mlir::ModuleOp module, llvm::StringRef path);
+
+} // namespace kerf
+
+#endif // KERF_PIPELINE_STAGES_H

@@ -1,0 +1,191 @@
+#include "kerf/Dialect/Kerf/Kerf.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <cstring>
+
+using namespace mlir;
+using namespace kerf;
+
+#include "kerf/Dialect/Kerf/KerfDialect.cpp.inc"
+
+#include "kerf/Dialect/Kerf/KerfEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "kerf/Dialect/Kerf/KerfAttrs.cpp.inc"
+
+void KerfDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "kerf/Dialect/Kerf/KerfAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "kerf/Dialect/Kerf/KerfModelOps.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "kerf/Dialect/Kerf/KerfPointwiseOps.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "kerf/Dialect/Kerf/KerfTensorOps.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "kerf/Dialect/Kerf/KerfNNOps.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "kerf/Dialect/Kerf/KerfGradientOps.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "kerf/Dialect/Kerf/KerfMoEOps.cpp.inc"
+      >();
+}
+
+LogicalResult KerfDialect::verifyOperationAttribute(Operation *op,
+                                                    NamedAttribute attr) {
+  if (attr.getName() != kPhaseAttrName)
+    return op->emitOpError() << "has unknown attribute '"
+                             << attr.getName().getValue()
+                             << "', expected 'kerf.phase' or none";
+  if (!isa<PhaseAttr>(attr.getValue()))
+    return op->emitOpError("expected 'kerf.phase' to be a #kerf.phase");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Phases and types
+//===----------------------------------------------------------------------===//
+
+PhaseAttr kerf::getPhase(Operation *op) {
+  return op->getAttrOfType<PhaseAttr>(kPhaseAttrName);
+}
+
+void kerf::setPhase(Operation *op, PhaseKind kind, int64_t forwardOp) {
+  op->setAttr(kPhaseAttrName,
+              PhaseAttr::get(op->getContext(), kind, forwardOp));
+}
+
+RankedTensorType kerf::withElement(Type type, Type element) {
+  return RankedTensorType::get(cast<RankedTensorType>(type).getShape(),
+                               element);
+}
+
+RankedTensorType kerf::withShape(Type type, llvm::ArrayRef<int64_t> shape) {
+  return RankedTensorType::get(shape,
+                               cast<RankedTensorType>(type).getElementType());
+}
+
+RankedTensorType kerf::computeType(Type type) {
+  Type element = cast<RankedTensorType>(type).getElementType();
+  if (element.isF16() || element.isBF16())
+    return withElement(type, Float32Type::get(type.getContext()));
+  return cast<RankedTensorType>(type);
+}
+
+//===----------------------------------------------------------------------===//
+// Parameter names
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// `{a*i+b}` or `{e}` found in a parameter name.
+struct NameHole {
+  size_t begin, end; ///< of the text with its braces
+  bool isExpert;
+  int64_t scale = 1, offset = 0;
+};
+} // namespace
+
+/// Parses the text between braces: `i`, `2*i`, `i+1`, `2*i+1` or `e`.
+static bool parseHole(llvm::StringRef text, NameHole &hole) {
+  hole.isExpert = text == "e";
+  if (hole.isExpert)
+    return true;
+  auto [before, after] = text.split('i');
+  if (before.size() + after.size() + 1 != text.size())
+    return false;
+  if (!before.empty() &&
+      (!before.consume_back("*") || before.getAsInteger(10, hole.scale)))
+    return false;
+  if (!after.empty() &&
+      (!after.consume_front("+") || after.getAsInteger(10, hole.offset)))
+    return false;
+  constexpr int64_t limit = 1 << 20;
+  return hole.scale > 0 && hole.scale < limit && hole.offset >= 0 &&
+         hole.offset < limit;
+}
+
+static bool findHoles(llvm::StringRef pattern,
+                      llvm::SmallVectorImpl<NameHole> &holes) {
+  size_t at = 0;
+  while (true) {
+    size_t open = pattern.find_first_of("{}", at);
+    if (open == llvm::StringRef::npos)
+      return true;
+    size_t close = pattern.find_first_of("{}", open + 1);
+    if (pattern[open] != '{' || close == llvm::StringRef::npos ||
+        pattern[close] != '}')
+      return false;
+    NameHole hole{open, close + 1, false};
+    if (!parseHole(pattern.slice(open + 1, close), hole))
+      return false;
+    holes.push_back(hole);
+    at = close + 1;
+  }
+}
+
+std::string kerf::expandName(llvm::StringRef pattern, int64_t i, int64_t e) {
+  llvm::SmallVector<NameHole> holes;
+  if (!findHoles(pattern, holes))
+    return pattern.str();
+  std::string name;
+  size_t at = 0;
+  for (const NameHole &hole : holes) {
+    name += pattern.slice(at, hole.begin);
+    if (!hole.isExpert)
+      name += std::to_string(hole.scale * i + hole.offset);
+    else if (e >= 0)
+      name += std::to_string(e);
+    else
+      name += "{e}";
+    at = hole.end;
+  }
+  return name + pattern.substr(at).str();
+}
+
+static int64_t countHoles(llvm::StringRef pattern, bool expert) {
+  llvm::SmallVector<NameHole> holes;
+  findHoles(pattern, holes);
+  return llvm::count_if(
+      holes, [&](const NameHole &hole) { return hole.isExpert == expert; });
+}
+
+bool kerf::hasIteration(llvm::StringRef pattern) {
+  return countHoles(pattern, /*expert=*/false) > 0;
+}
+
+bool kerf::hasExpert(llvm::StringRef pattern) {
+  return countHoles(pattern, /*expert=*/true) > 0;
+}
+
+LogicalResult ParamOp::verify() {
+  llvm::SmallVector<NameHole> holes;
+  // param_c1
+  if (getName().empty())
+    return emitOpError("expected a parameter name");
+  if (!findHoles(getName(), holes) || countHoles(getName(), true) > 1)
+    return emitOpError() << "name \"" << getName()
+                         << "\" expected braces only as {i}, {a*i+b} and at "
+                            "most one {e}";
+  // param_c2
+  if (hasIteration(getName()) && !(*this)->getParentOfType<RepeatOp>())
+    return emitOpError() << "name \"" << getName()
+                         << "\" uses {i} outside a 'kerf.repeat'";
+  // param_c3
+  if (hasExpert(getName()) && typeOf(getResult()).getRank() == 0)
+    return emitOpError("stacked over {e} expected rank >= 1, found a scalar");
+  return success();
+}
+
+bool ParamOp::isPerIteration() { return hasIteration(getName()); }
+
+Factors ParamOp::getFactors() { return pointwiseFactors(*this); }

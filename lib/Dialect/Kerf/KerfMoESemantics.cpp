@@ -1,0 +1,306 @@
+//===- KerfMoESemantics.cpp - mixtures of experts as plain ops ------------===//
+
+#include "kerf/Dialect/Kerf/PlainBuilder.h"
+
+using namespace mlir;
+using namespace kerf;
+
+using Values = llvm::SmallVector<Value>;
+using Shape = llvm::ArrayRef<int64_t>;
+
+/// Rows of `x` as probabilities.
+static Value probabilities(PlainBuilder &p, Value logits) {
+  return SoftmaxOp::create(p.builder, p.loc, p.widen(logits));
+}
+
+/// `[..., j] -> [..., j, e]`: is choice j expert (or row) e.
+static Value oneHot(PlainBuilder &p, Value index, int64_t count) {
+  llvm::SmallVector<int64_t> shape(typeOf(index).getShape());
+  shape.push_back(count);
+  return p.compare(CompareKind::EQ, p.rows(index, shape),
+                   p.iota(shape, shape.size() - 1));
+}
+
+//===----------------------------------------------------------------------===//
+// Routing
+//===----------------------------------------------------------------------===//
+
+Values RouteOp::decompose(OpBuilder &builder) {
+  PlainBuilder p{builder, getLoc()};
+  auto best = TopKOp::create(builder, getLoc(), probabilities(p, getLogits()),
+                             getK());
+  Value weights = best.getValues();
+  if (getRenormalize())
+    weights = p.div(weights,
+                    p.rows(p.rowSum(weights), typeOf(weights).getShape()));
+  return {weights, best.getIndices()};
+}
+
+/// `dlogits = P (dP - sum(dP P))`.
+static Value throughSoftmax(PlainBuilder &p, Value probability, Value d) {
+  return SoftmaxBackwardOp::create(p.builder, p.loc, probability, d);
+}
+
+Values RouteBackwardOp::decompose(OpBuilder &builder) {
+  PlainBuilder p{builder, getLoc()};
+  Value probability = probabilities(p, getLogits());
+  Type element = typeOf(probability).getElementType();
+  Value hot = oneHot(p, getExperts(), typeOf(probability).getDimSize(2));
+  Shape full = typeOf(hot).getShape(); // [B,S,k,E]
+  Value dw = p.cast(getDweights(), element);
+  if (getRenormalize()) {
+    // w = q / sum q with q the chosen probabilities.
+    Value q = p.rowSum(
+        p.select(hot, p.broadcast(probability, {0, 1, 3}, full), 0.0));
+    Shape choices = typeOf(q).getShape();
+    Value total = p.rows(p.rowSum(q), choices);
+    Value along = p.rows(p.rowSum(p.mul(dw, p.div(q, total))), choices);
+    dw = p.div(p.sub(dw, along), total);
+  }
+  Value d = p.sum(p.select(hot, p.rows(dw, full), 0.0), {2});
+  return {p.cast(throughSoftmax(p, probability, d),
+                 typeOf(getResult()).getElementType())};
+}
+
+/// `[B,S,...] -> [G,T,...]`.
+static Value byGroup(PlainBuilder &p, Value x, int64_t group) {
+  Shape shape = typeOf(x).getShape();
+  llvm::SmallVector<int64_t> grouped = {shape[0] / group, group * shape[1]};
+  llvm::append_range(grouped, shape.drop_front(2));
+  return p.reshape(x, grouped);
+}
+
+/// `E / (T G) f_e`: what multiplies the sum of the probabilities of expert e,
+/// as `[G,E]`.
+static Value balanceFactor(PlainBuilder &p, Value experts, int64_t group,
+                           int64_t count, Type element) {
+  Value choices = byGroup(p, experts, group);
+  double groups = typeOf(choices).getDimSize(0);
+  double tokens = typeOf(choices).getDimSize(1);
+  Value hot = p.indicator(oneHot(p, choices, count), element);
+  Value fraction = p.mul(p.sum(hot, {1, 2}), 1.0 / tokens);
+  return p.mul(fraction, count / (tokens * groups));
+}
+
+Values LoadBalanceLossOp::decompose(OpBuilder &builder) {
+  PlainBuilder p{builder, getLoc()};
+  Value probability = byGroup(p, probabilities(p, getLogits()), getGroup());
+  Value factor = balanceFactor(p, getExperts(), getGroup(),
+                               typeOf(probability).getDimSize(2),
+                               typeOf(probability).getElementType());
+  Value loss = p.sumAll(p.mul(factor, p.sum(probability, {1})));
+  return {p.cast(loss, builder.getF32Type())};
+}
+
+Values LoadBalanceLossBackwardOp::decompose(OpBuilder &builder) {
+  PlainBuilder p{builder, getLoc()};
+  Value probability = probabilities(p, getLogits());
+  Type element = typeOf(probability).getElementType();
+  Value grouped = byGroup(p, probability, getGroup());
+  Shape shape = typeOf(grouped).getShape();
+  Value factor =
+      balanceFactor(p, getExperts(), getGroup(), shape[2], element);
+  Value dy = p.broadcast(p.cast(getDy(), element), {}, {shape[0], shape[2]});
+  Value d = p.broadcast(p.mul(factor, dy), {0, 2}, shape);
+  d = p.reshape(d, typeOf(probability).getShape());
+  return {p.cast(throughSoftmax(p, probability, d),
+                 typeOf(getResult()).getElementType())};
+}
+
+//===----------------------------------------------------------------------===//
+// Slots
+//===----------------------------------------------------------------------===//
+
+Values AssignSlotsOp::decompose(OpBuilder &builder) {
+  PlainBuilder p{builder, getLoc()};
+  Type i32 = builder.getI32Type();
+  Shape shape = typeOf(getExperts()).getShape();
+  int64_t groups = shape[0] / getGroup(), tokens = getGroup() * shape[1];
+  int64_t choices = tokens * shape[2], experts = getCount();
+  // [G,T,k] -> [G,k,T] -> [G,kT]: first choices of all tokens come first.
+  Value order = p.transpose(p.reshape(getExperts(), {groups, tokens, shape[2]}),
+                            {0, 2, 1});
+  Value chosen = p.reshape(order, {groups, choices});
+  Value hot = p.indicator(oneHot(p, chosen, experts), i32);
+  Value before = CumsumOp::create(builder, getLoc(), hot, 1);
+  Value rank = p.rowSum(p.mul(hot, before));
+  Value sizes = p.sum(hot, {1});
+  Value slots;
+  if (std::optional<int64_t> capacity = getCapacity()) {
+    double c = *capacity;
+    Value fits = p.compare(CompareKind::LT, rank, c);
+    slots = p.select(fits, p.add(p.mul(chosen, c), rank), -1.0);
+    sizes = p.min(sizes, c);
+  } else {
+    Value start = CumsumOp::create(builder, getLoc(), sizes, 1);
+    Value own = p.broadcast(start, {0, 2}, {groups, choices, experts});
+    slots = p.add(p.rowSum(p.mul(hot, own)), rank);
+  }
+  slots = p.transpose(p.reshape(slots, {groups, shape[2], tokens}), {0, 2, 1});
+  return {p.reshape(slots, shape), sizes};
+}
+
+/// Slots of all groups' tables laid end to end; negative ones stay so.
+static Value globalSlots(PlainBuilder &p, Value slots, int64_t groups,
+                         int64_t rows) {
+  Shape shape = typeOf(slots).getShape();
+  Value group = p.iota({groups, shape[0] / groups, shape[1], shape[2]}, 0);
+  Value base = p.reshape(p.mul(group, static_cast<double>(rows)), shape);
+  Value dropped = p.compare(CompareKind::LT, slots, 0.0);
+  return p.select(dropped, slots, p.add(slots, base));
+}
+
+//===----------------------------------------------------------------------===//
+// Dispatch and combine
+//===----------------------------------------------------------------------===//
+
+Values DispatchOp::decompose(OpBuilder &builder) {
+  PlainBuilder p{builder, getLoc()};
+  auto table = typeOf(getResult());
+  Shape shape = table.getShape(), choices = typeOf(getSlots()).getShape();
+  int64_t full[] = {choices[0], choices[1], choices[2], shape[2]};
+  Value x = p.broadcast(p.widen(getX()), {0, 1, 3}, full);
+  if (getWeights()) {
+    Value weights = p.cast(getWeights(), typeOf(x).getElementType());
+    x = p.mul(x, p.rows(weights, full));
+  }
+  Value slots = globalSlots(p, getSlots(), shape[0], shape[1]);
+  Value rows = p.scatterAdd(x, slots, shape[0] * shape[1]);
+  return {p.cast(p.reshape(rows, shape), table.getElementType())};
+}
+
+/// Rows of the choices: `[B,S,k,D]`.
+static Value chosenRows(PlainBuilder &p, Value rows, Value slots) {
+  Shape table = typeOf(rows).getShape();
+  Value flat = p.reshape(p.widen(rows), {table[0] * table[1], table[2]});
+  return p.gather(flat, globalSlots(p, slots, table[0], table[1]));
+}
+
+Values CombineOp::decompose(OpBuilder &builder) {
+  PlainBuilder p{builder, getLoc()};
+  Value rows = chosenRows(p, getRows(), getSlots());
+  if (getWeights()) {
+    Value weights = p.cast(getWeights(), typeOf(rows).getElementType());
+    rows = p.mul(rows, p.rows(weights, typeOf(rows).getShape()));
+  }
+  return {p.cast(p.sum(rows, {2}), typeOf(getResult()).getElementType())};
+}
+
+Values CombineWeightGradientOp::decompose(OpBuilder &builder) {
+  PlainBuilder p{builder, getLoc()};
+  Value rows = chosenRows(p, getRows(), getSlots());
+  Value dy = p.cast(getDy(), typeOf(rows).getElementType());
+  dy = p.broadcast(dy, {0, 1, 3}, typeOf(rows).getShape());
+  return {p.cast(p.rowSum(p.mul(rows, dy)),
+                 typeOf(getResult()).getElementType())};
+}
+
+//===----------------------------------------------------------------------===//
+// Grouped matmul
+//===----------------------------------------------------------------------===//
+
+/// `[G,R,E]`: 1 where expert e owns row r.
+static Value owners(PlainBuilder &p, Value sizes, int64_t rows,
+                    std::optional<int64_t> capacity, Type element) {
+  Shape shape = typeOf(sizes).getShape();
+  Value start =
+      capacity ? p.mul(p.iota(shape, 1), static_cast<double>(*capacity))
+               : Value(CumsumOp::create(p.builder, p.loc, sizes, 1));
+  int64_t full[] = {shape[0], rows, shape[1]};
+  Value row = p.iota(full, 1);
+  auto spread = [&](Value x) { return p.broadcast(x, {0, 2}, full); };
+  Value in = p.logicalAnd(
+      p.compare(CompareKind::GE, row, spread(start)),
+      p.compare(CompareKind::LT, row, spread(p.add(start, sizes))));
+  return p.indicator(in, element);
+}
+
+Values GroupedMatmulOp::decompose(OpBuilder &builder) {
+  PlainBuilder p{builder, getLoc()};
+  Value x = p.widen(getX());
+  Type element = typeOf(x).getElementType();
+  Value owner = owners(p, getSizes(), typeOf(x).getDimSize(1), getCapacity(),
+                       element);
+  Value weight = p.cast(getWeight(), element);
+  // A row has one owner: x, spread over experts, is zero for all others.
+  bool t = getTransposed();
+  Value spread = p.einsum(t ? "grn,gre->gren" : "grk,gre->grek", x, owner);
+  Value y = p.einsum(t ? "gren,enk->grk" : "grek,enk->grn", spread, weight);
+  return {p.cast(y, typeOf(getResult()).getElementType())};
+}
+
+Values GroupedWeightGradientOp::decompose(OpBuilder &builder) {
+  PlainBuilder p{builder, getLoc()};
+  Value x = p.widen(getX());
+  Type element = typeOf(x).getElementType();
+  Value owner = owners(p, getSizes(), typeOf(x).getDimSize(1), getCapacity(),
+                       element);
+  Value spread = p.einsum("grk,gre->grek", x, owner);
+  Value dw = p.einsum("grn,grek->enk", p.cast(getDy(), element), spread);
+  return {p.cast(dw, typeOf(getResult()).getElementType())};
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+LogicalResult RouteOp::buildGradient(GradientBuilder &gradients) {
+  gradients.add(getLogits(),
+                RouteBackwardOp::create(gradients.builder(), getLoc(),
+                                        getLogits(), getExperts(),
+                                        gradients.of(getWeights()),
+                                        getRenormalizeAttr()));
+  return success();
+}
+
+LogicalResult LoadBalanceLossOp::buildGradient(GradientBuilder &gradients) {
+  gradients.add(getLogits(), LoadBalanceLossBackwardOp::create(
+                                 gradients.builder(), getLoc(), getLogits(),
+                                 getExperts(), gradients.of(getResult()),
+                                 getGroupAttr()));
+  return success();
+}
+
+LogicalResult DispatchOp::buildGradient(GradientBuilder &gradients) {
+  OpBuilder &builder = gradients.builder();
+  Value dy = gradients.of(getResult());
+  if (gradients.needs(getX()))
+    gradients.add(getX(), CombineOp::create(builder, getLoc(), dy, getSlots(),
+                                            getWeights()));
+  if (getWeights() && gradients.needs(getWeights()))
+    gradients.add(getWeights(), CombineWeightGradientOp::create(
+                                    builder, getLoc(), dy, getSlots(), getX()));
+  return success();
+}
+
+LogicalResult CombineOp::buildGradient(GradientBuilder &gradients) {
+  OpBuilder &builder = gradients.builder();
+  Value dy = gradients.of(getResult());
+  if (gradients.needs(getRows()))
+    gradients.add(getRows(),
+                  DispatchOp::create(builder, getLoc(), getRows().getType(), dy,
+                                     getSlots(), getWeights()));
+  if (getWeights() && gradients.needs(getWeights()))
+    gradients.add(getWeights(),
+                  CombineWeightGradientOp::create(builder, getLoc(), getRows(),
+                                                  getSlots(), dy));
+  return success();
+}
+
+LogicalResult GroupedMatmulOp::buildGradient(GradientBuilder &gradients) {
+  OpBuilder &builder = gradients.builder();
+  Value dy = gradients.of(getResult());
+  bool t = getTransposed();
+  if (gradients.needs(getX()))
+    gradients.add(getX(), GroupedMatmulOp::create(builder, getLoc(), dy,
+                                                  getWeight(), getSizes(),
+                                                  getCapacityAttr(), !t));
+  if (gradients.needs(getWeight())) {
+    Value rowsN = t ? getX() : dy, rowsK = t ? dy : getX();
+    gradients.add(getWeight(), GroupedWeightGradientOp::create(
+                                   builder, getLoc(), getWeight().getType(),
+                                   rowsN, rowsK, getSizes(),
+                                   getCapacityAttr()));
+  }
+  return success();
+}

@@ -1,0 +1,265 @@
+#include "kerf/Dialect/Kerf/PlainBuilder.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace kerf;
+
+#define GET_OP_CLASSES
+#include "kerf/Dialect/Kerf/KerfPointwiseOps.cpp.inc"
+
+using Operands = llvm::ArrayRef<const HostTensor *>;
+using Results = llvm::MutableArrayRef<HostTensor>;
+
+template <typename Fn>
+static void mapUnary(Operands operands, Results results, Fn fn) {
+  for (int64_t i = 0, n = results[0].size(); i < n; ++i)
+    results[0].data[i] = fn(operands[0]->data[i]);
+}
+
+template <typename Fn>
+static void mapBinary(Operands operands, Results results, Fn fn) {
+  for (int64_t i = 0, n = results[0].size(); i < n; ++i)
+    results[0].data[i] = fn(operands[0]->data[i], operands[1]->data[i]);
+}
+
+//===----------------------------------------------------------------------===//
+// One operand: meaning and gradient as a table
+//===----------------------------------------------------------------------===//
+
+/// EXPR is the value at x; GRADIENT the operand's gradient from the builder p,
+/// the operand x, the result y and the result's gradient dy.
+#define KERF_UNARY(Op, EXPR, GRADIENT, ...)                                    \
+  Factors Op::getFactors() { return pointwiseFactors(*this, {__VA_ARGS__}); }  \
+  void Op::evaluate(Operands operands, Results results) {                      \
+    mapUnary(operands, results, [](double x) { return EXPR; });                \
+  }                                                                            \
+  LogicalResult Op::buildGradient(GradientBuilder &gradients) {                \
+    PlainBuilder p{gradients.builder(), getLoc()};                             \
+    Value x = getX(), y = getResult(), dy = gradients.of(getResult());         \
+    (void)x, (void)y;                                                          \
+    gradients.add(getX(), GRADIENT);                                           \
+    return success();                                                          \
+  }
+
+KERF_UNARY(NegOp, -x, p.neg(dy), 0)
+KERF_UNARY(ExpOp, std::exp(x), p.mul(dy, y))
+KERF_UNARY(LogOp, std::log(x), p.div(dy, x))
+KERF_UNARY(SqrtOp, std::sqrt(x), p.div(p.mul(dy, 0.5), y))
+KERF_UNARY(RsqrtOp, 1 / std::sqrt(x),
+           p.mul(p.mul(dy, -0.5), p.mul(y, p.mul(y, y))))
+KERF_UNARY(TanhOp, std::tanh(x), p.mul(dy, p.sub(1.0, p.mul(y, y))))
+KERF_UNARY(ErfOp, std::erf(x),
+           p.mul(p.mul(dy, M_2_SQRTPI), p.exp(p.neg(p.mul(x, x)))))
+KERF_UNARY(SinOp, std::sin(x), p.mul(dy, p.cos(x)))
+KERF_UNARY(CosOp, std::cos(x), p.neg(p.mul(dy, p.sin(x))))
+KERF_UNARY(LogisticOp, 1 / (1 + std::exp(-x)),
+           p.mul(p.mul(dy, y), p.sub(1.0, y)))
+#undef KERF_UNARY
+
+//===----------------------------------------------------------------------===//
+// Two operands
+//===----------------------------------------------------------------------===//
+
+#define KERF_BINARY(Op, EXPR, ...)                                             \
+  Factors Op::getFactors() { return pointwiseFactors(*this, {__VA_ARGS__}); }  \
+  void Op::evaluate(Operands operands, Results results) {                      \
+    bool isInteger = isa<IntegerType>(results[0].type.getElementType());       \
+    (void)isInteger;                                                           \
+    mapBinary(operands, results,                                               \
+              [&](double a, double b) -> double { return EXPR; });             \
+  }
+
+/// Integer division rounds down; by zero it gives zero.
+static double divide(double a, double b, bool isInteger) {
+  if (!isInteger)
+    return a / b;
+  return b == 0 ? 0 : std::floor(a / b);
+}
+
+/// NaN in either operand gives NaN, as in numerical libraries.
+static double larger(double a, double b) {
+  return std::isnan(a) || a >= b ? a : b;
+}
+static double smaller(double a, double b) {
+  return std::isnan(a) || a <= b ? a : b;
+}
+
+// A sum of partial sums is the sum's partial sum only in both operands at once.
+KERF_BINARY(AddOp, a + b, 0, 1)
+KERF_BINARY(SubOp, a - b, 0, 1)
+KERF_BINARY(MulOp, a *b, 0, 1)
+KERF_BINARY(DivOp, divide(a, b, isInteger), 0)
+KERF_BINARY(MaxOp, larger(a, b))
+KERF_BINARY(MinOp, smaller(a, b))
+KERF_BINARY(PowOp, std::pow(a, b))
+#undef KERF_BINARY
+
+LogicalResult AddOp::buildGradient(GradientBuilder &gradients) {
+  Value dy = gradients.of(getResult());
+  gradients.add(getLhs(), dy);
+  gradients.add(getRhs(), dy);
+  return success();
+}
+
+LogicalResult SubOp::buildGradient(GradientBuilder &gradients) {
+  PlainBuilder p{gradients.builder(), getLoc()};
+  Value dy = gradients.of(getResult());
+  gradients.add(getLhs(), dy);
+  if (gradients.needs(getRhs()))
+    gradients.add(getRhs(), p.neg(dy));
+  return success();
+}
+
+LogicalResult MulOp::buildGradient(GradientBuilder &gradients) {
+  PlainBuilder p{gradients.builder(), getLoc()};
+  Value dy = gradients.of(getResult());
+  if (gradients.needs(getLhs()))
+    gradients.add(getLhs(), p.mul(dy, getRhs()));
+  if (gradients.needs(getRhs()))
+    gradients.add(getRhs(), p.mul(dy, getLhs()));
+  return success();
+}
+
+LogicalResult DivOp::buildGradient(GradientBuilder &gradients) {
+  PlainBuilder p{gradients.builder(), getLoc()};
+  Value da = p.div(gradients.of(getResult()), getRhs());
+  gradients.add(getLhs(), da);
+  if (gradients.needs(getRhs()))
+    gradients.add(getRhs(), p.neg(p.mul(da, getResult())));
+  return success();
+}
+
+/// Gradient of max and min: to the operand that was taken.
+static LogicalResult choiceGradient(GradientBuilder &gradients, Operation *op,
+                                    CompareKind takesLeft) {
+  PlainBuilder p{gradients.builder(), op->getLoc()};
+  Value a = op->getOperand(0), b = op->getOperand(1);
+  Value dy = gradients.of(op->getResult(0));
+  Value zero = p.constant(dy.getType(), 0.0);
+  Value left = p.compare(takesLeft, a, b);
+  gradients.add(a, p.select(left, dy, zero));
+  gradients.add(b, p.select(left, zero, dy));
+  return success();
+}
+
+LogicalResult MaxOp::buildGradient(GradientBuilder &gradients) {
+  return choiceGradient(gradients, *this, CompareKind::GE);
+}
+
+LogicalResult MinOp::buildGradient(GradientBuilder &gradients) {
+  return choiceGradient(gradients, *this, CompareKind::LE);
+}
+
+//===----------------------------------------------------------------------===//
+// Choice and types
+//===----------------------------------------------------------------------===//
+
+LogicalResult
+CompareOp::inferReturnTypes(MLIRContext *context, std::optional<Location> loc,
+                            Adaptor adaptor,
+                            llvm::SmallVectorImpl<Type> &types) {
+  types.push_back(
+      withElement(adaptor.getLhs().getType(), IntegerType::get(context, 1)));
+  return success();
+}
+
+Factors CompareOp::getFactors() { return pointwiseFactors(*this); }
+
+static bool holds(CompareKind kind, double a, double b) {
+  switch (kind) {
+  case CompareKind::EQ:
+    return a == b;
+  case CompareKind::NE:
+    return a != b;
+  case CompareKind::LT:
+    return a < b;
+  case CompareKind::LE:
+    return a <= b;
+  case CompareKind::GT:
+    return a > b;
+  case CompareKind::GE:
+    return a >= b;
+  }
+  llvm_unreachable("covered switch");
+}
+
+void CompareOp::evaluate(Operands operands, Results results) {
+  mapBinary(operands, results,
+            [&](double a, double b) { return holds(getKind(), a, b); });
+}
+
+LogicalResult SelectOp::inferReturnTypes(MLIRContext *context,
+                                         std::optional<Location> loc,
+                                         Adaptor adaptor,
+                                         llvm::SmallVectorImpl<Type> &types) {
+  auto condition = cast<RankedTensorType>(adaptor.getCondition().getType());
+  auto choice = cast<RankedTensorType>(adaptor.getOnTrue().getType());
+  if (condition.getShape() != choice.getShape()) // select_c1
+    return emitOptionalError(loc, "'kerf.select' expected a condition shaped "
+                                  "like the choices ",
+                             choice, ", found ", condition);
+  types.push_back(choice);
+  return success();
+}
+
+/// `%c, %a, %b : tensor<4xf32>`: the choices' type tells the condition's.
+ParseResult SelectOp::parse(OpAsmParser &parser, OperationState &result) {
+  llvm::SmallVector<OpAsmParser::UnresolvedOperand> operands;
+  RankedTensorType type;
+  llvm::SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseOperandList(operands, 3) ||
+      parser.parseOptionalAttrDict(result.attributes) ||
+      parser.parseColonType(type))
+    return failure();
+  Type condition = withElement(type, parser.getBuilder().getI1Type());
+  result.addTypes(type);
+  return parser.resolveOperands(operands, {condition, type, type}, loc,
+                                result.operands);
+}
+
+void SelectOp::print(OpAsmPrinter &p) {
+  p << ' ' << getOperands();
+  p.printOptionalAttrDict((*this)->getAttrs());
+  p << " : " << getResult().getType();
+}
+
+Factors SelectOp::getFactors() { return pointwiseFactors(*this, {1, 2}); }
+
+void SelectOp::evaluate(Operands operands, Results results) {
+  for (int64_t i = 0, n = results[0].size(); i < n; ++i)
+    results[0].data[i] = operands[operands[0]->data[i] != 0 ? 1 : 2]->data[i];
+}
+
+LogicalResult SelectOp::buildGradient(GradientBuilder &gradients) {
+  PlainBuilder p{gradients.builder(), getLoc()};
+  Value dy = gradients.of(getResult());
+  Value zero = p.constant(dy.getType(), 0.0);
+  if (gradients.needs(getOnTrue()))
+    gradients.add(getOnTrue(), p.select(getCondition(), dy, zero));
+  if (gradients.needs(getOnFalse()))
+    gradients.add(getOnFalse(), p.select(getCondition(), zero, dy));
+  return success();
+}
+
+Factors CastOp::getFactors() { return pointwiseFactors(*this, {0}); }
+
+void CastOp::evaluate(Operands operands, Results results) {
+  bool toInteger = results[0].type.getElementType().isInteger(32);
+  mapUnary(operands, results, [&](double x) {
+    return toInteger ? std::trunc(x) : x;
+  });
+}
+
+LogicalResult CastOp::buildGradient(GradientBuilder &gradients) {
+  PlainBuilder p{gradients.builder(), getLoc()};
+  Type element = typeOf(getX()).getElementType();
+  gradients.add(getX(), p.cast(gradients.of(getResult()), element));
+  return success();
+}
+
+OpFoldResult CastOp::fold(FoldAdaptor) {
+  if (getX().getType() == getResult().getType())
+    return getX();
+  return {};
+}

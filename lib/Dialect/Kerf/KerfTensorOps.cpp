@@ -1,0 +1,556 @@
+#include "kerf/Dialect/Kerf/PlainBuilder.h"
+
+#include "Shard.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace kerf;
+
+#define GET_OP_CLASSES
+#include "kerf/Dialect/Kerf/KerfTensorOps.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// Sources
+//===----------------------------------------------------------------------===//
+
+void ConstantOp::build(OpBuilder &builder, OperationState &state, Type type,
+                       double value) {
+  auto tensor = cast<RankedTensorType>(type);
+  Attribute element;
+  if (auto floating = dyn_cast<FloatType>(tensor.getElementType()))
+    element = builder.getFloatAttr(floating, value);
+  else
+    element = builder.getIntegerAttr(tensor.getElementType(),
+                                     static_cast<int64_t>(value));
+  build(builder, state, DenseElementsAttr::get(tensor, element));
+}
+
+OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
+
+Factors ConstantOp::getFactors() { return pointwiseFactors(*this); }
+
+LogicalResult IotaOp::verify() {
+  int64_t rank = typeOf(getResult()).getRank();
+  if (getDim() < 0 || getDim() >= rank) // iota_c1
+    return emitOpError() << "expected dim in [0, " << rank << "), found "
+                         << getDim();
+  return success();
+}
+
+/// Factors of a result that no tensor operand has; scalars have no dimensions.
+static Factors sourceFactors(Operation *op) {
+  Factors facts;
+  facts.operands.resize(op->getNumOperands());
+  TensorFactors dims;
+  llvm::ArrayRef<int64_t> shape = typeOf(op->getResult(0)).getShape();
+  std::string labels = leadingLabels(shape.size());
+  for (auto [d, size] : llvm::enumerate(shape))
+    dims.push_back({facts.add(labels.substr(d, 1), size)});
+  facts.results.push_back(dims);
+  return facts;
+}
+
+Factors IotaOp::getFactors() { return sourceFactors(*this); }
+Factors RandomUniformOp::getFactors() { return sourceFactors(*this); }
+
+/// Checks `global` and `offsets` of an op on a shard of shape `shape`.
+LogicalResult kerf::verifyShard(Operation *op, llvm::ArrayRef<int64_t> shape,
+                          std::optional<llvm::ArrayRef<int64_t>> global,
+                          size_t numOffsets) {
+  bool fits = !global || global->size() == shape.size();
+  for (auto [d, size] : llvm::enumerate(shape))
+    fits = fits && (!global || (*global)[d] >= size);
+  if (!fits)
+    return op->emitOpError("expected one global size per dimension, none below "
+                           "the local size");
+  if (numOffsets != 0 && numOffsets != shape.size())
+    return op->emitOpError() << "expected no offsets or " << shape.size()
+                             << ", found " << numOffsets;
+  return success();
+}
+
+LogicalResult RandomUniformOp::verify() { // random_uniform_c1, random_uniform_c2
+  return verifyShard(*this, typeOf(getResult()).getShape(), getGlobal(),
+                     getOffsets().size());
+}
+
+//===----------------------------------------------------------------------===//
+// Shape
+//===----------------------------------------------------------------------===//
+
+LogicalResult BroadcastOp::verify() {
+  auto from = typeOf(getX()), to = typeOf(getResult());
+  llvm::ArrayRef<int64_t> dims = getDims();
+  bool valid = static_cast<int64_t>(dims.size()) == from.getRank();
+  for (size_t i = 0; valid && i < dims.size(); ++i)
+    valid = dims[i] >= 0 && dims[i] < to.getRank() &&
+            (i == 0 || dims[i] > dims[i - 1]);
+  if (!valid) // broadcast_c1
+    return emitOpError() << "expected one ascending dimension of the result "
+                            "per operand dimension, found ["
+                         << dims << "]";
+  for (auto [i, dim] : llvm::enumerate(dims))
+    if (from.getDimSize(i) != to.getDimSize(dim)) // broadcast_c2
+      return emitOpError() << "expected size " << from.getDimSize(i)
+                           << " in result dimension " << dim << ", found "
+                           << to.getDimSize(dim);
+  if (from.getElementType() != to.getElementType())
+    return emitOpError() << "expected element type " << from.getElementType()
+                         << ", found " << to.getElementType();
+  return success();
+}
+
+Factors BroadcastOp::getFactors() {
+  std::string to = leadingLabels(typeOf(getResult()).getRank()), from;
+  for (int64_t dim : getDims())
+    from += to[dim];
+  return labelledFactors(*this, {from}, {to}, {0});
+}
+
+LogicalResult ReshapeOp::verify() {
+  auto from = typeOf(getX()), to = typeOf(getResult());
+  if (from.getNumElements() != to.getNumElements() || // reshape_c1
+      from.getElementType() != to.getElementType())
+    return emitOpError() << "expected equally many elements of one type, found "
+                         << from << " and " << to;
+  return success();
+}
+
+/// Splits both shapes into common factors: `[8,4]` and `[2,16]` need `2*4` and
+/// `4*4`. Dimensions are matched from the left while one divides the other;
+/// what cannot be matched stays one whole factor.
+Factors ReshapeOp::getFactors() {
+  Factors facts;
+  llvm::ArrayRef<int64_t> from = typeOf(getX()).getShape();
+  llvm::ArrayRef<int64_t> to = typeOf(getResult()).getShape();
+  TensorFactors fromDims(from.size()), toDims(to.size());
+  size_t i = 0, j = 0;
+  int64_t restFrom = from.empty() ? 1 : from[0];
+  int64_t restTo = to.empty() ? 1 : to[0];
+  auto next = [](llvm::ArrayRef<int64_t> shape, size_t &at, int64_t &rest) {
+    while (rest == 1 && at < shape.size())
+      rest = ++at < shape.size() ? shape[at] : 1;
+  };
+  bool aligned = true;
+  while (true) {
+    next(from, i, restFrom);
+    next(to, j, restTo);
+    if (i >= from.size() || j >= to.size())
+      break;
+    int64_t common = std::gcd(restFrom, restTo);
+    if (common != std::min(restFrom, restTo)) {
+      aligned = false;
+      break;
+    }
+    unsigned f = facts.add("r" + std::to_string(facts.factors.size()), common);
+    fromDims[i].push_back(f);
+    toDims[j].push_back(f);
+    restFrom /= common;
+    restTo /= common;
+  }
+  if (!aligned) { // Unrelated shapes: nothing may be cut.
+    facts = Factors();
+    auto whole = [&](llvm::ArrayRef<int64_t> shape, llvm::StringRef prefix,
+                     TensorFactors &dims) {
+      dims.clear();
+      for (auto [d, size] : llvm::enumerate(shape))
+        dims.push_back({facts.add((prefix + std::to_string(d)).str(), size,
+                                  FactorKind::Whole)});
+    };
+    whole(from, "x", fromDims);
+    whole(to, "y", toDims);
+  }
+  facts.operands.push_back(fromDims);
+  facts.results.push_back(toDims);
+  facts.linearOperands = {0};
+  return facts;
+}
+
+OpFoldResult ReshapeOp::fold(FoldAdaptor) {
+  if (getX().getType() == getResult().getType())
+    return getX();
+  return {};
+}
+
+/// One error for the ops whose attributes have one entry per dimension.
+static LogicalResult shapeError(std::optional<Location> loc,
+                                llvm::StringRef op, const llvm::Twine &expected,
+                                Type found) {
+  return emitOptionalError(loc, "'kerf.", op, "' expected ", expected, " of ",
+                           found);
+}
+
+LogicalResult
+TransposeOp::inferReturnTypes(MLIRContext *context, std::optional<Location> loc,
+                              Adaptor adaptor,
+                              llvm::SmallVectorImpl<Type> &types) {
+  auto type = cast<RankedTensorType>(adaptor.getX().getType());
+  llvm::SmallVector<int64_t> shape;
+  llvm::SmallVector<bool> used(type.getRank(), false);
+  for (int64_t dim : adaptor.getPerm()) {
+    if (dim < 0 || dim >= type.getRank() || used[dim])
+      break;
+    used[dim] = true;
+    shape.push_back(type.getDimSize(dim));
+  }
+  if (static_cast<int64_t>(adaptor.getPerm().size()) != type.getRank() ||
+      static_cast<int64_t>(shape.size()) != type.getRank()) // transpose_c1
+    return shapeError(loc, "transpose", "a permutation of the dimensions",
+                      type);
+  types.push_back(withShape(type, shape));
+  return success();
+}
+
+Factors TransposeOp::getFactors() {
+  std::string from = leadingLabels(getPerm().size()), to;
+  for (int64_t dim : getPerm())
+    to += from[dim];
+  return labelledFactors(*this, {from}, {to}, {0});
+}
+
+LogicalResult SliceOp::inferReturnTypes(MLIRContext *context,
+                                        std::optional<Location> loc,
+                                        Adaptor adaptor,
+                                        llvm::SmallVectorImpl<Type> &types) {
+  auto type = cast<RankedTensorType>(adaptor.getX().getType());
+  llvm::ArrayRef<int64_t> offsets = adaptor.getOffsets();
+  llvm::ArrayRef<int64_t> sizes = adaptor.getSizes();
+  bool valid = static_cast<int64_t>(offsets.size()) == type.getRank() &&
+               offsets.size() == sizes.size();
+  for (size_t d = 0; valid && d < offsets.size(); ++d)
+    valid = offsets[d] >= 0 && sizes[d] >= 0 &&
+            sizes[d] <= type.getDimSize(d) &&
+            offsets[d] <= type.getDimSize(d) - sizes[d];
+  if (!valid) // slice_c1
+    return shapeError(loc, "slice",
+                      "one offset and size per dimension, a box inside", type);
+  types.push_back(withShape(type, sizes));
+  return success();
+}
+
+/// Dimensions of which `from` and `to` have the same size are pointwise; the
+/// others must not be cut.
+static Factors windowFactors(Operation *op) {
+  Factors facts;
+  llvm::ArrayRef<int64_t> from = typeOf(op->getOperand(0)).getShape();
+  llvm::ArrayRef<int64_t> to = typeOf(op->getResult(0)).getShape();
+  std::string labels = leadingLabels(from.size());
+  TensorFactors fromDims, toDims;
+  for (size_t d = 0; d < from.size(); ++d) {
+    std::string name = labels.substr(d, 1);
+    if (from[d] == to[d]) {
+      unsigned f = facts.add(name, from[d]);
+      fromDims.push_back({f});
+      toDims.push_back({f});
+      continue;
+    }
+    fromDims.push_back({facts.add(name + "x", from[d], FactorKind::Whole)});
+    toDims.push_back({facts.add(name + "y", to[d], FactorKind::Whole)});
+  }
+  facts.operands.push_back(fromDims);
+  facts.results.push_back(toDims);
+  facts.linearOperands = {0};
+  return facts;
+}
+
+Factors SliceOp::getFactors() { return windowFactors(*this); }
+
+/// A slice of a concatenation that is exactly one of its operands is that
+/// operand; the whole of a tensor is the tensor.
+OpFoldResult SliceOp::fold(FoldAdaptor) {
+  if (getX().getType() == getResult().getType())
+    return getX();
+  auto concat = getX().getDefiningOp<ConcatOp>();
+  if (!concat)
+    return {};
+  int64_t begin = 0;
+  for (Value input : concat.getInputs()) {
+    llvm::ArrayRef<int64_t> offsets = getOffsets();
+    bool starts = true;
+    for (auto [d, offset] : llvm::enumerate(offsets))
+      starts &=
+          offset == (static_cast<uint64_t>(d) == concat.getDim() ? begin : 0);
+    if (starts && input.getType() == getResult().getType())
+      return input;
+    begin += typeOf(input).getDimSize(concat.getDim());
+  }
+  return {};
+}
+
+LogicalResult PadOp::inferReturnTypes(MLIRContext *context,
+                                      std::optional<Location> loc,
+                                      Adaptor adaptor,
+                                      llvm::SmallVectorImpl<Type> &types) {
+  auto type = cast<RankedTensorType>(adaptor.getX().getType());
+  llvm::ArrayRef<int64_t> low = adaptor.getLow(), high = adaptor.getHigh();
+  constexpr int64_t limit = int64_t(1) << 40;
+  auto sane = [](int64_t n) { return n >= 0 && n < limit; };
+  if (static_cast<int64_t>(low.size()) != type.getRank() ||
+      low.size() != high.size() || !llvm::all_of(low, sane) ||
+      !llvm::all_of(high, sane)) // pad_c1
+    return shapeError(loc, "pad", "one low and high >= 0 per dimension", type);
+  llvm::SmallVector<int64_t> shape(type.getShape());
+  for (size_t d = 0; d < shape.size(); ++d)
+    shape[d] += low[d] + high[d];
+  types.push_back(withShape(type, shape));
+  return success();
+}
+
+Factors PadOp::getFactors() { return windowFactors(*this); }
+
+LogicalResult ConcatOp::inferReturnTypes(MLIRContext *context,
+                                         std::optional<Location> loc,
+                                         Adaptor adaptor,
+                                         llvm::SmallVectorImpl<Type> &types) {
+  if (adaptor.getInputs().empty()) // concat_c1
+    return emitOptionalError(loc, "'kerf.concat' expected an operand");
+  auto first = cast<RankedTensorType>(adaptor.getInputs()[0].getType());
+  int64_t dim = adaptor.getDim();
+  if (dim < 0 || dim >= first.getRank())
+    return shapeError(loc, "concat", "a dimension", first);
+  llvm::SmallVector<int64_t> shape(first.getShape());
+  shape[dim] = 0;
+  for (Type type : adaptor.getInputs().getTypes()) {
+    auto tensor = cast<RankedTensorType>(type);
+    llvm::SmallVector<int64_t> other(tensor.getShape());
+    bool matches = tensor.getRank() == first.getRank() &&
+                   tensor.getElementType() == first.getElementType();
+    int64_t size = matches ? other[dim] : 0;
+    if (matches)
+      other[dim] = first.getDimSize(dim);
+    if (!matches || llvm::ArrayRef<int64_t>(other) != first.getShape()) // concat_c2
+      return emitOptionalError(loc, "'kerf.concat' expected operands that "
+                                    "agree but in dimension ",
+                               dim, ", found ", first, " and ", type);
+    shape[dim] += size;
+  }
+  types.push_back(withShape(first, shape));
+  return success();
+}
+
+Factors ConcatOp::getFactors() {
+  Factors facts;
+  int64_t cut = getDim();
+  auto result = typeOf(getResult());
+  std::string labels = leadingLabels(result.getRank());
+  TensorFactors dims;
+  for (int64_t d = 0; d < result.getRank(); ++d)
+    dims.push_back({facts.add(
+        labels.substr(d, 1), result.getDimSize(d),
+        d == cut ? FactorKind::Whole : FactorKind::Parallel)});
+  facts.results.push_back(dims);
+  for (auto [i, input] : llvm::enumerate(getInputs())) {
+    TensorFactors own = dims;
+    own[cut] = {facts.add(labels.substr(cut, 1) + std::to_string(i),
+                          typeOf(input).getDimSize(cut), FactorKind::Whole)};
+    facts.operands.push_back(own);
+    facts.linearOperands.push_back(i);
+  }
+  return facts;
+}
+
+OpFoldResult ConcatOp::fold(FoldAdaptor) {
+  if (getInputs().size() == 1)
+    return getInputs().front();
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Combination
+//===----------------------------------------------------------------------===//
+
+/// `lhs,rhs->out`, or an empty equation when the text has another form.
+static std::array<llvm::StringRef, 3> splitEquation(llvm::StringRef equation) {
+  auto [terms, out] = equation.split("->");
+  auto [lhs, rhs] = terms.split(',');
+  if (lhs.size() + rhs.size() + out.size() + 3 != equation.size())
+    return {};
+  return {lhs, rhs, out};
+}
+
+LogicalResult EinsumOp::verify() {
+  auto [lhs, rhs, out] = splitEquation(getEquation());
+  const llvm::StringRef terms[] = {lhs, rhs, out};
+  Value values[] = {getLhs(), getRhs(), getResult()};
+  int64_t sizes[26] = {};
+  for (auto [term, value] : llvm::zip(terms, values)) {
+    bool valid = static_cast<int64_t>(term.size()) == typeOf(value).getRank();
+    for (size_t i = 0; valid && i < term.size(); ++i)
+      valid = term[i] >= 'a' && term[i] <= 'z' &&
+              term.find(term[i], i + 1) == llvm::StringRef::npos;
+    if (!valid) // einsum_c1
+      return emitOpError() << "equation \"" << getEquation()
+                           << "\" expected \"lhs,rhs->out\" with one letter "
+                              "per dimension, none twice in a term";
+    for (auto [letter, size] : llvm::zip(term, typeOf(value).getShape())) {
+      int64_t &known = sizes[letter - 'a'];
+      if (known != 0 && known != size) // einsum_c2
+        return emitOpError() << "letter '" << llvm::StringRef(&letter, 1)
+                             << "' has sizes " << known << " and " << size;
+      known = size;
+    }
+  }
+  auto isIn = [](llvm::StringRef a, llvm::StringRef b) {
+    return [=](char c) { return a.contains(c) || b.contains(c); };
+  };
+  if (!llvm::all_of(out, isIn(lhs, rhs)) || !llvm::all_of(lhs, isIn(rhs, out)) ||
+      !llvm::all_of(rhs, isIn(lhs, out))) // einsum_c3
+    return emitOpError() << "equation \"" << getEquation()
+                         << "\" has a letter in one term only";
+  return success();
+}
+
+Factors EinsumOp::getFactors() {
+  auto [lhs, rhs, out] = splitEquation(getEquation());
+  return labelledFactors(*this, {lhs.str(), rhs.str()}, {out.str()}, {0, 1});
+}
+
+OpCost EinsumOp::getCost() {
+  double flops = 2;
+  for (const Factor &factor : getFactors().factors)
+    flops *= factor.size;
+  return costWithFlops(*this, flops, 0);
+}
+
+LogicalResult EinsumOp::buildGradient(GradientBuilder &gradients) {
+  auto [lhs, rhs, out] = splitEquation(getEquation());
+  PlainBuilder p{gradients.builder(), getLoc()};
+  Value dy = gradients.of(getResult());
+  auto term = [](llvm::StringRef a, llvm::StringRef b, llvm::StringRef c) {
+    return (a + "," + b + "->" + c).str();
+  };
+  if (gradients.needs(getLhs()))
+    gradients.add(getLhs(), p.einsum(term(out, rhs, lhs), dy, getRhs(),
+                                     typeOf(getLhs()).getElementType()));
+  if (gradients.needs(getRhs()))
+    gradients.add(getRhs(), p.einsum(term(out, lhs, rhs), dy, getLhs(),
+                                     typeOf(getRhs()).getElementType()));
+  return success();
+}
+
+LogicalResult ReduceOp::inferReturnTypes(MLIRContext *context,
+                                         std::optional<Location> loc,
+                                         Adaptor adaptor,
+                                         llvm::SmallVectorImpl<Type> &types) {
+  auto type = cast<RankedTensorType>(adaptor.getX().getType());
+  llvm::SmallVector<int64_t> shape;
+  llvm::ArrayRef<int64_t> dims = adaptor.getDims();
+  size_t next = 0;
+  for (int64_t d = 0; d < type.getRank(); ++d) {
+    if (next < dims.size() && dims[next] == d)
+      ++next;
+    else
+      shape.push_back(type.getDimSize(d));
+  }
+  if (next != dims.size()) // reduce_c1
+    return shapeError(loc, "reduce", "ascending dimensions", type);
+  types.push_back(withShape(type, shape));
+  return success();
+}
+
+Factors ReduceOp::getFactors() {
+  std::string from = leadingLabels(typeOf(getX()).getRank()), to;
+  for (size_t d = 0; d < from.size(); ++d)
+    if (!llvm::is_contained(getDims(), static_cast<int64_t>(d)))
+      to += from[d];
+  bool isSum = getKind() == ReduceKind::Sum;
+  Factors facts =
+      labelledFactors(*this, {from}, {to},
+                      isSum ? llvm::ArrayRef<unsigned>{0}
+                            : llvm::ArrayRef<unsigned>{});
+  for (Factor &factor : facts.factors)
+    if (factor.kind == FactorKind::Sum && !isSum)
+      factor.kind = FactorKind::Max;
+  return facts;
+}
+
+OpCost ReduceOp::getCost() {
+  return costWithFlops(*this, 0, typeOf(getX()).getNumElements());
+}
+
+LogicalResult CumsumOp::inferReturnTypes(MLIRContext *context,
+                                         std::optional<Location> loc,
+                                         Adaptor adaptor,
+                                         llvm::SmallVectorImpl<Type> &types) {
+  auto type = cast<RankedTensorType>(adaptor.getX().getType());
+  int64_t dim = adaptor.getDim();
+  if (dim < 0 || dim >= type.getRank()) // cumsum_c1
+    return shapeError(loc, "cumsum", "a dimension", type);
+  types.push_back(type);
+  return success();
+}
+
+Factors CumsumOp::getFactors() {
+  Factors facts = pointwiseFactors(*this, {0});
+  facts.factors[facts.operands[0][getDim()][0]].kind = FactorKind::Whole;
+  return facts;
+}
+
+LogicalResult TopKOp::inferReturnTypes(MLIRContext *context,
+                                       std::optional<Location> loc,
+                                       Adaptor adaptor,
+                                       llvm::SmallVectorImpl<Type> &types) {
+  auto type = cast<RankedTensorType>(adaptor.getX().getType());
+  int64_t k = adaptor.getK();
+  if (type.getRank() == 0 || k < 1 || k > type.getShape().back()) // top_k_c1
+    return shapeError(loc, "top_k", "1 <= k <= the last dimension", type);
+  llvm::SmallVector<int64_t> shape(type.getShape());
+  shape.back() = k;
+  types.push_back(withShape(type, shape));
+  types.push_back(
+      RankedTensorType::get(shape, IntegerType::get(context, 32)));
+  return success();
+}
+
+Factors TopKOp::getFactors() {
+  std::string rows = leadingLabels(typeOf(getX()).getRank() - 1);
+  return labelledFactors(*this, {rows + "e"}, {rows + "k", rows + "k"}, {},
+                         "ek");
+}
+
+LogicalResult GatherOp::inferReturnTypes(MLIRContext *context,
+                                         std::optional<Location> loc,
+                                         Adaptor adaptor,
+                                         llvm::SmallVectorImpl<Type> &types) {
+  auto table = cast<RankedTensorType>(adaptor.getTable().getType());
+  auto index = cast<RankedTensorType>(adaptor.getIndex().getType());
+  if (table.getRank() == 0) // gather_c1
+    return emitOptionalError(loc, "'kerf.gather' expected a table of rank >= "
+                                  "1, found ",
+                             table);
+  llvm::SmallVector<int64_t> shape(index.getShape());
+  llvm::append_range(shape, table.getShape().drop_front());
+  types.push_back(withShape(table, shape));
+  return success();
+}
+
+/// Labels of a table row beyond its index.
+static std::string rowLabels(int64_t count) {
+  return std::string("defghij").substr(0, count);
+}
+
+Factors GatherOp::getFactors() {
+  std::string index = leadingLabels(typeOf(getIndex()).getRank());
+  std::string row = rowLabels(typeOf(getTable()).getRank() - 1);
+  return labelledFactors(*this, {"v" + row, index}, {index + row}, {0}, "v");
+}
+
+LogicalResult ScatterAddOp::verify() {
+  llvm::SmallVector<int64_t> shape(typeOf(getIndex()).getShape());
+  auto result = typeOf(getResult());
+  if (result.getRank() > 0)
+    llvm::append_range(shape, result.getShape().drop_front());
+  if (result.getRank() == 0 ||
+      typeOf(getX()) != withShape(result, shape)) // scatter_add_c1
+    return emitOpError() << "expected rows of " << result << " for index "
+                         << getIndex().getType() << ", found "
+                         << getX().getType();
+  return success();
+}
+
+Factors ScatterAddOp::getFactors() {
+  std::string index = leadingLabels(typeOf(getIndex()).getRank());
+  std::string row = rowLabels(typeOf(getResult()).getRank() - 1);
+  return labelledFactors(*this, {index + row, index}, {"v" + row}, {0}, "v");
+}

@@ -1,0 +1,71 @@
+#include "Activity.h"
+
+using namespace mlir;
+using namespace kerf;
+
+Activity::Activity(ModelOp model) {
+  while (propagate(model.getBody().front())) {
+  }
+}
+
+void Activity::copy(Value from, Value to) {
+  if (isActive(from))
+    active.insert(to);
+}
+
+bool Activity::mark(Value value) {
+  if (!isa<FloatType>(typeOf(value).getElementType()))
+    return false;
+  return active.insert(value).second;
+}
+
+bool Activity::propagateRepeat(RepeatOp repeat) {
+  bool changed = false;
+  auto flow = [&](Value from, Value to) {
+    if (isActive(from))
+      changed |= mark(to);
+  };
+  YieldOp yield = repeat.getYield();
+  for (auto [init, arg] : llvm::zip(repeat.getInits(), repeat.getCarryArgs()))
+    flow(init, arg);
+  for (auto [stack, arg] :
+       llvm::zip(repeat.getSlices(), repeat.getSliceArgs()))
+    flow(stack, arg);
+  changed |= propagate(repeat.getBody().front());
+  for (auto [value, arg, result] :
+       llvm::zip(yield.getCarried(), repeat.getCarryArgs(),
+                 repeat.getCarryResults())) {
+    flow(value, arg); // the next iteration's
+    flow(value, result);
+  }
+  for (auto [value, result] :
+       llvm::zip(yield.getStacked(), repeat.getStackResults()))
+    flow(value, result);
+  return changed;
+}
+
+bool Activity::propagate(Block &block) {
+  bool changed = false;
+  for (Operation &op : block) {
+    if (auto param = dyn_cast<ParamOp>(op)) {
+      if (!param.getFrozen())
+        changed |= mark(param.getResult());
+      continue;
+    }
+    if (auto repeat = dyn_cast<RepeatOp>(op)) {
+      changed |= propagateRepeat(repeat);
+      continue;
+    }
+    if (llvm::any_of(op.getOperands(), [&](Value v) { return isActive(v); }))
+      for (Value result : op.getResults())
+        changed |= mark(result);
+  }
+  return changed;
+}
+
+bool kerf::isWeight(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op || isa<RepeatOp>(op))
+    return false;
+  return isa<ParamOp>(op) || llvm::all_of(op->getOperands(), isWeight);
+}

@@ -1,0 +1,123 @@
+#include "Gradients.h"
+
+#include "kerf/Dialect/Kerf/PlainBuilder.h"
+
+#include "llvm/Support/GlobPattern.h"
+
+using namespace mlir;
+using namespace kerf;
+
+void ParamGradients::add(OpBuilder &builder, ParamGradient gradient) {
+  for (ParamGradient &known : gradients) {
+    if (known.name != gradient.name || known.start != gradient.start ||
+        known.end != gradient.end)
+      continue;
+    known.gradient = PlainBuilder{builder, gradient.gradient.getLoc()}.add(
+        known.gradient, gradient.gradient);
+    setPhase(known.gradient.getDefiningOp(), PhaseKind::WeightGradient, -1);
+    return;
+  }
+  gradients.push_back(gradient);
+}
+
+namespace {
+/// The rule of one parameter.
+struct Rule {
+  Attribute rule;
+  double rateScale = 1;
+};
+} // namespace
+
+/// The model's optimizer with the weight decay of the first group whose
+/// pattern matches.
+static FailureOr<Rule> ruleFor(ModelOp model, llvm::StringRef name) {
+  auto base = cast<OptimizerRuleInterface>(model->getAttr("optimizer"));
+  auto groups = model->getAttrOfType<ArrayAttr>("groups");
+  if (!groups)
+    return Rule{base, 1};
+  for (GroupAttr group : groups.getAsRange<GroupAttr>()) {
+    // Braces belong to parameter names; only * and ? are patterns.
+    std::string pattern;
+    for (char c : group.getMatch()) {
+      if (llvm::StringRef("{}[]\\").contains(c))
+        pattern += '\\';
+      pattern += c;
+    }
+    llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(pattern);
+    if (!glob)
+      return model.emitOpError() << "group pattern \"" << group.getMatch()
+                                 << "\": " << toString(glob.takeError());
+    if (glob->match(name))
+      return Rule{base.withWeightDecay(group.getWeightDecay()),
+                  group.getRateScale()};
+  }
+  return Rule{base, 1};
+}
+
+/// Every trainable parameter read in the model must have a gradient for each
+/// iteration it is read in.
+static LogicalResult checkComplete(ModelOp model,
+                                   const ParamGradients &params) {
+  WalkResult walk = model.getBody().walk([&](ParamOp param) {
+    auto repeat = param->getParentOfType<RepeatOp>();
+    bool complete = param.getFrozen();
+    for (const ParamGradient &gradient : params.get())
+      complete |= gradient.name == param.getNameAttr() &&
+                  (!gradient.start ||
+                   (*gradient.start <= static_cast<int64_t>(repeat.getStart()) &&
+                    *gradient.end >= static_cast<int64_t>(repeat.getEnd())));
+    if (complete)
+      return WalkResult::advance();
+    auto diagnostic = param.emitOpError()
+                      << "\"" << param.getName()
+                      << "\" is trainable but does not reach the loss";
+    diagnostic.attachNote() << "remove it, or mark it 'frozen'";
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+/// The factor on all gradients, or null when the model does not clip. Appends
+/// the norm to the returned values.
+static Value buildClipping(OpBuilder &builder, ModelOp model,
+                           const ParamGradients &params) {
+  auto clip = model->getAttrOfType<FloatAttr>("clip_norm");
+  if (!clip || clip.getValueAsDouble() == 0 || params.get().empty())
+    return {};
+  llvm::SmallVector<Value> gradients;
+  for (const ParamGradient &gradient : params.get())
+    gradients.push_back(gradient.gradient);
+  Value norm = GlobalNormOp::create(builder, model.getLoc(), gradients);
+  Value factor =
+      ClipFactorOp::create(builder, model.getLoc(), norm,
+                           builder.getF64FloatAttr(clip.getValueAsDouble()));
+  model.getReturn().getValuesMutable().append(norm);
+  setPhase(norm.getDefiningOp(), PhaseKind::Update, -1);
+  setPhase(factor.getDefiningOp(), PhaseKind::Update, -1);
+  return factor;
+}
+
+LogicalResult kerf::appendUpdates(ModelOp model, const ParamGradients &params) {
+  if (failed(checkComplete(model, params)))
+    return failure();
+  OpBuilder builder(model.getReturn());
+  auto f32 = RankedTensorType::get({}, builder.getF32Type());
+  auto i32 = RankedTensorType::get({}, builder.getI32Type());
+  Value rate = model.getOrAddInput("learning_rate", f32);
+  Value step = model.getOrAddInput("step", i32);
+  Value factor = buildClipping(builder, model, params);
+  for (const ParamGradient &param : params.get()) {
+    FailureOr<Rule> rule = ruleFor(model, param.name);
+    if (failed(rule))
+      return failure();
+    auto index = [&](std::optional<int64_t> i) {
+      return i ? builder.getI64IntegerAttr(*i) : IntegerAttr();
+    };
+    auto update = UpdateOp::create(
+        builder, param.gradient.getLoc(), param.name, index(param.start),
+        index(param.end), param.gradient, factor, rate, step, rule->rule,
+        builder.getF64FloatAttr(rule->rateScale), TypeAttr());
+    setPhase(update, PhaseKind::Update, -1);
+  }
+  return success();
+}

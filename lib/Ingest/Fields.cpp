@@ -1,0 +1,344 @@
+#include "Fields.h"
+
+#include "kerf/Ingest/Import.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace kerf;
+
+static constexpr FieldUse Used = FieldUse::Used;
+static constexpr FieldUse Inert = FieldUse::Inert;
+static constexpr FieldUse Fixed = FieldUse::Fixed;
+
+//===----------------------------------------------------------------------===//
+// The table
+//===----------------------------------------------------------------------===//
+
+static constexpr llvm::StringLiteral kGeneration =
+    "a setting of text generation";
+static constexpr llvm::StringLiteral kTask = "a setting of other task heads";
+static constexpr llvm::StringLiteral kOutputs = "selects outputs, not the loss";
+static constexpr llvm::StringLiteral kRecord = "a record, not read";
+static constexpr llvm::StringLiteral kPrecision =
+    "type of the stored weights; the type of training is a compiler option";
+
+static constexpr Field kCommonFields[] = {
+    {"model_type", Used, "the family; required"},
+    {"architectures", Used, "must name the family's causal language model"},
+
+    {"_attn_implementation", Inert, "one of several equal implementations"},
+    {"_attn_implementation_autoset", Inert, kRecord},
+    {"_commit_hash", Inert, kRecord},
+    {"_name_or_path", Inert, kRecord},
+    {"attn_implementation", Inert, "one of several equal implementations"},
+    {"auto_map", Inert, "code for classes that the library does not have"},
+    {"bos_token_id", Inert, kGeneration},
+    {"chunk_size_feed_forward", Inert, "not read by this family"},
+    {"classifier_dropout", Inert, kTask},
+    {"cls_token_id", Inert, kGeneration},
+    {"decoder_start_token_id", Inert, kGeneration},
+    {"dtype", Inert, kPrecision},
+    {"eos_token_id", Inert, kGeneration},
+    {"experts_implementation", Inert, "one of several equal implementations"},
+    {"finetuning_task", Inert, kTask},
+    {"gradient_checkpointing", Inert, "trades time for memory only"},
+    {"id2label", Inert, kTask},
+    {"is_decoder", Inert, "not read by this family"},
+    {"label2id", Inert, kTask},
+    {"name_or_path", Inert, kRecord},
+    {"num_labels", Inert, kTask},
+    {"output_attentions", Inert, kOutputs},
+    {"output_hidden_states", Inert, kOutputs},
+    {"output_past", Inert, kGeneration},
+    {"prefix", Inert, kGeneration},
+    {"problem_type", Inert, kTask},
+    {"return_dict", Inert, kOutputs},
+    {"sep_token_id", Inert, kGeneration},
+    {"task_specific_params", Inert, kGeneration},
+    {"tie_last_hidden_states", Inert, kOutputs},
+    {"tokenizer_class", Inert, kRecord},
+    {"torch_dtype", Inert, kPrecision},
+    {"torchscript", Inert, "changes how the model is exported only"},
+    {"transformers_version", Inert, kRecord},
+    {"use_bfloat16", Inert, "not read by this family"},
+    {"use_cache", Inert, kGeneration},
+    {"use_return_dict", Inert, kOutputs},
+
+    {"bad_words_ids", Inert, kGeneration},
+    {"begin_suppress_tokens", Inert, kGeneration},
+    {"diversity_penalty", Inert, kGeneration},
+    {"do_sample", Inert, kGeneration},
+    {"early_stopping", Inert, kGeneration},
+    {"encoder_no_repeat_ngram_size", Inert, kGeneration},
+    {"encoder_repetition_penalty", Inert, kGeneration},
+    {"epsilon_cutoff", Inert, kGeneration},
+    {"eta_cutoff", Inert, kGeneration},
+    {"exponential_decay_length_penalty", Inert, kGeneration},
+    {"forced_bos_token_id", Inert, kGeneration},
+    {"forced_eos_token_id", Inert, kGeneration},
+    {"length_penalty", Inert, kGeneration},
+    {"max_length", Inert, kGeneration},
+    {"min_length", Inert, kGeneration},
+    {"no_repeat_ngram_size", Inert, kGeneration},
+    {"num_beam_groups", Inert, kGeneration},
+    {"num_beams", Inert, kGeneration},
+    {"num_return_sequences", Inert, kGeneration},
+    {"output_scores", Inert, kGeneration},
+    {"remove_invalid_values", Inert, kGeneration},
+    {"repetition_penalty", Inert, kGeneration},
+    {"return_dict_in_generate", Inert, kGeneration},
+    {"suppress_tokens", Inert, kGeneration},
+    {"temperature", Inert, kGeneration},
+    {"top_k", Inert, kGeneration},
+    {"top_p", Inert, kGeneration},
+    {"typical_p", Inert, kGeneration},
+
+    {"add_cross_attention", Fixed, "adds attention to an encoder",
+     "false null"},
+    {"is_causal", Fixed, "lets tokens attend to later ones", "true"},
+    {"is_encoder_decoder", Fixed, "makes a model with an encoder",
+     "false null"},
+    {"layer_types", Fixed, "makes layers unlike each other", "null"},
+    {"per_layer_config", Fixed, "makes layers unlike each other", "null {}"},
+    {"pruned_heads", Fixed, "removes attention heads", "null {}"},
+    {"quantization_config", Fixed, "computes with quantized weights",
+     "null {}"},
+    {"tie_encoder_decoder", Fixed, "makes a model with an encoder",
+     "false null"},
+};
+
+static constexpr llvm::StringLiteral kSummary =
+    "a setting of the double-heads model";
+
+static constexpr Field kGpt2Fields[] = {
+    {"activation_function", Used, "of the MLP (default \"gelu_new\")"},
+    {"attn_pdrop", Used, "dropout of attention (default 0.1)"},
+    {"embd_pdrop", Used, "dropout of embeddings (default 0.1)"},
+    {"initializer_range", Used,
+     "standard deviation of initial weights (default 0.02)"},
+    {"layer_norm_epsilon", Used, "(default 1e-5)"},
+    {"n_embd", Used, "hidden size (default 768)", "", "hidden_size"},
+    {"n_head", Used, "attention heads (default 12)", "", "num_attention_heads"},
+    {"n_inner", Used, "size of the MLP (default null: 4 n_embd)"},
+    {"n_layer", Used, "layers (default 12)", "", "num_hidden_layers"},
+    {"n_positions", Used, "learned positions (default 1024)", "",
+     "max_position_embeddings"},
+    {"resid_pdrop", Used, "dropout of what layers add (default 0.1)"},
+    {"scale_attn_by_inverse_layer_idx", Used,
+     "divide scores by layer + 1 (default false)"},
+    {"scale_attn_weights", Used,
+     "divide scores by the root of the head size (default true)"},
+    {"tie_word_embeddings", Used,
+     "use the embedding as the head (default true)"},
+    {"vocab_size", Used, "(default 50257)"},
+
+    {"n_ctx", Inert, "replaced by n_positions"},
+    {"n_special", Inert, "not read by this family"},
+    {"pad_token_id", Inert, "not read by this family"},
+    {"predict_special_tokens", Inert, "not read by this family"},
+    {"reorder_and_upcast_attn", Inert, "the same sums, in f32"},
+    {"summary_activation", Inert, kSummary},
+    {"summary_first_dropout", Inert, kSummary},
+    {"summary_last_dropout", Inert, kSummary},
+    {"summary_proj_to_labels", Inert, kSummary},
+    {"summary_type", Inert, kSummary},
+    {"summary_use_proj", Inert, kSummary},
+};
+
+#define KERF_DECODER_FIELDS(KV, INNER, EPS, POSITIONS, THETA)                  \
+  {"attention_dropout", Used, "(default 0)"},                                  \
+      {"head_dim", Used, "(default null: hidden_size / heads)"},               \
+      {"hidden_act", Used, "of the MLP's gate (default \"silu\")"},            \
+      {"hidden_size", Used, "(default 4096)"},                                 \
+      {"initializer_range", Used,                                              \
+       "standard deviation of initial weights (default 0.02)"},                \
+      {"intermediate_size", Used, "of the MLP (default " INNER ")"},           \
+      {"max_position_embeddings", Used,                                        \
+       "longest sequence without a warning (default " POSITIONS ")"},          \
+      {"num_attention_heads", Used, "(default 32)"},                           \
+      {"num_hidden_layers", Used, "(default 32)"},                             \
+      {"num_key_value_heads", Used,                                            \
+       "(default " KV "; null: num_attention_heads)"},                         \
+      {"pad_token_id", Used, "its embedding gets no gradient (default null)"}, \
+      {"rms_norm_eps", Used, "(default " EPS ")"},                             \
+      {"rope_parameters", Used, "frequencies of the rotation"},                \
+      {"rope_scaling", Used, "older spelling of rope_parameters"},             \
+      {"rope_theta", Used, "base of the rotation (default " THETA ")"},        \
+      {"tie_word_embeddings", Used,                                            \
+       "use the embedding as the head (default false)"},                       \
+      {"vocab_size", Used, "(default 32000)"},                                 \
+      {"pretraining_tp", Inert,                                                \
+       "cut matmuls of earlier versions into equal sums"},                     \
+      {"original_max_position_embeddings", Fixed,                              \
+       "overrides the field of this name in rope_parameters", "null"},         \
+      {"partial_rotary_factor", Fixed, "rotates a part of each head",          \
+       "null 1.0"}
+
+static constexpr Field kLlamaFields[] = {
+    KERF_DECODER_FIELDS("null", "11008", "1e-6", "2048", "10000"),
+    {"attention_bias", Used, "biases in attention (default false)"},
+    {"mlp_bias", Used, "biases in the MLP (default false)"},
+    {"sliding_window", Fixed,
+     "not read by this family, though it seems to "
+     "limit attention",
+     "null"},
+};
+
+static constexpr llvm::StringLiteral kNoBias =
+    "not read by this family, though it seems to add biases";
+static constexpr llvm::StringLiteral kWindow =
+    "tokens that a token sees, with itself (default 4096; null: all)";
+
+static constexpr Field kMistralFields[] = {
+    KERF_DECODER_FIELDS("8", "14336", "1e-6", "131072", "10000"),
+    {"sliding_window", Used, kWindow},
+    {"attention_bias", Fixed, kNoBias, "false null"},
+    {"mlp_bias", Fixed, kNoBias, "false null"},
+};
+
+static constexpr Field kMixtralFields[] = {
+    KERF_DECODER_FIELDS("8", "14336", "1e-5", "131072", "1000000"),
+    {"num_experts_per_tok", Used, "(default 2)"},
+    {"num_local_experts", Used, "(default 8)", "", "num_experts"},
+    {"output_router_logits", Used,
+     "add the auxiliary loss (default false), unless --aux-loss says"},
+    {"router_aux_loss_coef", Used,
+     "factor on the auxiliary loss (default 0.001)"},
+    {"sliding_window", Used,
+     "tokens that a token sees, with itself (default null: all)"},
+    {"attention_bias", Fixed, kNoBias, "false null"},
+    {"mlp_bias", Fixed, kNoBias, "false null"},
+    {"router_jitter_noise", Fixed, "multiplies the router's input by noise",
+     "0.0 null"},
+};
+
+#undef KERF_DECODER_FIELDS
+
+static constexpr Field kRopeFields[] = {
+    {"rope_type", Used, "default, linear or llama3"},
+    {"type", Used, "older spelling of rope_type"},
+    {"rope_theta", Used, "base of the rotation"},
+    {"factor", Used, "linear, llama3"},
+    {"high_freq_factor", Used, "llama3"},
+    {"low_freq_factor", Used, "llama3"},
+    {"original_max_position_embeddings", Used,
+     "llama3 (default max_position_embeddings)"},
+    {"attention_factor", Inert, "of other rope types"},
+    {"beta_fast", Inert, "of other rope types"},
+    {"beta_slow", Inert, "of other rope types"},
+    {"long_factor", Inert, "of other rope types"},
+    {"mscale", Inert, "of other rope types"},
+    {"mscale_all_dim", Inert, "of other rope types"},
+    {"short_factor", Inert, "of other rope types"},
+    {"truncate", Inert, "of other rope types"},
+    {"partial_rotary_factor", Fixed, "rotates a part of each head", "null 1.0"},
+    {"mrope_section", Fixed, "rotates by several positions", "null"},
+};
+
+static constexpr Family kFamilies[] = {
+    {"gpt2", "GPT2LMHeadModel", kGpt2Fields},
+    {"llama", "LlamaForCausalLM", kLlamaFields},
+    {"mistral", "MistralForCausalLM", kMistralFields},
+    {"mixtral", "MixtralForCausalLM", kMixtralFields},
+};
+
+//===----------------------------------------------------------------------===//
+// Look-up
+//===----------------------------------------------------------------------===//
+
+llvm::ArrayRef<Family> kerf::getFamilies() { return kFamilies; }
+
+const Family *kerf::findFamily(llvm::StringRef name) {
+  for (const Family &family : kFamilies)
+    if (family.name == name)
+      return &family;
+  return nullptr;
+}
+
+std::string kerf::listFamilies() {
+  return llvm::join(
+      llvm::map_range(kFamilies, [](const Family &f) { return f.name.str(); }),
+      ", ");
+}
+
+llvm::SmallVector<Field> kerf::allFields(const Family &family) {
+  llvm::SmallVector<Field> fields(family.fields);
+  fields.append(std::begin(kCommonFields), std::end(kCommonFields));
+  return fields;
+}
+
+llvm::ArrayRef<Field> kerf::ropeFields() { return kRopeFields; }
+
+const Field *kerf::findField(llvm::ArrayRef<Field> fields,
+                             llvm::StringRef name) {
+  for (const Field &field : fields)
+    if (field.name == name || (!field.alias.empty() && field.alias == name))
+      return &field;
+  return nullptr;
+}
+
+llvm::StringRef kerf::nearestName(llvm::ArrayRef<Field> fields,
+                                  llvm::StringRef name) {
+  // A third of the letters wrong is another word; long names cost time.
+  unsigned best = std::max<size_t>(2, name.size() / 3) + 1;
+  llvm::StringRef nearest;
+  if (name.size() > 64)
+    return nearest;
+  auto consider = [&](llvm::StringRef known) {
+    unsigned distance =
+        name.edit_distance(known, /*AllowReplacements=*/true, best);
+    if (!known.empty() && distance < best) {
+      best = distance;
+      nearest = known;
+    }
+  };
+  for (const Field &field : fields) {
+    consider(field.name);
+    consider(field.alias);
+  }
+  return nearest;
+}
+
+//===----------------------------------------------------------------------===//
+// Printing
+//===----------------------------------------------------------------------===//
+
+static void printField(const Field &field, llvm::raw_ostream &os) {
+  std::string name = field.name.str();
+  if (!field.alias.empty())
+    name += " or " + field.alias.str();
+  os << "  " << llvm::left_justify(name, 34) << ' ';
+  if (field.use == Fixed) {
+    llvm::SmallVector<llvm::StringRef> values;
+    field.accepted.split(values, ' ');
+    os << "must be " << llvm::join(values, " or ") << ": ";
+  }
+  os << field.text << '\n';
+}
+
+bool kerf::printFields(llvm::StringRef familyName, llvm::raw_ostream &os) {
+  const Family *family = findFamily(familyName);
+  if (!family)
+    return false;
+  os << "fields of " << family->name << " configs (" << family->modelClass
+     << ")\n";
+  llvm::SmallVector<Field> fields = allFields(*family);
+  llvm::sort(fields, [](const Field &a, const Field &b) {
+    return llvm::StringRef(a.name) < llvm::StringRef(b.name);
+  });
+  auto printAll = [&](llvm::ArrayRef<Field> list, FieldUse use,
+                      llvm::StringRef title) {
+    os << '\n' << title << ":\n";
+    for (const Field &field : list)
+      if (field.use == use)
+        printField(field, os);
+  };
+  printAll(fields, Used, "used");
+  if (findField(fields, "rope_parameters"))
+    printAll(ropeFields(), Used, "used, in rope_parameters or rope_scaling");
+  printAll(fields, Fixed, "other values are refused");
+  printAll(fields, Inert, "no effect on training");
+  return true;
+}

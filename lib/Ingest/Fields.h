@@ -1,0 +1,64 @@
+//===- Fields.h - Known fields of configs -----------------------*- C++ -*-===//
+//
+// Every field that a config of a family may have, and what becomes of it. A
+// field that is not here is refused: it may change the computation.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_LIB_INGEST_FIELDS_H
+#define KERF_LIB_INGEST_FIELDS_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace kerf {
+
+enum class FieldUse {
+  Used,  ///< read by the importer
+  Inert, ///< has no effect on the loss or its gradients
+  Fixed, ///< only values that mean what the importer does are accepted
+};
+
+struct Field {
+  llvm::StringLiteral name;
+  FieldUse use;
+  /// What it sets, why it is inert, or what another value would change.
+  llvm::StringLiteral text;
+  /// Fixed: the accepted values as JSON, separated by spaces.
+  llvm::StringLiteral accepted = "";
+  /// Used: another spelling with the same meaning.
+  llvm::StringLiteral alias = "";
+};
+
+struct Family {
+  /// The config's `model_type`.
+  llvm::StringLiteral name;
+  /// The library's class that this importer stands for.
+  llvm::StringLiteral modelClass;
+  /// Fields besides the common ones.
+  llvm::ArrayRef<Field> fields;
+};
+
+/// All families, by name.
+llvm::ArrayRef<Family> getFamilies();
+
+/// The family of a `model_type`, or null.
+const Family *findFamily(llvm::StringRef name);
+
+/// Fields of the family, then those that all families have.
+llvm::SmallVector<Field> allFields(const Family &family);
+
+/// Fields of `rope_scaling` and `rope_parameters`.
+llvm::ArrayRef<Field> ropeFields();
+
+/// The field of this name or alias, or null.
+const Field *findField(llvm::ArrayRef<Field> fields, llvm::StringRef name);
+
+/// The known name or alias with the fewest edits from `name`, or "" when none
+/// is close.
+llvm::StringRef nearestName(llvm::ArrayRef<Field> fields, llvm::StringRef name);
+
+} // namespace kerf
+
+#endif // KERF_LIB_INGEST_FIELDS_H

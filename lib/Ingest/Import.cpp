@@ -1,0 +1,263 @@
+//===- Import.cpp - From config to model ----------------------------------===//
+
+#include "kerf/Ingest/Import.h"
+
+#include "Families.h"
+
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
+
+using namespace kerf;
+using namespace mlir;
+
+//===----------------------------------------------------------------------===//
+// Options
+//===----------------------------------------------------------------------===//
+
+static LogicalResult checkSizeOption(Location loc, llvm::StringRef name,
+                                     int64_t value) {
+  constexpr int64_t limit = std::numeric_limits<int32_t>::max();
+  if (value >= 1 && value <= limit)
+    return success();
+  return emitError(loc) << "expected '" << name << "' from 1 to " << limit
+                        << ", found " << value;
+}
+
+static LogicalResult checkRealOption(Location loc, llvm::StringRef name,
+                                     double value, double end) {
+  if (value >= 0 && value < end)
+    return success();
+  InFlightDiagnostic diagnostic = emitError(loc);
+  diagnostic << "expected '" << name << "' of at least 0";
+  if (std::isfinite(end))
+    diagnostic << " and below " << ConfigReader::describe(end);
+  else
+    diagnostic << " and finite";
+  return diagnostic << ", found " << ConfigReader::describe(value);
+}
+
+static LogicalResult checkNameOption(Location loc, llvm::StringRef name,
+                                     llvm::StringRef value,
+                                     llvm::ArrayRef<llvm::StringRef> known) {
+  if (llvm::is_contained(known, value))
+    return success();
+  return emitError(loc) << "expected '" << name << "' to be one of "
+                        << llvm::join(known, ", ") << ", found "
+                        << json::quote(value);
+}
+
+static LogicalResult checkOptions(Location loc, const ImportOptions &options) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  bool isGood = true;
+  auto expect = [&](LogicalResult result) { isGood &= succeeded(result); };
+  expect(checkSizeOption(loc, "batch", options.batch));
+  expect(checkSizeOption(loc, "seq", options.seq));
+  expect(
+      checkNameOption(loc, "optimizer", options.optimizer, {"adamw", "sgd"}));
+  expect(checkNameOption(loc, "aux-loss", options.auxLoss,
+                         {"config", "none", "layer", "global"}));
+  expect(checkRealOption(loc, "weight-decay", options.weightDecay, infinity));
+  expect(checkRealOption(loc, "beta1", options.beta1, 1.0));
+  expect(checkRealOption(loc, "beta2", options.beta2, 1.0));
+  expect(checkRealOption(loc, "eps", options.eps, infinity));
+  expect(checkRealOption(loc, "momentum", options.momentum, 1.0));
+  expect(checkRealOption(loc, "clip-norm", options.clipNorm, infinity));
+  expect(checkRealOption(loc, "z-loss", options.zLoss, infinity));
+  if (options.capacityFactor &&
+      !(*options.capacityFactor > 0 && std::isfinite(*options.capacityFactor)))
+    expect(emitError(loc) << "expected a finite 'capacity-factor' above 0, "
+                             "found "
+                          << ConfigReader::describe(*options.capacityFactor));
+  return success(isGood);
+}
+
+//===----------------------------------------------------------------------===//
+// Sizes
+//===----------------------------------------------------------------------===//
+
+static void checkSize(ConfigReader &config, llvm::StringRef field,
+                      llvm::StringRef what, llvm::ArrayRef<int64_t> shape,
+                      int64_t limit) {
+  uint64_t elements = 1;
+  int64_t largest = 0;
+  for (int64_t size : shape) {
+    elements = llvm::SaturatingMultiply<uint64_t>(elements, size);
+    largest = std::max(largest, size);
+  }
+  constexpr int64_t sizeLimit = std::numeric_limits<int32_t>::max();
+  bool isTooLong = largest > sizeLimit;
+  if (config.failed() ||
+      (!isTooLong && elements <= static_cast<uint64_t>(limit)))
+    return;
+  InFlightDiagnostic diagnostic = config.error(field);
+  diagnostic << what << " of ";
+  llvm::interleave(shape, diagnostic, "x");
+  if (isTooLong)
+    diagnostic << " would have a dimension of more than " << sizeLimit;
+  else
+    diagnostic << " would have more than " << limit << " elements";
+}
+
+void kerf::checkParameterSize(ConfigReader &config, llvm::StringRef field,
+                              llvm::StringRef what,
+                              llvm::ArrayRef<int64_t> shape) {
+  checkSize(config, field, what, shape, int64_t(1) << 40);
+}
+
+void kerf::checkActivationSize(ConfigReader &config, llvm::StringRef field,
+                               llvm::StringRef what,
+                               llvm::ArrayRef<int64_t> shape) {
+  checkSize(config, field, what, shape, int64_t(1) << 44);
+}
+
+//===----------------------------------------------------------------------===//
+// Family
+//===----------------------------------------------------------------------===//
+
+/// The family that `model_type` names.
+static const Family *
+readFamily(const json::Value &root, Location rootLoc,
+           llvm::function_ref<Location(json::Position)> locationOf) {
+  const json::Value *type = root.find("model_type");
+  const Family *family = nullptr;
+  if (!type) {
+    InFlightDiagnostic diagnostic = emitError(rootLoc);
+    diagnostic << "missing field 'model_type'";
+    diagnostic.attachNote() << "expected one of " << listFamilies();
+    return nullptr;
+  }
+  if (type->kind == json::Kind::String)
+    family = findFamily(type->string);
+  if (!family) {
+    InFlightDiagnostic diagnostic = emitError(locationOf(type->position));
+    diagnostic << "unsupported value " << ConfigReader::describe(*type)
+               << " of field 'model_type'";
+    diagnostic.attachNote() << "expected one of " << listFamilies();
+  }
+  return family;
+}
+
+/// The config may name several classes of the family; ours must be one.
+static void checkArchitectures(ConfigReader &config, const Family &family) {
+  const json::Value *classes = config.findNonNull("architectures");
+  if (!classes)
+    return;
+  if (classes->kind == json::Kind::Array) {
+    if (classes->array.empty())
+      return;
+    for (const json::Value &name : classes->array)
+      if (name.kind == json::Kind::String && name.string == family.modelClass)
+        return;
+  }
+  InFlightDiagnostic diagnostic = config.error("architectures");
+  diagnostic << "unsupported value of field 'architectures': expected [\""
+             << family.modelClass << "\"]";
+  if (classes->kind == json::Kind::Array &&
+      classes->array.front().kind == json::Kind::String)
+    diagnostic << ", found " << json::quote(classes->array.front().string);
+}
+
+//===----------------------------------------------------------------------===//
+// Model
+//===----------------------------------------------------------------------===//
+
+static void setOptimizer(ModelOp model, const ImportOptions &options,
+                         llvm::ArrayRef<llvm::StringRef> vectorNames) {
+  MLIRContext *context = model.getContext();
+  Builder builder(context);
+  double decay = options.weightDecay;
+  Attribute rule;
+  if (options.optimizer == "adamw")
+    rule = AdamWAttr::get(context, options.beta1, options.beta2, options.eps,
+                          decay);
+  else
+    rule = SGDAttr::get(context, options.momentum, /*nesterov=*/false, decay);
+  model->setAttr("optimizer", rule);
+  if (options.clipNorm > 0)
+    model->setAttr("clip_norm", builder.getF64FloatAttr(options.clipNorm));
+  if (decay == 0)
+    return;
+  llvm::SmallVector<Attribute> groups;
+  for (llvm::StringRef names : vectorNames)
+    groups.push_back(GroupAttr::get(context, names, /*weight_decay=*/0.0,
+                                    /*rate_scale=*/1.0));
+  model->setAttr("groups", builder.getArrayAttr(groups));
+}
+
+static ModelOp createModel(OpBuilder &builder, Location loc,
+                           llvm::StringRef name, const ImportOptions &options) {
+  llvm::SmallVector<llvm::StringRef> roles = {"tokens", "targets"};
+  if (options.packed)
+    roles.append({"segments", "positions"});
+  auto model = ModelOp::create(builder, loc, builder.getStringAttr(name),
+                               builder.getStrArrayAttr(roles));
+  auto type =
+      RankedTensorType::get({options.batch, options.seq}, builder.getI32Type());
+  Block &body = model.getBody().emplaceBlock();
+  for (size_t i = 0; i < roles.size(); ++i)
+    body.addArgument(type, loc);
+  return model;
+}
+
+static OwningOpRef<ModuleOp> importFamily(const Family &family,
+                                          const json::Value &root,
+                                          llvm::StringRef fileName,
+                                          const ImportOptions &options,
+                                          MLIRContext *context) {
+  llvm::SmallVector<Field> fields = allFields(family);
+  std::string title = (family.name + " config").str();
+  ConfigReader config(root, fileName, context, fields, title);
+  config.checkFields();
+  checkArchitectures(config, family);
+  std::unique_ptr<Importer> importer = family.name == "gpt2"
+                                           ? makeGpt2Importer()
+                                           : makeDecoderImporter(family.name);
+  importer->read(config, options);
+  if (config.failed())
+    return {};
+  Location loc = config.locationOf(root.position);
+  OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
+  OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
+  llvm::StringRef name = family.name;
+  if (!options.modelName.empty())
+    name = options.modelName;
+  ModelOp model = createModel(builder, loc, name, options);
+  setOptimizer(model, options, importer->vectorNames());
+  LayerBuilder layers(model, config, options);
+  importer->build(layers);
+  if (failed(verify(*module)))
+    return {};
+  return module;
+}
+
+OwningOpRef<ModuleOp> kerf::importConfig(llvm::StringRef json,
+                                         llvm::StringRef fileName,
+                                         const ImportOptions &options,
+                                         MLIRContext *context) {
+  context->getOrLoadDialect<KerfDialect>();
+  if (failed(checkOptions(UnknownLoc::get(context), options)))
+    return {};
+  auto locationOf = [&](json::Position position) -> Location {
+    return FileLineColLoc::get(context, fileName, position.line,
+                               position.column);
+  };
+  auto root = json::parse(
+      json, [&](json::Position position, const llvm::Twine &message) {
+        emitError(locationOf(position)) << message;
+      });
+  if (failed(root))
+    return {};
+  Location loc = locationOf(root->position);
+  if (root->kind != json::Kind::Object) {
+    emitError(loc) << "expected a config, which is a JSON object, found "
+                   << json::describeKind(root->kind);
+    return {};
+  }
+  const Family *family = readFamily(*root, loc, locationOf);
+  if (!family)
+    return {};
+  return importFamily(*family, *root, fileName, options, context);
+}

@@ -1,0 +1,111 @@
+//===- LayerBuilder.h - Layers of a model by name ---------------*- C++ -*-===//
+//
+// Builds the layers that the families share, with their parameters named after
+// the checkpoint. Ops of a part get its module name and the config field that
+// shapes it as location.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_LIB_INGEST_LAYERBUILDER_H
+#define KERF_LIB_INGEST_LAYERBUILDER_H
+
+#include "ConfigReader.h"
+
+#include "kerf/Dialect/Kerf/PlainBuilder.h"
+#include "kerf/Ingest/Import.h"
+
+namespace kerf {
+
+enum class Activation { GeluTanh, GeluExact, Silu, SquaredRelu };
+
+/// The activation that a config names in `field`; an error lists what there is.
+Activation readActivation(ConfigReader &config, llvm::StringRef field,
+                          llvm::StringRef absent);
+
+/// A linear layer's weight and bias.
+struct LinearForm {
+  int64_t outputs;
+  /// Standard deviation of the initial weight.
+  double std;
+  bool hasBias = false;
+  /// The weight is stored [inputs, outputs].
+  bool isTransposed = false;
+};
+
+/// What attention does besides the products; dropout is named after the module.
+struct AttentionForm {
+  std::optional<int64_t> window;
+  std::optional<double> scale;
+  double dropout = 0.0;
+};
+
+class LayerBuilder {
+public:
+  /// Builds at the end of the model's body.
+  LayerBuilder(ModelOp model, const ConfigReader &config,
+               const ImportOptions &options);
+
+  /// Ops made from now on belong to `module`, shaped by `field`.
+  void enter(const llvm::Twine &module, llvm::StringRef field);
+
+  mlir::Value input(llvm::StringRef role) { return model.getInput(role); }
+  /// f32 parameter, normal with standard deviation `std`.
+  mlir::Value weight(const llvm::Twine &name, llvm::ArrayRef<int64_t> shape,
+                     double std);
+  mlir::Value ones(const llvm::Twine &name, int64_t size);
+  mlir::Value zeros(const llvm::Twine &name, int64_t size);
+
+  /// `<module>.weight` and `<module>.bias` applied to x.
+  mlir::Value linear(mlir::Value x, const llvm::Twine &module, LinearForm form);
+  mlir::Value layerNorm(mlir::Value x, const llvm::Twine &module, double eps);
+  mlir::Value rmsNorm(mlir::Value x, const llvm::Twine &module, double eps);
+  /// x itself when the rate is 0.
+  mlir::Value dropout(mlir::Value x, llvm::StringRef name, double rate);
+  mlir::Value activation(Activation kind, mlir::Value x);
+  /// `activation(gate) up`.
+  mlir::Value gated(Activation kind, mlir::Value gate, mlir::Value up);
+
+  /// `[B,S,H D]` as `[B,S,H,D]`, and back.
+  mlir::Value splitHeads(mlir::Value x, int64_t heads);
+  mlir::Value joinHeads(mlir::Value x);
+  /// Causal attention, within documents if the input is packed.
+  mlir::Value attention(mlir::Value q, mlir::Value k, mlir::Value v,
+                        llvm::StringRef module, AttentionForm form);
+
+  /// Repeats `body` with `{i}` = 0 to count-1. It gets the carried values and
+  /// returns the next ones, then one value per type of `stackedTypes`.
+  RepeatOp
+  repeat(int64_t count, mlir::ValueRange inits, mlir::TypeRange stackedTypes,
+         llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange)>
+             body);
+  /// Iteration number of the repeat being built, or null outside.
+  mlir::Value layerIndex() const { return layer; }
+
+  /// Ends the model: cross entropy of the logits, plus `coefficient aux` unless
+  /// `aux` is null.
+  void finish(mlir::Value logits, mlir::Value aux, double coefficient);
+
+  PlainBuilder plain() { return {builder, loc}; }
+  mlir::OpBuilder &getBuilder() { return builder; }
+  mlir::Location getLoc() const { return loc; }
+  const ImportOptions &getOptions() const { return options; }
+  mlir::Type f32() { return builder.getF32Type(); }
+
+private:
+  /// The inputs that random numbers depend on; made at the first use.
+  mlir::Value seed();
+  mlir::Value step();
+  mlir::Value param(const llvm::Twine &name, llvm::ArrayRef<int64_t> shape,
+                    InitKind kind, double value);
+
+  ModelOp model;
+  const ConfigReader &config;
+  const ImportOptions &options;
+  mlir::OpBuilder builder;
+  mlir::Location loc;
+  mlir::Value layer;
+};
+
+} // namespace kerf
+
+#endif // KERF_LIB_INGEST_LAYERBUILDER_H

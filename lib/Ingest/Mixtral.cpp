@@ -1,0 +1,132 @@
+//===- Mixtral.cpp - Mixture of experts of MixtralForCausalLM -------------===//
+//
+// Each token goes to its k most probable experts, weighed by their
+// probabilities divided by their sum. Groups are single sequences.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Decoder.h"
+
+#include <cmath>
+
+using namespace kerf;
+using namespace mlir;
+
+//===----------------------------------------------------------------------===//
+// Config
+//===----------------------------------------------------------------------===//
+
+static AuxLoss readAuxLoss(ConfigReader &config, llvm::StringRef option,
+                           double coefficient) {
+  bool isInConfig = config.boolean("output_router_logits", false);
+  if (coefficient == 0 || option == "none")
+    return AuxLoss::None;
+  if (option == "layer")
+    return AuxLoss::Layer;
+  return option == "global" || isInConfig ? AuxLoss::Global : AuxLoss::None;
+}
+
+Experts kerf::readExperts(ConfigReader &config, const ImportOptions &options) {
+  Experts experts;
+  experts.count = config.integer("num_local_experts", 8);
+  experts.perToken = config.integer("num_experts_per_tok", 2);
+  experts.auxCoefficient = config.real("router_aux_loss_coef", 0.001);
+  experts.aux = readAuxLoss(config, options.auxLoss, experts.auxCoefficient);
+  if (config.failed())
+    return experts;
+  if (experts.perToken > experts.count)
+    config.error("num_experts_per_tok")
+        << "expected 'num_experts_per_tok' of at most 'num_local_experts' "
+        << experts.count << ", found " << experts.perToken;
+  if (options.capacityFactor) {
+    double rows = std::ceil(*options.capacityFactor * options.seq *
+                            experts.perToken / experts.count);
+    // A token chooses an expert at most once.
+    experts.capacity = std::clamp<double>(rows, 1, options.seq);
+  }
+  return experts;
+}
+
+/// Rows of a sequence's table.
+static int64_t tableRows(const Experts &experts, int64_t seq) {
+  return experts.capacity ? experts.count * *experts.capacity
+                          : seq * experts.perToken;
+}
+
+void kerf::checkExperts(ConfigReader &config, const DecoderConfig &c,
+                        const ImportOptions &options) {
+  int64_t b = options.batch, count = c.experts->count;
+  checkParameterSize(config, "intermediate_size", "'experts.w1.weight'",
+                     {count, c.inner, c.hidden});
+  checkActivationSize(config, "num_local_experts", "the router's logits",
+                      {c.layers, b, options.seq, count});
+  checkActivationSize(
+      config, "intermediate_size", "the activations",
+      {b, tableRows(*c.experts, options.seq), std::max(c.inner, c.hidden)});
+}
+
+//===----------------------------------------------------------------------===//
+// Layers
+//===----------------------------------------------------------------------===//
+
+MixtureResult kerf::buildMixture(LayerBuilder &b, Value x,
+                                 const DecoderConfig &c) {
+  const Experts &experts = *c.experts;
+  OpBuilder &builder = b.getBuilder();
+  b.enter("model.layers.block_sparse_moe", "num_local_experts");
+  Location loc = b.getLoc();
+  llvm::ArrayRef<int64_t> shape = typeOf(x).getShape();
+  IntegerAttr one = builder.getI64IntegerAttr(1), capacity;
+  if (experts.capacity)
+    capacity = builder.getI64IntegerAttr(*experts.capacity);
+
+  const std::string moe = "model.layers.{i}.block_sparse_moe.";
+  Value logits = b.linear(x, moe + "gate", {experts.count, c.rawStd});
+  auto route = RouteOp::create(builder, loc, logits,
+                               builder.getI64IntegerAttr(experts.perToken),
+                               builder.getUnitAttr());
+  auto assign = AssignSlotsOp::create(builder, loc, route.getExperts(),
+                                      builder.getI64IntegerAttr(experts.count),
+                                      /*group=*/one, capacity);
+  int64_t rows = tableRows(experts, shape[1]);
+  Value table = DispatchOp::create(
+      builder, loc, withShape(x.getType(), {shape[0], rows, c.hidden}), x,
+      assign.getSlots(), /*weights=*/Value());
+  auto apply = [&](Value in, llvm::StringRef name, int64_t out) -> Value {
+    Value w =
+        b.weight(moe + "experts.{e}." + name + ".weight",
+                 {experts.count, out, typeOf(in).getShape().back()}, c.rawStd);
+    return GroupedMatmulOp::create(builder, loc, in, w, assign.getSizes(),
+                                   capacity, /*transposed=*/UnitAttr());
+  };
+  Value gate = apply(table, "w1", c.inner);
+  Value up = apply(table, "w3", c.inner);
+  Value down = apply(b.gated(c.act, gate, up), "w2", c.hidden);
+  Value output = CombineOp::create(builder, loc, down, assign.getSlots(),
+                                   route.getWeights());
+  return {output, logits, route.getExperts()};
+}
+
+//===----------------------------------------------------------------------===//
+// Auxiliary loss
+//===----------------------------------------------------------------------===//
+
+Value kerf::buildGlobalAuxLoss(LayerBuilder &b, Value logits,
+                               const Experts &experts) {
+  OpBuilder &builder = b.getBuilder();
+  llvm::ArrayRef<int64_t> shape = typeOf(logits).getShape();
+  int64_t group = shape[0] * shape[1];
+  Value all = b.plain().reshape(logits, {group, shape[2], shape[3]});
+  auto route = RouteOp::create(builder, b.getLoc(), all,
+                               builder.getI64IntegerAttr(experts.perToken),
+                               builder.getUnitAttr());
+  return LoadBalanceLossOp::create(builder, b.getLoc(), all, route.getExperts(),
+                                   builder.getI64IntegerAttr(group));
+}
+
+Value kerf::buildLayerAuxLoss(LayerBuilder &b, const MixtureResult &mixture) {
+  OpBuilder &builder = b.getBuilder();
+  return LoadBalanceLossOp::create(builder, b.getLoc(), mixture.logits,
+                                   mixture.experts,
+                                   builder.getI64IntegerAttr(1));
+}

@@ -1,0 +1,24 @@
+//===- Rope.h - Rotary frequencies of a config ------------------*- C++ -*-===//
+
+#ifndef KERF_LIB_INGEST_ROPE_H
+#define KERF_LIB_INGEST_ROPE_H
+
+#include "ConfigReader.h"
+
+#include "mlir/IR/Attributes.h"
+
+namespace kerf {
+
+struct Rope {
+  double theta;
+  /// `#kerf.rope_llama3`, `#kerf.rope_linear` or null.
+  mlir::Attribute scaling;
+};
+
+/// Reads `rope_theta` with `rope_scaling` (to version 4) or `rope_parameters`
+/// (from version 5). `theta` and `maxPositions` are the config's defaults.
+Rope readRope(ConfigReader &config, double theta, int64_t maxPositions);
+
+} // namespace kerf
+
+#endif // KERF_LIB_INGEST_ROPE_H

@@ -1,0 +1,78 @@
+#include "kerf/Ingest/Passes.h"
+
+using namespace mlir;
+using namespace kerf;
+
+namespace kerf {
+#define GEN_PASS_DEF_VERIFYINGESTPASS
+#define GEN_PASS_DEF_DUMPFACTORSPASS
+#include "kerf/Ingest/Passes.h.inc"
+} // namespace kerf
+
+/// True for tensors of at most 2^48 elements, without overflow on the way.
+static bool hasSaneSize(Type type) {
+  constexpr int64_t limit = int64_t(1) << 48;
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor)
+    return true;
+  int64_t elements = 1;
+  for (int64_t size : tensor.getShape()) {
+    if (size != 0 && elements > limit / size)
+      return false;
+    elements *= size;
+  }
+  return true;
+}
+
+static LogicalResult verifyOp(Operation *op) {
+  if (isa<CheckCloseOp>(op))
+    return op->emitOpError("is for the interpreter only; remove it");
+  for (Value result : op->getResults())
+    if (!hasSaneSize(result.getType()))
+      return op->emitOpError() << "makes " << result.getType()
+                               << ", expected at most 2^48 elements";
+  if (isa<RepeatOp, YieldOp, ReturnOp>(op))
+    return success();
+  auto factors = dyn_cast<FactorOpInterface>(op);
+  if (!factors)
+    return op->emitOpError("does not state its factors");
+  return verifyFactors(op, factors.getFactors());
+}
+
+namespace {
+struct VerifyIngestPass
+    : public kerf::impl::VerifyIngestPassBase<VerifyIngestPass> {
+  void runOnOperation() override {
+    auto models = getOperation().getOps<ModelOp>();
+    if (models.empty()) {
+      mlir::emitError(getOperation().getLoc(),
+                      "expected a 'kerf.model' in the module");
+      return signalPassFailure();
+    }
+    for (ModelOp model : models) {
+      for (BlockArgument input : model.getBody().getArguments())
+        if (!hasSaneSize(input.getType())) {
+          mlir::emitError(input.getLoc()) << "input of " << input.getType()
+                                          << ", expected at most 2^48 elements";
+          return signalPassFailure();
+        }
+      WalkResult walk = model.getBody().walk(
+          [](Operation *op) { return WalkResult(verifyOp(op)); });
+      if (walk.wasInterrupted())
+        return signalPassFailure();
+    }
+  }
+};
+
+struct DumpFactorsPass
+    : public kerf::impl::DumpFactorsPassBase<DumpFactorsPass> {
+  void runOnOperation() override {
+    getOperation().walk([](FactorOpInterface op) {
+      std::string text;
+      llvm::raw_string_ostream os(text);
+      printFactors(os, op.getFactors());
+      op->emitRemark() << text;
+    });
+  }
+};
+} // namespace

@@ -1,0 +1,61 @@
+#include "kerf/Interfaces/HostTensor.h"
+
+#include "llvm/ADT/APFloat.h"
+
+#include <cmath>
+
+using namespace kerf;
+
+llvm::SmallVector<int64_t> kerf::stridesOf(llvm::ArrayRef<int64_t> shape) {
+  llvm::SmallVector<int64_t> strides(shape.size(), 1);
+  for (int64_t d = static_cast<int64_t>(shape.size()) - 2; d >= 0; --d)
+    strides[d] = strides[d + 1] * shape[d + 1];
+  return strides;
+}
+
+void kerf::forEachIndex(
+    llvm::ArrayRef<int64_t> shape,
+    llvm::function_ref<void(llvm::ArrayRef<int64_t>)> body) {
+  for (int64_t size : shape)
+    if (size == 0)
+      return;
+  llvm::SmallVector<int64_t> index(shape.size(), 0);
+  while (true) {
+    body(index);
+    int64_t d = static_cast<int64_t>(shape.size()) - 1;
+    while (d >= 0 && ++index[d] == shape[d])
+      index[d--] = 0;
+    if (d < 0)
+      return;
+  }
+}
+
+static double roundToSemantics(double value, const llvm::fltSemantics &to) {
+  llvm::APFloat number(value);
+  bool losesInfo;
+  number.convert(to, llvm::APFloat::rmNearestTiesToEven, &losesInfo);
+  number.convert(llvm::APFloat::IEEEdouble(),
+                 llvm::APFloat::rmNearestTiesToEven, &losesInfo);
+  return number.convertToDouble();
+}
+
+static double wrapInteger(double value) {
+  if (!std::isfinite(value))
+    return 0.0;
+  double wrapped = std::fmod(std::trunc(value), 4294967296.0);
+  return static_cast<int32_t>(static_cast<uint32_t>(
+      static_cast<int64_t>(wrapped)));
+}
+
+double kerf::roundToType(double value, mlir::Type type, bool f64Compute) {
+  if (type.isInteger(1))
+    return value != 0.0 ? 1.0 : 0.0;
+  if (type.isInteger(32))
+    return wrapInteger(value);
+  if (f64Compute || type.isF64())
+    return value;
+  if (type.isF32())
+    return static_cast<float>(value);
+  return roundToSemantics(
+      value, llvm::cast<mlir::FloatType>(type).getFloatSemantics());
+}

@@ -1,0 +1,408 @@
+#include "kerf/Interpreter/Interpreter.h"
+
+#include "kerf/Dialect/Kerf/Decompose.h"
+#include "kerf/Dialect/Kerf/Random.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace kerf;
+
+namespace {
+using TensorRef = std::shared_ptr<const HostTensor>;
+using Environment = llvm::DenseMap<Value, TensorRef>;
+
+/// One update rule applied to one parameter, as a block of plain ops whose
+/// arguments are parameter, gradient, rate, step and state.
+struct UpdateProgram {
+  std::unique_ptr<Block> block;
+  llvm::SmallVector<Value> results;
+};
+} // namespace
+
+struct Interpreter::Impl {
+  OwningOpRef<ModuleOp> module;
+  ModelOp model;
+  InterpreterOptions options;
+  llvm::DenseMap<Operation *, UpdateProgram> programs;
+
+  LogicalResult runBlock(Block &block, Environment &env, int64_t iteration,
+                         TrainingState &state);
+  LogicalResult runOp(Operation &op, Environment &env, int64_t iteration,
+                      TrainingState &state);
+  LogicalResult runRepeat(RepeatOp repeat, Environment &env,
+                          TrainingState &state);
+  LogicalResult runCheck(CheckCloseOp check, Environment &env);
+  const HostTensor &readParam(ParamOp param, int64_t iteration,
+                              TrainingState &state);
+  void applyUpdate(UpdateOp update, Environment &env, TrainingState &before,
+                   TrainingState &after);
+  void updateOne(UpdateOp update, llvm::StringRef name, HostTensor gradient,
+                 Environment &env, TrainingState &before,
+                 TrainingState &after);
+  UpdateProgram &programOf(UpdateOp update, RankedTensorType type);
+  void evaluate(EvaluateOpInterface op, Environment &env);
+
+  void round(HostTensor &tensor) {
+    Type element = tensor.type.getElementType();
+    for (double &x : tensor.data)
+      x = roundToType(x, element, options.f64);
+  }
+  TensorRef keep(HostTensor tensor) {
+    return std::make_shared<const HostTensor>(std::move(tensor));
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+static double initialElement(InitAttr init, uint64_t stream, int64_t index) {
+  switch (init.getKind()) {
+  case InitKind::Zeros:
+    return 0;
+  case InitKind::Ones:
+    return 1;
+  case InitKind::Constant:
+    return init.getValue();
+  case InitKind::Normal:
+    return init.getValue() * normalAt(stream, index);
+  case InitKind::Uniform:
+    return init.getValue() * (2 * uniformAt(stream, index) - 1);
+  }
+  llvm_unreachable("covered switch");
+}
+
+HostTensor kerf::initialValue(InitAttr init, RankedTensorType type,
+                              llvm::StringRef name, int64_t seed, bool f64) {
+  HostTensor tensor(type);
+  // Each checkpoint tensor has a stream of its own, also inside a stack.
+  int64_t experts = hasExpert(name) ? type.getDimSize(0) : 1;
+  int64_t size = tensor.size() / std::max<int64_t>(experts, 1);
+  for (int64_t e = 0; e < experts; ++e) {
+    uint64_t stream = randomStream(seed, 0, -1, expandName(name, 0, e));
+    for (int64_t i = 0; i < size; ++i)
+      tensor.data[e * size + i] =
+          roundToType(initialElement(init, stream, i), type.getElementType(),
+                      f64);
+  }
+  return tensor;
+}
+
+const HostTensor &Interpreter::Impl::readParam(ParamOp param, int64_t iteration,
+                                               TrainingState &state) {
+  std::string name = expandName(param.getName(), iteration);
+  auto [entry, isNew] = state.params.try_emplace(name);
+  if (!isNew)
+    return entry->second;
+  auto type = typeOf(param.getResult());
+  std::optional<Type> master = param.getMaster();
+  auto fullType = master ? withElement(type, *master) : type;
+  HostTensor full =
+      initialValue(param.getInit(), fullType, name, options.seed, options.f64);
+  if (master)
+    state.masters[name] = full;
+  full.type = type;
+  round(full);
+  return entry->second = std::move(full);
+}
+
+//===----------------------------------------------------------------------===//
+// Updates
+//===----------------------------------------------------------------------===//
+
+UpdateProgram &Interpreter::Impl::programOf(UpdateOp update,
+                                            RankedTensorType type) {
+  UpdateProgram &program = programs[update];
+  if (program.block)
+    return program;
+  auto rule = cast<OptimizerRuleInterface>(update.getRule());
+  program.block = std::make_unique<Block>();
+  Block &block = *program.block;
+  Location loc = update.getLoc();
+  auto scalar = RankedTensorType::get({}, type.getElementType());
+  Value param = block.addArgument(type, loc);
+  Value gradient = block.addArgument(type, loc);
+  Value rate = block.addArgument(scalar, loc);
+  Value step = block.addArgument(scalar, loc);
+  llvm::SmallVector<Value> state;
+  for (size_t i = 0; i < rule.getStateNames().size(); ++i)
+    state.push_back(block.addArgument(type, loc));
+  OpBuilder builder(update.getContext());
+  builder.setInsertionPointToEnd(&block);
+  program.results =
+      rule.buildUpdate(builder, loc, param, gradient, state, rate, step);
+  return program;
+}
+
+void Interpreter::Impl::updateOne(UpdateOp update, llvm::StringRef name,
+                                  HostTensor gradient, Environment &env,
+                                  TrainingState &before,
+                                  TrainingState &after) {
+  auto rule = cast<OptimizerRuleInterface>(update.getRule());
+  RankedTensorType type = gradient.type;
+  after.gradients[name.str()] = gradient;
+  if (update.getScale())
+    for (double &g : gradient.data)
+      g *= env[update.getScale()]->data[0];
+  round(gradient);
+  bool hasMaster = before.masters.count(name.str());
+  HostTensor param = (hasMaster ? before.masters : before.params)[name.str()];
+  param.type = type;
+  UpdateProgram &program = programOf(update, type);
+  auto scalar = RankedTensorType::get({}, type.getElementType());
+  HostTensor rate(scalar), step(scalar);
+  rate.data[0] = env[update.getRate()]->data[0] *
+                 update.getRateScale().convertToDouble();
+  step.data[0] = env[update.getStep()]->data[0];
+  llvm::SmallVector<HostTensor> arguments = {param, gradient, rate, step};
+  for (llvm::StringRef stateName : rule.getStateNames()) {
+    HostTensor &value =
+        before.optimizer[(name + "." + stateName).str()];
+    if (!value.type)
+      value = HostTensor(type);
+    arguments.push_back(value);
+  }
+  Environment local;
+  for (auto [arg, value] :
+       llvm::zip(program.block->getArguments(), arguments)) {
+    round(value);
+    local[arg] = keep(value);
+  }
+  for (Operation &op : *program.block)
+    evaluate(cast<EvaluateOpInterface>(op), local);
+  HostTensor updated = *local[program.results[0]];
+  if (hasMaster)
+    after.masters[name.str()] = updated;
+  updated.type = before.params[name.str()].type;
+  round(updated);
+  after.params[name.str()] = std::move(updated);
+  for (auto [stateName, value] :
+       llvm::zip(rule.getStateNames(), llvm::drop_begin(program.results)))
+    after.optimizer[(name + "." + stateName).str()] = *local[value];
+}
+
+/// One slice of a stacked tensor.
+static HostTensor sliceOf(const HostTensor &stack, int64_t at) {
+  HostTensor slice(withShape(stack.type, stack.shape().drop_front()));
+  std::copy_n(stack.data.begin() + at * slice.size(), slice.size(),
+              slice.data.begin());
+  return slice;
+}
+
+void Interpreter::Impl::applyUpdate(UpdateOp update, Environment &env,
+                                    TrainingState &before,
+                                    TrainingState &after) {
+  const HostTensor &gradient = *env[update.getGradient()];
+  if (!update.getStart()) {
+    updateOne(update, update.getName(), gradient, env, before, after);
+    return;
+  }
+  for (int64_t i = *update.getStart(); i < *update.getEnd(); ++i)
+    updateOne(update, expandName(update.getName(), i),
+              sliceOf(gradient, i - *update.getStart()), env, before, after);
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+void Interpreter::Impl::evaluate(EvaluateOpInterface op, Environment &env) {
+  llvm::SmallVector<const HostTensor *> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(env[operand].get());
+  llvm::SmallVector<HostTensor> results;
+  for (Value result : op->getResults())
+    results.emplace_back(typeOf(result));
+  op.evaluate(operands, results);
+  for (auto [value, tensor] : llvm::zip(op->getResults(), results)) {
+    round(tensor);
+    env[value] = keep(std::move(tensor));
+  }
+}
+
+LogicalResult Interpreter::Impl::runCheck(CheckCloseOp check,
+                                          Environment &env) {
+  const HostTensor &actual = *env[check.getActual()];
+  const HostTensor &expected = *env[check.getExpected()];
+  double scale = 1;
+  for (double x : expected.data)
+    if (std::isfinite(x))
+      scale = std::max(scale, std::abs(x));
+  double bound = check.getTolerance().convertToDouble() * scale;
+  for (int64_t i = 0; i < actual.size(); ++i) {
+    double a = actual.data[i], e = expected.data[i];
+    bool same = a == e || (std::isnan(a) && std::isnan(e)) ||
+                std::abs(a - e) <= bound;
+    if (!same)
+      return check.emitOpError() << "failed at element " << i << ": found " << a
+                                 << ", expected " << e << " within " << bound;
+  }
+  return success();
+}
+
+LogicalResult Interpreter::Impl::runRepeat(RepeatOp repeat, Environment &env,
+                                           TrainingState &state) {
+  int64_t count = repeat.getCount(), start = repeat.getStart();
+  llvm::SmallVector<TensorRef> carried;
+  for (Value init : repeat.getInits())
+    carried.push_back(env[init]);
+  llvm::SmallVector<HostTensor> stacks;
+  for (Value result : repeat.getStackResults())
+    stacks.emplace_back(typeOf(result));
+  YieldOp yield = repeat.getYield();
+  for (int64_t n = 0; n < count; ++n) {
+    int64_t at = repeat.getReverse() ? count - 1 - n : n;
+    HostTensor index(typeOf(repeat.getIndex()));
+    index.data[0] = start + at;
+    env[repeat.getIndex()] = keep(index);
+    for (auto [arg, value] : llvm::zip(repeat.getCarryArgs(), carried))
+      env[arg] = value;
+    for (auto [arg, stack] :
+         llvm::zip(repeat.getSliceArgs(), repeat.getSlices()))
+      env[arg] = keep(sliceOf(*env[stack], at));
+    if (failed(runBlock(repeat.getBody().front(), env, start + at, state)))
+      return failure();
+    for (auto [value, yielded] : llvm::zip(carried, yield.getCarried()))
+      value = env[yielded];
+    for (auto [stack, yielded] : llvm::zip(stacks, yield.getStacked()))
+      llvm::copy(env[yielded]->data,
+                 stack.data.begin() + at * env[yielded]->size());
+  }
+  for (auto [result, value] : llvm::zip(repeat.getCarryResults(), carried))
+    env[result] = value;
+  for (auto [result, stack] : llvm::zip(repeat.getStackResults(), stacks))
+    env[result] = keep(std::move(stack));
+  return success();
+}
+
+LogicalResult Interpreter::Impl::runOp(Operation &op, Environment &env,
+                                       int64_t iteration,
+                                       TrainingState &state) {
+  if (auto param = dyn_cast<ParamOp>(op)) {
+    env[param.getResult()] = keep(readParam(param, iteration, state));
+    return success();
+  }
+  if (auto repeat = dyn_cast<RepeatOp>(op))
+    return runRepeat(repeat, env, state);
+  if (auto check = dyn_cast<CheckCloseOp>(op))
+    return runCheck(check, env);
+  if (isa<UpdateOp, YieldOp, ReturnOp>(op))
+    return success();
+  auto plain = dyn_cast<EvaluateOpInterface>(op);
+  if (!plain)
+    return op.emitOpError("has no meaning: it neither decomposes nor evaluates");
+  evaluate(plain, env);
+  return success();
+}
+
+LogicalResult Interpreter::Impl::runBlock(Block &block, Environment &env,
+                                          int64_t iteration,
+                                          TrainingState &state) {
+  for (Operation &op : block)
+    if (failed(runOp(op, env, iteration, state)))
+      return failure();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+Interpreter::Interpreter(ModelOp model, InterpreterOptions options)
+    : impl(std::make_unique<Impl>()) {
+  impl->options = options;
+  impl->module = ModuleOp::create(model.getLoc());
+  Operation *copy = model->clone();
+  impl->module->push_back(copy);
+  impl->model = cast<ModelOp>(copy);
+  decomposeAll(copy);
+}
+
+Interpreter::~Interpreter() = default;
+
+FailureOr<std::vector<HostTensor>>
+Interpreter::run(llvm::ArrayRef<HostTensor> inputs, TrainingState &state) {
+  Environment env;
+  Block &body = impl->model.getBody().front();
+  assert(inputs.size() == body.getNumArguments() && "one value per input");
+  for (auto [arg, input] : llvm::zip(body.getArguments(), inputs)) {
+    HostTensor value = input;
+    impl->round(value);
+    env[arg] = impl->keep(std::move(value));
+  }
+  if (failed(impl->runBlock(body, env, 0, state)))
+    return failure();
+  // All reads are done: updates see the state before the step.
+  TrainingState after;
+  for (UpdateOp update : body.getOps<UpdateOp>())
+    impl->applyUpdate(update, env, state, after);
+  auto move = [](TrainingState::Tensors &to, TrainingState::Tensors &from) {
+    for (auto &[name, value] : from)
+      to[name] = std::move(value);
+  };
+  move(state.params, after.params);
+  move(state.masters, after.masters);
+  move(state.optimizer, after.optimizer);
+  state.gradients = std::move(after.gradients);
+  std::vector<HostTensor> results;
+  for (Value value : impl->model.getReturn().getValues())
+    results.push_back(*env[value]);
+  return results;
+}
+
+//===----------------------------------------------------------------------===//
+// Inputs
+//===----------------------------------------------------------------------===//
+
+/// Number of rows or classes that an integer input indexes.
+static int64_t vocabularyOf(BlockArgument input) {
+  int64_t size = INT64_MAX;
+  for (Operation *user : input.getUsers()) {
+    if (auto embedding = dyn_cast<EmbeddingOp>(user))
+      size = std::min(size, typeOf(embedding.getTable()).getDimSize(0));
+    if (auto loss = dyn_cast<CrossEntropyOp>(user))
+      size = std::min(size, typeOf(loss.getLogits()).getShape().back());
+  }
+  return size == INT64_MAX ? 16 : size;
+}
+
+static HostTensor makeInput(BlockArgument input, llvm::StringRef role,
+                            int64_t seed, int64_t step, double rate) {
+  HostTensor tensor(typeOf(input));
+  uint64_t stream = randomStream(seed, step, input.getArgNumber(), role);
+  int64_t length = tensor.type.getRank() ? tensor.shape().back() : 1;
+  int64_t vocabulary = vocabularyOf(input);
+  bool isFloat = isa<FloatType>(tensor.type.getElementType());
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    int64_t column = length ? i % length : 0;
+    int64_t document = length / 2; // two documents per sequence
+    if (role == "step")
+      tensor.data[i] = step;
+    else if (role == "learning_rate")
+      tensor.data[i] = rate;
+    else if (role == "seed")
+      tensor.data[i] = seed;
+    else if (role == "segments")
+      tensor.data[i] = column >= document;
+    else if (role == "positions")
+      tensor.data[i] = column >= document ? column - document : column;
+    else if (isFloat)
+      tensor.data[i] = normalAt(stream, i);
+    else
+      tensor.data[i] = std::floor(uniformAt(stream, i) * vocabulary);
+  }
+  return tensor;
+}
+
+std::vector<HostTensor> kerf::makeInputs(ModelOp model, int64_t seed,
+                                         int64_t step, double rate) {
+  std::vector<HostTensor> inputs;
+  for (auto [input, role] :
+       llvm::zip(model.getBody().getArguments(),
+                 model.getRoles().getAsValueRange<StringAttr>()))
+    inputs.push_back(makeInput(input, role, seed, step, rate));
+  return inputs;
+}

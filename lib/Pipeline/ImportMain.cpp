@@ -1,0 +1,176 @@
+//===- ImportMain.cpp - kerf-import ---------------------------------------===//
+
+#include "kerf/Ingest/Import.h"
+#include "kerf/Pipeline/Mains.h"
+#include "kerf/Support/Output.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OperationSupport.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/WithColor.h"
+
+using namespace kerf;
+namespace cl = llvm::cl;
+
+static constexpr llvm::StringLiteral kOverview =
+    R"(prints the kerf.model of a Hugging Face config.json
+
+The model's loss and gradients are those of the transformers library 5.23 in
+training mode. Families: gpt2, llama, mistral, mixtral.
+
+Exit status: 0 when the model was written; 1 when an option, the config or a
+file is wrong, and nothing was written; 128 or more when the program was killed.
+)";
+
+namespace {
+/// The command line. Options live here, not in globals: the library holds the
+/// main functions of several tools.
+struct CommandLine {
+  ImportOptions values;
+  cl::OptionCategory category{"Import options"};
+  cl::opt<std::string> input{cl::Positional,
+                             cl::desc("<config.json, or - for "
+                                      "standard input>"),
+                             cl::cat(category)};
+  cl::opt<std::string> output{"o", cl::desc("Write to this file (default: -)"),
+                              cl::value_desc("file"), cl::init("-"),
+                              cl::cat(category)};
+  cl::opt<int64_t, true> batch{
+      "batch", cl::desc("Sequences in the global batch (required)"),
+      cl::location(values.batch), cl::cat(category)};
+  cl::opt<int64_t, true> seq{"seq", cl::desc("Tokens in a sequence (required)"),
+                             cl::location(values.seq), cl::cat(category)};
+  cl::opt<std::string, true> optimizer{
+      "optimizer", cl::desc("adamw (default) or sgd"),
+      cl::location(values.optimizer), cl::init("adamw"), cl::cat(category)};
+  cl::opt<double, true> weightDecay{
+      "weight-decay", cl::desc("Of parameters of rank >= 2 (default 0.1)"),
+      cl::location(values.weightDecay), cl::init(0.1), cl::cat(category)};
+  cl::opt<double, true> beta1{"beta1", cl::desc("Of adamw (default 0.9)"),
+                              cl::location(values.beta1), cl::init(0.9),
+                              cl::cat(category)};
+  cl::opt<double, true> beta2{"beta2", cl::desc("Of adamw (default 0.95)"),
+                              cl::location(values.beta2), cl::init(0.95),
+                              cl::cat(category)};
+  cl::opt<double, true> eps{"eps", cl::desc("Of adamw (default 1e-8)"),
+                            cl::location(values.eps), cl::init(1e-8),
+                            cl::cat(category)};
+  cl::opt<double, true> momentum{"momentum", cl::desc("Of sgd (default 0.9)"),
+                                 cl::location(values.momentum), cl::init(0.9),
+                                 cl::cat(category)};
+  cl::opt<double, true> clipNorm{
+      "clip-norm",
+      cl::desc("Largest global norm of the gradient, 0 for none (default 1)"),
+      cl::location(values.clipNorm), cl::init(1.0), cl::cat(category)};
+  cl::opt<double, true> zLoss{
+      "z-loss", cl::desc("Factor on the squared log-sum-exp (default 0)"),
+      cl::location(values.zLoss), cl::init(0.0), cl::cat(category)};
+  cl::opt<std::string, true> auxLoss{
+      "aux-loss",
+      cl::desc("Load-balance loss of experts: config (default: global if "
+               "output_router_logits), none, layer, global"),
+      cl::location(values.auxLoss), cl::init("config"), cl::cat(category)};
+  cl::opt<double> capacityFactor{
+      "capacity-factor",
+      cl::desc("Drop choices beyond this multiple of an expert's even share "
+               "of a sequence (default: drop none)"),
+      cl::cat(category)};
+  cl::opt<bool, true> packed{
+      "packed",
+      cl::desc("Sequences hold several documents: add inputs for segments and "
+               "positions"),
+      cl::location(values.packed), cl::cat(category)};
+  cl::opt<std::string, true> modelName{
+      "name", cl::desc("Name of the model (default: the family)"),
+      cl::location(values.modelName), cl::cat(category)};
+  cl::opt<std::string> listFields{
+      "list-fields",
+      cl::desc("Print what becomes of each field of a family's configs"),
+      cl::value_desc("family"), cl::cat(category)};
+  cl::opt<bool> locations{"locations",
+                          cl::desc("Print where each op comes from"),
+                          cl::cat(category)};
+};
+} // namespace
+
+static int fail(const llvm::Twine &message) {
+  llvm::WithColor::error(llvm::errs(), "kerf-import") << message << '\n';
+  return 1;
+}
+
+static int write(llvm::StringRef path,
+                 llvm::function_ref<void(llvm::raw_ostream &)> writer) {
+  std::string error;
+  if (failed(writeFileAtomically(path, writer, error)))
+    return fail("cannot write '" + path + "': " + error);
+  return 0;
+}
+
+/// Problems of options have no place in a file.
+static mlir::LogicalResult printWithoutLocation(mlir::Diagnostic &diagnostic) {
+  if (!llvm::isa<mlir::UnknownLoc>(diagnostic.getLocation()))
+    return mlir::failure();
+  fail(diagnostic.str());
+  for (mlir::Diagnostic &note : diagnostic.getNotes())
+    llvm::WithColor::note(llvm::errs(), "kerf-import") << note.str() << '\n';
+  return mlir::success();
+}
+
+static int runImport(const CommandLine &options) {
+  bool isStdin = options.input == "-";
+  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(options.input.getValue());
+  if (!buffer)
+    return fail("cannot read '" + llvm::Twine(options.input) +
+                "': " + buffer.getError().message());
+  std::string name = isStdin ? "<stdin>" : options.input.getValue();
+  llvm::StringRef text = (*buffer)->getBuffer();
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(text, name),
+                             llvm::SMLoc());
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  mlir::SourceMgrDiagnosticHandler handler(sources, &context);
+  mlir::ScopedDiagnosticHandler optionHandler(&context, printWithoutLocation);
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      importConfig(text, name, options.values, &context);
+  if (!module)
+    return 1;
+  mlir::OpPrintingFlags flags;
+  flags.enableDebugInfo(options.locations);
+  return write(options.output, [&](llvm::raw_ostream &os) {
+    module->print(os, flags);
+    os << '\n';
+  });
+}
+
+static int listFields(const CommandLine &options) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (!printFields(options.listFields, os))
+    return fail("unknown family '" + llvm::Twine(options.listFields) +
+                "', expected one of " + listFamilies());
+  return write(options.output,
+               [&](llvm::raw_ostream &stream) { stream << text; });
+}
+
+int kerf::importMain(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  CommandLine options;
+  cl::HideUnrelatedOptions(options.category);
+  cl::ParseCommandLineOptions(argc, argv, kOverview);
+  if (options.listFields.getNumOccurrences())
+    return listFields(options);
+  if (!options.input.getNumOccurrences())
+    return fail("expected the path of a config, see --help");
+  for (const cl::Option *option :
+       {static_cast<const cl::Option *>(&options.batch),
+        static_cast<const cl::Option *>(&options.seq)})
+    if (!option->getNumOccurrences())
+      return fail("expected --" + option->ArgStr + ", see --help");
+  if (options.capacityFactor.getNumOccurrences())
+    options.values.capacityFactor = options.capacityFactor.getValue();
+  return runImport(options);
+}

@@ -1,0 +1,38 @@
+//===- Inspect.h - commands of kerf-inspect -------------------------------===//
+
+#ifndef KERF_LIB_PIPELINE_INSPECT_H
+#define KERF_LIB_PIPELINE_INSPECT_H
+
+#include "kerf/Dialect/Kerf/Kerf.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace kerf {
+
+struct InspectOptions {
+  bool f64 = false;
+  bool json = false;
+  int64_t steps = 1;
+  int64_t seed = 0;
+  double rate = 0.01;
+  std::string weights, inputs, save;
+  double tolerance = 1e-6;
+  int64_t samples = 8;
+};
+
+/// Prints parameter counts and model flops per token of each model.
+mlir::LogicalResult inspectParams(mlir::ModuleOp module,
+                                  const InspectOptions &options);
+
+/// Runs each model for some steps and prints its values.
+mlir::LogicalResult inspectInterpret(mlir::ModuleOp module,
+                                     const InspectOptions &options);
+
+/// Differentiates each model and compares sampled elements of every
+/// parameter's gradient with central differences in f64.
+mlir::LogicalResult inspectGradients(mlir::ModuleOp module,
+                                     const InspectOptions &options);
+
+} // namespace kerf
+
+#endif // KERF_LIB_PIPELINE_INSPECT_H

@@ -1,0 +1,118 @@
+//===- InspectGradients.cpp - gradients against central differences -------===//
+//
+// For sampled elements w of each parameter: (loss(w + h) - loss(w - h)) / 2h
+// in f64 against the gradient that differentiation builds. The error of a
+// parameter is the largest difference over the largest gradient of it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Inspect.h"
+
+#include "kerf/Dialect/Kerf/Random.h"
+#include "kerf/Differentiate/Passes.h"
+#include "kerf/Interpreter/Interpreter.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace kerf;
+
+namespace {
+/// A model and its training step, on the same inputs.
+struct GradientCheck {
+  Interpreter &loss;
+  std::vector<HostTensor> inputs;
+  TrainingState state; ///< parameters at the point of the check
+
+  FailureOr<double> lossAt(const std::string &name, int64_t element,
+                           double value) {
+    double &entry = state.params[name].data[element];
+    double before = entry;
+    entry = value;
+    TrainingState copy;
+    copy.params = state.params;
+    auto values = loss.run(inputs, copy);
+    entry = before;
+    if (failed(values))
+      return failure();
+    return values->front().data[0];
+  }
+
+  /// Largest |numeric - analytic| over `samples` elements of a parameter.
+  FailureOr<double> errorOf(const std::string &name, const HostTensor &gradient,
+                            int64_t samples) {
+    double worst = 0;
+    int64_t count = std::min(samples, gradient.size());
+    for (int64_t n = 0; n < count; ++n) {
+      int64_t element = count == gradient.size()
+                            ? n
+                            : mixBits(hashName(name) + n) % gradient.size();
+      double x = state.params[name].data[element], h = 1e-5;
+      auto up = lossAt(name, element, x + h), down = lossAt(name, element, x - h);
+      if (failed(up) || failed(down))
+        return failure();
+      double numeric = (*up - *down) / (2 * h);
+      double error = std::abs(numeric - gradient.data[element]);
+      worst = std::isnan(error) ? error : std::max(worst, error);
+    }
+    return worst;
+  }
+};
+} // namespace
+
+static double largest(const HostTensor &tensor) {
+  double max = 0;
+  for (double x : tensor.data)
+    max = std::max(max, std::abs(x));
+  return max;
+}
+
+static LogicalResult checkModel(ModelOp model, const InspectOptions &options) {
+  if (failed(checkInterpretable(model)))
+    return failure();
+  OwningOpRef<ModuleOp> module = ModuleOp::create(model.getLoc());
+  auto step = cast<ModelOp>(model->clone());
+  module->push_back(step);
+  step->setAttr("optimizer", SGDAttr::get(model.getContext(), 0, false, 0));
+  step->removeAttr("clip_norm");
+  if (failed(differentiate(step)))
+    return failure();
+
+  InterpreterOptions f64{true, options.seed};
+  Interpreter loss(model, f64), training(step, f64);
+  GradientCheck check{loss, makeInputs(model, options.seed, 1, 0), {}};
+  TrainingState before;
+  if (failed(loss.run(check.inputs, before)))
+    return failure();
+  check.state.params = before.params;
+  if (failed(training.run(makeInputs(step, options.seed, 1, 0), before)))
+    return failure();
+
+  bool passed = !before.gradients.empty();
+  llvm::outs() << "model @" << model.getSymName() << '\n';
+  for (const auto &[name, gradient] : before.gradients) {
+    auto error = check.errorOf(name, gradient, options.samples);
+    if (failed(error))
+      return failure();
+    double scale = std::max(largest(gradient), 1e-3);
+    bool close = *error / scale <= options.tolerance; // false for NaN
+    passed &= close;
+    llvm::outs() << "  " << (close ? "ok    " : "WRONG ")
+                 << llvm::format("%8.1e  ", *error / scale) << name << '\n';
+  }
+  if (passed)
+    return success();
+  return model.emitOpError("has gradients that differ from central "
+                           "differences");
+}
+
+LogicalResult kerf::inspectGradients(ModuleOp module,
+                                     const InspectOptions &options) {
+  for (ModelOp model : module.getOps<ModelOp>())
+    if (failed(checkModel(model, options)))
+      return failure();
+  return success();
+}

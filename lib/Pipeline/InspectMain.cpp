@@ -1,0 +1,111 @@
+//===- InspectMain.cpp - kerf-inspect -------------------------------------===//
+
+#include "Inspect.h"
+
+#include "kerf/Pipeline/Mains.h"
+#include "kerf/Pipeline/Stages.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/WithColor.h"
+
+using namespace mlir;
+using namespace kerf;
+namespace cl = llvm::cl;
+
+static constexpr llvm::StringLiteral kOverview =
+    R"(looks at a model
+
+  kerf-inspect params MODEL.mlir      parameters and flops per token
+  kerf-inspect interpret MODEL.mlir   run it in the reference interpreter
+  kerf-inspect gradcheck MODEL.mlir   gradients against central differences
+
+Exit status: 0 done; 1 the input is wrong or a check failed; 128 or more when
+the program was killed.
+)";
+
+namespace {
+struct CommandLine {
+  InspectOptions values;
+  cl::OptionCategory category{"Inspection options"};
+  cl::opt<std::string> command{cl::Positional, cl::Required,
+                               cl::desc("<params|interpret|gradcheck>"),
+                               cl::cat(category)};
+  cl::opt<std::string> input{cl::Positional, cl::init("-"),
+                             cl::desc("<model.mlir, or - for standard input>"),
+                             cl::cat(category)};
+  cl::opt<std::string> compute{
+      "compute", cl::desc("interpret: f32 (the types as written, default) or "
+                          "f64"),
+      cl::init("f32"), cl::cat(category)};
+  cl::opt<int64_t, true> steps{"steps", cl::desc("interpret: steps to run"),
+                               cl::location(values.steps), cl::init(1),
+                               cl::cat(category)};
+  cl::opt<int64_t, true> seed{"seed",
+                              cl::desc("Seed of parameters and inputs"),
+                              cl::location(values.seed), cl::init(0),
+                              cl::cat(category)};
+  cl::opt<double, true> rate{"rate", cl::desc("interpret: learning rate"),
+                             cl::location(values.rate), cl::init(0.01),
+                             cl::cat(category)};
+  cl::opt<std::string, true> weights{
+      "weights", cl::desc("interpret: initial parameters (safetensors)"),
+      cl::value_desc("file"), cl::location(values.weights), cl::cat(category)};
+  cl::opt<std::string, true> inputs{
+      "inputs", cl::desc("interpret: inputs by role (safetensors)"),
+      cl::value_desc("file"), cl::location(values.inputs), cl::cat(category)};
+  cl::opt<std::string, true> save{
+      "save", cl::desc("interpret: write parameters and gradients "
+                       "(safetensors)"),
+      cl::value_desc("file"), cl::location(values.save), cl::cat(category)};
+  cl::opt<double, true> tolerance{
+      "tolerance", cl::desc("gradcheck: largest relative error"),
+      cl::location(values.tolerance), cl::init(1e-6), cl::cat(category)};
+  cl::opt<int64_t, true> samples{
+      "samples", cl::desc("gradcheck: elements tried per parameter"),
+      cl::location(values.samples), cl::init(8), cl::cat(category)};
+  cl::opt<bool, true> json{"json", cl::desc("params: print JSON"),
+                           cl::location(values.json), cl::cat(category)};
+};
+} // namespace
+
+static int fail(const llvm::Twine &message) {
+  llvm::WithColor::error() << message << '\n';
+  return 1;
+}
+
+int kerf::inspectMain(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  dropLibraryOptions();
+  CommandLine options;
+  cl::HideUnrelatedOptions(options.category);
+  if (!cl::ParseCommandLineOptions(argc, argv, kOverview))
+    return 1;
+  if (options.compute != "f32" && options.compute != "f64")
+    return fail("unknown --compute '" + options.compute +
+                "', expected f32 or f64");
+  options.values.f64 = options.compute == "f64";
+  using Command = LogicalResult (*)(ModuleOp, const InspectOptions &);
+  Command command = llvm::StringSwitch<Command>(options.command)
+                        .Case("params", inspectParams)
+                        .Case("interpret", inspectInterpret)
+                        .Case("gradcheck", inspectGradients)
+                        .Default(nullptr);
+  if (!command)
+    return fail("unknown command '" + options.command +
+                "', expected params, interpret or gradcheck");
+  DialectRegistry registry;
+  registerDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  llvm::SourceMgr sources;
+  SourceMgrDiagnosticHandler handler(sources, &context);
+  OwningOpRef<ModuleOp> module = readModule(options.input, sources, context);
+  if (!module)
+    return 1;
+  if (module->getOps<ModelOp>().empty())
+    return fail("'" + options.input + "' holds no kerf.model");
+  return failed(command(*module, options.values));
+}

@@ -1,0 +1,177 @@
+//===- InspectParams.cpp - counts of parameters and flops -----------------===//
+
+#include "Inspect.h"
+
+#include "kerf/Support/Json.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace kerf;
+
+namespace {
+/// One parameter pattern.
+struct ParamCount {
+  llvm::StringRef name;
+  RankedTensorType type;
+  int64_t copies = 1;        ///< iterations that have their own
+  double activeFraction = 1; ///< of its elements, per token
+  bool trainable = true;
+
+  double total() const {
+    double elements = copies;
+    for (int64_t size : type.getShape())
+      elements *= size;
+    return elements;
+  }
+};
+
+/// Flops of one token's forward pass in matmuls, by kind.
+struct ModelFlops {
+  double linear = 0;    ///< weights times activations
+  double attention = 0; ///< scores and values over all pairs
+  double visible = 0;   ///< the same over the visible pairs only
+};
+} // namespace
+
+/// Share of the experts that a token uses, from the op that assigns slots.
+static double expertFraction(ParamOp param) {
+  for (Operation *user : param->getUsers()) {
+    auto matmul = dyn_cast<GroupedMatmulOp>(user);
+    auto slots = matmul ? matmul.getSizes().getDefiningOp<AssignSlotsOp>()
+                        : AssignSlotsOp();
+    if (slots)
+      return static_cast<double>(typeOf(slots.getExperts()).getDimSize(2)) /
+             slots.getCount();
+  }
+  return 1;
+}
+
+static llvm::SmallVector<ParamCount> countParams(ModelOp model) {
+  llvm::MapVector<llvm::StringRef, ParamCount> counts;
+  llvm::DenseSet<std::pair<llvm::StringRef, int64_t>> seen;
+  model.getBody().walk([&](ParamOp param) {
+    ParamCount &count = counts[param.getName()];
+    count.activeFraction =
+        std::min(count.activeFraction, expertFraction(param));
+    auto repeat = param->getParentOfType<RepeatOp>();
+    bool own = repeat && param.isPerIteration();
+    if (!seen.insert({param.getName(), own ? repeat.getStart() : -1}).second)
+      return;
+    count.copies = count.type ? count.copies : 0;
+    count.copies += own ? repeat.getCount() : 1;
+    count.name = param.getName();
+    count.type = typeOf(param.getResult());
+    count.trainable = !param.getFrozen();
+  });
+  llvm::SmallVector<ParamCount> list;
+  for (auto &[name, count] : counts)
+    list.push_back(count);
+  return list;
+}
+
+static ModelFlops countFlops(ModelOp model) {
+  ModelFlops flops;
+  model.getBody().walk([&](CostOpInterface op) {
+    PhaseAttr phase = getPhase(op);
+    if (phase && phase.getKind() != PhaseKind::Forward)
+      return;
+    auto repeat = op->getParentOfType<RepeatOp>();
+    double times = repeat ? repeat.getCount() : 1;
+    double own = times * op.getCost().matmulFlops;
+    auto attention = dyn_cast<AttentionOp>(op.getOperation());
+    if (!attention) {
+      flops.linear += own;
+      return;
+    }
+    llvm::ArrayRef<int64_t> q = typeOf(attention.getQ()).getShape();
+    llvm::ArrayRef<int64_t> v = typeOf(attention.getV()).getShape();
+    flops.visible += own;
+    flops.attention +=
+        times * 2.0 * q[0] * q[1] * v[1] * q[2] * (q[3] + v[3]);
+  });
+  BlockArgument tokens = model.getInput("tokens");
+  double count = tokens ? typeOf(tokens).getNumElements() : 1;
+  return {flops.linear / count, flops.attention / count, flops.visible / count};
+}
+
+/// 124439808 -> "124,439,808".
+static std::string grouped(double number) {
+  std::string digits = std::to_string(static_cast<int64_t>(number));
+  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(at, ",");
+  return digits;
+}
+
+static std::string shapeText(RankedTensorType type) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << '[';
+  llvm::interleave(type.getShape(), os, " x ");
+  os << "] " << type.getElementType();
+  return text;
+}
+
+static void printTable(ModelOp model, llvm::ArrayRef<ParamCount> params) {
+  llvm::raw_ostream &os = llvm::outs();
+  os << "model @" << model.getSymName() << "\n\n";
+  size_t width = 4;
+  for (const ParamCount &param : params)
+    width = std::max(width, param.name.size());
+  os << "  " << llvm::left_justify("name", width)
+     << "  copies  shape                      elements\n";
+  for (const ParamCount &param : params)
+    os << "  " << llvm::left_justify(param.name, width)
+       << llvm::format("  %6lld  ", static_cast<long long>(param.copies))
+       << llvm::left_justify(shapeText(param.type), 20)
+       << llvm::right_justify(grouped(param.total()), 15)
+       << (param.trainable ? "" : "  frozen") << '\n';
+}
+
+static LogicalResult inspectModel(ModelOp model, const InspectOptions &options) {
+  auto params = countParams(model);
+  double total = 0, active = 0, trainable = 0;
+  for (const ParamCount &param : params) {
+    total += param.total();
+    active += param.activeFraction * param.total();
+    trainable += param.trainable ? param.total() : 0;
+  }
+  ModelFlops flops = countFlops(model);
+  double perToken = 3 * (flops.linear + flops.attention);
+  if (options.json) {
+    json::Value object = json::Value::makeObject();
+    object.set("model", json::Value::fromString(model.getSymName()));
+    auto set = [&](llvm::StringRef key, double value) {
+      object.set(key, json::Value::fromNumber(value));
+    };
+    set("parameters", total);
+    set("active_parameters", active);
+    set("trainable_parameters", trainable);
+    set("model_flops_per_token", perToken);
+    set("model_flops_per_token_visible", 3 * (flops.linear + flops.visible));
+    llvm::outs() << json::print(object) << '\n';
+    return success();
+  }
+  printTable(model, params);
+  llvm::raw_ostream &os = llvm::outs();
+  os << "\n  parameters        " << llvm::right_justify(grouped(total), 20)
+     << "\n  active per token  " << llvm::right_justify(grouped(active), 20)
+     << "\n  trainable         " << llvm::right_justify(grouped(trainable), 20)
+     << "\n\n  model flops per token = 3 x (matmuls + attention) of a forward "
+        "pass, attention over all pairs\n"
+     << "    = 3 x (" << grouped(flops.linear) << " + "
+     << grouped(flops.attention) << ") = " << grouped(perToken) << '\n'
+     << "    over visible pairs only: "
+     << grouped(3 * (flops.linear + flops.visible)) << '\n';
+  return success();
+}
+
+LogicalResult kerf::inspectParams(ModuleOp module,
+                                  const InspectOptions &options) {
+  for (ModelOp model : module.getOps<ModelOp>())
+    if (failed(inspectModel(model, options)))
+      return failure();
+  return success();
+}

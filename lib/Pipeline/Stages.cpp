@@ -1,0 +1,140 @@
+#include "kerf/Pipeline/Stages.h"
+
+#include "kerf/Dialect/Kerf/Kerf.h"
+#include "kerf/Differentiate/Passes.h"
+#include "kerf/Ingest/Passes.h"
+#include "kerf/Interpreter/Passes.h"
+#include "kerf/Precision/Passes.h"
+#include "kerf/Support/Output.h"
+#include "kerf/Support/Prescan.h"
+
+#include "mlir/IR/AsmState.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/WithColor.h"
+
+using namespace mlir;
+using namespace kerf;
+
+llvm::StringRef kerf::getStageName(Stage stage) {
+  switch (stage) {
+  case Stage::Ingest:
+    return "ingest";
+  case Stage::Differentiate:
+    return "differentiate";
+  case Stage::Precision:
+    return "precision";
+  }
+  llvm_unreachable("covered switch");
+}
+
+std::optional<Stage> kerf::parseStageName(llvm::StringRef name) {
+  for (Stage stage : kStages)
+    if (getStageName(stage) == name)
+      return stage;
+  return std::nullopt;
+}
+
+void kerf::addStage(OpPassManager &pm, Stage stage,
+                    const StageOptions &options) {
+  switch (stage) {
+  case Stage::Ingest:
+    pm.addPass(createVerifyIngestPass());
+    return;
+  case Stage::Differentiate:
+    pm.addPass(createDifferentiatePass());
+    pm.addPass(createVerifyDifferentiatedPass());
+    return;
+  case Stage::Precision:
+    pm.addPass(createPrecisionPass(PrecisionPassOptions{options.precision}));
+    pm.addPass(createVerifyPrecisionPass());
+    return;
+  }
+}
+
+void kerf::registerDialects(DialectRegistry &registry) {
+  registry.insert<KerfDialect>();
+}
+
+void kerf::registerPasses() {
+  registerKerfIngestPasses();
+  registerKerfDifferentiatePasses();
+  registerKerfPrecisionPasses();
+  registerKerfInterpreterPasses();
+  registerTransformsPasses();
+}
+
+void kerf::dropLibraryOptions() {
+  llvm::SmallVector<llvm::cl::Option *> others;
+  for (auto &entry : llvm::cl::getRegisteredOptions())
+    if (!entry.first.starts_with("help") && entry.first != "version" &&
+        entry.first != "h")
+      others.push_back(entry.second);
+  for (llvm::cl::Option *option : others)
+    option->removeArgument();
+}
+
+//===----------------------------------------------------------------------===//
+// Reading and writing
+//===----------------------------------------------------------------------===//
+
+std::unique_ptr<llvm::MemoryBuffer> kerf::readInput(llvm::StringRef path,
+                                                    std::string &error) {
+  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(path, /*IsText=*/true);
+  if (buffer)
+    return std::move(*buffer);
+  error = "cannot read '" + path.str() + "': " + buffer.getError().message();
+  return nullptr;
+}
+
+std::optional<std::string> kerf::findUnsafeText(llvm::StringRef text) {
+  if (std::optional<PrescanError> found = prescanText(text))
+    return std::to_string(found->line) + ":" + std::to_string(found->column) +
+           ": error: " + found->message;
+  constexpr size_t maxLine = 256 << 10;
+  int64_t line = 1;
+  while (!text.empty()) {
+    auto [first, rest] = text.split('\n');
+    if (first.size() > maxLine)
+      return std::to_string(line) + ":1: error: line of " +
+             std::to_string(first.size()) + " bytes, expected at most " +
+             std::to_string(maxLine);
+    text = rest;
+    ++line;
+  }
+  return std::nullopt;
+}
+
+OwningOpRef<ModuleOp> kerf::readModule(llvm::StringRef path,
+                                       llvm::SourceMgr &sources,
+                                       MLIRContext &context) {
+  std::string error;
+  auto buffer = readInput(path, error);
+  if (!buffer) {
+    llvm::WithColor::error() << error << '\n';
+    return nullptr;
+  }
+  if (auto unsafe = findUnsafeText(buffer->getBuffer())) {
+    llvm::errs() << path << ':' << *unsafe << '\n';
+    return nullptr;
+  }
+  sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
+  return parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
+}
+
+LogicalResult kerf::writeModule(ModuleOp module, llvm::StringRef path) {
+  std::string error;
+  if (succeeded(writeFileAtomically(
+          path,
+          [&](llvm::raw_ostream &os) {
+            module.print(os, OpPrintingFlags().assumeVerified());
+            os << '\n';
+          },
+          error)))
+    return success();
+  llvm::WithColor::error() << "cannot write '" << path << "': " << error
+                           << '\n';
+  return failure();
+}

@@ -1,0 +1,201 @@
+//===- Precision.cpp - number types of a training step --------------------===//
+//
+// Problem: give a step written in f32 the types of a mixed-precision policy.
+//
+// Idea: parameters change type, and every op follows in order: operands that
+// must agree are cast, then the op infers its result types again. An op thus
+// decides for itself what stays f32 (`attention`'s log-sum-exp, `route`'s
+// weights, losses); results of weight-gradient ops stay f32 by policy.
+//
+// Cost: one visit per op.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kerf/Dialect/Kerf/PlainBuilder.h"
+#include "kerf/Precision/Passes.h"
+
+using namespace mlir;
+using namespace kerf;
+
+namespace kerf {
+#define GEN_PASS_DEF_PRECISIONPASS
+#define GEN_PASS_DEF_VERIFYPRECISIONPASS
+#include "kerf/Precision/Passes.h.inc"
+} // namespace kerf
+
+namespace {
+/// Brings one model to a 16-bit compute type.
+class Narrowing {
+public:
+  Narrowing(ModelOp model, FloatType narrow)
+      : model(model), narrow(narrow),
+        wide(Float32Type::get(model.getContext())) {}
+
+  LogicalResult run() { return visitBlock(model.getBody().front()); }
+
+private:
+  LogicalResult visitBlock(Block &block);
+  LogicalResult visit(Operation *op);
+  LogicalResult visitRepeat(RepeatOp repeat);
+  void visitParam(ParamOp param);
+  void castOperand(OpOperand &operand, Type element);
+  void unifyOperands(Operation *op);
+  LogicalResult inferResults(Operation *op);
+
+  bool isNarrow(Value value) {
+    return typeOf(value).getElementType() == narrow;
+  }
+  bool isWide(Value value) {
+    return typeOf(value).getElementType() == wide && typeOf(value).getRank() > 0;
+  }
+
+  ModelOp model;
+  FloatType narrow, wide;
+  /// f32 results that an op with narrow operands defines to be f32.
+  llvm::DenseSet<Value> kept;
+};
+} // namespace
+
+static bool isWeightGradient(Operation *op) {
+  PhaseAttr phase = getPhase(op);
+  return phase && phase.getKind() == PhaseKind::WeightGradient;
+}
+
+void Narrowing::castOperand(OpOperand &operand, Type element) {
+  if (typeOf(operand.get()).getElementType() == element)
+    return;
+  Operation *op = operand.getOwner();
+  OpBuilder builder(op);
+  PlainBuilder p{builder, op->getLoc()};
+  operand.set(p.cast(operand.get(), element));
+  if (PhaseAttr phase = getPhase(op))
+    operand.get().getDefiningOp()->setAttr(kPhaseAttrName, phase);
+}
+
+/// Casts float operands that must agree: up in weight gradients, else down.
+void Narrowing::unifyOperands(Operation *op) {
+  bool mixes = llvm::any_of(op->getOperands(),
+                            [&](Value v) { return isNarrow(v); });
+  if (!mixes)
+    return;
+  bool hasExplicitType = !isa<InferTypeOpInterface>(op);
+  bool up = isWeightGradient(op) && !hasExplicitType;
+  bool mustAgree = op->hasTrait<OpTrait::SameOperandsAndResultType>();
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (up && isNarrow(operand.get()))
+      castOperand(operand, wide);
+    else if (!up && isWide(operand.get()) && !hasExplicitType &&
+             (mustAgree || !kept.contains(operand.get())))
+      castOperand(operand, narrow);
+  }
+}
+
+LogicalResult Narrowing::inferResults(Operation *op) {
+  bool hasNarrow = llvm::any_of(op->getOperands(),
+                                [&](Value v) { return isNarrow(v); });
+  if (auto infer = dyn_cast<InferTypeOpInterface>(op)) {
+    llvm::SmallVector<Type> types;
+    if (failed(infer.inferReturnTypes(
+            op->getContext(), op->getLoc(), op->getOperands(),
+            op->getRawDictionaryAttrs(), op->getPropertiesStorage(),
+            op->getRegions(), types)))
+      return op->emitOpError("has no types for bf16 operands");
+    for (auto [result, type] : llvm::zip(op->getResults(), types)) {
+      result.setType(type);
+      if (hasNarrow && isWide(result) && !isWeightGradient(op))
+        kept.insert(result);
+    }
+    return success();
+  }
+  if (!hasNarrow || isWeightGradient(op) || isa<CastOp>(op))
+    return success();
+  for (Value result : op->getResults())
+    if (isWide(result))
+      result.setType(withElement(result.getType(), narrow));
+  return success();
+}
+
+void Narrowing::visitParam(ParamOp param) {
+  if (typeOf(param.getResult()).getElementType() != wide)
+    return;
+  param.getResult().setType(withElement(param.getResult().getType(), narrow));
+  if (!param.getFrozen())
+    param.setMasterAttr(TypeAttr::get(wide));
+}
+
+LogicalResult Narrowing::visitRepeat(RepeatOp repeat) {
+  for (auto [arg, init] : llvm::zip(repeat.getCarryArgs(), repeat.getInits()))
+    arg.setType(init.getType());
+  for (auto [arg, stack] :
+       llvm::zip(repeat.getSliceArgs(), repeat.getSlices()))
+    arg.setType(withElement(arg.getType(), typeOf(stack).getElementType()));
+  if (failed(visitBlock(repeat.getBody().front())))
+    return failure();
+  YieldOp yield = repeat.getYield();
+  for (auto [operand, init] :
+       llvm::zip(yield.getCarriedMutable(), repeat.getInits()))
+    castOperand(operand, typeOf(init).getElementType());
+  for (auto [result, type] :
+       llvm::zip(repeat.getResults(), repeat.inferResultTypes()))
+    result.setType(type);
+  return success();
+}
+
+LogicalResult Narrowing::visit(Operation *op) {
+  if (auto param = dyn_cast<ParamOp>(op))
+    return visitParam(param), success();
+  if (auto repeat = dyn_cast<RepeatOp>(op))
+    return visitRepeat(repeat);
+  if (auto update = dyn_cast<UpdateOp>(op)) {
+    castOperand(update.getGradientMutable(), wide);
+    update.setParamTypeAttr(TypeAttr::get(narrow));
+    return success();
+  }
+  if (isa<YieldOp, ReturnOp>(op))
+    return success();
+  unifyOperands(op);
+  return inferResults(op);
+}
+
+LogicalResult Narrowing::visitBlock(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(block))
+    if (failed(visit(&op)))
+      return failure();
+  return success();
+}
+
+namespace {
+struct PrecisionPass : public kerf::impl::PrecisionPassBase<PrecisionPass> {
+  using PrecisionPassBase::PrecisionPassBase;
+
+  void runOnOperation() override {
+    if (policy != "f32" && policy != "bf16") {
+      mlir::emitError(getOperation().getLoc())
+          << "unknown precision '" << policy << "', expected f32 or bf16";
+      return signalPassFailure();
+    }
+    if (policy == "f32")
+      return;
+    for (ModelOp model : getOperation().getOps<ModelOp>())
+      if (failed(Narrowing(model, BFloat16Type::get(&getContext())).run()))
+        return signalPassFailure();
+  }
+};
+
+struct VerifyPrecisionPass
+    : public kerf::impl::VerifyPrecisionPassBase<VerifyPrecisionPass> {
+  void runOnOperation() override {
+    WalkResult walk = getOperation().walk([](ParamOp param) {
+      Type element = typeOf(param.getResult()).getElementType();
+      if (param.getFrozen() || element.getIntOrFloatBitWidth() > 16 ||
+          param.getMaster())
+        return WalkResult::advance();
+      param.emitOpError() << "\"" << param.getName() << "\" of " << element
+                          << " is trainable but has no master";
+      return WalkResult::interrupt();
+    });
+    if (walk.wasInterrupted())
+      signalPassFailure();
+  }
+};
+} // namespace

@@ -1,0 +1,144 @@
+"""Says in a second way what the library computed, and fails where they disagree.
+
+These are the definitions a reader of the reference files needs: the loss, the keys
+a query sees, the rotary frequencies, the auxiliary loss, the optimizer. All are
+evaluated in float64 on the float64 run.
+"""
+
+import math
+
+import torch
+
+import training
+
+TIGHT = 1e-11
+
+
+def near(what, ours, theirs):
+    """Fails if two float64 tensors differ by more than rounding."""
+    ours = torch.as_tensor(ours, dtype=torch.float64)
+    error = (ours - theirs).abs().max().item()
+    if not error <= TIGHT * max(1.0, theirs.abs().max().item()):
+        raise ValueError(f"{what}: the library's value differs by {error:.3e}")
+
+
+def visible(sequence, window):
+    """[S, S] booleans: query i sees key j if j <= i and, with a window, i - j < window."""
+    query = torch.arange(sequence)[:, None]
+    key = torch.arange(sequence)[None, :]
+    return (key <= query) & (query - key < (window or sequence))
+
+
+def check_loss(output, targets, aux):
+    """The loss is the mean of -log softmax(logits)[target] over the valid targets."""
+    logits = output.logits.detach()
+    log_z = torch.logsumexp(logits, -1)
+    valid = targets != -100
+    picked = logits.gather(-1, targets.clamp(min=0).long()[..., None])[..., 0]
+    mean = ((log_z - picked) * valid).sum() / valid.sum()
+    near("loss", mean + aux, output.loss.detach())
+
+
+def check_attention(model, tokens):
+    """Attention weights are exactly zero where the mask says so and nowhere else."""
+    window = getattr(model.config, "sliding_window", None)
+    with torch.no_grad():
+        layers = model(input_ids=tokens.long(), output_attentions=True).attentions
+    if len(layers) != model.config.num_hidden_layers:
+        raise ValueError(f"expected attention of every layer, found {len(layers)}")
+    for weights in layers:
+        expected = visible(tokens.shape[1], window).expand_as(weights)
+        if not torch.equal(weights != 0, expected):
+            raise ValueError("attention weights are not zero exactly where masked")
+
+
+def frequencies(config):
+    """Rotary frequencies [head_dim / 2] for default, linear and llama3 RoPE."""
+    rope = config.rope_parameters
+    dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    result = [rope["rope_theta"] ** (-2 * i / dim) for i in range(dim // 2)]
+    if rope["rope_type"] == "linear":
+        return [f / rope["factor"] for f in result], None
+    if rope["rope_type"] != "llama3":
+        return result, None
+    low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+    scaled, bands = [], []
+    for f in result:
+        # How often this frequency turns within the original context.
+        turns = rope["original_max_position_embeddings"] * f / (2 * math.pi)
+        keep = min(max((turns - low) / (high - low), 0.0), 1.0)
+        scaled.append((1 - keep) * f / rope["factor"] + keep * f)
+        bands.append("kept" if keep == 1 else "divided" if keep == 0 else "between")
+    return scaled, bands
+
+
+def check_rope(model):
+    """The frequencies follow the formula; a llama3 case has all three bands."""
+    rotary = getattr(model.base_model, "rotary_emb", None)
+    if rotary is None:
+        return
+    expected, bands = frequencies(model.config)
+    expected = torch.tensor(expected, dtype=torch.float64)
+    near("rotary frequencies", expected / rotary.inv_freq, torch.ones_like(expected))
+    if rotary.attention_scaling != 1.0:
+        raise ValueError(f"cos and sin are scaled by {rotary.attention_scaling}")
+    if bands is not None and len(set(bands)) != 3:
+        raise ValueError(f"expected three bands of frequencies, found {bands}")
+
+
+def aux_loss(config, layers):
+    """E * sum_e f_e P_e over the tokens of all layers together.
+
+    `layers` are the router logits [B S, E] of each layer. f_e is the number of times
+    expert e is among the K chosen ones, divided by L B S (so the f_e add up to K), and
+    P_e is the mean probability of e; both means run over all layers before the product.
+    """
+    probabilities = torch.cat(list(layers)).softmax(-1)
+    chosen = probabilities.topk(config.num_experts_per_tok, -1).indices
+    hits = torch.nn.functional.one_hot(chosen, config.num_local_experts).sum((0, 1))
+    fraction = hits.double() / len(probabilities)
+    return config.num_local_experts * (fraction * probabilities.mean(0)).sum()
+
+
+def router_margin(config, routing):
+    """The smallest gap between the last chosen and the first other probability."""
+    margins = []
+    for logits, experts in routing:
+        ordered = logits.double().softmax(-1).sort(-1, descending=True).values
+        k = config.num_experts_per_tok
+        margins.append((ordered[:, k - 1] - ordered[:, k]).min().item())
+    return min(margins)
+
+
+def check_experts(config, model, tensors):
+    """The saved expert matrices are slices of the fused ones: w1 gate, w3 up, w2 down."""
+    state = model.state_dict()
+    for layer in range(config.num_hidden_layers):
+        gate_up = state[f"model.layers.{layer}.mlp.experts.gate_up_proj"]
+        down = state[f"model.layers.{layer}.mlp.experts.down_proj"]
+        for e in range(config.num_local_experts):
+            name = f"model.layers.{layer}.block_sparse_moe.experts.{e}"
+            w1, w2, w3 = (tensors[f"{name}.w{i}.weight"] for i in (1, 2, 3))
+            if not torch.equal(gate_up[e], torch.cat([w1, w3])) or not torch.equal(down[e], w2):
+                raise ValueError(f"'{name}' is not a slice of the fused weights")
+
+
+def check_optimizer(initial, run):
+    """Replays clipping and AdamW from the unclipped gradients, by their formulas."""
+    values = [value.clone() for value in initial]
+    first = [torch.zeros_like(value) for value in initial]
+    second = [torch.zeros_like(value) for value in initial]
+    for step, grads in enumerate(run.grads, start=1):
+        norm = math.sqrt(sum((g * g).sum().item() for g in grads))
+        near("gradient norm", norm, run.grad_norms[step - 1])
+        scale = min(1.0, training.CLIP / (norm + 1e-6))
+        for i, gradient in enumerate(grads):
+            g, (b1, b2) = scale * gradient, training.BETAS
+            first[i] = b1 * first[i] + (1 - b1) * g
+            second[i] = b2 * second[i] + (1 - b2) * g * g
+            decay = training.WEIGHT_DECAY if g.ndim >= 2 else 0.0
+            root = (second[i] / (1 - b2**step)).sqrt()
+            update = first[i] / (1 - b1**step) / (root + training.EPS)
+            values[i] = values[i] - training.LR * decay * values[i] - training.LR * update
+    for value, theirs in zip(values, run.after, strict=True):
+        near("parameter after AdamW", value, theirs)

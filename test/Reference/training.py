@@ -1,0 +1,89 @@
+"""Three training steps of a library model with PyTorch's AdamW and clipping."""
+
+from dataclasses import dataclass, field
+
+import torch
+
+LR = 1e-2
+BETAS = (0.9, 0.95)
+EPS = 1e-8
+WEIGHT_DECAY = 0.1
+CLIP = 1.0
+
+SETTINGS = {
+    "optimizer": "AdamW",
+    "lr": str(LR),
+    "beta1": str(BETAS[0]),
+    "beta2": str(BETAS[1]),
+    "eps": str(EPS),
+    "weight_decay_rank_ge_2": str(WEIGHT_DECAY),
+    "weight_decay_rank_1": "0.0",
+    "clip_max_norm": str(CLIP),
+}
+
+
+@dataclass
+class Run:
+    """What a training run gives, in order of `model.parameters()` and of the steps."""
+
+    losses: list = field(default_factory=list)
+    grad_norms: list = field(default_factory=list)  # before clipping
+    grads: list = field(default_factory=list)  # one list per step, before clipping
+    outputs: list = field(default_factory=list)
+    routing: list = field(default_factory=list)  # (router logits, chosen experts)
+    after: list = field(default_factory=list)  # parameters after the last step
+
+
+def labels_of(targets):
+    """Labels that make the library's loss use `targets`.
+
+    The library predicts labels[:, i + 1] at position i, so its label 0 is never used
+    and the targets of the last column must be ignored ones.
+    """
+    labels = torch.full_like(targets, -100)
+    labels[:, 1:] = targets[:, :-1]
+    return labels
+
+
+def optimizer_of(model):
+    """AdamW that decays matrices and leaves vectors (norm weights, biases) alone.
+
+    Mixtral's experts have rank 3 here and rank 2 in a checkpoint: decayed either way.
+    """
+    parameters = list(model.parameters())
+    groups = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": WEIGHT_DECAY},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW([g for g in groups if g["params"]], lr=LR, betas=BETAS, eps=EPS)
+
+
+def _record_routing(model, run):
+    """Makes every router add its logits and choices to `run.routing`."""
+
+    def record(module, inputs, output):
+        logits, _, experts = output
+        run.routing.append((logits.detach(), experts.detach()))
+
+    for module in model.modules():
+        if type(module).__name__ == "MixtralTopKRouter":
+            module.register_forward_hook(record)
+
+
+def train(model, tokens, targets):
+    """Trains `model` in place, one step per batch of `tokens` and `targets`."""
+    run = Run()
+    _record_routing(model, run)
+    optimizer = optimizer_of(model)
+    for step in range(len(tokens)):
+        ids, wanted = tokens[step].long(), targets[step].long()
+        optimizer.zero_grad()
+        output = model(input_ids=ids, labels=labels_of(wanted))
+        output.loss.backward()
+        run.grads.append([p.grad.clone() for p in model.parameters()])
+        run.grad_norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP))
+        optimizer.step()
+        run.losses.append(output.loss.detach())
+        run.outputs.append(output)
+    run.after = [p.detach().clone() for p in model.parameters()]
+    return run

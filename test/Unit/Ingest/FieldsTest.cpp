@@ -1,0 +1,301 @@
+//===- FieldsTest.cpp - What the importer refuses, and where --------------===//
+
+#include "ImportTesting.h"
+
+#include "gtest/gtest.h"
+
+using namespace kerf;
+using namespace kerf::testing;
+
+namespace {
+
+/// The messages of a config that must be refused.
+std::string errorsOf(llvm::StringRef json,
+                     const ImportOptions &options = smallOptions()) {
+  Imported run(json, options);
+  EXPECT_EQ(run.ir, "") << json.str();
+  return run.messages;
+}
+
+/// The messages of a gpt2 config whose second line is `field`.
+std::string gpt2Errors(llvm::StringRef field) {
+  return errorsOf(configOf("gpt2", (",\n" + field).str()));
+}
+
+std::string llamaErrors(llvm::StringRef field) {
+  return errorsOf(decoderOf("llama", (",\n" + field).str()));
+}
+
+TEST(Fields, notAConfig) {
+  EXPECT_EQ(errorsOf("{"), "1:2: error: expected a key in double quotes, found "
+                           "end of input\n");
+  EXPECT_EQ(errorsOf("[]"), "1:1: error: expected a config, which is a JSON "
+                            "object, found an array\n");
+  EXPECT_EQ(errorsOf("\n  3"), "2:3: error: expected a config, which is a JSON "
+                               "object, found a number\n");
+}
+
+TEST(Fields, family) {
+  const std::string known =
+      "note: expected one of gpt2, llama, mistral, mixtral\n";
+  EXPECT_EQ(errorsOf("{}"),
+            "1:1: error: missing field 'model_type'\n1:1: " + known);
+  EXPECT_EQ(errorsOf("{\"model_type\":\n \"bert\"}"),
+            "2:2: error: unsupported value 'bert' of field 'model_type'\n"
+            "2:2: " +
+                known);
+  EXPECT_EQ(errorsOf("{\"model_type\": 7}"),
+            "1:16: error: unsupported value 7 of field 'model_type'\n1:16: " +
+                known);
+}
+
+TEST(Fields, unknownFieldsAreNamed) {
+  EXPECT_EQ(gpt2Errors("\"n_heads\": 3"),
+            "2:1: error: unknown field 'n_heads' of a gpt2 config\n"
+            "2:1: note: did you mean 'n_head'?\n");
+  EXPECT_EQ(gpt2Errors("\"hidden_sizes\": 3"),
+            "2:1: error: unknown field 'hidden_sizes' of a gpt2 config\n"
+            "2:1: note: did you mean 'hidden_size'?\n");
+  EXPECT_EQ(gpt2Errors("\"quux\": 3"),
+            "2:1: error: unknown field 'quux' of a gpt2 config\n"
+            "2:1: note: remove it if it does not change the computation\n");
+}
+
+TEST(Fields, valuesThatChangeTheComputation) {
+  EXPECT_EQ(gpt2Errors("\"add_cross_attention\": true"),
+            "2:24: error: unsupported field 'add_cross_attention': expected "
+            "false or null, found true\n"
+            "2:24: note: the field adds attention to an encoder\n");
+  EXPECT_EQ(llamaErrors("\"quantization_config\": {\"bits\": 4}"),
+            "2:24: error: unsupported field 'quantization_config': expected "
+            "null or {}, found an object\n"
+            "2:24: note: the field computes with quantized weights\n");
+  EXPECT_EQ(llamaErrors("\"is_causal\": null"),
+            "2:14: error: unsupported field 'is_causal': expected true, found "
+            "null\n"
+            "2:14: note: the field lets tokens attend to later ones\n");
+  EXPECT_EQ(errorsOf(decoderOf("mixtral", ",\n\"router_jitter_noise\": 0.1")),
+            "2:24: error: unsupported field 'router_jitter_noise': expected "
+            "0.0 or null, found 0.1\n"
+            "2:24: note: the field multiplies the router's input by noise\n");
+  Imported harmless(decoderOf("mixtral", ", \"router_jitter_noise\": 0, "
+                                         "\"quantization_config\": {}, "
+                                         "\"partial_rotary_factor\": 1"));
+  EXPECT_EQ(harmless.messages, "");
+  EXPECT_NE(harmless.ir, "");
+}
+
+TEST(Fields, typesAndRanges) {
+  EXPECT_EQ(gpt2Errors("\"n_layer\": 0"),
+            "2:12: error: field 'n_layer': expected an integer from 1 to "
+            "1000000, found 0\n");
+  EXPECT_EQ(gpt2Errors("\"n_layer\": 1000001"),
+            "2:12: error: field 'n_layer': expected an integer from 1 to "
+            "1000000, found 1000001\n");
+  EXPECT_EQ(gpt2Errors("\"vocab_size\": 32.0"),
+            "2:15: error: field 'vocab_size': expected an integer from 1 to "
+            "2147483647, found 32.0\n");
+  EXPECT_EQ(gpt2Errors("\"vocab_size\": \"many\""),
+            "2:15: error: field 'vocab_size': expected an integer from 1 to "
+            "2147483647, found 'many'\n");
+  EXPECT_EQ(gpt2Errors("\"n_embd\": null"),
+            "2:11: error: field 'n_embd': expected an integer from 1 to "
+            "2147483647, found null\n");
+  EXPECT_EQ(gpt2Errors("\"resid_pdrop\": 1"),
+            "2:16: error: field 'resid_pdrop': expected a number >= 0.0 and < "
+            "1.0, found 1\n");
+  EXPECT_EQ(gpt2Errors("\"layer_norm_epsilon\": -1e-5"),
+            "2:23: error: field 'layer_norm_epsilon': expected a number >= "
+            "0.0, found -1e-05\n");
+  EXPECT_EQ(gpt2Errors("\"scale_attn_weights\": 1"),
+            "2:23: error: field 'scale_attn_weights': expected true or false, "
+            "found 1\n");
+  EXPECT_EQ(gpt2Errors("\"activation_function\": [\"gelu\"]"),
+            "2:24: error: field 'activation_function': expected a string, "
+            "found an array\n");
+  EXPECT_EQ(llamaErrors("\"rope_theta\": 0"),
+            "2:15: error: field 'rope_theta': expected a number > 0.0, found "
+            "0\n");
+  EXPECT_EQ(llamaErrors("\"pad_token_id\": 32"),
+            "2:17: error: field 'pad_token_id': expected an integer from -32 "
+            "to 31, found 32\n");
+}
+
+TEST(Fields, allProblemsOfOneRun) {
+  EXPECT_EQ(gpt2Errors("\"n_layer\": -1, \"foo\": 1,\n\"n_head\": []"),
+            "2:16: error: unknown field 'foo' of a gpt2 config\n"
+            "2:16: note: remove it if it does not change the computation\n"
+            "2:12: error: field 'n_layer': expected an integer from 1 to "
+            "1000000, found -1\n"
+            "3:11: error: field 'n_head': expected an integer from 1 to "
+            "2147483647, found an array\n");
+}
+
+TEST(Fields, activations) {
+  const std::string known = "note: expected one of gelu, gelu_new, "
+                            "gelu_python, gelu_python_tanh, gelu_pytorch_tanh, "
+                            "relu2, silu, squared_relu, swish\n";
+  EXPECT_EQ(gpt2Errors("\"activation_function\": \"relu\""),
+            "2:24: error: unsupported activation 'relu' in field "
+            "'activation_function'\n2:24: " +
+                known);
+}
+
+TEST(Fields, heads) {
+  EXPECT_EQ(gpt2Errors("\"n_head\": 5"),
+            "2:11: error: expected 'n_head' to divide 'n_embd' 768, found 5\n");
+  EXPECT_EQ(errorsOf(configOf("mistral", ",\n\"num_attention_heads\": 12")),
+            "2:24: error: expected 'num_attention_heads' to divide "
+            "'hidden_size' 4096, found 12\n"
+            "1:1: error: expected 'num_key_value_heads' to divide "
+            "'num_attention_heads' 12, found 8\n");
+  EXPECT_EQ(llamaErrors("\"head_dim\": 5"),
+            "2:13: error: expected an even head size, as rotary positions turn "
+            "pairs, found 5\n");
+  EXPECT_EQ(errorsOf(configOf("llama", ",\n\"num_key_value_heads\": 5")),
+            "2:24: error: expected 'num_key_value_heads' to divide "
+            "'num_attention_heads' 32, found 5\n");
+}
+
+TEST(Fields, contradictions) {
+  EXPECT_EQ(gpt2Errors("\"n_embd\": 64,\n\"hidden_size\": 32"),
+            "3:16: error: field 'hidden_size' contradicts field 'n_embd'\n"
+            "2:11: note: given here\n");
+  EXPECT_EQ(llamaErrors("\"rope_scaling\": {\"type\": \"linear\", "
+                        "\"factor\": 2},\n\"rope_parameters\": "
+                        "{\"rope_type\": \"default\"}"),
+            "3:20: error: field 'rope_parameters' contradicts field "
+            "'rope_scaling'\n"
+            "2:17: note: given here\n");
+}
+
+TEST(Fields, architectures) {
+  EXPECT_EQ(gpt2Errors("\"architectures\": [\"GPT2DoubleHeadsModel\"]"),
+            "2:18: error: unsupported value of field 'architectures': expected "
+            "[\"GPT2LMHeadModel\"], found 'GPT2DoubleHeadsModel'\n");
+  EXPECT_EQ(gpt2Errors("\"architectures\": \"GPT2LMHeadModel\""),
+            "2:18: error: unsupported value of field 'architectures': expected "
+            "[\"GPT2LMHeadModel\"]\n");
+}
+
+TEST(Fields, ropeTypes) {
+  EXPECT_EQ(llamaErrors("\"rope_scaling\": {\"type\": \"yarn\"}"),
+            "2:26: error: unsupported rope type 'yarn'\n"
+            "2:26: note: expected one of default, linear, llama3\n");
+  EXPECT_EQ(llamaErrors("\"rope_parameters\": {\"rope_type\": \"dynamic\"}"),
+            "2:34: error: unsupported rope type 'dynamic'\n"
+            "2:34: note: expected one of default, linear, llama3\n");
+  EXPECT_EQ(llamaErrors("\"rope_parameters\": {\"rope_type\": \"longrope\"}"),
+            "2:34: error: unsupported rope type 'longrope'\n"
+            "2:34: note: expected one of default, linear, llama3\n");
+  EXPECT_EQ(llamaErrors("\"rope_scaling\": \"linear\""),
+            "2:17: error: field 'rope_scaling': expected an object or null, "
+            "found 'linear'\n");
+  EXPECT_EQ(llamaErrors("\"rope_scaling\": {\"type\": \"linear\",\n"
+                        "\"rope_type\": \"llama3\", \"factor\": 2, "
+                        "\"low_freq_factor\": 1, \"high_freq_factor\": 4}"),
+            "2:26: error: rope type 'linear' in 'type' contradicts 'llama3' in "
+            "'rope_type'\n");
+}
+
+TEST(Fields, ropeParameters) {
+  EXPECT_EQ(llamaErrors("\"rope_scaling\": {\"type\": \"linear\"}"),
+            "2:17: error: missing field 'factor' of rope type 'linear'\n");
+  EXPECT_EQ(llamaErrors("\"rope_scaling\": {\"type\": \"linear\", "
+                        "\"factor\": 0.5}"),
+            "2:46: error: field 'rope_scaling.factor': expected a number >= "
+            "1.0, found 0.5\n");
+  EXPECT_EQ(llamaErrors("\"rope_scaling\": {\"type\": \"linear\", "
+                        "\"factr\": 2}"),
+            "2:36: error: unknown field 'rope_scaling.factr' of a config\n"
+            "2:36: note: did you mean 'rope_scaling.factor'?\n"
+            "2:17: error: missing field 'factor' of rope type 'linear'\n");
+  EXPECT_EQ(llamaErrors("\"rope_scaling\": {\"rope_type\": \"llama3\", "
+                        "\"factor\": 8, \"low_freq_factor\": 4,\n"
+                        "\"high_freq_factor\": 4}"),
+            "3:21: error: expected 'high_freq_factor' above 'low_freq_factor' "
+            "4.0, found 4.0\n");
+  EXPECT_EQ(llamaErrors("\"rope_parameters\": {\n"
+                        "\"partial_rotary_factor\": 0.5}"),
+            "3:26: error: unsupported field "
+            "'rope_parameters.partial_rotary_factor': expected null or 1.0, "
+            "found 0.5\n"
+            "3:26: note: the field rotates a part of each head\n");
+}
+
+TEST(Fields, lengths) {
+  EXPECT_EQ(gpt2Errors("\"n_positions\": 4"),
+            "2:16: error: sequences of 8 tokens are longer than the 4 learned "
+            "positions ('n_positions')\n");
+  Imported run(decoderOf("llama", ",\n\"max_position_embeddings\": 4"));
+  EXPECT_EQ(run.messages,
+            "2:28: warning: sequences of 8 tokens are longer than the 4 the "
+            "model is made for ('max_position_embeddings')\n");
+  EXPECT_NE(run.ir, "");
+}
+
+TEST(Fields, absurdSizes) {
+  EXPECT_EQ(gpt2Errors("\"vocab_size\": 2000000000"),
+            "2:15: error: the embedding of 2000000000x768 would have more than "
+            "1099511627776 elements\n");
+  EXPECT_EQ(llamaErrors("\"head_dim\": 1073741824"),
+            "1:67: error: 'q_proj.weight' of 4294967296x16 would have a "
+            "dimension of more than 2147483647\n");
+  EXPECT_EQ(errorsOf(configOf("llama", ",\n\"hidden_size\": 2147483584")),
+            "1:1: error: the embedding of 32000x2147483584 would have more "
+            "than 1099511627776 elements\n");
+  ImportOptions huge = smallOptions();
+  huge.batch = huge.seq = 2000000000;
+  Imported run(configOf("mistral", ",\n\"hidden_size\": 64"), huge);
+  EXPECT_NE(run.messages.find("error: the activations of "
+                              "2000000000x2000000000x64 would have more than "
+                              "17592186044416 elements\n"),
+            std::string::npos)
+      << run.messages;
+}
+
+TEST(Fields, experts) {
+  EXPECT_EQ(errorsOf(decoderOf("mixtral", ",\n\"num_experts_per_tok\": 9")),
+            "2:24: error: expected 'num_experts_per_tok' of at most "
+            "'num_local_experts' 8, found 9\n");
+}
+
+TEST(Options, ranges) {
+  ImportOptions options;
+  options.seq = -3;
+  options.optimizer = "lion";
+  options.auxLoss = "some";
+  options.beta1 = 1;
+  options.zLoss = std::numeric_limits<double>::quiet_NaN();
+  options.weightDecay = -0.5;
+  options.clipNorm = std::numeric_limits<double>::infinity();
+  options.capacityFactor = 0;
+  EXPECT_EQ(
+      errorsOf(configOf("gpt2", ""), options),
+      "error: expected 'batch' from 1 to 2147483647, found 0\n"
+      "error: expected 'seq' from 1 to 2147483647, found -3\n"
+      "error: expected 'optimizer' to be one of adamw, sgd, found 'lion'\n"
+      "error: expected 'aux-loss' to be one of config, none, layer, global, "
+      "found 'some'\n"
+      "error: expected 'weight-decay' of at least 0 and finite, found -0.5\n"
+      "error: expected 'beta1' of at least 0 and below 1.0, found 1.0\n"
+      "error: expected 'clip-norm' of at least 0 and finite, found inf\n"
+      "error: expected 'z-loss' of at least 0 and finite, found nan\n"
+      "error: expected a finite 'capacity-factor' above 0, found 0.0\n");
+}
+
+TEST(ListFields, everyFamily) {
+  for (llvm::StringRef family : {"gpt2", "llama", "mistral", "mixtral"}) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    EXPECT_TRUE(printFields(family, os));
+    EXPECT_NE(text.find("  vocab_size  "), std::string::npos) << text;
+  }
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  EXPECT_FALSE(printFields("bert", os));
+  EXPECT_EQ(text, "");
+  EXPECT_EQ(listFamilies(), "gpt2, llama, mistral, mixtral");
+}
+
+} // namespace

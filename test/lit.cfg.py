@@ -1,0 +1,19 @@
+# Configuration of lit; lit.site.cfg.py in the build folder loads it.
+import os
+
+import lit.formats
+
+config.name = "Kerf"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Inputs", "Unit", "Style"]
+config.test_source_root = os.path.dirname(__file__)
+
+config.environment["PATH"] = os.pathsep.join(
+    [config.kerf_tools_dir, config.llvm_tools_dir, os.environ.get("PATH", "")]
+)
+config.substitutions.append(("%source_root", config.kerf_source_root))
+config.substitutions.append(("%python", config.python))
+
+# Stays empty: a test that some machines skip is a test nobody trusts.
+config.available_features.clear()
