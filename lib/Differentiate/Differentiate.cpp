@@ -291,7 +291,10 @@ private:
     if (op && op->getNumOperands() == 0 && op->getNumResults() == 1) {
       OpBuilder builder(op->getContext());
       builder.setInsertionPointToStart(&body);
-      return known = builder.clone(*op)->getResult(0);
+      Operation *again = builder.clone(*op);
+      if (PhaseAttr phase = getPhase(op))
+        setPhase(again, PhaseKind::InputGradient, phase.getOp());
+      return known = again->getResult(0);
     }
     known = body.addArgument(value.getType(), value.getLoc());
     auto arg = dyn_cast<BlockArgument>(value);

@@ -32,7 +32,8 @@ void ConstantOp::evaluate(Operands, Results results) {
   }
   bool isBool = value.getElementType().isInteger(1);
   for (auto [i, element] : llvm::enumerate(value.getValues<llvm::APInt>()))
-    data[i] = isBool ? element.getZExtValue() : element.getSExtValue();
+    data[i] = isBool ? double(element.getZExtValue())
+                     : double(element.getSExtValue());
 }
 
 void IotaOp::evaluate(Operands operands, Results results) {

@@ -1,0 +1,271 @@
+//===- check.cpp - Kerf against the transformers library ------------------===//
+//
+// For each case folder: imports its config.json, differentiates, runs three
+// training steps in the interpreter, and compares with what the library
+// computed (see README.md): losses, gradient norms, every gradient of step 1,
+// every parameter after step 3. The error of a tensor is max|a - b| / max|b|.
+//
+// f64: everything within 1e-9. f32: losses, norms and gradients within 1e-5 of
+// the unmodified library. Adam turns rounding noise of gradients that are zero
+// in exact arithmetic into full steps, so parameters are compared where
+// |g| >= 1e-5 max|g|; elsewhere they may differ by two full steps a step.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kerf/Dialect/Kerf/Kerf.h"
+#include "kerf/Ingest/Import.h"
+#include "kerf/Interpreter/Interpreter.h"
+#include "kerf/Pipeline/Stages.h"
+#include "kerf/Support/Safetensors.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace kerf;
+using safetensors::File;
+
+namespace {
+constexpr int kSteps = 3;
+constexpr double kRate = 1e-2;
+
+/// Largest errors of one precision.
+struct Errors {
+  double loss = 0, norm = 0, gradient = 0, after = 0;
+  std::string worstGradient, worstAfter;
+  std::string broken; ///< a tensor that cannot be compared
+};
+
+/// Largest error allowed.
+struct Bounds {
+  double loss, norm, gradient, after;
+};
+constexpr Bounds kF64{1e-9, 1e-9, 1e-9, 1e-9};
+constexpr Bounds kF32{1e-5, 1e-5, 1e-5, 1e-4};
+} // namespace
+
+static bool within(const Errors &errors, const Bounds &bounds) {
+  return errors.broken.empty() && errors.loss <= bounds.loss &&
+         errors.norm <= bounds.norm && errors.gradient <= bounds.gradient &&
+         errors.after <= bounds.after;
+}
+
+static std::vector<double> read(const File &file, llvm::StringRef name) {
+  std::string error;
+  const safetensors::TensorInfo *info = file.find(name);
+  if (!info)
+    return {};
+  auto values = file.readAsDouble(*info, error);
+  return succeeded(values) ? *values : std::vector<double>();
+}
+
+static double largest(llvm::ArrayRef<double> values) {
+  double max = 0;
+  for (double x : values)
+    max = std::max(max, std::abs(x));
+  return max;
+}
+
+/// max|a - b| / max|b|; infinite for NaN or another size.
+static double errorOf(llvm::ArrayRef<double> a, llvm::ArrayRef<double> b) {
+  if (a.size() != b.size() || a.empty())
+    return INFINITY;
+  double difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!std::isfinite(a[i]))
+      return INFINITY;
+    difference = std::max(difference, std::abs(a[i] - b[i]));
+  }
+  double scale = largest(b);
+  return scale == 0 ? difference : difference / scale;
+}
+
+/// Error of a parameter where its first gradient is not rounding noise; infinite
+/// where an element differs by more than the optimizer can make of noise.
+static double errorOfUpdate(llvm::ArrayRef<double> a, llvm::ArrayRef<double> b,
+                            llvm::ArrayRef<double> gradient) {
+  if (a.size() != b.size() || a.size() != gradient.size())
+    return INFINITY;
+  double noise = 1e-5 * largest(gradient), difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    double d = std::abs(a[i] - b[i]);
+    if (std::abs(gradient[i]) >= noise)
+      difference = std::max(difference, d);
+    else if (!(d <= kSteps * 2 * kRate))
+      return INFINITY;
+  }
+  return difference / largest(b);
+}
+
+/// Calls `body(checkpoint name, values)` for each tensor, experts one by one.
+static void forEachTensor(
+    const TrainingState::Tensors &tensors,
+    llvm::function_ref<void(const std::string &, llvm::ArrayRef<double>)> body) {
+  for (const auto &[name, tensor] : tensors) {
+    if (!hasExpert(name)) {
+      body(name, tensor.data);
+      continue;
+    }
+    int64_t experts = tensor.shape()[0], size = tensor.size() / experts;
+    for (int64_t e = 0; e < experts; ++e)
+      body(expandName(name, 0, e),
+           llvm::ArrayRef(tensor.data).slice(e * size, size));
+  }
+}
+
+/// Initial parameters of the reference file, for every parameter of the model.
+static LogicalResult loadParams(ModelOp model, const File &file,
+                                TrainingState &state) {
+  WalkResult walk = model.getBody().walk([&](ParamOp param) {
+    auto repeat = param->getParentOfType<RepeatOp>();
+    bool own = repeat && param.isPerIteration();
+    for (int64_t i = own ? repeat.getStart() : 0,
+                 end = own ? repeat.getEnd() : 1;
+         i < end; ++i) {
+      std::string name = expandName(param.getName(), i);
+      HostTensor tensor(typeOf(param.getResult()));
+      int64_t experts = hasExpert(name) ? tensor.shape()[0] : 1;
+      std::vector<double> all;
+      for (int64_t e = 0; e < experts; ++e)
+        llvm::append_range(all, read(file, "param." + expandName(name, 0, e)));
+      if (static_cast<int64_t>(all.size()) != tensor.size()) {
+        llvm::errs() << "no values for parameter " << name << '\n';
+        return WalkResult::interrupt();
+      }
+      tensor.data = std::move(all);
+      state.params[name] = std::move(tensor);
+    }
+    return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+/// Tokens and targets of one step.
+static std::vector<HostTensor> inputsOf(ModelOp model, const File &file,
+                                        int64_t step) {
+  auto inputs = makeInputs(model, 0, step, kRate);
+  for (auto [input, role] :
+       llvm::zip(inputs, model.getRoles().getAsValueRange<StringAttr>())) {
+    std::vector<double> all = read(file, role);
+    if (static_cast<int64_t>(all.size()) == kSteps * input.size())
+      std::copy_n(all.begin() + (step - 1) * input.size(), input.size(),
+                  input.data.begin());
+  }
+  return inputs;
+}
+
+static void compareState(const TrainingState &first, const TrainingState &last,
+                         const File &file, const std::string &prefix,
+                         Errors &errors) {
+  size_t compared = 0;
+  forEachTensor(first.gradients, [&](const std::string &name,
+                                     llvm::ArrayRef<double> values) {
+    double error = errorOf(values, read(file, prefix + "grad." + name));
+    ++compared;
+    if (error > errors.gradient)
+      errors.gradient = error, errors.worstGradient = name;
+  });
+  forEachTensor(last.params, [&](const std::string &name,
+                                 llvm::ArrayRef<double> values) {
+    std::vector<double> expected = read(file, prefix + "after." + name);
+    double error = prefix == "f64."
+                       ? errorOf(values, expected)
+                       : errorOfUpdate(values, expected,
+                                       read(file, "f64.grad." + name));
+    if (error > errors.after)
+      errors.after = error, errors.worstAfter = name;
+  });
+  size_t stored = llvm::count_if(file.tensors(), [&](const auto &info) {
+    return llvm::StringRef(info.name).starts_with(prefix + "grad.");
+  });
+  if (compared != stored)
+    errors.broken = "compared " + std::to_string(compared) + " of " +
+                    std::to_string(stored) + " gradients";
+}
+
+static Errors runCase(ModelOp model, const File &file, bool f64) {
+  Errors errors;
+  std::string prefix = f64 ? "f64." : "f32.";
+  Interpreter interpreter(model, {f64, 0});
+  TrainingState state, first;
+  if (failed(loadParams(model, file, state)))
+    return errors.broken = "parameters", errors;
+  std::vector<double> losses, norms;
+  for (int64_t step = 1; step <= kSteps; ++step) {
+    auto values = interpreter.run(inputsOf(model, file, step), state);
+    if (failed(values))
+      return errors.broken = "interpreter", errors;
+    losses.push_back(values->front().data[0]);
+    norms.push_back(values->back().data[0]);
+    if (step == 1)
+      first = state;
+  }
+  errors.loss = errorOf(losses, read(file, prefix + "loss"));
+  errors.norm = errorOf(norms, read(file, prefix + "grad_norm"));
+  compareState(first, state, file, prefix, errors);
+  return errors;
+}
+
+/// The differentiated model of a case's config.
+static OwningOpRef<ModuleOp> buildStep(llvm::StringRef path,
+                                       MLIRContext &context) {
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer)
+    return nullptr;
+  ImportOptions options;
+  options.batch = 2;
+  options.seq = 12;
+  auto module = importConfig((*buffer)->getBuffer(), path, options, &context);
+  if (!module)
+    return nullptr;
+  auto pm = PassManager::on<ModuleOp>(&context);
+  addStage(pm, Stage::Ingest, {});
+  addStage(pm, Stage::Differentiate, {});
+  if (failed(pm.run(*module)))
+    return nullptr;
+  return module;
+}
+
+static bool report(llvm::StringRef name, llvm::StringRef precision,
+                   const Errors &errors, const Bounds &bounds) {
+  bool passed = within(errors, bounds);
+  llvm::outs() << llvm::left_justify(name, 24) << precision
+               << llvm::format("  %8.1e %8.1e %8.1e %8.1e  ", errors.loss,
+                               errors.norm, errors.gradient, errors.after)
+               << (passed ? "ok" : "FAILED " + errors.broken) << '\n';
+  if (!passed)
+    llvm::outs() << "    worst gradient " << errors.worstGradient
+                 << ", worst parameter " << errors.worstAfter << '\n';
+  return passed;
+}
+
+static bool checkCase(llvm::StringRef folder) {
+  llvm::StringRef name = folder.rtrim('/').rsplit('/').second;
+  DialectRegistry registry;
+  registerDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  std::string error;
+  auto file = File::open((folder + "/reference.safetensors").str(), error);
+  auto module = buildStep((folder + "/config.json").str(), context);
+  if (failed(file) || !module) {
+    llvm::outs() << name << "  FAILED: cannot read it " << error << '\n';
+    return false;
+  }
+  auto model = *module->getOps<ModelOp>().begin();
+  bool f64 = report(name, "f64", runCase(model, *file, true), kF64);
+  bool f32 = report(name, "f32", runCase(model, *file, false), kF32);
+  return f64 && f32;
+}
+
+int main(int argc, char **argv) {
+  llvm::outs() << "case                    type     loss     norm gradient   "
+                  " after\n";
+  bool passed = argc > 1;
+  for (int i = 1; i < argc; ++i)
+    passed &= checkCase(argv[i]);
+  return passed ? 0 : 1;
+}
