@@ -85,8 +85,14 @@ Value PlainBuilder::logicalAnd(Value a, Value b) {
 // Sources and types
 //===----------------------------------------------------------------------===//
 
+/// A number that the type does not hold exactly is a rounded f64 constant, so
+/// that a computation in f64 has the number itself.
 Value PlainBuilder::constant(Type type, double value) {
-  return ConstantOp::create(builder, loc, type, value);
+  Type element = mlir::cast<RankedTensorType>(type).getElementType();
+  if (!isa<FloatType>(element) || roundToType(value, element, false) == value)
+    return ConstantOp::create(builder, loc, type, value);
+  Type wide = withElement(type, builder.getF64Type());
+  return cast(ConstantOp::create(builder, loc, wide, value), element);
 }
 
 Value PlainBuilder::iota(llvm::ArrayRef<int64_t> shape, int64_t dim,

@@ -52,6 +52,7 @@ struct PlainBuilder {
   mlir::Value indicator(mlir::Value condition, mlir::Type element);
   mlir::Value logicalAnd(mlir::Value a, mlir::Value b);
 
+  /// A tensor whose elements are all `value`.
   mlir::Value constant(mlir::Type type, double value);
   /// Index along `dim`, plus the scalar `offset` unless null.
   mlir::Value iota(llvm::ArrayRef<int64_t> shape, int64_t dim,

@@ -1,0 +1,77 @@
+"""Parses the example of every op description in the dialects' .td files.
+
+    op_examples.py FOLDER KERF_OPT
+
+Takes each ```mlir block of the *.td files below FOLDER. A block without a kerf.model
+is put into a model with a constant loss. Exit status 1 if one does not parse, or if an
+op has none.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import textwrap
+
+RECORD = re.compile(r"^(?:def|class)\s+(\w+)(?:[^\"\n]*\"([\w.]+)\")?", re.MULTILINE)
+BLOCK = re.compile(r"^[ \t]*```mlir\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
+
+
+def examples_of(text):
+    """(record, text of the block) of each example, in order; and the ops without one."""
+    records = list(RECORD.finditer(text))
+    found, bare = [], []
+    for record, following in zip(records, [*records[1:], None]):
+        body = text[record.start() : following.start() if following else len(text)]
+        blocks = [textwrap.dedent(b) for b in BLOCK.findall(body)]
+        name = record.group(2) or record.group(1)
+        found += [(name, block) for block in blocks]
+        is_op = record.group(0).startswith("def") and record.group(1).endswith("Op")
+        if is_op and not blocks:
+            bare.append(name)
+    return found, bare
+
+
+def as_module(example):
+    """The example as text that kerf-opt takes."""
+    if "kerf.model" in example:
+        return example
+    body = textwrap.indent(example, "  ")
+    loss = "  %example_loss = kerf.constant dense<0.0> : tensor<f32>\n"
+    end = "  kerf.return %example_loss : tensor<f32>\n"
+    return f"kerf.model @example() {{\n{body}{loss}{end}}}\n"
+
+
+def parse(example, kerf_opt):
+    """What kerf-opt says against the example; empty when it is fine."""
+    result = subprocess.run(
+        [kerf_opt, "-", "-o", "-"],
+        input=as_module(example),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode == 0:
+        return ""
+    return result.stderr.strip() or f"exit status {result.returncode}"
+
+
+def main():
+    folder, kerf_opt = sys.argv[1:]
+    count, findings = 0, []
+    for path in sorted(pathlib.Path(folder).rglob("*.td")):
+        examples, bare = examples_of(path.read_text(encoding="utf-8"))
+        findings += [f"{path.name}: {name}: no example" for name in bare]
+        for name, example in examples:
+            count += 1
+            message = parse(example, kerf_opt)
+            if message:
+                findings.append(f"{path.name}: {name}: {message}")
+    for finding in findings:
+        print(finding)
+    print(f"{count} examples, {len(findings)} findings")
+    sys.exit(1 if findings or count == 0 else 0)
+
+
+if __name__ == "__main__":
+    main()
