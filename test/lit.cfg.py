@@ -14,6 +14,7 @@ config.environment["PATH"] = os.pathsep.join(
 )
 config.substitutions.append(("%source_root", config.kerf_source_root))
 config.substitutions.append(("%python", config.python))
+config.substitutions.append(("%test_plugin", config.test_plugin))
 
 # Stays empty: a test that some machines skip is a test nobody trusts.
 config.available_features.clear()

@@ -384,6 +384,8 @@ LogicalResult Scope::buildReverseBody(ReverseRepeat &r) {
   }
   for (unsigned k : r.stacked)
     inner.add(yield.getStacked()[k], body.getArgument(next++));
+  // A value yielded twice has the sum of two gradients.
+  inner.setPhases(nullptr, getPhase(yield).getOp());
   if (failed(inner.run(r.forward.getBody().front())))
     return failure();
 

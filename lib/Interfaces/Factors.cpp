@@ -142,7 +142,7 @@ void kerf::printFactors(llvm::raw_ostream &os, const Factors &facts) {
         factors, os, [&](unsigned f) { os << facts.factors[f].name; }, ",");
   };
   if (!facts.linearOperands.empty()) {
-    os << " linear in ";
+    os << (facts.jointly ? " jointly" : "") << " linear in ";
     llvm::interleave(facts.linearOperands, os, ",");
   }
   for (const FactorVariant &variant : facts.variants) {

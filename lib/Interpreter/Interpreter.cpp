@@ -6,6 +6,7 @@
 #include "llvm/ADT/DenseMap.h"
 
 #include <cmath>
+#include <cstdio>
 
 using namespace mlir;
 using namespace kerf;
@@ -223,6 +224,13 @@ void Interpreter::Impl::evaluate(EvaluateOpInterface op, Environment &env) {
   }
 }
 
+/// Nine digits tell two f32 apart.
+static std::string digits(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", x);
+  return text;
+}
+
 LogicalResult Interpreter::Impl::runCheck(CheckCloseOp check,
                                           Environment &env) {
   const HostTensor &actual = *env[check.getActual()];
@@ -237,8 +245,9 @@ LogicalResult Interpreter::Impl::runCheck(CheckCloseOp check,
     bool same = a == e || (std::isnan(a) && std::isnan(e)) ||
                 std::abs(a - e) <= bound;
     if (!same)
-      return check.emitOpError() << "failed at element " << i << ": found " << a
-                                 << ", expected " << e << " within " << bound;
+      return check.emitOpError()
+             << "failed at element " << i << ": found " << digits(a)
+             << ", expected " << digits(e) << " within " << digits(bound);
   }
   return success();
 }

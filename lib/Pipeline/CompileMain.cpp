@@ -47,6 +47,9 @@ struct CommandLine {
   cl::opt<std::string> dump{
       "dump-stages-to", cl::desc("Write the IR after each stage to this folder"),
       cl::value_desc("folder"), cl::cat(category)};
+  cl::list<std::string> plugins{
+      "load-dialect-plugin", cl::desc("Shared object with a dialect of your own"),
+      cl::value_desc("file"), cl::cat(category)};
 };
 } // namespace
 
@@ -105,6 +108,8 @@ int kerf::compileMain(int argc, char **argv) {
 
   DialectRegistry registry;
   registerDialects(registry);
+  if (failed(loadPlugins(options.plugins, registry)))
+    return 1;
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler handler(sources, &context);

@@ -1,9 +1,4 @@
 //===- InspectGradients.cpp - gradients against central differences -------===//
-//
-// For sampled elements w of each parameter: (loss(w + h) - loss(w - h)) / 2h
-// in f64 against the gradient that differentiation builds. The error of a
-// parameter is the largest difference over the largest gradient of it.
-//
 //===----------------------------------------------------------------------===//
 
 #include "Inspect.h"
@@ -11,6 +6,7 @@
 #include "kerf/Dialect/Kerf/Random.h"
 #include "kerf/Differentiate/Passes.h"
 #include "kerf/Interpreter/Interpreter.h"
+#include "kerf/Pipeline/GradientCheck.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -70,7 +66,8 @@ static double largest(const HostTensor &tensor) {
   return max;
 }
 
-static LogicalResult checkModel(ModelOp model, const InspectOptions &options) {
+FailureOr<std::map<std::string, double>>
+kerf::checkGradients(ModelOp model, int64_t seed, int64_t samples) {
   if (failed(checkInterpretable(model)))
     return failure();
   OwningOpRef<ModuleOp> module = ModuleOp::create(model.getLoc());
@@ -81,27 +78,36 @@ static LogicalResult checkModel(ModelOp model, const InspectOptions &options) {
   if (failed(differentiate(step)))
     return failure();
 
-  InterpreterOptions f64{true, options.seed};
+  InterpreterOptions f64{true, seed};
   Interpreter loss(model, f64), training(step, f64);
-  GradientCheck check{loss, makeInputs(model, options.seed, 1, 0), {}};
-  TrainingState before;
-  if (failed(loss.run(check.inputs, before)))
+  GradientCheck check{loss, makeInputs(model, seed, 1, 0), {}};
+  TrainingState state;
+  if (failed(loss.run(check.inputs, state)))
     return failure();
-  check.state.params = before.params;
-  if (failed(training.run(makeInputs(step, options.seed, 1, 0), before)))
+  check.state.params = state.params;
+  if (failed(training.run(makeInputs(step, seed, 1, 0), state)))
     return failure();
-
-  bool passed = !before.gradients.empty();
-  llvm::outs() << "model @" << model.getSymName() << '\n';
-  for (const auto &[name, gradient] : before.gradients) {
-    auto error = check.errorOf(name, gradient, options.samples);
+  std::map<std::string, double> errors;
+  for (const auto &[name, gradient] : state.gradients) {
+    auto error = check.errorOf(name, gradient, samples);
     if (failed(error))
       return failure();
-    double scale = std::max(largest(gradient), 1e-3);
-    bool close = *error / scale <= options.tolerance; // false for NaN
+    errors[name] = *error / std::max(largest(gradient), 1e-3);
+  }
+  return errors;
+}
+
+static LogicalResult checkModel(ModelOp model, const InspectOptions &options) {
+  auto errors = checkGradients(model, options.seed, options.samples);
+  if (failed(errors))
+    return failure();
+  bool passed = !errors->empty();
+  llvm::outs() << "model @" << model.getSymName() << '\n';
+  for (const auto &[name, error] : *errors) {
+    bool close = error <= options.tolerance; // false for NaN
     passed &= close;
     llvm::outs() << "  " << (close ? "ok    " : "WRONG ")
-                 << llvm::format("%8.1e  ", *error / scale) << name << '\n';
+                 << llvm::format("%8.1e  ", error) << name << '\n';
   }
   if (passed)
     return success();

@@ -69,6 +69,9 @@ struct CommandLine {
       cl::location(values.samples), cl::init(8), cl::cat(category)};
   cl::opt<bool, true> json{"json", cl::desc("params: print JSON"),
                            cl::location(values.json), cl::cat(category)};
+  cl::list<std::string> plugins{
+      "load-dialect-plugin", cl::desc("Shared object with a dialect of your own"),
+      cl::value_desc("file"), cl::cat(category)};
 };
 } // namespace
 
@@ -99,6 +102,8 @@ int kerf::inspectMain(int argc, char **argv) {
                 "', expected params, interpret or gradcheck");
   DialectRegistry registry;
   registerDialects(registry);
+  if (failed(loadPlugins(options.plugins, registry)))
+    return 1;
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler handler(sources, &context);

@@ -117,16 +117,19 @@ static std::string shapeText(RankedTensorType type) {
 static void printTable(ModelOp model, llvm::ArrayRef<ParamCount> params) {
   llvm::raw_ostream &os = llvm::outs();
   os << "model @" << model.getSymName() << "\n\n";
-  size_t width = 4;
-  for (const ParamCount &param : params)
+  size_t width = 4, shapeWidth = 5;
+  for (const ParamCount &param : params) {
     width = std::max(width, param.name.size());
+    shapeWidth = std::max(shapeWidth, shapeText(param.type).size());
+  }
   os << "  " << llvm::left_justify("name", width)
-     << "  copies  shape                      elements\n";
+     << "  copies  " << llvm::left_justify("shape", shapeWidth)
+     << "             elements\n";
   for (const ParamCount &param : params)
     os << "  " << llvm::left_justify(param.name, width)
        << llvm::format("  %6lld  ", static_cast<long long>(param.copies))
-       << llvm::left_justify(shapeText(param.type), 20)
-       << llvm::right_justify(grouped(param.total()), 15)
+       << llvm::left_justify(shapeText(param.type), shapeWidth)
+       << llvm::right_justify(grouped(param.total()), 21)
        << (param.trainable ? "" : "  frozen") << '\n';
 }
 

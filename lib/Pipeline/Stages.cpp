@@ -10,6 +10,7 @@
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Tools/Plugins/DialectPlugin.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -64,6 +65,19 @@ void kerf::registerPasses() {
   registerKerfPrecisionPasses();
   registerKerfInterpreterPasses();
   registerTransformsPasses();
+}
+
+LogicalResult kerf::loadPlugins(llvm::ArrayRef<std::string> paths,
+                                DialectRegistry &registry) {
+  for (const std::string &path : paths) {
+    llvm::Expected<DialectPlugin> plugin = DialectPlugin::load(path);
+    if (!plugin) {
+      llvm::WithColor::error() << toString(plugin.takeError()) << '\n';
+      return failure();
+    }
+    plugin->registerDialectRegistryCallbacks(registry);
+  }
+  return success();
 }
 
 void kerf::dropLibraryOptions() {

@@ -60,9 +60,11 @@ struct Factors {
   llvm::SmallVector<Factor, 6> factors;
   llvm::SmallVector<TensorFactors, 4> operands;
   llvm::SmallVector<TensorFactors, 2> results;
-  /// Operands in which the op is linear when all others are fixed: pending
-  /// sums may pass through.
+  /// Operands in which the op is linear: pending sums may pass through. Each
+  /// alone when all others are fixed (a product), or, `jointly`, all at once (a
+  /// sum: an addend that is not pending would be added by every part).
   llvm::SmallVector<unsigned, 2> linearOperands;
+  bool jointly = false;
   llvm::SmallVector<FactorVariant, 1> variants;
   llvm::SmallVector<FactorMap, 1> maps;
 

@@ -35,6 +35,10 @@ void addStage(mlir::OpPassManager &pm, Stage stage, const StageOptions &options)
 void registerDialects(mlir::DialectRegistry &registry);
 void registerPasses();
 
+/// Loads shared objects with dialects of the user's own.
+mlir::LogicalResult loadPlugins(llvm::ArrayRef<std::string> paths,
+                                mlir::DialectRegistry &registry);
+
 /// Removes the command-line options that the LLVM libraries register, except
 /// those of --help: ours may have the same names. Call before making options.
 void dropLibraryOptions();

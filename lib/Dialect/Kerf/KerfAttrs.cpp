@@ -15,19 +15,20 @@ using namespace kerf;
 
 FailureOr<Real> kerf::parseReal(AsmParser &parser) {
   llvm::SMLoc loc = parser.getCurrentLocation();
+  double sign = succeeded(parser.parseOptionalMinus()) ? -1 : 1;
   double value;
   int64_t integer;
   OptionalParseResult asInteger = parser.parseOptionalInteger(integer);
   if (asInteger.has_value()) {
     if (failed(*asInteger))
       return failure();
-    return Real(static_cast<double>(integer));
+    return Real(sign * static_cast<double>(integer));
   }
   if (parser.parseFloat(value))
     return failure();
   if (!std::isfinite(value))
     return parser.emitError(loc, "expected a finite number"), failure();
-  return Real(value);
+  return Real(sign * value);
 }
 
 void kerf::printReal(AsmPrinter &printer, double value) {

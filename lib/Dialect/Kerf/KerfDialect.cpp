@@ -183,6 +183,11 @@ LogicalResult ParamOp::verify() {
   // param_c3
   if (hasExpert(getName()) && typeOf(getResult()).getRank() == 0)
     return emitOpError("stacked over {e} expected rank >= 1, found a scalar");
+  std::optional<Type> master = getMaster();
+  if (master && !master->isF64() && !master->isF32() && !master->isBF16() &&
+      !master->isF16()) // param_c4
+    return emitOpError() << "expected a master of f64, f32, bf16 or f16, found "
+                         << *master;
   return success();
 }
 

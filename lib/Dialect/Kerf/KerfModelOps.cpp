@@ -135,10 +135,11 @@ static LogicalResult verifyRole(ModelOp model, llvm::StringRef name,
   return success();
 }
 
-/// True for the tensors that models work on.
+/// True for the tensors that models work on (`Kerf_Tensor`).
 static bool isModelTensor(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  if (!tensor || !tensor.hasStaticShape() || tensor.getEncoding())
+  if (!tensor || !tensor.hasStaticShape() || tensor.getRank() > 16 ||
+      tensor.getEncoding())
     return false;
   Type e = tensor.getElementType();
   return e.isF64() || e.isF32() || e.isBF16() || e.isF16() ||
@@ -266,6 +267,19 @@ static Type sliceType(Type type) {
   return withShape(type, tensor.getShape().drop_front());
 }
 
+/// The yield at the end of a body that nothing has verified yet, or null.
+static YieldOp findSoundYield(Region &body) {
+  if (body.empty() || body.front().empty())
+    return {};
+  auto yield = dyn_cast<YieldOp>(body.front().back());
+  if (!yield || !llvm::all_of(yield->getOperandTypes(), isModelTensor))
+    return {};
+  auto [carried, stacked] = yield.getProperties().operandSegmentSizes;
+  bool fits = carried >= 0 && stacked >= 0 &&
+              int64_t(carried) + stacked == yield->getNumOperands();
+  return fits ? yield : YieldOp();
+}
+
 ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &result) {
   Builder &builder = parser.getBuilder();
   OpAsmParser::Argument index;
@@ -316,10 +330,7 @@ ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &result) {
           {static_cast<int32_t>(carried.operands.size()),
            static_cast<int32_t>(slices.operands.size())}));
   // The results' types follow from the body.
-  Region &body = *result.regions.front();
-  auto yield = body.empty() || body.front().empty()
-                   ? YieldOp()
-                   : dyn_cast<YieldOp>(body.front().back());
+  YieldOp yield = findSoundYield(*result.regions.front());
   if (!yield)
     return parser.emitError(bodyLoc,
                             "expected a body that ends in a 'kerf.yield'");
@@ -469,15 +480,20 @@ LogicalResult GlobalNormOp::verify() {
 
 Factors GlobalNormOp::getFactors() {
   Factors facts;
+  FactorVariant squares{"sum_squares", {}};
   for (auto [i, gradient] : llvm::enumerate(getGradients())) {
     TensorFactors dims;
-    for (auto [d, size] : llvm::enumerate(typeOf(gradient).getShape()))
-      dims.push_back({facts.add("g" + std::to_string(i) + "_" +
-                                    std::to_string(d),
-                                size, FactorKind::Sum)});
+    for (auto [d, size] : llvm::enumerate(typeOf(gradient).getShape())) {
+      unsigned f = facts.add("g" + std::to_string(i) + "_" + std::to_string(d),
+                             size, FactorKind::Whole);
+      dims.push_back({f});
+      squares.factors.push_back(f);
+    }
     facts.operands.push_back(dims);
   }
   facts.results.emplace_back();
+  // The root of a sum is no sum of roots: parts sum squares, then take it.
+  facts.variants.push_back(squares);
   return facts;
 }
 
@@ -521,6 +537,8 @@ LogicalResult UpdateOp::verify() {
                                           "[start to end]"
                                         : "[start to end] with {i} in its "
                                           "name");
+  if (getStart().has_value() != getEnd().has_value())
+    return emitOpError("expected 'start' and 'end' both or neither");
   auto type = typeOf(getGradient());
   if (getStart() && (*getStart() < 0 || *getEnd() <= *getStart() ||
                      type.getRank() == 0 ||

@@ -197,9 +197,6 @@ static Value ropeAngles(PlainBuilder &p, RopeOp op, Type element) {
   Value positions = op.getPositions();
   if (!positions)
     positions = p.iota({1, x[1]}, 1, op.getOffset());
-  else if (op.getOffset())
-    positions = p.add(positions,
-                      p.broadcast(op.getOffset(), {}, x.take_front(2)));
   llvm::SmallVector<int64_t> shape(typeOf(positions).getShape());
   shape.push_back(pairs);
   return p.mul(p.rows(p.cast(positions, element), shape),

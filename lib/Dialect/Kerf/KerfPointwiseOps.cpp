@@ -61,8 +61,8 @@ KERF_UNARY(LogisticOp, 1 / (1 + std::exp(-x)),
 // Two operands
 //===----------------------------------------------------------------------===//
 
-#define KERF_BINARY(Op, EXPR, ...)                                             \
-  Factors Op::getFactors() { return pointwiseFactors(*this, {__VA_ARGS__}); }  \
+#define KERF_BINARY(Op, EXPR, FACTORS)                                         \
+  Factors Op::getFactors() { return FACTORS; }                                 \
   void Op::evaluate(Operands operands, Results results) {                      \
     bool isInteger = isa<IntegerType>(results[0].type.getElementType());       \
     (void)isInteger;                                                           \
@@ -77,6 +77,15 @@ static double divide(double a, double b, bool isInteger) {
   return b == 0 ? 0 : std::floor(a / b);
 }
 
+/// The low 32 bits of an integer product are exact; a product of doubles would
+/// round them away.
+static double multiply(double a, double b, bool isInteger) {
+  if (!isInteger)
+    return a * b;
+  auto product = static_cast<int64_t>(a) * static_cast<int64_t>(b);
+  return static_cast<int32_t>(static_cast<uint32_t>(product));
+}
+
 /// NaN in either operand gives NaN, as in numerical libraries.
 static double larger(double a, double b) {
   return std::isnan(a) || a >= b ? a : b;
@@ -85,14 +94,31 @@ static double smaller(double a, double b) {
   return std::isnan(a) || a <= b ? a : b;
 }
 
-// A sum of partial sums is the sum's partial sum only in both operands at once.
-KERF_BINARY(AddOp, a + b, 0, 1)
-KERF_BINARY(SubOp, a - b, 0, 1)
-KERF_BINARY(MulOp, a *b, 0, 1)
-KERF_BINARY(DivOp, divide(a, b, isInteger), 0)
-KERF_BINARY(MaxOp, larger(a, b))
-KERF_BINARY(MinOp, smaller(a, b))
-KERF_BINARY(PowOp, std::pow(a, b))
+/// Factors of an op that is linear in all of `operands` at once.
+static Factors jointFactors(Operation *op, llvm::ArrayRef<unsigned> operands) {
+  Factors facts = pointwiseFactors(op, operands);
+  facts.jointly = true;
+  return facts;
+}
+
+static bool isInteger(Value value) {
+  return isa<IntegerType>(typeOf(value).getElementType());
+}
+
+/// Factors of an op that is linear in its first operand, on floats.
+static Factors roundedFactors(Operation *op) {
+  bool rounds = isInteger(op->getOperand(0)) || isInteger(op->getResult(0));
+  return pointwiseFactors(op, rounds ? llvm::ArrayRef<unsigned>()
+                                     : llvm::ArrayRef<unsigned>{0});
+}
+
+KERF_BINARY(AddOp, a + b, jointFactors(*this, {0, 1}))
+KERF_BINARY(SubOp, a - b, jointFactors(*this, {0, 1}))
+KERF_BINARY(MulOp, multiply(a, b, isInteger), pointwiseFactors(*this, {0, 1}))
+KERF_BINARY(DivOp, divide(a, b, isInteger), roundedFactors(*this))
+KERF_BINARY(MaxOp, larger(a, b), pointwiseFactors(*this))
+KERF_BINARY(MinOp, smaller(a, b), pointwiseFactors(*this))
+KERF_BINARY(PowOp, std::pow(a, b), pointwiseFactors(*this))
 #undef KERF_BINARY
 
 LogicalResult AddOp::buildGradient(GradientBuilder &gradients) {
@@ -224,7 +250,7 @@ void SelectOp::print(OpAsmPrinter &p) {
   p << " : " << getResult().getType();
 }
 
-Factors SelectOp::getFactors() { return pointwiseFactors(*this, {1, 2}); }
+Factors SelectOp::getFactors() { return jointFactors(*this, {1, 2}); }
 
 void SelectOp::evaluate(Operands operands, Results results) {
   for (int64_t i = 0, n = results[0].size(); i < n; ++i)
@@ -242,7 +268,7 @@ LogicalResult SelectOp::buildGradient(GradientBuilder &gradients) {
   return success();
 }
 
-Factors CastOp::getFactors() { return pointwiseFactors(*this, {0}); }
+Factors CastOp::getFactors() { return roundedFactors(*this); }
 
 void CastOp::evaluate(Operands operands, Results results) {
   bool toInteger = results[0].type.getElementType().isInteger(32);

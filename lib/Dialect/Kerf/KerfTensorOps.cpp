@@ -117,9 +117,19 @@ LogicalResult ReshapeOp::verify() {
   return success();
 }
 
+/// Factors of what a reshape could not match: the rest of dimension `at` and
+/// all later dimensions, none of which may be cut.
+static void addUnmatched(Factors &facts, llvm::ArrayRef<int64_t> shape,
+                         size_t at, int64_t rest, llvm::StringRef prefix,
+                         TensorFactors &dims) {
+  for (size_t d = at; d < shape.size(); ++d)
+    dims[d].push_back(facts.add((prefix + std::to_string(d)).str(),
+                                d == at ? rest : shape[d], FactorKind::Whole));
+}
+
 /// Splits both shapes into common factors: `[8,4]` and `[2,16]` need `2*4` and
 /// `4*4`. Dimensions are matched from the left while one divides the other;
-/// what cannot be matched stays one whole factor.
+/// what follows stays whole.
 Factors ReshapeOp::getFactors() {
   Factors facts;
   llvm::ArrayRef<int64_t> from = typeOf(getX()).getShape();
@@ -132,15 +142,15 @@ Factors ReshapeOp::getFactors() {
     while (rest == 1 && at < shape.size())
       rest = ++at < shape.size() ? shape[at] : 1;
   };
-  bool aligned = true;
   while (true) {
     next(from, i, restFrom);
     next(to, j, restTo);
     if (i >= from.size() || j >= to.size())
       break;
     int64_t common = std::gcd(restFrom, restTo);
-    if (common != std::min(restFrom, restTo)) {
-      aligned = false;
+    if (common == 0 || common != std::min(restFrom, restTo)) {
+      addUnmatched(facts, from, i, restFrom, "x", fromDims);
+      addUnmatched(facts, to, j, restTo, "y", toDims);
       break;
     }
     unsigned f = facts.add("r" + std::to_string(facts.factors.size()), common);
@@ -148,18 +158,6 @@ Factors ReshapeOp::getFactors() {
     toDims[j].push_back(f);
     restFrom /= common;
     restTo /= common;
-  }
-  if (!aligned) { // Unrelated shapes: nothing may be cut.
-    facts = Factors();
-    auto whole = [&](llvm::ArrayRef<int64_t> shape, llvm::StringRef prefix,
-                     TensorFactors &dims) {
-      dims.clear();
-      for (auto [d, size] : llvm::enumerate(shape))
-        dims.push_back({facts.add((prefix + std::to_string(d)).str(), size,
-                                  FactorKind::Whole)});
-    };
-    whole(from, "x", fromDims);
-    whole(to, "y", toDims);
   }
   facts.operands.push_back(fromDims);
   facts.results.push_back(toDims);
@@ -347,6 +345,7 @@ Factors ConcatOp::getFactors() {
     facts.operands.push_back(own);
     facts.linearOperands.push_back(i);
   }
+  facts.jointly = true;
   return facts;
 }
 
@@ -527,7 +526,7 @@ LogicalResult GatherOp::inferReturnTypes(MLIRContext *context,
 
 /// Labels of a table row beyond its index.
 static std::string rowLabels(int64_t count) {
-  return std::string("defghij").substr(0, count);
+  return std::string("defghijklmnopqrac").substr(0, count);
 }
 
 Factors GatherOp::getFactors() {

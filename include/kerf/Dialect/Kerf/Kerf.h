@@ -36,7 +36,7 @@ struct Real {
   }
 };
 
-/// Reads a finite number (`0.1`, `1e-8`, `-3`), for attribute parameters.
+/// Reads a finite number (`0.1`, `1.0e-8`, `-3`), for attribute parameters.
 mlir::FailureOr<Real> parseReal(mlir::AsmParser &parser);
 /// Prints the shortest decimal that reads back to `value`.
 void printReal(mlir::AsmPrinter &printer, double value);

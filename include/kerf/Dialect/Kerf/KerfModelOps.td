@@ -93,6 +93,7 @@ def Kerf_ParamOp : Kerf_Op<"param", [Pure, Kerf_Factors, Kerf_PointwiseCost]> {
     at most one `{e}` inside them.
     (C2) `{i}` appears only inside a `kerf.repeat`.
     (C3) a parameter with `{e}` has rank >= 1.
+    (C4) `master` is f64, f32, bf16 or f16.
 
     ```mlir
     kerf.model @m() {

@@ -11,11 +11,16 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 // Types
 //===----------------------------------------------------------------------===//
 
-def Kerf_Float : StaticShapeTensorOf<[F64, F32, BF16, F16]>;
-def Kerf_Int : StaticShapeTensorOf<[I32]>;
-def Kerf_Bool : StaticShapeTensorOf<[I1]>;
-def Kerf_Number : StaticShapeTensorOf<[F64, F32, BF16, F16, I32]>;
-def Kerf_Tensor : StaticShapeTensorOf<[F64, F32, BF16, F16, I32, I1]>;
+/// Dimensions have letters in factors and equations: the rank has a limit.
+class Kerf_TensorOf<list<Type> allowed> : RankedTensorOf<allowed, [HasStaticShapePred,
+    CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() <= 16">,
+    CPred<"!::llvm::cast<::mlir::RankedTensorType>($_self).getEncoding()">],
+    "plain tensor (static shape, rank <= 16, no encoding)">;
+def Kerf_Float : Kerf_TensorOf<[F64, F32, BF16, F16]>;
+def Kerf_Int : Kerf_TensorOf<[I32]>;
+def Kerf_Bool : Kerf_TensorOf<[I1]>;
+def Kerf_Number : Kerf_TensorOf<[F64, F32, BF16, F16, I32]>;
+def Kerf_Tensor : Kerf_TensorOf<[F64, F32, BF16, F16, I32, I1]>;
 
 def Kerf_FloatScalar : Type<
     And<[Kerf_Float.predicate, CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 0">]>,

@@ -1,0 +1,23 @@
+//===- GradientCheck.h - gradients against central differences ------------===//
+
+#ifndef KERF_PIPELINE_GRADIENTCHECK_H
+#define KERF_PIPELINE_GRADIENTCHECK_H
+
+#include "kerf/Dialect/Kerf/Kerf.h"
+
+#include <map>
+#include <string>
+
+namespace kerf {
+
+/// Error of each parameter's gradient: the largest difference between
+/// (loss(w + h) - loss(w - h)) / 2h and the gradient that differentiation
+/// builds, over up to `samples` elements w, divided by the parameter's largest
+/// gradient (at least 1e-3). All in f64, with h = 1e-5. Fails with a diagnostic
+/// when the model cannot be differentiated or run.
+mlir::FailureOr<std::map<std::string, double>>
+checkGradients(ModelOp model, int64_t seed, int64_t samples);
+
+} // namespace kerf
+
+#endif // KERF_PIPELINE_GRADIENTCHECK_H
