@@ -136,6 +136,18 @@ static LogicalResult saveState(const TrainingState &state, bool f64,
   return success();
 }
 
+/// What a returned value is called, from the op that makes it.
+static llvm::StringRef labelOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (isa_and_nonnull<GlobalNormOp>(op))
+    return "grad norm";
+  if (isa_and_nonnull<CrossEntropyOp>(op))
+    return "cross entropy";
+  if (isa_and_nonnull<LoadBalanceLossOp>(op))
+    return "load balance";
+  return "value";
+}
+
 static LogicalResult runModel(ModelOp model, const InspectOptions &options) {
   if (failed(checkInterpretable(model)))
     return failure();
@@ -155,9 +167,12 @@ static LogicalResult runModel(ModelOp model, const InspectOptions &options) {
       return failure();
     llvm::outs() << "  step " << step << "  loss "
                  << llvm::format("%.9g", values->front().data[0]);
-    for (const HostTensor &value : llvm::drop_begin(*values))
+    for (auto [value, result] :
+         llvm::zip(llvm::drop_begin(*values),
+                   llvm::drop_begin(model.getReturn().getValues())))
       if (value.size() == 1)
-        llvm::outs() << "  " << llvm::format("%.9g", value.data[0]);
+        llvm::outs() << "  " << labelOf(result)
+                     << llvm::format(" %.9g", value.data[0]);
     llvm::outs() << '\n';
   }
   if (options.save.empty())

@@ -124,17 +124,26 @@ void Narrowing::visitParam(ParamOp param) {
 }
 
 LogicalResult Narrowing::visitRepeat(RepeatOp repeat) {
+  auto keep = [&](Value from, Value to) {
+    if (kept.contains(from))
+      kept.insert(to);
+  };
   for (auto [arg, init] : llvm::zip(repeat.getCarryArgs(), repeat.getInits()))
     arg.setType(init.getType());
   for (auto [arg, stack] :
-       llvm::zip(repeat.getSliceArgs(), repeat.getSlices()))
+       llvm::zip(repeat.getSliceArgs(), repeat.getSlices())) {
     arg.setType(withElement(arg.getType(), typeOf(stack).getElementType()));
+    keep(stack, arg);
+  }
   if (failed(visitBlock(repeat.getBody().front())))
     return failure();
   YieldOp yield = repeat.getYield();
   for (auto [operand, init] :
        llvm::zip(yield.getCarriedMutable(), repeat.getInits()))
     castOperand(operand, typeOf(init).getElementType());
+  for (auto [value, stack] :
+       llvm::zip(yield.getStacked(), repeat.getStackResults()))
+    keep(value, stack);
   for (auto [result, type] :
        llvm::zip(repeat.getResults(), repeat.inferResultTypes()))
     result.setType(type);

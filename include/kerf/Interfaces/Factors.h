@@ -16,11 +16,12 @@
 
 namespace kerf {
 
-/// What cutting a factor does to the results.
+/// What cutting a factor does to the results. Of a result that has the factor,
+/// each part computes its part, whatever the kind.
 enum class FactorKind {
-  Parallel, ///< each part computes its part of every result that has the factor
-  Sum,      ///< results without the factor become partial sums
-  Max,      ///< results without the factor become partial maxima
+  Parallel, ///< a result without the factor is computed whole by every part
+  Sum,      ///< a result without the factor becomes a partial sum
+  Max,      ///< a result without the factor becomes a partial maximum
   Whole,    ///< must not be cut without a variant (rows of a softmax, ...)
 };
 

@@ -138,8 +138,7 @@ struct AttentionFactors {
 
 /// Factors of the operands both ops have. Keys must stay whole but for the
 /// variant `ring`, which cuts queries and keys on one axis.
-template <typename Op>
-static AttentionFactors attentionFactors(Op op) {
+template <typename Op> static AttentionFactors attentionFactors(Op op) {
   AttentionFactors f;
   llvm::ArrayRef<int64_t> q = typeOf(op.getQ()).getShape();
   llvm::ArrayRef<int64_t> k = typeOf(op.getK()).getShape();
@@ -165,9 +164,10 @@ static AttentionFactors attentionFactors(Op op) {
 Factors AttentionOp::getFactors() {
   AttentionFactors f = attentionFactors(*this);
   f.facts.results.push_back(f.result());
-  if (getLse())
+  if (getLse()) // does not depend on v, so it is not linear in it
     f.facts.results.push_back(f.logSumExp());
-  f.facts.linearOperands = {2};
+  else
+    f.facts.linearOperands = {2};
   return f.facts;
 }
 
@@ -177,21 +177,23 @@ Factors AttentionBackwardOp::getFactors() {
   f.facts.operands.push_back(f.logSumExp());
   f.facts.operands.push_back(f.result());
   f.facts.results = {f.query(), f.key(), f.value()};
+  f.facts.linearOperands = {static_cast<unsigned>(getNumOperands() - 1)}; // dy
   // Cutting queries or the heads of a group leaves partial dk and dv; cutting
   // the value channels leaves partial products in dq and dk.
-  f.facts.factors[f.e].kind = FactorKind::Whole;
+  for (unsigned summed : {f.q, f.r, f.e})
+    f.facts.factors[summed].kind = FactorKind::Sum;
   return f.facts;
 }
 
 /// Visible (query, key) pairs of one head and sequence.
-template <typename Op>
-static double visiblePairs(Op op) {
+template <typename Op> static double visiblePairs(Op op) {
   double queries = typeOf(op.getQ()).getDimSize(1);
   double keys = typeOf(op.getK()).getDimSize(1);
   if (!op.getCausal())
     return queries * keys;
   // On the square: a triangle, or a band of the window's width.
-  double window = op.getWindow() ? std::min<double>(*op.getWindow(), keys) : keys;
+  double window =
+      op.getWindow() ? std::min<double>(*op.getWindow(), keys) : keys;
   return queries * window - window * (window - 1) / 2;
 }
 
@@ -225,15 +227,13 @@ struct Scores {
 };
 } // namespace
 
-template <typename Op>
-static double scaleOf(Op op) {
+template <typename Op> static double scaleOf(Op op) {
   if (auto scale = op.getScale())
     return scale->convertToDouble();
   return 1.0 / std::sqrt(static_cast<double>(typeOf(op.getQ()).getDimSize(3)));
 }
 
-template <typename Op>
-static Value offsetOf(Op op, unsigned dim) {
+template <typename Op> static Value offsetOf(Op op, unsigned dim) {
   return op.getOffsets().empty() ? Value() : op.getOffsets()[dim];
 }
 
@@ -249,8 +249,8 @@ static Value buildVisible(PlainBuilder &p, Op op,
     Value j = p.iota(shape, 4, offsetOf(op, 3));
     require(p.compare(CompareKind::LE, j, i));
     if (auto window = op.getWindow())
-      require(p.compare(CompareKind::GT,
-                        p.add(j, static_cast<double>(*window)), i));
+      require(p.compare(CompareKind::GT, p.add(j, static_cast<double>(*window)),
+                        i));
   }
   if (!op.getSegments().empty())
     require(p.compare(CompareKind::EQ,
@@ -266,16 +266,17 @@ static Value buildDropFactor(PlainBuilder &p, Op op, const Scores &scores) {
   if (rate == 0)
     return {};
   llvm::ArrayRef<int64_t> s = scores.shape;
-  auto type = withShape(scores.scaled.getType(), {s[0], s[1] * s[2], s[3], s[4]});
+  auto type =
+      withShape(scores.scaled.getType(), {s[0], s[1] * s[2], s[3], s[4]});
   Value uniform = RandomUniformOp::create(
       p.builder, p.loc, type, op.getNameAttr(), op.getSeed(), op.getStep(),
       op.getLayer(), op.getOffsets(), op.getGlobalAttr());
   Value kept = p.compare(CompareKind::GE, uniform, rate);
-  return p.reshape(p.select(kept, p.constant(type, 1.0 / (1.0 - rate)), 0.0), s);
+  return p.reshape(p.select(kept, p.constant(type, 1.0 / (1.0 - rate)), 0.0),
+                   s);
 }
 
-template <typename Op>
-static Scores buildScores(PlainBuilder &p, Op op) {
+template <typename Op> static Scores buildScores(PlainBuilder &p, Op op) {
   Scores s;
   llvm::ArrayRef<int64_t> q = typeOf(op.getQ()).getShape();
   llvm::ArrayRef<int64_t> k = typeOf(op.getK()).getShape();
@@ -340,8 +341,8 @@ llvm::SmallVector<Value> AttentionBackwardOp::decompose(OpBuilder &builder) {
   ds = p.mul(ds, scaleOf(*this));
   // k and v are shared by the r heads of a group: merge r and q to one letter.
   auto merged = [&](Value x) { // [B,G,R,Sq,Sk] -> [B,G,R*Sq,Sk]
-    return p.reshape(x, {s.shape[0], s.shape[1], s.shape[2] * s.shape[3],
-                         s.shape[4]});
+    return p.reshape(
+        x, {s.shape[0], s.shape[1], s.shape[2] * s.shape[3], s.shape[4]});
   };
   auto mergedRows = [&](Value x) { // [B,Sq,G,R,E] -> [B,G,R*Sq,E]
     x = p.transpose(x, {0, 2, 3, 1, 4});

@@ -70,8 +70,7 @@ static LogicalResult expectNotNegative(EmitError emitError,
   return emitError() << "expected " << name << " >= 0, found " << value;
 }
 
-LogicalResult InitAttr::verify(EmitError emitError, InitKind kind,
-                               Real value) {
+LogicalResult InitAttr::verify(EmitError emitError, InitKind kind, Real value) {
   bool positive = kind == InitKind::Normal || kind == InitKind::Uniform;
   if (positive)
     return expectNotNegative(emitError, stringifyInitKind(kind), value);
@@ -90,8 +89,8 @@ LogicalResult AdamWAttr::verify(EmitError emitError, Real beta1, Real beta2,
       succeeded(expectNotNegative(emitError, "weight_decay", weightDecay)));
 }
 
-LogicalResult SGDAttr::verify(EmitError emitError, Real momentum,
-                              bool nesterov, Real weightDecay) {
+LogicalResult SGDAttr::verify(EmitError emitError, Real momentum, bool nesterov,
+                              Real weightDecay) {
   if (nesterov && momentum.value == 0)
     return emitError() << "expected momentum > 0 with nesterov";
   return success(
@@ -108,8 +107,8 @@ LogicalResult GroupAttr::verify(EmitError emitError, llvm::StringRef match,
       succeeded(expectNotNegative(emitError, "rate_scale", rateScale)));
 }
 
-LogicalResult RopeLlama3Attr::verify(EmitError emitError, Real factor,
-                                     Real low, Real high, Real original) {
+LogicalResult RopeLlama3Attr::verify(EmitError emitError, Real factor, Real low,
+                                     Real high, Real original) {
   if (!(factor >= 1 && low > 0 && high > low && original >= 1))
     return emitError() << "expected factor >= 1, 0 < low < high and original "
                           ">= 1";

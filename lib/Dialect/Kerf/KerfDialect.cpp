@@ -44,9 +44,9 @@ void KerfDialect::initialize() {
 LogicalResult KerfDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attr) {
   if (attr.getName() != kPhaseAttrName)
-    return op->emitOpError() << "has unknown attribute '"
-                             << attr.getName().getValue()
-                             << "', expected 'kerf.phase' or none";
+    return op->emitOpError()
+           << "has unknown attribute '" << attr.getName().getValue()
+           << "', expected 'kerf.phase' or none";
   if (!isa<PhaseAttr>(attr.getValue()))
     return op->emitOpError("expected 'kerf.phase' to be a #kerf.phase");
   return success();

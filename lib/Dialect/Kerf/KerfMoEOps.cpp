@@ -41,12 +41,14 @@ LogicalResult RouteOp::inferReturnTypes(MLIRContext *context, OptionalLoc loc,
   auto logits = typeOf(adaptor.getLogits());
   int64_t k = adaptor.getK();
   if (logits.getRank() != 3 || k < 1 || k > logits.getDimSize(2)) // route_c1
-    return emitOptionalError(loc, "'kerf.route' expected logits of rank 3 and "
-                                  "1 <= k <= experts, found ",
+    return emitOptionalError(loc,
+                             "'kerf.route' expected logits of rank 3 and "
+                             "1 <= k <= experts, found ",
                              logits, " and k ", k);
   int64_t shape[] = {logits.getDimSize(0), logits.getDimSize(1), k};
-  types.push_back(logits.getElementType().isF64() ? withShape(logits, shape)
-                                                  : floatTensor(context, shape));
+  types.push_back(logits.getElementType().isF64()
+                      ? withShape(logits, shape)
+                      : floatTensor(context, shape));
   types.push_back(intTensor(context, shape));
   return success();
 }
@@ -99,13 +101,12 @@ LogicalResult LoadBalanceLossOp::verify() {
                       getGroup());
 }
 
-/// `[G n, S, E], [G n, S, k]`: a cut of G sums losses, a cut inside a group
-/// must reduce counts and means, which is the op's own communication.
+/// `[G n, S, E], [G n, S, k]`: a cut of G averages losses over the parts, a cut
+/// inside a group must reduce counts and means. Both are the op's own doing.
 static Factors balanceFactors(Operation *op, int64_t group, bool backward) {
   Factors facts;
   Shape logits = typeOf(op->getOperand(0)).getShape();
-  FactorKind outer = backward ? FactorKind::Parallel : FactorKind::Sum;
-  unsigned g = facts.add("g", logits[0] / group, outer);
+  unsigned g = facts.add("g", logits[0] / group, FactorKind::Whole);
   unsigned n = facts.add("n", group, FactorKind::Whole);
   unsigned s = facts.add("s", logits[1], FactorKind::Whole);
   unsigned e = facts.add("e", logits[2], FactorKind::Whole);
@@ -114,6 +115,7 @@ static Factors balanceFactors(Operation *op, int64_t group, bool backward) {
   facts.operands = {{{g, n}, {s}, {e}}, {{g, n}, {s}, {k}}};
   facts.operands.resize(op->getNumOperands());
   facts.results = {backward ? facts.operands[0] : TensorFactors()};
+  facts.variants.push_back({"average_groups", {g}});
   facts.variants.push_back({"reduce_group", {n, s}});
   if (backward)
     facts.linearOperands = {2};
@@ -164,8 +166,7 @@ LogicalResult AssignSlotsOp::inferReturnTypes(MLIRContext *context,
         loc, "'kerf.assign_slots' expected a group >= 1 that divides ",
         experts.getDimSize(0), ", a count >= 1 and a capacity >= 1");
   types.push_back(experts);
-  types.push_back(
-      intTensor(context, {experts.getDimSize(0) / group, count}));
+  types.push_back(intTensor(context, {experts.getDimSize(0) / group, count}));
   return success();
 }
 
@@ -182,7 +183,7 @@ static TokenFactors tokenFactors(Shape choices, int64_t groups,
                                  FactorKind token, FactorKind choice) {
   TokenFactors t;
   t.g = t.facts.add("g", groups);
-  t.n = t.facts.add("n", choices[0] / groups, token);
+  t.n = t.facts.add("n", groups ? choices[0] / groups : 0, token);
   t.s = t.facts.add("s", choices[1], token);
   t.k = t.facts.add("k", choices[2], choice);
   return t;
@@ -250,9 +251,10 @@ LogicalResult CombineOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
                      dimOf(adaptor.getRows(), 2)};
   if (!tableFits(shape, slots.getShape(), rows.getShape()) ||
       !weightsFit(adaptor.getWeights(), adaptor.getSlots())) // combine_c1
-    return emitOptionalError(loc, "'kerf.combine' expected rows [G,R,D], slots "
-                                  "and weights [B,S,k] with G dividing B, "
-                                  "found ",
+    return emitOptionalError(loc,
+                             "'kerf.combine' expected rows [G,R,D], slots "
+                             "and weights [B,S,k] with G dividing B, "
+                             "found ",
                              rows, " and ", slots);
   types.push_back(withShape(rows, shape));
   return success();
@@ -316,8 +318,8 @@ OpCost CombineWeightGradientOp::getCost() {
 /// R = E C with a capacity.
 static bool capacityFits(std::optional<int64_t> capacity, int64_t rows,
                          int64_t experts) {
-  return !capacity || (*capacity >= 1 && *capacity <= rows &&
-                       rows == experts * *capacity);
+  return !capacity ||
+         (*capacity >= 1 && *capacity <= rows && rows == experts * *capacity);
 }
 
 LogicalResult GroupedMatmulOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
@@ -330,8 +332,9 @@ LogicalResult GroupedMatmulOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
               sizes.getDimSize(1) == weight.getDimSize(0) &&
               x.getDimSize(2) == weight.getDimSize(transposed ? 1 : 2);
   if (!fits) // grouped_matmul_c1
-    return emitOptionalError(loc, "'kerf.grouped_matmul' expected x [G,R,K], "
-                                  "weight [E,N,K] and sizes [G,E], found ",
+    return emitOptionalError(loc,
+                             "'kerf.grouped_matmul' expected x [G,R,K], "
+                             "weight [E,N,K] and sizes [G,E], found ",
                              x, ", ", weight, " and ", sizes);
   std::optional<int64_t> capacity = adaptor.getCapacity();
   if (!capacityFits(capacity, x.getDimSize(1), weight.getDimSize(0)))
@@ -344,15 +347,48 @@ LogicalResult GroupedMatmulOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
   return success();
 }
 
-/// Cutting experts leaves the rows of other experts zero: a partial sum. The
-/// map says which rows an expert owns, so that they may be sent instead.
+namespace {
+/// Factors of ops over rows `[G,R,*]`, weights `[E,N,K]` and sizes `[G,E]`.
+struct ExpertFactors {
+  Factors facts;
+  unsigned g, e, n, k;
+  DimFactors r;
+  TensorFactors rows(unsigned inner) const { return {{g}, r, {inner}}; }
+  TensorFactors weight() const { return {{e}, {n}, {k}}; }
+};
+} // namespace
+
+/// With a capacity R is `e c`, and cutting experts cuts their rows. Without,
+/// the rows that an expert owns depend on the sizes before it: neither may be
+/// cut, but the map says how rows may be sent to their experts.
+static ExpertFactors expertFactors(Shape rows, Shape weight,
+                                   std::optional<int64_t> capacity) {
+  ExpertFactors f;
+  f.g = f.facts.add("g", rows[0]);
+  f.e = f.facts.add("e", weight[0],
+                    capacity ? FactorKind::Parallel : FactorKind::Whole);
+  unsigned r = f.facts.add(capacity ? "c" : "r", capacity.value_or(rows[1]),
+                           FactorKind::Whole);
+  f.n = f.facts.add("n", weight[1]);
+  f.k = f.facts.add("k", weight[2]);
+  f.r = {r};
+  if (capacity)
+    f.r = {f.e, r};
+  else
+    f.facts.maps.push_back({2, {r}, {f.e}});
+  f.facts.linearOperands = {0, 1};
+  return f;
+}
+
 Factors GroupedMatmulOp::getFactors() {
-  bool t = getTransposed();
-  Factors facts = labelledFactors(*this, {t ? "grn" : "grk", "enk", "ge"},
-                                  {t ? "grk" : "grn"}, {0, 1});
-  unsigned r = facts.operands[0][1][0], e = facts.operands[1][0][0];
-  facts.maps.push_back({2, {r}, {e}});
-  return facts;
+  ExpertFactors f = expertFactors(
+      typeOf(getX()).getShape(), typeOf(getWeight()).getShape(), getCapacity());
+  unsigned inner = getTransposed() ? f.n : f.k;
+  unsigned outer = getTransposed() ? f.k : f.n;
+  f.facts.factors[inner].kind = FactorKind::Sum;
+  f.facts.operands = {f.rows(inner), f.weight(), {{f.g}, {f.e}}};
+  f.facts.results = {f.rows(outer)};
+  return f.facts;
 }
 
 OpCost GroupedMatmulOp::getCost() {
@@ -368,8 +404,8 @@ LogicalResult GroupedWeightGradientOp::verify() {
               result.getRank() == 3 &&
               dy.getShape().take_front(2) == x.getShape().take_front(2) &&
               sizes.getDimSize(0) == x.getDimSize(0) &&
-              result.getShape() == Shape{sizes.getDimSize(1), dy.getDimSize(2),
-                                         x.getDimSize(2)};
+              result.getShape() ==
+                  Shape{sizes.getDimSize(1), dy.getDimSize(2), x.getDimSize(2)};
   if (!fits) // grouped_weight_gradient_c1
     return emitOpError() << "expected dy [G,R,N], x [G,R,K], sizes [G,E] and "
                             "result [E,N,K], found "
@@ -384,11 +420,12 @@ LogicalResult GroupedWeightGradientOp::verify() {
 }
 
 Factors GroupedWeightGradientOp::getFactors() {
-  Factors facts =
-      labelledFactors(*this, {"grn", "grk", "ge"}, {"enk"}, {0, 1});
-  unsigned r = facts.operands[0][1][0], e = facts.results[0][0][0];
-  facts.maps.push_back({2, {r}, {e}});
-  return facts;
+  ExpertFactors f = expertFactors(
+      typeOf(getX()).getShape(), typeOf(getResult()).getShape(), getCapacity());
+  f.facts.factors[f.g].kind = FactorKind::Sum;
+  f.facts.operands = {f.rows(f.n), f.rows(f.k), {{f.g}, {f.e}}};
+  f.facts.results = {f.weight()};
+  return f.facts;
 }
 
 OpCost GroupedWeightGradientOp::getCost() {

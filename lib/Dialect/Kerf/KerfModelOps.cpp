@@ -24,9 +24,9 @@ struct Role {
 } // namespace
 
 static constexpr Role kRoles[] = {
-    {"tokens", false, false},    {"targets", false, false},
-    {"segments", false, false},  {"positions", false, false},
-    {"seed", true, false},       {"step", true, false},
+    {"tokens", false, false},     {"targets", false, false},
+    {"segments", false, false},   {"positions", false, false},
+    {"seed", true, false},        {"step", true, false},
     {"learning_rate", true, true}};
 
 static const Role *findRole(llvm::StringRef name) {
@@ -38,8 +38,8 @@ static const Role *findRole(llvm::StringRef name) {
 
 void ModelOp::getAsmBlockArgumentNames(Region &region,
                                        OpAsmSetValueNameFn setName) {
-  for (auto [arg, role] :
-       llvm::zip_first(region.getArguments(), getRoles().getAsValueRange<StringAttr>()))
+  for (auto [arg, role] : llvm::zip_first(
+           region.getArguments(), getRoles().getAsValueRange<StringAttr>()))
     if (!role.empty())
       setName(arg, role);
 }
@@ -135,6 +135,10 @@ static LogicalResult verifyRole(ModelOp model, llvm::StringRef name,
   return success();
 }
 
+static constexpr llvm::StringLiteral kModelTensor =
+    "a tensor of f64, f32, bf16, f16, i32 or i1 with static shape, rank <= 16 "
+    "and no encoding";
+
 /// True for the tensors that models work on (`Kerf_Tensor`).
 static bool isModelTensor(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
@@ -142,8 +146,8 @@ static bool isModelTensor(Type type) {
       tensor.getEncoding())
     return false;
   Type e = tensor.getElementType();
-  return e.isF64() || e.isF32() || e.isBF16() || e.isF16() ||
-         e.isInteger(32) || e.isInteger(1);
+  return e.isF64() || e.isF32() || e.isBF16() || e.isF16() || e.isInteger(32) ||
+         e.isInteger(1);
 }
 
 static LogicalResult verifyOptimizer(ModelOp model) { // model_c5
@@ -172,12 +176,13 @@ LogicalResult ModelOp::verify() {
   if (getRoles().size() != getBody().getNumArguments())
     return emitOpError("expected one role per input");
   llvm::StringSet<> seen;
-  for (auto [input, name] : llvm::zip(getBody().getArguments(),
-                                      getRoles().getAsValueRange<StringAttr>())) {
+  for (auto [input, name] :
+       llvm::zip(getBody().getArguments(),
+                 getRoles().getAsValueRange<StringAttr>())) {
     if (name.empty()) {
       if (!isModelTensor(input.getType()))
         return mlir::emitError(input.getLoc())
-               << "expected a statically shaped tensor as input, found "
+               << "expected " << kModelTensor << " as input, found "
                << input.getType();
       continue;
     }
@@ -251,11 +256,10 @@ static ParseResult parseBindings(OpAsmParser &parser, Bindings &bindings) {
   bindings.loc = parser.getCurrentLocation();
   return parser.parseCommaSeparatedList(
       OpAsmParser::Delimiter::Paren, [&]() -> ParseResult {
-        return failure(
-            parser.parseArgument(bindings.args.emplace_back()) ||
-            parser.parseEqual() ||
-            parser.parseOperand(bindings.operands.emplace_back()) ||
-            parser.parseColonType(bindings.types.emplace_back()));
+        return failure(parser.parseArgument(bindings.args.emplace_back()) ||
+                       parser.parseEqual() ||
+                       parser.parseOperand(bindings.operands.emplace_back()) ||
+                       parser.parseColonType(bindings.types.emplace_back()));
       });
 }
 
@@ -324,11 +328,10 @@ ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &result) {
     return failure();
   result.addAttribute("start", builder.getI64IntegerAttr(start));
   result.addAttribute("end", builder.getI64IntegerAttr(end));
-  result.addAttribute(
-      getOperandSegmentSizeAttr(),
-      builder.getDenseI32ArrayAttr(
-          {static_cast<int32_t>(carried.operands.size()),
-           static_cast<int32_t>(slices.operands.size())}));
+  result.addAttribute(getOperandSegmentSizeAttr(),
+                      builder.getDenseI32ArrayAttr(
+                          {static_cast<int32_t>(carried.operands.size()),
+                           static_cast<int32_t>(slices.operands.size())}));
   // The results' types follow from the body.
   YieldOp yield = findSoundYield(*result.regions.front());
   if (!yield)
@@ -451,7 +454,7 @@ ParseResult YieldOp::parse(OpAsmParser &parser, OperationState &result) {
   for (Type type : types)
     if (!isModelTensor(type))
       return parser.emitError(loc)
-             << "expected statically shaped tensors, found " << type;
+             << "expected " << kModelTensor << ", found " << type;
   result.addAttribute(getOperandSegmentSizeAttr(),
                       parser.getBuilder().getDenseI32ArrayAttr(
                           {carried, static_cast<int32_t>(stacked.size())}));
@@ -540,9 +543,9 @@ LogicalResult UpdateOp::verify() {
   if (getStart().has_value() != getEnd().has_value())
     return emitOpError("expected 'start' and 'end' both or neither");
   auto type = typeOf(getGradient());
-  if (getStart() && (*getStart() < 0 || *getEnd() <= *getStart() ||
-                     type.getRank() == 0 ||
-                     type.getDimSize(0) != *getEnd() - *getStart()))
+  if (getStart() &&
+      (*getStart() < 0 || *getEnd() <= *getStart() || type.getRank() == 0 ||
+       type.getDimSize(0) != *getEnd() - *getStart()))
     return emitOpError() << "[" << *getStart() << " to " << *getEnd()
                          << "] does not match gradient " << type;
   return success();

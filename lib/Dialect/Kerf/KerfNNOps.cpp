@@ -72,16 +72,17 @@ LogicalResult LinearOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
   auto x = tensor(adaptor.getX().getType());
   auto weight = tensor(adaptor.getWeight().getType());
   if (x.getRank() < 1 || x.getRank() > 8 || weight.getRank() != 2) // linear_c1
-    return emitOptionalError(loc, "'kerf.linear' expected x of rank 1 to 8 and a "
-                                  "weight of rank 2, found ",
+    return emitOptionalError(loc,
+                             "'kerf.linear' expected x of rank 1 to 8 and a "
+                             "weight of rank 2, found ",
                              x, " and ", weight);
   bool transposed = adaptor.getTransposed();
   int64_t inner = weight.getDimSize(transposed ? 0 : 1);
   int64_t outputs = weight.getDimSize(transposed ? 1 : 0);
   if (x.getShape().back() != inner) // linear_c2
     return emitOptionalError(loc, "'kerf.linear' expected inner dimension ",
-                             x.getShape().back(), " (rows of ", x,
-                             "), found ", inner, " in weight ", weight);
+                             x.getShape().back(), " (rows of ", x, "), found ",
+                             inner, " in weight ", weight);
   if (failed(checkBias(loc, "linear", adaptor.getBias(), outputs))) // linear_c3
     return failure();
   llvm::SmallVector<int64_t> shape(rowsOf(x));
@@ -90,17 +91,25 @@ LogicalResult LinearOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
   return success();
 }
 
-Factors LinearOp::getFactors() {
-  std::string rows = rowLabels(getX());
-  llvm::SmallVector<std::string> operands = {rows + "k",
-                                             getTransposed() ? "kn" : "nk"};
-  if (getBias())
+/// Factors of a product summed over k. Each part of the sum would add the bias,
+/// so with a bias k is cut only by adding it after the sum.
+static Factors productFactors(Operation *op,
+                              llvm::SmallVector<std::string> operands,
+                              const std::string &result, Value bias) {
+  if (bias)
     operands.push_back("n");
-  Factors facts = labelledFactors(*this, operands, {rows + "n"});
-  // With a bias the sum is affine: a pending sum would add the bias often.
-  if (!getBias())
+  Factors facts = labelledFactors(op, operands, {result}, {}, bias ? "k" : "");
+  if (bias)
+    facts.variants.push_back({"bias_after_sum", {facts.operands[0].back()[0]}});
+  else
     facts.linearOperands = {0, 1};
   return facts;
+}
+
+Factors LinearOp::getFactors() {
+  std::string rows = rowLabels(getX());
+  return productFactors(*this, {rows + "k", getTransposed() ? "kn" : "nk"},
+                        rows + "n", getBias());
 }
 
 OpCost LinearOp::getCost() {
@@ -116,8 +125,9 @@ LogicalResult MatmulOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
   int64_t rank = a.getRank();
   if (rank < 2 || rank > 8 || b.getRank() != rank ||
       a.getShape().drop_back(2) != b.getShape().drop_back(2)) // matmul_c1
-    return emitOptionalError(loc, "'kerf.matmul' expected operands of one rank "
-                                  "2 to 8 and equal leading dimensions, found ",
+    return emitOptionalError(loc,
+                             "'kerf.matmul' expected operands of one rank "
+                             "2 to 8 and equal leading dimensions, found ",
                              a, " and ", b);
   if (a.getShape().back() != b.getDimSize(rank - 2)) // matmul_c2
     return emitOptionalError(loc, "'kerf.matmul' expected inner dimension ",
@@ -134,13 +144,8 @@ LogicalResult MatmulOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
 
 Factors MatmulOp::getFactors() {
   std::string batch = leadingLabels(typeOf(getLhs()).getRank() - 2);
-  llvm::SmallVector<std::string> operands = {batch + "mk", batch + "kn"};
-  if (getBias())
-    operands.push_back("n");
-  Factors facts = labelledFactors(*this, operands, {batch + "mn"});
-  if (!getBias())
-    facts.linearOperands = {0, 1};
-  return facts;
+  return productFactors(*this, {batch + "mk", batch + "kn"}, batch + "mn",
+                        getBias());
 }
 
 OpCost MatmulOp::getCost() {
@@ -162,9 +167,10 @@ static LogicalResult checkNorm(OptionalLoc loc, llvm::StringRef op, Type x,
     if (param && (type.getRank() == 0 ||
                   typeOf(param).getShape() !=
                       llvm::ArrayRef<int64_t>{type.getShape().back()}))
-      return emitOptionalError(loc, "'kerf.", op, "' expected a gain or bias "
-                                                  "with one entry per element "
-                                                  "of a row of ",
+      return emitOptionalError(loc, "'kerf.", op,
+                               "' expected a gain or bias "
+                               "with one entry per element "
+                               "of a row of ",
                                x, ", found ", param.getType());
   // Absent while parsing when the text leaves it to its default.
   double eps = epsAttr ? epsAttr.getValueAsDouble() : 0;
@@ -218,8 +224,9 @@ LogicalResult RopeOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
                                        Adaptor adaptor, Types &types) {
   auto x = tensor(adaptor.getX().getType());
   if (x.getRank() != 4 || x.getShape().back() % 2 != 0) // rope_c1
-    return emitOptionalError(loc, "'kerf.rope' expected x of rank 4 with an "
-                                  "even last dimension, found ",
+    return emitOptionalError(loc,
+                             "'kerf.rope' expected x of rank 4 with an "
+                             "even last dimension, found ",
                              x);
   if (Value positions = adaptor.getPositions())
     if (typeOf(positions).getShape() != x.getShape().take_front(2)) // rope_c2
@@ -255,7 +262,7 @@ OpCost RopeOp::getCost() {
 #define KERF_ACTIVATION(Op, FLOPS, ...)                                        \
   Factors Op::getFactors() { return pointwiseFactors(*this, {__VA_ARGS__}); }  \
   OpCost Op::getCost() {                                                       \
-    return costWithFlops(*this, 0, FLOPS *sizeOf(getResult()));                \
+    return costWithFlops(*this, 0, FLOPS * sizeOf(getResult()));               \
   }
 static double sizeOf(Value value) { return typeOf(value).getNumElements(); }
 KERF_ACTIVATION(GeluOp, 18)
@@ -309,9 +316,15 @@ Factors DropoutOp::getFactors() {
 // Loss
 //===----------------------------------------------------------------------===//
 
+/// "At least 1" holds for the whole count only: parts sum theirs before it.
 Factors CountValidOp::getFactors() {
-  return labelledFactors(*this, {leadingLabels(typeOf(getTargets()).getRank())},
-                         {""});
+  std::string labels = leadingLabels(typeOf(getTargets()).getRank());
+  Factors facts = labelledFactors(*this, {labels}, {""}, {}, labels);
+  FactorVariant counts{"sum_counts", {}};
+  for (unsigned f = 0; f < facts.factors.size(); ++f)
+    counts.factors.push_back(f);
+  facts.variants.push_back(counts);
+  return facts;
 }
 
 LogicalResult CrossEntropyOp::verify() {

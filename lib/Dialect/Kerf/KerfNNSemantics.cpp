@@ -358,7 +358,7 @@ Values CountValidOp::decompose(OpBuilder &builder) {
   PlainBuilder p{builder, getLoc()};
   Value valid = p.indicator(isValid(p, getTargets(), getIgnore()),
                             builder.getF32Type());
-  return {p.max(p.sumAll(valid), 1.0)};
+  return {p.sumAll(valid)};
 }
 
 namespace {
@@ -385,6 +385,12 @@ static RowLoss buildRowLoss(PlainBuilder &p, Op op) {
   return row;
 }
 
+/// The normalizer, 1 where it is 0: a batch without valid targets has loss 0.
+static Value divisor(PlainBuilder &p, Value normalizer) {
+  Value isZero = p.compare(CompareKind::EQ, normalizer, 0.0);
+  return p.select(isZero, p.constant(normalizer.getType(), 1.0), normalizer);
+}
+
 Values CrossEntropyOp::decompose(OpBuilder &builder) {
   PlainBuilder p{builder, getLoc()};
   RowLoss row = buildRowLoss(p, *this);
@@ -395,7 +401,7 @@ Values CrossEntropyOp::decompose(OpBuilder &builder) {
     loss = p.add(loss, p.mul(p.mul(row.lse, row.lse), zLoss));
   Value total = p.sumAll(p.select(row.valid, loss, 0.0));
   total = p.cast(total, builder.getF32Type());
-  return {p.div(total, getNormalizer())};
+  return {p.div(total, divisor(p, getNormalizer()))};
 }
 
 Values CrossEntropyBackwardOp::decompose(OpBuilder &builder) {
@@ -409,7 +415,8 @@ Values CrossEntropyBackwardOp::decompose(OpBuilder &builder) {
     dlogits = p.mul(dlogits,
                     p.rows(p.add(p.mul(row.lse, 2 * zLoss), 1.0), shape));
   dlogits = p.sub(dlogits, p.indicator(row.hit, element));
-  Value scale = p.cast(p.div(getDy(), getNormalizer()), element);
+  Value scale =
+      p.cast(p.div(getDy(), divisor(p, getNormalizer())), element);
   Value perRow = p.select(
       row.valid, p.broadcast(scale, {}, shape.drop_back()), 0.0);
   return finish(p, p.mul(dlogits, p.rows(perRow, shape)), getResult());

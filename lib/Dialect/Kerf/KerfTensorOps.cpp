@@ -56,8 +56,8 @@ Factors RandomUniformOp::getFactors() { return sourceFactors(*this); }
 
 /// Checks `global` and `offsets` of an op on a shard of shape `shape`.
 LogicalResult kerf::verifyShard(Operation *op, llvm::ArrayRef<int64_t> shape,
-                          std::optional<llvm::ArrayRef<int64_t>> global,
-                          size_t numOffsets) {
+                                std::optional<llvm::ArrayRef<int64_t>> global,
+                                size_t numOffsets) {
   bool fits = !global || global->size() == shape.size();
   for (auto [d, size] : llvm::enumerate(shape))
     fits = fits && (!global || (*global)[d] >= size);
@@ -70,7 +70,8 @@ LogicalResult kerf::verifyShard(Operation *op, llvm::ArrayRef<int64_t> shape,
   return success();
 }
 
-LogicalResult RandomUniformOp::verify() { // random_uniform_c1, random_uniform_c2
+LogicalResult
+RandomUniformOp::verify() { // random_uniform_c1, random_uniform_c2
   return verifyShard(*this, typeOf(getResult()).getShape(), getGlobal(),
                      getOffsets().size());
 }
@@ -172,9 +173,8 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor) {
 }
 
 /// One error for the ops whose attributes have one entry per dimension.
-static LogicalResult shapeError(std::optional<Location> loc,
-                                llvm::StringRef op, const llvm::Twine &expected,
-                                Type found) {
+static LogicalResult shapeError(std::optional<Location> loc, llvm::StringRef op,
+                                const llvm::Twine &expected, Type found) {
   return emitOptionalError(loc, "'kerf.", op, "' expected ", expected, " of ",
                            found);
 }
@@ -317,9 +317,11 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *context,
     int64_t size = matches ? other[dim] : 0;
     if (matches)
       other[dim] = first.getDimSize(dim);
-    if (!matches || llvm::ArrayRef<int64_t>(other) != first.getShape()) // concat_c2
-      return emitOptionalError(loc, "'kerf.concat' expected operands that "
-                                    "agree but in dimension ",
+    if (!matches ||
+        llvm::ArrayRef<int64_t>(other) != first.getShape()) // concat_c2
+      return emitOptionalError(loc,
+                               "'kerf.concat' expected operands that "
+                               "agree but in dimension ",
                                dim, ", found ", first, " and ", type);
     shape[dim] += size;
   }
@@ -334,9 +336,9 @@ Factors ConcatOp::getFactors() {
   std::string labels = leadingLabels(result.getRank());
   TensorFactors dims;
   for (int64_t d = 0; d < result.getRank(); ++d)
-    dims.push_back({facts.add(
-        labels.substr(d, 1), result.getDimSize(d),
-        d == cut ? FactorKind::Whole : FactorKind::Parallel)});
+    dims.push_back(
+        {facts.add(labels.substr(d, 1), result.getDimSize(d),
+                   d == cut ? FactorKind::Whole : FactorKind::Parallel)});
   facts.results.push_back(dims);
   for (auto [i, input] : llvm::enumerate(getInputs())) {
     TensorFactors own = dims;
@@ -393,7 +395,8 @@ LogicalResult EinsumOp::verify() {
   auto isIn = [](llvm::StringRef a, llvm::StringRef b) {
     return [=](char c) { return a.contains(c) || b.contains(c); };
   };
-  if (!llvm::all_of(out, isIn(lhs, rhs)) || !llvm::all_of(lhs, isIn(rhs, out)) ||
+  if (!llvm::all_of(out, isIn(lhs, rhs)) ||
+      !llvm::all_of(lhs, isIn(rhs, out)) ||
       !llvm::all_of(rhs, isIn(lhs, out))) // einsum_c3
     return emitOpError() << "equation \"" << getEquation()
                          << "\" has a letter in one term only";
@@ -454,10 +457,9 @@ Factors ReduceOp::getFactors() {
     if (!llvm::is_contained(getDims(), static_cast<int64_t>(d)))
       to += from[d];
   bool isSum = getKind() == ReduceKind::Sum;
-  Factors facts =
-      labelledFactors(*this, {from}, {to},
-                      isSum ? llvm::ArrayRef<unsigned>{0}
-                            : llvm::ArrayRef<unsigned>{});
+  Factors facts = labelledFactors(*this, {from}, {to},
+                                  isSum ? llvm::ArrayRef<unsigned>{0}
+                                        : llvm::ArrayRef<unsigned>{});
   for (Factor &factor : facts.factors)
     if (factor.kind == FactorKind::Sum && !isSum)
       factor.kind = FactorKind::Max;
@@ -497,8 +499,7 @@ LogicalResult TopKOp::inferReturnTypes(MLIRContext *context,
   llvm::SmallVector<int64_t> shape(type.getShape());
   shape.back() = k;
   types.push_back(withShape(type, shape));
-  types.push_back(
-      RankedTensorType::get(shape, IntegerType::get(context, 32)));
+  types.push_back(RankedTensorType::get(shape, IntegerType::get(context, 32)));
   return success();
 }
 
@@ -515,8 +516,9 @@ LogicalResult GatherOp::inferReturnTypes(MLIRContext *context,
   auto table = cast<RankedTensorType>(adaptor.getTable().getType());
   auto index = cast<RankedTensorType>(adaptor.getIndex().getType());
   if (table.getRank() == 0) // gather_c1
-    return emitOptionalError(loc, "'kerf.gather' expected a table of rank >= "
-                                  "1, found ",
+    return emitOptionalError(loc,
+                             "'kerf.gather' expected a table of rank >= "
+                             "1, found ",
                              table);
   llvm::SmallVector<int64_t> shape(index.getShape());
   llvm::append_range(shape, table.getShape().drop_front());

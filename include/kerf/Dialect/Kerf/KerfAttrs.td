@@ -49,10 +49,9 @@ def Kerf_GeluKind : Kerf_Enum<"GeluKind", "form of the gelu", [
   I32EnumAttrCase<"Tanh", 1, "tanh">,
 ]>;
 
+/// Prints a blank before the keyword: op formats write "`` $kind".
 class Kerf_EnumAttr<EnumAttrInfo info, string mnemonic>
-    : EnumAttr<Kerf_Dialect, info, mnemonic> {
-  let assemblyFormat = "`` $value";
-}
+    : EnumAttr<Kerf_Dialect, info, mnemonic>;
 def Kerf_ReduceKindAttr : Kerf_EnumAttr<Kerf_ReduceKind, "reduce_kind">;
 def Kerf_CompareKindAttr : Kerf_EnumAttr<Kerf_CompareKind, "compare_kind">;
 def Kerf_GeluKindAttr : Kerf_EnumAttr<Kerf_GeluKind, "gelu_kind">;

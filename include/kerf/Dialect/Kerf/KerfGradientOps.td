@@ -176,7 +176,7 @@ def Kerf_GeluBackwardOp : Kerf_Op<"gelu_backward", [Pure, SameOperandsAndResultT
   }];
   let arguments = (ins Kerf_GeluKindAttr:$kind, Kerf_Float:$x, Kerf_Float:$dy);
   let results = (outs Kerf_Float:$result);
-  let assemblyFormat = "$kind $x `,` $dy attr-dict `:` type($result)";
+  let assemblyFormat = "`` $kind $x `,` $dy attr-dict `:` type($result)";
 }
 
 def Kerf_SiluBackwardOp : Kerf_ActivationBackwardOp<"silu_backward"> {

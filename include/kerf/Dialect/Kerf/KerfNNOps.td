@@ -263,7 +263,7 @@ def Kerf_GeluOp : Kerf_ActivationOp<"gelu"> {
   }];
   let arguments = (ins Kerf_GeluKindAttr:$kind, Kerf_Float:$x);
   let results = (outs Kerf_Float:$result);
-  let assemblyFormat = "$kind $x attr-dict `:` type($result)";
+  let assemblyFormat = "`` $kind $x attr-dict `:` type($result)";
 }
 
 def Kerf_SiluOp : Kerf_ActivationOp<"silu"> {
@@ -388,8 +388,8 @@ def Kerf_DropoutOp : Kerf_Op<"dropout", [Pure, AttrSizedOperandSegments,
 def Kerf_CountValidOp : Kerf_Op<"count_valid", [Pure, Kerf_Factors, Kerf_PointwiseCost, Kerf_Decompose]> {
   let summary = "Count the targets that are not ignored";
   let description = [{
-    The number of targets that differ from `ignore` (default -100), at least 1,
-    as `tensor<f32>`: the normalizer of the loss over the global batch.
+    The number of targets that differ from `ignore` (default -100), as
+    `tensor<f32>`: the normalizer of the loss over the global batch.
 
     Life: written by the user or the importer; computed once per step, before
     the micro-batches.
@@ -413,7 +413,8 @@ def Kerf_CrossEntropyOp : Kerf_Op<"cross_entropy", [Pure, Kerf_Factors, Kerf_Gra
 
         loss = sum over targets t != ignore of (l - logits[t] + z_loss l^2) / normalizer
 
-    in f32 at least. `offset` is the first vocabulary entry of a shard.
+    in f32 at least; a normalizer of 0 (no valid target) counts as 1. `offset` is
+    the first vocabulary entry of a shard.
 
     Life: written by the user or the importer; fused into a row kernel.
 

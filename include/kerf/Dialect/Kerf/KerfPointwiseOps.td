@@ -345,7 +345,7 @@ def Kerf_CompareOp : Kerf_InferredOp<"compare", [SameTypeOperands, Kerf_Pointwis
   }];
   let arguments = (ins Kerf_CompareKindAttr:$kind, Kerf_Number:$lhs, Kerf_Number:$rhs);
   let results = (outs Kerf_Bool:$result);
-  let assemblyFormat = "$kind $lhs `,` $rhs attr-dict `:` type($lhs)";
+  let assemblyFormat = "`` $kind $lhs `,` $rhs attr-dict `:` type($lhs)";
 }
 
 def Kerf_SelectOp : Kerf_InferredOp<"select", [Kerf_Gradient, Kerf_PointwiseCost,

@@ -270,7 +270,7 @@ def Kerf_ReduceOp : Kerf_InferredOp<"reduce", [Kerf_Gradient, Kerf_Cost, Kerf_Ev
   }];
   let arguments = (ins Kerf_ReduceKindAttr:$kind, Kerf_Number:$x, DenseI64ArrayAttr:$dims);
   let results = (outs Kerf_Number:$result);
-  let assemblyFormat = "$kind $x `dims` $dims attr-dict `:` type($x)";
+  let assemblyFormat = "`` $kind $x `dims` $dims attr-dict `:` type($x)";
 }
 
 def Kerf_CumsumOp : Kerf_InferredOp<"cumsum", [Kerf_PointwiseCost, Kerf_Evaluate]> {
