@@ -8,5 +8,5 @@ build=${1:-$root/build}
 cmake --build "$build" --target kerf-docs
 mkdir -p "$root/docs/reference"
 rm -f "$root"/docs/reference/*.md
-cp "$build"/docs/*.md "$root/docs/reference/"
+cp "$build"/docs/reference/*.md "$root/docs/reference/"
 echo "wrote $(ls "$root"/docs/reference/*.md | wc -l) pages to docs/reference"

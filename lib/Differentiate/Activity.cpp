@@ -6,11 +6,22 @@ using namespace kerf;
 Activity::Activity(ModelOp model) {
   while (propagate(model.getBody().front())) {
   }
+  collectWeights(model);
 }
 
 void Activity::copy(Value from, Value to) {
   if (isActive(from))
     active.insert(to);
+  if (isWeight(from))
+    weights.insert(to);
+}
+
+void Activity::collectWeights(ModelOp model) {
+  model.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
+    auto isKnown = [&](Value operand) { return isWeight(operand); };
+    if (!isa<RepeatOp>(op) && llvm::all_of(op->getOperands(), isKnown))
+      weights.insert(op->result_begin(), op->result_end());
+  });
 }
 
 bool Activity::mark(Value value) {
@@ -61,11 +72,4 @@ bool Activity::propagate(Block &block) {
         changed |= mark(result);
   }
   return changed;
-}
-
-bool kerf::isWeight(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!op || isa<RepeatOp>(op))
-    return false;
-  return isa<ParamOp>(op) || llvm::all_of(op->getOperands(), isWeight);
 }

@@ -9,12 +9,17 @@
 
 namespace kerf {
 
-/// Values of a model that depend on a trainable parameter through floats.
+/// Values of a model that depend on a trainable parameter through floats, and
+/// those that depend on nothing else.
 class Activity {
 public:
   explicit Activity(ModelOp model);
 
   bool isActive(mlir::Value value) const { return active.contains(value); }
+
+  /// True for a value made from parameters and constants alone: its gradient
+  /// is a weight gradient.
+  bool isWeight(mlir::Value value) const { return weights.contains(value); }
 
   /// Lets `to` be what `from` is (an op was replaced).
   void copy(mlir::Value from, mlir::Value to);
@@ -24,13 +29,10 @@ private:
   bool propagate(mlir::Block &block);
   bool propagateRepeat(RepeatOp repeat);
   bool mark(mlir::Value value);
+  void collectWeights(ModelOp model);
 
-  llvm::DenseSet<mlir::Value> active;
+  llvm::DenseSet<mlir::Value> active, weights;
 };
-
-/// True for a value made from parameters and constants alone: its gradient is
-/// a weight gradient.
-bool isWeight(mlir::Value value);
 
 } // namespace kerf
 

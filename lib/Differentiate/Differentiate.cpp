@@ -33,6 +33,7 @@
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
 #include "kerf/Differentiate/Passes.h"
 
+#include "mlir/IR/Iterators.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -127,7 +128,7 @@ void Scope::add(Value operand, Value gradient) {
   Value &known = gradients[operand];
   known = known ? PlainBuilder{ops, gradient.getLoc()}.add(known, gradient)
                 : gradient;
-  if (!isWeight(operand))
+  if (!context.activity.isWeight(operand))
     inputGradients.push_back(known);
 }
 
@@ -475,18 +476,15 @@ static void numberForwardOps(ModelOp model) {
 
 /// Erases gradient ops whose results nobody reads.
 static void eraseDead(ModelOp model) {
-  llvm::SmallVector<Operation *> dead;
-  do {
-    dead.clear();
-    model.getBody().walk([&](Operation *op) {
-      PhaseAttr phase = getPhase(op);
-      if (phase && phase.getKind() != PhaseKind::Forward && op->use_empty() &&
-          isPure(op) && !op->hasTrait<OpTrait::IsTerminator>())
-        dead.push_back(op);
-    });
-    for (Operation *op : dead)
-      op->erase();
-  } while (!dead.empty());
+  // Last to first: the readers of an op are gone before it is looked at.
+  model.getBody().walk<WalkOrder::PreOrder, ReverseIterator>([](Operation *op) {
+    PhaseAttr phase = getPhase(op);
+    if (!phase || phase.getKind() == PhaseKind::Forward || !op->use_empty() ||
+        !isPure(op) || op->hasTrait<OpTrait::IsTerminator>())
+      return WalkResult::advance();
+    op->erase();
+    return WalkResult::skip();
+  });
 }
 
 static LogicalResult checkInput(ModelOp model) {

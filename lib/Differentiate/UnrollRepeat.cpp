@@ -63,14 +63,29 @@ static void unroll(RepeatOp repeat) {
   repeat.erase();
 }
 
+/// Fails where so many copies of the body would be made that memory ends.
+static LogicalResult checkSize(RepeatOp repeat) {
+  constexpr int64_t limit = 1 << 18;
+  int64_t ops = repeat.getBody().front().getOperations().size();
+  int64_t values = repeat.getSlices().size() + repeat.getNumResults();
+  if (static_cast<int64_t>(repeat.getCount()) <= limit / (ops + values))
+    return success();
+  return repeat.emitOpError()
+         << "of " << repeat.getCount() << " iterations of " << ops + values
+         << " ops would unroll to more than " << limit << " ops";
+}
+
 namespace {
 struct UnrollRepeatPass
     : public kerf::impl::UnrollRepeatPassBase<UnrollRepeatPass> {
   void runOnOperation() override {
     for (ModelOp model : getOperation().getOps<ModelOp>())
       for (RepeatOp repeat :
-           llvm::to_vector(model.getBody().getOps<RepeatOp>()))
+           llvm::to_vector(model.getBody().getOps<RepeatOp>())) {
+        if (failed(checkSize(repeat)))
+          return signalPassFailure();
         unroll(repeat);
+      }
   }
 };
 } // namespace

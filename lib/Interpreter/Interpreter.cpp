@@ -36,13 +36,13 @@ struct Interpreter::Impl {
   LogicalResult runRepeat(RepeatOp repeat, Environment &env,
                           TrainingState &state);
   LogicalResult runCheck(CheckCloseOp check, Environment &env);
-  const HostTensor &readParam(ParamOp param, int64_t iteration,
-                              TrainingState &state);
-  void applyUpdate(UpdateOp update, Environment &env, TrainingState &before,
-                   TrainingState &after);
-  void updateOne(UpdateOp update, llvm::StringRef name, HostTensor gradient,
-                 Environment &env, TrainingState &before,
-                 TrainingState &after);
+  LogicalResult readParam(ParamOp param, int64_t iteration, Environment &env,
+                          TrainingState &state);
+  LogicalResult applyUpdate(UpdateOp update, Environment &env,
+                            TrainingState &before, TrainingState &after);
+  LogicalResult updateOne(UpdateOp update, llvm::StringRef name,
+                          HostTensor gradient, Environment &env,
+                          TrainingState &before, TrainingState &after);
   UpdateProgram &programOf(UpdateOp update, RankedTensorType type);
   void evaluate(EvaluateOpInterface op, Environment &env);
 
@@ -92,12 +92,10 @@ HostTensor kerf::initialValue(InitAttr init, RankedTensorType type,
   return tensor;
 }
 
-const HostTensor &Interpreter::Impl::readParam(ParamOp param, int64_t iteration,
-                                               TrainingState &state) {
-  std::string name = expandName(param.getName(), iteration);
-  auto [entry, isNew] = state.params.try_emplace(name);
-  if (!isNew)
-    return entry->second;
+/// Fills `state` with the first value of a parameter.
+static void initialize(ParamOp param, const std::string &name,
+                       const InterpreterOptions &options,
+                       TrainingState &state) {
   auto type = typeOf(param.getResult());
   std::optional<Type> master = param.getMaster();
   auto fullType = master ? withElement(type, *master) : type;
@@ -106,8 +104,25 @@ const HostTensor &Interpreter::Impl::readParam(ParamOp param, int64_t iteration,
   if (master)
     state.masters[name] = full;
   full.type = type;
-  round(full);
-  return entry->second = std::move(full);
+  for (double &x : full.data)
+    x = roundToType(x, type.getElementType(), options.f64);
+  state.params[name] = std::move(full);
+}
+
+LogicalResult Interpreter::Impl::readParam(ParamOp param, int64_t iteration,
+                                           Environment &env,
+                                           TrainingState &state) {
+  std::string name = expandName(param.getName(), iteration);
+  if (!state.params.count(name))
+    initialize(param, name, options, state);
+  const HostTensor &value = state.params[name];
+  auto type = typeOf(param.getResult());
+  // Patterns differ, yet "h.{i}.w" and "h.0.w" may name one parameter.
+  if (value.shape() != type.getShape())
+    return param.emitOpError() << "reads \"" << name << "\" as " << type
+                               << ", which is " << value.type << " elsewhere";
+  env[param.getResult()] = keep(value);
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -138,12 +153,19 @@ UpdateProgram &Interpreter::Impl::programOf(UpdateOp update,
   return program;
 }
 
-void Interpreter::Impl::updateOne(UpdateOp update, llvm::StringRef name,
-                                  HostTensor gradient, Environment &env,
-                                  TrainingState &before,
-                                  TrainingState &after) {
+LogicalResult Interpreter::Impl::updateOne(UpdateOp update,
+                                           llvm::StringRef name,
+                                           HostTensor gradient,
+                                           Environment &env,
+                                           TrainingState &before,
+                                           TrainingState &after) {
   auto rule = cast<OptimizerRuleInterface>(update.getRule());
   RankedTensorType type = gradient.type;
+  auto known = before.params.find(name.str());
+  if (known == before.params.end() || known->second.shape() != type.getShape())
+    return update.emitOpError()
+           << "of \"" << name << "\", which the model does not read as "
+           << type;
   after.gradients[name.str()] = gradient;
   if (update.getScale())
     for (double &g : gradient.data)
@@ -183,6 +205,7 @@ void Interpreter::Impl::updateOne(UpdateOp update, llvm::StringRef name,
   for (auto [stateName, value] :
        llvm::zip(rule.getStateNames(), llvm::drop_begin(program.results)))
     after.optimizer[(name + "." + stateName).str()] = *local[value];
+  return success();
 }
 
 /// One slice of a stacked tensor.
@@ -193,17 +216,18 @@ static HostTensor sliceOf(const HostTensor &stack, int64_t at) {
   return slice;
 }
 
-void Interpreter::Impl::applyUpdate(UpdateOp update, Environment &env,
-                                    TrainingState &before,
-                                    TrainingState &after) {
+LogicalResult Interpreter::Impl::applyUpdate(UpdateOp update, Environment &env,
+                                             TrainingState &before,
+                                             TrainingState &after) {
   const HostTensor &gradient = *env[update.getGradient()];
-  if (!update.getStart()) {
-    updateOne(update, update.getName(), gradient, env, before, after);
-    return;
-  }
+  if (!update.getStart())
+    return updateOne(update, update.getName(), gradient, env, before, after);
   for (int64_t i = *update.getStart(); i < *update.getEnd(); ++i)
-    updateOne(update, expandName(update.getName(), i),
-              sliceOf(gradient, i - *update.getStart()), env, before, after);
+    if (failed(updateOne(update, expandName(update.getName(), i),
+                         sliceOf(gradient, i - *update.getStart()), env, before,
+                         after)))
+      return failure();
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -290,10 +314,8 @@ LogicalResult Interpreter::Impl::runRepeat(RepeatOp repeat, Environment &env,
 LogicalResult Interpreter::Impl::runOp(Operation &op, Environment &env,
                                        int64_t iteration,
                                        TrainingState &state) {
-  if (auto param = dyn_cast<ParamOp>(op)) {
-    env[param.getResult()] = keep(readParam(param, iteration, state));
-    return success();
-  }
+  if (auto param = dyn_cast<ParamOp>(op))
+    return readParam(param, iteration, env, state);
   if (auto repeat = dyn_cast<RepeatOp>(op))
     return runRepeat(repeat, env, state);
   if (auto check = dyn_cast<CheckCloseOp>(op))
@@ -347,7 +369,8 @@ Interpreter::run(llvm::ArrayRef<HostTensor> inputs, TrainingState &state) {
   // All reads are done: updates see the state before the step.
   TrainingState after;
   for (UpdateOp update : body.getOps<UpdateOp>())
-    impl->applyUpdate(update, env, state, after);
+    if (failed(impl->applyUpdate(update, env, state, after)))
+      return failure();
   auto move = [](TrainingState::Tensors &to, TrainingState::Tensors &from) {
     for (auto &[name, value] : from)
       to[name] = std::move(value);

@@ -3,8 +3,6 @@
 #include "kerf/Dialect/Kerf/Decompose.h"
 #include "kerf/Interpreter/Interpreter.h"
 
-#include <cmath>
-
 using namespace mlir;
 using namespace kerf;
 
@@ -45,32 +43,3 @@ struct InterpretPass : public kerf::impl::InterpretPassBase<InterpretPass> {
   }
 };
 } // namespace
-
-LogicalResult kerf::checkInterpretable(ModelOp model) {
-  constexpr int64_t limit = int64_t(1) << 28;
-  auto check = [&](Location loc, Type type) -> LogicalResult {
-    auto tensor = dyn_cast<RankedTensorType>(type);
-    double elements = 1;
-    for (int64_t size : tensor ? tensor.getShape() : llvm::ArrayRef<int64_t>())
-      elements *= size;
-    if (elements <= limit)
-      return success();
-    auto diagnostic = mlir::emitError(loc)
-                      << "the interpreter holds tensors of up to 2^28 "
-                         "elements, found "
-                      << type;
-    diagnostic.attachNote() << "import the model with a smaller batch and "
-                               "sequence, or a tiny config";
-    return diagnostic;
-  };
-  for (BlockArgument input : model.getBody().getArguments())
-    if (failed(check(input.getLoc(), input.getType())))
-      return failure();
-  WalkResult walk = model.getBody().walk([&](Operation *op) {
-    for (Type type : op->getResultTypes())
-      if (failed(check(op->getLoc(), type)))
-        return WalkResult::interrupt();
-    return WalkResult::advance();
-  });
-  return failure(walk.wasInterrupted());
-}

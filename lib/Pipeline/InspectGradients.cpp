@@ -75,7 +75,7 @@ kerf::checkGradients(ModelOp model, int64_t seed, int64_t samples) {
   module->push_back(step);
   step->setAttr("optimizer", SGDAttr::get(model.getContext(), 0, false, 0));
   step->removeAttr("clip_norm");
-  if (failed(differentiate(step)))
+  if (failed(differentiate(step)) || failed(checkInterpretable(step)))
     return failure();
 
   InterpreterOptions f64{true, seed};

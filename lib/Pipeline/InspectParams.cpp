@@ -8,6 +8,8 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace kerf;
 
@@ -99,7 +101,8 @@ static ModelFlops countFlops(ModelOp model) {
 
 /// 124439808 -> "124,439,808".
 static std::string grouped(double number) {
-  std::string digits = std::to_string(static_cast<int64_t>(number));
+  std::string digits;
+  llvm::raw_string_ostream(digits) << llvm::format("%.0f", std::floor(number));
   for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
     digits.insert(at, ",");
   return digits;

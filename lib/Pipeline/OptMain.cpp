@@ -1,11 +1,10 @@
 #include "kerf/Pipeline/Mains.h"
 #include "kerf/Pipeline/Stages.h"
+#include "kerf/Support/Output.h"
 
 #include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "llvm/Support/InitLLVM.h"
-#include "llvm/Support/ToolOutputFile.h"
-#include "mlir/Support/FileUtilities.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -27,18 +26,23 @@ int kerf::optMain(int argc, char **argv) {
     return 1;
   }
   if (auto unsafe = findUnsafeText(buffer->getBuffer())) {
-    llvm::errs() << inputPath << ':' << *unsafe << '\n';
+    llvm::errs() << buffer->getBufferIdentifier() << ':' << *unsafe << '\n';
     return 1;
   }
-  auto output = openOutputFile(outputPath, &error);
-  if (!output) {
-    llvm::errs() << "error: " << error << '\n';
+  if (outputPath == "-")
+    return failed(
+        MlirOptMain(llvm::outs(), std::move(buffer), registry, config));
+  // A failure must leave the output as it was.
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (failed(MlirOptMain(os, std::move(buffer), registry, config)))
     return 1;
-  }
-  if (failed(MlirOptMain(output->os(), std::move(buffer), registry, config)))
-    return 1;
-  output->keep();
-  return 0;
+  if (succeeded(writeFileAtomically(
+          outputPath, [&](llvm::raw_ostream &file) { file << text; }, error)))
+    return 0;
+  llvm::errs() << "error: cannot write '" << outputPath << "': " << error
+               << '\n';
+  return 1;
 }
 
 int kerf::lspMain(int argc, char **argv) {

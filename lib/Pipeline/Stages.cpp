@@ -131,7 +131,7 @@ OwningOpRef<ModuleOp> kerf::readModule(llvm::StringRef path,
     return nullptr;
   }
   if (auto unsafe = findUnsafeText(buffer->getBuffer())) {
-    llvm::errs() << path << ':' << *unsafe << '\n';
+    llvm::errs() << buffer->getBufferIdentifier() << ':' << *unsafe << '\n';
     return nullptr;
   }
   sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());

@@ -7,7 +7,7 @@ kerf.model @multi_head() {
       [[[[0.5, 1.625, 1.125, -1.125], [-0.75, 1.5, -2.0, 1.25]],
         [[1.25, -0.125, -0.75, -0.875], [-1.0, -0.25, 0.0, 0.25]],
         [[2.0, 1.125, 0.5, 2.0], [-1.125, -1.375, 0.5, -1.875]]],
-       [[[-1.875, 0.0, -0.125, 1.625], [0.5, 0.0, -0.0, -1.0]],
+       [[[-1.875, 0.0, -0.125, 1.625], [0.5, 0.0, 0.0, -1.0]],
         [[-2.0, -1.25, 0.75, -1.25], [-0.5, -2.0, 1.375, -1.375]],
         [[-0.875, 1.5, 0.0, 1.375], [0.5, 1.0, -1.625, 0.125]]]]> : tensor<2x3x2x4xf32>
   %k = kerf.constant dense<
@@ -40,7 +40,8 @@ kerf.model @multi_head() {
          [0.54506368, -0.55400274, -0.1660113, 0.24064368]]]]> : tensor<2x3x2x4xf32>
   kerf.check_close %y, %y_e within 1.0e-6 : tensor<2x3x2x4xf32>
 
-  %c = kerf.attention %q, %k, %v causal : tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>
+  %c = kerf.attention %q, %k, %v causal
+      : tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>
   %c_e = kerf.constant dense<
       [[[[-1.875, -0.5, -1.875, -1.5], [1.875, 0.625, -0.25, 0.125]],
         [[-0.17431667, -0.56298827, -0.74121112, -0.36621112],
@@ -54,7 +55,8 @@ kerf.model @multi_head() {
          [0.54506368, -0.55400274, -0.1660113, 0.24064368]]]]> : tensor<2x3x2x4xf32>
   kerf.check_close %c, %c_e within 1.0e-6 : tensor<2x3x2x4xf32>
 
-  %s = kerf.attention %q, %k, %v causal scale 0.25 : tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>
+  %s = kerf.attention %q, %k, %v causal scale 0.25
+      : tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>
   %s_e = kerf.constant dense<
       [[[[-1.875, -0.5, -1.875, -1.5], [1.875, 0.625, -0.25, 0.125]],
         [[-0.18090824, -0.56274414, -0.74560549, -0.37060549],
@@ -68,7 +70,8 @@ kerf.model @multi_head() {
          [0.4835038, -0.54559586, -0.044414626, 0.24844133]]]]> : tensor<2x3x2x4xf32>
   kerf.check_close %s, %s_e within 1.0e-6 : tensor<2x3x2x4xf32>
 
-  %n, %l = kerf.attention %q, %k, %v lse : tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>
+  %n, %l = kerf.attention %q, %k, %v lse
+      : tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>, tensor<2x3x2x4xf32>
   kerf.check_close %n, %y within 0.0 : tensor<2x3x2x4xf32>
   %l_e = kerf.constant dense<
       [[[1.6148322, 1.3894113, 2.2181976], [0.41322536, 1.1683103, 2.7506003]],
@@ -94,7 +97,8 @@ kerf.model @grouped() {
       [[[[1.625, 1.25, 1.5], [0.125, 1.625, -1.875]],
         [[-1.875, -1.875, -1.0], [-1.0, -1.25, 0.25]],
         [[-1.875, 0.375, -1.375], [0.75, -1.875, -0.75]]]]> : tensor<1x3x2x3xf32>
-  %y = kerf.attention %q, %k, %v causal : tensor<1x3x4x2xf32>, tensor<1x3x2x2xf32>, tensor<1x3x2x3xf32>
+  %y = kerf.attention %q, %k, %v causal
+      : tensor<1x3x4x2xf32>, tensor<1x3x2x2xf32>, tensor<1x3x2x3xf32>
   %y_e = kerf.constant dense<
       [[[[1.625, 1.25, 1.5], [1.625, 1.25, 1.5], [0.125, 1.625, -1.875], [0.125, 1.625, -1.875]],
         [[0.85794856, 0.56513264, 0.95210611],
@@ -111,7 +115,8 @@ kerf.model @grouped() {
       [[[[1.75, 0.125], [1.25, 0.625]],
         [[0.5, -1.25], [0.25, -1.875]],
         [[1.25, 1.875], [1.375, -1.75]]]]> : tensor<1x3x2x2xf32>
-  %t = kerf.attention %q, %k, %w causal : tensor<1x3x4x2xf32>, tensor<1x3x2x2xf32>, tensor<1x3x2x2xf32>
+  %t = kerf.attention %q, %k, %w causal
+      : tensor<1x3x4x2xf32>, tensor<1x3x2x2xf32>, tensor<1x3x2x2xf32>
   %t_e = kerf.constant dense<
       [[[[1.75, 0.125], [1.75, 0.125], [1.25, 0.625], [1.25, 0.625]],
         [[1.4760531, -0.17634164],
@@ -126,7 +131,8 @@ kerf.model @grouped() {
 
   %k1 = kerf.slice %k offsets [0, 0, 0, 0] sizes [1, 3, 1, 2] : tensor<1x3x2x2xf32>
   %v1 = kerf.slice %w offsets [0, 0, 0, 0] sizes [1, 3, 1, 2] : tensor<1x3x2x2xf32>
-  %one = kerf.attention %q, %k1, %v1 causal : tensor<1x3x4x2xf32>, tensor<1x3x1x2xf32>, tensor<1x3x1x2xf32>
+  %one = kerf.attention %q, %k1, %v1 causal
+      : tensor<1x3x4x2xf32>, tensor<1x3x1x2xf32>, tensor<1x3x1x2xf32>
   %one_e = kerf.constant dense<
       [[[[1.75, 0.125], [1.75, 0.125], [1.75, 0.125], [1.75, 0.125]],
         [[1.4760531, -0.17634164],
@@ -179,7 +185,8 @@ kerf.model @masks() {
        [[[0.625, -1.25]], [[1.0, 1.0]], [[0.875, -0.25]], [[-0.5, -0.375]], [[-1.875, 1.375]]]]>
       : tensor<2x5x1x2xf32>
   %s = kerf.constant dense<[[0, 0, 1, 1, 1], [4, 4, 4, 4, 2]]> : tensor<2x5xi32>
-  %w = kerf.attention %q, %k, %v causal window 2 : tensor<2x5x2x2xf32>, tensor<2x5x1x2xf32>, tensor<2x5x1x2xf32>
+  %w = kerf.attention %q, %k, %v causal window 2
+      : tensor<2x5x2x2xf32>, tensor<2x5x1x2xf32>, tensor<2x5x1x2xf32>
   %w_e = kerf.constant dense<
       [[[[-1.5, -1.25], [-1.5, -1.25]],
         [[-1.3588465, -1.153759], [-1.2950364, -1.1102521]],
@@ -193,7 +200,8 @@ kerf.model @masks() {
         [[-1.5631305, 0.97807519], [-1.3442113, 0.69945075]]]]> : tensor<2x5x2x2xf32>
   kerf.check_close %w, %w_e within 1.0e-6 : tensor<2x5x2x2xf32>
 
-  %one = kerf.attention %q, %k, %v causal window 1 : tensor<2x5x2x2xf32>, tensor<2x5x1x2xf32>, tensor<2x5x1x2xf32>
+  %one = kerf.attention %q, %k, %v causal window 1
+      : tensor<2x5x2x2xf32>, tensor<2x5x1x2xf32>, tensor<2x5x1x2xf32>
   %one_e = kerf.constant dense<
       [[[[-1.5, -1.25], [-1.5, -1.25]],
         [[1.25, 0.625], [1.25, 0.625]],
@@ -207,7 +215,8 @@ kerf.model @masks() {
         [[-1.875, 1.375], [-1.875, 1.375]]]]> : tensor<2x5x2x2xf32>
   kerf.check_close %one, %one_e within 1.0e-6 : tensor<2x5x2x2xf32>
 
-  %d = kerf.attention %q, %k, %v segments(%s, %s : tensor<2x5xi32>, tensor<2x5xi32>) : tensor<2x5x2x2xf32>, tensor<2x5x1x2xf32>, tensor<2x5x1x2xf32>
+  %d = kerf.attention %q, %k, %v segments(%s, %s : tensor<2x5xi32>, tensor<2x5xi32>)
+      : tensor<2x5x2x2xf32>, tensor<2x5x1x2xf32>, tensor<2x5x1x2xf32>
   %d_e = kerf.constant dense<
       [[[[0.94977607, 0.42030186], [1.0136956, 0.46388333]],
         [[-1.3588465, -1.153759], [-1.2950364, -1.1102521]],
@@ -222,7 +231,8 @@ kerf.model @masks() {
   kerf.check_close %d, %d_e within 1.0e-6 : tensor<2x5x2x2xf32>
 
   %cd = kerf.attention %q, %k, %v causal window 2
-      segments(%s, %s : tensor<2x5xi32>, tensor<2x5xi32>) : tensor<2x5x2x2xf32>, tensor<2x5x1x2xf32>, tensor<2x5x1x2xf32>
+      segments(%s, %s : tensor<2x5xi32>, tensor<2x5xi32>)
+      : tensor<2x5x2x2xf32>, tensor<2x5x1x2xf32>, tensor<2x5x1x2xf32>
   %cd_e = kerf.constant dense<
       [[[[-1.5, -1.25], [-1.5, -1.25]],
         [[-1.3588465, -1.153759], [-1.2950364, -1.1102521]],
@@ -255,7 +265,8 @@ kerf.model @no_visible_key() {
         [[0.875, -0.125], [-1.75, 2.0]]]]> : tensor<1x3x2x2xf32>
   %sq = kerf.constant dense<[[0, 1, 2]]> : tensor<1x3xi32>
   %sk = kerf.constant dense<[[0, 2, 2]]> : tensor<1x3xi32>
-  %y = kerf.attention %q, %k, %v segments(%sq, %sk : tensor<1x3xi32>, tensor<1x3xi32>) : tensor<1x3x2x2xf32>, tensor<1x3x2x2xf32>, tensor<1x3x2x2xf32>
+  %y = kerf.attention %q, %k, %v segments(%sq, %sk : tensor<1x3xi32>, tensor<1x3xi32>)
+      : tensor<1x3x2x2xf32>, tensor<1x3x2x2xf32>, tensor<1x3x2x2xf32>
   %y_e = kerf.constant dense<
       [[[[1.625, -1.125], [1.125, -1.75]],
         [[0.0, 0.0], [0.0, 0.0]],
@@ -272,7 +283,7 @@ kerf.model @dropout() {
         [[-1.5, -1.25], [1.5, -0.125], [-1.25, 0.625], [-0.875, 0.125]],
         [[-0.875, 0.125], [0.5, 0.125], [-0.375, 1.125], [1.5, -1.25]]],
        [[[-1.5, -1.5], [1.875, 1.75], [-1.125, 1.875], [-1.125, 0.0]],
-        [[-0.0, 1.625], [-1.875, -0.75], [0.375, -1.75], [-1.0, -0.125]],
+        [[0.0, 1.625], [-1.875, -0.75], [0.375, -1.75], [-1.0, -0.125]],
         [[1.5, 1.0], [1.375, 1.0], [0.875, 1.375], [0.75, 1.0]]]]> : tensor<2x3x4x2xf32>
   %k = kerf.constant dense<
       [[[[-0.75, -1.375], [1.0, -1.375]],
@@ -314,8 +325,10 @@ kerf.model @dropout() {
          [0.093892091, -0.015831107]]]]> : tensor<2x3x4x2xf32>
   kerf.check_close %y, %y_e within 1.0e-6 : tensor<2x3x4x2xf32>
 
-  %z = kerf.attention %q, %k, %v causal dropout 0.0 "attn.drop" seed %seed step %step : tensor<2x3x4x2xf32>, tensor<2x3x2x2xf32>, tensor<2x3x2x2xf32>
-  %w = kerf.attention %q, %k, %v causal : tensor<2x3x4x2xf32>, tensor<2x3x2x2xf32>, tensor<2x3x2x2xf32>
+  %z = kerf.attention %q, %k, %v causal dropout 0.0 "attn.drop" seed %seed step %step
+      : tensor<2x3x4x2xf32>, tensor<2x3x2x2xf32>, tensor<2x3x2x2xf32>
+  %w = kerf.attention %q, %k, %v causal
+      : tensor<2x3x4x2xf32>, tensor<2x3x2x2xf32>, tensor<2x3x2x2xf32>
   kerf.check_close %z, %w within 0.0 : tensor<2x3x4x2xf32>
   %loss = kerf.constant dense<0.0> : tensor<f32>
   kerf.return %loss : tensor<f32>
@@ -330,8 +343,8 @@ kerf.model @shards() {
         [[1.375, 1.125], [-0.25, 0.875], [-1.875, -0.5], [1.5, 0.375]]],
        [[[0.25, 0.625], [0.75, 0.375], [-0.375, -1.25], [-0.875, -0.875]],
         [[-0.25, 2.0], [-0.625, -0.25], [-0.5, 0.375], [1.75, 1.5]],
-        [[-0.5, -0.875], [1.5, -0.0], [0.75, -1.75], [1.5, -0.75]],
-        [[-0.0, -1.25], [-0.375, 1.25], [1.25, -0.125], [1.125, -0.125]]]]>
+        [[-0.5, -0.875], [1.5, 0.0], [0.75, -1.75], [1.5, -0.75]],
+        [[0.0, -1.25], [-0.375, 1.25], [1.25, -0.125], [1.125, -0.125]]]]>
       : tensor<2x4x4x2xf32>
   %k = kerf.constant dense<
       [[[[-0.5, 0.125], [-1.25, -0.75]],
@@ -343,9 +356,9 @@ kerf.model @shards() {
         [[-1.0, -1.75], [-0.25, 1.125]],
         [[0.875, -1.25], [-1.5, -0.75]]]]> : tensor<2x4x2x2xf32>
   %v = kerf.constant dense<
-      [[[[1.125, -0.0], [1.75, 0.625]],
+      [[[[1.125, 0.0], [1.75, 0.625]],
         [[0.5, 1.125], [1.0, -0.625]],
-        [[-1.0, -0.25], [-0.0, -1.375]],
+        [[-1.0, -0.25], [0.0, -1.375]],
         [[-0.25, 0.5], [-1.5, -1.5]]],
        [[[-1.25, -0.875], [1.875, -1.875]],
         [[-1.25, -1.375], [-0.125, -2.0]],
@@ -354,7 +367,8 @@ kerf.model @shards() {
   %zero = kerf.constant dense<0> : tensor<i32>
   %one = kerf.constant dense<1> : tensor<i32>
   %two = kerf.constant dense<2> : tensor<i32>
-  %y = kerf.attention %q, %k, %v causal window 3 dropout 0.25 "drop" seed %one step %two : tensor<2x4x4x2xf32>, tensor<2x4x2x2xf32>, tensor<2x4x2x2xf32>
+  %y = kerf.attention %q, %k, %v causal window 3 dropout 0.25 "drop" seed %one step %two
+      : tensor<2x4x4x2xf32>, tensor<2x4x2x2xf32>, tensor<2x4x2x2xf32>
   %q_q = kerf.slice %q offsets [0, 2, 0, 0] sizes [2, 2, 4, 2] : tensor<2x4x4x2xf32>
   %y_q = kerf.slice %y offsets [0, 2, 0, 0] sizes [2, 2, 4, 2] : tensor<2x4x4x2xf32>
   %queries = kerf.attention %q_q, %k, %v causal window 3 offsets(%zero, %zero, %two, %zero)
@@ -393,8 +407,8 @@ kerf.model @key_shards() {
         [[1.375, 1.125], [-0.25, 0.875], [-1.875, -0.5], [1.5, 0.375]]],
        [[[0.25, 0.625], [0.75, 0.375], [-0.375, -1.25], [-0.875, -0.875]],
         [[-0.25, 2.0], [-0.625, -0.25], [-0.5, 0.375], [1.75, 1.5]],
-        [[-0.5, -0.875], [1.5, -0.0], [0.75, -1.75], [1.5, -0.75]],
-        [[-0.0, -1.25], [-0.375, 1.25], [1.25, -0.125], [1.125, -0.125]]]]>
+        [[-0.5, -0.875], [1.5, 0.0], [0.75, -1.75], [1.5, -0.75]],
+        [[0.0, -1.25], [-0.375, 1.25], [1.25, -0.125], [1.125, -0.125]]]]>
       : tensor<2x4x4x2xf32>
   %k = kerf.constant dense<
       [[[[-0.5, 0.125], [-1.25, -0.75]],
@@ -406,9 +420,9 @@ kerf.model @key_shards() {
         [[-1.0, -1.75], [-0.25, 1.125]],
         [[0.875, -1.25], [-1.5, -0.75]]]]> : tensor<2x4x2x2xf32>
   %v = kerf.constant dense<
-      [[[[1.125, -0.0], [1.75, 0.625]],
+      [[[[1.125, 0.0], [1.75, 0.625]],
         [[0.5, 1.125], [1.0, -0.625]],
-        [[-1.0, -0.25], [-0.0, -1.375]],
+        [[-1.0, -0.25], [0.0, -1.375]],
         [[-0.25, 0.5], [-1.5, -1.5]]],
        [[[-1.25, -0.875], [1.875, -1.875]],
         [[-1.25, -1.375], [-0.125, -2.0]],
@@ -416,7 +430,8 @@ kerf.model @key_shards() {
         [[-1.25, 0.5], [-0.375, -0.375]]]]> : tensor<2x4x2x2xf32>
   %zero = kerf.constant dense<0> : tensor<i32>
   %two = kerf.constant dense<2> : tensor<i32>
-  %y, %l = kerf.attention %q, %k, %v causal lse : tensor<2x4x4x2xf32>, tensor<2x4x2x2xf32>, tensor<2x4x2x2xf32>
+  %y, %l = kerf.attention %q, %k, %v causal lse
+      : tensor<2x4x4x2xf32>, tensor<2x4x2x2xf32>, tensor<2x4x2x2xf32>
   %k_a = kerf.slice %k offsets [0, 0, 0, 0] sizes [2, 2, 2, 2] : tensor<2x4x2x2xf32>
   %v_a = kerf.slice %v offsets [0, 0, 0, 0] sizes [2, 2, 2, 2] : tensor<2x4x2x2xf32>
   %y_a, %l_a = kerf.attention %q, %k_a, %v_a causal offsets(%zero, %zero, %zero, %zero)

@@ -38,7 +38,7 @@ kerf.model @linear() {
       [[[-1.0, -0.25, 0.0], [0.25, 2.0, 1.125]], [[0.5, 2.0, -1.125], [-1.375, 0.5, -1.875]]]>
       : tensor<2x2x3xf32>
   %w = kerf.constant dense<
-      [[-1.875, 0.0, -0.125], [1.625, 0.5, 0.0], [-0.0, -1.0, -2.0], [-1.25, 0.75, -1.25]]>
+      [[-1.875, 0.0, -0.125], [1.625, 0.5, 0.0], [0.0, -1.0, -2.0], [-1.25, 0.75, -1.25]]>
       : tensor<4x3xf32>
   %b = kerf.constant dense<[-0.5, -2.0, 1.375, -1.375]> : tensor<4xf32>
   %y = kerf.linear %x, %w : tensor<2x2x3xf32>, tensor<4x3xf32>
@@ -196,7 +196,8 @@ kerf.model @rope() {
          [-0.26582623, 1.0512476, -1.2214076, 1.1058949]]]]> : tensor<2x4x2x4xf32>
   kerf.check_close %p, %p_e within 1.0e-6 : tensor<2x4x2x4xf32>
 
-  %o = kerf.rope %x theta 100.0 positions %positions : tensor<2x4xi32> offset %two : tensor<2x4x2x4xf32>
+  %o = kerf.rope %x theta 100.0 positions %positions : tensor<2x4xi32> offset %two
+      : tensor<2x4x2x4xf32>
   kerf.check_close %o, %p within 0.0 : tensor<2x4x2x4xf32>
   %loss = kerf.constant dense<0.0> : tensor<f32>
   kerf.return %loss : tensor<f32>
@@ -209,7 +210,8 @@ kerf.model @rope_scaling() {
         [[1.375, -1.5, 0.375, -0.125, 0.375, 0.625, -0.75, 1.875]],
         [[-0.125, 0.5, 0.5, -1.25, -1.75, -0.375, 1.0, 1.25]]]]> : tensor<1x3x1x8xf32>
   %five = kerf.constant dense<5> : tensor<i32>
-  %l = kerf.rope %x theta 100.0 scaling(#kerf.rope_linear<factor = 4.0>) offset %five : tensor<1x3x1x8xf32>
+  %l = kerf.rope %x theta 100.0 scaling(#kerf.rope_linear<factor = 4.0>) offset %five
+      : tensor<1x3x1x8xf32>
   %l_e = kerf.constant dense<
       [[[[1.343892, 2.4042872, -0.47986446, -0.43892411, 0.080339357, -0.89304416, -1.1941441,
           1.6089113]],
@@ -283,8 +285,8 @@ kerf.model @softmax() {
   kerf.return %loss : tensor<f32>
 }
 
-// Ignored targets count neither in the sum nor in the normalizer, which is at least 1; the
-// z-loss is the square of the log-sum-exp.
+// Ignored targets count neither in the sum nor in the normalizer; without any valid target
+// the loss is 0. The z-loss is the square of the log-sum-exp.
 kerf.model @cross_entropy() {
   %x = kerf.constant dense<
       [[[1.625, -1.875, -1.875, -1.875, -1.0],
@@ -318,7 +320,7 @@ kerf.model @cross_entropy() {
 
   %none = kerf.constant dense<-100> : tensor<2x3xi32>
   %one = kerf.count_valid %none : tensor<2x3xi32>
-  %one_e = kerf.constant dense<1.0> : tensor<f32>
+  %one_e = kerf.constant dense<0.0> : tensor<f32>
   kerf.check_close %one, %one_e within 0.0 : tensor<f32>
 
   %zero = kerf.cross_entropy %x, %none normalizer %one : tensor<2x3x5xf32>, tensor<2x3xi32>

@@ -127,7 +127,7 @@ kerf.model @move() {
 kerf.model @einsum() {
   %x = kerf.constant dense<
       [[[1.25, 1.25, -0.125, -0.75], [-0.875, -1.0, -0.25, 0.0], [0.25, 2.0, 1.125, 0.5]],
-       [[2.0, -1.125, -1.375, 0.5], [-1.875, -1.875, 0.0, -0.125], [1.625, 0.5, 0.0, -0.0]]]>
+       [[2.0, -1.125, -1.375, 0.5], [-1.875, -1.875, 0.0, -0.125], [1.625, 0.5, 0.0, 0.0]]]>
       : tensor<2x3x4xf32>
   %w = kerf.constant dense<
       [[-1.0, -2.0, -1.25, 0.75],
@@ -135,7 +135,8 @@ kerf.model @einsum() {
        [-1.375, -0.875, 1.5, 0.0],
        [1.375, 0.5, 1.0, -1.625],
        [0.125, 0.0, 1.5, -0.5]]> : tensor<5x4xf32>
-  %linear = kerf.einsum "bsk,nk->bsn" %x, %w : tensor<2x3x4xf32>, tensor<5x4xf32> -> tensor<2x3x5xf32>
+  %linear = kerf.einsum "bsk,nk->bsn" %x, %w
+      : tensor<2x3x4xf32>, tensor<5x4xf32> -> tensor<2x3x5xf32>
   %linear_e = kerf.constant dense<
       [[[-4.15625, -2.96875, -3.0, 3.4375, 0.34375],
         [3.1875, 2.09375, 1.703125, -1.953125, -0.484375],
@@ -145,7 +146,8 @@ kerf.model @einsum() {
         [-2.625, -2.28125, -2.671875, 2.484375, 0.203125]]]> : tensor<2x3x5xf32>
   kerf.check_close %linear, %linear_e within 1.0e-6 : tensor<2x3x5xf32>
 
-  %flipped = kerf.einsum "bsk,nk->nsb" %x, %w : tensor<2x3x4xf32>, tensor<5x4xf32> -> tensor<5x3x2xf32>
+  %flipped = kerf.einsum "bsk,nk->nsb" %x, %w
+      : tensor<2x3x4xf32>, tensor<5x4xf32> -> tensor<5x3x2xf32>
   %flipped_e = kerf.constant dense<
       [[[-4.15625, 2.34375], [3.1875, 5.53125], [-5.28125, -2.625]],
        [[-2.96875, 1.5], [2.09375, 3.109375], [-2.875, -2.28125]],
@@ -159,7 +161,8 @@ kerf.model @einsum() {
        [[-1.375, -0.25, -1.0, -0.375],
         [-1.625, 1.875, -1.125, 0.625],
         [-0.75, 1.5, 0.625, -1.5]]]> : tensor<2x3x4xf32>
-  %batched = kerf.einsum "bsk,btk->bst" %x, %y : tensor<2x3x4xf32>, tensor<2x3x4xf32> -> tensor<2x3x3xf32>
+  %batched = kerf.einsum "bsk,btk->bst" %x, %y
+      : tensor<2x3x4xf32>, tensor<2x3x4xf32> -> tensor<2x3x3xf32>
   %batched_e = kerf.constant dense<
       [[[-1.09375, -1.5, 0.3125], [1.546875, 0.078125, -0.828125], [-4.34375, 2.53125, 1.78125]],
        [[-1.28125, -3.5, -4.796875],

@@ -74,6 +74,14 @@ struct Factors {
                FactorKind kind = FactorKind::Parallel);
 };
 
+/// The part of a factor that a rank computes.
+struct FactorShard {
+  int64_t globalSize;
+  int64_t localSize;
+  /// First global index of the part, a `tensor<i32>`; null when not cut.
+  mlir::Value offset;
+};
+
 /// Factors of an op all of whose non-scalar operands and results have one
 /// shape and whose elements do not mix. With `linear`, lists the operands in
 /// which it is linear.

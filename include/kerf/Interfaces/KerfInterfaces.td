@@ -86,6 +86,24 @@ def EvaluateOpInterface : OpInterface<"EvaluateOpInterface"> {
   ];
 }
 
+def LocalizeOpInterface : OpInterface<"LocalizeOpInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    How an op is written on a shard, where local operand and result types alone
+    do not say it: it reads global indices (offset operands), or an attribute
+    repeats a size. Ops without this interface need nothing.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Called on a copy of the op whose operands and result types are local
+        already. `shards` has one entry per factor of the whole op.
+      }],
+      "void", "localize",
+      (ins "::mlir::OpBuilder &":$builder,
+           "::llvm::ArrayRef<::kerf::FactorShard>":$shards)>,
+  ];
+}
+
 def OptimizerRuleInterface : AttrInterface<"OptimizerRuleInterface"> {
   let cppNamespace = "::kerf";
   let description = [{

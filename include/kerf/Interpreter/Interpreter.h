@@ -58,7 +58,9 @@ private:
   std::unique_ptr<Impl> impl;
 };
 
-/// Fails, with a diagnostic, for a model with tensors too large to run here.
+/// Fails, with a diagnostic, for a model too large to run here: it needs more
+/// than 2^27 elements (1 GiB) at once or more than 2^30 visits of an element
+/// (some 10 s) in a step.
 mlir::LogicalResult checkInterpretable(ModelOp model);
 
 /// Inputs for every role, seeded: tokens and targets below the vocabulary that

@@ -1,8 +1,8 @@
 //===- Prescan.h - Check text before MLIR parses it -------------*- C++ -*-===//
 //
 // The MLIR parser recurses once per bracket and overflows the stack on text
-// like 200,000 times '['. Tools call `prescanText` first and parse only what
-// it lets pass.
+// like 200,000 times '[', the printer on attributes made deep by aliases. Tools
+// call `prescanText` first and parse only what it lets pass.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,11 +23,16 @@ struct PrescanError {
   std::string message;
 };
 
-/// Looks over MLIR assembly `text` in linear time and constant memory. Returns
-/// nothing when it is fit for the parser, else the first reason why it is not:
+/// Looks over MLIR assembly `text` in linear time. Returns nothing when it is
+/// fit for the parser, else the first reason why it is not:
 /// - brackets (), [], {}, <> nested deeper than `maxDepth`; the position is
 ///   that of the first bracket too many. Comments, strings and the arrows and
 ///   comparisons '->', '<=', '>=' do not count.
+/// - a word (name, number or shape) of more than 1024 bytes.
+/// - an affine map of more than 4096 bytes.
+/// - an attribute or type alias that is nested deeper than `maxDepth` or stands
+///   for more than 1 MiB of text, with the aliases in it put in; uses of
+///   aliases that stand for more than 64 MiB together.
 /// - a NUL byte, anywhere.
 /// - MLIR bytecode (magic "ML\xefR"), which is not checked well enough by its
 ///   reader to be taken from strangers.

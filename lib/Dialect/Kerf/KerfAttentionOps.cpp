@@ -20,9 +20,9 @@ using OptionalLoc = std::optional<Location>;
 // Checks and types
 //===----------------------------------------------------------------------===//
 
-/// Shape errors of q, k, v and segments; null when there are none.
+/// Shape errors of q, k and v; null when there are none.
 static const char *findShapeError(RankedTensorType q, RankedTensorType k,
-                                  RankedTensorType v, ValueRange segments) {
+                                  RankedTensorType v) {
   if (q.getRank() != 4 || k.getRank() != 4 || v.getRank() != 4)
     return "q, k and v of rank 4"; // attention_c1
   if (q.getDimSize(0) != k.getDimSize(0) || k.getDimSize(0) != v.getDimSize(0))
@@ -33,24 +33,34 @@ static const char *findShapeError(RankedTensorType q, RankedTensorType k,
     return "q and k that agree in their last dimension";
   if (k.getDimSize(2) == 0 || q.getDimSize(2) % k.getDimSize(2) != 0)
     return "key heads that divide the query heads"; // attention_c2
-  if (segments.empty())
-    return nullptr;
-  bool fits = segments.size() == 2 &&
-              typeOf(segments[0]).getShape() == q.getShape().take_front(2) &&
-              typeOf(segments[1]).getShape() == k.getShape().take_front(2);
-  return fits ? nullptr : "segments of q and of k"; // attention_c4
+  return nullptr;
+}
+
+/// Segments are absent, or `[B,Sq]` and `[B,Sk]`.
+static bool segmentsFit(RankedTensorType q, RankedTensorType k,
+                        ValueRange segments) {
+  return segments.empty() ||
+         (segments.size() == 2 &&
+          typeOf(segments[0]).getShape() == q.getShape().take_front(2) &&
+          typeOf(segments[1]).getShape() == k.getShape().take_front(2));
 }
 
 template <typename Adaptor>
 static LogicalResult checkAttention(OptionalLoc loc, llvm::StringRef name,
                                     Adaptor op) {
   auto q = typeOf(op.getQ()), k = typeOf(op.getK()), v = typeOf(op.getV());
-  if (const char *expected = findShapeError(q, k, v, op.getSegments()))
+  if (const char *expected = findShapeError(q, k, v))
     return emitOptionalError(loc, "'kerf.", name, "' expected ", expected,
                              ", found ", q, ", ", k, " and ", v);
   if (op.getWindow() && (*op.getWindow() < 1 || !op.getCausal()))
     return emitOptionalError(loc, "'kerf.", name, // attention_c3
-                             "' expected a window >= 1 with 'causal'");
+                             "' expected a window >= 1 with 'causal', found ",
+                             *op.getWindow(),
+                             op.getCausal() ? " with" : " without", " it");
+  if (!segmentsFit(q, k, op.getSegments())) // attention_c4
+    return emitOptionalError(
+        loc, "'kerf.", name, "' expected segments [B,Sq] and [B,Sk] of ", q,
+        " and ", k, ", found ", op.getSegments().getTypes());
   llvm::SmallVector<int64_t> scores = {q.getDimSize(0), q.getDimSize(2),
                                        q.getDimSize(1), k.getDimSize(1)};
   bool shardFits = op.getOffsets().empty() || op.getOffsets().size() == 4;
@@ -148,6 +158,9 @@ template <typename Op> static AttentionFactors attentionFactors(Op op) {
   f.q = f.facts.add("q", q[1]);
   f.k = f.facts.add("k", k[1], FactorKind::Whole);
   f.d = f.facts.add("d", q[3], FactorKind::Whole);
+  // Dropout draws by global head: some heads of every group are no range.
+  if (op.getDropout() && k[2] > 1)
+    f.facts.factors[f.r].kind = FactorKind::Whole;
   f.e = f.facts.add("e", typeOf(op.getV()).getShape()[3]);
   f.facts.operands = {f.query(), f.key(), f.value()};
   if (!op.getSegments().empty()) {
@@ -181,7 +194,8 @@ Factors AttentionBackwardOp::getFactors() {
   // Cutting queries or the heads of a group leaves partial dk and dv; cutting
   // the value channels leaves partial products in dq and dk.
   for (unsigned summed : {f.q, f.r, f.e})
-    f.facts.factors[summed].kind = FactorKind::Sum;
+    if (f.facts.factors[summed].kind != FactorKind::Whole)
+      f.facts.factors[summed].kind = FactorKind::Sum;
   return f.facts;
 }
 
@@ -363,7 +377,20 @@ llvm::SmallVector<Value> AttentionBackwardOp::decompose(OpBuilder &builder) {
 // Gradient
 //===----------------------------------------------------------------------===//
 
+/// True when a value that may reach the loss is computed from `value`.
+static bool feedsActive(GradientBuilder &gradients, Value value) {
+  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+    return llvm::any_of(user->getResults(),
+                        [&](Value v) { return gradients.needs(v); });
+  });
+}
+
 LogicalResult AttentionOp::buildGradient(GradientBuilder &gradients) {
+  if (getLse() && feedsActive(gradients, getLogSumExp())) {
+    auto diagnostic = emitOpError("has no gradient through its log-sum-exp");
+    diagnostic.attachNote() << "it can only be returned, as a metric";
+    return diagnostic;
+  }
   Value dy = gradients.of(getResult());
   AttentionOp forward = *this;
   if (!getLse()) { // The gradient needs the sums of exponentials.

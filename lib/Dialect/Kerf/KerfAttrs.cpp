@@ -152,8 +152,11 @@ llvm::SmallVector<Value> AdamWAttr::buildUpdate(OpBuilder &builder,
   llvm::ArrayRef<int64_t> shape = typeOf(param).getShape();
   Value m = average(p, getBeta1(), state[0], gradient);
   Value v = average(p, getBeta2(), state[1], p.mul(gradient, gradient));
-  auto correction = [&](double beta) { // 1 - beta^t
-    return p.sub(1.0, p.pow(p.constant(step.getType(), beta), step));
+  // 1 - beta^t in f64: the first steps leave few digits of it in f32.
+  Value steps = p.cast(step, builder.getF64Type());
+  auto correction = [&](double beta) {
+    Value decay = p.pow(p.constant(steps.getType(), beta), steps);
+    return p.cast(p.sub(1.0, decay), typeOf(step).getElementType());
   };
   Value root = p.broadcast(p.sqrt(correction(getBeta2())), {}, shape);
   Value scale = p.broadcast(p.div(rate, correction(getBeta1())), {}, shape);

@@ -98,6 +98,12 @@ KERF_ACTIVATION_BACKWARD(SquaredReluBackwardOp, 3, 1)
 KERF_ACTIVATION_BACKWARD(SwigluBackwardOp, 18, 2)
 #undef KERF_ACTIVATION_BACKWARD
 
+LogicalResult SoftmaxBackwardOp::verify() {
+  if (typeOf(getY()).getRank() == 0) // softmax_backward_c2
+    return emitOpError("expected rank >= 1, found a scalar");
+  return success();
+}
+
 Factors SoftmaxBackwardOp::getFactors() {
   std::string y = rowLabels(getY()) + "v";
   return labelledFactors(*this, {y, y}, {y}, {1}, "v");

@@ -66,8 +66,12 @@ LogicalResult RouteBackwardOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
   if (!isPerToken(adaptor.getExperts(), adaptor.getLogits()) ||
       typeOf(adaptor.getExperts()).getShape() !=
           typeOf(adaptor.getDweights()).getShape()) // route_backward_c1
-    return emitOptionalError(loc, "'kerf.route_backward' expected experts and "
-                                  "weights [B,S,k] of logits [B,S,E]");
+    return emitOptionalError(loc,
+                             "'kerf.route_backward' expected experts and "
+                             "weights [B,S,k] of logits [B,S,E], found ",
+                             adaptor.getExperts().getType(), ", ",
+                             adaptor.getDweights().getType(), " and ",
+                             adaptor.getLogits().getType());
   types.push_back(adaptor.getLogits().getType());
   return success();
 }
@@ -159,12 +163,15 @@ LogicalResult AssignSlotsOp::inferReturnTypes(MLIRContext *context,
     return emitOptionalError(
         loc, "'kerf.assign_slots' expected experts of rank 3, found ", experts);
   int64_t group = adaptor.getGroup(), count = adaptor.getCount();
+  int64_t capacity = adaptor.getCapacity().value_or(1);
   constexpr int64_t limit = 1 << 20;
   if (group < 1 || experts.getDimSize(0) % group != 0 || count < 1 ||
-      count > limit || (adaptor.getCapacity() && *adaptor.getCapacity() < 1))
+      count > limit || capacity < 1)
     return emitOptionalError( // assign_slots_c2
         loc, "'kerf.assign_slots' expected a group >= 1 that divides ",
-        experts.getDimSize(0), ", a count >= 1 and a capacity >= 1");
+        experts.getDimSize(0),
+        ", a count >= 1 and a capacity >= 1, found group ", group, ", count ",
+        count, " and capacity ", adaptor.getCapacity().value_or(1));
   types.push_back(experts);
   types.push_back(intTensor(context, {experts.getDimSize(0) / group, count}));
   return success();
@@ -294,8 +301,11 @@ LogicalResult CombineWeightGradientOp::inferReturnTypes(MLIRContext *context,
                  typeOf(adaptor.getSlots()).getShape(),
                  typeOf(adaptor.getRows()).getShape()))
     return emitOptionalError( // combine_weight_gradient_c1
-        loc, "'kerf.combine_weight_gradient' expected rows [G,R,D], slots "
-             "[B,S,k] and dy [B,S,D]");
+        loc,
+        "'kerf.combine_weight_gradient' expected rows [G,R,D], slots "
+        "[B,S,k] and dy [B,S,D], found ",
+        adaptor.getRows().getType(), ", ", adaptor.getSlots().getType(),
+        " and ", adaptor.getDy().getType());
   Shape shape = typeOf(adaptor.getSlots()).getShape();
   auto dy = typeOf(adaptor.getDy());
   types.push_back(dy.getElementType().isF64() ? withShape(dy, shape)

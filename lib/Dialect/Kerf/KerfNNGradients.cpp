@@ -8,9 +8,8 @@ using namespace kerf;
 LogicalResult EmbeddingOp::buildGradient(GradientBuilder &gradients) {
   gradients.add(getTable(), EmbeddingGradientOp::create(
                                 gradients.builder(), getLoc(),
-                                getTable().getType(),
-                                gradients.of(getResult()), getIds(),
-                                getOffset(), getPaddingAttr()));
+                                getTable().getType(), gradients.of(getResult()),
+                                getIds(), getOffset(), getPaddingAttr()));
   return success();
 }
 
@@ -44,12 +43,12 @@ LogicalResult MatmulOp::buildGradient(GradientBuilder &gradients) {
   Value dy = gradients.of(getResult());
   std::string b = leadingLabels(typeOf(dy).getRank() - 2);
   if (gradients.needs(getLhs()))
-    gradients.add(getLhs(), p.einsum(b + "mn," + b + "kn->" + b + "mk", dy,
-                                     getRhs()));
+    gradients.add(getLhs(),
+                  p.einsum(b + "mn," + b + "kn->" + b + "mk", dy, getRhs()));
   if (gradients.needs(getRhs()))
-    gradients.add(getRhs(), p.einsum(b + "mk," + b + "mn->" + b + "kn",
-                                     getLhs(), dy,
-                                     typeOf(getRhs()).getElementType()));
+    gradients.add(getRhs(),
+                  p.einsum(b + "mk," + b + "mn->" + b + "kn", getLhs(), dy,
+                           typeOf(getRhs()).getElementType()));
   addBiasGradient(gradients, p, getBias(), dy);
   return success();
 }
@@ -73,9 +72,9 @@ LogicalResult RmsNormOp::buildGradient(GradientBuilder &gradients) {
   PlainBuilder p{gradients.builder(), getLoc()};
   Value dy = gradients.of(getResult());
   if (gradients.needs(getX()))
-    gradients.add(getX(), RmsNormBackwardOp::create(p.builder, p.loc, getX(),
-                                                    getGain(), dy,
-                                                    getEpsAttr()));
+    gradients.add(getX(),
+                  RmsNormBackwardOp::create(p.builder, p.loc, getX(), getGain(),
+                                            dy, getEpsAttr()));
   if (gradients.needs(getGain()))
     gradients.add(getGain(), RmsNormWeightGradientOp::create(
                                  p.builder, p.loc, getGain().getType(), getX(),
@@ -92,30 +91,29 @@ LogicalResult RopeOp::buildGradient(GradientBuilder &gradients) {
 }
 
 LogicalResult GeluOp::buildGradient(GradientBuilder &gradients) {
-  gradients.add(getX(), GeluBackwardOp::create(gradients.builder(), getLoc(),
-                                               getKind(), getX(),
-                                               gradients.of(getResult())));
+  gradients.add(getX(),
+                GeluBackwardOp::create(gradients.builder(), getLoc(), getKind(),
+                                       getX(), gradients.of(getResult())));
   return success();
 }
 
 LogicalResult SiluOp::buildGradient(GradientBuilder &gradients) {
-  gradients.add(getX(), SiluBackwardOp::create(gradients.builder(), getLoc(),
-                                               getX(),
-                                               gradients.of(getResult())));
+  gradients.add(getX(),
+                SiluBackwardOp::create(gradients.builder(), getLoc(), getX(),
+                                       gradients.of(getResult())));
   return success();
 }
 
 LogicalResult SquaredReluOp::buildGradient(GradientBuilder &gradients) {
-  gradients.add(getX(), SquaredReluBackwardOp::create(
-                            gradients.builder(), getLoc(), getX(),
-                            gradients.of(getResult())));
+  gradients.add(
+      getX(), SquaredReluBackwardOp::create(gradients.builder(), getLoc(),
+                                            getX(), gradients.of(getResult())));
   return success();
 }
 
 LogicalResult SwigluOp::buildGradient(GradientBuilder &gradients) {
-  auto back =
-      SwigluBackwardOp::create(gradients.builder(), getLoc(), getGate(),
-                               getUp(), gradients.of(getResult()));
+  auto back = SwigluBackwardOp::create(gradients.builder(), getLoc(), getGate(),
+                                       getUp(), gradients.of(getResult()));
   gradients.add(getGate(), back.getDgate());
   gradients.add(getUp(), back.getDup());
   return success();
@@ -137,10 +135,14 @@ LogicalResult DropoutOp::buildGradient(GradientBuilder &gradients) {
 }
 
 LogicalResult CrossEntropyOp::buildGradient(GradientBuilder &gradients) {
-  gradients.add(getLogits(),
-                CrossEntropyBackwardOp::create(
-                    gradients.builder(), getLoc(), getLogits(), getTargets(),
-                    gradients.of(getResult()), getNormalizer(), getOffset(),
-                    getIgnoreAttr(), getZLossAttr()));
+  PlainBuilder p{gradients.builder(), getLoc()};
+  Value dy = gradients.of(getResult());
+  gradients.add(getLogits(), CrossEntropyBackwardOp::create(
+                                 p.builder, p.loc, getLogits(), getTargets(),
+                                 dy, getNormalizer(), getOffset(),
+                                 getIgnoreAttr(), getZLossAttr()));
+  if (gradients.needs(getNormalizer()))
+    gradients.add(getNormalizer(),
+                  p.neg(p.div(p.mul(dy, getResult()), getNormalizer())));
   return success();
 }

@@ -26,9 +26,22 @@ void ConstantOp::build(OpBuilder &builder, OperationState &state, Type type,
   build(builder, state, DenseElementsAttr::get(tensor, element));
 }
 
+LogicalResult ConstantOp::verify() { // constant_c2
+  if (isa<DenseElementsAttr>(getValue()))
+    return success();
+  return emitOpError() << "expected a dense<...> value, found " << getValue();
+}
+
 OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
 
-Factors ConstantOp::getFactors() { return pointwiseFactors(*this); }
+/// Only a constant whose elements are equal is the same on every part.
+Factors ConstantOp::getFactors() {
+  Factors facts = pointwiseFactors(*this);
+  if (!getValue().isSplat())
+    for (Factor &factor : facts.factors)
+      factor.kind = FactorKind::Whole;
+  return facts;
+}
 
 LogicalResult IotaOp::verify() {
   int64_t rank = typeOf(getResult()).getRank();
@@ -62,8 +75,8 @@ LogicalResult kerf::verifyShard(Operation *op, llvm::ArrayRef<int64_t> shape,
   for (auto [d, size] : llvm::enumerate(shape))
     fits = fits && (!global || (*global)[d] >= size);
   if (!fits)
-    return op->emitOpError("expected one global size per dimension, none below "
-                           "the local size");
+    return op->emitOpError() << "expected a global shape not below [" << shape
+                             << "], found [" << *global << "]";
   if (numOffsets != 0 && numOffsets != shape.size())
     return op->emitOpError() << "expected no offsets or " << shape.size()
                              << ", found " << numOffsets;
@@ -174,9 +187,11 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor) {
 
 /// One error for the ops whose attributes have one entry per dimension.
 static LogicalResult shapeError(std::optional<Location> loc, llvm::StringRef op,
-                                const llvm::Twine &expected, Type found) {
+                                const llvm::Twine &expected, Type type,
+                                llvm::StringRef name,
+                                llvm::ArrayRef<int64_t> found) {
   return emitOptionalError(loc, "'kerf.", op, "' expected ", expected, " of ",
-                           found);
+                           type, ", found ", name, " [", found, "]");
 }
 
 LogicalResult
@@ -194,8 +209,8 @@ TransposeOp::inferReturnTypes(MLIRContext *context, std::optional<Location> loc,
   }
   if (static_cast<int64_t>(adaptor.getPerm().size()) != type.getRank() ||
       static_cast<int64_t>(shape.size()) != type.getRank()) // transpose_c1
-    return shapeError(loc, "transpose", "a permutation of the dimensions",
-                      type);
+    return shapeError(loc, "transpose", "a permutation of the dimensions", type,
+                      "perm", adaptor.getPerm());
   types.push_back(withShape(type, shape));
   return success();
 }
@@ -221,8 +236,9 @@ LogicalResult SliceOp::inferReturnTypes(MLIRContext *context,
             sizes[d] <= type.getDimSize(d) &&
             offsets[d] <= type.getDimSize(d) - sizes[d];
   if (!valid) // slice_c1
-    return shapeError(loc, "slice",
-                      "one offset and size per dimension, a box inside", type);
+    return emitOptionalError(loc, "'kerf.slice' expected a box inside ", type,
+                             ", found offsets [", offsets, "] and sizes [",
+                             sizes, "]");
   types.push_back(withShape(type, sizes));
   return success();
 }
@@ -287,7 +303,9 @@ LogicalResult PadOp::inferReturnTypes(MLIRContext *context,
   if (static_cast<int64_t>(low.size()) != type.getRank() ||
       low.size() != high.size() || !llvm::all_of(low, sane) ||
       !llvm::all_of(high, sane)) // pad_c1
-    return shapeError(loc, "pad", "one low and high >= 0 per dimension", type);
+    return emitOptionalError(
+        loc, "'kerf.pad' expected one low and high >= 0 per dimension of ",
+        type, ", found low [", low, "] and high [", high, "]");
   llvm::SmallVector<int64_t> shape(type.getShape());
   for (size_t d = 0; d < shape.size(); ++d)
     shape[d] += low[d] + high[d];
@@ -306,7 +324,7 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *context,
   auto first = cast<RankedTensorType>(adaptor.getInputs()[0].getType());
   int64_t dim = adaptor.getDim();
   if (dim < 0 || dim >= first.getRank())
-    return shapeError(loc, "concat", "a dimension", first);
+    return shapeError(loc, "concat", "a dimension", first, "dim", {dim});
   llvm::SmallVector<int64_t> shape(first.getShape());
   shape[dim] = 0;
   for (Type type : adaptor.getInputs().getTypes()) {
@@ -361,12 +379,12 @@ OpFoldResult ConcatOp::fold(FoldAdaptor) {
 // Combination
 //===----------------------------------------------------------------------===//
 
-/// `lhs,rhs->out`, or an empty equation when the text has another form.
+/// `lhs,rhs->out`, or terms that are no letters when the text has another form.
 static std::array<llvm::StringRef, 3> splitEquation(llvm::StringRef equation) {
   auto [terms, out] = equation.split("->");
   auto [lhs, rhs] = terms.split(',');
   if (lhs.size() + rhs.size() + out.size() + 3 != equation.size())
-    return {};
+    return {"?", "?", "?"}; // no letters: refused by the verifier
   return {lhs, rhs, out};
 }
 
@@ -374,7 +392,8 @@ LogicalResult EinsumOp::verify() {
   auto [lhs, rhs, out] = splitEquation(getEquation());
   const llvm::StringRef terms[] = {lhs, rhs, out};
   Value values[] = {getLhs(), getRhs(), getResult()};
-  int64_t sizes[26] = {};
+  std::array<int64_t, 26> sizes;
+  sizes.fill(-1);
   for (auto [term, value] : llvm::zip(terms, values)) {
     bool valid = static_cast<int64_t>(term.size()) == typeOf(value).getRank();
     for (size_t i = 0; valid && i < term.size(); ++i)
@@ -386,7 +405,7 @@ LogicalResult EinsumOp::verify() {
                               "per dimension, none twice in a term";
     for (auto [letter, size] : llvm::zip(term, typeOf(value).getShape())) {
       int64_t &known = sizes[letter - 'a'];
-      if (known != 0 && known != size) // einsum_c2
+      if (known != -1 && known != size) // einsum_c2
         return emitOpError() << "letter '" << llvm::StringRef(&letter, 1)
                              << "' has sizes " << known << " and " << size;
       known = size;
@@ -446,7 +465,8 @@ LogicalResult ReduceOp::inferReturnTypes(MLIRContext *context,
       shape.push_back(type.getDimSize(d));
   }
   if (next != dims.size()) // reduce_c1
-    return shapeError(loc, "reduce", "ascending dimensions", type);
+    return shapeError(loc, "reduce", "ascending dimensions", type, "dims",
+                      dims);
   types.push_back(withShape(type, shape));
   return success();
 }
@@ -477,7 +497,7 @@ LogicalResult CumsumOp::inferReturnTypes(MLIRContext *context,
   auto type = cast<RankedTensorType>(adaptor.getX().getType());
   int64_t dim = adaptor.getDim();
   if (dim < 0 || dim >= type.getRank()) // cumsum_c1
-    return shapeError(loc, "cumsum", "a dimension", type);
+    return shapeError(loc, "cumsum", "a dimension", type, "dim", {dim});
   types.push_back(type);
   return success();
 }
@@ -495,7 +515,8 @@ LogicalResult TopKOp::inferReturnTypes(MLIRContext *context,
   auto type = cast<RankedTensorType>(adaptor.getX().getType());
   int64_t k = adaptor.getK();
   if (type.getRank() == 0 || k < 1 || k > type.getShape().back()) // top_k_c1
-    return shapeError(loc, "top_k", "1 <= k <= the last dimension", type);
+    return shapeError(loc, "top_k", "1 <= k <= the last dimension", type, "k",
+                      {k});
   llvm::SmallVector<int64_t> shape(type.getShape());
   shape.back() = k;
   types.push_back(withShape(type, shape));

@@ -13,7 +13,7 @@ class Kerf_ActivationBackwardOp<string mnemonic>
   let assemblyFormat = "$x `,` $dy attr-dict `:` type($result)";
 }
 
-def Kerf_EmbeddingGradientOp : Kerf_Op<"embedding_gradient", [Pure, Kerf_Factors, Kerf_Cost, Kerf_Decompose]> {
+def Kerf_EmbeddingGradientOp : Kerf_Op<"embedding_gradient", [Kerf_Localize, Pure, Kerf_Factors, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Add the gradients of looked-up vectors into the table's";
   let description = [{
     `dtable[v,:] = sum of dy[b,s,:] over ids[b,s] - offset = v`, without those
@@ -124,7 +124,7 @@ def Kerf_RmsNormWeightGradientOp : Kerf_NormWeightGradientOp<"rms_norm_weight_gr
   }];
 }
 
-def Kerf_AttentionBackwardOp : Kerf_AttentionBase<"attention_backward", [AllTypesMatch<["y", "dy"]>]> {
+def Kerf_AttentionBackwardOp : Kerf_AttentionBase<"attention_backward", [Kerf_Localize, AllTypesMatch<["y", "dy"]>]> {
   let summary = "Compute the gradients of attention";
   let description = [{
     From the operands, result y, `lse` and dy of an `attention`, with p made
@@ -244,6 +244,7 @@ def Kerf_SoftmaxBackwardOp : Kerf_Op<"softmax_backward", [Pure, SameOperandsAndR
 
     Constraints:
     (C1) operands and result have one float type. // softmax_backward_c1
+    (C2) the rank is at least 1.
 
     ```mlir
     %x = kerf.constant dense<0.5> : tensor<2x8xf32>
@@ -253,9 +254,10 @@ def Kerf_SoftmaxBackwardOp : Kerf_Op<"softmax_backward", [Pure, SameOperandsAndR
   let arguments = (ins Kerf_Float:$y, Kerf_Float:$dy);
   let results = (outs Kerf_Float:$result);
   let assemblyFormat = "$y `,` $dy attr-dict `:` type($result)";
+  let hasVerifier = 1;
 }
 
-def Kerf_CrossEntropyBackwardOp : Kerf_InferredOp<"cross_entropy_backward", [Kerf_Cost, Kerf_Decompose]> {
+def Kerf_CrossEntropyBackwardOp : Kerf_InferredOp<"cross_entropy_backward", [Kerf_Localize, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Compute the logits' gradient of a cross entropy";
   let description = [{
     `dlogits[v] = dy/normalizer (p_v (1 + 2 z_loss l) - [v = target])` in rows

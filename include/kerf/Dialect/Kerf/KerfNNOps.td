@@ -18,7 +18,7 @@ class Kerf_ActivationOp<string mnemonic>
 // Embedding and matmuls
 //===----------------------------------------------------------------------===//
 
-def Kerf_EmbeddingOp : Kerf_LayerOp<"embedding"> {
+def Kerf_EmbeddingOp : Kerf_LayerOp<"embedding", [Kerf_Localize]> {
   let summary = "Look up the vectors of tokens";
   let description = [{
     `y[b,s,:] = table[ids[b,s] - offset, :]`, zeros where that row is outside the
@@ -159,7 +159,7 @@ def Kerf_RmsNormOp : Kerf_LayerOp<"rms_norm"> {
 // Attention
 //===----------------------------------------------------------------------===//
 
-def Kerf_AttentionOp : Kerf_AttentionBase<"attention", [Kerf_Gradient]> {
+def Kerf_AttentionOp : Kerf_AttentionBase<"attention", [Kerf_Localize, Kerf_Gradient]> {
   let summary = "Attend: weigh values by the softmax of query-key products";
   let description = [{
     With q `[B,Sq,H,D]`, k `[B,Sk,G,D]`, v `[B,Sk,G,Dv]`, G dividing H (H = G:
@@ -205,7 +205,7 @@ def Kerf_AttentionOp : Kerf_AttentionBase<"attention", [Kerf_Gradient]> {
   }];
 }
 
-def Kerf_RopeOp : Kerf_LayerOp<"rope", [AttrSizedOperandSegments]> {
+def Kerf_RopeOp : Kerf_LayerOp<"rope", [Kerf_Localize, AttrSizedOperandSegments]> {
   let summary = "Rotate pairs of channels by position";
   let description = [{
     Rotary embedding (Su et al. 2021) of x `[B,S,H,D]` in the half-split form of
@@ -349,7 +349,7 @@ def Kerf_SoftmaxOp : Kerf_ActivationOp<"softmax"> {
   let hasVerifier = 1;
 }
 
-def Kerf_DropoutOp : Kerf_Op<"dropout", [Pure, AttrSizedOperandSegments,
+def Kerf_DropoutOp : Kerf_Op<"dropout", [Kerf_Localize, Pure, AttrSizedOperandSegments,
     AllTypesMatch<["x", "result"]>, Kerf_Factors, Kerf_Gradient, Kerf_PointwiseCost, Kerf_Decompose]> {
   let summary = "Zero elements at random by counter";
   let description = [{
@@ -406,7 +406,7 @@ def Kerf_CountValidOp : Kerf_Op<"count_valid", [Pure, Kerf_Factors, Kerf_Pointwi
   let assemblyFormat = "$targets (`ignore` $ignore^)? attr-dict `:` type($targets)";
 }
 
-def Kerf_CrossEntropyOp : Kerf_Op<"cross_entropy", [Pure, Kerf_Factors, Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
+def Kerf_CrossEntropyOp : Kerf_Op<"cross_entropy", [Kerf_Localize, Pure, Kerf_Factors, Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Score predicted distributions against target tokens";
   let description = [{
     With `l = ln sum_v e^logits[...,v]`:

@@ -61,6 +61,7 @@ def Kerf_Cost : DeclareOpInterfaceMethods<CostOpInterface, ["getCost"]>;
 /// Cost facts of element-wise work: the interface's default.
 def Kerf_PointwiseCost : DeclareOpInterfaceMethods<CostOpInterface>;
 def Kerf_Decompose : DeclareOpInterfaceMethods<DecomposeOpInterface>;
+def Kerf_Localize : DeclareOpInterfaceMethods<LocalizeOpInterface>;
 def Kerf_Evaluate : DeclareOpInterfaceMethods<EvaluateOpInterface>;
 
 /// Result types follow from operands and attributes, and are not written.

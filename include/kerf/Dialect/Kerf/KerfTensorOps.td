@@ -9,7 +9,7 @@ include "kerf/Dialect/Kerf/KerfOpBase.td"
 // Sources
 //===----------------------------------------------------------------------===//
 
-def Kerf_ConstantOp : Kerf_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["value", "result"]>,
+def Kerf_ConstantOp : Kerf_Op<"constant", [Kerf_Localize, Pure, ConstantLike, AllTypesMatch<["value", "result"]>,
     Kerf_Factors, Kerf_PointwiseCost, Kerf_Evaluate]> {
   let summary = "Make a constant";
   let description = [{
@@ -18,6 +18,7 @@ def Kerf_ConstantOp : Kerf_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["v
 
     Constraints:
     (C1) the result has the type of the value. // constant_c1
+    (C2) the value is `dense<...>`: all its elements are in the text.
 
     ```mlir
     %x = kerf.constant dense<0.5> : tensor<4xf32>
@@ -26,6 +27,7 @@ def Kerf_ConstantOp : Kerf_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["v
   let arguments = (ins ElementsAttr:$value);
   let results = (outs Kerf_Tensor:$result);
   let assemblyFormat = "attr-dict $value";
+  let hasVerifier = 1;
   let hasFolder = 1;
   let builders = [
     /// A tensor of `type` whose elements are all `value`.
@@ -33,7 +35,7 @@ def Kerf_ConstantOp : Kerf_Op<"constant", [Pure, ConstantLike, AllTypesMatch<["v
   ];
 }
 
-def Kerf_IotaOp : Kerf_Op<"iota", [Pure, Kerf_Factors, Kerf_PointwiseCost, Kerf_Evaluate]> {
+def Kerf_IotaOp : Kerf_Op<"iota", [Kerf_Localize, Pure, Kerf_Factors, Kerf_PointwiseCost, Kerf_Evaluate]> {
   let summary = "Make the index along a dimension";
   let description = [{
     `y[..., j, ...] = j + offset`, j the index along `dim`.
@@ -53,7 +55,7 @@ def Kerf_IotaOp : Kerf_Op<"iota", [Pure, Kerf_Factors, Kerf_PointwiseCost, Kerf_
   let hasVerifier = 1;
 }
 
-def Kerf_RandomUniformOp : Kerf_Op<"random_uniform", [Pure, AttrSizedOperandSegments,
+def Kerf_RandomUniformOp : Kerf_Op<"random_uniform", [Kerf_Localize, Pure, AttrSizedOperandSegments,
     Kerf_Factors, Kerf_PointwiseCost, Kerf_Evaluate]> {
   let summary = "Make uniform random numbers by counter";
   let description = [{
@@ -156,7 +158,7 @@ def Kerf_TransposeOp : Kerf_InferredOp<"transpose", [Kerf_Gradient, Kerf_Pointwi
   let assemblyFormat = "$x `perm` $perm attr-dict `:` type($x)";
 }
 
-def Kerf_SliceOp : Kerf_InferredOp<"slice", [Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
+def Kerf_SliceOp : Kerf_InferredOp<"slice", [Kerf_Localize, Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
   let summary = "Take a box out of a tensor";
   let description = [{
     `y[i] = x[i + offsets]` for i in a box of shape `sizes`.

@@ -1,0 +1,147 @@
+//===- Localize.cpp - ops on shards of their tensors ----------------------===//
+//
+// Ops that read global indices get offset operands, and attributes that repeat
+// a size are made local. Everything else follows from local types.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kerf/Dialect/Kerf/PlainBuilder.h"
+
+using namespace mlir;
+using namespace kerf;
+
+using Shards = llvm::ArrayRef<FactorShard>;
+
+/// True when one of the factors is cut.
+static bool isCut(const TensorFactors &dims, Shards shards) {
+  return llvm::any_of(dims, [&](const DimFactors &dim) {
+    return llvm::any_of(dim, [&](unsigned f) { return bool(shards[f].offset); });
+  });
+}
+
+/// First global index along a dimension: its factors' offsets, major to minor.
+/// Null when none is cut.
+static Value offsetOf(PlainBuilder &p, const DimFactors &dim, Shards shards) {
+  Value offset;
+  int64_t minor = 1; // elements of the factors after the present one
+  for (unsigned f : llvm::reverse(dim)) {
+    if (Value own = shards[f].offset) {
+      if (minor != 1)
+        own = p.mul(own, static_cast<double>(minor));
+      offset = offset ? p.add(own, offset) : own;
+    }
+    minor *= shards[f].globalSize;
+  }
+  return offset;
+}
+
+static int64_t globalSizeOf(const DimFactors &dim, Shards shards) {
+  int64_t size = 1;
+  for (unsigned f : dim)
+    size *= shards[f].globalSize;
+  return size;
+}
+
+/// Adds to an optional scalar operand.
+static void addOffset(PlainBuilder &p, MutableOperandRange operand,
+                      const DimFactors &dim, Shards shards) {
+  Value offset = offsetOf(p, dim, shards);
+  if (!offset)
+    return;
+  if (!operand.empty())
+    offset = p.add(operand[0].get(), offset);
+  operand.assign(offset);
+}
+
+/// Sets one offset per dimension and the global sizes.
+template <typename Op>
+static void localizeIndices(PlainBuilder &p, Op op, const TensorFactors &dims,
+                            Shards shards) {
+  if (!isCut(dims, shards))
+    return;
+  llvm::SmallVector<Value> offsets;
+  llvm::SmallVector<int64_t> global;
+  auto scalar = RankedTensorType::get({}, p.builder.getI32Type());
+  for (auto [d, dim] : llvm::enumerate(dims)) {
+    Value offset = offsetOf(p, dim, shards);
+    if (!offset)
+      offset = p.constant(scalar, 0);
+    if (!op.getOffsets().empty())
+      offset = p.add(op.getOffsets()[d], offset);
+    offsets.push_back(offset);
+    global.push_back(globalSizeOf(dim, shards));
+  }
+  op.getOffsetsMutable().assign(offsets);
+  if (!op.getGlobal()) // A shard of a shard keeps the whole.
+    op.setGlobal(global);
+}
+
+void ConstantOp::localize(OpBuilder &, Shards) {
+  auto splat = cast<SplatElementsAttr>(getValue());
+  setValueAttr(DenseElementsAttr::get(typeOf(getResult()),
+                                      splat.getSplatValue<Attribute>()));
+}
+
+void IotaOp::localize(OpBuilder &builder, Shards shards) {
+  PlainBuilder p{builder, getLoc()};
+  Factors facts = getFactors();
+  addOffset(p, getOffsetMutable(), facts.results[0][getDim()], shards);
+}
+
+void RandomUniformOp::localize(OpBuilder &builder, Shards shards) {
+  PlainBuilder p{builder, getLoc()};
+  localizeIndices(p, *this, getFactors().results[0], shards);
+}
+
+void DropoutOp::localize(OpBuilder &builder, Shards shards) {
+  PlainBuilder p{builder, getLoc()};
+  localizeIndices(p, *this, getFactors().results[0], shards);
+}
+
+/// A dimension of which the whole is taken stays so; the others are not cut.
+void SliceOp::localize(OpBuilder &, Shards) {
+  setSizes(typeOf(getResult()).getShape());
+}
+
+void EmbeddingOp::localize(OpBuilder &builder, Shards shards) {
+  PlainBuilder p{builder, getLoc()};
+  addOffset(p, getOffsetMutable(), getFactors().operands[1][0], shards);
+}
+
+void EmbeddingGradientOp::localize(OpBuilder &builder, Shards shards) {
+  PlainBuilder p{builder, getLoc()};
+  addOffset(p, getOffsetMutable(), getFactors().results[0][0], shards);
+}
+
+void RopeOp::localize(OpBuilder &builder, Shards shards) {
+  PlainBuilder p{builder, getLoc()};
+  if (!getPositions()) // Positions are cut with x.
+    addOffset(p, getOffsetMutable(), getFactors().operands[0][1], shards);
+}
+
+void CrossEntropyOp::localize(OpBuilder &builder, Shards shards) {
+  PlainBuilder p{builder, getLoc()};
+  addOffset(p, getOffsetMutable(), getFactors().operands[0].back(), shards);
+}
+
+void CrossEntropyBackwardOp::localize(OpBuilder &builder, Shards shards) {
+  PlainBuilder p{builder, getLoc()};
+  addOffset(p, getOffsetMutable(), getFactors().operands[0].back(), shards);
+}
+
+/// Masks and dropout read the global indices of the scores `[B,H,Sq,Sk]`.
+template <typename Op>
+static void localizeAttention(OpBuilder &builder, Op op, Shards shards) {
+  PlainBuilder p{builder, op.getLoc()};
+  Factors facts = op.getFactors();
+  const TensorFactors &q = facts.operands[0], &k = facts.operands[1];
+  localizeIndices(p, op, {q[0], q[2], q[1], k[1]}, shards);
+}
+
+void AttentionOp::localize(OpBuilder &builder, Shards shards) {
+  localizeAttention(builder, *this, shards);
+}
+
+void AttentionBackwardOp::localize(OpBuilder &builder, Shards shards) {
+  localizeAttention(builder, *this, shards);
+}
