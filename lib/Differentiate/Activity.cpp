@@ -39,8 +39,7 @@ bool Activity::propagateRepeat(RepeatOp repeat) {
   YieldOp yield = repeat.getYield();
   for (auto [init, arg] : llvm::zip(repeat.getInits(), repeat.getCarryArgs()))
     flow(init, arg);
-  for (auto [stack, arg] :
-       llvm::zip(repeat.getSlices(), repeat.getSliceArgs()))
+  for (auto [stack, arg] : llvm::zip(repeat.getSlices(), repeat.getSliceArgs()))
     flow(stack, arg);
   changed |= propagate(repeat.getBody().front());
   for (auto [value, arg, result] :

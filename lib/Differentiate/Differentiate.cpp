@@ -10,8 +10,8 @@
 // Steps for a repeat:
 //   1. The gradients of the carried results enter the reverse repeat as its
 //      carried values; those of stacked results as slices. Values from outside
-//      that the body reads, and parameters shared by the iterations, are carried
-//      accumulators that start at zero.
+//      that the body reads, and parameters shared by the iterations, are
+//      carried accumulators that start at zero.
 //   2. The body is differentiated as any block, reading forward values freely.
 //   3. Gradients of per-iteration parameters are yielded as stacks.
 //   4. A forward value read by the reverse body becomes a stacked result of the
@@ -45,7 +45,7 @@ namespace {
 /// One carried gradient of a reverse repeat: of a carried value, of a value
 /// from outside, or of a parameter that all iterations share.
 struct Accumulator {
-  Value target;      ///< carried argument or outside value; null for a parameter
+  Value target;     ///< carried argument or outside value; null for a parameter
   StringAttr param; ///< name of a shared parameter
   Type type;
 };
@@ -76,8 +76,7 @@ struct Context {
 /// Gradients of the values of one block (the model's, or a repeat's body).
 class Scope : public GradientBuilder {
 public:
-  Scope(Context &context, OpBuilder builder)
-      : context(context), ops(builder) {}
+  Scope(Context &context, OpBuilder builder) : context(context), ops(builder) {}
 
   OpBuilder &builder() override { return ops; }
   Value of(Value result) override;
@@ -123,11 +122,13 @@ Value Scope::of(Value result) {
 void Scope::add(Value operand, Value gradient) {
   if (!needs(operand))
     return;
+  PlainBuilder p{ops, gradient.getLoc()};
+  // An op may mix element types: its gradient comes in the result's.
+  gradient = p.cast(gradient, typeOf(operand).getElementType());
   assert(operand.getType() == gradient.getType() &&
-         "a gradient has its value's type");
+         "a gradient has its value's shape");
   Value &known = gradients[operand];
-  known = known ? PlainBuilder{ops, gradient.getLoc()}.add(known, gradient)
-                : gradient;
+  known = known ? p.add(known, gradient) : gradient;
   if (!context.activity.isWeight(operand))
     inputGradients.push_back(known);
 }
@@ -135,7 +136,8 @@ void Scope::add(Value operand, Value gradient) {
 void Scope::replaceForward(Operation *op, Operation *replacement) {
   if (PhaseAttr phase = getPhase(op))
     replacement->setAttr(kPhaseAttrName, phase);
-  for (auto [from, to] : llvm::zip(op->getResults(), replacement->getResults())) {
+  for (auto [from, to] :
+       llvm::zip(op->getResults(), replacement->getResults())) {
     context.activity.copy(from, to);
     if (Value gradient = lookup(from))
       gradients[to] = gradient;
@@ -246,10 +248,10 @@ static void createReverse(ReverseRepeat &r, Scope &outer) {
     inits.push_back(p.constant(accumulator.type, 0.0));
   for (unsigned k : r.stacked)
     slices.push_back(outer.of(r.forward.getStackResults()[k]));
-  r.reverse = RepeatOp::create(
-      builder, loc, TypeRange(ValueRange(inits)), inits, slices,
-      r.forward.getStart(), r.forward.getEnd(), !r.forward.getReverse(),
-      r.forward.getPairAttr());
+  r.reverse =
+      RepeatOp::create(builder, loc, TypeRange(ValueRange(inits)), inits,
+                       slices, r.forward.getStart(), r.forward.getEnd(),
+                       !r.forward.getReverse(), r.forward.getPairAttr());
   Block &body = r.reverse.getBody().emplaceBlock();
   body.addArgument(r.forward.getIndex().getType(), loc);
   for (Value init : inits)
@@ -322,10 +324,10 @@ static llvm::SmallVector<Value> stackForward(ReverseRepeat &r, Scope &outer,
     return {};
   old.getYield().getStackedMutable().append(values);
   OpBuilder builder(old);
-  auto grown = RepeatOp::create(builder, old.getLoc(), old.inferResultTypes(),
-                                old.getInits(), old.getSlices(),
-                                old.getStart(), old.getEnd(), old.getReverse(),
-                                old.getPairAttr());
+  auto grown =
+      RepeatOp::create(builder, old.getLoc(), old.inferResultTypes(),
+                       old.getInits(), old.getSlices(), old.getStart(),
+                       old.getEnd(), old.getReverse(), old.getPairAttr());
   grown.getBody().takeBody(old.getBody());
   outer.replaceForward(old, grown);
   r.forward = grown;
@@ -352,8 +354,7 @@ static ReverseRepeat analyze(RepeatOp repeat, Scope &outer) {
     if (outer.needs(value))
       r.outside.push_back({value, StringAttr(), value.getType()});
   for (auto &[name, params] : r.shared)
-    r.outside.push_back(
-        {Value(), name, params.front().getResult().getType()});
+    r.outside.push_back({Value(), name, params.front().getResult().getType()});
   return r;
 }
 
@@ -361,8 +362,8 @@ static ReverseRepeat analyze(RepeatOp repeat, Scope &outer) {
 Value Scope::sumReads(llvm::ArrayRef<ParamOp> params, Value sum) {
   for (ParamOp param : params)
     if (Value gradient = lookup(param.getResult()))
-      sum = sum ? PlainBuilder{ops, param.getLoc()}.add(sum, gradient)
-                : gradient;
+      sum =
+          sum ? PlainBuilder{ops, param.getLoc()}.add(sum, gradient) : gradient;
   return sum;
 }
 
@@ -426,10 +427,10 @@ static void connect(ReverseRepeat &r, Scope &outer) {
     r.reverse.getSlicesMutable().append(stack ? stack : *nextStack++);
   RepeatOp old = r.reverse;
   OpBuilder builder(old);
-  r.reverse = RepeatOp::create(builder, old.getLoc(), old.inferResultTypes(),
-                               old.getInits(), old.getSlices(), old.getStart(),
-                               old.getEnd(), old.getReverse(),
-                               old.getPairAttr());
+  r.reverse =
+      RepeatOp::create(builder, old.getLoc(), old.inferResultTypes(),
+                       old.getInits(), old.getSlices(), old.getStart(),
+                       old.getEnd(), old.getReverse(), old.getPairAttr());
   r.reverse.getBody().takeBody(old.getBody());
   old.erase();
 }
@@ -505,14 +506,15 @@ static LogicalResult checkInput(ModelOp model) {
 }
 
 LogicalResult kerf::differentiate(ModelOp model) {
-  if (failed(checkInput(model)))
+  if (failed(checkInput(model)) || failed(checkNames(model)))
     return failure();
   numberForwardOps(model);
   Context context{Activity(model), {}, {}};
   OpBuilder builder(model.getReturn());
   Scope scope(context, builder);
   Value loss = model.getReturn().getValues().front();
-  Value one = PlainBuilder{builder, loss.getLoc()}.constant(loss.getType(), 1.0);
+  Value one =
+      PlainBuilder{builder, loss.getLoc()}.constant(loss.getType(), 1.0);
   setPhase(one.getDefiningOp(), PhaseKind::InputGradient, -1);
   scope.add(loss, one);
   if (failed(scope.run(model.getBody().front())))

@@ -2,7 +2,10 @@
 
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
+
+#include <map>
 
 using namespace mlir;
 using namespace kerf;
@@ -18,6 +21,97 @@ void ParamGradients::add(OpBuilder &builder, ParamGradient gradient) {
     return;
   }
   gradients.push_back(gradient);
+}
+
+namespace {
+/// The iterations in which a pattern names parameters.
+struct NamedRange {
+  ParamOp param;
+  int64_t start = 0, end = 1;
+
+  explicit NamedRange(ParamOp param) : param(param) {
+    auto repeat = param->getParentOfType<RepeatOp>();
+    if (!repeat || !param.isPerIteration())
+      return;
+    start = repeat.getStart();
+    end = repeat.getEnd();
+  }
+  bool isSame(NamedRange other) {
+    return param.getNameAttr() == other.param.getNameAttr() &&
+           start == other.start && end == other.end;
+  }
+};
+} // namespace
+
+/// The name with `#` for every number and every form: what two patterns that
+/// name one parameter have in common.
+static std::string skeletonOf(llvm::StringRef pattern) {
+  std::string skeleton;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] == '{')
+      i = std::min(pattern.find('}', i), pattern.size() - 1);
+    else if (!llvm::isDigit(pattern[i])) {
+      skeleton += pattern[i];
+      continue;
+    }
+    if (!llvm::StringRef(skeleton).ends_with("#"))
+      skeleton += '#';
+  }
+  return skeleton;
+}
+
+static LogicalResult refuseNames(NamedRange a, NamedRange b,
+                                 llvm::StringRef name) {
+  auto print = [](Diagnostic &os, NamedRange range) {
+    os << "\"" << range.param.getName() << '"';
+    if (range.param.isPerIteration())
+      os << " of iterations " << range.start << " to " << range.end;
+  };
+  InFlightDiagnostic diagnostic = a.param.emitOpError();
+  diagnostic << "reads parameter \"" << name << "\" as ";
+  print(*diagnostic.getUnderlyingDiagnostic(), a);
+  Diagnostic &note = diagnostic.attachNote(b.param.getLoc());
+  note << "another read of it is ";
+  print(note, b);
+  note << "; one parameter has one gradient, so read it under one name, in the "
+          "same iterations";
+  return diagnostic;
+}
+
+/// Fails where two of the ranges, which have one skeleton, name one parameter.
+static LogicalResult compareNames(llvm::ArrayRef<NamedRange> ranges) {
+  constexpr int64_t limit = 1 << 16; // of iterations or experts looked at
+  llvm::StringMap<NamedRange> readers;
+  for (NamedRange range : ranges) {
+    llvm::StringRef pattern = range.param.getName();
+    int64_t experts =
+        hasExpert(pattern) ? typeOf(range.param.getResult()).getDimSize(0) : 1;
+    for (int64_t n = 0; n < limit && n < (range.end - range.start) * experts;
+         ++n) {
+      std::string name =
+          expandName(pattern, range.start + n / experts, n % experts);
+      auto [known, isNew] = readers.try_emplace(name, range);
+      bool isFrozen =
+          range.param.getFrozen() && known->second.param.getFrozen();
+      if (!isNew && !isFrozen)
+        return refuseNames(range, known->second, name);
+    }
+  }
+  return success();
+}
+
+LogicalResult kerf::checkNames(ModelOp model) {
+  std::map<std::string, llvm::SmallVector<NamedRange, 1>> groups;
+  model.getBody().walk([&](ParamOp param) {
+    NamedRange range(param);
+    auto &group = groups[skeletonOf(param.getName())];
+    if (llvm::none_of(group, [&](NamedRange r) { return range.isSame(r); }))
+      group.push_back(range);
+  });
+  for (auto &[skeleton, ranges] : groups)
+    if (ranges.size() > 1 && failed(compareNames(ranges)))
+      return failure();
+  return success();
 }
 
 namespace {
@@ -62,10 +156,11 @@ static LogicalResult checkComplete(ModelOp model,
     auto repeat = param->getParentOfType<RepeatOp>();
     bool complete = param.getFrozen();
     for (const ParamGradient &gradient : params.get())
-      complete |= gradient.name == param.getNameAttr() &&
-                  (!gradient.start ||
-                   (*gradient.start <= static_cast<int64_t>(repeat.getStart()) &&
-                    *gradient.end >= static_cast<int64_t>(repeat.getEnd())));
+      complete |=
+          gradient.name == param.getNameAttr() &&
+          (!gradient.start ||
+           (*gradient.start <= static_cast<int64_t>(repeat.getStart()) &&
+            *gradient.end >= static_cast<int64_t>(repeat.getEnd())));
     if (complete)
       return WalkResult::advance();
     auto diagnostic = param.emitOpError()

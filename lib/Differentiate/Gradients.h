@@ -27,6 +27,11 @@ private:
   llvm::SmallVector<ParamGradient> gradients;
 };
 
+/// Fails where two reads name one trainable parameter by different patterns or
+/// in overlapping iterations that are not the same: their gradients would be
+/// parts of its gradient, each with an update of its own.
+mlir::LogicalResult checkNames(ModelOp model);
+
 /// Appends clipping and one `kerf.update` per gradient, and the gradient's norm
 /// to the returned values when the model clips. Fails for a trainable
 /// parameter without gradient.

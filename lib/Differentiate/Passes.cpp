@@ -13,7 +13,8 @@ namespace {
 struct DifferentiatePass
     : public kerf::impl::DifferentiatePassBase<DifferentiatePass> {
   void runOnOperation() override {
-    for (ModelOp model : llvm::make_early_inc_range(getOperation().getOps<ModelOp>()))
+    for (ModelOp model :
+         llvm::make_early_inc_range(getOperation().getOps<ModelOp>()))
       if (failed(differentiate(model)))
         return signalPassFailure();
   }
@@ -59,26 +60,32 @@ static LogicalResult checkLinks(ModelOp model,
   return failure(walk.wasInterrupted());
 }
 
-/// True when an update covers iteration `i` of the parameter.
-static bool isUpdated(ModelOp model, ParamOp param, int64_t i) {
-  return llvm::any_of(model.getBody().getOps<UpdateOp>(), [&](UpdateOp update) {
-    return update.getName() == param.getName() &&
-           (!update.getStart() ||
-            (*update.getStart() <= static_cast<uint64_t>(i) &&
-             static_cast<uint64_t>(i) < *update.getEnd()));
-  });
+/// Iterations of the parameter that have an update.
+static int64_t countUpdated(ModelOp model, ParamOp param, int64_t first,
+                            int64_t end) {
+  int64_t covered = 0; // Updates of one parameter do not overlap.
+  for (UpdateOp update : model.getBody().getOps<UpdateOp>()) {
+    if (update.getName() != param.getName())
+      continue;
+    int64_t from = update.getStart().value_or(first);
+    int64_t to = update.getEnd().value_or(end);
+    covered += std::max<int64_t>(0, std::min(to, end) - std::max(from, first));
+  }
+  return covered;
 }
 
 static LogicalResult checkUpdates(ModelOp model) {
   WalkResult walk = model.getBody().walk([&](ParamOp param) {
     auto repeat = param->getParentOfType<RepeatOp>();
-    int64_t first = repeat ? repeat.getStart() : 0;
-    int64_t last = repeat ? repeat.getEnd() - 1 : 0;
+    bool own = repeat && param.isPerIteration();
+    int64_t first = own ? repeat.getStart() : 0;
+    int64_t end = own ? repeat.getEnd() : 1;
     if (param.getFrozen() ||
-        (isUpdated(model, param, first) && isUpdated(model, param, last)))
+        countUpdated(model, param, first, end) == end - first)
       return WalkResult::advance();
     param.emitOpError() << "\"" << param.getName()
-                        << "\" is trainable but has no update";
+                        << "\" is trainable but has no update"
+                        << (own ? " for some iterations" : "");
     return WalkResult::interrupt();
   });
   return failure(walk.wasInterrupted());

@@ -32,15 +32,15 @@ static Value takePart(OpBuilder &builder, RepeatOp repeat, Value stack,
   llvm::SmallVector<int64_t> sizes(typeOf(stack).getShape());
   offsets[0] = part.start - repeat.getStart();
   sizes[0] = part.end - part.start;
-  Value taken = builder.createOrFold<SliceOp>(repeat.getLoc(), stack, offsets,
-                                              sizes);
+  Value taken =
+      builder.createOrFold<SliceOp>(repeat.getLoc(), stack, offsets, sizes);
   copyPhase(repeat, taken.getDefiningOp());
   return taken;
 }
 
 /// A repeat over `part` with a copy of the body.
-static RepeatOp clonePart(OpBuilder &builder, RepeatOp repeat,
-                          ValueRange inits, const Part &part) {
+static RepeatOp clonePart(OpBuilder &builder, RepeatOp repeat, ValueRange inits,
+                          const Part &part) {
   llvm::SmallVector<Value> slices;
   for (Value stack : repeat.getSlices())
     slices.push_back(takePart(builder, repeat, stack, part));
@@ -70,7 +70,8 @@ static void splitRepeat(RepeatOp repeat, const Part &low, const Part &high) {
       clonePart(builder, repeat, first.getCarryResults(), reverse ? low : high);
   RepeatOp lower = reverse ? second : first, upper = reverse ? first : second;
   llvm::SmallVector<Value> results(second.getCarryResults());
-  for (auto [a, b] : llvm::zip(lower.getStackResults(), upper.getStackResults())) {
+  for (auto [a, b] :
+       llvm::zip(lower.getStackResults(), upper.getStackResults())) {
     PlainBuilder p{builder, repeat.getLoc()};
     results.push_back(p.concat(0, {a, b}));
     copyPhase(repeat, results.back().getDefiningOp());
@@ -139,8 +140,7 @@ static void splitModel(ModelOp model, int64_t at) {
     }
     splitRepeat(repeat, {start, at, pair}, {at, end, upper});
   }
-  for (UpdateOp update :
-       llvm::to_vector(model.getBody().getOps<UpdateOp>()))
+  for (UpdateOp update : llvm::to_vector(model.getBody().getOps<UpdateOp>()))
     splitUpdate(update);
   for (GlobalNormOp norm : model.getBody().getOps<GlobalNormOp>())
     splitNorm(norm);

@@ -53,9 +53,10 @@ static bool onlyForMoved(Value value, const Division &division,
 static void chooseOps(Division &division) {
   Block &body = division.repeat.getBody().front();
   for (Operation &op : llvm::reverse(body)) {
-    bool free = isWeightOp(op) && llvm::all_of(op.getUsers(), [&](Operation *u) {
-      return division.moved.contains(u) || isa<YieldOp>(u);
-    });
+    bool free =
+        isWeightOp(op) && llvm::all_of(op.getUsers(), [&](Operation *u) {
+          return division.moved.contains(u) || isa<YieldOp>(u);
+        });
     if (free)
       division.moved.insert(&op);
   }
@@ -106,9 +107,8 @@ static void collectHanded(Division &division) {
       bool remade = maker && (division.moved.contains(maker) ||
                               maker->getNumOperands() == 0);
       auto arg = dyn_cast<BlockArgument>(operand);
-      bool movedCarry =
-          arg && llvm::is_contained(division.moveCarried,
-                                    arg.getArgNumber() - 1);
+      bool movedCarry = arg && llvm::is_contained(division.moveCarried,
+                                                  arg.getArgNumber() - 1);
       if (!remade && !movedCarry)
         division.handed.insert(operand);
     }
@@ -145,16 +145,17 @@ static RepeatOp beginHalf(OpBuilder &builder, RepeatOp from,
 /// Ends the body with a yield and replaces the repeat by one with the results
 /// that follow from it.
 static RepeatOp endHalf(RepeatOp half, llvm::ArrayRef<Value> carried,
-                        llvm::ArrayRef<Value> stacked, PhaseAttr phase) {
+                        llvm::ArrayRef<Value> stacked, PhaseAttr phase,
+                        PhaseAttr yieldPhase) {
   OpBuilder builder(half.getContext());
   builder.setInsertionPointToEnd(&half.getBody().front());
   auto yield = YieldOp::create(builder, half.getLoc(), carried, stacked);
-  yield->setAttr(kPhaseAttrName, phase);
+  yield->setAttr(kPhaseAttrName, yieldPhase);
   builder.setInsertionPoint(half);
-  auto done = RepeatOp::create(builder, half.getLoc(), half.inferResultTypes(),
-                               half.getInits(), half.getSlices(),
-                               half.getStart(), half.getEnd(),
-                               half.getReverse(), half.getPairAttr());
+  auto done =
+      RepeatOp::create(builder, half.getLoc(), half.inferResultTypes(),
+                       half.getInits(), half.getSlices(), half.getStart(),
+                       half.getEnd(), half.getReverse(), half.getPairAttr());
   done.getBody().takeBody(half.getBody());
   done->setAttr(kPhaseAttrName, phase);
   half.erase();
@@ -173,8 +174,7 @@ static RepeatOp buildFirst(Division &division, OpBuilder &builder) {
   RepeatOp repeat = division.repeat;
   YieldOp yield = repeat.getYield();
   IRMapping mapping;
-  RepeatOp half =
-      beginHalf(builder, repeat, division.stayCarried, {}, mapping);
+  RepeatOp half = beginHalf(builder, repeat, division.stayCarried, {}, mapping);
   OpBuilder inner(repeat.getContext());
   inner.setInsertionPointToEnd(&half.getBody().front());
   for (Operation &op : repeat.getBody().front().without_terminator())
@@ -184,7 +184,7 @@ static RepeatOp buildFirst(Division &division, OpBuilder &builder) {
   for (Value value : division.handed)
     stacked.push_back(mapping.lookup(value));
   return endHalf(half, pick(yield.getCarried(), division.stayCarried, mapping),
-                 stacked, getPhase(repeat));
+                 stacked, getPhase(repeat), getPhase(yield));
 }
 
 /// The second half: the moved ops, over the stacks of the first.
@@ -213,8 +213,8 @@ static RepeatOp buildSecond(Division &division, RepeatOp first,
   auto phase = PhaseAttr::get(repeat.getContext(), PhaseKind::WeightGradient,
                               getPhase(repeat).getOp());
   return endHalf(half, pick(yield.getCarried(), division.moveCarried, mapping),
-                 pick(yield.getStacked(), division.moveStacked, mapping),
-                 phase);
+                 pick(yield.getStacked(), division.moveStacked, mapping), phase,
+                 getPhase(yield));
 }
 
 /// Drops slices whose argument nobody reads.

@@ -75,17 +75,28 @@ static LogicalResult checkSize(RepeatOp repeat) {
          << " ops would unroll to more than " << limit << " ops";
 }
 
+/// Updates of stacks would lose the parameters they name.
+static LogicalResult checkInput(ModelOp model) {
+  for (UpdateOp update : model.getBody().getOps<UpdateOp>())
+    return update.emitOpError("is part of a training step: unroll repeats "
+                              "before differentiation");
+  return success();
+}
+
 namespace {
 struct UnrollRepeatPass
     : public kerf::impl::UnrollRepeatPassBase<UnrollRepeatPass> {
   void runOnOperation() override {
-    for (ModelOp model : getOperation().getOps<ModelOp>())
+    for (ModelOp model : getOperation().getOps<ModelOp>()) {
+      if (failed(checkInput(model)))
+        return signalPassFailure();
       for (RepeatOp repeat :
            llvm::to_vector(model.getBody().getOps<RepeatOp>())) {
         if (failed(checkSize(repeat)))
           return signalPassFailure();
         unroll(repeat);
       }
+    }
   }
 };
 } // namespace

@@ -242,7 +242,8 @@ std::pair<Value, Value> DecoderImporter::mixtureLayers(LayerBuilder &b,
   Value aux;
   b.enter("model.aux_loss", "router_aux_loss_coef");
   if (experts.aux == AuxLoss::Layer)
-    aux = b.plain().mul(layers.getResult(1), 1.0 / c.layers);
+    aux = b.plain().mul(layers.getResult(1),
+                        1.0 / (c.layers * typeOf(x).getDimSize(0)));
   if (experts.aux == AuxLoss::Global)
     aux = buildGlobalAuxLoss(b, layers.getResult(1), experts);
   return {layers.getResult(0), aux};

@@ -9,7 +9,8 @@ namespace kerf {
 #include "kerf/Ingest/Passes.h.inc"
 } // namespace kerf
 
-/// True for tensors of at most 2^48 elements, without overflow on the way.
+/// True for tensors of at most 2^48 elements, without overflow on the way; an
+/// empty dimension hides no other.
 static bool hasSaneSize(Type type) {
   constexpr int64_t limit = int64_t(1) << 48;
   auto tensor = dyn_cast<RankedTensorType>(type);
@@ -17,14 +18,35 @@ static bool hasSaneSize(Type type) {
     return true;
   int64_t elements = 1;
   for (int64_t size : tensor.getShape()) {
-    if (size != 0 && elements > limit / size)
+    if (elements > limit / std::max<int64_t>(size, 1))
       return false;
-    elements *= size;
+    elements *= std::max<int64_t>(size, 1);
   }
   return true;
 }
 
+/// Attributes that are not the op's own would be ignored: a misspelt `eps`.
+static LogicalResult checkAttributes(Operation *op) {
+  static constexpr llvm::StringLiteral modelAttributes[] = {
+      "optimizer", "groups", "clip_norm"};
+  for (NamedAttribute attribute : op->getDiscardableAttrs()) {
+    llvm::StringRef name = attribute.getName().getValue();
+    bool isModels =
+        isa<ModelOp>(op) && llvm::is_contained(modelAttributes, name);
+    if (isModels || name.contains('.')) // A dialect's own.
+      continue;
+    auto diagnostic = op->emitOpError()
+                      << "has unknown attribute '" << name << "'";
+    if (isa<ModelOp>(op))
+      diagnostic.attachNote() << "a model has optimizer, groups and clip_norm";
+    return diagnostic;
+  }
+  return success();
+}
+
 static LogicalResult verifyOp(Operation *op) {
+  if (failed(checkAttributes(op)))
+    return failure();
   if (isa<CheckCloseOp>(op))
     return op->emitOpError("is for the interpreter only; remove it");
   for (Value result : op->getResults())
@@ -50,6 +72,8 @@ struct VerifyIngestPass
       return signalPassFailure();
     }
     for (ModelOp model : models) {
+      if (failed(checkAttributes(model)))
+        return signalPassFailure();
       for (BlockArgument input : model.getBody().getArguments())
         if (!hasSaneSize(input.getType())) {
           mlir::emitError(input.getLoc()) << "input of " << input.getType()

@@ -30,9 +30,8 @@ Factors kerf::labelledFactors(Operation *op,
     llvm::ArrayRef<int64_t> shape = cast<RankedTensorType>(type).getShape();
     assert(labels.size() == shape.size() && "one label per dimension");
     for (auto [letter, size] : llvm::zip(labels, shape)) {
-      auto *known = llvm::find_if(facts.factors, [&](const Factor &f) {
-        return f.name[0] == letter;
-      });
+      auto *known = llvm::find_if(
+          facts.factors, [&](const Factor &f) { return f.name[0] == letter; });
       unsigned index = known - facts.factors.begin();
       if (known == facts.factors.end()) {
         bool inResult = llvm::any_of(results, [&](const std::string &r) {
@@ -55,8 +54,7 @@ Factors kerf::labelledFactors(Operation *op,
   return facts;
 }
 
-Factors kerf::pointwiseFactors(Operation *op,
-                               llvm::ArrayRef<unsigned> linear) {
+Factors kerf::pointwiseFactors(Operation *op, llvm::ArrayRef<unsigned> linear) {
   auto labels = [](Type type) {
     return leadingLabels(cast<RankedTensorType>(type).getRank());
   };
@@ -70,9 +68,9 @@ static LogicalResult verifyTensor(Operation *op, const Factors &facts,
                                   llvm::StringRef what, unsigned number) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || tensor.getRank() != static_cast<int64_t>(dims.size()))
-    return op->emitOpError() << "has factors for " << dims.size()
-                             << " dimensions of " << what << ' ' << number
-                             << ", which is " << type;
+    return op->emitOpError()
+           << "has factors for " << dims.size() << " dimensions of " << what
+           << ' ' << number << ", which is " << type;
   for (auto [d, dim] : llvm::enumerate(dims)) {
     int64_t product = 1;
     for (unsigned factor : dim)

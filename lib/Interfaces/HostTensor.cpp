@@ -43,8 +43,8 @@ static double wrapInteger(double value) {
   if (!std::isfinite(value))
     return 0.0;
   double wrapped = std::fmod(std::trunc(value), 4294967296.0);
-  return static_cast<int32_t>(static_cast<uint32_t>(
-      static_cast<int64_t>(wrapped)));
+  return static_cast<int32_t>(
+      static_cast<uint32_t>(static_cast<int64_t>(wrapped)));
 }
 
 double kerf::roundToType(double value, mlir::Type type, bool f64Compute) {

@@ -42,8 +42,8 @@ static double countElements(TypeRange types) {
 }
 
 static void addNeed(Need &need, Operation *op) {
-  constexpr double perOp = 100; // visits that take as long as starting an op
-  constexpr double perVisit = 8; // multiplications as long as a visit
+  constexpr double perOp = 100;   // visits that take as long as starting an op
+  constexpr double perVisit = 8;  // multiplications as long as a visit
   constexpr double perUpdate = 6; // copies of parameter, gradient and state
   auto repeat = op->getParentOfType<RepeatOp>();
   double times = repeat ? repeat.getCount() : 1;

@@ -85,9 +85,8 @@ HostTensor kerf::initialValue(InitAttr init, RankedTensorType type,
   for (int64_t e = 0; e < experts; ++e) {
     uint64_t stream = randomStream(seed, 0, -1, expandName(name, 0, e));
     for (int64_t i = 0; i < size; ++i)
-      tensor.data[e * size + i] =
-          roundToType(initialElement(init, stream, i), type.getElementType(),
-                      f64);
+      tensor.data[e * size + i] = roundToType(initialElement(init, stream, i),
+                                              type.getElementType(), f64);
   }
   return tensor;
 }
@@ -153,12 +152,10 @@ UpdateProgram &Interpreter::Impl::programOf(UpdateOp update,
   return program;
 }
 
-LogicalResult Interpreter::Impl::updateOne(UpdateOp update,
-                                           llvm::StringRef name,
-                                           HostTensor gradient,
-                                           Environment &env,
-                                           TrainingState &before,
-                                           TrainingState &after) {
+LogicalResult
+Interpreter::Impl::updateOne(UpdateOp update, llvm::StringRef name,
+                             HostTensor gradient, Environment &env,
+                             TrainingState &before, TrainingState &after) {
   auto rule = cast<OptimizerRuleInterface>(update.getRule());
   RankedTensorType type = gradient.type;
   auto known = before.params.find(name.str());
@@ -177,13 +174,12 @@ LogicalResult Interpreter::Impl::updateOne(UpdateOp update,
   UpdateProgram &program = programOf(update, type);
   auto scalar = RankedTensorType::get({}, type.getElementType());
   HostTensor rate(scalar), step(scalar);
-  rate.data[0] = env[update.getRate()]->data[0] *
-                 update.getRateScale().convertToDouble();
+  rate.data[0] =
+      env[update.getRate()]->data[0] * update.getRateScale().convertToDouble();
   step.data[0] = env[update.getStep()]->data[0];
   llvm::SmallVector<HostTensor> arguments = {param, gradient, rate, step};
   for (llvm::StringRef stateName : rule.getStateNames()) {
-    HostTensor &value =
-        before.optimizer[(name + "." + stateName).str()];
+    HostTensor &value = before.optimizer[(name + "." + stateName).str()];
     if (!value.type)
       value = HostTensor(type);
     arguments.push_back(value);
@@ -266,8 +262,8 @@ LogicalResult Interpreter::Impl::runCheck(CheckCloseOp check,
   double bound = check.getTolerance().convertToDouble() * scale;
   for (int64_t i = 0; i < actual.size(); ++i) {
     double a = actual.data[i], e = expected.data[i];
-    bool same = a == e || (std::isnan(a) && std::isnan(e)) ||
-                std::abs(a - e) <= bound;
+    bool same =
+        a == e || (std::isnan(a) && std::isnan(e)) || std::abs(a - e) <= bound;
     if (!same)
       return check.emitOpError()
              << "failed at element " << i << ": found " << digits(a)
@@ -324,7 +320,8 @@ LogicalResult Interpreter::Impl::runOp(Operation &op, Environment &env,
     return success();
   auto plain = dyn_cast<EvaluateOpInterface>(op);
   if (!plain)
-    return op.emitOpError("has no meaning: it neither decomposes nor evaluates");
+    return op.emitOpError(
+        "has no meaning: it neither decomposes nor evaluates");
   evaluate(plain, env);
   return success();
 }

@@ -45,10 +45,12 @@ struct CommandLine {
       "precision", cl::desc("f32 (default) or bf16 with f32 masters"),
       cl::value_desc("type"), cl::init("f32"), cl::cat(category)};
   cl::opt<std::string> dump{
-      "dump-stages-to", cl::desc("Write the IR after each stage to this folder"),
+      "dump-stages-to",
+      cl::desc("Write the IR after each stage to this folder"),
       cl::value_desc("folder"), cl::cat(category)};
   cl::list<std::string> plugins{
-      "load-dialect-plugin", cl::desc("Shared object with a dialect of your own"),
+      "load-dialect-plugin",
+      cl::desc("Shared object with a dialect of your own"),
       cl::value_desc("file"), cl::cat(category)};
 };
 } // namespace
@@ -70,6 +72,15 @@ static LogicalResult runStage(ModuleOp module, Stage stage,
                               const StageOptions &options) {
   auto pm = PassManager::on<ModuleOp>(module.getContext());
   addStage(pm, stage, options);
+  return pm.run(module);
+}
+
+/// The contracts of all stages up to `done`, which the input claims to meet.
+static LogicalResult checkContracts(ModuleOp module, Stage done) {
+  auto pm = PassManager::on<ModuleOp>(module.getContext());
+  for (Stage stage : kStages)
+    if (stage <= done)
+      addContract(pm, stage);
   return pm.run(module);
 }
 
@@ -115,6 +126,8 @@ int kerf::compileMain(int argc, char **argv) {
   SourceMgrDiagnosticHandler handler(sources, &context);
   OwningOpRef<ModuleOp> module = readModule(options.input, sources, context);
   if (!module)
+    return 1;
+  if (done && failed(checkContracts(*module, *done)))
     return 1;
   for (Stage stage : kStages) {
     if ((done && stage <= *done) || stage > *last)

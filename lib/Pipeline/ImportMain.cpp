@@ -2,6 +2,7 @@
 
 #include "kerf/Ingest/Import.h"
 #include "kerf/Pipeline/Mains.h"
+#include "kerf/Pipeline/Stages.h"
 #include "kerf/Support/Output.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -128,6 +129,10 @@ static int runImport(const CommandLine &options) {
                 "': " + buffer.getError().message());
   std::string name = isStdin ? "<stdin>" : options.input.getValue();
   llvm::StringRef text = (*buffer)->getBuffer();
+  if (auto longLine = findLongLine(text)) {
+    llvm::errs() << name << ':' << *longLine << '\n';
+    return 1;
+  }
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(text, name),
                              llvm::SMLoc());

@@ -47,7 +47,8 @@ struct GradientCheck {
                             ? n
                             : mixBits(hashName(name) + n) % gradient.size();
       double x = state.params[name].data[element], h = 1e-5;
-      auto up = lossAt(name, element, x + h), down = lossAt(name, element, x - h);
+      auto up = lossAt(name, element, x + h),
+           down = lossAt(name, element, x - h);
       if (failed(up) || failed(down))
         return failure();
       double numeric = (*up - *down) / (2 * h);

@@ -7,9 +7,9 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/WithColor.h"
 
 using namespace mlir;
@@ -38,14 +38,14 @@ struct CommandLine {
                              cl::desc("<model.mlir, or - for standard input>"),
                              cl::cat(category)};
   cl::opt<std::string> compute{
-      "compute", cl::desc("interpret: f32 (the types as written, default) or "
-                          "f64"),
+      "compute",
+      cl::desc("interpret: f32 (the types as written, default) or "
+               "f64"),
       cl::init("f32"), cl::cat(category)};
   cl::opt<int64_t, true> steps{"steps", cl::desc("interpret: steps to run"),
                                cl::location(values.steps), cl::init(1),
                                cl::cat(category)};
-  cl::opt<int64_t, true> seed{"seed",
-                              cl::desc("Seed of parameters and inputs"),
+  cl::opt<int64_t, true> seed{"seed", cl::desc("Seed of parameters and inputs"),
                               cl::location(values.seed), cl::init(0),
                               cl::cat(category)};
   cl::opt<double, true> rate{"rate", cl::desc("interpret: learning rate"),
@@ -58,8 +58,9 @@ struct CommandLine {
       "inputs", cl::desc("interpret: inputs by role (safetensors)"),
       cl::value_desc("file"), cl::location(values.inputs), cl::cat(category)};
   cl::opt<std::string, true> save{
-      "save", cl::desc("interpret: write parameters and gradients "
-                       "(safetensors)"),
+      "save",
+      cl::desc("interpret: write parameters and gradients "
+               "(safetensors)"),
       cl::value_desc("file"), cl::location(values.save), cl::cat(category)};
   cl::opt<double, true> tolerance{
       "tolerance", cl::desc("gradcheck: largest relative error"),
@@ -70,7 +71,8 @@ struct CommandLine {
   cl::opt<bool, true> json{"json", cl::desc("params: print JSON"),
                            cl::location(values.json), cl::cat(category)};
   cl::list<std::string> plugins{
-      "load-dialect-plugin", cl::desc("Shared object with a dialect of your own"),
+      "load-dialect-plugin",
+      cl::desc("Shared object with a dialect of your own"),
       cl::value_desc("file"), cl::cat(category)};
 };
 } // namespace

@@ -91,8 +91,7 @@ static ModelFlops countFlops(ModelOp model) {
     llvm::ArrayRef<int64_t> q = typeOf(attention.getQ()).getShape();
     llvm::ArrayRef<int64_t> v = typeOf(attention.getV()).getShape();
     flops.visible += own;
-    flops.attention +=
-        times * 2.0 * q[0] * q[1] * v[1] * q[2] * (q[3] + v[3]);
+    flops.attention += times * 2.0 * q[0] * q[1] * v[1] * q[2] * (q[3] + v[3]);
   });
   BlockArgument tokens = model.getInput("tokens");
   double count = tokens ? typeOf(tokens).getNumElements() : 1;
@@ -125,9 +124,8 @@ static void printTable(ModelOp model, llvm::ArrayRef<ParamCount> params) {
     width = std::max(width, param.name.size());
     shapeWidth = std::max(shapeWidth, shapeText(param.type).size());
   }
-  os << "  " << llvm::left_justify("name", width)
-     << "  copies  " << llvm::left_justify("shape", shapeWidth)
-     << "             elements\n";
+  os << "  " << llvm::left_justify("name", width) << "  copies  "
+     << llvm::left_justify("shape", shapeWidth) << "             elements\n";
   for (const ParamCount &param : params)
     os << "  " << llvm::left_justify(param.name, width)
        << llvm::format("  %6lld  ", static_cast<long long>(param.copies))
@@ -136,7 +134,8 @@ static void printTable(ModelOp model, llvm::ArrayRef<ParamCount> params) {
        << (param.trainable ? "" : "  frozen") << '\n';
 }
 
-static LogicalResult inspectModel(ModelOp model, const InspectOptions &options) {
+static LogicalResult inspectModel(ModelOp model,
+                                  const InspectOptions &options) {
   auto params = countParams(model);
   double total = 0, active = 0, trainable = 0;
   for (const ParamCount &param : params) {

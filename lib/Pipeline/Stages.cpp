@@ -40,16 +40,22 @@ std::optional<Stage> kerf::parseStageName(llvm::StringRef name) {
 
 void kerf::addStage(OpPassManager &pm, Stage stage,
                     const StageOptions &options) {
+  if (stage == Stage::Differentiate)
+    pm.addPass(createDifferentiatePass());
+  if (stage == Stage::Precision)
+    pm.addPass(createPrecisionPass(PrecisionPassOptions{options.precision}));
+  addContract(pm, stage);
+}
+
+void kerf::addContract(OpPassManager &pm, Stage stage) {
   switch (stage) {
   case Stage::Ingest:
     pm.addPass(createVerifyIngestPass());
     return;
   case Stage::Differentiate:
-    pm.addPass(createDifferentiatePass());
     pm.addPass(createVerifyDifferentiatedPass());
     return;
   case Stage::Precision:
-    pm.addPass(createPrecisionPass(PrecisionPassOptions{options.precision}));
     pm.addPass(createVerifyPrecisionPass());
     return;
   }
@@ -103,10 +109,7 @@ std::unique_ptr<llvm::MemoryBuffer> kerf::readInput(llvm::StringRef path,
   return nullptr;
 }
 
-std::optional<std::string> kerf::findUnsafeText(llvm::StringRef text) {
-  if (std::optional<PrescanError> found = prescanText(text))
-    return std::to_string(found->line) + ":" + std::to_string(found->column) +
-           ": error: " + found->message;
+std::optional<std::string> kerf::findLongLine(llvm::StringRef text) {
   constexpr size_t maxLine = 256 << 10;
   int64_t line = 1;
   while (!text.empty()) {
@@ -119,6 +122,13 @@ std::optional<std::string> kerf::findUnsafeText(llvm::StringRef text) {
     ++line;
   }
   return std::nullopt;
+}
+
+std::optional<std::string> kerf::findUnsafeText(llvm::StringRef text) {
+  if (std::optional<PrescanError> found = prescanText(text))
+    return std::to_string(found->line) + ":" + std::to_string(found->column) +
+           ": error: " + found->message;
+  return findLongLine(text);
 }
 
 OwningOpRef<ModuleOp> kerf::readModule(llvm::StringRef path,
@@ -134,8 +144,15 @@ OwningOpRef<ModuleOp> kerf::readModule(llvm::StringRef path,
     llvm::errs() << buffer->getBufferIdentifier() << ':' << *unsafe << '\n';
     return nullptr;
   }
+  std::string name = buffer->getBufferIdentifier().str();
   sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
-  return parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
+  auto module = parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
+  // The parser gives the module around a file's ops line 0.
+  auto loc =
+      module ? dyn_cast<FileLineColLoc>(module->getLoc()) : FileLineColLoc();
+  if (loc && loc.getLine() == 0)
+    (*module)->setLoc(FileLineColLoc::get(&context, name, 1, 1));
+  return module;
 }
 
 LogicalResult kerf::writeModule(ModuleOp module, llvm::StringRef path) {

@@ -39,6 +39,7 @@ private:
   LogicalResult visitRepeat(RepeatOp repeat);
   void visitParam(ParamOp param);
   void castOperand(OpOperand &operand, Type element);
+  bool goesUp(Operation *op);
   void unifyOperands(Operation *op);
   LogicalResult inferResults(Operation *op);
 
@@ -46,13 +47,16 @@ private:
     return typeOf(value).getElementType() == narrow;
   }
   bool isWide(Value value) {
-    return typeOf(value).getElementType() == wide && typeOf(value).getRank() > 0;
+    return typeOf(value).getElementType() == wide &&
+           typeOf(value).getRank() > 0;
   }
 
   ModelOp model;
   FloatType narrow, wide;
   /// f32 results that an op with narrow operands defines to be f32.
   llvm::DenseSet<Value> kept;
+  /// Names of the parameters that changed type.
+  llvm::DenseSet<StringAttr> narrowed;
 };
 } // namespace
 
@@ -72,15 +76,35 @@ void Narrowing::castOperand(OpOperand &operand, Type element) {
     operand.get().getDefiningOp()->setAttr(kPhaseAttrName, phase);
 }
 
+/// True for ops whose operands have one type.
+static bool operandsAgree(Operation *op) {
+  return op->hasTrait<OpTrait::SameOperandsAndResultType>() ||
+         op->hasTrait<OpTrait::SameTypeOperands>() || isa<SelectOp>(op);
+}
+
+/// Whether mixed operands go up to f32: in weight gradients, whose results are
+/// f32, and where one is an f32 scalar, which stays what it is.
+bool Narrowing::goesUp(Operation *op) {
+  bool hasScalar = llvm::any_of(op->getOperands(), [&](Value v) {
+    return typeOf(v).getRank() == 0 && typeOf(v).getElementType() == wide;
+  });
+  if (operandsAgree(op) && hasScalar)
+    return true;
+  if (!isWeightGradient(op))
+    return false;
+  // A matmul of narrow operands has a wide result; these two have no such form.
+  return isa<InferTypeOpInterface, BroadcastOp, ReshapeOp>(op) ||
+         llvm::any_of(op->getOperands(), [&](Value v) { return isWide(v); });
+}
+
 /// Casts float operands that must agree: up in weight gradients, else down.
 void Narrowing::unifyOperands(Operation *op) {
-  bool mixes = llvm::any_of(op->getOperands(),
-                            [&](Value v) { return isNarrow(v); });
+  bool mixes =
+      llvm::any_of(op->getOperands(), [&](Value v) { return isNarrow(v); });
   if (!mixes)
     return;
   bool hasExplicitType = !isa<InferTypeOpInterface>(op);
-  bool up = isWeightGradient(op) && !hasExplicitType;
-  bool mustAgree = op->hasTrait<OpTrait::SameOperandsAndResultType>();
+  bool up = goesUp(op), mustAgree = operandsAgree(op);
   for (OpOperand &operand : op->getOpOperands()) {
     if (up && isNarrow(operand.get()))
       castOperand(operand, wide);
@@ -91,8 +115,8 @@ void Narrowing::unifyOperands(Operation *op) {
 }
 
 LogicalResult Narrowing::inferResults(Operation *op) {
-  bool hasNarrow = llvm::any_of(op->getOperands(),
-                                [&](Value v) { return isNarrow(v); });
+  bool hasNarrow =
+      llvm::any_of(op->getOperands(), [&](Value v) { return isNarrow(v); });
   if (auto infer = dyn_cast<InferTypeOpInterface>(op)) {
     llvm::SmallVector<Type> types;
     if (failed(infer.inferReturnTypes(
@@ -116,8 +140,9 @@ LogicalResult Narrowing::inferResults(Operation *op) {
 }
 
 void Narrowing::visitParam(ParamOp param) {
-  if (typeOf(param.getResult()).getElementType() != wide)
+  if (!isWide(param.getResult()))
     return;
+  narrowed.insert(param.getNameAttr());
   param.getResult().setType(withElement(param.getResult().getType(), narrow));
   if (!param.getFrozen())
     param.setMasterAttr(TypeAttr::get(wide));
@@ -156,6 +181,8 @@ LogicalResult Narrowing::visit(Operation *op) {
   if (auto repeat = dyn_cast<RepeatOp>(op))
     return visitRepeat(repeat);
   if (auto update = dyn_cast<UpdateOp>(op)) {
+    if (!narrowed.contains(update.getNameAttr()))
+      return success();
     castOperand(update.getGradientMutable(), wide);
     update.setParamTypeAttr(TypeAttr::get(narrow));
     return success();
@@ -193,18 +220,43 @@ struct PrecisionPass : public kerf::impl::PrecisionPassBase<PrecisionPass> {
 
 struct VerifyPrecisionPass
     : public kerf::impl::VerifyPrecisionPassBase<VerifyPrecisionPass> {
-  void runOnOperation() override {
-    WalkResult walk = getOperation().walk([](ParamOp param) {
-      Type element = typeOf(param.getResult()).getElementType();
-      if (param.getFrozen() || element.getIntOrFloatBitWidth() > 16 ||
-          param.getMaster())
-        return WalkResult::advance();
-      param.emitOpError() << "\"" << param.getName() << "\" of " << element
-                          << " is trainable but has no master";
-      return WalkResult::interrupt();
-    });
-    if (walk.wasInterrupted())
-      signalPassFailure();
-  }
+  void runOnOperation() override;
 };
 } // namespace
+
+/// Every 16-bit trainable parameter has a master.
+static LogicalResult checkMasters(ModelOp model) {
+  WalkResult walk = model.getBody().walk([](ParamOp param) {
+    Type element = typeOf(param.getResult()).getElementType();
+    if (param.getFrozen() || element.getIntOrFloatBitWidth() > 16 ||
+        param.getMaster())
+      return WalkResult::advance();
+    param.emitOpError() << "\"" << param.getName() << "\" of " << element
+                        << " is trainable but has no master";
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+/// Gradients reach updates in the type that is updated: the master's.
+static LogicalResult checkUpdateTypes(ModelOp model) {
+  llvm::StringMap<ParamOp> params;
+  model.getBody().walk(
+      [&](ParamOp param) { params.try_emplace(param.getName(), param); });
+  for (UpdateOp update : model.getBody().getOps<UpdateOp>()) {
+    ParamOp param = params.lookup(update.getName());
+    Type updated =
+        param.getMaster().value_or(typeOf(param.getResult()).getElementType());
+    Type found = typeOf(update.getGradient()).getElementType();
+    if (found != updated)
+      return update.emitOpError()
+             << "expected a gradient of " << updated << ", found " << found;
+  }
+  return success();
+}
+
+void VerifyPrecisionPass::runOnOperation() {
+  for (ModelOp model : getOperation().getOps<ModelOp>())
+    if (failed(checkMasters(model)) || failed(checkUpdateTypes(model)))
+      return signalPassFailure();
+}

@@ -252,8 +252,7 @@ std::optional<PrescanError> Scanner::scan() {
       definition->hasText = true;
     if (affinePlace > 0 && cursor - affineBegin > kMaxAffineMap)
       return makeError(affineBegin, "affine map of more than " +
-                                        llvm::utostr(kMaxAffineMap) +
-                                        " bytes");
+                                        llvm::utostr(kMaxAffineMap) + " bytes");
     if (c == '"') {
       skipString();
     } else if (isWordCharacter(c)) {

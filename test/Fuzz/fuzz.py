@@ -62,7 +62,7 @@ LINES = [
     "%fuzz = builtin.unrealized_conversion_cast to index",
     "%fuzz = builtin.unrealized_conversion_cast to tensor<4xf32>",
     'kerf.yield', "kerf.return", '"kerf.yield"() : () -> ()',
-    'builtin.module {}', "module { module {} }",
+    'builtin.module {}', "builtin.module { builtin.module {} }",
     "kerf.model @inner() { %l = kerf.constant dense<0.0> : tensor<f32> "
     "kerf.return %l : tensor<f32> }",
     "#fuzz = [1, 2]", "!fuzz = tensor<4xf32>", "^bb1:", "}", "{",
@@ -149,7 +149,8 @@ def crash_reason(errors):
             frame = re.search(r"(kerf::[\w:]+)", errors[match.end():])
             return match.group(0)[:150] + (" in " + frame.group(1) if frame else "")
     frame = re.search(r"(kerf::[\w:]+|mlir::[\w:]+)", errors)
-    return frame.group(1) if frame else "no stack"
+    # No stack: what is said first, such as the loader's message.
+    return frame.group(1) if frame else errors.strip().split("\n")[0][:150] or "silent"
 
 
 def minimize(runner, command, data, reason, folder, seconds=40):
@@ -208,6 +209,18 @@ def copy_token(rng, text, other):
     kind = rng.choice([r"%[\w#]+", r"kerf\.\w+", r"tensor<[^>]*>", r"\b\w+\b", r'"[^"\n]*"'])
     words = re.findall(kind, rng.choice([text, other]))
     return replace_match(rng, text, kind, lambda old: rng.choice(words)) if words else text
+
+
+def edit_everywhere(rng, text, other):
+    """One type or size in all its places, so that what it belongs to still fits."""
+    kind = rng.choice([r"tensor<[^>]*>", r"(?:f32|bf16|f64|i32)(?=>)", r"(?<=[<x])\d+(?=x)"])
+    words = re.findall(kind, text)
+    if not words:
+        return text
+    old = rng.choice(words)
+    new = rng.choice(words + ["0", "1", "3", "f64", "bf16", "tensor<f64>"])
+    around = (r"(?<=[<x])", "(?=x)") if old.isdigit() else ("", "")
+    return re.sub(around[0] + re.escape(old) + around[1], lambda match: new, text)
 
 
 def edit_number(rng, text, other):
@@ -342,15 +355,19 @@ def edit_json(rng, text, other):
 ANY = [flip_bytes, swap_tokens, copy_token, edit_number, drop_lines, repeat_lines, splice,
        truncate, nest, insert_garbage]
 IR_MUTATIONS = ANY + 2 * [
-    copy_token, edit_number, edit_dimension, drop_lines, repeat_lines, insert_line, edit_type,
+    copy_token, edit_number, edit_dimension, edit_everywhere, edit_everywhere, drop_lines,
+    repeat_lines, insert_line, edit_type,
     edit_element, edit_attribute, add_attribute, edit_segments, drop_properties,
     drop_terminator, drop_region, edit_text]
 JSON_MUTATIONS = ANY + 20 * [edit_json]
 
 
 def mutate(rng, text, other, mutations):
+    limit = 2 * len(text) + 10000
     for _ in range(rng.choice([1, 1, 1, 2, 2, 3, 6])):
         text = rng.choice(mutations)(rng, text, other)
+        if len(text) > limit:  # patterns search it in quadratic time
+            break
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -461,7 +478,7 @@ def main():
     with ThreadPoolExecutor(options.jobs) as pool:
         counts = list(pool.map(lambda worker: run_cases(runner, seeds, options, finds, worker),
                                range(options.jobs)))
-    print(f"{sum(counts)} runs, {len(finds.seen)} distinct finds")
+    print(f"{sum(counts)} runs, {len(finds.seen)} distinct finds", flush=True)
     return 1 if finds.seen else 0
 
 

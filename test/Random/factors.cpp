@@ -66,9 +66,8 @@ indicesOf(const Factors &facts, const DimFactors &dim, const Part &part) {
 /// Per dimension, the global indices of a part.
 static llvm::SmallVector<llvm::SmallVector<int64_t>>
 boxOf(const Factors &facts, const TensorFactors &dims, const Part &part) {
-  return llvm::map_to_vector(dims, [&](const DimFactors &dim) {
-    return indicesOf(facts, dim, part);
-  });
+  return llvm::map_to_vector(
+      dims, [&](const DimFactors &dim) { return indicesOf(facts, dim, part); });
 }
 
 static RankedTensorType partType(const Factors &facts,
@@ -101,9 +100,8 @@ static void forEachPair(const Factors &facts, const TensorFactors &dims,
 static HostTensor takePart(const Factors &facts, const TensorFactors &dims,
                            const Part &part, const HostTensor &whole) {
   HostTensor taken(partType(facts, dims, part, whole.type));
-  forEachPair(facts, dims, part, whole.shape(), [&](int64_t l, int64_t g) {
-    taken.data[l] = whole.data[g];
-  });
+  forEachPair(facts, dims, part, whole.shape(),
+              [&](int64_t l, int64_t g) { taken.data[l] = whole.data[g]; });
   return taken;
 }
 
@@ -120,8 +118,8 @@ runOp(Operation *op, llvm::ArrayRef<HostTensor> operands,
   builder.setInsertionPointToStart(module->getBody());
   llvm::SmallVector<Attribute> roles(operands.size(),
                                      builder.getStringAttr(""));
-  auto model = ModelOp::create(builder, op->getLoc(), "op",
-                               builder.getArrayAttr(roles));
+  auto model =
+      ModelOp::create(builder, op->getLoc(), "op", builder.getArrayAttr(roles));
   Block &body = model.getBody().emplaceBlock();
   for (const HostTensor &operand : operands)
     body.addArgument(operand.type, op->getLoc());
@@ -317,8 +315,8 @@ static LogicalResult checkFile(llvm::StringRef path, MLIRContext &context,
   auto module = readModule(path, sources, context);
   if (!module)
     return failure();
-  for (llvm::StringRef passes : {"kerf-unroll-repeat,kerf-differentiate",
-                                 "kerf-decompose,cse"}) {
+  for (llvm::StringRef passes :
+       {"kerf-unroll-repeat,kerf-differentiate", "kerf-decompose,cse"}) {
     auto pm = PassManager::on<ModuleOp>(&context);
     if (failed(parsePassPipeline(passes, pm)) || failed(pm.run(*module)))
       return failure();

@@ -68,9 +68,9 @@ private:
   int64_t next = 0, params = 0;
   int64_t b = 2, s = 3, d = 4, vocabulary = 7;
   std::string hidden;
-  std::string prefix;    ///< of parameter names in the present repeat
-  std::string outer;     ///< a value from outside that repeats may read
-  std::string slice;     ///< slice argument of the present repeat, or empty
+  std::string prefix; ///< of parameter names in the present repeat
+  std::string outer;  ///< a value from outside that repeats may read
+  std::string slice;  ///< slice argument of the present repeat, or empty
 };
 } // namespace
 
@@ -102,8 +102,7 @@ std::string ModelWriter::weight(int64_t outputs, int64_t inputs) {
 std::string ModelWriter::linear(const std::string &x, int64_t inputs,
                                 int64_t outputs) {
   std::string w = weight(outputs, inputs);
-  std::string types =
-      tensor({b, s, inputs}) + ", " + tensor({outputs, inputs});
+  std::string types = tensor({b, s, inputs}) + ", " + tensor({outputs, inputs});
   if (flip())
     return emit("kerf.linear " + x + ", " + w + " : " + types);
   std::string bias =
@@ -121,8 +120,8 @@ std::string ModelWriter::norm(const std::string &h) {
 
 std::string ModelWriter::mlp(const std::string &h) {
   static const char *activations[] = {"kerf.gelu tanh ", "kerf.gelu exact ",
-                                      "kerf.silu ", "kerf.squared_relu ",
-                                      "kerf.tanh ", "kerf.softmax "};
+                                      "kerf.silu ",      "kerf.squared_relu ",
+                                      "kerf.tanh ",      "kerf.softmax "};
   int64_t wide = 3 + pick(3);
   std::string type = tensor({b, s, wide});
   std::string up = linear(h, d, wide);
@@ -138,9 +137,9 @@ std::string ModelWriter::attention(const std::string &h) {
   int64_t groups = 1 + pick(2), heads = groups * (1 + pick(2)), width = 2;
   auto project = [&](int64_t count) {
     std::string flat = linear(h, d, count * width);
-    std::string x = emit("kerf.reshape " + flat + " : " +
-                         tensor({b, s, count * width}) + " -> " +
-                         tensor({b, s, count, width}));
+    std::string x =
+        emit("kerf.reshape " + flat + " : " + tensor({b, s, count * width}) +
+             " -> " + tensor({b, s, count, width}));
     return x;
   };
   std::string q = project(heads), k = project(groups), v = project(groups);
@@ -260,9 +259,9 @@ std::string ModelWriter::repeat(const std::string &x, int64_t start,
   body = saved;
   std::string result = fresh(), stack = fresh();
   body += "  " + result + (stacks ? ", " + stack : "") + " = kerf.repeat " +
-          (flip() ? "" : "reverse ") + "%i = " + std::to_string(start) + " to " +
-          std::to_string(end) + " (" + carried + " = " + x + " : " + hidden +
-          ")" + slices + " {\n" + inside + "    kerf.yield " + y +
+          (flip() ? "" : "reverse ") + "%i = " + std::to_string(start) +
+          " to " + std::to_string(end) + " (" + carried + " = " + x + " : " +
+          hidden + ")" + slices + " {\n" + inside + "    kerf.yield " + y +
           (stacks ? " stack(" + y + ") : " + hidden + ", " + hidden
                   : " : " + hidden) +
           "\n  }\n";
@@ -270,18 +269,20 @@ std::string ModelWriter::repeat(const std::string &x, int64_t start,
   slice.clear();
   if (!stacks)
     return result;
-  std::string sum = emit("kerf.reduce sum " + stack + " dims [0] : " + stackType);
+  std::string sum =
+      emit("kerf.reduce sum " + stack + " dims [0] : " + stackType);
   return emit("kerf.add " + result + ", " + sum + " : " + hidden);
 }
 
 std::string ModelWriter::write() {
   b = 1 + pick(2);
   hidden = tensor({b, s, d});
-  std::string ids = "tensor<" + std::to_string(b) + "x" + std::to_string(s) +
-                    "xi32>";
+  std::string ids =
+      "tensor<" + std::to_string(b) + "x" + std::to_string(s) + "xi32>";
   std::string table = tensor({vocabulary, d});
   std::string wte = param("wte", table);
-  std::string x = emit("kerf.embedding %tokens, " + wte + " : " + ids + ", " + table);
+  std::string x =
+      emit("kerf.embedding %tokens, " + wte + " : " + ids + ", " + table);
   outer = emit("kerf.tanh " + param("outer", hidden) + " : " + hidden);
   int64_t layers = 2 + pick(2);
   x = repeat(x, 0, layers);
@@ -290,18 +291,20 @@ std::string ModelWriter::write() {
   params = 100;
   x = norm(x);
   std::string head = flip() ? wte : weight(vocabulary, d);
-  std::string logits = emit("kerf.linear " + x + ", " + head + " : " + hidden +
-                            ", " + table);
+  std::string logits =
+      emit("kerf.linear " + x + ", " + head + " : " + hidden + ", " + table);
   std::string n = emit("kerf.count_valid %targets : " + ids);
-  std::string loss = emit("kerf.cross_entropy " + logits +
-                          ", %targets normalizer " + n + " z_loss 1.0e-2 : " +
-                          tensor({b, s, vocabulary}) + ", " + ids);
+  std::string loss =
+      emit("kerf.cross_entropy " + logits + ", %targets normalizer " + n +
+           " z_loss 1.0e-2 : " + tensor({b, s, vocabulary}) + ", " + ids);
   // Whatever the blocks left out still reaches the loss.
-  std::string rest = emit("kerf.reduce sum " + outer + " dims [0, 1, 2] : " + hidden);
+  std::string rest =
+      emit("kerf.reduce sum " + outer + " dims [0, 1, 2] : " + hidden);
   loss = emit("kerf.add " + loss + ", " + rest + " : tensor<f32>");
-  return "kerf.model @random(tokens %tokens: " + ids + ", targets %targets: " +
-         ids + ") attributes {optimizer = #kerf.adamw<weight_decay = 0.1>, "
-               "clip_norm = 1.0} {\n" +
+  return "kerf.model @random(tokens %tokens: " + ids +
+         ", targets %targets: " + ids +
+         ") attributes {optimizer = #kerf.adamw<weight_decay = 0.1>, "
+         "clip_norm = 1.0} {\n" +
          body + "  kerf.return " + loss + " : tensor<f32>\n}\n";
 }
 
@@ -380,7 +383,8 @@ static std::string checkModel(const std::string &text, MLIRContext &context) {
              std::to_string(error);
 
   auto step = parse(text), unrolled = parse(text);
-  if (failed(runPasses(*step, "kerf-differentiate,kerf-verify-differentiated")) ||
+  if (failed(
+          runPasses(*step, "kerf-differentiate,kerf-verify-differentiated")) ||
       failed(runPasses(*unrolled, "kerf-unroll-repeat,kerf-differentiate")))
     return "it cannot be differentiated";
   auto again = parse(print(*step));

@@ -103,7 +103,8 @@ static double errorOfUpdate(llvm::ArrayRef<double> a, llvm::ArrayRef<double> b,
 /// Calls `body(checkpoint name, values)` for each tensor, experts one by one.
 static void forEachTensor(
     const TrainingState::Tensors &tensors,
-    llvm::function_ref<void(const std::string &, llvm::ArrayRef<double>)> body) {
+    llvm::function_ref<void(const std::string &, llvm::ArrayRef<double>)>
+        body) {
   for (const auto &[name, tensor] : tensors) {
     if (!hasExpert(name)) {
       body(name, tensor.data);
@@ -171,10 +172,10 @@ static void compareState(const TrainingState &first, const TrainingState &last,
   forEachTensor(last.params, [&](const std::string &name,
                                  llvm::ArrayRef<double> values) {
     std::vector<double> expected = read(file, prefix + "after." + name);
-    double error = prefix == "f64."
-                       ? errorOf(values, expected)
-                       : errorOfUpdate(values, expected,
-                                       read(file, "f64.grad." + name));
+    double error =
+        prefix == "f64."
+            ? errorOf(values, expected)
+            : errorOfUpdate(values, expected, read(file, "f64.grad." + name));
     if (error > errors.after)
       errors.after = error, errors.worstAfter = name;
   });

@@ -17,8 +17,9 @@ def DifferentiatePass : Pass<"kerf-differentiate", "::mlir::ModuleOp"> {
     gets a `kerf.phase`.
 
     Errors: a model without optimizer; a trainable parameter that does not reach
-    the loss; an op without gradient on the way; a model that already has a
-    backward pass.
+    the loss; one that is read under two names (`h.1.w` and `h.{i}.w`) or in
+    iterations that overlap; an op without gradient on the way; a model that
+    already has a backward pass.
   }];
 }
 

@@ -27,9 +27,8 @@ def FactorOpInterface : OpInterface<"FactorOpInterface"> {
 def GradientOpInterface : OpInterface<"GradientOpInterface"> {
   let cppNamespace = "::kerf";
   let description = [{
-    Reverse-mode derivative of an op. An op without this interface, and without
-    a decomposition, stops the gradient with an error if a trainable parameter
-    reaches the loss through it.
+    Reverse-mode derivative of an op. An op without this interface is an error
+    if a trainable parameter reaches the loss through it.
   }];
   let methods = [
     InterfaceMethod<[{

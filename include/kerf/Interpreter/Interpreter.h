@@ -2,8 +2,8 @@
 //
 // Runs a `kerf.model` on host tensors. High-level ops are decomposed; each
 // plain op is computed in f64 and its result rounded to its element type: f32
-// results are the correctly rounded ones, bf16 is f32 arithmetic rounded at each
-// result. With `f64` nothing is rounded.
+// results are the correctly rounded ones, bf16 is f32 arithmetic rounded at
+// each result. With `f64` nothing is rounded.
 //
 //===----------------------------------------------------------------------===//
 

@@ -29,7 +29,11 @@ struct StageOptions {
 };
 
 /// Appends the passes of one stage and the check of its contract.
-void addStage(mlir::OpPassManager &pm, Stage stage, const StageOptions &options);
+void addStage(mlir::OpPassManager &pm, Stage stage,
+              const StageOptions &options);
+
+/// Appends the check of a stage's contract alone.
+void addContract(mlir::OpPassManager &pm, Stage stage);
 
 /// Dialects and passes of the project.
 void registerDialects(mlir::DialectRegistry &registry);
@@ -48,8 +52,12 @@ void dropLibraryOptions();
 std::unique_ptr<llvm::MemoryBuffer> readInput(llvm::StringRef path,
                                               std::string &error);
 
-/// Refuses text that would hurt the parser: nesting deeper than 256, lines
-/// longer than 256 KiB, NUL bytes, bytecode. Returns "line:column: message".
+/// Refuses lines longer than 256 KiB, which diagnostics would print. Returns
+/// "line:column: error: message".
+std::optional<std::string> findLongLine(llvm::StringRef text);
+
+/// Refuses text that would hurt the parser: long lines and all that
+/// `prescanText` finds. Returns "line:column: error: message".
 std::optional<std::string> findUnsafeText(llvm::StringRef text);
 
 /// Reads and parses a module; messages go to standard error as

@@ -8,7 +8,8 @@ void kerf::decomposeOp(DecomposeOpInterface op) {
   Operation *before = op->getPrevNode();
   llvm::SmallVector<Value> results = op.decompose(builder);
   if (PhaseAttr phase = getPhase(op)) {
-    Operation *first = before ? before->getNextNode() : &op->getBlock()->front();
+    Operation *first =
+        before ? before->getNextNode() : &op->getBlock()->front();
     for (Operation *made = first; made != op; made = made->getNextNode())
       made->setAttr(kPhaseAttrName, phase);
   }

@@ -63,7 +63,7 @@ static LogicalResult verifyRow(Operation *op, Value x, Value vector) {
     return labelledFactors(*this, {x, "d", x}, {x}, {2}, "d");                 \
   }                                                                            \
   OpCost Op::getCost() {                                                       \
-    return costWithFlops(*this, 0, FLOPS *sizeOf(getX()));                     \
+    return costWithFlops(*this, 0, FLOPS * sizeOf(getX()));                    \
   }
 KERF_NORM_BACKWARD(LayerNormBackwardOp, 14) // layer_norm_backward_c1
 KERF_NORM_BACKWARD(RmsNormBackwardOp, 11)   // rms_norm_backward_c1
@@ -76,7 +76,7 @@ KERF_NORM_BACKWARD(RmsNormBackwardOp, 11)   // rms_norm_backward_c1
     return labelledFactors(*this, {x, x}, {"d"}, {1}, "d");                    \
   }                                                                            \
   OpCost Op::getCost() {                                                       \
-    return costWithFlops(*this, 0, FLOPS *sizeOf(getX()));                     \
+    return costWithFlops(*this, 0, FLOPS * sizeOf(getX()));                    \
   }
 // layer_norm_weight_gradient_c1, rms_norm_weight_gradient_c1
 KERF_NORM_WEIGHT_GRADIENT(LayerNormWeightGradientOp, 8)
@@ -90,7 +90,7 @@ KERF_NORM_WEIGHT_GRADIENT(RmsNormWeightGradientOp, 6)
 #define KERF_ACTIVATION_BACKWARD(Op, FLOPS, LINEAR)                            \
   Factors Op::getFactors() { return pointwiseFactors(*this, {LINEAR}); }       \
   OpCost Op::getCost() {                                                       \
-    return costWithFlops(*this, 0, FLOPS *sizeOf((*this)->getResult(0)));      \
+    return costWithFlops(*this, 0, FLOPS * sizeOf((*this)->getResult(0)));     \
   }
 KERF_ACTIVATION_BACKWARD(GeluBackwardOp, 28, 1)
 KERF_ACTIVATION_BACKWARD(SiluBackwardOp, 15, 1)

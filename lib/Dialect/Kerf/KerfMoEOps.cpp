@@ -105,12 +105,12 @@ LogicalResult LoadBalanceLossOp::verify() {
                       getGroup());
 }
 
-/// `[G n, S, E], [G n, S, k]`: a cut of G averages losses over the parts, a cut
-/// inside a group must reduce counts and means. Both are the op's own doing.
+/// `[G n, S, E], [G n, S, k]`: a cut of G sums losses; a cut inside a group
+/// must reduce counts and means, which is the op's own communication.
 static Factors balanceFactors(Operation *op, int64_t group, bool backward) {
   Factors facts;
   Shape logits = typeOf(op->getOperand(0)).getShape();
-  unsigned g = facts.add("g", logits[0] / group, FactorKind::Whole);
+  unsigned g = facts.add("g", logits[0] / group, FactorKind::Sum);
   unsigned n = facts.add("n", group, FactorKind::Whole);
   unsigned s = facts.add("s", logits[1], FactorKind::Whole);
   unsigned e = facts.add("e", logits[2], FactorKind::Whole);
@@ -119,7 +119,6 @@ static Factors balanceFactors(Operation *op, int64_t group, bool backward) {
   facts.operands = {{{g, n}, {s}, {e}}, {{g, n}, {s}, {k}}};
   facts.operands.resize(op->getNumOperands());
   facts.results = {backward ? facts.operands[0] : TensorFactors()};
-  facts.variants.push_back({"average_groups", {g}});
   facts.variants.push_back({"reduce_group", {n, s}});
   if (backward)
     facts.linearOperands = {2};

@@ -27,12 +27,12 @@ static Value oneHot(PlainBuilder &p, Value index, int64_t count) {
 
 Values RouteOp::decompose(OpBuilder &builder) {
   PlainBuilder p{builder, getLoc()};
-  auto best = TopKOp::create(builder, getLoc(), probabilities(p, getLogits()),
-                             getK());
+  auto best =
+      TopKOp::create(builder, getLoc(), probabilities(p, getLogits()), getK());
   Value weights = best.getValues();
   if (getRenormalize())
-    weights = p.div(weights,
-                    p.rows(p.rowSum(weights), typeOf(weights).getShape()));
+    weights =
+        p.div(weights, p.rows(p.rowSum(weights), typeOf(weights).getShape()));
   return {weights, best.getIndices()};
 }
 
@@ -50,8 +50,8 @@ Values RouteBackwardOp::decompose(OpBuilder &builder) {
   Value dw = p.cast(getDweights(), element);
   if (getRenormalize()) {
     // w = q / sum q with q the chosen probabilities.
-    Value q = p.rowSum(
-        p.select(hot, p.broadcast(probability, {0, 1, 3}, full), 0.0));
+    Value q =
+        p.rowSum(p.select(hot, p.broadcast(probability, {0, 1, 3}, full), 0.0));
     Shape choices = typeOf(q).getShape();
     Value total = p.rows(p.rowSum(q), choices);
     Value along = p.rows(p.rowSum(p.mul(dw, p.div(q, total))), choices);
@@ -70,16 +70,15 @@ static Value byGroup(PlainBuilder &p, Value x, int64_t group) {
   return p.reshape(x, grouped);
 }
 
-/// `E / (T G) f_e`: what multiplies the sum of the probabilities of expert e,
+/// `E / T f_e`: what multiplies the sum of the probabilities of expert e,
 /// as `[G,E]`.
 static Value balanceFactor(PlainBuilder &p, Value experts, int64_t group,
                            int64_t count, Type element) {
   Value choices = byGroup(p, experts, group);
-  double groups = typeOf(choices).getDimSize(0);
   double tokens = typeOf(choices).getDimSize(1);
   Value hot = p.indicator(oneHot(p, choices, count), element);
   Value fraction = p.mul(p.sum(hot, {1, 2}), 1.0 / tokens);
-  return p.mul(fraction, count / (tokens * groups));
+  return p.mul(fraction, count / tokens);
 }
 
 Values LoadBalanceLossOp::decompose(OpBuilder &builder) {
@@ -98,8 +97,7 @@ Values LoadBalanceLossBackwardOp::decompose(OpBuilder &builder) {
   Type element = typeOf(probability).getElementType();
   Value grouped = byGroup(p, probability, getGroup());
   Shape shape = typeOf(grouped).getShape();
-  Value factor =
-      balanceFactor(p, getExperts(), getGroup(), shape[2], element);
+  Value factor = balanceFactor(p, getExperts(), getGroup(), shape[2], element);
   Value dy = p.broadcast(p.cast(getDy(), element), {}, {shape[0], shape[2]});
   Value d = p.broadcast(p.mul(factor, dy), {0, 2}, shape);
   d = p.reshape(d, typeOf(probability).getShape());
@@ -191,8 +189,8 @@ Values CombineWeightGradientOp::decompose(OpBuilder &builder) {
   Value rows = chosenRows(p, getRows(), getSlots());
   Value dy = p.cast(getDy(), typeOf(rows).getElementType());
   dy = p.broadcast(dy, {0, 1, 3}, typeOf(rows).getShape());
-  return {p.cast(p.rowSum(p.mul(rows, dy)),
-                 typeOf(getResult()).getElementType())};
+  return {
+      p.cast(p.rowSum(p.mul(rows, dy)), typeOf(getResult()).getElementType())};
 }
 
 //===----------------------------------------------------------------------===//
@@ -203,9 +201,9 @@ Values CombineWeightGradientOp::decompose(OpBuilder &builder) {
 static Value owners(PlainBuilder &p, Value sizes, int64_t rows,
                     std::optional<int64_t> capacity, Type element) {
   Shape shape = typeOf(sizes).getShape();
-  Value start =
-      capacity ? p.mul(p.iota(shape, 1), static_cast<double>(*capacity))
-               : Value(CumsumOp::create(p.builder, p.loc, sizes, 1));
+  Value start = capacity
+                    ? p.mul(p.iota(shape, 1), static_cast<double>(*capacity))
+                    : Value(CumsumOp::create(p.builder, p.loc, sizes, 1));
   int64_t full[] = {shape[0], rows, shape[1]};
   Value row = p.iota(full, 1);
   auto spread = [&](Value x) { return p.broadcast(x, {0, 2}, full); };
@@ -219,8 +217,8 @@ Values GroupedMatmulOp::decompose(OpBuilder &builder) {
   PlainBuilder p{builder, getLoc()};
   Value x = p.widen(getX());
   Type element = typeOf(x).getElementType();
-  Value owner = owners(p, getSizes(), typeOf(x).getDimSize(1), getCapacity(),
-                       element);
+  Value owner =
+      owners(p, getSizes(), typeOf(x).getDimSize(1), getCapacity(), element);
   Value weight = p.cast(getWeight(), element);
   // A row has one owner: x, spread over experts, is zero for all others.
   bool t = getTransposed();
@@ -233,8 +231,8 @@ Values GroupedWeightGradientOp::decompose(OpBuilder &builder) {
   PlainBuilder p{builder, getLoc()};
   Value x = p.widen(getX());
   Type element = typeOf(x).getElementType();
-  Value owner = owners(p, getSizes(), typeOf(x).getDimSize(1), getCapacity(),
-                       element);
+  Value owner =
+      owners(p, getSizes(), typeOf(x).getDimSize(1), getCapacity(), element);
   Value spread = p.einsum("grk,gre->grek", x, owner);
   Value dw = p.einsum("grn,grek->enk", p.cast(getDy(), element), spread);
   return {p.cast(dw, typeOf(getResult()).getElementType())};
@@ -246,18 +244,17 @@ Values GroupedWeightGradientOp::decompose(OpBuilder &builder) {
 
 LogicalResult RouteOp::buildGradient(GradientBuilder &gradients) {
   gradients.add(getLogits(),
-                RouteBackwardOp::create(gradients.builder(), getLoc(),
-                                        getLogits(), getExperts(),
-                                        gradients.of(getWeights()),
-                                        getRenormalizeAttr()));
+                RouteBackwardOp::create(
+                    gradients.builder(), getLoc(), getLogits(), getExperts(),
+                    gradients.of(getWeights()), getRenormalizeAttr()));
   return success();
 }
 
 LogicalResult LoadBalanceLossOp::buildGradient(GradientBuilder &gradients) {
-  gradients.add(getLogits(), LoadBalanceLossBackwardOp::create(
-                                 gradients.builder(), getLoc(), getLogits(),
-                                 getExperts(), gradients.of(getResult()),
-                                 getGroupAttr()));
+  gradients.add(getLogits(),
+                LoadBalanceLossBackwardOp::create(
+                    gradients.builder(), getLoc(), getLogits(), getExperts(),
+                    gradients.of(getResult()), getGroupAttr()));
   return success();
 }
 
@@ -292,15 +289,15 @@ LogicalResult GroupedMatmulOp::buildGradient(GradientBuilder &gradients) {
   Value dy = gradients.of(getResult());
   bool t = getTransposed();
   if (gradients.needs(getX()))
-    gradients.add(getX(), GroupedMatmulOp::create(builder, getLoc(), dy,
-                                                  getWeight(), getSizes(),
-                                                  getCapacityAttr(), !t));
+    gradients.add(getX(),
+                  GroupedMatmulOp::create(builder, getLoc(), dy, getWeight(),
+                                          getSizes(), getCapacityAttr(), !t));
   if (gradients.needs(getWeight())) {
     Value rowsN = t ? getX() : dy, rowsK = t ? dy : getX();
-    gradients.add(getWeight(), GroupedWeightGradientOp::create(
-                                   builder, getLoc(), getWeight().getType(),
-                                   rowsN, rowsK, getSizes(),
-                                   getCapacityAttr()));
+    gradients.add(getWeight(),
+                  GroupedWeightGradientOp::create(
+                      builder, getLoc(), getWeight().getType(), rowsN, rowsK,
+                      getSizes(), getCapacityAttr()));
   }
   return success();
 }

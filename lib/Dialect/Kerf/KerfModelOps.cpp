@@ -205,7 +205,27 @@ static bool agree(ParamOp a, ParamOp b) {
 static LogicalResult verifyUpdates(ModelOp model,
                                    const llvm::StringMap<ParamOp> &params);
 
+/// Ops of any dialect, but all on model tensors: passes rely on it.
+static LogicalResult verifyBody(ModelOp model) { // model_c6
+  WalkResult walk = model.getBody().walk([](Operation *op) {
+    if (op->getNumRegions() > 0 && !isa<RepeatOp>(op)) {
+      op->emitOpError("has a body, expected that of 'kerf.repeat' only inside "
+                      "a 'kerf.model'");
+      return WalkResult::interrupt();
+    }
+    for (Type type : op->getResultTypes())
+      if (!isModelTensor(type)) {
+        op->emitOpError() << "makes " << type << ", expected " << kModelTensor;
+        return WalkResult::interrupt();
+      }
+    return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
+}
+
 LogicalResult ModelOp::verifyRegions() {
+  if (failed(verifyBody(*this)))
+    return failure();
   auto terminator = dyn_cast<ReturnOp>(getBody().front().getTerminator());
   if (!terminator)
     return emitOpError("expected a 'kerf.return' at its end");
@@ -335,8 +355,8 @@ ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &result) {
   // The results' types follow from the body.
   YieldOp yield = findSoundYield(*result.regions.front());
   if (!yield)
-    return parser.emitError(bodyLoc,
-                            "expected a body that ends in a 'kerf.yield'");
+    return parser.emitError(
+        bodyLoc, "expected a body that ends in a 'kerf.yield' of tensors");
   result.addTypes(yield.getCarried().getTypes());
   for (Type type : yield.getStacked().getTypes()) {
     llvm::SmallVector<int64_t> shape = {end - start};

@@ -318,13 +318,8 @@ Factors DropoutOp::getFactors() {
 
 /// "At least 1" holds for the whole count only: parts sum theirs before it.
 Factors CountValidOp::getFactors() {
-  std::string labels = leadingLabels(typeOf(getTargets()).getRank());
-  Factors facts = labelledFactors(*this, {labels}, {""}, {}, labels);
-  FactorVariant counts{"sum_counts", {}};
-  for (unsigned f = 0; f < facts.factors.size(); ++f)
-    counts.factors.push_back(f);
-  facts.variants.push_back(counts);
-  return facts;
+  return labelledFactors(*this, {leadingLabels(typeOf(getTargets()).getRank())},
+                         {""});
 }
 
 LogicalResult CrossEntropyOp::verify() {

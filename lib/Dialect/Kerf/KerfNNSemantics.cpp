@@ -68,8 +68,9 @@ Values LinearOp::decompose(OpBuilder &builder) {
 Values MatmulOp::decompose(OpBuilder &builder) {
   PlainBuilder p{builder, getLoc()};
   std::string batch = lead(getLhs(), 2);
-  Value y = p.einsum(batch + "mk," + batch + "kn->" + batch + "mn", getLhs(),
-                     getRhs(), computeType(getLhs().getType()).getElementType());
+  Value y =
+      p.einsum(batch + "mk," + batch + "kn->" + batch + "mn", getLhs(),
+               getRhs(), computeType(getLhs().getType()).getElementType());
   return finish(p, addBias(p, y, getBias()), getResult());
 }
 
@@ -185,15 +186,15 @@ static Value ropeAngles(PlainBuilder &p, RopeOp op, Type element) {
   int64_t pairs = x[3] / 2;
   llvm::SmallVector<Attribute> frequencies;
   for (int64_t j = 0; j < pairs; ++j)
-    frequencies.push_back(FloatAttr::get(
-        p.builder.getF64Type(), ropeFrequency(j, x[3],
-                                              op.getTheta().convertToDouble(),
-                                              op.getScalingAttr())));
+    frequencies.push_back(
+        FloatAttr::get(p.builder.getF64Type(),
+                       ropeFrequency(j, x[3], op.getTheta().convertToDouble(),
+                                     op.getScalingAttr())));
   auto type = RankedTensorType::get({pairs}, p.builder.getF64Type());
-  Value table = p.cast(ConstantOp::create(p.builder, op.getLoc(),
-                                          DenseElementsAttr::get(type,
-                                                                 frequencies)),
-                       element);
+  Value table =
+      p.cast(ConstantOp::create(p.builder, op.getLoc(),
+                                DenseElementsAttr::get(type, frequencies)),
+             element);
   Value positions = op.getPositions();
   if (!positions)
     positions = p.iota({1, x[1]}, 1, op.getOffset());
@@ -209,7 +210,7 @@ Values RopeOp::decompose(OpBuilder &builder) {
   llvm::SmallVector<int64_t> half(typeOf(x).getShape());
   half[3] /= 2;
   Value angles = ropeAngles(p, *this, typeOf(x).getElementType());
-  auto spread = [&](Value table) { // [B or 1,S,D/2] -> [B,S,H,D/2]
+  auto spread = [&](Value table) {              // [B or 1,S,D/2] -> [B,S,H,D/2]
     if (typeOf(table).getDimSize(0) != half[0]) // [1,S,D/2] for every sequence
       return p.broadcast(p.reshape(table, {half[1], half[3]}), {1, 3}, half);
     return p.broadcast(table, {0, 1, 3}, half);
@@ -255,14 +256,14 @@ Values GeluBackwardOp::decompose(OpBuilder &builder) {
   Value x = p.widen(getX()), dy = p.widen(getDy()), slope;
   if (getKind() == GeluKind::Exact) {
     Value cdf = p.mul(p.add(p.erf(p.mul(x, M_SQRT1_2)), 1.0), 0.5);
-    Value pdf = p.mul(p.exp(p.mul(p.mul(x, x), -0.5)),
-                      M_SQRT1_2 * M_2_SQRTPI / 2);
+    Value pdf =
+        p.mul(p.exp(p.mul(p.mul(x, x), -0.5)), M_SQRT1_2 * M_2_SQRTPI / 2);
     slope = p.add(cdf, p.mul(x, pdf));
   } else {
     GeluInner inner = geluInner(p, x);
     Value t = p.tanh(inner.value);
-    Value rise = p.mul(p.mul(p.mul(x, 0.5), p.sub(1.0, p.mul(t, t))),
-                       inner.slope);
+    Value rise =
+        p.mul(p.mul(p.mul(x, 0.5), p.sub(1.0, p.mul(t, t))), inner.slope);
     slope = p.add(p.mul(p.add(t, 1.0), 0.5), rise);
   }
   return finish(p, p.mul(dy, slope), getResult());
@@ -356,8 +357,8 @@ static Value isValid(PlainBuilder &p, Value targets, int64_t ignore) {
 
 Values CountValidOp::decompose(OpBuilder &builder) {
   PlainBuilder p{builder, getLoc()};
-  Value valid = p.indicator(isValid(p, getTargets(), getIgnore()),
-                            builder.getF32Type());
+  Value valid =
+      p.indicator(isValid(p, getTargets(), getIgnore()), builder.getF32Type());
   return {p.sumAll(valid)};
 }
 
@@ -371,8 +372,7 @@ struct RowLoss {
 };
 } // namespace
 
-template <typename Op>
-static RowLoss buildRowLoss(PlainBuilder &p, Op op) {
+template <typename Op> static RowLoss buildRowLoss(PlainBuilder &p, Op op) {
   RowLoss row;
   row.logits = p.widen(op.getLogits());
   llvm::ArrayRef<int64_t> shape = typeOf(row.logits).getShape();
@@ -412,12 +412,11 @@ Values CrossEntropyBackwardOp::decompose(OpBuilder &builder) {
   Value dlogits = p.exp(p.sub(row.logits, p.rows(row.lse, shape)));
   double zLoss = getZLoss().convertToDouble();
   if (zLoss != 0)
-    dlogits = p.mul(dlogits,
-                    p.rows(p.add(p.mul(row.lse, 2 * zLoss), 1.0), shape));
+    dlogits =
+        p.mul(dlogits, p.rows(p.add(p.mul(row.lse, 2 * zLoss), 1.0), shape));
   dlogits = p.sub(dlogits, p.indicator(row.hit, element));
-  Value scale =
-      p.cast(p.div(getDy(), divisor(p, getNormalizer())), element);
-  Value perRow = p.select(
-      row.valid, p.broadcast(scale, {}, shape.drop_back()), 0.0);
+  Value scale = p.cast(p.div(getDy(), divisor(p, getNormalizer())), element);
+  Value perRow =
+      p.select(row.valid, p.broadcast(scale, {}, shape.drop_back()), 0.0);
   return finish(p, p.mul(dlogits, p.rows(perRow, shape)), getResult());
 }

@@ -181,10 +181,10 @@ LogicalResult MinOp::buildGradient(GradientBuilder &gradients) {
 // Choice and types
 //===----------------------------------------------------------------------===//
 
-LogicalResult
-CompareOp::inferReturnTypes(MLIRContext *context, std::optional<Location> loc,
-                            Adaptor adaptor,
-                            llvm::SmallVectorImpl<Type> &types) {
+LogicalResult CompareOp::inferReturnTypes(MLIRContext *context,
+                                          std::optional<Location> loc,
+                                          Adaptor adaptor,
+                                          llvm::SmallVectorImpl<Type> &types) {
   types.push_back(
       withElement(adaptor.getLhs().getType(), IntegerType::get(context, 1)));
   return success();
@@ -222,8 +222,9 @@ LogicalResult SelectOp::inferReturnTypes(MLIRContext *context,
   auto condition = cast<RankedTensorType>(adaptor.getCondition().getType());
   auto choice = cast<RankedTensorType>(adaptor.getOnTrue().getType());
   if (condition.getShape() != choice.getShape()) // select_c1
-    return emitOptionalError(loc, "'kerf.select' expected a condition shaped "
-                                  "like the choices ",
+    return emitOptionalError(loc,
+                             "'kerf.select' expected a condition shaped "
+                             "like the choices ",
                              choice, ", found ", condition);
   types.push_back(choice);
   return success();
@@ -272,9 +273,8 @@ Factors CastOp::getFactors() { return roundedFactors(*this); }
 
 void CastOp::evaluate(Operands operands, Results results) {
   bool toInteger = results[0].type.getElementType().isInteger(32);
-  mapUnary(operands, results, [&](double x) {
-    return toInteger ? std::trunc(x) : x;
-  });
+  mapUnary(operands, results,
+           [&](double x) { return toInteger ? std::trunc(x) : x; });
 }
 
 LogicalResult CastOp::buildGradient(GradientBuilder &gradients) {

@@ -15,8 +15,8 @@ LogicalResult BroadcastOp::buildGradient(GradientBuilder &gradients) {
 
 LogicalResult ReshapeOp::buildGradient(GradientBuilder &gradients) {
   PlainBuilder p{gradients.builder(), getLoc()};
-  gradients.add(getX(), p.reshape(gradients.of(getResult()),
-                                  typeOf(getX()).getShape()));
+  gradients.add(
+      getX(), p.reshape(gradients.of(getResult()), typeOf(getX()).getShape()));
   return success();
 }
 
@@ -34,9 +34,9 @@ LogicalResult SliceOp::buildGradient(GradientBuilder &gradients) {
   for (auto [size, offset, taken] :
        llvm::zip(typeOf(getX()).getShape(), getOffsets(), getSizes()))
     high.push_back(size - offset - taken);
-  gradients.add(getX(), PadOp::create(gradients.builder(), getLoc(),
-                                      gradients.of(getResult()), getOffsets(),
-                                      high));
+  gradients.add(getX(),
+                PadOp::create(gradients.builder(), getLoc(),
+                              gradients.of(getResult()), getOffsets(), high));
   return success();
 }
 
@@ -69,10 +69,9 @@ LogicalResult ReduceOp::buildGradient(GradientBuilder &gradients) {
       kept.push_back(d);
   Value dy = p.broadcast(gradients.of(getResult()), kept, shape);
   if (getKind() == ReduceKind::Max) {
-    Value isMax = p.indicator(
-        p.compare(CompareKind::EQ, getX(),
-                  p.broadcast(getResult(), kept, shape)),
-        typeOf(getX()).getElementType());
+    Value isMax = p.indicator(p.compare(CompareKind::EQ, getX(),
+                                        p.broadcast(getResult(), kept, shape)),
+                              typeOf(getX()).getElementType());
     Value count = p.broadcast(p.sum(isMax, getDims()), kept, shape);
     dy = p.div(p.mul(dy, isMax), count);
   }

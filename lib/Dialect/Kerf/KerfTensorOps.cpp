@@ -284,7 +284,7 @@ OpFoldResult SliceOp::fold(FoldAdaptor) {
     bool starts = true;
     for (auto [d, offset] : llvm::enumerate(offsets))
       starts &=
-          offset == (static_cast<uint64_t>(d) == concat.getDim() ? begin : 0);
+          offset == (static_cast<int64_t>(d) == concat.getDim() ? begin : 0);
     if (starts && input.getType() == getResult().getType())
       return input;
     begin += typeOf(input).getDimSize(concat.getDim());

@@ -22,7 +22,8 @@ void ConstantOp::evaluate(Operands, Results results) {
   auto value = cast<DenseElementsAttr>(getValue());
   auto &data = results[0].data;
   if (isa<FloatType>(value.getElementType())) {
-    for (auto [i, element] : llvm::enumerate(value.getValues<llvm::APFloat>())) {
+    for (auto [i, element] :
+         llvm::enumerate(value.getValues<llvm::APFloat>())) {
       bool losesInfo;
       element.convert(llvm::APFloat::IEEEdouble(),
                       llvm::APFloat::rmNearestTiesToEven, &losesInfo);
@@ -118,9 +119,8 @@ void ConcatOp::evaluate(Operands operands, Results results) {
 }
 
 /// Strides of the letters of `all` in a term of an einsum, 0 where absent.
-static llvm::SmallVector<int64_t> termStrides(llvm::StringRef all,
-                                              llvm::StringRef term,
-                                              Index shape) {
+static llvm::SmallVector<int64_t>
+termStrides(llvm::StringRef all, llvm::StringRef term, Index shape) {
   auto own = stridesOf(shape);
   llvm::SmallVector<int64_t> strides;
   for (char letter : all) {
@@ -188,10 +188,9 @@ void CumsumOp::evaluate(Operands operands, Results results) {
   int64_t i = 0;
   forEachIndex(results[0].shape(), [&](Index index) {
     int64_t before = i - strides[getDim()];
-    results[0].data[i] =
-        index[getDim()] == 0
-            ? 0
-            : results[0].data[before] + operands[0]->data[before];
+    results[0].data[i] = index[getDim()] == 0 ? 0
+                                              : results[0].data[before] +
+                                                    operands[0]->data[before];
     ++i;
   });
 }

@@ -15,7 +15,8 @@ using Shards = llvm::ArrayRef<FactorShard>;
 /// True when one of the factors is cut.
 static bool isCut(const TensorFactors &dims, Shards shards) {
   return llvm::any_of(dims, [&](const DimFactors &dim) {
-    return llvm::any_of(dim, [&](unsigned f) { return bool(shards[f].offset); });
+    return llvm::any_of(dim,
+                        [&](unsigned f) { return bool(shards[f].offset); });
   });
 }
 

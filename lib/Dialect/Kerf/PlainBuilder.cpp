@@ -77,9 +77,7 @@ Value PlainBuilder::select(Value condition, Value a, double b) {
 Value PlainBuilder::indicator(Value condition, Type element) {
   return cast(condition, element);
 }
-Value PlainBuilder::logicalAnd(Value a, Value b) {
-  return select(a, b, 0.0);
-}
+Value PlainBuilder::logicalAnd(Value a, Value b) { return select(a, b, 0.0); }
 
 //===----------------------------------------------------------------------===//
 // Sources and types

@@ -10,9 +10,10 @@ namespace kerf {
 /// Checks `global` and the number of offsets of an op on a shard of `shape`:
 /// one global size per dimension, none below the local one; no offsets or one
 /// per dimension.
-mlir::LogicalResult
-verifyShard(mlir::Operation *op, llvm::ArrayRef<int64_t> shape,
-            std::optional<llvm::ArrayRef<int64_t>> global, size_t numOffsets);
+mlir::LogicalResult verifyShard(mlir::Operation *op,
+                                llvm::ArrayRef<int64_t> shape,
+                                std::optional<llvm::ArrayRef<int64_t>> global,
+                                size_t numOffsets);
 
 } // namespace kerf
 

@@ -110,6 +110,15 @@ kerf.model @swiglu_backward_c1(%x: tensor<2x8xf32>, %dy: tensor<2x8xbf16>, %loss
 
 // -----
 
+// A scalar has no rows.
+kerf.model @softmax_backward_c2(%x: tensor<f32>, %loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.softmax_backward' op expected rank >= 1, found a scalar}}
+  %d = kerf.softmax_backward %x, %x : tensor<f32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
 // Each row of logits has a target.
 kerf.model @cross_entropy_backward_c1(%x: tensor<2x8x32xf32>, %t: tensor<2x8x1xi32>, %n: tensor<f32>, %loss: tensor<f32>) {
   // expected-error @+1 {{'kerf.cross_entropy_backward' expected one target per row of logits 'tensor<2x8x32xf32>', found 'tensor<2x8x1xi32>'}}

@@ -20,7 +20,7 @@ kerf.model @route_rank(%l: tensor<16x4xf32>, %loss: tensor<f32>) {
 
 // Each choice has a gradient.
 kerf.model @route_backward_c1(%l: tensor<2x8x4xf32>, %e: tensor<2x8x2xi32>, %d: tensor<2x8x3xf32>, %loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.route_backward' expected experts and weights [B,S,k] of logits [B,S,E]}}
+  // expected-error @+1 {{'kerf.route_backward' expected experts and weights [B,S,k] of logits [B,S,E], found 'tensor<2x8x2xi32>', 'tensor<2x8x3xf32>' and 'tensor<2x8x4xf32>'}}
   %r = kerf.route_backward %l, %e, %d : tensor<2x8x4xf32>, tensor<2x8x2xi32>, tensor<2x8x3xf32>
   kerf.return %loss : tensor<f32>
 }
@@ -74,7 +74,7 @@ kerf.model @assign_slots_c1(%e: tensor<16x2xi32>, %loss: tensor<f32>) {
 
 // Groups are whole sequences.
 kerf.model @assign_slots_c2(%e: tensor<2x8x2xi32>, %loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.assign_slots' expected a group >= 1 that divides 2, a count >= 1 and a capacity >= 1}}
+  // expected-error @+1 {{'kerf.assign_slots' expected a group >= 1 that divides 2, a count >= 1 and a capacity >= 1, found group 4, count 4 and capacity 1}}
   %s, %n = kerf.assign_slots %e count 4 group 4 : tensor<2x8x2xi32>
   kerf.return %loss : tensor<f32>
 }
@@ -83,7 +83,7 @@ kerf.model @assign_slots_c2(%e: tensor<2x8x2xi32>, %loss: tensor<f32>) {
 
 // An expert takes at least one token.
 kerf.model @assign_slots_capacity(%e: tensor<2x8x2xi32>, %loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.assign_slots' expected a group >= 1 that divides 2, a count >= 1 and a capacity >= 1}}
+  // expected-error @+1 {{'kerf.assign_slots' expected a group >= 1 that divides 2, a count >= 1 and a capacity >= 1, found group 1, count 4 and capacity 0}}
   %s, %n = kerf.assign_slots %e count 4 group 1 capacity 0 : tensor<2x8x2xi32>
   kerf.return %loss : tensor<f32>
 }
@@ -92,7 +92,7 @@ kerf.model @assign_slots_capacity(%e: tensor<2x8x2xi32>, %loss: tensor<f32>) {
 
 // There is at least one expert.
 kerf.model @assign_slots_count(%e: tensor<2x8x2xi32>, %loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.assign_slots' expected a group >= 1 that divides 2, a count >= 1 and a capacity >= 1}}
+  // expected-error @+1 {{'kerf.assign_slots' expected a group >= 1 that divides 2, a count >= 1 and a capacity >= 1, found group 1, count 0 and capacity 1}}
   %s, %n = kerf.assign_slots %e count 0 group 1 : tensor<2x8x2xi32>
   kerf.return %loss : tensor<f32>
 }
@@ -137,7 +137,7 @@ kerf.model @combine_weights(%x: tensor<2x16x16xf32>, %s: tensor<2x8x2xi32>, %w: 
 
 // Rows and gradients are of one length.
 kerf.model @combine_weight_gradient_c1(%x: tensor<2x16x16xf32>, %s: tensor<2x8x2xi32>, %dy: tensor<2x8x8xf32>, %loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.combine_weight_gradient' expected rows [G,R,D], slots [B,S,k] and dy [B,S,D]}}
+  // expected-error @+1 {{'kerf.combine_weight_gradient' expected rows [G,R,D], slots [B,S,k] and dy [B,S,D], found 'tensor<2x16x16xf32>', 'tensor<2x8x2xi32>' and 'tensor<2x8x8xf32>'}}
   %d = kerf.combine_weight_gradient %x, %s, %dy : tensor<2x16x16xf32>, tensor<2x8x2xi32>, tensor<2x8x8xf32>
   kerf.return %loss : tensor<f32>
 }

@@ -182,7 +182,7 @@ kerf.model @attention_c2(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x3x16xf32>, %lo
 
 // A window looks back only.
 kerf.model @attention_c3(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>, %loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.attention' expected a window >= 1 with 'causal'}}
+  // expected-error @+1 {{'kerf.attention' expected a window >= 1 with 'causal', found 4 without it}}
   %y = kerf.attention %q, %k, %k window 4 : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>
   kerf.return %loss : tensor<f32>
 }
@@ -191,8 +191,17 @@ kerf.model @attention_c3(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>, %lo
 
 // A window sees at least the token itself.
 kerf.model @attention_window(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>, %loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.attention' expected a window >= 1 with 'causal'}}
+  // expected-error @+1 {{'kerf.attention' expected a window >= 1 with 'causal', found 0 with it}}
   %y = kerf.attention %q, %k, %k causal window 0 : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// A window does not look ahead.
+kerf.model @attention_negative_window(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>, %loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.attention' expected a window >= 1 with 'causal', found -4 with it}}
+  %y = kerf.attention %q, %k, %k causal window -4 : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>
   kerf.return %loss : tensor<f32>
 }
 
@@ -200,7 +209,7 @@ kerf.model @attention_window(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>,
 
 // Segments number queries and keys.
 kerf.model @attention_c4(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>, %s: tensor<2x8xi32>, %loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.attention' expected segments of q and of k, found 'tensor<2x8x4x16xf32>', 'tensor<2x8x2x16xf32>' and 'tensor<2x8x2x16xf32>'}}
+  // expected-error @+1 {{'kerf.attention' expected segments [B,Sq] and [B,Sk] of 'tensor<2x8x4x16xf32>' and 'tensor<2x8x2x16xf32>', found 'tensor<2x8xi32>'}}
   %y = kerf.attention %q, %k, %k segments(%s : tensor<2x8xi32>) : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>
   kerf.return %loss : tensor<f32>
 }
@@ -236,8 +245,8 @@ kerf.model @attention_c5(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>, %s:
 
 // Dropout needs its random numbers.
 kerf.model @attention_seed(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>, %loss: tensor<f32>) {
-  // expected-error @+2 {{'kerf.attention' op failed to infer returned types}}
-  // expected-error @+1 {{'kerf.attention' expected dropout in [0, 1) with name, seed and step, found rate 1.000000e-01}}
+  // expected-error @+2 {{'kerf.attention' expected dropout in [0, 1) with name, seed and step, found rate 1.000000e-01}}
+  // expected-error @+1 {{'kerf.attention' op failed to infer returned types}}
   %y = "kerf.attention"(%q, %k, %k) <{dropout = 0.1 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0, 0, 0>}> : (tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>) -> tensor<2x8x4x16xf32>
   kerf.return %loss : tensor<f32>
 }
@@ -318,8 +327,8 @@ kerf.model @softmax_c1(%x: tensor<2x8xf32>, %loss: tensor<f32>) {
 
 // A gelu is one of two forms.
 kerf.model @gelu_form(%x: tensor<2x8xf32>, %loss: tensor<f32>) {
-  // expected-error @+2 {{custom op 'kerf.gelu' failed to parse Kerf_GeluKindAttr parameter 'value' which is to be a `::kerf::GeluKind`}}
-  // expected-error @+1 {{custom op 'kerf.gelu' expected ::kerf::GeluKind to be one of: exact, tanh}}
+  // expected-error @+2 {{custom op 'kerf.gelu' expected ::kerf::GeluKind to be one of: exact, tanh}}
+  // expected-error @+1 {{custom op 'kerf.gelu' failed to parse Kerf_GeluKindAttr parameter 'value' which is to be a `::kerf::GeluKind`}}
   %y = kerf.gelu fast %x : tensor<2x8xf32>
   kerf.return %loss : tensor<f32>
 }
@@ -364,7 +373,7 @@ kerf.model @dropout_c2(%x: tensor<2x8xf32>, %s: tensor<i32>, %loss: tensor<f32>)
 
 // The global shape is not smaller than the local one.
 kerf.model @dropout_global(%x: tensor<2x8xf32>, %s: tensor<i32>, %loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.dropout' op expected one global size per dimension, none below the local size}}
+  // expected-error @+1 {{'kerf.dropout' op expected a global shape not below [2, 8], found [1, 8]}}
   %y = kerf.dropout %x rate 0.1 "drop" seed %s step %s global [1, 8] : tensor<2x8xf32>
   kerf.return %loss : tensor<f32>
 }

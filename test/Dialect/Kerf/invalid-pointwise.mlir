@@ -182,8 +182,8 @@ kerf.model @compare_c1(%x: tensor<4xf32>, %y: tensor<4xf64>, %loss: tensor<f32>)
 
 // A relation is one of six.
 kerf.model @unknown_relation(%x: tensor<4xf32>, %loss: tensor<f32>) {
-  // expected-error @+2 {{custom op 'kerf.compare' failed to parse Kerf_CompareKindAttr parameter 'value' which is to be a `::kerf::CompareKind`}}
-  // expected-error @+1 {{custom op 'kerf.compare' expected ::kerf::CompareKind to be one of: eq, ne, lt, le, gt, ge}}
+  // expected-error @+2 {{custom op 'kerf.compare' expected ::kerf::CompareKind to be one of: eq, ne, lt, le, gt, ge}}
+  // expected-error @+1 {{custom op 'kerf.compare' failed to parse Kerf_CompareKindAttr parameter 'value' which is to be a `::kerf::CompareKind`}}
   %z = kerf.compare less %x, %x : tensor<4xf32>
   kerf.return %loss : tensor<f32>
 }
@@ -201,8 +201,8 @@ kerf.model @compare_result(%x: tensor<4xf32>, %loss: tensor<f32>) {
 
 // The condition has the choices' shape.
 kerf.model @select_c1(%c: tensor<2xi1>, %x: tensor<4xf32>, %loss: tensor<f32>) {
-  // expected-error @+2 {{'kerf.select' op failed to infer returned types}}
-  // expected-error @+1 {{'kerf.select' expected a condition shaped like the choices 'tensor<4xf32>', found 'tensor<2xi1>'}}
+  // expected-error @+2 {{'kerf.select' expected a condition shaped like the choices 'tensor<4xf32>', found 'tensor<2xi1>'}}
+  // expected-error @+1 {{'kerf.select' op failed to infer returned types}}
   %z = "kerf.select"(%c, %x, %x) : (tensor<2xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   kerf.return %loss : tensor<f32>
 }

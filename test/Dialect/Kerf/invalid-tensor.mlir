@@ -18,6 +18,15 @@ kerf.model @iota_c1(%loss: tensor<f32>) {
 
 // -----
 
+// Dimensions are not counted from the end.
+kerf.model @iota_negative(%loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.iota' op expected dim in [0, 2), found -1}}
+  %x = kerf.iota dim -1 : tensor<2x8xi32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
 // A scalar has no dimension to run along.
 kerf.model @iota_scalar(%loss: tensor<f32>) {
   // expected-error @+1 {{'kerf.iota' op expected dim in [0, 0), found 0}}
@@ -173,8 +182,8 @@ kerf.model @pad_rank(%x: tensor<4x6xf32>, %loss: tensor<f32>) {
 
 // A concatenation joins something.
 kerf.model @concat_c1(%loss: tensor<f32>) {
-  // expected-error @+2 {{'kerf.concat' op failed to infer returned types}}
-  // expected-error @+1 {{'kerf.concat' expected an operand}}
+  // expected-error @+2 {{'kerf.concat' expected an operand}}
+  // expected-error @+1 {{'kerf.concat' op failed to infer returned types}}
   %y = "kerf.concat"() <{dim = 0 : i64}> : () -> tensor<0xf32>
   kerf.return %loss : tensor<f32>
 }
@@ -338,5 +347,14 @@ kerf.model @scatter_add_c1(%x: tensor<4x16xf32>, %i: tensor<5xi32>, %loss: tenso
 kerf.model @scatter_add_scalar(%x: tensor<4xf32>, %i: tensor<4xi32>, %loss: tensor<f32>) {
   // expected-error @+1 {{'kerf.scatter_add' op expected rows of 'tensor<f32>' for index 'tensor<4xi32>', found 'tensor<4xf32>'}}
   %y = kerf.scatter_add %x, %i : tensor<4xf32>, tensor<4xi32> -> tensor<f32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// All elements of a constant are in the text.
+kerf.model @constant_c2(%loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.constant' op expected a dense<...> value, found dense_resource<elsewhere> : tensor<4xf32>}}
+  %x = kerf.constant dense_resource<elsewhere> : tensor<4xf32>
   kerf.return %loss : tensor<f32>
 }

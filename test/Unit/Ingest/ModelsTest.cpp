@@ -123,7 +123,7 @@ TEST(Spellings, decoders) {
 
 TEST(Defaults, differBetweenFamilies) {
   std::string mistral = irOf(configOf("mistral", ""));
-  EXPECT_TRUE(contains(mistral, "k_proj.weight\" init<normal, 2.000000e-02> : "
+  EXPECT_TRUE(contains(mistral, "k_proj.weight\" init<normal, 0.02> : "
                                 "tensor<1024x4096xf32>"));
   EXPECT_TRUE(contains(mistral, "tensor<14336x4096xf32>"));
   std::string llama = irOf(configOf("llama", ""));

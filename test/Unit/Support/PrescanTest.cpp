@@ -94,6 +94,53 @@ TEST(Prescan, RefusesBytecode) {
   EXPECT_EQ(scan("ML\xef", 9), "");
 }
 
+TEST(Prescan, RefusesLongWords) {
+  EXPECT_EQ(scan(std::string(1024, 'x') + " y", 9), "");
+  EXPECT_EQ(scan(" " + std::string(1025, 'x'), 9),
+            "1:2: word of 1025 bytes, expected at most 1024");
+  EXPECT_EQ(scan("\"" + std::string(1025, 'x') + "\"", 9), "");
+}
+
+TEST(Prescan, RefusesLongAffineMaps) {
+  std::string minus(4097, '-');
+  EXPECT_EQ(scan(("affine_map<" + minus + ">"), 9),
+            "1:11: affine map of more than 4096 bytes");
+  EXPECT_EQ(scan("affine_set<(" + minus + ")>", 9),
+            "1:11: affine map of more than 4096 bytes");
+  EXPECT_EQ(scan("affine_map<()> " + minus, 9), "");
+  EXPECT_EQ(scan("other<" + minus + ">", 9), "");
+}
+
+TEST(Prescan, CountsTheDepthOfAliases) {
+  // #c is [[[1]]].
+  std::string chain = "#a = [1]\n#b = [#a]\n#c =\n [#b]\n";
+  EXPECT_EQ(scan(chain, 2), "");
+  EXPECT_EQ(scan(chain + "#d = [#c]", 2),
+            "5:7: alias '#d' is nested deeper than 2");
+  EXPECT_EQ(scan(chain + "op #c #c", 2), "");
+  EXPECT_EQ(scan("!a = f32\n!b = t<!a>\n!c = t<!b>", 1),
+            "3:8: alias '!c' is nested deeper than 1");
+}
+
+TEST(Prescan, CountsTheTextOfAliases) {
+  std::string doubling = "#a0 = [1]\n";
+  for (int i = 1; i < 64; ++i) {
+    std::string before = "#a" + std::to_string(i - 1);
+    doubling +=
+        "#a" + std::to_string(i) + " = [" + before + ", " + before + "]\n";
+  }
+  EXPECT_NE(scan(doubling, 256).find("stands for more than 1048576 bytes"),
+            std::string::npos);
+  // Uses add up, too, but a definition's cost once.
+  std::string large = "#a = \"" + std::string(1 << 19, 'x') + "\"\n";
+  std::string uses;
+  for (int i = 0; i < 129; ++i)
+    uses += "op #a\n";
+  EXPECT_EQ(scan(large + "op #a\n", 9), "");
+  EXPECT_EQ(scan(large + uses, 9),
+            "129:4: aliases stand for more than 67108864 bytes of text");
+}
+
 TEST(Prescan, PassesOrdinaryText) {
   EXPECT_EQ(scan("", 0), "");
   EXPECT_EQ(scan("func.func @f(%a: tensor<?x4xf32, #s<[{\"x\"}]>>) -> (i1) {\n"

@@ -78,7 +78,8 @@ inline mlir::RankedTensorType typeOf(mlir::Value value) {
 
 /// `type` with another element type or shape.
 mlir::RankedTensorType withElement(mlir::Type type, mlir::Type element);
-mlir::RankedTensorType withShape(mlir::Type type, llvm::ArrayRef<int64_t> shape);
+mlir::RankedTensorType withShape(mlir::Type type,
+                                 llvm::ArrayRef<int64_t> shape);
 
 /// The type in which reductions and transcendental functions of `type` are
 /// computed: f32 for f16 and bf16, else the type itself.

@@ -31,7 +31,7 @@ def Kerf_EmbeddingGradientOp : Kerf_Op<"embedding_gradient", [Kerf_Localize, Pur
     ```
   }];
   let arguments = (ins Kerf_Float:$dy, Kerf_Int:$ids, Optional<Kerf_I32Scalar>:$offset,
-                       OptionalAttr<I64Attr>:$padding);
+                       OptionalAttr<Kerf_I64Attr>:$padding);
   let results = (outs Kerf_Float:$result);
   let assemblyFormat = "$dy `,` $ids (`offset` $offset^)? (`padding` $padding^)? attr-dict `:` type($dy) `,` type($ids) `->` type($result)";
   let hasVerifier = 1;

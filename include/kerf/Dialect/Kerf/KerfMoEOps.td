@@ -30,7 +30,7 @@ def Kerf_RouteOp : Kerf_InferredOp<"route", [Kerf_Gradient, Kerf_Cost, Kerf_Deco
     %w, %e = kerf.route %l k 2 renormalize : tensor<2x8x4xf32>
     ```
   }];
-  let arguments = (ins Kerf_Float:$logits, I64Attr:$k, UnitAttr:$renormalize);
+  let arguments = (ins Kerf_Float:$logits, Kerf_I64Attr:$k, UnitAttr:$renormalize);
   let results = (outs Kerf_Float:$weights, Kerf_Int:$experts);
   let assemblyFormat = "$logits `k` $k (`renormalize` $renormalize^)? attr-dict `:` type($logits)";
 }
@@ -64,8 +64,9 @@ def Kerf_LoadBalanceLossOp : Kerf_Op<"load_balance_loss", [Pure, Kerf_Factors, K
   let description = [{
     With T tokens in a group, `f_e` = (choices of expert e) / T and `P_e` the mean
     probability of e: `E sum_e f_e P_e` (Fedus et al. 2021, summed over the k
-    choices as in Hugging Face), averaged over the groups. `group` counts
-    sequences (rows of B).
+    choices as in Hugging Face), summed over the groups: a mean is the user's
+    division by their global number, so that cuts and micro-batches are exact.
+    `group` counts sequences (rows of B).
 
     Life: written by the user or the importer; a cut inside a group reduces its
     counts and means.
@@ -80,7 +81,7 @@ def Kerf_LoadBalanceLossOp : Kerf_Op<"load_balance_loss", [Pure, Kerf_Factors, K
     %a = kerf.load_balance_loss %l, %e group 1 : tensor<2x8x4xf32>, tensor<2x8x2xi32>
     ```
   }];
-  let arguments = (ins Kerf_Float:$logits, Kerf_Int:$experts, I64Attr:$group);
+  let arguments = (ins Kerf_Float:$logits, Kerf_Int:$experts, Kerf_I64Attr:$group);
   let results = (outs Kerf_F32Scalar:$result);
   let assemblyFormat = "$logits `,` $experts `group` $group attr-dict `:` type($logits) `,` type($experts)";
   let hasVerifier = 1;
@@ -103,7 +104,7 @@ def Kerf_LoadBalanceLossBackwardOp : Kerf_InferredOp<"load_balance_loss_backward
     %d = kerf.load_balance_loss_backward %l, %e, %one group 1 : tensor<2x8x4xf32>, tensor<2x8x2xi32>
     ```
   }];
-  let arguments = (ins Kerf_Float:$logits, Kerf_Int:$experts, Kerf_F32Scalar:$dy, I64Attr:$group);
+  let arguments = (ins Kerf_Float:$logits, Kerf_Int:$experts, Kerf_F32Scalar:$dy, Kerf_I64Attr:$group);
   let results = (outs Kerf_Float:$result);
   let assemblyFormat = "$logits `,` $experts `,` $dy `group` $group attr-dict `:` type($logits) `,` type($experts)";
 }
@@ -128,7 +129,7 @@ def Kerf_AssignSlotsOp : Kerf_InferredOp<"assign_slots", [Kerf_PointwiseCost, Ke
     %s, %n = kerf.assign_slots %e count 4 group 1 : tensor<2x8x2xi32>
     ```
   }];
-  let arguments = (ins Kerf_Int:$experts, I64Attr:$count, I64Attr:$group, OptionalAttr<I64Attr>:$capacity);
+  let arguments = (ins Kerf_Int:$experts, Kerf_I64Attr:$count, Kerf_I64Attr:$group, OptionalAttr<Kerf_I64Attr>:$capacity);
   let results = (outs Kerf_Int:$slots, Kerf_Int:$sizes);
   let assemblyFormat = "$experts `count` $count `group` $group (`capacity` $capacity^)? attr-dict `:` type($experts)";
 }
@@ -234,7 +235,7 @@ def Kerf_GroupedMatmulOp : Kerf_InferredOp<"grouped_matmul", [Kerf_Gradient, Ker
     ```
   }];
   let arguments = (ins Kerf_Float:$x, Kerf_Float:$weight, Kerf_Int:$sizes,
-                       OptionalAttr<I64Attr>:$capacity, UnitAttr:$transposed);
+                       OptionalAttr<Kerf_I64Attr>:$capacity, UnitAttr:$transposed);
   let results = (outs Kerf_Float:$result);
   let assemblyFormat = [{
     $x `,` $weight `,` $sizes (`capacity` $capacity^)? (`transposed` $transposed^)?
@@ -260,7 +261,7 @@ def Kerf_GroupedWeightGradientOp : Kerf_Op<"grouped_weight_gradient", [Pure, Ker
     %d = kerf.grouped_weight_gradient %dy, %x, %n : tensor<2x16x32xf32>, tensor<2x16x16xf32>, tensor<2x4xi32> -> tensor<4x32x16xf32>
     ```
   }];
-  let arguments = (ins Kerf_Float:$dy, Kerf_Float:$x, Kerf_Int:$sizes, OptionalAttr<I64Attr>:$capacity);
+  let arguments = (ins Kerf_Float:$dy, Kerf_Float:$x, Kerf_Int:$sizes, OptionalAttr<Kerf_I64Attr>:$capacity);
   let results = (outs Kerf_Float:$result);
   let assemblyFormat = [{
     $dy `,` $x `,` $sizes (`capacity` $capacity^)? attr-dict

@@ -32,6 +32,8 @@ def Kerf_ModelOp : Kerf_Op<"model", [IsolatedFromAbove, Symbol,
     (C4) params of one name agree in type, initializer, `frozen` and `master`.
     (C5) `clip_norm` is a finite number >= 0, `groups` an array of `#kerf.group`,
     `optimizer` an update rule.
+    (C6) all values in the body are tensors, and no op but `kerf.repeat` has a
+    body of its own. Ops of other dialects may stand in it.
 
     ```mlir
     kerf.model @mean(%x: tensor<4xf32>) {
@@ -60,7 +62,7 @@ def Kerf_ReturnOp : Kerf_Op<"return", [Pure, Terminator, HasParent<"ModelOp">]> 
     Life: as `kerf.model`.
 
     Constraints:
-    (C1) stands at the end of a `kerf.model`.
+    (C1) stands at the end of a `kerf.model`. // return_c1
 
     ```mlir
     kerf.model @zero() {
@@ -158,9 +160,9 @@ def Kerf_RepeatOp : Kerf_Op<"repeat", [AttrSizedOperandSegments, SingleBlock,
     ```
   }];
   let arguments = (ins Variadic<Kerf_Tensor>:$inits,
-                       Variadic<Kerf_Tensor>:$slices, I64Attr:$start,
-                       I64Attr:$end, UnitAttr:$reverse,
-                       OptionalAttr<I64Attr>:$pair);
+                       Variadic<Kerf_Tensor>:$slices, Kerf_I64Attr:$start,
+                       Kerf_I64Attr:$end, UnitAttr:$reverse,
+                       OptionalAttr<Kerf_I64Attr>:$pair);
   let results = (outs Variadic<Kerf_Tensor>:$results);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
@@ -190,7 +192,7 @@ def Kerf_YieldOp : Kerf_Op<"yield", [Pure, Terminator, AttrSizedOperandSegments,
     Life: as `kerf.repeat`.
 
     Constraints:
-    (C1) stands at the end of a `kerf.repeat`.
+    (C1) stands at the end of a `kerf.repeat`. // yield_c1
 
     ```mlir
     kerf.model @m(%x: tensor<2xf32>) {
@@ -278,7 +280,7 @@ def Kerf_UpdateOp : Kerf_Op<"update", [
     (C2) with `[start to end]` the name has `{i}` and the gradient a leading
     dimension of `end - start`; without, it has no `{i}`.
     (C3) each parameter is updated at most once.
-    (C4) the rule is an optimizer rule.
+    (C4) the rule is an optimizer rule. // update_c4
 
     ```mlir
     kerf.model @m(learning_rate %lr: tensor<f32>, step %t: tensor<i32>) {
@@ -290,8 +292,8 @@ def Kerf_UpdateOp : Kerf_Op<"update", [
     }
     ```
   }];
-  let arguments = (ins StrAttr:$name, OptionalAttr<I64Attr>:$start,
-    OptionalAttr<I64Attr>:$end, Kerf_Float:$gradient,
+  let arguments = (ins StrAttr:$name, OptionalAttr<Kerf_I64Attr>:$start,
+    OptionalAttr<Kerf_I64Attr>:$end, Kerf_Float:$gradient,
     Optional<Kerf_F32Scalar>:$scale, Kerf_F32Scalar:$rate, Kerf_I32Scalar:$step,
     Kerf_OptimizerRule:$rule, DefaultValuedAttr<F64Attr, "1.0">:$rate_scale,
     OptionalAttr<TypeAttr>:$param_type);
@@ -317,7 +319,7 @@ def Kerf_CheckCloseOp : Kerf_Op<"check_close", [SameTypeOperands, MemoryEffects<
     Life: written by tests; gone before ingest ends.
 
     Constraints:
-    (C1) both operands have one type.
+    (C1) both operands have one type. // check_close_c1
     (C2) the tolerance is a finite number >= 0.
 
     ```mlir

@@ -37,7 +37,7 @@ def Kerf_EmbeddingOp : Kerf_LayerOp<"embedding", [Kerf_Localize]> {
     ```
   }];
   let arguments = (ins Kerf_Int:$ids, Kerf_Float:$table, Optional<Kerf_I32Scalar>:$offset,
-                       OptionalAttr<I64Attr>:$padding);
+                       OptionalAttr<Kerf_I64Attr>:$padding);
   let results = (outs Kerf_Float:$result);
   let assemblyFormat = "$ids `,` $table (`offset` $offset^)? (`padding` $padding^)? attr-dict `:` type($ids) `,` type($table)";
 }
@@ -335,7 +335,7 @@ def Kerf_SoftmaxOp : Kerf_ActivationOp<"softmax"> {
     Life: written by the user; fused into row kernels.
 
     Constraints:
-    (C1) operand and result have one float type.
+    (C1) operand and result have one float type. // softmax_c1
     (C2) the rank is >= 1.
 
     ```mlir

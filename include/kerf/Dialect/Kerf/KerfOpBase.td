@@ -38,6 +38,9 @@ def Kerf_I32Scalar : Type<
 // Attributes
 //===----------------------------------------------------------------------===//
 
+/// Read as signed: sizes and indices that are negative are found as such.
+def Kerf_I64Attr : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit integer">;
+
 class Kerf_AnyOf<Pred condition, string summary> : Attr<condition, summary> {
   let returnType = "::mlir::Attribute";
   let convertFromStorage = "$_self";
@@ -74,7 +77,7 @@ class Kerf_AttentionBase<string mnemonic, list<Trait> traits = []>
   dag shared = (ins Kerf_Float:$q, Kerf_Float:$k, Kerf_Float:$v,
     Variadic<Kerf_Int>:$segments, Variadic<Kerf_I32Scalar>:$offsets,
     Optional<Kerf_I32Scalar>:$seed, Optional<Kerf_I32Scalar>:$step,
-    Optional<Kerf_I32Scalar>:$layer, UnitAttr:$causal, OptionalAttr<I64Attr>:$window,
+    Optional<Kerf_I32Scalar>:$layer, UnitAttr:$causal, OptionalAttr<Kerf_I64Attr>:$window,
     OptionalAttr<F64Attr>:$scale, OptionalAttr<F64Attr>:$dropout,
     OptionalAttr<StrAttr>:$name, OptionalAttr<DenseI64ArrayAttr>:$global);
 }

@@ -49,7 +49,7 @@ def Kerf_IotaOp : Kerf_Op<"iota", [Kerf_Localize, Pure, Kerf_Factors, Kerf_Point
     %pos = kerf.iota dim 1 : tensor<2x8xi32>
     ```
   }];
-  let arguments = (ins I64Attr:$dim, Optional<Kerf_I32Scalar>:$offset);
+  let arguments = (ins Kerf_I64Attr:$dim, Optional<Kerf_I32Scalar>:$offset);
   let results = (outs Kerf_Int:$result);
   let assemblyFormat = "`dim` $dim (`offset` $offset^)? attr-dict `:` type($result)";
   let hasVerifier = 1;
@@ -215,7 +215,7 @@ def Kerf_ConcatOp : Kerf_InferredOp<"concat", [Kerf_Gradient, Kerf_PointwiseCost
     %y = kerf.concat dim 0 %x, %x : tensor<4x2xf32>, tensor<4x2xf32>
     ```
   }];
-  let arguments = (ins I64Attr:$dim, Variadic<Kerf_Tensor>:$inputs);
+  let arguments = (ins Kerf_I64Attr:$dim, Variadic<Kerf_Tensor>:$inputs);
   let results = (outs Kerf_Tensor:$result);
   let assemblyFormat = "`dim` $dim $inputs attr-dict `:` type($inputs)";
   let hasFolder = 1;
@@ -290,7 +290,7 @@ def Kerf_CumsumOp : Kerf_InferredOp<"cumsum", [Kerf_PointwiseCost, Kerf_Evaluate
     %y = kerf.cumsum %x dim 0 : tensor<4xi32>
     ```
   }];
-  let arguments = (ins Kerf_Number:$x, I64Attr:$dim);
+  let arguments = (ins Kerf_Number:$x, Kerf_I64Attr:$dim);
   let results = (outs Kerf_Number:$result);
   let assemblyFormat = "$x `dim` $dim attr-dict `:` type($x)";
 }
@@ -311,7 +311,7 @@ def Kerf_TopKOp : Kerf_InferredOp<"top_k", [Kerf_Gradient, Kerf_PointwiseCost, K
     %y, %i = kerf.top_k %x k 2 : tensor<4x6xf32>
     ```
   }];
-  let arguments = (ins Kerf_Float:$x, I64Attr:$k);
+  let arguments = (ins Kerf_Float:$x, Kerf_I64Attr:$k);
   let results = (outs Kerf_Float:$values, Kerf_Int:$indices);
   let assemblyFormat = "$x `k` $k attr-dict `:` type($x)";
 }
