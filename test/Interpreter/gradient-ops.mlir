@@ -458,7 +458,9 @@ kerf.model @routing() {
   kerf.check_close %r, %r_e within 1.0e-6 : tensor<2x3x4xf32>
 
   %dy = kerf.constant dense<0.5> : tensor<f32>
-  %one = kerf.load_balance_loss_backward %x, %e, %dy group 1 : tensor<2x3x4xf32>, tensor<2x3x2xi32>
+  // Two groups: half of dy for each gives the gradient of their mean.
+  %half = kerf.constant dense<0.25> : tensor<f32>
+  %one = kerf.load_balance_loss_backward %x, %e, %half group 1 : tensor<2x3x4xf32>, tensor<2x3x2xi32>
   %one_e = kerf.constant dense<
       [[[-0.0078392867, 0.0014237873, -0.0039418409, 0.01035734],
         [-0.0070904501, 0.01174242, -0.0066608614, 0.0020088912],
