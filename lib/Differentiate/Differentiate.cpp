@@ -315,23 +315,31 @@ private:
   llvm::SmallVector<NewSlice> slices;
 };
 
-/// Replaces the forward repeat by one that also stacks `values`; returns the
-/// stacks.
+/// Lets the forward repeat stack `values` too, as far as it does not yet;
+/// returns their stacks.
 static llvm::SmallVector<Value> stackForward(ReverseRepeat &r, Scope &outer,
                                              llvm::ArrayRef<Value> values) {
   RepeatOp old = r.forward;
-  if (values.empty())
-    return {};
-  old.getYield().getStackedMutable().append(values);
-  OpBuilder builder(old);
-  auto grown =
-      RepeatOp::create(builder, old.getLoc(), old.inferResultTypes(),
-                       old.getInits(), old.getSlices(), old.getStart(),
-                       old.getEnd(), old.getReverse(), old.getPairAttr());
-  grown.getBody().takeBody(old.getBody());
-  outer.replaceForward(old, grown);
-  r.forward = grown;
-  return llvm::to_vector_of<Value>(grown.getResults().take_back(values.size()));
+  YieldOp yield = old.getYield();
+  llvm::SmallVector<unsigned> numbers; // of the values among the stacked ones
+  for (Value value : values) {
+    OperandRange stacked = yield.getStacked();
+    numbers.push_back(llvm::find(stacked, value) - stacked.begin());
+    if (numbers.back() == stacked.size())
+      yield.getStackedMutable().append(value);
+  }
+  if (yield.getStacked().size() != old.getStackResults().size()) {
+    OpBuilder builder(old);
+    r.forward =
+        RepeatOp::create(builder, old.getLoc(), old.inferResultTypes(),
+                         old.getInits(), old.getSlices(), old.getStart(),
+                         old.getEnd(), old.getReverse(), old.getPairAttr());
+    r.forward.getBody().takeBody(old.getBody());
+    outer.replaceForward(old, r.forward);
+  }
+  return llvm::map_to_vector(numbers, [&](unsigned n) -> Value {
+    return r.forward.getStackResults()[n];
+  });
 }
 
 /// What the gradient of `repeat` needs, before anything is built.

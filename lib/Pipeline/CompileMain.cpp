@@ -3,8 +3,6 @@
 #include "kerf/Pipeline/Mains.h"
 #include "kerf/Pipeline/Stages.h"
 
-#include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
@@ -117,26 +115,19 @@ int kerf::compileMain(int argc, char **argv) {
     return fail("unknown precision '" + options.precision +
                 "', expected f32 or bf16");
 
-  DialectRegistry registry;
-  registerDialects(registry);
-  if (failed(loadPlugins(options.plugins, registry)))
-    return 1;
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  llvm::SourceMgr sources;
-  SourceMgrDiagnosticHandler handler(sources, &context);
-  OwningOpRef<ModuleOp> module = readModule(options.input, sources, context);
+  InputModule input(options.input, options.plugins);
+  ModuleOp module = input.get();
   if (!module)
     return 1;
-  if (done && failed(checkContracts(*module, *done)))
+  if (done && failed(checkContracts(module, *done)))
     return 1;
   for (Stage stage : kStages) {
     if ((done && stage <= *done) || stage > *last)
       continue;
-    if (failed(runStage(*module, stage, {options.precision})))
+    if (failed(runStage(module, stage, {options.precision})))
       return 1;
-    if (!options.dump.empty() &&
-        failed(dumpStage(*module, stage, options.dump)))
+    if (!options.dump.empty() && failed(dumpStage(module, stage, options.dump)))
       return 1;
   }
-  return failed(writeModule(*module, options.output));
+  return failed(writeModule(module, options.output));
 }

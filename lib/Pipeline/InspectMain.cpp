@@ -5,8 +5,6 @@
 #include "kerf/Pipeline/Mains.h"
 #include "kerf/Pipeline/Stages.h"
 
-#include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/MLIRContext.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
@@ -102,17 +100,11 @@ int kerf::inspectMain(int argc, char **argv) {
   if (!command)
     return fail("unknown command '" + options.command +
                 "', expected params, interpret or gradcheck");
-  DialectRegistry registry;
-  registerDialects(registry);
-  if (failed(loadPlugins(options.plugins, registry)))
-    return 1;
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  llvm::SourceMgr sources;
-  SourceMgrDiagnosticHandler handler(sources, &context);
-  OwningOpRef<ModuleOp> module = readModule(options.input, sources, context);
+  InputModule input(options.input, options.plugins);
+  ModuleOp module = input.get();
   if (!module)
     return 1;
-  if (module->getOps<ModelOp>().empty())
+  if (module.getOps<ModelOp>().empty())
     return fail("'" + options.input + "' holds no kerf.model");
-  return failed(command(*module, options.values));
+  return failed(command(module, options.values));
 }

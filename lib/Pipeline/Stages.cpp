@@ -155,6 +155,19 @@ OwningOpRef<ModuleOp> kerf::readModule(llvm::StringRef path,
   return module;
 }
 
+InputModule::InputModule(llvm::StringRef path,
+                         llvm::ArrayRef<std::string> plugins) {
+  DialectRegistry registry;
+  registerDialects(registry);
+  if (failed(loadPlugins(plugins, registry)))
+    return;
+  context =
+      std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  handler =
+      std::make_unique<SourceMgrDiagnosticHandler>(sources, context.get());
+  module = readModule(path, sources, *context);
+}
+
 LogicalResult kerf::writeModule(ModuleOp module, llvm::StringRef path) {
   std::string error;
   if (succeeded(writeFileAtomically(

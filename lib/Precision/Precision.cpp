@@ -190,6 +190,17 @@ LogicalResult Narrowing::visit(Operation *op) {
   if (isa<YieldOp, ReturnOp>(op))
     return success();
   unifyOperands(op);
+  if (failed(inferResults(op)))
+    return failure();
+  bool narrowsScalar = llvm::any_of(op->getResults(), [&](Value v) {
+    return isNarrow(v) && typeOf(v).getRank() == 0;
+  });
+  if (!narrowsScalar)
+    return success();
+  // A sum that is a loss stays f32, as what is summed.
+  for (OpOperand &operand : op->getOpOperands())
+    if (isNarrow(operand.get()))
+      castOperand(operand, wide);
   return inferResults(op);
 }
 

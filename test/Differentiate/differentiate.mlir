@@ -270,3 +270,22 @@ kerf.model @twice(learning_rate %r: tensor<f32>, step %t: tensor<i32>) attribute
   kerf.update "w" rule #kerf.sgd<> by %w rate %r step %t : tensor<f32>
   kerf.return %w : tensor<f32>
 }
+
+// -----
+
+// A value that the model stacks itself and the gradient needs is stacked once.
+
+// CHECK-LABEL: kerf.model @stacks_once
+// CHECK: %[[R:.*]]:2 = kerf.repeat %i = 0 to 3
+// CHECK: %[[E:.*]] = kerf.exp
+// CHECK: kerf.yield %[[E]] stack(%[[E]]) {{.*}} : tensor<2xf32>, tensor<2xf32>
+// CHECK: kerf.repeat reverse {{.*}} slices(%{{.*}} = %{{.*}} : tensor<3x2xf32>, %{{.*}} = %[[R]]#1 : tensor<3x2xf32>)
+kerf.model @stacks_once() attributes {optimizer = #kerf.sgd<>} {
+  %x = kerf.param "x" init<ones> : tensor<2xf32>
+  %y, %all = kerf.repeat %i = 0 to 3 (%h = %x : tensor<2xf32>) {
+    %e = kerf.exp %h : tensor<2xf32>
+    kerf.yield %e stack(%e) : tensor<2xf32>, tensor<2xf32>
+  }
+  %s = kerf.reduce sum %all dims [0, 1] : tensor<3x2xf32>
+  kerf.return %s : tensor<f32>
+}

@@ -86,13 +86,13 @@ kerf.model @kept() attributes {optimizer = #kerf.sgd<>} {
 
 // -----
 
-// Scalars keep their type; what meets an f32 scalar goes up to f32.
+// Scalars keep their type; a sum that makes one, and what meets one, goes up to f32.
 
 // CHECK-LABEL: kerf.model @scalars
 // CHECK: %[[T:.*]] = kerf.param "temperature" init<ones> {{.*}} : tensor<f32>
-// CHECK: %[[SUM:.*]] = kerf.reduce sum %{{.*}} : tensor<4xbf16>
-// CHECK: %[[UP:.*]] = kerf.cast %[[SUM]] {{.*}} : tensor<bf16> -> tensor<f32>
-// CHECK: kerf.mul %[[UP]], %[[T]] {{.*}} : tensor<f32>
+// CHECK: %[[UP:.*]] = kerf.cast %{{.*}} : tensor<4xbf16> -> tensor<4xf32>
+// CHECK: %[[SUM:.*]] = kerf.reduce sum %[[UP]] {{.*}} : tensor<4xf32>
+// CHECK: kerf.mul %[[SUM]], %[[T]] {{.*}} : tensor<f32>
 // CHECK-DAG: kerf.update "temperature" {{.*}} step %step {{{.*}}} : tensor<f32>
 // CHECK-DAG: kerf.update "x" {{.*}} into bf16 {{.*}} : tensor<4xf32>
 kerf.model @scalars() attributes {optimizer = #kerf.sgd<>} {

@@ -4,6 +4,7 @@
 #define KERF_PIPELINE_STAGES_H
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/SourceMgr.h"
@@ -66,6 +67,22 @@ std::optional<std::string> findUnsafeText(llvm::StringRef text);
 mlir::OwningOpRef<mlir::ModuleOp> readModule(llvm::StringRef path,
                                              llvm::SourceMgr &sources,
                                              mlir::MLIRContext &context);
+
+/// A module read by a tool, with all that must live as long: dialects, those of
+/// plug-ins too, sources and the printer of diagnostics.
+class InputModule {
+public:
+  /// Reads `path`; on failure the module is null and a message was printed.
+  InputModule(llvm::StringRef path, llvm::ArrayRef<std::string> plugins);
+
+  mlir::ModuleOp get() { return module.get(); }
+
+private:
+  std::unique_ptr<mlir::MLIRContext> context;
+  llvm::SourceMgr sources;
+  std::unique_ptr<mlir::SourceMgrDiagnosticHandler> handler;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+};
 
 /// Writes a module as text to a file (by rename) or to "-".
 mlir::LogicalResult writeModule(mlir::ModuleOp module, llvm::StringRef path);
