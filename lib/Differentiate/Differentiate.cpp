@@ -80,6 +80,7 @@ public:
 
   OpBuilder &builder() override { return ops; }
   Value of(Value result) override;
+  bool has(Value result) override { return bool(lookup(result)); }
   bool needs(Value operand) override {
     return context.activity.isActive(operand);
   }

@@ -59,20 +59,58 @@ static RepeatOp clonePart(OpBuilder &builder, RepeatOp repeat, ValueRange inits,
   return half;
 }
 
+/// True when carried value `k` only sums: its argument enters a chain of adds
+/// that ends in the next value, and nothing else reads them.
+static bool isAccumulator(RepeatOp repeat, unsigned k) {
+  Value arg = repeat.getCarryArgs()[k];
+  Value sum = repeat.getYield().getCarried()[k];
+  while (sum.hasOneUse()) {
+    auto add = sum.getDefiningOp<AddOp>();
+    if (!add)
+      return false;
+    if (add.getLhs() == arg || add.getRhs() == arg)
+      return arg.hasOneUse();
+    sum = add.getLhs(); // Sums grow on the right.
+  }
+  return false;
+}
+
+/// What the second half starts from: the first half's carried results, but zero
+/// for accumulators, so that the halves do not wait for each other's sums.
+static llvm::SmallVector<Value> initsOfSecond(OpBuilder &builder,
+                                              RepeatOp repeat, RepeatOp first) {
+  PlainBuilder p{builder, repeat.getLoc()};
+  llvm::SmallVector<Value> inits(first.getCarryResults());
+  for (auto [k, init] : llvm::enumerate(inits)) {
+    if (!isAccumulator(repeat, k))
+      continue;
+    init = p.constant(init.getType(), 0.0);
+    copyPhase(repeat, init.getDefiningOp());
+  }
+  return inits;
+}
+
 /// Replaces `repeat` by two repeats; `low` and `high` are its iterations before
 /// and from the split.
 static void splitRepeat(RepeatOp repeat, const Part &low, const Part &high) {
   OpBuilder builder(repeat);
+  PlainBuilder p{builder, repeat.getLoc()};
   bool reverse = repeat.getReverse();
   RepeatOp first =
       clonePart(builder, repeat, repeat.getInits(), reverse ? high : low);
   RepeatOp second =
-      clonePart(builder, repeat, first.getCarryResults(), reverse ? low : high);
+      clonePart(builder, repeat, initsOfSecond(builder, repeat, first),
+                reverse ? low : high);
   RepeatOp lower = reverse ? second : first, upper = reverse ? first : second;
   llvm::SmallVector<Value> results(second.getCarryResults());
+  for (auto [k, result] : llvm::enumerate(results)) {
+    if (!isAccumulator(repeat, k))
+      continue;
+    result = p.add(first.getCarryResults()[k], result);
+    copyPhase(repeat, result.getDefiningOp());
+  }
   for (auto [a, b] :
        llvm::zip(lower.getStackResults(), upper.getStackResults())) {
-    PlainBuilder p{builder, repeat.getLoc()};
     results.push_back(p.concat(0, {a, b}));
     copyPhase(repeat, results.back().getDefiningOp());
   }
@@ -80,39 +118,89 @@ static void splitRepeat(RepeatOp repeat, const Part &low, const Part &high) {
   repeat.erase();
 }
 
-/// An update of concatenated stacks becomes one update per stack.
-static void splitUpdate(UpdateOp update) {
-  auto concat = update.getGradient().getDefiningOp<ConcatOp>();
-  if (!concat || concat.getDim() != 0 || !update.getStart())
-    return;
-  OpBuilder builder(update);
-  int64_t start = *update.getStart();
-  for (Value stack : concat.getInputs()) {
-    auto part = cast<UpdateOp>(builder.clone(*update));
-    int64_t end = start + typeOf(stack).getDimSize(0);
-    part.getGradientMutable().assign(stack);
-    part.setStart(start);
-    part.setEnd(end);
-    start = end;
-    splitUpdate(part); // A stack may be a concatenation itself.
-  }
-  update.erase();
+/// True when rows (dimension 0) of the result follow from the same rows of the
+/// operands.
+static bool worksByRow(Operation *op) {
+  auto factors = dyn_cast<FactorOpInterface>(op);
+  if (!factors || op->getNumResults() != 1 || op->getNumOperands() == 0 ||
+      isa<LocalizeOpInterface>(op) || typeOf(op->getResult(0)).getRank() == 0)
+    return false;
+  Factors facts = factors.getFactors();
+  const DimFactors &row = facts.results[0][0];
+  return llvm::all_of(row,
+                      [&](unsigned f) {
+                        return facts.factors[f].kind == FactorKind::Parallel;
+                      }) &&
+         llvm::all_of(facts.operands, [&](const TensorFactors &dims) {
+           return !dims.empty() && dims[0] == row;
+         });
 }
 
-/// The norm of a concatenation is the norm of its parts.
-static void splitNorm(GlobalNormOp norm) {
-  llvm::SmallVector<Value> gradients(norm.getGradients());
-  for (size_t i = 0; i < gradients.size();) {
-    auto concat = gradients[i].getDefiningOp<ConcatOp>();
-    if (!concat) {
-      ++i;
-      continue;
+/// Rows [begin, begin + size) of a value without a slice: an operand of a
+/// concatenation, or an op by row on such parts. Null when there is none.
+static Value exactRows(OpBuilder &builder, Value value, int64_t begin,
+                       int64_t size) {
+  if (begin == 0 && typeOf(value).getDimSize(0) == size)
+    return value;
+  Operation *op = value.getDefiningOp();
+  if (auto concat = dyn_cast_or_null<ConcatOp>(op)) {
+    for (Value input : concat.getInputs()) {
+      int64_t rows = typeOf(input).getDimSize(0);
+      if (begin >= 0 && begin + size <= rows && concat.getDim() == 0)
+        return exactRows(builder, input, begin, size);
+      begin -= rows;
     }
-    gradients.erase(gradients.begin() + i);
-    gradients.insert(gradients.begin() + i, concat.getInputs().begin(),
-                     concat.getInputs().end());
+    return {};
   }
-  norm.getGradientsMutable().assign(gradients);
+  if (!op || !worksByRow(op))
+    return {};
+  llvm::SmallVector<Value> operands;
+  for (Value operand : op->getOperands()) {
+    operands.push_back(exactRows(builder, operand, begin, size));
+    if (!operands.back())
+      return {};
+  }
+  Operation *part = builder.clone(*op);
+  part->setOperands(operands);
+  llvm::SmallVector<int64_t> shape(typeOf(value).getShape());
+  shape[0] = size;
+  part->getResult(0).setType(withShape(value.getType(), shape));
+  return part->getResult(0);
+}
+
+/// One update of a stack becomes two, where the stack consists of the halves'
+/// stacks; the norm reads the same two parts.
+static void splitUpdate(UpdateOp update, int64_t at,
+                        llvm::ArrayRef<GlobalNormOp> norms) {
+  if (!update.getStart() || at <= *update.getStart() || at >= *update.getEnd())
+    return;
+  Value gradient = update.getGradient();
+  int64_t start = *update.getStart(), end = *update.getEnd();
+  OpBuilder builder(update);
+  if (!norms.empty()) // The norm reads the parts before the update does.
+    builder.setInsertionPoint(GlobalNormOp(norms.front()));
+  Value low = exactRows(builder, gradient, 0, at - start);
+  Value high = exactRows(builder, gradient, at - start, end - at);
+  if (!low || !high)
+    return;
+  builder.setInsertionPoint(update);
+  for (auto [part, first, last] :
+       {std::tuple(low, start, at), std::tuple(high, at, end)}) {
+    auto half = cast<UpdateOp>(builder.clone(*update));
+    half.getGradientMutable().assign(part);
+    half.setStart(first);
+    half.setEnd(last);
+  }
+  update.erase();
+  for (GlobalNormOp norm : norms) {
+    llvm::SmallVector<Value> gradients;
+    for (Value read : norm.getGradients()) {
+      gradients.push_back(read == gradient ? low : read);
+      if (read == gradient)
+        gradients.push_back(high);
+    }
+    norm.getGradientsMutable().assign(gradients);
+  }
 }
 
 static int64_t nextPair(ModelOp model) {
@@ -122,14 +210,24 @@ static int64_t nextPair(ModelOp model) {
   return next;
 }
 
-static void splitModel(ModelOp model, int64_t at) {
+/// Erases what the split left without readers.
+static void eraseUnread(ModelOp model) {
+  for (Operation &op :
+       llvm::make_early_inc_range(llvm::reverse(model.getBody().front())))
+    if (op.use_empty() && isPure(&op) &&
+        !op.hasTrait<OpTrait::IsTerminator>() && !isa<RepeatOp>(op))
+      op.erase();
+}
+
+static void splitModel(ModelOp model, int64_t at, int64_t onlyPair) {
   // The upper halves of a pair get one new number.
   llvm::DenseMap<int64_t, int64_t> upperPairs;
   int64_t fresh = nextPair(model);
   auto repeats = llvm::to_vector(model.getBody().getOps<RepeatOp>());
   for (RepeatOp repeat : repeats) {
     int64_t start = repeat.getStart(), end = repeat.getEnd();
-    if (at <= start || at >= end)
+    bool chosen = onlyPair < 0 || repeat.getPair() == onlyPair;
+    if (at <= start || at >= end || !chosen)
       continue;
     std::optional<int64_t> pair, upper;
     if (repeat.getPair()) {
@@ -140,14 +238,10 @@ static void splitModel(ModelOp model, int64_t at) {
     }
     splitRepeat(repeat, {start, at, pair}, {at, end, upper});
   }
+  auto norms = llvm::to_vector(model.getBody().getOps<GlobalNormOp>());
   for (UpdateOp update : llvm::to_vector(model.getBody().getOps<UpdateOp>()))
-    splitUpdate(update);
-  for (GlobalNormOp norm : model.getBody().getOps<GlobalNormOp>())
-    splitNorm(norm);
-  for (Operation &op :
-       llvm::make_early_inc_range(llvm::reverse(model.getBody().front())))
-    if (isa<ConcatOp, SliceOp>(op) && op.use_empty())
-      op.erase();
+    splitUpdate(update, at, norms);
+  eraseUnread(model);
 }
 
 namespace {
@@ -158,7 +252,7 @@ struct SplitRepeatPass
   void runOnOperation() override {
     for (ModelOp model : getOperation().getOps<ModelOp>())
       for (int64_t iteration : at)
-        splitModel(model, iteration);
+        splitModel(model, iteration, pair);
   }
 };
 } // namespace

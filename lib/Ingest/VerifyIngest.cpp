@@ -62,6 +62,66 @@ static LogicalResult verifyOp(Operation *op) {
 }
 
 namespace {
+/// A forward op that draws random numbers.
+struct RandomDraw {
+  Operation *op;
+  llvm::StringRef name;
+  bool hasLayer;
+  int64_t start = -1, end = 0; ///< iterations; [-1, 0) outside repeats
+};
+} // namespace
+
+static std::optional<RandomDraw> asDraw(Operation *op) {
+  PhaseAttr phase = getPhase(op);
+  if (phase && phase.getKind() != PhaseKind::Forward)
+    return std::nullopt; // The gradient draws the same numbers again.
+  std::optional<RandomDraw> draw;
+  if (auto dropout = dyn_cast<DropoutOp>(op))
+    draw = {op, dropout.getName(), bool(dropout.getLayer())};
+  if (auto random = dyn_cast<RandomUniformOp>(op))
+    draw = {op, random.getName(), bool(random.getLayer())};
+  if (auto attention = dyn_cast<AttentionOp>(op);
+      attention && attention.getName())
+    draw = {op, *attention.getName(), bool(attention.getLayer())};
+  auto repeat = op->getParentOfType<RepeatOp>();
+  if (draw && repeat) {
+    draw->start = repeat.getStart();
+    draw->end = repeat.getEnd();
+  }
+  return draw;
+}
+
+/// Numbers are a function of (seed, step, layer, name, index): two draws must
+/// differ in name or layer, or they would be the same.
+static LogicalResult checkDraws(ModelOp model) {
+  llvm::StringMap<llvm::SmallVector<RandomDraw>> seen;
+  WalkResult walk = model.getBody().walk([&](Operation *op) {
+    std::optional<RandomDraw> draw = asDraw(op);
+    if (!draw)
+      return WalkResult::advance();
+    if (draw->start >= 0 && !draw->hasLayer) {
+      op->emitOpError() << "\"" << draw->name
+                        << "\" draws the same numbers in every iteration; add "
+                           "'layer' with the iteration number";
+      return WalkResult::interrupt();
+    }
+    for (const RandomDraw &other : seen[draw->name]) {
+      if (other.start >= draw->end || draw->start >= other.end)
+        continue;
+      auto diagnostic = op->emitOpError()
+                        << "\"" << draw->name
+                        << "\" draws the same numbers as another op";
+      diagnostic.attachNote(other.op->getLoc())
+          << "that op is here; give each a name of its own";
+      return WalkResult::interrupt();
+    }
+    seen[draw->name].push_back(*draw);
+    return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+namespace {
 struct VerifyIngestPass
     : public kerf::impl::VerifyIngestPassBase<VerifyIngestPass> {
   void runOnOperation() override {
@@ -72,7 +132,7 @@ struct VerifyIngestPass
       return signalPassFailure();
     }
     for (ModelOp model : models) {
-      if (failed(checkAttributes(model)))
+      if (failed(checkAttributes(model)) || failed(checkDraws(model)))
         return signalPassFailure();
       for (BlockArgument input : model.getBody().getArguments())
         if (!hasSaneSize(input.getType())) {

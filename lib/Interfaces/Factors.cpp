@@ -144,7 +144,8 @@ void kerf::printFactors(llvm::raw_ostream &os, const Factors &facts) {
     llvm::interleave(facts.linearOperands, os, ",");
   }
   for (const FactorVariant &variant : facts.variants) {
-    os << " variant " << variant.name << "(";
+    os << " variant " << variant.name << (variant.together ? " together" : "")
+       << "(";
     names(variant.factors);
     os << ")";
   }

@@ -38,6 +38,7 @@ private:
   LogicalResult visit(Operation *op);
   LogicalResult visitRepeat(RepeatOp repeat);
   void visitParam(ParamOp param);
+  void visitNorm(GlobalNormOp norm);
   void castOperand(OpOperand &operand, Type element);
   bool goesUp(Operation *op);
   void unifyOperands(Operation *op);
@@ -148,6 +149,19 @@ void Narrowing::visitParam(ParamOp param) {
     param.setMasterAttr(TypeAttr::get(wide));
 }
 
+/// Norm and updates read one and the same f32 gradient.
+void Narrowing::visitNorm(GlobalNormOp norm) {
+  for (OpOperand &operand : norm.getGradientsMutable()) {
+    Value gradient = operand.get();
+    if (!isNarrow(gradient))
+      continue;
+    castOperand(operand, wide);
+    gradient.replaceUsesWithIf(operand.get(), [](OpOperand &use) {
+      return isa<UpdateOp>(use.getOwner());
+    });
+  }
+}
+
 LogicalResult Narrowing::visitRepeat(RepeatOp repeat) {
   auto keep = [&](Value from, Value to) {
     if (kept.contains(from))
@@ -187,6 +201,8 @@ LogicalResult Narrowing::visit(Operation *op) {
     update.setParamTypeAttr(TypeAttr::get(narrow));
     return success();
   }
+  if (auto norm = dyn_cast<GlobalNormOp>(op))
+    return visitNorm(norm), success();
   if (isa<YieldOp, ReturnOp>(op))
     return success();
   unifyOperands(op);
@@ -263,6 +279,12 @@ static LogicalResult checkUpdateTypes(ModelOp model) {
       return update.emitOpError()
              << "expected a gradient of " << updated << ", found " << found;
   }
+  for (GlobalNormOp norm : model.getBody().getOps<GlobalNormOp>())
+    for (Value gradient : norm.getGradients())
+      if (typeOf(gradient).getElementTypeBitWidth() < 32)
+        return norm.emitOpError()
+               << "expected gradients of at least 32 bits, found "
+               << gradient.getType();
   return success();
 }
 

@@ -84,3 +84,30 @@ kerf.model @foreign(%loss: tensor<f32>) {
 // expected-error @+1 {{expected a 'kerf.model' in the module}}
 module {
 }
+
+// -----
+
+// Random numbers inside a repeat need the iteration.
+
+kerf.model @same_mask(%x: tensor<2xf32>, seed %seed: tensor<i32>, step %step: tensor<i32>) {
+  %y = kerf.repeat %i = 0 to 2 (%h = %x : tensor<2xf32>) {
+    // expected-error @below {{"drop" draws the same numbers in every iteration; add 'layer' with the iteration number}}
+    %d = kerf.dropout %h rate 0.5 "drop" seed %seed step %step : tensor<2xf32>
+    kerf.yield %d : tensor<2xf32>
+  }
+  %s = kerf.reduce sum %y dims [0] : tensor<2xf32>
+  kerf.return %s : tensor<f32>
+}
+
+// -----
+
+// Two draws of one name would be equal.
+
+kerf.model @same_name(%x: tensor<2xf32>, seed %seed: tensor<i32>, step %step: tensor<i32>) {
+  // expected-note @below {{that op is here; give each a name of its own}}
+  %d = kerf.dropout %x rate 0.5 "drop" seed %seed step %step : tensor<2xf32>
+  // expected-error @below {{"drop" draws the same numbers as another op}}
+  %e = kerf.dropout %d rate 0.5 "drop" seed %seed step %step : tensor<2xf32>
+  %s = kerf.reduce sum %e dims [0] : tensor<2xf32>
+  kerf.return %s : tensor<f32>
+}

@@ -29,10 +29,13 @@ def SplitRepeatPass : Pass<"kerf-split-repeat", "::mlir::ModuleOp"> {
     Cuts every `kerf.repeat` that contains one of the iterations `at` (not as
     its first) in two, the reverse repeat of a pair with it. Stacked values are
     handed from half to half directly, gradients and updates of stacked
-    parameters are split too. This is how pipeline stages arise.
+    parameters are split too, and sums over the iterations (gradients of shared
+    parameters) are taken in each half. `pair` restricts it to the repeats of one
+    number. This is how pipeline stages arise.
   }];
   let options = [
     ListOption<"at", "at", "int64_t", "iterations that start a new repeat">,
+    Option<"pair", "pair", "int64_t", "-1", "only repeats of this pair number">,
   ];
 }
 

@@ -45,10 +45,14 @@ using TensorFactors = llvm::SmallVector<DimFactors, 4>;
 struct FactorVariant {
   std::string name;
   llvm::SmallVector<unsigned, 2> factors;
+  /// True when the factors are cut together, on one axis (`ring`); false when
+  /// any of them may be, on any axes.
+  bool together = false;
 };
 
 /// The data-dependent relation of factors that a gather makes: rows `from` are
-/// sent to slots `to`, by the integer tensor that is operand `index`.
+/// sent to slots `to`, as the integer tensor that is operand `index` decides (a
+/// slot per row, or the number of rows per owner).
 struct FactorMap {
   unsigned index;
   llvm::SmallVector<unsigned, 2> from;

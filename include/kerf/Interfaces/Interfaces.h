@@ -39,6 +39,9 @@ public:
   /// when the loss does not depend on it.
   virtual mlir::Value of(mlir::Value result) = 0;
 
+  /// True when a gradient was handed over for `result`.
+  virtual bool has(mlir::Value result) = 0;
+
   /// True when the loss depends on `operand` through a trainable parameter, so
   /// that `add` for it has an effect.
   virtual bool needs(mlir::Value operand) = 0;

@@ -170,7 +170,7 @@ template <typename Op> static AttentionFactors attentionFactors(Op op) {
   size_t scalars = op.getOffsets().size() + bool(op.getSeed()) +
                    bool(op.getStep()) + bool(op.getLayer());
   f.facts.operands.resize(f.facts.operands.size() + scalars);
-  f.facts.variants.push_back({"ring", {f.q, f.k}});
+  f.facts.variants.push_back({"ring", {f.q, f.k}, /*together=*/true});
   return f;
 }
 
@@ -377,16 +377,8 @@ llvm::SmallVector<Value> AttentionBackwardOp::decompose(OpBuilder &builder) {
 // Gradient
 //===----------------------------------------------------------------------===//
 
-/// True when a value that may reach the loss is computed from `value`.
-static bool feedsActive(GradientBuilder &gradients, Value value) {
-  return llvm::any_of(value.getUsers(), [&](Operation *user) {
-    return llvm::any_of(user->getResults(),
-                        [&](Value v) { return gradients.needs(v); });
-  });
-}
-
 LogicalResult AttentionOp::buildGradient(GradientBuilder &gradients) {
-  if (getLse() && feedsActive(gradients, getLogSumExp())) {
+  if (getLse() && gradients.has(getLogSumExp())) {
     auto diagnostic = emitOpError("has no gradient through its log-sum-exp");
     diagnostic.attachNote() << "it can only be returned, as a metric";
     return diagnostic;

@@ -141,8 +141,11 @@ LogicalResult CrossEntropyOp::buildGradient(GradientBuilder &gradients) {
                                  p.builder, p.loc, getLogits(), getTargets(),
                                  dy, getNormalizer(), getOffset(),
                                  getIgnoreAttr(), getZLossAttr()));
-  if (gradients.needs(getNormalizer()))
+  if (gradients.needs(getNormalizer())) { // 0 counts as the constant 1.
+    Value slope = p.neg(p.div(p.mul(dy, getResult()), getNormalizer()));
+    Value isZero = p.compare(CompareKind::EQ, getNormalizer(), 0.0);
     gradients.add(getNormalizer(),
-                  p.neg(p.div(p.mul(dy, getResult()), getNormalizer())));
+                  p.select(isZero, p.constant(slope.getType(), 0.0), slope));
+  }
   return success();
 }

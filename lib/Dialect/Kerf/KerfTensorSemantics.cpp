@@ -201,8 +201,10 @@ void TopKOp::evaluate(Operands operands, Results results) {
   for (int64_t row = 0; row * width < operands[0]->size(); ++row) {
     const double *x = operands[0]->data.data() + row * width;
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-      return x[a] > x[b] || (std::isnan(x[a]) && !std::isnan(x[b]));
+    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      if (std::isnan(x[a]) != std::isnan(x[b]))
+        return std::isnan(x[a]);
+      return x[a] > x[b] || (!(x[b] > x[a]) && a < b);
     });
     for (int64_t j = 0; j < k; ++j) {
       results[0].data[row * k + j] = x[order[j]];

@@ -189,11 +189,11 @@ kerf.model @norms(%x: tensor<2x8x16xf32>, %g: tensor<16xf32>, %loss: tensor<f32>
 // The gradients of keys and values sum over queries and over the heads of a group.
 kerf.model @attentions(%q: tensor<2x8x4x16xf32>, %k: tensor<2x6x2x16xf32>, %v: tensor<2x6x2x4xf32>,
                        segments %s: tensor<2x8xi32>, %t: tensor<2x6xi32>, seed %seed: tensor<i32>, %loss: tensor<f32>) {
-  // expected-remark-re @+1 {{{{^}}b=2 g=2 r=2 q=8 k=6(whole) d=16(whole) e=4 : [b, q, g*r, d], [b, k, g, d], [b, k, g, e] -> [b, q, g*r, e] linear in 2 variant ring(q,k){{$}}}}
+  // expected-remark-re @+1 {{{{^}}b=2 g=2 r=2 q=8 k=6(whole) d=16(whole) e=4 : [b, q, g*r, d], [b, k, g, d], [b, k, g, e] -> [b, q, g*r, e] linear in 2 variant ring together(q,k){{$}}}}
   %bare = kerf.attention %q, %k, %v : tensor<2x8x4x16xf32>, tensor<2x6x2x16xf32>, tensor<2x6x2x4xf32>
-  // expected-remark-re @+1 {{{{^}}b=2 g=2 r=2(whole) q=8 k=6(whole) d=16(whole) e=4 : [b, q, g*r, d], [b, k, g, d], [b, k, g, e], [b, q], [b, k], [], [] -> [b, q, g*r, e], [b, g*r, q] variant ring(q,k){{$}}}}
+  // expected-remark-re @+1 {{{{^}}b=2 g=2 r=2(whole) q=8 k=6(whole) d=16(whole) e=4 : [b, q, g*r, d], [b, k, g, d], [b, k, g, e], [b, q], [b, k], [], [] -> [b, q, g*r, e], [b, g*r, q] variant ring together(q,k){{$}}}}
   %y, %lse = kerf.attention %q, %k, %v segments(%s, %t : tensor<2x8xi32>, tensor<2x6xi32>) dropout 0.1 "attn" seed %seed step %seed lse : tensor<2x8x4x16xf32>, tensor<2x6x2x16xf32>, tensor<2x6x2x4xf32>
-  // expected-remark-re @+1 {{{{^}}b=2 g=2 r=2(sum) q=8(sum) k=6(whole) d=16(whole) e=4(sum) : [b, q, g*r, d], [b, k, g, d], [b, k, g, e], [b, q, g*r, e], [b, g*r, q], [b, q, g*r, e] -> [b, q, g*r, d], [b, k, g, d], [b, k, g, e] linear in 5 variant ring(q,k){{$}}}}
+  // expected-remark-re @+1 {{{{^}}b=2 g=2 r=2(sum) q=8(sum) k=6(whole) d=16(whole) e=4(sum) : [b, q, g*r, d], [b, k, g, d], [b, k, g, e], [b, q, g*r, e], [b, g*r, q], [b, q, g*r, e] -> [b, q, g*r, d], [b, k, g, d], [b, k, g, e] linear in 5 variant ring together(q,k){{$}}}}
   %dq, %dk, %dv = kerf.attention_backward %q, %k, %v from %y, %lse, %y : tensor<2x8x4x16xf32>, tensor<2x6x2x16xf32>, tensor<2x6x2x4xf32> from tensor<2x8x4x4xf32>, tensor<2x4x8xf32>
   kerf.return %loss : tensor<f32>
 }

@@ -76,9 +76,9 @@ def Kerf_PhaseAttr : Kerf_Attr<"Phase", "phase"> {
   let summary = "Which part of the training step an op belongs to";
   let description = [{
     `#kerf.phase<forward 3>` numbers a forward op; `#kerf.phase<input_gradient 3>`
-    and `<weight_gradient 3>` belong to the gradient of that op, -1 to no single
-    one (a sum of gradients of a value with several readers keeps the number of
-    the op that made the value). Set by `kerf-differentiate` on every op of a
+    and `<weight_gradient 3>` belong to the gradient of that op (a sum of gradients of
+    a value with several readers to that of the reader visited last), -1 to no
+    single one. Set by `kerf-differentiate` on every op of a
     training step, as the discardable attribute `kerf.phase`.
   }];
   let parameters = (ins EnumParameter<Kerf_PhaseKind>:$kind, "int64_t":$op);
