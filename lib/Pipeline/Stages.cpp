@@ -163,6 +163,7 @@ InputModule::InputModule(llvm::StringRef path,
     return;
   context =
       std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  context->printOpOnDiagnostic(false); // The source line says enough.
   handler =
       std::make_unique<SourceMgrDiagnosticHandler>(sources, context.get());
   module = readModule(path, sources, *context);
