@@ -13,7 +13,8 @@ namespace kerf {
 /// Error of each parameter's gradient: the largest difference between
 /// (loss(w + h) - loss(w - h)) / 2h and the gradient that differentiation
 /// builds, over up to `samples` elements w, divided by the parameter's largest
-/// gradient (at least 1e-3). All in f64, with h = 1e-5. Fails with a diagnostic
+/// gradient (at least 1e-3). All in f64, with the best of
+/// three steps h from 1e-6 to 1e-4. Fails with a diagnostic
 /// when the model cannot be differentiated or run.
 mlir::FailureOr<std::map<std::string, double>>
 checkGradients(ModelOp model, int64_t seed, int64_t samples);
