@@ -10,7 +10,9 @@ def VerifyIngestPass : Pass<"kerf-verify-ingest", "::mlir::ModuleOp"> {
   let description = [{
     The module holds one or more `kerf.model`; every tensor has a static shape
     of at most 2^48 elements; every compute op states its factors, and they
-    match its shapes; nothing is there for the interpreter only
+    match its shapes; no op has an attribute that means nothing (a misspelt one);
+    no two draws of random numbers are equal (an op in a repeat has `layer`, ops
+    have names of their own); nothing is there for the interpreter only
     (`kerf.check_close`).
   }];
 }

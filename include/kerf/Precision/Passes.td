@@ -22,8 +22,8 @@ def PrecisionPass : Pass<"kerf-precision", "::mlir::ModuleOp"> {
 def VerifyPrecisionPass : Pass<"kerf-verify-precision", "::mlir::ModuleOp"> {
   let summary = "Check the contract after precision";
   let description = [{
-    Every trainable parameter of a 16-bit type has a master, and its update
-    writes both; gradients reach updates in the master's type.
+    Every trainable parameter of a 16-bit type has a master; gradients reach
+    updates in the type that is updated, and the global norm in 32 bits at least.
   }];
 }
 
