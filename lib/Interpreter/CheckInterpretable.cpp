@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "kerf/Interpreter/Interpreter.h"
+#include "kerf/Interpreter/SpmdInterpreter.h"
 
 #include "kerf/Dialect/Kerf/Decompose.h"
 
@@ -74,11 +74,8 @@ static LogicalResult checkTensor(Location loc, Type type) {
   return diagnostic;
 }
 
-static LogicalResult checkTensors(ModelOp model) {
-  for (BlockArgument input : model.getBody().getArguments())
-    if (failed(checkTensor(input.getLoc(), input.getType())))
-      return failure();
-  WalkResult walk = model.getBody().walk([](Operation *op) {
+static LogicalResult checkTensors(Operation *root) {
+  WalkResult walk = root->walk([](Operation *op) {
     for (Type type : op->getResultTypes())
       if (failed(checkTensor(op->getLoc(), type)))
         return WalkResult::interrupt();
@@ -87,11 +84,11 @@ static LogicalResult checkTensors(ModelOp model) {
   return failure(walk.wasInterrupted());
 }
 
-static LogicalResult checkNeed(ModelOp model, llvm::StringRef what, double need,
-                               int exponent) {
+static LogicalResult checkNeed(Operation *root, llvm::StringRef what,
+                               double need, int exponent) {
   if (need <= std::exp2(exponent))
     return success();
-  auto diagnostic = model.emitOpError()
+  auto diagnostic = root->emitOpError()
                     << "takes " << need << ' ' << what
                     << " in a step, the interpreter is for up to 2^"
                     << exponent;
@@ -101,6 +98,9 @@ static LogicalResult checkNeed(ModelOp model, llvm::StringRef what, double need,
 }
 
 LogicalResult kerf::checkInterpretable(ModelOp model) {
+  for (BlockArgument input : model.getBody().getArguments())
+    if (failed(checkTensor(input.getLoc(), input.getType())))
+      return failure();
   if (failed(checkTensors(model)))
     return failure();
   OwningOpRef<ModelOp> plain(model.clone());
@@ -111,4 +111,18 @@ LogicalResult kerf::checkInterpretable(ModelOp model) {
   if (failed(checkNeed(model, "elements", need.elements, 27)))
     return failure();
   return checkNeed(model, "visits of elements", need.visits, 30);
+}
+
+LogicalResult kerf::checkInterpretable(spmd::ProgramOp program) {
+  if (failed(checkTensors(program)))
+    return failure();
+  OwningOpRef<spmd::ProgramOp> plain(program.clone());
+  decomposeAll(*plain);
+  Need need;
+  plain->getBody().walk([&](Operation *op) { addNeed(need, op); });
+  double ranks = program.getMesh().getRankCount();
+  if (failed(checkNeed(program, "elements", ranks * need.elements, 27)))
+    return failure();
+  return checkNeed(program, "visits of elements",
+                   ranks * program.getMicroBatches() * need.visits, 30);
 }

@@ -1,5 +1,7 @@
 #include "kerf/Interpreter/Interpreter.h"
 
+#include "Updates.h"
+
 #include "kerf/Dialect/Kerf/Decompose.h"
 #include "kerf/Dialect/Kerf/Random.h"
 
@@ -14,20 +16,13 @@ using namespace kerf;
 namespace {
 using TensorRef = std::shared_ptr<const HostTensor>;
 using Environment = llvm::DenseMap<Value, TensorRef>;
-
-/// One update rule applied to one parameter, as a block of plain ops whose
-/// arguments are parameter, gradient, rate, step and state.
-struct UpdateProgram {
-  std::unique_ptr<Block> block;
-  llvm::SmallVector<Value> results;
-};
 } // namespace
 
 struct Interpreter::Impl {
   OwningOpRef<ModuleOp> module;
   ModelOp model;
   InterpreterOptions options;
-  llvm::DenseMap<Operation *, UpdateProgram> programs;
+  UpdateRules rules;
 
   LogicalResult runBlock(Block &block, Environment &env, int64_t iteration,
                          TrainingState &state);
@@ -43,14 +38,9 @@ struct Interpreter::Impl {
   LogicalResult updateOne(UpdateOp update, llvm::StringRef name,
                           HostTensor gradient, Environment &env,
                           TrainingState &before, TrainingState &after);
-  UpdateProgram &programOf(UpdateOp update, RankedTensorType type);
   void evaluate(EvaluateOpInterface op, Environment &env);
 
-  void round(HostTensor &tensor) {
-    Type element = tensor.type.getElementType();
-    for (double &x : tensor.data)
-      x = roundToType(x, element, options.f64);
-  }
+  void round(HostTensor &tensor) { roundTensor(tensor, options.f64); }
   TensorRef keep(HostTensor tensor) {
     return std::make_shared<const HostTensor>(std::move(tensor));
   }
@@ -128,30 +118,6 @@ LogicalResult Interpreter::Impl::readParam(ParamOp param, int64_t iteration,
 // Updates
 //===----------------------------------------------------------------------===//
 
-UpdateProgram &Interpreter::Impl::programOf(UpdateOp update,
-                                            RankedTensorType type) {
-  UpdateProgram &program = programs[update];
-  if (program.block)
-    return program;
-  auto rule = cast<OptimizerRuleInterface>(update.getRule());
-  program.block = std::make_unique<Block>();
-  Block &block = *program.block;
-  Location loc = update.getLoc();
-  auto scalar = RankedTensorType::get({}, type.getElementType());
-  Value param = block.addArgument(type, loc);
-  Value gradient = block.addArgument(type, loc);
-  Value rate = block.addArgument(scalar, loc);
-  Value step = block.addArgument(scalar, loc);
-  llvm::SmallVector<Value> state;
-  for (size_t i = 0; i < rule.getStateNames().size(); ++i)
-    state.push_back(block.addArgument(type, loc));
-  OpBuilder builder(update.getContext());
-  builder.setInsertionPointToEnd(&block);
-  program.results =
-      rule.buildUpdate(builder, loc, param, gradient, state, rate, step);
-  return program;
-}
-
 LogicalResult
 Interpreter::Impl::updateOne(UpdateOp update, llvm::StringRef name,
                              HostTensor gradient, Environment &env,
@@ -164,52 +130,28 @@ Interpreter::Impl::updateOne(UpdateOp update, llvm::StringRef name,
            << "of \"" << name << "\", which the model does not read as "
            << type;
   after.gradients[name.str()] = gradient;
-  if (update.getScale())
-    for (double &g : gradient.data)
-      g *= env[update.getScale()]->data[0];
-  round(gradient);
   bool hasMaster = before.masters.count(name.str());
-  HostTensor param = (hasMaster ? before.masters : before.params)[name.str()];
-  param.type = type;
-  UpdateProgram &program = programOf(update, type);
-  auto scalar = RankedTensorType::get({}, type.getElementType());
-  HostTensor rate(scalar), step(scalar);
-  rate.data[0] =
-      env[update.getRate()]->data[0] * update.getRateScale().convertToDouble();
-  step.data[0] = env[update.getStep()]->data[0];
-  llvm::SmallVector<HostTensor> arguments = {param, gradient, rate, step};
-  for (llvm::StringRef stateName : rule.getStateNames()) {
-    HostTensor &value = before.optimizer[(name + "." + stateName).str()];
-    if (!value.type)
-      value = HostTensor(type);
-    arguments.push_back(value);
-  }
-  Environment local;
-  for (auto [arg, value] :
-       llvm::zip(program.block->getArguments(), arguments)) {
-    round(value);
-    local[arg] = keep(value);
-  }
-  for (Operation &op : *program.block)
-    evaluate(cast<EvaluateOpInterface>(op), local);
-  HostTensor updated = *local[program.results[0]];
+  llvm::SmallVector<HostTensor> state;
+  for (llvm::StringRef stateName : rule.getStateNames())
+    state.push_back(before.optimizer[(name + "." + stateName).str()]);
+  UpdateRules::Scalars scalars;
+  if (update.getScale())
+    scalars.scale = env[update.getScale()]->data[0];
+  scalars.rate = env[update.getRate()]->data[0];
+  scalars.step = env[update.getStep()]->data[0];
+  auto results = rules.apply(
+      update, (hasMaster ? before.masters : before.params)[name.str()],
+      std::move(gradient), state, scalars, options.f64);
   if (hasMaster)
-    after.masters[name.str()] = updated;
+    after.masters[name.str()] = results[0];
+  HostTensor updated = results[0];
   updated.type = before.params[name.str()].type;
   round(updated);
   after.params[name.str()] = std::move(updated);
   for (auto [stateName, value] :
-       llvm::zip(rule.getStateNames(), llvm::drop_begin(program.results)))
-    after.optimizer[(name + "." + stateName).str()] = *local[value];
+       llvm::zip(rule.getStateNames(), llvm::drop_begin(results)))
+    after.optimizer[(name + "." + stateName).str()] = value;
   return success();
-}
-
-/// One slice of a stacked tensor.
-static HostTensor sliceOf(const HostTensor &stack, int64_t at) {
-  HostTensor slice(withShape(stack.type, stack.shape().drop_front()));
-  std::copy_n(stack.data.begin() + at * slice.size(), slice.size(),
-              slice.data.begin());
-  return slice;
 }
 
 LogicalResult Interpreter::Impl::applyUpdate(UpdateOp update, Environment &env,
@@ -234,14 +176,9 @@ void Interpreter::Impl::evaluate(EvaluateOpInterface op, Environment &env) {
   llvm::SmallVector<const HostTensor *> operands;
   for (Value operand : op->getOperands())
     operands.push_back(env[operand].get());
-  llvm::SmallVector<HostTensor> results;
-  for (Value result : op->getResults())
-    results.emplace_back(typeOf(result));
-  op.evaluate(operands, results);
-  for (auto [value, tensor] : llvm::zip(op->getResults(), results)) {
-    round(tensor);
+  auto results = evaluatePlain(op, operands, options.f64);
+  for (auto [value, tensor] : llvm::zip(op->getResults(), results))
     env[value] = keep(std::move(tensor));
-  }
 }
 
 /// Nine digits tell two f32 apart.
@@ -386,24 +323,14 @@ Interpreter::run(llvm::ArrayRef<HostTensor> inputs, TrainingState &state) {
 // Inputs
 //===----------------------------------------------------------------------===//
 
-/// Number of rows or classes that an integer input indexes.
-static int64_t vocabularyOf(BlockArgument input) {
-  int64_t size = INT64_MAX;
-  for (Operation *user : input.getUsers()) {
-    if (auto embedding = dyn_cast<EmbeddingOp>(user))
-      size = std::min(size, typeOf(embedding.getTable()).getDimSize(0));
-    if (auto loss = dyn_cast<CrossEntropyOp>(user))
-      size = std::min(size, typeOf(loss.getLogits()).getShape().back());
-  }
-  return size == INT64_MAX ? 16 : size;
-}
-
-static HostTensor makeInput(BlockArgument input, llvm::StringRef role,
-                            int64_t seed, int64_t step, double rate) {
-  HostTensor tensor(typeOf(input));
-  uint64_t stream = randomStream(seed, step, input.getArgNumber(), role);
+HostTensor kerf::makeInput(RankedTensorType type, llvm::StringRef role,
+                           int64_t number, int64_t vocabulary, int64_t seed,
+                           int64_t step, double rate) {
+  HostTensor tensor(type);
+  uint64_t stream = randomStream(seed, step, number, role);
   int64_t length = tensor.type.getRank() ? tensor.shape().back() : 1;
-  int64_t vocabulary = vocabularyOf(input);
+  if (vocabulary == 0)
+    vocabulary = 16;
   bool isFloat = isa<FloatType>(tensor.type.getElementType());
   for (int64_t i = 0; i < tensor.size(); ++i) {
     int64_t column = length ? i % length : 0;
@@ -432,6 +359,7 @@ std::vector<HostTensor> kerf::makeInputs(ModelOp model, int64_t seed,
   for (auto [input, role] :
        llvm::zip(model.getBody().getArguments(),
                  model.getRoles().getAsValueRange<StringAttr>()))
-    inputs.push_back(makeInput(input, role, seed, step, rate));
+    inputs.push_back(makeInput(typeOf(input), role, input.getArgNumber(),
+                               getVocabulary(input), seed, step, rate));
   return inputs;
 }

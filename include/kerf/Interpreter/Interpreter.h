@@ -69,6 +69,12 @@ mlir::LogicalResult checkInterpretable(ModelOp model);
 std::vector<HostTensor> makeInputs(ModelOp model, int64_t seed, int64_t step,
                                    double rate);
 
+/// One of these inputs: `number` is its place among the inputs of the model,
+/// integers are below `vocabulary` (16 if that is 0).
+HostTensor makeInput(mlir::RankedTensorType type, llvm::StringRef role,
+                     int64_t number, int64_t vocabulary, int64_t seed,
+                     int64_t step, double rate);
+
 } // namespace kerf
 
 #endif // KERF_INTERPRETER_INTERPRETER_H

@@ -43,10 +43,19 @@ void KerfDialect::initialize() {
 
 LogicalResult KerfDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attr) {
+  if (attr.getName() == kAssignAttrName && isa<AssignAttr>(attr.getValue()))
+    return success();
+  if (attr.getName() == kAssignAttrName)
+    return op->emitOpError("expected 'kerf.assign' to be a #kerf.assign");
+  if (attr.getName() == kRecomputedAttrName && isa<UnitAttr>(attr.getValue()))
+    return success();
+  if (attr.getName() == kRecomputedAttrName)
+    return op->emitOpError("expected 'kerf.recomputed' to be a unit attribute");
   if (attr.getName() != kPhaseAttrName)
     return op->emitOpError()
            << "has unknown attribute '" << attr.getName().getValue()
-           << "', expected 'kerf.phase' or none";
+           << "', expected 'kerf.phase', 'kerf.assign', "
+              "'kerf.recomputed' or none";
   if (!isa<PhaseAttr>(attr.getValue()))
     return op->emitOpError("expected 'kerf.phase' to be a #kerf.phase");
   return success();
@@ -65,6 +74,14 @@ void kerf::setPhase(Operation *op, PhaseKind kind, int64_t forwardOp) {
               PhaseAttr::get(op->getContext(), kind, forwardOp));
 }
 
+bool kerf::isRecomputed(Operation *op) {
+  return op->hasAttr(kRecomputedAttrName);
+}
+
+void kerf::setRecomputed(Operation *op) {
+  op->setAttr(kRecomputedAttrName, UnitAttr::get(op->getContext()));
+}
+
 RankedTensorType kerf::withElement(Type type, Type element) {
   return RankedTensorType::get(cast<RankedTensorType>(type).getShape(),
                                element);
@@ -80,6 +97,35 @@ RankedTensorType kerf::computeType(Type type) {
   if (element.isF16() || element.isBF16())
     return withElement(type, Float32Type::get(type.getContext()));
   return cast<RankedTensorType>(type);
+}
+
+//===----------------------------------------------------------------------===//
+// Inputs and results of models
+//===----------------------------------------------------------------------===//
+
+int64_t kerf::getVocabulary(BlockArgument input) {
+  int64_t size = 0;
+  auto limit = [&](int64_t bound) {
+    size = size == 0 ? bound : std::min(size, bound);
+  };
+  for (Operation *user : input.getUsers()) {
+    if (auto embedding = dyn_cast<EmbeddingOp>(user))
+      limit(typeOf(embedding.getTable()).getDimSize(0));
+    if (auto loss = dyn_cast<CrossEntropyOp>(user))
+      limit(typeOf(loss.getLogits()).getShape().back());
+  }
+  return size;
+}
+
+llvm::StringRef kerf::getResultLabel(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (isa_and_nonnull<GlobalNormOp>(op))
+    return "grad norm";
+  if (isa_and_nonnull<CrossEntropyOp>(op))
+    return "cross entropy";
+  if (isa_and_nonnull<LoadBalanceLossOp>(op))
+    return "load balance";
+  return "value";
 }
 
 //===----------------------------------------------------------------------===//

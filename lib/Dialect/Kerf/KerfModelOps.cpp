@@ -192,6 +192,10 @@ LogicalResult ModelOp::verify() {
       return mlir::emitError(input.getLoc())
              << "role '" << name << "' is given to a second input";
   }
+  Attribute plan = (*this)->getAttr(kPlanAttrName);
+  if (plan && !isa<PlanAttr>(plan)) // model_c7
+    return emitOpError() << "expected 'plan' to be a #kerf.plan, found "
+                         << plan;
   return verifyOptimizer(*this);
 }
 
@@ -554,6 +558,11 @@ llvm::SmallVector<Value> ClipFactorOp::decompose(OpBuilder &builder) {
 }
 
 LogicalResult UpdateOp::verify() {
+  // By name: this dialect does not know the one that programs are written in.
+  Operation *parent = (*this)->getParentOp();
+  if (!isa_and_nonnull<ModelOp>(parent) &&
+      !(parent && parent->getName().getStringRef() == "spmd.func"))
+    return emitOpError("expects parent op 'kerf.model' or 'spmd.func'");
   if (getStart().has_value() != hasIteration(getName())) // update_c2
     return emitOpError() << "\"" << getName() << "\" expected "
                          << (getStart() ? "an {i} in its name with "

@@ -149,7 +149,7 @@
 // -----
 
 // The dialect has one attribute for ops.
-// expected-error @+1 {{'test.use' op has unknown attribute 'kerf.colour', expected 'kerf.phase' or none}}
+// expected-error @+1 {{'test.use' op has unknown attribute 'kerf.colour', expected 'kerf.phase', 'kerf.assign', 'kerf.recomputed' or none}}
 "test.use"() {kerf.colour = "red"} : () -> ()
 
 // -----
@@ -157,3 +157,9 @@
 // A phase is a phase.
 // expected-error @+1 {{'test.use' op expected 'kerf.phase' to be a #kerf.phase}}
 "test.use"() {kerf.phase = 3} : () -> ()
+
+// -----
+
+// That an op computes a value again is a mark, not a number.
+// expected-error @+1 {{'test.use' op expected 'kerf.recomputed' to be a unit attribute}}
+"test.use"() {kerf.recomputed = 3} : () -> ()

@@ -67,6 +67,19 @@ namespace kerf {
 /// Name of the discardable attribute that holds an op's `PhaseAttr`.
 inline constexpr llvm::StringLiteral kPhaseAttrName = "kerf.phase";
 
+/// Names of the attributes that hold a model's `PlanAttr` and an op's
+/// `AssignAttr`.
+inline constexpr llvm::StringLiteral kPlanAttrName = "plan";
+inline constexpr llvm::StringLiteral kAssignAttrName = "kerf.assign";
+/// The pseudo axis of the micro-batches.
+inline constexpr llvm::StringLiteral kMicroAxis = "micro";
+
+/// Name of the unit attribute of ops of a reverse repeat that compute a forward
+/// value again. Their phase has the number of the forward op.
+inline constexpr llvm::StringLiteral kRecomputedAttrName = "kerf.recomputed";
+bool isRecomputed(mlir::Operation *op);
+void setRecomputed(mlir::Operation *op);
+
 /// The op's phase, or null before differentiation.
 PhaseAttr getPhase(mlir::Operation *op);
 void setPhase(mlir::Operation *op, PhaseKind kind, int64_t forwardOp);
@@ -84,6 +97,14 @@ mlir::RankedTensorType withShape(mlir::Type type,
 /// The type in which reductions and transcendental functions of `type` are
 /// computed: f32 for f16 and bf16, else the type itself.
 mlir::RankedTensorType computeType(mlir::Type type);
+
+/// Number of rows or classes that the elements of an integer input of a model
+/// index, or 0 where nothing says it.
+int64_t getVocabulary(mlir::BlockArgument input);
+
+/// What people call a value that a model returns, from the op that makes it:
+/// "grad norm", "cross entropy", "load balance", else "value".
+llvm::StringRef getResultLabel(mlir::Value value);
 
 /// Replaces each `{i}` form of a parameter name by its value in iteration `i`,
 /// and `{e}` by `e` when it is not negative: `h.{2*i+1}.w` -> `h.7.w`.

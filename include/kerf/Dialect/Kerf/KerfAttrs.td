@@ -4,6 +4,7 @@
 #define KERF_ATTRS_TD
 
 include "kerf/Dialect/Kerf/KerfDialect.td"
+include "kerf/Dialect/Kerf/KerfPlanAttrs.td"
 include "kerf/Interfaces/KerfInterfaces.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"

@@ -19,7 +19,8 @@ def Kerf_ModelOp : Kerf_Op<"model", [IsolatedFromAbove, Symbol,
     the first), `learning_rate`. Inputs without a role are plain data.
 
     Attributes: `optimizer` (an update rule), `groups` (array of `#kerf.group`),
-    `clip_norm` (largest global norm of the gradient, 0 or absent for none).
+    `clip_norm` (largest global norm of the gradient, 0 or absent for none),
+    `plan` (`#kerf.plan`: how the step is distributed).
 
     Life: written by the user or `kerf-import`; `kerf-differentiate` appends the
     backward pass and the updates; partition removes it.
@@ -34,6 +35,7 @@ def Kerf_ModelOp : Kerf_Op<"model", [IsolatedFromAbove, Symbol,
     `optimizer` an update rule.
     (C6) all values in the body are tensors, and no op but `kerf.repeat` has a
     body of its own. Ops of other dialects may stand in it.
+    (C7) `plan` is a `#kerf.plan`.
 
     ```mlir
     kerf.model @mean(%x: tensor<4xf32>) {
@@ -258,7 +260,7 @@ def Kerf_ClipFactorOp : Kerf_Op<"clip_factor", [Pure, Kerf_Factors, Kerf_Pointwi
 }
 
 def Kerf_UpdateOp : Kerf_Op<"update", [
-    MemoryEffects<[MemWrite]>, HasParent<"ModelOp">, Kerf_Factors, Kerf_Cost]> {
+    MemoryEffects<[MemWrite]>, Kerf_Factors, Kerf_Cost]> {
   let summary = "Update a parameter from its gradient";
   let description = [{
     Applies the rule to the parameter, its optimizer state and `scale *

@@ -1,0 +1,17 @@
+//===- SplitBias.h - products whose bias is added after the sum -----------===//
+
+#ifndef KERF_DIALECT_KERF_SPLITBIAS_H
+#define KERF_DIALECT_KERF_SPLITBIAS_H
+
+#include "kerf/Dialect/Kerf/Kerf.h"
+
+namespace kerf {
+
+/// Carries out the variant `bias_after_sum` of an op: the product without its
+/// bias, then the addition of the bias. Returns the product, whose summed
+/// factor may be cut; null where the op has no bias. The op is erased.
+mlir::Operation *splitBias(mlir::Operation *op);
+
+} // namespace kerf
+
+#endif // KERF_DIALECT_KERF_SPLITBIAS_H

@@ -1,0 +1,29 @@
+//===- Spmd.h - what every rank does --------------------------------------===//
+//
+// Ops of the `spmd` dialect.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_DIALECT_SPMD_SPMD_H
+#define KERF_DIALECT_SPMD_SPMD_H
+
+#include "kerf/Dialect/Kerf/Kerf.h"
+
+#include "kerf/Dialect/Spmd/SpmdDialect.h.inc"
+
+#include "kerf/Dialect/Spmd/SpmdEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "kerf/Dialect/Spmd/SpmdAttrs.h.inc"
+
+namespace kerf::spmd {
+class ScheduleOp;
+class ParamOp;
+} // namespace kerf::spmd
+
+#define GET_OP_CLASSES
+#include "kerf/Dialect/Spmd/SpmdProgramOps.h.inc"
+#define GET_OP_CLASSES
+#include "kerf/Dialect/Spmd/SpmdRankOps.h.inc"
+
+#endif // KERF_DIALECT_SPMD_SPMD_H

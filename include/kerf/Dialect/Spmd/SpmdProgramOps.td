@@ -1,0 +1,289 @@
+//===- SpmdProgramOps.td - programs, their state, functions and calls -----===//
+
+#ifndef SPMD_PROGRAM_OPS_TD
+#define SPMD_PROGRAM_OPS_TD
+
+include "kerf/Dialect/Spmd/SpmdOpBase.td"
+
+def Spmd_ProgramOp : Spmd_Op<"program", [IsolatedFromAbove, Symbol, SymbolTable,
+    NoTerminator, SingleBlock]> {
+  let summary = "Hold what every rank of a mesh does in a step";
+  let description = [{
+    Declarations (inputs, parameters, buffers, outputs), functions and schedules.
+    `micro_batches` is how many a step has, `slots` how many are in flight at
+    once: micro-batch m uses copy `m mod slots` of the slot buffers.
+
+    Life: made by `kerf-partition`; `kerf-place-memory` turns it into
+    `exec.program`.
+
+    Constraints:
+    (C1) 1 <= `slots` <= `micro_batches`.
+    (C2) its body holds ops of this dialect that declare, define or schedule.
+
+    ```mlir
+    spmd.program @nothing over <> micro_batches 1 slots 1 {
+      spmd.func @update() {
+        spmd.return
+      }
+      spmd.schedule "train" {
+        spmd.call @update
+      }
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Kerf_MeshAttr:$mesh,
+    Kerf_I64Attr:$micro_batches, Kerf_I64Attr:$slots);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $sym_name `over` $mesh `micro_batches` $micro_batches `slots` $slots
+    attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Size of an axis of the mesh, or of `micro`; 0 if there is none.
+    int64_t getAxisSize(::llvm::StringRef axis);
+    /// Product of the sizes of axes (`StringAttr`s).
+    int64_t getAxesSize(::mlir::ArrayAttr axes);
+    /// The schedule of this name, or null.
+    ::kerf::spmd::ScheduleOp getSchedule(::llvm::StringRef name);
+    /// The declaration that a `kerf.param` or `kerf.update` of this name means,
+    /// or null.
+    ::kerf::spmd::ParamOp getParam(::llvm::StringRef name);
+  }];
+}
+
+def Spmd_InputOp : Spmd_ProgramPart<"input", [Symbol]> {
+  let summary = "Declare an input of a step";
+  let description = [{
+    The type is that of the part which one micro-batch of one rank has. `cut` says
+    by which axes each dimension of the global tensor is cut. An input that is not
+    cut by `micro` is the same in every micro-batch. `vocabulary`: integer
+    elements are below it.
+
+    Life: as `spmd.program`.
+
+    Constraints:
+    (C1) `cut` has one list per dimension, of axes that exist; no axis is in it
+    twice; the sizes divide; the type is the local one.
+    (C2) `micro` cuts dimension 0 only, and as its last axis.
+
+    ```mlir
+    spmd.program @p over <dp = 2> micro_batches 2 slots 1 {
+      spmd.input @tokens role "tokens" global tensor<8x16xi32> cut [[dp, micro], []] vocabulary 256 : tensor<2x16xi32>
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, DefaultValuedAttr<StrAttr, "\"\"">:$role,
+    TypeAttr:$global, Spmd_Cut:$cut, OptionalAttr<Kerf_I64Attr>:$vocabulary, TypeAttr:$type);
+  let assemblyFormat = [{
+    $sym_name (`role` $role^)? `global` $global `cut` custom<Cut>($cut)
+    (`vocabulary` $vocabulary^)? attr-dict `:` $type
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::RankedTensorType getLocalType() {
+      return ::llvm::cast<::mlir::RankedTensorType>(getType());
+    }
+    /// The type of all micro-batches of a rank together, one after the other.
+    ::mlir::RankedTensorType getStepType();
+    bool isCutByMicro();
+  }];
+}
+
+def Spmd_ParamOp : Spmd_ProgramPart<"param"> {
+  let summary = "Declare a parameter and where it rests";
+  let description = [{
+    The shard that a rank holds, and the rule that updates it: the master and the
+    optimizer state are cut as the parameter. With `[start to end]` the pattern
+    stands for one parameter per iteration. `kerf.param` and `kerf.update` in
+    functions name it.
+
+    Life: as `spmd.program`.
+
+    Constraints:
+    (C1) `cut` as for `spmd.input`; `micro` cuts nothing.
+    (C2) `[start to end]` stands with a name that has an `{i}`, and
+    0 <= start < end.
+    (C3) the rule is an optimizer rule; a frozen parameter has none. // param_c3
+
+    ```mlir
+    spmd.program @p over <tp = 2> micro_batches 1 slots 1 {
+      spmd.param "h.{i}.w" [0 to 4] global tensor<32x96xf32> cut [[], [tp]] rule #kerf.adamw<> init <normal, 0.02> : tensor<32x48xf32>
+    }
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, OptionalAttr<Kerf_I64Attr>:$start,
+    OptionalAttr<Kerf_I64Attr>:$end, TypeAttr:$global, Spmd_Cut:$cut, Kerf_InitAttr:$init,
+    UnitAttr:$frozen, OptionalAttr<TypeAttr>:$master,
+    OptionalAttr<Kerf_OptimizerRule>:$rule, TypeAttr:$type);
+  let assemblyFormat = [{
+    $name (`[` $start^ `to` $end `]`)? `global` $global `cut` custom<Cut>($cut)
+    (`rule` $rule^)? `init` $init (`frozen` $frozen^)? (`master` $master^)?
+    attr-dict `:` $type
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::RankedTensorType getLocalType() {
+      return ::llvm::cast<::mlir::RankedTensorType>(getType());
+    }
+  }];
+}
+
+def Spmd_BufferOp : Spmd_ProgramPart<"buffer", [Symbol]> {
+  let summary = "Declare a tensor that functions hand over";
+  let description = [{
+    `slot`: one copy per micro-batch in flight; `step`: one for the step.
+
+    Life: made by `kerf-partition` where a value is made in one function and
+    read in another; placed in memory with its lifetime.
+
+    Constraints:
+    (C1) the type is a tensor of static shape.
+
+    ```mlir
+    spmd.program @p over <> micro_batches 1 slots 1 {
+      spmd.buffer @saved0 slot : tensor<4x2x8x32xf32>
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Spmd_BufferKindAttr:$kind, TypeAttr:$type);
+  let assemblyFormat = "$sym_name `` $kind attr-dict `:` $type";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::RankedTensorType getLocalType() {
+      return ::llvm::cast<::mlir::RankedTensorType>(getType());
+    }
+  }];
+}
+
+def Spmd_OutputOp : Spmd_ProgramPart<"output", [Symbol]> {
+  let summary = "Declare a value that a step returns";
+  let description = [{
+    `sum`: added up over the micro-batches; `last`: written once. The loss is
+    `@loss`, the norm of the gradient `@grad_norm`. Every rank holds the whole
+    value. `label` is what people read.
+
+    Life: as `spmd.program`.
+
+    Constraints:
+    (C1) the type is a tensor of static shape.
+
+    ```mlir
+    spmd.program @p over <> micro_batches 1 slots 1 {
+      spmd.output @loss sum : tensor<f32>
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Spmd_OutputKindAttr:$kind,
+    OptionalAttr<StrAttr>:$label, TypeAttr:$type);
+  let assemblyFormat = "$sym_name `` $kind (`label` $label^)? attr-dict `:` $type";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::RankedTensorType getLocalType() {
+      return ::llvm::cast<::mlir::RankedTensorType>(getType());
+    }
+  }];
+}
+
+def Spmd_FuncOp : Spmd_ProgramPart<"func", [Symbol, IsolatedFromAbove, SingleBlock]> {
+  let summary = "Define what a rank computes in one call";
+  let description = [{
+    `kerf` compute ops on local types and ops of this dialect. `prologue` and
+    `update` run once per step, `forward`, `backward` and `evaluate` once per
+    micro-batch.
+
+    Life: as `spmd.program`.
+
+    Constraints:
+    (C1) the body takes no arguments and ends in `spmd.return`.
+
+    ```mlir
+    spmd.program @p over <> micro_batches 1 slots 1 {
+      spmd.func @forward() {
+        spmd.return
+      }
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name `(` `)` attr-dict-with-keyword $body";
+  let hasRegionVerifier = 1;
+}
+
+def Spmd_ReturnOp : Spmd_Op<"return", [Pure, Terminator, HasParent<"FuncOp">]> {
+  let summary = "End a function";
+  let description = [{
+    Life: as `spmd.func`.
+
+    Constraints:
+    (C1) stands at the end of a `spmd.func`. // return_c1
+
+    ```mlir
+    spmd.program @p over <> micro_batches 1 slots 1 {
+      spmd.func @forward() {
+        spmd.return
+      }
+    }
+    ```
+  }];
+  let assemblyFormat = "attr-dict";
+}
+
+def Spmd_ScheduleOp : Spmd_ProgramPart<"schedule", [NoTerminator, SingleBlock]> {
+  let summary = "List the calls of a step in order";
+  let description = [{
+    `"train"` is one training step, `"evaluate"` the loss without an update. The
+    first call of a function in a schedule sets what it accumulates into; later
+    calls add.
+
+    Life: made by `kerf-order-micro-batches`.
+
+    Constraints:
+    (C1) holds `spmd.call` only.
+
+    ```mlir
+    spmd.program @p over <> micro_batches 2 slots 1 {
+      spmd.func @forward() {
+        spmd.return
+      }
+      spmd.schedule "train" {
+        spmd.call @forward micro 0
+        spmd.call @forward micro 1
+      }
+    }
+    ```
+  }];
+  let arguments = (ins StrAttr:$name);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$name attr-dict-with-keyword $body";
+  let hasRegionVerifier = 1;
+}
+
+def Spmd_CallOp : Spmd_Op<"call", [HasParent<"ScheduleOp">,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Run a function for a micro-batch, or once for the step";
+  let description = [{
+    Life: as `spmd.schedule`.
+
+    Constraints:
+    (C1) the function exists.
+    (C2) the micro-batch is one of the program's.
+
+    ```mlir
+    spmd.program @p over <> micro_batches 1 slots 1 {
+      spmd.func @update() {
+        spmd.return
+      }
+      spmd.schedule "train" {
+        spmd.call @update
+      }
+    }
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$callee, OptionalAttr<Kerf_I64Attr>:$micro);
+  let assemblyFormat = "$callee (`micro` $micro^)? attr-dict";
+}
+
+#endif // SPMD_PROGRAM_OPS_TD

@@ -1,0 +1,317 @@
+//===- SpmdRankOps.td - what functions do besides computing ---------------===//
+
+#ifndef SPMD_RANK_OPS_TD
+#define SPMD_RANK_OPS_TD
+
+include "kerf/Dialect/Spmd/SpmdOpBase.td"
+
+//===----------------------------------------------------------------------===//
+// Inputs, buffers and outputs
+//===----------------------------------------------------------------------===//
+
+def Spmd_ReadOp : Spmd_Op<"read", [MemoryEffects<[MemRead]>,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "Read an input or a buffer";
+  let description = [{
+    Of an input: the part of the present micro-batch, or, where the type is that
+    of the whole step, all micro-batches of this rank. Of a slot buffer: the copy
+    of the present micro-batch.
+
+    Life: made by `kerf-partition`; an address after memory is placed.
+
+    Constraints:
+    (C1) the name is an input or a buffer of the program, of this type.
+
+    ```mlir
+    spmd.program @p over <> micro_batches 1 slots 1 {
+      spmd.input @x global tensor<4xf32> cut [[]] : tensor<4xf32>
+      spmd.func @forward() {
+        %x = spmd.read @x : tensor<4xf32>
+        spmd.return
+      }
+    }
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$source);
+  let results = (outs Kerf_Tensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($result)";
+}
+
+class Spmd_Store<string mnemonic> : Spmd_Op<mnemonic, [MemoryEffects<[MemWrite]>,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let arguments = (ins Kerf_Tensor:$value, FlatSymbolRefAttr:$target);
+}
+
+def Spmd_WriteOp : Spmd_Store<"write"> {
+  let summary = "Write a value to a buffer or an output";
+  let description = [{
+    Life: as `spmd.read`.
+
+    Constraints:
+    (C1) the name is a buffer or an output of the program, of this type.
+
+    ```mlir
+    spmd.program @p over <> micro_batches 1 slots 1 {
+      spmd.output @norm last : tensor<f32>
+      spmd.func @update() {
+        %x = kerf.constant dense<1.0> : tensor<f32>
+        spmd.write %x to @norm : tensor<f32>
+        spmd.return
+      }
+    }
+    ```
+  }];
+  let assemblyFormat = "$value `to` $target attr-dict `:` type($value)";
+}
+
+def Spmd_AccumulateOp : Spmd_Store<"accumulate"> {
+  let summary = "Add a value to a buffer or an output";
+  let description = [{
+    The first call of the function in a schedule sets the target, later calls add
+    to it: the sum over the micro-batches.
+
+    Life: as `spmd.read`.
+
+    Constraints:
+    (C1) the name is a step buffer or a `sum` output of the program, of this type.
+
+    ```mlir
+    spmd.program @p over <> micro_batches 2 slots 1 {
+      spmd.output @loss sum : tensor<f32>
+      spmd.func @forward() {
+        %x = kerf.constant dense<1.0> : tensor<f32>
+        spmd.accumulate %x into @loss : tensor<f32>
+        spmd.return
+      }
+    }
+    ```
+  }];
+  let assemblyFormat = "$value `into` $target attr-dict `:` type($value)";
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+def Spmd_AllReduceOp : Spmd_Collective<"all_reduce", [SameOperandsAndResultType]> {
+  let summary = "Combine values over ranks; every rank gets the result";
+  let description = [{
+    `y = sum over ranks of x` (or the maximum), element by element.
+
+    Life: made by `kerf-partition` from pending sums.
+
+    Constraints:
+    (C1) the axes are axes of the mesh, each at most once, at least one.
+
+    ```mlir
+    spmd.program @p over <dp = 2> micro_batches 1 slots 1 {
+      spmd.func @update() {
+        %x = kerf.constant dense<1.0> : tensor<4xf32>
+        %y = spmd.all_reduce sum %x over [dp] : tensor<4xf32>
+        spmd.return
+      }
+    }
+    ```
+  }];
+  let arguments = (ins Kerf_ReduceKindAttr:$kind, Kerf_Number:$x, Spmd_Axes:$axes);
+  let results = (outs Kerf_Number:$result);
+  let assemblyFormat = "`` $kind $x `over` custom<Axes>($axes) attr-dict `:` type($x)";
+}
+
+def Spmd_AllGatherOp : Spmd_Collective<"all_gather"> {
+  let summary = "Put the parts of all ranks together along a dimension";
+  let description = [{
+    The part of the rank at place r comes r-th.
+
+    Life: made by `kerf-partition` where a cut dimension is needed whole.
+
+    Constraints:
+    (C1) as `spmd.all_reduce`; the dimension exists. // all_gather_c1
+    (C2) the result is larger by the number of ranks in that dimension alone.
+
+    ```mlir
+    spmd.program @p over <tp = 2> micro_batches 1 slots 1 {
+      spmd.func @forward() {
+        %x = kerf.constant dense<1.0> : tensor<4x8xf32>
+        %y = spmd.all_gather %x dim 1 over [tp] : tensor<4x8xf32> -> tensor<4x16xf32>
+        spmd.return
+      }
+    }
+    ```
+  }];
+  let arguments = (ins Kerf_Tensor:$x, Kerf_I64Attr:$dim, Spmd_Axes:$axes);
+  let results = (outs Kerf_Tensor:$result);
+  let assemblyFormat = [{
+    $x `dim` $dim `over` custom<Axes>($axes) attr-dict `:` type($x) `->` type($result)
+  }];
+}
+
+def Spmd_ReduceScatterOp : Spmd_Collective<"reduce_scatter"> {
+  let summary = "Combine values over ranks; every rank gets its part";
+  let description = [{
+    All-reduce, then the r-th part along a dimension for the rank at place r.
+
+    Life: made by `kerf-partition` from a pending sum that is needed in parts.
+
+    Constraints:
+    (C1) as `spmd.all_gather`. // reduce_scatter_c1
+    (C2) the result is smaller by the number of ranks in that dimension alone.
+
+    ```mlir
+    spmd.program @p over <tp = 2> micro_batches 1 slots 1 {
+      spmd.func @forward() {
+        %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+        %y = spmd.reduce_scatter sum %x dim 1 over [tp] : tensor<4x16xf32> -> tensor<4x8xf32>
+        spmd.return
+      }
+    }
+    ```
+  }];
+  let arguments = (ins Kerf_ReduceKindAttr:$kind, Kerf_Number:$x, Kerf_I64Attr:$dim,
+    Spmd_Axes:$axes);
+  let results = (outs Kerf_Number:$result);
+  let assemblyFormat = [{
+    `` $kind $x `dim` $dim `over` custom<Axes>($axes) attr-dict `:` type($x) `->` type($result)
+  }];
+}
+
+def Spmd_AllToAllOp : Spmd_Collective<"all_to_all"> {
+  let summary = "Cut one dimension instead of another";
+  let description = [{
+    Part r of dimension `split` goes to the rank at place r; what arrives is put
+    together along dimension `concat` by sender.
+
+    Life: made by `kerf-partition` where a cut moves from one dimension to another.
+
+    Constraints:
+    (C1) as `spmd.all_gather`, for two different dimensions. // all_to_all_c1
+    (C2) the result is smaller in `split` and larger in `concat` by the number of
+    ranks, and the same elsewhere.
+
+    ```mlir
+    spmd.program @p over <tp = 2> micro_batches 1 slots 1 {
+      spmd.func @forward() {
+        %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+        %y = spmd.all_to_all %x split 1 concat 0 over [tp] : tensor<4x16xf32> -> tensor<8x8xf32>
+        spmd.return
+      }
+    }
+    ```
+  }];
+  let arguments = (ins Kerf_Tensor:$x, Kerf_I64Attr:$split, Kerf_I64Attr:$concat,
+    Spmd_Axes:$axes);
+  let results = (outs Kerf_Tensor:$result);
+  let assemblyFormat = [{
+    $x `split` $split `concat` $concat `over` custom<Axes>($axes) attr-dict
+    `:` type($x) `->` type($result)
+  }];
+}
+
+def Spmd_SliceOwnOp : Spmd_Collective<"slice_own"> {
+  let summary = "Take this rank's part of a value that all ranks hold";
+  let description = [{
+    The r-th part along a dimension, r being the rank's place. No communication.
+    `micro` may be among the axes: the part of the present micro-batch.
+
+    Life: made by `kerf-partition` where a whole dimension is needed in parts.
+
+    Constraints:
+    (C1) as `spmd.all_gather`; `micro` is an axis too. // slice_own_c1
+    (C2) the result is smaller by the number of parts in that dimension alone.
+
+    ```mlir
+    spmd.program @p over <tp = 2> micro_batches 1 slots 1 {
+      spmd.func @forward() {
+        %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+        %y = spmd.slice_own %x dim 1 over [tp] : tensor<4x16xf32> -> tensor<4x8xf32>
+        spmd.return
+      }
+    }
+    ```
+  }];
+  let arguments = (ins Kerf_Tensor:$x, Kerf_I64Attr:$dim, Spmd_Axes:$axes);
+  let results = (outs Kerf_Tensor:$result);
+  let assemblyFormat = [{
+    $x `dim` $dim `over` custom<Axes>($axes) attr-dict `:` type($x) `->` type($result)
+  }];
+}
+
+def Spmd_OffsetOp : Spmd_Op<"offset", [Pure]> {
+  let summary = "Compute the first global index of a part";
+  let description = [{
+    The sum over the listed axes of coordinate * stride; the coordinate along
+    `micro` is the number of the present micro-batch.
+
+    Life: made by `kerf-partition` for ops that read global indices; a number
+    that the runtime computes after memory is placed.
+
+    Constraints:
+    (C1) the axes are axes of the mesh or `micro`, each at most once, with one
+    stride each.
+
+    ```mlir
+    spmd.program @p over <dp = 2> micro_batches 2 slots 1 {
+      spmd.func @forward() {
+        %first = spmd.offset [dp * 4, micro * 2]
+        spmd.return
+      }
+    }
+    ```
+  }];
+  let arguments = (ins Spmd_Axes:$axes, DenseI64ArrayAttr:$strides);
+  let results = (outs Kerf_I32Scalar:$result);
+  let assemblyFormat = "custom<Strides>($axes, $strides) attr-dict";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Fusion
+//===----------------------------------------------------------------------===//
+
+def Spmd_FusedOp : Spmd_Op<"fused", [IsolatedFromAbove, SingleBlock, Pure]> {
+  let summary = "Compute plain ops as one kernel";
+  let description = [{
+    The body's plain `kerf` ops on the operands, its yield as results.
+
+    Life: made by fusion; becomes a kernel.
+
+    Constraints:
+    (C1) the body takes one value per operand, of its type.
+    (C2) the body ends in a `spmd.yield` of the results' types.
+
+    ```mlir
+    %x = kerf.constant dense<1.0> : tensor<4xf32>
+    %y = spmd.fused (%a = %x : tensor<4xf32>) -> (tensor<4xf32>) {
+      %e = kerf.exp %a : tensor<4xf32>
+      %s = kerf.add %e, %a : tensor<4xf32>
+      spmd.yield %s : tensor<4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<Kerf_Tensor>:$inputs);
+  let results = (outs Variadic<Kerf_Tensor>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasRegionVerifier = 1;
+}
+
+def Spmd_YieldOp : Spmd_Op<"yield", [Pure, Terminator, HasParent<"FusedOp">]> {
+  let summary = "Give the results of a fused region";
+  let description = [{
+    Life: as `spmd.fused`.
+
+    Constraints:
+    (C1) stands at the end of a `spmd.fused`. // yield_c1
+
+    ```mlir
+    %x = kerf.constant dense<1.0> : tensor<4xf32>
+    %y = spmd.fused (%a = %x : tensor<4xf32>) -> (tensor<4xf32>) {
+      spmd.yield %a : tensor<4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<Kerf_Tensor>:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+}
+
+#endif // SPMD_RANK_OPS_TD

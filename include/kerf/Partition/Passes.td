@@ -1,0 +1,30 @@
+//===- Passes.td - from a planned step to programs ------------------------===//
+
+#ifndef KERF_PARTITION_PASSES_TD
+#define KERF_PARTITION_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def PartitionPass : Pass<"kerf-partition", "::mlir::ModuleOp"> {
+  let summary = "Convert planned steps into programs of their ranks";
+  let description = [{
+    Every `kerf.model` becomes a `spmd.program`: each op on its local shape, with
+    the collectives that its factors demand between producer and reader. Reads
+    the model's `plan` and the ops' `kerf.assign`, nothing else. Functions:
+    `prologue` (once per step, what depends on inputs alone), `forward` (up to the
+    last repeat that the backward pass reads from), `backward` (the rest up to the
+    gradients), `update`, and `evaluate` (the loss without dropout). Refuses
+    assignments that are impossible.
+  }];
+  let dependentDialects = ["::kerf::spmd::SpmdDialect"];
+}
+
+def VerifyPartitionedPass : Pass<"kerf-verify-partitioned", "::mlir::ModuleOp"> {
+  let summary = "Check the contract of partition";
+  let description = [{
+    No `kerf.model` is left; every parameter that functions read or update is
+    declared, with this local type; every op on tensors stands in a function.
+  }];
+}
+
+#endif // KERF_PARTITION_PASSES_TD

@@ -1,0 +1,413 @@
+//===- PlanModel.cpp - layouts of all values of a planned model -----------===//
+//
+// Problem: from the assignments of ops, the layout of every value, and whether
+// each reader can get its operands in the layout it needs.
+//
+// Idea: one walk in program order. An op's results lie as its assignment says;
+// a carried value of a repeat lies as its initial value; a stack as what is
+// stacked. A carried value that begins as zero may be a pending sum: what sums
+// the body yields, a first visit finds out, and a second uses it.
+//
+// Cost: two visits per op of a repeat, one of others.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kerf/Dialect/Kerf/Layout.h"
+
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace kerf;
+
+PlanAttr kerf::getPlan(ModelOp model) {
+  if (auto plan = model->getAttrOfType<PlanAttr>(kPlanAttrName))
+    return plan;
+  MLIRContext *context = model.getContext();
+  return PlanAttr::get(context, MeshAttr::get(context, {}, {}), 1, "1f1b",
+                       false, {});
+}
+
+bool kerf::isSource(Operation *op) {
+  return op->getNumOperands() == 0 && op->getNumRegions() == 0 &&
+         op->getNumResults() > 0;
+}
+
+static bool isUpdate(Operation *op) {
+  PhaseAttr phase = getPhase(op);
+  return phase && phase.getKind() == PhaseKind::Update;
+}
+
+Layout PlannedModel::arriving(Value value, Operation *reader) const {
+  Layout layout = values.lookup(value);
+  if (isUpdate(reader)) {
+    llvm::erase(layout.sums, axes.micro());
+    if (isa<BlockArgument>(value))
+      return layout.without(axes.micro());
+  }
+  if (prologue.contains(reader) && isa<BlockArgument>(value))
+    return layout.without(axes.micro());
+  return layout;
+}
+
+namespace {
+class Planner {
+public:
+  Planner(ModelOp model, Completion *completion)
+      : model(model), completion(completion), plan(getPlan(model)) {}
+
+  FailureOr<PlannedModel> run() {
+    if (failed(planInputs()) || failed(visitBlock(model.getBody().front())) ||
+        (!completion && failed(checkParams())))
+      return failure();
+    return std::move(plan);
+  }
+
+private:
+  LogicalResult planInputs();
+  LogicalResult planInput(BlockArgument input);
+  LogicalResult visitBlock(Block &block);
+  LogicalResult visitOp(Operation *op);
+  LogicalResult visitRepeat(RepeatOp repeat);
+  LogicalResult visitBody(RepeatOp repeat, llvm::ArrayRef<Layout> carried);
+  LogicalResult finishRepeat(RepeatOp repeat, llvm::ArrayRef<Layout> carried);
+  LogicalResult visitReturn(ReturnOp op);
+  LogicalResult checkParams();
+  LogicalResult checkUpdate(UpdateOp update, ParamOp param);
+  bool isPrologue(Operation *op, const Assignment &assignment);
+  LogicalResult checkConversion(Operation *op, unsigned operand,
+                                const Layout &need);
+
+  ModelOp model;
+  Completion *completion;
+  PlannedModel plan;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Inputs
+//===----------------------------------------------------------------------===//
+
+/// The longest cut that an assigned reader asks for, dimension by dimension.
+LogicalResult Planner::planInput(BlockArgument input) {
+  Layout layout = Layout::whole(typeOf(input).getRank());
+  for (OpOperand &use : input.getUses()) {
+    auto op = dyn_cast<FactorOpInterface>(use.getOwner());
+    if (!op || !op->hasAttr(kAssignAttrName))
+      continue;
+    Factors facts = op.getFactors();
+    auto assignment = getAssignment(op, facts, plan.axes);
+    if (failed(assignment))
+      return failure();
+    assignment->pending.clear();
+    llvm::SmallVector<Layout> none(op->getNumOperands());
+    std::string error;
+    auto layouts = layoutsOf(facts, *assignment, none, plan.axes, error);
+    if (failed(layouts))
+      return op->emitOpError() << "cannot be cut as assigned: " << error;
+    const Layout &need = layouts->operands[use.getOperandNumber()];
+    for (auto [own, other] : llvm::zip_equal(layout.dims, need.dims))
+      if (other.size() > own.size())
+        own = other;
+  }
+  for (auto [d, list] : llvm::enumerate(layout.dims))
+    if (llvm::is_contained(list, plan.axes.micro()) &&
+        (d != 0 || list.back() != plan.axes.micro()))
+      return mlir::emitError(input.getLoc())
+             << "input is cut as " << printLayout(layout, plan.axes)
+             << ", expected 'micro' as the last axis of dimension 0";
+  plan.values[input] = layout;
+  return success();
+}
+
+LogicalResult Planner::planInputs() {
+  llvm::SmallVector<BlockArgument> open;
+  Layout known;
+  for (BlockArgument input : model.getBody().getArguments()) {
+    if (failed(planInput(input)))
+      return failure();
+    const Layout &layout = plan.values[input];
+    bool isCut = llvm::any_of(
+        layout.dims, [](const AxisList &list) { return !list.empty(); });
+    if (isCut && known.dims.empty())
+      known = layout;
+  }
+  if (!completion || known.dims.empty())
+    return success();
+  // The batch of the other inputs is that of the one whose reader is assigned.
+  llvm::ArrayRef<int64_t> shape;
+  for (BlockArgument input : model.getBody().getArguments())
+    if (shape.empty() && plan.values[input] == known)
+      shape = typeOf(input).getShape();
+  for (BlockArgument input : model.getBody().getArguments()) {
+    Layout &layout = plan.values[input];
+    auto other = typeOf(input).getShape();
+    if (other == shape && layout == Layout::whole(shape.size()))
+      layout = known;
+    else if (!other.empty() && layout.dims[0].empty() && other[0] == shape[0])
+      layout.dims[0] = known.dims[0];
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+LogicalResult Planner::checkConversion(Operation *op, unsigned operand,
+                                       const Layout &need) {
+  Layout from = plan.arriving(op->getOperand(operand), op);
+  std::string error;
+  if (succeeded(planConversion(from, need, plan.axes, error)))
+    return success();
+  auto diagnostic = op->emitOpError()
+                    << "cannot get operand " << operand << ": " << error;
+  diagnostic.attachNote() << "it arrives as " << printLayout(from, plan.axes)
+                          << " and is needed as "
+                          << printLayout(need, plan.axes);
+  return diagnostic;
+}
+
+/// Depends on inputs alone, and not on which micro-batch runs.
+bool Planner::isPrologue(Operation *op, const Assignment &assignment) {
+  PhaseAttr phase = getPhase(op);
+  if ((phase && phase.getKind() != PhaseKind::Forward) || isSource(op) ||
+      op->getParentOp() != model)
+    return false;
+  auto usesMicro = [&](const AxisList &list) {
+    return llvm::is_contained(list, plan.axes.micro());
+  };
+  if (llvm::any_of(assignment.factors, usesMicro) ||
+      usesMicro(assignment.pending))
+    return false;
+  return llvm::all_of(op->getOperands(), [&](Value operand) {
+    Operation *maker = operand.getDefiningOp();
+    return !maker || plan.prologue.contains(maker) ||
+           (isSource(maker) && !isa<ParamOp>(maker));
+  });
+}
+
+static bool isZero(Operation *op) {
+  auto constant = dyn_cast<ConstantOp>(op);
+  auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue())
+                        : SplatElementsAttr();
+  return splat && isa<FloatType>(splat.getElementType()) &&
+         splat.getSplatValue<llvm::APFloat>().isZero();
+}
+
+LogicalResult Planner::visitOp(Operation *op) {
+  auto iface = dyn_cast<FactorOpInterface>(op);
+  if (!iface)
+    return op->emitOpError("states no factors and cannot be distributed");
+  Factors facts = iface.getFactors();
+  if (completion && isSource(op) && !op->hasAttr(kAssignAttrName)) {
+    for (Value result : op->getResults()) {
+      Layout layout = Layout::whole(typeOf(result).getRank());
+      layout.any = true;
+      layout.zero = isZero(op);
+      plan.values[result] = layout;
+    }
+    return success();
+  }
+  auto arriving = [&] {
+    return llvm::map_to_vector(op->getOperands(), [&](Value operand) {
+      return plan.arriving(operand, op);
+    });
+  };
+  if (completion && !op->hasAttr(kAssignAttrName) &&
+      failed(completion->assign(op, facts, arriving(), plan)))
+    return failure();
+  auto assignment = getAssignment(op, facts, plan.axes);
+  if (failed(assignment))
+    return failure();
+  if (isPrologue(op, *assignment))
+    plan.prologue.insert(op);
+  std::string error;
+  auto layouts = layoutsOf(facts, *assignment, arriving(), plan.axes, error);
+  if (failed(layouts)) {
+    auto diagnostic = op->emitOpError()
+                      << "cannot be cut as assigned: " << error;
+    std::string known;
+    llvm::raw_string_ostream os(known);
+    printFactors(os, facts);
+    diagnostic.attachNote() << "its factors are " << known;
+    return diagnostic;
+  }
+  for (unsigned i = 0; i < op->getNumOperands(); ++i)
+    if (failed(checkConversion(op, i, layouts->operands[i])))
+      return failure();
+  for (auto [result, layout] :
+       llvm::zip_equal(op->getResults(), layouts->results)) {
+    layout.zero = isZero(op);
+    plan.values[result] = layout;
+  }
+  plan.assignments[op] = *assignment;
+  plan.ops[op] = *layouts;
+  if (completion)
+    completion->note(op, *layouts, plan);
+  return success();
+}
+
+LogicalResult Planner::visitReturn(ReturnOp op) {
+  OpLayouts layouts;
+  for (auto [i, value] : llvm::enumerate(op.getValues())) {
+    Layout need = Layout::whole(typeOf(value).getRank());
+    // Outputs add up over micro-batches.
+    if (llvm::is_contained(plan.values[value].sums, plan.axes.micro()))
+      need.sums = {plan.axes.micro()};
+    layouts.operands.push_back(need);
+    if (failed(checkConversion(op, i, need)))
+      return failure();
+  }
+  plan.ops[op] = layouts;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+/// The gradient comes as the parameter rests.
+LogicalResult Planner::checkUpdate(UpdateOp update, ParamOp param) {
+  Layout rests = plan.values[param.getResult()];
+  if (update.getStart())
+    rests = stackLayout(rests);
+  const Layout &gradient = plan.ops[update].operands[0];
+  if (rests == gradient)
+    return success();
+  auto diagnostic = update.emitOpError()
+                    << "cuts the gradient of \"" << update.getName() << "\" as "
+                    << printLayout(gradient, plan.axes) << ", expected "
+                    << printLayout(rests, plan.axes);
+  diagnostic.attachNote(param.getLoc()) << "as the parameter rests";
+  return diagnostic;
+}
+
+/// All reads and the update of a parameter agree on where it rests.
+LogicalResult Planner::checkParams() {
+  llvm::StringMap<ParamOp> params;
+  WalkResult walk = model.getBody().walk([&](ParamOp param) {
+    auto [known, isNew] = params.try_emplace(param.getName(), param);
+    const Layout &own = plan.values[param.getResult()];
+    const Layout &other = plan.values[known->second.getResult()];
+    if (own.isCutBy(plan.axes.micro())) {
+      param.emitOpError() << "\"" << param.getName()
+                          << "\" is cut by micro-batches; parameters are not";
+      return WalkResult::interrupt();
+    }
+    if (isNew || own == other)
+      return WalkResult::advance();
+    auto diagnostic = param.emitOpError()
+                      << "\"" << param.getName() << "\" rests as "
+                      << printLayout(own, plan.axes) << " here and as "
+                      << printLayout(other, plan.axes) << " elsewhere";
+    diagnostic.attachNote(known->second.getLoc()) << "other read is here";
+    return WalkResult::interrupt();
+  });
+  if (walk.wasInterrupted())
+    return failure();
+  for (UpdateOp update : model.getBody().getOps<UpdateOp>())
+    if (ParamOp param = params.lookup(update.getName());
+        param && failed(checkUpdate(update, param)))
+      return failure();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Repeats
+//===----------------------------------------------------------------------===//
+
+LogicalResult Planner::visitBody(RepeatOp repeat,
+                                 llvm::ArrayRef<Layout> carried) {
+  plan.values[repeat.getIndex()] = Layout::whole(0);
+  for (auto [arg, layout] : llvm::zip_equal(repeat.getCarryArgs(), carried))
+    plan.values[arg] = layout;
+  for (auto [arg, stack] :
+       llvm::zip_equal(repeat.getSliceArgs(), repeat.getSlices())) {
+    Layout layout = plan.values[stack];
+    layout.any = false;
+    layout.zero = false;
+    plan.values[arg] = sliceLayout(layout);
+  }
+  return visitBlock(repeat.getBody().front());
+}
+
+LogicalResult Planner::visitRepeat(RepeatOp repeat) {
+  llvm::SmallVector<Layout> carried;
+  bool again = false;
+  for (Value init : repeat.getInits()) {
+    carried.push_back(plan.values[init].reduced());
+    again |= carried.back().any || carried.back().zero;
+  }
+  if (!again)
+    return success(succeeded(visitBody(repeat, carried)) &&
+                   succeeded(finishRepeat(repeat, carried)));
+  if (failed(visitBody(repeat, carried)))
+    return failure();
+  for (auto [layout, yielded] :
+       llvm::zip_equal(carried, repeat.getYield().getCarried())) {
+    const Layout &found = plan.values[yielded];
+    if (layout.any)
+      layout.dims = found.dims;
+    if (layout.zero)
+      layout.sums = found.sums;
+    layout.any = layout.zero = false;
+  }
+  if (completion)
+    completion->retract(repeat.getBody().front());
+  return success(succeeded(visitBody(repeat, carried)) &&
+                 succeeded(finishRepeat(repeat, carried)));
+}
+
+LogicalResult Planner::finishRepeat(RepeatOp repeat,
+                                    llvm::ArrayRef<Layout> carried) {
+  OpLayouts layouts, yielded;
+  YieldOp yield = repeat.getYield();
+  for (const Layout &layout : carried) {
+    layouts.operands.push_back(layout);
+    layouts.results.push_back(layout);
+    yielded.operands.push_back(layout);
+  }
+  for (Value stack : repeat.getSlices()) {
+    Layout layout = plan.values[stack];
+    layout.any = layout.zero = false;
+    layout.dims[0].clear();
+    layouts.operands.push_back(layout);
+  }
+  for (Value value : yield.getStacked()) {
+    Layout layout = plan.values[value];
+    layout.any = layout.zero = false;
+    yielded.operands.push_back(layout);
+    layouts.results.push_back(stackLayout(layout));
+  }
+  for (unsigned i = 0; i < repeat->getNumOperands(); ++i)
+    if (failed(checkConversion(repeat, i, layouts.operands[i])))
+      return failure();
+  for (unsigned i = 0; i < yield->getNumOperands(); ++i)
+    if (failed(checkConversion(yield, i, yielded.operands[i])))
+      return failure();
+  for (auto [result, layout] :
+       llvm::zip_equal(repeat.getResults(), layouts.results))
+    plan.values[result] = layout;
+  plan.ops[repeat] = layouts;
+  plan.ops[yield] = yielded;
+  return success();
+}
+
+LogicalResult Planner::visitBlock(Block &block) {
+  for (Operation &op : block) {
+    LogicalResult done = success();
+    if (auto repeat = dyn_cast<RepeatOp>(op))
+      done = visitRepeat(repeat);
+    else if (auto end = dyn_cast<ReturnOp>(op))
+      done = visitReturn(end);
+    else if (!isa<YieldOp>(op))
+      done = visitOp(&op);
+    if (failed(done))
+      return failure();
+  }
+  return success();
+}
+
+FailureOr<PlannedModel> kerf::planModel(ModelOp model, Completion *completion) {
+  return Planner(model, completion).run();
+}

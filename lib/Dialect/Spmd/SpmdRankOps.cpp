@@ -1,0 +1,239 @@
+#include "Axes.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::spmd;
+
+/// `[dp * 4, micro * 2]`.
+static ParseResult parseStrides(OpAsmParser &parser, ArrayAttr &axes,
+                                DenseI64ArrayAttr &strides) {
+  llvm::SmallVector<Attribute> names;
+  llvm::SmallVector<int64_t> values;
+  auto parseTerm = [&]() -> ParseResult {
+    std::string name;
+    if (parser.parseKeywordOrString(&name) || parser.parseStar() ||
+        parser.parseInteger(values.emplace_back()))
+      return failure();
+    names.push_back(parser.getBuilder().getStringAttr(name));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseTerm))
+    return failure();
+  axes = parser.getBuilder().getArrayAttr(names);
+  strides = parser.getBuilder().getDenseI64ArrayAttr(values);
+  return success();
+}
+
+static void printStrides(OpAsmPrinter &printer, Operation *, ArrayAttr axes,
+                         DenseI64ArrayAttr strides) {
+  printer << '[';
+  llvm::interleaveComma(
+      llvm::zip(axes.getAsRange<StringAttr>(), strides.asArrayRef()), printer,
+      [&](auto term) {
+        printer.printKeywordOrString(std::get<0>(term).getValue());
+        printer << " * " << std::get<1>(term);
+      });
+  printer << ']';
+}
+
+#define GET_OP_CLASSES
+#include "kerf/Dialect/Spmd/SpmdRankOps.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// Inputs, buffers and outputs
+//===----------------------------------------------------------------------===//
+
+LogicalResult ReadOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  Operation *source = symbols.lookupNearestSymbolFrom(*this, getSourceAttr());
+  Type type = getResult().getType();
+  bool fits = false;
+  if (auto input = dyn_cast_or_null<InputOp>(source))
+    fits = type == input.getLocalType() || type == input.getStepType();
+  if (auto buffer = dyn_cast_or_null<BufferOp>(source))
+    fits = type == buffer.getLocalType();
+  if (!fits) // read_c1
+    return emitOpError() << "of @" << getSource()
+                         << ", which is no input or buffer of type " << type;
+  return success();
+}
+
+LogicalResult WriteOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  Operation *target = symbols.lookupNearestSymbolFrom(*this, getTargetAttr());
+  Type type = getValue().getType();
+  bool fits = false;
+  if (auto output = dyn_cast_or_null<OutputOp>(target))
+    fits = type == output.getLocalType();
+  if (auto buffer = dyn_cast_or_null<BufferOp>(target))
+    fits = type == buffer.getLocalType();
+  if (!fits) // write_c1
+    return emitOpError() << "to @" << getTarget()
+                         << ", which is no buffer or output of type " << type;
+  return success();
+}
+
+LogicalResult AccumulateOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  Operation *target = symbols.lookupNearestSymbolFrom(*this, getTargetAttr());
+  Type type = getValue().getType();
+  bool fits = false;
+  if (auto output = dyn_cast_or_null<OutputOp>(target))
+    fits = type == output.getLocalType() && output.getKind() == OutputKind::Sum;
+  if (auto buffer = dyn_cast_or_null<BufferOp>(target))
+    fits =
+        type == buffer.getLocalType() && buffer.getKind() == BufferKind::Step;
+  if (!fits) // accumulate_c1
+    return emitOpError() << "into @" << getTarget()
+                         << ", which is no step buffer or 'sum' output of type "
+                         << type;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+/// Checks the axes of a collective in a program; returns their size.
+static FailureOr<int64_t> verifyGroup(Operation *op, ArrayAttr axes,
+                                      bool allowMicro = false) {
+  ProgramOp program = programOf(op);
+  if (!program)
+    return op->emitOpError("stands outside a 'spmd.program'");
+  if (axes.empty())
+    return op->emitOpError("expected at least one axis");
+  if (failed(verifyAxes(op, program, axes, allowMicro)))
+    return failure();
+  return program.getAxesSize(axes);
+}
+
+static LogicalResult verifyDim(Operation *op, Value x, int64_t dim) {
+  int64_t rank = typeOf(x).getRank();
+  if (dim >= 0 && dim < rank)
+    return success();
+  return op->emitOpError() << "expected a dimension in [0, " << rank
+                           << "), found " << dim;
+}
+
+/// The result must be x with `dim` changed by this ratio.
+static LogicalResult verifyScaled(Operation *op, Value x, int64_t dim,
+                                  int64_t times, int64_t parts) {
+  auto type = typeOf(x);
+  llvm::SmallVector<int64_t> shape(type.getShape());
+  bool divides = shape[dim] * times % parts == 0;
+  shape[dim] = shape[dim] * times / parts;
+  auto expected = withShape(type, shape);
+  if (divides && expected == op->getResult(0).getType())
+    return success();
+  return op->emitOpError() << "expected a result of dimension " << dim
+                           << " times " << times << " over " << parts
+                           << ", found " << type << " to "
+                           << op->getResult(0).getType();
+}
+
+LogicalResult AllReduceOp::verify() { // all_reduce_c1
+  return verifyGroup(*this, getAxes());
+}
+
+LogicalResult AllGatherOp::verify() {
+  auto size = verifyGroup(*this, getAxes());
+  if (failed(size) || failed(verifyDim(*this, getX(), getDim())))
+    return failure();
+  return verifyScaled(*this, getX(), getDim(), *size, 1); // all_gather_c2
+}
+
+LogicalResult ReduceScatterOp::verify() {
+  auto size = verifyGroup(*this, getAxes());
+  if (failed(size) || failed(verifyDim(*this, getX(), getDim())))
+    return failure();
+  return verifyScaled(*this, getX(), getDim(), 1, *size); // reduce_scatter_c2
+}
+
+LogicalResult AllToAllOp::verify() {
+  auto size = verifyGroup(*this, getAxes());
+  if (failed(size) || failed(verifyDim(*this, getX(), getSplit())) ||
+      failed(verifyDim(*this, getX(), getConcat())))
+    return failure();
+  if (getSplit() == getConcat())
+    return emitOpError() << "expected two different dimensions, found "
+                         << getSplit() << " twice";
+  auto type = typeOf(getX());
+  llvm::SmallVector<int64_t> shape(type.getShape());
+  bool divides = shape[getSplit()] % *size == 0;
+  shape[getSplit()] /= *size;
+  shape[getConcat()] *= *size;
+  auto expected = withShape(type, shape);
+  if (!divides || expected != getResult().getType()) // all_to_all_c2
+    return emitOpError() << "expected a result of type " << expected
+                         << ", found " << getResult().getType();
+  return success();
+}
+
+LogicalResult SliceOwnOp::verify() {
+  auto size = verifyGroup(*this, getAxes(), /*allowMicro=*/true);
+  if (failed(size) || failed(verifyDim(*this, getX(), getDim())))
+    return failure();
+  return verifyScaled(*this, getX(), getDim(), 1, *size); // slice_own_c2
+}
+
+LogicalResult OffsetOp::verify() {
+  if (failed(verifyGroup(*this, getAxes(), /*allowMicro=*/true)))
+    return failure();
+  if (getAxes().size() != getStrides().size()) // offset_c1
+    return emitOpError() << "expected one stride per axis, found "
+                         << getStrides().size() << " of " << getAxes().size();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// fused
+//===----------------------------------------------------------------------===//
+
+ParseResult FusedOp::parse(OpAsmParser &parser, OperationState &result) {
+  llvm::SmallVector<OpAsmParser::Argument> args;
+  llvm::SmallVector<OpAsmParser::UnresolvedOperand> operands;
+  llvm::SmallVector<Type> types, results;
+  llvm::SMLoc loc = parser.getCurrentLocation();
+  auto parseInput = [&]() -> ParseResult {
+    return failure(parser.parseArgument(args.emplace_back()) ||
+                   parser.parseEqual() ||
+                   parser.parseOperand(operands.emplace_back()) ||
+                   parser.parseColonType(types.emplace_back()));
+  };
+  auto parseResult = [&] { return parser.parseType(results.emplace_back()); };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseInput) ||
+      parser.parseArrow() ||
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseResult))
+    return failure();
+  for (auto [arg, type] : llvm::zip(args, types))
+    arg.type = type;
+  result.addTypes(results);
+  return failure(
+      parser.resolveOperands(operands, types, loc, result.operands) ||
+      parser.parseOptionalAttrDictWithKeyword(result.attributes) ||
+      parser.parseRegion(*result.addRegion(), args));
+}
+
+void FusedOp::print(OpAsmPrinter &p) {
+  p << " (";
+  llvm::interleaveComma(
+      llvm::zip(getBody().getArguments(), getInputs()), p, [&](auto input) {
+        auto [arg, value] = input;
+        p << arg << " = " << value << " : " << value.getType();
+      });
+  p << ") -> (" << getResultTypes() << ')';
+  p.printOptionalAttrDictWithKeyword((*this)->getAttrs());
+  p << ' ';
+  p.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+}
+
+LogicalResult FusedOp::verifyRegions() {
+  Block &block = getBody().front();
+  if (!llvm::equal(block.getArgumentTypes(),
+                   getInputs().getTypes())) // fused_c1
+    return emitOpError("expected a body that takes the operands");
+  auto yield =
+      block.empty() ? spmd::YieldOp() : dyn_cast<spmd::YieldOp>(block.back());
+  if (!yield || !llvm::equal(yield.getValues().getTypes(),
+                             getResultTypes())) // fused_c2
+    return emitOpError("expected a 'spmd.yield' of the results' types at the "
+                       "end of its body");
+  return success();
+}

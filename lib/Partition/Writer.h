@@ -1,0 +1,74 @@
+//===- Writer.h - one function of a program being written -----------------===//
+
+#ifndef KERF_LIB_PARTITION_WRITER_H
+#define KERF_LIB_PARTITION_WRITER_H
+
+#include "kerf/Dialect/Kerf/Layout.h"
+#include "kerf/Dialect/Spmd/Spmd.h"
+
+#include "mlir/IR/Builders.h"
+
+namespace kerf {
+
+/// A value as it lies in a function.
+struct LocalValue {
+  mlir::Value value;
+  Layout layout;
+};
+
+/// Writes the body of one `spmd.func`: knows the local form of each global
+/// value and makes other forms on demand, once.
+class FunctionWriter {
+public:
+  FunctionWriter(spmd::FuncOp func, const PlanAxes &axes)
+      : func(func), axes(axes) {}
+
+  spmd::FuncOp getFunc() const { return func; }
+  bool has(mlir::Value global) const { return locals.count(global) > 0; }
+  const LocalValue &get(mlir::Value global) const {
+    return locals.find(global)->second;
+  }
+  void define(mlir::Value global, mlir::Value local, const Layout &layout) {
+    locals[global] = {local, layout};
+  }
+
+  /// The local form of `global` in a layout, at the place of `reader`, the
+  /// collectives that it takes before `builder`'s insertion point (or before
+  /// the repeat around it, if the value comes from outside). It must be
+  /// possible.
+  mlir::Value convert(mlir::OpBuilder &builder, mlir::Value global,
+                      const Layout &layout, mlir::Operation *reader);
+
+  /// A builder at the end of the function's head: reads, sources, offsets.
+  mlir::OpBuilder atHead();
+  /// What was made with `atHead` stays before what comes next.
+  void endHead(mlir::Operation *last) { head = last; }
+  /// A builder at the end of the function.
+  mlir::OpBuilder atEnd();
+
+  /// First global index of this rank's and micro-batch's part along axes, of
+  /// `localSize` elements each. Null for no axes.
+  mlir::Value offset(llvm::ArrayRef<unsigned> list, int64_t localSize);
+
+  /// The repeat whose body is being written, and its original; or null.
+  RepeatOp repeat, original;
+
+private:
+  mlir::Value buildStep(mlir::OpBuilder &builder, mlir::Location loc,
+                        mlir::Value value, const ConversionStep &step);
+
+  spmd::FuncOp func;
+  const PlanAxes &axes;
+  mlir::Operation *head = nullptr;
+  llvm::DenseMap<mlir::Value, LocalValue> locals;
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<LocalValue, 1>> converted;
+  llvm::SmallVector<spmd::OffsetOp> offsets;
+};
+
+/// `[dp, micro]` as attribute.
+mlir::ArrayAttr axesAttr(mlir::MLIRContext *context, const PlanAxes &axes,
+                         llvm::ArrayRef<unsigned> list);
+
+} // namespace kerf
+
+#endif // KERF_LIB_PARTITION_WRITER_H

@@ -1,0 +1,61 @@
+// RUN: kerf-opt --split-input-file --verify-diagnostics --allow-unregistered-dialect %s
+
+// expected-error @below {{expected 'plan' to be a #kerf.plan, found "fast"}}
+kerf.model @model_c7(%x: tensor<f32>) attributes {plan = "fast"} {
+  kerf.return %x : tensor<f32>
+}
+
+// -----
+
+// expected-error @below {{'micro' is no name for an axis of a mesh}}
+"test.use"() {mesh = #kerf.mesh<micro = 2>} : () -> ()
+
+// -----
+
+// expected-error @below {{axis 'dp' is in the mesh twice}}
+"test.use"() {mesh = #kerf.mesh<dp = 2, dp = 2>} : () -> ()
+
+// -----
+
+// expected-error @below {{expected 1 to 1048576 ranks in a mesh, found axis 'dp' of size 0}}
+"test.use"() {mesh = #kerf.mesh<dp = 0>} : () -> ()
+
+// -----
+
+// expected-error @below {{expected 1 to 1048576 ranks in a mesh, found axis 'tp' of size 2048}}
+"test.use"() {mesh = #kerf.mesh<dp = 1024, tp = 2048>} : () -> ()
+
+// -----
+
+// expected-error @below {{expected at most 8 axes in a mesh, found 9}}
+"test.use"() {mesh = #kerf.mesh<a = 1, b = 1, c = 1, d = 1, e = 1, f = 1, g = 1, h = 1, i = 1>} : () -> ()
+
+// -----
+
+// expected-error @below {{expected 1 to 1048576 micro-batches, found 0}}
+"test.use"() {plan = #kerf.plan<mesh = <>, micro_batches = 0, schedule = "1f1b", recompute = none>} : () -> ()
+
+// -----
+
+// expected-error @below {{unknown schedule 'any', expected 1f1b or gpipe}}
+"test.use"() {plan = #kerf.plan<mesh = <>, micro_batches = 1, schedule = "any", recompute = none>} : () -> ()
+
+// -----
+
+// expected-error @below {{unknown recompute 'some', expected none, full or a list of forward ops}}
+"test.use"() {plan = #kerf.plan<mesh = <>, micro_batches = 1, schedule = "1f1b", recompute = some>} : () -> ()
+
+// -----
+
+// expected-error @below {{expected numbers of forward ops to recompute, found -1}}
+"test.use"() {plan = #kerf.plan<mesh = <>, micro_batches = 1, schedule = "1f1b", recompute = [-1]>} : () -> ()
+
+// -----
+
+// expected-error @below {{factor 'b' is given twice}}
+"test.use"() {assign = #kerf.assign<b = [dp], b = [tp]>} : () -> ()
+
+// -----
+
+// expected-error @below {{expected 'kerf.assign' to be a #kerf.assign}}
+%c = kerf.constant {kerf.assign = "b"} dense<1.0> : tensor<f32>

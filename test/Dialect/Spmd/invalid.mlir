@@ -1,0 +1,389 @@
+// RUN: kerf-opt --split-input-file --verify-diagnostics %s
+
+// expected-error @below {{expected 1 <= slots <= micro_batches, found 3 and 2}}
+spmd.program @program_c1 over <dp = 2, tp = 2> micro_batches 2 slots 3 {
+}
+
+// -----
+
+spmd.program @program_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // expected-error @below {{stands directly in a 'spmd.program', expected declarations, functions and schedules}}
+  %x = kerf.constant dense<1.0> : tensor<f32>
+}
+
+// -----
+
+spmd.program @input_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // expected-error @below {{expected one list of axes per dimension of}}
+  spmd.input @x global tensor<8x4xf32> cut [[dp]] : tensor<4x4xf32>
+}
+
+// -----
+
+spmd.program @input_c1_axis over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // expected-error @below {{expected axes of the mesh #kerf.mesh<dp = 2, tp = 2>, found 'pp'}}
+  spmd.input @x global tensor<8xf32> cut [[pp]] : tensor<8xf32>
+}
+
+// -----
+
+spmd.program @input_c1_twice over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // expected-error @below {{has axis 'dp' twice}}
+  spmd.input @x global tensor<8x8xf32> cut [[dp], [dp]] : tensor<4x4xf32>
+}
+
+// -----
+
+spmd.program @input_c1_divide over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // expected-error @below {{cuts a dimension of 7 into 2 parts, which does not divide it}}
+  spmd.input @x global tensor<7xf32> cut [[dp]] : tensor<3xf32>
+}
+
+// -----
+
+spmd.program @input_c1_type over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // expected-error @below {{expected local type 'tensor<4xf32>', found 'tensor<8xf32>'}}
+  spmd.input @x global tensor<8xf32> cut [[dp]] : tensor<8xf32>
+}
+
+// -----
+
+spmd.program @input_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // expected-error @below {{expected 'micro' as the last axis of dimension 0}}
+  spmd.input @x global tensor<8x4xf32> cut [[], [micro]] : tensor<8x2xf32>
+}
+
+// -----
+
+spmd.program @input_c2_last over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // expected-error @below {{expected 'micro' as the last axis of dimension 0}}
+  spmd.input @x global tensor<8xf32> cut [[micro, dp]] : tensor<2xf32>
+}
+
+// -----
+
+spmd.program @param_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // expected-error @below {{found 'micro'}}
+  spmd.param "w" global tensor<8xf32> cut [[micro]] init <ones> : tensor<4xf32>
+}
+
+// -----
+
+spmd.program @param_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // expected-error @below {{expected [start to end] with an {i} in its name, 0 <= start < end, or neither}}
+  spmd.param "h.{i}.w" global tensor<8xf32> cut [[]] init <ones> : tensor<8xf32>
+}
+
+// -----
+
+spmd.program @param_c3 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // expected-error @below {{is frozen and has an update rule}}
+  spmd.param "w" global tensor<8xf32> cut [[]] rule #kerf.sgd<> init <ones> frozen : tensor<8xf32>
+}
+
+// -----
+
+spmd.program @buffer_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // expected-error @below {{expected a tensor of static shape}}
+  spmd.buffer @b step : tensor<?xf32>
+}
+
+// -----
+
+spmd.program @output_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // expected-error @below {{expected a tensor of static shape}}
+  spmd.output @b sum : tensor<?xf32>
+}
+
+// -----
+
+spmd.program @func_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // expected-error @below {{expected a body without arguments that ends in 'spmd.return'}}
+  "spmd.func"() <{sym_name = "f"}> ({
+  ^bb0(%x: tensor<f32>):
+    spmd.return
+  }) : () -> ()
+}
+
+// -----
+
+spmd.program @return_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.schedule "train" {
+    // expected-error @below {{'spmd.return' op expects parent op 'spmd.func'}}
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @schedule_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.schedule "train" {
+    // expected-error @below {{stands in a 'spmd.schedule', expected 'spmd.call'}}
+    %x = kerf.constant dense<1.0> : tensor<f32>
+  }
+}
+
+// -----
+
+spmd.program @call_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.schedule "train" {
+    // expected-error @below {{of @nothing, which is no function of the program}}
+    spmd.call @nothing
+  }
+}
+
+// -----
+
+spmd.program @call_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    
+    spmd.return
+  }
+  spmd.schedule "train" {
+    // expected-error @below {{expected a micro-batch below 2, found 2}}
+    spmd.call @forward micro 2
+  }
+}
+
+// -----
+
+spmd.program @read_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.input @in global tensor<8xf32> cut [[]] : tensor<8xf32>
+  spmd.buffer @slot slot : tensor<4x16xf32>
+  spmd.buffer @step step : tensor<8xf32>
+  spmd.output @out last : tensor<4x16xf32>
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{of @out, which is no input or buffer of type 'tensor<4x16xf32>'}}
+    %y = spmd.read @out : tensor<4x16xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @read_c1_type over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.input @in global tensor<8xf32> cut [[]] : tensor<8xf32>
+  spmd.buffer @slot slot : tensor<4x16xf32>
+  spmd.buffer @step step : tensor<8xf32>
+  spmd.output @out last : tensor<4x16xf32>
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{of @in, which is no input or buffer of type 'tensor<4xf32>'}}
+    %y = spmd.read @in : tensor<4xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @write_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.input @in global tensor<8xf32> cut [[]] : tensor<8xf32>
+  spmd.buffer @slot slot : tensor<4x16xf32>
+  spmd.buffer @step step : tensor<8xf32>
+  spmd.output @out last : tensor<4x16xf32>
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{to @in, which is no buffer or output of type 'tensor<4x16xf32>'}}
+    spmd.write %x to @in : tensor<4x16xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @accumulate_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.input @in global tensor<8xf32> cut [[]] : tensor<8xf32>
+  spmd.buffer @slot slot : tensor<4x16xf32>
+  spmd.buffer @step step : tensor<8xf32>
+  spmd.output @out last : tensor<4x16xf32>
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{into @slot, which is no step buffer or 'sum' output of type}}
+    spmd.accumulate %x into @slot : tensor<4x16xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @accumulate_c1_last over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.input @in global tensor<8xf32> cut [[]] : tensor<8xf32>
+  spmd.buffer @slot slot : tensor<4x16xf32>
+  spmd.buffer @step step : tensor<8xf32>
+  spmd.output @out last : tensor<4x16xf32>
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{into @out, which is no step buffer or 'sum' output of type}}
+    spmd.accumulate %x into @out : tensor<4x16xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @all_reduce_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{found 'micro'}}
+    %y = spmd.all_reduce sum %x over [micro] : tensor<4x16xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @all_reduce_c1_none over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{expected at least one axis}}
+    %y = spmd.all_reduce sum %x over [] : tensor<4x16xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @all_gather_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{expected a dimension in [0, 2), found 2}}
+    %y = spmd.all_gather %x dim 2 over [tp] : tensor<4x16xf32> -> tensor<8x16xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @all_gather_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{expected a result of dimension 0 times 2 over 1}}
+    %y = spmd.all_gather %x dim 0 over [tp] : tensor<4x16xf32> -> tensor<16x16xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @reduce_scatter_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{expected a dimension in [0, 2), found -1}}
+    %y = spmd.reduce_scatter sum %x dim -1 over [tp] : tensor<4x16xf32> -> tensor<2x16xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @reduce_scatter_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{expected a result of dimension 0 times 1 over 2}}
+    %y = spmd.reduce_scatter sum %x dim 0 over [tp] : tensor<4x16xf32> -> tensor<4x16xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @all_to_all_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{expected two different dimensions, found 1 twice}}
+    %y = spmd.all_to_all %x split 1 concat 1 over [tp] : tensor<4x16xf32> -> tensor<4x16xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @all_to_all_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{expected a result of type 'tensor<8x8xf32>', found 'tensor<2x32xf32>'}}
+    %y = spmd.all_to_all %x split 1 concat 0 over [tp] : tensor<4x16xf32> -> tensor<2x32xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @slice_own_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{has axis 'tp' twice}}
+    %y = spmd.slice_own %x dim 0 over [tp, tp] : tensor<4x16xf32> -> tensor<1x16xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @slice_own_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{expected a result of dimension 0 times 1 over 2}}
+    %y = spmd.slice_own %x dim 0 over [tp] : tensor<4x16xf32> -> tensor<4x16xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @offset_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{expected one stride per axis, found 2 of 1}}
+    %y = "spmd.offset"() {axes = ["dp"], strides = array<i64: 1, 2>} : () -> tensor<i32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @offset_c1_axis over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{found 'pp'}}
+    %y = spmd.offset [pp * 2]
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @fused_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{expected a body that takes the operands}}
+    %y = "spmd.fused"(%x) ({
+    ^bb0(%a: tensor<4xf32>):
+      spmd.yield %a : tensor<4xf32>
+    }) : (tensor<4x16xf32>) -> tensor<4xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @fused_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{expected a 'spmd.yield' of the results' types at the end of its body}}
+    %y = spmd.fused (%a = %x : tensor<4x16xf32>) -> (tensor<4xf32>) {
+      spmd.yield %a : tensor<4x16xf32>
+    }
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @yield_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    // expected-error @below {{'spmd.yield' op expects parent op 'spmd.fused'}}
+    spmd.yield
+  }
+}

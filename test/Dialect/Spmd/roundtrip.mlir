@@ -1,0 +1,72 @@
+// RUN: kerf-opt %s | kerf-opt | FileCheck %s
+// RUN: kerf-opt %s --mlir-print-op-generic | kerf-opt | FileCheck %s
+
+// Declarations, functions and schedules print as they are written.
+// CHECK-LABEL: spmd.program @all over <dp = 2, tp = 2> micro_batches 2 slots 1
+spmd.program @all over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // CHECK-NEXT: spmd.input @tokens role "tokens" global tensor<8x16xi32> cut {{\[\[}}dp, micro], []] vocabulary 256 : tensor<2x16xi32>
+  spmd.input @tokens role "tokens" global tensor<8x16xi32> cut [[dp, micro], []] vocabulary 256 : tensor<2x16xi32>
+  // CHECK-NEXT: spmd.input @plain global tensor<4xf32> cut {{\[\[}}]] : tensor<4xf32>
+  spmd.input @plain global tensor<4xf32> cut [[]] : tensor<4xf32>
+  // CHECK-NEXT: spmd.param "h.{i}.w"[0 to 4] global tensor<32x96xbf16> cut {{\[\[}}], [tp]] rule #kerf.adamw<> init <normal, 0.02> master f32 : tensor<32x48xbf16>
+  spmd.param "h.{i}.w" [0 to 4] global tensor<32x96xbf16> cut [[], [tp]] rule #kerf.adamw<> init <normal, 0.02> master f32 : tensor<32x48xbf16>
+  // CHECK-NEXT: spmd.param "f" global tensor<4xf32> cut {{\[\[}}]] init <ones> frozen : tensor<4xf32>
+  spmd.param "f" global tensor<4xf32> cut [[]] init <ones> frozen : tensor<4xf32>
+  // CHECK-NEXT: spmd.buffer @saved slot : tensor<4xf32>
+  spmd.buffer @saved slot : tensor<4xf32>
+  // CHECK-NEXT: spmd.buffer @gradient step : tensor<4xf32>
+  spmd.buffer @gradient step : tensor<4xf32>
+  // CHECK-NEXT: spmd.output @loss sum : tensor<f32>
+  spmd.output @loss sum : tensor<f32>
+  // CHECK-NEXT: spmd.output @grad_norm last label "grad norm" : tensor<f32>
+  spmd.output @grad_norm last label "grad norm" : tensor<f32>
+  // CHECK-NEXT: spmd.func @forward()
+  spmd.func @forward() {
+    // CHECK-NEXT: spmd.read @plain : tensor<4xf32>
+    %x = spmd.read @plain : tensor<4xf32>
+    // CHECK-NEXT: spmd.read @tokens : tensor<2x16xi32>
+    %t = spmd.read @tokens : tensor<2x16xi32>
+    // The whole step: both micro-batches.
+    // CHECK-NEXT: spmd.read @tokens : tensor<4x16xi32>
+    %all = spmd.read @tokens : tensor<4x16xi32>
+    // CHECK-NEXT: spmd.all_reduce sum %{{.*}} over [dp, tp] : tensor<4xf32>
+    %r = spmd.all_reduce sum %x over [dp, tp] : tensor<4xf32>
+    // CHECK-NEXT: spmd.all_reduce max %{{.*}} over [tp] : tensor<4xf32>
+    %m = spmd.all_reduce max %x over [tp] : tensor<4xf32>
+    // CHECK-NEXT: spmd.all_gather %{{.*}} dim 0 over [tp] : tensor<4xf32> -> tensor<8xf32>
+    %g = spmd.all_gather %x dim 0 over [tp] : tensor<4xf32> -> tensor<8xf32>
+    // CHECK-NEXT: spmd.reduce_scatter sum %{{.*}} dim 0 over [tp] : tensor<8xf32> -> tensor<4xf32>
+    %s = spmd.reduce_scatter sum %g dim 0 over [tp] : tensor<8xf32> -> tensor<4xf32>
+    // CHECK-NEXT: spmd.all_to_all %{{.*}} split 1 concat 0 over [dp] : tensor<2x16xi32> -> tensor<4x8xi32>
+    %a = spmd.all_to_all %t split 1 concat 0 over [dp] : tensor<2x16xi32> -> tensor<4x8xi32>
+    // CHECK-NEXT: spmd.slice_own %{{.*}} dim 0 over [dp, micro] : tensor<8xf32> -> tensor<2xf32>
+    %o = spmd.slice_own %g dim 0 over [dp, micro] : tensor<8xf32> -> tensor<2xf32>
+    // CHECK-NEXT: spmd.offset [dp * 4, micro * 2]
+    %i = spmd.offset [dp * 4, micro * 2]
+    // CHECK-NEXT: spmd.fused (%[[A:.*]] = %{{.*}} : tensor<4xf32>) -> (tensor<4xf32>)
+    %f = spmd.fused (%b = %x : tensor<4xf32>) -> (tensor<4xf32>) {
+      // CHECK-NEXT: kerf.exp %[[A]]
+      %e = kerf.exp %b : tensor<4xf32>
+      // CHECK-NEXT: spmd.yield %{{.*}} : tensor<4xf32>
+      spmd.yield %e : tensor<4xf32>
+    }
+    // CHECK: spmd.write %{{.*}} to @saved : tensor<4xf32>
+    spmd.write %f to @saved : tensor<4xf32>
+    // CHECK-NEXT: spmd.accumulate %{{.*}} into @gradient : tensor<4xf32>
+    spmd.accumulate %f into @gradient : tensor<4xf32>
+    // CHECK-NEXT: spmd.return
+    spmd.return
+  }
+  // CHECK: spmd.schedule "train"
+  spmd.schedule "train" {
+    // CHECK-NEXT: spmd.call @forward micro 0
+    spmd.call @forward micro 0
+    // CHECK-NEXT: spmd.call @forward micro 1
+    spmd.call @forward micro 1
+  }
+}
+
+// One rank is a mesh without axes.
+// CHECK-LABEL: spmd.program @one over <> micro_batches 1 slots 1
+spmd.program @one over <> micro_batches 1 slots 1 {
+}

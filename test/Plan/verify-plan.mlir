@@ -1,0 +1,164 @@
+// RUN: kerf-opt --split-input-file --verify-diagnostics --kerf-verify-plan %s
+
+// A planned step passes.
+// RUN: kerfc %S/Inputs/mlp.mlir --plan=%S/Inputs/megatron.json --stop-after=plan | kerf-opt --kerf-verify-plan -o %t
+
+// expected-error @below {{has no 'plan'; run 'kerf-propagate-plan'}}
+kerf.model @no_plan(%x: tensor<f32>) {
+  kerf.return %x : tensor<f32>
+}
+
+// -----
+
+kerf.model @no_factor(%x: tensor<4xf32>) attributes {
+    plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
+  // expected-error @below {{is assigned factor 'q', which it does not have}}
+  // expected-note @below {{its factors are b=4}}
+  %y = kerf.exp %x {kerf.assign = #kerf.assign<q = [tp]>} : tensor<4xf32>
+  %s = kerf.reduce sum %y dims [0] : tensor<4xf32>
+  kerf.return %s : tensor<f32>
+}
+
+// -----
+
+kerf.model @no_axis(%x: tensor<4xf32>) attributes {
+    plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
+  // expected-error @below {{is assigned 'b' to axis "dp", which the plan's mesh lacks}}
+  %y = kerf.exp %x {kerf.assign = #kerf.assign<b = [dp]>} : tensor<4xf32>
+  %s = kerf.reduce sum %y dims [0] : tensor<4xf32>
+  kerf.return %s : tensor<f32>
+}
+
+// -----
+
+kerf.model @uneven(%x: tensor<5xf32>, %z: tensor<f32>) attributes {
+    plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
+  // expected-error @below {{cannot be cut as assigned: factor 'b' of size 5 does not divide into 2 parts over [tp]}}
+  %y = kerf.exp %x {kerf.assign = #kerf.assign<b = [tp]>} : tensor<5xf32>
+  kerf.return %z : tensor<f32>
+}
+
+// -----
+
+kerf.model @whole(%x: tensor<4x4xf32>, %z: tensor<f32>) attributes {
+    plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
+  %e = kerf.exp %x : tensor<4x4xf32>
+  // expected-error @below {{cannot be cut as assigned: factor 'v' must stay whole}}
+  // expected-note @below {{its factors are}}
+  %y = kerf.softmax %e {kerf.assign = #kerf.assign<v = [tp]>} : tensor<4x4xf32>
+  kerf.return %z : tensor<f32>
+}
+
+// -----
+
+kerf.model @variant(%x: tensor<4x16xf32>, %t: tensor<4xi32>) attributes {
+    plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
+  %e = kerf.exp %x : tensor<4x16xf32>
+  %u = kerf.add %t, %t : tensor<4xi32>
+  %n = kerf.count_valid %u : tensor<4xi32>
+  // expected-error @below {{factor 'v' can be cut by the variant 'split_vocabulary' only, which this compiler lacks}}
+  // expected-note @below {{its factors are}}
+  %l = kerf.cross_entropy %e, %u normalizer %n {kerf.assign = #kerf.assign<v = [tp]>} : tensor<4x16xf32>, tensor<4xi32>
+  kerf.return %l : tensor<f32>
+}
+
+// -----
+
+// Heads are major to their channels: parts of channels are no ranges.
+kerf.model @minor(%x: tensor<4x6xf32>, %z: tensor<f32>) attributes {
+    plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
+  %e = kerf.exp %x : tensor<4x6xf32>
+  // expected-error @below {{factor 'r1' is a minor part of a dimension: its parts are no contiguous ranges}}
+  // expected-note @below {{its factors are}}
+  %y = kerf.reshape %e {kerf.assign = #kerf.assign<r1 = [tp]>} : tensor<4x6xf32> -> tensor<24xf32>
+  kerf.return %z : tensor<f32>
+}
+
+// -----
+
+kerf.model @twice(%x: tensor<4x4xf32>, %z: tensor<f32>) attributes {
+    plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
+  %e = kerf.exp %x : tensor<4x4xf32>
+  // expected-error @below {{axis 'tp' is used twice}}
+  // expected-note @below {{its factors are}}
+  %y = kerf.neg %e {kerf.assign = #kerf.assign<b = [tp], s = [tp]>} : tensor<4x4xf32>
+  kerf.return %z : tensor<f32>
+}
+
+// -----
+
+kerf.model @no_sum(%x: tensor<4xf32>, %z: tensor<f32>) attributes {
+    plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
+  %e = kerf.exp %x : tensor<4xf32>
+  // expected-error @below {{no sum over 'tp' arrives at the operands it is linear in}}
+  // expected-note @below {{its factors are}}
+  %y = kerf.neg %e {kerf.assign = #kerf.assign<pending = [tp]>} : tensor<4xf32>
+  kerf.return %z : tensor<f32>
+}
+
+// -----
+
+// exp of a sum over micro-batches is not the sum of exps.
+kerf.model @micro_sum(%x: tensor<4xf32>) attributes {
+    plan = #kerf.plan<mesh = <>, micro_batches = 2, schedule = "1f1b", recompute = none>} {
+  %p = kerf.reduce sum %x dims [0] {kerf.assign = #kerf.assign<b = [micro]>} : tensor<4xf32>
+  // expected-error @below {{cannot get operand 0: a sum over all micro-batches is needed within one of them}}
+  // expected-note @below {{it arrives as [] sum [micro] and is needed as []}}
+  %y = kerf.exp %p : tensor<f32>
+  kerf.return %y : tensor<f32>
+}
+
+// -----
+
+kerf.model @micro_whole(%x: tensor<4xf32>) attributes {
+    plan = #kerf.plan<mesh = <>, micro_batches = 2, schedule = "1f1b", recompute = none>} {
+  %e = kerf.exp %x {kerf.assign = #kerf.assign<b = [micro]>} : tensor<4xf32>
+  // expected-error @below {{cannot get operand 0: a value that is cut by micro-batches is needed whole}}
+  // expected-note @below {{it arrives as [[micro]] and is needed as [[]]}}
+  %s = kerf.reduce sum %e dims [0] : tensor<4xf32>
+  kerf.return %s : tensor<f32>
+}
+
+// -----
+
+kerf.model @micro_inside( // expected-error @below {{input is cut as [[], [micro]], expected 'micro' as the last axis of dimension 0}}
+    %x: tensor<4x4xf32>, %z: tensor<f32>) attributes {
+    plan = #kerf.plan<mesh = <>, micro_batches = 2, schedule = "1f1b", recompute = none>} {
+  %e = kerf.exp %x {kerf.assign = #kerf.assign<s = [micro]>} : tensor<4x4xf32>
+  kerf.return %z : tensor<f32>
+}
+
+// -----
+
+kerf.model @reads_disagree() attributes {
+    plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
+  // expected-note @below {{other read is here}}
+  %a = kerf.param "w" init<ones> {kerf.assign = #kerf.assign<b = [tp]>} : tensor<4xf32>
+  // expected-error @below {{"w" rests as [[]] here and as [[tp]] elsewhere}}
+  %b = kerf.param "w" init<ones> : tensor<4xf32>
+  %z = kerf.constant dense<0.0> : tensor<f32>
+  kerf.return %z : tensor<f32>
+}
+
+// -----
+
+kerf.model @param_of_micro() attributes {
+    plan = #kerf.plan<mesh = <>, micro_batches = 2, schedule = "1f1b", recompute = none>} {
+  // expected-error @below {{"w" is cut by micro-batches; parameters are not}}
+  %a = kerf.param "w" init<ones> {kerf.assign = #kerf.assign<b = [micro]>} : tensor<4xf32>
+  %z = kerf.constant dense<0.0> : tensor<f32>
+  kerf.return %z : tensor<f32>
+}
+
+// -----
+
+kerf.model @gradient_disagrees(learning_rate %r: tensor<f32>, step %t: tensor<i32>) attributes {
+    plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
+  // expected-note @below {{as the parameter rests}}
+  %a = kerf.param "w" init<ones> {kerf.assign = #kerf.assign<b = [tp]>} : tensor<4xf32>
+  %g = kerf.constant dense<0.0> : tensor<4xf32>
+  // expected-error @below {{cuts the gradient of "w" as [[]], expected [[tp]]}}
+  kerf.update "w" rule #kerf.sgd<> by %g rate %r step %t {kerf.phase = #kerf.phase<update -1>} : tensor<4xf32>
+  %z = kerf.constant dense<0.0> : tensor<f32>
+  kerf.return %z : tensor<f32>
+}
