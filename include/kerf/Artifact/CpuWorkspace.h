@@ -1,0 +1,189 @@
+/*===- CpuWorkspace.h - scratch memory of the cpu device's operations -----===*\
+|*
+|* The compiler places workspaces in the arena; the cpu device cuts them up.
+|* Both compute sizes by these functions, so that they agree to the byte. Plain
+|* C, functions of the attributes (Format.h) alone. Sizes must have been
+|* checked: each count in [0, 2^40), products of tensors below 2^60.
+|*
+\*===----------------------------------------------------------------------===*/
+
+#ifndef KERF_ARTIFACT_CPUWORKSPACE_H
+#define KERF_ARTIFACT_CPUWORKSPACE_H
+
+#include "kerf/Artifact/Format.h"
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+static inline int64_t kerf_cpu_min(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+static inline int64_t kerf_cpu_max(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+static inline int64_t kerf_cpu_parts(int64_t a, int64_t part) {
+  return (a + part - 1) / part;
+}
+static inline int64_t kerf_cpu_round(int64_t a, int64_t multiple) {
+  return kerf_cpu_parts(a, multiple) * multiple;
+}
+
+/*===-- Matrix products ---------------------------------------------------===*/
+
+/* How a product c[m,n] = a[m,k] b[k,n] is cut. Depends on the problem only, so
+ * that results do not depend on the number of workers. For each part of `depth`
+ * of k and `span` of n: b is packed by all workers; then tiles [rows, columns]
+ * of c are handed out, each of which packs its part of a by `step`s of k. */
+typedef struct {
+  int64_t rows, columns; /* of a tile */
+  int64_t span;          /* columns of b that are packed at once */
+  int64_t depth;         /* rows of b that are packed at once */
+  int64_t step;          /* columns of a that are packed at once */
+  /* Bytes: packed b and sums in f32 of all workers; packed a, sums and (small
+   * batched products) packed b of each. */
+  int64_t shared_b, shared_sums, own_a, own_sums, own_b;
+} kerf_cpu_product;
+
+#define KERF_CPU_TILE_ROWS 224
+#define KERF_CPU_TILE_COLUMNS 768
+#define KERF_CPU_STEP 1024
+#define KERF_CPU_GROUP 128 /* columns of c that are written at once */
+#define KERF_CPU_DEPTH 4096
+#define KERF_CPU_PACKED_ELEMENTS (INT64_C(4) << 20)
+#define KERF_CPU_SMALL_ELEMENTS (INT64_C(1) << 18)
+#define KERF_CPU_TILES 16 /* tiles wanted at least, for the workers */
+
+/* `rounded`: c is not f32, so that sums need a place of their own. `batched`:
+ * many products; small ones are computed by one worker each. */
+static inline kerf_cpu_product kerf_cpu_plan_product(int64_t m, int64_t n,
+                                                     int64_t k, int rounded,
+                                                     int batched) {
+  kerf_cpu_product p;
+  int small =
+      batched && k <= KERF_CPU_STEP &&
+      kerf_cpu_round(k, 32) * kerf_cpu_round(n, 32) <= KERF_CPU_SMALL_ELEMENTS;
+  int64_t across = kerf_cpu_max(kerf_cpu_parts(n, KERF_CPU_TILE_COLUMNS), 1);
+  int64_t down = kerf_cpu_max(kerf_cpu_parts(m, KERF_CPU_TILE_ROWS), 1);
+  if (!small && across * down < KERF_CPU_TILES)
+    down =
+        kerf_cpu_max(down, kerf_cpu_min(kerf_cpu_parts(KERF_CPU_TILES, across),
+                                        kerf_cpu_parts(m, 64)));
+  if (!small && across * down < KERF_CPU_TILES)
+    across =
+        kerf_cpu_max(across, kerf_cpu_min(kerf_cpu_parts(KERF_CPU_TILES, down),
+                                          kerf_cpu_parts(n, 128)));
+  p.rows = kerf_cpu_round(kerf_cpu_max(kerf_cpu_parts(m, down), 1), 32);
+  p.columns = kerf_cpu_round(kerf_cpu_max(kerf_cpu_parts(n, across), 1), 32);
+  p.depth =
+      kerf_cpu_min(kerf_cpu_round(kerf_cpu_max(k, 1), 32), KERF_CPU_DEPTH);
+  p.step = kerf_cpu_min(p.depth, KERF_CPU_STEP);
+  int64_t fit = KERF_CPU_PACKED_ELEMENTS / p.depth / p.columns * p.columns;
+  p.span = kerf_cpu_min(kerf_cpu_max(fit, p.columns),
+                        kerf_cpu_round(kerf_cpu_max(n, 1), p.columns));
+  p.shared_b = small ? 0 : p.span * p.depth * 4;
+  p.shared_sums = rounded && k > p.depth ? kerf_cpu_round(m * n * 4, 64) : 0;
+  p.own_a = p.rows * p.step * 4 + 14 * p.step * 4;
+  p.own_sums =
+      p.rows * 4 *
+      kerf_cpu_max(rounded && k <= p.depth ? p.columns : 0, KERF_CPU_GROUP);
+  p.own_b = small ? p.span * p.depth * 4 : 0;
+  return p;
+}
+
+static inline int64_t kerf_cpu_product_bytes(const kerf_cpu_product *p,
+                                             int64_t workers) {
+  return p->shared_b + p->shared_sums +
+         workers * (p->own_a + p->own_sums + p->own_b);
+}
+
+/* Bytes of the workspace of KERF_OP_MATMUL. */
+static inline int64_t kerf_cpu_matmul_workspace(const int64_t *attrs,
+                                                int64_t workers) {
+  kerf_cpu_product p = kerf_cpu_plan_product(
+      attrs[4], attrs[5], attrs[6], attrs[2] != KERF_F32, attrs[3] > 1);
+  return kerf_cpu_product_bytes(&p, workers);
+}
+
+/* The product of KERF_OP_GROUPED_MATMUL's attributes: that of one expert that
+ * owns all rows. */
+static inline kerf_cpu_product kerf_cpu_plan_grouped(const int64_t *attrs) {
+  int64_t rows = attrs[4] * attrs[5], n = attrs[7], k = attrs[8];
+  int rounded = attrs[3] != KERF_F32;
+  if (attrs[0] == 0)
+    return kerf_cpu_plan_product(rows, n, k, rounded, 0);
+  /* Sums of several groups: always in the shared place. */
+  kerf_cpu_product p = attrs[9] ? kerf_cpu_plan_product(k, n, attrs[5], 0, 0)
+                                : kerf_cpu_plan_product(n, k, attrs[5], 0, 0);
+  p.shared_sums = rounded ? kerf_cpu_round(n * k * 4, 64) : 0;
+  return p;
+}
+
+/* Bytes of the workspace of KERF_OP_GROUPED_MATMUL. */
+static inline int64_t kerf_cpu_grouped_workspace(const int64_t *attrs,
+                                                 int64_t workers) {
+  kerf_cpu_product p = kerf_cpu_plan_grouped(attrs);
+  return kerf_cpu_product_bytes(&p, workers);
+}
+
+/*===-- Attention ---------------------------------------------------------===*/
+
+#define KERF_CPU_QUERIES 128 /* of a block, forward */
+#define KERF_CPU_KEYS 256    /* of a block, forward */
+#define KERF_CPU_SQUARE 128  /* queries and keys of a block, backward */
+
+/* Bytes of the workspace of KERF_OP_ATTENTION. */
+static inline int64_t kerf_cpu_attention_workspace(const int64_t *attrs,
+                                                   int64_t workers) {
+  int64_t d = kerf_cpu_round(attrs[KERF_ATTN_D], 32);
+  int64_t dv = kerf_cpu_round(attrs[KERF_ATTN_DV], 32);
+  const int64_t queries = KERF_CPU_QUERIES + 16, keys = KERF_CPU_KEYS;
+  /* q, k, v packed; scores, packed; sums; segments of keys. */
+  return workers * 4 *
+         (queries * d + keys * (d + dv) + 2 * queries * keys + queries * dv +
+          keys);
+}
+
+/* Bytes of the workspace of KERF_OP_ATTENTION_BACKWARD. */
+static inline int64_t
+kerf_cpu_attention_backward_workspace(const int64_t *attrs, int64_t workers) {
+  const int64_t block = KERF_CPU_SQUARE, strips = block + 16;
+  int64_t d = kerf_cpu_round(attrs[KERF_ATTN_D], 32);
+  int64_t dv = kerf_cpu_round(attrs[KERF_ATTN_DV], 32);
+  int64_t queries = kerf_cpu_round(attrs[KERF_ATTN_SQ], block);
+  int64_t keys = attrs[KERF_ATTN_H] > attrs[KERF_ATTN_G]
+                     ? kerf_cpu_round(attrs[KERF_ATTN_SK], block)
+                     : block;
+  /* Of a head: dq; q and dy packed twice; lse, delta, segments. */
+  int64_t head = queries * (d + 2 * (d + dv) + 3);
+  /* Of a key head: dk, dv. Of a key block: k twice and v packed. */
+  int64_t group = keys * (d + dv) + strips * (d + dv) + (d + 16) * block;
+  /* Of a block: s and dp, packed; ds packed again. */
+  int64_t square = 2 * block * block + 2 * strips * block + block * block;
+  return workers * 4 * (head + group + square);
+}
+
+/* Bytes of the workspace of any opcode; 0 for those without. */
+static inline int64_t kerf_cpu_workspace(uint32_t opcode, const int64_t *attrs,
+                                         int64_t workers) {
+  switch (opcode) {
+  case KERF_OP_MATMUL:
+    return kerf_cpu_matmul_workspace(attrs, workers);
+  case KERF_OP_ATTENTION:
+    return kerf_cpu_attention_workspace(attrs, workers);
+  case KERF_OP_ATTENTION_BACKWARD:
+    return kerf_cpu_attention_backward_workspace(attrs, workers);
+  case KERF_OP_GROUPED_MATMUL:
+    return kerf_cpu_grouped_workspace(attrs, workers);
+  default:
+    return 0;
+  }
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KERF_ARTIFACT_CPUWORKSPACE_H */

@@ -1,0 +1,435 @@
+/*===- Format.h - the compiled file `model.kerf` --------------------------===*\
+|*
+|* The only thing that compiler and runtime share. Plain C; little-endian; all
+|* records are packed by construction (every field is naturally aligned).
+|*
+|* A file is a header, then sections. A section is an array of records, a pool
+|* of bytes, or text. Nothing in a file is trusted: the loader checks every
+|* index, offset and size before use.
+|*
+|* A program is a list of functions; a function is a list of commands; a
+|* schedule is a list of calls. Commands work on operands: addresses in one
+|* arena, base + iteration * iter_stride + micro_batch * slot_stride, or small
+|* integers that the runtime computes (scalars).
+|*
+\*===----------------------------------------------------------------------===*/
+
+#ifndef KERF_ARTIFACT_FORMAT_H
+#define KERF_ARTIFACT_FORMAT_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A text line would be damaged by transfers in text mode; so is this. */
+#define KERF_MAGIC "KERF\r\n\x1a\n"
+#define KERF_FORMAT_VERSION 1u
+
+#define KERF_MAX_RANK 8      /* dimensions of a parameter or input */
+#define KERF_MAX_AXES 8      /* axes of the mesh */
+#define KERF_NONE UINT32_MAX /* no string, no record */
+#define KERF_ARENA_ALIGN 64  /* bytes; of the arena and of every buffer */
+
+/*===-- Header ------------------------------------------------------------===*/
+
+enum kerf_section_kind {
+  KERF_SECTION_STRINGS,  /* NUL-terminated strings; a string is its offset */
+  KERF_SECTION_META,     /* one kerf_meta */
+  KERF_SECTION_AXES,     /* kerf_axis: the mesh, first axis slowest */
+  KERF_SECTION_GROUPS,   /* kerf_group */
+  KERF_SECTION_PARAMS,   /* kerf_param */
+  KERF_SECTION_STATES,   /* kerf_state: optimizer state of the params */
+  KERF_SECTION_INPUTS,   /* kerf_input */
+  KERF_SECTION_OUTPUTS,  /* kerf_output */
+  KERF_SECTION_BUFFERS,  /* kerf_buffer: every placed buffer, for people */
+  KERF_SECTION_FUNCS,    /* kerf_func */
+  KERF_SECTION_CALLS,    /* kerf_call: one training step, then one evaluation */
+  KERF_SECTION_COMMANDS, /* kerf_command */
+  KERF_SECTION_OPERANDS, /* kerf_operand */
+  KERF_SECTION_SCALARS,  /* kerf_scalar */
+  KERF_SECTION_ATTRS,    /* int64_t */
+  KERF_SECTION_KERNELS,  /* kerf_kernel */
+  KERF_SECTION_IMAGE,    /* shared object (ELF) that has all kernels */
+  KERF_SECTION_PLAN,     /* the plan as JSON text */
+  KERF_SECTION_COUNT
+};
+
+typedef struct {
+  uint64_t offset; /* from the start of the file, a multiple of 8 */
+  uint64_t bytes;
+  uint32_t record_bytes; /* 1 for pools and text */
+  uint32_t reserved;
+} kerf_section;
+
+typedef struct {
+  char magic[8];
+  uint32_t version;
+  uint32_t section_count; /* KERF_SECTION_COUNT */
+  uint64_t file_bytes;
+  /* kerf_checksum of the header with this field zero, then, with the result as
+   * `hash`, of the rest. */
+  uint64_t checksum;
+  kerf_section sections[KERF_SECTION_COUNT];
+} kerf_header;
+
+/* FNV-1a over 64-bit words (the tail zero-padded), then a final mix: finds
+ * damage, not malice. `hash` is KERF_CHECKSUM_INIT at first. */
+#define KERF_CHECKSUM_INIT UINT64_C(0xcbf29ce484222325)
+
+/*===-- Tables ------------------------------------------------------------===*/
+
+enum kerf_dtype {
+  KERF_F32,
+  KERF_BF16,
+  KERF_F16,
+  KERF_I32,
+  KERF_I1, /* one byte */
+  KERF_F64,
+  KERF_DTYPE_COUNT
+};
+
+typedef struct {
+  uint32_t model;    /* string: name of the model */
+  uint32_t compiler; /* string: version that wrote the file */
+  uint32_t target;   /* string: "cpu" */
+  uint32_t cpu;      /* string: "x86-64-v4" */
+  uint32_t features; /* string: CPU features that kernels need, by comma */
+  uint32_t world_size;
+  uint32_t micro_batches; /* of a step */
+  uint32_t slots;         /* micro-batches kept at once */
+  uint32_t max_workers;   /* threads that workspaces are planned for */
+  uint32_t train_calls;   /* first calls of the calls section */
+  uint64_t input_hash;    /* of model, plan and options */
+  uint64_t arena_bytes;
+  uint64_t lower_bound_bytes; /* largest live set */
+  uint64_t class_bytes[8];    /* by kerf_buffer_class, largest at one time */
+  double matmul_flops;        /* of one training step over all ranks */
+  double model_flops;         /* without recomputation: what MFU counts */
+  int64_t tokens_per_step;    /* global; 0 if the model has no tokens */
+  int64_t sequence_length;
+  int64_t vocabulary; /* ids are below this; 0 if unknown */
+} kerf_meta;
+
+typedef struct {
+  uint32_t name; /* string */
+  uint32_t size;
+} kerf_axis;
+
+/* Ranks that agree in all axes outside the mask; ordered by coordinates. */
+typedef struct {
+  uint32_t axes; /* bit a: axis a */
+  uint32_t size;
+} kerf_group;
+
+/* As #kerf.init. */
+enum kerf_init_kind {
+  KERF_INIT_ZEROS,
+  KERF_INIT_ONES,
+  KERF_INIT_CONSTANT,
+  KERF_INIT_NORMAL,
+  KERF_INIT_UNIFORM
+};
+
+/* How a global tensor lies in parts: dimension d is cut by the axes
+ * cuts[d][0..], first axis slowest, unused entries 0xff. */
+typedef struct {
+  uint32_t rank;
+  uint32_t dtype;
+  int64_t global[KERF_MAX_RANK];
+  int64_t local[KERF_MAX_RANK];
+  uint8_t cuts[KERF_MAX_RANK][4];
+} kerf_layout;
+
+enum kerf_param_flags {
+  KERF_PARAM_FROZEN = 1,
+  KERF_PARAM_STACKED = 2, /* name has {e}: dimension 0 is a stack of tensors */
+};
+
+/* Parameter i of [start, end) is named by the pattern (expandName) and lies at
+ * offset + i * stride. Without {i}: start 0, end 1. */
+typedef struct {
+  uint32_t name; /* string: pattern */
+  uint32_t flags;
+  uint32_t init;         /* kerf_init_kind */
+  uint32_t master_dtype; /* KERF_NONE: the parameter is its own master */
+  double init_value;
+  int64_t start, end;
+  kerf_layout layout;
+  int64_t offset, stride;               /* bytes */
+  int64_t master_offset, master_stride; /* bytes; -1 without a master */
+  uint32_t first_state, state_count;
+} kerf_param;
+
+typedef struct {
+  uint32_t name; /* string: "m"; the tensor is "<parameter>.m" */
+  uint32_t dtype;
+  int64_t offset, stride; /* as of its parameter, which it is shaped like */
+} kerf_state;
+
+/* Of inputs. */
+enum kerf_role {
+  KERF_ROLE_NONE,
+  KERF_ROLE_TOKENS,
+  KERF_ROLE_TARGETS,
+  KERF_ROLE_SEGMENTS,
+  KERF_ROLE_POSITIONS,
+  KERF_ROLE_SEED,
+  KERF_ROLE_STEP,
+  KERF_ROLE_LEARNING_RATE
+};
+
+/* The part of a rank: layout.local, all micro-batches one after the other.
+ * Micro-batch m is rows [m, m+1) * local[0] / micro_batches of dimension 0. */
+typedef struct {
+  uint32_t name; /* string */
+  uint32_t role; /* kerf_role */
+  kerf_layout layout;
+  int64_t offset, bytes;
+} kerf_input;
+
+typedef struct {
+  uint32_t name; /* string: "loss", "grad_norm", else its number */
+  uint32_t dtype;
+  int64_t offset; /* of a scalar */
+} kerf_output;
+
+enum kerf_buffer_class {
+  KERF_CLASS_PARAM,
+  KERF_CLASS_MASTER,
+  KERF_CLASS_OPTIMIZER,
+  KERF_CLASS_GRADIENT,
+  KERF_CLASS_ACTIVATION, /* kept from forward to backward */
+  KERF_CLASS_TEMPORARY,
+  KERF_CLASS_WORKSPACE, /* of library calls */
+  KERF_CLASS_INPUT,     /* and outputs */
+  KERF_CLASS_COUNT
+};
+
+typedef struct {
+  uint32_t name; /* string: the value's name or location */
+  uint32_t buffer_class;
+  int64_t offset, bytes;
+  int64_t first, last; /* commands of the unrolled step it lives in; -1: all */
+} kerf_buffer;
+
+/*===-- Program -----------------------------------------------------------===*/
+
+typedef struct {
+  uint32_t name; /* string */
+  uint32_t first_command, command_count;
+  uint32_t reserved;
+} kerf_func;
+
+enum kerf_call_flags { KERF_CALL_FIRST = 1, KERF_CALL_LAST = 2 };
+
+typedef struct {
+  uint32_t func;
+  uint32_t micro_batch;
+  uint32_t slot;  /* micro_batch % slots */
+  uint32_t flags; /* first, last call of this function in the step */
+} kerf_call;
+
+/* Attributes of each opcode, in order. Strides and counts in elements. */
+enum kerf_opcode {
+  /* kernel. Operands: the kernel's arguments. */
+  KERF_OP_LAUNCH,
+  /* a_dtype b_dtype c_dtype batch m n k a_batch a_row a_col b_batch b_row b_col
+   * c_batch c_row accumulate epilogue bias_dtype.
+   * c[batch,m,n] (+)= a[batch,m,k] b[batch,k,n]. Operands: a b c workspace
+   * [bias]. Columns of c have stride 1. */
+  KERF_OP_MATMUL,
+  /* Per kerf_attention_attr. Operands: q k v y lse seed step layer offset_b
+   * offset_h offset_q offset_k workspace [segments_q segments_k]. */
+  KERF_OP_ATTENTION,
+  /* As ATTENTION. Operands: q k v y lse dy dq dk dv seed step layer offset_b
+   * offset_h offset_q offset_k workspace [segments_q segments_k]. */
+  KERF_OP_ATTENTION_BACKWARD,
+  /* kind x_dtype w_dtype y_dtype groups rows experts n k transposed capacity.
+   * Rows of x, [groups, rows, k], lie expert after expert; sizes[groups,
+   * experts] (i32) tells how many belong to each. With a capacity c > 0 the
+   * rows of expert e start at e * c, else where those of e-1 end.
+   *
+   * Kind 0: y[g,r,n] = sum_k x[g,r,k] w[e,n,k] (transposed: w[e,k,n]); rows of
+   * no expert become zero. Kind 1, the weight gradient: y[e,n,k] = sum over
+   * groups and rows of e of x[g,r,n] w[g,r,k] (transposed: y[e,k,n]). Operands:
+   * x w sizes y workspace. */
+  KERF_OP_GROUPED_MATMUL,
+  /* bytes. Operands: source destination. */
+  KERF_OP_COPY,
+  /* bytes. Operand: destination, set to zero. */
+  KERF_OP_ZERO,
+  /* start end reverse body: runs the next `body` commands for iterations
+   * start..end-1, or from the end. Not nested. No operands. */
+  KERF_OP_LOOP,
+  /* group dtype reduction count. Operands: source destination (may be one). */
+  KERF_OP_ALL_REDUCE,
+  /* group dtype outer inner: [outer, inner] of each of n ranks to
+   * [outer, n, inner]. Operands: source destination. */
+  KERF_OP_ALL_GATHER,
+  /* group dtype reduction outer inner: [outer, n, inner] summed over ranks;
+   * rank r keeps [outer, inner] at r. Operands: source destination. */
+  KERF_OP_REDUCE_SCATTER,
+  /* group dtype back outer middle inner. Of n ranks. back 0: the source is
+   * [outer, n, middle, inner], its part r of the second dimension goes to rank
+   * r; the destination is [outer, middle, n, inner], the third dimension by
+   * sender. back 1: from [outer, middle, n, inner] to [outer, n, middle,
+   * inner]. Operands: source destination. */
+  KERF_OP_ALL_TO_ALL,
+  /* outer parts inner_bytes: [outer, parts, inner] to [outer, inner], the part
+   * that the scalar tells. Operands: source destination part. */
+  KERF_OP_TAKE,
+  KERF_OP_COUNT
+};
+
+enum kerf_reduction { KERF_SUM, KERF_MAX };
+
+enum kerf_epilogue { KERF_EPILOGUE_NONE, KERF_EPILOGUE_BIAS };
+
+/* Attributes of attention. q is [B,Sq,H,D], k [B,Sk,G,D], v [B,Sk,G,Dv]; a
+ * tensor's strides are those of batch, position, head; channels have 1. lse is
+ * [B,H,Sq] f32, dense. Doubles are stored by their bits. */
+enum kerf_attention_attr {
+  KERF_ATTN_DTYPE,
+  KERF_ATTN_B,
+  KERF_ATTN_H,
+  KERF_ATTN_G,
+  KERF_ATTN_SQ,
+  KERF_ATTN_SK,
+  KERF_ATTN_D,
+  KERF_ATTN_DV,
+  KERF_ATTN_Q_STRIDES,
+  KERF_ATTN_K_STRIDES = KERF_ATTN_Q_STRIDES + 3,
+  KERF_ATTN_V_STRIDES = KERF_ATTN_K_STRIDES + 3,
+  KERF_ATTN_Y_STRIDES = KERF_ATTN_V_STRIDES + 3,
+  KERF_ATTN_DY_STRIDES = KERF_ATTN_Y_STRIDES + 3,
+  KERF_ATTN_DQ_STRIDES = KERF_ATTN_DY_STRIDES + 3,
+  KERF_ATTN_DK_STRIDES = KERF_ATTN_DQ_STRIDES + 3,
+  KERF_ATTN_DV_STRIDES = KERF_ATTN_DK_STRIDES + 3,
+  KERF_ATTN_CAUSAL = KERF_ATTN_DV_STRIDES + 3,
+  KERF_ATTN_WINDOW,    /* 0: none */
+  KERF_ATTN_SCALE,     /* double */
+  KERF_ATTN_DROPOUT,   /* double, 0: none */
+  KERF_ATTN_NAME_HASH, /* kerf_hash_name of the dropout's name */
+  KERF_ATTN_GLOBAL,    /* whole [B,H,Sq,Sk] that random indices count in */
+  KERF_ATTN_ATTR_COUNT = KERF_ATTN_GLOBAL + 4
+};
+
+enum kerf_command_flags {
+  KERF_IF_FIRST = 1,     /* only in the first call of the function */
+  KERF_UNLESS_FIRST = 2, /* only in later ones */
+  KERF_IF_LAST = 4,      /* only in the last one */
+};
+
+typedef struct {
+  uint16_t opcode;
+  uint16_t flags;
+  uint32_t name;     /* string: what it computes, for traces */
+  uint32_t location; /* string: the op, "forward 12", or KERF_NONE */
+  uint32_t first_operand, operand_count;
+  uint32_t first_attr, attr_count;
+} kerf_command;
+
+enum kerf_operand_kind {
+  KERF_ARENA,  /* address offset + i * iter_stride + slot * slot_stride */
+  KERF_SCALAR, /* pointer to int32_t, value number `offset` of the scalars */
+  KERF_ABSENT, /* null */
+};
+
+enum kerf_access { KERF_READ = 1, KERF_WRITE = 2 };
+
+typedef struct {
+  uint8_t kind;
+  uint8_t access;
+  uint8_t dtype;
+  uint8_t by_micro; /* slot_stride counts micro-batches, not slots (inputs) */
+  uint32_t reserved;
+  int64_t offset; /* bytes */
+  int64_t bytes;  /* from the address: all that the command touches */
+  int64_t iter_stride, slot_stride; /* bytes */
+} kerf_operand;
+
+/* constant + iteration * i + micro * m + sum over axes of axis[a] *
+ * coordinate[a]: the index of a shard, a layer's number. */
+typedef struct {
+  int32_t constant, iteration, micro;
+  int32_t axis[KERF_MAX_AXES];
+  int32_t reserved;
+} kerf_scalar;
+
+/* void kernel(void *const *arguments, int64_t begin, int64_t end): computes
+ * units [begin, end) of [0, units). Units are independent of each other. */
+typedef struct {
+  uint32_t symbol; /* string */
+  uint32_t argument_count;
+  int64_t units;
+  int64_t grain; /* units that are worth a thread's attention */
+  uint64_t hash; /* of its content */
+} kerf_kernel;
+
+typedef void (*kerf_kernel_fn)(void *const *arguments, int64_t begin,
+                               int64_t end);
+
+/*===-- Functions that both sides compute ---------------------------------===*/
+
+static inline uint64_t kerf_mix(uint64_t x) {
+  x += UINT64_C(0x9e3779b97f4a7c15);
+  x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+  return x ^ (x >> 31);
+}
+
+static inline uint64_t kerf_checksum(uint64_t hash, const void *data,
+                                     uint64_t bytes) {
+  const unsigned char *p = (const unsigned char *)data;
+  for (uint64_t i = 0; i < bytes; i += 8) {
+    uint64_t word = 0;
+    for (uint64_t j = 0; j < 8 && i + j < bytes; ++j)
+      word |= (uint64_t)p[i + j] << (8 * j);
+    hash = (hash ^ word) * UINT64_C(0x100000001b3);
+    hash ^= hash >> 29;
+  }
+  return kerf_mix(hash);
+}
+
+/* Random numbers: those of kerf/Dialect/Kerf/Random.h. */
+static inline uint64_t kerf_hash_name(const char *name) {
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  for (; *name; ++name)
+    hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+  return hash;
+}
+
+static inline uint64_t kerf_random_stream(int64_t seed, int64_t step,
+                                          int64_t layer, uint64_t name_hash) {
+  uint64_t key = kerf_mix((uint64_t)seed);
+  key = kerf_mix(key ^ (uint64_t)step);
+  key = kerf_mix(key ^ (uint64_t)layer);
+  return kerf_mix(key ^ name_hash);
+}
+
+/* Number `index` of a stream: 24 bits, uniform in [0, 2^24). */
+static inline uint32_t kerf_random_bits(uint64_t stream, uint64_t index) {
+  return (uint32_t)(kerf_mix(stream ^ kerf_mix(index)) >> 40);
+}
+
+static inline int64_t kerf_dtype_bytes(uint32_t dtype) {
+  switch (dtype) {
+  case KERF_BF16:
+  case KERF_F16:
+    return 2;
+  case KERF_I1:
+    return 1;
+  case KERF_F64:
+    return 8;
+  default:
+    return 4;
+  }
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KERF_ARTIFACT_FORMAT_H */

@@ -1,0 +1,60 @@
+//===- ExecAttrs.td - opcodes and operands of commands --------------------===//
+
+#ifndef EXEC_ATTRS_TD
+#define EXEC_ATTRS_TD
+
+include "kerf/Dialect/Exec/ExecDialect.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+
+// In the order of kerf_opcode.
+def Exec_Opcode : I32EnumAttr<"Opcode", "what a command does", [
+  I32EnumAttrCase<"Launch", 0, "launch">,
+  I32EnumAttrCase<"Matmul", 1, "matmul">,
+  I32EnumAttrCase<"Attention", 2, "attention">,
+  I32EnumAttrCase<"AttentionBackward", 3, "attention_backward">,
+  I32EnumAttrCase<"GroupedMatmul", 4, "grouped_matmul">,
+  I32EnumAttrCase<"Copy", 5, "copy">,
+  I32EnumAttrCase<"Zero", 6, "zero">,
+  I32EnumAttrCase<"Loop", 7, "loop">,
+  I32EnumAttrCase<"AllReduce", 8, "all_reduce">,
+  I32EnumAttrCase<"AllGather", 9, "all_gather">,
+  I32EnumAttrCase<"ReduceScatter", 10, "reduce_scatter">,
+  I32EnumAttrCase<"AllToAll", 11, "all_to_all">,
+  I32EnumAttrCase<"Take", 12, "take">,
+]> {
+  let cppNamespace = "::kerf::exec";
+  let genSpecializedAttr = 0;
+}
+def Exec_OpcodeAttr : EnumAttr<Exec_Dialect, Exec_Opcode, "opcode">;
+
+def Exec_ArenaAttr : AttrDef<Exec_Dialect, "Arena"> {
+  let mnemonic = "arena";
+  let summary = "A range of the arena that a command reads or writes";
+  let description = [{
+    `#exec.arena<read f32 4096 iter 512 slot 64 bytes 2048>`: `bytes` from
+    `offset + i * iter + slot * s`, s being the slot, or with `by_micro` the
+    number of the micro-batch. Access is `read`, `write` or `update`.
+  }];
+  let parameters = (ins "int64_t":$access, "::mlir::Type":$type, "int64_t":$offset,
+    "int64_t":$iter, "int64_t":$slot, "bool":$byMicro, "int64_t":$bytes);
+  let hasCustomAssemblyFormat = 1;
+}
+
+def Exec_ScalarAttr : AttrDef<Exec_Dialect, "Scalar"> {
+  let mnemonic = "scalar";
+  let summary = "A small integer that the runtime computes";
+  let description = [{
+    `constant + iteration * i + micro * m + sum of axes[a] * coordinate a`.
+  }];
+  let parameters = (ins "int64_t":$constant, "int64_t":$iteration, "int64_t":$micro,
+    OptionalArrayRefParameter<"int64_t">:$axes);
+  let assemblyFormat = "`<` $constant `iter` $iteration `micro` $micro (`axes` `[` $axes^ `]`)? `>`";
+}
+
+def Exec_AbsentAttr : AttrDef<Exec_Dialect, "Absent"> {
+  let mnemonic = "absent";
+  let summary = "An operand that is not there";
+}
+
+#endif // EXEC_ATTRS_TD

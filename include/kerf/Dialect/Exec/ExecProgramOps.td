@@ -1,0 +1,306 @@
+//===- ExecProgramOps.td - what the runtime executes ----------------------===//
+
+#ifndef EXEC_PROGRAM_OPS_TD
+#define EXEC_PROGRAM_OPS_TD
+
+include "kerf/Dialect/Exec/ExecAttrs.td"
+include "kerf/Dialect/Kerf/KerfOpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+
+def Exec_ProgramOp : Exec_Op<"program", [IsolatedFromAbove, Symbol, SymbolTable,
+    NoTerminator, SingleBlock]> {
+  let summary = "Hold the program of every rank";
+  let description = [{
+    Tables (parameters, inputs, outputs, placed buffers), kernels, functions and
+    schedules, 1:1 with the artifact (`kerf/Artifact/Format.h`). `arena` is the
+    size in bytes of the one arena, `lower_bound` the largest live set.
+
+    Life: made by `kerf-place-memory`; written into the artifact.
+
+    Constraints:
+    (C1) `arena` >= `lower_bound` >= 0, and both are multiples of 64.
+    (C2) `classes` has one number of bytes per class of buffer (8).
+    (C3) every operand of a command lies inside the arena.
+
+    ```mlir
+    exec.program @nothing arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 64] {
+      exec.output "loss" f32 at 0
+      exec.func @update {
+        exec.command zero "loss" [4] [#exec.arena<write f32 0 bytes 4>]
+      }
+      exec.schedule "train" {
+        exec.call @update
+      }
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, Kerf_I64Attr:$arena, Kerf_I64Attr:$lower_bound,
+    DenseI64ArrayAttr:$classes);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $sym_name `arena` $arena `lower_bound` $lower_bound `classes` $classes
+    attr-dict-with-keyword $body
+  }];
+  let hasRegionVerifier = 1;
+}
+
+def Exec_ParamOp : Exec_Op<"param", [HasParent<"ProgramOp">]> {
+  let summary = "Place a parameter, its master and its optimizer state";
+  let description = [{
+    Parameter i of [start, end) of the pattern lies at `at + i * by` bytes. The
+    global tensor is cut dimension by dimension over the named axes.
+
+    Life: as `exec.program`.
+
+    Constraints:
+    (C1) the types are tensors of one rank; `cuts` has one list of axis names per
+    dimension.
+    (C2) each of `states` is `{name, type, at, by}`.
+
+    ```mlir
+    exec.program @p arena 256 lower_bound 256 classes [256, 0, 0, 0, 0, 0, 0, 0] {
+      exec.param "h.{i}.w" [0 to 2] tensor<4x8xf32> local tensor<4x8xf32> cuts [[], []] init <normal, 0.02> at 0 by 128
+    }
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Kerf_I64Attr:$start, Kerf_I64Attr:$end, TypeAttr:$global_type,
+    TypeAttr:$local_type, ArrayAttr:$cuts, Kerf_InitAttr:$init, UnitAttr:$frozen,
+    Kerf_I64Attr:$offset, Kerf_I64Attr:$stride, OptionalAttr<TypeAttr>:$master_type,
+    OptionalAttr<Kerf_I64Attr>:$master_offset, OptionalAttr<Kerf_I64Attr>:$master_stride,
+    OptionalAttr<ArrayAttr>:$states);
+  let assemblyFormat = [{
+    $name `[` $start `to` $end `]` $global_type `local` $local_type `cuts` $cuts
+    `init` $init (`frozen` $frozen^)? `at` $offset `by` $stride
+    (`master` $master_type^ `at` $master_offset `by` $master_stride)?
+    (`states` $states^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_InputOp : Exec_Op<"input", [HasParent<"ProgramOp">]> {
+  let summary = "Place an input of the step";
+  let description = [{
+    The rank's part, all micro-batches one after the other.
+
+    Life: as `exec.program`.
+
+    Constraints:
+    (C1) the types are tensors of one rank; `cuts` has one list of axis names per
+    dimension.
+
+    ```mlir
+    exec.program @p arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 64] {
+      exec.input "tokens" role "tokens" tensor<2x8xi32> local tensor<2x8xi32> cuts [[], []] at 0
+    }
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, StrAttr:$role, TypeAttr:$global_type, TypeAttr:$local_type,
+    ArrayAttr:$cuts, Kerf_I64Attr:$offset);
+  let assemblyFormat = [{
+    $name `role` $role $global_type `local` $local_type `cuts` $cuts `at` $offset attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_OutputOp : Exec_Op<"output", [HasParent<"ProgramOp">]> {
+  let summary = "Place a scalar result of the step";
+  let description = [{
+    Life: as `exec.program`.
+
+    Constraints: none
+
+    ```mlir
+    exec.program @p arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 64] {
+      exec.output "loss" f32 at 0
+    }
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, TypeAttr:$type, Kerf_I64Attr:$offset);
+  let assemblyFormat = "$name $type `at` $offset attr-dict";
+}
+
+def Exec_BufferOp : Exec_Op<"buffer", [HasParent<"ProgramOp">]> {
+  let summary = "Tell where a buffer was placed and when it lives";
+  let description = [{
+    For people and for `kerf-verify-memory`: nothing executes it. `live` are the
+    closed intervals in which it holds something, `[first, last, first, last]`,
+    in commands of the unrolled step; none: always.
+
+    Life: as `exec.program`.
+
+    Constraints:
+    (C1) `live` is pairs first <= last, in order and apart.
+
+    ```mlir
+    exec.program @p arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 64, 0, 0] {
+      exec.buffer "h" class 5 at 0 bytes 64 live [3, 7]
+    }
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Kerf_I64Attr:$buffer_class, Kerf_I64Attr:$offset, Kerf_I64Attr:$bytes,
+    DenseI64ArrayAttr:$live);
+  let assemblyFormat = [{
+    $name `class` $buffer_class `at` $offset `bytes` $bytes `live` $live attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_ImageOp : Exec_Op<"image", [HasParent<"ProgramOp">]> {
+  let summary = "Hold a piece of the machine code of all kernels";
+  let description = [{
+    The pieces in order are a shared object (ELF), in base64.
+
+    Life: made by `kerf-generate-code`; written into the artifact.
+
+    Constraints: none
+
+    ```mlir
+    exec.program @p arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 64] {
+      exec.image "f0VMRg=="
+    }
+    ```
+  }];
+  let arguments = (ins StrAttr:$base64);
+  let assemblyFormat = "$base64 attr-dict";
+}
+
+def Exec_FuncOp : Exec_Op<"func", [HasParent<"ProgramOp">, Symbol, NoTerminator,
+    SingleBlock]> {
+  let summary = "List commands";
+  let description = [{
+    Life: as `exec.program`.
+
+    Constraints:
+    (C1) holds only `exec.command` and `exec.loop`.
+
+    ```mlir
+    exec.program @p arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 64] {
+      exec.func @update {
+        exec.command zero "loss" [4] [#exec.arena<write f32 0 bytes 4>]
+      }
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name $body attr-dict";
+  let hasRegionVerifier = 1;
+}
+
+def Exec_LoopOp : Exec_Op<"loop", [HasParent<"FuncOp">, NoTerminator, SingleBlock]> {
+  let summary = "Run commands for each layer";
+  let description = [{
+    Iterations i = start, ..., end-1, or from the end with `reverse`. An
+    operand's address moves by its iteration stride.
+
+    Life: as `exec.program`.
+
+    Constraints:
+    (C1) 0 <= start < end.
+    (C2) holds only `exec.command`.
+
+    ```mlir
+    exec.program @p arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 128, 0, 0] {
+      exec.func @forward {
+        exec.loop 0 to 2 {
+          exec.command zero "h" [64] [#exec.arena<write f32 0 iter 64 bytes 64>]
+        }
+      }
+    }
+    ```
+  }];
+  let arguments = (ins Kerf_I64Attr:$start, Kerf_I64Attr:$end, UnitAttr:$reverse);
+  let regions = (region SizedRegion<1>:$body);
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let assemblyFormat = "(`reverse` $reverse^)? $start `to` $end $body attr-dict";
+}
+
+def Exec_CommandOp : Exec_Op<"command", [ParentOneOf<["FuncOp", "LoopOp"]>]> {
+  let summary = "Do one thing: launch a kernel, call a library, copy, communicate";
+  let description = [{
+    The attributes and operands of each opcode are listed in
+    `kerf/Artifact/Format.h`. `when` is a mask of `kerf_command_flags`. `of` is the
+    phase of the op that the command comes from: `forward 12`.
+
+    Life: as `exec.program`.
+
+    Constraints:
+    (C1) `launch` names a kernel, others do not.
+    (C2) a loop is `exec.loop`, no command.
+    (C3) its operands are ranges of the arena, scalars or absent.
+
+    ```mlir
+    exec.program @p arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 128, 0, 0] {
+      exec.func @forward {
+        exec.command copy "h" [64] [#exec.arena<read f32 0 bytes 64>, #exec.arena<write f32 64 bytes 64>]
+      }
+    }
+    ```
+  }];
+  let arguments = (ins Exec_OpcodeAttr:$opcode, OptionalAttr<FlatSymbolRefAttr>:$kernel,
+    StrAttr:$name, DenseI64ArrayAttr:$values, ArrayAttr:$operand_refs,
+    DefaultValuedAttr<Kerf_I64Attr, "0">:$when, OptionalAttr<StrAttr>:$origin);
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Checks that all operands lie inside an arena of that many bytes.
+    ::llvm::LogicalResult verifyInside(int64_t arenaBytes);
+  }];
+  let assemblyFormat = [{
+    `` $opcode ($kernel^)? $name $values $operand_refs (`when` $when^)? (`of` $origin^)?
+    attr-dict
+  }];
+}
+
+def Exec_ScheduleOp : Exec_Op<"schedule", [HasParent<"ProgramOp">, NoTerminator,
+    SingleBlock]> {
+  let summary = "List the calls of a step";
+  let description = [{
+    `train` is an optimizer step, `evaluate` the loss alone.
+
+    Life: as `exec.program`.
+
+    Constraints:
+    (C1) the name is `train` or `evaluate`.
+
+    ```mlir
+    exec.program @p arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 64] {
+      exec.func @update {
+      }
+      exec.schedule "train" {
+        exec.call @update
+      }
+    }
+    ```
+  }];
+  let arguments = (ins StrAttr:$name);
+  let regions = (region SizedRegion<1>:$body);
+  let hasVerifier = 1;
+  let assemblyFormat = "$name $body attr-dict";
+}
+
+def Exec_CallOp : Exec_Op<"call", [HasParent<"ScheduleOp">]> {
+  let summary = "Call a function for a micro-batch";
+  let description = [{
+    Life: as `exec.program`.
+
+    Constraints:
+    (C1) the function exists.
+
+    ```mlir
+    exec.program @p arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 64] {
+      exec.func @update {
+      }
+      exec.schedule "train" {
+        exec.call @update
+      }
+    }
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$callee, DefaultValuedAttr<Kerf_I64Attr, "0">:$micro,
+    DefaultValuedAttr<Kerf_I64Attr, "0">:$slot);
+  let hasVerifier = 1;
+  let assemblyFormat = "$callee (`micro` $micro^)? (`slot` $slot^)? attr-dict";
+}
+
+#endif // EXEC_PROGRAM_OPS_TD

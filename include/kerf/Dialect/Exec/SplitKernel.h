@@ -1,0 +1,44 @@
+//===- SplitKernel.h - kernels of one launch each -------------------------===//
+
+#ifndef KERF_DIALECT_EXEC_SPLITKERNEL_H
+#define KERF_DIALECT_EXEC_SPLITKERNEL_H
+
+#include "kerf/Dialect/Exec/Exec.h"
+
+#include <vector>
+
+namespace kerf {
+
+/// One launch of a step: a kernel and the values it connects.
+struct KernelLaunch {
+  exec::KernelOp kernel;
+  /// One per argument, then one per result: the number of a value. Values
+  /// [0, arguments) are the arguments of the whole, the next ones its results,
+  /// the rest are temporary.
+  std::vector<int64_t> values;
+};
+
+/// What one kernel was cut into, in order of execution.
+struct SplitKernel {
+  std::vector<KernelLaunch> launches;
+  std::vector<mlir::RankedTensorType> temporaries;
+};
+
+/// Cuts a kernel into kernels of one launch each and erases it; new kernels
+/// stand in its place, named `<name>.<n>`. A kernel that needs one launch stays
+/// as it is and is the only launch. Pairs of `inplace` stay with the launch
+/// that makes the result, where the argument is read by no other launch after
+/// it; else they are dropped and the result has a buffer of its own.
+SplitKernel splitKernel(exec::KernelOp kernel);
+
+/// Whether a result may overwrite an argument of its type: the code for this
+/// kernel, which needs one launch, reads each element before it writes it.
+/// Builds the code: takes about a millisecond.
+bool canOverwrite(exec::KernelOp kernel, unsigned result, unsigned argument);
+
+/// A content hash: equal for kernels that differ in names only.
+uint64_t kernelHash(exec::KernelOp kernel);
+
+} // namespace kerf
+
+#endif // KERF_DIALECT_EXEC_SPLITKERNEL_H

@@ -1,0 +1,375 @@
+#include "kerf/Artifact/Assemble.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/Base64.h"
+#include "llvm/Support/xxhash.h"
+
+using namespace mlir;
+using namespace kerf;
+
+namespace {
+/// Fills the tables of a file from the ops of a program.
+struct Assembler {
+  exec::ProgramOp program;
+  ArtifactData data;
+  MeshAttr mesh;
+  llvm::MapVector<Attribute, uint32_t> scalars;
+  llvm::MapVector<int64_t, uint32_t> groups;
+  llvm::StringMap<uint32_t> kernels, funcs;
+
+  LogicalResult run();
+  void setMeta(uint64_t inputHash);
+  LogicalResult setLayout(Operation *op, kerf_layout &layout, Type global,
+                          Type local, ArrayAttr cuts);
+  LogicalResult addParam(exec::ParamOp op);
+  LogicalResult addInput(exec::InputOp op);
+  void addBuffer(exec::BufferOp op);
+  void addKernels();
+  LogicalResult addFunc(exec::FuncOp op);
+  LogicalResult addCommand(exec::CommandOp op);
+  kerf_operand operandOf(Attribute attribute);
+  uint32_t scalarOf(exec::ScalarAttr scalar);
+  uint32_t groupOf(int64_t mask);
+  void addSchedule(llvm::StringRef name);
+
+  int64_t number(llvm::StringRef name) {
+    auto attribute = program->getAttrOfType<IntegerAttr>(name);
+    return attribute ? attribute.getInt() : 0;
+  }
+  double real(llvm::StringRef name) {
+    auto attribute = program->getAttrOfType<FloatAttr>(name);
+    return attribute ? attribute.getValueAsDouble() : 0;
+  }
+  uint32_t text(llvm::StringRef name) {
+    auto attribute = program->getAttrOfType<StringAttr>(name);
+    return data.strings.intern(attribute ? attribute.getValue() : "");
+  }
+};
+} // namespace
+
+static uint32_t dtypeOf(Type type) {
+  if (auto tensor = dyn_cast<RankedTensorType>(type))
+    type = tensor.getElementType();
+  if (type.isBF16())
+    return KERF_BF16;
+  if (type.isF16())
+    return KERF_F16;
+  if (type.isF64())
+    return KERF_F64;
+  if (type.isInteger(32))
+    return KERF_I32;
+  if (type.isInteger(1))
+    return KERF_I1;
+  return KERF_F32;
+}
+
+//===----------------------------------------------------------------------===//
+// Tables
+//===----------------------------------------------------------------------===//
+
+void Assembler::setMeta(uint64_t inputHash) {
+  kerf_meta &meta = data.meta;
+  meta.model = data.strings.intern(program.getSymName());
+  meta.compiler = data.strings.intern("kerf 0.1.0");
+  meta.target = data.strings.intern("cpu");
+  meta.cpu = text("cpu");
+  meta.features = text("features");
+  meta.world_size = mesh ? mesh.getRankCount() : 1;
+  meta.micro_batches = number("micro_batches");
+  meta.slots = number("slots");
+  meta.max_workers = number("workers");
+  meta.input_hash = inputHash;
+  meta.arena_bytes = program.getArena();
+  meta.lower_bound_bytes = program.getLowerBound();
+  for (auto [i, bytes] : llvm::enumerate(program.getClasses()))
+    meta.class_bytes[i] = bytes;
+  meta.matmul_flops = real("matmul_flops");
+  meta.model_flops = real("model_flops");
+  meta.tokens_per_step = number("tokens");
+  meta.sequence_length = number("sequence");
+  meta.vocabulary = number("vocabulary");
+  if (mesh)
+    for (auto [name, size] : llvm::zip(mesh.getNames(), mesh.getSizes()))
+      data.axes.push_back(
+          {data.strings.intern(name.getValue()), uint32_t(size)});
+}
+
+LogicalResult Assembler::setLayout(Operation *op, kerf_layout &layout,
+                                   Type global, Type local, ArrayAttr cuts) {
+  auto whole = cast<RankedTensorType>(global);
+  auto part = cast<RankedTensorType>(local);
+  if (whole.getRank() > KERF_MAX_RANK)
+    return op->emitOpError() << "has rank " << whole.getRank()
+                             << ", the file has room for " << KERF_MAX_RANK;
+  layout = {};
+  layout.rank = whole.getRank();
+  layout.dtype = dtypeOf(whole);
+  std::memset(layout.cuts, 0xff, sizeof layout.cuts);
+  for (int64_t d = 0; d < whole.getRank(); ++d) {
+    layout.global[d] = whole.getDimSize(d);
+    layout.local[d] = part.getDimSize(d);
+    unsigned at = 0;
+    for (auto axis : cast<ArrayAttr>(cuts[d]).getAsValueRange<StringAttr>()) {
+      int64_t index = mesh ? mesh.find(axis) : -1;
+      if (index < 0) // The micro-batches, which are part of the local shape.
+        continue;
+      if (at == 4)
+        return op->emitOpError("has a dimension cut by more than 4 axes");
+      layout.cuts[d][at++] = index;
+    }
+  }
+  return success();
+}
+
+LogicalResult Assembler::addParam(exec::ParamOp op) {
+  kerf_param param = {};
+  param.name = data.strings.intern(op.getName());
+  param.flags = (op.getFrozen() ? KERF_PARAM_FROZEN : 0) |
+                (hasExpert(op.getName()) ? KERF_PARAM_STACKED : 0);
+  param.init = static_cast<uint32_t>(op.getInit().getKind());
+  param.init_value = op.getInit().getValue();
+  param.start = op.getStart();
+  param.end = op.getEnd();
+  param.offset = op.getOffset();
+  param.stride = op.getStride();
+  param.master_dtype =
+      op.getMasterType() ? dtypeOf(*op.getMasterType()) : KERF_NONE;
+  param.master_offset = op.getMasterOffset().value_or(-1);
+  param.master_stride = op.getMasterStride().value_or(-1);
+  param.first_state = data.states.size();
+  if (op.getStates())
+    for (auto state : op.getStates()->getAsRange<DictionaryAttr>()) {
+      kerf_state record = {};
+      record.name =
+          data.strings.intern(state.getAs<StringAttr>("name").getValue());
+      record.dtype = dtypeOf(state.getAs<TypeAttr>("type").getValue());
+      record.offset = state.getAs<IntegerAttr>("at").getInt();
+      record.stride = state.getAs<IntegerAttr>("by").getInt();
+      data.states.push_back(record);
+      ++param.state_count;
+    }
+  if (failed(setLayout(op, param.layout, op.getGlobalType(), op.getLocalType(),
+                       op.getCuts())))
+    return failure();
+  data.params.push_back(param);
+  return success();
+}
+
+LogicalResult Assembler::addInput(exec::InputOp op) {
+  kerf_input input = {};
+  input.name = data.strings.intern(op.getName());
+  input.role = llvm::StringSwitch<uint32_t>(op.getRole())
+                   .Case("tokens", KERF_ROLE_TOKENS)
+                   .Case("targets", KERF_ROLE_TARGETS)
+                   .Case("segments", KERF_ROLE_SEGMENTS)
+                   .Case("positions", KERF_ROLE_POSITIONS)
+                   .Case("seed", KERF_ROLE_SEED)
+                   .Case("step", KERF_ROLE_STEP)
+                   .Case("learning_rate", KERF_ROLE_LEARNING_RATE)
+                   .Default(KERF_ROLE_NONE);
+  if (failed(setLayout(op, input.layout, op.getGlobalType(), op.getLocalType(),
+                       op.getCuts())))
+    return failure();
+  input.offset = op.getOffset();
+  auto local = cast<RankedTensorType>(op.getLocalType());
+  input.bytes = local.getNumElements() * kerf_dtype_bytes(input.layout.dtype);
+  data.inputs.push_back(input);
+  return success();
+}
+
+void Assembler::addBuffer(exec::BufferOp op) {
+  llvm::ArrayRef<int64_t> live = op.getLive();
+  data.buffers.push_back(
+      {data.strings.intern(op.getName()), uint32_t(op.getBufferClass()),
+       int64_t(op.getOffset()), int64_t(op.getBytes()),
+       live.empty() ? -1 : live.front(), live.empty() ? -1 : live.back()});
+}
+
+void Assembler::addKernels() {
+  for (auto kernel : program.getBody().getOps<exec::KernelOp>()) {
+    auto code = kernel->getAttrOfType<DictionaryAttr>("code");
+    kerf_kernel record = {};
+    llvm::StringRef symbol = code.getAs<StringAttr>("symbol").getValue();
+    record.symbol = data.strings.intern(symbol);
+    record.argument_count =
+        kernel.getArgumentTypes().size() + kernel.getResultTypes().size();
+    record.units = code.getAs<IntegerAttr>("units").getInt();
+    record.grain = code.getAs<IntegerAttr>("grain").getInt();
+    record.hash = llvm::xxh3_64bits(symbol);
+    kernels[kernel.getSymName()] = data.kernels.size();
+    data.kernels.push_back(record);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Commands
+//===----------------------------------------------------------------------===//
+
+uint32_t Assembler::scalarOf(exec::ScalarAttr scalar) {
+  auto [at, isNew] = scalars.insert({scalar, data.scalars.size()});
+  if (isNew) {
+    kerf_scalar record = {};
+    record.constant = scalar.getConstant();
+    record.iteration = scalar.getIteration();
+    record.micro = scalar.getMicro();
+    for (auto [i, factor] : llvm::enumerate(scalar.getAxes()))
+      record.axis[i] = factor;
+    data.scalars.push_back(record);
+  }
+  return at->second;
+}
+
+uint32_t Assembler::groupOf(int64_t mask) {
+  auto [at, isNew] = groups.insert({mask, data.groups.size()});
+  if (isNew) {
+    uint32_t size = 1;
+    for (auto [a, axis] : llvm::enumerate(data.axes))
+      if (mask >> a & 1)
+        size *= axis.size;
+    data.groups.push_back({uint32_t(mask), size});
+  }
+  return at->second;
+}
+
+kerf_operand Assembler::operandOf(Attribute attribute) {
+  kerf_operand operand = {};
+  if (auto arena = dyn_cast<exec::ArenaAttr>(attribute)) {
+    operand = arenaOperand(arena.getOffset(), arena.getBytes(),
+                           dtypeOf(arena.getType()), arena.getAccess());
+    operand.iter_stride = arena.getIter();
+    operand.slot_stride = arena.getSlot();
+    operand.by_micro = arena.getByMicro();
+  } else if (auto scalar = dyn_cast<exec::ScalarAttr>(attribute)) {
+    operand.kind = KERF_SCALAR;
+    operand.access = KERF_READ;
+    operand.dtype = KERF_I32;
+    operand.offset = scalarOf(scalar);
+    operand.bytes = 4;
+  } else {
+    operand.kind = KERF_ABSENT;
+  }
+  return operand;
+}
+
+/// True for commands whose first attribute is a group of ranks.
+static bool isCollective(exec::Opcode opcode) {
+  return opcode == exec::Opcode::AllReduce ||
+         opcode == exec::Opcode::AllGather ||
+         opcode == exec::Opcode::ReduceScatter ||
+         opcode == exec::Opcode::AllToAll;
+}
+
+LogicalResult Assembler::addCommand(exec::CommandOp op) {
+  llvm::SmallVector<int64_t> values(op.getValues());
+  if (op.getOpcode() == exec::Opcode::Launch)
+    values = {kernels.lookup(*op.getKernel())};
+  if (isCollective(op.getOpcode())) {
+    if (values.empty())
+      return op.emitOpError("has no group");
+    values[0] = groupOf(values[0]);
+  }
+  llvm::SmallVector<kerf_operand> operands;
+  for (Attribute operand : op.getOperandRefs())
+    operands.push_back(operandOf(operand));
+  std::optional<llvm::StringRef> origin = op.getOrigin();
+  data.addCommand(static_cast<uint32_t>(op.getOpcode()), op.getWhen(),
+                  data.strings.intern(op.getName()),
+                  origin ? data.strings.intern(*origin) : KERF_NONE, operands,
+                  values);
+  return success();
+}
+
+LogicalResult Assembler::addFunc(exec::FuncOp op) {
+  funcs[op.getSymName()] = data.beginFunc(op.getSymName());
+  for (Operation &inner : op.getBody().front()) {
+    if (auto command = dyn_cast<exec::CommandOp>(inner)) {
+      if (failed(addCommand(command)))
+        return failure();
+      continue;
+    }
+    auto loop = cast<exec::LoopOp>(inner);
+    auto body = loop.getBody().getOps<exec::CommandOp>();
+    int64_t count = std::distance(body.begin(), body.end());
+    data.addCommand(KERF_OP_LOOP, 0, data.strings.intern("loop"), KERF_NONE, {},
+                    {int64_t(loop.getStart()), int64_t(loop.getEnd()),
+                     loop.getReverse(), count});
+    for (exec::CommandOp command : body)
+      if (failed(addCommand(command)))
+        return failure();
+  }
+  data.endFunc();
+  return success();
+}
+
+void Assembler::addSchedule(llvm::StringRef name) {
+  for (auto schedule : program.getBody().getOps<exec::ScheduleOp>()) {
+    if (schedule.getName() != name)
+      continue;
+    size_t begin = data.calls.size();
+    for (auto call : schedule.getBody().getOps<exec::CallOp>())
+      data.calls.push_back({funcs.lookup(call.getCallee()),
+                            uint32_t(call.getMicro()), uint32_t(call.getSlot()),
+                            0});
+    llvm::ArrayRef<kerf_call> all = data.calls;
+    for (size_t i = begin; i < all.size(); ++i) {
+      auto same = [&](const kerf_call &call) {
+        return call.func == all[i].func;
+      };
+      if (llvm::none_of(all.slice(begin, i - begin), same))
+        data.calls[i].flags |= KERF_CALL_FIRST;
+      if (llvm::none_of(all.drop_front(i + 1), same))
+        data.calls[i].flags |= KERF_CALL_LAST;
+    }
+  }
+}
+
+LogicalResult Assembler::run() {
+  for (Operation &op : program.getBody().front()) {
+    LogicalResult result = success();
+    if (auto param = dyn_cast<exec::ParamOp>(op))
+      result = addParam(param);
+    if (auto input = dyn_cast<exec::InputOp>(op))
+      result = addInput(input);
+    if (auto output = dyn_cast<exec::OutputOp>(op))
+      data.outputs.push_back({data.strings.intern(output.getName()),
+                              dtypeOf(output.getType()),
+                              int64_t(output.getOffset())});
+    if (auto buffer = dyn_cast<exec::BufferOp>(op))
+      addBuffer(buffer);
+    if (failed(result))
+      return failure();
+  }
+  addKernels();
+  for (auto func : program.getBody().getOps<exec::FuncOp>())
+    if (failed(addFunc(func)))
+      return failure();
+  if (auto plan = program->getAttrOfType<StringAttr>("plan_json"))
+    data.plan = plan.getValue().str();
+  addSchedule("train");
+  data.meta.train_calls = data.calls.size();
+  addSchedule("evaluate");
+  for (auto image : program.getBody().getOps<exec::ImageOp>()) {
+    std::vector<char> bytes;
+    if (llvm::Error error = llvm::decodeBase64(image.getBase64(), bytes))
+      return image.emitOpError()
+             << "is no base64: " << llvm::toString(std::move(error));
+    data.image.append(bytes.begin(), bytes.end());
+  }
+  return success();
+}
+
+FailureOr<ArtifactData> kerf::assembleArtifact(exec::ProgramOp program,
+                                               uint64_t inputHash) {
+  Assembler assembler{program,
+                      {},
+                      program->getAttrOfType<MeshAttr>("mesh"),
+                      {},
+                      {},
+                      llvm::StringMap<uint32_t>(),
+                      llvm::StringMap<uint32_t>()};
+  assembler.setMeta(inputHash);
+  if (failed(assembler.run()))
+    return failure();
+  return std::move(assembler.data);
+}

@@ -1,0 +1,244 @@
+//===- Check.cpp - header and sections ------------------------------------===//
+
+#include "CheckDetail.h"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+
+using namespace kerf::artifact;
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "the file is read as it lies in memory");
+
+static const char *const kSectionNames[KERF_SECTION_COUNT] = {
+    "strings",  "meta",    "axes",    "groups",  "params", "states",
+    "inputs",   "outputs", "buffers", "funcs",   "calls",  "commands",
+    "operands", "scalars", "attrs",   "kernels", "image",  "plan"};
+
+static const uint32_t kRecordBytes[KERF_SECTION_COUNT] = {1,
+                                                          sizeof(kerf_meta),
+                                                          sizeof(kerf_axis),
+                                                          sizeof(kerf_group),
+                                                          sizeof(kerf_param),
+                                                          sizeof(kerf_state),
+                                                          sizeof(kerf_input),
+                                                          sizeof(kerf_output),
+                                                          sizeof(kerf_buffer),
+                                                          sizeof(kerf_func),
+                                                          sizeof(kerf_call),
+                                                          sizeof(kerf_command),
+                                                          sizeof(kerf_operand),
+                                                          sizeof(kerf_scalar),
+                                                          sizeof(int64_t),
+                                                          sizeof(kerf_kernel),
+                                                          1,
+                                                          1};
+
+static std::string formatted(const char *format, va_list arguments) {
+  char text[512];
+  std::vsnprintf(text, sizeof text, format, arguments);
+  // Names in a damaged file may hold anything; a message is one line of text.
+  for (char *c = text; *c; ++c)
+    if (static_cast<unsigned char>(*c) < 0x20 || *c == 0x7f)
+      *c = '?';
+  return text;
+}
+
+__attribute__((format(printf, 1, 2))) static std::string
+line(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  std::string text = formatted(format, arguments);
+  va_end(arguments);
+  return text;
+}
+
+bool Checker::damaged(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  message = "damaged: " + formatted(format, arguments);
+  va_end(arguments);
+  return false;
+}
+
+uint64_t kerf::artifact::checksumOf(const void *bytes, uint64_t size) {
+  kerf_header header;
+  std::memcpy(&header, bytes, sizeof header);
+  header.checksum = 0;
+  uint64_t hash = kerf_checksum(KERF_CHECKSUM_INIT, &header, sizeof header);
+  return kerf_checksum(hash, static_cast<const char *>(bytes) + sizeof header,
+                       size - sizeof header);
+}
+
+/// Is this a whole file of this version?
+static std::string checkHeader(const char *bytes, uint64_t size) {
+  if (size == 0)
+    return "truncated: the file is empty";
+  if (std::memcmp(bytes, KERF_MAGIC, std::min<uint64_t>(size, 8)) != 0)
+    return "not a compiled file of Kerf";
+  constexpr uint64_t prefix = offsetof(kerf_header, sections);
+  if (size < prefix)
+    return line("truncated: %llu bytes, a header alone has %llu",
+                (unsigned long long)size,
+                (unsigned long long)sizeof(kerf_header));
+  kerf_header header;
+  std::memcpy(&header, bytes, prefix);
+  if (header.version != KERF_FORMAT_VERSION)
+    return line("written by format %u, this program reads format %u: compile "
+                "the model again",
+                header.version, KERF_FORMAT_VERSION);
+  if (size < header.file_bytes || size < sizeof header)
+    return line("truncated: %llu bytes, %llu were written",
+                (unsigned long long)size,
+                (unsigned long long)header.file_bytes);
+  if (size > header.file_bytes)
+    return line("damaged: %llu bytes, %llu were written",
+                (unsigned long long)size,
+                (unsigned long long)header.file_bytes);
+  if (checksumOf(bytes, size) != header.checksum)
+    return "damaged: the checksum differs";
+  if (header.section_count != KERF_SECTION_COUNT)
+    return line("damaged: %u sections, expected %u", header.section_count,
+                KERF_SECTION_COUNT);
+  return "";
+}
+
+/// Sections lie one behind the other and hold whole records.
+static std::string checkSections(const kerf_header &header, uint64_t size) {
+  uint64_t at = sizeof header;
+  for (uint32_t kind = 0; kind < KERF_SECTION_COUNT; ++kind) {
+    const kerf_section &section = header.sections[kind];
+    const char *name = kSectionNames[kind];
+    if (section.offset % 8 != 0 || section.offset < at ||
+        section.offset > size || section.bytes > size - section.offset)
+      return line("damaged: section '%s' lies at %llu with %llu bytes, the "
+                  "file has %llu",
+                  name, (unsigned long long)section.offset,
+                  (unsigned long long)section.bytes, (unsigned long long)size);
+    if (section.record_bytes != kRecordBytes[kind] || section.reserved != 0 ||
+        section.bytes % kRecordBytes[kind] != 0 ||
+        section.bytes / kRecordBytes[kind] >= KERF_NONE)
+      return line("damaged: section '%s' has records of %u bytes, expected %u",
+                  name, section.record_bytes, kRecordBytes[kind]);
+    at = section.offset + section.bytes;
+  }
+  return "";
+}
+
+template <typename Record>
+static void fill(Table<Record> &table, const char *bytes, uint32_t kind) {
+  const kerf_section &section =
+      reinterpret_cast<const kerf_header *>(bytes)->sections[kind];
+  table.data = reinterpret_cast<const Record *>(bytes + section.offset);
+  table.count = section.bytes / sizeof(Record);
+}
+
+static std::string_view textOf(const char *bytes, uint32_t kind) {
+  const kerf_section &section =
+      reinterpret_cast<const kerf_header *>(bytes)->sections[kind];
+  return {bytes + section.offset, section.bytes};
+}
+
+static void fillView(const char *bytes, View &view) {
+  view.header = reinterpret_cast<const kerf_header *>(bytes);
+  view.strings = textOf(bytes, KERF_SECTION_STRINGS);
+  view.image = textOf(bytes, KERF_SECTION_IMAGE);
+  view.plan = textOf(bytes, KERF_SECTION_PLAN);
+  fill(view.axes, bytes, KERF_SECTION_AXES);
+  fill(view.groups, bytes, KERF_SECTION_GROUPS);
+  fill(view.params, bytes, KERF_SECTION_PARAMS);
+  fill(view.states, bytes, KERF_SECTION_STATES);
+  fill(view.inputs, bytes, KERF_SECTION_INPUTS);
+  fill(view.outputs, bytes, KERF_SECTION_OUTPUTS);
+  fill(view.buffers, bytes, KERF_SECTION_BUFFERS);
+  fill(view.funcs, bytes, KERF_SECTION_FUNCS);
+  fill(view.calls, bytes, KERF_SECTION_CALLS);
+  fill(view.commands, bytes, KERF_SECTION_COMMANDS);
+  fill(view.operands, bytes, KERF_SECTION_OPERANDS);
+  fill(view.scalars, bytes, KERF_SECTION_SCALARS);
+  fill(view.attrs, bytes, KERF_SECTION_ATTRS);
+  fill(view.kernels, bytes, KERF_SECTION_KERNELS);
+}
+
+std::string kerf::artifact::checkArtifact(const void *data, uint64_t size,
+                                          View &view) {
+  const char *bytes = static_cast<const char *>(data);
+  std::string message = checkHeader(bytes, size);
+  if (!message.empty())
+    return message;
+  kerf_header header;
+  std::memcpy(&header, bytes, sizeof header);
+  message = checkSections(header, size);
+  if (!message.empty())
+    return message;
+  fillView(bytes, view);
+  Table<kerf_meta> meta;
+  fill(meta, bytes, KERF_SECTION_META);
+  if (meta.count != 1)
+    return line("damaged: %u records of metadata, expected 1", meta.count);
+  view.meta = meta.data;
+  Checker checker(view);
+  if (checker.checkTables() && checker.checkProgram())
+    return "";
+  return checker.message;
+}
+
+//===----------------------------------------------------------------------===//
+// Layouts and ranks
+//===----------------------------------------------------------------------===//
+
+static bool bytesOf(const kerf_layout &layout, const int64_t *sizes,
+                    int64_t &bytes) {
+  bytes = kerf_dtype_bytes(layout.dtype);
+  for (uint32_t d = 0; d < layout.rank; ++d)
+    if (!multiply(bytes, sizes[d], bytes))
+      return false;
+  return true;
+}
+
+bool kerf::artifact::localBytes(const kerf_layout &layout, int64_t &bytes) {
+  return bytesOf(layout, layout.local, bytes);
+}
+
+bool kerf::artifact::globalBytes(const kerf_layout &layout, int64_t &bytes) {
+  return bytesOf(layout, layout.global, bytes);
+}
+
+void kerf::artifact::coordinatesOf(const View &view, uint32_t rank,
+                                   uint32_t coordinates[KERF_MAX_AXES]) {
+  std::fill_n(coordinates, KERF_MAX_AXES, 0u);
+  for (uint32_t a = view.axes.count; a-- > 0; rank /= view.axes[a].size)
+    coordinates[a] = rank % view.axes[a].size;
+}
+
+void kerf::artifact::shardStart(const View &view, const kerf_layout &layout,
+                                uint32_t rank, int64_t start[KERF_MAX_RANK]) {
+  uint32_t coordinates[KERF_MAX_AXES];
+  coordinatesOf(view, rank, coordinates);
+  std::fill_n(start, KERF_MAX_RANK, int64_t(0));
+  for (uint32_t d = 0; d < layout.rank; ++d) {
+    int64_t part = 0;
+    for (uint8_t axis : layout.cuts[d])
+      if (axis != 0xff)
+        part = part * view.axes[axis].size + coordinates[axis];
+    start[d] = part * layout.local[d];
+  }
+}
+
+uint32_t kerf::artifact::groupMember(const View &view, const kerf_group &group,
+                                     uint32_t rank, uint32_t n) {
+  uint32_t coordinates[KERF_MAX_AXES];
+  coordinatesOf(view, rank, coordinates);
+  for (uint32_t a = view.axes.count; a-- > 0;)
+    if (group.axes >> a & 1) {
+      coordinates[a] = n % view.axes[a].size;
+      n /= view.axes[a].size;
+    }
+  uint32_t member = 0;
+  for (uint32_t a = 0; a < view.axes.count; ++a)
+    member = member * view.axes[a].size + coordinates[a];
+  return member;
+}

@@ -1,0 +1,341 @@
+//===- CheckProgram.cpp - functions, calls and commands -------------------===//
+
+#include "CheckDetail.h"
+
+#include <algorithm>
+#include <vector>
+
+using namespace kerf::artifact;
+
+namespace {
+/// How many operands and attributes an opcode has.
+struct Arity {
+  uint32_t operands, moreOperands, attrs;
+};
+} // namespace
+
+/// KERF_OP_LAUNCH has as many operands as its kernel has arguments.
+static constexpr uint32_t kByKernel = UINT32_MAX;
+
+static const Arity kArity[KERF_OP_COUNT] = {
+    {kByKernel, 0, 1},              // launch
+    {4, 5, 18},                     // matmul
+    {13, 15, KERF_ATTN_ATTR_COUNT}, // attention
+    {17, 19, KERF_ATTN_ATTR_COUNT}, // attention_backward
+    {5, 5, 11},                     // grouped_matmul
+    {2, 2, 1},                      // copy
+    {1, 1, 1},                      // zero
+    {0, 0, 4},                      // loop
+    {2, 2, 4},                      // all_reduce
+    {2, 2, 4},                      // all_gather
+    {2, 2, 5},                      // reduce_scatter
+    {2, 2, 6},                      // all_to_all
+    {3, 3, 3},                      // take
+};
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+/// Lowest and highest value of `base` + i * `stride` for i in [first, last].
+static bool extend(int64_t &lowest, int64_t &highest, int64_t stride,
+                   int64_t first, int64_t last) {
+  int64_t a, b;
+  return multiply(stride, first, a) && multiply(stride, last, b) &&
+         add(lowest, std::min(a, b), lowest) &&
+         add(highest, std::max(a, b), highest);
+}
+
+bool Checker::checkOperand(uint32_t index, uint32_t number, const Loop &loop) {
+  const kerf_command &command = view.commands[index];
+  uint32_t at = command.first_operand + number;
+  const kerf_operand &operand = view.operands[at];
+  if (operand.kind > KERF_ABSENT || operand.dtype >= KERF_DTYPE_COUNT ||
+      operand.by_micro > 1 || operand.reserved != 0 ||
+      (operand.access & ~(KERF_READ | KERF_WRITE)))
+    return damaged("operand %u of command %u has kind %u, type %u, access %u",
+                   number, index, operand.kind, operand.dtype, operand.access);
+  if (operand.kind == KERF_ABSENT)
+    return true;
+  if (operand.access == 0 ||
+      (operand.kind == KERF_SCALAR && operand.access != KERF_READ))
+    return damaged("operand %u of command %u has access %u", number, index,
+                   operand.access);
+  if (operand.kind == KERF_SCALAR) {
+    if (operand.offset < 0 || operand.offset >= view.scalars.count)
+      return damaged("operand %u of command %u is scalar %lld of %u", number,
+                     index, (long long)operand.offset, view.scalars.count);
+    return true;
+  }
+  int64_t size = kerf_dtype_bytes(operand.dtype);
+  if (operand.iter_stride % size != 0 || operand.slot_stride % size != 0)
+    return damaged("operand %u of command %u has strides of %lld and %lld "
+                   "bytes",
+                   number, index, (long long)operand.iter_stride,
+                   (long long)operand.slot_stride);
+  int64_t slots =
+      operand.by_micro ? view.meta->micro_batches : view.meta->slots;
+  int64_t lowest = operand.offset, highest = operand.offset;
+  if (!extend(lowest, highest, operand.iter_stride, loop.start,
+              std::max(loop.start, loop.end - 1)) ||
+      !extend(lowest, highest, operand.slot_stride, 0, slots - 1))
+    return damaged("operand %u of command %u lies nowhere", number, index);
+  return checkRange(lowest, operand.bytes, size, "operand", at) &&
+         checkRange(highest, operand.bytes, size, "operand", at);
+}
+
+/// The first `count` operands are in the arena: they are data.
+bool Checker::checkDataOperands(uint32_t index, uint32_t count) {
+  const kerf_command &command = view.commands[index];
+  for (uint32_t n = 0; n < count; ++n)
+    if (view.operands[command.first_operand + n].kind != KERF_ARENA)
+      return damaged("operand %u of command %u (%s) is not in the arena", n,
+                     index, opcodeName(command.opcode));
+  return true;
+}
+
+bool Checker::checkMemory(uint32_t index) {
+  const kerf_command &command = view.commands[index];
+  int64_t bytes = view.attrs[command.first_attr];
+  if (!checkDataOperands(index, command.operand_count))
+    return false;
+  for (uint32_t n = 0; n < command.operand_count; ++n)
+    if (bytes < 0 || bytes > view.operands[command.first_operand + n].bytes)
+      return damaged("command %u moves %lld bytes, its operand %u has %lld",
+                     index, (long long)bytes, n,
+                     (long long)view.operands[command.first_operand + n].bytes);
+  return true;
+}
+
+bool Checker::checkTake(uint32_t index) {
+  const kerf_command &command = view.commands[index];
+  const int64_t *attrs = view.attrs.data + command.first_attr;
+  const kerf_operand *operands = view.operands.data + command.first_operand;
+  if (!checkDataOperands(index, 2))
+    return false;
+  int64_t destination, source;
+  if (operands[2].kind != KERF_SCALAR || attrs[0] < 0 || attrs[1] < 1 ||
+      attrs[2] < 0 || !multiply(attrs[0], attrs[2], destination) ||
+      !multiply(destination, attrs[1], source) || source > operands[0].bytes ||
+      destination > operands[1].bytes)
+    return damaged("command %u (take) of %lld x %lld x %lld bytes does not fit "
+                   "its operands",
+                   index, (long long)attrs[0], (long long)attrs[1],
+                   (long long)attrs[2]);
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Elements that a collective reads and writes.
+struct Volume {
+  int64_t source = 1, destination = 1;
+};
+} // namespace
+
+static bool volumeOf(uint32_t opcode, const int64_t *attrs, int64_t ranks,
+                     Volume &volume) {
+  uint32_t first = opcode == KERF_OP_ALL_GATHER ? 2 : 3;
+  int64_t elements = 1;
+  for (uint32_t a = first; a < kArity[opcode].attrs; ++a)
+    if (attrs[a] < 0 || !multiply(elements, attrs[a], elements))
+      return false;
+  int64_t whole;
+  if (!multiply(elements, ranks, whole))
+    return false;
+  volume.source =
+      opcode == KERF_OP_REDUCE_SCATTER || opcode == KERF_OP_ALL_TO_ALL
+          ? whole
+          : elements;
+  volume.destination =
+      opcode == KERF_OP_ALL_GATHER || opcode == KERF_OP_ALL_TO_ALL ? whole
+                                                                   : elements;
+  return true;
+}
+
+bool Checker::checkCollective(uint32_t index) {
+  const kerf_command &command = view.commands[index];
+  const int64_t *attrs = view.attrs.data + command.first_attr;
+  const char *name = opcodeName(command.opcode);
+  if (!checkDataOperands(index, 2))
+    return false;
+  if (attrs[0] < 0 || attrs[0] >= view.groups.count)
+    return damaged("command %u (%s) is in group %lld of %u", index, name,
+                   (long long)attrs[0], view.groups.count);
+  bool reduces = command.opcode == KERF_OP_ALL_REDUCE ||
+                 command.opcode == KERF_OP_REDUCE_SCATTER;
+  static_assert(KERF_SUM == 0 && KERF_MAX == 1);
+  if (command.opcode != KERF_OP_ALL_GATHER && (attrs[2] < 0 || attrs[2] > 1))
+    return damaged("command %u (%s) has %s %lld", index, name,
+                   reduces ? "reduction" : "direction", (long long)attrs[2]);
+  if (attrs[1] < 0 || attrs[1] >= KERF_DTYPE_COUNT ||
+      (reduces && attrs[1] == KERF_I1))
+    return damaged("command %u (%s) has type %lld", index, name,
+                   (long long)attrs[1]);
+  Volume volume;
+  int64_t source, destination, size = kerf_dtype_bytes(attrs[1]);
+  const kerf_operand *operands = view.operands.data + command.first_operand;
+  if (!volumeOf(command.opcode, attrs, view.groups[attrs[0]].size, volume) ||
+      !multiply(volume.source, size, source) ||
+      !multiply(volume.destination, size, destination) ||
+      source > operands[0].bytes || destination > operands[1].bytes ||
+      operands[0].dtype != attrs[1] || operands[1].dtype != attrs[1])
+    return damaged("command %u (%s) does not fit its operands of %lld and "
+                   "%lld bytes",
+                   index, name, (long long)operands[0].bytes,
+                   (long long)operands[1].bytes);
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Commands
+//===----------------------------------------------------------------------===//
+
+bool Checker::checkCommand(uint32_t index, const Loop &loop) {
+  const kerf_command &command = view.commands[index];
+  constexpr uint32_t known = KERF_IF_FIRST | KERF_UNLESS_FIRST | KERF_IF_LAST;
+  if (command.opcode >= KERF_OP_COUNT || (command.flags & ~known))
+    return damaged("command %u has opcode %u and flags %u", index,
+                   command.opcode, command.flags);
+  if (!checkString(command.name, "command", index) ||
+      !checkString(command.location, "command", index, /*optional=*/true))
+    return false;
+  const char *name = opcodeName(command.opcode);
+  if (command.first_operand > view.operands.count ||
+      command.operand_count > view.operands.count - command.first_operand ||
+      command.first_attr > view.attrs.count ||
+      command.attr_count > view.attrs.count - command.first_attr)
+    return damaged("command %u (%s) has operands or attributes behind the last",
+                   index, name);
+  const Arity &arity = kArity[command.opcode];
+  if (command.attr_count != arity.attrs)
+    return damaged("command %u (%s) has %u attributes, expected %u", index,
+                   name, command.attr_count, arity.attrs);
+  Arity wanted = arity;
+  if (command.opcode == KERF_OP_LAUNCH) {
+    int64_t kernel = view.attrs[command.first_attr];
+    if (kernel < 0 || kernel >= view.kernels.count)
+      return damaged("command %u launches kernel %lld of %u", index,
+                     (long long)kernel, view.kernels.count);
+    wanted.operands = wanted.moreOperands = view.kernels[kernel].argument_count;
+  }
+  if (command.operand_count != wanted.operands &&
+      command.operand_count != wanted.moreOperands)
+    return damaged("command %u (%s) has %u operands, expected %u", index, name,
+                   command.operand_count, wanted.operands);
+  for (uint32_t n = 0; n < command.operand_count; ++n)
+    if (!checkOperand(index, n, loop))
+      return false;
+  if (command.opcode == KERF_OP_COPY || command.opcode == KERF_OP_ZERO)
+    return checkMemory(index);
+  if (command.opcode == KERF_OP_TAKE)
+    return checkTake(index);
+  if (command.opcode >= KERF_OP_ALL_REDUCE)
+    return checkCollective(index);
+  return true;
+}
+
+bool Checker::checkLoop(uint32_t index, uint32_t funcEnd, Loop &loop,
+                        uint32_t &last) {
+  const int64_t *attrs = view.attrs.data + view.commands[index].first_attr;
+  constexpr int64_t mostIterations = 1 << 24;
+  if (attrs[0] < 0 || attrs[1] < attrs[0] || attrs[1] > mostIterations ||
+      attrs[2] < 0 || attrs[2] > 1)
+    return damaged("command %u loops from %lld to %lld", index,
+                   (long long)attrs[0], (long long)attrs[1]);
+  if (attrs[3] < 0 || attrs[3] > funcEnd - index - 1)
+    return damaged("command %u loops over %lld commands, its function has %u "
+                   "more",
+                   index, (long long)attrs[3], funcEnd - index - 1);
+  loop = {attrs[0], attrs[1]};
+  last = index + attrs[3];
+  return true;
+}
+
+bool Checker::checkFunc(uint32_t index) {
+  const kerf_func &func = view.funcs[index];
+  if (!checkString(func.name, "function", index))
+    return false;
+  uint32_t end = func.first_command + func.command_count;
+  uint32_t bodyEnd = func.first_command; // first command behind the loop
+  Loop loop;
+  for (uint32_t c = func.first_command; c < end; ++c) {
+    bool inside = c < bodyEnd;
+    if (!checkCommand(c, inside ? loop : Loop()))
+      return false;
+    if (view.commands[c].opcode != KERF_OP_LOOP)
+      continue;
+    uint32_t last;
+    if (inside)
+      return damaged("command %u is a loop in a loop", c);
+    if (!checkLoop(c, end, loop, last))
+      return false;
+    bodyEnd = last + 1;
+  }
+  return true;
+}
+
+bool Checker::checkFuncs() {
+  uint64_t next = 0;
+  for (uint32_t f = 0; f < view.funcs.count; ++f) {
+    const kerf_func &func = view.funcs[f];
+    if (func.first_command != next || func.reserved != 0 ||
+        func.command_count > view.commands.count - next)
+      return damaged("function %u starts at command %u, expected %llu", f,
+                     func.first_command, (unsigned long long)next);
+    next += func.command_count;
+    if (!checkFunc(f))
+      return false;
+  }
+  if (next != view.commands.count)
+    return damaged("%u commands, functions have %llu", view.commands.count,
+                   (unsigned long long)next);
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+bool Checker::checkCall(uint32_t index) {
+  const kerf_call &call = view.calls[index];
+  constexpr uint32_t known = KERF_CALL_FIRST | KERF_CALL_LAST;
+  if (call.func >= view.funcs.count || (call.flags & ~known) ||
+      call.micro_batch >= view.meta->micro_batches ||
+      call.slot != call.micro_batch % view.meta->slots)
+    return damaged("call %u is of function %u, micro-batch %u in slot %u",
+                   index, call.func, call.micro_batch, call.slot);
+  return true;
+}
+
+bool Checker::checkCalls() {
+  uint32_t train = view.meta->train_calls, count = view.calls.count;
+  for (uint32_t c = 0; c < count; ++c)
+    if (!checkCall(c))
+      return false;
+  // First and last are of the step or of the evaluation, each for itself.
+  for (auto [begin, end] : {std::pair(0u, train), std::pair(train, count)}) {
+    std::vector<uint32_t> first(view.funcs.count, KERF_NONE),
+        last(view.funcs.count, KERF_NONE);
+    for (uint32_t c = begin; c < end; ++c) {
+      uint32_t func = view.calls[c].func;
+      if (first[func] == KERF_NONE)
+        first[func] = c;
+      last[func] = c;
+    }
+    for (uint32_t c = begin; c < end; ++c) {
+      const kerf_call &call = view.calls[c];
+      uint32_t flags = (first[call.func] == c ? KERF_CALL_FIRST : 0) |
+                       (last[call.func] == c ? KERF_CALL_LAST : 0);
+      if (call.flags != flags)
+        return damaged("call %u has flags %u, expected %u", c, call.flags,
+                       flags);
+    }
+  }
+  return true;
+}
+
+bool Checker::checkProgram() { return checkFuncs() && checkCalls(); }

@@ -1,0 +1,312 @@
+//===- CheckTables.cpp - metadata, mesh and tables ------------------------===//
+
+#include "CheckDetail.h"
+
+#include <cmath>
+
+using namespace kerf::artifact;
+
+bool Checker::checkString(uint32_t offset, const char *what, uint32_t index,
+                          bool optional) {
+  if (offset < view.strings.size() || (optional && offset == KERF_NONE))
+    return true;
+  return damaged("%s %u has a string at %u, the pool has %zu bytes", what,
+                 index, offset, view.strings.size());
+}
+
+bool Checker::checkRange(int64_t offset, int64_t bytes, int64_t align,
+                         const char *what, uint32_t index) {
+  int64_t arena = view.meta->arena_bytes;
+  if (offset < 0 || bytes < 0 || offset > arena || bytes > arena - offset)
+    return damaged("%s %u lies at %lld with %lld bytes, the arena has %lld",
+                   what, index, (long long)offset, (long long)bytes,
+                   (long long)arena);
+  if (offset % align != 0)
+    return damaged("%s %u lies at %lld, expected a multiple of %lld", what,
+                   index, (long long)offset, (long long)align);
+  return true;
+}
+
+bool Checker::checkSeries(int64_t offset, int64_t stride, int64_t count,
+                          int64_t bytes, int64_t align, const char *what,
+                          uint32_t index) {
+  if (count <= 1)
+    return checkRange(offset, bytes, align, what, index);
+  // A stride of nothing would let a small file ask for endless work.
+  int64_t last;
+  if (stride < bytes || stride < 1 || stride % align != 0 ||
+      !multiply(stride, count - 1, last) || !add(last, offset, last))
+    return damaged("%s %u has a stride of %lld bytes for tensors of %lld", what,
+                   index, (long long)stride, (long long)bytes);
+  return checkRange(offset, bytes, align, what, index) &&
+         checkRange(last, bytes, align, what, index);
+}
+
+//===----------------------------------------------------------------------===//
+// Metadata and mesh
+//===----------------------------------------------------------------------===//
+
+bool Checker::checkMeta() {
+  const kerf_meta &meta = *view.meta;
+  for (uint32_t string :
+       {meta.model, meta.compiler, meta.target, meta.cpu, meta.features})
+    if (!checkString(string, "metadata", 0))
+      return false;
+  // Above 2^46 bytes no address space helps; below, sums of offsets are safe.
+  constexpr uint64_t largestArena = UINT64_C(1) << 46;
+  if (meta.arena_bytes == 0 || meta.arena_bytes > largestArena ||
+      meta.arena_bytes % KERF_ARENA_ALIGN != 0)
+    return damaged("the arena has %llu bytes, expected a multiple of %d",
+                   (unsigned long long)meta.arena_bytes, KERF_ARENA_ALIGN);
+  if (meta.micro_batches == 0 || meta.slots == 0 ||
+      meta.slots > meta.micro_batches || meta.micro_batches > INT32_MAX)
+    return damaged("%u micro-batches in %u slots", meta.micro_batches,
+                   meta.slots);
+  if (meta.max_workers == 0 || meta.max_workers > 4096)
+    return damaged("workspaces for %u workers, expected 1 to 4096",
+                   meta.max_workers);
+  if (meta.train_calls > view.calls.count)
+    return damaged("a step of %u calls, the file has %u", meta.train_calls,
+                   view.calls.count);
+  if (!std::isfinite(meta.matmul_flops) || !std::isfinite(meta.model_flops) ||
+      meta.tokens_per_step < 0 || meta.sequence_length < 0 ||
+      meta.vocabulary < 0)
+    return damaged("negative or infinite sizes in the metadata");
+  return true;
+}
+
+bool Checker::checkMesh() {
+  if (view.axes.count > KERF_MAX_AXES)
+    return damaged("%u axes, at most %d", view.axes.count, KERF_MAX_AXES);
+  constexpr int64_t mostRanks = 1 << 24;
+  int64_t ranks = 1;
+  for (uint32_t a = 0; a < view.axes.count; ++a) {
+    const kerf_axis &axis = view.axes[a];
+    if (!checkString(axis.name, "axis", a))
+      return false;
+    if (axis.size == 0 || (ranks *= axis.size) > mostRanks)
+      return damaged("axis '%s' has size %u", view.string(axis.name),
+                     axis.size);
+  }
+  if (ranks != view.meta->world_size)
+    return damaged("a mesh of %lld ranks for a world of %u", (long long)ranks,
+                   view.meta->world_size);
+  for (uint32_t g = 0; g < view.groups.count; ++g) {
+    const kerf_group &group = view.groups[g];
+    if (group.axes >> view.axes.count != 0)
+      return damaged("group %u has axes %#x of %u", g, group.axes,
+                     view.axes.count);
+    uint64_t size = 1;
+    for (uint32_t a = 0; a < view.axes.count; ++a)
+      if (group.axes >> a & 1)
+        size *= view.axes[a].size;
+    if (group.size != size)
+      return damaged("group %u has size %u, its axes have %llu", g, group.size,
+                     (unsigned long long)size);
+  }
+  return true;
+}
+
+/// Product of the axes that cut dimension `d`, or 0 when they make no sense;
+/// `used` collects the axes.
+static int64_t cutOf(const View &view, const kerf_layout &layout, uint32_t d,
+                     uint32_t &used) {
+  int64_t parts = 1;
+  bool ended = false;
+  for (uint8_t axis : layout.cuts[d]) {
+    if (axis == 0xff) {
+      ended = true;
+      continue;
+    }
+    if (ended || axis >= view.axes.count || used >> axis & 1)
+      return 0;
+    used |= 1u << axis;
+    parts *= view.axes[axis].size;
+  }
+  return parts;
+}
+
+bool Checker::checkLayout(const kerf_layout &layout, const char *what,
+                          uint32_t index) {
+  if (layout.rank > KERF_MAX_RANK || layout.dtype >= KERF_DTYPE_COUNT)
+    return damaged("%s %u has %u dimensions of type %u", what, index,
+                   layout.rank, layout.dtype);
+  uint32_t used = 0;
+  for (uint32_t d = 0; d < layout.rank; ++d) {
+    int64_t parts = cutOf(view, layout, d, used), whole;
+    if (parts == 0 || layout.local[d] < 0 ||
+        !multiply(layout.local[d], parts, whole) || whole != layout.global[d])
+      return damaged("dimension %u of %s %u has %lld elements, %lld on a rank "
+                     "and %lld parts",
+                     d, what, index, (long long)layout.global[d],
+                     (long long)layout.local[d], (long long)parts);
+  }
+  int64_t bytes;
+  if (!globalBytes(layout, bytes))
+    return damaged("%s %u is too large", what, index);
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+bool Checker::checkParamNames(uint32_t index) {
+  const kerf_param &param = view.params[index];
+  if (!checkString(param.name, "parameter", index))
+    return false;
+  const char *name = view.string(param.name);
+  NameHoles holes = holesOf(name);
+  bool stacked = param.flags & KERF_PARAM_STACKED;
+  constexpr uint32_t known = KERF_PARAM_FROZEN | KERF_PARAM_STACKED;
+  if (!*name || !holes.valid || holes.expert != stacked ||
+      (stacked && param.layout.rank == 0) || (param.flags & ~known))
+    return damaged("parameter %u has the name '%s' and flags %u", index, name,
+                   param.flags);
+  constexpr int64_t mostIterations = 1 << 24;
+  if (param.start < 0 || param.end <= param.start ||
+      param.end > mostIterations ||
+      (!holes.iteration && (param.start != 0 || param.end != 1)))
+    return damaged("parameter '%s' has iterations %lld to %lld", name,
+                   (long long)param.start, (long long)param.end);
+  return true;
+}
+
+bool Checker::checkStates(uint32_t index, int64_t elements, int64_t count) {
+  const kerf_param &param = view.params[index];
+  if (param.first_state > view.states.count ||
+      param.state_count > view.states.count - param.first_state)
+    return damaged("parameter %u has states %u and %u more of %u", index,
+                   param.first_state, param.state_count, view.states.count);
+  for (uint32_t s = param.first_state;
+       s < param.first_state + param.state_count; ++s) {
+    const kerf_state &state = view.states[s];
+    if (!checkString(state.name, "state", s))
+      return false;
+    if (state.dtype >= KERF_DTYPE_COUNT)
+      return damaged("state %u has type %u", s, state.dtype);
+    int64_t size = kerf_dtype_bytes(state.dtype), bytes;
+    if (!multiply(elements, size, bytes))
+      return damaged("state %u is too large", s);
+    if (!checkSeries(state.offset, state.stride, count, bytes, size, "state",
+                     s))
+      return false;
+  }
+  return true;
+}
+
+bool Checker::checkParam(uint32_t index) {
+  const kerf_param &param = view.params[index];
+  if (!checkLayout(param.layout, "parameter", index) || !checkParamNames(index))
+    return false;
+  if (param.init > KERF_INIT_UNIFORM || !std::isfinite(param.init_value))
+    return damaged("parameter %u is initialized by kind %u", index, param.init);
+  int64_t count = param.end - param.start, bytes;
+  int64_t size = kerf_dtype_bytes(param.layout.dtype);
+  if (!localBytes(param.layout, bytes))
+    return damaged("parameter %u is too large", index);
+  int64_t elements = bytes / size;
+  if (!checkSeries(param.offset, param.stride, count, bytes, size, "parameter",
+                   index) ||
+      !checkStates(index, elements, count))
+    return false;
+  bool hasMaster = param.master_dtype != KERF_NONE;
+  if (!hasMaster && param.master_offset == -1)
+    return true;
+  if (!hasMaster || param.master_dtype >= KERF_DTYPE_COUNT)
+    return damaged("parameter %u has a master of type %u at %lld", index,
+                   param.master_dtype, (long long)param.master_offset);
+  size = kerf_dtype_bytes(param.master_dtype);
+  if (!multiply(elements, size, bytes))
+    return damaged("the master of parameter %u is too large", index);
+  return checkSeries(param.master_offset, param.master_stride, count, bytes,
+                     size, "the master of parameter", index);
+}
+
+//===----------------------------------------------------------------------===//
+// Inputs, outputs, buffers, kernels
+//===----------------------------------------------------------------------===//
+
+bool Checker::checkInput(uint32_t index) {
+  const kerf_input &input = view.inputs[index];
+  int64_t bytes;
+  if (!checkString(input.name, "input", index) ||
+      !checkLayout(input.layout, "input", index) ||
+      !checkRange(input.offset, input.bytes,
+                  kerf_dtype_bytes(input.layout.dtype), "input", index))
+    return false;
+  if (input.role > KERF_ROLE_LEARNING_RATE)
+    return damaged("input %u has role %u", index, input.role);
+  if (!localBytes(input.layout, bytes) || bytes != input.bytes)
+    return damaged("input '%s' has %lld bytes, its shape says otherwise",
+                   view.string(input.name), (long long)input.bytes);
+  bool scalar = input.role >= KERF_ROLE_SEED;
+  bool rows = input.role != KERF_ROLE_NONE && !scalar;
+  if ((scalar && input.layout.rank != 0) ||
+      (rows && (input.layout.rank == 0 ||
+                input.layout.local[0] % view.meta->micro_batches != 0)))
+    return damaged("input '%s' has a shape that its role '%s' cannot have",
+                   view.string(input.name), roleName(input.role));
+  return true;
+}
+
+bool Checker::checkOutput(uint32_t index) {
+  const kerf_output &output = view.outputs[index];
+  if (output.dtype >= KERF_DTYPE_COUNT)
+    return damaged("output %u has type %u", index, output.dtype);
+  int64_t size = kerf_dtype_bytes(output.dtype);
+  return checkString(output.name, "output", index) &&
+         checkRange(output.offset, size, size, "output", index);
+}
+
+bool Checker::checkBuffer(uint32_t index) {
+  const kerf_buffer &buffer = view.buffers[index];
+  if (buffer.buffer_class >= KERF_CLASS_COUNT)
+    return damaged("buffer %u has class %u", index, buffer.buffer_class);
+  if (buffer.first < -1 || buffer.last < -1)
+    return damaged("buffer %u lives from %lld to %lld", index,
+                   (long long)buffer.first, (long long)buffer.last);
+  return checkString(buffer.name, "buffer", index, /*optional=*/true) &&
+         checkRange(buffer.offset, buffer.bytes, KERF_ARENA_ALIGN, "buffer",
+                    index);
+}
+
+bool Checker::checkKernel(uint32_t index) {
+  const kerf_kernel &kernel = view.kernels[index];
+  if (!checkString(kernel.symbol, "kernel", index))
+    return false;
+  // Bounded, so that checking all commands takes time linear in the file.
+  constexpr uint32_t mostArguments = 4096;
+  if (kernel.units < 0 || kernel.grain < 1 ||
+      kernel.argument_count > mostArguments)
+    return damaged("kernel '%s' has %lld units in grains of %lld and %u "
+                   "arguments",
+                   view.string(kernel.symbol), (long long)kernel.units,
+                   (long long)kernel.grain, kernel.argument_count);
+  return true;
+}
+
+bool Checker::checkTables() {
+  if (!view.strings.empty() && view.strings.back() != '\0')
+    return damaged("the last string does not end");
+  if (!checkMeta() || !checkMesh())
+    return false;
+  for (uint32_t i = 0; i < view.params.count; ++i)
+    if (!checkParam(i))
+      return false;
+  for (uint32_t i = 0; i < view.inputs.count; ++i)
+    if (!checkInput(i))
+      return false;
+  for (uint32_t i = 0; i < view.outputs.count; ++i)
+    if (!checkOutput(i))
+      return false;
+  for (uint32_t i = 0; i < view.buffers.count; ++i)
+    if (!checkBuffer(i))
+      return false;
+  for (uint32_t i = 0; i < view.kernels.count; ++i)
+    if (!checkKernel(i))
+      return false;
+  if (view.kernels.count != 0 && view.image.empty())
+    return damaged("%u kernels without an image", view.kernels.count);
+  return true;
+}

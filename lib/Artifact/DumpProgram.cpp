@@ -1,0 +1,226 @@
+//===- DumpProgram.cpp - commands as text ---------------------------------===//
+
+#include "kerf/Artifact/Check.h"
+#include "kerf/Artifact/Dump.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/bit.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace kerf;
+using artifact::dtypeName;
+using artifact::opcodeName;
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+static void printStride(llvm::raw_ostream &os, int64_t stride,
+                        llvm::StringRef index) {
+  if (stride != 0)
+    os << (stride < 0 ? " - " : " + ") << std::abs(stride) << ' ' << index;
+}
+
+/// `1000 + 100 i + 10 m + 1 data`.
+static void printScalar(llvm::raw_ostream &os, const ArtifactData &data,
+                        const kerf_scalar &scalar) {
+  os << scalar.constant;
+  printStride(os, scalar.iteration, "i");
+  printStride(os, scalar.micro, "m");
+  for (auto [a, axis] : llvm::enumerate(data.axes))
+    printStride(os, scalar.axis[a], data.strings.get(axis.name));
+}
+
+static void printOperand(llvm::raw_ostream &os, const ArtifactData &data,
+                         const kerf_operand &operand) {
+  if (operand.kind == KERF_ABSENT) {
+    os << "none";
+    return;
+  }
+  if (operand.kind == KERF_SCALAR) {
+    os << "scalar ";
+    printScalar(os, data, data.scalars[operand.offset]);
+    return;
+  }
+  os << (operand.access & KERF_READ ? "r" : "")
+     << (operand.access & KERF_WRITE ? "w" : "") << ' '
+     << dtypeName(operand.dtype) << " [" << operand.offset << ", "
+     << operand.offset + operand.bytes << ')';
+  printStride(os, operand.iter_stride, "i");
+  printStride(os, operand.slot_stride, operand.by_micro ? "m" : "s");
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes
+//===----------------------------------------------------------------------===//
+
+static void printGroup(llvm::raw_ostream &os, const ArtifactData &data,
+                       const int64_t *attrs) {
+  const kerf_group &group = data.groups[attrs[0]];
+  os << " over";
+  for (auto [a, axis] : llvm::enumerate(data.axes))
+    if (group.axes >> a & 1)
+      os << ' ' << data.strings.get(axis.name);
+  os << " (" << group.size << " ranks) " << dtypeName(attrs[1]);
+}
+
+static void printReduction(llvm::raw_ostream &os, int64_t reduction) {
+  os << (reduction == KERF_MAX ? " max" : " sum");
+}
+
+static void printMatmul(llvm::raw_ostream &os, const int64_t *attrs) {
+  os << ' ' << dtypeName(attrs[0]) << " x " << dtypeName(attrs[1]) << " -> "
+     << dtypeName(attrs[2]);
+  if (attrs[3] != 1)
+    os << " batch " << attrs[3];
+  os << " m " << attrs[4] << " n " << attrs[5] << " k " << attrs[6];
+  if (attrs[9] != 1)
+    os << " a transposed";
+  if (attrs[12] != 1)
+    os << " b transposed";
+  if (attrs[15])
+    os << " accumulate";
+  if (attrs[16] == KERF_EPILOGUE_BIAS)
+    os << " bias " << dtypeName(attrs[17]);
+}
+
+static void printAttention(llvm::raw_ostream &os, const int64_t *attrs) {
+  os << ' ' << dtypeName(attrs[KERF_ATTN_DTYPE]) << " b " << attrs[KERF_ATTN_B]
+     << " h " << attrs[KERF_ATTN_H] << " kv " << attrs[KERF_ATTN_G] << " sq "
+     << attrs[KERF_ATTN_SQ] << " sk " << attrs[KERF_ATTN_SK] << " d "
+     << attrs[KERF_ATTN_D] << " dv " << attrs[KERF_ATTN_DV];
+  if (attrs[KERF_ATTN_CAUSAL])
+    os << " causal";
+  if (attrs[KERF_ATTN_WINDOW])
+    os << " window " << attrs[KERF_ATTN_WINDOW];
+  os << " scale "
+     << llvm::format("%g", llvm::bit_cast<double>(attrs[KERF_ATTN_SCALE]));
+  if (double rate = llvm::bit_cast<double>(attrs[KERF_ATTN_DROPOUT]))
+    os << " dropout " << llvm::format("%g", rate);
+}
+
+static void printCollective(llvm::raw_ostream &os, const ArtifactData &data,
+                            uint32_t opcode, const int64_t *attrs) {
+  printGroup(os, data, attrs);
+  if (opcode == KERF_OP_ALL_REDUCE || opcode == KERF_OP_REDUCE_SCATTER)
+    printReduction(os, attrs[2]);
+  if (opcode == KERF_OP_ALL_REDUCE)
+    os << " count " << attrs[3];
+  else if (opcode == KERF_OP_ALL_GATHER)
+    os << " outer " << attrs[2] << " inner " << attrs[3];
+  else if (opcode == KERF_OP_REDUCE_SCATTER)
+    os << " outer " << attrs[3] << " inner " << attrs[4];
+  else
+    os << (attrs[2] ? " back" : "") << " outer " << attrs[3] << " middle "
+       << attrs[4] << " inner " << attrs[5];
+}
+
+static void printAttrs(llvm::raw_ostream &os, const ArtifactData &data,
+                       const kerf_command &command) {
+  const int64_t *attrs = data.attrs.data() + command.first_attr;
+  switch (command.opcode) {
+  case KERF_OP_LAUNCH: {
+    const kerf_kernel &kernel = data.kernels[attrs[0]];
+    os << ' ' << data.strings.get(kernel.symbol) << " units " << kernel.units;
+    break;
+  }
+  case KERF_OP_MATMUL:
+    printMatmul(os, attrs);
+    break;
+  case KERF_OP_ATTENTION:
+  case KERF_OP_ATTENTION_BACKWARD:
+    printAttention(os, attrs);
+    break;
+  case KERF_OP_GROUPED_MATMUL:
+    os << (attrs[0] ? " weight gradient " : " ") << dtypeName(attrs[1]) << " x "
+       << dtypeName(attrs[2]) << " -> " << dtypeName(attrs[3]) << " groups "
+       << attrs[4] << " rows " << attrs[5] << " experts " << attrs[6] << " n "
+       << attrs[7] << " k " << attrs[8] << (attrs[9] ? " transposed" : "");
+    if (attrs[10])
+      os << " capacity " << attrs[10];
+    break;
+  case KERF_OP_COPY:
+  case KERF_OP_ZERO:
+    os << " bytes " << attrs[0];
+    break;
+  case KERF_OP_TAKE:
+    os << " outer " << attrs[0] << " parts " << attrs[1] << " bytes "
+       << attrs[2];
+    break;
+  case KERF_OP_LOOP:
+    os << " i = " << attrs[0] << " .. " << attrs[1] - 1
+       << (attrs[2] ? " reversed" : "");
+    break;
+  default:
+    printCollective(os, data, command.opcode, attrs);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Functions and calls
+//===----------------------------------------------------------------------===//
+
+static void printCommand(llvm::raw_ostream &os, const ArtifactData &data,
+                         uint32_t index, unsigned indent) {
+  const kerf_command &command = data.commands[index];
+  os << llvm::format("%6u  ", index);
+  os.indent(indent) << data.strings.get(command.name) << " = "
+                    << opcodeName(command.opcode);
+  printAttrs(os, data, command);
+  if (command.operand_count != 0) {
+    os << " (";
+    for (uint32_t n = 0; n < command.operand_count; ++n) {
+      os << (n ? ", " : "");
+      printOperand(os, data, data.operands[command.first_operand + n]);
+    }
+    os << ')';
+  }
+  os << (command.flags & KERF_IF_FIRST ? " if first" : "")
+     << (command.flags & KERF_UNLESS_FIRST ? " unless first" : "")
+     << (command.flags & KERF_IF_LAST ? " if last" : "");
+  if (command.location != KERF_NONE)
+    os << "  // " << data.strings.get(command.location);
+  os << '\n';
+}
+
+static void printFunc(llvm::raw_ostream &os, const ArtifactData &data,
+                      const kerf_func &func) {
+  os << "\nfunction " << data.strings.get(func.name) << ":\n";
+  uint32_t bodyEnd = 0;
+  for (uint32_t c = func.first_command;
+       c < func.first_command + func.command_count; ++c) {
+    printCommand(os, data, c, c < bodyEnd ? 2 : 0);
+    if (data.commands[c].opcode == KERF_OP_LOOP)
+      bodyEnd = c + 1 + data.attrs[data.commands[c].first_attr + 3];
+  }
+}
+
+static void printCalls(llvm::raw_ostream &os, const ArtifactData &data,
+                       llvm::StringRef title, uint32_t begin, uint32_t end) {
+  os << '\n' << title << ": " << end - begin << " calls\n";
+  for (uint32_t c = begin; c < end; ++c) {
+    const kerf_call &call = data.calls[c];
+    os << llvm::format("%6u  ", c)
+       << data.strings.get(data.funcs[call.func].name) << " micro-batch "
+       << call.micro_batch << " slot " << call.slot
+       << (call.flags & KERF_CALL_FIRST ? " first" : "")
+       << (call.flags & KERF_CALL_LAST ? " last" : "") << '\n';
+  }
+}
+
+void kerf::dumpProgram(const ArtifactData &data, llvm::raw_ostream &os) {
+  const kerf_meta &meta = data.meta;
+  os << "model '" << data.strings.get(meta.model) << "' for "
+     << data.strings.get(meta.target) << ' ' << data.strings.get(meta.cpu)
+     << ", compiled by " << data.strings.get(meta.compiler) << '\n'
+     << meta.world_size << " ranks:";
+  for (const kerf_axis &axis : data.axes)
+    os << ' ' << data.strings.get(axis.name) << " = " << axis.size;
+  os << "; " << meta.micro_batches << " micro-batches in " << meta.slots
+     << " slots; " << data.commands.size() << " commands\n";
+  printCalls(os, data, "step", 0, meta.train_calls);
+  printCalls(os, data, "evaluation", meta.train_calls, data.calls.size());
+  for (const kerf_func &func : data.funcs)
+    printFunc(os, data, func);
+}

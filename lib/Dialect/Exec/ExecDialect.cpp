@@ -1,0 +1,79 @@
+#include "kerf/Dialect/Exec/Exec.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace kerf::exec;
+
+#include "kerf/Dialect/Exec/ExecDialect.cpp.inc"
+
+#include "kerf/Dialect/Exec/ExecEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "kerf/Dialect/Exec/ExecAttrs.cpp.inc"
+
+void ExecDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "kerf/Dialect/Exec/ExecAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "kerf/Dialect/Exec/ExecKernelOps.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "kerf/Dialect/Exec/ExecProgramOps.cpp.inc"
+      >();
+}
+
+//===----------------------------------------------------------------------===//
+// Arena operands
+//===----------------------------------------------------------------------===//
+
+static const char *const kAccessNames[] = {"", "read", "write", "update"};
+
+Attribute ArenaAttr::parse(AsmParser &parser, Type) {
+  int64_t access = 0, offset = 0, iter = 0, slot = 0, bytes = 0;
+  bool byMicro = false;
+  Type type;
+  llvm::StringRef word;
+  if (parser.parseLess() || parser.parseKeyword(&word))
+    return {};
+  for (int64_t a = 1; a <= 3; ++a)
+    if (word == kAccessNames[a])
+      access = a;
+  if (access == 0) {
+    parser.emitError(parser.getCurrentLocation())
+        << "expected read, write or update, found '" << word << "'";
+    return {};
+  }
+  if (parser.parseType(type) || parser.parseInteger(offset))
+    return {};
+  if (succeeded(parser.parseOptionalKeyword("iter")) &&
+      parser.parseInteger(iter))
+    return {};
+  if (succeeded(parser.parseOptionalKeyword("slot")) &&
+      parser.parseInteger(slot))
+    return {};
+  if (succeeded(parser.parseOptionalKeyword("micro"))) {
+    byMicro = true;
+    if (parser.parseInteger(slot))
+      return {};
+  }
+  if (parser.parseKeyword("bytes") || parser.parseInteger(bytes) ||
+      parser.parseGreater())
+    return {};
+  return ArenaAttr::get(parser.getContext(), access, type, offset, iter, slot,
+                        byMicro, bytes);
+}
+
+void ArenaAttr::print(AsmPrinter &printer) const {
+  printer << '<' << kAccessNames[getAccess() & 3] << ' ' << getType() << ' '
+          << getOffset();
+  if (getIter() != 0)
+    printer << " iter " << getIter();
+  if (getByMicro() || getSlot() != 0)
+    printer << (getByMicro() ? " micro " : " slot ") << getSlot();
+  printer << " bytes " << getBytes() << '>';
+}

@@ -1,0 +1,161 @@
+#include "kerf/Dialect/Exec/Exec.h"
+
+#include "kerf/Artifact/Format.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::exec;
+
+#define GET_OP_CLASSES
+#include "kerf/Dialect/Exec/ExecProgramOps.cpp.inc"
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+LogicalResult ProgramOp::verifyRegions() {
+  int64_t arena = getArena(), bound = getLowerBound();
+  // program_c1
+  if (bound < 0 || arena < bound || arena % KERF_ARENA_ALIGN != 0 ||
+      bound % KERF_ARENA_ALIGN != 0)
+    return emitOpError() << "expected arena >= lower_bound >= 0, multiples of "
+                         << KERF_ARENA_ALIGN << ", found " << arena << " and "
+                         << bound;
+  if (getClasses().size() != KERF_CLASS_COUNT) // program_c2
+    return emitOpError() << "expected " << int(KERF_CLASS_COUNT)
+                         << " classes, found " << getClasses().size();
+  WalkResult found = walk([&](CommandOp command) {
+    return failed(command.verifyInside(arena)) ? WalkResult::interrupt()
+                                               : WalkResult::advance();
+  });
+  return failure(found.wasInterrupted());
+}
+
+/// First and last byte of an operand over the iterations [start, end).
+static std::pair<int64_t, int64_t> rangeOf(ArenaAttr arena, int64_t start,
+                                           int64_t end) {
+  int64_t first = arena.getOffset() + start * arena.getIter();
+  int64_t last = arena.getOffset() + (end - 1) * arena.getIter();
+  return {std::min(first, last), std::max(first, last) + arena.getBytes()};
+}
+
+LogicalResult CommandOp::verifyInside(int64_t arenaBytes) {
+  auto loop = (*this)->getParentOfType<LoopOp>();
+  int64_t start = loop ? loop.getStart() : 0;
+  int64_t end = loop ? loop.getEnd() : 1;
+  for (Attribute operand : getOperandRefs()) {
+    auto arena = dyn_cast<ArenaAttr>(operand);
+    if (!arena)
+      continue;
+    auto [first, last] = rangeOf(arena, start, end);
+    if (first < 0 || last > arenaBytes || arena.getBytes() < 0) // program_c3
+      return emitOpError() << "operand [" << first << ", " << last
+                           << ") lies outside the arena of " << arenaBytes
+                           << " bytes";
+  }
+  return success();
+}
+
+LogicalResult CommandOp::verify() {
+  if ((getOpcode() == Opcode::Launch) != getKernel().has_value()) // command_c1
+    return emitOpError("expected a kernel exactly for 'launch'");
+  if (getOpcode() == Opcode::Loop) // command_c2
+    return emitOpError("expected 'exec.loop' for a loop");
+  for (Attribute operand : getOperandRefs())
+    if (!isa<ArenaAttr, ScalarAttr, AbsentAttr>(operand)) // command_c3
+      return emitOpError()
+             << "expected operands '#exec.arena', '#exec.scalar' or "
+                "'#exec.absent', found "
+             << operand;
+  return success();
+}
+
+LogicalResult FuncOp::verifyRegions() {
+  for (Operation &op : getBody().front())
+    if (!isa<CommandOp, LoopOp>(op)) // func_c1
+      return op.emitOpError("does not belong into a function, expected "
+                            "'exec.command' or 'exec.loop'");
+  return success();
+}
+
+LogicalResult LoopOp::verify() {
+  if (getStart() < 0 || getStart() >= getEnd()) // loop_c1
+    return emitOpError() << "expected 0 <= start < end, found " << getStart()
+                         << " and " << getEnd();
+  return success();
+}
+
+LogicalResult LoopOp::verifyRegions() {
+  for (Operation &op : getBody().front())
+    if (!isa<CommandOp>(op)) // loop_c2
+      return op.emitOpError("does not belong into a loop, expected "
+                            "'exec.command'");
+  return success();
+}
+
+LogicalResult ScheduleOp::verify() {
+  if (getName() != "train" && getName() != "evaluate") // schedule_c1
+    return emitOpError() << "expected 'train' or 'evaluate', found '"
+                         << getName() << "'";
+  return success();
+}
+
+LogicalResult CallOp::verify() {
+  auto program = (*this)->getParentOfType<ProgramOp>();
+  if (!isa_and_nonnull<FuncOp>( // call_c1
+          SymbolTable::lookupSymbolIn(program, getCalleeAttr())))
+    return emitOpError() << "calls unknown function '" << getCallee() << "'";
+  return success();
+}
+
+/// Checks the cut of a tensor: `input_c1`, `param_c1`.
+static LogicalResult verifyCuts(Operation *op, ArrayAttr cuts, Type global,
+                                Type local) {
+  auto whole = dyn_cast<RankedTensorType>(global);
+  auto part = dyn_cast<RankedTensorType>(local);
+  if (!whole || !part || whole.getRank() != part.getRank())
+    return op->emitOpError() << "expected tensors of one rank, found " << global
+                             << " and " << local;
+  auto isAxes = [](Attribute dim) {
+    auto axes = dyn_cast<ArrayAttr>(dim);
+    return axes && llvm::all_of(axes, llvm::IsaPred<StringAttr>);
+  };
+  if (static_cast<int64_t>(cuts.size()) != whole.getRank() ||
+      !llvm::all_of(cuts, isAxes))
+    return op->emitOpError() << "expected one list of axes per dimension of "
+                             << global << ", found " << cuts;
+  return success();
+}
+
+/// True for `{name = "m", type = f32, at = 0, by = 64}`.
+static bool isState(Attribute attribute) {
+  auto state = dyn_cast<DictionaryAttr>(attribute);
+  return state && state.getAs<StringAttr>("name") &&
+         state.getAs<TypeAttr>("type") && state.getAs<IntegerAttr>("at") &&
+         state.getAs<IntegerAttr>("by");
+}
+
+LogicalResult exec::ParamOp::verify() { // param_c1
+  if (failed(verifyCuts(*this, getCuts(), getGlobalType(), getLocalType())))
+    return failure();
+  if (!getStates() || llvm::all_of(*getStates(), isState)) // param_c2
+    return success();
+  return emitOpError() << "expected states {name, type, at, by}, found "
+                       << *getStates();
+}
+
+LogicalResult InputOp::verify() { // input_c1
+  return verifyCuts(*this, getCuts(), getGlobalType(), getLocalType());
+}
+
+LogicalResult BufferOp::verify() {
+  llvm::ArrayRef<int64_t> live = getLive();
+  bool isSound = live.size() % 2 == 0;
+  for (size_t i = 0; isSound && i < live.size(); i += 2)
+    isSound = live[i] >= 0 && live[i] <= live[i + 1] &&
+              (i == 0 || live[i] > live[i - 1]);
+  if (!isSound) // buffer_c1
+    return emitOpError() << "expected pairs first <= last, in order, found ["
+                         << live << "]";
+  return success();
+}
