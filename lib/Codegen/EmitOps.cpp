@@ -1,0 +1,597 @@
+//===- EmitOps.cpp - elements of each plain op ----------------------------===//
+
+#include "Emitter.h"
+#include "Parts.h"
+
+#include "kerf/Dialect/Kerf/Random.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::codegen;
+
+namespace LLVM = mlir::LLVM;
+using Result = std::optional<Element>;
+
+static bool hasLanes(llvm::ArrayRef<Index> at) {
+  return llvm::any_of(at, [](const Index &index) { return index.lane != 0; });
+}
+
+/// An element as wide as the value that was computed for it.
+static Element wrap(Value value) {
+  return {value, isa<VectorType>(value.getType())};
+}
+
+static Type elementOf(Value tensor) { return typeOf(tensor).getElementType(); }
+
+//===----------------------------------------------------------------------===//
+// Requests
+//===----------------------------------------------------------------------===//
+
+Result Emitter::pull(Value tensor, llvm::ArrayRef<Index> at) {
+  std::vector<int64_t> key = {
+      reinterpret_cast<int64_t>(tensor.getAsOpaquePointer()),
+      hasLanes(at) ? laneContext : 0};
+  for (const Index &index : at)
+    index.appendKey(key);
+  unsigned place = depthOf(at);
+  auto known = scopes[place].known.find(key);
+  if (known != scopes[place].known.end())
+    return known->second;
+  Result result;
+  hoisted(place, [&] {
+    result = emit(tensor, at);
+    if (result)
+      scopes[place].known[key] = *result;
+  });
+  return result;
+}
+
+Result Emitter::pullAt(Value tensor, const Index &position) {
+  auto at = space.delinearize(position, typeOf(tensor).getShape());
+  if (!at)
+    return std::nullopt;
+  return pull(tensor, *at);
+}
+
+Result Emitter::emit(Value tensor, llvm::ArrayRef<Index> at) {
+  if (auto argument = dyn_cast<BlockArgument>(tensor))
+    return emitArgument(argument.getArgNumber(), elementOf(tensor),
+                        space.linearize(at, typeOf(tensor).getShape()));
+  Operation *op = tensor.getDefiningOp();
+  return llvm::TypeSwitch<Operation *, Result>(op)
+      .Case<ConstantOp>(
+          [&](auto op) { return emitConstant(op, elementOf(tensor), at); })
+      .Case<IotaOp>([&](auto op) { return emitIota(op, at); })
+      .Case<RandomUniformOp>([&](auto op) { return emitRandom(op, at); })
+      .Case<BroadcastOp>([&](auto op) {
+        Indices from;
+        for (int64_t dim : op.getDims())
+          from.push_back(at[dim]);
+        return pull(op.getX(), from);
+      })
+      .Case<ReshapeOp>([&](auto op) {
+        return pullAt(op.getX(),
+                      space.linearize(at, typeOf(tensor).getShape()));
+      })
+      .Case<TransposeOp>([&](auto op) {
+        Indices from(at.size());
+        for (auto [to, dim] : llvm::enumerate(op.getPerm()))
+          from[dim] = at[to];
+        return pull(op.getX(), from);
+      })
+      .Case<SliceOp>([&](auto op) {
+        Indices from;
+        for (auto [index, offset] : llvm::zip(at, op.getOffsets()))
+          from.push_back(index + Index(offset));
+        return pull(op.getX(), from);
+      })
+      .Case<PadOp>([&](auto op) { return emitPad(op, at); })
+      .Case<ConcatOp>([&](auto op) { return emitConcat(op, at); })
+      .Case<GatherOp>([&](auto op) { return emitGather(op, at); })
+      .Case<ReduceOp>([&](auto op) { return emitReduce(op, at); })
+      .Case<EinsumOp>([&](auto op) { return emitEinsum(op, at); })
+      .Default([&](Operation *op) { return emitPointwise(op, at); });
+}
+
+Element Emitter::numbers(const Index &index) {
+  Index base = index;
+  base.lane = 0;
+  Value first = materialize(base);
+  if (index.lane == 0)
+    return {first, false};
+  return {arith.add(first, arith.steps(arith.i64(), lanes, index.lane)), true};
+}
+
+//===----------------------------------------------------------------------===//
+// Element-wise
+//===----------------------------------------------------------------------===//
+
+static std::pair<arith::CmpFPredicate, arith::CmpIPredicate>
+predicatesOf(CompareKind kind) {
+  switch (kind) {
+  case CompareKind::EQ:
+    return {arith::CmpFPredicate::OEQ, arith::CmpIPredicate::eq};
+  case CompareKind::NE:
+    return {arith::CmpFPredicate::UNE, arith::CmpIPredicate::ne};
+  case CompareKind::LT:
+    return {arith::CmpFPredicate::OLT, arith::CmpIPredicate::slt};
+  case CompareKind::LE:
+    return {arith::CmpFPredicate::OLE, arith::CmpIPredicate::sle};
+  case CompareKind::GT:
+    return {arith::CmpFPredicate::OGT, arith::CmpIPredicate::sgt};
+  case CompareKind::GE:
+    return {arith::CmpFPredicate::OGE, arith::CmpIPredicate::sge};
+  }
+  llvm_unreachable("covered switch");
+}
+
+/// The result of an element-wise op on numbers; null for other ops.
+static Value compute(Arith &a, Operation *op, llvm::ArrayRef<Value> x,
+                     Type resultType) {
+  auto one = [&] { return a.number(x[0].getType(), 1); };
+  return llvm::TypeSwitch<Operation *, Value>(op)
+      .Case<AddOp>([&](auto) { return a.add(x[0], x[1]); })
+      .Case<SubOp>([&](auto) { return a.sub(x[0], x[1]); })
+      .Case<MulOp>([&](auto) { return a.mul(x[0], x[1]); })
+      .Case<DivOp>([&](auto) { return a.div(x[0], x[1]); })
+      .Case<MaxOp>([&](auto) { return a.max(x[0], x[1]); })
+      .Case<MinOp>([&](auto) { return a.min(x[0], x[1]); })
+      .Case<PowOp>([&](auto) { return a.pow(x[0], x[1]); })
+      .Case<NegOp>([&](auto) { return a.neg(x[0]); })
+      .Case<ExpOp>([&](auto) { return a.exp(x[0]); })
+      .Case<LogOp>([&](auto) { return a.log(x[0]); })
+      .Case<SqrtOp>([&](auto) { return a.sqrt(x[0]); })
+      .Case<RsqrtOp>([&](auto) { return a.div(one(), a.sqrt(x[0])); })
+      .Case<TanhOp>([&](auto) { return a.tanh(x[0]); })
+      .Case<ErfOp>([&](auto) { return a.erf(x[0]); })
+      .Case<SinOp>([&](auto) { return a.sin(x[0]); })
+      .Case<CosOp>([&](auto) { return a.cos(x[0]); })
+      .Case<LogisticOp>(
+          [&](auto) { return a.div(one(), a.add(a.exp(a.neg(x[0])), 1)); })
+      .Case<CompareOp>([&](CompareOp op) {
+        auto [floats, integers] = predicatesOf(op.getKind());
+        return a.compare(floats, integers, x[0], x[1]);
+      })
+      .Case<SelectOp>([&](auto) { return a.select(x[0], x[1], x[2]); })
+      .Case<CastOp>([&](auto) { return a.cast(x[0], resultType); })
+      .Default([](Operation *) { return Value(); });
+}
+
+static bool isPointwise(Operation *op) {
+  return isa<AddOp, SubOp, MulOp, DivOp, MaxOp, MinOp, PowOp, NegOp, ExpOp,
+             LogOp, SqrtOp, RsqrtOp, TanhOp, ErfOp, SinOp, CosOp, LogisticOp,
+             CompareOp, SelectOp, CastOp>(op);
+}
+
+Result Emitter::emitPointwise(Operation *op, llvm::ArrayRef<Index> at) {
+  if (!isPointwise(op)) {
+    obstacle = op;
+    return std::nullopt;
+  }
+  Type type = typeOfNumbers(elementOf(op->getResult(0)));
+  if (isa<CastOp>(op))
+    if (auto constant = op->getOperand(0).getDefiningOp<ConstantOp>())
+      return emitConstant(constant, elementOf(op->getResult(0)), at);
+  llvm::SmallVector<Value> operands;
+  for (Value operand : op->getOperands()) {
+    Result element = pull(operand, at);
+    if (!element)
+      return std::nullopt;
+    Value value = element->value;
+    // Registers hold more than the narrow types: values that are equal in
+    // memory must be equal here, as a maximum and the element that it is.
+    if (Type narrow = elementOf(operand);
+        isa<CompareOp>(op) && (narrow.isBF16() || narrow.isF16()))
+      value = fromStorage(toStorage(value, narrow), narrow, element->isVector)
+                  .value;
+    operands.push_back(value);
+  }
+  return wrap(compute(arith, op, operands, type));
+}
+
+//===----------------------------------------------------------------------===//
+// Sources
+//===----------------------------------------------------------------------===//
+
+/// Elements of a constant, converted.
+static HostTensor valuesOf(ConstantOp op, Type element) {
+  HostTensor tensor(typeOf(op.getResult()));
+  op.evaluate({}, tensor);
+  for (double &x : tensor.data)
+    x = roundToType(x, element, false);
+  return tensor;
+}
+
+LLVM::GlobalOp Emitter::tableOf(ConstantOp op, Type element) {
+  LLVM::GlobalOp &table = tables[{op, element.getAsOpaquePointer()}];
+  if (table)
+    return table;
+  HostTensor tensor = valuesOf(op, element);
+  Type number = typeOfNumbers(element);
+  if (number.isInteger(1))
+    number = builder.getI8Type();
+  llvm::SmallVector<Attribute> values;
+  for (double x : tensor.data)
+    values.push_back(isa<FloatType>(number)
+                         ? Attribute(builder.getFloatAttr(number, x))
+                         : builder.getIntegerAttr(number, int64_t(x)));
+  auto type = RankedTensorType::get({tensor.size()}, number);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(module.getBody());
+  std::string name =
+      (function.getSymName() + "_table" + llvm::Twine(tables.size())).str();
+  table = LLVM::GlobalOp::create(
+      builder, arith.loc, LLVM::LLVMArrayType::get(number, tensor.size()),
+      /*isConstant=*/true, LLVM::Linkage::Internal, name,
+      DenseElementsAttr::get(type, values), /*alignment=*/64);
+  return table;
+}
+
+Result Emitter::emitConstant(ConstantOp op, Type element,
+                             llvm::ArrayRef<Index> at) {
+  auto value = cast<DenseElementsAttr>(op.getValue());
+  Type number = typeOfNumbers(element);
+  if (value.isSplat()) {
+    HostTensor one(RankedTensorType::get({}, value.getElementType()));
+    Attribute splat = value.getSplatValue<Attribute>();
+    double x = 0;
+    if (auto real = dyn_cast<FloatAttr>(splat))
+      x = real.getValueAsDouble();
+    else if (cast<IntegerAttr>(splat).getType().isInteger(1))
+      x = cast<IntegerAttr>(splat).getValue().getBoolValue();
+    else
+      x = cast<IntegerAttr>(splat).getValue().getSExtValue();
+    return Element{arith.number(number, roundToType(x, element, false)), false};
+  }
+  LLVM::GlobalOp table = tableOf(op, element);
+  Value address = LLVM::AddressOfOp::create(builder, arith.loc, table);
+  // Tables hold the numbers that are computed with.
+  Type stored = element.isInteger(1) ? element : number;
+  return loadFrom(address, stored,
+                  space.linearize(at, typeOf(op.getResult()).getShape()));
+}
+
+Result Emitter::emitIota(IotaOp op, llvm::ArrayRef<Index> at) {
+  Element index = numbers(at[op.getDim()]);
+  Type type = arith.shaped(arith.i32(), index.value.getType());
+  Value value = arith::TruncIOp::create(builder, arith.loc, type, index.value);
+  if (op.getOffset())
+    value = arith.add(value, pull(op.getOffset(), {})->value);
+  return wrap(value);
+}
+
+Result Emitter::emitRandom(RandomUniformOp op, llvm::ArrayRef<Index> at) {
+  auto scalar = [&](Value tensor) -> Value {
+    return arith::ExtSIOp::create(builder, arith.loc, arith.i64(),
+                                  pull(tensor, {})->value);
+  };
+  auto mixed = [&](Value key, Value with) {
+    return arith.mixBits(arith::XOrIOp::create(builder, arith.loc, key, with));
+  };
+  auto shape =
+      op.getGlobal() ? *op.getGlobal() : typeOf(op.getResult()).getShape();
+  auto strides = stridesOf(shape);
+  // The stream is the same for all elements: computed at the function's start.
+  Value stream, offset;
+  hoisted(0, [&] {
+    Value key = arith.mixBits(scalar(op.getSeed()));
+    key = mixed(key, scalar(op.getStep()));
+    key = mixed(key, op.getLayer() ? scalar(op.getLayer())
+                                   : arith.bits(arith.i64(), -1));
+    stream = mixed(key, arith.bits(arith.i64(), hashName(op.getName())));
+    offset = arith.bits(arith.i64(), 0);
+    for (auto [value, stride] : llvm::zip(op.getOffsets(), strides))
+      offset = arith.add(
+          offset, arith.mul(scalar(value), arith.bits(arith.i64(), stride)));
+  });
+  Index position;
+  for (auto [index, stride] : llvm::zip(at, strides))
+    position = position + index * stride;
+  Value index = arith.add(numbers(position).value, offset);
+  Value key = stream;
+  Value hash = arith.mixBits(index);
+  arith.match(key, hash);
+  Value word = mixed(key, hash);
+  word = arith::ShRUIOp::create(builder, arith.loc, word,
+                                arith.bits(word.getType(), 40));
+  word = arith::TruncIOp::create(
+      builder, arith.loc, arith.shaped(arith.i32(), word.getType()), word);
+  Type number = typeOfNumbers(elementOf(op.getResult()));
+  return wrap(arith.mul(arith.cast(word, number), 0x1p-24));
+}
+
+//===----------------------------------------------------------------------===//
+// Elements from elsewhere
+//===----------------------------------------------------------------------===//
+
+std::optional<Emitter::Clamped> Emitter::clamp(const Index &index,
+                                               int64_t size) {
+  Range range = space.rangeOf(index);
+  if (range.low >= 0 && range.high < size)
+    return Clamped{index, Value(), true};
+  if (range.high < 0 || range.low >= size)
+    return Clamped{Index(), Value(), false};
+  auto parts = space.stepped(index, size);
+  if (!parts)
+    return std::nullopt;
+  Value base = materialize(parts->base);
+  Value zero = arith.bits(arith.i64(), 0);
+  Value last = arith.bits(arith.i64(), size / parts->step - 1);
+  Value inside = arith::CmpIOp::create(builder, arith.loc,
+                                       arith::CmpIPredicate::ule, base, last);
+  Value safe = arith.min(arith.max(base, zero), last);
+  Index number = opaque(safe, {0, size / parts->step - 1});
+  return Clamped{number * parts->step + parts->rest, inside, true};
+}
+
+Result Emitter::emitPad(PadOp op, llvm::ArrayRef<Index> at) {
+  llvm::ArrayRef<int64_t> shape = typeOf(op.getX()).getShape();
+  Type number = typeOfNumbers(elementOf(op.getX()));
+  Indices from;
+  Value inside;
+  for (auto [index, low, size] : llvm::zip(at, op.getLow(), shape)) {
+    auto clamped = clamp(index + Index(-low), size);
+    if (!clamped)
+      return std::nullopt;
+    if (!clamped->isInside)
+      return Element{arith.number(number, 0), false};
+    from.push_back(clamped->index);
+    if (clamped->inside)
+      inside = inside ? arith::AndIOp::create(builder, arith.loc, inside,
+                                              clamped->inside)
+                      : clamped->inside;
+  }
+  Result element = pull(op.getX(), from);
+  if (!element || !inside)
+    return element;
+  Value zero = arith.number(element->value.getType(), 0);
+  return wrap(arith.select(inside, element->value, zero));
+}
+
+Result Emitter::emitConcat(ConcatOp op, llvm::ArrayRef<Index> at) {
+  int64_t dim = op.getDim(), begin = 0;
+  Value value;
+  for (Value input : op.getInputs()) {
+    int64_t size = typeOf(input).getDimSize(dim);
+    Indices from(at);
+    auto clamped = size == 0 ? Clamped{Index(), Value(), false}
+                             : clamp(at[dim] + Index(-begin), size);
+    begin += size;
+    if (!clamped)
+      return std::nullopt;
+    if (!clamped->isInside)
+      continue;
+    from[dim] = clamped->index;
+    Result element = pull(input, from);
+    if (!element)
+      return std::nullopt;
+    value = value && clamped->inside
+                ? arith.select(clamped->inside, element->value, value)
+                : element->value;
+  }
+  return wrap(value);
+}
+
+std::optional<std::pair<Index, Value>>
+Emitter::rowOf(GatherOp op, llvm::ArrayRef<Index> at) {
+  std::vector<int64_t> key = {reinterpret_cast<int64_t>(op.getOperation())};
+  for (const Index &index : at)
+    index.appendKey(key);
+  unsigned place = depthOf(at);
+  auto known = scopes[place].rows.find(key);
+  if (known != scopes[place].rows.end())
+    return known->second;
+  std::optional<std::pair<Index, Value>> result;
+  hoisted(place, [&] {
+    Result id = pull(op.getIndex(), at);
+    if (!id || id->isVector)
+      return;
+    int64_t rows = typeOf(op.getTable()).getDimSize(0);
+    Value wide =
+        arith::ExtSIOp::create(builder, arith.loc, arith.i64(), id->value);
+    Value count = arith.bits(arith.i64(), rows);
+    Value inside = arith::CmpIOp::create(
+        builder, arith.loc, arith::CmpIPredicate::ult, wide, count);
+    Value safe = arith.select(inside, wide, arith.bits(arith.i64(), 0));
+    result = {opaque(safe, {0, rows - 1}), inside};
+    scopes[place].rows[key] = *result;
+  });
+  return result;
+}
+
+Result Emitter::emitGather(GatherOp op, llvm::ArrayRef<Index> at) {
+  size_t rank = typeOf(op.getIndex()).getRank();
+  auto row = rowOf(op, at.take_front(rank));
+  if (!row)
+    return std::nullopt;
+  Type number = typeOfNumbers(elementOf(op.getTable()));
+  if (typeOf(op.getTable()).getDimSize(0) == 0)
+    return Element{arith.number(number, 0), false};
+  Indices from = {row->first};
+  llvm::append_range(from, at.drop_front(rank));
+  Result element = pull(op.getTable(), from);
+  if (!element)
+    return std::nullopt;
+  Value zero = arith.number(element->value.getType(), 0);
+  return wrap(arith.select(row->second, element->value, zero));
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+/// `at` of a reduction's result with `inner` in the dimensions it lacks.
+static Indices operandIndices(ReduceOp op, llvm::ArrayRef<Index> at,
+                              llvm::ArrayRef<Index> inner) {
+  Indices from;
+  for (int64_t d = 0, rank = typeOf(op.getX()).getRank(); d < rank; ++d) {
+    bool isReduced = llvm::is_contained(op.getDims(), d);
+    from.push_back(isReduced ? inner.front() : at.front());
+    if (isReduced)
+      inner = inner.drop_front();
+    else
+      at = at.drop_front();
+  }
+  return from;
+}
+
+static llvm::SmallVector<int64_t> reducedShape(ReduceOp op) {
+  llvm::SmallVector<int64_t> shape;
+  for (int64_t d : op.getDims())
+    shape.push_back(typeOf(op.getX()).getDimSize(d));
+  return shape;
+}
+
+static int64_t product(llvm::ArrayRef<int64_t> sizes) {
+  int64_t count = 1;
+  for (int64_t size : sizes)
+    count *= size;
+  return count;
+}
+
+bool Emitter::tryReduceRows(llvm::ArrayRef<RowReduce> reduces, int64_t width) {
+  int64_t count = product(reducedShape(reduces[0].op));
+  llvm::SmallVector<Value> initial;
+  for (RowReduce reduce : reduces) {
+    Type type = typeOfNumbers(elementOf(reduce.op.getX()));
+    if (width > 1)
+      type = arith.vector(type, width);
+    initial.push_back(neutral(type, reduce.op.getKind() == ReduceKind::Max));
+  }
+  auto body = [&](const Index &column, ValueRange sums) {
+    Carried next;
+    for (auto [each, sum] : llvm::zip(reduces, sums)) {
+      RowReduce reduce = each;
+      bool isMax = reduce.op.getKind() == ReduceKind::Max;
+      auto inner = space.delinearize(column, reducedShape(reduce.op));
+      if (!inner)
+        return Carried();
+      Result element =
+          pull(reduce.op.getX(), operandIndices(reduce.op, reduce.at, *inner));
+      if (!element)
+        return Carried();
+      setInsertionPoint(depth());
+      Value x = vectorOf(*element);
+      if (space.activeLanes < lanes)
+        x = arith.select(mask(), x, neutral(x.getType(), isMax));
+      next.push_back(isMax ? arith.max(sum, x) : arith.add(sum, x));
+    }
+    return next;
+  };
+  auto sums = forVectors(count, width, {}, initial, body);
+  if (!sums)
+    return false;
+  setInsertionPoint(depth());
+  for (auto [each, sum] : llvm::zip(reduces, *sums)) {
+    RowReduce reduce = each;
+    bool isMax = reduce.op.getKind() == ReduceKind::Max;
+    Value total = width > 1 ? arith.reduceLanes(sum, isMax) : sum;
+    Value result = reduce.op.getResult();
+    std::vector<int64_t> key = {
+        reinterpret_cast<int64_t>(result.getAsOpaquePointer()), 0};
+    for (const Index &index : reduce.at)
+      index.appendKey(key);
+    scopes.back().known[key] = {total, false};
+  }
+  return true;
+}
+
+bool Emitter::reduceRows(llvm::ArrayRef<RowReduce> reduces) {
+  int64_t count = product(reducedShape(reduces[0].op)), width = 1;
+  while (width < maxLanes && width < count)
+    width *= 2;
+  unsigned place = 0;
+  for (RowReduce reduce : reduces)
+    place = std::max(place, depthOf(reduce.at));
+  bool isDone = false;
+  hoisted(place, [&] {
+    for (; width >= 1 && !isDone; width /= 2)
+      isDone = tryEmit([&] { return tryReduceRows(reduces, width); });
+  });
+  return isDone;
+}
+
+Result Emitter::emitReduce(ReduceOp op, llvm::ArrayRef<Index> at) {
+  bool isMax = op.getKind() == ReduceKind::Max;
+  Type type = typeOfNumbers(elementOf(op.getX()));
+  llvm::SmallVector<int64_t> shape = reducedShape(op);
+  if (product(shape) == 0)
+    return Element{neutral(type, isMax), false};
+  if (!hasLanes(at) && reducesRows(op)) {
+    if (!reduceRows(RowReduce{op, Indices(at)}))
+      return std::nullopt;
+    return pull(op.getResult(), at);
+  }
+  // Lanes run along dimensions that stay: one loop over the others.
+  bool isVector = hasLanes(at);
+  if (isVector)
+    type = arith.vector(type, lanes);
+  auto sums = reduceLoop(
+      arith.bits(arith.i64(), 0), arith.bits(arith.i64(), product(shape)),
+      {0, product(shape) - 1}, neutral(type, isMax),
+      [&](const Index &position, ValueRange sum) -> Carried {
+        auto inner = space.delinearize(position, shape);
+        Result element = inner ? pull(op.getX(), operandIndices(op, at, *inner))
+                               : std::nullopt;
+        if (!element)
+          return {};
+        setInsertionPoint(depth());
+        Value x = isVector ? vectorOf(*element) : element->value;
+        return {isMax ? arith.max(sum[0], x) : arith.add(sum[0], x)};
+      });
+  if (!sums)
+    return std::nullopt;
+  return Element{sums->front(), isVector};
+}
+
+Result Emitter::emitEinsum(EinsumOp op, llvm::ArrayRef<Index> at) {
+  auto [terms, out] = op.getEquation().split("->");
+  auto [lhs, rhs] = terms.split(',');
+  std::string summed;
+  llvm::SmallVector<int64_t> shape;
+  for (auto [letter, size] : llvm::zip(lhs, typeOf(op.getLhs()).getShape()))
+    if (!out.contains(letter)) {
+      summed += letter;
+      shape.push_back(size);
+    }
+  Type type = typeOfNumbers(elementOf(op.getResult()));
+  bool isVector = hasLanes(at);
+  if (isVector)
+    type = arith.vector(type, lanes);
+  if (product(shape) == 0)
+    return Element{arith.number(type, 0), isVector};
+  auto sums = reduceLoop(
+      arith.bits(arith.i64(), 0), arith.bits(arith.i64(), product(shape)),
+      {0, product(shape) - 1}, neutral(type, false),
+      [&](const Index &position, ValueRange sum) -> Carried {
+        auto inner = space.delinearize(position, shape);
+        if (!inner)
+          return {};
+        auto indicesOf = [&](llvm::StringRef term) {
+          Indices from;
+          for (char letter : term) {
+            size_t kept = out.find(letter);
+            from.push_back(kept != llvm::StringRef::npos
+                               ? at[kept]
+                               : (*inner)[summed.find(letter)]);
+          }
+          return from;
+        };
+        Result a = pull(op.getLhs(), indicesOf(lhs));
+        Result b = pull(op.getRhs(), indicesOf(rhs));
+        if (!a || !b)
+          return {};
+        setInsertionPoint(depth());
+        Type number = getElementTypeOrSelf(type);
+        Value product = arith.mul(arith.cast(a->value, number),
+                                  arith.cast(b->value, number));
+        return {arith.add(sum[0], product)};
+      });
+  if (!sums)
+    return std::nullopt;
+  return Element{sums->front(), isVector};
+}

@@ -1,0 +1,203 @@
+//===- Emitter.h - elements of values on demand ---------------------------===//
+//
+// Code of a kernel is pulled: whoever needs elements of a value asks for them
+// at an index, and the ops that make the value ask for the elements of their
+// operands in turn. A request is for one element, or for a vector of
+// consecutive ones: then indices have a lane coefficient.
+//
+// Code is placed as far out as its indices allow: what depends on a row alone
+// stands in the loop over rows, what depends on nothing at the function's
+// start. Every scope remembers what was computed in it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_CODEGEN_EMITTER_H
+#define KERF_CODEGEN_EMITTER_H
+
+#include "Arith.h"
+#include "Index.h"
+#include "Parts.h"
+
+#include "kerf/Dialect/Exec/Exec.h"
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <map>
+
+namespace kerf::codegen {
+
+/// One element, or one per lane. Without `isVector` all lanes have it.
+struct Element {
+  mlir::Value value;
+  bool isVector = false;
+};
+
+class Emitter {
+public:
+  using Value = mlir::Value;
+  using Type = mlir::Type;
+
+  /// Starts a function in `module`, which lives in a context of its own.
+  Emitter(exec::KernelOp kernel, mlir::ModuleOp module, llvm::StringRef symbol,
+          const CodeOptions &options);
+
+  //===--- Elements -------------------------------------------------------===//
+
+  /// Elements of `tensor` at an index; none if lanes do not fit its layout.
+  std::optional<Element> pull(Value tensor, llvm::ArrayRef<Index> at);
+  /// As `pull`, at a row-major position.
+  std::optional<Element> pullAt(Value tensor, const Index &position);
+  /// Writes a result's elements at a position, whose lanes are consecutive.
+  void store(unsigned result, const Index &position, Element element);
+  /// Reads them back, as numbers to compute with.
+  Element load(unsigned result, const Index &position);
+
+  //===--- Scopes and loops -----------------------------------------------===//
+
+  /// Runs `body` for i in [begin, end); `range` holds all values of i.
+  void loop(Value begin, Value end, Range range,
+            llvm::function_ref<void(const Index &)> body);
+  /// As `loop`, with values carried from iteration to iteration. Returns their
+  /// last values; none if `body` returned fewer, and then nothing was emitted.
+  using Carried = llvm::SmallVector<Value>;
+  std::optional<Carried>
+  reduceLoop(Value begin, Value end, Range range, llvm::ArrayRef<Value> initial,
+             llvm::function_ref<Carried(const Index &, mlir::ValueRange)> body);
+  /// Runs `body` if `condition`.
+  void when(Value condition, llvm::function_ref<void()> body);
+
+  /// Runs `body` over positions [0, count) in vectors of `lanes`, the last one
+  /// masked. Loops are cut at `cuts`, ascending positions at which the ops take
+  /// their elements from somewhere else. Values are carried as in `reduceLoop`.
+  std::optional<Carried>
+  forVectors(int64_t count, int64_t lanes, llvm::ArrayRef<int64_t> cuts,
+             llvm::ArrayRef<Value> initial,
+             llvm::function_ref<Carried(const Index &, mlir::ValueRange)> body);
+  /// Runs `body` in a lane context.
+  void withLanes(int64_t lanes, int64_t active,
+                 llvm::function_ref<void()> body);
+
+  /// Sums or maxima that are taken over the last dimensions of their operands,
+  /// all of one length, in one loop; each at its own index. Remembers them.
+  struct RowReduce {
+    ReduceOp op;
+    Indices at;
+  };
+  bool reduceRows(llvm::ArrayRef<RowReduce> reduces);
+
+  /// A number that is known at run time only, as an index.
+  Index opaque(Value number, Range range);
+  /// The number of an index without lanes, as i64.
+  Value materialize(const Index &index);
+
+  //===--- State ----------------------------------------------------------===//
+
+  mlir::OpBuilder builder;
+  Arith arith;
+  IndexSpace space;
+  exec::KernelOp kernel;
+  Value begin, end; ///< units
+  int64_t maxLanes;
+  mlir::LLVM::LLVMFuncOp function;
+
+  /// Lanes of the current context; 1 outside of vectors.
+  int64_t lanes = 1;
+  /// An op that no request can be passed through, for the error.
+  mlir::Operation *obstacle = nullptr;
+
+  /// Reads of arguments and writes of results, by which `inplace` is checked.
+  struct Access {
+    int64_t number; ///< of the argument or result
+    Index position;
+    int64_t part;
+    int64_t activeLanes;
+    bool isFinal; ///< in a loop that writes
+  };
+  std::vector<Access> reads, writes;
+  int64_t part = 0;
+  bool isFinal = false;
+
+  /// What `tryEmit` undoes: everything emitted after it.
+  bool tryEmit(llvm::function_ref<bool()> body);
+
+  unsigned depth() const { return scopes.size() - 1; }
+  /// The number that a tensor of this element type is computed with.
+  Type typeOfNumbers(Type element);
+  /// The value in all lanes of the context.
+  Value vectorOf(Element element);
+  /// Which lanes are not masked off.
+  Value mask();
+  /// Neutral element of a reduction.
+  Value neutral(Type type, bool isMax);
+  /// Takes a tensor of the kernel's context into this one's types.
+  Type translated(Type element);
+
+private:
+  struct Scope {
+    mlir::Block *block;
+    mlir::Operation *before; ///< code goes before it; null: to the end
+    std::map<std::vector<int64_t>, Element> known;
+    std::map<unsigned, Value> variables; ///< by number
+    std::map<std::vector<int64_t>, Value> sums;
+    std::map<std::vector<int64_t>, std::pair<Index, Value>> rows;
+  };
+  /// Runs `body` as if the scopes inside of `depth` were not open.
+  void hoisted(unsigned depth, llvm::function_ref<void()> body);
+
+  void setInsertionPoint(unsigned depth);
+  unsigned depthOf(llvm::ArrayRef<Index> at) const;
+  Value variable(unsigned number);
+  void enter(mlir::Block *block);
+  void leave();
+
+  std::optional<Element> emit(Value tensor, llvm::ArrayRef<Index> at);
+  std::optional<Element> emitArgument(int64_t argument, Type element,
+                                      const Index &position);
+  std::optional<Element> loadFrom(Value pointer, Type element,
+                                  const Index &position);
+  std::optional<Element> emitPointwise(mlir::Operation *op,
+                                       llvm::ArrayRef<Index> at);
+  std::optional<Element> emitConstant(ConstantOp op, Type element,
+                                      llvm::ArrayRef<Index> at);
+  std::optional<Element> emitIota(IotaOp op, llvm::ArrayRef<Index> at);
+  std::optional<Element> emitRandom(RandomUniformOp op,
+                                    llvm::ArrayRef<Index> at);
+  std::optional<Element> emitPad(PadOp op, llvm::ArrayRef<Index> at);
+  std::optional<Element> emitConcat(ConcatOp op, llvm::ArrayRef<Index> at);
+  std::optional<Element> emitGather(GatherOp op, llvm::ArrayRef<Index> at);
+  std::optional<Element> emitReduce(ReduceOp op, llvm::ArrayRef<Index> at);
+  std::optional<Element> emitEinsum(EinsumOp op, llvm::ArrayRef<Index> at);
+  bool tryReduceRows(llvm::ArrayRef<RowReduce> reduces, int64_t lanes);
+
+  /// Whether an index lies in [0, size), and an index that always does.
+  struct Clamped {
+    Index index;
+    Value inside; ///< i1, or null: then `isInside` tells
+    bool isInside = true;
+  };
+  std::optional<Clamped> clamp(const Index &index, int64_t size);
+  /// The row of a table that an index tensor names, and whether it has it.
+  std::optional<std::pair<Index, Value>> rowOf(GatherOp op,
+                                               llvm::ArrayRef<Index> at);
+  /// Numbers of an index, in lanes if it has any.
+  Element numbers(const Index &index);
+
+  Value pointerTo(Value base, Type storage, const Index &position);
+  Type storageOf(Type element); ///< in memory
+  Element fromStorage(Value value, Type element, bool isVector);
+  Value toStorage(Value value, Type element);
+  mlir::LLVM::GlobalOp tableOf(ConstantOp op, Type element);
+
+  std::vector<Scope> scopes;
+  unsigned laneDepth = 0; ///< of the scope that the lanes belong to
+  int64_t laneContext = 0;
+  int64_t laneContexts = 0;
+  std::vector<Value> pointers; ///< arguments, then results
+  std::map<std::pair<mlir::Operation *, const void *>, mlir::LLVM::GlobalOp>
+      tables;
+  mlir::ModuleOp module;
+};
+
+} // namespace kerf::codegen
+
+#endif // KERF_CODEGEN_EMITTER_H

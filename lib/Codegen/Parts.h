@@ -1,0 +1,64 @@
+//===- Parts.h - how the results of a kernel are computed -----------------===//
+//
+// A kernel is a list of parts, each with a range of units. Results that are
+// computed by one loop nest are one part.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_CODEGEN_PARTS_H
+#define KERF_CODEGEN_PARTS_H
+
+#include "kerf/Dialect/Exec/Exec.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace kerf::codegen {
+
+struct Part {
+  enum Kind {
+    Flat,       ///< elements in blocks
+    Rows,       ///< row by row, with sums and maxima of the row
+    TopK,       ///< as rows, then the largest elements
+    ScatterAdd, ///< blocks of the table's rows
+    Cumsum,     ///< lines along the dimension, in blocks
+  };
+  Kind kind;
+  std::vector<unsigned> results;
+  int64_t count;          ///< elements, rows, lines
+  int64_t chunk = 1;      ///< of them in a unit
+  bool isPartial = false; ///< has partial sums, one per unit
+  int64_t units() const { return (count + chunk - 1) / chunk; }
+  int64_t grain = 1;
+};
+
+/// The parts of a kernel, in order of their units.
+std::vector<Part> partsOf(exec::KernelOp kernel);
+
+/// Sums and maxima over last dimensions that `root` is computed from, operands
+/// before users.
+llvm::SmallVector<ReduceOp> rowReducesOf(mlir::Value root);
+bool reducesRows(ReduceOp op);
+
+/// `add(other, scatter_add(...))` or `scatter_add(...)` alone.
+struct ScatterRoot {
+  ScatterAddOp scatter;
+  mlir::Value other; ///< or null
+};
+std::optional<ScatterRoot> scatterRootOf(mlir::Value value);
+
+/// What the CPU says about code.
+struct CodeOptions {
+  int64_t maxLanes;     ///< elements of a vector, at most
+  bool hasBf16 = false; ///< vectors are rounded to bf16 by an instruction
+};
+
+/// Emits the function `symbol` for a kernel into `module`, which lives in a
+/// context of its own. On failure returns why.
+std::optional<std::string> emitKernel(exec::KernelOp kernel,
+                                      mlir::ModuleOp module,
+                                      llvm::StringRef symbol,
+                                      const CodeOptions &options);
+
+} // namespace kerf::codegen
+
+#endif // KERF_CODEGEN_PARTS_H

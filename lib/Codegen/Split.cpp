@@ -1,0 +1,515 @@
+//===- Split.cpp - kernels of one launch each -----------------------------===//
+//
+// Problem: a kernel's code pulls elements on demand. What many elements need
+// (a sum over all rows, a table of sines) would be computed again for each, so
+// it must be stored first: by a launch before.
+//
+// Idea: choose the values to be stored, then give every stored value and result
+// the least stage after those of the stored values that it is computed from.
+// One kernel per stage; the ops between are computed again where they are
+// needed.
+//
+// Steps: 1. Sums over many rows become sums of chunks of rows, which are added
+// up by the next stage. 2. Values are stored until no rule asks for more.
+// 3. Stages. 4. Kernels.
+//
+// Example: the gradient of a gain, `sum over rows of dy normal`, with 2048
+// rows: stage 0 gives 64 rows of partial sums (and the input's gradient, which
+// needs the same row statistics), stage 1 adds them up.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kerf/Codegen/Codegen.h"
+
+#include "Parts.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::codegen;
+
+/// From this many elements on, a sum is worth two launches.
+static constexpr int64_t kLargeSum = 32768;
+static constexpr int64_t kMaxChunks = 64;
+
+static int64_t sizeOf(Value value) { return typeOf(value).getNumElements(); }
+
+namespace {
+/// The values to be stored, and questions about what lies between them.
+struct Stored {
+  llvm::SetVector<Value> values;
+
+  /// Calls `visit` for every op that `root` is computed from without stored
+  /// values between; not those behind an op for which it returns false.
+  void forCone(Value root, llvm::function_ref<bool(Operation *)> visit) const {
+    llvm::SmallPtrSet<Operation *, 32> seen;
+    llvm::SmallVector<Value> open = {root};
+    bool isRoot = true;
+    while (!open.empty()) {
+      Value value = open.pop_back_val();
+      Operation *op = value.getDefiningOp();
+      bool isStored = !isRoot && values.contains(value);
+      isRoot = false;
+      if (!op || isStored || !seen.insert(op).second || !visit(op))
+        continue;
+      llvm::append_range(open, op->getOperands());
+    }
+  }
+  /// As above, from an operand: nothing is visited if it is stored itself.
+  void forOperand(Value operand,
+                  llvm::function_ref<bool(Operation *)> visit) const {
+    if (!values.contains(operand))
+      forCone(operand, visit);
+  }
+  bool add(Value value) {
+    return value.getDefiningOp() && !value.getDefiningOp<ConstantOp>() &&
+           values.insert(value);
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Sums of chunks
+//===----------------------------------------------------------------------===//
+
+/// Rows of x for a reduction of the first dimensions, or of all.
+static std::optional<int64_t> leadingRows(ReduceOp op) {
+  auto dims = op.getDims();
+  if (dims.empty() || sizeOf(op.getX()) == 0)
+    return std::nullopt;
+  int64_t rows = 1;
+  for (auto [i, dim] : llvm::enumerate(dims)) {
+    if (dim != static_cast<int64_t>(i))
+      return std::nullopt;
+    rows *= typeOf(op.getX()).getDimSize(dim);
+  }
+  return rows;
+}
+
+/// Rows of a chunk, or none if one launch does.
+static std::optional<int64_t> chunkRowsOf(ReduceOp op) {
+  auto rows = leadingRows(op);
+  if (!rows || *rows < 2)
+    return std::nullopt;
+  int64_t elements = sizeOf(op.getX()), columns = elements / *rows;
+  auto roundUp = [](int64_t x, int64_t to) { return (x + to - 1) / to * to; };
+  if (columns == 1) {
+    bool hasRows = llvm::any_of(rowReducesOf(op.getX()), [](ReduceOp inner) {
+      return sizeOf(inner.getResult()) > 1;
+    });
+    if (elements < kLargeSum || hasRows)
+      return std::nullopt;
+    int64_t chunk = std::max<int64_t>(elements / kMaxChunks, kLargeSum / 2);
+    return roundUp(chunk, 4096);
+  }
+  bool sharesRows = llvm::any_of(rowReducesOf(op.getX()), [&](ReduceOp inner) {
+    return sizeOf(inner.getResult()) == *rows;
+  });
+  if (!sharesRows && elements < kLargeSum)
+    return std::nullopt;
+  int64_t chunks = std::min(kMaxChunks, (*rows + 15) / 16);
+  return (*rows + chunks - 1) / chunks;
+}
+
+/// Replaces large sums over leading rows by sums of partial sums.
+static bool chunkSums(exec::KernelOp kernel) {
+  bool changed = false;
+  for (Operation &each : llvm::make_early_inc_range(kernel.getBody().front())) {
+    auto op = dyn_cast<ReduceOp>(each);
+    auto by = op ? chunkRowsOf(op) : std::nullopt;
+    if (!by)
+      continue;
+    int64_t rows = *leadingRows(op), columns = sizeOf(op.getX()) / rows;
+    int64_t chunks = (rows + *by - 1) / *by;
+    OpBuilder builder(op);
+    // Partial sums of bf16 are f32: they are stored.
+    Value x = op.getX();
+    RankedTensorType wide = computeType(x.getType());
+    if (wide != x.getType())
+      x = CastOp::create(builder, op.getLoc(), wide, x);
+    Value sum = exec::PartialReduceOp::create(
+        builder, op.getLoc(), withShape(wide, {chunks, columns}), op.getKind(),
+        x, *by);
+    if (chunks > 1)
+      sum = ReduceOp::create(builder, op.getLoc(), op.getKind(), sum,
+                             llvm::ArrayRef<int64_t>{0});
+    auto type = typeOf(op.getResult());
+    if (typeOf(sum).getShape() != type.getShape())
+      sum = ReshapeOp::create(builder, op.getLoc(),
+                              withShape(wide, type.getShape()), sum);
+    if (sum.getType() != type)
+      sum = CastOp::create(builder, op.getLoc(), type, sum);
+    op.getResult().replaceAllUsesWith(sum);
+    op.erase();
+    changed = true;
+  }
+  return changed;
+}
+
+//===----------------------------------------------------------------------===//
+// What is stored
+//===----------------------------------------------------------------------===//
+
+static bool isShapeOrCast(Operation *op) {
+  return isa<ReshapeOp, SliceOp, TransposeOp, BroadcastOp, CastOp, ConstantOp,
+             IotaOp>(op);
+}
+
+static bool isExpensive(Operation *op) {
+  return isa<ExpOp, LogOp, TanhOp, ErfOp, SinOp, CosOp, LogisticOp, PowOp,
+             RandomUniformOp>(op);
+}
+
+/// A reduction of several elements.
+static bool isSum(Operation *op) {
+  if (auto reduce = dyn_cast<ReduceOp>(op))
+    return sizeOf(reduce.getX()) > sizeOf(reduce.getResult());
+  return isa<EinsumOp>(op);
+}
+
+static bool hasSum(const Stored &stored, Value operand) {
+  bool found = false;
+  stored.forOperand(operand, [&](Operation *op) {
+    found |= isSum(op);
+    return !found;
+  });
+  return found;
+}
+
+static bool isTrivial(const Stored &stored, Value operand) {
+  bool trivial = true;
+  stored.forOperand(operand, [&](Operation *op) {
+    trivial &= isShapeOrCast(op);
+    return trivial;
+  });
+  return trivial;
+}
+
+/// Stores what sums under `root`, `elements` of them, would compute more than
+/// once: all but sums of the rows that `root` is made of.
+static bool storeInnerSums(Stored &stored, Value root, int64_t rows) {
+  bool changed = false;
+  int64_t elements = sizeOf(root);
+  stored.forOperand(root, [&](Operation *op) {
+    if (!isSum(op))
+      return true;
+    auto reduce = dyn_cast<ReduceOp>(op);
+    int64_t size = sizeOf(op->getResult(0));
+    if (reduce && reducesRows(reduce) && size == rows)
+      return true;
+    // Few elements on the way: those instead of the sum.
+    bool storeRoot = elements <= 4 * size;
+    changed |= stored.add(storeRoot ? root : op->getResult(0));
+    return false;
+  });
+  return changed;
+}
+
+/// Number of rows that a root is computed in.
+static int64_t rowsOfRoot(const Stored &stored, Value root) {
+  int64_t rows = 0;
+  stored.forCone(root, [&](Operation *op) {
+    auto reduce = dyn_cast<ReduceOp>(op);
+    if (reduce && isSum(op) && reducesRows(reduce) &&
+        sizeOf(root) % std::max<int64_t>(sizeOf(op->getResult(0)), 1) == 0)
+      rows = std::max(rows, sizeOf(op->getResult(0)));
+    return true;
+  });
+  return rows;
+}
+
+/// Rules about the operands of one op.
+static bool storeOperands(Stored &stored, Operation *op) {
+  bool changed = false;
+  auto storeIf = [&](bool condition, Value value) {
+    if (condition && !stored.values.contains(value))
+      changed |= stored.add(value);
+  };
+  if (auto scatter = dyn_cast<ScatterAddOp>(op)) {
+    storeIf(hasSum(stored, scatter.getX()), scatter.getX());
+    storeIf(!isTrivial(stored, scatter.getIndex()), scatter.getIndex());
+  } else if (auto cumsum = dyn_cast<CumsumOp>(op)) {
+    storeIf(hasSum(stored, cumsum.getX()), cumsum.getX());
+  } else if (auto gather = dyn_cast<GatherOp>(op)) {
+    storeIf(!isTrivial(stored, gather.getTable()), gather.getTable());
+    storeIf(hasSum(stored, gather.getIndex()), gather.getIndex());
+  } else if (isa<EinsumOp>(op)) {
+    for (Value operand : op->getOperands())
+      storeIf(!isTrivial(stored, operand), operand);
+  } else if (auto topK = dyn_cast<TopKOp>(op)) {
+    int64_t rows = sizeOf(topK.getValues()) / topK.getK();
+    changed |= storeInnerSums(stored, topK.getX(), rows);
+  } else if (auto partial = dyn_cast<exec::PartialReduceOp>(op)) {
+    changed |= storeInnerSums(stored, partial.getX(),
+                              typeOf(partial.getResult()).getDimSize(1) == 1
+                                  ? -1
+                                  : partial.getRowCount());
+  } else if (auto reduce = dyn_cast<ReduceOp>(op); reduce && isSum(op)) {
+    changed |=
+        storeInnerSums(stored, reduce.getX(),
+                       reducesRows(reduce) ? sizeOf(reduce.getResult()) : -1);
+  } else if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
+    Value x = broadcast.getX();
+    int64_t rank = typeOf(broadcast.getResult()).getRank();
+    bool keepsLast =
+        !broadcast.getDims().empty() && broadcast.getDims().back() == rank - 1;
+    bool isLarger =
+        sizeOf(x) >= 64 && sizeOf(broadcast.getResult()) >= 4 * sizeOf(x);
+    bool isCostly = false;
+    stored.forOperand(x, [&](Operation *op) {
+      isCostly |= isExpensive(op);
+      return true;
+    });
+    storeIf(keepsLast && isLarger && isCostly && !hasSum(stored, x), x);
+  }
+  return changed;
+}
+
+/// Results that no other op can pull elements of.
+static bool storeHardResults(Stored &stored, Operation *op) {
+  if (!isa<ScatterAddOp, CumsumOp, TopKOp, exec::PartialReduceOp, EinsumOp>(op))
+    return false;
+  bool changed = false;
+  for (Value result : op->getResults())
+    for (Operation *user : result.getUsers()) {
+      if (isa<exec::YieldOp>(user) || stored.values.contains(result))
+        continue;
+      // A table that rows are added to is filled with the other addend.
+      auto add = dyn_cast<AddOp>(user);
+      bool isRoot =
+          add && result.hasOneUse() && scatterRootOf(add.getResult()) &&
+          scatterRootOf(add.getResult())->scatter == op &&
+          llvm::all_of(add->getUsers(),
+                       [](Operation *u) { return isa<exec::YieldOp>(u); });
+      if (!isRoot)
+        changed |= stored.add(result);
+    }
+  return changed;
+}
+
+/// Sums under a root that do not follow its rows, unless the root has their
+/// elements one by one.
+static bool storeSumsUnderRoot(Stored &stored, Value root) {
+  Operation *op = root.getDefiningOp();
+  if (!op || isa<ScatterAddOp, CumsumOp, TopKOp, exec::PartialReduceOp>(op) ||
+      isSum(op))
+    return false;
+  int64_t rows = rowsOfRoot(stored, root);
+  bool changed = false;
+  stored.forCone(root, [&](Operation *op) {
+    if (!isSum(op))
+      return true;
+    auto reduce = dyn_cast<ReduceOp>(op);
+    int64_t size = sizeOf(op->getResult(0));
+    bool isRow = reduce && reducesRows(reduce) && size == rows;
+    if (isRow && (rows > 1 || sizeOf(root) <= 1 ||
+                  sizeOf(reduce.getX()) == sizeOf(root)))
+      return true;
+    if (size != sizeOf(root) || isRow)
+      changed |= stored.add(op->getResult(0));
+    return false;
+  });
+  return changed;
+}
+
+static Stored chooseStored(exec::KernelOp kernel) {
+  Stored stored;
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    for (Operation &op : kernel.getBody().front()) {
+      changed |= storeHardResults(stored, &op);
+      changed |= storeOperands(stored, &op);
+    }
+    llvm::SetVector<Value> roots(stored.values);
+    for (Value value : kernel.getYield().getValues())
+      roots.insert(value);
+    for (Value root : roots)
+      changed |= storeSumsUnderRoot(stored, root);
+  }
+  return stored;
+}
+
+//===----------------------------------------------------------------------===//
+// Stages and kernels
+//===----------------------------------------------------------------------===//
+
+namespace {
+class Splitter {
+public:
+  Splitter(exec::KernelOp kernel, Stored stored)
+      : kernel(kernel), stored(std::move(stored)) {}
+  SplitKernel run();
+
+private:
+  unsigned stageOf(Value root);
+  void numberValues();
+  KernelLaunch build(unsigned stage, llvm::ArrayRef<int64_t> outputs);
+  void keepInplace(SplitKernel &result);
+
+  exec::KernelOp kernel;
+  Stored stored;
+  llvm::DenseMap<Value, unsigned> stages;
+  llvm::DenseMap<Value, int64_t> numbers; ///< of stored values and arguments
+  std::vector<Value> outputs;             ///< results, then temporaries
+};
+} // namespace
+
+unsigned Splitter::stageOf(Value root) {
+  auto known = stages.find(root);
+  if (known != stages.end())
+    return known->second;
+  unsigned stage = 0;
+  llvm::SmallVector<Value> inputs;
+  stored.forCone(root, [&](Operation *op) {
+    for (Value operand : op->getOperands())
+      if (stored.values.contains(operand))
+        inputs.push_back(operand);
+    return true;
+  });
+  for (Value input : inputs)
+    stage = std::max(stage, stageOf(input) + 1);
+  return stages[root] = stage;
+}
+
+void Splitter::numberValues() {
+  int64_t next = 0;
+  for (Value argument : kernel.getBody().getArguments())
+    numbers[argument] = next++;
+  for (Value value : kernel.getYield().getValues()) {
+    outputs.push_back(value);
+    if (stored.values.contains(value))
+      numbers.try_emplace(value, next);
+    ++next;
+  }
+  for (Value value : stored.values)
+    if (numbers.try_emplace(value, next).second) {
+      outputs.push_back(value);
+      ++next;
+    }
+}
+
+KernelLaunch Splitter::build(unsigned stage, llvm::ArrayRef<int64_t> results) {
+  llvm::SetVector<Value> inputs;
+  llvm::SmallPtrSet<Operation *, 32> ops;
+  auto need = [&](Value value) {
+    if (isa<BlockArgument>(value) || stored.values.contains(value))
+      inputs.insert(value);
+  };
+  llvm::SmallVector<Type> resultTypes;
+  for (int64_t result : results) {
+    Value root = outputs[result];
+    resultTypes.push_back(root.getType());
+    if (isa<BlockArgument>(root))
+      inputs.insert(root);
+    stored.forCone(root, [&](Operation *op) {
+      ops.insert(op);
+      llvm::for_each(op->getOperands(), need);
+      return true;
+    });
+  }
+  llvm::SmallVector<Value> ordered = inputs.takeVector();
+  llvm::sort(ordered,
+             [&](Value a, Value b) { return numbers[a] < numbers[b]; });
+  llvm::SmallVector<Type> inputTypes;
+  for (Value input : ordered)
+    inputTypes.push_back(input.getType());
+  OpBuilder builder(kernel);
+  auto part = exec::KernelOp::create(
+      builder, kernel.getLoc(),
+      (kernel.getSymName() + "." + llvm::Twine(stage)).str(),
+      builder.getFunctionType(inputTypes, resultTypes));
+  builder.setInsertionPointToEnd(&part.getBody().front());
+  IRMapping mapping;
+  KernelLaunch launch{part, {}};
+  for (auto [input, argument] :
+       llvm::zip(ordered, part.getBody().getArguments())) {
+    mapping.map(input, argument);
+    launch.values.push_back(numbers[input]);
+  }
+  IRMapping inner = mapping;
+  for (Operation &op : kernel.getBody().front()) {
+    if (!ops.contains(&op))
+      continue;
+    Operation *copy = builder.clone(op, inner);
+    // An input keeps its name, though its op is here for another result.
+    for (auto [result, made] : llvm::zip(op.getResults(), copy->getResults()))
+      if (Value input = mapping.lookupOrNull(result))
+        inner.map(result, input);
+      else
+        inner.map(result, made);
+  }
+  llvm::SmallVector<Value> yields;
+  for (int64_t result : results) {
+    yields.push_back(inner.lookup(outputs[result]));
+    launch.values.push_back(kernel.getArgumentTypes().size() + result);
+  }
+  exec::YieldOp::create(builder, kernel.getLoc(), yields);
+  return launch;
+}
+
+/// Keeps pairs whose argument is read by the launch that makes the result, and
+/// by none after it.
+void Splitter::keepInplace(SplitKernel &result) {
+  int64_t argumentCount = kernel.getArgumentTypes().size();
+  for (auto [at, launch] : llvm::enumerate(result.launches)) {
+    llvm::SmallVector<Attribute> pairs;
+    Builder builder(kernel.getContext());
+    size_t inputs = launch.kernel.getArgumentTypes().size();
+    for (size_t i = inputs; i < launch.values.size(); ++i) {
+      int64_t number = launch.values[i] - argumentCount;
+      if (number >= static_cast<int64_t>(kernel.getResultTypes().size()))
+        continue;
+      int64_t argument = kernel.getInplaceArgument(number);
+      auto read = llvm::find(llvm::ArrayRef(launch.values).take_front(inputs),
+                             argument);
+      bool isReadLater =
+          llvm::any_of(llvm::drop_begin(result.launches, at + 1),
+                       [&](const KernelLaunch &later) {
+                         return llvm::is_contained(later.values, argument);
+                       });
+      if (argument < 0 || isReadLater || read == launch.values.data() + inputs)
+        continue;
+      int64_t position = read - launch.values.data();
+      pairs.push_back(builder.getI64ArrayAttr(
+          {static_cast<int64_t>(i - inputs), position}));
+    }
+    if (!pairs.empty())
+      launch.kernel.setInplaceAttr(builder.getArrayAttr(pairs));
+  }
+}
+
+SplitKernel Splitter::run() {
+  numberValues();
+  std::map<unsigned, llvm::SmallVector<int64_t>> byStage;
+  for (auto [i, value] : llvm::enumerate(outputs))
+    byStage[stageOf(value)].push_back(i);
+  SplitKernel result;
+  for (auto &[stage, results] : byStage)
+    result.launches.push_back(build(stage, results));
+  for (size_t i = kernel.getResultTypes().size(); i < outputs.size(); ++i)
+    result.temporaries.push_back(typeOf(outputs[i]));
+  if (kernel.getInplace())
+    keepInplace(result);
+  kernel.erase();
+  return result;
+}
+
+SplitKernel kerf::splitKernel(exec::KernelOp kernel) {
+  bool changed = chunkSums(kernel);
+  Stored stored = chooseStored(kernel);
+  if (changed || !stored.values.empty())
+    return Splitter(kernel, std::move(stored)).run();
+  KernelLaunch launch{kernel, {}};
+  size_t count =
+      kernel.getArgumentTypes().size() + kernel.getResultTypes().size();
+  for (size_t i = 0; i < count; ++i)
+    launch.values.push_back(i);
+  SplitKernel result;
+  result.launches.push_back(std::move(launch));
+  return result;
+}

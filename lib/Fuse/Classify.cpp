@@ -1,0 +1,151 @@
+#include "Classify.h"
+
+#include "kerf/Dialect/Kerf/MatmulForm.h"
+
+using namespace mlir;
+using namespace kerf;
+
+static bool isF32OrBF16(Value value) {
+  Type element = typeOf(value).getElementType();
+  return element.isF32() || element.isBF16();
+}
+
+bool kerf::isLibraryOp(Operation *op) {
+  if (isa<AttentionOp, AttentionBackwardOp, GroupedMatmulOp,
+          GroupedWeightGradientOp>(op))
+    return isF32OrBF16(op->getOperand(0));
+  return getMatmulForm(op).has_value() &&
+         llvm::all_of(op->getOperands(), isF32OrBF16) &&
+         isF32OrBF16(op->getResult(0));
+}
+
+/// True when only attention reads the value, perhaps as heads.
+static bool isReadByAttentionOnly(Value value) {
+  return llvm::all_of(value.getUsers(), [&](Operation *user) {
+    if (isa<AttentionOp, AttentionBackwardOp>(user))
+      return true;
+    return isa<ReshapeOp>(user) && isReadByAttentionOnly(user->getResult(0));
+  });
+}
+
+/// True when attention makes the value, perhaps as heads, for one reader.
+static bool isWrittenByAttention(Value value) {
+  if (!value.hasOneUse())
+    return false;
+  Operation *def = value.getDefiningOp();
+  if (auto reshape = dyn_cast_or_null<ReshapeOp>(def))
+    return isWrittenByAttention(reshape.getX());
+  return isa_and_nonnull<AttentionBackwardOp>(def);
+}
+
+bool kerf::isStridedView(Operation *op) {
+  if (isa<ReshapeOp>(op))
+    return true;
+  if (auto slice = dyn_cast<SliceOp>(op))
+    return isReadByAttentionOnly(slice.getResult());
+  // Channels must stay adjacent: parts lie side by side in the last dimension.
+  if (auto concat = dyn_cast<ConcatOp>(op))
+    return concat.getDim() == typeOf(concat.getResult()).getRank() - 1 &&
+           llvm::all_of(concat.getInputs(), isWrittenByAttention);
+  return false;
+}
+
+bool kerf::isKernelSource(Operation *op) {
+  return isa<ConstantOp>(op) || (isa<IotaOp>(op) && op->getNumOperands() == 0);
+}
+
+bool kerf::isKernelOp(Operation *op) {
+  if (isa<ParamOp, RepeatOp, YieldOp, UpdateOp>(op))
+    return false;
+  return isa<DecomposeOpInterface, EvaluateOpInterface>(op) &&
+         !isLibraryOp(op) && !isStridedView(op);
+}
+
+//===----------------------------------------------------------------------===//
+// Spaces
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What the ops of a kernel ask of its loops.
+struct SpaceBuilder {
+  KernelSpace space;
+  int64_t elements = -1;
+
+  void see(Value value) {
+    auto type = typeOf(value);
+    int64_t count = type.getNumElements(), rank = type.getRank();
+    // Of rows of one element, the elements.
+    if (count < elements ||
+        (count == elements && rank <= static_cast<int64_t>(space.shape.size())))
+      return;
+    elements = count;
+    space.shape = llvm::to_vector(type.getShape());
+  }
+};
+} // namespace
+
+/// True for a shape that is the space, its rows, its columns, or a scalar.
+static bool fits(llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> space) {
+  return shape.empty() || shape == space ||
+         (!space.empty() &&
+          (shape == space.drop_back() || shape == space.take_back()));
+}
+
+/// True if all that is made of a column sum has its shape: columns that rows
+/// read again need a second pass over the rows.
+static bool staysColumn(Value value, int64_t elements) {
+  return llvm::all_of(value.getUsers(), [&](Operation *user) {
+    return llvm::all_of(user->getResults(), [&](Value result) {
+      return typeOf(result).getNumElements() <= elements &&
+             staysColumn(result, elements);
+    });
+  });
+}
+
+static KernelKind kindOf(ReduceOp reduce, llvm::ArrayRef<int64_t> space) {
+  auto type = typeOf(reduce.getX());
+  llvm::ArrayRef<int64_t> dims = reduce.getDims();
+  auto result = typeOf(reduce.getResult());
+  // One value per row, summed over the rows at the end.
+  if (!space.empty() && type.getShape() == space.drop_back() &&
+      result.getRank() == 0 && staysColumn(reduce.getResult(), 1))
+    return KernelKind::Column;
+  if (type.getShape() == space) {
+    if (dims.size() == 1 && dims[0] == type.getRank() - 1)
+      return KernelKind::Row;
+    if (static_cast<int64_t>(dims.size()) == type.getRank() - 1 &&
+        dims.back() == type.getRank() - 2 &&
+        staysColumn(reduce.getResult(), result.getNumElements()))
+      return KernelKind::Column;
+  }
+  return KernelKind::Other;
+}
+
+static KernelKind kindOf(Operation &op, llvm::ArrayRef<int64_t> space) {
+  if (auto reduce = dyn_cast<ReduceOp>(op))
+    return kindOf(reduce, space);
+  if (isa<EinsumOp, GatherOp, ScatterAddOp, CumsumOp, TopKOp, TransposeOp,
+          SliceOp, PadOp, ConcatOp, ReshapeOp>(op))
+    return KernelKind::Other;
+  for (Value result : op.getResults())
+    if (!fits(typeOf(result).getShape(), space) && !isa<ConstantOp, IotaOp>(op))
+      return KernelKind::Other;
+  return KernelKind::Pointwise;
+}
+
+KernelSpace kerf::getKernelSpace(spmd::FusedOp fused) {
+  SpaceBuilder builder;
+  Block &body = fused.getBody().front();
+  for (Value argument : body.getArguments())
+    builder.see(argument);
+  for (Operation &op : body.without_terminator())
+    for (Value result : op.getResults())
+      builder.see(result);
+  KernelSpace space = builder.space;
+  space.kind = KernelKind::Pointwise;
+  for (Operation &op : body.without_terminator()) {
+    KernelKind kind = kindOf(op, space.shape);
+    space.kind = std::max(space.kind, kind);
+  }
+  return space;
+}

@@ -1,0 +1,48 @@
+//===- Classify.h - what computes an op -----------------------------------===//
+
+#ifndef KERF_LIB_FUSE_CLASSIFY_H
+#define KERF_LIB_FUSE_CLASSIFY_H
+
+#include "kerf/Dialect/Spmd/Spmd.h"
+
+namespace kerf {
+
+/// True for contractions, attention and grouped matmuls that a library (or a
+/// device's own routine) computes.
+bool isLibraryOp(mlir::Operation *op);
+
+/// True for an op that only renames elements, so that its operand's or result's
+/// buffer serves for both: reshapes; slices that only attention reads, which
+/// takes strides; concatenations that only library ops write.
+bool isStridedView(mlir::Operation *op);
+
+/// True for an op that becomes (part of) a kernel.
+bool isKernelOp(mlir::Operation *op);
+
+/// True for constants and index tensors, which every reader makes again.
+bool isKernelSource(mlir::Operation *op);
+
+/// Name of the attribute of a kernel that says what it computes, for traces:
+/// "layer_norm+add".
+inline constexpr llvm::StringLiteral kKindAttrName = "spmd.kind";
+
+/// How a kernel's loops run.
+enum class KernelKind {
+  Pointwise, ///< every element on its own
+  Row,       ///< also reductions along the last dimension
+  Column,    ///< also sums over all rows, which nothing but the end reads
+  Other,     ///< data moves between rows
+};
+
+struct KernelSpace {
+  KernelKind kind = KernelKind::Other;
+  /// Shape of the largest tensor inside.
+  llvm::SmallVector<int64_t> shape;
+};
+
+/// The loops of a kernel of plain ops.
+KernelSpace getKernelSpace(spmd::FusedOp fused);
+
+} // namespace kerf
+
+#endif // KERF_LIB_FUSE_CLASSIFY_H

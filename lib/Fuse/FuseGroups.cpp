@@ -1,0 +1,339 @@
+//===- FuseGroups.cpp - which kernels become one --------------------------===//
+//
+// Problem: kernels of one op each read and write every value through memory.
+// Idea: join kernels whose loops are the same, producers with readers and
+// readers of one tensor with each other, when no other op stands between.
+// Steps, per block: build the graph of ops; visit kernels in order and try to
+// join each with the groups it reads from, then with groups that read what it
+// reads; a join is legal when the graph of groups stays acyclic; sort the block
+// by groups; build one kernel per group.
+// Cost: (kernels)^2 searches of the graph of a block, some hundred ops.
+//
+//   n = layer_norm x; a = add n, y; m = linear a: {layer_norm, add} join; the
+//   linear is no kernel and ends the group.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Classify.h"
+
+#include "kerf/Fuse/Passes.h"
+
+#include "mlir/IR/Dominance.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/CSE.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace kerf {
+#define GEN_PASS_DEF_FUSEGROUPSPASS
+#include "kerf/Fuse/Passes.h.inc"
+} // namespace kerf
+
+using namespace mlir;
+using namespace kerf;
+
+namespace {
+/// Pointers that a kernel may take: more are slow to pass and rare.
+constexpr size_t kMaxArguments = 40;
+
+/// The ops of a block and who must come before whom.
+struct BlockGraph {
+  llvm::SmallVector<Operation *> ops;
+  llvm::DenseMap<Operation *, unsigned> ids;
+  llvm::SmallVector<llvm::SetVector<unsigned>> preds;
+  /// Group of each op, the id of its first member.
+  llvm::SmallVector<unsigned> group;
+  llvm::SmallVector<KernelSpace> spaces;
+
+  explicit BlockGraph(Block &block);
+  /// The op of this block that makes a value, or -1.
+  int64_t producer(Value value, Block &block) const;
+  llvm::SmallVector<unsigned> members(unsigned of) const;
+  /// True if something outside both groups lies on a way from one to the other.
+  bool joinMakesCycle(unsigned a, unsigned b) const;
+  bool isReachable(unsigned from, unsigned to, bool skipDirect) const;
+  bool canJoin(unsigned a, unsigned b) const;
+  void join(unsigned a, unsigned b);
+  /// Groups in an order that respects all edges, earliest first op first.
+  llvm::SmallVector<unsigned> sortedGroups() const;
+};
+} // namespace
+
+static bool hasEffect(Operation *op) { return !isMemoryEffectFree(op); }
+
+BlockGraph::BlockGraph(Block &block) {
+  for (Operation &op : block.without_terminator()) {
+    ids[&op] = ops.size();
+    ops.push_back(&op);
+  }
+  preds.resize(ops.size());
+  spaces.resize(ops.size());
+  int64_t lastEffect = -1;
+  for (auto [id, op] : llvm::enumerate(ops)) {
+    op->walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        if (int64_t p = producer(operand, block); p >= 0 && p != int64_t(id))
+          preds[id].insert(p);
+    });
+    if (hasEffect(op)) {
+      if (lastEffect >= 0)
+        preds[id].insert(lastEffect);
+      lastEffect = id;
+    }
+    if (auto fused = dyn_cast<spmd::FusedOp>(op))
+      spaces[id] = getKernelSpace(fused);
+    group.push_back(id);
+  }
+}
+
+int64_t BlockGraph::producer(Value value, Block &block) const {
+  Operation *def = value.getDefiningOp();
+  if (!def || def->getBlock() != &block)
+    return -1;
+  return ids.lookup(def);
+}
+
+llvm::SmallVector<unsigned> BlockGraph::members(unsigned of) const {
+  llvm::SmallVector<unsigned> found;
+  for (unsigned id = of; id < ops.size(); ++id)
+    if (group[id] == of)
+      found.push_back(id);
+  return found;
+}
+
+bool BlockGraph::isReachable(unsigned from, unsigned to,
+                             bool skipDirect) const {
+  // Backwards from `to` over groups.
+  llvm::SmallVector<unsigned> stack;
+  llvm::DenseSet<unsigned> seen;
+  auto push = [&](unsigned g, bool first) {
+    for (unsigned member : members(g))
+      for (unsigned p : preds[member]) {
+        unsigned next = group[p];
+        if (next == g || (first && skipDirect && next == from))
+          continue;
+        if (seen.insert(next).second)
+          stack.push_back(next);
+      }
+  };
+  push(to, true);
+  while (!stack.empty()) {
+    unsigned g = stack.pop_back_val();
+    if (g == from)
+      return true;
+    push(g, false);
+  }
+  return false;
+}
+
+bool BlockGraph::joinMakesCycle(unsigned a, unsigned b) const {
+  return isReachable(a, b, true) || isReachable(b, a, true);
+}
+
+/// True if what `reader` reads of `maker` is whole or one value per row: sums
+/// over rows are complete only when all rows are done.
+static bool isRowFlow(Operation *maker, Operation *reader,
+                      llvm::ArrayRef<int64_t> space) {
+  return llvm::all_of(reader->getOperands(), [&](Value operand) {
+    if (operand.getDefiningOp() != maker)
+      return true;
+    llvm::ArrayRef<int64_t> shape = typeOf(operand).getShape();
+    return shape == space || (!space.empty() && shape == space.drop_back());
+  });
+}
+
+bool BlockGraph::canJoin(unsigned a, unsigned b) const {
+  size_t arguments = 0;
+  for (unsigned x : members(a)) {
+    if (!isa<spmd::FusedOp>(ops[x]))
+      return false;
+    arguments += ops[x]->getNumOperands() + ops[x]->getNumResults();
+  }
+  for (unsigned y : members(b))
+    arguments += ops[y]->getNumOperands() + ops[y]->getNumResults();
+  for (unsigned x : members(a))
+    for (unsigned y : members(b))
+      if (spaces[x].kind == KernelKind::Other ||
+          spaces[y].kind == KernelKind::Other ||
+          spaces[x].shape != spaces[y].shape ||
+          !isRowFlow(ops[x], ops[y], spaces[x].shape) ||
+          !isRowFlow(ops[y], ops[x], spaces[x].shape))
+        return false;
+  return arguments <= kMaxArguments && !joinMakesCycle(a, b);
+}
+
+void BlockGraph::join(unsigned a, unsigned b) {
+  unsigned first = std::min(a, b), second = std::max(a, b);
+  for (unsigned &g : group)
+    if (g == second)
+      g = first;
+}
+
+llvm::SmallVector<unsigned> BlockGraph::sortedGroups() const {
+  llvm::SmallVector<unsigned> order;
+  llvm::DenseSet<unsigned> done;
+  std::function<void(unsigned)> visit = [&](unsigned g) {
+    if (!done.insert(g).second)
+      return;
+    for (unsigned member : members(g))
+      for (unsigned p : preds[member])
+        if (group[p] != g)
+          visit(group[p]);
+    order.push_back(g);
+  };
+  for (unsigned id = 0; id < ops.size(); ++id)
+    visit(group[id]);
+  return order;
+}
+
+//===----------------------------------------------------------------------===//
+// Deciding
+//===----------------------------------------------------------------------===//
+
+static void joinProducers(BlockGraph &graph, unsigned id) {
+  // The last producers first: they are the nearest.
+  for (unsigned p : llvm::reverse(graph.preds[id].getArrayRef()))
+    if (graph.group[p] != graph.group[id] &&
+        graph.canJoin(graph.group[p], graph.group[id]))
+      graph.join(graph.group[p], graph.group[id]);
+}
+
+/// True if both read one tensor as large as their space.
+static bool shareInput(const BlockGraph &graph, unsigned a, unsigned b) {
+  for (Value x : graph.ops[a]->getOperands())
+    if (typeOf(x).getShape() ==
+            llvm::ArrayRef<int64_t>(graph.spaces[a].shape) &&
+        llvm::is_contained(graph.ops[b]->getOperands(), x))
+      return true;
+  return false;
+}
+
+static void joinSiblings(BlockGraph &graph, unsigned id) {
+  for (unsigned other = 0; other < id; ++other)
+    if (isa<spmd::FusedOp>(graph.ops[other]) &&
+        graph.group[other] != graph.group[id] && shareInput(graph, other, id) &&
+        graph.canJoin(graph.group[other], graph.group[id]))
+      graph.join(graph.group[other], graph.group[id]);
+}
+
+//===----------------------------------------------------------------------===//
+// Building
+//===----------------------------------------------------------------------===//
+
+/// Values that the members read from outside and make for the outside.
+static void findBorder(llvm::ArrayRef<Operation *> members,
+                       llvm::SetVector<Value> &reads,
+                       llvm::SetVector<Value> &results) {
+  llvm::DenseSet<Operation *> inside(members.begin(), members.end());
+  for (Operation *op : members) {
+    for (Value operand : op->getOperands())
+      if (!inside.contains(operand.getDefiningOp()))
+        reads.insert(operand);
+    for (Value result : op->getResults())
+      if (llvm::any_of(result.getUsers(),
+                       [&](Operation *user) { return !inside.contains(user); }))
+        results.insert(result);
+  }
+}
+
+/// What the members compute, each kind once: "layer_norm+add".
+static std::string kindOf(llvm::ArrayRef<Operation *> members) {
+  llvm::SetVector<llvm::StringRef> kinds;
+  for (Operation *op : members)
+    if (auto kind = op->getAttrOfType<StringAttr>(kKindAttrName))
+      kinds.insert(kind.getValue());
+  return llvm::join(kinds, "+");
+}
+
+/// Replaces the members by one kernel at the place of the first.
+static Operation *buildGroup(llvm::ArrayRef<Operation *> members,
+                             Operation *before) {
+  llvm::SetVector<Value> reads, results;
+  findBorder(members, reads, results);
+  OpBuilder builder(before);
+  llvm::SmallVector<Location> locations;
+  for (Operation *op : members)
+    locations.push_back(op->getLoc());
+  Location loc = FusedLoc::get(before->getContext(), locations);
+  auto fused = spmd::FusedOp::create(
+      builder, loc, ValueRange(results.getArrayRef()).getTypes(),
+      reads.getArrayRef());
+  if (PhaseAttr phase = getPhase(members.back()))
+    fused->setAttr(kPhaseAttrName, phase);
+  fused->setAttr(kKindAttrName, builder.getStringAttr(kindOf(members)));
+  Block &body = fused.getBody().emplaceBlock();
+  IRMapping mapping;
+  for (Value read : reads)
+    mapping.map(read, body.addArgument(read.getType(), read.getLoc()));
+  builder.setInsertionPointToStart(&body);
+  for (Operation *op : members) {
+    Block &inner = cast<spmd::FusedOp>(op).getBody().front();
+    for (auto [argument, operand] :
+         llvm::zip(inner.getArguments(), op->getOperands()))
+      mapping.map(argument, mapping.lookup(operand));
+    for (Operation &plain : inner.without_terminator())
+      builder.clone(plain, mapping);
+    for (auto [result, value] :
+         llvm::zip(op->getResults(), inner.getTerminator()->getOperands()))
+      mapping.map(result, mapping.lookup(value));
+  }
+  llvm::SmallVector<Value> yields;
+  for (Value result : results)
+    yields.push_back(mapping.lookup(result));
+  spmd::YieldOp::create(builder, loc, yields);
+  for (auto [old, made] :
+       llvm::zip(llvm::SmallVector<Value>(results.begin(), results.end()),
+                 fused.getResults()))
+    old.replaceAllUsesWith(made);
+  return fused;
+}
+
+/// Puts the ops of the block in the order of the groups and builds them.
+static void rebuild(BlockGraph &graph, Block &block) {
+  Operation *terminator = block.getTerminator();
+  llvm::SmallVector<llvm::SmallVector<Operation *>> groups;
+  for (unsigned g : graph.sortedGroups()) {
+    llvm::SmallVector<Operation *> members;
+    for (unsigned id : graph.members(g))
+      members.push_back(graph.ops[id]);
+    for (Operation *op : members)
+      op->moveBefore(terminator);
+    groups.push_back(members);
+  }
+  IRRewriter rewriter(block.getParentOp()->getContext());
+  for (llvm::ArrayRef<Operation *> members : groups) {
+    if (members.size() < 2)
+      continue;
+    Operation *fused = buildGroup(members, members.front());
+    for (Operation *op : llvm::reverse(members))
+      op->erase();
+    DominanceInfo dominance(fused);
+    eliminateCommonSubExpressions(rewriter, dominance, fused);
+  }
+}
+
+namespace {
+struct FuseGroups : kerf::impl::FuseGroupsPassBase<FuseGroups> {
+  void runOnOperation() override {
+    llvm::SmallVector<Block *> blocks;
+    getOperation().walk([&](Operation *op) {
+      if (isa<spmd::FuncOp, RepeatOp>(op))
+        blocks.push_back(&op->getRegion(0).front());
+    });
+    for (Block *block : blocks)
+      fuseBlock(*block);
+  }
+
+  void fuseBlock(Block &block) {
+    BlockGraph graph(block);
+    for (unsigned id = 0; id < graph.ops.size(); ++id)
+      if (isa<spmd::FusedOp>(graph.ops[id]))
+        joinProducers(graph, id);
+    for (unsigned id = 0; id < graph.ops.size(); ++id)
+      if (isa<spmd::FusedOp>(graph.ops[id]))
+        joinSiblings(graph, id);
+    rebuild(graph, block);
+  }
+};
+} // namespace

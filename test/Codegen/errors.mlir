@@ -1,0 +1,27 @@
+// What code generation refuses.
+// RUN: split-file %s %t
+// RUN: not kerf-kernels %t/unsplit.mlir --no-split 2>&1 | FileCheck %s --check-prefix=UNSPLIT
+// RUN: not kerf-kernels %t/inplace.mlir 2>&1 | FileCheck %s --check-prefix=INPLACE
+// RUN: not kerf-kernels %t/inplace.mlir --cpu x86-65 2>&1 | FileCheck %s --check-prefix=CPU
+// RUN: not kerf-kernels %t/inplace.mlir --cpu core2 2>&1 | FileCheck %s --check-prefix=OLD
+
+// UNSPLIT: unsplit.mlir:2:1: error: 'exec.kernel' op cannot be computed by one launch: split it first; the result of 'kerf.cumsum' is needed by another op
+// INPLACE: inplace.mlir:3:1: error: 'exec.kernel' op result 0 cannot overwrite argument 0: other elements of it are read after the write
+// CPU: error: unknown CPU 'x86-65', expected 'native', 'x86-64-v2', 'x86-64-v3', 'x86-64-v4' or a 64-bit x86 CPU as LLVM names it
+// OLD: error: CPU 'core2' lacks 'popcnt', expected at least those of 'x86-64-v2'
+
+//--- unsplit.mlir
+// A running sum is stored before another op reads it.
+exec.kernel @sums(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %s = kerf.cumsum %x dim 0 : tensor<8xf32>
+  %y = kerf.exp %s : tensor<8xf32>
+  exec.yield %y : tensor<8xf32>
+}
+
+//--- inplace.mlir
+// Transposing in place would read elements that were overwritten.
+
+exec.kernel @transpose(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {inplace = [[0, 0]]} {
+  %y = kerf.transpose %x perm [1, 0] : tensor<4x4xf32>
+  exec.yield %y : tensor<4x4xf32>
+}

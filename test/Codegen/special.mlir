@@ -1,0 +1,77 @@
+// Infinities, NaN, zeros and denormal numbers.
+// RUN: kerf-kernels %s | FileCheck %s
+// RUN: kerf-kernels %s --cpu x86-64-v2 | FileCheck %s
+// RUN: kerf-kernels %s --cpu x86-64-v3 | FileCheck %s
+// CHECK-COUNT-11: ok,
+// CHECK-NOT: {{ok|WRONG}}
+
+exec.kernel @exp() -> (tensor<11xf32>) {
+  %x = kerf.constant dense<[0x7F800000, 0xFF800000, 0x7FC00000, 0.0, -0.0, 1.0e-40, 3.0e38, -3.0e38, 100.0, -100.0, -1.0]> : tensor<11xf32>
+  %y = kerf.exp %x : tensor<11xf32>
+  exec.yield %y : tensor<11xf32>
+}
+
+exec.kernel @log() -> (tensor<11xf32>) {
+  %x = kerf.constant dense<[0x7F800000, 0xFF800000, 0x7FC00000, 0.0, -0.0, 1.0e-40, 3.0e38, -3.0e38, 100.0, -100.0, -1.0]> : tensor<11xf32>
+  %y = kerf.log %x : tensor<11xf32>
+  exec.yield %y : tensor<11xf32>
+}
+
+exec.kernel @tanh() -> (tensor<11xf32>) {
+  %x = kerf.constant dense<[0x7F800000, 0xFF800000, 0x7FC00000, 0.0, -0.0, 1.0e-40, 3.0e38, -3.0e38, 100.0, -100.0, -1.0]> : tensor<11xf32>
+  %y = kerf.tanh %x : tensor<11xf32>
+  exec.yield %y : tensor<11xf32>
+}
+
+exec.kernel @erf() -> (tensor<11xf32>) {
+  %x = kerf.constant dense<[0x7F800000, 0xFF800000, 0x7FC00000, 0.0, -0.0, 1.0e-40, 3.0e38, -3.0e38, 100.0, -100.0, -1.0]> : tensor<11xf32>
+  %y = kerf.erf %x : tensor<11xf32>
+  exec.yield %y : tensor<11xf32>
+}
+
+exec.kernel @sqrt() -> (tensor<11xf32>) {
+  %x = kerf.constant dense<[0x7F800000, 0xFF800000, 0x7FC00000, 0.0, -0.0, 1.0e-40, 3.0e38, -3.0e38, 100.0, -100.0, -1.0]> : tensor<11xf32>
+  %y = kerf.sqrt %x : tensor<11xf32>
+  exec.yield %y : tensor<11xf32>
+}
+
+exec.kernel @rsqrt() -> (tensor<11xf32>) {
+  %x = kerf.constant dense<[0x7F800000, 0xFF800000, 0x7FC00000, 0.0, -0.0, 1.0e-40, 3.0e38, -3.0e38, 100.0, -100.0, -1.0]> : tensor<11xf32>
+  %y = kerf.rsqrt %x : tensor<11xf32>
+  exec.yield %y : tensor<11xf32>
+}
+
+exec.kernel @logistic() -> (tensor<11xf32>) {
+  %x = kerf.constant dense<[0x7F800000, 0xFF800000, 0x7FC00000, 0.0, -0.0, 1.0e-40, 3.0e38, -3.0e38, 100.0, -100.0, -1.0]> : tensor<11xf32>
+  %y = kerf.logistic %x : tensor<11xf32>
+  exec.yield %y : tensor<11xf32>
+}
+
+exec.kernel @max_min() -> (tensor<11xf32>, tensor<11xf32>, tensor<11xf32>, tensor<f32>) {
+  %x = kerf.constant dense<[0x7F800000, 0xFF800000, 0x7FC00000, 0.0, -0.0, 1.0e-40, 3.0e38, -3.0e38, 100.0, -100.0, -1.0]> : tensor<11xf32>
+  %o = kerf.constant dense<1.0> : tensor<11xf32>
+  %n = kerf.constant dense<0x7FC00000> : tensor<11xf32>
+  %y = kerf.max %x, %o : tensor<11xf32>
+  %z = kerf.min %o, %x : tensor<11xf32>
+  %p = kerf.max %o, %n : tensor<11xf32>
+  %q = kerf.reduce max %x dims [0] : tensor<11xf32>
+  exec.yield %y, %z, %p, %q : tensor<11xf32>, tensor<11xf32>, tensor<11xf32>, tensor<f32>
+}
+
+exec.kernel @round_bf16(%x: tensor<3000xf32>) -> (tensor<11xbf16>, tensor<3000xbf16>) {
+  %s = kerf.constant dense<[0x7F800000, 0xFF800000, 0x7FC00000, 0.0, -0.0, 1.0e-40, 3.0e38, -3.0e38, 100.0, -100.0, -1.0]> : tensor<11xf32>
+  %c = kerf.cast %s : tensor<11xf32> -> tensor<11xbf16>
+  %d = kerf.cast %x : tensor<3000xf32> -> tensor<3000xbf16>
+  exec.yield %c, %d : tensor<11xbf16>, tensor<3000xbf16>
+}
+
+exec.kernel @divide_integers(%x: tensor<100xi32> {test.range = [-9, 9]}, %y: tensor<100xi32> {test.range = [-3, 3]}) -> (tensor<100xi32>) {
+  %z = kerf.div %x, %y : tensor<100xi32>
+  exec.yield %z : tensor<100xi32>
+}
+
+exec.kernel @top_k_nan() -> (tensor<8xf32>, tensor<8xi32>) {
+  %x = kerf.constant dense<[0x7F800000, 0xFF800000, 0x7FC00000, 0.0, -0.0, 1.0e-40, 3.0e38, -3.0e38, 100.0, -100.0, -1.0]> : tensor<11xf32>
+  %y, %i = kerf.top_k %x k 8 : tensor<11xf32>
+  exec.yield %y, %i : tensor<8xf32>, tensor<8xi32>
+}

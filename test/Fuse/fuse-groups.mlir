@@ -1,0 +1,133 @@
+// RUN: kerf-opt %s --kerf-outline-kernels --kerf-fuse-groups --kerf-verify-fused --split-input-file | FileCheck %s
+
+// A producer and its reader over the same rows are one kernel; the value between
+// them is no result.
+// CHECK-LABEL: spmd.program @chain
+spmd.program @chain over <> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.output @y last : tensor<4x8xf32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<4x8xf32>
+    // CHECK: %[[Y:.*]] = spmd.fused (%[[A:.*]] = %{{.*}} : tensor<4x8xf32>) -> (tensor<4x8xf32>) attributes {{.*}}spmd.kind = "softmax+add"
+    // CHECK: kerf.exp
+    // CHECK: kerf.add %{{.*}}, %[[A]]
+    // CHECK-NEXT: spmd.yield
+    // CHECK-NOT: spmd.fused
+    %s = kerf.softmax %x : tensor<4x8xf32>
+    %y = kerf.add %s, %x : tensor<4x8xf32>
+    spmd.write %y to @y : tensor<4x8xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+// Two readers of one tensor share a kernel, which reads it once. Both results
+// are read outside.
+// CHECK-LABEL: spmd.program @siblings
+spmd.program @siblings over <> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.output @y last : tensor<4x8xf32>
+  spmd.output @z last : tensor<4x8xf32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<4x8xf32>
+    // CHECK: %[[R:.*]]:2 = spmd.fused (%[[A:.*]] = %{{.*}} : tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>)
+    // CHECK-DAG: kerf.exp %[[A]]
+    // CHECK-DAG: kerf.tanh %[[A]]
+    // CHECK: spmd.yield
+    // CHECK-NOT: spmd.fused
+    %y = kerf.exp %x : tensor<4x8xf32>
+    %z = kerf.tanh %x : tensor<4x8xf32>
+    spmd.write %y to @y : tensor<4x8xf32>
+    spmd.write %z to @z : tensor<4x8xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+// Equal ops of the members are computed once.
+// CHECK-LABEL: spmd.program @common
+spmd.program @common over <> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.output @y last : tensor<4x8xf32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<4x8xf32>
+    // CHECK-COUNT-1: kerf.reduce max
+    // CHECK-NOT: kerf.reduce max
+    // CHECK: spmd.return
+    %a = kerf.softmax %x : tensor<4x8xf32>
+    %b = kerf.softmax %x : tensor<4x8xf32>
+    %y = kerf.add %a, %b : tensor<4x8xf32>
+    spmd.write %y to @y : tensor<4x8xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+// Nothing is joined across a library op, and nothing that would have to come
+// both before and after one.
+// CHECK-LABEL: spmd.program @library
+spmd.program @library over <> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<8x8xf32> cut [[], []] : tensor<8x8xf32>
+  spmd.output @y last : tensor<8x8xf32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<8x8xf32>
+    // CHECK: %[[E:.*]] = spmd.fused
+    // CHECK: %[[M:.*]] = kerf.matmul %[[E]]
+    // CHECK: spmd.fused ({{.*}} = %[[M]] : {{.*}} = %[[E]] :
+    %e = kerf.exp %x : tensor<8x8xf32>
+    %m = kerf.matmul %e, %x : tensor<8x8xf32>, tensor<8x8xf32>
+    %y = kerf.add %m, %e : tensor<8x8xf32>
+    spmd.write %y to @y : tensor<8x8xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+// A sum over all rows ends a kernel: its readers need it complete.
+// CHECK-LABEL: spmd.program @columns
+spmd.program @columns over <> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.output @y last : tensor<4x8xf32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<4x8xf32>
+    // CHECK: %[[S:.*]] = spmd.fused
+    // CHECK: kerf.reduce sum
+    // CHECK: spmd.fused ({{.*}} = %[[S]] : tensor<8xf32>
+    %s = kerf.reduce sum %x dims [0] : tensor<4x8xf32>
+    %b = kerf.broadcast %s dims [1] : tensor<8xf32> -> tensor<4x8xf32>
+    %y = kerf.mul %x, %b : tensor<4x8xf32>
+    spmd.write %y to @y : tensor<4x8xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+// Kernels over different rows stay apart, and so do the bodies of layers and
+// what is around them.
+// CHECK-LABEL: spmd.program @apart
+spmd.program @apart over <> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.output @y last : tensor<4x4xf32>
+  spmd.output @z last : tensor<4x8xf32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<4x8xf32>
+    // CHECK: spmd.fused {{.*}} attributes {{.*}}"exp"
+    // CHECK: spmd.fused {{.*}} attributes {{.*}}"slice"
+    // CHECK: kerf.repeat
+    // CHECK: spmd.fused {{.*}} attributes {{.*}}"tanh"
+    %e = kerf.exp %x : tensor<4x8xf32>
+    %y = kerf.slice %e offsets [0, 4] sizes [4, 4] : tensor<4x8xf32>
+    %z = kerf.repeat %i = 0 to 2 (%h = %e : tensor<4x8xf32>) {
+      %t = kerf.tanh %h : tensor<4x8xf32>
+      kerf.yield %t : tensor<4x8xf32>
+    }
+    spmd.write %y to @y : tensor<4x4xf32>
+    spmd.write %z to @z : tensor<4x8xf32>
+    spmd.return
+  }
+}

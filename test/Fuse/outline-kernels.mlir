@@ -1,0 +1,108 @@
+// RUN: kerf-opt %s --kerf-outline-kernels --kerf-verify-fused | FileCheck %s
+
+// An op that no library computes becomes a kernel of its decomposition; a
+// contraction and its bias stay one library op.
+// CHECK-LABEL: spmd.program @softmax
+spmd.program @softmax over <> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.param "w" global tensor<8x8xf32> cut [[], []] init <ones> frozen : tensor<8x8xf32>
+  spmd.output @y last : tensor<4x8xf32>
+  spmd.func @forward() {
+    // CHECK: %[[X:.*]] = spmd.read @x
+    %x = spmd.read @x : tensor<4x8xf32>
+    %w = kerf.param "w" init<ones> frozen : tensor<8x8xf32>
+    // CHECK: %[[L:.*]] = kerf.linear %[[X]]
+    %l = kerf.linear %x, %w : tensor<4x8xf32>, tensor<8x8xf32>
+    // CHECK: %[[Y:.*]] = spmd.fused (%[[A:.*]] = %[[L]] : tensor<4x8xf32>) -> (tensor<4x8xf32>) attributes {kerf.phase = #kerf.phase<forward 3>, spmd.kind = "softmax"} {
+    // CHECK-NEXT: kerf.reduce max %[[A]]
+    // CHECK-NOT: kerf.softmax
+    // CHECK-NOT: kerf.phase
+    // CHECK: spmd.yield
+    %y = kerf.softmax %l {kerf.phase = #kerf.phase<forward 3>} : tensor<4x8xf32>
+    // CHECK: spmd.write %[[Y]] to @y
+    spmd.write %y to @y : tensor<4x8xf32>
+    spmd.return
+  }
+}
+
+// A constant is made again in each kernel that reads it; one that a library op
+// reads is a kernel itself. One that nobody reads is gone.
+// CHECK-LABEL: spmd.program @constants
+spmd.program @constants over <> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.output @y last : tensor<4x8xf32>
+  spmd.output @z last : tensor<4x8xf32>
+  spmd.func @forward() {
+    // CHECK: %[[X:.*]] = spmd.read @x
+    // CHECK-NOT: dense<3.0
+    %unread = kerf.constant dense<3.0> : tensor<f32>
+    %x = spmd.read @x : tensor<4x8xf32>
+    // CHECK: %[[C:.*]] = spmd.fused () -> (tensor<8x8xf32>)
+    // CHECK-NEXT: kerf.constant dense<5.0{{.*}}> : tensor<8x8xf32>
+    %c = kerf.constant dense<5.0> : tensor<8x8xf32>
+    %half = kerf.constant dense<0.5> : tensor<4x8xf32>
+    // CHECK: spmd.fused (%[[A:.*]] = %[[X]] : tensor<4x8xf32>)
+    // CHECK-NEXT: %[[H:.*]] = kerf.constant dense<5.0{{.*}}e-01>
+    // CHECK-NEXT: kerf.mul %[[A]], %[[H]]
+    %y = kerf.mul %x, %half : tensor<4x8xf32>
+    // CHECK: kerf.linear %[[X]], %[[C]]
+    %l = kerf.linear %x, %c : tensor<4x8xf32>, tensor<8x8xf32>
+    // CHECK: spmd.fused (%[[B:.*]] = %{{.*}} : tensor<4x8xf32>)
+    // CHECK-NEXT: %[[I:.*]] = kerf.constant dense<5.0{{.*}}e-01>
+    // CHECK-NEXT: kerf.mul %[[B]], %[[I]]
+    %z = kerf.mul %l, %half : tensor<4x8xf32>
+    spmd.write %y to @y : tensor<4x8xf32>
+    spmd.write %z to @z : tensor<4x8xf32>
+    spmd.return
+  }
+}
+
+// Views that attention takes with strides are no kernels, nor is attention. The
+// same slice for another reader is one.
+// CHECK-LABEL: spmd.program @views
+spmd.program @views over <> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<2x8x96xf32> cut [[], [], []] : tensor<2x8x96xf32>
+  spmd.output @y last : tensor<2x8x4x8xf32>
+  spmd.output @z last : tensor<2x8x32xf32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<2x8x96xf32>
+    // CHECK: kerf.slice
+    // CHECK-NOT: spmd.fused
+    // CHECK: kerf.attention
+    %q = kerf.slice %x offsets [0, 0, 0] sizes [2, 8, 32] : tensor<2x8x96xf32>
+    %k = kerf.slice %x offsets [0, 0, 32] sizes [2, 8, 32] : tensor<2x8x96xf32>
+    %v = kerf.slice %x offsets [0, 0, 64] sizes [2, 8, 32] : tensor<2x8x96xf32>
+    %qh = kerf.reshape %q : tensor<2x8x32xf32> -> tensor<2x8x4x8xf32>
+    %kh = kerf.reshape %k : tensor<2x8x32xf32> -> tensor<2x8x4x8xf32>
+    %vh = kerf.reshape %v : tensor<2x8x32xf32> -> tensor<2x8x4x8xf32>
+    %y = kerf.attention %qh, %kh, %vh causal : tensor<2x8x4x8xf32>, tensor<2x8x4x8xf32>, tensor<2x8x4x8xf32>
+    // CHECK: spmd.fused
+    // CHECK-NEXT: kerf.slice
+    %z = kerf.slice %x offsets [0, 0, 0] sizes [2, 8, 32] : tensor<2x8x96xf32>
+    spmd.write %y to @y : tensor<2x8x4x8xf32>
+    spmd.write %z to @z : tensor<2x8x32xf32>
+    spmd.return
+  }
+}
+
+// What is a kernel already stays as it is, and so does a program without ops.
+// CHECK-LABEL: spmd.program @done
+spmd.program @done over <> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<4xf32> cut [[]] : tensor<4xf32>
+  spmd.output @y last : tensor<4xf32>
+  spmd.func @forward() {
+    // CHECK: spmd.read
+    // CHECK-NEXT: spmd.fused (%[[A:.*]] = %{{.*}} : tensor<4xf32>) -> (tensor<4xf32>) {
+    // CHECK-NEXT: kerf.exp %[[A]]
+    // CHECK-NEXT: spmd.yield
+    // CHECK-NEXT: }
+    // CHECK-NEXT: spmd.write
+    %x = spmd.read @x : tensor<4xf32>
+    %y = spmd.fused (%a = %x : tensor<4xf32>) -> (tensor<4xf32>) {
+      %e = kerf.exp %a : tensor<4xf32>
+      spmd.yield %e : tensor<4xf32>
+    }
+    spmd.write %y to @y : tensor<4xf32>
+    spmd.return
+  }
+}
