@@ -1,0 +1,479 @@
+//===- AssignStorage.cpp - which buffer each value is in ------------------===//
+//
+// Problem: values cross functions, iterations and views; each crossing that is
+// a copy costs time and memory.
+// Idea: decide from readers to writers. A value that is written to a named
+// buffer, stacked, or carried to the next iteration is computed there, if the
+// op that makes it can choose; only what is left gets a buffer of its own.
+// Steps: declared symbols; writes; results of repeats, then their bodies; views
+// and everything else in order.
+//
+// The carried value of a layer loop is often stacked too (the layer's input is
+// kept for the backward). Then it lives in the stack, which gets one more
+// place: iteration i reads place i and writes place i + 1, and nothing is
+// copied.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Storage.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+using namespace mlir;
+using namespace kerf;
+
+int64_t kerf::elementBytes(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  return std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8);
+}
+
+int64_t kerf::denseBytes(Type type) {
+  return cast<RankedTensorType>(type).getNumElements() * elementBytes(type);
+}
+
+int64_t kerf::spanBytes(RankedTensorType type, const Strides &strides) {
+  int64_t last = 0;
+  for (auto [size, stride] : llvm::zip(type.getShape(), strides))
+    last += (size - 1) * stride;
+  return (last + 1) * elementBytes(type);
+}
+
+/// Strides of a reshaped view, or nothing if its elements are not evenly apart.
+static std::optional<Strides> reshapeStrides(llvm::ArrayRef<int64_t> from,
+                                             const Strides &strides,
+                                             llvm::ArrayRef<int64_t> to) {
+  Strides result(to.size(), 1);
+  size_t i = 0, j = 0;
+  while (i < from.size() || j < to.size()) {
+    // One group of dimensions of equal product on both sides.
+    size_t i0 = i, j0 = j;
+    int64_t a = i < from.size() ? from[i++] : 1;
+    int64_t b = j < to.size() ? to[j++] : 1;
+    while (a != b) {
+      if (a < b && i < from.size())
+        a *= from[i++];
+      else if (j < to.size())
+        b *= to[j++];
+      else
+        return std::nullopt;
+    }
+    for (size_t d = i0; d + 1 < i; ++d)
+      if (from[d + 1] != 1 && strides[d] != strides[d + 1] * from[d + 1])
+        return std::nullopt;
+    int64_t stride = i > i0 ? strides[i - 1] : 1;
+    for (size_t d = j; d-- > j0;) {
+      result[d] = stride;
+      stride *= to[d];
+    }
+  }
+  return result;
+}
+
+namespace {
+struct Assigner {
+  spmd::ProgramOp program;
+  StorageMap map;
+
+  LogicalResult run();
+  void declareSymbols();
+  void declareParam(spmd::ParamOp op);
+  void assignFunction(spmd::FuncOp func);
+  void assignAccumulator(spmd::AccumulateOp accumulate);
+  void assignRepeatResults(RepeatOp repeat);
+  void assignCarry(RepeatOp repeat, unsigned index);
+  void assignBody(RepeatOp repeat);
+  void assignRest(Block &block);
+  LogicalResult check(Block &block);
+
+  bool sink(Value value, const Storage &storage);
+  Storage fresh(Value value, kerf_buffer_class bufferClass,
+                BufferScope scope = BufferScope::Function, int64_t copies = 1);
+  Storage stackSlot(RepeatOp repeat, const Storage &stack, Type slice,
+                    int64_t shift = 0);
+  Storage paramStorage(kerf::ParamOp param);
+  Storage readStorage(spmd::ReadOp read);
+  std::string nameOf(Value value);
+};
+} // namespace
+
+/// Name of the op that makes a value: its location's name if it has one.
+std::string Assigner::nameOf(Value value) {
+  Operation *def = value.getDefiningOp();
+  if (!def)
+    return "argument";
+  if (auto named = dyn_cast<NameLoc>(def->getLoc()))
+    return named.getName().str();
+  return def->getName().stripDialect().str();
+}
+
+Storage Assigner::fresh(Value value, kerf_buffer_class bufferClass,
+                        BufferScope scope, int64_t copies) {
+  auto type = typeOf(value);
+  unsigned buffer =
+      map.add({nameOf(value), bufferClass, scope, copies * denseBytes(type)});
+  return {buffer, 0, 0, denseStrides(type.getShape())};
+}
+
+/// Element `i - start` of a stack, for iteration i.
+Storage Assigner::stackSlot(RepeatOp repeat, const Storage &stack, Type slice,
+                            int64_t shift) {
+  int64_t bytes = denseBytes(slice);
+  Storage storage = stack;
+  storage.iter = bytes;
+  storage.offset += (shift - static_cast<int64_t>(repeat.getStart())) * bytes;
+  storage.strides = denseStrides(cast<RankedTensorType>(slice).getShape());
+  return storage;
+}
+
+//===----------------------------------------------------------------------===//
+// Symbols
+//===----------------------------------------------------------------------===//
+
+void Assigner::declareParam(spmd::ParamOp op) {
+  StorageMap::Param param;
+  param.op = op;
+  auto type = cast<RankedTensorType>(op.getLocalType());
+  int64_t count = op.getEnd().value_or(1) - op.getStart().value_or(0);
+  std::string name = op.getName().str();
+  param.stride = denseBytes(type);
+  param.buffer = map.add(
+      {name, KERF_CLASS_PARAM, BufferScope::Always, count * param.stride});
+  param.stateType = type.getElementType();
+  if (std::optional<Type> master = op.getMaster()) {
+    param.stateType = *master;
+    param.masterStride = denseBytes(withElement(type, *master));
+    param.master = map.add({name, KERF_CLASS_MASTER, BufferScope::Always,
+                            count * param.masterStride});
+  }
+  param.stateStride = denseBytes(withElement(type, param.stateType));
+  if (std::optional<Attribute> rule = op.getRule())
+    for (llvm::StringRef state :
+         cast<OptimizerRuleInterface>(*rule).getStateNames())
+      param.states.push_back(
+          map.add({name + "." + state.str(), KERF_CLASS_OPTIMIZER,
+                   BufferScope::Always, count * param.stateStride}));
+  map.params.insert({op.getName(), std::move(param)});
+}
+
+void Assigner::declareSymbols() {
+  auto declare = [&](llvm::StringRef name, kerf_buffer_class bufferClass,
+                     BufferScope scope, Type type) {
+    map.symbols[name] =
+        map.add({name.str(), bufferClass, scope, denseBytes(type)});
+  };
+  for (Operation &op : program.getBody().front()) {
+    if (auto param = dyn_cast<spmd::ParamOp>(op))
+      declareParam(param);
+    if (auto input = dyn_cast<spmd::InputOp>(op))
+      declare(input.getSymName(), KERF_CLASS_INPUT, BufferScope::Always,
+              input.getStepType());
+    if (auto output = dyn_cast<spmd::OutputOp>(op))
+      declare(output.getSymName(), KERF_CLASS_INPUT, BufferScope::Always,
+              output.getLocalType());
+    if (auto buffer = dyn_cast<spmd::BufferOp>(op)) {
+      bool isSlot = buffer.getKind() == spmd::BufferKind::Slot;
+      declare(buffer.getSymName(),
+              isSlot ? KERF_CLASS_ACTIVATION : KERF_CLASS_GRADIENT,
+              isSlot ? BufferScope::Slot : BufferScope::Step,
+              buffer.getLocalType());
+    }
+  }
+}
+
+Storage Assigner::paramStorage(kerf::ParamOp read) {
+  const StorageMap::Param &param = map.params.find(read.getName())->second;
+  Storage storage{param.buffer, 0, 0,
+                  denseStrides(typeOf(read.getResult()).getShape())};
+  if (read.isPerIteration()) {
+    storage.iter = param.stride;
+    storage.offset = -param.op.getStart().value_or(0) * param.stride;
+  }
+  return storage;
+}
+
+Storage Assigner::readStorage(spmd::ReadOp read) {
+  auto type = typeOf(read.getResult());
+  Storage storage{map.symbols[read.getSource()], 0, 0,
+                  denseStrides(type.getShape())};
+  auto input = dyn_cast<spmd::InputOp>(
+      SymbolTable::lookupSymbolIn(program, read.getSourceAttr()));
+  if (input && input.isCutByMicro() && type == input.getLocalType())
+    storage.micro = denseBytes(type);
+  return storage;
+}
+
+//===----------------------------------------------------------------------===//
+// From readers to writers
+//===----------------------------------------------------------------------===//
+
+/// Makes the op that computes `value` put it into `storage`; false if it is
+/// somewhere else already.
+bool Assigner::sink(Value value, const Storage &storage) {
+  if (map.values.count(value))
+    return false;
+  Operation *def = value.getDefiningOp();
+  if (!def || isa<kerf::ParamOp, spmd::ReadOp, SliceOp>(def))
+    return false;
+  if (auto reshape = dyn_cast<ReshapeOp>(def)) {
+    auto from = typeOf(reshape.getX());
+    auto strides = reshapeStrides(typeOf(value).getShape(), storage.strides,
+                                  from.getShape());
+    Storage inner = storage;
+    if (!strides)
+      return false;
+    inner.strides = *strides;
+    if (!sink(reshape.getX(), inner))
+      return false;
+    map.values[value] = storage;
+    return true;
+  }
+  if (auto repeat = dyn_cast<RepeatOp>(def)) {
+    unsigned index = cast<OpResult>(value).getResultNumber();
+    if (index < repeat.getInits().size())
+      return false;
+  }
+  if (!storage.isDense(typeOf(value).getShape()) &&
+      !isa<AttentionBackwardOp>(def))
+    return false;
+  map.values[value] = storage;
+  return true;
+}
+
+/// The parts of a concatenation are computed in their places.
+static Storage partOf(const Storage &whole, ConcatOp concat, unsigned part) {
+  Storage storage = whole;
+  int64_t dim = concat.getDim(), skipped = 0;
+  for (unsigned i = 0; i < part; ++i)
+    skipped += typeOf(concat.getInputs()[i]).getDimSize(dim);
+  storage.offset +=
+      skipped * whole.strides[dim] * elementBytes(concat.getResult().getType());
+  return storage;
+}
+
+//===----------------------------------------------------------------------===//
+// Repeats
+//===----------------------------------------------------------------------===//
+
+/// The stack result that holds the carried argument itself, or -1: only of a
+/// forward loop, whose next place follows the present one.
+static int64_t stackOfArgument(RepeatOp repeat, unsigned carry) {
+  if (repeat.getReverse())
+    return -1;
+  for (auto [i, value] : llvm::enumerate(repeat.getYield().getStacked()))
+    if (value == repeat.getCarryArgs()[carry])
+      return i;
+  return -1;
+}
+
+void Assigner::assignRepeatResults(RepeatOp repeat) {
+  unsigned carries = repeat.getInits().size();
+  for (auto [i, result] : llvm::enumerate(repeat.getStackResults())) {
+    if (map.values.count(result))
+      continue;
+    bool isGradient =
+        getPhase(repeat) && getPhase(repeat).getKind() != PhaseKind::Forward;
+    map.values[result] =
+        fresh(result, isGradient ? KERF_CLASS_GRADIENT : KERF_CLASS_ACTIVATION);
+  }
+  map.carries[repeat].resize(carries);
+  for (unsigned i = 0; i < carries; ++i)
+    assignCarry(repeat, i);
+}
+
+/// True if the last read of `argument` comes before the op that makes `next`.
+static bool isDeadBefore(Value argument, Value next, Block &body) {
+  Operation *def = next.getDefiningOp();
+  if (!def || def->getBlock() != &body)
+    return false;
+  // A view is made where its base is.
+  while (auto reshape = dyn_cast<ReshapeOp>(def)) {
+    def = reshape.getX().getDefiningOp();
+    if (!def || def->getBlock() != &body)
+      return false;
+  }
+  return llvm::all_of(argument.getUsers(), [&](Operation *user) {
+    if (isa<ReshapeOp, SliceOp>(user))
+      return false;
+    Operation *top = body.findAncestorOpInBlock(*user);
+    return top && top->isBeforeInBlock(def);
+  });
+}
+
+void Assigner::assignCarry(RepeatOp repeat, unsigned index) {
+  Value argument = repeat.getCarryArgs()[index];
+  Value init = repeat.getInits()[index];
+  Value yielded = repeat.getYield().getCarried()[index];
+  Value result = repeat.getResult(index);
+  Carry carry;
+  int64_t stacked = stackOfArgument(repeat, index);
+  if (stacked >= 0) {
+    Storage stack = map.values[repeat.getStackResults()[stacked]];
+    Type slice = argument.getType();
+    int64_t bytes = denseBytes(slice);
+    // One more place, for the value after the last iteration.
+    Buffer &buffer = map.buffers[stack.buffer];
+    buffer.bytes += bytes;
+    carry.now = stackSlot(repeat, stack, slice);
+    carry.next = stackSlot(repeat, stack, slice, 1);
+    carry.init = stack;
+    carry.init.strides = carry.now.strides;
+    carry.result = carry.init;
+    carry.result.offset += repeat.getCount() * bytes;
+  } else {
+    carry.now = fresh(argument, KERF_CLASS_TEMPORARY);
+    map.buffers[carry.now.buffer].name = nameOf(result);
+    carry.next = carry.init = carry.result = carry.now;
+  }
+  map.values[argument] = carry.now;
+  carry.copyInit = !(init.hasOneUse() && sink(init, carry.init));
+  bool safe =
+      stacked >= 0 || isDeadBefore(argument, yielded, repeat.getBody().front());
+  carry.copyNext = !(safe && sink(yielded, carry.next));
+  map.values[result] = carry.result;
+  map.carries[repeat][index] = carry;
+}
+
+void Assigner::assignBody(RepeatOp repeat) {
+  for (auto [i, argument] : llvm::enumerate(repeat.getSliceArgs()))
+    map.values[argument] = stackSlot(repeat, map.values[repeat.getSlices()[i]],
+                                     argument.getType());
+  for (auto [i, value] : llvm::enumerate(repeat.getYield().getStacked())) {
+    Storage slot = stackSlot(repeat, map.values[repeat.getStackResults()[i]],
+                             value.getType());
+    bool isCarried = map.values.count(value) &&
+                     map.values[value].buffer == slot.buffer &&
+                     map.values[value].offset == slot.offset;
+    if (!isCarried && !sink(value, slot))
+      map.stackCopies[repeat].push_back({value, slot});
+  }
+  assignRest(repeat.getBody().front());
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+/// Decides what is left: parts of concatenations from their wholes, views from
+/// their bases, everything else its own buffer.
+void Assigner::assignRest(Block &block) {
+  for (Operation &op : llvm::reverse(block))
+    if (auto concat = dyn_cast<ConcatOp>(op)) {
+      Value result = concat.getResult();
+      if (!map.values.count(result))
+        map.values[result] = fresh(result, KERF_CLASS_TEMPORARY);
+      for (auto [i, part] : llvm::enumerate(concat.getInputs()))
+        sink(part, partOf(map.values[result], concat, i));
+    }
+  // Before the ops that make their initial values are given buffers.
+  for (auto repeat : llvm::to_vector(block.getOps<RepeatOp>()))
+    assignRepeatResults(repeat);
+  for (Operation &op : block) {
+    if (auto repeat = dyn_cast<RepeatOp>(op)) {
+      assignBody(repeat);
+      continue;
+    }
+    for (Value result : op.getResults()) {
+      if (map.values.count(result))
+        continue;
+      if (auto param = dyn_cast<kerf::ParamOp>(op)) {
+        map.values[result] = paramStorage(param);
+      } else if (auto read = dyn_cast<spmd::ReadOp>(op)) {
+        map.values[result] = readStorage(read);
+      } else if (auto reshape = dyn_cast<ReshapeOp>(op)) {
+        Storage storage = map.values[reshape.getX()];
+        auto strides =
+            reshapeStrides(typeOf(reshape.getX()).getShape(), storage.strides,
+                           typeOf(result).getShape());
+        storage.strides = strides.value_or(Strides());
+        map.values[result] = storage;
+      } else if (auto slice = dyn_cast<SliceOp>(op)) {
+        Storage storage = map.values[slice.getX()];
+        for (auto [d, offset] : llvm::enumerate(slice.getOffsets()))
+          storage.offset +=
+              offset * storage.strides[d] * elementBytes(result.getType());
+        map.values[result] = storage;
+      } else if (!isa<spmd::OffsetOp>(op)) {
+        map.values[result] = fresh(result, KERF_CLASS_TEMPORARY);
+      }
+    }
+  }
+}
+
+/// The product that alone makes a value, perhaps stacked by a repeat, and that
+/// nothing else reads; or null.
+static Operation *soleProduct(Value value) {
+  if (!value.hasOneUse())
+    return nullptr;
+  if (auto repeat = value.getDefiningOp<RepeatOp>()) {
+    unsigned index = cast<OpResult>(value).getResultNumber();
+    unsigned carries = repeat.getInits().size();
+    return index < carries
+               ? nullptr
+               : soleProduct(repeat.getYield().getStacked()[index - carries]);
+  }
+  Operation *def = value.getDefiningOp();
+  return isa_and_nonnull<LinearOp, MatmulOp, EinsumOp>(def) ? def : nullptr;
+}
+
+/// A gradient that a product makes is summed over micro-batches by the product
+/// itself: one buffer less, and nothing to add afterwards.
+void Assigner::assignAccumulator(spmd::AccumulateOp accumulate) {
+  Operation *product = soleProduct(accumulate.getValue());
+  if (!product || program.getMicroBatches() < 2)
+    return;
+  Storage storage{map.symbols[accumulate.getTarget()], 0, 0,
+                  denseStrides(typeOf(accumulate.getValue()).getShape())};
+  if (!sink(accumulate.getValue(), storage))
+    return;
+  map.inPlace.insert(accumulate);
+  map.accumulating.insert(product);
+}
+
+void Assigner::assignFunction(spmd::FuncOp func) {
+  Block &body = func.getBody().front();
+  for (Operation &op : body) {
+    if (auto accumulate = dyn_cast<spmd::AccumulateOp>(op))
+      assignAccumulator(accumulate);
+    if (auto write = dyn_cast<spmd::WriteOp>(op)) {
+      Storage storage{map.symbols[write.getTarget()], 0, 0,
+                      denseStrides(typeOf(write.getValue()).getShape())};
+      if (sink(write.getValue(), storage))
+        map.inPlace.insert(write);
+    }
+  }
+  assignRest(body);
+}
+
+/// Views that came out without strides, where an op needs a tensor.
+LogicalResult Assigner::check(Block &block) {
+  for (Operation &op : block) {
+    for (Value result : op.getResults()) {
+      auto found = map.values.find(result);
+      if (found != map.values.end() &&
+          found->second.strides.size() !=
+              static_cast<size_t>(typeOf(result).getRank()))
+        return op.emitOpError("is no view: its elements are not evenly apart");
+    }
+    if (auto repeat = dyn_cast<RepeatOp>(op))
+      if (failed(check(repeat.getBody().front())))
+        return failure();
+  }
+  return success();
+}
+
+LogicalResult Assigner::run() {
+  declareSymbols();
+  for (auto func : program.getBody().getOps<spmd::FuncOp>()) {
+    assignFunction(func);
+    if (failed(check(func.getBody().front())))
+      return failure();
+  }
+  return success();
+}
+
+FailureOr<StorageMap> kerf::assignStorage(spmd::ProgramOp program) {
+  Assigner assigner{program, StorageMap()};
+  if (failed(assigner.run()))
+    return failure();
+  return std::move(assigner.map);
+}

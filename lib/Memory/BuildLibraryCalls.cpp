@@ -1,0 +1,176 @@
+#include "CommandBuilder.h"
+
+#include "kerf/Artifact/CpuWorkspace.h"
+
+using namespace mlir;
+using namespace kerf;
+
+LogicalResult CommandBuilder::buildMatmul(Operation *op) {
+  llvm::SmallVector<Strides> strides;
+  for (Value value : op->getOperands())
+    strides.push_back(stridesOf(value));
+  Value result = op->getResult(0);
+  auto form = getMatmulForm(op, strides, stridesOf(result));
+  if (!form)
+    return op->emitOpError("is no strided product where its operands lie");
+  Value a = op->getOperand(form->a.operand),
+        b = op->getOperand(form->b.operand);
+  Value bias = form->bias ? op->getOperand(*form->bias) : Value();
+  llvm::SmallVector<int64_t> values = {dtypeOf(a.getType()),
+                                       dtypeOf(b.getType()),
+                                       dtypeOf(result.getType()),
+                                       form->batch,
+                                       form->m,
+                                       form->n,
+                                       form->k,
+                                       form->a.batch,
+                                       form->a.row,
+                                       form->a.column,
+                                       form->b.batch,
+                                       form->b.row,
+                                       form->b.column,
+                                       form->c.batch,
+                                       form->c.row,
+                                       /*accumulate=*/0,
+                                       bias ? KERF_EPILOGUE_BIAS
+                                            : KERF_EPILOGUE_NONE,
+                                       bias ? dtypeOf(bias.getType()) : 0};
+  int64_t bytes = kerf_cpu_matmul_workspace(values.data(), options.workers);
+  llvm::SmallVector<PlannedOperand> operands = {
+      operand(a, KERF_READ), operand(b, KERF_READ), operand(result, KERF_WRITE),
+      workspace(bytes, "matmul")};
+  if (bias)
+    operands.push_back(operand(bias, KERF_READ));
+  bool accumulates = map.accumulating.contains(op);
+  PlannedCommand &first = add(exec::Opcode::Matmul, op, "matmul", values);
+  first.operands = operands;
+  first.when = accumulates ? KERF_IF_FIRST : 0;
+  if (!accumulates)
+    return success();
+  values[15] = 1; // accumulate
+  PlannedCommand &later = add(exec::Opcode::Matmul, op, "matmul", values);
+  later.operands = operands;
+  later.when = KERF_UNLESS_FIRST;
+  return success();
+}
+
+/// Strides of batch, position and head; the channels of all tensors of an
+/// attention are adjacent.
+static void setStrides(llvm::SmallVectorImpl<int64_t> &values, unsigned at,
+                       const Strides &strides) {
+  for (unsigned d = 0; d < 3; ++d)
+    values[at + d] = strides[d];
+}
+
+/// Attributes that an attention and its gradient share.
+template <typename Op>
+static void setAttentionValues(Op op, llvm::SmallVectorImpl<int64_t> &values) {
+  auto q = typeOf(op.getQ()), k = typeOf(op.getK()), v = typeOf(op.getV());
+  values[KERF_ATTN_DTYPE] = dtypeOf(q);
+  values[KERF_ATTN_B] = q.getDimSize(0);
+  values[KERF_ATTN_SQ] = q.getDimSize(1);
+  values[KERF_ATTN_H] = q.getDimSize(2);
+  values[KERF_ATTN_D] = q.getDimSize(3);
+  values[KERF_ATTN_SK] = k.getDimSize(1);
+  values[KERF_ATTN_G] = k.getDimSize(2);
+  values[KERF_ATTN_DV] = v.getDimSize(3);
+  values[KERF_ATTN_CAUSAL] = op.getCausal();
+  values[KERF_ATTN_WINDOW] = op.getWindow().value_or(0);
+  double scale = op.getScale() ? op.getScale()->convertToDouble()
+                               : 1.0 / std::sqrt(double(q.getDimSize(3)));
+  values[KERF_ATTN_SCALE] = llvm::bit_cast<int64_t>(scale);
+  double dropout = op.getDropout() ? op.getDropout()->convertToDouble() : 0.0;
+  values[KERF_ATTN_DROPOUT] = llvm::bit_cast<int64_t>(dropout);
+  std::string name = op.getName() ? op.getName()->str() : "";
+  values[KERF_ATTN_NAME_HASH] =
+      static_cast<int64_t>(kerf_hash_name(name.c_str()));
+  int64_t whole[] = {q.getDimSize(0), q.getDimSize(2), q.getDimSize(1),
+                     k.getDimSize(1)};
+  for (unsigned d = 0; d < 4; ++d)
+    values[KERF_ATTN_GLOBAL + d] =
+        op.getGlobal() ? (*op.getGlobal())[d] : whole[d];
+}
+
+LogicalResult CommandBuilder::buildAttention(Operation *op) {
+  llvm::SmallVector<int64_t> values(KERF_ATTN_ATTR_COUNT, 0);
+  llvm::SmallVector<PlannedOperand> operands;
+  auto common = [&](auto attention) {
+    setAttentionValues(attention, values);
+    setStrides(values, KERF_ATTN_Q_STRIDES, stridesOf(attention.getQ()));
+    setStrides(values, KERF_ATTN_K_STRIDES, stridesOf(attention.getK()));
+    setStrides(values, KERF_ATTN_V_STRIDES, stridesOf(attention.getV()));
+    for (Value value : {attention.getQ(), attention.getK(), attention.getV()})
+      operands.push_back(operand(value, KERF_READ));
+  };
+  auto rest = [&](auto attention, int64_t bytes) {
+    operands.push_back(optional(attention.getSeed()));
+    operands.push_back(optional(attention.getStep()));
+    operands.push_back(optional(attention.getLayer()));
+    for (unsigned i = 0; i < 4; ++i)
+      operands.push_back(attention.getOffsets().empty()
+                             ? absent()
+                             : scalar(attention.getOffsets()[i]));
+    operands.push_back(workspace(bytes, "attention"));
+    for (Value segments : attention.getSegments())
+      operands.push_back(operand(segments, KERF_READ));
+  };
+  if (auto forward = dyn_cast<AttentionOp>(op)) {
+    common(forward);
+    Value y = forward.getResult();
+    setStrides(values, KERF_ATTN_Y_STRIDES, stridesOf(y));
+    operands.push_back(operand(y, KERF_WRITE));
+    operands.push_back(forward.getLse()
+                           ? operand(forward.getLogSumExp(), KERF_WRITE)
+                           : absent());
+    rest(forward, kerf_cpu_attention_workspace(values.data(), options.workers));
+    add(exec::Opcode::Attention, op, "attention", values).operands = operands;
+    return success();
+  }
+  auto backward = cast<AttentionBackwardOp>(op);
+  common(backward);
+  setStrides(values, KERF_ATTN_Y_STRIDES, stridesOf(backward.getY()));
+  setStrides(values, KERF_ATTN_DY_STRIDES, stridesOf(backward.getDy()));
+  for (Value value :
+       {backward.getY(), backward.getLogSumExp(), backward.getDy()})
+    operands.push_back(operand(value, KERF_READ));
+  unsigned at[] = {KERF_ATTN_DQ_STRIDES, KERF_ATTN_DK_STRIDES,
+                   KERF_ATTN_DV_STRIDES};
+  for (auto [result, first] : llvm::zip(backward->getResults(), at)) {
+    setStrides(values, first, stridesOf(result));
+    operands.push_back(operand(result, KERF_WRITE));
+  }
+  rest(backward,
+       kerf_cpu_attention_backward_workspace(values.data(), options.workers));
+  add(exec::Opcode::AttentionBackward, op, "attention_backward", values)
+      .operands = operands;
+  return success();
+}
+
+LogicalResult CommandBuilder::buildGroupedMatmul(Operation *op) {
+  bool isGradient = isa<GroupedWeightGradientOp>(op);
+  Value x = op->getOperand(0), w = op->getOperand(1), sizes = op->getOperand(2);
+  Value y = op->getResult(0);
+  auto rows = typeOf(x);
+  // Of the weight or its gradient, [experts, n, k].
+  auto weight = isGradient ? typeOf(y) : typeOf(w);
+  auto capacity = op->getAttrOfType<IntegerAttr>("capacity");
+  bool isTransposed = op->hasAttr("transposed");
+  llvm::SmallVector<int64_t> values = {isGradient ? 1 : 0,
+                                       dtypeOf(x.getType()),
+                                       dtypeOf(w.getType()),
+                                       dtypeOf(y.getType()),
+                                       rows.getDimSize(0),
+                                       rows.getDimSize(1),
+                                       weight.getDimSize(0),
+                                       weight.getDimSize(isTransposed ? 2 : 1),
+                                       weight.getDimSize(isTransposed ? 1 : 2),
+                                       isTransposed,
+                                       capacity ? capacity.getInt() : 0};
+  int64_t bytes = kerf_cpu_grouped_workspace(values.data(), options.workers);
+  llvm::SmallVector<PlannedOperand> operands = {
+      operand(x, KERF_READ), operand(w, KERF_READ), operand(sizes, KERF_READ),
+      operand(y, KERF_WRITE), workspace(bytes, "grouped_matmul")};
+  add(exec::Opcode::GroupedMatmul, op, "grouped_matmul", values).operands =
+      operands;
+  return success();
+}

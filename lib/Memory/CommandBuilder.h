@@ -1,0 +1,71 @@
+//===- CommandBuilder.h - turns ops into commands -------------------------===//
+
+#ifndef KERF_LIB_MEMORY_COMMANDBUILDER_H
+#define KERF_LIB_MEMORY_COMMANDBUILDER_H
+
+#include "Commands.h"
+
+namespace kerf {
+
+/// State while the commands of one program are written.
+struct CommandBuilder {
+  spmd::ProgramOp source;
+  exec::ProgramOp program;
+  StorageMap &map;
+  const MemoryOptions &options;
+  PlannedFunc *func = nullptr;
+  int64_t loop = -1;
+  /// Kernels of the program by content.
+  llvm::DenseMap<uint64_t, mlir::FlatSymbolRefAttr> kernels;
+
+  mlir::LogicalResult buildFunc(spmd::FuncOp op);
+
+  // Operands.
+  PlannedOperand operand(mlir::Value value, int64_t access);
+  PlannedOperand at(const Storage &storage, mlir::RankedTensorType type,
+                    int64_t access);
+  PlannedOperand absent();
+  PlannedOperand scalar(mlir::Value value);
+  PlannedOperand optional(mlir::Value value);
+  PlannedOperand workspace(int64_t bytes, llvm::StringRef name);
+  const Strides &stridesOf(mlir::Value value) {
+    return map.values[value].strides;
+  }
+
+  PlannedCommand &add(exec::Opcode opcode, mlir::Operation *op,
+                      llvm::StringRef name,
+                      llvm::ArrayRef<int64_t> values = {});
+  void copy(mlir::Operation *op, PlannedOperand from, PlannedOperand to,
+            int64_t when = 0);
+
+  // Ops.
+  mlir::LogicalResult buildBlock(mlir::Block &block);
+  mlir::LogicalResult buildOp(mlir::Operation &op);
+  mlir::LogicalResult buildRepeat(RepeatOp repeat);
+  mlir::LogicalResult buildFused(spmd::FusedOp fused);
+  mlir::LogicalResult buildUpdate(UpdateOp update);
+  mlir::LogicalResult buildAccumulate(spmd::AccumulateOp accumulate);
+  mlir::LogicalResult buildMatmul(mlir::Operation *op);
+  mlir::LogicalResult buildAttention(mlir::Operation *op);
+  mlir::LogicalResult buildGroupedMatmul(mlir::Operation *op);
+  mlir::LogicalResult buildCollective(mlir::Operation *op);
+  mlir::LogicalResult buildTake(spmd::SliceOwnOp slice);
+  mlir::LogicalResult buildAllToAll(spmd::AllToAllOp op, int64_t mask,
+                                    int64_t ranks);
+
+  /// Launches a kernel (cut if it needs several launches) on these operands:
+  /// inputs, then results. Takes the kernel over.
+  void launch(exec::KernelOp kernel, llvm::ArrayRef<PlannedOperand> operands,
+              mlir::Operation *op, llvm::StringRef name, int64_t when = 0);
+  /// An empty kernel in the program.
+  exec::KernelOp makeKernel(mlir::Location loc, mlir::TypeRange arguments,
+                            mlir::TypeRange results);
+  mlir::FlatSymbolRefAttr intern(exec::KernelOp kernel);
+};
+
+/// kerf_dtype of an element type.
+int64_t dtypeOf(mlir::Type type);
+
+} // namespace kerf
+
+#endif // KERF_LIB_MEMORY_COMMANDBUILDER_H

@@ -1,0 +1,59 @@
+//===- Commands.h - commands before their buffers have offsets ------------===//
+
+#ifndef KERF_LIB_MEMORY_COMMANDS_H
+#define KERF_LIB_MEMORY_COMMANDS_H
+
+#include "Storage.h"
+
+#include "kerf/Dialect/Exec/Exec.h"
+
+namespace kerf {
+
+/// A range of a buffer, or a scalar, or nothing.
+struct PlannedOperand {
+  int64_t buffer = -1; ///< -1: `other` holds the operand
+  int64_t access = 0;  ///< kerf_access
+  mlir::Type element;
+  int64_t offset = 0, iter = 0, micro = 0, bytes = 0;
+  mlir::Attribute other; ///< `exec.scalar` or `exec.absent`
+};
+
+struct PlannedCommand {
+  exec::Opcode opcode;
+  mlir::FlatSymbolRefAttr kernel;
+  std::string name;
+  std::string origin; ///< phase of the op it comes from; may be empty
+  mlir::Location loc;
+  llvm::SmallVector<int64_t> values;
+  llvm::SmallVector<PlannedOperand> operands;
+  int64_t when = 0; ///< kerf_command_flags
+  /// Loop the command is in, an index into `loops`, or -1.
+  int64_t loop = -1;
+};
+
+struct PlannedLoop {
+  int64_t start, end;
+  bool reverse;
+};
+
+/// The commands of a function; those of one loop are neighbours.
+struct PlannedFunc {
+  std::string name;
+  std::vector<PlannedCommand> commands;
+  std::vector<PlannedLoop> loops;
+};
+
+/// Options of the lowering to commands.
+struct MemoryOptions {
+  int64_t workers = 8; ///< that workspaces are planned for
+};
+
+/// Writes the commands of every function. Kernels are added to `program`, equal
+/// ones once; buffers for temporaries and workspaces to `map`.
+mlir::FailureOr<std::vector<PlannedFunc>>
+planCommands(spmd::ProgramOp source, exec::ProgramOp program, StorageMap &map,
+             const MemoryOptions &options);
+
+} // namespace kerf
+
+#endif // KERF_LIB_MEMORY_COMMANDS_H

@@ -1,0 +1,263 @@
+#include "Layout.h"
+
+#include "kerf/Memory/Passes.h"
+
+namespace kerf {
+#define GEN_PASS_DEF_PLACEMEMORYPASS
+#include "kerf/Memory/Passes.h.inc"
+} // namespace kerf
+
+using namespace mlir;
+using namespace kerf;
+
+namespace {
+/// Writes the `exec.program` from the placed buffers.
+struct ProgramWriter {
+  spmd::ProgramOp source;
+  exec::ProgramOp program;
+  const StorageMap &map;
+  const ArenaLayout &layout;
+  OpBuilder builder;
+
+  int64_t offsetOf(llvm::StringRef symbol) {
+    return layout.offsets[map.symbols.lookup(symbol)];
+  }
+  void writeParam(const StorageMap::Param &param);
+  void writeTables();
+  void writeBuffers();
+  void writeFunc(const PlannedFunc &func);
+  void writeCommand(const PlannedCommand &command);
+  void writeSchedules();
+  Attribute operandOf(const PlannedOperand &operand);
+};
+} // namespace
+
+void ProgramWriter::writeParam(const StorageMap::Param &param) {
+  spmd::ParamOp op = param.op;
+  auto local = op.getLocalType();
+  auto number = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
+  llvm::SmallVector<Attribute> states;
+  if (std::optional<Attribute> rule = op.getRule())
+    for (auto [name, buffer] : llvm::zip(
+             cast<OptimizerRuleInterface>(*rule).getStateNames(), param.states))
+      states.push_back(builder.getDictionaryAttr(
+          {builder.getNamedAttr("name", builder.getStringAttr(name)),
+           builder.getNamedAttr("type", TypeAttr::get(param.stateType)),
+           builder.getNamedAttr("at", number(layout.offsets[buffer])),
+           builder.getNamedAttr("by", number(param.stateStride))}));
+  exec::ParamOp::create(
+      builder, op.getLoc(), op.getNameAttr(), number(op.getStart().value_or(0)),
+      number(op.getEnd().value_or(1)), TypeAttr::get(op.getGlobal()),
+      TypeAttr::get(local), op.getCut(), op.getInit(),
+      op.getFrozen() ? builder.getUnitAttr() : UnitAttr(),
+      number(layout.offsets[param.buffer]), number(param.stride),
+      param.master ? TypeAttr::get(param.stateType) : TypeAttr(),
+      param.master ? number(layout.offsets[*param.master]) : IntegerAttr(),
+      param.master ? number(param.masterStride) : IntegerAttr(),
+      states.empty() ? ArrayAttr() : builder.getArrayAttr(states));
+}
+
+void ProgramWriter::writeTables() {
+  for (auto &[name, param] : map.params)
+    writeParam(param);
+  for (auto input : source.getBody().getOps<spmd::InputOp>())
+    exec::InputOp::create(
+        builder, input.getLoc(), input.getSymNameAttr(), input.getRoleAttr(),
+        TypeAttr::get(input.getGlobal()), TypeAttr::get(input.getStepType()),
+        input.getCut(),
+        builder.getI64IntegerAttr(offsetOf(input.getSymName())));
+  for (auto output : source.getBody().getOps<spmd::OutputOp>())
+    exec::OutputOp::create(
+        builder, output.getLoc(), output.getSymNameAttr(),
+        TypeAttr::get(output.getLocalType().getElementType()),
+        builder.getI64IntegerAttr(offsetOf(output.getSymName())));
+}
+
+void ProgramWriter::writeBuffers() {
+  for (auto [i, buffer] : llvm::enumerate(map.buffers)) {
+    if (layout.offsets[i] < 0)
+      continue;
+    int64_t copies = layout.slotStrides[i] > 0 ? source.getSlots() : 1;
+    int64_t stride = copies > 1 ? layout.slotStrides[i] : buffer.bytes;
+    llvm::SmallVector<int64_t> live;
+    for (auto [first, last] : layout.lives[i])
+      live.append({first, last});
+    exec::BufferOp::create(builder, source.getLoc(), buffer.name,
+                           int64_t(buffer.bufferClass), layout.offsets[i],
+                           copies * stride, live);
+  }
+}
+
+Attribute ProgramWriter::operandOf(const PlannedOperand &operand) {
+  if (operand.buffer < 0)
+    return operand.other;
+  bool byMicro = operand.micro != 0;
+  int64_t slot = byMicro ? operand.micro : layout.slotStrides[operand.buffer];
+  return exec::ArenaAttr::get(builder.getContext(), operand.access,
+                              operand.element,
+                              layout.offsets[operand.buffer] + operand.offset,
+                              operand.iter, slot, byMicro, operand.bytes);
+}
+
+void ProgramWriter::writeCommand(const PlannedCommand &command) {
+  llvm::SmallVector<Attribute> operands;
+  for (const PlannedOperand &operand : command.operands)
+    operands.push_back(operandOf(operand));
+  exec::CommandOp::create(
+      builder, command.loc,
+      exec::OpcodeAttr::get(builder.getContext(), command.opcode),
+      command.kernel, builder.getStringAttr(command.name),
+      builder.getDenseI64ArrayAttr(command.values),
+      builder.getArrayAttr(operands), builder.getI64IntegerAttr(command.when),
+      command.origin.empty() ? StringAttr()
+                             : builder.getStringAttr(command.origin));
+}
+
+void ProgramWriter::writeFunc(const PlannedFunc &func) {
+  auto op = exec::FuncOp::create(builder, source.getLoc(), func.name);
+  OpBuilder::InsertionGuard guard(builder);
+  Block &body = op.getBody().emplaceBlock();
+  int64_t open = -1;
+  for (const PlannedCommand &command : func.commands) {
+    if (command.loop != open) {
+      builder.setInsertionPointToEnd(&body);
+      open = command.loop;
+      if (open >= 0) {
+        const PlannedLoop &loop = func.loops[open];
+        auto made = exec::LoopOp::create(builder, command.loc, loop.start,
+                                         loop.end, loop.reverse);
+        builder.setInsertionPointToStart(&made.getBody().emplaceBlock());
+      }
+    } else if (open < 0) {
+      builder.setInsertionPointToEnd(&body);
+    }
+    writeCommand(command);
+  }
+}
+
+void ProgramWriter::writeSchedules() {
+  for (auto schedule : source.getBody().getOps<spmd::ScheduleOp>()) {
+    auto op = exec::ScheduleOp::create(builder, schedule.getLoc(),
+                                       schedule.getNameAttr());
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
+    for (auto call : schedule.getBody().getOps<spmd::CallOp>()) {
+      int64_t micro = call.getMicro().value_or(0);
+      exec::CallOp::create(builder, call.getLoc(), call.getCallee(), micro,
+                           micro % static_cast<int64_t>(source.getSlots()));
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Facts about the step
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct StepFlops {
+  double all = 0;   ///< of matrix products, recomputation included
+  double model = 0; ///< without recomputation
+};
+} // namespace
+
+/// Flops of the training step over all ranks and micro-batches.
+static StepFlops countFlops(spmd::ProgramOp program) {
+  StepFlops flops;
+  for (auto func : program.getBody().getOps<spmd::FuncOp>()) {
+    if (func.getSymName() == "evaluate")
+      continue;
+    func.walk([&](Operation *op) {
+      auto cost = dyn_cast<CostOpInterface>(op);
+      if (!cost || op->getParentOfType<spmd::FusedOp>())
+        return;
+      auto repeat = op->getParentOfType<RepeatOp>();
+      double count = double(cost.getCost().matmulFlops) *
+                     (repeat ? repeat.getCount() : 1) *
+                     program.getMicroBatches() *
+                     program.getMesh().getRankCount();
+      flops.all += count;
+      if (!op->hasAttr("kerf.recomputed"))
+        flops.model += count;
+    });
+  }
+  return flops;
+}
+
+/// Attributes of the program that the artifact's meta record is made of.
+static void setFacts(exec::ProgramOp program, spmd::ProgramOp source,
+                     int64_t workers) {
+  OpBuilder builder(source.getContext());
+  auto set = [&](llvm::StringRef name, Attribute value) {
+    program->setAttr(name, value);
+  };
+  set("mesh", source.getMesh());
+  set("micro_batches", builder.getI64IntegerAttr(source.getMicroBatches()));
+  set("slots", builder.getI64IntegerAttr(source.getSlots()));
+  set("workers", builder.getI64IntegerAttr(workers));
+  StepFlops flops = countFlops(source);
+  set("matmul_flops", builder.getF64FloatAttr(flops.all));
+  set("model_flops", builder.getF64FloatAttr(flops.model));
+  for (auto input : source.getBody().getOps<spmd::InputOp>()) {
+    if (input.getRole() != "tokens")
+      continue;
+    auto type = cast<RankedTensorType>(input.getGlobal());
+    set("tokens", builder.getI64IntegerAttr(type.getNumElements()));
+    set("sequence", builder.getI64IntegerAttr(type.getShape().back()));
+    if (std::optional<int64_t> vocabulary = input.getVocabulary())
+      set("vocabulary", builder.getI64IntegerAttr(*vocabulary));
+  }
+  if (Attribute plan = source->getAttr("plan_json"))
+    set("plan_json", plan);
+}
+
+static LogicalResult lower(spmd::ProgramOp source, int64_t workers) {
+  OpBuilder builder(source);
+  auto program = exec::ProgramOp::create(
+      builder, source.getLoc(), source.getSymName(), 0, 0,
+      builder.getDenseI64ArrayAttr(
+          llvm::SmallVector<int64_t>(KERF_CLASS_COUNT, 0)));
+  program.getBody().emplaceBlock();
+  FailureOr<StorageMap> map = assignStorage(source);
+  if (failed(map))
+    return failure();
+  FailureOr<std::vector<PlannedFunc>> funcs =
+      planCommands(source, program, *map, {workers});
+  if (failed(funcs))
+    return failure();
+  FailureOr<ArenaLayout> layout = layOut(source, *map, *funcs);
+  if (failed(layout))
+    return failure();
+  program.setArena(layout->sizeBytes);
+  program.setLowerBound(layout->lowerBoundBytes);
+  program.setClasses(layout->classBytes);
+  setFacts(program, source, workers);
+  ProgramWriter writer{source, program, *map, *layout,
+                       OpBuilder(source.getContext())};
+  // Tables first, then kernels, which are there already.
+  writer.builder.setInsertionPointToStart(&program.getBody().front());
+  writer.writeTables();
+  writer.writeBuffers();
+  writer.builder.setInsertionPointToEnd(&program.getBody().front());
+  for (const PlannedFunc &func : *funcs)
+    writer.writeFunc(func);
+  writer.writeSchedules();
+  source.erase();
+  return success();
+}
+
+namespace {
+struct PlaceMemory : kerf::impl::PlaceMemoryPassBase<PlaceMemory> {
+  using PlaceMemoryPassBase::PlaceMemoryPassBase;
+
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<exec::ExecDialect>();
+  }
+
+  void runOnOperation() override {
+    for (auto program :
+         llvm::to_vector(getOperation().getOps<spmd::ProgramOp>()))
+      if (failed(lower(program, workers)))
+        return signalPassFailure();
+  }
+};
+} // namespace

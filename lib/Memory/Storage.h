@@ -1,0 +1,113 @@
+//===- Storage.h - where values lie ---------------------------------------===//
+//
+// Before buffers have offsets: which buffer each value of a program is in, and
+// at which place of it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_LIB_MEMORY_STORAGE_H
+#define KERF_LIB_MEMORY_STORAGE_H
+
+#include "kerf/Artifact/Format.h"
+#include "kerf/Dialect/Kerf/MatmulForm.h"
+#include "kerf/Dialect/Spmd/Spmd.h"
+
+#include "llvm/ADT/MapVector.h"
+
+#include <string>
+#include <vector>
+
+namespace kerf {
+
+/// When a buffer holds something.
+enum class BufferScope {
+  Always,   ///< parameters, states, inputs, outputs
+  Step,     ///< from its first write in a step to its last read
+  Slot,     ///< the same for each micro-batch; one copy per slot
+  Function, ///< within each call of one function
+};
+
+/// A piece of the arena to be placed.
+struct Buffer {
+  std::string name;
+  kerf_buffer_class bufferClass;
+  BufferScope scope;
+  int64_t bytes = 0; ///< of one copy
+};
+
+/// A tensor inside a buffer. The address of element (0, ..., 0) is
+/// `offset + i * iter` bytes, i being the iteration of the enclosing repeat.
+struct Storage {
+  unsigned buffer = 0;
+  int64_t offset = 0;
+  int64_t iter = 0;
+  Strides strides; ///< elements
+  /// Bytes from one micro-batch of an input to the next.
+  int64_t micro = 0;
+
+  bool isDense(llvm::ArrayRef<int64_t> shape) const {
+    return strides == denseStrides(shape);
+  }
+};
+
+/// Bytes of one element; an i1 takes a byte.
+int64_t elementBytes(mlir::Type type);
+/// Bytes of a dense tensor.
+int64_t denseBytes(mlir::Type type);
+/// Bytes from the first to the last element of a strided tensor.
+int64_t spanBytes(mlir::RankedTensorType type, const Strides &strides);
+
+/// How the carried values of a repeat move from one iteration to the next.
+struct Carry {
+  Storage now;  ///< what the body's argument reads
+  Storage next; ///< where the body's yield puts its value
+  /// The value must be copied to `next` at the end of an iteration.
+  bool copyNext = false;
+  /// The initial value must be copied to its place before the loop.
+  bool copyInit = false;
+  Storage init;   ///< the place of the initial value
+  Storage result; ///< the place of the last value
+};
+
+/// Copies that a terminator must make because values were computed elsewhere.
+struct StackCopy {
+  mlir::Value value;
+  Storage to;
+};
+
+/// Where all values of a program are.
+struct StorageMap {
+  std::vector<Buffer> buffers;
+  llvm::DenseMap<mlir::Value, Storage> values;
+  llvm::DenseMap<mlir::Operation *, std::vector<Carry>> carries;
+  llvm::DenseMap<mlir::Operation *, std::vector<StackCopy>> stackCopies;
+  /// `spmd.write`s and `spmd.accumulate`s whose value is computed in place.
+  llvm::DenseSet<mlir::Operation *> inPlace;
+  /// Products that add to what is in their place, but in the first call.
+  llvm::DenseSet<mlir::Operation *> accumulating;
+  /// Buffers of declared symbols: buffers, inputs, outputs.
+  llvm::StringMap<unsigned> symbols;
+
+  /// State of a parameter, as buffers that hold all of its iterations.
+  struct Param {
+    mutable spmd::ParamOp op;
+    unsigned buffer = 0;
+    std::optional<unsigned> master;
+    llvm::SmallVector<unsigned> states;
+    int64_t stride = 0, masterStride = 0, stateStride = 0; ///< bytes
+    mlir::Type stateType; ///< element type of master and states
+  };
+  llvm::MapVector<mlir::StringRef, Param> params;
+
+  unsigned add(Buffer buffer) {
+    buffers.push_back(std::move(buffer));
+    return buffers.size() - 1;
+  }
+};
+
+/// Decides the place of every value.
+mlir::FailureOr<StorageMap> assignStorage(spmd::ProgramOp program);
+
+} // namespace kerf
+
+#endif // KERF_LIB_MEMORY_STORAGE_H
