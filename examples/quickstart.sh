@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# From a fresh checkout to a checked model and a few training steps. Writes to build/quickstart/.
+# From a fresh checkout to a small GPT, compiled and trained for about a minute on the license texts of
+# this machine, or on a text file of yours: quickstart.sh [TEXT]. Writes to build/quickstart/.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+text=${1:+$(realpath -- "$1")}
 cd "$root"
 out=build/quickstart
 models=examples/models
@@ -24,15 +26,29 @@ show kerf-import $models/gpt2-124m/config.json --batch 8 --seq 1024 -o $out/gpt2
 show kerfc $out/gpt2.mlir --stop-after=ingest -o $out/gpt2.ingest.mlir
 show kerf-inspect params $out/gpt2.ingest.mlir
 
-say "3. A tiny GPT-2: derive its training step and run three steps of it"
-show kerf-import $models/tiny-gpt2/config.json --batch 2 --seq 16 -o $out/tiny.mlir
-show kerfc $out/tiny.mlir --stop-after=differentiate -o $out/tiny.step.mlir
-show kerf-inspect interpret $out/tiny.step.mlir --steps 3 --seed 1
+say "3. A small GPT of 0.9 million parameters on bytes"
+cat >$out/config.json <<END
+{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 256, "n_positions": 128,
+ "n_embd": 128, "n_layer": 4, "n_head": 4, "activation_function": "gelu_new",
+ "attn_pdrop": 0.0, "embd_pdrop": 0.0, "resid_pdrop": 0.0, "bos_token_id": 0, "eos_token_id": 0}
+END
+if [[ -z $text ]]; then
+  text=$out/licenses.txt
+  find /usr/share/common-licenses -type f -print0 | sort -z | xargs -0 cat >$text
+fi
+show kerf-import $out/config.json --batch 16 --seq 128 -o $out/small.mlir
+show kerfc $out/small.mlir -o $out/small.kerf
+
+say "4. Train it"
+show kerf-run $out/small.kerf --data "$text" --steps 600 --lr 3e-3 --heldout 0.05 --eval-every 50 \
+  --log-every 20 --plot $out/loss.svg --log-json $out/loss.json --save-weights $out/small
 
 cat <<END
 
-Done. Next, try:
-  less $out/gpt2.mlir                                                      # the model, as Kerf reads it
-  build/bin/kerfc $out/gpt2.mlir --stop-after=differentiate -o - | less    # its whole training step
-  build/bin/kerf-inspect interpret $out/tiny.step.mlir --steps 10 --seed 2   # other weights, more steps
+Done: the loss is plotted in $out/loss.svg; the weights in $out/small/ have Hugging Face names. Next, try:
+  build/bin/kerf-run $out/small.kerf --data "$text" --init-from $out/small --steps 400    # go on
+  build/bin/kerf-run --help                                    # resume, held-out data, schedules, formats
+  build/bin/kerf-inspect program $out/small.kerf               # what the compiled step does
+  build/bin/kerfc $out/gpt2.mlir --stop-after=differentiate -o - | less    # GPT-2's whole training step
+  examples/tokenize.py gpt2 corpus.txt -o corpus.bin           # tokens for models with larger vocabularies
 END

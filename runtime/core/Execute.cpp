@@ -1,0 +1,323 @@
+//===- Execute.cpp - running commands -------------------------------------===//
+//
+// A step is a list of calls, a call a list of commands. Nothing is decided
+// here: what runs, in which order and where it works stands in the file.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Session.h"
+
+#include "Numbers.h"
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+
+using namespace kerf::artifact;
+using namespace kerf::runtime;
+
+static double now() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec + 1e-9 * time.tv_nsec;
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
+void kerf_session::resolve(const kerf_command &command, const Place &place) {
+  const kerf_operand *operands = view.operands.data + command.first_operand;
+  for (uint32_t n = 0; n < command.operand_count; ++n) {
+    const kerf_operand &operand = operands[n];
+    if (operand.kind == KERF_ARENA) {
+      int64_t slot =
+          operand.by_micro ? place.call.micro_batch : place.call.slot;
+      pointers[n] = arena + operand.offset +
+                    place.iteration * operand.iter_stride +
+                    slot * operand.slot_stride;
+    } else if (operand.kind == KERF_SCALAR) {
+      const kerf_scalar &scalar = view.scalars[operand.offset];
+      int64_t value = scalar.constant + scalar.iteration * place.iteration +
+                      int64_t(scalar.micro) * place.call.micro_batch;
+      for (uint32_t a = 0; a < view.axes.count; ++a)
+        value += int64_t(scalar.axis[a]) * coordinates[a];
+      scalars[n] = static_cast<int32_t>(value);
+      pointers[n] = &scalars[n];
+    } else {
+      pointers[n] = nullptr;
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Looking for NaN
+//===----------------------------------------------------------------------===//
+
+/// Is a value no number, or positive infinity? Negative infinity is what masks
+/// and logarithms of nothing hold.
+static bool isBad(double x) { return x != x || x == HUGE_VAL; }
+
+static bool hasBad(const void *data, uint64_t bytes, uint32_t dtype) {
+  auto any = [&](auto *values, auto load) {
+    uint64_t count = bytes / sizeof *values;
+    return std::any_of(values, values + count,
+                       [&](auto x) { return isBad(load(x)); });
+  };
+  switch (dtype) {
+  case KERF_F32:
+    return any(static_cast<const float *>(data), [](float x) { return x; });
+  case KERF_F64:
+    return any(static_cast<const double *>(data), [](double x) { return x; });
+  case KERF_BF16:
+    return any(static_cast<const uint16_t *>(data), fromBf16);
+  case KERF_F16:
+    return any(static_cast<const uint16_t *>(data), fromF16);
+  }
+  return false;
+}
+
+/// Workspaces hold anything.
+static bool isWorkspace(uint32_t opcode, uint32_t operand) {
+  switch (opcode) {
+  case KERF_OP_MATMUL:
+    return operand == 3;
+  case KERF_OP_ATTENTION:
+    return operand == 12;
+  case KERF_OP_ATTENTION_BACKWARD:
+    return operand == 16;
+  case KERF_OP_GROUPED_MATMUL:
+    return operand == 4;
+  }
+  return false;
+}
+
+namespace {
+/// What an operand writes: rows of some bytes in matrices.
+struct Written {
+  uint64_t matrices = 1, rows = 1, rowBytes;
+  uint64_t matrixPitch = 0, rowPitch = 0; ///< bytes
+};
+} // namespace
+
+static Written writtenBy(const kerf_operand &operand, uint32_t opcode,
+                         const int64_t *attrs) {
+  Written written;
+  written.rowBytes = operand.bytes;
+  if (opcode != KERF_OP_MATMUL)
+    return written;
+  // Between the rows of a product may lie what others write.
+  uint64_t size = kerf_dtype_bytes(operand.dtype);
+  written.matrices = attrs[3];
+  written.rows = attrs[4];
+  written.rowBytes = attrs[5] * size;
+  written.matrixPitch = attrs[13] * size;
+  written.rowPitch = attrs[14] * size;
+  return written;
+}
+
+Status kerf_session::findNan(uint32_t index) {
+  const kerf_command &command = view.commands[index];
+  std::vector<char> host;
+  for (uint32_t n = 0; n < command.operand_count; ++n) {
+    const kerf_operand &operand = view.operands[command.first_operand + n];
+    if (operand.kind != KERF_ARENA || !(operand.access & KERF_WRITE) ||
+        isWorkspace(command.opcode, n))
+      continue;
+    Written written = writtenBy(operand, command.opcode,
+                                view.attrs.data + command.first_attr);
+    host.resize(written.rowBytes);
+    for (uint64_t row = 0; row < written.matrices * written.rows; ++row) {
+      const char *from = static_cast<const char *>(pointers[n]) +
+                         row / written.rows * written.matrixPitch +
+                         row % written.rows * written.rowPitch;
+      api->copy_out(device, host.data(), from, written.rowBytes);
+      if (hasBad(host.data(), written.rowBytes, operand.dtype))
+        return failure(KERF_NOT_FINITE,
+                       "made a value that is not finite (operand %u)", n);
+    }
+  }
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Commands
+//===----------------------------------------------------------------------===//
+
+Status kerf_session::collective(const kerf_command &command) {
+  const int64_t *attrs = view.attrs.data + command.first_attr;
+  Communicator &group = *groups[attrs[0]];
+  const void *source = pointers[0];
+  void *destination = pointers[1];
+  switch (command.opcode) {
+  case KERF_OP_ALL_REDUCE:
+    return group.allReduce(source, destination, attrs[1], attrs[2], attrs[3]);
+  case KERF_OP_ALL_GATHER:
+    return group.allGather(source, destination, attrs[1], attrs[2], attrs[3]);
+  case KERF_OP_REDUCE_SCATTER:
+    return group.reduceScatter(source, destination, attrs[1], attrs[2],
+                               attrs[3], attrs[4]);
+  default:
+    return group.allToAll(source, destination, attrs[1], attrs[2], attrs[3],
+                          attrs[4], attrs[5]);
+  }
+}
+
+/// One part of [outer, parts, inner]; where it lies is known at run time only.
+static Status take(const int64_t *attrs, void *const *pointers) {
+  int64_t part = *static_cast<const int32_t *>(pointers[2]);
+  int64_t parts = attrs[1], bytes = attrs[2];
+  if (part < 0 || part >= parts)
+    return failure(KERF_INVALID, "takes part %lld of %lld", (long long)part,
+                   (long long)parts);
+  auto *source = static_cast<const char *>(pointers[0]) + part * bytes;
+  auto *destination = static_cast<char *>(pointers[1]);
+  // A file may let them overlap.
+  for (int64_t o = 0; o < attrs[0] && bytes != 0; ++o)
+    std::memmove(destination + o * bytes, source + o * parts * bytes, bytes);
+  return {};
+}
+
+Status kerf_session::dispatch(uint32_t index) {
+  const kerf_command &command = view.commands[index];
+  if (command.opcode == KERF_OP_TAKE)
+    return take(view.attrs.data + command.first_attr, pointers.data());
+  if (!steps[index])
+    return collective(command);
+  char error[512] = "";
+  if (api->execute(steps[index], pointers.data(), error, sizeof error))
+    return failure(KERF_FAILED, "%s", error);
+  return {};
+}
+
+/// Names the command in a message.
+Status kerf_session::describeFailure(uint32_t index, Status status) const {
+  const kerf_command &command = view.commands[index];
+  std::string text = std::string("'") + view.string(command.name) + "' (" +
+                     opcodeName(command.opcode);
+  if (command.location != KERF_NONE)
+    text += std::string(", ") + view.string(command.location);
+  status.message = text + "): " + status.message;
+  return status;
+}
+
+/// Does a command with these flags run in this call?
+static bool applies(const kerf_command &command, const kerf_call &call) {
+  bool first = call.flags & KERF_CALL_FIRST, last = call.flags & KERF_CALL_LAST;
+  return !((command.flags & KERF_IF_FIRST && !first) ||
+           (command.flags & KERF_UNLESS_FIRST && first) ||
+           (command.flags & KERF_IF_LAST && !last));
+}
+
+Status kerf_session::runCommand(uint32_t index, const Place &place) {
+  const kerf_command &command = view.commands[index];
+  if (!applies(command, place.call))
+    return {};
+  progress.store(index, std::memory_order_relaxed);
+  double start = profile ? now() : 0;
+  resolve(command, place);
+  Status status = dispatch(index);
+  if (profile) {
+    ++timings[index].calls;
+    timings[index].seconds += now() - start;
+  }
+  if (!status.failed() && checkNans)
+    status = findNan(index);
+  return status.failed() ? describeFailure(index, std::move(status)) : status;
+}
+
+Status kerf_session::runCall(const kerf_call &call) {
+  const kerf_func &func = view.funcs[call.func];
+  uint32_t end = func.first_command + func.command_count;
+  for (uint32_t c = func.first_command; c < end; ++c) {
+    const kerf_command &command = view.commands[c];
+    if (command.opcode != KERF_OP_LOOP) {
+      Status status = runCommand(c, {call, 0});
+      if (status.failed())
+        return status;
+      continue;
+    }
+    const int64_t *attrs = view.attrs.data + command.first_attr;
+    int64_t count = applies(command, call) ? attrs[1] - attrs[0] : 0;
+    uint32_t bodyEnd = c + 1 + attrs[3];
+    for (int64_t n = 0; n < count; ++n) {
+      int64_t iteration = attrs[2] ? attrs[1] - 1 - n : attrs[0] + n;
+      for (uint32_t b = c + 1; b < bodyEnd; ++b) {
+        Status status = runCommand(b, {call, iteration});
+        if (status.failed())
+          return status;
+      }
+    }
+    c = bodyEnd - 1;
+  }
+  return {};
+}
+
+Status kerf_session::runCalls(uint32_t begin, uint32_t end) {
+  if (!broken.empty())
+    return failure(KERF_INVALID, "the session failed before: %s",
+                   broken.c_str());
+  Status status;
+  for (uint32_t c = begin; c < end && !status.failed(); ++c)
+    status = runCall(view.calls[c]);
+  progress.store(UINT32_MAX, std::memory_order_relaxed);
+  if (status.failed()) {
+    broken = status.message;
+    transport->abort(status.message.c_str());
+  }
+  return status;
+}
+
+//===----------------------------------------------------------------------===//
+// C border
+//===----------------------------------------------------------------------===//
+
+kerf_status kerf_session_run_step(kerf_session *session, kerf_error *error) {
+  return session->runCalls(0, session->view.meta->train_calls).report(error);
+}
+
+kerf_status kerf_session_run_evaluation(kerf_session *session,
+                                        kerf_error *error) {
+  return session
+      ->runCalls(session->view.meta->train_calls, session->view.calls.count)
+      .report(error);
+}
+
+bool kerf_session_profile(kerf_session *session, uint32_t index,
+                          kerf_profile_entry *entry) {
+  const auto &view = session->view;
+  auto &entries = session->profileEntries;
+  if (index == 0) {
+    entries.clear();
+    // Few names: a search per command is cheap.
+    for (uint32_t c = 0; c < session->timings.size(); ++c) {
+      const kerf_session::Timing &timing = session->timings[c];
+      uint32_t opcode = view.commands[c].opcode;
+      const char *name = view.string(view.commands[c].name);
+      auto same = std::find_if(
+          entries.begin(), entries.end(), [&](const kerf_profile_entry &e) {
+            return e.opcode == opcode && std::strcmp(e.name, name) == 0;
+          });
+      if (timing.calls == 0)
+        continue;
+      if (same == entries.end())
+        same = entries.insert(same, {name, opcode, 0, 0});
+      same->calls += timing.calls;
+      same->seconds += timing.seconds;
+    }
+    std::sort(entries.begin(), entries.end(),
+              [](const kerf_profile_entry &a, const kerf_profile_entry &b) {
+                if (a.seconds != b.seconds)
+                  return a.seconds > b.seconds;
+                return std::strcmp(a.name, b.name) < 0;
+              });
+  }
+  if (index >= entries.size())
+    return false;
+  *entry = entries[index];
+  return true;
+}
+
+void kerf_session_profile_reset(kerf_session *session) {
+  session->timings.assign(session->timings.size(), {});
+}

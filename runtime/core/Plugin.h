@@ -1,0 +1,22 @@
+//===- Plugin.h - finding device libraries --------------------------------===//
+
+#ifndef KERF_RUNTIME_CORE_PLUGIN_H
+#define KERF_RUNTIME_CORE_PLUGIN_H
+
+#include "Status.h"
+
+#include "kerf/Runtime/Device.h"
+
+namespace kerf::runtime {
+
+/// Opens `libkerf_device_<name>.so`: from the folders of `path` (by colon), or,
+/// when that is null, of KERF_PLUGIN_PATH; then <exe>/../lib/kerf, <exe>/../lib
+/// and the folder of this library. The first one that exists counts. Fails
+/// when there is none (the folders are named), and when it does not load or is
+/// of another ABI. The library stays loaded until the process ends.
+Status openDevice(const std::string &name, const char *path,
+                  const kerf_device_api *&api);
+
+} // namespace kerf::runtime
+
+#endif // KERF_RUNTIME_CORE_PLUGIN_H

@@ -1,0 +1,286 @@
+//===- Session.cpp - making a session -------------------------------------===//
+
+#include "Session.h"
+
+#include "Plugin.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include <sched.h>
+
+using namespace kerf::artifact;
+using namespace kerf::runtime;
+
+//===----------------------------------------------------------------------===//
+// Environment
+//===----------------------------------------------------------------------===//
+
+/// A number of the environment; `value` stays as it is without the variable.
+static Status readVariable(const char *name, int64_t &value) {
+  const char *text = std::getenv(name);
+  if (!text || !*text)
+    return {};
+  char *end;
+  long number = std::strtol(text, &end, 10);
+  if (*end || number < 0 || number > INT32_MAX)
+    return failure(KERF_INVALID, "%s is '%s', expected a number", name, text);
+  value = number;
+  return {};
+}
+
+/// The name that the ranks of this job share; empty when there is none.
+static std::string sessionNameOf(const char *given) {
+  if (given)
+    return given;
+  if (const char *name = std::getenv("KERF_SESSION"); name && *name)
+    return name;
+  const char *port = std::getenv("MASTER_PORT");
+  return port && *port ? std::string("port-") + port : "";
+}
+
+/// Threads for one of `ranks` on this machine.
+static int32_t workersOf(uint32_t ranks) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0)
+    return 0;
+  return std::max<int32_t>(1, CPU_COUNT(&cores) / ranks);
+}
+
+//===----------------------------------------------------------------------===//
+// Steps of making a session
+//===----------------------------------------------------------------------===//
+
+Status kerf_session::chooseRank(const kerf_session_options &options) {
+  int64_t worldSize = view.meta->world_size, number = -1;
+  Status status = readVariable("WORLD_SIZE", worldSize);
+  if (status.failed())
+    return status;
+  if (worldSize != view.meta->world_size)
+    return failure(KERF_INVALID, "the file is for %u ranks, WORLD_SIZE is %lld",
+                   view.meta->world_size, (long long)worldSize);
+  if (options.rank >= 0)
+    number = options.rank;
+  else
+    status = readVariable("RANK", number);
+  if (status.failed())
+    return status;
+  if (number < 0 && worldSize > 1)
+    return failure(KERF_INVALID,
+                   "the file is for %u ranks and RANK is not set: start it "
+                   "with kerf-run",
+                   view.meta->world_size);
+  rank = number < 0 ? 0 : number;
+  if (rank >= worldSize)
+    return failure(KERF_INVALID, "rank %u of a file for %u", rank,
+                   view.meta->world_size);
+  coordinatesOf(view, rank, coordinates);
+  return {};
+}
+
+Status kerf_session::openMachine(const kerf_session_options &options) {
+  const kerf_meta &meta = *view.meta;
+  std::string target = view.string(meta.target);
+  std::string name = options.device ? options.device : target;
+  if (name != target)
+    return failure(KERF_INVALID, "the file is for '%s', not for '%s'",
+                   target.c_str(), name.c_str());
+  Status status = openDevice(name, options.plugin_path, api);
+  if (status.failed())
+    return status;
+  char missing[256];
+  if (api->check_features(view.string(meta.features), missing, sizeof missing))
+    return failure(KERF_UNSUPPORTED,
+                   "the file is for the processor '%s'; this machine lacks: "
+                   "%s; compile with --cpu=native here, or with an older --cpu",
+                   view.string(meta.cpu), missing);
+  kerf_device_options deviceOptions = {};
+  deviceOptions.workers = options.workers;
+  deviceOptions.max_workers = meta.max_workers;
+  if (options.workers < 0)
+    return failure(KERF_INVALID, "%d workers", options.workers);
+  if (options.workers == 0 && meta.world_size > 1)
+    deviceOptions.workers =
+        std::min<int32_t>(workersOf(meta.world_size), meta.max_workers);
+  char error[512] = "";
+  if (api->create(&deviceOptions, &device, error, sizeof error))
+    return failure(KERF_FAILED, "device '%s': %s", name.c_str(), error);
+  return {};
+}
+
+Status kerf_session::connect(const kerf_session_options &options) {
+  const kerf_meta &meta = *view.meta;
+  if (meta.world_size == 1) {
+    transport = makeSoloTransport();
+  } else {
+    Rendezvous rendezvous;
+    rendezvous.name = sessionNameOf(options.session_name);
+    if (rendezvous.name.empty())
+      return failure(KERF_INVALID, "the ranks cannot find each other: neither "
+                                   "KERF_SESSION nor MASTER_PORT is set");
+    rendezvous.rank = rank;
+    rendezvous.size = meta.world_size;
+    rendezvous.programHash = view.header->checksum;
+    rendezvous.workers = api->workers(device);
+    if (options.connect_timeout_sec > 0)
+      rendezvous.timeoutSec = options.connect_timeout_sec;
+    Status status = connectShm(rendezvous, transport);
+    if (status.failed())
+      return status;
+  }
+  std::vector<uint32_t> members(meta.world_size);
+  for (uint32_t r = 0; r < meta.world_size; ++r)
+    members[r] = r;
+  Status status = transport->split(members, world);
+  for (uint32_t g = 0; g < view.groups.count && !status.failed(); ++g) {
+    members.resize(view.groups[g].size);
+    for (uint32_t n = 0; n < members.size(); ++n)
+      members[n] = groupMember(view, view.groups[g], rank, n);
+    status = transport->split(members, groups.emplace_back());
+  }
+  return status;
+}
+
+Status kerf_session::prepare(uint32_t index) {
+  const kerf_command &command = view.commands[index];
+  // Loops, collectives and what comes with them are the runtime's.
+  if (command.opcode >= KERF_OP_LOOP)
+    return {};
+  kerf_step_info info = {};
+  info.command = &command;
+  info.operands = view.operands.data + command.first_operand;
+  info.attrs = view.attrs.data + command.first_attr;
+  info.name = view.string(command.name);
+  if (command.opcode == KERF_OP_LAUNCH) {
+    const kerf_kernel &kernel = view.kernels[info.attrs[0]];
+    info.function = api->find_kernel(image, view.string(kernel.symbol));
+    if (!info.function)
+      return failure(KERF_INVALID, "the image has no kernel '%s'",
+                     view.string(kernel.symbol));
+    info.units = kernel.units;
+    info.grain = kernel.grain;
+    info.argument_count = kernel.argument_count;
+  }
+  char error[512] = "";
+  if (api->prepare(device, &info, &steps[index], error, sizeof error))
+    return failure(KERF_INVALID, "command %u, '%s' (%s): %s", index, info.name,
+                   opcodeName(command.opcode), error);
+  return {};
+}
+
+Status kerf_session::load() {
+  char error[512] = "";
+  void *memory = nullptr;
+  if (api->alloc(device, view.meta->arena_bytes, &memory, error, sizeof error))
+    return failure(KERF_NO_MEMORY, "cannot get the arena of %llu bytes: %s",
+                   (unsigned long long)view.meta->arena_bytes, error);
+  arena = static_cast<char *>(memory);
+  if (view.kernels.count != 0 &&
+      api->load_image(device, view.image.data(), view.image.size(), &image,
+                      error, sizeof error))
+    return failure(KERF_INVALID, "cannot load the kernels: %s", error);
+  steps.resize(view.commands.count);
+  uint32_t mostOperands = 0;
+  for (uint32_t c = 0; c < view.commands.count; ++c) {
+    Status status = prepare(c);
+    if (status.failed())
+      return status;
+    mostOperands = std::max(mostOperands, view.commands[c].operand_count);
+  }
+  pointers.resize(mostOperands);
+  scalars.resize(mostOperands);
+  if (profile)
+    timings.resize(view.commands.count);
+  return {};
+}
+
+Status kerf_session::create(const kerf_session_options &options) {
+  checkNans = options.check_nans;
+  profile = options.profile;
+  Status status = chooseRank(options);
+  if (!status.failed())
+    status = openMachine(options);
+  if (!status.failed())
+    status = connect(options);
+  if (!status.failed())
+    status = load();
+  if (status.failed() && transport)
+    transport->abort(status.message.c_str());
+  return status;
+}
+
+kerf_session::~kerf_session() {
+  groups.clear();
+  world.reset();
+  transport.reset();
+  if (!device)
+    return;
+  for (kerf_step *step : steps)
+    api->destroy_step(step);
+  api->unload_image(image);
+  if (arena)
+    api->free(device, arena, view.meta->arena_bytes);
+  api->destroy(device);
+}
+
+//===----------------------------------------------------------------------===//
+// C border
+//===----------------------------------------------------------------------===//
+
+void kerf_session_options_init(kerf_session_options *options) {
+  *options = {};
+  options->rank = -1;
+}
+
+kerf_status kerf_session_create(const kerf_artifact *artifact,
+                                const kerf_session_options *options,
+                                kerf_session **session, kerf_error *error) {
+  *session = nullptr;
+  auto made = std::make_unique<kerf_session>(*artifact);
+  Status status = made->create(*options);
+  if (status.failed()) {
+    status.message = artifact->name + ": " + status.message;
+    return status.report(error);
+  }
+  *session = made.release();
+  return status.report(error);
+}
+
+void kerf_session_destroy(kerf_session *session) { delete session; }
+
+uint32_t kerf_session_rank(const kerf_session *session) {
+  return session->rank;
+}
+
+int32_t kerf_session_workers(const kerf_session *session) {
+  return session->api->workers(session->device);
+}
+
+const char *kerf_session_describe(const kerf_session *session) {
+  return session->api->describe(session->device);
+}
+
+kerf_status kerf_session_barrier(kerf_session *session, kerf_error *error) {
+  return session->world->barrier().report(error);
+}
+
+kerf_status kerf_session_agree_max(kerf_session *session, int32_t *value,
+                                   kerf_error *error) {
+  return session->world->allReduce(value, value, KERF_I32, KERF_MAX, 1)
+      .report(error);
+}
+
+void kerf_session_abort(kerf_session *session, const char *message) {
+  session->transport->abort(message);
+}
+
+void kerf_session_cleanup(const char *sessionName) {
+  std::string name = sessionNameOf(sessionName);
+  if (!name.empty())
+    cleanupShm(name);
+}
+
+uint32_t kerf_session_progress(const kerf_session *session) {
+  return session->progress.load(std::memory_order_relaxed);
+}

@@ -1,0 +1,285 @@
+//===- Tensors.cpp - inputs, outputs, parameters and state ----------------===//
+
+#include "Session.h"
+
+#include "Numbers.h"
+#include "Shard.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace kerf::artifact;
+using namespace kerf::runtime;
+
+//===----------------------------------------------------------------------===//
+// Shards and global tensors
+//===----------------------------------------------------------------------===//
+
+void kerf_session::writeGlobal(const kerf_layout &layout, int64_t offset,
+                               const void *data) {
+  Shard shard(view, layout, rank);
+  int64_t size = kerf_dtype_bytes(layout.dtype);
+  shard.runs(0, shard.size(),
+             [&](int64_t global, int64_t local, int64_t count) {
+               api->copy_in(device, arena + offset + local * size,
+                            static_cast<const char *>(data) + global * size,
+                            count * size);
+             });
+}
+
+Status kerf_session::readGlobal(const kerf_layout &layout, int64_t offset,
+                                void *data) {
+  int64_t size = kerf_dtype_bytes(layout.dtype);
+  int64_t elements = Shard(view, layout, rank).size();
+  // In parts, so that little is held beside the result.
+  constexpr int64_t partElements = 1 << 18;
+  int64_t most = std::min(partElements, elements);
+  std::vector<char> own(most * size), all(most * size * world->size());
+  for (int64_t begin = 0; begin < elements; begin += partElements) {
+    int64_t end = std::min(begin + partElements, elements);
+    int64_t bytes = (end - begin) * size;
+    api->copy_out(device, own.data(), arena + offset + begin * size, bytes);
+    // Bytes are copied, whatever they mean.
+    Status status = world->allGather(own.data(), all.data(), KERF_I1, 1, bytes);
+    if (status.failed())
+      return status;
+    if (!data)
+      continue;
+    for (uint32_t r = 0; r < world->size(); ++r)
+      Shard(view, layout, r)
+          .runs(begin, end, [&](int64_t global, int64_t local, int64_t count) {
+            std::memcpy(static_cast<char *>(data) + global * size,
+                        all.data() + r * bytes + (local - begin) * size,
+                        count * size);
+          });
+  }
+  return {};
+}
+
+Status kerf_session::locate(const kerf_tensor &tensor, kerf_layout &layout,
+                            int64_t &offset) const {
+  if (tensor.param >= view.params.count)
+    return failure(KERF_INVALID, "no parameter %u of %u", tensor.param,
+                   view.params.count);
+  const kerf_param &param = view.params[tensor.param];
+  const char *name = view.string(param.name);
+  if (tensor.iteration < param.start || tensor.iteration >= param.end)
+    return failure(KERF_INVALID, "'%s' has iterations %lld to %lld, not %lld",
+                   name, (long long)param.start, (long long)param.end - 1,
+                   (long long)tensor.iteration);
+  int64_t number = tensor.iteration - param.start;
+  layout = param.layout;
+  switch (tensor.kind) {
+  case KERF_TENSOR_PARAM:
+    offset = param.offset + number * param.stride;
+    return {};
+  case KERF_TENSOR_MASTER:
+    if (param.master_dtype == KERF_NONE)
+      return failure(KERF_INVALID, "'%s' has no master", name);
+    layout.dtype = param.master_dtype;
+    offset = param.master_offset + number * param.master_stride;
+    return {};
+  case KERF_TENSOR_STATE: {
+    if (tensor.state >= param.state_count)
+      return failure(KERF_INVALID, "'%s' has %u states, not one numbered %u",
+                     name, param.state_count, tensor.state);
+    const kerf_state &state = view.states[param.first_state + tensor.state];
+    layout.dtype = state.dtype;
+    offset = state.offset + number * state.stride;
+    return {};
+  }
+  }
+  return failure(KERF_INVALID, "no kind %u of tensors", tensor.kind);
+}
+
+/// `given` bytes for a tensor that has `expected`.
+static Status checkBytes(uint64_t given, uint64_t expected) {
+  if (given == expected)
+    return {};
+  return failure(KERF_INVALID, "%llu bytes were given, the tensor has %llu",
+                 (unsigned long long)given, (unsigned long long)expected);
+}
+
+//===----------------------------------------------------------------------===//
+// C border: parameters and state
+//===----------------------------------------------------------------------===//
+
+kerf_status kerf_tensor_layout(const kerf_artifact *artifact,
+                               const kerf_tensor *tensor, kerf_layout *layout,
+                               kerf_error *error) {
+  int64_t offset;
+  return kerf_session(*artifact).locate(*tensor, *layout, offset).report(error);
+}
+
+kerf_status kerf_session_read(kerf_session *session, const kerf_tensor *tensor,
+                              void *data, uint64_t bytes, kerf_error *error) {
+  kerf_layout layout;
+  int64_t offset;
+  Status status = session->locate(*tensor, layout, offset);
+  if (!status.failed())
+    status = checkBytes(bytes, kerf_local_bytes(&layout));
+  if (!status.failed())
+    session->api->copy_out(session->device, data, session->arena + offset,
+                           bytes);
+  return status.report(error);
+}
+
+kerf_status kerf_session_write(kerf_session *session, const kerf_tensor *tensor,
+                               const void *data, uint64_t bytes,
+                               kerf_error *error) {
+  kerf_layout layout;
+  int64_t offset;
+  Status status = session->locate(*tensor, layout, offset);
+  if (!status.failed())
+    status = checkBytes(bytes, kerf_local_bytes(&layout));
+  if (!status.failed())
+    session->api->copy_in(session->device, session->arena + offset, data,
+                          bytes);
+  return status.report(error);
+}
+
+kerf_status kerf_session_read_global(kerf_session *session,
+                                     const kerf_tensor *tensor, void *data,
+                                     uint64_t bytes, kerf_error *error) {
+  kerf_layout layout;
+  int64_t offset;
+  Status status = session->locate(*tensor, layout, offset);
+  if (!status.failed() && data)
+    status = checkBytes(bytes, kerf_global_bytes(&layout));
+  if (!status.failed())
+    status = session->readGlobal(layout, offset, data);
+  return status.report(error);
+}
+
+kerf_status kerf_session_write_global(kerf_session *session,
+                                      const kerf_tensor *tensor,
+                                      const void *data, uint64_t bytes,
+                                      kerf_error *error) {
+  kerf_layout layout;
+  int64_t offset;
+  Status status = session->locate(*tensor, layout, offset);
+  if (!status.failed())
+    status = checkBytes(bytes, kerf_global_bytes(&layout));
+  if (!status.failed())
+    session->writeGlobal(layout, offset, data);
+  return status.report(error);
+}
+
+//===----------------------------------------------------------------------===//
+// C border: inputs and outputs
+//===----------------------------------------------------------------------===//
+
+static Status checkInput(kerf_session &session, uint32_t input) {
+  if (input < session.view.inputs.count)
+    return {};
+  return failure(KERF_INVALID, "no input %u of %u", input,
+                 session.view.inputs.count);
+}
+
+kerf_status kerf_session_set_input(kerf_session *session, uint32_t input,
+                                   const void *data, uint64_t bytes,
+                                   kerf_error *error) {
+  Status status = checkInput(*session, input);
+  if (status.failed())
+    return status.report(error);
+  const kerf_input &record = session->view.inputs[input];
+  status = checkBytes(bytes, record.bytes);
+  if (!status.failed())
+    session->api->copy_in(session->device, session->arena + record.offset, data,
+                          bytes);
+  return status.report(error);
+}
+
+kerf_status kerf_session_set_input_global(kerf_session *session, uint32_t input,
+                                          const void *data, uint64_t bytes,
+                                          kerf_error *error) {
+  Status status = checkInput(*session, input);
+  if (status.failed())
+    return status.report(error);
+  const kerf_input &record = session->view.inputs[input];
+  status = checkBytes(bytes, kerf_global_bytes(&record.layout));
+  if (!status.failed())
+    session->writeGlobal(record.layout, record.offset, data);
+  return status.report(error);
+}
+
+/// `value` as bytes of a type; false when the type cannot hold it.
+static bool convert(double value, uint32_t dtype, char bytes[8]) {
+  auto put = [&](auto x) {
+    std::memcpy(bytes, &x, sizeof x);
+    return true;
+  };
+  switch (dtype) {
+  case KERF_F32:
+    return put(static_cast<float>(value));
+  case KERF_F64:
+    return put(value);
+  case KERF_BF16:
+    return put(toBf16(value));
+  case KERF_F16:
+    return put(toF16(value));
+  case KERF_I32:
+    return value >= INT32_MIN && value <= INT32_MAX &&
+           value == std::floor(value) && put(static_cast<int32_t>(value));
+  default:
+    return false;
+  }
+}
+
+kerf_status kerf_session_set_scalar(kerf_session *session, uint32_t role,
+                                    double value, kerf_error *error) {
+  if (role < KERF_ROLE_SEED || role > KERF_ROLE_LEARNING_RATE)
+    return failure(KERF_INVALID, "inputs of role %u are no scalars", role)
+        .report(error);
+  for (const kerf_input &input : session->view.inputs) {
+    if (input.role != role)
+      continue;
+    char bytes[8];
+    if (!convert(value, input.layout.dtype, bytes))
+      return failure(KERF_INVALID,
+                     "%g is no value of the input '%s' of type "
+                     "%s",
+                     value, session->view.string(input.name),
+                     dtypeName(input.layout.dtype))
+          .report(error);
+    session->api->copy_in(session->device, session->arena + input.offset, bytes,
+                          input.bytes);
+  }
+  return Status().report(error);
+}
+
+kerf_status kerf_session_get_output(kerf_session *session, uint32_t output,
+                                    double *value, kerf_error *error) {
+  if (output >= session->view.outputs.count)
+    return failure(KERF_INVALID, "no output %u of %u", output,
+                   session->view.outputs.count)
+        .report(error);
+  const kerf_output &record = session->view.outputs[output];
+  alignas(8) char bytes[8];
+  session->api->copy_out(session->device, bytes, session->arena + record.offset,
+                         kerf_dtype_bytes(record.dtype));
+  auto get = [&](auto x) {
+    std::memcpy(&x, bytes, sizeof x);
+    return x;
+  };
+  switch (record.dtype) {
+  case KERF_F32:
+    *value = get(0.0f);
+    break;
+  case KERF_F64:
+    *value = get(0.0);
+    break;
+  case KERF_BF16:
+    *value = fromBf16(get(uint16_t(0)));
+    break;
+  case KERF_F16:
+    *value = fromF16(get(uint16_t(0)));
+    break;
+  case KERF_I32:
+    *value = get(int32_t(0));
+    break;
+  default:
+    *value = get(uint8_t(0));
+  }
+  return Status().report(error);
+}

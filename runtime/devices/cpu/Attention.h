@@ -1,0 +1,103 @@
+//===- Attention.h - what both directions of attention share --------------===//
+//
+// Blocks of queries times blocks of keys, never all scores at once (Dao et al.
+// 2022, "FlashAttention"). Blocks that the mask hides are skipped, blocks that
+// it cuts are computed in the part that shows.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_DEVICES_CPU_ATTENTION_H
+#define KERF_DEVICES_CPU_ATTENTION_H
+
+#include "Step.h"
+#include "kerf/Artifact/CpuWorkspace.h"
+
+namespace kerf::cpu {
+
+/// Strides of batch, position and head, in elements.
+struct HeadStrides {
+  int64_t batch, position, head;
+  int64_t at(int64_t b, int64_t i, int64_t h) const {
+    return b * batch + i * position + h * head;
+  }
+};
+
+/// Which keys a query sees by position, in local numbers; shift is the first
+/// global query minus the first global key.
+struct Visibility {
+  bool causal;
+  int64_t window, queries, keys, shift;
+
+  int64_t keyBegin(int64_t query) const {
+    return window ? clamp(query + shift - window + 1, keys) : 0;
+  }
+  int64_t keyEnd(int64_t query) const {
+    return causal ? clamp(query + shift + 1, keys) : keys;
+  }
+  int64_t queryBegin(int64_t key) const {
+    return causal ? clamp(key - shift, queries) : 0;
+  }
+  int64_t queryEnd(int64_t key) const {
+    return window ? clamp(key - shift + window, queries) : queries;
+  }
+
+private:
+  static int64_t clamp(int64_t x, int64_t most) {
+    return x < 0 ? 0 : x > most ? most : x;
+  }
+};
+
+/// The attributes.
+struct AttentionShape {
+  bool bf16;
+  int64_t b, h, g, sq, sk, d, dv;
+  HeadStrides q, k, v, y, dy, dq, dk, dvs; ///< dvs: of the gradient of v
+  bool causal;
+  int64_t window;
+  float scale;
+  double dropout;
+  uint64_t nameHash;
+  int64_t global[4];
+  bool segments; ///< of queries and keys are given
+
+  int64_t bytes() const { return bf16 ? 2 : 4; }
+};
+
+/// The scalars of a run: seed, step, layer, then offsets of b, h, q, k; null
+/// pointers are -1 for the layer and 0 else.
+struct AttentionScalars {
+  int64_t seed, step, layer, offset[4];
+  /// `pointers` has the seven.
+  explicit AttentionScalars(void *const *pointers);
+  Visibility visibility(const AttentionShape &shape) const;
+  Dropout dropout(const AttentionShape &shape) const;
+  /// Random index of local (b, h, q, k).
+  uint64_t randomIndex(const AttentionShape &shape, int64_t b, int64_t h,
+                       int64_t q, int64_t k) const;
+};
+
+/// Checks the attributes of either direction; `backward` ones too. False after
+/// writing a message.
+bool readAttention(Request &request, bool backward, AttentionShape &shape);
+
+/// A matrix of positions [from, ..) of a head by channels.
+View headView(const AttentionShape &shape, const void *data,
+              const HeadStrides &strides, int64_t b, int64_t from, int64_t h);
+
+/// Cuts memory into parts.
+class Carver {
+public:
+  explicit Carver(void *memory) : at(static_cast<char *>(memory)) {}
+  float *take(int64_t floats) {
+    char *part = at;
+    at += floats * 4;
+    return reinterpret_cast<float *>(part);
+  }
+
+private:
+  char *at;
+};
+
+} // namespace kerf::cpu
+
+#endif // KERF_DEVICES_CPU_ATTENTION_H

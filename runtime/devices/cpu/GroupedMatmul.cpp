@@ -1,0 +1,226 @@
+//===- GroupedMatmul.cpp - products with the weights of experts -----------===//
+//
+// Rows of x lie expert after expert; how many belong to each is known at run
+// time only. Experts are taken one after the other; the rows of one expert in
+// all groups are one product.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Product.h"
+#include "Step.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+using namespace kerf::cpu;
+
+namespace {
+enum GroupedAttr {
+  Kind,
+  XDtype,
+  WDtype,
+  YDtype,
+  Groups,
+  Rows,
+  Experts,
+  N,
+  K,
+  Transposed,
+  Capacity,
+  AttrCount
+};
+enum GroupedOperand { X, W, Sizes, Y, Workspace };
+
+struct GroupedMatmul : kerf_step {
+  using kerf_step::kerf_step;
+  int64_t groups, rows, experts, n, k, capacity;
+  bool gradient, transposed, xBf16, wBf16, yBf16;
+  kerf_cpu_product plan;
+  const Engine *engine;
+  std::vector<int64_t> starts; ///< first row of the expert, by group
+  std::vector<RowPart> rowParts;
+  std::vector<DepthPart> depthParts;
+
+  bool sizesFit(const int32_t *sizes, char *error, size_t errorBytes) const;
+  void multiplyExpert(void *const *pointers, int64_t expert);
+  void sumExpert(void *const *pointers, int64_t expert);
+  int64_t startOf(int64_t group, int64_t expert) const {
+    return capacity > 0 ? expert * capacity : starts[group];
+  }
+  void clearRows(char *y, int64_t group, int64_t begin, int64_t end) const;
+  void clearRest(char *y, const int32_t *sizes) const;
+  kerf_device_status execute(void *const *pointers, char *error,
+                             size_t errorBytes) override;
+};
+} // namespace
+
+bool GroupedMatmul::sizesFit(const int32_t *sizes, char *error,
+                             size_t errorBytes) const {
+  for (int64_t g = 0; g < groups; ++g) {
+    int64_t used = 0;
+    for (int64_t e = 0; e < experts; ++e) {
+      int64_t size = sizes[g * experts + e];
+      used = size < 0 ? rows + 1 : used + size;
+      if (used <= rows && (capacity == 0 || size <= capacity))
+        continue;
+      say(error, errorBytes,
+          "grouped matmul: expert %lld of group %lld has %lld rows, expected "
+          "the sizes of a group to sum to at most %lld, each at most %lld",
+          (long long)e, (long long)g, (long long)size, (long long)rows,
+          (long long)(capacity ? capacity : rows));
+      return false;
+    }
+  }
+  return true;
+}
+
+/// y[rows of the expert] = x[rows] w[e].
+void GroupedMatmul::multiplyExpert(void *const *pointers, int64_t expert) {
+  const int32_t *sizes = static_cast<const int32_t *>(pointers[Sizes]);
+  rowParts.clear();
+  for (int64_t g = 0; g < groups; ++g) {
+    int64_t size = sizes[g * experts + expert],
+            row = g * rows + startOf(g, expert);
+    if (size)
+      rowParts.push_back({row * k, row * n, size});
+    starts[g] += size;
+  }
+  Product p{};
+  p.a = {pointers[X], k, 1, xBf16};
+  const char *w = static_cast<const char *>(pointers[W]);
+  w += expert * n * k * (wBf16 ? 2 : 4);
+  p.b = transposed ? View{w, n, 1, wBf16} : View{w, 1, k, wBf16};
+  p.n = n;
+  p.c = pointers[Y];
+  p.cBf16 = yBf16;
+  p.cRow = n;
+  p.rowParts = rowParts.data();
+  p.rowPartCount = static_cast<int64_t>(rowParts.size());
+  depthParts.clear();
+  for (int64_t at = 0; at < k; at += plan.depth)
+    depthParts.push_back({at, at * p.b.row, kerf_cpu_min(plan.depth, k - at)});
+  p.depthParts = depthParts.data();
+  p.depthPartCount = static_cast<int64_t>(depthParts.size());
+  if (!rowParts.empty())
+    multiply(device.pool, device.kernels, *engine, p, plan,
+             pointers[Workspace]);
+}
+
+/// y[e] = sum over the expert's rows of x^T w, or its transpose.
+void GroupedMatmul::sumExpert(void *const *pointers, int64_t expert) {
+  const int32_t *sizes = static_cast<const int32_t *>(pointers[Sizes]);
+  View x = {pointers[X], n, 1, xBf16}, w = {pointers[W], k, 1, wBf16};
+  const View &left = transposed ? w : x, &right = transposed ? x : w;
+  depthParts.clear();
+  for (int64_t g = 0; g < groups; ++g) {
+    int64_t size = sizes[g * experts + expert],
+            row = g * rows + startOf(g, expert);
+    for (int64_t at = 0; at < size; at += plan.depth)
+      depthParts.push_back({(row + at) * left.row, (row + at) * right.row,
+                            kerf_cpu_min(plan.depth, size - at)});
+    starts[g] += size;
+  }
+  RowPart all = {0, 0, transposed ? k : n};
+  Product p{};
+  p.a = {left.data, 1, left.row, left.bf16};
+  p.b = right;
+  p.n = transposed ? n : k;
+  p.c = static_cast<char *>(pointers[Y]) + expert * n * k * (yBf16 ? 2 : 4);
+  p.cBf16 = yBf16;
+  p.cRow = p.n;
+  p.rowParts = &all;
+  p.rowPartCount = 1;
+  p.depthParts = depthParts.data();
+  p.depthPartCount = static_cast<int64_t>(depthParts.size());
+  multiply(device.pool, device.kernels, *engine, p, plan, pointers[Workspace]);
+}
+
+void GroupedMatmul::clearRows(char *y, int64_t group, int64_t begin,
+                              int64_t end) const {
+  int64_t rowBytes = n * (yBf16 ? 2 : 4);
+  std::memset(y + (group * rows + begin) * rowBytes, 0,
+              (end - begin) * rowBytes);
+}
+
+/// Rows that no expert has.
+void GroupedMatmul::clearRest(char *y, const int32_t *sizes) const {
+  for (int64_t g = 0; g < groups; ++g) {
+    for (int64_t e = 0; e < experts && capacity > 0; ++e)
+      clearRows(y, g, e * capacity + sizes[g * experts + e],
+                (e + 1) * capacity);
+    clearRows(y, g, capacity > 0 ? experts * capacity : starts[g], rows);
+  }
+}
+
+kerf_device_status GroupedMatmul::execute(void *const *pointers, char *error,
+                                          size_t errorBytes) {
+  if (!sizesFit(static_cast<const int32_t *>(pointers[Sizes]), error,
+                errorBytes))
+    return KERF_DEVICE_INVALID;
+  std::fill(starts.begin(), starts.end(), 0);
+  for (int64_t expert = 0; expert < experts; ++expert)
+    gradient ? sumExpert(pointers, expert) : multiplyExpert(pointers, expert);
+  if (!gradient)
+    clearRest(static_cast<char *>(pointers[Y]),
+              static_cast<const int32_t *>(pointers[Sizes]));
+  return KERF_DEVICE_OK;
+}
+
+static bool checkGrouped(Request &r) {
+  if (!r.hasCounts(AttrCount, {5}) || !r.inRange(Kind, "kind", 0, 1) ||
+      !r.isSize(Groups, "groups") || !r.isSize(Rows, "rows") ||
+      !r.isSize(Experts, "experts") || !r.isSize(N, "n") || !r.isSize(K, "k") ||
+      !r.inRange(Transposed, "transposed", 0, 1) ||
+      !r.inRange(Capacity, "capacity", 0,
+                 r.attr(Rows) / std::max<int64_t>(1, r.attr(Experts))))
+    return false;
+  for (uint32_t index : {XDtype, WDtype, YDtype})
+    if (r.attr(index) != KERF_F32 && r.attr(index) != KERF_BF16)
+      return r.fail("found dtype %lld, expected f32 or bf16",
+                    (long long)r.attr(index));
+  int64_t rows = r.attr(Rows), n = r.attr(N), k = r.attr(K);
+  int64_t groups = r.attr(Groups), experts = r.attr(Experts);
+  bool gradient = r.attr(Kind);
+  // [groups, rows, columns] and [experts, n, k]
+  auto isTable = [&](uint32_t operand, const char *what, GroupedAttr dtype,
+                     int64_t columns) {
+    return r.hasBytes(operand, what,
+                      static_cast<__int128>(kerf_dtype_bytes(r.attr(dtype))) *
+                          groups * rows * columns);
+  };
+  auto isWeight = [&](uint32_t operand, const char *what, GroupedAttr dtype) {
+    return r.hasBytes(operand, what,
+                      static_cast<__int128>(kerf_dtype_bytes(r.attr(dtype))) *
+                          experts * n * k);
+  };
+  return isTable(X, "x", XDtype, gradient ? n : k) &&
+         (gradient ? isTable(W, "w", WDtype, k) : isWeight(W, "w", WDtype)) &&
+         r.hasBytes(Sizes, "sizes",
+                    static_cast<__int128>(4) * groups * experts) &&
+         (gradient ? isWeight(Y, "y", YDtype) : isTable(Y, "y", YDtype, n)) &&
+         r.hasWorkspace(Workspace);
+}
+
+StepPointer kerf::cpu::prepareGroupedMatmul(Request &r) {
+  if (!checkGrouped(r))
+    return nullptr;
+  auto step = std::make_unique<GroupedMatmul>(r.device);
+  step->groups = r.attr(Groups);
+  step->rows = r.attr(Rows);
+  step->experts = r.attr(Experts);
+  step->n = r.attr(N);
+  step->k = r.attr(K);
+  step->capacity = r.attr(Capacity);
+  step->gradient = r.attr(Kind);
+  step->transposed = r.attr(Transposed);
+  step->xBf16 = r.attr(XDtype) == KERF_BF16;
+  step->wBf16 = r.attr(WDtype) == KERF_BF16;
+  step->yBf16 = r.attr(YDtype) == KERF_BF16;
+  step->plan = kerf_cpu_plan_grouped(r.attrs());
+  const Kernels &kernels = r.device.kernels;
+  step->engine = step->xBf16 && step->wBf16 ? &kernels.bf16 : &kernels.f32;
+  step->starts.resize(step->groups);
+  step->rowParts.reserve(step->groups);
+  return step;
+}

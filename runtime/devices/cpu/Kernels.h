@@ -1,0 +1,151 @@
+//===- Kernels.h - inner loops by instruction set -------------------------===//
+//
+// The inner loops of all operations, compiled once per instruction set and
+// chosen when the device is created.
+//
+// Products work on packed operands. With L = 64 / element bytes (16 for f32,
+// 32 for bf16):
+//  - A, m x k: strips of h rows (stripRows), each [k / L][h][L], zero-filled;
+//  - B, k x n: panels of `panel` columns, each [k][panel] for f32 and
+//    [k / 32][panel / 16][16][16][2] (pairs of k) for bf16, zero-filled to
+//    whole panels and k to whole L.
+// An element of the product is summed in the order of k, whatever its place in
+// a tile: its bits do not depend on how rows and columns are cut.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_DEVICES_CPU_KERNELS_H
+#define KERF_DEVICES_CPU_KERNELS_H
+
+#include <stdint.h>
+
+namespace kerf::cpu {
+
+/// Rows and columns of a matrix in memory: element (i, j) lies at
+/// data + i * row + j * column elements.
+struct View {
+  const void *data;
+  int64_t row, column;
+  bool bf16; ///< else f32
+};
+
+/// Products of one packed element type; values are summed in f32.
+struct Engine {
+  bool bf16;            ///< packed elements are bf16, else f32
+  int64_t panel;        ///< columns of a panel
+  int64_t strip;        ///< largest number of rows of a strip
+  int64_t elementBytes; ///< of a packed element
+  int64_t lanes;        ///< L: k is padded to a multiple
+
+  /// Packs rows [0, m) and columns [0, k) of `a` in strips of `stripRows`.
+  void (*packA)(void *packed, View a, int64_t m, int64_t k, int64_t stripRows);
+  /// Packs rows [0, k) and columns [0, n) of `b`.
+  void (*packB)(void *packed, View b, int64_t k, int64_t n);
+  /// c[m, n] (+)= a b over one panel, n <= panel. `a` points to the first of
+  /// k columns (a multiple of L from the start), strips lie `stripBytes` apart;
+  /// `b` to the first of k rows of the panel. k counts elements, padded ones
+  /// included. `next`: the panel that comes next, or null; it is fetched
+  /// meanwhile.
+  void (*multiply)(int64_t m, int64_t n, int64_t k, const void *a,
+                   int64_t stripRows, int64_t stripBytes, const void *b,
+                   float *c, int64_t cRow, bool accumulate, const void *next);
+  /// The same with an `a` of rows `rowBytes` apart in memory, of whole strips
+  /// and k a multiple of L; null where packing is needed.
+  void (*multiplyRows)(int64_t m, int64_t n, int64_t k, const void *a,
+                       int64_t rowBytes, const void *b, float *c, int64_t cRow,
+                       bool accumulate, const void *next);
+
+  int64_t paddedDepth(int64_t k) const {
+    return (k + lanes - 1) / lanes * lanes;
+  }
+  /// Height of the strips that m rows are cut into: as equal as they can be.
+  int64_t stripRows(int64_t m) const {
+    if (bf16)
+      return strip;
+    int64_t strips = (m + strip - 1) / strip;
+    return strips ? (m + strips - 1) / strips : 1;
+  }
+  int64_t stripBytes(int64_t stripRows, int64_t k) const {
+    return stripRows * paddedDepth(k) * elementBytes;
+  }
+  int64_t panelBytes(int64_t k) const {
+    return panel * paddedDepth(k) * elementBytes;
+  }
+  /// From a packed A to its column k, from a panel to its row k.
+  int64_t offsetA(int64_t stripRows, int64_t k) const {
+    return k * stripRows * elementBytes;
+  }
+  int64_t offsetB(int64_t k) const { return k * panel * elementBytes; }
+};
+
+/// Masks of a row of attention's scores, in local keys.
+struct RowMask {
+  int64_t begin, end;      ///< keys that position allows
+  const int32_t *segments; ///< of the keys, or null
+  int32_t segment;         ///< of the query
+};
+
+/// Random numbers of dropout; threshold 0: none.
+struct Dropout {
+  uint64_t stream;
+  uint32_t threshold; ///< numbers below are dropped, of 2^24
+  float factor;       ///< 1 / (1 - rate)
+};
+
+/// State of a row's online softmax.
+struct RowState {
+  float max, sum;
+};
+
+struct Kernels {
+  const char *name; ///< instruction set
+  /// Around a thread's calls of `multiply`: sets up and frees tile registers.
+  void (*enter)();
+  void (*leave)();
+  Engine f32;  ///< f32 operands
+  Engine bf16; ///< bf16 operands; may compute in f32
+
+  /// One row of scores becomes exp(scale s - max), hidden ones 0; the state
+  /// moves on. Returns what earlier sums must be multiplied with. `first` is
+  /// the random index of key 0.
+  float (*softmaxRow)(float *scores, int64_t n, float scale,
+                      const RowMask &mask, const Dropout &dropout,
+                      uint64_t first, RowState &state);
+  /// Backward, for one key and n queries: s and dp become p (with dropout) and
+  /// ds = scale p (drop dp - delta). Queries [begin, end) see the key; with
+  /// segments, those of the same. `first` is the random index of query 0,
+  /// `step` that of the next.
+  void (*gradientRow)(float *s, float *dp, int64_t n, float scale,
+                      const float *lse, const float *delta, const RowMask &mask,
+                      const Dropout &dropout, uint64_t first, uint64_t step);
+
+  void (*scale)(float *x, int64_t n, float factor);
+  /// y[i] = x[i] * factor, as bf16 or f32.
+  void (*store)(void *y, bool bf16, const float *x, int64_t n, float factor);
+  /// For `rows` rows: y[i] = x[i] + bias[i] + (accumulate ? y[i] : 0), i < n;
+  /// bias may be null, y may be x.
+  void (*finishRows)(void *y, bool bf16, int64_t yRow, const float *x,
+                     int64_t xRow, const void *bias, bool biasBf16,
+                     bool accumulate, int64_t rows, int64_t n);
+  /// sum of a[i] b[i].
+  float (*dot)(const void *a, const void *b, bool bf16, int64_t n);
+  /// The first `columns` of x^T, x [rows, columns]: y[j * yRow + i] = x[i][j].
+  void (*storeTransposed)(void *y, int64_t yRow, bool bf16, const float *x,
+                          int64_t xRow, int64_t rows, int64_t columns);
+};
+
+/// Those of the best instruction set that this machine and system have.
+const Kernels &kernels();
+/// By name ("generic", "avx2", "avx512", "avx512bf16", "amx"); null if this
+/// machine lacks it.
+const Kernels *findKernels(const char *name);
+
+extern const Kernels genericKernels;
+extern const Kernels avx2Kernels;
+extern const Kernels avx512Kernels;
+extern const Kernels avx512Bf16Kernels;
+extern const Kernels amxKernels;
+
+} // namespace kerf::cpu
+
+#endif // KERF_DEVICES_CPU_KERNELS_H

@@ -1,0 +1,160 @@
+//===- Matmul.cpp - matrix products ---------------------------------------===//
+
+#include "Product.h"
+#include "Step.h"
+
+#include <vector>
+
+using namespace kerf::cpu;
+
+namespace {
+enum MatmulAttr {
+  ADtype,
+  BDtype,
+  CDtype,
+  Batch,
+  M,
+  N,
+  K,
+  ABatch,
+  ARow,
+  ACol,
+  BBatch,
+  BRow,
+  BCol,
+  CBatch,
+  CRow,
+  Accumulate,
+  Epilogue,
+  BiasDtype,
+  AttrCount
+};
+enum MatmulOperand { A, B, C, Workspace, Bias };
+
+struct Matmul : kerf_step {
+  using kerf_step::kerf_step;
+  Product product{}; ///< of batch 0, without addresses
+  int64_t batch, aBatch, bBatch, cBatch;
+  kerf_cpu_product plan;
+  const Engine *engine;
+  RowPart rows;
+  std::vector<DepthPart> depths;
+
+  Product at(void *const *pointers, int64_t index) const;
+  kerf_device_status execute(void *const *pointers, char *, size_t) override;
+};
+} // namespace
+
+static int64_t bytesOf(bool bf16) { return bf16 ? 2 : 4; }
+
+Product Matmul::at(void *const *pointers, int64_t index) const {
+  Product p = product;
+  p.a.data = static_cast<const char *>(pointers[A]) +
+             index * aBatch * bytesOf(p.a.bf16);
+  p.b.data = static_cast<const char *>(pointers[B]) +
+             index * bBatch * bytesOf(p.b.bf16);
+  p.c = static_cast<char *>(pointers[C]) + index * cBatch * bytesOf(p.cBf16);
+  p.rowParts = &rows;
+  p.rowPartCount = 1;
+  p.depthParts = depths.data();
+  p.depthPartCount = static_cast<int64_t>(depths.size());
+  return p;
+}
+
+kerf_device_status Matmul::execute(void *const *pointers, char *, size_t) {
+  if (product.bias)
+    product.bias = pointers[Bias];
+  auto part = [&](int64_t index) { return at(pointers, index); };
+  if (plan.own_b)
+    multiplyBatch(device.pool, device.kernels, *engine, batch, part, plan,
+                  pointers[Workspace]);
+  else
+    for (int64_t index = 0; index < batch; ++index)
+      multiply(device.pool, device.kernels, *engine, part(index), plan,
+               pointers[Workspace]);
+  return KERF_DEVICE_OK;
+}
+
+static bool checkDtype(Request &r, uint32_t index, const char *what) {
+  if (r.attr(index) == KERF_F32 || r.attr(index) == KERF_BF16)
+    return true;
+  return r.fail("found dtype %lld of %s, expected f32 or bf16",
+                (long long)r.attr(index), what);
+}
+
+static bool checkMatmul(Request &r) {
+  if (!r.hasCounts(AttrCount, {4, 5}) || !checkDtype(r, ADtype, "a") ||
+      !checkDtype(r, BDtype, "b") || !checkDtype(r, CDtype, "c") ||
+      !r.isSize(Batch, "batch") || !r.isSize(M, "m") || !r.isSize(N, "n") ||
+      !r.isSize(K, "k") || !r.inRange(Accumulate, "accumulate", 0, 1) ||
+      !r.inRange(Epilogue, "epilogue", KERF_EPILOGUE_NONE, KERF_EPILOGUE_BIAS))
+    return false;
+  if (r.attr(M) > 1 && r.attr(K) > 1 && r.attr(ARow) != 1 && r.attr(ACol) != 1)
+    return r.fail("found strides %lld and %lld of a, expected 1 as one of them",
+                  (long long)r.attr(ARow), (long long)r.attr(ACol));
+  if (r.attr(K) > 1 && r.attr(N) > 1 && r.attr(BRow) != 1 && r.attr(BCol) != 1)
+    return r.fail("found strides %lld and %lld of b, expected 1 as one of them",
+                  (long long)r.attr(BRow), (long long)r.attr(BCol));
+  if (r.attr(M) > 1 && r.attr(CRow) < r.attr(N))
+    return r.fail("found stride %lld of the rows of c, expected at least %lld",
+                  (long long)r.attr(CRow), (long long)r.attr(N));
+  return r.hasExtent(A, "a", kerf_dtype_bytes(r.attr(ADtype)),
+                     {r.attr(Batch), r.attr(M), r.attr(K)},
+                     {r.attr(ABatch), r.attr(ARow), r.attr(ACol)}) &&
+         r.hasExtent(B, "b", kerf_dtype_bytes(r.attr(BDtype)),
+                     {r.attr(Batch), r.attr(K), r.attr(N)},
+                     {r.attr(BBatch), r.attr(BRow), r.attr(BCol)}) &&
+         r.hasExtent(C, "c", kerf_dtype_bytes(r.attr(CDtype)),
+                     {r.attr(Batch), r.attr(M), r.attr(N)},
+                     {r.attr(CBatch), r.attr(CRow), 1}) &&
+         r.hasWorkspace(Workspace);
+}
+
+static bool checkBias(Request &r) {
+  if (r.attr(Epilogue) == KERF_EPILOGUE_NONE)
+    return true;
+  return checkDtype(r, BiasDtype, "the bias") &&
+         r.hasExtent(Bias, "bias", kerf_dtype_bytes(r.attr(BiasDtype)),
+                     {r.attr(N)}, {1});
+}
+
+/// A matrix with one row or column has no stride there: any will do.
+static View viewOf(Request &r, uint32_t dtype, uint32_t row, int64_t rows,
+                   int64_t columns) {
+  View view = {nullptr, r.attr(row), r.attr(row + 1),
+               r.attr(dtype) == KERF_BF16};
+  if (columns == 1)
+    view.column = 1;
+  else if (rows == 1 && view.column != 1)
+    view.row = 1;
+  return view;
+}
+
+StepPointer kerf::cpu::prepareMatmul(Request &r) {
+  if (!checkMatmul(r) || !checkBias(r))
+    return nullptr;
+  auto step = std::make_unique<Matmul>(r.device);
+  int64_t m = r.attr(M), n = r.attr(N), k = r.attr(K);
+  step->plan = kerf_cpu_plan_product(m, n, k, r.attr(CDtype) != KERF_F32,
+                                     r.attr(Batch) > 1);
+  step->batch = r.attr(Batch);
+  step->aBatch = r.attr(ABatch);
+  step->bBatch = r.attr(BBatch);
+  step->cBatch = r.attr(CBatch);
+  Product &p = step->product;
+  p.a = viewOf(r, ADtype, ARow, m, k);
+  p.b = viewOf(r, BDtype, BRow, k, n);
+  p.n = n;
+  p.cBf16 = r.attr(CDtype) == KERF_BF16;
+  p.cRow = m > 1 ? r.attr(CRow) : n;
+  p.accumulate = r.attr(Accumulate);
+  p.bias = r.attr(Epilogue) == KERF_EPILOGUE_BIAS ? &p : nullptr;
+  p.biasBf16 = r.attr(BiasDtype) == KERF_BF16;
+  step->rows = {0, 0, m};
+  for (int64_t at = 0; at < k; at += step->plan.depth)
+    step->depths.push_back({at * p.a.column, at * p.b.row,
+                            kerf_cpu_min(step->plan.depth, k - at)});
+  const Kernels &kernels = r.device.kernels;
+  step->engine = p.a.bf16 && p.b.bf16 ? &kernels.bf16 : &kernels.f32;
+  return step;
+}

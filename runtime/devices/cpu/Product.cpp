@@ -1,0 +1,233 @@
+//===- Product.cpp - matrix products by tiles -----------------------------===//
+
+#include "Product.h"
+
+#include <cstring>
+
+using namespace kerf::cpu;
+
+static View shifted(View view, int64_t elements) {
+  int64_t bytes = elements * (view.bf16 ? 2 : 4);
+  view.data = static_cast<const char *>(view.data) + bytes;
+  return view;
+}
+
+static void *elementAt(void *data, bool bf16, int64_t index) {
+  return static_cast<char *>(data) + index * (bf16 ? 2 : 4);
+}
+
+namespace {
+/// A tile: rows [row, row + rows) of a part, columns [column, column +
+/// columns).
+struct Tile {
+  const RowPart &part;
+  int64_t row, rows, column, columns;
+
+  int64_t inC(const Product &product) const {
+    return part.c + row * product.cRow + column;
+  }
+};
+
+/// Where a tile's sums are collected: element (i, j) of panel p lies at
+/// data + p * panel + i * row + j.
+struct Sums {
+  float *data;
+  int64_t panel, row;
+  bool accumulate; ///< they have a value
+  bool elsewhere;  ///< not in c: they must be brought there
+};
+} // namespace
+
+/// f32 sums are collected in c. Others, and those of a tile's only step (which
+/// are cheaper to copy than to store with gaps), in a worker's own memory.
+static Sums placeSums(const Engine &engine, const Product &product,
+                      const ProductSpace &space, const kerf_cpu_product &plan,
+                      int worker, const Tile &tile, bool first, bool once) {
+  int64_t at = tile.inC(product);
+  if (product.cBf16 && plan.shared_sums) // as c, without gaps between rows
+    return {space.sharedSums() + at / product.cRow * product.n + tile.column,
+            engine.panel, product.n, !first, true};
+  if (once && (product.cBf16 || engine.bf16)) // one group after the other
+    return {space.ownSums(worker), engine.panel, KERF_CPU_GROUP, false, true};
+  if (product.cBf16)
+    return {space.ownSums(worker), plan.rows * engine.panel, engine.panel,
+            false, true};
+  return {static_cast<float *>(product.c) + at, engine.panel, product.cRow,
+          product.accumulate || !first, false};
+}
+
+/// Brings complete sums of columns [j, j + columns) of a tile to c.
+static void finish(const Kernels &kernels, const Product &product,
+                   const Tile &tile, int64_t j, int64_t columns,
+                   const float *sums, const Sums &place) {
+  const char *bias = static_cast<const char *>(product.bias);
+  if (bias)
+    bias += (tile.column + j) * (product.biasBf16 ? 2 : 4);
+  else if (!place.elsewhere)
+    return;
+  kernels.finishRows(elementAt(product.c, product.cBf16, tile.inC(product) + j),
+                     product.cBf16, product.cRow, sums, place.row, bias,
+                     product.biasBf16, place.elsewhere && product.accumulate,
+                     tile.rows, columns);
+}
+
+/// Can products read rows of a where they are? Not where rows would compete for
+/// the same lines of the first cache.
+static bool readsRows(const Engine &engine, const View &a, int64_t rows,
+                      int64_t depth) {
+  constexpr int64_t lineBytes = 64, wayBytes = 4096;
+  int64_t rowBytes = a.row * engine.elementBytes;
+  return engine.multiplyRows && a.bf16 == engine.bf16 && a.column == 1 &&
+         rows % engine.strip == 0 && depth % engine.lanes == 0 &&
+         rowBytes % lineBytes == 0 && rowBytes % (wayBytes / 4) != 0 &&
+         reinterpret_cast<uintptr_t>(a.data) % lineBytes == 0;
+}
+
+/// Columns of a that are packed at once: as many bytes for any element.
+static int64_t stepOf(const Engine &engine, const kerf_cpu_product &plan) {
+  return plan.step * (4 / engine.elementBytes);
+}
+
+namespace {
+/// Rows of a for a tile, over some columns.
+struct Rows {
+  const Engine &engine;
+  View a;
+  int64_t rows, count, stripRows;
+  char *packed; ///< null: they are read where they are
+
+  void multiply(int64_t width, const char *b, float *to, int64_t row,
+                bool accumulate, const char *next) const {
+    if (packed)
+      engine.multiply(rows, width, engine.paddedDepth(count), packed, stripRows,
+                      engine.stripBytes(stripRows, count), b, to, row,
+                      accumulate, next);
+    else
+      engine.multiplyRows(rows, width, count, a.data,
+                          a.row * engine.elementBytes, b, to, row, accumulate,
+                          next);
+  }
+};
+} // namespace
+
+void kerf::cpu::multiplyTile(const Kernels &kernels, const Engine &engine,
+                             const Product &product,
+                             const kerf_cpu_product &plan,
+                             const ProductSpace &space, int worker,
+                             const RowPart &part, int64_t row, int64_t column,
+                             int64_t columns, const char *packedB,
+                             int64_t depthPart) {
+  Tile tile = {part, row, kerf_cpu_min(plan.rows, part.rows - row), column,
+               columns};
+  bool any = product.depthPartCount > 0;
+  DepthPart depth = any ? product.depthParts[depthPart] : DepthPart{0, 0, 0};
+  int64_t step = stepOf(engine, plan);
+  bool once = product.depthPartCount <= 1 && depth.depth <= step;
+  bool grouped = once && (product.cBf16 || engine.bf16);
+  bool lastPart = depthPart + 1 >= product.depthPartCount;
+  Sums sums = placeSums(engine, product, space, plan, worker, tile,
+                        depthPart == 0, once);
+  int64_t k = 0;
+  do { // once even without any k: c becomes zero
+    int64_t count = kerf_cpu_min(step, depth.depth - k);
+    bool last = lastPart && k + count >= depth.depth;
+    View a = shifted(product.a, part.a + row * product.a.row + depth.a +
+                                    k * product.a.column);
+    Rows rows = {engine,
+                 a,
+                 tile.rows,
+                 count,
+                 engine.stripRows(tile.rows),
+                 readsRows(engine, a, tile.rows, count) ? nullptr
+                                                        : space.ownA(worker)};
+    if (rows.packed)
+      engine.packA(rows.packed, a, tile.rows, count, rows.stripRows);
+    for (int64_t j = 0; j < columns; j += engine.panel) {
+      const char *b = packedB +
+                      j / engine.panel * engine.panelBytes(depth.depth) +
+                      engine.offsetB(k);
+      int64_t width = kerf_cpu_min(engine.panel, columns - j);
+      int64_t at = grouped ? j % KERF_CPU_GROUP : j;
+      float *to = sums.data + at / engine.panel * sums.panel;
+      bool more = j + engine.panel < columns;
+      rows.multiply(width, b, to, sums.row, sums.accumulate || k > 0,
+                    more ? b + engine.panelBytes(depth.depth) : nullptr);
+      if (last && !grouped)
+        finish(kernels, product, tile, j, width, to, sums);
+      else if (last && (!more || at + engine.panel == KERF_CPU_GROUP))
+        finish(kernels, product, tile, j - at, at + width, sums.data, sums);
+    }
+    k += step;
+  } while (k < depth.depth);
+}
+
+namespace {
+/// A slice of a product: columns [column, column + columns) over a depth part.
+struct Slice {
+  int64_t column, columns, depthPart;
+};
+} // namespace
+
+static void packSlice(ThreadPool &pool, const Engine &engine,
+                      const Product &product, const ProductSpace &space,
+                      const Slice &slice) {
+  const DepthPart &depth = product.depthParts[slice.depthPart];
+  int64_t panels = kerf_cpu_parts(slice.columns, engine.panel);
+  constexpr int64_t grain = 4; // whole stretches of the rows of b
+  pool.parallelFor(panels, grain, [&](int64_t begin, int64_t end, int) {
+    int64_t at = begin * engine.panel;
+    View b =
+        shifted(product.b, depth.b + (slice.column + at) * product.b.column);
+    engine.packB(space.sharedB() + begin * engine.panelBytes(depth.depth), b,
+                 depth.depth,
+                 kerf_cpu_min(end * engine.panel, slice.columns) - at);
+  });
+}
+
+/// Tiles of a slice, all rows of a column of tiles after each other.
+static void multiplySlice(ThreadPool &pool, const Kernels &kernels,
+                          const Engine &engine, const Product &product,
+                          const kerf_cpu_product &plan,
+                          const ProductSpace &space, const Slice &slice) {
+  int64_t down = 0;
+  for (int64_t i = 0; i < product.rowPartCount; ++i)
+    down += kerf_cpu_parts(product.rowParts[i].rows, plan.rows);
+  int64_t across = kerf_cpu_parts(slice.columns, plan.columns);
+  int64_t depth =
+      product.depthPartCount ? product.depthParts[slice.depthPart].depth : 0;
+  auto tile = [&](int64_t index, int worker) {
+    int64_t at = index % down, column = index / down * plan.columns;
+    const RowPart *part = product.rowParts;
+    for (int64_t tiles; at >= (tiles = kerf_cpu_parts(part->rows, plan.rows));
+         ++part)
+      at -= tiles;
+    multiplyTile(kernels, engine, product, plan, space, worker, *part,
+                 at * plan.rows, slice.column + column,
+                 kerf_cpu_min(plan.columns, slice.columns - column),
+                 space.sharedB() +
+                     column / engine.panel * engine.panelBytes(depth),
+                 slice.depthPart);
+  };
+  pool.parallelFor(down * across, 1,
+                   [&](int64_t begin, int64_t end, int worker) {
+                     kernels.enter();
+                     for (int64_t index = begin; index < end; ++index)
+                       tile(index, worker);
+                     kernels.leave();
+                   });
+}
+
+void kerf::cpu::multiply(ThreadPool &pool, const Kernels &kernels,
+                         const Engine &engine, const Product &product,
+                         const kerf_cpu_product &plan, void *workspace) {
+  ProductSpace space(plan, workspace);
+  int64_t depthParts = kerf_cpu_max(product.depthPartCount, 1);
+  for (int64_t column = 0; column < product.n; column += plan.span)
+    for (int64_t depthPart = 0; depthPart < depthParts; ++depthPart) {
+      Slice slice = {column, kerf_cpu_min(plan.span, product.n - column),
+                     depthPart};
+      if (product.depthPartCount)
+        packSlice(pool, engine, product, space, slice);
+      multiplySlice(pool, kernels, engine, product, plan, space, slice);
+    }
+}

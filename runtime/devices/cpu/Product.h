@@ -1,0 +1,117 @@
+//===- Product.h - matrix products by tiles -------------------------------===//
+//
+// c[m,n] = a[m,k] b[k,n], cut as kerf_cpu_plan_product says: a slice of b is
+// packed by all workers, then tiles of c are handed out; a tile packs its rows
+// of a into a buffer that stays in the cache of its processor. Neither order
+// nor number of workers changes a sum.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_DEVICES_CPU_PRODUCT_H
+#define KERF_DEVICES_CPU_PRODUCT_H
+
+#include "Kernels.h"
+#include "ThreadPool.h"
+#include "kerf/Artifact/CpuWorkspace.h"
+
+namespace kerf::cpu {
+
+/// Consecutive rows of a and c; offsets in elements.
+struct RowPart {
+  int64_t a, c, rows;
+};
+
+/// A part of k, at most the plan's depth; offsets in elements.
+struct DepthPart {
+  int64_t a, b, depth;
+};
+
+struct Product {
+  View a, b; ///< at the parts' origin
+  int64_t n;
+  void *c;
+  bool cBf16;
+  int64_t cRow;
+  bool accumulate;  ///< add to c
+  const void *bias; ///< [n] or null, added to every row
+  bool biasBf16;
+  const RowPart *rowParts;
+  int64_t rowPartCount;
+  const DepthPart *depthParts; ///< none: all sums are 0
+  int64_t depthPartCount;
+};
+
+/// Pieces of a workspace, by kerf_cpu_plan_product.
+struct ProductSpace {
+  ProductSpace(const kerf_cpu_product &plan, void *workspace)
+      : plan(plan), memory(static_cast<char *>(workspace)) {}
+  char *sharedB() const { return memory; }
+  float *sharedSums() const {
+    return reinterpret_cast<float *>(memory + plan.shared_b);
+  }
+  char *ownA(int worker) const { return own(worker); }
+  float *ownSums(int worker) const {
+    return reinterpret_cast<float *>(own(worker) + plan.own_a);
+  }
+  char *ownB(int worker) const {
+    return own(worker) + plan.own_a + plan.own_sums;
+  }
+
+private:
+  char *own(int worker) const {
+    return memory + plan.shared_b + plan.shared_sums +
+           worker * (plan.own_a + plan.own_sums + plan.own_b);
+  }
+  const kerf_cpu_product &plan;
+  char *memory;
+};
+
+/// Computes one product with all workers.
+void multiply(ThreadPool &pool, const Kernels &kernels, const Engine &engine,
+              const Product &product, const kerf_cpu_product &plan,
+              void *workspace);
+
+/// Computes `count` small products (plan.own_b > 0), each by one worker;
+/// `at(i)` is product i, of one depth part.
+template <typename At>
+void multiplyBatch(ThreadPool &pool, const Kernels &kernels,
+                   const Engine &engine, int64_t count, const At &at,
+                   const kerf_cpu_product &plan, void *workspace);
+
+/// One tile: rows [row, row + rows) of a part times columns [column, column +
+/// columns) of b, whose packed panels for them start at `packedB`, over one
+/// depth part; `first` and `last` of all.
+void multiplyTile(const Kernels &kernels, const Engine &engine,
+                  const Product &product, const kerf_cpu_product &plan,
+                  const ProductSpace &space, int worker, const RowPart &part,
+                  int64_t row, int64_t column, int64_t columns,
+                  const char *packedB, int64_t depthPart);
+
+template <typename At>
+void multiplyBatch(ThreadPool &pool, const Kernels &kernels,
+                   const Engine &engine, int64_t count, const At &at,
+                   const kerf_cpu_product &plan, void *workspace) {
+  ProductSpace space(plan, workspace);
+  pool.parallelFor(count, 1, [&](int64_t begin, int64_t end, int worker) {
+    kernels.enter();
+    for (int64_t i = begin; i < end; ++i) {
+      const Product product = at(i);
+      char *packed = space.ownB(worker);
+      int64_t depth = product.depthPartCount ? product.depthParts->depth : 0;
+      if (depth)
+        engine.packB(packed, product.b, depth, product.n);
+      const RowPart &part = *product.rowParts;
+      for (int64_t column = 0; column < product.n; column += plan.columns)
+        for (int64_t row = 0; row < part.rows; row += plan.rows)
+          multiplyTile(
+              kernels, engine, product, plan, space, worker, part, row, column,
+              kerf_cpu_min(plan.columns, product.n - column),
+              packed + column / engine.panel * engine.panelBytes(depth), 0);
+    }
+    kernels.leave();
+  });
+}
+
+} // namespace kerf::cpu
+
+#endif // KERF_DEVICES_CPU_PRODUCT_H

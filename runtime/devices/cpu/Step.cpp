@@ -1,0 +1,86 @@
+//===- Step.cpp - checks of commands --------------------------------------===//
+
+#include "Step.h"
+
+#include "kerf/Artifact/CpuWorkspace.h"
+
+#include <cstdarg>
+#include <cstdio>
+
+using namespace kerf::cpu;
+
+void kerf::cpu::say(char *error, size_t bytes, const char *format, ...) {
+  if (!error || !bytes)
+    return;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(error, bytes, format, arguments);
+  va_end(arguments);
+}
+
+bool Request::fail(const char *format, ...) {
+  char text[256];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  say(error, errorBytes, "command '%s': %s", info.name ? info.name : "?", text);
+  return false;
+}
+
+bool Request::hasCounts(uint32_t attrs,
+                        std::initializer_list<uint32_t> operands) {
+  if (info.command->attr_count != attrs)
+    return fail("found %u attributes, expected %u", info.command->attr_count,
+                attrs);
+  for (uint32_t count : operands)
+    if (info.command->operand_count == count)
+      return true;
+  return fail("found %u operands, expected %u", info.command->operand_count,
+              *operands.begin());
+}
+
+bool Request::inRange(uint32_t index, const char *what, int64_t low,
+                      int64_t high) {
+  int64_t found = attr(index);
+  if (found >= low && found <= high)
+    return true;
+  return fail("found %s %lld, expected %lld to %lld", what, (long long)found,
+              (long long)low, (long long)high);
+}
+
+bool Request::isSize(uint32_t index, const char *what) {
+  return inRange(index, what, 1, (INT64_C(1) << 40) - 1);
+}
+
+bool Request::hasBytes(uint32_t index, const char *what, __int128 bytes) {
+  if (absent(index))
+    return fail("operand %u (%s) is absent", index, what);
+  const kerf_operand &operand = info.operands[index];
+  int64_t found = operand.kind == KERF_SCALAR ? 4 : operand.bytes;
+  constexpr int64_t most = INT64_C(1) << 46; // all that memory could have
+  if (found >= bytes && bytes <= most)
+    return true;
+  return fail("operand %u (%s) has %lld bytes, expected at least %lld", index,
+              what, (long long)found, (long long)(bytes > most ? most : bytes));
+}
+
+bool Request::hasExtent(uint32_t index, const char *what, int64_t elementBytes,
+                        std::initializer_list<int64_t> sizes,
+                        std::initializer_list<int64_t> strides) {
+  __int128 last = 0;
+  const int64_t *stride = strides.begin();
+  for (int64_t size : sizes) {
+    if (*stride < 0)
+      return fail("operand %u (%s) has the stride %lld, expected none below 0",
+                  index, what, (long long)*stride);
+    last += static_cast<__int128>(size - 1) * *stride++;
+  }
+  return hasBytes(index, what, (last + 1) * elementBytes);
+}
+
+bool Request::hasWorkspace(uint32_t index) {
+  int64_t bytes =
+      kerf_cpu_workspace(info.command->opcode, attrs(), device.pool.workers());
+  return hasBytes(index, "workspace", bytes);
+}

@@ -1,0 +1,217 @@
+//===- Files.cpp - read by mapping, write by rename -----------------------===//
+
+#include "kerf/Train/Files.h"
+
+#include "kerf/Train/Text.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace kerf::runtime;
+
+static bool failWith(const char *what, const std::string &path, int code,
+                     std::string &error) {
+  error =
+      std::string("cannot ") + what + " " + quote(path) + ": " + strerror(code);
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// MappedFile
+//===----------------------------------------------------------------------===//
+
+MappedFile &MappedFile::operator=(MappedFile &&other) noexcept {
+  std::swap(bytes, other.bytes);
+  std::swap(length, other.length);
+  std::swap(name, other.name);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (bytes)
+    munmap(const_cast<uint8_t *>(bytes), length);
+}
+
+bool MappedFile::open(const std::string &path, std::string &error) {
+  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0)
+    return failWith("open", path, errno, error);
+  struct stat status;
+  int code = fstat(descriptor, &status) == 0 ? 0 : errno;
+  void *memory = nullptr;
+  bool isRegular = code == 0 && S_ISREG(status.st_mode);
+  if (isRegular && status.st_size > 0) {
+    memory =
+        mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    code = memory == MAP_FAILED ? errno : 0;
+  }
+  close(descriptor);
+  if (code != 0)
+    return failWith("read", path, code, error);
+  if (!isRegular) {
+    error = "cannot read " + quote(path) + ": expected a regular file" +
+            (S_ISDIR(status.st_mode) ? ", found a folder" : "");
+    return false;
+  }
+  *this = MappedFile();
+  bytes = static_cast<const uint8_t *>(memory);
+  length = status.st_size;
+  name = path;
+  return true;
+}
+
+void MappedFile::adviseRandom() const {
+  if (bytes)
+    madvise(const_cast<uint8_t *>(bytes), length, MADV_RANDOM);
+}
+
+//===----------------------------------------------------------------------===//
+// OutputFile
+//===----------------------------------------------------------------------===//
+
+OutputFile &OutputFile::operator=(OutputFile &&other) noexcept {
+  std::swap(descriptor, other.descriptor);
+  std::swap(target, other.target);
+  std::swap(temporary, other.temporary);
+  return *this;
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor >= 0)
+    close(descriptor);
+  if (!temporary.empty())
+    unlink(temporary.c_str());
+}
+
+bool OutputFile::fail(const char *what, int code, std::string &error) {
+  return failWith(what, target, code, error);
+}
+
+bool OutputFile::open(const std::string &path, std::string &error) {
+  *this = OutputFile();
+  target = path;
+  if (isFolder(path))
+    return fail("write", EISDIR, error);
+  std::string name = path + ".tmp-" + std::to_string(getpid());
+  descriptor =
+      ::open(name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (descriptor < 0)
+    return fail("write", errno, error);
+  temporary = std::move(name);
+  return true;
+}
+
+bool OutputFile::write(const void *data, uint64_t size, std::string &error) {
+  const char *next = static_cast<const char *>(data);
+  while (size > 0) {
+    ssize_t written =
+        ::write(descriptor, next, std::min(size, UINT64_C(1) << 30));
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0)
+      return fail("write", written < 0 ? errno : ENOSPC, error);
+    next += written;
+    size -= written;
+  }
+  return true;
+}
+
+bool OutputFile::overwrite(uint64_t offset, const void *data, uint64_t size,
+                           std::string &error) {
+  if (pwrite(descriptor, data, size, offset) != static_cast<ssize_t>(size))
+    return fail("write", errno, error);
+  return true;
+}
+
+bool OutputFile::finish(std::string &error) {
+  int code = fsync(descriptor) == 0 ? 0 : errno;
+  if (close(descriptor) != 0 && code == 0)
+    code = errno;
+  descriptor = -1;
+  return code == 0 || fail("write", code, error);
+}
+
+bool OutputFile::publish(std::string &error) {
+  if (rename(temporary.c_str(), target.c_str()) != 0)
+    return fail("write", errno, error);
+  temporary.clear();
+  // The rename itself becomes durable with the folder.
+  int folder =
+      ::open(parentFolder(target).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder >= 0) {
+    fsync(folder);
+    close(folder);
+  }
+  return true;
+}
+
+bool OutputFile::commit(std::string &error) {
+  return finish(error) && publish(error);
+}
+
+//===----------------------------------------------------------------------===//
+// Paths
+//===----------------------------------------------------------------------===//
+
+bool kerf::runtime::writeFile(const std::string &path, std::string_view text,
+                              std::string &error) {
+  OutputFile file;
+  return file.open(path, error) &&
+         file.write(text.data(), text.size(), error) && file.commit(error);
+}
+
+bool kerf::runtime::makeFolder(const std::string &path, std::string &error) {
+  for (size_t at = path.find('/', 1);; at = path.find('/', at + 1)) {
+    std::string part = path.substr(0, at);
+    if (mkdir(part.c_str(), 0777) != 0 && errno != EEXIST)
+      return failWith("make the folder", path, errno, error);
+    if (at == std::string::npos)
+      break;
+  }
+  return isFolder(path) || failWith("make the folder", path, ENOTDIR, error);
+}
+
+std::string kerf::runtime::joinPath(const std::string &folder,
+                                    const std::string &name) {
+  return endsWith(folder, "/") ? folder + name : folder + "/" + name;
+}
+
+std::string kerf::runtime::parentFolder(const std::string &path) {
+  size_t slash = path.rfind('/');
+  if (slash == std::string::npos)
+    return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+bool kerf::runtime::isFolder(const std::string &path) {
+  struct stat status;
+  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+bool kerf::runtime::fileExists(const std::string &path) {
+  struct stat status;
+  return stat(path.c_str(), &status) == 0;
+}
+
+std::vector<std::string> kerf::runtime::listFolder(const std::string &path) {
+  std::vector<std::string> names;
+  if (DIR *folder = opendir(path.c_str())) {
+    while (const dirent *entry = readdir(folder))
+      names.push_back(entry->d_name);
+    closedir(folder);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void kerf::runtime::removeFile(const std::string &path) {
+  unlink(path.c_str());
+}

@@ -1,0 +1,186 @@
+//===- Launcher.cpp - all ranks of a job on this machine ------------------===//
+
+#include "kerf/Train/Launcher.h"
+
+#include "kerf/Runtime/Runtime.h"
+#include "kerf/Train/Log.h"
+#include "kerf/Train/Text.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace kerf::runtime;
+
+/// Time in which the other ranks may tell what they saw of a failure.
+static constexpr double graceSec = 2.0;
+/// Exit status of a rank that only lost another one.
+static constexpr int peerLost = 128;
+
+bool kerf::runtime::isRankProcess() { return std::getenv("RANK") != nullptr; }
+
+int64_t kerf::runtime::defaultThreads(int64_t worldSize) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  int64_t cores = sched_getaffinity(0, sizeof set, &set) == 0
+                      ? CPU_COUNT(&set)
+                      : sysconf(_SC_NPROCESSORS_ONLN);
+  int64_t ranks = worldSize;
+  if (const char *text = std::getenv("LOCAL_WORLD_SIZE"))
+    if (!parseInteger(text, ranks) || ranks < 1)
+      ranks = worldSize;
+  return std::max<int64_t>(1, cores / ranks);
+}
+
+namespace {
+class Job {
+public:
+  explicit Job(int64_t worldSize);
+  ~Job() { kerf_session_cleanup(session.c_str()); }
+
+  /// Starts all ranks; false if the system refuses.
+  bool start(const std::vector<std::string> &arguments);
+  int wait();
+
+private:
+  [[noreturn]] void become(int64_t rank, std::vector<char *> &argv);
+  void handleSignal(int signal);
+  void reap();
+  void killRest();
+
+  int64_t worldSize;
+  std::string session;
+  pid_t launcher = getpid();
+  sigset_t waited, before;
+  std::vector<pid_t> ranks; ///< 0 once it ended
+  int64_t running = 0;
+  int status = 0;
+  double failedAt = 0;
+  bool isKilled = false;
+};
+} // namespace
+
+Job::Job(int64_t worldSize)
+    : worldSize(worldSize),
+      session(format("kerf-%lld-%llx", static_cast<long long>(getpid()),
+                     static_cast<unsigned long long>(now() * 1e6))) {
+  sigemptyset(&waited);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD})
+    sigaddset(&waited, signal);
+  sigprocmask(SIG_BLOCK, &waited, &before);
+}
+
+void Job::become(int64_t rank, std::vector<char *> &argv) {
+  // Ranks leave the terminal's group: an interrupt reaches them once, through
+  // the launcher, and die with it.
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != launcher)
+    _exit(peerLost);
+  auto set = [](const char *name, const std::string &value) {
+    setenv(name, value.c_str(), 1);
+  };
+  set("RANK", std::to_string(rank));
+  set("LOCAL_RANK", std::to_string(rank));
+  set("WORLD_SIZE", std::to_string(worldSize));
+  set("LOCAL_WORLD_SIZE", std::to_string(worldSize));
+  set("MASTER_ADDR", "127.0.0.1");
+  set("MASTER_PORT", std::to_string(20000 + launcher % 40000));
+  set("KERF_SESSION", session);
+  set("KERF_LAUNCHED", "1");
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  execv("/proc/self/exe", argv.data());
+  std::fprintf(stderr, "kerf-run: error: cannot start rank %lld: %s\n",
+               static_cast<long long>(rank), std::strerror(errno));
+  _exit(peerLost);
+}
+
+bool Job::start(const std::vector<std::string> &arguments) {
+  std::vector<std::string> copies = {"kerf-run"};
+  copies.insert(copies.end(), arguments.begin(), arguments.end());
+  std::vector<char *> argv;
+  for (std::string &argument : copies)
+    argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  std::fflush(nullptr);
+  for (int64_t rank = 0; rank < worldSize; ++rank) {
+    pid_t child = fork();
+    if (child == 0)
+      become(rank, argv);
+    if (child < 0) {
+      std::fprintf(stderr, "kerf-run: error: cannot start rank %lld: %s\n",
+                   static_cast<long long>(rank), std::strerror(errno));
+      killRest();
+      return false;
+    }
+    ranks.push_back(child);
+    ++running;
+  }
+  return true;
+}
+
+void Job::killRest() {
+  isKilled = true;
+  for (pid_t rank : ranks)
+    if (rank > 0)
+      kill(rank, SIGKILL);
+}
+
+void Job::handleSignal(int signal) {
+  for (pid_t rank : ranks)
+    if (rank > 0)
+      kill(rank, signal);
+}
+
+void Job::reap() {
+  int code = 0;
+  for (pid_t child; (child = waitpid(-1, &code, WNOHANG)) > 0;) {
+    auto it = std::find(ranks.begin(), ranks.end(), child);
+    if (it == ranks.end())
+      continue;
+    *it = 0;
+    --running;
+    int own = WIFSIGNALED(code) ? 128 + WTERMSIG(code) : WEXITSTATUS(code);
+    if (own == 0 || isKilled)
+      continue;
+    if (WIFSIGNALED(code))
+      std::fprintf(stderr,
+                   "kerf-run: error: rank %lld was killed by signal %d "
+                   "(%s)\n",
+                   static_cast<long long>(it - ranks.begin()), WTERMSIG(code),
+                   strsignal(WTERMSIG(code)));
+    // Ranks that only lost another one are not the cause.
+    if (status == 0 || status == peerLost)
+      status = own;
+    if (failedAt == 0)
+      failedAt = now();
+  }
+}
+
+int Job::wait() {
+  while (running > 0) {
+    timespec timeout = {0, 50'000'000};
+    int signal = sigtimedwait(&waited, nullptr, &timeout);
+    if (signal > 0 && signal != SIGCHLD)
+      handleSignal(signal);
+    reap();
+    if (failedAt > 0 && !isKilled && now() - failedAt > graceSec)
+      killRest();
+  }
+  return status;
+}
+
+int kerf::runtime::launchRanks(int64_t worldSize,
+                               const std::vector<std::string> &arguments) {
+  Job job(worldSize);
+  bool isStarted = job.start(arguments);
+  int status = job.wait();
+  return isStarted ? status : peerLost;
+}

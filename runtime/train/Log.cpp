@@ -1,0 +1,169 @@
+//===- Log.cpp - what a run tells while it trains -------------------------===//
+
+#include "kerf/Train/Log.h"
+
+#include "kerf/Train/Text.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+using namespace kerf::runtime;
+
+//===----------------------------------------------------------------------===//
+// Lines
+//===----------------------------------------------------------------------===//
+
+static long long asLong(int64_t value) { return value; }
+
+std::string kerf::runtime::formatStep(const StepRecord &r) {
+  std::string line =
+      format(" iteration %8lld/%8lld | consumed samples: %12lld"
+             " | elapsed time per iteration (ms): %.1f"
+             " | tokens/s/device: %.1f | TFLOP/s/device: %.4g",
+             asLong(r.step), asLong(r.steps), asLong(r.consumedSamples),
+             r.elapsedMs, r.tokensPerSecond, r.tflops);
+  if (r.mfu)
+    line += format(" | MFU: %.1f%%", 100 * *r.mfu);
+  line += format(" | learning rate: %.6E | loss: %.6E", r.learningRate, r.loss);
+  if (r.gradNorm)
+    line += format(" | grad norm: %.3f", *r.gradNorm);
+  return line + format(" | peak memory (MB): %.1f |", r.peakMemoryMb);
+}
+
+/// Exact: reading the text gives the same double.
+static std::string jsonNumber(double value) {
+  return std::isfinite(value) ? format("%.17g", value) : "null";
+}
+
+std::string kerf::runtime::formatStepJson(const StepRecord &r) {
+  std::string text =
+      format("{\"iteration\": %lld, \"iterations\": %lld, "
+             "\"consumed_samples\": %lld, \"elapsed_ms\": %.3f, "
+             "\"tokens_per_second_per_device\": %.3f, "
+             "\"tflops_per_device\": %.6g",
+             asLong(r.step), asLong(r.steps), asLong(r.consumedSamples),
+             r.elapsedMs, r.tokensPerSecond, r.tflops);
+  if (r.mfu)
+    text += format(", \"mfu\": %.6g", *r.mfu);
+  text += ", \"learning_rate\": " + jsonNumber(r.learningRate) +
+          ", \"loss\": " + jsonNumber(r.loss);
+  if (r.gradNorm)
+    text += ", \"grad_norm\": " + jsonNumber(*r.gradNorm);
+  return text + format(", \"peak_memory_mb\": %.1f}", r.peakMemoryMb);
+}
+
+std::string kerf::runtime::formatHeldout(const HeldoutRecord &r) {
+  return format(" held-out loss at iteration %lld/%lld: %.6E | PPL: %.4g"
+                " | samples: %lld |",
+                asLong(r.step), asLong(r.steps), r.loss, std::exp(r.loss),
+                asLong(r.samples));
+}
+
+std::string kerf::runtime::formatHeldoutJson(const HeldoutRecord &r) {
+  return format("{\"iteration\": %lld, \"iterations\": %lld, "
+                "\"heldout_samples\": %lld, \"heldout_loss\": ",
+                asLong(r.step), asLong(r.steps), asLong(r.samples)) +
+         jsonNumber(r.loss) + "}";
+}
+
+std::string kerf::runtime::formatProgress(int64_t step, int64_t steps,
+                                          double loss, double secondsLeft,
+                                          int width) {
+  auto full = static_cast<int>(steps > 0 ? width * step / steps : width);
+  std::string bar(std::clamp(full, 0, width), '#');
+  bar.resize(width, '-');
+  return format("[%s] %lld/%lld  loss %.4f  ", bar.c_str(), asLong(step),
+                asLong(steps), loss) +
+         formatDuration(secondsLeft) + " left";
+}
+
+//===----------------------------------------------------------------------===//
+// Log
+//===----------------------------------------------------------------------===//
+
+Log::Log(bool isSilent)
+    : isSilent(isSilent), hasBar(!isSilent && isatty(STDERR_FILENO)) {}
+
+Log::~Log() {
+  finish();
+  if (jsonFile)
+    std::fclose(jsonFile);
+}
+
+bool Log::openJson(const std::string &path, bool isResumed,
+                   std::string &error) {
+  if (isSilent)
+    return true;
+  jsonFile = std::fopen(path.c_str(), isResumed ? "ae" : "we");
+  if (jsonFile)
+    return true;
+  error = "cannot write " + quote(path) + ": " + std::strerror(errno);
+  return false;
+}
+
+void Log::json(const std::string &text) {
+  if (!jsonFile)
+    return;
+  std::fprintf(jsonFile, "%s\n", text.c_str());
+  std::fflush(jsonFile);
+}
+
+void Log::clearBar() {
+  if (isBarShown)
+    std::fputs("\r\033[K", stderr);
+  isBarShown = false;
+}
+
+void Log::line(const std::string &text) {
+  if (isSilent)
+    return;
+  clearBar();
+  std::printf("%s\n", text.c_str());
+  std::fflush(stdout);
+}
+
+void Log::step(const StepRecord &record, bool hasLine) {
+  if (isSilent)
+    return;
+  if (hasLine)
+    line(formatStep(record));
+  json(formatStepJson(record));
+  if (!hasBar)
+    return;
+  if (barFirstStep == 0) {
+    barStart = now() - record.elapsedMs / 1000;
+    barFirstStep = record.step;
+  }
+  auto done = static_cast<double>(record.step - barFirstStep + 1);
+  double left = (now() - barStart) / done *
+                static_cast<double>(record.steps - record.step);
+  clearBar();
+  std::fputs(
+      formatProgress(record.step, record.steps, record.loss, left, 30).c_str(),
+      stderr);
+  isBarShown = true;
+}
+
+void Log::heldout(const HeldoutRecord &record) {
+  line(formatHeldout(record));
+  json(formatHeldoutJson(record));
+}
+
+void Log::finish() { clearBar(); }
+
+double kerf::runtime::now() {
+  using namespace std::chrono;
+  return duration<double>(steady_clock::now().time_since_epoch()).count();
+}
+
+double kerf::runtime::peakMemoryMb() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}

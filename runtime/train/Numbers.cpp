@@ -1,0 +1,119 @@
+//===- Numbers.cpp - element types and their conversion -------------------===//
+
+#include "kerf/Train/Numbers.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+using namespace kerf::runtime;
+
+uint16_t kerf::runtime::toBf16(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value);
+  if ((bits & 0x7fffffff) > 0x7f800000)
+    return bits >> 16 | 0x40;
+  return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+float kerf::runtime::fromBf16(uint16_t bits) {
+  return std::bit_cast<float>(uint32_t(bits) << 16);
+}
+
+uint16_t kerf::runtime::toF16(float value) {
+  uint32_t bits = std::bit_cast<uint32_t>(value);
+  uint16_t sign = bits >> 16 & 0x8000;
+  uint32_t magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000)
+    return sign | 0x7e00;
+  // 65520 and more round to infinity.
+  if (magnitude >= 0x477ff000)
+    return sign | 0x7c00;
+  if (magnitude < 0x38800000) {
+    // Subnormal: the sum's last bits are units of 2^-24, rounded by the adder.
+    float shifted = std::bit_cast<float>(magnitude) + 0.5f;
+    return sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000);
+  }
+  uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
+  return sign | ((rounded - 0x38000000) >> 13);
+}
+
+float kerf::runtime::fromF16(uint16_t bits) {
+  uint32_t sign = uint32_t(bits & 0x8000) << 16;
+  uint32_t exponent = bits >> 10 & 0x1f, mantissa = bits & 0x3ff;
+  if (exponent == 0x1f)
+    return std::bit_cast<float>(sign | 0x7f800000 | mantissa << 13);
+  if (exponent == 0) {
+    float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+    return sign ? -magnitude : magnitude;
+  }
+  return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
+}
+
+/// out[i] = convert(in[i]); memcpy because files need not be aligned.
+template <typename Out, typename In, typename Convert>
+static void convertAll(const void *source, int64_t count, void *destination,
+                       Convert convert) {
+  for (int64_t i = 0; i < count; ++i) {
+    In in;
+    std::memcpy(&in, static_cast<const char *>(source) + i * sizeof(In),
+                sizeof(In));
+    Out out = convert(in);
+    std::memcpy(static_cast<char *>(destination) + i * sizeof(Out), &out,
+                sizeof(Out));
+  }
+}
+
+bool kerf::runtime::toFloats(uint32_t dtype, const void *source, int64_t count,
+                             float *destination) {
+  switch (dtype) {
+  case KERF_F32:
+    std::memcpy(destination, source, count * sizeof(float));
+    return true;
+  case KERF_BF16:
+    convertAll<float, uint16_t>(source, count, destination, fromBf16);
+    return true;
+  case KERF_F16:
+    convertAll<float, uint16_t>(source, count, destination, fromF16);
+    return true;
+  case KERF_F64:
+    convertAll<float, double>(source, count, destination,
+                              [](double x) { return static_cast<float>(x); });
+    return true;
+  default:
+    return false;
+  }
+}
+
+bool kerf::runtime::fromFloats(uint32_t dtype, const float *source,
+                               int64_t count, void *destination) {
+  switch (dtype) {
+  case KERF_F32:
+    std::memcpy(destination, source, count * sizeof(float));
+    return true;
+  case KERF_BF16:
+    convertAll<uint16_t, float>(source, count, destination, toBf16);
+    return true;
+  case KERF_F16:
+    convertAll<uint16_t, float>(source, count, destination, toF16);
+    return true;
+  case KERF_F64:
+    convertAll<double, float>(source, count, destination,
+                              [](float x) { return static_cast<double>(x); });
+    return true;
+  default:
+    return false;
+  }
+}
+
+int64_t kerf::runtime::findNonFinite(const float *values, int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    if (!std::isfinite(values[i]))
+      return i;
+  return -1;
+}
+
+std::string_view kerf::runtime::dtypeName(uint32_t dtype) {
+  static constexpr std::string_view names[] = {"f32", "bf16", "f16",
+                                               "i32", "i1",   "f64"};
+  return dtype < KERF_DTYPE_COUNT ? names[dtype] : "?";
+}

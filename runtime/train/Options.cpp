@@ -1,0 +1,329 @@
+//===- Options.cpp - the command line of kerf-run -------------------------===//
+
+#include "kerf/Train/Options.h"
+
+#include "kerf/Train/Text.h"
+
+#include <algorithm>
+
+using namespace kerf::runtime;
+
+namespace {
+/// Takes the value of an option; fails with what was expected.
+using Setter = bool (*)(RunOptions &options, const std::string &value,
+                        std::string &expected);
+
+struct OptionRow {
+  const char *name;
+  const char *value; ///< null: a flag
+  const char *help;
+  Setter set;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+/// Into a string.
+template <auto Member>
+static bool text(RunOptions &options, const std::string &value,
+                 std::string &expected) {
+  options.*Member = value;
+  expected = "a value";
+  return !value.empty();
+}
+
+template <auto Member>
+static bool flag(RunOptions &options, const std::string &, std::string &) {
+  return options.*Member = true;
+}
+
+/// Into an integer of at least `Least`.
+template <auto Member, int64_t Least>
+static bool integer(RunOptions &options, const std::string &value,
+                    std::string &expected) {
+  expected = "an integer of at least " + std::to_string(Least);
+  int64_t number = 0;
+  if (!parseInteger(value, number) || number < Least)
+    return false;
+  options.*Member = number;
+  return true;
+}
+
+/// Into a number >= 0.
+template <auto Member>
+static bool real(RunOptions &options, const std::string &value,
+                 std::string &expected) {
+  expected = "a number that is not negative";
+  double number = 0;
+  if (!parseReal(value, number) || number < 0)
+    return false;
+  options.*Member = number;
+  return true;
+}
+
+/// Into a number strictly between 0 and 1.
+template <auto Member>
+static bool part(RunOptions &options, const std::string &value,
+                 std::string &expected) {
+  expected = "a number between 0 and 1";
+  double number = 0;
+  if (!parseReal(value, number) || number <= 0 || number >= 1)
+    return false;
+  options.*Member = number;
+  return true;
+}
+
+static bool setDataFormat(RunOptions &options, const std::string &value,
+                          std::string &expected) {
+  expected = "'auto', 'bytes', 'u16', 'u32' or 'llmc'";
+  return parseDataFormat(value, options.dataFormat);
+}
+
+static bool setDocumentEnd(RunOptions &options, const std::string &value,
+                           std::string &expected) {
+  expected = "a token id or 'none'";
+  int64_t id = -1;
+  if (value != "none" && (!parseInteger(value, id) || id < 0))
+    return false;
+  options.documentEnd = id;
+  return true;
+}
+
+static bool setDecay(RunOptions &options, const std::string &value,
+                     std::string &expected) {
+  expected = "'cosine', 'linear', 'constant' or 'wsd'";
+  Decay decay;
+  if (!parseDecay(value, decay))
+    return false;
+  options.decay = decay;
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Table
+//===----------------------------------------------------------------------===//
+
+using R = RunOptions;
+
+// A row without setter is a heading.
+static constexpr OptionRow rows[] = {
+    {"Data", nullptr, nullptr, nullptr},
+    {"data", "FILE", "raw text (bytes) or a .bin of tokens", text<&R::data>},
+    {"data-format", "NAME",
+     "bytes | u16 | u32 | llmc (default: by name and contents)", setDataFormat},
+    {"document-end", "ID",
+     "token that ends a document, or none; used where the model takes segments "
+     "or positions (default: 0 for bytes, else none)",
+     setDocumentEnd},
+    {"heldout", "PART",
+     "last part of the data that is kept for evaluation (default: 0.05 if "
+     "anything is evaluated)",
+     part<&R::heldout>},
+    {"heldout-data", "FILE", "evaluate on this file instead",
+     text<&R::heldoutData>},
+    {"eval-every", "N",
+     "held-out loss every N steps and at the end (default: 50 if held-out data "
+     "is named)",
+     integer<&R::evalEvery, 1>},
+    {"eval-batches", "N", "batches of an evaluation (default: up to 8)",
+     integer<&R::evalBatches, 1>},
+
+    {"Training", nullptr, nullptr, nullptr},
+    {"steps", "N", "steps of the whole run, resumed ones too (default: 100)",
+     integer<&R::steps, 0>},
+    {"seed", "N", "of weights, data order and dropout (default: 0)",
+     integer<&R::seed, 0>},
+    {"lr", "X", "highest learning rate (default: 3e-4)",
+     real<&R::learningRate>},
+    {"min-lr", "X", "learning rate after the decay (default: a tenth of --lr)",
+     real<&R::minLearningRate>},
+    {"lr-schedule", "NAME",
+     "cosine | linear | constant | wsd (default: cosine)", setDecay},
+    {"warmup", "N", "steps of linear warm-up (default: a twentieth of --steps)",
+     integer<&R::warmupSteps, 0>},
+    {"decay-steps", "N", "step at which the decay ends (default: --steps)",
+     integer<&R::decaySteps, 1>},
+    {"wsd-decay", "PART",
+     "part of the steps in which wsd decays (default: 0.2)", part<&R::wsdPart>},
+
+    {"Weights and state", nullptr, nullptr, nullptr},
+    {"init-from", "PATH",
+     "initial weights: a safetensors file, or a folder with a checkpoint",
+     text<&R::initFrom>},
+    {"save-weights", "PATH",
+     "write the weights at the end: a .safetensors file or a folder",
+     text<&R::saveWeights>},
+    {"shard-size", "MB", "largest file of saved weights (default: 5000)",
+     real<&R::shardMegabytes>},
+    {"save-state", "DIR",
+     "save everything that --resume needs, at the end and on SIGINT or SIGTERM",
+     text<&R::saveState>},
+    {"save-every", "N", "save the state also every N steps",
+     integer<&R::saveEvery, 1>},
+    {"resume", "DIR", "go on, bit for bit, from a saved state",
+     text<&R::resume>},
+
+    {"Execution", nullptr, nullptr, nullptr},
+    {"threads", "N", "threads per rank (default: all cores, shared by ranks)",
+     integer<&R::threads, 1>},
+    {"device", "NAME", "device library (default: the artifact's target)",
+     text<&R::device>},
+    {"plugin-path", "DIRS", "folders of device libraries, by colon",
+     text<&R::pluginPath>},
+    {"check-nans", nullptr,
+     "look at every result and name the first op that goes bad (slow)",
+     flag<&R::checkNans>},
+    {"profile", nullptr, "print the time of every kind of command at the end",
+     flag<&R::isProfiled>},
+
+    {"Output", nullptr, nullptr, nullptr},
+    {"log-every", "N", "print every N-th step (default: 1)",
+     integer<&R::logEvery, 1>},
+    {"log-json", "FILE", "every step as a line of JSON", text<&R::logJson>},
+    {"plot", "FILE", "draw the loss as SVG at the end", text<&R::plot>},
+    {"peak-tflops", "X", "peak of a device in 10^12 FLOP/s, for MFU",
+     real<&R::peakTflops>},
+    {"help", nullptr, "print this text", flag<&R::isHelp>},
+    {"version", nullptr, "print the version", flag<&R::isVersion>},
+};
+
+static const OptionRow *findRow(const std::string &name) {
+  for (const OptionRow &row : rows)
+    if (row.set && name == row.name)
+      return &row;
+  return nullptr;
+}
+
+static bool unknownOption(const std::string &name, std::string &error) {
+  std::vector<std::string> names;
+  for (const OptionRow &row : rows)
+    if (row.set)
+      names.push_back(row.name);
+  std::string near = nearest(name, names);
+  error = "unknown option '--" + name + "'" +
+          (near.empty() ? "; --help lists all"
+                        : "; did you mean '--" + near + "'?");
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Parsing
+//===----------------------------------------------------------------------===//
+
+/// Refuses what contradicts itself.
+static bool checkOptions(const RunOptions &options, std::string &error) {
+  if (options.artifact.empty())
+    error = "expected a compiled model: kerf-run MODEL.kerf --data FILE";
+  else if (!options.initFrom.empty() && !options.resume.empty())
+    error = "'--init-from' and '--resume' both give the weights: use one";
+  else if (options.heldout && !options.heldoutData.empty())
+    error = "'--heldout' and '--heldout-data' both choose the held-out data: "
+            "use one";
+  else if (options.saveEvery > 0 && options.saveState.empty())
+    error = "'--save-every' needs '--save-state=DIR'";
+  else if (options.wsdPart && options.decay && *options.decay != Decay::Wsd)
+    error = "'--wsd-decay' needs '--lr-schedule=wsd'";
+  return error.empty();
+}
+
+bool kerf::runtime::parseOptions(const std::vector<std::string> &arguments,
+                                 RunOptions &options, std::string &error) {
+  error.clear();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string &argument = arguments[i];
+    if (argument.size() < 2 || argument[0] != '-') {
+      if (!options.artifact.empty()) {
+        error = "expected one compiled model, found " +
+                quote(options.artifact) + " and " + quote(argument);
+        return false;
+      }
+      options.artifact = argument;
+      continue;
+    }
+    size_t equals = argument.find('=');
+    size_t start = argument[1] == '-' ? 2 : 1;
+    std::string name = argument.substr(
+        start, equals == std::string::npos ? equals : equals - start);
+    const OptionRow *row = findRow(name == "h" ? "help" : name);
+    if (!row)
+      return unknownOption(name, error);
+    bool hasValue = equals != std::string::npos;
+    if (!row->value && hasValue) {
+      error = "option '--" + name + "' takes no value";
+      return false;
+    }
+    if (row->value && !hasValue && i + 1 == arguments.size()) {
+      error =
+          "option '--" + name + "' needs a value: --" + name + "=" + row->value;
+      return false;
+    }
+    std::string value = hasValue     ? argument.substr(equals + 1)
+                        : row->value ? arguments[++i]
+                                     : "";
+    std::string expected;
+    if (!row->set(options, value, expected)) {
+      error = "option '--" + name + "': expected " + expected + ", found " +
+              quote(value);
+      return false;
+    }
+  }
+  return options.isHelp || options.isVersion || checkOptions(options, error);
+}
+
+//===----------------------------------------------------------------------===//
+// Help
+//===----------------------------------------------------------------------===//
+
+/// `help` in lines of a width, behind a column that is filled already.
+static std::string wrap(const char *help, size_t column, size_t width) {
+  std::string result, line;
+  std::string words = std::string(help) + " ";
+  for (size_t at = 0; at < words.size();) {
+    size_t space = words.find(' ', at);
+    std::string word = words.substr(at, space - at);
+    if (!line.empty() && line.size() + 1 + word.size() > width) {
+      result += line + "\n" + std::string(column, ' ');
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+    at = space + 1;
+  }
+  return result + line + "\n";
+}
+
+std::string kerf::runtime::helpText() {
+  constexpr size_t column = 24;
+  std::string text =
+      "kerf-run: trains a compiled model\n\n"
+      "  kerf-run MODEL.kerf --data corpus.txt --steps 200\n"
+      "  kerf-run MODEL.kerf --data tokens.bin --save-state state\n"
+      "  kerf-run MODEL.kerf --data tokens.bin --resume state "
+      "--save-state state\n\n"
+      "Where the model is compiled for several ranks and the environment has "
+      "no\n"
+      "RANK, kerf-run starts all of them on this machine.\n";
+  for (const OptionRow &row : rows) {
+    if (!row.set) {
+      text += std::string("\n") + row.name + ":\n";
+      continue;
+    }
+    std::string head = std::string("  --") + row.name;
+    if (row.value)
+      head += std::string("=") + row.value;
+    head.resize(std::max(head.size() + 1, column), ' ');
+    if (head.size() > column)
+      head += "\n" + std::string(column, ' ');
+    text += head + wrap(row.help, column, 80 - column);
+  }
+  return text +
+         "\nExit status:\n"
+         "  0       done\n"
+         "  1       the input or the configuration is wrong, or the loss is "
+         "no\n"
+         "          number: the same run would fail again\n"
+         "  >= 128  a fault of the machine, worth a retry; 128 + N: ended by\n"
+         "          signal N (after SIGINT and SIGTERM the state is saved if\n"
+         "          --save-state is given)\n";
+}

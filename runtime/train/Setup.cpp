@@ -1,0 +1,340 @@
+//===- Setup.cpp - everything decided before the first step ---------------===//
+
+#include "kerf/Train/Setup.h"
+
+#include "kerf/Train/Text.h"
+#include "kerf/Train/Weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+using namespace kerf::runtime;
+
+/// Tokens that are looked at before the first step; others are when used.
+static constexpr int64_t scannedTokens = 16'000'000;
+
+static bool fail(std::string &error, std::string message) {
+  error = std::move(message);
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Inputs and outputs
+//===----------------------------------------------------------------------===//
+
+/// The port that an input of `role` fills; null for scalars and others.
+static uint32_t *portOf(ModelPorts &ports, uint32_t role) {
+  switch (role) {
+  case KERF_ROLE_TOKENS:
+    return &ports.tokens;
+  case KERF_ROLE_TARGETS:
+    return &ports.targets;
+  case KERF_ROLE_SEGMENTS:
+    return &ports.segments;
+  case KERF_ROLE_POSITIONS:
+    return &ports.positions;
+  default:
+    return nullptr;
+  }
+}
+
+/// Checks one input and enters it into the ports.
+static bool addInput(const kerf_artifact *artifact, uint32_t index,
+                     ModelPorts &ports, std::string &error) {
+  uint32_t count = 0;
+  const kerf_input &input = kerf_artifact_inputs(artifact, &count)[index];
+  const kerf_layout &layout = input.layout;
+  std::string name = quote(kerf_artifact_string(artifact, input.name));
+  if (input.role == KERF_ROLE_NONE)
+    return fail(error, "input " + name +
+                           " has no role: kerf-run fills tokens, targets, "
+                           "segments, positions, seed, step and learning_rate");
+  uint32_t *port = portOf(ports, input.role);
+  if (!port)
+    return true;
+  if (*port != KERF_NONE)
+    return fail(error, "input " + name + " has the role of another input");
+  std::vector<int64_t> shape(layout.global, layout.global + layout.rank);
+  if (layout.dtype != KERF_I32 || layout.rank != 2 || shape[0] < 1 ||
+      shape[1] < 1)
+    return fail(error, "input " + name + " has the shape " +
+                           formatShape(shape) +
+                           ", expected [batch x sequence] of i32");
+  if (ports.rows != 0 && (ports.rows != shape[0] || ports.sequence != shape[1]))
+    return fail(error, "input " + name + " has the shape " +
+                           formatShape(shape) + ", other inputs have " +
+                           formatShape({ports.rows, ports.sequence}));
+  *port = index;
+  ports.rows = shape[0];
+  ports.sequence = shape[1];
+  return true;
+}
+
+bool kerf::runtime::findPorts(const kerf_artifact *artifact, ModelPorts &ports,
+                              std::string &error) {
+  uint32_t inputs = 0, outputs = 0;
+  (void)kerf_artifact_inputs(artifact, &inputs);
+  for (uint32_t i = 0; i < inputs; ++i)
+    if (!addInput(artifact, i, ports, error))
+      return false;
+  if (ports.tokens == KERF_NONE || ports.targets == KERF_NONE)
+    return fail(error, std::string("the model has no input of role '") +
+                           (ports.tokens == KERF_NONE ? "tokens" : "targets") +
+                           "': kerf-run trains language models");
+  const kerf_output *table = kerf_artifact_outputs(artifact, &outputs);
+  for (uint32_t i = 0; i < outputs; ++i) {
+    std::string name = kerf_artifact_string(artifact, table[i].name);
+    if (name == "loss")
+      ports.loss = i;
+    else if (name == "grad_norm")
+      ports.gradNorm = i;
+  }
+  return ports.loss != KERF_NONE ||
+         fail(error, "the model has no output 'loss'");
+}
+
+//===----------------------------------------------------------------------===//
+// Data
+//===----------------------------------------------------------------------===//
+
+static bool checkLength(const std::string &path, int64_t tokens,
+                        int64_t sequence, const char *what,
+                        std::string &error) {
+  if (tokens > sequence)
+    return true;
+  return fail(error, quote(path) + ": " + what + " has " + withCommas(tokens) +
+                         " tokens, shorter than one sample of " +
+                         withCommas(sequence + 1) +
+                         " (the model's sequence and one target)");
+}
+
+/// Looks at the first tokens: are the ids in range, how are they distributed?
+static bool scanStart(RunSetup &setup, std::string &error) {
+  std::vector<int64_t> counts;
+  const TokenFile &data = setup.data;
+  if (!data.scan(0, std::min(data.size(), scannedTokens), &counts, error))
+    return false;
+  setup.unigramEntropy = unigramEntropy(counts);
+  const TokenFile &other = setup.heldoutData;
+  return other.size() == 0 ||
+         other.scan(0, std::min(other.size(), scannedTokens), nullptr, error);
+}
+
+static bool chooseDocumentEnd(const RunOptions &options, int64_t vocabulary,
+                              RunSetup &setup, std::string &error) {
+  if (!setup.ports.separatesDocuments()) {
+    if (options.documentEnd && *options.documentEnd >= 0)
+      setup.notes.push_back("the model has no segments or positions: "
+                            "--document-end separates nothing");
+    return true;
+  }
+  bool isBytes = setup.data.format() == DataFormat::Bytes;
+  setup.documentEnd = options.documentEnd.value_or(isBytes ? 0 : -1);
+  if (vocabulary > 0 && setup.documentEnd >= vocabulary)
+    return fail(error, "'--document-end' " + std::to_string(setup.documentEnd) +
+                           " is beyond the model's vocabulary of " +
+                           withCommas(vocabulary));
+  return true;
+}
+
+/// Opens the held-out data, or cuts it from the end of the other.
+static bool chooseHeldout(const RunOptions &options, int64_t vocabulary,
+                          RunSetup &setup, std::string &error) {
+  const TokenFile &data = setup.data;
+  int64_t sequence = setup.ports.sequence, end = data.size();
+  if (!options.heldoutData.empty()) {
+    TokenFile &other = setup.heldoutData;
+    if (!other.open(options.heldoutData, options.dataFormat, vocabulary,
+                    error) ||
+        !checkLength(other.path(), other.size(), sequence, "the held-out data",
+                     error))
+      return false;
+    setup.heldout.emplace(other, 0, other.size(), sequence, setup.documentEnd);
+  } else if (options.wantsEvaluation()) {
+    auto kept = static_cast<int64_t>(std::llround(
+        static_cast<double>(end) * options.heldout.value_or(0.05)));
+    if (!checkLength(data.path(), kept, sequence, "the held-out part", error))
+      return false;
+    setup.heldout.emplace(data, end - kept, end, sequence, setup.documentEnd);
+    end -= kept;
+  }
+  if (!checkLength(data.path(), end, sequence, "the training data", error))
+    return false;
+  setup.samples.emplace(data, 0, end, sequence, setup.documentEnd);
+  return true;
+}
+
+static bool openData(const RunOptions &options, RunSetup &setup,
+                     std::string &error) {
+  const kerf_meta *meta = kerf_artifact_meta(setup.artifact);
+  if (options.data.empty())
+    return fail(error, "expected training data: --data=FILE");
+  if (!setup.data.open(options.data, options.dataFormat, meta->vocabulary,
+                       error) ||
+      !chooseDocumentEnd(options, meta->vocabulary, setup, error) ||
+      !chooseHeldout(options, meta->vocabulary, setup, error) ||
+      !scanStart(setup, error))
+    return false;
+  if (!setup.heldout)
+    return true;
+  uint32_t calls = 0;
+  (void)kerf_artifact_calls(setup.artifact, &calls);
+  if (calls <= meta->train_calls)
+    return fail(error, "the artifact has no evaluation program: compile the "
+                       "model again, or leave the held-out options away");
+  int64_t rows = setup.ports.rows;
+  int64_t available = (setup.heldout->samples() + rows - 1) / rows;
+  setup.evalEvery = options.evalEvery.value_or(50);
+  setup.evalBatches = std::min(options.evalBatches.value_or(8), available);
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Seed and schedule
+//===----------------------------------------------------------------------===//
+
+/// Options win over the saved state, the saved state over the defaults.
+static bool chooseSchedule(const RunOptions &options, RunSetup &setup,
+                           std::string &error) {
+  Schedule &schedule = setup.start.schedule;
+  if (!setup.saved) {
+    schedule.peak = 3e-4;
+    schedule.minimum = options.learningRate.value_or(schedule.peak) / 10;
+    schedule.decaySteps =
+        options.decaySteps.value_or(std::max<int64_t>(1, options.steps));
+    schedule.warmupSteps =
+        std::min(options.steps / 20, schedule.decaySteps - 1);
+  }
+  schedule.decay = options.decay.value_or(schedule.decay);
+  schedule.peak = options.learningRate.value_or(schedule.peak);
+  schedule.minimum = options.minLearningRate.value_or(schedule.minimum);
+  schedule.warmupSteps = options.warmupSteps.value_or(schedule.warmupSteps);
+  schedule.decaySteps = options.decaySteps.value_or(schedule.decaySteps);
+  schedule.wsdPart = options.wsdPart.value_or(schedule.wsdPart);
+  if (schedule.minimum > schedule.peak)
+    return fail(error, format("'--min-lr' %g is above '--lr' %g",
+                              schedule.minimum, schedule.peak));
+  return true;
+}
+
+static bool openState(const RunOptions &options, RunSetup &setup,
+                      std::string &error) {
+  setup.start.seed = options.seed.value_or(0);
+  if (!options.resume.empty()) {
+    if (!setup.saved.emplace().open(options.resume, error))
+      return false;
+    setup.start = setup.saved->state();
+    if (options.seed && *options.seed != setup.start.seed)
+      return fail(error, "'--seed' " + std::to_string(*options.seed) +
+                             " is not that of the saved state, " +
+                             std::to_string(setup.start.seed));
+    if (setup.start.dataFingerprint != setup.data.fingerprint())
+      setup.notes.push_back("the saved run had other data: it does not go on "
+                            "where it was");
+    if (setup.start.programHash !=
+        kerf_artifact_meta(setup.artifact)->input_hash)
+      setup.notes.push_back("the saved run had another program: losses may "
+                            "differ from it in rounding");
+  }
+  setup.start.dataFingerprint = setup.data.fingerprint();
+  setup.start.programHash = kerf_artifact_meta(setup.artifact)->input_hash;
+  return chooseSchedule(options, setup, error);
+}
+
+bool kerf::runtime::prepareRun(const RunOptions &options,
+                               const kerf_artifact *artifact, RunSetup &setup,
+                               std::string &error) {
+  setup.artifact = artifact;
+  return findPorts(artifact, setup.ports, error) &&
+         openData(options, setup, error) && openState(options, setup, error);
+}
+
+//===----------------------------------------------------------------------===//
+// Description
+//===----------------------------------------------------------------------===//
+
+static std::string describeTokens(const TokenFile &file) {
+  return quote(file.path()) + ", " + withCommas(file.size()) + " tokens (" +
+         std::string(dataFormatName(file.format())) +
+         (file.format() == DataFormat::LlmC
+              ? ", " + std::to_string(8 * file.width()) + " bits"
+              : "") +
+         ", " + file.reason() + ")";
+}
+
+static std::string describeSchedule(const Schedule &schedule) {
+  std::string text = std::string(decayName(schedule.decay)) +
+                     format(", learning rate %g", schedule.peak);
+  if (schedule.decay != Decay::Constant)
+    text += format(" to %g at step ", schedule.minimum) +
+            withCommas(schedule.decaySteps);
+  return text + ", " + withCommas(schedule.warmupSteps) + " steps of warm-up";
+}
+
+static std::string describeStart(const RunOptions &options,
+                                 const RunSetup &setup) {
+  std::string seed = "seed " + std::to_string(setup.start.seed);
+  if (setup.saved)
+    return "from step " + withCommas(setup.start.step) + " saved in " +
+           quote(options.resume) + ", " + seed;
+  if (!options.initFrom.empty())
+    return "weights of " + quote(options.initFrom) + ", " + seed;
+  return "initial weights, " + seed;
+}
+
+static std::string describeHeldout(const RunSetup &setup) {
+  const SampleRange &heldout = *setup.heldout;
+  std::string source =
+      setup.heldoutData.size() > 0
+          ? describeTokens(setup.heldoutData)
+          : "the last " + withCommas(heldout.tokens()) + " tokens";
+  int64_t used =
+      std::min(heldout.samples(), setup.evalBatches * setup.ports.rows);
+  return source + "; loss over " + withCommas(used) + " samples every " +
+         withCommas(setup.evalEvery) + " steps";
+}
+
+std::vector<std::string> kerf::runtime::describeSetup(const RunOptions &options,
+                                                      const RunSetup &setup) {
+  const kerf_meta *meta = kerf_artifact_meta(setup.artifact);
+  auto string = [&](uint32_t offset) {
+    return std::string(kerf_artifact_string(setup.artifact, offset));
+  };
+  std::vector<std::string> lines;
+  auto add = [&](const char *name, const std::string &text) {
+    lines.push_back(format("  %-12s", name) + text);
+  };
+  add("model",
+      string(meta->model) + ", " + withCommas(countParameters(setup.artifact)) +
+          " parameters, for " + string(meta->target) + " " + string(meta->cpu) +
+          " on " + std::to_string(meta->world_size) +
+          (meta->world_size == 1 ? " rank" : " ranks"));
+  add("arena", formatBytes(meta->arena_bytes) + " per rank (lower bound " +
+                   formatBytes(meta->lower_bound_bytes) + ")");
+  add("data", describeTokens(setup.data));
+  int64_t rows = setup.ports.rows, samples = setup.samples->samples();
+  int64_t steps = std::max<int64_t>(0, options.steps - setup.start.step);
+  add("samples",
+      withCommas(samples) + " of " + withCommas(setup.ports.sequence) +
+          " tokens; " + withCommas(rows) + " per step in " +
+          std::to_string(meta->micro_batches) +
+          (meta->micro_batches == 1 ? " micro-batch; " : " micro-batches; ") +
+          withCommas(steps) + " steps are " +
+          format("%.3g epochs", static_cast<double>(steps * rows) /
+                                    static_cast<double>(samples)));
+  if (setup.ports.separatesDocuments())
+    add("documents",
+        setup.documentEnd < 0
+            ? "not separated"
+            : "end with token " + std::to_string(setup.documentEnd));
+  add("entropy", format("%.4f nats per token (unigram): the loss to beat",
+                        setup.unigramEntropy));
+  if (setup.heldout)
+    add("held-out", describeHeldout(setup));
+  add("schedule", describeSchedule(setup.start.schedule));
+  add("start", describeStart(options, setup));
+  for (const std::string &note : setup.notes)
+    add("note", note);
+  return lines;
+}

@@ -1,0 +1,92 @@
+//===- Files.h - read by mapping, write by rename ---------------*- C++ -*-===//
+//
+// A file that is written appears whole or not at all: the bytes go to a
+// temporary file beside it, reach the disk (fsync), and one rename puts it in
+// place. Errors are one line with the path in quotes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_TRAIN_FILES_H
+#define KERF_TRAIN_FILES_H
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kerf::runtime {
+
+/// A regular file mapped for reading; unmapped with the object.
+class MappedFile {
+public:
+  MappedFile() = default;
+  MappedFile(MappedFile &&other) noexcept { *this = std::move(other); }
+  MappedFile &operator=(MappedFile &&other) noexcept;
+  ~MappedFile();
+
+  /// Maps `path`. Fails if it is missing, unreadable or no regular file. An
+  /// empty file is fine.
+  [[nodiscard]] bool open(const std::string &path, std::string &error);
+  /// Tells the system that the bytes are read here and there.
+  void adviseRandom() const;
+
+  const uint8_t *data() const { return bytes; }
+  uint64_t size() const { return length; }
+  const std::string &path() const { return name; }
+
+private:
+  const uint8_t *bytes = nullptr;
+  uint64_t length = 0;
+  std::string name;
+};
+
+/// A file that is being written.
+class OutputFile {
+public:
+  OutputFile() = default;
+  OutputFile(OutputFile &&other) noexcept { *this = std::move(other); }
+  OutputFile &operator=(OutputFile &&other) noexcept;
+  /// Removes the temporary file unless `commit` succeeded.
+  ~OutputFile();
+
+  /// Opens a temporary file in the folder of `path`, which must exist.
+  [[nodiscard]] bool open(const std::string &path, std::string &error);
+  /// Appends.
+  [[nodiscard]] bool write(const void *data, uint64_t size, std::string &error);
+  /// Replaces bytes written before.
+  [[nodiscard]] bool overwrite(uint64_t offset, const void *data, uint64_t size,
+                               std::string &error);
+  /// Makes the file durable and puts it in place of `path`. On failure `path`
+  /// is as it was.
+  [[nodiscard]] bool commit(std::string &error);
+  /// The two halves of `commit`, for files that appear together.
+  [[nodiscard]] bool finish(std::string &error);
+  [[nodiscard]] bool publish(std::string &error);
+
+private:
+  bool fail(const char *what, int code, std::string &error);
+
+  int descriptor = -1;
+  std::string target, temporary;
+};
+
+/// Writes `text` to `path` by rename.
+[[nodiscard]] bool writeFile(const std::string &path, std::string_view text,
+                             std::string &error);
+/// Makes the folder `path` and its parents; fine if it exists.
+[[nodiscard]] bool makeFolder(const std::string &path, std::string &error);
+/// `folder`/`name`.
+std::string joinPath(const std::string &folder, const std::string &name);
+/// The folder of `path`, "." if it names none.
+std::string parentFolder(const std::string &path);
+bool isFolder(const std::string &path);
+bool fileExists(const std::string &path);
+/// Names of the entries of a folder, sorted; none if it cannot be read.
+std::vector<std::string> listFolder(const std::string &path);
+/// Removes a file; fine if there is none.
+void removeFile(const std::string &path);
+
+} // namespace kerf::runtime
+
+#endif // KERF_TRAIN_FILES_H

@@ -1,0 +1,29 @@
+//===- Launcher.h - all ranks of a job on this machine ----------*- C++ -*-===//
+
+#ifndef KERF_TRAIN_LAUNCHER_H
+#define KERF_TRAIN_LAUNCHER_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kerf::runtime {
+
+/// Whether somebody else started this process as a rank (RANK is set).
+bool isRankProcess();
+
+/// Threads for one of the ranks that share this machine when the user names no
+/// number: the cores this process may use, divided by LOCAL_WORLD_SIZE.
+int64_t defaultThreads(int64_t worldSize);
+
+/// Runs this program once per rank with `arguments`, tells the ranks about each
+/// other (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
+/// MASTER_PORT, KERF_SESSION), and waits for all. SIGINT and SIGTERM are passed
+/// on. When a rank fails, the others get a moment to say why and are killed.
+/// Returns the exit status of the job: that of the rank which failed first by
+/// itself, 128 + N if signal N killed it. No rank outlives the launcher.
+int launchRanks(int64_t worldSize, const std::vector<std::string> &arguments);
+
+} // namespace kerf::runtime
+
+#endif // KERF_TRAIN_LAUNCHER_H

@@ -1,0 +1,86 @@
+//===- Log.h - what a run tells while it trains -----------------*- C++ -*-===//
+//
+// A step is one line with the field names of Megatron-LM's log, which existing
+// scripts read, and one JSON object. A progress bar is drawn on a terminal
+// only.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_TRAIN_LOG_H
+#define KERF_TRAIN_LOG_H
+
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+namespace kerf::runtime {
+
+/// What is known about one step.
+struct StepRecord {
+  int64_t step = 0, steps = 0;
+  int64_t consumedSamples = 0;
+  double elapsedMs = 0;
+  double tokensPerSecond = 0; ///< per device
+  double tflops = 0;          ///< of matmuls, per device, in 10^12/s
+  /// Part of the peak that the model's own work reaches; only if the peak is
+  /// known.
+  std::optional<double> mfu;
+  double learningRate = 0;
+  double loss = 0;
+  std::optional<double> gradNorm;
+  double peakMemoryMb = 0; ///< of the process, in 2^20 bytes
+};
+
+/// The line of a step, without line break.
+std::string formatStep(const StepRecord &record);
+/// The same as a JSON object; numbers that are not finite are null.
+std::string formatStepJson(const StepRecord &record);
+
+struct HeldoutRecord {
+  int64_t step = 0, steps = 0;
+  int64_t samples = 0;
+  double loss = 0;
+};
+std::string formatHeldout(const HeldoutRecord &record);
+std::string formatHeldoutJson(const HeldoutRecord &record);
+
+/// A bar of `width` cells with step, loss and remaining time.
+std::string formatProgress(int64_t step, int64_t steps, double loss,
+                           double secondsLeft, int width);
+
+/// Writes the lines of a run. Silent on other ranks than the first.
+class Log {
+public:
+  explicit Log(bool isSilent = false);
+  ~Log();
+  Log(const Log &) = delete;
+
+  /// Sends the JSON lines to `path`; with `isResumed` behind what is there.
+  [[nodiscard]] bool openJson(const std::string &path, bool isResumed,
+                              std::string &error);
+  /// One line to standard output.
+  void line(const std::string &text);
+  void step(const StepRecord &record, bool hasLine);
+  void heldout(const HeldoutRecord &record);
+  /// Removes the progress bar.
+  void finish();
+
+private:
+  void json(const std::string &text);
+  void clearBar();
+
+  bool isSilent, hasBar = false, isBarShown = false;
+  double barStart = 0;
+  int64_t barFirstStep = 0;
+  std::FILE *jsonFile = nullptr;
+};
+
+/// Seconds of a clock that never goes back.
+double now();
+/// Largest resident size of this process in 2^20 bytes.
+double peakMemoryMb();
+
+} // namespace kerf::runtime
+
+#endif // KERF_TRAIN_LOG_H

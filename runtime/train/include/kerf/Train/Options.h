@@ -1,0 +1,62 @@
+//===- Options.h - the command line of kerf-run -----------------*- C++ -*-===//
+
+#ifndef KERF_TRAIN_OPTIONS_H
+#define KERF_TRAIN_OPTIONS_H
+
+#include "kerf/Train/Schedule.h"
+#include "kerf/Train/TokenFile.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kerf::runtime {
+
+/// What the user asked for. Empty optionals are chosen by the run and printed.
+struct RunOptions {
+  std::string artifact;
+  bool isHelp = false, isVersion = false;
+
+  std::string data;
+  DataFormat dataFormat = DataFormat::Auto;
+  /// Token that ends a document; -1: none.
+  std::optional<int64_t> documentEnd;
+  std::optional<double> heldout;
+  std::string heldoutData;
+  std::optional<int64_t> evalEvery, evalBatches;
+
+  int64_t steps = 100;
+  std::optional<int64_t> seed;
+  std::optional<double> learningRate, minLearningRate, wsdPart;
+  std::optional<Decay> decay;
+  std::optional<int64_t> warmupSteps, decaySteps;
+
+  std::string initFrom, saveWeights, saveState, resume;
+  int64_t saveEvery = 0;
+  double shardMegabytes = 5000;
+
+  std::string device, pluginPath;
+  int64_t threads = 0;
+  bool checkNans = false, isProfiled = false;
+  double peakTflops = 0;
+  std::string logJson, plot;
+  int64_t logEvery = 1;
+
+  bool wantsEvaluation() const {
+    return heldout || !heldoutData.empty() || evalEvery;
+  }
+};
+
+/// Reads the arguments behind the program's name: "--name=value", "--name
+/// value", one artifact. Fails on unknown options (with the nearest known one),
+/// missing or meaningless values, and combinations that contradict each other.
+[[nodiscard]] bool parseOptions(const std::vector<std::string> &arguments,
+                                RunOptions &options, std::string &error);
+
+/// The text of --help.
+std::string helpText();
+
+} // namespace kerf::runtime
+
+#endif // KERF_TRAIN_OPTIONS_H

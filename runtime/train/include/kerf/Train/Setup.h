@@ -1,0 +1,69 @@
+//===- Setup.h - everything decided before the first step -------*- C++ -*-===//
+
+#ifndef KERF_TRAIN_SETUP_H
+#define KERF_TRAIN_SETUP_H
+
+#include "kerf/Runtime/Runtime.h"
+#include "kerf/Train/Batch.h"
+#include "kerf/Train/Options.h"
+#include "kerf/Train/State.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kerf::runtime {
+
+/// Index in the artifact's tables, or KERF_NONE.
+struct ModelPorts {
+  uint32_t tokens = KERF_NONE, targets = KERF_NONE;
+  uint32_t segments = KERF_NONE, positions = KERF_NONE;
+  uint32_t loss = KERF_NONE, gradNorm = KERF_NONE;
+  int64_t rows = 0, sequence = 0; ///< of a step, over all ranks
+
+  bool separatesDocuments() const {
+    return segments != KERF_NONE || positions != KERF_NONE;
+  }
+};
+
+/// Finds the inputs that a run fills and the outputs that it logs. Fails on an
+/// artifact that is no language model.
+[[nodiscard]] bool findPorts(const kerf_artifact *artifact, ModelPorts &ports,
+                             std::string &error);
+
+/// The decided run. `samples` and `heldout` point into the files: it stays
+/// where it is.
+struct RunSetup {
+  RunSetup() = default;
+  RunSetup(const RunSetup &) = delete;
+
+  const kerf_artifact *artifact = nullptr;
+  ModelPorts ports;
+  TokenFile data, heldoutData;
+  std::optional<SampleRange> samples, heldout;
+  int64_t documentEnd = -1;
+  int64_t evalEvery = 0; ///< 0: never
+  int64_t evalBatches = 0;
+  /// Of single tokens, in nats, over the part of the data that was looked at.
+  double unigramEntropy = 0;
+  /// Where the run begins; seed and schedule of all of it.
+  RunState start;
+  std::optional<SavedState> saved;
+  /// Things that the user should know, one line each.
+  std::vector<std::string> notes;
+};
+
+/// Opens and checks data and saved state, and decides what the options leave
+/// open. Touches no device.
+[[nodiscard]] bool prepareRun(const RunOptions &options,
+                              const kerf_artifact *artifact, RunSetup &setup,
+                              std::string &error);
+
+/// What was decided, as lines for the start of the log.
+std::vector<std::string> describeSetup(const RunOptions &options,
+                                       const RunSetup &setup);
+
+} // namespace kerf::runtime
+
+#endif // KERF_TRAIN_SETUP_H

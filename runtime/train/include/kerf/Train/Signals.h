@@ -1,0 +1,18 @@
+//===- Signals.h - end a run in good order ----------------------*- C++ -*-===//
+
+#ifndef KERF_TRAIN_SIGNALS_H
+#define KERF_TRAIN_SIGNALS_H
+
+namespace kerf::runtime {
+
+/// From now on the first SIGINT or SIGTERM is only remembered; the second one
+/// kills. Writing to a closed pipe or beyond a file-size limit becomes an error
+/// of the write.
+void catchSignals();
+
+/// The signal that asked to stop, 0 if none did.
+int stopSignal();
+
+} // namespace kerf::runtime
+
+#endif // KERF_TRAIN_SIGNALS_H

@@ -1,0 +1,60 @@
+//===- State.h - everything that a run needs to go on -----------*- C++ -*-===//
+//
+// A saved state is `state.safetensors` in a folder: all parameters, masters and
+// optimizer state as global tensors (any layout loads any layout), and as
+// metadata the step, the place in the data, the seed and the learning-rate
+// schedule. It is replaced by rename only when the new one is complete, and
+// carries a checksum.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_TRAIN_STATE_H
+#define KERF_TRAIN_STATE_H
+
+#include "kerf/Runtime/Runtime.h"
+#include "kerf/Train/Safetensors.h"
+#include "kerf/Train/Schedule.h"
+
+#include <cstdint>
+#include <string>
+
+namespace kerf::runtime {
+
+/// Where a run is.
+struct RunState {
+  int64_t step = 0; ///< steps done
+  int64_t consumedSamples = 0;
+  int64_t seed = 0;
+  Schedule schedule;
+  uint64_t dataFingerprint = 0;
+  uint64_t programHash = 0; ///< kerf_meta.input_hash
+};
+
+/// Saves to `folder`, which is made if needed. Collective; the first rank
+/// writes. On failure the state that was there stays.
+[[nodiscard]] bool saveState(kerf_session *session,
+                             const kerf_artifact *artifact,
+                             const std::string &folder, const RunState &state,
+                             std::string &error);
+
+/// A state that is being loaded.
+class SavedState {
+public:
+  /// Opens the state in `folder` and reads its metadata. Fails on missing,
+  /// truncated and damaged files (all bytes are checked).
+  [[nodiscard]] bool open(const std::string &folder, std::string &error);
+  const RunState &state() const { return run; }
+  /// Sets all tensors of the session. Fails on tensors that are missing, not of
+  /// the model, or of another shape or type.
+  [[nodiscard]] bool restore(kerf_session *session,
+                             const kerf_artifact *artifact,
+                             std::string &error) const;
+
+private:
+  SafetensorsFile file;
+  RunState run;
+};
+
+} // namespace kerf::runtime
+
+#endif // KERF_TRAIN_STATE_H

@@ -1,0 +1,82 @@
+//===- TokenFile.h - training data as tokens --------------------*- C++ -*-===//
+//
+// Formats:
+//   bytes   raw text, one token per byte
+//   u16     16-bit tokens without header (nanoGPT's .bin)
+//   u32     32-bit tokens without header
+//   llmc    llm.c's .bin: 256 int32 of header (magic, version, tokens, zeros),
+//           then 16-bit tokens (magic 20240520, version 1) or 32-bit ones
+//           (magic 20240801, version 7)
+// All little-endian. Files are mapped, never copied.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_TRAIN_TOKENFILE_H
+#define KERF_TRAIN_TOKENFILE_H
+
+#include "kerf/Train/Files.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kerf::runtime {
+
+enum class DataFormat { Auto, Bytes, U16, U32, LlmC };
+
+/// "bytes", "u16", ... to the format; false for other names.
+[[nodiscard]] bool parseDataFormat(std::string_view name, DataFormat &format);
+std::string_view dataFormatName(DataFormat format);
+
+class TokenFile {
+public:
+  /// Opens `path` for a model with ids below `vocabulary` (0: unknown).
+  /// `Auto` chooses llmc by its magic number, u16 for other names in ".bin"
+  /// (u32 when the vocabulary needs more bits), else bytes. Fails, saying what
+  /// was expected, on missing, empty and truncated files, and on bytes for a
+  /// vocabulary below 256 or, with `Auto`, above 512.
+  [[nodiscard]] bool open(const std::string &path, DataFormat format,
+                          int64_t vocabulary, std::string &error);
+
+  const std::string &path() const { return file.path(); }
+  DataFormat format() const { return kind; }
+  /// How the format was chosen: "by --data-format", "by the magic number", ...
+  const std::string &reason() const { return why; }
+  /// Number of tokens.
+  int64_t size() const { return count; }
+  /// Bytes of a token.
+  int width() const { return tokenBytes; }
+  /// Token `index` in [0, size()).
+  int64_t at(int64_t index) const;
+
+  /// Checks tokens [begin, end) against the vocabulary; on failure `error`
+  /// names the position and the id. `counts`, if given, is grown as needed and
+  /// counts the ids.
+  [[nodiscard]] bool scan(int64_t begin, int64_t end,
+                          std::vector<int64_t> *counts,
+                          std::string &error) const;
+  /// A hash of the size and of the first and last 64 KiB: tells data sets
+  /// apart.
+  uint64_t fingerprint() const;
+
+private:
+  [[nodiscard]] bool chooseFormat(DataFormat wanted, std::string &error);
+  [[nodiscard]] bool readHeader(std::string &error);
+  [[nodiscard]] bool checkBytes(DataFormat wanted, std::string &error) const;
+  std::string idError(int64_t position, int64_t id) const;
+
+  MappedFile file;
+  DataFormat kind = DataFormat::Auto;
+  std::string why;
+  const uint8_t *tokens = nullptr;
+  int64_t count = 0, vocabulary = 0;
+  int tokenBytes = 1;
+};
+
+/// Entropy in nats of the distribution that `counts` gives; 0 for no counts.
+double unigramEntropy(const std::vector<int64_t> &counts);
+
+} // namespace kerf::runtime
+
+#endif // KERF_TRAIN_TOKENFILE_H

@@ -1,0 +1,56 @@
+//===- Weights.h - parameters of a session and checkpoints ------*- C++ -*-===//
+
+#ifndef KERF_TRAIN_WEIGHTS_H
+#define KERF_TRAIN_WEIGHTS_H
+
+#include "kerf/Runtime/Runtime.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kerf::runtime {
+
+/// The name of a tensor: the pattern with its numbers; "{e}" stays unless
+/// `expert` >= 0.
+std::string tensorName(const kerf_artifact *artifact, const kerf_param &param,
+                       int64_t iteration, int64_t expert = -1);
+
+/// Elements of all parameters of the model.
+int64_t countParameters(const kerf_artifact *artifact);
+
+/// Shape and type of the tensor, over all ranks.
+struct GlobalTensor {
+  kerf_tensor id;
+  uint32_t dtype;
+  std::vector<int64_t> shape;
+  uint64_t bytes;
+};
+
+/// The parameters (kind KERF_TENSOR_PARAM) in the order of the table.
+std::vector<GlobalTensor> listParameters(const kerf_artifact *artifact);
+/// The tensor with another kind or state of the same parameter.
+GlobalTensor siblingTensor(const kerf_artifact *artifact,
+                           const GlobalTensor &parameter, uint32_t kind,
+                           uint32_t state);
+
+/// Sets all parameters and masters from the checkpoint at `path`; optimizer
+/// state stays. Masters keep the checkpoint's precision, parameters are rounded
+/// from them. `notes` tells what was tolerated, `errors` what is wrong.
+[[nodiscard]] bool loadWeights(kerf_session *session,
+                               const kerf_artifact *artifact,
+                               const std::string &path,
+                               std::vector<std::string> &notes,
+                               std::vector<std::string> &errors);
+
+/// Writes all parameters to `path` (as saveCheckpoint); collective, the first
+/// rank writes.
+[[nodiscard]] bool saveWeights(kerf_session *session,
+                               const kerf_artifact *artifact,
+                               const std::string &path, uint64_t shardBytes,
+                               std::vector<std::string> &written,
+                               std::string &error);
+
+} // namespace kerf::runtime
+
+#endif // KERF_TRAIN_WEIGHTS_H

@@ -1,0 +1,358 @@
+//===- ShmSegment.cpp -----------------------------------------------------===//
+
+#include "ShmSegment.h"
+
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+using namespace kerf::runtime;
+using namespace kerf::runtime::shm;
+
+static_assert(std::atomic<uint64_t>::is_always_lock_free &&
+                  std::atomic<uint32_t>::is_always_lock_free,
+              "atomics are shared between processes");
+
+/// How long a rank sleeps before it looks whether the others live.
+static constexpr long kCheckNanoseconds = 50'000'000;
+
+static double now() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec + 1e-9 * time.tv_nsec;
+}
+
+static void sleepBriefly() {
+  timespec time = {0, 1'000'000};
+  nanosleep(&time, nullptr);
+}
+
+static uint32_t allowedCores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  // Fails above 1024 cores, where ranks are few by comparison.
+  return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores)
+                                                         : 1024;
+}
+
+std::string shm::pathOf(const std::string &name) {
+  std::string path = "/kerf-" + std::to_string(getuid()) + "-";
+  for (char c : name.substr(0, 128))
+    path += isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-'
+                ? c
+                : '_';
+  return path;
+}
+
+//===----------------------------------------------------------------------===//
+// Parts of the memory
+//===----------------------------------------------------------------------===//
+
+static constexpr uint64_t kControlBytes = (sizeof(Control) + 63) / 64 * 64;
+
+uint64_t Segment::bytes() const {
+  return kControlBytes + size * sizeof(Doorbell) +
+         uint64_t(size) * size * sizeof(Channel) + 2 * size * sizeof(Half);
+}
+
+Doorbell &Segment::doorbell(uint32_t of) {
+  return reinterpret_cast<Doorbell *>(memory + kControlBytes)[of];
+}
+
+Channel &Segment::channel(uint32_t writer, uint32_t reader) {
+  char *channels = memory + kControlBytes + size * sizeof(Doorbell);
+  return reinterpret_cast<Channel *>(channels)[writer * size + reader];
+}
+
+Half &Segment::half(uint32_t writer, uint32_t number) {
+  char *halves = memory + kControlBytes + size * sizeof(Doorbell) +
+                 uint64_t(size) * size * sizeof(Channel);
+  return reinterpret_cast<Half *>(halves)[writer * 2 + number];
+}
+
+//===----------------------------------------------------------------------===//
+// Waiting
+//===----------------------------------------------------------------------===//
+
+void Segment::pause() { __builtin_ia32_pause(); }
+
+void Segment::ring(uint32_t to) {
+  Doorbell &bell = doorbell(to);
+  bell.rings.fetch_add(1);
+  if (bell.sleeping.load())
+    syscall(SYS_futex, &bell.rings, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+bool Segment::isAlive(uint32_t of) {
+  if (of == rank)
+    return true;
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = of;
+  lock.l_len = 1;
+  // A lock in the way is that of the living rank.
+  return fcntl(file, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+void Segment::abort(const char *message) {
+  uint32_t none = 0;
+  if (!control().abortState.compare_exchange_strong(none, 1))
+    return;
+  std::snprintf(control().abortMessage, sizeof control().abortMessage, "%s",
+                message);
+  control().abortState.store(2);
+  for (uint32_t r = 0; r < size; ++r)
+    ring(r);
+}
+
+Status Segment::checkPeers(uint32_t peer) {
+  if (control().abortState.load() == 2)
+    return failure(KERF_PEER_LOST, "%s", control().abortMessage);
+  for (uint32_t r = 0; r < size; ++r) {
+    uint32_t state = control().states[r].load();
+    bool isDead = state == kJoined && !isAlive(r) &&
+                  control().states[r].load() == kJoined;
+    bool isGone = state == kLeft && r == peer;
+    if (!isDead && !isGone)
+      continue;
+    Status status = failure(KERF_PEER_LOST, "rank %u %s", r,
+                            isDead ? "died" : "left the job");
+    abort(status.message.c_str());
+    return status;
+  }
+  return {};
+}
+
+Status Segment::waitAsleep(uint32_t peer, void *predicate,
+                           bool (*ready)(void *)) {
+  Doorbell &bell = doorbell(rank);
+  Status status;
+  while (!status.failed()) {
+    uint32_t rings = bell.rings.load();
+    bell.sleeping.store(1);
+    if (ready(predicate))
+      break;
+    timespec time = {0, kCheckNanoseconds};
+    long result =
+        syscall(SYS_futex, &bell.rings, FUTEX_WAIT, rings, &time, nullptr, 0);
+    bool isLate = result != 0 && errno == ETIMEDOUT;
+    if (!isLate && control().abortState.load() == 0)
+      continue;
+    status = checkPeers(peer);
+    // What a rank did before it left or died still counts.
+    if (status.failed() && ready(predicate))
+      status = {};
+    if (!status.failed() && ready(predicate))
+      break;
+  }
+  bell.sleeping.store(0);
+  return status;
+}
+
+//===----------------------------------------------------------------------===//
+// Joining
+//===----------------------------------------------------------------------===//
+
+Segment::Segment(const Rendezvous &rendezvous)
+    : rank(rendezvous.rank), size(rendezvous.size),
+      path(pathOf(rendezvous.name)) {
+  bool isCrowded =
+      uint64_t(rendezvous.size) * rendezvous.workers > allowedCores();
+  constexpr uint32_t spinsOfFew = 2000; // about 100 microseconds
+  spins = isCrowded ? 0 : spinsOfFew;
+}
+
+void Segment::close() {
+  if (memory)
+    munmap(memory, bytes());
+  if (file >= 0)
+    ::close(file);
+  memory = nullptr;
+  file = -1;
+}
+
+Segment::~Segment() {
+  if (joined) {
+    control().states[rank].store(kLeft);
+    for (uint32_t r = 0; r < size; ++r)
+      ring(r);
+  }
+  if (linked)
+    shm_unlink(path.c_str());
+  close();
+}
+
+Status Segment::map() {
+  void *mapped =
+      mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (mapped == MAP_FAILED)
+    return failure(KERF_NO_MEMORY, "cannot map %llu bytes of shared memory: %s",
+                   (unsigned long long)bytes(), std::strerror(errno));
+  memory = static_cast<char *>(mapped);
+  return {};
+}
+
+/// Locks the byte of a rank; false when somebody has it.
+static bool lockByte(int file, uint32_t rank) {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = rank;
+  lock.l_len = 1;
+  return fcntl(file, F_SETLK, &lock) == 0;
+}
+
+/// Rank 0: makes the segment, in place of one that a killed job left.
+Status Segment::create(const Rendezvous &rendezvous) {
+  constexpr int attempts = 100;
+  for (int attempt = 0; file < 0; ++attempt) {
+    file = shm_open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file >= 0)
+      break;
+    if (errno != EEXIST || attempt == attempts)
+      return failure(KERF_FAILED, "cannot make shared memory '%s': %s",
+                     path.c_str(), std::strerror(errno));
+    file = shm_open(path.c_str(), O_RDWR | O_CLOEXEC, 0600);
+    if (file < 0)
+      continue;
+    // As a rank that is none, so that byte 0 counts.
+    struct flock lock = {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    lock.l_len = 1;
+    if (fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK) {
+      close();
+      return failure(KERF_INVALID,
+                     "a job named '%s' is running (process %d): choose another "
+                     "MASTER_PORT or KERF_SESSION",
+                     rendezvous.name.c_str(), lock.l_pid);
+    }
+    shm_unlink(path.c_str());
+    close();
+  }
+  linked = true;
+  lockByte(file, 0);
+  if (int error = posix_fallocate(file, 0, bytes()))
+    return failure(KERF_NO_MEMORY, "cannot get %llu bytes of shared memory: %s",
+                   (unsigned long long)bytes(), std::strerror(error));
+  Status status = map();
+  if (status.failed())
+    return status;
+  control().programHash = rendezvous.programHash;
+  control().size = size;
+  control().ready.store(kReady);
+  return {};
+}
+
+/// Another rank: opens the segment if it is there and its maker lives.
+Status Segment::open(const Rendezvous &rendezvous, bool &found) {
+  found = false;
+  file = shm_open(path.c_str(), O_RDWR | O_CLOEXEC, 0600);
+  if (file < 0)
+    return {};
+  struct stat info;
+  uint32_t size = 0;
+  uint64_t ready = 0;
+  // Read before it is mapped: its size may be that of another world.
+  if (fstat(file, &info) != 0 || info.st_size < (off_t)sizeof(Control) ||
+      pread(file, &ready, sizeof ready, offsetof(Control, ready)) < 0 ||
+      pread(file, &size, sizeof size, offsetof(Control, size)) < 0 ||
+      ready != kReady || !isAlive(0)) {
+    close();
+    return {};
+  }
+  if (size != rendezvous.size) {
+    close();
+    return failure(KERF_INVALID, "rank 0 starts %u ranks, rank %u expects %u",
+                   size, rank, rendezvous.size);
+  }
+  found = true;
+  return map();
+}
+
+Status Segment::find(const Rendezvous &rendezvous) {
+  double deadline = now() + rendezvous.timeoutSec;
+  while (true) {
+    bool found;
+    Status status = open(rendezvous, found);
+    if (status.failed() || found)
+      return status;
+    if (now() > deadline)
+      return failure(KERF_PEER_LOST,
+                     "rank 0 of the job '%s' did not come within %g s",
+                     rendezvous.name.c_str(), rendezvous.timeoutSec);
+    sleepBriefly();
+  }
+}
+
+Status Segment::enter(const Rendezvous &rendezvous) {
+  if (!lockByte(file, rank))
+    return failure(KERF_INVALID, "rank %u is in the job '%s' already", rank,
+                   rendezvous.name.c_str());
+  if (control().programHash != rendezvous.programHash) {
+    Status status = failure(KERF_INVALID,
+                            "rank %u runs another program than rank 0: start "
+                            "all ranks with the same file",
+                            rank);
+    abort(status.message.c_str());
+    return status;
+  }
+  joined = true;
+  control().states[rank].store(kJoined);
+  return {};
+}
+
+Status Segment::awaitAll(const Rendezvous &rendezvous) {
+  double deadline = now() + rendezvous.timeoutSec;
+  while (true) {
+    uint32_t missing = size;
+    for (uint32_t r = size; r-- > 0;)
+      if (control().states[r].load() == kAbsent)
+        missing = r;
+    if (missing == size)
+      return {};
+    Status status = checkPeers(rank);
+    if (status.failed())
+      return status;
+    if (now() > deadline) {
+      status = failure(KERF_PEER_LOST, "rank %u did not come within %g s",
+                       missing, rendezvous.timeoutSec);
+      abort(status.message.c_str());
+      return status;
+    }
+    sleepBriefly();
+  }
+}
+
+Status Segment::join(const Rendezvous &rendezvous,
+                     std::unique_ptr<Segment> &segment) {
+  if (rendezvous.size > kMaxRanks || rendezvous.rank >= rendezvous.size)
+    return failure(KERF_INVALID,
+                   "rank %u of %u, expected one of at most %u on a machine",
+                   rendezvous.rank, rendezvous.size, kMaxRanks);
+  std::unique_ptr<Segment> made(new Segment(rendezvous));
+  Status status =
+      made->rank == 0 ? made->create(rendezvous) : made->find(rendezvous);
+  if (!status.failed())
+    status = made->enter(rendezvous);
+  if (!status.failed())
+    status = made->awaitAll(rendezvous);
+  if (status.failed())
+    return status;
+  if (made->linked)
+    shm_unlink(made->path.c_str());
+  made->linked = false;
+  segment = std::move(made);
+  return {};
+}

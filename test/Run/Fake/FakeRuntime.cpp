@@ -1,0 +1,372 @@
+//===- FakeRuntime.cpp - the C interface of the runtime, imitated ---------===//
+//
+// A model of two tables behind kerf/Runtime/Runtime.h, so that what kerf-run
+// does around the steps is tested without a compiler and in milliseconds:
+// logits[u] = w[t][u] + b[u], cross-entropy, gradient descent with momentum.
+//
+// "fake.kerf" is one rank, "fake2.kerf" two that do not talk to each other,
+// "noeval.kerf" has no evaluation; other paths do not exist. Environment:
+//   KERF_FAKE_NAN=N     the loss of step N is no number
+//   KERF_FAKE_DIE=R:N   rank R kills itself in step N
+//   KERF_FAKE_SLEEP=MS  a step takes this long
+//
+//===----------------------------------------------------------------------===//
+
+#include "kerf/Runtime/Runtime.h"
+#include "kerf/Train/Numbers.h"
+
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace kerf::runtime;
+
+namespace {
+constexpr int64_t kVocab = 256, kRows = 4, kSequence = 16, kExperts = 3;
+
+const char *const kStrings[] = {"fake",
+                                "0.1.0",
+                                "cpu",
+                                "any",
+                                "loss",
+                                "grad_norm",
+                                "transformer.w.weight",
+                                "transformer.h.{i}.x.{e}.bias",
+                                "m",
+                                "tokens",
+                                "targets",
+                                "segments",
+                                "positions"};
+} // namespace
+
+struct kerf_artifact {
+  kerf_meta meta{};
+  std::vector<kerf_param> params;
+  std::vector<kerf_state> states;
+  std::vector<kerf_input> inputs;
+  std::vector<kerf_output> outputs;
+  std::vector<kerf_call> calls;
+};
+
+struct kerf_session {
+  const kerf_artifact *artifact;
+  uint32_t rank;
+  double rate = 0, step = 0, loss = 0, norm = 0;
+  std::vector<int32_t> inputs[4];
+  /// w (rounded to bf16), its f32 master, its momentum; b of two layers.
+  std::vector<float> w, master, momentum, b[2];
+};
+
+static kerf_status fail(kerf_error *error, kerf_status code,
+                        const std::string &message) {
+  if (error) {
+    error->status = code;
+    std::snprintf(error->message, sizeof error->message, "%s", message.c_str());
+  }
+  return code;
+}
+
+static kerf_layout layoutOf(uint32_t dtype, std::vector<int64_t> shape) {
+  kerf_layout layout{};
+  layout.rank = shape.size();
+  layout.dtype = dtype;
+  for (size_t i = 0; i < shape.size(); ++i)
+    layout.global[i] = layout.local[i] = shape[i];
+  std::memset(layout.cuts, 0xff, sizeof layout.cuts);
+  return layout;
+}
+
+//===----------------------------------------------------------------------===//
+// Artifact
+//===----------------------------------------------------------------------===//
+
+kerf_status kerf_artifact_open(const char *path, kerf_artifact **result,
+                               kerf_error *error) {
+  std::string name = path;
+  if (name != "fake.kerf" && name != "fake2.kerf" && name != "noeval.kerf")
+    return fail(error, KERF_INVALID, name + ": cannot open: not there");
+  auto *artifact = new kerf_artifact;
+  kerf_meta &meta = artifact->meta;
+  meta.model = 0;
+  meta.compiler = 1;
+  meta.target = 2;
+  meta.cpu = 3;
+  meta.world_size = name == "fake2.kerf" ? 2 : 1;
+  meta.micro_batches = meta.slots = 1;
+  meta.max_workers = 8;
+  meta.train_calls = 1;
+  meta.matmul_flops = meta.model_flops = 1e9;
+  meta.vocabulary = kVocab;
+  artifact->calls.resize(name == "noeval.kerf" ? 1 : 2);
+  kerf_param w{}, b{};
+  w.name = 6;
+  w.master_dtype = KERF_F32;
+  w.end = 1;
+  w.layout = layoutOf(KERF_BF16, {kVocab, kVocab});
+  w.state_count = 1;
+  b.name = 7;
+  b.flags = KERF_PARAM_STACKED;
+  b.master_dtype = KERF_NONE;
+  b.end = 2;
+  b.layout = layoutOf(KERF_F32, {kExperts, kVocab});
+  b.first_state = 1;
+  artifact->params = {w, b};
+  artifact->states = {{8, KERF_F32, 0, 0}};
+  for (uint32_t i = 0; i < 4; ++i)
+    artifact->inputs.push_back({9 + i, KERF_ROLE_TOKENS + i,
+                                layoutOf(KERF_I32, {kRows, kSequence}), 0,
+                                kRows * kSequence * 4});
+  artifact->outputs = {{4, KERF_F32, 0}, {5, KERF_F32, 0}};
+  *result = artifact;
+  return KERF_OK;
+}
+
+void kerf_artifact_close(kerf_artifact *artifact) { delete artifact; }
+const kerf_meta *kerf_artifact_meta(const kerf_artifact *a) { return &a->meta; }
+
+template <typename T>
+static const T *table(const std::vector<T> &records, uint32_t *count) {
+  *count = records.size();
+  return records.data();
+}
+const kerf_param *kerf_artifact_params(const kerf_artifact *a, uint32_t *n) {
+  return table(a->params, n);
+}
+const kerf_state *kerf_artifact_states(const kerf_artifact *a, uint32_t *n) {
+  return table(a->states, n);
+}
+const kerf_input *kerf_artifact_inputs(const kerf_artifact *a, uint32_t *n) {
+  return table(a->inputs, n);
+}
+const kerf_output *kerf_artifact_outputs(const kerf_artifact *a, uint32_t *n) {
+  return table(a->outputs, n);
+}
+const kerf_call *kerf_artifact_calls(const kerf_artifact *a, uint32_t *n) {
+  return table(a->calls, n);
+}
+const char *kerf_artifact_string(const kerf_artifact *, uint32_t offset) {
+  return offset < std::size(kStrings) ? kStrings[offset] : "";
+}
+
+size_t kerf_expand_name(const char *pattern, int64_t iteration, int64_t expert,
+                        char *buffer, size_t bytes) {
+  std::string name = pattern;
+  auto put = [&](const char *hole, int64_t value) {
+    size_t at = name.find(hole);
+    if (at != std::string::npos)
+      name.replace(at, 3, std::to_string(value));
+  };
+  put("{i}", iteration);
+  if (expert >= 0)
+    put("{e}", expert);
+  std::snprintf(buffer, bytes, "%s", name.c_str());
+  return name.size();
+}
+
+uint64_t kerf_global_bytes(const kerf_layout *layout) {
+  uint64_t bytes = kerf_dtype_bytes(layout->dtype);
+  for (uint32_t d = 0; d < layout->rank; ++d)
+    bytes *= layout->global[d];
+  return bytes;
+}
+
+kerf_status kerf_tensor_layout(const kerf_artifact *artifact,
+                               const kerf_tensor *tensor, kerf_layout *layout,
+                               kerf_error *) {
+  *layout = artifact->params[tensor->param].layout;
+  if (tensor->kind != KERF_TENSOR_PARAM)
+    layout->dtype = KERF_F32;
+  return KERF_OK;
+}
+
+//===----------------------------------------------------------------------===//
+// Session
+//===----------------------------------------------------------------------===//
+
+void kerf_session_options_init(kerf_session_options *options) {
+  *options = {};
+  options->rank = -1;
+}
+
+kerf_status kerf_session_create(const kerf_artifact *artifact,
+                                const kerf_session_options *options,
+                                kerf_session **session, kerf_error *error) {
+  if (options->device)
+    return fail(error, KERF_INVALID,
+                std::string("no device '") + options->device + "'");
+  const char *rank = std::getenv("RANK");
+  *session = new kerf_session{
+      artifact, rank ? static_cast<uint32_t>(std::atoi(rank)) : 0};
+  return KERF_OK;
+}
+void kerf_session_destroy(kerf_session *session) { delete session; }
+uint32_t kerf_session_rank(const kerf_session *s) { return s->rank; }
+const char *kerf_session_describe(const kerf_session *) { return "imitation"; }
+
+static void roundMaster(kerf_session *s) {
+  for (size_t i = 0; i < s->w.size(); ++i)
+    s->w[i] = fromBf16(toBf16(s->master[i]));
+}
+
+kerf_status kerf_session_initialize(kerf_session *s, int64_t seed,
+                                    kerf_error *) {
+  uint64_t stream = kerf_random_stream(seed, 0, -1, 0);
+  s->master.resize(kVocab * kVocab);
+  for (size_t i = 0; i < s->master.size(); ++i)
+    s->master[i] = static_cast<float>(kerf_random_bits(stream, i)) * 0x1p-26f;
+  s->w.resize(s->master.size());
+  s->momentum.assign(s->master.size(), 0);
+  for (auto &b : s->b)
+    b.assign(kExperts * kVocab, 0);
+  roundMaster(s);
+  return KERF_OK;
+}
+
+kerf_status kerf_session_set_input_global(kerf_session *s, uint32_t input,
+                                          const void *data, uint64_t bytes,
+                                          kerf_error *error) {
+  if (bytes != kRows * kSequence * 4)
+    return fail(error, KERF_INVALID, "input of another size");
+  const auto *values = static_cast<const int32_t *>(data);
+  s->inputs[input].assign(values, values + kRows * kSequence);
+  return KERF_OK;
+}
+
+kerf_status kerf_session_set_scalar(kerf_session *s, uint32_t role,
+                                    double value, kerf_error *) {
+  if (role == KERF_ROLE_LEARNING_RATE)
+    s->rate = value;
+  if (role == KERF_ROLE_STEP)
+    s->step = value;
+  return KERF_OK;
+}
+
+/// Probabilities of the token behind `token`.
+static std::array<double, kVocab> predict(const kerf_session &s,
+                                          int32_t token) {
+  std::array<double, kVocab> p;
+  double sum = 0;
+  for (int64_t u = 0; u < kVocab; ++u)
+    sum += p[u] = std::exp(s.w[token * kVocab + u] + s.b[0][u]);
+  for (double &x : p)
+    x /= sum;
+  return p;
+}
+
+/// The mean loss; `gradient` of w, if given, is added to.
+static double forward(const kerf_session &s, std::vector<float> *gradient) {
+  double sum = 0;
+  int64_t count = 0;
+  for (size_t i = 0; i < s.inputs[0].size(); ++i) {
+    int32_t token = s.inputs[0][i], target = s.inputs[1][i];
+    if (target < 0)
+      continue;
+    std::array<double, kVocab> p = predict(s, token);
+    sum -= std::log(p[target]);
+    ++count;
+    for (int64_t u = 0; gradient && u < kVocab; ++u)
+      (*gradient)[token * kVocab + u] +=
+          static_cast<float>(p[u] - (u == target));
+  }
+  return count ? sum / static_cast<double>(count) : 0;
+}
+
+static const char *setting(const char *name) {
+  const char *text = std::getenv(name);
+  return text ? text : "";
+}
+
+kerf_status kerf_session_run_step(kerf_session *s, kerf_error *) {
+  // Goes on sleeping after a signal.
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(std::atoi(setting("KERF_FAKE_SLEEP"))));
+  std::string now = std::to_string(static_cast<int>(s->step));
+  if (setting("KERF_FAKE_DIE") == std::to_string(s->rank) + ":" + now)
+    raise(SIGKILL);
+  std::vector<float> gradient(s->w.size());
+  s->loss = forward(*s, &gradient);
+  double square = 0;
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    square += gradient[i] * gradient[i];
+    s->momentum[i] = 0.9f * s->momentum[i] + gradient[i];
+    s->master[i] -= static_cast<float>(s->rate) * s->momentum[i];
+  }
+  s->norm = std::sqrt(square);
+  roundMaster(s);
+  if (setting("KERF_FAKE_NAN") == now)
+    s->loss = NAN;
+  return KERF_OK;
+}
+
+kerf_status kerf_session_run_evaluation(kerf_session *s, kerf_error *) {
+  s->loss = forward(*s, nullptr);
+  return KERF_OK;
+}
+
+kerf_status kerf_session_get_output(kerf_session *s, uint32_t output,
+                                    double *value, kerf_error *) {
+  *value = output == 0 ? s->loss : s->norm;
+  return KERF_OK;
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+static std::vector<float> &find(kerf_session *s, const kerf_tensor &tensor) {
+  if (tensor.param == 1)
+    return s->b[tensor.iteration];
+  return tensor.kind == KERF_TENSOR_PARAM    ? s->w
+         : tensor.kind == KERF_TENSOR_MASTER ? s->master
+                                             : s->momentum;
+}
+
+kerf_status kerf_session_read_global(kerf_session *s, const kerf_tensor *tensor,
+                                     void *data, uint64_t, kerf_error *) {
+  kerf_layout layout;
+  kerf_tensor_layout(s->artifact, tensor, &layout, nullptr);
+  std::vector<float> &values = find(s, *tensor);
+  if (data)
+    (void)fromFloats(layout.dtype, values.data(), values.size(), data);
+  return KERF_OK;
+}
+
+kerf_status kerf_session_write_global(kerf_session *s,
+                                      const kerf_tensor *tensor,
+                                      const void *data, uint64_t bytes,
+                                      kerf_error *) {
+  kerf_layout layout;
+  kerf_tensor_layout(s->artifact, tensor, &layout, nullptr);
+  std::vector<float> &values = find(s, *tensor);
+  values.resize(bytes / kerf_dtype_bytes(layout.dtype));
+  (void)toFloats(layout.dtype, data, values.size(), values.data());
+  return KERF_OK;
+}
+
+//===----------------------------------------------------------------------===//
+// Job
+//===----------------------------------------------------------------------===//
+
+kerf_status kerf_session_barrier(kerf_session *, kerf_error *) {
+  return KERF_OK;
+}
+kerf_status kerf_session_agree_max(kerf_session *, int32_t *, kerf_error *) {
+  return KERF_OK;
+}
+void kerf_session_abort(kerf_session *, const char *) {}
+void kerf_session_cleanup(const char *) {}
+bool kerf_session_profile(kerf_session *, uint32_t index,
+                          kerf_profile_entry *entry) {
+  *entry = {"imitation", 0, 1, 0.5};
+  return index == 0;
+}
+int kerf_exit_code(kerf_status status) {
+  return status == KERF_OK ? 0 : status >= KERF_PEER_LOST ? 128 : 1;
+}

@@ -1,0 +1,240 @@
+//===- LogTest.cpp - schedule, log lines, plot, options -------------------===//
+
+#include "RunTesting.h"
+
+#include "kerf/Train/Json.h"
+#include "kerf/Train/Log.h"
+#include "kerf/Train/Options.h"
+#include "kerf/Train/Plot.h"
+#include "kerf/Train/Schedule.h"
+#include "kerf/Train/Text.h"
+
+#include <cmath>
+#include <regex>
+
+using namespace kerf::runtime;
+
+//===----------------------------------------------------------------------===//
+// Schedule
+//===----------------------------------------------------------------------===//
+
+TEST(ScheduleTest, WarmsUpAndDecays) {
+  Schedule schedule{Decay::Cosine, 1.0, 0.1, 10, 110, 0.2};
+  EXPECT_DOUBLE_EQ(schedule.at(1), 0.1);
+  EXPECT_DOUBLE_EQ(schedule.at(10), 1.0);
+  EXPECT_DOUBLE_EQ(schedule.at(60), 0.55);
+  EXPECT_DOUBLE_EQ(schedule.at(110), 0.1);
+  EXPECT_DOUBLE_EQ(schedule.at(1000), 0.1);
+  schedule.decay = Decay::Linear;
+  EXPECT_DOUBLE_EQ(schedule.at(35), 0.1 + 0.9 * 0.75);
+  schedule.decay = Decay::Constant;
+  EXPECT_DOUBLE_EQ(schedule.at(5), 0.5);
+  EXPECT_DOUBLE_EQ(schedule.at(1000), 1.0);
+  schedule.decay = Decay::Wsd;
+  EXPECT_DOUBLE_EQ(schedule.at(88), 1.0);
+  EXPECT_DOUBLE_EQ(schedule.at(99), 0.55);
+  EXPECT_DOUBLE_EQ(schedule.at(110), 0.1);
+}
+
+TEST(ScheduleTest, HasNoSpecialCases) {
+  // No warm-up; decay that ends before the warm-up does.
+  EXPECT_GT((Schedule{Decay::Cosine, 1.0, 0.0, 0, 100, 0.2}).at(1), 0.99);
+  EXPECT_DOUBLE_EQ((Schedule{Decay::Linear, 1.0, 0.5, 10, 5, 0.2}).at(11), 0.5);
+}
+
+//===----------------------------------------------------------------------===//
+// Log
+//===----------------------------------------------------------------------===//
+
+static StepRecord exampleStep() {
+  StepRecord record;
+  record.step = 12;
+  record.steps = 200;
+  record.consumedSamples = 96;
+  record.elapsedMs = 123.44;
+  record.tokensPerSecond = 16591.2;
+  record.tflops = 0.51234;
+  record.learningRate = 3e-4;
+  record.loss = 5.25;
+  record.gradNorm = 1.5;
+  record.peakMemoryMb = 812.3;
+  return record;
+}
+
+TEST(LogTest, HasTheFieldsThatPeopleParse) {
+  StepRecord record = exampleStep();
+  EXPECT_EQ(
+      formatStep(record),
+      " iteration       12/     200 | consumed samples:           96"
+      " | elapsed time per iteration (ms): 123.4 | tokens/s/device: "
+      "16591.2 | TFLOP/s/device: 0.5123 | learning rate: 3.000000E-04 | "
+      "loss: 5.250000E+00 | grad norm: 1.500 | peak memory (MB): 812.3 |");
+  record.mfu = 0.421;
+  EXPECT_HAS(formatStep(record), " | MFU: 42.1% | ");
+  record.gradNorm.reset();
+  EXPECT_EQ(formatStep(record).find("grad norm"), std::string::npos);
+}
+
+TEST(LogTest, JsonIsExact) {
+  StepRecord record = exampleStep();
+  record.loss = 1.0 / 3.0;
+  JsonValue value;
+  std::string error;
+  ASSERT_TRUE(parseJson(formatStepJson(record), value, error)) << error;
+  EXPECT_EQ(value.find("loss")->number, 1.0 / 3.0);
+  EXPECT_EQ(value.find("iteration")->integer, 12);
+  EXPECT_EQ(value.find("grad_norm")->number, 1.5);
+  EXPECT_EQ(value.find("mfu"), nullptr);
+  record.loss = NAN;
+  ASSERT_TRUE(parseJson(formatStepJson(record), value, error)) << error;
+  EXPECT_EQ(value.find("loss")->kind, JsonValue::Null);
+  ASSERT_TRUE(parseJson(formatHeldoutJson({50, 200, 64, 2.5}), value, error));
+  EXPECT_EQ(value.find("heldout_loss")->number, 2.5);
+}
+
+TEST(LogTest, TellsProgress) {
+  EXPECT_EQ(formatProgress(5, 10, 2.5, 65, 10),
+            "[#####-----] 5/10  loss 2.5000  01:05 left");
+  EXPECT_HAS(formatProgress(10, 10, 2.5, 3700, 4), "[####] 10/10");
+  EXPECT_EQ(formatDuration(3700), "1:01:40");
+}
+
+//===----------------------------------------------------------------------===//
+// Plot
+//===----------------------------------------------------------------------===//
+
+TEST(PlotTest, TicksAreRound) {
+  EXPECT_EQ(niceTicks(0, 10, 5), (std::vector<double>{0, 2, 4, 6, 8, 10}));
+  EXPECT_EQ(niceTicks(101, 299, 4), (std::vector<double>{150, 200, 250}));
+  EXPECT_EQ(niceTicks(3, 3, 4).size(), 1u);
+}
+
+/// Checks that elements nest and close; returns the number of elements.
+static size_t countElements(const std::string &xml) {
+  std::regex tag(
+      "<(/?)([a-z]+)((?:\\s+[a-zA-Z0-9:-]+=\"[^\"<>]*\")*)\\s*(/?)>");
+  std::vector<std::string> open;
+  size_t count = 0, end = 0;
+  for (std::sregex_iterator it(xml.begin(), xml.end(), tag), none; it != none;
+       ++it) {
+    std::string between = xml.substr(end, it->position() - end);
+    EXPECT_EQ(between.find_first_of("<>"), std::string::npos) << between;
+    end = it->position() + it->length();
+    if ((*it)[1].length() == 0)
+      ++count;
+    if ((*it)[1].length()) {
+      EXPECT_FALSE(open.empty());
+      if (open.empty())
+        return 0;
+      EXPECT_EQ(open.back(), (*it)[2].str());
+      open.pop_back();
+    } else if (!(*it)[4].length()) {
+      open.push_back((*it)[2].str());
+    }
+  }
+  EXPECT_TRUE(open.empty());
+  return count;
+}
+
+TEST(PlotTest, IsWellFormed) {
+  LossPlot plot;
+  plot.title = "a < b & \"c\"";
+  for (int i = 1; i <= 100; ++i)
+    plot.train.push_back({double(i), 5.0 / i + 1});
+  plot.train.push_back({101, NAN});
+  plot.heldout = {{50, 1.5}, {100, 1.2}};
+  plot.unigramEntropy = 3.1;
+  std::string svg = renderLossPlot(plot);
+  EXPECT_GT(countElements(svg), 30u);
+  EXPECT_HAS(svg, "a &lt; b &amp; \"c\"");
+  EXPECT_HAS(svg, "unigram entropy (3.100)");
+  EXPECT_HAS(svg, "held-out loss (last 1.200)");
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+}
+
+TEST(PlotTest, DrawsLittleAndNothing) {
+  LossPlot plot;
+  EXPECT_GT(countElements(renderLossPlot(plot)), 3u);
+  plot.train = {{1, 2.0}};
+  std::string svg = renderLossPlot(plot);
+  EXPECT_GT(countElements(svg), 3u);
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+  EXPECT_EQ(svg.find("inf"), std::string::npos);
+}
+
+//===----------------------------------------------------------------------===//
+// Options and text
+//===----------------------------------------------------------------------===//
+
+static std::string optionError(const std::vector<std::string> &arguments) {
+  RunOptions options;
+  std::string error;
+  EXPECT_FALSE(parseOptions(arguments, options, error));
+  return error;
+}
+
+TEST(OptionsTest, Reads) {
+  RunOptions options;
+  std::string error;
+  ASSERT_TRUE(parseOptions({"m.kerf", "--data=x", "--steps", "7", "--lr=1e-3",
+                            "--check-nans", "--document-end=none",
+                            "--lr-schedule=wsd", "--heldout=0.1"},
+                           options, error))
+      << error;
+  EXPECT_EQ(options.artifact, "m.kerf");
+  EXPECT_EQ(options.data, "x");
+  EXPECT_EQ(options.steps, 7);
+  EXPECT_EQ(options.learningRate, 1e-3);
+  EXPECT_TRUE(options.checkNans);
+  EXPECT_EQ(options.documentEnd, -1);
+  EXPECT_EQ(options.decay, Decay::Wsd);
+  EXPECT_TRUE(options.wantsEvaluation());
+  EXPECT_TRUE(parseOptions({"--help"}, options, error));
+}
+
+TEST(OptionsTest, Refuses) {
+  EXPECT_EQ(optionError({"m", "--step=3"}),
+            "unknown option '--step'; did you mean '--steps'?");
+  EXPECT_EQ(optionError({"m", "--qqqqqqqqqqqq"}),
+            "unknown option '--qqqqqqqqqqqq'; --help lists all");
+  EXPECT_EQ(optionError({"m", "--steps=x"}),
+            "option '--steps': expected an integer of at least 0, found 'x'");
+  EXPECT_EQ(optionError({"m", "--steps"}),
+            "option '--steps' needs a value: --steps=N");
+  EXPECT_EQ(optionError({"m", "--profile=1"}),
+            "option '--profile' takes no value");
+  EXPECT_HAS(optionError({"m", "--lr=-1"}), "that is not negative, found '-1'");
+  EXPECT_HAS(optionError({"m", "--lr=nan"}), "found 'nan'");
+  EXPECT_HAS(optionError({"m", "--heldout=1"}), "between 0 and 1");
+  EXPECT_HAS(optionError({"m", "--data-format=u8"}), "'llmc', found 'u8'");
+  EXPECT_HAS(optionError({"m", "--lr-schedule=step"}), "'wsd', found 'step'");
+  EXPECT_HAS(optionError({"m", "--document-end=x"}), "a token id or 'none'");
+  EXPECT_HAS(optionError({"m", "n"}), "one compiled model, found 'm' and 'n'");
+  EXPECT_HAS(optionError({}), "expected a compiled model");
+  EXPECT_HAS(optionError({"m", "--init-from=a", "--resume=b"}), "use one");
+  EXPECT_HAS(optionError({"m", "--heldout=0.1", "--heldout-data=b"}),
+             "use one");
+  EXPECT_HAS(optionError({"m", "--save-every=3"}), "needs '--save-state=DIR'");
+  EXPECT_HAS(optionError({"m", "--lr-schedule=linear", "--wsd-decay=0.5"}),
+             "needs '--lr-schedule=wsd'");
+}
+
+TEST(OptionsTest, HelpFitsATerminalAndNamesExitCodes) {
+  std::string help = helpText();
+  EXPECT_HAS(help, "Exit status:");
+  EXPECT_HAS(help, ">= 128");
+  std::stringstream lines(help);
+  for (std::string line; std::getline(lines, line);)
+    EXPECT_LE(line.size(), 80u) << line;
+}
+
+TEST(TextTest, Formats) {
+  EXPECT_EQ(quote("a\n\xff"), "'a\\x0a\\xff'");
+  EXPECT_EQ(jsonQuote("a\"\\\n\xc3\xa9\xff"),
+            "\"a\\\"\\\\\\u000a\xc3\xa9\\ufffd\"");
+  EXPECT_EQ(withCommas(1234567), "1,234,567");
+  EXPECT_EQ(withCommas(-123), "-123");
+  EXPECT_EQ(formatBytes(512), "512 B");
+  EXPECT_EQ(formatBytes(3 << 19), "1.50 MiB");
+  EXPECT_EQ(editDistance("kitten", "sitting"), 3u);
+}

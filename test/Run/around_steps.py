@@ -1,0 +1,331 @@
+"""What kerf-run does around the steps: data, resume, signals, weights, errors, ranks.
+
+  around_steps.py PROGRAM [unittest arguments]
+
+PROGRAM is kerf-run over Fake/FakeRuntime.cpp: vocabulary 256, 4 x 16 tokens per step.
+"""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree
+
+PROGRAM = ""
+TEXT = "".join(f"line {i} of {i * i} and {i % 7}\n" for i in range(300))
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        held = tempfile.TemporaryDirectory()
+        self.addCleanup(held.cleanup)
+        self.folder = pathlib.Path(held.name)
+        (self.folder / "text.txt").write_text(TEXT)
+
+    def start(self, *arguments, model="fake.kerf", data="text.txt", environment=None, limit=None):
+        command = [PROGRAM, model, *arguments]
+        if data:
+            command.append(f"--data={data}")
+        if limit:
+            command = ["bash", "-c", f'ulimit -f {limit}; exec "$@"', "-", *command]
+        clean = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")}
+        return subprocess.Popen(
+            command, cwd=self.folder, env=clean | (environment or {}), text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def run_program(self, *arguments, status=0, **others):
+        process = self.start(*arguments, **others)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, status, out + err)
+        return out + err
+
+    def losses(self, name="log.json"):
+        lines = [json.loads(line) for line in (self.folder / name).read_text().splitlines()]
+        return {line["iteration"]: line["loss"] for line in lines if "loss" in line}
+
+    def refused(self, message, *arguments, status=1, **others):
+        out = self.run_program(*arguments, status=status, **others)
+        self.assertIn(message, out)
+
+    def write(self, name, data):
+        (self.folder / name).write_bytes(data)
+
+
+class Training(Case):
+    def test_log(self):
+        out = self.run_program("--steps=3", "--log-json=log.json", "--peak-tflops=1")
+        lines = [line for line in out.splitlines() if line.startswith(" iteration")]
+        self.assertEqual(len(lines), 3)
+        number = r"[-+.\dE]+"
+        for line in lines:
+            self.assertRegex(line, (
+                rf"^ iteration +\d+/ +3 \| consumed samples: +\d+"
+                rf" \| elapsed time per iteration \(ms\): {number}"
+                rf" \| tokens/s/device: {number} \| TFLOP/s/device: \S+ \| MFU: {number}%"
+                rf" \| learning rate: {number} \| loss: {number} \| grad norm: {number}"
+                rf" \| peak memory \(MB\): {number} \|$"))  # fmt: skip
+        self.assertIn("consumed samples:           12 |", lines[2])
+        self.assertIn("4 per step in 1 micro-batch", out)
+        self.assertEqual(sorted(self.losses()), [1, 2, 3])
+        self.assertNotIn("\r", out)
+
+    def test_same_every_time_and_other_for_another_seed(self):
+        for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+            self.run_program("--steps=5", f"--seed={seed}", f"--log-json={name}")
+        self.assertEqual(self.losses("a"), self.losses("b"))
+        self.assertNotEqual(self.losses("a"), self.losses("c"))
+
+    def test_learns_and_plots(self):
+        out = self.run_program(
+            "--steps=60", "--lr=0.3", "--heldout=0.1", "--eval-every=20", "--plot=p.svg",
+            "--log-json=log.json")  # fmt: skip
+        entropy = float(re.search(r"entropy +([\d.]+)", out)[1])
+        self.assertEqual(len(re.findall("held-out loss at iteration", out)), 4)
+        heldout = re.findall(r"held-out loss at iteration \d+/60: (\S+)", out)
+        self.assertLess(float(heldout[-1]), entropy)
+        self.assertLess(self.losses()[60], entropy)
+        root = xml.etree.ElementTree.parse(self.folder / "p.svg").getroot()
+        text = "".join(root.itertext())
+        for part in ("training loss", "held-out loss", "unigram entropy", "60 steps"):
+            self.assertIn(part, text)
+        self.assertEqual(len(list(root.iter("{http://www.w3.org/2000/svg}circle"))), 4)
+
+    def test_heldout_file(self):
+        self.write("held.txt", TEXT[:100].encode())
+        out = self.run_program("--steps=1", "--heldout-data=held.txt")
+        self.assertIn("loss over 6 samples", out)
+        self.assertIn("samples: 6 |", out)
+
+    def test_profile(self):
+        self.assertIn("100.00 %", self.run_program("--steps=1", "--profile"))
+
+
+class State(Case):
+    def whole_run(self):
+        self.run_program("--steps=20", "--log-json=whole.json", "--lr=0.1")
+        return self.losses("whole.json")
+
+    def test_resume_is_bitwise(self):
+        self.run_program("--steps=20", "--save-state=s", "--save-every=8", "--lr=0.1",
+                         "--log-json=log.json", status=1,
+                         environment={"KERF_FAKE_NAN": "12"})  # fmt: skip
+        out = self.run_program("--steps=20", "--resume=s", "--log-json=rest.json")
+        self.assertIn("from step 8 saved in 's'", out)
+        rest = self.losses("rest.json")
+        self.assertEqual(sorted(rest), list(range(9, 21)))
+        whole = self.whole_run()
+        self.assertEqual(rest, {k: v for k, v in whole.items() if k > 8})
+        self.assertEqual(os.listdir(self.folder / "s"), ["state.safetensors"])
+
+    def test_resume_appends_to_the_log(self):
+        self.run_program("--steps=4", "--decay-steps=8", "--save-state=s", "--log-json=log.json")
+        self.run_program("--steps=8", "--resume=s", "--log-json=log.json")
+        self.assertEqual(sorted(self.losses()), list(range(1, 9)))
+        out = self.run_program("--steps=4", "--resume=s")
+        self.assertIn("nothing to train: 4 steps are done, --steps is 4", out)
+
+    def test_signals(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = self.start("--steps=1000", "--save-state=s", "--lr=0.1", "--decay-steps=20",
+                                 environment={"KERF_FAKE_SLEEP": "20"})  # fmt: skip
+            for line in process.stdout:
+                if " iteration        2/" in line:
+                    break
+            process.send_signal(number)
+            out, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 128 + number, out + err)
+            step = int(re.search(r"saved the state of step (\d+)", out)[1])
+            self.run_program(f"--steps={step + 2}", "--resume=s", "--log-json=rest.json")
+            rest = self.losses("rest.json")
+            (self.folder / "rest.json").unlink()
+            self.run_program(f"--steps={step + 2}", "--lr=0.1", "--decay-steps=20",
+                             "--warmup=19", "--log-json=whole.json")  # fmt: skip
+            whole = self.losses("whole.json")
+            self.assertEqual(rest, {k: v for k, v in whole.items() if k > step})
+
+    def test_second_signal_kills(self):
+        process = self.start("--steps=9", environment={"KERF_FAKE_SLEEP": "3000"})
+        for line in process.stdout:
+            if "device " in line:
+                break
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=10)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+
+    def test_not_finite_keeps_the_state(self):
+        self.run_program("--steps=3", "--save-state=s")
+        before = (self.folder / "s/state.safetensors").read_bytes()
+        self.refused("the loss of step 5 is nan; --check-nans names the op", "--steps=9",
+                     "--resume=s", "--save-state=s", "--save-every=5",
+                     environment={"KERF_FAKE_NAN": "5"})  # fmt: skip
+        self.assertEqual((self.folder / "s/state.safetensors").read_bytes(), before)
+
+    def test_full_disk_keeps_the_state(self):
+        self.run_program("--steps=3", "--save-state=s")
+        before = (self.folder / "s/state.safetensors").read_bytes()
+        self.refused("the state was not saved: cannot write 's/state.safetensors'", "--steps=6",
+                     "--resume=s", "--save-state=s", limit=100)  # fmt: skip
+        self.assertEqual((self.folder / "s/state.safetensors").read_bytes(), before)
+        self.assertEqual(os.listdir(self.folder / "s"), ["state.safetensors"])
+
+    def test_bad_states(self):
+        self.refused("no saved state in 'none'", "--resume=none")
+        self.run_program("--steps=2", "--save-state=s")
+        path = self.folder / "s/state.safetensors"
+        good = path.read_bytes()
+        for position, message in ((len(good) - 5, "checksum does not agree"), (3, "truncated")):
+            path.write_bytes(good[:position] + bytes([good[position] ^ 1]) + good[position + 1 :])
+            self.refused(message, "--resume=s")
+        path.write_bytes(good[:-1])
+        self.refused("truncated", "--resume=s")
+        path.write_bytes(good.replace(b'"kerf_state":"1"', b'"kerf_state":"9"'))
+        self.refused("is no saved state of version 1", "--resume=s")
+        path.write_bytes(good.replace(b'"seed":', b'"sexd":'))
+        self.refused("its metadata is incomplete", "--resume=s")
+        path.write_bytes(good.replace(b"param:transformer.w.", b"param:transformer.v."))
+        self.refused("is of another model: tensor 'param:transformer.w.weight' is missing",
+                     "--resume=s")  # fmt: skip
+        path.write_bytes(good)
+        self.refused("'--seed' 5 is not that of the saved state, 0", "--resume=s", "--seed=5")
+        self.write("other.txt", TEXT[1:].encode())
+        out = self.run_program("--resume=s", "--steps=3", data="other.txt")
+        self.assertIn("the saved run had other data", out)
+
+
+class Weights(Case):
+    def test_round_trip(self):
+        self.run_program("--steps=3", "--save-weights=w", "--lr=0.1")
+        first = (self.folder / "w/model.safetensors").read_bytes()
+        out = self.run_program("--steps=0", "--init-from=w", "--save-weights=again.safetensors")
+        self.assertIn("weights of 'w'", out)
+        self.assertEqual((self.folder / "again.safetensors").read_bytes(), first)
+
+    def test_names(self):
+        self.run_program("--steps=0", "--save-weights=w.safetensors")
+        data = (self.folder / "w.safetensors").read_bytes()
+        (length,) = struct.unpack("<Q", data[:8])
+        header = json.loads(data[8 : 8 + length])
+        self.assertEqual(header.pop("__metadata__"), {"format": "pt"})
+        experts = {f"transformer.h.{i}.x.{e}.bias" for i in range(2) for e in range(3)}
+        self.assertEqual(set(header), {"transformer.w.weight"} | experts)
+        self.assertEqual(header["transformer.h.1.x.2.bias"]["shape"], [256])
+        self.assertEqual(header["transformer.w.weight"]["dtype"], "BF16")
+
+    def test_bad_weights(self):
+        self.refused("cannot start from 'none':", "--init-from=none")
+        self.run_program("--steps=0", "--save-weights=w.safetensors")
+        good = (self.folder / "w.safetensors").read_bytes()
+        self.write("x.safetensors", good.replace(b"x.2.bias", b"x.7.bias"))
+        out = self.run_program("--init-from=x.safetensors", status=1)
+        for message in ("'transformer.h.0.x.2.bias' of shape [256] is missing",
+                        "unexpected tensor 'transformer.h.1.x.7.bias'"):  # fmt: skip
+            self.assertIn(message, out)
+        self.write("x.safetensors", good[:-4] + struct.pack("<f", float("nan")))
+        self.refused("is not finite: element 255 is nan", "--init-from=x.safetensors")
+
+    def test_full_disk(self):
+        self.refused("the weights were not saved: cannot write 'w.safetensors'", "--steps=1",
+                     "--save-weights=w.safetensors", limit=20)  # fmt: skip
+        self.assertNotIn("w.safetensors", os.listdir(self.folder))
+
+
+class BadInput(Case):
+    def test_command_line(self):
+        self.refused("did you mean '--steps'?", "--stesp=1")
+        self.refused("expected training data: --data=FILE", data=None)
+        self.refused("none.kerf: cannot open", model="none.kerf")
+        self.refused("'--min-lr' 0.0003 is above '--lr' 0.0001", "--lr=1e-4", "--min-lr=3e-4")
+        self.refused("no device 'x'", "--device=x")
+        self.refused("the artifact has no evaluation program", "--eval-every=2",
+                     model="noeval.kerf")  # fmt: skip
+        self.assertIn("Exit status:", self.run_program("--help"))
+        self.assertIn("kerf-run 0", self.run_program("--version"))
+        self.refused("cannot write 'none/log.json'", "--log-json=none/log.json")
+        self.refused("cannot write 'none/p.svg'", "--steps=1", "--plot=none/p.svg")
+
+    def test_data(self):
+        self.refused("cannot open 'none.txt'", data="none.txt")
+        self.refused("found a folder", data=".")
+        self.write("empty.txt", b"")
+        self.refused("'empty.txt' is empty", data="empty.txt")
+        self.write("short.txt", b"x" * 16)
+        self.refused("has 16 tokens, shorter than one sample of 17", data="short.txt")
+        self.refused("the held-out part has", "--heldout=0.001")
+        self.write("odd.bin", b"x" * 101)
+        self.refused("is truncated: 101 bytes are no whole number of 16-bit", data="odd.bin")
+        self.write("ids.bin", struct.pack("<100H", *range(200, 300)))
+        self.refused("'ids.bin': token 56 has the id 256, the model's vocabulary ends at 255",
+                     data="ids.bin")  # fmt: skip
+        self.refused("'--document-end' 256 is beyond the model's vocabulary",
+                     "--document-end=256")  # fmt: skip
+
+
+class Ranks(Case):
+    def test_starts_all(self):
+        out = self.run_program("--steps=2", "--log-json=log.json", model="fake2.kerf")
+        self.assertIn("on 2 ranks", out)
+        self.assertEqual(out.count(" iteration        2/"), 1)
+        self.assertEqual(sorted(self.losses()), [1, 2])
+
+    def test_tells_errors_once(self):
+        out = self.run_program(model="fake2.kerf", data="none.txt", status=1)
+        self.assertEqual(out.count("error:"), 1)
+
+    def children(self):
+        """Commands of running processes that work in this test's folder."""
+        found = []
+        for path in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if os.readlink(path / "cwd") == str(self.folder.resolve()):
+                    found.append(path.name)
+            except OSError:
+                pass
+        return found
+
+    def test_rank_dies(self):
+        out = self.run_program("--steps=1000", model="fake2.kerf", status=128 + signal.SIGKILL,
+                               environment={"KERF_FAKE_DIE": "1:3", "KERF_FAKE_SLEEP": "20"})  # fmt: skip
+        self.assertIn("rank 1 was killed by signal 9", out)
+        self.assertEqual(self.children(), [])
+
+    def test_signals_reach_the_ranks(self):
+        process = self.start("--steps=1000", "--save-state=s", model="fake2.kerf",
+                             environment={"KERF_FAKE_SLEEP": "20"})  # fmt: skip
+        for line in process.stdout:
+            if " iteration        2/" in line:
+                break
+        process.terminate()
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM, out + err)
+        self.assertIn("saved the state", out)
+        self.assertEqual(self.children(), [])
+
+    def test_killed_launcher_leaves_no_rank(self):
+        process = self.start("--steps=1000", model="fake2.kerf",
+                             environment={"KERF_FAKE_SLEEP": "20"})  # fmt: skip
+        for line in process.stdout:
+            if " iteration        2/" in line:
+                break
+        process.kill()
+        process.communicate(timeout=60)
+        for _ in range(100):
+            if not self.children():
+                break
+            time.sleep(0.05)
+        self.assertEqual(self.children(), [])
+
+
+if __name__ == "__main__":
+    PROGRAM = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    unittest.main()

@@ -1,0 +1,570 @@
+//===- SessionTest.cpp - running compiled files ---------------------------===//
+
+#include "Forked.h"
+#include "Samples.h"
+
+#include "kerf/Dialect/Kerf/Kerf.h"
+#include "kerf/Interpreter/Interpreter.h"
+#include "kerf/Runtime/Runtime.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/Support/raw_ostream.h"
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace kerf;
+using namespace kerf::test;
+
+namespace {
+
+/// An opened file and a session on it; `message` is why there is none.
+struct Job {
+  kerf_artifact *artifact = nullptr;
+  kerf_session *session = nullptr;
+  kerf_error error = {};
+
+  explicit Job(const ArtifactData &data, kerf_session_options options) {
+    std::string bytes = written(data);
+    if (!kerf_artifact_open_bytes(bytes.data(), bytes.size(), "model.kerf",
+                                  &artifact, &error))
+      kerf_session_create(artifact, &options, &session, &error);
+  }
+  explicit Job(const ArtifactData &data) : Job(data, plain()) {}
+  ~Job() {
+    kerf_session_destroy(session);
+    kerf_artifact_close(artifact);
+  }
+  Job(const Job &) = delete;
+
+  static kerf_session_options plain() {
+    kerf_session_options options;
+    kerf_session_options_init(&options);
+    options.plugin_path = KERF_TEST_PLUGINS;
+    return options;
+  }
+  std::vector<float> read(uint32_t kind, int64_t iteration) {
+    kerf_tensor tensor = {kind, 0, 0, iteration};
+    std::vector<float> values(kWidth * kWidth);
+    EXPECT_EQ(kerf_session_read(session, &tensor, values.data(),
+                                values.size() * 4, &error),
+              KERF_OK)
+        << error.message;
+    return values;
+  }
+  double loss() {
+    double value = NAN;
+    EXPECT_EQ(kerf_session_get_output(session, 0, &value, &error), KERF_OK);
+    return value;
+  }
+};
+
+/// Inputs of all ranks: [ranks * micro-batches * rows, width].
+std::vector<float> inputs(uint32_t ranks) {
+  std::vector<float> x(ranks * kMicroBatches * kRows * kWidth);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = float(int(i * 5 % 17) - 8) / 8;
+  return x;
+}
+
+/// What one step of the training program does to the weights: the two rows of
+/// the first half of w[i] grow by the sum over micro-batches and ranks of
+/// 2 x w[i].
+std::vector<float> stepped(const std::vector<float> &w, uint32_t ranks) {
+  std::vector<float> x = inputs(ranks), to = w;
+  for (int64_t r = 0; r < kRows; ++r)
+    for (int64_t c = 0; c < kWidth; ++c)
+      for (uint32_t part = 0; part < ranks * kMicroBatches; ++part)
+        for (int64_t k = 0; k < kWidth; ++k)
+          to[r * kWidth + c] +=
+              2 * x[(part * kRows + r) * kWidth + k] * w[k * kWidth + c];
+  return to;
+}
+
+bool near(const std::vector<float> &a, const std::vector<float> &b) {
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!(std::abs(a[i] - b[i]) <= 1e-5))
+      return false;
+  return a.size() == b.size();
+}
+
+TEST(Session, RunsAStep) {
+  Job job(trainingProgram());
+  ASSERT_TRUE(job.session) << job.error.message;
+  EXPECT_STREQ(kerf_session_describe(job.session), "test device");
+  ASSERT_EQ(kerf_session_initialize(job.session, 7, &job.error), KERF_OK);
+  std::vector<float> x = inputs(1);
+  ASSERT_EQ(kerf_session_set_input(job.session, 0, x.data(), x.size() * 4,
+                                   &job.error),
+            KERF_OK);
+  std::vector<std::vector<float>> expected;
+  for (int64_t i = 0; i < kLayers; ++i)
+    expected.push_back(job.read(KERF_TENSOR_PARAM, i));
+  for (int step = 0; step < 2; ++step) {
+    float before = expected[2][0];
+    for (std::vector<float> &w : expected)
+      w = stepped(w, 1);
+    ASSERT_EQ(kerf_session_run_step(job.session, &job.error), KERF_OK)
+        << job.error.message;
+    for (int64_t i = 0; i < kLayers; ++i)
+      EXPECT_TRUE(near(job.read(KERF_TENSOR_PARAM, i), expected[i])) << i;
+    EXPECT_NEAR(job.loss(), expected[2][0] - before, 1e-5);
+  }
+  EXPECT_EQ(kerf_session_progress(job.session), UINT32_MAX);
+}
+
+// The number is 1000 + 100 i + 10 m of the last iteration and micro-batch: the
+// command runs in all calls but the first.
+TEST(Session, ComputesScalars) {
+  Job job(trainingProgram());
+  ASSERT_TRUE(job.session) << job.error.message;
+  ASSERT_EQ(kerf_session_run_evaluation(job.session, &job.error), KERF_OK);
+  EXPECT_EQ(job.loss(), 1000 + 100 * 2 + 10 * 1);
+}
+
+TEST(Session, RunsOnTwoRanks) {
+  std::string name = jobName();
+  auto body = [&](uint32_t rank) -> int {
+    kerf_session_options options = Job::plain();
+    options.rank = rank;
+    options.session_name = name.c_str();
+    Job job(trainingProgram(2), options);
+    if (!job.session) {
+      std::fprintf(stderr, "%s\n", job.error.message);
+      return 1;
+    }
+    int faults = 0;
+    faults += kerf_session_initialize(job.session, 7, &job.error) != KERF_OK;
+    std::vector<float> x = inputs(2);
+    faults +=
+        kerf_session_set_input_global(job.session, 0, x.data(), x.size() * 4,
+                                      &job.error) != KERF_OK;
+    std::vector<float> expected = stepped(job.read(KERF_TENSOR_PARAM, 1), 2);
+    faults += kerf_session_run_step(job.session, &job.error) != KERF_OK;
+    faults += !near(job.read(KERF_TENSOR_PARAM, 1), expected);
+    // Rank r counts r more: scalars know the coordinates.
+    faults += kerf_session_run_evaluation(job.session, &job.error) != KERF_OK;
+    faults += job.loss() != 1210 + rank;
+    int32_t most = rank * 5;
+    faults += kerf_session_agree_max(job.session, &most, &job.error) != KERF_OK;
+    faults += most != 5;
+    faults += kerf_session_barrier(job.session, &job.error) != KERF_OK;
+    return faults;
+  };
+  EXPECT_EQ(runRanks(2, body), std::vector<int>(2, 0));
+  EXPECT_FALSE(hasSegment(name));
+}
+
+TEST(Session, TellsTheOtherRankOfAFailure) {
+  std::string name = jobName();
+  auto body = [&](uint32_t rank) -> int {
+    kerf_session_options options = Job::plain();
+    options.rank = rank;
+    options.session_name = name.c_str();
+    options.check_nans = rank == 0;
+    Job job(trainingProgram(2), options);
+    std::vector<float> x(kMicroBatches * kRows * kWidth, rank ? 1 : NAN);
+    kerf_session_set_input(job.session, 0, x.data(), x.size() * 4, &job.error);
+    kerf_status status = kerf_session_run_step(job.session, &job.error);
+    std::string expected =
+        rank == 0 ? "'product' (matmul, sample.mlir:product): made a value "
+                    "that is not finite (operand 2)"
+                  : "'sum_over_ranks' (all_reduce, "
+                    "sample.mlir:sum_over_ranks): rank 0: 'product' (matmul, "
+                    "sample.mlir:product): made a value that is not finite "
+                    "(operand 2)";
+    if (job.error.message == expected &&
+        status == (rank ? KERF_PEER_LOST : KERF_NOT_FINITE))
+      return 0;
+    std::fprintf(stderr, "rank %u: %s\n", rank, job.error.message);
+    return 1;
+  };
+  EXPECT_EQ(runRanks(2, body), std::vector<int>(2, 0));
+}
+
+/// Takes part `part` of x [2, 3, 4]; the output is element [1, 0] of it.
+ArtifactData takingProgram(int32_t part) {
+  ArtifactData data = emptyProgram();
+  data.meta.arena_bytes = 192;
+  kerf_scalar scalar = {};
+  scalar.constant = part;
+  data.scalars.push_back(scalar);
+  kerf_operand number = {};
+  number.kind = KERF_SCALAR;
+  number.access = KERF_READ;
+  number.dtype = KERF_I32;
+  data.inputs.push_back({data.strings.intern("x"), KERF_ROLE_NONE,
+                         wholeLayout({2, 3, 4}, KERF_F32), 0, 96});
+  data.outputs.push_back({data.strings.intern("loss"), KERF_F32, 128 + 16});
+  data.beginFunc("step");
+  data.addCommand(KERF_OP_TAKE, 0, data.strings.intern("part"), KERF_NONE,
+                  {arenaOperand(0, 96, KERF_F32, KERF_READ),
+                   arenaOperand(128, 32, KERF_F32, KERF_WRITE), number},
+                  {2, 3, 16});
+  data.endFunc();
+  data.meta.train_calls = 1;
+  addCall(data, 0, 0);
+  return data;
+}
+
+TEST(Session, TakesParts) {
+  std::vector<float> x(24);
+  for (size_t i = 0; i < x.size(); ++i)
+    x[i] = i;
+  for (int32_t part : {0, 2}) {
+    Job job(takingProgram(part));
+    ASSERT_TRUE(job.session) << job.error.message;
+    kerf_session_set_input(job.session, 0, x.data(), 96, &job.error);
+    ASSERT_EQ(kerf_session_run_step(job.session, &job.error), KERF_OK);
+    EXPECT_EQ(job.loss(), 12 + 4 * part);
+  }
+  Job job(takingProgram(3));
+  EXPECT_EQ(kerf_session_run_step(job.session, &job.error), KERF_INVALID);
+  EXPECT_STREQ(job.error.message, "'part' (take): takes part 3 of 3");
+}
+
+// The bytes of the parts must be those of the operands.
+TEST(Session, RefusesPartsThatDoNotFit) {
+  for (auto [attr, value] : {std::pair(0, 3), {1, 4}, {2, 20}, {1, 0}}) {
+    ArtifactData data = takingProgram(0);
+    data.attrs[attr] = value;
+    std::string bytes, error;
+    llvm::raw_string_ostream os(bytes);
+    EXPECT_TRUE(llvm::failed(writeArtifact(data, os, error)));
+    EXPECT_NE(error.find("command 0 (take) of"), std::string::npos) << error;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+/// A program with one parameter.
+ArtifactData paramProgram(const char *name, kerf_layout layout, uint32_t init,
+                          uint32_t master, uint32_t ranks = 1) {
+  ArtifactData data = emptyProgram(ranks);
+  kerf_param param = {};
+  param.name = data.strings.intern(name);
+  param.init = init;
+  param.init_value = 0.02;
+  param.layout = layout;
+  param.end = llvm::StringRef(name).contains("{i}") ? 2 : 1;
+  if (llvm::StringRef(name).contains("{e}"))
+    param.flags = KERF_PARAM_STACKED;
+  int64_t elements = 1;
+  for (uint32_t d = 0; d < layout.rank; ++d)
+    elements *= layout.local[d];
+  param.stride = elements * 8;
+  param.master_dtype = master;
+  param.master_offset = master == KERF_NONE ? -1 : elements * 16;
+  param.master_stride = elements * 8;
+  data.params.push_back(param);
+  data.meta.arena_bytes = (elements * 32 + 63) / 64 * 64;
+  return data;
+}
+
+/// The interpreter's value of checkpoint tensors "name", as f32 or narrower.
+HostTensor interpreted(mlir::MLIRContext &context, const kerf_layout &layout,
+                       uint32_t dtype, InitKind kind, const std::string &name,
+                       int64_t seed) {
+  mlir::Builder builder(&context);
+  mlir::Type type = dtype == KERF_BF16  ? mlir::Type(builder.getBF16Type())
+                    : dtype == KERF_F16 ? mlir::Type(builder.getF16Type())
+                    : dtype == KERF_F64 ? mlir::Type(builder.getF64Type())
+                                        : mlir::Type(builder.getF32Type());
+  auto tensor = mlir::RankedTensorType::get(
+      llvm::ArrayRef<int64_t>(layout.global, layout.rank), type);
+  bool hasValue = kind != InitKind::Zeros && kind != InitKind::Ones;
+  auto init = InitAttr::get(&context, kind, Real(hasValue ? 0.02 : 0));
+  return initialValue(init, tensor, name, seed, /*f64=*/false);
+}
+
+double valueAt(const std::vector<char> &bytes, uint32_t dtype, int64_t i) {
+  switch (dtype) {
+  case KERF_F32:
+    return reinterpret_cast<const float *>(bytes.data())[i];
+  case KERF_F64:
+    return reinterpret_cast<const double *>(bytes.data())[i];
+  case KERF_BF16: {
+    uint32_t bits = reinterpret_cast<const uint16_t *>(bytes.data())[i] << 16;
+    float x;
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
+  }
+  default:
+    return reinterpret_cast<const _Float16 *>(bytes.data())[i];
+  }
+}
+
+struct InitCase {
+  const char *name;
+  uint32_t dtype, master;
+  InitKind kind;
+};
+
+class Initial : public testing::TestWithParam<InitCase> {};
+
+// Every element of parameter and master is the interpreter's, to the bit; on
+// two ranks each has its part, and reading gathers the whole.
+TEST_P(Initial, IsTheInterpretersToTheBit) {
+  InitCase test = GetParam();
+  for (uint32_t ranks : {1, 2}) {
+    kerf_layout layout = wholeLayout({4, 300, 70}, test.dtype);
+    layout.local[1] /= ranks;
+    layout.cuts[1][0] = 0;
+    std::string job = jobName();
+    auto body = [&](uint32_t rank) -> int {
+      mlir::MLIRContext context;
+      context.loadDialect<KerfDialect>();
+      kerf_session_options options = Job::plain();
+      options.rank = rank;
+      options.workers = 3;
+      options.session_name = job.c_str();
+      Job run(paramProgram(test.name, layout, uint32_t(test.kind), test.master,
+                           ranks),
+              options);
+      kerf_session_initialize(run.session, 5, &run.error);
+      int faults = 0;
+      int64_t iterations = llvm::StringRef(test.name).contains("{i}") ? 2 : 1;
+      for (int64_t i = 0; i < iterations; ++i) {
+        std::string name = expandName(test.name, i);
+        bool hasMaster = test.master != KERF_NONE;
+        HostTensor full =
+            interpreted(context, layout, hasMaster ? test.master : test.dtype,
+                        test.kind, name, 5);
+        mlir::Type type =
+            interpreted(context, layout, test.dtype, InitKind::Zeros, name, 5)
+                .type.getElementType();
+        for (uint32_t kind = 0; kind <= uint32_t(hasMaster); ++kind) {
+          uint32_t dtype = kind ? test.master : test.dtype;
+          kerf_tensor tensor = {kind, 0, 0, i};
+          std::vector<char> bytes(full.data.size() * kerf_dtype_bytes(dtype));
+          faults +=
+              kerf_session_read_global(run.session, &tensor, bytes.data(),
+                                       bytes.size(), &run.error) != KERF_OK;
+          for (size_t e = 0; e < full.data.size(); ++e) {
+            double x = full.data[e];
+            if (!kind)
+              x = roundToType(x, type, false);
+            faults += valueAt(bytes, dtype, e) != x;
+          }
+        }
+      }
+      if (faults)
+        std::fprintf(stderr, "rank %u: %d faults: %s\n", rank, faults,
+                     run.error.message);
+      return faults != 0;
+    };
+    EXPECT_EQ(runRanks(ranks, body), std::vector<int>(ranks, 0));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Session, Initial,
+    testing::Values(
+        InitCase{"w", KERF_F32, KERF_NONE, InitKind::Normal},
+        InitCase{"h.{i}.w", KERF_BF16, KERF_F32, InitKind::Normal},
+        InitCase{"h.{i}.x.{e}.w", KERF_BF16, KERF_NONE, InitKind::Normal},
+        InitCase{"h.{i}.x.{e}.w", KERF_F16, KERF_F32, InitKind::Uniform},
+        InitCase{"w", KERF_F64, KERF_NONE, InitKind::Uniform},
+        InitCase{"w", KERF_BF16, KERF_F32, InitKind::Constant},
+        InitCase{"w", KERF_F32, KERF_NONE, InitKind::Ones},
+        InitCase{"w", KERF_F32, KERF_NONE, InitKind::Zeros}));
+
+TEST(Session, WritesAndReadsBack) {
+  Job job(trainingProgram());
+  ASSERT_TRUE(job.session) << job.error.message;
+  kerf_tensor tensor = {KERF_TENSOR_STATE, 0, 0, 2};
+  std::vector<float> values(kWidth * kWidth);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = i;
+  ASSERT_EQ(kerf_session_write_global(job.session, &tensor, values.data(),
+                                      values.size() * 4, &job.error),
+            KERF_OK);
+  EXPECT_EQ(job.read(KERF_TENSOR_STATE, 2), values);
+  EXPECT_EQ(job.read(KERF_TENSOR_STATE, 1), std::vector<float>(16));
+  ASSERT_EQ(kerf_session_initialize(job.session, 1, &job.error), KERF_OK);
+  EXPECT_EQ(job.read(KERF_TENSOR_STATE, 2), std::vector<float>(16));
+}
+
+TEST(Session, RefusesTensorsThatDoNotExist) {
+  Job job(trainingProgram());
+  char data[64];
+  auto message = [&](kerf_tensor tensor, uint64_t bytes) {
+    EXPECT_EQ(kerf_session_read(job.session, &tensor, data, bytes, &job.error),
+              KERF_INVALID);
+    return std::string(job.error.message);
+  };
+  EXPECT_EQ(message({0, 5, 0, 0}, 64), "no parameter 5 of 1");
+  EXPECT_EQ(message({0, 0, 0, 3}, 64),
+            "'h.{i}.w' has iterations 0 to 2, not 3");
+  EXPECT_EQ(message({1, 0, 0, 0}, 64), "'h.{i}.w' has no master");
+  EXPECT_EQ(message({2, 0, 1, 0}, 64),
+            "'h.{i}.w' has 1 states, not one numbered 1");
+  EXPECT_EQ(message({3, 0, 0, 0}, 64), "no kind 3 of tensors");
+  EXPECT_EQ(message({0, 0, 0, 0}, 60),
+            "60 bytes were given, the tensor has 64");
+  double value;
+  EXPECT_EQ(kerf_session_get_output(job.session, 1, &value, &job.error),
+            KERF_INVALID);
+  EXPECT_STREQ(job.error.message, "no output 1 of 1");
+  EXPECT_EQ(kerf_session_set_input(job.session, 2, data, 4, &job.error),
+            KERF_INVALID);
+  EXPECT_STREQ(job.error.message, "no input 2 of 2");
+}
+
+TEST(Session, SetsScalarsByRole) {
+  ArtifactData data = trainingProgram();
+  data.outputs[0].offset = data.inputs[1].offset;
+  Job job(data);
+  ASSERT_EQ(kerf_session_set_scalar(job.session, KERF_ROLE_LEARNING_RATE, 0.25,
+                                    &job.error),
+            KERF_OK);
+  EXPECT_EQ(job.loss(), 0.25);
+  EXPECT_EQ(kerf_session_set_scalar(job.session, KERF_ROLE_STEP, 3, &job.error),
+            KERF_OK);
+  EXPECT_EQ(
+      kerf_session_set_scalar(job.session, KERF_ROLE_TOKENS, 3, &job.error),
+      KERF_INVALID);
+  EXPECT_STREQ(job.error.message, "inputs of role 1 are no scalars");
+  data.inputs[1].role = KERF_ROLE_STEP;
+  data.inputs[1].layout.dtype = KERF_I32;
+  Job other(data);
+  EXPECT_EQ(
+      kerf_session_set_scalar(other.session, KERF_ROLE_STEP, 0.5, &other.error),
+      KERF_INVALID);
+  EXPECT_STREQ(other.error.message,
+               "0.5 is no value of the input 'rate' of type i32");
+}
+
+//===----------------------------------------------------------------------===//
+// Looking and failing
+//===----------------------------------------------------------------------===//
+
+TEST(Session, NamesTheFirstCommandThatWentBad) {
+  ArtifactData data = trainingProgram();
+  kerf_session_options options = Job::plain();
+  options.check_nans = true;
+  // Layer 1 of the two commands takes the root of a negative number.
+  data.kernels[0].symbol = data.strings.intern("root");
+  Job job(data, options);
+  std::vector<float> x(kMicroBatches * kRows * kWidth, -1),
+      w(kWidth * kWidth, 1);
+  kerf_session_set_input(job.session, 0, x.data(), x.size() * 4, &job.error);
+  kerf_tensor tensor = {KERF_TENSOR_PARAM, 0, 0, 1};
+  kerf_session_write(job.session, &tensor, w.data(), w.size() * 4, &job.error);
+  EXPECT_EQ(kerf_session_run_step(job.session, &job.error), KERF_NOT_FINITE);
+  EXPECT_STREQ(job.error.message, "'twice' (launch, sample.mlir:twice): made a "
+                                  "value that is not finite (operand 1)");
+  EXPECT_EQ(kerf_session_run_step(job.session, &job.error), KERF_INVALID);
+  EXPECT_NE(std::strstr(job.error.message, "the session failed before: 'twice"),
+            nullptr);
+}
+
+TEST(Session, CountsCommands) {
+  kerf_session_options options = Job::plain();
+  options.profile = true;
+  Job job(trainingProgram(), options);
+  kerf_session_run_step(job.session, &job.error);
+  kerf_session_run_step(job.session, &job.error);
+  uint64_t products = 0, zeros = 0, entries = 0;
+  double before = INFINITY;
+  kerf_profile_entry entry;
+  for (uint32_t i = 0; kerf_session_profile(job.session, i, &entry); ++i) {
+    EXPECT_LE(entry.seconds, before);
+    before = entry.seconds;
+    ++entries;
+    if (entry.opcode == KERF_OP_MATMUL)
+      products = entry.calls;
+    if (entry.opcode == KERF_OP_ZERO)
+      zeros = entry.calls;
+  }
+  EXPECT_EQ(products, 2u * kMicroBatches * kLayers);
+  EXPECT_EQ(zeros, 2u);
+  EXPECT_EQ(entries, 7u);
+  kerf_session_profile_reset(job.session);
+  EXPECT_FALSE(kerf_session_profile(job.session, 0, &entry));
+}
+
+/// The message with which a session on `data` is refused.
+std::string refusal(const ArtifactData &data,
+                    kerf_session_options options = Job::plain()) {
+  Job job(data, options);
+  EXPECT_FALSE(job.session);
+  return job.error.message;
+}
+
+TEST(Session, RefusesAMachineThatLacksFeatures) {
+  ArtifactData data = trainingProgram();
+  data.meta.features = data.strings.intern("avx2,sixth-sense");
+  EXPECT_EQ(refusal(data),
+            "model.kerf: the file is for the processor 'x86-64-v2'; this "
+            "machine lacks: sixth-sense; compile with --cpu=native here, or "
+            "with an older --cpu");
+  EXPECT_EQ(kerf_exit_code(KERF_UNSUPPORTED), 1);
+}
+
+TEST(Session, RefusesCommandsThatTheDeviceRefuses) {
+  ArtifactData data = trainingProgram();
+  data.attrs[data.commands[2].first_attr + 5] = 1000;
+  EXPECT_EQ(refusal(data), "model.kerf: command 2, 'product' (matmul): the "
+                           "test device refuses this");
+}
+
+TEST(Session, RefusesMissingKernels) {
+  ArtifactData data = trainingProgram();
+  data.kernels[0].symbol = data.strings.intern("gone");
+  EXPECT_EQ(refusal(data), "model.kerf: the image has no kernel 'gone'");
+}
+
+TEST(Session, RefusesTooLargeAnArena) {
+  ArtifactData data = trainingProgram();
+  data.meta.arena_bytes = UINT64_C(1) << 40;
+  EXPECT_EQ(refusal(data), "model.kerf: cannot get the arena of 1099511627776 "
+                           "bytes: out of memory");
+}
+
+TEST(Session, RefusesDevicesThatDoNotFit) {
+  kerf_session_options options = Job::plain();
+  options.device = "cuda";
+  EXPECT_EQ(refusal(trainingProgram(), options),
+            "model.kerf: the file is for 'test', not for 'cuda'");
+  ArtifactData data = trainingProgram();
+  data.meta.target = data.strings.intern("../evil");
+  EXPECT_EQ(refusal(data), "model.kerf: '../evil' is no name of a device");
+  data.meta.target = data.strings.intern("nowhere");
+  std::string message = refusal(data);
+  EXPECT_EQ(message.find("model.kerf: no device library "
+                         "'libkerf_device_nowhere.so' in "),
+            0u)
+      << message;
+  EXPECT_NE(message.find("set KERF_PLUGIN_PATH to its folder"),
+            std::string::npos);
+  data.meta.target = data.strings.intern("wrongabi");
+  EXPECT_NE(refusal(data).find("has interface 2, this runtime needs 1"),
+            std::string::npos);
+}
+
+TEST(Session, RefusesRanksThatDoNotFit) {
+  EXPECT_EQ(refusal(trainingProgram(2)),
+            "model.kerf: the file is for 2 ranks and RANK is not set: start it "
+            "with kerf-run");
+  kerf_session_options options = Job::plain();
+  options.rank = 2;
+  EXPECT_EQ(refusal(trainingProgram(2), options),
+            "model.kerf: rank 2 of a file for 2");
+  options.rank = 1;
+  EXPECT_EQ(refusal(trainingProgram(2), options),
+            "model.kerf: the ranks cannot find each other: neither "
+            "KERF_SESSION nor MASTER_PORT is set");
+  setenv("WORLD_SIZE", "4", 1);
+  EXPECT_EQ(refusal(trainingProgram(2), options),
+            "model.kerf: the file is for 2 ranks, WORLD_SIZE is 4");
+  setenv("WORLD_SIZE", "two", 1);
+  EXPECT_EQ(refusal(trainingProgram(2), options),
+            "model.kerf: WORLD_SIZE is 'two', expected a number");
+  unsetenv("WORLD_SIZE");
+}
+
+} // namespace
