@@ -7,6 +7,8 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <optional>
+
 namespace kerf {
 
 struct InspectOptions {
@@ -32,6 +34,12 @@ mlir::LogicalResult inspectInterpret(mlir::ModuleOp module,
 /// parameter's gradient with central differences in f64.
 mlir::LogicalResult inspectGradients(mlir::ModuleOp module,
                                      const InspectOptions &options);
+
+/// Prints one view of a compiled file: program, memory, kernels, params, plan.
+/// Returns the exit status, or nothing when `command` is none of these or, with
+/// "params", when the file is a model.
+std::optional<int> inspectArtifact(llvm::StringRef command,
+                                   llvm::StringRef path);
 
 } // namespace kerf
 

@@ -2,13 +2,14 @@
 
 #include "Inspect.h"
 
-#include "kerf/Interpreter/Interpreter.h"
+#include "kerf/Interpreter/SpmdInterpreter.h"
 #include "kerf/Support/Safetensors.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <functional>
 #include <set>
 
 using namespace mlir;
@@ -67,31 +68,54 @@ static LogicalResult readParam(const File &file, llvm::StringRef name,
   return success();
 }
 
-static LogicalResult readWeights(ModelOp model, llvm::StringRef path,
-                                 TrainingState &state) {
+namespace {
+/// A parameter and the iterations that read it.
+struct ParamRange {
+  llvm::StringRef name;
+  RankedTensorType type;
+  std::optional<Type> master;
+  int64_t first, last;
+};
+} // namespace
+
+static std::vector<ParamRange> paramsOf(ModelOp model) {
+  std::vector<ParamRange> params;
+  model.getBody().walk([&](ParamOp param) {
+    auto repeat = param->getParentOfType<RepeatOp>();
+    bool own = repeat && param.isPerIteration();
+    params.push_back({param.getName(), typeOf(param.getResult()),
+                      param.getMaster(), own ? repeat.getStart() : 0,
+                      own ? repeat.getEnd() : 1});
+  });
+  return params;
+}
+
+static std::vector<ParamRange> paramsOf(spmd::ProgramOp program) {
+  std::vector<ParamRange> params;
+  for (auto param : program.getBody().getOps<spmd::ParamOp>())
+    params.push_back({param.getName(),
+                      cast<RankedTensorType>(param.getGlobal()),
+                      param.getMaster(), int64_t(param.getStart().value_or(0)),
+                      int64_t(param.getEnd().value_or(1))});
+  return params;
+}
+
+static LogicalResult readWeights(llvm::ArrayRef<ParamRange> params,
+                                 llvm::StringRef path, TrainingState &state) {
   auto file = openFile(path);
   if (failed(file))
     return failure();
   std::set<std::string> claimed;
-  WalkResult walk = model.getBody().walk([&](ParamOp param) {
-    auto repeat = param->getParentOfType<RepeatOp>();
-    bool own = repeat && param.isPerIteration();
-    int64_t first = own ? repeat.getStart() : 0;
-    int64_t last = own ? repeat.getEnd() : 1;
-    for (int64_t i = first; i < last; ++i) {
-      std::string name = expandName(param.getName(), i);
-      auto type = typeOf(param.getResult());
-      if (failed(readParam(*file, name, type, state, claimed)))
-        return WalkResult::interrupt();
-      if (param.getMaster()) {
+  for (const ParamRange &param : params)
+    for (int64_t i = param.first; i < param.last; ++i) {
+      std::string name = expandName(param.name, i);
+      if (failed(readParam(*file, name, param.type, state, claimed)))
+        return failure();
+      if (param.master) {
         state.masters[name] = state.params[name];
-        state.masters[name].type = withElement(type, *param.getMaster());
+        state.masters[name].type = withElement(param.type, *param.master);
       }
     }
-    return WalkResult::advance();
-  });
-  if (walk.wasInterrupted())
-    return failure();
   for (const safetensors::TensorInfo &info : file->tensors())
     if (!claimed.count(info.name))
       return fail("tensor '" + info.name + "' is no parameter of the model");
@@ -99,13 +123,13 @@ static LogicalResult readWeights(ModelOp model, llvm::StringRef path,
 }
 
 /// Replaces inputs that the file has a tensor for, by role.
-static LogicalResult readInputs(ModelOp model, llvm::StringRef path,
+static LogicalResult readInputs(llvm::ArrayRef<llvm::StringRef> roles,
+                                llvm::StringRef path,
                                 std::vector<HostTensor> &inputs) {
   auto file = openFile(path);
   if (failed(file))
     return failure();
-  for (auto [input, role] :
-       llvm::zip(inputs, model.getRoles().getAsValueRange<StringAttr>())) {
+  for (auto [input, role] : llvm::zip_equal(inputs, roles)) {
     if (role.empty() || !file->find(role))
       continue;
     auto values = readTensor(*file, role, input.shape());
@@ -136,48 +160,86 @@ static LogicalResult saveState(const TrainingState &state, bool f64,
   return success();
 }
 
-/// What a returned value is called, from the op that makes it.
-static llvm::StringRef labelOf(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (isa_and_nonnull<GlobalNormOp>(op))
-    return "grad norm";
-  if (isa_and_nonnull<CrossEntropyOp>(op))
-    return "cross entropy";
-  if (isa_and_nonnull<LoadBalanceLossOp>(op))
-    return "load balance";
-  return "value";
+namespace {
+/// A model or a program, as far as running it goes.
+struct Runnable {
+  llvm::StringRef name;
+  std::vector<ParamRange> params;
+  llvm::SmallVector<llvm::StringRef> roles, labels; ///< of inputs, results
+  std::function<std::vector<HostTensor>(int64_t step)> makeInputs;
+  std::function<FailureOr<std::vector<HostTensor>>(llvm::ArrayRef<HostTensor>,
+                                                   TrainingState &)>
+      run;
+};
+} // namespace
+
+static LogicalResult runSteps(const Runnable &model,
+                              const InspectOptions &options) {
+  TrainingState state;
+  if (!options.weights.empty() &&
+      failed(readWeights(model.params, options.weights, state)))
+    return failure();
+  llvm::outs() << "model @" << model.name << '\n';
+  for (int64_t step = 1; step <= options.steps; ++step) {
+    auto inputs = model.makeInputs(step);
+    if (!options.inputs.empty() &&
+        failed(readInputs(model.roles, options.inputs, inputs)))
+      return failure();
+    auto values = model.run(inputs, state);
+    if (failed(values))
+      return failure();
+    llvm::outs() << "  step " << step << "  loss "
+                 << llvm::format("%.9g", values->front().data[0]);
+    for (auto [value, label] : llvm::zip_equal(llvm::drop_begin(*values),
+                                               llvm::drop_begin(model.labels)))
+      if (value.type && value.size() == 1)
+        llvm::outs() << "  " << label << llvm::format(" %.9g", value.data[0]);
+    llvm::outs() << '\n';
+  }
+  if (options.save.empty())
+    return success();
+  return saveState(state, options.f64, options.save);
 }
 
 static LogicalResult runModel(ModelOp model, const InspectOptions &options) {
   if (failed(checkInterpretable(model)))
     return failure();
   Interpreter interpreter(model, {options.f64, options.seed});
-  TrainingState state;
-  if (!options.weights.empty() &&
-      failed(readWeights(model, options.weights, state)))
+  Runnable runnable;
+  runnable.name = model.getSymName();
+  runnable.params = paramsOf(model);
+  llvm::append_range(runnable.roles,
+                     model.getRoles().getAsValueRange<StringAttr>());
+  for (Value value : model.getReturn().getValues())
+    runnable.labels.push_back(getResultLabel(value));
+  runnable.makeInputs = [&](int64_t step) {
+    return makeInputs(model, options.seed, step, options.rate);
+  };
+  runnable.run = [&](llvm::ArrayRef<HostTensor> inputs, TrainingState &state) {
+    return interpreter.run(inputs, state);
+  };
+  return runSteps(runnable, options);
+}
+
+static LogicalResult runProgram(spmd::ProgramOp program,
+                                const InspectOptions &options) {
+  if (failed(checkInterpretable(program)))
     return failure();
-  llvm::outs() << "model @" << model.getSymName() << '\n';
-  for (int64_t step = 1; step <= options.steps; ++step) {
-    auto inputs = makeInputs(model, options.seed, step, options.rate);
-    if (!options.inputs.empty() &&
-        failed(readInputs(model, options.inputs, inputs)))
-      return failure();
-    auto values = interpreter.run(inputs, state);
-    if (failed(values))
-      return failure();
-    llvm::outs() << "  step " << step << "  loss "
-                 << llvm::format("%.9g", values->front().data[0]);
-    for (auto [value, result] :
-         llvm::zip(llvm::drop_begin(*values),
-                   llvm::drop_begin(model.getReturn().getValues())))
-      if (value.size() == 1)
-        llvm::outs() << "  " << labelOf(result)
-                     << llvm::format(" %.9g", value.data[0]);
-    llvm::outs() << '\n';
-  }
-  if (options.save.empty())
-    return success();
-  return saveState(state, options.f64, options.save);
+  SpmdInterpreter interpreter(program, {options.f64, options.seed});
+  Runnable runnable;
+  runnable.name = program.getSymName();
+  runnable.params = paramsOf(program);
+  for (auto input : program.getBody().getOps<spmd::InputOp>())
+    runnable.roles.push_back(input.getRole());
+  for (auto output : program.getBody().getOps<spmd::OutputOp>())
+    runnable.labels.push_back(output.getLabel().value_or("value"));
+  runnable.makeInputs = [&](int64_t step) {
+    return makeInputs(program, options.seed, step, options.rate);
+  };
+  runnable.run = [&](llvm::ArrayRef<HostTensor> inputs, TrainingState &state) {
+    return interpreter.run(inputs, state, "train");
+  };
+  return runSteps(runnable, options);
 }
 
 LogicalResult kerf::inspectInterpret(ModuleOp module,
@@ -186,6 +248,9 @@ LogicalResult kerf::inspectInterpret(ModuleOp module,
     return fail("expected --steps >= 1");
   for (ModelOp model : module.getOps<ModelOp>())
     if (failed(runModel(model, options)))
+      return failure();
+  for (spmd::ProgramOp program : module.getOps<spmd::ProgramOp>())
+    if (failed(runProgram(program, options)))
       return failure();
   return success();
 }

@@ -2,6 +2,7 @@
 
 #include "Inspect.h"
 
+#include "kerf/Dialect/Spmd/Spmd.h"
 #include "kerf/Pipeline/Mains.h"
 #include "kerf/Pipeline/Stages.h"
 
@@ -18,8 +19,17 @@ static constexpr llvm::StringLiteral kOverview =
     R"(looks at a model
 
   kerf-inspect params MODEL.mlir      parameters and flops per token
-  kerf-inspect interpret MODEL.mlir   run it in the reference interpreter
+  kerf-inspect interpret MODEL.mlir   run it in the reference interpreter; the
+                                      program of a step on all its ranks
   kerf-inspect gradcheck MODEL.mlir   gradients against central differences
+
+or at what was compiled from it
+
+  kerf-inspect program MODEL.kerf     calls, and commands with their operands
+  kerf-inspect memory MODEL.kerf      the arena, its classes and buffers
+  kerf-inspect kernels MODEL.kerf     generated kernels
+  kerf-inspect params MODEL.kerf      parameters with their layouts
+  kerf-inspect plan MODEL.kerf        the plan that it was compiled by
 
 Exit status: 0 done; 1 the input is wrong or a check failed; 128 or more when
 the program was killed.
@@ -30,10 +40,12 @@ struct CommandLine {
   InspectOptions values;
   cl::OptionCategory category{"Inspection options"};
   cl::opt<std::string> command{cl::Positional, cl::Required,
-                               cl::desc("<params|interpret|gradcheck>"),
+                               cl::desc("<params|interpret|gradcheck|program|"
+                                        "memory|kernels|plan>"),
                                cl::cat(category)};
   cl::opt<std::string> input{cl::Positional, cl::init("-"),
-                             cl::desc("<model.mlir, or - for standard input>"),
+                             cl::desc("<model.mlir or model.kerf, or - for "
+                                      "standard input>"),
                              cl::cat(category)};
   cl::opt<std::string> compute{
       "compute",
@@ -91,6 +103,9 @@ int kerf::inspectMain(int argc, char **argv) {
     return fail("unknown --compute '" + options.compute +
                 "', expected f32 or f64");
   options.values.f64 = options.compute == "f64";
+  if (std::optional<int> status =
+          inspectArtifact(options.command, options.input))
+    return *status;
   using Command = LogicalResult (*)(ModuleOp, const InspectOptions &);
   Command command = llvm::StringSwitch<Command>(options.command)
                         .Case("params", inspectParams)
@@ -99,12 +114,15 @@ int kerf::inspectMain(int argc, char **argv) {
                         .Default(nullptr);
   if (!command)
     return fail("unknown command '" + options.command +
-                "', expected params, interpret or gradcheck");
+                "', expected params, interpret, gradcheck, program, memory, "
+                "kernels or plan");
   InputModule input(options.input, options.plugins);
   ModuleOp module = input.get();
   if (!module)
     return 1;
-  if (module.getOps<ModelOp>().empty())
+  bool isProgram = options.command == "interpret" &&
+                   !module.getOps<spmd::ProgramOp>().empty();
+  if (module.getOps<ModelOp>().empty() && !isProgram)
     return fail("'" + options.input + "' holds no kerf.model");
   return failed(command(module, options.values));
 }

@@ -1,10 +1,19 @@
 #include "kerf/Pipeline/Stages.h"
 
+#include "kerf/Codegen/Passes.h"
+#include "kerf/Dialect/Exec/Exec.h"
 #include "kerf/Dialect/Kerf/Kerf.h"
+#include "kerf/Dialect/Spmd/Spmd.h"
 #include "kerf/Differentiate/Passes.h"
+#include "kerf/Fuse/Passes.h"
 #include "kerf/Ingest/Passes.h"
 #include "kerf/Interpreter/Passes.h"
+#include "kerf/Memory/Passes.h"
+#include "kerf/Partition/Passes.h"
+#include "kerf/Plan/Passes.h"
 #include "kerf/Precision/Passes.h"
+#include "kerf/Recompute/Passes.h"
+#include "kerf/Schedule/Passes.h"
 #include "kerf/Support/Output.h"
 #include "kerf/Support/Prescan.h"
 
@@ -27,6 +36,20 @@ llvm::StringRef kerf::getStageName(Stage stage) {
     return "differentiate";
   case Stage::Precision:
     return "precision";
+  case Stage::Plan:
+    return "plan";
+  case Stage::Recompute:
+    return "recompute";
+  case Stage::Partition:
+    return "partition";
+  case Stage::Schedule:
+    return "schedule";
+  case Stage::Fuse:
+    return "fuse";
+  case Stage::Memory:
+    return "memory";
+  case Stage::Codegen:
+    return "codegen";
   }
   llvm_unreachable("covered switch");
 }
@@ -44,6 +67,30 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
     pm.addPass(createDifferentiatePass());
   if (stage == Stage::Precision)
     pm.addPass(createPrecisionPass(PrecisionPassOptions{options.precision}));
+  if (stage == Stage::Plan && !options.plan.empty())
+    pm.addPass(createLoadPlanPass(LoadPlanPassOptions{options.plan}));
+  if (stage == Stage::Plan)
+    pm.addPass(createPropagatePlanPass());
+  if (stage == Stage::Recompute) {
+    RecomputePassOptions recompute;
+    recompute.values.assign(options.recompute.begin(), options.recompute.end());
+    pm.addPass(createRecomputePass(recompute));
+    pm.addPass(createRecomputeViewsPass());
+  }
+  if (stage == Stage::Partition)
+    pm.addPass(createPartitionPass());
+  if (stage == Stage::Schedule)
+    pm.addPass(createOrderMicroBatchesPass());
+  if (stage == Stage::Fuse) {
+    pm.addPass(createMergePadsPass());
+    pm.addPass(createOutlineKernelsPass());
+    if (options.fuse)
+      pm.addPass(createFuseGroupsPass());
+  }
+  if (stage == Stage::Memory)
+    pm.addPass(createPlaceMemoryPass(PlaceMemoryPassOptions{options.workers}));
+  if (stage == Stage::Codegen)
+    pm.addPass(createGenerateCodePass(GenerateCodePassOptions{options.cpu, 2}));
   addContract(pm, stage);
 }
 
@@ -58,17 +105,43 @@ void kerf::addContract(OpPassManager &pm, Stage stage) {
   case Stage::Precision:
     pm.addPass(createVerifyPrecisionPass());
     return;
+  case Stage::Plan:
+  case Stage::Recompute:
+    pm.addPass(createVerifyPlanPass());
+    return;
+  case Stage::Partition:
+    pm.addPass(createVerifyPartitionedPass());
+    return;
+  case Stage::Schedule:
+    pm.addPass(createVerifyScheduledPass());
+    return;
+  case Stage::Fuse:
+    pm.addPass(createVerifyFusedPass());
+    return;
+  case Stage::Memory:
+    pm.addPass(createVerifyMemoryPass());
+    return;
+  case Stage::Codegen:
+    pm.addPass(createVerifyCodePass());
+    return;
   }
 }
 
 void kerf::registerDialects(DialectRegistry &registry) {
-  registry.insert<KerfDialect>();
+  registry.insert<KerfDialect, spmd::SpmdDialect, exec::ExecDialect>();
 }
 
 void kerf::registerPasses() {
   registerKerfIngestPasses();
   registerKerfDifferentiatePasses();
   registerKerfPrecisionPasses();
+  registerKerfPlanPasses();
+  registerKerfPartitionPasses();
+  registerKerfSchedulePasses();
+  registerKerfRecomputePasses();
+  registerKerfFusePasses();
+  registerKerfMemoryPasses();
+  registerKerfCodegenPasses();
   registerKerfInterpreterPasses();
   registerTransformsPasses();
 }

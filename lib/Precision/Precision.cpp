@@ -93,8 +93,8 @@ bool Narrowing::goesUp(Operation *op) {
     return true;
   if (!isWeightGradient(op))
     return false;
-  // A matmul of narrow operands has a wide result; these two have no such form.
-  return isa<InferTypeOpInterface, BroadcastOp, ReshapeOp>(op) ||
+  // A matmul of narrow operands has a wide result; these have no such form.
+  return isa<InferTypeOpInterface, BroadcastOp, ReshapeOp, ScatterAddOp>(op) ||
          llvm::any_of(op->getOperands(), [&](Value v) { return isWide(v); });
 }
 

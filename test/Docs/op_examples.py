@@ -2,9 +2,9 @@
 
     op_examples.py FOLDER KERF_OPT
 
-Takes each ```mlir block of the *.td files below FOLDER. A block without a kerf.model
-is put into a model with a constant loss. Exit status 1 if one does not parse, or if an
-op has none that shows it.
+Takes each ```mlir block of the *.td files below FOLDER. Ops alone are put into a model
+with a constant loss, those of `spmd` into a function. Exit status 1 if one does not parse, or if an op has none that
+shows it.
 """
 
 import pathlib
@@ -14,6 +14,8 @@ import sys
 import textwrap
 
 RECORD = re.compile(r"^(?:def|class)\s+(\w+)(?:[^\"\n]*\"([\w.]+)\")?", re.MULTILINE)
+# What stands in a module by itself.
+TOP = re.compile(r"^(?:kerf\.model|spmd\.program|exec\.program|exec\.kernel)\b", re.MULTILINE)
 BLOCK = re.compile(r"^[ \t]*```mlir\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 
 
@@ -27,16 +29,20 @@ def examples_of(text):
         name = record.group(2) or record.group(1)
         found += [(name, block) for block in blocks]
         is_op = record.group(0).startswith("def") and record.group(1).endswith("Op")
-        if is_op and not any(re.search(rf"\bkerf\.{name}\b", b) for b in blocks):
+        shown = f"{record.group(1).partition('_')[0].lower()}.{name}"
+        if is_op and not any(re.search(rf"\b{re.escape(shown)}\b", b) for b in blocks):
             unseen.append(name)
     return found, unseen
 
 
 def as_module(example):
     """The example as text that kerf-opt takes."""
-    if "kerf.model" in example:
+    if TOP.search(example):
         return example
     body = textwrap.indent(example, "  ")
+    if "spmd." in example:
+        program = "spmd.program @p over <> micro_batches 1 slots 1 {\n"
+        return f"{program}spmd.func @f() {{\n{body}  spmd.return\n}}\n}}\n"
     loss = "  %example_loss = kerf.constant dense<0.0> : tensor<f32>\n"
     end = "  kerf.return %example_loss : tensor<f32>\n"
     return f"kerf.model @example() {{\n{body}{loss}{end}}}\n"

@@ -88,9 +88,15 @@ IR_COMMANDS = [
     ["kerf-opt", "--kerf-differentiate", "--kerf-decompose", "--canonicalize",
      "--kerf-dump-factors"],
     ["kerf-opt", "--kerf-precision=policy=bf16", "--kerf-differentiate"],
+    ["kerfc", "--stop-after=codegen"], ["kerfc", "--stop-after=codegen", "--fuse=false"],
+    ["kerfc", "--stop-after=codegen", "--precision=bf16", "--recompute=full"],
+    ["kerfc", "--stop-after=memory", "--recompute=selective", "--max-threads=3"],
+    ["kerfc", "--stop-after=memory", "--recompute=0,1,5"],
     ["kerf-inspect", "params"], ["kerf-inspect", "params", "--json"],
     ["kerf-inspect", "interpret"], ["kerf-inspect", "gradcheck", "--samples=1"],
 ]
+# Stages whose output is made of other ops than a model's, resumed from there.
+PROGRAM_STAGES = ["plan", "recompute", "partition", "schedule", "fuse", "memory"]
 IMPORT_OPTIONS = ["--weight-decay", "--beta1", "--beta2", "--eps", "--clip-norm",
                   "--z-loss", "--capacity-factor", "--momentum"]
 
@@ -403,7 +409,18 @@ def gather_seeds(tools):
         models += [text for text in (model, step) if text]
     generic = [output_of(tools, ["kerf-opt", "--mlir-print-op-generic", "-"], text)
                for text in models]
-    return jsons, models + [text for text in generic if text]
+    return jsons, models + [text for text in generic if text], program_seeds(tools, configs)
+
+
+def program_seeds(tools, configs):
+    """Stage and its output, of some configs."""
+    found = []
+    for path in configs[:4]:
+        model = output_of(tools, ["kerf-import", str(path), "--batch=2", "--seq=4"])
+        for stage in PROGRAM_STAGES:
+            text = output_of(tools, ["kerfc", f"--stop-after={stage}", "-"], model)
+            found += [(stage, text)] * bool(text)
+    return found
 
 
 def import_command(rng):
@@ -416,11 +433,16 @@ def import_command(rng):
     return command
 
 
-def make_case(seed, number, jsons, models):
+def make_case(seed, number, jsons, models, programs):
     """Command and input number `number` of a seed."""
     rng = random.Random(seed * 1000003 + number)
     if rng.random() < 0.15:
         return import_command(rng), mutate(rng, rng.choice(jsons), rng.choice(jsons), JSON_MUTATIONS)
+    if rng.random() < 0.25:
+        stage, text = rng.choice(programs)
+        last = rng.choice(["memory", "codegen"])
+        data = mutate(rng, text, rng.choice(programs)[1], IR_MUTATIONS)
+        return ["kerfc", f"--start-after={stage}", f"--stop-after={last}"], data
     data = mutate(rng, rng.choice(models), rng.choice(models), IR_MUTATIONS)
     return rng.choice(IR_COMMANDS), data
 

@@ -3,7 +3,8 @@
 An op needs a summary and a description with 'Life:', 'Constraints:' and an ```mlir
 example. Constraint (C2) of op `matmul` needs the citation `// matmul_c2` beside its
 verifier (lib/Dialect, or the .td where a trait enforces it) and the negative test
-`@matmul_c2` in test/Dialect.
+`@matmul_c2` in test/Dialect. Names are those of a dialect, a folder below these: `yield`
+may be an op of several.
 """
 
 import re
@@ -11,7 +12,8 @@ import re
 import common
 
 DEF = re.compile(
-    r"^def\s+(Kerf_\w*Op)\s*:\s*Kerf_\w+\s*<\s*\"([\w.]+)\"(.*?)(?=^(?:def|class|defm|foreach|let)\b|\Z)",
+    r"^def\s+([A-Z]\w*?_\w*Op)\s*:\s*[A-Z]\w*?_\w+\s*<\s*\"([\w.]+)\"(.*?)"
+    r"(?=^(?:def|class|defm|foreach|let)\b|\Z)",
     re.MULTILINE | re.DOTALL,
 )
 DEF_START = re.compile(r"^\s*def\s+(\w+Op)\b", re.MULTILINE)
@@ -61,24 +63,22 @@ def check_op(where, mnemonic, body, citations, tests):
             yield f"{where}: (C{number}) has no negative test '@{name}' in test/Dialect"
 
 
-def check(root):
-    td_files = [
-        path
-        for path in common.select(root, ("include",), (".td",))
-        if path.parts[:3] == ("include", "kerf", "Dialect")
-    ]
-    cpp_files = [
-        p for p in common.select(root, ("lib",), (".cpp",)) if p.parts[1] == "Dialect"
-    ]
-    test_files = [
-        p for p in common.select(root, ("test",), (".mlir",)) if p.parts[1] == "Dialect"
-    ]
+def check_dialect(root, dialect, td_files):
+    """(number of ops, findings) of the dialect in the folder of this name."""
+
+    def of_dialect(top, suffix):
+        return [
+            path
+            for path in common.select(root, (top,), (suffix,))
+            if path.parts[1] == "Dialect" and path.parts[2] == dialect
+        ]
+
     citations = set()
-    for path in td_files + cpp_files:
+    for path in td_files + of_dialect("lib", ".cpp"):
         for comment in re.findall(r"//(.*)", common.read(root, path)):
             citations.update(re.findall(r"\b\w+_c\d+\b", comment))
     tests = set()
-    for path in test_files:
+    for path in of_dialect("test", ".mlir"):
         tests.update(re.findall(r"@(\w+_c\d+)\b", common.read(root, path)))
 
     findings, labels, count = [], set(), 0
@@ -98,8 +98,24 @@ def check(root):
             if record not in seen:
                 findings.append(f"{path}: '{record}' is not of a form this check can read")
     for name in sorted((citations | tests) - labels):
-        findings.append(f"'{name}' is cited or tested, but no op has that constraint")
-    if count == 0:
+        findings.append(
+            f"{dialect}: '{name}' is cited or tested, but no op has that constraint"
+        )
+    return count, findings
+
+
+def check(root):
+    dialects = {}
+    for path in common.select(root, ("include",), (".td",)):
+        if path.parts[:3] == ("include", "kerf", "Dialect"):
+            dialects.setdefault(path.parts[3], []).append(path)
+    findings = []
+    for dialect, td_files in sorted(dialects.items()):
+        count, found = check_dialect(root, dialect, td_files)
+        findings += found
+        if count == 0:
+            findings.append(f"{dialect}: no op found: the check looks at nothing")
+    if not dialects:
         findings.append("no op found: the check looks at nothing")
     return findings
 

@@ -33,7 +33,7 @@ TD = "include/kerf/Dialect/Kerf/KerfTensorOps.td"
 GOOD_OP = {
     TD: OP,
     "lib/Dialect/Kerf/TensorOps.cpp": "// foo_c1, foo_c2\n",
-    "test/Dialect/foo.mlir": "func @foo_c1()\nfunc @foo_c2()\n",
+    "test/Dialect/Kerf/foo.mlir": "func @foo_c1()\nfunc @foo_c2()\n",
 }
 RUN = "// RUN: kerf-opt %s | FileCheck %s\n// CHECK: a\n"
 
@@ -82,6 +82,13 @@ class Layering(Case):
         ):
             self.refuses(layering.check, {path: text}, finding)
 
+    def test_single_header(self):
+        table = {"t.txt": "A: B/C.h\nB:\n"}
+        files = table | {"lib/A/A.cpp": '#include "kerf/B/C.h"\n'}
+        self.accepts(layering.check, files, "ROOT/t.txt")
+        files = table | {"lib/A/A.cpp": '#include "kerf/B/D.h"\n'}
+        self.refuses(layering.check, files, "'A' may not include 'B' (kerf/B/D.h)", "ROOT/t.txt")
+
     def test_table(self):
         files = {"t.txt": "A: B\n"}
         self.refuses(layering.check, files, "names 'B'", "ROOT/t.txt")
@@ -108,11 +115,13 @@ class OpDocs(Case):
             self.refuses(op_docs.check, GOOD_OP | {TD: OP.replace(old, new)}, finding)
 
     def test_refuses_missing_partner(self):
-        source, test = "lib/Dialect/Kerf/TensorOps.cpp", "test/Dialect/foo.mlir"
+        source, test = "lib/Dialect/Kerf/TensorOps.cpp", "test/Dialect/Kerf/foo.mlir"
         self.refuses(op_docs.check, GOOD_OP | {source: "// foo_c1\n"}, "cited nowhere")
         self.refuses(op_docs.check, GOOD_OP | {test: "@foo_c1"}, "no negative test")
         stale = {source: "// foo_c1, foo_c2\n// foo_c9\n"}
         self.refuses(op_docs.check, GOOD_OP | stale, "no op has that constraint")
+        other = {test: "", "test/Dialect/Other/foo.mlir": GOOD_OP[test]}
+        self.refuses(op_docs.check, GOOD_OP | other, "no negative test")
         self.refuses(op_docs.check, {}, "no op found")
 
 

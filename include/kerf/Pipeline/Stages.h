@@ -15,18 +15,37 @@
 namespace kerf {
 
 /// The stages in order. The contract of each is checked after it, always.
-enum class Stage { Ingest, Differentiate, Precision };
+enum class Stage {
+  Ingest,
+  Differentiate,
+  Precision,
+  Plan,
+  Recompute,
+  Partition,
+  Schedule,
+  Fuse,
+  Memory,
+  Codegen,
+};
 
-inline constexpr Stage kStages[] = {Stage::Ingest, Stage::Differentiate,
-                                    Stage::Precision};
+inline constexpr Stage kStages[] = {
+    Stage::Ingest,    Stage::Differentiate, Stage::Precision, Stage::Plan,
+    Stage::Recompute, Stage::Partition,     Stage::Schedule,  Stage::Fuse,
+    Stage::Memory,    Stage::Codegen};
 
-/// `ingest`, `differentiate`, `precision`.
+/// `ingest`, `differentiate`, `precision`, ...
 llvm::StringRef getStageName(Stage stage);
 std::optional<Stage> parseStageName(llvm::StringRef name);
 
 /// Options of the stages.
 struct StageOptions {
   std::string precision = "f32"; ///< or bf16
+  std::string plan;              ///< JSON file; empty for the trivial plan
+  /// none, full, selective, numbers of forward ops; empty: what the plan says.
+  std::vector<std::string> recompute;
+  bool fuse = true;           ///< join kernels
+  int64_t workers = 8;        ///< threads that workspaces are planned for
+  std::string cpu = "native"; ///< that kernels are made for
 };
 
 /// Appends the passes of one stage and the check of its contract.

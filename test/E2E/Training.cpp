@@ -1,0 +1,281 @@
+//===- Training.cpp - compiled training and the interpreter ---------------===//
+
+#include "Training.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace kerf;
+using namespace kerf::test;
+
+[[noreturn]] static void stop(const std::string &message) {
+  std::fprintf(stderr, "error: %s\n", message.c_str());
+  std::fflush(stderr);
+  std::_Exit(1);
+}
+
+static void check(kerf_status status, const kerf_error &error) {
+  if (status != KERF_OK)
+    stop(error.message);
+}
+
+/// The inputs of a step; both sides take the same.
+static std::vector<HostTensor> inputsOf(ModelOp model, int64_t step,
+                                        const TrainingOptions &options) {
+  std::vector<HostTensor> inputs = makeInputs(model, 0, step, options.rate);
+  if (auto targets = model.getInput("targets"))
+    for (auto [i, value] : llvm::enumerate(inputs[targets.getArgNumber()].data))
+      if (int64_t((i * 37 + step * 11) % 100) < options.ignored)
+        value = -100;
+  return inputs;
+}
+
+TrainingResult kerf::test::interpret(ModelOp model,
+                                     const TrainingOptions &options) {
+  TrainingResult result;
+  TrainingState state;
+  Interpreter interpreter(model, {options.f64});
+  for (int64_t step = 1; step <= options.steps; ++step) {
+    auto values = interpreter.run(inputsOf(model, step, options), state);
+    if (failed(values))
+      stop("the interpreter failed");
+    std::vector<double> &outputs = result.outputs.emplace_back();
+    for (const HostTensor &value : *values)
+      outputs.push_back(value.data[0]);
+    if (step > 1)
+      continue;
+    for (auto &[name, tensor] : state.optimizer)
+      result.states[name] = tensor.data;
+    for (auto &[name, tensor] : state.params)
+      result.params[name] = tensor.data;
+    for (auto &[name, tensor] : state.masters)
+      result.params[name] = tensor.data;
+  }
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// The artifact
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// One rank.
+struct Rank {
+  const kerf_artifact *artifact;
+  ModelOp model;
+  const TrainingOptions &options;
+  kerf_session *session = nullptr;
+  kerf_error error = {};
+
+  TrainingResult run(int rank, const std::string &name);
+  void setInputs(int64_t step);
+  std::vector<double> read(const kerf_tensor &tensor);
+  void readTensors(TrainingResult &result);
+};
+} // namespace
+
+static double readNumber(const char *data, uint32_t dtype, int64_t i) {
+  if (dtype == KERF_F32)
+    return reinterpret_cast<const float *>(data)[i];
+  if (dtype == KERF_F64)
+    return reinterpret_cast<const double *>(data)[i];
+  uint32_t bits = uint32_t(reinterpret_cast<const uint16_t *>(data)[i]) << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+static const char *const kRoleNames[] = {"",         "tokens",       "targets",
+                                         "segments", "positions",    "seed",
+                                         "step",     "learning_rate"};
+
+/// Hands the inputs of a step over, by role.
+void Rank::setInputs(int64_t step) {
+  uint32_t count = 0;
+  const kerf_input *inputs = kerf_artifact_inputs(artifact, &count);
+  std::vector<HostTensor> values = inputsOf(model, step, options);
+  for (uint32_t i = 0; i < count; ++i) {
+    auto input = model.getInput(kRoleNames[inputs[i].role]);
+    if (!input)
+      stop("the model has no input of the artifact's role");
+    const HostTensor &value = values[input.getArgNumber()];
+    std::vector<char> bytes(4 * value.data.size());
+    for (size_t j = 0; j < value.data.size(); ++j) {
+      if (inputs[i].layout.dtype == KERF_I32)
+        reinterpret_cast<int32_t *>(bytes.data())[j] = int32_t(value.data[j]);
+      else
+        reinterpret_cast<float *>(bytes.data())[j] = float(value.data[j]);
+    }
+    check(kerf_session_set_input_global(session, i, bytes.data(), bytes.size(),
+                                        &error),
+          error);
+  }
+}
+
+std::vector<double> Rank::read(const kerf_tensor &tensor) {
+  kerf_layout layout;
+  check(kerf_tensor_layout(artifact, &tensor, &layout, &error), error);
+  std::vector<char> bytes(kerf_global_bytes(&layout));
+  check(kerf_session_read_global(session, &tensor, bytes.data(), bytes.size(),
+                                 &error),
+        error);
+  std::vector<double> values(bytes.size() / kerf_dtype_bytes(layout.dtype));
+  for (size_t j = 0; j < values.size(); ++j)
+    values[j] = readNumber(bytes.data(), layout.dtype, j);
+  return values;
+}
+
+/// Reads all parameters, or their masters, and the optimizer state, whole.
+void Rank::readTensors(TrainingResult &result) {
+  uint32_t count = 0, stateCount = 0;
+  const kerf_param *params = kerf_artifact_params(artifact, &count);
+  const kerf_state *states = kerf_artifact_states(artifact, &stateCount);
+  for (uint32_t p = 0; p < count; ++p)
+    for (int64_t i = params[p].start; i < params[p].end; ++i) {
+      char name[512];
+      kerf_expand_name(kerf_artifact_string(artifact, params[p].name), i, -1,
+                       name, sizeof name);
+      bool hasMaster = params[p].master_dtype != KERF_NONE;
+      uint32_t kind = hasMaster ? KERF_TENSOR_MASTER : KERF_TENSOR_PARAM;
+      result.params[name] = read({kind, p, 0, i});
+      for (uint32_t s = 0; s < params[p].state_count; ++s) {
+        const char *state = kerf_artifact_string(
+            artifact, states[params[p].first_state + s].name);
+        result.states[std::string(name) + "." + state] =
+            read({KERF_TENSOR_STATE, p, s, i});
+      }
+    }
+}
+
+TrainingResult Rank::run(int rank, const std::string &name) {
+  TrainingResult result;
+  kerf_session_options sessionOptions;
+  kerf_session_options_init(&sessionOptions);
+  sessionOptions.rank = rank;
+  sessionOptions.workers = options.threads;
+  sessionOptions.session_name = name.c_str();
+  check(kerf_session_create(artifact, &sessionOptions, &session, &error),
+        error);
+  check(kerf_session_initialize(session, 0, &error), error);
+  uint32_t count = 0;
+  kerf_artifact_outputs(artifact, &count);
+  for (int64_t step = 1; step <= options.steps; ++step) {
+    setInputs(step);
+    check(kerf_session_run_step(session, &error), error);
+    std::vector<double> outputs(count);
+    for (uint32_t i = 0; i < count; ++i)
+      check(kerf_session_get_output(session, i, &outputs[i], &error), error);
+    result.outputs.push_back(outputs);
+    if (step == 1)
+      readTensors(result);
+  }
+  kerf_session_destroy(session);
+  return result;
+}
+
+TrainingResult kerf::test::execute(const std::string &path, ModelOp model,
+                                   const TrainingOptions &options) {
+  kerf_error error;
+  kerf_artifact *artifact = nullptr;
+  check(kerf_artifact_open(path.c_str(), &artifact, &error), error);
+  std::string name = "training" + std::to_string(getpid());
+  std::vector<pid_t> others;
+  for (int rank = 1; rank < int(kerf_artifact_meta(artifact)->world_size);
+       ++rank) {
+    pid_t child = fork();
+    if (child == 0) {
+      Rank{artifact, model, options}.run(rank, name);
+      std::_Exit(0);
+    }
+    others.push_back(child);
+  }
+  TrainingResult result = Rank{artifact, model, options}.run(0, name);
+  for (pid_t child : others) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (status != 0)
+      stop("a rank ended with status " + std::to_string(status));
+  }
+  kerf_artifact_close(artifact);
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Comparing
+//===----------------------------------------------------------------------===//
+
+static double errorOf(const std::vector<double> &found,
+                      const std::vector<double> &expected, double least) {
+  if (found.size() != expected.size())
+    return HUGE_VAL;
+  double worst = 0, largest = least;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    double error = std::abs(found[i] - expected[i]);
+    worst = std::max(worst, std::isnan(error) ? HUGE_VAL : error);
+    largest = std::max(largest, std::abs(expected[i]));
+  }
+  return worst / largest;
+}
+
+/// What follows the last point of a name: the name of the optimizer state.
+static std::string kindOf(const std::string &name) {
+  size_t at = name.rfind('.');
+  return at == std::string::npos ? "" : name.substr(at);
+}
+
+/// The largest element of all states of one name.
+static std::map<std::string, double>
+largestByKind(const std::map<std::string, std::vector<double>> &tensors) {
+  std::map<std::string, double> largest;
+  for (auto &[name, values] : tensors)
+    for (double value : values) {
+      double &most = largest[kindOf(name)];
+      most = std::max(most, std::abs(value));
+    }
+  return largest;
+}
+
+TrainingErrors kerf::test::compare(const TrainingResult &found,
+                                   const TrainingResult &expected) {
+  TrainingErrors errors;
+  for (size_t i = 0; i < expected.outputs.size(); ++i) {
+    const std::vector<double> &a = found.outputs[i], &b = expected.outputs[i];
+    if (a.size() != b.size())
+      errors.metrics = HUGE_VAL;
+    for (size_t j = 0; j < std::min(a.size(), b.size()); ++j) {
+      double &error = j == 0 ? errors.loss : errors.metrics;
+      error = std::max(error, errorOf({a[j]}, {b[j]}, 1));
+    }
+  }
+  double worst = -1;
+  auto compareTensors = [&](auto &tensors, auto &others, double &error) {
+    std::map<std::string, double> largest = largestByKind(others);
+    for (auto &[name, values] : others) {
+      auto at = tensors.find(name);
+      double least = 1e-3 * largest[kindOf(name)] + 1e-30;
+      double here =
+          at == tensors.end() ? HUGE_VAL : errorOf(at->second, values, least);
+      error = std::max(error, here);
+      if (here <= worst)
+        continue;
+      worst = here;
+      errors.worst = name;
+    }
+  };
+  compareTensors(found.states, expected.states, errors.states);
+  compareTensors(found.params, expected.params, errors.params);
+  return errors;
+}
+
+std::string TrainingErrors::describe() const {
+  char text[512];
+  std::snprintf(text, sizeof text,
+                "loss %.1e, metrics %.1e, optimizer states %.1e, "
+                "parameters %.1e (%s)",
+                loss, metrics, states, params, worst.c_str());
+  return text;
+}

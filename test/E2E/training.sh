@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Compiles a tiny model and compares its training with the interpreter.
+# Usage: training.sh BIN SOURCE FAMILY STEPS TOLERANCE BATCH THREADS [kerfc options]
+set -euo pipefail
+bin=$1 source=$2 family=$3 steps=$4 tolerance=$5 batch=$6 threads=$7
+shift 7
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+"$bin/kerf-import" "$source/examples/models/tiny-$family/config.json" \
+  --batch "$batch" --seq 16 -o "$work/model.mlir"
+"$bin/kerfc" "$work/model.mlir" --stop-after=differentiate -o "$work/step.mlir"
+"$bin/kerfc" "$work/model.mlir" "$@" -o "$work/model.kerf"
+"$bin/kerf-compiled" "$work/step.mlir" "$work/model.kerf" \
+  --steps "$steps" --tolerance "$tolerance" --threads "$threads" --ignored 60
