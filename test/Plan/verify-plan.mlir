@@ -162,3 +162,14 @@ kerf.model @gradient_disagrees(learning_rate %r: tensor<f32>, step %t: tensor<i3
   %z = kerf.constant dense<0.0> : tensor<f32>
   kerf.return %z : tensor<f32>
 }
+
+// -----
+
+// Micro-batches that cut nothing.
+// expected-error @below {{is planned in 4 micro-batches, and no op is cut by 'micro'}}
+// expected-note @below {{cut the batch where the tokens enter, as with {"op": "embedding", "factors": {"b": ["micro"]}}}}
+kerf.model @micro_nothing(%x: tensor<4xf32>) attributes {
+    plan = #kerf.plan<mesh = <>, micro_batches = 4, schedule = "1f1b", recompute = none>} {
+  %s = kerf.reduce sum %x dims [0] : tensor<4xf32>
+  kerf.return %s : tensor<f32>
+}
