@@ -7,6 +7,7 @@
 
 using namespace mlir;
 using namespace kerf;
+using exec::dtypeOf;
 
 namespace {
 /// Fills the tables of a file from the ops of a program.
@@ -47,22 +48,6 @@ struct Assembler {
   }
 };
 } // namespace
-
-static uint32_t dtypeOf(Type type) {
-  if (auto tensor = dyn_cast<RankedTensorType>(type))
-    type = tensor.getElementType();
-  if (type.isBF16())
-    return KERF_BF16;
-  if (type.isF16())
-    return KERF_F16;
-  if (type.isF64())
-    return KERF_F64;
-  if (type.isInteger(32))
-    return KERF_I32;
-  if (type.isInteger(1))
-    return KERF_I1;
-  return KERF_F32;
-}
 
 //===----------------------------------------------------------------------===//
 // Tables

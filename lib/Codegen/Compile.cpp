@@ -78,22 +78,6 @@ static void compileAll(std::vector<Job> &jobs, const CpuTarget &target,
     thread.join();
 }
 
-bool kerf::canOverwrite(exec::KernelOp kernel, unsigned result,
-                        unsigned argument) {
-  if (kernel.getResultTypes()[result] != kernel.getArgumentTypes()[argument])
-    return false;
-  Builder builder(kernel.getContext());
-  exec::KernelOp copy = kernel.clone();
-  copy.setInplaceAttr(
-      builder.getArrayAttr(builder.getI64ArrayAttr({result, argument})));
-  auto context = makeCodeContext();
-  auto module =
-      OwningOpRef<ModuleOp>(ModuleOp::create(UnknownLoc::get(context.get())));
-  bool isSafe = !emitKernel(copy, *module, "k", CodeOptions{16}).has_value();
-  copy.erase();
-  return isSafe;
-}
-
 FailureOr<CompiledKernels> kerf::compileKernels(Operation *module,
                                                 const CpuTarget &target,
                                                 const CompileOptions &options) {

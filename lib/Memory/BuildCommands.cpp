@@ -7,21 +7,6 @@
 using namespace mlir;
 using namespace kerf;
 
-int64_t kerf::dtypeOf(Type type) {
-  Type element = getElementTypeOrSelf(type);
-  if (element.isBF16())
-    return KERF_BF16;
-  if (element.isF16())
-    return KERF_F16;
-  if (element.isF64())
-    return KERF_F64;
-  if (element.isInteger(32))
-    return KERF_I32;
-  if (element.isInteger(1))
-    return KERF_I1;
-  return KERF_F32;
-}
-
 //===----------------------------------------------------------------------===//
 // Operands
 //===----------------------------------------------------------------------===//

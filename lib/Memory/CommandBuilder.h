@@ -63,8 +63,7 @@ struct CommandBuilder {
   mlir::FlatSymbolRefAttr intern(exec::KernelOp kernel);
 };
 
-/// kerf_dtype of an element type.
-int64_t dtypeOf(mlir::Type type);
+using exec::dtypeOf;
 
 } // namespace kerf
 

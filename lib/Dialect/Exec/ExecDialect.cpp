@@ -1,6 +1,9 @@
 #include "kerf/Dialect/Exec/Exec.h"
 
+#include "kerf/Artifact/Format.h"
+
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -76,4 +79,23 @@ void ArenaAttr::print(AsmPrinter &printer) const {
   if (getByMicro() || getSlot() != 0)
     printer << (getByMicro() ? " micro " : " slot ") << getSlot();
   printer << " bytes " << getBytes() << '>';
+}
+
+//===----------------------------------------------------------------------===//
+// Types of the file
+//===----------------------------------------------------------------------===//
+
+uint32_t kerf::exec::dtypeOf(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  if (element.isBF16())
+    return KERF_BF16;
+  if (element.isF16())
+    return KERF_F16;
+  if (element.isF64())
+    return KERF_F64;
+  if (element.isInteger(32))
+    return KERF_I32;
+  if (element.isInteger(1))
+    return KERF_I1;
+  return KERF_F32;
 }

@@ -23,4 +23,11 @@ class YieldOp;
 #define GET_OP_CLASSES
 #include "kerf/Dialect/Exec/ExecProgramOps.h.inc"
 
+namespace kerf::exec {
+
+/// The kerf_dtype (Format.h) of a type's elements.
+uint32_t dtypeOf(mlir::Type type);
+
+} // namespace kerf::exec
+
 #endif // KERF_DIALECT_EXEC_EXEC_H

@@ -31,11 +31,6 @@ struct SplitKernel {
 /// it; else they are dropped and the result has a buffer of its own.
 SplitKernel splitKernel(exec::KernelOp kernel);
 
-/// Whether a result may overwrite an argument of its type: the code for this
-/// kernel, which needs one launch, reads each element before it writes it.
-/// Builds the code: takes about a millisecond.
-bool canOverwrite(exec::KernelOp kernel, unsigned result, unsigned argument);
-
 /// A content hash: equal for kernels that differ in names only.
 uint64_t kernelHash(exec::KernelOp kernel);
 
