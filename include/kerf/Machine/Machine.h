@@ -1,0 +1,212 @@
+//===- Machine.h - the described cluster ----------------------------------===//
+//
+// Plain data, read from `cluster.yaml` (docs/rationale/Machine.md has the
+// format). SI units without prefixes: bytes, bytes per second, seconds, flops
+// per second, watts. Bandwidths are per device and per direction.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_MACHINE_MACHINE_H
+#define KERF_MACHINE_MACHINE_H
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kerf {
+
+/// What compiled programs of a device look like. `None`: plans, no artifact.
+enum class BackendTarget { None, Cpu, Cuda };
+
+/// What part of a device's peaks kernels reach. Each default has its source in
+/// lib/Machine/Defaults.cpp; a measured machine states its own.
+struct Efficiency {
+  double matmul = 0; ///< best large matmul / peak, in (0, 1]
+  double attention =
+      0; ///< fused attention forward, head size 128 / peak, (0, 1]
+  /// Fused attention backward: rate / rate of the forward, in (0, 2].
+  double attentionBackward = 0;
+  double memory = 0;  ///< streaming kernels / memory bandwidth, in (0, 1]
+  double network = 0; ///< large collectives inside a tier / bandwidth, (0, 1]
+
+  friend bool operator==(const Efficiency &, const Efficiency &) = default;
+};
+
+struct Device {
+  std::string name;
+  double memoryBytes = 0;   ///< physical
+  double reservedBytes = 0; ///< context, libraries
+  double memoryBytesPerSec = 0;
+  /// Dense flop/s by number type: "bf16", "f16", "tf32", "f32", "fp8", "f64".
+  /// At least one; a type that is missing is one without fast products.
+  std::map<std::string, double> peak;
+  Efficiency efficiency;
+  double launchSec = 0; ///< of one kernel when launches are not hidden; 0: none
+  double powerWatt = 0; ///< 0: not stated
+  BackendTarget target = BackendTarget::None;
+  std::string arch; ///< "sm_90"; empty unless the target is `Cuda`
+  /// The ranks of one unit of the innermost tier share what is stated once: one
+  /// computer with CPU ranks. See `Machine::perRank`.
+  bool shared = false;
+
+  friend bool operator==(const Device &, const Device &) = default;
+};
+
+/// A switch, or a torus of the tier's units.
+enum class TierKind { Switch, Torus };
+
+/// One level of the network, connecting `size` units of the tier below.
+struct Tier {
+  std::string name;
+  TierKind kind = TierKind::Switch;
+  int64_t size = 1;
+  /// Of a torus, else empty; the product is `size`. Units are numbered along
+  /// the first dimension first.
+  llvm::SmallVector<int64_t, 3> dims;
+  /// Per device and direction; of a torus all links of the device together.
+  double bytesPerSec = 0;
+  double latencySec = 0; ///< of one message, or of one step of a ring
+  /// >= 1: bandwidth of the devices below a unit / bandwidth that leaves the
+  /// unit.
+  double oversubscription = 1;
+
+  friend bool operator==(const Tier &, const Tier &) = default;
+};
+
+/// The memory of the computers, in which states may rest.
+struct Host {
+  double memoryBytes = 0; ///< of one unit of the innermost tier, all computers
+  double bytesPerSec = 0; ///< device to host, per device and direction
+
+  friend bool operator==(const Host &, const Host &) = default;
+};
+
+/// How often devices fail and what a failure costs.
+struct Reliability {
+  double deviceMtbfSec = 0; ///< mean time between failures of one device
+  double restartSec = 0;    ///< from a failure to the first step after it
+  double checkpointBytesPerSec = 0; ///< per device
+
+  friend bool operator==(const Reliability &, const Reliability &) = default;
+};
+
+/// What running costs.
+struct Price {
+  double deviceHour = 0;     ///< of one device, in `currency`
+  std::string currency;      ///< "USD"
+  double carbonKgPerKwh = 0; ///< 0: not stated
+  double pue = 1;            ///< power usage effectiveness, >= 1
+
+  friend bool operator==(const Price &, const Price &) = default;
+};
+
+/// A described cluster. Tiers are innermost first.
+struct Machine {
+  std::string name;
+  Device device;
+  std::vector<Tier> tiers;
+  std::optional<Host> host;
+  std::optional<Reliability> reliability;
+  std::optional<Price> price;
+
+  /// Devices that the tiers describe: the product of their sizes.
+  int64_t describedDevices() const;
+  /// Devices below one unit of `tier`, itself included: the product of the
+  /// sizes of the tiers 0..tier.
+  int64_t devicesWithin(size_t tier) const;
+  /// This machine with `count` >= 1 devices: tiers fill from the inside, and
+  /// the outermost one grows to ceil(count / devices below it). The last unit
+  /// may be partly filled, so `describedDevices()` is the smallest number of
+  /// whole units that holds `count`. A torus that is not full gets the
+  /// dimensions `torusDims` of its new size. Without tiers a machine stays one
+  /// device.
+  Machine withDevices(int64_t count) const;
+  /// This machine as one of its ranks sees it. Unless `device.shared` it is
+  /// this machine. Else memory, reserve, memory bandwidth, peaks, power, price
+  /// and the bandwidths of host and innermost tier, all stated for one
+  /// computer, are divided by the ranks that share them (the size of the
+  /// innermost tier; call `withDevices` first), and `shared` is false in the
+  /// result.
+  Machine perRank() const;
+
+  friend bool operator==(const Machine &, const Machine &) = default;
+};
+
+/// `count` >= 1 units as a torus of `dims` >= 1 dimensions, as near to a cube
+/// as the divisors of `count` allow: smallest largest dimension, then the
+/// smallest second one, and so on; descending. 64 -> 4 4 4, 48 -> 4 4 3, 7 -> 7
+/// 1 1.
+llvm::SmallVector<int64_t, 3> torusDims(int64_t count, size_t dims);
+
+/// An error or a warning at a position of the description. Lines and columns
+/// start at 1; columns count bytes.
+struct MachineDiagnostic {
+  bool isError = true;
+  int line = 0;
+  int column = 0;
+  std::string message;
+  std::vector<std::string> notes;
+};
+
+/// Reads a description. All problems found are appended to `diagnostics` by
+/// position; without a value at least one of them is an error, with one none
+/// is. Refused unread: more than 1 MB, a NUL byte, nesting above 256; after a
+/// YAML syntax error nothing else is checked. At most 64 problems are told.
+[[nodiscard]] std::optional<Machine>
+readMachine(llvm::StringRef yaml, std::vector<MachineDiagnostic> &diagnostics);
+
+/// The description of a machine as YAML: `readMachine` gives an equal machine
+/// again, every number to the last bit. `machine` must be one that it gave, or
+/// one derived by `withDevices`.
+std::string printMachine(const Machine &machine);
+
+//===----------------------------------------------------------------------===//
+// Groups of ranks
+//===----------------------------------------------------------------------===//
+
+/// Ranks `base + i * stride`, i < size, that communicate. Ranks are numbered
+/// along the tiers, so the innermost axis of a mesh has stride 1. All groups of
+/// the same shape communicate at the same time.
+struct Group {
+  int64_t size = 1;
+  int64_t stride = 1;
+};
+
+/// What a group has of one tier that it crosses.
+///
+/// Unlike members make a collective as slow as the worst of them, so a group
+/// whose members lie unevenly in the units (12 ranks on nodes of 8, or a stride
+/// that does not divide a node) is taken as cut into the largest equal parts
+/// that never straddle a unit. Hence `membersIn` of a tier divides that of the
+/// next, and the product of `fanOut` over the tiers is the size of the group.
+struct GroupTier {
+  size_t tier = 0;    ///< index in `Machine::tiers`
+  int64_t fanOut = 1; ///< parts, each inside one unit of the tier below; >= 2
+  int64_t membersIn = 1; ///< members of the group in one such part
+  /// What one member may send over this tier while all groups of the shape use
+  /// it: its device's bandwidth / oversubscription, and of a torus the share of
+  /// the dimensions that the group extends along. A part as a whole has
+  /// `membersIn` times that.
+  double bytesPerSec = 0;
+  double latencySec = 0; ///< of one message
+  /// Messages that follow one another when a ring over the parts is walked
+  /// once: fanOut - 1, on a torus the sum of (extent - 1) over its dimensions.
+  int64_t ringSteps = 1;
+};
+
+/// The tiers that a group crosses, innermost first; those with one part are
+/// left out. Empty for one rank, and on a machine without tiers.
+std::vector<GroupTier> tiersOf(const Machine &machine, Group group);
+
+/// Name of the outermost tier that the group crosses; "" where `tiersOf` is
+/// empty.
+llvm::StringRef outermostTier(const Machine &machine, Group group);
+
+} // namespace kerf
+
+#endif // KERF_MACHINE_MACHINE_H

@@ -1,0 +1,162 @@
+//===- Defaults.cpp - what is known of devices by their name --------------===//
+
+#include "Defaults.h"
+
+#include "Units.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace kerf;
+using namespace kerf::cluster;
+using llvm::StringRef;
+
+namespace {
+
+/// Devices with the same chip and links. 0: not known.
+struct DeviceFamily {
+  StringRef name; ///< part of a device's name, lower case
+  /// Dense TFLOP/s of the matrix units; 16 bits: bf16 and f16.
+  double bits16 = 0, tf32 = 0, fp8 = 0;
+  bool hasSparsity = true; ///< twice the peaks with 2 of 4 weights zero
+  double linkGBPerSec = 0; ///< of the scale-up links, per direction
+  double bestMatmul = 0;   ///< best bf16 matmul measured, TFLOP/s
+  double attention = 0;    ///< forward / peak, where measured
+};
+
+} // namespace
+
+/// Peaks and links: datasheets of the makers (NVIDIA V100, A100, H100, H200,
+/// HGX B200, GB200 NVL72 and the Ada whitepaper; AMD Instinct MI300X and
+/// MI325X). Best matmuls: "maximum achievable matmul FLOPS" of Bekman, Machine
+/// Learning Engineering (github.com/stas00/ml-engineering). Attention: flash
+/// attention 2 on A100 reaches 0.37 to 0.48 of peak depending on the sequence
+/// (Dao 2023, arXiv 2307.08691, figure 5), cuDNN's on H100 about 0.41 in
+/// training. Names that contain others come first.
+static const DeviceFamily kFamilies[] = {
+    {"gb200", 2500, 1250, 5000, true, 900, 1822, 0},
+    {"b200", 2250, 1125, 4500, true, 900, 1745, 0},
+    {"h100", 989, 494, 1979, true, 450, 794.5, 0.41},
+    {"gh200", 989, 494, 1979, true, 450, 828.6, 0.41},
+    {"h200", 989, 494, 1979, true, 450, 794.5, 0.41},
+    {"a100", 312, 156, 0, true, 300, 271.2, 0.45},
+    {"v100", 125, 0, 0, false, 150, 0, 0},
+    {"4090", 165.2, 82.6, 330.3, true, 0, 0, 0},
+    {"mi300x", 1307, 653.7, 2614.9, true, 448, 668.4, 0},
+    {"mi325x", 1307, 653.7, 2614.9, true, 448, 784.9, 0},
+};
+
+/// Two datasheets round the same figure differently.
+static bool isAbout(double value, double reference) {
+  return reference > 0 && std::fabs(value - reference) <= 0.01 * reference;
+}
+
+static double bits16PeakOf(const Device &device) {
+  double peak = 0;
+  for (const char *type : {"bf16", "f16"})
+    if (auto entry = device.peak.find(type); entry != device.peak.end())
+      peak = std::max(peak, entry->second);
+  return peak;
+}
+
+/// The family of a device, or null. A name that says none leaves the peak: few
+/// chips share one, dense or sparse.
+static const DeviceFamily *familyOf(const Device &device) {
+  if (device.target == BackendTarget::Cpu)
+    return nullptr;
+  std::string name = StringRef(device.name).lower();
+  for (const DeviceFamily &family : kFamilies)
+    if (StringRef(name).contains(family.name))
+      return &family;
+  double peak = bits16PeakOf(device) / 1e12;
+  for (const DeviceFamily &family : kFamilies)
+    if (isAbout(peak, family.bits16) ||
+        (family.hasSparsity && isAbout(peak, 2 * family.bits16)))
+      return &family;
+  return nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// Efficiency
+//===----------------------------------------------------------------------===//
+
+Efficiency kerf::cluster::defaultEfficiency(const Device &device) {
+  const DeviceFamily *family = familyOf(device);
+  Efficiency result;
+  // Where nobody measured: between B200 (0.78), H100 (0.80) and A100 (0.87).
+  result.matmul = family && family->bestMatmul > 0
+                      ? family->bestMatmul / family->bits16
+                      : 0.8;
+  // A100 and H100 reach in attention half of what they reach in products.
+  result.attention =
+      family && family->attention > 0 ? family->attention : result.matmul / 2;
+  // The backward has five products for two and reaches 0.85 of the forward's
+  // rate: fitted to published steps of runtimes with flash attention; within
+  // the range of Dao 2023, figures 5 and 6.
+  result.attentionBackward = 0.85;
+  // Fitted to published steps on A100 and H100: norms, residuals and
+  // activations stream at 0.75 of the memory's datasheet rate.
+  result.memory = 0.75;
+  // Large NCCL collectives reach 0.75 to 0.80 of NVLink and 0.75 to 0.85 of
+  // network cards (the same fits).
+  result.network = 0.8;
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Datasheets
+//===----------------------------------------------------------------------===//
+
+static double densePeak(const DeviceFamily &family, StringRef type) {
+  if (type == "bf16" || type == "f16")
+    return family.bits16;
+  if (type == "tf32")
+    return family.tf32;
+  return type == "fp8" ? family.fp8 : 0;
+}
+
+static void warnAboutPeaks(const Device &device, const DeviceFamily &family,
+                           const YamlValue &root, Problems &problems) {
+  const YamlValue *node = root.get("device");
+  node = node ? node->get("peak") : nullptr;
+  for (const auto &[type, flopPerSec] : device.peak) {
+    double dense = densePeak(family, type) * 1e12;
+    const YamlValue *place = node ? node->get(type) : nullptr;
+    if (place && family.hasSparsity && isAbout(flopPerSec, 2 * dense))
+      problems.warning(
+          place->place,
+          "'" + place->text + "' is the " + type +
+              " peak with structured sparsity, training computes dense: " +
+              printQuantity(dense, Quantity::FlopPerSec));
+  }
+}
+
+static void warnAboutLink(const Machine &machine, const DeviceFamily &family,
+                          const YamlValue &root, Problems &problems) {
+  const YamlValue *tiers = root.get("tiers");
+  if (!tiers || tiers->items.empty() || machine.tiers.empty())
+    return;
+  const YamlValue *place = tiers->items.front().get("bandwidth");
+  double link = family.linkGBPerSec * 1e9;
+  double stated = machine.tiers.front().bytesPerSec;
+  if (place && isAbout(stated, 2 * link))
+    problems.warning(place->place,
+                     "'" + place->text +
+                         "' is the sum of both directions, a bandwidth here is "
+                         "per device and direction: " +
+                         printQuantity(link, Quantity::BytesPerSec));
+}
+
+void kerf::cluster::warnAboutDatasheets(const Machine &machine,
+                                        const YamlValue &root,
+                                        Problems &problems) {
+  const DeviceFamily *family = familyOf(machine.device);
+  if (!family)
+    return;
+  warnAboutPeaks(machine.device, *family, root, problems);
+  warnAboutLink(machine, *family, root, problems);
+}

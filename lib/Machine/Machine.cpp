@@ -1,0 +1,95 @@
+//===- Machine.cpp - numbers of devices -----------------------------------===//
+
+#include "kerf/Machine/Machine.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+#include <cassert>
+
+using namespace kerf;
+
+int64_t Machine::devicesWithin(size_t tier) const {
+  assert(tier < tiers.size() && "no such tier");
+  int64_t devices = 1;
+  for (size_t i = 0; i <= tier; ++i)
+    devices *= tiers[i].size;
+  return devices;
+}
+
+int64_t Machine::describedDevices() const {
+  return tiers.empty() ? 1 : devicesWithin(tiers.size() - 1);
+}
+
+/// All divisors of `count`, ascending.
+static llvm::SmallVector<int64_t> divisorsOf(int64_t count) {
+  llvm::SmallVector<int64_t> small, large;
+  for (int64_t i = 1; i * i <= count; ++i) {
+    if (count % i != 0)
+      continue;
+    small.push_back(i);
+    if (i * i != count)
+      large.push_back(count / i);
+  }
+  small.append(large.rbegin(), large.rend());
+  return small;
+}
+
+llvm::SmallVector<int64_t, 3> kerf::torusDims(int64_t count, size_t dims) {
+  assert(count >= 1 && dims >= 1 && "a torus has units and dimensions");
+  if (dims == 1)
+    return {count};
+  // The first divisor that bounds the best shape of the rest is the smallest
+  // largest dimension that any shape has.
+  for (int64_t largest : divisorsOf(count)) {
+    llvm::SmallVector<int64_t, 3> rest = torusDims(count / largest, dims - 1);
+    if (rest.front() > largest)
+      continue;
+    rest.insert(rest.begin(), largest);
+    return rest;
+  }
+  assert(false && "count itself bounds a rest of ones");
+  return {};
+}
+
+static void resize(Tier &tier, int64_t size) {
+  if (tier.size == size)
+    return;
+  tier.size = size;
+  if (tier.kind == TierKind::Torus)
+    tier.dims = torusDims(size, tier.dims.size());
+}
+
+Machine Machine::withDevices(int64_t count) const {
+  assert(count >= 1 && "a machine has devices");
+  Machine result = *this;
+  int64_t units = count; // of the tier below, that are not connected yet
+  for (Tier &tier : result.tiers) {
+    bool isOutermost = &tier == &result.tiers.back();
+    resize(tier, isOutermost ? units : std::min(tier.size, units));
+    units = llvm::divideCeil(units, tier.size);
+  }
+  return result;
+}
+
+Machine Machine::perRank() const {
+  Machine result = *this;
+  if (!device.shared)
+    return result;
+  double ranks = tiers.empty() ? 1 : tiers.front().size;
+  Device &own = result.device;
+  own.shared = false;
+  own.memoryBytes /= ranks;
+  own.reservedBytes /= ranks;
+  own.memoryBytesPerSec /= ranks;
+  own.powerWatt /= ranks;
+  for (auto &[type, flopPerSec] : own.peak)
+    flopPerSec /= ranks;
+  if (!tiers.empty())
+    result.tiers.front().bytesPerSec /= ranks;
+  if (result.host)
+    result.host->bytesPerSec /= ranks;
+  if (result.price)
+    result.price->deviceHour /= ranks;
+  return result;
+}
