@@ -23,8 +23,8 @@ static double bytesOf(TypeRange types) {
 
 OpCost kerf::costWithFlops(Operation *op, double matmulFlops,
                            double vectorFlops) {
-  return {matmulFlops, vectorFlops, bytesOf(op->getOperandTypes()),
-          bytesOf(op->getResultTypes())};
+  return {matmulFlops, /*attentionFlops=*/0, vectorFlops,
+          bytesOf(op->getOperandTypes()), bytesOf(op->getResultTypes())};
 }
 
 OpCost kerf::pointwiseCost(Operation *op) {

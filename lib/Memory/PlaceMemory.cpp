@@ -171,10 +171,9 @@ static StepFlops countFlops(spmd::ProgramOp program) {
       if (!cost || op->getParentOfType<spmd::FusedOp>())
         return;
       auto repeat = op->getParentOfType<RepeatOp>();
-      double count = double(cost.getCost().matmulFlops) *
-                     (repeat ? repeat.getCount() : 1) *
-                     program.getMicroBatches() *
-                     program.getMesh().getRankCount();
+      double count =
+          double(cost.getCost().products()) * (repeat ? repeat.getCount() : 1) *
+          program.getMicroBatches() * program.getMesh().getRankCount();
       flops.all += count;
       if (!op->hasAttr("kerf.recomputed"))
         flops.model += count;

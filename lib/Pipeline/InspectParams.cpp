@@ -82,7 +82,7 @@ static ModelFlops countFlops(ModelOp model) {
       return;
     auto repeat = op->getParentOfType<RepeatOp>();
     double times = repeat ? repeat.getCount() : 1;
-    double own = times * op.getCost().matmulFlops;
+    double own = times * op.getCost().products();
     auto attention = dyn_cast<AttentionOp>(op.getOperation());
     if (!attention) {
       flops.linear += own;

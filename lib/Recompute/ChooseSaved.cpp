@@ -48,7 +48,7 @@ std::optional<int64_t> recompute::cheapWork(Operation *op) {
   if (!facts)
     return std::nullopt;
   OpCost cost = facts.getCost();
-  if (cost.matmulFlops > 0)
+  if (cost.products() > 0)
     return std::nullopt;
   return bounded(cost.vectorFlops);
 }

@@ -9,55 +9,14 @@
 #ifndef KERF_INTERFACES_FACTORS_H
 #define KERF_INTERFACES_FACTORS_H
 
+#include "kerf/Interfaces/Facts.h"
+
 #include "mlir/IR/Operation.h"
 #include "llvm/ADT/SmallVector.h"
 
 #include <string>
 
 namespace kerf {
-
-/// What cutting a factor does to the results. Of a result that has the factor,
-/// each part computes its part, whatever the kind.
-enum class FactorKind {
-  Parallel, ///< a result without the factor is computed whole by every part
-  Sum,      ///< a result without the factor becomes a partial sum
-  Max,      ///< a result without the factor becomes a partial maximum
-  Whole,    ///< must not be cut without a variant (rows of a softmax, ...)
-};
-
-/// One index of the op's iteration space.
-struct Factor {
-  std::string name;
-  int64_t size;
-  FactorKind kind;
-};
-
-/// Factors that make up one dimension, major to minor; the product of their
-/// sizes is the dimension. Merged heads `h = g * r` are `{g, r}`.
-using DimFactors = llvm::SmallVector<unsigned, 2>;
-
-/// Dimensions of one operand or result.
-using TensorFactors = llvm::SmallVector<DimFactors, 4>;
-
-/// A way to cut factors that otherwise must stay whole, with communication of
-/// the op's own: `ring` attention cuts query and key sequence on one axis,
-/// `split_vocabulary` combines log-sum-exps.
-struct FactorVariant {
-  std::string name;
-  llvm::SmallVector<unsigned, 2> factors;
-  /// True when the factors are cut together, on one axis (`ring`); false when
-  /// any of them may be, on any axes.
-  bool together = false;
-};
-
-/// The data-dependent relation of factors that a gather makes: rows `from` are
-/// sent to slots `to`, as the integer tensor that is operand `index` decides (a
-/// slot per row, or the number of rows per owner).
-struct FactorMap {
-  unsigned index;
-  llvm::SmallVector<unsigned, 2> from;
-  llvm::SmallVector<unsigned, 2> to;
-};
 
 /// All facts about one op's iteration space. Invariants (`verifyFactors`): one
 /// entry per operand and per result, one list per dimension, products match.

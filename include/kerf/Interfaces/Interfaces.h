@@ -11,14 +11,6 @@
 
 namespace kerf {
 
-/// Work of one op: facts for the cost model.
-struct OpCost {
-  double matmulFlops = 0; ///< multiply and add count as two
-  double vectorFlops = 0; ///< arithmetic outside matmuls
-  double bytesRead = 0;   ///< each operand once
-  double bytesWritten = 0;
-};
-
 /// One flop per result element, every operand read and result written once.
 OpCost pointwiseCost(mlir::Operation *op);
 

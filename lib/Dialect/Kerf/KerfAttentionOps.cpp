@@ -218,7 +218,9 @@ static OpCost attentionCost(Op op, double overD, double overE) {
   double scores = static_cast<double>(q[0]) * q[2] * visiblePairs(op);
   double flops =
       2 * scores * (overD * q[3] + overE * typeOf(op.getV()).getDimSize(3));
-  return costWithFlops(op, flops, 14 * scores);
+  OpCost cost = costWithFlops(op, 0, 14 * scores);
+  cost.attentionFlops = flops;
+  return cost;
 }
 
 OpCost AttentionOp::getCost() { return attentionCost(*this, 1, 1); }

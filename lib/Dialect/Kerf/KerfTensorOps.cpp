@@ -243,9 +243,15 @@ LogicalResult SliceOp::inferReturnTypes(MLIRContext *context,
   return success();
 }
 
-/// Dimensions of which `from` and `to` have the same size are pointwise; the
-/// others must not be cut.
-static Factors windowFactors(Operation *op) {
+/// The window of `small` elements from `offset` is one of equal blocks.
+static bool isBlock(int64_t large, int64_t small, int64_t offset) {
+  return small > 0 && large % small == 0 && offset % small == 0;
+}
+
+/// Dimensions of which `from` and `to` have the same size are pointwise. A
+/// window that is one of equal blocks leaves the index within a block free;
+/// other windows must not be cut.
+static Factors windowFactors(Operation *op, llvm::ArrayRef<int64_t> offsets) {
   Factors facts;
   llvm::ArrayRef<int64_t> from = typeOf(op->getOperand(0)).getShape();
   llvm::ArrayRef<int64_t> to = typeOf(op->getResult(0)).getShape();
@@ -259,6 +265,16 @@ static Factors windowFactors(Operation *op) {
       toDims.push_back({f});
       continue;
     }
+    int64_t large = std::max(from[d], to[d]), small = std::min(from[d], to[d]);
+    if (isBlock(large, small, offsets[d])) {
+      unsigned blocks = facts.add(name + "x", large / small, FactorKind::Whole);
+      unsigned within = facts.add(name, small);
+      fromDims.push_back({within});
+      toDims.push_back({within});
+      DimFactors &whole = from[d] == large ? fromDims.back() : toDims.back();
+      whole.insert(whole.begin(), blocks);
+      continue;
+    }
     fromDims.push_back({facts.add(name + "x", from[d], FactorKind::Whole)});
     toDims.push_back({facts.add(name + "y", to[d], FactorKind::Whole)});
   }
@@ -268,7 +284,7 @@ static Factors windowFactors(Operation *op) {
   return facts;
 }
 
-Factors SliceOp::getFactors() { return windowFactors(*this); }
+Factors SliceOp::getFactors() { return windowFactors(*this, getOffsets()); }
 
 /// A slice of a concatenation that is exactly one of its operands is that
 /// operand; the whole of a tensor is the tensor.
@@ -313,7 +329,7 @@ LogicalResult PadOp::inferReturnTypes(MLIRContext *context,
   return success();
 }
 
-Factors PadOp::getFactors() { return windowFactors(*this); }
+Factors PadOp::getFactors() { return windowFactors(*this, getLow()); }
 
 LogicalResult ConcatOp::inferReturnTypes(MLIRContext *context,
                                          std::optional<Location> loc,

@@ -100,8 +100,36 @@ void DropoutOp::localize(OpBuilder &builder, Shards shards) {
 }
 
 /// A dimension of which the whole is taken stays so; the others are not cut.
+/// A window of `from` elements becomes one of `to`: blocks before it shrink
+/// with it.
+static int64_t scaleOffset(int64_t offset, int64_t from, int64_t to) {
+  return from == to ? offset : offset / from * to;
+}
+
 void SliceOp::localize(OpBuilder &, Shards) {
-  setSizes(typeOf(getResult()).getShape());
+  llvm::ArrayRef<int64_t> local = typeOf(getResult()).getShape();
+  llvm::SmallVector<int64_t> offsets(getOffsets());
+  for (size_t d = 0; d < offsets.size(); ++d)
+    offsets[d] = scaleOffset(offsets[d], getSizes()[d], local[d]);
+  setOffsets(offsets);
+  setSizes(local);
+}
+
+void PadOp::localize(OpBuilder &, Shards) {
+  llvm::ArrayRef<int64_t> from = typeOf(getX()).getShape();
+  llvm::ArrayRef<int64_t> to = typeOf(getResult()).getShape();
+  llvm::SmallVector<int64_t> low(getLow()), high(getHigh());
+  for (size_t d = 0; d < low.size(); ++d) {
+    if (low[d] + high[d] == 0 || low[d] + high[d] + from[d] == to[d])
+      continue;
+    // Cut within blocks: `to` is some blocks of `from`, padding was in whole
+    // ones.
+    int64_t block = (low[d] + high[d]) / (to[d] / from[d] - 1);
+    low[d] = scaleOffset(low[d], block, from[d]);
+    high[d] = scaleOffset(high[d], block, from[d]);
+  }
+  setLow(low);
+  setHigh(high);
 }
 
 void EmbeddingOp::localize(OpBuilder &builder, Shards shards) {

@@ -180,7 +180,7 @@ def Kerf_SliceOp : Kerf_InferredOp<"slice", [Kerf_Localize, Kerf_Gradient, Kerf_
   let hasFolder = 1;
 }
 
-def Kerf_PadOp : Kerf_InferredOp<"pad", [Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
+def Kerf_PadOp : Kerf_InferredOp<"pad", [Kerf_Localize, Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
   let summary = "Surround a tensor with zeros";
   let description = [{
     `low[i]` zeros before and `high[i]` after dimension i.

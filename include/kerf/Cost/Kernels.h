@@ -1,0 +1,59 @@
+//===- Kernels.h - how long a kernel runs ---------------------------------===//
+//
+// Roofs: a kernel takes as long as its arithmetic or its memory traffic, what
+// is longer. Launches are not in these times; they are counted by who knows how
+// many kernels there are.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_COST_KERNELS_H
+#define KERF_COST_KERNELS_H
+
+#include "kerf/Cost/Profile.h"
+#include "kerf/Machine/Machine.h"
+
+namespace kerf {
+
+/// `batch` products of m x k by k x n.
+struct MatmulShape {
+  double batch = 1, m = 1, n = 1, k = 1;
+  double flops() const { return 2 * batch * m * n * k; }
+};
+
+/// Peak flop/s of number type `type` ("bf16"). A type that the device does not
+/// state runs as the next one that can hold it: fp8 as bf16, bf16 and f16 as
+/// each other, both and tf32 as f32 (an f32 product is never taken for tf32),
+/// f64 at half of f32. Else the lowest peak stated; 0 when there is none.
+double peakOf(const Device &device, llvm::StringRef type);
+
+/// Part of the device's best product rate that a shape reaches, in (0, 1]:
+/// whole tiles (128 x 128 and others, the best is taken), whole waves of tiles
+/// over the multiprocessors, and the start of each tile's loop over k. 1 on
+/// devices without a known number of multiprocessors. 4096^3 on an H100: 0.96.
+double shapeEfficiency(const Device &device, const MatmulShape &shape);
+
+/// Seconds of a product of `elementBytes`-wide numbers of type `type` ("bf16"):
+/// max(flops / (peak x efficiency x shapeEfficiency), bytes / bandwidth), where
+/// each operand moves once. A shared device must be
+/// what one rank has of it (`Machine::perRank`).
+double matmulSec(const Device &device, const Profile &profile,
+                 const MatmulShape &shape, llvm::StringRef type,
+                 double elementBytes);
+
+/// Seconds of attention of `flops` (products of scores, a causal half counted
+/// as half; backward with the scores made again: 2.5 times the forward) that
+/// moves `bytes`. `headSize` below 128 is slower by (headSize/128)^0.35.
+/// Unfused attention (`Profile::flash` false) makes all `scores` (batch x heads
+/// x queries x keys of this rank) in plain products and pays bytes per score.
+double attentionSec(const Device &device, const Profile &profile, double flops,
+                    double bytes, double headSize, double scores,
+                    llvm::StringRef type, bool backward);
+
+/// Seconds of an element-wise or row kernel that moves `bytes` and does
+/// `vectorFlops` (at the f32 peak).
+double rowSec(const Device &device, const Profile &profile, double bytes,
+              double vectorFlops);
+
+} // namespace kerf
+
+#endif // KERF_COST_KERNELS_H

@@ -1,0 +1,52 @@
+//===- Profile.h - what a runtime does differently ------------------------===//
+//
+// Published measurements come from runtimes with other kernels, overlap and
+// launch costs than ours. The differences are these named numbers, and nothing
+// else of the cost model knows about runtimes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_COST_PROFILE_H
+#define KERF_COST_PROFILE_H
+
+#include <string>
+
+namespace kerf {
+
+/// Defaults are Kerf's own runtime.
+struct Profile {
+  std::string name = "kerf";
+  double matmul = 1;              ///< rate of products / the device's best rate
+  double attention = 1;           ///< rate of attention / the device's rate
+  double memory = 1;              ///< multiplier of bytes of row kernels
+  bool flash = true;              ///< attention without a buffer of scores
+  double scoreBytesForward = 14;  ///< unfused: bytes moved per score
+  double scoreBytesBackward = 19; ///< unfused: bytes moved per score
+  double layerFloorForwardSec = 0;  ///< a layer takes at least this long
+  double layerFloorBackwardSec = 0; ///< (launches from the host)
+  double tensorOverlap = 0; ///< part of layer collectives hidden by compute
+  double dataOverlap = 0.5; ///< part of gradient and weight traffic hidden
+  double bubble = 1;        ///< measured bubble / analytic bubble
+  /// The library knows flat rings and pairwise exchange (and trees for
+  /// all-reduce) only, as NCCL; else collectives also run tier by tier.
+  bool flatCollectives = false;
+  /// Seconds per call of a collective besides its steps. NCCL's own model of
+  /// itself has 8.4e-6 (ring, large messages; `baseLatencies` of its tuner).
+  double collectiveSec = 0;
+  double stepSec = 0;     ///< constant per step
+  double bucketBytes = 0; ///< gradients leave in buckets of this; 0: one
+  /// Bytes moved per local parameter and micro-batch to add up gradients.
+  double accumulateBytes = 8;
+  /// Bytes moved per local parameter by the update.
+  double updateBytes = 34;
+  // Memory.
+  double gradientBytes = 4; ///< bytes per parameter of an accumulated gradient
+  double logitBytes = 0; ///< extra bytes per local logit held on the last stage
+  bool logitsWhole = false; ///< those logits are not cut over the tensor axis
+  double normBytes = 0;     ///< extra saved bytes per token and unit per norm
+  double reservedBytes = 0; ///< on top of the device's
+};
+
+} // namespace kerf
+
+#endif // KERF_COST_PROFILE_H

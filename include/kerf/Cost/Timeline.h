@@ -1,0 +1,150 @@
+//===- Timeline.h - one step, event by event ------------------------------===//
+//
+// One representative rank per pipeline stage; each has a compute engine and one
+// link per kind of traffic. The same timeline is searched, explained, drawn and
+// traced.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_COST_TIMELINE_H
+#define KERF_COST_TIMELINE_H
+
+#include "llvm/ADT/StringRef.h"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kerf {
+
+/// `ZeroBubble` is ZB-H1 (Qi et al. 2023, arXiv 2401.10241): 1F1B whose weight
+/// gradients are put off into the bubble. `Interleaved` is Megatron's
+/// (Narayanan et al. 2021, arXiv 2104.04473), with `chunks` chunks per stage.
+enum class ScheduleKind { GPipe, OneFOneB, Interleaved, ZeroBubble };
+llvm::StringRef
+nameOf(ScheduleKind kind); ///< "gpipe" "1f1b" "interleaved" "zb-h1"
+std::optional<ScheduleKind> scheduleNamed(llvm::StringRef name);
+
+/// What one micro-batch costs on one chunk of layers. Seconds of the compute
+/// engine, in-layer collectives that are not hidden included.
+struct ChunkWork {
+  double forwardSec = 0;
+  double backwardSec =
+      0; ///< input and weight gradients, recomputation included
+  double weightGradientSec = 0; ///< the part of it that may be put off
+  /// Traffic on the data link of weights that the chunk reads (ZeRO-3 gathers)
+  /// and of gradients that it makes. It runs layer by layer beside the chunk:
+  /// `dataOverlap` of it costs nothing where the chunk lasts as long; the rest
+  /// holds up the compute engine, before (gathers) or after it (gradients).
+  double forwardGatherSec = 0, backwardGatherSec = 0, gradientSec = 0;
+};
+
+struct StageWork {
+  std::vector<ChunkWork> chunks; ///< `StepWork::chunks` of them
+  /// Once per step on the data link. Gradients: `dataOverlap` of it, as far as
+  /// the stage's last backward (ZB-H1: weight gradient) lasts, is hidden beside
+  /// that. Weights, after the update: `dataOverlap` of it, as far as the first
+  /// forward lasts, is hidden beside the next step's first forward.
+  double gradientSyncSec = 0, weightGatherSec = 0;
+  double updateSec = 0; ///< optimizer
+};
+
+struct StepWork {
+  ScheduleKind schedule = ScheduleKind::OneFOneB;
+  int64_t microBatches = 1;
+  int64_t chunks = 1;            ///< per stage; 1 unless interleaved
+  std::vector<StageWork> stages; ///< first to last
+  /// Seconds of one message of activations (or their gradients) between
+  /// neighbouring stages. A stage sends one message at a time, beside compute.
+  double sendSec = 0;
+  double dataOverlap = 0.5; ///< part of data traffic hidden beside compute
+  double bubble = 1;        ///< multiplier of idle time (a runtime profile's)
+  double constantSec = 0;   ///< per step
+  /// What cannot be, or "": micro-batches no multiple of the stages with
+  /// interleaving, and so on.
+  std::string check() const;
+};
+
+enum class EventKind {
+  Forward,
+  Backward,
+  WeightGradient,
+  Send,
+  Gather,
+  GradientSync,
+  WeightGather,
+  Update
+};
+/// "forward", "weight gradient", ...
+llvm::StringRef nameOf(EventKind kind);
+
+/// Where an event runs. Events of one engine and stage do not overlap.
+enum class Engine { Compute, PipeLink, DataLink };
+llvm::StringRef
+nameOf(Engine engine); ///< "compute", "pipeline link", "data link"
+
+/// `GradientSync` with a micro-batch is a chunk's `gradientSec`, without one
+/// (-1) the stage's `gradientSyncSec`. A `WeightGather` shows what is not
+/// hidden.
+struct Event {
+  EventKind kind = EventKind::Forward;
+  Engine engine = Engine::Compute;
+  int stage = 0;
+  int chunk = 0;
+  int64_t microBatch = -1;
+  double startSec = 0, endSec = 0;
+};
+
+struct Timeline {
+  /// Own work of the slowest stage + bubbleSec + constantSec.
+  double totalSec = 0;
+  std::vector<double> busySec; ///< per stage, compute
+  std::vector<double>
+      exposedDataSec; ///< per stage: compute waits for data traffic
+  /// `StepWork::bubble` x (end of the last stage to end - own work of the
+  /// slowest stage), where own work is busySec + exposedDataSec.
+  double bubbleSec = 0;
+  /// In order of start; empty unless asked for. The multiplier of the bubble
+  /// and the constant are not in their times.
+  std::vector<Event> events;
+};
+
+/// One entry of a stage's order.
+struct Task {
+  EventKind kind; ///< Forward, Backward or WeightGradient
+  int chunk;
+  int64_t microBatch;
+};
+/// The order in which a stage's compute engine takes its work. Only ZB-H1 has
+/// tasks of weight gradients: stage i is i micro-batches late with them.
+std::vector<Task> stageOrder(ScheduleKind kind, int64_t stages, int64_t stage,
+                             int64_t microBatches, int64_t chunks);
+
+/// Plays the step. `work.check()` must be empty. Linear in the tasks.
+Timeline simulate(const StepWork &work, bool keepEvents = false);
+
+/// Time of even stages with free sends and without traffic per micro-batch, and
+/// a lower bound of `simulate` otherwise; tens of nanoseconds per stage.
+/// 1F1B, even: (micro-batches + stages - 1) x a stage's forward and backward.
+double closedFormSec(const StepWork &work);
+
+/// Micro-batches whose activations a stage holds at once, in chunks: forwards
+/// whose backward (ZB-H1: weight gradient) is not done. 1F1B min(m, p - i);
+/// ZB-H1 min(m, p) on all stages; interleaved min(m v, 2 (p - i - 1) + (v - 1)
+/// p + 1); GPipe m.
+double chunksInFlight(ScheduleKind kind, int64_t stages, int64_t stage,
+                      int64_t microBatches, int64_t chunks);
+
+/// Chrome / Perfetto trace as JSON: one process per stage, one thread per
+/// engine, microseconds.
+std::string traceOf(const Timeline &timeline);
+/// The schedule as an SVG picture, 1200 wide: one row per stage, one box per
+/// task; data traffic as a strip below. Thousands of tasks become columns,
+/// which show the share of each kind of work. `timeline` must have its events.
+std::string svgOf(const Timeline &timeline, llvm::StringRef title);
+
+} // namespace kerf
+
+#endif // KERF_COST_TIMELINE_H

@@ -1,0 +1,159 @@
+//===- Kernels.cpp - how long a kernel runs -------------------------------===//
+
+#include "kerf/Cost/Kernels.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace kerf;
+
+static double statedPeak(const Device &device, llvm::StringRef type) {
+  auto it = device.peak.find(type.str());
+  return it == device.peak.end() ? 0 : it->second;
+}
+
+/// The type that a device without `type` computes in; "" when there is none.
+static llvm::StringRef substituteOf(llvm::StringRef type, bool haveF16) {
+  return llvm::StringSwitch<llvm::StringRef>(type)
+      .Case("fp8", "bf16")
+      .Case("bf16", haveF16 ? "f16" : "f32")
+      .Cases({"f16", "tf32"}, "f32")
+      .Default("");
+}
+
+double kerf::peakOf(const Device &device, llvm::StringRef type) {
+  if (type == "f16" && !device.peak.count("f16") && device.peak.count("bf16"))
+    type = "bf16";
+  for (llvm::StringRef t = type; !t.empty();
+       t = substituteOf(t, device.peak.count("f16")))
+    if (double peak = statedPeak(device, t))
+      return peak;
+  if (type == "f64" && device.peak.count("f32"))
+    return statedPeak(device, "f32") / 2;
+  double lowest = 0;
+  for (const auto &[name, peak] : device.peak)
+    lowest = lowest == 0 ? peak : std::min(lowest, peak);
+  return lowest;
+}
+
+/// Multiprocessors by architecture, from NVIDIA's data sheets of the largest
+/// product: V100 80, A100 108, A40 84, RTX 4090 128, H100 SXM 132, B200 148. 0
+/// when unknown.
+static double multiprocessors(const Device &device) {
+  if (device.target != BackendTarget::Cuda)
+    return 0;
+  return llvm::StringSwitch<double>(device.arch)
+      .Cases({"sm_70", "sm_72"}, 80)
+      .Case("sm_80", 108)
+      .Case("sm_86", 84)
+      .Case("sm_89", 128)
+      .Cases({"sm_90", "sm_90a"}, 132)
+      .Cases({"sm_100", "sm_100a", "sm_103"}, 148)
+      .Default(0);
+}
+
+namespace {
+struct Tile {
+  double m, n;
+};
+} // namespace
+
+/// Tiles that product libraries choose from (NVIDIA, "Matrix Multiplication
+/// Background User's Guide", section on tile quantization).
+static const Tile tiles[] = {{256, 128}, {128, 256}, {128, 128},
+                             {128, 64},  {64, 128},  {64, 64}};
+
+/// A tile loads (m + n) numbers per m n multiplications. One of 128 x 128 keeps
+/// the units busy; smaller ones are bound by that traffic, so their rate is the
+/// harmonic mean of the sides over 128.
+static double tileRate(Tile tile) {
+  return std::min(1.0, 2 / (1 / tile.m + 1 / tile.n) / 128);
+}
+
+/// Elements of the result over elements that whole waves of whole tiles have
+/// room for. A wave is one tile on each multiprocessor.
+static double waveEfficiency(const MatmulShape &shape, Tile tile,
+                             double units) {
+  double count =
+      shape.batch * std::ceil(shape.m / tile.m) * std::ceil(shape.n / tile.n);
+  double room = std::ceil(count / units) * units * tile.m * tile.n;
+  return shape.batch * shape.m * shape.n / room;
+}
+
+/// Filling the pipeline of loads and writing the result cost a tile about as
+/// much as two steps of 32 along k. The best rate of a device was measured at
+/// long k, so 8192 counts as 1.
+static double depthEfficiency(double k) {
+  const double start = 64, longest = 8192;
+  return std::min(1.0, k / (k + start) * (longest + start) / longest);
+}
+
+double kerf::shapeEfficiency(const Device &device, const MatmulShape &shape) {
+  double units = multiprocessors(device);
+  if (units == 0)
+    return 1;
+  double best = 0;
+  for (Tile tile : tiles)
+    best = std::max(best, tileRate(tile) * waveEfficiency(shape, tile, units));
+  return best * depthEfficiency(shape.k);
+}
+
+static double memorySec(const Device &device, double bytes) {
+  return bytes / (device.memoryBytesPerSec * device.efficiency.memory);
+}
+
+/// Best flop/s of plain products.
+static double productRate(const Device &device, const Profile &profile,
+                          llvm::StringRef type) {
+  return peakOf(device, type) * device.efficiency.matmul * profile.matmul;
+}
+
+double kerf::matmulSec(const Device &device, const Profile &profile,
+                       const MatmulShape &shape, llvm::StringRef type,
+                       double elementBytes) {
+  if (shape.flops() <= 0)
+    return 0;
+  double bytes = shape.batch * elementBytes *
+                 (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n);
+  double rate =
+      productRate(device, profile, type) * shapeEfficiency(device, shape);
+  return std::max(shape.flops() / rate, memorySec(device, bytes));
+}
+
+/// Attention with a buffer of scores: all of them, masked ones too, 2 products
+/// of head size forward and 4 backward.
+static double unfusedSec(const Device &device, const Profile &profile,
+                         double headSize, double scores, llvm::StringRef type,
+                         bool backward) {
+  double flops = scores * headSize * (backward ? 8 : 4);
+  double bytes = scores * (backward ? profile.scoreBytesBackward
+                                    : profile.scoreBytesForward);
+  return flops / productRate(device, profile, type) + memorySec(device, bytes);
+}
+
+double kerf::attentionSec(const Device &device, const Profile &profile,
+                          double flops, double bytes, double headSize,
+                          double scores, llvm::StringRef type, bool backward) {
+  if (!profile.flash)
+    return std::max(
+        unfusedSec(device, profile, headSize, scores, type, backward),
+        memorySec(device, bytes));
+  double rate =
+      peakOf(device, type) * device.efficiency.attention * profile.attention;
+  if (backward)
+    rate *= device.efficiency.attentionBackward;
+  // The exponent is fitted to published steps of models with heads of 64 to
+  // 128.
+  if (headSize < 128)
+    rate *= std::pow(headSize / 128, 0.35);
+  return std::max(flops > 0 ? flops / rate : 0, memorySec(device, bytes));
+}
+
+double kerf::rowSec(const Device &device, const Profile &profile, double bytes,
+                    double vectorFlops) {
+  double arithmeticSec =
+      vectorFlops > 0 ? vectorFlops / peakOf(device, "f32") : 0;
+  return std::max(memorySec(device, bytes * profile.memory), arithmeticSec);
+}
