@@ -1,0 +1,172 @@
+//===- LayerProblem.h - how the ops of one layer are cut along an axis ----===//
+//
+// Problem: ops of a differentiated layer, one mesh axis of n ranks; every op
+// takes a factor to cut (or none), every value follows, and values that do not
+// lie as their readers need them are converted by collectives. Find the options
+// of ops, the reshards that several readers share, the state in which values
+// are kept for the backward pass (or that they are made again), and where
+// weight, gradient and optimizer state rest, with the least time plus price x
+// bytes.
+//
+// Idea: all of these are variables with a handful of states, all costs are
+// tables over two or three of them, so exact elimination solves it
+// (FactorGraph.h). Several axes: one after the other, the rest fixed
+// (coordinate descent).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_PLAN_LAYERPROBLEM_H
+#define KERF_PLAN_LAYERPROBLEM_H
+
+#include "kerf/Cost/Collectives.h"
+#include "kerf/Cost/Profile.h"
+#include "kerf/Plan/FactorGraph.h"
+#include "kerf/Plan/LayerModel.h"
+#include "kerf/Plan/LayerTables.h"
+
+#include <functional>
+#include <memory>
+
+namespace kerf {
+
+/// Where a tensor is over one axis: one of the numbers below, or `splitAt`.
+using AxisState = int32_t;
+constexpr AxisState kReplicated = 0;
+constexpr AxisState kNotKept = -1;    ///< of a forward value: dropped
+constexpr AxisState kRecomputed = -2; ///< made again in the backward pass
+constexpr AxisState kPending = -3;    ///< a sum still to be made
+/// Dimension `dim` is cut. With `outer` > 1 the dimension is outer x n x inner
+/// and n is cut: every rank has a part of each of `outer` blocks (the three
+/// thirds of a fused query-key-value product).
+inline AxisState splitAt(int dim, int64_t outer = 1) {
+  return static_cast<AxisState>(1 + dim + 16 * (outer - 1));
+}
+inline bool isSplit(AxisState state) { return state > 0; }
+inline int splitDim(AxisState state) { return (state - 1) % 16; }
+inline int64_t splitOuter(AxisState state) { return (state - 1) / 16 + 1; }
+
+/// One way to work on an axis.
+struct OpOption {
+  int factor = -1;   ///< that is cut; -1: none
+  int64_t outer = 1; ///< blocks of that factor that are cut each (`splitAt`)
+  int passes = -1;   ///< operand whose pending sum passes through; -1: none
+  int variant = -1;  ///< with communication of its own (ring attention)
+  llvm::SmallVector<AxisState, 4> operands; ///< as they are needed
+  llvm::SmallVector<AxisState, 2> results;  ///< as they come
+};
+
+/// What all ops and values of a layer do on one axis.
+struct AxisLayout {
+  std::vector<OpOption> ops; ///< one per op of the kind
+  /// Per value: the state that forward (backward) readers share; -1 none.
+  std::vector<AxisState> sharedForward, sharedBackward;
+  /// Per forward value: the state in which it is kept, kNotKept or kRecomputed.
+  std::vector<AxisState> kept;
+  struct Rest {
+    AxisState weight = kReplicated, gradient = kReplicated,
+              optimizer = kReplicated;
+  };
+  std::vector<Rest> params;
+  AxisState input = kReplicated, outputGradient = kReplicated; ///< boundaries
+};
+
+/// A whole layout: one per inner axis (empty where the axis has one rank).
+struct LayerLayout {
+  std::array<AxisLayout, kInnerAxes> axes;
+};
+
+/// What a rule says of an op on an axis: true for options that are allowed.
+using OptionFilter =
+    std::function<bool(const LayerOp &, InnerAxis, const OpOption &)>;
+
+/// How a layer is to be solved.
+struct LayerQuery {
+  TableKey key;
+  int64_t microBatches = 1; ///< over which costs once per step are spread
+  double keptPrice = 0;     ///< seconds per byte kept from forward to backward
+  double statePrice = 0;    ///< seconds per byte of weights, gradients, state
+  double commWeight = 1;    ///< multiplier of communication (overlap)
+  bool recompute = false;   ///< values may be made again
+  bool restFree = true;     ///< weight, gradient and optimizer state may be cut
+  bool anyFactor = false;   ///< the tensor axis may cut the batch too
+  /// Products at the best rate, messages without latency: what is found is a
+  /// lower bound, linear in the micro-batch.
+  bool ideal = false;
+  OptionFilter filter; ///< pins; empty: everything
+  /// Boundary states that neighbours ask for, on each axis; -1: free.
+  std::array<AxisState, kInnerAxes> input = {-1, -1, -1};
+  std::array<AxisState, kInnerAxes> outputGradient = {-1, -1, -1};
+  int64_t budget = int64_t(1) << 26; ///< table entries per solve
+};
+
+/// Costs of a layout, all terms apart; recomputed from the layout alone, so
+/// that it judges the solver.
+struct LayerCost {
+  LayerPoint point;
+  double objective = 0; ///< what the solver minimises, in seconds
+};
+
+struct LayerSolution {
+  LayerLayout layout;
+  LayerCost cost;
+  int64_t picoseconds =
+      kInfiniteCost; ///< the solver's optimum, last axis solved
+  int width = 0;
+  int64_t largestTable = 0, work = 0;
+  int variables = 0, states = 0;
+  bool possible() const { return picoseconds < kInfiniteCost; }
+};
+
+/// What layer costs depend on besides the layer.
+struct LayerContext {
+  const StepModel *step = nullptr;
+  const Machine *machine = nullptr;
+  Profile profile;
+};
+
+/// Options of an op on an axis of n ranks. `sizes[f]` is what is left of factor
+/// f after the cuts of other axes; options that do not divide are left out.
+std::vector<OpOption> optionsOf(const LayerKind &kind, const LayerOp &op,
+                                InnerAxis axis, int64_t ranks,
+                                llvm::ArrayRef<int64_t> sizes);
+
+/// The graph of one axis, the others fixed as in `layout`,
+/// As text for other solvers (FactorGraph::print).
+std::string printLayerGraph(const LayerContext &context,
+                            const LayerQuery &query, InnerAxis axis,
+                            const LayerLayout &layout);
+
+LayerSolution solveLayer(const LayerContext &context, const LayerQuery &query);
+
+LayerCost costOf(const LayerContext &context, const LayerQuery &query,
+                 const LayerLayout &layout);
+
+/// The recomputation points of a layout: from nothing made again to everything
+/// but the layer's input, the lower convex hull of (time, kept bytes).
+std::vector<std::pair<LayerLayout, LayerCost>>
+recomputationPoints(const LayerContext &context, const LayerQuery &query,
+                    const LayerLayout &layout);
+
+/// Tables for the outer search, with the layouts behind their points.
+class SolvedTables : public LayerTables {
+public:
+  SolvedTables(LayerContext context, OptionFilter filter = {});
+  ~SolvedTables() override;
+  const LayerTable &get(const TableKey &key) override;
+  double lowerBoundSec(const TableKey &key) override;
+  double lowerBoundSavedBytes(const TableKey &key) override;
+  int64_t solved() const override;
+  /// The layout of a point of `get(key)`.
+  const LayerLayout &layoutOf(const TableKey &key, const LayerPoint &point);
+
+private:
+  struct State;
+  std::unique_ptr<State> state;
+};
+
+/// One line per op: what is cut, in the field's words where there are some.
+std::string printLayout(const LayerKind &kind, const LayerLayout &layout);
+
+} // namespace kerf
+
+#endif // KERF_PLAN_LAYERPROBLEM_H

@@ -1,0 +1,96 @@
+//===- LayerTables.h - what a layer costs under its best layouts ----------===//
+//
+// Between the layer solver and the outer search. For one kind of layer at one
+// size of micro-batch on given inner axes: the few layouts and recomputation
+// points worth knowing, as numbers.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_PLAN_LAYERTABLES_H
+#define KERF_PLAN_LAYERTABLES_H
+
+#include "kerf/Machine/Machine.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace kerf {
+
+/// Axes inside a layer, which the layer solver cuts along. `Tensor` may cut
+/// anything but the batch (so also the sequence and the experts); `Context` the
+/// sequence everywhere; `Expert` the batch of dense ops and the experts of
+/// others.
+enum class InnerAxis { Tensor, Context, Expert };
+constexpr int kInnerAxes = 3;
+
+/// Seconds by what they are spent on; of one layer and micro-batch.
+struct TimeParts {
+  double matmulSec = 0, attentionSec = 0, rowSec = 0;
+  std::array<double, kInnerAxes> commSec = {}; ///< collectives of each axis
+  double computeSec() const { return matmulSec + attentionSec + rowSec; }
+  double allCommSec() const { return commSec[0] + commSec[1] + commSec[2]; }
+  TimeParts &operator+=(const TimeParts &other);
+};
+
+/// One layout and one recomputation point of a layer, per rank.
+struct LayerPoint {
+  TimeParts forward, backward, recompute; ///< recompute is part of no other
+  double weightGradientSec = 0; ///< part of `backward` that no layer waits for
+  double savedBytes = 0; ///< kept from forward to backward, per micro-batch
+  double workBytes = 0;  ///< most that lives at once inside, saved ones aside
+  double boundaryBytes = 0; ///< handed to the next layer
+  int kernels = 0;          ///< launches, forward and backward
+  /// Local elements of parameters by what they are replicated over: dense ones
+  /// over data, context and expert ranks; experts over data and context only.
+  double denseElements = 0, expertElements = 0;
+  /// Of the dense ones: parameters that an earlier kind holds too (tied
+  /// embeddings); on the same stage they count once.
+  double sharedElements = 0;
+  double tensorSyncSec =
+      0; ///< once per step, on the tensor axis (norm weights)
+  /// Bytes per local element: weight as used, master, gradient, state.
+  double weightBytes = 2, masterBytes = 4, gradientBytes = 4, stateBytes = 8;
+  int layout = -1;        ///< number of the layout in its table
+  int point = -1;         ///< number of the recomputation point of that layout
+  std::string recomputed; ///< in words: "nothing", "all", "norms, swiglu"
+};
+
+/// What a table is made for.
+struct TableKey {
+  int kind = 0;
+  int64_t microBatch = 1; ///< sequences per data rank (expert ranks inside)
+  /// Groups of the inner axes; size 1 where there is none.
+  std::array<Group, kInnerAxes> groups;
+  auto tie() const {
+    return std::make_tuple(kind, microBatch, groups[0].size, groups[0].stride,
+                           groups[1].size, groups[1].stride, groups[2].size,
+                           groups[2].stride);
+  }
+  bool operator<(const TableKey &o) const { return tie() < o.tie(); }
+};
+
+/// Points, the fastest first; no point is both slower and larger than another
+/// of the same layout. Empty: no layout is possible (sizes do not divide).
+struct LayerTable {
+  std::vector<LayerPoint> points;
+  int layouts = 0;
+};
+
+/// Where the outer search gets its tables. Solved once, then remembered.
+class LayerTables {
+public:
+  virtual ~LayerTables() = default;
+  virtual const LayerTable &get(const TableKey &key) = 0;
+  /// Seconds, forward and backward, that no layout of this key can beat; cheap.
+  virtual double lowerBoundSec(const TableKey &key) = 0;
+  /// Bytes of saved activations that no layout of this key can go below; cheap.
+  virtual double lowerBoundSavedBytes(const TableKey &key) = 0;
+  virtual int64_t solved() const = 0; ///< tables made so far
+};
+
+} // namespace kerf
+
+#endif // KERF_PLAN_LAYERTABLES_H

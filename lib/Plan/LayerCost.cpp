@@ -1,0 +1,357 @@
+//===- LayerCost.cpp - what a layout costs, term by term ------------------===//
+//
+// Adds up a given layout without any tables, so that it judges the solver, and
+// tells apart what the solver's single number hides.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LayerGraph.h"
+
+#include <algorithm>
+#include <set>
+
+using namespace kerf;
+
+TimeParts &TimeParts::operator+=(const TimeParts &other) {
+  matmulSec += other.matmulSec;
+  attentionSec += other.attentionSec;
+  rowSec += other.rowSec;
+  for (int axis = 0; axis < kInnerAxes; ++axis)
+    commSec[axis] += other.commSec[axis];
+  return *this;
+}
+
+static constexpr int kTensor = static_cast<int>(InnerAxis::Tensor);
+
+AxisState kerf::keptState(const LayerTerms &terms, const LayerLayout &layout,
+                          int value, int axis) {
+  AxisState state = layout.axes[axis].kept[value];
+  if (state >= 0)
+    return state;
+  AxisState made = terms.madeState(value, layout.axes[axis]);
+  return state == kRecomputed ? made : std::max(made, kReplicated);
+}
+
+double kerf::keptBytes(const LayerTerms &terms, const LayerLayout &layout,
+                       int value) {
+  const LayerValue &facts = terms.kind.values[value];
+  double bytes = facts.bytes();
+  if (llvm::is_contained(facts.classes, IndexClass::Batch))
+    bytes /= double(terms.batchCut());
+  for (int axis = 0; axis < kInnerAxes; ++axis)
+    if (terms.has(axis))
+      bytes *=
+          splitShare(keptState(terms, layout, value, axis), terms.ranks[axis]);
+  return bytes;
+}
+
+namespace {
+
+class CostSum {
+public:
+  CostSum(const LayerTerms &terms, const LayerLayout &layout)
+      : terms(terms), kind(terms.kind), facts(terms.facts), query(terms.query),
+        layout(layout) {}
+
+  LayerCost sum() {
+    addOps();
+    for (int axis = 0; axis < kInnerAxes; ++axis)
+      if (terms.has(axis))
+        addAxis(axis);
+    addSaved();
+    addParams();
+    addWork();
+    int boundary = kind.input >= 0 ? kind.input : kind.output;
+    if (boundary >= 0)
+      point.boundaryBytes = localBytes(boundary);
+    double fixed = 0;
+    for (const TimeParts *parts :
+         {&point.forward, &point.backward, &point.recompute})
+      fixed += parts->computeSec() + query.commWeight * parts->allCommSec();
+    result.objective += fixed;
+    return result;
+  }
+
+private:
+  const LayerTerms &terms;
+  const LayerKind &kind;
+  const LayerFacts &facts;
+  const LayerQuery &query;
+  const LayerLayout &layout;
+  LayerCost result;
+  LayerPoint &point = result.point;
+
+  bool isRecomputed(int value) const {
+    return layout.axes[kTensor].kept[value] == kRecomputed;
+  }
+  bool isKept(int value) const { return layout.axes[kTensor].kept[value] >= 0; }
+  bool isMadeAgain(const LayerOp &op) const {
+    return op.phase == LayerPhase::Forward &&
+           llvm::any_of(op.results, [&](int v) { return isRecomputed(v); });
+  }
+
+  AxisState keptState(int value, int axis) const {
+    return kerf::keptState(terms, layout, value, axis);
+  }
+  double localBytes(int value) const {
+    return terms.bytesOf(value, layout, -1);
+  }
+
+  void addTime(TimeParts &parts, const OpTime &time) {
+    (time.kind == WorkKind::Matmul      ? parts.matmulSec
+     : time.kind == WorkKind::Attention ? parts.attentionSec
+                                        : parts.rowSec) += time.seconds;
+  }
+
+  void addOps() {
+    for (size_t i = 0; i < kind.ops.size(); ++i) {
+      const LayerOp &op = kind.ops[i];
+      OpTime time = terms.timeOf(i, layout);
+      addTime(op.phase == LayerPhase::Forward ? point.forward : point.backward,
+              time);
+      bool fused =
+          llvm::all_of(op.results, [&](int v) { return facts.fusedAway[v]; });
+      point.kernels += !op.view && !fused;
+      if (op.phase == LayerPhase::WeightGradient)
+        point.weightGradientSec += time.seconds;
+      if (!isMadeAgain(op))
+        continue;
+      addTime(point.recompute, time);
+      point.kernels += !op.view && !fused;
+    }
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Communication of one axis
+  //===--------------------------------------------------------------------===//
+
+  void addAxis(int axis) {
+    for (size_t v = 0; v < kind.values.size(); ++v) {
+      if (terms.isExternal(v))
+        continue;
+      addReaders(axis, v, facts.forwardReaders[v], false);
+      addReaders(axis, v, facts.backwardReaders[v], true);
+      if (kind.values[v].gradientOf >= 0)
+        addGradient(axis, v);
+      if (isKept(v) && layout.axes[axis].kept[v] >= 0)
+        point.forward.commSec[axis] += keepingSec(axis, v);
+    }
+    for (size_t i = 0; i < kind.ops.size(); ++i)
+      addOp(axis, i);
+    addEnd(axis, kind.output, layout.axes[axis].input, point.forward);
+    addEnd(axis, kind.inputGradient, layout.axes[axis].outputGradient,
+           point.backward);
+  }
+
+  /// What is kept is made from the value or from what its readers share.
+  double keepingSec(int axis, int value) const {
+    const AxisLayout &own = layout.axes[axis];
+    AxisState to = own.kept[value], shared = own.sharedForward[value];
+    double cost = convert(axis, value, terms.madeState(value, own), to);
+    return shared < 0 ? cost : std::min(cost, convert(axis, value, shared, to));
+  }
+
+  double convert(int axis, int value, AxisState from, AxisState to) const {
+    return terms.convertSec(axis, from, to, terms.bytesOf(value, layout, axis));
+  }
+
+  void addReaders(int axis, int value, llvm::ArrayRef<int> readers,
+                  bool backward) {
+    const AxisLayout &own = layout.axes[axis];
+    bool kept =
+        backward && kind.values[value].forward && kind.values[value].param < 0;
+    AxisState from =
+        kept ? keptState(value, axis) : terms.madeState(value, own);
+    AxisState shared =
+        (backward ? own.sharedBackward : own.sharedForward)[value];
+    double &sum = (backward ? point.backward : point.forward).commSec[axis];
+    if (shared >= 0)
+      sum += convert(axis, value, from, shared);
+    for (int reader : readers)
+      for (auto [k, operand] : llvm::enumerate(kind.ops[reader].operands)) {
+        if (operand != value)
+          continue;
+        AxisState to = own.ops[reader].operands[k];
+        double cost = convert(axis, value, from, to);
+        if (shared >= 0)
+          cost = std::min(cost, convert(axis, value, shared, to));
+        sum += cost;
+      }
+  }
+
+  void addOp(int axis, int index) {
+    const LayerOp &op = kind.ops[index];
+    const OpOption &option = layout.axes[axis].ops[index];
+    double own = terms.variantSec(index, option, axis, layout);
+    (op.phase == LayerPhase::Forward ? point.forward : point.backward)
+        .commSec[axis] += own;
+    if (!isMadeAgain(op))
+      return;
+    point.recompute.commSec[axis] += own;
+    for (auto [k, value] : llvm::enumerate(op.operands))
+      if (kind.values[value].param < 0 && !terms.isExternal(value) &&
+          isFirstAgain(index, value, k, axis))
+        point.recompute.commSec[axis] +=
+            convert(axis, value, keptState(value, axis), option.operands[k]);
+  }
+
+  /// Ops that are made again share a conversion of what they read.
+  bool isFirstAgain(int index, int value, int operand, int axis) const {
+    AxisState wanted = layout.axes[axis].ops[index].operands[operand];
+    for (int reader : facts.forwardReaders[value]) {
+      if (reader >= index)
+        return true;
+      if (!isMadeAgain(kind.ops[reader]))
+        continue;
+      for (auto [k, other] : llvm::enumerate(kind.ops[reader].operands))
+        if (other == value &&
+            layout.axes[axis].ops[reader].operands[k] == wanted)
+          return false;
+    }
+    return true;
+  }
+
+  void addEnd(int axis, int value, AxisState boundary, TimeParts &parts) {
+    if (value >= 0 && kind.values[value].producer >= 0)
+      parts.commSec[axis] += convert(
+          axis, value, terms.madeState(value, layout.axes[axis]), boundary);
+  }
+
+  bool restFree(int axis) const { return query.restFree && axis == kTensor; }
+
+  void addGradient(int axis, int value) {
+    if (axis != kTensor || kind.values[value].producer < 0)
+      return;
+    int p = kind.values[value].gradientOf;
+    const AxisLayout::Rest &rest = layout.axes[axis].params[p];
+    double bytes =
+        kind.params[p].gradientBytes *
+        terms.paramElements(p, layout, axis, &AxisLayout::Rest::weight);
+    AxisState made = terms.madeState(value, layout.axes[axis]);
+    if (restFree(axis)) {
+      point.backward.commSec[axis] +=
+          terms.convertSec(axis, made, rest.gradient, bytes);
+      return;
+    }
+    point.tensorSyncSec += terms.convertSec(axis, made, rest.weight, bytes);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Memory
+  //===--------------------------------------------------------------------===//
+
+  void addSaved() {
+    double price = std::max(query.keptPrice, kLeastPrice);
+    for (size_t v = 0; v < kind.values.size(); ++v)
+      if (isKept(v))
+        point.savedBytes += keptBytes(terms, layout, v);
+    result.objective += price * point.savedBytes;
+  }
+
+  void addParams() {
+    for (size_t p = 0; p < kind.params.size(); ++p) {
+      const LayerParam &param = kind.params[p];
+      double elements =
+          terms.paramElements(p, layout, -1, &AxisLayout::Rest::weight);
+      (param.expert ? point.expertElements : point.denseElements) += elements;
+      if (param.shared)
+        point.sharedElements += elements;
+      if (param.trainable) {
+        point.weightBytes = param.weightBytes;
+        point.masterBytes = param.masterBytes;
+        point.gradientBytes = param.gradientBytes;
+        point.stateBytes = param.stateBytes;
+      }
+      addResting(p);
+    }
+    result.objective +=
+        query.commWeight * point.tensorSyncSec / double(query.microBatches);
+  }
+
+  void addResting(int p) {
+    const LayerParam &param = kind.params[p];
+    double price = std::max(query.statePrice, kLeastPrice);
+    auto elements = [&](AxisState AxisLayout::Rest::*state) {
+      return terms.paramElements(p, layout, -1, state);
+    };
+    double state = param.masterBytes + param.stateBytes;
+    result.objective +=
+        price * param.weightBytes * elements(&AxisLayout::Rest::weight);
+    if (!param.trainable)
+      return;
+    result.objective +=
+        price * (param.gradientBytes * elements(&AxisLayout::Rest::gradient) +
+                 state * elements(&AxisLayout::Rest::optimizer));
+    if (!restFree(kTensor))
+      return;
+    const Device &device = terms.device;
+    double steps = double(query.microBatches);
+    result.objective += terms.context.profile.updateBytes *
+                        elements(&AxisLayout::Rest::optimizer) / steps /
+                        (device.memoryBytesPerSec * device.efficiency.memory);
+    const AxisLayout::Rest &rest = layout.axes[kTensor].params[p];
+    double whole =
+        terms.paramElements(p, layout, kTensor, &AxisLayout::Rest::weight);
+    double moves = terms.convertSec(kTensor, rest.gradient, rest.optimizer,
+                                    param.gradientBytes * whole) +
+                   terms.convertSec(kTensor, rest.optimizer, rest.weight,
+                                    param.weightBytes * whole);
+    point.tensorSyncSec += moves;
+  }
+
+  /// The most bytes that live at once in a pass, kept ones aside: forward
+  /// values until their last reader, in the backward pass gradients and what is
+  /// made again (all of it at once, which is never too little).
+  void addWork() {
+    double again = 0;
+    for (size_t v = 0; v < kind.values.size(); ++v)
+      if (isRecomputed(v) && !facts.fusedAway[v])
+        again += localBytes(v);
+    point.workBytes = std::max(peak(false), again + peak(true));
+  }
+
+  double peak(bool backward) const {
+    std::vector<int> last(kind.values.size(), -1);
+    for (size_t i = 0; i < kind.ops.size(); ++i)
+      if ((kind.ops[i].phase != LayerPhase::Forward) == backward)
+        for (int v : kind.ops[i].operands)
+          last[v] = i;
+    double live = 0, most = 0;
+    for (size_t i = 0; i < kind.ops.size(); ++i) {
+      if ((kind.ops[i].phase != LayerPhase::Forward) != backward)
+        continue;
+      for (int v : kind.ops[i].results)
+        if (counts(v))
+          live += localBytes(v);
+      most = std::max(most, live);
+      std::set<int> done(kind.ops[i].operands.begin(),
+                         kind.ops[i].operands.end());
+      for (int v : kind.ops[i].results)
+        done.insert(v);
+      for (int v : done)
+        if (last[v] <= int(i) && counts(v) && kind.values[v].producer >= 0 &&
+            kind.values[v].forward != backward)
+          live -= localBytes(v);
+    }
+    return most;
+  }
+  bool counts(int v) const {
+    return !facts.fusedAway[v] && !isKept(v) && kind.values[v].gradientOf < 0 &&
+           !kind.ops[kind.values[v].producer < 0 ? 0 : kind.values[v].producer]
+                .view;
+  }
+};
+
+} // namespace
+
+LayerCost kerf::sumCosts(const LayerTerms &terms, const LayerLayout &layout) {
+  return CostSum(terms, layout).sum();
+}
+
+LayerCost kerf::costOf(const LayerContext &context, const LayerQuery &query,
+                       const LayerLayout &layout) {
+  const LayerKind &kind = context.step->kinds[query.key.kind];
+  LayerFacts facts(kind);
+  LayerTerms terms(context, query, kind, facts);
+  return sumCosts(terms, layout);
+}

@@ -1,0 +1,304 @@
+//===- LayerOptions.cpp - the ways in which an op can be cut --------------===//
+//
+// From factors alone: any factor that may be cut and divides; nothing; a
+// pending sum that passes through a linear op; a variant with communication of
+// its own; rows that data sends to their owners. Where a factor makes up a
+// dimension with others before it (`{3, n}`: thirds), its cut is a cut of every
+// block, and ops that only pass that dimension on may be cut in the same
+// pattern.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LayerTerms.h"
+
+#include <algorithm>
+
+using namespace kerf;
+
+//===----------------------------------------------------------------------===//
+// Facts of a layer
+//===----------------------------------------------------------------------===//
+
+/// Element-wise and row ops without products, whose outputs a kernel that reads
+/// them can make on the way.
+static bool isRowOp(const LayerOp &op) {
+  return op.work.products() == 0 && op.maps.empty() && !op.view;
+}
+
+LayerFacts::LayerFacts(const LayerKind &kind) {
+  size_t count = kind.values.size();
+  forwardReaders.resize(count);
+  backwardReaders.resize(count);
+  readBack.assign(count, false);
+  fusedAway.assign(count, false);
+  for (size_t i = 0; i < kind.ops.size(); ++i)
+    for (int value : kind.ops[i].operands) {
+      auto &readers = kind.ops[i].phase == LayerPhase::Forward
+                          ? forwardReaders[value]
+                          : backwardReaders[value];
+      if (readers.empty() || readers.back() != static_cast<int>(i))
+        readers.push_back(i);
+    }
+  for (size_t v = 0; v < count; ++v) {
+    const LayerValue &value = kind.values[v];
+    bool isForwardValue = value.forward && value.param < 0 &&
+                          (value.producer >= 0 || int(v) == kind.input);
+    readBack[v] = isForwardValue && !backwardReaders[v].empty();
+    if (value.producer < 0 || int(v) == kind.output ||
+        int(v) == kind.inputGradient || value.gradientOf >= 0)
+      continue;
+    size_t readers = forwardReaders[v].size() + backwardReaders[v].size();
+    if (readers != 1 || readBack[v] || !isRowOp(kind.ops[value.producer]))
+      continue;
+    int reader = forwardReaders[v].empty() ? backwardReaders[v][0]
+                                           : forwardReaders[v][0];
+    fusedAway[v] = isRowOp(kind.ops[reader]);
+  }
+  findPatterns(kind);
+}
+
+const std::vector<int> &LayerFacts::orderOf(int sort,
+                                            const FactorGraph &graph) const {
+  auto [it, isNew] = orders.try_emplace({sort, graph.domains});
+  if (isNew)
+    it->second = eliminationOrder(graph);
+  return it->second;
+}
+
+/// Calls `fn(value, dim, factors)` for every dimension of an op's tensors.
+template <typename Fn> static void forEachDim(const LayerOp &op, Fn fn) {
+  for (size_t i = 0; i < op.operands.size(); ++i)
+    for (size_t d = 0; d < op.operandFactors[i].size(); ++d)
+      fn(op.operands[i], d, op.operandFactors[i][d]);
+  for (size_t i = 0; i < op.results.size(); ++i)
+    for (size_t d = 0; d < op.resultFactors[i].size(); ++d)
+      fn(op.results[i], d, op.resultFactors[i][d]);
+}
+
+static int64_t sizeBefore(const LayerOp &op, const DimFactors &dim, size_t at) {
+  int64_t size = 1;
+  for (size_t i = 0; i < at; ++i)
+    size *= op.factors[dim[i]].factor.size;
+  return size;
+}
+
+static bool addPattern(std::vector<int64_t> &patterns, int64_t outer) {
+  auto at = std::lower_bound(patterns.begin(), patterns.end(), outer);
+  if (at != patterns.end() && *at == outer)
+    return false;
+  if (patterns.size() >= 4)
+    return false;
+  patterns.insert(at, outer);
+  return true;
+}
+
+/// Blocks in which an op may cut a factor: those of dimensions that the factor
+/// is alone in, and 1.
+static std::vector<int64_t>
+patternsOf(const LayerOp &op, int factor,
+           const std::vector<std::vector<std::vector<int64_t>>> &patterns) {
+  std::vector<int64_t> all = {1};
+  forEachDim(op, [&](int value, size_t d, const DimFactors &dim) {
+    if (dim.size() == 1 && int(dim[0]) == factor)
+      for (int64_t outer : patterns[value][d])
+        addPattern(all, outer);
+  });
+  return all;
+}
+
+void LayerFacts::findPatterns(const LayerKind &kind) {
+  for (const LayerValue &value : kind.values)
+    patterns.emplace_back(value.shape.size(), std::vector<int64_t>{1});
+  for (const LayerOp &op : kind.ops)
+    forEachDim(op, [&](int value, size_t d, const DimFactors &dim) {
+      for (size_t i = 1; i < dim.size(); ++i)
+        if (op.factors[dim[i]].factor.kind != FactorKind::Whole)
+          addPattern(patterns[value][d], sizeBefore(op, dim, i));
+    });
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const LayerOp &op : kind.ops)
+      for (size_t f = 0; f < op.factors.size(); ++f)
+        for (int64_t outer : patternsOf(op, f, patterns))
+          forEachDim(op, [&](int value, size_t d, const DimFactors &dim) {
+            if (dim.size() == 1 && dim[0] == f)
+              changed |= addPattern(patterns[value][d], outer);
+          });
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Options
+//===----------------------------------------------------------------------===//
+
+/// The state of a tensor when `factors` of the op are cut in `outer` blocks.
+static AxisState stateWith(const LayerOp &op, const TensorFactors &dims,
+                           llvm::ArrayRef<unsigned> factors, int64_t outer) {
+  for (size_t d = 0; d < dims.size(); ++d)
+    for (size_t i = 0; i < dims[d].size(); ++i)
+      if (llvm::is_contained(factors, dims[d][i])) {
+        int64_t before = 1;
+        for (size_t k = 0; k < i; ++k)
+          before *= op.factors[dims[d][k]].factor.size;
+        return splitAt(d, outer * before);
+      }
+  return kReplicated;
+}
+
+/// The option that cuts factors; results without them are sums if `sums`.
+static OpOption cutting(const LayerOp &op, llvm::ArrayRef<unsigned> factors,
+                        int64_t outer, bool sums) {
+  OpOption option;
+  option.factor = factors[0];
+  option.outer = outer;
+  for (const TensorFactors &dims : op.operandFactors)
+    option.operands.push_back(stateWith(op, dims, factors, outer));
+  for (const TensorFactors &dims : op.resultFactors) {
+    AxisState state = stateWith(op, dims, factors, outer);
+    option.results.push_back(state == kReplicated && sums ? kPending : state);
+  }
+  return option;
+}
+
+static OpOption replicated(const LayerOp &op) {
+  OpOption option;
+  option.operands.assign(op.operands.size(), kReplicated);
+  option.results.assign(op.results.size(), kReplicated);
+  return option;
+}
+
+/// Rows that data sends to their owners: every tensor with such rows is cut by
+/// them; what gathers them back is a sum.
+static void addMapOptions(const LayerOp &op, llvm::ArrayRef<int64_t> sizes,
+                          int64_t ranks, std::vector<OpOption> &options) {
+  for (const FactorMap &map : op.maps) {
+    llvm::SmallVector<unsigned, 4> cut;
+    for (const auto *list : {&map.from, &map.to})
+      for (unsigned f : *list)
+        if (op.factors[f].index == IndexClass::Expert &&
+            op.factors[f].factor.kind == FactorKind::Whole)
+          cut.push_back(f);
+    bool divides = !cut.empty();
+    for (unsigned f : cut)
+      divides &= sizes[f] % ranks == 0;
+    if (!divides)
+      continue;
+    OpOption option = cutting(op, cut, 1, /*sums=*/true);
+    option.factor = cut.back();
+    options.push_back(option);
+  }
+}
+
+/// A bias that is added after the sum leaves a sum; other variants combine
+/// their parts themselves.
+bool kerf::leavesSum(const FactorVariant &variant) {
+  return variant.name == "bias_after_sum";
+}
+
+static void addVariants(const LayerOp &op, llvm::ArrayRef<int64_t> sizes,
+                        int64_t ranks, std::vector<OpOption> &options) {
+  for (size_t i = 0; i < op.variants.size(); ++i) {
+    const FactorVariant &variant = op.variants[i];
+    auto add = [&](llvm::ArrayRef<unsigned> factors) {
+      for (unsigned f : factors)
+        if (sizes[f] % ranks != 0)
+          return;
+      OpOption option = cutting(op, factors, 1, leavesSum(variant));
+      option.variant = i;
+      options.push_back(option);
+    };
+    if (variant.together)
+      add(variant.factors);
+    else
+      for (unsigned f : variant.factors)
+        add({f});
+  }
+}
+
+static void addPassing(const LayerOp &op, std::vector<OpOption> &options) {
+  if (op.work.products() > 0)
+    return;
+  auto pending = [&](llvm::ArrayRef<unsigned> operands) {
+    OpOption option = replicated(op);
+    option.passes = operands[0];
+    for (unsigned i : operands)
+      option.operands[i] = kPending;
+    for (AxisState &state : option.results)
+      state = kPending;
+    options.push_back(option);
+  };
+  if (op.linearOperands.empty())
+    return;
+  if (op.jointly)
+    return pending(op.linearOperands);
+  for (unsigned i : op.linearOperands)
+    pending({i});
+}
+
+static std::vector<OpOption> makeOptions(const LayerOp &op, int64_t ranks,
+                                         llvm::ArrayRef<int64_t> sizes,
+                                         const LayerFacts &facts) {
+  std::vector<OpOption> options = {replicated(op)};
+  if (ranks == 1)
+    return options;
+  for (unsigned f = 0; f < op.factors.size(); ++f) {
+    FactorKind kind = op.factors[f].factor.kind;
+    if (kind == FactorKind::Whole || sizes[f] < ranks)
+      continue;
+    for (int64_t outer : patternsOf(op, f, facts.patterns)) {
+      if (sizes[f] % outer != 0 || (sizes[f] / outer) % ranks != 0)
+        continue;
+      bool sums = kind == FactorKind::Sum || kind == FactorKind::Max;
+      options.push_back(cutting(op, {f}, outer, sums));
+    }
+  }
+  addMapOptions(op, sizes, ranks, options);
+  addVariants(op, sizes, ranks, options);
+  addPassing(op, options);
+  return options;
+}
+
+std::vector<OpOption> kerf::optionsOf(const LayerKind &kind, const LayerOp &op,
+                                      InnerAxis axis, int64_t ranks,
+                                      llvm::ArrayRef<int64_t> sizes) {
+  return makeOptions(op, ranks, sizes, LayerFacts(kind));
+}
+
+/// What an axis may cut: the tensor axis anything but the batch, the context
+/// axis sequences, the expert axis the batch and experts.
+bool LayerTerms::allowed(int axis, const LayerOp &op,
+                         const OpOption &option) const {
+  auto inner = static_cast<InnerAxis>(axis);
+  if (query.filter && !query.filter(op, inner, option))
+    return false;
+  if (option.factor < 0)
+    return true;
+  IndexClass index = op.factors[option.factor].index;
+  switch (inner) {
+  case InnerAxis::Tensor:
+    return query.anyFactor || index != IndexClass::Batch;
+  case InnerAxis::Context:
+    return index == IndexClass::Sequence;
+  case InnerAxis::Expert:
+    return index == IndexClass::Batch || index == IndexClass::Expert;
+  }
+  return false;
+}
+
+std::vector<std::vector<OpOption>>
+LayerTerms::options(int axis, const LayerLayout &layout) const {
+  std::vector<std::vector<OpOption>> all;
+  for (size_t i = 0; i < kind.ops.size(); ++i) {
+    const LayerOp &op = kind.ops[i];
+    auto cuts = cutsOf(i, layout, axis);
+    llvm::SmallVector<int64_t, 8> sizes;
+    for (size_t f = 0; f < op.factors.size(); ++f)
+      sizes.push_back(op.factors[f].factor.size / cuts[f]);
+    std::vector<OpOption> own;
+    for (OpOption &option : makeOptions(op, ranks[axis], sizes, facts))
+      if (allowed(axis, op, option))
+        own.push_back(std::move(option));
+    all.push_back(std::move(own));
+  }
+  return all;
+}

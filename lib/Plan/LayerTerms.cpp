@@ -1,0 +1,262 @@
+//===- LayerTerms.cpp - the terms that a layer's cost is made of ----------===//
+
+#include "LayerTerms.h"
+
+#include "kerf/Cost/Kernels.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace kerf;
+
+int64_t kerf::toPicoseconds(double seconds) {
+  double count = seconds * 1e12;
+  return count < double(kInfiniteCost) ? std::llround(count) : kInfiniteCost;
+}
+
+LayerTerms::LayerTerms(const LayerContext &context, const LayerQuery &query,
+                       const LayerKind &kind, const LayerFacts &facts)
+    : context(context), query(query), kind(kind), facts(facts),
+      device(context.machine->perRank().device) {
+  // A message of a layer is about as large as its boundary.
+  int64_t local = query.key.microBatch * query.key.groups[2].size;
+  batch = std::max<int64_t>(1, context.step->batch / local);
+  int boundary = kind.input >= 0 ? kind.input : kind.output;
+  double typical = boundary >= 0 ? kind.values[boundary].bytes() / batch : 1e6;
+  if (query.ideal)
+    typical = 1e12;
+  for (int axis = 0; axis < kInnerAxes; ++axis) {
+    ranks[axis] = query.key.groups[axis].size;
+    if (!has(axis))
+      continue;
+    costs[axis] = groupCosts(*context.machine, context.profile,
+                             query.key.groups[axis], typical);
+    if (query.ideal)
+      for (AlphaBeta *cost :
+           {&costs[axis].allReduce, &costs[axis].reduceScatter,
+            &costs[axis].allGather, &costs[axis].allToAll})
+        cost->alpha = 0;
+  }
+}
+
+bool LayerTerms::isExternal(int value) const {
+  return kind.values[value].producer < 0 && kind.values[value].param < 0 &&
+         value != kind.input && value != kind.outputGradient;
+}
+
+llvm::SmallVector<int64_t, 8>
+LayerTerms::cutsOf(int index, const LayerLayout &layout, int except) const {
+  const LayerOp &op = kind.ops[index];
+  llvm::SmallVector<int64_t, 8> cuts(op.factors.size(), 1);
+  for (size_t f = 0; f < op.factors.size(); ++f)
+    if (op.factors[f].index == IndexClass::Batch &&
+        op.factors[f].factor.size > 1)
+      cuts[f] = std::min(batch, op.factors[f].factor.size);
+  for (int axis = 0; axis < kInnerAxes; ++axis) {
+    if (axis == except || !has(axis) || layout.axes[axis].ops.empty())
+      continue;
+    int factor = layout.axes[axis].ops[index].factor;
+    if (factor >= 0)
+      cuts[factor] *= ranks[axis];
+  }
+  return cuts;
+}
+
+/// Bytes of an operand or result on one rank.
+double LayerTerms::tensorBytes(int index, bool isResult, int i,
+                               const LayerLayout &layout, int axis,
+                               const OpOption *option) const {
+  const LayerOp &op = kind.ops[index];
+  const LayerValue &value =
+      kind.values[isResult ? op.results[i] : op.operands[i]];
+  double bytes = value.bytes();
+  if (llvm::is_contained(value.classes, IndexClass::Batch))
+    bytes /= double(batch);
+  for (int a = 0; a < kInnerAxes; ++a) {
+    const OpOption *own = a == axis ? option
+                          : has(a) && !layout.axes[a].ops.empty()
+                              ? &layout.axes[a].ops[index]
+                              : nullptr;
+    if (own)
+      bytes *=
+          splitShare(isResult ? own->results[i] : own->operands[i], ranks[a]);
+  }
+  return bytes;
+}
+
+double LayerTerms::bestRate(llvm::StringRef type) const {
+  constexpr double kLarge = 1 << 17;
+  MatmulShape large{1, kLarge, kLarge, kLarge};
+  return large.flops() / matmulSec(device, context.profile, large, type, 2);
+}
+
+/// The product of two tensors as batch x m x n x k, from who has which factor.
+static MatmulShape shapeOf(const LayerOp &op, llvm::ArrayRef<double> sizes) {
+  auto has = [&](const TensorFactors &dims, unsigned f) {
+    for (const DimFactors &dim : dims)
+      if (llvm::is_contained(dim, f))
+        return true;
+    return false;
+  };
+  MatmulShape shape;
+  for (unsigned f = 0; f < op.factors.size(); ++f) {
+    bool lhs = has(op.operandFactors[0], f);
+    bool rhs = op.operandFactors.size() > 1 && has(op.operandFactors[1], f);
+    bool out = has(op.resultFactors[0], f);
+    if (lhs && rhs && out)
+      shape.batch *= sizes[f];
+    else if (lhs && out)
+      shape.m *= sizes[f];
+    else if (rhs && out)
+      shape.n *= sizes[f];
+    else if (lhs && rhs)
+      shape.k *= sizes[f];
+  }
+  return shape;
+}
+
+OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
+                          const OpOption *option) const {
+  const LayerOp &op = kind.ops[index];
+  if (op.view)
+    return {};
+  auto cuts = cutsOf(index, layout, axis);
+  if (option && option->factor >= 0)
+    cuts[option->factor] *= ranks[axis];
+  double scale = 1;
+  llvm::SmallVector<double, 8> sizes;
+  for (size_t f = 0; f < cuts.size(); ++f) {
+    scale *= double(cuts[f]);
+    sizes.push_back(double(op.factors[f].factor.size) / double(cuts[f]));
+  }
+  double read = 0, readWhole = 0, written = 0;
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    readWhole += kind.values[op.operands[i]].bytes();
+    if (!facts.fusedAway[op.operands[i]])
+      read += tensorBytes(index, false, i, layout, axis, option);
+  }
+  for (size_t i = 0; i < op.results.size(); ++i)
+    if (!facts.fusedAway[op.results[i]])
+      written += tensorBytes(index, true, i, layout, axis, option);
+  // An op that reads a part of an operand only says so in its facts.
+  if (readWhole > 0 && op.work.bytesRead < readWhole)
+    read *= op.work.bytesRead / readWhole;
+  const Profile &profile = context.profile;
+  if (op.work.attentionFlops > 0)
+    return {WorkKind::Attention,
+            attentionSec(device, profile, op.work.attentionFlops / scale,
+                         read + written, op.headSize, op.scores / scale,
+                         op.type, op.phase != LayerPhase::Forward)};
+  if (op.work.matmulFlops > 0) {
+    MatmulShape shape = shapeOf(op, sizes);
+    if (query.ideal)
+      return {WorkKind::Matmul,
+              op.work.matmulFlops / scale / bestRate(op.type)};
+    double flops = op.work.matmulFlops / scale;
+    shape.batch *= flops / shape.flops();
+    double width = kind.values[op.operands[0]].elementBytes;
+    return {WorkKind::Matmul,
+            std::max(matmulSec(device, profile, shape, op.type, width),
+                     (read + written) / (device.memoryBytesPerSec *
+                                         device.efficiency.memory))};
+  }
+  return {WorkKind::Row,
+          rowSec(device, profile, read + written, op.work.vectorFlops / scale)};
+}
+
+double LayerTerms::variantSec(int index, const OpOption &option, int axis,
+                              const LayerLayout &layout) const {
+  if (option.variant < 0)
+    return 0;
+  const LayerOp &op = kind.ops[index];
+  const FactorVariant &variant = op.variants[option.variant];
+  double seconds = 0;
+  if (leavesSum(variant))
+    return 0;
+  if (!variant.together) {
+    // Statistics of the rows that a cut goes through: a maximum and a sum, f32.
+    double rows = tensorBytes(index, false, 0, layout, axis, nullptr);
+    const LayerValue &value = kind.values[op.operands[0]];
+    rows /= value.elementBytes * op.factors[option.factor].factor.size;
+    return 2 * costs[axis].allReduce(4 * rows);
+  }
+  // What has the second factor alone travels round the ring, and back in
+  // gradients.
+  unsigned first = variant.factors[0], second = variant.factors[1];
+  auto travels = [&](const TensorFactors &dims) {
+    bool has = false;
+    for (const DimFactors &dim : dims) {
+      if (llvm::is_contained(dim, first))
+        return false;
+      has |= llvm::is_contained(dim, second);
+    }
+    return has;
+  };
+  for (size_t i = 0; i < op.operands.size(); ++i)
+    if (travels(op.operandFactors[i]))
+      seconds += costs[axis].allGather(
+          tensorBytes(index, false, i, layout, axis, nullptr));
+  for (size_t i = 0; i < op.results.size(); ++i)
+    if (travels(op.resultFactors[i]))
+      seconds += costs[axis].allGather(
+          tensorBytes(index, true, i, layout, axis, nullptr));
+  return seconds;
+}
+
+AxisState LayerTerms::madeState(int value, const AxisLayout &axis) const {
+  const LayerValue &facts = kind.values[value];
+  if (value == kind.input)
+    return axis.input;
+  if (value == kind.outputGradient)
+    return axis.outputGradient;
+  if (facts.param >= 0)
+    return axis.params[facts.param].weight;
+  if (facts.producer < 0)
+    return kReplicated;
+  const LayerOp &op = kind.ops[facts.producer];
+  auto at = llvm::find(op.results, value) - op.results.begin();
+  return axis.ops[facts.producer].results[at];
+}
+
+double LayerTerms::bytesOf(int value, const LayerLayout &layout, int except,
+                           bool kept) const {
+  const LayerValue &facts = kind.values[value];
+  double bytes = facts.bytes();
+  if (llvm::is_contained(facts.classes, IndexClass::Batch))
+    bytes /= double(batch);
+  for (int axis = 0; axis < kInnerAxes; ++axis) {
+    if (axis == except || !has(axis) || layout.axes[axis].ops.empty())
+      continue;
+    AxisState state = kept ? layout.axes[axis].kept[value]
+                           : madeState(value, layout.axes[axis]);
+    bytes *= splitShare(state, ranks[axis]);
+  }
+  return bytes;
+}
+
+double LayerTerms::convertSec(int axis, AxisState from, AxisState to,
+                              double bytes) const {
+  constexpr double kImpossible = 1e12;
+  if (from == to || bytes <= 0)
+    return 0;
+  if (to == kPending)
+    return kImpossible;
+  if (from == kReplicated)
+    return 0;
+  const GroupCosts &cost = costs[axis];
+  if (from == kPending)
+    return isSplit(to) ? cost.reduceScatter(bytes) : cost.allReduce(bytes);
+  return isSplit(to) ? cost.allToAll(bytes / double(ranks[axis]))
+                     : cost.allGather(bytes);
+}
+
+double LayerTerms::paramElements(int param, const LayerLayout &layout,
+                                 int except,
+                                 AxisState AxisLayout::Rest::*state) const {
+  double elements = kind.params[param].elements;
+  for (int axis = 0; axis < kInnerAxes; ++axis)
+    if (axis != except && has(axis) && !layout.axes[axis].params.empty())
+      elements *=
+          splitShare(layout.axes[axis].params[param].*state, ranks[axis]);
+  return elements;
+}

@@ -1,0 +1,140 @@
+//===- LayerTerms.h - the terms that a layer's cost is made of ------------===//
+//
+// Shared by the solver, which puts them in tables, and by the judge, which adds
+// them up. All are for one micro-batch and one rank.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_LIB_PLAN_LAYERTERMS_H
+#define KERF_LIB_PLAN_LAYERTERMS_H
+
+#include "kerf/Plan/LayerProblem.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <map>
+
+namespace kerf {
+
+/// Which kind of engine an op keeps busy.
+enum class WorkKind { Matmul, Attention, Row };
+
+struct OpTime {
+  WorkKind kind = WorkKind::Row;
+  double seconds = 0;
+};
+
+/// Facts about a layer that do not depend on the layout: readers, fusion, the
+/// patterns in which dimensions may be cut.
+class LayerFacts {
+public:
+  explicit LayerFacts(const LayerKind &kind);
+
+  /// Readers of each value in the forward and in the backward pass: ops.
+  std::vector<std::vector<int>> forwardReaders, backwardReaders;
+  /// Values that are never written to memory: made and read once, by row ops.
+  std::vector<bool> fusedAway;
+  /// Blocks in which each dimension of each value may be cut (`splitAt`).
+  std::vector<std::vector<std::vector<int64_t>>> patterns;
+  /// Forward values that the backward pass reads.
+  std::vector<bool> readBack;
+
+  /// The elimination order of a graph of this kind, found once: graphs of one
+  /// `sort` with equal domains differ in costs only.
+  const std::vector<int> &orderOf(int sort, const FactorGraph &graph) const;
+
+private:
+  mutable std::map<std::pair<int, std::vector<int>>, std::vector<int>> orders;
+
+  void findPatterns(const LayerKind &kind);
+};
+
+/// One layer, one table key: everything a term asks for.
+class LayerTerms {
+public:
+  LayerTerms(const LayerContext &context, const LayerQuery &query,
+             const LayerKind &kind, const LayerFacts &facts);
+
+  const LayerContext &context;
+  const LayerQuery &query;
+  const LayerKind &kind;
+  const LayerFacts &facts;
+  std::array<int64_t, kInnerAxes> ranks;
+  std::array<GroupCosts, kInnerAxes> costs;
+
+  bool has(int axis) const { return ranks[axis] > 1; }
+  /// Options of each op on an axis, given what others cut; those that a filter
+  /// or the axis forbids are left out.
+  std::vector<std::vector<OpOption>> options(int axis,
+                                             const LayerLayout &layout) const;
+  /// What cuts each factor of an op, besides `axis` (-1: all axes count).
+  llvm::SmallVector<int64_t, 8> cutsOf(int op, const LayerLayout &layout,
+                                       int axis) const;
+  /// Seconds of an op with `option` on `axis` and the layout's on the others
+  /// (`axis` -1: the layout's on all).
+  OpTime timeOf(int op, const LayerLayout &layout, int axis = -1,
+                const OpOption *option = nullptr) const;
+  /// Own communication of an option (ring, split vocabulary), seconds.
+  double variantSec(int op, const OpOption &option, int axis,
+                    const LayerLayout &layout) const;
+  /// Bytes of a value (of the micro-batch) with the cuts of axes besides
+  /// `axis`; `kept` takes the states in which it is kept.
+  double bytesOf(int value, const LayerLayout &layout, int axis,
+                 bool kept = false) const;
+  /// The state in which a value comes on an axis.
+  AxisState madeState(int value, const AxisLayout &axis) const;
+  /// Seconds to convert a value of `bytes` (whole over the axis).
+  double convertSec(int axis, AxisState from, AxisState to, double bytes) const;
+  /// Elements of a parameter on one rank, all axes but `axis` cut.
+  double paramElements(int param, const LayerLayout &layout, int axis,
+                       AxisState AxisLayout::Rest::*state) const;
+  /// What batch dimensions are divided by before any inner axis.
+  int64_t batchCut() const { return batch; }
+  bool isExternal(int value) const;
+
+  Device device; ///< what a rank has of it
+  /// Flops per second of large products of a number type.
+  double bestRate(llvm::StringRef type) const;
+
+private:
+  int64_t batch = 1;
+
+  double tensorBytes(int op, bool isResult, int index,
+                     const LayerLayout &layout, int axis,
+                     const OpOption *option) const;
+
+  bool allowed(int axis, const LayerOp &op, const OpOption &option) const;
+};
+
+/// True for variants whose results without the cut factors are sums.
+bool leavesSum(const FactorVariant &variant);
+
+/// The state on an axis in which a forward value is kept: as the layout says,
+/// or as it is made.
+AxisState keptState(const LayerTerms &terms, const LayerLayout &layout,
+                    int value, int axis);
+/// Bytes of a forward value as it is, or would be, kept on one rank.
+double keptBytes(const LayerTerms &terms, const LayerLayout &layout, int value);
+
+/// The cost of a layout (`costOf` with everything at hand).
+LayerCost sumCosts(const LayerTerms &terms, const LayerLayout &layout);
+
+/// `solveLayer` and `recomputationPoints` with everything at hand.
+LayerSolution solveWith(const LayerTerms &terms);
+/// The exact optimum of one axis, the others without ranks.
+LayerSolution solveIdeal(const LayerTerms &terms, int axis);
+std::vector<std::pair<LayerLayout, LayerCost>>
+recomputationPointsWith(const LayerTerms &terms, const LayerLayout &layout);
+
+/// Times costs in the solver's unit.
+int64_t toPicoseconds(double seconds);
+
+/// A rank's part of a split.
+inline double splitShare(AxisState state, int64_t ranks) {
+  return isSplit(state) ? 1.0 / double(ranks) : 1.0;
+}
+
+} // namespace kerf
+
+#endif // KERF_LIB_PLAN_LAYERTERMS_H
