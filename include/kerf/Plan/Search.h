@@ -1,0 +1,194 @@
+//===- Search.h - degrees, stages, schedule, state: the outer search ------===//
+//
+// Plain data in, plain data out; the layers are known only as tables. Best
+// first branch and bound; the result is a certificate: how large the space was,
+// what was cut off by memory and by bound, the best plan and the bound.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_PLAN_SEARCH_H
+#define KERF_PLAN_SEARCH_H
+
+#include "kerf/Cost/Profile.h"
+#include "kerf/Cost/Timeline.h"
+#include "kerf/Plan/LayerTables.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kerf {
+
+/// Axes of the mesh, in the order of `Layout::order` (innermost first).
+enum class MeshAxis { Tensor, Context, Data, Pipeline };
+
+/// What can be pinned, bounded or forbidden. Empty lists: anything.
+struct Pins {
+  std::vector<int64_t> tp, cp, ep, pp, dp, microBatch, microBatches, chunks,
+      zero, shardGroup, devices;
+  std::vector<ScheduleKind> schedules;
+  /// "none", "full", "selective" or empty (searched): of every layer.
+  std::string recompute;
+  /// Layers of each stage (embedding and head aside); empty: searched.
+  std::vector<int64_t> stageLayers;
+  /// Innermost first, as "tp,cp,dp,pp"; empty: searched.
+  std::vector<MeshAxis> order;
+  /// Values that are forbidden: {"tp", 4}; names as in `parsePins`.
+  std::vector<std::pair<std::string, int64_t>> forbidden;
+  /// Features that a target cannot execute, with the reason; for `--explain`.
+  std::vector<std::pair<std::string, std::string>> excluded;
+  /// Keys ("pp") that are fixed by the target, not by a person: no relief
+  /// proposes to give them up.
+  std::vector<std::string> targetKeys;
+};
+
+/// Everything that is decided outside layers.
+struct OuterChoice {
+  int64_t tp = 1, cp = 1, ep = 1, dp = 1, pp = 1; ///< ep divides dp
+  std::vector<MeshAxis> order;                    ///< innermost first
+  int64_t microBatch = 1, microBatches = 1;
+  ScheduleKind schedule = ScheduleKind::OneFOneB;
+  int64_t chunks = 1;
+  int zero = 0; ///< 0: replicated; 1 optimizer; 2 + gradients; 3 + weights cut
+  int64_t shardGroup = 1; ///< ranks (of dp x cp) over which state is cut
+  int64_t ranks() const { return tp * cp * dp * pp; }
+  /// Ranks of an axis, and the distance of its neighbours in rank numbers.
+  int64_t sizeOf(MeshAxis axis) const;
+  int64_t strideOf(MeshAxis axis) const;
+  std::string print() const; ///< "tp 8 cp 1 ep 1 pp 16 dp 8 | mb 1 x 32 | ..."
+};
+
+/// The table that layers of `kind` need under a choice. Expert ranks are the
+/// innermost `ep` of the data axis.
+TableKey keyOf(const OuterChoice &outer, int kind);
+
+/// A run of equal layers on one chunk: `count` layers of `kind` with `point`.
+struct PlacedLayers {
+  int kind = 0;
+  int64_t count = 0;
+  LayerPoint point;
+};
+struct PlacedChunk {
+  std::vector<PlacedLayers> layers;
+};
+
+/// Bytes of a stage's most loaded rank by class.
+struct StageMemory {
+  double weights = 0, masters = 0, gradients = 0, optimizer = 0,
+         activations = 0, temporaries = 0, communication = 0, reserved = 0;
+  double total() const {
+    return weights + masters + gradients + optimizer + activations +
+           temporaries + communication + reserved;
+  }
+};
+
+struct PlacedStage {
+  std::vector<PlacedChunk> chunks;
+  StageMemory memory;
+};
+
+/// A whole plan, evaluated.
+struct PlanPoint {
+  OuterChoice outer;
+  std::vector<PlacedStage> stages;
+  StepWork work;
+  double stepSec = 0;
+};
+
+/// One alternative that lost, for the explanation.
+struct Alternative {
+  std::string what; ///< "tp=4"
+  std::string why;  ///< "slower", "needs 91.2 GiB on stage 0", "not legal: ..."
+  std::optional<PlanPoint> plan; ///< the fastest with that property, if it fits
+};
+
+/// What the search can say about its result.
+///
+/// `bestSec` and `boundSec` are times of the closed form (`LeafTimes` in
+/// lib/Plan/SearchDetail.h): m x slowest stage + the bubble + the mean data
+/// traffic. `PlanPoint::stepSec` is the timeline's, by which the best leaves
+/// are ranked again.
+struct Certificate {
+  double space = 0;  ///< outer choices; stages and points of layers aside
+  int64_t heads = 0; ///< combinations of degrees, micro-batch, order
+  int64_t cutByMemory = 0, cutByBound = 0, illegal = 0; ///< of the heads
+  int64_t leftOut = 0;   ///< heads whose tables the budget did not allow
+  int64_t evaluated = 0; ///< leaves
+  int64_t tablesSolved = 0, tablesBounded = 0;
+  double bestSec = 0, boundSec = 0; ///< boundSec <= bestSec
+  bool complete = false; ///< nothing is left whose bound is below the best
+  double gap() const { return boundSec > 0 ? bestSec / boundSec - 1 : 0; }
+  std::string model; ///< what it holds for, in words
+};
+
+/// Why nothing fits: the smallest clash and the cheapest relief.
+struct Infeasible {
+  std::vector<std::string> reasons;
+  std::vector<std::string> reliefs;
+};
+
+/// Elements of a kind's parameters, uncut, and bytes per element: what bounds
+/// know of a layer before its table is solved. Zero is always legal, but weak.
+struct KindSize {
+  double denseElements = 0, expertElements = 0;
+  double weightBytes = 0, masterBytes = 0, gradientBytes = 0, stateBytes = 0;
+};
+
+struct SearchProblem {
+  const Machine *machine = nullptr; ///< with its number of devices
+  Profile profile;
+  LayerTables *tables = nullptr;
+  /// Layers in order: kind, count. The first is an embedding, the last a head,
+  /// unless said otherwise; they are no layers: they stay on the first and the
+  /// last stage.
+  std::vector<std::pair<int, int64_t>> runs;
+  bool hasEmbedding = true, hasHead = true;
+  std::vector<KindSize> sizes; ///< by kind; empty: unknown
+  int64_t vocabulary = 0;      ///< for `Profile::logitBytes`
+  int64_t batch = 1;           ///< sequences of a step
+  int64_t sequence = 1;        ///< tokens of one
+  double flopsPerStep = 0;     ///< products and attention, nothing recomputed
+  std::string type;            ///< "bf16": which peak counts
+  int64_t maxTensor = 1, maxContext = 1, maxExpert = 1; ///< useful sizes
+  Pins pins;
+  int64_t budget = 600; ///< tables that may be solved
+  bool prove = false;   ///< spend whatever is needed
+  /// What is wrong: every violation, with legal values and the nearest fix.
+  std::vector<std::string> check() const;
+};
+
+struct SearchResult {
+  std::optional<PlanPoint> best;
+  Certificate certificate;
+  std::vector<Alternative> alternatives;
+  Infeasible infeasible; ///< when there is no best
+};
+
+/// The best plan; deterministic. `problem.check()` must be empty.
+SearchResult search(const SearchProblem &problem);
+
+/// Everything tried, for small problems; judges `search`.
+SearchResult searchExhaustively(const SearchProblem &problem);
+
+/// A plan whose layers, points and stages are given: `stages[i].chunks` are
+/// read, all else of the result is worked out. Needs no tables.
+PlanPoint evaluatePlan(const SearchProblem &problem, const OuterChoice &outer,
+                       std::vector<PlacedStage> stages);
+
+/// Bytes of a rank's memory, reserved ones included (of a shared device: the
+/// rank's part). A plan fits when no stage's `StageMemory::total` is larger.
+double capacityBytes(const SearchProblem &problem);
+bool fits(const SearchProblem &problem, const PlanPoint &plan);
+
+/// One fully pinned plan: stages split as `pins.stageLayers` or evenly,
+/// recompute as pinned; evaluated even if it does not fit (`memory` says so).
+/// What is not pinned: tp, cp, ep, pp, mb 1; dp from m, or all devices; 1f1b;
+/// ZeRO 0, else cut over all data ranks; order tp, cp, dp, pp; recompute: what
+/// each stage needs.
+std::optional<PlanPoint> evaluatePinned(const SearchProblem &problem,
+                                        std::vector<std::string> &errors);
+
+} // namespace kerf
+
+#endif // KERF_PLAN_SEARCH_H

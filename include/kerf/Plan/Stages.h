@@ -1,0 +1,121 @@
+//===- Stages.h - which layers lie on which stage, and what is kept -------===//
+//
+// Problem: a sequence of layers, p stages; each layer may be run at one of a
+// few points (slower ones keep fewer bytes). Find the split and the points that
+// minimise
+//
+//     slowestWeight x max T_i + sumWeight x sum T_i
+//
+// where T_i is the time of stage i, such that every stage fits its memory. With
+// m micro-batches, 1F1B has weights m - 1 and 1 (Narayanan et al. 2021, arXiv
+// 2104.04473, section 2.2).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_PLAN_STAGES_H
+#define KERF_PLAN_STAGES_H
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace kerf {
+
+/// One way to run a layer.
+struct StagePoint {
+  double sec = 0;         ///< forward and backward of a micro-batch
+  double savedBytes = 0;  ///< per micro-batch in flight
+  double stateBytes = 0;  ///< weights, gradients, optimizer
+  double workBytes = 0;   ///< most that lives at once inside
+  double bufferBytes = 0; ///< communication buffers that the layer needs
+  int id = 0;             ///< of the caller
+};
+
+/// Points of a kind of layer, any order; at least one.
+struct StageKind {
+  std::vector<StagePoint> points;
+};
+
+/// `count` layers of a kind.
+struct StageItem {
+  int kind = 0;
+  int64_t count = 0;
+  double inFlight = 1; ///< micro-batches whose saved bytes are held
+};
+
+/// Layers of one stage at their points.
+struct Filled {
+  double sec = std::numeric_limits<double>::infinity();
+  /// No choice of points is faster than this.
+  double boundSec = std::numeric_limits<double>::infinity();
+  struct Part {
+    int kind = 0, point = 0;
+    int64_t count = 0;
+  };
+  std::vector<Part> parts;
+  bool fits() const { return sec < std::numeric_limits<double>::infinity(); }
+};
+
+/// The fastest points of some layers under `budget`:
+///   sum inFlight x saved + sum state + max work + max buffer <= budget.
+/// Exact when all layers fit at their fastest points or when there are at most
+/// `kExactFills` combinations; otherwise greedy along the convex hulls, which
+/// is at most one step of one layer from the best.
+Filled fillStage(llvm::ArrayRef<StageKind> kinds,
+                 llvm::ArrayRef<StageItem> items, double budget);
+constexpr int64_t kExactFills = 512;
+
+struct StageProblem {
+  std::vector<StageKind> kinds;
+  std::vector<StageItem> layers; ///< runs, in order
+  int first = -1, last = -1;     ///< kinds on the first and last stage besides
+  int64_t stages = 1;
+  int64_t chunks = 1; ///< per stage, dealt out in turn when > 1
+  /// Micro-batches that stage i holds; with chunks, see `held`.
+  std::vector<double> inFlight;
+  /// With chunks: per stage the vectors of micro-batches held of each chunk
+  /// that no other vector covers.
+  std::vector<std::vector<std::vector<double>>> held;
+  std::vector<double> budget; ///< bytes of each stage
+  double slowestWeight = 0, sumWeight = 1;
+  /// A split whose objective is larger is of no use and need not be found.
+  double worth = std::numeric_limits<double>::infinity();
+};
+
+/// Layers and points of one chunk.
+struct SplitChunk {
+  int64_t begin = 0, end = 0;      ///< layers, first and last kinds aside
+  std::vector<Filled::Part> parts; ///< in the order of the layers' runs
+};
+
+struct StageSplit {
+  std::vector<std::vector<SplitChunk>> stages; ///< empty: nothing fits
+  double slowestSec = 0, sumSec = 0;
+  double objective = std::numeric_limits<double>::infinity();
+  /// No split is better than this.
+  double boundObjective = std::numeric_limits<double>::infinity();
+  bool fits() const { return !stages.empty(); }
+};
+
+/// The best split: exact but for the greedy fills, by a dynamic programme over
+/// (stage, layers used) per bottleneck time. With chunks the layers of a stage
+/// are dealt evenly to its chunks, and those that are held longest keep the
+/// least; where layers are unlike, an even split's borders are shifted while
+/// that helps.
+StageSplit splitStages(const StageProblem &problem);
+
+/// The points for a given split: `counts` layers of each stage (their sum is
+/// the number of layers), dealt evenly to the chunks of a stage.
+StageSplit fillStages(const StageProblem &problem,
+                      llvm::ArrayRef<int64_t> counts);
+
+/// A lower bound of the objective over all splits, without regard to memory:
+/// max T_i >= the least bottleneck of any distribution of layers to stages.
+double boundOfSplit(const StageProblem &problem);
+
+} // namespace kerf
+
+#endif // KERF_PLAN_STAGES_H

@@ -1,0 +1,423 @@
+//===- Search.cpp - the outer search --------------------------------------===//
+//
+// Problem: choose degrees, micro-batches, order of axes, schedule, ZeRO, stages
+// and points of layers for the least time of a step. Layers are known through
+// tables that cost milliseconds each; there may be 10^8 choices.
+//
+// Idea: branch and bound in three levels. Shapes (degrees and micro-batches)
+// and heads (and the order of axes) have a bound and a guess that need no table
+// of their own; when a head comes up its tables are solved and its leaves
+// (schedule, ZeRO, layouts of layers) get a bound by their fastest points. A
+// leaf that comes up is solved for its stages and points.
+//   1. Explore: what is guessed to be fast comes first, until all that is left
+//   is
+//      guessed to be clearly slower than the best.
+//   2. Prove: what has the lowest bound comes first, until no bound is below
+//   the
+//      best, or the tables that may be solved are used up.
+// Leaves that come near the best are played on the timeline, which has the last
+// word: a thousand of those too whose bound is a little above the best.
+//
+// Cost: tens of nanoseconds per shape, a microsecond per leaf, up to a
+// millisecond per leaf whose memory binds; the tables.
+//
+//===----------------------------------------------------------------------===//
+
+#include "SearchRun.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <limits>
+
+using namespace kerf;
+using namespace kerf::search_detail;
+
+/// What is guessed to be slower than the best by this part is not explored.
+constexpr double kExploredSlack = 0.05;
+/// Tables beyond those of exploring that a proof may cost when it is not asked
+/// for.
+constexpr int64_t kProofTables = 24;
+/// Leaves are played on the timeline when their closed form is at most this
+/// part above the best, until so many tasks were played.
+constexpr double kPlayedSlack = 0.08;
+constexpr double kMostTasks = 2e7;
+/// Leaves that cannot be the best in closed form, solved for the timeline's
+/// sake.
+constexpr int64_t kLeavesBeyond = 1000;
+
+static Shape shapeOf(const OuterChoice &outer) {
+  return {outer.tp, outer.cp,         outer.ep,          outer.pp,
+          outer.dp, outer.microBatch, outer.microBatches};
+}
+
+static int64_t ordersCount(const SearchProblem &problem, const Shape &shape) {
+  if (!problem.pins.order.empty())
+    return 1;
+  int64_t orders = 1, axes = 0;
+  for (int64_t size : {shape.tp, shape.cp, shape.dp, shape.pp})
+    if (size > 1)
+      orders *= ++axes;
+  return orders;
+}
+
+/// Ways to cut state under all orders of a shape; they depend on few numbers.
+double Searcher::countStateCuts(const Shape &shape) {
+  OuterChoice outer = shape.outer();
+  int64_t cuts = 0;
+  for (std::vector<MeshAxis> &order : ordersOf(problem, shape)) {
+    outer.order = std::move(order);
+    auto key =
+        std::make_tuple(outer.dp, outer.cp, outer.strideOf(MeshAxis::Data),
+                        outer.strideOf(MeshAxis::Context));
+    auto [it, isNew] = stateCuts.try_emplace(key, 0);
+    if (isNew)
+      it->second = static_cast<int64_t>(stateCutsOf(problem, outer).size());
+    cuts += it->second;
+  }
+  return static_cast<double>(cuts);
+}
+
+void Searcher::push(Node node) {
+  node.number = pushed++;
+  queue.push_back(node);
+  std::push_heap(queue.begin(), queue.end(), later);
+}
+
+Node Searcher::pop() {
+  std::pop_heap(queue.begin(), queue.end(), later);
+  Node node = queue.back();
+  queue.pop_back();
+  return node;
+}
+
+void Searcher::listShapes() {
+  shapes = shapesOf(problem);
+  for (auto [index, shape] : llvm::enumerate(shapes)) {
+    int64_t orders = ordersCount(problem, shape);
+    certificate.heads += orders;
+    OuterChoice outer = shape.outer();
+    outer.order = ordersOf(problem, shape).front();
+    certificate.space +=
+        static_cast<double>(schedulesOf(problem, shape).size()) *
+        countStateCuts(shape);
+    if (!bounds.mayFit(shape)) {
+      certificate.cutByMemory += orders;
+      alternatives.noteMisfit(shape, bounds.bytesOf(shape));
+      continue;
+    }
+    double bound = bounds.secondsOf(shape);
+    double guess = std::max(bound, bounds.estimateOf(shape, outer.order));
+    alternatives.noteBound(shape, bound);
+    push({bound, guess, Level::Shape, 0, static_cast<int32_t>(index)});
+    openHeads += orders;
+  }
+}
+
+void Searcher::expandShape(int32_t index) {
+  const Shape &shape = shapes[index];
+  for (std::vector<MeshAxis> &order : ordersOf(problem, shape)) {
+    double bound = bounds.secondsOf(shape, order);
+    double guess = std::max(bound, bounds.estimateOf(shape, order));
+    Head &head = heads.emplace_back();
+    head.outer = shape.outer();
+    head.outer.order = std::move(order);
+    for (int kind : kindsOf(problem))
+      asked.insert(keyOf(head.outer, kind));
+    push(
+        {bound, guess, Level::Head, 0, static_cast<int32_t>(heads.size() - 1)});
+  }
+}
+
+/// The tables of a head. False when they would exceed the budget.
+bool Searcher::solveTables(Head &head) {
+  int64_t missing = 0;
+  for (int kind : kindsOf(problem))
+    missing += !solved.count(keyOf(head.outer, kind));
+  if (missing > 0 &&
+      static_cast<int64_t>(solved.size()) + missing > tableBudget)
+    return false;
+  head.tables.assign(*llvm::max_element(kindsOf(problem)) + 1, nullptr);
+  head.legal = true;
+  for (int kind : kindsOf(problem)) {
+    TableKey key = keyOf(head.outer, kind);
+    head.tables[kind] = &problem.tables->get(key);
+    if (solved.insert(key).second)
+      bounds.noteTable(key, *head.tables[kind]);
+    if (head.tables[kind]->points.empty()) {
+      head.legal = false;
+      return true;
+    }
+  }
+  return true;
+}
+
+void Searcher::expandHead(const Node &node) {
+  int32_t index = node.index;
+  Head &head = heads[index];
+  if (!solveTables(head)) {
+    deferred.push_back(node);
+    return;
+  }
+  --openHeads;
+  if (!head.legal) {
+    ++certificate.illegal;
+    return;
+  }
+  head.layouts = layoutsOf(problem, head.tables, allLayouts);
+  Shape shape;
+  shape.pp = head.outer.pp;
+  shape.microBatches = head.outer.microBatches;
+  head.schedules = schedulesOf(problem, shape);
+  head.cuts = stateCutsOf(problem, head.outer);
+  for (size_t cut = 0; cut < head.cuts.size(); ++cut) {
+    OuterChoice outer = head.outer;
+    std::tie(outer.zero, outer.shardGroup) = head.cuts[cut];
+    Pricing pricing(problem, outer, memo);
+    PriceList prices = pricesOf(pricing, head.tables);
+    for (size_t schedule = 0; schedule < head.schedules.size(); ++schedule) {
+      std::tie(outer.schedule, outer.chunks) = head.schedules[schedule];
+      for (size_t layouts = 0; layouts < head.layouts.size(); ++layouts)
+        pushLeaf(pricing, prices,
+                 {0, 0, Level::Leaf, 0, index, static_cast<int16_t>(cut),
+                  static_cast<int16_t>(schedule),
+                  static_cast<int32_t>(layouts)});
+    }
+  }
+}
+
+void Searcher::pushLeaf(const Pricing &pricing, const PriceList &prices,
+                        Node node) {
+  const Head &head = heads[node.index];
+  LeafTimes times;
+  StageProblem stages =
+      stageProblemOf(pricing, head.layouts[node.layouts], head.tables, prices,
+                     /*forBound=*/true, times);
+  if (stages.kinds.empty())
+    return;
+  node.bound = node.guess = boundOfSplit(stages) + times.onceSec;
+  push(node);
+}
+
+OuterChoice Searcher::outerOf(const Node &node) const {
+  const Head &head = heads[node.index];
+  OuterChoice outer = head.outer;
+  std::tie(outer.zero, outer.shardGroup) = head.cuts[node.cut];
+  std::tie(outer.schedule, outer.chunks) = head.schedules[node.schedule];
+  return outer;
+}
+
+/// The stages' problem of a leaf.
+StageProblem Searcher::problemOf(const Node &node, LeafTimes &times) {
+  const Head &head = heads[node.index];
+  OuterChoice outer = outerOf(node);
+  Pricing pricing(problem, outer, memo);
+  return stageProblemOf(pricing, head.layouts[node.layouts], head.tables,
+                        pricesOf(pricing, head.tables), /*forBound=*/false,
+                        times);
+}
+
+/// Plays a leaf on the timeline; the best of all is the result.
+double Searcher::playLeaf(const Node &node, const StageProblem &stages,
+                          const StageSplit &split) {
+  OuterChoice outer = outerOf(node);
+  tasks += 2.0 * static_cast<double>(outer.pp) *
+           static_cast<double>(outer.microBatches * outer.chunks);
+  if (winner && tasks > kMostTasks)
+    return HUGE_VAL;
+  PlanPoint plan = evaluatePlan(
+      problem, outer, placedOf(stages, split, heads[node.index].tables));
+  double sec = plan.stepSec;
+  if (!winner || better(plan, *winner))
+    winner = std::move(plan);
+  return sec;
+}
+
+PlanPoint Searcher::planOf(const Evaluated &leaf) {
+  LeafTimes times;
+  StageProblem stages = problemOf(leaf.node, times);
+  return evaluatePlan(
+      problem, outerOf(leaf.node),
+      placedOf(stages, leaf.split, heads[leaf.node.index].tables));
+}
+
+void Searcher::solveNode(const Node &node) {
+  const std::vector<int64_t> &pinned = problem.pins.stageLayers;
+  LeafTimes times;
+  StageProblem stages = problemOf(node, times);
+  stages.worth = best * (1 + kPlayedSlack) - times.onceSec;
+  StageSplit split =
+      pinned.empty() ? splitStages(stages) : fillStages(stages, pinned);
+  ++certificate.evaluated;
+  if (!split.fits())
+    return;
+  double value = split.objective + times.onceSec;
+  double bound = pinned.empty() ? split.boundObjective + times.onceSec : value;
+  looseBound = std::min(looseBound, std::max(bound, node.bound));
+  best = std::min(best, value);
+  double sec = value <= best * (1 + kPlayedSlack)
+                   ? playLeaf(node, stages, split)
+                   : HUGE_VAL;
+  // What is clearly slower and was not played comes after all that was.
+  evaluated.push_back({node, std::move(split)});
+  alternatives.noteLeaf(outerOf(node), std::make_pair(sec, value),
+                        evaluated.size() - 1);
+}
+
+/// Works off one node, unless it cannot matter.
+void Searcher::work(const Node &node) {
+  if (node.bound >= best) {
+    bool near = node.bound <= best * (1 + kPlayedSlack);
+    if (node.level == Level::Leaf && near && leavesBeyond < kLeavesBeyond) {
+      ++leavesBeyond;
+      solveNode(node);
+    }
+    return;
+  }
+  switch (node.level) {
+  case Level::Shape:
+    expandShape(node.index);
+    break;
+  case Level::Head:
+    expandHead(node);
+    break;
+  case Level::Leaf:
+    solveNode(node);
+    break;
+  }
+}
+
+void Searcher::explore() {
+  while (!queue.empty() && queue.front().guess <= best * (1 + kPlayedSlack)) {
+    Node node = pop();
+    // Leaves may still win on the timeline; what needs tables is too far off.
+    if (node.level != Level::Leaf && node.guess > best * (1 + kExploredSlack))
+      deferred.push_back(node);
+    else
+      work(node);
+  }
+}
+
+/// Goes through what is left by bound. Tables that were solved meanwhile may
+/// have raised the bound of a head.
+void Searcher::prove() {
+  llvm::append_range(queue, deferred);
+  deferred.clear();
+  later.byBound = true;
+  std::make_heap(queue.begin(), queue.end(), later);
+  while (!queue.empty() && queue.front().bound < best) {
+    Node node = pop();
+    if (node.level == Level::Head) {
+      const OuterChoice &outer = heads[node.index].outer;
+      double bound = bounds.secondsOf(shapeOf(outer), outer.order);
+      if (bound > node.bound) {
+        node.bound = bound;
+        push(node);
+        continue;
+      }
+    }
+    work(node);
+    if (deferred.empty())
+      continue;
+    // The budget is used up: what is left is not known.
+    openBound = deferred.front().bound;
+    break;
+  }
+  if (openBound >= best)
+    return;
+  certificate.leftOut = 1;
+  for (const Node &open : queue)
+    if (open.bound < best && open.level != Level::Leaf)
+      certificate.leftOut += open.level == Level::Head
+                                 ? 1
+                                 : ordersCount(problem, shapes[open.index]);
+}
+
+void Searcher::run() {
+  tableBudget =
+      problem.prove ? std::numeric_limits<int64_t>::max() : problem.budget;
+  listShapes();
+  explore();
+  if (!problem.prove)
+    tableBudget = std::min<int64_t>(
+        problem.budget, static_cast<int64_t>(solved.size()) + kProofTables);
+  prove();
+}
+
+bool search_detail::better(const PlanPoint &a, const PlanPoint &b) {
+  if (std::abs(a.stepSec - b.stepSec) > 1e-9 * b.stepSec)
+    return a.stepSec < b.stepSec;
+  auto rank = [](const PlanPoint &plan) {
+    double peak = 0;
+    int axes = 0;
+    for (const PlacedStage &stage : plan.stages)
+      peak = std::max(peak, stage.memory.total());
+    const OuterChoice &outer = plan.outer;
+    for (int64_t size : {outer.tp, outer.cp, outer.ep, outer.dp, outer.pp})
+      axes += size > 1;
+    return std::make_tuple(peak, axes, outer.print());
+  };
+  return rank(a) < rank(b);
+}
+
+void Searcher::certify() {
+  certificate.tablesSolved = problem.tables->solved();
+  certificate.tablesBounded = 0;
+  for (const TableKey &key : asked)
+    certificate.tablesBounded += !solved.count(key);
+  certificate.cutByBound = openHeads - certificate.leftOut;
+  double bound = std::min({best, openBound, looseBound});
+  certificate.bestSec = best < HUGE_VAL ? best : 0;
+  certificate.boundSec = bound < HUGE_VAL ? bound : 0;
+  certificate.complete = allLayouts && bound >= best * (1 - 1e-9);
+  certificate.model =
+      "closed form: slowest stage x micro-batches, the schedule's bubble and "
+      "the mean data traffic; layers at the points of their tables; the best "
+      "leaves ranked on the timeline";
+}
+
+SearchProblem search_detail::withSizes(const SearchProblem &problem) {
+  SearchProblem sized = problem;
+  if (!problem.sizes.empty())
+    return sized;
+  OuterChoice alone;
+  TableList tables = tablesOf(problem, alone);
+  sized.sizes.resize(tables.size());
+  for (int kind : kindsOf(problem)) {
+    KindSize &size = sized.sizes[kind];
+    if (tables[kind]->points.empty())
+      continue;
+    // On one rank all points hold all parameters.
+    const LayerPoint &point = tables[kind]->points.front();
+    size = {point.denseElements - point.sharedElements,
+            point.expertElements,
+            point.weightBytes,
+            point.masterBytes,
+            point.gradientBytes,
+            point.stateBytes};
+  }
+  return sized;
+}
+
+std::optional<PlanPoint>
+search_detail::searchQuietly(const SearchProblem &problem) {
+  SearchProblem sized = withSizes(problem);
+  Searcher searcher(sized);
+  searcher.run();
+  return std::move(searcher.winner);
+}
+
+SearchResult kerf::search(const SearchProblem &problem) {
+  SearchProblem sized = withSizes(problem);
+  Searcher searcher(sized);
+  searcher.run();
+  SearchResult result;
+  result.best = std::move(searcher.winner);
+  searcher.certify();
+  result.certificate = searcher.certificate;
+  if (result.best)
+    result.alternatives = searcher.alternatives.list(searcher, *result.best);
+  else
+    result.infeasible = explainMisfit(sized);
+  return result;
+}

@@ -1,0 +1,262 @@
+//===- SearchBounds.cpp - what no plan of a shape can go below ------------===//
+//
+// Problem: there are a million heads and a few hundred tables may be solved.
+// Which heads need not be looked at?
+//
+// Idea: the closed form with every open decision at its kindest is a lower
+// bound: layers at the tables' own bound, groups innermost, the schedule with
+// the least bubble, gradients scattered only, state cut as far as pins allow.
+// Memory: stage i of a 1F1B pipeline holds min(m, p - i) micro-batches, so it
+// takes at most (capacity / (held x saved + state)) layers; if all stages
+// together take fewer than there are, nothing fits.
+//
+// Cost: tens of nanoseconds per shape, and one look-up.
+//
+//===----------------------------------------------------------------------===//
+
+#include "SearchBounds.h"
+
+#include "kerf/Plan/Pins.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace kerf;
+using namespace kerf::search_detail;
+
+ShapeBounds::ShapeBounds(const SearchProblem &problem, GroupMemo &memo)
+    : problem(problem), memo(memo) {
+  TableList tables = tablesOf(problem, OuterChoice());
+  for (const LayerTable *table : tables) {
+    alone.emplace_back();
+    if (table && !table->points.empty())
+      alone.back() = table->points.front();
+  }
+  for (auto [kind, count] : problem.runs) {
+    if (!alone[kind])
+      continue;
+    weightSec += static_cast<double>(count) * alone[kind]->weightGradientSec;
+    if (isLayer(problem, kind))
+      boundaryBytes = std::min(boundaryBytes, alone[kind]->boundaryBytes);
+  }
+  if (boundaryBytes == HUGE_VAL)
+    boundaryBytes = 0;
+  double one = sendSec(*problem.machine, problem.profile, 1, 1e6);
+  double two = sendSec(*problem.machine, problem.profile, 1, 2e6);
+  message1 = {2 * one - two, (two - one) / 1e6};
+}
+
+const ShapeBounds::Layers &ShapeBounds::layersOfShape(const Shape &shape) {
+  uint64_t key = (uint64_t(shape.tp) << 48) ^ (uint64_t(shape.cp) << 36) ^
+                 (uint64_t(shape.ep) << 20) ^ uint64_t(shape.microBatch);
+  auto [it, isNew] = known.try_emplace(key);
+  Layers &layers = it->second;
+  if (!isNew)
+    return layers;
+  layers.savedBytes = layers.layerSec = HUGE_VAL;
+  for (auto [kind, count] : problem.runs) {
+    TableKey table;
+    table.kind = kind;
+    table.microBatch = shape.microBatch;
+    table.groups = {Group{shape.tp, 1}, Group{shape.cp, 1}, Group{shape.ep, 1}};
+    double sec = problem.tables->lowerBoundSec(table);
+    layers.sec += static_cast<double>(count) * sec;
+    if (!isLayer(problem, kind))
+      continue;
+    layers.layerSec = std::min(layers.layerSec, sec);
+    layers.savedBytes = std::min(layers.savedBytes,
+                                 problem.tables->lowerBoundSavedBytes(table));
+  }
+  return layers;
+}
+
+bool ShapeBounds::wants(ScheduleKind kind) const {
+  const std::vector<ScheduleKind> &pinned = problem.pins.schedules;
+  return pinned.empty() || llvm::is_contained(pinned, kind);
+}
+
+/// The closed form under the kindest of the schedules that are allowed: layers
+/// take `slowestSec` on the slowest stage and `sumSec` on all, messages go to a
+/// neighbour in the innermost tier.
+double ShapeBounds::scheduleSec(const Shape &shape, double slowestSec,
+                                double sumSec) const {
+  auto m = static_cast<double>(shape.microBatches);
+  auto p = static_cast<double>(shape.pp);
+  if (shape.pp == 1)
+    return m * slowestSec;
+  double part = static_cast<double>(shape.microBatch) /
+                static_cast<double>(shape.tp * shape.cp);
+  double message = message1(boundaryBytes * part);
+  double scale = problem.profile.bubble;
+  auto with = [&](double bubble, double sends) {
+    double idle = scale * bubble;
+    return std::max(0.0, m - idle) * slowestSec + idle * sumSec + scale * sends;
+  };
+  double best = HUGE_VAL;
+  double trip = 2 * (p - 1) * message;
+  if (wants(ScheduleKind::GPipe))
+    best = std::min(best, with(1, trip));
+  if (wants(ScheduleKind::OneFOneB))
+    best = std::min(best, with(1, trip * std::max(1.0, m / p)));
+  if (wants(ScheduleKind::ZeroBubble)) {
+    // Weight gradients fill the bubble. Layouts in which they take longer are
+    // slower themselves, by more than that fills.
+    double filled = (1 + std::min(1.0, (m - 1) / (p - 1))) * weightSec * part;
+    best = std::min(best, with(std::max(0.0, 1 - filled / sumSec), trip));
+  }
+  if (wants(ScheduleKind::Interleaved) && shape.microBatches % shape.pp == 0) {
+    // Chunks divide the bubble and multiply the sends: the best number of them.
+    double most = static_cast<double>(layersOf(problem)) / p;
+    double gain = sumSec - slowestSec, price = 2 * p * message;
+    double chunks = price > 0 ? std::sqrt(gain / price) : most;
+    chunks = std::clamp(chunks, 1.0, std::max(1.0, most));
+    best = std::min(best, with(1 / chunks, price * chunks - 2 * message));
+  }
+  return best;
+}
+
+/// Gradients must at least be scattered, and the update done once by someone.
+double ShapeBounds::trafficSec(const Shape &shape) const {
+  int64_t ranks = shape.dp * shape.cp;
+  double gradientBytes = 0, elements = 0;
+  for (auto [kind, count] : problem.runs) {
+    if (static_cast<size_t>(kind) >= problem.sizes.size())
+      continue;
+    const KindSize &size = problem.sizes[kind];
+    elements += static_cast<double>(count) * size.denseElements;
+    gradientBytes +=
+        static_cast<double>(count) * size.denseElements * size.gradientBytes;
+  }
+  if (elements <= 0 || ranks == 1)
+    return 0;
+  double cut = static_cast<double>(shape.tp * shape.pp);
+  double bytes = gradientBytes / cut;
+  return (1 - problem.profile.dataOverlap) * bytes *
+         memo.of({ranks, 1}, bytes).reduceScatter.beta;
+}
+
+double ShapeBounds::pipelineSec(const Shape &shape, double sumSec,
+                                double layerSec) const {
+  // Some stage has the mean, and some at least so many whole layers.
+  int64_t most = (layersOf(problem) + shape.pp - 1) / shape.pp;
+  double slowest = std::max(sumSec / static_cast<double>(shape.pp),
+                            static_cast<double>(most) * layerSec);
+  return scheduleSec(shape, slowest, sumSec) + problem.profile.stepSec;
+}
+
+double ShapeBounds::secondsOf(const Shape &shape) {
+  const Layers &layers = layersOfShape(shape);
+  return pipelineSec(shape, layers.sec, layers.layerSec) + trafficSec(shape);
+}
+
+/// A key without strides.
+static TableKey spreadLess(TableKey key) {
+  for (Group &group : key.groups)
+    group.stride = 1;
+  return key;
+}
+
+void ShapeBounds::noteTable(const TableKey &key, const LayerTable &table) {
+  double least = HUGE_VAL;
+  double exposed = 1 - problem.profile.tensorOverlap;
+  for (const LayerPoint &point : table.points) {
+    double sec = 0;
+    for (const TimeParts *parts :
+         {&point.forward, &point.backward, &point.recompute})
+      sec += parts->computeSec() + exposed * parts->allCommSec();
+    least = std::min(least, sec);
+  }
+  if (least < HUGE_VAL)
+    solved[spreadLess(key)].push_back({key, least});
+}
+
+double ShapeBounds::boundOf(const TableKey &key) const {
+  double bound = problem.tables->lowerBoundSec(key);
+  auto known = solved.find(spreadLess(key));
+  if (known == solved.end())
+    return bound;
+  for (const auto &[other, sec] : known->second) {
+    bool wider = true;
+    for (auto [own, narrow] : llvm::zip(key.groups, other.groups))
+      wider &= own.stride >= narrow.stride;
+    if (wider)
+      bound = std::max(bound, sec);
+  }
+  return bound;
+}
+
+double ShapeBounds::secondsOf(const Shape &shape,
+                              const std::vector<MeshAxis> &order) {
+  OuterChoice outer = shape.outer();
+  outer.order = order;
+  double sum = 0, layerSec = HUGE_VAL;
+  for (auto [kind, count] : problem.runs) {
+    double sec = boundOf(keyOf(outer, kind));
+    sum += static_cast<double>(count) * sec;
+    if (isLayer(problem, kind))
+      layerSec = std::min(layerSec, sec);
+  }
+  return pipelineSec(shape, sum, layerSec) + trafficSec(shape);
+}
+
+/// Bytes of a layer's state, cut as far as the pins allow.
+double ShapeBounds::stateOf(const Shape &shape, int kind) const {
+  if (static_cast<size_t>(kind) >= problem.sizes.size())
+    return 0;
+  const KindSize &size = problem.sizes[kind];
+  const Pins &pins = problem.pins;
+  auto cutFrom = [&](int level) {
+    for (int zero = level; zero <= 3; ++zero)
+      if (allows(pins, "zero", pins.zero, zero))
+        return true;
+    return false;
+  };
+  auto ranks = static_cast<double>(shape.dp * shape.cp);
+  auto bytesOf = [&](double elements, double shards) {
+    double cut = 1 / shards;
+    return elements *
+           (size.weightBytes * (cutFrom(3) ? cut : 1) +
+            size.gradientBytes * (cutFrom(2) ? cut : 1) +
+            (size.masterBytes + size.stateBytes) * (cutFrom(1) ? cut : 1));
+  };
+  auto tp = static_cast<double>(shape.tp), ep = static_cast<double>(shape.ep);
+  return bytesOf(size.denseElements / tp, ranks) +
+         bytesOf(size.expertElements / (tp * ep), ranks / ep);
+}
+
+bool ShapeBounds::mayFit(const Shape &shape) {
+  const Layers &least = layersOfShape(shape);
+  double room = capacityBytes(problem) - reservedOf(problem);
+  double state = HUGE_VAL;
+  for (auto [kind, count] : problem.runs)
+    if (isLayer(problem, kind))
+      state = std::min(state, stateOf(shape, kind));
+  int64_t taken = 0, layers = layersOf(problem);
+  for (int64_t stage = shape.pp - 1; stage >= 0 && taken < layers; --stage) {
+    double own = room;
+    if (stage == 0 && problem.hasEmbedding)
+      own -= stateOf(shape, embeddingOf(problem));
+    if (stage + 1 == shape.pp && problem.hasHead && shape.pp > 1)
+      own -= stateOf(shape, headOf(problem));
+    auto held =
+        static_cast<double>(std::min(shape.microBatches, shape.pp - stage));
+    double each = held * least.savedBytes + state;
+    double count = each > 0 ? std::floor(own / each * (1 + 1e-12)) : layers;
+    if (count < 1)
+      return false;
+    taken += static_cast<int64_t>(std::min<double>(count, layers));
+  }
+  return taken >= layers;
+}
+
+double ShapeBounds::bytesOf(const Shape &shape) {
+  const Layers &least = layersOfShape(shape);
+  double state = 0;
+  for (auto [kind, count] : problem.runs)
+    state += static_cast<double>(count) * stateOf(shape, kind);
+  auto layers = static_cast<double>(layersOf(problem));
+  return (state + layers * least.savedBytes) / static_cast<double>(shape.pp) +
+         reservedOf(problem);
+}

@@ -1,0 +1,70 @@
+//===- SearchBounds.h - what no plan of a shape can go below --------------===//
+
+#ifndef KERF_LIB_PLAN_SEARCHBOUNDS_H
+#define KERF_LIB_PLAN_SEARCHBOUNDS_H
+
+#include "SearchDetail.h"
+
+#include <cmath>
+#include <map>
+
+namespace kerf::search_detail {
+
+/// Bounds before any table is solved: every open decision at its kindest, each
+/// group innermost. Times and bytes of layers are remembered by degrees.
+class ShapeBounds {
+public:
+  ShapeBounds(const SearchProblem &problem, GroupMemo &memo);
+  /// Seconds of the closed form.
+  double secondsOf(const Shape &shape);
+  /// The same for one order of the axes.
+  double secondsOf(const Shape &shape, const std::vector<MeshAxis> &order);
+  /// What a shape (with an order of its axes) will probably take: the layers'
+  /// tables of one rank, cut evenly, with Megatron's collectives. No bound: it
+  /// decides what is looked at first.
+  double estimateOf(const Shape &shape, const std::vector<MeshAxis> &order);
+  /// A solved table bounds all others whose groups differ only in being spread
+  /// wider: collectives over outer tiers are never faster.
+  void noteTable(const TableKey &key, const LayerTable &table);
+  /// Whether the layers could fit the stages, all else aside.
+  bool mayFit(const Shape &shape);
+  /// Bytes that the most loaded rank needs at least.
+  double bytesOf(const Shape &shape);
+
+private:
+  struct Layers {
+    double sec = 0;        ///< of all of them, one micro-batch
+    double layerSec = 0;   ///< least of one
+    double savedBytes = 0; ///< least of one
+  };
+  const SearchProblem &problem;
+  GroupMemo &memo;
+  llvm::DenseMap<uint64_t, Layers> known;
+
+  /// The fastest point of each kind for one sequence on one rank; absent where
+  /// there is none.
+  std::vector<std::optional<LayerPoint>> alone;
+  /// Of all layers alone, one sequence: their weight gradients. The least
+  /// boundary of a layer; a message between neighbours of the innermost tier.
+  double weightSec = 0, boundaryBytes = HUGE_VAL;
+  AlphaBeta message1;
+  /// Least seconds of solved tables, by key with the strides left out.
+  std::map<TableKey, std::vector<std::pair<TableKey, double>>> solved;
+
+  const Layers &layersOfShape(const Shape &shape);
+  double layerEstimate(const OuterChoice &outer, int kind);
+  bool wants(ScheduleKind kind) const;
+  double scheduleSec(const Shape &shape, double slowestSec,
+                     double sumSec) const;
+  double stateOf(const Shape &shape, int kind) const;
+  double trafficSec(const Shape &shape) const;
+  double dataEstimate(const OuterChoice &outer);
+  /// The closed form without data traffic: all layers take `sumSec`, one at
+  /// least `layerSec`.
+  double pipelineSec(const Shape &shape, double sumSec, double layerSec) const;
+  double boundOf(const TableKey &key) const;
+};
+
+} // namespace kerf::search_detail
+
+#endif // KERF_LIB_PLAN_SEARCHBOUNDS_H

@@ -1,0 +1,238 @@
+//===- SearchDetail.h - shared by the parts of the outer search -----------===//
+
+#ifndef KERF_LIB_PLAN_SEARCHDETAIL_H
+#define KERF_LIB_PLAN_SEARCHDETAIL_H
+
+#include "kerf/Cost/Collectives.h"
+#include "kerf/Plan/Search.h"
+#include "kerf/Plan/Stages.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <array>
+#include <map>
+
+namespace kerf::search_detail {
+
+using Groups = llvm::SmallVector<Group, 2>;
+
+//===----------------------------------------------------------------------===//
+// Groups and traffic (Traffic.cpp)
+//===----------------------------------------------------------------------===//
+
+/// Micro-batches that an interleaved stage holds of each chunk, as vectors that
+/// no other covers.
+using HeldChunks = std::vector<std::vector<double>>;
+HeldChunks heldChunks(int64_t stages, int64_t stage, int64_t microBatches,
+                      int64_t chunks);
+
+/// What is asked for again and again: costs of collectives by group and size of
+/// message, and what interleaved stages hold.
+class GroupMemo {
+public:
+  GroupMemo(const Machine &machine, const Profile &profile)
+      : machine(machine), profile(profile) {}
+  const GroupCosts &of(Group group, double bytes);
+  /// `heldChunks` of all stages of a pipeline.
+  const std::vector<HeldChunks> &heldBy(int64_t stages, int64_t microBatches,
+                                        int64_t chunks);
+
+private:
+  const Machine &machine;
+  const Profile &profile;
+  llvm::DenseMap<uint64_t, GroupCosts> known;
+  std::map<std::array<int64_t, 3>, std::vector<HeldChunks>> held;
+};
+
+/// Ranks that hold the same parameters, innermost first: over `shard` the state
+/// is cut, over `rest` the shards are copied.
+struct Replicas {
+  Groups shard, rest;
+};
+
+/// Replicas of dense parameters (data x context), or of expert ones (of these,
+/// the expert ranks left out). With ZeRO-0 all are `rest`.
+Replicas replicasOf(const OuterChoice &outer, bool expert);
+
+int64_t ranksOf(const Groups &groups);
+
+/// Whether state can be cut over so many of the innermost data ranks.
+bool canShard(const OuterChoice &outer, int64_t shardGroup);
+
+/// Members of the data ranks inside one unit of `tier`: hybrid sharding.
+int64_t dataRanksWithin(const Machine &machine, const OuterChoice &outer,
+                        size_t tier);
+
+/// Seconds of `calls` collectives that move `bytes` together, over groups
+/// inside each other: reduce-scatters go outwards on ever smaller parts,
+/// all-gathers come back, and an all-reduce is both.
+double scatterSec(GroupMemo &memo, const Groups &groups, double bytes,
+                  double calls);
+double gatherSec(GroupMemo &memo, const Groups &groups, double bytes,
+                 double calls);
+double reduceSec(GroupMemo &memo, const Groups &groups, double bytes,
+                 double calls);
+
+//===----------------------------------------------------------------------===//
+// Layers and stages (Price.cpp)
+//===----------------------------------------------------------------------===//
+
+/// What a choice makes of parameters and their traffic; for one outer choice.
+struct Pricing {
+  const SearchProblem &problem;
+  const OuterChoice &outer;
+  GroupMemo &memo;
+  Replicas dense, expert;
+  double bytesPerSec = 0; ///< of streaming kernels
+  double share = 1;       ///< ranks that share a device's memory
+  Pricing(const SearchProblem &problem, const OuterChoice &outer,
+          GroupMemo &memo);
+  int64_t shards(bool expert) const;
+};
+
+/// A layer at a point under an outer choice.
+struct LayerPrice {
+  ChunkWork work; ///< of one layer
+  double weights = 0, masters = 0, gradients = 0, optimizer = 0; ///< bytes
+  double bufferBytes = 0;    ///< communication
+  double updateElements = 0; ///< that the update touches
+  /// Whole gradients and weights, by dense and expert; bytes, for traffic.
+  double denseGradients = 0, expertGradients = 0, denseWeights = 0,
+         expertWeights = 0;
+  double stateBytes() const {
+    return weights + masters + gradients + optimizer;
+  }
+  /// Of a micro-batch on the compute engine, waits for data traffic included as
+  /// the timeline has them.
+  double stageSec(double dataOverlap) const;
+};
+LayerPrice priceOf(const Pricing &pricing, int kind, const LayerPoint &point);
+
+/// Bytes of the accumulated gradient of a parameter that an earlier stage holds
+/// too.
+double tiedBytes(const Pricing &pricing, const LayerPoint &point);
+
+/// What a stage does once per step.
+struct StepPrice {
+  double gradientSyncSec = 0, weightGatherSec = 0, updateSec = 0;
+};
+StepPrice stepPrice(const Pricing &pricing, const LayerPrice &sum);
+/// Adds what of a layer counts once per step.
+void addOnce(LayerPrice &sum, const LayerPrice &layer, double count);
+
+/// Bytes of a rank's memory that are reserved.
+double reservedOf(const SearchProblem &problem);
+/// Extra bytes of logits on the last stage (`Profile::logitBytes`).
+double logitBytesOf(const SearchProblem &problem, const OuterChoice &outer);
+/// Whether a kind is a layer, not the embedding or the head.
+bool isLayer(const SearchProblem &problem, int kind);
+int64_t layersOf(const SearchProblem &problem);
+int embeddingOf(const SearchProblem &problem); ///< kind, or -1
+int headOf(const SearchProblem &problem);      ///< kind, or -1
+/// Kinds in order of their first run.
+llvm::SmallVector<int, 4> kindsOf(const SearchProblem &problem);
+
+//===----------------------------------------------------------------------===//
+// The space (Space.cpp)
+//===----------------------------------------------------------------------===//
+
+/// Degrees and micro-batches; order, schedule and state are open.
+struct Shape {
+  int64_t tp = 1, cp = 1, ep = 1, pp = 1, dp = 1, microBatch = 1,
+          microBatches = 1;
+  OuterChoice outer() const;
+};
+
+/// Degrees that make sense, ascending: what divides the useful size, powers of
+/// two, and what fills the innermost tiers.
+std::vector<int64_t> tensorDegrees(const SearchProblem &problem);
+std::vector<int64_t> contextDegrees(const SearchProblem &problem);
+std::vector<int64_t> expertDegrees(const SearchProblem &problem);
+
+/// All shapes that the pins allow, in a fixed order.
+std::vector<Shape> shapesOf(const SearchProblem &problem);
+/// Orders of the axes that give different groups.
+std::vector<std::vector<MeshAxis>> ordersOf(const SearchProblem &problem,
+                                            const Shape &shape);
+using Schedule = std::pair<ScheduleKind, int64_t>; ///< and chunks
+std::vector<Schedule> schedulesOf(const SearchProblem &problem,
+                                  const Shape &shape);
+using StateCut = std::pair<int, int64_t>; ///< ZeRO level, shard group
+std::vector<StateCut> stateCutsOf(const SearchProblem &problem,
+                                  const OuterChoice &outer);
+
+//===----------------------------------------------------------------------===//
+// Leaves (Leaf.cpp)
+//===----------------------------------------------------------------------===//
+
+/// How time depends on the stages in the closed form:
+///   slowestWeight x slowest stage + sumWeight x all stages + onceSec.
+struct LeafTimes {
+  double slowestWeight = 0, sumWeight = 0, onceSec = 0;
+};
+
+/// Tables of one head: by kind (empty for kinds that do not occur).
+using TableList = std::vector<const LayerTable *>;
+
+/// Which layout each kind of layer has; -1: any (kinds that occur once).
+using LayoutChoice = llvm::SmallVector<int, 4>;
+std::vector<LayoutChoice> layoutsOf(const SearchProblem &problem,
+                                    const TableList &tables, bool &all);
+
+/// Prices of all points of all kinds under an outer choice.
+using PriceList = std::vector<std::vector<LayerPrice>>;
+PriceList pricesOf(const Pricing &pricing, const TableList &tables);
+
+/// The stages' problem of a leaf (the choice that is priced, and layouts) and
+/// what the closed form adds; `forBound` leaves memory out. `kinds` is empty
+/// where no point is allowed.
+StageProblem stageProblemOf(const Pricing &pricing, const LayoutChoice &layouts,
+                            const TableList &tables, const PriceList &prices,
+                            bool forBound, LeafTimes &times);
+
+/// Layers with their points, from a split.
+std::vector<PlacedStage> placedOf(const StageProblem &stages,
+                                  const StageSplit &split,
+                                  const TableList &tables);
+
+/// Tables of all kinds under a choice; solves what is not known yet.
+TableList tablesOf(const SearchProblem &problem, const OuterChoice &outer);
+
+/// Layers of each stage: as pinned, or even, the first stages one more.
+std::vector<int64_t> evenLayers(const SearchProblem &problem,
+                                const OuterChoice &outer);
+
+/// The fastest plan of one outer choice and split: layouts and points are
+/// tried. Without `mustFit` all layers keep the least they can, and memory has
+/// no limit.
+std::optional<PlanPoint> placeBest(const SearchProblem &problem,
+                                   const OuterChoice &outer,
+                                   const TableList &tables,
+                                   llvm::ArrayRef<int64_t> counts,
+                                   bool mustFit);
+
+/// Whether a pin on recomputation allows a point.
+bool allowsPoint(const Pins &pins, const LayerTable &table,
+                 const LayerPoint &point);
+
+//===----------------------------------------------------------------------===//
+// Feasibility (Feasibility.cpp)
+//===----------------------------------------------------------------------===//
+
+/// The problem with the sizes of its kinds: where they are not stated, from the
+/// tables of one rank.
+SearchProblem withSizes(const SearchProblem &problem);
+
+/// The best plan without alternatives and explanations.
+std::optional<PlanPoint> searchQuietly(const SearchProblem &problem);
+
+/// Why no plan fits, and what would help.
+Infeasible explainMisfit(const SearchProblem &problem);
+
+std::string formatBytes(double bytes); ///< "91.2 GiB"
+
+} // namespace kerf::search_detail
+
+#endif // KERF_LIB_PLAN_SEARCHDETAIL_H

@@ -1,0 +1,217 @@
+//===- SearchEvaluate.cpp - from placed layers to a whole plan ------------===//
+//
+// Everything of a plan that follows from its outer choice and the points of its
+// layers: the work that the timeline plays, the memory of each stage, the time.
+//
+//===----------------------------------------------------------------------===//
+
+#include "SearchDetail.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <algorithm>
+
+using namespace kerf;
+using namespace kerf::search_detail;
+
+std::string OuterChoice::print() const {
+  std::string axes;
+  for (MeshAxis axis : order) {
+    constexpr const char *kNames[] = {"tp", "cp", "dp", "pp"};
+    axes += (axes.empty() ? "" : ".") +
+            std::string(kNames[static_cast<size_t>(axis)]);
+  }
+  std::string text = llvm::formatv(
+      "tp {0} cp {1} ep {2} pp {3} dp {4} | mb {5} x {6} | {7}", tp, cp, ep, pp,
+      dp, microBatch, microBatches, nameOf(schedule));
+  if (chunks > 1)
+    text += " v " + std::to_string(chunks);
+  text += " | zero " + std::to_string(zero);
+  if (zero > 0)
+    text += " over " + std::to_string(shardGroup);
+  return text + " | " + axes;
+}
+
+std::string search_detail::formatBytes(double bytes) {
+  return llvm::formatv("{0:f1} GiB", bytes / (1 << 30));
+}
+
+HeldChunks search_detail::heldChunks(int64_t stages, int64_t stage,
+                                     int64_t microBatches, int64_t chunks) {
+  // The order repeats every `stages` micro-batches once it is warm.
+  int64_t counted = std::min(microBatches, 4 * stages);
+  std::vector<double> held(chunks, 0);
+  std::vector<std::vector<double>> largest;
+  auto covers = [](llvm::ArrayRef<double> a, llvm::ArrayRef<double> b) {
+    return llvm::all_of(llvm::zip(a, b), [](auto pair) {
+      return std::get<0>(pair) >= std::get<1>(pair);
+    });
+  };
+  bool grew = false;
+  auto note = [&] {
+    if (!grew || llvm::any_of(largest, [&](const std::vector<double> &known) {
+          return covers(known, held);
+        }))
+      return;
+    llvm::erase_if(largest, [&](const std::vector<double> &known) {
+      return covers(held, known);
+    });
+    largest.push_back(held);
+  };
+  for (const Task &task :
+       stageOrder(ScheduleKind::Interleaved, stages, stage, counted, chunks)) {
+    bool forward = task.kind == EventKind::Forward;
+    if (!forward)
+      note();
+    held[task.chunk] += forward ? 1 : -1;
+    grew = forward;
+  }
+  return largest;
+}
+
+const std::vector<HeldChunks> &
+GroupMemo::heldBy(int64_t stages, int64_t microBatches, int64_t chunks) {
+  auto [it, isNew] = held.try_emplace({stages, microBatches, chunks});
+  for (int64_t stage = 0; isNew && stage < stages; ++stage)
+    it->second.push_back(heldChunks(stages, stage, microBatches, chunks));
+  return it->second;
+}
+
+namespace {
+/// Works out one plan.
+struct Evaluator {
+  const SearchProblem &problem;
+  PlanPoint &plan;
+  GroupMemo memo;
+  Pricing pricing;
+
+  Evaluator(const SearchProblem &problem, PlanPoint &plan)
+      : problem(problem), plan(plan), memo(*problem.machine, problem.profile),
+        pricing(problem, plan.outer, memo) {}
+  void run();
+
+private:
+  void addStage(size_t stage);
+  void addActivations(size_t stage, llvm::ArrayRef<double> saved);
+  void addTiedSync();
+  double sendSecOf() const;
+};
+} // namespace
+
+void Evaluator::addActivations(size_t stage, llvm::ArrayRef<double> saved) {
+  const OuterChoice &outer = plan.outer;
+  double &bytes = plan.stages[stage].memory.activations;
+  if (outer.chunks == 1) {
+    bytes = saved[0] * chunksInFlight(outer.schedule, outer.pp,
+                                      static_cast<int64_t>(stage),
+                                      outer.microBatches, 1);
+    return;
+  }
+  for (const std::vector<double> &held :
+       heldChunks(outer.pp, static_cast<int64_t>(stage), outer.microBatches,
+                  outer.chunks)) {
+    double sum = 0;
+    for (auto [count, each] : llvm::zip(held, saved))
+      sum += count * each;
+    bytes = std::max(bytes, sum);
+  }
+}
+
+void Evaluator::addStage(size_t index) {
+  PlacedStage &stage = plan.stages[index];
+  StageWork &work = plan.work.stages.emplace_back();
+  StageMemory &memory = stage.memory = StageMemory();
+  LayerPrice once;
+  std::vector<double> saved;
+  double tensorSync = 0;
+  for (const PlacedChunk &chunk : stage.chunks) {
+    ChunkWork &sum = work.chunks.emplace_back();
+    saved.push_back(0);
+    for (const PlacedLayers &layers : chunk.layers) {
+      auto count = static_cast<double>(layers.count);
+      LayerPrice price = priceOf(pricing, layers.kind, layers.point);
+      sum.forwardSec += count * price.work.forwardSec;
+      sum.backwardSec += count * price.work.backwardSec;
+      sum.weightGradientSec += count * price.work.weightGradientSec;
+      sum.forwardGatherSec += count * price.work.forwardGatherSec;
+      sum.backwardGatherSec += count * price.work.backwardGatherSec;
+      sum.gradientSec += count * price.work.gradientSec;
+      saved.back() += count * layers.point.savedBytes;
+      memory.weights += count * price.weights;
+      memory.masters += count * price.masters;
+      memory.gradients += count * price.gradients;
+      memory.optimizer += count * price.optimizer;
+      memory.temporaries = std::max(memory.temporaries, layers.point.workBytes);
+      memory.communication = std::max(memory.communication, price.bufferBytes);
+      tensorSync += count * layers.point.tensorSyncSec;
+      addOnce(once, price, count);
+    }
+  }
+  addActivations(index, saved);
+  if (index + 1 == plan.stages.size())
+    memory.temporaries += logitBytesOf(problem, plan.outer);
+  memory.reserved = reservedOf(problem);
+  StepPrice price = stepPrice(pricing, once);
+  work.gradientSyncSec = price.gradientSyncSec + tensorSync;
+  work.weightGatherSec = price.weightGatherSec;
+  work.updateSec = price.updateSec;
+}
+
+/// The gradients of a tied parameter are added up between the first and the
+/// last stage, once per step.
+void Evaluator::addTiedSync() {
+  const OuterChoice &outer = plan.outer;
+  if (outer.pp == 1)
+    return;
+  Groups ends = {{2, (outer.pp - 1) * outer.strideOf(MeshAxis::Pipeline)}};
+  for (const PlacedLayers &layers : plan.stages.back().chunks.back().layers) {
+    double sec = reduceSec(memo, ends, tiedBytes(pricing, layers.point), 1);
+    plan.work.stages.front().gradientSyncSec += sec;
+    plan.work.stages.back().gradientSyncSec += sec;
+  }
+}
+
+/// The longest message between neighbouring chunks.
+double Evaluator::sendSecOf() const {
+  if (plan.outer.pp == 1)
+    return 0;
+  double bytes = 0;
+  for (const PlacedStage &stage : plan.stages)
+    for (const PlacedChunk &chunk : stage.chunks)
+      for (const PlacedLayers &layers : chunk.layers)
+        if (layers.kind != headOf(problem))
+          bytes = std::max(bytes, layers.point.boundaryBytes);
+  return sendSec(*problem.machine, problem.profile,
+                 plan.outer.strideOf(MeshAxis::Pipeline), bytes);
+}
+
+void Evaluator::run() {
+  plan.work.schedule = plan.outer.schedule;
+  plan.work.microBatches = plan.outer.microBatches;
+  plan.work.chunks = plan.outer.chunks;
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage)
+    addStage(stage);
+  addTiedSync();
+  plan.work.sendSec = sendSecOf();
+  plan.work.dataOverlap = problem.profile.dataOverlap;
+  plan.work.bubble = problem.profile.bubble;
+  plan.work.constantSec = problem.profile.stepSec;
+  plan.stepSec = simulate(plan.work).totalSec;
+}
+
+PlanPoint kerf::evaluatePlan(const SearchProblem &problem,
+                             const OuterChoice &outer,
+                             std::vector<PlacedStage> stages) {
+  PlanPoint plan;
+  plan.outer = outer;
+  plan.stages = std::move(stages);
+  Evaluator(problem, plan).run();
+  return plan;
+}
+
+bool kerf::fits(const SearchProblem &problem, const PlanPoint &plan) {
+  return llvm::all_of(plan.stages, [&](const PlacedStage &stage) {
+    return stage.memory.total() <= capacityBytes(problem) * (1 + 1e-12);
+  });
+}

@@ -1,0 +1,229 @@
+//===- SearchExhaustive.cpp - everything tried ----------------------------===//
+//
+// The judge of `search` on small problems. The space and the price of a layer
+// are the same; everything that is clever there is plain here: no bounds, no
+// hulls, no dynamic programme. Every split of the layers, every point of every
+// layer.
+//
+//===----------------------------------------------------------------------===//
+
+#include "SearchRun.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
+using namespace kerf;
+using namespace kerf::search_detail;
+
+namespace {
+/// All splits of one leaf.
+class Enumerator {
+public:
+  explicit Enumerator(const StageProblem &problem) : problem(problem) {}
+  StageSplit run();
+
+private:
+  const StageProblem &problem;
+  std::vector<int> kinds; ///< of each layer
+  StageSplit best;
+  std::vector<int64_t> ends; ///< of chunk c x p + i
+  /// The layers of one stage while their points are tried.
+  struct Layer {
+    int kind = 0, chunk = 0;
+    size_t point = 0;
+  };
+  std::vector<Layer> layers;
+  std::vector<size_t> bestPoints;
+  double bestSec = 0;
+
+  void splitFrom(int64_t begin);
+  void judge();
+  void tryPoints(size_t layer, int64_t stage, double sec);
+  bool fits(int64_t stage) const;
+  std::vector<SplitChunk> solveStage(int64_t stage, double &sec);
+};
+} // namespace
+
+bool Enumerator::fits(int64_t stage) const {
+  double state = 0, work = 0, buffer = 0, most = 0;
+  std::vector<double> saved(problem.chunks, 0);
+  for (const Layer &layer : layers) {
+    const StagePoint &point = problem.kinds[layer.kind].points[layer.point];
+    state += point.stateBytes;
+    saved[layer.chunk] += point.savedBytes;
+    work = std::max(work, point.workBytes);
+    buffer = std::max(buffer, point.bufferBytes);
+  }
+  if (problem.chunks == 1)
+    most = saved[0] * problem.inFlight[stage];
+  else
+    for (const std::vector<double> &held : problem.held[stage]) {
+      double bytes = 0;
+      for (auto [count, each] : llvm::zip(held, saved))
+        bytes += count * each;
+      most = std::max(most, bytes);
+    }
+  return state + work + buffer + most <= problem.budget[stage];
+}
+
+void Enumerator::tryPoints(size_t index, int64_t stage, double sec) {
+  if (sec >= bestSec)
+    return;
+  if (index == layers.size()) {
+    if (!fits(stage))
+      return;
+    bestSec = sec;
+    bestPoints.clear();
+    for (const Layer &layer : layers)
+      bestPoints.push_back(layer.point);
+    return;
+  }
+  Layer &layer = layers[index];
+  const std::vector<StagePoint> &points = problem.kinds[layer.kind].points;
+  for (layer.point = 0; layer.point < points.size(); ++layer.point)
+    tryPoints(index + 1, stage, sec + points[layer.point].sec);
+}
+
+/// The best points of a stage's layers for the borders in `ends`.
+std::vector<SplitChunk> Enumerator::solveStage(int64_t stage, double &sec) {
+  layers.clear();
+  std::vector<SplitChunk> chunks;
+  for (int64_t chunk = 0; chunk < problem.chunks; ++chunk) {
+    int64_t index = chunk * problem.stages + stage;
+    SplitChunk own{index ? ends[index - 1] : 0, ends[index], {}};
+    int position = static_cast<int>(chunk);
+    if (index == 0 && problem.first >= 0)
+      layers.push_back({problem.first, position});
+    for (int64_t layer = own.begin; layer < own.end; ++layer)
+      layers.push_back({kinds[layer], position});
+    if (index + 1 == problem.stages * problem.chunks && problem.last >= 0)
+      layers.push_back({problem.last, position});
+    chunks.push_back(std::move(own));
+  }
+  bestSec = HUGE_VAL;
+  tryPoints(0, stage, 0);
+  sec = bestSec;
+  if (sec < HUGE_VAL)
+    for (auto [layer, point] : llvm::zip(layers, bestPoints))
+      chunks[layer.chunk].parts.push_back(
+          {layer.kind, static_cast<int>(point), 1});
+  return chunks;
+}
+
+void Enumerator::judge() {
+  StageSplit split;
+  for (int64_t stage = 0; stage < problem.stages; ++stage) {
+    double sec = 0;
+    split.stages.push_back(solveStage(stage, sec));
+    split.slowestSec = std::max(split.slowestSec, sec);
+    split.sumSec += sec;
+  }
+  if (split.sumSec == HUGE_VAL)
+    return;
+  split.objective = problem.slowestWeight * split.slowestSec +
+                    problem.sumWeight * split.sumSec;
+  if (split.objective < best.objective)
+    best = std::move(split);
+}
+
+void Enumerator::splitFrom(int64_t begin) {
+  int64_t all = problem.stages * problem.chunks;
+  auto layersCount = static_cast<int64_t>(kinds.size());
+  auto left = all - static_cast<int64_t>(ends.size());
+  if (left == 0)
+    return judge();
+  for (int64_t end = left == 1 ? layersCount : begin + 1;
+       end <= layersCount - (left - 1); ++end) {
+    ends.push_back(end);
+    splitFrom(end);
+    ends.pop_back();
+  }
+}
+
+StageSplit Enumerator::run() {
+  for (const StageItem &item : problem.layers)
+    kinds.insert(kinds.end(), item.count, item.kind);
+  splitFrom(0);
+  return std::move(best);
+}
+
+namespace {
+/// All leaves.
+struct ExhaustiveSearch {
+  const SearchProblem &problem;
+  GroupMemo memo;
+  SearchResult result;
+
+  void tryHead(const OuterChoice &head, llvm::ArrayRef<Schedule> schedules);
+  void tryLeaf(const Pricing &pricing, const LayoutChoice &layouts,
+               const TableList &tables, const PriceList &prices);
+};
+} // namespace
+
+void ExhaustiveSearch::tryLeaf(const Pricing &pricing,
+                               const LayoutChoice &layouts,
+                               const TableList &tables,
+                               const PriceList &prices) {
+  Certificate &certificate = result.certificate;
+  LeafTimes times;
+  StageProblem stages = stageProblemOf(pricing, layouts, tables, prices,
+                                       /*forBound=*/false, times);
+  if (stages.kinds.empty())
+    return;
+  StageSplit split = Enumerator(stages).run();
+  ++certificate.evaluated;
+  if (!split.fits())
+    return;
+  double value = split.objective + times.onceSec;
+  if (!result.best || value < certificate.bestSec)
+    certificate.bestSec = certificate.boundSec = value;
+  PlanPoint plan =
+      evaluatePlan(problem, pricing.outer, placedOf(stages, split, tables));
+  if (!result.best || better(plan, *result.best))
+    result.best = std::move(plan);
+}
+
+void ExhaustiveSearch::tryHead(const OuterChoice &head,
+                               llvm::ArrayRef<Schedule> schedules) {
+  TableList tables = tablesOf(problem, head);
+  for (int kind : kindsOf(problem))
+    if (tables[kind]->points.empty()) {
+      ++result.certificate.illegal;
+      return;
+    }
+  for (StateCut cut : stateCutsOf(problem, head)) {
+    OuterChoice outer = head;
+    std::tie(outer.zero, outer.shardGroup) = cut;
+    Pricing pricing(problem, outer, memo);
+    PriceList prices = pricesOf(pricing, tables);
+    for (Schedule schedule : schedules) {
+      std::tie(outer.schedule, outer.chunks) = schedule;
+      bool all = true;
+      for (const LayoutChoice &layouts : layoutsOf(problem, tables, all))
+        tryLeaf(pricing, layouts, tables, prices);
+    }
+  }
+}
+
+SearchResult kerf::searchExhaustively(const SearchProblem &problem) {
+  ExhaustiveSearch search{
+      problem, GroupMemo(*problem.machine, problem.profile), {}};
+  Certificate &certificate = search.result.certificate;
+  for (const Shape &shape : shapesOf(problem)) {
+    std::vector<Schedule> schedules = schedulesOf(problem, shape);
+    for (const std::vector<MeshAxis> &order : ordersOf(problem, shape)) {
+      ++certificate.heads;
+      OuterChoice head = shape.outer();
+      head.order = order;
+      certificate.space +=
+          static_cast<double>(schedules.size()) *
+          static_cast<double>(stateCutsOf(problem, head).size());
+      search.tryHead(head, schedules);
+    }
+  }
+  certificate.tablesSolved = problem.tables->solved();
+  certificate.complete = true;
+  certificate.model = "everything tried";
+  return std::move(search.result);
+}

@@ -1,0 +1,294 @@
+//===- SearchLeaf.cpp - the stages' problem of an outer choice ------------===//
+//
+// Problem: an outer choice and the tables of its layers are given; which split
+// of stages and which points of the layers are best?
+//
+// The time of a step in closed form, with T_i the time of stage i and b the
+// part of a bubble that a schedule leaves (1F1B and GPipe 1; v chunks 1/v,
+// Narayanan et al. 2021; ZB-H1 (f + b - w) / (f + b + w), Qi et al. 2023, and
+// with fewer micro-batches than stages more, up to (f + b) / (f + b + w) for
+// one):
+//
+//   (m - b) max T_i + b sum T_i + sends that are waited for
+//     + mean over stages of exposed gradient and weight traffic and the update
+//
+// Sends of s seconds: a stage has n chunks in flight, so n chunk times are at
+// least one round trip. 1F1B: n = p, a round trip takes p T + 2 (p - 1) s, so
+// every p micro-batches wait for 2 (p - 1) s. In ZB-H1 weight gradients fill
+// that time. Interleaving has n = p v + p - 1 for p v chunk times, and waits
+// only where p - 1 chunk times are shorter than the 2 (p v - 1) sends. GPipe
+// streams. On top the pipeline is filled and drained once.
+//
+//===----------------------------------------------------------------------===//
+
+#include "SearchDetail.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <tuple>
+
+using namespace kerf;
+using namespace kerf::search_detail;
+
+bool search_detail::allowsPoint(const Pins &pins, const LayerTable &table,
+                                const LayerPoint &point) {
+  if (pins.recompute.empty())
+    return true;
+  // Points of the same layout, from nothing made again to everything.
+  llvm::SmallVector<const LayerPoint *, 12> own;
+  for (const LayerPoint &other : table.points)
+    if (other.layout == point.layout)
+      own.push_back(&other);
+  llvm::sort(own, [](const LayerPoint *a, const LayerPoint *b) {
+    return a->savedBytes != b->savedBytes ? a->savedBytes > b->savedBytes
+                                          : a < b;
+  });
+  const LayerPoint *wanted = own.back();
+  if (pins.recompute == "none")
+    wanted = own.front();
+  if (pins.recompute == "selective") {
+    // Korthikanti et al. 2022 (arXiv 2205.05198): attention alone. Without such
+    // a point: the first step from nothing.
+    auto inner = llvm::ArrayRef(own).drop_front();
+    auto found = llvm::find_if(inner, [](const LayerPoint *candidate) {
+      return llvm::StringRef(candidate->recomputed).contains("attention");
+    });
+    wanted = found != inner.end() ? *found
+             : inner.empty()      ? own.front()
+                                  : inner.front();
+  }
+  return wanted == &point;
+}
+
+TableList search_detail::tablesOf(const SearchProblem &problem,
+                                  const OuterChoice &outer) {
+  llvm::SmallVector<int, 4> kinds = kindsOf(problem);
+  TableList tables(*llvm::max_element(kinds) + 1, nullptr);
+  for (int kind : kinds)
+    tables[kind] = &problem.tables->get(keyOf(outer, kind));
+  return tables;
+}
+
+std::vector<LayoutChoice> search_detail::layoutsOf(const SearchProblem &problem,
+                                                   const TableList &tables,
+                                                   bool &all) {
+  constexpr size_t kMost = 256;
+  std::vector<LayoutChoice> choices = {LayoutChoice(tables.size(), -1)};
+  for (int kind : kindsOf(problem)) {
+    int64_t count = 0;
+    for (auto [other, layers] : problem.runs)
+      count += other == kind ? layers : 0;
+    if (count == 1)
+      continue;
+    std::vector<LayoutChoice> next;
+    for (const LayoutChoice &choice : choices)
+      for (int layout = 0; layout < tables[kind]->layouts; ++layout) {
+        next.push_back(choice);
+        next.back()[kind] = layout;
+      }
+    choices = std::move(next);
+    if (choices.size() > kMost) {
+      choices.resize(kMost);
+      all = false;
+    }
+  }
+  return choices;
+}
+
+PriceList search_detail::pricesOf(const Pricing &pricing,
+                                  const TableList &tables) {
+  PriceList prices(tables.size());
+  for (auto [kind, table] : llvm::enumerate(tables))
+    if (table)
+      for (const LayerPoint &point : table->points)
+        prices[kind].push_back(priceOf(pricing, static_cast<int>(kind), point));
+  return prices;
+}
+
+namespace {
+/// What of the fastest points counts in the closed form, over all layers.
+struct LeafSums {
+  double sec = 0, weightSec = 0, boundaryBytes = 0, tensorSyncSec = 0;
+  double forwardSec = 0, backwardSec = 0, tiedBytes = 0;
+  LayerPrice once;
+};
+} // namespace
+
+/// The bubble's part of a stage's time that stays.
+static double bubblePart(const OuterChoice &outer, const LeafSums &sums) {
+  if (outer.schedule == ScheduleKind::Interleaved)
+    return 1 / static_cast<double>(outer.chunks);
+  if (outer.schedule == ScheduleKind::ZeroBubble) {
+    auto others = static_cast<double>(std::max<int64_t>(1, outer.pp - 1));
+    double filled =
+        1 + std::min(1.0, static_cast<double>(outer.microBatches - 1) / others);
+    return std::max(0.0, 1 - filled * sums.weightSec / sums.sec);
+  }
+  return 1;
+}
+
+/// Seconds that a step waits for messages between stages; see above.
+static double sendWaits(const OuterChoice &outer, const LeafSums &sums,
+                        double sec) {
+  auto p = static_cast<double>(outer.pp), v = static_cast<double>(outer.chunks);
+  auto m = static_cast<double>(outer.microBatches);
+  double trip = 2 * (p - 1) * sec;
+  switch (outer.schedule) {
+  case ScheduleKind::GPipe:
+    return trip;
+  case ScheduleKind::OneFOneB:
+    return m < p ? trip : trip * m / p + 2 * (p - 2) * sec;
+  case ScheduleKind::ZeroBubble:
+    return 2 * trip + std::max(0.0, trip - sums.weightSec) * m / p;
+  case ScheduleKind::Interleaved: {
+    double hops = 2 * (p * v - 1) * sec;
+    double wait = hops - (p - 1) * sums.sec / (p * v);
+    return hops + m * v * std::max(0.0, wait) / (p * v + p - 1);
+  }
+  }
+  return 0;
+}
+
+/// What comes after the pipeline: the mean stage's gradients and weights as far
+/// as the last backward (the last weight gradient) and the first forward of a
+/// chunk do not hide them, tied gradients, the update.
+static double tailSec(const Pricing &pricing, const LeafSums &sums) {
+  const Profile &profile = pricing.problem.profile;
+  const OuterChoice &outer = pricing.outer;
+  auto stages = static_cast<double>(outer.pp);
+  LayerPrice mean;
+  addOnce(mean, sums.once, 1 / stages);
+  StepPrice once = stepPrice(pricing, mean);
+  double sync = once.gradientSyncSec + sums.tensorSyncSec / stages;
+  if (outer.pp > 1) {
+    Groups ends = {{2, (outer.pp - 1) * outer.strideOf(MeshAxis::Pipeline)}};
+    sync += reduceSec(pricing.memo, ends, sums.tiedBytes, 1);
+  }
+  double chunks = stages * static_cast<double>(outer.chunks);
+  auto exposed = [&](double sec, double beside) {
+    return sec - std::min(profile.dataOverlap * sec, beside / chunks);
+  };
+  bool split = outer.schedule == ScheduleKind::ZeroBubble;
+  return exposed(sync, split ? sums.weightSec : sums.backwardSec) +
+         exposed(once.weightGatherSec, sums.forwardSec) + once.updateSec;
+}
+
+/// The closed form's weights; see the head of this file.
+static LeafTimes timesOf(const Pricing &pricing, const LeafSums &sums) {
+  const SearchProblem &problem = pricing.problem;
+  const Profile &profile = problem.profile;
+  const OuterChoice &outer = pricing.outer;
+  double bubble = outer.pp > 1 ? profile.bubble * bubblePart(outer, sums) : 0;
+  LeafTimes times;
+  times.sumWeight = bubble;
+  times.slowestWeight =
+      std::max(0.0, static_cast<double>(outer.microBatches) - bubble);
+  times.onceSec = tailSec(pricing, sums) + profile.stepSec;
+  if (outer.pp > 1)
+    times.onceSec +=
+        profile.bubble * sendWaits(outer, sums,
+                                   sendSec(*problem.machine, profile,
+                                           outer.strideOf(MeshAxis::Pipeline),
+                                           sums.boundaryBytes));
+  return times;
+}
+
+/// The memory of each stage's schedule.
+static void setFlight(const Pricing &pricing, StageProblem &stages) {
+  const SearchProblem &problem = pricing.problem;
+  const OuterChoice &outer = pricing.outer;
+  if (outer.chunks > 1)
+    stages.held =
+        pricing.memo.heldBy(outer.pp, outer.microBatches, outer.chunks);
+  for (int64_t stage = 0; stage < outer.pp; ++stage) {
+    stages.budget.push_back(capacityBytes(problem) - reservedOf(problem));
+    if (outer.chunks == 1)
+      stages.inFlight.push_back(chunksInFlight(outer.schedule, outer.pp, stage,
+                                               outer.microBatches, 1));
+  }
+  stages.budget.back() -= logitBytesOf(problem, outer);
+}
+
+/// The points of a kind that a leaf may take; the fastest first.
+static StageKind pointsOf(const SearchProblem &problem, const LayerTable &table,
+                          llvm::ArrayRef<LayerPrice> prices, int layout) {
+  StageKind kind;
+  for (auto [index, point] : llvm::enumerate(table.points)) {
+    if ((layout >= 0 && point.layout != layout) ||
+        !allowsPoint(problem.pins, table, point))
+      continue;
+    const LayerPrice &price = prices[index];
+    kind.points.push_back({price.stageSec(problem.profile.dataOverlap),
+                           point.savedBytes, price.stateBytes(),
+                           point.workBytes, price.bufferBytes,
+                           static_cast<int>(index)});
+  }
+  llvm::sort(kind.points, [](const StagePoint &a, const StagePoint &b) {
+    return std::tie(a.sec, a.id) < std::tie(b.sec, b.id);
+  });
+  return kind;
+}
+
+StageProblem search_detail::stageProblemOf(const Pricing &pricing,
+                                           const LayoutChoice &layouts,
+                                           const TableList &tables,
+                                           const PriceList &prices,
+                                           bool forBound, LeafTimes &times) {
+  const SearchProblem &problem = pricing.problem;
+  const OuterChoice &outer = pricing.outer;
+  StageProblem stages;
+  stages.kinds.resize(tables.size());
+  for (int kind : kindsOf(problem)) {
+    stages.kinds[kind] =
+        pointsOf(problem, *tables[kind], prices[kind], layouts[kind]);
+    if (stages.kinds[kind].points.empty())
+      return {};
+  }
+  stages.first = embeddingOf(problem);
+  stages.last = headOf(problem);
+  stages.stages = outer.pp;
+  stages.chunks = outer.chunks;
+  LeafSums sums;
+  for (auto [kind, count] : problem.runs) {
+    const StagePoint &fastest = stages.kinds[kind].points.front();
+    const LayerPrice &price = prices[kind][fastest.id];
+    const LayerPoint &point = tables[kind]->points[fastest.id];
+    auto layers = static_cast<double>(count);
+    sums.sec += layers * fastest.sec;
+    sums.weightSec += layers * price.work.weightGradientSec;
+    sums.forwardSec += layers * price.work.forwardSec;
+    sums.backwardSec += layers * price.work.backwardSec;
+    sums.tiedBytes += layers * tiedBytes(pricing, point);
+    sums.tensorSyncSec += layers * point.tensorSyncSec;
+    if (kind != stages.last)
+      sums.boundaryBytes = std::max(sums.boundaryBytes, point.boundaryBytes);
+    addOnce(sums.once, price, layers);
+    if (isLayer(problem, kind))
+      stages.layers.push_back({kind, count});
+  }
+  times = timesOf(pricing, sums);
+  stages.slowestWeight = times.slowestWeight;
+  stages.sumWeight = times.sumWeight;
+  if (!forBound)
+    setFlight(pricing, stages);
+  return stages;
+}
+
+std::vector<PlacedStage> search_detail::placedOf(const StageProblem &stages,
+                                                 const StageSplit &split,
+                                                 const TableList &tables) {
+  std::vector<PlacedStage> placed;
+  for (const std::vector<SplitChunk> &chunks : split.stages) {
+    PlacedStage &stage = placed.emplace_back();
+    for (const SplitChunk &chunk : chunks) {
+      PlacedChunk &own = stage.chunks.emplace_back();
+      for (const Filled::Part &part : chunk.parts) {
+        int id = stages.kinds[part.kind].points[part.point].id;
+        own.layers.push_back(
+            {part.kind, part.count, tables[part.kind]->points[id]});
+      }
+    }
+  }
+  return placed;
+}

@@ -1,0 +1,252 @@
+//===- SearchPrice.cpp - a layer, a stage and a step under a choice -------===//
+//
+// Problem: the table of a layer knows nothing of data parallelism, ZeRO and the
+// pipeline. What do these make of a layer's time and bytes?
+//
+// Per layer and micro-batch: compute, collectives that are not hidden, no less
+// than the runtime's floor; the gradient's accumulation; ZeRO-3's gathers,
+// ZeRO-2 and 3's reduce-scatters (Rajbhandari et al. 2020, arXiv 1910.02054).
+// Per step: ZeRO-0 all-reduces gradients; 1 reduce-scatters them and gathers
+// the updated weights; 2 gathers the weights; hybrid sharding adds an
+// all-reduce of the shards over the copies (Zhao et al. 2023, arXiv
+// 2304.11277).
+//
+//===----------------------------------------------------------------------===//
+
+#include "SearchDetail.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace kerf;
+using namespace kerf::search_detail;
+
+//===----------------------------------------------------------------------===//
+// Facts of a problem
+//===----------------------------------------------------------------------===//
+
+int search_detail::embeddingOf(const SearchProblem &problem) {
+  return problem.hasEmbedding ? problem.runs.front().first : -1;
+}
+
+int search_detail::headOf(const SearchProblem &problem) {
+  return problem.hasHead ? problem.runs.back().first : -1;
+}
+
+bool search_detail::isLayer(const SearchProblem &problem, int kind) {
+  return kind != embeddingOf(problem) && kind != headOf(problem);
+}
+
+int64_t search_detail::layersOf(const SearchProblem &problem) {
+  int64_t layers = 0;
+  for (auto [kind, count] : problem.runs)
+    if (isLayer(problem, kind))
+      layers += count;
+  return layers;
+}
+
+llvm::SmallVector<int, 4> search_detail::kindsOf(const SearchProblem &problem) {
+  llvm::SmallVector<int, 4> kinds;
+  for (auto [kind, count] : problem.runs)
+    if (!llvm::is_contained(kinds, kind))
+      kinds.push_back(kind);
+  return kinds;
+}
+
+/// Ranks that share the stated memory and bandwidth.
+static double shareOf(const Machine &machine) {
+  return machine.device.shared ? double(machine.describedDevices()) : 1;
+}
+
+double kerf::capacityBytes(const SearchProblem &problem) {
+  return problem.machine->device.memoryBytes / shareOf(*problem.machine);
+}
+
+double search_detail::reservedOf(const SearchProblem &problem) {
+  return problem.machine->device.reservedBytes / shareOf(*problem.machine) +
+         problem.profile.reservedBytes;
+}
+
+double search_detail::logitBytesOf(const SearchProblem &problem,
+                                   const OuterChoice &outer) {
+  double cut =
+      double(outer.cp) * (problem.profile.logitsWhole ? 1 : double(outer.tp));
+  return problem.profile.logitBytes * double(outer.microBatch) *
+         double(problem.sequence) * double(problem.vocabulary) / cut;
+}
+
+//===----------------------------------------------------------------------===//
+// One layer
+//===----------------------------------------------------------------------===//
+
+Pricing::Pricing(const SearchProblem &problem, const OuterChoice &outer,
+                 GroupMemo &memo)
+    : problem(problem), outer(outer), memo(memo),
+      dense(replicasOf(outer, false)), expert(replicasOf(outer, true)),
+      share(shareOf(*problem.machine)) {
+  const Device &device = problem.machine->device;
+  double reached = device.efficiency.memory > 0 ? device.efficiency.memory : 1;
+  bytesPerSec = device.memoryBytesPerSec * reached / share;
+}
+
+int64_t Pricing::shards(bool isExpert) const {
+  return ranksOf(isExpert ? expert.shard : dense.shard);
+}
+
+/// Compute, and of collectives what it does not hide.
+static double exposedSec(const TimeParts &parts, const Profile &profile) {
+  return parts.computeSec() + (1 - profile.tensorOverlap) * parts.allCommSec();
+}
+
+/// Forward and backward of one layer without data traffic.
+static ChunkWork computeOf(const Pricing &pricing, int kind,
+                           const LayerPoint &point) {
+  const Profile &profile = pricing.problem.profile;
+  // A backward pass launches about two kernels for one of the forward pass (one
+  // product becomes two).
+  double launches = point.kernels * pricing.problem.machine->device.launchSec;
+  double floorForward = launches / 3, floorBackward = 2 * launches / 3;
+  if (isLayer(pricing.problem, kind)) {
+    floorForward = std::max(floorForward, profile.layerFloorForwardSec);
+    floorBackward = std::max(floorBackward, profile.layerFloorBackwardSec);
+  }
+  ChunkWork work;
+  work.forwardSec = std::max(exposedSec(point.forward, profile), floorForward);
+  work.backwardSec =
+      std::max(exposedSec(point.backward, profile), floorBackward);
+  // What is made again is launched again.
+  double again = exposedSec(point.recompute, profile);
+  if (double all = point.forward.computeSec(); all > 0)
+    again = std::max(again, floorForward * point.recompute.computeSec() / all);
+  work.backwardSec += again;
+  work.weightGradientSec = std::min(point.weightGradientSec, work.backwardSec);
+  return work;
+}
+
+/// Bytes per element of an accumulated gradient: the step's, unless the profile
+/// has a runtime with other habits.
+static double gradientBytesOf(const Profile &profile, const LayerPoint &point) {
+  return profile.gradientBytes != Profile().gradientBytes
+             ? profile.gradientBytes
+             : point.gradientBytes;
+}
+
+/// Elements of a layer's dense parameters; a tied one counts once where
+/// embedding and head lie on one stage.
+static double denseElementsOf(const Pricing &pricing, const LayerPoint &point) {
+  return point.denseElements -
+         (pricing.outer.pp == 1 ? point.sharedElements : 0);
+}
+
+double search_detail::tiedBytes(const Pricing &pricing,
+                                const LayerPoint &point) {
+  return point.sharedElements * gradientBytesOf(pricing.problem.profile, point);
+}
+
+/// Adds a group of parameters: bytes at rest and traffic of every micro-batch.
+static void addState(LayerPrice &price, const Pricing &pricing,
+                     const LayerPoint &point, double elements, bool isExpert) {
+  const Profile &profile = pricing.problem.profile;
+  int zero = pricing.outer.zero;
+  const Groups &shard = isExpert ? pricing.expert.shard : pricing.dense.shard;
+  double cut = 1 / double(pricing.shards(isExpert));
+  double gradientBytes = elements * gradientBytesOf(profile, point);
+  double weightBytes = elements * point.weightBytes;
+  price.weights += weightBytes * (zero >= 3 ? cut : 1);
+  price.masters += elements * point.masterBytes * (zero >= 1 ? cut : 1);
+  price.gradients += gradientBytes * (zero >= 2 ? cut : 1);
+  price.optimizer += elements * point.stateBytes * (zero >= 1 ? cut : 1);
+  price.updateElements += elements * (zero >= 1 ? cut : 1);
+  if (zero >= 2)
+    price.work.gradientSec += scatterSec(pricing.memo, shard, gradientBytes, 1);
+  if (zero >= 3) {
+    double sec = gatherSec(pricing.memo, shard, weightBytes, 1);
+    price.work.forwardGatherSec += sec;
+    price.work.backwardGatherSec += sec;
+  }
+  // Whole weights of this layer and the next one, and this one's gradient, in
+  // the type of the weights, before it is cut.
+  if (cut < 1)
+    price.bufferBytes += weightBytes * ((zero >= 3 ? 2 : 0) + (zero >= 2));
+  double &gradients = isExpert ? price.expertGradients : price.denseGradients;
+  double &weights = isExpert ? price.expertWeights : price.denseWeights;
+  gradients += gradientBytes;
+  weights += weightBytes;
+  double accumulate = profile.accumulateBytes * elements *
+                      (zero >= 2 ? cut : 1) / pricing.bytesPerSec;
+  price.work.backwardSec += accumulate;
+  price.work.weightGradientSec += accumulate;
+}
+
+LayerPrice search_detail::priceOf(const Pricing &pricing, int kind,
+                                  const LayerPoint &point) {
+  const OuterChoice &outer = pricing.outer;
+  LayerPrice price;
+  price.work = computeOf(pricing, kind, point);
+  // A value that collectives gather or reduce; one received and one that
+  // leaves.
+  int values = (outer.tp * outer.cp > 1 ? 1 : 0) + (outer.pp > 1 ? 2 : 0);
+  price.bufferBytes = values * point.boundaryBytes;
+  double dense = denseElementsOf(pricing, point);
+  if (dense > 0)
+    addState(price, pricing, point, dense, false);
+  if (point.expertElements > 0)
+    addState(price, pricing, point, point.expertElements, true);
+  return price;
+}
+
+double LayerPrice::stageSec(double dataOverlap) const {
+  double exposed = 1 - dataOverlap;
+  return std::max(work.forwardSec + exposed * work.forwardGatherSec,
+                  work.forwardGatherSec) +
+         std::max(work.backwardSec + exposed * work.backwardGatherSec,
+                  work.backwardGatherSec) +
+         exposed * work.gradientSec;
+}
+
+//===----------------------------------------------------------------------===//
+// Once per step
+//===----------------------------------------------------------------------===//
+
+void search_detail::addOnce(LayerPrice &sum, const LayerPrice &layer,
+                            double count) {
+  sum.updateElements += count * layer.updateElements;
+  sum.denseGradients += count * layer.denseGradients;
+  sum.expertGradients += count * layer.expertGradients;
+  sum.denseWeights += count * layer.denseWeights;
+  sum.expertWeights += count * layer.expertWeights;
+}
+
+/// Adds the traffic of a group of parameters.
+static void addTraffic(StepPrice &price, const Pricing &pricing,
+                       const Replicas &replicas, double gradients,
+                       double weights) {
+  int zero = pricing.outer.zero;
+  double bucket = pricing.problem.profile.bucketBytes;
+  auto calls = [&](double bytes) {
+    return bucket > 0 ? std::max(1.0, std::ceil(bytes / bucket)) : 1;
+  };
+  if (zero == 1)
+    price.gradientSyncSec +=
+        scatterSec(pricing.memo, replicas.shard, gradients, calls(gradients));
+  if (zero == 1 || zero == 2)
+    price.weightGatherSec +=
+        gatherSec(pricing.memo, replicas.shard, weights, calls(weights));
+  double part = gradients / double(ranksOf(replicas.shard));
+  price.gradientSyncSec +=
+      reduceSec(pricing.memo, replicas.rest, part, calls(part));
+}
+
+StepPrice search_detail::stepPrice(const Pricing &pricing,
+                                   const LayerPrice &sum) {
+  StepPrice price;
+  addTraffic(price, pricing, pricing.dense, sum.denseGradients,
+             sum.denseWeights);
+  addTraffic(price, pricing, pricing.expert, sum.expertGradients,
+             sum.expertWeights);
+  price.updateSec = pricing.problem.profile.updateBytes * sum.updateElements /
+                    pricing.bytesPerSec;
+  return price;
+}

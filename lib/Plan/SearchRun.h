@@ -1,0 +1,136 @@
+//===- SearchRun.h - the state of one search ------------------------------===//
+
+#ifndef KERF_LIB_PLAN_SEARCHRUN_H
+#define KERF_LIB_PLAN_SEARCHRUN_H
+
+#include "SearchBounds.h"
+#include "SearchDetail.h"
+
+#include <cmath>
+#include <deque>
+#include <map>
+#include <set>
+
+namespace kerf::search_detail {
+
+enum class Level : int8_t { Shape, Head, Leaf };
+
+/// An open part of the space; `index` is that of a shape or a head.
+struct Node {
+  double bound = 0; ///< no plan in it is faster
+  double guess = 0; ///< what its best plan will probably take
+  Level level = Level::Shape;
+  int64_t number = 0; ///< order of creation: equal bounds are worked off in it
+  int32_t index = 0;
+  int16_t cut = 0, schedule = 0; ///< of a leaf, in its head's lists
+  int32_t layouts = 0;
+};
+
+/// A shape with an order of its axes.
+struct Head {
+  OuterChoice outer;
+  bool legal = false;
+  TableList tables; ///< when solved
+  std::vector<LayoutChoice> layouts;
+  std::vector<Schedule> schedules;
+  std::vector<StateCut> cuts;
+};
+
+struct Evaluated {
+  Node node;
+  StageSplit split;
+};
+
+struct Searcher;
+
+/// The best leaf per value of each decision, and what is known of the others.
+class Alternatives {
+public:
+  void noteMisfit(const Shape &shape, double bytes);
+  void noteBound(const Shape &shape, double bound);
+  /// `value`: seconds of the timeline (never, if not played), closed form.
+  void noteLeaf(const OuterChoice &outer, std::pair<double, double> value,
+                size_t leaf);
+  std::vector<Alternative> list(Searcher &searcher, const PlanPoint &best);
+
+private:
+  struct Track {
+    double bound = HUGE_VAL; ///< least of a shape
+    double bytes = HUGE_VAL; ///< least of a shape that does not fit
+    std::pair<double, double> value = {HUGE_VAL, HUGE_VAL};
+    size_t leaf = 0;
+    bool evaluated() const { return value.second < HUGE_VAL; }
+  };
+  /// By decision ("tp"), then value.
+  std::map<std::pair<int, int64_t>, Track> tracks;
+};
+
+struct Searcher {
+  explicit Searcher(const SearchProblem &problem)
+      : problem(problem), memo(*problem.machine, problem.profile),
+        bounds(problem, memo) {}
+
+  void run();
+  void certify();
+  PlanPoint planOf(const Evaluated &leaf);
+  OuterChoice outerOf(const Node &node) const;
+
+  const SearchProblem &problem;
+  Certificate certificate;
+  Alternatives alternatives;
+  std::vector<Evaluated> evaluated; ///< leaves that fit
+  std::optional<PlanPoint> winner;  ///< the best one on the timeline
+
+private:
+  GroupMemo memo;
+  ShapeBounds bounds;
+  std::vector<Shape> shapes;
+  std::deque<Head> heads;
+  /// Nodes in the order in which they are worked off: by guess, to find good
+  /// plans soon; by bound, to prove that there are no better ones.
+  struct Later {
+    bool byBound = false;
+    bool operator()(const Node &a, const Node &b) const {
+      // Among equals what is deeper comes first: it may settle the rest.
+      auto rank = [&](const Node &node) {
+        return std::make_tuple(byBound ? node.bound : node.guess,
+                               -static_cast<int>(node.level), node.number);
+      };
+      return rank(a) > rank(b);
+    }
+  };
+  std::vector<Node> queue; ///< a heap by `later`
+  Later later;
+  std::vector<Node> deferred; ///< what exploring left out
+  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, int64_t> stateCuts;
+  std::set<TableKey> asked, solved;
+  int64_t pushed = 0, openHeads = 0, leavesBeyond = 0, tableBudget = 0;
+  bool allLayouts = true;
+  double tasks = 0;             ///< played
+  double best = HUGE_VAL;       ///< closed form
+  double openBound = HUGE_VAL;  ///< of what was not looked at
+  double looseBound = HUGE_VAL; ///< of leaves, as far as they were solved
+
+  void push(Node node);
+  Node pop();
+  void work(const Node &node);
+  void explore();
+  void prove();
+  void listShapes();
+  double countStateCuts(const Shape &shape);
+  void expandShape(int32_t index);
+  bool solveTables(Head &head);
+  void expandHead(const Node &node);
+  void pushLeaf(const Pricing &pricing, const PriceList &prices, Node node);
+  StageProblem problemOf(const Node &node, LeafTimes &times);
+  void solveNode(const Node &node);
+  double playLeaf(const Node &node, const StageProblem &stages,
+                  const StageSplit &split);
+};
+
+/// Whether `a` comes before `b`: time, peak memory, fewer axes, name.
+bool better(const PlanPoint &a, const PlanPoint &b);
+
+} // namespace kerf::search_detail
+
+#endif // KERF_LIB_PLAN_SEARCHRUN_H

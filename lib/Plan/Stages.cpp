@@ -1,0 +1,461 @@
+//===- Stages.cpp - which layers lie on which stage -----------------------===//
+//
+// Problem: see Stages.h.
+//
+// Idea: if no stage may take longer than t, a dynamic programme over (stage,
+// layers used) finds the least sum of stage times: O(p L w) for p stages, L
+// layers and w lengths of a stage. The optimum is at one of the distinct stage
+// times, so these are tried in ascending order, from the first at which
+// anything fits until slowestWeight x t + sumWeight x (least sum of all) is no
+// better than the best. When memory does not bind, the layers are spread evenly
+// at once.
+//
+// Example: 4 equal layers of 1 s, a head of 0.5 s, 2 stages, weights 7 and 1: 2
+// | 2 + head has max 2.5, 22.0; 3 | 1 + head has max 3, 25.5.
+//
+// After: search-notes of this project's design, and Narayanan et al. 2021 for
+// the objective.
+//
+//===----------------------------------------------------------------------===//
+
+#include "StagesDetail.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <deque>
+#include <optional>
+
+using namespace kerf;
+using namespace kerf::stages_detail;
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+Items stages_detail::itemsOf(const StageProblem &problem, int64_t begin,
+                             int64_t end, bool first, bool last) {
+  Items items;
+  auto add = [&](int kind, int64_t count) {
+    for (StageItem &item : items)
+      if (item.kind == kind) {
+        item.count += count;
+        return;
+      }
+    items.push_back({kind, count, 1});
+  };
+  if (first && problem.first >= 0)
+    add(problem.first, 1);
+  int64_t at = 0;
+  for (const StageItem &run : problem.layers) {
+    int64_t count = std::min(end, at + run.count) - std::max(begin, at);
+    if (count > 0)
+      add(run.kind, count);
+    at += run.count;
+  }
+  if (last && problem.last >= 0)
+    add(problem.last, 1);
+  return items;
+}
+
+double stages_detail::fastestSec(const StageKind &kind) {
+  double sec = kNever;
+  for (const StagePoint &point : kind.points)
+    sec = std::min(sec, point.sec);
+  return sec;
+}
+
+void stages_detail::setFlight(const StageProblem &problem, int64_t stage,
+                              Items &items) {
+  auto most = [&](auto valueOf) {
+    double value = 0;
+    for (const std::vector<double> &held : problem.held[stage])
+      value = std::max(value, valueOf(held));
+    return value;
+  };
+  for (StageItem &item : items) {
+    if (problem.chunks == 1)
+      item.inFlight = problem.inFlight[stage];
+    else if (item.kind == problem.first)
+      item.inFlight = most([](auto &held) { return held.front(); });
+    else if (item.kind == problem.last)
+      item.inFlight = most([](auto &held) { return held.back(); });
+    else
+      item.inFlight = most([&](auto &held) {
+        double sum = 0;
+        for (auto [chunk, count] : llvm::enumerate(held))
+          sum += count * double(dealt(item.count, problem.chunks, chunk));
+        return sum / double(item.count);
+      });
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Bounds
+//===----------------------------------------------------------------------===//
+
+/// Seconds besides layers that stage i has.
+static double extraSec(const StageProblem &problem, int64_t stage) {
+  double sec = 0;
+  if (stage == 0 && problem.first >= 0)
+    sec += fastestSec(problem.kinds[problem.first]);
+  if (stage == problem.stages - 1 && problem.last >= 0)
+    sec += fastestSec(problem.kinds[problem.last]);
+  return sec;
+}
+
+bool stages_detail::isUniform(const StageProblem &problem) {
+  return llvm::all_of(problem.layers, [&](const StageItem &run) {
+    return run.kind == problem.layers.front().kind;
+  });
+}
+
+/// Layers of `sec` that fit `room`, whatever rounding says.
+static int64_t wholeLayers(double room, double sec) {
+  return int64_t(std::floor(room / sec * (1 + 1e-12) + 1e-12));
+}
+
+std::vector<int64_t> stages_detail::spreadLayers(const StageProblem &problem,
+                                                 double limitSec) {
+  double sec = fastestSec(problem.kinds[problem.layers.front().kind]);
+  int64_t left = -layersOf(problem);
+  std::vector<int64_t> counts;
+  for (int64_t stage = 0; stage < problem.stages; ++stage) {
+    counts.push_back(wholeLayers(limitSec - extraSec(problem, stage), sec));
+    if (counts.back() < problem.chunks)
+      return {};
+    left += counts.back();
+  }
+  if (left < 0)
+    return {};
+  while (left > 0) {
+    bool taken = false;
+    for (int64_t &count : counts)
+      if (left > 0 && count > problem.chunks) {
+        --count;
+        --left;
+        taken = true;
+      }
+    if (!taken)
+      return {};
+  }
+  return counts;
+}
+
+/// The kindest sum of all layers.
+static double leastSum(const StageProblem &problem) {
+  double sec = 0;
+  for (const StageItem &item :
+       itemsOf(problem, 0, layersOf(problem), true, true))
+    sec += item.count * fastestSec(problem.kinds[item.kind]);
+  return sec;
+}
+
+double stages_detail::leastBottleneck(const StageProblem &problem) {
+  auto stages = double(problem.stages);
+  double least = leastSum(problem) / stages;
+  double largest = 0, smallest = kNever;
+  for (const StageItem &run : problem.layers) {
+    double sec = fastestSec(problem.kinds[run.kind]);
+    largest = std::max(largest, sec);
+    smallest = std::min(smallest, sec);
+  }
+  least = std::max(least, largest);
+  for (int64_t stage : {int64_t(0), problem.stages - 1})
+    least = std::max(least, extraSec(problem, stage) +
+                                double(problem.chunks) * smallest);
+  if (!isUniform(problem))
+    return least;
+  // Equal layers: the bottleneck is whole layers and what the stage has
+  // besides.
+  double best = kNever;
+  for (int64_t stage : {int64_t(0), problem.stages / 2, problem.stages - 1}) {
+    double extra = extraSec(problem, stage);
+    auto count = int64_t(std::ceil((least - extra) / largest - 1e-9));
+    for (int64_t n = std::max<int64_t>(count, 1); n <= count + 2; ++n) {
+      double limit = std::max(extra + double(n) * largest, least);
+      if (limit < best && !spreadLayers(problem, limit).empty())
+        best = limit;
+    }
+  }
+  return best == kNever ? least : best;
+}
+
+double kerf::boundOfSplit(const StageProblem &problem) {
+  return objectiveOf(problem, leastBottleneck(problem), leastSum(problem));
+}
+
+//===----------------------------------------------------------------------===//
+// The dynamic programme
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Stages of one chunk each, or of several with equal layers: then only the
+/// number of layers of a stage counts.
+class Splitter {
+public:
+  explicit Splitter(const StageProblem &problem)
+      : problem(problem), layers(layersOf(problem)) {
+    for (const StageItem &run : problem.layers) {
+      starts.push_back(starts.empty() ? 0 : ends.back());
+      ends.push_back(starts.back() + run.count);
+    }
+    fewest.assign(problem.stages, problem.chunks);
+    most.assign(problem.stages, layers);
+  }
+  StageSplit solve();
+  /// The stages that end after layers `stageEnds`, at their best points.
+  StageSplit fill(llvm::ArrayRef<int64_t> stageEnds) const;
+
+private:
+  const StageProblem &problem;
+  int64_t layers;
+  std::vector<int64_t> starts, ends; ///< of the runs
+  struct Cost {
+    double sec = 0, boundSec = 0;
+  };
+  llvm::DenseMap<uint64_t, Cost> known;
+  bool exact = true;     ///< all fills so far
+  bool bounding = false; ///< count what fills cannot go below
+  /// Numbers of layers that a stage may have, by what is known so far.
+  std::vector<int64_t> fewest, most;
+
+  double costOf(int64_t stage, int64_t begin, int64_t end);
+  Filled fillOf(int64_t stage, int64_t begin, int64_t end) const;
+  bool narrow(double limit);
+  std::vector<double> candidates(double limit);
+  std::pair<double, double> bestBottleneck(double limit);
+  double programme(double limit, std::vector<int64_t> *split);
+  int64_t firstBegin(int64_t stage) const { return stage * problem.chunks; }
+  int64_t lastEnd(int64_t stage) const {
+    return layers - (problem.stages - 1 - stage) * problem.chunks;
+  }
+};
+} // namespace
+
+Filled Splitter::fillOf(int64_t stage, int64_t begin, int64_t end) const {
+  Items items =
+      itemsOf(problem, begin, end, stage == 0, stage == problem.stages - 1);
+  setFlight(problem, stage, items);
+  return fillStage(problem.kinds, items, problem.budget[stage]);
+}
+
+/// Seconds of a stage with layers [begin, end). Inside one run only their
+/// number counts.
+double Splitter::costOf(int64_t stage, int64_t begin, int64_t end) {
+  auto run = llvm::upper_bound(starts, begin) - starts.begin() - 1;
+  bool inside = end <= ends[run];
+  uint64_t key = inside ? uint64_t(run) * 2 : uint64_t(begin) * 2 + 1;
+  key = (key * problem.stages + stage) * (layers + 1) + (end - begin);
+  auto [it, isNew] = known.try_emplace(key);
+  if (isNew) {
+    Filled filled = fillOf(stage, begin, end);
+    exact &= filled.sec <= filled.boundSec;
+    it->second = {filled.sec, filled.boundSec};
+  }
+  return bounding ? it->second.boundSec : it->second.sec;
+}
+
+/// In a single run: how many layers a stage can have within `limit` seconds and
+/// its memory, and so how few it may have. False when not all layers find a
+/// place.
+bool Splitter::narrow(double limit) {
+  bounding = true;
+  double sec = fastestSec(problem.kinds[problem.layers.front().kind]);
+  int64_t left = -layers;
+  for (int64_t stage = 0; stage < problem.stages; ++stage) {
+    int64_t begin = firstBegin(stage);
+    int64_t highest = lastEnd(stage) - begin;
+    if (limit < kNever)
+      highest = std::min(highest, wholeLayers(limit, sec));
+    // The most that fit are found by halves: fewer layers are never slower.
+    int64_t lowest = problem.chunks - 1;
+    while (lowest < highest) {
+      int64_t middle = (lowest + highest + 1) / 2;
+      double cost = costOf(stage, begin, begin + middle);
+      if (cost <= limit && cost < kNever)
+        lowest = middle;
+      else
+        highest = middle - 1;
+    }
+    most[stage] = lowest;
+    left += lowest;
+  }
+  bounding = false;
+  for (int64_t stage = 0; stage < problem.stages; ++stage) {
+    fewest[stage] = std::max(problem.chunks, most[stage] - left);
+    if (most[stage] < problem.chunks)
+      return false;
+  }
+  return left >= 0;
+}
+
+/// Distinct stage times up to `limit`, ascending.
+std::vector<double> Splitter::candidates(double limit) {
+  std::vector<double> times;
+  for (int64_t stage = 0; stage < problem.stages; ++stage)
+    for (int64_t begin = firstBegin(stage); begin < lastEnd(stage); ++begin) {
+      if (stage == 0 && begin > 0)
+        break;
+      int64_t last = std::min(lastEnd(stage), begin + most[stage]);
+      for (int64_t end = begin + fewest[stage]; end <= last; ++end) {
+        double sec = costOf(stage, begin, end);
+        if (sec > limit)
+          break;
+        times.push_back(sec);
+      }
+      // In a single run only the number of layers counts.
+      if (starts.size() == 1)
+        break;
+    }
+  llvm::sort(times);
+  times.erase(std::unique(times.begin(), times.end()), times.end());
+  return times;
+}
+
+/// The least sum of stage times of at most `limit` each.
+double Splitter::programme(double limit, std::vector<int64_t> *split) {
+  std::vector<double> sums(layers + 1, kNever), next;
+  std::vector<std::vector<int64_t>> choices;
+  sums[0] = 0;
+  for (int64_t stage = 0; stage < problem.stages; ++stage) {
+    next.assign(layers + 1, kNever);
+    std::vector<int64_t> choice(split ? layers + 1 : 0, -1);
+    bool isLast = stage + 1 == problem.stages;
+    for (int64_t begin = firstBegin(stage); begin < lastEnd(stage); ++begin) {
+      if (sums[begin] == kNever)
+        continue;
+      int64_t last = std::min(lastEnd(stage), begin + most[stage]);
+      for (int64_t end = isLast ? layers : begin + fewest[stage]; end <= last;
+           ++end) {
+        double sec = costOf(stage, begin, end);
+        if (sec > limit)
+          break;
+        if (sums[begin] + sec < next[end]) {
+          next[end] = sums[begin] + sec;
+          if (split)
+            choice[end] = begin;
+        }
+      }
+    }
+    std::swap(sums, next);
+    choices.push_back(std::move(choice));
+  }
+  if (split && sums[layers] < kNever) {
+    split->assign(problem.stages, layers);
+    for (int64_t stage = problem.stages - 1; stage > 0; --stage)
+      (*split)[stage - 1] = choices[stage][(*split)[stage]];
+  }
+  return sums[layers];
+}
+
+StageSplit Splitter::fill(llvm::ArrayRef<int64_t> stageEnds) const {
+  StageSplit split;
+  int64_t begin = 0;
+  for (auto [stage, end] : llvm::enumerate(stageEnds)) {
+    Filled filled = fillOf(stage, begin, end);
+    if (!filled.fits())
+      return {};
+    split.slowestSec = std::max(split.slowestSec, filled.sec);
+    split.sumSec += filled.sec;
+    split.stages.push_back({{begin, end, std::move(filled.parts)}});
+    begin = end;
+  }
+  split.objective = objectiveOf(problem, split.slowestSec, split.sumSec);
+  return split;
+}
+
+/// Ends of the stages from their numbers of layers.
+static std::vector<int64_t> endsOf(llvm::ArrayRef<int64_t> counts) {
+  std::vector<int64_t> ends;
+  for (int64_t count : counts)
+    ends.push_back((ends.empty() ? 0 : ends.back()) + count);
+  return ends;
+}
+
+/// The best objective among bottlenecks of at most `limit`, and the bottleneck.
+std::pair<double, double> Splitter::bestBottleneck(double limit) {
+  std::vector<double> times = candidates(limit);
+  double least = leastBottleneck(problem) * (1 - 1e-9);
+  auto first = llvm::partition_point(times, [&](double time) {
+    return time < least || programme(time, nullptr) == kNever;
+  });
+  if (first == times.end())
+    return {kNever, kNever};
+  double leastOfAll = programme(times.back(), nullptr);
+  std::pair<double, double> best = {kNever, kNever};
+  for (auto time = first; time != times.end(); ++time) {
+    if (objectiveOf(problem, *time, leastOfAll) >= best.first)
+      break;
+    best = std::min(
+        best, {objectiveOf(problem, *time, programme(*time, nullptr)), *time});
+  }
+  return best;
+}
+
+StageSplit Splitter::solve() {
+  double limit = kNever, bound = boundOfSplit(problem);
+  if (isUniform(problem)) {
+    // Where memory does not bind, the bound is reached.
+    StageSplit even =
+        fill(endsOf(spreadLayers(problem, leastBottleneck(problem))));
+    if (even.fits() && even.objective <= bound * (1 + 1e-12)) {
+      even.boundObjective = even.objective;
+      return even;
+    }
+    if (even.fits() && problem.slowestWeight > 0)
+      limit = (even.objective - problem.sumWeight * leastSum(problem)) /
+              problem.slowestWeight * (1 + 1e-9);
+  }
+  if (problem.worth < kNever && problem.slowestWeight > 0)
+    limit = std::min(limit,
+                     (problem.worth - problem.sumWeight * leastSum(problem)) /
+                         problem.slowestWeight * (1 + 1e-9));
+  if (starts.size() == 1 && !narrow(limit))
+    return {};
+  auto [objective, bottleneck] = bestBottleneck(limit);
+  if (objective == kNever)
+    return {};
+  std::vector<int64_t> split;
+  programme(bottleneck, &split);
+  StageSplit result = fill(split);
+  result.boundObjective = result.objective;
+  if (!exact) {
+    bounding = true;
+    result.boundObjective =
+        std::min(result.objective, bestBottleneck(limit).first);
+  }
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Entry points
+//===----------------------------------------------------------------------===//
+
+StageSplit kerf::splitStages(const StageProblem &problem) {
+  if (layersOf(problem) < problem.stages * problem.chunks)
+    return {};
+  if (problem.chunks > 1 && !isUniform(problem))
+    return splitChunks(problem);
+  StageSplit split = Splitter(problem).solve();
+  if (problem.chunks == 1 || !split.fits())
+    return split;
+  return dealChunks(problem, std::move(split));
+}
+
+StageSplit kerf::fillStages(const StageProblem &problem,
+                            llvm::ArrayRef<int64_t> counts) {
+  assert(int64_t(counts.size()) == problem.stages && "one count per stage");
+  if (problem.chunks == 1)
+    return Splitter(problem).fill(endsOf(counts));
+  std::vector<std::vector<SplitChunk>> chunks(problem.stages);
+  int64_t at = 0;
+  for (int64_t chunk = 0; chunk < problem.chunks; ++chunk)
+    for (int64_t stage = 0; stage < problem.stages; ++stage) {
+      int64_t count = dealt(counts[stage], problem.chunks, chunk);
+      chunks[stage].push_back({at, at + count, {}});
+      at += count;
+    }
+  return fillChunks(problem, std::move(chunks));
+}

@@ -1,0 +1,414 @@
+//===- SearchTest.cpp - the outer search and its judges -------------------===//
+
+#include "SearchTesting.h"
+
+#include "kerf/Plan/Pins.h"
+
+#include "gtest/gtest.h"
+
+#include <memory>
+
+using namespace kerf;
+using namespace kerf::search_testing;
+
+namespace {
+
+/// A problem with its machine and tables.
+struct Instance {
+  Machine machine;
+  std::unique_ptr<SyntheticTables> tables;
+  SearchProblem problem;
+
+  void connect(std::vector<SyntheticKind> kinds) {
+    tables = std::make_unique<SyntheticTables>(std::move(kinds), machine,
+                                               problem.profile);
+    problem.machine = &machine;
+    problem.tables = tables.get();
+  }
+};
+
+/// A small instance: 2..8 devices, 2..4 layers, memory that may bind.
+std::unique_ptr<Instance> randomInstance(unsigned seed) {
+  std::mt19937 random(seed);
+  auto pick = [&](std::vector<int64_t> values) {
+    return values[random() % values.size()];
+  };
+  auto real = [&](double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random);
+  };
+  auto instance = std::make_unique<Instance>();
+  instance->machine = twoTiers(pick({2, 3, 4}), pick({1, 2}), real(2e9, 2e10));
+  instance->machine.device.reservedBytes = 1e8;
+  std::vector<SyntheticKind> kinds;
+  for (int k = 0; k < 3; ++k) {
+    SyntheticKind kind;
+    bool layer = k == 1;
+    kind.forwardSec = real(0.5e-3, 4e-3) * (layer ? 1 : 0.3);
+    kind.messageBytes = real(1e5, 3e7);
+    kind.savedBytes = real(1e8, 2e9) * (layer ? 1 : 0.2);
+    kind.boundaryBytes = real(1e6, 5e7);
+    kind.workBytes = real(1e6, 3e8);
+    kind.denseElements = real(1e6, 3e8);
+    kind.expertElements = layer && pick({0, 1}) ? real(1e7, 3e8) : 0;
+    kind.sharedElements = k == 2 ? 0.5 * kind.denseElements : 0;
+    if (!layer)
+      kind.points = {{1, 0}, {0, 1}};
+    if (layer && pick({0, 1}))
+      kind.secondLayout = 1.1;
+    kinds.push_back(kind);
+  }
+  SearchProblem &problem = instance->problem;
+  problem.runs = {{0, 1}, {1, pick({2, 3, 4})}, {2, 1}};
+  problem.batch = pick({2, 4, 6, 8});
+  problem.sequence = 64;
+  problem.maxTensor = pick({1, 2, 4});
+  problem.maxContext = pick({1, 2});
+  problem.maxExpert = pick({1, 2});
+  problem.profile.bucketBytes = double(pick({0, 25000000}));
+  problem.pins.schedules = {ScheduleKind::OneFOneB, ScheduleKind::GPipe,
+                            ScheduleKind::ZeroBubble};
+  problem.prove = true;
+  instance->connect(std::move(kinds));
+  return instance;
+}
+
+// The certificate is right: on small problems the proven best is the best of
+// everything, and the count of the space is that of the enumeration.
+TEST(Search, EqualsEnumeration) {
+  int feasible = 0, pipelines = 0, bound = 0, missed = 0;
+  for (unsigned seed = 0; seed < 220; ++seed) {
+    auto instance = randomInstance(seed);
+    ASSERT_TRUE(instance->problem.check().empty());
+    SearchResult found = search(instance->problem);
+    SearchResult all = searchExhaustively(instance->problem);
+    EXPECT_EQ(found.certificate.space, all.certificate.space);
+    EXPECT_EQ(found.certificate.heads, all.certificate.heads);
+    ASSERT_EQ(found.best.has_value(), all.best.has_value()) << seed;
+    if (!found.best)
+      continue;
+    ++feasible;
+    EXPECT_TRUE(found.certificate.complete) << seed;
+    EXPECT_NEAR(found.certificate.gap(), 0, 1e-9) << seed;
+    EXPECT_NEAR(found.certificate.bestSec, all.certificate.bestSec,
+                1e-9 * all.certificate.bestSec)
+        << seed << " " << found.best->outer.print() << " against "
+        << all.best->outer.print();
+    EXPECT_TRUE(fits(instance->problem, *found.best));
+    // The timeline's choice among all leaves may be missed, but by little: only
+    // leaves near the best closed form are played.
+    EXPECT_LE(found.best->stepSec, 1.1 * all.best->stepSec) << seed;
+    missed += found.best->stepSec > 1.01 * all.best->stepSec;
+    pipelines += found.best->outer.pp > 1;
+    bound += found.certificate.evaluated < all.certificate.evaluated / 4;
+  }
+  EXPECT_GT(feasible, 150);
+  EXPECT_GT(pipelines, 5);
+  EXPECT_GT(bound, 150);
+  EXPECT_LT(missed, 15);
+}
+
+// Interleaved stages are not solved exactly; the printed bound holds.
+TEST(Search, BoundHoldsWhenInterleaved) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    auto instance = randomInstance(seed);
+    instance->problem.pins.schedules = {ScheduleKind::Interleaved,
+                                        ScheduleKind::OneFOneB};
+    SearchResult found = search(instance->problem);
+    SearchResult all = searchExhaustively(instance->problem);
+    if (!found.best)
+      continue;
+    ASSERT_TRUE(all.best);
+    EXPECT_LE(found.certificate.boundSec, all.certificate.bestSec * (1 + 1e-9))
+        << seed;
+    EXPECT_GE(found.certificate.bestSec, all.certificate.bestSec * (1 - 1e-9))
+        << seed;
+    EXPECT_LE(found.certificate.bestSec, all.certificate.bestSec * 1.03)
+        << seed;
+  }
+}
+
+// With few tables the result may be worse, and the bound says so: it is never
+// above the true optimum.
+TEST(Search, SmallBudgetsAreHonest) {
+  int incomplete = 0;
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    auto instance = randomInstance(seed);
+    SearchResult all = searchExhaustively(instance->problem);
+    if (!all.best)
+      continue;
+    instance->problem.prove = false;
+    instance->problem.budget = 6;
+    SearchResult few = search(instance->problem);
+    if (!few.best)
+      continue;
+    EXPECT_LE(few.certificate.boundSec, all.certificate.bestSec * (1 + 1e-9));
+    EXPECT_GE(few.certificate.bestSec, all.certificate.bestSec * (1 - 1e-9));
+    incomplete += !few.certificate.complete;
+    EXPECT_EQ(few.certificate.complete, few.certificate.gap() < 1e-9) << seed;
+  }
+  EXPECT_GT(incomplete, 5);
+}
+
+// Two runs give the same plan, the same counts, the same alternatives.
+TEST(Search, IsDeterministic) {
+  auto text = [](unsigned seed) {
+    auto instance = randomInstance(seed);
+    SearchResult result = search(instance->problem);
+    std::string all = result.best ? result.best->outer.print() : "none";
+    all += " " + std::to_string(result.certificate.evaluated) + " " +
+           std::to_string(result.certificate.cutByBound);
+    for (const Alternative &alternative : result.alternatives)
+      all += "\n" + alternative.what + ": " + alternative.why;
+    return all;
+  };
+  for (unsigned seed : {1u, 2u, 3u})
+    EXPECT_EQ(text(seed), text(seed));
+}
+
+/// One kind of numbers that can be followed by hand: 4 layers of 1 ms forward
+/// per sequence on 8 devices.
+std::unique_ptr<Instance> handInstance() {
+  auto instance = std::make_unique<Instance>();
+  instance->machine = twoTiers(8, 1, 80e9);
+  instance->machine.device.efficiency.memory = 1;
+  SyntheticKind embedding, layer, head;
+  layer.forwardSec = 1e-3;
+  layer.savedBytes = 1e9;
+  layer.boundaryBytes = 1e8;
+  layer.workBytes = 2e8;
+  layer.denseElements = 1e8;
+  layer.points = {{1, 0}, {0, 1}};
+  embedding.denseElements = 5e7;
+  embedding.points = {{1, 0}};
+  head.forwardSec = 0.5e-3;
+  head.denseElements = 5e7;
+  head.points = {{1, 0}};
+  SearchProblem &problem = instance->problem;
+  problem.runs = {{0, 1}, {1, 4}, {2, 1}};
+  problem.batch = 8;
+  problem.sequence = 128;
+  problem.maxTensor = 8;
+  // Only what is asked for.
+  problem.profile.accumulateBytes = 0;
+  problem.profile.updateBytes = 0;
+  instance->connect({embedding, layer, head});
+  return instance;
+}
+
+PlanPoint pinned(Instance &instance, llvm::StringRef text) {
+  std::vector<std::string> errors;
+  instance.problem.pins = parsePins(text, errors);
+  std::optional<PlanPoint> plan = evaluatePinned(instance.problem, errors);
+  EXPECT_TRUE(plan.has_value());
+  for (const std::string &error : errors)
+    ADD_FAILURE() << error;
+  return plan ? *plan : PlanPoint();
+}
+
+// One device: 8 micro-batches of (4 x 1 ms + 0.5 ms) x 3. Memory: 5e8 elements
+// of 18 bytes, one micro-batch of 5 x 1e8 + 4 x 1e9 saved... by hand.
+TEST(EvaluatePinned, OneDevice) {
+  auto instance = handInstance();
+  PlanPoint plan = pinned(*instance, "dp=1,mb=1,m=8,recompute=none");
+  EXPECT_NEAR(plan.stepSec, 8 * 3 * 4.5e-3, 1e-9);
+  ASSERT_EQ(plan.stages.size(), 1u);
+  const StageMemory &memory = plan.stages[0].memory;
+  EXPECT_DOUBLE_EQ(memory.weights, 5e8 * 2);
+  EXPECT_DOUBLE_EQ(memory.masters, 5e8 * 4);
+  EXPECT_DOUBLE_EQ(memory.gradients, 5e8 * 4);
+  EXPECT_DOUBLE_EQ(memory.optimizer, 5e8 * 8);
+  EXPECT_DOUBLE_EQ(memory.activations, 4 * 1.1e9);
+  EXPECT_DOUBLE_EQ(memory.temporaries, 2e8);
+  EXPECT_DOUBLE_EQ(memory.communication, 0);
+}
+
+// A pipeline of two stages: (m - 1) x the slower (2 layers and the head) +
+// both; two micro-batches in flight on the first stage, one on the last.
+TEST(EvaluatePinned, TwoStages) {
+  auto instance = handInstance();
+  instance->machine.tiers[0].latencySec = 0;
+  instance->machine.tiers[0].bytesPerSec = 1e30;
+  PlanPoint plan = pinned(*instance, "pp=2,dp=1,mb=1,m=8,recompute=full");
+  // Everything is made again: 4 forwards' worth per layer.
+  double first = 2 * 4e-3, last = 2 * 4e-3 + 3 * 0.5e-3;
+  EXPECT_NEAR(plan.stepSec, 7 * last + first + last, 1e-4 * plan.stepSec);
+  EXPECT_DOUBLE_EQ(plan.stages[0].memory.activations, 2 * 2 * 1e8);
+  EXPECT_DOUBLE_EQ(plan.stages[1].memory.activations, 2 * 1e8);
+  EXPECT_DOUBLE_EQ(plan.stages[0].memory.weights, 2.5e8 * 2);
+}
+
+// ZeRO cuts class by class over the data ranks; with sharding over a part of
+// them, by so much less.
+TEST(EvaluatePinned, ZeroCutsState) {
+  auto instance = handInstance();
+  auto memory = [&](llvm::StringRef text) {
+    return pinned(*instance, text).stages[0].memory;
+  };
+  StageMemory zero0 = memory("dp=8,mb=1,zero=0");
+  StageMemory zero1 = memory("dp=8,mb=1,zero=1");
+  StageMemory zero2 = memory("dp=8,mb=1,zero=2");
+  StageMemory zero3 = memory("dp=8,mb=1,zero=3");
+  StageMemory half = memory("dp=8,mb=1,zero=3,shard=4");
+  EXPECT_DOUBLE_EQ(zero1.optimizer, zero0.optimizer / 8);
+  EXPECT_DOUBLE_EQ(zero1.masters, zero0.masters / 8);
+  EXPECT_DOUBLE_EQ(zero1.gradients, zero0.gradients);
+  EXPECT_DOUBLE_EQ(zero2.gradients, zero0.gradients / 8);
+  EXPECT_DOUBLE_EQ(zero2.weights, zero0.weights);
+  EXPECT_DOUBLE_EQ(zero3.weights, zero0.weights / 8);
+  EXPECT_DOUBLE_EQ(half.weights, zero0.weights / 4);
+  // Two layers' weights and a gradient are whole while they are used.
+  EXPECT_DOUBLE_EQ(zero3.communication, 3 * 1e8 * 2);
+}
+
+// Traffic of gradients and weights, against the collectives one by one.
+TEST(EvaluatePinned, DataTraffic) {
+  auto instance = handInstance();
+  const Machine &machine = instance->machine;
+  const Profile &profile = instance->problem.profile;
+  double gradients = 5e8 * 4, weights = 5e8 * 2;
+  Group all{8, 1};
+  auto work = [&](llvm::StringRef text) {
+    return pinned(*instance, text).work.stages[0];
+  };
+  StageWork zero0 = work("dp=8,mb=1,zero=0");
+  EXPECT_NEAR(zero0.gradientSyncSec,
+              allReduceSec(machine, profile, all, gradients), 1e-6);
+  EXPECT_EQ(zero0.weightGatherSec, 0);
+  StageWork zero1 = work("dp=8,mb=1,zero=1");
+  EXPECT_NEAR(zero1.gradientSyncSec,
+              reduceScatterSec(machine, profile, all, gradients), 1e-6);
+  EXPECT_NEAR(zero1.weightGatherSec,
+              allGatherSec(machine, profile, all, weights), 1e-6);
+  StageWork zero3 = work("dp=8,mb=1,zero=3");
+  EXPECT_EQ(zero3.gradientSyncSec, 0);
+  EXPECT_EQ(zero3.weightGatherSec, 0);
+  // 4 layers, embedding and head are gathered one by one.
+  EXPECT_NEAR(zero3.chunks[0].forwardGatherSec,
+              4 * allGatherSec(machine, profile, all, 2e8) +
+                  2 * allGatherSec(machine, profile, all, 1e8),
+              1e-5);
+  EXPECT_EQ(zero3.chunks[0].backwardGatherSec,
+            zero3.chunks[0].forwardGatherSec);
+  EXPECT_NEAR(zero3.chunks[0].gradientSec,
+              4 * reduceScatterSec(machine, profile, all, 4e8) +
+                  2 * reduceScatterSec(machine, profile, all, 2e8),
+              1e-5);
+  // Hybrid: scattered over 4, the shards added up over the other 2.
+  StageWork hybrid = work("dp=8,mb=1,zero=1,shard=4");
+  EXPECT_NEAR(hybrid.gradientSyncSec,
+              reduceScatterSec(machine, profile, {4, 1}, gradients) +
+                  allReduceSec(machine, profile, {2, 4}, gradients / 4),
+              1e-6);
+}
+
+// A parameter that embedding and head share is held once on one stage, and
+// twice, with its gradients added up, on two.
+TEST(EvaluatePinned, TiedEmbedding) {
+  auto instance = handInstance();
+  instance->tables->kinds[2].sharedElements = 4e7;
+  PlanPoint alone = pinned(*instance, "dp=1,mb=1,m=8");
+  EXPECT_DOUBLE_EQ(alone.stages[0].memory.weights, (5e8 - 4e7) * 2);
+  PlanPoint two = pinned(*instance, "pp=2,dp=1,mb=1,m=8");
+  EXPECT_DOUBLE_EQ(two.stages[1].memory.weights, 2.5e8 * 2);
+  EXPECT_NEAR(two.work.stages[0].gradientSyncSec,
+              allReduceSec(instance->machine, instance->problem.profile, {2, 1},
+                           4e7 * 4),
+              1e-6);
+}
+
+// Floors, overlap and accumulation of a runtime's profile.
+TEST(EvaluatePinned, Profile) {
+  auto instance = handInstance();
+  Profile &profile = instance->problem.profile;
+  profile.layerFloorForwardSec = 2e-3;
+  profile.layerFloorBackwardSec = 5e-3;
+  profile.accumulateBytes = 8;
+  profile.stepSec = 0.25;
+  PlanPoint plan = pinned(*instance, "dp=1,mb=1,m=8,recompute=none");
+  double layers = 4 * 7e-3, head = 1.5e-3, accumulate = 8 * 5e8 / 2e12;
+  EXPECT_NEAR(plan.stepSec, 0.25 + 8 * (layers + head + accumulate), 1e-9);
+  // What is made again is launched again.
+  plan = pinned(*instance, "dp=1,mb=1,m=8,recompute=full");
+  EXPECT_NEAR(plan.stepSec, 0.25 + 8 * (4 * 9e-3 + head + accumulate), 1e-9);
+  profile.logitBytes = 16;
+  instance->problem.vocabulary = 1000;
+  double before = plan.stages[0].memory.temporaries;
+  plan = pinned(*instance, "dp=1,mb=2,m=4,recompute=full");
+  EXPECT_DOUBLE_EQ(plan.stages[0].memory.temporaries,
+                   2 * before + 16.0 * 2 * 128 * 1000);
+}
+
+// A plan that does not fit is costed all the same; its memory says so.
+TEST(EvaluatePinned, TooLargeIsCosted) {
+  auto instance = handInstance();
+  instance->machine.device.memoryBytes = 5e9;
+  PlanPoint plan = pinned(*instance, "dp=1,mb=1,m=8");
+  EXPECT_FALSE(fits(instance->problem, plan));
+  EXPECT_GT(plan.stepSec, 0);
+  // It comes closest with everything made again.
+  EXPECT_DOUBLE_EQ(plan.stages[0].memory.activations, 4 * 1e8);
+}
+
+// Everything that cannot be is told at once.
+TEST(EvaluatePinned, ListsErrors) {
+  auto instance = handInstance();
+  std::vector<std::string> errors;
+  instance->problem.pins =
+      parsePins("tp=1|2,dp=3,mb=1,m=3,pp=2,ep=2,layers=1.2", errors);
+  EXPECT_FALSE(evaluatePinned(instance->problem, errors).has_value());
+  ASSERT_EQ(errors.size(), 4u);
+  EXPECT_EQ(errors[0], "'tp' is not fixed: found 2 values");
+  EXPECT_EQ(errors[1],
+            "dp 3 x mb 1 x m 3 = 9 sequences, expected the batch, 8");
+  EXPECT_EQ(errors[2], "ep=2 does not divide dp=3");
+  EXPECT_EQ(errors[3], "'layers' has 3 layers on 2 stages, expected 4 on 2");
+}
+
+// Nothing fits: the clash in bytes, and what would help, with its price.
+TEST(Search, TellsWhyNothingFits) {
+  auto instance = handInstance();
+  instance->machine.device.memoryBytes = 0.9e9;
+  std::vector<std::string> errors;
+  instance->problem.pins = parsePins("recompute=none,tp=1,pp=1", errors);
+  SearchResult result = search(instance->problem);
+  EXPECT_FALSE(result.best.has_value());
+  ASSERT_GE(result.infeasible.reasons.size(), 2u);
+  EXPECT_NE(result.infeasible.reasons[0].find("GiB"), std::string::npos);
+  EXPECT_NE(result.infeasible.reasons[0].find("'device' has 0.8 GiB"),
+            std::string::npos);
+  EXPECT_EQ(result.infeasible.reasons[1].rfind("largest part is", 0), 0u);
+  // Less state per device: without the pin on tp or pp it fits.
+  instance->machine.device.memoryBytes = 3e9;
+  result = search(instance->problem);
+  EXPECT_FALSE(result.best.has_value());
+  bool relieved = false;
+  for (const std::string &relief : result.infeasible.reliefs)
+    relieved |= relief.find("without the pin tp=1") != std::string::npos;
+  EXPECT_TRUE(relieved);
+}
+
+// Values of decisions that lost are told with what they cost or why not.
+TEST(Search, TellsAlternatives) {
+  int withPlan = 0, without = 0;
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    auto instance = randomInstance(seed);
+    SearchResult result = search(instance->problem);
+    double before = 0;
+    for (const Alternative &alternative : result.alternatives) {
+      EXPECT_FALSE(alternative.why.empty());
+      EXPECT_NE(alternative.what.find('='), std::string::npos);
+      without += !alternative.plan;
+      if (!alternative.plan)
+        continue;
+      ++withPlan;
+      EXPECT_TRUE(fits(instance->problem, *alternative.plan));
+      EXPECT_GE(alternative.plan->stepSec, result.best->stepSec * (1 - 1e-9));
+      EXPECT_GE(alternative.plan->stepSec, before);
+      before = alternative.plan->stepSec;
+    }
+  }
+  EXPECT_GT(withPlan, 20);
+  EXPECT_GT(without, 5);
+}
+
+} // namespace

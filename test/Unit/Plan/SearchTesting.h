@@ -1,0 +1,151 @@
+//===- SearchTesting.h - layers and machines made up for the search -------===//
+
+#ifndef KERF_TEST_UNIT_PLAN_SEARCHTESTING_H
+#define KERF_TEST_UNIT_PLAN_SEARCHTESTING_H
+
+#include "kerf/Cost/Collectives.h"
+#include "kerf/Plan/Search.h"
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+namespace kerf::search_testing {
+
+/// A kind of layer by a few numbers, per sequence and uncut.
+struct SyntheticKind {
+  double forwardSec = 0;   ///< on one device; backward takes twice that
+  double messageBytes = 0; ///< reduced on each inner axis, forward and backward
+  double savedBytes = 0;   ///< nothing made again
+  double boundaryBytes = 0; ///< kept in any case, and handed on
+  double workBytes = 0;
+  double denseElements = 0, expertElements = 0, sharedElements = 0;
+  /// Part of the saved bytes that each further point keeps, and what it makes
+  /// again as a part of the forward.
+  std::vector<std::pair<double, double>> points = {{1, 0}, {0.4, 0.3}, {0, 1}};
+  int64_t heads = 1 << 20; ///< a tensor cut must divide them
+  /// A second layout that is slower by this and keeps half; 1: none.
+  double secondLayout = 1;
+};
+
+/// Tables by formulas: compute and saved bytes are cut by all inner axes,
+/// parameters by the tensor axis (experts by the expert axis too).
+class SyntheticTables : public LayerTables {
+public:
+  SyntheticTables(std::vector<SyntheticKind> kinds, const Machine &machine,
+                  Profile profile = {})
+      : kinds(std::move(kinds)), machine(machine), profile(profile) {}
+
+  const LayerTable &get(const TableKey &key) override {
+    auto [it, isNew] = tables.try_emplace(key);
+    if (isNew)
+      fill(key, it->second);
+    return it->second;
+  }
+  double lowerBoundSec(const TableKey &key) override {
+    return 3 * kinds[key.kind].forwardSec * part(key);
+  }
+  double lowerBoundSavedBytes(const TableKey &key) override {
+    return kinds[key.kind].boundaryBytes * part(key);
+  }
+  int64_t solved() const override {
+    return static_cast<int64_t>(tables.size());
+  }
+
+  std::vector<SyntheticKind> kinds;
+
+private:
+  const Machine &machine;
+  Profile profile;
+  std::map<TableKey, LayerTable> tables;
+
+  /// Of a sequence, per rank: an expert rank brings its own sequences.
+  static double part(const TableKey &key) {
+    return static_cast<double>(key.microBatch) /
+           static_cast<double>(key.groups[0].size * key.groups[1].size);
+  }
+
+  void fill(const TableKey &key, LayerTable &table) {
+    const SyntheticKind &kind = kinds[key.kind];
+    if (kind.heads % key.groups[0].size != 0)
+      return;
+    addLayout(key, kind, 1, 1, table);
+    if (kind.secondLayout > 1)
+      addLayout(key, kind, kind.secondLayout, 0.5, table);
+    auto rank = [](const LayerPoint &point) {
+      return std::make_tuple(secondsOf(point), point.layout, point.point);
+    };
+    std::sort(table.points.begin(), table.points.end(),
+              [&](const LayerPoint &a, const LayerPoint &b) {
+                return rank(a) < rank(b);
+              });
+  }
+
+  static double secondsOf(const LayerPoint &point) {
+    double sec = 0;
+    for (const TimeParts *parts :
+         {&point.forward, &point.backward, &point.recompute})
+      sec += parts->computeSec() + parts->allCommSec();
+    return sec;
+  }
+
+  void addLayout(const TableKey &key, const SyntheticKind &kind, double slower,
+                 double keeps, LayerTable &table) {
+    int layout = table.layouts++;
+    double share = part(key);
+    auto tp = static_cast<double>(key.groups[0].size);
+    auto ep = static_cast<double>(key.groups[2].size);
+    for (size_t i = 0; i < kind.points.size(); ++i) {
+      auto [kept, again] = kind.points[i];
+      LayerPoint point;
+      point.forward.matmulSec = slower * kind.forwardSec * share;
+      point.backward.matmulSec = 2 * point.forward.matmulSec;
+      point.recompute.matmulSec = again * point.forward.matmulSec;
+      for (int axis = 0; axis < kInnerAxes; ++axis) {
+        double sec = allReduceSec(machine, profile, key.groups[axis],
+                                  kind.messageBytes *
+                                      static_cast<double>(key.microBatch));
+        point.forward.commSec[axis] = point.backward.commSec[axis] = sec;
+        point.recompute.commSec[axis] = again * sec;
+      }
+      point.weightGradientSec = point.forward.matmulSec;
+      point.boundaryBytes = kind.boundaryBytes * share;
+      point.savedBytes =
+          point.boundaryBytes + keeps * kept * kind.savedBytes * share;
+      point.workBytes = kind.workBytes * share;
+      point.denseElements = kind.denseElements / tp;
+      point.sharedElements = kind.sharedElements / tp;
+      point.expertElements = kind.expertElements / (tp * ep);
+      point.layout = layout;
+      point.point = static_cast<int>(i);
+      point.recomputed = i == 0 ? "nothing" : again >= 1 ? "all" : "attention";
+      table.points.push_back(point);
+    }
+  }
+};
+
+/// Nodes of `inner` devices with fast links, `outer` nodes with slow ones.
+inline Machine twoTiers(int64_t inner, int64_t outer, double memoryBytes) {
+  Machine machine;
+  machine.name = "made up";
+  machine.device.name = "device";
+  machine.device.memoryBytes = memoryBytes;
+  machine.device.memoryBytesPerSec = 2e12;
+  machine.device.peak = {{"bf16", 1e15}};
+  machine.device.efficiency = {0.8, 0.5, 0.9, 0.8, 0.8};
+  Tier fast, slow;
+  fast.name = "node";
+  fast.size = inner;
+  fast.bytesPerSec = 4e11;
+  fast.latencySec = 2e-6;
+  slow.name = "leaf";
+  slow.size = outer;
+  slow.bytesPerSec = 5e10;
+  slow.latencySec = 5e-6;
+  machine.tiers = {fast, slow};
+  return machine;
+}
+
+} // namespace kerf::search_testing
+
+#endif // KERF_TEST_UNIT_PLAN_SEARCHTESTING_H
