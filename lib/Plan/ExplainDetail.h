@@ -1,0 +1,36 @@
+//===- ExplainDetail.h - parts of an explanation --------------------------===//
+
+#ifndef KERF_LIB_PLAN_EXPLAINDETAIL_H
+#define KERF_LIB_PLAN_EXPLAINDETAIL_H
+
+#include "kerf/Plan/Explain.h"
+
+namespace kerf::explain_detail {
+
+/// Ranks of an axis; of the others it has one group per combination.
+Group groupOf(const OuterChoice &outer, MeshAxis axis);
+Group groupOf(const OuterChoice &outer, InnerAxis axis);
+/// Data and context ranks together, which see different tokens.
+Group dataGroup(const OuterChoice &outer);
+/// "tensor", "context", "data", "pipeline", "expert".
+const char *axisName(MeshAxis axis);
+const char *axisName(InnerAxis axis);
+
+/// `accountTime` without the roofs.
+TimePart accountParts(const StepModel &step, const Machine &machine,
+                      const Profile &profile, const PlanPoint &plan);
+
+/// The fastest first; what does not run last, in the order it was found. `best`
+/// is the time of the plan that they lost against.
+std::vector<AlternativeRow> describeAlternatives(const ExplainInput &input,
+                                                 const TimePart &best);
+
+/// Devices of the machine: as asked for, or as described.
+int64_t devicesOf(const ExplainInput &input);
+
+PlanPart describePlan(const ExplainInput &input, const PlanPoint &plan);
+TrustPart describeTrust(const ExplainInput &input, const PlanPoint &plan);
+
+} // namespace kerf::explain_detail
+
+#endif // KERF_LIB_PLAN_EXPLAINDETAIL_H
