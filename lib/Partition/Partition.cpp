@@ -241,7 +241,9 @@ Part ProgramWriter::partOf(Value value) {
 
 void ProgramWriter::readInput(BlockArgument input, Part part) {
   FunctionWriter &function = functionOf(part);
-  Layout layout = plan->values[input];
+  // As declared: the evaluation may need less of an input than the step.
+  Layout layout =
+      trained.values[model.getBody().getArgument(input.getArgNumber())];
   if (part == Part::Prologue || part == Part::Update)
     layout = layout.without(plan->axes.micro());
   OpBuilder builder = function.atHead();
@@ -604,12 +606,76 @@ LogicalResult ProgramWriter::run() {
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// What cannot be written yet
+//===----------------------------------------------------------------------===//
+
+/// Refuses, each by name, what of a plan no program can be written for.
+static LogicalResult checkPlan(ModelOp model, PlanAttr plan) {
+  bool fine = true;
+  auto refuse = [&](const llvm::Twine &what, llvm::StringRef instead) {
+    fine = false;
+    model.emitOpError("is planned with " + what +
+                      ", which no program can be written for yet")
+            .attachNote()
+        << "plan again with " << instead;
+  };
+  int64_t stages = plan.getStageCount();
+  if (stages > 1)
+    refuse(llvm::Twine(stages) + " pipeline stages", "pp=1");
+  if (plan.getChunks() > 1)
+    refuse(llvm::Twine(plan.getChunks()) + " chunks per stage", "chunks=1");
+  if (plan.getZero() > 0)
+    refuse("zero = " + llvm::Twine(plan.getZero()), "zero=0");
+  return success(fine);
+}
+
+/// The same for the ways in which ops work.
+static LogicalResult checkWays(ModelOp model, const PlannedModel &plan) {
+  bool fine = true;
+  model.getBody().walk([&](FactorOpInterface op) {
+    auto known = plan.assignments.find(op);
+    if (known == plan.assignments.end())
+      return;
+    auto refuse = [&](const llvm::Twine &what) {
+      fine = false;
+      op.emitOpError() << "is planned " << what
+                       << ", which no program can be written for yet";
+    };
+    const Assignment &assignment = known->second;
+    Factors facts = op.getFactors();
+    for (unsigned variant : assignment.variants)
+      refuse("by its variant '" + facts.variants[variant].name + "'");
+    if (assignment.blocks > 1)
+      refuse("in parts of " + llvm::Twine(assignment.blocks) + " blocks");
+    if (assignment.routed)
+      refuse("with rows that go where data says");
+  });
+  return success(fine);
+}
+
+/// Micro-batches are slices of a rank's inputs.
+static LogicalResult checkInputs(ModelOp model, const PlannedModel &plan) {
+  unsigned micro = plan.axes.micro();
+  for (BlockArgument input : model.getBody().getArguments())
+    for (const AxisList &list : plan.values.lookup(input).dims)
+      if (llvm::is_contained(list, micro) && list.back() != micro)
+        return mlir::emitError(input.getLoc())
+               << "input is cut as "
+               << printLayout(plan.values.lookup(input), plan.axes)
+               << ", which no program can be written for yet";
+  return success();
+}
+
 namespace {
 struct PartitionPass : public kerf::impl::PartitionPassBase<PartitionPass> {
   void runOnOperation() override {
     for (ModelOp model : llvm::to_vector(getOperation().getOps<ModelOp>())) {
       auto plan = planModel(model);
-      if (failed(plan) || failed(ProgramWriter(model, std::move(*plan)).run()))
+      if (failed(plan) || failed(checkPlan(model, getPlan(model))) ||
+          failed(checkWays(model, *plan)) ||
+          failed(checkInputs(model, *plan)) ||
+          failed(ProgramWriter(model, std::move(*plan)).run()))
         return signalPassFailure();
     }
   }

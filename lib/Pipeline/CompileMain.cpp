@@ -1,5 +1,7 @@
 //===- CompileMain.cpp - kerfc --------------------------------------------===//
 
+#include "PlanTask.h"
+
 #include "kerf/Artifact/Assemble.h"
 #include "kerf/Dialect/Spmd/Spmd.h"
 #include "kerf/Pipeline/Mains.h"
@@ -28,6 +30,11 @@ a rank), schedule (orders its calls), fuse (makes kernels), memory (places every
 buffer), codegen (compiles the kernels). Any output of a stage can be edited and
 resumed with --start-after. With -o NAME.kerf all stages run, and the compiled
 file is written, for kerf-run.
+
+With --cluster the stage plan searches the fastest way to distribute the step over
+the devices of a described cluster; --explain shows it. Without -o, --emit or
+--stop-after nothing else is printed then. With --plan, too, that plan is explained
+and what it leaves open is searched.
 
 Exit status: 0 done; 1 the input or the configuration is wrong, and nothing was
 written; 128 or more when the program was killed.
@@ -78,6 +85,8 @@ struct CommandLine {
       "dump-stages-to",
       cl::desc("Write the IR after each stage to this folder"),
       cl::value_desc("folder"), cl::cat(category)};
+  cl::OptionCategory planCategory{"Planner options"};
+  PlanOptions planner{planCategory};
   cl::list<std::string> plugins{
       "load-dialect-plugin",
       cl::desc("Shared object with a dialect of your own"),
@@ -97,17 +106,54 @@ static std::string knownStages() {
   return names;
 }
 
+namespace {
+/// What the command line asks for, checked. The linker that codegen calls
+/// resets all options of the process, so nothing refers to them.
+struct Job {
+  StageOptions stages;
+  PlanTask task;
+  std::optional<Stage> done; ///< the input is its output
+  Stage last = Stage::Precision;
+  std::string output, dump;
+  bool emitsPlan = false, isArtifact = false;
+  bool writes = true; ///< IR, a plan or a compiled file
+};
+} // namespace
+
+/// Finds a plan and writes it on the model, or costs the one it has; shows what
+/// is asked for.
+static LogicalResult planAndShow(ModuleOp module, const Job &job) {
+  auto models = module.getOps<ModelOp>();
+  bool given = !models.empty() && (*models.begin())->hasAttr(kPlanAttrName);
+  auto solution = solveTask(module, job.task);
+  if (failed(solution) || failed(showTask(module, job.task, **solution)))
+    return failure();
+  const Machine &machine = (*solution)->machine;
+  if (job.last == Stage::Codegen &&
+      machine.device.target != BackendTarget::Cpu) {
+    fail("no programs are compiled for the devices of cluster '" +
+         machine.name + "' yet; --emit=plan or --explain need none");
+    return failure();
+  }
+  return given ? success() : applySolution(*models.begin(), **solution);
+}
+
 /// Runs one stage; its contract is part of the pipeline.
-static LogicalResult runStage(ModuleOp module, Stage stage,
-                              const StageOptions &options) {
+static LogicalResult runStage(ModuleOp module, Stage stage, const Job &job) {
   // The plan, as people write it, stays with the program into the artifact.
   std::string plan;
   if (stage == Stage::Partition)
     for (ModelOp model : module.getOps<ModelOp>())
       plan = savePlan(model);
+  // A plan that is given is costed when it is complete.
+  bool plans = stage == Stage::Plan && job.task.plans();
+  bool given = !job.stages.plan.empty();
+  if (plans && !given && failed(planAndShow(module, job)))
+    return failure();
   auto pm = PassManager::on<ModuleOp>(module.getContext());
-  addStage(pm, stage, options);
-  if (failed(pm.run(module)))
+  addStage(pm, stage, job.stages);
+  if (failed(pm.run(module)) ||
+      (plans && given && failed(planAndShow(module, job))))
     return failure();
   if (stage == Stage::Partition)
     for (auto program : module.getOps<spmd::ProgramOp>())
@@ -197,66 +243,130 @@ static LogicalResult writeArtifactOf(ModuleOp module, llvm::StringRef path) {
   return failure();
 }
 
-int kerf::compileMain(int argc, char **argv) {
-  llvm::InitLLVM init(argc, argv);
-  dropLibraryOptions();
-  CommandLine options;
-  cl::HideUnrelatedOptions(options.category);
-  if (!cl::ParseCommandLineOptions(argc, argv, kOverview))
-    return 1;
-  bool isArtifact = options.stopAfter.empty() &&
-                    llvm::StringRef(options.output).ends_with(".kerf");
-  if (options.stopAfter.empty())
-    options.stopAfter = isArtifact ? "codegen" : "precision";
-  std::optional<Stage> last = parseStageName(options.stopAfter);
+//===----------------------------------------------------------------------===//
+// The command
+//===----------------------------------------------------------------------===//
+
+/// The stages to run. 1 after an error.
+static int readStages(const CommandLine &options, Job &job) {
+  if (options.emit != "ir" && options.emit != "plan")
+    return fail("unknown --emit '" + options.emit + "', expected ir or plan");
+  job.emitsPlan = options.emit == "plan";
+  job.isArtifact = options.stopAfter.empty() &&
+                   llvm::StringRef(options.output).ends_with(".kerf");
+  bool asksForOutput =
+      options.output.getNumOccurrences() || options.emit.getNumOccurrences() ||
+      options.dump.getNumOccurrences() || !options.stopAfter.empty();
+  job.writes = !job.task.shows() || asksForOutput;
+  Stage usual = job.isArtifact     ? Stage::Codegen
+                : job.task.plans() ? Stage::Plan
+                                   : Stage::Precision;
+  std::optional<Stage> last =
+      options.stopAfter.empty() ? usual : parseStageName(options.stopAfter);
   if (!last)
     return fail("unknown stage '" + options.stopAfter +
                 "', expected one of: " + knownStages());
-  std::optional<Stage> done = parseStageName(options.startAfter);
-  if (!options.startAfter.empty() && !done)
+  job.last = job.emitsPlan ? Stage::Plan : *last;
+  job.done = parseStageName(options.startAfter);
+  if (!options.startAfter.empty() && !job.done)
     return fail("unknown stage '" + options.startAfter +
                 "', expected one of: " + knownStages());
+  return 0;
+}
+
+/// Planning happens in the stage plan, and shows on standard output.
+static int checkTask(const CommandLine &options, const Job &job) {
+  if (!job.task.plans())
+    return 0;
+  if (job.done && *job.done >= Stage::Plan)
+    return fail("--cluster plans in the stage plan, which --start-after=" +
+                options.startAfter + " leaves behind");
+  if (job.last < Stage::Plan)
+    return fail("--cluster plans in the stage plan, which --stop-after=" +
+                options.stopAfter + " does not reach");
+  if (!job.task.sweep.empty() && job.writes &&
+      options.output.getNumOccurrences())
+    return fail("--sweep makes many plans and writes no output, found -o");
+  bool prints = job.task.explain || !job.task.versus.empty();
+  if (prints && job.writes && job.output == "-")
+    return fail("the explanation goes to standard output; say with -o where "
+                "the rest is to go");
+  return 0;
+}
+
+/// Reads the command line. 1 after an error.
+static int readJob(const CommandLine &options, Job &job) {
+  auto task = planTaskOf(options.planner);
+  if (failed(task))
+    return 1;
+  job.task = *task;
+  job.output = options.output;
+  job.dump = options.dump;
+  if (readStages(options, job) || checkTask(options, job))
+    return 1;
   if (options.precision != "f32" && options.precision != "bf16")
     return fail("unknown precision '" + options.precision +
                 "', expected f32 or bf16");
-
   constexpr int64_t mostWorkers = 4096; // that a file may ask for
   if (options.workers < 1 || options.workers > mostWorkers)
     return fail("expected 1 to " + llvm::Twine(mostWorkers) +
                 " as --max-threads, found " + llvm::Twine(options.workers));
+  job.stages.precision = options.precision;
+  job.stages.plan = options.plan;
+  job.stages.recompute.assign(options.recompute.begin(),
+                              options.recompute.end());
+  job.stages.fuse = options.fuse;
+  job.stages.workers = options.workers;
+  job.stages.cpu = options.cpu;
+  return 0;
+}
 
-  // The linker that codegen calls resets all options of the process.
-  const std::string output = options.output, dump = options.dump;
-  StageOptions stageOptions;
-  stageOptions.precision = options.precision;
-  stageOptions.plan = options.plan;
-  const bool emitsPlan = options.emit == "plan";
-  if (!emitsPlan && options.emit != "ir")
-    return fail("unknown --emit '" + options.emit + "', expected ir or plan");
-  if (emitsPlan)
-    last = Stage::Plan;
-  stageOptions.recompute.assign(options.recompute.begin(),
-                                options.recompute.end());
-  stageOptions.fuse = options.fuse;
-  stageOptions.workers = options.workers;
-  stageOptions.cpu = options.cpu;
+/// Runs the stages from `done` to `last`.
+static LogicalResult runStages(ModuleOp module, const Job &job, Stage last) {
+  for (Stage stage : kStages) {
+    if ((job.done && stage <= *job.done) || stage > last)
+      continue;
+    if (failed(runStage(module, stage, job)) ||
+        (!job.dump.empty() && failed(dumpStage(module, stage, job.dump))))
+      return failure();
+  }
+  return success();
+}
+
+/// What needs no planned IR: a sweep, or a search that is only shown.
+static LogicalResult showOnly(ModuleOp module, const Job &job) {
+  if (failed(runStages(module, job, Stage::Precision)))
+    return failure();
+  if (!job.task.sweep.empty())
+    return runSweep(module, job.task);
+  auto solution = solveTask(module, job.task);
+  return success(succeeded(solution) &&
+                 succeeded(showTask(module, job.task, **solution)));
+}
+
+int kerf::compileMain(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  dropLibraryOptions();
+  CommandLine options;
+  cl::HideUnrelatedOptions({&options.category, &options.planCategory});
+  if (!cl::ParseCommandLineOptions(argc, argv, kOverview))
+    return 1;
+  Job job;
+  if (readJob(options, job))
+    return 1;
   InputModule input(options.input, options.plugins);
   ModuleOp module = input.get();
-  if (!module)
+  if (!module || (job.done && failed(checkContracts(module, *job.done))))
     return 1;
-  if (done && failed(checkContracts(module, *done)))
+  if (!job.task.sweep.empty() || (!job.writes && job.stages.plan.empty()))
+    return failed(showOnly(module, job));
+  if (failed(runStages(module, job, job.last)))
     return 1;
-  for (Stage stage : kStages) {
-    if ((done && stage <= *done) || stage > *last)
-      continue;
-    if (failed(runStage(module, stage, stageOptions)))
-      return 1;
-    if (!dump.empty() && failed(dumpStage(module, stage, dump)))
-      return 1;
-  }
-  if (emitsPlan)
-    return failed(writePlan(module, output));
-  if (isArtifact)
-    return failed(writeArtifactOf(module, output));
-  return failed(writeModule(module, output));
+  if (!job.writes)
+    return 0;
+  if (job.emitsPlan)
+    return failed(writePlan(module, job.output));
+  if (job.isArtifact)
+    return failed(writeArtifactOf(module, job.output));
+  return failed(writeModule(module, job.output));
 }

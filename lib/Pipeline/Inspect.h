@@ -41,6 +41,10 @@ mlir::LogicalResult inspectGradients(mlir::ModuleOp module,
 std::optional<int> inspectArtifact(llvm::StringRef command,
                                    llvm::StringRef path);
 
+/// Prints what differs between two plans, as files or in compiled files.
+/// Returns the exit status.
+int inspectPlans(llvm::StringRef pathA, llvm::StringRef pathB);
+
 } // namespace kerf
 
 #endif // KERF_LIB_PIPELINE_INSPECT_H

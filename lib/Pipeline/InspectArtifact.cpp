@@ -3,6 +3,7 @@
 #include "Inspect.h"
 
 #include "kerf/Artifact/Dump.h"
+#include "kerf/Plan/PlanFile.h"
 
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -46,5 +47,39 @@ std::optional<int> kerf::inspectArtifact(llvm::StringRef command,
   if (llvm::failed(readArtifact(bytes, data, error)))
     return fail(path + ": " + error);
   dump(data, llvm::outs());
+  return 0;
+}
+
+/// The plan in a compiled file, or the text of a plan.
+static std::optional<std::string> readPlan(llvm::StringRef path) {
+  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(path, /*IsText=*/false,
+                                                   /*NullTerminator=*/false);
+  if (!buffer) {
+    fail("cannot read '" + path + "': " + buffer.getError().message());
+    return std::nullopt;
+  }
+  llvm::StringRef bytes = (*buffer)->getBuffer();
+  if (!isArtifact(bytes))
+    return bytes.str();
+  ArtifactData data;
+  std::string error;
+  if (succeeded(readArtifact(bytes, data, error)))
+    return data.plan;
+  fail(path + ": " + error);
+  return std::nullopt;
+}
+
+int kerf::inspectPlans(llvm::StringRef pathA, llvm::StringRef pathB) {
+  auto a = readPlan(pathA);
+  auto b = a ? readPlan(pathB) : std::nullopt;
+  if (!b)
+    return 1;
+  std::string error;
+  auto text = comparePlans(*a, pathA, *b, pathB, error);
+  if (!text) {
+    llvm::errs() << error << '\n';
+    return 1;
+  }
+  llvm::outs() << (text->empty() ? "the plans say the same\n" : *text);
   return 0;
 }

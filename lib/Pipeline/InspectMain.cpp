@@ -30,6 +30,8 @@ or at what was compiled from it
   kerf-inspect kernels MODEL.kerf     generated kernels
   kerf-inspect params MODEL.kerf      parameters with their layouts
   kerf-inspect plan MODEL.kerf        the plan that it was compiled by
+  kerf-inspect plan A B               what differs between two plans (JSON, or
+                                      compiled files)
 
 Exit status: 0 done; 1 the input is wrong or a check failed; 128 or more when
 the program was killed.
@@ -46,6 +48,8 @@ struct CommandLine {
   cl::opt<std::string> input{cl::Positional, cl::init("-"),
                              cl::desc("<model.mlir or model.kerf, or - for "
                                       "standard input>"),
+                             cl::cat(category)};
+  cl::opt<std::string> other{cl::Positional, cl::desc("[plan: second plan]"),
                              cl::cat(category)};
   cl::opt<std::string> compute{
       "compute",
@@ -103,6 +107,11 @@ int kerf::inspectMain(int argc, char **argv) {
     return fail("unknown --compute '" + options.compute +
                 "', expected f32 or f64");
   options.values.f64 = options.compute == "f64";
+  if (options.other.getNumOccurrences() && options.command != "plan")
+    return fail("expected one input for '" + options.command + "', found '" +
+                options.other + "', too");
+  if (options.other.getNumOccurrences())
+    return inspectPlans(options.input, options.other);
   if (std::optional<int> status =
           inspectArtifact(options.command, options.input))
     return *status;

@@ -228,6 +228,18 @@ OwningOpRef<ModuleOp> kerf::readModule(llvm::StringRef path,
   return module;
 }
 
+/// Prints problems of options, which have no place in a file.
+static LogicalResult printWithoutLocation(Diagnostic &diagnostic) {
+  if (!isa<UnknownLoc>(diagnostic.getLocation()))
+    return failure();
+  bool isError = diagnostic.getSeverity() == DiagnosticSeverity::Error;
+  (isError ? llvm::WithColor::error() : llvm::WithColor::warning())
+      << diagnostic.str() << '\n';
+  for (Diagnostic &note : diagnostic.getNotes())
+    llvm::WithColor::note() << note.str() << '\n';
+  return success();
+}
+
 InputModule::InputModule(llvm::StringRef path,
                          llvm::ArrayRef<std::string> plugins) {
   DialectRegistry registry;
@@ -239,6 +251,8 @@ InputModule::InputModule(llvm::StringRef path,
   context->printOpOnDiagnostic(false); // The source line says enough.
   handler =
       std::make_unique<SourceMgrDiagnosticHandler>(sources, context.get());
+  optionHandler = std::make_unique<ScopedDiagnosticHandler>(
+      context.get(), printWithoutLocation);
   module = readModule(path, sources, *context);
 }
 

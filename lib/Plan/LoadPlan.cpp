@@ -1,3 +1,4 @@
+#include "PlanHead.h"
 #include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/Dialect/Kerf/SplitBias.h"
 #include "kerf/Plan/Passes.h"
@@ -22,44 +23,40 @@ struct Rule {
   json::Position position;
   std::string op; ///< name, or phase; empty for parameters
   std::optional<llvm::GlobPattern> param, weight;
-  const json::Value *factors = nullptr, *pending = nullptr;
+  const json::Value *factors = nullptr, *pending = nullptr, *variant = nullptr;
+  int64_t blocks = 1;
+  bool routed = false;
   bool matched = false;
+  bool wrong = false; ///< it was reported, at the first op that it matches
 };
 
 class PlanReader {
 public:
-  PlanReader(ModelOp model, llvm::StringRef path) : model(model), path(path) {}
+  PlanReader(ModelOp model, llvm::StringRef path)
+      : model(model), errors(model.getContext(), path) {}
 
   LogicalResult run(llvm::StringRef text);
 
 private:
-  InFlightDiagnostic error(json::Position position) {
-    return mlir::emitError(FileLineColLoc::get(model.getContext(), path,
-                                               position.line, position.column));
-  }
-  LogicalResult expectKind(const json::Value &value, json::Kind kind,
-                           llvm::StringRef what);
-  LogicalResult expectKeys(const json::Value &object,
-                           llvm::ArrayRef<llvm::StringLiteral> known,
-                           llvm::StringRef what);
-  FailureOr<MeshAttr> readMesh(const json::Value &root);
-  LogicalResult readRecompute(const json::Value &value, bool &all,
-                              llvm::SmallVectorImpl<int64_t> &ops);
-  LogicalResult readHead(const json::Value &root);
-  LogicalResult readRule(const json::Value &value);
-  LogicalResult readGlob(const json::Value &rule, llvm::StringRef key,
-                         std::optional<llvm::GlobPattern> &glob);
-  FailureOr<AxisList> readAxes(const json::Value &value);
-  FailureOr<Assignment> readAssignment(const Rule &rule, Operation *op,
-                                       const Factors &facts);
+  bool readRule(const json::Value &value);
+  void readWays(const json::Value &value, Rule &rule);
+  bool readGlob(const json::Value &rule, llvm::StringRef key,
+                std::optional<llvm::GlobPattern> &glob);
+  std::optional<AxisList> readAxes(const json::Value &value);
+  bool readFactors(const Rule &rule, Operation *op, const Factors &facts,
+                   Assignment &assignment);
+  bool readVariants(const json::Value &value, const Factors &facts,
+                    Assignment &assignment);
+  std::optional<Assignment> readAssignment(const Rule &rule, Operation *op,
+                                           const Factors &facts);
   void numberPhases();
   bool matches(const Rule &rule, Operation *op);
   Rule *findRule(Operation *op);
   void splitBiases();
-  LogicalResult assign(Operation *op);
+  bool assign(Rule &rule, Operation *op);
 
   ModelOp model;
-  llvm::StringRef path;
+  PlanErrors errors;
   PlanAttr plan;
   std::vector<Rule> rules;
   llvm::DenseMap<Operation *, int64_t> place; ///< among the ops of its phase
@@ -70,112 +67,13 @@ private:
 // Reading
 //===----------------------------------------------------------------------===//
 
-LogicalResult PlanReader::expectKind(const json::Value &value, json::Kind kind,
-                                     llvm::StringRef what) {
-  if (value.kind == kind)
-    return success();
-  return error(value.position)
-         << "expected " << json::describeKind(kind) << " as " << what
-         << ", found " << json::describeKind(value.kind);
-}
-
-LogicalResult PlanReader::expectKeys(const json::Value &object,
-                                     llvm::ArrayRef<llvm::StringLiteral> known,
-                                     llvm::StringRef what) {
-  for (const json::Member &member : object.object)
-    if (!llvm::is_contained(known, member.key)) {
-      auto diagnostic = error(member.keyPosition)
-                        << "unknown field " << json::quote(member.key) << " of "
-                        << what;
-      diagnostic.attachNote() << "known are " << llvm::join(known, ", ");
-      return diagnostic;
-    }
-  return success();
-}
-
-FailureOr<MeshAttr> PlanReader::readMesh(const json::Value &root) {
-  llvm::SmallVector<StringAttr> names;
-  llvm::SmallVector<int64_t> sizes;
-  json::Position position = root.position;
-  if (const json::Value *mesh = root.find("mesh")) {
-    position = mesh->position;
-    if (failed(expectKind(*mesh, json::Kind::Object, "mesh")))
-      return failure();
-    for (const json::Member &axis : mesh->object) {
-      if (!axis.value.isInteger)
-        return error(axis.value.position)
-               << "expected the number of ranks of axis "
-               << json::quote(axis.key);
-      names.push_back(StringAttr::get(model.getContext(), axis.key));
-      sizes.push_back(axis.value.integer);
-    }
-  }
-  auto emitError = [&] { return error(position); };
-  MeshAttr mesh = MeshAttr::getChecked(
-      llvm::function_ref<InFlightDiagnostic()>(emitError), model.getContext(),
-      llvm::ArrayRef<StringAttr>(names), llvm::ArrayRef<int64_t>(sizes));
-  if (!mesh)
-    return failure();
-  return mesh;
-}
-
-LogicalResult PlanReader::readRecompute(const json::Value &value, bool &all,
-                                        llvm::SmallVectorImpl<int64_t> &ops) {
-  if (value.kind == json::Kind::Array) {
-    for (const json::Value &op : value.array) {
-      if (!op.isInteger)
-        return error(op.position) << "expected the number of a forward op";
-      ops.push_back(op.integer);
-    }
-    return success();
-  }
-  all = value.kind == json::Kind::String && value.string == "full";
-  if (all || (value.kind == json::Kind::String && value.string == "none"))
-    return success();
-  return error(value.position) << "expected \"none\", \"full\" or a list of "
-                                  "numbers of forward ops as recompute";
-}
-
-/// All but the rules.
-LogicalResult PlanReader::readHead(const json::Value &root) {
-  auto mesh = readMesh(root);
-  if (failed(mesh))
-    return failure();
-  int64_t microBatches = 1;
-  std::string schedule = "1f1b";
-  bool all = false;
-  llvm::SmallVector<int64_t> recompute;
-  json::Position position = root.position;
-  if (const json::Value *value = root.find("micro_batches")) {
-    if (!value->isInteger)
-      return error(value->position) << "expected a number of micro-batches";
-    microBatches = value->integer;
-    position = value->position;
-  }
-  if (const json::Value *value = root.find("schedule")) {
-    if (failed(expectKind(*value, json::Kind::String, "schedule")))
-      return failure();
-    schedule = value->string;
-    position = value->position;
-  }
-  if (const json::Value *value = root.find("recompute"))
-    if (failed(readRecompute(*value, all, recompute)))
-      return failure();
-  auto emitError = [&] { return error(position); };
-  plan = PlanAttr::getChecked(
-      llvm::function_ref<InFlightDiagnostic()>(emitError), model.getContext(),
-      *mesh, microBatches, llvm::StringRef(schedule), all,
-      llvm::ArrayRef<int64_t>(recompute));
-  return success(plan != nullptr);
-}
-
-LogicalResult PlanReader::readGlob(const json::Value &rule, llvm::StringRef key,
-                                   std::optional<llvm::GlobPattern> &glob) {
+bool PlanReader::readGlob(const json::Value &rule, llvm::StringRef key,
+                          std::optional<llvm::GlobPattern> &glob) {
   const json::Value *value = rule.find(key);
   if (!value)
-    return success();
-  if (failed(expectKind(*value, json::Kind::String, key)))
-    return failure();
+    return true;
+  if (!errors.expectKind(*value, json::Kind::String, key))
+    return false;
   // Braces belong to parameter names; only * and ? are patterns.
   std::string text;
   for (char c : value->string) {
@@ -186,56 +84,85 @@ LogicalResult PlanReader::readGlob(const json::Value &rule, llvm::StringRef key,
   // The pattern refers to its text, which lives with the context.
   auto kept = StringAttr::get(model.getContext(), text);
   auto pattern = llvm::GlobPattern::create(kept.getValue());
-  if (!pattern)
-    return error(value->position)
-           << "bad pattern: " << llvm::toString(pattern.takeError());
+  if (!pattern) {
+    errors.at(value->position)
+        << "bad pattern: " << llvm::toString(pattern.takeError());
+    return false;
+  }
   glob = std::move(*pattern);
-  return success();
+  return true;
 }
 
-LogicalResult PlanReader::readRule(const json::Value &value) {
+void PlanReader::readWays(const json::Value &value, Rule &rule) {
+  if (const json::Value *blocks = value.find("blocks")) {
+    if (!blocks->isInteger || blocks->integer < 1)
+      errors.at(blocks->position) << "expected a number of blocks, at least 1";
+    else
+      rule.blocks = blocks->integer;
+  }
+  if (const json::Value *routed = value.find("routed"))
+    rule.routed = errors.expectKind(*routed, json::Kind::Bool, "routed") &&
+                  routed->boolean;
+}
+
+bool PlanReader::readRule(const json::Value &value) {
   Rule rule;
   rule.position = value.position;
-  if (failed(expectKind(value, json::Kind::Object, "a rule")) ||
-      failed(expectKeys(value, {"op", "weight", "param", "factors", "pending"},
-                        "a rule")) ||
-      failed(readGlob(value, "param", rule.param)) ||
-      failed(readGlob(value, "weight", rule.weight)))
-    return failure();
+  if (!errors.expectKind(value, json::Kind::Object, "a rule"))
+    return false;
+  errors.expectKeys(value,
+                    {"op", "weight", "param", "factors", "pending", "variant",
+                     "blocks", "routed"},
+                    "a rule");
+  if (!readGlob(value, "param", rule.param) ||
+      !readGlob(value, "weight", rule.weight))
+    return false;
   if (const json::Value *op = value.find("op")) {
-    if (failed(expectKind(*op, json::Kind::String, "op")))
-      return failure();
+    if (!errors.expectKind(*op, json::Kind::String, "op"))
+      return false;
     rule.op = op->string;
   }
-  if (rule.op.empty() == !rule.param || (rule.param && rule.weight))
-    return error(value.position)
-           << "expected either \"op\", with or without \"weight\", or "
-              "\"param\" in a rule";
+  if (rule.op.empty() == !rule.param || (rule.param && rule.weight)) {
+    errors.at(value.position)
+        << "expected either \"op\", with or without \"weight\", or "
+           "\"param\" in a rule";
+    return false;
+  }
   rule.factors = value.find("factors");
   rule.pending = value.find("pending");
-  if (!rule.factors)
-    return error(value.position) << "expected \"factors\" in a rule";
-  if (failed(expectKind(*rule.factors, json::Kind::Object, "factors")))
-    return failure();
+  rule.variant = value.find("variant");
+  readWays(value, rule);
+  if (!rule.factors) {
+    errors.at(value.position) << "expected \"factors\" in a rule";
+    return false;
+  }
+  if (!errors.expectKind(*rule.factors, json::Kind::Object, "factors"))
+    return false;
   rules.push_back(std::move(rule));
-  return success();
+  return true;
 }
 
-FailureOr<AxisList> PlanReader::readAxes(const json::Value &value) {
-  if (failed(expectKind(value, json::Kind::Array, "axes")))
-    return failure();
+std::optional<AxisList> PlanReader::readAxes(const json::Value &value) {
+  if (!errors.expectKind(value, json::Kind::Array, "axes"))
+    return std::nullopt;
   PlanAxes axes(plan);
   AxisList list;
+  bool fine = true;
   for (const json::Value &name : value.array) {
-    if (failed(expectKind(name, json::Kind::String, "an axis")))
-      return failure();
+    if (!errors.expectKind(name, json::Kind::String, "an axis")) {
+      fine = false;
+      continue;
+    }
     auto axis = axes.find(name.string);
-    if (!axis)
-      return error(name.position) << "unknown axis " << json::quote(name.string)
-                                  << ", expected one of the mesh or \"micro\"";
-    list.push_back(*axis);
+    if (axis) {
+      list.push_back(*axis);
+      continue;
+    }
+    fine = false;
+    errors.at(name.position) << "unknown axis " << json::quote(name.string)
+                             << ", expected one of the mesh or \"micro\"";
   }
-  return list;
+  return fine ? std::optional<AxisList>(list) : std::nullopt;
 }
 
 //===----------------------------------------------------------------------===//
@@ -293,11 +220,9 @@ Rule *PlanReader::findRule(Operation *op) {
 // Assigning
 //===----------------------------------------------------------------------===//
 
-FailureOr<Assignment> PlanReader::readAssignment(const Rule &rule,
-                                                 Operation *op,
-                                                 const Factors &facts) {
-  Assignment assignment;
-  assignment.factors.resize(facts.factors.size());
+bool PlanReader::readFactors(const Rule &rule, Operation *op,
+                             const Factors &facts, Assignment &assignment) {
+  bool fine = true;
   for (const json::Member &entry : rule.factors->object) {
     auto *factor = llvm::find_if(
         facts.factors, [&](const Factor &f) { return f.name == entry.key; });
@@ -305,24 +230,58 @@ FailureOr<Assignment> PlanReader::readAssignment(const Rule &rule,
       std::string known;
       llvm::raw_string_ostream os(known);
       printFactors(os, facts);
-      auto diagnostic = error(entry.keyPosition)
+      auto diagnostic = errors.at(entry.keyPosition)
                         << "no factor " << json::quote(entry.key)
                         << " in an op that the rule matches";
       diagnostic.attachNote(op->getLoc()) << "it has the factors " << known;
-      return diagnostic;
+      fine = false;
+      continue;
     }
     auto list = readAxes(entry.value);
-    if (failed(list))
-      return failure();
-    assignment.factors[factor - facts.factors.begin()] = *list;
+    fine &= list.has_value();
+    if (list)
+      assignment.factors[factor - facts.factors.begin()] = *list;
   }
-  if (!rule.pending)
-    return assignment;
-  auto pending = readAxes(*rule.pending);
-  if (failed(pending))
-    return failure();
-  assignment.pending = *pending;
-  return assignment;
+  return fine;
+}
+
+bool PlanReader::readVariants(const json::Value &value, const Factors &facts,
+                              Assignment &assignment) {
+  if (!errors.expectKind(value, json::Kind::Array, "variant"))
+    return false;
+  for (const json::Value &name : value.array) {
+    auto *variant =
+        llvm::find_if(facts.variants, [&](const FactorVariant &known) {
+          return known.name == name.string;
+        });
+    if (variant == facts.variants.end()) {
+      errors.at(name.position) << "no variant " << json::quote(name.string)
+                               << " of an op that the rule matches";
+      return false;
+    }
+    assignment.variants.push_back(variant - facts.variants.begin());
+  }
+  llvm::sort(assignment.variants);
+  return true;
+}
+
+std::optional<Assignment> PlanReader::readAssignment(const Rule &rule,
+                                                     Operation *op,
+                                                     const Factors &facts) {
+  Assignment assignment;
+  assignment.factors.resize(facts.factors.size());
+  assignment.blocks = rule.blocks;
+  assignment.routed = rule.routed;
+  bool fine = readFactors(rule, op, facts, assignment);
+  if (rule.variant)
+    fine &= readVariants(*rule.variant, facts, assignment);
+  if (rule.pending) {
+    auto pending = readAxes(*rule.pending);
+    fine &= pending.has_value();
+    if (pending)
+      assignment.pending = *pending;
+  }
+  return fine ? std::optional<Assignment>(assignment) : std::nullopt;
 }
 
 /// Products whose sum a rule cuts add their bias afterwards.
@@ -346,15 +305,13 @@ void PlanReader::splitBiases() {
   numberPhases();
 }
 
-LogicalResult PlanReader::assign(Operation *op) {
-  Rule *rule = findRule(op);
-  if (!rule)
-    return success();
+/// False when the rule cannot be carried out, which is reported once.
+bool PlanReader::assign(Rule &rule, Operation *op) {
   PlanAxes axes(plan);
   Factors facts = cast<FactorOpInterface>(op).getFactors();
-  auto assignment = readAssignment(*rule, op, facts);
-  if (failed(assignment))
-    return failure();
+  auto assignment = readAssignment(rule, op, facts);
+  if (!assignment)
+    return false;
   // Sums arrive or do not; all else can be told here, with line and column.
   Assignment cuts = *assignment;
   cuts.pending.clear();
@@ -364,47 +321,48 @@ LogicalResult PlanReader::assign(Operation *op) {
     std::string known;
     llvm::raw_string_ostream os(known);
     printFactors(os, facts);
-    auto diagnostic = error(rule->factors->position)
+    auto diagnostic = errors.at(rule.factors->position)
                       << "a rule cannot be carried out: " << message;
     diagnostic.attachNote(op->getLoc()) << "in this op, with factors " << known;
-    return diagnostic;
+    return false;
   }
   setAssignment(op, facts, *assignment, axes);
-  return success();
+  return true;
 }
 
 LogicalResult PlanReader::run(llvm::StringRef text) {
   auto root =
       json::parse(text, [&](json::Position at, const llvm::Twine &what) {
-        error(at) << what;
+        errors.at(at) << what;
       });
-  if (failed(root) || failed(expectKind(*root, json::Kind::Object, "a plan")) ||
-      failed(expectKeys(
-          *root, {"mesh", "micro_batches", "schedule", "recompute", "assign"},
-          "a plan")) ||
-      failed(readHead(*root)))
+  if (failed(root) || !errors.expectKind(*root, json::Kind::Object, "a plan"))
     return failure();
-  if (const json::Value *assign = root->find("assign")) {
-    if (failed(expectKind(*assign, json::Kind::Array, "assign")))
-      return failure();
-    for (const json::Value &rule : assign->array)
-      if (failed(readRule(rule)))
-        return failure();
-  }
+  errors.expectKeys(*root,
+                    {"assign", "chunks", "mesh", "micro_batches", "model",
+                     "order", "recompute", "schedule", "shard_group", "stages",
+                     "version", "zero"},
+                    "a plan");
+  plan = readPlanHead(model, *root, errors);
+  if (const json::Value *assign = root->find("assign"))
+    if (errors.expectKind(*assign, json::Kind::Array, "assign"))
+      for (const json::Value &rule : assign->array)
+        readRule(rule);
+  if (!plan) // Rules name its axes.
+    return failure();
   model->setAttr(kPlanAttrName, plan);
   numberPhases();
   splitBiases();
   llvm::SmallVector<Operation *> ops;
   model.getBody().walk([&](FactorOpInterface op) { ops.push_back(op); });
   for (Operation *op : ops)
-    if (failed(assign(op)))
-      return failure();
+    if (Rule *rule = findRule(op); rule && !rule->wrong)
+      rule->wrong = !assign(*rule, op);
   for (const Rule &rule : rules)
     if (!rule.matched)
-      return error(rule.position)
-             << "a rule matches no op; ops are named as in the step's IR, "
-                "without 'kerf.'";
-  return success();
+      errors.at(rule.position)
+          << "a rule matches no op; ops are named as in the step's IR, "
+             "without 'kerf.'";
+  return success(!errors.found());
 }
 
 LogicalResult kerf::loadPlan(ModelOp model, llvm::StringRef text,

@@ -475,23 +475,23 @@ void Propagation::finish(ModelOp model) {
                       }));
 }
 
+LogicalResult kerf::propagatePlan(ModelOp model) {
+  PlanAttr plan = getPlan(model);
+  model->setAttr(kPlanAttrName, plan);
+  Propagation propagation(plan);
+  if (failed(propagation.noteGiven(model)) ||
+      failed(planModel(model, &propagation)))
+    return failure();
+  propagation.finish(model);
+  return planModel(model);
+}
+
 namespace {
 struct PropagatePlanPass
     : public kerf::impl::PropagatePlanPassBase<PropagatePlanPass> {
-  LogicalResult run(ModelOp model) {
-    PlanAttr plan = getPlan(model);
-    model->setAttr(kPlanAttrName, plan);
-    Propagation propagation(plan);
-    if (failed(propagation.noteGiven(model)) ||
-        failed(planModel(model, &propagation)))
-      return failure();
-    propagation.finish(model);
-    return planModel(model);
-  }
-
   void runOnOperation() override {
     for (ModelOp model : getOperation().getOps<ModelOp>())
-      if (failed(run(model)))
+      if (failed(propagatePlan(model)))
         return signalPassFailure();
   }
 };

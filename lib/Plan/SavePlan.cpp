@@ -1,3 +1,4 @@
+#include "PlanHead.h"
 #include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/Plan/Passes.h"
 #include "kerf/Plan/PlanFile.h"
@@ -30,34 +31,72 @@ static json::Value factorsOf(AssignAttr assign) {
   return factors;
 }
 
-static json::Value headOf(PlanAttr plan) {
+static json::Value numbersOf(llvm::ArrayRef<int64_t> numbers) {
+  json::Value list = json::Value::makeArray();
+  for (int64_t number : numbers)
+    list.array.push_back(json::Value::fromInteger(number));
+  return list;
+}
+
+/// One run per member: `{"count": 8, "kind": "layer", "recompute": [3, 7]}`.
+static json::Value stagesOf(ArrayAttr stages) {
+  json::Value list = json::Value::makeArray();
+  for (Attribute entry : stages) {
+    json::Value runs = json::Value::makeArray();
+    for (LayersAttr run : PlanAttr::getRuns(entry)) {
+      json::Value layers = json::Value::makeObject();
+      layers.set("kind", json::Value::fromString(run.getKind()));
+      layers.set("count", json::Value::fromInteger(run.getCount()));
+      if (run.getRecompute())
+        layers.set("recompute", numbersOf(run.getRecompute().asArrayRef()));
+      runs.array.push_back(std::move(layers));
+    }
+    list.array.push_back(std::move(runs));
+  }
+  return list;
+}
+
+static json::Value modelOf(ModelOp model) {
+  ModelStamp stamp = stampOf(model);
+  json::Value value = json::Value::makeObject();
+  value.set("name", json::Value::fromString(stamp.name));
+  value.set("shapes", json::Value::fromString(stamp.shapes));
+  return value;
+}
+
+/// All but the rules; fields that say nothing are left out.
+static json::Value headOf(ModelOp model, PlanAttr plan) {
   json::Value head = json::Value::makeObject();
+  auto setInteger = [&](llvm::StringRef key, int64_t value, int64_t usual) {
+    if (value != usual)
+      head.set(key, json::Value::fromInteger(value));
+  };
   json::Value mesh = json::Value::makeObject();
   for (auto [name, size] :
        llvm::zip(plan.getMesh().getNames(), plan.getMesh().getSizes()))
     mesh.set(name.getValue(), json::Value::fromInteger(size));
-  json::Value recompute =
-      json::Value::fromString(plan.getRecomputeAll() ? "full" : "none");
-  if (!plan.getRecompute().empty())
-    recompute = json::Value::makeArray();
-  for (int64_t op : plan.getRecompute())
-    recompute.array.push_back(json::Value::fromInteger(op));
   head.set("mesh", std::move(mesh));
+  head.set("order", namesOf(plan.getMesh().getNames()));
   head.set("micro_batches", json::Value::fromInteger(plan.getMicroBatches()));
   head.set("schedule", json::Value::fromString(plan.getSchedule()));
-  head.set("recompute", std::move(recompute));
+  head.set("recompute", plan.getRecompute().empty()
+                            ? json::Value::fromString(
+                                  plan.getRecomputeAll() ? "full" : "none")
+                            : numbersOf(plan.getRecompute()));
+  setInteger("chunks", plan.getChunks(), 1);
+  setInteger("zero", plan.getZero(), 0);
+  setInteger("shard_group", plan.getShardGroup(), 0);
+  if (plan.getStages())
+    head.set("stages", stagesOf(plan.getStages()));
+  head.set("model", modelOf(model));
+  head.set("version", json::Value::fromInteger(1));
   return head;
 }
 
-std::string kerf::savePlan(ModelOp model) {
-  json::PrintOptions line;
-  line.indent = 0;
-  line.sortKeys = false;
-  std::string text = json::print(headOf(getPlan(model)), line);
-  text.back() = ','; // The rules follow, a line each.
-  text += "\n\"assign\": [";
+/// One rule per op.
+static std::vector<json::Value> rulesOf(ModelOp model) {
+  std::vector<json::Value> rules;
   llvm::DenseMap<Attribute, int64_t> count;
-  bool first = true;
   model.getBody().walk([&](FactorOpInterface op) {
     PhaseAttr phase = getPhase(op);
     int64_t place = count[phase]++;
@@ -72,10 +111,36 @@ std::string kerf::savePlan(ModelOp model) {
     rule.set("factors", factorsOf(assign));
     if (!assign.getPending().empty())
       rule.set("pending", namesOf(assign.getPending()));
+    if (!assign.getVariants().empty())
+      rule.set("variant", namesOf(assign.getVariants()));
+    if (assign.getBlocks() != 1)
+      rule.set("blocks", json::Value::fromInteger(assign.getBlocks()));
+    if (assign.getRouted())
+      rule.set("routed", json::Value::fromBool(true));
+    rules.push_back(std::move(rule));
+  });
+  return rules;
+}
+
+std::string kerf::savePlan(ModelOp model) {
+  json::PrintOptions line;
+  line.indent = 0;
+  json::Value head = headOf(model, getPlan(model));
+  llvm::sort(head.object, [](const json::Member &a, const json::Member &b) {
+    return a.key < b.key;
+  });
+  // "assign" is the first key; rules and fields take a line each, so that a
+  // difference of two plans is one of lines.
+  std::string text = "{\n\"assign\": [";
+  bool first = true;
+  for (const json::Value &rule : rulesOf(model)) {
     text += (first ? "\n" : ",\n") + json::print(rule, line);
     first = false;
-  });
-  return text + "\n]}\n";
+  }
+  text += "\n]";
+  for (const json::Member &field : head.object)
+    text += ",\n\"" + field.key + "\": " + json::print(field.value, line);
+  return text + "\n}\n";
 }
 
 namespace {

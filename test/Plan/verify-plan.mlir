@@ -56,7 +56,7 @@ kerf.model @variant(%x: tensor<4x16xf32>, %t: tensor<4xi32>) attributes {
   %e = kerf.exp %x : tensor<4x16xf32>
   %u = kerf.add %t, %t : tensor<4xi32>
   %n = kerf.count_valid %u : tensor<4xi32>
-  // expected-error @below {{factor 'v' can be cut by the variant 'split_vocabulary' only, which this compiler lacks}}
+  // expected-error @below {{factor 'v' can be cut by the variant 'split_vocabulary' only, which the assignment does not name}}
   // expected-note @below {{its factors are}}
   %l = kerf.cross_entropy %e, %u normalizer %n {kerf.assign = #kerf.assign<v = [tp]>} : tensor<4x16xf32>, tensor<4xi32>
   kerf.return %l : tensor<f32>
@@ -172,4 +172,37 @@ kerf.model @micro_nothing(%x: tensor<4xf32>) attributes {
     plan = #kerf.plan<mesh = <>, micro_batches = 4, schedule = "1f1b", recompute = none>} {
   %s = kerf.reduce sum %x dims [0] : tensor<4xf32>
   kerf.return %s : tensor<f32>
+}
+
+// -----
+
+// A variant that is named may be used; whether programs do it is another question.
+kerf.model @named_variant(%x: tensor<4x16xf32>, %t: tensor<4xi32>) attributes {
+    plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
+  %e = kerf.exp %x {kerf.assign = #kerf.assign<s = [tp]>} : tensor<4x16xf32>
+  %u = kerf.add %t, %t : tensor<4xi32>
+  %n = kerf.count_valid %u : tensor<4xi32>
+  %l = kerf.cross_entropy %e, %u normalizer %n {kerf.assign = #kerf.assign<v = [tp], variant = [split_vocabulary]>} : tensor<4x16xf32>, tensor<4xi32>
+  kerf.return %l : tensor<f32>
+}
+
+// -----
+
+kerf.model @no_variant(%x: tensor<4xf32>, %z: tensor<f32>) attributes {
+    plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
+  // expected-error @below {{is assigned the variant "ring", which it lacks}}
+  %y = kerf.exp %x {kerf.assign = #kerf.assign<b = [tp], variant = [ring]>} : tensor<4xf32>
+  kerf.return %z : tensor<f32>
+}
+
+// -----
+
+// Ring attention moves keys past the queries of every rank: both are cut alike.
+kerf.model @half_a_ring(%q: tensor<2x8x4x8xf32>, %z: tensor<f32>) attributes {
+    plan = #kerf.plan<mesh = <cp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
+  %k = kerf.exp %q : tensor<2x8x4x8xf32>
+  // expected-error @below {{the variant 'ring' cuts factors 'k' and 'q' by the same axes}}
+  // expected-note @below {{its factors are}}
+  %o = kerf.attention %k, %k, %k causal {kerf.assign = #kerf.assign<k = [cp], variant = [ring]>} : tensor<2x8x4x8xf32>, tensor<2x8x4x8xf32>, tensor<2x8x4x8xf32>
+  kerf.return %z : tensor<f32>
 }

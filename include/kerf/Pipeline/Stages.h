@@ -100,6 +100,8 @@ private:
   std::unique_ptr<mlir::MLIRContext> context;
   llvm::SourceMgr sources;
   std::unique_ptr<mlir::SourceMgrDiagnosticHandler> handler;
+  /// Problems of options have no place in a file.
+  std::unique_ptr<mlir::ScopedDiagnosticHandler> optionHandler;
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 

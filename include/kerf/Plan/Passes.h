@@ -3,6 +3,7 @@
 #ifndef KERF_PLAN_PASSES_H
 #define KERF_PLAN_PASSES_H
 
+#include "kerf/Dialect/Kerf/Kerf.h"
 #include "kerf/Dialect/Spmd/Spmd.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -15,6 +16,10 @@ namespace kerf {
 
 #define GEN_PASS_REGISTRATION
 #include "kerf/Plan/Passes.h.inc"
+
+/// What `kerf-propagate-plan` does to a model: gives every op of a step that
+/// has no assignment one. Fails with a diagnostic when an op cannot follow.
+mlir::LogicalResult propagatePlan(ModelOp model);
 
 } // namespace kerf
 

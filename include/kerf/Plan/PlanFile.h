@@ -1,7 +1,8 @@
 //===- PlanFile.h - plans as JSON -----------------------------------------===//
 //
-//   {"mesh": {"dp": 2, "tp": 2}, "micro_batches": 2, "schedule": "1f1b",
-//    "recompute": "none",
+//   {"version": 1,
+//    "mesh": {"dp": 2, "tp": 2}, "order": ["dp", "tp"],
+//    "micro_batches": 2, "schedule": "1f1b", "recompute": "none",
 //    "assign": [
 //      {"op": "linear", "weight": "*.c_fc.weight",
 //       "factors": {"b": ["dp", "micro"], "n": ["tp"]}},
@@ -12,7 +13,21 @@
 // read a parameter that `weight` matches; or by phase (`forward 12`, all ops of
 // it; `input_gradient 12 0`, the first of them); or reads of parameters. The
 // first rule that matches an op counts. Ops without one are left to the
-// propagation.
+// propagation. `pending`, `variant`, `blocks` and `routed` are as in
+// `#kerf.assign`.
+//
+// `order` names the axes of the mesh, the slowest first; without it they are in
+// the order of the text. Further fields, all optional, are those of
+// `#kerf.plan`: `chunks`, `zero`, `shard_group`, and
+//
+//   "stages": [[{"kind": "embedding", "count": 1}, {"kind": "layer", "count":
+//   8}],
+//              [{"kind": "layer", "count": 8, "recompute": [3, 7]}, ...]],
+//   "model": {"name": "gpt2", "shapes": "5a0e..."}
+//
+// Kinds of layers are named as `printStep` does. `model` names the model that
+// the plan was made for: it is refused for another, and for one of other
+// shapes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,20 +36,29 @@
 
 #include "kerf/Dialect/Kerf/Kerf.h"
 
+#include <optional>
 #include <string>
 
 namespace kerf {
 
 /// Reads a plan and puts it on a model: its attribute `plan` and the ops'
 /// `kerf.assign`. A product with a bias whose sum is cut becomes one without,
-/// and the bias is added after. Fails with an error at the line and column of
-/// `text` that is wrong; `path` is its name.
+/// and the bias is added after. Fails with an error for each violation, at its
+/// line and column of `text`; `path` is its name.
 mlir::LogicalResult loadPlan(ModelOp model, llvm::StringRef text,
                              llvm::StringRef path);
 
-/// The plan of a model, one rule per op: `loadPlan` on the step that the plan
-/// was made for gives the same IR again.
+/// The plan of a model with sorted keys, one rule per op: `loadPlan` on the
+/// step that the plan was made for gives the same IR again, and that the same
+/// text.
 std::string savePlan(ModelOp model);
+
+/// What differs between two plan files, a line per decision: "mesh.tp: 2 -> 4",
+/// "-" where one has none; "" when they say the same. On failure `error` holds
+/// "path:line:column: error: message".
+std::optional<std::string>
+comparePlans(llvm::StringRef a, llvm::StringRef pathA, llvm::StringRef b,
+             llvm::StringRef pathB, std::string &error);
 
 } // namespace kerf
 

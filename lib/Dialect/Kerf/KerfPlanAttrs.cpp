@@ -90,19 +90,182 @@ llvm::SmallVector<int64_t> MeshAttr::getCoordinates(int64_t rank) const {
 }
 
 //===----------------------------------------------------------------------===//
+// Layers
+//===----------------------------------------------------------------------===//
+
+LogicalResult LayersAttr::verify(EmitError emitError, llvm::StringRef kind,
+                                 int64_t count, DenseI64ArrayAttr recompute) {
+  constexpr int64_t maxLayers = 1 << 20;
+  if (kind.empty())
+    return emitError() << "expected the name of a kind of layers";
+  if (count < 1 || count > maxLayers)
+    return emitError() << "expected 1 to " << maxLayers << " layers of '"
+                       << kind << "', found " << count;
+  for (int64_t op :
+       recompute ? recompute.asArrayRef() : llvm::ArrayRef<int64_t>())
+    if (op < 0)
+      return emitError() << "expected numbers of forward ops to recompute, "
+                            "found "
+                         << op;
+  return success();
+}
+
+static ParseResult parseNumbers(AsmParser &parser,
+                                llvm::SmallVectorImpl<int64_t> &numbers) {
+  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+    return parser.parseInteger(numbers.emplace_back());
+  });
+}
+
+static void printNumbers(AsmPrinter &printer, llvm::ArrayRef<int64_t> numbers) {
+  printer << '[';
+  llvm::interleaveComma(numbers, printer);
+  printer << ']';
+}
+
+/// `decoder x 8 recompute [3, 7]`, without the brackets of the attribute.
+static LayersAttr parseRun(AsmParser &parser) {
+  std::string kind;
+  int64_t count;
+  llvm::SmallVector<int64_t> ops;
+  DenseI64ArrayAttr recompute;
+  llvm::SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseKeywordOrString(&kind) || parser.parseKeyword("x") ||
+      parser.parseInteger(count))
+    return {};
+  if (succeeded(parser.parseOptionalKeyword("recompute"))) {
+    if (parseNumbers(parser, ops))
+      return {};
+    recompute = DenseI64ArrayAttr::get(parser.getContext(), ops);
+  }
+  auto emitError = [&] { return parser.emitError(loc); };
+  return LayersAttr::getChecked(EmitError(emitError), parser.getContext(),
+                                llvm::StringRef(kind), count, recompute);
+}
+
+static void printRun(AsmPrinter &printer, LayersAttr run) {
+  printer.printKeywordOrString(run.getKind());
+  printer << " x " << run.getCount();
+  if (!run.getRecompute())
+    return;
+  printer << " recompute ";
+  printNumbers(printer, run.getRecompute().asArrayRef());
+}
+
+Attribute LayersAttr::parse(AsmParser &parser, Type) {
+  if (parser.parseLess())
+    return {};
+  LayersAttr run = parseRun(parser);
+  if (!run || parser.parseGreater())
+    return {};
+  return run;
+}
+
+void LayersAttr::print(AsmPrinter &printer) const {
+  printer << '<';
+  printRun(printer, *this);
+  printer << '>';
+}
+
+//===----------------------------------------------------------------------===//
 // Plan
 //===----------------------------------------------------------------------===//
 
-LogicalResult PlanAttr::verify(EmitError emitError, MeshAttr,
-                               int64_t microBatches, llvm::StringRef schedule,
-                               bool all, llvm::ArrayRef<int64_t> recompute) {
+/// Ranks of an axis, or 1.
+static int64_t ranksOf(MeshAttr mesh, llvm::StringRef axis) {
+  int64_t index = mesh.find(axis);
+  return index < 0 ? 1 : mesh.getSizes()[index];
+}
+
+int64_t PlanAttr::getStageCount() const {
+  return ranksOf(getMesh(), kPipelineAxis);
+}
+
+llvm::SmallVector<LayersAttr> PlanAttr::getRuns(Attribute entry) {
+  return llvm::map_to_vector(cast<ArrayAttr>(entry), [](Attribute run) {
+    return cast<LayersAttr>(run);
+  });
+}
+
+std::string PlanAttr::checkMicroBatches(int64_t count) {
   constexpr int64_t maxMicroBatches = 1 << 20;
-  if (microBatches < 1 || microBatches > maxMicroBatches)
-    return emitError() << "expected 1 to " << maxMicroBatches
-                       << " micro-batches, found " << microBatches;
-  if (schedule != "1f1b" && schedule != "gpipe")
-    return emitError() << "unknown schedule '" << schedule
-                       << "', expected 1f1b or gpipe";
+  if (count >= 1 && count <= maxMicroBatches)
+    return "";
+  return "expected 1 to " + std::to_string(maxMicroBatches) +
+         " micro-batches, found " + std::to_string(count);
+}
+
+std::string PlanAttr::checkSchedule(llvm::StringRef schedule) {
+  if (llvm::is_contained({"gpipe", "1f1b", "interleaved", "zb-h1"}, schedule))
+    return "";
+  return ("unknown schedule '" + schedule +
+          "', expected gpipe, 1f1b, interleaved or zb-h1")
+      .str();
+}
+
+std::string PlanAttr::checkChunks(int64_t chunks, llvm::StringRef schedule) {
+  constexpr int64_t maxChunks = 1024;
+  if (chunks < 1 || chunks > maxChunks)
+    return "expected 1 to " + std::to_string(maxChunks) +
+           " chunks per stage, found " + std::to_string(chunks);
+  if (chunks > 1 && schedule != "interleaved")
+    return ("expected one chunk per stage with schedule '" + schedule +
+            "', found " + llvm::Twine(chunks) +
+            "; several need \"interleaved\"")
+        .str();
+  return "";
+}
+
+std::string PlanAttr::checkZero(int64_t zero) {
+  if (zero >= 0 && zero <= 3)
+    return "";
+  return "expected zero 0 (nothing cut), 1 (optimizer state), 2 (gradients "
+         "too) or 3 (weights too), found " +
+         std::to_string(zero);
+}
+
+std::string PlanAttr::checkShardGroup(int64_t group, int64_t zero,
+                                      MeshAttr mesh) {
+  if (group == 0)
+    return "";
+  int64_t ranks = mesh.getRankCount();
+  if (group < 0 || ranks % group != 0)
+    return "expected a shard_group that divides the " + std::to_string(ranks) +
+           " ranks, found " + std::to_string(group);
+  if (zero == 0)
+    return "a shard_group needs zero of 1 to 3";
+  return "";
+}
+
+std::string PlanAttr::checkStages(ArrayAttr stages, int64_t chunks,
+                                  MeshAttr mesh) {
+  if (!stages)
+    return "";
+  int64_t expected = ranksOf(mesh, kPipelineAxis) * chunks;
+  if (static_cast<int64_t>(stages.size()) != expected)
+    return "expected " + std::to_string(expected) +
+           " entries of stages, one per chunk of each rank of 'pp', found " +
+           std::to_string(stages.size());
+  for (auto [index, entry] : llvm::enumerate(stages)) {
+    auto runs = dyn_cast<ArrayAttr>(entry);
+    if (!runs || runs.empty() || !llvm::all_of(runs, llvm::IsaPred<LayersAttr>))
+      return "expected layers in entry " + std::to_string(index) + " of stages";
+  }
+  return "";
+}
+
+LogicalResult PlanAttr::verify(EmitError emitError, MeshAttr mesh,
+                               int64_t microBatches, llvm::StringRef schedule,
+                               bool all, llvm::ArrayRef<int64_t> recompute,
+                               int64_t chunks, int64_t zero, int64_t shardGroup,
+                               ArrayAttr stages) {
+  for (const std::string &wrong :
+       {checkMicroBatches(microBatches), checkSchedule(schedule),
+        checkChunks(chunks, schedule), checkZero(zero),
+        checkShardGroup(shardGroup, zero, mesh),
+        checkStages(stages, chunks, mesh)})
+    if (!wrong.empty())
+      return emitError() << wrong;
   if (all && !recompute.empty())
     return emitError() << "expected recompute of all values or of listed ones";
   for (int64_t op : recompute)
@@ -126,16 +289,69 @@ static ParseResult parseRecompute(AsmParser &parser, bool &all,
            << "unknown recompute '" << keyword
            << "', expected none, full or a list of forward ops";
   }
-  return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
-    return parser.parseInteger(ops.emplace_back());
-  });
+  return parseNumbers(parser, ops);
 }
 
-Attribute PlanAttr::parse(AsmParser &parser, Type) {
-  int64_t microBatches;
+/// Fields of a plan as they are read.
+namespace {
+struct PlanFields {
+  int64_t microBatches = 1, chunks = 1, zero = 0, shardGroup = 0;
   std::string schedule;
   bool all = false;
   llvm::SmallVector<int64_t> ops;
+  ArrayAttr stages;
+};
+} // namespace
+
+/// `[[embedding x 1, decoder x 8], [decoder x 8, head x 1]]`.
+static ParseResult parseStages(AsmParser &parser, ArrayAttr &stages) {
+  llvm::SmallVector<Attribute> entries;
+  auto parseEntry = [&]() -> ParseResult {
+    llvm::SmallVector<Attribute> runs;
+    if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
+                                       [&]() -> ParseResult {
+                                         LayersAttr run = parseRun(parser);
+                                         runs.push_back(run);
+                                         return success(run != nullptr);
+                                       }))
+      return failure();
+    entries.push_back(ArrayAttr::get(parser.getContext(), runs));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseEntry))
+    return failure();
+  stages = ArrayAttr::get(parser.getContext(), entries);
+  return success();
+}
+
+/// `, chunks = 2`, and so on, in this order.
+static ParseResult parseOptionalFields(AsmParser &parser, PlanFields &fields) {
+  while (succeeded(parser.parseOptionalComma())) {
+    llvm::StringRef name;
+    llvm::SMLoc loc = parser.getCurrentLocation();
+    if (parser.parseKeyword(&name) || parser.parseEqual())
+      return failure();
+    ParseResult parsed = success();
+    if (name == "chunks")
+      parsed = parser.parseInteger(fields.chunks);
+    else if (name == "zero")
+      parsed = parser.parseInteger(fields.zero);
+    else if (name == "shard_group")
+      parsed = parser.parseInteger(fields.shardGroup);
+    else if (name == "stages")
+      parsed = parseStages(parser, fields.stages);
+    else
+      return parser.emitError(loc)
+             << "unknown field '" << name
+             << "' of a plan, expected chunks, zero, shard_group or stages";
+    if (parsed)
+      return failure();
+  }
+  return success();
+}
+
+Attribute PlanAttr::parse(AsmParser &parser, Type) {
+  PlanFields fields;
   llvm::SMLoc loc = parser.getCurrentLocation();
   auto field = [&](llvm::StringRef name) -> ParseResult {
     return failure(parser.parseKeyword(name) || parser.parseEqual());
@@ -144,15 +360,18 @@ Attribute PlanAttr::parse(AsmParser &parser, Type) {
     return {};
   auto mesh = dyn_cast_or_null<MeshAttr>(MeshAttr::parse(parser, {}));
   if (!mesh || parser.parseComma() || field("micro_batches") ||
-      parser.parseInteger(microBatches) || parser.parseComma() ||
-      field("schedule") || parser.parseString(&schedule) ||
+      parser.parseInteger(fields.microBatches) || parser.parseComma() ||
+      field("schedule") || parser.parseString(&fields.schedule) ||
       parser.parseComma() || field("recompute") ||
-      parseRecompute(parser, all, ops) || parser.parseGreater())
+      parseRecompute(parser, fields.all, fields.ops) ||
+      parseOptionalFields(parser, fields) || parser.parseGreater())
     return {};
   auto emitError = [&] { return parser.emitError(loc); };
-  return PlanAttr::getChecked(EmitError(emitError), parser.getContext(), mesh,
-                              microBatches, llvm::StringRef(schedule), all,
-                              llvm::ArrayRef<int64_t>(ops));
+  return PlanAttr::getChecked(
+      EmitError(emitError), parser.getContext(), mesh, fields.microBatches,
+      llvm::StringRef(fields.schedule), fields.all,
+      llvm::ArrayRef<int64_t>(fields.ops), fields.chunks, fields.zero,
+      fields.shardGroup, fields.stages);
 }
 
 void PlanAttr::print(AsmPrinter &printer) const {
@@ -161,13 +380,27 @@ void PlanAttr::print(AsmPrinter &printer) const {
   printer << ", micro_batches = " << getMicroBatches() << ", schedule = ";
   printer.printString(getSchedule());
   printer << ", recompute = ";
-  if (getRecompute().empty()) {
-    printer << (getRecomputeAll() ? "full" : "none") << '>';
-    return;
+  if (getRecompute().empty())
+    printer << (getRecomputeAll() ? "full" : "none");
+  else
+    printNumbers(printer, getRecompute());
+  if (getChunks() != 1)
+    printer << ", chunks = " << getChunks();
+  if (getZero() != 0)
+    printer << ", zero = " << getZero();
+  if (getShardGroup() != 0)
+    printer << ", shard_group = " << getShardGroup();
+  if (getStages()) {
+    printer << ", stages = [";
+    llvm::interleaveComma(getStages(), printer, [&](Attribute entry) {
+      printer << '[';
+      llvm::interleaveComma(getRuns(entry), printer,
+                            [&](LayersAttr run) { printRun(printer, run); });
+      printer << ']';
+    });
+    printer << ']';
   }
-  printer << '[';
-  llvm::interleaveComma(getRecompute(), printer);
-  printer << "]>";
+  printer << '>';
 }
 
 //===----------------------------------------------------------------------===//
@@ -198,16 +431,33 @@ static void printAxes(AsmPrinter &printer, llvm::StringRef name,
 
 Attribute AssignAttr::parse(AsmParser &parser, Type) {
   NamedAttrList factors;
-  llvm::SmallVector<StringAttr> pending;
+  llvm::SmallVector<StringAttr> pending, variants;
+  int64_t blocks = 1;
+  bool routed = false;
   auto parseFactor = [&]() -> ParseResult {
     std::string name;
     llvm::SMLoc loc = parser.getCurrentLocation();
     llvm::SmallVector<StringAttr> axes;
-    if (parser.parseKeywordOrString(&name) || parser.parseEqual() ||
-        parseAxes(parser, axes))
+    if (parser.parseKeywordOrString(&name))
       return failure();
-    if (name == "pending") {
-      pending = axes;
+    if (name == "routed") {
+      routed = true;
+      return success();
+    }
+    if (parser.parseEqual())
+      return failure();
+    if (name == "blocks") {
+      if (parser.parseInteger(blocks))
+        return failure();
+      if (blocks < 1)
+        return parser.emitError(loc)
+               << "expected at least one block, found " << blocks;
+      return success();
+    }
+    if (parseAxes(parser, axes))
+      return failure();
+    if (name == "pending" || name == "variant") {
+      (name == "pending" ? pending : variants) = axes;
       return success();
     }
     if (name.empty() || factors.get(name))
@@ -221,20 +471,38 @@ Attribute AssignAttr::parse(AsmParser &parser, Type) {
     return {};
   return AssignAttr::get(parser.getContext(),
                          factors.getDictionary(parser.getContext()),
-                         llvm::ArrayRef<StringAttr>(pending));
+                         llvm::ArrayRef<StringAttr>(pending),
+                         llvm::ArrayRef<StringAttr>(variants), blocks, routed);
 }
 
 void AssignAttr::print(AsmPrinter &printer) const {
   printer << '<';
-  llvm::interleaveComma(getFactors(), printer, [&](NamedAttribute factor) {
+  bool first = true;
+  auto next = [&] {
+    printer << (first ? "" : ", ");
+    first = false;
+  };
+  auto print = [&](llvm::StringRef name, llvm::ArrayRef<StringAttr> list) {
+    next();
+    printAxes(printer, name, list);
+  };
+  for (NamedAttribute factor : getFactors()) {
     auto axes = llvm::map_to_vector(
         cast<ArrayAttr>(factor.getValue()),
         [](Attribute axis) { return cast<StringAttr>(axis); });
-    printAxes(printer, factor.getName(), axes);
-  });
-  if (!getPending().empty()) {
-    printer << (getFactors().empty() ? "" : ", ");
-    printAxes(printer, "pending", getPending());
+    print(factor.getName(), axes);
+  }
+  if (!getPending().empty())
+    print("pending", getPending());
+  if (!getVariants().empty())
+    print("variant", getVariants());
+  if (getBlocks() != 1) {
+    next();
+    printer << "blocks = " << getBlocks();
+  }
+  if (getRouted()) {
+    next();
+    printer << "routed";
   }
   printer << '>';
 }

@@ -160,6 +160,19 @@ FailureOr<Assignment> kerf::getAssignment(Operation *op, const Factors &facts,
     return failure();
   for (unsigned axis : *list)
     insertSorted(assignment.pending, axis);
+  assignment.blocks = attr.getBlocks();
+  assignment.routed = attr.getRouted();
+  for (StringAttr name : attr.getVariants()) {
+    auto *variant =
+        llvm::find_if(facts.variants, [&](const FactorVariant &known) {
+          return known.name == name.getValue();
+        });
+    if (variant == facts.variants.end())
+      return op->emitOpError()
+             << "is assigned the variant " << name << ", which it lacks";
+    assignment.variants.push_back(variant - facts.variants.begin());
+  }
+  llvm::sort(assignment.variants);
   return assignment;
 }
 
@@ -181,9 +194,14 @@ void kerf::setAssignment(Operation *op, const Factors &facts,
     factors.set(factor.name, ArrayAttr::get(context, attrs));
   }
   auto pending = names(assignment.pending);
+  auto variants = llvm::map_to_vector(assignment.variants, [&](unsigned index) {
+    return StringAttr::get(context, facts.variants[index].name);
+  });
   op->setAttr(kAssignAttrName,
               AssignAttr::get(context, factors.getDictionary(context),
-                              llvm::ArrayRef<StringAttr>(pending)));
+                              llvm::ArrayRef<StringAttr>(pending),
+                              llvm::ArrayRef<StringAttr>(variants),
+                              assignment.blocks, assignment.routed));
 }
 
 bool kerf::sumsSquares(const Factors &facts) {
@@ -202,25 +220,75 @@ static bool hasFactor(const TensorFactors &dims, unsigned factor) {
   });
 }
 
+/// True for a factor that data relates to another.
+static bool isMapped(const Factors &facts, unsigned factor) {
+  return llvm::any_of(facts.maps, [&](const FactorMap &map) {
+    return llvm::is_contained(map.from, factor) ||
+           llvm::is_contained(map.to, factor);
+  });
+}
+
+/// Checks that a factor which must stay whole is cut by a variant in use, and
+/// together with its fellows where that is asked for; empty when it is fine.
+static std::string checkWhole(const Factors &facts, unsigned index,
+                              const Assignment &assignment) {
+  if (assignment.routed && isMapped(facts, index))
+    return "";
+  const std::string &name = facts.factors[index].name;
+  std::string known;
+  for (auto [v, variant] : llvm::enumerate(facts.variants)) {
+    if (!llvm::is_contained(variant.factors, index))
+      continue;
+    known = variant.name;
+    if (!llvm::is_contained(assignment.variants, v))
+      continue;
+    for (unsigned other : variant.factors)
+      if (variant.together &&
+          assignment.factors[other] != assignment.factors[index])
+        return "the variant '" + variant.name + "' cuts factors '" + name +
+               "' and '" + facts.factors[other].name + "' by the same axes";
+    return "";
+  }
+  if (!known.empty())
+    return "factor '" + name + "' can be cut by the variant '" + known +
+           "' only, which the assignment does not name";
+  return "factor '" + name + "' must stay whole";
+}
+
 /// Checks the cut of one factor; empty when it is fine.
 static std::string checkFactor(const Factors &facts, unsigned index,
-                               const AxisList &list, const PlanAxes &axes) {
+                               const Assignment &assignment,
+                               const PlanAxes &axes) {
   const Factor &factor = facts.factors[index];
+  const AxisList &list = assignment.factors[index];
   if (list.empty())
     return "";
-  if (factor.kind == FactorKind::Whole && !sumsSquares(facts)) {
-    for (const FactorVariant &variant : facts.variants)
-      if (llvm::is_contained(variant.factors, index))
-        return "factor '" + factor.name + "' can be cut by the variant '" +
-               variant.name + "' only, which this compiler lacks";
-    return "factor '" + factor.name + "' must stay whole";
-  }
+  if (factor.kind == FactorKind::Whole && !sumsSquares(facts))
+    if (std::string wrong = checkWhole(facts, index, assignment);
+        !wrong.empty())
+      return wrong;
   int64_t parts = axes.sizeOf(list);
   if (factor.size % parts == 0)
     return "";
   return "factor '" + factor.name + "' of size " + std::to_string(factor.size) +
          " does not divide into " + std::to_string(parts) + " parts over " +
          axes.print(list);
+}
+
+/// True for a factor that a variant in use, or a map, cuts together with one
+/// before it.
+static bool followsAnother(const Factors &facts, const Assignment &assignment,
+                           unsigned factor) {
+  if (assignment.routed && isMapped(facts, factor))
+    for (unsigned f = 0; f < factor; ++f)
+      if (isMapped(facts, f) &&
+          assignment.factors[f] == assignment.factors[factor])
+        return true;
+  return llvm::any_of(assignment.variants, [&](unsigned v) {
+    const FactorVariant &variant = facts.variants[v];
+    return variant.together && variant.factors.front() != factor &&
+           llvm::is_contained(variant.factors, factor);
+  });
 }
 
 /// Checks that no axis is used twice; empty when it is fine.
@@ -238,7 +306,9 @@ static std::string checkAxes(const Factors &facts, const Assignment &assignment,
     return "";
   };
   if (!sumsSquares(facts)) {
-    llvm::for_each(assignment.factors, count);
+    for (auto [f, list] : llvm::enumerate(assignment.factors))
+      if (!followsAnother(facts, assignment, f))
+        count(list);
     count(assignment.pending);
     return twice();
   }
@@ -262,7 +332,7 @@ static std::string layoutOf(const Factors &facts, const TensorFactors &dims,
     int64_t major = 1; // elements of the part along the factors before
     for (unsigned f : dim) {
       const AxisList &own = assignment.factors[f];
-      if (!own.empty() && major != 1)
+      if (!own.empty() && major != 1 && assignment.blocks == 1)
         return "factor '" + facts.factors[f].name +
                "' is a minor part of a dimension: its parts are no contiguous "
                "ranges";
@@ -298,6 +368,15 @@ static std::string passPending(const Factors &facts, unsigned axis,
   return "";
 }
 
+/// True when a tensor has a factor of a map that is cut.
+static bool hasMapped(const Factors &facts, const TensorFactors &dims,
+                      const Assignment &assignment) {
+  for (auto [f, list] : llvm::enumerate(assignment.factors))
+    if (!list.empty() && isMapped(facts, f) && hasFactor(dims, f))
+      return true;
+  return false;
+}
+
 FailureOr<OpLayouts> kerf::layoutsOf(const Factors &facts,
                                      const Assignment &assignment,
                                      llvm::ArrayRef<Layout> arriving,
@@ -305,7 +384,7 @@ FailureOr<OpLayouts> kerf::layoutsOf(const Factors &facts,
   OpLayouts layouts;
   error = checkAxes(facts, assignment, axes);
   for (unsigned f = 0; error.empty() && f < facts.factors.size(); ++f)
-    error = checkFactor(facts, f, assignment.factors[f], axes);
+    error = checkFactor(facts, f, assignment, axes);
   auto add = [&](const TensorFactors &dims, llvm::SmallVector<Layout> &to) {
     if (error.empty())
       error = layoutOf(facts, dims, assignment, axes, to.emplace_back());
@@ -319,6 +398,10 @@ FailureOr<OpLayouts> kerf::layoutsOf(const Factors &facts,
   for (auto [dims, result] : llvm::zip_equal(facts.results, layouts.results))
     for (auto [f, list] : llvm::enumerate(assignment.factors)) {
       FactorKind kind = facts.factors[f].kind;
+      // Rows that are gathered from their owners add up.
+      if (kind == FactorKind::Whole && assignment.routed &&
+          isMapped(facts, f) && !hasMapped(facts, dims, assignment))
+        kind = FactorKind::Sum;
       if (hasFactor(dims, f) || kind == FactorKind::Parallel ||
           kind == FactorKind::Whole)
         continue;

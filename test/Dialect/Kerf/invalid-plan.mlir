@@ -37,7 +37,7 @@ kerf.model @model_c7(%x: tensor<f32>) attributes {plan = "fast"} {
 
 // -----
 
-// expected-error @below {{unknown schedule 'any', expected 1f1b or gpipe}}
+// expected-error @below {{unknown schedule 'any', expected gpipe, 1f1b, interleaved or zb-h1}}
 "test.use"() {plan = #kerf.plan<mesh = <>, micro_batches = 1, schedule = "any", recompute = none>} : () -> ()
 
 // -----
@@ -49,6 +49,61 @@ kerf.model @model_c7(%x: tensor<f32>) attributes {plan = "fast"} {
 
 // expected-error @below {{expected numbers of forward ops to recompute, found -1}}
 "test.use"() {plan = #kerf.plan<mesh = <>, micro_batches = 1, schedule = "1f1b", recompute = [-1]>} : () -> ()
+
+// -----
+
+// expected-error @below {{unknown field 'colour' of a plan, expected chunks, zero, shard_group or stages}}
+"test.use"() {plan = #kerf.plan<mesh = <pp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, colour = 1>} : () -> ()
+
+// -----
+
+// expected-error @below {{expected 1 to 1024 chunks per stage, found 0}}
+"test.use"() {plan = #kerf.plan<mesh = <pp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, chunks = 0>} : () -> ()
+
+// -----
+
+// expected-error @below {{expected one chunk per stage with schedule '1f1b', found 2; several need "interleaved"}}
+"test.use"() {plan = #kerf.plan<mesh = <pp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, chunks = 2>} : () -> ()
+
+// -----
+
+// expected-error @below {{expected zero 0 (nothing cut), 1 (optimizer state), 2 (gradients too) or 3 (weights too), found 4}}
+"test.use"() {plan = #kerf.plan<mesh = <pp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, zero = 4>} : () -> ()
+
+// -----
+
+// expected-error @below {{expected a shard_group that divides the 2 ranks, found 3}}
+"test.use"() {plan = #kerf.plan<mesh = <pp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, zero = 1, shard_group = 3>} : () -> ()
+
+// -----
+
+// expected-error @below {{a shard_group needs zero of 1 to 3}}
+"test.use"() {plan = #kerf.plan<mesh = <pp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, shard_group = 2>} : () -> ()
+
+// -----
+
+// expected-error @below {{expected 2 entries of stages, one per chunk of each rank of 'pp', found 1}}
+"test.use"() {plan = #kerf.plan<mesh = <pp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, stages = [[layer x 1]]>} : () -> ()
+
+// -----
+
+// expected-error @below {{expected layers in entry 1 of stages}}
+"test.use"() {plan = #kerf.plan<mesh = <pp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, stages = [[layer x 1], []]>} : () -> ()
+
+// -----
+
+// expected-error @below {{expected 1 to 1048576 layers of 'layer', found 0}}
+"test.use"() {plan = #kerf.plan<mesh = <pp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, stages = [[layer x 0], [layer x 1]]>} : () -> ()
+
+// -----
+
+// expected-error @below {{expected numbers of forward ops to recompute, found -2}}
+"test.use"() {plan = #kerf.plan<mesh = <pp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, stages = [[layer x 1 recompute [-2]], [layer x 1]]>} : () -> ()
+
+// -----
+
+// expected-error @below {{expected at least one block, found 0}}
+"test.use"() {assign = #kerf.assign<b = [dp], blocks = 0>} : () -> ()
 
 // -----
 

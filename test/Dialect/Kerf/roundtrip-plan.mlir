@@ -1,5 +1,5 @@
-// RUN: kerf-opt %s | kerf-opt | FileCheck %s
-// RUN: kerf-opt %s --mlir-print-op-generic | kerf-opt | FileCheck %s
+// RUN: kerf-opt %s --allow-unregistered-dialect | kerf-opt --allow-unregistered-dialect | FileCheck %s
+// RUN: kerf-opt %s --allow-unregistered-dialect --mlir-print-op-generic | kerf-opt --allow-unregistered-dialect | FileCheck %s
 
 // CHECK: plan = #kerf.plan<mesh = <dp = 2, tp = 4>, micro_batches = 2, schedule = "1f1b", recompute = none>
 kerf.model @none(%x: tensor<8x4xf32>) attributes {
@@ -26,3 +26,20 @@ kerf.model @listed(%x: tensor<f32>) attributes {
     plan = #kerf.plan<mesh = <"my axis" = 2>, micro_batches = 1, schedule = "1f1b", recompute = [3, 7]>} {
   kerf.return %x : tensor<f32>
 }
+
+// CHECK: plan = #kerf.plan<mesh = <pp = 2, dp = 2>, micro_batches = 4, schedule = "interleaved", recompute = [3], chunks = 2, zero = 3, shard_group = 2,
+// CHECK-SAME: stages = {{\[\[}}embedding x 1, layer x 3], [layer x 4], ["my kind" x 1], [layer x 2 recompute [], head x 1]]>
+kerf.model @staged(%x: tensor<f32>) attributes {
+    plan = #kerf.plan<mesh = <pp = 2, dp = 2>, micro_batches = 4, schedule = "interleaved", recompute = [3],
+                      zero = 3, shard_group = 2, chunks = 2,
+                      stages = [[embedding x 1, layer x 3], [layer x 4], ["my kind" x 1], [layer x 2 recompute [], head x 1]]>} {
+  // CHECK: kerf.constant {kerf.assign = #kerf.assign<v = [tp], pending = [dp], variant = [split_vocabulary]>}
+  %c = kerf.constant {kerf.assign = #kerf.assign<v = [tp], pending = [dp], variant = [split_vocabulary]>} dense<1.0> : tensor<f32>
+  kerf.return %x : tensor<f32>
+}
+
+// CHECK: ways = #kerf.assign<n = [tp], blocks = 3, routed>
+"test.use"() {ways = #kerf.assign<routed, n = [tp], blocks = 3>} : () -> ()
+
+// CHECK: runs = #kerf.layers<layer x 2 recompute [1]>
+"test.use"() {runs = #kerf.layers<layer x 2 recompute [1]>} : () -> ()

@@ -73,6 +73,8 @@ inline constexpr llvm::StringLiteral kPlanAttrName = "plan";
 inline constexpr llvm::StringLiteral kAssignAttrName = "kerf.assign";
 /// The pseudo axis of the micro-batches.
 inline constexpr llvm::StringLiteral kMicroAxis = "micro";
+/// The axis of a mesh whose ranks hold different layers.
+inline constexpr llvm::StringLiteral kPipelineAxis = "pp";
 
 /// Name of the unit attribute of ops of a reverse repeat that compute a forward
 /// value again. Their phase has the number of the forward op.

@@ -32,6 +32,20 @@ def Kerf_MeshAttr : AttrDef<Kerf_Dialect, "Mesh"> {
   }];
 }
 
+def Kerf_LayersAttr : AttrDef<Kerf_Dialect, "Layers"> {
+  let mnemonic = "layers";
+  let summary = "Equal layers that follow each other";
+  let description = [{
+    `#kerf.layers<decoder x 8 recompute [3, 7]>`: eight layers of the kind
+    `decoder`, of which the backward pass computes again the results of the forward
+    ops 3 and 7; `[]` is nothing. Without `recompute` as the plan says.
+  }];
+  let parameters = (ins StringRefParameter<"name of the kind">:$kind,
+    "int64_t":$count, OptionalParameter<"::mlir::DenseI64ArrayAttr">:$recompute);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
 def Kerf_PlanAttr : AttrDef<Kerf_Dialect, "Plan"> {
   let mnemonic = "plan";
   let summary = "How a step is distributed, as far as the whole model goes";
@@ -39,14 +53,53 @@ def Kerf_PlanAttr : AttrDef<Kerf_Dialect, "Plan"> {
     `#kerf.plan<mesh = <dp = 2, tp = 2>, micro_batches = 2, schedule = "1f1b",
     recompute = none>`, on a `kerf.model` as its attribute `plan`. `recompute`
     is `none`, `full`, or `[3, 7]`: the numbers of the forward ops whose results
-    are computed again in the backward pass. `schedule` is "1f1b" or "gpipe". How
-    single ops are cut say their `#kerf.assign`.
+    are computed again in the backward pass. `schedule` is "gpipe", "1f1b",
+    "interleaved" or "zb-h1". How single ops are cut say their `#kerf.assign`.
+
+    Optional, printed when they say something:
+
+    - `chunks = 2`: of a stage, with the schedule "interleaved".
+    - `zero = 1`: what of the state is cut over data ranks: 1 that of the
+      optimizer, 2 gradients too, 3 weights too (Rajbhandari et al. 2020, arXiv
+      1910.02054). `shard_group = 8`: over how many of them, the innermost; all
+      when it is not given.
+    - `stages = [[embedding x 1, decoder x 8], [decoder x 8, head x 1]]`: the
+      layers of each chunk in the order in which a micro-batch passes them;
+      chunk c of stage s is entry c * stages + s. The number of stages is the size
+      of the axis `pp`. Each run is a `#kerf.layers`.
   }];
   let parameters = (ins "::kerf::MeshAttr":$mesh, "int64_t":$microBatches,
     StringRefParameter<"order of the micro-batches">:$schedule,
-    "bool":$recomputeAll, OptionalArrayRefParameter<"int64_t">:$recompute);
+    "bool":$recomputeAll, OptionalArrayRefParameter<"int64_t">:$recompute,
+    "int64_t":$chunks, "int64_t":$zero, "int64_t":$shardGroup,
+    OptionalParameter<"::mlir::ArrayAttr">:$stages);
+  let builders = [
+    AttrBuilder<(ins "::kerf::MeshAttr":$mesh, "int64_t":$microBatches,
+      "::llvm::StringRef":$schedule, "bool":$recomputeAll,
+      "::llvm::ArrayRef<int64_t>":$recompute), [{
+      return $_get($_ctxt, mesh, microBatches, schedule, recomputeAll, recompute,
+                   /*chunks=*/1, /*zero=*/0, /*shardGroup=*/0,
+                   ::mlir::ArrayAttr());
+    }]>,
+  ];
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Ranks of the axis `pp`, or 1.
+    int64_t getStageCount() const;
+    /// Runs of one entry of `stages`.
+    static ::llvm::SmallVector<::kerf::LayersAttr> getRuns(
+        ::mlir::Attribute entry);
+    /// What is wrong with the value of one field, or "".
+    static ::std::string checkMicroBatches(int64_t count);
+    static ::std::string checkSchedule(::llvm::StringRef schedule);
+    static ::std::string checkChunks(int64_t chunks, ::llvm::StringRef schedule);
+    static ::std::string checkZero(int64_t zero);
+    static ::std::string checkShardGroup(int64_t group, int64_t zero,
+                                         ::kerf::MeshAttr mesh);
+    static ::std::string checkStages(::mlir::ArrayAttr stages, int64_t chunks,
+                                     ::kerf::MeshAttr mesh);
+  }];
 }
 
 def Kerf_AssignAttr : AttrDef<Kerf_Dialect, "Assign"> {
@@ -59,10 +112,28 @@ def Kerf_AssignAttr : AttrDef<Kerf_Dialect, "Assign"> {
     unreduced sum that passes through the op, which is linear in it. On an op
     of a step as the discardable attribute `kerf.assign`; without it nothing is
     cut. On a `kerf.param` it says where the parameter rests.
+
+    Optional, for ways to work that a search may find:
+
+    - `variant = [split_vocabulary]`: variants of the op, which allow cuts of
+      factors that otherwise stay whole.
+    - `blocks = 3`: the cut dimension is made of that many blocks, and every rank
+      has a part of each: the thirds of a fused query-key-value product.
+    - `routed`: rows go where data says; the factors of the op's maps are cut.
   }];
   let parameters = (ins
     "::mlir::DictionaryAttr":$factors,
-    OptionalArrayRefParameter<"::mlir::StringAttr">:$pending);
+    OptionalArrayRefParameter<"::mlir::StringAttr">:$pending,
+    OptionalArrayRefParameter<"::mlir::StringAttr">:$variants,
+    "int64_t":$blocks, "bool":$routed);
+  let builders = [
+    AttrBuilder<(ins "::mlir::DictionaryAttr":$factors,
+      "::llvm::ArrayRef<::mlir::StringAttr>":$pending), [{
+      return $_get($_ctxt, factors, pending,
+                   ::llvm::ArrayRef<::mlir::StringAttr>(), /*blocks=*/1,
+                   /*routed=*/false);
+    }]>,
+  ];
   let hasCustomAssemblyFormat = 1;
 }
 

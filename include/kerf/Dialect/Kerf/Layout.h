@@ -80,10 +80,16 @@ mlir::RankedTensorType localType(mlir::Type global, const Layout &layout,
 struct Assignment {
   llvm::SmallVector<AxisList, 6> factors; ///< one per factor of the op
   AxisList pending;
+  /// Indices of the op's variants that it uses; ascending.
+  llvm::SmallVector<unsigned, 1> variants;
+  /// Blocks of the cut dimension, each of which is cut: no contiguous parts.
+  int64_t blocks = 1;
+  /// The factors of the op's maps may be cut, all by the same axes.
+  bool routed = false;
 };
 
 /// The op's assignment; nothing cut where it has none. Fails with an error
-/// naming the factor or axis that does not exist.
+/// naming the factor, axis or variant that does not exist.
 mlir::FailureOr<Assignment>
 getAssignment(mlir::Operation *op, const Factors &facts, const PlanAxes &axes);
 void setAssignment(mlir::Operation *op, const Factors &facts,
@@ -102,7 +108,8 @@ struct OpLayouts {
 /// The layouts that follow from an assignment, given those in which the
 /// operands arrive. Fails, with a message in `error`, where a factor must not
 /// be cut, the sizes do not divide, a part would be no contiguous range, or a
-/// pending sum cannot pass.
+/// pending sum cannot pass. Cuts in blocks are not told from others: nothing
+/// can be written for them.
 mlir::FailureOr<OpLayouts> layoutsOf(const Factors &facts,
                                      const Assignment &assignment,
                                      llvm::ArrayRef<Layout> arriving,

@@ -1,0 +1,90 @@
+//===- SolvePlan.h - find a plan for a described cluster, and write it ----===//
+
+#ifndef KERF_PLAN_SOLVEPLAN_H
+#define KERF_PLAN_SOLVEPLAN_H
+
+#include "kerf/Dialect/Kerf/Kerf.h"
+#include "kerf/Plan/Explain.h"
+
+#include <memory>
+#include <string>
+
+namespace kerf {
+
+/// The layout behind a point of a kind; null where nothing is known.
+using LayoutOfPoint =
+    llvm::function_ref<const LayerLayout *(int kind, const LayerPoint &)>;
+
+/// Writes a plan on the step that it was found for: the attribute `plan` and a
+/// `kerf.assign` on the ops that its layouts name. The mesh has the axes pp,
+/// cp, dp, ep and tp as far as they have several ranks; `ep` is the inner part
+/// of the data ranks. The batch is cut by dp, ep and the micro-batches. Ops
+/// that depend on inputs alone, ops without a batch and cuts that this IR
+/// cannot say are left to the propagation, which must follow. Where layers of
+/// one kind have several recomputation points, `stages` says so, and
+/// `recompute` is the point that keeps the fewest bytes. Fails with a
+/// diagnostic when the plan is not one of this step.
+mlir::LogicalResult applyPlan(ModelOp model, const StepModel &step,
+                              const PlanPoint &plan, LayoutOfPoint layoutOf);
+
+/// What is to be planned.
+struct SolveRequest {
+  Machine machine; ///< as described
+  /// Of them, or more of the outermost tier; as many as described by default.
+  std::optional<int64_t> devices;
+  Pins pins;
+  Profile profile;
+  bool prove = false;
+  int64_t budget = 600; ///< layer tables that may be solved
+};
+
+/// A search that was made: all that an explanation needs, and that lives as
+/// long as its layouts are asked for.
+struct Solution {
+  Machine machine; ///< with enough units of the outermost tier
+  int64_t devices = 0;
+  Profile profile;
+  Pins pins; ///< as asked for, and what the target excludes
+  StepModel step;
+  std::unique_ptr<SolvedTables> tables;
+  std::unique_ptr<LayerTables> given; ///< of a plan that lists ops; or null
+  SearchResult result;
+
+  /// The layout behind a point of the best plan.
+  const LayerLayout *layoutOf(int kind, const LayerPoint &point) const;
+  /// What `explain` takes; borrows from this.
+  ExplainInput explainInput(double tokens = 0) const;
+};
+
+/// Searches a plan for a step after the stage `precision`. Where the machine's
+/// backend is one that programs are compiled for, the space holds only what
+/// programs can be written for. A model that has a plan keeps it: the plan's
+/// decisions and assignments are pins, and what it leaves open is searched.
+/// Fails with a diagnostic at the model for each pin that cannot be met; a
+/// search that finds nothing succeeds, with `result.infeasible`.
+mlir::FailureOr<std::unique_ptr<Solution>>
+solvePlan(ModelOp model, const SolveRequest &request);
+
+/// Writes the best plan on the model that it was searched for. Fails with a
+/// diagnostic that tells what clashes when nothing fits.
+mlir::LogicalResult applySolution(ModelOp model, const Solution &solution);
+
+/// Makes pins of the model's plan: its decisions are added to `pins`, and the
+/// filter allows what its ops are assigned. Ops without an assignment are free.
+/// What the pins ask for otherwise is appended to `errors`.
+OptionFilter pinPlan(ModelOp model, const StepModel &step, Pins &pins,
+                     std::vector<std::string> &errors);
+
+/// Tables that hold, of the points of each layer, those that compute again what
+/// the plan lists; all where none does. Borrows from its arguments.
+std::unique_ptr<LayerTables>
+pinRecomputation(PlanAttr plan, const StepModel &step, SolvedTables &tables);
+
+/// Reads a cluster's description from a file. Errors and warnings are
+/// diagnostics at `path:line:column`.
+mlir::FailureOr<Machine> readCluster(mlir::MLIRContext *context,
+                                     llvm::StringRef path);
+
+} // namespace kerf
+
+#endif // KERF_PLAN_SOLVEPLAN_H

@@ -1,0 +1,298 @@
+#include "PlanTask.h"
+
+#include "kerf/Plan/Pins.h"
+#include "kerf/Plan/PlanFile.h"
+#include "kerf/Plan/ReadStep.h"
+#include "kerf/Plan/Sweep.h"
+#include "kerf/Support/Output.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/WithColor.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace kerf;
+namespace cl = llvm::cl;
+
+//===----------------------------------------------------------------------===//
+// Options
+//===----------------------------------------------------------------------===//
+
+static constexpr llvm::StringLiteral kPinHelp =
+    "Decisions that are given: KEY=VALUE, KEY=2|4, KEY=2..8, KEY!=4; several "
+    "by "
+    "commas\n"
+    "  tp cp ep pp dp  ranks of tensor, context, expert, pipeline and data "
+    "parallelism\n"
+    "  mb              sequences of a micro-batch on a data rank\n"
+    "  m               micro-batches of a step\n"
+    "  v               chunks per stage\n"
+    "  zero            0, 1 (optimizer state is cut), 2 (gradients), 3 "
+    "(weights)\n"
+    "  shard           ranks that share the state\n"
+    "  devices         ranks in all\n"
+    "  schedule        gpipe, 1f1b, interleaved, zb-h1\n"
+    "  recompute       none, selective, full\n"
+    "  order           axes, innermost first: tp.cp.dp.pp\n"
+    "  layers          of each stage: 11.12.12.11";
+
+PlanOptions::PlanOptions(cl::OptionCategory &category)
+    : clusters("cluster",
+               cl::desc("Plan for this described cluster (YAML); several with "
+                        "--sweep"),
+               cl::value_desc("file"), cl::CommaSeparated, cl::cat(category)),
+      devices("devices",
+              cl::desc("Devices of the cluster (default: as many as it "
+                       "describes)"),
+              cl::value_desc("number"), cl::cat(category)),
+      pins("pin", cl::desc(kPinHelp), cl::value_desc("pins"),
+           cl::cat(category)),
+      prove("prove",
+            cl::desc("Search until the plan is proven the best of the model of "
+                     "cost"),
+            cl::cat(category)),
+      explain("explain",
+              cl::desc("Print the plan, its memory, time, alternatives, the "
+                       "run and what all this rests on"),
+              cl::cat(category)),
+      explainJson("explain-json", cl::desc("The same as JSON"),
+                  cl::value_desc("file"), cl::cat(category)),
+      tokens("tokens",
+             cl::desc("Tokens of the run that is explained (default: 20 per "
+                      "parameter)"),
+             cl::value_desc("number"), cl::cat(category)),
+      versus("versus",
+             cl::desc("Plan with these pins, too, or cost the plan of this "
+                      "FILE.json, and print what differs"),
+             cl::value_desc("pins"), cl::cat(category)),
+      trace("trace",
+            cl::desc("Write one step's timeline for Perfetto to this file"),
+            cl::value_desc("file"), cl::cat(category)),
+      svg("svg",
+          cl::desc("Draw the schedule of a step, or with --sweep its charts"),
+          cl::value_desc("file"), cl::cat(category)),
+      sweep(
+          "sweep",
+          cl::desc("Plan with many numbers of devices: 8,16,24, 1..8 (all, or "
+                   "doubled when there are more than 16), "
+                   "8..1024x2 or 8..64+8"),
+          cl::value_desc("devices=RANGE"), cl::cat(category)) {}
+
+static LogicalResult fail(const llvm::Twine &message) {
+  llvm::WithColor::error() << message << '\n';
+  return failure();
+}
+
+/// The first option in use that means nothing without a cluster.
+static std::string needsCluster(const PlanOptions &options) {
+  std::string found;
+  auto look = [&](const cl::Option &option) {
+    if (found.empty() && option.getNumOccurrences())
+      found = option.ArgStr.str();
+  };
+  look(options.devices);
+  look(options.pins);
+  look(options.prove);
+  look(options.explain);
+  look(options.explainJson);
+  look(options.tokens);
+  look(options.versus);
+  look(options.trace);
+  look(options.svg);
+  look(options.sweep);
+  return found;
+}
+
+FailureOr<PlanTask> kerf::planTaskOf(const PlanOptions &options) {
+  PlanTask task;
+  task.clusters.assign(options.clusters.begin(), options.clusters.end());
+  if (std::string option = needsCluster(options);
+      !task.plans() && !option.empty())
+    return fail("--" + llvm::Twine(option) + " needs --cluster=FILE");
+  if (options.devices.getNumOccurrences())
+    task.devices = options.devices;
+  task.pins = llvm::join(options.pins, ",");
+  task.prove = options.prove;
+  task.explain = options.explain;
+  task.explainJson = options.explainJson;
+  task.versus = options.versus;
+  task.trace = options.trace;
+  task.svg = options.svg;
+  task.sweep = options.sweep;
+  task.tokens = options.tokens;
+  if (options.tokens.getNumOccurrences() &&
+      !(task.tokens >= 1 && std::isfinite(task.tokens)))
+    return fail("expected at least one token as --tokens, found " +
+                llvm::Twine(std::to_string(task.tokens)));
+  if (task.clusters.size() > 1 && task.sweep.empty())
+    return fail("expected one --cluster, found " +
+                llvm::Twine(task.clusters.size()) +
+                "; several are compared with --sweep");
+  if (!task.sweep.empty() && task.devices)
+    return fail("expected --devices or --sweep, found both");
+  llvm::StringRef ofOne = task.explain           ? "explain"
+                          : !task.versus.empty() ? "versus"
+                          : !task.trace.empty()  ? "trace"
+                                                 : "";
+  if (!task.sweep.empty() && !ofOne.empty())
+    return fail("--" + ofOne + " shows one plan, found --sweep, too");
+  return task;
+}
+
+//===----------------------------------------------------------------------===//
+// One plan
+//===----------------------------------------------------------------------===//
+
+static FailureOr<Pins> readPins(llvm::StringRef text, llvm::StringRef option) {
+  std::vector<std::string> errors;
+  Pins pins = parsePins(text, errors);
+  for (const std::string &error : errors)
+    (void)fail("--" + option + ": " + error);
+  if (!errors.empty())
+    return failure();
+  return pins;
+}
+
+static FailureOr<ModelOp> modelOf(ModuleOp module) {
+  auto models = module.getOps<ModelOp>();
+  if (!llvm::hasSingleElement(models))
+    return fail("expected one kerf.model to plan");
+  return *models.begin();
+}
+
+static FailureOr<SolveRequest> requestOf(ModuleOp module, const PlanTask &task,
+                                         llvm::StringRef cluster) {
+  auto machine = readCluster(module.getContext(), cluster);
+  auto pins = readPins(task.pins, "pin");
+  if (failed(machine) || failed(pins))
+    return failure();
+  SolveRequest request;
+  request.machine = *machine;
+  request.devices = task.devices;
+  request.pins = *pins;
+  request.prove = task.prove;
+  return request;
+}
+
+FailureOr<std::unique_ptr<Solution>> kerf::solveTask(ModuleOp module,
+                                                     const PlanTask &task) {
+  auto model = modelOf(module);
+  if (failed(model))
+    return failure();
+  auto request = requestOf(module, task, task.clusters.front());
+  if (failed(request))
+    return failure();
+  return solvePlan(*model, *request);
+}
+
+static LogicalResult writeText(llvm::StringRef path, llvm::StringRef text) {
+  std::string error;
+  if (path.empty() ||
+      succeeded(writeFileAtomically(
+          path, [&](llvm::raw_ostream &os) { os << text; }, error)))
+    return success();
+  return fail("cannot write '" + path + "': " + error);
+}
+
+/// A plan of a file on a copy of the step, costed.
+static FailureOr<std::unique_ptr<Solution>>
+solveFile(ModuleOp module, const PlanTask &task, llvm::StringRef path) {
+  auto text = llvm::MemoryBuffer::getFile(path);
+  if (!text)
+    return fail("cannot read '" + path + "': " + text.getError().message());
+  OwningOpRef<ModuleOp> copy(module.clone());
+  auto model = modelOf(*copy);
+  if (failed(model))
+    return failure();
+  (*model)->removeAttr(kPlanAttrName);
+  (*model)->walk([](Operation *op) { op->removeAttr(kAssignAttrName); });
+  if (failed(loadPlan(*model, (*text)->getBuffer(), path)))
+    return failure();
+  return solveTask(*copy, task);
+}
+
+/// The fastest plan with other pins, or the plan of a file, beside this one.
+static LogicalResult showVersus(ModuleOp module, const PlanTask &task,
+                                const Explanation &own) {
+  PlanTask other = task;
+  bool isFile = llvm::StringRef(task.versus).ends_with(".json");
+  other.pins = isFile ? "" : task.versus;
+  auto solution =
+      isFile ? solveFile(module, other, task.versus) : solveTask(module, other);
+  if (failed(solution))
+    return failure();
+  Explanation explanation = explain((*solution)->explainInput(task.tokens));
+  if (!explanation.feasible)
+    return fail("with --versus=" + llvm::Twine(task.versus) + " " +
+                refusalOf(explanation).message);
+  bool color = llvm::outs().has_colors();
+  llvm::outs() << printText(difference(own, explanation), "plan", task.versus,
+                            color);
+  return success();
+}
+
+LogicalResult kerf::showTask(ModuleOp module, const PlanTask &task,
+                             const Solution &solution) {
+  Explanation explanation = explain(solution.explainInput(task.tokens));
+  if (failed(writeText(task.explainJson, printJson(explanation))))
+    return failure();
+  if (!solution.result.best) // Says what clashes.
+    return applySolution(*module.getOps<ModelOp>().begin(), solution);
+  if (task.explain)
+    llvm::outs() << printText(explanation, llvm::outs().has_colors());
+  Timeline timeline;
+  if (!task.trace.empty() || !task.svg.empty())
+    timeline = simulate(solution.result.best->work, /*keepEvents=*/true);
+  if (!task.trace.empty() && failed(writeText(task.trace, traceOf(timeline))))
+    return failure();
+  std::string title =
+      solution.step.name + ", " + shortLayout(solution.result.best->outer);
+  if (!task.svg.empty() && failed(writeText(task.svg, svgOf(timeline, title))))
+    return failure();
+  return task.versus.empty() ? success()
+                             : showVersus(module, task, explanation);
+}
+
+//===----------------------------------------------------------------------===//
+// Many plans
+//===----------------------------------------------------------------------===//
+
+LogicalResult kerf::runSweep(ModuleOp module, const PlanTask &task) {
+  auto model = modelOf(module);
+  if (failed(model))
+    return failure();
+  auto step = readStep(*model);
+  if (failed(step))
+    return failure();
+  std::string error;
+  auto counts = parseDeviceCounts(task.sweep, error);
+  if (!counts)
+    return fail("--sweep: " + error);
+  SweepInput input;
+  input.step = &*step;
+  input.devices = *counts;
+  input.tokens = task.tokens;
+  FailureOr<SolveRequest> request = failure();
+  for (const std::string &cluster : task.clusters) {
+    request = requestOf(module, task, cluster);
+    if (failed(request))
+      return failure();
+    input.machines.push_back(request->machine);
+  }
+  bool wrong = false;
+  Sweep found = sweep(input, [&](const Machine &machine, int64_t devices) {
+    request->machine = machine;
+    request->devices = devices;
+    auto solution = solvePlan(*model, *request);
+    wrong |= failed(solution);
+    return failed(solution) ? SearchResult() : (*solution)->result;
+  });
+  if (wrong)
+    return failure();
+  llvm::outs() << printText(found, llvm::outs().has_colors());
+  if (failed(writeText(task.explainJson, printJson(found))))
+    return failure();
+  return task.svg.empty() ? success() : writeText(task.svg, svgOf(found));
+}

@@ -1,0 +1,70 @@
+//===- PlanTask.h - what kerfc does with a described cluster --------------===//
+
+#ifndef KERF_LIB_PIPELINE_PLANTASK_H
+#define KERF_LIB_PIPELINE_PLANTASK_H
+
+#include "kerf/Plan/SolvePlan.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/CommandLine.h"
+
+namespace kerf {
+
+/// The options of kerfc that plan for a cluster.
+struct PlanOptions {
+  explicit PlanOptions(llvm::cl::OptionCategory &category);
+
+  llvm::cl::list<std::string> clusters;
+  llvm::cl::opt<int64_t> devices;
+  llvm::cl::list<std::string> pins;
+  llvm::cl::opt<bool> prove;
+  llvm::cl::opt<bool> explain;
+  llvm::cl::opt<std::string> explainJson;
+  llvm::cl::opt<double> tokens;
+  llvm::cl::opt<std::string> versus;
+  llvm::cl::opt<std::string> trace;
+  llvm::cl::opt<std::string> svg;
+  llvm::cl::opt<std::string> sweep;
+};
+
+/// What these options ask for, checked; independent of the command line, which
+/// the linker resets.
+struct PlanTask {
+  std::vector<std::string> clusters; ///< files; empty: no planning
+  std::optional<int64_t> devices;
+  std::string pins;
+  bool prove = false;
+  bool explain = false;
+  std::string explainJson, versus, trace, svg; ///< files, and pins
+  std::string sweep;
+  double tokens = 0;
+
+  bool plans() const { return !clusters.empty(); }
+  /// True when something is shown instead of IR.
+  bool shows() const {
+    return explain || !explainJson.empty() || !versus.empty() ||
+           !trace.empty() || !svg.empty() || !sweep.empty();
+  }
+};
+
+/// Reads the options. Fails, with a message on standard error, for options that
+/// need a cluster without one, and for values out of range.
+mlir::FailureOr<PlanTask> planTaskOf(const PlanOptions &options);
+
+/// A plan for the one model of a module on the task's cluster; a model that has
+/// a plan keeps it. Fails with a diagnostic.
+mlir::FailureOr<std::unique_ptr<Solution>> solveTask(mlir::ModuleOp module,
+                                                     const PlanTask &task);
+
+/// Prints and writes what the task asks to see. Fails when a file cannot be
+/// written, or with a diagnostic when nothing fits.
+mlir::LogicalResult showTask(mlir::ModuleOp module, const PlanTask &task,
+                             const Solution &solution);
+
+/// Plans the module's model on each cluster with each number of devices, and
+/// prints the table.
+mlir::LogicalResult runSweep(mlir::ModuleOp module, const PlanTask &task);
+
+} // namespace kerf
+
+#endif // KERF_LIB_PIPELINE_PLANTASK_H

@@ -1,0 +1,337 @@
+//===- ApplyPlan.cpp - write a found plan on its step ---------------------===//
+//
+// Problem: a plan says for each kind of layer which factor of which op an axis
+// cuts, by numbers; the IR has one `kerf.assign` per op.
+//
+// Idea: phase, number and order name an op in both. Its inner axes come from
+// the layout, the batch is cut by the data ranks and the micro-batches. What
+// the IR cannot say (parts that are no contiguous ranges, sums that do not
+// arrive here) is left out: the propagation that follows gives these ops what
+// their operands suggest, which is right, if not always as fast.
+//
+// Example, tp 2 and dp 4 with 2 micro-batches: the layout cuts factor n of
+// "linear 33" over the tensor axis; the op gets
+// #kerf.assign<b = [dp, micro], n = [tp]>.
+//
+// Cost: one visit per op.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LayerPlaces.h"
+#include "kerf/Dialect/Kerf/Layout.h"
+#include "kerf/Dialect/Kerf/SplitBias.h"
+#include "kerf/Plan/SolvePlan.h"
+
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace kerf;
+
+namespace {
+/// One axis of a mesh.
+struct NamedAxis {
+  std::string name;
+  int64_t size;
+};
+
+class PlanWriter {
+public:
+  PlanWriter(ModelOp model, const StepModel &step, const PlanPoint &plan,
+             LayoutOfPoint layoutOf)
+      : model(model), step(step), plan(plan), layoutOf(layoutOf) {}
+
+  LogicalResult run();
+
+private:
+  void choosePoints();
+  MeshAttr makeMesh();
+  ArrayAttr makeStages();
+  PlanAttr makePlan();
+  std::vector<int64_t> recomputedBy(int kind, const LayerPoint &point) {
+    return recomputedOps(step, kind, layoutOf(kind, point));
+  }
+  LogicalResult findOps();
+  void assign(Operation *op, LayerPlace place);
+  Operation *splitBiasIfAsked(Operation *op, LayerPlace place);
+  void cut(const LayerFactor &factor, llvm::StringRef axis,
+           const Factors &facts, Assignment &assignment);
+  void addOption(const LayerOp &layer, InnerAxis axis, const OpOption &option,
+                 const Factors &facts, Assignment &assignment);
+  Assignment assignmentOf(LayerPlace place, const Factors &facts);
+  bool readsInputsOnly(Operation *op);
+
+  ModelOp model;
+  const StepModel &step;
+  const PlanPoint &plan;
+  LayoutOfPoint layoutOf;
+  /// The point of each kind that its one body in the IR gets.
+  std::map<int, LayerPoint> points;
+  bool pointsDiffer = false;
+  llvm::MapVector<Operation *, LayerPlace> places;
+  std::optional<PlanAxes> axes;
+  llvm::DenseMap<Value, Layout> made;
+  llvm::DenseSet<Operation *> ofInputs;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The plan of the whole model
+//===----------------------------------------------------------------------===//
+
+/// Of layers that differ in their points, the one that keeps least: it fits
+/// where the others do.
+void PlanWriter::choosePoints() {
+  for (const PlacedStage &stage : plan.stages)
+    for (const PlacedChunk &chunk : stage.chunks)
+      for (const PlacedLayers &layers : chunk.layers) {
+        auto [known, isNew] = points.try_emplace(layers.kind, layers.point);
+        LayerPoint &point = known->second;
+        pointsDiffer |= !isNew && (point.layout != layers.point.layout ||
+                                   point.point != layers.point.point);
+        if (layers.point.savedBytes < point.savedBytes)
+          point = layers.point;
+      }
+}
+
+MeshAttr PlanWriter::makeMesh() {
+  const OuterChoice &outer = plan.outer;
+  llvm::SmallVector<NamedAxis> list;
+  for (MeshAxis axis : llvm::reverse(outer.order))
+    switch (axis) {
+    case MeshAxis::Tensor:
+      list.push_back({"tp", outer.tp});
+      break;
+    case MeshAxis::Context:
+      list.push_back({"cp", outer.cp});
+      break;
+    case MeshAxis::Data:
+      list.push_back({"dp", outer.dp / outer.ep});
+      list.push_back({"ep", outer.ep});
+      break;
+    case MeshAxis::Pipeline:
+      list.push_back({kPipelineAxis.str(), outer.pp});
+      break;
+    }
+  llvm::SmallVector<StringAttr> names;
+  llvm::SmallVector<int64_t> sizes;
+  for (const NamedAxis &axis : list)
+    if (axis.size > 1) {
+      names.push_back(StringAttr::get(model.getContext(), axis.name));
+      sizes.push_back(axis.size);
+    }
+  return MeshAttr::get(model.getContext(), names, sizes);
+}
+
+/// Entry c * stages + s holds chunk c of stage s.
+ArrayAttr PlanWriter::makeStages() {
+  MLIRContext *context = model.getContext();
+  llvm::SmallVector<Attribute> entries;
+  for (int64_t chunk = 0; chunk < plan.outer.chunks; ++chunk)
+    for (const PlacedStage &stage : plan.stages) {
+      llvm::SmallVector<Attribute> runs;
+      for (const PlacedLayers &layers : stage.chunks[chunk].layers) {
+        const LayerPoint &usual = points[layers.kind];
+        DenseI64ArrayAttr recompute;
+        if (layers.point.point != usual.point ||
+            layers.point.layout != usual.layout)
+          recompute = DenseI64ArrayAttr::get(
+              context, recomputedBy(layers.kind, layers.point));
+        runs.push_back(LayersAttr::get(context, step.kinds[layers.kind].name,
+                                       layers.count, recompute));
+      }
+      entries.push_back(ArrayAttr::get(context, runs));
+    }
+  return ArrayAttr::get(context, entries);
+}
+
+PlanAttr PlanWriter::makePlan() {
+  const OuterChoice &outer = plan.outer;
+  std::set<int64_t> recompute;
+  for (const auto &[kind, point] : points)
+    for (int64_t number : recomputedBy(kind, point))
+      recompute.insert(number);
+  bool hasStages = outer.pp > 1 || pointsDiffer;
+  return PlanAttr::get(
+      model.getContext(), makeMesh(), outer.microBatches,
+      nameOf(outer.schedule), /*recomputeAll=*/false,
+      llvm::SmallVector<int64_t>(recompute.begin(), recompute.end()),
+      outer.chunks, outer.zero, outer.zero > 0 ? outer.shardGroup : 0,
+      hasStages ? makeStages() : ArrayAttr());
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+/// Pairs the ops of the IR with those of the kinds.
+LogicalResult PlanWriter::findOps() {
+  places = placesOf(model, step);
+  for (auto [op, place] : places)
+    if (op->getName().stripDialect() !=
+        step.kinds[place.kind].ops[place.op].name)
+      return op->emitOpError("is not the op that the plan was found for");
+  return success();
+}
+
+/// True for ops that depend on inputs alone: the propagation decides whether a
+/// sum over the batch is one of the whole step.
+bool PlanWriter::readsInputsOnly(Operation *op) {
+  bool only = llvm::all_of(op->getOperands(), [&](Value operand) {
+    Operation *maker = operand.getDefiningOp();
+    return maker ? ofInputs.contains(maker)
+                 : isa<ModelOp>(operand.getParentBlock()->getParentOp());
+  });
+  if (only)
+    ofInputs.insert(op);
+  return only;
+}
+
+static int factorNamed(const Factors &facts, llvm::StringRef name) {
+  for (auto [f, factor] : llvm::enumerate(facts.factors))
+    if (factor.name == name)
+      return f;
+  return -1;
+}
+
+/// The option of an op on an axis; null where the axis has one rank.
+static const OpOption *optionOn(const LayerLayout *layout, int axis,
+                                int index) {
+  if (!layout || layout->axes[axis].ops.empty())
+    return nullptr;
+  return &layout->axes[axis].ops[index];
+}
+
+/// A product whose sum is cut adds its bias afterwards.
+Operation *PlanWriter::splitBiasIfAsked(Operation *op, LayerPlace place) {
+  const LayerOp &layer = step.kinds[place.kind].ops[place.op];
+  const LayerLayout *layout = layoutOf(place.kind, points[place.kind]);
+  for (int axis = 0; axis < kInnerAxes; ++axis) {
+    const OpOption *option = optionOn(layout, axis, place.op);
+    if (option && option->variant >= 0 &&
+        layer.variants[option->variant].name == "bias_after_sum")
+      return splitBias(op);
+  }
+  return op;
+}
+
+/// Lets an axis cut a factor. Where several axes do they are in the order of
+/// the mesh, then the micro-batches, then the experts' ranks, which exchange
+/// the rows of one micro-batch: so all ops agree.
+void PlanWriter::cut(const LayerFactor &factor, llvm::StringRef axis,
+                     const Factors &facts, Assignment &assignment) {
+  int f = factorNamed(facts, factor.factor.name);
+  std::optional<unsigned> number = axes->find(axis);
+  if (f < 0 || !number || axes->sizeOf(*number) == 1)
+    return;
+  AxisList &list = assignment.factors[f];
+  bool isExpert = axis == axisName(InnerAxis::Expert);
+  list.insert(isExpert ? list.end() : llvm::lower_bound(list, *number),
+              *number);
+}
+
+/// Factors that an option cuts: one, or several of a variant or a map together.
+static llvm::SmallVector<unsigned, 2> factorsOf(const LayerOp &layer,
+                                                const OpOption &option) {
+  unsigned first = option.factor;
+  llvm::SmallVector<unsigned, 2> cut = {first};
+  auto add = [&](unsigned f) {
+    if (!llvm::is_contained(cut, f))
+      cut.push_back(f);
+  };
+  if (option.variant >= 0 && layer.variants[option.variant].together)
+    llvm::for_each(layer.variants[option.variant].factors, add);
+  if (!isRouted(layer, option))
+    return cut;
+  for (const FactorMap &map : layer.maps)
+    for (const auto *list : {&map.from, &map.to})
+      for (unsigned f : *list)
+        if (layer.factors[f].index == IndexClass::Expert &&
+            layer.factors[f].factor.kind == FactorKind::Whole)
+          add(f);
+  return cut;
+}
+
+/// What an option says of its axis.
+void PlanWriter::addOption(const LayerOp &layer, InnerAxis axis,
+                           const OpOption &option, const Factors &facts,
+                           Assignment &assignment) {
+  std::optional<unsigned> number = axes->find(axisName(axis));
+  if (!number)
+    return;
+  if (llvm::is_contained(option.operands, kPending))
+    assignment.pending.push_back(*number);
+  if (option.factor < 0)
+    return;
+  for (unsigned factor : factorsOf(layer, option))
+    cut(layer.factors[factor], axisName(axis), facts, assignment);
+  assignment.blocks = std::max(assignment.blocks, blocksOf(option));
+  assignment.routed |= isRouted(layer, option);
+  if (option.variant >= 0 &&
+      layer.variants[option.variant].name != "bias_after_sum")
+    assignment.variants.push_back(option.variant);
+}
+
+/// What the layout and the plan say of an op, as far as `facts` know it.
+Assignment PlanWriter::assignmentOf(LayerPlace place, const Factors &facts) {
+  const LayerOp &layer = step.kinds[place.kind].ops[place.op];
+  const LayerLayout *layout = layoutOf(place.kind, points[place.kind]);
+  Assignment assignment;
+  assignment.factors.resize(facts.factors.size());
+  for (const LayerFactor &factor : layer.factors)
+    if (factor.index == IndexClass::Batch) {
+      cut(factor, "dp", facts, assignment);
+      cut(factor, kMicroAxis, facts, assignment);
+      break;
+    }
+  for (int axis = 0; axis < kInnerAxes; ++axis)
+    if (const OpOption *option = optionOn(layout, axis, place.op))
+      addOption(layer, InnerAxis(axis), *option, facts, assignment);
+  llvm::sort(assignment.pending);
+  llvm::sort(assignment.variants);
+  assignment.variants.erase(llvm::unique(assignment.variants),
+                            assignment.variants.end());
+  return assignment;
+}
+
+void PlanWriter::assign(Operation *op, LayerPlace place) {
+  const LayerOp &layer = step.kinds[place.kind].ops[place.op];
+  bool hasBatch = llvm::any_of(layer.factors, [](const LayerFactor &factor) {
+    return factor.index == IndexClass::Batch;
+  });
+  if (isSource(op) || readsInputsOnly(op) || !hasBatch)
+    return;
+  op = splitBiasIfAsked(op, place);
+  Factors facts = cast<FactorOpInterface>(op).getFactors();
+  auto arriving = llvm::map_to_vector(op->getOperands(), [&](Value operand) {
+    auto known = made.find(operand);
+    return known != made.end() ? known->second
+                               : Layout::whole(typeOf(operand).getRank());
+  });
+  Assignment assignment = assignmentOf(place, facts);
+  std::string error;
+  auto layouts = layoutsOf(facts, assignment, arriving, *axes, error);
+  if (failed(layouts))
+    return;
+  setAssignment(op, facts, assignment, *axes);
+  for (auto [result, lies] :
+       llvm::zip_equal(op->getResults(), layouts->results))
+    made[result] = lies;
+}
+
+LogicalResult PlanWriter::run() {
+  choosePoints();
+  PlanAttr attr = makePlan();
+  if (failed(findOps()))
+    return failure();
+  model->setAttr(kPlanAttrName, attr);
+  axes.emplace(attr);
+  for (auto [op, place] : places.takeVector())
+    assign(op, place);
+  return success();
+}
+
+LogicalResult kerf::applyPlan(ModelOp model, const StepModel &step,
+                              const PlanPoint &plan, LayoutOfPoint layoutOf) {
+  return PlanWriter(model, step, plan, layoutOf).run();
+}

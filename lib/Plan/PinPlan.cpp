@@ -1,0 +1,242 @@
+//===- PinPlan.cpp - a plan that is given, as pins ------------------------===//
+//
+// A plan that somebody wrote is costed by the search that finds plans: all that
+// the plan says is fixed, so one point is left, or few.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LayerPlaces.h"
+#include "kerf/Dialect/Kerf/Layout.h"
+#include "kerf/Plan/Pins.h"
+#include "kerf/Plan/SolvePlan.h"
+
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace kerf;
+
+namespace {
+/// Phase, number and order of an op in its kind.
+using OpKey = std::tuple<LayerPhase, int64_t, int64_t>;
+
+/// What the plan's attribute says, as numbers.
+class PlanPins {
+public:
+  PlanPins(PlanAttr plan, Pins &pins, std::vector<std::string> &errors)
+      : plan(plan), pins(pins), errors(errors) {}
+
+  void run(const StepModel &step);
+
+private:
+  void fix(llvm::StringRef key, std::vector<int64_t> &allowed, int64_t value);
+  void fixMesh();
+  void fixSchedule();
+  void fixStages(const StepModel &step);
+
+  PlanAttr plan;
+  Pins &pins;
+  std::vector<std::string> &errors;
+};
+} // namespace
+
+void PlanPins::fix(llvm::StringRef key, std::vector<int64_t> &allowed,
+                   int64_t value) {
+  if (!allows(pins, key, allowed, value))
+    errors.push_back(("the plan has " + key + "=" + llvm::Twine(value) +
+                      ", which the pins do not allow")
+                         .str());
+  allowed = {value};
+}
+
+/// Degrees and their order. The axis `ep` stands right after `dp`.
+void PlanPins::fixMesh() {
+  std::map<std::string, int64_t> ranks = {
+      {"tp", 1}, {"cp", 1}, {"ep", 1}, {"dp", 1}, {"pp", 1}};
+  pins.order.clear();
+  auto place = [&](MeshAxis axis) {
+    if (!llvm::is_contained(pins.order, axis))
+      pins.order.push_back(axis);
+  };
+  MeshAttr mesh = plan.getMesh();
+  for (size_t i = mesh.getNames().size(); i-- > 0;) {
+    std::string name = mesh.getNames()[i].str();
+    auto known = ranks.find(name);
+    if (known == ranks.end()) {
+      errors.push_back("the plan has the axis '" + name +
+                       "', expected tp, cp, ep, dp or pp");
+      continue;
+    }
+    known->second = mesh.getSizes()[i];
+    place(name == "tp"   ? MeshAxis::Tensor
+          : name == "cp" ? MeshAxis::Context
+          : name == "pp" ? MeshAxis::Pipeline
+                         : MeshAxis::Data);
+  }
+  for (MeshAxis axis : {MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Data,
+                        MeshAxis::Pipeline})
+    place(axis);
+  fix("tp", pins.tp, ranks["tp"]);
+  fix("cp", pins.cp, ranks["cp"]);
+  fix("ep", pins.ep, ranks["ep"]);
+  fix("dp", pins.dp, ranks["dp"] * ranks["ep"]);
+  fix("pp", pins.pp, ranks["pp"]);
+}
+
+void PlanPins::fixSchedule() {
+  fix("m", pins.microBatches, plan.getMicroBatches());
+  fix("v", pins.chunks, plan.getChunks());
+  fix("zero", pins.zero, plan.getZero());
+  if (plan.getShardGroup() != 0)
+    fix("shard", pins.shardGroup, plan.getShardGroup());
+  ScheduleKind schedule = *scheduleNamed(plan.getSchedule());
+  if (!pins.schedules.empty() && !llvm::is_contained(pins.schedules, schedule))
+    errors.push_back("the plan has schedule=" + plan.getSchedule().str() +
+                     ", which the pins do not allow");
+  pins.schedules = {schedule};
+  // Lists of single ops bound the points of the tables.
+  if (plan.getRecompute().empty())
+    pins.recompute = plan.getRecomputeAll() ? "full" : "none";
+}
+
+void PlanPins::fixStages(const StepModel &step) {
+  if (!plan.getStages() || plan.getChunks() != 1 || plan.getStageCount() == 1)
+    return;
+  pins.stageLayers.clear();
+  for (Attribute entry : plan.getStages()) {
+    int64_t count = 0;
+    for (LayersAttr run : PlanAttr::getRuns(entry))
+      for (const LayerRun &own : step.runs)
+        if (own.repeat >= 0 && step.kinds[own.kind].name == run.getKind()) {
+          count += run.getCount();
+          break;
+        }
+    pins.stageLayers.push_back(count);
+  }
+}
+
+void PlanPins::run(const StepModel &step) {
+  fixMesh();
+  fixSchedule();
+  fixStages(step);
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+static bool hasAxis(ArrayAttr axes, llvm::StringRef axis) {
+  return axes && llvm::is_contained(axes.getAsValueRange<StringAttr>(), axis);
+}
+
+/// True when the option does on the axis what the op is assigned. Blocks are
+/// those of the tensor axis: no other cuts what is made of blocks.
+static bool follows(const LayerOp &op, llvm::StringRef axis,
+                    const OpOption &option, AssignAttr assign) {
+  bool pending = llvm::any_of(assign.getPending(), [&](StringAttr name) {
+    return name.getValue() == axis;
+  });
+  if (option.factor >= 0)
+    return hasAxis(assign.getFactors().getAs<ArrayAttr>(
+                       op.factors[option.factor].factor.name),
+                   axis) &&
+           (axis != axisName(InnerAxis::Tensor) ||
+            blocksOf(option) == assign.getBlocks()) &&
+           (!isRouted(op, option) || assign.getRouted());
+  if (option.passes >= 0)
+    return pending;
+  return !pending &&
+         llvm::none_of(assign.getFactors(), [&](NamedAttribute factor) {
+           return hasAxis(cast<ArrayAttr>(factor.getValue()), axis);
+         });
+}
+
+OptionFilter kerf::pinPlan(ModelOp model, const StepModel &step, Pins &pins,
+                           std::vector<std::string> &errors) {
+  PlanPins(getPlan(model), pins, errors).run(step);
+  auto assigned = std::make_shared<std::map<OpKey, AssignAttr>>();
+  for (const auto &[op, place] : placesOf(model, step))
+    if (auto assign = op->getAttrOfType<AssignAttr>(kAssignAttrName)) {
+      const LayerOp &layer = step.kinds[place.kind].ops[place.op];
+      (*assigned)[{layer.phase, layer.number, layer.order}] = assign;
+    }
+  return [assigned](const LayerOp &op, InnerAxis axis, const OpOption &option) {
+    auto found = assigned->find({op.phase, op.number, op.order});
+    return found == assigned->end() ||
+           follows(op, axisName(axis), option, found->second);
+  };
+}
+
+//===----------------------------------------------------------------------===//
+// Recomputation
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Tables with the recomputation points that a plan names. Where none of a
+/// table is one of these, all stay: the plan names ops otherwise than the
+/// search does.
+class GivenTables : public LayerTables {
+public:
+  GivenTables(PlanAttr plan, const StepModel &step, SolvedTables &base)
+      : step(step), base(base) {
+    for (const LayerRun &run : step.runs)
+      if (run.repeat >= 0)
+        allowed[run.kind].insert(ownOps(run.kind, plan.getRecompute()));
+    if (!plan.getStages())
+      return;
+    for (Attribute entry : plan.getStages())
+      for (LayersAttr given : PlanAttr::getRuns(entry))
+        for (auto &[kind, lists] : allowed)
+          if (given.getRecompute() && step.kinds[kind].name == given.getKind())
+            lists.insert(ownOps(kind, given.getRecompute().asArrayRef()));
+  }
+
+  const LayerTable &get(const TableKey &key) override {
+    auto [known, isNew] = tables.try_emplace(key);
+    if (isNew)
+      known->second = chosen(key, base.get(key));
+    return known->second;
+  }
+  double lowerBoundSec(const TableKey &key) override {
+    return base.lowerBoundSec(key);
+  }
+  double lowerBoundSavedBytes(const TableKey &key) override {
+    return base.lowerBoundSavedBytes(key);
+  }
+  int64_t solved() const override { return base.solved(); }
+
+private:
+  const StepModel &step;
+  SolvedTables &base;
+  std::map<int, std::set<std::vector<int64_t>>> allowed; ///< by kind
+  std::map<TableKey, LayerTable> tables;
+
+  /// The numbers that are those of the kind's forward ops, ascending.
+  std::vector<int64_t> ownOps(int kind, llvm::ArrayRef<int64_t> numbers) {
+    std::set<int64_t> own;
+    for (const LayerOp &op : step.kinds[kind].ops)
+      if (op.phase == LayerPhase::Forward &&
+          llvm::is_contained(numbers, op.number))
+        own.insert(op.number);
+    return {own.begin(), own.end()};
+  }
+
+  LayerTable chosen(const TableKey &key, const LayerTable &table) {
+    auto lists = allowed.find(key.kind);
+    LayerTable given = table;
+    if (lists == allowed.end())
+      return given;
+    llvm::erase_if(given.points, [&](const LayerPoint &point) {
+      return !lists->second.count(
+          recomputedOps(step, key.kind, &base.layoutOf(key, point)));
+    });
+    return given.points.empty() ? table : given;
+  }
+};
+} // namespace
+
+std::unique_ptr<LayerTables> kerf::pinRecomputation(PlanAttr plan,
+                                                    const StepModel &step,
+                                                    SolvedTables &tables) {
+  return std::make_unique<GivenTables>(plan, step, tables);
+}

@@ -1,0 +1,363 @@
+//===- SolvePlan.cpp - find a plan for a described cluster ----------------===//
+//
+// Brings the parts together: the step as data, the machine, tables of layers,
+// the outer search. Where programs are compiled for the machine, the space is
+// restricted to what they can do, and what was left out is told by name.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kerf/Plan/SolvePlan.h"
+
+#include "LayerPlaces.h"
+#include "kerf/Dialect/Kerf/Layout.h"
+#include "kerf/Plan/Passes.h"
+#include "kerf/Plan/Pins.h"
+#include "kerf/Plan/ReadStep.h"
+
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace mlir;
+using namespace kerf;
+
+namespace kerf {
+#define GEN_PASS_DEF_SOLVEPLANPASS
+#include "kerf/Plan/Passes.h.inc"
+} // namespace kerf
+
+//===----------------------------------------------------------------------===//
+// The cluster
+//===----------------------------------------------------------------------===//
+
+FailureOr<Machine> kerf::readCluster(MLIRContext *context,
+                                     llvm::StringRef path) {
+  auto nowhere = UnknownLoc::get(context);
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (!buffer)
+    return emitError(nowhere) << "cannot read cluster '" << path
+                              << "': " << buffer.getError().message();
+  std::vector<MachineDiagnostic> found;
+  std::optional<Machine> machine = readMachine((*buffer)->getBuffer(), found);
+  for (const MachineDiagnostic &one : found) {
+    auto loc = FileLineColLoc::get(context, path, one.line, one.column);
+    auto diagnostic = one.isError ? emitError(loc) : emitWarning(loc);
+    diagnostic << one.message;
+    for (const std::string &note : one.notes)
+      diagnostic.attachNote() << note;
+  }
+  if (!machine)
+    return failure();
+  return *machine;
+}
+
+//===----------------------------------------------------------------------===//
+// What programs can be written for
+//===----------------------------------------------------------------------===//
+
+/// True for cuts that the IR can say and partition can write: contiguous parts,
+/// no communication of the op's own, no rows sent as data decides.
+static bool canWrite(const LayerOp &op, InnerAxis axis,
+                     const OpOption &option) {
+  if (option.variant >= 0 &&
+      op.variants[option.variant].name != "bias_after_sum")
+    return false;
+  return blocksOf(option) == 1 && !isRouted(op, option);
+}
+
+namespace {
+/// A decision of which a target can execute some values only.
+struct Restriction {
+  llvm::StringLiteral key;          ///< of the pin
+  std::vector<int64_t> Pins::*list; ///< that it bounds
+  int64_t value;                    ///< the only one that can be executed
+  llvm::StringLiteral what, why;
+};
+} // namespace
+
+/// What the partitioner cannot write yet; docs/pipeline.md has the same list.
+static llvm::ArrayRef<Restriction> restrictions() {
+  static const Restriction list[] = {
+      {"pp", &Pins::pp, 1, "pipeline stages (pp > 1)",
+       "no program sends activations to another stage yet"},
+      {"v", &Pins::chunks, 1, "chunks per stage (v > 1)",
+       "they need pipeline stages"},
+      {"zero", &Pins::zero, 0, "sharded state (zero > 0)",
+       "weights, gradients and optimizer state rest as they are used"},
+      {"cp", &Pins::cp, 1, "context parallelism (cp > 1)",
+       "it needs ring attention"},
+      {"ep", &Pins::ep, 1, "expert parallelism (ep > 1)",
+       "rows are not sent to other ranks as data decides"},
+  };
+  return list;
+}
+
+/// Bounds a list of allowed values; "" or what the pins ask for in vain.
+static std::string boundPin(Pins &pins, const Restriction &rule) {
+  std::vector<int64_t> &allowed = pins.*rule.list;
+  bool possible = allows(pins, rule.key, allowed, rule.value);
+  allowed = {rule.value};
+  pins.excluded.push_back({rule.what.str(), rule.why.str()});
+  if (possible)
+    return "";
+  return ("the pins ask for " + rule.what + ", which programs for this " +
+          "cluster's backend cannot do: " + rule.why + "; the nearest is " +
+          rule.key + "=" + llvm::Twine(rule.value))
+      .str();
+}
+
+/// True when the model means the same in micro-batches: tried on a copy, with
+/// the fewest micro-batches that divide the batch.
+static bool accumulates(ModelOp model, const StepModel &step) {
+  int64_t parts = 2;
+  while (parts < step.batch && step.batch % parts != 0)
+    ++parts;
+  if (parts > step.batch)
+    return true;
+  PlanPoint plan;
+  plan.outer.microBatches = parts;
+  OwningOpRef<ModelOp> copy(model.clone());
+  ScopedDiagnosticHandler quiet(model.getContext(),
+                                [](Diagnostic &) { return success(); });
+  auto nothing = [](int, const LayerPoint &) -> const LayerLayout * {
+    return nullptr;
+  };
+  return succeeded(applyPlan(*copy, step, plan, nothing)) &&
+         succeeded(propagatePlan(*copy));
+}
+
+/// Restricts the space to what the target executes. Appends what the pins ask
+/// for in vain.
+static void restrictPins(BackendTarget target, Pins &pins,
+                         std::vector<std::string> &errors) {
+  if (target != BackendTarget::Cpu)
+    return;
+  for (const Restriction &rule : restrictions())
+    if (std::string wrong = boundPin(pins, rule); !wrong.empty())
+      errors.push_back(wrong);
+  pins.excluded.push_back({"ring attention, split vocabularies, cuts in blocks",
+                           "kernels of their own"});
+  auto isPlain = [](ScheduleKind kind) {
+    return kind == ScheduleKind::OneFOneB || kind == ScheduleKind::GPipe;
+  };
+  if (!pins.schedules.empty() && llvm::none_of(pins.schedules, isPlain))
+    errors.push_back("the pins ask for a schedule of pipeline stages, which "
+                     "programs for this cluster's backend cannot do; the "
+                     "nearest is schedule=1f1b");
+  llvm::erase_if(pins.schedules,
+                 [&](ScheduleKind kind) { return !isPlain(kind); });
+  if (pins.schedules.empty())
+    pins.schedules = {ScheduleKind::OneFOneB};
+}
+
+//===----------------------------------------------------------------------===//
+// The search
+//===----------------------------------------------------------------------===//
+
+const LayerLayout *Solution::layoutOf(int kind, const LayerPoint &point) const {
+  if (!result.best || !tables || point.layout < 0)
+    return nullptr;
+  return &tables->layoutOf(keyOf(result.best->outer, kind), point);
+}
+
+ExplainInput Solution::explainInput(double tokens) const {
+  ExplainInput input;
+  input.step = &step;
+  input.machine = &machine;
+  input.devices = devices;
+  input.profile = profile;
+  input.result = &result;
+  input.layoutOf = [this](int kind, const LayerPoint &point) {
+    return layoutOf(kind, point);
+  };
+  input.excluded = pins.excluded;
+  input.tokens = tokens;
+  return input;
+}
+
+/// Attention heads, or 1: more tensor ranks than these leave some without work
+/// in the op that is hardest to cut otherwise.
+static int64_t headsOf(const StepModel &step) {
+  double most = 1;
+  for (const LayerKind &kind : step.kinds)
+    for (const LayerOp &op : kind.ops)
+      if (op.scores > 0)
+        most = std::max(most, op.scores / (double(step.batch) * step.sequence *
+                                           step.sequence));
+  return static_cast<int64_t>(most);
+}
+
+static int64_t expertsOf(const StepModel &step) {
+  int64_t most = 1;
+  for (const LayerKind &kind : step.kinds)
+    for (const LayerOp &op : kind.ops)
+      for (const LayerFactor &factor : op.factors)
+        if (factor.index == IndexClass::Expert)
+          most = std::max(most, factor.factor.size);
+  return most;
+}
+
+/// What a kind's parameters take before they are cut. Tied ones count where
+/// they are read first.
+static KindSize sizeOf(const LayerKind &kind) {
+  KindSize size;
+  double elements = 0;
+  for (const LayerParam &param : kind.params) {
+    if (param.shared)
+      continue;
+    (param.expert ? size.expertElements : size.denseElements) += param.elements;
+    elements += param.elements;
+    size.weightBytes += param.elements * param.weightBytes;
+    if (!param.trainable)
+      continue;
+    size.masterBytes += param.elements * param.masterBytes;
+    size.gradientBytes += param.elements * param.gradientBytes;
+    size.stateBytes += param.elements * param.stateBytes;
+  }
+  for (double *bytes : {&size.weightBytes, &size.masterBytes,
+                        &size.gradientBytes, &size.stateBytes})
+    *bytes = elements > 0 ? *bytes / elements : 0;
+  return size;
+}
+
+/// A tier that is filled in part describes more devices than there are: then
+/// the ranks are bounded.
+static void boundRanks(Pins &pins, const Machine &machine, int64_t devices) {
+  if (machine.describedDevices() <= devices)
+    return;
+  std::vector<int64_t> ranks;
+  for (int64_t n = 1; n <= devices; ++n)
+    if (allows(pins, "devices", pins.devices, n))
+      ranks.push_back(n);
+  if (!ranks.empty())
+    pins.devices = ranks;
+}
+
+static SearchProblem problemOf(const Solution &solution,
+                               const SolveRequest &request) {
+  /// Fewer tokens of a sequence per rank leave products too small to be worth a
+  /// cut: a tile of the smallest tensor-core kernels has 64 rows, twice that
+  /// for overlap.
+  constexpr int64_t leastTokens = 128;
+  const StepModel &step = solution.step;
+  SearchProblem problem;
+  problem.machine = &solution.machine;
+  problem.profile = solution.profile;
+  problem.tables =
+      solution.given ? solution.given.get() : solution.tables.get();
+  for (const LayerRun &run : step.runs)
+    problem.runs.push_back({run.kind, run.count});
+  problem.hasEmbedding = step.runs.size() > 1 && step.runs.front().repeat < 0;
+  problem.hasHead = step.runs.size() > 1 && step.runs.back().repeat < 0;
+  for (const LayerKind &kind : step.kinds)
+    problem.sizes.push_back(sizeOf(kind));
+  problem.vocabulary = step.vocabulary;
+  problem.batch = step.batch;
+  problem.sequence = step.sequence;
+  problem.flopsPerStep = step.stepFlops();
+  problem.type = step.type;
+  problem.maxTensor = headsOf(step);
+  problem.maxContext = std::max<int64_t>(1, step.sequence / leastTokens);
+  problem.maxExpert = expertsOf(step);
+  problem.pins = solution.pins;
+  boundRanks(problem.pins, solution.machine, solution.devices);
+  problem.budget = request.budget;
+  problem.prove = request.prove;
+  return problem;
+}
+
+static LogicalResult refuse(ModelOp model, llvm::ArrayRef<std::string> errors) {
+  for (const std::string &error : errors)
+    model.emitError() << error;
+  return failure(!errors.empty());
+}
+
+FailureOr<std::unique_ptr<Solution>>
+kerf::solvePlan(ModelOp model, const SolveRequest &request) {
+  constexpr int64_t mostDevices = 1 << 20; // that a mesh may have
+  auto solution = std::make_unique<Solution>();
+  solution->devices =
+      request.devices ? *request.devices : request.machine.describedDevices();
+  if (solution->devices < 1 || solution->devices > mostDevices)
+    return emitError(UnknownLoc::get(model.getContext()))
+           << "expected 1 to " << mostDevices << " devices, found "
+           << solution->devices;
+  solution->machine = request.machine.withDevices(solution->devices);
+  solution->profile = request.profile;
+  solution->pins = request.pins;
+  auto step = readStep(model);
+  if (failed(step))
+    return failure();
+  solution->step = std::move(*step);
+  std::vector<std::string> errors;
+  BackendTarget target = request.machine.device.target;
+  restrictPins(target, solution->pins, errors);
+  bool given = model->hasAttr(kPlanAttrName);
+  if (!given && !accumulates(model, solution->step)) {
+    Pins &pins = solution->pins;
+    if (!allows(pins, "m", pins.microBatches, 1))
+      errors.push_back(
+          "the pins ask for micro-batches, and this model combines "
+          "values of the whole batch; the nearest is m=1");
+    pins.microBatches = {1};
+    pins.excluded.push_back({"micro-batches (m > 1)",
+                             "the model combines values of the whole batch"});
+  }
+  OptionFilter filter;
+  if (target == BackendTarget::Cpu)
+    filter = canWrite;
+  if (given)
+    filter = pinPlan(model, solution->step, solution->pins, errors);
+  LayerContext context{&solution->step, &solution->machine, request.profile};
+  solution->tables = std::make_unique<SolvedTables>(context, filter);
+  if (given && !getPlan(model).getRecompute().empty())
+    solution->given =
+        pinRecomputation(getPlan(model), solution->step, *solution->tables);
+  SearchProblem problem = problemOf(*solution, request);
+  for (const std::string &wrong : problem.check())
+    errors.push_back(wrong);
+  if (failed(refuse(model, errors)))
+    return failure();
+  solution->result = search(problem);
+  return solution;
+}
+
+LogicalResult kerf::applySolution(ModelOp model, const Solution &solution) {
+  if (!solution.result.best) {
+    Refusal refusal = refusalOf(explain(solution.explainInput()));
+    auto diagnostic = model.emitError() << refusal.message;
+    for (const std::string &note : refusal.notes)
+      diagnostic.attachNote() << note;
+    return failure();
+  }
+  return applyPlan(model, solution.step, *solution.result.best,
+                   [&](int kind, const LayerPoint &point) {
+                     return solution.layoutOf(kind, point);
+                   });
+}
+
+namespace {
+struct SolvePlanPass : public kerf::impl::SolvePlanPassBase<SolvePlanPass> {
+  using SolvePlanPassBase::SolvePlanPassBase;
+
+  void runOnOperation() override {
+    auto machine = readCluster(&getContext(), cluster);
+    if (failed(machine))
+      return signalPassFailure();
+    SolveRequest request;
+    request.machine = *machine;
+    if (devices.hasValue())
+      request.devices = devices;
+    request.prove = prove;
+    std::vector<std::string> errors;
+    request.pins = parsePins(pins, errors);
+    for (const std::string &error : errors)
+      mlir::emitError(getOperation().getLoc()) << error;
+    if (!errors.empty())
+      return signalPassFailure();
+    for (ModelOp model : getOperation().getOps<ModelOp>()) {
+      auto solution = solvePlan(model, request);
+      if (failed(solution) || failed(applySolution(model, **solution)))
+        return signalPassFailure();
+    }
+  }
+};
+} // namespace
