@@ -56,7 +56,9 @@ struct SolvedTables::State {
     return local > 0 && context.step->batch % local == 0;
   }
   void solve(const TableKey &key, Entry &entry);
+  Entry &entryOf(const TableKey &key);
   Border borderOf(TableKey key);
+  void noteBorder(const TableKey &key, const LayerLayout &layout);
   double ideal(int kind, int axis, Group group);
   void add(const LayerTerms &terms, const LayerSolution &solution,
            Entry &entry);
@@ -114,27 +116,37 @@ SolvedTables::SolvedTables(LayerContext context, OptionFilter filter)
 SolvedTables::~SolvedTables() = default;
 int64_t SolvedTables::solved() const { return state->solved; }
 
-SolvedTables::State::Border SolvedTables::State::borderOf(TableKey key) {
-  key.kind = mainKind;
-  auto found = borders.find(key);
-  if (found != borders.end())
-    return found->second;
+/// Remembers the borders that the layers ask for when memory is free.
+void SolvedTables::State::noteBorder(const TableKey &key,
+                                     const LayerLayout &layout) {
   Border border;
   border.input.fill(-1);
   border.outputGradient.fill(-1);
-  LayerQuery query;
-  query.key = key;
-  query.microBatches = kTypicalMicroBatches;
-  query.restFree = false;
-  query.filter = filter;
-  LayerSolution solution = solveLayer(context, query);
-  for (int axis = 0; axis < kInnerAxes && solution.possible(); ++axis)
+  for (int axis = 0; axis < kInnerAxes; ++axis)
     if (key.groups[axis].size > 1) {
-      border.input[axis] = solution.layout.axes[axis].input;
-      border.outputGradient[axis] = solution.layout.axes[axis].outputGradient;
+      border.input[axis] = layout.axes[axis].input;
+      border.outputGradient[axis] = layout.axes[axis].outputGradient;
     }
   borders[key] = border;
-  return border;
+}
+
+SolvedTables::State::Border SolvedTables::State::borderOf(TableKey key) {
+  key.kind = mainKind;
+  entryOf(key);
+  auto found = borders.find(key);
+  if (found != borders.end())
+    return found->second;
+  Border free;
+  free.input.fill(-1);
+  free.outputGradient.fill(-1);
+  return free;
+}
+
+Entry &SolvedTables::State::entryOf(const TableKey &key) {
+  auto [it, isNew] = entries.try_emplace(key);
+  if (isNew)
+    solve(key, it->second);
+  return it->second;
 }
 
 void SolvedTables::State::add(const LayerTerms &terms,
@@ -190,6 +202,8 @@ void SolvedTables::State::solve(const TableKey &key, Entry &entry) {
       return;
     const LayerPoint &point = solution.cost.point;
     if (price == 0) {
+      if (key.kind == mainKind)
+        noteBorder(key, solution.layout);
       double bytes =
           point.savedBytes + 16 * (point.denseElements + point.expertElements);
       perByte = (point.forward.computeSec() + point.backward.computeSec()) /
@@ -230,10 +244,7 @@ void SolvedTables::State::solve(const TableKey &key, Entry &entry) {
 }
 
 const LayerTable &SolvedTables::get(const TableKey &key) {
-  auto [it, isNew] = state->entries.try_emplace(key);
-  if (isNew)
-    state->solve(key, it->second);
-  return it->second.table;
+  return state->entryOf(key).table;
 }
 
 /// Ranks that share a layer and the part of the batch that they work on.
@@ -293,8 +304,7 @@ double SolvedTables::lowerBoundSavedBytes(const TableKey &key) {
 
 const LayerLayout &SolvedTables::layoutOf(const TableKey &key,
                                           const LayerPoint &point) {
-  get(key);
-  const Entry &entry = state->entries[key];
+  const Entry &entry = state->entryOf(key);
   for (size_t i = 0; i < entry.layouts.size(); ++i)
     if (entry.table.points[i].layout == point.layout &&
         entry.table.points[i].point == point.point)
