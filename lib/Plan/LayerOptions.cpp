@@ -285,9 +285,15 @@ bool LayerTerms::allowed(int axis, const LayerOp &op,
   return false;
 }
 
-std::vector<std::vector<OpOption>>
+const std::vector<std::vector<OpOption>> &
 LayerTerms::options(int axis, const LayerLayout &layout) const {
-  std::vector<std::vector<OpOption>> all;
+  std::vector<std::vector<OpOption>> &all = made[axis];
+  bool alone = true;
+  for (int other = 0; other < kInnerAxes; ++other)
+    alone &= other == axis || !has(other);
+  if (alone && !all.empty())
+    return all;
+  all.clear();
   for (size_t i = 0; i < kind.ops.size(); ++i) {
     const LayerOp &op = kind.ops[i];
     auto cuts = cutsOf(i, layout, axis);

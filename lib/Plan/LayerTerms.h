@@ -66,8 +66,8 @@ public:
   bool has(int axis) const { return ranks[axis] > 1; }
   /// Options of each op on an axis, given what others cut; those that a filter
   /// or the axis forbids are left out.
-  std::vector<std::vector<OpOption>> options(int axis,
-                                             const LayerLayout &layout) const;
+  const std::vector<std::vector<OpOption>> &
+  options(int axis, const LayerLayout &layout) const;
   /// What cuts each factor of an op, besides `axis` (-1: all axes count).
   llvm::SmallVector<int64_t, 8> cutsOf(int op, const LayerLayout &layout,
                                        int axis) const;
@@ -99,6 +99,9 @@ public:
 
 private:
   int64_t batch = 1;
+  /// The last answers of `options`; they stay right while no other axis has
+  /// ranks.
+  mutable std::array<std::vector<std::vector<OpOption>>, kInnerAxes> made;
 
   double tensorBytes(int op, bool isResult, int index,
                      const LayerLayout &layout, int axis,

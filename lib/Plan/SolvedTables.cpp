@@ -194,9 +194,9 @@ void SolvedTables::State::solve(const TableKey &key, Entry &entry) {
   const LayerKind &kind = context.step->kinds[key.kind];
   std::vector<LayerPoint> seen;
   double perByte = 0;
+  LayerTerms terms(context, query, kind, facts[key.kind]);
   for (double price : kPrices) {
     query.keptPrice = query.statePrice = price * perByte;
-    LayerTerms terms(context, query, kind, facts[key.kind]);
     LayerSolution solution = solveWith(terms);
     if (!solution.possible())
       return;
