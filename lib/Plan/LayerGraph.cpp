@@ -273,17 +273,12 @@ private:
     return madeSource(value);
   }
 
-  bool isForwardValue(int value) const {
-    const LayerValue &v = kind.values[value];
-    return v.forward && v.param < 0 && (v.producer >= 0 || value == kind.input);
-  }
-
   /// The state in which values are kept, with the price of their bytes.
   void addKept() {
     out.kept.resize(kind.values.size());
     for (size_t v = 0; v < kind.values.size(); ++v) {
       bool wanted = facts.readBack[v];
-      if (!isForwardValue(v) || (!wanted && !query.recompute))
+      if (!facts.forwardValues[v] || (!wanted && !query.recompute))
         continue;
       StateVariable &kept = out.kept[v];
       kept.states = states[v];

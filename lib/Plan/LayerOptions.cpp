@@ -29,6 +29,7 @@ LayerFacts::LayerFacts(const LayerKind &kind) {
   size_t count = kind.values.size();
   forwardReaders.resize(count);
   backwardReaders.resize(count);
+  forwardValues.assign(count, false);
   readBack.assign(count, false);
   fusedAway.assign(count, false);
   for (size_t i = 0; i < kind.ops.size(); ++i)
@@ -41,9 +42,9 @@ LayerFacts::LayerFacts(const LayerKind &kind) {
     }
   for (size_t v = 0; v < count; ++v) {
     const LayerValue &value = kind.values[v];
-    bool isForwardValue = value.forward && value.param < 0 &&
-                          (value.producer >= 0 || int(v) == kind.input);
-    readBack[v] = isForwardValue && !backwardReaders[v].empty();
+    forwardValues[v] = value.forward && value.param < 0 &&
+                       (value.producer >= 0 || int(v) == kind.input);
+    readBack[v] = forwardValues[v] && !backwardReaders[v].empty();
     if (value.producer < 0 || int(v) == kind.output ||
         int(v) == kind.inputGradient || value.gradientOf >= 0)
       continue;
@@ -256,12 +257,6 @@ static std::vector<OpOption> makeOptions(const LayerOp &op, int64_t ranks,
   addVariants(op, sizes, ranks, options);
   addPassing(op, options);
   return options;
-}
-
-std::vector<OpOption> kerf::optionsOf(const LayerKind &kind, const LayerOp &op,
-                                      InnerAxis axis, int64_t ranks,
-                                      llvm::ArrayRef<int64_t> sizes) {
-  return makeOptions(op, ranks, sizes, LayerFacts(kind));
 }
 
 /// What an axis may cut: the tensor axis anything but the batch, the context

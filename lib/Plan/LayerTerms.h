@@ -37,8 +37,9 @@ public:
   std::vector<bool> fusedAway;
   /// Blocks in which each dimension of each value may be cut (`splitAt`).
   std::vector<std::vector<std::vector<int64_t>>> patterns;
-  /// Forward values that the backward pass reads.
-  std::vector<bool> readBack;
+  /// Values that may be kept from forward to backward, and those of them that
+  /// the backward pass reads.
+  std::vector<bool> forwardValues, readBack;
 
   /// The elimination order of a graph of this kind, found once: graphs of one
   /// `sort` with equal domains differ in costs only.

@@ -419,15 +419,9 @@ private:
     RepeatOp forward = segment.forward, reverse = segment.reverse;
     auto args = forward.getCarryArgs();
     auto outs = forward.getYield().getCarried();
-    for (auto [i, pair] : llvm::enumerate(llvm::zip(args, outs))) {
-      int in = known(std::get<0>(pair)), out = known(std::get<1>(pair));
-      if (i == 0) {
-        kind.input = in;
-        kind.output = out;
-        continue;
-      }
-      kind.moreInputs.push_back(in);
-      kind.moreOutputs.push_back(out);
+    if (!args.empty()) {
+      kind.input = known(args[0]);
+      kind.output = known(outs[0]);
     }
     if (!reverse || reverse.getInits().empty())
       return;

@@ -33,7 +33,7 @@ public:
       : terms(terms), kind(terms.kind), layout(layout),
         variables(kind.values.size(), -1) {
     for (size_t v = 0; v < kind.values.size(); ++v)
-      if (isCandidate(v))
+      if (terms.facts.forwardValues[v])
         variables[v] = withoutPrices.addVariable(3);
     for (size_t i = 0; i < kind.ops.size(); ++i)
       if (kind.ops[i].phase == LayerPhase::Forward)
@@ -79,12 +79,6 @@ private:
     between(fast, middle, points);
     points.push_back(middle);
     between(middle, small, points);
-  }
-
-  bool isCandidate(int value) const {
-    const LayerValue &facts = kind.values[value];
-    return facts.forward && facts.param < 0 &&
-           (facts.producer >= 0 || value == kind.input);
   }
 
   /// The best set under a price of kept bytes.
@@ -146,7 +140,8 @@ private:
       const OpOption &option = layout.axes[axis].ops[index];
       seconds += terms.variantSec(index, option, axis, layout);
       for (auto [k, value] : llvm::enumerate(op.operands))
-        if (isCandidate(value) && terms.facts.forwardReaders[value][0] == index)
+        if (terms.facts.forwardValues[value] &&
+            terms.facts.forwardReaders[value][0] == index)
           seconds += terms.convertSec(
               axis, keptState(terms, layout, value, axis), option.operands[k],
               terms.bytesOf(value, layout, axis));

@@ -43,7 +43,6 @@ struct Profile {
   double gradientBytes = 4; ///< bytes per parameter of an accumulated gradient
   double logitBytes = 0; ///< extra bytes per local logit held on the last stage
   bool logitsWhole = false; ///< those logits are not cut over the tensor axis
-  double normBytes = 0;     ///< extra saved bytes per token and unit per norm
   double reservedBytes = 0; ///< on top of the device's
 };
 

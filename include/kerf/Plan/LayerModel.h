@@ -90,9 +90,8 @@ struct LayerKind {
   int output = -1;         ///< value
   int outputGradient = -1; ///< value: from the next layer
   int inputGradient = -1;  ///< value
-  /// Further boundary values (several carried values) by index, after the
-  /// first.
-  std::vector<int> moreInputs, moreOutputs;
+  // Carried values after the first (running sums of a loss) are small: they
+  // count as values from outside, which cost nothing.
   /// Forward flops of products and attention, whole batch.
   double forwardFlops() const;
 };

@@ -124,14 +124,8 @@ struct LayerContext {
   Profile profile;
 };
 
-/// Options of an op on an axis of n ranks. `sizes[f]` is what is left of factor
-/// f after the cuts of other axes; options that do not divide are left out.
-std::vector<OpOption> optionsOf(const LayerKind &kind, const LayerOp &op,
-                                InnerAxis axis, int64_t ranks,
-                                llvm::ArrayRef<int64_t> sizes);
-
-/// The graph of one axis, the others fixed as in `layout`,
-/// As text for other solvers (FactorGraph::print).
+/// The graph of one axis, the others fixed as in `layout`, as text for other
+/// solvers (FactorGraph::print).
 std::string printLayerGraph(const LayerContext &context,
                             const LayerQuery &query, InnerAxis axis,
                             const LayerLayout &layout);
