@@ -41,7 +41,7 @@ double kerf::keptBytes(const LayerTerms &terms, const LayerLayout &layout,
   for (int axis = 0; axis < kInnerAxes; ++axis)
     if (terms.has(axis))
       bytes *=
-          splitShare(keptState(terms, layout, value, axis), terms.ranks[axis]);
+          heldShare(keptState(terms, layout, value, axis), terms.ranks[axis]);
   return bytes;
 }
 
@@ -94,7 +94,7 @@ private:
     return kerf::keptState(terms, layout, value, axis);
   }
   double localBytes(int value) const {
-    return terms.bytesOf(value, layout, -1);
+    return terms.heldBytesOf(value, layout, -1, /*kept=*/false);
   }
 
   void addTime(TimeParts &parts, const OpTime &time) {
@@ -240,12 +240,36 @@ private:
   // Memory
   //===--------------------------------------------------------------------===//
 
+  /// The solver prices each kept value alone; in memory a view shares the bytes
+  /// of what it shows.
   void addSaved() {
-    double price = std::max(query.keptPrice, kLeastPrice);
-    for (size_t v = 0; v < kind.values.size(); ++v)
-      if (isKept(v))
-        point.savedBytes += keptBytes(terms, layout, v);
-    result.objective += price * point.savedBytes;
+    double priced = 0;
+    for (size_t v = 0; v < kind.values.size(); ++v) {
+      if (!isKept(v))
+        continue;
+      double bytes = keptBytes(terms, layout, v);
+      priced += bytes;
+      if (bytes > keptBehind(v))
+        point.savedBytes += bytes;
+    }
+    result.objective += std::max(query.keptPrice, kLeastPrice) * priced;
+  }
+
+  /// Kept bytes of what a view shows, through other views; 0 for other values,
+  /// and where a part is not kept.
+  double keptBehind(int value) const {
+    int producer = kind.values[value].producer;
+    if (producer < 0 || !kind.ops[producer].view)
+      return 0;
+    double bytes = 0;
+    for (int from : kind.ops[producer].operands) {
+      double part =
+          isKept(from) ? keptBytes(terms, layout, from) : keptBehind(from);
+      if (part == 0)
+        return 0;
+      bytes += part;
+    }
+    return bytes;
   }
 
   void addParams() {

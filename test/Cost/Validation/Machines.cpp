@@ -58,6 +58,10 @@ static constexpr DeviceFigures kDevices[] = {
     {"4090", "rtx4090-workstation"},
 };
 
+/// Memory is sold in GB and built in GiB: PyTorch reports "79.15 GiB total
+/// capacity" on an A100 of 80 GB, 39.59 on one of 40 GB.
+static constexpr double kBytesPerStatedByte = 79.15 / 80 * 1.073741824;
+
 /// Words of letters and digits, lower case.
 static std::vector<std::string> wordsOf(llvm::StringRef text) {
   std::vector<std::string> words;
@@ -159,6 +163,7 @@ std::optional<Machine> MachineReader::machineOf(const Row &row,
     return std::nullopt;
   Machine machine = *described;
   setDevice(machine.device, *figures);
+  machine.device.memoryBytes *= kBytesPerStatedByte;
   setNetwork(machine, figures->nodeSize, figures->intraGBps,
              figures->interGBps);
   setNetwork(machine, row.devicesPerNode.value_or(0), row.intraNode.value_or(0),

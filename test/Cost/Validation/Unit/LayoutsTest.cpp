@@ -179,6 +179,21 @@ TEST(PredictTest, anomalies) {
   EXPECT_EQ(anomalyOf(row), "phase 'lora'");
 }
 
+// A tensor axis adds the launches of its collectives; nanotron's products on it
+// take twice the launches of whole ones.
+TEST(PredictTest, launchesOfATensorAxis) {
+  Profile base;
+  base.layerFloorForwardSec = 1e-3;
+  base.layerFloorBackwardSec = 2e-3;
+  Row whole = rowOn(8, 1, 1, 8), cut = rowOn(8, 2, 1, 4);
+  EXPECT_EQ(profileOf(whole, base).layerFloorForwardSec, 1e-3);
+  EXPECT_DOUBLE_EQ(profileOf(cut, base).layerFloorForwardSec, 1.104e-3);
+  EXPECT_DOUBLE_EQ(profileOf(cut, base).layerFloorBackwardSec, 2.104e-3);
+  base.name = "nanotron";
+  EXPECT_EQ(profileOf(whole, base).layerFloorForwardSec, 0.5e-3);
+  EXPECT_EQ(profileOf(cut, base).layerFloorForwardSec, 1e-3);
+}
+
 // "Selective" means another thing in each runtime.
 TEST(RuntimeCostsTest, whatIsMadeAgain) {
   Row row;

@@ -1,0 +1,146 @@
+//===- LayerCostTest.cpp - costs of layers made by hand -------------------===//
+
+#include "kerf/Cost/Kernels.h"
+#include "kerf/Plan/LayerProblem.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <gtest/gtest.h>
+
+using namespace kerf;
+
+namespace {
+
+constexpr int64_t kBatch = 64, kSequence = 16, kVocabulary = 512, kWidth = 32;
+
+Machine machineOfOne() {
+  Machine machine;
+  machine.device.memoryBytesPerSec = 1e12;
+  machine.device.peak = {{"bf16", 1e14}, {"f32", 1e13}};
+  machine.device.efficiency = {1, 1, 1, 0.5, 1};
+  return machine;
+}
+
+LayerValue valueOf(const char *name, llvm::ArrayRef<int64_t> shape,
+                   int producer, double elementBytes = 2) {
+  LayerValue value;
+  value.name = name;
+  value.shape.assign(shape.begin(), shape.end());
+  value.classes.assign(shape.size(), IndexClass::Other);
+  if (shape.front() == kBatch)
+    value.classes.front() = IndexClass::Batch;
+  value.elementBytes = elementBytes;
+  value.producer = producer;
+  return value;
+}
+
+LayerFactor factorOf(const char *name, int64_t size) {
+  return {{name, size, FactorKind::Parallel},
+          name == llvm::StringRef("b") ? IndexClass::Batch : IndexClass::Other};
+}
+
+/// One sequence of one rank.
+LayerQuery queryOfOne() {
+  LayerQuery query;
+  query.key.microBatch = 1;
+  query.restFree = false;
+  for (Group &group : query.key.groups)
+    group = {1, 1};
+  return query;
+}
+
+struct Problem {
+  StepModel step;
+  Machine machine = machineOfOne();
+  Profile profile;
+
+  explicit Problem(LayerKind kind) {
+    step.batch = kBatch;
+    step.kinds = {std::move(kind)};
+  }
+  LayerPoint cost(std::vector<AxisState> kept) const {
+    LayerLayout layout;
+    layout.axes[0].kept = std::move(kept);
+    return costOf({&step, &machine, profile}, queryOfOne(), layout).point;
+  }
+};
+
+/// A row op and two views in a row of what it makes: x -> y -> y' -> y''.
+Problem chainOfViews() {
+  LayerKind kind;
+  kind.values = {
+      valueOf("x", {kBatch, kWidth}, -1), valueOf("y", {kBatch, kWidth}, 0),
+      valueOf("y'", {kBatch, kWidth}, 1), valueOf("y''", {kBatch, kWidth}, 2)};
+  kind.input = 0;
+  kind.output = 3;
+  for (int i = 0; i < 3; ++i) {
+    LayerOp op;
+    op.name = i == 0 ? "gelu" : "reshape";
+    op.factors = {factorOf("b", kBatch), factorOf("d", kWidth)};
+    op.operands = {i};
+    op.results = {i + 1};
+    op.operandFactors = op.resultFactors = {{{0}, {1}}};
+    op.view = i > 0;
+    op.forward = i;
+    kind.ops.push_back(op);
+  }
+  return Problem(std::move(kind));
+}
+
+/// Rows of a table by number.
+Problem lookup() {
+  LayerKind kind;
+  kind.values = {
+      valueOf("ids", {kBatch, kSequence}, -1, 4),
+      valueOf("table", {kVocabulary, kWidth}, -1),
+      valueOf("rows", {kBatch, kSequence, kWidth}, 0),
+  };
+  kind.values[1].param = 0;
+  kind.params.resize(1);
+  kind.output = 2;
+  LayerOp op;
+  op.name = "embedding";
+  op.factors = {factorOf("b", kBatch), factorOf("s", kSequence),
+                factorOf("v", kVocabulary), factorOf("d", kWidth)};
+  op.operands = {0, 1};
+  op.results = {2};
+  op.operandFactors = {{{0}, {1}}, {{2}, {3}}};
+  op.resultFactors = {{{0}, {1}, {3}}};
+  op.work.bytesWritten = kind.values[2].bytes();
+  op.work.bytesRead = op.work.bytesWritten;
+  op.forward = 0;
+  kind.ops = {op};
+  return Problem(std::move(kind));
+}
+
+} // namespace
+
+// A view takes no bytes beside what it shows, also through another view; alone
+// it takes its own.
+TEST(LayerCost, ViewsShareTheBytesOfWhatIsKept) {
+  Problem problem = chainOfViews();
+  constexpr double one = kWidth * 2; // of a sequence
+  auto saved = [&](AxisState y, AxisState first, AxisState second) {
+    return problem.cost({kNotKept, y, first, second}).savedBytes;
+  };
+  EXPECT_EQ(saved(kReplicated, kNotKept, kNotKept), one);
+  EXPECT_EQ(saved(kReplicated, kReplicated, kNotKept), one);
+  EXPECT_EQ(saved(kReplicated, kNotKept, kReplicated), one);
+  EXPECT_EQ(saved(kReplicated, kReplicated, kReplicated), one);
+  EXPECT_EQ(saved(kNotKept, kReplicated, kReplicated), one);
+  EXPECT_EQ(saved(kNotKept, kNotKept, kReplicated), one);
+  EXPECT_EQ(saved(kNotKept, kNotKept, kNotKept), 0);
+  EXPECT_EQ(problem.cost({kReplicated, kReplicated, kReplicated, kReplicated})
+                .savedBytes,
+            2 * one);
+}
+
+// A lookup reads the rows that it hands on, however large the table and the
+// batch of the step are.
+TEST(LayerCost, LookupsReadTheirRowsOnly) {
+  Problem problem = lookup();
+  double rows = kSequence * kWidth * 2;
+  double wanted = rowSec(problem.machine.device, problem.profile, 2 * rows, 0);
+  EXPECT_DOUBLE_EQ(problem.cost({kNotKept, kNotKept, kNotKept}).forward.rowSec,
+                   wanted);
+}
