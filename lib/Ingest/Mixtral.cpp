@@ -89,9 +89,10 @@ MixtureResult kerf::buildMixture(LayerBuilder &b, Value x,
                                       builder.getI64IntegerAttr(experts.count),
                                       /*group=*/one, capacity);
   int64_t rows = tableRows(experts, shape[1]);
+  Value sizes = capacity ? Value() : assign.getSizes();
   Value table = DispatchOp::create(
       builder, loc, withShape(x.getType(), {shape[0], rows, c.hidden}), x,
-      assign.getSlots(), /*weights=*/Value());
+      assign.getSlots(), /*weights=*/Value(), sizes);
   auto apply = [&](Value in, llvm::StringRef name, int64_t out) -> Value {
     Value w =
         b.weight(moe + "experts.{e}." + name + ".weight",
@@ -103,7 +104,7 @@ MixtureResult kerf::buildMixture(LayerBuilder &b, Value x,
   Value up = apply(table, "w3", c.inner);
   Value down = apply(b.gated(c.act, gate, up), "w2", c.hidden);
   Value output = CombineOp::create(builder, loc, down, assign.getSlots(),
-                                   route.getWeights());
+                                   route.getWeights(), sizes);
   return {output, logits, route.getExperts()};
 }
 

@@ -155,5 +155,7 @@ void kerf::printFactors(llvm::raw_ostream &os, const Factors &facts) {
     os << "->";
     names(map.to);
     os << " by operand " << map.index;
+    if (map.ragged >= 0)
+      os << " ragged " << facts.factors[map.ragged].name;
   }
 }

@@ -31,6 +31,8 @@ struct Factors {
   bool jointly = false;
   llvm::SmallVector<FactorVariant, 1> variants;
   llvm::SmallVector<FactorMap, 1> maps;
+  /// The op reads global indices: parts that are no ranges mean something else.
+  bool readsIndices = false;
 
   /// Adds a factor and returns its index.
   unsigned add(llvm::StringRef name, int64_t size,

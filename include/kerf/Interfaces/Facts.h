@@ -47,6 +47,9 @@ struct FactorVariant {
   /// True when the factors are cut together, on one axis (`ring`); false when
   /// any of them may be, on any axes.
   bool together = false;
+  /// True when results without the cut factors are sums that are still to be
+  /// made (a bias is added after them); the op itself communicates nothing.
+  bool leavesSum = false;
 };
 
 /// The data-dependent relation of factors that a gather makes: rows `from` are
@@ -56,6 +59,9 @@ struct FactorMap {
   unsigned index;
   llvm::SmallVector<unsigned, 2> from;
   llvm::SmallVector<unsigned, 2> to;
+  /// The factor whose parts are as long as data says: each has room for all of
+  /// it, its own rows first. -1 when parts are equal ranges.
+  int ragged = -1;
 };
 
 /// Work of one op: facts for the cost model.

@@ -47,6 +47,38 @@ public:
                               mlir::Operation *replacement) = 0;
 };
 
+/// Communication inside an op. Implemented by `lib/Partition`; ops see only
+/// this. A group of ranks is named by the factor that is cut over it: the ranks
+/// that differ in its axes alone, a rank's place being the number of its part.
+class CollectiveBuilder {
+public:
+  virtual ~CollectiveBuilder() = default;
+
+  /// Builder at the place where ops go.
+  virtual mlir::OpBuilder &builder() = 0;
+  /// Ranks over which a factor is cut; 1 when it is whole.
+  virtual int64_t ranksOf(unsigned factor) = 0;
+  /// This rank's place among them, a `tensor<i32>`.
+  virtual mlir::Value placeOf(unsigned factor) = 0;
+
+  /// The sum or the maximum over the group, on every rank.
+  virtual mlir::Value sum(mlir::Value x, unsigned factor) = 0;
+  virtual mlir::Value max(mlir::Value x, unsigned factor) = 0;
+  /// The parts of all ranks together along `dim`, by place.
+  virtual mlir::Value gather(mlir::Value x, int64_t dim, unsigned factor) = 0;
+  /// The sum over the group; every rank gets its part along `dim`.
+  virtual mlir::Value scatterSum(mlir::Value x, int64_t dim,
+                                 unsigned factor) = 0;
+  /// This rank's part along `dim` of a value that all of the group hold.
+  virtual mlir::Value take(mlir::Value x, int64_t dim, unsigned factor) = 0;
+  /// Part r of dimension `split` goes to place r; what arrives is put together
+  /// along `concat` by sender.
+  virtual mlir::Value exchange(mlir::Value x, int64_t split, int64_t concat,
+                               unsigned factor) = 0;
+  /// The value of the next place, the first one's for the last.
+  virtual mlir::Value rotate(mlir::Value x, unsigned factor) = 0;
+};
+
 } // namespace kerf
 
 #include "kerf/Interfaces/KerfOpInterfaces.h.inc"

@@ -103,6 +103,30 @@ def LocalizeOpInterface : OpInterface<"LocalizeOpInterface"> {
   ];
 }
 
+def VariantOpInterface : OpInterface<"VariantOpInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    How an op works by its variants (`Factors::variants`), or on routed rows
+    (`Factors::maps`): local ops and communication of its own. Of an op whose
+    variants are no more than another layout this need not say anything.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Called on a copy of the op whose operands and result types are local
+        already. `shards` has one entry per factor of the whole op, `variants` are
+        the indices of those in use, `routed` as in `#kerf.assign`. Builds ops at
+        the builder's insertion point (before the copy, which is erased
+        afterwards) and returns one value per result, of its local type; values of
+        results that are sums over a cut factor stay unsummed, as without
+        variants.
+      }],
+      "::llvm::SmallVector<::mlir::Value>", "buildVariant",
+      (ins "::kerf::CollectiveBuilder &":$collectives,
+           "::llvm::ArrayRef<::kerf::FactorShard>":$shards,
+           "::llvm::ArrayRef<unsigned>":$variants, "bool":$routed)>,
+  ];
+}
+
 def OptimizerRuleInterface : AttrInterface<"OptimizerRuleInterface"> {
   let cppNamespace = "::kerf";
   let description = [{

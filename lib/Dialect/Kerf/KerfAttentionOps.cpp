@@ -171,6 +171,7 @@ template <typename Op> static AttentionFactors attentionFactors(Op op) {
                    bool(op.getStep()) + bool(op.getLayer());
   f.facts.operands.resize(f.facts.operands.size() + scalars);
   f.facts.variants.push_back({"ring", {f.q, f.k}, /*together=*/true});
+  f.facts.readsIndices = true;
   return f;
 }
 

@@ -1,3 +1,4 @@
+#include "kerf/Dialect/Kerf/Chunks.h"
 #include "kerf/Dialect/Kerf/Kerf.h"
 
 #include "mlir/IR/DialectImplementation.h"
@@ -51,11 +52,24 @@ LogicalResult KerfDialect::verifyOperationAttribute(Operation *op,
     return success();
   if (attr.getName() == kRecomputedAttrName)
     return op->emitOpError("expected 'kerf.recomputed' to be a unit attribute");
+  if (attr.getName() == kChunkAttrName) {
+    auto chunk = dyn_cast<IntegerAttr>(attr.getValue());
+    if (isa<RepeatOp>(op) && chunk && chunk.getInt() >= 0)
+      return success();
+    return op->emitOpError("expected 'kerf.chunk' to be the number of a chunk, "
+                           "on a repeat");
+  }
+  if (attr.getName() == kRecomputeAttrName) {
+    if (isa<RepeatOp>(op) && isa<DenseI64ArrayAttr>(attr.getValue()))
+      return success();
+    return op->emitOpError("expected 'kerf.recompute' to be numbers of forward "
+                           "ops, on a repeat");
+  }
   if (attr.getName() != kPhaseAttrName)
     return op->emitOpError()
            << "has unknown attribute '" << attr.getName().getValue()
            << "', expected 'kerf.phase', 'kerf.assign', "
-              "'kerf.recomputed' or none";
+              "'kerf.recomputed', 'kerf.chunk', 'kerf.recompute' or none";
   if (!isa<PhaseAttr>(attr.getValue()))
     return op->emitOpError("expected 'kerf.phase' to be a #kerf.phase");
   return success();

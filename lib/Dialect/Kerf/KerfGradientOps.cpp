@@ -34,7 +34,9 @@ Factors EmbeddingGradientOp::getFactors() {
   llvm::SmallVector<std::string> operands = {ids + "d", ids};
   if (getOffset())
     operands.push_back("");
-  return labelledFactors(*this, operands, {"vd"}, {0});
+  Factors facts = labelledFactors(*this, operands, {"vd"}, {0});
+  facts.readsIndices = true;
+  return facts;
 }
 
 OpCost EmbeddingGradientOp::getCost() {
@@ -138,6 +140,7 @@ Factors CrossEntropyBackwardOp::getFactors() {
   operands.resize(getNumOperands());
   Factors facts = labelledFactors(*this, operands, {rows + "v"}, {2}, "v");
   facts.variants.push_back({"split_vocabulary", {facts.operands[0].back()[0]}});
+  facts.readsIndices = true;
   return facts;
 }
 

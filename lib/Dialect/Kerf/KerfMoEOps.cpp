@@ -216,19 +216,33 @@ static bool tableFits(Shape tokens, Shape choices, Shape table) {
          tokens[2] == table[2] && table[0] > 0 && tokens[0] % table[0] == 0;
 }
 
-static bool weightsFit(Value weights, Value slots) {
-  return !weights || typeOf(weights).getShape() == typeOf(slots).getShape();
+/// Optional operands: weights `[B,S,k]` and sizes `[G,E]`.
+static bool optionsFit(Value weights, Value sizes, Value slots, Value table) {
+  return (!weights || typeOf(weights).getShape() == typeOf(slots).getShape()) &&
+         (!sizes ||
+          (typeOf(sizes).getRank() == 2 && dimOf(sizes, 0) == dimOf(table, 0)));
 }
 
 LogicalResult DispatchOp::verify() {
   if (!tableFits(typeOf(getX()).getShape(), typeOf(getSlots()).getShape(),
                  typeOf(getResult()).getShape()) ||
-      !weightsFit(getWeights(), getSlots())) // dispatch_c1
-    return emitOpError() << "expected x [B,S,D], slots and weights [B,S,k] and "
-                            "result [G,R,D] with G dividing B, found "
-                         << getX().getType() << ", " << getSlots().getType()
-                         << " and " << getResult().getType();
+      !optionsFit(getWeights(), getSizes(), getSlots(), getResult()))
+    return emitOpError() // dispatch_c1
+           << "expected x [B,S,D], slots and weights [B,S,k], sizes [G,E] and "
+              "result [G,R,D] with G dividing B, found "
+           << getX().getType() << ", " << getSlots().getType() << " and "
+           << getResult().getType();
   return success();
+}
+
+/// Sizes are the last operand. With them rows have owners, each as many as it
+/// happens to have.
+static void addSizes(TokenFactors &t, Value sizes, unsigned r) {
+  if (!sizes)
+    return;
+  unsigned e = t.facts.add("e", dimOf(sizes, 1), FactorKind::Whole);
+  t.facts.operands.push_back({{t.g}, {e}});
+  t.facts.maps[0].ragged = r;
 }
 
 Factors DispatchOp::getFactors() {
@@ -243,6 +257,7 @@ Factors DispatchOp::getFactors() {
   t.facts.results = {{{t.g}, {r}, {d}}};
   t.facts.linearOperands = {0};
   t.facts.maps.push_back({1, {t.n, t.s, t.k}, {r}});
+  addSizes(t, getSizes(), r);
   return t.facts;
 }
 
@@ -256,18 +271,21 @@ LogicalResult CombineOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
   int64_t shape[] = {dimOf(adaptor.getSlots(), 0), dimOf(adaptor.getSlots(), 1),
                      dimOf(adaptor.getRows(), 2)};
   if (!tableFits(shape, slots.getShape(), rows.getShape()) ||
-      !weightsFit(adaptor.getWeights(), adaptor.getSlots())) // combine_c1
+      !optionsFit(adaptor.getWeights(), adaptor.getSizes(), adaptor.getSlots(),
+                  adaptor.getRows())) // combine_c1
     return emitOptionalError(loc,
                              "'kerf.combine' expected rows [G,R,D], slots "
-                             "and weights [B,S,k] with G dividing B, "
-                             "found ",
+                             "and weights [B,S,k] and sizes [G,E] with G "
+                             "dividing B, found ",
                              rows, " and ", slots);
   types.push_back(withShape(rows, shape));
   return success();
 }
 
-/// `withTokens`: a third tensor is dy `[B,S,D]`, not weights `[B,S,k]`.
-static Factors combineFactors(Operation *op, bool weightGradient) {
+/// `third` is dy `[B,S,D]` of the weights' gradient, else weights `[B,S,k]` or
+/// null.
+static Factors combineFactors(Operation *op, Value third, Value sizes,
+                              bool weightGradient) {
   Shape table = typeOf(op->getOperand(0)).getShape();
   TokenFactors t = tokenFactors(
       typeOf(op->getOperand(1)).getShape(), table[0], FactorKind::Parallel,
@@ -277,15 +295,18 @@ static Factors combineFactors(Operation *op, bool weightGradient) {
       "d", table[2], weightGradient ? FactorKind::Sum : FactorKind::Parallel);
   TensorFactors tokens = {{t.g, t.n}, {t.s}, {d}};
   t.facts.operands = {{{t.g}, {r}, {d}}, t.choices()};
-  if (op->getNumOperands() == 3)
+  if (third)
     t.facts.operands.push_back(weightGradient ? tokens : t.choices());
   t.facts.results = {weightGradient ? t.choices() : tokens};
   t.facts.linearOperands = {0};
   t.facts.maps.push_back({1, {r}, {t.n, t.s, t.k}});
+  addSizes(t, sizes, r);
   return t.facts;
 }
 
-Factors CombineOp::getFactors() { return combineFactors(*this, false); }
+Factors CombineOp::getFactors() {
+  return combineFactors(*this, getWeights(), getSizes(), false);
+}
 
 OpCost CombineOp::getCost() {
   return costWithFlops(*this, 0,
@@ -298,11 +319,13 @@ LogicalResult CombineWeightGradientOp::inferReturnTypes(MLIRContext *context,
                                                         Types &types) {
   if (!tableFits(typeOf(adaptor.getDy()).getShape(),
                  typeOf(adaptor.getSlots()).getShape(),
-                 typeOf(adaptor.getRows()).getShape()))
+                 typeOf(adaptor.getRows()).getShape()) ||
+      !optionsFit({}, adaptor.getSizes(), adaptor.getSlots(),
+                  adaptor.getRows()))
     return emitOptionalError( // combine_weight_gradient_c1
         loc,
         "'kerf.combine_weight_gradient' expected rows [G,R,D], slots "
-        "[B,S,k] and dy [B,S,D], found ",
+        "[B,S,k], dy [B,S,D] and sizes [G,E], found ",
         adaptor.getRows().getType(), ", ", adaptor.getSlots().getType(),
         " and ", adaptor.getDy().getType());
   Shape shape = typeOf(adaptor.getSlots()).getShape();
@@ -313,7 +336,7 @@ LogicalResult CombineWeightGradientOp::inferReturnTypes(MLIRContext *context,
 }
 
 Factors CombineWeightGradientOp::getFactors() {
-  return combineFactors(*this, true);
+  return combineFactors(*this, getDy(), getSizes(), true);
 }
 
 OpCost CombineWeightGradientOp::getCost() {
@@ -384,7 +407,7 @@ static ExpertFactors expertFactors(Shape rows, Shape weight,
   if (capacity)
     f.r = {f.e, r};
   else
-    f.facts.maps.push_back({2, {r}, {f.e}});
+    f.facts.maps.push_back({2, {r}, {f.e}, /*ragged=*/static_cast<int>(r)});
   f.facts.linearOperands = {0, 1};
   return f;
 }

@@ -70,39 +70,108 @@ static Value byGroup(PlainBuilder &p, Value x, int64_t group) {
   return p.reshape(x, grouped);
 }
 
+namespace {
+/// The tokens of a group, of which this rank may have a part.
+struct GroupTokens {
+  int64_t sequences; ///< here
+  double tokens;     ///< everywhere
+  CollectiveBuilder *collectives = nullptr;
+  llvm::SmallVector<unsigned, 2> cut; ///< factors of tokens that are cut
+
+  /// The sum of parts `[G,E]` of a group.
+  Value sum(Value x) const {
+    for (unsigned factor : cut)
+      x = collectives->sum(x, factor);
+    return x;
+  }
+};
+} // namespace
+
+/// All tokens are here.
+template <typename Op> static GroupTokens tokensOf(Op op) {
+  int64_t group = op.getGroup();
+  double tokens = group * typeOf(op.getLogits()).getDimSize(1);
+  return {group, tokens, nullptr, {}};
+}
+
+/// Sequences and positions of a group, the factors of the variant, may be cut.
+template <typename Op>
+static GroupTokens tokensOf(Op op, CollectiveBuilder &collectives,
+                            llvm::ArrayRef<FactorShard> shards,
+                            unsigned variant) {
+  llvm::SmallVector<unsigned, 2> cut =
+      op.getFactors().variants[variant].factors;
+  double tokens = 1;
+  for (unsigned factor : cut)
+    tokens *= shards[factor].globalSize;
+  int64_t sequences = shards[cut[0]].localSize;
+  llvm::erase_if(
+      cut, [&](unsigned factor) { return collectives.ranksOf(factor) == 1; });
+  return {sequences, tokens, &collectives, cut};
+}
+
 /// `E / T f_e`: what multiplies the sum of the probabilities of expert e,
 /// as `[G,E]`.
-static Value balanceFactor(PlainBuilder &p, Value experts, int64_t group,
-                           int64_t count, Type element) {
-  Value choices = byGroup(p, experts, group);
-  double tokens = typeOf(choices).getDimSize(1);
+static Value balanceFactor(PlainBuilder &p, Value experts,
+                           const GroupTokens &group, int64_t count,
+                           Type element) {
+  Value choices = byGroup(p, experts, group.sequences);
   Value hot = p.indicator(oneHot(p, choices, count), element);
-  Value fraction = p.mul(p.sum(hot, {1, 2}), 1.0 / tokens);
-  return p.mul(fraction, count / tokens);
+  Value counts = group.sum(p.sum(hot, {1, 2}));
+  return p.mul(p.mul(counts, 1.0 / group.tokens), count / group.tokens);
+}
+
+static Values buildBalance(PlainBuilder &p, LoadBalanceLossOp op,
+                           const GroupTokens &group) {
+  Value probability =
+      byGroup(p, probabilities(p, op.getLogits()), group.sequences);
+  Value factor = balanceFactor(p, op.getExperts(), group,
+                               typeOf(probability).getDimSize(2),
+                               typeOf(probability).getElementType());
+  Value total = group.sum(p.sum(probability, {1}));
+  return {p.cast(p.sumAll(p.mul(factor, total)), p.builder.getF32Type())};
+}
+
+static Values buildBalanceGradient(PlainBuilder &p,
+                                   LoadBalanceLossBackwardOp op,
+                                   const GroupTokens &group) {
+  Value probability = probabilities(p, op.getLogits());
+  Type element = typeOf(probability).getElementType();
+  Value grouped = byGroup(p, probability, group.sequences);
+  Shape shape = typeOf(grouped).getShape();
+  Value factor = balanceFactor(p, op.getExperts(), group, shape[2], element);
+  Value dy = p.broadcast(p.cast(op.getDy(), element), {}, {shape[0], shape[2]});
+  Value d = p.broadcast(p.mul(factor, dy), {0, 2}, shape);
+  d = p.reshape(d, typeOf(probability).getShape());
+  return {p.cast(throughSoftmax(p, probability, d),
+                 typeOf(op.getResult()).getElementType())};
 }
 
 Values LoadBalanceLossOp::decompose(OpBuilder &builder) {
   PlainBuilder p{builder, getLoc()};
-  Value probability = byGroup(p, probabilities(p, getLogits()), getGroup());
-  Value factor = balanceFactor(p, getExperts(), getGroup(),
-                               typeOf(probability).getDimSize(2),
-                               typeOf(probability).getElementType());
-  Value loss = p.sumAll(p.mul(factor, p.sum(probability, {1})));
-  return {p.cast(loss, builder.getF32Type())};
+  return buildBalance(p, *this, tokensOf(*this));
 }
 
 Values LoadBalanceLossBackwardOp::decompose(OpBuilder &builder) {
   PlainBuilder p{builder, getLoc()};
-  Value probability = probabilities(p, getLogits());
-  Type element = typeOf(probability).getElementType();
-  Value grouped = byGroup(p, probability, getGroup());
-  Shape shape = typeOf(grouped).getShape();
-  Value factor = balanceFactor(p, getExperts(), getGroup(), shape[2], element);
-  Value dy = p.broadcast(p.cast(getDy(), element), {}, {shape[0], shape[2]});
-  Value d = p.broadcast(p.mul(factor, dy), {0, 2}, shape);
-  d = p.reshape(d, typeOf(probability).getShape());
-  return {p.cast(throughSoftmax(p, probability, d),
-                 typeOf(getResult()).getElementType())};
+  return buildBalanceGradient(p, *this, tokensOf(*this));
+}
+
+Values LoadBalanceLossOp::buildVariant(CollectiveBuilder &collectives,
+                                       llvm::ArrayRef<FactorShard> shards,
+                                       llvm::ArrayRef<unsigned> variants,
+                                       bool) {
+  PlainBuilder p{collectives.builder(), getLoc()};
+  return buildBalance(p, *this,
+                      tokensOf(*this, collectives, shards, variants[0]));
+}
+
+Values LoadBalanceLossBackwardOp::buildVariant(
+    CollectiveBuilder &collectives, llvm::ArrayRef<FactorShard> shards,
+    llvm::ArrayRef<unsigned> variants, bool) {
+  PlainBuilder p{collectives.builder(), getLoc()};
+  return buildBalanceGradient(
+      p, *this, tokensOf(*this, collectives, shards, variants[0]));
 }
 
 //===----------------------------------------------------------------------===//
@@ -263,10 +332,11 @@ LogicalResult DispatchOp::buildGradient(GradientBuilder &gradients) {
   Value dy = gradients.of(getResult());
   if (gradients.needs(getX()))
     gradients.add(getX(), CombineOp::create(builder, getLoc(), dy, getSlots(),
-                                            getWeights()));
+                                            getWeights(), getSizes()));
   if (getWeights() && gradients.needs(getWeights()))
-    gradients.add(getWeights(), CombineWeightGradientOp::create(
-                                    builder, getLoc(), dy, getSlots(), getX()));
+    gradients.add(getWeights(),
+                  CombineWeightGradientOp::create(
+                      builder, getLoc(), dy, getSlots(), getX(), getSizes()));
   return success();
 }
 
@@ -276,11 +346,11 @@ LogicalResult CombineOp::buildGradient(GradientBuilder &gradients) {
   if (gradients.needs(getRows()))
     gradients.add(getRows(),
                   DispatchOp::create(builder, getLoc(), getRows().getType(), dy,
-                                     getSlots(), getWeights()));
+                                     getSlots(), getWeights(), getSizes()));
   if (getWeights() && gradients.needs(getWeights()))
     gradients.add(getWeights(),
                   CombineWeightGradientOp::create(builder, getLoc(), getRows(),
-                                                  getSlots(), dy));
+                                                  getSlots(), dy, getSizes()));
   return success();
 }
 

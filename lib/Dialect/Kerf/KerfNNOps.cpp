@@ -49,7 +49,9 @@ Factors EmbeddingOp::getFactors() {
   llvm::SmallVector<std::string> operands = {ids, "vd"};
   if (getOffset())
     operands.push_back("");
-  return labelledFactors(*this, operands, {ids + "d"}, {1});
+  Factors facts = labelledFactors(*this, operands, {ids + "d"}, {1});
+  facts.readsIndices = true;
+  return facts;
 }
 
 OpCost EmbeddingOp::getCost() {
@@ -100,7 +102,10 @@ static Factors productFactors(Operation *op,
     operands.push_back("n");
   Factors facts = labelledFactors(op, operands, {result}, {}, bias ? "k" : "");
   if (bias)
-    facts.variants.push_back({"bias_after_sum", {facts.operands[0].back()[0]}});
+    facts.variants.push_back({"bias_after_sum",
+                              {facts.operands[0].back()[0]},
+                              /*together=*/false,
+                              /*leavesSum=*/true});
   else
     facts.linearOperands = {0, 1};
   return facts;
@@ -247,7 +252,9 @@ Factors RopeOp::getFactors() {
     operands.push_back("bs");
   if (getOffset())
     operands.push_back("");
-  return labelledFactors(*this, operands, {"bshd"}, {0}, "d");
+  Factors facts = labelledFactors(*this, operands, {"bshd"}, {0}, "d");
+  facts.readsIndices = true;
+  return facts;
 }
 
 OpCost RopeOp::getCost() {
@@ -308,8 +315,10 @@ static llvm::SmallVector<std::string> withScalars(const std::string &labels,
 
 Factors DropoutOp::getFactors() {
   std::string labels = leadingLabels(typeOf(getX()).getRank());
-  return labelledFactors(*this, withScalars(labels, getNumOperands() - 1),
-                         {labels}, {0});
+  Factors facts = labelledFactors(
+      *this, withScalars(labels, getNumOperands() - 1), {labels}, {0});
+  facts.readsIndices = true;
+  return facts;
 }
 
 //===----------------------------------------------------------------------===//
@@ -340,6 +349,7 @@ Factors CrossEntropyOp::getFactors() {
   operands.resize(getNumOperands());
   Factors facts = labelledFactors(*this, operands, {""}, {}, "v");
   facts.variants.push_back({"split_vocabulary", {facts.operands[0].back()[0]}});
+  facts.readsIndices = true;
   return facts;
 }
 

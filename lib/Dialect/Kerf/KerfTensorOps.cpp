@@ -64,8 +64,17 @@ static Factors sourceFactors(Operation *op) {
   return facts;
 }
 
-Factors IotaOp::getFactors() { return sourceFactors(*this); }
-Factors RandomUniformOp::getFactors() { return sourceFactors(*this); }
+Factors IotaOp::getFactors() {
+  Factors facts = sourceFactors(*this);
+  facts.readsIndices = true;
+  return facts;
+}
+
+Factors RandomUniformOp::getFactors() {
+  Factors facts = sourceFactors(*this);
+  facts.readsIndices = true;
+  return facts;
+}
 
 /// Checks `global` and `offsets` of an op on a shard of shape `shape`.
 LogicalResult kerf::verifyShard(Operation *op, llvm::ArrayRef<int64_t> shape,

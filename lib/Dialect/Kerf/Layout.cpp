@@ -50,11 +50,24 @@ bool Layout::isCutBy(unsigned axis) const {
   });
 }
 
+void Layout::setBlocks(unsigned dim, int64_t count) {
+  blocks.resize(dims.size(), 1);
+  blocks[dim] = count;
+  if (llvm::all_of(blocks, [](int64_t n) { return n == 1; }))
+    blocks.clear();
+}
+
 Layout Layout::reduced() const {
   Layout layout = *this;
   layout.sums.clear();
   layout.maxima.clear();
   return layout;
+}
+
+void Layout::forgetParts(unsigned dim) {
+  setBlocks(dim, 1);
+  if (hasRoomForAll(dim))
+    ragged = -1;
 }
 
 Layout Layout::without(unsigned axis) const {
@@ -63,13 +76,21 @@ Layout Layout::without(unsigned axis) const {
   llvm::for_each(layout.dims, drop);
   drop(layout.sums);
   drop(layout.maxima);
+  for (auto [d, list] : llvm::enumerate(layout.dims))
+    if (list.empty())
+      layout.forgetParts(d);
   return layout;
 }
 
 std::string kerf::printLayout(const Layout &layout, const PlanAxes &axes) {
   std::string text = "[";
-  for (auto [d, dim] : llvm::enumerate(layout.dims))
+  for (auto [d, dim] : llvm::enumerate(layout.dims)) {
     text += (d ? ", " : "") + axes.print(dim);
+    if (layout.blocksOf(d) > 1)
+      text += " of " + std::to_string(layout.blocksOf(d)) + " blocks";
+    if (layout.hasRoomForAll(d))
+      text += " ragged";
+  }
   text += "]";
   if (!layout.sums.empty())
     text += " sum " + axes.print(layout.sums);
@@ -81,9 +102,11 @@ std::string kerf::printLayout(const Layout &layout, const PlanAxes &axes) {
 RankedTensorType kerf::localType(Type global, const Layout &layout,
                                  const PlanAxes &axes) {
   llvm::SmallVector<int64_t> shape(cast<RankedTensorType>(global).getShape());
-  for (auto [size, dim] : llvm::zip_equal(shape, layout.dims)) {
-    assert(size % axes.sizeOf(dim) == 0 && "checked with the assignment");
-    size /= axes.sizeOf(dim);
+  for (auto [d, dim] : llvm::enumerate(layout.dims)) {
+    if (layout.hasRoomForAll(d))
+      continue;
+    assert(shape[d] % axes.sizeOf(dim) == 0 && "checked with the assignment");
+    shape[d] /= axes.sizeOf(dim);
   }
   return withShape(global, shape);
 }
@@ -91,12 +114,20 @@ RankedTensorType kerf::localType(Type global, const Layout &layout,
 Layout kerf::sliceLayout(const Layout &stack) {
   Layout layout = stack;
   layout.dims.erase(layout.dims.begin());
+  if (!layout.blocks.empty())
+    layout.blocks.erase(layout.blocks.begin());
+  if (layout.ragged >= 0)
+    --layout.ragged;
   return layout;
 }
 
 Layout kerf::stackLayout(const Layout &slice) {
   Layout layout = slice;
   layout.dims.insert(layout.dims.begin(), AxisList());
+  if (!layout.blocks.empty())
+    layout.blocks.insert(layout.blocks.begin(), 1);
+  if (layout.ragged >= 0)
+    ++layout.ragged;
   return layout;
 }
 
@@ -228,12 +259,53 @@ static bool isMapped(const Factors &facts, unsigned factor) {
   });
 }
 
+/// Checks that all of a map's factors which must otherwise stay whole are cut
+/// alike; empty when it is fine.
+static std::string checkMaps(const Factors &facts,
+                             const Assignment &assignment) {
+  for (const FactorMap &map : facts.maps) {
+    int first = -1;
+    for (const auto &list : {map.from, map.to})
+      for (unsigned f : list) {
+        if (facts.factors[f].kind != FactorKind::Whole)
+          continue;
+        if (first >= 0 && assignment.factors[f] != assignment.factors[first])
+          return "rows go to the owners of '" + facts.factors[f].name +
+                 "', so '" + facts.factors[first].name +
+                 "' is cut by the same axes";
+        first = f;
+      }
+  }
+  return "";
+}
+
+/// Checks the axes of a factor that is cut with communication in the op; empty
+/// when they are fine.
+static std::string checkGroup(const Factors &facts, unsigned index,
+                              const Assignment &assignment,
+                              const PlanAxes &axes, bool inOrder) {
+  const AxisList &list = assignment.factors[index];
+  const std::string &name = facts.factors[index].name;
+  if (llvm::is_contained(list, axes.micro()))
+    return "factor '" + name +
+           "' is cut by micro-batches, which are not there "
+           "at one time";
+  if (inOrder && !llvm::is_sorted(list))
+    return "factor '" + name + "' is cut over " + axes.print(list) +
+           ", expected axes in the order of the mesh";
+  return "";
+}
+
 /// Checks that a factor which must stay whole is cut by a variant in use, and
 /// together with its fellows where that is asked for; empty when it is fine.
 static std::string checkWhole(const Factors &facts, unsigned index,
-                              const Assignment &assignment) {
-  if (assignment.routed && isMapped(facts, index))
-    return "";
+                              const Assignment &assignment,
+                              const PlanAxes &axes) {
+  if (assignment.routed && isMapped(facts, index)) {
+    std::string wrong = checkMaps(facts, assignment);
+    return wrong.empty() ? checkGroup(facts, index, assignment, axes, false)
+                         : wrong;
+  }
   const std::string &name = facts.factors[index].name;
   std::string known;
   for (auto [v, variant] : llvm::enumerate(facts.variants)) {
@@ -247,7 +319,9 @@ static std::string checkWhole(const Factors &facts, unsigned index,
           assignment.factors[other] != assignment.factors[index])
         return "the variant '" + variant.name + "' cuts factors '" + name +
                "' and '" + facts.factors[other].name + "' by the same axes";
-    return "";
+    return variant.leavesSum ? ""
+                             : checkGroup(facts, index, assignment, axes,
+                                          /*inOrder=*/variant.together);
   }
   if (!known.empty())
     return "factor '" + name + "' can be cut by the variant '" + known +
@@ -264,7 +338,7 @@ static std::string checkFactor(const Factors &facts, unsigned index,
   if (list.empty())
     return "";
   if (factor.kind == FactorKind::Whole && !sumsSquares(facts))
-    if (std::string wrong = checkWhole(facts, index, assignment);
+    if (std::string wrong = checkWhole(facts, index, assignment, axes);
         !wrong.empty())
       return wrong;
   int64_t parts = axes.sizeOf(list);
@@ -323,23 +397,119 @@ static std::string checkAxes(const Factors &facts, const Assignment &assignment,
   return "";
 }
 
-/// Layout of a tensor whose dimensions are made of factors.
-static std::string layoutOf(const Factors &facts, const TensorFactors &dims,
-                            const Assignment &assignment, const PlanAxes &axes,
-                            Layout &layout) {
-  layout = Layout::whole(dims.size());
-  for (auto [list, dim] : llvm::zip_equal(layout.dims, dims)) {
-    int64_t major = 1; // elements of the part along the factors before
-    for (unsigned f : dim) {
-      const AxisList &own = assignment.factors[f];
-      if (!own.empty() && major != 1 && assignment.blocks == 1)
-        return "factor '" + facts.factors[f].name +
-               "' is a minor part of a dimension: its parts are no contiguous "
-               "ranges";
-      list.append(own.begin(), own.end());
-      major *= facts.factors[f].size / axes.sizeOf(own);
-    }
+namespace {
+/// How the factors of one op are cut.
+struct Cuts {
+  const Factors &facts;
+  const Assignment &assignment;
+  const PlanAxes &axes;
+  int inBlocks = -1;                 ///< the factor that is cut in blocks
+  int64_t outer = 1;                 ///< blocks of that factor itself
+  llvm::SmallVector<bool, 6> ragged; ///< parts as long as data says
+
+  std::string findBlocks();
+  std::string findRagged(llvm::ArrayRef<Layout> arriving);
+  std::string layoutOf(const TensorFactors &dims, Layout &layout) const;
+  std::string cut(Layout &layout, unsigned d, const DimFactors &dim) const;
+};
+} // namespace
+
+/// Elements of a dimension per element of its `factor`.
+static int64_t sizeBefore(const Factors &facts, const DimFactors &dim,
+                          unsigned factor) {
+  int64_t size = 1;
+  for (unsigned f : dim) {
+    if (f == factor)
+      return size;
+    size *= facts.factors[f].size;
   }
+  return 1;
+}
+
+/// What is made of blocks only the axis `tp` cuts. The number of blocks is that
+/// of the tensor in which there are most: of a slice of thirds 3, as of what it
+/// slices, though its result is no longer made of blocks.
+std::string Cuts::findBlocks() {
+  if (assignment.blocks == 1)
+    return "";
+  std::optional<unsigned> axis = axes.find(kTensorAxis);
+  for (auto [f, list] : llvm::enumerate(assignment.factors))
+    if (axis && llvm::is_contained(list, *axis))
+      inBlocks = f;
+  if (inBlocks < 0)
+    return "";
+  int64_t most = 1;
+  auto count = [&](const TensorFactors &dims) {
+    for (const DimFactors &dim : dims)
+      most = std::max(most, sizeBefore(facts, dim, inBlocks));
+  };
+  llvm::for_each(facts.operands, count);
+  llvm::for_each(facts.results, count);
+  outer = assignment.blocks / most;
+  const Factor &factor = facts.factors[inBlocks];
+  int64_t parts = outer * axes.sizeOf(assignment.factors[inBlocks]);
+  if (assignment.blocks % most != 0 || factor.size % parts != 0)
+    return "factor '" + factor.name + "' of size " +
+           std::to_string(factor.size) + " does not divide into parts of " +
+           std::to_string(assignment.blocks) + " blocks over " +
+           axes.print(assignment.factors[inBlocks]);
+  if (outer > 1 && facts.readsIndices)
+    return "the op reads global indices, which parts of blocks do not have";
+  return "";
+}
+
+/// Rows are ragged where the op's map says so, and in ops that pass them on.
+std::string Cuts::findRagged(llvm::ArrayRef<Layout> arriving) {
+  ragged.assign(facts.factors.size(), false);
+  for (const FactorMap &map : facts.maps)
+    if (map.ragged >= 0)
+      ragged[map.ragged] =
+          assignment.routed && !assignment.factors[map.ragged].empty();
+  for (auto [layout, dims] : llvm::zip_equal(arriving, facts.operands)) {
+    if (layout.ragged < 0 || dims[layout.ragged].size() != 1)
+      continue;
+    unsigned f = dims[layout.ragged][0];
+    if (isMapped(facts, f) ||
+        assignment.factors[f] != layout.dims[layout.ragged])
+      continue;
+    if (facts.factors[f].kind != FactorKind::Parallel || facts.readsIndices)
+      return "factor '" + facts.factors[f].name +
+             "' is cut by experts, whose rows have no place of their own";
+    ragged[f] = true;
+  }
+  return "";
+}
+
+/// Cuts one dimension by the axes of its factors.
+std::string Cuts::cut(Layout &layout, unsigned d, const DimFactors &dim) const {
+  AxisList &list = layout.dims[d];
+  int64_t major = 1; // elements of the part along the factors before
+  for (unsigned f : dim) {
+    const AxisList &own = assignment.factors[f];
+    int64_t blocks = int(f) == inBlocks ? outer * major : major;
+    bool isWhole = list.empty() && layout.blocksOf(d) == 1;
+    if (!own.empty() && blocks != 1 && (int(f) != inBlocks || !isWhole))
+      return "factor '" + facts.factors[f].name +
+             "' is a minor part of a dimension: its parts are no contiguous "
+             "ranges";
+    if (!own.empty() && !isWhole && layout.blocksOf(d) != 1)
+      return "a dimension that is cut in blocks is cut once more";
+    list.append(own.begin(), own.end());
+    if (!own.empty() && blocks != 1)
+      layout.setBlocks(d, blocks);
+    if (ragged[f] && !own.empty())
+      layout.ragged = d;
+    major *= facts.factors[f].size / axes.sizeOf(own);
+  }
+  return "";
+}
+
+/// Layout of a tensor whose dimensions are made of factors.
+std::string Cuts::layoutOf(const TensorFactors &dims, Layout &layout) const {
+  layout = Layout::whole(dims.size());
+  for (auto [d, dim] : llvm::enumerate(dims))
+    if (std::string error = cut(layout, d, dim); !error.empty())
+      return error;
   return "";
 }
 
@@ -385,9 +555,14 @@ FailureOr<OpLayouts> kerf::layoutsOf(const Factors &facts,
   error = checkAxes(facts, assignment, axes);
   for (unsigned f = 0; error.empty() && f < facts.factors.size(); ++f)
     error = checkFactor(facts, f, assignment, axes);
+  Cuts cuts = {facts, assignment, axes, -1, 1, {}};
+  if (error.empty())
+    error = cuts.findBlocks();
+  if (error.empty())
+    error = cuts.findRagged(arriving);
   auto add = [&](const TensorFactors &dims, llvm::SmallVector<Layout> &to) {
     if (error.empty())
-      error = layoutOf(facts, dims, assignment, axes, to.emplace_back());
+      error = cuts.layoutOf(dims, to.emplace_back());
   };
   for (const TensorFactors &dims : facts.operands)
     add(dims, layouts.operands);
@@ -395,6 +570,10 @@ FailureOr<OpLayouts> kerf::layoutsOf(const Factors &facts,
     add(dims, layouts.results);
   if (!error.empty())
     return failure();
+  if (sumsSquares(facts)) // Any parts will do.
+    for (auto [need, layout] : llvm::zip_equal(layouts.operands, arriving))
+      if (need.dims == layout.dims)
+        need.blocks = layout.blocks;
   for (auto [dims, result] : llvm::zip_equal(facts.results, layouts.results))
     for (auto [f, list] : llvm::enumerate(assignment.factors)) {
       FactorKind kind = facts.factors[f].kind;
@@ -406,8 +585,10 @@ FailureOr<OpLayouts> kerf::layoutsOf(const Factors &facts,
           kind == FactorKind::Whole)
         continue;
       for (unsigned axis : list)
-        insertSorted(kind == FactorKind::Sum ? result.sums : result.maxima,
-                     axis);
+        // Factors of a variant that are cut together are one cut.
+        if (!result.isCutBy(axis))
+          insertSorted(kind == FactorKind::Sum ? result.sums : result.maxima,
+                       axis);
     }
   for (unsigned axis : assignment.pending) {
     error = passPending(facts, axis, arriving, axes, layouts);
@@ -415,209 +596,4 @@ FailureOr<OpLayouts> kerf::layoutsOf(const Factors &facts,
       return failure();
   }
   return layouts;
-}
-
-//===----------------------------------------------------------------------===//
-// Conversions
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// Builds the steps of one conversion.
-class Converting {
-public:
-  Converting(const Layout &from, const Layout &to, const PlanAxes &axes,
-             std::string &error)
-      : current(from), to(to), axes(axes), error(error) {}
-
-  FailureOr<llvm::SmallVector<ConversionStep>> run() {
-    if (current.any)
-      return steps;
-    if (!reduce(current.sums, to.sums, ReduceKind::Sum) ||
-        !reduce(current.maxima, to.maxima, ReduceKind::Max))
-      return failure();
-    exchange();
-    if (!gather())
-      return failure();
-    for (size_t d = 0; d < to.dims.size(); ++d) {
-      llvm::ArrayRef<unsigned> rest(to.dims[d]);
-      rest = rest.drop_front(current.dims[d].size());
-      if (!rest.empty())
-        step({ConversionStep::SliceOwn, AxisList(rest), int64_t(d)});
-    }
-    return steps;
-  }
-
-private:
-  void step(ConversionStep next) {
-    current = applyStep(current, next);
-    steps.push_back(next);
-  }
-
-  /// The dimension of `to` that is cut by `axis` next after the present cuts,
-  /// or -1.
-  int64_t nextDim(unsigned axis) {
-    for (auto [d, list] : llvm::enumerate(to.dims)) {
-      llvm::ArrayRef<unsigned> have(current.dims[d]), want(list);
-      if (have.size() < want.size() && want.take_front(have.size()) == have &&
-          want[have.size()] == axis)
-        return d;
-    }
-    return -1;
-  }
-
-  bool reduce(const AxisList &have, const AxisList &want, ReduceKind kind) {
-    AxisList rest;
-    for (unsigned axis : have)
-      if (!llvm::is_contained(want, axis))
-        rest.push_back(axis);
-    for (unsigned axis : want)
-      if (!llvm::is_contained(have, axis) &&
-          !(current.zero && kind == ReduceKind::Sum)) {
-        error = "a whole value is needed as a pending sum over '" +
-                axes.nameOf(axis).str() + "'";
-        return false;
-      }
-    if (llvm::is_contained(rest, axes.micro())) {
-      error = "a sum over all micro-batches is needed within one of them";
-      return false;
-    }
-    for (size_t i = 0; i < rest.size();) {
-      int64_t dim = nextDim(rest[i]);
-      if (dim < 0) {
-        ++i;
-        continue;
-      }
-      step({ConversionStep::ReduceScatter, {rest[i]}, dim, 0, kind});
-      rest.erase(rest.begin() + i);
-      i = 0; // Another axis may come next now.
-    }
-    if (!rest.empty())
-      step({ConversionStep::AllReduce, rest, 0, 0, kind});
-    return true;
-  }
-
-  /// Axes at the front of both cuts of a dimension.
-  size_t common(size_t d) {
-    size_t n = 0;
-    while (n < current.dims[d].size() && n < to.dims[d].size() &&
-           current.dims[d][n] == to.dims[d][n])
-      ++n;
-    return n;
-  }
-
-  /// Moves cuts from dimension to dimension.
-  void exchange() {
-    for (size_t d = 0; d < to.dims.size(); ++d)
-      while (current.dims[d].size() > common(d)) {
-        unsigned axis = current.dims[d].back();
-        int64_t split = axis == axes.micro() ? -1 : nextDim(axis);
-        if (split < 0 || split == int64_t(d))
-          break;
-        step({ConversionStep::AllToAll, {axis}, split, int64_t(d)});
-      }
-  }
-
-  bool gather() {
-    for (size_t d = 0; d < to.dims.size(); ++d) {
-      llvm::ArrayRef<unsigned> rest(current.dims[d]);
-      rest = rest.drop_front(common(d));
-      if (rest.empty())
-        continue;
-      if (llvm::is_contained(rest, axes.micro())) {
-        error = "a value that is cut by micro-batches is needed whole";
-        return false;
-      }
-      // Groups count their ranks in the order of the mesh: parts that lie in
-      // another order are gathered axis by axis, the fastest first.
-      AxisList axesToGather(rest);
-      if (llvm::is_sorted(axesToGather))
-        step({ConversionStep::AllGather, axesToGather, int64_t(d)});
-      else
-        for (unsigned axis : llvm::reverse(axesToGather))
-          step({ConversionStep::AllGather, {axis}, int64_t(d)});
-    }
-    return true;
-  }
-
-  Layout current;
-  const Layout &to;
-  const PlanAxes &axes;
-  std::string &error;
-  llvm::SmallVector<ConversionStep> steps;
-};
-} // namespace
-
-FailureOr<llvm::SmallVector<ConversionStep>>
-kerf::planConversion(const Layout &from, const Layout &to, const PlanAxes &axes,
-                     std::string &error) {
-  return Converting(from, to, axes, error).run();
-}
-
-Layout kerf::applyStep(const Layout &layout, const ConversionStep &step) {
-  Layout after = layout;
-  AxisList &pending =
-      step.reduce == ReduceKind::Sum ? after.sums : after.maxima;
-  auto append = [&](AxisList &list) {
-    list.append(step.axes.begin(), step.axes.end());
-  };
-  auto drop = [&](AxisList &list) {
-    llvm::erase_if(list, [&](unsigned axis) {
-      return llvm::is_contained(step.axes, axis);
-    });
-  };
-  switch (step.kind) {
-  case ConversionStep::AllReduce:
-    drop(pending);
-    break;
-  case ConversionStep::ReduceScatter:
-    drop(pending);
-    append(after.dims[step.dim]);
-    break;
-  case ConversionStep::AllGather:
-    drop(after.dims[step.dim]);
-    break;
-  case ConversionStep::AllToAll:
-    drop(after.dims[step.concat]);
-    append(after.dims[step.dim]);
-    break;
-  case ConversionStep::SliceOwn:
-    append(after.dims[step.dim]);
-    break;
-  }
-  return after;
-}
-
-static double sizeBytes(Type global, const Layout &layout,
-                        const PlanAxes &axes) {
-  auto type = cast<RankedTensorType>(global);
-  double bytes = std::max(1u, type.getElementTypeBitWidth() / 8);
-  for (auto [size, dim] : llvm::zip_equal(type.getShape(), layout.dims))
-    bytes *= static_cast<double>(size) / axes.sizeOf(dim);
-  return bytes;
-}
-
-double kerf::bytesOf(llvm::ArrayRef<ConversionStep> steps, Layout from,
-                     Type global, const PlanAxes &axes) {
-  double bytes = 0;
-  for (const ConversionStep &step : steps) {
-    Layout after = applyStep(from, step);
-    double n = axes.sizeOf(step.axes);
-    double before = sizeBytes(global, from, axes);
-    switch (step.kind) {
-    case ConversionStep::AllReduce:
-      bytes += 2 * (n - 1) / n * before;
-      break;
-    case ConversionStep::ReduceScatter:
-    case ConversionStep::AllToAll:
-      bytes += (n - 1) / n * before;
-      break;
-    case ConversionStep::AllGather:
-      bytes += (n - 1) / n * sizeBytes(global, after, axes);
-      break;
-    case ConversionStep::SliceOwn:
-      break;
-    }
-    from = after;
-  }
-  return bytes;
 }

@@ -87,14 +87,6 @@ private:
 // Inputs
 //===----------------------------------------------------------------------===//
 
-/// Micro-batches are cut last, but for experts, whose ranks exchange the rows
-/// of one micro-batch.
-static bool isCutLast(const AxisList &list, const PlanAxes &axes) {
-  auto *micro = llvm::find(list, axes.micro());
-  return llvm::all_of(llvm::make_range(micro + 1, list.end()),
-                      [&](unsigned axis) { return axes.nameOf(axis) == "ep"; });
-}
-
 /// The longest cut that an assigned reader asks for, dimension by dimension.
 LogicalResult Planner::planInput(BlockArgument input) {
   Layout layout = Layout::whole(typeOf(input).getRank());
@@ -117,12 +109,17 @@ LogicalResult Planner::planInput(BlockArgument input) {
       if (other.size() > own.size())
         own = other;
   }
-  for (auto [d, list] : llvm::enumerate(layout.dims))
-    if (llvm::is_contained(list, plan.axes.micro()) &&
-        (d != 0 || !isCutLast(list, plan.axes)))
+  // Ranks that share the rows of a micro-batch (experts') all have them: they
+  // are few bytes, and so a micro-batch is a range of what a rank has.
+  for (AxisList &list : layout.dims)
+    if (auto *micro = llvm::find(list, plan.axes.micro()); micro != list.end())
+      list.erase(micro + 1, list.end());
+  for (AxisList &list :
+       llvm::drop_begin(layout.dims, layout.dims.empty() ? 0 : 1))
+    if (llvm::is_contained(list, plan.axes.micro()))
       return mlir::emitError(input.getLoc())
              << "input is cut as " << printLayout(layout, plan.axes)
-             << ", expected 'micro' as the last axis of dimension 0";
+             << ", expected 'micro' on dimension 0 only";
   plan.values[input] = layout;
   return success();
 }

@@ -149,7 +149,7 @@
 // -----
 
 // The dialect has one attribute for ops.
-// expected-error @+1 {{'test.use' op has unknown attribute 'kerf.colour', expected 'kerf.phase', 'kerf.assign', 'kerf.recomputed' or none}}
+// expected-error @+1 {{'test.use' op has unknown attribute 'kerf.colour', expected 'kerf.phase', 'kerf.assign', 'kerf.recomputed', 'kerf.chunk', 'kerf.recompute' or none}}
 "test.use"() {kerf.colour = "red"} : () -> ()
 
 // -----
@@ -163,3 +163,13 @@
 // That an op computes a value again is a mark, not a number.
 // expected-error @+1 {{'test.use' op expected 'kerf.recomputed' to be a unit attribute}}
 "test.use"() {kerf.recomputed = 3} : () -> ()
+
+// -----
+
+// expected-error @+1 {{expected 'kerf.chunk' to be the number of a chunk, on a repeat}}
+"test.use"() {kerf.chunk = 1 : i64} : () -> ()
+
+// -----
+
+// expected-error @+1 {{expected 'kerf.recompute' to be numbers of forward ops, on a repeat}}
+"test.use"() {kerf.recompute = "all"} : () -> ()

@@ -101,7 +101,7 @@ kerf.model @assign_slots_count(%e: tensor<2x8x2xi32>, %loss: tensor<f32>) {
 
 // Tables have the tokens' length of row.
 kerf.model @dispatch_c1(%x: tensor<2x8x16xf32>, %s: tensor<2x8x2xi32>, %loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.dispatch' op expected x [B,S,D], slots and weights [B,S,k] and result [G,R,D] with G dividing B, found 'tensor<2x8x16xf32>', 'tensor<2x8x2xi32>' and 'tensor<2x16x8xf32>'}}
+  // expected-error @+1 {{'kerf.dispatch' op expected x [B,S,D], slots and weights [B,S,k], sizes [G,E] and result [G,R,D] with G dividing B, found 'tensor<2x8x16xf32>', 'tensor<2x8x2xi32>' and 'tensor<2x16x8xf32>'}}
   %r = kerf.dispatch %x, %s : tensor<2x8x16xf32>, tensor<2x8x2xi32> -> tensor<2x16x8xf32>
   kerf.return %loss : tensor<f32>
 }
@@ -110,8 +110,17 @@ kerf.model @dispatch_c1(%x: tensor<2x8x16xf32>, %s: tensor<2x8x2xi32>, %loss: te
 
 // Each choice has a weight.
 kerf.model @dispatch_weights(%x: tensor<2x8x16xf32>, %s: tensor<2x8x2xi32>, %w: tensor<2x8xf32>, %loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.dispatch' op expected x [B,S,D], slots and weights [B,S,k] and result [G,R,D] with G dividing B, found 'tensor<2x8x16xf32>', 'tensor<2x8x2xi32>' and 'tensor<2x16x16xf32>'}}
+  // expected-error @+1 {{'kerf.dispatch' op expected x [B,S,D], slots and weights [B,S,k], sizes [G,E] and result [G,R,D] with G dividing B, found 'tensor<2x8x16xf32>', 'tensor<2x8x2xi32>' and 'tensor<2x16x16xf32>'}}
   %r = kerf.dispatch %x, %s weights %w : tensor<2x8xf32> : tensor<2x8x16xf32>, tensor<2x8x2xi32> -> tensor<2x16x16xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// Sizes are counted by group.
+kerf.model @dispatch_sizes(%x: tensor<2x8x16xf32>, %s: tensor<2x8x2xi32>, %n: tensor<1x4xi32>, %loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.dispatch' op expected x [B,S,D], slots and weights [B,S,k], sizes [G,E] and result [G,R,D] with G dividing B, found 'tensor<2x8x16xf32>', 'tensor<2x8x2xi32>' and 'tensor<2x16x16xf32>'}}
+  %r = kerf.dispatch %x, %s sizes %n : tensor<1x4xi32> : tensor<2x8x16xf32>, tensor<2x8x2xi32> -> tensor<2x16x16xf32>
   kerf.return %loss : tensor<f32>
 }
 
@@ -119,7 +128,7 @@ kerf.model @dispatch_weights(%x: tensor<2x8x16xf32>, %s: tensor<2x8x2xi32>, %w: 
 
 // Groups divide the sequences.
 kerf.model @combine_c1(%x: tensor<3x16x16xf32>, %s: tensor<2x8x2xi32>, %loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.combine' expected rows [G,R,D], slots and weights [B,S,k] with G dividing B, found 'tensor<3x16x16xf32>' and 'tensor<2x8x2xi32>'}}
+  // expected-error @+1 {{'kerf.combine' expected rows [G,R,D], slots and weights [B,S,k] and sizes [G,E] with G dividing B, found 'tensor<3x16x16xf32>' and 'tensor<2x8x2xi32>'}}
   %y = kerf.combine %x, %s : tensor<3x16x16xf32>, tensor<2x8x2xi32>
   kerf.return %loss : tensor<f32>
 }
@@ -128,7 +137,7 @@ kerf.model @combine_c1(%x: tensor<3x16x16xf32>, %s: tensor<2x8x2xi32>, %loss: te
 
 // Each choice has a weight in a combine too.
 kerf.model @combine_weights(%x: tensor<2x16x16xf32>, %s: tensor<2x8x2xi32>, %w: tensor<2x8x1xf32>, %loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.combine' expected rows [G,R,D], slots and weights [B,S,k] with G dividing B, found 'tensor<2x16x16xf32>' and 'tensor<2x8x2xi32>'}}
+  // expected-error @+1 {{'kerf.combine' expected rows [G,R,D], slots and weights [B,S,k] and sizes [G,E] with G dividing B, found 'tensor<2x16x16xf32>' and 'tensor<2x8x2xi32>'}}
   %y = kerf.combine %x, %s weights %w : tensor<2x8x1xf32> : tensor<2x16x16xf32>, tensor<2x8x2xi32>
   kerf.return %loss : tensor<f32>
 }
@@ -137,7 +146,7 @@ kerf.model @combine_weights(%x: tensor<2x16x16xf32>, %s: tensor<2x8x2xi32>, %w: 
 
 // Rows and gradients are of one length.
 kerf.model @combine_weight_gradient_c1(%x: tensor<2x16x16xf32>, %s: tensor<2x8x2xi32>, %dy: tensor<2x8x8xf32>, %loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.combine_weight_gradient' expected rows [G,R,D], slots [B,S,k] and dy [B,S,D], found 'tensor<2x16x16xf32>', 'tensor<2x8x2xi32>' and 'tensor<2x8x8xf32>'}}
+  // expected-error @+1 {{'kerf.combine_weight_gradient' expected rows [G,R,D], slots [B,S,k], dy [B,S,D] and sizes [G,E], found 'tensor<2x16x16xf32>', 'tensor<2x8x2xi32>' and 'tensor<2x8x8xf32>'}}
   %d = kerf.combine_weight_gradient %x, %s, %dy : tensor<2x16x16xf32>, tensor<2x8x2xi32>, tensor<2x8x8xf32>
   kerf.return %loss : tensor<f32>
 }

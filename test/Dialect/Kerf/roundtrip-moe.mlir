@@ -47,6 +47,12 @@ kerf.model @tables(%x: tensor<2x8x16xf32>, %e: tensor<2x8x2xi32>, %w: tensor<2x8
   %z = kerf.combine %weighed, %capped weights %w : tensor<2x8x2xf32> : tensor<1x24x16xf32>, tensor<2x8x2xi32>
   // CHECK: %[[DW:.*]] = kerf.combine_weight_gradient %[[ROWS]], %[[SLOTS]], %[[DY]] : tensor<2x16x16xf32>, tensor<2x8x2xi32>, tensor<2x8x16xf32>
   %dw = kerf.combine_weight_gradient %rows, %slots, %dy : tensor<2x16x16xf32>, tensor<2x8x2xi32>, tensor<2x8x16xf32>
+  // CHECK: kerf.dispatch %[[X]], %[[SLOTS]] sizes %[[SIZES]] : tensor<2x4xi32> : tensor<2x8x16xf32>, tensor<2x8x2xi32> -> tensor<2x16x16xf32>
+  %sized = kerf.dispatch %x, %slots sizes %sizes : tensor<2x4xi32> : tensor<2x8x16xf32>, tensor<2x8x2xi32> -> tensor<2x16x16xf32>
+  // CHECK: kerf.combine %[[ROWS]], %[[SLOTS]] weights %[[W]] : tensor<2x8x2xf32> sizes %[[SIZES]] : tensor<2x4xi32> : tensor<2x16x16xf32>, tensor<2x8x2xi32>
+  %both = kerf.combine %rows, %slots weights %w : tensor<2x8x2xf32> sizes %sizes : tensor<2x4xi32> : tensor<2x16x16xf32>, tensor<2x8x2xi32>
+  // CHECK: kerf.combine_weight_gradient %[[ROWS]], %[[SLOTS]], %[[DY]] sizes %[[SIZES]] : tensor<2x4xi32> : tensor<2x16x16xf32>, tensor<2x8x2xi32>, tensor<2x8x16xf32>
+  %dsized = kerf.combine_weight_gradient %rows, %slots, %dy sizes %sizes : tensor<2x4xi32> : tensor<2x16x16xf32>, tensor<2x8x2xi32>, tensor<2x8x16xf32>
   // CHECK: kerf.return %[[LOSS]] : tensor<f32>
   kerf.return %loss : tensor<f32>
 }

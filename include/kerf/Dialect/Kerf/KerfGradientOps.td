@@ -257,7 +257,7 @@ def Kerf_SoftmaxBackwardOp : Kerf_Op<"softmax_backward", [Pure, SameOperandsAndR
   let hasVerifier = 1;
 }
 
-def Kerf_CrossEntropyBackwardOp : Kerf_InferredOp<"cross_entropy_backward", [Kerf_Localize, Kerf_Cost, Kerf_Decompose]> {
+def Kerf_CrossEntropyBackwardOp : Kerf_InferredOp<"cross_entropy_backward", [Kerf_Localize, Kerf_Variant, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Compute the logits' gradient of a cross entropy";
   let description = [{
     `dlogits[v] = dy/normalizer (p_v (1 + 2 z_loss l) - [v = target])` in rows

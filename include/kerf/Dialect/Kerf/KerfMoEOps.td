@@ -59,7 +59,7 @@ def Kerf_RouteBackwardOp : Kerf_InferredOp<"route_backward", [Kerf_Cost, Kerf_De
   }];
 }
 
-def Kerf_LoadBalanceLossOp : Kerf_Op<"load_balance_loss", [Pure, Kerf_Factors, Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
+def Kerf_LoadBalanceLossOp : Kerf_Op<"load_balance_loss", [Pure, Kerf_Factors, Kerf_Variant, Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Penalize uneven use of experts";
   let description = [{
     With T tokens in a group, `f_e` = (choices of expert e) / T and `P_e` the mean
@@ -87,7 +87,7 @@ def Kerf_LoadBalanceLossOp : Kerf_Op<"load_balance_loss", [Pure, Kerf_Factors, K
   let hasVerifier = 1;
 }
 
-def Kerf_LoadBalanceLossBackwardOp : Kerf_InferredOp<"load_balance_loss_backward", [Kerf_Cost, Kerf_Decompose]> {
+def Kerf_LoadBalanceLossBackwardOp : Kerf_InferredOp<"load_balance_loss_backward", [Kerf_Variant, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Compute the logits' gradient of a load-balance loss";
   let description = [{
     `f_e` is constant; the gradient flows through the mean probabilities.
@@ -134,18 +134,22 @@ def Kerf_AssignSlotsOp : Kerf_InferredOp<"assign_slots", [Kerf_PointwiseCost, Ke
   let assemblyFormat = "$experts `count` $count `group` $group (`capacity` $capacity^)? attr-dict `:` type($experts)";
 }
 
-def Kerf_DispatchOp : Kerf_Op<"dispatch", [Pure, Kerf_Factors, Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
+def Kerf_DispatchOp : Kerf_Op<"dispatch", [Pure, AttrSizedOperandSegments, Kerf_Variant, Kerf_Factors, Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Send tokens to their rows";
   let description = [{
     `y[g,r,:] = sum over (b,s,j) of group g with slots[b,s,j] = r of
     weights[b,s,j] x[b,s,:]`, weights 1 when absent. Rows nobody has are zero.
 
-    Life: written by the user or the importer; an all-to-all where experts are
-    cut.
+    `sizes` are those of `assign_slots`, for tables without a capacity: which rows
+    are whose is then known where experts are cut, and every rank makes the rows
+    of its own. The result does not depend on them.
+
+    Life: written by the user or the importer; where experts are cut, on tokens
+    that all of their ranks have.
 
     Constraints:
     (C1) x is `[B,S,D]`, slots and weights `[B,S,k]`, the result `[G,R,D]` with
-    G dividing B.
+    G dividing B; sizes are `[G,E]`.
 
     ```mlir
     %x = kerf.constant dense<0.5> : tensor<2x8x16xf32>
@@ -154,26 +158,29 @@ def Kerf_DispatchOp : Kerf_Op<"dispatch", [Pure, Kerf_Factors, Kerf_Gradient, Ke
     %r = kerf.dispatch %x, %s : tensor<2x8x16xf32>, tensor<2x8x2xi32> -> tensor<2x16x16xf32>
     ```
   }];
-  let arguments = (ins Kerf_Float:$x, Kerf_Int:$slots, Optional<Kerf_Float>:$weights);
+  let arguments = (ins Kerf_Float:$x, Kerf_Int:$slots, Optional<Kerf_Float>:$weights,
+    Optional<Kerf_Int>:$sizes);
   let results = (outs Kerf_Float:$result);
   let assemblyFormat = [{
-    $x `,` $slots (`weights` $weights^ `:` type($weights))? attr-dict
+    $x `,` $slots (`weights` $weights^ `:` type($weights))?
+    (`sizes` $sizes^ `:` type($sizes))? attr-dict
     `:` type($x) `,` type($slots) `->` type($result)
   }];
   let hasVerifier = 1;
 }
 
-def Kerf_CombineOp : Kerf_InferredOp<"combine", [Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
+def Kerf_CombineOp : Kerf_InferredOp<"combine", [AttrSizedOperandSegments, Kerf_Variant, Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Bring rows back to their tokens and add them";
   let description = [{
     `y[b,s,:] = sum_j weights[b,s,j] rows[g, slots[b,s,j], :]`, weights 1 when
-    absent, dropped choices zero. The transpose of `dispatch`.
+    absent, dropped choices zero. `sizes` as in `dispatch`, whose transpose it is.
 
-    Life: written by the user or the importer; an all-to-all where experts are
-    cut.
+    Life: written by the user or the importer; where experts are cut, a sum over
+    their ranks is left.
 
     Constraints:
-    (C1) rows are `[G,R,D]`, slots and weights `[B,S,k]` with G dividing B.
+    (C1) rows are `[G,R,D]`, slots and weights `[B,S,k]` with G dividing B; sizes
+    are `[G,E]`.
 
     ```mlir
     %x = kerf.constant dense<0.5> : tensor<2x16x16xf32>
@@ -182,18 +189,21 @@ def Kerf_CombineOp : Kerf_InferredOp<"combine", [Kerf_Gradient, Kerf_Cost, Kerf_
     %y = kerf.combine %x, %s : tensor<2x16x16xf32>, tensor<2x8x2xi32>
     ```
   }];
-  let arguments = (ins Kerf_Float:$rows, Kerf_Int:$slots, Optional<Kerf_Float>:$weights);
+  let arguments = (ins Kerf_Float:$rows, Kerf_Int:$slots, Optional<Kerf_Float>:$weights,
+    Optional<Kerf_Int>:$sizes);
   let results = (outs Kerf_Float:$result);
   let assemblyFormat = [{
-    $rows `,` $slots (`weights` $weights^ `:` type($weights))? attr-dict
+    $rows `,` $slots (`weights` $weights^ `:` type($weights))?
+    (`sizes` $sizes^ `:` type($sizes))? attr-dict
     `:` type($rows) `,` type($slots)
   }];
 }
 
-def Kerf_CombineWeightGradientOp : Kerf_InferredOp<"combine_weight_gradient", [Kerf_Cost, Kerf_Decompose]> {
+def Kerf_CombineWeightGradientOp : Kerf_InferredOp<"combine_weight_gradient", [Kerf_Variant, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Compute the gradient of the weights of a combine";
   let description = [{
     `dw[b,s,j] = sum_d dy[b,s,d] rows[g, slots[b,s,j], d]`, f32, 0 where dropped.
+    `sizes` as in `dispatch`.
 
     Life: made by `kerf-differentiate`.
 
@@ -208,12 +218,15 @@ def Kerf_CombineWeightGradientOp : Kerf_InferredOp<"combine_weight_gradient", [K
     %d = kerf.combine_weight_gradient %x, %s, %dy : tensor<2x16x16xf32>, tensor<2x8x2xi32>, tensor<2x8x16xf32>
     ```
   }];
-  let arguments = (ins Kerf_Float:$rows, Kerf_Int:$slots, Kerf_Float:$dy);
+  let arguments = (ins Kerf_Float:$rows, Kerf_Int:$slots, Kerf_Float:$dy, Optional<Kerf_Int>:$sizes);
   let results = (outs Kerf_Float:$result);
-  let assemblyFormat = "$rows `,` $slots `,` $dy attr-dict `:` type($rows) `,` type($slots) `,` type($dy)";
+  let assemblyFormat = [{
+    $rows `,` $slots `,` $dy (`sizes` $sizes^ `:` type($sizes))? attr-dict
+    `:` type($rows) `,` type($slots) `,` type($dy)
+  }];
 }
 
-def Kerf_GroupedMatmulOp : Kerf_InferredOp<"grouped_matmul", [Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
+def Kerf_GroupedMatmulOp : Kerf_InferredOp<"grouped_matmul", [Kerf_Variant, Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Multiply each row by the weight of its expert";
   let description = [{
     `y[g,r,n] = sum_k x[g,r,k] w[e(g,r),n,k]`, e(g,r) the expert that owns row r;
@@ -243,7 +256,7 @@ def Kerf_GroupedMatmulOp : Kerf_InferredOp<"grouped_matmul", [Kerf_Gradient, Ker
   }];
 }
 
-def Kerf_GroupedWeightGradientOp : Kerf_Op<"grouped_weight_gradient", [Pure, Kerf_Factors, Kerf_Cost, Kerf_Decompose]> {
+def Kerf_GroupedWeightGradientOp : Kerf_Op<"grouped_weight_gradient", [Pure, Kerf_Variant, Kerf_Factors, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Compute the weight gradient of a grouped matmul";
   let description = [{
     `dw[e,n,k] = sum over rows (g,r) of expert e of dy[g,r,n] x[g,r,k]`.

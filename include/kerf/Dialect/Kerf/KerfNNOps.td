@@ -406,7 +406,7 @@ def Kerf_CountValidOp : Kerf_Op<"count_valid", [Pure, Kerf_Factors, Kerf_Pointwi
   let assemblyFormat = "$targets (`ignore` $ignore^)? attr-dict `:` type($targets)";
 }
 
-def Kerf_CrossEntropyOp : Kerf_Op<"cross_entropy", [Kerf_Localize, Pure, Kerf_Factors, Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
+def Kerf_CrossEntropyOp : Kerf_Op<"cross_entropy", [Kerf_Localize, Kerf_Variant, Pure, Kerf_Factors, Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
   let summary = "Score predicted distributions against target tokens";
   let description = [{
     With `l = ln sum_v e^logits[...,v]`:

@@ -65,6 +65,7 @@ def Kerf_Cost : DeclareOpInterfaceMethods<CostOpInterface, ["getCost"]>;
 def Kerf_PointwiseCost : DeclareOpInterfaceMethods<CostOpInterface>;
 def Kerf_Decompose : DeclareOpInterfaceMethods<DecomposeOpInterface>;
 def Kerf_Localize : DeclareOpInterfaceMethods<LocalizeOpInterface>;
+def Kerf_Variant : DeclareOpInterfaceMethods<VariantOpInterface>;
 def Kerf_Evaluate : DeclareOpInterfaceMethods<EvaluateOpInterface>;
 
 /// Result types follow from operands and attributes, and are not written.
@@ -73,7 +74,7 @@ class Kerf_InferredOp<string mnemonic, list<Trait> traits>
 
 /// What `attention` and its gradient share.
 class Kerf_AttentionBase<string mnemonic, list<Trait> traits = []>
-    : Kerf_InferredOp<mnemonic, traits # [AttrSizedOperandSegments, Kerf_Cost, Kerf_Decompose]> {
+    : Kerf_InferredOp<mnemonic, traits # [AttrSizedOperandSegments, Kerf_Cost, Kerf_Decompose, Kerf_Variant]> {
   dag shared = (ins Kerf_Float:$q, Kerf_Float:$k, Kerf_Float:$v,
     Variadic<Kerf_Int>:$segments, Variadic<Kerf_I32Scalar>:$offsets,
     Optional<Kerf_I32Scalar>:$seed, Optional<Kerf_I32Scalar>:$step,

@@ -117,8 +117,10 @@ def Kerf_AssignAttr : AttrDef<Kerf_Dialect, "Assign"> {
 
     - `variant = [split_vocabulary]`: variants of the op, which allow cuts of
       factors that otherwise stay whole.
-    - `blocks = 3`: the cut dimension is made of that many blocks, and every rank
-      has a part of each: the thirds of a fused query-key-value product.
+    - `blocks = 3`: the dimension that the axis `tp` cuts is made of that many
+      blocks, and every rank has a part of each: the thirds of a fused
+      query-key-value product. Of tensors with unlike numbers the largest: a slice
+      of a third has 3.
     - `routed`: rows go where data says; the factors of the op's maps are cut.
   }];
   let parameters = (ins

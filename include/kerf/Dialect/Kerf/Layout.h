@@ -46,6 +46,12 @@ private:
 /// hold the same.
 struct Layout {
   llvm::SmallVector<AxisList, 4> dims; ///< axes that cut each dimension
+  /// A cut dimension is made of as many equal blocks, each of which is cut: a
+  /// rank has its part of each, one after the other. Empty when all are 1.
+  llvm::SmallVector<int64_t, 4> blocks;
+  /// The dimension whose rows lie with owners whom data decides (`FactorMap`):
+  /// each part has room for all of them. -1 if there is none.
+  int ragged = -1;
   AxisList sums;   ///< the value is the sum over these; ascending
   AxisList maxima; ///< the value is the maximum over these; ascending
   /// All elements are zero: a sum of such parts over any axes.
@@ -55,8 +61,18 @@ struct Layout {
 
   static Layout whole(int64_t rank);
   bool operator==(const Layout &other) const {
-    return dims == other.dims && sums == other.sums && maxima == other.maxima;
+    return dims == other.dims && blocks == other.blocks &&
+           ragged == other.ragged && sums == other.sums &&
+           maxima == other.maxima;
   }
+  int64_t blocksOf(unsigned dim) const {
+    return blocks.empty() ? 1 : blocks[dim];
+  }
+  void setBlocks(unsigned dim, int64_t count);
+  /// Of a dimension that is not cut any more.
+  void forgetParts(unsigned dim);
+  /// True when a part is as long as the whole dimension.
+  bool hasRoomForAll(unsigned dim) const { return ragged == int(dim); }
   bool isCutBy(unsigned axis) const;
   bool isPending() const { return !sums.empty() || !maxima.empty(); }
   /// Without sums and maxima to be made.
@@ -65,7 +81,7 @@ struct Layout {
   Layout without(unsigned axis) const;
 };
 
-/// `[[dp, micro], []] sum [tp]`.
+/// `[[dp, micro], [tp] of 3 blocks, [ep] ragged] sum [tp]`.
 std::string printLayout(const Layout &layout, const PlanAxes &axes);
 
 /// Type of a part of a global tensor. The sizes must divide.
@@ -82,7 +98,8 @@ struct Assignment {
   AxisList pending;
   /// Indices of the op's variants that it uses; ascending.
   llvm::SmallVector<unsigned, 1> variants;
-  /// Blocks of the cut dimension, each of which is cut: no contiguous parts.
+  /// Blocks of the dimension that the axis `tp` cuts, each of which is cut: no
+  /// contiguous parts.
   int64_t blocks = 1;
   /// The factors of the op's maps may be cut, all by the same axes.
   bool routed = false;
@@ -107,9 +124,8 @@ struct OpLayouts {
 
 /// The layouts that follow from an assignment, given those in which the
 /// operands arrive. Fails, with a message in `error`, where a factor must not
-/// be cut, the sizes do not divide, a part would be no contiguous range, or a
-/// pending sum cannot pass. Cuts in blocks are not told from others: nothing
-/// can be written for them.
+/// be cut, the sizes do not divide, a part would be neither a range nor one of
+/// each block, or a pending sum cannot pass.
 mlir::FailureOr<OpLayouts> layoutsOf(const Factors &facts,
                                      const Assignment &assignment,
                                      llvm::ArrayRef<Layout> arriving,
@@ -127,6 +143,8 @@ struct ConversionStep {
   int64_t dim = 0;    ///< that is reduced, gathered, cut or split
   int64_t concat = 0; ///< AllToAll
   ReduceKind reduce = ReduceKind::Sum;
+  int64_t blocks = 1;       ///< of `dim`, each of which is cut or gathered
+  int64_t concatBlocks = 1; ///< of `concat`
 };
 
 /// The steps from one layout to another. Fails, with a message in `error`,

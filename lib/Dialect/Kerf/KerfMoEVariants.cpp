@@ -1,0 +1,132 @@
+//===- KerfMoEVariants.cpp - tables of rows whose experts are cut ---------===//
+//
+// Problem: every rank of a group has some of the experts. It needs the rows of
+// tokens that chose these, and tokens need the rows of all their experts.
+//
+// Idea: the tokens of the group's sequences are there on all of its ranks (a
+// gather, planned as any conversion). Each rank numbers the rows of its own
+// experts from 0 and takes other choices for dropped ones; then `dispatch` and
+// `combine` are what they are on one rank. What a rank brings back is a part
+// of a sum over the group (a reduce-scatter).
+//
+// With a capacity a rank has as many rows as the others, a range of the table.
+// Without one it has as many as tokens happened to choose its experts: its
+// table has room for all, and the sizes say which range of the whole table is
+// its own.
+//
+// Why not an all-to-all of rows: messages have fixed sizes. Without a capacity
+// each pair of ranks would have to exchange room for all rows, k times the
+// bytes of a gather of tokens. With one, rows that are cut by groups become cut
+// by experts in an all-to-all, where the plan says so.
+//
+// Example, slots 0..5 of one group, sizes [1, 2, 2, 1], two ranks: rank 1 has
+// experts 2 and 3, which own rows 3..5; slots [4, 0, 5] are [1, -1, 2] there.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kerf/Dialect/Kerf/PlainBuilder.h"
+
+using namespace mlir;
+using namespace kerf;
+
+using Values = llvm::SmallVector<Value>;
+using Shape = llvm::ArrayRef<int64_t>;
+
+namespace {
+/// Of each group, the rows that this rank has: `[G]`.
+struct OwnRange {
+  Value start, count;
+};
+} // namespace
+
+/// Ranks own equal ranges of `rows` rows.
+static OwnRange equalRange(PlainBuilder &p, CollectiveBuilder &collectives,
+                           unsigned factor, int64_t rows, int64_t groups) {
+  Value place = collectives.placeOf(factor);
+  Value start = p.mul(place, static_cast<double>(rows));
+  start = p.broadcast(start, {}, {groups});
+  return {start, p.constant(start.getType(), rows)};
+}
+
+/// Ranks own the rows of as many experts each, `sizes` `[G,E]` rows.
+static OwnRange rangeOfExperts(PlainBuilder &p, CollectiveBuilder &collectives,
+                               unsigned factor, Value sizes) {
+  Shape shape = typeOf(sizes).getShape();
+  int64_t own = shape[1] / collectives.ranksOf(factor);
+  assert(own * collectives.ranksOf(factor) == shape[1] && "experts divide");
+  Value first = p.mul(collectives.placeOf(factor), static_cast<double>(own));
+  Value before = p.compare(CompareKind::LT, p.iota(shape, 1),
+                           p.broadcast(first, {}, shape));
+  return {p.rowSum(p.select(before, sizes, 0.0)),
+          p.rowSum(collectives.take(sizes, 1, factor))};
+}
+
+/// Slots in the rank's own table; -1 for rows of others.
+static Value ownSlots(PlainBuilder &p, Value slots, const OwnRange &range) {
+  Shape shape = typeOf(slots).getShape();
+  int64_t groups = typeOf(range.start).getDimSize(0);
+  int64_t full[] = {groups, shape[0] / groups, shape[1], shape[2]};
+  auto perChoice = [&](Value x) {
+    return p.reshape(p.broadcast(x, {0}, full), shape);
+  };
+  Value own = p.sub(slots, perChoice(range.start));
+  Value isOwn =
+      p.logicalAnd(p.compare(CompareKind::GE, own, 0.0),
+                   p.compare(CompareKind::LT, own, perChoice(range.count)));
+  return p.select(isOwn, own, -1.0);
+}
+
+/// The op on the rows of this rank's experts. `table` is its local table.
+template <typename Op>
+static Values buildOnOwnRows(Op op, Value table,
+                             CollectiveBuilder &collectives) {
+  PlainBuilder p{collectives.builder(), op.getLoc()};
+  Factors facts = op.getFactors();
+  const FactorMap &map = facts.maps[0];
+  unsigned rows = isa<DispatchOp>(op) ? map.to[0] : map.from[0];
+  Shape shape = typeOf(table).getShape();
+  OwnRange range = op.getSizes()
+                       ? rangeOfExperts(p, collectives, rows, op.getSizes())
+                       : equalRange(p, collectives, rows, shape[1], shape[0]);
+  Value slots = ownSlots(p, op.getSlots(), range);
+  auto copy = cast<Op>(p.builder.clone(*op.getOperation()));
+  copy.getSlotsMutable().assign(slots);
+  copy.getSizesMutable().clear();
+  return Values(copy->getResults());
+}
+
+Values DispatchOp::buildVariant(CollectiveBuilder &collectives,
+                                llvm::ArrayRef<FactorShard>,
+                                llvm::ArrayRef<unsigned>, bool) {
+  return buildOnOwnRows(*this, getResult(), collectives);
+}
+
+Values CombineOp::buildVariant(CollectiveBuilder &collectives,
+                               llvm::ArrayRef<FactorShard>,
+                               llvm::ArrayRef<unsigned>, bool) {
+  return buildOnOwnRows(*this, getRows(), collectives);
+}
+
+Values CombineWeightGradientOp::buildVariant(CollectiveBuilder &collectives,
+                                             llvm::ArrayRef<FactorShard>,
+                                             llvm::ArrayRef<unsigned>, bool) {
+  return buildOnOwnRows(*this, getRows(), collectives);
+}
+
+/// The rows of a rank's experts come first in its table, in the experts' order,
+/// and its part of the sizes counts them: the op is what it is on one rank.
+static Values buildOnOwnExperts(Operation *op, CollectiveBuilder &collectives) {
+  return Values(collectives.builder().clone(*op)->getResults());
+}
+
+Values GroupedMatmulOp::buildVariant(CollectiveBuilder &collectives,
+                                     llvm::ArrayRef<FactorShard>,
+                                     llvm::ArrayRef<unsigned>, bool) {
+  return buildOnOwnExperts(*this, collectives);
+}
+
+Values GroupedWeightGradientOp::buildVariant(CollectiveBuilder &collectives,
+                                             llvm::ArrayRef<FactorShard>,
+                                             llvm::ArrayRef<unsigned>, bool) {
+  return buildOnOwnExperts(*this, collectives);
+}
