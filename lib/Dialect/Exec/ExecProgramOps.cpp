@@ -135,8 +135,44 @@ static bool isState(Attribute attribute) {
          state.getAs<IntegerAttr>("by");
 }
 
+static LogicalResult verifyBlocks(exec::ParamOp param) {
+  if (!param.getBlocks())
+    return success();
+  auto shape = cast<RankedTensorType>(param.getLocalType()).getShape();
+  llvm::ArrayRef<int64_t> blocks = *param.getBlocks();
+  bool fits = blocks.size() == shape.size();
+  for (size_t d = 0; fits && d < shape.size(); ++d)
+    fits = blocks[d] >= 1 && shape[d] % blocks[d] == 0;
+  if (fits)
+    return success();
+  return param.emitOpError() // param_c3
+         << "expected 'blocks' with one number per dimension, which divides "
+            "the local size, found ["
+         << blocks << "]";
+}
+
+/// Axes along which state is cut in pieces: names, none of the cuts'.
+static LogicalResult verifyPieces(exec::ParamOp param) {
+  if (param.getWeightAxes() && param.getWeightAxes() != param.getStateAxes())
+    return param.emitOpError("expected 'weights' over the axes of 'state'");
+  if (!param.getStateAxes())
+    return success();
+  for (Attribute axis : param.getStateAxesAttr()) { // param_c4
+    bool isCut = llvm::any_of(
+        param.getCuts().getAsRange<ArrayAttr>(),
+        [&](ArrayAttr axes) { return llvm::is_contained(axes, axis); });
+    if (!isa<StringAttr>(axis) || isCut)
+      return param.emitOpError()
+             << "expected 'state' over names of axes that cut no dimension, "
+                "found "
+             << axis;
+  }
+  return success();
+}
+
 LogicalResult exec::ParamOp::verify() { // param_c1
-  if (failed(verifyCuts(*this, getCuts(), getGlobalType(), getLocalType())))
+  if (failed(verifyCuts(*this, getCuts(), getGlobalType(), getLocalType())) ||
+      failed(verifyBlocks(*this)) || failed(verifyPieces(*this)))
     return failure();
   if (!getStates() || llvm::all_of(*getStates(), isState)) // param_c2
     return success();
@@ -146,6 +182,15 @@ LogicalResult exec::ParamOp::verify() { // param_c1
 
 LogicalResult InputOp::verify() { // input_c1
   return verifyCuts(*this, getCuts(), getGlobalType(), getLocalType());
+}
+
+LogicalResult ChannelOp::verify() {
+  if (getHolds() < 1 || getFrom() == getTo()) // channel_c1
+    return emitOpError() << "expected two stages and at least one message, "
+                            "found "
+                         << getFrom() << ", " << getTo() << " and "
+                         << getHolds();
+  return success();
 }
 
 LogicalResult BufferOp::verify() {

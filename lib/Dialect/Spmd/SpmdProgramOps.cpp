@@ -86,6 +86,9 @@ LogicalResult ProgramOp::verify() {
   if (getSlots() < 1 || getSlots() > getMicroBatches()) // program_c1
     return emitOpError() << "expected 1 <= slots <= micro_batches, found "
                          << getSlots() << " and " << getMicroBatches();
+  if (getStage() < 0 || getStage() >= getStageCount()) // program_c3
+    return emitOpError() << "expected a stage below " << getStageCount()
+                         << ", found " << getStage();
   return success();
 }
 
@@ -119,11 +122,27 @@ ScheduleOp ProgramOp::getSchedule(llvm::StringRef name) {
   return {};
 }
 
-spmd::ParamOp ProgramOp::getParam(llvm::StringRef name) {
+spmd::ParamOp ProgramOp::getParam(llvm::StringRef name, int64_t iteration) {
   for (spmd::ParamOp param : getBody().getOps<spmd::ParamOp>())
-    if (param.getName() == name)
+    if (param.getName() == name &&
+        (!param.getStart() ||
+         (*param.getStart() <= iteration && iteration < *param.getEnd())))
       return param;
   return {};
+}
+
+int64_t ProgramOp::getStageCount() {
+  return std::max<int64_t>(1, getAxisSize(kPipelineAxis));
+}
+
+llvm::SmallVector<int64_t> ProgramOp::getRanks() {
+  MeshAttr mesh = getMesh();
+  int64_t axis = mesh.find(kPipelineAxis);
+  llvm::SmallVector<int64_t> ranks;
+  for (int64_t rank = 0; rank < mesh.getRankCount(); ++rank)
+    if (axis < 0 || mesh.getCoordinates(rank)[axis] == int64_t(getStage()))
+      ranks.push_back(rank);
+  return ranks;
 }
 
 //===----------------------------------------------------------------------===//
@@ -133,6 +152,17 @@ spmd::ParamOp ProgramOp::getParam(llvm::StringRef name) {
 static bool isStatic(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor && tensor.hasStaticShape();
+}
+
+/// The part of a global tensor, by the sizes of the axes that cut it.
+static RankedTensorType partOf(ProgramOp program, Type globalType,
+                               ArrayAttr cut) {
+  auto global = cast<RankedTensorType>(globalType);
+  llvm::SmallVector<int64_t> shape(global.getShape());
+  for (auto [size, axes] : llvm::zip(shape, cut.getAsRange<ArrayAttr>()))
+    if (int64_t parts = program.getAxesSize(axes))
+      size /= parts;
+  return withShape(global, shape);
 }
 
 /// Checks a declared cut of a global tensor.
@@ -194,10 +224,66 @@ LogicalResult InputOp::verify() {
   return success();
 }
 
-LogicalResult spmd::ParamOp::verify() {
-  if (failed(verifyCut(*this, getGlobal(), getCut(), getType(), // param_c1
-                       /*allowMicro=*/false)))
+RankedTensorType spmd::ParamOp::getShardType() {
+  return partOf(programOf(*this), getGlobal(), getCut());
+}
+
+int64_t spmd::ParamOp::getPieceSize() {
+  if (!getStateAxes())
+    return 0;
+  int64_t ranks = programOf(*this).getAxesSize(*getStateAxes());
+  int64_t elements = getShardType().getNumElements();
+  return ranks > 0 ? (elements + ranks - 1) / ranks : 0;
+}
+
+RankedTensorType spmd::ParamOp::getStateType() {
+  RankedTensorType shard = getShardType();
+  return getStateAxes() ? withShape(shard, {getPieceSize()}) : shard;
+}
+
+/// Axes along which state is cut in pieces: of the mesh, none of the cut's.
+static LogicalResult verifyPieces(spmd::ParamOp param) {
+  if (param.getWeightAxes() &&
+      param.getWeightAxes() != param.getStateAxes()) // param_c4
+    return param.emitOpError("expected 'weights' over the axes of 'state'");
+  if (!param.getStateAxes())
+    return success();
+  ArrayAttr axes = *param.getStateAxes();
+  if (failed(verifyAxes(param, programOf(param), axes, /*allowMicro=*/false)))
     return failure();
+  for (auto list : param.getCut().getAsRange<ArrayAttr>())
+    for (Attribute axis : list)
+      if (llvm::is_contained(axes, axis))
+        return param.emitOpError() << "rests in pieces over " << axis
+                                   << ", which cuts a dimension already";
+  return success();
+}
+
+static LogicalResult verifyBlocks(spmd::ParamOp param) {
+  if (!param.getBlocks())
+    return success();
+  llvm::ArrayRef<int64_t> shape = param.getShardType().getShape();
+  bool fits = param.getBlocks()->size() == shape.size();
+  for (size_t d = 0; fits && d < shape.size(); ++d) {
+    int64_t blocks = (*param.getBlocks())[d];
+    fits = blocks >= 1 && shape[d] % blocks == 0;
+  }
+  if (!fits) // param_c5
+    return param.emitOpError("expected 'blocks' with one number per dimension, "
+                             "which divides the local size");
+  return success();
+}
+
+LogicalResult spmd::ParamOp::verify() {
+  bool whole = isStatic(getGlobal()) && isStatic(getType());
+  auto rests = getWeightAxes() && whole ? getShardType() : getType();
+  if (failed(verifyCut(*this, getGlobal(), getCut(), rests, // param_c1
+                       /*allowMicro=*/false)) ||
+      failed(verifyPieces(*this)) || failed(verifyBlocks(*this)))
+    return failure();
+  if (getWeightAxes() && getType() != getStateType())
+    return emitOpError() << "expected the type of a piece, " << getStateType()
+                         << ", found " << getType();
   if (getStart().has_value() != getEnd().has_value() ||
       getStart().has_value() != hasIteration(getName()) ||
       (getStart() && (*getStart() < 0 || *getEnd() <= *getStart()))) // param_c2

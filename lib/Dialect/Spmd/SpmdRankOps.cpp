@@ -173,6 +173,42 @@ LogicalResult SliceOwnOp::verify() {
   return verifyScaled(*this, getX(), getDim(), 1, *size); // slice_own_c2
 }
 
+LogicalResult RotateOp::verify() { // rotate_c1
+  return verifyGroup(*this, getAxes());
+}
+
+/// Another stage of the pipeline that a message goes to or comes from.
+static LogicalResult verifyStage(Operation *op, int64_t stage) {
+  ProgramOp program = programOf(op);
+  if (!program)
+    return op->emitOpError("stands outside a 'spmd.program'");
+  if (stage >= 0 && stage < program.getStageCount() &&
+      stage != static_cast<int64_t>(program.getStage()))
+    return success();
+  return op->emitOpError() << "expected another stage below "
+                           << program.getStageCount() << ", found " << stage;
+}
+
+LogicalResult SendOp::verify() { // send_c1
+  return verifyStage(*this, getTo());
+}
+
+LogicalResult RecvOp::verify() { // recv_c1
+  return verifyStage(*this, getFrom());
+}
+
+LogicalResult GatherParamOp::verify() {
+  ProgramOp program = programOf(*this);
+  auto param = program ? program.getParam(getName(), getStart().value_or(0))
+                       : spmd::ParamOp();
+  if (!param || !param.getStateAxes() ||
+      param.getWeightAxes()) // gather_param_c1
+    return emitOpError() << "of \"" << getName()
+                         << "\", which is declared as no parameter with "
+                            "'state' and without 'weights'";
+  return success();
+}
+
 LogicalResult OffsetOp::verify() {
   if (failed(verifyGroup(*this, getAxes(), /*allowMicro=*/true)))
     return failure();

@@ -67,6 +67,54 @@ exec.program @param_c2 arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0
 
 // -----
 
+// A dimension is made of blocks of one size.
+exec.program @param_c3 arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0] {
+  // expected-error@+1 {{expected 'blocks' with one number per dimension, which divides the local size, found [1, 3]}}
+  exec.param "w" [0 to 1] tensor<4x16xf32> local tensor<4x8xf32> cuts [[], ["tp"]] blocks [1, 3] init <zeros> at 0 by 128
+}
+
+// -----
+
+// Every dimension has blocks, if only one.
+exec.program @param_c3_rank arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0] {
+  // expected-error@+1 {{expected 'blocks' with one number per dimension, which divides the local size, found [2]}}
+  exec.param "w" [0 to 1] tensor<4x8xf32> local tensor<4x8xf32> cuts [[], []] blocks [2] init <zeros> at 0 by 128
+}
+
+// -----
+
+// An axis cuts a dimension or the flattened shard, not both.
+exec.program @param_c4 arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0] {
+  // expected-error@+1 {{expected 'state' over names of axes that cut no dimension, found "tp"}}
+  exec.param "w" [0 to 1] tensor<4x16xf32> local tensor<4x8xf32> cuts [[], ["tp"]] state over ["dp", "tp"] init <zeros> at 0 by 128
+}
+
+// -----
+
+// Weights in pieces have their state in the same pieces.
+exec.program @param_c4_weights arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0] {
+  // expected-error@+1 {{expected 'weights' over the axes of 'state'}}
+  exec.param "w" [0 to 1] tensor<4x8xf32> local tensor<4x8xf32> cuts [[], []] weights over ["dp"] init <zeros> at 0 by 64
+}
+
+// -----
+
+// A channel leads to another stage.
+exec.program @channel_c1 arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 0] {
+  // expected-error@+1 {{expected two stages and at least one message, found 1, 1 and 2}}
+  exec.channel "forward" from 1 to 1 bytes 64 holds 2
+}
+
+// -----
+
+// It has room for a message.
+exec.program @channel_c1_holds arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 0] {
+  // expected-error@+1 {{expected two stages and at least one message, found 0, 1 and 0}}
+  exec.channel "forward" from 0 to 1 bytes 64 holds 0
+}
+
+// -----
+
 // Axes are names.
 exec.program @input_c1 arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 0] {
   // expected-error@+1 {{expected one list of axes per dimension of 'tensor<4xi32>', found [[1]]}}

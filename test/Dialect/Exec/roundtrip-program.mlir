@@ -9,6 +9,12 @@ exec.program @all arena 1024 lower_bound 960 classes [256, 64, 64, 64, 256, 64, 
   exec.param "h.{i}.w" [0 to 2] tensor<4x8xbf16> local tensor<4x4xbf16> cuts [[], ["tp"]] init <normal, 0.02> at 0 by 32 master f32 at 64 by 64 states [{name = "m", type = f32, at = 192, by = 64}]
   // CHECK-NEXT: exec.param "g"[0 to 1] tensor<4xf32> local tensor<4xf32> cuts {{\[\[}}]] init <ones> frozen at 320 by 16
   exec.param "g" [0 to 1] tensor<4xf32> local tensor<4xf32> cuts [[]] init <ones> frozen at 320 by 16
+  // CHECK-NEXT: exec.param "qkv"[0 to 1] tensor<12x4xf32> local tensor<6x4xf32> cuts {{\[\[}}"tp"], []] blocks [3, 1] state over ["dp", "cp"] init <normal, 0.02> at 640 by 96 states [{at = 768 : i64, by = 24 : i64, name = "m", type = f32}]
+  exec.param "qkv" [0 to 1] tensor<12x4xf32> local tensor<6x4xf32> cuts [["tp"], []] blocks [3, 1] state over ["dp", "cp"] init <normal, 0.02> at 640 by 96 states [{name = "m", type = f32, at = 768, by = 24}]
+  // CHECK-NEXT: exec.param "z"[0 to 1] tensor<5xf32> local tensor<5xf32> cuts {{\[\[}}]] state over ["dp"] weights over ["dp"] init <ones> at 320 by 12
+  exec.param "z" [0 to 1] tensor<5xf32> local tensor<5xf32> cuts [[]] state over ["dp"] weights over ["dp"] init <ones> at 320 by 12
+  // CHECK-NEXT: exec.channel "forward" from 0 to 1 bytes 64 holds 2
+  exec.channel "forward" from 0 to 1 bytes 64 holds 2
   // CHECK-NEXT: exec.input "tokens" role "tokens" tensor<2x8xi32> local tensor<2x8xi32> cuts {{\[\[}}"dp", "micro"], []] at 384
   exec.input "tokens" role "tokens" tensor<2x8xi32> local tensor<2x8xi32> cuts [["dp", "micro"], []] at 384
   // CHECK-NEXT: exec.output "loss" f32 at 448
@@ -40,7 +46,13 @@ exec.program @all arena 1024 lower_bound 960 classes [256, 64, 64, 64, 256, 64, 
       // CHECK-NEXT: exec.command copy "copy" [32] [#exec.arena<read i32 384 micro 32 bytes 32>, #exec.arena<write i32 512 bytes 32>] of "weight_gradient 3"
       exec.command copy "copy" [32] [#exec.arena<read i32 384 micro 32 bytes 32>, #exec.arena<write i32 512 bytes 32>] of "weight_gradient 3"
     }
-    // CHECK: exec.command zero "none" [0] [#exec.absent]
+    // CHECK: exec.command rotate "rotate" [1, 0, 4] [#exec.arena<read f32 512 bytes 16>, #exec.arena<write f32 576 bytes 16>]
+    exec.command rotate "rotate" [1, 0, 4] [#exec.arena<read f32 512 bytes 16>, #exec.arena<write f32 576 bytes 16>]
+    // CHECK-NEXT: exec.command send "send" [0, 64] [#exec.arena<read f32 512 bytes 64>]
+    exec.command send "send" [0, 64] [#exec.arena<read f32 512 bytes 64>]
+    // CHECK-NEXT: exec.command receive "receive" [0, 64] [#exec.arena<write f32 512 bytes 64>]
+    exec.command receive "receive" [0, 64] [#exec.arena<write f32 512 bytes 64>]
+    // CHECK-NEXT: exec.command zero "none" [0] [#exec.absent]
     exec.command zero "none" [0] [#exec.absent]
   }
   // CHECK: exec.schedule "train" {

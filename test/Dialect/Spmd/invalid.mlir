@@ -387,3 +387,86 @@ spmd.program @yield_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
     spmd.yield
   }
 }
+
+// -----
+
+// expected-error @below {{expected a stage below 2, found 2}}
+spmd.program @program_c3 over <pp = 2> stage 2 micro_batches 2 slots 1 {
+}
+
+// -----
+
+// expected-error @below {{expected a stage below 1, found 1}}
+spmd.program @program_c3_single over <dp = 2> stage 1 micro_batches 2 slots 1 {
+}
+
+// -----
+
+spmd.program @param_c4 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // expected-error @below {{expected 'weights' over the axes of 'state'}}
+  spmd.param "w" global tensor<5xf32> cut [[]] weights over [dp] init <ones> : tensor<5xf32>
+}
+
+// -----
+
+spmd.program @param_c4_cut over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // expected-error @below {{rests in pieces over "tp", which cuts a dimension already}}
+  spmd.param "w" global tensor<4xf32> cut [[tp]] state over [tp] init <ones> : tensor<2xf32>
+}
+
+// -----
+
+spmd.program @param_c4_type over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // expected-error @below {{expected the type of a piece, 'tensor<3xf32>', found 'tensor<5xf32>'}}
+  spmd.param "w" global tensor<5xf32> cut [[]] state over [dp] weights over [dp] init <ones> : tensor<5xf32>
+}
+
+// -----
+
+spmd.program @param_c5 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // expected-error @below {{expected 'blocks' with one number per dimension, which divides the local size}}
+  spmd.param "w" global tensor<12xf32> cut [[tp]] blocks [4] init <ones> : tensor<6xf32>
+}
+
+// -----
+
+spmd.program @rotate_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{found 'cp'}}
+    %y = spmd.rotate %x over [cp] : tensor<4x16xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @send_c1 over <pp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4xf32>
+    // expected-error @below {{expected another stage below 2, found 0}}
+    spmd.send %x to 0 on "forward" : tensor<4xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @recv_c1 over <pp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    // expected-error @below {{expected another stage below 2, found 2}}
+    %x = spmd.recv from 2 on "forward" : tensor<4xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @gather_param_c1 over <dp = 2> micro_batches 2 slots 1 {
+  spmd.param "w" global tensor<5xf32> cut [[]] init <ones> : tensor<5xf32>
+  spmd.func @update() {
+    // expected-error @below {{of "w", which is declared as no parameter with 'state' and without 'weights'}}
+    spmd.gather_param "w"
+    spmd.return
+  }
+}

@@ -22,6 +22,9 @@ def Exec_Opcode : I32EnumAttr<"Opcode", "what a command does", [
   I32EnumAttrCase<"ReduceScatter", 10, "reduce_scatter">,
   I32EnumAttrCase<"AllToAll", 11, "all_to_all">,
   I32EnumAttrCase<"Take", 12, "take">,
+  I32EnumAttrCase<"Rotate", 13, "rotate">,
+  I32EnumAttrCase<"Send", 14, "send">,
+  I32EnumAttrCase<"Receive", 15, "receive">,
 ]> {
   let cppNamespace = "::kerf::exec";
   let genSpecializedAttr = 0;

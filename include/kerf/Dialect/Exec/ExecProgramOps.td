@@ -13,7 +13,8 @@ def Exec_ProgramOp : Exec_Op<"program", [IsolatedFromAbove, Symbol, SymbolTable,
   let description = [{
     Tables (parameters, inputs, outputs, placed buffers), kernels, functions and
     schedules, 1:1 with the artifact (`kerf/Artifact/Format.h`). `arena` is the
-    size in bytes of the one arena, `lower_bound` the largest live set.
+    size in bytes of the one arena, `lower_bound` the largest live set. Of a
+    pipeline there is one program per stage, in order.
 
     Life: made by `kerf-place-memory`; written into the artifact.
 
@@ -48,7 +49,10 @@ def Exec_ParamOp : Exec_Op<"param", [HasParent<"ProgramOp">]> {
   let summary = "Place a parameter, its master and its optimizer state";
   let description = [{
     Parameter i of [start, end) of the pattern lies at `at + i * by` bytes. The
-    global tensor is cut dimension by dimension over the named axes.
+    global tensor is cut dimension by dimension over the named axes, in `blocks`
+    where a dimension is made of several. `local` is that shard. With `state over`
+    masters and states, with `weights over` the parameter too, are pieces of the
+    flattened shard: see `spmd.param`.
 
     Life: as `exec.program`.
 
@@ -56,6 +60,9 @@ def Exec_ParamOp : Exec_Op<"param", [HasParent<"ProgramOp">]> {
     (C1) the types are tensors of one rank; `cuts` has one list of axis names per
     dimension.
     (C2) each of `states` is `{name, type, at, by}`.
+    (C3) `blocks` has one number per dimension, which divides the local size.
+    (C4) `state over` and `weights over` name axes that cut no dimension; the
+    second needs the first, of the same axes.
 
     ```mlir
     exec.program @p arena 256 lower_bound 256 classes [256, 0, 0, 0, 0, 0, 0, 0] {
@@ -64,13 +71,15 @@ def Exec_ParamOp : Exec_Op<"param", [HasParent<"ProgramOp">]> {
     ```
   }];
   let arguments = (ins StrAttr:$name, Kerf_I64Attr:$start, Kerf_I64Attr:$end, TypeAttr:$global_type,
-    TypeAttr:$local_type, ArrayAttr:$cuts, Kerf_InitAttr:$init, UnitAttr:$frozen,
-    Kerf_I64Attr:$offset, Kerf_I64Attr:$stride, OptionalAttr<TypeAttr>:$master_type,
+    TypeAttr:$local_type, ArrayAttr:$cuts, OptionalAttr<DenseI64ArrayAttr>:$blocks,
+    OptionalAttr<ArrayAttr>:$state_axes, OptionalAttr<ArrayAttr>:$weight_axes,
+    Kerf_InitAttr:$init, UnitAttr:$frozen, Kerf_I64Attr:$offset, Kerf_I64Attr:$stride, OptionalAttr<TypeAttr>:$master_type,
     OptionalAttr<Kerf_I64Attr>:$master_offset, OptionalAttr<Kerf_I64Attr>:$master_stride,
     OptionalAttr<ArrayAttr>:$states);
   let assemblyFormat = [{
     $name `[` $start `to` $end `]` $global_type `local` $local_type `cuts` $cuts
-    `init` $init (`frozen` $frozen^)? `at` $offset `by` $stride
+    (`blocks` $blocks^)? (`state` `over` $state_axes^)?
+    (`weights` `over` $weight_axes^)? `init` $init (`frozen` $frozen^)? `at` $offset `by` $stride
     (`master` $master_type^ `at` $master_offset `by` $master_stride)?
     (`states` $states^)? attr-dict
   }];
@@ -102,6 +111,31 @@ def Exec_InputOp : Exec_Op<"input", [HasParent<"ProgramOp">]> {
   let hasVerifier = 1;
 }
 
+def Exec_ChannelOp : Exec_Op<"channel", [HasParent<"ProgramOp">]> {
+  let summary = "Declare messages from stage to stage";
+  let description = [{
+    A channel is known by its name, sender and receiver. `bytes` is the largest
+    message that this program sends or receives on it, `holds` how many messages
+    it keeps before the sender waits. Both ends declare it alike; commands name it
+    by its place among the channels of their program.
+
+    Life: as `exec.program`.
+
+    Constraints:
+    (C1) `holds` >= 1, and the stages differ.
+
+    ```mlir
+    exec.program @p arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 64] {
+      exec.channel "forward" from 0 to 1 bytes 4096 holds 1
+    }
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, Kerf_I64Attr:$from, Kerf_I64Attr:$to, Kerf_I64Attr:$bytes,
+    Kerf_I64Attr:$holds);
+  let assemblyFormat = "$name `from` $from `to` $to `bytes` $bytes `holds` $holds attr-dict";
+  let hasVerifier = 1;
+}
+
 def Exec_OutputOp : Exec_Op<"output", [HasParent<"ProgramOp">]> {
   let summary = "Place a scalar result of the step";
   let description = [{
@@ -124,7 +158,8 @@ def Exec_BufferOp : Exec_Op<"buffer", [HasParent<"ProgramOp">]> {
   let description = [{
     For people and for `kerf-verify-memory`: nothing executes it. `live` are the
     closed intervals in which it holds something, `[first, last, first, last]`,
-    in commands of the unrolled step; none: always.
+    in commands of the schedules, where calls count once that differ in nothing
+    that lives; none: always.
 
     Life: as `exec.program`.
 

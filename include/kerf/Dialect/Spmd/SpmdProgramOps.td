@@ -13,12 +13,18 @@ def Spmd_ProgramOp : Spmd_Op<"program", [IsolatedFromAbove, Symbol, SymbolTable,
     `micro_batches` is how many a step has, `slots` how many are in flight at
     once: micro-batch m uses copy `m mod slots` of the slot buffers.
 
+    Of a pipeline there is one program per stage, in order, over the same mesh;
+    `stage s` is run by the ranks whose coordinate along `pp` is s. Messages
+    between them are `spmd.send` and `spmd.recv`.
+
     Life: made by `kerf-partition`; `kerf-place-memory` turns it into
     `exec.program`.
 
     Constraints:
     (C1) 1 <= `slots` <= `micro_batches`.
     (C2) its body holds ops of this dialect that declare, define or schedule.
+    (C3) with an axis `pp` of more than one rank `stage` is given and below its
+    size; else it is 0.
 
     ```mlir
     spmd.program @nothing over <> micro_batches 1 slots 1 {
@@ -32,10 +38,11 @@ def Spmd_ProgramOp : Spmd_Op<"program", [IsolatedFromAbove, Symbol, SymbolTable,
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Kerf_MeshAttr:$mesh,
-    Kerf_I64Attr:$micro_batches, Kerf_I64Attr:$slots);
+    DefaultValuedAttr<Kerf_I64Attr, "0">:$stage, Kerf_I64Attr:$micro_batches,
+    Kerf_I64Attr:$slots);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $sym_name `over` $mesh `micro_batches` $micro_batches `slots` $slots
+    $sym_name `over` $mesh (`stage` $stage^)? `micro_batches` $micro_batches `slots` $slots
     attr-dict-with-keyword $body
   }];
   let hasVerifier = 1;
@@ -48,8 +55,13 @@ def Spmd_ProgramOp : Spmd_Op<"program", [IsolatedFromAbove, Symbol, SymbolTable,
     /// The schedule of this name, or null.
     ::kerf::spmd::ScheduleOp getSchedule(::llvm::StringRef name);
     /// The declaration that a `kerf.param` or `kerf.update` of this name means,
-    /// or null.
-    ::kerf::spmd::ParamOp getParam(::llvm::StringRef name);
+    /// at an iteration where the name has one; or null. Stages with several
+    /// chunks have one declaration per chunk.
+    ::kerf::spmd::ParamOp getParam(::llvm::StringRef name, int64_t iteration = 0);
+    /// Number of stages: the size of `pp`, or 1.
+    int64_t getStageCount();
+    /// Ranks that run this program, ascending.
+    ::llvm::SmallVector<int64_t> getRanks();
   }];
 }
 
@@ -99,6 +111,13 @@ def Spmd_ParamOp : Spmd_ProgramPart<"param"> {
     stands for one parameter per iteration. `kerf.param` and `kerf.update` in
     functions name it.
 
+    `state over [dp]`: masters and optimizer state rest in pieces (ZeRO 1, 2): of
+    the local shard, flattened and padded with zeros to a multiple of the n ranks,
+    the rank at place r has the r-th of n pieces. `weights over [dp]`: so does the
+    parameter (ZeRO 3), whose type is then that of the piece; `kerf.param` reads
+    the piece. `blocks [1, 3]`: a dimension is made of so many equal blocks, each
+    of which is cut: the thirds of a fused query-key-value weight.
+
     Life: as `spmd.program`.
 
     Constraints:
@@ -106,6 +125,9 @@ def Spmd_ParamOp : Spmd_ProgramPart<"param"> {
     (C2) `[start to end]` stands with a name that has an `{i}`, and
     0 <= start < end.
     (C3) the rule is an optimizer rule; a frozen parameter has none. // param_c3
+    (C4) `state` and `weights` name axes of the mesh that are not in `cut`;
+    `weights` needs the same `state`.
+    (C5) `blocks` has one number per dimension, which divides the local size.
 
     ```mlir
     spmd.program @p over <tp = 2> micro_batches 1 slots 1 {
@@ -114,19 +136,29 @@ def Spmd_ParamOp : Spmd_ProgramPart<"param"> {
     ```
   }];
   let arguments = (ins StrAttr:$name, OptionalAttr<Kerf_I64Attr>:$start,
-    OptionalAttr<Kerf_I64Attr>:$end, TypeAttr:$global, Spmd_Cut:$cut, Kerf_InitAttr:$init,
+    OptionalAttr<Kerf_I64Attr>:$end, TypeAttr:$global, Spmd_Cut:$cut,
+    OptionalAttr<DenseI64ArrayAttr>:$blocks, OptionalAttr<Spmd_Axes>:$state_axes,
+    OptionalAttr<Spmd_Axes>:$weight_axes, Kerf_InitAttr:$init,
     UnitAttr:$frozen, OptionalAttr<TypeAttr>:$master,
     OptionalAttr<Kerf_OptimizerRule>:$rule, TypeAttr:$type);
   let assemblyFormat = [{
     $name (`[` $start^ `to` $end `]`)? `global` $global `cut` custom<Cut>($cut)
-    (`rule` $rule^)? `init` $init (`frozen` $frozen^)? (`master` $master^)?
+    (`blocks` $blocks^)? (`state` `over` custom<Axes>($state_axes)^)?
+    (`weights` `over` custom<Axes>($weight_axes)^)? (`rule` $rule^)? `init` $init (`frozen` $frozen^)? (`master` $master^)?
     attr-dict `:` $type
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
+    /// As it rests: a piece with `weights`.
     ::mlir::RankedTensorType getLocalType() {
       return ::llvm::cast<::mlir::RankedTensorType>(getType());
     }
+    /// The shard before it is cut in pieces.
+    ::mlir::RankedTensorType getShardType();
+    /// Elements of a piece of masters and optimizer state; 0 without `state`.
+    int64_t getPieceSize();
+    /// The shard, or, with `state`, the piece: what an update works on.
+    ::mlir::RankedTensorType getStateType();
   }];
 }
 

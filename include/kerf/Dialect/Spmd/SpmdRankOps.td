@@ -236,6 +236,125 @@ def Spmd_SliceOwnOp : Spmd_Collective<"slice_own"> {
   }];
 }
 
+def Spmd_RotateOp : Spmd_Collective<"rotate", [SameOperandsAndResultType]> {
+  let summary = "Take the value of the next rank";
+  let description = [{
+    The rank at place r of n gets what the rank at place (r + 1) mod n has: a
+    step around a ring.
+
+    Life: made by `kerf-partition` for variants such as ring attention.
+
+    Constraints:
+    (C1) as `spmd.all_reduce`. // rotate_c1
+
+    ```mlir
+    spmd.program @p over <cp = 2> micro_batches 1 slots 1 {
+      spmd.func @forward() {
+        %x = kerf.constant dense<1.0> : tensor<4xf32>
+        %y = spmd.rotate %x over [cp] : tensor<4xf32>
+        spmd.return
+      }
+    }
+    ```
+  }];
+  let arguments = (ins Kerf_Tensor:$x, Spmd_Axes:$axes);
+  let results = (outs Kerf_Tensor:$result);
+  let assemblyFormat = "$x `over` custom<Axes>($axes) attr-dict `:` type($x)";
+}
+
+//===----------------------------------------------------------------------===//
+// Between stages
+//===----------------------------------------------------------------------===//
+
+def Spmd_SendOp : Spmd_Op<"send", [MemoryEffects<[MemWrite]>]> {
+  let summary = "Send a value to another stage";
+  let description = [{
+    To the rank of stage `to` that has the same coordinates otherwise. The
+    messages of a channel (sender, receiver and name) arrive in the order in which
+    they are sent. A channel holds a few messages (`capacity` of the schedule);
+    when it is full the sender waits.
+
+    Life: made by `kerf-partition` where a value is made in one stage and read in
+    another.
+
+    Constraints:
+    (C1) the stage exists and is another one. // send_c1
+
+    ```mlir
+    spmd.program @p over <pp = 2> micro_batches 1 slots 1 {
+      spmd.func @forward() {
+        %x = kerf.constant dense<1.0> : tensor<4xf32>
+        spmd.send %x to 1 on "forward" : tensor<4xf32>
+        spmd.return
+      }
+    }
+    ```
+  }];
+  let arguments = (ins Kerf_Tensor:$value, Kerf_I64Attr:$to, StrAttr:$channel);
+  let assemblyFormat = "$value `to` $to `on` $channel attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
+def Spmd_RecvOp : Spmd_Op<"recv", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Receive a value from another stage";
+  let description = [{
+    The next message of the channel; see `spmd.send`.
+
+    Life: as `spmd.send`.
+
+    Constraints:
+    (C1) the stage exists and is another one. // recv_c1
+
+    ```mlir
+    spmd.program @p over <pp = 2> stage 1 micro_batches 1 slots 1 {
+      spmd.func @forward() {
+        %x = spmd.recv from 0 on "forward" : tensor<4xf32>
+        spmd.return
+      }
+    }
+    ```
+  }];
+  let arguments = (ins Kerf_I64Attr:$from, StrAttr:$channel);
+  let results = (outs Kerf_Tensor:$result);
+  let assemblyFormat = "`from` $from `on` $channel attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// State in pieces
+//===----------------------------------------------------------------------===//
+
+def Spmd_GatherParamOp : Spmd_Op<"gather_param", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Put the updated pieces of a parameter together";
+  let description = [{
+    After the updates of a parameter whose state rests in pieces and whose weights
+    do not: every rank of `state over` gets the pieces of all.
+
+    Life: made by `kerf-partition` after the `kerf.update` of such a parameter.
+
+    Constraints:
+    (C1) the program declares the parameter, with `state` and without `weights`.
+
+    ```mlir
+    spmd.program @p over <dp = 2> micro_batches 1 slots 1 {
+      spmd.param "w" global tensor<5xf32> cut [[]] state over [dp] rule #kerf.sgd<> init <ones> : tensor<5xf32>
+      spmd.func @update() {
+        spmd.gather_param "w"
+        spmd.return
+      }
+    }
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, OptionalAttr<Kerf_I64Attr>:$start,
+    OptionalAttr<Kerf_I64Attr>:$end);
+  let assemblyFormat = "$name (`[` $start^ `to` $end `]`)? attr-dict";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
 def Spmd_OffsetOp : Spmd_Op<"offset", [Pure]> {
   let summary = "Compute the first global index of a part";
   let description = [{
