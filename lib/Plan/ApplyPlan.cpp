@@ -54,6 +54,8 @@ private:
   LogicalResult findOps();
   void assign(Operation *op, LayerPlace place);
   Operation *splitBiasIfAsked(Operation *op, LayerPlace place);
+  Assignment additionOf(LayerPlace place, const Factors &facts);
+  void set(Operation *op, const Factors &facts, const Assignment &assignment);
   void cut(const LayerFactor &factor, llvm::StringRef axis,
            const Factors &facts, Assignment &assignment);
   void addOption(const LayerOp &layer, InnerAxis axis, const OpOption &option,
@@ -209,7 +211,7 @@ Operation *PlanWriter::splitBiasIfAsked(Operation *op, LayerPlace place) {
   for (int axis = 0; axis < kInnerAxes; ++axis) {
     const OpOption *option = optionOn(layout, axis, place.op);
     if (option && option->variant >= 0 &&
-        layer.variants[option->variant].name == "bias_after_sum")
+        layer.variants[option->variant].leavesSum)
       return splitBias(op);
   }
   return op;
@@ -267,8 +269,7 @@ void PlanWriter::addOption(const LayerOp &layer, InnerAxis axis,
     cut(layer.factors[factor], axisName(axis), facts, assignment);
   assignment.blocks = std::max(assignment.blocks, blocksOf(option));
   assignment.routed |= isRouted(layer, option);
-  if (option.variant >= 0 &&
-      layer.variants[option.variant].name != "bias_after_sum")
+  if (option.variant >= 0 && !layer.variants[option.variant].leavesSum)
     assignment.variants.push_back(option.variant);
 }
 
@@ -301,14 +302,66 @@ void PlanWriter::assign(Operation *op, LayerPlace place) {
   });
   if (isSource(op) || readsInputsOnly(op) || !hasBatch)
     return;
-  op = splitBiasIfAsked(op, place);
-  Factors facts = cast<FactorOpInterface>(op).getFactors();
+  Operation *product = splitBiasIfAsked(op, place);
+  Factors facts = cast<FactorOpInterface>(product).getFactors();
+  set(product, facts, assignmentOf(place, facts));
+  if (product == op)
+    return;
+  // The bias is spread and added apart.
+  Operation *addition = *product->getResult(0).user_begin();
+  for (Operation *part : {addition->getOperand(1).getDefiningOp(), addition}) {
+    Factors own = cast<FactorOpInterface>(part).getFactors();
+    set(part, own, additionOf(place, own));
+  }
+}
+
+/// The state in which a value is read first on an axis.
+static AxisState wantedState(const LayerKind &kind, const AxisLayout &axis,
+                             int value) {
+  if (AxisState shared = axis.sharedForward[value]; shared >= 0)
+    return shared;
+  for (auto [op, option] : llvm::zip(kind.ops, axis.ops))
+    for (auto [operand, state] : llvm::zip(op.operands, option.operands))
+      if (operand == value)
+        return state;
+  return kReplicated;
+}
+
+/// The addition of a bias after a sum, and the spreading of the bias: done
+/// where the sum is read.
+Assignment PlanWriter::additionOf(LayerPlace place, const Factors &facts) {
+  const LayerKind &kind = step.kinds[place.kind];
+  const LayerLayout *layout = layoutOf(place.kind, points[place.kind]);
+  int value = kind.ops[place.op].results[0];
+  Assignment assignment;
+  assignment.factors.resize(facts.factors.size());
+  auto cutDim = [&](size_t dim, llvm::StringRef axis) {
+    unsigned factor = facts.results[0][dim].front();
+    cut({facts.factors[factor]}, axis, facts, assignment);
+  };
+  for (auto [dim, meaning] : llvm::enumerate(kind.values[value].classes))
+    if (meaning == IndexClass::Batch) {
+      cutDim(dim, "dp");
+      cutDim(dim, kMicroAxis);
+    }
+  for (int axis = 0; axis < kInnerAxes; ++axis) {
+    if (!optionOn(layout, axis, place.op))
+      continue;
+    AxisState state = wantedState(kind, layout->axes[axis], value);
+    if (isSplit(state) && splitOuter(state) == 1)
+      cutDim(splitDim(state), axisName(InnerAxis(axis)));
+  }
+  return assignment;
+}
+
+/// Assigns an op, where the IR can carry it out.
+void PlanWriter::set(Operation *op, const Factors &facts,
+                     const Assignment &assignment) {
   auto arriving = llvm::map_to_vector(op->getOperands(), [&](Value operand) {
     auto known = made.find(operand);
     return known != made.end() ? known->second
                                : Layout::whole(typeOf(operand).getRank());
   });
-  Assignment assignment = assignmentOf(place, facts);
   std::string error;
   auto layouts = layoutsOf(facts, assignment, arriving, *axes, error);
   if (failed(layouts))

@@ -164,7 +164,12 @@ void Accountant::addStage(TimePart &time, const Timeline &timeline,
                      chunk.gradientSec);
   }
   time.optimizerSec += once * work.updateSec;
-  TrafficRow &row = traffic(time, "data", dataGroup(plan.outer));
+  // Without data ranks: what the ends of the pipeline tell each other about
+  // parameters that both hold.
+  Group group = dataGroup(plan.outer);
+  if (group.size == 1)
+    group = groupOf(plan.outer, MeshAxis::Pipeline);
+  TrafficRow &row = traffic(time, "data", group);
   row.totalSec += data;
   row.exposedSec += once * timeline.exposedDataSec[stage];
 }

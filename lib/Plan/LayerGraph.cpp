@@ -23,9 +23,10 @@ namespace {
 
 class GraphBuilder {
 public:
-  GraphBuilder(const LayerTerms &terms, int axis, const LayerLayout &layout)
+  GraphBuilder(const LayerTerms &terms, int axis, const LayerLayout &layout,
+               double traffic)
       : terms(terms), kind(terms.kind), facts(terms.facts), query(terms.query),
-        layout(layout), ranks(terms.ranks[axis]) {
+        layout(layout), ranks(terms.ranks[axis]), traffic(traffic) {
     out.axis = axis;
   }
 
@@ -45,6 +46,7 @@ public:
     addEnds();
     if (query.recompute)
       addRecomputation();
+    out.subjects.resize(out.graph.tables.size());
     return std::move(out);
   }
 
@@ -55,6 +57,7 @@ private:
   const LayerQuery &query;
   const LayerLayout &layout;
   int64_t ranks;
+  double traffic; ///< part of the bytes that travel
   LayerGraph out;
   std::vector<std::vector<AxisState>> states; ///< of values, not pending
 
@@ -66,7 +69,14 @@ private:
     return terms.convertSec(axis(), from, to, bytes);
   }
   double bytesOf(int value) const {
-    return terms.bytesOf(value, layout, axis());
+    return traffic * terms.bytesOf(value, layout, axis());
+  }
+  /// Adds a table of traffic of a value or a parameter.
+  template <typename Fn>
+  void addTraffic(TableSubject subject, std::vector<int> variables, Fn cost) {
+    out.subjects.resize(out.graph.tables.size());
+    out.graph.addTable(std::move(variables), cost);
+    out.subjects.push_back(subject);
   }
 
   static void note(std::vector<AxisState> &states, AxisState state) {
@@ -221,17 +231,16 @@ private:
     if (!apart && axis() != static_cast<int>(InnerAxis::Tensor))
       return;
     double bytes =
-        param.gradientBytes *
+        traffic * param.gradientBytes *
         terms.paramElements(p, layout, axis(), &AxisLayout::Rest::weight);
     double times = apart ? 1 : steps();
     auto [op, result] = makerOf(value);
-    out.graph.addTable(
-        {out.opVariables[op], rest.variable},
-        [&, op = op, result = result](const std::vector<int> &s) {
-          return comm(convert(out.options[op][s[0]].results[result],
-                              rest.states[s[1]], bytes) /
-                      times);
-        });
+    addTraffic({-1, p}, {out.opVariables[op], rest.variable},
+               [&, op = op, result = result](const std::vector<int> &s) {
+                 return comm(convert(out.options[op][s[0]].results[result],
+                                     rest.states[s[1]], bytes) /
+                             times);
+               });
   }
 
   std::pair<int, int> makerOf(int value) const {
@@ -310,12 +319,11 @@ private:
     const StateVariable &kept = out.kept[value];
     Source made = madeSource(value);
     double bytes = bytesOf(value);
-    double price = std::max(query.keptPrice, kLeastPrice);
     const StateVariable &shared = out.sharedForward[value];
     std::vector<int> variables = {made.variable, kept.variable};
     if (shared.variable >= 0)
       variables.push_back(shared.variable);
-    out.graph.addTable(variables, [&](const std::vector<int> &s) {
+    addTraffic({value}, variables, [&](const std::vector<int> &s) {
       AxisState from = made.states[s[0]], to = kept.states[s[1]];
       if (to == kNotKept)
         return int64_t(0);
@@ -324,8 +332,15 @@ private:
       double seconds = convert(from, to, bytes);
       if (s.size() > 2 && shared.states[s[2]] != kNotKept)
         seconds = std::min(seconds, convert(shared.states[s[2]], to, bytes));
-      return addCost(comm(seconds),
-                     toPicoseconds(price * bytes * splitShare(to, ranks)));
+      return comm(seconds);
+    });
+    double price = std::max(query.keptPrice, kLeastPrice);
+    double whole = terms.heldBytesOf(value, layout, axis(), /*kept=*/true);
+    out.graph.addTable({kept.variable}, [&](const std::vector<int> &s) {
+      bool isKept = kept.states[s[0]] != kNotKept && !kept.again[s[0]];
+      return isKept ? toPicoseconds(price * whole *
+                                    heldShare(kept.states[s[0]], ranks))
+                    : int64_t(0);
     });
   }
 
@@ -346,13 +361,14 @@ private:
         shared = variableOf(all);
         Source source = sourceOf(v, backward);
         double bytes = bytesOf(v);
-        out.graph.addTable(
-            {source.variable, shared.variable}, [&](const std::vector<int> &s) {
-              AxisState from = source.states[s[0]], to = shared.states[s[1]];
-              return to == kNotKept || from == kNotKept
-                         ? int64_t(0)
-                         : comm(convert(from, to, bytes));
-            });
+        addTraffic({int(v)}, {source.variable, shared.variable},
+                   [&](const std::vector<int> &s) {
+                     AxisState from = source.states[s[0]],
+                               to = shared.states[s[1]];
+                     return to == kNotKept || from == kNotKept
+                                ? int64_t(0)
+                                : comm(convert(from, to, bytes));
+                   });
       }
   }
 
@@ -383,22 +399,22 @@ private:
       return comm(convert(from, to, bytes));
     };
     if (shared.variable < 0) {
-      out.graph.addTable({source.variable, out.opVariables[op]},
-                         [&](const std::vector<int> &s) {
-                           return direct(source.states[s[0]],
-                                         options[s[1]].operands[operand]);
-                         });
+      addTraffic({value}, {source.variable, out.opVariables[op]},
+                 [&](const std::vector<int> &s) {
+                   return direct(source.states[s[0]],
+                                 options[s[1]].operands[operand]);
+                 });
       return;
     }
-    out.graph.addTable({source.variable, shared.variable, out.opVariables[op]},
-                       [&](const std::vector<int> &s) {
-                         AxisState between = shared.states[s[1]];
-                         AxisState to = options[s[2]].operands[operand];
-                         int64_t cost = direct(source.states[s[0]], to);
-                         return between == kNotKept
-                                    ? cost
-                                    : std::min(cost, direct(between, to));
-                       });
+    addTraffic({value}, {source.variable, shared.variable, out.opVariables[op]},
+               [&](const std::vector<int> &s) {
+                 AxisState between = shared.states[s[1]];
+                 AxisState to = options[s[2]].operands[operand];
+                 int64_t cost = direct(source.states[s[0]], to);
+                 return between == kNotKept
+                            ? cost
+                            : std::min(cost, direct(between, to));
+               });
   }
 
   /// What the layer hands on lies as what it was handed.
@@ -408,11 +424,11 @@ private:
         return;
       Source made = madeSource(value);
       double bytes = bytesOf(value);
-      out.graph.addTable({made.variable, boundary.variable},
-                         [&](const std::vector<int> &s) {
-                           return comm(convert(made.states[s[0]],
-                                               boundary.states[s[1]], bytes));
-                         });
+      addTraffic({value}, {made.variable, boundary.variable},
+                 [&](const std::vector<int> &s) {
+                   return comm(convert(made.states[s[0]], boundary.states[s[1]],
+                                       bytes));
+                 });
     };
     end(kind.output, out.input);
     end(kind.inputGradient, out.outputGradient);
@@ -489,8 +505,8 @@ private:
 } // namespace
 
 LayerGraph kerf::buildLayerGraph(const LayerTerms &terms, int axis,
-                                 const LayerLayout &layout) {
-  return GraphBuilder(terms, axis, layout).build();
+                                 const LayerLayout &layout, double share) {
+  return GraphBuilder(terms, axis, layout, share).build();
 }
 
 static AxisState stateOf(const StateVariable &variable,

@@ -2,7 +2,8 @@
 //
 // From factors alone: any factor that may be cut and divides; nothing; a
 // pending sum that passes through a linear op; a variant with communication of
-// its own; rows that data sends to their owners. Where a factor makes up a
+// its own; rows that data sends to their owners, and that stay there in ops
+// that pass them on. Where a factor makes up a
 // dimension with others before it (`{3, n}`: thirds), its cut is a cut of every
 // block, and ops that only pass that dimension on may be cut in the same
 // pattern.
@@ -83,6 +84,12 @@ static int64_t sizeBefore(const LayerOp &op, const DimFactors &dim, size_t at) {
   return size;
 }
 
+/// True for a factor whose parts are as long as the op's data says.
+static bool isRaggedIn(const LayerOp &op, unsigned factor) {
+  return llvm::any_of(
+      op.maps, [&](const FactorMap &map) { return map.ragged == int(factor); });
+}
+
 static bool addPattern(std::vector<int64_t> &patterns, int64_t outer) {
   auto at = std::lower_bound(patterns.begin(), patterns.end(), outer);
   if (at != patterns.end() && *at == outer)
@@ -112,6 +119,9 @@ void LayerFacts::findPatterns(const LayerKind &kind) {
     patterns.emplace_back(value.shape.size(), std::vector<int64_t>{1});
   for (const LayerOp &op : kind.ops)
     forEachDim(op, [&](int value, size_t d, const DimFactors &dim) {
+      for (unsigned f : dim)
+        if (isRaggedIn(op, f))
+          addPattern(patterns[value][d], kRaggedOuter);
       for (size_t i = 1; i < dim.size(); ++i)
         if (op.factors[dim[i]].factor.kind != FactorKind::Whole)
           addPattern(patterns[value][d], sizeBefore(op, dim, i));
@@ -141,6 +151,8 @@ static AxisState stateWith(const LayerOp &op, const TensorFactors &dims,
         int64_t before = 1;
         for (size_t k = 0; k < i; ++k)
           before *= op.factors[dims[d][k]].factor.size;
+        if (outer == kRaggedOuter || isRaggedIn(op, dims[d][i]))
+          return splitAt(d, kRaggedOuter);
         return splitAt(d, outer * before);
       }
   return kReplicated;
@@ -190,12 +202,6 @@ static void addMapOptions(const LayerOp &op, llvm::ArrayRef<int64_t> sizes,
   }
 }
 
-/// A bias that is added after the sum leaves a sum; other variants combine
-/// their parts themselves.
-bool kerf::leavesSum(const FactorVariant &variant) {
-  return variant.name == "bias_after_sum";
-}
-
 static void addVariants(const LayerOp &op, llvm::ArrayRef<int64_t> sizes,
                         int64_t ranks, std::vector<OpOption> &options) {
   for (size_t i = 0; i < op.variants.size(); ++i) {
@@ -204,7 +210,7 @@ static void addVariants(const LayerOp &op, llvm::ArrayRef<int64_t> sizes,
       for (unsigned f : factors)
         if (sizes[f] % ranks != 0)
           return;
-      OpOption option = cutting(op, factors, 1, leavesSum(variant));
+      OpOption option = cutting(op, factors, 1, variant.leavesSum);
       option.variant = i;
       options.push_back(option);
     };
@@ -247,9 +253,12 @@ static std::vector<OpOption> makeOptions(const LayerOp &op, int64_t ranks,
     if (kind == FactorKind::Whole || sizes[f] < ranks)
       continue;
     for (int64_t outer : patternsOf(op, f, facts.patterns)) {
-      if (sizes[f] % outer != 0 || (sizes[f] / outer) % ranks != 0)
-        continue;
       bool sums = kind == FactorKind::Sum || kind == FactorKind::Max;
+      // Only ops that pass rows on take them as long as they are.
+      if (outer == kRaggedOuter
+              ? sums || op.work.products() > 0
+              : sizes[f] % outer != 0 || (sizes[f] / outer) % ranks != 0)
+        continue;
       options.push_back(cutting(op, {f}, outer, sums));
     }
   }

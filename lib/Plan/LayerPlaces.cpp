@@ -21,7 +21,7 @@ llvm::StringRef kerf::axisName(InnerAxis axis) {
 int64_t kerf::blocksOf(const OpOption &option) {
   int64_t blocks = 1;
   auto count = [&](AxisState state) {
-    if (isSplit(state))
+    if (isSplit(state) && !isRagged(state))
       blocks = std::max(blocks, splitOuter(state));
   };
   llvm::for_each(option.operands, count);

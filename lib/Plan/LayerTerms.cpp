@@ -90,14 +90,14 @@ double LayerTerms::bestRate(llvm::StringRef type) const {
   return large.flops() / matmulSec(device, context.profile, large, type, 2);
 }
 
+static bool has(const TensorFactors &dims, unsigned factor) {
+  return llvm::any_of(dims, [factor](const DimFactors &dim) {
+    return llvm::is_contained(dim, factor);
+  });
+}
+
 /// The product of two tensors as batch x m x n x k, from who has which factor.
 static MatmulShape shapeOf(const LayerOp &op, llvm::ArrayRef<double> sizes) {
-  auto has = [&](const TensorFactors &dims, unsigned f) {
-    for (const DimFactors &dim : dims)
-      if (llvm::is_contained(dim, f))
-        return true;
-    return false;
-  };
   MatmulShape shape;
   for (unsigned f = 0; f < op.factors.size(); ++f) {
     bool lhs = has(op.operandFactors[0], f);
@@ -115,6 +115,20 @@ static MatmulShape shapeOf(const LayerOp &op, llvm::ArrayRef<double> sizes) {
   return shape;
 }
 
+/// True for a gather of rows: a factor of one operand alone is neither in a
+/// result nor summed over.
+static bool looksUp(const LayerOp &op) {
+  if (op.work.products() > 0 || op.work.vectorFlops > 0 || !op.maps.empty())
+    return false;
+  for (unsigned f = 0; f < op.factors.size(); ++f) {
+    auto hasIt = [f](const TensorFactors &dims) { return has(dims, f); };
+    if (llvm::count_if(op.operandFactors, hasIt) == 1 &&
+        llvm::none_of(op.resultFactors, hasIt))
+      return true;
+  }
+  return false;
+}
+
 OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
                           const OpOption *option) const {
   const LayerOp &op = kind.ops[index];
@@ -129,18 +143,16 @@ OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
     scale *= double(cuts[f]);
     sizes.push_back(double(op.factors[f].factor.size) / double(cuts[f]));
   }
-  double read = 0, readWhole = 0, written = 0;
-  for (size_t i = 0; i < op.operands.size(); ++i) {
-    readWhole += kind.values[op.operands[i]].bytes();
+  double read = 0, written = 0;
+  for (size_t i = 0; i < op.operands.size(); ++i)
     if (!facts.fusedAway[op.operands[i]])
       read += tensorBytes(index, false, i, layout, axis, option);
-  }
   for (size_t i = 0; i < op.results.size(); ++i)
     if (!facts.fusedAway[op.results[i]])
       written += tensorBytes(index, true, i, layout, axis, option);
-  // An op that reads a part of an operand only says so in its facts.
-  if (readWhole > 0 && op.work.bytesRead < readWhole)
-    read *= op.work.bytesRead / readWhole;
+  // Of a table only the rows that are handed on are read.
+  if (looksUp(op))
+    read = op.work.bytesRead / scale;
   const Profile &profile = context.profile;
   if (op.work.attentionFlops > 0)
     return {WorkKind::Attention,
@@ -171,7 +183,7 @@ double LayerTerms::variantSec(int index, const OpOption &option, int axis,
   const LayerOp &op = kind.ops[index];
   const FactorVariant &variant = op.variants[option.variant];
   double seconds = 0;
-  if (leavesSum(variant))
+  if (variant.leavesSum)
     return 0;
   if (!variant.together) {
     // Statistics of the rows that a cut goes through: a maximum and a sum, f32.
@@ -218,20 +230,31 @@ AxisState LayerTerms::madeState(int value, const AxisLayout &axis) const {
   return axis.ops[facts.producer].results[at];
 }
 
-double LayerTerms::bytesOf(int value, const LayerLayout &layout, int except,
-                           bool kept) const {
+template <typename StateOf>
+double LayerTerms::partOf(int value, const LayerLayout &layout, int except,
+                          double (*share)(AxisState, int64_t),
+                          StateOf stateOf) const {
   const LayerValue &facts = kind.values[value];
   double bytes = facts.bytes();
   if (llvm::is_contained(facts.classes, IndexClass::Batch))
     bytes /= double(batch);
-  for (int axis = 0; axis < kInnerAxes; ++axis) {
-    if (axis == except || !has(axis) || layout.axes[axis].ops.empty())
-      continue;
-    AxisState state = kept ? layout.axes[axis].kept[value]
-                           : madeState(value, layout.axes[axis]);
-    bytes *= splitShare(state, ranks[axis]);
-  }
+  for (int axis = 0; axis < kInnerAxes; ++axis)
+    if (axis != except && has(axis) && !layout.axes[axis].ops.empty())
+      bytes *= share(stateOf(layout.axes[axis]), ranks[axis]);
   return bytes;
+}
+
+double LayerTerms::bytesOf(int value, const LayerLayout &layout,
+                           int except) const {
+  return partOf(value, layout, except, splitShare,
+                [&](const AxisLayout &axis) { return madeState(value, axis); });
+}
+
+double LayerTerms::heldBytesOf(int value, const LayerLayout &layout, int except,
+                               bool kept) const {
+  return partOf(value, layout, except, heldShare, [&](const AxisLayout &axis) {
+    return kept ? axis.kept[value] : madeState(value, axis);
+  });
 }
 
 double LayerTerms::convertSec(int axis, AxisState from, AxisState to,
@@ -239,7 +262,7 @@ double LayerTerms::convertSec(int axis, AxisState from, AxisState to,
   constexpr double kImpossible = 1e12;
   if (from == to || bytes <= 0)
     return 0;
-  if (to == kPending)
+  if (to == kPending || isRagged(from) || isRagged(to))
     return kImpossible;
   if (from == kReplicated)
     return 0;

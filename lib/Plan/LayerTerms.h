@@ -80,9 +80,11 @@ public:
   double variantSec(int op, const OpOption &option, int axis,
                     const LayerLayout &layout) const;
   /// Bytes of a value (of the micro-batch) with the cuts of axes besides
-  /// `axis`; `kept` takes the states in which it is kept.
-  double bytesOf(int value, const LayerLayout &layout, int axis,
-                 bool kept = false) const;
+  /// `axis`; as it travels, in the state in which it is made.
+  double bytesOf(int value, const LayerLayout &layout, int axis) const;
+  /// The room that it takes, as it is made or as it is kept.
+  double heldBytesOf(int value, const LayerLayout &layout, int axis,
+                     bool kept) const;
   /// The state in which a value comes on an axis.
   AxisState madeState(int value, const AxisLayout &axis) const;
   /// Seconds to convert a value of `bytes` (whole over the axis).
@@ -108,11 +110,12 @@ private:
                      const LayerLayout &layout, int axis,
                      const OpOption *option) const;
 
+  template <typename StateOf>
+  double partOf(int value, const LayerLayout &layout, int except,
+                double (*share)(AxisState, int64_t), StateOf stateOf) const;
+
   bool allowed(int axis, const LayerOp &op, const OpOption &option) const;
 };
-
-/// True for variants whose results without the cut factors are sums.
-bool leavesSum(const FactorVariant &variant);
 
 /// The state on an axis in which a forward value is kept: as the layout says,
 /// or as it is made.
@@ -130,13 +133,21 @@ LayerSolution solveWith(const LayerTerms &terms);
 LayerSolution solveIdeal(const LayerTerms &terms, int axis);
 std::vector<std::pair<LayerLayout, LayerCost>>
 recomputationPointsWith(const LayerTerms &terms, const LayerLayout &layout);
+/// The point of a layout that makes the forward ops of these numbers again.
+std::pair<LayerLayout, LayerCost>
+recomputationPointOf(const LayerTerms &terms, const LayerLayout &layout,
+                     llvm::ArrayRef<int64_t> numbers);
 
 /// Times costs in the solver's unit.
 int64_t toPicoseconds(double seconds);
 
-/// A rank's part of a split.
+/// A rank's part of a split; of ragged rows on average.
 inline double splitShare(AxisState state, int64_t ranks) {
   return isSplit(state) ? 1.0 / double(ranks) : 1.0;
+}
+/// What a rank has room for.
+inline double heldShare(AxisState state, int64_t ranks) {
+  return isRagged(state) ? 1.0 : splitShare(state, ranks);
 }
 
 } // namespace kerf

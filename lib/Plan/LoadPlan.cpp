@@ -294,8 +294,7 @@ void PlanReader::splitBiases() {
       continue;
     Factors facts = op.getFactors();
     bool cutsSum = llvm::any_of(facts.variants, [&](const FactorVariant &v) {
-      return v.name == "bias_after_sum" &&
-             llvm::any_of(v.factors, [&](unsigned f) {
+      return v.leavesSum && llvm::any_of(v.factors, [&](unsigned f) {
                return rule->factors->find(facts.factors[f].name) != nullptr;
              });
     });

@@ -151,12 +151,31 @@ static bool follows(const LayerOp &op, llvm::StringRef axis,
          });
 }
 
+/// True by op of a kind for those that depend on inputs alone. What is cut of
+/// them is the propagation's choice, in a found plan too (`applyPlan`).
+static std::vector<bool> readingInputsOnly(const LayerKind &kind) {
+  std::vector<bool> only(kind.ops.size());
+  for (auto [i, op] : llvm::enumerate(kind.ops))
+    only[i] = llvm::all_of(op.operands, [&](int v) {
+      const LayerValue &value = kind.values[v];
+      if (value.producer >= 0)
+        return bool(only[value.producer]);
+      return value.param < 0 && v != kind.input && v != kind.outputGradient;
+    });
+  return only;
+}
+
 OptionFilter kerf::pinPlan(ModelOp model, const StepModel &step, Pins &pins,
                            std::vector<std::string> &errors) {
   PlanPins(getPlan(model), pins, errors).run(step);
   auto assigned = std::make_shared<std::map<OpKey, AssignAttr>>();
+  std::vector<std::vector<bool>> free;
+  for (const LayerKind &kind : step.kinds)
+    free.push_back(readingInputsOnly(kind));
   for (const auto &[op, place] : placesOf(model, step))
-    if (auto assign = op->getAttrOfType<AssignAttr>(kAssignAttrName)) {
+    if (auto assign = free[place.kind][place.op]
+                          ? AssignAttr()
+                          : op->getAttrOfType<AssignAttr>(kAssignAttrName)) {
       const LayerOp &layer = step.kinds[place.kind].ops[place.op];
       (*assigned)[{layer.phase, layer.number, layer.order}] = assign;
     }
@@ -172,9 +191,7 @@ OptionFilter kerf::pinPlan(ModelOp model, const StepModel &step, Pins &pins,
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Tables with the recomputation points that a plan names. Where none of a
-/// table is one of these, all stay: the plan names ops otherwise than the
-/// search does.
+/// Tables with the recomputation points that a plan names.
 class GivenTables : public LayerTables {
 public:
   GivenTables(PlanAttr plan, const StepModel &step, SolvedTables &base)
@@ -223,14 +240,41 @@ private:
 
   LayerTable chosen(const TableKey &key, const LayerTable &table) {
     auto lists = allowed.find(key.kind);
-    LayerTable given = table;
     if (lists == allowed.end())
-      return given;
-    llvm::erase_if(given.points, [&](const LayerPoint &point) {
-      return !lists->second.count(
-          recomputedOps(step, key.kind, &base.layoutOf(key, point)));
+      return table;
+    LayerTable given;
+    given.layouts = table.layouts;
+    for (const std::vector<int64_t> &numbers : lists->second)
+      addPoints(key, table, numbers, given);
+    llvm::sort(given.points, [](const LayerPoint &a, const LayerPoint &b) {
+      return std::make_tuple(secondsOf(a), a.layout, a.point) <
+             std::make_tuple(secondsOf(b), b.layout, b.point);
     });
-    return given.points.empty() ? table : given;
+    return given;
+  }
+
+  /// The points of the table that make just these ops again; where there is
+  /// none, one of each layout is made.
+  void addPoints(const TableKey &key, const LayerTable &table,
+                 const std::vector<int64_t> &numbers, LayerTable &given) {
+    size_t before = given.points.size();
+    for (const LayerPoint &point : table.points)
+      if (recomputedOps(step, key.kind, &base.layoutOf(key, point)) == numbers)
+        given.points.push_back(point);
+    if (given.points.size() > before)
+      return;
+    std::set<int> seen;
+    for (const LayerPoint &point : table.points)
+      if (seen.insert(point.layout).second)
+        given.points.push_back(base.recomputing(key, point, numbers));
+  }
+
+  static double secondsOf(const LayerPoint &point) {
+    double seconds = 0;
+    for (const TimeParts *parts :
+         {&point.forward, &point.backward, &point.recompute})
+      seconds += parts->computeSec() + parts->allCommSec();
+    return seconds;
   }
 };
 } // namespace

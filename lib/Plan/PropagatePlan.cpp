@@ -420,6 +420,11 @@ static void cutFactors(const Factors &facts, const TensorFactors &dims,
       assignment.factors[dim[0]] = list;
 }
 
+/// Blocks of the dimension that is made of some; 1 if none is.
+static int64_t blocksOf(const Layout &layout) {
+  return layout.blocks.empty() ? 1 : *llvm::max_element(layout.blocks);
+}
+
 void Propagation::setFromResult(Operation *op, const Layout &layout) {
   Factors facts = cast<FactorOpInterface>(op).getFactors();
   Assignment assignment;
@@ -429,6 +434,7 @@ void Propagation::setFromResult(Operation *op, const Layout &layout) {
   });
   if (!whole)
     cutFactors(facts, facts.results[0], layout, assignment);
+  assignment.blocks = blocksOf(layout);
   setAssignment(op, facts, assignment, axes);
 }
 
@@ -439,6 +445,8 @@ void Propagation::setFromOperands(Operation *op,
   assignment.factors.resize(facts.factors.size());
   for (auto [i, layout] : llvm::enumerate(layouts))
     cutFactors(facts, facts.operands[i], layout, assignment);
+  if (layouts.size() == 1) // Norms sum squares of any parts.
+    assignment.blocks = blocksOf(layouts[0]);
   setAssignment(op, facts, assignment, axes);
 }
 

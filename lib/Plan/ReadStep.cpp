@@ -60,11 +60,15 @@ public:
       classes.resize(tensor.getRank(), IndexClass::Other);
     return classes;
   }
-  /// Meaning of an op's factors, from its operands.
+  /// Meaning of an op's factors, from its operands and, where they tell
+  /// nothing, from what its results are read for.
   llvm::SmallVector<IndexClass, 6> factorsOf(Operation *op,
                                              const Factors &facts) const {
     llvm::SmallVector<IndexClass, 6> classes(facts.factors.size(),
                                              IndexClass::Other);
+    for (auto [result, dims] : llvm::zip(op->getResults(), facts.results))
+      for (auto [dim, meaning] : llvm::zip(dims, get(result)))
+        note(facts, dim, meaning, classes);
     for (auto [operand, dims] : llvm::zip(op->getOperands(), facts.operands))
       for (auto [dim, meaning] : llvm::zip(dims, get(operand)))
         note(facts, dim, meaning, classes);
@@ -97,6 +101,16 @@ private:
         return;
       }
   }
+  static Classes meaningsOf(const Factors &facts, const TensorFactors &dims,
+                            llvm::ArrayRef<IndexClass> classes) {
+    Classes own;
+    for (const DimFactors &dim : dims) {
+      const auto *first = llvm::find_if(
+          dim, [&](unsigned f) { return facts.factors[f].size > 1; });
+      own.push_back(first == dim.end() ? IndexClass::Other : classes[*first]);
+    }
+    return own;
+  }
   void walk(Block &block) {
     for (Operation &op : block) {
       if (auto repeat = dyn_cast<RepeatOp>(op)) {
@@ -108,19 +122,11 @@ private:
         continue;
       Factors factors = facts.getFactors();
       auto classes = factorsOf(&op, factors);
-      for (auto [result, dims] : llvm::zip(op.getResults(), factors.results)) {
-        Classes own;
-        for (const DimFactors &dim : dims) {
-          IndexClass meaning = IndexClass::Other;
-          for (unsigned f : dim)
-            if (factors.factors[f].size > 1) {
-              meaning = classes[f];
-              break;
-            }
-          own.push_back(meaning);
-        }
-        set(result, own);
-      }
+      for (auto [operand, dims] : llvm::zip(op.getOperands(), factors.operands))
+        if (operand.getDefiningOp<BroadcastOp>())
+          set(operand, meaningsOf(factors, dims, classes));
+      for (auto [result, dims] : llvm::zip(op.getResults(), factors.results))
+        set(result, meaningsOf(factors, dims, classes));
     }
   }
   void enter(RepeatOp repeat) {

@@ -50,6 +50,30 @@ public:
     return points;
   }
 
+  /// The point that makes the ops of these numbers again, as far as the
+  /// backward pass wants them, and no others.
+  Point making(llvm::ArrayRef<int64_t> numbers) const {
+    std::vector<int> states(kind.values.size(), Dropped);
+    auto want = [&](int v) {
+      int maker = kind.values[v].producer;
+      bool again =
+          maker >= 0 && llvm::is_contained(numbers, kind.ops[maker].number);
+      if (variables[v] >= 0)
+        states[variables[v]] = again ? Again : Kept;
+    };
+    for (size_t v = 0; v < kind.values.size(); ++v)
+      if (terms.facts.readBack[v])
+        want(v);
+    // Ops stand after those that they read.
+    for (const LayerOp &op : llvm::reverse(kind.ops))
+      if (op.phase == LayerPhase::Forward &&
+          llvm::any_of(op.results, [&](int v) {
+            return variables[v] >= 0 && states[variables[v]] == Again;
+          }))
+        llvm::for_each(op.operands, want);
+    return pointOf(states);
+  }
+
 private:
   const LayerTerms &terms;
   const LayerKind &kind;
@@ -208,6 +232,12 @@ std::vector<std::pair<LayerLayout, LayerCost>>
 kerf::recomputationPointsWith(const LayerTerms &terms,
                               const LayerLayout &layout) {
   return Frontier(terms, layout).find();
+}
+
+std::pair<LayerLayout, LayerCost>
+kerf::recomputationPointOf(const LayerTerms &terms, const LayerLayout &layout,
+                           llvm::ArrayRef<int64_t> numbers) {
+  return Frontier(terms, layout).making(numbers);
 }
 
 std::vector<std::pair<LayerLayout, LayerCost>>

@@ -6,20 +6,21 @@
 //
 // Idea: branch and bound in three levels. Shapes (degrees and micro-batches)
 // and heads (and the order of axes) have a bound and a guess that need no table
-// of their own; when a head comes up its tables are solved and its leaves
-// (schedule, ZeRO, layouts of layers) get a bound by their fastest points. A
-// leaf that comes up is solved for its stages and points.
+// of their own. A head that comes up gets a second bound, which knows memory
+// and ways to cut state (SearchHeadBounds.cpp), and goes back into the queue.
+// When it comes up again its tables are solved and its leaves (schedule, ZeRO,
+// layouts of layers) get a bound by their fastest points. A leaf that comes up
+// is solved for its stages and points.
 //   1. Explore: what is guessed to be fast comes first, until all that is left
-//   is
-//      guessed to be clearly slower than the best.
+//      is guessed to be clearly slower than the best.
 //   2. Prove: what has the lowest bound comes first, until no bound is below
-//   the
-//      best, or the tables that may be solved are used up.
+//      the best, or the tables that may be solved are used up.
 // Leaves that come near the best are played on the timeline, which has the last
 // word: a thousand of those too whose bound is a little above the best.
 //
-// Cost: tens of nanoseconds per shape, a microsecond per leaf, up to a
-// millisecond per leaf whose memory binds; the tables.
+// Cost: tens of nanoseconds per shape, tens of microseconds per head whose
+// first bound is below the best, a microsecond per leaf, up to a millisecond
+// per leaf whose memory binds; the tables.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,9 +36,6 @@ using namespace kerf::search_detail;
 
 /// What is guessed to be slower than the best by this part is not explored.
 constexpr double kExploredSlack = 0.05;
-/// Tables beyond those of exploring that a proof may cost when it is not asked
-/// for.
-constexpr int64_t kProofTables = 24;
 /// Leaves are played on the timeline when their closed form is at most this
 /// part above the best, until so many tasks were played.
 constexpr double kPlayedSlack = 0.08;
@@ -45,11 +43,6 @@ constexpr double kMostTasks = 2e7;
 /// Leaves that cannot be the best in closed form, solved for the timeline's
 /// sake.
 constexpr int64_t kLeavesBeyond = 1000;
-
-static Shape shapeOf(const OuterChoice &outer) {
-  return {outer.tp, outer.cp,         outer.ep,          outer.pp,
-          outer.dp, outer.microBatch, outer.microBatches};
-}
 
 static int64_t ordersCount(const SearchProblem &problem, const Shape &shape) {
   if (!problem.pins.order.empty())
@@ -142,8 +135,7 @@ bool Searcher::solveTables(Head &head) {
   for (int kind : kindsOf(problem)) {
     TableKey key = keyOf(head.outer, kind);
     head.tables[kind] = &problem.tables->get(key);
-    if (solved.insert(key).second)
-      bounds.noteTable(key, *head.tables[kind]);
+    solved.insert(key);
     if (head.tables[kind]->points.empty()) {
       head.legal = false;
       return true;
@@ -287,9 +279,38 @@ void Searcher::work(const Node &node) {
   }
 }
 
+/// Bounds a head with its memory, once. True when the node's bound has risen.
+bool Searcher::raise(Node &node) {
+  if (node.level != Level::Head || heads[node.index].bounded)
+    return false;
+  heads[node.index].bounded = true;
+  double enough = best * (1 + kExploredSlack);
+  double bound = headBounds.secondsOf(heads[node.index].outer, enough);
+  if (bound <= node.bound)
+    return false;
+  node.bound = bound;
+  node.guess = std::max(node.guess, bound);
+  return true;
+}
+
+/// Puts a node whose bound has risen where it belongs; drops it when nothing of
+/// it fits or it cannot matter.
+void Searcher::putBack(const Node &node) {
+  if (node.bound == HUGE_VAL) {
+    --openHeads;
+    ++certificate.cutByMemory;
+  } else if (node.bound < best * (1 + kExploredSlack)) {
+    push(node);
+  }
+}
+
 void Searcher::explore() {
   while (!queue.empty() && queue.front().guess <= best * (1 + kPlayedSlack)) {
     Node node = pop();
+    if (raise(node)) {
+      putBack(node);
+      continue;
+    }
     // Leaves may still win on the timeline; what needs tables is too far off.
     if (node.level != Level::Leaf && node.guess > best * (1 + kExploredSlack))
       deferred.push_back(node);
@@ -298,8 +319,7 @@ void Searcher::explore() {
   }
 }
 
-/// Goes through what is left by bound. Tables that were solved meanwhile may
-/// have raised the bound of a head.
+/// Goes through what is left by bound.
 void Searcher::prove() {
   llvm::append_range(queue, deferred);
   deferred.clear();
@@ -307,14 +327,9 @@ void Searcher::prove() {
   std::make_heap(queue.begin(), queue.end(), later);
   while (!queue.empty() && queue.front().bound < best) {
     Node node = pop();
-    if (node.level == Level::Head) {
-      const OuterChoice &outer = heads[node.index].outer;
-      double bound = bounds.secondsOf(shapeOf(outer), outer.order);
-      if (bound > node.bound) {
-        node.bound = bound;
-        push(node);
-        continue;
-      }
+    if (raise(node)) {
+      putBack(node);
+      continue;
     }
     work(node);
     if (deferred.empty())
@@ -338,9 +353,6 @@ void Searcher::run() {
       problem.prove ? std::numeric_limits<int64_t>::max() : problem.budget;
   listShapes();
   explore();
-  if (!problem.prove)
-    tableBudget = std::min<int64_t>(
-        problem.budget, static_cast<int64_t>(solved.size()) + kProofTables);
   prove();
 }
 
@@ -359,7 +371,6 @@ bool search_detail::better(const PlanPoint &a, const PlanPoint &b) {
   };
   return rank(a) < rank(b);
 }
-
 void Searcher::certify() {
   certificate.tablesSolved = problem.tables->solved();
   certificate.tablesBounded = 0;
@@ -397,6 +408,14 @@ SearchProblem search_detail::withSizes(const SearchProblem &problem) {
             point.stateBytes};
   }
   return sized;
+}
+
+double kerf::headBoundSec(const SearchProblem &problem,
+                          const OuterChoice &head) {
+  SearchProblem sized = withSizes(problem);
+  GroupMemo memo(*sized.machine, sized.profile);
+  ShapeBounds layers(sized, memo);
+  return HeadBounds(sized, memo, layers).secondsOf(head, HUGE_VAL);
 }
 
 std::optional<PlanPoint>

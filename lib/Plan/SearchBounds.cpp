@@ -38,6 +38,11 @@ ShapeBounds::ShapeBounds(const SearchProblem &problem, GroupMemo &memo)
     if (!alone[kind])
       continue;
     weightSec += static_cast<double>(count) * alone[kind]->weightGradientSec;
+    TableKey key;
+    key.kind = kind;
+    otherSec += static_cast<double>(count) *
+                std::max(0.0, problem.tables->lowerBoundSec(key) -
+                                  alone[kind]->weightGradientSec);
     if (isLayer(problem, kind))
       boundaryBytes = std::min(boundaryBytes, alone[kind]->boundaryBytes);
   }
@@ -46,6 +51,22 @@ ShapeBounds::ShapeBounds(const SearchProblem &problem, GroupMemo &memo)
   double one = sendSec(*problem.machine, problem.profile, 1, 1e6);
   double two = sendSec(*problem.machine, problem.profile, 1, 2e6);
   message1 = {2 * one - two, (two - one) / 1e6};
+}
+
+KindSize ShapeBounds::sizeOf(int kind) const {
+  KindSize size;
+  if (static_cast<size_t>(kind) < problem.sizes.size())
+    size = problem.sizes[kind];
+  if (const std::optional<LayerPoint> &point = alone[kind]) {
+    size.weightBytes = point->weightBytes;
+    size.masterBytes = point->masterBytes;
+    size.gradientBytes = point->gradientBytes;
+    size.stateBytes = point->stateBytes;
+  }
+  // As in the price of a layer.
+  if (problem.profile.gradientBytes != Profile().gradientBytes)
+    size.gradientBytes = problem.profile.gradientBytes;
+  return size;
 }
 
 const ShapeBounds::Layers &ShapeBounds::layersOfShape(const Shape &shape) {
@@ -151,49 +172,13 @@ double ShapeBounds::secondsOf(const Shape &shape) {
   return pipelineSec(shape, layers.sec, layers.layerSec) + trafficSec(shape);
 }
 
-/// A key without strides.
-static TableKey spreadLess(TableKey key) {
-  for (Group &group : key.groups)
-    group.stride = 1;
-  return key;
-}
-
-void ShapeBounds::noteTable(const TableKey &key, const LayerTable &table) {
-  double least = HUGE_VAL;
-  double exposed = 1 - problem.profile.tensorOverlap;
-  for (const LayerPoint &point : table.points) {
-    double sec = 0;
-    for (const TimeParts *parts :
-         {&point.forward, &point.backward, &point.recompute})
-      sec += parts->computeSec() + exposed * parts->allCommSec();
-    least = std::min(least, sec);
-  }
-  if (least < HUGE_VAL)
-    solved[spreadLess(key)].push_back({key, least});
-}
-
-double ShapeBounds::boundOf(const TableKey &key) const {
-  double bound = problem.tables->lowerBoundSec(key);
-  auto known = solved.find(spreadLess(key));
-  if (known == solved.end())
-    return bound;
-  for (const auto &[other, sec] : known->second) {
-    bool wider = true;
-    for (auto [own, narrow] : llvm::zip(key.groups, other.groups))
-      wider &= own.stride >= narrow.stride;
-    if (wider)
-      bound = std::max(bound, sec);
-  }
-  return bound;
-}
-
 double ShapeBounds::secondsOf(const Shape &shape,
                               const std::vector<MeshAxis> &order) {
   OuterChoice outer = shape.outer();
   outer.order = order;
   double sum = 0, layerSec = HUGE_VAL;
   for (auto [kind, count] : problem.runs) {
-    double sec = boundOf(keyOf(outer, kind));
+    double sec = problem.tables->lowerBoundSec(keyOf(outer, kind));
     sum += static_cast<double>(count) * sec;
     if (isLayer(problem, kind))
       layerSec = std::min(layerSec, sec);
@@ -203,9 +188,7 @@ double ShapeBounds::secondsOf(const Shape &shape,
 
 /// Bytes of a layer's state, cut as far as the pins allow.
 double ShapeBounds::stateOf(const Shape &shape, int kind) const {
-  if (static_cast<size_t>(kind) >= problem.sizes.size())
-    return 0;
-  const KindSize &size = problem.sizes[kind];
+  const KindSize size = sizeOf(kind);
   const Pins &pins = problem.pins;
   auto cutFrom = [&](int level) {
     for (int zero = level; zero <= 3; ++zero)

@@ -23,13 +23,18 @@ public:
   /// tables of one rank, cut evenly, with Megatron's collectives. No bound: it
   /// decides what is looked at first.
   double estimateOf(const Shape &shape, const std::vector<MeshAxis> &order);
-  /// A solved table bounds all others whose groups differ only in being spread
-  /// wider: collectives over outer tiers are never faster.
-  void noteTable(const TableKey &key, const LayerTable &table);
   /// Whether the layers could fit the stages, all else aside.
   bool mayFit(const Shape &shape);
   /// Bytes that the most loaded rank needs at least.
   double bytesOf(const Shape &shape);
+  /// Elements and bytes per element of a kind, as the points of its tables have
+  /// them.
+  KindSize sizeOf(int kind) const;
+  /// Of all layers, one sequence on one rank: seconds besides weight gradients,
+  /// at least.
+  double restSec() const { return otherSec; }
+  /// The least boundary of a layer, one sequence on one rank: bytes.
+  double leastBoundary() const { return boundaryBytes; }
 
 private:
   struct Layers {
@@ -46,10 +51,8 @@ private:
   std::vector<std::optional<LayerPoint>> alone;
   /// Of all layers alone, one sequence: their weight gradients. The least
   /// boundary of a layer; a message between neighbours of the innermost tier.
-  double weightSec = 0, boundaryBytes = HUGE_VAL;
+  double weightSec = 0, boundaryBytes = HUGE_VAL, otherSec = 0;
   AlphaBeta message1;
-  /// Least seconds of solved tables, by key with the strides left out.
-  std::map<TableKey, std::vector<std::pair<TableKey, double>>> solved;
 
   const Layers &layersOfShape(const Shape &shape);
   double layerEstimate(const OuterChoice &outer, int kind);
@@ -62,7 +65,6 @@ private:
   /// The closed form without data traffic: all layers take `sumSec`, one at
   /// least `layerSec`.
   double pipelineSec(const Shape &shape, double sumSec, double layerSec) const;
-  double boundOf(const TableKey &key) const;
 };
 
 } // namespace kerf::search_detail

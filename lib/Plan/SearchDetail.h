@@ -35,6 +35,9 @@ public:
   GroupMemo(const Machine &machine, const Profile &profile)
       : machine(machine), profile(profile) {}
   const GroupCosts &of(Group group, double bytes);
+  /// Which algorithm is best changes with the size of the message: four
+  /// classes, each priced at its lower end.
+  static constexpr double kClasses[] = {64e3, 1e6, 16e6, 256e6};
   /// `heldChunks` of all stages of a pipeline.
   const std::vector<HeldChunks> &heldBy(int64_t stages, int64_t microBatches,
                                         int64_t chunks);

@@ -3,8 +3,8 @@
 #ifndef KERF_LIB_PLAN_SEARCHRUN_H
 #define KERF_LIB_PLAN_SEARCHRUN_H
 
-#include "SearchBounds.h"
 #include "SearchDetail.h"
+#include "SearchHeadBounds.h"
 
 #include <cmath>
 #include <deque>
@@ -30,7 +30,8 @@ struct Node {
 struct Head {
   OuterChoice outer;
   bool legal = false;
-  TableList tables; ///< when solved
+  bool bounded = false; ///< with its memory
+  TableList tables;     ///< when solved
   std::vector<LayoutChoice> layouts;
   std::vector<Schedule> schedules;
   std::vector<StateCut> cuts;
@@ -68,7 +69,7 @@ private:
 struct Searcher {
   explicit Searcher(const SearchProblem &problem)
       : problem(problem), memo(*problem.machine, problem.profile),
-        bounds(problem, memo) {}
+        bounds(problem, memo), headBounds(problem, memo, bounds) {}
 
   void run();
   void certify();
@@ -84,6 +85,7 @@ struct Searcher {
 private:
   GroupMemo memo;
   ShapeBounds bounds;
+  HeadBounds headBounds;
   std::vector<Shape> shapes;
   std::deque<Head> heads;
   /// Nodes in the order in which they are worked off: by guess, to find good
@@ -120,6 +122,8 @@ private:
   double countStateCuts(const Shape &shape);
   void expandShape(int32_t index);
   bool solveTables(Head &head);
+  bool raise(Node &node);
+  void putBack(const Node &node);
   void expandHead(const Node &node);
   void pushLeaf(const Pricing &pricing, const PriceList &prices, Node node);
   StageProblem problemOf(const Node &node, LeafTimes &times);

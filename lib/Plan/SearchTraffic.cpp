@@ -60,9 +60,6 @@ TableKey kerf::keyOf(const OuterChoice &outer, int kind) {
 }
 
 const GroupCosts &GroupMemo::of(Group group, double bytes) {
-  // Which algorithm is best changes with the size of the message: four classes,
-  // each priced at its lower end.
-  constexpr double kClasses[] = {64e3, 1e6, 16e6, 256e6};
   unsigned size = 0;
   while (size < 3 && bytes >= kClasses[size + 1])
     ++size;

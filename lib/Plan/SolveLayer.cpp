@@ -2,11 +2,13 @@
 //
 // One axis: exact elimination. Several: each in turn with the others fixed,
 // until nothing improves (coordinate descent); the axes with the least freedom
-// first.
+// first. Two axes at once (LayerPair.cpp) judge that.
 //
 //===----------------------------------------------------------------------===//
 
 #include "LayerGraph.h"
+
+#include "kerf/Plan/GraphBounds.h"
 
 using namespace kerf;
 
@@ -61,6 +63,38 @@ LayerSolution kerf::solveWith(const LayerTerms &terms) {
   return best;
 }
 
+/// Both axes at once; `bound` is what no layout can beat.
+static LayerSolution solveAtOnce(const LayerTerms &terms, int first, int second,
+                                 int64_t &bound) {
+  LayerSolution found;
+  PairGraph pair(terms, first, second);
+  if (!pair.possible)
+    return found;
+  Certified best = solve(pair.graph, terms.query.budget);
+  bound = best.bound;
+  if (best.states.empty() || best.cost >= kInfiniteCost)
+    return found;
+  found.layout = pair.decode(best.states);
+  // What is kept is read off the tensor axis, with ranks or without.
+  if (!terms.has(kTensor) && !solveAxis(terms, kTensor, found))
+    return {};
+  found.cost = sumCosts(terms, found.layout);
+  found.picoseconds = best.cost;
+  return found;
+}
+
+PairSolution kerf::solvePair(const LayerContext &context,
+                             const LayerQuery &query, InnerAxis first,
+                             InnerAxis second) {
+  const LayerKind &kind = context.step->kinds[query.key.kind];
+  LayerFacts facts(kind);
+  LayerTerms terms(context, query, kind, facts);
+  PairSolution found;
+  found.solution = solveAtOnce(terms, static_cast<int>(first),
+                               static_cast<int>(second), found.bound);
+  return found;
+}
+
 LayerSolution kerf::solveIdeal(const LayerTerms &terms, int axis) {
   LayerSolution solution;
   if (!solveAxis(terms, axis, solution))
@@ -99,6 +133,8 @@ static std::string nameOfState(AxisState state) {
   if (state == kRecomputed)
     return "again";
   std::string text = "dim" + std::to_string(splitDim(state));
+  if (isRagged(state))
+    return text + " ragged";
   return splitOuter(state) == 1
              ? text
              : text + "/" + std::to_string(splitOuter(state));
@@ -112,7 +148,9 @@ static std::string nameOfOption(const LayerOp &op, const OpOption &option) {
   if (option.factor < 0)
     return "none";
   std::string name = op.factors[option.factor].factor.name;
-  return option.outer == 1 ? name : name + "/" + std::to_string(option.outer);
+  return option.outer == 1 || option.outer == kRaggedOuter
+             ? name
+             : name + "/" + std::to_string(option.outer);
 }
 
 std::string kerf::printLayout(const LayerKind &kind,

@@ -1,8 +1,8 @@
 //===- SolvePlan.cpp - find a plan for a described cluster ----------------===//
 //
 // Brings the parts together: the step as data, the machine, tables of layers,
-// the outer search. Where programs are compiled for the machine, the space is
-// restricted to what they can do, and what was left out is told by name.
+// the outer search. What cannot be done for a model is left out of the space
+// and told by name.
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,57 +53,6 @@ FailureOr<Machine> kerf::readCluster(MLIRContext *context,
 // What programs can be written for
 //===----------------------------------------------------------------------===//
 
-/// True for cuts that the IR can say and partition can write: contiguous parts,
-/// no communication of the op's own, no rows sent as data decides.
-static bool canWrite(const LayerOp &op, InnerAxis axis,
-                     const OpOption &option) {
-  if (option.variant >= 0 &&
-      op.variants[option.variant].name != "bias_after_sum")
-    return false;
-  return blocksOf(option) == 1 && !isRouted(op, option);
-}
-
-namespace {
-/// A decision of which a target can execute some values only.
-struct Restriction {
-  llvm::StringLiteral key;          ///< of the pin
-  std::vector<int64_t> Pins::*list; ///< that it bounds
-  int64_t value;                    ///< the only one that can be executed
-  llvm::StringLiteral what, why;
-};
-} // namespace
-
-/// What the partitioner cannot write yet; docs/pipeline.md has the same list.
-static llvm::ArrayRef<Restriction> restrictions() {
-  static const Restriction list[] = {
-      {"pp", &Pins::pp, 1, "pipeline stages (pp > 1)",
-       "no program sends activations to another stage yet"},
-      {"v", &Pins::chunks, 1, "chunks per stage (v > 1)",
-       "they need pipeline stages"},
-      {"zero", &Pins::zero, 0, "sharded state (zero > 0)",
-       "weights, gradients and optimizer state rest as they are used"},
-      {"cp", &Pins::cp, 1, "context parallelism (cp > 1)",
-       "it needs ring attention"},
-      {"ep", &Pins::ep, 1, "expert parallelism (ep > 1)",
-       "rows are not sent to other ranks as data decides"},
-  };
-  return list;
-}
-
-/// Bounds a list of allowed values; "" or what the pins ask for in vain.
-static std::string boundPin(Pins &pins, const Restriction &rule) {
-  std::vector<int64_t> &allowed = pins.*rule.list;
-  bool possible = allows(pins, rule.key, allowed, rule.value);
-  allowed = {rule.value};
-  pins.excluded.push_back({rule.what.str(), rule.why.str()});
-  if (possible)
-    return "";
-  return ("the pins ask for " + rule.what + ", which programs for this " +
-          "cluster's backend cannot do: " + rule.why + "; the nearest is " +
-          rule.key + "=" + llvm::Twine(rule.value))
-      .str();
-}
-
 /// True when the model means the same in micro-batches: tried on a copy, with
 /// the fewest micro-batches that divide the batch.
 static bool accumulates(ModelOp model, const StepModel &step) {
@@ -122,30 +71,6 @@ static bool accumulates(ModelOp model, const StepModel &step) {
   };
   return succeeded(applyPlan(*copy, step, plan, nothing)) &&
          succeeded(propagatePlan(*copy));
-}
-
-/// Restricts the space to what the target executes. Appends what the pins ask
-/// for in vain.
-static void restrictPins(BackendTarget target, Pins &pins,
-                         std::vector<std::string> &errors) {
-  if (target != BackendTarget::Cpu)
-    return;
-  for (const Restriction &rule : restrictions())
-    if (std::string wrong = boundPin(pins, rule); !wrong.empty())
-      errors.push_back(wrong);
-  pins.excluded.push_back({"ring attention, split vocabularies, cuts in blocks",
-                           "kernels of their own"});
-  auto isPlain = [](ScheduleKind kind) {
-    return kind == ScheduleKind::OneFOneB || kind == ScheduleKind::GPipe;
-  };
-  if (!pins.schedules.empty() && llvm::none_of(pins.schedules, isPlain))
-    errors.push_back("the pins ask for a schedule of pipeline stages, which "
-                     "programs for this cluster's backend cannot do; the "
-                     "nearest is schedule=1f1b");
-  llvm::erase_if(pins.schedules,
-                 [&](ScheduleKind kind) { return !isPlain(kind); });
-  if (pins.schedules.empty())
-    pins.schedules = {ScheduleKind::OneFOneB};
 }
 
 //===----------------------------------------------------------------------===//
@@ -270,6 +195,14 @@ static LogicalResult refuse(ModelOp model, llvm::ArrayRef<std::string> errors) {
   return failure(!errors.empty());
 }
 
+/// A profile as far as programs for the machine go: on CPUs ranks communicate
+/// with the cores that they compute with, so nothing is hidden.
+static Profile profileFor(const Machine &machine, Profile profile) {
+  if (machine.device.target == BackendTarget::Cpu)
+    profile.tensorOverlap = profile.dataOverlap = 0;
+  return profile;
+}
+
 FailureOr<std::unique_ptr<Solution>>
 kerf::solvePlan(ModelOp model, const SolveRequest &request) {
   constexpr int64_t mostDevices = 1 << 20; // that a mesh may have
@@ -281,15 +214,13 @@ kerf::solvePlan(ModelOp model, const SolveRequest &request) {
            << "expected 1 to " << mostDevices << " devices, found "
            << solution->devices;
   solution->machine = request.machine.withDevices(solution->devices);
-  solution->profile = request.profile;
+  solution->profile = profileFor(solution->machine, request.profile);
   solution->pins = request.pins;
   auto step = readStep(model);
   if (failed(step))
     return failure();
   solution->step = std::move(*step);
-  std::vector<std::string> errors;
-  BackendTarget target = request.machine.device.target;
-  restrictPins(target, solution->pins, errors);
+  std::vector<std::string> errors = request.pinErrors;
   bool given = model->hasAttr(kPlanAttrName);
   if (!given && !accumulates(model, solution->step)) {
     Pins &pins = solution->pins;
@@ -302,11 +233,9 @@ kerf::solvePlan(ModelOp model, const SolveRequest &request) {
                              "the model combines values of the whole batch"});
   }
   OptionFilter filter;
-  if (target == BackendTarget::Cpu)
-    filter = canWrite;
   if (given)
     filter = pinPlan(model, solution->step, solution->pins, errors);
-  LayerContext context{&solution->step, &solution->machine, request.profile};
+  LayerContext context{&solution->step, &solution->machine, solution->profile};
   solution->tables = std::make_unique<SolvedTables>(context, filter);
   if (given && !getPlan(model).getRecompute().empty())
     solution->given =
@@ -347,12 +276,7 @@ struct SolvePlanPass : public kerf::impl::SolvePlanPassBase<SolvePlanPass> {
     if (devices.hasValue())
       request.devices = devices;
     request.prove = prove;
-    std::vector<std::string> errors;
-    request.pins = parsePins(pins, errors);
-    for (const std::string &error : errors)
-      mlir::emitError(getOperation().getLoc()) << error;
-    if (!errors.empty())
-      return signalPassFailure();
+    request.pins = parsePins(pins, request.pinErrors);
     for (ModelOp model : getOperation().getOps<ModelOp>()) {
       auto solution = solvePlan(model, request);
       if (failed(solution) || failed(applySolution(model, **solution)))

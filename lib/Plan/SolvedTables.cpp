@@ -1,36 +1,32 @@
 //===- SolvedTables.cpp - tables for the outer search ---------------------===//
 //
 // For one key: layouts under a few prices of memory (none; then prices at which
-// the bytes of a layer cost 5 % and 30 % of its time), each with its
-// recomputation points. What comes before and after the layers takes the
+// the bytes of a layer cost 10 % and 200 % of its time), each with its
+// recomputation points. Of collectives that part counts which compute does not
+// hide. What comes before and after the layers takes the
 // borders that the layers ask for when memory is free.
 //
 //===----------------------------------------------------------------------===//
 
-#include "LayerTerms.h"
-
-#include "kerf/Cost/Kernels.h"
+#include "LayerBounds.h"
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 using namespace kerf;
 
 namespace {
 
-constexpr double kPrices[] = {0, 0.05, 0.3};
+constexpr double kPrices[] = {0, 0.1, 2};
 /// Micro-batches over which the solver spreads costs once per step.
 constexpr int64_t kTypicalMicroBatches = 8;
 
 struct Entry {
   LayerTable table;
   std::vector<LayerLayout> layouts; ///< by the points' position
-};
-
-/// What no layout can beat, per whole batch on one device.
-struct Floor {
-  double seconds = 0;    ///< forward and backward
-  double inputBytes = 0; ///< of the layer's input
+  /// Points that were asked for by name, not in the table.
+  std::vector<std::pair<LayerPoint, LayerLayout>> asked;
 };
 
 } // namespace
@@ -40,59 +36,28 @@ struct SolvedTables::State {
   OptionFilter filter;
   int mainKind = 0;
   std::vector<LayerFacts> facts;
-  std::vector<Floor> floors;
+  std::vector<bool> repeats; ///< by kind
   std::map<TableKey, Entry> entries;
   /// Borders of the layers, by key of the main kind.
   struct Border {
     std::array<AxisState, kInnerAxes> input, outputGradient;
   };
   std::map<TableKey, Border> borders;
-  /// Seconds per sequence that no layout on one axis can beat.
-  std::map<std::tuple<int, int, int64_t, int64_t>, double> idealSec;
+  std::optional<LayerBounds> bounds;
   int64_t solved = 0;
 
   bool divides(const TableKey &key) const {
     int64_t local = key.microBatch * key.groups[2].size;
     return local > 0 && context.step->batch % local == 0;
   }
+  LayerQuery queryOf(const TableKey &key);
   void solve(const TableKey &key, Entry &entry);
   Entry &entryOf(const TableKey &key);
   Border borderOf(TableKey key);
   void noteBorder(const TableKey &key, const LayerLayout &layout);
-  double ideal(int kind, int axis, Group group);
   void add(const LayerTerms &terms, const LayerSolution &solution,
            Entry &entry);
 };
-
-/// Products at the best rate and rows at full bandwidth, cut over everything.
-static Floor floorOf(const LayerContext &context, const LayerKind &kind,
-                     const LayerFacts &facts) {
-  Device device = context.machine->perRank().device;
-  const Profile &profile = context.profile;
-  Floor floor;
-  for (const LayerOp &op : kind.ops) {
-    if (op.view)
-      continue;
-    if (op.work.matmulFlops > 0) {
-      MatmulShape huge{1, 1 << 17, 1 << 17, 1 << 17};
-      double rate = huge.flops() / matmulSec(device, profile, huge, op.type, 2);
-      floor.seconds += op.work.matmulFlops / rate;
-    } else if (op.work.attentionFlops > 0) {
-      floor.seconds +=
-          attentionSec(device, profile, op.work.attentionFlops, 0, op.headSize,
-                       op.scores, op.type, op.phase != LayerPhase::Forward);
-    } else {
-      double bytes = 0;
-      for (int value : op.results)
-        if (!facts.fusedAway[value] && kind.values[value].gradientOf < 0)
-          bytes += kind.values[value].bytes();
-      floor.seconds += rowSec(device, profile, bytes, 0);
-    }
-  }
-  if (kind.input >= 0)
-    floor.inputBytes = kind.values[kind.input].bytes();
-  return floor;
-}
 
 SolvedTables::SolvedTables(LayerContext context, OptionFilter filter)
     : state(std::make_unique<State>()) {
@@ -102,8 +67,11 @@ SolvedTables::SolvedTables(LayerContext context, OptionFilter filter)
   for (size_t k = 0; k < context.step->kinds.size(); ++k) {
     const LayerKind &kind = context.step->kinds[k];
     state->facts.emplace_back(kind);
-    state->floors.push_back(floorOf(context, kind, state->facts.back()));
   }
+  state->repeats.assign(context.step->kinds.size(), false);
+  for (const LayerRun &run : context.step->runs)
+    if (run.repeat >= 0)
+      state->repeats[run.kind] = true;
   for (const LayerRun &run : context.step->runs)
     if (run.repeat >= 0 &&
         context.step->kinds[run.kind].forwardFlops() * double(run.count) >
@@ -111,6 +79,7 @@ SolvedTables::SolvedTables(LayerContext context, OptionFilter filter)
       most = context.step->kinds[run.kind].forwardFlops() * double(run.count);
       state->mainKind = run.kind;
     }
+  state->bounds.emplace(state->context, state->filter, state->facts);
 }
 
 SolvedTables::~SolvedTables() = default;
@@ -153,7 +122,11 @@ void SolvedTables::State::add(const LayerTerms &terms,
                               const LayerSolution &solution, Entry &entry) {
   int layout = entry.table.layouts++;
   int number = 0;
-  for (auto &[own, cost] : recomputationPointsWith(terms, solution.layout)) {
+  auto points = recomputationPointsWith(terms, solution.layout);
+  // What a step makes again is in the reverse of a repeat.
+  if (!repeats[terms.query.key.kind])
+    points.resize(1);
+  for (auto &[own, cost] : points) {
     LayerPoint point = cost.point;
     point.layout = layout;
     point.point = number++;
@@ -177,20 +150,26 @@ static bool sameCosts(const LayerPoint &a, const LayerPoint &b) {
          near(a.expertElements, b.expertElements);
 }
 
-void SolvedTables::State::solve(const TableKey &key, Entry &entry) {
-  if (!divides(key))
-    return;
-  ++solved;
+LayerQuery SolvedTables::State::queryOf(const TableKey &key) {
   LayerQuery query;
   query.key = key;
   query.microBatches = kTypicalMicroBatches;
   query.restFree = false;
+  query.commWeight = 1 - context.profile.tensorOverlap;
   query.filter = filter;
   if (key.kind != mainKind) {
     Border border = borderOf(key);
     query.input = border.input;
     query.outputGradient = border.outputGradient;
   }
+  return query;
+}
+
+void SolvedTables::State::solve(const TableKey &key, Entry &entry) {
+  if (!divides(key))
+    return;
+  ++solved;
+  LayerQuery query = queryOf(key);
   const LayerKind &kind = context.step->kinds[key.kind];
   std::vector<LayerPoint> seen;
   double perByte = 0;
@@ -247,67 +226,50 @@ const LayerTable &SolvedTables::get(const TableKey &key) {
   return state->entryOf(key).table;
 }
 
-/// Ranks that share a layer and the part of the batch that they work on.
-static double partOf(const TableKey &key, int64_t batch) {
-  double local = double(key.microBatch * key.groups[2].size) / double(batch);
-  for (const Group &group : key.groups)
-    local /= double(group.size);
-  return local;
-}
-
-/// One axis alone, without latencies and shapes: linear in the micro-batch, so
-/// one sequence tells all.
-double SolvedTables::State::ideal(int kind, int axis, Group group) {
-  auto [it, isNew] = idealSec.try_emplace(
-      std::make_tuple(kind, axis, group.size, group.stride), 0.0);
-  if (!isNew)
-    return it->second;
-  LayerQuery query;
-  query.key.kind = kind;
-  query.key.groups[axis] = group;
-  query.microBatches = int64_t(1) << 40;
-  query.restFree = false;
-  query.ideal = true;
-  query.filter = filter;
-  if (!divides(query.key))
-    return 0;
-  LayerTerms terms(context, query, context.step->kinds[kind], facts[kind]);
-  LayerSolution solution = solveIdeal(terms, axis);
-  return it->second =
-             solution.possible() ? double(solution.picoseconds) * 1e-12 : 1e12;
-}
-
 double SolvedTables::lowerBoundSec(const TableKey &key) {
-  double bound =
-      state->floors[key.kind].seconds * partOf(key, state->context.step->batch);
-  int64_t ranks = 1;
-  for (const Group &group : key.groups)
-    ranks *= group.size;
-  for (int axis = 0; axis < kInnerAxes; ++axis) {
-    Group group = key.groups[axis];
-    if (group.size == 1)
-      continue;
-    double others = double(ranks / group.size);
-    // Expert ranks bring sequences of their own.
-    if (axis != static_cast<int>(InnerAxis::Expert))
-      others /= double(key.groups[static_cast<int>(InnerAxis::Expert)].size);
-    bound = std::max(bound, state->ideal(key.kind, axis, group) *
-                                double(key.microBatch) / others);
-  }
-  return bound;
+  return state->bounds->seconds(key);
 }
 
 double SolvedTables::lowerBoundSavedBytes(const TableKey &key) {
-  return state->floors[key.kind].inputBytes *
-         partOf(key, state->context.step->batch);
+  return state->bounds->savedBytes(key);
+}
+
+KeptCurve SolvedTables::lowerBoundKept(const TableKey &key) {
+  return state->bounds->kept(key);
+}
+
+StateFloor SolvedTables::lowerBoundState(const TableKey &key) {
+  return state->bounds->parameters(key);
+}
+
+/// True for one point: layouts and points are numbered within a table.
+static bool isSame(const LayerPoint &a, const LayerPoint &b) {
+  return a.layout == b.layout && a.point == b.point;
 }
 
 const LayerLayout &SolvedTables::layoutOf(const TableKey &key,
                                           const LayerPoint &point) {
   const Entry &entry = state->entryOf(key);
-  for (size_t i = 0; i < entry.layouts.size(); ++i)
-    if (entry.table.points[i].layout == point.layout &&
-        entry.table.points[i].point == point.point)
-      return entry.layouts[i];
+  for (const auto &[asked, layout] : entry.asked)
+    if (isSame(asked, point))
+      return layout;
+  for (auto [own, layout] : llvm::zip(entry.table.points, entry.layouts))
+    if (isSame(own, point))
+      return layout;
   return entry.layouts.front();
+}
+
+LayerPoint SolvedTables::recomputing(const TableKey &key,
+                                     const LayerPoint &point,
+                                     llvm::ArrayRef<int64_t> numbers) {
+  LayerQuery query = state->queryOf(key);
+  LayerTerms terms(state->context, query, state->context.step->kinds[key.kind],
+                   state->facts[key.kind]);
+  auto [layout, cost] =
+      recomputationPointOf(terms, layoutOf(key, point), numbers);
+  Entry &entry = state->entryOf(key);
+  cost.point.layout = point.layout;
+  cost.point.point = entry.table.points.size() + entry.asked.size();
+  entry.asked.push_back({cost.point, std::move(layout)});
+  return cost.point;
 }

@@ -121,7 +121,7 @@ kerf.model @micro_whole(%x: tensor<4xf32>) attributes {
 
 // -----
 
-kerf.model @micro_inside( // expected-error @below {{input is cut as [[], [micro]], expected 'micro' as the last axis of dimension 0}}
+kerf.model @micro_inside( // expected-error @below {{input is cut as [[], [micro]], expected 'micro' on dimension 0 only}}
     %x: tensor<4x4xf32>, %z: tensor<f32>) attributes {
     plan = #kerf.plan<mesh = <>, micro_batches = 2, schedule = "1f1b", recompute = none>} {
   %e = kerf.exp %x {kerf.assign = #kerf.assign<s = [micro]>} : tensor<4x4xf32>

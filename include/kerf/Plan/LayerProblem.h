@@ -44,11 +44,19 @@ inline AxisState splitAt(int dim, int64_t outer = 1) {
 inline bool isSplit(AxisState state) { return state > 0; }
 inline int splitDim(AxisState state) { return (state - 1) % 16; }
 inline int64_t splitOuter(AxisState state) { return (state - 1) / 16 + 1; }
+/// In place of a number of blocks: rows lie with the owners that data gives
+/// them (`FactorMap::ragged`). Each rank has room for all of them, its own
+/// first, and nothing converts them or makes them.
+constexpr int64_t kRaggedOuter = int64_t(1) << 20;
+inline bool isRagged(AxisState state) {
+  return isSplit(state) && splitOuter(state) == kRaggedOuter;
+}
 
 /// One way to work on an axis.
 struct OpOption {
   int factor = -1;   ///< that is cut; -1: none
-  int64_t outer = 1; ///< blocks of that factor that are cut each (`splitAt`)
+  int64_t outer = 1; ///< blocks of that factor that are cut each (`splitAt`);
+                     ///< kRaggedOuter: parts as long as data says
   int passes = -1;   ///< operand whose pending sum passes through; -1: none
   int variant = -1;  ///< with communication of its own (ring attention)
   llvm::SmallVector<AxisState, 4> operands; ///< as they are needed
@@ -132,6 +140,19 @@ std::string printLayerGraph(const LayerContext &context,
 
 LayerSolution solveLayer(const LayerContext &context, const LayerQuery &query);
 
+/// Two axes of a layer at once.
+struct PairSolution {
+  LayerSolution solution; ///< the best that was found
+  int64_t bound = 0;      ///< picoseconds that no layout can beat
+  bool proven() const { return bound >= solution.picoseconds; }
+};
+
+/// The best layout on two axes at once, with a proven bound: as good as the
+/// budget allows, which is for small layers; judges `solveLayer`. Without
+/// recomputation and state that rests apart.
+PairSolution solvePair(const LayerContext &context, const LayerQuery &query,
+                       InnerAxis first, InnerAxis second);
+
 LayerCost costOf(const LayerContext &context, const LayerQuery &query,
                  const LayerLayout &layout);
 
@@ -149,9 +170,15 @@ public:
   const LayerTable &get(const TableKey &key) override;
   double lowerBoundSec(const TableKey &key) override;
   double lowerBoundSavedBytes(const TableKey &key) override;
+  KeptCurve lowerBoundKept(const TableKey &key) override;
+  StateFloor lowerBoundState(const TableKey &key) override;
   int64_t solved() const override;
   /// The layout of a point of `get(key)`.
   const LayerLayout &layoutOf(const TableKey &key, const LayerPoint &point);
+  /// The point of the layout of a point of `get(key)` that makes the forward
+  /// ops of these numbers again and no others; `layoutOf` knows it, too.
+  LayerPoint recomputing(const TableKey &key, const LayerPoint &point,
+                         llvm::ArrayRef<int64_t> numbers);
 
 private:
   struct State;

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace kerf {
@@ -79,6 +80,22 @@ struct LayerTable {
   int layouts = 0;
 };
 
+/// What keeping fewer bytes costs at least: (bytes kept, seconds that making
+/// the rest again takes) of a layer and micro-batch, bytes ascending, convex.
+/// Fewer bytes than the first point's are not possible, more than the last
+/// one's cost no less than it.
+using KeptCurve = std::vector<std::pair<double, double>>;
+
+/// What is known of a layer's parameters before its table is solved; per rank,
+/// tied parameters that an earlier kind holds left out.
+struct StateFloor {
+  double denseElements = 0, expertElements = 0; ///< at least; 0: unknown
+  /// What holding fewer elements costs at least: (elements, dense and expert
+  /// ones together; seconds of a micro-batch, forward and backward), elements
+  /// ascending, convex.
+  std::vector<std::pair<double, double>> seconds;
+};
+
 /// Where the outer search gets its tables. Solved once, then remembered.
 class LayerTables {
 public:
@@ -88,6 +105,16 @@ public:
   virtual double lowerBoundSec(const TableKey &key) = 0;
   /// Bytes of saved activations that no layout of this key can go below; cheap.
   virtual double lowerBoundSavedBytes(const TableKey &key) = 0;
+  /// A curve that all points of this key lie above, with the seconds of their
+  /// `recompute`; cheap. By default nothing is known but the bytes.
+  virtual KeptCurve lowerBoundKept(const TableKey &key) {
+    return {{lowerBoundSavedBytes(key), 0}};
+  }
+  /// What no point of this key can go below in elements and seconds; cheap. By
+  /// default nothing is known but the seconds.
+  virtual StateFloor lowerBoundState(const TableKey &key) {
+    return {0, 0, {{0, lowerBoundSec(key)}}};
+  }
   virtual int64_t solved() const = 0; ///< tables made so far
 };
 

@@ -168,6 +168,11 @@ struct SearchResult {
 /// The best plan; deterministic. `problem.check()` must be empty.
 SearchResult search(const SearchProblem &problem);
 
+/// What the search knows of a head (degrees, micro-batches and order of axes of
+/// `head`) before its tables are solved: seconds of the closed form that no
+/// plan of it can go below; infinite when none fits.
+double headBoundSec(const SearchProblem &problem, const OuterChoice &head);
+
 /// Everything tried, for small problems; judges `search`.
 SearchResult searchExhaustively(const SearchProblem &problem);
 

@@ -33,6 +33,9 @@ struct SolveRequest {
   /// Of them, or more of the outermost tier; as many as described by default.
   std::optional<int64_t> devices;
   Pins pins;
+  /// What is wrong with the text of the pins (`parsePins`): told together with
+  /// what is wrong with those that could be read.
+  std::vector<std::string> pinErrors;
   Profile profile;
   bool prove = false;
   int64_t budget = 600; ///< layer tables that may be solved
@@ -56,10 +59,9 @@ struct Solution {
   ExplainInput explainInput(double tokens = 0) const;
 };
 
-/// Searches a plan for a step after the stage `precision`. Where the machine's
-/// backend is one that programs are compiled for, the space holds only what
-/// programs can be written for. A model that has a plan keeps it: the plan's
-/// decisions and assignments are pins, and what it leaves open is searched.
+/// Searches a plan for a step after the stage `precision`. A model that has a
+/// plan keeps it: the plan's decisions and assignments are pins, and what it
+/// leaves open is searched.
 /// Fails with a diagnostic at the model for each pin that cannot be met; a
 /// search that finds nothing succeeds, with `result.infeasible`.
 mlir::FailureOr<std::unique_ptr<Solution>>
@@ -75,8 +77,8 @@ mlir::LogicalResult applySolution(ModelOp model, const Solution &solution);
 OptionFilter pinPlan(ModelOp model, const StepModel &step, Pins &pins,
                      std::vector<std::string> &errors);
 
-/// Tables that hold, of the points of each layer, those that compute again what
-/// the plan lists; all where none does. Borrows from its arguments.
+/// Tables that hold the points of each layer that compute again what the plan
+/// lists, made where there is none. Borrows from its arguments.
 std::unique_ptr<LayerTables>
 pinRecomputation(PlanAttr plan, const StepModel &step, SolvedTables &tables);
 

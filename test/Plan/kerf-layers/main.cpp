@@ -6,7 +6,8 @@
 // given axes, and prints what each op and parameter does, with the costs.
 // `--graph` prints the factor graph of the tensor axis instead, for other
 // solvers;
-// `--points` the recomputation points; `--step` what the planner reads.
+// `--pair` compares with the best of two axes at once; `--points` the
+// recomputation points; `--step` what the planner reads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +39,7 @@ static cl::opt<double> keptPrice("kept-price", cl::init(0)),
     commWeight("comm-weight", cl::init(1));
 static cl::opt<bool> freeAxis("free"), restFree("rest-free"),
     recompute("recompute"), graph("graph"), points("points"), step("step"),
-    noVariants("no-variants");
+    noVariants("no-variants"), pair("pair");
 static cl::list<std::string> cuts(
     "cut", cl::CommaSeparated,
     cl::desc("FACTOR of forward ops that are named OP or read a parameter OP: "
@@ -84,6 +85,37 @@ static void printPoint(const LayerPoint &point) {
                               point.boundaryBytes / 1e6, point.denseElements,
                               point.expertElements, point.kernels,
                               point.recomputed);
+}
+
+/// The solution on two axes beside the best of both at once.
+static int judgePair(const LayerContext &layer, const LayerQuery &query) {
+  std::vector<InnerAxis> axes;
+  for (int axis = 0; axis < kInnerAxes; ++axis)
+    if (query.key.groups[axis].size > 1)
+      axes.push_back(InnerAxis(axis));
+  if (axes.size() != 2)
+    return fail("expected two axes with ranks");
+  auto start = std::chrono::steady_clock::now();
+  LayerSolution found = solveLayer(layer, query);
+  auto middle = std::chrono::steady_clock::now();
+  PairSolution best = solvePair(layer, query, axes[0], axes[1]);
+  auto end = std::chrono::steady_clock::now();
+  if (!found.possible() || !best.solution.possible())
+    return fail("no layout is possible on these axes");
+  double sum = best.solution.picoseconds * 1e-12;
+  llvm::outs() << fmt::format(
+      "in turn {:.6f} ms, at once {:.6f} ms, bound {:.6f} ms{}, {:+.3f} %\n",
+      found.cost.objective * 1e3, sum * 1e3, best.bound * 1e-9,
+      best.proven() ? " (proven)" : "", 100 * (found.cost.objective / sum - 1));
+  llvm::errs() << fmt::format(
+      "{:.2f} and {:.2f} ms\n",
+      std::chrono::duration<double>(middle - start).count() * 1e3,
+      std::chrono::duration<double>(end - middle).count() * 1e3);
+  if (std::abs(best.solution.cost.objective - sum) > 1e-6 * sum + 1e-9)
+    return fail("the judge does not agree with the solver of two axes");
+  if (best.bound * 1e-12 > found.cost.objective * (1 + 1e-6) + 1e-9)
+    return fail("a layout is better than the bound");
+  return 0;
 }
 
 int main(int argc, char **argv) {
@@ -135,6 +167,8 @@ int main(int argc, char **argv) {
     llvm::outs() << printLayerGraph(layer, query, InnerAxis::Tensor, {});
     return 0;
   }
+  if (pair)
+    return judgePair(layer, query);
   LayerSolution solution;
   auto start = std::chrono::steady_clock::now();
   for (int64_t i = 0; i < repeat; ++i)

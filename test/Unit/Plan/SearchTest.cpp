@@ -6,6 +6,7 @@
 
 #include "gtest/gtest.h"
 
+#include <cmath>
 #include <memory>
 
 using namespace kerf;
@@ -53,8 +54,10 @@ std::unique_ptr<Instance> randomInstance(unsigned seed) {
     kind.sharedElements = k == 2 ? 0.5 * kind.denseElements : 0;
     if (!layer)
       kind.points = {{1, 0}, {0, 1}};
-    if (layer && pick({0, 1}))
+    if (layer && pick({0, 1})) {
       kind.secondLayout = 1.1;
+      kind.replicated = seed % 3 ? 1 : 1.7;
+    }
     kinds.push_back(kind);
   }
   SearchProblem &problem = instance->problem;
@@ -147,6 +150,73 @@ TEST(Search, SmallBudgetsAreHonest) {
     EXPECT_EQ(few.certificate.complete, few.certificate.gap() < 1e-9) << seed;
   }
   EXPECT_GT(incomplete, 5);
+}
+
+/// Pins a head: everything but schedule, ZeRO, stages and points.
+void pinHead(Pins &pins, const OuterChoice &head) {
+  pins.tp = {head.tp};
+  pins.cp = {head.cp};
+  pins.ep = {head.ep};
+  pins.pp = {head.pp};
+  pins.dp = {head.dp};
+  pins.microBatch = {head.microBatch};
+  pins.order = head.order;
+}
+
+// No head is cut off by mistake: what is known of a head without its tables is
+// never above the best of everything that can be made of it, under all
+// schedules, and infinite only where nothing fits. It is not far below either.
+TEST(Search, HeadBoundsHold) {
+  int heads = 0, misfits = 0, known = 0, close = 0;
+  for (unsigned seed = 0; seed < 120; ++seed) {
+    auto instance = randomInstance(seed);
+    SearchProblem &problem = instance->problem;
+    if (seed % 2)
+      problem.pins.schedules.push_back(ScheduleKind::Interleaved);
+    if (seed % 5 == 0)
+      problem.profile.bubble = 0.8;
+    std::mt19937 random(seed);
+    Pins free = problem.pins;
+    for (int tries = 0; tries < 12; ++tries) {
+      auto pick = [&](int64_t most) {
+        return int64_t(1) << random() % (most > 2 ? 3 : most);
+      };
+      OuterChoice head;
+      head.tp = pick(problem.maxTensor);
+      head.cp = pick(problem.maxContext);
+      head.pp = 1 + random() % 3;
+      head.dp = pick(4);
+      head.ep = head.dp % 2 == 0 ? pick(problem.maxExpert) : 1;
+      head.microBatch = 1 + random() % 2;
+      if (problem.batch % (head.dp * head.microBatch) != 0)
+        continue;
+      head.microBatches = problem.batch / (head.dp * head.microBatch);
+      head.order = {MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Data,
+                    MeshAxis::Pipeline};
+      std::shuffle(head.order.begin(), head.order.end(), random);
+      problem.pins = free;
+      pinHead(problem.pins, head);
+      if (!problem.check().empty())
+        continue;
+      SearchResult all = searchExhaustively(problem);
+      if (all.certificate.heads != 1)
+        continue;
+      double bound = headBoundSec(problem, head);
+      ++heads;
+      misfits += bound == HUGE_VAL;
+      if (!all.best)
+        continue;
+      ++known;
+      double best = all.certificate.bestSec;
+      ASSERT_LE(bound, best * (1 + 1e-9))
+          << seed << " " << head.print() << " best " << all.best->outer.print();
+      close += bound > 0.8 * best;
+    }
+  }
+  EXPECT_GT(heads, 300);
+  EXPECT_GT(misfits, 10);
+  EXPECT_GT(known, 200);
+  EXPECT_GT(close, 80);
 }
 
 // Two runs give the same plan, the same counts, the same alternatives.

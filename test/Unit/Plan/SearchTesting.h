@@ -26,6 +26,9 @@ struct SyntheticKind {
   int64_t heads = 1 << 20; ///< a tensor cut must divide them
   /// A second layout that is slower by this and keeps half; 1: none.
   double secondLayout = 1;
+  /// With a second layout: how many times as many parameters as it could the
+  /// first one holds on tensor ranks.
+  double replicated = 1;
 };
 
 /// Tables by formulas: compute and saved bytes are cut by all inner axes,
@@ -48,6 +51,29 @@ public:
   double lowerBoundSavedBytes(const TableKey &key) override {
     return kinds[key.kind].boundaryBytes * part(key);
   }
+  /// Under the points of both layouts, each by the lines through any two.
+  KeptCurve lowerBoundKept(const TableKey &key) override {
+    const SyntheticKind &kind = kinds[key.kind];
+    KeptCurve points;
+    for (double keeps : {1.0, kind.secondLayout > 1 ? 0.5 : 1.0})
+      for (auto [kept, again] : kind.points)
+        points.push_back(
+            {(kind.boundaryBytes + keeps * kept * kind.savedBytes) * part(key),
+             again * kind.forwardSec * part(key)});
+    return hull(std::move(points));
+  }
+  StateFloor lowerBoundState(const TableKey &key) override {
+    const SyntheticKind &kind = kinds[key.kind];
+    auto tp = static_cast<double>(key.groups[0].size);
+    auto ep = static_cast<double>(key.groups[2].size);
+    double dense = (kind.denseElements - kind.sharedElements) / tp;
+    double expert = kind.expertElements / (tp * ep);
+    double sec = lowerBoundSec(key);
+    KeptCurve points = {{firstHolds(key) * (dense + expert), sec}};
+    if (kind.secondLayout > 1)
+      points.push_back({dense + expert, kind.secondLayout * sec});
+    return {dense, expert, hull(std::move(points))};
+  }
   int64_t solved() const override {
     return static_cast<int64_t>(tables.size());
   }
@@ -59,19 +85,45 @@ private:
   Profile profile;
   std::map<TableKey, LayerTable> tables;
 
+  /// The lower convex hull of points, as far as it falls.
+  static KeptCurve hull(KeptCurve points) {
+    std::sort(points.begin(), points.end());
+    KeptCurve curve;
+    for (auto point : points) {
+      if (!curve.empty() && point.second >= curve.back().second)
+        continue;
+      auto above = [&] {
+        auto [x0, y0] = curve[curve.size() - 2];
+        auto [x1, y1] = curve.back();
+        return (y1 - y0) * (point.first - x0) >=
+               (point.second - y0) * (x1 - x0);
+      };
+      while (curve.size() > 1 && above())
+        curve.pop_back();
+      curve.push_back(point);
+    }
+    return curve;
+  }
+
   /// Of a sequence, per rank: an expert rank brings its own sequences.
   static double part(const TableKey &key) {
     return static_cast<double>(key.microBatch) /
            static_cast<double>(key.groups[0].size * key.groups[1].size);
   }
 
+  double firstHolds(const TableKey &key) const {
+    const SyntheticKind &kind = kinds[key.kind];
+    bool cut = key.groups[0].size > 1 && kind.secondLayout > 1;
+    return cut ? kind.replicated : 1;
+  }
+
   void fill(const TableKey &key, LayerTable &table) {
     const SyntheticKind &kind = kinds[key.kind];
     if (kind.heads % key.groups[0].size != 0)
       return;
-    addLayout(key, kind, 1, 1, table);
+    addLayout(key, kind, 1, 1, firstHolds(key), table);
     if (kind.secondLayout > 1)
-      addLayout(key, kind, kind.secondLayout, 0.5, table);
+      addLayout(key, kind, kind.secondLayout, 0.5, 1, table);
     auto rank = [](const LayerPoint &point) {
       return std::make_tuple(secondsOf(point), point.layout, point.point);
     };
@@ -90,7 +142,7 @@ private:
   }
 
   void addLayout(const TableKey &key, const SyntheticKind &kind, double slower,
-                 double keeps, LayerTable &table) {
+                 double keeps, double holds, LayerTable &table) {
     int layout = table.layouts++;
     double share = part(key);
     auto tp = static_cast<double>(key.groups[0].size);
@@ -113,9 +165,9 @@ private:
       point.savedBytes =
           point.boundaryBytes + keeps * kept * kind.savedBytes * share;
       point.workBytes = kind.workBytes * share;
-      point.denseElements = kind.denseElements / tp;
-      point.sharedElements = kind.sharedElements / tp;
-      point.expertElements = kind.expertElements / (tp * ep);
+      point.denseElements = holds * kind.denseElements / tp;
+      point.sharedElements = holds * kind.sharedElements / tp;
+      point.expertElements = holds * kind.expertElements / (tp * ep);
       point.layout = layout;
       point.point = static_cast<int>(i);
       point.recomputed = i == 0 ? "nothing" : again >= 1 ? "all" : "attention";

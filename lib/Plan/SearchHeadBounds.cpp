@@ -1,0 +1,245 @@
+//===- SearchHeadBounds.cpp - what no plan of a head can go below ---------===//
+//
+// Problem: the bounds of shapes know neither what a way to cut state costs nor
+// that what is fast does not fit. Which heads are worth their tables?
+//
+// Idea: the leaves of a head (schedule, ZeRO) one by one, each with the kindest
+// layers that there can be: the tables' bound of the time, parameters cut by
+// all tensor (and expert) ranks, and a convex curve of (bytes kept, seconds
+// made again). n layers of a stage with room for b bytes take at least n times
+// the curve at b / n, since the curve is convex. The layers go one by one to
+// the stage where one more costs least; where the last one ends, no split has a
+// shorter bottleneck, because stages only grow with their layers.
+//
+//   time  >= (m - b) T + b S + sends that are waited for + once per step
+//
+// as in SearchLeaf.cpp, T the bottleneck, S the layers at their fastest. What
+// is open in it is taken at its kindest:
+//   - S may be larger than known: then bubbles may be filled better (ZB-H1) or
+//     sends be waited for less. With T fixed the sum is concave (ZB-H1) or
+//     linear and convex with one kink (interleaved) in S up to p T, so its ends
+//     and the kink tell; beyond, T grows with it, by more than these save.
+//   - ZB-H1 fills with weight gradients, at most S less the least that all else
+//     takes.
+//   - Collectives take the cheapest algorithm of any size of message, so that
+//     they grow with the bytes.
+//
+// Cost: microseconds per leaf that is not cut off by its time alone.
+//
+//===----------------------------------------------------------------------===//
+
+#include "SearchHeadBounds.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace kerf;
+using namespace kerf::search_detail;
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+/// Micro-batches that each stage holds of every byte at least. Of an
+/// interleaved stage the states of its schedule are averaged: the largest is no
+/// smaller; and all layers count as the chunk that is held least.
+llvm::ArrayRef<double> HeadBounds::heldOf(const OuterChoice &outer) {
+  auto [it, isNew] =
+      knownHeld.try_emplace({static_cast<int64_t>(outer.schedule), outer.pp,
+                             outer.microBatches, outer.chunks});
+  std::vector<double> &held = it->second;
+  if (!isNew)
+    return held;
+  for (int64_t stage = 0; outer.chunks == 1 && stage < outer.pp; ++stage)
+    held.push_back(
+        chunksInFlight(outer.schedule, outer.pp, stage, outer.microBatches, 1));
+  if (outer.chunks == 1)
+    return held;
+  for (const HeldChunks &states :
+       memo.heldBy(outer.pp, outer.microBatches, outer.chunks)) {
+    std::vector<double> mean(outer.chunks, 0);
+    double best = 0;
+    for (const std::vector<double> &state : states) {
+      best = std::max(best, *llvm::min_element(state));
+      for (auto [sum, count] : llvm::zip_equal(mean, state))
+        sum += count / static_cast<double>(states.size());
+    }
+    held.push_back(std::max(best, *llvm::min_element(mean)));
+  }
+  return held;
+}
+
+namespace {
+/// What a stage takes with one more layer than it has.
+struct Growing {
+  double sec = 0;
+  int64_t stage = 0, count = 0;
+  bool operator<(const Growing &other) const {
+    return std::tie(sec, stage) > std::tie(other.sec, other.stage);
+  }
+};
+} // namespace
+
+/// Works out `stages`, without the curves of their layers; false when the
+/// layers do not fit, keeping as little as can be.
+bool HeadBounds::mayFit(const OuterChoice &outer, const Relaxed &relaxed,
+                        llvm::ArrayRef<double> held) {
+  double room = capacityBytes(problem) - reservedOf(problem);
+  const Floor &layer = relaxed.layer;
+  int64_t taken = 0, all = layersOf(problem);
+  stages.resize(outer.pp);
+  for (auto [index, stage] : llvm::enumerate(stages)) {
+    bool isLast = index + 1 == stages.size();
+    double buffer = layer.bufferBytes;
+    stage.sec = 0;
+    stage.bytes = room - (isLast ? logitBytesOf(problem, outer) : 0);
+    auto add = [&](const Floor &floor) {
+      stage.bytes -= floor.state.fewest() + held[index] * floor.kept.fewest();
+      stage.sec += floor.least();
+      buffer = std::max(buffer, floor.bufferBytes);
+    };
+    if (index == 0 && problem.hasEmbedding)
+      add(relaxed.first);
+    if (isLast && problem.hasHead)
+      add(relaxed.last);
+    stage.bytes -= buffer;
+    double each = layer.state.fewest() + held[index] * layer.kept.fewest();
+    if (stage.bytes < 0)
+      return false;
+    double most = each > 0 ? stage.bytes / each * (1 + 1e-9) : double(all);
+    taken += static_cast<int64_t>(std::min(most, double(all)));
+  }
+  return taken >= all;
+}
+
+/// No split's slowest stage is faster; infinite when nothing fits, or only what
+/// is slower than `limit`.
+double HeadBounds::slowestSec(const OuterChoice &outer, const Relaxed &relaxed,
+                              double limit) {
+  llvm::ArrayRef<double> held = heldOf(outer);
+  if (!mayFit(outer, relaxed, held))
+    return HUGE_VAL;
+  for (auto [index, stage] : llvm::enumerate(stages))
+    stage.layer = index > 0 && held[index] == held[index - 1]
+                      ? stages[index - 1].layer
+                      : relaxed.layer.together(held[index]);
+  auto timeOf = [&](int64_t index, int64_t count) {
+    const Stage &stage = stages[index];
+    auto layers = static_cast<double>(count);
+    double each = stage.layer.at(stage.bytes / layers);
+    return stage.sec + layers * std::max(each, relaxed.layer.linkSec);
+  };
+  double slowest = 0;
+  std::vector<Growing> heap;
+  for (int64_t stage = 0; stage < outer.pp; ++stage) {
+    slowest = std::max(slowest, timeOf(stage, outer.chunks));
+    int64_t next = outer.chunks + 1;
+    heap.push_back({timeOf(stage, next), stage, next});
+  }
+  std::make_heap(heap.begin(), heap.end());
+  int64_t left = layersOf(problem) - outer.pp * outer.chunks;
+  for (; left > 0 && slowest <= limit; --left) {
+    std::pop_heap(heap.begin(), heap.end());
+    Growing &least = heap.back();
+    slowest = std::max(slowest, least.sec);
+    least.sec = timeOf(least.stage, ++least.count);
+    std::push_heap(heap.begin(), heap.end());
+  }
+  return slowest <= limit ? slowest : HUGE_VAL;
+}
+
+//===----------------------------------------------------------------------===//
+// Leaves
+//===----------------------------------------------------------------------===//
+
+/// The closed form, with the slowest stage and all layers at their fastest.
+double HeadBounds::closedForm(const OuterChoice &outer, const Relaxed &relaxed,
+                              double slowest, double sum) const {
+  auto m = static_cast<double>(outer.microBatches);
+  auto p = static_cast<double>(outer.pp), v = static_cast<double>(outer.chunks);
+  if (outer.pp == 1)
+    return m * slowest + relaxed.onceSec;
+  double scale = problem.profile.bubble, sec = relaxed.sendSec;
+  double trip = 2 * (p - 1) * sec, bubble = 1, sends = trip;
+  switch (outer.schedule) {
+  case ScheduleKind::GPipe:
+    break;
+  case ScheduleKind::OneFOneB:
+    sends = m < p ? trip : trip * m / p + 2 * (p - 2) * sec;
+    break;
+  case ScheduleKind::ZeroBubble: {
+    double filled = 1 + std::min(1.0, (m - 1) / (p - 1));
+    double weights = std::max(0.0, sum - relaxed.restSec);
+    bubble = std::max(0.0, 1 - filled * weights / sum);
+    sends = 2 * trip + std::max(0.0, trip - weights) * m / p;
+    break;
+  }
+  case ScheduleKind::Interleaved: {
+    double hops = 2 * (p * v - 1) * sec;
+    double wait = std::max(0.0, hops - (p - 1) * sum / (p * v));
+    bubble = 1 / v;
+    sends = hops + m * v * wait / (p * v + p - 1);
+    break;
+  }
+  }
+  return std::max(0.0, m - scale * bubble) * slowest + scale * bubble * sum +
+         scale * sends + relaxed.onceSec;
+}
+
+/// The bound of one leaf, or `enough` where it is no smaller.
+double HeadBounds::leafSec(const OuterChoice &outer, const Relaxed &relaxed,
+                           double enough) {
+  auto p = static_cast<double>(outer.pp), v = static_cast<double>(outer.chunks);
+  double least = relaxed.sumSec;
+  int64_t most = (layersOf(problem) + outer.pp - 1) / outer.pp;
+  double even = std::max(least / p, double(most) * relaxed.layer.least());
+  auto at = [&](double slowest) {
+    double largest = std::max(least, p * slowest);
+    double bound = std::min(closedForm(outer, relaxed, slowest, least),
+                            closedForm(outer, relaxed, slowest, largest));
+    if (outer.schedule == ScheduleKind::Interleaved) {
+      double kink = 2 * (p * v - 1) * relaxed.sendSec * p * v / (p - 1);
+      bound = std::min(bound, closedForm(outer, relaxed, slowest,
+                                         std::clamp(kink, least, largest)));
+    }
+    return bound;
+  };
+  // Fast layers may hold more of the parameters than they must: that is paid
+  // for once per step, or by slower ones in every micro-batch.
+  double mean = at(least / p) + relaxed.dearSec;
+  if (std::max(at(even), mean) >= enough)
+    return enough;
+  // The bubble is at most the time of one micro-batch.
+  double limit = HUGE_VAL;
+  auto m = static_cast<double>(outer.microBatches);
+  if (enough < HUGE_VAL && m > problem.profile.bubble)
+    limit = (enough - relaxed.onceSec) / (m - problem.profile.bubble);
+  double slowest = slowestSec(outer, relaxed, limit);
+  return slowest < HUGE_VAL
+             ? std::min(enough, std::max(mean, at(std::max(even, slowest))))
+             : enough;
+}
+
+double HeadBounds::secondsOf(const OuterChoice &head, double enough) {
+  Shape shape;
+  shape.pp = head.pp;
+  shape.microBatches = head.microBatches;
+  std::vector<Schedule> schedules = schedulesOf(problem, shape);
+  std::vector<Known> known;
+  for (int kind : kindsOf(problem))
+    known.push_back(knownOf(head, kind));
+  double least = enough;
+  for (StateCut cut : stateCutsOf(problem, head)) {
+    OuterChoice outer = head;
+    std::tie(outer.zero, outer.shardGroup) = cut;
+    Pricing pricing(problem, outer, memo);
+    Relaxed relaxed = relax(pricing, known);
+    for (Schedule schedule : schedules) {
+      std::tie(outer.schedule, outer.chunks) = schedule;
+      least = leafSec(outer, relaxed, least);
+    }
+  }
+  return least;
+}

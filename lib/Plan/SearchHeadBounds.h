@@ -1,0 +1,93 @@
+//===- SearchHeadBounds.h - what no plan of a head can go below -----------===//
+
+#ifndef KERF_LIB_PLAN_SEARCHHEADBOUNDS_H
+#define KERF_LIB_PLAN_SEARCHHEADBOUNDS_H
+
+#include "SearchBounds.h"
+
+namespace kerf::search_detail {
+
+/// Bounds of heads whose tables are not solved, memory included.
+class HeadBounds {
+public:
+  HeadBounds(const SearchProblem &problem, GroupMemo &memo, ShapeBounds &layers)
+      : problem(problem), memo(memo), layers(layers) {}
+  /// Seconds of the closed form that no leaf of a head can go below; infinite
+  /// when none fits. From `enough` on any smaller bound may come back, though
+  /// not below `enough`.
+  double secondsOf(const OuterChoice &head, double enough);
+
+private:
+  /// Seconds by bytes, convex: from the fewest bytes that are possible, slower,
+  /// to the most that help, fastest.
+  struct Curve {
+    llvm::SmallVector<std::pair<double, double>, 18> points;
+    double fewest() const { return points.front().first; }
+    double fastest() const { return points.back().second; }
+    double at(double bytes) const;
+  };
+  /// The kindest layer of a kind under one way to cut state. A micro-batch
+  /// takes max(seconds by state + what is made again, linkSec).
+  struct Floor {
+    Curve state; ///< seconds by bytes of state
+    Curve kept;  ///< seconds made again by bytes kept of a micro-batch
+    double linkSec = 0, bufferBytes = 0;
+    /// Seconds per step that a byte of state beyond the fewest costs besides.
+    double onceSec = 0;
+    double least() const {
+      return std::max(state.fastest() + kept.fastest(), linkSec);
+    }
+    Curve together(double held) const;
+  };
+  /// What the tables know of a kind before they are solved.
+  struct Known {
+    StateFloor state;
+    KeptCurve kept;
+    double least = 0; ///< seconds
+    KindSize size;
+  };
+  /// All layers under one outer choice but the schedule.
+  struct Relaxed {
+    Floor layer, first, last;
+    double sumSec = 0;  ///< of all layers, the first and the last kind too
+    double restSec = 0; ///< of these, what is no weight gradient
+    double onceSec = 0; ///< of data traffic and the update
+    double sendSec = 0; ///< of one message between stages
+    /// What fast layers cost on top per step, over the mean of the stages: more
+    /// state to keep up.
+    double dearSec = 0;
+  };
+  const SearchProblem &problem;
+  GroupMemo &memo;
+  ShapeBounds &layers;
+  /// By schedule, stages, micro-batches and chunks: `heldOf`.
+  std::map<std::array<int64_t, 4>, std::vector<double>> knownHeld;
+  /// Layers of a stage: their curve, and what the stage has besides.
+  struct Stage {
+    Curve layer;
+    double bytes = 0, sec = 0;
+  };
+  std::vector<Stage> stages; ///< of `slowestSec`
+
+  double cheapest(const Groups &groups, double bytes, double calls,
+                  bool allReduce);
+  double leastBeta(const Groups &groups, bool allReduce);
+  double onceEach(const Pricing &pricing, const KindSize &size, bool isExpert);
+  Known knownOf(const OuterChoice &head, int kind);
+  Floor floorOf(const Pricing &pricing, const Known &known, LayerPrice &once);
+  Relaxed relax(const Pricing &pricing, llvm::ArrayRef<Known> known);
+  double onceSec(const Pricing &pricing, const LayerPrice &sum);
+  llvm::ArrayRef<double> heldOf(const OuterChoice &outer);
+  bool mayFit(const OuterChoice &outer, const Relaxed &relaxed,
+              llvm::ArrayRef<double> held);
+  double slowestSec(const OuterChoice &outer, const Relaxed &relaxed,
+                    double limit);
+  double closedForm(const OuterChoice &outer, const Relaxed &relaxed,
+                    double slowest, double sum) const;
+  double leafSec(const OuterChoice &outer, const Relaxed &relaxed,
+                 double enough);
+};
+
+} // namespace kerf::search_detail
+
+#endif // KERF_LIB_PLAN_SEARCHHEADBOUNDS_H

@@ -1,0 +1,314 @@
+//===- SearchHeadLayers.cpp - the kindest layers of a head ----------------===//
+//
+// Problem: the tables of a head are not solved. What can its layers not go
+// below under a way to cut state?
+//
+// Idea: the tables' own bounds (time by elements held, seconds made again by
+// bytes kept) with what an element costs on top: bytes of weights, gradients
+// and optimizer, their traffic, the accumulation of its gradient, the update.
+// All of these grow with the elements, so the bounds stay convex curves of
+// bytes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "SearchHeadBounds.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace kerf;
+using namespace kerf::search_detail;
+
+/// Seconds with at most `bytes`; infinite where that is too few.
+double HeadBounds::Curve::at(double bytes) const {
+  // What rounding may have taken from a budget.
+  bytes *= 1 + 1e-9;
+  if (bytes < fewest())
+    return HUGE_VAL;
+  auto above = llvm::partition_point(
+      points, [&](const auto &point) { return point.first <= bytes; });
+  if (above == points.end())
+    return fastest();
+  auto [x0, y0] = *(above - 1);
+  auto [x1, y1] = *above;
+  return y0 + (y1 - y0) * (bytes - x0) / (x1 - x0);
+}
+
+/// The least seconds for state and `held` times what is kept together: of two
+/// convex curves the segments in the order of what a byte saves.
+HeadBounds::Curve HeadBounds::Floor::together(double held) const {
+  Curve sum;
+  sum.points.push_back(
+      {state.fewest() + held * kept.fewest(),
+       state.points.front().second + kept.points.front().second});
+  // Bytes and seconds of the next segment of a curve.
+  auto segment = [](const Curve &curve, size_t i, double scale) {
+    return std::make_pair(
+        scale * (curve.points[i].first - curve.points[i - 1].first),
+        curve.points[i].second - curve.points[i - 1].second);
+  };
+  size_t i = 1, j = 1, ownEnd = state.points.size(), end = kept.points.size();
+  while (i < ownEnd || j < end) {
+    std::pair<double, double> a = {0, 0}, b = {0, 0};
+    if (i < ownEnd)
+      a = segment(state, i, 1);
+    if (j < end)
+      b = segment(kept, j, held);
+    bool first =
+        j == end || (i < ownEnd && a.second * b.first <= b.second * a.first);
+    (first ? i : j) += 1;
+    auto [bytes, seconds] = sum.points.back();
+    sum.points.push_back(
+        {bytes + (first ? a : b).first, seconds + (first ? a : b).second});
+  }
+  return sum;
+}
+
+/// Seconds of `calls` reduce-scatters (all-gathers) that move `bytes` over
+/// groups inside each other, each by the cheapest algorithm of all sizes; with
+/// `allReduce` the last group all-reduces, and the others gather again.
+double HeadBounds::cheapest(const Groups &groups, double bytes, double calls,
+                            bool allReduce) {
+  if (bytes <= 0)
+    return 0;
+  double sec = 0;
+  for (auto [index, group] : llvm::enumerate(groups)) {
+    bool both = allReduce && index + 1 == groups.size();
+    double least = HUGE_VAL;
+    for (double size : GroupMemo::kClasses) {
+      const GroupCosts &costs = memo.of(group, size);
+      const AlphaBeta &cost = both ? costs.allReduce : costs.reduceScatter;
+      least = std::min(least, calls * cost.alpha + cost.beta * bytes);
+    }
+    sec += allReduce && !both ? 2 * least : least;
+    bytes /= static_cast<double>(group.size);
+  }
+  return sec;
+}
+
+/// Seconds per byte that `cheapest` grows at least with.
+double HeadBounds::leastBeta(const Groups &groups, bool allReduce) {
+  double beta = 0, part = 1;
+  for (auto [index, group] : llvm::enumerate(groups)) {
+    bool both = allReduce && index + 1 == groups.size();
+    double least = HUGE_VAL;
+    for (double size : GroupMemo::kClasses) {
+      const GroupCosts &costs = memo.of(group, size);
+      least =
+          std::min(least, (both ? costs.allReduce : costs.reduceScatter).beta);
+    }
+    beta += part * (allReduce && !both ? 2 * least : least);
+    part /= static_cast<double>(group.size);
+  }
+  return beta;
+}
+
+/// Seconds per step and stage that one more element costs at least: `onceSec`
+/// per element.
+double HeadBounds::onceEach(const Pricing &pricing, const KindSize &size,
+                            bool isExpert) {
+  const Profile &profile = problem.profile;
+  const Replicas &replicas = isExpert ? pricing.expert : pricing.dense;
+  int zero = pricing.outer.zero;
+  double cut = 1 / static_cast<double>(ranksOf(replicas.shard));
+  double shard = leastBeta(replicas.shard, false), traffic = 0;
+  if (zero == 1)
+    traffic += shard * size.gradientBytes;
+  if (zero == 1 || zero == 2)
+    traffic += shard * size.weightBytes;
+  traffic += leastBeta(replicas.rest, true) * cut * size.gradientBytes;
+  return (1 - profile.dataOverlap) * traffic +
+         profile.updateBytes * (zero >= 1 ? cut : 1) / pricing.bytesPerSec;
+}
+
+/// Seconds by elements as seconds by bytes of state: at least `least` seconds,
+/// and so many bytes and seconds on top per further element.
+static llvm::SmallVector<std::pair<double, double>, 18>
+stateCurve(llvm::ArrayRef<std::pair<double, double>> byElements, double least,
+           double bytesEach, double secEach) {
+  llvm::SmallVector<std::pair<double, double>, 18> points;
+  auto [fewest, first] = byElements.front();
+  double before = fewest, slower = first;
+  for (auto [elements, sec] : byElements) {
+    double at = elements, own = sec;
+    if (sec < least) {
+      // Where the curve meets the least seconds.
+      own = least;
+      at =
+          slower > least && elements > before
+              ? before + (elements - before) * (slower - least) / (slower - sec)
+              : before;
+    }
+    double more = at - fewest;
+    std::pair<double, double> point = {more * bytesEach, own + more * secEach};
+    if (points.empty() || (point.first > points.back().first &&
+                           point.second < points.back().second))
+      points.push_back(point);
+    if (sec < least)
+      break;
+    before = elements;
+    slower = sec;
+  }
+  return points;
+}
+
+HeadBounds::Known HeadBounds::knownOf(const OuterChoice &head, int kind) {
+  const Profile &profile = problem.profile;
+  TableKey key = keyOf(head, kind);
+  Known known = {problem.tables->lowerBoundState(key),
+                 problem.tables->lowerBoundKept(key),
+                 problem.tables->lowerBoundSec(key), layers.sizeOf(kind)};
+  if (isLayer(problem, kind))
+    known.least = std::max(known.least, profile.layerFloorForwardSec +
+                                            profile.layerFloorBackwardSec);
+  StateFloor &state = known.state;
+  if (state.denseElements + state.expertElements <= 0) {
+    auto tensor = static_cast<double>(head.tp);
+    state.denseElements = known.size.denseElements / tensor;
+    state.expertElements =
+        known.size.expertElements / (tensor * static_cast<double>(head.ep));
+  }
+  return known;
+}
+
+HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
+                                      const Known &known, LayerPrice &once) {
+  const OuterChoice &outer = pricing.outer;
+  const Profile &profile = problem.profile;
+  const KindSize &size = known.size;
+  Floor floor;
+  floor.kept.points.assign(known.kept.begin(), known.kept.end());
+  double exposed = 1 - profile.dataOverlap, gathers = 0, gradients = 0;
+  double fixed = 0, state = 0;
+  /// Bytes and seconds that one more element takes at least.
+  double bytesEach = HUGE_VAL, secEach = HUGE_VAL, dearEach = HUGE_VAL;
+  once = LayerPrice();
+  for (bool isExpert : {false, true}) {
+    double elements =
+        isExpert ? known.state.expertElements : known.state.denseElements;
+    if (elements <= 0)
+      continue;
+    const Groups &shard = isExpert ? pricing.expert.shard : pricing.dense.shard;
+    double cut = 1 / static_cast<double>(pricing.shards(isExpert));
+    double part[] = {1, 1, 1};
+    for (int level = 1; level <= 3; ++level)
+      part[level - 1] = outer.zero >= level ? cut : 1;
+    double weights = elements * size.weightBytes;
+    double gradient = elements * size.gradientBytes;
+    double each = size.weightBytes * part[2] + size.gradientBytes * part[1] +
+                  (size.masterBytes + size.stateBytes) * part[0];
+    double accumulate = profile.accumulateBytes * part[1] / pricing.bytesPerSec;
+    bytesEach = std::min(bytesEach, each);
+    double traffic = 0;
+    if (outer.zero >= 2)
+      traffic += leastBeta(shard, false) * size.gradientBytes;
+    if (outer.zero >= 3)
+      traffic += 2 * leastBeta(shard, false) * size.weightBytes;
+    secEach = std::min(secEach, accumulate + exposed * traffic);
+    dearEach = std::min(dearEach, onceEach(pricing, size, isExpert));
+    state += elements * each;
+    fixed += elements * accumulate;
+    if (outer.zero >= 2)
+      gradients += cheapest(shard, gradient, 1, false);
+    if (outer.zero >= 3)
+      gathers += cheapest(shard, weights, 1, false);
+    if (cut < 1)
+      floor.bufferBytes +=
+          weights * ((outer.zero >= 3 ? 2 : 0) + (outer.zero >= 2 ? 1 : 0));
+    once.updateElements += elements * part[0];
+    (isExpert ? once.expertGradients : once.denseGradients) += gradient;
+    (isExpert ? once.expertWeights : once.denseWeights) += weights;
+  }
+  if (state == 0) // no parameters
+    bytesEach = secEach = dearEach = 0;
+  fixed += exposed * (2 * gathers + gradients);
+  floor.linkSec = 2 * gathers + exposed * gradients;
+  floor.state.points =
+      stateCurve(known.state.seconds, known.least, bytesEach, secEach);
+  if (bytesEach > 0)
+    floor.onceSec = dearEach / bytesEach;
+  for (auto &[bytes, sec] : floor.state.points) {
+    bytes += state;
+    sec += fixed;
+  }
+  return floor;
+}
+
+/// Gradients and weights of the mean stage as far as they cannot be hidden, and
+/// the update.
+double HeadBounds::onceSec(const Pricing &pricing, const LayerPrice &sum) {
+  const Profile &profile = problem.profile;
+  int zero = pricing.outer.zero;
+  double stages = static_cast<double>(pricing.outer.pp), traffic = 0;
+  auto add = [&](const Replicas &replicas, double gradients, double weights) {
+    double bucket = profile.bucketBytes;
+    auto calls = [&](double bytes) {
+      return bucket > 0 ? std::max(1.0, std::ceil(bytes / bucket)) : 1;
+    };
+    if (zero == 1)
+      traffic += cheapest(replicas.shard, gradients, calls(gradients), false);
+    if (zero == 1 || zero == 2)
+      traffic += cheapest(replicas.shard, weights, calls(weights), false);
+    double part = gradients / static_cast<double>(ranksOf(replicas.shard));
+    traffic += cheapest(replicas.rest, part, calls(part), true);
+  };
+  add(pricing.dense, sum.denseGradients / stages, sum.denseWeights / stages);
+  add(pricing.expert, sum.expertGradients / stages, sum.expertWeights / stages);
+  return (1 - profile.dataOverlap) * traffic + profile.updateBytes *
+                                                   sum.updateElements / stages /
+                                                   pricing.bytesPerSec;
+}
+
+HeadBounds::Relaxed HeadBounds::relax(const Pricing &pricing,
+                                      llvm::ArrayRef<Known> known) {
+  const OuterChoice &outer = pricing.outer;
+  Relaxed relaxed;
+  LayerPrice once, all;
+  bool several = false;
+  // Micro-batches that the slowest stage counts for at least.
+  double steps = std::max(0.0, static_cast<double>(outer.microBatches) -
+                                   (outer.pp > 1 ? problem.profile.bubble : 0));
+  for (auto [kind, facts] : llvm::zip(kindsOf(problem), known)) {
+    Floor floor = floorOf(pricing, facts, once);
+    double count = 0;
+    for (auto [other, layers] : problem.runs)
+      count += other == kind ? static_cast<double>(layers) : 0;
+    relaxed.sumSec += count * floor.least();
+    addOnce(all, once, count);
+    double dear = HUGE_VAL;
+    for (auto [bytes, sec] : floor.state.points)
+      dear = std::min(dear, steps * (sec - floor.state.fastest()) +
+                                floor.onceSec * (bytes - floor.state.fewest()));
+    relaxed.dearSec += count * dear / static_cast<double>(outer.pp);
+    if (kind == embeddingOf(problem))
+      relaxed.first = std::move(floor);
+    else if (kind == headOf(problem))
+      relaxed.last = std::move(floor);
+    else if (!several) {
+      relaxed.layer = std::move(floor);
+      several = true;
+    } else {
+      // Of unlike layers the best of each.
+      Floor &least = relaxed.layer;
+      for (Curve Floor::*curve : {&Floor::state, &Floor::kept})
+        (least.*curve).points = {
+            {std::min((least.*curve).fewest(), (floor.*curve).fewest()),
+             std::min((least.*curve).fastest(), (floor.*curve).fastest())}};
+      least.linkSec = std::min(least.linkSec, floor.linkSec);
+      least.bufferBytes = std::min(least.bufferBytes, floor.bufferBytes);
+    }
+  }
+  double part = static_cast<double>(outer.microBatch) /
+                static_cast<double>(outer.tp * outer.cp);
+  relaxed.restSec = layers.restSec() * part;
+  relaxed.onceSec = onceSec(pricing, all) + problem.profile.stepSec;
+  double boundary = layers.leastBoundary() * part;
+  if (outer.pp > 1)
+    relaxed.sendSec = sendSec(*problem.machine, problem.profile,
+                              outer.strideOf(MeshAxis::Pipeline), boundary);
+  int values = (outer.tp * outer.cp > 1 ? 1 : 0) + (outer.pp > 1 ? 2 : 0);
+  relaxed.layer.bufferBytes += values * boundary;
+  return relaxed;
+}
