@@ -113,16 +113,21 @@ LogicalResult kerf::checkInterpretable(ModelOp model) {
   return checkNeed(model, "visits of elements", need.visits, 30);
 }
 
-LogicalResult kerf::checkInterpretable(spmd::ProgramOp program) {
-  if (failed(checkTensors(program)))
+LogicalResult
+kerf::checkInterpretable(llvm::ArrayRef<spmd::ProgramOp> programs) {
+  Need total;
+  for (spmd::ProgramOp program : programs) {
+    if (failed(checkTensors(program)))
+      return failure();
+    OwningOpRef<spmd::ProgramOp> plain(program.clone());
+    decomposeAll(*plain);
+    Need need;
+    plain->getBody().walk([&](Operation *op) { addNeed(need, op); });
+    double ranks = program.getRanks().size();
+    total.elements += ranks * need.elements;
+    total.visits += ranks * program.getMicroBatches() * need.visits;
+  }
+  if (failed(checkNeed(programs.front(), "elements", total.elements, 27)))
     return failure();
-  OwningOpRef<spmd::ProgramOp> plain(program.clone());
-  decomposeAll(*plain);
-  Need need;
-  plain->getBody().walk([&](Operation *op) { addNeed(need, op); });
-  double ranks = program.getMesh().getRankCount();
-  if (failed(checkNeed(program, "elements", ranks * need.elements, 27)))
-    return failure();
-  return checkNeed(program, "visits of elements",
-                   ranks * program.getMicroBatches() * need.visits, 30);
+  return checkNeed(programs.front(), "visits of elements", total.visits, 30);
 }

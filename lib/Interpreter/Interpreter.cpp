@@ -327,6 +327,9 @@ HostTensor kerf::makeInput(RankedTensorType type, llvm::StringRef role,
                            int64_t number, int64_t vocabulary, int64_t seed,
                            int64_t step, double rate) {
   HostTensor tensor(type);
+  if (!role.empty()) // tokens and targets come first, wherever they are
+                     // declared
+    number = role == "targets" ? 1 : 0;
   uint64_t stream = randomStream(seed, step, number, role);
   int64_t length = tensor.type.getRank() ? tensor.shape().back() : 1;
   if (vocabulary == 0)

@@ -1,7 +1,7 @@
 #include "kerf/Interpreter/Passes.h"
 
 #include "kerf/Dialect/Kerf/Decompose.h"
-#include "kerf/Interpreter/Interpreter.h"
+#include "kerf/Interpreter/SpmdInterpreter.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -23,22 +23,39 @@ struct DecomposePass : public kerf::impl::DecomposePassBase<DecomposePass> {
 struct InterpretPass : public kerf::impl::InterpretPassBase<InterpretPass> {
   using InterpretPassBase::InterpretPassBase;
 
-  LogicalResult run(ModelOp model) {
-    if (failed(checkInterpretable(model)))
+  /// Runs the steps; `run` makes one from its inputs.
+  template <typename What, typename Run>
+  LogicalResult runSteps(Operation *op, What what, Run run) {
+    if (failed(checkInterpretable(what)))
       return failure();
-    Interpreter interpreter(model, {f64, seed});
     TrainingState state;
     for (int64_t step = 1; step <= steps; ++step) {
-      auto results =
-          interpreter.run(makeInputs(model, seed, step, 0.01), state);
+      auto results = run(makeInputs(what, seed, step, 0.01), state);
       if (failed(results))
         return failure();
       std::string loss; // in digits that tell two f32 apart
       llvm::raw_string_ostream(loss)
           << llvm::format("%.9g", results->front().data[0]);
-      model.emitRemark() << "step " << step << " loss " << loss;
+      op->emitRemark() << "step " << step << " loss " << loss;
     }
     return success();
+  }
+
+  LogicalResult runModel(ModelOp model) {
+    Interpreter interpreter(model, {f64, seed});
+    return runSteps(model, model, [&](const auto &inputs, auto &state) {
+      return interpreter.run(inputs, state);
+    });
+  }
+
+  LogicalResult runPrograms(llvm::ArrayRef<spmd::ProgramOp> programs) {
+    if (getOutputs(programs).empty())
+      return spmd::ProgramOp(programs.front()).emitOpError("has no output");
+    SpmdInterpreter interpreter(programs, {f64, seed});
+    spmd::ProgramOp first = programs.front();
+    return runSteps(first, programs, [&](const auto &inputs, auto &state) {
+      return interpreter.run(inputs, state, "train");
+    });
   }
 
   void runOnOperation() override {
@@ -47,7 +64,10 @@ struct InterpretPass : public kerf::impl::InterpretPassBase<InterpretPass> {
       return signalPassFailure();
     }
     for (ModelOp model : getOperation().getOps<ModelOp>())
-      if (failed(run(model)))
+      if (failed(runModel(model)))
+        return signalPassFailure();
+    for (const auto &programs : getPipelines(getOperation()))
+      if (failed(runPrograms(programs)))
         return signalPassFailure();
     markAllAnalysesPreserved();
   }

@@ -5,6 +5,18 @@
 using namespace mlir;
 using namespace kerf;
 
+Ranks kerf::makeRanks(spmd::ProgramOp program,
+                      llvm::function_ref<HostTensor(int64_t)> body) {
+  Ranks values(program.getMesh().getRankCount());
+  for (int64_t rank : program.getRanks())
+    values[rank] = std::make_shared<const HostTensor>(body(rank));
+  return values;
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
 int64_t Place::coordinate(llvm::StringRef axis) const {
   if (axis == kMicroAxis)
     return micro;
@@ -35,6 +47,10 @@ llvm::SmallVector<int64_t> kerf::groupOf(spmd::ProgramOp program, int64_t rank,
   return group;
 }
 
+//===----------------------------------------------------------------------===//
+// Parts and pieces
+//===----------------------------------------------------------------------===//
+
 /// Elements before and after a dimension.
 static std::pair<int64_t, int64_t> around(llvm::ArrayRef<int64_t> shape,
                                           int64_t dim) {
@@ -47,15 +63,15 @@ static std::pair<int64_t, int64_t> around(llvm::ArrayRef<int64_t> shape,
 }
 
 HostTensor kerf::takePart(const HostTensor &whole, int64_t dim, int64_t index,
-                          int64_t parts) {
+                          int64_t parts, int64_t blocks) {
   llvm::SmallVector<int64_t> shape(whole.shape());
   shape[dim] /= parts;
   HostTensor part(withShape(whole.type, shape));
   auto [outer, inner] = around(shape, dim);
-  int64_t block = shape[dim] * inner;
-  for (int64_t o = 0; o < outer; ++o)
-    std::copy_n(whole.data.begin() + (o * parts + index) * block, block,
-                part.data.begin() + o * block);
+  int64_t run = shape[dim] / blocks * inner; // elements that lie together
+  for (int64_t o = 0; o < outer * blocks; ++o)
+    std::copy_n(whole.data.begin() + (o * parts + index) * run, run,
+                part.data.begin() + o * run);
   return part;
 }
 
@@ -73,6 +89,38 @@ HostTensor kerf::joinParts(llvm::ArrayRef<const HostTensor *> parts,
   return whole;
 }
 
+/// Elements of a piece that are not padding.
+static int64_t filledOf(int64_t pieceSize, int64_t index, int64_t wholeSize) {
+  return std::clamp<int64_t>(wholeSize - index * pieceSize, 0, pieceSize);
+}
+
+HostTensor kerf::takePiece(const HostTensor &whole, int64_t index,
+                           int64_t parts) {
+  int64_t size = (whole.size() + parts - 1) / parts;
+  HostTensor piece(withShape(whole.type, {size}));
+  if (int64_t filled = filledOf(size, index, whole.size()))
+    std::copy_n(whole.data.begin() + index * size, filled, piece.data.begin());
+  return piece;
+}
+
+void kerf::putPiece(HostTensor &whole, const HostTensor &piece, int64_t index) {
+  if (int64_t filled = filledOf(piece.size(), index, whole.size()))
+    std::copy_n(piece.data.begin(), filled,
+                whole.data.begin() + index * piece.size());
+}
+
+HostTensor kerf::joinPieces(llvm::ArrayRef<const HostTensor *> pieces,
+                            llvm::ArrayRef<int64_t> shape) {
+  HostTensor whole(withShape(pieces[0]->type, shape));
+  for (auto [index, piece] : llvm::enumerate(pieces))
+    putPiece(whole, *piece, index);
+  return whole;
+}
+
+//===----------------------------------------------------------------------===//
+// Shards
+//===----------------------------------------------------------------------===//
+
 ArrayAttr kerf::dropMicro(ArrayAttr cut) {
   llvm::SmallVector<Attribute> dims;
   for (auto axes : cut.getAsRange<ArrayAttr>()) {
@@ -85,19 +133,64 @@ ArrayAttr kerf::dropMicro(ArrayAttr cut) {
   return ArrayAttr::get(cut.getContext(), dims);
 }
 
-HostTensor kerf::takeShard(const HostTensor &global, ArrayAttr cut,
-                           const Place &place) {
-  HostTensor shard = global;
-  for (auto [d, axes] : llvm::enumerate(cut.getAsRange<ArrayAttr>())) {
-    int64_t parts = place.program.getAxesSize(axes);
-    if (parts > 1)
-      shard = takePart(shard, d, place.index(axes), parts);
-  }
-  return shard;
+static int64_t blocksOf(const Rest &rest, int64_t dim) {
+  return rest.blocks.empty() ? 1 : rest.blocks[dim];
 }
 
-/// First element in which two tensors differ, or -1.
-static int64_t findDifference(const HostTensor &a, const HostTensor &b) {
+HostTensor kerf::takeShard(const HostTensor &global, const Rest &rest,
+                           const Place &place) {
+  HostTensor shard = global;
+  for (auto [d, axes] : llvm::enumerate(rest.cut.getAsRange<ArrayAttr>())) {
+    int64_t parts = place.program.getAxesSize(axes);
+    if (parts > 1)
+      shard = takePart(shard, d, place.index(axes), parts, blocksOf(rest, d));
+  }
+  if (!rest.pieces)
+    return shard;
+  return takePiece(shard, place.index(rest.pieces),
+                   place.program.getAxesSize(rest.pieces));
+}
+
+/// Copies a shard to its elements of the global tensor.
+static void putShard(HostTensor &whole, const HostTensor &shard,
+                     const Rest &rest, const Place &place) {
+  llvm::ArrayRef<int64_t> shape = shard.shape();
+  llvm::SmallVector<int64_t> places;
+  for (auto axes : rest.cut.getAsRange<ArrayAttr>())
+    places.push_back(place.index(axes));
+  auto strides = stridesOf(whole.shape());
+  int64_t local = 0;
+  forEachIndex(shape, [&](llvm::ArrayRef<int64_t> index) {
+    int64_t global = 0;
+    for (size_t d = 0; d < index.size(); ++d) {
+      int64_t blocks = blocksOf(rest, d);
+      int64_t size = shape[d] / blocks; // of a block's part
+      int64_t block = index[d] / size;
+      int64_t at = block * (whole.shape()[d] / blocks) + places[d] * size +
+                   index[d] % size;
+      global += at * strides[d];
+    }
+    whole.data[global] = shard.data[local++];
+  });
+}
+
+/// The shard of a rank, put together from pieces where it rests in them.
+static HostTensor shardOf(llvm::ArrayRef<const HostTensor *> shards,
+                          const Rest &rest, llvm::ArrayRef<int64_t> globalShape,
+                          spmd::ProgramOp program, int64_t rank) {
+  if (!rest.pieces)
+    return *shards[rank];
+  llvm::SmallVector<int64_t> shape(globalShape);
+  for (auto [size, axes] :
+       llvm::zip_equal(shape, rest.cut.getAsRange<ArrayAttr>()))
+    size /= program.getAxesSize(axes);
+  auto pieces =
+      llvm::map_to_vector(groupOf(program, rank, rest.pieces),
+                          [&](int64_t member) { return shards[member]; });
+  return joinPieces(pieces, shape);
+}
+
+int64_t kerf::findDifference(const HostTensor &a, const HostTensor &b) {
   for (int64_t i = 0; i < a.size(); ++i)
     if (a.data[i] != b.data[i] &&
         !(std::isnan(a.data[i]) && std::isnan(b.data[i])))
@@ -106,28 +199,18 @@ static int64_t findDifference(const HostTensor &a, const HostTensor &b) {
 }
 
 FailureOr<HostTensor>
-kerf::joinShards(llvm::ArrayRef<const HostTensor *> shards, ArrayAttr cut,
+kerf::joinShards(llvm::ArrayRef<const HostTensor *> shards, const Rest &rest,
                  llvm::ArrayRef<int64_t> globalShape, spmd::ProgramOp program,
                  std::string &error) {
-  HostTensor whole(withShape(shards[0]->type, globalShape));
-  // The rank that an element came from first; others must agree.
-  for (auto [rank, shard] : llvm::enumerate(shards)) {
-    Place place{program, static_cast<int64_t>(rank), 0};
-    llvm::SmallVector<int64_t> first;
-    for (auto [d, axes] : llvm::enumerate(cut.getAsRange<ArrayAttr>()))
-      first.push_back(place.index(axes) * shard->shape()[d]);
-    auto strides = stridesOf(globalShape);
-    int64_t local = 0;
-    forEachIndex(shard->shape(), [&](llvm::ArrayRef<int64_t> index) {
-      int64_t global = 0;
-      for (size_t d = 0; d < index.size(); ++d)
-        global += (first[d] + index[d]) * strides[d];
-      whole.data[global] = shard->data[local++];
-    });
-  }
-  for (auto [rank, shard] : llvm::enumerate(shards)) {
-    Place place{program, static_cast<int64_t>(rank), 0};
-    int64_t at = findDifference(takeShard(whole, cut, place), *shard);
+  auto ranks = program.getRanks();
+  HostTensor whole(withShape(shards[ranks.front()]->type, globalShape));
+  for (int64_t rank : ranks)
+    putShard(whole, shardOf(shards, rest, globalShape, program, rank), rest,
+             {program, rank, 0});
+  // Each part is the one written last; ranks that hold the same must agree.
+  for (int64_t rank : ranks) {
+    HostTensor expected = takeShard(whole, rest, {program, rank, 0});
+    int64_t at = findDifference(expected, *shards[rank]);
     if (at < 0)
       continue;
     error = "rank " + std::to_string(rank) +

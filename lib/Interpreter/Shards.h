@@ -5,7 +5,17 @@
 
 #include "kerf/Dialect/Spmd/Spmd.h"
 
+#include <memory>
+
 namespace kerf {
+
+using TensorRef = std::shared_ptr<const HostTensor>;
+/// One tensor per rank of the mesh; null for ranks that run another stage.
+using Ranks = llvm::SmallVector<TensorRef>;
+
+/// One tensor for each rank of a program, from a function of the rank.
+Ranks makeRanks(spmd::ProgramOp program,
+                llvm::function_ref<HostTensor(int64_t rank)> body);
 
 /// Where a rank (and, in a call, a micro-batch) stands in a program's mesh.
 struct Place {
@@ -23,25 +33,48 @@ struct Place {
 llvm::SmallVector<int64_t> groupOf(spmd::ProgramOp program, int64_t rank,
                                    mlir::ArrayAttr axes);
 
-/// Part `index` of `parts` along a dimension.
+/// Part `index` of `parts` along a dimension that is made of `blocks` equal
+/// blocks: that part of each block.
 HostTensor takePart(const HostTensor &whole, int64_t dim, int64_t index,
-                    int64_t parts);
+                    int64_t parts, int64_t blocks = 1);
 /// Tensors one after the other along a dimension.
 HostTensor joinParts(llvm::ArrayRef<const HostTensor *> parts, int64_t dim);
+
+/// Piece `index` of `parts` of a tensor, flattened and padded with zeros to a
+/// multiple of `parts`.
+HostTensor takePiece(const HostTensor &whole, int64_t index, int64_t parts);
+/// Writes a piece back where `takePiece` takes it from; the padding is dropped.
+void putPiece(HostTensor &whole, const HostTensor &piece, int64_t index);
+/// The tensor of this shape from all its pieces.
+HostTensor joinPieces(llvm::ArrayRef<const HostTensor *> pieces,
+                      llvm::ArrayRef<int64_t> shape);
+
+/// How a global tensor rests on the ranks of a program.
+struct Rest {
+  mlir::ArrayAttr cut; ///< one list of axes per dimension
+  /// Blocks of each dimension that are cut one by one; empty: one each.
+  llvm::ArrayRef<int64_t> blocks;
+  mlir::ArrayAttr pieces; ///< axes over which shards are in pieces, or null
+};
 
 /// `cut` without the micro-batches.
 mlir::ArrayAttr dropMicro(mlir::ArrayAttr cut);
 
-/// The part of a global tensor at a place, as `cut` says.
-HostTensor takeShard(const HostTensor &global, mlir::ArrayAttr cut,
+/// What the rank at a place holds of a global tensor.
+HostTensor takeShard(const HostTensor &global, const Rest &rest,
                      const Place &place);
 
-/// The global tensor from the parts of all ranks. Fails with a message in
-/// `error` when ranks that should hold the same part differ.
+/// The global tensor from what all ranks of the program hold (one tensor per
+/// rank of the mesh). Fails with a message in `error` when ranks that should
+/// hold the same differ, or padding of pieces is not zero.
 mlir::FailureOr<HostTensor>
-joinShards(llvm::ArrayRef<const HostTensor *> shards, mlir::ArrayAttr cut,
+joinShards(llvm::ArrayRef<const HostTensor *> shards, const Rest &rest,
            llvm::ArrayRef<int64_t> globalShape, spmd::ProgramOp program,
            std::string &error);
+
+/// First element in which two tensors of one size differ, or -1. NaN is equal
+/// to NaN.
+int64_t findDifference(const HostTensor &a, const HostTensor &b);
 
 } // namespace kerf
 

@@ -90,13 +90,15 @@ static std::vector<ParamRange> paramsOf(ModelOp model) {
   return params;
 }
 
-static std::vector<ParamRange> paramsOf(spmd::ProgramOp program) {
+static std::vector<ParamRange>
+paramsOf(llvm::ArrayRef<spmd::ProgramOp> programs) {
   std::vector<ParamRange> params;
-  for (auto param : program.getBody().getOps<spmd::ParamOp>())
-    params.push_back({param.getName(),
-                      cast<RankedTensorType>(param.getGlobal()),
-                      param.getMaster(), int64_t(param.getStart().value_or(0)),
-                      int64_t(param.getEnd().value_or(1))});
+  for (spmd::ProgramOp program : programs)
+    for (auto param : program.getBody().getOps<spmd::ParamOp>())
+      params.push_back(
+          {param.getName(), cast<RankedTensorType>(param.getGlobal()),
+           param.getMaster(), int64_t(param.getStart().value_or(0)),
+           int64_t(param.getEnd().value_or(1))});
   return params;
 }
 
@@ -221,20 +223,20 @@ static LogicalResult runModel(ModelOp model, const InspectOptions &options) {
   return runSteps(runnable, options);
 }
 
-static LogicalResult runProgram(spmd::ProgramOp program,
-                                const InspectOptions &options) {
-  if (failed(checkInterpretable(program)))
+static LogicalResult runPrograms(llvm::ArrayRef<spmd::ProgramOp> programs,
+                                 const InspectOptions &options) {
+  if (failed(checkInterpretable(programs)))
     return failure();
-  SpmdInterpreter interpreter(program, {options.f64, options.seed});
+  SpmdInterpreter interpreter(programs, {options.f64, options.seed});
   Runnable runnable;
-  runnable.name = program.getSymName();
-  runnable.params = paramsOf(program);
-  for (auto input : program.getBody().getOps<spmd::InputOp>())
+  runnable.name = spmd::ProgramOp(programs.front()).getSymName();
+  runnable.params = paramsOf(programs);
+  for (spmd::InputOp input : getInputs(programs))
     runnable.roles.push_back(input.getRole());
-  for (auto output : program.getBody().getOps<spmd::OutputOp>())
+  for (spmd::OutputOp output : getOutputs(programs))
     runnable.labels.push_back(output.getLabel().value_or("value"));
   runnable.makeInputs = [&](int64_t step) {
-    return makeInputs(program, options.seed, step, options.rate);
+    return makeInputs(programs, options.seed, step, options.rate);
   };
   runnable.run = [&](llvm::ArrayRef<HostTensor> inputs, TrainingState &state) {
     return interpreter.run(inputs, state, "train");
@@ -249,8 +251,8 @@ LogicalResult kerf::inspectInterpret(ModuleOp module,
   for (ModelOp model : module.getOps<ModelOp>())
     if (failed(runModel(model, options)))
       return failure();
-  for (spmd::ProgramOp program : module.getOps<spmd::ProgramOp>())
-    if (failed(runProgram(program, options)))
+  for (const auto &programs : getPipelines(module))
+    if (failed(runPrograms(programs, options)))
       return failure();
   return success();
 }

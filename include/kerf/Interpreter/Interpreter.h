@@ -34,6 +34,9 @@ struct TrainingState {
 struct InterpreterOptions {
   bool f64 = false; ///< compute everything in f64, whatever the types say
   int64_t seed = 0; ///< of the initial values of parameters
+  /// Messages that a channel between two stages keeps before its sender waits;
+  /// 0: as many as the programs say, else any number.
+  int64_t channelHolds = 0;
 };
 
 /// Initial value of a parameter: a function of (seed, name, index).
@@ -69,8 +72,8 @@ mlir::LogicalResult checkInterpretable(ModelOp model);
 std::vector<HostTensor> makeInputs(ModelOp model, int64_t seed, int64_t step,
                                    double rate);
 
-/// One of these inputs: `number` is its place among the inputs of the model,
-/// integers are below `vocabulary` (16 if that is 0).
+/// One of these inputs: of one without a role, `number` is its place among the
+/// inputs of the model; integers are below `vocabulary` (16 if that is 0).
 HostTensor makeInput(mlir::RankedTensorType type, llvm::StringRef role,
                      int64_t number, int64_t vocabulary, int64_t seed,
                      int64_t step, double rate);

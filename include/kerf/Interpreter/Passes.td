@@ -14,10 +14,11 @@ def DecomposePass : Pass<"kerf-decompose", "::mlir::ModuleOp"> {
 }
 
 def InterpretPass : Pass<"kerf-interpret", "::mlir::ModuleOp"> {
-  let summary = "Run every model of the module in the interpreter";
+  let summary = "Run every model or program of the module in the interpreter";
   let description = [{
-    One step on seeded inputs; fails where a `kerf.check_close` fails. The loss
-    is reported as a remark. The IR is left as it is.
+    Steps on seeded inputs; fails where a `kerf.check_close` fails. The loss of
+    each is reported as a remark. Of programs the schedule "train" is run, all
+    stages of a pipeline together. The IR is left as it is.
   }];
   let options = [
     Option<"f64", "f64", "bool", "false", "compute everything in f64">,
