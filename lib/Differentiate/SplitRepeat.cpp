@@ -1,3 +1,5 @@
+#include "SplitRepeat.h"
+
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
 #include "kerf/Differentiate/Passes.h"
 
@@ -200,6 +202,8 @@ static void splitUpdate(UpdateOp update, int64_t at,
         gradients.push_back(high);
     }
     norm.getGradientsMutable().assign(gradients);
+    // Its factors are numbered by the gradients; propagation assigns it again.
+    norm->removeAttr(kAssignAttrName);
   }
 }
 
@@ -219,7 +223,7 @@ static void eraseUnread(ModelOp model) {
       op.erase();
 }
 
-static void splitModel(ModelOp model, int64_t at, int64_t onlyPair) {
+void kerf::splitRepeats(ModelOp model, int64_t at, int64_t onlyPair) {
   // The upper halves of a pair get one new number.
   llvm::DenseMap<int64_t, int64_t> upperPairs;
   int64_t fresh = nextPair(model);
@@ -252,7 +256,7 @@ struct SplitRepeatPass
   void runOnOperation() override {
     for (ModelOp model : getOperation().getOps<ModelOp>())
       for (int64_t iteration : at)
-        splitModel(model, iteration, pair);
+        splitRepeats(model, iteration, pair);
   }
 };
 } // namespace

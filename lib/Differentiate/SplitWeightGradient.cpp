@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "kerf/Dialect/Kerf/Chunks.h"
 #include "kerf/Differentiate/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -130,6 +131,8 @@ static RepeatOp beginHalf(OpBuilder &builder, RepeatOp from,
   auto half = RepeatOp::create(builder, from.getLoc(), types, inits, slices,
                                from.getStart(), from.getEnd(),
                                from.getReverse(), from.getPairAttr());
+  if (Attribute chunk = from->getAttr(kChunkAttrName))
+    half->setAttr(kChunkAttrName, chunk);
   Block &body = half.getBody().emplaceBlock();
   auto addArgument = [&](Value old) {
     mapping.map(old, body.addArgument(old.getType(), old.getLoc()));
@@ -157,6 +160,7 @@ static RepeatOp endHalf(RepeatOp half, llvm::ArrayRef<Value> carried,
                        half.getInits(), half.getSlices(), half.getStart(),
                        half.getEnd(), half.getReverse(), half.getPairAttr());
   done.getBody().takeBody(half.getBody());
+  done->setDiscardableAttrs(half->getDiscardableAttrDictionary());
   done->setAttr(kPhaseAttrName, phase);
   half.erase();
   return done;
@@ -255,11 +259,18 @@ static void splitReverse(RepeatOp repeat) {
 namespace {
 struct SplitWeightGradientPass
     : public kerf::impl::SplitWeightGradientPassBase<SplitWeightGradientPass> {
+  using SplitWeightGradientPassBase::SplitWeightGradientPassBase;
+
+  bool isChosen(ModelOp model) {
+    auto plan = model->getAttrOfType<PlanAttr>(kPlanAttrName);
+    return !planned || (plan && plan.getSchedule() == "zb-h1");
+  }
+
   void runOnOperation() override {
     for (ModelOp model : getOperation().getOps<ModelOp>())
       for (RepeatOp repeat :
            llvm::to_vector(model.getBody().getOps<RepeatOp>()))
-        if (PhaseAttr phase = getPhase(repeat))
+        if (PhaseAttr phase = getPhase(repeat); phase && isChosen(model))
           if (phase.getKind() == PhaseKind::InputGradient)
             splitReverse(repeat);
   }

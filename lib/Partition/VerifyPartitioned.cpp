@@ -10,15 +10,18 @@ namespace kerf {
 
 /// The declaration of a parameter that a function reads or updates.
 static FailureOr<spmd::ParamOp> findParam(spmd::ProgramOp program,
-                                          Operation *op, llvm::StringRef name) {
-  if (spmd::ParamOp param = program.getParam(name))
+                                          Operation *op, llvm::StringRef name,
+                                          int64_t iteration) {
+  if (spmd::ParamOp param = program.getParam(name, iteration))
     return param;
   return op->emitOpError() << "of \"" << name
                            << "\", which the program does not declare";
 }
 
 static LogicalResult checkRead(spmd::ProgramOp program, ParamOp read) {
-  auto param = findParam(program, read, read.getName());
+  auto repeat = read->getParentOfType<RepeatOp>();
+  auto param =
+      findParam(program, read, read.getName(), repeat ? repeat.getStart() : 0);
   if (failed(param))
     return failure();
   if (read.getResult().getType() == param->getLocalType())
@@ -32,7 +35,8 @@ static LogicalResult checkRead(spmd::ProgramOp program, ParamOp read) {
 }
 
 static LogicalResult checkUpdate(spmd::ProgramOp program, UpdateOp update) {
-  auto param = findParam(program, update, update.getName());
+  auto param = findParam(program, update, update.getName(),
+                         update.getStart().value_or(0));
   if (failed(param))
     return failure();
   llvm::ArrayRef<int64_t> shape = typeOf(update.getGradient()).getShape();
@@ -41,7 +45,7 @@ static LogicalResult checkUpdate(spmd::ProgramOp program, UpdateOp update) {
   bool inRange =
       !update.getStart() || (*update.getStart() >= *param->getStart() &&
                              *update.getEnd() <= *param->getEnd());
-  if (shape == param->getLocalType().getShape() && inRange &&
+  if (shape == param->getStateType().getShape() && inRange &&
       update.getRule() == param->getRuleAttr())
     return success();
   auto diagnostic = update.emitOpError()

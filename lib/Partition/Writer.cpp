@@ -1,5 +1,7 @@
 #include "Writer.h"
 
+#include "kerf/Dialect/Kerf/PlainBuilder.h"
+
 using namespace mlir;
 using namespace kerf;
 
@@ -46,8 +48,47 @@ Value FunctionWriter::offset(llvm::ArrayRef<unsigned> list, int64_t localSize) {
   return made.getResult();
 }
 
+/// A dimension that is made of blocks becomes two, the blocks and the part of
+/// one; the step works on the latter.
+Value FunctionWriter::buildStepInBlocks(OpBuilder &builder, Location loc,
+                                        Value value,
+                                        const ConversionStep &step) {
+  ConversionStep within = step;
+  within.blocks = within.concatBlocks = 1;
+  llvm::SmallVector<int64_t> split, joined;
+  llvm::SmallVector<bool> isSecond;
+  auto push = [&](int64_t size, bool second) {
+    split.push_back(size);
+    isSecond.push_back(second);
+  };
+  for (auto [d, size] : llvm::enumerate(typeOf(value).getShape())) {
+    bool isDim = int64_t(d) == step.dim;
+    bool isConcat =
+        step.kind == ConversionStep::AllToAll && int64_t(d) == step.concat;
+    int64_t blocks = isDim ? step.blocks : isConcat ? step.concatBlocks : 1;
+    if (blocks > 1)
+      push(blocks, false);
+    if (isDim)
+      within.dim = split.size();
+    else if (isConcat)
+      within.concat = split.size();
+    push(size / blocks, blocks > 1);
+  }
+  PlainBuilder p{builder, loc};
+  Value result = buildStep(builder, loc, p.reshape(value, split), within);
+  for (auto [size, second] :
+       llvm::zip_equal(typeOf(result).getShape(), isSecond))
+    if (second)
+      joined.back() *= size;
+    else
+      joined.push_back(size);
+  return p.reshape(result, joined);
+}
+
 Value FunctionWriter::buildStep(OpBuilder &builder, Location loc, Value value,
                                 const ConversionStep &step) {
+  if (step.blocks > 1 || step.concatBlocks > 1)
+    return buildStepInBlocks(builder, loc, value, step);
   ArrayAttr names = axesAttr(builder.getContext(), axes, step.axes);
   int64_t ranks = axes.sizeOf(step.axes);
   auto type = typeOf(value);
@@ -77,27 +118,32 @@ Value FunctionWriter::buildStep(OpBuilder &builder, Location loc, Value value,
   llvm_unreachable("covered switch");
 }
 
+Value FunctionWriter::convertFrom(OpBuilder &builder, const LocalValue &from,
+                                  const Layout &layout, Operation *reader) {
+  std::string error;
+  auto steps = planConversion(from.layout, layout, axes, error);
+  assert(succeeded(steps) && "checked with the plan");
+  Value value = from.value;
+  for (const ConversionStep &step : *steps) {
+    value = buildStep(builder, reader->getLoc(), value, step);
+    if (PhaseAttr phase = getPhase(reader))
+      value.getDefiningOp()->setAttr(kPhaseAttrName, phase);
+  }
+  return value;
+}
+
 Value FunctionWriter::convert(OpBuilder &builder, Value global,
                               const Layout &layout, Operation *reader) {
   LocalValue own = get(global);
   for (const LocalValue &known : converted[global])
     if (known.layout == layout)
       return known.value;
-  std::string error;
-  auto steps = planConversion(own.layout, layout, axes, error);
-  assert(succeeded(steps) && "checked with the plan");
-  if (steps->empty())
-    return own.value;
   OpBuilder at = builder;
   // What does not change in the repeat is converted once, before it.
   if (repeat && global.getParentBlock()->getParentOp() != original)
     at.setInsertionPoint(repeat);
-  Value value = own.value;
-  for (const ConversionStep &step : *steps) {
-    value = buildStep(at, reader->getLoc(), value, step);
-    if (PhaseAttr phase = getPhase(reader))
-      value.getDefiningOp()->setAttr(kPhaseAttrName, phase);
-  }
-  converted[global].push_back({value, layout});
+  Value value = convertFrom(at, own, layout, reader);
+  if (value != own.value)
+    converted[global].push_back({value, layout});
   return value;
 }

@@ -14,6 +14,7 @@ namespace kerf {
 struct LocalValue {
   mlir::Value value;
   Layout layout;
+  bool isPiece = false; ///< of a gradient: flat, see StatePieces.h
 };
 
 /// Writes the body of one `spmd.func`: knows the local form of each global
@@ -28,8 +29,9 @@ public:
   const LocalValue &get(mlir::Value global) const {
     return locals.find(global)->second;
   }
-  void define(mlir::Value global, mlir::Value local, const Layout &layout) {
-    locals[global] = {local, layout};
+  void define(mlir::Value global, mlir::Value local, const Layout &layout,
+              bool isPiece = false) {
+    locals[global] = {local, layout, isPiece};
   }
 
   /// The local form of `global` in a layout, at the place of `reader`, the
@@ -38,6 +40,11 @@ public:
   /// possible.
   mlir::Value convert(mlir::OpBuilder &builder, mlir::Value global,
                       const Layout &layout, mlir::Operation *reader);
+
+  /// The same for a local form that is not known by a global value; nothing is
+  /// remembered.
+  mlir::Value convertFrom(mlir::OpBuilder &builder, const LocalValue &from,
+                          const Layout &layout, mlir::Operation *reader);
 
   /// A builder at the end of the function's head: reads, sources, offsets.
   mlir::OpBuilder atHead();
@@ -53,9 +60,13 @@ public:
   /// The repeat whose body is being written, and its original; or null.
   RepeatOp repeat, original;
 
-private:
+  /// One collective on a local value.
   mlir::Value buildStep(mlir::OpBuilder &builder, mlir::Location loc,
                         mlir::Value value, const ConversionStep &step);
+
+private:
+  mlir::Value buildStepInBlocks(mlir::OpBuilder &builder, mlir::Location loc,
+                                mlir::Value value, const ConversionStep &step);
 
   spmd::FuncOp func;
   const PlanAxes &axes;

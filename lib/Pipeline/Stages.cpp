@@ -72,13 +72,18 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
   if (stage == Stage::Plan)
     pm.addPass(createPropagatePlanPass());
   if (stage == Stage::Recompute) {
+    pm.addPass(createSplitStagesPass());
+    pm.addPass(createPropagatePlanPass());
     RecomputePassOptions recompute;
     recompute.values.assign(options.recompute.begin(), options.recompute.end());
     pm.addPass(createRecomputePass(recompute));
     pm.addPass(createRecomputeViewsPass());
   }
-  if (stage == Stage::Partition)
+  if (stage == Stage::Partition) {
+    pm.addPass(createSplitWeightGradientPass({/*planned=*/true}));
+    pm.addPass(createPropagatePlanPass());
     pm.addPass(createPartitionPass());
+  }
   if (stage == Stage::Schedule)
     pm.addPass(createOrderMicroBatchesPass());
   if (stage == Stage::Fuse) {

@@ -1,5 +1,6 @@
 #include "ChooseSaved.h"
 
+#include "kerf/Dialect/Kerf/Chunks.h"
 #include "kerf/Recompute/Passes.h"
 
 using namespace mlir;
@@ -56,6 +57,17 @@ static Choice choiceOfPlan(ModelOp model) {
     choice.kind = Choice::Full;
   else if (!choice.ops.empty())
     choice.kind = Choice::Listed;
+  return choice;
+}
+
+/// The choice of one pair: its own, where the plan lets layers differ.
+static Choice choiceOf(RepeatPair &pair, const Choice &usual) {
+  auto own = pair.forward->getAttrOfType<DenseI64ArrayAttr>(kRecomputeAttrName);
+  if (!own)
+    return usual;
+  Choice choice;
+  llvm::append_range(choice.ops, own.asArrayRef());
+  choice.kind = choice.ops.empty() ? Choice::None : Choice::Listed;
   return choice;
 }
 
@@ -140,13 +152,20 @@ struct RecomputePass : public kerf::impl::RecomputePassBase<RecomputePass> {
   LogicalResult runOnModel(ModelOp model) {
     auto choice = values.empty() ? FailureOr<Choice>(choiceOfPlan(model))
                                  : parseChoice(model, values);
-    if (failed(choice) || choice->kind == Choice::None)
-      return choice;
+    if (failed(choice))
+      return failure();
     auto pairs = collectPairs(model);
+    auto choices = llvm::map_to_vector(pairs, [&](RepeatPair &pair) {
+      return values.empty() ? choiceOf(pair, *choice) : *choice;
+    });
+    auto isAsked = [](const Choice &own) { return own.kind != Choice::None; };
+    if (!isAsked(*choice) && llvm::none_of(choices, isAsked))
+      return success();
     if (failed(checkModel(model, *choice, pairs)))
       return failure();
-    for (RepeatPair &pair : pairs)
-      recomputePair(pair, *choice);
+    for (auto [pair, own] : llvm::zip_equal(pairs, choices))
+      if (isAsked(own))
+        recomputePair(pair, own);
     dropUnread(model);
     return success();
   }

@@ -1,3 +1,20 @@
+//===- OrderMicroBatches.cpp - the order of calls in a step ---------------===//
+//
+// Problem: which function of which micro-batch a stage calls when, and how many
+// micro-batches it holds at once.
+//
+// Idea: `stageOrder` of the cost model says it, so that what is planned is what
+// runs. A chunk holds a micro-batch from its forward call to the last call that
+// reads what forward has kept; forward and backward go through the
+// micro-batches in one order, so copies are taken in turn.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Messages.h"
+#include "Slots.h"
+
+#include "kerf/Cost/Timeline.h"
+#include "kerf/Dialect/Kerf/Chunks.h"
 #include "kerf/Schedule/Passes.h"
 
 #include "mlir/IR/Builders.h"
@@ -22,8 +39,11 @@ public:
   }
 
   void call(llvm::StringRef function) { call(function, IntegerAttr()); }
-  void call(llvm::StringRef function, int64_t micro) {
-    call(function, builder.getI64IntegerAttr(micro));
+  void call(llvm::StringRef function, int64_t chunk, int64_t micro) {
+    std::string name = function.str();
+    if (chunk > 0)
+      name += "_" + std::to_string(chunk);
+    call(name, builder.getI64IntegerAttr(micro));
   }
 
 private:
@@ -37,27 +57,65 @@ private:
 };
 } // namespace
 
-/// With one stage 1F1B is a forward, then its backward.
-static void orderTraining(spmd::ProgramOp program, bool gpipe) {
-  ScheduleWriter schedule(program, "train");
-  int64_t count = program.getMicroBatches();
-  schedule.call("prologue");
-  for (int64_t m = 0; m < count; ++m) {
-    schedule.call("forward", m);
-    if (!gpipe)
-      schedule.call("backward", m);
-  }
-  for (int64_t m = 0; gpipe && m < count; ++m)
-    schedule.call("backward", m);
-  schedule.call("update");
-  program.setSlots(gpipe ? count : 1);
+static std::vector<Task> orderOf(spmd::ProgramOp program, ScheduleKind kind,
+                                 int64_t chunks) {
+  return stageOrder(kind, program.getStageCount(), program.getStage(),
+                    program.getMicroBatches(), chunks);
 }
 
-static void orderEvaluation(spmd::ProgramOp program) {
+static llvm::StringRef functionOf(EventKind kind) {
+  switch (kind) {
+  case EventKind::Forward:
+    return "forward";
+  case EventKind::Backward:
+    return "backward";
+  default:
+    return "weights";
+  }
+}
+
+/// The fewest messages (a power of two) that channels must keep for all stages
+/// to go on. Where no number suffices `kerf-verify-scheduled` says what is
+/// wrong.
+static void setCapacity(const StagePrograms &programs) {
+  if (programs.size() < 2)
+    return;
+  auto suffices = [&](int64_t capacity) {
+    std::string error;
+    Operation *at = nullptr;
+    return succeeded(playMessages(programs, "train", capacity, error, at)) &&
+           succeeded(playMessages(programs, "evaluate", capacity, error, at));
+  };
+  spmd::ProgramOp first = programs.front();
+  int64_t most = 1 << 16, capacity = 1;
+  while (capacity < most && !suffices(capacity))
+    capacity *= 2;
+  OpBuilder builder(first.getContext());
+  for (spmd::ProgramOp program : programs)
+    program->setAttr(kCapacityAttrName, builder.getI64IntegerAttr(capacity));
+}
+
+static void orderTraining(spmd::ProgramOp program, ScheduleKind kind,
+                          int64_t chunks) {
+  ScheduleWriter schedule(program, "train");
+  std::vector<Task> order = orderOf(program, kind, chunks);
+  schedule.call("prologue");
+  for (const Task &task : order)
+    schedule.call(functionOf(task.kind), task.chunk, task.microBatch);
+  schedule.call("update");
+  schedule.call("finish");
+  setSlots(program);
+}
+
+/// The forward calls of training, in their order.
+static void orderEvaluation(spmd::ProgramOp program, ScheduleKind kind,
+                            int64_t chunks) {
   ScheduleWriter schedule(program, "evaluate");
   schedule.call("prologue");
-  for (int64_t m = 0; m < program.getMicroBatches(); ++m)
-    schedule.call("evaluate", m);
+  for (const Task &task : orderOf(program, kind, chunks))
+    if (task.kind == EventKind::Forward)
+      schedule.call("evaluate", task.chunk, task.microBatch);
+  schedule.call("finish_evaluation");
 }
 
 namespace {
@@ -66,21 +124,34 @@ struct OrderMicroBatchesPass
   using OrderMicroBatchesPassBase::OrderMicroBatchesPassBase;
 
   void runOnOperation() override {
-    if (!schedule.empty() && schedule != "1f1b" && schedule != "gpipe") {
+    if (!schedule.empty() && !scheduleNamed(schedule)) {
       mlir::emitError(getOperation().getLoc())
-          << "unknown schedule '" << schedule << "', expected 1f1b or gpipe";
+          << "unknown schedule '" << schedule
+          << "', expected gpipe, 1f1b, interleaved or zb-h1";
       return signalPassFailure();
     }
     for (spmd::ProgramOp program : getOperation().getOps<spmd::ProgramOp>()) {
       auto plan = program->getAttrOfType<PlanAttr>(kPlanAttrName);
-      llvm::StringRef kind = schedule;
-      if (kind.empty() && plan)
-        kind = plan.getSchedule();
+      llvm::StringRef name = schedule;
+      if (name.empty() && plan)
+        name = plan.getSchedule();
+      auto kind = scheduleNamed(name).value_or(ScheduleKind::OneFOneB);
+      int64_t chunks = plan ? plan.getChunks() : 1;
+      if (kind == ScheduleKind::Interleaved &&
+          program.getMicroBatches() % program.getStageCount() != 0) {
+        program.emitOpError()
+            << "is interleaved with " << program.getMicroBatches()
+            << " micro-batches over " << program.getStageCount()
+            << " stages, expected a multiple of the stages";
+        return signalPassFailure();
+      }
       if (!program.getSchedule("train"))
-        orderTraining(program, kind == "gpipe");
+        orderTraining(program, kind, chunks);
       if (!program.getSchedule("evaluate"))
-        orderEvaluation(program);
+        orderEvaluation(program, kind, chunks);
     }
+    for (const StagePrograms &programs : getPipelines(getOperation()))
+      setCapacity(programs);
   }
 };
 } // namespace

@@ -5,6 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Messages.h"
+
 #include "kerf/Schedule/Passes.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -33,7 +35,10 @@ private:
   void write(spmd::CallOp call, spmd::BufferOp buffer);
   int64_t slotOf(spmd::CallOp call, spmd::BufferOp buffer) {
     bool isSlot = buffer.getKind() == spmd::BufferKind::Slot;
-    return isSlot ? call.getMicro().value_or(0) % program.getSlots() : 0;
+    int64_t slots = program.getSlots();
+    if (auto own = buffer->getAttrOfType<IntegerAttr>("slots"))
+      slots = own.getInt();
+    return isSlot ? call.getMicro().value_or(0) % slots : 0;
   }
 
   spmd::ProgramOp program;
@@ -113,6 +118,25 @@ LogicalResult Replay::run(spmd::ScheduleOp schedule) {
   return success();
 }
 
+/// All stages come to the end of each schedule.
+static LogicalResult checkMessages(const StagePrograms &programs) {
+  if (programs.size() < 2)
+    return success();
+  spmd::ProgramOp first = programs.front();
+  auto capacity = first->getAttrOfType<IntegerAttr>(kCapacityAttrName);
+  for (spmd::ScheduleOp schedule : first.getBody().getOps<spmd::ScheduleOp>()) {
+    std::string error;
+    Operation *at = nullptr;
+    if (succeeded(playMessages(programs, schedule.getName(),
+                               capacity ? capacity.getInt() : 1, error, at)))
+      continue;
+    return (at ? at : first.getOperation())->emitOpError()
+           << "lets the stages of \"" << schedule.getName()
+           << "\" wait for each other: " << error;
+  }
+  return success();
+}
+
 namespace {
 struct VerifyScheduledPass
     : public kerf::impl::VerifyScheduledPassBase<VerifyScheduledPass> {
@@ -127,6 +151,9 @@ struct VerifyScheduledPass
         if (failed(Replay(program).run(schedule)))
           return signalPassFailure();
     }
+    for (const StagePrograms &programs : getPipelines(getOperation()))
+      if (failed(checkMessages(programs)))
+        return signalPassFailure();
     markAllAnalysesPreserved();
   }
 };

@@ -178,8 +178,7 @@ static LogicalResult compile(ModuleOp module, StageOptions options,
     if (failed(pm.run(module)))
       return module.emitError() << "stage " << getStageName(stage);
   }
-  auto program = *module.getOps<exec::ProgramOp>().begin();
-  FailureOr<ArtifactData> data = assembleArtifact(program, 1);
+  FailureOr<ArtifactData> data = assembleArtifact(module, 1);
   if (failed(data))
     return module.emitError() << "assembling";
   std::error_code code;

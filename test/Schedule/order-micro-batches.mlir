@@ -1,7 +1,7 @@
 // RUN: kerf-opt %s --split-input-file --kerf-order-micro-batches --kerf-verify-scheduled | FileCheck %s --check-prefixes=CHECK,ALTERNATE
 // RUN: kerf-opt %s --split-input-file --kerf-order-micro-batches=schedule=gpipe --kerf-verify-scheduled | FileCheck %s --check-prefixes=CHECK,GPIPE
 // RUN: not kerf-opt %s --kerf-order-micro-batches=schedule=none 2>&1 | FileCheck %s --check-prefix=UNKNOWN
-// UNKNOWN: error: unknown schedule 'none', expected 1f1b or gpipe
+// UNKNOWN: error: unknown schedule 'none', expected gpipe, 1f1b, interleaved or zb-h1
 
 // All forwards first takes a slot per micro-batch.
 // ALTERNATE-LABEL: spmd.program @step over <> micro_batches 2 slots 1

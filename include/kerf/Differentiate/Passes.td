@@ -39,6 +39,19 @@ def SplitRepeatPass : Pass<"kerf-split-repeat", "::mlir::ModuleOp"> {
   ];
 }
 
+def SplitStagesPass : Pass<"kerf-split-stages", "::mlir::ModuleOp"> {
+  let summary = "Split repeats where the stages of the plan end";
+  let description = [{
+    Splits each repeat, and its reverse with it, at the borders of the plan's
+    `stages` (evenly where it has none) and says on the parts to which chunk they
+    belong (`kerf.chunk`) and, where layers differ in it, what they compute again
+    (`kerf.recompute`). Models whose plan has one stage of equal layers stay as
+    they are.
+
+    Errors: stages that do not hold all layers of the model.
+  }];
+}
+
 def UnrollRepeatPass : Pass<"kerf-unroll-repeat", "::mlir::ModuleOp"> {
   let summary = "Write the iterations of every repeat out";
   let description = [{
@@ -57,6 +70,10 @@ def SplitWeightGradientPass : Pass<"kerf-split-weight-gradient", "::mlir::Module
     without carried values, needs to compute the stacked weight gradients. Zero-
     bubble schedules place the second freely.
   }];
+  let options = [
+    Option<"planned", "planned", "bool", "false",
+      "only models that are planned with the schedule zb-h1">,
+  ];
 }
 
 def VerifyDifferentiatedPass : Pass<"kerf-verify-differentiated", "::mlir::ModuleOp"> {

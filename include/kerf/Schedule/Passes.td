@@ -8,15 +8,17 @@ include "mlir/Pass/PassBase.td"
 def OrderMicroBatchesPass : Pass<"kerf-order-micro-batches", "::mlir::ModuleOp"> {
   let summary = "Write the calls of a step in order";
   let description = [{
-    The schedule "train": prologue, then forward and backward of each micro-batch
-    (`1f1b`, one slot) or all forwards before all backwards (`gpipe`, one slot per
-    micro-batch), then update. The schedule "evaluate": prologue, then evaluate of
-    each micro-batch. Functions that a program lacks are left out. Schedules that
-    are there are kept.
+    The schedule "train": prologue, forward and backward of each micro-batch and
+    chunk in the order that was costed (`stageOrder` in kerf/Cost/Timeline.h),
+    update, and what all stages do at the end. The schedule "evaluate": the same
+    with evaluate instead of forward. Functions that a program lacks are left out.
+    Schedules that are there are kept. Slot buffers get as many copies as
+    micro-batches are in flight in their chunk, channels keep as many messages as
+    let all stages go on.
   }];
   let options = [
     Option<"schedule", "schedule", "std::string", "\"\"",
-           "1f1b or gpipe (default: what the program says, else 1f1b)">,
+           "gpipe, 1f1b, interleaved or zb-h1 (default: what the program says, else 1f1b)">,
   ];
 }
 
@@ -26,7 +28,8 @@ def VerifyScheduledPass : Pass<"kerf-verify-scheduled", "::mlir::ModuleOp"> {
     Every program has a schedule "train" or "evaluate"; in each, functions of a
     micro-batch are called once for every one, every buffer is written before it
     is read, and a slot is not written for another micro-batch while it is still
-    to be read.
+    to be read. Of a pipeline no stage waits for ever, and messages are received as
+    they were sent: sends, receives and what all stages combine are played through.
   }];
 }
 

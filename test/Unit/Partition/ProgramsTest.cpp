@@ -9,7 +9,7 @@
 
 #include "kerf/Dialect/Kerf/Evaluation.h"
 #include "kerf/Ingest/Import.h"
-#include "kerf/Interpreter/SpmdInterpreter.h"
+#include "kerf/Interpreter/CompareTraining.h"
 #include "kerf/Partition/Passes.h"
 #include "kerf/Pipeline/Stages.h"
 #include "kerf/Plan/Passes.h"
@@ -28,14 +28,6 @@ using namespace mlir;
 using namespace kerf;
 
 namespace {
-/// What three steps give.
-struct Training {
-  bool ran = false;
-  std::vector<double> losses, norms;
-  std::vector<TrainingState::Tensors> gradients; ///< of each step
-  TrainingState::Tensors params;
-};
-
 class ProgramsTest : public ::testing::Test {
 protected:
   void SetUp() override {
@@ -105,36 +97,6 @@ OwningOpRef<ModuleOp> ProgramsTest::programOf(ModuleOp step,
   return module;
 }
 
-/// Ignores a part of the targets that is unlike in every row.
-static void ignoreTargets(llvm::StringRef role, HostTensor &input) {
-  if (role != "targets")
-    return;
-  for (int64_t i = 0; i < input.size(); ++i)
-    if (i % 7 == 3 || i < 11)
-      input.data[i] = -100;
-}
-
-static Training train(ModelOp model, int steps = 3) {
-  Training training;
-  Interpreter interpreter(model, {/*f64=*/true, 0});
-  TrainingState state;
-  for (int step = 1; step <= steps; ++step) {
-    auto inputs = makeInputs(model, 0, step, 0.01);
-    for (auto [role, input] :
-         llvm::zip(model.getRoles().getAsValueRange<StringAttr>(), inputs))
-      ignoreTargets(role, input);
-    auto values = interpreter.run(inputs, state);
-    if (failed(values))
-      return training;
-    training.losses.push_back(values->front().data[0]);
-    training.norms.push_back(values->back().data[0]);
-    training.gradients.push_back(state.gradients);
-  }
-  training.params = state.params;
-  training.ran = true;
-  return training;
-}
-
 static spmd::ProgramOp programIn(ModuleOp module) {
   return *module.getOps<spmd::ProgramOp>().begin();
 }
@@ -143,62 +105,16 @@ static std::vector<HostTensor> inputsOf(spmd::ProgramOp program, int64_t step) {
   auto inputs = makeInputs(program, 0, step, 0.01);
   for (auto [declared, input] :
        llvm::zip(program.getBody().getOps<spmd::InputOp>(), inputs))
-    ignoreTargets(declared.getRole(), input);
+    ignoreTargets(declared.getRole(), step, input);
   return inputs;
-}
-
-static Training train(spmd::ProgramOp program, int steps = 3) {
-  Training training;
-  SpmdInterpreter interpreter(program, {/*f64=*/true, 0});
-  TrainingState state;
-  for (int step = 1; step <= steps; ++step) {
-    auto values = interpreter.run(inputsOf(program, step), state, "train");
-    if (failed(values))
-      return training;
-    training.losses.push_back(values->front().data[0]);
-    training.norms.push_back(values->back().data[0]);
-    training.gradients.push_back(state.gradients);
-  }
-  training.params = state.params;
-  training.ran = true;
-  return training;
 }
 
 //===----------------------------------------------------------------------===//
 // Comparison
 //===----------------------------------------------------------------------===//
 
-/// The largest of max|a - b| / max|b| over tensors; infinite when they are not
-/// the same tensors.
-static double errorOf(const TrainingState::Tensors &actual,
-                      const TrainingState::Tensors &expected) {
-  double worst = actual.size() == expected.size() ? 0 : INFINITY;
-  for (const auto &[name, tensor] : expected) {
-    auto found = actual.find(name);
-    if (found == actual.end() || found->second.shape() != tensor.shape())
-      return INFINITY;
-    double difference = 0, scale = 1e-30;
-    for (auto [a, b] : llvm::zip_equal(found->second.data, tensor.data)) {
-      difference =
-          std::max(difference, std::isfinite(a) ? std::abs(a - b) : INFINITY);
-      scale = std::max(scale, std::abs(b));
-    }
-    worst = std::max(worst, difference / scale);
-  }
-  return worst;
-}
-
-static double errorOf(const Training &actual, const Training &expected) {
-  if (!actual.ran || actual.losses.size() != expected.losses.size())
-    return INFINITY;
-  double worst = errorOf(actual.params, expected.params);
-  for (size_t i = 0; i < expected.losses.size(); ++i) {
-    worst = std::max(worst, std::abs(actual.losses[i] - expected.losses[i]));
-    worst = std::max(worst, std::abs(actual.norms[i] - expected.norms[i]));
-    worst =
-        std::max(worst, errorOf(actual.gradients[i], expected.gradients[i]));
-  }
-  return worst;
+static double errorOf(const TrainingRun &actual, const TrainingRun &expected) {
+  return compareTraining(actual, expected).largest.error;
 }
 
 double ProgramsTest::compare(llvm::StringRef family, llvm::StringRef plan,
@@ -207,8 +123,9 @@ double ProgramsTest::compare(llvm::StringRef family, llvm::StringRef plan,
   auto program = programOf(*step, plan);
   if (!program)
     return INFINITY;
-  return errorOf(train(programIn(*program)),
-                 train(*step->getOps<ModelOp>().begin()));
+  TrainingData data{/*steps=*/3};
+  return errorOf(trainPrograms(programIn(*program), data),
+                 trainStep(*step->getOps<ModelOp>().begin(), data));
 }
 
 constexpr double kTolerance = 1e-12;
@@ -316,7 +233,7 @@ using Mistake = llvm::function_ref<bool(Operation *)>;
 
 /// Makes the mistake in each op of the training functions, one program each.
 /// Returns how many programs were broken; each must be seen.
-static int64_t breakEach(spmd::ProgramOp program, const Training &expected,
+static int64_t breakEach(spmd::ProgramOp program, const TrainingRun &expected,
                          Mistake mistake) {
   int64_t broken = 0;
   for (int64_t target = 0;; ++target) {
@@ -340,7 +257,8 @@ static int64_t breakEach(spmd::ProgramOp program, const Training &expected,
     EXPECT_TRUE(succeeded(mlir::verify(copy))) << what;
     ScopedDiagnosticHandler quiet(copy.getContext(),
                                   [](Diagnostic &) { return success(); });
-    EXPECT_GT(errorOf(train(copy, 1), expected), 1e-9) << what;
+    EXPECT_GT(errorOf(trainPrograms(copy, {/*steps=*/1}), expected), 1e-9)
+        << what;
   }
 }
 
@@ -409,8 +327,9 @@ TEST_F(ProgramsTest, MistakesAreSeen) {
   auto module = programOf(*step, examplePlan("tiny-gpt2-dp2-tp2-micro2"));
   ASSERT_TRUE(module);
   spmd::ProgramOp program = programIn(*module);
-  Training expected = train(*step->getOps<ModelOp>().begin(), 1);
-  ASSERT_LE(errorOf(train(program, 1), expected), kTolerance);
+  TrainingData data{/*steps=*/1};
+  TrainingRun expected = trainStep(*step->getOps<ModelOp>().begin(), data);
+  ASSERT_LE(errorOf(trainPrograms(program, data), expected), kTolerance);
   EXPECT_GE(breakEach(program, expected, skip), 10);
   EXPECT_GE(breakEach(program, expected, sliceOnly), 4);
   EXPECT_GE(breakEach(program, expected, swapAxis), 20);

@@ -1,0 +1,114 @@
+//===- Outputs.cpp - what a step returns ----------------------------------===//
+//
+// Every rank holds every output. Of a pipeline, one stage makes an output; it
+// keeps it in a buffer, and at the end of the step all stages add up what they
+// have: the others have zero.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ProgramWriter.h"
+
+#include "kerf/Dialect/Kerf/PlainBuilder.h"
+
+using namespace mlir;
+using namespace kerf;
+
+spmd::OutputOp ProgramWriter::outputFor(unsigned index, bool sum) {
+  Value value = training.model.getReturn().getValues()[index];
+  llvm::StringRef label = getResultLabel(value);
+  std::string name = "metric" + std::to_string(index);
+  if (index == 0)
+    name = "loss";
+  else if (label == "grad norm")
+    name = "grad_norm";
+  if (Operation *known = SymbolTable::lookupSymbolIn(program, name))
+    return cast<spmd::OutputOp>(known);
+  OpBuilder builder(program.getContext());
+  builder.setInsertionPoint(functions.begin()->second.getFunc());
+  StringAttr shown =
+      index && label != "value" ? builder.getStringAttr(label) : StringAttr();
+  return spmd::OutputOp::create(builder, value.getLoc(), name,
+                                sum ? spmd::OutputKind::Sum
+                                    : spmd::OutputKind::Last,
+                                shown, value.getType());
+}
+
+/// What the stage that makes an output keeps of it until the end of the step.
+spmd::BufferOp ProgramWriter::partFor(spmd::OutputOp output) {
+  std::string name = output.getSymName().str() + ".part";
+  if (Operation *known = SymbolTable::lookupSymbolIn(program, name))
+    return cast<spmd::BufferOp>(known);
+  OpBuilder builder(output);
+  return spmd::BufferOp::create(builder, output.getLoc(), name,
+                                spmd::BufferKind::Step, output.getLocalType());
+}
+
+/// True where the end of the step makes an output whole: one stage made it.
+bool ProgramWriter::isToldAtEnd(Value value) {
+  Operation *maker = value.getDefiningOp();
+  bool isMade = maker && !isSource(maker);
+  return isPipeline() && !(isMade && partOf(maker).kind == PartKind::Update);
+}
+
+void ProgramWriter::writeOutput(Value value, unsigned index) {
+  ReturnOp end = now->model.getReturn();
+  Layout need = now->plan.ops[end].operands[index];
+  Operation *maker = value.getDefiningOp();
+  bool isMade = maker && !isSource(maker), sum = !need.sums.empty();
+  bool later = isToldAtEnd(value);
+  spmd::OutputOp output = outputFor(index, sum && !later);
+  int64_t last = now->placement.stages() - 1;
+  if (later && stage != (isMade ? now->placement.ownerOf(maker) : last))
+    return;
+  Part part = isMade         ? partOf(maker)
+              : evaluating() ? Part{PartKind::Evaluate, last}
+                             : Part{PartKind::Update};
+  // The prologue of the evaluation is that of training.
+  if (part.kind == PartKind::Prologue && originOf(value, part) != value)
+    return;
+  OpBuilder builder = functionOf(part).atEnd();
+  Value local = use(value, need, part, builder, end);
+  // Close to the value: it need not live to the end of the function.
+  builder.setInsertionPointAfterValue(local);
+  llvm::StringRef target =
+      later ? partFor(output).getSymName() : output.getSymName();
+  if (sum)
+    spmd::AccumulateOp::create(builder, value.getLoc(), local, target);
+  else
+    spmd::WriteOp::create(builder, value.getLoc(), local, target);
+}
+
+void ProgramWriter::writeOutputs() {
+  for (auto [index, value] :
+       llvm::enumerate(now->model.getReturn().getValues()))
+    writeOutput(value, index);
+}
+
+/// Tells all stages what each of them made.
+void ProgramWriter::writeFinish() {
+  for (auto [index, value] :
+       llvm::enumerate(now->model.getReturn().getValues())) {
+    if (!isToldAtEnd(value))
+      continue;
+    FunctionWriter &function = functionOf(
+        {evaluating() ? PartKind::FinishEvaluation : PartKind::Finish});
+    OpBuilder builder = function.atEnd();
+    spmd::OutputOp output = outputFor(index, /*sum=*/false);
+    Location loc = output.getLoc();
+    RankedTensorType type = output.getLocalType();
+    Operation *maker = value.getDefiningOp();
+    bool isOwn =
+        stage == (maker && !isSource(maker) ? now->placement.ownerOf(maker)
+                                            : now->placement.stages() - 1);
+    Value part;
+    if (isOwn)
+      part = spmd::ReadOp::create(builder, loc, type,
+                                  partFor(output).getSymName());
+    else
+      part = PlainBuilder{builder, loc}.constant(type, 0.0);
+    Value whole =
+        spmd::AllReduceOp::create(builder, loc, type, ReduceKind::Sum, part,
+                                  builder.getStrArrayAttr({kPipelineAxis}));
+    spmd::WriteOp::create(builder, loc, whole, output.getSymName());
+  }
+}

@@ -1,0 +1,117 @@
+//===- ProgramWriter.h - the program of one stage -------------------------===//
+
+#ifndef KERF_LIB_PARTITION_PROGRAMWRITER_H
+#define KERF_LIB_PARTITION_PROGRAMWRITER_H
+
+#include "Placement.h"
+#include "StatePieces.h"
+#include "Writer.h"
+
+#include "mlir/IR/IRMapping.h"
+
+namespace kerf {
+
+/// The step of a model, planned and placed.
+struct PlacedModel {
+  ModelOp model;
+  PlannedModel plan;
+  Placement placement;
+
+  PlacedModel(ModelOp model, PlannedModel planned, bool evaluating)
+      : model(model), plan(std::move(planned)),
+        placement(model, plan, evaluating) {}
+};
+
+/// Writes the program of one stage.
+class ProgramWriter {
+public:
+  /// `evaluation` is a copy of the model; `origins` maps its values to the
+  /// model's.
+  ProgramWriter(PlacedModel &training, PlacedModel &evaluation,
+                const mlir::IRMapping &origins, const StatePieces &pieces,
+                int64_t stage)
+      : training(training), evaluation(evaluation), origins(origins),
+        pieces(pieces), stage(stage), now(&training) {}
+
+  void run();
+
+private:
+  // ProgramWriter.cpp
+  void declareInputs();
+  void declareParams();
+  void dropUnread();
+  FunctionWriter &functionOf(Part part);
+  Part partOf(mlir::Operation *op) { return now->placement.partOf(op, stage); }
+  bool evaluating() const { return now == &evaluation; }
+  /// True for gradients that leave the backward functions in pieces.
+  bool scattersEarly(mlir::Value gradient) const;
+  bool isPipeline() const { return now->placement.stages() > 1; }
+  const PlanAxes &axes() const { return training.plan.axes; }
+
+  // Outputs.cpp
+  void writeOutputs();
+  bool isToldAtEnd(mlir::Value value);
+  void writeOutput(mlir::Value value, unsigned index);
+  void writeFinish();
+  spmd::OutputOp outputFor(unsigned index, bool sum);
+  spmd::BufferOp partFor(spmd::OutputOp output);
+
+  // Values.cpp
+  void readInput(mlir::BlockArgument input, Part part);
+  spmd::BufferOp store(mlir::Value value, const Layout &layout, Part from,
+                       bool isStep, bool sum);
+  mlir::Value originOf(mlir::Value value, Part from);
+  spmd::BufferOp bufferFor(mlir::Value value, Part from, Part to);
+  void passOn(mlir::Value value, Part from, Part to);
+  void bring(mlir::Value value, Part part);
+  mlir::Value use(mlir::Value value, const Layout &need, Part part,
+                  mlir::OpBuilder &builder, mlir::Operation *reader);
+  mlir::Value usePiece(mlir::Value gradient, Part part,
+                       mlir::OpBuilder &builder, mlir::Operation *reader);
+  LocalValue makePiece(mlir::Value gradient, const LocalValue &local,
+                       FunctionWriter &function, mlir::OpBuilder &builder,
+                       mlir::Operation *reader);
+  void receive();
+  void send();
+  void sendForUpdate(const Crossing &crossing);
+
+  // WriteOps.cpp
+  void writeOps();
+  void writeOp(mlir::Operation *op, FunctionWriter &function, Part part,
+               mlir::OpBuilder &builder);
+  void writeRepeat(RepeatOp repeat, FunctionWriter &function, Part part,
+                   mlir::OpBuilder &builder);
+  void writeYield(RepeatOp repeat, RepeatOp made, FunctionWriter &function,
+                  Part part, mlir::OpBuilder &inside);
+  void writeNorm(mlir::Operation *op, FunctionWriter &function, Part part,
+                 mlir::OpBuilder &builder);
+  void writeUpdate(UpdateOp update, FunctionWriter &function, Part part,
+                   mlir::OpBuilder &builder);
+  mlir::Operation *writeParam(ParamOp param, FunctionWriter &function,
+                              mlir::OpBuilder &builder);
+  mlir::Operation *cloneLocal(mlir::Operation *op,
+                              llvm::ArrayRef<mlir::Value> operands,
+                              FunctionWriter &function,
+                              mlir::OpBuilder &builder);
+  bool waitsForUpdate(mlir::Operation *op);
+
+  PlacedModel &training, &evaluation;
+  const mlir::IRMapping &origins;
+  const StatePieces &pieces;
+  int64_t stage;
+  PlacedModel *now; ///< the one that is being written
+  spmd::ProgramOp program;
+  llvm::SmallVector<spmd::InputOp> inputs;
+  std::map<Part, FunctionWriter> functions;
+  /// Buffers that hold a value, by who reads them: the update, or others.
+  llvm::DenseMap<mlir::Value,
+                 llvm::SmallVector<std::pair<bool, spmd::BufferOp>, 1>>
+      buffers;
+  /// Parts in which values of other stages arrive.
+  llvm::DenseMap<mlir::Value, Part> arrives;
+  int64_t saved = 0;
+};
+
+} // namespace kerf
+
+#endif // KERF_LIB_PARTITION_PROGRAMWRITER_H

@@ -1,0 +1,299 @@
+//===- found.cpp - found plans of random clusters, on virtual ranks -------===//
+//
+//   kerf-found COUNT SEED [FOLDER]
+//
+// Each case is a tiny model of a family that Hugging Face has, the description
+// of a cluster of 2 to 8 ranks (tiers, links and memory drawn), and at most one
+// pin. The plan is what the search finds, by all of its space. The programs of
+// all ranks are run by the reference interpreter in f64 and compared with the
+// step on global tensors: loss, norm, every gradient and every parameter
+// after two steps. What fits no memory is counted apart; all else that the
+// search finds must be written and must agree. Cases that are wrong are written
+// to FOLDER.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kerf/Ingest/Import.h"
+#include "kerf/Interpreter/CompareTraining.h"
+#include "kerf/Pipeline/Stages.h"
+#include "kerf/Plan/Pins.h"
+#include "kerf/Plan/PlanFile.h"
+#include "kerf/Plan/SolvePlan.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <map>
+#include <random>
+
+using namespace mlir;
+using namespace kerf;
+
+//===----------------------------------------------------------------------===//
+// Cases
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What is drawn.
+struct Case {
+  std::string config, cluster, pins;
+  ImportOptions options;
+};
+
+class CaseWriter {
+public:
+  explicit CaseWriter(uint64_t seed) : random(seed) {}
+  Case write();
+
+private:
+  int64_t pick(int64_t count) { return int64_t(random() % count); }
+  template <size_t n> const char *choose(const char *const (&list)[n]) {
+    return list[pick(n)];
+  }
+  std::string config();
+  std::string cluster();
+  std::string pins();
+
+  std::mt19937_64 random;
+  Case made;
+  int64_t ranks = 2;
+};
+} // namespace
+
+std::string CaseWriter::config() {
+  int64_t layers = 2 + 2 * pick(2), hidden = 16 << pick(2);
+  int64_t heads = 4, groups = pick(2) ? 2 : 4;
+  const char *tied = pick(2) ? "true" : "false";
+  if (pick(4) == 0)
+    return llvm::formatv("{{\"model_type\": \"gpt2\", \"n_embd\": {0}, "
+                         "\"n_head\": {1}, \"n_layer\": {2}, \"n_positions\": "
+                         "64, \"vocab_size\": {3}, \"tie_word_embeddings\": "
+                         "{4}}",
+                         hidden, heads, layers, 96 + 32 * pick(2), tied);
+  std::string common = llvm::formatv(
+      "\"hidden_size\": {0}, \"intermediate_size\": {1}, "
+      "\"num_attention_heads\": {2}, \"num_key_value_heads\": {3}, "
+      "\"num_hidden_layers\": {4}, \"vocab_size\": 96, \"hidden_act\": "
+      "\"silu\", \"max_position_embeddings\": 64, \"rms_norm_eps\": 1e-05, "
+      "\"rope_theta\": 10000.0, \"tie_word_embeddings\": {5}",
+      hidden, 2 * hidden, heads, groups, layers, tied);
+  switch (pick(3)) {
+  case 0:
+    return "{\"model_type\": \"llama\", " + common + "}";
+  case 1:
+    return "{\"model_type\": \"mistral\", \"sliding_window\": 6, " + common +
+           "}";
+  }
+  if (pick(2))
+    made.options.auxLoss = "layer";
+  if (pick(2))
+    made.options.capacityFactor = 1.5;
+  return "{\"model_type\": \"mixtral\", \"num_local_experts\": 4, "
+         "\"num_experts_per_tok\": 2, \"router_aux_loss_coef\": 0.02, " +
+         common + "}";
+}
+
+/// Memory from plenty to what hardly any plan fits into; links from those of
+/// one machine to slow ones.
+std::string CaseWriter::cluster() {
+  static const char *memories[] = {"1 GB",   "1 GB",   "2 MB",  "1 MB",
+                                   "600 kB", "400 kB", "250 kB"};
+  static const char *rates[] = {"100 GB/s", "10 GB/s", "1 GB/s", "100 MB/s"};
+  static const char *latencies[] = {"1 us", "10 us", "1 ns"};
+  static const char *peaks[] = {"10 GFLOP/s", "1 TFLOP/s"};
+  static const int64_t sizes[] = {2, 3, 4, 4, 6, 8, 8, 8};
+  ranks = sizes[pick(8)];
+  std::string tiers;
+  int64_t inner = ranks % 2 == 0 && pick(2) ? 2 : ranks;
+  for (int64_t size : {inner, ranks / inner})
+    if (size > 1)
+      tiers += llvm::formatv(
+          "  - {{name: t{0}{1}, size: {0}, bandwidth: {2}, latency: {3}}\n",
+          size, tiers.empty() ? "a" : "b", choose(rates), choose(latencies));
+  return llvm::formatv("name: drawn\ndevice:\n  name: cpu\n  memory: {0}\n"
+                       "  memory_bandwidth: 20 GB/s\n  peak: {{f32: {1}}\n"
+                       "  launch: {2}\n  backend: {{target: cpu}\ntiers:\n{3}",
+                       choose(memories), choose(peaks), choose(latencies),
+                       tiers);
+}
+
+/// A single decision, so that rare ones are met, too.
+std::string CaseWriter::pins() {
+  static const char *list[] = {"tp=2",
+                               "tp=4",
+                               "pp=2",
+                               "pp=4",
+                               "dp=2",
+                               "zero=1",
+                               "zero=2",
+                               "zero=3",
+                               "v=2",
+                               "ep=2",
+                               "cp=2",
+                               "m=2",
+                               "m=4",
+                               "schedule=zb-h1",
+                               "schedule=gpipe",
+                               "schedule=1f1b",
+                               "tp!=1",
+                               "dp=1",
+                               "recompute=full",
+                               "recompute=selective",
+                               "schedule=interleaved"};
+  return pick(3) ? choose(list) : "";
+}
+
+Case CaseWriter::write() {
+  made.options.batch = 8 + 4 * pick(3);
+  made.options.seq = 16;
+  made.config = config();
+  made.cluster = cluster();
+  made.pins = pins();
+  return made;
+}
+
+//===----------------------------------------------------------------------===//
+// One case
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct Outcome {
+  enum { Same, Noisy, Impossible, Wrong } verdict = Wrong;
+  std::string message, plan;
+};
+} // namespace
+
+static LogicalResult runStages(ModuleOp module, Stage first, Stage last) {
+  auto pm = PassManager::on<ModuleOp>(module.getContext());
+  for (int stage = int(first); stage <= int(last); ++stage)
+    addStage(pm, Stage(stage), {});
+  return pm.run(module);
+}
+
+static ModelOp modelOf(ModuleOp module) {
+  return *module.getOps<ModelOp>().begin();
+}
+
+/// Searches and writes the plan.
+static Outcome plan(ModelOp model, const Case &drawn) {
+  std::vector<MachineDiagnostic> found;
+  std::optional<Machine> machine = readMachine(drawn.cluster, found);
+  if (!machine)
+    return {Outcome::Wrong, "no cluster: " + found.front().message, ""};
+  SolveRequest request;
+  request.machine = *machine;
+  request.pins = parsePins(drawn.pins, request.pinErrors);
+  auto solution = solvePlan(model, request);
+  // A pin may ask for what no size divides by.
+  if (failed(solution))
+    return {drawn.pins.empty() ? Outcome::Wrong : Outcome::Impossible, "pins",
+            ""};
+  if (!(*solution)->result.best)
+    return {Outcome::Impossible, "no plan fits", ""};
+  if (failed(applySolution(model, **solution)))
+    return {Outcome::Wrong, "not applied", ""};
+  return {Outcome::Same, "", ""};
+}
+
+static Outcome check(const Case &drawn, MLIRContext &context) {
+  std::string messages;
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
+      messages += diagnostic.str() + "; ";
+  });
+  auto step =
+      importConfig(drawn.config, "config.json", drawn.options, &context);
+  if (!step || failed(runStages(*step, Stage::Ingest, Stage::Precision)))
+    return {Outcome::Wrong, "no step: " + messages, ""};
+  OwningOpRef<ModuleOp> programs(step->clone());
+  Outcome outcome = plan(modelOf(*programs), drawn);
+  outcome.message += " " + messages;
+  if (outcome.verdict != Outcome::Same)
+    return outcome;
+  if (failed(runStages(*programs, Stage::Plan, Stage::Plan)))
+    return {Outcome::Wrong, "no layouts: " + messages, ""};
+  std::string text = savePlan(modelOf(*programs));
+  if (failed(runStages(*programs, Stage::Recompute, Stage::Schedule)))
+    return {Outcome::Wrong, "no programs: " + messages, text};
+  TrainingData data;
+  TrainingRun actual =
+      trainPrograms(llvm::to_vector(programs->getOps<spmd::ProgramOp>()), data);
+  ModelOp model = modelOf(*step);
+  TrainingComparison comparison =
+      compareTraining(actual, trainStep(model, data));
+  if (comparison.wrong.empty())
+    return {Outcome::Same, "", text};
+  if (isNoise(comparison.largest.error, model, data))
+    return {Outcome::Noisy, "", text};
+  const TrainingDifference &first = comparison.wrong.front();
+  return {Outcome::Wrong,
+          llvm::formatv("{0} differs by {1:e} at step {2} {3}", first.what,
+                        first.error, first.step, messages),
+          text};
+}
+
+//===----------------------------------------------------------------------===//
+// Many cases
+//===----------------------------------------------------------------------===//
+
+static void writeText(const std::string &path, const std::string &text) {
+  std::error_code code;
+  llvm::raw_fd_ostream(path, code) << text;
+}
+
+/// The decisions of a plan without its rules.
+static std::string headOf(const std::string &plan) {
+  std::string head;
+  llvm::SmallVector<llvm::StringRef> lines;
+  llvm::StringRef(plan).split(lines, '\n');
+  for (llvm::StringRef line : lines)
+    for (llvm::StringRef key : {"\"mesh\"", "\"micro_batches\"", "\"schedule\"",
+                                "\"zero\"", "\"chunks\"", "\"shard_group\""})
+      if (line.starts_with(key))
+        head += line.str();
+  return head;
+}
+
+int main(int argc, char **argv) {
+  registerPasses();
+  DialectRegistry registry;
+  registerDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  int64_t count = argc > 1 ? std::atoll(argv[1]) : 20;
+  int64_t first = argc > 2 ? std::atoll(argv[2]) : 1;
+  std::string folder = argc > 3 ? argv[3] : "";
+  int64_t same = 0, noisy = 0, impossible = 0, wrong = 0;
+  std::map<std::string, int64_t> plans;
+  for (int64_t seed = first; same + noisy + wrong < count; ++seed) {
+    Case drawn = CaseWriter(seed).write();
+    Outcome outcome = check(drawn, context);
+    same += outcome.verdict == Outcome::Same;
+    noisy += outcome.verdict == Outcome::Noisy;
+    impossible += outcome.verdict == Outcome::Impossible;
+    wrong += outcome.verdict == Outcome::Wrong;
+    if (!outcome.plan.empty())
+      ++plans[headOf(outcome.plan)];
+    if (outcome.verdict == Outcome::Wrong) {
+      llvm::outs() << "seed " << seed << " pins '" << drawn.pins << "' "
+                   << headOf(outcome.plan) << "\n  " << outcome.message << "\n";
+      llvm::outs().flush();
+    }
+    if (!folder.empty() && outcome.verdict == Outcome::Wrong) {
+      std::string path = folder + "/" + std::to_string(seed);
+      writeText(path + ".config.json", drawn.config);
+      writeText(path + ".yaml", drawn.cluster);
+      writeText(path + ".json", outcome.plan);
+    }
+    if (impossible > 20 * count + 20)
+      break;
+  }
+  if (!folder.empty())
+    for (auto &[head, times] : plans)
+      llvm::outs() << times << " x " << head << "\n";
+  llvm::outs() << same << " same, " << noisy
+               << " within the noise of an ill-conditioned model, " << wrong
+               << " wrong; " << impossible << " more have no plan\n";
+  return wrong != 0 || same + noisy < count;
+}

@@ -1,0 +1,378 @@
+//===- mutants.cpp - does the comparison see mistakes? --------------------===//
+//
+//   kerf-mutants COUNT SEED [FOLDER]   survivors go to the folder, as files
+//   that
+//                                      `kerf-inspect verify` reads
+//
+// The negative control of kerf-layouts and `kerf-inspect verify`: programs that
+// agree with their step get one mistake each, of nine kinds, and must no longer
+// agree. Half of the programs are of small models of four families in layouts
+// that have tensor, sequence, data and pipeline parallelism and pieces of
+// state; the others are random models in random layouts. A mistake that changes
+// nothing whatever the data is told by an argument (`whyEquivalent`), never by
+// its result, and the argument is tested: such a mutant must agree.
+// A mutant is seen when a value differs ([FAILED]) or when its run stops: ranks
+// that should hold the same differ, stages wait for each other, a slot holds
+// another micro-batch.
+//
+// Exit status: 0 when at least 98 % of the others were seen.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Mutate.h"
+#include "PlanWriter.h"
+
+#include "kerf/Ingest/Import.h"
+#include "kerf/Interpreter/CompareTraining.h"
+#include "kerf/Pipeline/Stages.h"
+#include "kerf/Plan/PlanFile.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::test;
+
+//===----------------------------------------------------------------------===//
+// Small models in layouts
+//===----------------------------------------------------------------------===//
+
+static constexpr llvm::StringLiteral kConfigs[] = {
+    R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"],
+        "vocab_size": 16, "n_positions": 8, "n_embd": 8, "n_layer": 4,
+        "n_head": 2, "activation_function": "gelu_new", "attn_pdrop": 0.1,
+        "embd_pdrop": 0.1, "resid_pdrop": 0.1, "layer_norm_epsilon": 1e-5,
+        "initializer_range": 0.2, "tie_word_embeddings": true})",
+    R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
+        "vocab_size": 16, "hidden_size": 8, "intermediate_size": 12,
+        "num_hidden_layers": 4, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "hidden_act": "silu", "rms_norm_eps": 1e-5,
+        "max_position_embeddings": 8, "rope_theta": 10000.0,
+        "initializer_range": 0.2, "attention_bias": false, "mlp_bias": false,
+        "attention_dropout": 0.1, "tie_word_embeddings": false})",
+    R"({"model_type": "mixtral", "architectures": ["MixtralForCausalLM"],
+        "vocab_size": 16, "hidden_size": 8, "intermediate_size": 8,
+        "num_hidden_layers": 4, "num_attention_heads": 2,
+        "num_key_value_heads": 2, "hidden_act": "silu", "rms_norm_eps": 1e-5,
+        "max_position_embeddings": 8, "rope_theta": 10000.0,
+        "initializer_range": 0.2, "attention_dropout": 0.1,
+        "num_local_experts": 4, "num_experts_per_tok": 2,
+        "router_aux_loss_coef": 0.02, "output_router_logits": false,
+        "sliding_window": null, "tie_word_embeddings": false})"};
+
+/// How many ranks do what, and the rest of a plan. `tensor`: linear layers are
+/// cut; `sequence`: between them the sequence is.
+struct Layout {
+  llvm::StringLiteral head;
+  bool data, tensor, sequence;
+};
+
+static constexpr Layout kLayouts[] = {
+    {R"("mesh": {"dp": 2, "tp": 2}, "micro_batches": 2)", true, true, true},
+    {R"("mesh": {"dp": 2, "tp": 2}, "micro_batches": 2, "zero": 1)", true, true,
+     false},
+    {R"("mesh": {"dp": 2, "tp": 2}, "micro_batches": 4, "zero": 2)", true, true,
+     true},
+    {R"("mesh": {"dp": 2, "tp": 2}, "micro_batches": 2, "zero": 3,
+        "schedule": "gpipe")",
+     true, true, false},
+    {R"("mesh": {"pp": 2, "dp": 2}, "micro_batches": 4, "zero": 1,
+        "schedule": "zb-h1")",
+     true, false, false},
+    {R"("mesh": {"pp": 2, "dp": 2}, "micro_batches": 4, "zero": 2,
+        "schedule": "interleaved", "chunks": 2)",
+     true, false, false},
+    {R"("mesh": {"pp": 2, "dp": 2}, "micro_batches": 2, "zero": 3,
+        "schedule": "1f1b")",
+     true, false, false},
+    {R"("mesh": {"pp": 2, "tp": 2}, "micro_batches": 4, "schedule": "1f1b")",
+     false, true, true},
+    {R"("mesh": {"pp": 2, "dp": 2, "tp": 2}, "micro_batches": 2,
+        "schedule": "1f1b", "zero": 1, "recompute": "full")",
+     true, true, true},
+};
+
+static std::string planOf(size_t family, const Layout &layout) {
+  std::string batch = layout.data ? "\"dp\", \"micro\"" : "\"micro\"";
+  std::string plan = ("{" + layout.head + ", \"assign\": [").str();
+  plan += R"({"op": "embedding", "weight": ")";
+  plan += family == 0 ? "*.wte.weight" : "*embed_tokens*";
+  plan += "\", \"factors\": {\"b\": [" + batch + "]";
+  plan += layout.sequence ? ", \"s\": [\"tp\"]}}" : "}}";
+  auto cut = [&](llvm::StringRef weights, llvm::StringRef factor) {
+    plan += (", {\"op\": \"linear\", \"weight\": \"" + weights +
+             "\", \"factors\": {\"b\": [" + batch + "], \"" + factor +
+             "\": [\"tp\"]}}")
+                .str();
+  };
+  if (layout.tensor && family == 0) {
+    cut("*.c_attn.weight", "n");
+    plan += ", {\"op\": \"attention\", \"factors\": {\"b\": [" + batch +
+            "], \"g\": [\"tp\"]}}";
+    cut("*.attn.c_proj.weight", "k");
+    cut("*.c_fc.weight", "n");
+    cut("*.mlp.c_proj.weight", "k");
+  }
+  if (layout.tensor && family > 0) {
+    for (llvm::StringRef weights :
+         {"*.q_proj.weight", "*.k_proj.weight", "*.v_proj.weight"})
+      cut(weights, "n");
+    cut("*.o_proj.weight", "k");
+  }
+  if (layout.tensor && family == 1) {
+    cut("*.gate_proj.weight", "n");
+    cut("*.up_proj.weight", "n");
+    cut("*.down_proj.weight", "k");
+  }
+  return plan + "]}";
+}
+
+//===----------------------------------------------------------------------===//
+// Programs that agree with their step
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct Base {
+  std::string name;
+  OwningOpRef<ModuleOp> step, programs;
+  TrainingRun expected;
+};
+
+/// How it goes with the mutants of a kind.
+struct Tally {
+  int64_t made = 0, equivalent = 0, differ = 0, stop = 0, survive = 0;
+};
+} // namespace
+
+static LogicalResult runStages(ModuleOp module, Stage first, Stage last) {
+  auto pm = PassManager::on<ModuleOp>(module.getContext());
+  for (int stage = int(first); stage <= int(last); ++stage)
+    addStage(pm, Stage(stage), {});
+  return pm.run(module);
+}
+
+static TrainingRun train(ModuleOp programs, int64_t steps) {
+  return trainPrograms(llvm::to_vector(programs.getOps<spmd::ProgramOp>()),
+                       {steps});
+}
+
+/// Fails, quietly, for a plan that is refused and for an ill-conditioned model.
+static LogicalResult finish(Base &base, llvm::StringRef plan) {
+  if (!base.step ||
+      failed(runStages(*base.step, Stage::Ingest, Stage::Precision)))
+    return failure();
+  base.programs = base.step->clone();
+  if (failed(loadPlan(*base.programs->getOps<ModelOp>().begin(), plan,
+                      "plan.json")) ||
+      failed(runStages(*base.programs, Stage::Plan, Stage::Schedule)))
+    return failure();
+  TrainingData data;
+  base.expected = trainStep(*base.step->getOps<ModelOp>().begin(), data);
+  return success(
+      base.expected.ran &&
+      compareTraining(train(*base.programs, data.steps), base.expected)
+          .wrong.empty());
+}
+
+static LogicalResult makeSmall(Base &base, uint64_t number,
+                               MLIRContext &context) {
+  size_t layout = number % std::size(kLayouts);
+  size_t family = (number / std::size(kLayouts)) % std::size(kConfigs);
+  ImportOptions options;
+  options.batch = 8;
+  options.seq = 4;
+  options.optimizer = number % 2 ? "sgd" : "adamw";
+  base.name = "family " + std::to_string(family) + " in layout " +
+              std::to_string(layout);
+  base.step = importConfig(kConfigs[family], "config.json", options, &context);
+  return finish(base, planOf(family, kLayouts[layout]));
+}
+
+static LogicalResult makeRandom(Base &base, uint64_t seed,
+                                MLIRContext &context) {
+  ModelWriter writer(seed);
+  std::string text = writer.writeRich(/*forPlan=*/true);
+  std::string plan = PlanWriter(writer, seed * 6007 + 5).write();
+  base.name = "random " + std::to_string(seed);
+  if (plan.find("\"mesh\": {}") != std::string::npos)
+    return failure(); // one rank
+  base.step = parseSourceString<ModuleOp>(text, &context);
+  return finish(base, plan);
+}
+
+//===----------------------------------------------------------------------===//
+// Mutants
+//===----------------------------------------------------------------------===//
+
+/// What the comparison says: nothing for a survivor.
+static std::string judge(ModuleOp mutant, const TrainingRun &expected,
+                         Tally &tally) {
+  for (int64_t steps : {1, 2}) {
+    TrainingRun run = train(mutant, steps);
+    TrainingComparison comparison = compareTraining(run, expected);
+    if (comparison.wrong.empty())
+      continue;
+    ++(run.ran ? tally.differ : tally.stop);
+    return comparison.wrong.front().what;
+  }
+  return "";
+}
+
+static std::string describe(Operation *op) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (auto func = op->getParentOfType<spmd::FuncOp>())
+    os << '@' << func.getSymName() << ": ";
+  op->print(os, OpPrintingFlags().useLocalScope());
+  return text.substr(0, 160);
+}
+
+/// A place of a mistake of this kind, or -1.
+static int64_t chooseSite(llvm::ArrayRef<Site> sites, Mistake mistake,
+                          std::mt19937_64 &random) {
+  llvm::SmallVector<int64_t> those;
+  for (auto [i, site] : llvm::enumerate(sites))
+    if (site.mistake == mistake)
+      those.push_back(i);
+  return those.empty() ? -1 : those[random() % those.size()];
+}
+
+namespace {
+class Control {
+public:
+  Control(uint64_t seed, std::string folder)
+      : random(seed), folder(std::move(folder)) {}
+  int64_t made() const { return count; }
+  /// Makes one mutant of each kind that has a place.
+  void breakBase(const Base &base, int64_t most);
+  int report() const;
+
+private:
+  void breakOnce(const Base &base, Mistake mistake);
+  void save(const Base &base, ModuleOp mutant) const;
+
+  std::mt19937_64 random;
+  std::string folder;
+  int64_t count = 0, wrong = 0;
+  std::map<Mistake, Tally> tallies;
+};
+} // namespace
+
+void Control::save(const Base &base, ModuleOp mutant) const {
+  OwningOpRef<ModuleOp> step(base.step.get().clone());
+  ModelOp model = *step->getOps<ModelOp>().begin();
+  model.setSymName("step");
+  model->moveBefore(&mutant.getBody()->front());
+  std::error_code code;
+  llvm::raw_fd_ostream(folder + "/" + std::to_string(count) + ".mlir", code)
+      << mutant << '\n';
+}
+
+void Control::breakOnce(const Base &base, Mistake mistake) {
+  OwningOpRef<ModuleOp> mutant(base.programs.get().clone());
+  std::vector<Site> sites = findSites(*mutant);
+  int64_t at = chooseSite(sites, mistake, random);
+  if (at < 0)
+    return;
+  const Site &site = sites[at];
+  std::string why = whyEquivalent(site);
+  std::string where = (base.name + ", " + describeMistake(mistake) + " " +
+                       llvm::Twine(site.variant) + " in " + describe(site.op))
+                          .str();
+  makeMistake(site);
+  Tally &tally = tallies[mistake];
+  ++tally.made;
+  ++count;
+  if (failed(verify(*mutant))) {
+    ++wrong;
+    llvm::outs() << "NO IR " << where << '\n';
+    return;
+  }
+  Tally judged;
+  std::string seen = judge(*mutant, base.expected, judged);
+  if (!why.empty()) {
+    ++tally.equivalent;
+    wrong += !seen.empty();
+    if (!seen.empty())
+      llvm::outs() << "NOT EQUIVALENT " << where << ": " << why << ", but "
+                   << seen << " differs\n";
+    return;
+  }
+  tally.differ += judged.differ;
+  tally.stop += judged.stop;
+  tally.survive += seen.empty();
+  if (!seen.empty())
+    return;
+  llvm::outs() << "SURVIVES as " << count << " " << where << '\n';
+  if (!folder.empty())
+    save(base, *mutant);
+}
+
+void Control::breakBase(const Base &base, int64_t most) {
+  for (Mistake mistake : kMistakes)
+    if (count < most)
+      breakOnce(base, mistake);
+}
+
+int Control::report() const {
+  Tally all;
+  auto print = [](llvm::StringRef name, const Tally &tally) {
+    llvm::outs() << llvm::format("%-26s %5d %11d %8d %7d %9d\n",
+                                 name.str().c_str(), int(tally.made),
+                                 int(tally.equivalent), int(tally.differ),
+                                 int(tally.stop), int(tally.survive));
+  };
+  llvm::outs() << "mistake                     made  equivalent [FAILED]  "
+                  "  stops survivors\n";
+  for (const auto &[mistake, tally] : tallies) {
+    print(describeMistake(mistake), tally);
+    all.made += tally.made;
+    all.equivalent += tally.equivalent;
+    all.differ += tally.differ;
+    all.stop += tally.stop;
+    all.survive += tally.survive;
+  }
+  print("all", all);
+  int64_t others = all.made - all.equivalent;
+  int64_t seen = all.differ + all.stop;
+  llvm::outs() << llvm::format("%.1f %% of %d seen\n",
+                               100.0 * seen / std::max<int64_t>(others, 1),
+                               int(others));
+  return wrong != 0 || others == 0 || seen < 0.98 * others;
+}
+
+int main(int argc, char **argv) {
+  registerPasses();
+  DialectRegistry registry;
+  registerDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  // What a mutant's run says is no news.
+  std::string message;
+  ScopedDiagnosticHandler quiet(&context, [&](Diagnostic &diagnostic) {
+    message = diagnostic.str();
+    return success();
+  });
+  int64_t most = argc > 1 ? std::atoll(argv[1]) : 60;
+  uint64_t seed = argc > 2 ? std::atoll(argv[2]) : 1;
+  Control control(seed, argc > 3 ? argv[3] : "");
+  constexpr uint64_t stride = 1000003; // seeds of runs do not overlap
+  for (uint64_t number = 0; control.made() < most; ++number) {
+    Base base;
+    bool made =
+        number % 2
+            ? succeeded(makeRandom(base, seed * stride + number, context))
+            : succeeded(makeSmall(base, seed + number / 2, context));
+    if (made)
+      control.breakBase(base, most);
+    else if (number % 2 == 0)
+      llvm::outs() << base.name << " is no base: " << message << '\n';
+  }
+  return control.report();
+}
