@@ -38,11 +38,22 @@ static bool isWrittenByAttention(Value value) {
   return isa_and_nonnull<AttentionBackwardOp>(def);
 }
 
+/// True for a slice whose elements lie together in a dense operand: whole in
+/// all dimensions after the first of more than one index.
+static bool isAdjacent(SliceOp slice) {
+  auto from = typeOf(slice.getX()).getShape();
+  auto to = typeOf(slice.getResult()).getShape();
+  size_t d = 0;
+  while (d < to.size() && to[d] == 1)
+    ++d;
+  return d == to.size() || from.drop_front(d + 1) == to.drop_front(d + 1);
+}
+
 bool kerf::isStridedView(Operation *op) {
   if (isa<ReshapeOp>(op))
     return true;
   if (auto slice = dyn_cast<SliceOp>(op))
-    return isReadByAttentionOnly(slice.getResult());
+    return isAdjacent(slice) || isReadByAttentionOnly(slice.getResult());
   // Channels must stay adjacent: parts lie side by side in the last dimension.
   if (auto concat = dyn_cast<ConcatOp>(op))
     return concat.getDim() == typeOf(concat.getResult()).getRank() - 1 &&

@@ -12,7 +12,8 @@ namespace kerf {
 bool isLibraryOp(mlir::Operation *op);
 
 /// True for an op that only renames elements, so that its operand's or result's
-/// buffer serves for both: reshapes; slices that only attention reads, which
+/// buffer serves for both: reshapes; slices whose elements lie together (a
+/// gathered weight without its padding), or that only attention reads, which
 /// takes strides; concatenations that only library ops write.
 bool isStridedView(mlir::Operation *op);
 

@@ -60,7 +60,16 @@ struct BlockGraph {
 };
 } // namespace
 
-static bool hasEffect(Operation *op) { return !isMemoryEffectFree(op); }
+/// True for ops that keep their order: those with an effect, messages among
+/// them, and collectives of several stages, whose programs are fused one by
+/// one.
+static bool isOrdered(Operation *op) {
+  auto axes = op->getAttrOfType<ArrayAttr>("axes");
+  bool joinsStages =
+      axes && op->getNumOperands() > 0 &&
+      llvm::is_contained(axes.getAsValueRange<StringAttr>(), kPipelineAxis);
+  return joinsStages || !isMemoryEffectFree(op);
+}
 
 BlockGraph::BlockGraph(Block &block) {
   for (Operation &op : block.without_terminator()) {
@@ -69,17 +78,17 @@ BlockGraph::BlockGraph(Block &block) {
   }
   preds.resize(ops.size());
   spaces.resize(ops.size());
-  int64_t lastEffect = -1;
+  int64_t lastOrdered = -1;
   for (auto [id, op] : llvm::enumerate(ops)) {
     op->walk([&](Operation *inner) {
       for (Value operand : inner->getOperands())
         if (int64_t p = producer(operand, block); p >= 0 && p != int64_t(id))
           preds[id].insert(p);
     });
-    if (hasEffect(op)) {
-      if (lastEffect >= 0)
-        preds[id].insert(lastEffect);
-      lastEffect = id;
+    if (isOrdered(op)) {
+      if (lastOrdered >= 0)
+        preds[id].insert(lastOrdered);
+      lastOrdered = id;
     }
     if (auto fused = dyn_cast<spmd::FusedOp>(op))
       spaces[id] = getKernelSpace(fused);

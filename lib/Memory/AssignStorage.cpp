@@ -75,8 +75,6 @@ struct Assigner {
   StorageMap map;
 
   LogicalResult run();
-  void declareSymbols();
-  void declareParam(spmd::ParamOp op);
   void assignFunction(spmd::FuncOp func);
   void assignAccumulator(spmd::AccumulateOp accumulate);
   void assignRepeatResults(RepeatOp repeat);
@@ -90,8 +88,6 @@ struct Assigner {
                 BufferScope scope = BufferScope::Function, int64_t copies = 1);
   Storage stackSlot(RepeatOp repeat, const Storage &stack, Type slice,
                     int64_t shift = 0);
-  Storage paramStorage(kerf::ParamOp param);
-  Storage readStorage(spmd::ReadOp read);
   std::string nameOf(Value value);
 };
 } // namespace
@@ -122,83 +118,6 @@ Storage Assigner::stackSlot(RepeatOp repeat, const Storage &stack, Type slice,
   storage.iter = bytes;
   storage.offset += (shift - static_cast<int64_t>(repeat.getStart())) * bytes;
   storage.strides = denseStrides(cast<RankedTensorType>(slice).getShape());
-  return storage;
-}
-
-//===----------------------------------------------------------------------===//
-// Symbols
-//===----------------------------------------------------------------------===//
-
-void Assigner::declareParam(spmd::ParamOp op) {
-  StorageMap::Param param;
-  param.op = op;
-  auto type = cast<RankedTensorType>(op.getLocalType());
-  int64_t count = op.getEnd().value_or(1) - op.getStart().value_or(0);
-  std::string name = op.getName().str();
-  param.stride = denseBytes(type);
-  param.buffer = map.add(
-      {name, KERF_CLASS_PARAM, BufferScope::Always, count * param.stride});
-  param.stateType = type.getElementType();
-  if (std::optional<Type> master = op.getMaster()) {
-    param.stateType = *master;
-    param.masterStride = denseBytes(withElement(type, *master));
-    param.master = map.add({name, KERF_CLASS_MASTER, BufferScope::Always,
-                            count * param.masterStride});
-  }
-  param.stateStride = denseBytes(withElement(type, param.stateType));
-  if (std::optional<Attribute> rule = op.getRule())
-    for (llvm::StringRef state :
-         cast<OptimizerRuleInterface>(*rule).getStateNames())
-      param.states.push_back(
-          map.add({name + "." + state.str(), KERF_CLASS_OPTIMIZER,
-                   BufferScope::Always, count * param.stateStride}));
-  map.params.insert({op.getName(), std::move(param)});
-}
-
-void Assigner::declareSymbols() {
-  auto declare = [&](llvm::StringRef name, kerf_buffer_class bufferClass,
-                     BufferScope scope, Type type) {
-    map.symbols[name] =
-        map.add({name.str(), bufferClass, scope, denseBytes(type)});
-  };
-  for (Operation &op : program.getBody().front()) {
-    if (auto param = dyn_cast<spmd::ParamOp>(op))
-      declareParam(param);
-    if (auto input = dyn_cast<spmd::InputOp>(op))
-      declare(input.getSymName(), KERF_CLASS_INPUT, BufferScope::Always,
-              input.getStepType());
-    if (auto output = dyn_cast<spmd::OutputOp>(op))
-      declare(output.getSymName(), KERF_CLASS_INPUT, BufferScope::Always,
-              output.getLocalType());
-    if (auto buffer = dyn_cast<spmd::BufferOp>(op)) {
-      bool isSlot = buffer.getKind() == spmd::BufferKind::Slot;
-      declare(buffer.getSymName(),
-              isSlot ? KERF_CLASS_ACTIVATION : KERF_CLASS_GRADIENT,
-              isSlot ? BufferScope::Slot : BufferScope::Step,
-              buffer.getLocalType());
-    }
-  }
-}
-
-Storage Assigner::paramStorage(kerf::ParamOp read) {
-  const StorageMap::Param &param = map.params.find(read.getName())->second;
-  Storage storage{param.buffer, 0, 0,
-                  denseStrides(typeOf(read.getResult()).getShape())};
-  if (read.isPerIteration()) {
-    storage.iter = param.stride;
-    storage.offset = -param.op.getStart().value_or(0) * param.stride;
-  }
-  return storage;
-}
-
-Storage Assigner::readStorage(spmd::ReadOp read) {
-  auto type = typeOf(read.getResult());
-  Storage storage{map.symbols[read.getSource()], 0, 0,
-                  denseStrides(type.getShape())};
-  auto input = dyn_cast<spmd::InputOp>(
-      SymbolTable::lookupSymbolIn(program, read.getSourceAttr()));
-  if (input && input.isCutByMicro() && type == input.getLocalType())
-    storage.micro = denseBytes(type);
   return storage;
 }
 
@@ -376,9 +295,9 @@ void Assigner::assignRest(Block &block) {
       if (map.values.count(result))
         continue;
       if (auto param = dyn_cast<kerf::ParamOp>(op)) {
-        map.values[result] = paramStorage(param);
+        map.values[result] = storageOf(map, param);
       } else if (auto read = dyn_cast<spmd::ReadOp>(op)) {
-        map.values[result] = readStorage(read);
+        map.values[result] = storageOf(map, read);
       } else if (auto reshape = dyn_cast<ReshapeOp>(op)) {
         Storage storage = map.values[reshape.getX()];
         auto strides =
@@ -462,7 +381,8 @@ LogicalResult Assigner::check(Block &block) {
 }
 
 LogicalResult Assigner::run() {
-  declareSymbols();
+  if (failed(declareStorage(program, map)))
+    return failure();
   for (auto func : program.getBody().getOps<spmd::FuncOp>()) {
     assignFunction(func);
     if (failed(check(func.getBody().front())))

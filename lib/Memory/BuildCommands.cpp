@@ -163,104 +163,6 @@ LogicalResult CommandBuilder::buildRepeat(RepeatOp repeat) {
 }
 
 //===----------------------------------------------------------------------===//
-// Communication
-//===----------------------------------------------------------------------===//
-
-static int64_t productOf(llvm::ArrayRef<int64_t> sizes) {
-  int64_t product = 1;
-  for (int64_t size : sizes)
-    product *= size;
-  return product;
-}
-
-LogicalResult CommandBuilder::buildCollective(Operation *op) {
-  if (auto slice = dyn_cast<spmd::SliceOwnOp>(op))
-    return buildTake(slice);
-  Value x = op->getOperand(0), y = op->getResult(0);
-  auto axes = op->getAttrOfType<ArrayAttr>("axes");
-  int64_t mask = 0, ranks = source.getAxesSize(axes), last = -1;
-  for (llvm::StringRef axis : axes.getAsValueRange<StringAttr>()) {
-    int64_t at = source.getMesh().find(axis);
-    if (at <= last)
-      return op->emitOpError("expected axes in the order of the mesh")
-                 .attachNote()
-             << "the mesh is " << source.getMesh();
-    mask |= int64_t(1) << at;
-    last = at;
-  }
-  llvm::SmallVector<PlannedOperand> operands = {operand(x, KERF_READ),
-                                                operand(y, KERF_WRITE)};
-  auto reduction = [](ReduceKind kind) {
-    return int64_t(kind == ReduceKind::Max ? KERF_MAX : KERF_SUM);
-  };
-  auto shape = typeOf(x).getShape();
-  int64_t dtype = dtypeOf(x.getType());
-  llvm::SmallVector<int64_t> values = {mask, dtype};
-  exec::Opcode opcode = exec::Opcode::AllReduce;
-  if (auto reduce = dyn_cast<spmd::AllReduceOp>(op)) {
-    values.append({reduction(reduce.getKind()), productOf(shape)});
-  } else if (auto gather = dyn_cast<spmd::AllGatherOp>(op)) {
-    int64_t dim = gather.getDim();
-    opcode = exec::Opcode::AllGather;
-    values.append(
-        {productOf(shape.take_front(dim)), productOf(shape.drop_front(dim))});
-  } else if (auto scatter = dyn_cast<spmd::ReduceScatterOp>(op)) {
-    int64_t dim = scatter.getDim();
-    opcode = exec::Opcode::ReduceScatter;
-    values.append({reduction(scatter.getKind()),
-                   productOf(shape.take_front(dim)),
-                   productOf(shape.drop_front(dim)) / ranks});
-  } else {
-    return buildAllToAll(cast<spmd::AllToAllOp>(op), mask, ranks);
-  }
-  add(opcode, op, op->getName().stripDialect(), values).operands = operands;
-  return success();
-}
-
-/// The part of a dimension that belongs to this rank.
-LogicalResult CommandBuilder::buildTake(spmd::SliceOwnOp slice) {
-  auto shape = typeOf(slice.getX()).getShape();
-  int64_t dim = slice.getDim(), parts = source.getAxesSize(slice.getAxes());
-  kerf::MeshAttr mesh = source.getMesh();
-  llvm::SmallVector<int64_t> axes(mesh.getNames().size(), 0);
-  int64_t stride = 1, micro = 0;
-  for (Attribute attribute : llvm::reverse(slice.getAxes())) {
-    llvm::StringRef axis = cast<StringAttr>(attribute).getValue();
-    int64_t at = mesh.find(axis);
-    (at < 0 ? micro : axes[at]) = stride;
-    stride *= source.getAxisSize(axis);
-  }
-  PlannedOperand part;
-  part.other = exec::ScalarAttr::get(program.getContext(), 0, 0, micro, axes);
-  int64_t inner = productOf(shape.drop_front(dim)) / parts *
-                  elementBytes(slice.getX().getType());
-  add(exec::Opcode::Take, slice, "take",
-      {productOf(shape.take_front(dim)), parts, inner})
-      .operands = {operand(slice.getX(), KERF_READ),
-                   operand(slice.getResult(), KERF_WRITE), part};
-  return success();
-}
-
-/// Splits one dimension among the ranks and joins another, which lies after it
-/// or (back) before it.
-LogicalResult CommandBuilder::buildAllToAll(spmd::AllToAllOp op, int64_t mask,
-                                            int64_t ranks) {
-  auto shape = typeOf(op.getX()).getShape();
-  int64_t split = op.getSplit(), concat = op.getConcat();
-  bool back = concat < split;
-  int64_t first = std::min(split, concat), second = std::max(split, concat);
-  int64_t outer = productOf(shape.take_front(first));
-  int64_t middle = productOf(shape.slice(first, second - first));
-  int64_t inner = productOf(shape.drop_front(second));
-  (back ? inner : middle) /= ranks;
-  add(exec::Opcode::AllToAll, op, "all_to_all",
-      {mask, dtypeOf(op.getX().getType()), back, outer, middle, inner})
-      .operands = {operand(op.getX(), KERF_READ),
-                   operand(op.getResult(), KERF_WRITE)};
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
 // Ops
 //===----------------------------------------------------------------------===//
 
@@ -291,12 +193,13 @@ LogicalResult CommandBuilder::buildOp(Operation &op) {
   if (isa<GroupedMatmulOp, GroupedWeightGradientOp>(op))
     return buildGroupedMatmul(&op);
   if (isa<spmd::AllReduceOp, spmd::AllGatherOp, spmd::ReduceScatterOp,
-          spmd::AllToAllOp, spmd::SliceOwnOp>(op))
-    return buildCollective(&op);
+          spmd::AllToAllOp, spmd::SliceOwnOp, spmd::RotateOp, spmd::SendOp,
+          spmd::RecvOp, spmd::GatherParamOp>(op))
+    return buildCommunication(&op);
   if (isa<LinearOp, MatmulOp, EinsumOp>(op))
     return buildMatmul(&op);
-  return op.emitOpError("has no command, expected a kernel, a library op or a "
-                        "collective");
+  return op.emitOpError("has no command, expected a kernel, a library op or "
+                        "communication");
 }
 
 LogicalResult CommandBuilder::buildBlock(Block &block) {
@@ -307,25 +210,24 @@ LogicalResult CommandBuilder::buildBlock(Block &block) {
 }
 
 LogicalResult CommandBuilder::buildFunc(spmd::FuncOp op) {
-  return buildBlock(op.getBody().front());
+  pieces.clear();
+  if (failed(buildBlock(op.getBody().front())))
+    return failure();
+  return checkGathered();
 }
 
-FailureOr<std::vector<PlannedFunc>>
-kerf::planCommands(spmd::ProgramOp source, exec::ProgramOp program,
-                   StorageMap &map, const MemoryOptions &options) {
-  CommandBuilder builder{source,
-                         program,
-                         map,
-                         options,
-                         nullptr,
-                         -1,
-                         llvm::DenseMap<uint64_t, FlatSymbolRefAttr>()};
-  std::vector<PlannedFunc> funcs;
+FailureOr<PlannedProgram> kerf::planCommands(spmd::ProgramOp source,
+                                             exec::ProgramOp program,
+                                             StorageMap &map,
+                                             const MemoryOptions &options) {
+  CommandBuilder builder{source, program, map, options};
+  PlannedProgram planned;
   for (auto func : source.getBody().getOps<spmd::FuncOp>()) {
-    funcs.push_back({func.getSymName().str(), {}, {}});
-    builder.func = &funcs.back();
+    planned.funcs.push_back({func.getSymName().str(), {}, {}});
+    builder.func = &planned.funcs.back();
     if (failed(builder.buildFunc(func)))
       return failure();
   }
-  return funcs;
+  planned.channels = std::move(builder.channels);
+  return planned;
 }

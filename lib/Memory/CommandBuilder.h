@@ -5,7 +5,18 @@
 
 #include "Commands.h"
 
+#include <map>
+
 namespace kerf {
+
+/// Pieces of a weight that an update of this rank made, until they are
+/// gathered.
+struct UpdatedPieces {
+  unsigned buffer; ///< `[iterations, piece]`
+  int64_t end;     ///< of the iterations
+  UpdateOp update;
+  bool isGathered = false;
+};
 
 /// State while the commands of one program are written.
 struct CommandBuilder {
@@ -15,8 +26,11 @@ struct CommandBuilder {
   const MemoryOptions &options;
   PlannedFunc *func = nullptr;
   int64_t loop = -1;
+  std::vector<PlannedChannel> channels{};
   /// Kernels of the program by content.
-  llvm::DenseMap<uint64_t, mlir::FlatSymbolRefAttr> kernels;
+  llvm::DenseMap<uint64_t, mlir::FlatSymbolRefAttr> kernels{};
+  /// Of the present function, by declaration and first iteration.
+  std::map<std::pair<mlir::Operation *, int64_t>, UpdatedPieces> pieces{};
 
   mlir::LogicalResult buildFunc(spmd::FuncOp op);
 
@@ -44,14 +58,27 @@ struct CommandBuilder {
   mlir::LogicalResult buildRepeat(RepeatOp repeat);
   mlir::LogicalResult buildFused(spmd::FusedOp fused);
   mlir::LogicalResult buildUpdate(UpdateOp update);
+  exec::KernelOp makeUpdate(UpdateOp update, mlir::RankedTensorType weight,
+                            bool hasMaster);
+  PlannedOperand weightOf(UpdateOp update, const StorageMap::Param &param);
   mlir::LogicalResult buildAccumulate(spmd::AccumulateOp accumulate);
   mlir::LogicalResult buildMatmul(mlir::Operation *op);
   mlir::LogicalResult buildAttention(mlir::Operation *op);
   mlir::LogicalResult buildGroupedMatmul(mlir::Operation *op);
+
+  // Communication.
+  mlir::LogicalResult buildCommunication(mlir::Operation *op);
   mlir::LogicalResult buildCollective(mlir::Operation *op);
   mlir::LogicalResult buildTake(spmd::SliceOwnOp slice);
-  mlir::LogicalResult buildAllToAll(spmd::AllToAllOp op, int64_t mask,
-                                    int64_t ranks);
+  mlir::LogicalResult buildAllToAll(spmd::AllToAllOp op, int64_t mask);
+  mlir::LogicalResult buildMessage(mlir::Operation *op, mlir::Value value,
+                                   PlannedChannel channel);
+  mlir::LogicalResult buildGatherParam(spmd::GatherParamOp gather);
+  mlir::LogicalResult checkGathered();
+  /// Bits of the axes, which must be in the order of the mesh.
+  mlir::FailureOr<int64_t> maskOf(mlir::Operation *op, mlir::ArrayAttr axes);
+  /// This rank's place among those that differ in `axes`, as a scalar.
+  PlannedOperand placeIn(mlir::ArrayAttr axes);
 
   /// Launches a kernel (cut if it needs several launches) on these operands:
   /// inputs, then results. Takes the kernel over.

@@ -43,6 +43,25 @@ struct PlannedFunc {
   std::vector<PlannedLoop> loops;
 };
 
+/// Messages of one name from one stage to another.
+struct PlannedChannel {
+  std::string name;
+  int64_t from, to;
+  int64_t bytes = 0; ///< of the largest message
+
+  bool isSame(llvm::StringRef otherName, int64_t otherFrom,
+              int64_t otherTo) const {
+    return name == otherName && from == otherFrom && to == otherTo;
+  }
+};
+
+/// What all functions of a program do.
+struct PlannedProgram {
+  std::vector<PlannedFunc> funcs;
+  /// In order of first use; commands name them by position.
+  std::vector<PlannedChannel> channels;
+};
+
 /// Options of the lowering to commands.
 struct MemoryOptions {
   int64_t workers = 8; ///< that workspaces are planned for
@@ -50,9 +69,10 @@ struct MemoryOptions {
 
 /// Writes the commands of every function. Kernels are added to `program`, equal
 /// ones once; buffers for temporaries and workspaces to `map`.
-mlir::FailureOr<std::vector<PlannedFunc>>
-planCommands(spmd::ProgramOp source, exec::ProgramOp program, StorageMap &map,
-             const MemoryOptions &options);
+mlir::FailureOr<PlannedProgram> planCommands(spmd::ProgramOp source,
+                                             exec::ProgramOp program,
+                                             StorageMap &map,
+                                             const MemoryOptions &options);
 
 } // namespace kerf
 

@@ -1,20 +1,16 @@
-//===- Layout.cpp - when buffers live -------------------------------------===//
+//===- Layout.cpp - when buffers live and where they are placed -----------===//
 //
-// Time counts the commands of the unrolled schedule; a layer loop counts once,
-// since each iteration reuses what the one before used. A buffer lives from its
-// first to its last access in
-//
-//   function scope: each call; inside a loop only, if every iteration writes
-//                   it before reading it, else the whole loop
-//   slot scope:     the calls of one micro-batch
-//   step scope:     the calls of a step
-//
-// Calls whose interplay repeats (the same functions in the same order with as
-// many slots in use) are counted once: see `relevantCalls`.
+// A buffer of a function is used from its first to its last access there; what
+// crosses the iterations of a layer loop, or the loop's border, is used through
+// the loop, else from command to command: a loop counts once, since each
+// iteration reuses what the one before used. How uses become lives over the
+// calls of a step is in `Lives.cpp`.
 //
 //===----------------------------------------------------------------------===//
 
 #include "Layout.h"
+
+#include "kerf/Memory/Lives.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -24,27 +20,6 @@ namespace {
 struct Access {
   int64_t first = -1, last = -1;
   bool isUsed() const { return first >= 0; }
-};
-
-/// A call at a time.
-struct TimedCall {
-  unsigned func;
-  int64_t micro;
-  int64_t start;
-  unsigned schedule;
-};
-
-struct LifeBuilder {
-  const StorageMap &map;
-  llvm::ArrayRef<PlannedFunc> funcs;
-  /// Per function and buffer.
-  std::vector<std::vector<Access>> accesses;
-  std::vector<TimedCall> calls;
-  int64_t end = 0;
-
-  void scan(unsigned func);
-  void schedule(spmd::ProgramOp program);
-  llvm::SmallVector<LifeInterval> livesOf(unsigned buffer) const;
 };
 } // namespace
 
@@ -62,14 +37,13 @@ static std::vector<Access> loopRanges(const PlannedFunc &func) {
   return ranges;
 }
 
-void LifeBuilder::scan(unsigned index) {
-  const PlannedFunc &func = funcs[index];
-  std::vector<Access> &all = accesses[index];
-  all.resize(map.buffers.size());
+/// What a function uses of each of `count` buffers.
+static std::vector<Access> scan(const PlannedFunc &func, size_t count) {
+  std::vector<Access> all(count);
   std::vector<Access> ranges = loopRanges(func);
   // The loop that holds all accesses so far, -1: none or several.
-  std::vector<int64_t> loopOf(map.buffers.size(), -2);
-  std::vector<bool> readFirst(map.buffers.size(), false);
+  std::vector<int64_t> loopOf(count, -2);
+  std::vector<bool> readFirst(count, false);
   auto see = [&](unsigned buffer, int64_t at) {
     Access &access = all[buffer];
     access.first = access.isUsed() ? std::min(access.first, at) : at;
@@ -108,75 +82,86 @@ void LifeBuilder::scan(unsigned index) {
       }
     }
   }
+  return all;
 }
 
-/// Drops calls in the middle of long schedules: with s slots in use, what
-/// overlaps repeats after s + 1 micro-batches of the same function.
-static std::vector<spmd::CallOp>
-relevantCalls(spmd::ScheduleOp schedule, int64_t slots, int64_t microBatches) {
-  std::vector<spmd::CallOp> calls;
-  for (auto call : schedule.getBody().getOps<spmd::CallOp>()) {
-    int64_t micro = call.getMicro().value_or(0);
-    if (slots < microBatches && micro > slots + 1 && micro < microBatches - 1)
-      continue;
-    calls.push_back(call);
+static LifeScope scopeOf(const Buffer &buffer) {
+  switch (buffer.scope) {
+  case BufferScope::Slot:
+    return LifeScope::MicroBatch;
+  case BufferScope::Step:
+    return LifeScope::Step;
+  default:
+    return LifeScope::Call;
   }
-  return calls;
 }
 
-void LifeBuilder::schedule(spmd::ProgramOp program) {
+static LifeProblem describeLives(spmd::ProgramOp program, const StorageMap &map,
+                                 llvm::ArrayRef<PlannedFunc> funcs) {
+  LifeProblem problem;
+  for (const Buffer &buffer : map.buffers)
+    problem.buffers.push_back(scopeOf(buffer));
+  llvm::StringMap<unsigned> numbers;
+  for (const PlannedFunc &func : funcs) {
+    numbers[func.name] = problem.funcs.size();
+    LifeProblem::Func &uses = problem.funcs.emplace_back();
+    uses.commands = func.commands.size();
+    for (auto [i, access] : llvm::enumerate(scan(func, map.buffers.size())))
+      if (access.isUsed() && map.buffers[i].scope != BufferScope::Always)
+        uses.uses.push_back({unsigned(i), access.first, access.last});
+  }
   unsigned index = 0;
   for (auto schedule : program.getBody().getOps<spmd::ScheduleOp>()) {
-    for (spmd::CallOp call : relevantCalls(schedule, program.getSlots(),
-                                           program.getMicroBatches())) {
-      unsigned func = 0;
-      while (funcs[func].name != call.getCallee())
-        ++func;
-      calls.push_back({func, call.getMicro().value_or(0), end, index});
-      end += std::max<int64_t>(1, funcs[func].commands.size());
-    }
+    for (auto call : schedule.getBody().getOps<spmd::CallOp>())
+      problem.calls.push_back({numbers.lookup(call.getCallee()),
+                               int64_t(call.getMicro().value_or(0)), index});
     ++index;
   }
+  return problem;
 }
 
-/// Joins intervals that touch.
-static llvm::SmallVector<LifeInterval>
-normalize(llvm::SmallVector<LifeInterval> lives) {
-  llvm::sort(lives);
-  llvm::SmallVector<LifeInterval> joined;
-  for (LifeInterval life : lives) {
-    if (!joined.empty() && life.first <= joined.back().second + 1)
-      joined.back().second = std::max(joined.back().second, life.second);
-    else
-      joined.push_back(life);
-  }
-  return joined;
-}
+//===----------------------------------------------------------------------===//
+// Slots
+//===----------------------------------------------------------------------===//
 
-llvm::SmallVector<LifeInterval> LifeBuilder::livesOf(unsigned buffer) const {
-  BufferScope scope = map.buffers[buffer].scope;
-  // What one life spans: a call, a micro-batch of a schedule, a schedule.
-  llvm::MapVector<std::pair<int64_t, int64_t>, LifeInterval> spans;
-  for (auto [index, call] : llvm::enumerate(calls)) {
-    const Access &access = accesses[call.func][buffer];
-    if (!access.isUsed())
-      continue;
-    std::pair<int64_t, int64_t> key = {call.schedule, -1};
-    if (scope == BufferScope::Slot)
-      key.second = call.micro;
-    if (scope == BufferScope::Function)
-      key = {-1, index};
-    LifeInterval life = {call.start + access.first, call.start + access.last};
-    auto [at, isNew] = spans.insert({key, life});
-    if (!isNew) {
-      at->second.first = std::min(at->second.first, life.first);
-      at->second.second = std::max(at->second.second, life.second);
+/// Copies of the slot buffers that each function uses.
+static FailureOr<std::vector<int64_t>>
+countSlots(spmd::ProgramOp program, const StorageMap &map,
+           const LifeProblem &problem, llvm::ArrayRef<PlannedFunc> funcs) {
+  std::vector<int64_t> slots;
+  for (auto [func, planned] : llvm::zip(problem.funcs, funcs)) {
+    const Buffer *one = nullptr;
+    for (const LifeProblem::Use &use : func.uses) {
+      const Buffer &buffer = map.buffers[use.buffer];
+      if (buffer.scope != BufferScope::Slot)
+        continue;
+      if (one && one->copies != buffer.copies)
+        return program.emitOpError()
+               << "uses slot buffers of different numbers of copies in one "
+                  "function, @"
+               << planned.name << ": @" << one->name << " has " << one->copies
+               << ", @" << buffer.name << " " << buffer.copies;
+      one = &buffer;
     }
+    slots.push_back(one ? one->copies : int64_t(program.getSlots()));
   }
-  llvm::SmallVector<LifeInterval> lives;
-  for (auto &[key, life] : spans)
-    lives.push_back(life);
-  return normalize(lives);
+  return slots;
+}
+
+/// No copy may hold two micro-batches at one time.
+static LogicalResult checkSlots(spmd::ProgramOp program, const StorageMap &map,
+                                const LifeProblem &problem) {
+  std::vector<int64_t> copies;
+  for (const Buffer &buffer : map.buffers)
+    copies.push_back(buffer.copies);
+  std::optional<Crowd> crowd = findCrowd(problem, copies);
+  if (!crowd)
+    return success();
+  const Buffer &buffer = map.buffers[crowd->buffer];
+  return program.emitOpError()
+         << "has " << buffer.copies << " slots of @" << buffer.name
+         << ", but micro-batches " << crowd->first << " and " << crowd->second
+         << " would be in one of them at one time";
 }
 
 //===----------------------------------------------------------------------===//
@@ -203,55 +188,70 @@ static int64_t peakOf(const PlaceProblem &problem,
   return peak;
 }
 
-FailureOr<ArenaLayout> kerf::layOut(spmd::ProgramOp program,
-                                    const StorageMap &map,
-                                    llvm::ArrayRef<PlannedFunc> funcs) {
-  LifeBuilder builder{map, funcs, {}, {}, 0};
-  builder.accesses.resize(funcs.size());
-  for (unsigned i = 0; i < funcs.size(); ++i)
-    builder.scan(i);
-  builder.schedule(program);
-
+namespace {
+/// What is placed, and which buffers these are.
+struct Items {
   PlaceProblem problem;
-  problem.alignment = KERF_ARENA_ALIGN;
-  std::vector<unsigned> placed;
-  ArenaLayout layout;
-  layout.offsets.assign(map.buffers.size(), -1);
-  layout.lives.resize(map.buffers.size());
-  layout.slotStrides.assign(map.buffers.size(), 0);
-  int64_t end = std::max<int64_t>(1, builder.end);
+  std::vector<unsigned> buffers;
+};
+} // namespace
+
+/// Buffers that are used, with their lives, which the layout gets too.
+static Items collectItems(const StorageMap &map, const LifeProblem &lives,
+                          ArenaLayout &layout) {
+  Items items;
+  items.problem.alignment = KERF_ARENA_ALIGN;
+  layout.lives = findLives(lives);
+  int64_t end = 1;
+  for (llvm::ArrayRef<LifeInterval> all : layout.lives)
+    if (!all.empty())
+      end = std::max(end, all.back().second + 1);
   for (auto [i, buffer] : llvm::enumerate(map.buffers)) {
     PlaceProblem::Buffer item;
     item.name = buffer.name;
     item.sizeBytes = std::max<int64_t>(1, buffer.bytes);
     if (buffer.scope == BufferScope::Slot) {
       layout.slotStrides[i] = llvm::alignTo(item.sizeBytes, KERF_ARENA_ALIGN);
-      item.sizeBytes = layout.slotStrides[i] * program.getSlots();
+      item.sizeBytes = layout.slotStrides[i] * buffer.copies;
     }
-    if (buffer.scope == BufferScope::Always) {
+    item.lives = layout.lives[i];
+    if (buffer.scope == BufferScope::Always)
       item.lives = {{0, end - 1}};
-    } else {
-      item.lives = builder.livesOf(i);
-      if (item.lives.empty())
-        continue;
-      layout.lives[i].assign(item.lives.begin(), item.lives.end());
-    }
-    placed.push_back(i);
-    problem.buffers.push_back(std::move(item));
+    if (item.lives.empty())
+      continue;
+    items.buffers.push_back(i);
+    items.problem.buffers.push_back(std::move(item));
   }
+  return items;
+}
+
+FailureOr<ArenaLayout> kerf::layOut(spmd::ProgramOp program,
+                                    const StorageMap &map,
+                                    llvm::ArrayRef<PlannedFunc> funcs) {
+  LifeProblem lives = describeLives(program, map, funcs);
+  FailureOr<std::vector<int64_t>> slots =
+      countSlots(program, map, lives, funcs);
+  if (failed(slots) || failed(checkSlots(program, map, lives)))
+    return failure();
+  ArenaLayout layout;
+  layout.funcSlots = std::move(*slots);
+  layout.offsets.assign(map.buffers.size(), -1);
+  layout.slotStrides.assign(map.buffers.size(), 0);
+  Items items = collectItems(map, lives, layout);
+  const PlaceProblem &problem = items.problem;
   std::string error;
   if (failed(problem.check(error)))
     return program.emitOpError() << "cannot be placed in memory: " << error;
   Placement placement = place(problem);
   if (failed(placement.verify(problem, error)))
     return program.emitOpError() << "was placed wrongly: " << error;
-  for (auto [i, buffer] : llvm::enumerate(placed))
-    layout.offsets[buffer] = placement.offsets[i];
+  for (auto [buffer, offset] : llvm::zip(items.buffers, placement.offsets))
+    layout.offsets[buffer] = offset;
   layout.sizeBytes = std::max<int64_t>(KERF_ARENA_ALIGN, placement.sizeBytes);
   layout.lowerBoundBytes = llvm::alignTo(lowerBound(problem), KERF_ARENA_ALIGN);
   for (int c = 0; c < KERF_CLASS_COUNT; ++c)
     layout.classBytes.push_back(peakOf(problem, [&](size_t i) {
-      return map.buffers[placed[i]].bufferClass == c;
+      return map.buffers[items.buffers[i]].bufferClass == c;
     }));
   return layout;
 }

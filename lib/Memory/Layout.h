@@ -14,14 +14,18 @@ struct ArenaLayout {
   std::vector<int64_t> offsets;
   /// Intervals of commands; none: always.
   std::vector<llvm::SmallVector<LifeInterval>> lives;
-  std::vector<int64_t> slotStrides; ///< bytes; 0 unless one copy per slot
+  std::vector<int64_t> slotStrides; ///< bytes; 0 unless of slot scope
+  /// Per function: copies of the slot buffers that it uses.
+  std::vector<int64_t> funcSlots;
   int64_t sizeBytes = 0;
   int64_t lowerBoundBytes = 0;
   /// Largest sum of each class at one time.
   llvm::SmallVector<int64_t> classBytes;
 };
 
-/// Places all buffers of a program whose calls are known.
+/// Places all buffers of a program whose calls are known. Fails where a slot
+/// buffer has too few copies, or a function uses buffers of several numbers of
+/// copies: a call has one slot.
 mlir::FailureOr<ArenaLayout> layOut(spmd::ProgramOp program,
                                     const StorageMap &map,
                                     llvm::ArrayRef<PlannedFunc> funcs);

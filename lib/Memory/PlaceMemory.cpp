@@ -1,5 +1,6 @@
 #include "Layout.h"
 
+#include "kerf/Dialect/Spmd/Pipelines.h"
 #include "kerf/Memory/Passes.h"
 
 namespace kerf {
@@ -16,6 +17,7 @@ struct ProgramWriter {
   spmd::ProgramOp source;
   exec::ProgramOp program;
   const StorageMap &map;
+  const PlannedProgram &planned;
   const ArenaLayout &layout;
   OpBuilder builder;
 
@@ -34,7 +36,7 @@ struct ProgramWriter {
 
 void ProgramWriter::writeParam(const StorageMap::Param &param) {
   spmd::ParamOp op = param.op;
-  auto local = op.getLocalType();
+  auto local = op.getShardType();
   auto number = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
   llvm::SmallVector<Attribute> states;
   if (std::optional<Attribute> rule = op.getRule())
@@ -48,7 +50,8 @@ void ProgramWriter::writeParam(const StorageMap::Param &param) {
   exec::ParamOp::create(
       builder, op.getLoc(), op.getNameAttr(), number(op.getStart().value_or(0)),
       number(op.getEnd().value_or(1)), TypeAttr::get(op.getGlobal()),
-      TypeAttr::get(local), op.getCut(), op.getInit(),
+      TypeAttr::get(local), op.getCut(), op.getBlocksAttr(),
+      op.getStateAxesAttr(), op.getWeightAxesAttr(), op.getInit(),
       op.getFrozen() ? builder.getUnitAttr() : UnitAttr(),
       number(layout.offsets[param.buffer]), number(param.stride),
       param.master ? TypeAttr::get(param.stateType) : TypeAttr(),
@@ -58,7 +61,7 @@ void ProgramWriter::writeParam(const StorageMap::Param &param) {
 }
 
 void ProgramWriter::writeTables() {
-  for (auto &[name, param] : map.params)
+  for (auto &[op, param] : map.params)
     writeParam(param);
   for (auto input : source.getBody().getOps<spmd::InputOp>())
     exec::InputOp::create(
@@ -66,6 +69,11 @@ void ProgramWriter::writeTables() {
         TypeAttr::get(input.getGlobal()), TypeAttr::get(input.getStepType()),
         input.getCut(),
         builder.getI64IntegerAttr(offsetOf(input.getSymName())));
+  auto capacity = source->getAttrOfType<IntegerAttr>(kCapacityAttrName);
+  for (const PlannedChannel &channel : planned.channels)
+    exec::ChannelOp::create(builder, source.getLoc(), channel.name,
+                            channel.from, channel.to, channel.bytes,
+                            capacity ? capacity.getInt() : 1);
   for (auto output : source.getBody().getOps<spmd::OutputOp>())
     exec::OutputOp::create(
         builder, output.getLoc(), output.getSymNameAttr(),
@@ -77,14 +85,13 @@ void ProgramWriter::writeBuffers() {
   for (auto [i, buffer] : llvm::enumerate(map.buffers)) {
     if (layout.offsets[i] < 0)
       continue;
-    int64_t copies = layout.slotStrides[i] > 0 ? source.getSlots() : 1;
-    int64_t stride = copies > 1 ? layout.slotStrides[i] : buffer.bytes;
+    int64_t stride = buffer.copies > 1 ? layout.slotStrides[i] : buffer.bytes;
     llvm::SmallVector<int64_t> live;
     for (auto [first, last] : layout.lives[i])
       live.append({first, last});
     exec::BufferOp::create(builder, source.getLoc(), buffer.name,
                            int64_t(buffer.bufferClass), layout.offsets[i],
-                           copies * stride, live);
+                           buffer.copies * stride, live);
   }
 }
 
@@ -136,6 +143,9 @@ void ProgramWriter::writeFunc(const PlannedFunc &func) {
 }
 
 void ProgramWriter::writeSchedules() {
+  llvm::StringMap<int64_t> slots;
+  for (auto [func, count] : llvm::zip(planned.funcs, layout.funcSlots))
+    slots[func.name] = count;
   for (auto schedule : source.getBody().getOps<spmd::ScheduleOp>()) {
     auto op = exec::ScheduleOp::create(builder, schedule.getLoc(),
                                        schedule.getNameAttr());
@@ -144,7 +154,7 @@ void ProgramWriter::writeSchedules() {
     for (auto call : schedule.getBody().getOps<spmd::CallOp>()) {
       int64_t micro = call.getMicro().value_or(0);
       exec::CallOp::create(builder, call.getLoc(), call.getCallee(), micro,
-                           micro % static_cast<int64_t>(source.getSlots()));
+                           micro % slots.lookup(call.getCallee()));
     }
   }
 }
@@ -160,38 +170,59 @@ struct StepFlops {
 };
 } // namespace
 
-/// Flops of the training step over all ranks and micro-batches.
+static StepFlops countFlops(spmd::FuncOp func) {
+  StepFlops flops;
+  func.walk([&](Operation *op) {
+    auto cost = dyn_cast<CostOpInterface>(op);
+    if (!cost || op->getParentOfType<spmd::FusedOp>())
+      return;
+    auto repeat = op->getParentOfType<RepeatOp>();
+    double count =
+        double(cost.getCost().products()) * (repeat ? repeat.getCount() : 1);
+    flops.all += count;
+    if (!isRecomputed(op))
+      flops.model += count;
+  });
+  return flops;
+}
+
+/// Flops of the training step over all ranks that run the program.
 static StepFlops countFlops(spmd::ProgramOp program) {
   StepFlops flops;
+  spmd::ScheduleOp schedule = program.getSchedule("train");
+  if (!schedule)
+    return flops;
+  llvm::StringMap<int64_t> calls;
+  for (auto call : schedule.getBody().getOps<spmd::CallOp>())
+    ++calls[call.getCallee()];
+  double ranks = program.getRanks().size();
   for (auto func : program.getBody().getOps<spmd::FuncOp>()) {
-    if (func.getSymName() == "evaluate")
-      continue;
-    func.walk([&](Operation *op) {
-      auto cost = dyn_cast<CostOpInterface>(op);
-      if (!cost || op->getParentOfType<spmd::FusedOp>())
-        return;
-      auto repeat = op->getParentOfType<RepeatOp>();
-      double count =
-          double(cost.getCost().products()) * (repeat ? repeat.getCount() : 1) *
-          program.getMicroBatches() * program.getMesh().getRankCount();
-      flops.all += count;
-      if (!op->hasAttr("kerf.recomputed"))
-        flops.model += count;
-    });
+    StepFlops once = countFlops(func);
+    double times = ranks * calls.lookup(func.getSymName());
+    flops.all += times * once.all;
+    flops.model += times * once.model;
   }
   return flops;
 }
 
 /// Attributes of the program that the artifact's meta record is made of.
 static void setFacts(exec::ProgramOp program, spmd::ProgramOp source,
-                     int64_t workers) {
+                     llvm::ArrayRef<int64_t> slots, int64_t workers) {
   OpBuilder builder(source.getContext());
   auto set = [&](llvm::StringRef name, Attribute value) {
     program->setAttr(name, value);
   };
   set("mesh", source.getMesh());
+  // Stages are named after the model that they belong to.
+  if (source.getStageCount() > 1)
+    set("model",
+        builder.getStringAttr(source.getSymName().rsplit(".stage").first));
+  set("stage", builder.getI64IntegerAttr(source.getStage()));
   set("micro_batches", builder.getI64IntegerAttr(source.getMicroBatches()));
-  set("slots", builder.getI64IntegerAttr(source.getSlots()));
+  int64_t most = source.getSlots();
+  for (int64_t count : slots)
+    most = std::max(most, count);
+  set("slots", builder.getI64IntegerAttr(most));
   set("workers", builder.getI64IntegerAttr(workers));
   StepFlops flops = countFlops(source);
   set("matmul_flops", builder.getF64FloatAttr(flops.all));
@@ -219,25 +250,25 @@ static LogicalResult lower(spmd::ProgramOp source, int64_t workers) {
   FailureOr<StorageMap> map = assignStorage(source);
   if (failed(map))
     return failure();
-  FailureOr<std::vector<PlannedFunc>> funcs =
+  FailureOr<PlannedProgram> planned =
       planCommands(source, program, *map, {workers});
-  if (failed(funcs))
+  if (failed(planned))
     return failure();
-  FailureOr<ArenaLayout> layout = layOut(source, *map, *funcs);
+  FailureOr<ArenaLayout> layout = layOut(source, *map, planned->funcs);
   if (failed(layout))
     return failure();
   program.setArena(layout->sizeBytes);
   program.setLowerBound(layout->lowerBoundBytes);
   program.setClasses(layout->classBytes);
-  setFacts(program, source, workers);
-  ProgramWriter writer{source, program, *map, *layout,
-                       OpBuilder(source.getContext())};
+  setFacts(program, source, layout->funcSlots, workers);
+  ProgramWriter writer{source,   program, *map,
+                       *planned, *layout, OpBuilder(source.getContext())};
   // Tables first, then kernels, which are there already.
   writer.builder.setInsertionPointToStart(&program.getBody().front());
   writer.writeTables();
   writer.writeBuffers();
   writer.builder.setInsertionPointToEnd(&program.getBody().front());
-  for (const PlannedFunc &func : *funcs)
+  for (const PlannedFunc &func : planned->funcs)
     writer.writeFunc(func);
   writer.writeSchedules();
   source.erase();

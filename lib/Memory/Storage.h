@@ -32,7 +32,8 @@ struct Buffer {
   std::string name;
   kerf_buffer_class bufferClass;
   BufferScope scope;
-  int64_t bytes = 0; ///< of one copy
+  int64_t bytes = 0;  ///< of one copy
+  int64_t copies = 1; ///< of slot scope: micro-batch m has number m mod copies
 };
 
 /// A tensor inside a buffer. The address of element (0, ..., 0) is
@@ -88,7 +89,9 @@ struct StorageMap {
   /// Buffers of declared symbols: buffers, inputs, outputs.
   llvm::StringMap<unsigned> symbols;
 
-  /// State of a parameter, as buffers that hold all of its iterations.
+  /// State of a parameter, as buffers that hold all of its iterations. Of a
+  /// weight whose state alone rests in pieces an iteration takes as many bytes
+  /// as all pieces, padding included, so that they are gathered in place.
   struct Param {
     mutable spmd::ParamOp op;
     unsigned buffer = 0;
@@ -96,14 +99,37 @@ struct StorageMap {
     llvm::SmallVector<unsigned> states;
     int64_t stride = 0, masterStride = 0, stateStride = 0; ///< bytes
     mlir::Type stateType; ///< element type of master and states
+
+    /// True when the update of this rank makes a piece of the weight.
+    bool updatesPiece() const {
+      return op.getStateAxes() && !op.getWeightAxes();
+    }
+    /// Where iterations from `start` on begin in a buffer of that stride.
+    int64_t offsetOf(int64_t start, int64_t stride) const {
+      return (start - static_cast<int64_t>(op.getStart().value_or(0))) * stride;
+    }
   };
-  llvm::MapVector<mlir::StringRef, Param> params;
+  /// By declaration, in order: a pattern may have several.
+  llvm::MapVector<mlir::Operation *, Param> params;
+
+  /// The parameter that a name means from iteration `start` on.
+  const Param &getParam(spmd::ProgramOp program, llvm::StringRef name,
+                        int64_t start) const {
+    return params.find(program.getParam(name, start))->second;
+  }
 
   unsigned add(Buffer buffer) {
     buffers.push_back(std::move(buffer));
     return buffers.size() - 1;
   }
 };
+
+/// Adds the buffers of what a program declares. Fails where a read or an update
+/// does not fit the declaration of its parameter.
+mlir::LogicalResult declareStorage(spmd::ProgramOp program, StorageMap &map);
+/// Where a declared parameter, input or buffer is read.
+Storage storageOf(const StorageMap &map, kerf::ParamOp read);
+Storage storageOf(const StorageMap &map, spmd::ReadOp read);
 
 /// Decides the place of every value.
 mlir::FailureOr<StorageMap> assignStorage(spmd::ProgramOp program);

@@ -82,18 +82,113 @@ static LogicalResult checkBuffers(exec::ProgramOp program) {
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// Between stages
+//===----------------------------------------------------------------------===//
+
+/// Each send and receive names a channel of its program that goes the right way
+/// and has room for the message.
+static LogicalResult checkMessages(exec::ProgramOp program, int64_t stage) {
+  llvm::SmallVector<exec::ChannelOp> channels(
+      program.getBody().getOps<exec::ChannelOp>());
+  WalkResult result = program.walk([&](exec::CommandOp command) {
+    bool sends = command.getOpcode() == exec::Opcode::Send;
+    if (!sends && command.getOpcode() != exec::Opcode::Receive)
+      return WalkResult::advance();
+    llvm::ArrayRef<int64_t> values = command.getValues();
+    if (values.size() == 2 && values[0] >= 0 &&
+        values[0] < int64_t(channels.size())) {
+      exec::ChannelOp channel = channels[values[0]];
+      int64_t own = sends ? channel.getFrom() : channel.getTo();
+      if (own == stage && values[1] <= int64_t(channel.getBytes()))
+        return WalkResult::advance();
+    }
+    command.emitOpError() << "of stage " << stage
+                          << " fits no channel of its program: [" << values
+                          << "]";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+/// The channel of the program that is `channel`, or null.
+static exec::ChannelOp findChannel(exec::ProgramOp program,
+                                   exec::ChannelOp channel) {
+  for (auto other : program.getBody().getOps<exec::ChannelOp>())
+    if (other.getName() == channel.getName() &&
+        other.getFrom() == channel.getFrom() &&
+        other.getTo() == channel.getTo())
+      return other;
+  return {};
+}
+
+/// Both ends of a channel say the same of it.
+static LogicalResult checkEnds(llvm::ArrayRef<exec::ProgramOp> programs,
+                               int64_t stage) {
+  exec::ProgramOp program = programs[stage];
+  for (auto channel : program.getBody().getOps<exec::ChannelOp>()) {
+    int64_t from = channel.getFrom(), to = channel.getTo();
+    int64_t peer = from == stage ? to : from;
+    if ((from != stage && to != stage) || peer < 0 ||
+        peer >= int64_t(programs.size()))
+      return channel.emitOpError()
+             << "\"" << channel.getName() << "\" from " << from << " to " << to
+             << " does not join stage " << stage << " with one of the "
+             << programs.size();
+    exec::ChannelOp other = findChannel(programs[peer], channel);
+    if (other && other.getBytes() == channel.getBytes() &&
+        other.getHolds() == channel.getHolds())
+      continue;
+    InFlightDiagnostic error = channel.emitOpError()
+                               << "\"" << channel.getName()
+                               << "\" has no equal at the other end, stage "
+                               << peer;
+    if (other)
+      error.attachNote(other.getLoc()) << "its other end is here";
+    return error;
+  }
+  return success();
+}
+
+/// The stage of a program; -1 if nothing says it.
+static int64_t stageOf(exec::ProgramOp program) {
+  auto stage = program->getAttrOfType<IntegerAttr>("stage");
+  return stage ? stage.getInt() : -1;
+}
+
+/// The programs are those of all stages of a model, in order.
+static LogicalResult
+checkStages(llvm::MutableArrayRef<exec::ProgramOp> programs) {
+  for (auto [i, program] : llvm::enumerate(programs)) {
+    if (stageOf(program) >= 0 && stageOf(program) != int64_t(i))
+      return program.emitOpError() << "of stage " << stageOf(program)
+                                   << " is number " << i << " of the programs";
+    if (failed(checkMessages(program, i)) || failed(checkEnds(programs, i)))
+      return failure();
+  }
+  return success();
+}
+
 namespace {
 struct VerifyMemory : kerf::impl::VerifyMemoryPassBase<VerifyMemory> {
   void runOnOperation() override {
+    // Stage 0 begins another model.
+    llvm::SmallVector<llvm::SmallVector<exec::ProgramOp>> models;
     for (Operation &op : *getOperation().getBody()) {
       auto program = dyn_cast<exec::ProgramOp>(op);
       if (!program) {
         op.emitOpError("is left after memory, expected 'exec.program'");
         return signalPassFailure();
       }
+      if (models.empty() || stageOf(program) == 0)
+        models.emplace_back();
+      models.back().push_back(program);
       if (failed(checkLaunches(program)) || failed(checkBuffers(program)))
         return signalPassFailure();
     }
+    for (llvm::MutableArrayRef<exec::ProgramOp> programs : models)
+      if (failed(checkStages(programs)))
+        return signalPassFailure();
   }
 };
 } // namespace

@@ -35,6 +35,18 @@ exec.program @two arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 128] {
   }
   // CHECK: exec.image "f0VMRg
 }
+// Another program with kernels of that content names the same code, and has no
+// shared object of its own.
+// CHECK-LABEL: exec.program @more
+// CHECK-SAME: cpu = "x86-64-v3", features = "{{[^"]*}}avx2{{[^"]*}}"
+exec.program @more arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 128] {
+  // CHECK: exec.kernel @k0{{.*}} symbol = "[[S]]"
+  exec.kernel @k0(%z: tensor<4xf32>) -> tensor<4xf32> {
+    %y = kerf.exp %z : tensor<4xf32>
+    exec.yield %y : tensor<4xf32>
+  }
+  // CHECK-NOT: exec.image
+}
 // A program without kernels has code too.
 // CHECK-LABEL: exec.program @none
 exec.program @none arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 64] {

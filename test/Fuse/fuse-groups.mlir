@@ -131,3 +131,51 @@ spmd.program @apart over <> micro_batches 1 slots 1 {
     spmd.return
   }
 }
+
+// -----
+
+// The kernel of the first and the last op stands where the first stood, and what
+// the last reads comes before it. But collectives of several stages keep their
+// order, which those of the other stages have too.
+// CHECK-LABEL: spmd.program @between_stages
+spmd.program @between_stages over <pp = 2> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.output @y last : tensor<4x8xf32>
+  spmd.output @z last : tensor<4x8xf32>
+  spmd.func @finish() {
+    %x = spmd.read @x : tensor<4x8xf32>
+    // CHECK: spmd.all_reduce sum
+    // CHECK-NEXT: spmd.all_reduce max
+    // CHECK-NEXT: spmd.fused
+    // CHECK-NOT: spmd.fused
+    %e = kerf.exp %x : tensor<4x8xf32>
+    %s = spmd.all_reduce sum %x over [pp] : tensor<4x8xf32>
+    %m = spmd.all_reduce max %x over [pp] : tensor<4x8xf32>
+    %y = kerf.add %e, %m : tensor<4x8xf32>
+    spmd.write %y to @y : tensor<4x8xf32>
+    spmd.write %s to @z : tensor<4x8xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+// Messages keep their order too.
+// CHECK-LABEL: spmd.program @messages
+spmd.program @messages over <pp = 2> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.output @y last : tensor<4x8xf32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<4x8xf32>
+    // CHECK: spmd.send %{{.*}} to 1 on "forward"
+    // CHECK-NEXT: spmd.recv from 1 on "backward"
+    // CHECK-NEXT: spmd.fused
+    // CHECK-NOT: spmd.fused
+    %e = kerf.exp %x : tensor<4x8xf32>
+    spmd.send %x to 1 on "forward" : tensor<4x8xf32>
+    %g = spmd.recv from 1 on "backward" : tensor<4x8xf32>
+    %y = kerf.add %e, %g : tensor<4x8xf32>
+    spmd.write %y to @y : tensor<4x8xf32>
+    spmd.return
+  }
+}

@@ -106,3 +106,33 @@ spmd.program @done over <> micro_batches 1 slots 1 {
     spmd.return
   }
 }
+
+// A slice whose elements lie together is a view for every reader: a gathered
+// weight without its padding, some rows of a table. Columns are copied.
+// CHECK-LABEL: spmd.program @adjacent
+spmd.program @adjacent over <dp = 2> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<3xf32> cut [[]] : tensor<3xf32>
+  spmd.input @t global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.output @y last : tensor<5xf32>
+  spmd.output @r last : tensor<1x8xf32>
+  spmd.output @c last : tensor<4x2xf32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<3xf32>
+    %t = spmd.read @t : tensor<4x8xf32>
+    %f = spmd.all_gather %x dim 0 over [dp] : tensor<3xf32> -> tensor<6xf32>
+    // CHECK: %[[S:.*]] = kerf.slice %{{.*}} offsets [0] sizes [5]
+    // CHECK-NEXT: spmd.fused (%{{.*}} = %[[S]] : tensor<5xf32>)
+    %s = kerf.slice %f offsets [0] sizes [5] : tensor<6xf32>
+    %y = kerf.exp %s : tensor<5xf32>
+    // CHECK: %[[R:.*]] = kerf.slice %{{.*}} offsets [2, 0] sizes [1, 8]
+    // CHECK-NEXT: spmd.fused (%{{.*}} = %{{.*}} : tensor<4x8xf32>)
+    // CHECK-NEXT: kerf.slice %{{.*}} offsets [0, 3] sizes [4, 2]
+    %r = kerf.slice %t offsets [2, 0] sizes [1, 8] : tensor<4x8xf32>
+    %c = kerf.slice %t offsets [0, 3] sizes [4, 2] : tensor<4x8xf32>
+    spmd.write %y to @y : tensor<5xf32>
+    // CHECK: spmd.write %[[R]] to @r
+    spmd.write %r to @r : tensor<1x8xf32>
+    spmd.write %c to @c : tensor<4x2xf32>
+    spmd.return
+  }
+}

@@ -6,7 +6,7 @@ spmd.program @unfused over <> micro_batches 1 slots 1 {
   spmd.output @y last : tensor<4xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<4xf32>
-    // expected-error@+1 {{'kerf.exp' op has no command, expected a kernel, a library op or a collective}}
+    // expected-error@+1 {{'kerf.exp' op has no command, expected a kernel, a library op or communication}}
     %y = kerf.exp %x : tensor<4xf32>
     spmd.write %y to @y : tensor<4xf32>
     spmd.return
@@ -49,6 +49,206 @@ spmd.program @order over <dp = 2, tp = 2> micro_batches 1 slots 1 {
     // expected-note@+1 {{the mesh is}}
     %y = spmd.all_reduce sum %x over [tp, dp] : tensor<4xf32>
     spmd.write %y to @y : tensor<4xf32>
+    spmd.return
+  }
+  spmd.schedule "train" {
+    spmd.call @forward micro 0
+  }
+}
+
+// -----
+
+// Copies are enough for what the schedule keeps: with 2, the third forward
+// overwrites what the first backward reads.
+// expected-error@+1 {{'spmd.program' op has 2 slots of @saved, but micro-batches 0 and 2 would be in one of them at one time}}
+spmd.program @crowded over <> micro_batches 3 slots 2 {
+  spmd.buffer @saved slot : tensor<4xf32>
+  spmd.output @y last : tensor<4xf32>
+  spmd.func @forward() {
+    %x = spmd.fused () -> (tensor<4xf32>) {
+      %c = kerf.constant dense<1.0> : tensor<4xf32>
+      spmd.yield %c : tensor<4xf32>
+    }
+    spmd.write %x to @saved : tensor<4xf32>
+    spmd.return
+  }
+  spmd.func @backward() {
+    %x = spmd.read @saved : tensor<4xf32>
+    spmd.write %x to @y : tensor<4xf32>
+    spmd.return
+  }
+  spmd.schedule "train" {
+    spmd.call @forward micro 0
+    spmd.call @forward micro 1
+    spmd.call @forward micro 2
+    spmd.call @backward micro 0
+    spmd.call @backward micro 1
+    spmd.call @backward micro 2
+  }
+}
+
+// -----
+
+// A call has one slot, so its function's buffers have one number of copies.
+// expected-error@+1 {{'spmd.program' op uses slot buffers of different numbers of copies in one function, @forward: @a has 2, @b 1}}
+spmd.program @mixed over <> micro_batches 2 slots 2 {
+  spmd.buffer @a slot : tensor<4xf32>
+  spmd.buffer @b slot {slots = 1 : i64} : tensor<4xf32>
+  spmd.func @forward() {
+    %x = spmd.fused () -> (tensor<4xf32>) {
+      %c = kerf.constant dense<1.0> : tensor<4xf32>
+      spmd.yield %c : tensor<4xf32>
+    }
+    spmd.write %x to @a : tensor<4xf32>
+    spmd.write %x to @b : tensor<4xf32>
+    spmd.return
+  }
+  spmd.schedule "train" {
+    spmd.call @forward micro 0
+    spmd.call @forward micro 1
+  }
+}
+
+// -----
+
+// More copies than micro-batches hold nothing.
+spmd.program @idle over <> micro_batches 2 slots 2 {
+  // expected-error@+1 {{'spmd.buffer' op expected 1 to 2 slots, found 3}}
+  spmd.buffer @a slot {slots = 3 : i64} : tensor<4xf32>
+}
+
+// -----
+
+// The other ranks must get the updated piece.
+spmd.program @ungathered over <dp = 2> micro_batches 1 slots 1 {
+  spmd.param "w" global tensor<8xf32> cut [[]] state over [dp] rule #kerf.sgd<> init <ones> : tensor<8xf32>
+  spmd.input @g global tensor<4xf32> cut [[]] : tensor<4xf32>
+  spmd.input @rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
+  spmd.input @step role "step" global tensor<i32> cut [] : tensor<i32>
+  spmd.func @update() {
+    %g = spmd.read @g : tensor<4xf32>
+    %rate = spmd.read @rate : tensor<f32>
+    %step = spmd.read @step : tensor<i32>
+    // expected-error@+1 {{'kerf.update' op updates a piece of "w", which no 'spmd.gather_param' of its function puts together}}
+    kerf.update "w" rule #kerf.sgd<> by %g rate %rate step %step : tensor<4xf32>
+    spmd.return
+  }
+  spmd.schedule "train" {
+    spmd.call @update
+  }
+}
+
+// -----
+
+// A gather puts together what an update made.
+spmd.program @idle_gather over <dp = 2> micro_batches 1 slots 1 {
+  spmd.param "w" global tensor<8xf32> cut [[]] state over [dp] rule #kerf.sgd<> init <ones> : tensor<8xf32>
+  spmd.input @g global tensor<4xf32> cut [[]] : tensor<4xf32>
+  spmd.input @rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
+  spmd.input @step role "step" global tensor<i32> cut [] : tensor<i32>
+  spmd.func @update() {
+    %g = spmd.read @g : tensor<4xf32>
+    %rate = spmd.read @rate : tensor<f32>
+    %step = spmd.read @step : tensor<i32>
+    // expected-error@+1 {{'spmd.gather_param' op of "w" [0 to 1] follows no 'kerf.update' of these in its function}}
+    spmd.gather_param "w"
+    spmd.return
+  }
+  spmd.schedule "train" {
+    spmd.call @update
+  }
+}
+
+// -----
+
+// An update has the gradient of what it updates: of the piece.
+spmd.program @whole_gradient over <dp = 2> micro_batches 1 slots 1 {
+  spmd.param "w" global tensor<8xf32> cut [[]] state over [dp] rule #kerf.sgd<> init <ones> : tensor<8xf32>
+  spmd.input @g global tensor<8xf32> cut [[]] : tensor<8xf32>
+  spmd.input @rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
+  spmd.input @step role "step" global tensor<i32> cut [] : tensor<i32>
+  spmd.func @update() {
+    %g = spmd.read @g : tensor<8xf32>
+    %rate = spmd.read @rate : tensor<f32>
+    %step = spmd.read @step : tensor<i32>
+    // expected-error@+1 {{'kerf.update' op of "w" expected a gradient of type 'tensor<4xf32>', found 'tensor<8xf32>'}}
+    kerf.update "w" rule #kerf.sgd<> by %g rate %rate step %step : tensor<8xf32>
+    spmd.gather_param "w"
+    spmd.return
+  }
+  spmd.schedule "train" {
+    spmd.call @update
+  }
+}
+
+// -----
+
+// Places are counted with the first axis slowest here too.
+spmd.program @piece_order over <dp = 2, cp = 2> micro_batches 1 slots 1 {
+  spmd.param "w" global tensor<8xf32> cut [[]] state over [cp, dp] rule #kerf.sgd<> init <ones> : tensor<8xf32>
+  spmd.input @g global tensor<2xf32> cut [[]] : tensor<2xf32>
+  spmd.input @rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
+  spmd.input @step role "step" global tensor<i32> cut [] : tensor<i32>
+  spmd.func @update() {
+    %g = spmd.read @g : tensor<2xf32>
+    %rate = spmd.read @rate : tensor<f32>
+    %step = spmd.read @step : tensor<i32>
+    kerf.update "w" rule #kerf.sgd<> by %g rate %rate step %step : tensor<2xf32>
+    // expected-error@+2 {{'spmd.gather_param' op expected axes in the order of the mesh}}
+    // expected-note@+1 {{the mesh is}}
+    spmd.gather_param "w"
+    spmd.return
+  }
+  spmd.schedule "train" {
+    spmd.call @update
+  }
+}
+
+// -----
+
+// A loop reads the layers of one declaration: it does not cross chunks.
+spmd.program @crosses over <> micro_batches 1 slots 1 {
+  // expected-note@+1 {{this one ends at 2}}
+  spmd.param "h.{i}.w" [0 to 2] global tensor<4xf32> cut [[]] init <ones> frozen : tensor<4xf32>
+  spmd.param "h.{i}.w" [2 to 4] global tensor<4xf32> cut [[]] init <ones> frozen : tensor<4xf32>
+  spmd.input @x global tensor<4xf32> cut [[]] : tensor<4xf32>
+  spmd.output @y last : tensor<4xf32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<4xf32>
+    %r = kerf.repeat %i = 1 to 3 (%h = %x : tensor<4xf32>) {
+      // expected-error@+1 {{'kerf.param' op of "h.{i}.w" [1 to 3], which no 'spmd.param' covers}}
+      %w = kerf.param "h.{i}.w" init<ones> frozen : tensor<4xf32>
+      kerf.yield %w : tensor<4xf32>
+    }
+    spmd.write %r to @y : tensor<4xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+// A read has the type that is declared.
+spmd.program @read_type over <> micro_batches 1 slots 1 {
+  spmd.param "w" global tensor<4xf32> cut [[]] init <ones> frozen : tensor<4xf32>
+  spmd.output @y last : tensor<2xf32>
+  spmd.func @forward() {
+    // expected-error@+1 {{'kerf.param' op of "w" expected 'tensor<4xf32>', found 'tensor<2xf32>'}}
+    %w = kerf.param "w" init<ones> frozen : tensor<2xf32>
+    spmd.write %w to @y : tensor<2xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+// Bytes are sent as they lie: columns of a matrix are not adjacent.
+spmd.program @columns over <pp = 2> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<4x8xf32>
+    %s = kerf.slice %x offsets [0, 0] sizes [4, 4] : tensor<4x8xf32>
+    // expected-error@+1 {{'spmd.send' op reads or writes a view whose elements are not adjacent}}
+    spmd.send %s to 1 on "forward" : tensor<4x4xf32>
     spmd.return
   }
   spmd.schedule "train" {

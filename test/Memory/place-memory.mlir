@@ -305,6 +305,31 @@ spmd.program @params over <> micro_batches 1 slots 1 {
 
 // -----
 
+// A step around a ring has a place of its own for what arrives, also where the
+// loop carries it on: it is copied when all have read what was there.
+// CHECK-LABEL: exec.program @ring
+spmd.program @ring over <dp = 2, cp = 2> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<4x8xbf16> cut [[], []] : tensor<4x8xbf16>
+  spmd.output @y last : tensor<4x8xbf16>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<4x8xbf16>
+    // CHECK: exec.loop 0 to 2 {
+    // CHECK-NEXT: rotate "rotate" [2, 1, 32] [#exec.arena<read bf16 [[H:[0-9]+]] bytes 64>, #exec.arena<write bf16 [[N:[0-9]+]] bytes 64>]
+    // CHECK-NEXT: copy "copy" [64] [#exec.arena<read bf16 [[N]] bytes 64>, #exec.arena<write bf16 [[H]] bytes 64>]
+    %r = kerf.repeat %i = 0 to 2 (%h = %x : tensor<4x8xbf16>) {
+      %n = spmd.rotate %h over [cp] : tensor<4x8xbf16>
+      kerf.yield %n : tensor<4x8xbf16>
+    }
+    spmd.write %r to @y : tensor<4x8xbf16>
+    spmd.return
+  }
+  spmd.schedule "train" {
+    spmd.call @forward micro 0
+  }
+}
+
+// -----
+
 // What is placed already stays as it is.
 // CHECK-LABEL: exec.program @placed arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 64] {
 // CHECK-NEXT: exec.output "loss" f32 at 0

@@ -66,3 +66,87 @@ exec.program @good arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 128, 0, 0] 
   exec.buffer "b" class 5 at 0 bytes 64 live [2, 5, 9, 9]
   exec.buffer "c" class 5 at 64 bytes 64 live [0, 9]
 }
+
+// -----
+
+// A message has a channel of its program.
+exec.program @lost arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 64, 0, 0] attributes {stage = 0 : i64} {
+  exec.func @forward {
+    // expected-error@+1 {{of stage 0 fits no channel of its program: [0, 64]}}
+    exec.command send "send" [0, 64] [#exec.arena<read f32 0 bytes 64>]
+  }
+}
+
+// -----
+
+// It goes the way that the channel does.
+exec.program @stage0 arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 64, 0, 0] {
+  exec.channel "forward" from 0 to 1 bytes 64 holds 1
+  exec.func @forward {
+    // expected-error@+1 {{of stage 0 fits no channel of its program: [0, 64]}}
+    exec.command receive "receive" [0, 64] [#exec.arena<write f32 0 bytes 64>]
+  }
+}
+
+// -----
+
+// It is no longer than the channel allows.
+exec.program @stage0 arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 64, 0, 0] {
+  exec.channel "forward" from 0 to 1 bytes 32 holds 1
+  exec.func @forward {
+    // expected-error@+1 {{of stage 0 fits no channel of its program: [0, 64]}}
+    exec.command send "send" [0, 64] [#exec.arena<read f32 0 bytes 64>]
+  }
+}
+
+// -----
+
+// Both ends say the same of a channel.
+exec.program @stage0 arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 64, 0, 0] {
+  // expected-error@+1 {{"forward" has no equal at the other end, stage 1}}
+  exec.channel "forward" from 0 to 1 bytes 64 holds 1
+}
+exec.program @stage1 arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 64, 0, 0] {
+  // expected-note@+1 {{its other end is here}}
+  exec.channel "forward" from 0 to 1 bytes 64 holds 2
+}
+
+// -----
+
+// Both ends know it: a channel of another name is another one.
+exec.program @stage0 arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 64, 0, 0] {
+  // expected-error@+1 {{"forward" has no equal at the other end, stage 1}}
+  exec.channel "forward" from 0 to 1 bytes 64 holds 1
+}
+exec.program @stage1 arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 64, 0, 0] {
+  exec.channel "update" from 0 to 1 bytes 64 holds 1
+}
+
+// -----
+
+// A channel of a program begins or ends there.
+exec.program @stage0 arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 64, 0, 0] {
+  // expected-error@+1 {{"forward" from 1 to 2 does not join stage 0 with one of the 3}}
+  exec.channel "forward" from 1 to 2 bytes 64 holds 1
+}
+exec.program @stage1 arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 64, 0, 0] {
+}
+exec.program @stage2 arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 64, 0, 0] {
+}
+
+// -----
+
+// Programs come in the order of the stages.
+exec.program @stage0 arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 64, 0, 0] attributes {stage = 0 : i64} {
+}
+// expected-error@+1 {{'exec.program' op of stage 2 is number 1 of the programs}}
+exec.program @stage2 arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 64, 0, 0] attributes {stage = 2 : i64} {
+}
+
+// -----
+
+// Stage 0 begins another model.
+exec.program @one arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 64, 0, 0] attributes {stage = 0 : i64} {
+}
+exec.program @other arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 64, 0, 0] attributes {stage = 0 : i64} {
+}

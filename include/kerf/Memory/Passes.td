@@ -11,6 +11,9 @@ def PlaceMemoryPass : Pass<"kerf-place-memory", "::mlir::ModuleOp"> {
     Replaces each `spmd.program` by an `exec.program`. Values that are written to
     a buffer, stacked or carried are computed where they go; views share the
     buffer of their base. Workspaces of library calls are placed like buffers.
+    A slot buffer has as many copies as its attribute `slots` says, else as the
+    program. Channels hold `channel_capacity` messages (an attribute of the
+    program), else one.
   }];
   let options = [
     Option<"workers", "workers", "int64_t", "8",
