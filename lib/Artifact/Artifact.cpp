@@ -56,12 +56,36 @@ uint32_t ArtifactData::beginFunc(llvm::StringRef name) {
   func.name = strings.intern(name);
   func.first_command = commands.size();
   funcs.push_back(func);
-  return funcs.size() - 1;
+  return funcs.size() - 1 - programs.back().first_func;
 }
 
 void ArtifactData::endFunc() {
   if (!funcs.empty())
     funcs.back().command_count = commands.size() - funcs.back().first_command;
+}
+
+kerf_program &ArtifactData::beginProgram(llvm::StringRef name) {
+  kerf_program program = {};
+  program.name = strings.intern(name);
+  program.first_param = params.size();
+  program.first_input = inputs.size();
+  program.first_output = outputs.size();
+  program.first_buffer = buffers.size();
+  program.first_channel = channels.size();
+  program.first_func = funcs.size();
+  program.first_call = calls.size();
+  return programs.emplace_back(program);
+}
+
+void ArtifactData::endProgram() {
+  kerf_program &program = programs.back();
+  program.param_count = params.size() - program.first_param;
+  program.input_count = inputs.size() - program.first_input;
+  program.output_count = outputs.size() - program.first_output;
+  program.buffer_count = buffers.size() - program.first_buffer;
+  program.channel_count = channels.size() - program.first_channel;
+  program.func_count = funcs.size() - program.first_func;
+  program.call_count = calls.size() - program.first_call;
 }
 
 kerf_layout kerf::wholeLayout(llvm::ArrayRef<int64_t> shape, uint32_t dtype) {
@@ -72,6 +96,7 @@ kerf_layout kerf::wholeLayout(llvm::ArrayRef<int64_t> shape, uint32_t dtype) {
   std::memset(layout.cuts, 0xff, sizeof layout.cuts);
   for (size_t d = 0; d < shape.size(); ++d)
     layout.global[d] = layout.local[d] = shape[d];
+  std::fill_n(layout.blocks, shape.size(), 1u);
   return layout;
 }
 
@@ -119,6 +144,8 @@ static std::string serialize(const ArtifactData &data) {
   writer.add(KERF_SECTION_META, &data.meta, 1, sizeof data.meta);
   writer.add(KERF_SECTION_AXES, data.axes);
   writer.add(KERF_SECTION_GROUPS, data.groups);
+  writer.add(KERF_SECTION_PROGRAMS, data.programs);
+  writer.add(KERF_SECTION_CHANNELS, data.channels);
   writer.add(KERF_SECTION_PARAMS, data.params);
   writer.add(KERF_SECTION_STATES, data.states);
   writer.add(KERF_SECTION_INPUTS, data.inputs);
@@ -186,6 +213,8 @@ llvm::LogicalResult kerf::readArtifact(llvm::StringRef bytes,
   data.meta = *view.meta;
   read(view.axes, data.axes);
   read(view.groups, data.groups);
+  read(view.programs, data.programs);
+  read(view.channels, data.channels);
   read(view.params, data.params);
   read(view.states, data.states);
   read(view.inputs, data.inputs);

@@ -10,23 +10,33 @@ using namespace kerf;
 using exec::dtypeOf;
 
 namespace {
-/// Fills the tables of a file from the ops of a program.
+/// Fills the tables of a file from the ops of programs.
 struct Assembler {
-  exec::ProgramOp program;
+  llvm::SmallVector<exec::ProgramOp> programs; ///< by stage
   ArtifactData data;
   MeshAttr mesh;
   llvm::MapVector<Attribute, uint32_t> scalars;
   llvm::MapVector<int64_t, uint32_t> groups;
+  llvm::StringMap<uint32_t> symbols; ///< kernels of the file
+
+  // Of the program that is added now.
+  exec::ProgramOp program;
   llvm::StringMap<uint32_t> kernels, funcs;
 
-  LogicalResult run();
+  LogicalResult run(uint64_t inputHash);
+  LogicalResult addProgram();
+  LogicalResult addTables();
+  LogicalResult addImage();
   void setMeta(uint64_t inputHash);
   LogicalResult setLayout(Operation *op, kerf_layout &layout, Type global,
                           Type local, ArrayAttr cuts);
+  LogicalResult setPieces(exec::ParamOp op, kerf_param &param);
+  FailureOr<uint32_t> maskOf(Operation *op, std::optional<ArrayAttr> axes);
+  void addStates(exec::ParamOp op, kerf_param &param);
   LogicalResult addParam(exec::ParamOp op);
   LogicalResult addInput(exec::InputOp op);
   void addBuffer(exec::BufferOp op);
-  void addKernels();
+  LogicalResult addKernel(exec::KernelOp op);
   LogicalResult addFunc(exec::FuncOp op);
   LogicalResult addCommand(exec::CommandOp op);
   kerf_operand operandOf(Attribute attribute);
@@ -34,16 +44,27 @@ struct Assembler {
   uint32_t groupOf(int64_t mask);
   void addSchedule(llvm::StringRef name);
 
+  /// The attribute of the first program that has it.
+  template <typename Attr> Attr fact(llvm::StringRef name) {
+    for (exec::ProgramOp op : programs)
+      if (auto attribute = op->getAttrOfType<Attr>(name))
+        return attribute;
+    return nullptr;
+  }
   int64_t number(llvm::StringRef name) {
-    auto attribute = program->getAttrOfType<IntegerAttr>(name);
+    auto attribute = fact<IntegerAttr>(name);
     return attribute ? attribute.getInt() : 0;
   }
-  double real(llvm::StringRef name) {
-    auto attribute = program->getAttrOfType<FloatAttr>(name);
-    return attribute ? attribute.getValueAsDouble() : 0;
+  /// Over all programs.
+  double sum(llvm::StringRef name) {
+    double all = 0;
+    for (exec::ProgramOp op : programs)
+      if (auto attribute = op->getAttrOfType<FloatAttr>(name))
+        all += attribute.getValueAsDouble();
+    return all;
   }
   uint32_t text(llvm::StringRef name) {
-    auto attribute = program->getAttrOfType<StringAttr>(name);
+    auto attribute = fact<StringAttr>(name);
     return data.strings.intern(attribute ? attribute.getValue() : "");
   }
 };
@@ -55,29 +76,31 @@ struct Assembler {
 
 void Assembler::setMeta(uint64_t inputHash) {
   kerf_meta &meta = data.meta;
-  meta.model = data.strings.intern(program.getSymName());
+  auto model = fact<StringAttr>("model");
+  meta.model = data.strings.intern(model ? model.getValue()
+                                         : programs.front().getSymName());
   meta.compiler = data.strings.intern("kerf 0.1.0");
   meta.target = data.strings.intern("cpu");
   meta.cpu = text("cpu");
   meta.features = text("features");
   meta.world_size = mesh ? mesh.getRankCount() : 1;
   meta.micro_batches = number("micro_batches");
-  meta.slots = number("slots");
   meta.max_workers = number("workers");
+  meta.pipeline_axis = KERF_NONE;
   meta.input_hash = inputHash;
-  meta.arena_bytes = program.getArena();
-  meta.lower_bound_bytes = program.getLowerBound();
-  for (auto [i, bytes] : llvm::enumerate(program.getClasses()))
-    meta.class_bytes[i] = bytes;
-  meta.matmul_flops = real("matmul_flops");
-  meta.model_flops = real("model_flops");
+  meta.matmul_flops = sum("matmul_flops");
+  meta.model_flops = sum("model_flops");
   meta.tokens_per_step = number("tokens");
   meta.sequence_length = number("sequence");
   meta.vocabulary = number("vocabulary");
-  if (mesh)
-    for (auto [name, size] : llvm::zip(mesh.getNames(), mesh.getSizes()))
-      data.axes.push_back(
-          {data.strings.intern(name.getValue()), uint32_t(size)});
+  if (auto plan = fact<StringAttr>("plan_json"))
+    data.plan = plan.getValue().str();
+  if (!mesh)
+    return;
+  for (auto [name, size] : llvm::zip(mesh.getNames(), mesh.getSizes()))
+    data.axes.push_back({data.strings.intern(name.getValue()), uint32_t(size)});
+  if (int64_t axis = mesh.find(kPipelineAxis); axis >= 0)
+    meta.pipeline_axis = axis;
 }
 
 LogicalResult Assembler::setLayout(Operation *op, kerf_layout &layout,
@@ -91,6 +114,7 @@ LogicalResult Assembler::setLayout(Operation *op, kerf_layout &layout,
   layout.rank = whole.getRank();
   layout.dtype = dtypeOf(whole);
   std::memset(layout.cuts, 0xff, sizeof layout.cuts);
+  std::fill_n(layout.blocks, whole.getRank(), 1u);
   for (int64_t d = 0; d < whole.getRank(); ++d) {
     layout.global[d] = whole.getDimSize(d);
     layout.local[d] = part.getDimSize(d);
@@ -105,6 +129,51 @@ LogicalResult Assembler::setLayout(Operation *op, kerf_layout &layout,
     }
   }
   return success();
+}
+
+/// The axes as bits; none without a list.
+FailureOr<uint32_t> Assembler::maskOf(Operation *op,
+                                      std::optional<ArrayAttr> axes) {
+  uint32_t mask = 0;
+  if (axes)
+    for (llvm::StringRef axis : axes->getAsValueRange<StringAttr>()) {
+      int64_t index = mesh ? mesh.find(axis) : -1;
+      if (index < 0)
+        return op->emitOpError()
+               << "is in pieces over '" << axis << "', no axis of the mesh";
+      mask |= 1u << index;
+    }
+  return mask;
+}
+
+LogicalResult Assembler::setPieces(exec::ParamOp op, kerf_param &param) {
+  if (std::optional<llvm::ArrayRef<int64_t>> blocks = op.getBlocks())
+    for (auto [d, count] : llvm::enumerate(*blocks))
+      if (d < param.layout.rank)
+        param.layout.blocks[d] = count;
+  FailureOr<uint32_t> weight = maskOf(op, op.getWeightAxes());
+  FailureOr<uint32_t> state = maskOf(op, op.getStateAxes());
+  if (failed(weight) || failed(state))
+    return failure();
+  param.layout.pieces = *weight;
+  param.state_pieces = *state;
+  return success();
+}
+
+void Assembler::addStates(exec::ParamOp op, kerf_param &param) {
+  param.first_state = data.states.size();
+  if (!op.getStates())
+    return;
+  for (auto state : op.getStates()->getAsRange<DictionaryAttr>()) {
+    kerf_state record = {};
+    record.name =
+        data.strings.intern(state.getAs<StringAttr>("name").getValue());
+    record.dtype = dtypeOf(state.getAs<TypeAttr>("type").getValue());
+    record.offset = state.getAs<IntegerAttr>("at").getInt();
+    record.stride = state.getAs<IntegerAttr>("by").getInt();
+    data.states.push_back(record);
+    ++param.state_count;
+  }
 }
 
 LogicalResult Assembler::addParam(exec::ParamOp op) {
@@ -122,20 +191,10 @@ LogicalResult Assembler::addParam(exec::ParamOp op) {
       op.getMasterType() ? dtypeOf(*op.getMasterType()) : KERF_NONE;
   param.master_offset = op.getMasterOffset().value_or(-1);
   param.master_stride = op.getMasterStride().value_or(-1);
-  param.first_state = data.states.size();
-  if (op.getStates())
-    for (auto state : op.getStates()->getAsRange<DictionaryAttr>()) {
-      kerf_state record = {};
-      record.name =
-          data.strings.intern(state.getAs<StringAttr>("name").getValue());
-      record.dtype = dtypeOf(state.getAs<TypeAttr>("type").getValue());
-      record.offset = state.getAs<IntegerAttr>("at").getInt();
-      record.stride = state.getAs<IntegerAttr>("by").getInt();
-      data.states.push_back(record);
-      ++param.state_count;
-    }
+  addStates(op, param);
   if (failed(setLayout(op, param.layout, op.getGlobalType(), op.getLocalType(),
-                       op.getCuts())))
+                       op.getCuts())) ||
+      failed(setPieces(op, param)))
     return failure();
   data.params.push_back(param);
   return success();
@@ -171,20 +230,25 @@ void Assembler::addBuffer(exec::BufferOp op) {
        live.empty() ? -1 : live.front(), live.empty() ? -1 : live.back()});
 }
 
-void Assembler::addKernels() {
-  for (auto kernel : program.getBody().getOps<exec::KernelOp>()) {
-    auto code = kernel->getAttrOfType<DictionaryAttr>("code");
-    kerf_kernel record = {};
-    llvm::StringRef symbol = code.getAs<StringAttr>("symbol").getValue();
-    record.symbol = data.strings.intern(symbol);
-    record.argument_count =
-        kernel.getArgumentTypes().size() + kernel.getResultTypes().size();
-    record.units = code.getAs<IntegerAttr>("units").getInt();
-    record.grain = code.getAs<IntegerAttr>("grain").getInt();
-    record.hash = llvm::xxh3_64bits(symbol);
-    kernels[kernel.getSymName()] = data.kernels.size();
+/// Programs share kernels: one symbol is one kernel.
+LogicalResult Assembler::addKernel(exec::KernelOp op) {
+  auto code = op->getAttrOfType<DictionaryAttr>("code");
+  llvm::StringRef symbol = code.getAs<StringAttr>("symbol").getValue();
+  kerf_kernel record = {};
+  record.symbol = data.strings.intern(symbol);
+  record.argument_count =
+      op.getArgumentTypes().size() + op.getResultTypes().size();
+  record.units = code.getAs<IntegerAttr>("units").getInt();
+  record.grain = code.getAs<IntegerAttr>("grain").getInt();
+  record.hash = llvm::xxh3_64bits(symbol);
+  auto [at, isNew] = symbols.try_emplace(symbol, data.kernels.size());
+  kernels[op.getSymName()] = at->second;
+  if (isNew)
     data.kernels.push_back(record);
-  }
+  else if (std::memcmp(&data.kernels[at->second], &record, sizeof record) != 0)
+    return op.emitOpError()
+           << "differs from another one of the symbol '" << symbol << "'";
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -242,7 +306,7 @@ static bool isCollective(exec::Opcode opcode) {
   return opcode == exec::Opcode::AllReduce ||
          opcode == exec::Opcode::AllGather ||
          opcode == exec::Opcode::ReduceScatter ||
-         opcode == exec::Opcode::AllToAll;
+         opcode == exec::Opcode::AllToAll || opcode == exec::Opcode::Rotate;
 }
 
 LogicalResult Assembler::addCommand(exec::CommandOp op) {
@@ -309,31 +373,37 @@ void Assembler::addSchedule(llvm::StringRef name) {
   }
 }
 
-LogicalResult Assembler::run() {
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+LogicalResult Assembler::addTables() {
   for (Operation &op : program.getBody().front()) {
     LogicalResult result = success();
     if (auto param = dyn_cast<exec::ParamOp>(op))
       result = addParam(param);
-    if (auto input = dyn_cast<exec::InputOp>(op))
+    else if (auto input = dyn_cast<exec::InputOp>(op))
       result = addInput(input);
-    if (auto output = dyn_cast<exec::OutputOp>(op))
+    else if (auto kernel = dyn_cast<exec::KernelOp>(op))
+      result = addKernel(kernel);
+    else if (auto output = dyn_cast<exec::OutputOp>(op))
       data.outputs.push_back({data.strings.intern(output.getName()),
                               dtypeOf(output.getType()),
                               int64_t(output.getOffset())});
-    if (auto buffer = dyn_cast<exec::BufferOp>(op))
+    else if (auto channel = dyn_cast<exec::ChannelOp>(op))
+      data.channels.push_back(
+          {data.strings.intern(channel.getName()), uint32_t(channel.getFrom()),
+           uint32_t(channel.getTo()), uint32_t(channel.getHolds()),
+           uint64_t(channel.getBytes())});
+    else if (auto buffer = dyn_cast<exec::BufferOp>(op))
       addBuffer(buffer);
     if (failed(result))
       return failure();
   }
-  addKernels();
-  for (auto func : program.getBody().getOps<exec::FuncOp>())
-    if (failed(addFunc(func)))
-      return failure();
-  if (auto plan = program->getAttrOfType<StringAttr>("plan_json"))
-    data.plan = plan.getValue().str();
-  addSchedule("train");
-  data.meta.train_calls = data.calls.size();
-  addSchedule("evaluate");
+  return success();
+}
+
+LogicalResult Assembler::addImage() {
   for (auto image : program.getBody().getOps<exec::ImageOp>()) {
     std::vector<char> bytes;
     if (llvm::Error error = llvm::decodeBase64(image.getBase64(), bytes))
@@ -344,17 +414,67 @@ LogicalResult Assembler::run() {
   return success();
 }
 
-FailureOr<ArtifactData> kerf::assembleArtifact(exec::ProgramOp program,
+LogicalResult Assembler::addProgram() {
+  kernels.clear();
+  funcs.clear();
+  kerf_program &record = data.beginProgram(program.getSymName());
+  if (auto slots = program->getAttrOfType<IntegerAttr>("slots"))
+    record.slots = slots.getInt();
+  record.arena_bytes = program.getArena();
+  record.lower_bound_bytes = program.getLowerBound();
+  for (auto [i, bytes] : llvm::enumerate(program.getClasses()))
+    record.class_bytes[i] = bytes;
+  if (failed(addTables()) || failed(addImage()))
+    return failure();
+  for (auto func : program.getBody().getOps<exec::FuncOp>())
+    if (failed(addFunc(func)))
+      return failure();
+  addSchedule("train");
+  record.train_calls = data.calls.size() - record.first_call;
+  addSchedule("evaluate");
+  data.endProgram();
+  return success();
+}
+
+LogicalResult Assembler::run(uint64_t inputHash) {
+  mesh = fact<MeshAttr>("mesh");
+  setMeta(inputHash);
+  for (exec::ProgramOp op : programs) {
+    program = op;
+    if (failed(addProgram()))
+      return failure();
+  }
+  return success();
+}
+
+/// The programs by stage: their attribute `stage`, or else their place.
+static FailureOr<llvm::SmallVector<exec::ProgramOp>>
+findPrograms(ModuleOp module) {
+  llvm::SmallVector<exec::ProgramOp> found(module.getOps<exec::ProgramOp>());
+  llvm::SmallVector<exec::ProgramOp> byStage(found.size());
+  for (auto [place, program] : llvm::enumerate(found)) {
+    auto attribute = program->getAttrOfType<IntegerAttr>("stage");
+    uint64_t stage = attribute ? attribute.getInt() : place;
+    if (stage >= found.size() || byStage[stage])
+      return program.emitOpError()
+             << "is of stage " << stage
+             << (stage >= found.size() ? ", which there is not"
+                                       : " as another one");
+    byStage[stage] = program;
+  }
+  if (byStage.empty())
+    return module.emitError("expected 'exec.program' in the module");
+  return byStage;
+}
+
+FailureOr<ArtifactData> kerf::assembleArtifact(ModuleOp module,
                                                uint64_t inputHash) {
-  Assembler assembler{program,
-                      {},
-                      program->getAttrOfType<MeshAttr>("mesh"),
-                      {},
-                      {},
-                      llvm::StringMap<uint32_t>(),
-                      llvm::StringMap<uint32_t>()};
-  assembler.setMeta(inputHash);
-  if (failed(assembler.run()))
+  FailureOr<llvm::SmallVector<exec::ProgramOp>> programs = findPrograms(module);
+  if (failed(programs))
+    return failure();
+  Assembler assembler;
+  assembler.programs = *programs;
+  if (failed(assembler.run(inputHash)))
     return failure();
   return std::move(assembler.data);
 }

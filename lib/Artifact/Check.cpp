@@ -13,29 +13,36 @@ using namespace kerf::artifact;
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
               "the file is read as it lies in memory");
 
-static const char *const kSectionNames[KERF_SECTION_COUNT] = {
-    "strings",  "meta",    "axes",    "groups",  "params", "states",
-    "inputs",   "outputs", "buffers", "funcs",   "calls",  "commands",
-    "operands", "scalars", "attrs",   "kernels", "image",  "plan"};
+namespace {
+/// What a section is called and is made of.
+struct SectionKind {
+  const char *name;
+  uint32_t recordBytes;
+};
+} // namespace
 
-static const uint32_t kRecordBytes[KERF_SECTION_COUNT] = {1,
-                                                          sizeof(kerf_meta),
-                                                          sizeof(kerf_axis),
-                                                          sizeof(kerf_group),
-                                                          sizeof(kerf_param),
-                                                          sizeof(kerf_state),
-                                                          sizeof(kerf_input),
-                                                          sizeof(kerf_output),
-                                                          sizeof(kerf_buffer),
-                                                          sizeof(kerf_func),
-                                                          sizeof(kerf_call),
-                                                          sizeof(kerf_command),
-                                                          sizeof(kerf_operand),
-                                                          sizeof(kerf_scalar),
-                                                          sizeof(int64_t),
-                                                          sizeof(kerf_kernel),
-                                                          1,
-                                                          1};
+static const SectionKind kSections[KERF_SECTION_COUNT] = {
+    {"strings", 1},
+    {"meta", sizeof(kerf_meta)},
+    {"axes", sizeof(kerf_axis)},
+    {"groups", sizeof(kerf_group)},
+    {"programs", sizeof(kerf_program)},
+    {"channels", sizeof(kerf_channel)},
+    {"params", sizeof(kerf_param)},
+    {"states", sizeof(kerf_state)},
+    {"inputs", sizeof(kerf_input)},
+    {"outputs", sizeof(kerf_output)},
+    {"buffers", sizeof(kerf_buffer)},
+    {"funcs", sizeof(kerf_func)},
+    {"calls", sizeof(kerf_call)},
+    {"commands", sizeof(kerf_command)},
+    {"operands", sizeof(kerf_operand)},
+    {"scalars", sizeof(kerf_scalar)},
+    {"attrs", sizeof(int64_t)},
+    {"kernels", sizeof(kerf_kernel)},
+    {"image", 1},
+    {"plan", 1},
+};
 
 static std::string formatted(const char *format, va_list arguments) {
   char text[512];
@@ -111,18 +118,18 @@ static std::string checkSections(const kerf_header &header, uint64_t size) {
   uint64_t at = sizeof header;
   for (uint32_t kind = 0; kind < KERF_SECTION_COUNT; ++kind) {
     const kerf_section &section = header.sections[kind];
-    const char *name = kSectionNames[kind];
+    const auto &[name, recordBytes] = kSections[kind];
     if (section.offset % 8 != 0 || section.offset < at ||
         section.offset > size || section.bytes > size - section.offset)
       return line("damaged: section '%s' lies at %llu with %llu bytes, the "
                   "file has %llu",
                   name, (unsigned long long)section.offset,
                   (unsigned long long)section.bytes, (unsigned long long)size);
-    if (section.record_bytes != kRecordBytes[kind] || section.reserved != 0 ||
-        section.bytes % kRecordBytes[kind] != 0 ||
-        section.bytes / kRecordBytes[kind] >= KERF_NONE)
+    if (section.record_bytes != recordBytes || section.reserved != 0 ||
+        section.bytes % recordBytes != 0 ||
+        section.bytes / recordBytes >= KERF_NONE)
       return line("damaged: section '%s' has records of %u bytes, expected %u",
-                  name, section.record_bytes, kRecordBytes[kind]);
+                  name, section.record_bytes, recordBytes);
     at = section.offset + section.bytes;
   }
   return "";
@@ -149,6 +156,8 @@ static void fillView(const char *bytes, View &view) {
   view.plan = textOf(bytes, KERF_SECTION_PLAN);
   fill(view.axes, bytes, KERF_SECTION_AXES);
   fill(view.groups, bytes, KERF_SECTION_GROUPS);
+  fill(view.programs, bytes, KERF_SECTION_PROGRAMS);
+  fill(view.channels, bytes, KERF_SECTION_CHANNELS);
   fill(view.params, bytes, KERF_SECTION_PARAMS);
   fill(view.states, bytes, KERF_SECTION_STATES);
   fill(view.inputs, bytes, KERF_SECTION_INPUTS);
@@ -181,9 +190,24 @@ std::string kerf::artifact::checkArtifact(const void *data, uint64_t size,
     return line("damaged: %u records of metadata, expected 1", meta.count);
   view.meta = meta.data;
   Checker checker(view);
-  if (checker.checkTables() && checker.checkProgram())
+  if (checker.checkTables() && checker.checkStages() && checker.checkPrograms())
     return "";
   return checker.message;
+}
+
+View kerf::artifact::programView(const View &file, uint32_t number) {
+  const kerf_program &program = file.programs[number];
+  View view = file;
+  view.program = &program;
+  view.params = file.params.slice(program.first_param, program.param_count);
+  view.inputs = file.inputs.slice(program.first_input, program.input_count);
+  view.outputs = file.outputs.slice(program.first_output, program.output_count);
+  view.buffers = file.buffers.slice(program.first_buffer, program.buffer_count);
+  view.channels =
+      file.channels.slice(program.first_channel, program.channel_count);
+  view.funcs = file.funcs.slice(program.first_func, program.func_count);
+  view.calls = file.calls.slice(program.first_call, program.call_count);
+  return view;
 }
 
 //===----------------------------------------------------------------------===//
@@ -199,8 +223,22 @@ static bool bytesOf(const kerf_layout &layout, const int64_t *sizes,
   return true;
 }
 
-bool kerf::artifact::localBytes(const kerf_layout &layout, int64_t &bytes) {
-  return bytesOf(layout, layout.local, bytes);
+int64_t kerf::artifact::pieceElements(const View &view, uint32_t pieces,
+                                      int64_t elements) {
+  int64_t count = 1;
+  for (uint32_t a = 0; a < view.axes.count; ++a)
+    if (pieces >> a & 1)
+      count *= view.axes[a].size;
+  return elements / count + (elements % count != 0);
+}
+
+bool kerf::artifact::localBytes(const View &view, const kerf_layout &layout,
+                                int64_t &bytes) {
+  if (!bytesOf(layout, layout.local, bytes))
+    return false;
+  int64_t size = kerf_dtype_bytes(layout.dtype);
+  bytes = pieceElements(view, layout.pieces, bytes / size) * size;
+  return true;
 }
 
 bool kerf::artifact::globalBytes(const kerf_layout &layout, int64_t &bytes) {
@@ -214,18 +252,38 @@ void kerf::artifact::coordinatesOf(const View &view, uint32_t rank,
     coordinates[a] = rank % view.axes[a].size;
 }
 
-void kerf::artifact::shardStart(const View &view, const kerf_layout &layout,
-                                uint32_t rank, int64_t start[KERF_MAX_RANK]) {
+uint32_t kerf::artifact::rankAt(const View &view,
+                                const uint32_t coordinates[KERF_MAX_AXES]) {
+  uint32_t rank = 0;
+  for (uint32_t a = 0; a < view.axes.count; ++a)
+    rank = rank * view.axes[a].size + coordinates[a];
+  return rank;
+}
+
+uint32_t kerf::artifact::programOf(const View &view, uint32_t rank) {
   uint32_t coordinates[KERF_MAX_AXES];
   coordinatesOf(view, rank, coordinates);
-  std::fill_n(start, KERF_MAX_RANK, int64_t(0));
-  for (uint32_t d = 0; d < layout.rank; ++d) {
-    int64_t part = 0;
-    for (uint8_t axis : layout.cuts[d])
-      if (axis != 0xff)
-        part = part * view.axes[axis].size + coordinates[axis];
-    start[d] = part * layout.local[d];
-  }
+  uint32_t axis = view.meta->pipeline_axis;
+  return axis == KERF_NONE ? 0 : coordinates[axis];
+}
+
+uint32_t kerf::artifact::rankOfProgram(const View &view, uint32_t rank,
+                                       uint32_t program) {
+  uint32_t coordinates[KERF_MAX_AXES];
+  coordinatesOf(view, rank, coordinates);
+  if (view.meta->pipeline_axis != KERF_NONE)
+    coordinates[view.meta->pipeline_axis] = program;
+  return rankAt(view, coordinates);
+}
+
+int64_t kerf::artifact::partOf(const View &view, const kerf_layout &layout,
+                               uint32_t d,
+                               const uint32_t coordinates[KERF_MAX_AXES]) {
+  int64_t part = 0;
+  for (uint8_t axis : layout.cuts[d])
+    if (axis != 0xff)
+      part = part * view.axes[axis].size + coordinates[axis];
+  return part;
 }
 
 uint32_t kerf::artifact::groupMember(const View &view, const kerf_group &group,
@@ -237,8 +295,5 @@ uint32_t kerf::artifact::groupMember(const View &view, const kerf_group &group,
       coordinates[a] = n % view.axes[a].size;
       n /= view.axes[a].size;
     }
-  uint32_t member = 0;
-  for (uint32_t a = 0; a < view.axes.count; ++a)
-    member = member * view.axes[a].size + coordinates[a];
-  return member;
+  return rankAt(view, coordinates);
 }

@@ -5,6 +5,8 @@
 
 #include "kerf/Artifact/Check.h"
 
+#include <vector>
+
 namespace kerf::artifact {
 
 /// Collects the first fault of a file. All checks return false once one is
@@ -13,10 +15,14 @@ class Checker {
 public:
   explicit Checker(View &view) : view(view) {}
 
-  /// Sections, metadata, mesh and tables (CheckTables.cpp).
+  /// Metadata, mesh and tables (CheckTables.cpp). First of all it is checked
+  /// how programs share the records.
   [[nodiscard]] bool checkTables();
+  /// What programs must agree on: channels, and parameters, inputs and outputs
+  /// that several have (CheckStages.cpp).
+  [[nodiscard]] bool checkStages();
   /// Functions, calls, commands and their operands (CheckProgram.cpp).
-  [[nodiscard]] bool checkProgram();
+  [[nodiscard]] bool checkPrograms();
 
   /// Records "damaged: <text>" and returns false.
   [[nodiscard]] bool damaged(const char *format, ...)
@@ -36,32 +42,53 @@ private:
 
   bool checkMeta();
   bool checkMesh();
+  bool checkGroups();
+  bool checkShares();
+  bool checkArena(uint32_t index);
+  bool checkTablesOfProgram();
   bool checkLayout(const kerf_layout &layout, const char *what, uint32_t index);
   bool checkParam(uint32_t index);
   bool checkParamNames(uint32_t index);
+  bool checkPieces(uint32_t index);
   bool checkStates(uint32_t index, int64_t elements, int64_t count);
+  bool checkMaster(uint32_t index, int64_t elements, int64_t count);
   bool checkInput(uint32_t index);
   bool checkOutput(uint32_t index);
   bool checkBuffer(uint32_t index);
   bool checkKernel(uint32_t index);
 
+  bool checkChannel(uint32_t index);
+  bool checkChannelEnds(uint32_t number, uint32_t index);
+  bool checkCommonParams();
+  bool checkCopies(uint32_t a, uint32_t b);
+  bool checkCommonInputs();
+  bool checkCommonOutputs(uint32_t number);
+
   /// Iterations that a command runs for.
   struct Loop {
     int64_t start = 0, end = 1;
   };
+  /// Slots of each function of the program: chunks keep different numbers of
+  /// micro-batches. One more than the last that its calls have.
+  std::vector<int64_t> countSlots() const;
   bool checkFuncs();
   bool checkFunc(uint32_t index);
   bool checkCalls();
-  bool checkCall(uint32_t index);
+  bool checkCall(uint32_t index, const std::vector<int64_t> &counts);
+  bool checkCallFlags(uint32_t begin, uint32_t end);
   bool checkLoop(uint32_t index, uint32_t funcEnd, Loop &loop, uint32_t &last);
   bool checkCommand(uint32_t index, const Loop &loop);
   bool checkOperand(uint32_t command, uint32_t number, const Loop &loop);
   bool checkMemory(uint32_t index);
   bool checkTake(uint32_t index);
   bool checkCollective(uint32_t index);
+  bool checkMessage(uint32_t index);
   bool checkDataOperands(uint32_t index, uint32_t count);
 
   View &view;
+  /// Whose records are being checked. Indices count in the whole file.
+  const kerf_program *program = nullptr;
+  int64_t slots = 1; ///< of the function that is being checked
 };
 
 /// a * b into `product`; false when it overflows.

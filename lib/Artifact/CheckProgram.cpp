@@ -31,6 +31,9 @@ static const Arity kArity[KERF_OP_COUNT] = {
     {2, 2, 5},                      // reduce_scatter
     {2, 2, 6},                      // all_to_all
     {3, 3, 3},                      // take
+    {2, 2, 3},                      // rotate
+    {1, 1, 2},                      // send
+    {1, 1, 2},                      // receive
 };
 
 //===----------------------------------------------------------------------===//
@@ -73,12 +76,11 @@ bool Checker::checkOperand(uint32_t index, uint32_t number, const Loop &loop) {
                    "bytes",
                    number, index, (long long)operand.iter_stride,
                    (long long)operand.slot_stride);
-  int64_t slots =
-      operand.by_micro ? view.meta->micro_batches : view.meta->slots;
+  int64_t count = operand.by_micro ? view.meta->micro_batches : slots;
   int64_t lowest = operand.offset, highest = operand.offset;
   if (!extend(lowest, highest, operand.iter_stride, loop.start,
               std::max(loop.start, loop.end - 1)) ||
-      !extend(lowest, highest, operand.slot_stride, 0, slots - 1))
+      !extend(lowest, highest, operand.slot_stride, 0, count - 1))
     return damaged("operand %u of command %u lies nowhere", number, index);
   return checkRange(lowest, operand.bytes, size, "operand", at) &&
          checkRange(highest, operand.bytes, size, "operand", at);
@@ -138,7 +140,8 @@ struct Volume {
 
 static bool volumeOf(uint32_t opcode, const int64_t *attrs, int64_t ranks,
                      Volume &volume) {
-  uint32_t first = opcode == KERF_OP_ALL_GATHER ? 2 : 3;
+  bool hasMode = opcode != KERF_OP_ALL_GATHER && opcode != KERF_OP_ROTATE;
+  uint32_t first = hasMode ? 3 : 2;
   int64_t elements = 1;
   for (uint32_t a = first; a < kArity[opcode].attrs; ++a)
     if (attrs[a] < 0 || !multiply(elements, attrs[a], elements))
@@ -168,7 +171,8 @@ bool Checker::checkCollective(uint32_t index) {
   bool reduces = command.opcode == KERF_OP_ALL_REDUCE ||
                  command.opcode == KERF_OP_REDUCE_SCATTER;
   static_assert(KERF_SUM == 0 && KERF_MAX == 1);
-  if (command.opcode != KERF_OP_ALL_GATHER && (attrs[2] < 0 || attrs[2] > 1))
+  bool hasMode = reduces || command.opcode == KERF_OP_ALL_TO_ALL;
+  if (hasMode && (attrs[2] < 0 || attrs[2] > 1))
     return damaged("command %u (%s) has %s %lld", index, name,
                    reduces ? "reduction" : "direction", (long long)attrs[2]);
   if (attrs[1] < 0 || attrs[1] >= KERF_DTYPE_COUNT ||
@@ -187,6 +191,40 @@ bool Checker::checkCollective(uint32_t index) {
                    "%lld bytes",
                    index, name, (long long)operands[0].bytes,
                    (long long)operands[1].bytes);
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Messages
+//===----------------------------------------------------------------------===//
+
+bool Checker::checkMessage(uint32_t index) {
+  const kerf_command &command = view.commands[index];
+  const int64_t *attrs = view.attrs.data + command.first_attr;
+  const char *name = opcodeName(command.opcode);
+  if (!checkDataOperands(index, 1))
+    return false;
+  if (attrs[0] < 0 || attrs[0] >= program->channel_count)
+    return damaged("command %u (%s) is of channel %lld of %u", index, name,
+                   (long long)attrs[0], program->channel_count);
+  const kerf_channel &channel =
+      view.channels[program->first_channel + attrs[0]];
+  bool sends = command.opcode == KERF_OP_SEND;
+  uint32_t end = sends ? channel.from : channel.to;
+  if (end != program - view.programs.data)
+    return damaged(
+        "command %u (%s) is of program %zd, channel '%s' has program "
+        "%u there",
+        index, name, program - view.programs.data, view.string(channel.name),
+        end);
+  int64_t bytes = view.operands[command.first_operand].bytes;
+  if (attrs[1] < 0 || attrs[1] > bytes ||
+      static_cast<uint64_t>(attrs[1]) > channel.bytes)
+    return damaged("command %u (%s) moves %lld bytes, its operand has %lld and "
+                   "channel '%s' %llu",
+                   index, name, (long long)attrs[1], (long long)bytes,
+                   view.string(channel.name),
+                   (unsigned long long)channel.bytes);
   return true;
 }
 
@@ -233,6 +271,8 @@ bool Checker::checkCommand(uint32_t index, const Loop &loop) {
     return checkMemory(index);
   if (command.opcode == KERF_OP_TAKE)
     return checkTake(index);
+  if (command.opcode == KERF_OP_SEND || command.opcode == KERF_OP_RECEIVE)
+    return checkMessage(index);
   if (command.opcode >= KERF_OP_ALL_REDUCE)
     return checkCollective(index);
   return true;
@@ -278,17 +318,33 @@ bool Checker::checkFunc(uint32_t index) {
   return true;
 }
 
+std::vector<int64_t> Checker::countSlots() const {
+  std::vector<int64_t> most(program->func_count, 1);
+  for (uint32_t c = 0; c < program->call_count; ++c) {
+    const kerf_call &call = view.calls[program->first_call + c];
+    if (call.func < program->func_count)
+      most[call.func] = std::max(most[call.func], int64_t(call.slot) + 1);
+  }
+  return most;
+}
+
 bool Checker::checkFuncs() {
   uint64_t next = 0;
-  for (uint32_t f = 0; f < view.funcs.count; ++f) {
-    const kerf_func &func = view.funcs[f];
-    if (func.first_command != next || func.reserved != 0 ||
-        func.command_count > view.commands.count - next)
-      return damaged("function %u starts at command %u, expected %llu", f,
-                     func.first_command, (unsigned long long)next);
-    next += func.command_count;
-    if (!checkFunc(f))
-      return false;
+  for (const kerf_program &own : view.programs) {
+    program = &own;
+    std::vector<int64_t> counts = countSlots();
+    for (uint32_t f = own.first_func; f < own.first_func + own.func_count;
+         ++f) {
+      const kerf_func &func = view.funcs[f];
+      if (func.first_command != next || func.reserved != 0 ||
+          func.command_count > view.commands.count - next)
+        return damaged("function %u starts at command %u, expected %llu", f,
+                       func.first_command, (unsigned long long)next);
+      next += func.command_count;
+      slots = counts[f - own.first_func];
+      if (!checkFunc(f))
+        return false;
+    }
   }
   if (next != view.commands.count)
     return damaged("%u commands, functions have %llu", view.commands.count,
@@ -300,42 +356,51 @@ bool Checker::checkFuncs() {
 // Calls
 //===----------------------------------------------------------------------===//
 
-bool Checker::checkCall(uint32_t index) {
+bool Checker::checkCall(uint32_t index, const std::vector<int64_t> &counts) {
   const kerf_call &call = view.calls[index];
   constexpr uint32_t known = KERF_CALL_FIRST | KERF_CALL_LAST;
-  if (call.func >= view.funcs.count || (call.flags & ~known) ||
+  if (call.func >= program->func_count || (call.flags & ~known) ||
       call.micro_batch >= view.meta->micro_batches ||
-      call.slot != call.micro_batch % view.meta->slots)
+      call.slot >= program->slots ||
+      call.slot != call.micro_batch % counts[call.func])
     return damaged("call %u is of function %u, micro-batch %u in slot %u",
                    index, call.func, call.micro_batch, call.slot);
   return true;
 }
 
-bool Checker::checkCalls() {
-  uint32_t train = view.meta->train_calls, count = view.calls.count;
-  for (uint32_t c = 0; c < count; ++c)
-    if (!checkCall(c))
-      return false;
-  // First and last are of the step or of the evaluation, each for itself.
-  for (auto [begin, end] : {std::pair(0u, train), std::pair(train, count)}) {
-    std::vector<uint32_t> first(view.funcs.count, KERF_NONE),
-        last(view.funcs.count, KERF_NONE);
-    for (uint32_t c = begin; c < end; ++c) {
-      uint32_t func = view.calls[c].func;
-      if (first[func] == KERF_NONE)
-        first[func] = c;
-      last[func] = c;
-    }
-    for (uint32_t c = begin; c < end; ++c) {
-      const kerf_call &call = view.calls[c];
-      uint32_t flags = (first[call.func] == c ? KERF_CALL_FIRST : 0) |
-                       (last[call.func] == c ? KERF_CALL_LAST : 0);
-      if (call.flags != flags)
-        return damaged("call %u has flags %u, expected %u", c, call.flags,
-                       flags);
-    }
+/// Flags of the calls of a step or of an evaluation, each for itself.
+bool Checker::checkCallFlags(uint32_t begin, uint32_t end) {
+  std::vector<uint32_t> first(program->func_count, KERF_NONE),
+      last(program->func_count, KERF_NONE);
+  for (uint32_t c = begin; c < end; ++c) {
+    uint32_t func = view.calls[c].func;
+    if (first[func] == KERF_NONE)
+      first[func] = c;
+    last[func] = c;
+  }
+  for (uint32_t c = begin; c < end; ++c) {
+    const kerf_call &call = view.calls[c];
+    uint32_t flags = (first[call.func] == c ? KERF_CALL_FIRST : 0) |
+                     (last[call.func] == c ? KERF_CALL_LAST : 0);
+    if (call.flags != flags)
+      return damaged("call %u has flags %u, expected %u", c, call.flags, flags);
   }
   return true;
 }
 
-bool Checker::checkProgram() { return checkFuncs() && checkCalls(); }
+bool Checker::checkCalls() {
+  for (const kerf_program &own : view.programs) {
+    program = &own;
+    uint32_t begin = own.first_call, end = begin + own.call_count;
+    uint32_t evaluation = begin + own.train_calls;
+    std::vector<int64_t> counts = countSlots();
+    for (uint32_t c = begin; c < end; ++c)
+      if (!checkCall(c, counts))
+        return false;
+    if (!checkCallFlags(begin, evaluation) || !checkCallFlags(evaluation, end))
+      return false;
+  }
+  return true;
+}
+
+bool Checker::checkPrograms() { return checkFuncs() && checkCalls(); }

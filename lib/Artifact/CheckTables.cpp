@@ -16,7 +16,7 @@ bool Checker::checkString(uint32_t offset, const char *what, uint32_t index,
 
 bool Checker::checkRange(int64_t offset, int64_t bytes, int64_t align,
                          const char *what, uint32_t index) {
-  int64_t arena = view.meta->arena_bytes;
+  int64_t arena = program->arena_bytes;
   if (offset < 0 || bytes < 0 || offset > arena || bytes > arena - offset)
     return damaged("%s %u lies at %lld with %lld bytes, the arena has %lld",
                    what, index, (long long)offset, (long long)bytes,
@@ -52,22 +52,11 @@ bool Checker::checkMeta() {
        {meta.model, meta.compiler, meta.target, meta.cpu, meta.features})
     if (!checkString(string, "metadata", 0))
       return false;
-  // Above 2^46 bytes no address space helps; below, sums of offsets are safe.
-  constexpr uint64_t largestArena = UINT64_C(1) << 46;
-  if (meta.arena_bytes == 0 || meta.arena_bytes > largestArena ||
-      meta.arena_bytes % KERF_ARENA_ALIGN != 0)
-    return damaged("the arena has %llu bytes, expected a multiple of %d",
-                   (unsigned long long)meta.arena_bytes, KERF_ARENA_ALIGN);
-  if (meta.micro_batches == 0 || meta.slots == 0 ||
-      meta.slots > meta.micro_batches || meta.micro_batches > INT32_MAX)
-    return damaged("%u micro-batches in %u slots", meta.micro_batches,
-                   meta.slots);
+  if (meta.micro_batches == 0 || meta.micro_batches > INT32_MAX)
+    return damaged("%u micro-batches", meta.micro_batches);
   if (meta.max_workers == 0 || meta.max_workers > 4096)
     return damaged("workspaces for %u workers, expected 1 to 4096",
                    meta.max_workers);
-  if (meta.train_calls > view.calls.count)
-    return damaged("a step of %u calls, the file has %u", meta.train_calls,
-                   view.calls.count);
   if (!std::isfinite(meta.matmul_flops) || !std::isfinite(meta.model_flops) ||
       meta.tokens_per_step < 0 || meta.sequence_length < 0 ||
       meta.vocabulary < 0)
@@ -91,6 +80,17 @@ bool Checker::checkMesh() {
   if (ranks != view.meta->world_size)
     return damaged("a mesh of %lld ranks for a world of %u", (long long)ranks,
                    view.meta->world_size);
+  uint32_t axis = view.meta->pipeline_axis;
+  if (axis != KERF_NONE && axis >= view.axes.count)
+    return damaged("the pipeline is along axis %u of %u", axis,
+                   view.axes.count);
+  uint32_t stages = axis == KERF_NONE ? 1 : view.axes[axis].size;
+  if (view.programs.count != stages)
+    return damaged("%u programs for %u stages", view.programs.count, stages);
+  return true;
+}
+
+bool Checker::checkGroups() {
   for (uint32_t g = 0; g < view.groups.count; ++g) {
     const kerf_group &group = view.groups[g];
     if (group.axes >> view.axes.count != 0)
@@ -106,6 +106,74 @@ bool Checker::checkMesh() {
   }
   return true;
 }
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+bool Checker::checkArena(uint32_t index) {
+  const kerf_program &own = view.programs[index];
+  // Above 2^46 bytes no address space helps; below, sums of offsets are safe.
+  constexpr uint64_t largestArena = UINT64_C(1) << 46;
+  if (own.arena_bytes == 0 || own.arena_bytes > largestArena ||
+      own.arena_bytes % KERF_ARENA_ALIGN != 0)
+    return damaged(
+        "the arena of program %u has %llu bytes, expected a multiple "
+        "of %d",
+        index, (unsigned long long)own.arena_bytes, KERF_ARENA_ALIGN);
+  if (own.slots == 0 || own.slots > view.meta->micro_batches)
+    return damaged("%u micro-batches in %u slots", view.meta->micro_batches,
+                   own.slots);
+  if (own.train_calls > own.call_count)
+    return damaged("a step of %u calls, program %u has %u", own.train_calls,
+                   index, own.call_count);
+  return checkString(own.name, "program", index);
+}
+
+/// Programs follow each other in every section, without a gap.
+bool Checker::checkShares() {
+  struct Share {
+    const char *what;
+    uint32_t kerf_program::*first, kerf_program::*count;
+    uint32_t all;
+  };
+  const Share shares[] = {{"parameters", &kerf_program::first_param,
+                           &kerf_program::param_count, view.params.count},
+                          {"inputs", &kerf_program::first_input,
+                           &kerf_program::input_count, view.inputs.count},
+                          {"outputs", &kerf_program::first_output,
+                           &kerf_program::output_count, view.outputs.count},
+                          {"buffers", &kerf_program::first_buffer,
+                           &kerf_program::buffer_count, view.buffers.count},
+                          {"channels", &kerf_program::first_channel,
+                           &kerf_program::channel_count, view.channels.count},
+                          {"functions", &kerf_program::first_func,
+                           &kerf_program::func_count, view.funcs.count},
+                          {"calls", &kerf_program::first_call,
+                           &kerf_program::call_count, view.calls.count}};
+  for (const Share &share : shares) {
+    uint32_t next = 0;
+    for (uint32_t p = 0; p < view.programs.count; ++p) {
+      const kerf_program &own = view.programs[p];
+      if (own.*share.first != next || own.*share.count > share.all - next)
+        return damaged("program %u has %u %s from %u on, expected from %u on "
+                       "at most %u",
+                       p, own.*share.count, share.what, own.*share.first, next,
+                       share.all - next);
+      next += own.*share.count;
+    }
+    if (next != share.all)
+      return damaged("%u %s, programs have %u", share.all, share.what, next);
+  }
+  for (uint32_t p = 0; p < view.programs.count; ++p)
+    if (!checkArena(p))
+      return false;
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Layouts
+//===----------------------------------------------------------------------===//
 
 /// Product of the axes that cut dimension `d`, or 0 when they make no sense;
 /// `used` collects the axes.
@@ -131,7 +199,9 @@ bool Checker::checkLayout(const kerf_layout &layout, const char *what,
   if (layout.rank > KERF_MAX_RANK || layout.dtype >= KERF_DTYPE_COUNT)
     return damaged("%s %u has %u dimensions of type %u", what, index,
                    layout.rank, layout.dtype);
-  uint32_t used = 0;
+  // Ranks of other stages have no part of it.
+  uint32_t pipeline = view.meta->pipeline_axis;
+  uint32_t used = pipeline == KERF_NONE ? 0 : 1u << pipeline;
   for (uint32_t d = 0; d < layout.rank; ++d) {
     int64_t parts = cutOf(view, layout, d, used), whole;
     if (parts == 0 || layout.local[d] < 0 ||
@@ -140,7 +210,18 @@ bool Checker::checkLayout(const kerf_layout &layout, const char *what,
                      "and %lld parts",
                      d, what, index, (long long)layout.global[d],
                      (long long)layout.local[d], (long long)parts);
+    if (layout.blocks[d] == 0 || layout.local[d] % layout.blocks[d] != 0)
+      return damaged("dimension %u of %s %u has %lld elements on a rank in %u "
+                     "blocks",
+                     d, what, index, (long long)layout.local[d],
+                     layout.blocks[d]);
   }
+  if (layout.reserved != 0 || layout.pieces >> view.axes.count != 0 ||
+      (layout.pieces & used))
+    return damaged("%s %u is in pieces over axes %#x, of which it can have "
+                   "%#x",
+                   what, index, layout.pieces,
+                   ((1u << view.axes.count) - 1) & ~used);
   int64_t bytes;
   if (!globalBytes(layout, bytes))
     return damaged("%s %u is too large", what, index);
@@ -195,32 +276,52 @@ bool Checker::checkStates(uint32_t index, int64_t elements, int64_t count) {
   return true;
 }
 
-bool Checker::checkParam(uint32_t index) {
+bool Checker::checkMaster(uint32_t index, int64_t elements, int64_t count) {
   const kerf_param &param = view.params[index];
-  if (!checkLayout(param.layout, "parameter", index) || !checkParamNames(index))
-    return false;
-  if (param.init > KERF_INIT_UNIFORM || !std::isfinite(param.init_value))
-    return damaged("parameter %u is initialized by kind %u", index, param.init);
-  int64_t count = param.end - param.start, bytes;
-  int64_t size = kerf_dtype_bytes(param.layout.dtype);
-  if (!localBytes(param.layout, bytes))
-    return damaged("parameter %u is too large", index);
-  int64_t elements = bytes / size;
-  if (!checkSeries(param.offset, param.stride, count, bytes, size, "parameter",
-                   index) ||
-      !checkStates(index, elements, count))
-    return false;
   bool hasMaster = param.master_dtype != KERF_NONE;
   if (!hasMaster && param.master_offset == -1)
     return true;
   if (!hasMaster || param.master_dtype >= KERF_DTYPE_COUNT)
     return damaged("parameter %u has a master of type %u at %lld", index,
                    param.master_dtype, (long long)param.master_offset);
-  size = kerf_dtype_bytes(param.master_dtype);
+  int64_t size = kerf_dtype_bytes(param.master_dtype), bytes;
   if (!multiply(elements, size, bytes))
     return damaged("the master of parameter %u is too large", index);
   return checkSeries(param.master_offset, param.master_stride, count, bytes,
                      size, "the master of parameter", index);
+}
+
+/// A parameter in pieces has its state in the same ones.
+bool Checker::checkPieces(uint32_t index) {
+  const kerf_param &param = view.params[index];
+  kerf_layout state = param.layout;
+  state.pieces = param.state_pieces;
+  if (!checkLayout(state, "the state of parameter", index))
+    return false;
+  if (param.reserved != 0 ||
+      (param.layout.pieces != 0 && param.layout.pieces != param.state_pieces))
+    return damaged("parameter %u is in pieces over axes %#x, its state over "
+                   "%#x",
+                   index, param.layout.pieces, param.state_pieces);
+  return true;
+}
+
+bool Checker::checkParam(uint32_t index) {
+  const kerf_param &param = view.params[index];
+  if (!checkLayout(param.layout, "parameter", index) || !checkParamNames(index))
+    return false;
+  if (param.init > KERF_INIT_UNIFORM || !std::isfinite(param.init_value))
+    return damaged("parameter %u is initialized by kind %u", index, param.init);
+  int64_t count = param.end - param.start, bytes, elements = 1;
+  for (uint32_t d = 0; d < param.layout.rank; ++d)
+    elements *= param.layout.local[d];
+  elements = pieceElements(view, param.state_pieces, elements);
+  return checkPieces(index) && localBytes(view, param.layout, bytes) &&
+         checkSeries(param.offset, param.stride, count, bytes,
+                     kerf_dtype_bytes(param.layout.dtype), "parameter",
+                     index) &&
+         checkStates(index, elements, count) &&
+         checkMaster(index, elements, count);
 }
 
 //===----------------------------------------------------------------------===//
@@ -237,7 +338,8 @@ bool Checker::checkInput(uint32_t index) {
     return false;
   if (input.role > KERF_ROLE_LEARNING_RATE)
     return damaged("input %u has role %u", index, input.role);
-  if (!localBytes(input.layout, bytes) || bytes != input.bytes)
+  if (!localBytes(view, input.layout, bytes) || bytes != input.bytes ||
+      input.layout.pieces != 0)
     return damaged("input '%s' has %lld bytes, its shape says otherwise",
                    view.string(input.name), (long long)input.bytes);
   bool scalar = input.role >= KERF_ROLE_SEED;
@@ -286,23 +388,33 @@ bool Checker::checkKernel(uint32_t index) {
   return true;
 }
 
+bool Checker::checkTablesOfProgram() {
+  const kerf_program &own = *program;
+  for (uint32_t i = 0; i < own.param_count; ++i)
+    if (!checkParam(own.first_param + i))
+      return false;
+  for (uint32_t i = 0; i < own.input_count; ++i)
+    if (!checkInput(own.first_input + i))
+      return false;
+  for (uint32_t i = 0; i < own.output_count; ++i)
+    if (!checkOutput(own.first_output + i))
+      return false;
+  for (uint32_t i = 0; i < own.buffer_count; ++i)
+    if (!checkBuffer(own.first_buffer + i))
+      return false;
+  return true;
+}
+
 bool Checker::checkTables() {
   if (!view.strings.empty() && view.strings.back() != '\0')
     return damaged("the last string does not end");
-  if (!checkMeta() || !checkMesh())
+  if (!checkMeta() || !checkMesh() || !checkGroups() || !checkShares())
     return false;
-  for (uint32_t i = 0; i < view.params.count; ++i)
-    if (!checkParam(i))
+  for (const kerf_program &own : view.programs) {
+    program = &own;
+    if (!checkTablesOfProgram())
       return false;
-  for (uint32_t i = 0; i < view.inputs.count; ++i)
-    if (!checkInput(i))
-      return false;
-  for (uint32_t i = 0; i < view.outputs.count; ++i)
-    if (!checkOutput(i))
-      return false;
-  for (uint32_t i = 0; i < view.buffers.count; ++i)
-    if (!checkBuffer(i))
-      return false;
+  }
   for (uint32_t i = 0; i < view.kernels.count; ++i)
     if (!checkKernel(i))
       return false;

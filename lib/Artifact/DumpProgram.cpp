@@ -107,6 +107,8 @@ static void printCollective(llvm::raw_ostream &os, const ArtifactData &data,
     printReduction(os, attrs[2]);
   if (opcode == KERF_OP_ALL_REDUCE)
     os << " count " << attrs[3];
+  else if (opcode == KERF_OP_ROTATE)
+    os << " count " << attrs[2];
   else if (opcode == KERF_OP_ALL_GATHER)
     os << " outer " << attrs[2] << " inner " << attrs[3];
   else if (opcode == KERF_OP_REDUCE_SCATTER)
@@ -116,7 +118,19 @@ static void printCollective(llvm::raw_ostream &os, const ArtifactData &data,
        << attrs[4] << " inner " << attrs[5];
 }
 
+/// `"forward" to 1`: the message's channel and the other stage.
+static void printMessage(llvm::raw_ostream &os, const ArtifactData &data,
+                         const kerf_program &program, uint32_t opcode,
+                         const int64_t *attrs) {
+  const kerf_channel &channel = data.channels[program.first_channel + attrs[0]];
+  os << " '" << data.strings.get(channel.name) << "' "
+     << (opcode == KERF_OP_SEND ? "to " : "from ")
+     << (opcode == KERF_OP_SEND ? channel.to : channel.from) << " bytes "
+     << attrs[1];
+}
+
 static void printAttrs(llvm::raw_ostream &os, const ArtifactData &data,
+                       const kerf_program &program,
                        const kerf_command &command) {
   const int64_t *attrs = data.attrs.data() + command.first_attr;
   switch (command.opcode) {
@@ -148,6 +162,10 @@ static void printAttrs(llvm::raw_ostream &os, const ArtifactData &data,
     os << " outer " << attrs[0] << " parts " << attrs[1] << " bytes "
        << attrs[2];
     break;
+  case KERF_OP_SEND:
+  case KERF_OP_RECEIVE:
+    printMessage(os, data, program, command.opcode, attrs);
+    break;
   case KERF_OP_LOOP:
     os << " i = " << attrs[0] << " .. " << attrs[1] - 1
        << (attrs[2] ? " reversed" : "");
@@ -162,12 +180,13 @@ static void printAttrs(llvm::raw_ostream &os, const ArtifactData &data,
 //===----------------------------------------------------------------------===//
 
 static void printCommand(llvm::raw_ostream &os, const ArtifactData &data,
-                         uint32_t index, unsigned indent) {
+                         const kerf_program &program, uint32_t index,
+                         unsigned indent) {
   const kerf_command &command = data.commands[index];
   os << llvm::format("%6u  ", index);
   os.indent(indent) << data.strings.get(command.name) << " = "
                     << opcodeName(command.opcode);
-  printAttrs(os, data, command);
+  printAttrs(os, data, program, command);
   if (command.operand_count != 0) {
     os << " (";
     for (uint32_t n = 0; n < command.operand_count; ++n) {
@@ -185,42 +204,72 @@ static void printCommand(llvm::raw_ostream &os, const ArtifactData &data,
 }
 
 static void printFunc(llvm::raw_ostream &os, const ArtifactData &data,
-                      const kerf_func &func) {
+                      const kerf_program &program, const kerf_func &func) {
   os << "\nfunction " << data.strings.get(func.name) << ":\n";
   uint32_t bodyEnd = 0;
   for (uint32_t c = func.first_command;
        c < func.first_command + func.command_count; ++c) {
-    printCommand(os, data, c, c < bodyEnd ? 2 : 0);
+    printCommand(os, data, program, c, c < bodyEnd ? 2 : 0);
     if (data.commands[c].opcode == KERF_OP_LOOP)
       bodyEnd = c + 1 + data.attrs[data.commands[c].first_attr + 3];
   }
 }
 
 static void printCalls(llvm::raw_ostream &os, const ArtifactData &data,
-                       llvm::StringRef title, uint32_t begin, uint32_t end) {
+                       const kerf_program &program, llvm::StringRef title,
+                       uint32_t begin, uint32_t end) {
   os << '\n' << title << ": " << end - begin << " calls\n";
   for (uint32_t c = begin; c < end; ++c) {
     const kerf_call &call = data.calls[c];
     os << llvm::format("%6u  ", c)
-       << data.strings.get(data.funcs[call.func].name) << " micro-batch "
-       << call.micro_batch << " slot " << call.slot
+       << data.strings.get(data.funcs[program.first_func + call.func].name)
+       << " micro-batch " << call.micro_batch << " slot " << call.slot
        << (call.flags & KERF_CALL_FIRST ? " first" : "")
        << (call.flags & KERF_CALL_LAST ? " last" : "") << '\n';
   }
 }
 
+/// What is special about a stage: its memory and its channels.
+static void printStage(llvm::raw_ostream &os, const ArtifactData &data,
+                       uint32_t stage) {
+  const kerf_program &program = data.programs[stage];
+  os << "\nstage " << stage << " '" << data.strings.get(program.name)
+     << "': arena of " << program.arena_bytes << " bytes, " << program.slots
+     << " slots\n";
+  for (uint32_t c = 0; c < program.channel_count; ++c) {
+    const kerf_channel &channel = data.channels[program.first_channel + c];
+    bool sends = channel.from == stage;
+    os << "  channel '" << data.strings.get(channel.name) << "' "
+       << (sends ? "to " : "from ") << (sends ? channel.to : channel.from)
+       << ": messages of up to " << channel.bytes << " bytes, holds "
+       << channel.holds << '\n';
+  }
+}
+
 void kerf::dumpProgram(const ArtifactData &data, llvm::raw_ostream &os) {
   const kerf_meta &meta = data.meta;
+  bool isPipeline = data.programs.size() > 1;
   os << "model '" << data.strings.get(meta.model) << "' for "
      << data.strings.get(meta.target) << ' ' << data.strings.get(meta.cpu)
      << ", compiled by " << data.strings.get(meta.compiler) << '\n'
      << meta.world_size << " ranks:";
   for (const kerf_axis &axis : data.axes)
     os << ' ' << data.strings.get(axis.name) << " = " << axis.size;
-  os << "; " << meta.micro_batches << " micro-batches in " << meta.slots
-     << " slots; " << data.commands.size() << " commands\n";
-  printCalls(os, data, "step", 0, meta.train_calls);
-  printCalls(os, data, "evaluation", meta.train_calls, data.calls.size());
-  for (const kerf_func &func : data.funcs)
-    printFunc(os, data, func);
+  os << "; " << meta.micro_batches << " micro-batches in ";
+  if (isPipeline)
+    os << data.programs.size() << " stages";
+  else
+    os << data.programs[0].slots << " slots";
+  os << "; " << data.commands.size() << " commands\n";
+  for (uint32_t p = 0; p < data.programs.size(); ++p) {
+    const kerf_program &program = data.programs[p];
+    uint32_t begin = program.first_call, end = begin + program.call_count;
+    uint32_t evaluation = begin + program.train_calls;
+    if (isPipeline)
+      printStage(os, data, p);
+    printCalls(os, data, program, "step", begin, evaluation);
+    printCalls(os, data, program, "evaluation", evaluation, end);
+    for (uint32_t f = 0; f < program.func_count; ++f)
+      printFunc(os, data, program, data.funcs[program.first_func + f]);
+  }
 }

@@ -3,6 +3,7 @@
 #include "kerf/Artifact/Check.h"
 #include "kerf/Artifact/Dump.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -33,23 +34,23 @@ static void printLife(llvm::raw_ostream &os, const kerf_buffer &buffer) {
     os << buffer.first << " .. " << buffer.last;
 }
 
-void kerf::dumpMemory(const ArtifactData &data, llvm::raw_ostream &os) {
-  const kerf_meta &meta = data.meta;
-  os << "arena: " << meta.arena_bytes << " bytes ("
-     << readableBytes(meta.arena_bytes) << ")\n"
-     << "lower bound (largest live set): " << meta.lower_bound_bytes
+static void printMemory(llvm::raw_ostream &os, const ArtifactData &data,
+                        const kerf_program &program) {
+  os << "arena: " << program.arena_bytes << " bytes ("
+     << readableBytes(program.arena_bytes) << ")\n"
+     << "lower bound (largest live set): " << program.lower_bound_bytes
      << " bytes";
-  if (meta.lower_bound_bytes)
+  if (program.lower_bound_bytes)
     os << llvm::format("; placed / bound = %.3f",
-                       double(meta.arena_bytes) / meta.lower_bound_bytes);
+                       double(program.arena_bytes) / program.lower_bound_bytes);
   os << "\n\nlargest at one time, by class:\n";
   for (uint32_t c = 0; c < KERF_CLASS_COUNT; ++c)
     os << llvm::formatv("  {0,-20}{1,16} bytes {2,12}\n",
-                        artifact::bufferClassName(c), meta.class_bytes[c],
-                        readableBytes(meta.class_bytes[c]));
+                        artifact::bufferClassName(c), program.class_bytes[c],
+                        readableBytes(program.class_bytes[c]));
   std::vector<const kerf_buffer *> buffers;
-  for (const kerf_buffer &buffer : data.buffers)
-    buffers.push_back(&buffer);
+  for (uint32_t b = 0; b < program.buffer_count; ++b)
+    buffers.push_back(&data.buffers[program.first_buffer + b]);
   llvm::sort(buffers, [](const kerf_buffer *a, const kerf_buffer *b) {
     if (a->bytes != b->bytes)
       return a->bytes > b->bytes;
@@ -62,6 +63,15 @@ void kerf::dumpMemory(const ArtifactData &data, llvm::raw_ostream &os) {
                         artifact::bufferClassName(buffer->buffer_class));
     printLife(os, *buffer);
     os << "  " << data.strings.get(buffer->name) << '\n';
+  }
+}
+
+void kerf::dumpMemory(const ArtifactData &data, llvm::raw_ostream &os) {
+  for (auto [stage, program] : llvm::enumerate(data.programs)) {
+    if (data.programs.size() > 1)
+      os << (stage ? "\n" : "") << "stage " << stage << " '"
+         << data.strings.get(program.name) << "'\n";
+    printMemory(os, data, program);
   }
 }
 
@@ -90,12 +100,24 @@ void kerf::dumpKernels(const ArtifactData &data, llvm::raw_ostream &os) {
 // Parameters
 //===----------------------------------------------------------------------===//
 
-/// `[2304 / data, 768]`.
+/// ` in pieces over data`, the axes of the mask.
+static void printPieces(llvm::raw_ostream &os, const ArtifactData &data,
+                        uint32_t pieces) {
+  os << " in pieces over";
+  for (auto [a, axis] : llvm::enumerate(data.axes))
+    if (pieces >> a & 1)
+      os << ' ' << data.strings.get(axis.name);
+}
+
+/// `[2304 = 3 x 768 / data, 768]`.
 static void printShape(llvm::raw_ostream &os, const ArtifactData &data,
                        const kerf_layout &layout) {
   os << '[';
   for (uint32_t d = 0; d < layout.rank; ++d) {
     os << (d ? ", " : "") << layout.global[d];
+    if (layout.blocks[d] != 1)
+      os << " = " << layout.blocks[d] << " x "
+         << layout.global[d] / layout.blocks[d];
     for (uint8_t axis : layout.cuts[d])
       if (axis != 0xff)
         os << " / " << data.strings.get(data.axes[axis].name);
@@ -118,30 +140,55 @@ static int64_t elementsOf(const kerf_param &param) {
   return elements;
 }
 
+static void printParam(llvm::raw_ostream &os, const ArtifactData &data,
+                       const kerf_param &param) {
+  os << data.strings.get(param.name) << ": ";
+  if (artifact::holesOf(data.strings.get(param.name)).iteration) {
+    os << "i = " << param.start;
+    if (param.end - param.start > 1)
+      os << " .. " << param.end - 1;
+    os << " of ";
+  }
+  printShape(os, data, param.layout);
+  printInit(os, param);
+  if (param.flags & KERF_PARAM_FROZEN)
+    os << " frozen";
+  if (param.layout.pieces)
+    printPieces(os, data, param.layout.pieces);
+  os << " at " << param.offset;
+  if (param.end - param.start > 1)
+    os << " + " << param.stride << " i";
+  if (param.state_pieces && !param.layout.pieces) {
+    os << ", state";
+    printPieces(os, data, param.state_pieces);
+  }
+  if (param.master_dtype != KERF_NONE)
+    os << ", master " << dtypeName(param.master_dtype) << " at "
+       << param.master_offset;
+  for (uint32_t s = 0; s < param.state_count; ++s) {
+    const kerf_state &state = data.states[param.first_state + s];
+    os << ", " << data.strings.get(state.name) << ' ' << dtypeName(state.dtype)
+       << " at " << state.offset;
+  }
+  os << '\n';
+}
+
 void kerf::dumpParams(const ArtifactData &data, llvm::raw_ostream &os) {
   int64_t total = 0, trained = 0;
-  for (const kerf_param &param : data.params) {
-    total += elementsOf(param);
-    trained += param.flags & KERF_PARAM_FROZEN ? 0 : elementsOf(param);
-    os << data.strings.get(param.name) << ": ";
-    if (param.end - param.start != 1 || param.start != 0)
-      os << "i = " << param.start << " .. " << param.end - 1 << " of ";
-    printShape(os, data, param.layout);
-    printInit(os, param);
-    if (param.flags & KERF_PARAM_FROZEN)
-      os << " frozen";
-    os << " at " << param.offset;
-    if (param.end - param.start > 1)
-      os << " + " << param.stride << " i";
-    if (param.master_dtype != KERF_NONE)
-      os << ", master " << dtypeName(param.master_dtype) << " at "
-         << param.master_offset;
-    for (uint32_t s = 0; s < param.state_count; ++s) {
-      const kerf_state &state = data.states[param.first_state + s];
-      os << ", " << data.strings.get(state.name) << ' '
-         << dtypeName(state.dtype) << " at " << state.offset;
+  // Tied weights may be on two stages.
+  llvm::DenseSet<std::pair<llvm::StringRef, int64_t>> counted;
+  for (auto [stage, program] : llvm::enumerate(data.programs)) {
+    if (data.programs.size() > 1)
+      os << "stage " << stage << " '" << data.strings.get(program.name)
+         << "'\n";
+    for (uint32_t p = 0; p < program.param_count; ++p) {
+      const kerf_param &param = data.params[program.first_param + p];
+      printParam(os, data, param);
+      if (!counted.insert({data.strings.get(param.name), param.start}).second)
+        continue;
+      total += elementsOf(param);
+      trained += param.flags & KERF_PARAM_FROZEN ? 0 : elementsOf(param);
     }
-    os << '\n';
   }
   os << total << " parameters";
   if (trained != total)

@@ -99,19 +99,11 @@ const char *kerf::artifact::dtypeName(uint32_t dtype) {
 }
 
 const char *kerf::artifact::opcodeName(uint32_t opcode) {
-  static const char *const names[KERF_OP_COUNT] = {"launch",
-                                                   "matmul",
-                                                   "attention",
-                                                   "attention_backward",
-                                                   "grouped_matmul",
-                                                   "copy",
-                                                   "zero",
-                                                   "loop",
-                                                   "all_reduce",
-                                                   "all_gather",
-                                                   "reduce_scatter",
-                                                   "all_to_all",
-                                                   "take"};
+  static const char *const names[KERF_OP_COUNT] = {
+      "launch",         "matmul",     "attention",      "attention_backward",
+      "grouped_matmul", "copy",       "zero",           "loop",
+      "all_reduce",     "all_gather", "reduce_scatter", "all_to_all",
+      "take",           "rotate",     "send",           "receive"};
   return opcode < KERF_OP_COUNT ? names[opcode] : "?";
 }
 

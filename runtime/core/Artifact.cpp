@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <memory>
 
 #include <fcntl.h>
@@ -74,6 +75,7 @@ static Status finish(std::unique_ptr<kerf_artifact> made, uint64_t size,
   std::string message = checkArtifact(made->bytes.data(), size, made->view);
   if (!message.empty())
     return {KERF_INVALID, std::move(message)};
+  made->number();
   *artifact = made.release();
   return {};
 }
@@ -110,14 +112,73 @@ kerf_status kerf_artifact_open_bytes(const void *bytes, uint64_t size,
 void kerf_artifact_close(kerf_artifact *artifact) { delete artifact; }
 
 //===----------------------------------------------------------------------===//
+// Numbers of parameters and inputs
+//===----------------------------------------------------------------------===//
+
+void kerf_artifact::number() {
+  std::map<std::pair<std::string_view, int64_t>, uint32_t> numbers;
+  std::map<std::string_view, uint32_t> inputNumbers;
+  for (uint32_t p = 0; p < view.programs.count; ++p) {
+    const kerf_program &program = view.programs[p];
+    for (uint32_t i = 0; i < program.param_count; ++i) {
+      uint32_t record = program.first_param + i;
+      const kerf_param &param = view.params[record];
+      auto [at, isNew] = numbers.try_emplace(
+          {view.string(param.name), param.start}, params.size());
+      if (isNew) {
+        params.push_back(param);
+        paramHolders.push_back({{p, record}});
+        continue;
+      }
+      auto &holders = paramHolders[at->second];
+      bool isOwner = isBare(params[at->second]) && !isBare(param);
+      holders.insert(isOwner ? holders.begin() : holders.end(), {p, record});
+      if (isOwner)
+        params[at->second] = param;
+    }
+    for (uint32_t i = 0; i < program.input_count; ++i) {
+      uint32_t record = program.first_input + i;
+      const kerf_input &input = view.inputs[record];
+      auto [at, isNew] =
+          inputNumbers.try_emplace(view.string(input.name), inputs.size());
+      if (isNew) {
+        inputs.push_back(input);
+        inputHolders.emplace_back();
+      }
+      inputHolders[at->second].push_back({p, record});
+    }
+  }
+}
+
+template <typename Record>
+static const Record *recordIn(uint32_t program,
+                              const std::vector<kerf_artifact::Holder> &holders,
+                              const Table<Record> &records) {
+  for (const kerf_artifact::Holder &holder : holders)
+    if (holder.program == program)
+      return &records[holder.record];
+  return nullptr;
+}
+
+const kerf_param *kerf_artifact::paramOf(uint32_t program,
+                                         uint32_t number) const {
+  return recordIn(program, paramHolders[number], view.params);
+}
+
+const kerf_input *kerf_artifact::inputOf(uint32_t program,
+                                         uint32_t number) const {
+  return recordIn(program, inputHolders[number], view.inputs);
+}
+
+//===----------------------------------------------------------------------===//
 // Tables
 //===----------------------------------------------------------------------===//
 
-template <typename Record>
-static const Record *give(const Table<Record> &table, uint32_t *count) {
+template <typename Records>
+static const auto *give(const Records &table, uint32_t *count) {
   if (count)
-    *count = table.count;
-  return table.data;
+    *count = table.end() - table.begin();
+  return std::to_address(table.begin());
 }
 
 const kerf_meta *kerf_artifact_meta(const kerf_artifact *artifact) {
@@ -129,7 +190,7 @@ const kerf_axis *kerf_artifact_axes(const kerf_artifact *artifact,
 }
 const kerf_param *kerf_artifact_params(const kerf_artifact *artifact,
                                        uint32_t *count) {
-  return give(artifact->view.params, count);
+  return give(artifact->params, count);
 }
 const kerf_state *kerf_artifact_states(const kerf_artifact *artifact,
                                        uint32_t *count) {
@@ -137,19 +198,19 @@ const kerf_state *kerf_artifact_states(const kerf_artifact *artifact,
 }
 const kerf_input *kerf_artifact_inputs(const kerf_artifact *artifact,
                                        uint32_t *count) {
-  return give(artifact->view.inputs, count);
+  return give(artifact->inputs, count);
 }
 const kerf_output *kerf_artifact_outputs(const kerf_artifact *artifact,
                                          uint32_t *count) {
-  return give(artifact->view.outputs, count);
+  return give(programView(artifact->view, 0).outputs, count);
 }
 const kerf_command *kerf_artifact_commands(const kerf_artifact *artifact,
                                            uint32_t *count) {
   return give(artifact->view.commands, count);
 }
-const kerf_call *kerf_artifact_calls(const kerf_artifact *artifact,
-                                     uint32_t *count) {
-  return give(artifact->view.calls, count);
+const kerf_program *kerf_artifact_programs(const kerf_artifact *artifact,
+                                           uint32_t *count) {
+  return give(artifact->view.programs, count);
 }
 
 const char *kerf_artifact_string(const kerf_artifact *artifact,
@@ -178,14 +239,10 @@ size_t kerf_expand_name(const char *pattern, int64_t iteration, int64_t expert,
   return name.size();
 }
 
-void kerf_shard_start(const kerf_artifact *artifact, const kerf_layout *layout,
-                      uint32_t rank, int64_t start[KERF_MAX_RANK]) {
-  shardStart(artifact->view, *layout, rank, start);
-}
-
-uint64_t kerf_local_bytes(const kerf_layout *layout) {
+uint64_t kerf_local_bytes(const kerf_artifact *artifact,
+                          const kerf_layout *layout) {
   int64_t bytes;
-  return localBytes(*layout, bytes) ? bytes : 0;
+  return localBytes(artifact->view, *layout, bytes) ? bytes : 0;
 }
 
 uint64_t kerf_global_bytes(const kerf_layout *layout) {

@@ -11,16 +11,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ctime>
 
 using namespace kerf::artifact;
 using namespace kerf::runtime;
-
-static double now() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec + 1e-9 * time.tv_nsec;
-}
 
 //===----------------------------------------------------------------------===//
 // Operands
@@ -28,17 +21,17 @@ static double now() {
 
 void kerf_session::resolve(const kerf_command &command, const Place &place) {
   const kerf_operand *operands = view.operands.data + command.first_operand;
+  int64_t iteration = std::max<int64_t>(place.iteration, 0);
   for (uint32_t n = 0; n < command.operand_count; ++n) {
     const kerf_operand &operand = operands[n];
     if (operand.kind == KERF_ARENA) {
       int64_t slot =
           operand.by_micro ? place.call.micro_batch : place.call.slot;
-      pointers[n] = arena + operand.offset +
-                    place.iteration * operand.iter_stride +
+      pointers[n] = arena + operand.offset + iteration * operand.iter_stride +
                     slot * operand.slot_stride;
     } else if (operand.kind == KERF_SCALAR) {
       const kerf_scalar &scalar = view.scalars[operand.offset];
-      int64_t value = scalar.constant + scalar.iteration * place.iteration +
+      int64_t value = scalar.constant + scalar.iteration * iteration +
                       int64_t(scalar.micro) * place.call.micro_batch;
       for (uint32_t a = 0; a < view.axes.count; ++a)
         value += int64_t(scalar.axis[a]) * coordinates[a];
@@ -157,10 +150,20 @@ Status kerf_session::collective(const kerf_command &command) {
   case KERF_OP_REDUCE_SCATTER:
     return group.reduceScatter(source, destination, attrs[1], attrs[2],
                                attrs[3], attrs[4]);
+  case KERF_OP_ROTATE:
+    return group.rotate(source, destination, attrs[1], attrs[2]);
   default:
     return group.allToAll(source, destination, attrs[1], attrs[2], attrs[3],
                           attrs[4], attrs[5]);
   }
+}
+
+Status kerf_session::message(const kerf_command &command) {
+  const int64_t *attrs = view.attrs.data + command.first_attr;
+  Channel &channel = *channels[attrs[0]];
+  return command.opcode == KERF_OP_SEND
+             ? channel.send(pointers[0], attrs[1])
+             : channel.receive(pointers[0], attrs[1]);
 }
 
 /// One part of [outer, parts, inner]; where it lies is known at run time only.
@@ -182,6 +185,8 @@ Status kerf_session::dispatch(uint32_t index) {
   const kerf_command &command = view.commands[index];
   if (command.opcode == KERF_OP_TAKE)
     return take(view.attrs.data + command.first_attr, pointers.data());
+  if (isMessage(command.opcode))
+    return message(command);
   if (!steps[index])
     return collective(command);
   char error[512] = "";
@@ -209,30 +214,51 @@ static bool applies(const kerf_command &command, const kerf_call &call) {
            (command.flags & KERF_IF_LAST && !last));
 }
 
+/// Notes an event; there is room for all of a run.
+void kerf_session::mark(uint32_t command, const Place &place, double start,
+                        double end) {
+  auto call = static_cast<uint32_t>(&place.call - view.calls.data);
+  if (isTracing)
+    marks[marked++] = {start, end, call, command, place.iteration};
+}
+
+/// Books the time of a command.
+void kerf_session::account(uint32_t index, const Place &place, double start,
+                           double end) {
+  if (profile) {
+    ++timings[index].calls;
+    timings[index].seconds += end - start;
+  }
+  uint32_t opcode = view.commands[index].opcode;
+  if (isExchange(opcode))
+    (isMessage(opcode) ? waits.messages : waits.collectives) += end - start;
+  mark(index, place, start, end);
+}
+
 Status kerf_session::runCommand(uint32_t index, const Place &place) {
   const kerf_command &command = view.commands[index];
   if (!applies(command, place.call))
     return {};
   progress.store(index, std::memory_order_relaxed);
-  double start = profile ? now() : 0;
+  transport->enter(index);
+  bool isTimed = profile || isTracing || isExchange(command.opcode);
+  double start = isTimed ? clockSeconds() : 0;
   resolve(command, place);
   Status status = dispatch(index);
-  if (profile) {
-    ++timings[index].calls;
-    timings[index].seconds += now() - start;
-  }
+  if (isTimed)
+    account(index, place, start, clockSeconds());
   if (!status.failed() && checkNans)
     status = findNan(index);
   return status.failed() ? describeFailure(index, std::move(status)) : status;
 }
 
-Status kerf_session::runCall(const kerf_call &call) {
+Status kerf_session::runCommands(const kerf_call &call) {
   const kerf_func &func = view.funcs[call.func];
   uint32_t end = func.first_command + func.command_count;
   for (uint32_t c = func.first_command; c < end; ++c) {
     const kerf_command &command = view.commands[c];
     if (command.opcode != KERF_OP_LOOP) {
-      Status status = runCommand(c, {call, 0});
+      Status status = runCommand(c, {call, -1});
       if (status.failed())
         return status;
       continue;
@@ -253,7 +279,16 @@ Status kerf_session::runCall(const kerf_call &call) {
   return {};
 }
 
+Status kerf_session::runCall(const kerf_call &call) {
+  double start = isTracing ? clockSeconds() : 0;
+  Status status = runCommands(call);
+  if (isTracing)
+    mark(KERF_NONE, {call, -1}, start, clockSeconds());
+  return status;
+}
+
 Status kerf_session::runCalls(uint32_t begin, uint32_t end) {
+  marked = 0;
   if (!broken.empty())
     return failure(KERF_INVALID, "the session failed before: %s",
                    broken.c_str());
@@ -261,6 +296,7 @@ Status kerf_session::runCalls(uint32_t begin, uint32_t end) {
   for (uint32_t c = begin; c < end && !status.failed(); ++c)
     status = runCall(view.calls[c]);
   progress.store(UINT32_MAX, std::memory_order_relaxed);
+  transport->enter(UINT32_MAX);
   if (status.failed()) {
     broken = status.message;
     transport->abort(status.message.c_str());
@@ -273,13 +309,13 @@ Status kerf_session::runCalls(uint32_t begin, uint32_t end) {
 //===----------------------------------------------------------------------===//
 
 kerf_status kerf_session_run_step(kerf_session *session, kerf_error *error) {
-  return session->runCalls(0, session->view.meta->train_calls).report(error);
+  return session->runCalls(0, session->view.program->train_calls).report(error);
 }
 
 kerf_status kerf_session_run_evaluation(kerf_session *session,
                                         kerf_error *error) {
   return session
-      ->runCalls(session->view.meta->train_calls, session->view.calls.count)
+      ->runCalls(session->view.program->train_calls, session->view.calls.count)
       .report(error);
 }
 

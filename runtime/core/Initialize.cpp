@@ -3,7 +3,8 @@
 // Element g of a parameter is a function of (seed, name, g) alone; it is
 // computed in f64 as the reference interpreter does and rounded to the type:
 // once for a parameter, twice (to the master, then to the parameter) with one.
-// Threads fill a stage of some elements, which is then copied to the device.
+// Threads fill a portion of some elements, which is then copied to the device.
+// Padding of pieces is zero.
 //
 //===----------------------------------------------------------------------===//
 
@@ -74,36 +75,37 @@ static double store(double x, uint32_t dtype, void *to, int64_t at) {
 }
 
 //===----------------------------------------------------------------------===//
-// Stages
+// Portions
 //===----------------------------------------------------------------------===//
 
 namespace {
 /// Local elements [begin, end) of one parameter, to be computed by threads.
-struct Stage {
+struct Portion {
   const kerf_param &param;
   const Shard &shard;
   int64_t iteration, seed;
   std::string_view pattern;
-  int64_t begin, end;
-  char *values, *masters; ///< of element `begin` on; null without masters
+  uint32_t rounding;      ///< type of the master, or KERF_NONE
+  int64_t begin, end;     ///< of the shard
+  char *values, *masters; ///< of element `begin` on; null: not wanted
   std::atomic<int64_t> next;
 
   void fill(int64_t first, int64_t last) const;
-  static void *work(void *stage);
+  static void *work(void *portion);
 };
 } // namespace
 
-/// Elements that a thread takes at a time, and of a stage.
+/// Elements that a thread takes at a time, and of a portion.
 static constexpr int64_t kPiece = 1 << 14;
-static constexpr int64_t kStage = 1 << 20;
+static constexpr int64_t kPortion = 1 << 20;
 
 /// Stream of one checkpoint tensor: each has its own, also inside a stack.
-static uint64_t streamOf(const Stage &stage, int64_t expert) {
-  std::string name = expandName(stage.pattern, stage.iteration, expert);
-  return kerf_random_stream(stage.seed, 0, -1, kerf_hash_name(name.c_str()));
+static uint64_t streamOf(const Portion &portion, int64_t expert) {
+  std::string name = expandName(portion.pattern, portion.iteration, expert);
+  return kerf_random_stream(portion.seed, 0, -1, kerf_hash_name(name.c_str()));
 }
 
-void Stage::fill(int64_t first, int64_t last) const {
+void Portion::fill(int64_t first, int64_t last) const {
   const kerf_layout &layout = param.layout;
   int64_t size = 1; // of one checkpoint tensor
   for (uint32_t d = param.flags & KERF_PARAM_STACKED ? 1 : 0; d < layout.rank;
@@ -116,9 +118,14 @@ void Stage::fill(int64_t first, int64_t last) const {
       uint64_t stream = streamOf(*this, expert);
       for (int64_t i = 0; i < here; ++i) {
         double x = elementAt(param, stream, at + i);
-        if (masters)
-          x = store(x, param.master_dtype, masters, local + i - begin);
-        store(x, layout.dtype, values, local + i - begin);
+        double rounded;
+        int64_t to = local + i - begin;
+        if (rounding != KERF_NONE)
+          x = store(x, rounding,
+                    masters ? static_cast<void *>(masters) : &rounded,
+                    masters ? to : 0);
+        if (values)
+          store(x, layout.dtype, values, to);
       }
       global += here;
       local += here;
@@ -127,26 +134,26 @@ void Stage::fill(int64_t first, int64_t last) const {
   });
 }
 
-void *Stage::work(void *argument) {
-  auto &stage = *static_cast<Stage *>(argument);
+void *Portion::work(void *argument) {
+  auto &portion = *static_cast<Portion *>(argument);
   int64_t first;
-  while ((first = stage.next.fetch_add(kPiece)) < stage.end)
-    stage.fill(first, std::min(first + kPiece, stage.end));
+  while ((first = portion.next.fetch_add(kPiece)) < portion.end)
+    portion.fill(first, std::min(first + kPiece, portion.end));
   return nullptr;
 }
 
-/// Computes the stage on `workers` threads, this one among them.
-static void computeStage(Stage &stage, int32_t workers) {
+/// Computes the portion on `workers` threads, this one among them.
+static void compute(Portion &portion, int32_t workers) {
   std::vector<pthread_t> threads;
-  int64_t pieces = (stage.end - stage.begin + kPiece - 1) / kPiece;
+  int64_t pieces = (portion.end - portion.begin + kPiece - 1) / kPiece;
   while (int64_t(threads.size()) + 1 < std::min<int64_t>(workers, pieces)) {
     pthread_t thread;
     // Without another thread the work is done all the same.
-    if (pthread_create(&thread, nullptr, Stage::work, &stage) != 0)
+    if (pthread_create(&thread, nullptr, Portion::work, &portion) != 0)
       break;
     threads.push_back(thread);
   }
-  Stage::work(&stage);
+  Portion::work(&portion);
   for (pthread_t thread : threads)
     pthread_join(thread, nullptr);
 }
@@ -155,61 +162,80 @@ static void computeStage(Stage &stage, int32_t workers) {
 // Parameters
 //===----------------------------------------------------------------------===//
 
-/// Sets `bytes` of device memory to zero.
-static void zero(kerf_session &session, char *to, int64_t bytes) {
-  static const char zeros[1 << 16] = {};
-  for (int64_t at = 0; at < bytes; at += sizeof zeros)
-    session.api->copy_in(session.device, to + at, zeros,
-                         std::min<int64_t>(sizeof zeros, bytes - at));
-}
+namespace {
+/// A tensor that is filled: the parameter, its master, or both.
+struct Fill {
+  kerf_session &session;
+  const kerf_param &param;
+  uint32_t rounding; ///< as of Portion
+  int64_t seed;
+  std::vector<char> &values, &masters; ///< room of a portion
 
-static void initializeParam(kerf_session &session, const kerf_param &param,
-                            int64_t iteration, int64_t seed,
-                            std::vector<char> &values,
-                            std::vector<char> &masters) {
-  Shard shard(session.view, param.layout, session.rank);
+  void run(const kerf_layout &layout, int64_t iteration, bool wantsValues,
+           bool wantsMasters) const;
+};
+} // namespace
+
+/// `layout`: of what is filled, with its pieces.
+void Fill::run(const kerf_layout &layout, int64_t iteration, bool wantsValues,
+               bool wantsMasters) const {
+  Shard shard(session.view, layout, session.rank);
   int64_t number = iteration - param.start;
-  bool hasMaster = param.master_dtype != KERF_NONE;
-  int64_t size = kerf_dtype_bytes(param.layout.dtype);
-  int64_t masterSize = hasMaster ? kerf_dtype_bytes(param.master_dtype) : 0;
-  int64_t most = std::min(kStage, shard.size());
-  values.resize(most * size);
-  masters.resize(most * masterSize);
-  char *to = session.arena + param.offset + number * param.stride;
-  char *masterTo = session.arena;
-  if (hasMaster)
-    masterTo += param.master_offset + number * param.master_stride;
-  for (int64_t begin = 0; begin < shard.size(); begin += kStage) {
-    int64_t end = std::min(begin + kStage, shard.size());
-    Stage stage = {param,
-                   shard,
-                   iteration,
-                   seed,
-                   session.view.string(param.name),
-                   begin,
-                   end,
-                   values.data(),
-                   hasMaster ? masters.data() : nullptr,
-                   begin};
-    computeStage(stage, session.api->workers(session.device));
-    session.api->copy_in(session.device, to + begin * size, values.data(),
-                         (end - begin) * size);
-    if (hasMaster)
-      session.api->copy_in(session.device, masterTo + begin * masterSize,
-                           masters.data(), (end - begin) * masterSize);
-  }
-  for (uint32_t s = 0; s < param.state_count; ++s) {
-    const kerf_state &state = session.view.states[param.first_state + s];
-    zero(session, session.arena + state.offset + number * state.stride,
-         shard.size() * kerf_dtype_bytes(state.dtype));
+  int64_t size = kerf_dtype_bytes(layout.dtype);
+  int64_t masterSize = wantsMasters ? kerf_dtype_bytes(param.master_dtype) : 0;
+  int64_t to = param.offset + number * param.stride;
+  int64_t masterTo = param.master_offset + number * param.master_stride;
+  for (int64_t begin = 0; begin < shard.size(); begin += kPortion) {
+    int64_t end = std::min(begin + kPortion, shard.size());
+    values.assign(wantsValues ? (end - begin) * size : 0, 0);
+    masters.assign((end - begin) * masterSize, 0);
+    Portion portion = {param,
+                       shard,
+                       iteration,
+                       seed,
+                       session.view.string(param.name),
+                       rounding,
+                       begin,
+                       end,
+                       wantsValues ? values.data() : nullptr,
+                       wantsMasters ? masters.data() : nullptr,
+                       begin};
+    compute(portion, session.api->workers(session.device));
+    if (wantsValues)
+      session.api->copy_in(session.device, session.arena + to + begin * size,
+                           values.data(), values.size());
+    if (wantsMasters)
+      session.api->copy_in(session.device,
+                           session.arena + masterTo + begin * masterSize,
+                           masters.data(), masters.size());
   }
 }
 
 Status kerf_session::initialize(int64_t seed) {
   std::vector<char> values, masters;
-  for (const kerf_param &param : view.params)
-    for (int64_t i = param.start; i < param.end; ++i)
-      initializeParam(*this, param, i, seed, values, masters);
+  for (uint32_t p = 0; p < artifact.params.size(); ++p) {
+    const kerf_param *param = artifact.paramOf(program, p);
+    if (!param)
+      continue;
+    // A copy without a master is rounded as the one that has it.
+    Fill fill = {*this, *param, artifact.params[p].master_dtype,
+                 seed,  values, masters};
+    bool hasMaster = param->master_dtype != KERF_NONE;
+    kerf_layout state = param->layout;
+    state.pieces = param->state_pieces;
+    bool isOne = hasMaster && state.pieces == param->layout.pieces;
+    int64_t elements = Shard(view, state, rank).size();
+    for (int64_t i = param->start; i < param->end; ++i) {
+      fill.run(param->layout, i, true, isOne);
+      if (hasMaster && !isOne)
+        fill.run(state, i, false, true);
+      for (uint32_t s = 0; s < param->state_count; ++s) {
+        const kerf_state &record = view.states[param->first_state + s];
+        zero(record.offset + (i - param->start) * record.stride,
+             elements * kerf_dtype_bytes(record.dtype));
+      }
+    }
+  }
   return {};
 }
 

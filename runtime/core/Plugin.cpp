@@ -49,38 +49,69 @@ static bool isName(const std::string &name) {
   return !name.empty();
 }
 
-static Status load(const std::string &file, const kerf_device_api *&api) {
+/// The entry function of a library's file.
+static Status load(const std::string &file, const char *kind,
+                   const char *entryName, void *&entry) {
   // A library's threads and exit handlers may outlive its last user.
   void *library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!library)
-    return failure(KERF_FAILED, "cannot load a device: %s", dlerror());
-  auto entry =
-      reinterpret_cast<kerf_device_entry_fn>(dlsym(library, KERF_DEVICE_ENTRY));
-  api = entry ? entry() : nullptr;
-  if (!api)
-    return failure(KERF_INVALID, "'%s' is no device library", file.c_str());
-  if (api->abi_version != KERF_DEVICE_ABI ||
-      api->struct_bytes != sizeof(kerf_device_api))
-    return failure(KERF_INVALID,
-                   "'%s' has interface %u, this runtime needs %u: install "
-                   "matching versions",
-                   file.c_str(), api->abi_version, KERF_DEVICE_ABI);
-  return {};
+    return failure(KERF_FAILED, "cannot load a %s: %s", kind, dlerror());
+  entry = dlsym(library, entryName);
+  return entry ? Status()
+               : failure(KERF_INVALID, "'%s' is no %s library", file.c_str(),
+                         kind);
+}
+
+/// Opens `libkerf_<kind>_<name>.so`, whose entry returns an Api.
+template <typename Api>
+static Status openLibrary(const char *kind, const std::string &name,
+                          const char *path, const char *entryName, uint32_t abi,
+                          const Api *&api) {
+  if (!isName(name))
+    return failure(KERF_INVALID, "'%s' is no name of a %s", name.c_str(), kind);
+  std::string base = std::string("libkerf_") + kind + "_" + name + ".so";
+  std::string searched;
+  for (const std::string &folder : foldersToSearch(path)) {
+    std::string file = folder + "/" + base;
+    if (access(file.c_str(), F_OK) != 0) {
+      searched += (searched.empty() ? "" : ", ") + folder;
+      continue;
+    }
+    void *entry = nullptr;
+    Status status = load(file, kind, entryName, entry);
+    if (status.failed())
+      return status;
+    api = reinterpret_cast<const Api *(*)()>(entry)();
+    if (!api)
+      return failure(KERF_INVALID, "'%s' is no %s library", file.c_str(), kind);
+    if (api->abi_version != abi || api->struct_bytes != sizeof(Api))
+      return failure(KERF_INVALID,
+                     "'%s' has interface %u, this runtime needs %u: install "
+                     "matching versions",
+                     file.c_str(), api->abi_version, abi);
+    return {};
+  }
+  return failure(KERF_INVALID,
+                 "no %s library '%s' in %s: set KERF_PLUGIN_PATH to its folder",
+                 kind, base.c_str(), searched.c_str());
 }
 
 Status kerf::runtime::openDevice(const std::string &name, const char *path,
                                  const kerf_device_api *&api) {
-  if (!isName(name))
-    return failure(KERF_INVALID, "'%s' is no name of a device", name.c_str());
-  std::string searched;
-  for (const std::string &folder : foldersToSearch(path)) {
-    std::string file = folder + "/libkerf_device_" + name + ".so";
-    if (access(file.c_str(), F_OK) == 0)
-      return load(file, api);
-    searched += (searched.empty() ? "" : ", ") + folder;
+  return openLibrary("device", name, path, KERF_DEVICE_ENTRY, KERF_DEVICE_ABI,
+                     api);
+}
+
+Status kerf::runtime::openWire(const std::string &name, const char *path,
+                               const kerf_wire_api *&api) {
+  Status status =
+      openLibrary("wire", name, path, KERF_WIRE_ENTRY, KERF_WIRE_ABI, api);
+  if (status.failed()) {
+    status.message = "transport '" + name + "': " + status.message;
+    // The one that is built only where its package is.
+    if (name == "mpi" && !api)
+      status.message += "; it is built where Open MPI is installed (Debian: "
+                        "libopenmpi-dev, openmpi-bin)";
   }
-  return failure(KERF_INVALID,
-                 "no device library 'libkerf_device_%s.so' in %s: set "
-                 "KERF_PLUGIN_PATH to its folder",
-                 name.c_str(), searched.c_str());
+  return status;
 }

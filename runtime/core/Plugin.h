@@ -1,4 +1,4 @@
-//===- Plugin.h - finding device libraries --------------------------------===//
+//===- Plugin.h - finding libraries of devices and transports -------------===//
 
 #ifndef KERF_RUNTIME_CORE_PLUGIN_H
 #define KERF_RUNTIME_CORE_PLUGIN_H
@@ -6,6 +6,7 @@
 #include "Status.h"
 
 #include "kerf/Runtime/Device.h"
+#include "kerf/Runtime/Wire.h"
 
 namespace kerf::runtime {
 
@@ -16,6 +17,10 @@ namespace kerf::runtime {
 /// of another ABI. The library stays loaded until the process ends.
 Status openDevice(const std::string &name, const char *path,
                   const kerf_device_api *&api);
+
+/// The same for the transport library `libkerf_wire_<name>.so`.
+Status openWire(const std::string &name, const char *path,
+                const kerf_wire_api *&api);
 
 } // namespace kerf::runtime
 

@@ -76,6 +76,8 @@ Status kerf_session::chooseRank(const kerf_session_options &options) {
     return failure(KERF_INVALID, "rank %u of a file for %u", rank,
                    view.meta->world_size);
   coordinatesOf(view, rank, coordinates);
+  program = programOf(view, rank);
+  view = programView(artifact.view, program);
   return {};
 }
 
@@ -115,8 +117,10 @@ Status kerf_session::connect(const kerf_session_options &options) {
     transport = makeSoloTransport();
   } else {
     Rendezvous rendezvous;
+    std::string transportName =
+        options.transport ? options.transport : defaultTransport();
     rendezvous.name = sessionNameOf(options.session_name);
-    if (rendezvous.name.empty())
+    if (rendezvous.name.empty() && transportName == "shm")
       return failure(KERF_INVALID, "the ranks cannot find each other: neither "
                                    "KERF_SESSION nor MASTER_PORT is set");
     rendezvous.rank = rank;
@@ -125,12 +129,25 @@ Status kerf_session::connect(const kerf_session_options &options) {
     rendezvous.workers = api->workers(device);
     if (options.connect_timeout_sec > 0)
       rendezvous.timeoutSec = options.connect_timeout_sec;
-    Status status = connectShm(rendezvous, transport);
+    if (options.stall_timeout_sec != 0)
+      rendezvous.stallSec = std::max(options.stall_timeout_sec, 0.0);
+    rendezvous.nameCommand = [this](uint32_t index) {
+      const kerf_command &command = view.commands[index];
+      return std::string("'") + view.string(command.name) + "' (" +
+             opcodeName(command.opcode) + ")";
+    };
+    Status status = connectTransport(transportName, options.plugin_path,
+                                     rendezvous, transport);
     if (status.failed())
       return status;
   }
-  std::vector<uint32_t> members(meta.world_size);
-  for (uint32_t r = 0; r < meta.world_size; ++r)
+  Status status = openGroups();
+  return status.failed() ? status : openChannels();
+}
+
+Status kerf_session::openGroups() {
+  std::vector<uint32_t> members(view.meta->world_size);
+  for (uint32_t r = 0; r < members.size(); ++r)
     members[r] = r;
   Status status = transport->split(members, world);
   for (uint32_t g = 0; g < view.groups.count && !status.failed(); ++g) {
@@ -138,6 +155,22 @@ Status kerf_session::connect(const kerf_session_options &options) {
     for (uint32_t n = 0; n < members.size(); ++n)
       members[n] = groupMember(view, view.groups[g], rank, n);
     status = transport->split(members, groups.emplace_back());
+  }
+  return status;
+}
+
+/// A channel joins ranks of two stages with the same other coordinates.
+Status kerf_session::openChannels() {
+  Status status;
+  for (uint32_t c = 0; c < view.channels.count && !status.failed(); ++c) {
+    const kerf_channel &channel = view.channels[c];
+    ChannelSpec spec;
+    spec.from = rankOfProgram(view, rank, channel.from);
+    spec.to = rankOfProgram(view, rank, channel.to);
+    spec.key = kerf_hash_name(view.string(channel.name));
+    spec.holds = channel.holds;
+    spec.bytes = channel.bytes;
+    status = transport->open(spec, channels.emplace_back());
   }
   return status;
 }
@@ -172,9 +205,10 @@ Status kerf_session::prepare(uint32_t index) {
 Status kerf_session::load() {
   char error[512] = "";
   void *memory = nullptr;
-  if (api->alloc(device, view.meta->arena_bytes, &memory, error, sizeof error))
+  uint64_t bytes = view.program->arena_bytes;
+  if (api->alloc(device, bytes, &memory, error, sizeof error))
     return failure(KERF_NO_MEMORY, "cannot get the arena of %llu bytes: %s",
-                   (unsigned long long)view.meta->arena_bytes, error);
+                   (unsigned long long)bytes, error);
   arena = static_cast<char *>(memory);
   if (view.kernels.count != 0 &&
       api->load_image(device, view.image.data(), view.image.size(), &image,
@@ -182,12 +216,15 @@ Status kerf_session::load() {
     return failure(KERF_INVALID, "cannot load the kernels: %s", error);
   steps.resize(view.commands.count);
   uint32_t mostOperands = 0;
-  for (uint32_t c = 0; c < view.commands.count; ++c) {
-    Status status = prepare(c);
-    if (status.failed())
-      return status;
-    mostOperands = std::max(mostOperands, view.commands[c].operand_count);
-  }
+  for (const kerf_func &func : view.funcs)
+    for (uint32_t n = 0; n < func.command_count; ++n) {
+      uint32_t command = func.first_command + n;
+      Status status = prepare(command);
+      if (status.failed())
+        return status;
+      mostOperands =
+          std::max(mostOperands, view.commands[command].operand_count);
+    }
   pointers.resize(mostOperands);
   scalars.resize(mostOperands);
   if (profile)
@@ -211,6 +248,7 @@ Status kerf_session::create(const kerf_session_options &options) {
 }
 
 kerf_session::~kerf_session() {
+  channels.clear();
   groups.clear();
   world.reset();
   transport.reset();
@@ -220,7 +258,7 @@ kerf_session::~kerf_session() {
     api->destroy_step(step);
   api->unload_image(image);
   if (arena)
-    api->free(device, arena, view.meta->arena_bytes);
+    api->free(device, arena, view.program->arena_bytes);
   api->destroy(device);
 }
 
@@ -259,16 +297,6 @@ int32_t kerf_session_workers(const kerf_session *session) {
 
 const char *kerf_session_describe(const kerf_session *session) {
   return session->api->describe(session->device);
-}
-
-kerf_status kerf_session_barrier(kerf_session *session, kerf_error *error) {
-  return session->world->barrier().report(error);
-}
-
-kerf_status kerf_session_agree_max(kerf_session *session, int32_t *value,
-                                   kerf_error *error) {
-  return session->world->allReduce(value, value, KERF_I32, KERF_MAX, 1)
-      .report(error);
 }
 
 void kerf_session_abort(kerf_session *session, const char *message) {

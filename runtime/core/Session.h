@@ -9,9 +9,40 @@
 #include "kerf/Runtime/Device.h"
 
 #include <atomic>
+#include <ctime>
 #include <functional>
 #include <memory>
 #include <vector>
+
+namespace kerf::runtime {
+
+/// Seconds of CLOCK_MONOTONIC.
+inline double clockSeconds() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec + 1e-9 * time.tv_nsec;
+}
+
+inline bool isMessage(uint32_t opcode) {
+  return opcode == KERF_OP_SEND || opcode == KERF_OP_RECEIVE;
+}
+
+/// Does a command need other ranks?
+inline bool isExchange(uint32_t opcode) {
+  return opcode >= KERF_OP_ALL_REDUCE && opcode != KERF_OP_TAKE;
+}
+
+/// Where clocks run together: the same number, not 0, in all processes of a
+/// machine until it restarts.
+uint64_t machineNumber();
+
+/// Collective: compares the clock of this rank with that of member 0. The
+/// result is that of the exchange that was done soonest, and at most half of
+/// its time wrong (Cristian 1989).
+Status compareClocks(Communicator &group, uint64_t machine, double (*clock)(),
+                     double &offsetSec, double &errorSec);
+
+} // namespace kerf::runtime
 
 /// Behind the C handle.
 struct kerf_session {
@@ -26,22 +57,24 @@ struct kerf_session {
   Status create(const kerf_session_options &options);
 
   // Execute.cpp
-  /// Runs calls [begin, end) of the file.
+  /// Runs calls [begin, end) of the rank's program.
   Status runCalls(uint32_t begin, uint32_t end);
 
   // Initialize.cpp
   Status initialize(int64_t seed);
 
   // Tensors.cpp
-  /// Looks up a tensor: its layout with its own dtype, and where it lies.
-  Status locate(const kerf_tensor &tensor, kerf_layout &layout,
-                int64_t &offset) const;
-  Status readGlobal(const kerf_layout &layout, int64_t offset, void *data);
+  /// Gathers a tensor that the ranks of program `owner` have at `offset`; the
+  /// others take part, too. `data` may be null.
+  Status readGlobal(const kerf_layout &layout, uint32_t owner, int64_t offset,
+                    void *data);
   void writeGlobal(const kerf_layout &layout, int64_t offset, const void *data);
+  /// Sets a range of the arena to zero.
+  void zero(int64_t offset, int64_t bytes);
 
   const kerf_artifact &artifact;
-  const View &view;
-  uint32_t rank = 0;
+  View view; ///< of the rank's program, once the rank is known
+  uint32_t rank = 0, program = 0;
   uint32_t coordinates[KERF_MAX_AXES] = {};
   std::string sessionName;
   bool checkNans = false, profile = false;
@@ -53,6 +86,7 @@ struct kerf_session {
   std::unique_ptr<kerf::runtime::Transport> transport;
   std::unique_ptr<kerf::runtime::Communicator> world;
   std::vector<std::unique_ptr<kerf::runtime::Communicator>> groups;
+  std::vector<std::unique_ptr<kerf::runtime::Channel>> channels;
   std::vector<kerf_step *> steps; ///< by command; null for the runtime's own
 
   std::atomic<uint32_t> progress{UINT32_MAX};
@@ -63,24 +97,41 @@ struct kerf_session {
   };
   std::vector<Timing> timings; ///< by command, with `profile`
   std::vector<kerf_profile_entry> profileEntries;
+  kerf_waits waits = {};
+
+  /// One event of a recorded run.
+  struct Mark {
+    double start, end;
+    uint32_t call, command; ///< KERF_NONE: the call as a whole
+    int64_t iteration;      ///< -1 outside of loops
+  };
+  bool isTracing = false;
+  std::vector<Mark> marks; ///< as many as a run can have
+  size_t marked = 0;       ///< of the last run
 
 private:
   Status chooseRank(const kerf_session_options &options);
   Status openMachine(const kerf_session_options &options);
   Status connect(const kerf_session_options &options);
+  Status openGroups();
+  Status openChannels();
   Status load();
   Status prepare(uint32_t command);
 
   /// What the operands of a command depend on.
   struct Place {
     const kerf_call &call;
-    int64_t iteration;
+    int64_t iteration; ///< -1 outside of loops
   };
   Status runCall(const kerf_call &call);
+  Status runCommands(const kerf_call &call);
   Status runCommand(uint32_t index, const Place &place);
   Status dispatch(uint32_t index);
   Status collective(const kerf_command &command);
+  Status message(const kerf_command &command);
   void resolve(const kerf_command &command, const Place &place);
+  void account(uint32_t index, const Place &place, double start, double end);
+  void mark(uint32_t command, const Place &place, double start, double end);
   Status findNan(uint32_t index);
   Status describeFailure(uint32_t index, Status status) const;
 

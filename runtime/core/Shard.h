@@ -9,52 +9,78 @@
 
 namespace kerf::runtime {
 
-/// A shard as runs of elements that lie together in the global tensor, too.
+/// What a rank stores of a tensor, as runs of elements that lie together in the
+/// global tensor, too. A dimension in blocks counts as two, of which the second
+/// one is cut. Pieces are ranges of the elements, with padding behind the last.
 class Shard {
 public:
-  Shard(const artifact::View &view, const kerf_layout &layout, uint32_t rank)
-      : layout(layout) {
-    artifact::shardStart(view, layout, rank, start);
-    uint32_t d = layout.rank;
-    while (d > 0 && layout.local[d - 1] == layout.global[d - 1])
-      run *= layout.local[--d];
-    if (d > 0)
-      run *= layout.local[--d];
-    outerDims = d;
-    for (uint32_t o = 0; o < layout.rank; ++o)
-      elements *= layout.local[o];
+  Shard(const artifact::View &view, const kerf_layout &layout, uint32_t rank) {
+    uint32_t coordinates[KERF_MAX_AXES];
+    artifact::coordinatesOf(view, rank, coordinates);
+    for (uint32_t d = 0; d < layout.rank; ++d) {
+      int64_t blocks = layout.blocks[d], part = layout.local[d] / blocks;
+      if (blocks != 1)
+        dims[dimCount++] = {blocks, blocks, 0};
+      int64_t start = artifact::partOf(view, layout, d, coordinates) * part;
+      dims[dimCount++] = {part, layout.global[d] / blocks, start};
+    }
+    outerDims = dimCount;
+    bool whole = true;
+    while (outerDims > 0 && whole) {
+      const Dim &dim = dims[--outerDims];
+      run *= dim.local;
+      whole = dim.local == dim.global;
+    }
+    int64_t elements = 1;
+    for (uint32_t d = 0; d < dimCount; ++d)
+      elements *= dims[d].local;
+    stored = artifact::pieceElements(view, layout.pieces, elements);
+    int64_t place = 0;
+    for (uint32_t a = 0; a < view.axes.count; ++a)
+      if (layout.pieces >> a & 1)
+        place = place * view.axes[a].size + coordinates[a];
+    first = place * stored;
+    own = std::clamp<int64_t>(elements - first, 0, stored);
   }
 
-  int64_t size() const { return elements; }
+  /// Elements that the rank stores.
+  int64_t size() const { return stored; }
+  /// Those of them that are of the tensor; the others behind them are padding.
+  int64_t filled() const { return own; }
 
-  /// Calls body(global, local, count) for the runs that make up the local
-  /// elements [begin, end).
+  /// Calls body(global, local, count) for the runs that make up the stored
+  /// elements [begin, end), without padding.
   template <typename Body>
   void runs(int64_t begin, int64_t end, Body body) const {
+    end = std::min(end, own);
     while (begin < end) {
-      int64_t at = begin % run;
+      int64_t number = (first + begin) / run, at = (first + begin) % run;
       int64_t count = std::min(run - at, end - begin);
-      body(globalOf(begin / run) + at, begin, count);
+      body(globalOf(number) + at, begin, count);
       begin += count;
     }
   }
 
 private:
+  struct Dim {
+    int64_t local, global, start;
+  };
+
   /// Global index of the first element of a run.
   int64_t globalOf(int64_t number) const {
-    int64_t index[KERF_MAX_RANK] = {};
-    for (uint32_t d = outerDims; d-- > 0; number /= layout.local[d])
-      index[d] = number % layout.local[d];
+    int64_t index[2 * KERF_MAX_RANK] = {};
+    for (uint32_t d = outerDims; d-- > 0; number /= dims[d].local)
+      index[d] = number % dims[d].local;
     int64_t global = 0;
-    for (uint32_t d = 0; d < layout.rank; ++d)
-      global = global * layout.global[d] + start[d] + index[d];
+    for (uint32_t d = 0; d < dimCount; ++d)
+      global = global * dims[d].global + dims[d].start + index[d];
     return global;
   }
 
-  const kerf_layout &layout;
-  int64_t start[KERF_MAX_RANK];
-  int64_t run = 1, elements = 1;
-  uint32_t outerDims;
+  Dim dims[2 * KERF_MAX_RANK];
+  uint32_t dimCount = 0, outerDims = 0;
+  int64_t run = 1;
+  int64_t stored = 0, first = 0, own = 0;
 };
 
 } // namespace kerf::runtime

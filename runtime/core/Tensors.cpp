@@ -15,6 +15,13 @@ using namespace kerf::runtime;
 // Shards and global tensors
 //===----------------------------------------------------------------------===//
 
+void kerf_session::zero(int64_t offset, int64_t bytes) {
+  static const char zeros[1 << 16] = {};
+  for (int64_t at = 0; at < bytes; at += sizeof zeros)
+    api->copy_in(device, arena + offset + at, zeros,
+                 std::min<int64_t>(sizeof zeros, bytes - at));
+}
+
 void kerf_session::writeGlobal(const kerf_layout &layout, int64_t offset,
                                const void *data) {
   Shard shard(view, layout, rank);
@@ -25,12 +32,35 @@ void kerf_session::writeGlobal(const kerf_layout &layout, int64_t offset,
                             static_cast<const char *>(data) + global * size,
                             count * size);
              });
+  zero(offset + shard.filled() * size, (shard.size() - shard.filled()) * size);
 }
 
-Status kerf_session::readGlobal(const kerf_layout &layout, int64_t offset,
-                                void *data) {
+/// Of ranks that have the same elements, is this the first one?
+static bool isFirstCopy(const View &view, const kerf_layout &layout,
+                        uint32_t rank) {
+  uint32_t used = layout.pieces;
+  if (view.meta->pipeline_axis != KERF_NONE)
+    used |= 1u << view.meta->pipeline_axis;
+  for (uint32_t d = 0; d < layout.rank; ++d)
+    for (uint8_t axis : layout.cuts[d])
+      if (axis != 0xff)
+        used |= 1u << axis;
+  uint32_t coordinates[KERF_MAX_AXES];
+  coordinatesOf(view, rank, coordinates);
+  for (uint32_t a = 0; a < view.axes.count; ++a)
+    if (!(used >> a & 1) && coordinates[a] != 0)
+      return false;
+  return true;
+}
+
+Status kerf_session::readGlobal(const kerf_layout &layout, uint32_t owner,
+                                int64_t offset, void *data) {
   int64_t size = kerf_dtype_bytes(layout.dtype);
   int64_t elements = Shard(view, layout, rank).size();
+  std::vector<uint32_t> sources;
+  for (uint32_t r = 0; r < world->size(); ++r)
+    if (programOf(view, r) == owner && isFirstCopy(view, layout, r))
+      sources.push_back(r);
   // In parts, so that little is held beside the result.
   constexpr int64_t partElements = 1 << 18;
   int64_t most = std::min(partElements, elements);
@@ -38,14 +68,15 @@ Status kerf_session::readGlobal(const kerf_layout &layout, int64_t offset,
   for (int64_t begin = 0; begin < elements; begin += partElements) {
     int64_t end = std::min(begin + partElements, elements);
     int64_t bytes = (end - begin) * size;
-    api->copy_out(device, own.data(), arena + offset + begin * size, bytes);
+    if (program == owner)
+      api->copy_out(device, own.data(), arena + offset + begin * size, bytes);
     // Bytes are copied, whatever they mean.
     Status status = world->allGather(own.data(), all.data(), KERF_I1, 1, bytes);
     if (status.failed())
       return status;
     if (!data)
       continue;
-    for (uint32_t r = 0; r < world->size(); ++r)
+    for (uint32_t r : sources)
       Shard(view, layout, r)
           .runs(begin, end, [&](int64_t global, int64_t local, int64_t count) {
             std::memcpy(static_cast<char *>(data) + global * size,
@@ -56,40 +87,62 @@ Status kerf_session::readGlobal(const kerf_layout &layout, int64_t offset,
   return {};
 }
 
-Status kerf_session::locate(const kerf_tensor &tensor, kerf_layout &layout,
-                            int64_t &offset) const {
-  if (tensor.param >= view.params.count)
-    return failure(KERF_INVALID, "no parameter %u of %u", tensor.param,
-                   view.params.count);
-  const kerf_param &param = view.params[tensor.param];
-  const char *name = view.string(param.name);
+/// Does the tensor exist?
+static Status checkTensor(const kerf_artifact &artifact,
+                          const kerf_tensor &tensor) {
+  if (tensor.param >= artifact.params.size())
+    return failure(KERF_INVALID, "no parameter %u of %zu", tensor.param,
+                   artifact.params.size());
+  const kerf_param &param = artifact.params[tensor.param];
+  const char *name = artifact.view.string(param.name);
   if (tensor.iteration < param.start || tensor.iteration >= param.end)
     return failure(KERF_INVALID, "'%s' has iterations %lld to %lld, not %lld",
                    name, (long long)param.start, (long long)param.end - 1,
                    (long long)tensor.iteration);
+  if (tensor.kind > KERF_TENSOR_STATE)
+    return failure(KERF_INVALID, "no kind %u of tensors", tensor.kind);
+  if (tensor.kind == KERF_TENSOR_MASTER && param.master_dtype == KERF_NONE)
+    return failure(KERF_INVALID, "'%s' has no master", name);
+  if (tensor.kind == KERF_TENSOR_STATE && tensor.state >= param.state_count)
+    return failure(KERF_INVALID, "'%s' has %u states, not one numbered %u",
+                   name, param.state_count, tensor.state);
+  return {};
+}
+
+namespace {
+/// A tensor as the ranks of one program have it.
+struct Place {
+  kerf_layout layout; ///< with its own type and pieces
+  int64_t offset;
+};
+} // namespace
+
+/// Where a tensor that exists lies by a record of its parameter. A bare record
+/// has the parameter only.
+static Place placeOf(const kerf_artifact &artifact, const kerf_tensor &tensor,
+                     const kerf_param &param) {
   int64_t number = tensor.iteration - param.start;
-  layout = param.layout;
-  switch (tensor.kind) {
-  case KERF_TENSOR_PARAM:
-    offset = param.offset + number * param.stride;
-    return {};
-  case KERF_TENSOR_MASTER:
-    if (param.master_dtype == KERF_NONE)
-      return failure(KERF_INVALID, "'%s' has no master", name);
+  kerf_layout layout = param.layout;
+  if (tensor.kind == KERF_TENSOR_PARAM)
+    return {layout, param.offset + number * param.stride};
+  layout.pieces = param.state_pieces;
+  if (tensor.kind == KERF_TENSOR_MASTER) {
     layout.dtype = param.master_dtype;
-    offset = param.master_offset + number * param.master_stride;
-    return {};
-  case KERF_TENSOR_STATE: {
-    if (tensor.state >= param.state_count)
-      return failure(KERF_INVALID, "'%s' has %u states, not one numbered %u",
-                     name, param.state_count, tensor.state);
-    const kerf_state &state = view.states[param.first_state + tensor.state];
-    layout.dtype = state.dtype;
-    offset = state.offset + number * state.stride;
-    return {};
+    return {layout, param.master_offset + number * param.master_stride};
   }
-  }
-  return failure(KERF_INVALID, "no kind %u of tensors", tensor.kind);
+  const kerf_state &state =
+      artifact.view.states[param.first_state + tensor.state];
+  layout.dtype = state.dtype;
+  return {layout, state.offset + number * state.stride};
+}
+
+/// The record by which this rank has a tensor that exists, or null.
+static const kerf_param *ownRecord(const kerf_session &session,
+                                   const kerf_tensor &tensor) {
+  const kerf_param *param =
+      session.artifact.paramOf(session.program, tensor.param);
+  bool has = param && (tensor.kind == KERF_TENSOR_PARAM || !isBare(*param));
+  return has ? param : nullptr;
 }
 
 /// `given` bytes for a tensor that has `expected`.
@@ -107,17 +160,33 @@ static Status checkBytes(uint64_t given, uint64_t expected) {
 kerf_status kerf_tensor_layout(const kerf_artifact *artifact,
                                const kerf_tensor *tensor, kerf_layout *layout,
                                kerf_error *error) {
-  int64_t offset;
-  return kerf_session(*artifact).locate(*tensor, *layout, offset).report(error);
+  Status status = checkTensor(*artifact, *tensor);
+  if (!status.failed())
+    *layout =
+        placeOf(*artifact, *tensor, artifact->params[tensor->param]).layout;
+  return status.report(error);
+}
+
+/// The tensor's part on this rank, of `bytes` bytes.
+static Status findOwn(const kerf_session &session, const kerf_tensor &tensor,
+                      uint64_t bytes, int64_t &offset) {
+  Status status = checkTensor(session.artifact, tensor);
+  if (status.failed())
+    return status;
+  const kerf_param *param = ownRecord(session, tensor);
+  if (!param)
+    return failure(
+        KERF_INVALID, "'%s' is on another stage",
+        session.view.string(session.artifact.params[tensor.param].name));
+  Place place = placeOf(session.artifact, tensor, *param);
+  offset = place.offset;
+  return checkBytes(bytes, kerf_local_bytes(&session.artifact, &place.layout));
 }
 
 kerf_status kerf_session_read(kerf_session *session, const kerf_tensor *tensor,
                               void *data, uint64_t bytes, kerf_error *error) {
-  kerf_layout layout;
   int64_t offset;
-  Status status = session->locate(*tensor, layout, offset);
-  if (!status.failed())
-    status = checkBytes(bytes, kerf_local_bytes(&layout));
+  Status status = findOwn(*session, *tensor, bytes, offset);
   if (!status.failed())
     session->api->copy_out(session->device, data, session->arena + offset,
                            bytes);
@@ -127,11 +196,8 @@ kerf_status kerf_session_read(kerf_session *session, const kerf_tensor *tensor,
 kerf_status kerf_session_write(kerf_session *session, const kerf_tensor *tensor,
                                const void *data, uint64_t bytes,
                                kerf_error *error) {
-  kerf_layout layout;
   int64_t offset;
-  Status status = session->locate(*tensor, layout, offset);
-  if (!status.failed())
-    status = checkBytes(bytes, kerf_local_bytes(&layout));
+  Status status = findOwn(*session, *tensor, bytes, offset);
   if (!status.failed())
     session->api->copy_in(session->device, session->arena + offset, data,
                           bytes);
@@ -141,13 +207,17 @@ kerf_status kerf_session_write(kerf_session *session, const kerf_tensor *tensor,
 kerf_status kerf_session_read_global(kerf_session *session,
                                      const kerf_tensor *tensor, void *data,
                                      uint64_t bytes, kerf_error *error) {
-  kerf_layout layout;
-  int64_t offset;
-  Status status = session->locate(*tensor, layout, offset);
-  if (!status.failed() && data)
-    status = checkBytes(bytes, kerf_global_bytes(&layout));
+  const kerf_artifact &artifact = session->artifact;
+  Status status = checkTensor(artifact, *tensor);
+  if (status.failed())
+    return status.report(error);
+  Place place = placeOf(artifact, *tensor, artifact.params[tensor->param]);
+  if (data)
+    status = checkBytes(bytes, kerf_global_bytes(&place.layout));
   if (!status.failed())
-    status = session->readGlobal(layout, offset, data);
+    status = session->readGlobal(
+        place.layout, artifact.paramHolders[tensor->param].front().program,
+        place.offset, data);
   return status.report(error);
 }
 
@@ -155,13 +225,18 @@ kerf_status kerf_session_write_global(kerf_session *session,
                                       const kerf_tensor *tensor,
                                       const void *data, uint64_t bytes,
                                       kerf_error *error) {
-  kerf_layout layout;
-  int64_t offset;
-  Status status = session->locate(*tensor, layout, offset);
-  if (!status.failed())
-    status = checkBytes(bytes, kerf_global_bytes(&layout));
-  if (!status.failed())
-    session->writeGlobal(layout, offset, data);
+  const kerf_artifact &artifact = session->artifact;
+  Status status = checkTensor(artifact, *tensor);
+  if (status.failed())
+    return status.report(error);
+  kerf_layout layout =
+      placeOf(artifact, *tensor, artifact.params[tensor->param]).layout;
+  status = checkBytes(bytes, kerf_global_bytes(&layout));
+  const kerf_param *own = ownRecord(*session, *tensor);
+  if (!status.failed() && own) {
+    Place place = placeOf(artifact, *tensor, *own);
+    session->writeGlobal(place.layout, place.offset, data);
+  }
   return status.report(error);
 }
 
@@ -169,11 +244,11 @@ kerf_status kerf_session_write_global(kerf_session *session,
 // C border: inputs and outputs
 //===----------------------------------------------------------------------===//
 
-static Status checkInput(kerf_session &session, uint32_t input) {
-  if (input < session.view.inputs.count)
+static Status checkInput(const kerf_session &session, uint32_t input) {
+  size_t count = session.artifact.inputs.size();
+  if (input < count)
     return {};
-  return failure(KERF_INVALID, "no input %u of %u", input,
-                 session.view.inputs.count);
+  return failure(KERF_INVALID, "no input %u of %zu", input, count);
 }
 
 kerf_status kerf_session_set_input(kerf_session *session, uint32_t input,
@@ -182,11 +257,13 @@ kerf_status kerf_session_set_input(kerf_session *session, uint32_t input,
   Status status = checkInput(*session, input);
   if (status.failed())
     return status.report(error);
-  const kerf_input &record = session->view.inputs[input];
-  status = checkBytes(bytes, record.bytes);
+  const kerf_input *record = session->artifact.inputOf(session->program, input);
+  if (!record)
+    return status.report(error);
+  status = checkBytes(bytes, record->bytes);
   if (!status.failed())
-    session->api->copy_in(session->device, session->arena + record.offset, data,
-                          bytes);
+    session->api->copy_in(session->device, session->arena + record->offset,
+                          data, bytes);
   return status.report(error);
 }
 
@@ -196,10 +273,11 @@ kerf_status kerf_session_set_input_global(kerf_session *session, uint32_t input,
   Status status = checkInput(*session, input);
   if (status.failed())
     return status.report(error);
-  const kerf_input &record = session->view.inputs[input];
-  status = checkBytes(bytes, kerf_global_bytes(&record.layout));
-  if (!status.failed())
-    session->writeGlobal(record.layout, record.offset, data);
+  status = checkBytes(
+      bytes, kerf_global_bytes(&session->artifact.inputs[input].layout));
+  const kerf_input *record = session->artifact.inputOf(session->program, input);
+  if (!status.failed() && record)
+    session->writeGlobal(record->layout, record->offset, data);
   return status.report(error);
 }
 

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include <sched.h>
 #include <sys/prctl.h>
@@ -20,11 +21,26 @@
 using namespace kerf::runtime;
 
 /// Time in which the other ranks may tell what they saw of a failure.
-static constexpr double graceSec = 2.0;
+static constexpr double graceSec = 1.0;
 /// Exit status of a rank that only lost another one.
 static constexpr int peerLost = 128;
 
 bool kerf::runtime::isRankProcess() { return std::getenv("RANK") != nullptr; }
+
+void kerf::runtime::adoptMpiRank() {
+  if (isRankProcess() || !std::getenv("OMPI_COMM_WORLD_RANK"))
+    return;
+  constexpr const char *names[][2] = {
+      {"RANK", "OMPI_COMM_WORLD_RANK"},
+      {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"},
+      {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"},
+      {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"}};
+  for (auto [ours, theirs] : names)
+    if (const char *value = std::getenv(theirs))
+      setenv(ours, value, 1);
+  // mpirun tells who was killed.
+  setenv("KERF_LAUNCHED", "1", 1);
+}
 
 int64_t kerf::runtime::defaultThreads(int64_t worldSize) {
   cpu_set_t set;
@@ -183,4 +199,67 @@ int kerf::runtime::launchRanks(int64_t worldSize,
   bool isStarted = job.start(arguments);
   int status = job.wait();
   return isStarted ? status : peerLost;
+}
+
+//===----------------------------------------------------------------------===//
+// mpirun
+//===----------------------------------------------------------------------===//
+
+[[noreturn]] static void becomeMpirun(std::vector<std::string> &command,
+                                      const sigset_t &signals) {
+  // mpirun ends its ranks in good order when it is told to.
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  sigprocmask(SIG_SETMASK, &signals, nullptr);
+  std::vector<char *> argv;
+  for (std::string &word : command)
+    argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  std::fprintf(stderr,
+               "kerf-run: error: cannot start mpirun: %s (Debian: "
+               "openmpi-bin)\n",
+               std::strerror(errno));
+  _exit(1);
+}
+
+/// Waits for mpirun. It kills its ranks on SIGTERM, but passes on SIGUSR1, on
+/// which they end in good order.
+static int waitForMpirun(pid_t child, const sigset_t &signals) {
+  int asked = 0, code = 0;
+  while (waitpid(child, &code, WNOHANG) == 0) {
+    timespec timeout = {0, 50'000'000};
+    int signal = sigtimedwait(&signals, nullptr, &timeout);
+    if (signal <= 0 || signal == SIGCHLD)
+      continue;
+    kill(child, asked == 0 ? SIGUSR1 : SIGTERM);
+    asked = signal;
+  }
+  int status = WIFSIGNALED(code) ? 128 + WTERMSIG(code) : WEXITSTATUS(code);
+  return asked != 0 && status == 128 + SIGUSR1 ? 128 + asked : status;
+}
+
+int kerf::runtime::launchMpi(int64_t worldSize,
+                             const std::vector<std::string> &arguments) {
+  std::error_code failed;
+  std::string self = std::filesystem::read_symlink("/proc/self/exe", failed);
+  std::vector<std::string> command = {
+      "mpirun", "--oversubscribe",         "--bind-to", "none",
+      "-n",     std::to_string(worldSize), self};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  sigset_t waited, before;
+  sigemptyset(&waited);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD})
+    sigaddset(&waited, signal);
+  sigprocmask(SIG_BLOCK, &waited, &before);
+  std::fflush(nullptr);
+  pid_t child = fork();
+  if (child == 0)
+    becomeMpirun(command, before);
+  if (child < 0) {
+    std::fprintf(stderr, "kerf-run: error: cannot start mpirun: %s\n",
+                 std::strerror(errno));
+    return peerLost;
+  }
+  return waitForMpirun(child, waited);
 }

@@ -21,6 +21,36 @@ using namespace kerf::runtime;
 
 static long long asLong(int64_t value) { return value; }
 
+WaitRecord
+kerf::runtime::summarizeWaits(const std::vector<std::array<double, 3>> &ranks) {
+  WaitRecord record;
+  WaitRange *ranges[] = {&record.data, &record.communication, &record.barrier};
+  for (int i = 0; i < 3; ++i) {
+    auto [least, most] = std::minmax_element(
+        ranks.begin(), ranks.end(),
+        [i](const auto &a, const auto &b) { return a[i] < b[i]; });
+    *ranges[i] = {(*least)[i], (*most)[i]};
+  }
+  auto waited = [](const auto &rank) { return rank[1] + rank[2]; };
+  record.slowestRank = std::min_element(ranks.begin(), ranks.end(),
+                                        [&](const auto &a, const auto &b) {
+                                          return waited(a) < waited(b);
+                                        }) -
+                       ranks.begin();
+  return record;
+}
+
+/// " | data wait (ms): 0.1-0.2".
+static std::string waitField(const char *name, const WaitRange &range) {
+  return format(" | %s (ms): %.1f-%.1f", name, 1e3 * range.least,
+                1e3 * range.most);
+}
+
+static std::string waitJson(const char *name, const WaitRange &range) {
+  return format(", \"%s\": [%.4f, %.4f]", name, 1e3 * range.least,
+                1e3 * range.most);
+}
+
 std::string kerf::runtime::formatStep(const StepRecord &r) {
   std::string line =
       format(" iteration %8lld/%8lld | consumed samples: %12lld"
@@ -33,6 +63,11 @@ std::string kerf::runtime::formatStep(const StepRecord &r) {
   line += format(" | learning rate: %.6E | loss: %.6E", r.learningRate, r.loss);
   if (r.gradNorm)
     line += format(" | grad norm: %.3f", *r.gradNorm);
+  if (r.waits && r.ranks > 1)
+    line += waitField("data wait", r.waits->data) +
+            waitField("exposed communication", r.waits->communication) +
+            waitField("barrier wait", r.waits->barrier) +
+            format(" | slowest rank: %lld", asLong(r.waits->slowestRank));
   return line + format(" | peak memory (MB): %.1f |", r.peakMemoryMb);
 }
 
@@ -55,6 +90,11 @@ std::string kerf::runtime::formatStepJson(const StepRecord &r) {
           ", \"loss\": " + jsonNumber(r.loss);
   if (r.gradNorm)
     text += ", \"grad_norm\": " + jsonNumber(*r.gradNorm);
+  if (r.waits)
+    text += waitJson("data_wait_ms", r.waits->data) +
+            waitJson("exposed_communication_ms", r.waits->communication) +
+            waitJson("barrier_wait_ms", r.waits->barrier) +
+            format(", \"slowest_rank\": %lld", asLong(r.waits->slowestRank));
   return text + format(", \"peak_memory_mb\": %.1f}", r.peakMemoryMb);
 }
 

@@ -91,6 +91,13 @@ static bool setDocumentEnd(RunOptions &options, const std::string &value,
   return true;
 }
 
+static bool setTransport(RunOptions &options, const std::string &value,
+                         std::string &expected) {
+  expected = "'shm' or 'mpi'";
+  options.transport = value;
+  return value == "shm" || value == "mpi";
+}
+
 static bool setDecay(RunOptions &options, const std::string &value,
                      std::string &expected) {
   expected = "'cosine', 'linear', 'constant' or 'wsd'";
@@ -99,6 +106,17 @@ static bool setDecay(RunOptions &options, const std::string &value,
     return false;
   options.decay = decay;
   return true;
+}
+
+/// "A..B" or "A".
+static bool setTraceSteps(RunOptions &options, const std::string &value,
+                          std::string &expected) {
+  expected = "steps as 2..4, or one step";
+  size_t dots = value.find("..");
+  std::string last = dots == std::string::npos ? value : value.substr(dots + 2);
+  return parseInteger(value.substr(0, dots), options.traceFirst) &&
+         parseInteger(last, options.traceLast) && options.traceFirst >= 1 &&
+         options.traceFirst <= options.traceLast;
 }
 
 //===----------------------------------------------------------------------===//
@@ -170,7 +188,15 @@ static constexpr OptionRow rows[] = {
      integer<&R::threads, 1>},
     {"device", "NAME", "device library (default: the artifact's target)",
      text<&R::device>},
-    {"plugin-path", "DIRS", "folders of device libraries, by colon",
+    {"transport", "NAME",
+     "how ranks talk: shm | mpi (default: mpi under mpirun, else shm)",
+     setTransport},
+    {"hang-timeout", "SEC",
+     "stop when nothing moves in the whole job for so long within a step, and "
+     "name the rank that hangs; 0: never (default: 60)",
+     real<&R::hangSec>},
+    {"plugin-path", "DIRS",
+     "folders of device and transport libraries, by colon",
      text<&R::pluginPath>},
     {"check-nans", nullptr,
      "look at every result and name the first op that goes bad (slow)",
@@ -183,8 +209,32 @@ static constexpr OptionRow rows[] = {
      integer<&R::logEvery, 1>},
     {"log-json", "FILE", "every step as a line of JSON", text<&R::logJson>},
     {"plot", "FILE", "draw the loss as SVG at the end", text<&R::plot>},
+    {"trace", "FILE",
+     "write what every rank did when as JSON, for Perfetto and kerf-inspect "
+     "compare",
+     text<&R::trace>},
+    {"trace-steps", "A..B",
+     "steps of --trace (default: three, from the second of the run)",
+     setTraceSteps},
     {"peak-tflops", "X", "peak of a device in 10^12 FLOP/s, for MFU",
      real<&R::peakTflops>},
+    {"doctor", nullptr,
+     "tell what this machine offers, and whether MODEL.kerf can run on it",
+     flag<&R::isDoctor>},
+    {"calibrate", nullptr,
+     "measure this machine for the planner, without a model (15 s for 2 ranks, "
+     "a minute for 4)",
+     flag<&R::isCalibration>},
+    {"output", "FILE",
+     "also -o: write what --calibrate measured as a description for kerfc "
+     "--cluster",
+     text<&R::output>},
+    {"ranks", "N",
+     "most ranks that --calibrate measures together (default: one per core, at "
+     "least 2)",
+     integer<&R::ranks, 1>},
+    {"measure-ms", "N", "time for each figure of --calibrate (default: 100)",
+     integer<&R::measureMs, 1>},
     {"help", nullptr, "print this text", flag<&R::isHelp>},
     {"version", nullptr, "print the version", flag<&R::isVersion>},
 };
@@ -214,7 +264,14 @@ static bool unknownOption(const std::string &name, std::string &error) {
 
 /// Refuses what contradicts itself.
 static bool checkOptions(const RunOptions &options, std::string &error) {
-  if (options.artifact.empty())
+  if (options.isCalibration && !options.artifact.empty())
+    error = "'--calibrate' measures the machine and takes no model, found " +
+            quote(options.artifact);
+  else if (options.isCalibration)
+    return true;
+  else if (!options.output.empty() || options.ranks > 0)
+    error = "'--output' and '--ranks' need '--calibrate'";
+  else if (options.artifact.empty())
     error = "expected a compiled model: kerf-run MODEL.kerf --data FILE";
   else if (!options.initFrom.empty() && !options.resume.empty())
     error = "'--init-from' and '--resume' both give the weights: use one";
@@ -223,6 +280,13 @@ static bool checkOptions(const RunOptions &options, std::string &error) {
             "use one";
   else if (options.saveEvery > 0 && options.saveState.empty())
     error = "'--save-every' needs '--save-state=DIR'";
+  else if (options.traceFirst > 0 && options.trace.empty())
+    error = "'--trace-steps' needs '--trace=FILE'";
+  else if (!options.trace.empty() &&
+           (options.trace == options.logJson || options.trace == options.plot ||
+            options.trace == options.data))
+    error = "'--trace' names a file that another option uses: " +
+            quote(options.trace);
   else if (options.wsdPart && options.decay && *options.decay != Decay::Wsd)
     error = "'--wsd-decay' needs '--lr-schedule=wsd'";
   return error.empty();
@@ -246,7 +310,9 @@ bool kerf::runtime::parseOptions(const std::vector<std::string> &arguments,
     size_t start = argument[1] == '-' ? 2 : 1;
     std::string name = argument.substr(
         start, equals == std::string::npos ? equals : equals - start);
-    const OptionRow *row = findRow(name == "h" ? "help" : name);
+    const OptionRow *row = findRow(name == "h"   ? "help"
+                                   : name == "o" ? "output"
+                                                 : name);
     if (!row)
       return unknownOption(name, error);
     bool hasValue = equals != std::string::npos;
@@ -269,7 +335,8 @@ bool kerf::runtime::parseOptions(const std::vector<std::string> &arguments,
       return false;
     }
   }
-  return options.isHelp || options.isVersion || checkOptions(options, error);
+  return options.isHelp || options.isVersion || options.isDoctor ||
+         checkOptions(options, error);
 }
 
 //===----------------------------------------------------------------------===//
@@ -303,7 +370,10 @@ std::string kerf::runtime::helpText() {
       "--save-state state\n\n"
       "Where the model is compiled for several ranks and the environment has "
       "no\n"
-      "RANK, kerf-run starts all of them on this machine.\n";
+      "RANK, kerf-run starts all of them on this machine. On several "
+      "machines:\n"
+      "\n"
+      "  mpirun -n RANKS kerf-run MODEL.kerf --data tokens.bin\n";
   for (const OptionRow &row : rows) {
     if (!row.set) {
       text += std::string("\n") + row.name + ":\n";

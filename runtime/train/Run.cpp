@@ -2,11 +2,14 @@
 
 #include "kerf/Train/Run.h"
 
+#include "kerf/Train/Calibrate.h"
+#include "kerf/Train/Doctor.h"
 #include "kerf/Train/Launcher.h"
 #include "kerf/Train/Options.h"
 #include "kerf/Train/Setup.h"
 #include "kerf/Train/Signals.h"
 #include "kerf/Train/Text.h"
+#include "kerf/Train/Trace.h"
 #include "kerf/Train/Trainer.h"
 
 #include <cstdio>
@@ -26,12 +29,39 @@ static int report(int status, const std::string &message) {
   return status;
 }
 
-/// A rank that only lost another one adds nothing to what the launcher says.
-static bool isSilent(int status) {
-  return status == 128 && std::getenv("KERF_LAUNCHED");
+static int runDoctor(const RunOptions &options) {
+  kerf_error failure;
+  kerf_artifact *artifact = nullptr;
+  if (!options.artifact.empty() &&
+      kerf_artifact_open(options.artifact.c_str(), &artifact, &failure))
+    return report(kerf_exit_code(failure.status), failure.message);
+  std::string text;
+  int status = examineMachine(options, artifact, text);
+  kerf_artifact_close(artifact);
+  std::printf("%s", text.c_str());
+  return status;
+}
+
+/// Starts all ranks of a job. One that fails may have been killed: what its
+/// trace has until then is merged here.
+static int launch(const RunOptions &options, const kerf_artifact *artifact,
+                  const std::vector<std::string> &arguments) {
+  int64_t worldSize = kerf_artifact_meta(artifact)->world_size;
+  if (!options.trace.empty()) {
+    removeTraceParts(options.trace, worldSize);
+    setenv(traceLauncher, "1", 1);
+  }
+  int status = options.transport == "mpi" ? launchMpi(worldSize, arguments)
+                                          : launchRanks(worldSize, arguments);
+  if (status == 0 || options.trace.empty())
+    return status;
+  if (std::string note = rescuedTrace(options.trace, artifact); !note.empty())
+    std::fprintf(stderr, "kerf-run: note: %s\n", note.c_str());
+  return status;
 }
 
 static int runJob(const std::vector<std::string> &arguments) {
+  adoptMpiRank();
   RunOptions options;
   std::string error;
   if (!parseOptions(arguments, options, error))
@@ -40,6 +70,12 @@ static int runJob(const std::vector<std::string> &arguments) {
     std::printf("%s", options.isHelp ? helpText().c_str()
                                      : "kerf-run " KERF_VERSION "\n");
     return 0;
+  }
+  if (options.isDoctor)
+    return runDoctor(options);
+  if (options.isCalibration) {
+    int status = calibrate(options, error);
+    return error.empty() ? status : report(status, error);
   }
   kerf_error failure;
   kerf_artifact *opened = nullptr;
@@ -52,10 +88,10 @@ static int runJob(const std::vector<std::string> &arguments) {
   if (!prepareRun(options, opened, setup, error))
     return report(1, error);
   if (worldSize > 1 && !isRankProcess())
-    return launchRanks(worldSize, arguments);
+    return launch(options, opened, arguments);
   catchSignals();
   int status = train(options, setup, error);
-  if (!error.empty() && !isSilent(status))
+  if (!error.empty())
     report(status, error);
   return status;
 }

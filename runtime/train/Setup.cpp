@@ -178,9 +178,9 @@ static bool openData(const RunOptions &options, RunSetup &setup,
     return false;
   if (!setup.heldout)
     return true;
-  uint32_t calls = 0;
-  (void)kerf_artifact_calls(setup.artifact, &calls);
-  if (calls <= meta->train_calls)
+  uint32_t count = 0;
+  const kerf_program *program = kerf_artifact_programs(setup.artifact, &count);
+  if (program->call_count <= program->train_calls)
     return fail(error, "the artifact has no evaluation program: compile the "
                        "model again, or leave the held-out options away");
   int64_t rows = setup.ports.rows;
@@ -242,12 +242,40 @@ static bool openState(const RunOptions &options, RunSetup &setup,
   return chooseSchedule(options, setup, error);
 }
 
+/// Decides which steps are traced.
+static bool chooseTrace(const RunOptions &options, RunSetup &setup,
+                        std::string &error) {
+  if (options.trace.empty())
+    return true;
+  int64_t next = setup.start.step + 1;
+  if (options.traceFirst > 0) {
+    setup.traceFirst = std::max(options.traceFirst, next);
+    setup.traceLast = std::min(options.traceLast, options.steps);
+  } else {
+    // The first step touches memory for the first time.
+    setup.traceFirst = std::min(next + 1, options.steps);
+    setup.traceLast = std::min(setup.traceFirst + 2, options.steps);
+  }
+  if (setup.traceFirst < next || setup.traceFirst > setup.traceLast)
+    error = "'--trace' has no step to trace: this run makes " +
+            (next > options.steps ? "none"
+                                  : "steps " + std::to_string(next) + ".." +
+                                        std::to_string(options.steps));
+  else if (isFolder(options.trace))
+    error = "cannot write " + quote(options.trace) + ": it is a folder";
+  else if (!isFolder(parentFolder(options.trace)))
+    error = "cannot write " + quote(options.trace) + ": there is no folder " +
+            quote(parentFolder(options.trace));
+  return error.empty();
+}
+
 bool kerf::runtime::prepareRun(const RunOptions &options,
                                const kerf_artifact *artifact, RunSetup &setup,
                                std::string &error) {
   setup.artifact = artifact;
   return findPorts(artifact, setup.ports, error) &&
-         openData(options, setup, error) && openState(options, setup, error);
+         openData(options, setup, error) && openState(options, setup, error) &&
+         chooseTrace(options, setup, error);
 }
 
 //===----------------------------------------------------------------------===//
@@ -295,6 +323,24 @@ static std::string describeHeldout(const RunSetup &setup) {
          withCommas(setup.evalEvery) + " steps";
 }
 
+/// The largest arena, and those of all stages.
+static std::string describeArena(const kerf_artifact *artifact) {
+  uint32_t count = 0;
+  const kerf_program *programs = kerf_artifact_programs(artifact, &count);
+  const kerf_program *largest =
+      std::max_element(programs, programs + count,
+                       [](const kerf_program &a, const kerf_program &b) {
+                         return a.arena_bytes < b.arena_bytes;
+                       });
+  std::string text = formatBytes(largest->arena_bytes) + " per rank";
+  if (count > 1)
+    text += " of stage " + std::to_string(largest - programs) + ", the largest";
+  text += " (lower bound " + formatBytes(largest->lower_bound_bytes) + ")";
+  for (uint32_t p = 0; count > 1 && p < count; ++p)
+    text += (p ? ", " : "; stages: ") + formatBytes(programs[p].arena_bytes);
+  return text;
+}
+
 std::vector<std::string> kerf::runtime::describeSetup(const RunOptions &options,
                                                       const RunSetup &setup) {
   const kerf_meta *meta = kerf_artifact_meta(setup.artifact);
@@ -310,8 +356,7 @@ std::vector<std::string> kerf::runtime::describeSetup(const RunOptions &options,
           " parameters, for " + string(meta->target) + " " + string(meta->cpu) +
           " on " + std::to_string(meta->world_size) +
           (meta->world_size == 1 ? " rank" : " ranks"));
-  add("arena", formatBytes(meta->arena_bytes) + " per rank (lower bound " +
-                   formatBytes(meta->lower_bound_bytes) + ")");
+  add("arena", describeArena(setup.artifact));
   add("data", describeTokens(setup.data));
   int64_t rows = setup.ports.rows, samples = setup.samples->samples();
   int64_t steps = std::max<int64_t>(0, options.steps - setup.start.step);

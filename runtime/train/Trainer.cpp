@@ -8,10 +8,12 @@
 #include "kerf/Train/Plot.h"
 #include "kerf/Train/Signals.h"
 #include "kerf/Train/Text.h"
+#include "kerf/Train/Trace.h"
 #include "kerf/Train/Weights.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 using namespace kerf::runtime;
 
@@ -35,8 +37,21 @@ private:
   bool setWeights();
   bool describeStart();
   bool loop();
+  /// Has the step a line in the log?
+  bool isTold(int64_t number) const {
+    return number % options.logEvery == 0 || number == options.steps;
+  }
   bool step();
+  bool fillBatch();
   bool runStep(StepRecord &record);
+  bool runSession();
+  void describeStep(StepRecord &record, double seconds) const;
+  bool gatherWaits(StepRecord &record);
+  bool isTraced() const;
+  bool openTrace();
+  bool keepTrace();
+  bool finishTrace();
+  void rescueTrace();
   bool evaluate();
   bool agreeToStop();
   bool save();
@@ -48,7 +63,7 @@ private:
   bool output(uint32_t index, double &value);
   bool fail(int code, const std::string &message);
   bool failLocally(const std::string &message);
-  bool check(kerf_status code);
+  bool check(kerf_status code, const std::string &where = "");
 
   const RunOptions &options;
   const RunSetup &setup;
@@ -59,6 +74,9 @@ private:
   kerf_session *session = nullptr;
   std::optional<Log> log;
   LossPlot plot;
+  std::optional<TracePart> trace;
+  StepTimes times;
+  kerf_waits waitsBefore{}, waitsBetween{}; ///< before the step, after the last
   int64_t savedStep = -1;
   int stop = 0;
   kerf_error failure{};
@@ -86,8 +104,12 @@ bool Trainer::failLocally(const std::string &message) {
   return fail(1, message);
 }
 
-bool Trainer::check(kerf_status code) {
-  return code == KERF_OK || fail(kerf_exit_code(code), failure.message);
+bool Trainer::check(kerf_status code, const std::string &where) {
+  // A rank that lost another one adds nothing to what that one and the launcher
+  // say.
+  bool isSilent = code == KERF_PEER_LOST && std::getenv("KERF_LAUNCHED");
+  return code == KERF_OK ||
+         fail(kerf_exit_code(code), isSilent ? "" : where + failure.message);
 }
 
 //===----------------------------------------------------------------------===//
@@ -106,6 +128,9 @@ bool Trainer::openSession() {
     wanted.device = options.device.c_str();
   if (!options.pluginPath.empty())
     wanted.plugin_path = options.pluginPath.c_str();
+  if (!options.transport.empty())
+    wanted.transport = options.transport.c_str();
+  wanted.stall_timeout_sec = options.hangSec > 0 ? options.hangSec : -1;
   wanted.check_nans = options.checkNans;
   wanted.profile = options.isProfiled;
   return check(
@@ -178,41 +203,46 @@ bool Trainer::output(uint32_t index, double &value) {
   return check(kerf_session_get_output(session, index, &value, &failure));
 }
 
-/// Runs step `state.step` and fills the record.
-bool Trainer::runStep(StepRecord &record) {
-  double start = now();
+bool Trainer::fillBatch() {
   std::string message;
-  int64_t first = state.consumedSamples;
   for (int64_t row = 0; row < ports.rows; ++row) {
-    int64_t sample =
-        shuffledSample(setup.samples->samples(), state.seed, first + row);
+    int64_t sample = shuffledSample(setup.samples->samples(), state.seed,
+                                    state.consumedSamples + row);
     if (!setup.samples->fill(sample, batch, row, message))
       return failLocally(message);
   }
   state.consumedSamples += ports.rows;
-  record.learningRate = state.schedule.at(state.step);
-  auto scalar = [&](kerf_role role, double value) {
-    return check(kerf_session_set_scalar(session, role, value, &failure));
-  };
-  if (!setInputs() ||
-      !scalar(KERF_ROLE_SEED, static_cast<double>(state.seed)) ||
-      !scalar(KERF_ROLE_STEP, static_cast<double>(state.step)) ||
-      !scalar(KERF_ROLE_LEARNING_RATE, record.learningRate))
+  return true;
+}
+
+bool Trainer::isTraced() const {
+  return trace && state.step >= setup.traceFirst;
+}
+
+/// Runs the session; what is traced of a step that fails is kept, too.
+bool Trainer::runSession() {
+  if (isTraced() && state.step == setup.traceFirst &&
+      !check(kerf_session_trace(session, true, &failure)))
     return false;
-  if (kerf_status code = kerf_session_run_step(session, &failure))
-    return fail(kerf_exit_code(code),
-                "step " + std::to_string(state.step) + ": " + failure.message);
-  if (!output(ports.loss, record.loss))
-    return false;
-  double norm = 0;
-  if (ports.gradNorm != KERF_NONE) {
-    if (!output(ports.gradNorm, norm))
-      return false;
-    record.gradNorm = norm;
-  }
-  double seconds = std::max(now() - start, 1e-9), devices = meta.world_size;
+  times.step = state.step;
+  times.runStart = now();
+  kerf_status result = kerf_session_run_step(session, &failure);
+  times.runEnd = now();
+  return check(result, "step " + std::to_string(state.step) + ": ") ||
+         (keepTrace() && false);
+}
+
+bool Trainer::keepTrace() {
+  std::string message;
+  return !isTraced() || trace->append(times, message) ||
+         failLocally("the trace: " + message);
+}
+
+void Trainer::describeStep(StepRecord &record, double seconds) const {
+  double devices = meta.world_size;
   record.step = state.step;
   record.steps = options.steps;
+  record.ranks = meta.world_size;
   record.consumedSamples = state.consumedSamples;
   record.elapsedMs = seconds * 1e3;
   record.tokensPerSecond =
@@ -222,6 +252,51 @@ bool Trainer::runStep(StepRecord &record) {
     record.mfu =
         meta.model_flops / seconds / devices * 1e-12 / options.peakTflops;
   record.peakMemoryMb = peakMemoryMb();
+}
+
+/// Runs step `state.step` and fills the record.
+bool Trainer::runStep(StepRecord &record) {
+  times.dataStart = now();
+  record.learningRate = state.schedule.at(state.step);
+  auto scalar = [&](kerf_role role, double value) {
+    return check(kerf_session_set_scalar(session, role, value, &failure));
+  };
+  if (!fillBatch() || !setInputs() ||
+      !scalar(KERF_ROLE_SEED, static_cast<double>(state.seed)) ||
+      !scalar(KERF_ROLE_STEP, static_cast<double>(state.step)) ||
+      !scalar(KERF_ROLE_LEARNING_RATE, record.learningRate))
+    return false;
+  waitsBefore = kerf_session_waits(session);
+  if (!runSession() || !output(ports.loss, record.loss))
+    return false;
+  double norm = 0;
+  if (ports.gradNorm != KERF_NONE) {
+    if (!output(ports.gradNorm, norm))
+      return false;
+    record.gradNorm = norm;
+  }
+  describeStep(record, std::max(now() - times.dataStart, 1e-9));
+  // Not a part of the step that is told.
+  return keepTrace() && gatherWaits(record);
+}
+
+/// Collects where the ranks waited, for steps that are told.
+bool Trainer::gatherWaits(StepRecord &record) {
+  kerf_waits waits = kerf_session_waits(session);
+  std::array<double, 3> own = {times.runStart - times.dataStart,
+                               waits.collectives + waits.messages -
+                                   waitsBefore.collectives -
+                                   waitsBefore.messages,
+                               waits.barriers - waitsBetween.barriers};
+  waitsBetween = waits;
+  if (!isTold(state.step) && options.logJson.empty())
+    return true;
+  std::vector<std::array<double, 3>> all(meta.world_size, own);
+  if (meta.world_size > 1 &&
+      !check(kerf_session_gather(session, own.data(), own.size(),
+                                 all.data()->data(), &failure)))
+    return false;
+  record.waits = summarizeWaits(all);
   return true;
 }
 
@@ -230,8 +305,7 @@ bool Trainer::step() {
   StepRecord record;
   if (!runStep(record))
     return false;
-  log->step(record,
-            state.step % options.logEvery == 0 || state.step == options.steps);
+  log->step(record, isTold(state.step));
   plot.train.push_back({static_cast<double>(state.step), record.loss});
   if (!std::isfinite(record.loss)) {
     std::string next = options.checkNans
@@ -304,6 +378,8 @@ bool Trainer::loop() {
   while (state.step < last && !stop) {
     if (!step())
       return false;
+    if (trace && state.step == setup.traceLast && !finishTrace())
+      return false;
     bool isLast = state.step == last;
     if (setup.heldout && (isLast || state.step % setup.evalEvery == 0) &&
         !evaluate())
@@ -312,7 +388,60 @@ bool Trainer::loop() {
     if (!agreeToStop() || ((isDue || isLast || stop) && !save()))
       return false;
   }
+  return !trace || finishTrace();
+}
+
+//===----------------------------------------------------------------------===//
+// Trace
+//===----------------------------------------------------------------------===//
+
+bool Trainer::openTrace() {
+  std::string message;
+  return setup.traceFirst == 0 ||
+         trace.emplace().open(options.trace, setup.artifact, session,
+                              message) ||
+         failLocally(message);
+}
+
+/// The first rank merges; the others go on.
+bool Trainer::finishTrace() {
+  trace.reset();
+  if (!check(kerf_session_trace(session, false, &failure)) ||
+      !check(kerf_session_barrier(session, &failure)))
+    return false;
+  if (kerf_session_rank(session) != 0)
+    return true;
+  uint32_t found = 0;
+  std::string message;
+  if (!mergeTrace(options.trace, setup.artifact, true, found, message))
+    return failLocally("the trace was not written: " + message);
+  int64_t last = std::min(state.step, setup.traceLast);
+  if (found == 0)
+    log->line("  note        no trace: the run ended before its first step");
+  else
+    log->line(" wrote " + quote(options.trace) +
+              format(": steps %lld..%lld of %u ranks",
+                     static_cast<long long>(setup.traceFirst),
+                     static_cast<long long>(last), found));
+  if (found > 0 && found < meta.world_size)
+    log->line("  note        the others run on machines that do not share the "
+              "folder: their parts are there");
   return true;
+}
+
+/// What is left of the trace of a run that failed: a launcher that sees all
+/// ranks end merges the parts, otherwise this rank says where its own is.
+void Trainer::rescueTrace() {
+  if (!trace || std::getenv(traceLauncher))
+    return;
+  trace.reset();
+  std::string note =
+      meta.world_size == 1
+          ? rescuedTrace(options.trace, setup.artifact)
+          : "the trace of this rank until then is " +
+                quote(tracePartName(options.trace, kerf_session_rank(session)));
+  if (!note.empty())
+    error += (error.empty() ? "" : "\n  note: ") + note;
 }
 
 //===----------------------------------------------------------------------===//
@@ -368,10 +497,12 @@ bool Trainer::finishRun() {
 
 int Trainer::run(std::string &message) {
   bool isDone = openSession() && openLog() && describeStart() && setWeights() &&
-                loop() && finishRun();
+                openTrace() && loop() && finishRun();
   // A failed run still shows how it went; its own error comes first.
   if (!isDone && log && plot.train.size() > 1)
     (void)writePlot();
+  if (!isDone)
+    rescueTrace();
   if (log)
     log->finish();
   message = error;

@@ -9,6 +9,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Reduce.h"
+#include "Rows.h"
+#include "ShmChannel.h"
 #include "ShmSegment.h"
 
 #include <algorithm>
@@ -26,12 +28,14 @@ enum Kind : uint32_t {
   kAllGather,
   kReduceScatter,
   kAllToAll,
+  kRotate,
   kSend,
   kBarrier
 };
 
 const char *const kKindNames[] = {"all_reduce", "all_gather", "reduce_scatter",
-                                  "all_to_all", "send",       "barrier"};
+                                  "all_to_all", "rotate",     "send",
+                                  "barrier"};
 
 /// Posting and taking of messages, for all groups of a rank.
 class Post {
@@ -77,6 +81,8 @@ public:
   Status allToAll(const void *source, void *destination, uint32_t dtype,
                   bool back, uint64_t outer, uint64_t middle,
                   uint64_t inner) override;
+  Status rotate(const void *source, void *destination, uint32_t dtype,
+                uint64_t count) override;
   Status send(uint32_t member, const void *data, uint64_t bytes) override;
   Status receive(uint32_t member, void *data, uint64_t bytes) override;
   Status barrier() override;
@@ -86,6 +92,11 @@ private:
   using Messages = std::array<const char *, kMaxRanks>;
   /// Announces the filled half, then waits for those of all others.
   Status exchange(const char *own, const Tag &tag, Messages &messages);
+  /// Post::begin of this group.
+  Status begin(char *&data) {
+    post.memory().watch.setGroup(members);
+    return post.begin(data);
+  }
   void releaseAll();
   Status reduceWhole(const char *source, char *destination, uint32_t dtype,
                      uint32_t reduction, uint64_t count);
@@ -114,6 +125,11 @@ public:
     group = std::make_unique<ShmCommunicator>(post, members);
     return {};
   }
+  Status open(const ChannelSpec &spec,
+              std::unique_ptr<Channel> &channel) override {
+    return openChannel(post.memory(), spec, channel);
+  }
+  void enter(uint32_t command) override { post.memory().watch.enter(command); }
   void abort(const char *message) override {
     std::string text = "rank " + std::to_string(post.rank()) + ": " + message;
     post.memory().abort(text.c_str());
@@ -130,7 +146,7 @@ private:
 
 Status Post::begin(char *&data) {
   for (const Reader &reader : readers[next]) {
-    auto &consumed = segment->channel(rank(), reader.rank).consumed;
+    auto &consumed = segment->link(rank(), reader.rank).consumed;
     Status status = segment->wait(
         reader.rank, [&] { return consumed.load() >= reader.message; });
     if (status.failed())
@@ -146,9 +162,7 @@ void Post::announce(const std::vector<uint32_t> &to, const Tag &tag) {
   for (uint32_t reader : to) {
     uint64_t message = ++sent[reader];
     readers[next].push_back({reader, message});
-    segment->channel(rank(), reader)
-        .posted[message % 2]
-        .store(message * 2 + next);
+    segment->link(rank(), reader).posted[message % 2].store(message * 2 + next);
     segment->ring(reader);
   }
   next ^= 1;
@@ -156,7 +170,7 @@ void Post::announce(const std::vector<uint32_t> &to, const Tag &tag) {
 
 Status Post::take(uint32_t writer, const Tag &tag, const char *&data) {
   uint64_t message = ++received[writer];
-  auto &posted = segment->channel(writer, rank()).posted[message % 2];
+  auto &posted = segment->link(writer, rank()).posted[message % 2];
   Status status =
       segment->wait(writer, [&] { return posted.load() / 2 == message; });
   if (status.failed())
@@ -178,7 +192,7 @@ Status Post::take(uint32_t writer, const Tag &tag, const char *&data) {
 }
 
 void Post::done(uint32_t writer) {
-  segment->channel(writer, rank()).consumed.store(received[writer]);
+  segment->link(writer, rank()).consumed.store(received[writer]);
   segment->ring(writer);
 }
 
@@ -210,49 +224,6 @@ void ShmCommunicator::releaseAll() {
     post.done(other);
 }
 
-//===----------------------------------------------------------------------===//
-// Rows
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// Rows of `rowBytes`, each `pitchBytes` behind the one before, as one line.
-template <typename Byte> struct Rows {
-  Byte *first;
-  uint64_t rowBytes, pitchBytes;
-
-  /// Calls `body` with the pieces that make up bytes [begin, begin + count).
-  template <typename Body>
-  void pieces(uint64_t begin, uint64_t count, Body body) const {
-    while (count != 0) {
-      uint64_t row = begin / rowBytes, at = begin % rowBytes;
-      uint64_t here = std::min(count, rowBytes - at);
-      body(first + row * pitchBytes + at, here);
-      begin += here;
-      count -= here;
-    }
-  }
-};
-} // namespace
-
-static void gatherRows(const char *first, uint64_t rowBytes,
-                       uint64_t pitchBytes, uint64_t begin, uint64_t count,
-                       char *to) {
-  Rows<const char>{first, rowBytes, pitchBytes}.pieces(
-      begin, count, [&](const char *piece, uint64_t bytes) {
-        std::memcpy(to, piece, bytes);
-        to += bytes;
-      });
-}
-
-static void scatterRows(const char *from, char *first, uint64_t rowBytes,
-                        uint64_t pitchBytes, uint64_t begin, uint64_t count) {
-  Rows<char>{first, rowBytes, pitchBytes}.pieces(
-      begin, count, [&](char *piece, uint64_t bytes) {
-        std::memmove(piece, from, bytes); // a file may let them overlap
-        from += bytes;
-      });
-}
-
 /// Bytes of a chunk that is cut into `parts` pieces of whole elements.
 static uint64_t pieceBytes(uint64_t parts) {
   return kChunkBytes / parts / 64 * 64;
@@ -268,7 +239,7 @@ Status ShmCommunicator::reduceWhole(const char *source, char *destination,
                                     uint64_t count) {
   uint64_t bytes = count * kerf_dtype_bytes(dtype);
   char *box;
-  Status status = post.begin(box);
+  Status status = begin(box);
   if (status.failed())
     return status;
   std::memcpy(box, source, bytes);
@@ -290,7 +261,7 @@ Status ShmCommunicator::reduceParts(const char *source, char *destination,
   uint64_t size = this->size(), element = kerf_dtype_bytes(dtype);
   auto start = [&](uint64_t m) { return count * m / size; };
   char *box;
-  Status status = post.begin(box);
+  Status status = begin(box);
   if (status.failed())
     return status;
   std::memcpy(box, source, count * element);
@@ -305,7 +276,7 @@ Status ShmCommunicator::reduceParts(const char *source, char *destination,
                 reinterpret_cast<const void *const *>(messages.data()), size,
                 destination + first * element, mine);
   releaseAll();
-  status = post.begin(box);
+  status = begin(box);
   if (status.failed())
     return status;
   std::memcpy(box, destination + first * element, mine * element);
@@ -350,7 +321,7 @@ Status ShmCommunicator::allGather(const void *source, void *destination,
   for (uint64_t at = 0; at < total; at += kChunkBytes) {
     uint64_t here = std::min(kChunkBytes, total - at);
     char *box;
-    Status status = post.begin(box);
+    Status status = begin(box);
     if (status.failed())
       return status;
     std::memcpy(box, from + at, here);
@@ -359,7 +330,8 @@ Status ShmCommunicator::allGather(const void *source, void *destination,
     if (status.failed())
       return status;
     for (uint32_t m = 0; m < size(); ++m)
-      scatterRows(messages[m], to + m * row, row, size() * row, at, here);
+      Rows<char>{to + m * row, row, size() * row}.scatter(at, here,
+                                                          messages[m]);
     releaseAll();
   }
   return {};
@@ -376,11 +348,12 @@ Status ShmCommunicator::reduceScatter(const void *source, void *destination,
   for (uint64_t at = 0; at < total; at += piece) {
     uint64_t here = std::min(piece, total - at);
     char *box;
-    Status status = post.begin(box);
+    Status status = begin(box);
     if (status.failed())
       return status;
     for (uint32_t m = 0; m < size(); ++m)
-      gatherRows(from + m * row, row, size() * row, at, here, box + m * here);
+      Rows<const char>{from + m * row, row, size() * row}.gather(
+          at, here, box + m * here);
     Messages messages;
     status = exchange(box, tag(kReduceScatter, here), messages);
     if (status.failed())
@@ -409,20 +382,47 @@ Status ShmCommunicator::allToAll(const void *source, void *destination,
   for (uint64_t at = 0; at < total; at += piece) {
     uint64_t here = std::min(piece, total - at);
     char *box;
-    Status status = post.begin(box);
+    Status status = begin(box);
     if (status.failed())
       return status;
     for (uint32_t m = 0; m < size(); ++m)
-      gatherRows(from + m * sourceRow, sourceRow, size() * sourceRow, at, here,
-                 box + m * here);
+      Rows<const char>{from + m * sourceRow, sourceRow, size() * sourceRow}
+          .gather(at, here, box + m * here);
     Messages messages;
     status = exchange(box, tag(kAllToAll, here), messages);
     if (status.failed())
       return status;
     for (uint32_t m = 0; m < size(); ++m)
-      scatterRows(messages[m] + self * here, to + m * row, row, size() * row,
-                  at, here);
+      Rows<char>{to + m * row, row, size() * row}.scatter(
+          at, here, messages[m] + self * here);
     releaseAll();
+  }
+  return {};
+}
+
+Status ShmCommunicator::rotate(const void *source, void *destination,
+                               uint32_t dtype, uint64_t count) {
+  uint64_t total = count * kerf_dtype_bytes(dtype);
+  uint32_t next = members[(self + 1) % size()];
+  uint32_t previous = members[(self + size() - 1) % size()];
+  auto *from = static_cast<const char *>(source);
+  auto *to = static_cast<char *>(destination);
+  if (size() == 1 && total != 0)
+    std::memmove(to, from, total);
+  for (uint64_t at = 0; at < total && size() > 1; at += kChunkBytes) {
+    uint64_t here = std::min(kChunkBytes, total - at);
+    char *box;
+    Status status = begin(box);
+    if (status.failed())
+      return status;
+    std::memcpy(box, from + at, here);
+    post.announce({previous}, tag(kRotate, here));
+    const char *message;
+    status = post.take(next, tag(kRotate, here), message);
+    if (status.failed())
+      return status;
+    std::memcpy(to + at, message, here);
+    post.done(next);
   }
   return {};
 }
@@ -436,7 +436,7 @@ Status ShmCommunicator::send(uint32_t member, const void *data,
   for (uint64_t at = 0; at < bytes; at += kChunkBytes) {
     uint64_t here = std::min(kChunkBytes, bytes - at);
     char *box;
-    Status status = post.begin(box);
+    Status status = begin(box);
     if (status.failed())
       return status;
     std::memcpy(box, from + at, here);
@@ -449,6 +449,7 @@ Status ShmCommunicator::receive(uint32_t member, void *data, uint64_t bytes) {
   if (member >= size() || member == self)
     return failure(KERF_INVALID, "no other member %u in a group of %u", member,
                    size());
+  post.memory().watch.setGroup(members);
   auto *to = static_cast<char *>(data);
   for (uint64_t at = 0; at < bytes; at += kChunkBytes) {
     uint64_t here = std::min(kChunkBytes, bytes - at);
@@ -464,7 +465,7 @@ Status ShmCommunicator::receive(uint32_t member, void *data, uint64_t bytes) {
 
 Status ShmCommunicator::barrier() {
   char *box;
-  Status status = post.begin(box);
+  Status status = begin(box);
   if (status.failed())
     return status;
   Messages messages;

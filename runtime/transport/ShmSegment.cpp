@@ -26,12 +26,6 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free &&
 /// How long a rank sleeps before it looks whether the others live.
 static constexpr long kCheckNanoseconds = 50'000'000;
 
-static double now() {
-  timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec + 1e-9 * time.tv_nsec;
-}
-
 static void sleepBriefly() {
   timespec time = {0, 1'000'000};
   nanosleep(&time, nullptr);
@@ -60,24 +54,85 @@ std::string shm::pathOf(const std::string &name) {
 
 static constexpr uint64_t kControlBytes = (sizeof(Control) + 63) / 64 * 64;
 
-uint64_t Segment::bytes() const {
-  return kControlBytes + size * sizeof(Doorbell) +
-         uint64_t(size) * size * sizeof(Channel) + 2 * size * sizeof(Half);
+/// Where the table of channels begins.
+static uint64_t channelsAt(uint64_t ranks) {
+  return kControlBytes + ranks * sizeof(Doorbell) +
+         ranks * ranks * sizeof(Link) + 2 * ranks * sizeof(Half);
+}
+
+uint64_t shm::segmentBytes(uint32_t ranks) {
+  return channelsAt(ranks) + kMaxChannels * sizeof(ChannelRecord);
 }
 
 Doorbell &Segment::doorbell(uint32_t of) {
   return reinterpret_cast<Doorbell *>(memory + kControlBytes)[of];
 }
 
-Channel &Segment::channel(uint32_t writer, uint32_t reader) {
-  char *channels = memory + kControlBytes + size * sizeof(Doorbell);
-  return reinterpret_cast<Channel *>(channels)[writer * size + reader];
+Link &Segment::link(uint32_t writer, uint32_t reader) {
+  char *links = memory + kControlBytes + size * sizeof(Doorbell);
+  return reinterpret_cast<Link *>(links)[writer * size + reader];
 }
 
 Half &Segment::half(uint32_t writer, uint32_t number) {
   char *halves = memory + kControlBytes + size * sizeof(Doorbell) +
-                 uint64_t(size) * size * sizeof(Channel);
+                 uint64_t(size) * size * sizeof(Link);
   return reinterpret_cast<Half *>(halves)[writer * 2 + number];
+}
+
+ChannelRecord *Segment::channels() {
+  return reinterpret_cast<ChannelRecord *>(memory + channelsAt(size));
+}
+
+//===----------------------------------------------------------------------===//
+// Memory of channels
+//===----------------------------------------------------------------------===//
+
+/// Locks or unlocks (`type`) the byte of the file behind those of the ranks.
+static void setTableLock(int file, short type) {
+  struct flock lock = {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = kMaxRanks;
+  lock.l_len = 1;
+  while (fcntl(file, F_SETLKW, &lock) != 0 && errno == EINTR)
+    ;
+}
+
+void Segment::lockChannels() { setTableLock(file, F_WRLCK); }
+void Segment::unlockChannels() { setTableLock(file, F_UNLCK); }
+
+Status Segment::reserve(uint64_t bytes, uint64_t &offset) {
+  uint64_t at = offset ? offset : control().end;
+  if (int error = posix_fallocate(file, at, bytes))
+    return failure(KERF_NO_MEMORY,
+                   "cannot get %llu bytes of shared memory for a channel: %s",
+                   (unsigned long long)bytes, std::strerror(error));
+  if (!offset)
+    control().end = at + bytes;
+  offset = at;
+  return {};
+}
+
+void Segment::release(uint64_t offset, uint64_t bytes) {
+  // Where the file system cannot, the memory stays until the job ends.
+  (void)fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset,
+                  bytes);
+}
+
+Status Segment::map(uint64_t offset, uint64_t bytes, char *&mapped) {
+  void *address =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, offset);
+  if (address == MAP_FAILED)
+    return failure(KERF_NO_MEMORY, "cannot map %llu bytes of shared memory: %s",
+                   (unsigned long long)bytes, std::strerror(errno));
+  mapped = static_cast<char *>(address);
+  return {};
+}
+
+uint64_t Segment::memoryBytes() const {
+  struct stat info = {};
+  fstat(file, &info);
+  return info.st_blocks * 512; // the unit of stat
 }
 
 //===----------------------------------------------------------------------===//
@@ -105,15 +160,16 @@ bool Segment::isAlive(uint32_t of) {
   return fcntl(file, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-void Segment::abort(const char *message) {
+bool Segment::abort(const char *message) {
   uint32_t none = 0;
   if (!control().abortState.compare_exchange_strong(none, 1))
-    return;
+    return false;
   std::snprintf(control().abortMessage, sizeof control().abortMessage, "%s",
                 message);
   control().abortState.store(2);
   for (uint32_t r = 0; r < size; ++r)
     ring(r);
+  return true;
 }
 
 Status Segment::checkPeers(uint32_t peer) {
@@ -134,9 +190,21 @@ Status Segment::checkPeers(uint32_t peer) {
   return {};
 }
 
+Status Segment::checkStall() {
+  if (!watch.isStalled())
+    return {};
+  std::string message = watch.describe();
+  std::string told = "rank " + std::to_string(rank) + ": " + message;
+  // Many notice at once: one tells.
+  if (abort(told.c_str()))
+    return failure(KERF_FAILED, "%s", message.c_str());
+  return {};
+}
+
 Status Segment::waitAsleep(uint32_t peer, void *predicate,
                            bool (*ready)(void *)) {
   Doorbell &bell = doorbell(rank);
+  watch.beginWait();
   Status status;
   while (!status.failed()) {
     uint32_t rings = bell.rings.load();
@@ -150,6 +218,8 @@ Status Segment::waitAsleep(uint32_t peer, void *predicate,
     if (!isLate && control().abortState.load() == 0)
       continue;
     status = checkPeers(peer);
+    if (!status.failed())
+      status = checkStall();
     // What a rank did before it left or died still counts.
     if (status.failed() && ready(predicate))
       status = {};
@@ -157,6 +227,7 @@ Status Segment::waitAsleep(uint32_t peer, void *predicate,
       break;
   }
   bell.sleeping.store(0);
+  watch.endWait();
   return status;
 }
 
@@ -165,7 +236,7 @@ Status Segment::waitAsleep(uint32_t peer, void *predicate,
 //===----------------------------------------------------------------------===//
 
 Segment::Segment(const Rendezvous &rendezvous)
-    : rank(rendezvous.rank), size(rendezvous.size),
+    : rank(rendezvous.rank), size(rendezvous.size), watch(rendezvous),
       path(pathOf(rendezvous.name)) {
   bool isCrowded =
       uint64_t(rendezvous.size) * rendezvous.workers > allowedCores();
@@ -191,16 +262,6 @@ Segment::~Segment() {
   if (linked)
     shm_unlink(path.c_str());
   close();
-}
-
-Status Segment::map() {
-  void *mapped =
-      mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (mapped == MAP_FAILED)
-    return failure(KERF_NO_MEMORY, "cannot map %llu bytes of shared memory: %s",
-                   (unsigned long long)bytes(), std::strerror(errno));
-  memory = static_cast<char *>(mapped);
-  return {};
 }
 
 /// Locks the byte of a rank; false when somebody has it.
@@ -246,11 +307,13 @@ Status Segment::create(const Rendezvous &rendezvous) {
   if (int error = posix_fallocate(file, 0, bytes()))
     return failure(KERF_NO_MEMORY, "cannot get %llu bytes of shared memory: %s",
                    (unsigned long long)bytes(), std::strerror(error));
-  Status status = map();
+  Status status = map(0, bytes(), memory);
   if (status.failed())
     return status;
   control().programHash = rendezvous.programHash;
   control().size = size;
+  uint64_t page = sysconf(_SC_PAGESIZE);
+  control().end = (bytes() + page - 1) / page * page;
   control().ready.store(kReady);
   return {};
 }
@@ -278,18 +341,18 @@ Status Segment::open(const Rendezvous &rendezvous, bool &found) {
                    size, rank, rendezvous.size);
   }
   found = true;
-  return map();
+  return map(0, bytes(), memory);
 }
 
 Status Segment::find(const Rendezvous &rendezvous) {
-  double deadline = now() + rendezvous.timeoutSec;
+  double deadline = secondsNow() + rendezvous.timeoutSec;
   while (true) {
     bool found;
     Status status = open(rendezvous, found);
     if (status.failed() || found)
       return status;
-    if (now() > deadline)
-      return failure(KERF_PEER_LOST,
+    if (secondsNow() > deadline)
+      return failure(KERF_FAILED,
                      "rank 0 of the job '%s' did not come within %g s",
                      rendezvous.name.c_str(), rendezvous.timeoutSec);
     sleepBriefly();
@@ -306,28 +369,45 @@ Status Segment::enter(const Rendezvous &rendezvous) {
                             "all ranks with the same file",
                             rank);
     abort(status.message.c_str());
+    control().states[rank].store(kLeft);
     return status;
   }
+  for (uint32_t r = 0; r < size; ++r)
+    watch.setNote(r, &control().notes[r]);
   joined = true;
   control().states[rank].store(kJoined);
   return {};
 }
 
+/// The first rank that did not come yet, or `size`.
+uint32_t Segment::missingRank() {
+  uint32_t missing = 0;
+  while (missing < size && control().states[missing].load() != kAbsent)
+    ++missing;
+  return missing;
+}
+
+/// Rank 0 after a failure: ranks that come late find out why, and do not wait
+/// for a job that is over.
+void Segment::tellLateRanks() {
+  constexpr double patienceSec = 2;
+  double start = secondsNow();
+  while (missingRank() != size && secondsNow() - start < patienceSec)
+    sleepBriefly();
+}
+
 Status Segment::awaitAll(const Rendezvous &rendezvous) {
-  double deadline = now() + rendezvous.timeoutSec;
+  double deadline = secondsNow() + rendezvous.timeoutSec;
   while (true) {
-    uint32_t missing = size;
-    for (uint32_t r = size; r-- > 0;)
-      if (control().states[r].load() == kAbsent)
-        missing = r;
-    if (missing == size)
+    uint32_t missing = missingRank();
+    if (missing == size && control().abortState.load() == 0)
       return {};
     Status status = checkPeers(rank);
     if (status.failed())
       return status;
-    if (now() > deadline) {
-      status = failure(KERF_PEER_LOST, "rank %u did not come within %g s",
-                       missing, rendezvous.timeoutSec);
+    if (secondsNow() > deadline) {
+      status = failure(KERF_FAILED, "rank %u did not come within %g s", missing,
+                       rendezvous.timeoutSec);
       abort(status.message.c_str());
       return status;
     }
@@ -348,6 +428,8 @@ Status Segment::join(const Rendezvous &rendezvous,
     status = made->enter(rendezvous);
   if (!status.failed())
     status = made->awaitAll(rendezvous);
+  if (status.code == KERF_PEER_LOST && made->linked)
+    made->tellLateRanks();
   if (status.failed())
     return status;
   if (made->linked)

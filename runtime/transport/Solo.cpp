@@ -29,6 +29,10 @@ public:
                   uint64_t outer, uint64_t middle, uint64_t inner) override {
     return copy(source, destination, dtype, outer * middle * inner);
   }
+  Status rotate(const void *source, void *destination, uint32_t dtype,
+                uint64_t count) override {
+    return copy(source, destination, dtype, count);
+  }
   Status send(uint32_t member, const void *, uint64_t) override {
     return alone(member);
   }
@@ -56,6 +60,11 @@ public:
     group = std::make_unique<SoloCommunicator>();
     return {};
   }
+  Status open(const ChannelSpec &spec, std::unique_ptr<Channel> &) override {
+    return failure(KERF_INVALID, "a channel from rank %u to %u in a job of one",
+                   spec.from, spec.to);
+  }
+  void enter(uint32_t) override {}
   void abort(const char *) override {}
 };
 } // namespace

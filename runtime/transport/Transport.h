@@ -1,9 +1,10 @@
 //===- Transport.h - communication between the ranks of a job -------------===//
 //
-// One interface, several ways: `shm` between processes of one machine, and the
-// trivial one of a single rank. All collectives are blocking, are called by all
-// members of a group in one order, and give every rank the same bits on every
-// run: sums go over the members in order of their number.
+// One interface, several ways: `shm` between processes of one machine, messages
+// of a library like MPI, and the trivial one of a single rank. All collectives
+// are blocking, are called by all members of a group in one order, and give
+// every rank the same bits on every run: sums go over the members in order of
+// their number.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,6 +16,7 @@
 #include "kerf/Artifact/Format.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -49,6 +51,10 @@ public:
   virtual Status allToAll(const void *source, void *destination, uint32_t dtype,
                           bool back, uint64_t outer, uint64_t middle,
                           uint64_t inner) = 0;
+  /// The source of the member after this one, the first one's for the last. The
+  /// addresses do not overlap.
+  virtual Status rotate(const void *source, void *destination, uint32_t dtype,
+                        uint64_t count) = 0;
   /// `bytes` must be the same on both sides.
   virtual Status send(uint32_t member, const void *data, uint64_t bytes) = 0;
   virtual Status receive(uint32_t member, void *data, uint64_t bytes) = 0;
@@ -56,7 +62,28 @@ public:
   virtual Status barrier() = 0;
 };
 
-/// All ranks of a job. Communicators must be gone before their transport.
+/// Messages from one rank to another, in order. A channel keeps some of them,
+/// so that the sender goes on at once; when it is full the sender waits. Fails
+/// like a `Communicator`.
+class Channel {
+public:
+  virtual ~Channel() = default;
+  /// The data may be overwritten when this returns.
+  virtual Status send(const void *data, uint64_t bytes) = 0;
+  /// `bytes` must be what was sent.
+  virtual Status receive(void *data, uint64_t bytes) = 0;
+};
+
+/// What both ends of a channel say alike.
+struct ChannelSpec {
+  uint32_t from = 0, to = 0; ///< ranks of the job
+  uint64_t key = 0;          ///< tells channels of the same two ranks apart
+  uint32_t holds = 1;        ///< messages that are kept
+  uint64_t bytes = 0;        ///< of the largest message
+};
+
+/// All ranks of a job. Communicators and channels must be gone before their
+/// transport.
 class Transport {
 public:
   virtual ~Transport() = default;
@@ -64,6 +91,14 @@ public:
   /// The group of the ranks `members`, this one among them, in this order.
   virtual Status split(const std::vector<uint32_t> &members,
                        std::unique_ptr<Communicator> &group) = 0;
+  /// One end of a channel; this rank is `from` or `to`. Does not wait for the
+  /// other end.
+  virtual Status open(const ChannelSpec &spec,
+                      std::unique_ptr<Channel> &channel) = 0;
+  /// This rank begins a command of the file (its index), or is outside of a run
+  /// (UINT32_MAX): for messages about ranks that hang. Moves messages along
+  /// that are under way, so it should be called between commands. Cheap.
+  virtual void enter(uint32_t command) = 0;
   /// Makes the other ranks fail with `message`. Only the first one counts.
   virtual void abort(const char *message) = 0;
 };
@@ -77,7 +112,24 @@ struct Rendezvous {
   /// Threads that each rank computes with: waits are passive when all ranks
   /// together have more than there are cores.
   uint32_t workers = 1;
+  /// When nothing moved in the whole job for so long while this rank waits, the
+  /// wait fails with KERF_FAILED on one rank, and on the others as if that one
+  /// had called `abort`. The message names the group and the late ranks. 0:
+  /// never.
+  double stallSec = 60;
+  /// A command of the file in such messages; may be empty.
+  std::function<std::string(uint32_t)> nameCommand;
 };
+
+/// Meets the other ranks through the transport `name`: "shm", or that of a
+/// library (kerf/Runtime/Wire.h), which is searched as devices are (Plugin.h).
+/// Empty: what `defaultTransport` tells.
+Status connectTransport(const std::string &name, const char *pluginPath,
+                        const Rendezvous &rendezvous,
+                        std::unique_ptr<Transport> &transport);
+
+/// "mpi" for a process that mpirun started, else "shm".
+const char *defaultTransport();
 
 /// Meets the other ranks in shared memory. Returns when all are there.
 Status connectShm(const Rendezvous &rendezvous,

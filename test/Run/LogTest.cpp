@@ -92,6 +92,27 @@ TEST(LogTest, JsonIsExact) {
   EXPECT_EQ(value.find("heldout_loss")->number, 2.5);
 }
 
+// Of three ranks the second is waited for; a run of one rank has no such field
+// in its line.
+TEST(LogTest, TellsWhoWaits) {
+  StepRecord record = exampleStep();
+  record.waits = summarizeWaits(
+      {{0.001, 0.040, 0.003}, {0.002, 0.010, 0.001}, {0, 0.025, 0.002}});
+  EXPECT_EQ(formatStep(record).find("wait"), std::string::npos);
+  record.ranks = 3;
+  EXPECT_HAS(formatStep(record),
+             " | data wait (ms): 0.0-2.0 | exposed communication (ms): "
+             "10.0-40.0 | barrier wait (ms): 1.0-3.0 | slowest rank: 1 | ");
+  JsonValue value;
+  std::string error;
+  ASSERT_TRUE(parseJson(formatStepJson(record), value, error)) << error;
+  EXPECT_EQ(value.find("slowest_rank")->integer, 1);
+  const JsonValue &waits = *value.find("exposed_communication_ms");
+  ASSERT_EQ(waits.array.size(), 2u);
+  EXPECT_DOUBLE_EQ(waits.array[0].number, 10);
+  EXPECT_DOUBLE_EQ(waits.array[1].number, 40);
+}
+
 TEST(LogTest, TellsProgress) {
   EXPECT_EQ(formatProgress(5, 10, 2.5, 65, 10),
             "[#####-----] 5/10  loss 2.5000  01:05 left");
@@ -203,6 +224,14 @@ TEST(OptionsTest, Refuses) {
             "option '--steps' needs a value: --steps=N");
   EXPECT_EQ(optionError({"m", "--profile=1"}),
             "option '--profile' takes no value");
+  for (const char *steps : {"4..2", "0..3", "2..", "..2", "2-4", "x"})
+    EXPECT_HAS(
+        optionError({"m", "--trace=t", std::string("--trace-steps=") + steps}),
+        "expected steps as 2..4, or one step");
+  EXPECT_EQ(optionError({"m", "--trace-steps=2..4"}),
+            "'--trace-steps' needs '--trace=FILE'");
+  EXPECT_EQ(optionError({"m", "--trace=a", "--log-json=a"}),
+            "'--trace' names a file that another option uses: 'a'");
   EXPECT_HAS(optionError({"m", "--lr=-1"}), "that is not negative, found '-1'");
   EXPECT_HAS(optionError({"m", "--lr=nan"}), "found 'nan'");
   EXPECT_HAS(optionError({"m", "--heldout=1"}), "between 0 and 1");

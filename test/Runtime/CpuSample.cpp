@@ -134,8 +134,8 @@ ArtifactData test::cpuProgram() {
   builder.attention();
   builder.experts();
   data.endFunc();
-  data.meta.arena_bytes = builder.end;
-  data.meta.train_calls = 1;
+  data.programs[0].arena_bytes = builder.end;
+  data.programs[0].train_calls = 1;
   addCall(data, 0, 0);
   return std::move(data);
 }

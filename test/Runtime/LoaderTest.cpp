@@ -57,9 +57,9 @@ TEST(Loader, RefusesForeignFiles) {
             "model.kerf: not a compiled file of Kerf");
   EXPECT_EQ(openMessage(""), "model.kerf: truncated: the file is empty");
   std::string future = sample();
-  future[8] = 2;
+  future[8] = 3;
   EXPECT_EQ(openMessage(future),
-            "model.kerf: written by format 2, this program reads format 1: "
+            "model.kerf: written by format 3, this program reads format 2: "
             "compile the model again");
 }
 
@@ -175,11 +175,13 @@ TEST_P(Faults, IsRefused) {
 }
 
 const Fault kFaults[] = {
-    {"the arena has 65 bytes", [](auto &d) { d.meta.arena_bytes = 65; }},
-    {"the arena has 0 bytes", [](auto &d) { d.meta.arena_bytes = 0; }},
-    {"2 micro-batches in 3 slots", [](auto &d) { d.meta.slots = 3; }},
+    {"the arena of program 0 has 65 bytes",
+     [](auto &d) { d.programs[0].arena_bytes = 65; }},
+    {"the arena of program 0 has 0 bytes",
+     [](auto &d) { d.programs[0].arena_bytes = 0; }},
+    {"2 micro-batches in 3 slots", [](auto &d) { d.programs[0].slots = 3; }},
     {"workspaces for 0 workers", [](auto &d) { d.meta.max_workers = 0; }},
-    {"a step of 99 calls", [](auto &d) { d.meta.train_calls = 99; }},
+    {"a step of 99 calls", [](auto &d) { d.programs[0].train_calls = 99; }},
     {"infinite sizes", [](auto &d) { d.meta.model_flops = __builtin_inf(); }},
     {"metadata 0 has a string at", [](auto &d) { d.meta.cpu = 1u << 30; }},
     {"axis 'data' has size 0", [](auto &d) { d.axes[0].size = 0; }},
@@ -207,7 +209,7 @@ const Fault kFaults[] = {
     {"the master of parameter",
      [](auto &d) {
        d.params[0].master_dtype = KERF_F64;
-       d.params[0].master_offset = d.meta.arena_bytes - 8;
+       d.params[0].master_offset = d.programs[0].arena_bytes - 8;
        d.params[0].master_stride = 128;
      }},
     {"dimension 0 of parameter 0 has 5 elements",
@@ -236,7 +238,7 @@ const Fault kFaults[] = {
     {"13 commands, functions have 12",
      [](auto &d) { d.commands.push_back(d.commands[0]); }},
     {"call 0 is of function 4", [](auto &d) { d.calls[0].func = 4; }},
-    {"micro-batch 1 in slot 0", [](auto &d) { d.calls[1].slot = 0; }},
+    {"micro-batch 0 in slot 1", [](auto &d) { d.calls[0].slot = 1; }},
     {"call 1 has flags 0, expected 2", [](auto &d) { d.calls[1].flags = 0; }},
     {"command 0 has opcode 77", [](auto &d) { d.commands[0].opcode = 77; }},
     {"command 0 has opcode 6 and flags 64",

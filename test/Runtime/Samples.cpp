@@ -18,12 +18,20 @@ ArtifactData test::emptyProgram(uint32_t ranks) {
   meta.cpu = data.strings.intern("x86-64-v2");
   meta.features = data.strings.intern("");
   meta.world_size = ranks;
-  meta.micro_batches = meta.slots = 1;
+  meta.micro_batches = 1;
   meta.max_workers = 4;
-  meta.arena_bytes = 64;
+  meta.pipeline_axis = KERF_NONE;
   data.axes.push_back({data.strings.intern("data"), ranks});
   data.groups.push_back({1, ranks});
+  addProgram(data, "sample");
   return data;
+}
+
+kerf_program &test::addProgram(ArtifactData &data, llvm::StringRef name) {
+  kerf_program &program = data.beginProgram(name);
+  program.slots = 1;
+  program.arena_bytes = 64;
+  return program;
 }
 
 std::vector<int64_t> test::matmulAttrs(int64_t m, int64_t n, int64_t k,
@@ -53,10 +61,13 @@ static void setFlags(std::vector<kerf_call> &calls, size_t begin, size_t end) {
 }
 
 void test::addCall(ArtifactData &data, uint32_t func, uint32_t microBatch) {
-  data.calls.push_back({func, microBatch, microBatch % data.meta.slots, 0});
-  size_t train = std::min<size_t>(data.meta.train_calls, data.calls.size());
-  setFlags(data.calls, 0, train);
+  const kerf_program &program = data.programs.back();
+  data.calls.push_back({func, microBatch, microBatch % program.slots, 0});
+  size_t begin = program.first_call;
+  size_t train = std::min(begin + program.train_calls, data.calls.size());
+  setFlags(data.calls, begin, train);
   setFlags(data.calls, train, data.calls.size());
+  data.endProgram();
 }
 
 namespace {
@@ -68,7 +79,7 @@ struct Arena {
     int64_t offset = end;
     bytes = (bytes + 63) / 64 * 64;
     end += bytes;
-    data.meta.class_bytes[bufferClass] += bytes;
+    data.programs.back().class_bytes[bufferClass] += bytes;
     data.buffers.push_back(
         {data.strings.intern(name), bufferClass, offset, bytes, -1, -1});
     return offset;
@@ -145,7 +156,7 @@ struct Builder {
 } // namespace
 
 void Builder::tables() {
-  data.meta.micro_batches = data.meta.slots = kMicroBatches;
+  data.meta.micro_batches = data.programs[0].slots = kMicroBatches;
   data.meta.matmul_flops = 2.0 * kLayers * kMicroBatches * kRows * kWidth *
                            kWidth * data.meta.world_size;
   data.params.push_back(weightParam(data, arena));
@@ -156,7 +167,8 @@ void Builder::tables() {
   act = arena.take(data, "act", KERF_CLASS_ACTIVATION,
                    kLayers * kMicroBatches * part);
   sum = arena.take(data, "sum", KERF_CLASS_GRADIENT, kLayers * weight);
-  data.meta.arena_bytes = data.meta.lower_bound_bytes = arena.end;
+  data.programs[0].arena_bytes = arena.end;
+  data.programs[0].lower_bound_bytes = arena.end;
   kerf_layout rows = wholeLayout({kMicroBatches * kRows, kWidth}, KERF_F32);
   rows.global[0] *= data.meta.world_size;
   rows.cuts[0][0] = 0;
@@ -244,7 +256,7 @@ ArtifactData test::trainingProgram(uint32_t ranks) {
   builder.evaluate();
   ArtifactData &data = builder.data;
   data.endFunc();
-  data.meta.train_calls = 2 * kMicroBatches + 1;
+  data.programs[0].train_calls = 2 * kMicroBatches + 1;
   data.plan = "{\"mesh\": [[\"data\", " + std::to_string(ranks) + "]]}\n";
   for (uint32_t m = 0; m < kMicroBatches; ++m)
     addCall(data, 0, m);

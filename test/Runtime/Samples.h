@@ -8,8 +8,12 @@
 namespace kerf::test {
 
 /// A file with valid metadata for `ranks` ranks on one axis "data", group 0 of
-/// all of them, and nothing else. Device "test".
+/// all of them, a program that has nothing, and nothing else. Device "test".
+/// `endProgram` gives the program what is added.
 ArtifactData emptyProgram(uint32_t ranks = 1);
+
+/// Starts a program of one slot and 64 bytes.
+kerf_program &addProgram(ArtifactData &data, llvm::StringRef name);
 
 /// Attributes of a dense f32 product c[m,n] = a[m,k] b[k,n].
 std::vector<int64_t> matmulAttrs(int64_t m, int64_t n, int64_t k,
@@ -18,7 +22,8 @@ std::vector<int64_t> matmulAttrs(int64_t m, int64_t n, int64_t k,
 /// Adds a kernel of the test device and returns its index.
 uint32_t addKernel(ArtifactData &data, llvm::StringRef symbol, int64_t units);
 
-/// Adds a call of a function for a micro-batch and corrects the flags of all.
+/// Adds a call of a function of the last program for a micro-batch, corrects
+/// the flags of all, and ends the program.
 void addCall(ArtifactData &data, uint32_t func, uint32_t microBatch);
 
 /// Three layers y = 2 x w[i], two micro-batches, a sum over both and over the

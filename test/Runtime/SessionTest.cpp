@@ -186,7 +186,7 @@ TEST(Session, TellsTheOtherRankOfAFailure) {
 /// Takes part `part` of x [2, 3, 4]; the output is element [1, 0] of it.
 ArtifactData takingProgram(int32_t part) {
   ArtifactData data = emptyProgram();
-  data.meta.arena_bytes = 192;
+  data.programs[0].arena_bytes = 192;
   kerf_scalar scalar = {};
   scalar.constant = part;
   data.scalars.push_back(scalar);
@@ -203,7 +203,7 @@ ArtifactData takingProgram(int32_t part) {
                    arenaOperand(128, 32, KERF_F32, KERF_WRITE), number},
                   {2, 3, 16});
   data.endFunc();
-  data.meta.train_calls = 1;
+  data.programs[0].train_calls = 1;
   addCall(data, 0, 0);
   return data;
 }
@@ -260,7 +260,8 @@ ArtifactData paramProgram(const char *name, kerf_layout layout, uint32_t init,
   param.master_offset = master == KERF_NONE ? -1 : elements * 16;
   param.master_stride = elements * 8;
   data.params.push_back(param);
-  data.meta.arena_bytes = (elements * 32 + 63) / 64 * 64;
+  data.endProgram();
+  data.programs[0].arena_bytes = (elements * 32 + 63) / 64 * 64;
   return data;
 }
 
@@ -520,7 +521,7 @@ TEST(Session, RefusesMissingKernels) {
 
 TEST(Session, RefusesTooLargeAnArena) {
   ArtifactData data = trainingProgram();
-  data.meta.arena_bytes = UINT64_C(1) << 40;
+  data.programs[0].arena_bytes = UINT64_C(1) << 40;
   EXPECT_EQ(refusal(data), "model.kerf: cannot get the arena of 1099511627776 "
                            "bytes: out of memory");
 }

@@ -7,9 +7,13 @@
 // must be refused or run, and never crash: the program is built with
 // sanitizers. Kernels are code, so what is handed to generated ones is not
 // changed: a changed file is then prepared, not run. The test device checks its
-// kernels' operands, so that its files run whatever was changed.
+// kernels' operands, so that its files run whatever was changed. Files of
+// several ranks are not run; where a session would look in them, and where the
+// parts of parameters lie, is looked at for all ranks.
 //
 //===----------------------------------------------------------------------===//
+
+#include "Shard.h"
 
 #include "kerf/Artifact/Check.h"
 #include "kerf/Runtime/Runtime.h"
@@ -34,7 +38,7 @@ struct Options {
 };
 
 struct Counts {
-  long refused = 0, unprepared = 0, prepared = 0, ran = 0;
+  long refused = 0, unprepared = 0, prepared = 0, ran = 0, looked = 0;
 };
 
 class Fuzzer {
@@ -51,6 +55,7 @@ private:
   bool opens(const std::string &bytes);
   void tryFile(const std::string &bytes);
   void run(kerf_session *session, const View &view);
+  void look(const kerf_artifact *artifact, const View &view);
   bool keepsKernels(const View &changed);
   void changeField(std::string &bytes);
   uint64_t random(uint64_t below) {
@@ -66,6 +71,7 @@ private:
 
 public:
   bool open();
+  bool hasManyRanks() const { return original.meta->world_size > 1; }
 };
 
 } // namespace
@@ -162,7 +168,8 @@ bool Fuzzer::keepsKernels(const View &changed) {
   auto same = [](const auto *a, const auto *b, uint64_t count) {
     return count == 0 || std::memcmp(a, b, count * sizeof *a) == 0;
   };
-  if (changed.meta->arena_bytes != original.meta->arena_bytes ||
+  if (changed.programs.count != 1 ||
+      changed.programs[0].arena_bytes != original.programs[0].arena_bytes ||
       changed.kernels.count != original.kernels.count ||
       !same(changed.kernels.data, original.kernels.data,
             original.kernels.count) ||
@@ -224,6 +231,79 @@ void Fuzzer::run(kerf_session *session, const View &view) {
   ++counts.ran;
 }
 
+/// What must hold behind the checker.
+static void require(bool holds, const char *what) {
+  if (holds)
+    return;
+  std::fprintf(stderr, "accepted a file with %s\n", what);
+  std::abort();
+}
+
+/// Do the parts of a tensor that a rank has lie in the whole one?
+static void lookAtShard(const View &view, const kerf_layout &layout,
+                        uint32_t rank) {
+  kerf::runtime::Shard shard(view, layout, rank);
+  int64_t global = 0, local = 0;
+  constexpr int64_t most = 1 << 12;
+  require(globalBytes(layout, global) && localBytes(view, layout, local),
+          "a tensor without a size");
+  int64_t size = kerf_dtype_bytes(layout.dtype), next = 0;
+  require(shard.size() * size == local, "a part of another size");
+  shard.runs(0, std::min(most, shard.size()),
+             [&](int64_t from, int64_t to, int64_t count) {
+               require(from >= 0 && count > 0 && from + count <= global / size,
+                       "a part behind the tensor");
+               require(to == next && to + count <= shard.size(),
+                       "parts that are not in order");
+               next += count;
+             });
+}
+
+/// Looks at all that a session of `rank` would index.
+static void lookAtRank(const View &file, uint32_t rank) {
+  View view = programView(file, programOf(file, rank));
+  uint32_t world = file.meta->world_size;
+  for (const kerf_channel &channel : view.channels)
+    require(rankOfProgram(file, rank, channel.from) < world &&
+                rankOfProgram(file, rank, channel.to) < world,
+            "a channel to nobody");
+  for (const kerf_group &group : view.groups)
+    require(groupMember(file, group, rank, group.size - 1) < world,
+            "a group of nobody");
+  for (const kerf_call &call : view.calls)
+    require(call.func < view.funcs.count, "a call of nothing");
+  for (const kerf_func &func : view.funcs)
+    for (uint32_t n = 0; n < func.command_count; ++n) {
+      const kerf_command &command = view.commands[func.first_command + n];
+      if (command.opcode == KERF_OP_SEND || command.opcode == KERF_OP_RECEIVE)
+        require(view.attrs[command.first_attr] < view.channels.count,
+                "a message without a channel");
+    }
+  for (const kerf_input &input : view.inputs)
+    lookAtShard(view, input.layout, rank);
+  for (const kerf_param &param : view.params) {
+    kerf_layout state = param.layout;
+    state.pieces = param.state_pieces;
+    lookAtShard(view, param.layout, rank);
+    lookAtShard(view, state, rank);
+  }
+}
+
+void Fuzzer::look(const kerf_artifact *artifact, const View &view) {
+  constexpr uint32_t mostRanks = 16;
+  for (uint32_t r = 0; r < std::min(mostRanks, view.meta->world_size); ++r)
+    lookAtRank(view, r);
+  uint32_t count;
+  const kerf_param *params = kerf_artifact_params(artifact, &count);
+  for (uint32_t p = 0; p < count; ++p) {
+    kerf_tensor tensor = {KERF_TENSOR_PARAM, p, 0, params[p].start};
+    kerf_layout layout;
+    require(!kerf_tensor_layout(artifact, &tensor, &layout, nullptr),
+            "a number without a parameter");
+  }
+  ++counts.looked;
+}
+
 void Fuzzer::tryFile(const std::string &bytes) {
   kerf_artifact *artifact;
   kerf_error error;
@@ -236,6 +316,7 @@ void Fuzzer::tryFile(const std::string &bytes) {
   std::memcpy(copy.data(), bytes.data(), bytes.size());
   View view;
   std::string message = checkArtifact(copy.data(), bytes.size(), view);
+  look(artifact, view);
   kerf_session_options sessionOptions;
   kerf_session_options_init(&sessionOptions);
   sessionOptions.plugin_path = options.plugins;
@@ -244,7 +325,7 @@ void Fuzzer::tryFile(const std::string &bytes) {
   sessionOptions.profile = random(2);
   kerf_session *session = nullptr;
   constexpr uint64_t mostBytes = UINT64_C(1) << 28;
-  if (view.meta->arena_bytes > mostBytes ||
+  if (view.programs[0].arena_bytes > mostBytes ||
       kerf_session_create(artifact, &sessionOptions, &session, &error)) {
     ++counts.unprepared;
   } else {
@@ -310,12 +391,13 @@ int main(int argc, char **argv) {
        ++rounds)
     fuzzer.mutate();
   const Counts &counts = fuzzer.counts;
-  std::printf("%ld files: %ld refused, %ld not prepared, %ld prepared, of them "
-              "%ld ran\n",
-              rounds, counts.refused, counts.unprepared, counts.prepared,
-              counts.ran);
+  std::printf("%ld files: %ld refused, %ld looked at, of them %ld not prepared "
+              "and %ld prepared, of which %ld ran\n",
+              rounds, counts.refused, counts.looked, counts.unprepared,
+              counts.prepared, counts.ran);
   // Otherwise the changes are not where they could hurt.
-  bool reachesAll = counts.refused && counts.unprepared && counts.ran;
+  bool reachesAll = counts.refused && counts.unprepared &&
+                    (counts.ran || fuzzer.hasManyRanks());
   if (!reachesAll)
     std::fprintf(stderr, "the changes do not reach all parts\n");
   return !reachesAll;

@@ -43,12 +43,15 @@ private:
 };
 
 /// A whole file. `commands` of function f are those from its `first_command`;
-/// functions tile the commands in order.
+/// functions tile the commands in order, and programs the tables that are
+/// theirs.
 struct ArtifactData {
   StringPool strings;
   kerf_meta meta = {};
   std::vector<kerf_axis> axes;
   std::vector<kerf_group> groups;
+  std::vector<kerf_program> programs;
+  std::vector<kerf_channel> channels;
   std::vector<kerf_param> params;
   std::vector<kerf_state> states;
   std::vector<kerf_input> inputs;
@@ -70,9 +73,13 @@ struct ArtifactData {
                       uint32_t location, llvm::ArrayRef<kerf_operand> operands,
                       llvm::ArrayRef<int64_t> attrs);
   /// Starts a function, which gets all commands that are added until the next
-  /// call or `endFunc`. Returns its index.
+  /// call or `endFunc`. Returns its place in the program.
   uint32_t beginFunc(llvm::StringRef name);
   void endFunc();
+  /// Starts a program, which gets all records that are added until
+  /// `endProgram`. That may be called again when more were added.
+  kerf_program &beginProgram(llvm::StringRef name);
+  void endProgram();
 };
 
 /// A layout in one piece: local is global.

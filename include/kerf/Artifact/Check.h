@@ -25,15 +25,24 @@ template <typename Record> struct Table {
   const Record &operator[](uint32_t i) const { return data[i]; }
   const Record *begin() const { return data; }
   const Record *end() const { return data + count; }
+
+  /// Records [first, first + number), which exist.
+  Table slice(uint32_t first, uint32_t number) const {
+    return {data + first, number};
+  }
 };
 
 /// The tables of a file. They point into its bytes.
 struct View {
   const kerf_header *header = nullptr;
   const kerf_meta *meta = nullptr;
+  /// Of a view of one program (`programView`), else null.
+  const kerf_program *program = nullptr;
   std::string_view strings, image, plan;
   Table<kerf_axis> axes;
   Table<kerf_group> groups;
+  Table<kerf_program> programs;
+  Table<kerf_channel> channels;
   Table<kerf_param> params;
   Table<kerf_state> states;
   Table<kerf_input> inputs;
@@ -55,10 +64,12 @@ struct View {
 
 /// Checks `size` bytes at `bytes` (aligned to 8) and fills `view`. Returns ""
 /// when the file is sound: every section and record lies in it, every index,
-/// string and group exists, layouts agree with the mesh, and every operand
-/// stays in the arena for all iterations, slots and micro-batches. Otherwise
-/// one line without the file's name: "not a compiled file of Kerf",
-/// "written by format 2, ...", "truncated: ...", "damaged: ...".
+/// string, group and channel exists, layouts agree with the mesh, programs
+/// share the records out among them and agree on what they have in common, and
+/// every operand stays in the arena of its program for all iterations, slots
+/// and micro-batches. Otherwise one line without the file's name: "not a
+/// compiled file of Kerf", "written by format 2, ...", "truncated: ...",
+/// "damaged: ...".
 ///
 /// What a device can judge better is left to it: attributes of matrix products
 /// and attention against their operands, and the kernels, which are code.
@@ -69,17 +80,40 @@ struct View {
 /// sizeof(kerf_header) bytes.
 uint64_t checksumOf(const void *bytes, uint64_t size);
 
-/// Bytes of a shard and of a whole tensor; false when they overflow int64_t.
-[[nodiscard]] bool localBytes(const kerf_layout &layout, int64_t &bytes);
+/// The tables of program `number` alone: params, inputs, outputs, buffers,
+/// channels, funcs and calls are its own, so that calls and commands index
+/// them. The others are those of the file.
+View programView(const View &file, uint32_t number);
+
+/// Elements of one piece of a tensor of `elements`: of a shard with
+/// kerf_layout.pieces `pieces`; padding counts.
+int64_t pieceElements(const View &view, uint32_t pieces, int64_t elements);
+
+/// Bytes that a rank has of a tensor, the padding of its piece among them, and
+/// of the whole one; false when they overflow int64_t.
+[[nodiscard]] bool localBytes(const View &view, const kerf_layout &layout,
+                              int64_t &bytes);
 [[nodiscard]] bool globalBytes(const kerf_layout &layout, int64_t &bytes);
+
+/// Has a stage nothing but the parameter: is it updated elsewhere, or never?
+inline bool isBare(const kerf_param &param) {
+  return param.master_dtype == KERF_NONE && param.state_count == 0;
+}
 
 /// Position of `rank` on each axis; entries behind the last axis are 0.
 void coordinatesOf(const View &view, uint32_t rank,
                    uint32_t coordinates[KERF_MAX_AXES]);
+/// The rank at this position.
+uint32_t rankAt(const View &view, const uint32_t coordinates[KERF_MAX_AXES]);
 
-/// First global index of the shard of `rank` in each dimension.
-void shardStart(const View &view, const kerf_layout &layout, uint32_t rank,
-                int64_t start[KERF_MAX_RANK]);
+/// The program that `rank` runs: its coordinate on the pipeline's axis.
+uint32_t programOf(const View &view, uint32_t rank);
+/// The rank of `program` that has the other coordinates of `rank`.
+uint32_t rankOfProgram(const View &view, uint32_t rank, uint32_t program);
+
+/// Number of the part that a rank at `coordinates` has of dimension `d`.
+int64_t partOf(const View &view, const kerf_layout &layout, uint32_t d,
+               const uint32_t coordinates[KERF_MAX_AXES]);
 
 /// Ranks of the group that `rank` is in, by coordinates: member number `n`.
 uint32_t groupMember(const View &view, const kerf_group &group, uint32_t rank,

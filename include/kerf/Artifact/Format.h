@@ -25,7 +25,7 @@ extern "C" {
 
 /* A text line would be damaged by transfers in text mode; so is this. */
 #define KERF_MAGIC "KERF\r\n\x1a\n"
-#define KERF_FORMAT_VERSION 1u
+#define KERF_FORMAT_VERSION 2u
 
 #define KERF_MAX_RANK 8      /* dimensions of a parameter or input */
 #define KERF_MAX_AXES 8      /* axes of the mesh */
@@ -39,13 +39,15 @@ enum kerf_section_kind {
   KERF_SECTION_META,     /* one kerf_meta */
   KERF_SECTION_AXES,     /* kerf_axis: the mesh, first axis slowest */
   KERF_SECTION_GROUPS,   /* kerf_group */
+  KERF_SECTION_PROGRAMS, /* kerf_program: one per stage of a pipeline */
+  KERF_SECTION_CHANNELS, /* kerf_channel */
   KERF_SECTION_PARAMS,   /* kerf_param */
   KERF_SECTION_STATES,   /* kerf_state: optimizer state of the params */
   KERF_SECTION_INPUTS,   /* kerf_input */
   KERF_SECTION_OUTPUTS,  /* kerf_output */
   KERF_SECTION_BUFFERS,  /* kerf_buffer: every placed buffer, for people */
   KERF_SECTION_FUNCS,    /* kerf_func */
-  KERF_SECTION_CALLS,    /* kerf_call: one training step, then one evaluation */
+  KERF_SECTION_CALLS,    /* kerf_call */
   KERF_SECTION_COMMANDS, /* kerf_command */
   KERF_SECTION_OPERANDS, /* kerf_operand */
   KERF_SECTION_SCALARS,  /* kerf_scalar */
@@ -98,16 +100,13 @@ typedef struct {
   uint32_t features; /* string: CPU features that kernels need, by comma */
   uint32_t world_size;
   uint32_t micro_batches; /* of a step */
-  uint32_t slots;         /* micro-batches kept at once */
   uint32_t max_workers;   /* threads that workspaces are planned for */
-  uint32_t train_calls;   /* first calls of the calls section */
-  uint64_t input_hash;    /* of model, plan and options */
-  uint64_t arena_bytes;
-  uint64_t lower_bound_bytes; /* largest live set */
-  uint64_t class_bytes[8];    /* by kerf_buffer_class, largest at one time */
-  double matmul_flops;        /* of one training step over all ranks */
-  double model_flops;         /* without recomputation: what MFU counts */
-  int64_t tokens_per_step;    /* global; 0 if the model has no tokens */
+  uint32_t pipeline_axis; /* whose coordinate is the rank's program, or NONE */
+  uint32_t reserved;
+  uint64_t input_hash;     /* of model, plan and options */
+  double matmul_flops;     /* of one training step over all ranks */
+  double model_flops;      /* without recomputation: what MFU counts */
+  int64_t tokens_per_step; /* global; 0 if the model has no tokens */
   int64_t sequence_length;
   int64_t vocabulary; /* ids are below this; 0 if unknown */
 } kerf_meta;
@@ -123,6 +122,36 @@ typedef struct {
   uint32_t size;
 } kerf_group;
 
+/* What the ranks of one stage run. Records of a program lie together in their
+ * sections: [first, first + count). A call names a function, and a command a
+ * channel, by its place among those of its program. */
+typedef struct {
+  uint32_t name;  /* string */
+  uint32_t slots; /* micro-batches kept at once */
+  uint32_t first_param, param_count;
+  uint32_t first_input, input_count;
+  uint32_t first_output, output_count;
+  uint32_t first_buffer, buffer_count;
+  uint32_t first_channel, channel_count;
+  uint32_t first_func, func_count;
+  uint32_t first_call, call_count; /* one training step, then one evaluation */
+  uint32_t train_calls;            /* of the training step */
+  uint32_t reserved;
+  uint64_t arena_bytes;
+  uint64_t lower_bound_bytes; /* largest live set */
+  uint64_t class_bytes[8];    /* by kerf_buffer_class, largest at one time */
+} kerf_program;
+
+/* Messages from the ranks of a stage to those of another that have the same
+ * other coordinates, in order. Both ends have a record of it, which say the
+ * same. */
+typedef struct {
+  uint32_t name; /* string */
+  uint32_t from, to;
+  uint32_t holds; /* messages kept before the sender waits, >= 1 */
+  uint64_t bytes; /* of the largest message */
+} kerf_channel;
+
 /* As #kerf.init. */
 enum kerf_init_kind {
   KERF_INIT_ZEROS,
@@ -133,13 +162,21 @@ enum kerf_init_kind {
 };
 
 /* How a global tensor lies in parts: dimension d is cut by the axes
- * cuts[d][0..], first axis slowest, unused entries 0xff. */
+ * cuts[d][0..], first axis slowest, unused entries 0xff. It is made of
+ * blocks[d] equal blocks (1: itself), each of which is cut: the local dimension
+ * has the rank's part of each. With pieces != 0 the local tensor is flattened,
+ * padded with zeros to a multiple of the n ranks of the axes in that mask, and
+ * cut in n pieces; the rank has the one of its place (coordinates in the order
+ * of the mesh). */
 typedef struct {
   uint32_t rank;
   uint32_t dtype;
   int64_t global[KERF_MAX_RANK];
   int64_t local[KERF_MAX_RANK];
   uint8_t cuts[KERF_MAX_RANK][4];
+  uint32_t blocks[KERF_MAX_RANK];
+  uint32_t pieces; /* bit a: axis a */
+  uint32_t reserved;
 } kerf_layout;
 
 enum kerf_param_flags {
@@ -156,16 +193,19 @@ typedef struct {
   uint32_t master_dtype; /* KERF_NONE: the parameter is its own master */
   double init_value;
   int64_t start, end;
-  kerf_layout layout;
+  kerf_layout layout; /* `pieces` is 0 unless the parameter rests in pieces */
+  uint32_t state_pieces; /* as kerf_layout.pieces: of master and state */
+  uint32_t reserved;
   int64_t offset, stride;               /* bytes */
   int64_t master_offset, master_stride; /* bytes; -1 without a master */
   uint32_t first_state, state_count;
 } kerf_param;
 
+/* Placed like its parameter, and shaped like the parameter's master. */
 typedef struct {
   uint32_t name; /* string: "m"; the tensor is "<parameter>.m" */
   uint32_t dtype;
-  int64_t offset, stride; /* as of its parameter, which it is shaped like */
+  int64_t offset, stride;
 } kerf_state;
 
 /* Of inputs. */
@@ -227,7 +267,7 @@ enum kerf_call_flags { KERF_CALL_FIRST = 1, KERF_CALL_LAST = 2 };
 typedef struct {
   uint32_t func;
   uint32_t micro_batch;
-  uint32_t slot;  /* micro_batch % slots */
+  uint32_t slot;  /* micro_batch % the copies of its function's buffers */
   uint32_t flags; /* first, last call of this function in the step */
 } kerf_call;
 
@@ -280,6 +320,13 @@ enum kerf_opcode {
   /* outer parts inner_bytes: [outer, parts, inner] to [outer, inner], the part
    * that the scalar tells. Operands: source destination part. */
   KERF_OP_TAKE,
+  /* group dtype count: the value of the member after this one, of the first for
+   * the last. Operands: source destination. */
+  KERF_OP_ROTATE,
+  /* channel bytes. Operand: source. */
+  KERF_OP_SEND,
+  /* channel bytes. Operand: destination. */
+  KERF_OP_RECEIVE,
   KERF_OP_COUNT
 };
 

@@ -52,7 +52,7 @@ struct kerf_artifact {
   std::vector<kerf_state> states;
   std::vector<kerf_input> inputs;
   std::vector<kerf_output> outputs;
-  std::vector<kerf_call> calls;
+  kerf_program program{};
 };
 
 struct kerf_session {
@@ -99,12 +99,13 @@ kerf_status kerf_artifact_open(const char *path, kerf_artifact **result,
   meta.target = 2;
   meta.cpu = 3;
   meta.world_size = name == "fake2.kerf" ? 2 : 1;
-  meta.micro_batches = meta.slots = 1;
+  meta.micro_batches = 1;
+  meta.pipeline_axis = KERF_NONE;
   meta.max_workers = 8;
-  meta.train_calls = 1;
   meta.matmul_flops = meta.model_flops = 1e9;
   meta.vocabulary = kVocab;
-  artifact->calls.resize(name == "noeval.kerf" ? 1 : 2);
+  artifact->program.slots = artifact->program.train_calls = 1;
+  artifact->program.call_count = name == "noeval.kerf" ? 1 : 2;
   kerf_param w{}, b{};
   w.name = 6;
   w.master_dtype = KERF_F32;
@@ -148,8 +149,14 @@ const kerf_input *kerf_artifact_inputs(const kerf_artifact *a, uint32_t *n) {
 const kerf_output *kerf_artifact_outputs(const kerf_artifact *a, uint32_t *n) {
   return table(a->outputs, n);
 }
-const kerf_call *kerf_artifact_calls(const kerf_artifact *a, uint32_t *n) {
-  return table(a->calls, n);
+const kerf_program *kerf_artifact_programs(const kerf_artifact *a,
+                                           uint32_t *n) {
+  *n = 1;
+  return &a->program;
+}
+const kerf_axis *kerf_artifact_axes(const kerf_artifact *, uint32_t *n) {
+  *n = 0;
+  return nullptr;
 }
 const char *kerf_artifact_string(const kerf_artifact *, uint32_t offset) {
   return offset < std::size(kStrings) ? kStrings[offset] : "";
@@ -360,11 +367,57 @@ kerf_status kerf_session_barrier(kerf_session *, kerf_error *) {
 kerf_status kerf_session_agree_max(kerf_session *, int32_t *, kerf_error *) {
   return KERF_OK;
 }
+/// The imitated ranks do not talk: each takes the others to be like itself.
+kerf_status kerf_session_gather(kerf_session *s, const double *values,
+                                uint32_t count, double *all, kerf_error *) {
+  for (uint32_t r = 0; r < s->artifact->meta.world_size; ++r)
+    std::copy(values, values + count, all + r * count);
+  return KERF_OK;
+}
+kerf_status kerf_session_clock_offset(kerf_session *, double *offset,
+                                      double *wrong, kerf_error *) {
+  *offset = *wrong = 0;
+  return KERF_OK;
+}
 void kerf_session_abort(kerf_session *, const char *) {}
 void kerf_session_cleanup(const char *) {}
+
+//===----------------------------------------------------------------------===//
+// Machine
+//===----------------------------------------------------------------------===//
+
+kerf_status kerf_probe_device(const kerf_artifact *, const char *, char *text,
+                              size_t bytes, kerf_error *) {
+  std::snprintf(text, bytes, "imitation");
+  return KERF_OK;
+}
+kerf_status kerf_probe_transport(const char *name, const char *, char *text,
+                                 size_t bytes, kerf_error *error) {
+  std::snprintf(text, bytes, "imitation");
+  if (std::strcmp(name, "mpi") != 0)
+    return KERF_OK;
+  std::snprintf(error->message, sizeof error->message, "no library");
+  return error->status = KERF_INVALID;
+}
+uint64_t kerf_shared_memory_bytes(const kerf_artifact *) {
+  return std::atoll(setting("KERF_FAKE_SHARED_GB")) * 1'000'000'000;
+}
+
 bool kerf_session_profile(kerf_session *, uint32_t index,
                           kerf_profile_entry *entry) {
   *entry = {"imitation", 0, 1, 0.5};
+  return index == 0;
+}
+kerf_waits kerf_session_waits(const kerf_session *s) { return {s->step, 0, 0}; }
+kerf_status kerf_session_trace(kerf_session *, bool, kerf_error *) {
+  return KERF_OK;
+}
+/// One call per run.
+bool kerf_session_trace_event(const kerf_session *s, uint32_t index,
+                              kerf_trace_event *event) {
+  *event = {KERF_OP_COUNT, 0,  KERF_NONE, 0,  "forward", "call",
+            "forward",     "", "",        -1, 0,         s->step,
+            s->step + 1};
   return index == 0;
 }
 int kerf_exit_code(kerf_status status) {

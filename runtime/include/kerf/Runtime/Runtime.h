@@ -88,10 +88,14 @@ KERF_API kerf_status kerf_artifact_open_bytes(const void *bytes, uint64_t size,
 /* Sessions on it must be gone. Null is fine. */
 KERF_API void kerf_artifact_close(kerf_artifact *artifact);
 
-/* Tables; they live as long as the artifact. */
+/* Tables; they live as long as the artifact. Stages of a pipeline are programs.
+ * Parameters and inputs are numbered over all of them, each once, alike on all
+ * ranks; a record is that of one stage that has it. Outputs are on all. */
 KERF_API const kerf_meta *kerf_artifact_meta(const kerf_artifact *artifact);
 KERF_API const kerf_axis *kerf_artifact_axes(const kerf_artifact *artifact,
                                              uint32_t *count);
+KERF_API const kerf_program *
+kerf_artifact_programs(const kerf_artifact *artifact, uint32_t *count);
 KERF_API const kerf_param *kerf_artifact_params(const kerf_artifact *artifact,
                                                 uint32_t *count);
 KERF_API const kerf_state *kerf_artifact_states(const kerf_artifact *artifact,
@@ -102,8 +106,6 @@ KERF_API const kerf_output *kerf_artifact_outputs(const kerf_artifact *artifact,
                                                   uint32_t *count);
 KERF_API const kerf_command *
 kerf_artifact_commands(const kerf_artifact *artifact, uint32_t *count);
-KERF_API const kerf_call *kerf_artifact_calls(const kerf_artifact *artifact,
-                                              uint32_t *count);
 
 /* The string at `offset` of the pool; "" for KERF_NONE and for offsets that
  * are out of range. */
@@ -121,12 +123,10 @@ KERF_API uint64_t kerf_artifact_hash(const kerf_artifact *artifact);
 KERF_API size_t kerf_expand_name(const char *pattern, int64_t iteration,
                                  int64_t expert, char *buffer, size_t bytes);
 
-/* First global index of the shard of `rank` in each dimension of `layout`. */
-KERF_API void kerf_shard_start(const kerf_artifact *artifact,
-                               const kerf_layout *layout, uint32_t rank,
-                               int64_t start[KERF_MAX_RANK]);
-/* Bytes of a shard, and of the global tensor. */
-KERF_API uint64_t kerf_local_bytes(const kerf_layout *layout);
+/* Bytes that a rank has of a tensor, with the padding of a piece, and bytes of
+ * the global tensor. */
+KERF_API uint64_t kerf_local_bytes(const kerf_artifact *artifact,
+                                   const kerf_layout *layout);
 KERF_API uint64_t kerf_global_bytes(const kerf_layout *layout);
 
 /*===-- Session -----------------------------------------------------------===*/
@@ -143,7 +143,14 @@ typedef struct {
   /* Name that the ranks of one job share and no other job on the machine has;
    * null: KERF_SESSION, else MASTER_PORT of the environment. */
   const char *session_name;
+  /* How ranks talk: "shm", within a machine, or a transport library
+   * (kerf/Runtime/Wire.h), "mpi"; null: mpi in processes that mpirun started,
+   * else shm. */
+  const char *transport;
   double connect_timeout_sec; /* wait for the other ranks; 0: 60 */
+  /* Fail when a rank waits within a run and nothing moves in the whole job for
+   * so long; 0: 60, negative: never. */
+  double stall_timeout_sec;
   bool check_nans; /* look at everything that a command wrote; slow */
   bool profile;    /* measure the time of every command */
 } kerf_session_options;
@@ -151,9 +158,9 @@ typedef struct {
 KERF_API void kerf_session_options_init(kerf_session_options *options);
 
 /* Opens the device, checks the machine against the artifact, meets the other
- * ranks, allocates the arena (exactly meta.arena_bytes, zero) and prepares all
- * commands. WORLD_SIZE, where set, must be the artifact's. `artifact` must
- * outlive the session. */
+ * ranks, allocates the arena (exactly kerf_program.arena_bytes, zero) and
+ * prepares all commands of the rank's stage. WORLD_SIZE, where set, must be the
+ * artifact's. `artifact` must outlive the session. */
 KERF_API kerf_status kerf_session_create(const kerf_artifact *artifact,
                                          const kerf_session_options *options,
                                          kerf_session **session,
@@ -172,8 +179,9 @@ KERF_API const char *kerf_session_describe(const kerf_session *session);
 KERF_API kerf_status kerf_session_initialize(kerf_session *session,
                                              int64_t seed, kerf_error *error);
 
-/* Sets an input for the next steps. `data` is this rank's part, of
- * kerf_local_bytes(&input.layout) bytes. */
+/* Sets an input for the next steps; nothing happens on ranks whose stage does
+ * not have it. `data` is this rank's part, of the bytes that its stage's record
+ * says. */
 KERF_API kerf_status kerf_session_set_input(kerf_session *session,
                                             uint32_t input, const void *data,
                                             uint64_t bytes, kerf_error *error);
@@ -211,7 +219,7 @@ typedef enum {
 
 typedef struct {
   uint32_t kind;     /* kerf_tensor_kind */
-  uint32_t param;    /* index of the parameter table */
+  uint32_t param;    /* number, as of kerf_artifact_params */
   uint32_t state;    /* 0 .. state_count - 1 of the parameter, else 0 */
   int64_t iteration; /* start .. end - 1 of the parameter */
 } kerf_tensor;
@@ -221,7 +229,9 @@ KERF_API kerf_status kerf_tensor_layout(const kerf_artifact *artifact,
                                         const kerf_tensor *tensor,
                                         kerf_layout *layout, kerf_error *error);
 
-/* Copies this rank's shard, row-major, kerf_local_bytes(layout) bytes. */
+/* Copies this rank's shard, row-major, or its piece of it, as it is stored:
+ * kerf_local_bytes(artifact, layout) bytes. Fails on ranks whose stage does not
+ * have the tensor. */
 KERF_API kerf_status kerf_session_read(kerf_session *session,
                                        const kerf_tensor *tensor, void *data,
                                        uint64_t bytes, kerf_error *error);
@@ -229,9 +239,10 @@ KERF_API kerf_status kerf_session_write(kerf_session *session,
                                         const kerf_tensor *tensor,
                                         const void *data, uint64_t bytes,
                                         kerf_error *error);
-/* Copies the global tensor, kerf_global_bytes(layout) bytes. Writing is local;
- * reading is collective: all ranks call it in the same order, and `data` may
- * be null on those that do not want the result. */
+/* Copies the global tensor, kerf_global_bytes(layout) bytes. Writing is local
+ * and changes nothing on ranks that have no part of it; reading is collective:
+ * all ranks call it in the same order, and `data` may be null on those that do
+ * not want the result. */
 KERF_API kerf_status kerf_session_read_global(kerf_session *session,
                                               const kerf_tensor *tensor,
                                               void *data, uint64_t bytes,
@@ -250,11 +261,78 @@ KERF_API kerf_status kerf_session_barrier(kerf_session *session,
  */
 KERF_API kerf_status kerf_session_agree_max(kerf_session *session,
                                             int32_t *value, kerf_error *error);
+/* Collective: `count` numbers of each rank, one rank after the other, in `all`.
+ */
+KERF_API kerf_status kerf_session_gather(kerf_session *session,
+                                         const double *values, uint32_t count,
+                                         double *all, kerf_error *error);
+/* Collective: what must be added to CLOCK_MONOTONIC of this rank to get that of
+ * rank 0, and how wrong this can be. Both are 0 on the machine of rank 0, whose
+ * processes share the clock. */
+KERF_API kerf_status kerf_session_clock_offset(kerf_session *session,
+                                               double *offset_sec,
+                                               double *error_sec,
+                                               kerf_error *error);
 /* Makes all other ranks fail with `message` in their next wait. */
 KERF_API void kerf_session_abort(kerf_session *session, const char *message);
 /* Removes what a killed job named `session_name` left in shared memory; for
  * launchers. Null: the name that the environment gives, as in the options. */
 KERF_API void kerf_session_cleanup(const char *session_name);
+
+/*===-- Looking at a machine ----------------------------------------------===*/
+
+/* One line for people on the device that the artifact is for, or, without one,
+ * on "cpu". Fails as a session would that needs it: no library, or the
+ * processor lacks something. `plugin_path` as in the options. */
+KERF_API kerf_status kerf_probe_device(const kerf_artifact *artifact,
+                                       const char *plugin_path, char *text,
+                                       size_t text_bytes, kerf_error *error);
+/* The same on a transport. */
+KERF_API kerf_status kerf_probe_transport(const char *name,
+                                          const char *plugin_path, char *text,
+                                          size_t text_bytes, kerf_error *error);
+/* Shared memory that the transport shm takes for a whole job. */
+KERF_API uint64_t kerf_shared_memory_bytes(const kerf_artifact *artifact);
+
+/*===-- Measuring a machine -----------------------------------------------===*/
+
+/* One rank that times commands: a device and, of several ranks, a transport. */
+typedef struct kerf_bench kerf_bench;
+
+/* Of `options` these count: rank (not -1), workers (0: all cores), device
+ * (null: "cpu"), plugin_path, transport, connect_timeout_sec and, with several
+ * ranks, session_name (not null). Meets the other ranks. */
+KERF_API kerf_status kerf_bench_create(const kerf_session_options *options,
+                                       uint32_t ranks, kerf_bench **bench,
+                                       kerf_error *error);
+/* Null is fine. */
+KERF_API void kerf_bench_destroy(kerf_bench *bench);
+KERF_API int32_t kerf_bench_workers(const kerf_bench *bench);
+/* The device in one line, for people. */
+KERF_API const char *kerf_bench_describe(const kerf_bench *bench);
+
+/* A command as in a file, with buffers of its own. Groups are all ranks.
+ * Besides those of devices: KERF_OP_ALL_REDUCE .. ALL_TO_ALL; KERF_OP_SEND, a
+ * message from rank 0 to 1 and back; and as KERF_OP_LAUNCH two built-in kernels
+ * with the attributes units, grain: without operands one that does nothing,
+ * with three the sum of two vectors of f32, a unit per element. */
+typedef struct {
+  uint32_t opcode; /* kerf_opcode */
+  uint32_t attr_count, operand_count;
+  uint32_t dtype;  /* KERF_F32 or KERF_BF16, with which buffers are filled */
+  uint32_t repeat; /* a time is the mean of so many runs in a row, >= 1 */
+  const int64_t *attrs;
+  const uint64_t *operand_bytes; /* 0: absent */
+} kerf_bench_command;
+
+/* Collective. Times one run after another, a first one left out, until they
+ * took `budget_sec` or `capacity` (>= 3) times are there, but at least 3. Ranks
+ * start together; a time is that of the slowest, the same on all. */
+KERF_API kerf_status kerf_bench_measure(kerf_bench *bench,
+                                        const kerf_bench_command *command,
+                                        double budget_sec, double *seconds,
+                                        uint32_t capacity, uint32_t *count,
+                                        kerf_error *error);
 
 /*===-- Looking at a run --------------------------------------------------===*/
 
@@ -275,6 +353,44 @@ typedef struct {
 KERF_API bool kerf_session_profile(kerf_session *session, uint32_t index,
                                    kerf_profile_entry *entry);
 KERF_API void kerf_session_profile_reset(kerf_session *session);
+
+/* Seconds that this rank spent with others since the session was made. */
+typedef struct {
+  double collectives; /* in collectives of runs */
+  double messages;    /* in sends and receives of runs */
+  double barriers;    /* in barrier, agree_max and gather */
+} kerf_waits;
+
+KERF_API kerf_waits kerf_session_waits(const kerf_session *session);
+
+/* Records the following runs, or stops that. Memory for one run is allocated
+ * here; recording a command is two looks at the clock and 32 bytes. */
+KERF_API kerf_status kerf_session_trace(kerf_session *session, bool is_on,
+                                        kerf_error *error);
+
+/* A command that ran, or a call as a whole. Strings live as long as the
+ * artifact. */
+typedef struct {
+  uint32_t opcode;      /* kerf_opcode; KERF_OP_COUNT: the call */
+  uint32_t micro_batch; /* of the call */
+  uint32_t peer;        /* rank at the other end of a message, else KERF_NONE */
+  uint32_t axes;        /* of a collective, as kerf_group.axes, else 0 */
+  const char *name;     /* of the command or function */
+  const char *kind;     /* of the opcode: "matmul"; "call" */
+  const char *function; /* that was called */
+  const char *location; /* the op: "forward 12"; "" if it is not known */
+  const char *channel;  /* of a message, else "" */
+  int64_t iteration;    /* of its loop, -1 outside of loops */
+  /* What it touches; of a collective the larger of source and destination, of a
+   * message its size; of a call 0. */
+  uint64_t bytes;
+  double start, end; /* seconds of CLOCK_MONOTONIC */
+} kerf_trace_event;
+
+/* Event `index` of the last recorded run, in order of their ends; false behind
+ * the last one. A run that failed has events up to the command that did. */
+KERF_API bool kerf_session_trace_event(const kerf_session *session,
+                                       uint32_t index, kerf_trace_event *event);
 
 #ifdef __cplusplus
 }

@@ -12,6 +12,10 @@ namespace kerf::runtime {
 /// Whether somebody else started this process as a rank (RANK is set).
 bool isRankProcess();
 
+/// In a process that mpirun started: sets RANK, WORLD_SIZE, LOCAL_RANK and
+/// LOCAL_WORLD_SIZE to what MPI says, unless RANK is set.
+void adoptMpiRank();
+
 /// Threads for one of the ranks that share this machine when the user names no
 /// number: the cores this process may use, divided by LOCAL_WORLD_SIZE.
 int64_t defaultThreads(int64_t worldSize);
@@ -23,6 +27,9 @@ int64_t defaultThreads(int64_t worldSize);
 /// Returns the exit status of the job: that of the rank which failed first by
 /// itself, 128 + N if signal N killed it. No rank outlives the launcher.
 int launchRanks(int64_t worldSize, const std::vector<std::string> &arguments);
+
+/// The same through mpirun, on this machine.
+int launchMpi(int64_t worldSize, const std::vector<std::string> &arguments);
 
 } // namespace kerf::runtime
 

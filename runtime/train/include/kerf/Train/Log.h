@@ -9,12 +9,31 @@
 #ifndef KERF_TRAIN_LOG_H
 #define KERF_TRAIN_LOG_H
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace kerf::runtime {
+
+/// Least and most over the ranks, in seconds.
+struct WaitRange {
+  double least = 0, most = 0;
+};
+
+/// Where the ranks waited in one step.
+struct WaitRecord {
+  WaitRange data;          ///< batch and inputs are made
+  WaitRange communication; ///< in collectives and messages of the step
+  WaitRange barrier;       ///< at meetings of all ranks since the last step
+  /// The rank that the others waited for: it waited least itself.
+  int64_t slowestRank = 0;
+};
+
+/// The same from (data, communication, barrier) of each rank.
+WaitRecord summarizeWaits(const std::vector<std::array<double, 3>> &ranks);
 
 /// What is known about one step.
 struct StepRecord {
@@ -29,7 +48,9 @@ struct StepRecord {
   double learningRate = 0;
   double loss = 0;
   std::optional<double> gradNorm;
-  double peakMemoryMb = 0; ///< of the process, in 2^20 bytes
+  double peakMemoryMb = 0;         ///< of the process, in 2^20 bytes
+  std::optional<WaitRecord> waits; ///< where it was asked for
+  int64_t ranks = 1;
 };
 
 /// The line of a step, without line break.

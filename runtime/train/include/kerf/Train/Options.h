@@ -16,7 +16,8 @@ namespace kerf::runtime {
 /// What the user asked for. Empty optionals are chosen by the run and printed.
 struct RunOptions {
   std::string artifact;
-  bool isHelp = false, isVersion = false;
+  bool isHelp = false, isVersion = false, isDoctor = false;
+  bool isCalibration = false;
 
   std::string data;
   DataFormat dataFormat = DataFormat::Auto;
@@ -37,11 +38,19 @@ struct RunOptions {
   double shardMegabytes = 5000;
 
   std::string device, pluginPath;
+  std::string transport; ///< empty: mpi under mpirun, else shm
+  double hangSec = 60;   ///< 0: never
   int64_t threads = 0;
   bool checkNans = false, isProfiled = false;
   double peakTflops = 0;
   std::string logJson, plot;
+  std::string trace;                     ///< empty: none
+  int64_t traceFirst = 0, traceLast = 0; ///< steps; 0: chosen by the run
   int64_t logEvery = 1;
+
+  std::string output;      ///< of a calibration; empty: only printed
+  int64_t ranks = 0;       ///< of a calibration; 0: one per core, at least 2
+  int64_t measureMs = 100; ///< of a calibration, for each figure
 
   bool wantsEvaluation() const {
     return heldout || !heldoutData.empty() || evalEvery;

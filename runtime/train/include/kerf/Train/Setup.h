@@ -50,6 +50,7 @@ struct RunSetup {
   /// Where the run begins; seed and schedule of all of it.
   RunState start;
   std::optional<SavedState> saved;
+  int64_t traceFirst = 0, traceLast = 0; ///< steps that are traced; 0: none
   /// Things that the user should know, one line each.
   std::vector<std::string> notes;
 };

@@ -5,9 +5,9 @@
 
 namespace kerf::runtime {
 
-/// From now on the first SIGINT or SIGTERM is only remembered; the second one
-/// kills. Writing to a closed pipe or beyond a file-size limit becomes an error
-/// of the write.
+/// From now on the first SIGINT, SIGTERM or SIGUSR1 is only remembered; the
+/// second one kills. (mpirun passes on SIGUSR1, and kills on SIGTERM.) Writing
+/// to a closed pipe or beyond a file-size limit becomes an error of the write.
 void catchSignals();
 
 /// The signal that asked to stop, 0 if none did.

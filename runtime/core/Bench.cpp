@@ -1,0 +1,346 @@
+//===- Bench.cpp - timing commands on this machine ------------------------===//
+//
+// What a session does with a command of a file, without the file: prepare,
+// execute, and the collectives of the transport, on buffers of their own. All
+// ranks start a run together, and the slowest one's time counts.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Plugin.h"
+#include "Status.h"
+#include "Transport.h"
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <vector>
+
+using namespace kerf::runtime;
+
+struct kerf_bench {
+  ~kerf_bench() {
+    world.reset();
+    transport.reset();
+    if (device)
+      api->destroy(device);
+  }
+  Status create(const kerf_session_options &options, uint32_t ranks);
+  Status connect(const kerf_session_options &options, uint32_t ranks);
+  Status agreeMax(double &value);
+
+  uint32_t rank = 0;
+  const kerf_device_api *api = nullptr;
+  kerf_device *device = nullptr;
+  std::unique_ptr<Transport> transport;
+  std::unique_ptr<Communicator> world;
+};
+
+static double now() {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec + 1e-9 * time.tv_nsec;
+}
+
+//===----------------------------------------------------------------------===//
+// Device and ranks
+//===----------------------------------------------------------------------===//
+
+Status kerf_bench::connect(const kerf_session_options &options,
+                           uint32_t ranks) {
+  std::vector<uint32_t> members(ranks);
+  for (uint32_t r = 0; r < ranks; ++r)
+    members[r] = r;
+  if (ranks == 1) {
+    transport = makeSoloTransport();
+    return transport->split(members, world);
+  }
+  if (!options.session_name)
+    return failure(KERF_INVALID, "%u ranks without a name of their job", ranks);
+  Rendezvous rendezvous;
+  rendezvous.name = options.session_name;
+  rendezvous.rank = rank;
+  rendezvous.size = ranks;
+  rendezvous.workers = api->workers(device);
+  if (options.connect_timeout_sec > 0)
+    rendezvous.timeoutSec = options.connect_timeout_sec;
+  Status status = connectTransport(options.transport ? options.transport
+                                                     : defaultTransport(),
+                                   options.plugin_path, rendezvous, transport);
+  return status.failed() ? status : transport->split(members, world);
+}
+
+Status kerf_bench::create(const kerf_session_options &options, uint32_t ranks) {
+  std::string name = options.device ? options.device : "cpu";
+  if (options.rank < 0 || uint32_t(options.rank) >= ranks)
+    return failure(KERF_INVALID, "rank %d of %u", options.rank, ranks);
+  rank = options.rank;
+  Status status = openDevice(name, options.plugin_path, api);
+  if (status.failed())
+    return status;
+  kerf_device_options deviceOptions = {};
+  deviceOptions.workers = options.workers;
+  char error[512] = "";
+  if (api->create(&deviceOptions, &device, error, sizeof error))
+    return failure(KERF_FAILED, "device '%s': %s", name.c_str(), error);
+  return connect(options, ranks);
+}
+
+/// The maximum over all ranks.
+Status kerf_bench::agreeMax(double &value) {
+  return world->allReduce(&value, &value, KERF_F64, KERF_MAX, 1);
+}
+
+//===----------------------------------------------------------------------===//
+// Built-in kernels
+//===----------------------------------------------------------------------===//
+
+static void doNothing(void *const *, int64_t, int64_t) {}
+
+/// Arguments: x, y and their sum, f32.
+static void addVectors(void *const *arguments, int64_t begin, int64_t end) {
+  auto *x = static_cast<const float *>(arguments[0]);
+  auto *y = static_cast<const float *>(arguments[1]);
+  auto *__restrict sum = static_cast<float *>(arguments[2]);
+  for (int64_t i = begin; i < end; ++i)
+    sum[i] = x[i] + y[i];
+}
+
+//===----------------------------------------------------------------------===//
+// One command
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A command that is ready to run, with its buffers.
+class Prepared {
+public:
+  Prepared(kerf_bench &bench, const kerf_bench_command &command)
+      : bench(bench), given(command) {}
+  ~Prepared() {
+    bench.api->destroy_step(step);
+    for (size_t n = 0; n < pointers.size(); ++n)
+      if (pointers[n])
+        bench.api->free(bench.device, pointers[n], given.operand_bytes[n]);
+  }
+  Status prepare();
+  Status run();
+
+private:
+  Status allocate();
+  void fill(void *memory, uint64_t bytes);
+  Status prepareStep();
+  Status openMail();
+  Status collective();
+  Status thereAndBack();
+
+  kerf_bench &bench;
+  const kerf_bench_command &given;
+  kerf_step *step = nullptr;
+  std::vector<kerf_operand> operands;
+  std::vector<void *> pointers;
+  std::unique_ptr<Channel> out, in;
+};
+} // namespace
+
+/// Small numbers, as in weights: denormal or huge ones could take other times.
+void Prepared::fill(void *memory, uint64_t bytes) {
+  uint64_t size = given.dtype == KERF_BF16 ? 2 : 4;
+  std::vector<char> block(std::min<uint64_t>(bytes, 127 * 512 * size));
+  for (uint64_t i = 0; i < block.size() / size; ++i) {
+    float value = (float(i * 7919 % 127) - 63) / 64;
+    // The upper half of a float is a bf16; lower halves come second.
+    std::memcpy(&block[i * size],
+                reinterpret_cast<const char *>(&value) + (4 - size), size);
+  }
+  for (uint64_t at = 0; at < bytes; at += block.size())
+    bench.api->copy_in(bench.device, static_cast<char *>(memory) + at,
+                       block.data(), std::min(block.size(), bytes - at));
+}
+
+Status Prepared::allocate() {
+  operands.resize(given.operand_count);
+  pointers.resize(given.operand_count);
+  for (uint32_t n = 0; n < given.operand_count; ++n) {
+    uint64_t bytes = given.operand_bytes[n];
+    operands[n].kind = bytes ? KERF_ARENA : KERF_ABSENT;
+    operands[n].bytes = bytes;
+    char error[512] = "";
+    if (bytes && bench.api->alloc(bench.device, bytes, &pointers[n], error,
+                                  sizeof error))
+      return failure(KERF_NO_MEMORY, "cannot get %llu bytes: %s",
+                     (unsigned long long)bytes, error);
+    if (bytes)
+      fill(pointers[n], bytes);
+  }
+  return {};
+}
+
+Status Prepared::prepareStep() {
+  kerf_command command = {};
+  command.opcode = given.opcode;
+  command.operand_count = given.operand_count;
+  command.attr_count = given.attr_count;
+  kerf_step_info info = {};
+  info.command = &command;
+  info.operands = operands.data();
+  info.attrs = given.attrs;
+  info.name = "measured";
+  if (given.opcode == KERF_OP_LAUNCH) {
+    // One kernel takes no operands, the other one three.
+    info.function = given.operand_count ? addVectors : doNothing;
+    info.units = given.attrs[0];
+    info.grain = given.attrs[1];
+    info.argument_count = given.operand_count;
+  }
+  char error[512] = "";
+  if (bench.api->prepare(bench.device, &info, &step, error, sizeof error))
+    return failure(KERF_INVALID, "command %u: %s", given.opcode, error);
+  return {};
+}
+
+Status Prepared::openMail() {
+  if (bench.rank > 1)
+    return {};
+  ChannelSpec spec;
+  spec.from = 0;
+  spec.to = 1;
+  spec.bytes = given.attrs[1];
+  Status status = bench.transport->open(spec, bench.rank == 0 ? out : in);
+  if (status.failed())
+    return status;
+  std::swap(spec.from, spec.to);
+  return bench.transport->open(spec, bench.rank == 0 ? in : out);
+}
+
+Status Prepared::prepare() {
+  Status status = allocate();
+  if (status.failed())
+    return status;
+  if (given.opcode < KERF_OP_LOOP)
+    return prepareStep();
+  if (bench.world->size() < 2)
+    return failure(KERF_INVALID, "communication needs several ranks");
+  return given.opcode == KERF_OP_SEND ? openMail() : Status();
+}
+
+Status Prepared::thereAndBack() {
+  if (bench.rank > 1)
+    return {};
+  uint64_t bytes = given.attrs[1];
+  Status status = bench.rank == 0 ? out->send(pointers[0], bytes)
+                                  : in->receive(pointers[0], bytes);
+  if (status.failed())
+    return status;
+  return bench.rank == 0 ? in->receive(pointers[0], bytes)
+                         : out->send(pointers[0], bytes);
+}
+
+Status Prepared::collective() {
+  const int64_t *attrs = given.attrs;
+  Communicator &group = *bench.world;
+  switch (given.opcode) {
+  case KERF_OP_ALL_REDUCE:
+    return group.allReduce(pointers[0], pointers[1], attrs[1], attrs[2],
+                           attrs[3]);
+  case KERF_OP_ALL_GATHER:
+    return group.allGather(pointers[0], pointers[1], attrs[1], attrs[2],
+                           attrs[3]);
+  case KERF_OP_REDUCE_SCATTER:
+    return group.reduceScatter(pointers[0], pointers[1], attrs[1], attrs[2],
+                               attrs[3], attrs[4]);
+  case KERF_OP_ALL_TO_ALL:
+    return group.allToAll(pointers[0], pointers[1], attrs[1], attrs[2],
+                          attrs[3], attrs[4], attrs[5]);
+  case KERF_OP_SEND:
+    return thereAndBack();
+  default:
+    return failure(KERF_INVALID, "command %u cannot be measured", given.opcode);
+  }
+}
+
+Status Prepared::run() {
+  for (uint32_t n = 0; n < given.repeat; ++n) {
+    if (!step) {
+      Status status = collective();
+      if (status.failed())
+        return status;
+      continue;
+    }
+    char error[512] = "";
+    if (bench.api->execute(step, pointers.data(), error, sizeof error))
+      return failure(KERF_FAILED, "command %u: %s", given.opcode, error);
+  }
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Times
+//===----------------------------------------------------------------------===//
+
+/// Seconds of one run of `command`, of the slowest rank.
+static Status timeOnce(kerf_bench &bench, Prepared &command, uint32_t repeat,
+                       double &seconds) {
+  Status status = bench.world->barrier();
+  double start = now();
+  if (!status.failed())
+    status = command.run();
+  seconds = (now() - start) / repeat;
+  return status.failed() ? status : bench.agreeMax(seconds);
+}
+
+static Status measure(kerf_bench &bench, const kerf_bench_command &given,
+                      double budgetSec, double *seconds, uint32_t capacity,
+                      uint32_t &count) {
+  const uint32_t fewest = 3;
+  if (given.repeat < 1 || capacity < fewest)
+    return failure(KERF_INVALID, "expected one run and %u times at least",
+                   fewest);
+  Prepared command(bench, given);
+  Status status = command.prepare();
+  double warmUp = 0, all = 0;
+  if (!status.failed())
+    status = timeOnce(bench, command, given.repeat, warmUp);
+  // All ranks know the same times and stop together.
+  for (count = 0; !status.failed() && count < capacity &&
+                  (count < fewest || all < budgetSec);
+       all += seconds[count++] * given.repeat)
+    status = timeOnce(bench, command, given.repeat, seconds[count]);
+  return status;
+}
+
+//===----------------------------------------------------------------------===//
+// C border
+//===----------------------------------------------------------------------===//
+
+kerf_status kerf_bench_create(const kerf_session_options *options,
+                              uint32_t ranks, kerf_bench **bench,
+                              kerf_error *error) {
+  *bench = nullptr;
+  auto made = std::make_unique<kerf_bench>();
+  Status status = made->create(*options, ranks);
+  if (!status.failed())
+    *bench = made.release();
+  return status.report(error);
+}
+
+void kerf_bench_destroy(kerf_bench *bench) { delete bench; }
+
+int32_t kerf_bench_workers(const kerf_bench *bench) {
+  return bench->api->workers(bench->device);
+}
+
+const char *kerf_bench_describe(const kerf_bench *bench) {
+  return bench->api->describe(bench->device);
+}
+
+kerf_status kerf_bench_measure(kerf_bench *bench,
+                               const kerf_bench_command *command,
+                               double budgetSec, double *seconds,
+                               uint32_t capacity, uint32_t *count,
+                               kerf_error *error) {
+  Status status =
+      measure(*bench, *command, budgetSec, seconds, capacity, *count);
+  if (status.failed() && status.code != KERF_PEER_LOST)
+    bench->transport->abort(status.message.c_str());
+  return status.report(error);
+}

@@ -1,0 +1,102 @@
+//===- Probe.cpp - what a machine offers ----------------------------------===//
+
+#include "Artifact.h"
+#include "Plugin.h"
+#include "ShmChannel.h"
+#include "Status.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace kerf::runtime;
+
+static Status probeDevice(const kerf_artifact *artifact, const char *pluginPath,
+                          std::string &text) {
+  std::string name =
+      artifact ? artifact->view.string(artifact->view.meta->target) : "cpu";
+  const kerf_device_api *api = nullptr;
+  Status status = openDevice(name, pluginPath, api);
+  if (status.failed())
+    return status;
+  char missing[256] = "";
+  if (artifact &&
+      api->check_features(artifact->view.string(artifact->view.meta->features),
+                          missing, sizeof missing))
+    return failure(KERF_UNSUPPORTED, "this machine lacks: %s", missing);
+  kerf_device *device = nullptr;
+  kerf_device_options options = {};
+  char error[512] = "";
+  if (api->create(&options, &device, error, sizeof error))
+    return failure(KERF_FAILED, "%s", error);
+  text = api->describe(device);
+  api->destroy(device);
+  return {};
+}
+
+static Status probeTransport(const std::string &name, const char *pluginPath,
+                             std::string &text) {
+  if (name != "shm") {
+    const kerf_wire_api *api = nullptr;
+    Status status = openWire(name, pluginPath, api);
+    if (!status.failed())
+      text = api->describe();
+    return status;
+  }
+  std::string path = shm::pathOf("probe-" + std::to_string(getpid()));
+  int file =
+      shm_open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0)
+    return failure(KERF_FAILED, "cannot make shared memory '%s': %s",
+                   path.c_str(), std::strerror(errno));
+  shm_unlink(path.c_str());
+  close(file);
+  text = "shared memory of one machine, up to " +
+         std::to_string(shm::kMaxRanks) + " ranks";
+  return {};
+}
+
+static kerf_status give(const Status &status, const std::string &text,
+                        char *buffer, size_t bytes, kerf_error *error) {
+  std::snprintf(buffer, bytes, "%s", text.c_str());
+  return status.report(error);
+}
+
+kerf_status kerf_probe_device(const kerf_artifact *artifact,
+                              const char *pluginPath, char *buffer,
+                              size_t bytes, kerf_error *error) {
+  std::string text;
+  Status status = probeDevice(artifact, pluginPath, text);
+  return give(status, text, buffer, bytes, error);
+}
+
+kerf_status kerf_probe_transport(const char *name, const char *pluginPath,
+                                 char *buffer, size_t bytes,
+                                 kerf_error *error) {
+  std::string text;
+  Status status = probeTransport(name, pluginPath, text);
+  return give(status, text, buffer, bytes, error);
+}
+
+uint64_t kerf_shared_memory_bytes(const kerf_artifact *artifact) {
+  const kerf::artifact::View &view = artifact->view;
+  uint32_t ranks = view.meta->world_size;
+  if (ranks == 1)
+    return 0;
+  uint64_t bytes = shm::segmentBytes(ranks);
+  for (uint32_t p = 0; p < view.programs.count; ++p) {
+    const kerf_program &program = view.programs[p];
+    for (uint32_t c = 0; c < program.channel_count; ++c) {
+      const kerf_channel &channel = view.channels[program.first_channel + c];
+      // Both ends have a record; all ranks of a stage have the channel.
+      if (channel.from == p)
+        bytes += shm::channelBytes({0, 1, 0, channel.holds, channel.bytes}) *
+                 (ranks / view.programs.count);
+    }
+  }
+  return bytes;
+}

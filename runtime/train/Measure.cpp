@@ -1,0 +1,315 @@
+//===- Measure.cpp - what is timed on a machine ---------------------------===//
+
+#include "kerf/Artifact/CpuWorkspace.h"
+#include "kerf/Runtime/Runtime.h"
+#include "kerf/Train/Calibrate.h"
+#include "kerf/Train/Launcher.h"
+#include "kerf/Train/Text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+using namespace kerf::runtime;
+
+namespace {
+/// A command that owns its tables.
+struct Command {
+  uint32_t opcode;
+  std::vector<int64_t> attrs;
+  std::vector<uint64_t> bytes;
+  uint32_t dtype = KERF_F32;
+  uint32_t repeat = 1;
+};
+
+/// One rank that times; remembers the first failure and does nothing after it.
+class Bench {
+public:
+  Bench(const MeasureOptions &options, int64_t rank, int64_t ranks,
+        const std::string &session, int64_t workers);
+  ~Bench() { kerf_bench_destroy(bench); }
+  /// Median seconds of a command.
+  double seconds(const Command &command);
+  int64_t workers() const { return bench ? kerf_bench_workers(bench) : 1; }
+  const char *describe() const {
+    return bench ? kerf_bench_describe(bench) : "";
+  }
+  /// Tells the failure, if any. Returns the exit status.
+  int finish(const std::string &spreadName, Figures &figures,
+             std::string &text);
+
+private:
+  kerf_bench *bench = nullptr;
+  kerf_error error = {KERF_OK, ""};
+  double budgetSec;
+  std::vector<double> spreads; ///< median / fastest time of each command
+};
+} // namespace
+
+Bench::Bench(const MeasureOptions &options, int64_t rank, int64_t ranks,
+             const std::string &session, int64_t workers)
+    : budgetSec(options.budgetSec) {
+  kerf_session_options how;
+  kerf_session_options_init(&how);
+  auto orNull = [](const std::string &text) {
+    return text.empty() ? nullptr : text.c_str();
+  };
+  how.rank = static_cast<int32_t>(rank);
+  how.workers = static_cast<int32_t>(workers);
+  how.device = orNull(options.device);
+  how.plugin_path = orNull(options.pluginPath);
+  how.transport = orNull(options.transport);
+  how.session_name = orNull(session);
+  if (!kerf_bench_create(&how, static_cast<uint32_t>(ranks), &bench, &error))
+    error.status = KERF_OK;
+}
+
+static double medianOf(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  size_t middle = values.size() / 2;
+  return values.size() % 2 ? values[middle]
+                           : (values[middle - 1] + values[middle]) / 2;
+}
+
+double Bench::seconds(const Command &command) {
+  if (error.status != KERF_OK)
+    return 1;
+  kerf_bench_command given = {};
+  given.opcode = command.opcode;
+  given.attr_count = static_cast<uint32_t>(command.attrs.size());
+  given.operand_count = static_cast<uint32_t>(command.bytes.size());
+  given.dtype = command.dtype;
+  given.repeat = command.repeat;
+  given.attrs = command.attrs.data();
+  given.operand_bytes = command.bytes.data();
+  std::vector<double> times(100);
+  uint32_t count = 0;
+  kerf_error failure;
+  if (kerf_bench_measure(bench, &given, budgetSec, times.data(),
+                         static_cast<uint32_t>(times.size()), &count,
+                         &failure)) {
+    error = failure;
+    return 1;
+  }
+  times.resize(count);
+  double median = medianOf(times);
+  spreads.push_back(median / *std::min_element(times.begin(), times.end()));
+  return median;
+}
+
+int Bench::finish(const std::string &spreadName, Figures &figures,
+                  std::string &text) {
+  if (error.status != KERF_OK)
+    text = error.message;
+  else
+    figures[spreadName] = medianOf(spreads);
+  return kerf_exit_code(error.status);
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct Product {
+  int64_t m, n, k;
+  bool isTransposedA = false, isTransposedB = false, isWeightGradient = false;
+  double flops() const { return 2.0 * m * n * k; }
+};
+} // namespace
+
+static const char *nameOf(uint32_t dtype) {
+  return dtype == KERF_BF16 ? "bf16" : "f32";
+}
+
+static Command productCommand(const Product &p, uint32_t dtype,
+                              int64_t workers) {
+  // Weight gradients are summed in f32.
+  uint32_t result = p.isWeightGradient ? uint32_t(KERF_F32) : dtype;
+  Command command = {KERF_OP_MATMUL, {}, {}, dtype};
+  command.attrs = {dtype, dtype, result, 1, p.m, p.n, p.k};
+  for (int64_t stride :
+       {int64_t(0), p.isTransposedA ? 1 : p.k, p.isTransposedA ? p.m : 1,
+        int64_t(0), p.isTransposedB ? 1 : p.n, p.isTransposedB ? p.k : 1,
+        int64_t(0), p.n})
+    command.attrs.push_back(stride);
+  command.attrs.insert(command.attrs.end(), {0, KERF_EPILOGUE_NONE, 0});
+  uint64_t size = kerf_dtype_bytes(dtype);
+  auto space = kerf_cpu_matmul_workspace(command.attrs.data(), workers);
+  command.bytes = {p.m * p.k * size, p.k * p.n * size,
+                   uint64_t(p.m * p.n * kerf_dtype_bytes(result)),
+                   uint64_t(space)};
+  return command;
+}
+
+static void measureProducts(Bench &bench, uint32_t dtype, Figures &figures) {
+  const Product shapes[] = {
+      {64, 64, 64},      {128, 128, 128},    {256, 256, 256},
+      {512, 512, 512},   {1024, 1024, 1024}, {2048, 2048, 2048},
+      {1024, 1024, 64},  {1024, 64, 1024},   {64, 1024, 1024},
+      {2048, 3072, 768},
+  };
+  for (const Product &shape : shapes) {
+    double seconds =
+        bench.seconds(productCommand(shape, dtype, bench.workers()));
+    figures[format("product %s %lld %lld %lld", nameOf(dtype),
+                   (long long)shape.m, (long long)shape.n,
+                   (long long)shape.k)] = shape.flops() / seconds;
+  }
+}
+
+/// Flop/s of this rank over the products of layers of models of some width, on
+/// 1024 tokens: forward, gradient of the input, gradient of the weight.
+static double layerRate(Bench &bench, uint32_t dtype) {
+  const int64_t tokens = 1024;
+  double flops = 0, seconds = 0;
+  for (int64_t width : {256, 768})
+    for (auto [n, k] : {std::pair(3 * width, width), std::pair(width, width),
+                        std::pair(width, 4 * width)})
+      for (const Product &product :
+           {Product{tokens, n, k, false, true},
+            Product{tokens, k, n, false, false},
+            Product{n, k, tokens, true, false, true}}) {
+        flops += product.flops();
+        seconds +=
+            bench.seconds(productCommand(product, dtype, bench.workers()));
+      }
+  return flops / seconds;
+}
+
+//===----------------------------------------------------------------------===//
+// Attention, memory, launches
+//===----------------------------------------------------------------------===//
+
+static void measureAttention(Bench &bench, uint32_t dtype, Figures &figures) {
+  const int64_t batch = 4, heads = 8, length = 512, size = 64;
+  std::vector<int64_t> attrs = {dtype,  batch,  heads, heads,
+                                length, length, size,  size};
+  // Eight tensors [batch, length, heads, size].
+  for (int tensor = 0; tensor < 8; ++tensor)
+    for (int64_t stride : {length * heads * size, heads * size, size})
+      attrs.push_back(stride);
+  attrs.resize(KERF_ATTN_ATTR_COUNT);
+  attrs[KERF_ATTN_CAUSAL] = 1;
+  double scale = 1 / std::sqrt(double(size));
+  std::memcpy(&attrs[KERF_ATTN_SCALE], &scale, sizeof scale);
+  uint64_t tensor = batch * heads * length * size * kerf_dtype_bytes(dtype);
+  uint64_t rows = batch * heads * length * 4;
+  auto space = [&](uint32_t opcode) {
+    return uint64_t(kerf_cpu_workspace(opcode, attrs.data(), bench.workers()));
+  };
+  Command forward = {KERF_OP_ATTENTION, attrs, {}, dtype};
+  forward.bytes = {tensor, tensor, tensor, tensor, rows, 0, 0,
+                   0,      0,      0,      0,      0,    0};
+  forward.bytes.back() = space(KERF_OP_ATTENTION);
+  Command backward = {KERF_OP_ATTENTION_BACKWARD, attrs, {}, dtype};
+  backward.bytes = {tensor, tensor, tensor, tensor, rows, tensor,
+                    tensor, tensor, tensor, 0,      0,    0,
+                    0,      0,      0,      0,      0};
+  backward.bytes.back() = space(KERF_OP_ATTENTION_BACKWARD);
+  // Two products; the mask leaves half.
+  double flops = 2.0 * batch * heads * length * length * size;
+  std::string type = nameOf(dtype);
+  figures["attention " + type] = flops / bench.seconds(forward);
+  figures["attention_backward " + type] = 2.5 * flops / bench.seconds(backward);
+}
+
+static double sumRate(Bench &bench, uint64_t bytes) {
+  Command sum = {KERF_OP_LAUNCH, {int64_t(bytes / 4), 16384}, {}};
+  sum.bytes = {bytes, bytes, bytes};
+  return 3.0 * bytes / bench.seconds(sum);
+}
+
+/// A buffer that no cache holds.
+static constexpr uint64_t largeBytes = 64 << 20;
+
+static void measureMemory(Bench &bench, Figures &figures) {
+  for (uint64_t bytes : {uint64_t(256) << 10, uint64_t(4) << 20, largeBytes}) {
+    Command copy = {KERF_OP_COPY, {int64_t(bytes)}, {bytes, bytes}};
+    figures["copy " + std::to_string(bytes)] =
+        2.0 * bytes / bench.seconds(copy);
+    figures["sum " + std::to_string(bytes)] = sumRate(bench, bytes);
+  }
+  Command nothing = {KERF_OP_LAUNCH, {bench.workers(), 1}, {}};
+  nothing.repeat = 200;
+  figures["launch"] = bench.seconds(nothing);
+}
+
+int kerf::runtime::measureDevice(const MeasureOptions &options, int64_t workers,
+                                 Figures &figures, std::string &description,
+                                 std::string &error) {
+  Bench bench(options, 0, 1, "", workers);
+  description = bench.describe();
+  for (uint32_t dtype : {KERF_F32, KERF_BF16}) {
+    measureProducts(bench, dtype, figures);
+    figures[format("layer %s 1", nameOf(dtype))] = layerRate(bench, dtype);
+    measureAttention(bench, dtype, figures);
+  }
+  measureMemory(bench, figures);
+  figures["memory 1"] = figures["sum " + std::to_string(largeBytes)];
+  return bench.finish("spread 1", figures, error);
+}
+
+//===----------------------------------------------------------------------===//
+// Several ranks
+//===----------------------------------------------------------------------===//
+
+/// The collectives of `ranks` ranks on a tensor of `bytes` in all, by name.
+static std::vector<std::pair<std::string, Command>> collectives(int64_t ranks,
+                                                                int64_t bytes) {
+  // Elements of the whole, and of a rank's part.
+  int64_t part = std::max<int64_t>(bytes / 4 / ranks, 1), all = part * ranks;
+  uint64_t partBytes = part * 4, allBytes = all * 4;
+  auto several = uint32_t(std::clamp<int64_t>((64 << 10) / bytes, 1, 16));
+  return {
+      {"all_reduce",
+       {KERF_OP_ALL_REDUCE,
+        {0, KERF_F32, KERF_SUM, all},
+        {allBytes, allBytes},
+        KERF_F32,
+        several}},
+      {"all_gather",
+       {KERF_OP_ALL_GATHER,
+        {0, KERF_F32, 1, part},
+        {partBytes, allBytes},
+        KERF_F32,
+        several}},
+      {"reduce_scatter",
+       {KERF_OP_REDUCE_SCATTER,
+        {0, KERF_F32, KERF_SUM, 1, part},
+        {allBytes, partBytes},
+        KERF_F32,
+        several}},
+      {"all_to_all",
+       {KERF_OP_ALL_TO_ALL,
+        {0, KERF_F32, 0, 1, 1, part},
+        {allBytes, allBytes},
+        KERF_F32,
+        several}},
+      {"send",
+       {KERF_OP_SEND, {0, int64_t(allBytes)}, {allBytes}, KERF_F32, several}},
+  };
+}
+
+int kerf::runtime::measureRank(const MeasureOptions &options, int64_t rank,
+                               int64_t ranks, const std::string &session,
+                               Figures &figures, std::string &error) {
+  Bench bench(options, rank, ranks, session, defaultThreads(ranks));
+  for (int64_t bytes = 1 << 10; bytes <= 64 << 20; bytes *= 4)
+    for (const auto &[name, command] : collectives(ranks, bytes)) {
+      double seconds = bench.seconds(command);
+      // A message goes there and back.
+      figures[format("%s %lld %lld", name.c_str(), (long long)ranks,
+                     (long long)bytes)] =
+          name == "send" ? seconds / 2 : seconds;
+    }
+  // Whole tasks for every rank at once; the slowest one's time counts.
+  figures[format("layer f32 %lld", (long long)ranks)] =
+      ranks * layerRate(bench, KERF_F32);
+  figures[format("layer bf16 %lld", (long long)ranks)] =
+      ranks * layerRate(bench, KERF_BF16);
+  figures[format("memory %lld", (long long)ranks)] =
+      ranks * sumRate(bench, largeBytes);
+  return bench.finish(format("spread %lld", (long long)ranks), figures, error);
+}

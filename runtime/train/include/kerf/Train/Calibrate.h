@@ -1,0 +1,91 @@
+//===- Calibrate.h - measures this machine for the planner ------*- C++ -*-===//
+//
+// `kerf-run --calibrate` times products, attention, memory, launches and
+// collectives through the device and the transport that run models, and writes
+// a description that `kerfc --cluster` reads (docs/rationale/Machine.md).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_TRAIN_CALIBRATE_H
+#define KERF_TRAIN_CALIBRATE_H
+
+#include "kerf/Train/Options.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace kerf::runtime {
+
+/// Figures by name; what a rank process tells its parent. SI units. Names:
+///   product f32|bf16 M N K          flop/s of one rank on all its cores
+///   layer f32|bf16 R                flop/s of R ranks together, each with its
+///                                   part of the cores, on the products of
+///                                   layers (forward and backward)
+///   attention f32|bf16              flop/s forward, heads of 64, causal half
+///   attention_backward f32|bf16     the same, 2.5 times the flops
+///   sum BYTES                       bytes/s of z = x + y, 3 x BYTES in all
+///   copy BYTES                      bytes/s, 2 x BYTES in all
+///   memory R                        bytes/s of `sum` in R ranks together
+///   launch                          seconds of a kernel that does nothing
+///   spread R                        median / fastest time of a run, where R
+///                                   ranks were timed: half of all have more
+///   KIND R BYTES                    seconds of a collective of R ranks; BYTES
+///                                   of the whole tensor as in
+///                                   kerf/Cost/Collectives.h. Kinds:
+///                                   all_reduce all_gather reduce_scatter
+///                                   all_to_all send
+using Figures = std::map<std::string, double>;
+
+/// How to measure.
+struct MeasureOptions {
+  std::string device, pluginPath, transport; ///< as in RunOptions
+  double budgetSec = 0.1;                    ///< for each time
+};
+
+/// Times what one rank alone can time, with `workers` threads (0: all cores).
+/// `description` is the device in one line. Returns the exit status.
+int measureDevice(const MeasureOptions &options, int64_t workers,
+                  Figures &figures, std::string &description,
+                  std::string &error);
+/// One of `ranks` ranks: times collectives, and products and memory of all
+/// ranks at once. Meets the others under the name `session`.
+int measureRank(const MeasureOptions &options, int64_t rank, int64_t ranks,
+                const std::string &session, Figures &figures,
+                std::string &error);
+
+/// A tier in the sense of kerf/Cost/Collectives.h: of one computer, shared by
+/// all ranks.
+struct FittedTier {
+  double bytesPerSec = 0, latencySec = 0;
+  double error = 0; ///< median of |predicted - measured| / measured
+};
+/// Latency and bandwidth with which the cost model's formulas come nearest to
+/// the collectives of at least `leastRanks` ranks in `figures`: least squares
+/// of relative errors. Of the ranks that share it, each has bandwidth / ranks.
+FittedTier fitTier(const Figures &figures, int64_t leastRanks);
+
+/// What a description says that is not timed.
+struct MachineFacts {
+  std::string date;   ///< "2026-01-31"
+  std::string device; ///< in one line
+  int64_t cores = 1;
+  int64_t ranks = 1; ///< most ranks that were measured together
+  double memoryBytes = 0;
+};
+/// The machine as YAML, with what was measured as comments. Up to as many ranks
+/// as cores, rates are the geometric mean of one rank on all cores and of
+/// `ranks` together, and the tier is fitted to groups of all sizes. More ranks
+/// take turns on the cores: only what was measured with all of them counts.
+std::string describeMachine(const MachineFacts &facts, const Figures &figures);
+/// The figures for people.
+std::string printFigures(const Figures &figures);
+
+/// `kerf-run --calibrate`, as the program or as one of the ranks that it
+/// started. Returns the exit status; `error` is empty when it was told already.
+int calibrate(const RunOptions &options, std::string &error);
+
+} // namespace kerf::runtime
+
+#endif // KERF_TRAIN_CALIBRATE_H

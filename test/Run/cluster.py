@@ -1,0 +1,113 @@
+"""The scripts that start a job on several machines, with two ranks on this one.
+
+  cluster.py SCRIPTS MODEL.kerf [unittest arguments]
+
+MODEL.kerf is for two ranks. kerf-run is found on the PATH. What needs Open MPI is skipped, and says so,
+where it is not installed. Slurm is imitated: srun here is mpirun with Slurm's variables and without those
+of Open MPI, which srun does not set either.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPTS = MODEL = ""
+SRUN = r"""#!/usr/bin/env bash
+set -euo pipefail
+printf '%s\n' "$@" >srun.options
+while [[ $1 == --* ]]; do shift; done
+task='export SLURM_PROCID=$OMPI_COMM_WORLD_RANK SLURM_LOCALID=$OMPI_COMM_WORLD_LOCAL_RANK
+for name in ${!OMPI_COMM_WORLD_*}; do unset "$name"; done
+exec "$@"'
+exec mpirun -n "$SLURM_NTASKS" --oversubscribe --bind-to none bash -c "$task" task "$@"
+"""
+
+
+def losses(text):
+    """The printed losses, one per step."""
+    return re.findall(r"loss: (\S+)", text)
+
+
+class Cluster(unittest.TestCase):
+    def setUp(self):
+        held = tempfile.TemporaryDirectory()
+        self.addCleanup(held.cleanup)
+        self.folder = pathlib.Path(held.name)
+        (self.folder / "text.txt").write_text("".join(f"line {i} of {i * i}\n" for i in range(500)))
+        (self.folder / "hosts").write_text("localhost slots=2\n")
+
+    def run_in(self, *command, **environment):
+        ours = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "KERF_", "SLURM_", "OMPI_", "PMIX_")
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+        root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return subprocess.run(
+            [str(word) for word in command], cwd=self.folder, env=clean | root | environment,
+            text=True, capture_output=True, timeout=100,
+        )  # fmt: skip
+
+    def trained(self, *command, **environment):
+        """Losses of three steps of a job that ends well."""
+        done = self.run_in(*command, "--steps=3", **environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = losses(done.stdout)
+        self.assertEqual(len(found), 3, done.stdout)
+        return found
+
+    def expected(self):
+        return self.trained("kerf-run", MODEL, "--data=text.txt")
+
+    def refused(self, message, script, *arguments, **environment):
+        done = self.run_in(f"{SCRIPTS}/{script}", *arguments, **environment)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn(f"{script}: ", done.stderr)
+        self.assertIn(message, done.stderr)
+
+    @unittest.skipUnless(shutil.which("mpirun"), "no mpirun: examples/cluster is not run")
+    def test_mpirun(self):
+        expected = self.expected()
+        for hosts in ("-", "hosts"):
+            found = self.trained(f"{SCRIPTS}/mpirun.sh", 2, hosts, MODEL, "text.txt")
+            self.assertEqual(found, expected, hosts)
+
+    @unittest.skipUnless(shutil.which("mpirun"), "no mpirun: examples/cluster is not run")
+    def test_mpirun_with_another_number_of_ranks(self):
+        done = self.run_in(f"{SCRIPTS}/mpirun.sh", 3, "-", MODEL, "text.txt", "--steps=3")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the file is for 2 ranks, WORLD_SIZE is 3", done.stderr)
+
+    @unittest.skipUnless(shutil.which("mpirun"), "no mpirun: examples/cluster is not run")
+    def test_slurm(self):
+        expected = self.expected()
+        (self.folder / "srun").write_text(SRUN)
+        (self.folder / "srun").chmod(0o755)
+        found = self.trained(
+            f"{SCRIPTS}/slurm.sh", MODEL, "text.txt",
+            PATH=f"{self.folder}:{os.environ['PATH']}",
+            SLURM_JOB_ID="1", SLURM_NTASKS="2", SLURM_CPUS_PER_TASK="1",
+        )  # fmt: skip
+        self.assertEqual(found, expected)
+        options = (self.folder / "srun.options").read_text().splitlines()
+        for option in ("--mpi=pmix", "--ntasks=2", "--cpus-per-task=1", "--threads=1"):
+            self.assertIn(option, options)
+
+    def test_arguments(self):
+        self.refused("expected: RANKS", "mpirun.sh", 2, "-", MODEL)
+        self.refused("RANKS is '0'", "mpirun.sh", 0, "-", MODEL, "text.txt")
+        self.refused("host file 'none'", "mpirun.sh", 2, "none", MODEL, "text.txt")
+        self.refused("model 'none'", "mpirun.sh", 2, "-", "none", "text.txt")
+        self.refused("data 'none'", "mpirun.sh", 2, "-", MODEL, "none")
+        self.refused("expected: MODEL.kerf", "slurm.sh", MODEL)
+        self.refused("model 'none'", "slurm.sh", "none", "text.txt")
+        self.refused("start it with sbatch", "slurm.sh", MODEL, "text.txt")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    SCRIPTS, MODEL = (str(pathlib.Path(a).resolve()) for a in sys.argv[1:3])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

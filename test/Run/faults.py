@@ -1,0 +1,204 @@
+"""What kerf-run does when ranks die, hang, differ or are told to stop.
+
+  faults.py MODEL.kerf OTHER.kerf [unittest arguments]
+
+Both are for two ranks or more, the same number. kerf-run is found on the PATH.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+MODEL = OTHER = ""
+TEXT = "".join(f"line {i} of {i * i} and {i % 7}\n" for i in range(2000))
+TRANSPORTS = ["shm"] + (["mpi"] if shutil.which("mpirun") else [])
+
+
+def children(pid):
+    try:
+        return [int(p) for p in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def lives(pid):
+    """Runs: is there and no zombie."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def segments(pid):
+    """Named shared memory of the job that launcher `pid` started."""
+    prefix = f"kerf-{os.getuid()}-kerf-{pid}-"
+    return [name for name in os.listdir("/dev/shm") if name.startswith(prefix)]
+
+
+class Faults(unittest.TestCase):
+    def setUp(self):
+        held = tempfile.TemporaryDirectory()
+        self.addCleanup(held.cleanup)
+        self.folder = pathlib.Path(held.name)
+        (self.folder / "text.txt").write_text(TEXT)
+
+    def start(self, *arguments, model=None, environment=None):
+        ours = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "KERF_SESSION", "KERF_LAUNCHED")
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+        root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        process = subprocess.Popen(
+            ["kerf-run", model or MODEL, "--data=text.txt", "--steps=1000000", *arguments],
+            cwd=self.folder, env=clean | root | (environment or {}), text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self.addCleanup(process.kill)
+        return process
+
+    def end(self, process, status):
+        """Waits for the end of a job and says what it printed."""
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, status, out[-2000:] + err)
+        return out, err
+
+    def ranks(self, process):
+        """Process numbers of the ranks, once all are there."""
+        found = []
+        while len(found) < 2 and process.poll() is None:
+            found = children(process.pid)
+            time.sleep(0.001)
+        return found
+
+    def step(self, process, number):
+        """Reads on until this step was made."""
+        for line in process.stdout:
+            if re.match(rf" iteration +{number}/", line):
+                return
+        self.fail(f"no step {number}: {process.stderr.read()}")
+
+    def assert_gone(self, processes):
+        """They were killed by somebody who did not wait for them."""
+        until = time.monotonic() + 10
+        while any(map(lives, processes)) and time.monotonic() < until:
+            time.sleep(0.01)
+        self.assertEqual([p for p in processes if lives(p)], [])
+
+    # Whenever a rank is killed, the job ends with that signal, says which rank it was, and leaves nothing.
+    def test_kill_of_a_rank(self):
+        for moment, rank in (0, 0), (0, 1), (0.01, 1), (0.03, 0), (0.1, 1), (0.4, 0):
+            process = self.start()
+            ranks = self.ranks(process)
+            time.sleep(moment)
+            os.kill(ranks[rank], signal.SIGKILL)
+            _, err = self.end(process, 128 + signal.SIGKILL)
+            self.assertEqual(err, f"kerf-run: error: rank {rank} was killed by signal 9 (Killed)\n")
+            self.assertEqual([p for p in ranks if lives(p)], [])
+            self.assertEqual(segments(process.pid), [])
+
+    # No rank outlives its launcher.
+    def test_kill_of_the_launcher(self):
+        process = self.start()
+        ranks = self.ranks(process)
+        self.step(process, 3)
+        process.kill()
+        process.communicate(timeout=60)
+        self.assert_gone(ranks)
+        self.assertEqual(segments(process.pid), [])
+
+    # A rank that stands still is named once, with the command where the others wait for it.
+    def test_hang(self):
+        process = self.start("--hang-timeout=0.5")
+        ranks = self.ranks(process)
+        self.step(process, 3)
+        os.kill(ranks[1], signal.SIGSTOP)
+        _, err = self.end(process, 128)
+        self.assertEqual(len(err.splitlines()), 1, err)
+        self.assertRegex(
+            err,
+            r"^kerf-run: rank \d+: error: (step \d+: '.+' \(.+\): )?"
+            r"waited \S+ s in a group of ranks \d.*; late: rank 1 (in '.+' \(.+\)|outside of a step)\n$",
+        )
+        self.assertEqual([p for p in ranks if lives(p)], [])
+
+    # Ranks that were started with different files refuse.
+    def test_different_files(self):
+        world = self.count_ranks()
+        processes = []
+        for rank in range(world):
+            environment = {
+                "RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world),
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(20000 + os.getpid() % 40000),
+            }  # fmt: skip
+            model = OTHER if rank == 1 else MODEL
+            processes.append(self.start(model=model, environment=environment))
+        message = "rank 1 runs another program than rank 0: start all ranks with the same file"
+        for rank, process in enumerate(processes):
+            _, err = self.end(process, 1 if rank == 1 else 128)
+            self.assertIn(message, err)
+
+    def count_ranks(self):
+        process = self.start()
+        self.ranks(process)
+        self.step(process, 1)
+        ranks = len(children(process.pid))
+        process.terminate()
+        process.communicate(timeout=60)
+        return ranks
+
+    # Told to stop, all ranks end after the same step, and save; every transport goes on bit for bit.
+    def test_stop(self):
+        losses = {}
+        for transport in TRANSPORTS:
+            process = self.start(f"--transport={transport}", f"--save-state={transport}", "--warmup=0")
+            self.step(process, 3)
+            process.terminate()
+            out, _ = self.end(process, 128 + signal.SIGTERM)
+            self.assertIn("saved the state of step", out)
+            log = self.folder / f"{transport}.json"
+            process = self.start(f"--transport={transport}", "--resume=shm", f"--log-json={log}")
+            while not log.exists() or len(log.read_text().splitlines()) < 4:
+                self.assertIsNone(process.poll())
+                time.sleep(0.01)
+            process.terminate()
+            self.end(process, 128 + signal.SIGTERM)
+            lines = [json.loads(line) for line in log.read_text().splitlines()]
+            losses[transport] = [(line["iteration"], line["loss"]) for line in lines[:3]]
+        for transport in TRANSPORTS:
+            self.assertEqual(losses[transport], losses["shm"])
+
+    # Under mpirun a killed rank ends the job with the same status.
+    @unittest.skipIf("mpi" not in TRANSPORTS, "no mpirun")
+    def test_kill_of_a_rank_of_mpi(self):
+        process = self.start("--transport=mpi")
+        self.step(process, 3)
+        starter = children(process.pid)
+        ranks = [p for p in children(starter[0]) if "kerf-run" in
+                 pathlib.Path(f"/proc/{p}/cmdline").read_text()]  # fmt: skip
+        self.assertGreater(len(ranks), 1)
+        os.kill(ranks[1], signal.SIGKILL)
+        out, err = self.end(process, 128 + signal.SIGKILL)
+        self.assertRegex(out + err, r"process rank 1 .* exited on signal 9")
+        self.assert_gone(starter + ranks)
+
+    # The doctor looks at the machine with the eyes of the model.
+    def test_doctor(self):
+        out, _ = self.end(self.start("--doctor"), 0)
+        for word in ("processor", "cores", "/dev/shm", "devices", "transports", "ranks", "needed"):
+            self.assertIn(word, out)
+        self.assertTrue(out.endswith("\nnothing is missing\n"))
+        out, _ = self.end(self.start("--doctor", "--plugin-path=nowhere", "--transport=mpi"),
+                          0 if "mpi" in TRANSPORTS else 1)  # fmt: skip
+        self.assertIn("mpi", out)
+
+
+if __name__ == "__main__":
+    MODEL = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    OTHER = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    unittest.main()
