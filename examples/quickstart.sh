@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh checkout to a small GPT, compiled and trained for about a minute on the license texts of
+# From a fresh checkout to a small GPT, planned for four ranks and trained for about a minute on the license texts of
 # this machine, or on a text file of yours: quickstart.sh [TEXT]. Writes to build/quickstart/.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -37,11 +37,27 @@ if [[ -z $text ]]; then
   find /usr/share/common-licenses -type f -print0 | sort -z | xargs -0 cat >$text
 fi
 show kerf-import $out/config.json --batch 16 --seq 128 -o $out/small.mlir
-show kerfc $out/small.mlir -o $out/small.kerf
 
-say "4. Train it"
+say "4. Four ranks on this machine: the layout that the planner finds, and why"
+cluster="--cluster=examples/clusters/this-machine.yaml --devices=4 --pin=devices=4"
+show kerfc $out/small.mlir $cluster --explain
+show kerfc $out/small.mlir $cluster -o $out/small.kerf
+
+say "5. Is it the same training? Tried with a small batch, on virtual ranks in f64"
+kerf-import $out/config.json --batch 4 --seq 16 -o $out/little.mlir
+show kerfc $out/little.mlir $cluster --emit=verify -o $out/check.mlir
+show kerf-inspect verify $out/check.mlir
+
+say "6. Ten steps on one rank and on four"
+kerfc $out/small.mlir -o $out/one.kerf
+for model in one small; do
+  show kerf-run $out/$model.kerf --data "$text" --steps 10 --lr 3e-3 --log-every 10 --threads 1 |
+    grep -E "model |iteration" | sed 's/ elapsed.* loss:/ loss:/; s/ peak.*//'
+done
+
+say "7. Train it on four ranks"
 show kerf-run $out/small.kerf --data "$text" --steps 600 --lr 3e-3 --heldout 0.05 --eval-every 50 \
-  --log-every 20 --plot $out/loss.svg --log-json $out/loss.json --save-weights $out/small
+  --log-every 20 --threads 1 --plot $out/loss.svg --log-json $out/loss.json --save-weights $out/small
 
 cat <<END
 

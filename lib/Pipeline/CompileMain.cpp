@@ -79,7 +79,9 @@ struct CommandLine {
       "plan", cl::desc("How the step is distributed (JSON; default: one rank)"),
       cl::value_desc("file"), cl::cat(category)};
   cl::opt<std::string> emit{
-      "emit", cl::desc("ir (default), or plan: the completed plan as JSON"),
+      "emit",
+      cl::desc("ir (default); plan: the completed plan as JSON; verify: the "
+               "step and the programs of its ranks, for kerf-inspect verify"),
       cl::value_desc("what"), cl::init("ir"), cl::cat(category)};
   cl::opt<std::string> dump{
       "dump-stages-to",
@@ -115,7 +117,7 @@ struct Job {
   std::optional<Stage> done; ///< the input is its output
   Stage last = Stage::Precision;
   std::string output, dump;
-  bool emitsPlan = false, isArtifact = false;
+  bool emitsPlan = false, emitsCheck = false, isArtifact = false;
   bool writes = true; ///< IR, a plan or a compiled file
 };
 } // namespace
@@ -222,20 +224,15 @@ static uint64_t hashOf(ModuleOp module) {
   return llvm::xxh3_64bits(text);
 }
 
-/// Writes the compiled file of the only program of a module.
+/// Writes the compiled file of the programs of a module.
 static LogicalResult writeArtifactOf(ModuleOp module, llvm::StringRef path) {
-  llvm::SmallVector<exec::ProgramOp> programs(module.getOps<exec::ProgramOp>());
-  if (programs.size() != 1)
-    return module.emitError()
-           << "expected one program, found " << programs.size();
-  FailureOr<ArtifactData> data =
-      assembleArtifact(programs.front(), hashOf(module));
+  FailureOr<ArtifactData> data = assembleArtifact(module, hashOf(module));
   if (failed(data))
     return failure();
   std::string bytes, error;
   llvm::raw_string_ostream os(bytes);
   if (failed(writeArtifact(*data, os, error)))
-    return programs.front().emitError() << "makes no sound file: " << error;
+    return module.emitError() << "makes no sound file: " << error;
   if (succeeded(writeFileAtomically(
           path, [&](llvm::raw_ostream &out) { out << bytes; }, error)))
     return success();
@@ -249,9 +246,12 @@ static LogicalResult writeArtifactOf(ModuleOp module, llvm::StringRef path) {
 
 /// The stages to run. 1 after an error.
 static int readStages(const CommandLine &options, Job &job) {
-  if (options.emit != "ir" && options.emit != "plan")
-    return fail("unknown --emit '" + options.emit + "', expected ir or plan");
+  if (options.emit != "ir" && options.emit != "plan" &&
+      options.emit != "verify")
+    return fail("unknown --emit '" + options.emit +
+                "', expected ir, plan or verify");
   job.emitsPlan = options.emit == "plan";
+  job.emitsCheck = options.emit == "verify";
   job.isArtifact = options.stopAfter.empty() &&
                    llvm::StringRef(options.output).ends_with(".kerf");
   bool asksForOutput =
@@ -266,11 +266,17 @@ static int readStages(const CommandLine &options, Job &job) {
   if (!last)
     return fail("unknown stage '" + options.stopAfter +
                 "', expected one of: " + knownStages());
-  job.last = job.emitsPlan ? Stage::Plan : *last;
+  job.last = job.emitsPlan    ? Stage::Plan
+             : job.emitsCheck ? Stage::Schedule
+                              : *last;
   job.done = parseStageName(options.startAfter);
   if (!options.startAfter.empty() && !job.done)
     return fail("unknown stage '" + options.startAfter +
                 "', expected one of: " + knownStages());
+  if (job.emitsCheck && job.done && *job.done >= Stage::Plan)
+    return fail("--emit=verify compares with the step before the stage plan, "
+                "which --start-after=" +
+                options.startAfter + " leaves behind");
   return 0;
 }
 
@@ -333,6 +339,23 @@ static LogicalResult runStages(ModuleOp module, const Job &job, Stage last) {
   return success();
 }
 
+/// Runs the stages to the schedule and writes the step, as it is before the
+/// plan, beside the programs that it became.
+static LogicalResult writeCheck(ModuleOp module, const Job &job) {
+  if (failed(runStages(module, job, Stage::Precision)))
+    return failure();
+  OwningOpRef<ModuleOp> step(module.clone());
+  Job rest = job;
+  rest.done = std::max(job.done.value_or(Stage::Precision), Stage::Precision);
+  if (failed(runStages(module, rest, job.last)))
+    return failure();
+  for (ModelOp model : llvm::make_early_inc_range(step->getOps<ModelOp>())) {
+    model->moveBefore(&module.getBody()->front());
+    model.setSymName((model.getSymName() + ".step").str()); // programs have it
+  }
+  return writeModule(module, job.output);
+}
+
 /// What needs no planned IR: a sweep, or a search that is only shown.
 static LogicalResult showOnly(ModuleOp module, const Job &job) {
   if (failed(runStages(module, job, Stage::Precision)))
@@ -360,6 +383,8 @@ int kerf::compileMain(int argc, char **argv) {
     return 1;
   if (!job.task.sweep.empty() || (!job.writes && job.stages.plan.empty()))
     return failed(showOnly(module, job));
+  if (job.emitsCheck)
+    return failed(writeCheck(module, job));
   if (failed(runStages(module, job, job.last)))
     return 1;
   if (!job.writes)

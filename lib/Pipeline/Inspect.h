@@ -35,6 +35,11 @@ mlir::LogicalResult inspectInterpret(mlir::ModuleOp module,
 mlir::LogicalResult inspectGradients(mlir::ModuleOp module,
                                      const InspectOptions &options);
 
+/// Trains the one model of a module and the programs of its ranks on the same
+/// random data in f64, and prints whether they agree. Fails where they do not.
+mlir::LogicalResult inspectVerify(mlir::ModuleOp module,
+                                  const InspectOptions &options);
+
 /// Prints one view of a compiled file: program, memory, kernels, params, plan.
 /// Returns the exit status, or nothing when `command` is none of these or, with
 /// "params", when the file is a model.
@@ -44,6 +49,10 @@ std::optional<int> inspectArtifact(llvm::StringRef command,
 /// Prints what differs between two plans, as files or in compiled files.
 /// Returns the exit status.
 int inspectPlans(llvm::StringRef pathA, llvm::StringRef pathB);
+
+/// Prints how the trace of a run differs from the predicted timeline, by kind
+/// of work. Returns the exit status.
+int inspectTraces(llvm::StringRef measured, llvm::StringRef predicted);
 
 } // namespace kerf
 

@@ -22,6 +22,9 @@ static constexpr llvm::StringLiteral kOverview =
   kerf-inspect interpret MODEL.mlir   run it in the reference interpreter; the
                                       program of a step on all its ranks
   kerf-inspect gradcheck MODEL.mlir   gradients against central differences
+  kerf-inspect verify CHECK.mlir      the programs of all ranks against the
+                                      model, trained on the same data; CHECK is
+                                      what kerfc --emit=verify writes
 
 or at what was compiled from it
 
@@ -32,6 +35,8 @@ or at what was compiled from it
   kerf-inspect plan MODEL.kerf        the plan that it was compiled by
   kerf-inspect plan A B               what differs between two plans (JSON, or
                                       compiled files)
+  kerf-inspect compare RUN PREDICTED  what kerf-run --trace measured beside what
+                                      kerfc --trace predicted
 
 Exit status: 0 done; 1 the input is wrong or a check failed; 128 or more when
 the program was killed.
@@ -42,29 +47,32 @@ struct CommandLine {
   InspectOptions values;
   cl::OptionCategory category{"Inspection options"};
   cl::opt<std::string> command{cl::Positional, cl::Required,
-                               cl::desc("<params|interpret|gradcheck|program|"
-                                        "memory|kernels|plan>"),
+                               cl::desc("<params|interpret|gradcheck|verify|"
+                                        "program|memory|kernels|plan|compare>"),
                                cl::cat(category)};
   cl::opt<std::string> input{cl::Positional, cl::init("-"),
                              cl::desc("<model.mlir or model.kerf, or - for "
                                       "standard input>"),
                              cl::cat(category)};
-  cl::opt<std::string> other{cl::Positional, cl::desc("[plan: second plan]"),
+  cl::opt<std::string> other{cl::Positional,
+                             cl::desc("[plan, compare: second file]"),
                              cl::cat(category)};
   cl::opt<std::string> compute{
       "compute",
       cl::desc("interpret: f32 (the types as written, default) or "
                "f64"),
       cl::init("f32"), cl::cat(category)};
-  cl::opt<int64_t, true> steps{"steps", cl::desc("interpret: steps to run"),
-                               cl::location(values.steps), cl::init(1),
-                               cl::cat(category)};
+  cl::opt<int64_t, true> steps{
+      "steps",
+      cl::desc("Steps to run (interpret: default 1; verify: default 2, which "
+               "shows what the optimizer keeps)"),
+      cl::location(values.steps), cl::init(1), cl::cat(category)};
   cl::opt<int64_t, true> seed{"seed", cl::desc("Seed of parameters and inputs"),
                               cl::location(values.seed), cl::init(0),
                               cl::cat(category)};
-  cl::opt<double, true> rate{"rate", cl::desc("interpret: learning rate"),
-                             cl::location(values.rate), cl::init(0.01),
-                             cl::cat(category)};
+  cl::opt<double, true> rate{
+      "rate", cl::desc("interpret, verify: learning rate"),
+      cl::location(values.rate), cl::init(0.01), cl::cat(category)};
   cl::opt<std::string, true> weights{
       "weights", cl::desc("interpret: initial parameters (safetensors)"),
       cl::value_desc("file"), cl::location(values.weights), cl::cat(category)};
@@ -107,24 +115,34 @@ int kerf::inspectMain(int argc, char **argv) {
     return fail("unknown --compute '" + options.compute +
                 "', expected f32 or f64");
   options.values.f64 = options.compute == "f64";
-  if (options.other.getNumOccurrences() && options.command != "plan")
+  bool isComparison = options.command == "compare";
+  if (options.other.getNumOccurrences() && options.command != "plan" &&
+      !isComparison)
     return fail("expected one input for '" + options.command + "', found '" +
                 options.other + "', too");
+  if (isComparison && !options.other.getNumOccurrences())
+    return fail("expected two traces for 'compare': of a run and the predicted "
+                "one");
+  if (isComparison)
+    return inspectTraces(options.input, options.other);
   if (options.other.getNumOccurrences())
     return inspectPlans(options.input, options.other);
   if (std::optional<int> status =
           inspectArtifact(options.command, options.input))
     return *status;
+  if (options.command == "verify" && !options.steps.getNumOccurrences())
+    options.values.steps = 2;
   using Command = LogicalResult (*)(ModuleOp, const InspectOptions &);
   Command command = llvm::StringSwitch<Command>(options.command)
                         .Case("params", inspectParams)
                         .Case("interpret", inspectInterpret)
                         .Case("gradcheck", inspectGradients)
+                        .Case("verify", inspectVerify)
                         .Default(nullptr);
   if (!command)
     return fail("unknown command '" + options.command +
-                "', expected params, interpret, gradcheck, program, memory, "
-                "kernels or plan");
+                "', expected params, interpret, gradcheck, verify, program, "
+                "memory, kernels, plan or compare");
   InputModule input(options.input, options.plugins);
   ModuleOp module = input.get();
   if (!module)

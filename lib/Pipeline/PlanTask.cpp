@@ -145,16 +145,6 @@ FailureOr<PlanTask> kerf::planTaskOf(const PlanOptions &options) {
 // One plan
 //===----------------------------------------------------------------------===//
 
-static FailureOr<Pins> readPins(llvm::StringRef text, llvm::StringRef option) {
-  std::vector<std::string> errors;
-  Pins pins = parsePins(text, errors);
-  for (const std::string &error : errors)
-    (void)fail("--" + option + ": " + error);
-  if (!errors.empty())
-    return failure();
-  return pins;
-}
-
 static FailureOr<ModelOp> modelOf(ModuleOp module) {
   auto models = module.getOps<ModelOp>();
   if (!llvm::hasSingleElement(models))
@@ -165,13 +155,14 @@ static FailureOr<ModelOp> modelOf(ModuleOp module) {
 static FailureOr<SolveRequest> requestOf(ModuleOp module, const PlanTask &task,
                                          llvm::StringRef cluster) {
   auto machine = readCluster(module.getContext(), cluster);
-  auto pins = readPins(task.pins, "pin");
-  if (failed(machine) || failed(pins))
+  if (failed(machine))
     return failure();
   SolveRequest request;
   request.machine = *machine;
   request.devices = task.devices;
-  request.pins = *pins;
+  request.pins = parsePins(task.pins, request.pinErrors);
+  for (std::string &error : request.pinErrors)
+    error = "--pin: " + error;
   request.prove = task.prove;
   return request;
 }
@@ -283,6 +274,8 @@ LogicalResult kerf::runSweep(ModuleOp module, const PlanTask &task) {
   }
   bool wrong = false;
   Sweep found = sweep(input, [&](const Machine &machine, int64_t devices) {
+    if (wrong)
+      return SearchResult();
     request->machine = machine;
     request->devices = devices;
     auto solution = solvePlan(*model, *request);

@@ -74,7 +74,7 @@ struct Rank {
   TrainingResult run(int rank, const std::string &name);
   void setInputs(int64_t step);
   std::vector<double> read(const kerf_tensor &tensor);
-  void readTensors(TrainingResult &result);
+  void readTensors(TrainingTensors &tensors);
 };
 } // namespace
 
@@ -130,7 +130,7 @@ std::vector<double> Rank::read(const kerf_tensor &tensor) {
 }
 
 /// Reads all parameters, or their masters, and the optimizer state, whole.
-void Rank::readTensors(TrainingResult &result) {
+void Rank::readTensors(TrainingTensors &tensors) {
   uint32_t count = 0, stateCount = 0;
   const kerf_param *params = kerf_artifact_params(artifact, &count);
   const kerf_state *states = kerf_artifact_states(artifact, &stateCount);
@@ -141,11 +141,11 @@ void Rank::readTensors(TrainingResult &result) {
                        name, sizeof name);
       bool hasMaster = params[p].master_dtype != KERF_NONE;
       uint32_t kind = hasMaster ? KERF_TENSOR_MASTER : KERF_TENSOR_PARAM;
-      result.params[name] = read({kind, p, 0, i});
+      tensors.params[name] = read({kind, p, 0, i});
       for (uint32_t s = 0; s < params[p].state_count; ++s) {
         const char *state = kerf_artifact_string(
             artifact, states[params[p].first_state + s].name);
-        result.states[std::string(name) + "." + state] =
+        tensors.states[std::string(name) + "." + state] =
             read({KERF_TENSOR_STATE, p, s, i});
       }
     }
@@ -163,6 +163,8 @@ TrainingResult Rank::run(int rank, const std::string &name) {
   check(kerf_session_initialize(session, 0, &error), error);
   uint32_t count = 0;
   kerf_artifact_outputs(artifact, &count);
+  if (options.ends)
+    readTensors(result.initial);
   for (int64_t step = 1; step <= options.steps; ++step) {
     setInputs(step);
     check(kerf_session_run_step(session, &error), error);
@@ -173,6 +175,8 @@ TrainingResult Rank::run(int rank, const std::string &name) {
     if (step == 1)
       readTensors(result);
   }
+  if (options.ends)
+    readTensors(result.last);
   kerf_session_destroy(session);
   return result;
 }

@@ -18,13 +18,19 @@ struct TrainingOptions {
   double rate = 1e-3;  ///< learning rate
   int64_t ignored = 0; ///< percentage of targets that are ignored
   bool f64 = false;    ///< the interpreter rounds nothing
+  bool ends = false; ///< also tensors before the first and after the last step
+};
+
+/// Tensors by expanded name; instead of a parameter that has one, its master.
+struct TrainingTensors {
+  std::map<std::string, std::vector<double>> states, params;
 };
 
 /// What a run gives: the model's outputs of every step, and tensors after the
-/// first one, by expanded name.
-struct TrainingResult {
+/// first one.
+struct TrainingResult : TrainingTensors {
   std::vector<std::vector<double>> outputs;
-  std::map<std::string, std::vector<double>> states, params;
+  TrainingTensors initial, last; ///< with `ends`, of compiled files
 };
 
 /// The largest errors: of an output relative to itself (at least 1), of a
