@@ -11,8 +11,9 @@ random tokens. Kerf's ranks are processes that talk over shared memory: the plan
 process (jit over sharded arrays).
 
 For each number of ranks, rounds alternate between all of them; a row is the median of the
-steps of all rounds, and its spread the fastest and the slowest step. What took more than
-`HOPELESS` times the best peer in the first round is not measured again; its row stays.
+steps of all rounds, and its spread the fastest and the slowest step. A peer that
+took more than `HOPELESS` times the best one in the first round is not measured again; its
+row stays.
 The last column divides by the best peer on the same number of ranks.
 """
 
@@ -36,7 +37,7 @@ sys.path.insert(0, str(PEERS))
 
 import ranks_model  # noqa: E402  (lies with the peers)
 
-HOPELESS = 3.0
+HOPELESS = 1.5
 # Kerf's steps that do not count: the first ones touch memory for the first time.
 WARMUP = 2
 
@@ -155,25 +156,26 @@ class Peer:
 
 
 def torch_rows(peer, ranks, cores):
-    """One thread per rank, and all cores."""
-    kinds = {"ddp": "DDP", "fsdp": "FSDP"} if ranks > 1 else {"ddp": "one process"}
+    """With one thread each, and with as many as there are cores."""
+    if ranks == 1:
+        kinds = [("one process, eager", "ddp+eager", cores), ("one process, compile", "ddp+compile", cores)]
+    else:
+        kinds = [("DDP, eager", "ddp+eager", cores), ("DDP, compile", "ddp+compile", 1), ("FSDP", "fsdp+eager", 1)]
     return [
-        peer.row(ranks, "PyTorch", f"{name}, {how}", threads, f"{kind}+{how}")
-        for kind, name in kinds.items()
-        for how, most in (("eager", cores), ("compile", cores if ranks == 1 else 1))
+        peer.row(ranks, "PyTorch", name, threads, variant)
+        for name, variant, most in kinds
         for threads in sorted({1, most})
     ]
 
 
 def jax_rows(peers, ranks, cores):
-    """`peers`: with the threads that a product of a device may use, and with one."""
+    """`peers`: by the threads that a product of a device may use."""
     variants = {"dp": "replicated", "sharded": "sharded weights"} if ranks > 1 else {"dp": "jit"}
-    rows = []
-    for threads, peer in zip((cores, 1), peers):
-        for variant, name in variants.items():
-            if threads > 1 or variant == "dp":
-                rows.append(peer.row(ranks, "JAX", name, threads, variant))
-    return rows
+    return [
+        peer.row(ranks, "JAX", name, threads, variant)
+        for threads, peer in peers.items()
+        for variant, name in variants.items()
+    ]
 
 
 # ---- The table --------------------------------------------------------------
@@ -214,14 +216,16 @@ def bench(args, folder, model, data, torch, ranks):
     """All rows of one number of ranks."""
     cores = args.cores
     flags = f"--xla_force_host_platform_device_count={ranks}"
-    one = f"{flags} --xla_cpu_multi_thread_eigen=false"
-    jax = [Peer(args, "ranks_jax.py", XLA_FLAGS=given) for given in (flags, one)]
+    jax = {cores: Peer(args, "ranks_jax.py", XLA_FLAGS=flags)}
+    if ranks == 1:
+        flags += " --xla_cpu_multi_thread_eigen=false"
+        jax[1] = Peer(args, "ranks_jax.py", XLA_FLAGS=flags)
     rows = kerf_rows(args.bin, folder, model, data, ranks, cores)
     rows += torch_rows(torch, ranks, cores) + jax_rows(jax, ranks, cores)
     measure(rows, args.rounds, args.steps)
     for row in rows:
         row.finish()
-    for peer in jax:
+    for peer in jax.values():
         peer.close()
     return rows
 
@@ -256,7 +260,7 @@ def main():
     parser.add_argument("--model", choices=ranks_model.SIZES, default="small")
     parser.add_argument("--ranks", default="1,2,4,8", help="by comma")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=3, help="of a round")
+    parser.add_argument("--steps", type=int, default=2, help="of a round")
     parser.add_argument("--python", default=sys.executable, help="with torch and jax")
     args = parser.parse_args()
     args.cores = len(os.sched_getaffinity(0))
