@@ -3,17 +3,16 @@
 
     test/Bench/ranks.py BIN [--model tiny|small] [--rounds 3] [--python PYTHON]
 
-BIN is the folder with kerfc, kerf-run and so on; PYTHON has torch and jax. All compute the same
-GPT in f32 with AdamW and clipping, the same sequences per step, on the same cores, on
-random tokens. Kerf's ranks are processes that talk over shared memory: the plan that
-`kerfc --cluster` finds, and pinned ones. PyTorch's are processes over gloo
-(DistributedDataParallel; fully_shard), eager and compiled. JAX's are devices of one
+BIN is the folder with kerfc, kerf-run and so on; PYTHON has torch and jax. All compute
+the same GPT in f32 with AdamW and clipping, the same sequences per step, on the same
+cores, on random tokens. Kerf's ranks are processes that talk over shared memory: the plan
+that `kerfc --cluster` finds, and pinned ones. PyTorch's are processes over gloo
+(DistributedDataParallel, eager and compiled; fully_shard). JAX's are devices of one
 process (jit over sharded arrays).
 
 For each number of ranks, rounds alternate between all of them; a row is the median of the
-steps of all rounds, and its spread the fastest and the slowest step. A peer that
-took more than `HOPELESS` times the best one in the first round is not measured again; its
-row stays.
+steps of all rounds, and its spread the fastest and the slowest step. A peer that took more
+than `HOPELESS` times the best one in the first round is not measured again; its row stays.
 The last column divides by the best peer on the same number of ranks.
 """
 
@@ -156,11 +155,12 @@ class Peer:
 
 
 def torch_rows(peer, ranks, cores):
-    """With one thread each, and with as many as there are cores."""
+    """With one thread each; with all cores too while ranks do not outnumber them."""
+    most = cores if ranks <= cores else 1
     if ranks == 1:
-        kinds = [("one process, eager", "ddp+eager", cores), ("one process, compile", "ddp+compile", cores)]
+        kinds = [("one process, eager", "ddp+eager", most), ("one process, compile", "ddp+compile", most)]
     else:
-        kinds = [("DDP, eager", "ddp+eager", cores), ("DDP, compile", "ddp+compile", 1), ("FSDP", "fsdp+eager", 1)]
+        kinds = [("DDP, eager", "ddp+eager", most), ("DDP, compile", "ddp+compile", 1), ("FSDP", "fsdp+eager", 1)]
     return [
         peer.row(ranks, "PyTorch", name, threads, variant)
         for name, variant, most in kinds
