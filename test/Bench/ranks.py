@@ -37,8 +37,8 @@ sys.path.insert(0, str(PEERS))
 import ranks_model  # noqa: E402  (lies with the peers)
 
 HOPELESS = 1.5
-# Kerf's steps that do not count: the first ones touch memory for the first time.
-WARMUP = 2
+# Kerf's steps that do not count, in each round: the first one touches memory for the first time.
+WARMUP = 1
 
 
 def run(command):
@@ -160,7 +160,8 @@ def torch_rows(peer, ranks, cores):
     if ranks == 1:
         kinds = [("one process, eager", "ddp+eager", most), ("one process, compile", "ddp+compile", most)]
     else:
-        kinds = [("DDP, eager", "ddp+eager", most), ("DDP, compile", "ddp+compile", 1), ("FSDP", "fsdp+eager", 1)]
+        kinds = [("DDP, eager", "ddp+eager", most), ("DDP, compile", "ddp+compile", 1)]
+        kinds += [("FSDP", "fsdp+eager", 1)]
     return [
         peer.row(ranks, "PyTorch", name, threads, variant)
         for name, variant, most in kinds
@@ -168,14 +169,10 @@ def torch_rows(peer, ranks, cores):
     ]
 
 
-def jax_rows(peers, ranks, cores):
-    """`peers`: by the threads that a product of a device may use."""
+def jax_rows(peer, ranks, cores):
+    """Devices share the threads of one pool."""
     variants = {"dp": "replicated", "sharded": "sharded weights"} if ranks > 1 else {"dp": "jit"}
-    return [
-        peer.row(ranks, "JAX", name, threads, variant)
-        for threads, peer in peers.items()
-        for variant, name in variants.items()
-    ]
+    return [peer.row(ranks, "JAX", name, cores, variant) for variant, name in variants.items()]
 
 
 # ---- The table --------------------------------------------------------------
@@ -216,17 +213,13 @@ def bench(args, folder, model, data, torch, ranks):
     """All rows of one number of ranks."""
     cores = args.cores
     flags = f"--xla_force_host_platform_device_count={ranks}"
-    jax = {cores: Peer(args, "ranks_jax.py", XLA_FLAGS=flags)}
-    if ranks == 1:
-        flags += " --xla_cpu_multi_thread_eigen=false"
-        jax[1] = Peer(args, "ranks_jax.py", XLA_FLAGS=flags)
+    jax = Peer(args, "ranks_jax.py", XLA_FLAGS=flags)
     rows = kerf_rows(args.bin, folder, model, data, ranks, cores)
     rows += torch_rows(torch, ranks, cores) + jax_rows(jax, ranks, cores)
     measure(rows, args.rounds, args.steps)
     for row in rows:
         row.finish()
-    for peer in jax.values():
-        peer.close()
+    jax.close()
     return rows
 
 
@@ -247,10 +240,11 @@ def describe(args, torch, jax_version):
         + f".\nMedian of {args.rounds} rounds of {args.steps} steps. "
         f"Load average before: {os.getloadavg()[0]:.2f}.\n"
         "Flags: kerfc --cluster=examples/clusters/this-machine.yaml --devices=RANKS [--pin=...]; "
-        "XLA_FLAGS=--xla_force_host_platform_device_count=RANKS,\n"
-        "on one thread --xla_cpu_multi_thread_eigen=false too; torch.set_num_threads, AdamW(fused=True).\n"
+        "XLA_FLAGS=--xla_force_host_platform_device_count=RANKS;\n"
+        "torch.set_num_threads, AdamW(fused=True).\n"
     )
-    print("| ranks | program | how | threads each | ms per step | fastest - slowest | rounds | tokens/s | of best peer |")
+    columns = "ranks | program | how | threads each | ms per step | fastest - slowest | rounds | tokens/s"
+    print(f"| {columns} | of best peer |")
     print("|---|---|---|---|---|---|---|---|---|", flush=True)
 
 
