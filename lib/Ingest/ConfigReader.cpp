@@ -31,6 +31,15 @@ InFlightDiagnostic ConfigReader::error(llvm::StringRef name) {
   return emitError(locationOf(name));
 }
 
+InFlightDiagnostic ConfigReader::errorAt(const json::Value &entry,
+                                         llvm::StringRef name,
+                                         const llvm::Twine &expected) {
+  hasFailed = true;
+  return emitError(locationOf(entry.position))
+         << "field " << quoted(name) << ": expected " << expected << ", found "
+         << describe(entry);
+}
+
 InFlightDiagnostic ConfigReader::warning(llvm::StringRef name) {
   return emitWarning(locationOf(name));
 }
@@ -211,4 +220,14 @@ std::string ConfigReader::string(llvm::StringRef name, llvm::StringRef absent) {
     return value->string;
   mismatch(name, "a string", *value);
   return absent.str();
+}
+
+llvm::ArrayRef<json::Value> ConfigReader::list(llvm::StringRef name) {
+  const json::Value *value = findNonNull(name);
+  if (!value)
+    return {};
+  if (value->kind == json::Kind::Array)
+    return value->array;
+  mismatch(name, "an array or null", *value);
+  return {};
 }

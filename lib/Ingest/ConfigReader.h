@@ -61,9 +61,15 @@ public:
   double real(llvm::StringRef name, double absent, RealRange range = {});
   bool boolean(llvm::StringRef name, bool absent);
   std::string string(llvm::StringRef name, llvm::StringRef absent);
+  /// The entries of an array; none when absent or null.
+  llvm::ArrayRef<json::Value> list(llvm::StringRef name);
 
   /// An error at the field (at the object when absent); marks failure.
   mlir::InFlightDiagnostic error(llvm::StringRef name);
+  /// An error at an entry of the field.
+  mlir::InFlightDiagnostic errorAt(const json::Value &entry,
+                                   llvm::StringRef name,
+                                   const llvm::Twine &expected);
   mlir::InFlightDiagnostic warning(llvm::StringRef name);
   /// Where the field's value is, or the object when absent.
   mlir::Location locationOf(llvm::StringRef name) const;

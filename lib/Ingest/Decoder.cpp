@@ -1,7 +1,8 @@
 //===- Decoder.cpp - LlamaForCausalLM and its relatives -------------------===//
 //
 // Pre-norm layers with rotary positions, grouped-query attention and a gated
-// MLP (llama, mistral) or a mixture of experts (mixtral).
+// MLP (llama, mistral, qwen2, qwen3) or a mixture of experts (mixtral,
+// qwen3_moe).
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,9 +15,11 @@ namespace {
 /// Defaults that differ between the library's config classes.
 struct Defaults {
   llvm::StringLiteral family;
-  int64_t inner;
+  int64_t vocab, hidden, inner, layers;
   /// Absent: as many as attention heads.
   std::optional<int64_t> kvHeads;
+  /// Absent: hidden size divided by attention heads.
+  std::optional<int64_t> headDim;
   int64_t maxPositions;
   double eps;
   double theta;
@@ -31,26 +34,41 @@ public:
   llvm::SmallVector<llvm::StringRef> vectorNames() override;
 
 private:
+  bool isFamily(llvm::StringRef name) const { return defaults.family == name; }
+  bool isQwen() const { return defaults.family.starts_with("qwen"); }
+  void readBiases(ConfigReader &config);
+  void readWindow(ConfigReader &config);
   void readHeads(ConfigReader &config);
   void readPositions(ConfigReader &config, const ImportOptions &options);
   void checkSizes(ConfigReader &config, const ImportOptions &options);
   Value embed(LayerBuilder &b, Value table);
-  Value attend(LayerBuilder &b, Value x);
+  Value attend(LayerBuilder &b, Value x, bool hasWindow);
   Value rotate(LayerBuilder &b, Value x);
   Value mlp(LayerBuilder &b, Value x);
-  /// Both build the layers; the second gives the auxiliary loss too.
-  Value denseLayers(LayerBuilder &b, Value x);
-  std::pair<Value, Value> mixtureLayers(LayerBuilder &b, Value x);
+  /// What layers hand on, and what each run of layers with experts says: the
+  /// sum of its auxiliary losses, or its logits.
+  struct Flow {
+    Value x;
+    llvm::SmallVector<Value> auxSums, auxLogits;
+  };
+  void denseLayers(LayerBuilder &b, const LayerRun &run, Flow &flow);
+  void mixtureLayers(LayerBuilder &b, const LayerRun &run, Flow &flow);
+  /// Null when there is none.
+  Value auxLoss(LayerBuilder &b, const Flow &flow);
 
   const Defaults &defaults;
   DecoderConfig c;
 };
 } // namespace
 
+static constexpr std::nullopt_t kNone = std::nullopt;
 static constexpr Defaults kDefaults[] = {
-    {"llama", 11008, std::nullopt, 2048, 1e-6, 10000.0, std::nullopt},
-    {"mistral", 14336, 8, 131072, 1e-6, 10000.0, 4096},
-    {"mixtral", 14336, 8, 131072, 1e-5, 1000000.0, std::nullopt},
+    {"llama", 32000, 4096, 11008, 32, kNone, kNone, 2048, 1e-6, 1e4, kNone},
+    {"mistral", 32000, 4096, 14336, 32, 8, kNone, 131072, 1e-6, 1e4, 4096},
+    {"mixtral", 32000, 4096, 14336, 32, 8, kNone, 131072, 1e-5, 1e6, kNone},
+    {"qwen2", 151936, 4096, 22016, 32, 32, kNone, 32768, 1e-6, 1e4, 4096},
+    {"qwen3", 151936, 4096, 22016, 32, 32, 128, 32768, 1e-6, 1e4, 4096},
+    {"qwen3_moe", 151936, 2048, 6144, 24, 4, kNone, 32768, 1e-6, 1e4, 4096},
 };
 
 //===----------------------------------------------------------------------===//
@@ -58,22 +76,19 @@ static constexpr Defaults kDefaults[] = {
 //===----------------------------------------------------------------------===//
 
 void DecoderImporter::read(ConfigReader &config, const ImportOptions &options) {
-  c.vocab = config.integer("vocab_size", 32000);
-  c.hidden = config.integer("hidden_size", 4096);
+  c.vocab = config.integer("vocab_size", defaults.vocab);
+  c.hidden = config.integer("hidden_size", defaults.hidden);
   c.inner = config.integer("intermediate_size", defaults.inner);
-  c.layers = config.integer("num_hidden_layers", 32, kLayerRange);
+  c.layers = config.integer("num_hidden_layers", defaults.layers, kLayerRange);
   c.eps = config.real("rms_norm_eps", defaults.eps);
   c.rawStd = config.real("initializer_range", 0.02);
   c.std = c.rawStd == 0 ? 0.02 : c.rawStd;
   c.dropout = config.real("attention_dropout", 0.0, kRateRange);
   c.act = readActivation(config, "hidden_act", "silu");
   c.isTied = config.boolean("tie_word_embeddings", false);
-  if (defaults.family == "llama") {
-    c.hasAttentionBias = config.boolean("attention_bias", false);
-    c.hasMlpBias = config.boolean("mlp_bias", false);
-  } else {
-    c.window = config.optionalInteger("sliding_window", defaults.window);
-  }
+  c.hasHeadNorms = isFamily("qwen3") || isFamily("qwen3_moe");
+  readBiases(config);
+  readWindow(config);
   readHeads(config);
   readPositions(config, options);
   // A negative index counts from the end.
@@ -81,23 +96,48 @@ void DecoderImporter::read(ConfigReader &config, const ImportOptions &options) {
                                       {-c.vocab, c.vocab - 1});
   if (c.padToken && *c.padToken < 0)
     *c.padToken += c.vocab;
-  if (defaults.family == "mixtral")
-    c.experts = readExperts(config, options);
+  if (isFamily("mixtral"))
+    c.experts = mixtralExperts(config, c.inner);
+  if (isFamily("qwen3_moe"))
+    c.experts = qwenExperts(config);
+  if (c.experts)
+    readRouting(config, options, *c.experts);
+  readLayerRuns(config, defaults.family, options.seq, c);
   if (!config.failed())
     checkSizes(config, options);
+}
+
+void DecoderImporter::readBiases(ConfigReader &config) {
+  if (isFamily("llama"))
+    c.hasMlpBias = config.boolean("mlp_bias", false);
+  if (isFamily("llama") || c.hasHeadNorms)
+    c.hasInputBias = c.hasOutputBias = config.boolean("attention_bias", false);
+  if (isFamily("qwen2"))
+    c.hasInputBias = true;
+}
+
+void DecoderImporter::readWindow(ConfigReader &config) {
+  if (isFamily("llama"))
+    return;
+  c.window = config.optionalInteger("sliding_window", defaults.window);
+  if (isQwen() && !config.boolean("use_sliding_window", false))
+    c.window = std::nullopt;
 }
 
 void DecoderImporter::readHeads(ConfigReader &config) {
   c.heads = config.integer("num_attention_heads", 32);
   c.kvHeads = config.optionalInteger("num_key_value_heads", defaults.kvHeads)
                   .value_or(c.heads);
+  // Where the library divides by it, null is no number.
   std::optional<int64_t> headDim =
-      config.optionalInteger("head_dim", std::nullopt);
+      isQwen() && config.find("head_dim")
+          ? config.integer("head_dim", 1)
+          : config.optionalInteger("head_dim", defaults.headDim);
   c.headDim = headDim.value_or(std::max<int64_t>(c.hidden / c.heads, 1));
   if (config.failed())
     return;
   // The library checks this for llama even where it does not use the quotient.
-  if ((!headDim || defaults.family == "llama") && c.hidden % c.heads != 0)
+  if ((!headDim || isFamily("llama")) && c.hidden % c.heads != 0)
     config.error("num_attention_heads")
         << "expected 'num_attention_heads' to divide 'hidden_size' " << c.hidden
         << ", found " << c.heads;
@@ -115,7 +155,7 @@ void DecoderImporter::readPositions(ConfigReader &config,
                                     const ImportOptions &options) {
   int64_t longest =
       config.integer("max_position_embeddings", defaults.maxPositions);
-  c.rope = readRope(config, defaults.theta, longest);
+  c.rope = readRope(config, defaults.theta, longest, c.headDim);
   if (options.seq > longest)
     config.warning("max_position_embeddings")
         << "sequences of " << options.seq << " tokens are longer than the "
@@ -135,7 +175,9 @@ void DecoderImporter::checkSizes(ConfigReader &config,
                       {b, s, c.heads * c.headDim});
   checkActivationSize(config, "vocab_size", "the logits", {b, s, c.vocab});
   if (c.experts)
-    return checkExperts(config, c, options);
+    checkExperts(config, c, options);
+  if (c.expertLayers() == c.layers)
+    return;
   checkParameterSize(config, "intermediate_size", "'up_proj.weight'",
                      {c.inner, c.hidden});
   checkActivationSize(config, "intermediate_size", "the activations",
@@ -143,7 +185,7 @@ void DecoderImporter::checkSizes(ConfigReader &config,
 }
 
 llvm::SmallVector<llvm::StringRef> DecoderImporter::vectorNames() {
-  if (c.hasAttentionBias || c.hasMlpBias)
+  if (c.hasInputBias || c.hasMlpBias)
     return {"*.bias", "*norm.weight"};
   return {"*norm.weight"};
 }
@@ -166,30 +208,38 @@ Value DecoderImporter::rotate(LayerBuilder &b, Value x) {
   return RopeOp::create(builder, b.getLoc(), x, b.input("positions"),
                         /*offset=*/Value(),
                         builder.getF64FloatAttr(c.rope.theta), c.rope.scaling,
-                        /*inverse=*/UnitAttr());
+                        /*inverse=*/UnitAttr(), /*zigzag=*/ZigzagAttr());
 }
 
-Value DecoderImporter::attend(LayerBuilder &b, Value x) {
+Value DecoderImporter::attend(LayerBuilder &b, Value x, bool hasWindow) {
   constexpr llvm::StringLiteral module = "model.layers.self_attn";
   b.enter("model.layers.input_layernorm", "rms_norm_eps");
   Value norm = b.rmsNorm(x, "model.layers.{i}.input_layernorm", c.eps);
   b.enter(module, "num_attention_heads");
   auto project = [&](llvm::StringRef name, int64_t heads) {
     Value y = b.linear(norm, "model.layers.{i}.self_attn." + name,
-                       {heads * c.headDim, c.std, c.hasAttentionBias});
+                       {heads * c.headDim, c.std, c.hasInputBias});
     return b.splitHeads(y, heads);
+  };
+  auto normalize = [&](Value heads, llvm::StringRef name) {
+    return b.rmsNorm(heads, "model.layers.{i}.self_attn." + name, c.eps);
   };
   Value q = project("q_proj", c.heads);
   Value k = project("k_proj", c.kvHeads);
   Value v = project("v_proj", c.kvHeads);
+  if (c.hasHeadNorms) {
+    q = normalize(q, "q_norm");
+    k = normalize(k, "k_norm");
+  }
   q = rotate(b, q);
   k = rotate(b, k);
   AttentionForm form;
-  form.window = c.window;
+  if (hasWindow)
+    form.window = c.window;
   form.dropout = c.dropout;
   Value y = b.joinHeads(b.attention(q, k, v, module, form));
   y = b.linear(y, "model.layers.{i}.self_attn.o_proj",
-               {c.hidden, c.std, c.hasAttentionBias});
+               {c.hidden, c.std, c.hasOutputBias});
   return b.plain().add(x, y);
 }
 
@@ -205,28 +255,29 @@ Value DecoderImporter::mlp(LayerBuilder &b, Value x) {
   return b.plain().add(x, y);
 }
 
-Value DecoderImporter::denseLayers(LayerBuilder &b, Value x) {
+void DecoderImporter::denseLayers(LayerBuilder &b, const LayerRun &run,
+                                  Flow &flow) {
   auto body = [&](ValueRange carried) -> llvm::SmallVector<Value> {
-    return {mlp(b, attend(b, carried[0]))};
+    return {mlp(b, attend(b, carried[0], run.hasWindow))};
   };
-  return b.repeat(c.layers, x, {}, body).getResult(0);
+  flow.x = b.repeat(run.start, run.end, flow.x, {}, body).getResult(0);
 }
 
-std::pair<Value, Value> DecoderImporter::mixtureLayers(LayerBuilder &b,
-                                                       Value x) {
+void DecoderImporter::mixtureLayers(LayerBuilder &b, const LayerRun &run,
+                                    Flow &flow) {
   const Experts &experts = *c.experts;
-  PlainBuilder p = b.plain();
-  llvm::SmallVector<Value, 2> inits = {x};
+  llvm::SmallVector<Value, 2> inits = {flow.x};
   llvm::SmallVector<Type, 1> stacked;
   if (experts.aux == AuxLoss::Layer)
-    inits.push_back(p.constant(RankedTensorType::get({}, b.f32()), 0.0));
+    inits.push_back(
+        b.plain().constant(RankedTensorType::get({}, b.f32()), 0.0));
   if (experts.aux == AuxLoss::Global) {
-    llvm::ArrayRef<int64_t> shape = typeOf(x).getShape();
+    llvm::ArrayRef<int64_t> shape = typeOf(flow.x).getShape();
     stacked.push_back(
         RankedTensorType::get({shape[0], shape[1], experts.count}, b.f32()));
   }
   auto body = [&](ValueRange carried) -> llvm::SmallVector<Value> {
-    Value h = attend(b, carried[0]);
+    Value h = attend(b, carried[0], run.hasWindow);
     b.enter("model.layers.post_attention_layernorm", "rms_norm_eps");
     Value norm =
         b.rmsNorm(h, "model.layers.{i}.post_attention_layernorm", c.eps);
@@ -238,30 +289,44 @@ std::pair<Value, Value> DecoderImporter::mixtureLayers(LayerBuilder &b,
       next.push_back(mixture.logits);
     return next;
   };
-  RepeatOp layers = b.repeat(c.layers, inits, stacked, body);
-  Value aux;
-  b.enter("model.aux_loss", "router_aux_loss_coef");
+  RepeatOp layers = b.repeat(run.start, run.end, inits, stacked, body);
+  flow.x = layers.getResult(0);
   if (experts.aux == AuxLoss::Layer)
-    aux = b.plain().mul(layers.getResult(1),
-                        1.0 / (c.layers * typeOf(x).getDimSize(0)));
+    flow.auxSums.push_back(layers.getResult(1));
   if (experts.aux == AuxLoss::Global)
-    aux = buildGlobalAuxLoss(b, layers.getResult(1), experts);
-  return {layers.getResult(0), aux};
+    flow.auxLogits.push_back(layers.getResult(1));
+}
+
+Value DecoderImporter::auxLoss(LayerBuilder &b, const Flow &flow) {
+  b.enter("model.aux_loss", "router_aux_loss_coef");
+  if (!flow.auxSums.empty()) {
+    Value sum = flow.auxSums.front();
+    for (Value other : llvm::drop_begin(flow.auxSums))
+      sum = b.plain().add(sum, other);
+    return b.plain().mul(
+        sum, 1.0 / (c.expertLayers() * typeOf(flow.x).getDimSize(0)));
+  }
+  if (!flow.auxLogits.empty())
+    return buildGlobalAuxLoss(b, flow.auxLogits, *c.experts);
+  return Value();
 }
 
 void DecoderImporter::build(LayerBuilder &b) {
   b.enter("model.embed_tokens", "vocab_size");
   Value table =
       b.weight("model.embed_tokens.weight", {c.vocab, c.hidden}, c.std);
-  Value x = embed(b, table);
-  b.enter("model.layers", "num_hidden_layers");
-  Value aux;
-  if (c.experts)
-    std::tie(x, aux) = mixtureLayers(b, x);
-  else
-    x = denseLayers(b, x);
+  Flow flow;
+  flow.x = embed(b, table);
+  for (const LayerRun &run : c.runs) {
+    b.enter("model.layers", "num_hidden_layers");
+    if (run.hasExperts)
+      mixtureLayers(b, run, flow);
+    else
+      denseLayers(b, run, flow);
+  }
+  Value aux = auxLoss(b, flow);
   b.enter("model.norm", "rms_norm_eps");
-  x = b.rmsNorm(x, "model.norm", c.eps);
+  Value x = b.rmsNorm(flow.x, "model.norm", c.eps);
   b.enter("lm_head", "vocab_size");
   Value logits = c.isTied ? Value(LinearOp::create(b.getBuilder(), b.getLoc(),
                                                    x, table, /*bias=*/Value(),

@@ -1,7 +1,7 @@
 //===- Decoder.h - The llama line of models ---------------------*- C++ -*-===//
 //
-// Llama, Mistral and Mixtral share everything but the window of attention and
-// what follows it.
+// The families share everything but the window of attention, norms and biases
+// in it, and what follows it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,12 +17,25 @@ namespace kerf {
 enum class AuxLoss { None, Layer, Global };
 
 struct Experts {
+  /// Names in checkpoints: of the module, and of an expert's weights in it.
+  llvm::StringLiteral module, gate, up, down;
+  /// Config fields of `count` and `inner`.
+  llvm::StringLiteral countField, innerField;
   int64_t count = 0;
   int64_t perToken = 0;
+  int64_t inner = 0;
+  /// Probabilities of the chosen experts are divided by their sum.
+  bool isRenormalized = false;
   /// Rows of an expert per sequence, where choices are dropped.
-  std::optional<int64_t> capacity;
+  std::optional<int64_t> capacity = std::nullopt;
   AuxLoss aux = AuxLoss::None;
   double auxCoefficient = 0.0;
+};
+
+/// Layers [start, end), which are alike.
+struct LayerRun {
+  int64_t start, end;
+  bool hasWindow, hasExperts;
 };
 
 struct DecoderConfig {
@@ -34,13 +47,30 @@ struct DecoderConfig {
   double dropout;
   Activation act;
   Rope rope;
+  /// `window` is of the layers that have one.
   std::optional<int64_t> window, padToken;
-  bool hasAttentionBias = false, hasMlpBias = false, isTied = false;
-  /// Mixtral only.
+  /// Biases of queries, keys and values; of attention's output; of the MLP.
+  bool hasInputBias = false, hasOutputBias = false, hasMlpBias = false;
+  /// Queries and keys are normalized, each head by itself.
+  bool hasHeadNorms = false;
+  bool isTied = false;
   std::optional<Experts> experts;
+  /// All layers in order.
+  std::vector<LayerRun> runs;
+
+  int64_t expertLayers() const;
 };
 
-Experts readExperts(ConfigReader &config, const ImportOptions &options);
+/// Reads which layers have a window and which have experts, after the number of
+/// layers, the window and the experts.
+void readLayerRuns(ConfigReader &config, llvm::StringRef family, int64_t seq,
+                   DecoderConfig &c);
+
+Experts mixtralExperts(ConfigReader &config, int64_t inner);
+Experts qwenExperts(ConfigReader &config);
+/// What all families with experts have: auxiliary loss and capacity.
+void readRouting(ConfigReader &config, const ImportOptions &options,
+                 Experts &experts);
 void checkExperts(ConfigReader &config, const DecoderConfig &c,
                   const ImportOptions &options);
 
@@ -52,8 +82,9 @@ struct MixtureResult {
 MixtureResult buildMixture(LayerBuilder &b, mlir::Value x,
                            const DecoderConfig &c);
 
-/// The library's load-balance loss of all layers' logits `[L,B,S,E]` together.
-mlir::Value buildGlobalAuxLoss(LayerBuilder &b, mlir::Value logits,
+/// The library's load-balance loss of all layers together; `logits` are
+/// `[L,B,S,E]` of one run of layers after the other.
+mlir::Value buildGlobalAuxLoss(LayerBuilder &b, mlir::ValueRange logits,
                                const Experts &experts);
 /// The load-balance loss of one layer, averaged over sequences.
 mlir::Value buildLayerAuxLoss(LayerBuilder &b, const MixtureResult &mixture);

@@ -24,7 +24,7 @@ public:
 };
 
 std::unique_ptr<Importer> makeGpt2Importer();
-/// llama, mistral or mixtral.
+/// llama, mistral, mixtral, qwen2, qwen3 or qwen3_moe.
 std::unique_ptr<Importer> makeDecoderImporter(llvm::StringRef family);
 
 /// Checks that a tensor of these dimensions is one that could exist: a

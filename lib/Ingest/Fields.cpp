@@ -100,7 +100,6 @@ static constexpr Field kCommonFields[] = {
     {"is_causal", Fixed, "lets tokens attend to later ones", "true"},
     {"is_encoder_decoder", Fixed, "makes a model with an encoder",
      "false null"},
-    {"layer_types", Fixed, "makes layers unlike each other", "null"},
     {"per_layer_config", Fixed, "makes layers unlike each other", "null {}"},
     {"pruned_heads", Fixed, "removes attention heads", "null {}"},
     {"quantization_config", Fixed, "computes with quantized weights",
@@ -108,6 +107,10 @@ static constexpr Field kCommonFields[] = {
     {"tie_encoder_decoder", Fixed, "makes a model with an encoder",
      "false null"},
 };
+
+static constexpr llvm::StringLiteral kUnlike =
+    "is not read by this family, though it seems to make layers unlike each "
+    "other";
 
 static constexpr llvm::StringLiteral kSummary =
     "a setting of the double-heads model";
@@ -145,20 +148,21 @@ static constexpr Field kGpt2Fields[] = {
     {"summary_proj_to_labels", Inert, kSummary},
     {"summary_type", Inert, kSummary},
     {"summary_use_proj", Inert, kSummary},
+    {"layer_types", Fixed, kUnlike, "null"},
 };
 
-#define KERF_DECODER_FIELDS(KV, INNER, EPS, POSITIONS, THETA)                  \
+#define KERF_DECODER_FIELDS(VOCAB, HIDDEN, INNER, LAYERS, KV, POSITIONS, EPS,  \
+                            THETA)                                             \
   {"attention_dropout", Used, "(default 0)"},                                  \
-      {"head_dim", Used, "(default null: hidden_size / heads)"},               \
       {"hidden_act", Used, "of the MLP's gate (default \"silu\")"},            \
-      {"hidden_size", Used, "(default 4096)"},                                 \
+      {"hidden_size", Used, "(default " HIDDEN ")"},                           \
       {"initializer_range", Used,                                              \
        "standard deviation of initial weights (default 0.02)"},                \
       {"intermediate_size", Used, "of the MLP (default " INNER ")"},           \
       {"max_position_embeddings", Used,                                        \
        "longest sequence without a warning (default " POSITIONS ")"},          \
       {"num_attention_heads", Used, "(default 32)"},                           \
-      {"num_hidden_layers", Used, "(default 32)"},                             \
+      {"num_hidden_layers", Used, "(default " LAYERS ")"},                     \
       {"num_key_value_heads", Used,                                            \
        "(default " KV "; null: num_attention_heads)"},                         \
       {"pad_token_id", Used, "its embedding gets no gradient (default null)"}, \
@@ -168,7 +172,7 @@ static constexpr Field kGpt2Fields[] = {
       {"rope_theta", Used, "base of the rotation (default " THETA ")"},        \
       {"tie_word_embeddings", Used,                                            \
        "use the embedding as the head (default false)"},                       \
-      {"vocab_size", Used, "(default 32000)"},                                 \
+      {"vocab_size", Used, "(default " VOCAB ")"},                             \
       {"pretraining_tp", Inert,                                                \
        "cut matmuls of earlier versions into equal sums"},                     \
       {"original_max_position_embeddings", Fixed,                              \
@@ -176,10 +180,18 @@ static constexpr Field kGpt2Fields[] = {
       {"partial_rotary_factor", Fixed, "rotates a part of each head",          \
        "null 1.0"}
 
+static constexpr llvm::StringLiteral kBias =
+    "biases in attention (default false)";
+static constexpr llvm::StringLiteral kQuotient =
+    "(default null: hidden_size / heads)";
+
 static constexpr Field kLlamaFields[] = {
-    KERF_DECODER_FIELDS("null", "11008", "1e-6", "2048", "10000"),
-    {"attention_bias", Used, "biases in attention (default false)"},
+    KERF_DECODER_FIELDS("32000", "4096", "11008", "32", "null", "2048", "1e-6",
+                        "10000"),
+    {"attention_bias", Used, kBias},
+    {"head_dim", Used, kQuotient},
     {"mlp_bias", Used, "biases in the MLP (default false)"},
+    {"layer_types", Fixed, kUnlike, "null"},
     {"sliding_window", Fixed,
      "not read by this family, though it seems to "
      "limit attention",
@@ -192,47 +204,118 @@ static constexpr llvm::StringLiteral kWindow =
     "tokens that a token sees, with itself (default 4096; null: all)";
 
 static constexpr Field kMistralFields[] = {
-    KERF_DECODER_FIELDS("8", "14336", "1e-6", "131072", "10000"),
+    KERF_DECODER_FIELDS("32000", "4096", "14336", "32", "8", "131072", "1e-6",
+                        "10000"),
+    {"head_dim", Used, kQuotient},
     {"sliding_window", Used, kWindow},
     {"attention_bias", Fixed, kNoBias, "false null"},
+    {"layer_types", Fixed, kUnlike, "null"},
     {"mlp_bias", Fixed, kNoBias, "false null"},
 };
 
+static constexpr llvm::StringLiteral kAuxLoss =
+    "add the auxiliary loss (default false), unless --aux-loss says";
+static constexpr llvm::StringLiteral kAuxFactor =
+    "factor on the auxiliary loss (default 0.001)";
+
 static constexpr Field kMixtralFields[] = {
-    KERF_DECODER_FIELDS("8", "14336", "1e-5", "131072", "1000000"),
+    KERF_DECODER_FIELDS("32000", "4096", "14336", "32", "8", "131072", "1e-5",
+                        "1000000"),
+    {"head_dim", Used, kQuotient},
     {"num_experts_per_tok", Used, "(default 2)"},
     {"num_local_experts", Used, "(default 8)", "", "num_experts"},
-    {"output_router_logits", Used,
-     "add the auxiliary loss (default false), unless --aux-loss says"},
-    {"router_aux_loss_coef", Used,
-     "factor on the auxiliary loss (default 0.001)"},
+    {"output_router_logits", Used, kAuxLoss},
+    {"router_aux_loss_coef", Used, kAuxFactor},
     {"sliding_window", Used,
      "tokens that a token sees, with itself (default null: all)"},
     {"attention_bias", Fixed, kNoBias, "false null"},
+    {"layer_types", Fixed, kUnlike, "null"},
     {"mlp_bias", Fixed, kNoBias, "false null"},
     {"router_jitter_noise", Fixed, "multiplies the router's input by noise",
      "0.0 null"},
 };
 
+static constexpr llvm::StringLiteral kSwitch =
+    "whether sliding_window counts (default false)";
+static constexpr llvm::StringLiteral kFirstWindow =
+    "first layer with a window (default 28), unless layer_types says";
+static constexpr llvm::StringLiteral kLayerTypes =
+    "per layer full_attention or sliding_attention (default null)";
+static constexpr llvm::StringLiteral kMrope =
+    "is not read by this family, though it seems to rotate by several "
+    "positions";
+
+static constexpr Field kQwen2Fields[] = {
+    KERF_DECODER_FIELDS("151936", "4096", "22016", "32", "32", "32768", "1e-6",
+                        "10000"),
+    {"head_dim", Used, "(default hidden_size / heads)"},
+    {"layer_types", Used, kLayerTypes},
+    {"max_window_layers", Used, kFirstWindow},
+    {"sliding_window", Used, kWindow},
+    {"use_sliding_window", Used, kSwitch},
+    {"attention_bias", Fixed,
+     "is not read by this family: queries, keys and values have biases",
+     "null"},
+    {"mlp_bias", Fixed, kNoBias, "false null"},
+    {"use_mrope", Fixed, kMrope, "false null"},
+};
+
+static constexpr Field kQwen3Fields[] = {
+    KERF_DECODER_FIELDS("151936", "4096", "22016", "32", "32", "32768", "1e-6",
+                        "10000"),
+    {"attention_bias", Used, kBias},
+    {"head_dim", Used, "(default 128)"},
+    {"layer_types", Used, kLayerTypes},
+    {"max_window_layers", Used, kFirstWindow},
+    {"sliding_window", Used, kWindow},
+    {"use_sliding_window", Used, kSwitch},
+    {"mlp_bias", Fixed, kNoBias, "false null"},
+    {"use_mrope", Fixed, kMrope, "false null"},
+};
+
+static constexpr Field kQwen3MoeFields[] = {
+    KERF_DECODER_FIELDS("151936", "2048", "6144", "24", "4", "32768", "1e-6",
+                        "10000"),
+    {"attention_bias", Used, kBias},
+    {"decoder_sparse_step", Used,
+     "every so many layers have experts (default 1: all)"},
+    {"head_dim", Used, "(default hidden_size / heads)"},
+    {"mlp_only_layers", Used, "layers without experts (default null: none)"},
+    {"moe_intermediate_size", Used, "of an expert (default 768)"},
+    {"norm_topk_prob", Used,
+     "divide the chosen probabilities by their sum (default false)"},
+    {"num_experts", Used, "(default 128)", "", "num_local_experts"},
+    {"num_experts_per_tok", Used, "(default 8)"},
+    {"output_router_logits", Used, kAuxLoss},
+    {"router_aux_loss_coef", Used, kAuxFactor},
+    {"sliding_window", Used, kWindow},
+    {"use_sliding_window", Used, kSwitch},
+    {"max_window_layers", Inert, "not read by this family"},
+    {"layer_types", Fixed, kUnlike, "null"},
+    {"mlp_bias", Fixed, kNoBias, "false null"},
+    {"use_mrope", Fixed, kMrope, "false null"},
+};
+
 #undef KERF_DECODER_FIELDS
 
 static constexpr Field kRopeFields[] = {
-    {"rope_type", Used, "default, linear or llama3"},
+    {"rope_type", Used, "default, linear, llama3 or yarn"},
     {"type", Used, "older spelling of rope_type"},
     {"rope_theta", Used, "base of the rotation"},
-    {"factor", Used, "linear, llama3"},
+    {"attention_factor", Used,
+     "yarn: of cosines and sines (default by factor and mscale)"},
+    {"beta_fast", Used, "yarn (default 32)"},
+    {"beta_slow", Used, "yarn (default 1)"},
+    {"factor", Used, "linear, llama3, yarn"},
     {"high_freq_factor", Used, "llama3"},
     {"low_freq_factor", Used, "llama3"},
     {"original_max_position_embeddings", Used,
-     "llama3 (default max_position_embeddings)"},
-    {"attention_factor", Inert, "of other rope types"},
-    {"beta_fast", Inert, "of other rope types"},
-    {"beta_slow", Inert, "of other rope types"},
+     "llama3, yarn (default max_position_embeddings)"},
+    {"mscale", Used, "yarn, with mscale_all_dim (default null)"},
+    {"mscale_all_dim", Used, "yarn, with mscale (default null)"},
+    {"truncate", Used, "yarn: round the band of pairs outwards (default true)"},
     {"long_factor", Inert, "of other rope types"},
-    {"mscale", Inert, "of other rope types"},
-    {"mscale_all_dim", Inert, "of other rope types"},
     {"short_factor", Inert, "of other rope types"},
-    {"truncate", Inert, "of other rope types"},
     {"partial_rotary_factor", Fixed, "rotates a part of each head", "null 1.0"},
     {"mrope_section", Fixed, "rotates by several positions", "null"},
 };
@@ -242,6 +325,9 @@ static constexpr Family kFamilies[] = {
     {"llama", "LlamaForCausalLM", kLlamaFields},
     {"mistral", "MistralForCausalLM", kMistralFields},
     {"mixtral", "MixtralForCausalLM", kMixtralFields},
+    {"qwen2", "Qwen2ForCausalLM", kQwen2Fields},
+    {"qwen3", "Qwen3ForCausalLM", kQwen3Fields},
+    {"qwen3_moe", "Qwen3MoeForCausalLM", kQwen3MoeFields},
 };
 
 //===----------------------------------------------------------------------===//

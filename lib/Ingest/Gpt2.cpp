@@ -151,7 +151,7 @@ void Gpt2Importer::build(LayerBuilder &b) {
   auto body = [&](ValueRange carried) -> llvm::SmallVector<Value> {
     return {mlp(b, attend(b, carried[0]))};
   };
-  x = b.repeat(layers, x, {}, body).getResult(0);
+  x = b.repeat(0, layers, x, {}, body).getResult(0);
   b.enter("transformer.ln_f", "layer_norm_epsilon");
   x = b.layerNorm(x, "transformer.ln_f", eps);
   b.enter("lm_head", "vocab_size");

@@ -112,7 +112,8 @@ Value LayerBuilder::dropout(Value x, llvm::StringRef name, double rate) {
   return DropoutOp::create(builder, loc, x, builder.getF64FloatAttr(rate),
                            builder.getStringAttr(name), seedInput, step(),
                            layer, /*offsets=*/ValueRange(),
-                           /*global=*/DenseI64ArrayAttr());
+                           /*global=*/DenseI64ArrayAttr(),
+                           /*zigzag=*/ZigzagAttr());
 }
 
 Value LayerBuilder::activation(Activation kind, Value x) {
@@ -172,7 +173,8 @@ Value LayerBuilder::attention(Value q, Value k, Value v, llvm::StringRef module,
       builder, loc, q, k, v, segments, /*offsets=*/ValueRange(), seedInput,
       stepInput, layerInput, /*causal=*/builder.getUnitAttr(), window,
       form.scale ? builder.getF64FloatAttr(*form.scale) : FloatAttr(), rate,
-      name, /*global=*/DenseI64ArrayAttr(), /*lse=*/UnitAttr());
+      name, /*global=*/DenseI64ArrayAttr(), /*lse=*/UnitAttr(),
+      /*zigzag=*/ZigzagAttr());
   return op.getResult();
 }
 
@@ -181,20 +183,20 @@ Value LayerBuilder::attention(Value q, Value k, Value v, llvm::StringRef module,
 //===----------------------------------------------------------------------===//
 
 RepeatOp LayerBuilder::repeat(
-    int64_t count, ValueRange inits, TypeRange stackedTypes,
+    int64_t start, int64_t end, ValueRange inits, TypeRange stackedTypes,
     llvm::function_ref<llvm::SmallVector<Value>(ValueRange)> body) {
   llvm::SmallVector<Type> results(inits.getTypes());
   for (Type type : stackedTypes) {
-    llvm::SmallVector<int64_t> shape = {count};
+    llvm::SmallVector<int64_t> shape = {end - start};
     llvm::append_range(shape, cast<RankedTensorType>(type).getShape());
     results.push_back(withShape(type, shape));
   }
   Location repeatLoc = loc;
-  auto op =
-      RepeatOp::create(builder, loc, results, inits,
-                       /*slices=*/ValueRange(), builder.getI64IntegerAttr(0),
-                       builder.getI64IntegerAttr(count),
-                       /*reverse=*/UnitAttr(), /*pair=*/IntegerAttr());
+  auto op = RepeatOp::create(builder, loc, results, inits,
+                             /*slices=*/ValueRange(),
+                             builder.getI64IntegerAttr(start),
+                             builder.getI64IntegerAttr(end),
+                             /*reverse=*/UnitAttr(), /*pair=*/IntegerAttr());
   Block &block = op.getBody().emplaceBlock();
   block.addArgument(RankedTensorType::get({}, builder.getI32Type()), loc);
   for (Type type : inits.getTypes())

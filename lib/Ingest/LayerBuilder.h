@@ -72,10 +72,11 @@ public:
   mlir::Value attention(mlir::Value q, mlir::Value k, mlir::Value v,
                         llvm::StringRef module, AttentionForm form);
 
-  /// Repeats `body` with `{i}` = 0 to count-1. It gets the carried values and
+  /// Repeats `body` with `{i}` = start to end-1. It gets the carried values and
   /// returns the next ones, then one value per type of `stackedTypes`.
   RepeatOp
-  repeat(int64_t count, mlir::ValueRange inits, mlir::TypeRange stackedTypes,
+  repeat(int64_t start, int64_t end, mlir::ValueRange inits,
+         mlir::TypeRange stackedTypes,
          llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange)>
              body);
   /// Iteration number of the repeat being built, or null outside.

@@ -2,6 +2,8 @@
 
 #include "kerf/Dialect/Kerf/Kerf.h"
 
+#include <cmath>
+
 using namespace kerf;
 using namespace mlir;
 
@@ -78,10 +80,81 @@ static Attribute readLlama3(ConfigReader &rope, int64_t maxPositions) {
                              static_cast<double>(original));
 }
 
-static Attribute readScaling(ConfigReader &rope, int64_t maxPositions) {
+/// A field that may be absent or null.
+static std::optional<double>
+optionalReal(ConfigReader &rope, llvm::StringRef field, RealRange range = {}) {
+  if (!rope.findNonNull(field))
+    return std::nullopt;
+  return rope.real(field, 1.0, range);
+}
+
+/// What YaRN multiplies cosines and sines by, unless the config says: attention
+/// gets sharper as contexts get longer (Peng et al. 2023, equation 22).
+static double yarnMagnitude(ConfigReader &rope, double factor) {
+  std::optional<double> magnitude =
+      optionalReal(rope, "attention_factor", kPositive);
+  double over = optionalReal(rope, "mscale").value_or(0);
+  double under = optionalReal(rope, "mscale_all_dim").value_or(0);
+  auto grown = [&](double scale) { return 0.1 * scale * std::log(factor) + 1; };
+  if (magnitude)
+    return *magnitude;
+  return over != 0 && under != 0 ? grown(over) / grown(under) : grown(1);
+}
+
+/// Pairs that turn more than `beta_fast` times within the trained context keep
+/// their frequency, those that turn less than `beta_slow` times are stretched;
+/// the attribute holds the numbers of these two pairs.
+static Attribute readYarn(ConfigReader &rope, double theta,
+                          int64_t maxPositions, int64_t headDim) {
+  double original =
+      rope.integer("original_max_position_embeddings", maxPositions);
+  double factor = maxPositions / original;
+  const json::Value *given = rope.find("factor");
+  if (!given || given->kind != json::Kind::Null)
+    factor = required(rope, "yarn", "factor", {1.0});
+  double magnitude = yarnMagnitude(rope, factor);
+  // The library takes 0 for absent.
+  double fast = optionalReal(rope, "beta_fast").value_or(0);
+  double slow = optionalReal(rope, "beta_slow").value_or(0);
+  auto pairOf = [&](double turns) {
+    return headDim * std::log(original / (turns * 2 * M_PI)) /
+           (2 * std::log(theta));
+  };
+  double low = pairOf(fast == 0 ? 32 : fast);
+  double high = pairOf(slow == 0 ? 1 : slow);
+  if (rope.boolean("truncate", true)) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, headDim - 1.0);
+  if (low == high) // as in the library, which would divide by zero
+    high += 0.001;
+  if (rope.failed())
+    return {};
+  if (!std::isfinite(magnitude)) {
+    rope.error("mscale") << "the factor of rope type 'yarn' for attention is "
+                            "no number";
+    return {};
+  }
+  if (factor < 1 || !(high > low)) {
+    rope.error(factor < 1 ? "factor" : "beta_fast")
+        << "rope type 'yarn' stretches no frequency: factor "
+        << ConfigReader::describe(factor) << ", from pair "
+        << ConfigReader::describe(low) << " to "
+        << ConfigReader::describe(high);
+    return {};
+  }
+  return RopeYarnAttr::get(rope.getContext(), factor, low, high, magnitude);
+}
+
+static Attribute readScaling(ConfigReader &rope, double theta,
+                             int64_t maxPositions, int64_t headDim) {
   std::string type = readType(rope);
   if (type == "llama3")
     return readLlama3(rope, maxPositions);
+  if (type == "yarn")
+    return readYarn(rope, theta, maxPositions, headDim);
   if (type == "linear") {
     double factor = required(rope, "linear", "factor", {1.0});
     if (rope.failed())
@@ -92,12 +165,13 @@ static Attribute readScaling(ConfigReader &rope, int64_t maxPositions) {
     InFlightDiagnostic diagnostic =
         rope.error(rope.find("rope_type") ? "rope_type" : "type");
     diagnostic << "unsupported rope type " << json::quote(type);
-    diagnostic.attachNote() << "expected one of default, linear, llama3";
+    diagnostic.attachNote() << "expected one of default, linear, llama3, yarn";
   }
   return {};
 }
 
-Rope kerf::readRope(ConfigReader &config, double theta, int64_t maxPositions) {
+Rope kerf::readRope(ConfigReader &config, double theta, int64_t maxPositions,
+                    int64_t headDim) {
   theta = config.real("rope_theta", theta, kPositive);
   llvm::StringRef name;
   const json::Value *parameters = findParameters(config, name);
@@ -108,7 +182,7 @@ Rope kerf::readRope(ConfigReader &config, double theta, int64_t maxPositions) {
                     ropeFields(), "config", prefix);
   rope.checkFields();
   theta = rope.real("rope_theta", theta, kPositive);
-  Attribute scaling = readScaling(rope, maxPositions);
+  Attribute scaling = readScaling(rope, theta, maxPositions, headDim);
   if (rope.failed())
     config.markFailed();
   return {theta, scaling};

@@ -11,13 +11,15 @@ namespace kerf {
 
 struct Rope {
   double theta;
-  /// `#kerf.rope_llama3`, `#kerf.rope_linear` or null.
+  /// `#kerf.rope_llama3`, `#kerf.rope_linear`, `#kerf.rope_yarn` or null.
   mlir::Attribute scaling;
 };
 
 /// Reads `rope_theta` with `rope_scaling` (to version 4) or `rope_parameters`
-/// (from version 5). `theta` and `maxPositions` are the config's defaults.
-Rope readRope(ConfigReader &config, double theta, int64_t maxPositions);
+/// (from version 5). `theta` and `maxPositions` are the config's defaults;
+/// heads have `headDim` channels.
+Rope readRope(ConfigReader &config, double theta, int64_t maxPositions,
+              int64_t headDim);
 
 } // namespace kerf
 

@@ -21,7 +21,7 @@ static constexpr llvm::StringLiteral kOverview =
     R"(prints the kerf.model of a Hugging Face config.json
 
 The model's loss and gradients are those of the transformers library 5.23 in
-training mode. Families: gpt2, llama, mistral, mixtral.
+training mode. Families: gpt2, llama, mistral, mixtral, qwen2, qwen3, qwen3_moe.
 
 Exit status: 0 when the model was written; 1 when an option, the config or a
 file is wrong, and nothing was written; 128 or more when the program was killed.

@@ -24,6 +24,9 @@ SEEDS = {
     "mixtral-three-of-five": 24,
     "mixtral-top1-aux": 11,
     "mixtral-window": 10,
+    "qwen3-moe-dense-layers": 50,
+    "qwen3-moe-raw-aux": 20,
+    "qwen3-moe-step": 11,
 }
 
 

@@ -17,10 +17,14 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import cases
+import checks
 from float64 import Float64
 
-# The plain implementations: no fused attention, no grouped matrix product.
-PLAIN = {"attn_implementation": "eager", "experts_implementation": "eager"}
+
+def plain(config):
+    """The plain implementations: no fused attention, no grouped matrix product."""
+    experts = {"experts_implementation": "eager"} if checks.has_experts(config) else {}
+    return {"attn_implementation": "eager", **experts}
 
 
 def config_of(case):
@@ -31,8 +35,7 @@ def config_of(case):
 def untrained(case):
     """A model of `case` in training mode with the library's own initial values."""
     config = config_of(case)
-    kinds = PLAIN if config.model_type == "mixtral" else {"attn_implementation": "eager"}
-    return AutoModelForCausalLM.from_config(config, **kinds).train()
+    return AutoModelForCausalLM.from_config(config, **plain(config)).train()
 
 
 def tensors_of(model, values=None):
@@ -58,8 +61,7 @@ def load(case, tensors):
     Fails if the library misses or does not expect a tensor, or does not give the
     same tensors back.
     """
-    model_type = config_of(case).model_type
-    kinds = PLAIN if model_type == "mixtral" else {"attn_implementation": "eager"}
+    kinds = plain(config_of(case))
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(cases.folder(case) / "config.json", folder)
         save_file(tensors, f"{folder}/model.safetensors", metadata={"format": "pt"})

@@ -22,6 +22,11 @@ def near(what, ours, theirs):
         raise ValueError(f"{what}: the library's value differs by {error:.3e}")
 
 
+def has_experts(config):
+    """Whether the model has layers with experts."""
+    return hasattr(config, "num_experts_per_tok")
+
+
 def visible(sequence, window):
     """[S, S] booleans: query i sees key j if j <= i and, with a window, i - j < window."""
     query = torch.arange(sequence)[:, None]
@@ -42,23 +47,27 @@ def check_loss(output, targets, aux):
 def check_attention(model, tokens):
     """Attention weights are exactly zero where the mask says so and nowhere else."""
     window = getattr(model.config, "sliding_window", None)
+    types = getattr(model.config, "layer_types", None)
     with torch.no_grad():
         layers = model(input_ids=tokens.long(), output_attentions=True).attentions
     if len(layers) != model.config.num_hidden_layers:
         raise ValueError(f"expected attention of every layer, found {len(layers)}")
-    for weights in layers:
-        expected = visible(tokens.shape[1], window).expand_as(weights)
+    for i, weights in enumerate(layers):
+        width = None if types and types[i] == "full_attention" else window
+        expected = visible(tokens.shape[1], width).expand_as(weights)
         if not torch.equal(weights != 0, expected):
             raise ValueError("attention weights are not zero exactly where masked")
 
 
 def frequencies(config):
-    """Rotary frequencies [head_dim / 2] for default, linear and llama3 RoPE."""
+    """Rotary frequencies [head_dim / 2] for default, linear, llama3 and yarn RoPE."""
     rope = config.rope_parameters
     dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     result = [rope["rope_theta"] ** (-2 * i / dim) for i in range(dim // 2)]
     if rope["rope_type"] == "linear":
         return [f / rope["factor"] for f in result], None
+    if rope["rope_type"] == "yarn":
+        return yarn_frequencies(config, result)
     if rope["rope_type"] != "llama3":
         return result, None
     low, high = rope["low_freq_factor"], rope["high_freq_factor"]
@@ -68,19 +77,63 @@ def frequencies(config):
         turns = rope["original_max_position_embeddings"] * f / (2 * math.pi)
         keep = min(max((turns - low) / (high - low), 0.0), 1.0)
         scaled.append((1 - keep) * f / rope["factor"] + keep * f)
-        bands.append("kept" if keep == 1 else "divided" if keep == 0 else "between")
+        bands.append(band(keep))
     return scaled, bands
 
 
+def band(kept):
+    """What a scaling does with a frequency of which this part stays."""
+    return "kept" if kept == 1 else "divided" if kept == 0 else "between"
+
+
+def yarn_factor(config):
+    """The factor of yarn; null is how much longer sequences are than the trained ones."""
+    rope = config.rope_parameters
+    grown = config.max_position_embeddings / rope["original_max_position_embeddings"]
+    return rope["factor"] or grown
+
+
+def yarn_frequencies(config, frequencies):
+    """Between the pairs that turn beta_fast and beta_slow times, f goes over to f / factor."""
+    rope = config.rope_parameters
+
+    def pair(turns):
+        # The (fractional) pair whose frequency turns so often in the trained context.
+        once = rope["original_max_position_embeddings"] / (2 * math.pi)
+        return len(frequencies) * math.log(once / turns, rope["rope_theta"])
+
+    low, high = pair(rope.get("beta_fast", 32)), pair(rope.get("beta_slow", 1))
+    if rope.get("truncate", True):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, 2 * len(frequencies) - 1)
+    kept = [1 - min(max((j - low) / (high - low), 0.0), 1.0) for j in range(len(frequencies))]
+    factor = yarn_factor(config)
+    scaled = [k * f + (1 - k) * f / factor for k, f in zip(kept, frequencies, strict=True)]
+    return scaled, [band(k) for k in kept]
+
+
+def magnitude(config):
+    """What cosines and sines are multiplied by: other than 1 for yarn only."""
+    rope = config.rope_parameters
+    if rope["rope_type"] != "yarn":
+        return 1.0
+    if "attention_factor" in rope:
+        return rope["attention_factor"]
+    grown = 0.1 * math.log(yarn_factor(config))
+    if "mscale" in rope:
+        return (rope["mscale"] * grown + 1) / (rope["mscale_all_dim"] * grown + 1)
+    return grown + 1
+
+
 def check_rope(model):
-    """The frequencies follow the formula; a llama3 case has all three bands."""
+    """The frequencies follow the formula; a scaling by bands has all three of them."""
     rotary = getattr(model.base_model, "rotary_emb", None)
     if rotary is None:
         return
     expected, bands = frequencies(model.config)
     expected = torch.tensor(expected, dtype=torch.float64)
     near("rotary frequencies", expected / rotary.inv_freq, torch.ones_like(expected))
-    if rotary.attention_scaling != 1.0:
+    if not math.isclose(rotary.attention_scaling, magnitude(model.config), rel_tol=TIGHT):
         raise ValueError(f"cos and sin are scaled by {rotary.attention_scaling}")
     if bands is not None and len(set(bands)) != 3:
         raise ValueError(f"expected three bands of frequencies, found {bands}")
@@ -95,9 +148,10 @@ def aux_loss(config, layers):
     """
     probabilities = torch.cat(list(layers)).softmax(-1)
     chosen = probabilities.topk(config.num_experts_per_tok, -1).indices
-    hits = torch.nn.functional.one_hot(chosen, config.num_local_experts).sum((0, 1))
+    count = config.num_experts
+    hits = torch.nn.functional.one_hot(chosen, count).sum((0, 1))
     fraction = hits.double() / len(probabilities)
-    return config.num_local_experts * (fraction * probabilities.mean(0)).sum()
+    return count * (fraction * probabilities.mean(0)).sum()
 
 
 def router_margin(config, routing):
@@ -110,15 +164,26 @@ def router_margin(config, routing):
     return min(margins)
 
 
+def has_gate(state, layer):
+    """Whether a layer of the model has experts."""
+    return f"model.layers.{layer}.mlp.experts.gate_up_proj" in state
+
+
 def check_experts(config, model, tensors):
-    """The saved expert matrices are slices of the fused ones: w1 gate, w3 up, w2 down."""
+    """The saved expert matrices are slices of the fused ones, in layers that have experts."""
     state = model.state_dict()
-    for layer in range(config.num_hidden_layers):
+    layers = [i for i in range(config.num_hidden_layers) if has_gate(state, i)]
+    if not layers:
+        raise ValueError("no layer has experts")
+    mixtral = config.model_type == "mixtral"
+    block = "block_sparse_moe" if mixtral else "mlp"
+    gate, up, last = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")
+    for layer in layers:
         gate_up = state[f"model.layers.{layer}.mlp.experts.gate_up_proj"]
         down = state[f"model.layers.{layer}.mlp.experts.down_proj"]
-        for e in range(config.num_local_experts):
-            name = f"model.layers.{layer}.block_sparse_moe.experts.{e}"
-            w1, w2, w3 = (tensors[f"{name}.w{i}.weight"] for i in (1, 2, 3))
+        for e in range(config.num_experts):
+            name = f"model.layers.{layer}.{block}.experts.{e}"
+            w1, w3, w2 = (tensors[f"{name}.{part}.weight"] for part in (gate, up, last))
             if not torch.equal(gate_up[e], torch.cat([w1, w3])) or not torch.equal(down[e], w2):
                 raise ValueError(f"'{name}' is not a slice of the fused weights")
 

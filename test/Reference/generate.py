@@ -82,7 +82,7 @@ def produce(case, sites):
     shapes = {name: tuple(tensor.shape) for name, tensor in skeleton.items()}
     weights = cases.weights(case, shapes, config.initializer_range)
     model = checkpoint.load(case, weights)
-    if config.model_type == "mixtral":
+    if checks.has_experts(config):
         checks.check_experts(config, model, weights)
     pad = config.pad_token_id
     tokens, targets = cases.batches(case, config.vocab_size, pad)

@@ -48,7 +48,7 @@ def labels_of(targets):
 def optimizer_of(model):
     """AdamW that decays matrices and leaves vectors (norm weights, biases) alone.
 
-    Mixtral's experts have rank 3 here and rank 2 in a checkpoint: decayed either way.
+    Experts have rank 3 here and rank 2 in a checkpoint: decayed either way.
     """
     parameters = list(model.parameters())
     groups = [
@@ -66,7 +66,7 @@ def _record_routing(model, run):
         run.routing.append((logits.detach(), experts.detach()))
 
     for module in model.modules():
-        if type(module).__name__ == "MixtralTopKRouter":
+        if type(module).__name__ in ("MixtralTopKRouter", "Qwen3MoeTopKRouter"):
             module.register_forward_hook(record)
 
 

@@ -3,7 +3,7 @@
 // Builds a `kerf.model` from a Hugging Face `config.json`, so that the loss,
 // its gradients and the parameters' names, shapes and orientation are those of
 // the transformers library 5.23 in training mode. Families: gpt2, llama,
-// mistral, mixtral.
+// mistral, mixtral, qwen2, qwen3, qwen3_moe.
 //
 //===----------------------------------------------------------------------===//
 
@@ -65,7 +65,7 @@ mlir::OwningOpRef<mlir::ModuleOp> importConfig(llvm::StringRef json,
 /// prints nothing, when there is no such family.
 [[nodiscard]] bool printFields(llvm::StringRef family, llvm::raw_ostream &os);
 
-/// "gpt2, llama, mistral, mixtral".
+/// "gpt2, llama, mistral, mixtral, qwen2, qwen3, qwen3_moe".
 std::string listFamilies();
 
 } // namespace kerf

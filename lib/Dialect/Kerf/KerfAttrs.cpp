@@ -121,6 +121,15 @@ LogicalResult RopeLinearAttr::verify(EmitError emitError, Real factor) {
   return success();
 }
 
+LogicalResult RopeYarnAttr::verify(EmitError emitError, Real factor, Real low,
+                                   Real high, Real magnitude) {
+  if (!(factor >= 1 && low >= 0 && high > low && magnitude > 0 &&
+        std::isfinite(magnitude)))
+    return emitError() << "expected factor >= 1, 0 <= low < high and finite "
+                          "magnitude > 0";
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Optimizer rules
 //===----------------------------------------------------------------------===//

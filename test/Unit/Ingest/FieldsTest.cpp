@@ -37,7 +37,8 @@ TEST(Fields, notAConfig) {
 
 TEST(Fields, family) {
   const std::string known =
-      "note: expected one of gpt2, llama, mistral, mixtral\n";
+      "note: expected one of gpt2, llama, mistral, mixtral, qwen2, qwen3, "
+      "qwen3_moe\n";
   EXPECT_EQ(errorsOf("{}"),
             "1:1: error: missing field 'model_type'\n1:1: " + known);
   EXPECT_EQ(errorsOf("{\"model_type\":\n \"bert\"}"),
@@ -179,15 +180,12 @@ TEST(Fields, architectures) {
 }
 
 TEST(Fields, ropeTypes) {
-  EXPECT_EQ(llamaErrors("\"rope_scaling\": {\"type\": \"yarn\"}"),
-            "2:26: error: unsupported rope type 'yarn'\n"
-            "2:26: note: expected one of default, linear, llama3\n");
   EXPECT_EQ(llamaErrors("\"rope_parameters\": {\"rope_type\": \"dynamic\"}"),
             "2:34: error: unsupported rope type 'dynamic'\n"
-            "2:34: note: expected one of default, linear, llama3\n");
+            "2:34: note: expected one of default, linear, llama3, yarn\n");
   EXPECT_EQ(llamaErrors("\"rope_parameters\": {\"rope_type\": \"longrope\"}"),
             "2:34: error: unsupported rope type 'longrope'\n"
-            "2:34: note: expected one of default, linear, llama3\n");
+            "2:34: note: expected one of default, linear, llama3, yarn\n");
   EXPECT_EQ(llamaErrors("\"rope_scaling\": \"linear\""),
             "2:17: error: field 'rope_scaling': expected an object or null, "
             "found 'linear'\n");
@@ -221,6 +219,95 @@ TEST(Fields, ropeParameters) {
             "'rope_parameters.partial_rotary_factor': expected null or 1.0, "
             "found 0.5\n"
             "3:26: note: the field rotates a part of each head\n");
+}
+
+TEST(Fields, yarn) {
+  EXPECT_EQ(llamaErrors("\"rope_scaling\": {\"type\": \"yarn\"}"),
+            "2:17: error: missing field 'factor' of rope type 'yarn'\n");
+  EXPECT_EQ(
+      llamaErrors("\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 0.5,\n"
+                  "\"attention_factor\": 0, \"truncate\": 1}"),
+      "2:44: error: field 'rope_scaling.factor': expected a number >= "
+      "1.0, found 0.5\n"
+      "3:21: error: field 'rope_scaling.attention_factor': expected a "
+      "number > 0.0, found 0\n"
+      "3:36: error: field 'rope_scaling.truncate': expected true or "
+      "false, found 1\n");
+  // The pair of 0.01 turns is 4 ln(64 / 0.0628) / (2 ln 4) = 9.99, that of one
+  // turn 3.35; a head of 4 channels ends at 3.
+  EXPECT_EQ(llamaErrors("\"rope_theta\": 4, \"rope_scaling\": {\"type\": "
+                        "\"yarn\", \"factor\": 2,\n\"beta_fast\": 0.01, "
+                        "\"original_max_position_embeddings\": 64}"),
+            "3:14: error: rope type 'yarn' stretches no frequency: factor 2.0, "
+            "from pair 9.0 to 3.0\n");
+  // Without a factor it is the ratio of the lengths.
+  EXPECT_EQ(llamaErrors("\"max_position_embeddings\": 32, \"rope_scaling\": "
+                        "{\"type\": \"yarn\", \"factor\": null,\n"
+                        "\"original_max_position_embeddings\": 64}"),
+            "2:75: error: rope type 'yarn' stretches no frequency: factor 0.5, "
+            "from pair 0.0 to 1.0\n");
+}
+
+TEST(Fields, layerTypes) {
+  auto errors = [](llvm::StringRef types) {
+    return errorsOf(decoderOf("qwen3", (",\n\"layer_types\": " + types).str()));
+  };
+  EXPECT_EQ(errors("[\"full_attention\"]"),
+            "2:16: error: field 'layer_types': expected the types of 3 layers, "
+            "found 1\n");
+  EXPECT_EQ(
+      errors("\"full_attention\""),
+      "2:16: error: field 'layer_types': expected an array or null, found "
+      "'full_attention'\n");
+  EXPECT_EQ(errors("[\"full_attention\", \"chunked_attention\", 3]"),
+            "2:35: error: field 'layer_types': expected 'full_attention' or "
+            "'sliding_attention', found 'chunked_attention'\n"
+            "2:56: error: field 'layer_types': expected 'full_attention' or "
+            "'sliding_attention', found 3\n");
+  EXPECT_EQ(errors("[\"full_attention\", \"sliding_attention\",\n"
+                   "\"full_attention\"]"),
+            "2:35: error: field 'layer_types': expected 'full_attention', as "
+            "the config has no window, found 'sliding_attention'\n"
+            "2:35: note: a window needs 'use_sliding_window' and "
+            "'sliding_window'\n");
+  EXPECT_EQ(
+      llamaErrors("\"layer_types\": []"),
+      "2:16: error: unsupported field 'layer_types': expected null, found "
+      "an array\n"
+      "2:16: note: the field is not read by this family, though it seems "
+      "to make layers unlike each other\n");
+}
+
+TEST(Fields, qwen) {
+  EXPECT_EQ(errorsOf(decoderOf("qwen2", ",\n\"head_dim\": null")),
+            "2:13: error: field 'head_dim': expected an integer from 1 to "
+            "2147483647, found null\n");
+  EXPECT_EQ(errorsOf(decoderOf("qwen2", ",\n\"attention_bias\": false")),
+            "2:19: error: unsupported field 'attention_bias': expected null, "
+            "found false\n"
+            "2:19: note: the field is not read by this family: queries, keys "
+            "and values have biases\n");
+}
+
+TEST(Fields, layersWithExperts) {
+  auto errors = [](llvm::StringRef more) {
+    return errorsOf(decoderOf("qwen3_moe", (",\n" + more).str()));
+  };
+  EXPECT_EQ(errors("\"mlp_only_layers\": [0, 7, -1, 1.5]"),
+            "2:27: error: field 'mlp_only_layers': expected an integer of at "
+            "least 0, found -1\n"
+            "2:31: error: field 'mlp_only_layers': expected an integer of at "
+            "least 0, found 1.5\n");
+  EXPECT_EQ(errors("\"mlp_only_layers\": [2],\n\"decoder_sparse_step\": 3"),
+            "2:20: error: expected a layer with experts: 'mlp_only_layers' and "
+            "'decoder_sparse_step' 3 leave none\n");
+  EXPECT_EQ(errorsOf(configOf("qwen3_moe", ", \"decoder_sparse_step\": 2,\n"
+                                           "\"num_hidden_layers\": 5000")),
+            "2:22: error: expected layers that change their kind at most 1000 "
+            "times, found 5000\n");
+  EXPECT_EQ(errors("\"num_experts_per_tok\": 129"),
+            "2:24: error: expected 'num_experts_per_tok' of at most "
+            "'num_experts' 128, found 129\n");
 }
 
 TEST(Fields, lengths) {
@@ -285,7 +372,8 @@ TEST(Options, ranges) {
 }
 
 TEST(ListFields, everyFamily) {
-  for (llvm::StringRef family : {"gpt2", "llama", "mistral", "mixtral"}) {
+  for (llvm::StringRef family :
+       {"gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"}) {
     std::string text;
     llvm::raw_string_ostream os(text);
     EXPECT_TRUE(printFields(family, os));
@@ -295,7 +383,8 @@ TEST(ListFields, everyFamily) {
   llvm::raw_string_ostream os(text);
   EXPECT_FALSE(printFields("bert", os));
   EXPECT_EQ(text, "");
-  EXPECT_EQ(listFamilies(), "gpt2, llama, mistral, mixtral");
+  EXPECT_EQ(listFamilies(),
+            "gpt2, llama, mistral, mixtral, qwen2, qwen3, qwen3_moe");
 }
 
 } // namespace

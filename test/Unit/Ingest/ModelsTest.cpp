@@ -105,6 +105,45 @@ TEST(Spellings, llama3) {
                            factors + "}"));
 }
 
+TEST(Spellings, yarn) {
+  // Heads of 64: with 512 trained positions pair 3 turns 32 times.
+  std::string plain = llamaIr(
+      ", \"head_dim\": 64, \"rope_theta\": 10000, \"rope_scaling\": {\"type\": "
+      "\"yarn\", \"factor\": 4, \"original_max_position_embeddings\": 512}");
+  EXPECT_TRUE(contains(plain, "#kerf.rope_yarn<factor = 4.0, low = 3.0, high = "
+                              "16.0, magnitude = "));
+  // All defaults; 2048 is the length of the config.
+  EXPECT_EQ(plain,
+            llamaIr(", \"head_dim\": 64, \"rope_parameters\": {\"rope_type\": "
+                    "\"yarn\", \"rope_theta\": 10000, \"factor\": null, "
+                    "\"original_max_position_embeddings\": 512, \"beta_fast\": "
+                    "32, \"beta_slow\": 1.0, \"attention_factor\": null, "
+                    "\"mscale\": 0, \"mscale_all_dim\": 2, \"truncate\": "
+                    "true}"));
+}
+
+TEST(Spellings, qwen) {
+  std::string plain = irOf(decoderOf("qwen2", ""));
+  EXPECT_EQ(plain, irOf(decoderOf("qwen2", ", \"layer_types\": null, "
+                                           "\"head_dim\": 4, \"use_mrope\": "
+                                           "false, \"sliding_window\": 2")));
+  // The layers of a window begin where layer_types says so, or else the number.
+  const std::string window =
+      ", \"use_sliding_window\": true, \"sliding_window\": 2";
+  EXPECT_EQ(plain, irOf(decoderOf("qwen2", window)));
+  std::string last =
+      irOf(decoderOf("qwen2", window + ", \"max_window_layers\": 2"));
+  EXPECT_NE(plain, last);
+  EXPECT_EQ(last, irOf(decoderOf("qwen2", window + ", \"layer_types\": "
+                                                   "[\"full_attention\", "
+                                                   "\"full_attention\", "
+                                                   "\"sliding_attention\"]")));
+  EXPECT_EQ(irOf(decoderOf("qwen3_moe", ", \"num_experts\": 16")),
+            irOf(decoderOf("qwen3_moe", ", \"num_local_experts\": 16, "
+                                        "\"mlp_only_layers\": null, "
+                                        "\"max_window_layers\": 1")));
+}
+
 TEST(Spellings, decoders) {
   std::string plain = llamaIr("");
   EXPECT_EQ(plain, llamaIr(", \"hidden_act\": \"swish\""));
@@ -163,7 +202,8 @@ TEST(Models, dropoutAsksForSeedAndStep) {
 TEST(Models, packed) {
   ImportOptions options = smallOptions();
   options.packed = true;
-  for (llvm::StringRef family : {"gpt2", "llama", "mistral", "mixtral"}) {
+  for (llvm::StringRef family :
+       {"gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"}) {
     std::string ir = irOf(configOf(family, ""), options);
     EXPECT_TRUE(contains(ir, "segments %segments: tensor<2x8xi32>, positions "
                              "%positions: tensor<2x8xi32>"));
@@ -247,14 +287,15 @@ Shapes shapesOf(mlir::ModuleOp module) {
   module.walk([&](ParamOp param) {
     std::vector<int64_t> shape = typeOf(param.getResult()).getShape().vec();
     auto repeat = param->getParentOfType<RepeatOp>();
-    int64_t layers = repeat ? repeat.getCount() : 1;
+    int64_t start = repeat ? repeat.getStart() : 0;
+    int64_t end = repeat ? repeat.getEnd() : 1;
     int64_t experts = 1;
     bool isStack = hasExpert(param.getName());
     if (isStack) {
       experts = shape.front();
       shape.erase(shape.begin());
     }
-    for (int64_t i = 0; i < layers; ++i)
+    for (int64_t i = start; i < end; ++i)
       for (int64_t e = 0; e < experts; ++e)
         shapes[expandName(param.getName(), i, isStack ? e : -1)] = shape;
   });

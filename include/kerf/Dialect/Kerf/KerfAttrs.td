@@ -175,4 +175,20 @@ def Kerf_RopeLinearAttr : Kerf_Attr<"RopeLinear", "rope_linear"> {
   let genVerifyDecl = 1;
 }
 
+def Kerf_RopeYarnAttr : Kerf_Attr<"RopeYarn", "rope_yarn"> {
+  let summary = "YaRN scaling of rotary frequencies";
+  let description = [{
+    Frequency f of pair j becomes `(1 - t) f + t f / factor` with
+    `t = min(max((j - low) / (high - low), 0), 1)`: fast pairs stay, slow ones
+    are stretched. Cosines and sines are multiplied by `magnitude`.
+    Source: Peng et al. 2023; Hugging Face `rope_type: yarn`.
+  }];
+  let parameters = (ins Kerf_Real<"">:$factor,
+    Kerf_Real<"pair up to which frequencies stay">:$low,
+    Kerf_Real<"pair from which they are divided">:$high,
+    Kerf_Real<"length of a turned pair">:$magnitude);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 #endif // KERF_ATTRS_TD

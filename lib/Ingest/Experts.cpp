@@ -1,7 +1,8 @@
-//===- Mixtral.cpp - Mixture of experts of MixtralForCausalLM -------------===//
+//===- Experts.cpp - Mixtures of experts ----------------------------------===//
 //
 // Each token goes to its k most probable experts, weighed by their
-// probabilities divided by their sum. Groups are single sequences.
+// probabilities; mixtral always divides these by their sum, qwen3_moe if the
+// config says so. Groups are single sequences.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,25 +27,42 @@ static AuxLoss readAuxLoss(ConfigReader &config, llvm::StringRef option,
   return option == "global" || isInConfig ? AuxLoss::Global : AuxLoss::None;
 }
 
-Experts kerf::readExperts(ConfigReader &config, const ImportOptions &options) {
-  Experts experts;
+Experts kerf::mixtralExperts(ConfigReader &config, int64_t inner) {
+  Experts experts{"block_sparse_moe", "w1", "w3", "w2", "num_local_experts",
+                  "intermediate_size"};
   experts.count = config.integer("num_local_experts", 8);
   experts.perToken = config.integer("num_experts_per_tok", 2);
+  experts.inner = inner;
+  experts.isRenormalized = true;
+  return experts;
+}
+
+Experts kerf::qwenExperts(ConfigReader &config) {
+  Experts experts{"mlp",       "gate_proj",   "up_proj",
+                  "down_proj", "num_experts", "moe_intermediate_size"};
+  experts.count = config.integer("num_experts", 128);
+  experts.perToken = config.integer("num_experts_per_tok", 8);
+  experts.inner = config.integer("moe_intermediate_size", 768);
+  experts.isRenormalized = config.boolean("norm_topk_prob", false);
+  return experts;
+}
+
+void kerf::readRouting(ConfigReader &config, const ImportOptions &options,
+                       Experts &experts) {
   experts.auxCoefficient = config.real("router_aux_loss_coef", 0.001);
   experts.aux = readAuxLoss(config, options.auxLoss, experts.auxCoefficient);
   if (config.failed())
-    return experts;
+    return;
   if (experts.perToken > experts.count)
     config.error("num_experts_per_tok")
-        << "expected 'num_experts_per_tok' of at most 'num_local_experts' "
-        << experts.count << ", found " << experts.perToken;
+        << "expected 'num_experts_per_tok' of at most '" << experts.countField
+        << "' " << experts.count << ", found " << experts.perToken;
   if (options.capacityFactor) {
     double rows = std::ceil(*options.capacityFactor * options.seq *
                             experts.perToken / experts.count);
     // A token chooses an expert at most once.
     experts.capacity = std::clamp<double>(rows, 1, options.seq);
   }
-  return experts;
 }
 
 /// Rows of a sequence's table.
@@ -55,14 +73,16 @@ static int64_t tableRows(const Experts &experts, int64_t seq) {
 
 void kerf::checkExperts(ConfigReader &config, const DecoderConfig &c,
                         const ImportOptions &options) {
-  int64_t b = options.batch, count = c.experts->count;
-  checkParameterSize(config, "intermediate_size", "'experts.w1.weight'",
-                     {count, c.inner, c.hidden});
-  checkActivationSize(config, "num_local_experts", "the router's logits",
-                      {c.layers, b, options.seq, count});
+  const Experts &experts = *c.experts;
+  int64_t b = options.batch, inner = experts.inner;
+  std::string weight = ("'experts." + experts.gate + ".weight'").str();
+  checkParameterSize(config, experts.innerField, weight,
+                     {experts.count, inner, c.hidden});
+  checkActivationSize(config, experts.countField, "the router's logits",
+                      {c.layers, b, options.seq, experts.count});
   checkActivationSize(
-      config, "intermediate_size", "the activations",
-      {b, tableRows(*c.experts, options.seq), std::max(c.inner, c.hidden)});
+      config, experts.innerField, "the activations",
+      {b, tableRows(experts, options.seq), std::max(inner, c.hidden)});
 }
 
 //===----------------------------------------------------------------------===//
@@ -73,18 +93,18 @@ MixtureResult kerf::buildMixture(LayerBuilder &b, Value x,
                                  const DecoderConfig &c) {
   const Experts &experts = *c.experts;
   OpBuilder &builder = b.getBuilder();
-  b.enter("model.layers.block_sparse_moe", "num_local_experts");
+  b.enter("model.layers." + experts.module, experts.countField);
   Location loc = b.getLoc();
   llvm::ArrayRef<int64_t> shape = typeOf(x).getShape();
   IntegerAttr one = builder.getI64IntegerAttr(1), capacity;
   if (experts.capacity)
     capacity = builder.getI64IntegerAttr(*experts.capacity);
 
-  const std::string moe = "model.layers.{i}.block_sparse_moe.";
+  const std::string moe = ("model.layers.{i}." + experts.module + ".").str();
   Value logits = b.linear(x, moe + "gate", {experts.count, c.rawStd});
-  auto route = RouteOp::create(builder, loc, logits,
-                               builder.getI64IntegerAttr(experts.perToken),
-                               builder.getUnitAttr());
+  auto route = RouteOp::create(
+      builder, loc, logits, builder.getI64IntegerAttr(experts.perToken),
+      experts.isRenormalized ? builder.getUnitAttr() : UnitAttr());
   auto assign = AssignSlotsOp::create(builder, loc, route.getExperts(),
                                       builder.getI64IntegerAttr(experts.count),
                                       /*group=*/one, capacity);
@@ -100,9 +120,9 @@ MixtureResult kerf::buildMixture(LayerBuilder &b, Value x,
     return GroupedMatmulOp::create(builder, loc, in, w, assign.getSizes(),
                                    capacity, /*transposed=*/UnitAttr());
   };
-  Value gate = apply(table, "w1", c.inner);
-  Value up = apply(table, "w3", c.inner);
-  Value down = apply(b.gated(c.act, gate, up), "w2", c.hidden);
+  Value gate = apply(table, experts.gate, experts.inner);
+  Value up = apply(table, experts.up, experts.inner);
+  Value down = apply(b.gated(c.act, gate, up), experts.down, c.hidden);
   Value output = CombineOp::create(builder, loc, down, assign.getSlots(),
                                    route.getWeights(), sizes);
   return {output, logits, route.getExperts()};
@@ -112,9 +132,10 @@ MixtureResult kerf::buildMixture(LayerBuilder &b, Value x,
 // Auxiliary loss
 //===----------------------------------------------------------------------===//
 
-Value kerf::buildGlobalAuxLoss(LayerBuilder &b, Value logits,
+Value kerf::buildGlobalAuxLoss(LayerBuilder &b, ValueRange stacks,
                                const Experts &experts) {
   OpBuilder &builder = b.getBuilder();
+  Value logits = stacks.size() == 1 ? stacks[0] : b.plain().concat(0, stacks);
   llvm::ArrayRef<int64_t> shape = typeOf(logits).getShape();
   int64_t group = shape[0] * shape[1];
   Value all = b.plain().reshape(logits, {group, shape[2], shape[3]});

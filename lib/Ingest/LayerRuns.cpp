@@ -1,0 +1,98 @@
+//===- LayerRuns.cpp - Which layers of a model are alike ------------------===//
+//
+// Layers differ in two things: whether attention has a window, and whether
+// experts follow it. Neighbours that are alike become one repeat.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Decoder.h"
+
+using namespace kerf;
+using namespace mlir;
+
+/// Runs of a model are repeats of its IR, each with all ops of a layer.
+static constexpr size_t kMaxRuns = 1000;
+
+int64_t DecoderConfig::expertLayers() const {
+  int64_t count = 0;
+  for (const LayerRun &run : runs)
+    count += run.hasExperts ? run.end - run.start : 0;
+  return count;
+}
+
+/// `layer_types` of qwen2 and qwen3; without it the layers from
+/// `max_window_layers` on have the window.
+static std::vector<bool> readWindows(ConfigReader &config,
+                                     const DecoderConfig &c) {
+  constexpr llvm::StringLiteral field = "layer_types";
+  int64_t full = config.integer("max_window_layers", 28, {0});
+  std::vector<bool> windows(c.layers);
+  for (int64_t i = 0; i < c.layers; ++i)
+    windows[i] = c.window && i >= full;
+  if (!config.findNonNull(field))
+    return windows;
+  llvm::ArrayRef<json::Value> types = config.list(field);
+  if (!config.failed() && static_cast<int64_t>(types.size()) != c.layers)
+    config.error(field) << "field '" << field << "': expected the types of "
+                        << c.layers << " layers, found " << types.size();
+  if (config.failed())
+    return windows;
+  for (int64_t i = 0; i < c.layers; ++i) {
+    windows[i] = types[i].string == "sliding_attention";
+    if (!windows[i] && types[i].string != "full_attention")
+      config.errorAt(types[i], field,
+                     "'full_attention' or 'sliding_attention'");
+    else if (windows[i] && !c.window)
+      config.errorAt(types[i], field,
+                     "'full_attention', as the config has no window")
+              .attachNote()
+          << "a window needs 'use_sliding_window' and 'sliding_window'";
+  }
+  return windows;
+}
+
+/// Layers of qwen3_moe with experts: every `decoder_sparse_step`-th but those
+/// of `mlp_only_layers`.
+static std::vector<bool> readExpertLayers(ConfigReader &config,
+                                          const DecoderConfig &c) {
+  constexpr llvm::StringLiteral field = "mlp_only_layers";
+  int64_t step = config.integer("decoder_sparse_step", 1);
+  std::vector<bool> experts(c.layers);
+  for (int64_t i = 0; i < c.layers; ++i)
+    experts[i] = (i + 1) % step == 0;
+  for (const json::Value &entry : config.list(field)) {
+    if (entry.kind != json::Kind::Number || !entry.isInteger ||
+        entry.integer < 0)
+      config.errorAt(entry, field, "an integer of at least 0");
+    else if (entry.integer < c.layers)
+      experts[entry.integer] = false;
+  }
+  if (!config.failed() && !llvm::is_contained(experts, true))
+    config.error(field) << "expected a layer with experts: 'mlp_only_layers' "
+                           "and 'decoder_sparse_step' "
+                        << step << " leave none";
+  return experts;
+}
+
+void kerf::readLayerRuns(ConfigReader &config, llvm::StringRef family,
+                         int64_t seq, DecoderConfig &c) {
+  std::vector<bool> windows(c.layers, c.window.has_value());
+  std::vector<bool> experts(c.layers, c.experts.has_value());
+  if (family == "qwen2" || family == "qwen3")
+    windows = readWindows(config, c);
+  if (family == "qwen3_moe")
+    experts = readExpertLayers(config, c);
+  // A window that reaches over the whole sequence hides nothing.
+  if (c.window && *c.window >= seq)
+    windows.assign(c.layers, false);
+  for (int64_t i = 0; i < c.layers; ++i) {
+    if (i > 0 && windows[i] == windows[i - 1] && experts[i] == experts[i - 1])
+      ++c.runs.back().end;
+    else
+      c.runs.push_back({i, i + 1, windows[i], experts[i]});
+  }
+  if (!config.failed() && c.runs.size() > kMaxRuns)
+    config.error("num_hidden_layers")
+        << "expected layers that change their kind at most " << kMaxRuns
+        << " times, found " << c.runs.size();
+}
