@@ -112,6 +112,21 @@ std::string kerf::runtime::formatHeldoutJson(const HeldoutRecord &r) {
          jsonNumber(r.loss) + "}";
 }
 
+std::vector<Scalar> kerf::runtime::stepScalars(const StepRecord &r) {
+  std::vector<Scalar> scalars = {
+      {"train/loss", r.loss},
+      {"train/learning_rate", r.learningRate},
+      {"train/tokens_per_second",
+       r.tokensPerSecond * static_cast<double>(r.ranks)}};
+  if (r.gradNorm)
+    scalars.push_back({"train/grad_norm", *r.gradNorm});
+  return scalars;
+}
+
+std::vector<Scalar> kerf::runtime::heldoutScalars(const HeldoutRecord &r) {
+  return {{"eval/loss", r.loss}};
+}
+
 std::string kerf::runtime::formatProgress(int64_t step, int64_t steps,
                                           double loss, double secondsLeft,
                                           int width) {
@@ -154,6 +169,17 @@ void Log::json(const std::string &text) {
   std::fflush(jsonFile);
 }
 
+bool Log::openEvents(const std::string &folder, int64_t firstStep,
+                     std::string &error) {
+  return isSilent || events.emplace().open(folder, firstStep, error);
+}
+
+void Log::event(int64_t step, const std::vector<Scalar> &scalars) {
+  std::string error;
+  if (events && !events->write(step, scalars, error))
+    line("  note        " + error + "; no events from here on");
+}
+
 void Log::clearBar() {
   if (isBarShown)
     std::fputs("\r\033[K", stderr);
@@ -174,6 +200,7 @@ void Log::step(const StepRecord &record, bool hasLine) {
   if (hasLine)
     line(formatStep(record));
   json(formatStepJson(record));
+  event(record.step, stepScalars(record));
   if (!hasBar)
     return;
   if (barFirstStep == 0) {
@@ -193,6 +220,7 @@ void Log::step(const StepRecord &record, bool hasLine) {
 void Log::heldout(const HeldoutRecord &record) {
   line(formatHeldout(record));
   json(formatHeldoutJson(record));
+  event(record.step, heldoutScalars(record));
 }
 
 void Log::finish() { clearBar(); }

@@ -75,9 +75,17 @@ static bool part(RunOptions &options, const std::string &value,
   return true;
 }
 
+/// One more source.
+template <auto Member>
+static bool source(RunOptions &options, const std::string &value,
+                   std::string &expected) {
+  expected = "FILE, or WEIGHT:FILE with a weight from 0.000001 to 1,000,000";
+  return parseSource(value, (options.*Member).emplace_back());
+}
+
 static bool setDataFormat(RunOptions &options, const std::string &value,
                           std::string &expected) {
-  expected = "'auto', 'bytes', 'u16', 'u32' or 'llmc'";
+  expected = "'auto', 'bytes', 'u16', 'u32', 'llmc' or 'megatron'";
   return parseDataFormat(value, options.dataFormat);
 }
 
@@ -128,9 +136,14 @@ using R = RunOptions;
 // A row without setter is a heading.
 static constexpr OptionRow rows[] = {
     {"Data", nullptr, nullptr, nullptr},
-    {"data", "FILE", "raw text (bytes) or a .bin of tokens", text<&R::data>},
+    {"data", "FILE",
+     "raw text (bytes), a .bin of tokens, or a Megatron-LM dataset (its .bin, "
+     ".idx, or their common name). Several are mixed: by weight as in "
+     "--data=0.7:a.bin --data=0.3:b.bin, else by size",
+     source<&R::data>},
     {"data-format", "NAME",
-     "bytes | u16 | u32 | llmc (default: by name and contents)", setDataFormat},
+     "bytes | u16 | u32 | llmc | megatron (default: by name and contents)",
+     setDataFormat},
     {"document-end", "ID",
      "token that ends a document, or none; used where the model takes segments "
      "or positions (default: 0 for bytes, else none)",
@@ -139,8 +152,9 @@ static constexpr OptionRow rows[] = {
      "last part of the data that is kept for evaluation (default: 0.05 if "
      "anything is evaluated)",
      part<&R::heldout>},
-    {"heldout-data", "FILE", "evaluate on this file instead",
-     text<&R::heldoutData>},
+    {"heldout-data", "FILE",
+     "evaluate on this file instead; several are mixed as those of --data",
+     source<&R::heldoutData>},
     {"eval-every", "N",
      "held-out loss every N steps and at the end (default: 50 if held-out data "
      "is named)",
@@ -208,6 +222,10 @@ static constexpr OptionRow rows[] = {
     {"log-every", "N", "print every N-th step (default: 1)",
      integer<&R::logEvery, 1>},
     {"log-json", "FILE", "every step as a line of JSON", text<&R::logJson>},
+    {"tensorboard", "DIR",
+     "loss, gradient norm, learning rate and speed of every step, and held-out "
+     "loss, for TensorBoard",
+     text<&R::tensorboard>},
     {"plot", "FILE", "draw the loss as SVG at the end", text<&R::plot>},
     {"trace", "FILE",
      "write what every rank did when as JSON, for Perfetto and kerf-inspect "
@@ -262,6 +280,34 @@ static bool unknownOption(const std::string &name, std::string &error) {
 // Parsing
 //===----------------------------------------------------------------------===//
 
+/// Whether all sources of an option have a weight or none has.
+static bool checkWeights(const char *name,
+                         const std::vector<SourceOption> &sources,
+                         std::string &error) {
+  auto hasWeight = [](const SourceOption &source) { return source.weight > 0; };
+  auto other = std::find_if_not(sources.begin(), sources.end(), hasWeight);
+  if (sources.size() > maxSources)
+    error = std::string("'--") + name + "' names " +
+            withCommas(static_cast<int64_t>(sources.size())) +
+            " files, expected at most " +
+            withCommas(static_cast<int64_t>(maxSources));
+  else if (other != sources.end() &&
+           std::any_of(sources.begin(), sources.end(), hasWeight))
+    error = std::string("'--") + name +
+            "' gives a weight to some files and "
+            "none to " +
+            quote(other->path) +
+            ": give one to all, or to none to mix them by size";
+  return error.empty();
+}
+
+static bool isAmong(const std::vector<SourceOption> &sources,
+                    const std::string &path) {
+  return std::any_of(
+      sources.begin(), sources.end(),
+      [&](const SourceOption &source) { return source.path == path; });
+}
+
 /// Refuses what contradicts itself.
 static bool checkOptions(const RunOptions &options, std::string &error) {
   if (options.isCalibration && !options.artifact.empty())
@@ -284,12 +330,13 @@ static bool checkOptions(const RunOptions &options, std::string &error) {
     error = "'--trace-steps' needs '--trace=FILE'";
   else if (!options.trace.empty() &&
            (options.trace == options.logJson || options.trace == options.plot ||
-            options.trace == options.data))
+            isAmong(options.data, options.trace)))
     error = "'--trace' names a file that another option uses: " +
             quote(options.trace);
   else if (options.wsdPart && options.decay && *options.decay != Decay::Wsd)
     error = "'--wsd-decay' needs '--lr-schedule=wsd'";
-  return error.empty();
+  return error.empty() && checkWeights("data", options.data, error) &&
+         checkWeights("heldout-data", options.heldoutData, error);
 }
 
 bool kerf::runtime::parseOptions(const std::vector<std::string> &arguments,

@@ -32,8 +32,8 @@ int64_t Permutation::at(int64_t index) const {
 }
 
 int64_t kerf::runtime::shuffledSample(int64_t samples, int64_t seed,
-                                      int64_t place) {
-  uint64_t key = kerf_random_stream(seed, place / samples, -1,
+                                      int64_t place, int64_t source) {
+  uint64_t key = kerf_random_stream(seed, place / samples, -1 - source,
                                     kerf_hash_name("sample order"));
   return Permutation(samples, key).at(place % samples);
 }

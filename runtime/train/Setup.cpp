@@ -11,9 +11,6 @@
 
 using namespace kerf::runtime;
 
-/// Tokens that are looked at before the first step; others are when used.
-static constexpr int64_t scannedTokens = 16'000'000;
-
 static bool fail(std::string &error, std::string message) {
   error = std::move(message);
   return false;
@@ -98,96 +95,48 @@ bool kerf::runtime::findPorts(const kerf_artifact *artifact, ModelPorts &ports,
 // Data
 //===----------------------------------------------------------------------===//
 
-static bool checkLength(const std::string &path, int64_t tokens,
-                        int64_t sequence, const char *what,
-                        std::string &error) {
-  if (tokens > sequence)
-    return true;
-  return fail(error, quote(path) + ": " + what + " has " + withCommas(tokens) +
-                         " tokens, shorter than one sample of " +
-                         withCommas(sequence + 1) +
-                         " (the model's sequence and one target)");
-}
-
-/// Looks at the first tokens: are the ids in range, how are they distributed?
-static bool scanStart(RunSetup &setup, std::string &error) {
-  std::vector<int64_t> counts;
-  const TokenFile &data = setup.data;
-  if (!data.scan(0, std::min(data.size(), scannedTokens), &counts, error))
-    return false;
-  setup.unigramEntropy = unigramEntropy(counts);
-  const TokenFile &other = setup.heldoutData;
-  return other.size() == 0 ||
-         other.scan(0, std::min(other.size(), scannedTokens), nullptr, error);
-}
-
-static bool chooseDocumentEnd(const RunOptions &options, int64_t vocabulary,
-                              RunSetup &setup, std::string &error) {
-  if (!setup.ports.separatesDocuments()) {
-    if (options.documentEnd && *options.documentEnd >= 0)
-      setup.notes.push_back("the model has no segments or positions: "
-                            "--document-end separates nothing");
-    return true;
-  }
-  bool isBytes = setup.data.format() == DataFormat::Bytes;
-  setup.documentEnd = options.documentEnd.value_or(isBytes ? 0 : -1);
-  if (vocabulary > 0 && setup.documentEnd >= vocabulary)
-    return fail(error, "'--document-end' " + std::to_string(setup.documentEnd) +
-                           " is beyond the model's vocabulary of " +
-                           withCommas(vocabulary));
-  return true;
-}
-
-/// Opens the held-out data, or cuts it from the end of the other.
-static bool chooseHeldout(const RunOptions &options, int64_t vocabulary,
-                          RunSetup &setup, std::string &error) {
-  const TokenFile &data = setup.data;
-  int64_t sequence = setup.ports.sequence, end = data.size();
-  if (!options.heldoutData.empty()) {
-    TokenFile &other = setup.heldoutData;
-    if (!other.open(options.heldoutData, options.dataFormat, vocabulary,
-                    error) ||
-        !checkLength(other.path(), other.size(), sequence, "the held-out data",
-                     error))
-      return false;
-    setup.heldout.emplace(other, 0, other.size(), sequence, setup.documentEnd);
-  } else if (options.wantsEvaluation()) {
-    auto kept = static_cast<int64_t>(std::llround(
-        static_cast<double>(end) * options.heldout.value_or(0.05)));
-    if (!checkLength(data.path(), kept, sequence, "the held-out part", error))
-      return false;
-    setup.heldout.emplace(data, end - kept, end, sequence, setup.documentEnd);
-    end -= kept;
-  }
-  if (!checkLength(data.path(), end, sequence, "the training data", error))
-    return false;
-  setup.samples.emplace(data, 0, end, sequence, setup.documentEnd);
-  return true;
-}
-
-static bool openData(const RunOptions &options, RunSetup &setup,
-                     std::string &error) {
-  const kerf_meta *meta = kerf_artifact_meta(setup.artifact);
-  if (options.data.empty())
-    return fail(error, "expected training data: --data=FILE");
-  if (!setup.data.open(options.data, options.dataFormat, meta->vocabulary,
-                       error) ||
-      !chooseDocumentEnd(options, meta->vocabulary, setup, error) ||
-      !chooseHeldout(options, meta->vocabulary, setup, error) ||
-      !scanStart(setup, error))
-    return false;
-  if (!setup.heldout)
+/// Decides how often and on how many samples the run is evaluated.
+static bool chooseEvaluation(const RunOptions &options, RunSetup &setup,
+                             std::string &error) {
+  if (!setup.data.heldout)
     return true;
   uint32_t count = 0;
   const kerf_program *program = kerf_artifact_programs(setup.artifact, &count);
   if (program->call_count <= program->train_calls)
     return fail(error, "the artifact has no evaluation program: compile the "
                        "model again, or leave the held-out options away");
+  const Mixture &heldout = *setup.data.heldout;
   int64_t rows = setup.ports.rows;
-  int64_t available = (setup.heldout->samples() + rows - 1) / rows;
+  int64_t batches = std::min(options.evalBatches.value_or(8),
+                             (heldout.samples() + rows - 1) / rows);
   setup.evalEvery = options.evalEvery.value_or(50);
-  setup.evalBatches = std::min(options.evalBatches.value_or(8), available);
+  setup.evalSamples =
+      countWithoutRepeat(heldout, setup.start.seed, batches * rows);
   return true;
+}
+
+static bool openData(const RunOptions &options, RunSetup &setup,
+                     std::string &error) {
+  if (options.data.empty())
+    return fail(error, "expected training data: --data=FILE");
+  SourceOptions wanted;
+  wanted.training = options.data;
+  wanted.heldout = options.heldoutData;
+  wanted.format = options.dataFormat;
+  wanted.vocabulary = kerf_artifact_meta(setup.artifact)->vocabulary;
+  wanted.sequence = setup.ports.sequence;
+  if (options.wantsEvaluation())
+    wanted.heldoutPart = options.heldout.value_or(0.05);
+  if (setup.ports.separatesDocuments()) {
+    wanted.documentEnd = options.documentEnd;
+  } else {
+    wanted.documentEnd = -1;
+    if (options.documentEnd && *options.documentEnd >= 0)
+      setup.notes.push_back("the model has no segments or positions: "
+                            "--document-end separates nothing");
+  }
+  return openSources(wanted, setup.data, setup.documentEnd, error) &&
+         scanSources(setup.data, setup.unigramEntropy, error);
 }
 
 //===----------------------------------------------------------------------===//
@@ -275,6 +224,7 @@ bool kerf::runtime::prepareRun(const RunOptions &options,
   setup.artifact = artifact;
   return findPorts(artifact, setup.ports, error) &&
          openData(options, setup, error) && openState(options, setup, error) &&
+         chooseEvaluation(options, setup, error) &&
          chooseTrace(options, setup, error);
 }
 
@@ -283,12 +233,30 @@ bool kerf::runtime::prepareRun(const RunOptions &options,
 //===----------------------------------------------------------------------===//
 
 static std::string describeTokens(const TokenFile &file) {
-  return quote(file.path()) + ", " + withCommas(file.size()) + " tokens (" +
-         std::string(dataFormatName(file.format())) +
-         (file.format() == DataFormat::LlmC
-              ? ", " + std::to_string(8 * file.width()) + " bits"
-              : "") +
-         ", " + file.reason() + ")";
+  bool hasWidth = file.format() == DataFormat::LlmC ||
+                  file.format() == DataFormat::Megatron;
+  std::string text = quote(file.path()) + ", " + withCommas(file.size()) +
+                     " tokens (" + std::string(dataFormatName(file.format()));
+  if (hasWidth)
+    text += ", " + std::to_string(8 * file.width()) + " bits";
+  if (file.documents() >= 0)
+    text += ", " + withCommas(file.documents()) + " documents";
+  return text + ", " + file.reason() + ")";
+}
+
+/// "70% of 'a.bin', ..." where there are several.
+static std::string describeSource(const std::vector<TokenFile> &files,
+                                  const Mixture &mixture, size_t i) {
+  return (files.size() > 1 ? format("%.4g%% of ", 100 * mixture.share(i))
+                           : "") +
+         describeTokens(files[i]);
+}
+
+/// Of `sequences` more sequences that a run shows.
+static std::string describeEpochs(int64_t sequences, double share,
+                                  const SampleRange &range) {
+  return format("%.3g epochs", static_cast<double>(sequences) * share /
+                                   static_cast<double>(range.samples()));
 }
 
 static std::string describeSchedule(const Schedule &schedule) {
@@ -312,15 +280,20 @@ static std::string describeStart(const RunOptions &options,
 }
 
 static std::string describeHeldout(const RunSetup &setup) {
-  const SampleRange &heldout = *setup.heldout;
-  std::string source =
-      setup.heldoutData.size() > 0
-          ? describeTokens(setup.heldoutData)
-          : "the last " + withCommas(heldout.tokens()) + " tokens";
-  int64_t used =
-      std::min(heldout.samples(), setup.evalBatches * setup.ports.rows);
-  return source + "; loss over " + withCommas(used) + " samples every " +
-         withCommas(setup.evalEvery) + " steps";
+  const std::vector<TokenFile> &files = setup.data.heldoutFiles;
+  const Mixture &heldout = *setup.data.heldout;
+  std::string source;
+  for (size_t i = 0; i < files.size(); ++i)
+    source += (i ? "; " : "") + describeSource(files, heldout, i);
+  int64_t tokens = 0;
+  for (const SampleRange &range : heldout.ranges)
+    tokens += range.tokens();
+  if (files.empty())
+    source =
+        "the last " + withCommas(tokens) + " tokens" +
+        (heldout.ranges.size() > 1 ? " in all, of each file its part" : "");
+  return source + "; loss over " + withCommas(setup.evalSamples) +
+         " samples every " + withCommas(setup.evalEvery) + " steps";
 }
 
 /// The largest arena, and those of all stages.
@@ -357,17 +330,25 @@ std::vector<std::string> kerf::runtime::describeSetup(const RunOptions &options,
           " on " + std::to_string(meta->world_size) +
           (meta->world_size == 1 ? " rank" : " ranks"));
   add("arena", describeArena(setup.artifact));
-  add("data", describeTokens(setup.data));
-  int64_t rows = setup.ports.rows, samples = setup.samples->samples();
+  const Mixture &mixture = setup.data.training;
+  bool isMixed = mixture.ranges.size() > 1;
+  int64_t rows = setup.ports.rows;
   int64_t steps = std::max<int64_t>(0, options.steps - setup.start.step);
+  for (size_t i = 0; i < mixture.ranges.size(); ++i)
+    add("data",
+        describeSource(setup.data.files, mixture, i) +
+            (isMixed ? "; " + describeEpochs(steps * rows, mixture.share(i),
+                                             mixture.ranges[i])
+                     : ""));
   add("samples",
-      withCommas(samples) + " of " + withCommas(setup.ports.sequence) +
-          " tokens; " + withCommas(rows) + " per step in " +
-          std::to_string(meta->micro_batches) +
+      withCommas(mixture.samples()) + " of " +
+          withCommas(setup.ports.sequence) + " tokens; " + withCommas(rows) +
+          " per step in " + std::to_string(meta->micro_batches) +
           (meta->micro_batches == 1 ? " micro-batch; " : " micro-batches; ") +
-          withCommas(steps) + " steps are " +
-          format("%.3g epochs", static_cast<double>(steps * rows) /
-                                    static_cast<double>(samples)));
+          withCommas(steps) + " steps" +
+          (isMixed ? ""
+                   : " are " + describeEpochs(steps * rows, 1,
+                                              mixture.ranges.front())));
   if (setup.ports.separatesDocuments())
     add("documents",
         setup.documentEnd < 0
@@ -375,7 +356,7 @@ std::vector<std::string> kerf::runtime::describeSetup(const RunOptions &options,
             : "end with token " + std::to_string(setup.documentEnd));
   add("entropy", format("%.4f nats per token (unigram): the loss to beat",
                         setup.unigramEntropy));
-  if (setup.heldout)
+  if (setup.data.heldout)
     add("held-out", describeHeldout(setup));
   add("schedule", describeSchedule(setup.start.schedule));
   add("start", describeStart(options, setup));

@@ -3,6 +3,7 @@
 #include "kerf/Train/TokenFile.h"
 
 #include "kerf/Artifact/Format.h"
+#include "kerf/Train/MegatronIndex.h"
 #include "kerf/Train/Text.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ static constexpr uint64_t headerBytes = 256 * sizeof(int32_t);
 bool kerf::runtime::parseDataFormat(std::string_view name, DataFormat &format) {
   for (DataFormat candidate :
        {DataFormat::Auto, DataFormat::Bytes, DataFormat::U16, DataFormat::U32,
-        DataFormat::LlmC})
+        DataFormat::LlmC, DataFormat::Megatron})
     if (name == dataFormatName(candidate)) {
       format = candidate;
       return true;
@@ -26,8 +27,8 @@ bool kerf::runtime::parseDataFormat(std::string_view name, DataFormat &format) {
 }
 
 std::string_view kerf::runtime::dataFormatName(DataFormat format) {
-  static constexpr std::string_view names[] = {"auto", "bytes", "u16", "u32",
-                                               "llmc"};
+  static constexpr std::string_view names[] = {"auto", "bytes", "u16",
+                                               "u32",  "llmc",  "megatron"};
   return names[static_cast<size_t>(format)];
 }
 
@@ -126,10 +127,41 @@ bool TokenFile::checkBytes(DataFormat wanted, std::string &error) const {
   return true;
 }
 
+bool TokenFile::openMegatron(const std::string &path, DataFormat wanted,
+                             std::string &error) {
+  std::string prefix = megatronPrefix(path);
+  std::string index = prefix + ".idx";
+  if (!fileExists(index) || !file.open(prefix + ".bin", error)) {
+    // Which of the two is missing; the other one's name was never typed.
+    if (!fileExists(index))
+      error = "cannot open " + quote(index) + ": no such file";
+    error += "; a Megatron-LM dataset is " + quote(prefix + ".bin") + " and " +
+             quote(index);
+    return false;
+  }
+  MegatronIndex found;
+  if (!readMegatronIndex(index, file.path(), file.size(), found, error))
+    return false;
+  kind = DataFormat::Megatron;
+  why = wanted == kind ? "as told by --data-format" : "by its index";
+  tokens = file.data();
+  tokenBytes = found.tokenBytes;
+  isSigned = found.isSigned;
+  count = found.tokens;
+  documentCount = found.documents;
+  if (count > 0)
+    return true;
+  error = quote(file.path()) + " is empty";
+  return false;
+}
+
 bool TokenFile::open(const std::string &path, DataFormat format,
                      int64_t vocabularySize, std::string &error) {
   *this = TokenFile();
   vocabulary = vocabularySize;
+  if (format == DataFormat::Megatron ||
+      (format == DataFormat::Auto && namesMegatron(path)))
+    return openMegatron(path, format, error);
   if (!file.open(path, error))
     return false;
   if (file.size() == 0) {
@@ -139,34 +171,46 @@ bool TokenFile::open(const std::string &path, DataFormat format,
   return chooseFormat(format, error) && checkBytes(format, error);
 }
 
+template <typename T>
+static int64_t readToken(const uint8_t *tokens, int64_t index) {
+  T value;
+  std::memcpy(&value, tokens + index * sizeof value, sizeof value);
+  return static_cast<int64_t>(value);
+}
+
 int64_t TokenFile::at(int64_t index) const {
-  uint16_t narrow;
-  uint32_t wide;
   switch (tokenBytes) {
   case 1:
-    return tokens[index];
+    return isSigned ? readToken<int8_t>(tokens, index)
+                    : readToken<uint8_t>(tokens, index);
   case 2:
-    std::memcpy(&narrow, tokens + 2 * index, 2);
-    return narrow;
+    return isSigned ? readToken<int16_t>(tokens, index)
+                    : readToken<uint16_t>(tokens, index);
+  case 4:
+    return isSigned ? readToken<int32_t>(tokens, index)
+                    : readToken<uint32_t>(tokens, index);
   default:
-    std::memcpy(&wide, tokens + 4 * index, 4);
-    return wide;
+    return readToken<int64_t>(tokens, index);
   }
 }
 
 std::string TokenFile::idError(int64_t position, int64_t id) const {
   return quote(file.path()) + ": token " + withCommas(position) +
-         " has the id " + withCommas(id) + ", the model's vocabulary ends at " +
-         withCommas(vocabulary - 1) + " (read as " +
-         std::string(dataFormatName(kind)) +
+         " has the id " + withCommas(id) +
+         (vocabulary > 0
+              ? ", the model's vocabulary ends at " + withCommas(vocabulary - 1)
+              : ", expected 0 to " + withCommas(INT32_MAX)) +
+         " (read as " + std::string(dataFormatName(kind)) +
          ": check the tokenizer and --data-format)";
 }
 
 bool TokenFile::scan(int64_t begin, int64_t end, std::vector<int64_t> *counts,
                      std::string &error) const {
+  // The model's ids have 32 bits.
+  int64_t limit = vocabulary > 0 ? vocabulary : INT64_C(1) << 31;
   for (int64_t i = begin; i < end; ++i) {
     int64_t id = at(i);
-    if (vocabulary > 0 && id >= vocabulary) {
+    if (id < 0 || id >= limit) {
       error = idError(i, id);
       return false;
     }
@@ -187,12 +231,10 @@ uint64_t TokenFile::fingerprint() const {
   return kerf_checksum(hash, file.data() + bytes - part, part);
 }
 
-double kerf::runtime::unigramEntropy(const std::vector<int64_t> &counts) {
-  double total = 0, sum = 0;
-  for (int64_t n : counts)
-    total += static_cast<double>(n);
-  for (int64_t n : counts)
-    if (n > 0)
-      sum -= n / total * std::log(n / total);
+double kerf::runtime::unigramEntropy(const std::vector<double> &shares) {
+  double sum = 0;
+  for (double share : shares)
+    if (share > 0)
+      sum -= share * std::log(share);
   return sum;
 }

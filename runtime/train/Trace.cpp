@@ -60,7 +60,8 @@ static int threadOf(uint32_t opcode) {
     return callThread;
   if (opcode == KERF_OP_SEND || opcode == KERF_OP_RECEIVE)
     return messageThread;
-  bool isOwn = opcode < KERF_OP_ALL_REDUCE || opcode == KERF_OP_TAKE;
+  bool isOwn = opcode < KERF_OP_ALL_REDUCE || opcode == KERF_OP_TAKE ||
+               opcode == KERF_OP_STOP_IF;
   return isOwn ? computeThread : groupThread;
 }
 

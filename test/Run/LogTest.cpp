@@ -203,7 +203,9 @@ TEST(OptionsTest, Reads) {
                            options, error))
       << error;
   EXPECT_EQ(options.artifact, "m.kerf");
-  EXPECT_EQ(options.data, "x");
+  ASSERT_EQ(options.data.size(), 1u);
+  EXPECT_EQ(options.data[0].path, "x");
+  EXPECT_EQ(options.data[0].weight, 0);
   EXPECT_EQ(options.steps, 7);
   EXPECT_EQ(options.learningRate, 1e-3);
   EXPECT_TRUE(options.checkNans);
@@ -235,7 +237,7 @@ TEST(OptionsTest, Refuses) {
   EXPECT_HAS(optionError({"m", "--lr=-1"}), "that is not negative, found '-1'");
   EXPECT_HAS(optionError({"m", "--lr=nan"}), "found 'nan'");
   EXPECT_HAS(optionError({"m", "--heldout=1"}), "between 0 and 1");
-  EXPECT_HAS(optionError({"m", "--data-format=u8"}), "'llmc', found 'u8'");
+  EXPECT_HAS(optionError({"m", "--data-format=u8"}), "'megatron', found 'u8'");
   EXPECT_HAS(optionError({"m", "--lr-schedule=step"}), "'wsd', found 'step'");
   EXPECT_HAS(optionError({"m", "--document-end=x"}), "a token id or 'none'");
   EXPECT_HAS(optionError({"m", "n"}), "one compiled model, found 'm' and 'n'");
@@ -243,6 +245,13 @@ TEST(OptionsTest, Refuses) {
   EXPECT_HAS(optionError({"m", "--init-from=a", "--resume=b"}), "use one");
   EXPECT_HAS(optionError({"m", "--heldout=0.1", "--heldout-data=b"}),
              "use one");
+  std::vector<std::string> many(1002, "--data=1:a");
+  many[0] = "m";
+  EXPECT_EQ(optionError(many),
+            "'--data' names 1,001 files, expected at most 1,000");
+  EXPECT_EQ(optionError({"m", "--heldout-data=1:a", "--heldout-data=b"}),
+            "'--heldout-data' gives a weight to some files and none to 'b': "
+            "give one to all, or to none to mix them by size");
   EXPECT_HAS(optionError({"m", "--save-every=3"}), "needs '--save-state=DIR'");
   EXPECT_HAS(optionError({"m", "--lr-schedule=linear", "--wsd-decay=0.5"}),
              "needs '--lr-schedule=wsd'");

@@ -11,33 +11,20 @@ import os
 import pathlib
 import signal
 import struct
-import subprocess
 import sys
-import tempfile
 import unittest
 
+import jobs
+
 MODEL = OTHER = ""
-TEXT = "".join(f"line {i} of {i * i} and {i % 7}\n" for i in range(2000))
 
 
-class Compiled(unittest.TestCase):
-    def setUp(self):
-        held = tempfile.TemporaryDirectory()
-        self.addCleanup(held.cleanup)
-        self.folder = pathlib.Path(held.name)
-        (self.folder / "text.txt").write_text(TEXT)
-
+class Compiled(jobs.JobTest):
     def start(self, *arguments, model=None):
-        clean = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")}
-        return subprocess.Popen(
-            ["kerf-run", model or MODEL, "--data=text.txt", *arguments], cwd=self.folder,
-            env=clean, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        return self.launch("kerf-run", model or MODEL, "--data=text.txt", *arguments)
 
     def run_program(self, *arguments, status=0, **others):
-        process = self.start(*arguments, **others)
-        out, err = process.communicate(timeout=300)
-        self.assertEqual(process.returncode, status, out + err)
+        out, err = self.end(self.start(*arguments, **others), status, seconds=300)
         return out + err
 
     def losses(self, *arguments, status=0, model=None):
@@ -73,6 +60,25 @@ class Compiled(unittest.TestCase):
         whole, _ = self.losses("--steps=12", "--lr=1e-2")
         self.losses("--steps=5", "--lr=1e-2", "--decay-steps=12", "--warmup=0", "--save-state=s")
         rest, _ = self.losses("--steps=12", "--resume=s", model=OTHER)
+        self.assertEqual(sorted(rest), list(range(6, 13)))
+        for step, loss in rest.items():
+            self.assertLess(abs(loss - whole[step]), 1e-5 * whole[step])
+
+    # A text and a dataset of Megatron-LM, mixed: the other number of ranks goes on with the same sequences.
+    def test_mixed_data_goes_on(self):
+        tokens = b"another text, in three documents. " * 300
+        (self.folder / "d.bin").write_bytes(tokens)
+        parts = (len(tokens) // 2, len(tokens) // 4, len(tokens) // 4)
+        starts = (0, parts[0], parts[0] + parts[1])
+        (self.folder / "d.idx").write_bytes(struct.pack(
+            "<9sQBQQ3i3q4q", b"MMIDIDX", 1, 1, 3, 4, *parts, *starts, 0, 1, 2, 3))  # fmt: skip
+        mix = ("--data=d", "--lr=1e-2", "--heldout=0.1", "--eval-every=4")
+        whole, out = self.losses("--steps=12", *mix)
+        self.assertIn("'d.bin', 10,200 tokens (megatron, 8 bits, 3 documents, by its index)", out)
+        self.losses("--steps=5", *mix, "--decay-steps=12", "--warmup=0", "--save-state=s")
+        rest, _ = self.losses("--steps=12", "--data=d", "--heldout=0.1", "--eval-every=4", "--resume=s")
+        self.assertEqual(rest, {k: v for k, v in whole.items() if k > 5})
+        rest, _ = self.losses("--steps=12", "--data=d", "--heldout=0.1", "--resume=s", model=OTHER)
         self.assertEqual(sorted(rest), list(range(6, 13)))
         for step, loss in rest.items():
             self.assertLess(abs(loss - whole[step]), 1e-5 * whole[step])

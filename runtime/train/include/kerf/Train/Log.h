@@ -9,6 +9,8 @@
 #ifndef KERF_TRAIN_LOG_H
 #define KERF_TRAIN_LOG_H
 
+#include "kerf/Train/EventFile.h"
+
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -66,6 +68,11 @@ struct HeldoutRecord {
 std::string formatHeldout(const HeldoutRecord &record);
 std::string formatHeldoutJson(const HeldoutRecord &record);
 
+/// The same for TensorBoard, with the tags of Hugging Face's Trainer where it
+/// has them.
+std::vector<Scalar> stepScalars(const StepRecord &record);
+std::vector<Scalar> heldoutScalars(const HeldoutRecord &record);
+
 /// A bar of `width` cells with step, loss and remaining time.
 std::string formatProgress(int64_t step, int64_t steps, double loss,
                            double secondsLeft, int width);
@@ -80,6 +87,11 @@ public:
   /// Sends the JSON lines to `path`; with `isResumed` behind what is there.
   [[nodiscard]] bool openJson(const std::string &path, bool isResumed,
                               std::string &error);
+  /// Sends events for TensorBoard to a new file in `folder`; the first step
+  /// of the run is `firstStep`, 0 if it is told about before any. When the disk
+  /// is full there are no further events, and a line says so.
+  [[nodiscard]] bool openEvents(const std::string &folder, int64_t firstStep,
+                                std::string &error);
   /// One line to standard output.
   void line(const std::string &text);
   void step(const StepRecord &record, bool hasLine);
@@ -89,12 +101,14 @@ public:
 
 private:
   void json(const std::string &text);
+  void event(int64_t step, const std::vector<Scalar> &scalars);
   void clearBar();
 
   bool isSilent, hasBar = false, isBarShown = false;
   double barStart = 0;
   int64_t barFirstStep = 0;
   std::FILE *jsonFile = nullptr;
+  std::optional<EventFile> events;
 };
 
 /// Seconds of a clock that never goes back.

@@ -4,7 +4,7 @@
 #define KERF_TRAIN_OPTIONS_H
 
 #include "kerf/Train/Schedule.h"
-#include "kerf/Train/TokenFile.h"
+#include "kerf/Train/Sources.h"
 
 #include <cstdint>
 #include <optional>
@@ -19,12 +19,12 @@ struct RunOptions {
   bool isHelp = false, isVersion = false, isDoctor = false;
   bool isCalibration = false;
 
-  std::string data;
+  std::vector<SourceOption> data;
   DataFormat dataFormat = DataFormat::Auto;
   /// Token that ends a document; -1: none.
   std::optional<int64_t> documentEnd;
   std::optional<double> heldout;
-  std::string heldoutData;
+  std::vector<SourceOption> heldoutData;
   std::optional<int64_t> evalEvery, evalBatches;
 
   int64_t steps = 100;
@@ -43,7 +43,7 @@ struct RunOptions {
   int64_t threads = 0;
   bool checkNans = false, isProfiled = false;
   double peakTflops = 0;
-  std::string logJson, plot;
+  std::string logJson, tensorboard, plot;
   std::string trace;                     ///< empty: none
   int64_t traceFirst = 0, traceLast = 0; ///< steps; 0: chosen by the run
   int64_t logEvery = 1;

@@ -36,8 +36,9 @@ private:
 };
 
 /// The sample that place `place` (>= 0) of an endless run shows: each epoch of
-/// `samples` places is a permutation of its own, by (seed, epoch).
-int64_t shuffledSample(int64_t samples, int64_t seed, int64_t place);
+/// `samples` places is a permutation of its own, by (seed, epoch, source).
+int64_t shuffledSample(int64_t samples, int64_t seed, int64_t place,
+                       int64_t source = 0);
 
 } // namespace kerf::runtime
 

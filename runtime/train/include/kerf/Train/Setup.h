@@ -4,8 +4,8 @@
 #define KERF_TRAIN_SETUP_H
 
 #include "kerf/Runtime/Runtime.h"
-#include "kerf/Train/Batch.h"
 #include "kerf/Train/Options.h"
+#include "kerf/Train/Sources.h"
 #include "kerf/Train/State.h"
 
 #include <cstdint>
@@ -32,20 +32,15 @@ struct ModelPorts {
 [[nodiscard]] bool findPorts(const kerf_artifact *artifact, ModelPorts &ports,
                              std::string &error);
 
-/// The decided run. `samples` and `heldout` point into the files: it stays
-/// where it is.
+/// The decided run.
 struct RunSetup {
-  RunSetup() = default;
-  RunSetup(const RunSetup &) = delete;
-
   const kerf_artifact *artifact = nullptr;
   ModelPorts ports;
-  TokenFile data, heldoutData;
-  std::optional<SampleRange> samples, heldout;
+  Sources data;
   int64_t documentEnd = -1;
-  int64_t evalEvery = 0; ///< 0: never
-  int64_t evalBatches = 0;
-  /// Of single tokens, in nats, over the part of the data that was looked at.
+  int64_t evalEvery = 0;   ///< 0: never
+  int64_t evalSamples = 0; ///< of each evaluation
+  /// As scanSources.
   double unigramEntropy = 0;
   /// Where the run begins; seed and schedule of all of it.
   RunState start;

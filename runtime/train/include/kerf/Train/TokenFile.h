@@ -1,12 +1,14 @@
 //===- TokenFile.h - training data as tokens --------------------*- C++ -*-===//
 //
 // Formats:
-//   bytes   raw text, one token per byte
-//   u16     16-bit tokens without header (nanoGPT's .bin)
-//   u32     32-bit tokens without header
-//   llmc    llm.c's .bin: 256 int32 of header (magic, version, tokens, zeros),
-//           then 16-bit tokens (magic 20240520, version 1) or 32-bit ones
-//           (magic 20240801, version 7)
+//   bytes     raw text, one token per byte
+//   u16       16-bit tokens without header (nanoGPT's .bin)
+//   u32       32-bit tokens without header
+//   llmc      llm.c's .bin: 256 int32 of header (magic, version, tokens,
+//             zeros), then 16-bit tokens (magic 20240520, version 1) or 32-bit
+//             ones (magic 20240801, version 7)
+//   megatron  Megatron-LM's .bin and .idx (kerf/Train/MegatronIndex.h), named
+//             by either of them or by what the two names share
 // All little-endian. Files are mapped, never copied.
 //
 //===----------------------------------------------------------------------===//
@@ -23,7 +25,7 @@
 
 namespace kerf::runtime {
 
-enum class DataFormat { Auto, Bytes, U16, U32, LlmC };
+enum class DataFormat { Auto, Bytes, U16, U32, LlmC, Megatron };
 
 /// "bytes", "u16", ... to the format; false for other names.
 [[nodiscard]] bool parseDataFormat(std::string_view name, DataFormat &format);
@@ -32,10 +34,11 @@ std::string_view dataFormatName(DataFormat format);
 class TokenFile {
 public:
   /// Opens `path` for a model with ids below `vocabulary` (0: unknown).
-  /// `Auto` chooses llmc by its magic number, u16 for other names in ".bin"
+  /// `Auto` chooses megatron where the name means a dataset with an index
+  /// (namesMegatron), llmc by its magic number, u16 for other names in ".bin"
   /// (u32 when the vocabulary needs more bits), else bytes. Fails, saying what
-  /// was expected, on missing, empty and truncated files, and on bytes for a
-  /// vocabulary below 256 or, with `Auto`, above 512.
+  /// was expected, on missing, empty, truncated and damaged files, and on bytes
+  /// for a vocabulary below 256 or, with `Auto`, above 512.
   [[nodiscard]] bool open(const std::string &path, DataFormat format,
                           int64_t vocabulary, std::string &error);
 
@@ -47,7 +50,9 @@ public:
   int64_t size() const { return count; }
   /// Bytes of a token.
   int width() const { return tokenBytes; }
-  /// Token `index` in [0, size()).
+  /// Number of documents where an index tells it, else -1.
+  int64_t documents() const { return documentCount; }
+  /// Token `index` in [0, size()); below 0 only where a file is damaged.
   int64_t at(int64_t index) const;
 
   /// Checks tokens [begin, end) against the vocabulary; on failure `error`
@@ -61,6 +66,8 @@ public:
   uint64_t fingerprint() const;
 
 private:
+  [[nodiscard]] bool openMegatron(const std::string &path, DataFormat wanted,
+                                  std::string &error);
   [[nodiscard]] bool chooseFormat(DataFormat wanted, std::string &error);
   [[nodiscard]] bool readHeader(std::string &error);
   [[nodiscard]] bool checkBytes(DataFormat wanted, std::string &error) const;
@@ -71,11 +78,13 @@ private:
   std::string why;
   const uint8_t *tokens = nullptr;
   int64_t count = 0, vocabulary = 0;
+  int64_t documentCount = -1;
   int tokenBytes = 1;
+  bool isSigned = false;
 };
 
-/// Entropy in nats of the distribution that `counts` gives; 0 for no counts.
-double unigramEntropy(const std::vector<int64_t> &counts);
+/// Entropy in nats of a distribution: shares that add up to 1.
+double unigramEntropy(const std::vector<double> &shares);
 
 } // namespace kerf::runtime
 
