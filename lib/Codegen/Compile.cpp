@@ -19,6 +19,7 @@ namespace {
 /// Kernels of one content.
 struct Job {
   exec::KernelOp kernel;
+  std::optional<KernelCode> own; ///< that its op brought along
   CompiledKernel result;
   llvm::SmallVector<char, 0> object;
   std::string error;
@@ -35,11 +36,22 @@ static CodeOptions codeOptionsFor(const CpuTarget &target) {
   return options;
 }
 
+/// The op of a kernel that brings its own code; null otherwise.
+static Operation *ownOpOf(exec::KernelOp kernel) {
+  return getOwnKernelOp(kernel.getBody().front());
+}
+
 static void describe(CompiledKernel &result, exec::KernelOp kernel) {
   result.hash = kernelHash(kernel);
   result.symbol = "k" + llvm::utohexstr(result.hash, /*LowerCase=*/true, 16);
   result.argumentCount =
       kernel.getArgumentTypes().size() + kernel.getResultTypes().size();
+  if (Operation *op = ownOpOf(kernel)) {
+    KernelCode own = *getOwnKernel(op);
+    result.units = own.units;
+    result.grain = own.grain;
+    return;
+  }
   for (const Part &part : partsOf(kernel)) {
     result.units += part.units();
     result.grain = std::max(result.grain, part.grain);
@@ -48,6 +60,13 @@ static void describe(CompiledKernel &result, exec::KernelOp kernel) {
 
 static void compile(Job &job, const CpuTarget &target,
                     const CompileOptions &options, MLIRContext &context) {
+  if (job.own) {
+    auto object = makeOwnObject(*job.own, target, job.result.symbol,
+                                options.dumpTo, job.error);
+    if (succeeded(object))
+      job.object = std::move(*object);
+    return;
+  }
   auto module =
       OwningOpRef<ModuleOp>(ModuleOp::create(UnknownLoc::get(&context)));
   if (auto error = emitKernel(job.kernel, *module, job.result.symbol,
@@ -78,6 +97,16 @@ static void compileAll(std::vector<Job> &jobs, const CpuTarget &target,
     thread.join();
 }
 
+/// Fails with a diagnostic if a kernel's own numbers make no sense.
+static LogicalResult checkUnits(exec::KernelOp kernel,
+                                const CompiledKernel &described) {
+  if (described.units >= 0 && described.grain >= 1)
+    return success();
+  return ownOpOf(kernel)->emitOpError()
+         << "brings a kernel with " << described.units << " units of grain "
+         << described.grain << ", expected at least 0 and 1";
+}
+
 FailureOr<CompiledKernels> kerf::compileKernels(Operation *module,
                                                 const CpuTarget &target,
                                                 const CompileOptions &options) {
@@ -95,14 +124,19 @@ FailureOr<CompiledKernels> kerf::compileKernels(Operation *module,
   std::map<std::string, size_t> positions;
   for (auto &[symbol, kernel] : bySymbol) {
     positions[symbol] = jobs.size();
-    jobs.push_back({kernel, {}, {}, {}});
+    Operation *own = ownOpOf(kernel);
+    jobs.push_back(
+        {kernel, own ? getOwnKernel(own) : std::nullopt, {}, {}, {}});
     describe(jobs.back().result, kernel);
+    if (failed(checkUnits(kernel, jobs.back().result)))
+      return failure();
   }
   compileAll(jobs, target, options);
   std::vector<llvm::SmallVector<char, 0>> objects;
   for (Job &job : jobs) {
     if (!job.error.empty())
-      return job.kernel.emitOpError(job.error);
+      return (job.own ? ownOpOf(job.kernel) : job.kernel.getOperation())
+          ->emitOpError(job.error);
     all.kernels.push_back(job.result);
     objects.push_back(std::move(job.object));
   }

@@ -255,8 +255,38 @@ Result Emitter::emitConstant(ConstantOp op, Type element,
                   space.linearize(at, typeOf(op.getResult()).getShape()));
 }
 
+/// As `ZigzagAttr::positionOf`, of i64.
+Value Emitter::positionOf(ZigzagAttr zigzag, Value row) {
+  auto make = [&](auto kind, Value x, int64_t number) -> Value {
+    return decltype(kind)::create(builder, arith.loc, x,
+                                  arith.bits(x.getType(), number));
+  };
+  Value chunk = make(arith::DivUIOp(), row, zigzag.getChunk());
+  Value place = make(arith::ShRUIOp(), chunk, 1);
+  Value mirrored = arith::SubIOp::create(
+      builder, arith.loc,
+      arith.bits(place.getType(), 2 * zigzag.getRanks() - 1), place);
+  Value isSecond = arith::TruncIOp::create(
+      builder, arith.loc, arith.shaped(builder.getI1Type(), row.getType()),
+      chunk);
+  Value own =
+      arith::SelectOp::create(builder, arith.loc, isSecond, mirrored, place);
+  return arith.add(make(arith::MulIOp(), own, zigzag.getChunk()),
+                   make(arith::RemUIOp(), row, zigzag.getChunk()));
+}
+
 Result Emitter::emitIota(IotaOp op, llvm::ArrayRef<Index> at) {
   Element index = numbers(at[op.getDim()]);
+  if (auto zigzag = op.getZigzag()) {
+    Value row = index.value;
+    if (op.getOffset())
+      row = arith.add(row,
+                      arith::ExtSIOp::create(builder, arith.loc, arith.i64(),
+                                             pull(op.getOffset(), {})->value));
+    Value position = positionOf(*zigzag, row);
+    Type narrow = arith.shaped(arith.i32(), position.getType());
+    return wrap(arith::TruncIOp::create(builder, arith.loc, narrow, position));
+  }
   Type type = arith.shaped(arith.i32(), index.value.getType());
   Value value = arith::TruncIOp::create(builder, arith.loc, type, index.value);
   if (op.getOffset())
@@ -275,6 +305,9 @@ Result Emitter::emitRandom(RandomUniformOp op, llvm::ArrayRef<Index> at) {
   auto shape =
       op.getGlobal() ? *op.getGlobal() : typeOf(op.getResult()).getShape();
   auto strides = stridesOf(shape);
+  auto ordered = [&](int64_t d) {
+    return op.getZigzag() && op.getZigzag()->orders(d);
+  };
   // The stream is the same for all elements: computed at the function's start.
   Value stream, offset;
   hoisted(0, [&] {
@@ -284,14 +317,26 @@ Result Emitter::emitRandom(RandomUniformOp op, llvm::ArrayRef<Index> at) {
                                    : arith.bits(arith.i64(), -1));
     stream = mixed(key, arith.bits(arith.i64(), hashName(op.getName())));
     offset = arith.bits(arith.i64(), 0);
-    for (auto [value, stride] : llvm::zip(op.getOffsets(), strides))
-      offset = arith.add(
-          offset, arith.mul(scalar(value), arith.bits(arith.i64(), stride)));
+    for (auto [d, value] : llvm::enumerate(op.getOffsets()))
+      if (!ordered(d))
+        offset =
+            arith.add(offset, arith.mul(scalar(value),
+                                        arith.bits(arith.i64(), strides[d])));
   });
   Index position;
-  for (auto [index, stride] : llvm::zip(at, strides))
-    position = position + index * stride;
+  for (auto [d, stride] : llvm::enumerate(strides))
+    if (!ordered(d))
+      position = position + at[d] * stride;
   Value index = arith.add(numbers(position).value, offset);
+  for (auto [d, stride] : llvm::enumerate(strides)) {
+    if (!ordered(d))
+      continue;
+    Value row = numbers(at[d]).value;
+    if (!op.getOffsets().empty())
+      row = arith.add(row, scalar(op.getOffsets()[d]));
+    row = positionOf(*op.getZigzag(), row);
+    index = arith.add(index, arith.mul(row, arith.bits(row.getType(), stride)));
+  }
   Value key = stream;
   Value hash = arith.mixBits(index);
   arith.match(key, hash);

@@ -159,6 +159,7 @@ private:
                                        llvm::ArrayRef<Index> at);
   std::optional<Element> emitConstant(ConstantOp op, Type element,
                                       llvm::ArrayRef<Index> at);
+  Value positionOf(ZigzagAttr zigzag, Value row);
   std::optional<Element> emitIota(IotaOp op, llvm::ArrayRef<Index> at);
   std::optional<Element> emitRandom(RandomUniformOp op,
                                     llvm::ArrayRef<Index> at);

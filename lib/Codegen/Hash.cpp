@@ -2,9 +2,18 @@
 
 #include "kerf/Artifact/Format.h"
 #include "kerf/Codegen/Codegen.h"
+#include "kerf/Interfaces/KernelInterface.h"
 
 using namespace mlir;
 using namespace kerf;
+
+/// What an op's own kernel consists of.
+static void writeOwn(llvm::raw_ostream &os, const KernelCode &own) {
+  os << "\nown " << own.function << ' ' << own.units << ' ' << own.grain;
+  for (auto &[name, value] : own.sizes)
+    os << ' ' << name << '=' << value;
+  os << '\n' << own.code;
+}
 
 /// Text of a kernel by which two of equal content are equal: values by number,
 /// attributes but those that code does not depend on.
@@ -31,6 +40,8 @@ static std::string contentOf(exec::KernelOp kernel) {
            << ' ';
     for (Value result : op.getResults())
       define(result);
+    if (auto own = getOwnKernel(&op))
+      writeOwn(os, *own);
   }
   if (kernel.getInplace())
     os << "\ninplace " << kernel.getInplaceAttr();

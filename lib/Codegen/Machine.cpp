@@ -1,4 +1,4 @@
-//===- Machine.cpp - from loops to an object file -------------------------===//
+//===- Machine.cpp - from code to an object file --------------------------===//
 
 #include "Machine.h"
 
@@ -75,23 +75,34 @@ makeTargetMachine(const CpuTarget &target, std::string &error) {
       llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
 }
 
-static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+namespace {
+/// Who wrote a module.
+enum class Author {
+  Kerf, ///< loops are in vectors already, and long enough
+  User, ///< plain code
+};
+} // namespace
+
+static void optimize(llvm::Module &module, llvm::TargetMachine &machine,
+                     Author author) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager graphs;
   llvm::ModuleAnalysisManager modules;
   llvm::PipelineTuningOptions tuning;
-  // Loops are in vectors already, and long enough.
-  tuning.LoopVectorization = false;
-  tuning.SLPVectorization = false;
-  tuning.LoopUnrolling = false;
+  bool isPlain = author == Author::User;
+  tuning.LoopVectorization = isPlain;
+  tuning.SLPVectorization = isPlain;
+  tuning.LoopUnrolling = isPlain;
   llvm::PassBuilder builder(&machine, tuning);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(graphs);
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, graphs, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O1)
+  builder
+      .buildPerModuleDefaultPipeline(isPlain ? llvm::OptimizationLevel::O3
+                                             : llvm::OptimizationLevel::O1)
       .run(module, modules);
 }
 
@@ -116,6 +127,30 @@ static void dump(llvm::Module &module, llvm::StringRef folder,
     module.print(os, nullptr);
 }
 
+static FailureOr<llvm::SmallVector<char, 0>>
+emitObject(llvm::Module &code, llvm::TargetMachine &machine, Author author,
+           const CpuTarget &target, llvm::StringRef name,
+           llvm::StringRef dumpTo, std::string &error) {
+  code.setModuleIdentifier("kernel");
+  code.setSourceFileName("kernel");
+  code.setTargetTriple(machine.getTargetTriple());
+  code.setDataLayout(machine.createDataLayout());
+  setAttributes(code, target);
+  optimize(code, machine, author);
+  if (!dumpTo.empty())
+    dump(code, dumpTo, name);
+  llvm::SmallVector<char, 0> object;
+  llvm::raw_svector_ostream os(object);
+  llvm::legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, os, nullptr,
+                                  llvm::CodeGenFileType::ObjectFile)) {
+    error = "the target makes no object files";
+    return failure();
+  }
+  passes.run(code);
+  return object;
+}
+
 FailureOr<llvm::SmallVector<char, 0>>
 kerf::codegen::makeObject(ModuleOp module, const CpuTarget &target,
                           llvm::StringRef name, llvm::StringRef dumpTo,
@@ -133,22 +168,22 @@ kerf::codegen::makeObject(ModuleOp module, const CpuTarget &target,
       error = "translation to LLVM IR failed";
     return failure();
   }
-  code->setModuleIdentifier("kernel");
-  code->setSourceFileName("kernel");
-  code->setTargetTriple(machine->getTargetTriple());
-  code->setDataLayout(machine->createDataLayout());
-  setAttributes(*code, target);
-  optimize(*code, *machine);
-  if (!dumpTo.empty())
-    dump(*code, dumpTo, name);
-  llvm::SmallVector<char, 0> object;
-  llvm::raw_svector_ostream os(object);
-  llvm::legacy::PassManager passes;
-  if (machine->addPassesToEmitFile(passes, os, nullptr,
-                                   llvm::CodeGenFileType::ObjectFile)) {
-    error = "the target makes no object files";
+  return emitObject(*code, *machine, Author::Kerf, target, name, dumpTo, error);
+}
+
+FailureOr<llvm::SmallVector<char, 0>>
+kerf::codegen::makeOwnObject(const KernelCode &kernel, const CpuTarget &target,
+                             llvm::StringRef symbol, llvm::StringRef dumpTo,
+                             std::string &error) {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::TargetMachine> machine =
+      makeTargetMachine(target, error);
+  if (!machine)
     return failure();
-  }
-  passes.run(*code);
-  return object;
+  std::unique_ptr<llvm::Module> code =
+      readOwnKernel(kernel, context, *machine, symbol, error);
+  if (!code)
+    return failure();
+  return emitObject(*code, *machine, Author::User, target, symbol, dumpTo,
+                    error);
 }

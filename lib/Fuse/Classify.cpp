@@ -1,6 +1,7 @@
 #include "Classify.h"
 
 #include "kerf/Dialect/Kerf/MatmulForm.h"
+#include "kerf/Interfaces/KernelInterface.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -68,7 +69,8 @@ bool kerf::isKernelSource(Operation *op) {
 bool kerf::isKernelOp(Operation *op) {
   if (isa<ParamOp, RepeatOp, YieldOp, UpdateOp>(op))
     return false;
-  return isa<DecomposeOpInterface, EvaluateOpInterface>(op) &&
+  return isa<DecomposeOpInterface, EvaluateOpInterface, KernelOpInterface>(
+             op) &&
          !isLibraryOp(op) && !isStridedView(op);
 }
 
@@ -136,7 +138,8 @@ static KernelKind kindOf(Operation &op, llvm::ArrayRef<int64_t> space) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return kindOf(reduce, space);
   if (isa<EinsumOp, GatherOp, ScatterAddOp, CumsumOp, TopKOp, TransposeOp,
-          SliceOp, PadOp, ConcatOp, ReshapeOp>(op))
+          SliceOp, PadOp, ConcatOp, ReshapeOp>(op) ||
+      getOwnKernel(&op))
     return KernelKind::Other;
   for (Value result : op.getResults())
     if (!fits(typeOf(result).getShape(), space) && !isa<ConstantOp, IotaOp>(op))

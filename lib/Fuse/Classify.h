@@ -32,7 +32,7 @@ enum class KernelKind {
   Pointwise, ///< every element on its own
   Row,       ///< also reductions along the last dimension
   Column,    ///< also sums over all rows, which nothing but the end reads
-  Other,     ///< data moves between rows
+  Other,     ///< data moves between rows, or the op brought its kernel along
 };
 
 struct KernelSpace {

@@ -2,6 +2,7 @@
 
 #include "kerf/Dialect/Kerf/Decompose.h"
 #include "kerf/Fuse/Passes.h"
+#include "kerf/Interfaces/KernelInterface.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -25,10 +26,9 @@ static llvm::SmallVector<Value> readsOf(Operation *op) {
   return reads;
 }
 
-/// Replaces `op` by a kernel that holds its decomposition.
-static void outline(Operation *op) {
+/// An empty kernel before `op`, with its results, that reads `reads`.
+static spmd::FusedOp makeKernel(Operation *op, ValueRange reads) {
   OpBuilder builder(op);
-  llvm::SmallVector<Value> reads = readsOf(op);
   auto fused =
       spmd::FusedOp::create(builder, op->getLoc(), op->getResultTypes(), reads);
   if (PhaseAttr phase = getPhase(op))
@@ -36,17 +36,17 @@ static void outline(Operation *op) {
   fused->setAttr(kKindAttrName,
                  builder.getStringAttr(op->getName().stripDialect()));
   Block &body = fused.getBody().emplaceBlock();
-  IRMapping mapping;
   for (Value read : reads)
-    mapping.map(read, body.addArgument(read.getType(), read.getLoc()));
-  builder.setInsertionPointToStart(&body);
-  for (Value operand : op->getOperands())
-    if (!mapping.contains(operand))
-      mapping.map(operand,
-                  builder.clone(*operand.getDefiningOp())->getResult(0));
-  Operation *inner = builder.clone(*op, mapping);
+    body.addArgument(read.getType(), read.getLoc());
+  return fused;
+}
+
+/// Replaces `op` by the kernel whose body it was copied to.
+static void finish(Operation *op, Operation *inner, spmd::FusedOp fused) {
+  OpBuilder builder = OpBuilder::atBlockEnd(&fused.getBody().front());
   spmd::YieldOp::create(builder, op->getLoc(), inner->getResults());
-  decomposeAll(fused);
+  if (!getOwnKernel(inner))
+    decomposeAll(fused);
   // The kernel's phase says it; inside, equal ops shall be equal.
   fused->walk([&](Operation *plain) {
     if (plain != fused)
@@ -54,6 +54,34 @@ static void outline(Operation *op) {
   });
   op->replaceAllUsesWith(fused.getResults());
   op->erase();
+}
+
+/// Replaces an op with a kernel of its own by that: it alone, and every operand
+/// in memory.
+static void outlineOwn(Operation *op) {
+  spmd::FusedOp fused = makeKernel(op, op->getOperands());
+  Block &body = fused.getBody().front();
+  OpBuilder builder = OpBuilder::atBlockEnd(&body);
+  Operation *inner = builder.clone(*op);
+  inner->setOperands(ValueRange(body.getArguments()));
+  finish(op, inner, fused);
+}
+
+/// Replaces `op` by a kernel that holds its decomposition.
+static void outline(Operation *op) {
+  if (getOwnKernel(op))
+    return outlineOwn(op);
+  llvm::SmallVector<Value> reads = readsOf(op);
+  spmd::FusedOp fused = makeKernel(op, reads);
+  Block &body = fused.getBody().front();
+  OpBuilder builder = OpBuilder::atBlockEnd(&body);
+  IRMapping mapping;
+  mapping.map(reads, body.getArguments());
+  for (Value operand : op->getOperands())
+    if (!mapping.contains(operand))
+      mapping.map(operand,
+                  builder.clone(*operand.getDefiningOp())->getResult(0));
+  finish(op, builder.clone(*op, mapping), fused);
 }
 
 namespace {

@@ -145,7 +145,7 @@ void kerf::printFactors(llvm::raw_ostream &os, const Factors &facts) {
   }
   for (const FactorVariant &variant : facts.variants) {
     os << " variant " << variant.name << (variant.together ? " together" : "")
-       << "(";
+       << (variant.exchanges ? " exchanges" : "") << "(";
     names(variant.factors);
     os << ")";
   }

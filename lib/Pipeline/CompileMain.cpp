@@ -66,6 +66,11 @@ struct CommandLine {
       cl::value_desc("values"), cl::CommaSeparated, cl::cat(category)};
   cl::opt<bool> fuse{"fuse", cl::desc("Join kernels (default: true)"),
                      cl::init(true), cl::cat(category)};
+  cl::opt<bool> overlap{
+      "overlap",
+      cl::desc("Start collectives early and wait for them late (default: "
+               "true)"),
+      cl::init(true), cl::cat(category)};
   cl::opt<int64_t> workers{
       "max-threads",
       cl::desc("Threads that workspaces are planned for (default: 8)"),
@@ -93,6 +98,14 @@ struct CommandLine {
       "load-dialect-plugin",
       cl::desc("Shared object with a dialect of your own"),
       cl::value_desc("file"), cl::cat(category)};
+  cl::list<std::string> passPlugins{
+      "load-pass-plugin", cl::desc("Shared object with passes of your own"),
+      cl::value_desc("file"), cl::cat(category)};
+  cl::list<std::string> own{
+      "run-after",
+      cl::desc("Run passes of your own at the end of a stage, before its "
+               "contract is checked: ingest:my-pass{option=1}"),
+      cl::value_desc("stage:passes"), cl::cat(category)};
 };
 } // namespace
 
@@ -140,6 +153,19 @@ static LogicalResult planAndShow(ModuleOp module, const Job &job) {
   return given ? success() : applySolution(*models.begin(), **solution);
 }
 
+/// Gives the plans of a module the room that the command line asks for.
+static void setMoeBuffer(ModuleOp module, double buffer) {
+  for (ModelOp model : module.getOps<ModelOp>())
+    if (auto plan = model->getAttrOfType<PlanAttr>(kPlanAttrName))
+      model->setAttr(kPlanAttrName,
+                     PlanAttr::get(module.getContext(), plan.getMesh(),
+                                   plan.getMicroBatches(), plan.getSchedule(),
+                                   plan.getRecomputeAll(), plan.getRecompute(),
+                                   plan.getChunks(), plan.getZero(),
+                                   plan.getShardGroup(), plan.getStages(),
+                                   buffer, plan.getPlainOrder()));
+}
+
 /// Runs one stage; its contract is part of the pipeline.
 static LogicalResult runStage(ModuleOp module, Stage stage, const Job &job) {
   // The plan, as people write it, stays with the program into the artifact.
@@ -154,12 +180,17 @@ static LogicalResult runStage(ModuleOp module, Stage stage, const Job &job) {
     return failure();
   auto pm = PassManager::on<ModuleOp>(module.getContext());
   addStage(pm, stage, job.stages);
-  if (failed(pm.run(module)) ||
-      (plans && given && failed(planAndShow(module, job))))
+  if (failed(pm.run(module)))
     return failure();
-  if (stage == Stage::Partition)
-    for (auto program : module.getOps<spmd::ProgramOp>())
-      program->setAttr("plan_json", StringAttr::get(module.getContext(), plan));
+  if (stage == Stage::Plan && job.task.moeBuffer > 0)
+    setMoeBuffer(module, job.task.moeBuffer);
+  if (plans && given && failed(planAndShow(module, job)))
+    return failure();
+  // A fact of the whole step: it stands in the first program.
+  auto programs = module.getOps<spmd::ProgramOp>();
+  if (stage == Stage::Partition && !programs.empty())
+    (*programs.begin())
+        ->setAttr("plan_json", StringAttr::get(module.getContext(), plan));
   return success();
 }
 
@@ -322,8 +353,16 @@ static int readJob(const CommandLine &options, Job &job) {
   job.stages.recompute.assign(options.recompute.begin(),
                               options.recompute.end());
   job.stages.fuse = options.fuse;
-  job.stages.workers = options.workers;
+  job.stages.overlap = options.overlap;
+  job.stages.workers = job.task.workers = options.workers;
   job.stages.cpu = options.cpu;
+  job.stages.own.assign(options.own.begin(), options.own.end());
+  registerPasses();
+  if (failed(loadPassPlugins(options.passPlugins)))
+    return 1;
+  std::string error;
+  if (failed(checkOwnPasses(job.stages.own, error)))
+    return fail("--run-after: " + llvm::StringRef(error).rtrim());
   return 0;
 }
 

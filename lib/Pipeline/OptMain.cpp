@@ -1,3 +1,5 @@
+#include "Plugins.h"
+
 #include "kerf/Pipeline/Mains.h"
 #include "kerf/Pipeline/Stages.h"
 #include "kerf/Support/Output.h"
@@ -13,6 +15,8 @@ int kerf::optMain(int argc, char **argv) {
   DialectRegistry registry;
   registerDialects(registry);
   registerPasses();
+  if (failed(checkPlugins({argv, static_cast<size_t>(argc)})))
+    return 1;
   auto [inputPath, outputPath] =
       registerAndParseCLIOptions(argc, argv, "runs Kerf passes\n", registry);
   llvm::InitLLVM init(argc, argv);

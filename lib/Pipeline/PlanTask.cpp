@@ -36,7 +36,11 @@ static constexpr llvm::StringLiteral kPinHelp =
     "  schedule        gpipe, 1f1b, interleaved, zb-h1\n"
     "  recompute       none, selective, full\n"
     "  order           axes, innermost first: tp.cp.dp.pp\n"
-    "  layers          of each stage: 11.12.12.11";
+    "  layers          of each stage: 11.12.12.11\n"
+    "  moe             gather (ranks of experts get all tokens), all_to_all "
+    "(rows are exchanged)\n"
+    "  cp_order        zigzag (causal ranks have equal work; where it is "
+    "possible), plain";
 
 PlanOptions::PlanOptions(cl::OptionCategory &category)
     : clusters("cluster",
@@ -49,6 +53,12 @@ PlanOptions::PlanOptions(cl::OptionCategory &category)
               cl::value_desc("number"), cl::cat(category)),
       pins("pin", cl::desc(kPinHelp), cl::value_desc("pins"),
            cl::cat(category)),
+      moeBuffer("moe-buffer",
+                cl::desc("Room for rows that ranks of experts exchange, in "
+                         "even shares (1.25); a step that needs more ends "
+                         "before its update. Default: tokens are gathered, or "
+                         "there is room for all rows"),
+                cl::value_desc("number"), cl::cat(category)),
       prove("prove",
             cl::desc("Search until the plan is proven the best of the model of "
                      "cost"),
@@ -114,6 +124,12 @@ FailureOr<PlanTask> kerf::planTaskOf(const PlanOptions &options) {
   if (options.devices.getNumOccurrences())
     task.devices = options.devices;
   task.pins = llvm::join(options.pins, ",");
+  task.moeBuffer = options.moeBuffer;
+  if (std::string wrong = PlanAttr::checkMoeBuffer(task.moeBuffer);
+      !wrong.empty() ||
+      (options.moeBuffer.getNumOccurrences() && !(task.moeBuffer > 0)))
+    return fail("expected 1 (an even share) or more as --moe-buffer, found " +
+                llvm::Twine(std::to_string(task.moeBuffer)));
   task.prove = options.prove;
   task.explain = options.explain;
   task.explainJson = options.explainJson;
@@ -163,7 +179,9 @@ static FailureOr<SolveRequest> requestOf(ModuleOp module, const PlanTask &task,
   request.pins = parsePins(task.pins, request.pinErrors);
   for (std::string &error : request.pinErrors)
     error = "--pin: " + error;
+  request.moeBuffer = task.moeBuffer;
   request.prove = task.prove;
+  request.workers = task.workers;
   return request;
 }
 

@@ -17,6 +17,7 @@ struct PlanOptions {
   llvm::cl::list<std::string> clusters;
   llvm::cl::opt<int64_t> devices;
   llvm::cl::list<std::string> pins;
+  llvm::cl::opt<double> moeBuffer;
   llvm::cl::opt<bool> prove;
   llvm::cl::opt<bool> explain;
   llvm::cl::opt<std::string> explainJson;
@@ -33,7 +34,9 @@ struct PlanTask {
   std::vector<std::string> clusters; ///< files; empty: no planning
   std::optional<int64_t> devices;
   std::string pins;
+  double moeBuffer = 0; ///< 0: not given
   bool prove = false;
+  int64_t workers = 8; ///< threads of a rank
   bool explain = false;
   std::string explainJson, versus, trace, svg; ///< files, and pins
   std::string sweep;

@@ -19,7 +19,7 @@
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/Parser/Parser.h"
-#include "mlir/Tools/Plugins/DialectPlugin.h"
+#include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -72,6 +72,7 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
   if (stage == Stage::Plan)
     pm.addPass(createPropagatePlanPass());
   if (stage == Stage::Recompute) {
+    pm.addPass(createOrderContextPass());
     pm.addPass(createSplitStagesPass());
     pm.addPass(createPropagatePlanPass());
     RecomputePassOptions recompute;
@@ -91,12 +92,38 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
     pm.addPass(createOutlineKernelsPass());
     if (options.fuse)
       pm.addPass(createFuseGroupsPass());
+    // Only now it is known what is computed in one go.
+    if (options.overlap)
+      pm.addPass(createOverlapCollectivesPass());
   }
   if (stage == Stage::Memory)
     pm.addPass(createPlaceMemoryPass(PlaceMemoryPassOptions{options.workers}));
   if (stage == Stage::Codegen)
     pm.addPass(createGenerateCodePass(GenerateCodePassOptions{options.cpu, 2}));
+  for (const std::string &own : options.own) {
+    auto [name, passes] = llvm::StringRef(own).split(':');
+    if (name == getStageName(stage))
+      (void)parsePassPipeline(passes, pm); // checked before
+  }
   addContract(pm, stage);
+}
+
+LogicalResult kerf::checkOwnPasses(llvm::ArrayRef<std::string> own,
+                                   std::string &error) {
+  for (const std::string &entry : own) {
+    auto [stage, passes] = llvm::StringRef(entry).split(':');
+    llvm::raw_string_ostream os(error);
+    if (!parseStageName(stage) || passes.empty()) {
+      os << "expected 'stage:passes', found '" << entry << "'; the stages are";
+      for (Stage known : kStages)
+        os << ' ' << getStageName(known);
+      return failure();
+    }
+    OpPassManager pm(ModuleOp::getOperationName());
+    if (failed(parsePassPipeline(passes, pm, os)))
+      return failure();
+  }
+  return success();
 }
 
 void kerf::addContract(OpPassManager &pm, Stage stage) {
@@ -149,19 +176,6 @@ void kerf::registerPasses() {
   registerKerfCodegenPasses();
   registerKerfInterpreterPasses();
   registerTransformsPasses();
-}
-
-LogicalResult kerf::loadPlugins(llvm::ArrayRef<std::string> paths,
-                                DialectRegistry &registry) {
-  for (const std::string &path : paths) {
-    llvm::Expected<DialectPlugin> plugin = DialectPlugin::load(path);
-    if (!plugin) {
-      llvm::WithColor::error() << toString(plugin.takeError()) << '\n';
-      return failure();
-    }
-    plugin->registerDialectRegistryCallbacks(registry);
-  }
-  return success();
 }
 
 void kerf::dropLibraryOptions() {

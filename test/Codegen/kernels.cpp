@@ -1,7 +1,8 @@
 //===- kernels.cpp - runs generated kernels and compares ------------------===//
 //
 //   kerf-kernels FILE.mlir [--cpu NAME] [--bench] [--threads N] [--tolerance X]
-//                [--dump FOLDER] [--elements] [--print] [--no-split]
+//                [--dump FOLDER] [--plugin FILE] [--elements] [--print]
+//                [--no-split]
 //
 // For each exec.kernel of the file, whose body may have high-level ops: splits
 // it, compiles it, runs it on seeded inputs and compares each result with the
@@ -16,6 +17,7 @@
 #include "kerf/Codegen/Codegen.h"
 #include "kerf/Dialect/Kerf/Decompose.h"
 #include "kerf/Dialect/Kerf/Random.h"
+#include "kerf/Pipeline/Stages.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
@@ -39,6 +41,7 @@ using namespace kerf;
 namespace {
 struct Options {
   std::string path, cpu = "native", dumpTo;
+  std::vector<std::string> plugins; ///< dialects
   double tolerance = 2e-5;
   bool bench = false;
   bool print = false;    ///< the launches instead of running them
@@ -520,6 +523,8 @@ static bool readArguments(int argc, char **argv) {
       options.tolerance = std::atof(argv[++i]);
     else if (word == "--dump" && hasNext)
       options.dumpTo = argv[++i];
+    else if (word == "--plugin" && hasNext)
+      options.plugins.push_back(argv[++i]);
     else if (options.path.empty())
       options.path = word;
     else
@@ -532,11 +537,13 @@ int main(int argc, char **argv) {
   if (!readArguments(argc, argv)) {
     llvm::errs() << "usage: kerf-kernels FILE [--cpu NAME] [--bench] "
                     "[--threads N] [--tolerance X] [--dump FOLDER] "
-                    "[--elements] [--print] [--no-split]\n";
+                    "[--plugin FILE] [--elements] [--print] [--no-split]\n";
     return 1;
   }
   DialectRegistry registry;
   registry.insert<KerfDialect, exec::ExecDialect>();
+  if (failed(loadPlugins(options.plugins, registry)))
+    return 1;
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   llvm::SourceMgr sources;
   SourceMgrDiagnosticHandler handler(sources, &context);

@@ -1,11 +1,13 @@
-//===- TestOps.cpp - an op that no stage knows ----------------------------===//
+//===- TestOps.cpp - ops that no stage knows ------------------------------===//
 //
-// Everything about one op stands here: definition, factors, cost, meaning and
-// gradient. It goes through every stage without an edit in any of them.
+// Everything about an op stands here: definition, factors, cost, meaning and
+// gradient, or a kernel. It goes through every stage without an edit in any of
+// them.
 //
 //===----------------------------------------------------------------------===//
 
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
+#include "kerf/Interfaces/KernelInterface.h"
 
 #include "mlir/IR/Dialect.h"
 #include "mlir/Tools/Plugins/DialectPlugin.h"
@@ -24,9 +26,17 @@
 
 using namespace mlir;
 using namespace kerf;
+using kerf_test::CodeOp;
+using kerf_test::ReverseRowsOp;
 using kerf_test::SoftplusGateOp;
 
-void kerf_test::TestDialect::initialize() { addOperations<SoftplusGateOp>(); }
+void kerf_test::TestDialect::initialize() {
+  addOperations<CodeOp, ReverseRowsOp, SoftplusGateOp>();
+}
+
+//===----------------------------------------------------------------------===//
+// softplus_gate
+//===----------------------------------------------------------------------===//
 
 Factors SoftplusGateOp::getFactors() { return pointwiseFactors(*this, {0}); }
 
@@ -49,6 +59,69 @@ LogicalResult SoftplusGateOp::buildGradient(GradientBuilder &gradients) {
   if (gradients.needs(getGate()))
     gradients.add(getGate(), p.mul(p.mul(dy, getX()), p.logistic(getGate())));
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Ops with kernels of their own
+//===----------------------------------------------------------------------===//
+
+void ReverseRowsOp::evaluate(llvm::ArrayRef<const HostTensor *> operands,
+                             llvm::MutableArrayRef<HostTensor> results) {
+  int64_t columns = typeOf(getX()).getShape().back();
+  for (int64_t i = 0; i < operands[0]->size(); ++i)
+    results[0].data[i] =
+        operands[0]->data[i / columns * columns + columns - 1 - i % columns];
+}
+
+/// A unit is a row.
+static constexpr char kReverseRows[] = R"(
+@columns = external constant i64
+
+define void @kernel(ptr %arguments, i64 %begin, i64 %end) {
+start:
+  %columns = load i64, ptr @columns
+  %x = load ptr, ptr %arguments
+  %second = getelementptr ptr, ptr %arguments, i64 1
+  %y = load ptr, ptr %second
+  %from = mul i64 %begin, %columns
+  %to = mul i64 %end, %columns
+  %last = sub i64 %columns, 1
+  br label %test
+test:
+  %i = phi i64 [%from, %start], [%next, %body]
+  %more = icmp slt i64 %i, %to
+  br i1 %more, label %body, label %done
+body:
+  %column = urem i64 %i, %columns
+  %row = sub i64 %i, %column
+  %other = sub i64 %last, %column
+  %source = add i64 %row, %other
+  %px = getelementptr float, ptr %x, i64 %source
+  %py = getelementptr float, ptr %y, i64 %i
+  %v = load float, ptr %px
+  store float %v, ptr %py
+  %next = add i64 %i, 1
+  br label %test
+done:
+  ret void
+}
+)";
+
+std::optional<KernelCode> ReverseRowsOp::getKernel() {
+  auto type = typeOf(getResult());
+  int64_t columns = type.getShape().back();
+  KernelCode kernel{kReverseRows};
+  kernel.units = type.getNumElements() / columns;
+  kernel.sizes = {{"columns", columns}};
+  return kernel;
+}
+
+std::optional<KernelCode> CodeOp::getKernel() {
+  KernelCode kernel{getCode().str(), "kernel", static_cast<int64_t>(getUnits()),
+                    static_cast<int64_t>(getGrain())};
+  if (getSize())
+    kernel.sizes = {{getSize()->str(), 7}};
+  return kernel;
 }
 
 extern "C" LLVM_ATTRIBUTE_WEAK DialectPluginLibraryInfo

@@ -1,9 +1,10 @@
-//===- TestOps.td - an op that no stage knows -----------------------------===//
+//===- TestOps.td - ops that no stage knows -------------------------------===//
 
 #ifndef KERF_TEST_OPS_TD
 #define KERF_TEST_OPS_TD
 
 include "kerf/Dialect/Kerf/KerfOpBase.td"
+include "kerf/Interfaces/KernelInterface.td"
 
 def Test_Dialect : Dialect {
   let name = "kerf_test";
@@ -16,6 +17,23 @@ def Test_SoftplusGateOp : Op<Test_Dialect, "softplus_gate", [Pure,
   let arguments = (ins Kerf_Float:$x, Kerf_Float:$gate);
   let results = (outs Kerf_Float:$result);
   let assemblyFormat = "$x `,` $gate attr-dict `:` type($result)";
+}
+
+def Test_ReverseRowsOp : Op<Test_Dialect, "reverse_rows", [Pure,
+    SameOperandsAndResultType, Kerf_Evaluate, Kerf_Kernel]> {
+  let summary = "Reverse the order in the last dimension, by a kernel of its own";
+  let arguments = (ins Kerf_Float:$x);
+  let results = (outs Kerf_Float:$result);
+  let assemblyFormat = "$x attr-dict `:` type($result)";
+}
+
+def Test_CodeOp : Op<Test_Dialect, "code", [Pure, Kerf_Kernel]> {
+  let summary = "Run any code as a kernel";
+  let arguments = (ins Variadic<Kerf_Float>:$inputs, StrAttr:$code,
+    DefaultValuedAttr<I64Attr, "1">:$units, DefaultValuedAttr<I64Attr, "1">:$grain,
+    OptionalAttr<StrAttr>:$size);
+  let results = (outs Variadic<Kerf_Float>:$results);
+  let assemblyFormat = "$inputs $code attr-dict `:` functional-type($inputs, $results)";
 }
 
 #endif // KERF_TEST_OPS_TD

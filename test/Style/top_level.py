@@ -5,7 +5,7 @@ import pathlib
 import common
 
 ENTRIES = {
-    "CMakeLists.txt", "README.md", "docs", "examples", "include", "lib", "runtime",
+    "CMakeLists.txt", "README.md", "cmake", "docs", "examples", "include", "lib", "runtime",
     "test", "tools",
 }  # fmt: skip
 # May be missing until its first file is written.

@@ -44,9 +44,17 @@ struct StageOptions {
   /// none, full, selective, numbers of forward ops; empty: what the plan says.
   std::vector<std::string> recompute;
   bool fuse = true;           ///< join kernels
+  bool overlap = true;        ///< start collectives early, wait late
   int64_t workers = 8;        ///< threads that workspaces are planned for
   std::string cpu = "native"; ///< that kernels are made for
+  /// Passes of the user's own, `stage:passes`, that run at the end of a stage.
+  std::vector<std::string> own;
 };
+
+/// Checks entries of `StageOptions::own`: stages and passes that exist. Says
+/// what is wrong in `error`.
+mlir::LogicalResult checkOwnPasses(llvm::ArrayRef<std::string> own,
+                                   std::string &error);
 
 /// Appends the passes of one stage and the check of its contract.
 void addStage(mlir::OpPassManager &pm, Stage stage,
@@ -62,6 +70,9 @@ void registerPasses();
 /// Loads shared objects with dialects of the user's own.
 mlir::LogicalResult loadPlugins(llvm::ArrayRef<std::string> paths,
                                 mlir::DialectRegistry &registry);
+
+/// Loads shared objects with passes of the user's own.
+mlir::LogicalResult loadPassPlugins(llvm::ArrayRef<std::string> paths);
 
 /// Removes the command-line options that the LLVM libraries register, except
 /// those of --help: ours may have the same names. Call before making options.

@@ -1,5 +1,7 @@
 #include "kerf/Dialect/Exec/Exec.h"
 
+#include "kerf/Interfaces/KernelInterface.h"
+
 #include "mlir/Interfaces/FunctionImplementation.h"
 
 #include <cmath>
@@ -98,10 +100,13 @@ LogicalResult KernelOp::verify() {
 }
 
 LogicalResult KernelOp::verifyRegions() {
+  if (getOwnKernelOp(getBody().front()))
+    return success();
   for (Operation &op : getBody().front())
     if (!isa<EvaluateOpInterface, exec::YieldOp>(op)) // kernel_c2
-      return op.emitOpError("in a kernel, expected a plain op: one that "
-                            "evaluates");
+      return op.emitOpError("in a kernel, expected a plain op, one that "
+                            "evaluates, or a single op that brings its own "
+                            "kernel");
   return success();
 }
 

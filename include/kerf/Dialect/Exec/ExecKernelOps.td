@@ -25,7 +25,9 @@ def Exec_KernelOp : Exec_Op<"kernel", [IsolatedFromAbove, Symbol, SingleBlock,
 
     Constraints:
     (C1) arguments and results are plain tensors.
-    (C2) the body is plain ops: those that evaluate, and `exec.yield`.
+    (C2) the body is plain ops: those that evaluate, and `exec.yield`; or one op
+    that brings its own kernel, which reads all arguments and makes all results, in
+    order.
     (C3) `exec.yield` hands over one value of each result type.
     (C4) `inplace` pairs a result with an argument of one type, none of them twice.
 
