@@ -85,8 +85,8 @@ static double waveEfficiency(const MatmulShape &shape, Tile tile,
 /// Filling the pipeline of loads and writing the result cost a tile about as
 /// much as two steps of 32 along k. The best rate of a device was measured at
 /// long k, so 8192 counts as 1.
-static double depthEfficiency(double k) {
-  const double start = 64, longest = 8192;
+static double depthEfficiency(double k, double start = 64) {
+  const double longest = 8192;
   return std::min(1.0, k / (k + start) * (longest + start) / longest);
 }
 
@@ -98,6 +98,39 @@ double kerf::shapeEfficiency(const Device &device, const MatmulShape &shape) {
   for (Tile tile : tiles)
     best = std::max(best, tileRate(tile) * waveEfficiency(shape, tile, units));
   return best * depthEfficiency(shape.k);
+}
+
+/// What was measured of products of a type, or null.
+static const TypeEfficiency *measuredOf(const Device &device,
+                                        llvm::StringRef type) {
+  auto it = device.efficiency.types.find(type.str());
+  return it == device.efficiency.types.end() ? nullptr : &it->second;
+}
+
+/// Between two measured points the logarithm of the part is linear in that of
+/// the rows; before the first and after the last one nothing changes.
+static double rowsEfficiency(const TypeEfficiency &measured, double rows) {
+  const std::pair<int64_t, double> *before = nullptr;
+  for (const auto &point : measured.rows) {
+    if (rows <= double(point.first) && !before)
+      return point.second;
+    if (rows <= double(point.first)) {
+      double along = std::log(rows / double(before->first)) /
+                     std::log(double(point.first) / double(before->first));
+      return before->second * std::pow(point.second / before->second, along);
+    }
+    before = &point;
+  }
+  return before ? before->second : 1;
+}
+
+/// The law of `depthEfficiency` with the start that was measured.
+static double measuredEfficiency(const Device &device, llvm::StringRef type,
+                                 const MatmulShape &shape) {
+  const TypeEfficiency *measured = measuredOf(device, type);
+  return measured ? rowsEfficiency(*measured, shape.m) *
+                        depthEfficiency(shape.k, measured->depth)
+                  : 1;
 }
 
 static double memorySec(const Device &device, double bytes) {
@@ -117,8 +150,9 @@ double kerf::matmulSec(const Device &device, const Profile &profile,
     return 0;
   double bytes = shape.batch * elementBytes *
                  (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n);
-  double rate =
-      productRate(device, profile, type) * shapeEfficiency(device, shape);
+  double rate = productRate(device, profile, type) *
+                shapeEfficiency(device, shape) *
+                measuredEfficiency(device, type, shape);
   return std::max(shape.flops() / rate, memorySec(device, bytes));
 }
 
@@ -133,17 +167,30 @@ static double unfusedSec(const Device &device, const Profile &profile,
   return flops / productRate(device, profile, type) + memorySec(device, bytes);
 }
 
+/// Flop/s of fused attention with heads of 128 or more.
+static double attentionRate(const Device &device, llvm::StringRef type,
+                            bool backward, double keys) {
+  double forward = device.efficiency.attention;
+  double ratio = device.efficiency.attentionBackward, start = 0;
+  if (const TypeEfficiency *measured = measuredOf(device, type)) {
+    forward = measured->attention > 0 ? measured->attention : forward;
+    if (measured->attentionBackward > 0)
+      ratio = measured->attentionBackward;
+    start = measured->attentionKeys;
+  }
+  double rate = peakOf(device, type) * forward * (backward ? ratio : 1);
+  return keys > 0 ? rate * keys / (keys + start) : rate;
+}
+
 double kerf::attentionSec(const Device &device, const Profile &profile,
                           double flops, double bytes, double headSize,
-                          double scores, llvm::StringRef type, bool backward) {
+                          double scores, llvm::StringRef type, bool backward,
+                          double keys) {
   if (!profile.flash)
     return std::max(
         unfusedSec(device, profile, headSize, scores, type, backward),
         memorySec(device, bytes));
-  double rate =
-      peakOf(device, type) * device.efficiency.attention * profile.attention;
-  if (backward)
-    rate *= device.efficiency.attentionBackward;
+  double rate = attentionRate(device, type, backward, keys) * profile.attention;
   // The exponent is fitted to published steps of models with heads of 64 to
   // 128.
   if (headSize < 128)

@@ -60,6 +60,24 @@ static void resize(Tier &tier, int64_t size) {
     tier.dims = torusDims(size, tier.dims.size());
 }
 
+/// The figures of the ranks that now share a computer.
+static void shareBy(Machine &machine) {
+  int64_t ranks = machine.tiers.empty() ? 1 : machine.tiers.front().size;
+  const SharedFigures *suited = nullptr;
+  for (const SharedFigures &figures : machine.sharedBy)
+    if (figures.ranks <= ranks)
+      suited = &figures;
+  if (!suited)
+    return;
+  machine.device.memoryBytesPerSec = suited->memoryBytesPerSec;
+  machine.device.peak = suited->peak;
+  machine.device.efficiency = suited->efficiency;
+  if (suited->bytesPerSec > 0 && !machine.tiers.empty())
+    machine.tiers.front().bytesPerSec = suited->bytesPerSec;
+  if (suited->latencySec > 0 && !machine.tiers.empty())
+    machine.tiers.front().latencySec = suited->latencySec;
+}
+
 Machine Machine::withDevices(int64_t count) const {
   assert(count >= 1 && "a machine has devices");
   Machine result = *this;
@@ -69,6 +87,7 @@ Machine Machine::withDevices(int64_t count) const {
     resize(tier, isOutermost ? units : std::min(tier.size, units));
     units = llvm::divideCeil(units, tier.size);
   }
+  shareBy(result);
   return result;
 }
 
@@ -79,6 +98,7 @@ Machine Machine::perRank() const {
   double ranks = tiers.empty() ? 1 : tiers.front().size;
   Device &own = result.device;
   own.shared = false;
+  result.sharedBy.clear();
   own.memoryBytes /= ranks;
   own.reservedBytes /= ranks;
   own.memoryBytesPerSec /= ranks;

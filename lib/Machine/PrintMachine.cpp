@@ -23,23 +23,59 @@ static std::string number(double value) {
   return printQuantity(value, Quantity::Number);
 }
 
+static void printPeak(const std::map<std::string, double> &peak,
+                      llvm::raw_ostream &os) {
+  os << "peak: {";
+  llvm::interleaveComma(peak, os, [&](const auto &entry) {
+    os << entry.first << ": "
+       << printQuantity(entry.second, Quantity::FlopPerSec);
+  });
+  os << "}";
+}
+
+static void printType(const TypeEfficiency &type, llvm::raw_ostream &os) {
+  os << "{depth: " << number(type.depth)
+     << ", attention_keys: " << number(type.attentionKeys);
+  if (type.attention > 0)
+    os << ", attention: " << number(type.attention);
+  if (type.attentionBackward > 0)
+    os << ", attention_backward: " << number(type.attentionBackward);
+  if (!type.rows.empty()) {
+    os << ", rows: {";
+    llvm::interleaveComma(type.rows, os, [&](const auto &point) {
+      os << point.first << ": " << number(point.second);
+    });
+    os << "}";
+  }
+  os << "}";
+}
+
+static void printEfficiency(const Efficiency &part, llvm::raw_ostream &os) {
+  os << "efficiency: {matmul: " << number(part.matmul)
+     << ", attention: " << number(part.attention)
+     << ", attention_backward: " << number(part.attentionBackward)
+     << ", memory: " << number(part.memory)
+     << ", network: " << number(part.network);
+  if (!part.types.empty()) {
+    os << ", by_type: {";
+    llvm::interleaveComma(part.types, os, [&](const auto &entry) {
+      os << entry.first << ": ";
+      printType(entry.second, os);
+    });
+    os << "}";
+  }
+  os << "}";
+}
+
 static void printDevice(const Device &device, llvm::raw_ostream &os) {
   os << "device:\n  name: " << device.name
      << "\n  memory: " << size(device.memoryBytes)
      << "\n  reserved: " << size(device.reservedBytes)
-     << "\n  memory_bandwidth: " << rate(device.memoryBytesPerSec)
-     << "\n  peak: {";
-  llvm::interleaveComma(device.peak, os, [&](const auto &entry) {
-    os << entry.first << ": "
-       << printQuantity(entry.second, Quantity::FlopPerSec);
-  });
-  const Efficiency &part = device.efficiency;
-  os << "}\n  efficiency: {matmul: " << number(part.matmul)
-     << ", attention: " << number(part.attention)
-     << ", attention_backward: " << number(part.attentionBackward)
-     << ", memory: " << number(part.memory)
-     << ", network: " << number(part.network)
-     << "}\n  launch: " << time(device.launchSec) << "\n";
+     << "\n  memory_bandwidth: " << rate(device.memoryBytesPerSec) << "\n  ";
+  printPeak(device.peak, os);
+  os << "\n  ";
+  printEfficiency(device.efficiency, os);
+  os << "\n  launch: " << time(device.launchSec) << "\n";
   if (device.powerWatt > 0)
     os << "  power: " << printQuantity(device.powerWatt, Quantity::Watts)
        << "\n";
@@ -64,6 +100,19 @@ static void printTier(const Tier &tier, llvm::raw_ostream &os) {
      << ", latency: " << time(tier.latencySec);
   if (tier.oversubscription != 1)
     os << ", oversubscription: " << number(tier.oversubscription);
+  os << "}\n";
+}
+
+static void printShared(const SharedFigures &figures, llvm::raw_ostream &os) {
+  os << "  - {ranks: " << figures.ranks
+     << ", memory_bandwidth: " << rate(figures.memoryBytesPerSec) << ", ";
+  printPeak(figures.peak, os);
+  os << ", ";
+  printEfficiency(figures.efficiency, os);
+  if (figures.bytesPerSec > 0)
+    os << ", bandwidth: " << rate(figures.bytesPerSec);
+  if (figures.latencySec > 0)
+    os << ", latency: " << time(figures.latencySec);
   os << "}\n";
 }
 
@@ -92,6 +141,11 @@ std::string kerf::printMachine(const Machine &machine) {
     os << "tiers:\n";
     for (const Tier &tier : machine.tiers)
       printTier(tier, os);
+  }
+  if (!machine.sharedBy.empty()) {
+    os << "by_ranks:\n";
+    for (const SharedFigures &figures : machine.sharedBy)
+      printShared(figures, os);
   }
   printRest(machine, os);
   return text;

@@ -26,6 +26,10 @@ static constexpr int64_t kMaxDevices = 1000 * 1000 * 1000;
 static constexpr size_t kMaxTiers = 6;
 /// Dimensions of a torus; those built have 2, 3, 5 (Fugaku: 6).
 static constexpr size_t kMaxDims = 6;
+/// Numbers of ranks whose figures a description may have, and rows of a curve.
+static constexpr size_t kMaxPoints = 64;
+
+static const StringRef kTypes[] = {"bf16", "f16", "tf32", "f32", "fp8", "f64"};
 
 // Upper ends of ranges are far above what exists: they catch wrong prefixes.
 static constexpr NumberRule kMemory = {Quantity::Bytes, "80 GB", 0, false,
@@ -47,6 +51,7 @@ static constexpr NumberRule kMtbf = {Quantity::Seconds, "50000 h", 0, false,
 static constexpr NumberRule kPower = {Quantity::Watts, "700 W", 0, false, 1e6};
 static constexpr NumberRule kPart = {Quantity::Number, "0.8", 0, false, 1};
 static constexpr NumberRule kRatio = {Quantity::Number, "0.85", 0, false, 2};
+static constexpr NumberRule kDepth = {Quantity::Number, "64", 0, true, 1e6};
 static constexpr NumberRule kOversubscription = {Quantity::Number, "2", 1, true,
                                                  1000};
 static constexpr NumberRule kPrice = {Quantity::Number, "2.5", 0, true, 1e6};
@@ -58,14 +63,17 @@ static constexpr NumberRule kCarbon = {Quantity::KgPerKwh, "0.4 kg/kWh", 0,
 // Device
 //===----------------------------------------------------------------------===//
 
-static void readPeak(MapReader &device, Device &result, Problems &problems) {
-  const YamlMember *member = device.takeMap("peak", Need::Required);
+/// What is left out keeps the value that it has.
+static void readPeak(MapReader &map, Need need,
+                     std::map<std::string, double> &result,
+                     Problems &problems) {
+  const YamlMember *member = map.takeMap("peak", need);
   if (!member)
     return;
   MapReader peak(member->value, "'peak'", problems);
-  for (StringRef type : {"bf16", "f16", "tf32", "f32", "fp8", "f64"})
+  for (StringRef type : kTypes)
     if (double value = peak.number(type, Need::Optional, kPeak); value > 0)
-      result.peak[type.str()] = value;
+      result[type.str()] = value;
   if (member->value.members.empty())
     problems.error(
         member->value.place,
@@ -74,12 +82,83 @@ static void readPeak(MapReader &device, Device &result, Problems &problems) {
   peak.finish();
 }
 
-/// Fields that are left out keep the default, for which the device must be
-/// read.
-static void readEfficiency(MapReader &device, Device &result,
+/// What is wrong with a part after others of fewer rows; "" if nothing is.
+static std::string problemOfRows(llvm::ArrayRef<std::pair<int64_t, double>> all,
+                                 int64_t rows, double part, bool isLast) {
+  if (all.empty())
+    return "";
+  const auto &[fewer, before] = all.back();
+  if (rows <= fewer)
+    return "expected more rows than " + std::to_string(fewer);
+  if (double(rows) * before < double(fewer) * part)
+    return "a product of " + std::to_string(rows) +
+           " rows would take less time than one of " + std::to_string(fewer);
+  bool isLargest = llvm::all_of(all, [&](auto &p) { return p.second <= part; });
+  return isLast && !isLargest ? "expected the largest part at the most rows"
+                              : "";
+}
+
+/// Parts of the best rate: {32: 0.6, 128: 0.8, 512: 1}.
+static void readRows(MapReader &type, TypeEfficiency &result,
+                     Problems &problems) {
+  const YamlMember *member = type.takeMap("rows", Need::Optional);
+  if (!member)
+    return;
+  const std::vector<YamlMember> &points = member->value.members;
+  if (points.size() > kMaxPoints) {
+    problems.error(member->value.place, "field 'rows': found " +
+                                            std::to_string(points.size()) +
+                                            " points, expected at most " +
+                                            std::to_string(kMaxPoints));
+    return;
+  }
+  MapReader map(member->value, "'rows'", problems);
+  result.rows.clear();
+  for (const YamlMember &point : points) {
+    YamlValue key;
+    key.kind = YamlKind::Scalar;
+    key.place = point.keyPlace;
+    key.text = point.key;
+    int64_t rows = readCount(key, "rows", problems);
+    double part = map.number(point.key, Need::Required, kPart);
+    if (rows == 0 || part == 0)
+      continue;
+    std::string wrong =
+        problemOfRows(result.rows, rows, part, &point == &points.back());
+    if (!wrong.empty())
+      problems.error(point.keyPlace, "field 'rows': " + wrong);
+    result.rows.emplace_back(rows, part);
+  }
+}
+
+static void readTypes(MapReader &efficiency, Efficiency &result,
+                      Problems &problems) {
+  const YamlMember *member = efficiency.takeMap("by_type", Need::Optional);
+  if (!member)
+    return;
+  MapReader map(member->value, "'by_type'", problems);
+  for (StringRef name : kTypes) {
+    const YamlMember *type = map.takeMap(name, Need::Optional);
+    if (!type)
+      continue;
+    MapReader fields(type->value, "'" + name.str() + "'", problems);
+    TypeEfficiency &own = result.types[name.str()];
+    own.attention =
+        fields.number("attention", Need::Optional, kPart, own.attention);
+    own.attentionBackward = fields.number("attention_backward", Need::Optional,
+                                          kRatio, own.attentionBackward);
+    own.attentionKeys = fields.number("attention_keys", Need::Optional, kDepth,
+                                      own.attentionKeys);
+    own.depth = fields.number("depth", Need::Optional, kDepth, own.depth);
+    readRows(fields, own, problems);
+    fields.finish();
+  }
+  map.finish();
+}
+
+/// Fields that are left out keep the value that they have.
+static void readEfficiency(MapReader &device, Efficiency &efficiency,
                            Problems &problems) {
-  Efficiency &efficiency = result.efficiency;
-  efficiency = defaultEfficiency(result);
   const YamlMember *member = device.takeMap("efficiency", Need::Optional);
   if (!member)
     return;
@@ -92,6 +171,7 @@ static void readEfficiency(MapReader &device, Device &result,
   part("attention_backward", kRatio, efficiency.attentionBackward);
   part("memory", kPart, efficiency.memory);
   part("network", kPart, efficiency.network);
+  readTypes(map, efficiency, problems);
   map.finish();
 }
 
@@ -153,9 +233,10 @@ static void readDevice(MapReader &machine, Device &result, Problems &problems) {
   result.reservedBytes = map.number("reserved", Need::Optional, kReserved);
   result.memoryBytesPerSec =
       map.number("memory_bandwidth", Need::Required, kBandwidth);
-  readPeak(map, result, problems);
+  readPeak(map, Need::Required, result.peak, problems);
   readBackend(map, result, problems);
-  readEfficiency(map, result, problems);
+  result.efficiency = defaultEfficiency(result);
+  readEfficiency(map, result.efficiency, problems);
   result.launchSec = map.number("launch", Need::Optional, kLaunch);
   result.powerWatt = map.number("power", Need::Optional, kPower);
   result.shared = map.choice("shared", Need::Optional, {"false", "true"}) == 1;
@@ -262,6 +343,73 @@ static void readTiers(MapReader &map, Machine &result, Problems &problems) {
 }
 
 //===----------------------------------------------------------------------===//
+// Ranks that share a computer
+//===----------------------------------------------------------------------===//
+
+/// What one rank reaches.
+static SharedFigures figuresOf(const Device &device) {
+  SharedFigures result;
+  result.memoryBytesPerSec = device.memoryBytesPerSec;
+  result.peak = device.peak;
+  result.efficiency = device.efficiency;
+  return result;
+}
+
+/// What is left out keeps the value that fewer ranks have.
+static SharedFigures readFigures(const YamlValue &node, const std::string &what,
+                                 SharedFigures result, Problems &problems) {
+  MapReader map(node, what, problems);
+  result.ranks = map.count("ranks", Need::Required);
+  result.memoryBytesPerSec = map.number("memory_bandwidth", Need::Optional,
+                                        kBandwidth, result.memoryBytesPerSec);
+  readPeak(map, Need::Optional, result.peak, problems);
+  readEfficiency(map, result.efficiency, problems);
+  result.bytesPerSec =
+      map.number("bandwidth", Need::Optional, kBandwidth, result.bytesPerSec);
+  result.latencySec =
+      map.number("latency", Need::Optional, kLatency, result.latencySec);
+  map.finish();
+  return result;
+}
+
+static void readSharedBy(MapReader &map, Machine &result, Problems &problems) {
+  const YamlMember *member = map.takeList("by_ranks", Need::Optional);
+  if (!member)
+    return;
+  const std::vector<YamlValue> &items = member->value.items;
+  if (!result.device.shared)
+    problems.error(member->keyPlace,
+                   "field 'by_ranks' is of a device with 'shared: true'");
+  if (items.size() > kMaxPoints) {
+    problems.error(items[kMaxPoints].place,
+                   "found figures of " + std::to_string(items.size()) +
+                       " numbers of ranks, expected at most " +
+                       std::to_string(kMaxPoints));
+    return;
+  }
+  // With what is stated of the device a smaller number finds its figures again.
+  result.sharedBy.push_back(figuresOf(result.device));
+  for (const auto &[index, item] : llvm::enumerate(items)) {
+    std::string what = "'by_ranks[" + std::to_string(index) + "]'";
+    if (item.kind != YamlKind::Map) {
+      problems.error(item.place, what + ": found " + describeValue(item) +
+                                     ", expected a map");
+      continue;
+    }
+    SharedFigures figures =
+        readFigures(item, what, result.sharedBy.back(), problems);
+    if (index == 0 && figures.ranks == 1)
+      result.sharedBy.clear();
+    else if (figures.ranks > 0 && figures.ranks <= result.sharedBy.back().ranks)
+      problems.error(item.get("ranks")->place,
+                     "field 'ranks': expected more than " +
+                         std::to_string(result.sharedBy.back().ranks) +
+                         " of the figures before");
+    result.sharedBy.push_back(std::move(figures));
+  }
+}
+
+//===----------------------------------------------------------------------===//
 // Around the devices
 //===----------------------------------------------------------------------===//
 
@@ -309,6 +457,7 @@ static Machine readRoot(const YamlValue &root, Problems &problems) {
   result.name = map.name("name", Need::Required);
   readDevice(map, result.device, problems);
   readTiers(map, result, problems);
+  readSharedBy(map, result, problems);
   readHost(map, result, problems);
   readReliability(map, result, problems);
   readPrice(map, result, problems);

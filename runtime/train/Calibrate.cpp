@@ -45,14 +45,14 @@ static bool isCollective(const std::string &kind) {
 }
 
 static std::vector<Observation> observations(const Figures &figures,
-                                             int64_t leastRanks) {
+                                             int64_t ofRanks) {
   std::vector<Observation> result;
   for (const auto &[name, seconds] : figures) {
     std::istringstream words(name);
     std::string kind;
     double ranks, bytes;
     if (words >> kind >> ranks >> bytes && isCollective(kind) &&
-        ranks >= leastRanks && seconds > 0)
+        ranks == ofRanks && seconds > 0)
       result.push_back(observe(kind, ranks, bytes, seconds));
   }
   return result;
@@ -82,14 +82,15 @@ static FittedTier solve(const std::vector<Observation> &all,
     return {};
   double latency = (ut * vv - vt * uv) / determinant;
   double secPerByte = (vt * uu - ut * uv) / determinant;
-  // Without a latency the bandwidth alone is fitted.
-  if (latency < 0)
-    latency = 0, secPerByte = vt / vv;
+  // Without a latency, which a description must have, the bandwidth alone is
+  // fitted.
+  if (latency < 1e-9)
+    latency = 1e-9, secPerByte = vt / vv;
   return secPerByte > 0 ? FittedTier{1 / secPerByte, latency, 0} : FittedTier();
 }
 
-FittedTier kerf::runtime::fitTier(const Figures &figures, int64_t leastRanks) {
-  std::vector<Observation> all = observations(figures, leastRanks);
+FittedTier kerf::runtime::fitTier(const Figures &figures, int64_t ranks) {
+  std::vector<Observation> all = observations(figures, ranks);
   std::vector<double> predictions, errors(all.size());
   for (const Observation &one : all)
     predictions.push_back(one.seconds);
@@ -117,17 +118,6 @@ FittedTier kerf::runtime::fitTier(const Figures &figures, int64_t leastRanks) {
 static double find(const Figures &figures, const std::string &name) {
   auto it = figures.find(name);
   return it == figures.end() ? 0 : it->second;
-}
-
-/// A description has one rate for one rank on all cores and for several ranks
-/// on a part of them: the geometric mean of both.
-static double meanRate(const MachineFacts &facts, const Figures &figures,
-                       const std::string &name) {
-  double alone = find(figures, name + " 1");
-  double together = find(figures, name + " " + std::to_string(facts.ranks));
-  if (together <= 0)
-    return alone;
-  return facts.ranks > facts.cores ? together : std::sqrt(alone * together);
 }
 
 static std::string rateText(double rate, const char *unit) {
@@ -176,6 +166,113 @@ std::string kerf::runtime::printFigures(const Figures &figures) {
 }
 
 //===----------------------------------------------------------------------===//
+// Laws
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What is said of products and attention of one number type.
+struct TypeLaws {
+  double peak = 0, attention = 0, attentionBackward = 0, attentionKeys = 0,
+         depth = 0;
+  std::vector<double> parts; ///< of `measuredRows`
+};
+} // namespace
+
+static std::string nameOf(const char *kind, const std::string &type,
+                          int64_t ranks, int64_t size) {
+  return format("%s %s %lld %lld", kind, type.c_str(), (long long)ranks,
+                (long long)size);
+}
+
+/// `start` of the law rate = best x size / (size + start), from the rates of a
+/// short and a long size.
+static double startOf(double shortSize, double shortRate, double longSize,
+                      double longRate) {
+  if (shortRate <= 0 || longRate <= shortRate)
+    return 0;
+  double ratio = longRate / shortRate;
+  double slope = 1 / shortSize - ratio / longSize;
+  return slope > 0 ? (ratio - 1) / slope : 0;
+}
+
+/// Parts of the largest rate. What the format demands of them, a disturbed
+/// measurement may lack: the most rows have the largest part, and no product
+/// takes longer than one of more rows.
+static std::vector<double> partsOf(const std::vector<double> &rates) {
+  double best = *std::max_element(rates.begin(), rates.end());
+  std::vector<double> parts;
+  for (double rate : rates)
+    parts.push_back(rate / best);
+  parts.back() = 1;
+  for (size_t i = parts.size() - 1; i > 0; --i)
+    parts[i - 1] = std::max(parts[i - 1],
+                            parts[i] * measuredRows[i - 1] / measuredRows[i]);
+  return parts;
+}
+
+/// `KIND TYPE RANKS SIZE` for a short and a long size.
+static double startOf(const Figures &figures, const char *kind,
+                      const std::string &type, int64_t ranks,
+                      const int64_t (&sizes)[2]) {
+  return startOf(sizes[0], find(figures, nameOf(kind, type, ranks, sizes[0])),
+                 sizes[1], find(figures, nameOf(kind, type, ranks, sizes[1])));
+}
+
+static TypeLaws lawsOf(const Figures &figures, const std::string &type,
+                       int64_t ranks) {
+  TypeLaws laws;
+  laws.depth = startOf(figures, "depth", type, ranks, measuredDepths);
+  // Half of the products of `rows` are sums over a width w, half over 3w.
+  double logarithms = 0;
+  for (double width : measuredWidths)
+    logarithms += std::log(1 + laws.depth * (1 / width + 1 / (3 * width)) / 2);
+  double lost = std::exp(logarithms / std::size(measuredWidths));
+  std::vector<double> rates;
+  for (int64_t rows : measuredRows)
+    rates.push_back(find(figures, nameOf("rows", type, ranks, rows)) * lost);
+  laws.peak = *std::max_element(rates.begin(), rates.end());
+  if (laws.peak <= 0)
+    return {};
+  laws.parts = partsOf(rates);
+  int64_t length = measuredLengths[1];
+  double forward = find(figures, nameOf("attention", type, ranks, length));
+  double backward =
+      find(figures, nameOf("attention_backward", type, ranks, length));
+  laws.attentionKeys =
+      startOf(figures, "attention", type, ranks, measuredLengths);
+  // The cost model's rate for heads of 64 is 0.5^0.35 of that for 128.
+  laws.attention = std::min(1.0, forward * (1 + laws.attentionKeys / length) /
+                                     (laws.peak * std::pow(0.5, 0.35)));
+  laws.attentionBackward = std::clamp(backward / forward, 0.01, 2.0);
+  return laws;
+}
+
+static const char *const types[] = {"f32", "bf16"};
+
+static std::string peakText(const Figures &figures, int64_t ranks) {
+  std::string text;
+  for (const char *type : types)
+    text +=
+        format("%s%s: %s", text.empty() ? "{" : ", ", type,
+               rateText(lawsOf(figures, type, ranks).peak, "FLOP/s").c_str());
+  return text + "}";
+}
+
+/// `by_type` of an efficiency.
+static std::string lawsText(const Figures &figures, const std::string &type,
+                            int64_t ranks) {
+  TypeLaws laws = lawsOf(figures, type, ranks);
+  std::string rows;
+  for (size_t i = 0; i < laws.parts.size(); ++i)
+    rows += format("%s%lld: %.4g", i ? ", " : "", (long long)measuredRows[i],
+                   laws.parts[i]);
+  return format("%s: {attention: %.3g, attention_backward: %.3g, "
+                "attention_keys: %.3g, depth: %.3g, rows: {%s}}",
+                type.c_str(), laws.attention, laws.attentionBackward,
+                laws.attentionKeys, laws.depth, rows.c_str());
+}
+
+//===----------------------------------------------------------------------===//
 // Description
 //===----------------------------------------------------------------------===//
 
@@ -193,9 +290,11 @@ private:
   }
   /// "name: value" of these figures, where they were measured.
   std::string list(const std::vector<std::string> &names) const;
-  void peak(const char *type, double rate);
+  void rates(const char *indent, int64_t ranks);
+  void network(const char *indent, int64_t ranks, const FittedTier &fitted);
   void device();
   void tier();
+  void sharedBy(int64_t ranks);
 
   const MachineFacts &facts;
   const Figures &figures;
@@ -212,86 +311,103 @@ std::string Writer::list(const std::vector<std::string> &names) const {
   return result;
 }
 
-void Writer::peak(const char *type, double rate) {
-  std::string name = type;
-  std::vector<std::string> layers;
-  for (int64_t ranks = 1; ranks <= facts.ranks; ++ranks)
-    layers.push_back("layer " + name + " " + std::to_string(ranks));
-  comment("    ", list(layers));
-  comment("    ", list({"product " + name + " 64 64 64",
-                        "product " + name + " 256 256 256",
-                        "product " + name + " 1024 1024 1024",
-                        "product " + name + " 2048 3072 768"}));
-  text += format("    %s: %s\n", type, rateText(rate, "FLOP/s").c_str());
+/// Bandwidth, peaks and parts of `ranks` ranks together.
+void Writer::rates(const char *indent, int64_t ranks) {
+  std::string start = indent;
+  comment(indent, list({"memory " + std::to_string(ranks)}));
+  text += start + "memory_bandwidth: " +
+          rateText(find(figures, "memory " + std::to_string(ranks)), "B/s") +
+          "\n";
+  for (const char *type : types)
+    comment(indent, list({nameOf("rows", type, ranks, 128),
+                          nameOf("rows", type, ranks, 1024),
+                          nameOf("depth", type, ranks, measuredDepths[0]),
+                          nameOf("depth", type, ranks, measuredDepths[1])}));
+  text += start + "peak: " + peakText(figures, ranks) + "\n";
+  for (const char *type : types)
+    comment(
+        indent,
+        list({nameOf("attention", type, ranks, measuredLengths[0]),
+              nameOf("attention", type, ranks, measuredLengths[1]),
+              nameOf("attention_backward", type, ranks, measuredLengths[0]),
+              nameOf("attention_backward", type, ranks, measuredLengths[1])}));
+  TypeLaws laws = lawsOf(figures, "f32", ranks);
+  text += start + "efficiency:\n";
+  text += start + format("  {matmul: 1, attention: %.3g, attention_backward: "
+                         "%.3g, memory: 1, network: 1,\n",
+                         laws.attention, laws.attentionBackward);
+  text += start + "   by_type: {" + lawsText(figures, "f32", ranks) + ",\n";
+  text += start + "             " + lawsText(figures, "bf16", ranks) + "}}\n";
 }
 
 void Writer::device() {
-  double f32 = meanRate(facts, figures, "layer f32");
-  double bf16 = meanRate(facts, figures, "layer bf16");
-  // The cost model's rate for heads of 64 is 0.5^0.35 of that for 128.
-  double attention =
-      find(figures, "attention f32") / (f32 * std::pow(0.5, 0.35));
-  double backward =
-      find(figures, "attention_backward f32") / find(figures, "attention f32");
   text += "device:\n";
   text += format("  name: cpu-%lld-cores\n", (long long)facts.cores);
   text += format("  memory: %.4g GB\n", facts.memoryBytes / 1e9);
   text += "  reserved: 1 GB  # assumption: operating system and code\n";
-  comment("  ", "Of x + y in vectors of 64 MiB.");
-  comment("  ", list({"memory 1", "memory " + std::to_string(facts.ranks),
-                      "copy 67108864", "sum 4194304", "sum 262144"}));
-  text += "  memory_bandwidth: " +
-          rateText(meanRate(facts, figures, "memory"), "B/s") + "\n";
-  comment("  ", "What all products of layers reach together, so the best is "
-                "above it.");
-  text += "  peak:\n";
-  peak("f32", f32);
-  if (bf16 > 0)
-    peak("bf16", bf16);
-  comment("  ", list({"attention f32", "attention_backward f32",
-                      "attention bf16", "attention_backward bf16"}));
-  text += format("  efficiency: {matmul: 1, attention: %.3g, "
-                 "attention_backward: %.3g, memory: 1, network: 1}\n",
-                 std::min(attention, 1.0), std::clamp(backward, 0.01, 2.0));
+  comment("  ", "Of one rank. Memory: x + y in vectors of 64 MiB; others:");
+  comment("  ", list({"copy 67108864", "sum 4194304", "sum 262144"}));
+  comment("  ", list({"product f32 64 64 64", "product f32 1024 1024 1024",
+                      "product bf16 64 64 64", "product bf16 1024 1024 1024"}));
+  rates("  ", 1);
   comment("  ", "A kernel that does nothing, on all cores.");
   text += "  launch: " + secondsText(find(figures, "launch")) + "\n";
   text += "  backend: {target: cpu}\n  shared: true\n";
 }
 
+/// What the bandwidth and latency that follow were fitted to.
+void Writer::network(const char *indent, int64_t ranks,
+                     const FittedTier &fitted) {
+  comment(indent,
+          format("Fitted to collectives of %lld ranks, 1 KiB to 64 MiB; half "
+                 "of them are within %.0f %%.",
+                 (long long)ranks, fitted.error * 100));
+  std::string middle = " " + std::to_string(ranks) + " ";
+  for (const char *bytes : {"1024", "1048576", "67108864"})
+    comment(indent,
+            list({"all_reduce" + middle + bytes, "all_gather" + middle + bytes,
+                  "send" + middle + bytes}));
+}
+
 void Writer::tier() {
-  bool takesTurns = facts.ranks > facts.cores;
-  FittedTier fitted = fitTier(figures, takesTurns ? facts.ranks : 2);
+  FittedTier fitted = fitTier(figures, facts.ranks);
   if (fitted.bytesPerSec <= 0)
     return;
-  std::string ranks = " " + std::to_string(facts.ranks) + " ";
   text += "tiers:\n";
-  comment("  ",
-          format("Fitted to collectives of %s%lld ranks, 1 KiB to 64 MiB; "
-                 "half of them are within %.0f %%.",
-                 takesTurns || facts.ranks == 2 ? "" : "2 to ",
-                 (long long)facts.ranks, fitted.error * 100));
-  for (const char *bytes : {"1024", "1048576", "67108864"})
-    comment("  ", list({"all_reduce" + ranks + bytes,
-                        "all_gather" + ranks + bytes, "send" + ranks + bytes}));
+  network("  ", facts.ranks, fitted);
   text += format("  - {name: memory, size: %lld, bandwidth: %s, latency: %s}\n",
                  (long long)facts.ranks,
                  rateText(fitted.bytesPerSec, "B/s").c_str(),
                  secondsText(fitted.latencySec).c_str());
 }
 
+void Writer::sharedBy(int64_t ranks) {
+  FittedTier fitted = fitTier(figures, ranks);
+  if (fitted.bytesPerSec <= 0)
+    return;
+  text += format("  - ranks: %lld\n", (long long)ranks);
+  if (find(figures, "memory " + std::to_string(ranks)) > 0)
+    rates("    ", ranks);
+  else
+    comment("    ", "They take turns on the cores: what is not stated is as "
+                    "before.");
+  network("    ", ranks, fitted);
+  text += "    bandwidth: " + rateText(fitted.bytesPerSec, "B/s") + "\n";
+  text += "    latency: " + secondsText(fitted.latencySec) + "\n";
+}
+
 std::string Writer::write() {
   comment("", "Measured by kerf-run --calibrate on " + facts.date + ":");
   comment("", facts.device);
-  bool takesTurns = facts.ranks > facts.cores;
-  comment("", format("For %s%lld ranks, which share what is stated here%s.",
-                     takesTurns ? "" : "1 to ", (long long)facts.ranks,
-                     takesTurns ? " and take turns on the cores" : ""));
-  if (!takesTurns && facts.ranks > 1)
-    comment("", "Rates: the mean of one rank on all cores and of all ranks "
-                "together.");
+  comment("", format("For 1 to %lld ranks, which share what is stated here.",
+                     (long long)facts.ranks));
   text += "name: this-machine\n";
   device();
   tier();
+  if (facts.ranks > 1)
+    text += "by_ranks:\n";
+  for (int64_t ranks = 2; ranks <= facts.ranks; ++ranks)
+    sharedBy(ranks);
   return text;
 }
 

@@ -156,7 +156,7 @@ int kerf::runtime::calibrate(const RunOptions &options, std::string &error) {
   Figures figures;
   MachineFacts facts;
   facts.date = today();
-  facts.cores = defaultThreads(1);
+  facts.cores = usableCores();
   facts.ranks =
       options.ranks ? options.ranks : std::max<int64_t>(2, facts.cores);
   facts.memoryBytes = memoryBytes();

@@ -42,17 +42,20 @@ void kerf::runtime::adoptMpiRank() {
   setenv("KERF_LAUNCHED", "1", 1);
 }
 
-int64_t kerf::runtime::defaultThreads(int64_t worldSize) {
+int64_t kerf::runtime::usableCores() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  int64_t cores = sched_getaffinity(0, sizeof set, &set) == 0
-                      ? CPU_COUNT(&set)
-                      : sysconf(_SC_NPROCESSORS_ONLN);
+  return sched_getaffinity(0, sizeof set, &set) == 0
+             ? CPU_COUNT(&set)
+             : sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+int64_t kerf::runtime::defaultThreads(int64_t worldSize) {
   int64_t ranks = worldSize;
   if (const char *text = std::getenv("LOCAL_WORLD_SIZE"))
     if (!parseInteger(text, ranks) || ranks < 1)
       ranks = worldSize;
-  return std::max<int64_t>(1, cores / ranks);
+  return std::max<int64_t>(1, usableCores() / ranks);
 }
 
 namespace {

@@ -29,7 +29,8 @@ public:
   Bench(const MeasureOptions &options, int64_t rank, int64_t ranks,
         const std::string &session, int64_t workers);
   ~Bench() { kerf_bench_destroy(bench); }
-  /// Median seconds of a command.
+  /// Seconds of a command: of four runs three took longer, since what disturbs
+  /// a run only makes it longer.
   double seconds(const Command &command);
   int64_t workers() const { return bench ? kerf_bench_workers(bench) : 1; }
   const char *describe() const {
@@ -93,9 +94,9 @@ double Bench::seconds(const Command &command) {
     return 1;
   }
   times.resize(count);
-  double median = medianOf(times);
-  spreads.push_back(median / *std::min_element(times.begin(), times.end()));
-  return median;
+  std::sort(times.begin(), times.end());
+  spreads.push_back(medianOf(times) / times.front());
+  return times[count / 4];
 }
 
 int Bench::finish(const std::string &spreadName, Figures &figures,
@@ -159,31 +160,39 @@ static void measureProducts(Bench &bench, uint32_t dtype, Figures &figures) {
   }
 }
 
-/// Flop/s of this rank over the products of layers of models of some width, on
-/// 1024 tokens: forward, gradient of the input, gradient of the weight.
-static double layerRate(Bench &bench, uint32_t dtype) {
-  const int64_t tokens = 1024;
-  double flops = 0, seconds = 0;
-  for (int64_t width : {256, 768})
-    for (auto [n, k] : {std::pair(3 * width, width), std::pair(width, width),
-                        std::pair(width, 4 * width)})
-      for (const Product &product :
-           {Product{tokens, n, k, false, true},
-            Product{tokens, k, n, false, false},
-            Product{n, k, tokens, true, false, true}}) {
-        flops += product.flops();
-        seconds +=
-            bench.seconds(productCommand(product, dtype, bench.workers()));
-      }
-  return flops / seconds;
+/// Flop/s of this rank on the products of layers for `rows` tokens: forward and
+/// gradient of the input, the geometric mean over some widths.
+static double rowsRate(Bench &bench, uint32_t dtype, int64_t rows) {
+  double logarithms = 0;
+  for (int64_t width : measuredWidths) {
+    double flops = 0, seconds = 0;
+    for (const Product &product :
+         {Product{rows, 3 * width, width, false, true},
+          Product{rows, width, 3 * width, false, false}}) {
+      flops += product.flops();
+      seconds += bench.seconds(productCommand(product, dtype, bench.workers()));
+    }
+    logarithms += std::log(flops / seconds);
+  }
+  return std::exp(logarithms / std::size(measuredWidths));
+}
+
+/// Of gradients of a weight, which are sums over `depth` tokens.
+static double depthRate(Bench &bench, uint32_t dtype, int64_t depth) {
+  const int64_t width = 768;
+  Product product = {width, width, depth, true, false, true};
+  return product.flops() /
+         bench.seconds(productCommand(product, dtype, bench.workers()));
 }
 
 //===----------------------------------------------------------------------===//
 // Attention, memory, launches
 //===----------------------------------------------------------------------===//
 
-static void measureAttention(Bench &bench, uint32_t dtype, Figures &figures) {
-  const int64_t batch = 4, heads = 8, length = 512, size = 64;
+/// Flop/s forward and backward, causal.
+static std::pair<double, double> attentionRates(Bench &bench, uint32_t dtype,
+                                                int64_t length) {
+  const int64_t batch = 2048 / length, heads = 8, size = 64;
   std::vector<int64_t> attrs = {dtype,  batch,  heads, heads,
                                 length, length, size,  size};
   // Eight tensors [batch, length, heads, size].
@@ -210,9 +219,27 @@ static void measureAttention(Bench &bench, uint32_t dtype, Figures &figures) {
   backward.bytes.back() = space(KERF_OP_ATTENTION_BACKWARD);
   // Two products; the mask leaves half.
   double flops = 2.0 * batch * heads * length * length * size;
-  std::string type = nameOf(dtype);
-  figures["attention " + type] = flops / bench.seconds(forward);
-  figures["attention_backward " + type] = 2.5 * flops / bench.seconds(backward);
+  double forwardSec = bench.seconds(forward);
+  return {flops / forwardSec, 2.5 * flops / bench.seconds(backward)};
+}
+
+/// What `ranks` ranks reach together, each at a whole task of its own; the
+/// slowest one's time counts.
+static void measureKernels(Bench &bench, uint32_t dtype, int64_t ranks,
+                           Figures &figures) {
+  auto set = [&](const char *kind, int64_t size, double rate) {
+    figures[format("%s %s %lld %lld", kind, nameOf(dtype), (long long)ranks,
+                   (long long)size)] = ranks * rate;
+  };
+  for (int64_t rows : measuredRows)
+    set("rows", rows, rowsRate(bench, dtype, rows));
+  for (int64_t depth : measuredDepths)
+    set("depth", depth, depthRate(bench, dtype, depth));
+  for (int64_t length : measuredLengths) {
+    auto [forward, backward] = attentionRates(bench, dtype, length);
+    set("attention", length, forward);
+    set("attention_backward", length, backward);
+  }
 }
 
 static double sumRate(Bench &bench, uint64_t bytes) {
@@ -243,8 +270,7 @@ int kerf::runtime::measureDevice(const MeasureOptions &options, int64_t workers,
   description = bench.describe();
   for (uint32_t dtype : {KERF_F32, KERF_BF16}) {
     measureProducts(bench, dtype, figures);
-    figures[format("layer %s 1", nameOf(dtype))] = layerRate(bench, dtype);
-    measureAttention(bench, dtype, figures);
+    measureKernels(bench, dtype, 1, figures);
   }
   measureMemory(bench, figures);
   figures["memory 1"] = figures["sum " + std::to_string(largeBytes)];
@@ -304,12 +330,12 @@ int kerf::runtime::measureRank(const MeasureOptions &options, int64_t rank,
                      (long long)bytes)] =
           name == "send" ? seconds / 2 : seconds;
     }
-  // Whole tasks for every rank at once; the slowest one's time counts.
-  figures[format("layer f32 %lld", (long long)ranks)] =
-      ranks * layerRate(bench, KERF_F32);
-  figures[format("layer bf16 %lld", (long long)ranks)] =
-      ranks * layerRate(bench, KERF_BF16);
-  figures[format("memory %lld", (long long)ranks)] =
-      ranks * sumRate(bench, largeBytes);
+  // Ranks that take turns have each its own time only.
+  if (ranks <= usableCores()) {
+    for (uint32_t dtype : {KERF_F32, KERF_BF16})
+      measureKernels(bench, dtype, ranks, figures);
+    figures[format("memory %lld", (long long)ranks)] =
+        ranks * sumRate(bench, largeBytes);
+  }
   return bench.finish(format("spread %lld", (long long)ranks), figures, error);
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Predicted and measured step times and memory of many layouts of a small model on this machine.
 
-    kerf-run --calibrate --ranks=2 -o two.yaml
     kerf-run --calibrate --ranks=4 -o four.yaml
-    test/Bench/layouts.py --cluster two.yaml --cluster four.yaml [--rounds N] [--steps N] [--only REGEX]
+    test/Bench/layouts.py --cluster four.yaml [--rounds N] [--steps N] [--only REGEX]
 
-A layout of N ranks is predicted with the smallest description of at least N ranks.
+A description of N ranks has the figures of fewer, too. Of several a layout is predicted with the
+smallest one of at least its ranks.
 
 Each layout is pinned (`kerfc --pin`), predicted (`--explain-json`), compiled and run. Rounds go
 over all layouts, so that a machine that gets slower does so for all; the median of all

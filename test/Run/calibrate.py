@@ -35,12 +35,19 @@ class Case(unittest.TestCase):
         self.run_program("--calibrate", "-o", "machine.yaml", *arguments)
         return (self.folder / "machine.yaml").read_text()
 
+    def plain(self, text):
+        """Without comments."""
+        return "\n".join(line.split("#")[0] for line in text.splitlines())
+
     def value(self, text, key):
-        """The number behind `key:` outside of comments."""
-        lines = "\n".join(line.split("#")[0] for line in text.splitlines())
-        found = re.findall(rf"\b{key}: ([0-9.e+-]+)", lines)
-        self.assertEqual(len(found), 1, f"{key} in\n{text}")
-        return float(found[0])
+        """The number behind the first `key:` outside of comments."""
+        found = re.search(rf"\b{key}: ([0-9.e+-]+)", self.plain(text))
+        self.assertTrue(found, f"{key} in\n{text}")
+        return float(found[1])
+
+    def parts(self, text, type_):
+        """What is stated of a number type."""
+        return self.plain(text).split("by_type")[1].split(f"{type_}: ")[1].split("}}")[0]
 
     # The collectives follow the cost model's formulas exactly, so latency and bandwidth come back.
     def test_network(self):
@@ -51,29 +58,50 @@ class Case(unittest.TestCase):
             self.assertAlmostEqual(self.value(tier, "bandwidth"), 8, delta=0.05)
             self.assertEqual(self.value(tier, "size"), float(ranks))
 
-    # More ranks than cores: their rates together. Else the geometric mean with one rank's.
-    def test_device(self):
-        cores = len(os.sched_getaffinity(0))
-        for ranks, part in ((2 * cores, 1), (cores, 0.5)):
-            if ranks < 2:
-                continue
-            text = self.describe(f"--ranks={ranks}")
-            product = 0.8**part
-            self.assertAlmostEqual(self.value(text, "f32"), 100 * product, delta=0.1)
-            self.assertAlmostEqual(self.value(text, "bf16"), 400 * product, delta=0.4)
-            self.assertAlmostEqual(self.value(text, "memory_bandwidth"), 20 * 0.5**part, delta=0.02)
+    # What fewer tokens, shorter sums and fewer keys lose comes back, and so does what is without
+    # these losses: 2080 rows for 2048.
+    def test_laws(self):
+        text = self.describe("--ranks=1")
+        self.assertAlmostEqual(self.value(text, "f32"), 100 * 2048 / 2080, delta=0.1)
+        self.assertAlmostEqual(self.value(text, "bf16"), 400 * 2048 / 2080, delta=0.4)
+        for type_, depth, rate in (("f32", 60, 100), ("bf16", 120, 400)):
+            own = self.parts(text, type_)
+            self.assertAlmostEqual(self.value(own, "depth"), depth, delta=0.1)
+            self.assertAlmostEqual(self.value(own, "attention_keys"), 90, delta=0.1)
+            self.assertAlmostEqual(self.value(own, "attention_backward"), 0.75, delta=0.002)
             # The model's rate for heads of 64 is 0.5^0.35 of what is stated.
-            attention = 40 / (100 * product) / 0.5**0.35
-            self.assertAlmostEqual(self.value(text, "attention"), attention, delta=0.002)
+            attention = 40 / (rate * 2048 / 2080) / 0.5**0.35
+            self.assertAlmostEqual(self.value(own, "attention"), attention, delta=0.002)
+            for rows in (32, 64, 128, 256, 512, 1024, 2048):
+                part = rows / (rows + 32) / (2048 / 2080)
+                self.assertAlmostEqual(self.value(own, str(rows)), part, delta=0.001)
+        self.assertAlmostEqual(self.value(text, "memory_bandwidth"), 20, delta=0.02)
         self.assertAlmostEqual(self.value(text, "launch"), 7, delta=0.01)
-        self.assertAlmostEqual(self.value(text, "attention_backward"), 0.75, delta=0.002)
+        self.assertNotIn("by_ranks", text)
+
+    # Ranks with a core each have what they reach together, and one rank what it has alone; ranks
+    # that take turns have a network of their own only.
+    def test_ranks(self):
+        cores = len(os.sched_getaffinity(0))
+        text = self.describe(f"--ranks={2 * cores}")
+        self.assertAlmostEqual(self.value(text, "f32"), 100 * 2048 / 2080, delta=0.1)
+        entries = {int(e.split()[0]): e for e in self.plain(text).split("- ranks: ")[1:]}
+        for ranks, entry in entries.items():
+            self.assertAlmostEqual(self.value(entry, "latency"), 20, delta=0.3)
+            self.assertAlmostEqual(self.value(entry, "bandwidth"), 8, delta=0.05)
+            self.assertEqual("memory_bandwidth" in entry, ranks <= cores, entry)
+            if ranks <= cores:
+                self.assertAlmostEqual(self.value(entry, "f32"), 80 * 2048 / 2080, delta=0.1)
+                self.assertAlmostEqual(self.value(entry, "memory_bandwidth"), 10, delta=0.02)
+        self.assertEqual(max(entries), 2 * cores)
 
     # Without -o everything is printed and nothing is written.
     def test_printed(self):
         out = self.run_program("--calibrate", "--ranks=2")
-        for line in (r"product f32 1024 1024 1024 +100 GFLOP/s", r"launch +7 us",
+        # 1024 rows have 32 / 33 of the rate, sums over 1024 have 1024 / 1084.
+        for line in (r"product f32 1024 1024 1024 +91.6 GFLOP/s", r"launch +7 us",
                      r"all_reduce 2 1024 +40.3 us", r"send 2 1024 +20.3 us",
-                     r"layer bf16 2 +320 GFLOP/s", r"memory 2 +10 GB/s"):  # fmt: skip
+                     r"attention f32 1 128 +23.49 GFLOP/s"):  # fmt: skip
             self.assertRegex(out, line)
         self.assertEqual(list(self.folder.iterdir()), [])
 

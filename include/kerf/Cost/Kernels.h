@@ -34,8 +34,10 @@ double shapeEfficiency(const Device &device, const MatmulShape &shape);
 
 /// Seconds of a product of `elementBytes`-wide numbers of type `type` ("bf16"):
 /// max(flops / (peak x efficiency x shapeEfficiency), bytes / bandwidth), where
-/// each operand moves once. A shared device must be
-/// what one rank has of it (`Machine::perRank`).
+/// each operand moves once. What was measured of the type
+/// (`Efficiency::types`) is one more factor: part of its `rows` for m, and of k
+/// what its `depth` leaves. A shared device must be what one rank has of it
+/// (`Machine::perRank`).
 double matmulSec(const Device &device, const Profile &profile,
                  const MatmulShape &shape, llvm::StringRef type,
                  double elementBytes);
@@ -45,9 +47,11 @@ double matmulSec(const Device &device, const Profile &profile,
 /// moves `bytes`. `headSize` below 128 is slower by (headSize/128)^0.35.
 /// Unfused attention (`Profile::flash` false) makes all `scores` (batch x heads
 /// x queries x keys of this rank) in plain products and pays bytes per score.
+/// Of the rate `keys` seen per query leave what was measured
+/// (`TypeEfficiency::attentionKeys`); 0: all of it.
 double attentionSec(const Device &device, const Profile &profile, double flops,
                     double bytes, double headSize, double scores,
-                    llvm::StringRef type, bool backward);
+                    llvm::StringRef type, bool backward, double keys = 0);
 
 /// Seconds of an element-wise or row kernel that moves `bytes` and does
 /// `vectorFlops` (at the f32 peak).

@@ -23,6 +23,25 @@ namespace kerf {
 /// What compiled programs of a device look like. `None`: plans, no artifact.
 enum class BackendTarget { None, Cpu, Cuda };
 
+/// What kernels of one number type reach, where it was measured.
+struct TypeEfficiency {
+  double attention = 0;         ///< as in `Efficiency`; 0: as stated there
+  double attentionBackward = 0; ///< the same
+  /// Start of a row of attention: it takes as long as if it saw so many keys
+  /// more.
+  double attentionKeys = 0;
+  /// Part of the device's best product rate by rows of the result, ascending,
+  /// in (0, 1]; between them the logarithms are interpolated. The last part is
+  /// the largest, and more rows never take less time. Empty: 1.
+  std::vector<std::pair<int64_t, double>> rows;
+  /// Start of a product's sums: they take as long as if they were this much
+  /// longer.
+  double depth = 0;
+
+  friend bool operator==(const TypeEfficiency &,
+                         const TypeEfficiency &) = default;
+};
+
 /// What part of a device's peaks kernels reach. Each default has its source in
 /// lib/Machine/Defaults.cpp; a measured machine states its own.
 struct Efficiency {
@@ -33,6 +52,7 @@ struct Efficiency {
   double attentionBackward = 0;
   double memory = 0;  ///< streaming kernels / memory bandwidth, in (0, 1]
   double network = 0; ///< large collectives inside a tier / bandwidth, (0, 1]
+  std::map<std::string, TypeEfficiency> types = {}; ///< by number type
 
   friend bool operator==(const Efficiency &, const Efficiency &) = default;
 };
@@ -105,11 +125,26 @@ struct Price {
   friend bool operator==(const Price &, const Price &) = default;
 };
 
+/// What replaces the device's and the innermost tier's figures where at least
+/// so many ranks share a computer: they run on fewer cores each, or take turns.
+struct SharedFigures {
+  int64_t ranks = 1;
+  double memoryBytesPerSec = 0;
+  std::map<std::string, double> peak;
+  Efficiency efficiency;
+  double bytesPerSec = 0, latencySec = 0; ///< of the tier; 0: as stated there
+
+  friend bool operator==(const SharedFigures &,
+                         const SharedFigures &) = default;
+};
+
 /// A described cluster. Tiers are innermost first.
 struct Machine {
   std::string name;
   Device device;
   std::vector<Tier> tiers;
+  /// By ranks, ascending; empty unless `device.shared`.
+  std::vector<SharedFigures> sharedBy;
   std::optional<Host> host;
   std::optional<Reliability> reliability;
   std::optional<Price> price;
@@ -124,14 +159,15 @@ struct Machine {
   /// may be partly filled, so `describedDevices()` is the smallest number of
   /// whole units that holds `count`. A torus that is not full gets the
   /// dimensions `torusDims` of its new size. Without tiers a machine stays one
-  /// device.
+  /// device. The figures of `sharedBy` that suit the innermost tier's new size
+  /// take their places.
   Machine withDevices(int64_t count) const;
   /// This machine as one of its ranks sees it. Unless `device.shared` it is
   /// this machine. Else memory, reserve, memory bandwidth, peaks, power, price
   /// and the bandwidths of host and innermost tier, all stated for one
   /// computer, are divided by the ranks that share them (the size of the
-  /// innermost tier; call `withDevices` first), and `shared` is false in the
-  /// result.
+  /// innermost tier; call `withDevices` first). In the result `shared` is false
+  /// and `sharedBy` empty.
   Machine perRank() const;
 
   friend bool operator==(const Machine &, const Machine &) = default;

@@ -28,6 +28,16 @@ static Device cpu() {
   return device;
 }
 
+static Device measured() {
+  Device device = cpu();
+  TypeEfficiency &f32 = device.efficiency.types["f32"];
+  f32.rows = {{32, 0.5}, {128, 0.4}, {512, 1}};
+  f32.depth = 60;
+  f32.attention = 0.25;
+  f32.attentionKeys = 100;
+  return device;
+}
+
 // On a device without tiles a product runs at the best rate, whatever its
 // shape.
 TEST(KernelsTest, ProductsAtTheBestRate) {
@@ -78,18 +88,42 @@ TEST(KernelsTest, ProductsAreMonotone) {
   auto size = [&](double most) {
     return std::floor(std::exp(std::log(most) * (random() / 4294967296.0)));
   };
-  for (int round = 0; round < 5000; ++round) {
+  for (int round = 0; round < 10000; ++round) {
+    bool tiles = round % 2 == 0;
+    Device device = tiles ? h100() : measured();
+    const char *type = tiles ? "bf16" : "f32";
     MatmulShape shape{size(64), size(20000), size(20000), size(20000)};
-    double sec = matmulSec(h100(), {}, shape, "bf16", 2);
-    EXPECT_GE(sec, shape.flops() / 1000e12);
+    double sec = matmulSec(device, {}, shape, type, 2);
+    EXPECT_GE(sec, shape.flops() / peakOf(device, type));
     EXPECT_GE(sec, 2 * shape.batch * shape.m * shape.n / 3e12);
     for (double MatmulShape::*side : {&MatmulShape::batch, &MatmulShape::m,
                                       &MatmulShape::n, &MatmulShape::k}) {
       MatmulShape larger = shape;
       larger.*side += size(1000);
-      EXPECT_GE(matmulSec(h100(), {}, larger, "bf16", 2), sec * (1 - 1e-12));
+      EXPECT_GE(matmulSec(device, {}, larger, type, 2), sec * (1 - 1e-12));
     }
   }
+}
+
+// Measured products: parts of the best rate by rows, and sums that take as long
+// as if they were longer; of one type only.
+TEST(KernelsTest, MeasuredProducts) {
+  auto part = [](double m, double k, const char *type = "f32") {
+    MatmulShape shape{1, m, 4096, k};
+    return matmulSec(cpu(), {}, shape, type, 0) /
+           matmulSec(measured(), {}, shape, type, 0);
+  };
+  const double deep = 1 << 20; // beyond the measured depths
+  EXPECT_DOUBLE_EQ(part(32, deep), 0.5);
+  EXPECT_DOUBLE_EQ(part(8, deep), 0.5);
+  EXPECT_DOUBLE_EQ(part(64, deep), std::sqrt(0.5 * 0.4));
+  EXPECT_DOUBLE_EQ(part(128, deep), 0.4);
+  EXPECT_DOUBLE_EQ(part(256, deep), std::sqrt(0.4));
+  EXPECT_DOUBLE_EQ(part(512, deep), 1);
+  EXPECT_DOUBLE_EQ(part(5000, deep), 1);
+  // Next to the longest sums that count, 60 half the rate of sums of 60.
+  EXPECT_NEAR(part(512, 60), 0.5 * 8252 / 8192, 1e-12);
+  EXPECT_DOUBLE_EQ(part(32, 60, "bf16"), 1);
 }
 
 // A device without a type computes in the next one that holds it.
@@ -122,6 +156,18 @@ TEST(KernelsTest, FusedAttention) {
   // One query against a long cache: bytes decide.
   EXPECT_DOUBLE_EQ(attentionSec(h100(), {}, 1e6, 1e9, 128, 1e4, "bf16", false),
                    1e9 / (3e12 * 0.75));
+}
+
+// Where it was measured a type has a rate of its own, and few keys cost more.
+TEST(KernelsTest, MeasuredAttention) {
+  auto rate = [](const char *type, bool backward, double keys) {
+    return 1e12 / attentionSec(measured(), {}, 1e12, 1e6, 128, 1e9, type,
+                               backward, keys);
+  };
+  EXPECT_DOUBLE_EQ(rate("f32", false, 0), 60e12 * 0.25);
+  EXPECT_DOUBLE_EQ(rate("f32", false, 100), 60e12 * 0.25 / 2);
+  EXPECT_DOUBLE_EQ(rate("f32", true, 300), 60e12 * 0.25 * 0.8 * 0.75);
+  EXPECT_DOUBLE_EQ(rate("bf16", false, 100), 1000e12 * 0.5);
 }
 
 // Unfused attention makes masked scores too and moves bytes for each.

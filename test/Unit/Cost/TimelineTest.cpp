@@ -154,6 +154,18 @@ TEST(TimelineTest, ClosedFormOfEvenStages) {
   }
 }
 
+// A stage waits for the round trip behind it after its first forwards and again
+// before its last backwards. Forward and backward take 4 s each in the first
+// stage and 3 s in the second: F0 F1, 2 s later B0, then back to back until B2;
+// B3 is 2 s late, too.
+TEST(TimelineTest, ClosedFormHasBothWaits) {
+  StepWork step = evenStep(ScheduleKind::OneFOneB, 2, 4, 1, 4, 4, 0);
+  step.stages[1].chunks[0].forwardSec = 3;
+  step.stages[1].chunks[0].backwardSec = 3;
+  EXPECT_DOUBLE_EQ(simulate(step).totalSec, 4 * 8 + 2 + 2);
+  EXPECT_DOUBLE_EQ(closedFormSec(step), 4 * 8 + 2 + 2);
+}
+
 // It is never above the played time, however uneven the stages and however busy
 // the links.
 TEST(TimelineTest, ClosedFormIsALowerBound) {

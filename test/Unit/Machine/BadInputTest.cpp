@@ -62,6 +62,60 @@ void check(llvm::ArrayRef<Case> cases) {
         << each.from << " -> " << each.to;
 }
 
+// Figures by number type and by ranks: what curves demand, and who may have
+// them.
+TEST(BadMachine, MeasuredFigures) {
+  const char *peak = "peak: {bf16: 100 TFLOP/s}";
+  auto rows = [&](const std::string &points) {
+    return problemsOf(
+        change(peak, std::string(peak) +
+                         "\n  efficiency: {by_type: {bf16: {rows: "
+                         "{" +
+                         points + "}}}}"));
+  };
+  EXPECT_EQ(rows("8: 0.5, 16: 0.9, 32: 1"), "");
+  EXPECT_EQ(rows("8: 0.5, 8: 1"),
+            "7:48: error: field '8' is given twice\n  first at 7:40\n"
+            "7:48: error: field 'rows': expected more rows than 8\n");
+  EXPECT_EQ(rows("16: 0.5, 8: 1"),
+            "7:49: error: field 'rows': expected more rows than 16\n");
+  EXPECT_EQ(rows("8: 0.2, 16: 0.5"),
+            "7:48: error: field 'rows': a product of 16 rows would take less "
+            "time than one of 8\n");
+  EXPECT_EQ(rows("8: 0.5, 16: 0.4"),
+            "7:48: error: field 'rows': expected the largest part at the most "
+            "rows\n");
+  EXPECT_EQ(rows("few: 0.5"),
+            "7:40: error: field 'rows': found 'few', expected a whole number "
+            "from 1 to 1000000000\n");
+  EXPECT_EQ(rows("8: 2"), "7:43: error: field '8': found '2', expected a "
+                          "number above 0, at most 1\n");
+  const char *second = "  - {name: u, size: 4, bandwidth: 10 GB/s, latency: 5 "
+                       "us}\n";
+  auto ranks = [&](const std::string &items, bool shared = true) {
+    std::string text = change(second, second + ("by_ranks: [" + items + "]\n"));
+    return problemsOf(
+        shared ? text.insert(text.find("  peak"), "  shared: true\n") : text);
+  };
+  EXPECT_EQ(ranks("{ranks: 1}, {ranks: 3}"), "");
+  EXPECT_EQ(ranks("{ranks: 2}", false),
+            "10:1: error: field 'by_ranks' is of a device with 'shared: "
+            "true'\n");
+  EXPECT_EQ(ranks("{ranks: 4}, {ranks: 4}"),
+            "11:32: error: field 'ranks': expected more than 4 of the figures "
+            "before\n");
+  EXPECT_EQ(ranks("{peak: {}}, 3"),
+            "11:12: error: missing field 'ranks' in 'by_ranks[0]', expected a "
+            "whole number\n"
+            "11:19: error: 'peak' is empty, expected at least one number type, "
+            "such as 'bf16: 989 TFLOP/s'\n"
+            "11:24: error: 'by_ranks[1]': found '3', expected a map\n");
+  EXPECT_EQ(ranks("{ranks: 2, size: 3}"),
+            "11:23: error: unknown field 'size' in 'by_ranks[0]'\n"
+            "  fields of 'by_ranks[0]': ranks, memory_bandwidth, peak, "
+            "efficiency, bandwidth, latency\n");
+}
+
 // Each wrong number is told at its place, with what is expected.
 TEST(BadMachine, Numbers) {
   check({
@@ -255,7 +309,8 @@ TEST(BadMachine, Fields) {
        "s, at most 1000000000 h\n"},
       {"name: m", "name: m\nzone: x",
        "2:1: error: unknown field 'zone' in the description\n"
-       "  fields of the description: name, device, tiers, host, reliability, "
+       "  fields of the description: name, device, tiers, by_ranks, host, "
+       "reliability, "
        "price\n"},
   });
 }

@@ -148,6 +148,46 @@ TEST(Devices, PerRankDividesASharedDevice) {
   EXPECT_EQ(machine.withDevices(1).perRank().device.memoryBytes, 16e9);
 }
 
+// As many ranks as share a computer have the figures of the largest number that
+// was measured and is no larger.
+TEST(Devices, FiguresByRanks) {
+  Machine machine;
+  machine.device.shared = true;
+  machine.device.memoryBytesPerSec = 20e9;
+  machine.device.peak = {{"f32", 400e9}};
+  machine.tiers = {makeSwitch("memory", 8, 10e9), makeSwitch("net", 2, 1e9)};
+  machine.sharedBy.resize(2);
+  SharedFigures &one = machine.sharedBy[0], &four = machine.sharedBy[1];
+  one.memoryBytesPerSec = 20e9;
+  one.peak = machine.device.peak;
+  four.ranks = 4;
+  four.memoryBytesPerSec = 30e9;
+  four.peak = {{"f32", 300e9}};
+  four.efficiency.matmul = 0.5;
+  four.bytesPerSec = 6e9;
+  four.latencySec = 7e-6;
+
+  for (int64_t ranks : {1, 3}) {
+    Machine few = machine.withDevices(ranks);
+    EXPECT_EQ(few.device.peak.at("f32"), 400e9) << ranks;
+    EXPECT_EQ(few.tiers[0].bytesPerSec, 10e9) << ranks;
+  }
+  for (int64_t ranks : {4, 8, 16}) {
+    Machine many = machine.withDevices(ranks);
+    EXPECT_EQ(many.device.memoryBytesPerSec, 30e9) << ranks;
+    EXPECT_EQ(many.device.peak.at("f32"), 300e9) << ranks;
+    EXPECT_EQ(many.device.efficiency.matmul, 0.5) << ranks;
+    EXPECT_EQ(many.tiers[0].bytesPerSec, 6e9) << ranks;
+    EXPECT_EQ(many.tiers[0].latencySec, 7e-6) << ranks;
+    EXPECT_EQ(many.tiers[1].bytesPerSec, 1e9) << ranks;
+    EXPECT_EQ(many.withDevices(2).device.peak.at("f32"), 400e9) << "and back";
+  }
+  Machine rank = machine.withDevices(8).perRank();
+  EXPECT_EQ(rank.device.peak.at("f32"), 300e9 / 8);
+  EXPECT_TRUE(rank.sharedBy.empty()) << "stated for whole computers";
+  EXPECT_EQ(rank.perRank(), rank) << "divided once";
+}
+
 //===----------------------------------------------------------------------===//
 // Groups
 //===----------------------------------------------------------------------===//

@@ -126,6 +126,9 @@ device:
     attention_backward: 1.5
     memory: 0.25
     network: 0.125
+    by_type:
+      f32: {attention: 0.75, attention_backward: 1.25, attention_keys: 90,
+            depth: 6, rows: {32: 0.5, 128: 0.4, 512: 1}}
   launch: 4 us
   power: 700 W
   backend:
@@ -146,6 +149,9 @@ tiers:
   bandwidth: 10 GB/s
   latency: 2 us
   oversubscription: 2.5
+by_ranks:
+- {ranks: 2, peak: {bf16: 800 TFLOP/s}, efficiency: {matmul: 0.375}}
+- {ranks: 4, memory_bandwidth: 2 TB/s, bandwidth: 50 GB/s, latency: 3 us}
 host: {memory: 2 TB, bandwidth: 55 GB/s}
 reliability: {device_mtbf: 50000 h, restart: 3 min, checkpoint_bandwidth: 2 GB/s}
 price: {device_hour: 2.5, currency: USD, carbon: 0.4 kg/kWh, pue: 1.25}
@@ -159,6 +165,8 @@ price: {device_hour: 2.5, currency: USD, carbon: 0.4 kg/kWh, pue: 1.25}
   device.memoryBytesPerSec = 3e12;
   device.peak = {{"bf16", 900e12}, {"f64", 1e9}};
   device.efficiency = {0.5, 1, 1.5, 0.25, 0.125};
+  device.efficiency.types["f32"] = {
+      0.75, 1.25, 90, {{32, 0.5}, {128, 0.4}, {512, 1}}, 6};
   device.launchSec = 4e-6;
   device.powerWatt = 700;
   device.target = BackendTarget::Cuda;
@@ -168,6 +176,18 @@ price: {device_hour: 2.5, currency: USD, carbon: 0.4 kg/kWh, pue: 1.25}
       {"inner", TierKind::Switch, 4, {}, 100e9, 1e-6, 1},
       {"outer", TierKind::Torus, 12, {4, 3}, 10e9, 2e-6, 2.5},
   };
+  // What an entry leaves out is as with fewer ranks, in the end the device's.
+  SharedFigures figures = {1, 3e12, device.peak, device.efficiency, 0, 0};
+  expected.sharedBy = {figures};
+  figures.ranks = 2;
+  figures.peak["bf16"] = 800e12;
+  figures.efficiency.matmul = 0.375;
+  expected.sharedBy.push_back(figures);
+  figures.ranks = 4;
+  figures.memoryBytesPerSec = 2e12;
+  figures.bytesPerSec = 50e9;
+  figures.latencySec = 3e-6;
+  expected.sharedBy.push_back(figures);
   expected.host = {2e12, 55e9};
   expected.reliability = {50000 * 3600., 180, 2e9};
   expected.price = {2.5, "USD", 0.4, 1.25};
@@ -284,6 +304,8 @@ TEST(PrintMachine, RandomNumbersAreExact) {
     device.memoryBytesPerSec = draw(1e18);
     device.peak = {{"f32", draw(1e21)}, {"fp8", draw(1e21)}};
     device.efficiency.matmul = 1 - fraction(random);
+    device.efficiency.types["f32"] = {
+        1 - fraction(random), 0, draw(1e6), {{7, 1 - fraction(random)}}, 0};
     device.launchSec = draw(1);
     device.powerWatt = draw(1e6);
     machine.tiers = {{"t",

@@ -20,11 +20,14 @@ namespace kerf::runtime {
 
 /// Figures by name; what a rank process tells its parent. SI units. Names:
 ///   product f32|bf16 M N K          flop/s of one rank on all its cores
-///   layer f32|bf16 R                flop/s of R ranks together, each with its
-///                                   part of the cores, on the products of
-///                                   layers (forward and backward)
-///   attention f32|bf16              flop/s forward, heads of 64, causal half
-///   attention_backward f32|bf16     the same, 2.5 times the flops
+///   rows f32|bf16 R M               flop/s of R ranks together, each with its
+///                                   part of the cores, on products of layers
+///                                   with M rows
+///   depth f32|bf16 R K              the same on gradients of a weight from K
+///                                   rows
+///   attention f32|bf16 R L          the same on attention over L keys, heads
+///                                   of 64, causal half
+///   attention_backward f32|bf16 R L the same, 2.5 times the flops
 ///   sum BYTES                       bytes/s of z = x + y, 3 x BYTES in all
 ///   copy BYTES                      bytes/s, 2 x BYTES in all
 ///   memory R                        bytes/s of `sum` in R ranks together
@@ -38,6 +41,13 @@ namespace kerf::runtime {
 ///                                   all_to_all send
 using Figures = std::map<std::string, double>;
 
+/// Of `rows`, ascending; products of w x 3w and 3w x w with these widths w.
+inline constexpr int64_t measuredRows[] = {32, 64, 128, 256, 512, 1024, 2048};
+inline constexpr int64_t measuredWidths[] = {256, 768};
+/// Of `depth` and `attention`: a short one and a long one.
+inline constexpr int64_t measuredDepths[] = {64, 1024};
+inline constexpr int64_t measuredLengths[] = {128, 1024};
+
 /// How to measure.
 struct MeasureOptions {
   std::string device, pluginPath, transport; ///< as in RunOptions
@@ -49,8 +59,9 @@ struct MeasureOptions {
 int measureDevice(const MeasureOptions &options, int64_t workers,
                   Figures &figures, std::string &description,
                   std::string &error);
-/// One of `ranks` ranks: times collectives, and products and memory of all
-/// ranks at once. Meets the others under the name `session`.
+/// One of `ranks` ranks: times collectives and, where each has a core,
+/// products, attention and memory of all ranks at once. Meets the others under
+/// the name `session`.
 int measureRank(const MeasureOptions &options, int64_t rank, int64_t ranks,
                 const std::string &session, Figures &figures,
                 std::string &error);
@@ -62,9 +73,9 @@ struct FittedTier {
   double error = 0; ///< median of |predicted - measured| / measured
 };
 /// Latency and bandwidth with which the cost model's formulas come nearest to
-/// the collectives of at least `leastRanks` ranks in `figures`: least squares
-/// of relative errors. Of the ranks that share it, each has bandwidth / ranks.
-FittedTier fitTier(const Figures &figures, int64_t leastRanks);
+/// the collectives of `ranks` ranks in `figures`: least squares of relative
+/// errors. Of the ranks that share it, each has bandwidth / ranks.
+FittedTier fitTier(const Figures &figures, int64_t ranks);
 
 /// What a description says that is not timed.
 struct MachineFacts {
@@ -74,10 +85,10 @@ struct MachineFacts {
   int64_t ranks = 1; ///< most ranks that were measured together
   double memoryBytes = 0;
 };
-/// The machine as YAML, with what was measured as comments. Up to as many ranks
-/// as cores, rates are the geometric mean of one rank on all cores and of
-/// `ranks` together, and the tier is fitted to groups of all sizes. More ranks
-/// take turns on the cores: only what was measured with all of them counts.
+/// The machine as YAML, with what was measured as comments: the device with one
+/// rank, and by numbers of ranks what those that were measured reach together.
+/// Ranks that share cores are taken to reach together what one rank per core
+/// does.
 std::string describeMachine(const MachineFacts &facts, const Figures &figures);
 /// The figures for people.
 std::string printFigures(const Figures &figures);

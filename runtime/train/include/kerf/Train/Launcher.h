@@ -16,6 +16,9 @@ bool isRankProcess();
 /// LOCAL_WORLD_SIZE to what MPI says, unless RANK is set.
 void adoptMpiRank();
 
+/// Cores that this process may use.
+int64_t usableCores();
+
 /// Threads for one of the ranks that share this machine when the user names no
 /// number: the cores this process may use, divided by LOCAL_WORLD_SIZE.
 int64_t defaultThreads(int64_t worldSize);
