@@ -233,6 +233,30 @@ PlanPoint Searcher::planOf(const Evaluated &leaf) {
       placedOf(stages, leaf.split, heads[leaf.node.index].tables));
 }
 
+/// A split whose programs fit, where these are measured: stages get less and
+/// less room for the sums that splits are made by.
+StageSplit Searcher::fitted(const Node &node, StageProblem &stages,
+                            StageSplit split) {
+  constexpr int kTries = 4;
+  const std::vector<int64_t> &pinned = problem.pins.stageLayers;
+  double bound = split.boundObjective;
+  for (int i = 0; problem.measure && split.fits(); ++i) {
+    PlanPoint plan =
+        evaluatePlan(problem, outerOf(node),
+                     placedOf(stages, split, heads[node.index].tables));
+    if (fits(problem, plan))
+      break;
+    if (i == kTries)
+      return {};
+    for (auto [room, stage] : llvm::zip(stages.budget, plan.stages))
+      room -= (1 << i) *
+              std::max(0.0, stage.memory.total() - capacityBytes(problem));
+    split = pinned.empty() ? splitStages(stages) : fillStages(stages, pinned);
+    split.boundObjective = bound;
+  }
+  return split;
+}
+
 void Searcher::solveNode(const Node &node) {
   const std::vector<int64_t> &pinned = problem.pins.stageLayers;
   LeafTimes times;
@@ -243,9 +267,14 @@ void Searcher::solveNode(const Node &node) {
   ++certificate.evaluated;
   if (!split.fits())
     return;
-  double value = split.objective + times.onceSec;
-  double bound = pinned.empty() ? split.boundObjective + times.onceSec : value;
+  double bound =
+      times.onceSec + (pinned.empty() ? split.boundObjective : split.objective);
+  // Also of a leaf of which no programs that fit were found.
   looseBound = std::min(looseBound, std::max(bound, node.bound));
+  split = fitted(node, stages, std::move(split));
+  if (!split.fits())
+    return;
+  double value = split.objective + times.onceSec;
   best = std::min(best, value);
   double sec = value <= best * (1 + kPlayedSlack)
                    ? playLeaf(node, stages, split)

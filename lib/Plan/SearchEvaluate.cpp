@@ -198,6 +198,11 @@ void Evaluator::run() {
   plan.work.bubble = problem.profile.bubble;
   plan.work.constantSec = problem.profile.stepSec;
   plan.stepSec = simulate(plan.work).totalSec;
+  if (!problem.measure)
+    return;
+  std::vector<StageMemory> measured = problem.measure(plan);
+  for (auto [stage, memory] : llvm::zip(plan.stages, measured))
+    stage.memory = memory;
 }
 
 PlanPoint kerf::evaluatePlan(const SearchProblem &problem,

@@ -128,6 +128,7 @@ private:
   void pushLeaf(const Pricing &pricing, const PriceList &prices, Node node);
   StageProblem problemOf(const Node &node, LeafTimes &times);
   void solveNode(const Node &node);
+  StageSplit fitted(const Node &node, StageProblem &stages, StageSplit split);
   double playLeaf(const Node &node, const StageProblem &stages,
                   const StageSplit &split);
 };

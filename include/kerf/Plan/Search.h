@@ -13,6 +13,7 @@
 #include "kerf/Cost/Timeline.h"
 #include "kerf/Plan/LayerTables.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -30,6 +31,12 @@ struct Pins {
   std::vector<ScheduleKind> schedules;
   /// "none", "full", "selective" or empty (searched): of every layer.
   std::string recompute;
+  /// How rows of experts whose number data decides reach them: "gather" (all
+  /// ranks get all tokens), "all_to_all" (rows are exchanged) or empty.
+  std::string moe;
+  /// How ranks that share a sequence cut it: "zigzag" (causal work is equal) or
+  /// "plain"; empty: equal where it is possible.
+  std::string cpOrder;
   /// Layers of each stage (embedding and head aside); empty: searched.
   std::vector<int64_t> stageLayers;
   /// Innermost first, as "tp,cp,dp,pp"; empty: searched.
@@ -154,6 +161,10 @@ struct SearchProblem {
   Pins pins;
   int64_t budget = 600; ///< tables that may be solved
   bool prove = false;   ///< spend whatever is needed
+  /// Bytes of the programs of a plan by stage, where they are known better than
+  /// as sums over layers (`programMemory`); may give nothing. A plan fits when
+  /// these do.
+  std::function<std::vector<StageMemory>(const PlanPoint &)> measure;
   /// What is wrong: every violation, with legal values and the nearest fix.
   std::vector<std::string> check() const;
 };

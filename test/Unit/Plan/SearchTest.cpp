@@ -130,6 +130,41 @@ TEST(Search, BoundHoldsWhenInterleaved) {
   }
 }
 
+// Where programs are measured, what is found fits by that measure, also where
+// the sums over layers say that much more would.
+TEST(Search, MeasuredProgramsFit) {
+  int squeezed = 0, found = 0;
+  for (unsigned seed = 0; seed < 80; ++seed) {
+    auto instance = randomInstance(seed);
+    SearchProblem sums = instance->problem;
+    SearchResult plain = search(sums);
+    if (!plain.best)
+      continue;
+    // Programs keep twice as much as the sums say.
+    SearchProblem measured = sums;
+    measured.measure = [&](const PlanPoint &plan) {
+      PlanPoint whole = evaluatePlan(sums, plan.outer, plan.stages);
+      std::vector<StageMemory> stages;
+      for (PlacedStage &stage : whole.stages) {
+        stage.memory.activations *= 2;
+        stages.push_back(stage.memory);
+      }
+      return stages;
+    };
+    PlanPoint again =
+        evaluatePlan(measured, plain.best->outer, plain.best->stages);
+    squeezed += !fits(measured, again);
+    SearchResult result = search(measured);
+    if (!result.best)
+      continue;
+    ++found;
+    EXPECT_TRUE(fits(measured, *result.best)) << seed;
+    EXPECT_GE(result.best->stepSec, plain.best->stepSec * 0.9) << seed;
+  }
+  EXPECT_GT(squeezed, 10);
+  EXPECT_GT(found, 60);
+}
+
 // With few tables the result may be worse, and the bound says so: it is never
 // above the true optimum.
 TEST(Search, SmallBudgetsAreHonest) {

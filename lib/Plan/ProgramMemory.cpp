@@ -1,0 +1,410 @@
+//===- ProgramMemory.cpp - the arena of each stage's program --------------===//
+//
+// Functions of a stage on one time line: the forward passes of its chunks, the
+// backward passes (the head with them), put-off weight gradients, the update.
+// One micro-batch stands for all: those beside it have their slots.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kerf/Plan/ProgramMemory.h"
+
+#include "ProgramSketch.h"
+#include "SearchDetail.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace kerf;
+using namespace kerf::program_sketch;
+
+/// Buffers keep their places, so that an arena is larger than what lives at one
+/// time: on training steps by up to 0.6 % of what comes and goes.
+static constexpr double kPlacementLoss = 0.01;
+/// Rate, number of the step, seed, loss, norm and the like.
+static constexpr double kScalars = 1024;
+
+namespace {
+/// Equal layers that follow each other in a chunk: one loop.
+struct Run {
+  const SketchedLayer *layer = nullptr;
+  int64_t count = 1;
+  bool isLoop = true;
+};
+
+/// Layers of a chunk; embedding and head where it has them.
+struct Chunk {
+  const SketchedLayer *embedding = nullptr, *head = nullptr;
+  std::vector<Run> runs;
+  int64_t slots = 1;
+};
+
+class StageSketch {
+public:
+  StageSketch(const OuterChoice &outer, int64_t stage,
+              std::vector<Chunk> chunks)
+      : outer(outer), chunks(std::move(chunks)) {
+    int64_t open = 0;
+    for (const Task &task : stageOrder(outer.schedule, outer.pp, stage,
+                                       outer.microBatches, outer.chunks)) {
+      open += task.kind == EventKind::Forward    ? 1
+              : task.kind == EventKind::Backward ? -1
+                                                 : 0;
+      staysLong |= task.kind == EventKind::WeightGradient && open > 0;
+    }
+    rule.isSummed = outer.microBatches > 1;
+    putsOff = outer.schedule == ScheduleKind::ZeroBubble;
+    for (const Chunk &chunk : this->chunks)
+      slotsStay |= chunk.slots > 1 || outer.chunks > 1;
+  }
+
+  StageMemory memory() {
+    if (rule.isSummed)
+      beginGradients();
+    if (slotsStay) {
+      double bytes[2] = {0, 0};
+      for (const Chunk &chunk : chunks)
+        for (bool isLate : {false, true})
+          bytes[isLate] += double(chunk.slots) * slotBytes(chunk, isLate);
+      for (bool isLate : {false, true})
+        slots[isLate].push_back(line.begin(bytes[isLate], Held::Activations));
+    }
+    for (const Chunk &chunk : chunks)
+      playForward(chunk);
+    for (const Chunk &chunk : llvm::reverse(chunks))
+      playBackward(chunk);
+    if (!staysLong)
+      endSlots(false);
+    if (putsOff)
+      for (const Chunk &chunk : chunks)
+        playWeightGradients(chunk);
+    if (staysLong)
+      endSlots(false);
+    endSlots(true);
+    playUpdate();
+    StageMemory memory = line.peak();
+    memory.temporaries += std::ceil(kPlacementLoss * memory.total() + kScalars);
+    addResting(memory);
+    return memory;
+  }
+
+private:
+  const OuterChoice &outer;
+  std::vector<Chunk> chunks;
+  GradientRule rule;
+  bool putsOff = false, slotsStay = false;
+  bool staysLong = false; ///< a micro-batch is before its backward pass when
+                          ///< weight gradients of another are made
+  TimeLine line;
+  std::vector<int> slots[2]; ///< pieces; the second: read late
+  int headInput = -1;
+  int carry = -1; ///< what a pass hands on outside of slots
+
+  template <typename Fn> void forEachRun(Fn fn) const {
+    for (const Chunk &chunk : chunks) {
+      if (chunk.embedding)
+        fn(Run{chunk.embedding, 1, false});
+      for (const Run &run : chunk.runs)
+        fn(run);
+      if (chunk.head)
+        fn(Run{chunk.head, 1, false});
+    }
+  }
+
+  /// Gradients are cut as they come.
+  bool isCut(const Run &run) const {
+    return outer.zero >= 2 && (run.isLoop || rule.isSummed);
+  }
+
+  double gradientBytes(const Run &run,
+                       const SketchedLayer::Param &param) const {
+    bool isPiece = isCut(run) && param.ranks > 1 && !param.isAcross;
+    double elements = isPiece ? param.piece : param.gradient;
+    return double(run.count) * elements * param.param->gradientBytes;
+  }
+
+  void beginGradients() {
+    forEachRun([&](const Run &run) {
+      for (const SketchedLayer::Param &param : run.layer->params)
+        if (param.param->trainable && !param.isTied)
+          line.begin(gradientBytes(run, param), Held::Gradients);
+    });
+  }
+
+  //===--------------------------------------------------------------------===//
+  // What is kept from forward to backward
+  //===--------------------------------------------------------------------===//
+
+  double stackBytes(const Run &run, bool isLate) const {
+    double inputs = run.layer->keepsInput() && isLate
+                        ? double(run.count + 1) * run.layer->boundaryBytes()
+                        : 0;
+    return double(run.count) * run.layer->keptBytes(isLate) + inputs;
+  }
+
+  /// Of one micro-batch; with `isLate` what put-off weight gradients read.
+  double slotBytes(const Chunk &chunk, bool isLate) const {
+    double bytes = chunk.embedding ? chunk.embedding->keptBytes(isLate) : 0;
+    for (const Run &run : chunk.runs) {
+      bytes += stackBytes(run, isLate);
+      if (putsOff && isLate)
+        bytes += double(run.count) * run.layer->putOffBytes();
+    }
+    return bytes + (chunk.head && !isLate ? chunk.head->boundaryBytes() : 0);
+  }
+
+  void beginSlot(double bytes, bool isLate) {
+    if (!slotsStay)
+      slots[isLate].push_back(line.begin(bytes, Held::Activations));
+  }
+  void endSlots(bool isLate) {
+    for (int piece : slots[isLate])
+      line.end(piece);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Functions
+  //===--------------------------------------------------------------------===//
+
+  void setCarry(double bytes) {
+    dropCarry();
+    carry = line.begin(bytes, Held::Temporaries);
+  }
+  void dropCarry() {
+    if (carry >= 0)
+      line.end(carry);
+    carry = -1;
+  }
+
+  void playForward(const Chunk &chunk) {
+    SketchedLayer::Passes passes;
+    passes.forward = true;
+    if (chunk.embedding) {
+      for (bool isLate : {false, true})
+        beginSlot(slotBytes({chunk.embedding, nullptr, {}, 1}, isLate), isLate);
+      passes.isLoop = false;
+      line.play(chunk.embedding->sketch(passes));
+    } else {
+      line.tick(); // Received where it is wanted.
+    }
+    passes.isLoop = true;
+    for (const Run &run : chunk.runs) {
+      for (bool isLate : {false, true})
+        beginSlot(stackBytes(run, isLate), isLate);
+      if (!run.layer->keepsInput())
+        setCarry(run.layer->boundaryBytes());
+      line.play(run.layer->sketch(passes));
+    }
+    if (chunk.head && !slotsStay)
+      headInput = line.begin(chunk.head->boundaryBytes(), Held::Activations);
+    line.tick(); // Sent, or copied for the head.
+    dropCarry();
+  }
+
+  SketchedLayer::Passes backwardOf(const Run &run) const {
+    SketchedLayer::Passes passes;
+    passes.inputGradients = true;
+    passes.weightGradients = !putsOff || !run.isLoop;
+    passes.isLoop = run.isLoop;
+    passes.gradients = rule;
+    passes.gradients.isCut = isCut(run);
+    return passes;
+  }
+
+  void playBackward(const Chunk &chunk) {
+    if (chunk.head) {
+      SketchedLayer::Passes passes = backwardOf({chunk.head, 1, false});
+      passes.forward = true;
+      passes.keeps = false;
+      line.play(chunk.head->sketch(passes));
+      if (headInput >= 0)
+        line.end(headInput);
+    }
+    if (!chunk.runs.empty())
+      setCarry(chunk.runs.back().layer->gradientBoundaryBytes());
+    line.tick(); // Received, where there is no head.
+    for (const Run &run : llvm::reverse(chunk.runs)) {
+      if (putsOff)
+        beginSlot(double(run.count) * run.layer->putOffBytes(), true);
+      playLoop(run, backwardOf(run));
+    }
+    if (chunk.embedding)
+      line.play(
+          chunk.embedding->sketch(backwardOf({chunk.embedding, 1, false})));
+    line.tick(); // Sent.
+    line.endLasting(Lasts::Call);
+    dropCarry();
+  }
+
+  /// A backward loop with the stacks of gradients that it makes.
+  void playLoop(const Run &run, const SketchedLayer::Passes &passes) {
+    std::vector<int> stacks;
+    for (const SketchedLayer::Param &param : run.layer->params) {
+      bool isStacked =
+          !rule.isSummed || !param.isProduct || (isCut(run) && param.ranks > 1);
+      if (!passes.weightGradients || !param.param->trainable || !isStacked)
+        continue;
+      int stack = line.begin(gradientBytes(run, param), Held::Gradients);
+      if (rule.isSummed)
+        stacks.push_back(stack);
+    }
+    line.play(run.layer->sketch(passes));
+    line.tick(); // Added to the sums.
+    for (int stack : stacks)
+      line.end(stack);
+  }
+
+  void playWeightGradients(const Chunk &chunk) {
+    for (const Run &run : chunk.runs) {
+      SketchedLayer::Passes passes = backwardOf(run);
+      passes.inputGradients = false;
+      passes.weightGradients = true;
+      playLoop(run, passes);
+    }
+  }
+
+  /// Gradients are summed over their copies one by one, each into a place of
+  /// its own, which takes over; updated pieces are put together.
+  void playUpdate() {
+    double most = 0;
+    forEachRun([&](const Run &run) {
+      for (const SketchedLayer::Param &param : run.layer->params) {
+        double bytes = double(run.count) * param.param->gradientBytes *
+                       (outer.zero >= 1 ? param.piece : param.elements);
+        if (param.copies > 1 && param.param->trainable && !param.isTied)
+          most = std::max(most, bytes);
+      }
+    });
+    int piece = line.begin(most, Held::Communication);
+    line.tick();
+    line.end(piece);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // What always lives
+  //===--------------------------------------------------------------------===//
+
+  void addResting(StageMemory &memory) const {
+    forEachRun([&](const Run &run) {
+      for (const SketchedLayer::Param &param : run.layer->params) {
+        if (param.isTied)
+          continue;
+        auto count = double(run.count);
+        double weight = outer.zero >= 3   ? param.piece
+                        : outer.zero >= 1 ? param.piece * param.ranks
+                                          : param.elements;
+        double state = outer.zero >= 1 ? param.piece : param.elements;
+        const LayerParam &facts = *param.param;
+        memory.weights += roundedBytes(count * weight * facts.weightBytes);
+        if (!facts.trainable)
+          continue;
+        memory.masters += roundedBytes(count * state * facts.masterBytes);
+        memory.optimizer += roundedBytes(count * state * facts.stateBytes);
+      }
+    });
+    for (const Chunk &chunk : chunks)
+      for (const SketchedLayer *layer : {chunk.embedding, chunk.head})
+        if (layer)
+          memory.temporaries += layer->inputBytes();
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// All stages
+//===----------------------------------------------------------------------===//
+
+/// Micro-batches of each chunk of a stage that are held at one time at most.
+static std::vector<int64_t> slotsOf(const OuterChoice &outer, int64_t stage) {
+  std::vector<int64_t> held(outer.chunks, 0), most(outer.chunks, 0);
+  bool putsOff = outer.schedule == ScheduleKind::ZeroBubble;
+  for (const Task &task : stageOrder(outer.schedule, outer.pp, stage,
+                                     outer.microBatches, outer.chunks)) {
+    if (task.kind == EventKind::Forward)
+      most[task.chunk] = std::max(most[task.chunk], ++held[task.chunk]);
+    else if (!putsOff || task.kind == EventKind::WeightGradient)
+      --held[task.chunk];
+  }
+  return most;
+}
+
+namespace {
+/// Layers of a plan, each kind as its loop has it: where layers of a kind
+/// differ in what they make again, at the point that keeps the least.
+class Layers {
+public:
+  Layers(const LayerContext &context, const PlanPoint &plan,
+         LayoutOfPoint layoutOf, int64_t workers) {
+    std::map<int, LayerPoint> least;
+    for (const PlacedStage &stage : plan.stages)
+      for (const PlacedChunk &chunk : stage.chunks)
+        for (const PlacedLayers &layers : chunk.layers) {
+          auto [at, isNew] = least.try_emplace(layers.kind, layers.point);
+          if (!isNew && layers.point.savedBytes < at->second.savedBytes)
+            at->second = layers.point;
+        }
+    for (auto &[kind, point] : least) {
+      const LayerLayout *layout = layoutOf(kind, point);
+      isKnown &= layout != nullptr;
+      if (layout)
+        sketched[kind] = std::make_unique<SketchedLayer>(
+            context, plan.outer, kind, *layout, workers);
+    }
+    const std::vector<LayerRun> &runs = context.step->runs;
+    if (runs.size() > 1 && runs.front().repeat < 0)
+      embedding = runs.front().kind;
+    if (runs.size() > 1 && runs.back().repeat < 0)
+      head = runs.back().kind;
+    auto find = [&](int kind) {
+      auto at = sketched.find(kind);
+      return at == sketched.end() ? nullptr : at->second.get();
+    };
+    for (auto &[kind, layer] : sketched)
+      layer->setBoundary(find(embedding), find(head));
+    if (find(embedding) && find(head))
+      find(head)->tie(*find(embedding));
+  }
+
+  bool isKnown = true;
+
+  Chunk chunkOf(const PlacedChunk &placed, int64_t slots) const {
+    Chunk chunk;
+    chunk.slots = slots;
+    for (const PlacedLayers &layers : placed.layers) {
+      const SketchedLayer *layer = sketched.at(layers.kind).get();
+      if (layers.kind == embedding)
+        chunk.embedding = layer;
+      else if (layers.kind == head)
+        chunk.head = layer;
+      else if (!chunk.runs.empty() && chunk.runs.back().layer == layer)
+        chunk.runs.back().count += layers.count;
+      else if (layers.count > 0)
+        chunk.runs.push_back({layer, layers.count, true});
+    }
+    return chunk;
+  }
+
+private:
+  std::map<int, std::unique_ptr<SketchedLayer>> sketched;
+  int embedding = -1, head = -1;
+};
+} // namespace
+
+std::vector<StageMemory> kerf::programMemory(const LayerContext &context,
+                                             const PlanPoint &plan,
+                                             LayoutOfPoint layoutOf,
+                                             int64_t workers) {
+  Layers layers(context, plan, layoutOf, workers);
+  std::vector<StageMemory> all;
+  if (!layers.isKnown)
+    return all;
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    std::vector<Chunk> chunks;
+    std::vector<int64_t> slots = slotsOf(plan.outer, int64_t(i));
+    for (auto [placed, count] : llvm::zip(plan.stages[i].chunks, slots))
+      chunks.push_back(layers.chunkOf(placed, count));
+    all.push_back(
+        StageSketch(plan.outer, int64_t(i), std::move(chunks)).memory());
+    all.back().reserved = plan.stages[i].memory.reserved;
+  }
+  return all;
+}

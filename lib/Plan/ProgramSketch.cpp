@@ -1,0 +1,351 @@
+//===- ProgramSketch.cpp - nodes, tensors and when they live --------------===//
+
+#include "ProgramSketch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <set>
+
+using namespace kerf;
+using namespace kerf::program_sketch;
+
+double program_sketch::roundedBytes(double bytes) {
+  constexpr double kLine = 64; // of a cache; the alignment of buffers
+  return std::ceil(bytes / kLine) * kLine;
+}
+
+//===----------------------------------------------------------------------===//
+// Time
+//===----------------------------------------------------------------------===//
+
+int TimeLine::begin(double bytes, Held held) {
+  pieces.push_back({roundedBytes(bytes), held, now, INT64_MAX});
+  return int(pieces.size()) - 1;
+}
+
+void TimeLine::end(int piece) { pieces[piece].last = now - 1; }
+
+void TimeLine::play(const Body &body) {
+  struct Life {
+    int64_t first = INT64_MAX, last = -1;
+  };
+  std::vector<Life> lives(body.tensors.size());
+  for (const Node &node : body.nodes) {
+    if (node.workspace > 0)
+      pieces.push_back(
+          {roundedBytes(node.workspace), Held::Temporaries, now, now});
+    for (llvm::ArrayRef<int> all :
+         {llvm::ArrayRef<int>(node.reads), llvm::ArrayRef<int>(node.writes)})
+      for (int tensor : all) {
+        lives[tensor].first = std::min(lives[tensor].first, now);
+        lives[tensor].last = now;
+      }
+    ++now;
+  }
+  if (body.next >= 0 && lives[body.next].last >= 0)
+    lives[body.next].last = now - 1;
+  for (auto [tensor, life] : llvm::zip(body.tensors, lives)) {
+    if (life.last < 0 || tensor.bytes <= 0)
+      continue;
+    bool isOpen = tensor.lasts != Lasts::Body;
+    if (isOpen)
+      lasting.push_back({int(pieces.size()), tensor.lasts});
+    pieces.push_back({roundedBytes(tensor.bytes), tensor.held, life.first,
+                      isOpen ? INT64_MAX : life.last});
+  }
+}
+
+void TimeLine::endLasting(Lasts lasts) {
+  for (auto [piece, until] : lasting)
+    if (until == lasts)
+      end(piece);
+  llvm::erase_if(lasting, [&](auto &entry) { return entry.second == lasts; });
+}
+
+StageMemory TimeLine::peak() const {
+  double StageMemory::*const kClasses[] = {
+      &StageMemory::gradients, &StageMemory::activations,
+      &StageMemory::temporaries, &StageMemory::communication};
+  // Bytes that come (or, negative, go) at a time.
+  struct Change {
+    int64_t time;
+    double bytes;
+    Held held;
+  };
+  std::vector<Change> changes;
+  for (const Piece &piece : pieces) {
+    changes.push_back({piece.first, piece.bytes, piece.held});
+    if (piece.last < INT64_MAX)
+      changes.push_back({piece.last + 1, -piece.bytes, piece.held});
+  }
+  // At one time what goes makes room first.
+  llvm::sort(changes, [](const Change &a, const Change &b) {
+    return std::tie(a.time, a.bytes) < std::tie(b.time, b.bytes);
+  });
+  StageMemory live, most;
+  for (const Change &change : changes) {
+    live.*kClasses[static_cast<int>(change.held)] += change.bytes;
+    if (live.total() > most.total())
+      most = live;
+  }
+  return most;
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The nodes of a body and who must come before whom.
+class Joiner {
+public:
+  explicit Joiner(Body &body) : body(body) {
+    size_t count = body.nodes.size();
+    groups.resize(count);
+    std::iota(groups.begin(), groups.end(), 0);
+    std::vector<int> makers(body.tensors.size(), -1);
+    for (size_t i = 0; i < count; ++i) {
+      std::vector<int> &before = earlier.emplace_back();
+      for (int tensor : body.nodes[i].reads)
+        if (int maker = makers[tensor];
+            maker >= 0 && !llvm::is_contained(before, maker))
+          before.push_back(maker);
+      for (int tensor : body.nodes[i].writes)
+        makers[tensor] = i;
+      spaces.push_back(spaceOf(body.nodes[i]));
+    }
+  }
+
+  void run() {
+    for (size_t i = 0; i < body.nodes.size(); ++i)
+      for (int maker : llvm::reverse(earlier[i]))
+        tryJoin(maker, i);
+    for (size_t i = 0; i < body.nodes.size(); ++i)
+      for (size_t other = 0; other < i; ++other)
+        if (shareInput(other, i))
+          tryJoin(other, i);
+    rebuild();
+  }
+
+private:
+  Body &body;
+  std::vector<std::vector<int>> earlier; ///< nodes that a node reads from
+  std::vector<int> groups;               ///< of each node: its first member
+  std::vector<Sizes> spaces;             ///< empty: joins nothing
+
+  bool fitsIn(const Sizes &shape, const Sizes &space) const {
+    llvm::ArrayRef<int64_t> all(space);
+    return shape.empty() || shape == space ||
+           all.drop_back() == llvm::ArrayRef(shape) ||
+           all.take_back() == llvm::ArrayRef(shape);
+  }
+
+  /// The largest tensor of a kernel, if the others are whole, rows, columns or
+  /// scalars.
+  Sizes spaceOf(const Node &node) const {
+    if (!node.isKernel)
+      return {};
+    Sizes space;
+    double most = 0;
+    llvm::SmallVector<int, 8> all(node.reads.begin(), node.reads.end());
+    all.append(node.writes.begin(), node.writes.end());
+    for (int tensor : all) {
+      double elements = 1;
+      for (int64_t size : body.tensors[tensor].shape)
+        elements *= double(size);
+      if (elements > most) {
+        most = elements;
+        space = body.tensors[tensor].shape;
+      }
+    }
+    for (int tensor : all)
+      if (space.empty() || !fitsIn(body.tensors[tensor].shape, space))
+        return {};
+    return space;
+  }
+
+  std::vector<int> membersOf(int group) const {
+    std::vector<int> members;
+    for (size_t i = 0; i < groups.size(); ++i)
+      if (groups[i] == group)
+        members.push_back(i);
+    return members;
+  }
+
+  /// True if `from` comes before `to` by a way over other groups.
+  bool reaches(int from, int to) const {
+    std::vector<int> stack;
+    std::set<int> seen;
+    auto push = [&](int group, bool first) {
+      for (int member : membersOf(group))
+        for (int maker : earlier[member]) {
+          int next = groups[maker];
+          if (next != group && !(first && next == from) &&
+              seen.insert(next).second)
+            stack.push_back(next);
+        }
+    };
+    push(to, true);
+    while (!stack.empty()) {
+      int group = stack.back();
+      stack.pop_back();
+      if (group == from)
+        return true;
+      push(group, false);
+    }
+    return false;
+  }
+
+  /// True if all that one node reads of the other is whole or one per row.
+  bool flows(int maker, int reader) const {
+    const Sizes &space = spaces[maker];
+    return llvm::all_of(body.nodes[reader].reads, [&](int tensor) {
+      const Sizes &shape = body.tensors[tensor].shape;
+      return !llvm::is_contained(body.nodes[maker].writes, tensor) ||
+             shape == space ||
+             llvm::ArrayRef(space).drop_back() == llvm::ArrayRef(shape);
+    });
+  }
+
+  void tryJoin(int a, int b) {
+    int first = std::min(groups[a], groups[b]),
+        second = std::max(groups[a], groups[b]);
+    if (first == second)
+      return;
+    for (int x : membersOf(first))
+      for (int y : membersOf(second))
+        if (spaces[x].empty() || spaces[x] != spaces[y] || !flows(x, y) ||
+            !flows(y, x))
+          return;
+    if (reaches(first, second) || reaches(second, first))
+      return;
+    for (int &group : groups)
+      if (group == second)
+        group = first;
+  }
+
+  bool shareInput(int a, int b) const {
+    return !spaces[a].empty() &&
+           llvm::any_of(body.nodes[a].reads, [&](int tensor) {
+             return body.tensors[tensor].shape == spaces[a] &&
+                    llvm::is_contained(body.nodes[b].reads, tensor);
+           });
+  }
+
+  /// One node per group, in an order that respects who reads whom.
+  void rebuild() {
+    std::vector<Node> joined;
+    std::set<int> done;
+    std::function<void(int)> visit = [&](int group) {
+      if (!done.insert(group).second)
+        return;
+      std::vector<int> members = membersOf(group);
+      for (int member : members)
+        for (int maker : earlier[member])
+          visit(groups[maker]);
+      joined.push_back(merge(members));
+    };
+    for (size_t i = 0; i < groups.size(); ++i)
+      visit(groups[i]);
+    body.nodes = std::move(joined);
+  }
+
+  /// What only members touch is never written down.
+  Node merge(llvm::ArrayRef<int> members) {
+    Node all = body.nodes[members.front()];
+    if (members.size() == 1)
+      return all;
+    std::set<int> inside(members.begin(), members.end());
+    std::set<int> outside; // tensors that others read
+    for (size_t i = 0; i < body.nodes.size(); ++i)
+      if (!inside.count(i))
+        outside.insert(body.nodes[i].reads.begin(), body.nodes[i].reads.end());
+    std::set<int> made;
+    all.reads.clear();
+    all.writes.clear();
+    for (int member : members)
+      for (int tensor : body.nodes[member].writes) {
+        made.insert(tensor);
+        if (outside.count(tensor) || tensor == body.next)
+          all.writes.push_back(tensor);
+      }
+    for (int member : members)
+      for (int tensor : body.nodes[member].reads)
+        if (!made.count(tensor))
+          all.reads.push_back(tensor);
+    return all;
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+/// Stores: what reads a tensor and makes none.
+static bool isStore(const Node &node) {
+  return node.writes.empty() && !node.isCollective;
+}
+
+/// The place behind the last node that makes what a collective reads; 0: none
+/// does.
+static size_t afterMaker(llvm::ArrayRef<Node> nodes, size_t at) {
+  for (size_t i = at; i > 0; --i)
+    for (int tensor : nodes[at].reads)
+      if (llvm::is_contained(nodes[i - 1].writes, tensor))
+        return i;
+  return 0;
+}
+
+static void move(std::vector<Node> &nodes, size_t from, size_t to) {
+  std::rotate(nodes.begin() + to, nodes.begin() + from,
+              nodes.begin() + from + 1);
+}
+
+/// Waits before the first reader or the next collective; stores come after the
+/// wait. Returns what the next collective may not come before.
+static size_t waitLate(std::vector<Node> &nodes, size_t at) {
+  Node collective = nodes[at];
+  std::vector<Node> between, stores;
+  bool computes = false;
+  size_t stop = at + 1;
+  for (; stop < nodes.size() && !nodes[stop].isCollective; ++stop) {
+    bool reads = llvm::any_of(nodes[stop].reads, [&](int tensor) {
+      return llvm::is_contained(collective.writes, tensor);
+    });
+    if (reads && !isStore(nodes[stop]))
+      break;
+    (reads ? stores : between).push_back(nodes[stop]);
+    computes |= !reads;
+  }
+  if (!computes)
+    return at + 1;
+  Node wait;
+  wait.reads = collective.reads;
+  wait.reads.append(collective.writes);
+  between.push_back(wait);
+  llvm::append_range(between, stores);
+  nodes.erase(nodes.begin() + at + 1, nodes.begin() + stop);
+  nodes.insert(nodes.begin() + at + 1, between.begin(), between.end());
+  return at + between.size() - stores.size() + 1;
+}
+
+void program_sketch::overlapCollectives(Body &body) {
+  std::vector<Node> &nodes = body.nodes;
+  // What is there from the start keeps its place: nobody needs it yet.
+  for (size_t i = 0; i < nodes.size(); ++i)
+    if (size_t maker = afterMaker(nodes, i); nodes[i].isCollective && maker > 0)
+      move(nodes, i, maker);
+  size_t border = 0;
+  for (size_t i = 0; i < nodes.size(); ++i)
+    if (nodes[i].isCollective) {
+      size_t start = std::max(border, afterMaker(nodes, i));
+      move(nodes, i, start);
+      border = waitLate(nodes, start);
+      i = border - 1;
+    }
+}
+
+void program_sketch::joinKernels(Body &body) { Joiner(body).run(); }

@@ -1,0 +1,185 @@
+//===- ProgramSketch.h - programs of a plan, as far as memory goes --------===//
+//
+// Problem: how large is the arena of a stage's program, before there is one?
+// Idea: what later stages do to a layer is known: conversions become
+// collectives into tensors of their own, kernels are joined, each value lives
+// from its maker to its last reader, library calls need a workspace. So the
+// passes over a layer are written down as nodes that read and write tensors,
+// and played on one time line with what lives longer: stacks of kept values,
+// gradients. The most that lives at one time is the arena.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_LIB_PLAN_PROGRAMSKETCH_H
+#define KERF_LIB_PLAN_PROGRAMSKETCH_H
+
+#include "LayerTerms.h"
+#include "kerf/Plan/Search.h"
+
+#include <map>
+
+namespace kerf::program_sketch {
+
+using Sizes = llvm::SmallVector<int64_t, 4>;
+using States = llvm::SmallVector<AxisState, kInnerAxes>; ///< by axis
+
+/// Classes of `StageMemory` that come and go.
+enum class Held { Gradients, Activations, Temporaries, Communication };
+
+/// How long a tensor lives when nothing reads it any more.
+enum class Lasts { Body, Call, Step };
+
+struct Tensor {
+  double bytes = 0; ///< 0: it lies in something that is counted by itself
+  Sizes shape;      ///< of this rank
+  Held held = Held::Temporaries;
+  Lasts lasts = Lasts::Body; ///< else until `TimeLine::endLasting`
+};
+
+/// A kernel, a library call or a collective.
+struct Node {
+  llvm::SmallVector<int, 6> reads, writes; ///< tensors
+  bool isKernel = false, isCollective = false;
+  double workspace = 0; ///< bytes, while it runs
+};
+
+/// What a function does for one layer.
+struct Body {
+  std::vector<Tensor> tensors;
+  std::vector<Node> nodes;
+  /// The value that the layer is given and the one that it hands on, where both
+  /// have one place: -1: no such.
+  int carried = -1, next = -1;
+};
+
+/// Joins kernels and orders the nodes as the stage `fuse` does (FuseGroups.cpp
+/// there): producers with readers, then readers of one tensor, where the loops
+/// are the same and nothing stands between.
+void joinKernels(Body &body);
+
+/// Starts collectives early and waits for them late, as `fuse` does at its end
+/// (OverlapCollectives.cpp of the room Schedule): what they read lives until
+/// then.
+void overlapCollectives(Body &body);
+
+/// Bytes over time.
+class TimeLine {
+public:
+  /// Something that lives from the next node on; until `end`.
+  int begin(double bytes, Held held);
+  void end(int piece);
+  /// The nodes of a body, one after the other. What it hands on lives to the
+  /// end of it.
+  void play(const Body &body);
+  /// Ends the tensors that outlasted their bodies so.
+  void endLasting(Lasts lasts);
+  /// A node of its own.
+  void tick() { ++now; }
+  /// The classes at the time at which most lives.
+  StageMemory peak() const;
+
+private:
+  struct Piece {
+    double bytes;
+    Held held;
+    int64_t first, last;
+  };
+  std::vector<Piece> pieces;
+  std::vector<std::pair<int, Lasts>> lasting;
+  int64_t now = 0;
+};
+
+/// Bytes as buffers have them: whole cache lines.
+double roundedBytes(double bytes);
+
+//===----------------------------------------------------------------------===//
+// Layers
+//===----------------------------------------------------------------------===//
+
+/// What becomes of the gradients of a micro-batch.
+struct GradientRule {
+  bool isSummed = false; ///< over micro-batches
+  bool isCut = false;    ///< at the end of the layer (ZeRO 2 and 3)
+};
+
+/// A kind of layer as it is cut, and where its values lie.
+class SketchedLayer {
+public:
+  SketchedLayer(const LayerContext &context, const OuterChoice &outer, int kind,
+                const LayerLayout &layout, int64_t workers);
+
+  /// Parts of a pass that are in one function.
+  struct Passes {
+    bool forward = false, inputGradients = false, weightGradients = false;
+    bool keeps = true; ///< kept values lie in slots
+    bool isLoop = true;
+    GradientRule gradients;
+  };
+  Body sketch(const Passes &passes) const;
+
+  /// Bytes of one layer in slots; of its input apart. With `isLate` what
+  /// put-off weight gradients read.
+  double keptBytes(bool isLate) const;
+  bool keepsInput() const;
+  /// Bytes that the input gradients leave for put-off weight gradients.
+  double putOffBytes() const;
+  /// Bytes of what is handed on.
+  double boundaryBytes() const;
+  double gradientBoundaryBytes() const;
+  /// Bytes of the step's inputs that it reads, of all micro-batches.
+  double inputBytes() const;
+
+  struct Param {
+    const LayerParam *param = nullptr;
+    double elements = 0;    ///< on this rank
+    double gradient = 0;    ///< elements of the gradient as it is made
+    double copies = 1;      ///< of gradients that are summed over data ranks
+    double ranks = 1;       ///< over which state is cut
+    double piece = 0;       ///< elements of a part of it
+    bool isProduct = false; ///< a product makes its gradient
+    bool isTied = false;    ///< another layer of the stage has it
+    bool isAcross = false;  ///< another stage has it, too
+  };
+  std::vector<Param> params;
+  /// Tied parameters rest as their first reader has them.
+  void tie(SketchedLayer &first);
+  /// What passes on between layers lies as the embedding makes it, its gradient
+  /// as the head does: a loop carries what it is given.
+  void setBoundary(const SketchedLayer *embedding, const SketchedLayer *head);
+  const LayerKind &kind;
+  const OuterChoice &outer;
+
+private:
+  friend class BodyBuilder;
+  LayerFacts facts;
+  LayerQuery query;
+  LayerTerms terms;
+  const LayerLayout &layout;
+  int64_t workers;
+  States input, outputGradient; ///< of what is handed on
+  std::vector<int> roots;       ///< values that lie in one place; by value
+  struct Place {
+    double bytes = 0;
+    bool isKept = false, isPutOff = false;
+    bool isLate = false; ///< a weight gradient reads it
+  };
+  std::vector<Place> places;  ///< by root
+  std::vector<bool> isRemade; ///< by op
+
+  void findRoots();
+  void findPutOff();
+  void findRemade(int value);
+  void readLate(int value);
+  void findParams();
+  double summedOver(int value) const;
+  AxisState stateOf(int value, int axis) const;
+  double bytesIn(int value, llvm::ArrayRef<AxisState> states) const;
+  Sizes shapeIn(int value, llvm::ArrayRef<AxisState> states) const;
+  States madeStates(int value) const;
+  States neededStates(const LayerOp &op, size_t operand) const;
+  double workspaceOf(int op) const;
+};
+
+} // namespace kerf::program_sketch
+
+#endif // KERF_LIB_PLAN_PROGRAMSKETCH_H
