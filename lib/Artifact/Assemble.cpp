@@ -1,5 +1,7 @@
 #include "kerf/Artifact/Assemble.h"
 
+#include "kerf/Artifact/Check.h"
+
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Base64.h"
@@ -215,6 +217,7 @@ LogicalResult Assembler::addInput(exec::InputOp op) {
   if (failed(setLayout(op, input.layout, op.getGlobalType(), op.getLocalType(),
                        op.getCuts())))
     return failure();
+  input.layout.zigzag = op.getZigzag() ? op.getZigzag()->getRanks() : 0;
   input.offset = op.getOffset();
   auto local = cast<RankedTensorType>(op.getLocalType());
   input.bytes = local.getNumElements() * kerf_dtype_bytes(input.layout.dtype);
@@ -301,19 +304,11 @@ kerf_operand Assembler::operandOf(Attribute attribute) {
   return operand;
 }
 
-/// True for commands whose first attribute is a group of ranks.
-static bool isCollective(exec::Opcode opcode) {
-  return opcode == exec::Opcode::AllReduce ||
-         opcode == exec::Opcode::AllGather ||
-         opcode == exec::Opcode::ReduceScatter ||
-         opcode == exec::Opcode::AllToAll || opcode == exec::Opcode::Rotate;
-}
-
 LogicalResult Assembler::addCommand(exec::CommandOp op) {
   llvm::SmallVector<int64_t> values(op.getValues());
   if (op.getOpcode() == exec::Opcode::Launch)
     values = {kernels.lookup(*op.getKernel())};
-  if (isCollective(op.getOpcode())) {
+  if (artifact::isCollective(static_cast<uint32_t>(op.getOpcode()))) {
     if (values.empty())
       return op.emitOpError("has no group");
     values[0] = groupOf(values[0]);

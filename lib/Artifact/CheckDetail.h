@@ -73,6 +73,8 @@ private:
   std::vector<int64_t> countSlots() const;
   bool checkFuncs();
   bool checkFunc(uint32_t index);
+  bool checkWait(uint32_t index, uint32_t first,
+                 std::vector<uint32_t> &started);
   bool checkCalls();
   bool checkCall(uint32_t index, const std::vector<int64_t> &counts);
   bool checkCallFlags(uint32_t begin, uint32_t end);
@@ -81,6 +83,7 @@ private:
   bool checkOperand(uint32_t command, uint32_t number, const Loop &loop);
   bool checkMemory(uint32_t index);
   bool checkTake(uint32_t index);
+  bool checkStopIf(uint32_t index);
   bool checkCollective(uint32_t index);
   bool checkMessage(uint32_t index);
   bool checkDataOperands(uint32_t index, uint32_t count);

@@ -3,6 +3,7 @@
 #include "CheckDetail.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 using namespace kerf::artifact;
@@ -34,6 +35,8 @@ static const Arity kArity[KERF_OP_COUNT] = {
     {2, 2, 3},                      // rotate
     {1, 1, 2},                      // send
     {1, 1, 2},                      // receive
+    {2, 2, 1},                      // wait
+    {1, 1, 0},                      // stop_if
 };
 
 //===----------------------------------------------------------------------===//
@@ -124,6 +127,18 @@ bool Checker::checkTake(uint32_t index) {
                    "its operands",
                    index, (long long)attrs[0], (long long)attrs[1],
                    (long long)attrs[2]);
+  return true;
+}
+
+bool Checker::checkStopIf(uint32_t index) {
+  const kerf_operand &operand =
+      view.operands[view.commands[index].first_operand];
+  if (!checkDataOperands(index, 1))
+    return false;
+  if (operand.dtype != KERF_F32 || operand.bytes < 4)
+    return damaged("command %u (stop_if) reads %lld bytes of %s, expected an "
+                   "f32",
+                   index, (long long)operand.bytes, dtypeName(operand.dtype));
   return true;
 }
 
@@ -234,8 +249,10 @@ bool Checker::checkMessage(uint32_t index) {
 
 bool Checker::checkCommand(uint32_t index, const Loop &loop) {
   const kerf_command &command = view.commands[index];
-  constexpr uint32_t known = KERF_IF_FIRST | KERF_UNLESS_FIRST | KERF_IF_LAST;
-  if (command.opcode >= KERF_OP_COUNT || (command.flags & ~known))
+  constexpr uint32_t known =
+      KERF_IF_FIRST | KERF_UNLESS_FIRST | KERF_IF_LAST | KERF_STARTS;
+  if (command.opcode >= KERF_OP_COUNT || (command.flags & ~known) ||
+      (command.flags & KERF_STARTS && !isCollective(command.opcode)))
     return damaged("command %u has opcode %u and flags %u", index,
                    command.opcode, command.flags);
   if (!checkString(command.name, "command", index) ||
@@ -271,10 +288,37 @@ bool Checker::checkCommand(uint32_t index, const Loop &loop) {
     return checkMemory(index);
   if (command.opcode == KERF_OP_TAKE)
     return checkTake(index);
+  if (command.opcode == KERF_OP_STOP_IF)
+    return checkStopIf(index);
   if (command.opcode == KERF_OP_SEND || command.opcode == KERF_OP_RECEIVE)
     return checkMessage(index);
-  if (command.opcode >= KERF_OP_ALL_REDUCE)
+  if (isCollective(command.opcode))
     return checkCollective(index);
+  return true;
+}
+
+/// A wait names a collective that was started in the same turn, once, and has
+/// its operands.
+bool Checker::checkWait(uint32_t index, uint32_t first,
+                        std::vector<uint32_t> &started) {
+  const kerf_command &command = view.commands[index];
+  int64_t back = view.attrs[command.first_attr];
+  auto at = back < 1 || back > int64_t(index - first)
+                ? started.end()
+                : std::find(started.begin(), started.end(), index - back);
+  if (at == started.end())
+    return damaged("command %u waits for command %lld, which starts nothing "
+                   "in its turn or is waited for before",
+                   index, (long long)index - back);
+  const kerf_command &start = view.commands[*at];
+  const kerf_operand *own = view.operands.data + command.first_operand;
+  const kerf_operand *there = view.operands.data + start.first_operand;
+  if (std::memcmp(own, there, 2 * sizeof *own) != 0 ||
+      (start.flags & ~uint32_t(KERF_STARTS)) != command.flags)
+    return damaged("command %u waits for command %u and has other operands or "
+                   "flags",
+                   index, *at);
+  started.erase(at);
   return true;
 }
 
@@ -301,12 +345,28 @@ bool Checker::checkFunc(uint32_t index) {
     return false;
   uint32_t end = func.first_command + func.command_count;
   uint32_t bodyEnd = func.first_command; // first command behind the loop
+  uint32_t turn = func.first_command;    // first command that runs as often
+  std::vector<uint32_t> started;
   Loop loop;
-  for (uint32_t c = func.first_command; c < end; ++c) {
+  for (uint32_t c = func.first_command; c <= end; ++c) {
+    bool isTurn = c == end || (c == bodyEnd && c != func.first_command) ||
+                  view.commands[c].opcode == KERF_OP_LOOP;
+    if (isTurn && !started.empty())
+      return damaged("command %u starts what no command of its turn waits for",
+                     started.front());
+    if (c == end)
+      break;
+    if (isTurn)
+      turn = c;
     bool inside = c < bodyEnd;
     if (!checkCommand(c, inside ? loop : Loop()))
       return false;
-    if (view.commands[c].opcode != KERF_OP_LOOP)
+    const kerf_command &command = view.commands[c];
+    if (command.opcode == KERF_OP_WAIT && !checkWait(c, turn, started))
+      return false;
+    if (command.flags & KERF_STARTS)
+      started.push_back(c);
+    if (command.opcode != KERF_OP_LOOP)
       continue;
     uint32_t last;
     if (inside)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 using namespace kerf::artifact;
@@ -68,6 +69,41 @@ bool Checker::checkChannelEnds(uint32_t number, uint32_t index) {
 }
 
 //===----------------------------------------------------------------------===//
+// Records by name
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A parameter or an input of a program.
+struct Entry {
+  std::string_view name;
+  int64_t start; ///< first iteration of the parameter
+  uint32_t index, program;
+};
+} // namespace
+
+static int64_t startOf(const kerf_param &param) { return param.start; }
+static int64_t startOf(const kerf_input &) { return 0; }
+
+/// The records that the programs have of a kind, by name and start.
+template <typename Record>
+static std::vector<Entry>
+entriesOf(const View &view, const Table<Record> &records,
+          uint32_t kerf_program::*first, uint32_t kerf_program::*count) {
+  std::vector<Entry> entries;
+  for (uint32_t p = 0; p < view.programs.count; ++p)
+    for (uint32_t i = 0; i < view.programs[p].*count; ++i) {
+      uint32_t index = view.programs[p].*first + i;
+      const Record &record = records[index];
+      entries.push_back({view.string(record.name), startOf(record), index, p});
+    }
+  std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) {
+    return std::tie(a.name, a.start, a.index) <
+           std::tie(b.name, b.start, b.index);
+  });
+  return entries;
+}
+
+//===----------------------------------------------------------------------===//
 // Parameters
 //===----------------------------------------------------------------------===//
 
@@ -103,30 +139,14 @@ bool Checker::checkCopies(uint32_t a, uint32_t b) {
 }
 
 bool Checker::checkCommonParams() {
-  struct Entry {
-    std::string_view name;
-    uint32_t index, program;
-  };
-  std::vector<Entry> entries;
-  for (uint32_t p = 0; p < view.programs.count; ++p)
-    for (uint32_t i = 0; i < view.programs[p].param_count; ++i) {
-      uint32_t index = view.programs[p].first_param + i;
-      entries.push_back({view.string(view.params[index].name), index, p});
-    }
-  std::sort(entries.begin(), entries.end(),
-            [&](const Entry &a, const Entry &b) {
-              if (a.name != b.name)
-                return a.name < b.name;
-              int64_t startA = view.params[a.index].start;
-              int64_t startB = view.params[b.index].start;
-              return startA != startB ? startA < startB : a.index < b.index;
-            });
+  std::vector<Entry> entries =
+      entriesOf(view, view.params, &kerf_program::first_param,
+                &kerf_program::param_count);
   uint32_t full = 0; // of the copies of a parameter one that is not bare
   for (size_t e = 0; e < entries.size(); ++e) {
     uint32_t here = entries[e].index;
-    bool meets =
-        e > 0 && entries[e].name == entries[e - 1].name &&
-        view.params[here].start < view.params[entries[e - 1].index].end;
+    bool meets = e > 0 && entries[e].name == entries[e - 1].name &&
+                 entries[e].start < view.params[entries[e - 1].index].end;
     if (!meets) {
       full = here;
       continue;
@@ -147,19 +167,9 @@ bool Checker::checkCommonParams() {
 //===----------------------------------------------------------------------===//
 
 bool Checker::checkCommonInputs() {
-  struct Entry {
-    std::string_view name;
-    uint32_t index, program;
-  };
-  std::vector<Entry> entries;
-  for (uint32_t p = 0; p < view.programs.count; ++p)
-    for (uint32_t i = 0; i < view.programs[p].input_count; ++i) {
-      uint32_t index = view.programs[p].first_input + i;
-      entries.push_back({view.string(view.inputs[index].name), index, p});
-    }
-  std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) {
-    return a.name != b.name ? a.name < b.name : a.index < b.index;
-  });
+  std::vector<Entry> entries =
+      entriesOf(view, view.inputs, &kerf_program::first_input,
+                &kerf_program::input_count);
   for (size_t e = 1; e < entries.size(); ++e) {
     const Entry &here = entries[e], &before = entries[e - 1];
     if (here.name != before.name)

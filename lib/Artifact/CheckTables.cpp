@@ -216,12 +216,17 @@ bool Checker::checkLayout(const kerf_layout &layout, const char *what,
                      d, what, index, (long long)layout.local[d],
                      layout.blocks[d]);
   }
-  if (layout.reserved != 0 || layout.pieces >> view.axes.count != 0 ||
-      (layout.pieces & used))
+  if (layout.pieces >> view.axes.count != 0 || (layout.pieces & used))
     return damaged("%s %u is in pieces over axes %#x, of which it can have "
                    "%#x",
                    what, index, layout.pieces,
                    ((1u << view.axes.count) - 1) & ~used);
+  int64_t parts = 2 * int64_t(layout.zigzag);
+  if (parts != 0 && (layout.rank < 2 || layout.global[1] == 0 ||
+                     layout.blocks[1] != 1 || layout.global[1] % parts != 0))
+    return damaged("%s %u is in zigzag order over %u ranks, which its shape "
+                   "cannot be",
+                   what, index, layout.zigzag);
   int64_t bytes;
   if (!globalBytes(layout, bytes))
     return damaged("%s %u is too large", what, index);
@@ -298,7 +303,7 @@ bool Checker::checkPieces(uint32_t index) {
   state.pieces = param.state_pieces;
   if (!checkLayout(state, "the state of parameter", index))
     return false;
-  if (param.reserved != 0 ||
+  if (param.reserved != 0 || param.layout.zigzag != 0 ||
       (param.layout.pieces != 0 && param.layout.pieces != param.state_pieces))
     return damaged("parameter %u is in pieces over axes %#x, its state over "
                    "%#x",

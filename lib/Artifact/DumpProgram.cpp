@@ -94,6 +94,8 @@ static void printAttention(llvm::raw_ostream &os, const int64_t *attrs) {
     os << " causal";
   if (attrs[KERF_ATTN_WINDOW])
     os << " window " << attrs[KERF_ATTN_WINDOW];
+  if (attrs[KERF_ATTN_ZIGZAG])
+    os << " zigzag " << attrs[KERF_ATTN_ZIGZAG];
   os << " scale "
      << llvm::format("%g", llvm::bit_cast<double>(attrs[KERF_ATTN_SCALE]));
   if (double rate = llvm::bit_cast<double>(attrs[KERF_ATTN_DROPOUT]))
@@ -170,6 +172,11 @@ static void printAttrs(llvm::raw_ostream &os, const ArtifactData &data,
     os << " i = " << attrs[0] << " .. " << attrs[1] - 1
        << (attrs[2] ? " reversed" : "");
     break;
+  case KERF_OP_STOP_IF:
+    break;
+  case KERF_OP_WAIT:
+    os << " back " << attrs[0];
+    break;
   default:
     printCollective(os, data, command.opcode, attrs);
   }
@@ -197,7 +204,8 @@ static void printCommand(llvm::raw_ostream &os, const ArtifactData &data,
   }
   os << (command.flags & KERF_IF_FIRST ? " if first" : "")
      << (command.flags & KERF_UNLESS_FIRST ? " unless first" : "")
-     << (command.flags & KERF_IF_LAST ? " if last" : "");
+     << (command.flags & KERF_IF_LAST ? " if last" : "")
+     << (command.flags & KERF_STARTS ? " starts" : "");
   if (command.location != KERF_NONE)
     os << "  // " << data.strings.get(command.location);
   os << '\n';

@@ -118,6 +118,8 @@ static void printShape(llvm::raw_ostream &os, const ArtifactData &data,
     if (layout.blocks[d] != 1)
       os << " = " << layout.blocks[d] << " x "
          << layout.global[d] / layout.blocks[d];
+    if (layout.zigzag != 0 && d == 1)
+      os << " in zigzag over " << layout.zigzag;
     for (uint8_t axis : layout.cuts[d])
       if (axis != 0xff)
         os << " / " << data.strings.get(data.axes[axis].name);

@@ -103,8 +103,18 @@ const char *kerf::artifact::opcodeName(uint32_t opcode) {
       "launch",         "matmul",     "attention",      "attention_backward",
       "grouped_matmul", "copy",       "zero",           "loop",
       "all_reduce",     "all_gather", "reduce_scatter", "all_to_all",
-      "take",           "rotate",     "send",           "receive"};
+      "take",           "rotate",     "send",           "receive",
+      "wait",           "stop_if"};
   return opcode < KERF_OP_COUNT ? names[opcode] : "?";
+}
+
+bool kerf::artifact::isMessage(uint32_t opcode) {
+  return opcode == KERF_OP_SEND || opcode == KERF_OP_RECEIVE;
+}
+
+bool kerf::artifact::isCollective(uint32_t opcode) {
+  return opcode >= KERF_OP_ALL_REDUCE && opcode <= KERF_OP_ROTATE &&
+         opcode != KERF_OP_TAKE;
 }
 
 const char *kerf::artifact::bufferClassName(uint32_t bufferClass) {

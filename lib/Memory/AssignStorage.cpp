@@ -146,6 +146,12 @@ bool Assigner::sink(Value value, const Storage &storage) {
     map.values[value] = storage;
     return true;
   }
+  if (auto wait = dyn_cast<spmd::WaitOp>(def)) {
+    if (!sink(wait.getStarted(), storage))
+      return false;
+    map.values[value] = storage;
+    return true;
+  }
   if (auto repeat = dyn_cast<RepeatOp>(def)) {
     unsigned index = cast<OpResult>(value).getResultNumber();
     if (index < repeat.getInits().size())
@@ -204,9 +210,9 @@ static bool isDeadBefore(Value argument, Value next, Block &body) {
   Operation *def = next.getDefiningOp();
   if (!def || def->getBlock() != &body)
     return false;
-  // A view is made where its base is.
-  while (auto reshape = dyn_cast<ReshapeOp>(def)) {
-    def = reshape.getX().getDefiningOp();
+  // A view is made where its base is, a collective begins before its wait.
+  while (isa<ReshapeOp, spmd::WaitOp>(def)) {
+    def = def->getOperand(0).getDefiningOp();
     if (!def || def->getBlock() != &body)
       return false;
   }
@@ -304,6 +310,9 @@ void Assigner::assignRest(Block &block) {
             reshapeStrides(typeOf(reshape.getX()).getShape(), storage.strides,
                            typeOf(result).getShape());
         storage.strides = strides.value_or(Strides());
+        map.values[result] = storage;
+      } else if (auto wait = dyn_cast<spmd::WaitOp>(op)) {
+        Storage storage = map.values[wait.getStarted()];
         map.values[result] = storage;
       } else if (auto slice = dyn_cast<SliceOp>(op)) {
         Storage storage = map.values[slice.getX()];

@@ -188,13 +188,17 @@ LogicalResult CommandBuilder::buildOp(Operation &op) {
          at(target, type, KERF_WRITE));
     return success();
   }
+  if (auto stop = dyn_cast<spmd::StopIfOp>(op)) {
+    add(exec::Opcode::StopIf, stop, stop.getText()).operands = {
+        operand(stop.getX(), KERF_READ)};
+    return success();
+  }
   if (isa<AttentionOp, AttentionBackwardOp>(op))
     return buildAttention(&op);
   if (isa<GroupedMatmulOp, GroupedWeightGradientOp>(op))
     return buildGroupedMatmul(&op);
-  if (isa<spmd::AllReduceOp, spmd::AllGatherOp, spmd::ReduceScatterOp,
-          spmd::AllToAllOp, spmd::SliceOwnOp, spmd::RotateOp, spmd::SendOp,
-          spmd::RecvOp, spmd::GatherParamOp>(op))
+  if (spmd::isExchange(&op) || isa<spmd::WaitOp, spmd::SliceOwnOp, spmd::SendOp,
+                                   spmd::RecvOp, spmd::GatherParamOp>(op))
     return buildCommunication(&op);
   if (isa<LinearOp, MatmulOp, EinsumOp>(op))
     return buildMatmul(&op);

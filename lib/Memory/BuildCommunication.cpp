@@ -23,6 +23,8 @@ LogicalResult CommandBuilder::buildCommunication(Operation *op) {
   int64_t stage = source.getStage();
   if (auto slice = dyn_cast<spmd::SliceOwnOp>(op))
     return buildTake(slice);
+  if (auto wait = dyn_cast<spmd::WaitOp>(op))
+    return buildWait(wait);
   if (auto send = dyn_cast<spmd::SendOp>(op))
     return buildMessage(
         op, send.getValue(),
@@ -76,6 +78,29 @@ static int64_t reductionOf(ReduceKind kind) {
 }
 
 LogicalResult CommandBuilder::buildCollective(Operation *op) {
+  size_t index = func->commands.size();
+  if (failed(buildExchange(op)))
+    return failure();
+  if (spmd::isStarted(op)) {
+    func->commands[index].when |= KERF_STARTS;
+    started[op] = index;
+  }
+  return success();
+}
+
+/// The operands are those of the collective: both stay where they are till
+/// then.
+LogicalResult CommandBuilder::buildWait(spmd::WaitOp wait) {
+  size_t index = started.lookup(wait.getStarted().getDefiningOp());
+  int64_t back = func->commands.size() - index;
+  PlannedCommand &command =
+      add(exec::Opcode::Wait, wait, func->commands[index].name, {back});
+  command.origin = func->commands[index].origin;
+  command.operands = func->commands[index].operands;
+  return success();
+}
+
+LogicalResult CommandBuilder::buildExchange(Operation *op) {
   Value x = op->getOperand(0), y = op->getResult(0);
   auto axes = op->getAttrOfType<ArrayAttr>("axes");
   FailureOr<int64_t> mask = maskOf(op, axes);

@@ -89,6 +89,7 @@ static void setAttentionValues(Op op, llvm::SmallVectorImpl<int64_t> &values) {
   for (unsigned d = 0; d < 4; ++d)
     values[KERF_ATTN_GLOBAL + d] =
         op.getGlobal() ? (*op.getGlobal())[d] : whole[d];
+  values[KERF_ATTN_ZIGZAG] = op.getZigzag() ? op.getZigzag()->getRanks() : 0;
 }
 
 LogicalResult CommandBuilder::buildAttention(Operation *op) {

@@ -32,6 +32,9 @@ struct CommandBuilder {
   /// Of the present function, by declaration and first iteration.
   std::map<std::pair<mlir::Operation *, int64_t>, UpdatedPieces> pieces{};
 
+  /// Commands of the present function that start a collective.
+  llvm::DenseMap<mlir::Operation *, size_t> started{};
+
   mlir::LogicalResult buildFunc(spmd::FuncOp op);
 
   // Operands.
@@ -69,6 +72,8 @@ struct CommandBuilder {
   // Communication.
   mlir::LogicalResult buildCommunication(mlir::Operation *op);
   mlir::LogicalResult buildCollective(mlir::Operation *op);
+  mlir::LogicalResult buildExchange(mlir::Operation *op);
+  mlir::LogicalResult buildWait(spmd::WaitOp wait);
   mlir::LogicalResult buildTake(spmd::SliceOwnOp slice);
   mlir::LogicalResult buildAllToAll(spmd::AllToAllOp op, int64_t mask);
   mlir::LogicalResult buildMessage(mlir::Operation *op, mlir::Value value,

@@ -67,8 +67,8 @@ void ProgramWriter::writeTables() {
     exec::InputOp::create(
         builder, input.getLoc(), input.getSymNameAttr(), input.getRoleAttr(),
         TypeAttr::get(input.getGlobal()), TypeAttr::get(input.getStepType()),
-        input.getCut(),
-        builder.getI64IntegerAttr(offsetOf(input.getSymName())));
+        input.getCut(), builder.getI64IntegerAttr(offsetOf(input.getSymName())),
+        input.getZigzagAttr());
   auto capacity = source->getAttrOfType<IntegerAttr>(kCapacityAttrName);
   for (const PlannedChannel &channel : planned.channels)
     exec::ChannelOp::create(builder, source.getLoc(), channel.name,

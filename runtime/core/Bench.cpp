@@ -236,26 +236,12 @@ Status Prepared::thereAndBack() {
 }
 
 Status Prepared::collective() {
-  const int64_t *attrs = given.attrs;
-  Communicator &group = *bench.world;
-  switch (given.opcode) {
-  case KERF_OP_ALL_REDUCE:
-    return group.allReduce(pointers[0], pointers[1], attrs[1], attrs[2],
-                           attrs[3]);
-  case KERF_OP_ALL_GATHER:
-    return group.allGather(pointers[0], pointers[1], attrs[1], attrs[2],
-                           attrs[3]);
-  case KERF_OP_REDUCE_SCATTER:
-    return group.reduceScatter(pointers[0], pointers[1], attrs[1], attrs[2],
-                               attrs[3], attrs[4]);
-  case KERF_OP_ALL_TO_ALL:
-    return group.allToAll(pointers[0], pointers[1], attrs[1], attrs[2],
-                          attrs[3], attrs[4], attrs[5]);
-  case KERF_OP_SEND:
+  if (given.opcode == KERF_OP_SEND)
     return thereAndBack();
-  default:
+  if (given.opcode < KERF_OP_ALL_REDUCE || given.opcode > KERF_OP_ALL_TO_ALL)
     return failure(KERF_INVALID, "command %u cannot be measured", given.opcode);
-  }
+  return bench.world->run(
+      exchangeOf(given.opcode, given.attrs, pointers[0], pointers[1]));
 }
 
 Status Prepared::run() {

@@ -10,7 +10,9 @@
 #include "Numbers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <utility>
 
 using namespace kerf::artifact;
 using namespace kerf::runtime;
@@ -137,29 +139,38 @@ Status kerf_session::findNan(uint32_t index) {
 // Commands
 //===----------------------------------------------------------------------===//
 
-Status kerf_session::collective(const kerf_command &command) {
+/// Ends the collective that was started and is not done, if there is one.
+Status kerf_session::settle() {
+  if (started == KERF_NONE)
+    return {};
+  uint32_t index = std::exchange(started, KERF_NONE);
+  const kerf_command &command = view.commands[index];
+  return groups[view.attrs[command.first_attr]]->finish();
+}
+
+Status kerf_session::collective(uint32_t index) {
+  const kerf_command &command = view.commands[index];
   const int64_t *attrs = view.attrs.data + command.first_attr;
+  if (command.opcode == KERF_OP_WAIT)
+    return started == index - attrs[0] ? settle() : Status();
+  // One at a time is under way: the next one ends it.
+  Status status = settle();
+  if (status.failed())
+    return status;
   Communicator &group = *groups[attrs[0]];
-  const void *source = pointers[0];
-  void *destination = pointers[1];
-  switch (command.opcode) {
-  case KERF_OP_ALL_REDUCE:
-    return group.allReduce(source, destination, attrs[1], attrs[2], attrs[3]);
-  case KERF_OP_ALL_GATHER:
-    return group.allGather(source, destination, attrs[1], attrs[2], attrs[3]);
-  case KERF_OP_REDUCE_SCATTER:
-    return group.reduceScatter(source, destination, attrs[1], attrs[2],
-                               attrs[3], attrs[4]);
-  case KERF_OP_ROTATE:
-    return group.rotate(source, destination, attrs[1], attrs[2]);
-  default:
-    return group.allToAll(source, destination, attrs[1], attrs[2], attrs[3],
-                          attrs[4], attrs[5]);
-  }
+  Exchange exchange =
+      exchangeOf(command.opcode, attrs, pointers[0], pointers[1]);
+  if (!(command.flags & KERF_STARTS))
+    return group.run(exchange);
+  started = index;
+  return group.start(exchange);
 }
 
 Status kerf_session::message(const kerf_command &command) {
   const int64_t *attrs = view.attrs.data + command.first_attr;
+  Status status = settle();
+  if (status.failed())
+    return status;
   Channel &channel = *channels[attrs[0]];
   return command.opcode == KERF_OP_SEND
              ? channel.send(pointers[0], attrs[1])
@@ -181,14 +192,28 @@ static Status take(const int64_t *attrs, void *const *pointers) {
   return {};
 }
 
+/// Ends the step where the number that it reads is above zero.
+Status kerf_session::stopIf(uint32_t index) const {
+  float number;
+  api->copy_out(device, &number, pointers[0], sizeof number);
+  if (!(number > 0))
+    return {};
+  // Two digits that are enough.
+  return failure(KERF_INVALID, "%s %.2f",
+                 view.string(view.commands[index].name),
+                 std::ceil(number * 100.0) / 100);
+}
+
 Status kerf_session::dispatch(uint32_t index) {
   const kerf_command &command = view.commands[index];
   if (command.opcode == KERF_OP_TAKE)
     return take(view.attrs.data + command.first_attr, pointers.data());
+  if (command.opcode == KERF_OP_STOP_IF)
+    return stopIf(index);
   if (isMessage(command.opcode))
     return message(command);
   if (!steps[index])
-    return collective(command);
+    return collective(index);
   char error[512] = "";
   if (api->execute(steps[index], pointers.data(), error, sizeof error))
     return failure(KERF_FAILED, "%s", error);
@@ -198,6 +223,8 @@ Status kerf_session::dispatch(uint32_t index) {
 /// Names the command in a message.
 Status kerf_session::describeFailure(uint32_t index, Status status) const {
   const kerf_command &command = view.commands[index];
+  if (command.opcode == KERF_OP_STOP_IF)
+    return status; // It says what it means.
   std::string text = std::string("'") + view.string(command.name) + "' (" +
                      opcodeName(command.opcode);
   if (command.location != KERF_NONE)
@@ -247,7 +274,8 @@ Status kerf_session::runCommand(uint32_t index, const Place &place) {
   Status status = dispatch(index);
   if (isTimed)
     account(index, place, start, clockSeconds());
-  if (!status.failed() && checkNans)
+  bool isDone = !(command.flags & KERF_STARTS);
+  if (!status.failed() && checkNans && isDone)
     status = findNan(index);
   return status.failed() ? describeFailure(index, std::move(status)) : status;
 }

@@ -23,13 +23,10 @@ inline double clockSeconds() {
   return time.tv_sec + 1e-9 * time.tv_nsec;
 }
 
-inline bool isMessage(uint32_t opcode) {
-  return opcode == KERF_OP_SEND || opcode == KERF_OP_RECEIVE;
-}
-
 /// Does a command need other ranks?
 inline bool isExchange(uint32_t opcode) {
-  return opcode >= KERF_OP_ALL_REDUCE && opcode != KERF_OP_TAKE;
+  return artifact::isCollective(opcode) || artifact::isMessage(opcode) ||
+         opcode == KERF_OP_WAIT;
 }
 
 /// Where clocks run together: the same number, not 0, in all processes of a
@@ -89,6 +86,8 @@ struct kerf_session {
   std::vector<std::unique_ptr<kerf::runtime::Channel>> channels;
   std::vector<kerf_step *> steps; ///< by command; null for the runtime's own
 
+  uint32_t started = KERF_NONE; ///< command whose exchange is under way
+
   std::atomic<uint32_t> progress{UINT32_MAX};
   std::string broken; ///< message of the run that failed, if any
   struct Timing {
@@ -126,8 +125,10 @@ private:
   Status runCall(const kerf_call &call);
   Status runCommands(const kerf_call &call);
   Status runCommand(uint32_t index, const Place &place);
+  Status stopIf(uint32_t index) const;
   Status dispatch(uint32_t index);
-  Status collective(const kerf_command &command);
+  Status settle();
+  Status collective(uint32_t index);
   Status message(const kerf_command &command);
   void resolve(const kerf_command &command, const Place &place);
   void account(uint32_t index, const Place &place, double start, double end);

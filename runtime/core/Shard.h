@@ -6,12 +6,14 @@
 #include "kerf/Artifact/Check.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace kerf::runtime {
 
 /// What a rank stores of a tensor, as runs of elements that lie together in the
 /// global tensor, too. A dimension in blocks counts as two, of which the second
-/// one is cut. Pieces are ranges of the elements, with padding behind the last.
+/// one is cut; one in zigzag order is cut in stretches that lie together.
+/// Pieces are ranges of the elements, with padding behind the last.
 class Shard {
 public:
   Shard(const artifact::View &view, const kerf_layout &layout, uint32_t rank) {
@@ -22,11 +24,14 @@ public:
       if (blocks != 1)
         dims[dimCount++] = {blocks, blocks, 0};
       int64_t start = artifact::partOf(view, layout, d, coordinates) * part;
-      dims[dimCount++] = {part, layout.global[d] / blocks, start};
+      if (d == 1 && layout.zigzag != 0)
+        addOrdered(layout.zigzag, layout.global[d], part, start);
+      else
+        dims[dimCount++] = {part, layout.global[d] / blocks, start};
     }
     outerDims = dimCount;
     bool whole = true;
-    while (outerDims > 0 && whole) {
+    while (outerDims > 0 && whole && dims[outerDims - 1].zigzag == 0) {
       const Dim &dim = dims[--outerDims];
       run *= dim.local;
       whole = dim.local == dim.global;
@@ -62,9 +67,22 @@ public:
   }
 
 private:
+  /// With an order, of the chunks of as many entries each.
   struct Dim {
-    int64_t local, global, start;
+    int64_t local, global, start, zigzag = 0, chunk = 1;
+
+    int64_t globalOf(int64_t index) const {
+      return zigzag ? kerf_zigzag(zigzag, chunk, start + index) : start + index;
+    }
   };
+
+  /// Rows as stretches that neither the order nor the cut divides.
+  void addOrdered(int64_t zigzag, int64_t global, int64_t part, int64_t start) {
+    int64_t chunk = global / (2 * zigzag), stretch = std::gcd(chunk, part);
+    dims[dimCount++] = {part / stretch, global / stretch, start / stretch,
+                        zigzag, chunk / stretch};
+    dims[dimCount++] = {stretch, stretch, 0};
+  }
 
   /// Global index of the first element of a run.
   int64_t globalOf(int64_t number) const {
@@ -73,7 +91,7 @@ private:
       index[d] = number % dims[d].local;
     int64_t global = 0;
     for (uint32_t d = 0; d < dimCount; ++d)
-      global = global * dims[d].global + dims[d].start + index[d];
+      global = global * dims[d].global + dims[d].globalOf(index[d]);
     return global;
   }
 

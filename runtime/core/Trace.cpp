@@ -137,14 +137,14 @@ static void describe(const kerf_session &session, uint32_t index,
     event.bytes = attrs[1];
     return;
   }
-  bool isCollective = isExchange(command.opcode);
-  if (isCollective)
+  bool movesOnce = isExchange(command.opcode);
+  if (isCollective(command.opcode))
     event.axes = view.groups[attrs[0]].axes;
   for (uint32_t n = 0; n < command.operand_count; ++n) {
     const kerf_operand &operand = view.operands[command.first_operand + n];
     uint64_t bytes = operand.kind == KERF_ARENA ? operand.bytes : 0;
     event.bytes =
-        isCollective ? std::max(event.bytes, bytes) : event.bytes + bytes;
+        movesOnce ? std::max(event.bytes, bytes) : event.bytes + bytes;
   }
 }
 

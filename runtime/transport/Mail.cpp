@@ -294,6 +294,8 @@ bool Mail::haveAllLeft() const {
 Mail::~Mail() {
   if (!wire)
     return;
+  // Of a collective that a run which failed had begun.
+  giveUp(pending);
   bool isFailed = hasAborted || aborted.failed();
   tell(kLeaves, "");
   // After a failure a rank may be unable to answer; and what nobody received

@@ -9,6 +9,7 @@
 
 #include "Mail.h"
 #include "Reduce.h"
+#include "Rounds.h"
 #include "Rows.h"
 #include "Wires.h"
 
@@ -33,32 +34,29 @@ public:
 
   uint32_t rank() const override { return self; }
   uint32_t size() const override { return members.size(); }
-  Status allReduce(const void *source, void *destination, uint32_t dtype,
-                   uint32_t reduction, uint64_t count) override;
-  Status allGather(const void *source, void *destination, uint32_t dtype,
-                   uint64_t outer, uint64_t inner) override;
-  Status reduceScatter(const void *source, void *destination, uint32_t dtype,
-                       uint32_t reduction, uint64_t outer,
-                       uint64_t inner) override;
-  Status allToAll(const void *source, void *destination, uint32_t dtype,
-                  bool back, uint64_t outer, uint64_t middle,
-                  uint64_t inner) override;
-  Status rotate(const void *source, void *destination, uint32_t dtype,
-                uint64_t count) override;
+  Status start(const Exchange &exchange) override {
+    rounds = roundsOf(exchange);
+    return rounds.start();
+  }
+  Status finish() override { return rounds.finish(); }
   Status send(uint32_t member, const void *data, uint64_t bytes) override;
   Status receive(uint32_t member, void *data, uint64_t bytes) override;
   Status barrier() override;
 
 private:
-  /// Sends out(m) and receives in(m), of bytes(m) each, with every other member
-  /// m; `outBytes` and `inBytes` tell how many.
+  /// Starts to send out(m) and to receive in(m), of bytes(m) each, with every
+  /// other member m; `outBytes` and `inBytes` tell how many. `mail.finish`
+  /// waits.
   template <typename Out, typename OutBytes, typename In, typename InBytes>
-  Status exchange(MailKind kind, Out out, OutBytes outBytes, In in,
-                  InBytes inBytes);
-  Status reduceWhole(const char *source, char *destination, uint32_t dtype,
-                     uint32_t reduction, uint64_t count);
-  Status reduceParts(const char *source, char *destination, uint32_t dtype,
-                     uint32_t reduction, uint64_t count);
+  Status give(MailKind kind, Out out, OutBytes outBytes, In in,
+              InBytes inBytes);
+  Rounds roundsOf(const Exchange &exchange);
+  Rounds reduceWhole(const Exchange &exchange);
+  Rounds reduceParts(const Exchange &exchange);
+  Rounds gather(const Exchange &exchange);
+  Rounds reduceScatter(const Exchange &exchange);
+  Rounds allToAll(const Exchange &exchange);
+  Rounds rotate(const Exchange &exchange);
   /// Adds what lies at `slots`, by member, with the own part at `own`.
   void reduceSlots(char *slots, uint64_t slotBytes, const char *own,
                    char *destination, uint32_t dtype, uint32_t reduction,
@@ -76,12 +74,13 @@ private:
   Mail &mail;
   const std::vector<uint32_t> members; ///< ranks
   const uint32_t self;                 ///< number of this member
+  Rounds rounds;                       ///< of the exchange under way
 };
 } // namespace
 
 template <typename Out, typename OutBytes, typename In, typename InBytes>
-Status MessageCommunicator::exchange(MailKind kind, Out out, OutBytes outBytes,
-                                     In in, InBytes inBytes) {
+Status MessageCommunicator::give(MailKind kind, Out out, OutBytes outBytes,
+                                 In in, InBytes inBytes) {
   mail.watch.setGroup(members);
   Status status;
   for (uint32_t m = 0; m < size() && !status.failed(); ++m)
@@ -92,8 +91,9 @@ Status MessageCommunicator::exchange(MailKind kind, Out out, OutBytes outBytes,
     uint32_t m = (self + d) % size();
     status = mail.send(members[m], kind, out(m), outBytes(m));
   }
-  Status finished = mail.finish();
-  return status.failed() ? status : finished;
+  if (status.failed())
+    (void)mail.finish();
+  return status;
 }
 
 //===----------------------------------------------------------------------===//
@@ -110,162 +110,203 @@ void MessageCommunicator::reduceSlots(char *slots, uint64_t slotBytes,
   reduceBuffers(dtype, reduction, sources.data(), size(), destination, count);
 }
 
-/// Every member adds all of the piece.
-Status MessageCommunicator::reduceWhole(const char *source, char *destination,
-                                        uint32_t dtype, uint32_t reduction,
-                                        uint64_t count) {
-  uint64_t bytes = count * kerf_dtype_bytes(dtype);
-  char *slots = scratch(size() * bytes);
-  auto all = [&](uint32_t) { return bytes; };
-  Status status = exchange(
-      MailKind::AllReduce, [&](uint32_t) { return source; }, all,
-      [&](uint32_t m) { return slots + m * bytes; }, all);
-  if (!status.failed())
-    reduceSlots(slots, bytes, source, destination, dtype, reduction, count);
-  return status;
+static const char *sourceOf(const Exchange &exchange) {
+  return static_cast<const char *>(exchange.source);
 }
 
-/// Member m adds part m and gives it to the others.
-Status MessageCommunicator::reduceParts(const char *source, char *destination,
-                                        uint32_t dtype, uint32_t reduction,
-                                        uint64_t count) {
-  uint64_t element = kerf_dtype_bytes(dtype), n = size();
-  auto start = [&](uint64_t m) { return count * m / n * element; };
-  auto bytes = [&](uint64_t m) { return start(m + 1) - start(m); };
-  auto mine = [&](uint32_t) { return bytes(self); };
-  char *slots = scratch(n * bytes(self));
-  Status status = exchange(
-      MailKind::AllReduce, [&](uint32_t m) { return source + start(m); }, bytes,
-      [&](uint32_t m) { return slots + m * bytes(self); }, mine);
-  if (status.failed())
-    return status;
-  char *part = destination + start(self);
-  reduceSlots(slots, bytes(self), source + start(self), part, dtype, reduction,
-              bytes(self) / element);
-  return exchange(
-      MailKind::AllReduceSums, [&](uint32_t) { return part; }, mine,
-      [&](uint32_t m) { return destination + start(m); }, bytes);
+static char *destinationOf(const Exchange &exchange) {
+  return static_cast<char *>(exchange.destination);
 }
 
-Status MessageCommunicator::allReduce(const void *source, void *destination,
-                                      uint32_t dtype, uint32_t reduction,
-                                      uint64_t count) {
-  uint64_t element = kerf_dtype_bytes(dtype);
-  uint64_t chunk = kPieceBytes * size() / element;
-  auto *from = static_cast<const char *>(source);
-  auto *to = static_cast<char *>(destination);
-  for (uint64_t at = 0; at < count; at += chunk) {
-    uint64_t here = std::min(chunk, count - at);
-    bool whole = here * element <= kLittleBytes;
-    auto reduce = whole ? &MessageCommunicator::reduceWhole
-                        : &MessageCommunicator::reduceParts;
-    Status status = (this->*reduce)(from + at * element, to + at * element,
-                                    dtype, reduction, here);
-    if (status.failed())
-      return status;
-  }
-  return {};
-}
-
-Status MessageCommunicator::allGather(const void *source, void *destination,
-                                      uint32_t dtype, uint64_t outer,
-                                      uint64_t inner) {
-  uint64_t row = inner * kerf_dtype_bytes(dtype), total = outer * row;
-  auto *from = static_cast<const char *>(source);
-  auto *to = static_cast<char *>(destination);
-  auto rows = [&](uint32_t m) {
-    return Rows<char>{to + m * row, row, size() * row};
+/// Every member adds all of a piece.
+Rounds MessageCommunicator::reduceWhole(const Exchange &exchange) {
+  uint64_t element = kerf_dtype_bytes(exchange.dtype);
+  auto give = [=, this](uint64_t at, uint64_t bytes) {
+    char *slots = scratch(size() * bytes);
+    auto all = [=](uint32_t) { return bytes; };
+    return this->give(
+        MailKind::AllReduce, [&](uint32_t) { return sourceOf(exchange) + at; },
+        all, [=](uint32_t m) { return slots + m * bytes; }, all);
   };
+  auto take = [=, this](uint64_t at, uint64_t bytes) {
+    Status status = mail.finish();
+    if (!status.failed())
+      reduceSlots(mail.scratch.data(), bytes, sourceOf(exchange) + at,
+                  destinationOf(exchange) + at, exchange.dtype,
+                  exchange.reduction, bytes / element);
+    return status;
+  };
+  return roundsOfPieces(exchange.inner * element, kLittleBytes, give, take);
+}
+
+namespace {
+/// Parts of a piece, one for each member.
+struct Parts {
+  uint64_t at, elements; ///< first byte and elements of the piece
+  uint64_t element, size;
+  uint64_t start(uint64_t m) const { return elements * m / size * element; }
+  uint64_t bytes(uint64_t m) const { return start(m + 1) - start(m); }
+};
+} // namespace
+
+/// Member m adds part m of a piece and gives it to the others: two rounds each.
+Rounds MessageCommunicator::reduceParts(const Exchange &exchange) {
+  uint64_t element = kerf_dtype_bytes(exchange.dtype), n = size();
+  uint64_t most = kPieceBytes * n / element;
+  auto partsOf = [=](uint64_t round) {
+    uint64_t first = round / 2 * most;
+    return Parts{first * element, std::min(most, exchange.inner - first),
+                 element, n};
+  };
+  auto give = [=, this](uint64_t round) {
+    Parts parts = partsOf(round);
+    uint64_t mine = parts.bytes(self);
+    const char *from = sourceOf(exchange) + parts.at;
+    char *to = destinationOf(exchange) + parts.at;
+    auto all = [=](uint32_t) { return mine; };
+    auto each = [=](uint32_t m) { return parts.bytes(m); };
+    if (round % 2)
+      return this->give(
+          MailKind::AllReduceSums,
+          [=, this](uint32_t) { return to + parts.start(self); }, all,
+          [=](uint32_t m) { return to + parts.start(m); }, each);
+    char *slots = scratch(n * mine);
+    return this->give(
+        MailKind::AllReduce, [=](uint32_t m) { return from + parts.start(m); },
+        each, [=](uint32_t m) { return slots + m * mine; }, all);
+  };
+  auto take = [=, this](uint64_t round) {
+    Status status = mail.finish();
+    if (status.failed() || round % 2)
+      return status;
+    Parts parts = partsOf(round);
+    uint64_t own = parts.at + parts.start(self);
+    reduceSlots(mail.scratch.data(), parts.bytes(self),
+                sourceOf(exchange) + own, destinationOf(exchange) + own,
+                exchange.dtype, exchange.reduction,
+                parts.bytes(self) / element);
+    return status;
+  };
+  return {2 * ((exchange.inner + most - 1) / most), give, take};
+}
+
+Rounds MessageCommunicator::gather(const Exchange &exchange) {
+  uint64_t row = exchange.inner * kerf_dtype_bytes(exchange.dtype);
+  uint64_t total = exchange.outer * row;
   // A single row is received where it belongs.
-  bool isDirect = outer == 1;
-  uint64_t piece = isDirect ? total : kPieceBytes;
-  for (uint64_t at = 0; at < total; at += piece) {
-    uint64_t here = std::min(piece, total - at);
-    char *slots = isDirect ? to : scratch(size() * here);
-    auto bytes = [&](uint32_t) { return here; };
-    Status status = exchange(
-        MailKind::AllGather, [&](uint32_t) { return from + at; }, bytes,
-        [&](uint32_t m) { return slots + m * here; }, bytes);
-    if (status.failed())
-      return status;
-    for (uint32_t m = 0; m < size(); ++m)
+  bool isDirect = exchange.outer == 1;
+  auto give = [=, this](uint64_t at, uint64_t bytes) {
+    char *slots = isDirect ? destinationOf(exchange) : scratch(size() * bytes);
+    auto all = [=](uint32_t) { return bytes; };
+    return this->give(
+        MailKind::AllGather, [&](uint32_t) { return sourceOf(exchange) + at; },
+        all, [=](uint32_t m) { return slots + m * bytes; }, all);
+  };
+  auto take = [=, this](uint64_t at, uint64_t bytes) {
+    Status status = mail.finish();
+    const char *slots = mail.scratch.data();
+    for (uint32_t m = 0; m < size() && !status.failed(); ++m)
       if (m == self || !isDirect)
-        rows(m).scatter(at, here, m == self ? from + at : slots + m * here);
-  }
-  return {};
+        Rows<char>{destinationOf(exchange) + m * row, row, size() * row}
+            .scatter(at, bytes,
+                     m == self ? sourceOf(exchange) + at : slots + m * bytes);
+    return status;
+  };
+  return roundsOfPieces(
+      total, isDirect ? std::max<uint64_t>(total, 1) : kPieceBytes, give, take);
 }
 
-Status MessageCommunicator::reduceScatter(const void *source, void *destination,
-                                          uint32_t dtype, uint32_t reduction,
-                                          uint64_t outer, uint64_t inner) {
-  uint64_t element = kerf_dtype_bytes(dtype);
-  uint64_t row = inner * element, total = outer * row, n = size();
-  auto *from = static_cast<const char *>(source);
-  auto *to = static_cast<char *>(destination);
-  for (uint64_t at = 0; at < total; at += kPieceBytes) {
-    uint64_t here = std::min(kPieceBytes, total - at);
-    char *slots = scratch(2 * n * here), *packed = slots + n * here;
+Rounds MessageCommunicator::reduceScatter(const Exchange &exchange) {
+  uint64_t element = kerf_dtype_bytes(exchange.dtype), n = size();
+  uint64_t row = exchange.inner * element;
+  auto give = [=, this](uint64_t at, uint64_t bytes) {
+    char *slots = scratch(2 * n * bytes), *packed = slots + n * bytes;
     for (uint32_t m = 0; m < n; ++m)
-      Rows<const char>{from + m * row, row, n * row}.gather(at, here,
-                                                            packed + m * here);
-    auto bytes = [&](uint32_t) { return here; };
-    Status status = exchange(
-        MailKind::ReduceScatter, [&](uint32_t m) { return packed + m * here; },
-        bytes, [&](uint32_t m) { return slots + m * here; }, bytes);
-    if (status.failed())
-      return status;
-    reduceSlots(slots, here, packed + self * here, to + at, dtype, reduction,
-                here / element);
-  }
-  return {};
+      Rows<const char>{sourceOf(exchange) + m * row, row, n * row}.gather(
+          at, bytes, packed + m * bytes);
+    auto all = [=](uint32_t) { return bytes; };
+    return this->give(
+        MailKind::ReduceScatter, [=](uint32_t m) { return packed + m * bytes; },
+        all, [=](uint32_t m) { return slots + m * bytes; }, all);
+  };
+  auto take = [=, this](uint64_t at, uint64_t bytes) {
+    Status status = mail.finish();
+    char *slots = mail.scratch.data();
+    if (!status.failed())
+      reduceSlots(slots, bytes, slots + (n + self) * bytes,
+                  destinationOf(exchange) + at, exchange.dtype,
+                  exchange.reduction, bytes / element);
+    return status;
+  };
+  return roundsOfPieces(exchange.outer * row, kPieceBytes, give, take);
 }
 
-Status MessageCommunicator::allToAll(const void *source, void *destination,
-                                     uint32_t dtype, bool back, uint64_t outer,
-                                     uint64_t middle, uint64_t inner) {
+Rounds MessageCommunicator::allToAll(const Exchange &exchange) {
   // Where n stands outside the middle, rows are long.
-  uint64_t shortRow = inner * kerf_dtype_bytes(dtype), n = size();
-  uint64_t longRow = middle * shortRow, total = outer * longRow;
-  uint64_t sourceRow = back ? shortRow : longRow;
-  uint64_t row = back ? longRow : shortRow;
-  auto *from = static_cast<const char *>(source);
-  auto *to = static_cast<char *>(destination);
-  for (uint64_t at = 0; at < total; at += kPieceBytes) {
-    uint64_t here = std::min(kPieceBytes, total - at);
-    char *slots = scratch(2 * n * here), *packed = slots + n * here;
+  uint64_t n = size(), middle = exchange.middle;
+  uint64_t shortRow = exchange.inner * kerf_dtype_bytes(exchange.dtype);
+  uint64_t longRow = middle * shortRow;
+  uint64_t sourceRow = exchange.back ? shortRow : longRow;
+  uint64_t row = exchange.back ? longRow : shortRow;
+  auto give = [=, this](uint64_t at, uint64_t bytes) {
+    char *slots = scratch(2 * n * bytes), *packed = slots + n * bytes;
     for (uint32_t m = 0; m < n; ++m)
-      Rows<const char>{from + m * sourceRow, sourceRow, n * sourceRow}.gather(
-          at, here, packed + m * here);
-    auto bytes = [&](uint32_t) { return here; };
-    Status status = exchange(
-        MailKind::AllToAll, [&](uint32_t m) { return packed + m * here; },
-        bytes, [&](uint32_t m) { return slots + m * here; }, bytes);
-    if (status.failed())
-      return status;
-    for (uint32_t m = 0; m < n; ++m)
-      Rows<char>{to + m * row, row, n * row}.scatter(
-          at, here, (m == self ? packed : slots) + m * here);
-  }
-  return {};
+      Rows<const char>{sourceOf(exchange) + m * sourceRow, sourceRow,
+                       n * sourceRow}
+          .gather(at, bytes, packed + m * bytes);
+    auto all = [=](uint32_t) { return bytes; };
+    return this->give(
+        MailKind::AllToAll, [=](uint32_t m) { return packed + m * bytes; }, all,
+        [=](uint32_t m) { return slots + m * bytes; }, all);
+  };
+  auto take = [=, this](uint64_t at, uint64_t bytes) {
+    Status status = mail.finish();
+    char *slots = mail.scratch.data();
+    for (uint32_t m = 0; m < n && !status.failed(); ++m)
+      Rows<char>{destinationOf(exchange) + m * row, row, n * row}.scatter(
+          at, bytes, slots + (m == self ? n + m : m) * bytes);
+    return status;
+  };
+  return roundsOfPieces(exchange.outer * longRow, kPieceBytes, give, take);
 }
 
-Status MessageCommunicator::rotate(const void *source, void *destination,
-                                   uint32_t dtype, uint64_t count) {
-  uint64_t bytes = count * kerf_dtype_bytes(dtype);
-  if (bytes == 0)
-    return {};
-  if (size() == 1) {
-    std::memmove(destination, source, bytes);
-    return {};
+/// All at once: nothing is kept.
+Rounds MessageCommunicator::rotate(const Exchange &exchange) {
+  uint64_t bytes = exchange.inner * kerf_dtype_bytes(exchange.dtype);
+  uint32_t next = members[(self + 1) % size()];
+  uint32_t previous = members[(self + size() - 1) % size()];
+  auto give = [=, this](uint64_t) {
+    if (size() == 1) {
+      std::memmove(exchange.destination, exchange.source, bytes);
+      return Status();
+    }
+    mail.watch.setGroup(members);
+    Status status =
+        mail.receive(next, MailKind::Rotate, exchange.destination, bytes);
+    if (!status.failed())
+      status = mail.send(previous, MailKind::Rotate, exchange.source, bytes);
+    if (status.failed())
+      (void)mail.finish();
+    return status;
+  };
+  return {bytes != 0, give, [this](uint64_t) { return mail.finish(); }};
+}
+
+Rounds MessageCommunicator::roundsOf(const Exchange &exchange) {
+  switch (exchange.opcode) {
+  case KERF_OP_ALL_REDUCE:
+    return exchange.inner * kerf_dtype_bytes(exchange.dtype) <= kLittleBytes
+               ? reduceWhole(exchange)
+               : reduceParts(exchange);
+  case KERF_OP_ALL_GATHER:
+    return gather(exchange);
+  case KERF_OP_REDUCE_SCATTER:
+    return reduceScatter(exchange);
+  case KERF_OP_ALL_TO_ALL:
+    return allToAll(exchange);
+  default:
+    return rotate(exchange);
   }
-  mail.watch.setGroup(members);
-  Status status = mail.receive(members[(self + 1) % size()], MailKind::Rotate,
-                               destination, bytes);
-  if (!status.failed())
-    status = mail.send(members[(self + size() - 1) % size()], MailKind::Rotate,
-                       source, bytes);
-  Status finished = mail.finish();
-  return status.failed() ? status : finished;
 }
 
 Status MessageCommunicator::send(uint32_t member, const void *data,
@@ -292,7 +333,8 @@ Status MessageCommunicator::barrier() {
   auto nothing = [](uint32_t) { return uint64_t(0); };
   char none;
   auto nowhere = [&](uint32_t) { return &none; };
-  return exchange(MailKind::Barrier, nowhere, nothing, nowhere, nothing);
+  Status status = give(MailKind::Barrier, nowhere, nothing, nowhere, nothing);
+  return status.failed() ? status : mail.finish();
 }
 
 //===----------------------------------------------------------------------===//

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Reduce.h"
+#include "Rounds.h"
 #include "Rows.h"
 #include "ShmChannel.h"
 #include "ShmSegment.h"
@@ -25,6 +26,7 @@ using namespace kerf::runtime::shm;
 namespace {
 enum Kind : uint32_t {
   kAllReduce,
+  kAllReduceSums,
   kAllGather,
   kReduceScatter,
   kAllToAll,
@@ -33,9 +35,9 @@ enum Kind : uint32_t {
   kBarrier
 };
 
-const char *const kKindNames[] = {"all_reduce", "all_gather", "reduce_scatter",
-                                  "all_to_all", "rotate",     "send",
-                                  "barrier"};
+const char *const kKindNames[] = {"all_reduce",     "all_reduce", "all_gather",
+                                  "reduce_scatter", "all_to_all", "rotate",
+                                  "send",           "barrier"};
 
 /// Posting and taking of messages, for all groups of a rank.
 class Post {
@@ -71,18 +73,11 @@ public:
 
   uint32_t rank() const override { return self; }
   uint32_t size() const override { return members.size(); }
-  Status allReduce(const void *source, void *destination, uint32_t dtype,
-                   uint32_t reduction, uint64_t count) override;
-  Status allGather(const void *source, void *destination, uint32_t dtype,
-                   uint64_t outer, uint64_t inner) override;
-  Status reduceScatter(const void *source, void *destination, uint32_t dtype,
-                       uint32_t reduction, uint64_t outer,
-                       uint64_t inner) override;
-  Status allToAll(const void *source, void *destination, uint32_t dtype,
-                  bool back, uint64_t outer, uint64_t middle,
-                  uint64_t inner) override;
-  Status rotate(const void *source, void *destination, uint32_t dtype,
-                uint64_t count) override;
+  Status start(const Exchange &exchange) override {
+    rounds = roundsOf(exchange);
+    return rounds.start();
+  }
+  Status finish() override { return rounds.finish(); }
   Status send(uint32_t member, const void *data, uint64_t bytes) override;
   Status receive(uint32_t member, void *data, uint64_t bytes) override;
   Status barrier() override;
@@ -90,23 +85,30 @@ public:
 private:
   /// Messages of all members, this rank's among them, by member.
   using Messages = std::array<const char *, kMaxRanks>;
-  /// Announces the filled half, then waits for those of all others.
-  Status exchange(const char *own, const Tag &tag, Messages &messages);
-  /// Post::begin of this group.
-  Status begin(char *&data) {
-    post.memory().watch.setGroup(members);
-    return post.begin(data);
-  }
+  /// Lets `fill` write the half that is next, and announces it.
+  template <typename Fill>
+  Status give(const std::vector<uint32_t> &readers, const Tag &tag, Fill fill);
+  /// Waits for the messages of all others; `own` stands for this rank's.
+  Status takeAll(const char *own, const Tag &tag, Messages &messages);
   void releaseAll();
-  Status reduceWhole(const char *source, char *destination, uint32_t dtype,
-                     uint32_t reduction, uint64_t count);
-  Status reduceParts(const char *source, char *destination, uint32_t dtype,
-                     uint32_t reduction, uint64_t count);
+
+  Rounds roundsOf(const Exchange &exchange);
+  Rounds reduceWhole(const Exchange &exchange);
+  Rounds reduceParts(const Exchange &exchange);
+  Status takeParts(const Exchange &exchange, uint64_t at, uint64_t count);
+  Status giveSums(const Exchange &exchange, uint64_t at, uint64_t count);
+  Status takeSums(const Exchange &exchange, uint64_t at, uint64_t count);
+  Rounds gather(const Exchange &exchange);
+  Rounds reduceScatter(const Exchange &exchange);
+  Rounds allToAll(const Exchange &exchange);
+  Rounds rotate(const Exchange &exchange);
   Tag tag(Kind kind, uint64_t bytes) const { return {kind, size(), bytes}; }
 
   Post &post;
   std::vector<uint32_t> members, others; ///< ranks
   uint32_t self;                         ///< number of this member
+  Rounds rounds;                         ///< of the exchange under way
+  std::vector<char> scratch;             ///< what a piece gives to this rank
 };
 
 class ShmTransport : public Transport {
@@ -205,9 +207,21 @@ ShmCommunicator::ShmCommunicator(Post &post, std::vector<uint32_t> all)
       others.push_back(members[m]);
 }
 
-Status ShmCommunicator::exchange(const char *own, const Tag &tag,
-                                 Messages &messages) {
-  post.announce(others, tag);
+template <typename Fill>
+Status ShmCommunicator::give(const std::vector<uint32_t> &readers,
+                             const Tag &tag, Fill fill) {
+  post.memory().watch.setGroup(members);
+  char *box;
+  Status status = post.begin(box);
+  if (status.failed())
+    return status;
+  fill(box);
+  post.announce(readers, tag);
+  return {};
+}
+
+Status ShmCommunicator::takeAll(const char *own, const Tag &tag,
+                                Messages &messages) {
   messages[self] = own;
   for (uint32_t m = 0; m < size(); ++m) {
     if (m == self)
@@ -233,198 +247,257 @@ static uint64_t pieceBytes(uint64_t parts) {
 // Collectives
 //===----------------------------------------------------------------------===//
 
-/// Every member sums the chunk.
-Status ShmCommunicator::reduceWhole(const char *source, char *destination,
-                                    uint32_t dtype, uint32_t reduction,
-                                    uint64_t count) {
-  uint64_t bytes = count * kerf_dtype_bytes(dtype);
-  char *box;
-  Status status = begin(box);
-  if (status.failed())
-    return status;
-  std::memcpy(box, source, bytes);
-  Messages messages;
-  status = exchange(source, tag(kAllReduce, bytes), messages);
-  if (status.failed())
-    return status;
-  reduceBuffers(dtype, reduction,
-                reinterpret_cast<const void *const *>(messages.data()), size(),
-                destination, count);
-  releaseAll();
-  return {};
+static const char *sourceOf(const Exchange &exchange) {
+  return static_cast<const char *>(exchange.source);
 }
 
-/// Member m sums part m of the chunk and gives it to the others.
-Status ShmCommunicator::reduceParts(const char *source, char *destination,
-                                    uint32_t dtype, uint32_t reduction,
-                                    uint64_t count) {
-  uint64_t size = this->size(), element = kerf_dtype_bytes(dtype);
-  auto start = [&](uint64_t m) { return count * m / size; };
-  char *box;
-  Status status = begin(box);
-  if (status.failed())
-    return status;
-  std::memcpy(box, source, count * element);
-  Messages messages;
-  status = exchange(source, tag(kAllReduce, count * element), messages);
-  if (status.failed())
-    return status;
-  uint64_t first = start(self), mine = start(self + 1) - first;
-  for (uint64_t m = 0; m < size; ++m)
-    messages[m] += first * element;
-  reduceBuffers(dtype, reduction,
-                reinterpret_cast<const void *const *>(messages.data()), size,
-                destination + first * element, mine);
-  releaseAll();
-  status = begin(box);
-  if (status.failed())
-    return status;
-  std::memcpy(box, destination + first * element, mine * element);
-  status = exchange(box, tag(kAllReduce, count * element + 1), messages);
-  if (status.failed())
-    return status;
-  for (uint64_t m = 0; m < size; ++m)
-    if (m != self)
-      std::memcpy(destination + start(m) * element, messages[m],
-                  (start(m + 1) - start(m)) * element);
-  releaseAll();
-  return {};
+static char *destinationOf(const Exchange &exchange) {
+  return static_cast<char *>(exchange.destination);
 }
 
-Status ShmCommunicator::allReduce(const void *source, void *destination,
-                                  uint32_t dtype, uint32_t reduction,
-                                  uint64_t count) {
-  uint64_t element = kerf_dtype_bytes(dtype);
-  uint64_t chunk = kChunkBytes / element;
-  auto *from = static_cast<const char *>(source);
-  auto *to = static_cast<char *>(destination);
-  for (uint64_t at = 0; at < count; at += chunk) {
-    uint64_t here = std::min(chunk, count - at);
-    constexpr uint64_t littleBytes = 4096;
-    bool whole = size() <= 2 || here * element <= littleBytes;
-    auto reduce =
-        whole ? &ShmCommunicator::reduceWhole : &ShmCommunicator::reduceParts;
-    Status status = (this->*reduce)(from + at * element, to + at * element,
-                                    dtype, reduction, here);
-    if (status.failed())
-      return status;
-  }
-  return {};
-}
-
-Status ShmCommunicator::allGather(const void *source, void *destination,
-                                  uint32_t dtype, uint64_t outer,
-                                  uint64_t inner) {
-  uint64_t row = inner * kerf_dtype_bytes(dtype), total = outer * row;
-  auto *from = static_cast<const char *>(source);
-  auto *to = static_cast<char *>(destination);
-  for (uint64_t at = 0; at < total; at += kChunkBytes) {
-    uint64_t here = std::min(kChunkBytes, total - at);
-    char *box;
-    Status status = begin(box);
-    if (status.failed())
-      return status;
-    std::memcpy(box, from + at, here);
+/// Every member sums all: pieces of one exchange.
+Rounds ShmCommunicator::reduceWhole(const Exchange &exchange) {
+  uint64_t element = kerf_dtype_bytes(exchange.dtype);
+  auto give = [=, this](uint64_t at, uint64_t bytes) {
+    return this->give(others, tag(kAllReduce, bytes), [&](char *box) {
+      std::memcpy(box, sourceOf(exchange) + at, bytes);
+    });
+  };
+  auto take = [=, this](uint64_t at, uint64_t bytes) {
     Messages messages;
-    status = exchange(from + at, tag(kAllGather, here), messages);
+    Status status =
+        takeAll(sourceOf(exchange) + at, tag(kAllReduce, bytes), messages);
     if (status.failed())
       return status;
-    for (uint32_t m = 0; m < size(); ++m)
-      Rows<char>{to + m * row, row, size() * row}.scatter(at, here,
-                                                          messages[m]);
-    releaseAll();
-  }
-  return {};
-}
-
-Status ShmCommunicator::reduceScatter(const void *source, void *destination,
-                                      uint32_t dtype, uint32_t reduction,
-                                      uint64_t outer, uint64_t inner) {
-  uint64_t element = kerf_dtype_bytes(dtype);
-  uint64_t row = inner * element, total = outer * row;
-  uint64_t piece = pieceBytes(size());
-  auto *from = static_cast<const char *>(source);
-  auto *to = static_cast<char *>(destination);
-  for (uint64_t at = 0; at < total; at += piece) {
-    uint64_t here = std::min(piece, total - at);
-    char *box;
-    Status status = begin(box);
-    if (status.failed())
-      return status;
-    for (uint32_t m = 0; m < size(); ++m)
-      Rows<const char>{from + m * row, row, size() * row}.gather(
-          at, here, box + m * here);
-    Messages messages;
-    status = exchange(box, tag(kReduceScatter, here), messages);
-    if (status.failed())
-      return status;
-    for (uint32_t m = 0; m < size(); ++m)
-      messages[m] += self * here;
-    reduceBuffers(dtype, reduction,
+    reduceBuffers(exchange.dtype, exchange.reduction,
                   reinterpret_cast<const void *const *>(messages.data()),
-                  size(), to + at, here / element);
+                  size(), destinationOf(exchange) + at, bytes / element);
     releaseAll();
-  }
-  return {};
+    return status;
+  };
+  Rounds made =
+      roundsOfPieces(exchange.inner * element, kChunkBytes, give, take);
+  made.isAhead = true;
+  return made;
 }
 
-Status ShmCommunicator::allToAll(const void *source, void *destination,
-                                 uint32_t dtype, bool back, uint64_t outer,
-                                 uint64_t middle, uint64_t inner) {
-  // Where n stands outside the middle, rows are long.
-  uint64_t shortRow = inner * kerf_dtype_bytes(dtype);
-  uint64_t longRow = middle * shortRow, total = outer * longRow;
-  uint64_t sourceRow = back ? shortRow : longRow;
-  uint64_t row = back ? longRow : shortRow;
-  uint64_t piece = pieceBytes(size());
-  auto *from = static_cast<const char *>(source);
-  auto *to = static_cast<char *>(destination);
-  for (uint64_t at = 0; at < total; at += piece) {
-    uint64_t here = std::min(piece, total - at);
-    char *box;
-    Status status = begin(box);
-    if (status.failed())
-      return status;
-    for (uint32_t m = 0; m < size(); ++m)
-      Rows<const char>{from + m * sourceRow, sourceRow, size() * sourceRow}
-          .gather(at, here, box + m * here);
+/// First elements of the parts of `count` elements, by member.
+static uint64_t partStart(uint64_t count, uint64_t member, uint64_t size) {
+  return count * member / size;
+}
+
+/// Sums the own part of a piece; `at` in bytes.
+Status ShmCommunicator::takeParts(const Exchange &exchange, uint64_t at,
+                                  uint64_t bytes) {
+  uint64_t element = kerf_dtype_bytes(exchange.dtype), n = size();
+  uint64_t first = partStart(bytes / element, self, n);
+  uint64_t mine = partStart(bytes / element, self + 1, n) - first;
+  Messages messages;
+  Status status =
+      takeAll(sourceOf(exchange) + at, tag(kAllReduce, bytes), messages);
+  if (status.failed())
+    return status;
+  for (uint64_t m = 0; m < n; ++m)
+    messages[m] += first * element;
+  reduceBuffers(exchange.dtype, exchange.reduction,
+                reinterpret_cast<const void *const *>(messages.data()), n,
+                destinationOf(exchange) + at + first * element, mine);
+  releaseAll();
+  return status;
+}
+
+Status ShmCommunicator::giveSums(const Exchange &exchange, uint64_t at,
+                                 uint64_t bytes) {
+  uint64_t element = kerf_dtype_bytes(exchange.dtype), n = size();
+  uint64_t first = partStart(bytes / element, self, n) * element;
+  uint64_t end = partStart(bytes / element, self + 1, n) * element;
+  return give(others, tag(kAllReduceSums, bytes), [&](char *box) {
+    std::memcpy(box, destinationOf(exchange) + at + first, end - first);
+  });
+}
+
+Status ShmCommunicator::takeSums(const Exchange &exchange, uint64_t at,
+                                 uint64_t bytes) {
+  uint64_t element = kerf_dtype_bytes(exchange.dtype), n = size();
+  Messages messages;
+  Status status = takeAll(nullptr, tag(kAllReduceSums, bytes), messages);
+  if (status.failed())
+    return status;
+  for (uint64_t m = 0; m < n; ++m) {
+    uint64_t first = partStart(bytes / element, m, n) * element;
+    uint64_t end = partStart(bytes / element, m + 1, n) * element;
+    if (m != self)
+      std::memcpy(destinationOf(exchange) + at + first, messages[m],
+                  end - first);
+  }
+  releaseAll();
+  return status;
+}
+
+/// Member m sums part m of a piece and gives it to the others: two rounds each.
+Rounds ShmCommunicator::reduceParts(const Exchange &exchange) {
+  uint64_t total = exchange.inner * kerf_dtype_bytes(exchange.dtype);
+  auto pieceOf = [=](uint64_t round) { return round / 2 * kChunkBytes; };
+  auto bytesOf = [=](uint64_t round) {
+    return std::min(kChunkBytes, total - pieceOf(round));
+  };
+  auto give = [=, this](uint64_t round) {
+    uint64_t at = pieceOf(round), bytes = bytesOf(round);
+    if (round % 2)
+      return giveSums(exchange, at, bytes);
+    return this->give(others, tag(kAllReduce, bytes), [&](char *box) {
+      std::memcpy(box, sourceOf(exchange) + at, bytes);
+    });
+  };
+  auto take = [=, this](uint64_t round) {
+    uint64_t at = pieceOf(round), bytes = bytesOf(round);
+    return round % 2 ? takeSums(exchange, at, bytes)
+                     : takeParts(exchange, at, bytes);
+  };
+  return {2 * ((total + kChunkBytes - 1) / kChunkBytes), give, take};
+}
+
+Rounds ShmCommunicator::gather(const Exchange &exchange) {
+  uint64_t row = exchange.inner * kerf_dtype_bytes(exchange.dtype);
+  auto give = [=, this](uint64_t at, uint64_t bytes) {
+    return this->give(others, tag(kAllGather, bytes), [&](char *box) {
+      std::memcpy(box, sourceOf(exchange) + at, bytes);
+    });
+  };
+  auto take = [=, this](uint64_t at, uint64_t bytes) {
     Messages messages;
-    status = exchange(box, tag(kAllToAll, here), messages);
+    Status status =
+        takeAll(sourceOf(exchange) + at, tag(kAllGather, bytes), messages);
     if (status.failed())
       return status;
     for (uint32_t m = 0; m < size(); ++m)
-      Rows<char>{to + m * row, row, size() * row}.scatter(
-          at, here, messages[m] + self * here);
+      Rows<char>{destinationOf(exchange) + m * row, row, size() * row}.scatter(
+          at, bytes, messages[m]);
     releaseAll();
-  }
-  return {};
+    return status;
+  };
+  Rounds made = roundsOfPieces(exchange.outer * row, kChunkBytes, give, take);
+  made.isAhead = true;
+  return made;
 }
 
-Status ShmCommunicator::rotate(const void *source, void *destination,
-                               uint32_t dtype, uint64_t count) {
-  uint64_t total = count * kerf_dtype_bytes(dtype);
+Rounds ShmCommunicator::reduceScatter(const Exchange &exchange) {
+  uint64_t element = kerf_dtype_bytes(exchange.dtype);
+  uint64_t row = exchange.inner * element;
+  // What this rank gives to itself is read from the source again.
+  auto rowsFor = [=, this](uint32_t m) {
+    return Rows<const char>{sourceOf(exchange) + m * row, row, size() * row};
+  };
+  auto give = [=, this](uint64_t at, uint64_t bytes) {
+    return this->give(others, tag(kReduceScatter, bytes), [&](char *box) {
+      for (uint32_t m = 0; m < size(); ++m)
+        if (m != self)
+          rowsFor(m).gather(at, bytes, box + m * bytes);
+    });
+  };
+  auto take = [=, this](uint64_t at, uint64_t bytes) {
+    scratch.resize(bytes);
+    rowsFor(self).gather(at, bytes, scratch.data());
+    Messages messages;
+    Status status =
+        takeAll(scratch.data(), tag(kReduceScatter, bytes), messages);
+    if (status.failed())
+      return status;
+    for (uint32_t m = 0; m < size(); ++m)
+      messages[m] += m == self ? 0 : self * bytes;
+    reduceBuffers(exchange.dtype, exchange.reduction,
+                  reinterpret_cast<const void *const *>(messages.data()),
+                  size(), destinationOf(exchange) + at, bytes / element);
+    releaseAll();
+    return status;
+  };
+  Rounds made =
+      roundsOfPieces(exchange.outer * row, pieceBytes(size()), give, take);
+  made.isAhead = true;
+  return made;
+}
+
+Rounds ShmCommunicator::allToAll(const Exchange &exchange) {
+  // Where n stands outside the middle, rows are long.
+  uint64_t shortRow = exchange.inner * kerf_dtype_bytes(exchange.dtype);
+  uint64_t longRow = exchange.middle * shortRow;
+  uint64_t sourceRow = exchange.back ? shortRow : longRow;
+  uint64_t row = exchange.back ? longRow : shortRow;
+  auto rowsFor = [=, this](uint32_t m) {
+    return Rows<const char>{sourceOf(exchange) + m * sourceRow, sourceRow,
+                            size() * sourceRow};
+  };
+  auto give = [=, this](uint64_t at, uint64_t bytes) {
+    return this->give(others, tag(kAllToAll, bytes), [&](char *box) {
+      for (uint32_t m = 0; m < size(); ++m)
+        if (m != self)
+          rowsFor(m).gather(at, bytes, box + m * bytes);
+    });
+  };
+  auto take = [=, this](uint64_t at, uint64_t bytes) {
+    scratch.resize(bytes);
+    rowsFor(self).gather(at, bytes, scratch.data());
+    Messages messages;
+    Status status = takeAll(scratch.data(), tag(kAllToAll, bytes), messages);
+    if (status.failed())
+      return status;
+    for (uint32_t m = 0; m < size(); ++m)
+      Rows<char>{destinationOf(exchange) + m * row, row, size() * row}.scatter(
+          at, bytes, messages[m] + (m == self ? 0 : self * bytes));
+    releaseAll();
+    return status;
+  };
+  Rounds made =
+      roundsOfPieces(exchange.outer * longRow, pieceBytes(size()), give, take);
+  made.isAhead = true;
+  return made;
+}
+
+Rounds ShmCommunicator::rotate(const Exchange &exchange) {
+  uint64_t total = exchange.inner * kerf_dtype_bytes(exchange.dtype);
   uint32_t next = members[(self + 1) % size()];
   uint32_t previous = members[(self + size() - 1) % size()];
-  auto *from = static_cast<const char *>(source);
-  auto *to = static_cast<char *>(destination);
-  if (size() == 1 && total != 0)
-    std::memmove(to, from, total);
-  for (uint64_t at = 0; at < total && size() > 1; at += kChunkBytes) {
-    uint64_t here = std::min(kChunkBytes, total - at);
-    char *box;
-    Status status = begin(box);
+  auto give = [=, this](uint64_t at, uint64_t bytes) {
+    if (size() == 1)
+      return Status();
+    return this->give({previous}, tag(kRotate, bytes), [&](char *box) {
+      std::memcpy(box, sourceOf(exchange) + at, bytes);
+    });
+  };
+  auto take = [=, this](uint64_t at, uint64_t bytes) {
+    const char *message = sourceOf(exchange) + at;
+    Status status;
+    if (size() > 1)
+      status = post.take(next, tag(kRotate, bytes), message);
     if (status.failed())
       return status;
-    std::memcpy(box, from + at, here);
-    post.announce({previous}, tag(kRotate, here));
-    const char *message;
-    status = post.take(next, tag(kRotate, here), message);
-    if (status.failed())
-      return status;
-    std::memcpy(to + at, message, here);
-    post.done(next);
+    std::memmove(destinationOf(exchange) + at, message, bytes);
+    if (size() > 1)
+      post.done(next);
+    return status;
+  };
+  Rounds made = roundsOfPieces(total, kChunkBytes, give, take);
+  made.isAhead = true;
+  return made;
+}
+
+Rounds ShmCommunicator::roundsOf(const Exchange &exchange) {
+  constexpr uint64_t littleBytes = 4096;
+  switch (exchange.opcode) {
+  case KERF_OP_ALL_REDUCE:
+    return size() <= 2 || exchange.inner * kerf_dtype_bytes(exchange.dtype) <=
+                              littleBytes
+               ? reduceWhole(exchange)
+               : reduceParts(exchange);
+  case KERF_OP_ALL_GATHER:
+    return gather(exchange);
+  case KERF_OP_REDUCE_SCATTER:
+    return reduceScatter(exchange);
+  case KERF_OP_ALL_TO_ALL:
+    return allToAll(exchange);
+  default:
+    return rotate(exchange);
   }
-  return {};
 }
 
 Status ShmCommunicator::send(uint32_t member, const void *data,
@@ -435,12 +508,10 @@ Status ShmCommunicator::send(uint32_t member, const void *data,
   auto *from = static_cast<const char *>(data);
   for (uint64_t at = 0; at < bytes; at += kChunkBytes) {
     uint64_t here = std::min(kChunkBytes, bytes - at);
-    char *box;
-    Status status = begin(box);
+    Status status = give({members[member]}, tag(kSend, here),
+                         [&](char *box) { std::memcpy(box, from + at, here); });
     if (status.failed())
       return status;
-    std::memcpy(box, from + at, here);
-    post.announce({members[member]}, tag(kSend, here));
   }
   return {};
 }
@@ -464,12 +535,10 @@ Status ShmCommunicator::receive(uint32_t member, void *data, uint64_t bytes) {
 }
 
 Status ShmCommunicator::barrier() {
-  char *box;
-  Status status = begin(box);
-  if (status.failed())
-    return status;
+  Status status = give(others, tag(kBarrier, 0), [](char *) {});
   Messages messages;
-  status = exchange(box, tag(kBarrier, 0), messages);
+  if (!status.failed())
+    status = takeAll(nullptr, tag(kBarrier, 0), messages);
   if (!status.failed())
     releaseAll();
   return status;

@@ -13,26 +13,14 @@ public:
   uint32_t rank() const override { return 0; }
   uint32_t size() const override { return 1; }
 
-  Status allReduce(const void *source, void *destination, uint32_t dtype,
-                   uint32_t, uint64_t count) override {
-    return copy(source, destination, dtype, count);
+  Status start(const Exchange &exchange) override {
+    uint64_t count = exchange.outer * exchange.middle * exchange.inner;
+    if (exchange.source != exchange.destination && count != 0)
+      std::memmove(exchange.destination, exchange.source,
+                   count * kerf_dtype_bytes(exchange.dtype));
+    return {};
   }
-  Status allGather(const void *source, void *destination, uint32_t dtype,
-                   uint64_t outer, uint64_t inner) override {
-    return copy(source, destination, dtype, outer * inner);
-  }
-  Status reduceScatter(const void *source, void *destination, uint32_t dtype,
-                       uint32_t, uint64_t outer, uint64_t inner) override {
-    return copy(source, destination, dtype, outer * inner);
-  }
-  Status allToAll(const void *source, void *destination, uint32_t dtype, bool,
-                  uint64_t outer, uint64_t middle, uint64_t inner) override {
-    return copy(source, destination, dtype, outer * middle * inner);
-  }
-  Status rotate(const void *source, void *destination, uint32_t dtype,
-                uint64_t count) override {
-    return copy(source, destination, dtype, count);
-  }
+  Status finish() override { return {}; }
   Status send(uint32_t member, const void *, uint64_t) override {
     return alone(member);
   }
@@ -42,12 +30,6 @@ public:
   Status barrier() override { return {}; }
 
 private:
-  static Status copy(const void *source, void *destination, uint32_t dtype,
-                     uint64_t count) {
-    if (source != destination && count != 0)
-      std::memmove(destination, source, count * kerf_dtype_bytes(dtype));
-    return {};
-  }
   static Status alone(uint32_t member) {
     return failure(KERF_INVALID, "no member %u in a group of one", member);
   }

@@ -2,9 +2,12 @@
 //
 // One interface, several ways: `shm` between processes of one machine, messages
 // of a library like MPI, and the trivial one of a single rank. All collectives
-// are blocking, are called by all members of a group in one order, and give
-// every rank the same bits on every run: sums go over the members in order of
-// their number.
+// are called by all members of a group in one order, and give every rank the
+// same bits on every run: sums go over the members in order of their number.
+//
+// A collective has two halves. `start` gives the others what they need of this
+// rank first; whoever is late then delays nobody who has something to compute
+// meanwhile. `finish` takes what the others gave, and gives the rest.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,10 +25,39 @@
 
 namespace kerf::runtime {
 
-/// A group of ranks as one of them sees it. Sizes are in elements of `dtype`;
-/// source and destination may be the same address for `allReduce`, else they
-/// do not overlap. Any size may be 0. Everything fails with KERF_PEER_LOST,
-/// soon, when a member died, left or called `abort`.
+/// A collective, and what a rank brings to it. Sizes are in elements of `dtype`
+/// and may be 0. Source and destination may be the same address for all_reduce,
+/// else they do not overlap.
+///
+/// - all_reduce: destination[i] = sum or maximum of the sources[i], i < inner.
+///   bf16 and f16 are summed in f32 and rounded once. Maxima keep NaN.
+/// - all_gather: [outer, inner] of each of n members to [outer, n, inner].
+/// - reduce_scatter: [outer, n, inner] reduced over members; member r keeps
+///   [outer, inner] r.
+/// - all_to_all: [outer, n, middle, inner] to [outer, middle, n, inner]: part r
+/// of
+///   the source's dimension n goes to member r, and the destination's is by
+///   sender. With `back` from [outer, middle, n, inner] to [outer, n, middle,
+///   inner].
+/// - rotate: the source [inner] of the member after this one, the first one's
+/// for
+///   the last.
+struct Exchange {
+  uint32_t opcode = KERF_OP_COUNT; ///< of the command that it is
+  const void *source = nullptr;
+  void *destination = nullptr;
+  uint32_t dtype = KERF_F32;
+  uint32_t reduction = KERF_SUM;
+  bool back = false;
+  uint64_t outer = 1, middle = 1, inner = 0;
+};
+
+/// The exchange of a command with these attributes (Format.h).
+Exchange exchangeOf(uint32_t opcode, const int64_t *attrs, const void *source,
+                    void *destination);
+
+/// A group of ranks as one of them sees it. Everything fails with
+/// KERF_PEER_LOST, soon, when a member died, left or called `abort`.
 class Communicator {
 public:
   virtual ~Communicator() = default;
@@ -33,28 +65,28 @@ public:
   virtual uint32_t rank() const = 0; ///< number of this member
   virtual uint32_t size() const = 0;
 
-  /// destination[i] = sum or maximum (kerf_reduction) of the sources[i]. bf16
-  /// and f16 are summed in f32 and rounded once. Maxima keep NaN.
-  virtual Status allReduce(const void *source, void *destination,
-                           uint32_t dtype, uint32_t reduction,
-                           uint64_t count) = 0;
-  /// [outer, inner] of each member to [outer, n, inner].
-  virtual Status allGather(const void *source, void *destination,
-                           uint32_t dtype, uint64_t outer, uint64_t inner) = 0;
-  /// [outer, n, inner] reduced over members; member r keeps [outer, inner] r.
-  virtual Status reduceScatter(const void *source, void *destination,
-                               uint32_t dtype, uint32_t reduction,
-                               uint64_t outer, uint64_t inner) = 0;
-  /// [outer, n, middle, inner] to [outer, middle, n, inner]: part r of the
-  /// source's dimension n goes to member r, and the destination's is by sender.
-  /// With `back` from [outer, middle, n, inner] to [outer, n, middle, inner].
-  virtual Status allToAll(const void *source, void *destination, uint32_t dtype,
-                          bool back, uint64_t outer, uint64_t middle,
-                          uint64_t inner) = 0;
-  /// The source of the member after this one, the first one's for the last. The
-  /// addresses do not overlap.
-  virtual Status rotate(const void *source, void *destination, uint32_t dtype,
-                        uint64_t count) = 0;
+  /// Begins an exchange, without waiting for members that are not there yet
+  /// (unless they are two exchanges behind). Until `finish` the source stays as
+  /// it is, nobody reads the destination, and nothing else of the transport but
+  /// `enter` and `abort` is called.
+  virtual Status start(const Exchange &exchange) = 0;
+  /// Ends the exchange that was started.
+  virtual Status finish() = 0;
+  Status run(const Exchange &exchange) {
+    Status status = start(exchange);
+    return status.failed() ? status : finish();
+  }
+
+  Status allReduce(const void *source, void *destination, uint32_t dtype,
+                   uint32_t reduction, uint64_t count) {
+    return run({KERF_OP_ALL_REDUCE, source, destination, dtype, reduction,
+                false, 1, 1, count});
+  }
+  Status allGather(const void *source, void *destination, uint32_t dtype,
+                   uint64_t outer, uint64_t inner) {
+    return run({KERF_OP_ALL_GATHER, source, destination, dtype, KERF_SUM, false,
+                outer, 1, inner});
+  }
   /// `bytes` must be the same on both sides.
   virtual Status send(uint32_t member, const void *data, uint64_t bytes) = 0;
   virtual Status receive(uint32_t member, void *data, uint64_t bytes) = 0;

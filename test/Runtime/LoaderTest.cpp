@@ -57,9 +57,9 @@ TEST(Loader, RefusesForeignFiles) {
             "model.kerf: not a compiled file of Kerf");
   EXPECT_EQ(openMessage(""), "model.kerf: truncated: the file is empty");
   std::string future = sample();
-  future[8] = 3;
+  future[8] = 4;
   EXPECT_EQ(openMessage(future),
-            "model.kerf: written by format 3, this program reads format 2: "
+            "model.kerf: written by format 4, this program reads format 3: "
             "compile the model again");
 }
 

@@ -37,8 +37,8 @@ struct StageBuilder {
   void others();
   void command(uint32_t opcode, llvm::StringRef name,
                llvm::ArrayRef<kerf_operand> operands,
-               llvm::ArrayRef<int64_t> attrs) {
-    data.addCommand(opcode, 0, text(name), KERF_NONE, operands, attrs);
+               llvm::ArrayRef<int64_t> attrs, uint32_t flags = 0) {
+    data.addCommand(opcode, flags, text(name), KERF_NONE, operands, attrs);
   }
   kerf_operand floats(int64_t offset, int64_t count, uint32_t access) {
     return arenaOperand(offset, 4 * count, KERF_F32, access);
@@ -198,7 +198,10 @@ void StageBuilder::firstStage() {
       {floats(y, 1, KERF_READ), floats(result + 4, 1, KERF_READ | KERF_WRITE)},
       {add});
   data.beginFunc("evaluate");
-  command(KERF_OP_ROTATE, "rotate", {of, made}, {kDataGroup, KERF_F32, kPart});
+  command(KERF_OP_ROTATE, "rotate", {of, made}, {kDataGroup, KERF_F32, kPart},
+          KERF_STARTS);
+  command(KERF_OP_ZERO, "zero", {floats(result, 2, KERF_WRITE)}, {8});
+  command(KERF_OP_WAIT, "rotate", {of, made}, {2});
   command(KERF_OP_SEND, "send", {sent}, {kForward, part});
   command(KERF_OP_COPY, "loss",
           {floats(y, 1, KERF_READ), floats(result, 1, KERF_WRITE)}, {4});

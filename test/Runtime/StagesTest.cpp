@@ -428,6 +428,9 @@ struct Fault {
   void (*make)(ArtifactData &);
 };
 
+/// Else tests would be named by addresses, which change.
+void PrintTo(const Fault &fault, std::ostream *os) { *os << fault.message; }
+
 class StageFaults : public testing::TestWithParam<Fault> {};
 
 // The pipeline with one mistake is refused with a message that says which.
@@ -519,6 +522,22 @@ const Fault kStageFaults[] = {
      [](auto &d) {
        d.operands[commandOf(d, KERF_OP_SEND).first_operand].kind = KERF_ABSENT;
      }},
+    {"which starts nothing in its turn",
+     [](auto &d) { attrOf(d, KERF_OP_WAIT, 0) = 0; }},
+    {"which starts nothing in its turn",
+     [](auto &d) { attrOf(d, KERF_OP_WAIT, 0) = 3; }},
+    {"which starts nothing in its turn",
+     [](auto &d) { commandOf(d, KERF_OP_ROTATE).flags = 0; }},
+    {"has other operands or flags",
+     [](auto &d) { commandOf(d, KERF_OP_WAIT).flags = KERF_IF_FIRST; }},
+    {"has other operands or flags",
+     [](auto &d) {
+       d.operands[commandOf(d, KERF_OP_WAIT).first_operand].bytes -= 4;
+     }},
+    {"starts what no command of its turn waits for",
+     [](auto &d) { commandOf(d, KERF_OP_WAIT).opcode = KERF_OP_COPY; }},
+    {"has opcode 14 and flags 8",
+     [](auto &d) { commandOf(d, KERF_OP_SEND).flags = KERF_STARTS; }},
     {"(rotate) is in group 2 of 2",
      [](auto &d) { attrOf(d, KERF_OP_ROTATE, 0) = 2; }},
     {"(rotate) does not fit its operands",

@@ -178,8 +178,8 @@ struct Conformance {
                      uint64_t inner) {
     uint64_t n = members.size();
     Buffer from = source(dtype, outer * n * inner), to(dtype, outer * inner);
-    rank.expect(group.reduceScatter(from.data(), to.data(), dtype, reduction,
-                                    outer, inner));
+    rank.expect(group.run({KERF_OP_REDUCE_SCATTER, from.data(), to.data(),
+                           dtype, reduction, false, outer, 1, inner}));
     compare(to, "reduce_scatter", [&](uint64_t i) {
       uint64_t o = i / inner;
       return reduced(reduction, (o * n + group.rank()) * inner + i % inner);
@@ -189,8 +189,8 @@ struct Conformance {
                 bool back) {
     uint64_t n = members.size(), count = outer * n * middle * inner;
     Buffer from = source(dtype, count), to(dtype, count);
-    rank.expect(group.allToAll(from.data(), to.data(), dtype, back, outer,
-                               middle, inner));
+    rank.expect(group.run({KERF_OP_ALL_TO_ALL, from.data(), to.data(), dtype,
+                           KERF_SUM, back, outer, middle, inner}));
     compare(to, "all_to_all", [&](uint64_t i) {
       // From (o, m, s, c) or, back, (o, s, m, c), where m is a member.
       uint64_t c = i % inner, o = i / (inner * n * middle);
@@ -206,7 +206,8 @@ struct Conformance {
   void rotate(uint32_t dtype, uint64_t count) {
     uint32_t next = (group.rank() + 1) % members.size();
     Buffer from = source(dtype, count), to(dtype, count);
-    rank.expect(group.rotate(from.data(), to.data(), dtype, count));
+    rank.expect(group.run({KERF_OP_ROTATE, from.data(), to.data(), dtype,
+                           KERF_SUM, false, 1, 1, count}));
     compare(to, "rotate",
             [&](uint64_t i) { return valueOf(members[next], i); });
   }
@@ -281,6 +282,52 @@ void crowd(Rank &rank) {
   }
 }
 
+double secondsNow() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec + 1e-9 * now.tv_nsec;
+}
+
+/// All exchanges in halves, with something between them.
+void halves(Rank &rank) {
+  uint32_t n = rank.size;
+  for (uint64_t count : {0, 3, 4096, 300'000})
+    for (uint32_t opcode :
+         {KERF_OP_ALL_REDUCE, KERF_OP_ALL_GATHER, KERF_OP_REDUCE_SCATTER,
+          KERF_OP_ALL_TO_ALL, KERF_OP_ROTATE}) {
+      bool takesAll =
+          opcode == KERF_OP_REDUCE_SCATTER || opcode == KERF_OP_ALL_TO_ALL;
+      std::vector<float> from(takesAll ? n * count : count);
+      for (uint64_t i = 0; i < from.size(); ++i)
+        from[i] = valueOf(rank.rank, i);
+      std::vector<float> whole(n * count, -1), halved(n * count, -1);
+      Exchange exchange{opcode, from.data(), whole.data()};
+      exchange.inner = count;
+      rank.expect(rank.world->run(exchange));
+      exchange.destination = halved.data();
+      rank.expect(rank.world->start(exchange));
+      rank.transport->enter(opcode);
+      rank.expect(rank.world->finish());
+      rank.expect(whole == halved, "halves make another result");
+      rank.expect(count == 0 || whole[0] != -1, "no result");
+    }
+  // Whoever starts does not wait for the others.
+  float x = 1, y = 0;
+  if (rank.rank != 0)
+    usleep(100'000);
+  double time = secondsNow();
+  rank.expect(rank.world->start(
+      {KERF_OP_ALL_REDUCE, &x, &y, KERF_F32, KERF_SUM, false, 1, 1, 1}));
+  if (rank.rank == 0)
+    time = secondsNow();
+  rank.expect(rank.world->finish());
+  std::vector<double> times(n);
+  rank.expect(rank.world->allGather(&time, times.data(), KERF_F64, 1, 1));
+  rank.expect(n == 1 ||
+                  *std::min_element(times.begin() + 1, times.end()) > times[0],
+              "a start waits for the others");
+}
+
 // A rank goes from one group into another while the first one's members still
 // read what it posted there.
 void groups(Rank &rank) {
@@ -320,8 +367,8 @@ uint64_t bitsOfSum(Rank &rank, uint64_t count) {
   // A reduce-scatter is a part of the all-reduce, to the bit.
   uint64_t n = rank.size, part = count / n;
   std::vector<float> own(part);
-  rank.expect(rank.world->reduceScatter(data.data(), own.data(), KERF_F32,
-                                        KERF_SUM, 1, part));
+  rank.expect(rank.world->run({KERF_OP_REDUCE_SCATTER, data.data(), own.data(),
+                               KERF_F32, KERF_SUM, false, 1, 1, part}));
   rank.expect(
       std::memcmp(own.data(), sums.data() + rank.rank * part, part * 4) == 0,
       "reduce_scatter has other bits than all_reduce");
@@ -418,9 +465,7 @@ void fill(Rank &rank) {
     rank.expect(flag->receive(&word, 8));
     usleep(100'000);
   }
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  time = now.tv_sec + 1e-9 * now.tv_nsec;
+  time = secondsNow();
   for (int n = 0; n < 3 && rank.rank == 1; ++n)
     rank.expect(data->receive(&word, 8));
   rank.expect(rank.world->allGather(&time, times, KERF_F64, 1, 1));
@@ -594,6 +639,7 @@ constexpr Case cases[] = {
     {"collectives", collectives},
     {"crowd", crowd},
     {"groups", groups},
+    {"halves", halves},
     {"bits", bits},
     {"channels", channels},
     {"aborts", aborts},

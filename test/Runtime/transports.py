@@ -90,6 +90,11 @@ class Conformance(unittest.TestCase):
     def test_groups(self):
         self.job("groups", 4)
 
+    # A collective in two halves is that in one, and its first half waits for nobody.
+    def test_halves(self):
+        for size in (2, 3) if TRANSPORT == "shm" else (3,):
+            self.job("halves", size)
+
     # Many ranks on few cores get through.
     def test_crowd(self):
         self.job("crowd", 8)

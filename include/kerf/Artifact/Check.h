@@ -135,6 +135,10 @@ NameHoles holesOf(std::string_view pattern);
 /// for what does not exist.
 const char *dtypeName(uint32_t dtype);
 const char *opcodeName(uint32_t opcode);
+/// Does a command send to another stage, or receive from one?
+bool isMessage(uint32_t opcode);
+/// Does it combine data of a group of ranks?
+bool isCollective(uint32_t opcode);
 const char *bufferClassName(uint32_t bufferClass);
 const char *roleName(uint32_t role);
 

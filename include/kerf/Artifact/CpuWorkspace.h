@@ -146,13 +146,25 @@ static inline int64_t kerf_cpu_attention_workspace(const int64_t *attrs,
           keys);
 }
 
+/* Queries in blocks of the backward pass: with an order (`zigzag` of `whole`
+ * rows) blocks end where a run of positions does, at most one per chunk. */
+static inline int64_t kerf_cpu_backward_queries(int64_t queries, int64_t zigzag,
+                                                int64_t whole) {
+  int64_t padded = kerf_cpu_round(queries, KERF_CPU_SQUARE);
+  if (zigzag < 1 || whole < 2 * zigzag)
+    return padded;
+  return padded + (queries / (whole / (2 * zigzag)) + 2) * KERF_CPU_SQUARE;
+}
+
 /* Bytes of the workspace of KERF_OP_ATTENTION_BACKWARD. */
 static inline int64_t
 kerf_cpu_attention_backward_workspace(const int64_t *attrs, int64_t workers) {
   const int64_t block = KERF_CPU_SQUARE, strips = block + 16;
   int64_t d = kerf_cpu_round(attrs[KERF_ATTN_D], 32);
   int64_t dv = kerf_cpu_round(attrs[KERF_ATTN_DV], 32);
-  int64_t queries = kerf_cpu_round(attrs[KERF_ATTN_SQ], block);
+  int64_t queries =
+      kerf_cpu_backward_queries(attrs[KERF_ATTN_SQ], attrs[KERF_ATTN_ZIGZAG],
+                                attrs[KERF_ATTN_GLOBAL + 2]);
   int64_t keys = attrs[KERF_ATTN_H] > attrs[KERF_ATTN_G]
                      ? kerf_cpu_round(attrs[KERF_ATTN_SK], block)
                      : block;

@@ -25,7 +25,7 @@ extern "C" {
 
 /* A text line would be damaged by transfers in text mode; so is this. */
 #define KERF_MAGIC "KERF\r\n\x1a\n"
-#define KERF_FORMAT_VERSION 2u
+#define KERF_FORMAT_VERSION 3u
 
 #define KERF_MAX_RANK 8      /* dimensions of a parameter or input */
 #define KERF_MAX_AXES 8      /* axes of the mesh */
@@ -167,7 +167,8 @@ enum kerf_init_kind {
  * has the rank's part of each. With pieces != 0 the local tensor is flattened,
  * padded with zeros to a multiple of the n ranks of the axes in that mask, and
  * cut in n pieces; the rank has the one of its place (coordinates in the order
- * of the mesh). */
+ * of the mesh). With zigzag = n the rows of dimension 1 are put in the order of
+ * kerf_zigzag before they are cut. */
 typedef struct {
   uint32_t rank;
   uint32_t dtype;
@@ -176,7 +177,7 @@ typedef struct {
   uint8_t cuts[KERF_MAX_RANK][4];
   uint32_t blocks[KERF_MAX_RANK];
   uint32_t pieces; /* bit a: axis a */
-  uint32_t reserved;
+  uint32_t zigzag; /* of inputs; 0: rows lie by position */
 } kerf_layout;
 
 enum kerf_param_flags {
@@ -327,6 +328,12 @@ enum kerf_opcode {
   KERF_OP_SEND,
   /* channel bytes. Operand: destination. */
   KERF_OP_RECEIVE,
+  /* back: the collective that stands `back` commands before, in the same loop
+   * or outside of any, is done when this one is. Operands: as there. */
+  KERF_OP_WAIT,
+  /* No attributes. Operand: an f32. Ends the step with an error where it is
+   * above zero: the command's name, followed by the number. */
+  KERF_OP_STOP_IF,
   KERF_OP_COUNT
 };
 
@@ -360,13 +367,15 @@ enum kerf_attention_attr {
   KERF_ATTN_DROPOUT,   /* double, 0: none */
   KERF_ATTN_NAME_HASH, /* kerf_hash_name of the dropout's name */
   KERF_ATTN_GLOBAL,    /* whole [B,H,Sq,Sk] that random indices count in */
-  KERF_ATTN_ATTR_COUNT = KERF_ATTN_GLOBAL + 4
+  KERF_ATTN_ZIGZAG = KERF_ATTN_GLOBAL + 4, /* ranks of kerf_zigzag, or 0 */
+  KERF_ATTN_ATTR_COUNT
 };
 
 enum kerf_command_flags {
   KERF_IF_FIRST = 1,     /* only in the first call of the function */
   KERF_UNLESS_FIRST = 2, /* only in later ones */
   KERF_IF_LAST = 4,      /* only in the last one */
+  KERF_STARTS = 8,       /* a collective: need not be done before its wait */
 };
 
 typedef struct {
@@ -419,6 +428,13 @@ typedef void (*kerf_kernel_fn)(void *const *arguments, int64_t begin,
                                int64_t end);
 
 /*===-- Functions that both sides compute ---------------------------------===*/
+
+/* Position of a row in zigzag order over n ranks: the part of place r is the
+ * chunks r and 2n-1-r of `chunk` positions each (#kerf.zigzag). */
+static inline int64_t kerf_zigzag(int64_t n, int64_t chunk, int64_t row) {
+  int64_t place = row / chunk / 2, second = row / chunk % 2;
+  return (second ? 2 * n - 1 - place : place) * chunk + row % chunk;
+}
 
 static inline uint64_t kerf_mix(uint64_t x) {
   x += UINT64_C(0x9e3779b97f4a7c15);

@@ -22,6 +22,17 @@ def OrderMicroBatchesPass : Pass<"kerf-order-micro-batches", "::mlir::ModuleOp">
   ];
 }
 
+def OverlapCollectivesPass : Pass<"kerf-overlap-collectives", "::mlir::ModuleOp"> {
+  let summary = "Start collectives early and wait for them late";
+  let description = [{
+    Collectives of a function, or of the body of a repeat, come in the order in
+    which their operands are made; one is under way at a time. Each starts as soon as its operand is there and the one
+    before is done, gathers of parameters therefore ahead of their use, and is
+    waited for (`spmd.wait`) where its result is read first or the next one
+    starts. Where nothing would be computed in between it stays as it is.
+  }];
+}
+
 def VerifyScheduledPass : Pass<"kerf-verify-scheduled", "::mlir::ModuleOp"> {
   let summary = "Check the contract of schedule";
   let description = [{

@@ -221,6 +221,13 @@ LogicalResult InputOp::verify() {
       if (axis.getValue() == kMicroAxis &&
           (d != 0 || i + 1 != axes.size())) // input_c2
         return emitOpError("expected 'micro' as the last axis of dimension 0");
+  auto global = cast<RankedTensorType>(getGlobal());
+  ZigzagAttr zigzag = getZigzagAttr();
+  if (zigzag &&
+      (zigzag.getDims() != llvm::ArrayRef<int64_t>{1} || global.getRank() < 2 ||
+       global.getDimSize(1) != zigzag.getRows())) // input_c3
+    return emitOpError() << "expected a zigzag along [1] of " << global
+                         << ", found " << zigzag;
   return success();
 }
 

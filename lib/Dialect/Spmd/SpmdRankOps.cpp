@@ -128,6 +128,16 @@ static LogicalResult verifyScaled(Operation *op, Value x, int64_t dim,
                            << op->getResult(0).getType();
 }
 
+bool spmd::isExchange(Operation *op) {
+  return isa_and_nonnull<AllReduceOp, AllGatherOp, ReduceScatterOp, AllToAllOp,
+                         RotateOp>(op);
+}
+
+bool spmd::isStarted(Operation *op) {
+  return isExchange(op) && op->hasOneUse() &&
+         isa<WaitOp>(*op->getUsers().begin());
+}
+
 LogicalResult AllReduceOp::verify() { // all_reduce_c1
   return verifyGroup(*this, getAxes());
 }
@@ -175,6 +185,20 @@ LogicalResult SliceOwnOp::verify() {
 
 LogicalResult RotateOp::verify() { // rotate_c1
   return verifyGroup(*this, getAxes());
+}
+
+LogicalResult WaitOp::verify() { // wait_c1
+  Operation *collective = getStarted().getDefiningOp();
+  if (!isExchange(collective) || collective->getBlock() != (*this)->getBlock())
+    return emitOpError("expected the result of a collective of its block");
+  if (!getStarted().hasOneUse())
+    return emitOpError("expected a result that nothing else reads");
+  if (collective->getOperand(0) != getKept())
+    return emitOpError("keeps another value than its collective reads");
+  for (Operation *op = collective; op != *this; op = op->getNextNode())
+    if (!op || isa<RepeatOp>(op))
+      return emitOpError("expected no 'kerf.repeat' since its collective");
+  return success();
 }
 
 /// Another stage of the pipeline that a message goes to or comes from.

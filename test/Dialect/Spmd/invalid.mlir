@@ -62,6 +62,13 @@ spmd.program @input_c2_last over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 
 // -----
 
+spmd.program @input_c3 over <cp = 2> micro_batches 1 slots 1 {
+  // expected-error @below {{expected a zigzag along [1] of 'tensor<8x12xi32>', found #kerf.zigzag<2 x 2 along [1]>}}
+  spmd.input @x global tensor<8x12xi32> cut [[], [cp]] zigzag <2 x 2 along [1]> : tensor<8x6xi32>
+}
+
+// -----
+
 spmd.program @param_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   // expected-error @below {{found 'micro'}}
   spmd.param "w" global tensor<8xf32> cut [[micro]] init <ones> : tensor<4xf32>
@@ -435,6 +442,69 @@ spmd.program @rotate_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
     %x = kerf.constant dense<1.0> : tensor<4x16xf32>
     // expected-error @below {{found 'cp'}}
     %y = spmd.rotate %x over [cp] : tensor<4x16xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @wait_c1 over <dp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4xf32>
+    // expected-error @below {{expected the result of a collective of its block}}
+    %y = spmd.wait %x keeps %x : tensor<4xf32>, tensor<4xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @wait_c1_readers over <dp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4xf32>
+    %s = spmd.all_reduce sum %x over [dp] : tensor<4xf32>
+    // expected-error @below {{expected a result that nothing else reads}}
+    %y = spmd.wait %s keeps %x : tensor<4xf32>, tensor<4xf32>
+    %z = kerf.neg %s : tensor<4xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @wait_c1_kept over <dp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4xf32>
+    %s = spmd.all_reduce sum %x over [dp] : tensor<4xf32>
+    %z = kerf.neg %x : tensor<4xf32>
+    // expected-error @below {{keeps another value than its collective reads}}
+    %y = spmd.wait %s keeps %z : tensor<4xf32>, tensor<4xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @wait_c1_repeat over <dp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4xf32>
+    %s = spmd.all_reduce sum %x over [dp] : tensor<4xf32>
+    %z = kerf.repeat %i = 0 to 2 (%h = %x : tensor<4xf32>) {
+      kerf.yield %h : tensor<4xf32>
+    }
+    // expected-error @below {{expected no 'kerf.repeat' since its collective}}
+    %y = spmd.wait %s keeps %x : tensor<4xf32>, tensor<4xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @stop_if_c1 over <dp = 2> micro_batches 2 slots 1 {
+  spmd.func @update() {
+    %x = kerf.constant dense<1> : tensor<i32>
+    // expected-error @below {{must be tensor<f32>, but got 'tensor<i32>'}}
+    spmd.stop_if %x "too small" : tensor<i32>
     spmd.return
   }
 }

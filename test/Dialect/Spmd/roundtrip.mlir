@@ -41,6 +41,10 @@ spmd.program @all over <dp = 2, tp = 2> micro_batches 2 slots 1 {
     %a = spmd.all_to_all %t split 1 concat 0 over [dp] : tensor<2x16xi32> -> tensor<4x8xi32>
     // CHECK-NEXT: spmd.slice_own %{{.*}} dim 0 over [dp, micro] : tensor<8xf32> -> tensor<2xf32>
     %o = spmd.slice_own %g dim 0 over [dp, micro] : tensor<8xf32> -> tensor<2xf32>
+    // CHECK-NEXT: %[[ZERO:.*]] = kerf.constant
+    %z = kerf.constant dense<0.0> : tensor<f32>
+    // CHECK-NEXT: spmd.stop_if %[[ZERO]] "it needs" : tensor<f32>
+    spmd.stop_if %z "it needs" : tensor<f32>
     // CHECK-NEXT: spmd.offset [dp * 4, micro * 2]
     %i = spmd.offset [dp * 4, micro * 2]
     // CHECK-NEXT: spmd.fused (%[[A:.*]] = %{{.*}} : tensor<4xf32>) -> (tensor<4xf32>)

@@ -25,6 +25,8 @@ def Exec_Opcode : I32EnumAttr<"Opcode", "what a command does", [
   I32EnumAttrCase<"Rotate", 13, "rotate">,
   I32EnumAttrCase<"Send", 14, "send">,
   I32EnumAttrCase<"Receive", 15, "receive">,
+  I32EnumAttrCase<"Wait", 16, "wait">,
+  I32EnumAttrCase<"StopIf", 17, "stop_if">,
 ]> {
   let cppNamespace = "::kerf::exec";
   let genSpecializedAttr = 0;

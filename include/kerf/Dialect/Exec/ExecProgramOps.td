@@ -89,7 +89,8 @@ def Exec_ParamOp : Exec_Op<"param", [HasParent<"ProgramOp">]> {
 def Exec_InputOp : Exec_Op<"input", [HasParent<"ProgramOp">]> {
   let summary = "Place an input of the step";
   let description = [{
-    The rank's part, all micro-batches one after the other.
+    The rank's part, all micro-batches one after the other. `zigzag` as of
+    `spmd.input`.
 
     Life: as `exec.program`.
 
@@ -104,9 +105,10 @@ def Exec_InputOp : Exec_Op<"input", [HasParent<"ProgramOp">]> {
     ```
   }];
   let arguments = (ins StrAttr:$name, StrAttr:$role, TypeAttr:$global_type, TypeAttr:$local_type,
-    ArrayAttr:$cuts, Kerf_I64Attr:$offset);
+    ArrayAttr:$cuts, Kerf_I64Attr:$offset, OptionalAttr<Kerf_ZigzagAttr>:$zigzag);
   let assemblyFormat = [{
-    $name `role` $role $global_type `local` $local_type `cuts` $cuts `at` $offset attr-dict
+    $name `role` $role $global_type `local` $local_type `cuts` $cuts `at` $offset
+    (`zigzag` $zigzag^)? attr-dict
   }];
   let hasVerifier = 1;
 }

@@ -26,4 +26,14 @@ class ParamOp;
 #define GET_OP_CLASSES
 #include "kerf/Dialect/Spmd/SpmdRankOps.h.inc"
 
+namespace kerf::spmd {
+
+/// True for a collective that moves data among ranks (`spmd.slice_own` does
+/// not).
+bool isExchange(mlir::Operation *op);
+/// True for a collective that is done at a `spmd.wait`.
+bool isStarted(mlir::Operation *op);
+
+} // namespace kerf::spmd
+
 #endif // KERF_DIALECT_SPMD_SPMD_H

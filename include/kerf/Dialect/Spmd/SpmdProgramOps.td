@@ -71,7 +71,8 @@ def Spmd_InputOp : Spmd_ProgramPart<"input", [Symbol]> {
     The type is that of the part which one micro-batch of one rank has. `cut` says
     by which axes each dimension of the global tensor is cut. An input that is not
     cut by `micro` is the same in every micro-batch. `vocabulary`: integer
-    elements are below it.
+    elements are below it. With `zigzag` the rows of dimension 1 are put in that
+    order before they are cut.
 
     Life: as `spmd.program`.
 
@@ -79,6 +80,7 @@ def Spmd_InputOp : Spmd_ProgramPart<"input", [Symbol]> {
     (C1) `cut` has one list per dimension, of axes that exist; no axis is in it
     twice; the sizes divide; the type is the local one.
     (C2) `micro` cuts dimension 0 only, and as its last axis.
+    (C3) `zigzag` is along [1], of which it has the rows.
 
     ```mlir
     spmd.program @p over <dp = 2> micro_batches 2 slots 1 {
@@ -87,10 +89,11 @@ def Spmd_InputOp : Spmd_ProgramPart<"input", [Symbol]> {
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, DefaultValuedAttr<StrAttr, "\"\"">:$role,
-    TypeAttr:$global, Spmd_Cut:$cut, OptionalAttr<Kerf_I64Attr>:$vocabulary, TypeAttr:$type);
+    TypeAttr:$global, Spmd_Cut:$cut, OptionalAttr<Kerf_I64Attr>:$vocabulary, TypeAttr:$type,
+    OptionalAttr<Kerf_ZigzagAttr>:$zigzag);
   let assemblyFormat = [{
     $sym_name (`role` $role^)? `global` $global `cut` custom<Cut>($cut)
-    (`vocabulary` $vocabulary^)? attr-dict `:` $type
+    (`vocabulary` $vocabulary^)? (`zigzag` $zigzag^)? attr-dict `:` $type
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{

@@ -262,6 +262,41 @@ def Spmd_RotateOp : Spmd_Collective<"rotate", [SameOperandsAndResultType]> {
   let assemblyFormat = "$x `over` custom<Axes>($axes) attr-dict `:` type($x)";
 }
 
+def Spmd_WaitOp : Spmd_Op<"wait", [Pure, AllTypesMatch<["started", "result"]>]> {
+  let summary = "Wait for a collective that was started before";
+  let description = [{
+    The result of the collective that made `started`. A collective whose result
+    is read by a wait alone is *started* where it stands and done where the wait
+    stands; ops in between compute while it is under way. `kept` is what the
+    collective reads: it stays unchanged until then.
+
+    Life: made by `kerf-overlap-collectives`; two commands of one exchange after
+    memory is placed.
+
+    Constraints:
+    (C1) `started` is the result of a collective of the same block, which nothing
+    else reads, and `kept` is its operand; no repeat stands in between. // wait_c1
+
+    ```mlir
+    spmd.program @p over <dp = 2> micro_batches 1 slots 1 {
+      spmd.func @update() {
+        %x = kerf.constant dense<1.0> : tensor<4xf32>
+        %s = spmd.all_reduce sum %x over [dp] : tensor<4xf32>
+        %z = kerf.add %x, %x : tensor<4xf32>
+        %y = spmd.wait %s keeps %x : tensor<4xf32>, tensor<4xf32>
+        spmd.return
+      }
+    }
+    ```
+  }];
+  let arguments = (ins Kerf_Tensor:$started, Kerf_Tensor:$kept);
+  let results = (outs Kerf_Tensor:$result);
+  let assemblyFormat = [{
+    $started `keeps` $kept attr-dict `:` type($started) `,` type($kept)
+  }];
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Between stages
 //===----------------------------------------------------------------------===//
@@ -318,6 +353,36 @@ def Spmd_RecvOp : Spmd_Op<"recv", [MemoryEffects<[MemRead, MemWrite]>]> {
   let results = (outs Kerf_Tensor:$result);
   let assemblyFormat = "`from` $from `on` $channel attr-dict `:` type($result)";
   let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Errors
+//===----------------------------------------------------------------------===//
+
+def Spmd_StopIfOp : Spmd_Op<"stop_if", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "End the step with an error where a number is above zero";
+  let description = [{
+    The error is `text`, followed by the number, rounded up to two digits behind
+    the point. Nothing that comes later in the schedule runs.
+
+    Life: made by `kerf-partition` before the update, of a number that all ranks
+    hold.
+
+    Constraints:
+    (C1) the number is of type f32. // stop_if_c1
+
+    ```mlir
+    spmd.program @p over <> micro_batches 1 slots 1 {
+      spmd.func @update() {
+        %x = kerf.constant dense<0.0> : tensor<f32>
+        spmd.stop_if %x "the room is too small, this step needs" : tensor<f32>
+        spmd.return
+      }
+    }
+    ```
+  }];
+  let arguments = (ins Kerf_F32Scalar:$x, StrAttr:$text);
+  let assemblyFormat = "$x $text attr-dict `:` type($x)";
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,0 +1,127 @@
+// RUN: kerf-opt %s --kerf-overlap-collectives -o %t.mlir
+// RUN: FileCheck %s --input-file=%t.mlir
+// Again, nothing changes.
+// RUN: kerf-opt %t.mlir --kerf-overlap-collectives | diff %t.mlir -
+
+// A collective is under way while something is computed that neither makes its operand nor reads its result.
+
+// The weight of the second product is gathered while the first one is computed, and waited for at its reader.
+// CHECK-LABEL: spmd.func @prefetch
+// CHECK-SAME: {
+spmd.program @p over <dp = 2> micro_batches 2 slots 1 {
+  spmd.input @x global tensor<8x16xf32> cut [[dp, micro], []] : tensor<2x16xf32>
+  spmd.param "w.{i}" [0 to 3] global tensor<16x16xf32> cut [[dp], []] init <zeros> : tensor<8x16xf32>
+  spmd.param "v.{i}" [0 to 3] global tensor<16x16xf32> cut [[dp], []] init <zeros> : tensor<8x16xf32>
+  spmd.buffer @g step : tensor<16x16xf32>
+  spmd.buffer @s step : tensor<16x16xf32>
+  spmd.output @norm last : tensor<f32>
+  spmd.func @prefetch() {
+    %x = spmd.read @x : tensor<2x16xf32>
+    // CHECK: kerf.repeat
+    // CHECK: %[[W:.*]] = spmd.all_gather {{.*}} dim 0
+    // CHECK-NEXT: %[[V:.*]] = kerf.param "v.{i}"
+    // CHECK-NEXT: %[[S:.*]] = spmd.all_gather %[[V]] dim 0
+    // CHECK-NEXT: kerf.linear %{{.*}}, %[[W]]
+    // CHECK-NEXT: %[[D:.*]] = spmd.wait %[[S]] keeps %[[V]]
+    // CHECK-NEXT: kerf.linear %{{.*}}, %[[D]]
+    %y = kerf.repeat %i = 0 to 3 (%h = %x : tensor<2x16xf32>) {
+      %w = kerf.param "w.{i}" init<zeros> : tensor<8x16xf32>
+      %wg = spmd.all_gather %w dim 0 over [dp] : tensor<8x16xf32> -> tensor<16x16xf32>
+      %a = kerf.linear %h, %wg : tensor<2x16xf32>, tensor<16x16xf32>
+      %v = kerf.param "v.{i}" init<zeros> : tensor<8x16xf32>
+      %vg = spmd.all_gather %v dim 0 over [dp] : tensor<8x16xf32> -> tensor<16x16xf32>
+      %b = kerf.linear %a, %vg : tensor<2x16xf32>, tensor<16x16xf32>
+      kerf.yield %b : tensor<2x16xf32>
+    }
+    spmd.return
+  }
+
+  // A sum that only a buffer reads is waited for when the next one starts; the store follows, beside that.
+  // CHECK-LABEL: spmd.func @sums
+  // CHECK: %[[X:.*]] = kerf.constant
+  // CHECK-NEXT: %[[S:.*]] = spmd.all_reduce sum %[[X]]
+  // CHECK-NEXT: %[[A:.*]] = kerf.mul
+  // CHECK-NEXT: %[[D:.*]] = spmd.wait %[[S]] keeps %[[X]]
+  // CHECK-NEXT: %[[T:.*]] = spmd.all_reduce sum %[[A]]
+  // CHECK-NEXT: spmd.accumulate %[[D]] into @g
+  // CHECK-NEXT: %[[E:.*]] = spmd.wait %[[T]] keeps %[[A]]
+  // CHECK-NEXT: spmd.accumulate %[[E]] into @s
+  // CHECK-NEXT: spmd.return
+  spmd.func @sums() {
+    %x = kerf.constant dense<1.0> : tensor<16x16xf32>
+    %s = spmd.all_reduce sum %x over [dp] : tensor<16x16xf32>
+    spmd.accumulate %s into @g : tensor<16x16xf32>
+    %a = kerf.mul %x, %x : tensor<16x16xf32>
+    %t = spmd.all_reduce sum %a over [dp] : tensor<16x16xf32>
+    spmd.accumulate %t into @s : tensor<16x16xf32>
+    spmd.return
+  }
+
+  // What reads the buffer again keeps the store, and so the wait, before it.
+  // CHECK-LABEL: spmd.func @read_again
+  // CHECK: %[[S:.*]] = spmd.all_reduce
+  // CHECK-NEXT: %[[A:.*]] = kerf.mul
+  // CHECK-NEXT: %[[D:.*]] = spmd.wait %[[S]]
+  // CHECK-NEXT: spmd.write %[[D]] to @g
+  // CHECK-NEXT: spmd.read @g
+  spmd.func @read_again() {
+    %x = kerf.constant dense<1.0> : tensor<16x16xf32>
+    %s = spmd.all_reduce sum %x over [dp] : tensor<16x16xf32>
+    spmd.write %s to @g : tensor<16x16xf32>
+    %a = kerf.mul %x, %x : tensor<16x16xf32>
+    %g = spmd.read @g : tensor<16x16xf32>
+    %b = kerf.mul %g, %a : tensor<16x16xf32>
+    spmd.write %b to @s : tensor<16x16xf32>
+    spmd.return
+  }
+
+  // A message to another stage, or a repeat, ends it.
+  // CHECK-LABEL: spmd.func @ends
+  // CHECK: spmd.all_reduce
+  // CHECK-NEXT: kerf.neg
+  // CHECK-NEXT: spmd.wait
+  // CHECK-NEXT: kerf.repeat
+  spmd.func @ends() {
+    %x = kerf.constant dense<1.0> : tensor<16x16xf32>
+    %s = spmd.all_reduce sum %x over [dp] : tensor<16x16xf32>
+    %z = kerf.neg %x : tensor<16x16xf32>
+    %r = kerf.repeat %i = 0 to 2 (%h = %z : tensor<16x16xf32>) {
+      %n = kerf.neg %h : tensor<16x16xf32>
+      kerf.yield %n : tensor<16x16xf32>
+    }
+    %m = kerf.mul %r, %s : tensor<16x16xf32>
+    spmd.write %m to @g : tensor<16x16xf32>
+    spmd.return
+  }
+
+  // What a collective reads stays as it is until it is done.
+  // CHECK-LABEL: spmd.func @overwritten
+  // CHECK: %[[R:.*]] = spmd.read @g
+  // CHECK-NEXT: %[[S:.*]] = spmd.all_reduce sum %[[R]]
+  // CHECK-NEXT: %[[A:.*]] = kerf.neg
+  // CHECK-NEXT: %[[D:.*]] = spmd.wait %[[S]]
+  // CHECK-NEXT: spmd.write %[[A]] to @g
+  spmd.func @overwritten() {
+    %x = kerf.constant dense<1.0> : tensor<16x16xf32>
+    %r = spmd.read @g : tensor<16x16xf32>
+    %s = spmd.all_reduce sum %r over [dp] : tensor<16x16xf32>
+    %a = kerf.neg %x : tensor<16x16xf32>
+    spmd.write %a to @g : tensor<16x16xf32>
+    %b = kerf.mul %s, %x : tensor<16x16xf32>
+    spmd.write %b to @s : tensor<16x16xf32>
+    spmd.return
+  }
+
+  // A result that is read at once needs no wait.
+  // CHECK-LABEL: spmd.func @at_once
+  // CHECK: spmd.all_reduce
+  // CHECK-NOT: spmd.wait
+  // CHECK: spmd.return
+  spmd.func @at_once() {
+    %x = kerf.constant dense<1.0> : tensor<f32>
+    %s = spmd.all_reduce sum %x over [dp] : tensor<f32>
+    %m = kerf.mul %s, %x : tensor<f32>
+    spmd.write %m to @norm : tensor<f32>
+    spmd.return
+  }
+}
