@@ -66,7 +66,7 @@ static constexpr unsigned kSeconds = 120; ///< a model that takes longer hangs
 
 std::string Way::print() const {
   std::ostringstream os;
-  os << "fuse=" << stages.fuse << " recompute="
+  os << "overlap=" << stages.overlap << " fuse=" << stages.fuse << " recompute="
      << (stages.recompute.empty() ? "plan" : stages.recompute[0])
      << " precision=" << stages.precision << " cpu=" << stages.cpu
      << " threads=" << threads << " ignored=" << ignored
@@ -86,6 +86,7 @@ Way Way::parse(const std::string &text) {
                                           : text.find(' ', at) - at);
   };
   way.stages.fuse = field("fuse") != "0";
+  way.stages.overlap = field("overlap") != "0";
   if (std::string recompute = field("recompute");
       !recompute.empty() && recompute != "plan")
     way.stages.recompute = {recompute};
@@ -141,6 +142,7 @@ static Way drawWay(ModelWriter &writer, uint64_t seed, bool planned,
   auto pick = [&](int64_t count) { return int64_t(random() % count); };
   Way way;
   way.stages.fuse = pick(4) != 0;
+  way.stages.overlap = pick(4) != 0;
   static const char *recompute[] = {"", "none", "full", "selective"};
   if (const char *choice = recompute[pick(4)]; *choice)
     way.stages.recompute = {choice};

@@ -13,9 +13,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Judge.h"
+
 #include "kerf/Ingest/Import.h"
-#include "kerf/Interpreter/CompareTraining.h"
-#include "kerf/Pipeline/Stages.h"
 #include "kerf/Plan/Pins.h"
 #include "kerf/Plan/PlanFile.h"
 #include "kerf/Plan/SolvePlan.h"
@@ -30,6 +30,7 @@
 
 using namespace mlir;
 using namespace kerf;
+using namespace kerf::test;
 
 //===----------------------------------------------------------------------===//
 // Cases
@@ -159,45 +160,32 @@ Case CaseWriter::write() {
 //===----------------------------------------------------------------------===//
 
 namespace {
-struct Outcome {
-  enum { Same, Noisy, Impossible, Wrong } verdict = Wrong;
-  std::string message, plan;
+struct Found : Outcome {
+  std::string plan = {};
 };
 } // namespace
 
-static LogicalResult runStages(ModuleOp module, Stage first, Stage last) {
-  auto pm = PassManager::on<ModuleOp>(module.getContext());
-  for (int stage = int(first); stage <= int(last); ++stage)
-    addStage(pm, Stage(stage), {});
-  return pm.run(module);
-}
-
-static ModelOp modelOf(ModuleOp module) {
-  return *module.getOps<ModelOp>().begin();
-}
-
 /// Searches and writes the plan.
-static Outcome plan(ModelOp model, const Case &drawn) {
+static Found plan(ModelOp model, const Case &drawn) {
   std::vector<MachineDiagnostic> found;
   std::optional<Machine> machine = readMachine(drawn.cluster, found);
   if (!machine)
-    return {Outcome::Wrong, "no cluster: " + found.front().message, ""};
+    return {{Outcome::Wrong, "no cluster: " + found.front().message}};
   SolveRequest request;
   request.machine = *machine;
   request.pins = parsePins(drawn.pins, request.pinErrors);
   auto solution = solvePlan(model, request);
   // A pin may ask for what no size divides by.
   if (failed(solution))
-    return {drawn.pins.empty() ? Outcome::Wrong : Outcome::Impossible, "pins",
-            ""};
+    return {{drawn.pins.empty() ? Outcome::Wrong : Outcome::Refused, "pins"}};
   if (!(*solution)->result.best)
-    return {Outcome::Impossible, "no plan fits", ""};
+    return {{Outcome::Refused, "no plan fits"}};
   if (failed(applySolution(model, **solution)))
-    return {Outcome::Wrong, "not applied", ""};
-  return {Outcome::Same, "", ""};
+    return {{Outcome::Wrong, "not applied"}};
+  return {{Outcome::Same, ""}};
 }
 
-static Outcome check(const Case &drawn, MLIRContext &context) {
+static Found check(const Case &drawn, MLIRContext &context) {
   std::string messages;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
@@ -206,42 +194,25 @@ static Outcome check(const Case &drawn, MLIRContext &context) {
   auto step =
       importConfig(drawn.config, "config.json", drawn.options, &context);
   if (!step || failed(runStages(*step, Stage::Ingest, Stage::Precision)))
-    return {Outcome::Wrong, "no step: " + messages, ""};
+    return {{Outcome::Wrong, "no step: " + messages}};
   OwningOpRef<ModuleOp> programs(step->clone());
-  Outcome outcome = plan(modelOf(*programs), drawn);
+  Found outcome = plan(modelIn(*programs), drawn);
   outcome.message += " " + messages;
   if (outcome.verdict != Outcome::Same)
     return outcome;
   if (failed(runStages(*programs, Stage::Plan, Stage::Plan)))
-    return {Outcome::Wrong, "no layouts: " + messages, ""};
-  std::string text = savePlan(modelOf(*programs));
+    return {{Outcome::Wrong, "no layouts: " + messages}};
+  std::string text = savePlan(modelIn(*programs));
   if (failed(runStages(*programs, Stage::Recompute, Stage::Schedule)))
-    return {Outcome::Wrong, "no programs: " + messages, text};
-  TrainingData data;
-  TrainingRun actual =
-      trainPrograms(llvm::to_vector(programs->getOps<spmd::ProgramOp>()), data);
-  ModelOp model = modelOf(*step);
-  TrainingComparison comparison =
-      compareTraining(actual, trainStep(model, data));
-  if (comparison.wrong.empty())
-    return {Outcome::Same, "", text};
-  if (isNoise(comparison.largest.error, model, data))
-    return {Outcome::Noisy, "", text};
-  const TrainingDifference &first = comparison.wrong.front();
-  return {Outcome::Wrong,
-          llvm::formatv("{0} differs by {1:e} at step {2} {3}", first.what,
-                        first.error, first.step, messages),
-          text};
+    return {{Outcome::Wrong, "no programs: " + messages}, text};
+  outcome = {judge(*programs, modelIn(*step)), text};
+  outcome.message += " " + messages;
+  return outcome;
 }
 
 //===----------------------------------------------------------------------===//
 // Many cases
 //===----------------------------------------------------------------------===//
-
-static void writeText(const std::string &path, const std::string &text) {
-  std::error_code code;
-  llvm::raw_fd_ostream(path, code) << text;
-}
 
 /// The decisions of a plan without its rules.
 static std::string headOf(const std::string &plan) {
@@ -264,15 +235,12 @@ int main(int argc, char **argv) {
   int64_t count = argc > 1 ? std::atoll(argv[1]) : 20;
   int64_t first = argc > 2 ? std::atoll(argv[2]) : 1;
   std::string folder = argc > 3 ? argv[3] : "";
-  int64_t same = 0, noisy = 0, impossible = 0, wrong = 0;
+  Counter counter(count);
   std::map<std::string, int64_t> plans;
-  for (int64_t seed = first; same + noisy + wrong < count; ++seed) {
+  for (int64_t seed = first; counter.needsMore(); ++seed) {
     Case drawn = CaseWriter(seed).write();
-    Outcome outcome = check(drawn, context);
-    same += outcome.verdict == Outcome::Same;
-    noisy += outcome.verdict == Outcome::Noisy;
-    impossible += outcome.verdict == Outcome::Impossible;
-    wrong += outcome.verdict == Outcome::Wrong;
+    Found outcome = check(drawn, context);
+    counter.add(outcome);
     if (!outcome.plan.empty())
       ++plans[headOf(outcome.plan)];
     if (outcome.verdict == Outcome::Wrong) {
@@ -286,14 +254,9 @@ int main(int argc, char **argv) {
       writeText(path + ".yaml", drawn.cluster);
       writeText(path + ".json", outcome.plan);
     }
-    if (impossible > 20 * count + 20)
-      break;
   }
   if (!folder.empty())
     for (auto &[head, times] : plans)
       llvm::outs() << times << " x " << head << "\n";
-  llvm::outs() << same << " same, " << noisy
-               << " within the noise of an ill-conditioned model, " << wrong
-               << " wrong; " << impossible << " more have no plan\n";
-  return wrong != 0 || same + noisy < count;
+  return counter.report("have no plan");
 }

@@ -12,17 +12,15 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Judge.h"
 #include "ModelWriter.h"
 #include "PlanWriter.h"
 
-#include "kerf/Interpreter/CompareTraining.h"
-#include "kerf/Pipeline/Stages.h"
 #include "kerf/Plan/PlanFile.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
-#include "llvm/Support/Format.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -36,25 +34,6 @@ using namespace kerf::test;
 // One pair
 //===----------------------------------------------------------------------===//
 
-namespace {
-struct Outcome {
-  enum { Same, Noisy, Refused, Differs } verdict = Differs;
-  std::string message;
-};
-} // namespace
-
-static LogicalResult runStages(ModuleOp module, Stage first, Stage last) {
-  auto pm = PassManager::on<ModuleOp>(module.getContext());
-  for (int stage = int(first); stage <= int(last); ++stage)
-    addStage(pm, Stage(stage), {});
-  return pm.run(module);
-}
-
-static void writeText(const std::string &path, const std::string &text) {
-  std::error_code code;
-  llvm::raw_fd_ostream(path, code) << text;
-}
-
 /// Runs both for two steps.
 static Outcome checkPair(const std::string &text, const std::string &plan,
                          MLIRContext &context) {
@@ -67,29 +46,15 @@ static Outcome checkPair(const std::string &text, const std::string &plan,
   if (!step || failed(runStages(*step, Stage::Ingest, Stage::Precision)))
     return {Outcome::Refused, "no step: " + messages};
   OwningOpRef<ModuleOp> programs(step->clone());
-  if (failed(
-          loadPlan(*programs->getOps<ModelOp>().begin(), plan, "plan.json")) ||
+  if (failed(loadPlan(modelIn(*programs), plan, "plan.json")) ||
       failed(runStages(*programs, Stage::Plan, Stage::Recompute)))
     return {Outcome::Refused, messages};
   // What is planned can be written: from here on nothing is refused.
   if (failed(runStages(*programs, Stage::Partition, Stage::Schedule)))
-    return {Outcome::Differs, "no programs: " + messages};
-  ModelOp model = *step->getOps<ModelOp>().begin();
-  TrainingData data;
-  TrainingRun actual =
-      trainPrograms(llvm::to_vector(programs->getOps<spmd::ProgramOp>()), data);
-  TrainingComparison comparison =
-      compareTraining(actual, trainStep(model, data));
-  if (comparison.wrong.empty())
-    return {Outcome::Same, ""};
-  // Some random models are ill-conditioned: then rounding shows as much.
-  if (isNoise(comparison.largest.error, model, data))
-    return {Outcome::Noisy, ""};
-  const TrainingDifference &first = comparison.wrong.front();
-  std::string number;
-  llvm::raw_string_ostream(number) << llvm::format("%.3g", first.error);
-  return {Outcome::Differs, first.what + " differs by " + number + " at step " +
-                                std::to_string(first.step) + " " + messages};
+    return {Outcome::Wrong, "no programs: " + messages};
+  Outcome outcome = judge(*programs, modelIn(*step));
+  outcome.message += " " + messages;
+  return outcome;
 }
 
 //===----------------------------------------------------------------------===//
@@ -124,35 +89,27 @@ int main(int argc, char **argv) {
   int64_t first = argc > 2 ? std::atoll(argv[2]) : 1;
   // A folder for pairs that differ; then why others were refused is told, too.
   std::string folder = argc > 3 ? argv[3] : "";
-  int64_t same = 0, noisy = 0, refused = 0, wrong = 0;
+  Counter counter(count);
   std::map<std::string, int64_t> reasons;
-  for (int64_t seed = first; same + noisy + wrong < count; ++seed) {
+  for (int64_t seed = first; counter.needsMore(); ++seed) {
     ModelWriter writer(seed);
     std::string text = writer.writeRich(/*forPlan=*/true);
     std::string plan = PlanWriter(writer, seed * 6007 + 5).write();
     Outcome outcome = checkPair(text, plan, context);
-    same += outcome.verdict == Outcome::Same;
-    noisy += outcome.verdict == Outcome::Noisy;
-    refused += outcome.verdict == Outcome::Refused;
-    wrong += outcome.verdict == Outcome::Differs;
+    counter.add(outcome);
     if (outcome.verdict == Outcome::Refused)
       ++reasons[outcome.message];
-    if (outcome.verdict == Outcome::Differs && !folder.empty()) {
+    if (outcome.verdict == Outcome::Wrong && !folder.empty()) {
       std::string path = folder + "/" + std::to_string(seed);
       writeText(path + ".mlir", text);
       writeText(path + ".json", plan);
     }
-    if (outcome.verdict == Outcome::Differs)
+    if (outcome.verdict == Outcome::Wrong)
       llvm::outs() << "seed " << seed << ": " << plan << "\n"
                    << outcome.message << "\n";
-    if (refused > 20 * count + 20)
-      break;
   }
   if (!folder.empty())
     for (auto &[reason, times] : reasons)
       llvm::outs() << times << " refused: " << reason << "\n";
-  llvm::outs() << same << " same, " << noisy
-               << " within the noise of an ill-conditioned model, " << wrong
-               << " differ; " << refused << " more were refused\n";
-  return wrong != 0 || same + noisy < count;
+  return counter.report("were refused");
 }

@@ -1,8 +1,7 @@
 //===- mutants.cpp - does the comparison see mistakes? --------------------===//
 //
 //   kerf-mutants COUNT SEED [FOLDER]   survivors go to the folder, as files
-//   that
-//                                      `kerf-inspect verify` reads
+//                                      that `kerf-inspect verify` reads
 //
 // The negative control of kerf-layouts and `kerf-inspect verify`: programs that
 // agree with their step get one mistake each, of nine kinds, and must no longer
@@ -19,12 +18,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Judge.h"
 #include "Mutate.h"
 #include "PlanWriter.h"
 
 #include "kerf/Ingest/Import.h"
-#include "kerf/Interpreter/CompareTraining.h"
-#include "kerf/Pipeline/Stages.h"
 #include "kerf/Plan/PlanFile.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -151,33 +149,20 @@ struct Tally {
 };
 } // namespace
 
-static LogicalResult runStages(ModuleOp module, Stage first, Stage last) {
-  auto pm = PassManager::on<ModuleOp>(module.getContext());
-  for (int stage = int(first); stage <= int(last); ++stage)
-    addStage(pm, Stage(stage), {});
-  return pm.run(module);
-}
-
-static TrainingRun train(ModuleOp programs, int64_t steps) {
-  return trainPrograms(llvm::to_vector(programs.getOps<spmd::ProgramOp>()),
-                       {steps});
-}
-
 /// Fails, quietly, for a plan that is refused and for an ill-conditioned model.
 static LogicalResult finish(Base &base, llvm::StringRef plan) {
   if (!base.step ||
       failed(runStages(*base.step, Stage::Ingest, Stage::Precision)))
     return failure();
   base.programs = base.step->clone();
-  if (failed(loadPlan(*base.programs->getOps<ModelOp>().begin(), plan,
-                      "plan.json")) ||
+  if (failed(loadPlan(modelIn(*base.programs), plan, "plan.json")) ||
       failed(runStages(*base.programs, Stage::Plan, Stage::Schedule)))
     return failure();
   TrainingData data;
-  base.expected = trainStep(*base.step->getOps<ModelOp>().begin(), data);
+  base.expected = trainStep(modelIn(*base.step), data);
   return success(
       base.expected.ran &&
-      compareTraining(train(*base.programs, data.steps), base.expected)
+      compareTraining(trainModule(*base.programs, data), base.expected)
           .wrong.empty());
 }
 
@@ -212,10 +197,10 @@ static LogicalResult makeRandom(Base &base, uint64_t seed,
 //===----------------------------------------------------------------------===//
 
 /// What the comparison says: nothing for a survivor.
-static std::string judge(ModuleOp mutant, const TrainingRun &expected,
-                         Tally &tally) {
+static std::string findDifference(ModuleOp mutant, const TrainingRun &expected,
+                                  Tally &tally) {
   for (int64_t steps : {1, 2}) {
-    TrainingRun run = train(mutant, steps);
+    TrainingRun run = trainModule(mutant, {steps});
     TrainingComparison comparison = compareTraining(run, expected);
     if (comparison.wrong.empty())
       continue;
@@ -267,7 +252,7 @@ private:
 
 void Control::save(const Base &base, ModuleOp mutant) const {
   OwningOpRef<ModuleOp> step(base.step.get().clone());
-  ModelOp model = *step->getOps<ModelOp>().begin();
+  ModelOp model = modelIn(*step);
   model.setSymName("step");
   model->moveBefore(&mutant.getBody()->front());
   std::error_code code;
@@ -296,7 +281,7 @@ void Control::breakOnce(const Base &base, Mistake mistake) {
     return;
   }
   Tally judged;
-  std::string seen = judge(*mutant, base.expected, judged);
+  std::string seen = findDifference(*mutant, base.expected, judged);
   if (!why.empty()) {
     ++tally.equivalent;
     wrong += !seen.empty();

@@ -11,23 +11,19 @@ import pathlib
 import re
 import signal
 import struct
-import subprocess
 import sys
-import tempfile
 import time
 import unittest
 import xml.etree.ElementTree
 
+import jobs
+
 PROGRAM = ""
-TEXT = "".join(f"line {i} of {i * i} and {i % 7}\n" for i in range(300))
+TEXT = jobs.text(300)
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        held = tempfile.TemporaryDirectory()
-        self.addCleanup(held.cleanup)
-        self.folder = pathlib.Path(held.name)
-        (self.folder / "text.txt").write_text(TEXT)
+class Case(jobs.JobTest):
+    lines = 300
 
     def start(self, *arguments, model="fake.kerf", data="text.txt", environment=None, limit=None):
         command = [PROGRAM, model, *arguments]
@@ -35,16 +31,10 @@ class Case(unittest.TestCase):
             command.append(f"--data={data}")
         if limit:
             command = ["bash", "-c", f'ulimit -f {limit}; exec "$@"', "-", *command]
-        clean = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")}
-        return subprocess.Popen(
-            command, cwd=self.folder, env=clean | (environment or {}), text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        return self.launch(*command, environment=environment)
 
     def run_program(self, *arguments, status=0, **others):
-        process = self.start(*arguments, **others)
-        out, err = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, status, out + err)
+        out, err = self.end(self.start(*arguments, **others), status)
         return out + err
 
     def losses(self, name="log.json"):

@@ -11,14 +11,13 @@ import pathlib
 import re
 import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
+import jobs
+
 MODEL = OTHER = ""
-TEXT = "".join(f"line {i} of {i * i} and {i % 7}\n" for i in range(2000))
 TRANSPORTS = ["shm"] + (["mpi"] if shutil.which("mpirun") else [])
 
 
@@ -43,30 +42,13 @@ def segments(pid):
     return [name for name in os.listdir("/dev/shm") if name.startswith(prefix)]
 
 
-class Faults(unittest.TestCase):
-    def setUp(self):
-        held = tempfile.TemporaryDirectory()
-        self.addCleanup(held.cleanup)
-        self.folder = pathlib.Path(held.name)
-        (self.folder / "text.txt").write_text(TEXT)
-
+class Faults(jobs.JobTest):
     def start(self, *arguments, model=None, environment=None):
-        ours = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "KERF_SESSION", "KERF_LAUNCHED")
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
         root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        process = subprocess.Popen(
-            ["kerf-run", model or MODEL, "--data=text.txt", "--steps=1000000", *arguments],
-            cwd=self.folder, env=clean | root | (environment or {}), text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        return self.launch(
+            "kerf-run", model or MODEL, "--data=text.txt", "--steps=1000000", *arguments,
+            environment=root | (environment or {}),
         )  # fmt: skip
-        self.addCleanup(process.kill)
-        return process
-
-    def end(self, process, status):
-        """Waits for the end of a job and says what it printed."""
-        out, err = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, status, out[-2000:] + err)
-        return out, err
 
     def ranks(self, process):
         """Process numbers of the ranks, once all are there."""

@@ -13,12 +13,12 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
+import jobs
+
 MODEL = ""
-TEXT = "".join(f"line {i} of {i * i} and {i % 7}\n" for i in range(2000))
 # Times are written in thousandths of a microsecond.
 ROUNDING = 0.002
 
@@ -38,27 +38,9 @@ def schedules():
     return found
 
 
-class Trace(unittest.TestCase):
-    def setUp(self):
-        held = tempfile.TemporaryDirectory()
-        self.addCleanup(held.cleanup)
-        self.folder = pathlib.Path(held.name)
-        (self.folder / "text.txt").write_text(TEXT)
-
+class Trace(jobs.JobTest):
     def start(self, *arguments):
-        ours = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "KERF_")
-        process = subprocess.Popen(
-            ["kerf-run", MODEL, "--data=text.txt", "--trace=t.json", *arguments],
-            cwd=self.folder, env={k: v for k, v in os.environ.items() if not k.startswith(ours)},
-            text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        self.addCleanup(process.kill)
-        return process
-
-    def end(self, process, status):
-        out, err = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, status, out[-2000:] + err)
-        return out, err
+        return self.launch("kerf-run", MODEL, "--data=text.txt", "--trace=t.json", *arguments)
 
     def trace(self):
         return json.loads((self.folder / "t.json").read_text())

@@ -1,11 +1,12 @@
 //===- FakeBench.cpp - a machine with planted figures ---------------------===//
 //
 // kerf_bench_* for kerf-run --calibrate: nothing runs, and every time follows
-// from figures that the test knows. Per rank alone: products 100 GFLOP/s in f32
-// and 400 in bf16, attention 40 forward and 30 backward, sums 20 GB/s, copies
-// 24 GB/s, launches 7 us. n ranks have together 0.8 of the rate of products and
-// half of the memory's. Collectives: 20 us per message, 8 GB/s that all ranks
-// share. Environment:
+// from figures that the test knows. One rank alone: products 100 GFLOP/s in f32
+// and 400 in bf16, of which m rows have m / (m + 32) and sums over k have
+// k / (k + 60), in bf16 k / (k + 120); attention over l keys 40 forward and 30
+// backward times l / (l + 90); sums 20 GB/s, copies 24 GB/s, launches 7 us. n
+// ranks have together 0.8 of the rate of products and half of the memory's.
+// Collectives: 20 us per message, 8 GB/s that all ranks share. Environment:
 //   KERF_FAKE_NO_DEVICE=1  there is no device library
 //   KERF_FAKE_BUSY=1       two of three times are too long
 //   KERF_FAKE_LOST=R       rank R of several fails when it measures
@@ -73,14 +74,14 @@ static double secondsOf(const kerf_bench_command &c, double n) {
   double attention = c.opcode < KERF_OP_COPY && c.opcode != KERF_OP_MATMUL
                          ? 2.0 * a[KERF_ATTN_B] * a[KERF_ATTN_H] *
                                a[KERF_ATTN_SQ] * a[KERF_ATTN_SK] *
-                               a[KERF_ATTN_D]
+                               a[KERF_ATTN_D] * (1 + 90.0 / a[KERF_ATTN_SK])
                          : 0;
   switch (c.opcode) {
   case KERF_OP_LAUNCH:
     return c.operand_count == 0 ? 7e-6
                                 : 12.0 * a[0] / (n > 1 ? 10e9 / n : 20e9);
   case KERF_OP_MATMUL:
-    return 2.0 * a[4] * a[5] * a[6] /
+    return 2.0 * (a[4] + 32) * a[5] * (a[6] + (isBf16 ? 120 : 60)) /
            ((isBf16 ? 400e9 : 100e9) * (n > 1 ? 0.8 / n : 1));
   case KERF_OP_ATTENTION:
     return attention / 40e9;

@@ -12,9 +12,22 @@ using namespace kerf;
 namespace {
 struct PipelineTest : RanksTest {};
 
+/// The update of either stage, up to that of its weight.
+const std::string kUpdate = R"(
+  spmd.func @update() {
+    %g = spmd.read @gradient : tensor<2xf32>
+    %rate = spmd.read @rate : tensor<f32>
+    %step = spmd.read @step : tensor<i32>
+    %q = kerf.mul %g, %g : tensor<2xf32>
+    %s = kerf.reduce sum %q dims [0] : tensor<2xf32>
+    %all = spmd.all_reduce sum %s over [pp] : tensor<f32>
+    spmd.write %all to @squares : tensor<f32>
+)";
+
 /// loss = sum(w1 * w0 * x) over two micro-batches of two numbers; one weight
 /// per stage. Stage 0 is one micro-batch ahead.
-const std::string kTwoStages = R"(
+const std::string kTwoStages =
+    R"(
 spmd.program @first over <pp = 2> micro_batches 2 slots 2 {
   spmd.input @x global tensor<4xf32> cut [[micro]] : tensor<2xf32>
   spmd.input @rate global tensor<f32> cut [] : tensor<f32>
@@ -36,15 +49,8 @@ spmd.program @first over <pp = 2> micro_batches 2 slots 2 {
     spmd.accumulate %dw into @gradient : tensor<2xf32>
     spmd.return
   }
-  spmd.func @update() {
-    %g = spmd.read @gradient : tensor<2xf32>
-    %rate = spmd.read @rate : tensor<f32>
-    %step = spmd.read @step : tensor<i32>
-    %q = kerf.mul %g, %g : tensor<2xf32>
-    %s = kerf.reduce sum %q dims [0] : tensor<2xf32>
-    %all = spmd.all_reduce sum %s over [pp] : tensor<f32>
-    spmd.write %all to @squares : tensor<f32>
-    kerf.update "w0" rule #kerf.sgd<> by %g rate %rate step %step : tensor<2xf32>
+)" + kUpdate +
+    R"(    kerf.update "w0" rule #kerf.sgd<> by %g rate %rate step %step : tensor<2xf32>
     spmd.return
   }
   spmd.schedule "train" {
@@ -79,15 +85,8 @@ spmd.program @second over <pp = 2> stage 1 micro_batches 2 slots 1 {
     spmd.accumulate %h into @gradient : tensor<2xf32>
     spmd.return
   }
-  spmd.func @update() {
-    %g = spmd.read @gradient : tensor<2xf32>
-    %rate = spmd.read @rate : tensor<f32>
-    %step = spmd.read @step : tensor<i32>
-    %q = kerf.mul %g, %g : tensor<2xf32>
-    %s = kerf.reduce sum %q dims [0] : tensor<2xf32>
-    %all = spmd.all_reduce sum %s over [pp] : tensor<f32>
-    spmd.write %all to @squares : tensor<f32>
-    kerf.update "w1" rule #kerf.sgd<> by %g rate %rate step %step : tensor<2xf32>
+)" + kUpdate +
+    R"(    kerf.update "w1" rule #kerf.sgd<> by %g rate %rate step %step : tensor<2xf32>
     spmd.return
   }
   spmd.schedule "train" {

@@ -6,186 +6,20 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "kerf/Ingest/Import.h"
-#include "kerf/Interpreter/SpmdInterpreter.h"
-#include "kerf/Pipeline/Stages.h"
-#include "kerf/Plan/PlanFile.h"
+#include "PartitionTesting.h"
 
-#include "mlir/IR/MLIRContext.h"
-#include "mlir/Parser/Parser.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "gtest/gtest.h"
-
-#include <cmath>
 
 using namespace mlir;
 using namespace kerf;
 
 namespace {
-/// What two steps give.
-struct Training {
-  std::vector<double> losses;
-  std::vector<TrainingState::Tensors> gradients; ///< of each step
-  TrainingState::Tensors params;
-};
-
-class VariantsTest : public ::testing::Test {
+class VariantsTest : public PartitionTest {
 protected:
-  void SetUp() override {
-    registerDialects(registry);
-    context.appendDialectRegistry(registry);
-    options.batch = 4;
-    options.seq = 8;
-    options.optimizer = "sgd";
-  }
-
-  /// The training step of a tiny model, or of one in text.
-  OwningOpRef<ModuleOp> stepOf(llvm::StringRef model);
-  /// Its program by a plan in JSON; null after an error.
-  OwningOpRef<ModuleOp> programOf(ModuleOp step, llvm::StringRef plan);
-  /// The largest error of a partition of a model.
-  double compare(llvm::StringRef model, const std::string &plan);
   /// The first error that partitioning gives, with its notes.
   std::string refusal(llvm::StringRef model, const std::string &plan);
-
-  ImportOptions options;
-  DialectRegistry registry;
-  MLIRContext context{MLIRContext::Threading::DISABLED};
-  OwningOpRef<ModuleOp> last; ///< the program that was compared
 };
-
-constexpr double kTolerance = 1e-12;
 } // namespace
-
-//===----------------------------------------------------------------------===//
-// Steps and programs
-//===----------------------------------------------------------------------===//
-
-static LogicalResult runStages(ModuleOp module, llvm::ArrayRef<Stage> stages) {
-  auto pm = PassManager::on<ModuleOp>(module.getContext());
-  for (Stage stage : stages)
-    addStage(pm, stage, {});
-  return pm.run(module);
-}
-
-OwningOpRef<ModuleOp> VariantsTest::stepOf(llvm::StringRef model) {
-  OwningOpRef<ModuleOp> module;
-  if (model.starts_with("kerf.model")) {
-    module = parseSourceString<ModuleOp>(model, &context);
-  } else {
-    std::string path =
-        (KERF_SOURCE_DIR "/examples/models/tiny-" + model + "/config.json")
-            .str();
-    auto config = llvm::MemoryBuffer::getFile(path);
-    EXPECT_TRUE(config) << path;
-    module = importConfig((*config)->getBuffer(), path, options, &context);
-  }
-  EXPECT_TRUE(module);
-  EXPECT_TRUE(
-      succeeded(runStages(*module, {Stage::Differentiate, Stage::Precision})));
-  return module;
-}
-
-OwningOpRef<ModuleOp> VariantsTest::programOf(ModuleOp step,
-                                              llvm::StringRef plan) {
-  OwningOpRef<ModuleOp> module(step.clone());
-  if (failed(loadPlan(*module->getOps<ModelOp>().begin(), plan, "plan.json")) ||
-      failed(
-          runStages(*module, {Stage::Plan, Stage::Partition, Stage::Schedule})))
-    return nullptr;
-  return module;
-}
-
-/// Ignores some targets, unlike in every row.
-static void ignoreTargets(llvm::StringRef role, HostTensor &input) {
-  if (role != "targets")
-    return;
-  for (int64_t i = 0; i < input.size(); ++i)
-    if (i % 7 == 3)
-      input.data[i] = -100;
-}
-
-/// Runs two steps; `run` is told the step's number.
-static Training train(
-    llvm::function_ref<FailureOr<std::vector<HostTensor>>(int, TrainingState &)>
-        run) {
-  Training training;
-  TrainingState state;
-  for (int step = 1; step <= 2; ++step) {
-    auto values = run(step, state);
-    if (failed(values))
-      return {};
-    training.losses.push_back(values->front().data[0]);
-    training.gradients.push_back(state.gradients);
-  }
-  training.params = state.params;
-  return training;
-}
-
-static Training trainModel(ModelOp model) {
-  Interpreter interpreter(model, {/*f64=*/true, 0});
-  return train([&](int step, TrainingState &state) {
-    auto inputs = makeInputs(model, 0, step, 0.01);
-    for (auto [role, input] :
-         llvm::zip(model.getRoles().getAsValueRange<StringAttr>(), inputs))
-      ignoreTargets(role, input);
-    return interpreter.run(inputs, state);
-  });
-}
-
-static Training trainProgram(ModuleOp module) {
-  auto programs = getPipelines(module).front();
-  SpmdInterpreter interpreter(programs, {/*f64=*/true, 0});
-  return train([&](int step, TrainingState &state) {
-    auto inputs = makeInputs(programs, 0, step, 0.01);
-    for (auto [declared, input] : llvm::zip(getInputs(programs), inputs))
-      ignoreTargets(declared.getRole(), input);
-    return interpreter.run(inputs, state, "train");
-  });
-}
-
-//===----------------------------------------------------------------------===//
-// Comparison
-//===----------------------------------------------------------------------===//
-
-/// The largest of max|a - b| / max|b| over tensors; infinite when they are not
-/// the same tensors.
-static double errorOf(const TrainingState::Tensors &actual,
-                      const TrainingState::Tensors &expected) {
-  double worst = actual.size() == expected.size() ? 0 : INFINITY;
-  for (const auto &[name, tensor] : expected) {
-    auto found = actual.find(name);
-    if (found == actual.end() || found->second.shape() != tensor.shape())
-      return INFINITY;
-    double difference = 0, scale = 1e-30;
-    for (auto [a, b] : llvm::zip_equal(found->second.data, tensor.data)) {
-      difference =
-          std::max(difference, std::isfinite(a) ? std::abs(a - b) : INFINITY);
-      scale = std::max(scale, std::abs(b));
-    }
-    worst = std::max(worst, difference / scale);
-  }
-  return worst;
-}
-
-double VariantsTest::compare(llvm::StringRef model, const std::string &plan) {
-  auto step = stepOf(model);
-  last = programOf(*step, plan);
-  if (!last)
-    return INFINITY;
-  Training actual = trainProgram(*last);
-  Training expected = trainModel(*step->getOps<ModelOp>().begin());
-  if (actual.losses.size() != 2 || expected.losses.size() != 2)
-    return INFINITY;
-  double worst = errorOf(actual.params, expected.params);
-  for (size_t i = 0; i < 2; ++i) {
-    worst = std::max(worst, std::abs(actual.losses[i] - expected.losses[i]));
-    worst =
-        std::max(worst, errorOf(actual.gradients[i], expected.gradients[i]));
-  }
-  return worst;
-}
 
 std::string VariantsTest::refusal(llvm::StringRef model,
                                   const std::string &plan) {
@@ -317,7 +151,7 @@ TEST_F(VariantsTest, RingRefused) {
                             "variant": ["ring"]},
                            {"op": "attention_backward", "factors":
                             {"k": ["cp"]}, "variant": ["ring"]})"));
-  EXPECT_NE(text.find("the variant 'ring' cuts factors 'k' and 'q' by the same "
+  EXPECT_NE(text.find("the variant 'ring' cuts factors 'q' and 'k' by the same "
                       "axes"),
             std::string::npos)
       << text;
@@ -452,6 +286,84 @@ TEST_F(VariantsTest, ExpertsByAllToAll) {
   EXPECT_GT(count<spmd::AllToAllOp>(*last), 0);
 }
 
+/// Tokens stay with their ranks, and their rows are exchanged.
+static std::string exchangePlan(llvm::StringRef head, llvm::StringRef batch) {
+  constexpr llvm::StringLiteral variant = R"("variant": ["all_to_all"]})";
+  size_t comma = batch.rfind(", ");
+  llvm::StringRef outer =
+      comma == llvm::StringRef::npos ? "" : batch.take_front(comma);
+  std::string rules =
+      llvm::formatv(R"({{"op": "embedding", "factors": {{"b": [{0}]}})", batch);
+  for (llvm::StringRef op : {"dispatch", "combine", "combine_weight_gradient"})
+    rules += llvm::formatv(
+        R"(, {{"op": "{0}", "factors": {{"g": [{1}], "r": ["ep"]}, {2})", op,
+        batch, variant);
+  for (llvm::StringRef op : {"grouped_matmul", "grouped_weight_gradient"})
+    rules += llvm::formatv(
+        R"(, {{"op": "{0}", "factors": {{"g": [{1}], "r": ["ep"], )"
+        R"("e": ["ep"]}, {2})",
+        op, outer, variant);
+  return planWith(head, rules);
+}
+
+/// Rows travel in rooms of one size. Of four groups, two choices of four
+/// experts: with room for all a table has the rows of all ranks, with half as
+/// much as that half of them.
+TEST_F(VariantsTest, ExchangedRows) {
+  options.batch = 4;
+  struct Layout {
+    llvm::StringRef head, batch;
+    int64_t rows; ///< of a table
+  };
+  int64_t choices = options.batch * options.seq * 2;
+  for (const Layout &layout :
+       {Layout{R"("mesh": {"ep": 2})", "\"ep\"", choices},
+        Layout{R"("mesh": {"ep": 2}, "moe_buffer": 1.75)", "\"ep\"",
+               choices * 7 / 8},
+        Layout{R"("mesh": {"ep": 4}, "moe_buffer": 2)", "\"ep\"", choices / 2},
+        Layout{R"("mesh": {"dp": 2, "ep": 2}, "moe_buffer": 1.75)",
+               "\"dp\", \"ep\"", choices * 7 / 16},
+        Layout{R"("mesh": {"ep": 2}, "micro_batches": 2)", "\"micro\", \"ep\"",
+               choices / 2}}) {
+    EXPECT_LE(compare("mixtral", exchangePlan(layout.head, layout.batch)),
+              kTolerance)
+        << layout.head.str();
+    ASSERT_TRUE(last);
+    last->walk([&](GroupedMatmulOp op) {
+      EXPECT_EQ(typeOf(op.getX()).getDimSize(1), layout.rows);
+    });
+    // Out and back in the step and in the evaluation; in the backward pass
+    // gradients out and back, and what experts made once more.
+    int64_t exchanges = 0;
+    last->walk([&](spmd::AllToAllOp op) {
+      exchanges += isa<FloatType>(typeOf(op.getX()).getElementType());
+    });
+    EXPECT_EQ(exchanges, 7);
+  }
+}
+
+TEST_F(VariantsTest, ExchangedRowsRefused) {
+  std::string text = refusal("mixtral", planWith(R"("mesh": {"ep": 2})", R"(
+      {"op": "embedding", "factors": {"b": ["ep"]}},
+      {"op": "dispatch", "factors": {"r": ["ep"]},
+       "variant": ["all_to_all"]})"));
+  EXPECT_NE(text.find("the variant 'all_to_all' moves rows from parts of 'g' "
+                      "to those of 'r', whose axes are the last of the former"),
+            std::string::npos)
+      << text;
+  // Exchanged rows lie in another order than gathered ones.
+  text = refusal("mixtral", planWith(R"("mesh": {"ep": 2})", R"(
+      {"op": "embedding", "factors": {"b": ["ep"]}},
+      {"op": "dispatch", "factors": {"g": ["ep"], "r": ["ep"]},
+       "variant": ["all_to_all"]},
+      {"op": "grouped_matmul", "factors": {"r": ["ep"], "e": ["ep"]},
+       "routed": true})"));
+  EXPECT_NE(text.find("rows that lie with their experts are needed elsewhere, "
+                      "or others with experts"),
+            std::string::npos)
+      << text;
+}
+
 /// Rows of other ranks' experts are no rows of a group: a table that is cut by
 /// groups cannot be one that is cut by experts.
 TEST_F(VariantsTest, RaggedExpertsRefused) {
@@ -525,42 +437,50 @@ TEST_F(VariantsTest, FusedThirdsRefused) {
 // Mistakes
 //===----------------------------------------------------------------------===//
 
-/// Leaves out each op of a kind in the functions of training, one at a time.
-/// Returns how many programs were broken; each must be seen.
-template <typename Op>
-static int64_t leaveOutEach(ModuleOp program, const Training &expected) {
-  for (int64_t target = 0;; ++target) {
-    OwningOpRef<ModuleOp> copy(program.clone());
-    Op op;
-    int64_t number = 0;
-    copy->walk([&](Op candidate) {
-      auto func = candidate->template getParentOfType<spmd::FuncOp>();
-      if (func.getSymName() != "evaluate" && number++ == target)
-        op = candidate;
-    });
-    if (!op)
-      return target;
-    std::string what;
-    llvm::raw_string_ostream(what) << *op.getOperation();
-    op.getResult().replaceAllUsesWith(op.getX());
-    op->erase();
-    ScopedDiagnosticHandler quiet(program.getContext(),
-                                  [](Diagnostic &) { return success(); });
-    Training actual = trainProgram(*copy);
-    bool same = !actual.losses.empty() &&
-                errorOf(actual.gradients[0], expected.gradients[0]) <= 1e-9;
-    EXPECT_FALSE(same) << what;
-  }
+/// The op's value is its operand.
+template <typename Op> static bool leaveOut(Operation *op) {
+  auto found = dyn_cast<Op>(op);
+  if (!found)
+    return false;
+  found.getResult().replaceAllUsesWith(found.getX());
+  op->erase();
+  return true;
+}
+
+/// Every rank keeps what it should send.
+static bool keepOwn(Operation *op) {
+  auto exchange = dyn_cast<spmd::AllToAllOp>(op);
+  if (!exchange)
+    return false;
+  OpBuilder builder(op);
+  Value own = ReshapeOp::create(
+      builder, op->getLoc(), exchange.getResult().getType(), exchange.getX());
+  exchange.getResult().replaceAllUsesWith(own);
+  op->erase();
+  return true;
+}
+
+/// Rows, and the counts that say whose they are, that do not travel are seen.
+TEST_F(VariantsTest, KeptRowsAreSeen) {
+  options.batch = 4;
+  auto step = stepOf("mixtral");
+  TrainingRun expected = trainStep(modelIn(*step), data);
+  auto programs =
+      programOf(*step, exchangePlan(R"("mesh": {"ep": 2}, "moe_buffer": 1.75)",
+                                    "\"ep\""));
+  ASSERT_TRUE(programs);
+  // Rows five times, and in each pass the counts, for places and for products.
+  EXPECT_EQ(breakEach(*programs, expected, keepOwn), 9);
 }
 
 /// A ring that stands still and rows that are not combined are seen.
 TEST_F(VariantsTest, MistakesAreSeen) {
   options.batch = 2;
   auto step = stepOf("gpt2");
-  Training expected = trainModel(*step->getOps<ModelOp>().begin());
+  TrainingRun expected = trainStep(modelIn(*step), data);
   auto ring = programOf(*step, sequencePlan(2, "*wte*"));
   auto vocabulary = programOf(*step, vocabularyPlan(2, "*wte*"));
   ASSERT_TRUE(ring && vocabulary);
-  EXPECT_EQ(leaveOutEach<spmd::RotateOp>(*ring, expected), 8);
-  EXPECT_GE(leaveOutEach<spmd::AllReduceOp>(*vocabulary, expected), 4);
+  EXPECT_EQ(breakEach(*ring, expected, leaveOut<spmd::RotateOp>), 8);
+  EXPECT_GE(breakEach(*vocabulary, expected, leaveOut<spmd::AllReduceOp>), 4);
 }
