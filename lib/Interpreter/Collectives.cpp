@@ -8,8 +8,7 @@ using namespace mlir;
 using namespace kerf;
 
 ArrayAttr kerf::getExchangeAxes(Operation &op) {
-  if (isa<spmd::AllReduceOp, spmd::AllGatherOp, spmd::ReduceScatterOp,
-          spmd::AllToAllOp, spmd::RotateOp>(op))
+  if (spmd::isExchange(&op))
     return op.getAttrOfType<ArrayAttr>("axes");
   return {};
 }

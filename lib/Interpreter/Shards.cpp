@@ -137,6 +137,20 @@ static int64_t blocksOf(const Rest &rest, int64_t dim) {
   return rest.blocks.empty() ? 1 : rest.blocks[dim];
 }
 
+HostTensor kerf::putInOrder(const HostTensor &global, ZigzagAttr zigzag) {
+  if (!zigzag)
+    return global;
+  HostTensor ordered(global.type);
+  auto [outer, inner] = around(global.shape(), 1);
+  int64_t rows = global.shape()[1];
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t row = 0; row < rows; ++row)
+      std::copy_n(global.data.begin() +
+                      (o * rows + zigzag.positionOf(row)) * inner,
+                  inner, ordered.data.begin() + (o * rows + row) * inner);
+  return ordered;
+}
+
 HostTensor kerf::takeShard(const HostTensor &global, const Rest &rest,
                            const Place &place) {
   HostTensor shard = global;

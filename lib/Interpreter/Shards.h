@@ -60,6 +60,9 @@ struct Rest {
 /// `cut` without the micro-batches.
 mlir::ArrayAttr dropMicro(mlir::ArrayAttr cut);
 
+/// The rows of dimension 1, given by position, in an order.
+HostTensor putInOrder(const HostTensor &global, ZigzagAttr zigzag);
+
 /// What the rank at a place holds of a global tensor.
 HostTensor takeShard(const HostTensor &global, const Rest &rest,
                      const Place &place);

@@ -2,6 +2,10 @@
 
 #include "Collectives.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
+
 using namespace mlir;
 using namespace kerf;
 
@@ -141,7 +145,7 @@ LogicalResult StageRun::setInput(spmd::InputOp input,
                                  const HostTensor &global) {
   if (global.type != input.getGlobal())
     return input.emitOpError() << "is given a value of " << global.type;
-  HostTensor rounded = global;
+  HostTensor rounded = putInOrder(global, input.getZigzagAttr());
   roundTensor(rounded, options.f64);
   Rest rest{dropMicro(input.getCut()), {}, {}};
   inputs[input.getSymName().str()] = each(
@@ -310,6 +314,19 @@ LogicalResult StageRun::runUpdate(UpdateOp update) {
   return state.update(update, operands);
 }
 
+/// Fails where any rank's number is above zero.
+LogicalResult StageRun::runStopIf(spmd::StopIfOp stop) {
+  double most = 0;
+  for (int64_t rank : program.getRanks())
+    most = std::max(most, env[stop.getX()][rank]->data[0]);
+  if (most <= 0)
+    return success();
+  mlir::emitError(stop.getLoc())
+      << stop.getText() << ' '
+      << llvm::formatv("{0:f2}", std::ceil(most * 100) / 100).str();
+  return failure();
+}
+
 LogicalResult StageRun::runLocal(Operation &op, int64_t iteration) {
   if (auto param = dyn_cast<ParamOp>(op)) {
     auto value = state.read(param, iteration);
@@ -336,6 +353,13 @@ LogicalResult StageRun::runLocal(Operation &op, int64_t iteration) {
     });
     return success();
   }
+  if (auto wait = dyn_cast<spmd::WaitOp>(op)) {
+    Ranks done = env[wait.getStarted()];
+    env[wait.getResult()] = std::move(done);
+    return success();
+  }
+  if (auto stop = dyn_cast<spmd::StopIfOp>(op))
+    return runStopIf(stop);
   if (auto offset = dyn_cast<spmd::OffsetOp>(op)) {
     env[offset.getResult()] = each(
         [&](int64_t rank) { return evaluateOffset(offset, placeOf(rank)); });

@@ -71,6 +71,7 @@ private:
   mlir::LogicalResult runFused(spmd::FusedOp fused);
   mlir::LogicalResult runRead(spmd::ReadOp read);
   mlir::LogicalResult runUpdate(UpdateOp update);
+  mlir::LogicalResult runStopIf(spmd::StopIfOp stop);
   void runStore(mlir::Operation &op);
 
   Place placeOf(int64_t rank) const { return {program, rank, micro}; }

@@ -72,6 +72,14 @@ Value GroupBuilder::exchange(Value x, int64_t split, int64_t concat,
   return step(x, ConversionStep::AllToAll, list, split, concat);
 }
 
+/// The most of the step so far.
+void GroupBuilder::needMoeBuffer(Value x) {
+  auto type = typeOf(x);
+  Value known = spmd::ReadOp::create(ops, loc, type, kMoeNeed);
+  Value most = MaxOp::create(ops, loc, known, x);
+  spmd::WriteOp::create(ops, loc, most, kMoeNeed);
+}
+
 Value GroupBuilder::rotate(Value x, unsigned factor) {
   AxisList list = axesOf(factor);
   assert(llvm::is_sorted(list) && "rings go in the order of the mesh");

@@ -9,6 +9,10 @@
 
 namespace kerf {
 
+/// The buffer for the largest `moe_buffer` that any rows of a step have needed;
+/// 0 where the plan's is enough.
+constexpr llvm::StringLiteral kMoeNeed = "moe_need";
+
 /// Builds collectives over the axes that cut the factors of one op, at the
 /// insertion point of `builder`, in the function that is being written.
 class GroupBuilder final : public CollectiveBuilder {
@@ -30,6 +34,8 @@ public:
   mlir::Value exchange(mlir::Value x, int64_t split, int64_t concat,
                        unsigned factor) override;
   mlir::Value rotate(mlir::Value x, unsigned factor) override;
+  double moeBuffer() override { return axes.moeBuffer(); }
+  void needMoeBuffer(mlir::Value x) override;
 
 private:
   /// Axes of ranks that cut a factor; micro-batches are no group.

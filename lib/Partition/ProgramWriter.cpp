@@ -1,4 +1,8 @@
 #include "ProgramWriter.h"
+#include "GroupBuilder.h"
+
+#include "kerf/Dialect/Kerf/PlainBuilder.h"
+#include "kerf/Support/Json.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -17,6 +21,13 @@ static ArrayAttr cutAttr(MLIRContext *context, const PlanAxes &axes,
   return ArrayAttr::get(context, dims);
 }
 
+/// The order in which the rows of an input come, of a model's.
+static ZigzagAttr zigzagOf(ModelOp model, llvm::StringRef role) {
+  if (!llvm::is_contained({"tokens", "targets", "segments", "positions"}, role))
+    return {};
+  return model->getAttrOfType<ZigzagAttr>(kZigzagAttrName);
+}
+
 void ProgramWriter::declareInputs() {
   OpBuilder builder = OpBuilder::atBlockEnd(&program.getBody().front());
   ModelOp model = training.model;
@@ -33,7 +44,8 @@ void ProgramWriter::declareInputs() {
         builder.getStringAttr(role), TypeAttr::get(input.getType()),
         cutAttr(builder.getContext(), axes(), layout),
         vocabulary ? builder.getI64IntegerAttr(vocabulary) : IntegerAttr(),
-        TypeAttr::get(localType(input.getType(), layout, axes()))));
+        TypeAttr::get(localType(input.getType(), layout, axes())),
+        zigzagOf(model, role)));
   }
 }
 
@@ -120,6 +132,58 @@ FunctionWriter &ProgramWriter::functionOf(Part part) {
 }
 
 //===----------------------------------------------------------------------===//
+// Room of exchanged rows
+//===----------------------------------------------------------------------===//
+
+/// True where ops of a repeat or a model exchange rows of experts.
+bool ProgramWriter::exchangesRowsIn(Operation *scope) const {
+  return scope
+      ->walk([&](FactorOpInterface op) {
+        auto known = now->plan.assignments.find(op);
+        bool exchanges = known != now->plan.assignments.end() &&
+                         exchangesRows(op.getFactors(), known->second);
+        return exchanges ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// True where data decides whether rows of experts have room.
+bool ProgramWriter::mayLackRoom() const {
+  return axes().moeBuffer() > 0 && exchangesRowsIn(now->model);
+}
+
+/// What ops that exchange rows write their need to; 0 at the start of a step.
+void ProgramWriter::declareMoeNeed() {
+  FunctionWriter &prologue = functionOf({PartKind::Prologue});
+  Location loc = training.model.getLoc();
+  OpBuilder builder(prologue.getFunc());
+  auto type = RankedTensorType::get({}, builder.getF32Type());
+  spmd::BufferOp::create(builder, loc, kMoeNeed, spmd::BufferKind::Step, type);
+  builder = prologue.atEnd();
+  Value zero = PlainBuilder{builder, loc}.constant(type, 0.0);
+  spmd::WriteOp::create(builder, loc, zero, kMoeNeed);
+}
+
+/// All ranks stop alike, before anything else of the function is done.
+void ProgramWriter::checkMoeNeed(PartKind kind) {
+  FunctionWriter &function = functionOf({kind});
+  OpBuilder builder =
+      OpBuilder::atBlockBegin(&function.getFunc().getBody().front());
+  Location loc = training.model.getLoc();
+  auto type = RankedTensorType::get({}, builder.getF32Type());
+  Value need = spmd::ReadOp::create(builder, loc, type, kMoeNeed);
+  need = spmd::AllReduceOp::create(
+      builder, loc, type, ReduceKind::Max, need,
+      builder.getArrayAttr(llvm::map_to_vector(
+          getPlan(training.model).getMesh().getNames(),
+          [](StringAttr name) -> Attribute { return name; })));
+  std::string text = "expert buffers overflowed: --moe-buffer=" +
+                     json::print(json::Value::fromNumber(axes().moeBuffer())) +
+                     " is too small, this step needs";
+  spmd::StopIfOp::create(builder, loc, need, text);
+}
+
+//===----------------------------------------------------------------------===//
 // The whole program
 //===----------------------------------------------------------------------===//
 
@@ -169,6 +233,8 @@ void ProgramWriter::run() {
     for (int64_t c = 0; c < attr.getChunks(); ++c)
       functionOf({kind, c * stages + stage});
   functionOf({PartKind::Update});
+  if (mayLackRoom())
+    declareMoeNeed();
   for (PlacedModel *placed : {&training, &evaluation}) {
     now = placed;
     receive();
@@ -176,6 +242,9 @@ void ProgramWriter::run() {
     writeOutputs();
     send();
     writeFinish();
+    if (mayLackRoom())
+      checkMoeNeed(evaluating() ? PartKind::FinishEvaluation
+                                : PartKind::Update);
   }
   dropUnread();
 }

@@ -46,6 +46,10 @@ private:
   /// True for gradients that leave the backward functions in pieces.
   bool scattersEarly(mlir::Value gradient) const;
   bool isPipeline() const { return now->placement.stages() > 1; }
+  bool exchangesRowsIn(mlir::Operation *scope) const;
+  bool mayLackRoom() const;
+  void declareMoeNeed();
+  void checkMoeNeed(PartKind kind);
   const PlanAxes &axes() const { return training.plan.axes; }
 
   // Outputs.cpp

@@ -57,7 +57,8 @@ static PlanAttr withMesh(PlanAttr plan, MeshAttr mesh) {
   return PlanAttr::get(plan.getContext(), mesh, plan.getMicroBatches(),
                        plan.getSchedule(), plan.getRecomputeAll(),
                        plan.getRecompute(), plan.getChunks(), plan.getZero(),
-                       plan.getShardGroup(), plan.getStages());
+                       plan.getShardGroup(), plan.getStages(),
+                       plan.getMoeBuffer(), plan.getPlainOrder());
 }
 
 /// `[dp, micro]` with the inner part of the axis after it.

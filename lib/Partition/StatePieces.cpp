@@ -68,22 +68,6 @@ int64_t kerf::pieceSize(int64_t elements, const AxisList &axes,
   return (elements + ranks - 1) / ranks;
 }
 
-/// Gives ops that were made after `before` the phase of their reader.
-static void copyPhase(Operation *before, Operation *last, Operation *reader) {
-  PhaseAttr phase = getPhase(reader);
-  for (Operation *op = last; phase && op && op != before;
-       op = op->getPrevNode())
-    if (!getPhase(op))
-      op->setAttr(kPhaseAttrName, phase);
-}
-
-static Operation *opBefore(OpBuilder &builder) {
-  Block *block = builder.getInsertionBlock();
-  return builder.getInsertionPoint() == block->begin()
-             ? nullptr
-             : &*std::prev(builder.getInsertionPoint());
-}
-
 Value kerf::scatterPieces(OpBuilder &builder, FunctionWriter &function,
                           Value shard, const AxisList &axes, bool isStack,
                           const PlanAxes &plan, Operation *reader) {
@@ -110,7 +94,7 @@ Value kerf::scatterPieces(OpBuilder &builder, FunctionWriter &function,
   value = function.buildStep(builder, loc, value,
                              {ConversionStep::ReduceScatter, axes,
                               int64_t(flat.size()) - 1, 0, ReduceKind::Sum});
-  copyPhase(before, value.getDefiningOp(), reader);
+  setPhases(before, builder, reader);
   return value;
 }
 
@@ -129,6 +113,6 @@ Value kerf::gatherPieces(OpBuilder &builder, FunctionWriter &function,
                             llvm::ArrayRef<int64_t>{elements});
   if (typeOf(value) != shard)
     value = p.reshape(value, shard.getShape());
-  copyPhase(before, value.getDefiningOp(), reader);
+  setPhases(before, builder, reader);
   return value;
 }

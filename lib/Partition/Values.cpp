@@ -200,12 +200,11 @@ Value ProgramWriter::usePiece(Value gradient, Part part, OpBuilder &builder,
     if (!llvm::is_contained(pieces.axesOf(gradient), axis) &&
         !pieces.restOf(gradient).isCutBy(axis))
       rest.push_back(axis);
-  if (!rest.empty()) {
+  Operation *before = opBefore(builder);
+  if (!rest.empty())
     local.value = function.buildStep(builder, reader->getLoc(), local.value,
                                      {ConversionStep::AllReduce, rest});
-    if (PhaseAttr phase = getPhase(reader))
-      local.value.getDefiningOp()->setAttr(kPhaseAttrName, phase);
-  }
+  setPhases(before, builder, reader);
   function.define(gradient, local.value, local.layout.reduced(),
                   /*isPiece=*/true);
   return local.value;

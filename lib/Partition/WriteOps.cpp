@@ -5,24 +5,10 @@
 
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
 
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
 using namespace mlir;
 using namespace kerf;
-
-/// Gives the ops between two the phase of the op that they are made for.
-static void setPhases(Operation *before, Operation *end, Operation *of) {
-  PhaseAttr phase = getPhase(of);
-  Operation *op = before ? before->getNextNode() : &end->getBlock()->front();
-  for (; phase && op != end; op = op->getNextNode())
-    if (!getPhase(op))
-      op->setAttr(kPhaseAttrName, phase);
-}
-
-static Operation *opBefore(OpBuilder &builder) {
-  Block *block = builder.getInsertionBlock();
-  return builder.getInsertionPoint() == block->begin()
-             ? nullptr
-             : &*std::prev(builder.getInsertionPoint());
-}
 
 //===----------------------------------------------------------------------===//
 // One op
@@ -103,7 +89,7 @@ Operation *ProgramWriter::cloneLocal(Operation *op,
   GroupBuilder groups(before, op->getLoc(), function, axes(), assignment);
   auto values = variant.buildVariant(groups, shards, assignment.variants,
                                      assignment.routed);
-  setPhases(start, copy, op);
+  setPhases(start, before, op);
   for (auto [from, to] : llvm::zip_equal(op->getResults(), values))
     function.define(from, to, function.get(from).layout);
   Operation *last = copy->getPrevNode();
@@ -143,6 +129,32 @@ void ProgramWriter::writeYield(RepeatOp repeat, RepeatOp made,
     result.setType(cast<RankedTensorType>(type));
 }
 
+/// Ops that exchange the same rows begin alike, and products on them, too: what
+/// several ops of a body compute is computed once.
+static void mergeEqualOps(Block &body) {
+  constexpr auto flags = OperationEquivalence::IgnoreLocations |
+                         OperationEquivalence::IgnoreDiscardableAttrs;
+  std::map<size_t, llvm::SmallVector<Operation *, 1>> known;
+  for (Operation &op : llvm::make_early_inc_range(body.without_terminator())) {
+    if (!isMemoryEffectFree(&op) || op.getNumRegions() > 0)
+      continue;
+    auto &alike = known[OperationEquivalence::computeHash(
+        &op, OperationEquivalence::directHashValue,
+        OperationEquivalence::ignoreHashValue, flags)];
+    auto equal = llvm::find_if(alike, [&](Operation *other) {
+      return OperationEquivalence::isEquivalentTo(
+          other, &op, OperationEquivalence::exactValueMatch,
+          /*markEquivalent=*/nullptr, flags);
+    });
+    if (equal == alike.end()) {
+      alike.push_back(&op);
+      continue;
+    }
+    op.replaceAllUsesWith(*equal);
+    op.erase();
+  }
+}
+
 void ProgramWriter::writeRepeat(RepeatOp repeat, FunctionWriter &function,
                                 Part part, OpBuilder &builder) {
   const OpLayouts &layouts = now->plan.ops[repeat];
@@ -176,6 +188,8 @@ void ProgramWriter::writeRepeat(RepeatOp repeat, FunctionWriter &function,
   for (Operation &op : repeat.getBody().front().without_terminator())
     writeOp(&op, function, part, inside);
   writeYield(repeat, made, function, part, inside);
+  if (exchangesRowsIn(repeat))
+    mergeEqualOps(body);
   function.repeat = function.original = {};
   for (auto [i, global] : llvm::enumerate(repeat.getResults()))
     function.define(global, made.getResult(i), layouts.results[i],
@@ -229,7 +243,7 @@ void ProgramWriter::writeNorm(Operation *op, FunctionWriter &function,
                                       builder.getStrArrayAttr({kPipelineAxis}));
   }
   Value root = p.sqrt(total);
-  setPhases(before, builder.getInsertionBlock()->getTerminator(), op);
+  setPhases(before, builder, op);
   function.define(op->getResult(0), root, Layout::whole(0));
 }
 

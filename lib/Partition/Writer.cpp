@@ -13,6 +13,23 @@ ArrayAttr kerf::axesAttr(MLIRContext *context, const PlanAxes &axes,
   return ArrayAttr::get(context, names);
 }
 
+Operation *kerf::opBefore(const OpBuilder &builder) {
+  Block *block = builder.getInsertionBlock();
+  return builder.getInsertionPoint() == block->begin()
+             ? nullptr
+             : &*std::prev(builder.getInsertionPoint());
+}
+
+void kerf::setPhases(Operation *before, const OpBuilder &builder,
+                     Operation *madeFor) {
+  PhaseAttr phase = getPhase(madeFor);
+  Block::iterator op = before ? std::next(before->getIterator())
+                              : builder.getInsertionBlock()->begin();
+  for (; phase && op != builder.getInsertionPoint(); ++op)
+    if (!getPhase(&*op))
+      op->setAttr(kPhaseAttrName, phase);
+}
+
 OpBuilder FunctionWriter::atHead() {
   Block *body = &func.getBody().front();
   OpBuilder builder = OpBuilder::atBlockBegin(body);
@@ -123,12 +140,11 @@ Value FunctionWriter::convertFrom(OpBuilder &builder, const LocalValue &from,
   std::string error;
   auto steps = planConversion(from.layout, layout, axes, error);
   assert(succeeded(steps) && "checked with the plan");
+  Operation *before = opBefore(builder);
   Value value = from.value;
-  for (const ConversionStep &step : *steps) {
+  for (const ConversionStep &step : *steps)
     value = buildStep(builder, reader->getLoc(), value, step);
-    if (PhaseAttr phase = getPhase(reader))
-      value.getDefiningOp()->setAttr(kPhaseAttrName, phase);
-  }
+  setPhases(before, builder, reader);
   return value;
 }
 

@@ -80,6 +80,14 @@ private:
 mlir::ArrayAttr axesAttr(mlir::MLIRContext *context, const PlanAxes &axes,
                          llvm::ArrayRef<unsigned> list);
 
+/// The op before a builder's insertion point; null at the start of a block.
+mlir::Operation *opBefore(const mlir::OpBuilder &builder);
+
+/// Gives what lies between `before`, as `opBefore` gave it, and the builder's
+/// insertion point the phase of the op that it was made for.
+void setPhases(mlir::Operation *before, const mlir::OpBuilder &builder,
+               mlir::Operation *madeFor);
+
 } // namespace kerf
 
 #endif // KERF_LIB_PARTITION_WRITER_H

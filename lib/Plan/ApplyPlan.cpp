@@ -159,7 +159,9 @@ PlanAttr PlanWriter::makePlan() {
       nameOf(outer.schedule), /*recomputeAll=*/false,
       llvm::SmallVector<int64_t>(recompute.begin(), recompute.end()),
       outer.chunks, outer.zero, outer.zero > 0 ? outer.shardGroup : 0,
-      hasStages ? makeStages() : ArrayAttr());
+      hasStages ? makeStages() : ArrayAttr(),
+      outer.ep > 1 && step.moeBuffer < kRoomForAll ? step.moeBuffer : 0.0,
+      step.plainOrder);
 }
 
 //===----------------------------------------------------------------------===//
@@ -241,7 +243,8 @@ static llvm::SmallVector<unsigned, 2> factorsOf(const LayerOp &layer,
     if (!llvm::is_contained(cut, f))
       cut.push_back(f);
   };
-  if (option.variant >= 0 && layer.variants[option.variant].together)
+  if (option.variant >= 0 && (layer.variants[option.variant].together ||
+                              layer.variants[option.variant].exchanges))
     llvm::for_each(layer.variants[option.variant].factors, add);
   if (!isRouted(layer, option))
     return cut;

@@ -59,8 +59,14 @@ TrustPart explain_detail::describeTrust(const ExplainInput &input,
     trust.assumptions.push_back("idle time in the pipeline is " +
                                 part(profile.bubble) + " of the schedule's");
   if (plan.outer.cp > 1)
-    trust.assumptions.push_back("causal attention costs every context rank the "
-                                "same (tokens in zigzag order)");
+    trust.assumptions.push_back(
+        input.step->plainOrder ||
+                input.step->sequence % (2 * plan.outer.cp) != 0
+            ? "the last context rank has most of the causal attention (tokens "
+              "in "
+              "plain order)"
+            : "causal attention costs every context rank the same (tokens in "
+              "zigzag order)");
   trust.notModelled = {"stragglers and jitter", "other jobs on the network",
                        "thermal throttling", "input pipeline",
                        "fragmentation of memory"};

@@ -248,6 +248,8 @@ static std::string variantWords(const FactorVariant &variant) {
     return "context-parallel, keys and values in a ring";
   if (variant.name == "split_vocabulary")
     return "vocabulary-parallel";
+  if (variant.exchanges)
+    return "expert-parallel, rows exchanged";
   std::string words = variant.name;
   std::replace(words.begin(), words.end(), '_', ' ');
   return words;

@@ -40,8 +40,7 @@ double kerf::keptBytes(const LayerTerms &terms, const LayerLayout &layout,
     bytes /= double(terms.batchCut());
   for (int axis = 0; axis < kInnerAxes; ++axis)
     if (terms.has(axis))
-      bytes *=
-          heldShare(keptState(terms, layout, value, axis), terms.ranks[axis]);
+      bytes *= terms.heldShare(keptState(terms, layout, value, axis), axis);
   return bytes;
 }
 

@@ -339,7 +339,7 @@ private:
     out.graph.addTable({kept.variable}, [&](const std::vector<int> &s) {
       bool isKept = kept.states[s[0]] != kNotKept && !kept.again[s[0]];
       return isKept ? toPicoseconds(price * whole *
-                                    heldShare(kept.states[s[0]], ranks))
+                                    terms.heldShare(kept.states[s[0]], axis()))
                     : int64_t(0);
     });
   }

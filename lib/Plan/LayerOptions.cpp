@@ -23,7 +23,7 @@ using namespace kerf;
 /// Element-wise and row ops without products, whose outputs a kernel that reads
 /// them can make on the way.
 static bool isRowOp(const LayerOp &op) {
-  return op.work.products() == 0 && op.maps.empty() && !op.view;
+  return op.work.products() == 0 && op.maps.empty() && !op.view && !op.alone;
 }
 
 LayerFacts::LayerFacts(const LayerKind &kind) {
@@ -120,8 +120,10 @@ void LayerFacts::findPatterns(const LayerKind &kind) {
   for (const LayerOp &op : kind.ops)
     forEachDim(op, [&](int value, size_t d, const DimFactors &dim) {
       for (unsigned f : dim)
-        if (isRaggedIn(op, f))
+        if (isRaggedIn(op, f)) {
           addPattern(patterns[value][d], kRaggedOuter);
+          addPattern(patterns[value][d], kExchangedOuter);
+        }
       for (size_t i = 1; i < dim.size(); ++i)
         if (op.factors[dim[i]].factor.kind != FactorKind::Whole)
           addPattern(patterns[value][d], sizeBefore(op, dim, i));
@@ -151,7 +153,9 @@ static AxisState stateWith(const LayerOp &op, const TensorFactors &dims,
         int64_t before = 1;
         for (size_t k = 0; k < i; ++k)
           before *= op.factors[dims[d][k]].factor.size;
-        if (outer == kRaggedOuter || isRaggedIn(op, dims[d][i]))
+        if (outer >= kRaggedOuter)
+          return splitAt(d, outer);
+        if (isRaggedIn(op, dims[d][i]))
           return splitAt(d, kRaggedOuter);
         return splitAt(d, outer * before);
       }
@@ -202,19 +206,48 @@ static void addMapOptions(const LayerOp &op, llvm::ArrayRef<int64_t> sizes,
   }
 }
 
+/// Ranks exchange the rows of a table: what cuts tokens, or experts, cuts the
+/// rows of tables.
+static OpOption exchanging(const LayerOp &op, int index) {
+  const FactorVariant &variant = op.variants[index];
+  OpOption option;
+  option.variant = index;
+  option.factor = variant.together ? variant.factors[1] : variant.factors[0];
+  auto stateOf = [&](const TensorFactors &dims) {
+    AxisState state = kReplicated;
+    for (size_t d = 0; d < dims.size(); ++d)
+      for (unsigned f : dims[d]) {
+        if (isRaggedIn(op, f))
+          return splitAt(d, kExchangedOuter);
+        if (int(f) == option.factor)
+          state = splitAt(d);
+      }
+    return state;
+  };
+  for (const TensorFactors &dims : op.operandFactors)
+    option.operands.push_back(stateOf(dims));
+  for (const TensorFactors &dims : op.resultFactors)
+    option.results.push_back(stateOf(dims));
+  return option;
+}
+
 static void addVariants(const LayerOp &op, llvm::ArrayRef<int64_t> sizes,
-                        int64_t ranks, std::vector<OpOption> &options) {
+                        int64_t ranks, bool exchanges,
+                        std::vector<OpOption> &options) {
   for (size_t i = 0; i < op.variants.size(); ++i) {
     const FactorVariant &variant = op.variants[i];
+    auto divides = [&](unsigned f) { return sizes[f] % ranks == 0; };
     auto add = [&](llvm::ArrayRef<unsigned> factors) {
-      for (unsigned f : factors)
-        if (sizes[f] % ranks != 0)
-          return;
+      if (!llvm::all_of(factors, divides))
+        return;
       OpOption option = cutting(op, factors, 1, variant.leavesSum);
       option.variant = i;
       options.push_back(option);
     };
-    if (variant.together)
+    if (variant.exchanges) {
+      if (exchanges && llvm::all_of(variant.factors, divides))
+        options.push_back(exchanging(op, i));
+    } else if (variant.together)
       add(variant.factors);
     else
       for (unsigned f : variant.factors)
@@ -244,7 +277,8 @@ static void addPassing(const LayerOp &op, std::vector<OpOption> &options) {
 
 static std::vector<OpOption> makeOptions(const LayerOp &op, int64_t ranks,
                                          llvm::ArrayRef<int64_t> sizes,
-                                         const LayerFacts &facts) {
+                                         const LayerFacts &facts,
+                                         bool exchanges) {
   std::vector<OpOption> options = {replicated(op)};
   if (ranks == 1)
     return options;
@@ -254,8 +288,10 @@ static std::vector<OpOption> makeOptions(const LayerOp &op, int64_t ranks,
       continue;
     for (int64_t outer : patternsOf(op, f, facts.patterns)) {
       bool sums = kind == FactorKind::Sum || kind == FactorKind::Max;
+      if (outer == kExchangedOuter && !exchanges)
+        continue;
       // Only ops that pass rows on take them as long as they are.
-      if (outer == kRaggedOuter
+      if (outer >= kRaggedOuter
               ? sums || op.work.products() > 0
               : sizes[f] % outer != 0 || (sizes[f] / outer) % ranks != 0)
         continue;
@@ -263,7 +299,7 @@ static std::vector<OpOption> makeOptions(const LayerOp &op, int64_t ranks,
     }
   }
   addMapOptions(op, sizes, ranks, options);
-  addVariants(op, sizes, ranks, options);
+  addVariants(op, sizes, ranks, exchanges, options);
   addPassing(op, options);
   return options;
 }
@@ -305,7 +341,8 @@ LayerTerms::options(int axis, const LayerLayout &layout) const {
     for (size_t f = 0; f < op.factors.size(); ++f)
       sizes.push_back(op.factors[f].factor.size / cuts[f]);
     std::vector<OpOption> own;
-    for (OpOption &option : makeOptions(op, ranks[axis], sizes, facts))
+    for (OpOption &option : makeOptions(op, ranks[axis], sizes, facts,
+                                        context.step->moeBuffer > 0))
       if (allowed(axis, op, option))
         own.push_back(std::move(option));
     all.push_back(std::move(own));

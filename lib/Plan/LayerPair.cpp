@@ -151,8 +151,8 @@ void PairGraph::addMemory() {
     graph.addTable({number}, [&](const std::vector<int> &s) {
       double share = 1;
       for (int side = 0; side < 2; ++side)
-        share *= heldShare(parts[side]->states[stateOf(side, number, s[0])],
-                           terms.ranks[axes[side]]);
+        share *= terms.heldShare(
+            parts[side]->states[stateOf(side, number, s[0])], axes[side]);
       return toPicoseconds(seconds * share);
     });
   };

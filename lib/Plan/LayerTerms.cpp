@@ -129,6 +129,20 @@ static bool looksUp(const LayerOp &op) {
   return false;
 }
 
+/// Causal work of the last of n ranks that share a sequence, in parts of the
+/// mean: (2n - 1) / n with parts by position (of n^2 equal blocks of queries
+/// and keys a rank r has r whole and one half ones), else 1.
+static double causalSkew(const LayerOp &op, llvm::ArrayRef<int64_t> cuts,
+                         const StepModel &step) {
+  const auto *ring = llvm::find_if(
+      op.variants, [](const FactorVariant &v) { return v.together; });
+  if (!op.causal || ring == op.variants.end())
+    return 1;
+  int64_t n = std::max(cuts[ring->factors[0]], cuts[ring->factors[1]]);
+  bool isEqual = !step.plainOrder && step.sequence % (2 * n) == 0;
+  return isEqual ? 1 : double(2 * n - 1) / double(n);
+}
+
 OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
                           const OpOption *option) const {
   const LayerOp &op = kind.ops[index];
@@ -154,11 +168,17 @@ OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
   if (looksUp(op))
     read = op.work.bytesRead / scale;
   const Profile &profile = context.profile;
-  if (op.work.attentionFlops > 0)
+  if (op.work.attentionFlops > 0) {
+    // Queries of all heads: rows of the result.
+    double rows = tensorBytes(index, true, 0, layout, axis, option) /
+                  (kind.values[op.results[0]].elementBytes * op.headSize);
     return {WorkKind::Attention,
-            attentionSec(device, profile, op.work.attentionFlops / scale,
-                         read + written, op.headSize, op.scores / scale,
-                         op.type, op.phase != LayerPhase::Forward)};
+            causalSkew(op, cuts, *context.step) *
+                attentionSec(device, profile, op.work.attentionFlops / scale,
+                             read + written, op.headSize, op.scores / scale,
+                             op.type, op.phase != LayerPhase::Forward,
+                             rows > 0 ? op.scores / scale / rows : 0)};
+  }
   if (op.work.matmulFlops > 0) {
     MatmulShape shape = shapeOf(op, sizes);
     if (query.ideal)
@@ -185,6 +205,8 @@ double LayerTerms::variantSec(int index, const OpOption &option, int axis,
   double seconds = 0;
   if (variant.leavesSum)
     return 0;
+  if (variant.exchanges)
+    return variant.together ? 0 : exchangeSec(index, option, axis, layout);
   if (!variant.together) {
     // Statistics of the rows that a cut goes through: a maximum and a sum, f32.
     double rows = tensorBytes(index, false, 0, layout, axis, nullptr);
@@ -215,6 +237,34 @@ double LayerTerms::variantSec(int index, const OpOption &option, int axis,
   return seconds;
 }
 
+double LayerTerms::heldShare(AxisState state, int axis) const {
+  auto n = static_cast<double>(ranks[axis]);
+  if (isExchanged(state))
+    return std::min(1.0, context.step->moeBuffer / n);
+  return isRagged(state) ? 1.0 : splitShare(state, ranks[axis]);
+}
+
+/// Rows of a table out or back, in room that is as large on all ranks: written
+/// before and read after, and the counts that say which are whose.
+double LayerTerms::exchangeSec(int index, const OpOption &option, int axis,
+                               const LayerLayout &layout) const {
+  const LayerOp &op = kind.ops[index];
+  auto bytesOf = [&](bool isResult, llvm::ArrayRef<AxisState> states) {
+    for (size_t i = 0; i < states.size(); ++i)
+      if (isExchanged(states[i]))
+        return heldShare(states[i], axis) *
+               tensorBytes(index, isResult, i, layout, axis, nullptr);
+    return 0.0;
+  };
+  double bytes =
+      std::max(bytesOf(false, option.operands), bytesOf(true, option.results));
+  // Of the experts: the last operand has them, by group.
+  double counts =
+      4.0 * double(op.factors[op.operandFactors.back()[1][0]].factor.size);
+  return costs[axis].allToAll(bytes) + costs[axis].allToAll(counts) +
+         rowSec(device, context.profile, 2 * bytes, 0);
+}
+
 AxisState LayerTerms::madeState(int value, const AxisLayout &axis) const {
   const LayerValue &facts = kind.values[value];
   if (value == kind.input)
@@ -230,30 +280,30 @@ AxisState LayerTerms::madeState(int value, const AxisLayout &axis) const {
   return axis.ops[facts.producer].results[at];
 }
 
-template <typename StateOf>
+template <typename ShareOf>
 double LayerTerms::partOf(int value, const LayerLayout &layout, int except,
-                          double (*share)(AxisState, int64_t),
-                          StateOf stateOf) const {
+                          ShareOf shareOf) const {
   const LayerValue &facts = kind.values[value];
   double bytes = facts.bytes();
   if (llvm::is_contained(facts.classes, IndexClass::Batch))
     bytes /= double(batch);
   for (int axis = 0; axis < kInnerAxes; ++axis)
     if (axis != except && has(axis) && !layout.axes[axis].ops.empty())
-      bytes *= share(stateOf(layout.axes[axis]), ranks[axis]);
+      bytes *= shareOf(layout.axes[axis], axis);
   return bytes;
 }
 
 double LayerTerms::bytesOf(int value, const LayerLayout &layout,
                            int except) const {
-  return partOf(value, layout, except, splitShare,
-                [&](const AxisLayout &axis) { return madeState(value, axis); });
+  return partOf(value, layout, except, [&](const AxisLayout &own, int axis) {
+    return splitShare(madeState(value, own), ranks[axis]);
+  });
 }
 
 double LayerTerms::heldBytesOf(int value, const LayerLayout &layout, int except,
                                bool kept) const {
-  return partOf(value, layout, except, heldShare, [&](const AxisLayout &axis) {
-    return kept ? axis.kept[value] : madeState(value, axis);
+  return partOf(value, layout, except, [&](const AxisLayout &own, int axis) {
+    return heldShare(kept ? own.kept[value] : madeState(value, own), axis);
   });
 }
 

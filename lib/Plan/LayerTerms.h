@@ -85,6 +85,8 @@ public:
   /// The room that it takes, as it is made or as it is kept.
   double heldBytesOf(int value, const LayerLayout &layout, int axis,
                      bool kept) const;
+  /// What a rank has room for of a value in a state.
+  double heldShare(AxisState state, int axis) const;
   /// The state in which a value comes on an axis.
   AxisState madeState(int value, const AxisLayout &axis) const;
   /// Seconds to convert a value of `bytes` (whole over the axis).
@@ -110,9 +112,11 @@ private:
                      const LayerLayout &layout, int axis,
                      const OpOption *option) const;
 
-  template <typename StateOf>
+  double exchangeSec(int op, const OpOption &option, int axis,
+                     const LayerLayout &layout) const;
+  template <typename ShareOf>
   double partOf(int value, const LayerLayout &layout, int except,
-                double (*share)(AxisState, int64_t), StateOf stateOf) const;
+                ShareOf shareOf) const;
 
   bool allowed(int axis, const LayerOp &op, const OpOption &option) const;
 };
@@ -144,10 +148,6 @@ int64_t toPicoseconds(double seconds);
 /// A rank's part of a split; of ragged rows on average.
 inline double splitShare(AxisState state, int64_t ranks) {
   return isSplit(state) ? 1.0 / double(ranks) : 1.0;
-}
-/// What a rank has room for.
-inline double heldShare(AxisState state, int64_t ranks) {
-  return isRagged(state) ? 1.0 : splitShare(state, ranks);
 }
 
 } // namespace kerf

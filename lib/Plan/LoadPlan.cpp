@@ -337,9 +337,9 @@ LogicalResult PlanReader::run(llvm::StringRef text) {
   if (failed(root) || !errors.expectKind(*root, json::Kind::Object, "a plan"))
     return failure();
   errors.expectKeys(*root,
-                    {"assign", "chunks", "mesh", "micro_batches", "model",
-                     "order", "recompute", "schedule", "shard_group", "stages",
-                     "version", "zero"},
+                    {"assign", "chunks", "cp_order", "mesh", "micro_batches",
+                     "model", "moe_buffer", "order", "recompute", "schedule",
+                     "shard_group", "stages", "version", "zero"},
                     "a plan");
   plan = readPlanHead(model, *root, errors);
   if (const json::Value *assign = root->find("assign"))

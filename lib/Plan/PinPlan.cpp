@@ -129,6 +129,24 @@ static bool hasAxis(ArrayAttr axes, llvm::StringRef axis) {
   return axes && llvm::is_contained(axes.getAsValueRange<StringAttr>(), axis);
 }
 
+static bool exchanges(const LayerOp &op, const OpOption &option) {
+  return option.variant >= 0 && op.variants[option.variant].exchanges;
+}
+
+/// True when the ranks of an axis are assigned to exchange rows.
+static bool exchanges(const LayerOp &op, llvm::StringRef axis,
+                      AssignAttr assign) {
+  return llvm::any_of(op.variants, [&](const FactorVariant &variant) {
+    auto isNamed = [&](StringAttr name) {
+      return name.getValue() == variant.name;
+    };
+    return variant.exchanges && llvm::any_of(assign.getVariants(), isNamed) &&
+           hasAxis(assign.getFactors().getAs<ArrayAttr>(
+                       op.factors[variant.factors.back()].factor.name),
+                   axis);
+  });
+}
+
 /// True when the option does on the axis what the op is assigned. Blocks are
 /// those of the tensor axis: no other cuts what is made of blocks.
 static bool follows(const LayerOp &op, llvm::StringRef axis,
@@ -136,6 +154,8 @@ static bool follows(const LayerOp &op, llvm::StringRef axis,
   bool pending = llvm::any_of(assign.getPending(), [&](StringAttr name) {
     return name.getValue() == axis;
   });
+  if (exchanges(op, option) != exchanges(op, axis, assign))
+    return false;
   if (option.factor >= 0)
     return hasAxis(assign.getFactors().getAs<ArrayAttr>(
                        op.factors[option.factor].factor.name),

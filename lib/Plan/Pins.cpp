@@ -30,7 +30,9 @@ const NumberKey kNumbers[] = {{"tp", &Pins::tp, 1, kMany},
                               {"shard", &Pins::shardGroup, 1, kMany},
                               {"devices", &Pins::devices, 1, kMany}};
 constexpr llvm::StringLiteral kOthers[] = {"schedule", "recompute", "order",
-                                           "layers"};
+                                           "layers",   "moe",       "cp_order"};
+constexpr llvm::StringLiteral kCpOrders[] = {"zigzag", "plain"};
+constexpr llvm::StringLiteral kMoe[] = {"gather", "all_to_all"};
 constexpr llvm::StringLiteral kAxes[] = {"tp", "cp", "dp", "pp"};
 constexpr llvm::StringLiteral kRecompute[] = {"none", "selective", "full"};
 const llvm::StringLiteral kSchedules[] = {"gpipe", "1f1b", "interleaved",
@@ -53,6 +55,8 @@ private:
   bool single(const NumberKey &key, llvm::StringRef text, int64_t &number);
   void schedule(llvm::StringRef value);
   void recompute(llvm::StringRef value);
+  void moe(llvm::StringRef value);
+  void cpOrder(llvm::StringRef value);
   void order(llvm::StringRef value);
   void layers(llvm::StringRef value);
 };
@@ -143,6 +147,21 @@ void Parser::recompute(llvm::StringRef value) {
           expected(value, refsOf(kRecompute)));
 }
 
+void Parser::moe(llvm::StringRef value) {
+  if (llvm::is_contained(kMoe, value))
+    pins.moe = value.str();
+  else
+    error("pin 'moe': found '" + value + "', " + expected(value, refsOf(kMoe)));
+}
+
+void Parser::cpOrder(llvm::StringRef value) {
+  if (llvm::is_contained(kCpOrders, value))
+    pins.cpOrder = value.str();
+  else
+    error("pin 'cp_order': found '" + value + "', " +
+          expected(value, refsOf(kCpOrders)));
+}
+
 void Parser::order(llvm::StringRef value) {
   llvm::SmallVector<llvm::StringRef> parts;
   value.split(parts, '.');
@@ -201,6 +220,10 @@ void Parser::item(llvm::StringRef text) {
     return order(value);
   if (key == "layers")
     return layers(value);
+  if (key == "moe")
+    return moe(value);
+  if (key == "cp_order")
+    return cpOrder(value);
   llvm::SmallVector<llvm::StringRef> names = refsOf(kOthers);
   for (const NumberKey &known : kNumbers)
     names.push_back(known.name);
@@ -255,6 +278,10 @@ static std::vector<std::string> itemsOf(const Pins &pins) {
     items.push_back("order=" + joined(pins.order, ".", [](MeshAxis axis) {
                       return nameOf(axis).str();
                     }));
+  if (!pins.moe.empty())
+    items.push_back("moe=" + pins.moe);
+  if (!pins.cpOrder.empty())
+    items.push_back("cp_order=" + pins.cpOrder);
   if (!pins.stageLayers.empty())
     items.push_back("layers=" + joined(pins.stageLayers, ".", digits));
   return items;

@@ -95,6 +95,8 @@ private:
                       llvm::StringRef what);
   bool check(llvm::StringRef key, const std::string &wrong);
   std::string readSchedule();
+  bool readPlainOrder();
+  double readMoeBuffer();
   void readNumbers(const json::Value &value,
                    llvm::SmallVectorImpl<int64_t> &ops);
   bool readRecompute(llvm::SmallVectorImpl<int64_t> &ops);
@@ -243,6 +245,27 @@ std::string HeadReader::readSchedule() {
   return fine ? value->string : "1f1b";
 }
 
+/// True for "plain".
+bool HeadReader::readPlainOrder() {
+  const json::Value *value = root.find("cp_order");
+  if (!value || !errors.expectKind(*value, json::Kind::String, "cp_order"))
+    return false;
+  bool plain = value->string == "plain";
+  if (!plain && value->string != "zigzag")
+    errors.at(value->position)
+        << "unknown cp_order " << json::quote(value->string)
+        << ", expected zigzag (causal work is balanced) or plain";
+  return plain;
+}
+
+double HeadReader::readMoeBuffer() {
+  const json::Value *value = root.find("moe_buffer");
+  if (!value || !errors.expectKind(*value, json::Kind::Number, "moe_buffer"))
+    return 0;
+  bool fine = check("moe_buffer", PlanAttr::checkMoeBuffer(value->number));
+  return fine ? value->number : 0;
+}
+
 void HeadReader::readNumbers(const json::Value &value,
                              llvm::SmallVectorImpl<int64_t> &ops) {
   for (const json::Value &op : value.array) {
@@ -385,6 +408,8 @@ PlanAttr HeadReader::run() {
     zero = 0;
   int64_t group = readInteger("shard_group", 0, "a number of ranks");
   ArrayAttr stages = readStages();
+  bool plainOrder = readPlainOrder();
+  double moeBuffer = readMoeBuffer();
   if (!mesh)
     return {};
   if (!check("shard_group", PlanAttr::checkShardGroup(group, zero, mesh)))
@@ -392,7 +417,7 @@ PlanAttr HeadReader::run() {
   if (!check("stages", PlanAttr::checkStages(stages, chunks, mesh)))
     stages = {};
   return PlanAttr::get(context, mesh, micro, schedule, all, recompute, chunks,
-                       zero, group, stages);
+                       zero, group, stages, moeBuffer, plainOrder);
 }
 
 PlanAttr kerf::readPlanHead(ModelOp model, const json::Value &root,

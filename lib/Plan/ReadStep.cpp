@@ -10,6 +10,8 @@
 
 #include "kerf/Plan/ReadStep.h"
 
+#include "kerf/Interfaces/KernelInterface.h"
+
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -348,6 +350,7 @@ private:
     layer.maps = factors.maps;
     layer.work = cost.getCost();
     layer.view = isa<ReshapeOp, SliceOp, PadOp>(op) || isDisjointSum(op);
+    layer.alone = getOwnKernel(op).has_value();
     bool forward = layer.phase == LayerPhase::Forward;
     for (Value operand : op->getOperands())
       layer.operands.push_back(idOf(operand, forward));
@@ -383,6 +386,10 @@ private:
     layer.headSize = q.back();
     layer.scores =
         double(q[0]) * q[1] * q[2] * typeOf(op->getOperand(1)).getDimSize(1);
+    if (auto forward = dyn_cast<AttentionOp>(op))
+      layer.causal = forward.getCausal();
+    if (auto backward = dyn_cast<AttentionBackwardOp>(op))
+      layer.causal = backward.getCausal();
   }
 
   void noteGradient(Value result, int id) {
@@ -435,12 +442,14 @@ private:
     kind.inputGradient = known(reverse.getYield().getCarried()[0]);
   }
 
-  /// Values that come from repeats or go into them, the first of each sort.
+  /// Values that come from repeats or go into them: what these carry first (a
+  /// sum of losses may be carried beside it).
   void setOuterBoundaries(Operation *op,
                           const llvm::DenseSet<Operation *> &own) {
     for (Value operand : op->getOperands()) {
       auto repeat = operand.getDefiningOp<RepeatOp>();
-      if (!repeat || llvm::is_contained(repeat.getStackResults(), operand))
+      if (!repeat || operand != repeat.getResult(0) ||
+          repeat.getInits().empty())
         continue;
       int &slot = repeat.getReverse() ? kind.outputGradient : kind.input;
       if (slot < 0)

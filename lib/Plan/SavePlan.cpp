@@ -86,6 +86,10 @@ static json::Value headOf(ModelOp model, PlanAttr plan) {
   setInteger("chunks", plan.getChunks(), 1);
   setInteger("zero", plan.getZero(), 0);
   setInteger("shard_group", plan.getShardGroup(), 0);
+  if (plan.getMoeBuffer() != 0)
+    head.set("moe_buffer", json::Value::fromNumber(plan.getMoeBuffer()));
+  if (plan.getPlainOrder())
+    head.set("cp_order", json::Value::fromString("plain"));
   if (plan.getStages())
     head.set("stages", stagesOf(plan.getStages()));
   head.set("model", modelOf(model));

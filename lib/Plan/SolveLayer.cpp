@@ -133,6 +133,8 @@ static std::string nameOfState(AxisState state) {
   if (state == kRecomputed)
     return "again";
   std::string text = "dim" + std::to_string(splitDim(state));
+  if (isExchanged(state))
+    return text + " exchanged";
   if (isRagged(state))
     return text + " ragged";
   return splitOuter(state) == 1
@@ -148,7 +150,7 @@ static std::string nameOfOption(const LayerOp &op, const OpOption &option) {
   if (option.factor < 0)
     return "none";
   std::string name = op.factors[option.factor].factor.name;
-  return option.outer == 1 || option.outer == kRaggedOuter
+  return option.outer == 1 || option.outer >= kRaggedOuter
              ? name
              : name + "/" + std::to_string(option.outer);
 }

@@ -186,6 +186,16 @@ static SearchProblem problemOf(const Solution &solution,
   boundRanks(problem.pins, solution.machine, solution.devices);
   problem.budget = request.budget;
   problem.prove = request.prove;
+  // Of programs for other devices the workspaces are not known.
+  if (solution.machine.device.target == BackendTarget::Cpu)
+    problem.measure = [&solution,
+                       workers = request.workers](const PlanPoint &plan) {
+      LayerContext context{&solution.step, &solution.machine, solution.profile};
+      auto layoutOf = [&](int kind, const LayerPoint &point) {
+        return &solution.tables->layoutOf(keyOf(plan.outer, kind), point);
+      };
+      return programMemory(context, plan, layoutOf, workers);
+    };
   return problem;
 }
 
@@ -201,6 +211,47 @@ static Profile profileFor(const Machine &machine, Profile profile) {
   if (machine.device.target == BackendTarget::Cpu)
     profile.tensorOverlap = profile.dataOverlap = 0;
   return profile;
+}
+
+/// Tokens are dropped by their order, which is so not to be changed.
+static bool dropsByOrder(ModelOp model) {
+  return model.getBody()
+      .walk([](AssignSlotsOp op) {
+        return op.getCapacity() ? WalkResult::interrupt()
+                                : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// Room for exchanged rows in the search; 0 where none are to be exchanged.
+static double moeBufferOf(ModelOp model, const SolveRequest &request) {
+  PlanAttr plan = getPlan(model);
+  bool exchanges = request.pins.moe == "all_to_all";
+  PlanAxes axes(plan);
+  model.getBody().walk([&](FactorOpInterface op) {
+    Factors facts = op.getFactors();
+    auto assignment = getAssignment(op, facts, axes);
+    exchanges |= succeeded(assignment) && exchangesRows(facts, *assignment);
+  });
+  double given =
+      request.moeBuffer > 0 ? request.moeBuffer : plan.getMoeBuffer();
+  return given > 0 ? given : exchanges ? kRoomForAll : 0;
+}
+
+/// Forbids the other way of bringing rows to their experts.
+static OptionFilter filterMoe(std::string wanted, OptionFilter others) {
+  if (wanted.empty())
+    return others;
+  return [=](const LayerOp &op, InnerAxis axis, const OpOption &option) {
+    auto exchanges = [](const FactorVariant &variant) {
+      return variant.exchanges;
+    };
+    bool isForbidden =
+        wanted == "gather"
+            ? option.variant >= 0 && exchanges(op.variants[option.variant])
+            : llvm::any_of(op.variants, exchanges) && isRouted(op, option);
+    return !isForbidden && (!others || others(op, axis, option));
+  };
 }
 
 FailureOr<std::unique_ptr<Solution>>
@@ -220,7 +271,15 @@ kerf::solvePlan(ModelOp model, const SolveRequest &request) {
   if (failed(step))
     return failure();
   solution->step = std::move(*step);
+  solution->step.moeBuffer = moeBufferOf(model, request);
+  solution->step.plainOrder = request.pins.cpOrder == "plain" ||
+                              getPlan(model).getPlainOrder() ||
+                              dropsByOrder(model);
   std::vector<std::string> errors = request.pinErrors;
+  if (request.pins.cpOrder == "zigzag" && solution->step.plainOrder)
+    errors.push_back("the pins ask for cp_order=zigzag, and this model or its "
+                     "plan needs tokens in their order; the nearest is "
+                     "cp_order=plain");
   bool given = model->hasAttr(kPlanAttrName);
   if (!given && !accumulates(model, solution->step)) {
     Pins &pins = solution->pins;
@@ -236,6 +295,7 @@ kerf::solvePlan(ModelOp model, const SolveRequest &request) {
   if (given)
     filter = pinPlan(model, solution->step, solution->pins, errors);
   LayerContext context{&solution->step, &solution->machine, solution->profile};
+  filter = filterMoe(solution->pins.moe, filter);
   solution->tables = std::make_unique<SolvedTables>(context, filter);
   if (given && !getPlan(model).getRecompute().empty())
     solution->given =

@@ -183,6 +183,19 @@ kerf.model @rope_llama3() {
   kerf.return %loss : tensor<f32>
 }
 
+// Yarn, whose transpose is no inverse.
+kerf.model @rope_yarn() {
+  %x = kerf.param "x" init<normal, 0.5> : tensor<2x3x2x4xf32>
+  %y = kerf.rope %x theta 100.0
+      scaling(#kerf.rope_yarn<factor = 4.0, low = 0.0, high = 3.0, magnitude = 1.5>)
+      : tensor<2x3x2x4xf32>
+  %mix = kerf.param "mix" init<normal, 0.5> frozen : tensor<2x3x2x4xf32>
+  %mixed = kerf.mul %y, %mix : tensor<2x3x2x4xf32>
+  %bent = kerf.tanh %mixed : tensor<2x3x2x4xf32>
+  %loss = kerf.reduce sum %bent dims [0, 1, 2, 3] : tensor<2x3x2x4xf32>
+  kerf.return %loss : tensor<f32>
+}
+
 // Given positions.
 kerf.model @rope_positions(positions %p: tensor<2x3xi32>) {
   %x = kerf.param "x" init<normal, 0.5> : tensor<2x3x2x4xf32>

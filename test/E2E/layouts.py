@@ -10,12 +10,15 @@ parallelism, two data ranks, two micro-batches and cut optimizer state. The word
     sp                   between the products of a layer tensor ranks cut the sequence
     vocab                the output vocabulary is cut over tensor ranks, and stays so for the loss
     thirds               the fused query-key-value weight is cut in three blocks (gpt2)
+    plain                context ranks have parts by position, not of equal causal work
     m4                   micro-batches
     gpipe 1f1b zb-h1     schedule of a pipeline; v2: interleaved, with two chunks per stage
     zero1 zero2 zero3    what of the state is cut over data ranks; group2: over so many of them
     full selective       recomputation
     tied untied          the other choice for the output table than the family's
     inner                data ranks are neighbours, not tensor ranks
+    a2a                  rows of experts are exchanged, in room for all of them
+    room150              so; in room for 1.5 times the even share
     found                the rest is what the search finds with these pins
 
 Each is compiled, trained for 10 steps by one process per rank with one thread each, twice, and
@@ -61,7 +64,7 @@ COMMON = """
     dp2.zero1 dp2.zero2 dp2.zero3 dp4.m2.zero1 dp4.m2.zero2 dp4.m2.zero3 dp8.zero3
     dp4.zero1.group2 dp4.m2.zero2.group2 dp4.zero3.group2 dp8.zero3.group4
     dp2.tp2.sp.zero1 dp2.tp2.vocab.m2.zero3 dp4.tp2.zero2 dp2.tp2.inner.zero3.full
-    cp2 cp4 cp2.m2.full cp2.dp2 cp2.dp2.zero1 cp2.dp2.m2.zero3 cp2.tp2 cp2.tp2.dp2.zero2
+    cp2 cp4 cp4.plain cp2.m2.full cp2.dp2 cp2.dp2.zero1 cp2.dp2.m2.zero3 cp2.tp2 cp2.tp2.dp2.zero2
     pp2.gpipe.m4 pp2.1f1b.m4 pp2.1f1b.m8.full pp2.zb-h1.m4 pp2.v2.m4 pp4.gpipe.m4 pp4.1f1b.m8
     pp4.zb-h1.m8 pp2.v2.m2.selective pp2.zb-h1.m4.full
     pp2.dp2.1f1b.m4 pp2.dp2.gpipe.m2.zero1 pp2.dp2.zb-h1.m4.zero2 pp2.dp2.1f1b.m2.zero3
@@ -73,15 +76,23 @@ COMMON = """
     found.tp2.dp2.pp2.m2.zero1 found.cp2 found.cp2.dp2.m2.zero1 found.tp2.cp2.pp2.m4
 """
 
+EXPERTS = """ep2 ep4 ep2.m2 ep2.dp2 ep2.dp2.m2.zero1 ep2.dp2.zero3 ep4.dp2.zero2 ep2.tp2
+    ep2.tp2.dp2.m2 ep2.full pp2.ep2.1f1b.m4 pp2.ep2.dp2.1f1b.m2.zero1 pp2.ep2.zb-h1.m4
+    pp2.ep4.v2.m2 ep2.a2a ep4.a2a ep2.room150 ep2.full.room150 ep4.dp2.room250
+    ep2.tp2.dp2.m2.room195 ep4.dp2.zero2.room220 pp2.ep2.1f1b.m4.room190
+    found.ep2 found.ep2.dp2.m2.zero3 found.pp2.ep2.m4 found.ep4.tp2"""
+
 MORE = {
     "gpt2": """tp2.thirds tp4.thirds.dp2.zero1 tp2.thirds.sp.m2 untied.tp2.vocab
         untied.pp2.1f1b.m4 untied.pp2.dp2.v2.m2.zero3 tp4.cp2 pp2.tp2.thirds.1f1b.m4""",
     "llama": """tied.tp2.sp.vocab tied.pp2.1f1b.m4 tied.pp2.dp2.zb-h1.m4.zero2
         tied.pp4.dp2.1f1b.m4.zero3 tied.dp2.zero3""",
     "mistral": "tied.pp2.v2.m4 cp4.dp2.zero1 cp4.m2 cp8",
-    "mixtral": """ep2 ep4 ep2.m2 ep2.dp2 ep2.dp2.m2.zero1 ep2.dp2.zero3 ep4.dp2.zero2 ep2.tp2
-        ep2.tp2.dp2.m2 ep2.full pp2.ep2.1f1b.m4 pp2.ep2.dp2.1f1b.m2.zero1 pp2.ep2.zb-h1.m4
-        pp2.ep4.v2.m2 found.ep2 found.ep2.dp2.m2.zero3 found.pp2.ep2.m4 found.ep4.tp2""",
+    "mixtral": EXPERTS,
+    "qwen2": """untied.tp2.vocab untied.pp2.1f1b.m4 untied.pp2.dp2.v2.m2.zero3
+        untied.pp4.tp2.1f1b.m4""",
+    "qwen3": "tied.tp2.sp.vocab tied.pp2.1f1b.m4 tied.pp2.dp2.zb-h1.m4.zero2 tied.dp2.zero3",
+    "qwen3-moe": EXPERTS,
 }
 
 # In the everyday suite; each word appears, in the family where it is hardest.
@@ -89,10 +100,12 @@ QUICK = {
     "gpt2": "dp4.m2.zero3 pp2.tp2.dp2.sp.1f1b.m4.zero1 pp2.zb-h1.m4 dp4.zero1.group2",
     "llama": "tp2.sp.vocab.m2.selective pp2.dp2.v2.m2.zero1 cp2.dp2.m2.zero3 "
     "pp2.dp2.zb-h1.m4.zero2",
-    "mixtral": "ep2.dp2.m2.zero1 pp2.ep2.1f1b.m4",
+    "mixtral": "ep2.dp2.m2.zero1 pp2.ep2.1f1b.m4 ep4.dp2.room250",
+    "qwen2": "pp2.tp2.dp2.sp.1f1b.m4.zero1",
+    "qwen3-moe": "ep2.tp2.dp2.m2 found.pp2.ep2.m4",
 }
 
-TIED = {"gpt2": True, "llama": False, "mistral": False, "mixtral": False}
+TIED = dict.fromkeys(MORE, False) | {"gpt2": True, "qwen2": True}
 AXES = ("pp", "dp", "cp", "ep", "tp")
 
 
@@ -110,6 +123,7 @@ class Layout:
         self.chunks = number("v", 1)
         self.zero = number("zero", 0)
         self.group = number("group", 0)
+        self.room = number("room", 0)
         named = [w for w in self.words if w in ("gpipe", "1f1b", "zb-h1")]
         self.schedule = "interleaved" if self.chunks > 1 else (named + ["1f1b"])[0]
         self.ranks = 1
@@ -168,6 +182,15 @@ PRODUCTS = {
     "llama": LLAMA,
     "mistral": LLAMA,
     "mixtral": (LLAMA[0], ([], [])),
+    "qwen2": LLAMA,
+    "qwen3": LLAMA,
+    "qwen3-moe": LLAMA,  # the first layer has no experts
+}
+
+# Products of an expert: whose outputs tensor ranks cut, and whose inputs.
+EXPERT_PRODUCTS = {
+    "mixtral": (["w1", "w3"], ["w2"]),
+    "qwen3-moe": (["gate_proj", "up_proj"], ["down_proj"]),
 }
 
 
@@ -206,16 +229,20 @@ def vocabulary_rules(family, layout, batch, sequence):
     return rules
 
 
-def expert_rules(layout, batch):
+def expert_rules(family, layout, batch):
     """Experts and their rows over `ep`, as many as data decides; products over `tp`."""
     outer = [axis for axis in batch if axis != "ep"]
     rows = factors(g=outer, r=layout.over("ep"))
     routed = {"routed": True} if layout.over("ep") else {}
     experts = {**rows, **factors(e=layout.over("ep"))}
+    if "a2a" in layout or layout.room:
+        routed = {"variant": ["all_to_all"]}
+        rows = factors(g=batch, r=layout.over("ep"))
     rules = []
     if layout.over("tp"):
-        for name, factor in (("w1", "n"), ("w3", "n"), ("w2", "k")):
-            cut = {"factors": {**experts, factor: ["tp"]}, **routed}
+        wide, narrow = EXPERT_PRODUCTS[family]
+        for name in wide + narrow:
+            cut = {"factors": {**experts, "n" if name in wide else "k": ["tp"]}, **routed}
             rules.append({"op": "grouped_matmul", "weight": f"*.{name}.weight", **cut})
     if not layout.over("ep"):
         return rules
@@ -240,8 +267,8 @@ def plan_of(family, layout):
     if layout.over("tp"):
         rules += tensor_rules(family, layout, batch, sequence)
     rules += attention_rules(family, layout, batch, sequence)
-    if family == "mixtral":
-        rules += expert_rules(layout, batch)
+    if family in EXPERT_PRODUCTS:
+        rules += expert_rules(family, layout, batch)
     order = [axis for axis in AXES if layout.sizes[axis] > 1]
     if "inner" in layout:
         order.sort(key=lambda axis: axis == "dp")
@@ -258,6 +285,10 @@ def plan_of(family, layout):
         plan["zero"] = layout.zero
     if layout.group:
         plan["shard_group"] = layout.group
+    if "plain" in layout:
+        plan["cp_order"] = "plain"
+    if layout.room:
+        plan["moe_buffer"] = layout.room / 100
     return plan
 
 
@@ -368,7 +399,7 @@ def show(family, layout, row, wrong):
     if wrong:
         verdict += f" ({row['state']}, {row['update']})"
     print(
-        f"{family:8} {layout.ranks:2}  {layout.name:42} loss {row['loss']:.1e}  "
+        f"{family:9} {layout.ranks:2}  {layout.name:42} loss {row['loss']:.1e}  "
         f"state {row['states']:.1e}  update {row['updates']:.1e}  "
         f"arena {row['arena']:9}  {row['seconds']:5.2f} s{verdict}",
         flush=True,
@@ -384,7 +415,7 @@ def train_all(bench, family, layouts, jobs):
             try:
                 row = future.result()
             except (Failed, subprocess.TimeoutExpired) as error:
-                print(f"{family:8} {layout.ranks:2}  {layout.name:42} FAILED: {error}", flush=True)
+                print(f"{family:9} {layout.ranks:2}  {layout.name:42} FAILED: {error}", flush=True)
                 failed += 1
                 continue
             wrong = judge(row, layout)

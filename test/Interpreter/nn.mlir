@@ -232,6 +232,19 @@ kerf.model @rope_scaling() {
         [[1.0554888, 0.30161649, 0.40674869, -1.2841045, -1.4014523, 0.54740523, 1.0414199,
           1.2149385]]]]> : tensor<1x3x1x8xf32>
   kerf.check_close %y, %y_e within 1.0e-6 : tensor<1x3x1x8xf32>
+
+  // Yarn: pair 0 stays, 1 and 2 are between, 3 is divided; all get longer.
+  %n = kerf.rope %x theta 100.0
+      scaling(#kerf.rope_yarn<factor = 4.0, low = 0.5, high = 2.5, magnitude = 1.25>)
+      offset %five : tensor<1x3x1x8xf32>
+  %n_e = kerf.constant dense<
+      [[[[-1.3210303, 2.7600529, -0.45746268, -0.54865514, -1.0425498, 1.631082, -1.5422771,
+          2.0111391]],
+        [[1.7812687, -0.8356332, 0.69596986, -0.26720639, -0.030165566, -1.8514032, -0.78374662,
+          2.333705]],
+        [[1.319361, 0.31552969, 0.21906271, -1.6465324, -1.7518153, 0.71469754, 1.3802668,
+          1.4736836]]]]> : tensor<1x3x1x8xf32>
+  kerf.check_close %n, %n_e within 1.0e-6 : tensor<1x3x1x8xf32>
   %loss = kerf.constant dense<0.0> : tensor<f32>
   kerf.return %loss : tensor<f32>
 }

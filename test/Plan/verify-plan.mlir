@@ -121,6 +121,19 @@ kerf.model @micro_whole(%x: tensor<4xf32>) attributes {
 
 // -----
 
+// Only the last axes of a cut can be gathered.
+kerf.model @micro_last(%x: tensor<8xf32>) attributes {
+    plan = #kerf.plan<mesh = <ep = 2>, micro_batches = 2, schedule = "1f1b", recompute = none>} {
+  %e = kerf.exp %x {kerf.assign = #kerf.assign<b = [ep, micro]>} : tensor<8xf32>
+  // expected-error @below {{cannot get operand 0: micro-batches cannot be gathered: up to 'micro' both cuts are by the same axes, others come after it}}
+  // expected-note @below {{it arrives as [[ep, micro]] and is needed as [[micro]]}}
+  %y = kerf.exp %e {kerf.assign = #kerf.assign<b = [micro]>} : tensor<8xf32>
+  %s = kerf.reduce sum %y dims [0] {kerf.assign = #kerf.assign<b = [micro]>} : tensor<8xf32>
+  kerf.return %s : tensor<f32>
+}
+
+// -----
+
 kerf.model @micro_inside( // expected-error @below {{input is cut as [[], [micro]], expected 'micro' on dimension 0 only}}
     %x: tensor<4x4xf32>, %z: tensor<f32>) attributes {
     plan = #kerf.plan<mesh = <>, micro_batches = 2, schedule = "1f1b", recompute = none>} {
@@ -201,7 +214,7 @@ kerf.model @no_variant(%x: tensor<4xf32>, %z: tensor<f32>) attributes {
 kerf.model @half_a_ring(%q: tensor<2x8x4x8xf32>, %z: tensor<f32>) attributes {
     plan = #kerf.plan<mesh = <cp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
   %k = kerf.exp %q : tensor<2x8x4x8xf32>
-  // expected-error @below {{the variant 'ring' cuts factors 'k' and 'q' by the same axes}}
+  // expected-error @below {{the variant 'ring' cuts factors 'q' and 'k' by the same axes}}
   // expected-note @below {{its factors are}}
   %o = kerf.attention %k, %k, %k causal {kerf.assign = #kerf.assign<k = [cp], variant = [ring]>} : tensor<2x8x4x8xf32>, tensor<2x8x4x8xf32>, tensor<2x8x4x8xf32>
   kerf.return %z : tensor<f32>

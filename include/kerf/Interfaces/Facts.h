@@ -50,6 +50,10 @@ struct FactorVariant {
   /// True when results without the cut factors are sums that are still to be
   /// made (a bias is added after them); the op itself communicates nothing.
   bool leavesSum = false;
+  /// True when ranks exchange the rows of a table. Unless they are cut
+  /// together, the axes of the second factor are the last of the first, and cut
+  /// the second alone where a tensor has both.
+  bool exchanges = false;
 };
 
 /// The data-dependent relation of factors that a gather makes: rows `from` are

@@ -77,6 +77,14 @@ public:
                                unsigned factor) = 0;
   /// The value of the next place, the first one's for the last.
   virtual mlir::Value rotate(mlir::Value x, unsigned factor) = 0;
+
+  /// The plan's `moe_buffer`: room for exchanged rows in even shares; 0: for
+  /// all.
+  virtual double moeBuffer() = 0;
+  /// Ends the step on all ranks, before anything is updated, if on one of them
+  /// the `tensor<f32>` is above zero: an even share is multiplied by less than
+  /// this step needs.
+  virtual void needMoeBuffer(mlir::Value x) = 0;
 };
 
 } // namespace kerf

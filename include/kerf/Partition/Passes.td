@@ -5,6 +5,17 @@
 
 include "mlir/Pass/PassBase.td"
 
+def OrderContextPass : Pass<"kerf-order-context", "::mlir::ModuleOp"> {
+  let summary = "Order sequences so that causal ranks have equal work";
+  let description = [{
+    Where a plan cuts causal attention along the sequence, the model's inputs and
+    the ops that read positions get the order `#kerf.zigzag`, of which every
+    contiguous part has the same work. Nothing changes where the plan says
+    `cp_order = "plain"`; or where an op depends on the order of its rows (dropping
+    tokens beyond a capacity): a remark tells which.
+  }];
+}
+
 def PartitionPass : Pass<"kerf-partition", "::mlir::ModuleOp"> {
   let summary = "Convert planned steps into programs of their ranks";
   let description = [{

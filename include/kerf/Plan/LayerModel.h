@@ -62,7 +62,9 @@ struct LayerOp {
   OpCost work;         ///< of the whole op
   double headSize = 0; ///< attention
   double scores = 0;   ///< attention: batch x heads x queries x keys
+  bool causal = false; ///< attention in which later queries see more keys
   bool view = false;   ///< moves nothing
+  bool alone = false;  ///< brings its own kernel, which joins no other
 };
 
 struct LayerParam {
@@ -103,6 +105,9 @@ struct LayerRun {
   int repeat = -1; ///< index of the forward repeat in the step; -1: outside
 };
 
+/// Even shares that are more than all rows.
+constexpr double kRoomForAll = 1 << 20;
+
 struct StepModel {
   std::string name;
   int64_t batch = 0;    ///< sequences of one step
@@ -111,6 +116,12 @@ struct StepModel {
   std::string type; ///< number type of products
   std::vector<LayerKind> kinds;
   std::vector<LayerRun> runs;
+  /// Room for rows that ranks of experts exchange, in even shares; 0: such rows
+  /// are not exchanged; kRoomForAll: all have room.
+  double moeBuffer = 0;
+  /// Ranks that share a sequence have parts of it by position, not in the order
+  /// in which causal work is equal (`#kerf.zigzag`).
+  bool plainOrder = false;
   double parameters() const; ///< elements, tied ones once
   int64_t layers() const;    ///< without embedding and head
   double tokens() const { return double(batch) * sequence; }

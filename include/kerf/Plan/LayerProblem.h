@@ -48,15 +48,22 @@ inline int64_t splitOuter(AxisState state) { return (state - 1) / 16 + 1; }
 /// them (`FactorMap::ragged`). Each rank has room for all of them, its own
 /// first, and nothing converts them or makes them.
 constexpr int64_t kRaggedOuter = int64_t(1) << 20;
+/// The same for rows that were exchanged: there is room for as many as the step
+/// says (`StepModel::moeBuffer`).
+constexpr int64_t kExchangedOuter = kRaggedOuter + 1;
+inline bool isExchanged(AxisState state) {
+  return isSplit(state) && splitOuter(state) == kExchangedOuter;
+}
 inline bool isRagged(AxisState state) {
-  return isSplit(state) && splitOuter(state) == kRaggedOuter;
+  return isSplit(state) && splitOuter(state) >= kRaggedOuter;
 }
 
 /// One way to work on an axis.
 struct OpOption {
   int factor = -1;   ///< that is cut; -1: none
   int64_t outer = 1; ///< blocks of that factor that are cut each (`splitAt`);
-                     ///< kRaggedOuter: parts as long as data says
+                     ///< kRaggedOuter, kExchangedOuter: parts as long as
+                     ///< data says
   int passes = -1;   ///< operand whose pending sum passes through; -1: none
   int variant = -1;  ///< with communication of its own (ring attention)
   llvm::SmallVector<AxisState, 4> operands; ///< as they are needed

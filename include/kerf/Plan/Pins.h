@@ -3,10 +3,11 @@
 //   tp=8,pp=4,zero=1,recompute=full,schedule=1f1b,v=2,mb=1,m=32
 //   order=tp.cp.dp.pp      axes, innermost first
 //   layers=11.12.12.11     layers of each stage
+//   moe=all_to_all         how rows reach their experts; or gather
 //   tp=2..8   tp=2|4   tp!=4      ranges, lists, all but one
 //
 // Keys: tp cp ep pp dp mb m v zero shard devices schedule recompute order
-// layers.
+// layers moe cp_order.
 //
 //===----------------------------------------------------------------------===//
 

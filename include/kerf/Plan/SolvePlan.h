@@ -5,15 +5,12 @@
 
 #include "kerf/Dialect/Kerf/Kerf.h"
 #include "kerf/Plan/Explain.h"
+#include "kerf/Plan/ProgramMemory.h"
 
 #include <memory>
 #include <string>
 
 namespace kerf {
-
-/// The layout behind a point of a kind; null where nothing is known.
-using LayoutOfPoint =
-    llvm::function_ref<const LayerLayout *(int kind, const LayerPoint &)>;
 
 /// Writes a plan on the step that it was found for: the attribute `plan` and a
 /// `kerf.assign` on the ops that its layouts name. The mesh has the axes pp,
@@ -33,12 +30,17 @@ struct SolveRequest {
   /// Of them, or more of the outermost tier; as many as described by default.
   std::optional<int64_t> devices;
   Pins pins;
+  /// Room for rows that ranks of experts exchange, in even shares; 0: they are
+  /// exchanged only where the pins or the model's plan say so, with room for
+  /// all.
+  double moeBuffer = 0;
   /// What is wrong with the text of the pins (`parsePins`): told together with
   /// what is wrong with those that could be read.
   std::vector<std::string> pinErrors;
   Profile profile;
   bool prove = false;
   int64_t budget = 600; ///< layer tables that may be solved
+  int64_t workers = 8;  ///< threads of a rank that workspaces are made for
 };
 
 /// A search that was made: all that an explanation needs, and that lives as

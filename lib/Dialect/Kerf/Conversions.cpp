@@ -50,7 +50,7 @@ private:
 
   /// Rows stay with the owners that data has given them.
   bool keepsRagged() {
-    if (current.ragged == to.ragged &&
+    if (current.ragged == to.ragged && current.exchanged == to.exchanged &&
         (current.ragged < 0 ||
          current.dims[current.ragged] == to.dims[to.ragged]))
       return true;
@@ -131,7 +131,10 @@ private:
       if (rest.empty())
         continue;
       if (llvm::is_contained(rest, axes.micro())) {
-        error = "a value that is cut by micro-batches is needed whole";
+        error = llvm::is_contained(to.dims[d], axes.micro())
+                    ? "micro-batches cannot be gathered: up to 'micro' both "
+                      "cuts are by the same axes, others come after it"
+                    : "a value that is cut by micro-batches is needed whole";
         return false;
       }
       // Groups count their ranks in the order of the mesh: parts that lie in
@@ -208,8 +211,12 @@ static double sizeBytes(Type global, const Layout &layout,
   auto type = cast<RankedTensorType>(global);
   double bytes = std::max(1u, type.getElementTypeBitWidth() / 8);
   for (auto [d, dim] : llvm::enumerate(layout.dims)) {
-    double parts = layout.hasRoomForAll(d) ? 1 : axes.sizeOf(dim);
-    bytes *= static_cast<double>(type.getDimSize(d)) / parts;
+    double size = type.getDimSize(d);
+    if (!layout.isRagged(d))
+      size /= axes.sizeOf(dim);
+    else if (layout.exchanged)
+      size = axes.roomOf(type.getDimSize(d), axes.sizeOf(dim));
+    bytes *= size;
   }
   return bytes;
 }

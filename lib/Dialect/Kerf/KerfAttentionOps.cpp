@@ -45,6 +45,17 @@ static bool segmentsFit(RankedTensorType q, RankedTensorType k,
           typeOf(segments[1]).getShape() == k.getShape().take_front(2));
 }
 
+/// Queries and keys are all rows of the order, or parts of them.
+template <typename Adaptor>
+static bool zigzagFits(Adaptor op, llvm::ArrayRef<int64_t> scores) {
+  ZigzagAttr zigzag = op.getZigzagAttr();
+  if (!zigzag)
+    return true;
+  llvm::ArrayRef<int64_t> whole = op.getGlobal() ? *op.getGlobal() : scores;
+  return zigzag.getDims() == llvm::ArrayRef<int64_t>{2, 3} &&
+         whole[2] == zigzag.getRows() && whole[3] == zigzag.getRows();
+}
+
 template <typename Adaptor>
 static LogicalResult checkAttention(OptionalLoc loc, llvm::StringRef name,
                                     Adaptor op) {
@@ -73,6 +84,11 @@ static LogicalResult checkAttention(OptionalLoc loc, llvm::StringRef name,
     return emitOptionalError(loc, "'kerf.", name,
                              "' expected four offsets and four global sizes "
                              "not below the local ones");
+  if (!zigzagFits(op, scores)) // attention_c6
+    return emitOptionalError(loc, "'kerf.", name,
+                             "' expected a zigzag along "
+                             "[2, 3] of all queries and keys, found ",
+                             op.getZigzagAttr());
   if (!op.getDropout()) {
     return success();
   }
@@ -262,8 +278,8 @@ static Value buildVisible(PlainBuilder &p, Op op,
     visible = visible ? p.logicalAnd(visible, condition) : condition;
   };
   if (op.getCausal()) {
-    Value i = p.iota(shape, 3, offsetOf(op, 2));
-    Value j = p.iota(shape, 4, offsetOf(op, 3));
+    Value i = p.iota(shape, 3, offsetOf(op, 2), op.getZigzagAttr());
+    Value j = p.iota(shape, 4, offsetOf(op, 3), op.getZigzagAttr());
     require(p.compare(CompareKind::LE, j, i));
     if (auto window = op.getWindow())
       require(p.compare(CompareKind::GT, p.add(j, static_cast<double>(*window)),
@@ -287,7 +303,7 @@ static Value buildDropFactor(PlainBuilder &p, Op op, const Scores &scores) {
       withShape(scores.scaled.getType(), {s[0], s[1] * s[2], s[3], s[4]});
   Value uniform = RandomUniformOp::create(
       p.builder, p.loc, type, op.getNameAttr(), op.getSeed(), op.getStep(),
-      op.getLayer(), op.getOffsets(), op.getGlobalAttr());
+      op.getLayer(), op.getOffsets(), op.getGlobalAttr(), op.getZigzagAttr());
   Value kept = p.compare(CompareKind::GE, uniform, rate);
   return p.reshape(p.select(kept, p.constant(type, 1.0 / (1.0 - rate)), 0.0),
                    s);
@@ -394,7 +410,7 @@ LogicalResult AttentionOp::buildGradient(GradientBuilder &gradients) {
         builder, getLoc(), getQ(), getK(), getV(), getSegments(), getOffsets(),
         getSeed(), getStep(), getLayer(), getCausalAttr(), getWindowAttr(),
         getScaleAttr(), getDropoutAttr(), getNameAttr(), getGlobalAttr(),
-        builder.getUnitAttr());
+        builder.getUnitAttr(), getZigzagAttr());
     gradients.replaceForward(*this, forward);
   }
   auto backward = AttentionBackwardOp::create(
@@ -403,7 +419,7 @@ LogicalResult AttentionOp::buildGradient(GradientBuilder &gradients) {
       forward.getSeed(), forward.getStep(), forward.getLayer(),
       forward.getCausalAttr(), forward.getWindowAttr(), forward.getScaleAttr(),
       forward.getDropoutAttr(), forward.getNameAttr(), forward.getGlobalAttr(),
-      forward.getResult(), forward.getLogSumExp(), dy);
+      forward.getResult(), forward.getLogSumExp(), dy, forward.getZigzagAttr());
   gradients.add(forward.getQ(), backward.getDq());
   gradients.add(forward.getK(), backward.getDk());
   gradients.add(forward.getV(), backward.getDv());

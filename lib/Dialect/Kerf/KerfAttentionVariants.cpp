@@ -156,7 +156,7 @@ static AttentionOp withLogSumExp(OpBuilder &builder, AttentionOp op) {
       op.getOffsets(), op.getSeed(), op.getStep(), op.getLayer(),
       op.getCausalAttr(), op.getWindowAttr(), op.getScaleAttr(),
       op.getDropoutAttr(), op.getNameAttr(), op.getGlobalAttr(),
-      builder.getUnitAttr());
+      builder.getUnitAttr(), op.getZigzagAttr());
   op.erase();
   return made;
 }

@@ -243,6 +243,9 @@ static void addSizes(TokenFactors &t, Value sizes, unsigned r) {
   unsigned e = t.facts.add("e", dimOf(sizes, 1), FactorKind::Whole);
   t.facts.operands.push_back({{t.g}, {e}});
   t.facts.maps[0].ragged = r;
+  FactorVariant exchange = {"all_to_all", {t.g, r}};
+  exchange.exchanges = true;
+  t.facts.variants.push_back(exchange);
 }
 
 Factors DispatchOp::getFactors() {
@@ -404,10 +407,14 @@ static ExpertFactors expertFactors(Shape rows, Shape weight,
   f.n = f.facts.add("n", weight[1]);
   f.k = f.facts.add("k", weight[2]);
   f.r = {r};
-  if (capacity)
+  if (capacity) {
     f.r = {f.e, r};
-  else
+  } else {
     f.facts.maps.push_back({2, {r}, {f.e}, /*ragged=*/static_cast<int>(r)});
+    FactorVariant exchange = {"all_to_all", {r, f.e}, /*together=*/true};
+    exchange.exchanges = true;
+    f.facts.variants.push_back(exchange);
+  }
   f.facts.linearOperands = {0, 1};
   return f;
 }

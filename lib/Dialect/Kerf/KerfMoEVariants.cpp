@@ -14,21 +14,24 @@
 // table has room for all, and the sizes say which range of the whole table is
 // its own.
 //
-// Why not an all-to-all of rows: messages have fixed sizes. Without a capacity
-// each pair of ranks would have to exchange room for all rows, k times the
-// bytes of a gather of tokens. With one, rows that are cut by groups become cut
-// by experts in an all-to-all, where the plan says so.
+// The other way, by the variant `all_to_all`: tokens stay where they are, and
+// their rows travel (RowExchange.cpp). Messages have fixed sizes: with room for
+// all rows that is k times the bytes of a gather of tokens, with x times the
+// even share x k / n times (`moe_buffer`). With a capacity, rows that are cut
+// by groups become cut by experts in an all-to-all, where the plan says so.
 //
 // Example, slots 0..5 of one group, sizes [1, 2, 2, 1], two ranks: rank 1 has
 // experts 2 and 3, which own rows 3..5; slots [4, 0, 5] are [1, -1, 2] there.
 //
 //===----------------------------------------------------------------------===//
 
-#include "kerf/Dialect/Kerf/PlainBuilder.h"
+#include "RowExchange.h"
 
 using namespace mlir;
 using namespace kerf;
 
+using Shards = llvm::ArrayRef<FactorShard>;
+using Variants = llvm::ArrayRef<unsigned>;
 using Values = llvm::SmallVector<Value>;
 using Shape = llvm::ArrayRef<int64_t>;
 
@@ -95,38 +98,93 @@ static Values buildOnOwnRows(Op op, Value table,
   return Values(copy->getResults());
 }
 
-Values DispatchOp::buildVariant(CollectiveBuilder &collectives,
-                                llvm::ArrayRef<FactorShard>,
-                                llvm::ArrayRef<unsigned>, bool) {
-  return buildOnOwnRows(*this, getResult(), collectives);
+/// The exchange of an op with `sizes`. `table` is its local one, whose rows are
+/// the last factor of its variant.
+template <typename Op>
+static RowExchange exchangeOf(Op op, Value table,
+                              CollectiveBuilder &collectives) {
+  PlainBuilder p{collectives.builder(), op.getLoc()};
+  unsigned rows = op.getFactors().variants[0].factors.back();
+  return {p,
+          collectives,
+          rows,
+          op.getSlots(),
+          op.getSizes(),
+          typeOf(table).getDimSize(1)};
 }
 
-Values CombineOp::buildVariant(CollectiveBuilder &collectives,
-                               llvm::ArrayRef<FactorShard>,
-                               llvm::ArrayRef<unsigned>, bool) {
-  return buildOnOwnRows(*this, getRows(), collectives);
+Values DispatchOp::buildVariant(CollectiveBuilder &collectives, Shards shards,
+                                Variants variants, bool) {
+  if (variants.empty())
+    return buildOnOwnRows(*this, getResult(), collectives);
+  RowExchange exchange = exchangeOf(*this, getResult(), collectives);
+  PhaseAttr phase = getPhase(*this);
+  if (!phase || phase.getKind() == PhaseKind::Forward)
+    exchange.tellNeed(
+        shards[getFactors().variants[0].factors.back()].globalSize);
+  return {exchange.send(getX(), getWeights())};
+}
+
+Values CombineOp::buildVariant(CollectiveBuilder &collectives, Shards,
+                               Variants variants, bool) {
+  if (variants.empty())
+    return buildOnOwnRows(*this, getRows(), collectives);
+  RowExchange exchange = exchangeOf(*this, getRows(), collectives);
+  return {CombineOp::create(collectives.builder(), getLoc(),
+                            exchange.fetch(getRows()), exchange.homeSlots(),
+                            getWeights(), Value())};
 }
 
 Values CombineWeightGradientOp::buildVariant(CollectiveBuilder &collectives,
-                                             llvm::ArrayRef<FactorShard>,
-                                             llvm::ArrayRef<unsigned>, bool) {
-  return buildOnOwnRows(*this, getRows(), collectives);
+                                             Shards, Variants variants, bool) {
+  if (variants.empty())
+    return buildOnOwnRows(*this, getRows(), collectives);
+  RowExchange exchange = exchangeOf(*this, getRows(), collectives);
+  return {CombineWeightGradientOp::create(
+      collectives.builder(), getLoc(), exchange.fetch(getRows()),
+      exchange.homeSlots(), getDy(), Value())};
 }
 
-/// The rows of a rank's experts come first in its table, in the experts' order,
-/// and its part of the sizes counts them: the op is what it is on one rank.
-static Values buildOnOwnExperts(Operation *op, CollectiveBuilder &collectives) {
-  return Values(collectives.builder().clone(*op)->getResults());
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+// Where rows lie with their experts in room for all, they come first in each
+// group, in the experts' order, and the rank's part of the sizes counts them:
+// the op is what it is on one rank. Rows that were exchanged are one group.
+
+/// `[G,R,D]` as one group.
+static Value asOneGroup(PlainBuilder &p, Value table) {
+  Shape shape = typeOf(table).getShape();
+  return p.reshape(table, {1, shape[0] * shape[1], shape[2]});
 }
 
-Values GroupedMatmulOp::buildVariant(CollectiveBuilder &collectives,
-                                     llvm::ArrayRef<FactorShard>,
-                                     llvm::ArrayRef<unsigned>, bool) {
-  return buildOnOwnExperts(*this, collectives);
+/// The sizes of that group.
+template <typename Op>
+static Value sizesOfOne(PlainBuilder &p, Op op,
+                        CollectiveBuilder &collectives) {
+  unsigned rows = op.getFactors().variants[0].factors.front();
+  return exchangedSizes(p, op.getSizes(), collectives.ranksOf(rows),
+                        typeOf(op.getX()).getDimSize(1));
+}
+
+Values GroupedMatmulOp::buildVariant(CollectiveBuilder &collectives, Shards,
+                                     Variants variants, bool) {
+  PlainBuilder p{collectives.builder(), getLoc()};
+  if (variants.empty())
+    return Values(p.builder.clone(*getOperation())->getResults());
+  Value rows = GroupedMatmulOp::create(
+      p.builder, getLoc(), asOneGroup(p, getX()), getWeight(),
+      sizesOfOne(p, *this, collectives), IntegerAttr(), getTransposed());
+  return {p.reshape(rows, typeOf(getResult()).getShape())};
 }
 
 Values GroupedWeightGradientOp::buildVariant(CollectiveBuilder &collectives,
-                                             llvm::ArrayRef<FactorShard>,
-                                             llvm::ArrayRef<unsigned>, bool) {
-  return buildOnOwnExperts(*this, collectives);
+                                             Shards, Variants variants, bool) {
+  PlainBuilder p{collectives.builder(), getLoc()};
+  if (variants.empty())
+    return Values(p.builder.clone(*getOperation())->getResults());
+  return {GroupedWeightGradientOp::create(
+      p.builder, getLoc(), getResult().getType(), asOneGroup(p, getDy()),
+      asOneGroup(p, getX()), sizesOfOne(p, *this, collectives), IntegerAttr())};
 }

@@ -172,6 +172,23 @@ static LogicalResult verifyOptimizer(ModelOp model) { // model_c5
   return success();
 }
 
+static LogicalResult verifyOrder(ModelOp model) { // model_c8
+  Attribute order = model->getAttr(kZigzagAttrName);
+  auto zigzag = dyn_cast_or_null<ZigzagAttr>(order);
+  bool fits = zigzag && zigzag.getDims() == llvm::ArrayRef<int64_t>{1};
+  for (llvm::StringRef role : {"tokens", "targets", "segments", "positions"})
+    if (BlockArgument input = model.getInput(role)) {
+      auto type = cast<RankedTensorType>(input.getType());
+      fits &= type.getRank() > 1 && zigzag &&
+              type.getDimSize(1) == zigzag.getRows();
+    }
+  if (order && !fits)
+    return model.emitOpError() << "expected 'zigzag' to be a #kerf.zigzag "
+                                  "along [1] of its tokens, found "
+                               << order;
+  return success();
+}
+
 LogicalResult ModelOp::verify() {
   if (getRoles().size() != getBody().getNumArguments())
     return emitOpError("expected one role per input");
@@ -196,7 +213,7 @@ LogicalResult ModelOp::verify() {
   if (plan && !isa<PlanAttr>(plan)) // model_c7
     return emitOpError() << "expected 'plan' to be a #kerf.plan, found "
                          << plan;
-  return verifyOptimizer(*this);
+  return failure(failed(verifyOptimizer(*this)) || failed(verifyOrder(*this)));
 }
 
 static bool agree(ParamOp a, ParamOp b) {

@@ -242,6 +242,14 @@ LogicalResult RopeOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
   if (!(theta > 0) || !std::isfinite(theta)) // rope_c3
     return emitOptionalError(
         loc, "'kerf.rope' expected a finite theta > 0, found ", theta);
+  ZigzagAttr zigzag = adaptor.getZigzagAttr();
+  if (zigzag && (adaptor.getPositions() || // rope_c4
+                 zigzag.getDims() != llvm::ArrayRef<int64_t>{1} ||
+                 x.getDimSize(1) > zigzag.getRows()))
+    return emitOptionalError(loc,
+                             "'kerf.rope' expected a zigzag along [1] of its "
+                             "rows and no positions, found ",
+                             zigzag);
   types.push_back(x);
   return success();
 }
@@ -301,8 +309,11 @@ LogicalResult DropoutOp::verify() {
     return emitOpError() << "expected a rate in [0, 1), found "
                          << getRate().convertToDouble();
   // dropout_c2
-  return verifyShard(*this, typeOf(getX()).getShape(), getGlobal(),
-                     getOffsets().size());
+  llvm::ArrayRef<int64_t> shape = typeOf(getX()).getShape();
+  if (failed(verifyShard(*this, shape, getGlobal(), getOffsets().size())))
+    return failure();
+  return verifyZigzag(*this, getZigzagAttr(), // dropout_c3
+                      getGlobal() ? *getGlobal() : shape);
 }
 
 /// Labels of one tensor followed by `scalars` operands without dimensions.

@@ -167,6 +167,11 @@ static double ropeFrequency(int64_t j, int64_t dim, double theta,
   double f = std::pow(theta, -2.0 * j / dim);
   if (auto linear = dyn_cast_or_null<RopeLinearAttr>(scaling))
     return f / linear.getFactor();
+  if (auto yarn = dyn_cast_or_null<RopeYarnAttr>(scaling)) {
+    double low = yarn.getLow(), high = yarn.getHigh();
+    double t = std::clamp((j - low) / (high - low), 0.0, 1.0);
+    return (1 - t) * f + t * f / yarn.getFactor();
+  }
   auto llama = dyn_cast_or_null<RopeLlama3Attr>(scaling);
   if (!llama)
     return f;
@@ -197,7 +202,7 @@ static Value ropeAngles(PlainBuilder &p, RopeOp op, Type element) {
              element);
   Value positions = op.getPositions();
   if (!positions)
-    positions = p.iota({1, x[1]}, 1, op.getOffset());
+    positions = p.iota({1, x[1]}, 1, op.getOffset(), op.getZigzagAttr());
   llvm::SmallVector<int64_t> shape(typeOf(positions).getShape());
   shape.push_back(pairs);
   return p.mul(p.rows(p.cast(positions, element), shape),
@@ -215,7 +220,13 @@ Values RopeOp::decompose(OpBuilder &builder) {
       return p.broadcast(p.reshape(table, {half[1], half[3]}), {1, 3}, half);
     return p.broadcast(table, {0, 1, 3}, half);
   };
-  Value cos = spread(p.cos(angles)), sin = spread(p.sin(angles));
+  Value cos = p.cos(angles), sin = p.sin(angles);
+  if (auto yarn = dyn_cast_or_null<RopeYarnAttr>(getScalingAttr())) {
+    cos = p.mul(cos, yarn.getMagnitude());
+    sin = p.mul(sin, yarn.getMagnitude());
+  }
+  cos = spread(cos);
+  sin = spread(sin);
   if (getInverse())
     sin = p.neg(sin);
   Value first = p.slice(x, {0, 0, 0, 0}, half);
@@ -341,7 +352,7 @@ Values DropoutOp::decompose(OpBuilder &builder) {
   Value x = p.widen(getX());
   Value uniform = RandomUniformOp::create(
       builder, getLoc(), x.getType(), getNameAttr(), getSeed(), getStep(),
-      getLayer(), getOffsets(), getGlobalAttr());
+      getLayer(), getOffsets(), getGlobalAttr(), getZigzagAttr());
   Value kept = p.compare(CompareKind::GE, uniform, rate);
   Value y = p.select(kept, p.mul(x, 1.0 / (1.0 - rate)), 0.0);
   return finish(p, y, getResult());

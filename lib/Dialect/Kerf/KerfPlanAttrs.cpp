@@ -1,6 +1,7 @@
 #include "kerf/Dialect/Kerf/Kerf.h"
 
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -168,6 +169,36 @@ void LayersAttr::print(AsmPrinter &printer) const {
 }
 
 //===----------------------------------------------------------------------===//
+// Zigzag
+//===----------------------------------------------------------------------===//
+
+LogicalResult ZigzagAttr::verify(EmitError emitError, int64_t ranks,
+                                 int64_t chunk, llvm::ArrayRef<int64_t> dims) {
+  constexpr int64_t most = 1 << 20;
+  if (ranks < 1 || ranks > most || chunk < 1 || chunk > INT32_MAX / ranks / 2)
+    return emitError() << "expected a zigzag of up to 2^31 rows over 1 to "
+                       << most << " ranks, found " << ranks << " x " << chunk;
+  bool ascend = llvm::is_sorted(dims, std::less_equal<int64_t>());
+  if (dims.empty() || dims.front() < 0 || !ascend)
+    return emitError() << "expected a zigzag along ascending dimensions";
+  return success();
+}
+
+int64_t ZigzagAttr::positionOf(int64_t row) const {
+  int64_t place = row / getChunk() / 2, second = row / getChunk() % 2;
+  return (second ? 2 * getRanks() - 1 - place : place) * getChunk() +
+         row % getChunk();
+}
+
+bool ZigzagAttr::orders(int64_t dim) const {
+  return llvm::is_contained(getDims(), dim);
+}
+
+ZigzagAttr ZigzagAttr::along(llvm::ArrayRef<int64_t> dims) const {
+  return get(getContext(), getRanks(), getChunk(), dims);
+}
+
+//===----------------------------------------------------------------------===//
 // Plan
 //===----------------------------------------------------------------------===//
 
@@ -254,16 +285,24 @@ std::string PlanAttr::checkStages(ArrayAttr stages, int64_t chunks,
   return "";
 }
 
+std::string PlanAttr::checkMoeBuffer(double buffer) {
+  constexpr double most = 1 << 20;
+  if (buffer == 0 || (buffer >= 1 && buffer <= most))
+    return "";
+  return "expected a moe_buffer of 1 (an even share of rows) or more, found " +
+         llvm::formatv("{0}", buffer).str();
+}
+
 LogicalResult PlanAttr::verify(EmitError emitError, MeshAttr mesh,
                                int64_t microBatches, llvm::StringRef schedule,
                                bool all, llvm::ArrayRef<int64_t> recompute,
                                int64_t chunks, int64_t zero, int64_t shardGroup,
-                               ArrayAttr stages) {
+                               ArrayAttr stages, Real moeBuffer, bool) {
   for (const std::string &wrong :
        {checkMicroBatches(microBatches), checkSchedule(schedule),
         checkChunks(chunks, schedule), checkZero(zero),
         checkShardGroup(shardGroup, zero, mesh),
-        checkStages(stages, chunks, mesh)})
+        checkStages(stages, chunks, mesh), checkMoeBuffer(moeBuffer)})
     if (!wrong.empty())
       return emitError() << wrong;
   if (all && !recompute.empty())
@@ -297,11 +336,19 @@ namespace {
 struct PlanFields {
   int64_t microBatches = 1, chunks = 1, zero = 0, shardGroup = 0;
   std::string schedule;
-  bool all = false;
+  bool all = false, plainOrder = false;
   llvm::SmallVector<int64_t> ops;
   ArrayAttr stages;
+  Real moeBuffer = 0;
 };
 } // namespace
+
+static ParseResult parseMoeBuffer(AsmParser &parser, Real &buffer) {
+  FailureOr<Real> read = parseReal(parser);
+  if (succeeded(read))
+    buffer = *read;
+  return failure(failed(read));
+}
 
 /// `[[embedding x 1, decoder x 8], [decoder x 8, head x 1]]`.
 static ParseResult parseStages(AsmParser &parser, ArrayAttr &stages) {
@@ -324,6 +371,19 @@ static ParseResult parseStages(AsmParser &parser, ArrayAttr &stages) {
   return success();
 }
 
+/// `"plain"`.
+static ParseResult parseOrder(AsmParser &parser, bool &plain) {
+  std::string order;
+  llvm::SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseString(&order))
+    return failure();
+  plain = order == "plain";
+  if (plain)
+    return success();
+  return parser.emitError(loc)
+         << "unknown cp_order \"" << order << "\", expected \"plain\"";
+}
+
 /// `, chunks = 2`, and so on, in this order.
 static ParseResult parseOptionalFields(AsmParser &parser, PlanFields &fields) {
   while (succeeded(parser.parseOptionalComma())) {
@@ -340,10 +400,15 @@ static ParseResult parseOptionalFields(AsmParser &parser, PlanFields &fields) {
       parsed = parser.parseInteger(fields.shardGroup);
     else if (name == "stages")
       parsed = parseStages(parser, fields.stages);
+    else if (name == "cp_order")
+      parsed = parseOrder(parser, fields.plainOrder);
+    else if (name == "moe_buffer")
+      parsed = parseMoeBuffer(parser, fields.moeBuffer);
     else
       return parser.emitError(loc)
              << "unknown field '" << name
-             << "' of a plan, expected chunks, zero, shard_group or stages";
+             << "' of a plan, expected chunks, zero, "
+                "shard_group, stages, cp_order or moe_buffer";
     if (parsed)
       return failure();
   }
@@ -371,7 +436,7 @@ Attribute PlanAttr::parse(AsmParser &parser, Type) {
       EmitError(emitError), parser.getContext(), mesh, fields.microBatches,
       llvm::StringRef(fields.schedule), fields.all,
       llvm::ArrayRef<int64_t>(fields.ops), fields.chunks, fields.zero,
-      fields.shardGroup, fields.stages);
+      fields.shardGroup, fields.stages, fields.moeBuffer, fields.plainOrder);
 }
 
 void PlanAttr::print(AsmPrinter &printer) const {
@@ -399,6 +464,12 @@ void PlanAttr::print(AsmPrinter &printer) const {
       printer << ']';
     });
     printer << ']';
+  }
+  if (getPlainOrder())
+    printer << ", cp_order = \"plain\"";
+  if (getMoeBuffer() != 0) {
+    printer << ", moe_buffer = ";
+    printReal(printer, getMoeBuffer());
   }
   printer << '>';
 }

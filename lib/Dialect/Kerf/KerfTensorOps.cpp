@@ -43,12 +43,38 @@ Factors ConstantOp::getFactors() {
   return facts;
 }
 
+LogicalResult kerf::verifyZigzag(Operation *op, ZigzagAttr zigzag,
+                                 llvm::ArrayRef<int64_t> whole) {
+  if (!zigzag)
+    return success();
+  bool fits = llvm::all_of(zigzag.getDims(), [&](int64_t dim) {
+    return dim < static_cast<int64_t>(whole.size()) &&
+           whole[dim] == zigzag.getRows();
+  });
+  if (fits)
+    return success();
+  return op->emitOpError() << "expected a zigzag along dimensions of all its "
+                           << zigzag.getRows() << " rows, found " << zigzag
+                           << " of [" << whole << "]";
+}
+
+LogicalResult kerf::verifyZigzagAlong(Operation *op, ZigzagAttr zigzag,
+                                      int64_t dim, int64_t size) {
+  if (!zigzag ||
+      (zigzag.getDims() == llvm::ArrayRef(dim) && size <= zigzag.getRows()))
+    return success();
+  return op->emitOpError() << "expected a zigzag along [" << dim
+                           << "] of at least " << size << " rows, found "
+                           << zigzag;
+}
+
 LogicalResult IotaOp::verify() {
-  int64_t rank = typeOf(getResult()).getRank();
-  if (getDim() < 0 || getDim() >= rank) // iota_c1
-    return emitOpError() << "expected dim in [0, " << rank << "), found "
-                         << getDim();
-  return success();
+  auto type = typeOf(getResult());
+  if (getDim() < 0 || getDim() >= type.getRank()) // iota_c1
+    return emitOpError() << "expected dim in [0, " << type.getRank()
+                         << "), found " << getDim();
+  return verifyZigzagAlong(*this, getZigzagAttr(), getDim(),
+                           type.getDimSize(getDim()));
 }
 
 /// Factors of a result that no tensor operand has; scalars have no dimensions.
@@ -92,10 +118,13 @@ LogicalResult kerf::verifyShard(Operation *op, llvm::ArrayRef<int64_t> shape,
   return success();
 }
 
-LogicalResult
-RandomUniformOp::verify() { // random_uniform_c1, random_uniform_c2
-  return verifyShard(*this, typeOf(getResult()).getShape(), getGlobal(),
-                     getOffsets().size());
+LogicalResult RandomUniformOp::verify() {
+  // random_uniform_c1, random_uniform_c2
+  llvm::ArrayRef<int64_t> shape = typeOf(getResult()).getShape();
+  if (failed(verifyShard(*this, shape, getGlobal(), getOffsets().size())))
+    return failure();
+  return verifyZigzag(*this, getZigzagAttr(), // random_uniform_c3
+                      getGlobal() ? *getGlobal() : shape);
 }
 
 //===----------------------------------------------------------------------===//

@@ -41,7 +41,8 @@ void IotaOp::evaluate(Operands operands, Results results) {
   double offset = getOffset() ? operands[0]->data[0] : 0;
   int64_t i = 0;
   forEachIndex(results[0].shape(), [&](Index index) {
-    results[0].data[i++] = index[getDim()] + offset;
+    auto row = static_cast<int64_t>(index[getDim()] + offset);
+    results[0].data[i++] = getZigzag() ? getZigzag()->positionOf(row) : row;
   });
 }
 
@@ -59,7 +60,13 @@ void RandomUniformOp::evaluate(Operands operands, Results results) {
   uint64_t stream = randomStream(scalar(0), scalar(1), layer, getName());
   int64_t i = 0;
   forEachIndex(results[0].shape(), [&](Index index) {
-    int64_t position = flatten(index, strides) + flatten(offsets, strides);
+    int64_t position = 0;
+    for (size_t d = 0; d < strides.size(); ++d) {
+      int64_t row = index[d] + offsets[d];
+      if (getZigzag() && getZigzag()->orders(d))
+        row = getZigzag()->positionOf(row);
+      position += row * strides[d];
+    }
     results[0].data[i++] = uniformAt(stream, position);
   });
 }

@@ -1,5 +1,7 @@
 #include "kerf/Dialect/Kerf/Layout.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace kerf;
 
@@ -15,6 +17,7 @@ PlanAxes::PlanAxes(PlanAttr plan) {
   }
   names.push_back(kMicroAxis.str());
   sizes.push_back(plan.getMicroBatches());
+  buffer = plan.getMoeBuffer();
 }
 
 int64_t PlanAxes::sizeOf(llvm::ArrayRef<unsigned> axes) const {
@@ -29,6 +32,15 @@ std::optional<unsigned> PlanAxes::find(llvm::StringRef name) const {
     if (known == name)
       return index;
   return std::nullopt;
+}
+
+int64_t PlanAxes::roomOf(int64_t rows, int64_t ranks) const {
+  if (buffer == 0)
+    return rows;
+  // A product that is whole but for its rounding is not rounded up.
+  constexpr double rounding = 1e-9;
+  double share = buffer * static_cast<double>(rows) / double(ranks);
+  return std::min(rows, static_cast<int64_t>(std::ceil(share - rounding)));
 }
 
 std::string PlanAxes::print(llvm::ArrayRef<unsigned> axes) const {
@@ -66,8 +78,10 @@ Layout Layout::reduced() const {
 
 void Layout::forgetParts(unsigned dim) {
   setBlocks(dim, 1);
-  if (hasRoomForAll(dim))
-    ragged = -1;
+  if (!isRagged(dim))
+    return;
+  ragged = -1;
+  exchanged = false;
 }
 
 Layout Layout::without(unsigned axis) const {
@@ -88,8 +102,8 @@ std::string kerf::printLayout(const Layout &layout, const PlanAxes &axes) {
     text += (d ? ", " : "") + axes.print(dim);
     if (layout.blocksOf(d) > 1)
       text += " of " + std::to_string(layout.blocksOf(d)) + " blocks";
-    if (layout.hasRoomForAll(d))
-      text += " ragged";
+    if (layout.isRagged(d))
+      text += layout.exchanged ? " exchanged" : " ragged";
   }
   text += "]";
   if (!layout.sums.empty())
@@ -103,8 +117,11 @@ RankedTensorType kerf::localType(Type global, const Layout &layout,
                                  const PlanAxes &axes) {
   llvm::SmallVector<int64_t> shape(cast<RankedTensorType>(global).getShape());
   for (auto [d, dim] : llvm::enumerate(layout.dims)) {
-    if (layout.hasRoomForAll(d))
+    if (layout.isRagged(d)) {
+      if (layout.exchanged)
+        shape[d] = axes.roomOf(shape[d], axes.sizeOf(dim));
       continue;
+    }
     assert(shape[d] % axes.sizeOf(dim) == 0 && "checked with the assignment");
     shape[d] /= axes.sizeOf(dim);
   }
@@ -241,6 +258,11 @@ bool kerf::sumsSquares(const Factors &facts) {
   });
 }
 
+bool kerf::exchangesRows(const Factors &facts, const Assignment &assignment) {
+  return llvm::any_of(assignment.variants,
+                      [&](unsigned v) { return facts.variants[v].exchanges; });
+}
+
 //===----------------------------------------------------------------------===//
 // Layouts of ops
 //===----------------------------------------------------------------------===//
@@ -296,6 +318,30 @@ static std::string checkGroup(const Factors &facts, unsigned index,
   return "";
 }
 
+/// Checks that the factors of a variant are cut as it asks for; empty when they
+/// are.
+static std::string checkFellows(const Factors &facts,
+                                const FactorVariant &variant,
+                                const Assignment &assignment) {
+  auto axesOf = [&](unsigned f) {
+    return llvm::ArrayRef<unsigned>(assignment.factors[f]);
+  };
+  auto nameOf = [&](unsigned f) { return "'" + facts.factors[f].name + "'"; };
+  unsigned first = variant.factors.front();
+  for (unsigned other : variant.factors) {
+    if (variant.together && axesOf(other) != axesOf(first))
+      return "the variant '" + variant.name + "' cuts factors " +
+             nameOf(first) + " and " + nameOf(other) + " by the same axes";
+    size_t moved = axesOf(other).size();
+    if (variant.exchanges && (moved > axesOf(first).size() ||
+                              axesOf(first).take_back(moved) != axesOf(other)))
+      return "the variant '" + variant.name + "' moves rows from parts of " +
+             nameOf(first) + " to those of " + nameOf(other) +
+             ", whose axes are the last of the former";
+  }
+  return "";
+}
+
 /// Checks that a factor which must stay whole is cut by a variant in use, and
 /// together with its fellows where that is asked for; empty when it is fine.
 static std::string checkWhole(const Factors &facts, unsigned index,
@@ -314,14 +360,13 @@ static std::string checkWhole(const Factors &facts, unsigned index,
     known = variant.name;
     if (!llvm::is_contained(assignment.variants, v))
       continue;
-    for (unsigned other : variant.factors)
-      if (variant.together &&
-          assignment.factors[other] != assignment.factors[index])
-        return "the variant '" + variant.name + "' cuts factors '" + name +
-               "' and '" + facts.factors[other].name + "' by the same axes";
-    return variant.leavesSum ? ""
-                             : checkGroup(facts, index, assignment, axes,
-                                          /*inOrder=*/variant.together);
+    if (std::string wrong = checkFellows(facts, variant, assignment);
+        !wrong.empty())
+      return wrong;
+    return variant.leavesSum
+               ? ""
+               : checkGroup(facts, index, assignment, axes,
+                            /*inOrder=*/variant.together || variant.exchanges);
   }
   if (!known.empty())
     return "factor '" + name + "' can be cut by the variant '" + known +
@@ -360,7 +405,8 @@ static bool followsAnother(const Factors &facts, const Assignment &assignment,
         return true;
   return llvm::any_of(assignment.variants, [&](unsigned v) {
     const FactorVariant &variant = facts.variants[v];
-    return variant.together && variant.factors.front() != factor &&
+    return (variant.together || variant.exchanges) &&
+           variant.factors.front() != factor &&
            llvm::is_contained(variant.factors, factor);
   });
 }
@@ -406,11 +452,13 @@ struct Cuts {
   int inBlocks = -1;                 ///< the factor that is cut in blocks
   int64_t outer = 1;                 ///< blocks of that factor itself
   llvm::SmallVector<bool, 6> ragged; ///< parts as long as data says
+  bool exchanged = false;            ///< the ragged parts
 
   std::string findBlocks();
   std::string findRagged(llvm::ArrayRef<Layout> arriving);
   std::string layoutOf(const TensorFactors &dims, Layout &layout) const;
-  std::string cut(Layout &layout, unsigned d, const DimFactors &dim) const;
+  AxisList axesIn(const TensorFactors &dims, unsigned factor) const;
+  std::string cut(Layout &layout, unsigned d, const TensorFactors &dims) const;
 };
 } // namespace
 
@@ -461,10 +509,11 @@ std::string Cuts::findBlocks() {
 /// Rows are ragged where the op's map says so, and in ops that pass them on.
 std::string Cuts::findRagged(llvm::ArrayRef<Layout> arriving) {
   ragged.assign(facts.factors.size(), false);
+  exchanged = exchangesRows(facts, assignment);
   for (const FactorMap &map : facts.maps)
     if (map.ragged >= 0)
-      ragged[map.ragged] =
-          assignment.routed && !assignment.factors[map.ragged].empty();
+      ragged[map.ragged] = (assignment.routed || exchanged) &&
+                           !assignment.factors[map.ragged].empty();
   for (auto [layout, dims] : llvm::zip_equal(arriving, facts.operands)) {
     if (layout.ragged < 0 || dims[layout.ragged].size() != 1)
       continue;
@@ -476,16 +525,33 @@ std::string Cuts::findRagged(llvm::ArrayRef<Layout> arriving) {
       return "factor '" + facts.factors[f].name +
              "' is cut by experts, whose rows have no place of their own";
     ragged[f] = true;
+    exchanged |= layout.exchanged;
   }
   return "";
 }
 
+/// The axes that cut a factor in a tensor: what moves rows to another factor's
+/// parts cuts that one.
+AxisList Cuts::axesIn(const TensorFactors &dims, unsigned factor) const {
+  AxisList list = assignment.factors[factor];
+  for (unsigned v : assignment.variants) {
+    const FactorVariant &variant = facts.variants[v];
+    if (variant.exchanges && !variant.together &&
+        factor == variant.factors.front() &&
+        hasFactor(dims, variant.factors.back()))
+      list.truncate(list.size() -
+                    assignment.factors[variant.factors.back()].size());
+  }
+  return list;
+}
+
 /// Cuts one dimension by the axes of its factors.
-std::string Cuts::cut(Layout &layout, unsigned d, const DimFactors &dim) const {
+std::string Cuts::cut(Layout &layout, unsigned d,
+                      const TensorFactors &dims) const {
   AxisList &list = layout.dims[d];
   int64_t major = 1; // elements of the part along the factors before
-  for (unsigned f : dim) {
-    const AxisList &own = assignment.factors[f];
+  for (unsigned f : dims[d]) {
+    AxisList own = axesIn(dims, f);
     int64_t blocks = int(f) == inBlocks ? outer * major : major;
     bool isWhole = list.empty() && layout.blocksOf(d) == 1;
     if (!own.empty() && blocks != 1 && (int(f) != inBlocks || !isWhole))
@@ -497,8 +563,10 @@ std::string Cuts::cut(Layout &layout, unsigned d, const DimFactors &dim) const {
     list.append(own.begin(), own.end());
     if (!own.empty() && blocks != 1)
       layout.setBlocks(d, blocks);
-    if (ragged[f] && !own.empty())
+    if (ragged[f] && !own.empty()) {
       layout.ragged = d;
+      layout.exchanged = exchanged;
+    }
     major *= facts.factors[f].size / axes.sizeOf(own);
   }
   return "";
@@ -507,8 +575,8 @@ std::string Cuts::cut(Layout &layout, unsigned d, const DimFactors &dim) const {
 /// Layout of a tensor whose dimensions are made of factors.
 std::string Cuts::layoutOf(const TensorFactors &dims, Layout &layout) const {
   layout = Layout::whole(dims.size());
-  for (auto [d, dim] : llvm::enumerate(dims))
-    if (std::string error = cut(layout, d, dim); !error.empty())
+  for (unsigned d = 0; d < dims.size(); ++d)
+    if (std::string error = cut(layout, d, dims); !error.empty())
       return error;
   return "";
 }

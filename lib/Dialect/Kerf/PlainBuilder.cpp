@@ -94,9 +94,10 @@ Value PlainBuilder::constant(Type type, double value) {
 }
 
 Value PlainBuilder::iota(llvm::ArrayRef<int64_t> shape, int64_t dim,
-                         Value offset) {
+                         Value offset, ZigzagAttr zigzag) {
   auto type = RankedTensorType::get(shape, builder.getI32Type());
-  return IotaOp::create(builder, loc, type, dim, offset);
+  return IotaOp::create(builder, loc, type, dim, offset,
+                        zigzag ? zigzag.along({dim}) : ZigzagAttr());
 }
 
 Value PlainBuilder::cast(Value x, Type element) {

@@ -3,7 +3,7 @@
 #ifndef KERF_LIB_DIALECT_KERF_SHARD_H
 #define KERF_LIB_DIALECT_KERF_SHARD_H
 
-#include "mlir/IR/Operation.h"
+#include "kerf/Dialect/Kerf/Kerf.h"
 
 namespace kerf {
 
@@ -14,6 +14,15 @@ mlir::LogicalResult verifyShard(mlir::Operation *op,
                                 llvm::ArrayRef<int64_t> shape,
                                 std::optional<llvm::ArrayRef<int64_t>> global,
                                 size_t numOffsets);
+
+/// Checks that an order of rows is one of these dimensions of the whole tensor.
+mlir::LogicalResult verifyZigzag(mlir::Operation *op, ZigzagAttr zigzag,
+                                 llvm::ArrayRef<int64_t> whole);
+
+/// The same of an op of which the dimension's whole size is not known, but the
+/// local one.
+mlir::LogicalResult verifyZigzagAlong(mlir::Operation *op, ZigzagAttr zigzag,
+                                      int64_t dim, int64_t size);
 
 } // namespace kerf
 

@@ -18,9 +18,32 @@ AttentionScalars::AttentionScalars(void *const *pointers)
     offset[i] = scalarAt(pointers[3 + i], 0);
 }
 
-Visibility AttentionScalars::visibility(const AttentionShape &shape) const {
-  return {shape.causal, shape.window, shape.sq, shape.sk,
-          offset[2] - offset[3]};
+std::vector<RowRun> kerf::cpu::runsOf(int64_t rows, int64_t offset,
+                                      int64_t zigzag, int64_t whole) {
+  if (zigzag == 0)
+    return {{0, rows, offset}};
+  std::vector<RowRun> runs;
+  int64_t chunk = whole / (2 * zigzag);
+  for (int64_t row = 0; row < rows;) {
+    int64_t end = kerf_cpu_min(rows, row + chunk - (row + offset) % chunk);
+    int64_t shift = kerf_zigzag(zigzag, chunk, row + offset) - row;
+    if (!runs.empty() && runs.back().shift == shift)
+      runs.back().end = end;
+    else
+      runs.push_back({row, end, shift});
+    row = end;
+  }
+  return runs;
+}
+
+std::vector<RowRun>
+AttentionScalars::queryRuns(const AttentionShape &shape) const {
+  return runsOf(shape.sq, offset[2], shape.zigzag, shape.global[2]);
+}
+
+std::vector<RowRun>
+AttentionScalars::keyRuns(const AttentionShape &shape) const {
+  return runsOf(shape.sk, offset[3], shape.zigzag, shape.global[3]);
 }
 
 Dropout AttentionScalars::dropout(const AttentionShape &shape) const {
@@ -34,11 +57,11 @@ Dropout AttentionScalars::dropout(const AttentionShape &shape) const {
 
 uint64_t AttentionScalars::randomIndex(const AttentionShape &shape, int64_t b,
                                        int64_t h, int64_t q, int64_t k) const {
-  const int64_t local[] = {b, h, q, k};
+  const int64_t whole[] = {b + offset[0], h + offset[1], q, k};
   uint64_t index = 0;
   for (int i = 0; i < 4; ++i)
     index = index * static_cast<uint64_t>(shape.global[i]) +
-            static_cast<uint64_t>(local[i] + offset[i]);
+            static_cast<uint64_t>(whole[i]);
   return index;
 }
 
@@ -83,6 +106,14 @@ static bool checkNumbers(Request &r, const AttentionShape &shape) {
                   doubleOf(r.attr(KERF_ATTN_SCALE)));
   if (!(shape.dropout >= 0 && shape.dropout < 1))
     return r.fail("found dropout %g, expected it in [0, 1)", shape.dropout);
+  if (shape.zigzag < 0 || shape.zigzag > INT32_MAX ||
+      (shape.zigzag != 0 &&
+       (shape.global[2] != shape.global[3] || shape.global[2] < 1 ||
+        shape.global[2] % (2 * shape.zigzag) != 0)))
+    return r.fail("found a zigzag over %lld ranks, expected two equal chunks "
+                  "of all %lld queries and %lld keys per rank",
+                  (long long)shape.zigzag, (long long)shape.global[2],
+                  (long long)shape.global[3]);
   return true;
 }
 
@@ -110,6 +141,7 @@ static void readShape(const Request &r, AttentionShape &s) {
   s.nameHash = static_cast<uint64_t>(r.attr(KERF_ATTN_NAME_HASH));
   for (int i = 0; i < 4; ++i)
     s.global[i] = r.attr(KERF_ATTN_GLOBAL + i);
+  s.zigzag = r.attr(KERF_ATTN_ZIGZAG);
 }
 
 /// Operand `index` holds heads with these sizes and strides.

@@ -12,6 +12,8 @@
 #include "Step.h"
 #include "kerf/Artifact/CpuWorkspace.h"
 
+#include <vector>
+
 namespace kerf::cpu {
 
 /// Strides of batch, position and head, in elements.
@@ -22,29 +24,41 @@ struct HeadStrides {
   }
 };
 
-/// Which keys a query sees by position, in local numbers; shift is the first
-/// global query minus the first global key.
+/// Rows [begin, end) with the positions begin + shift, begin + shift + 1, ...
+struct RowRun {
+  int64_t begin, end, shift;
+
+  int64_t clamp(int64_t row) const {
+    return row < begin ? begin : row > end ? end : row;
+  }
+};
+
+/// The runs that local rows are made of, of which the first one is row `offset`
+/// of `whole`: one, unless they lie in zigzag order over that many ranks.
+std::vector<RowRun> runsOf(int64_t rows, int64_t offset, int64_t zigzag,
+                           int64_t whole);
+
+/// Which keys of one run a query of another sees by position, in local numbers.
 struct Visibility {
   bool causal;
-  int64_t window, queries, keys, shift;
+  int64_t window;
+  RowRun queries, keys;
 
   int64_t keyBegin(int64_t query) const {
-    return window ? clamp(query + shift - window + 1, keys) : 0;
+    return window ? keys.clamp(query + shift() - window + 1) : keys.begin;
   }
   int64_t keyEnd(int64_t query) const {
-    return causal ? clamp(query + shift + 1, keys) : keys;
+    return causal ? keys.clamp(query + shift() + 1) : keys.end;
   }
   int64_t queryBegin(int64_t key) const {
-    return causal ? clamp(key - shift, queries) : 0;
+    return causal ? queries.clamp(key - shift()) : queries.begin;
   }
   int64_t queryEnd(int64_t key) const {
-    return window ? clamp(key - shift + window, queries) : queries;
+    return window ? queries.clamp(key - shift() + window) : queries.end;
   }
 
 private:
-  static int64_t clamp(int64_t x, int64_t most) {
-    return x < 0 ? 0 : x > most ? most : x;
-  }
+  int64_t shift() const { return queries.shift - keys.shift; }
 };
 
 /// The attributes.
@@ -58,7 +72,8 @@ struct AttentionShape {
   double dropout;
   uint64_t nameHash;
   int64_t global[4];
-  bool segments; ///< of queries and keys are given
+  int64_t zigzag; ///< ranks of the order of queries and keys, or 0
+  bool segments;  ///< of queries and keys are given
 
   int64_t bytes() const { return bf16 ? 2 : 4; }
 };
@@ -69,9 +84,10 @@ struct AttentionScalars {
   int64_t seed, step, layer, offset[4];
   /// `pointers` has the seven.
   explicit AttentionScalars(void *const *pointers);
-  Visibility visibility(const AttentionShape &shape) const;
+  std::vector<RowRun> queryRuns(const AttentionShape &shape) const;
+  std::vector<RowRun> keyRuns(const AttentionShape &shape) const;
   Dropout dropout(const AttentionShape &shape) const;
-  /// Random index of local (b, h, q, k).
+  /// Random index of local (b, h), and of a query and a key by position.
   uint64_t randomIndex(const AttentionShape &shape, int64_t b, int64_t h,
                        int64_t q, int64_t k) const;
 };

@@ -52,7 +52,7 @@ struct Buffers {
           int64_t bytesOfWorker) {
     d = kerf_cpu_round(a.d, 32);
     dv = kerf_cpu_round(a.dv, 32);
-    queries = kerf_cpu_round(a.sq, side);
+    queries = kerf_cpu_backward_queries(a.sq, a.zigzag, a.global[2]);
     int64_t keys = a.h > a.g ? kerf_cpu_round(a.sk, side) : side;
     int64_t strips = side + 16;
     Carver carver(static_cast<char *>(workspace) + worker * bytesOfWorker);
@@ -89,7 +89,7 @@ struct Run {
   const Engine &engine;
   void *const *pointers;
   AttentionScalars scalars;
-  Visibility visibility;
+  std::vector<RowRun> queries, keys;
   Dropout dropout;
   int64_t bytesOfWorker;
 
@@ -103,18 +103,25 @@ struct Head {
   int64_t b, h, g;
 
   void start() const;
-  void packQueries(int64_t query) const;
-  void addKeys(int64_t key, bool shared) const;
+  void packQueries(int64_t query, int64_t count, int64_t block) const;
+  void addKeys(const RowRun &run, int64_t key, bool shared) const;
   void finish() const;
 };
 
-/// A block of keys.
+/// A block of keys of one run, with the run of queries that it is at.
 struct KeyBlock {
   const Head &head;
   int64_t key, keys, stripRows;
   float *dk, *dv; ///< sums
+  Visibility visibility;
+  int64_t firstBlock; ///< number of the run's first packed block
 
+  /// Number of the packed block that starts at a query.
+  int64_t blockOf(int64_t query) const {
+    return firstBlock + (query - visibility.queries.begin) / side;
+  }
   void pack() const;
+  void addRun(bool shared, bool &any);
   void addQueries(int64_t query, int64_t queries, bool accumulate) const;
   void computeTiles(int64_t query, int64_t queries) const;
   void weigh(int64_t query, int64_t queries) const;
@@ -136,10 +143,9 @@ struct AttentionBackward : kerf_step {
 // A head
 //===----------------------------------------------------------------------===//
 
-void Head::packQueries(int64_t query) const {
+void Head::packQueries(int64_t query, int64_t count, int64_t block) const {
   const AttentionShape &a = run.a;
   const Engine &e = run.engine;
-  int64_t count = kerf_cpu_min(side, a.sq - query), block = query / side;
   View q = headView(a, run.pointers[Q], a.q, b, query, h);
   View dy = headView(a, run.pointers[Dy], a.dy, b, query, h);
   auto at = [&](float *buffer, int64_t channels) {
@@ -154,8 +160,10 @@ void Head::packQueries(int64_t query) const {
 
 void Head::start() const {
   const AttentionShape &a = run.a;
-  for (int64_t query = 0; query < a.sq; query += side)
-    packQueries(query);
+  int64_t block = 0;
+  for (const RowRun &queries : run.queries)
+    for (int64_t i = queries.begin; i < queries.end; i += side)
+      packQueries(i, kerf_cpu_min(side, queries.end - i), block++);
   std::memset(buffers.dqT, 0, buffers.d * buffers.queries * 4);
   std::memset(buffers.lse, 0, buffers.queries * 3 * 4); // and the next two
   std::memcpy(buffers.lse,
@@ -182,26 +190,26 @@ void Head::finish() const {
 }
 
 /// `shared`: sums of several heads, kept for all keys.
-void Head::addKeys(int64_t key, bool shared) const {
-  const AttentionShape &a = run.a;
-  int64_t keys = kerf_cpu_min(side, a.sk - key);
+void Head::addKeys(const RowRun &keyRun, int64_t key, bool shared) const {
+  int64_t keys = kerf_cpu_min(side, keyRun.end - key);
   KeyBlock block = {*this,
                     key,
                     keys,
                     run.engine.stripRows(keys),
                     buffers.dk + (shared ? key * buffers.d : 0),
-                    buffers.dvs + (shared ? key * buffers.dv : 0)};
-  int64_t begin = run.visibility.queryBegin(key) / side * side;
-  int64_t end = run.visibility.queryEnd(key + keys - 1);
-  if (!shared && begin >= end) {
+                    buffers.dvs + (shared ? key * buffers.dv : 0),
+                    {run.a.causal, run.a.window, {}, keyRun},
+                    0};
+  bool any = false;
+  for (const RowRun &queries : run.queries) {
+    block.visibility.queries = queries;
+    block.addRun(shared, any);
+    block.firstBlock += kerf_cpu_parts(queries.end - queries.begin, side);
+  }
+  if (!shared && !any) {
     std::memset(block.dk, 0, side * buffers.d * 4);
     std::memset(block.dv, 0, side * buffers.dv * 4);
   }
-  if (begin < end)
-    block.pack();
-  for (int64_t query = begin; query < end; query += side)
-    block.addQueries(query, kerf_cpu_min(side, a.sq - query),
-                     shared || query > begin);
 }
 
 //===----------------------------------------------------------------------===//
@@ -220,17 +228,31 @@ void KeyBlock::pack() const {
           e.stripRows(a.d));
 }
 
+/// Adds the queries of the present run that see one of the keys. `any`: some
+/// were added before.
+void KeyBlock::addRun(bool shared, bool &any) {
+  const RowRun &run = visibility.queries;
+  int64_t begin = visibility.queryBegin(key);
+  int64_t end = visibility.queryEnd(key + keys - 1);
+  begin = run.begin + (begin - run.begin) / side * side;
+  for (int64_t query = begin; query < end; query += side, any = true) {
+    if (!any)
+      pack();
+    addQueries(query, kerf_cpu_min(side, run.end - query), shared || any);
+  }
+}
+
 /// s and dp; per panel of queries, those keys that one of them sees.
 void KeyBlock::computeTiles(int64_t query, int64_t queries) const {
   const Run &run = head.run;
   const Engine &e = run.engine;
   const Buffers &buffers = head.buffers;
-  const char *q = blockAt(buffers.q, query / side, side * buffers.d);
-  const char *dy = blockAt(buffers.dy, query / side, side * buffers.dv);
+  const char *q = blockAt(buffers.q, blockOf(query), side * buffers.d);
+  const char *dy = blockAt(buffers.dy, blockOf(query), side * buffers.dv);
   for (int64_t j = 0; j < queries; j += e.panel) {
     int64_t columns = kerf_cpu_min(e.panel, queries - j);
-    int64_t begin = run.visibility.keyBegin(query + j) - key;
-    int64_t end = run.visibility.keyEnd(query + j + columns - 1) - key;
+    int64_t begin = visibility.keyBegin(query + j) - key;
+    int64_t end = visibility.keyEnd(query + j + columns - 1) - key;
     begin = kerf_cpu_max(begin, 0) / stripRows * stripRows;
     end = kerf_cpu_min(end, keys);
     if (begin >= end)
@@ -255,15 +277,17 @@ void KeyBlock::weigh(int64_t query, int64_t queries) const {
   const int32_t *segmentsK = static_cast<const int32_t *>(
       a.segments ? run.pointers[SegmentsK] : nullptr);
   for (int64_t i = 0; i < keys; ++i) {
-    int64_t begin = run.visibility.queryBegin(key + i) - query;
-    int64_t end = run.visibility.queryEnd(key + i) - query;
+    int64_t begin = visibility.queryBegin(key + i) - query;
+    int64_t end = visibility.queryEnd(key + i) - query;
     RowMask mask = {kerf_cpu_max(begin, 0), kerf_cpu_min(end, queries),
                     segmentsK ? buffers.segments + query : nullptr,
                     segmentsK ? segmentsK[head.b * a.sk + key + i] : 0};
     run.kernels.gradientRow(
         buffers.s + i * side, buffers.dp + i * side, queries, a.scale,
         buffers.lse + query, buffers.delta + query, mask, run.dropout,
-        run.scalars.randomIndex(a, head.b, head.h, query, key + i),
+        run.scalars.randomIndex(a, head.b, head.h,
+                                query + visibility.queries.shift,
+                                key + i + visibility.keys.shift),
         static_cast<uint64_t>(a.global[3]));
   }
 }
@@ -281,8 +305,8 @@ void KeyBlock::addToKeys(int64_t query, int64_t queries, const float *weights,
   for (int64_t j = 0; j < channels; j += e.panel)
     for (int64_t i = 0; i < keys; i += group) {
       int64_t count = kerf_cpu_min(group, keys - i);
-      int64_t begin = run.visibility.queryBegin(key + i) - query;
-      int64_t end = run.visibility.queryEnd(key + i + count - 1) - query;
+      int64_t begin = visibility.queryBegin(key + i) - query;
+      int64_t end = visibility.queryEnd(key + i + count - 1) - query;
       begin = kerf_cpu_max(begin, 0) / e.lanes * e.lanes;
       end = kerf_cpu_min(end, queries);
       if (begin >= end) {
@@ -311,8 +335,8 @@ void KeyBlock::addToQueries(int64_t query, int64_t queries) const {
   int64_t rows = e.stripRows(run.a.d), stripBytes = e.stripBytes(rows, keys);
   for (int64_t j = 0; j < queries; j += e.panel) {
     int64_t columns = kerf_cpu_min(e.panel, queries - j);
-    int64_t begin = run.visibility.keyBegin(query + j) - key;
-    int64_t end = run.visibility.keyEnd(query + j + columns - 1) - key;
+    int64_t begin = visibility.keyBegin(query + j) - key;
+    int64_t end = visibility.keyEnd(query + j + columns - 1) - key;
     begin = kerf_cpu_max(begin, 0) / e.lanes * e.lanes;
     end = kerf_cpu_min(end, keys);
     if (begin >= end)
@@ -333,10 +357,10 @@ void KeyBlock::addQueries(int64_t query, int64_t queries,
   computeTiles(query, queries);
   weigh(query, queries);
   addToKeys(query, queries, buffers.s, buffers.packedP,
-            blockAt(buffers.dyByChannel, query / side, side * buffers.dv), a.dv,
-            dv, buffers.dv, accumulate);
+            blockAt(buffers.dyByChannel, blockOf(query), side * buffers.dv),
+            a.dv, dv, buffers.dv, accumulate);
   addToKeys(query, queries, buffers.dp, buffers.packedDs,
-            blockAt(buffers.qByChannel, query / side, side * buffers.d), a.d,
+            blockAt(buffers.qByChannel, blockOf(query), side * buffers.d), a.d,
             dk, buffers.d, accumulate);
   addToQueries(query, queries);
 }
@@ -366,19 +390,20 @@ void Run::computeKeyHead(int64_t b, int64_t g, int worker) const {
   int64_t heads = a.h / a.g;
   bool shared = heads > 1;
   if (shared) {
-    int64_t keys = kerf_cpu_round(a.sk, side);
-    std::memset(buffers.dk, 0, keys * buffers.d * 4);
-    std::memset(buffers.dvs, 0, keys * buffers.dv * 4);
+    int64_t rows = kerf_cpu_round(a.sk, side);
+    std::memset(buffers.dk, 0, rows * buffers.d * 4);
+    std::memset(buffers.dvs, 0, rows * buffers.dv * 4);
   }
   for (int64_t h = g * heads; h < (g + 1) * heads; ++h) {
     Head head = {*this, buffers, b, h, g};
     head.start();
-    for (int64_t key = 0; key < a.sk; key += side) {
-      head.addKeys(key, shared);
-      if (!shared)
-        storeKeys(*this, buffers, buffers.dk, buffers.dvs, b, g, key,
-                  kerf_cpu_min(side, a.sk - key));
-    }
+    for (const RowRun &run : keys)
+      for (int64_t key = run.begin; key < run.end; key += side) {
+        head.addKeys(run, key, shared);
+        if (!shared)
+          storeKeys(*this, buffers, buffers.dk, buffers.dvs, b, g, key,
+                    kerf_cpu_min(side, run.end - key));
+      }
     head.finish();
   }
   if (shared)
@@ -394,7 +419,8 @@ kerf_device_status AttentionBackward::execute(void *const *pointers, char *,
              shape.bf16 ? kernels.bf16 : kernels.f32,
              pointers,
              scalars,
-             scalars.visibility(shape),
+             scalars.queryRuns(shape),
+             scalars.keyRuns(shape),
              scalars.dropout(shape),
              bytesOfWorker};
   device.pool.parallelFor(

@@ -62,17 +62,19 @@ struct Run {
   const Engine &engine;
   void *const *pointers;
   AttentionScalars scalars;
-  Visibility visibility;
+  std::vector<RowRun> keys;
   Dropout dropout;
 
-  void computeBlock(int64_t b, int64_t h, int64_t query, int worker) const;
+  void computeBlock(int64_t b, int64_t h, const RowRun &queries, int64_t query,
+                    int worker) const;
 };
 
-/// A block of queries.
+/// A block of queries of one run, with the run of keys that it is at.
 struct Block {
   const Run &run;
   const Buffers &buffers;
   int64_t b, h, query, rows, stripRows;
+  Visibility visibility;
   RowState states[queryBlock];
 
   void start();
@@ -107,8 +109,8 @@ void Block::computeScores(int64_t key, int64_t keys) const {
   int64_t stripBytes = e.stripBytes(stripRows, run.s.d);
   for (int64_t j = 0; j < keys; j += e.panel) {
     int64_t columns = kerf_cpu_min(e.panel, keys - j);
-    int64_t begin = run.visibility.queryBegin(key + j) - query;
-    int64_t end = run.visibility.queryEnd(key + j + columns - 1) - query;
+    int64_t begin = visibility.queryBegin(key + j) - query;
+    int64_t end = visibility.queryEnd(key + j + columns - 1) - query;
     begin = kerf_cpu_max(begin, 0) / stripRows * stripRows;
     end = kerf_cpu_min(end, rows);
     if (begin >= end)
@@ -134,14 +136,16 @@ void Block::weigh(int64_t key, int64_t keys, bool first) {
                     b * s.sk + key,
                 keys * 4);
   for (int64_t i = 0; i < rows; ++i) {
-    int64_t begin = run.visibility.keyBegin(query + i) - key;
-    int64_t end = run.visibility.keyEnd(query + i) - key;
+    int64_t begin = visibility.keyBegin(query + i) - key;
+    int64_t end = visibility.keyEnd(query + i) - key;
     RowMask mask = {kerf_cpu_max(begin, 0), kerf_cpu_min(end, keys),
                     segmentsQ ? buffers.segments : nullptr,
                     segmentsQ ? segmentsQ[b * s.sq + query + i] : 0};
     float correction = run.kernels.softmaxRow(
         buffers.scores + i * keyBlock, keys, s.scale, mask, run.dropout,
-        run.scalars.randomIndex(s, b, h, query + i, key), states[i]);
+        run.scalars.randomIndex(s, b, h, query + i + visibility.queries.shift,
+                                key + visibility.keys.shift),
+        states[i]);
     if (!first && correction != 1)
       run.kernels.scale(buffers.sums + i * buffers.sumRow, s.dv, correction);
   }
@@ -162,8 +166,8 @@ void Block::addValues(int64_t key, int64_t keys, bool first) const {
   for (int64_t j = 0; j < run.s.dv; j += e.panel)
     for (int64_t i = 0; i < rows; i += group) {
       int64_t count = kerf_cpu_min(group, rows - i);
-      int64_t begin = run.visibility.keyBegin(query + i) - key;
-      int64_t end = run.visibility.keyEnd(query + i + count - 1) - key;
+      int64_t begin = visibility.keyBegin(query + i) - key;
+      int64_t end = visibility.keyEnd(query + i + count - 1) - key;
       begin = kerf_cpu_max(begin, 0) / e.lanes * e.lanes;
       end = kerf_cpu_min(end, keys);
       if (begin >= end) {
@@ -210,16 +214,29 @@ void Block::finish(bool any) const {
   }
 }
 
-void Run::computeBlock(int64_t b, int64_t h, int64_t query, int worker) const {
+void Run::computeBlock(int64_t b, int64_t h, const RowRun &queries,
+                       int64_t query, int worker) const {
   Buffers buffers(s, pointers[Workspace], worker);
-  int64_t rows = kerf_cpu_min(queryBlock, s.sq - query);
-  Block block = {*this, buffers, b, h, query, rows, engine.stripRows(rows), {}};
+  int64_t rows = kerf_cpu_min(queryBlock, queries.end - query);
+  Block block = {*this,
+                 buffers,
+                 b,
+                 h,
+                 query,
+                 rows,
+                 engine.stripRows(rows),
+                 {s.causal, s.window, queries, {}},
+                 {}};
   block.start();
-  int64_t begin = visibility.keyBegin(query);
-  int64_t end = visibility.keyEnd(query + rows - 1);
-  for (int64_t key = begin; key < end; key += keyBlock)
-    block.addKeys(key, kerf_cpu_min(keyBlock, end - key), key == begin);
-  block.finish(begin < end);
+  bool any = false;
+  for (const RowRun &run : keys) {
+    block.visibility.keys = run;
+    int64_t begin = block.visibility.keyBegin(query);
+    int64_t end = block.visibility.keyEnd(query + rows - 1);
+    for (int64_t key = begin; key < end; key += keyBlock, any = true)
+      block.addKeys(key, kerf_cpu_min(keyBlock, end - key), !any);
+  }
+  block.finish(any);
 }
 
 kerf_device_status Attention::execute(void *const *pointers, char *, size_t) {
@@ -230,19 +247,23 @@ kerf_device_status Attention::execute(void *const *pointers, char *, size_t) {
              shape.bf16 ? kernels.bf16 : kernels.f32,
              pointers,
              scalars,
-             scalars.visibility(shape),
+             scalars.keyRuns(shape),
              scalars.dropout(shape)};
-  int64_t blocks = kerf_cpu_parts(shape.sq, queryBlock);
-  int64_t units = shape.b * shape.h * blocks;
-  device.pool.parallelFor(units, 1,
+  std::vector<std::pair<RowRun, int64_t>> blocks; // with the first query
+  for (const RowRun &queries : scalars.queryRuns(shape))
+    for (int64_t i = queries.begin; i < queries.end; i += queryBlock)
+      blocks.push_back({queries, i});
+  int64_t count = static_cast<int64_t>(blocks.size());
+  device.pool.parallelFor(shape.b * shape.h * count, 1,
                           [&](int64_t begin, int64_t end, int worker) {
                             kernels.enter();
                             for (int64_t unit = begin; unit < end; ++unit) {
-                              int64_t head = unit / blocks;
+                              int64_t head = unit / count;
                               // Late queries see more keys: long units first.
-                              int64_t block = blocks - 1 - unit % blocks;
+                              auto [queries, query] =
+                                  blocks[count - 1 - unit % count];
                               run.computeBlock(head / shape.h, head % shape.h,
-                                               block * queryBlock, worker);
+                                               queries, query, worker);
                             }
                             kernels.leave();
                           });

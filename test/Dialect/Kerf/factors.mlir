@@ -275,24 +275,24 @@ kerf.model @tables(%x: tensor<6x8x16xf32>, %e: tensor<6x8x2xi32>, %w: tensor<6x8
   %z = kerf.combine %rows, %slots weights %w : tensor<6x8x2xf32> : tensor<3x32x16xf32>, tensor<6x8x2xi32>
   // expected-remark-re @+1 {{{{^}}g=3 n=2 s=8 k=2 r=32(whole) d=16(sum) : [g, r, d], [g*n, s, k], [g*n, s, d] -> [g*n, s, k] linear in 0 map r->n,s,k by operand 1{{$}}}}
   %dw = kerf.combine_weight_gradient %rows, %slots, %x : tensor<3x32x16xf32>, tensor<6x8x2xi32>, tensor<6x8x16xf32>
-  // expected-remark-re @+1 {{{{^}}g=3 n=2(sum) s=8(sum) k=2(sum) r=32(whole) d=16 e=4(whole) : [g*n, s, d], [g*n, s, k], [g, e] -> [g, r, d] linear in 0 map n,s,k->r by operand 1 ragged r{{$}}}}
+  // expected-remark-re @+1 {{{{^}}g=3 n=2(sum) s=8(sum) k=2(sum) r=32(whole) d=16 e=4(whole) : [g*n, s, d], [g*n, s, k], [g, e] -> [g, r, d] linear in 0 variant all_to_all exchanges(g,r) map n,s,k->r by operand 1 ragged r{{$}}}}
   %sized = kerf.dispatch %x, %slots sizes %sizes : tensor<3x4xi32> : tensor<6x8x16xf32>, tensor<6x8x2xi32> -> tensor<3x32x16xf32>
-  // expected-remark-re @+1 {{{{^}}g=3 n=2 s=8 k=2(sum) r=32(whole) d=16 e=4(whole) : [g, r, d], [g*n, s, k], [g*n, s, k], [g, e] -> [g*n, s, d] linear in 0 map r->n,s,k by operand 1 ragged r{{$}}}}
+  // expected-remark-re @+1 {{{{^}}g=3 n=2 s=8 k=2(sum) r=32(whole) d=16 e=4(whole) : [g, r, d], [g*n, s, k], [g*n, s, k], [g, e] -> [g*n, s, d] linear in 0 variant all_to_all exchanges(g,r) map r->n,s,k by operand 1 ragged r{{$}}}}
   %both = kerf.combine %rows, %slots weights %w : tensor<6x8x2xf32> sizes %sizes : tensor<3x4xi32> : tensor<3x32x16xf32>, tensor<6x8x2xi32>
-  // expected-remark-re @+1 {{{{^}}g=3 n=2 s=8 k=2 r=32(whole) d=16(sum) e=4(whole) : [g, r, d], [g*n, s, k], [g*n, s, d], [g, e] -> [g*n, s, k] linear in 0 map r->n,s,k by operand 1 ragged r{{$}}}}
+  // expected-remark-re @+1 {{{{^}}g=3 n=2 s=8 k=2 r=32(whole) d=16(sum) e=4(whole) : [g, r, d], [g*n, s, k], [g*n, s, d], [g, e] -> [g*n, s, k] linear in 0 variant all_to_all exchanges(g,r) map r->n,s,k by operand 1 ragged r{{$}}}}
   %dsized = kerf.combine_weight_gradient %rows, %slots, %x sizes %sizes : tensor<3x4xi32> : tensor<3x32x16xf32>, tensor<6x8x2xi32>, tensor<6x8x16xf32>
   kerf.return %loss : tensor<f32>
 }
 
 // With a capacity, experts own fixed rows and are cut with them; without, rows are sent to experts.
 kerf.model @experts(%x: tensor<2x16x8xf32>, %y: tensor<2x16x32xf32>, %w: tensor<4x32x8xf32>, %n: tensor<2x4xi32>, %loss: tensor<f32>) {
-  // expected-remark-re @+1 {{{{^}}g=2 e=4(whole) r=16(whole) n=32 k=8(sum) : [g, r, k], [e, n, k], [g, e] -> [g, r, n] linear in 0,1 map r->e by operand 2 ragged r{{$}}}}
+  // expected-remark-re @+1 {{{{^}}g=2 e=4(whole) r=16(whole) n=32 k=8(sum) : [g, r, k], [e, n, k], [g, e] -> [g, r, n] linear in 0,1 variant all_to_all together exchanges(r,e) map r->e by operand 2 ragged r{{$}}}}
   %free = kerf.grouped_matmul %x, %w, %n : tensor<2x16x8xf32>, tensor<4x32x8xf32>, tensor<2x4xi32>
   // expected-remark-re @+1 {{{{^}}g=2 e=4 c=4(whole) n=32 k=8(sum) : [g, e*c, k], [e, n, k], [g, e] -> [g, e*c, n] linear in 0,1{{$}}}}
   %fixed = kerf.grouped_matmul %x, %w, %n capacity 4 : tensor<2x16x8xf32>, tensor<4x32x8xf32>, tensor<2x4xi32>
   // expected-remark-re @+1 {{{{^}}g=2 e=4 c=4(whole) n=32(sum) k=8 : [g, e*c, n], [e, n, k], [g, e] -> [g, e*c, k] linear in 0,1{{$}}}}
   %back = kerf.grouped_matmul %y, %w, %n capacity 4 transposed : tensor<2x16x32xf32>, tensor<4x32x8xf32>, tensor<2x4xi32>
-  // expected-remark-re @+1 {{{{^}}g=2(sum) e=4(whole) r=16(whole) n=32 k=8 : [g, r, n], [g, r, k], [g, e] -> [e, n, k] linear in 0,1 map r->e by operand 2 ragged r{{$}}}}
+  // expected-remark-re @+1 {{{{^}}g=2(sum) e=4(whole) r=16(whole) n=32 k=8 : [g, r, n], [g, r, k], [g, e] -> [e, n, k] linear in 0,1 variant all_to_all together exchanges(r,e) map r->e by operand 2 ragged r{{$}}}}
   %dfree = kerf.grouped_weight_gradient %y, %x, %n : tensor<2x16x32xf32>, tensor<2x16x8xf32>, tensor<2x4xi32> -> tensor<4x32x8xf32>
   // expected-remark-re @+1 {{{{^}}g=2(sum) e=4 c=4(whole) n=32 k=8 : [g, e*c, n], [g, e*c, k], [g, e] -> [e, n, k] linear in 0,1{{$}}}}
   %dfixed = kerf.grouped_weight_gradient %y, %x, %n capacity 4 : tensor<2x16x32xf32>, tensor<2x16x8xf32>, tensor<2x4xi32> -> tensor<4x32x8xf32>

@@ -141,6 +141,18 @@
 
 // -----
 
+// The band of pairs is not empty.
+// expected-error @+1 {{expected factor >= 1, 0 <= low < high and finite magnitude > 0}}
+"test.use"() {scaling = #kerf.rope_yarn<factor = 4.0, low = 2.0, high = 2.0, magnitude = 1.0>} : () -> ()
+
+// -----
+
+// A turned pair has a length.
+// expected-error @+1 {{expected factor >= 1, 0 <= low < high and finite magnitude > 0}}
+"test.use"() {scaling = #kerf.rope_yarn<factor = 4.0, low = 0.0, high = 2.0, magnitude = 0.0>} : () -> ()
+
+// -----
+
 // A phase is of a part of the step.
 // expected-error @+2 {{expected ::kerf::PhaseKind to be one of: forward, input_gradient, weight_gradient, update}}
 // expected-error @+1 {{failed to parse Kerf_PhaseAttr parameter 'kind' which is to be a `::kerf::PhaseKind`}}

@@ -271,6 +271,33 @@ kerf.model @rope_c2(%x: tensor<2x8x4x16xf32>, %p: tensor<8xi32>, %loss: tensor<f
 
 // -----
 
+// Not all queries and keys are in the order.
+kerf.model @attention_c6(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>, %loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.attention' expected a zigzag along [2, 3] of all queries and keys, found #kerf.zigzag<2 x 4 along [2, 3]>}}
+  %y = kerf.attention %q, %k, %k causal zigzag <2 x 4 along [2, 3]> : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// Scores have queries and keys as their last two dimensions.
+kerf.model @attention_c6_dims(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>, %loss: tensor<f32>) {
+  // expected-error @+1 {{expected a zigzag along [2, 3] of all queries and keys, found #kerf.zigzag<2 x 2 along [1]>}}
+  %y = kerf.attention %q, %k, %k causal zigzag <2 x 2 along [1]> : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// Positions come from one place.
+kerf.model @rope_c4(%x: tensor<2x8x4x16xf32>, positions %p: tensor<2x8xi32>, %loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.rope' expected a zigzag along [1] of its rows and no positions, found #kerf.zigzag<2 x 2 along [1]>}}
+  %y = kerf.rope %x theta 10000.0 positions %p : tensor<2x8xi32> zigzag <2 x 2 along [1]> : tensor<2x8x4x16xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
 // Theta is a base of powers.
 kerf.model @rope_c3(%x: tensor<2x8x4x16xf32>, %loss: tensor<f32>) {
   // expected-error @+1 {{'kerf.rope' expected a finite theta > 0, found 0.000000e+00}}
@@ -282,7 +309,7 @@ kerf.model @rope_c3(%x: tensor<2x8x4x16xf32>, %loss: tensor<f32>) {
 
 // A scaling of rotary frequencies is one of two.
 kerf.model @rope_scaling(%x: tensor<2x8x4x16xf32>, %loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.rope' op attribute 'scaling' failed to satisfy constraint: rope scaling (#kerf.rope_llama3 or #kerf.rope_linear)}}
+  // expected-error @+1 {{'kerf.rope' op attribute 'scaling' failed to satisfy constraint: rope scaling (#kerf.rope_llama3, #kerf.rope_linear or #kerf.rope_yarn)}}
   %y = kerf.rope %x theta 10000.0 scaling(2.0) : tensor<2x8x4x16xf32>
   kerf.return %loss : tensor<f32>
 }
@@ -357,6 +384,15 @@ kerf.model @softmax_c2(%x: tensor<f32>, %loss: tensor<f32>) {
 kerf.model @dropout_c1(%x: tensor<2x8xf32>, %s: tensor<i32>, %loss: tensor<f32>) {
   // expected-error @+1 {{'kerf.dropout' op expected a rate in [0, 1), found -1.000000e-01}}
   %y = kerf.dropout %x rate -0.1 "drop" seed %s step %s : tensor<2x8xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// Eight rows are not twelve.
+kerf.model @dropout_c3(%x: tensor<2x8xf32>, %s: tensor<i32>, %loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.dropout' op expected a zigzag along dimensions of all its 12 rows, found #kerf.zigzag<2 x 3 along [1]> of [2, 8]}}
+  %y = kerf.dropout %x rate 0.1 "drop" seed %s step %s zigzag <2 x 3 along [1]> : tensor<2x8xf32>
   kerf.return %loss : tensor<f32>
 }
 

@@ -7,6 +7,28 @@ kerf.model @model_c7(%x: tensor<f32>) attributes {plan = "fast"} {
 
 // -----
 
+// expected-error @below {{expected 'zigzag' to be a #kerf.zigzag along [1] of its tokens, found #kerf.zigzag<2 x 3 along [1]>}}
+kerf.model @model_c8(tokens %t: tensor<4x8xi32>, %x: tensor<f32>) attributes {zigzag = #kerf.zigzag<2 x 3 along [1]>} {
+  kerf.return %x : tensor<f32>
+}
+
+// -----
+
+// expected-error @below {{expected a zigzag of up to 2^31 rows over 1 to 1048576 ranks, found 0 x 4}}
+"test.use"() {order = #kerf.zigzag<0 x 4 along [1]>} : () -> ()
+
+// -----
+
+// expected-error @below {{expected a zigzag along ascending dimensions}}
+"test.use"() {order = #kerf.zigzag<2 x 4 along [3, 2]>} : () -> ()
+
+// -----
+
+// expected-error @below {{unknown cp_order "back to front", expected "plain"}}
+"test.use"() {plan = #kerf.plan<mesh = <cp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, cp_order = "back to front">} : () -> ()
+
+// -----
+
 // expected-error @below {{'micro' is no name for an axis of a mesh}}
 "test.use"() {mesh = #kerf.mesh<micro = 2>} : () -> ()
 
@@ -52,7 +74,7 @@ kerf.model @model_c7(%x: tensor<f32>) attributes {plan = "fast"} {
 
 // -----
 
-// expected-error @below {{unknown field 'colour' of a plan, expected chunks, zero, shard_group or stages}}
+// expected-error @below {{unknown field 'colour' of a plan, expected chunks, zero, shard_group, stages, cp_order or moe_buffer}}
 "test.use"() {plan = #kerf.plan<mesh = <pp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, colour = 1>} : () -> ()
 
 // -----
@@ -114,3 +136,8 @@ kerf.model @model_c7(%x: tensor<f32>) attributes {plan = "fast"} {
 
 // expected-error @below {{expected 'kerf.assign' to be a #kerf.assign}}
 %c = kerf.constant {kerf.assign = "b"} dense<1.0> : tensor<f32>
+
+// -----
+
+// expected-error @below {{expected a moe_buffer of 1 (an even share of rows) or more, found 0.5}}
+"test.use"() {plan = #kerf.plan<mesh = <ep = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, moe_buffer = 0.5>} : () -> ()

@@ -9,6 +9,15 @@ kerf.model @constant_c1(%loss: tensor<f32>) {
 
 // -----
 
+// Only the dimension that is counted may be in another order.
+kerf.model @iota_c1_order(%loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.iota' op expected a zigzag along [1] of at least 8 rows, found #kerf.zigzag<2 x 2 along [0]>}}
+  %x = kerf.iota dim 1 zigzag <2 x 2 along [0]> : tensor<8x8xi32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
 // The index runs along a dimension of the result.
 kerf.model @iota_c1(%loss: tensor<f32>) {
   // expected-error @+1 {{'kerf.iota' op expected dim in [0, 2), found 2}}
@@ -49,6 +58,15 @@ kerf.model @random_uniform_c1(%s: tensor<i32>, %loss: tensor<f32>) {
 kerf.model @random_uniform_rank(%s: tensor<i32>, %loss: tensor<f32>) {
   // expected-error @+1 {{'kerf.random_uniform' op expected a global shape not below [2, 8], found [16]}}
   %x = kerf.random_uniform "drop" seed %s step %s global [16] : tensor<2x8xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// There is no third dimension.
+kerf.model @random_uniform_c3(%s: tensor<i32>, %loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.random_uniform' op expected a zigzag along dimensions of all its 8 rows, found #kerf.zigzag<2 x 2 along [2]> of [2, 8]}}
+  %x = kerf.random_uniform "drop" seed %s step %s zigzag <2 x 2 along [2]> : tensor<2x8xf32>
   kerf.return %loss : tensor<f32>
 }
 

@@ -68,6 +68,8 @@ kerf.model @attentions(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>, %v: t
   %sums, %lse = kerf.attention %q, %k, %v lse : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x4xf32>
   // CHECK: %[[Y:.*]], %[[L:.*]] = kerf.attention %[[Q]], %[[K]], %[[V]] causal window 4 scale 2.500000e-01 segments(%[[SEGMENTS]], %[[SEGMENTS]] : tensor<2x8xi32>, tensor<2x8xi32>) offsets(%[[AT]], %[[AT]], %[[AT]], %[[AT]]) global [4, 8, 16, 16] dropout 1.000000e-01 "attn" seed %[[SEED]] step %[[STEP]] layer %[[AT]] lse : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x4xf32>
   %y, %l = kerf.attention %q, %k, %v causal window 4 scale 0.25 segments(%segments, %segments : tensor<2x8xi32>, tensor<2x8xi32>) offsets(%at, %at, %at, %at) global [4, 8, 16, 16] dropout 0.1 "attn" seed %seed step %step layer %at lse : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x4xf32>
+  // CHECK: kerf.attention %[[Q]], %[[K]], %[[V]] causal zigzag <2 x 2 along [2, 3]> : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x4xf32>
+  %ordered = kerf.attention %q, %k, %v causal zigzag <2 x 2 along [2, 3]> : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x4xf32>
   // CHECK: kerf.return %[[LOSS]] : tensor<f32>
   kerf.return %loss : tensor<f32>
 }
@@ -82,6 +84,8 @@ kerf.model @ropes(%x: tensor<2x8x4x16xf32>, positions %positions: tensor<2x8xi32
   %linear = kerf.rope %x theta 10000.0 scaling(#kerf.rope_linear<factor = 2>) offset %at : tensor<2x8x4x16xf32>
   // CHECK: %[[ALL:.*]] = kerf.rope %[[X]] theta 5.000000e+05 scaling(#kerf.rope_llama3<factor = 8.0, low = 1.0, high = 4.0, original = 8192.0>) inverse positions %[[POSITIONS]] : tensor<2x8xi32> offset %[[AT]] : tensor<2x8x4x16xf32>
   %all = kerf.rope %x theta 500000.0 scaling(#kerf.rope_llama3<factor = 8.0, low = 1.0, high = 4.0, original = 8192.0>) inverse positions %positions : tensor<2x8xi32> offset %at : tensor<2x8x4x16xf32>
+  // CHECK: kerf.rope %[[X]] theta 1.000000e+04 scaling(#kerf.rope_yarn<factor = 4.0, low = 1.5, high = 6.0, magnitude = 1.138629436111989>) : tensor<2x8x4x16xf32>
+  %yarn = kerf.rope %x theta 10000.0 scaling(#kerf.rope_yarn<factor = 4.0, low = 1.5, high = 6.0, magnitude = 1.138629436111989>) : tensor<2x8x4x16xf32>
   // CHECK: kerf.return %[[LOSS]] : tensor<f32>
   kerf.return %loss : tensor<f32>
 }

@@ -38,6 +38,12 @@ kerf.model @staged(%x: tensor<f32>) attributes {
   kerf.return %x : tensor<f32>
 }
 
+// CHECK: plan = #kerf.plan<mesh = <ep = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, moe_buffer = 1.25>
+kerf.model @exchanging(%x: tensor<f32>) attributes {
+    plan = #kerf.plan<mesh = <ep = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, moe_buffer = 1.25>} {
+  kerf.return %x : tensor<f32>
+}
+
 // CHECK: ways = #kerf.assign<n = [tp], blocks = 3, routed>
 "test.use"() {ways = #kerf.assign<routed, n = [tp], blocks = 3>} : () -> ()
 

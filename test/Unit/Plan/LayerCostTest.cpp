@@ -87,6 +87,29 @@ Problem chainOfViews() {
   return Problem(std::move(kind));
 }
 
+/// Two row ops: x -> y -> z, of which the first may bring its own kernel.
+Problem chainOfRowOps(bool alone) {
+  LayerKind kind;
+  kind.values = {valueOf("x", {kBatch, kWidth}, -1),
+                 valueOf("y", {kBatch, kWidth}, 0),
+                 valueOf("z", {kBatch, kWidth}, 1)};
+  kind.input = 0;
+  kind.output = 2;
+  for (int i = 0; i < 2; ++i) {
+    LayerOp op;
+    op.name = "gelu";
+    op.factors = {factorOf("b", kBatch), factorOf("d", kWidth)};
+    op.operands = {i};
+    op.results = {i + 1};
+    op.operandFactors = op.resultFactors = {{{0}, {1}}};
+    op.work.bytesRead = op.work.bytesWritten = kind.values[i].bytes();
+    op.alone = alone && i == 0;
+    op.forward = i;
+    kind.ops.push_back(op);
+  }
+  return Problem(std::move(kind));
+}
+
 /// Rows of a table by number.
 Problem lookup() {
   LayerKind kind;
@@ -133,6 +156,13 @@ TEST(LayerCost, ViewsShareTheBytesOfWhatIsKept) {
   EXPECT_EQ(problem.cost({kReplicated, kReplicated, kReplicated, kReplicated})
                 .savedBytes,
             2 * one);
+}
+
+// Row ops in a chain are one kernel, but for an op that brings its own.
+TEST(LayerCost, OwnKernelsJoinNoOther) {
+  std::vector<AxisState> none(3, kNotKept);
+  EXPECT_EQ(chainOfRowOps(false).cost(none).kernels, 1);
+  EXPECT_EQ(chainOfRowOps(true).cost(none).kernels, 2);
 }
 
 // A lookup reads the rows that it hands on, however large the table and the

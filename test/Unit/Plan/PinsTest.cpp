@@ -22,7 +22,7 @@ TEST(Pins, Parse) {
   std::vector<std::string> errors;
   Pins pins = parsePins("tp=8, pp=2..4,cp=1|2,zero!=3,recompute=full,v=2,mb=1,"
                         "m=32,schedule=1f1b|zb-h1,order=tp.dp.pp,layers=3.4.5,"
-                        "shard=8,devices=64,ep=4,dp=16",
+                        "shard=8,devices=64,ep=4,dp=16,cp_order=plain",
                         errors);
   EXPECT_TRUE(errors.empty());
   EXPECT_EQ(pins.tp, std::vector<int64_t>({8}));
@@ -31,6 +31,7 @@ TEST(Pins, Parse) {
   EXPECT_FALSE(allows(pins, "zero", pins.zero, 3));
   EXPECT_TRUE(allows(pins, "zero", pins.zero, 2));
   EXPECT_EQ(pins.recompute, "full");
+  EXPECT_EQ(pins.cpOrder, "plain");
   EXPECT_EQ(pins.schedules.size(), 2u);
   EXPECT_EQ(pins.order,
             std::vector<MeshAxis>({MeshAxis::Tensor, MeshAxis::Data,

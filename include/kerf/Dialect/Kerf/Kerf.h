@@ -78,6 +78,8 @@ inline constexpr llvm::StringLiteral kTensorAxis = "tp";
 /// The axis of a mesh whose ranks hold different layers.
 inline constexpr llvm::StringLiteral kPipelineAxis = "pp";
 
+/// Name of a model's attribute with the order of its rows, a `ZigzagAttr`.
+inline constexpr llvm::StringLiteral kZigzagAttrName = "zigzag";
 /// Name of the unit attribute of ops of a reverse repeat that compute a forward
 /// value again. Their phase has the number of the forward op.
 inline constexpr llvm::StringLiteral kRecomputedAttrName = "kerf.recomputed";

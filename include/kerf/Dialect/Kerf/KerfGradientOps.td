@@ -146,13 +146,15 @@ def Kerf_AttentionBackwardOp : Kerf_AttentionBase<"attention_backward", [Kerf_Lo
         : tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32> from tensor<2x8x4x16xf32>, tensor<2x4x8xf32>
     ```
   }];
-  let arguments = !con(shared, (ins Kerf_Float:$y, Kerf_Float:$log_sum_exp, Kerf_Float:$dy));
+  let arguments = !con(shared, (ins Kerf_Float:$y, Kerf_Float:$log_sum_exp, Kerf_Float:$dy,
+                                      OptionalAttr<Kerf_ZigzagAttr>:$zigzag));
   let results = (outs Kerf_Float:$dq, Kerf_Float:$dk, Kerf_Float:$dv);
   let assemblyFormat = [{
     $q `,` $k `,` $v `from` $y `,` $log_sum_exp `,` $dy
     (`causal` $causal^)? (`window` $window^)? (`scale` $scale^)?
     (`segments` `(` $segments^ `:` type($segments) `)`)? (`offsets` `(` $offsets^ `)`)?
-    (`global` $global^)? (`dropout` $dropout^ $name `seed` $seed `step` $step (`layer` $layer^)?)?
+    (`global` $global^)? (`zigzag` $zigzag^)?
+    (`dropout` $dropout^ $name `seed` $seed `step` $step (`layer` $layer^)?)?
     attr-dict `:` type($q) `,` type($k) `,` type($v) `from` type($y) `,` type($log_sum_exp)
   }];
 }

@@ -145,7 +145,8 @@ def Kerf_DispatchOp : Kerf_Op<"dispatch", [Pure, AttrSizedOperandSegments, Kerf_
     of its own. The result does not depend on them.
 
     Life: written by the user or the importer; where experts are cut, on tokens
-    that all of their ranks have.
+    that all of their ranks have, or, by the variant `all_to_all`, on those of
+    each rank, whose rows are exchanged.
 
     Constraints:
     (C1) x is `[B,S,D]`, slots and weights `[B,S,k]`, the result `[G,R,D]` with
@@ -176,7 +177,7 @@ def Kerf_CombineOp : Kerf_InferredOp<"combine", [AttrSizedOperandSegments, Kerf_
     absent, dropped choices zero. `sizes` as in `dispatch`, whose transpose it is.
 
     Life: written by the user or the importer; where experts are cut, a sum over
-    their ranks is left.
+    their ranks is left, or rows are exchanged.
 
     Constraints:
     (C1) rows are `[G,R,D]`, slots and weights `[B,S,k]` with G dividing B; sizes

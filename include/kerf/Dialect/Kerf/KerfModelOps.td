@@ -20,7 +20,8 @@ def Kerf_ModelOp : Kerf_Op<"model", [IsolatedFromAbove, Symbol,
 
     Attributes: `optimizer` (an update rule), `groups` (array of `#kerf.group`),
     `clip_norm` (largest global norm of the gradient, 0 or absent for none),
-    `plan` (`#kerf.plan`: how the step is distributed).
+    `plan` (`#kerf.plan`: how the step is distributed), `zigzag` (`#kerf.zigzag`
+    along [1]: `tokens`, `targets`, `segments` and `positions` come in this order).
 
     Life: written by the user or `kerf-import`; `kerf-differentiate` appends the
     backward pass and the updates; partition removes it.
@@ -36,6 +37,7 @@ def Kerf_ModelOp : Kerf_Op<"model", [IsolatedFromAbove, Symbol,
     (C6) all values in the body are tensors, and no op but `kerf.repeat` has a
     body of its own. Ops of other dialects may stand in it.
     (C7) `plan` is a `#kerf.plan`.
+    (C8) `zigzag` is along [1], with as many rows as those inputs have there.
 
     ```mlir
     kerf.model @mean(%x: tensor<4xf32>) {

@@ -173,7 +173,9 @@ def Kerf_AttentionOp : Kerf_AttentionBase<"attention", [Kerf_Localize, Kerf_Grad
     hides j > i, `window w` hides j <= i - w, `segments(q, k)` (two `[B,S]` document numbers)
     hides other documents. `offsets(b, h, q, k)` are the first global batch row,
     head, query and key of a shard and `global` the whole `[B,H,Sq,Sk]`. Dropout
-    draws by (seed, step, layer, name, global index). `lse` adds the result
+    draws by (seed, step, layer, name, global index). With `zigzag` the
+    positions of queries and keys are those of their global rows in that order,
+    along dimensions 2 and 3 of the scores. `lse` adds the result
     `[B,H,Sq]`: the f32 logarithm of the sum of exponentials. A row without a
     visible key gives zeros.
 
@@ -188,6 +190,8 @@ def Kerf_AttentionOp : Kerf_AttentionBase<"attention", [Kerf_Localize, Kerf_Grad
     (C4) `segments` are absent, or `[B,Sq]` and `[B,Sk]`; `offsets` absent or
     four; `global` absent or four sizes not below the local ones.
     (C5) dropout lies in [0, 1) and comes with name, seed and step.
+    (C6) `zigzag` is along [2, 3] and has as many rows as there are queries and
+    keys in all.
 
     ```mlir
     %q = kerf.constant dense<0.5> : tensor<2x8x4x16xf32>
@@ -195,12 +199,13 @@ def Kerf_AttentionOp : Kerf_AttentionBase<"attention", [Kerf_Localize, Kerf_Grad
     %y = kerf.attention %q, %k, %k causal : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>
     ```
   }];
-  let arguments = !con(shared, (ins UnitAttr:$lse));
+  let arguments = !con(shared, (ins UnitAttr:$lse, OptionalAttr<Kerf_ZigzagAttr>:$zigzag));
   let results = (outs Kerf_Float:$result, Optional<Kerf_Float>:$log_sum_exp);
   let assemblyFormat = [{
     $q `,` $k `,` $v (`causal` $causal^)? (`window` $window^)? (`scale` $scale^)?
     (`segments` `(` $segments^ `:` type($segments) `)`)? (`offsets` `(` $offsets^ `)`)?
-    (`global` $global^)? (`dropout` $dropout^ $name `seed` $seed `step` $step (`layer` $layer^)?)?
+    (`global` $global^)? (`zigzag` $zigzag^)?
+    (`dropout` $dropout^ $name `seed` $seed `step` $step (`layer` $layer^)?)?
     (`lse` $lse^)? attr-dict `:` type($q) `,` type($k) `,` type($v)
   }];
 }
@@ -214,9 +219,11 @@ def Kerf_RopeOp : Kerf_LayerOp<"rope", [Kerf_Localize, AttrSizedOperandSegments]
         y[..,j]       = x[..,j] cos a - x[..,j+D/2] sin a
         y[..,j+D/2]   = x[..,j+D/2] cos a + x[..,j] sin a
 
-    The position is `positions[b,s]` if given, else `offset + s`. `scaling`
-    changes the frequencies. `inverse` rotates back (it is the transpose).
-    Angles in f32 at least.
+    The position is `positions[b,s]` if given, else `offset + s`, with `zigzag`
+    the position of that row. `scaling`
+    changes the frequencies. `inverse` is the transpose: it rotates back (and
+    multiplies by the magnitude of `#kerf.rope_yarn` again). Angles in f32 at
+    least.
 
     Life: written by the user or the importer; fused into kernels.
 
@@ -224,7 +231,8 @@ def Kerf_RopeOp : Kerf_LayerOp<"rope", [Kerf_Localize, AttrSizedOperandSegments]
     (C1) x has rank 4 and an even last dimension.
     (C2) positions are `[B,S]`.
     (C3) theta > 0, and the scaling is one of `#kerf.rope_llama3`,
-    `#kerf.rope_linear`.
+    `#kerf.rope_linear`, `#kerf.rope_yarn`.
+    (C4) `zigzag` is along [1] and comes without positions.
 
     ```mlir
     %q = kerf.constant dense<0.5> : tensor<2x8x4x16xf32>
@@ -233,11 +241,12 @@ def Kerf_RopeOp : Kerf_LayerOp<"rope", [Kerf_Localize, AttrSizedOperandSegments]
   }];
   let arguments = (ins Kerf_Float:$x, Optional<Kerf_Int>:$positions,
     Optional<Kerf_I32Scalar>:$offset, F64Attr:$theta, OptionalAttr<Kerf_RopeScalingKind>:$scaling,
-    UnitAttr:$inverse);
+    UnitAttr:$inverse, OptionalAttr<Kerf_ZigzagAttr>:$zigzag);
   let results = (outs Kerf_Float:$result);
   let assemblyFormat = [{
     $x `theta` $theta (`scaling` `(` $scaling^ `)`)? (`inverse` $inverse^)?
-    (`positions` $positions^ `:` type($positions))? (`offset` $offset^)? attr-dict `:` type($x)
+    (`positions` $positions^ `:` type($positions))? (`offset` $offset^)?
+    (`zigzag` $zigzag^)? attr-dict `:` type($x)
   }];
 }
 
@@ -355,7 +364,7 @@ def Kerf_DropoutOp : Kerf_Op<"dropout", [Kerf_Localize, Pure, AttrSizedOperandSe
   let description = [{
     `y = u < rate ? 0 : x / (1 - rate)` with u uniform by (seed, step, layer,
     name, global index): the same mask in every layout, and in the gradient.
-    `offsets` and `global` as in `random_uniform`.
+    `offsets`, `global` and `zigzag` as in `random_uniform`.
 
     Life: written by the user or the importer; fused; absent from evaluation.
 
@@ -363,6 +372,7 @@ def Kerf_DropoutOp : Kerf_Op<"dropout", [Kerf_Localize, Pure, AttrSizedOperandSe
     (C1) the rate lies in [0, 1).
     (C2) `offsets` are absent or one per dimension, and `global` has one size
     per dimension not below the local one.
+    (C3) `zigzag` is along dimensions of x with its number of rows in all.
 
     ```mlir
     %x = kerf.constant dense<0.5> : tensor<2x8xf32>
@@ -372,11 +382,12 @@ def Kerf_DropoutOp : Kerf_Op<"dropout", [Kerf_Localize, Pure, AttrSizedOperandSe
   }];
   let arguments = (ins Kerf_Float:$x, F64Attr:$rate, StrAttr:$name, Kerf_I32Scalar:$seed,
     Kerf_I32Scalar:$step, Optional<Kerf_I32Scalar>:$layer,
-    Variadic<Kerf_I32Scalar>:$offsets, OptionalAttr<DenseI64ArrayAttr>:$global);
+    Variadic<Kerf_I32Scalar>:$offsets, OptionalAttr<DenseI64ArrayAttr>:$global,
+    OptionalAttr<Kerf_ZigzagAttr>:$zigzag);
   let results = (outs Kerf_Float:$result);
   let assemblyFormat = [{
     $x `rate` $rate $name `seed` $seed `step` $step (`layer` $layer^)?
-    (`offsets` `(` $offsets^ `)`)? (`global` $global^)? attr-dict `:` type($x)
+    (`offsets` `(` $offsets^ `)`)? (`global` $global^)? (`zigzag` $zigzag^)? attr-dict `:` type($x)
   }];
   let hasVerifier = 1;
 }

@@ -46,6 +46,33 @@ def Kerf_LayersAttr : AttrDef<Kerf_Dialect, "Layers"> {
   let genVerifyDecl = 1;
 }
 
+def Kerf_ZigzagAttr : AttrDef<Kerf_Dialect, "Zigzag"> {
+  let mnemonic = "zigzag";
+  let summary = "The order of rows that gives causal ranks equal work";
+  let description = [{
+    `#kerf.zigzag<2 x 3 along [1]>`: along dimension 1 rows do not lie by
+    position. For n x c there are 2 n c rows; the n-th part of them, of place r,
+    is the chunks r and 2n-1-r of c positions each: row i with r = i div 2c and
+    j = i mod 2c has the position `r c + j` for j < c, else `(2n-1-r) c + j - c`.
+    Here rows 0 to 11 have the positions 0 1 2, 9 10 11, 3 4 5, 6 7 8. Of causal
+    attention every part so sees the same number of keys.
+  }];
+  let parameters = (ins "int64_t":$ranks, "int64_t":$chunk,
+                        ArrayRefParameter<"int64_t">:$dims);
+  let assemblyFormat = "`<` $ranks `x` $chunk `along` ` ` `[` $dims `]` `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Number of rows.
+    int64_t getRows() const { return 2 * getRanks() * getChunk(); }
+    /// Position of a row.
+    int64_t positionOf(int64_t row) const;
+    /// True when rows along this dimension are in this order.
+    bool orders(int64_t dim) const;
+    /// The same order along other dimensions.
+    ::kerf::ZigzagAttr along(::llvm::ArrayRef<int64_t> dims) const;
+  }];
+}
+
 def Kerf_PlanAttr : AttrDef<Kerf_Dialect, "Plan"> {
   let mnemonic = "plan";
   let summary = "How a step is distributed, as far as the whole model goes";
@@ -67,19 +94,27 @@ def Kerf_PlanAttr : AttrDef<Kerf_Dialect, "Plan"> {
       layers of each chunk in the order in which a micro-batch passes them;
       chunk c of stage s is entry c * stages + s. The number of stages is the size
       of the axis `pp`. Each run is a `#kerf.layers`.
+    - `cp_order = "plain"`: ranks that share a sequence hold contiguous parts of
+      it; else causal work is balanced (`#kerf.zigzag`) where that is possible.
+    - `moe_buffer = 1.25`: rows that tokens exchange with their experts (variant
+      `all_to_all`) have room for so many times their even share; a step with more
+      ends before the update. Without it there is room for all.
   }];
   let parameters = (ins "::kerf::MeshAttr":$mesh, "int64_t":$microBatches,
     StringRefParameter<"order of the micro-batches">:$schedule,
     "bool":$recomputeAll, OptionalArrayRefParameter<"int64_t">:$recompute,
     "int64_t":$chunks, "int64_t":$zero, "int64_t":$shardGroup,
-    OptionalParameter<"::mlir::ArrayAttr">:$stages);
+    OptionalParameter<"::mlir::ArrayAttr">:$stages,
+    AttrOrTypeParameter<"::kerf::Real", "room of exchanged rows", "double">:$moeBuffer,
+    "bool":$plainOrder);
   let builders = [
     AttrBuilder<(ins "::kerf::MeshAttr":$mesh, "int64_t":$microBatches,
       "::llvm::StringRef":$schedule, "bool":$recomputeAll,
       "::llvm::ArrayRef<int64_t>":$recompute), [{
       return $_get($_ctxt, mesh, microBatches, schedule, recomputeAll, recompute,
                    /*chunks=*/1, /*zero=*/0, /*shardGroup=*/0,
-                   ::mlir::ArrayAttr());
+                   ::mlir::ArrayAttr(), /*moeBuffer=*/0.0,
+                   /*plainOrder=*/false);
     }]>,
   ];
   let hasCustomAssemblyFormat = 1;
@@ -99,6 +134,7 @@ def Kerf_PlanAttr : AttrDef<Kerf_Dialect, "Plan"> {
                                          ::kerf::MeshAttr mesh);
     static ::std::string checkStages(::mlir::ArrayAttr stages, int64_t chunks,
                                      ::kerf::MeshAttr mesh);
+    static ::std::string checkMoeBuffer(double buffer);
   }];
 }
 

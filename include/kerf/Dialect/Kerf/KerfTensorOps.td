@@ -38,20 +38,22 @@ def Kerf_ConstantOp : Kerf_Op<"constant", [Kerf_Localize, Pure, ConstantLike, Al
 def Kerf_IotaOp : Kerf_Op<"iota", [Kerf_Localize, Pure, Kerf_Factors, Kerf_PointwiseCost, Kerf_Evaluate]> {
   let summary = "Make the index along a dimension";
   let description = [{
-    `y[..., j, ...] = j + offset`, j the index along `dim`.
+    `y[..., j, ...] = j + offset`, j the index along `dim`; with `zigzag` the
+    position of that row.
 
     Life: written by the user or a decomposition; fused into kernels.
 
     Constraints:
-    (C1) `dim` is a dimension of the result.
+    (C1) `dim` is a dimension of the result, the one that `zigzag` is along.
 
     ```mlir
     %pos = kerf.iota dim 1 : tensor<2x8xi32>
     ```
   }];
-  let arguments = (ins Kerf_I64Attr:$dim, Optional<Kerf_I32Scalar>:$offset);
+  let arguments = (ins Kerf_I64Attr:$dim, Optional<Kerf_I32Scalar>:$offset,
+                       OptionalAttr<Kerf_ZigzagAttr>:$zigzag);
   let results = (outs Kerf_Int:$result);
-  let assemblyFormat = "`dim` $dim (`offset` $offset^)? attr-dict `:` type($result)";
+  let assemblyFormat = "`dim` $dim (`offset` $offset^)? (`zigzag` $zigzag^)? attr-dict `:` type($result)";
   let hasVerifier = 1;
 }
 
@@ -62,7 +64,8 @@ def Kerf_RandomUniformOp : Kerf_Op<"random_uniform", [Kerf_Localize, Pure, AttrS
     Numbers in [0, 1), a function of (seed, step, layer, name, global index)
     alone: `kerf/Dialect/Kerf/Random.h`. The global index of an element is its
     index plus `offsets`, in a tensor of shape `global` (default: the result's),
-    so that every layout draws the same numbers.
+    so that every layout draws the same numbers. Along the dimensions of `zigzag`
+    it counts positions, not rows.
 
     Life: made by the decomposition of dropout; fused into kernels.
 
@@ -70,6 +73,7 @@ def Kerf_RandomUniformOp : Kerf_Op<"random_uniform", [Kerf_Localize, Pure, AttrS
     (C1) `global` has the result's rank and no dimension smaller than the
     result's.
     (C2) `offsets` are absent or one per dimension.
+    (C3) `zigzag` is along dimensions of the result with its number of rows in all.
 
     ```mlir
     %seed = kerf.constant dense<1> : tensor<i32>
@@ -78,11 +82,11 @@ def Kerf_RandomUniformOp : Kerf_Op<"random_uniform", [Kerf_Localize, Pure, AttrS
   }];
   let arguments = (ins StrAttr:$name, Kerf_I32Scalar:$seed, Kerf_I32Scalar:$step,
     Optional<Kerf_I32Scalar>:$layer, Variadic<Kerf_I32Scalar>:$offsets,
-    OptionalAttr<DenseI64ArrayAttr>:$global);
+    OptionalAttr<DenseI64ArrayAttr>:$global, OptionalAttr<Kerf_ZigzagAttr>:$zigzag);
   let results = (outs Kerf_Float:$result);
   let assemblyFormat = [{
     $name `seed` $seed `step` $step (`layer` $layer^)? (`offsets` `(` $offsets^ `)`)?
-    (`global` $global^)? attr-dict `:` type($result)
+    (`global` $global^)? (`zigzag` $zigzag^)? attr-dict `:` type($result)
   }];
   let hasVerifier = 1;
 }

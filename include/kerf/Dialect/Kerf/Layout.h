@@ -36,10 +36,16 @@ public:
   std::optional<unsigned> find(llvm::StringRef name) const;
   /// `[dp, micro]`.
   std::string print(llvm::ArrayRef<unsigned> axes) const;
+  /// `#kerf.plan`'s `moe_buffer`.
+  double moeBuffer() const { return buffer; }
+  /// Rows of a table of so many that one of `ranks` has room for, where they
+  /// are exchanged.
+  int64_t roomOf(int64_t rows, int64_t ranks) const;
 
 private:
   llvm::SmallVector<std::string> names;
   llvm::SmallVector<int64_t> sizes;
+  double buffer = 0;
 };
 
 /// Where the parts of a value are. Over an axis that is in no list, all ranks
@@ -50,8 +56,10 @@ struct Layout {
   /// rank has its part of each, one after the other. Empty when all are 1.
   llvm::SmallVector<int64_t, 4> blocks;
   /// The dimension whose rows lie with owners whom data decides (`FactorMap`):
-  /// each part has room for all of them. -1 if there is none.
+  /// each part has room for all of them, or, where they were `exchanged`, as
+  /// much as the plan gives. -1 if there is none.
   int ragged = -1;
+  bool exchanged = false;
   AxisList sums;   ///< the value is the sum over these; ascending
   AxisList maxima; ///< the value is the maximum over these; ascending
   /// All elements are zero: a sum of such parts over any axes.
@@ -62,8 +70,8 @@ struct Layout {
   static Layout whole(int64_t rank);
   bool operator==(const Layout &other) const {
     return dims == other.dims && blocks == other.blocks &&
-           ragged == other.ragged && sums == other.sums &&
-           maxima == other.maxima;
+           ragged == other.ragged && exchanged == other.exchanged &&
+           sums == other.sums && maxima == other.maxima;
   }
   int64_t blocksOf(unsigned dim) const {
     return blocks.empty() ? 1 : blocks[dim];
@@ -71,8 +79,7 @@ struct Layout {
   void setBlocks(unsigned dim, int64_t count);
   /// Of a dimension that is not cut any more.
   void forgetParts(unsigned dim);
-  /// True when a part is as long as the whole dimension.
-  bool hasRoomForAll(unsigned dim) const { return ragged == int(dim); }
+  bool isRagged(unsigned dim) const { return ragged == int(dim); }
   bool isCutBy(unsigned axis) const;
   bool isPending() const { return !sums.empty() || !maxima.empty(); }
   /// Without sums and maxima to be made.
@@ -81,7 +88,8 @@ struct Layout {
   Layout without(unsigned axis) const;
 };
 
-/// `[[dp, micro], [tp] of 3 blocks, [ep] ragged] sum [tp]`.
+/// `[[dp, micro], [tp] of 3 blocks, [ep] ragged] sum [tp]`; `exchanged` for
+/// ragged rows that were.
 std::string printLayout(const Layout &layout, const PlanAxes &axes);
 
 /// Type of a part of a global tensor. The sizes must divide.
@@ -115,6 +123,8 @@ void setAssignment(mlir::Operation *op, const Factors &facts,
 /// True when parts of the op may sum squares on their own and combine them:
 /// an axis may then cut one factor per operand.
 bool sumsSquares(const Factors &facts);
+/// True when the op exchanges rows of a table, or works on rows that were.
+bool exchangesRows(const Factors &facts, const Assignment &assignment);
 
 /// Layouts that an op works on.
 struct OpLayouts {

@@ -54,9 +54,10 @@ struct PlainBuilder {
 
   /// A tensor whose elements are all `value`.
   mlir::Value constant(mlir::Type type, double value);
-  /// Index along `dim`, plus the scalar `offset` unless null.
+  /// Index along `dim`, plus the scalar `offset` unless null; with `zigzag` the
+  /// position of that row.
   mlir::Value iota(llvm::ArrayRef<int64_t> shape, int64_t dim,
-                   mlir::Value offset = {});
+                   mlir::Value offset = {}, ZigzagAttr zigzag = {});
   /// `x` with another element type (itself when it has that).
   mlir::Value cast(mlir::Value x, mlir::Type element);
   /// `x` in the type that reductions are computed in.

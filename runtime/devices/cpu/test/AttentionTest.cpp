@@ -17,7 +17,7 @@ struct Case {
   int64_t b, h, g, sq, sk, d, dv, window;
   bool causal, segments;
   double scale, dropout;
-  int64_t global[4], offsets[4];
+  int64_t global[4], offsets[4], zigzag;
   int64_t seed, step, layer;
   std::vector<int64_t> attrs;
   Command command;
@@ -31,6 +31,7 @@ struct Case {
     return b * stride(tensor, 0) + i * stride(tensor, 1) +
            h * stride(tensor, 2);
   }
+  int64_t positionOf(int64_t row) const;
   bool visible(int64_t b, int64_t i, int64_t j) const;
   double dropFactor(int64_t b, int64_t h, int64_t i, int64_t j) const;
   void computeHead(int64_t b, int64_t h);
@@ -38,8 +39,18 @@ struct Case {
 };
 } // namespace
 
+/// Place r has the r-th chunk from the front, then the r-th from the back.
+int64_t Case::positionOf(int64_t row) const {
+  if (zigzag == 0)
+    return row;
+  int64_t chunk = global[2] / zigzag / 2, place = row / (2 * chunk);
+  int64_t in = row - place * 2 * chunk;
+  return in < chunk ? place * chunk + in
+                    : global[2] - (place + 1) * chunk + in - chunk;
+}
+
 bool Case::visible(int64_t bi, int64_t i, int64_t j) const {
-  int64_t gi = i + offsets[2], gj = j + offsets[3];
+  int64_t gi = positionOf(i + offsets[2]), gj = positionOf(j + offsets[3]);
   if (causal && gj > gi)
     return false;
   if (window && gj <= gi - window)
@@ -56,8 +67,8 @@ double Case::dropFactor(int64_t bi, int64_t hi, int64_t i, int64_t j) const {
       seed, step, layer, static_cast<uint64_t>(attrs[KERF_ATTN_NAME_HASH]));
   uint64_t index = bi + offsets[0];
   index = index * global[1] + hi + offsets[1];
-  index = index * global[2] + i + offsets[2];
-  index = index * global[3] + j + offsets[3];
+  index = index * global[2] + positionOf(i + offsets[2]);
+  index = index * global[3] + positionOf(j + offsets[3]);
   double uniform = kerf_random_bits(stream, index) * 0x1.0p-24;
   return uniform >= dropout ? 1 / (1 - dropout) : 0;
 }
@@ -143,6 +154,12 @@ static void drawShape(std::mt19937 &random, Case &c, int64_t largest) {
     c.offsets[i] = shard ? pick(random, 0, 40) : 0;
     c.global[i] = local[i] + c.offsets[i];
   }
+  c.zigzag = pick(random, 0, 2) ? 0 : pick(random, 1, 4);
+  if (c.zigzag != 0) {
+    int64_t least = std::max(c.global[2], c.global[3]);
+    int64_t chunk = (least + 2 * c.zigzag - 1) / (2 * c.zigzag);
+    c.global[2] = c.global[3] = 2 * c.zigzag * (chunk + pick(random, 0, 3));
+  }
   c.seed = pick(random, 0, 1000);
   c.step = pick(random, 0, 1000);
   c.layer = pick(random, -1, 5);
@@ -167,6 +184,7 @@ static void drawOperands(std::mt19937 &random, Case &c) {
                        bitsOf(c.dropout), int64_t(kerf_hash_name("drop"))})
     c.attrs.push_back(attr);
   c.attrs.insert(c.attrs.end(), c.global, c.global + 4);
+  c.attrs.push_back(c.zigzag);
   for (int i : {0, 1, 2, 4})
     tensors[i].fill(random);
   auto scalar = [](int64_t value, bool absent) {
@@ -224,13 +242,14 @@ static void compare(const Case &c, const Buffer &found, int tensor,
 
 static std::string describe(const Case &c) {
   char text[256];
-  snprintf(text, sizeof text,
-           "attention %s b=%lld h=%lld g=%lld sq=%lld sk=%lld d=%lld dv=%lld "
-           "causal=%d window=%lld segments=%d dropout=%g shift=%lld",
-           c.dtype == KERF_BF16 ? "bf16" : "f32", (long long)c.b,
-           (long long)c.h, (long long)c.g, (long long)c.sq, (long long)c.sk,
-           (long long)c.d, (long long)c.dv, c.causal, (long long)c.window,
-           c.segments, c.dropout, (long long)(c.offsets[2] - c.offsets[3]));
+  snprintf(
+      text, sizeof text,
+      "attention %s b=%lld h=%lld g=%lld sq=%lld sk=%lld d=%lld dv=%lld "
+      "causal=%d window=%lld segments=%d dropout=%g shift=%lld zigzag=%lld",
+      c.dtype == KERF_BF16 ? "bf16" : "f32", (long long)c.b, (long long)c.h,
+      (long long)c.g, (long long)c.sq, (long long)c.sk, (long long)c.d,
+      (long long)c.dv, c.causal, (long long)c.window, c.segments, c.dropout,
+      (long long)(c.offsets[2] - c.offsets[3]), (long long)c.zigzag);
   return text;
 }
 

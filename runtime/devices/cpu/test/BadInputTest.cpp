@@ -105,6 +105,8 @@ static void testBadAttention() {
   changeAttention(KERF_ATTN_SCALE, bitsOf(NAN), "expected a finite number");
   changeAttention(KERF_ATTN_DROPOUT, bitsOf(1), "found dropout 1, expected it");
   changeAttention(KERF_ATTN_DROPOUT, bitsOf(0.5), "operand 5 (seed) is absent");
+  changeAttention(KERF_ATTN_ZIGZAG, -1, "found a zigzag over -1 ranks");
+  changeAttention(KERF_ATTN_ZIGZAG, 1000, "found a zigzag over 1000 ranks");
   changeAttention(KERF_ATTN_K_STRIDES + 1, INT64_MAX, "operand 1 (k) has");
   Command command = attention();
   command.attrs[KERF_ATTN_G] = 2;

@@ -1,0 +1,442 @@
+//===- OrderContext.cpp - equal work for ranks that share a sequence ------===//
+//
+// Problem: of n ranks that hold contiguous parts of a sequence the last one has
+// nearly all of the causal work, (2n - 1) / n of the mean, and the others wait.
+//
+// Idea: all rows of the sequence are put in another order (`#kerf.zigzag`), in
+// which every contiguous part is an early and a late chunk (Dubey et al. 2024,
+// arXiv 2407.21783, section 3.3.2). Inputs come in that order, and ops that
+// read positions, not only data, are told. Everything else must not care: the
+// loss and all gradients are then what they were, up to the order of sums.
+//
+// Proof that nothing cares: which dimensions of which values have the rows is
+// found from the inputs, through the factors of the ops, until nothing changes.
+// A factor along which parts are computed alone or summed does not know the
+// order of its elements. Where another factor has the rows, or they reach a
+// parameter or a result, the order stays as it is, and a remark says why.
+//
+// Cost: each op is looked at once per dimension that becomes known.
+//
+// Example: tokens [4,16], wpe [64,32], %p = iota : [16], %e = embedding %p, wpe
+// and %x = add (embedding tokens, wte), (broadcast %e): tokens give the rows of
+// %x, the sum those of %e, and that those of %p: so iota has to make positions.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kerf/Partition/Passes.h"
+
+#include "kerf/Dialect/Kerf/Layout.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <numeric>
+
+namespace kerf {
+#define GEN_PASS_DEF_ORDERCONTEXTPASS
+#include "kerf/Partition/Passes.h.inc"
+} // namespace kerf
+
+using namespace mlir;
+using namespace kerf;
+
+namespace {
+/// A dimension (or factor) of `outer` times all rows times `inner` elements.
+struct Span {
+  int64_t outer = 1, inner = 1;
+  bool operator==(const Span &) const = default;
+  bool isRows() const { return outer == 1 && inner == 1; }
+};
+using Spans = llvm::SmallVector<std::optional<Span>, 4>;
+
+/// Why the order cannot be changed.
+struct Obstacle {
+  Operation *op;
+  std::string what;
+};
+
+class RowOrder {
+public:
+  RowOrder(ModelOp model, ZigzagAttr zigzag) : model(model), zigzag(zigzag) {}
+
+  /// Finds where the rows are, with which `attention` has to do; an obstacle,
+  /// if there is one.
+  std::optional<Obstacle> find(Operation *attention);
+  /// Tells the order to the model and its ops.
+  void apply();
+
+private:
+  using Known = llvm::DenseMap<Value, Spans>;
+
+  std::optional<Span> spanOf(Value value, unsigned dim) const;
+  void mark(Value value, unsigned dim, Span span);
+  void link(Value from, Value to, int shift = 0);
+  void visitRepeat(RepeatOp repeat);
+  void visit(Operation *op);
+  Spans factorSpans(Operation *op, const Factors &facts);
+  void readFactors(Operation *op, const Factors &facts, Value value,
+                   const TensorFactors &dims, Spans &factors);
+  void markValue(const Factors &facts, const Spans &factors, Value value,
+                 const TensorFactors &dims);
+  void check(Operation *op);
+  void checkFactors(Operation *op, FactorOpInterface facts);
+  bool readsRows(Operation *op, unsigned factor, const Factors &facts) const;
+  void fail(Operation *op, const llvm::Twine &what);
+  ZigzagAttr orderOf(Value value) const;
+
+  ModelOp model;
+  ZigzagAttr zigzag;
+  Known known;
+  llvm::SetVector<Operation *> queue;
+  std::optional<Obstacle> obstacle;
+};
+} // namespace
+
+void RowOrder::fail(Operation *op, const llvm::Twine &what) {
+  if (!obstacle)
+    obstacle = {op, what.str()};
+}
+
+//===----------------------------------------------------------------------===//
+// Where the rows are
+//===----------------------------------------------------------------------===//
+
+std::optional<Span> RowOrder::spanOf(Value value, unsigned dim) const {
+  auto found = known.find(value);
+  return found == known.end() ? std::nullopt : found->second[dim];
+}
+
+void RowOrder::mark(Value value, unsigned dim, Span span) {
+  Spans &spans = known[value];
+  spans.resize(typeOf(value).getRank());
+  if (spans[dim] == span)
+    return;
+  Operation *op = value.getDefiningOp();
+  Operation *place = op ? op : value.getParentBlock()->getParentOp();
+  if (spans[dim])
+    return fail(place, "mixes positions with each other");
+  spans[dim] = span;
+  queue.insert(place);
+  for (Operation *user : value.getUsers())
+    queue.insert(user);
+}
+
+/// Both values have the same rows; dimension d of `from` is d + shift of `to`.
+void RowOrder::link(Value from, Value to, int shift) {
+  int64_t rank = typeOf(from).getRank();
+  for (int64_t d = 0; d < rank; ++d) {
+    if (auto span = spanOf(from, d))
+      mark(to, d + shift, *span);
+    if (auto span = spanOf(to, d + shift))
+      mark(from, d, *span);
+  }
+}
+
+void RowOrder::visitRepeat(RepeatOp repeat) {
+  YieldOp yield = repeat.getYield();
+  for (auto [init, argument, next, result] :
+       llvm::zip_equal(repeat.getInits(), repeat.getCarryArgs(),
+                       yield.getCarried(), repeat.getCarryResults())) {
+    link(init, argument);
+    link(argument, next);
+    link(next, result);
+  }
+  for (auto [slices, argument] :
+       llvm::zip_equal(repeat.getSlices(), repeat.getSliceArgs()))
+    link(argument, slices, 1);
+  for (auto [one, stack] :
+       llvm::zip_equal(yield.getStacked(), repeat.getStackResults()))
+    link(one, stack, 1);
+}
+
+/// The factor of a dimension that has the rows of its span, and its own span.
+static std::optional<std::pair<unsigned, Span>>
+factorOf(const Factors &facts, const DimFactors &dim, Span span, int64_t rows) {
+  int64_t minor = 1;
+  for (unsigned f : llvm::reverse(dim)) {
+    int64_t size = facts.factors[f].size, inner = span.inner / minor;
+    if (span.inner % minor == 0 && inner > 0 && size % (rows * inner) == 0)
+      return {{f, {size / (rows * inner), inner}}};
+    minor *= size;
+  }
+  return std::nullopt;
+}
+
+void RowOrder::readFactors(Operation *op, const Factors &facts, Value value,
+                           const TensorFactors &dims, Spans &factors) {
+  for (auto [d, dim] : llvm::enumerate(dims)) {
+    std::optional<Span> span = spanOf(value, d);
+    if (!span)
+      continue;
+    auto found = factorOf(facts, dim, *span, zigzag.getRows());
+    if (!found)
+      return fail(op, "cuts the sequence in another way");
+    auto &[f, own] = *found;
+    if (factors[f] && factors[f] != own)
+      return fail(op, "mixes positions with each other");
+    factors[f] = own;
+  }
+}
+
+Spans RowOrder::factorSpans(Operation *op, const Factors &facts) {
+  Spans factors(facts.factors.size());
+  for (auto [value, dims] : llvm::zip_equal(op->getOperands(), facts.operands))
+    readFactors(op, facts, value, dims, factors);
+  for (auto [value, dims] : llvm::zip_equal(op->getResults(), facts.results))
+    readFactors(op, facts, value, dims, factors);
+  return factors;
+}
+
+void RowOrder::markValue(const Factors &facts, const Spans &factors,
+                         Value value, const TensorFactors &dims) {
+  for (auto [d, dim] : llvm::enumerate(dims)) {
+    int64_t minor = 1;
+    for (unsigned f : llvm::reverse(dim)) {
+      if (factors[f]) {
+        int64_t all = typeOf(value).getDimSize(d);
+        int64_t inner = factors[f]->inner * minor;
+        mark(value, d, {all / (inner * zigzag.getRows()), inner});
+      }
+      minor *= facts.factors[f].size;
+    }
+  }
+}
+
+void RowOrder::visit(Operation *op) {
+  if (auto repeat = dyn_cast<RepeatOp>(op))
+    return visitRepeat(repeat);
+  if (isa<YieldOp>(op))
+    return visitRepeat(cast<RepeatOp>(op->getParentOp()));
+  auto withFactors = dyn_cast<FactorOpInterface>(op);
+  if (!withFactors)
+    return;
+  Factors facts = withFactors.getFactors();
+  Spans factors = factorSpans(op, facts);
+  for (auto [value, dims] : llvm::zip_equal(op->getOperands(), facts.operands))
+    markValue(facts, factors, value, dims);
+  for (auto [value, dims] : llvm::zip_equal(op->getResults(), facts.results))
+    markValue(facts, factors, value, dims);
+}
+
+//===----------------------------------------------------------------------===//
+// Who cares
+//===----------------------------------------------------------------------===//
+
+/// True where the op's `zigzag`, or an operand with positions, says the order
+/// of the rows of a factor.
+bool RowOrder::readsRows(Operation *op, unsigned factor,
+                         const Factors &facts) const {
+  if (isa<AttentionOp, AttentionBackwardOp>(op))
+    return factor == facts.operands[0][1][0] ||
+           factor == facts.operands[1][1][0];
+  return isa<IotaOp, RandomUniformOp, DropoutOp, RopeOp>(op);
+}
+
+/// Ops whose indices are those of a vocabulary, unless the factor is that of a
+/// table's rows, which have positions then.
+static bool readsVocabulary(Operation *op, unsigned factor,
+                            const Factors &facts) {
+  if (isa<EmbeddingOp>(op))
+    return factor != facts.operands[1][0][0];
+  if (isa<EmbeddingGradientOp>(op))
+    return factor != facts.results[0][0][0];
+  return isa<CrossEntropyOp, CrossEntropyBackwardOp>(op);
+}
+
+/// Every choice has a row, whatever the order: rows of a table are numbered
+/// in another way.
+static bool dropsNothing(Operation *op) {
+  auto assign = dyn_cast<AssignSlotsOp>(op);
+  return assign && !assign.getCapacity();
+}
+
+void RowOrder::checkFactors(Operation *op, FactorOpInterface withFactors) {
+  Factors facts = withFactors.getFactors();
+  Spans factors = factorSpans(op, facts);
+  if (isa<AttentionOp, AttentionBackwardOp>(op) &&
+      factors[facts.operands[0][1][0]] != factors[facts.operands[1][1][0]])
+    fail(op, "has queries and keys of different sequences");
+  for (auto [f, span] : llvm::enumerate(factors)) {
+    if (!span)
+      continue;
+    bool told = readsRows(op, f, facts);
+    if (told && !span->isRows())
+      fail(op, "reads positions of several sequences as one");
+    if (told || dropsNothing(op))
+      continue;
+    if (isa<AssignSlotsOp>(op))
+      fail(op, "drops tokens by their order");
+    else if (facts.factors[f].kind == FactorKind::Whole)
+      fail(op, "works on whole sequences");
+    else if (facts.readsIndices && !readsVocabulary(op, f, facts))
+      fail(op, "reads positions");
+  }
+}
+
+void RowOrder::check(Operation *op) {
+  auto hasRows = [&](Value value) { return known.contains(value); };
+  if (isa<ParamOp>(op) && hasRows(op->getResult(0)))
+    fail(op, "has an entry per position");
+  if (isa<ReturnOp, UpdateOp>(op) && llvm::any_of(op->getOperands(), hasRows))
+    fail(op, "has an entry per position");
+  if (auto withFactors = dyn_cast<FactorOpInterface>(op))
+    checkFactors(op, withFactors);
+}
+
+/// Inputs that the reader of batches puts in order.
+static bool isOrdered(llvm::StringRef role) {
+  return llvm::is_contained({"tokens", "targets", "segments", "positions"},
+                            role);
+}
+
+std::optional<Obstacle> RowOrder::find(Operation *attention) {
+  auto roles = model.getRoles().getAsValueRange<StringAttr>();
+  for (auto [input, role] : llvm::zip(model.getBody().getArguments(), roles)) {
+    auto type = typeOf(input);
+    if (!isOrdered(role))
+      continue;
+    if (type.getRank() < 2 || type.getDimSize(1) != zigzag.getRows())
+      fail(model, "has sequences of several lengths");
+    else
+      mark(input, 1, {});
+  }
+  while (!queue.empty() && !obstacle)
+    visit(queue.pop_back_val());
+  for (auto [input, role] : llvm::zip(model.getBody().getArguments(), roles))
+    if (known.contains(input) && !isOrdered(role))
+      fail(model, "has an input with an entry per position");
+  if (!spanOf(attention->getOperand(0), 1))
+    fail(attention, "does not depend on the tokens");
+  model.getBody().walk([&](Operation *op) { check(op); });
+  return obstacle;
+}
+
+//===----------------------------------------------------------------------===//
+// Telling
+//===----------------------------------------------------------------------===//
+
+/// The order along those dimensions of a value that have the rows; null when
+/// none has.
+ZigzagAttr RowOrder::orderOf(Value value) const {
+  llvm::SmallVector<int64_t> dims;
+  for (int64_t d = 0, rank = typeOf(value).getRank(); d < rank; ++d)
+    if (spanOf(value, d))
+      dims.push_back(d);
+  return dims.empty() ? ZigzagAttr() : zigzag.along(dims);
+}
+
+void RowOrder::apply() {
+  model->setAttr(kZigzagAttrName, zigzag.along({1}));
+  model.getBody().walk([&](Operation *op) {
+    llvm::TypeSwitch<Operation *>(op)
+        .Case<AttentionOp, AttentionBackwardOp>([&](auto attention) {
+          if (spanOf(attention.getQ(), 1))
+            attention.setZigzagAttr(zigzag.along({2, 3}));
+        })
+        .Case<RopeOp>([&](RopeOp rope) {
+          if (!rope.getPositions())
+            rope.setZigzagAttr(orderOf(rope.getX()));
+        })
+        .Case<IotaOp>([&](IotaOp iota) {
+          if (spanOf(iota.getResult(), iota.getDim()))
+            iota.setZigzagAttr(zigzag.along({iota.getDim()}));
+        })
+        .Case<DropoutOp, RandomUniformOp>([&](auto random) {
+          random.setZigzagAttr(orderOf(random.getResult()));
+        });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// How the attention of a model is cut along its sequence.
+struct Cut {
+  Operation *attention = nullptr; ///< one of those that are cut; null: none
+  int64_t ranks = 1, rows = 0;
+};
+} // namespace
+
+/// Ranks that share the queries of an attention.
+static FailureOr<int64_t> ranksOf(Operation *op, const PlanAxes &axes) {
+  Factors facts = cast<FactorOpInterface>(op).getFactors();
+  auto assignment = getAssignment(op, facts, axes);
+  if (failed(assignment))
+    return failure();
+  return axes.sizeOf(assignment->factors[facts.operands[0][1][0]]);
+}
+
+/// Adds an attention. Where cuts differ, an order for all ranks of any serves
+/// each: a part of fewer ranks is several of its parts.
+static LogicalResult addCut(Operation *op, int64_t rows, const PlanAxes &axes,
+                            Cut &cut, std::optional<Obstacle> &obstacle) {
+  FailureOr<int64_t> ranks = ranksOf(op, axes);
+  if (failed(ranks) || *ranks < 2)
+    return ranks;
+  if (cut.attention && cut.rows != rows)
+    obstacle = {op, "has sequences of another length than other attention"};
+  cut = {op, std::lcm(cut.ranks, *ranks), rows};
+  return success();
+}
+
+/// The cut of causal attentions; fails where a plan is wrong.
+static FailureOr<Cut> findCut(ModelOp model,
+                              std::optional<Obstacle> &obstacle) {
+  PlanAxes axes(getPlan(model));
+  Cut cut;
+  auto result = model.getBody().walk([&](Operation *op) -> WalkResult {
+    return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+        .Case<AttentionOp, AttentionBackwardOp>([&](auto attention) {
+          int64_t rows = typeOf(attention.getQ()).getDimSize(1);
+          return attention.getCausal() ? addCut(op, rows, axes, cut, obstacle)
+                                       : success();
+        })
+        .Default(success());
+  });
+  if (result.wasInterrupted())
+    return failure();
+  if (cut.attention && cut.rows % (2 * cut.ranks) != 0)
+    obstacle = {cut.attention,
+                ("has " + llvm::Twine(cut.rows) + " positions, which " +
+                 llvm::Twine(2 * cut.ranks) + " does not divide")
+                    .str()};
+  return cut;
+}
+
+static LogicalResult orderModel(ModelOp model) {
+  if (getPlan(model).getPlainOrder() || model->hasAttr(kZigzagAttrName))
+    return success();
+  std::optional<Obstacle> obstacle;
+  FailureOr<Cut> cut = findCut(model, obstacle);
+  if (failed(cut) || !cut->attention)
+    return cut;
+  if (!obstacle) {
+    int64_t chunk = cut->rows / (2 * cut->ranks);
+    RowOrder order(model,
+                   ZigzagAttr::get(model.getContext(), cut->ranks, chunk, {1}));
+    obstacle = order.find(cut->attention);
+    if (!obstacle)
+      order.apply();
+  }
+  if (obstacle) {
+    auto remark = cut->attention->emitRemark()
+                  << "ranks that share a sequence have unequal causal work";
+    remark.attachNote(obstacle->op->getLoc())
+        << "the order of positions stays: '" << obstacle->op->getName() << "' "
+        << obstacle->what;
+  }
+  return success();
+}
+
+namespace {
+struct OrderContextPass
+    : public kerf::impl::OrderContextPassBase<OrderContextPass> {
+  void runOnOperation() override {
+    for (ModelOp model : getOperation().getOps<ModelOp>())
+      if (failed(orderModel(model)))
+        return signalPassFailure();
+  }
+};
+} // namespace
