@@ -110,14 +110,6 @@ void MessageCommunicator::reduceSlots(char *slots, uint64_t slotBytes,
   reduceBuffers(dtype, reduction, sources.data(), size(), destination, count);
 }
 
-static const char *sourceOf(const Exchange &exchange) {
-  return static_cast<const char *>(exchange.source);
-}
-
-static char *destinationOf(const Exchange &exchange) {
-  return static_cast<char *>(exchange.destination);
-}
-
 /// Every member adds all of a piece.
 Rounds MessageCommunicator::reduceWhole(const Exchange &exchange) {
   uint64_t element = kerf_dtype_bytes(exchange.dtype);

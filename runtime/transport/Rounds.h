@@ -7,6 +7,15 @@
 
 namespace kerf::runtime {
 
+/// Both ends of an exchange as bytes.
+inline const char *sourceOf(const Exchange &exchange) {
+  return static_cast<const char *>(exchange.source);
+}
+
+inline char *destinationOf(const Exchange &exchange) {
+  return static_cast<char *>(exchange.destination);
+}
+
 /// An exchange of much data is made of rounds, which bounds the memory: in each
 /// a member gives a piece to the others and takes theirs.
 struct Rounds {

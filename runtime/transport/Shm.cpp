@@ -88,6 +88,13 @@ private:
   /// Lets `fill` write the half that is next, and announces it.
   template <typename Fill>
   Status give(const std::vector<uint32_t> &readers, const Tag &tag, Fill fill);
+  /// The same with bytes of the source as they lie.
+  Status giveSource(const std::vector<uint32_t> &readers, Kind kind,
+                    const Exchange &exchange, uint64_t at, uint64_t bytes) {
+    return give(readers, tag(kind, bytes), [&](char *box) {
+      std::memcpy(box, sourceOf(exchange) + at, bytes);
+    });
+  }
   /// Waits for the messages of all others; `own` stands for this rank's.
   Status takeAll(const char *own, const Tag &tag, Messages &messages);
   void releaseAll();
@@ -247,21 +254,11 @@ static uint64_t pieceBytes(uint64_t parts) {
 // Collectives
 //===----------------------------------------------------------------------===//
 
-static const char *sourceOf(const Exchange &exchange) {
-  return static_cast<const char *>(exchange.source);
-}
-
-static char *destinationOf(const Exchange &exchange) {
-  return static_cast<char *>(exchange.destination);
-}
-
 /// Every member sums all: pieces of one exchange.
 Rounds ShmCommunicator::reduceWhole(const Exchange &exchange) {
   uint64_t element = kerf_dtype_bytes(exchange.dtype);
   auto give = [=, this](uint64_t at, uint64_t bytes) {
-    return this->give(others, tag(kAllReduce, bytes), [&](char *box) {
-      std::memcpy(box, sourceOf(exchange) + at, bytes);
-    });
+    return giveSource(others, kAllReduce, exchange, at, bytes);
   };
   auto take = [=, this](uint64_t at, uint64_t bytes) {
     Messages messages;
@@ -345,9 +342,7 @@ Rounds ShmCommunicator::reduceParts(const Exchange &exchange) {
     uint64_t at = pieceOf(round), bytes = bytesOf(round);
     if (round % 2)
       return giveSums(exchange, at, bytes);
-    return this->give(others, tag(kAllReduce, bytes), [&](char *box) {
-      std::memcpy(box, sourceOf(exchange) + at, bytes);
-    });
+    return giveSource(others, kAllReduce, exchange, at, bytes);
   };
   auto take = [=, this](uint64_t round) {
     uint64_t at = pieceOf(round), bytes = bytesOf(round);
@@ -360,9 +355,7 @@ Rounds ShmCommunicator::reduceParts(const Exchange &exchange) {
 Rounds ShmCommunicator::gather(const Exchange &exchange) {
   uint64_t row = exchange.inner * kerf_dtype_bytes(exchange.dtype);
   auto give = [=, this](uint64_t at, uint64_t bytes) {
-    return this->give(others, tag(kAllGather, bytes), [&](char *box) {
-      std::memcpy(box, sourceOf(exchange) + at, bytes);
-    });
+    return giveSource(others, kAllGather, exchange, at, bytes);
   };
   auto take = [=, this](uint64_t at, uint64_t bytes) {
     Messages messages;
@@ -460,9 +453,7 @@ Rounds ShmCommunicator::rotate(const Exchange &exchange) {
   auto give = [=, this](uint64_t at, uint64_t bytes) {
     if (size() == 1)
       return Status();
-    return this->give({previous}, tag(kRotate, bytes), [&](char *box) {
-      std::memcpy(box, sourceOf(exchange) + at, bytes);
-    });
+    return giveSource({previous}, kRotate, exchange, at, bytes);
   };
   auto take = [=, this](uint64_t at, uint64_t bytes) {
     const char *message = sourceOf(exchange) + at;

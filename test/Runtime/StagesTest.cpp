@@ -522,6 +522,13 @@ const Fault kStageFaults[] = {
      [](auto &d) {
        d.operands[commandOf(d, KERF_OP_SEND).first_operand].kind = KERF_ABSENT;
      }},
+    {"input 0 is in zigzag order over 3 ranks",
+     [](auto &d) { d.inputs[0].layout.zigzag = 3; }},
+    {"input 0 is in zigzag order over 1 ranks",
+     [](auto &d) {
+       d.inputs[0].layout.zigzag = 1;
+       d.inputs[0].layout.blocks[1] = 2;
+     }},
     {"which starts nothing in its turn",
      [](auto &d) { attrOf(d, KERF_OP_WAIT, 0) = 0; }},
     {"which starts nothing in its turn",
