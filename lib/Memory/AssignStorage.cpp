@@ -84,6 +84,7 @@ struct Assigner {
   LogicalResult check(Block &block);
 
   bool sink(Value value, const Storage &storage);
+  bool sumsInPlace(spmd::AllReduceOp reduce, const Storage &storage);
   Storage fresh(Value value, kerf_buffer_class bufferClass,
                 BufferScope scope = BufferScope::Function, int64_t copies = 1);
   Storage stackSlot(RepeatOp repeat, const Storage &stack, Type slice,
@@ -125,6 +126,23 @@ Storage Assigner::stackSlot(RepeatOp repeat, const Storage &stack, Type slice,
 // From readers to writers
 //===----------------------------------------------------------------------===//
 
+/// True where what is summed over ranks may be made in the place of the sum: of
+/// a gradient that nothing else reads, in a buffer that the function does not
+/// read.
+bool Assigner::sumsInPlace(spmd::AllReduceOp reduce, const Storage &storage) {
+  auto func = reduce->getParentOfType<spmd::FuncOp>();
+  return map.buffers[storage.buffer].bufferClass == KERF_CLASS_GRADIENT &&
+         llvm::all_of(reduce.getX().getUsers(),
+                      [&](Operation *user) {
+                        return user == reduce || isa<spmd::WaitOp>(user);
+                      }) &&
+         llvm::none_of(func.getBody().getOps<spmd::ReadOp>(), [&](auto read) {
+           auto symbol = map.symbols.find(read.getSource());
+           return symbol != map.symbols.end() &&
+                  symbol->second == storage.buffer;
+         });
+}
+
 /// Makes the op that computes `value` put it into `storage`; false if it is
 /// somewhere else already.
 bool Assigner::sink(Value value, const Storage &storage) {
@@ -160,6 +178,9 @@ bool Assigner::sink(Value value, const Storage &storage) {
   if (!storage.isDense(typeOf(value).getShape()) &&
       !isa<AttentionBackwardOp>(def))
     return false;
+  if (auto reduce = dyn_cast<spmd::AllReduceOp>(def);
+      reduce && sumsInPlace(reduce, storage))
+    sink(reduce.getX(), storage);
   map.values[value] = storage;
   return true;
 }
@@ -340,7 +361,10 @@ static Operation *soleProduct(Value value) {
                : soleProduct(repeat.getYield().getStacked()[index - carries]);
   }
   Operation *def = value.getDefiningOp();
-  return isa_and_nonnull<LinearOp, MatmulOp, EinsumOp>(def) ? def : nullptr;
+  return isa_and_nonnull<LinearOp, MatmulOp, EinsumOp, GroupedWeightGradientOp>(
+             def)
+             ? def
+             : nullptr;
 }
 
 /// A gradient that a product makes is summed over micro-batches by the product

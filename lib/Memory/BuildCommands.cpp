@@ -229,6 +229,7 @@ FailureOr<PlannedProgram> kerf::planCommands(spmd::ProgramOp source,
   for (auto func : source.getBody().getOps<spmd::FuncOp>()) {
     planned.funcs.push_back({func.getSymName().str(), {}, {}});
     builder.func = &planned.funcs.back();
+    builder.continues = func.getContinues().has_value();
     if (failed(builder.buildFunc(func)))
       return failure();
   }

@@ -5,6 +5,8 @@
 
 #include "Commands.h"
 
+#include "kerf/Dialect/Kerf/RecordedSums.h"
+
 #include <map>
 
 namespace kerf {
@@ -25,6 +27,7 @@ struct CommandBuilder {
   StorageMap &map;
   const MemoryOptions &options;
   PlannedFunc *func = nullptr;
+  bool continues = false; ///< the function: what it adds to is set already
   int64_t loop = -1;
   std::vector<PlannedChannel> channels{};
   /// Kernels of the program by content.
@@ -61,11 +64,21 @@ struct CommandBuilder {
   mlir::LogicalResult buildRepeat(RepeatOp repeat);
   mlir::LogicalResult buildFused(spmd::FusedOp fused);
   mlir::LogicalResult buildUpdate(UpdateOp update);
-  exec::KernelOp makeUpdate(UpdateOp update, mlir::RankedTensorType weight,
-                            bool hasMaster);
+  exec::KernelOp makeKernelOf(mlir::Location loc,
+                              llvm::ArrayRef<mlir::Value> inputs,
+                              llvm::ArrayRef<mlir::Value> results);
+  void addTotal(UpdateOp update, spmd::ParamOp param,
+                const RecordedSums::Sum &sum, PlannedOperand part);
+  void buildSums(UpdateOp update, spmd::ParamOp param,
+                 llvm::ArrayRef<RecordedSums::Sum> sums, mlir::Block &block,
+                 llvm::SmallVector<mlir::Value> &inputs,
+                 llvm::SmallVector<PlannedOperand> &operands);
   PlannedOperand weightOf(UpdateOp update, const StorageMap::Param &param);
   mlir::LogicalResult buildAccumulate(spmd::AccumulateOp accumulate);
   mlir::LogicalResult buildMatmul(mlir::Operation *op);
+  void addProduct(exec::Opcode opcode, mlir::Operation *op,
+                  llvm::SmallVector<int64_t> values,
+                  llvm::ArrayRef<PlannedOperand> operands, unsigned accumulate);
   mlir::LogicalResult buildAttention(mlir::Operation *op);
   mlir::LogicalResult buildGroupedMatmul(mlir::Operation *op);
 

@@ -79,7 +79,11 @@ void Replay::write(spmd::CallOp call, spmd::BufferOp buffer) {
 LogicalResult Replay::runCall(spmd::CallOp call) {
   auto func = cast<spmd::FuncOp>(
       SymbolTable::lookupSymbolIn(program, call.getCallee()));
-  called[call.getCallee()].push_back(call.getMicro().value_or(-1));
+  auto &before = called[func.getCounted()];
+  if (func.getContinues() && before.empty())
+    return call.emitOpError() << "continues @" << func.getCounted()
+                              << ", which no call before it begins";
+  before.push_back(call.getMicro().value_or(-1));
   for (Operation &op : func.getBody().front()) {
     auto target = [&](llvm::StringRef name) {
       return dyn_cast_or_null<spmd::BufferOp>(

@@ -34,14 +34,19 @@ static constexpr std::string_view partHead =
 //===----------------------------------------------------------------------===//
 
 CallKind kerf::runtime::kindOfFunction(const std::string &function) {
+  // The last micro-batch of a step may have a function of its own.
+  static constexpr std::string_view last = "_last";
+  std::string_view name = function;
+  if (name.ends_with(last))
+    name.remove_suffix(last.size());
   CallKind call{function};
-  size_t line = function.rfind('_');
-  std::string base = function.substr(0, line);
-  for (const char *name : {"forward", "backward", "weights", "evaluate"}) {
-    if (base != name)
+  size_t line = name.rfind('_');
+  std::string base(name.substr(0, line));
+  for (const char *known : {"forward", "backward", "weights", "evaluate"}) {
+    if (base != known)
       continue;
     if (line != std::string::npos &&
-        !parseInteger(std::string_view(function).substr(line + 1), call.chunk))
+        !parseInteger(name.substr(line + 1), call.chunk))
       continue;
     call.kind = base == "weights" ? "weight gradient" : base;
     call.hasMicroBatch = true;

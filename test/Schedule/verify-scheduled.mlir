@@ -43,6 +43,40 @@ spmd.program @slot_taken over <> micro_batches 2 slots 1 {
 
 // -----
 
+// A function and one that continues it are called once for every micro-batch together.
+spmd.program @continued over <> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    spmd.return
+  }
+  spmd.func @forward_last() continues @forward {
+    spmd.return
+  }
+  // expected-error @below {{"train" expected one call of @forward per micro-batch, or one for the step}}
+  spmd.schedule "train" {
+    spmd.call @forward micro 0
+    spmd.call @forward micro 1
+    spmd.call @forward_last micro 1
+  }
+}
+
+// -----
+
+spmd.program @continues_nothing over <> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    spmd.return
+  }
+  spmd.func @forward_last() continues @forward {
+    spmd.return
+  }
+  spmd.schedule "train" {
+    // expected-error @below {{continues @forward, which no call before it begins}}
+    spmd.call @forward_last micro 1
+    spmd.call @forward micro 0
+  }
+}
+
+// -----
+
 spmd.program @missing over <> micro_batches 2 slots 1 {
   spmd.func @forward() {
     spmd.return

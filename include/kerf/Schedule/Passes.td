@@ -33,6 +33,23 @@ def OverlapCollectivesPass : Pass<"kerf-overlap-collectives", "::mlir::ModuleOp"
   }];
 }
 
+def BucketGradientsPass : Pass<"kerf-bucket-gradients", "::mlir::ModuleOp"> {
+  let summary = "Sum gradients over data ranks while the last backward runs";
+  let description = [{
+    Moves sums over ranks that `update` makes of what a function has left in a step
+    buffer into that function: to where the value is made, in the body of its
+    repeat if a layer's part is a message of its own. With several micro-batches
+    the last call of a function goes to a copy of it, `@backward_last`, which adds
+    to what the calls before have left and sums that. Runs after
+    `kerf-order-micro-batches`. Sums of what `update` computes, receives or adds up
+    from several buffers stay where they are.
+  }];
+  let options = [
+    Option<"messageBytes", "message-bytes", "int64_t", "1 << 20",
+           "Least size of a layer's part that is summed alone (default: 1 MiB)">,
+  ];
+}
+
 def VerifyScheduledPass : Pass<"kerf-verify-scheduled", "::mlir::ModuleOp"> {
   let summary = "Check the contract of schedule";
   let description = [{

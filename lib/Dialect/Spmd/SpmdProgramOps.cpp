@@ -235,12 +235,19 @@ RankedTensorType spmd::ParamOp::getShardType() {
   return partOf(programOf(*this), getGlobal(), getCut());
 }
 
+llvm::SmallVector<StateTensor> spmd::ParamOp::getStates() {
+  auto rule = dyn_cast_or_null<OptimizerRuleInterface>(getRuleAttr());
+  auto global = dyn_cast<RankedTensorType>(getGlobal());
+  return rule && global ? rule.getStates(global)
+                        : llvm::SmallVector<StateTensor>();
+}
+
 int64_t spmd::ParamOp::getPieceSize() {
   if (!getStateAxes())
     return 0;
   int64_t ranks = programOf(*this).getAxesSize(*getStateAxes());
   int64_t elements = getShardType().getNumElements();
-  return ranks > 0 ? (elements + ranks - 1) / ranks : 0;
+  return ranks > 0 ? pieceSize(elements, ranks, granuleOf(getStates())) : 0;
 }
 
 RankedTensorType spmd::ParamOp::getStateType() {
@@ -281,12 +288,30 @@ static LogicalResult verifyBlocks(spmd::ParamOp param) {
   return success();
 }
 
+/// The rule's state has one element per block of the last dimension: each block
+/// must be on one rank.
+static LogicalResult verifyGranule(spmd::ParamOp param) {
+  int64_t granule = granuleOf(param.getStates());
+  if (granule == 1)
+    return success();
+  int64_t size = param.getShardType().getShape().back();
+  if (param.getBlocks())
+    size /= param.getBlocks()->back();
+  if (size % granule == 0)
+    return success();
+  return param.emitOpError()
+         << "\"" << param.getName() << "\" is cut into " << size
+         << " neighbours of its last dimension, which are no whole blocks of "
+         << granule << " of its optimizer state; choose a smaller block";
+}
+
 LogicalResult spmd::ParamOp::verify() {
   bool whole = isStatic(getGlobal()) && isStatic(getType());
   auto rests = getWeightAxes() && whole ? getShardType() : getType();
   if (failed(verifyCut(*this, getGlobal(), getCut(), rests, // param_c1
                        /*allowMicro=*/false)) ||
-      failed(verifyPieces(*this)) || failed(verifyBlocks(*this)))
+      failed(verifyPieces(*this)) || failed(verifyBlocks(*this)) ||
+      (whole && failed(verifyGranule(*this)))) // param_c6
     return failure();
   if (getWeightAxes() && getType() != getStateType())
     return emitOpError() << "expected the type of a piece, " << getStateType()
@@ -328,6 +353,37 @@ LogicalResult FuncOp::verifyRegions() {
     return emitOpError("expected a body without arguments that ends in "
                        "'spmd.return'");
   return success();
+}
+
+/// What a continuing function adds to is stored by the first one: else the sum
+/// starts with whatever the memory holds.
+static LogicalResult verifySums(FuncOp func, FuncOp first) {
+  llvm::DenseSet<StringAttr> stored;
+  first.walk([&](Operation *op) {
+    if (isa<spmd::WriteOp, spmd::AccumulateOp>(op))
+      stored.insert(op->getAttrOfType<FlatSymbolRefAttr>("target").getAttr());
+  });
+  auto walk = func.walk([&](spmd::AccumulateOp op) {
+    if (stored.contains(op.getTargetAttr().getAttr()))
+      return WalkResult::advance();
+    op.emitOpError() << "into @" << op.getTarget() << ", which @"
+                     << first.getSymName() << ", continued by @"
+                     << func.getSymName() << ", does not store to";
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+LogicalResult FuncOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (!getContinues())
+    return success();
+  auto first =
+      symbols.lookupNearestSymbolFrom<FuncOp>(*this, getContinuesAttr());
+  if (!first || first.getContinues()) // func_c2
+    return emitOpError() << "continues @" << *getContinues()
+                         << ", expected a function of the program that "
+                            "continues none";
+  return verifySums(*this, first); // func_c3
 }
 
 LogicalResult ScheduleOp::verifyRegions() {

@@ -114,6 +114,44 @@ spmd.program @func_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 
 // -----
 
+spmd.program @func_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @f() {
+    spmd.return
+  }
+  spmd.func @g() continues @f {
+    spmd.return
+  }
+  // expected-error @below {{continues @g, expected a function of the program that continues none}}
+  spmd.func @h() continues @g {
+    spmd.return
+  }
+}
+
+// -----
+
+// What the first function writes or adds to may be added to.
+spmd.program @func_c3 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.buffer @written step : tensor<4xf32>
+  spmd.buffer @added step : tensor<4xf32>
+  spmd.output @loss sum : tensor<4xf32>
+  spmd.func @f() {
+    %x = kerf.constant dense<1.0> : tensor<4xf32>
+    spmd.write %x to @written : tensor<4xf32>
+    spmd.accumulate %x into @added : tensor<4xf32>
+    spmd.return
+  }
+  spmd.func @g() continues @f {
+    %x = kerf.constant dense<1.0> : tensor<4xf32>
+    spmd.accumulate %x into @written : tensor<4xf32>
+    spmd.accumulate %x into @added : tensor<4xf32>
+    // expected-error @below {{into @loss, which @f, continued by @g, does not store to}}
+    spmd.accumulate %x into @loss : tensor<4xf32>
+    spmd.return
+  }
+}
+
+// -----
+
 spmd.program @return_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   spmd.schedule "train" {
     // expected-error @below {{'spmd.return' op expects parent op 'spmd.func'}}
@@ -433,6 +471,21 @@ spmd.program @param_c4_type over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 spmd.program @param_c5 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   // expected-error @below {{expected 'blocks' with one number per dimension, which divides the local size}}
   spmd.param "w" global tensor<12xf32> cut [[tp]] blocks [4] init <ones> : tensor<6xf32>
+}
+
+// -----
+
+spmd.program @param_c6 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // expected-error @below {{"w" is cut into 24 neighbours of its last dimension, which are no whole blocks of 16 of its optimizer state; choose a smaller block}}
+  spmd.param "w" global tensor<4x48xf32> cut [[], [tp]] rule #kerf.adamw_8bit<block = 16, min_elements = 0> init <ones> : tensor<4x24xf32>
+}
+
+// -----
+
+// The thirds of a row are whole blocks, their halves are not.
+spmd.program @param_c6_blocks over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  // expected-error @below {{"w" is cut into 8 neighbours of its last dimension}}
+  spmd.param "w" global tensor<4x48xf32> cut [[], [tp]] blocks [1, 3] rule #kerf.adamw_8bit<block = 16, min_elements = 0> init <ones> : tensor<4x24xf32>
 }
 
 // -----

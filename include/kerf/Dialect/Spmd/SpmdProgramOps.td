@@ -116,9 +116,9 @@ def Spmd_ParamOp : Spmd_ProgramPart<"param"> {
 
     `state over [dp]`: masters and optimizer state rest in pieces (ZeRO 1, 2): of
     the local shard, flattened and padded with zeros to a multiple of the n ranks,
-    the rank at place r has the r-th of n pieces. `weights over [dp]`: so does the
-    parameter (ZeRO 3), whose type is then that of the piece; `kerf.param` reads
-    the piece. `blocks [1, 3]`: a dimension is made of so many equal blocks, each
+    the rank at place r has the r-th of n pieces, which are whole blocks where the
+    rule has state in blocks. `weights over [dp]`: so does the parameter (ZeRO 3),
+    whose type is then that of the piece; `kerf.param` reads the piece. `blocks [1, 3]`: a dimension is made of so many equal blocks, each
     of which is cut: the thirds of a fused query-key-value weight.
 
     Life: as `spmd.program`.
@@ -131,6 +131,7 @@ def Spmd_ParamOp : Spmd_ProgramPart<"param"> {
     (C4) `state` and `weights` name axes of the mesh that are not in `cut`;
     `weights` needs the same `state`.
     (C5) `blocks` has one number per dimension, which divides the local size.
+    (C6) the cut leaves the blocks of the rule's state whole.
 
     ```mlir
     spmd.program @p over <tp = 2> micro_batches 1 slots 1 {
@@ -158,6 +159,8 @@ def Spmd_ParamOp : Spmd_ProgramPart<"param"> {
     }
     /// The shard before it is cut in pieces.
     ::mlir::RankedTensorType getShardType();
+    /// What the rule keeps; nothing without a rule.
+    ::llvm::SmallVector<::kerf::StateTensor> getStates();
     /// Elements of a piece of masters and optimizer state; 0 without `state`.
     int64_t getPieceSize();
     /// The shard, or, with `state`, the piece: what an update works on.
@@ -221,30 +224,50 @@ def Spmd_OutputOp : Spmd_ProgramPart<"output", [Symbol]> {
   }];
 }
 
-def Spmd_FuncOp : Spmd_ProgramPart<"func", [Symbol, IsolatedFromAbove, SingleBlock]> {
+def Spmd_FuncOp : Spmd_ProgramPart<"func", [Symbol, IsolatedFromAbove, SingleBlock,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Define what a rank computes in one call";
   let description = [{
     `kerf` compute ops on local types and ops of this dialect. `prologue` and
     `update` run once per step, `forward`, `backward` and `evaluate` once per
     micro-batch.
 
+    `continues @backward`: takes the place of that function for micro-batches after
+    its first, and adds to what it accumulates into.
+
     Life: as `spmd.program`.
 
     Constraints:
     (C1) the body takes no arguments and ends in `spmd.return`.
+    (C2) what it continues is a function of the program that continues none.
+    (C3) what it accumulates into is stored by the function that it continues.
 
     ```mlir
-    spmd.program @p over <> micro_batches 1 slots 1 {
+    spmd.program @p over <> micro_batches 2 slots 1 {
       spmd.func @forward() {
+        spmd.return
+      }
+      spmd.func @forward_last() continues @forward {
         spmd.return
       }
     }
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name);
+  let arguments = (ins SymbolNameAttr:$sym_name, OptionalAttr<FlatSymbolRefAttr>:$continues);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$sym_name `(` `)` attr-dict-with-keyword $body";
+  let assemblyFormat = [{
+    $sym_name `(` `)` (`continues` $continues^)? attr-dict-with-keyword $body
+  }];
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name), [{
+    build($_builder, $_state, name, ::mlir::FlatSymbolRefAttr());
+  }]>];
   let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The function that it is, or continues, as schedules count calls.
+    ::llvm::StringRef getCounted() {
+      return getContinues().value_or(getSymName());
+    }
+  }];
 }
 
 def Spmd_ReturnOp : Spmd_Op<"return", [Pure, Terminator, HasParent<"FuncOp">]> {
@@ -271,7 +294,7 @@ def Spmd_ScheduleOp : Spmd_ProgramPart<"schedule", [NoTerminator, SingleBlock]> 
   let description = [{
     `"train"` is one training step, `"evaluate"` the loss without an update. The
     first call of a function in a schedule sets what it accumulates into; later
-    calls add.
+    calls, and calls of a function that continues it, add.
 
     Life: made by `kerf-order-micro-batches`.
 
