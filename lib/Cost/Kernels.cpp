@@ -23,13 +23,22 @@ static llvm::StringRef substituteOf(llvm::StringRef type, bool haveF16) {
       .Default("");
 }
 
-double kerf::peakOf(const Device &device, llvm::StringRef type) {
-  if (type == "f16" && !device.peak.count("f16") && device.peak.count("bf16"))
-    type = "bf16";
+/// The type that products of `type` are computed in. The CPU backend has
+/// instructions for bf16 that f16 cannot use.
+static llvm::StringRef runsAs(const Device &device, llvm::StringRef type) {
+  if (type == "f16" && !device.peak.count("f16") && device.peak.count("bf16") &&
+      device.target != BackendTarget::Cpu)
+    return "bf16";
   for (llvm::StringRef t = type; !t.empty();
        t = substituteOf(t, device.peak.count("f16")))
-    if (double peak = statedPeak(device, t))
-      return peak;
+    if (statedPeak(device, t) > 0)
+      return t;
+  return type;
+}
+
+double kerf::peakOf(const Device &device, llvm::StringRef type) {
+  if (double peak = statedPeak(device, runsAs(device, type)))
+    return peak;
   if (type == "f64" && device.peak.count("f32"))
     return statedPeak(device, "f32") / 2;
   double lowest = 0;
@@ -103,7 +112,7 @@ double kerf::shapeEfficiency(const Device &device, const MatmulShape &shape) {
 /// What was measured of products of a type, or null.
 static const TypeEfficiency *measuredOf(const Device &device,
                                         llvm::StringRef type) {
-  auto it = device.efficiency.types.find(type.str());
+  auto it = device.efficiency.types.find(runsAs(device, type).str());
   return it == device.efficiency.types.end() ? nullptr : &it->second;
 }
 

@@ -1,8 +1,9 @@
 //===- Outputs.cpp - what a step returns ----------------------------------===//
 //
-// Every rank holds every output. Of a pipeline, one stage makes an output; it
-// keeps it in a buffer, and at the end of the step all stages add up what they
-// have: the others have zero.
+// Every rank holds every output. What ranks have parts of in every micro-batch
+// (the loss of data ranks) each adds up in a buffer of its own, and at the end
+// of the step all parts are added, once. Of a pipeline, one stage makes an
+// output; it keeps it in such a buffer, and the others have zero.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,19 +44,39 @@ spmd::BufferOp ProgramWriter::partFor(spmd::OutputOp output) {
                                 spmd::BufferKind::Step, output.getLocalType());
 }
 
-/// True where the end of the step makes an output whole: one stage made it.
-bool ProgramWriter::isToldAtEnd(Value value) {
+/// The layout in which an output is added up over micro-batches, as output
+/// `index` of the model: sums over ranks wait for the end of the step.
+Layout ProgramWriter::partLayout(unsigned index) {
+  ReturnOp end = now->model.getReturn();
+  Layout layout = now->plan.ops[end].operands[index];
+  const Layout &made = now->plan.values[end.getValues()[index]];
+  if (!layout.sums.empty() && made.dims == layout.dims)
+    layout.sums = made.sums;
+  return layout;
+}
+
+/// Axes over which the end of the step adds up an output: those of ranks that
+/// have parts of it, and stages, of which one made it.
+AxisList ProgramWriter::sumsAtEnd(unsigned index) {
+  Value value = now->model.getReturn().getValues()[index];
   Operation *maker = value.getDefiningOp();
   bool isMade = maker && !isSource(maker);
-  return isPipeline() && !(isMade && partOf(maker).kind == PartKind::Update);
+  if (isMade && partOf(maker).kind == PartKind::Update)
+    return {};
+  AxisList sums = partLayout(index).sums;
+  llvm::erase(sums, axes().micro());
+  if (isPipeline())
+    sums.push_back(*axes().find(kPipelineAxis));
+  llvm::sort(sums);
+  return sums;
 }
 
 void ProgramWriter::writeOutput(Value value, unsigned index) {
   ReturnOp end = now->model.getReturn();
-  Layout need = now->plan.ops[end].operands[index];
+  Layout need = partLayout(index);
   Operation *maker = value.getDefiningOp();
   bool isMade = maker && !isSource(maker), sum = !need.sums.empty();
-  bool later = isToldAtEnd(value);
+  bool later = !sumsAtEnd(index).empty();
   spmd::OutputOp output = outputFor(index, sum && !later);
   int64_t last = now->placement.stages() - 1;
   if (later && stage != (isMade ? now->placement.ownerOf(maker) : last))
@@ -84,11 +105,12 @@ void ProgramWriter::writeOutputs() {
     writeOutput(value, index);
 }
 
-/// Tells all stages what each of them made.
+/// Adds up what ranks have parts of, and tells all stages what each made.
 void ProgramWriter::writeFinish() {
   for (auto [index, value] :
        llvm::enumerate(now->model.getReturn().getValues())) {
-    if (!isToldAtEnd(value))
+    AxisList sums = sumsAtEnd(index);
+    if (sums.empty())
       continue;
     FunctionWriter &function = functionOf(
         {evaluating() ? PartKind::FinishEvaluation : PartKind::Finish});
@@ -108,7 +130,7 @@ void ProgramWriter::writeFinish() {
       part = PlainBuilder{builder, loc}.constant(type, 0.0);
     Value whole =
         spmd::AllReduceOp::create(builder, loc, type, ReduceKind::Sum, part,
-                                  builder.getStrArrayAttr({kPipelineAxis}));
+                                  axesAttr(builder.getContext(), axes(), sums));
     spmd::WriteOp::create(builder, loc, whole, output.getSymName());
   }
 }

@@ -106,8 +106,8 @@ void ProgramWriter::declareParams() {
       state = axesAttr(builder.getContext(), axes(), own);
     if (!own.empty() && pieces.level() >= 3) {
       weights = state;
-      rests =
-          withShape(rests, {pieceSize(rests.getNumElements(), own, axes())});
+      rests = withShape(
+          rests, {pieces.sizeOf(first.getName(), rests.getNumElements())});
     }
     spmd::ParamOp::create(builder, first.getLoc(), first.getNameAttr(), start,
                           end, TypeAttr::get(type),

@@ -54,7 +54,8 @@ private:
 
   // Outputs.cpp
   void writeOutputs();
-  bool isToldAtEnd(mlir::Value value);
+  Layout partLayout(unsigned index);
+  AxisList sumsAtEnd(unsigned index);
   void writeOutput(mlir::Value value, unsigned index);
   void writeFinish();
   spmd::OutputOp outputFor(unsigned index, bool sum);

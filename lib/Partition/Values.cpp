@@ -179,7 +179,7 @@ LocalValue ProgramWriter::makePiece(Value gradient, const LocalValue &local,
     auto update = dyn_cast<UpdateOp>(user);
     return update && update.getStart();
   });
-  Value piece = scatterPieces(builder, function, shard, pieces.axesOf(gradient),
+  Value piece = scatterPieces(builder, function, shard, pieces, gradient,
                               isStack, axes(), reader);
   return {piece, local.layout, /*isPiece=*/true};
 }

@@ -303,7 +303,11 @@ void PlanWriter::assign(Operation *op, LayerPlace place) {
   bool hasBatch = llvm::any_of(layer.factors, [](const LayerFactor &factor) {
     return factor.index == IndexClass::Batch;
   });
-  if (isSource(op) || readsInputsOnly(op) || !hasBatch)
+  // Others without a batch follow what reads them; how a weight is made is
+  // costed, and decides how it rests.
+  bool makesWeight =
+      op->getNumResults() == 1 && isMadeOfFrozen(op->getResult(0));
+  if (isSource(op) || readsInputsOnly(op) || (!hasBatch && !makesWeight))
     return;
   Operation *product = splitBiasIfAsked(op, place);
   Factors facts = cast<FactorOpInterface>(product).getFactors();

@@ -61,18 +61,54 @@ static std::string cargoOf(const OuterChoice &outer, MeshAxis axis) {
   return "";
 }
 
-static std::vector<AxisRow> axesOf(const OuterChoice &outer,
-                                   const Machine &machine) {
+/// The layout of the first layer of a kind; null where none is known.
+static const LayerLayout *layoutIn(const ExplainInput &input,
+                                   const PlanPoint &plan, int kind) {
+  for (const PlacedStage &stage : plan.stages)
+    for (const PlacedChunk &chunk : stage.chunks)
+      for (const PlacedLayers &layers : chunk.layers)
+        if (layers.kind == kind && input.layoutOf)
+          return input.layoutOf(kind, layers.point);
+  return nullptr;
+}
+
+/// What travels between ranks of experts: rows, where the layouts cut experts.
+static std::string expertCargo(const ExplainInput &input,
+                               const PlanPoint &plan) {
+  bool isCut = false, isExchanged = false, isKnown = false;
+  for (auto [k, kind] : llvm::enumerate(input.step->kinds)) {
+    const LayerLayout *layout = layoutIn(input, plan, static_cast<int>(k));
+    if (!layout)
+      continue;
+    isKnown = true;
+    const AxisLayout &cuts =
+        layout->axes[static_cast<size_t>(InnerAxis::Expert)];
+    for (auto [op, option] : llvm::zip(kind.ops, cuts.ops)) {
+      isExchanged |=
+          option.variant >= 0 && op.variants[option.variant].exchanges;
+      isCut |= option.factor >= 0 &&
+               op.factors[option.factor].index == IndexClass::Expert;
+    }
+  }
+  if (isKnown && !isCut && !isExchanged)
+    return "gradients: all experts are on every rank; a part of data";
+  return isExchanged ? "rows to their experts and back; a part of data"
+                     : "tokens to all experts, and sums back; a part of data";
+}
+
+static std::vector<AxisRow> axesOf(const ExplainInput &input,
+                                   const PlanPoint &plan) {
+  const OuterChoice &outer = plan.outer;
   std::vector<AxisRow> rows;
   auto add = [&](const char *name, Group group, std::string carries) {
     if (group.size > 1)
-      rows.push_back({name, group, outermostTier(machine, group).str(),
+      rows.push_back({name, group, outermostTier(*input.machine, group).str(),
                       std::move(carries)});
   };
   for (MeshAxis axis : outer.order) {
     if (axis == MeshAxis::Data)
       add("expert", groupOf(outer, InnerAxis::Expert),
-          "tokens to their experts and back; a part of data");
+          expertCargo(input, plan));
     add(axisName(axis), groupOf(outer, axis), cargoOf(outer, axis));
   }
   return rows;
@@ -381,14 +417,7 @@ static KindRow describeKind(const ExplainInput &input, const PlanPoint &plan,
                             int kind, int64_t count) {
   const LayerKind &layer = input.step->kinds[kind];
   KindRow row{layer.name, count, {}};
-  const LayerPoint *point = nullptr;
-  for (const PlacedStage &stage : plan.stages)
-    for (const PlacedChunk &chunk : stage.chunks)
-      for (const PlacedLayers &layers : chunk.layers)
-        if (layers.kind == kind && !point)
-          point = &layers.point;
-  const LayerLayout *layout =
-      point && input.layoutOf ? input.layoutOf(kind, *point) : nullptr;
+  const LayerLayout *layout = layoutIn(input, plan, kind);
   if (!layout)
     return row;
   for (InnerAxis axis :
@@ -417,7 +446,7 @@ PlanPart explain_detail::describePlan(const ExplainInput &input,
   part.devices = devicesOf(input);
   part.spares = part.devices - plan.outer.ranks();
   part.outer = plan.outer;
-  part.axes = axesOf(plan.outer, machine);
+  part.axes = axesOf(input, plan);
   for (auto [i, stage] : llvm::enumerate(plan.stages))
     part.stages.push_back(
         describeStage(step, plan.outer, stage, static_cast<int64_t>(i)));

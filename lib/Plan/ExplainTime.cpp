@@ -105,8 +105,9 @@ void Accountant::readParts() {
         addTimes(sum.forward, layers.point.forward, count);
         addTimes(sum.backward, layers.point.backward, count);
         addTimes(sum.recompute, layers.point.recompute, count);
-        elements += count * (layers.point.denseElements / shards +
-                             layers.point.expertElements / expertShards);
+        elements += count * layers.point.trainedShare *
+                    (layers.point.denseElements / shards +
+                     layers.point.expertElements / expertShards);
       }
       double forward = chunkWork.forwardSec - plainSec(sum.forward, exposed());
       double backward = chunkWork.backwardSec -

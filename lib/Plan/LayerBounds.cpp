@@ -6,6 +6,18 @@
 // Idea: without latencies and shapes a layer's costs are linear in the
 // micro-batch, so one solve per axis and group bounds all keys with it.
 //
+// Several axes: what the others do cuts an op's seconds, a conversion's bytes
+// and a parameter's elements by no more than their ranks, so a layout's part on
+// one axis alone takes at most so many times as much. It takes that whether the
+// ops count in full on one axis or 1/k on each of k axes. In the latter case
+// the traffic of all axes adds up:
+//
+//   layout >= sum over axes of least(1/k of the ops + traffic of the axis)
+//
+// Example: 4 tensor x 4 expert ranks, 16 s of ops, traffic of 1 s and 3 s, each
+// on its axis alone. Alone they bound by 16/16 + 1/4 and 16/16 + 3/4; together
+// by 1 + 1/4 + 3/4.
+//
 //===----------------------------------------------------------------------===//
 
 #include "LayerBounds.h"
@@ -18,6 +30,9 @@
 using namespace kerf;
 
 static constexpr int kTensor = static_cast<int>(InnerAxis::Tensor);
+static constexpr int kContext = static_cast<int>(InnerAxis::Context);
+static constexpr int kExpert = static_cast<int>(InnerAxis::Expert);
+static_assert(kExpert + 1 == kInnerAxes);
 
 /// The best rate of products is taken at a large shape, where the last wave of
 /// tiles is not full: up to 148 of 524288 / 148 waves' tiles may be missing. No
@@ -90,40 +105,72 @@ LayerQuery LayerBounds::idealQuery(int kind, int axis, Group group) const {
   return query;
 }
 
-/// Seconds per sequence of one axis alone.
-double LayerBounds::ideal(int kind, int axis, Group group) {
+/// The kind with weight gradients that take no time.
+static LayerKind withoutWeightGradients(LayerKind kind) {
+  for (LayerOp &op : kind.ops)
+    op.view |= op.phase == LayerPhase::WeightGradient;
+  return kind;
+}
+
+/// Seconds per sequence of one axis alone, to which 1/shares of the ops is
+/// charged.
+double LayerBounds::ideal(Part part, int kind, int axis, Group group,
+                          int shares) {
   auto [it, isNew] = idealSec.try_emplace(
-      std::make_tuple(kind, axis, group.size, group.stride), 0.0);
+      std::array<int64_t, 6>{static_cast<int64_t>(part), kind, axis, group.size,
+                             group.stride, shares},
+      0.0);
   if (!isNew)
     return it->second;
   LayerQuery query = idealQuery(kind, axis, group);
-  if (context.step->batch % query.key.groups[2].size != 0)
+  query.commWeight *= shares;
+  if (context.step->batch % query.key.groups[kExpert].size != 0)
     return 0;
-  LayerTerms terms(context, query, context.step->kinds[kind], facts[kind]);
+  LayerKind own = context.step->kinds[kind];
+  if (part == Part::Rest)
+    own = withoutWeightGradients(std::move(own));
+  LayerTerms terms(context, query, own, facts[kind]);
   LayerSolution solution = solveIdeal(terms, axis);
-  double sequences = double(query.key.microBatch);
+  double sequences = double(query.key.microBatch) * shares;
   return it->second = solution.possible()
                           ? double(solution.picoseconds) * 1e-12 / sequences
                           : 1e12;
 }
 
-double LayerBounds::seconds(const TableKey &key) {
-  double bound = floors[key.kind].seconds * partOf(key, context.step->batch);
-  int64_t ranks = 1;
-  for (const Group &group : key.groups)
-    ranks *= group.size;
-  for (int axis = 0; axis < kInnerAxes; ++axis) {
+/// Seconds of a micro-batch for a second per sequence of an axis alone.
+static double scaleOf(const TableKey &key, int axis) {
+  double others = 1;
+  // Expert ranks bring sequences of their own.
+  for (int other = 0; other < kExpert; ++other)
+    others *= other == axis ? 1 : double(key.groups[other].size);
+  return double(key.microBatch) / others;
+}
+
+/// Axes of more than one rank.
+static llvm::SmallVector<int, 3> axesOf(const TableKey &key) {
+  llvm::SmallVector<int, 3> axes;
+  for (int axis = 0; axis < kInnerAxes; ++axis)
+    if (key.groups[axis].size > 1)
+      axes.push_back(axis);
+  return axes;
+}
+
+double LayerBounds::bound(Part part, const TableKey &key) {
+  double alone = 0, together = 0;
+  llvm::SmallVector<int, 3> axes = axesOf(key);
+  auto shares = static_cast<int>(axes.size());
+  for (int axis : axes) {
     Group group = key.groups[axis];
-    if (group.size == 1)
-      continue;
-    double others = double(ranks / group.size);
-    // Expert ranks bring sequences of their own.
-    if (axis != static_cast<int>(InnerAxis::Expert))
-      others /= double(key.groups[static_cast<int>(InnerAxis::Expert)].size);
-    bound = std::max(bound, ideal(key.kind, axis, group) *
-                                double(key.microBatch) / others);
+    double scale = scaleOf(key, axis);
+    alone = std::max(alone, ideal(part, key.kind, axis, group, 1) * scale);
+    together += ideal(part, key.kind, axis, group, shares) * scale;
   }
-  return bound * kBestRate;
+  return std::max(alone, together);
+}
+
+double LayerBounds::seconds(const TableKey &key) {
+  double least = floors[key.kind].seconds * partOf(key, context.step->batch);
+  return std::max(least, bound(Part::All, key)) * kBestRate;
 }
 
 /// A convex function through points with ascending bytes is nowhere below the
@@ -249,41 +296,41 @@ int64_t LayerBounds::cutOf(const TableKey &key, InnerAxis axis,
 }
 
 /// The kind with parameters of one byte per element, as much of it as the
-/// context and expert ranks of the key leave on a rank.
-LayerKind LayerBounds::weighted(const TableKey &key) const {
+/// context and expert ranks of the key leave on a rank; of experts `part`.
+LayerKind LayerBounds::weighted(const TableKey &key, double part) const {
   LayerKind kind = context.step->kinds[key.kind];
-  auto ranksOf = [&](InnerAxis axis) {
-    return key.groups[static_cast<int>(axis)].size;
-  };
   for (auto [number, param] : llvm::enumerate(kind.params)) {
-    double left = param.shared ? 0 : 1;
+    double left = param.shared ? 0 : param.expert ? part : 1;
     int own = static_cast<int>(number);
-    for (auto [axis, index] :
-         {std::pair(InnerAxis::Expert, IndexClass::Expert),
-          std::pair(InnerAxis::Context, IndexClass::Sequence)})
-      if (isCutBy(kind, own, index, ranksOf(axis)))
-        left /= double(ranksOf(axis));
+    for (auto [axis, index] : {std::pair(kExpert, IndexClass::Expert),
+                               std::pair(kContext, IndexClass::Sequence)})
+      if (isCutBy(kind, own, index, key.groups[axis].size))
+        left /= double(key.groups[axis].size);
     param.weightBytes = left;
     param.masterBytes = param.gradientBytes = param.stateBytes = 0;
   }
   return kind;
 }
 
-/// Solves the tensor axis under prices of an element: free, so dear that none
-/// is held in vain, and between known points while that raises the bound.
-std::vector<LayerBounds::Line>
-LayerBounds::linesOf(const TableKey &key, const LayerKind &kind) const {
+/// Solves an axis, to which 1/shares of the ops is charged, under prices of an
+/// element (a byte of `kind`'s weights): free, so dear that none is held in
+/// vain, and between known points while that raises the bound.
+std::vector<LayerBounds::Line> LayerBounds::linesOf(int axis, Group group,
+                                                    const LayerKind &kind,
+                                                    int number,
+                                                    int shares) const {
   constexpr int kMostSolves = 7;
-  LayerQuery query = idealQuery(key.kind, kTensor, key.groups[kTensor]);
+  LayerQuery query = idealQuery(number, axis, group);
+  query.commWeight *= shares;
   double sequences = double(query.key.microBatch);
-  LayerTerms terms(context, query, kind, facts[key.kind]);
+  LayerTerms terms(context, query, kind, facts[number]);
   std::vector<Line> lines;
   struct Point {
     double seconds = 0, elements = 0;
   };
   auto solve = [&](double price) -> std::optional<Point> {
-    query.statePrice = price * sequences;
-    LayerSolution solution = solveIdeal(terms, kTensor);
+    query.statePrice = price * sequences * shares;
+    LayerSolution solution = solveIdeal(terms, axis);
     if (!solution.possible())
       return std::nullopt;
     Point point;
@@ -291,7 +338,7 @@ LayerBounds::linesOf(const TableKey &key, const LayerKind &kind) const {
       point.elements += kind.params[p].weightBytes *
                         terms.paramElements(p, solution.layout, -1,
                                             &AxisLayout::Rest::weight);
-    double value = double(solution.picoseconds) * 1e-12 / sequences;
+    double value = double(solution.picoseconds) * 1e-12 / (sequences * shares);
     point.seconds = value - price * point.elements;
     lines.push_back({price, value});
     return point;
@@ -318,6 +365,92 @@ LayerBounds::linesOf(const TableKey &key, const LayerKind &kind) const {
   }
   llvm::sort(lines,
              [](const Line &a, const Line &b) { return a.price < b.price; });
+  return lines;
+}
+
+/// The least value under a price: at least that of the line between the
+/// neighbours, since it is concave, and nowhere falls.
+double LayerBounds::valueAt(llvm::ArrayRef<Line> lines, double price) {
+  auto above = llvm::partition_point(
+      lines, [&](const Line &line) { return line.price <= price; });
+  if (lines.empty() || above == lines.end())
+    return lines.empty() ? 0 : lines.back().value;
+  const Line &next = *above, &last = *(above - 1);
+  return last.value + (next.value - last.value) * (price - last.price) /
+                          (next.price - last.price);
+}
+
+/// Lines of the tensor axis alone, to which `part` of what experts cost is
+/// charged.
+const std::vector<LayerBounds::Line> &
+LayerBounds::tensorLines(const TableKey &key, int shares, double part) {
+  Group group = key.groups[kTensor];
+  auto [it, isNew] =
+      tensors.try_emplace({key.kind, group.size, group.stride,
+                           cutOf(key, InnerAxis::Context, IndexClass::Sequence),
+                           cutOf(key, InnerAxis::Expert, IndexClass::Expert),
+                           shares, static_cast<int64_t>(2 * part)});
+  if (isNew)
+    it->second = linesOf(kTensor, group, weighted(key, part), key.kind, shares);
+  return it->second;
+}
+
+/// Lines of the expert axis alone under prices of an expert's element.
+const std::vector<LayerBounds::Line> &
+LayerBounds::expertLines(const TableKey &key, int shares) {
+  Group group = key.groups[kExpert];
+  auto [it, isNew] =
+      experts.try_emplace({key.kind, group.size, group.stride, shares});
+  if (isNew && context.step->batch % group.size == 0) {
+    LayerKind kind = context.step->kinds[key.kind];
+    for (LayerParam &param : kind.params) {
+      param.weightBytes = param.expert && !param.shared ? 1 : 0;
+      param.masterBytes = param.gradientBytes = param.stateBytes = 0;
+    }
+    it->second = linesOf(kExpert, group, kind, key.kind, shares);
+  }
+  return it->second;
+}
+
+/// Lines of all axes together, per sequence as those of the tensor axis. What
+/// dense elements cost is charged to the tensor axis, what those of experts
+/// cost to it and to the expert axis by halves.
+std::vector<LayerBounds::Line> LayerBounds::together(const TableKey &key,
+                                                     const State &state) {
+  llvm::SmallVector<int, 3> axes = axesOf(key);
+  auto shares = static_cast<int>(axes.size());
+  bool cutsTensor = key.groups[kTensor].size > 1;
+  bool cutsExperts = key.groups[kExpert].size > 1;
+  double part = !cutsExperts ? 0 : cutsTensor ? 0.5 : 1;
+  TableKey sequence = key;
+  sequence.microBatch = key.groups[kContext].size;
+  std::vector<Line> own, other;
+  if (cutsTensor)
+    own = tensorLines(key, shares, 1 - part);
+  if (cutsExperts)
+    other = expertLines(key, shares);
+  // A second of the expert axis alone is at least 1/tp of one here, and of an
+  // element a rank holds at least 1/(tp cp).
+  double scale = scaleOf(sequence, kExpert);
+  double each = part / double(key.groups[kContext].size);
+  double fixed = 0;
+  if (key.groups[kContext].size > 1)
+    fixed = scaleOf(sequence, kContext) *
+            ideal(Part::All, key.kind, kContext, key.groups[kContext], shares);
+  std::vector<double> prices;
+  for (const Line &line : own)
+    prices.push_back(line.price);
+  for (const Line &line : other)
+    prices.push_back(line.price / each);
+  llvm::sort(prices);
+  std::vector<Line> lines;
+  for (double price : prices) {
+    double value =
+        fixed + valueAt(own, price) + scale * valueAt(other, each * price);
+    if (!cutsTensor)
+      value += price * state.denseElements;
+    lines.push_back({price, value});
+  }
   return lines;
 }
 
@@ -357,33 +490,32 @@ highest(llvm::ArrayRef<Line> lines, double fewest) {
   return points;
 }
 
-/// Why the lines of one axis bound layouts on several: what the other axes do
-/// cuts an op's seconds and a conversion's bytes by no more than their ranks,
-/// and parameters by no more than `weighted` says; so the layout's part on the
-/// tensor axis alone would take at most so many times the seconds and hold as
-/// many elements.
-StateFloor LayerBounds::parameters(const TableKey &key) {
-  Group group = key.groups[kTensor];
+StateFloor LayerBounds::parameters(const TableKey &key, bool priced) {
+  const auto &[groups, kind] = std::tie(key.groups, key.kind);
   auto [it, isNew] =
-      tensors.try_emplace({key.kind, group.size, group.stride,
-                           cutOf(key, InnerAxis::Context, IndexClass::Sequence),
-                           cutOf(key, InnerAxis::Expert, IndexClass::Expert)});
-  Tensor &tensor = it->second;
+      states.try_emplace({kind, groups[kTensor].size, groups[kTensor].stride,
+                          groups[kContext].size, groups[kContext].stride,
+                          groups[kExpert].size, groups[kExpert].stride});
+  State &state = it->second;
   if (isNew) {
-    LayerKind left = weighted(key);
+    LayerKind left = weighted(key, 1);
     for (const LayerParam &param : left.params)
-      (param.expert ? tensor.expertElements : tensor.denseElements) +=
-          param.elements * param.weightBytes / double(group.size);
-    if (group.size > 1 && !left.params.empty())
-      tensor.lines = linesOf(key, left);
+      (param.expert ? state.expertElements : state.denseElements) +=
+          param.elements * param.weightBytes / double(groups[kTensor].size);
+    priced &= !left.params.empty();
+    if (groups[kTensor].size > 1 && priced)
+      state.lines = tensorLines(key, 1, 1);
+    bool alone = axesOf(key).size() < 2 && groups[kExpert].size == 1;
+    if (!alone && priced)
+      llvm::append_range(state.lines, together(key, state));
   }
-  StateFloor floor{tensor.denseElements, tensor.expertElements, {}};
-  int64_t others = key.groups[static_cast<int>(InnerAxis::Context)].size;
-  double scale = kBestRate * double(key.microBatch) / double(others);
-  llvm::SmallVector<Line, 8> lines = {{0, seconds(key)}};
-  for (const Line &line : tensor.lines)
+  StateFloor floor{state.denseElements, state.expertElements, {}};
+  double scale = kBestRate * scaleOf(key, kTensor);
+  llvm::SmallVector<Line, 16> lines = {{0, seconds(key)}};
+  for (const Line &line : state.lines)
     lines.push_back({line.price * scale, line.value * scale});
   floor.seconds =
       highest<Line>(lines, floor.denseElements + floor.expertElements);
+  floor.restSec = bound(Part::Rest, key) * kBestRate;
   return floor;
 }

@@ -272,6 +272,8 @@ private:
   }
 
   void addParams() {
+    double all = 0, trained = 0, weights = 0;
+    double masters = 0, gradients = 0, states = 0;
     for (size_t p = 0; p < kind.params.size(); ++p) {
       const LayerParam &param = kind.params[p];
       double elements =
@@ -279,13 +281,22 @@ private:
       (param.expert ? point.expertElements : point.denseElements) += elements;
       if (param.shared)
         point.sharedElements += elements;
-      if (param.trainable) {
-        point.weightBytes = param.weightBytes;
-        point.masterBytes = param.masterBytes;
-        point.gradientBytes = param.gradientBytes;
-        point.stateBytes = param.stateBytes;
-      }
+      all += elements;
+      weights += elements * param.weightBytes;
       addResting(p);
+      if (!param.trainable)
+        continue;
+      trained += elements;
+      masters += elements * param.masterBytes;
+      gradients += elements * param.gradientBytes;
+      states += elements * param.stateBytes;
+    }
+    if (all > 0) {
+      point.trainedShare = trained / all;
+      point.weightBytes = weights / all;
+      point.masterBytes = masters / all;
+      point.gradientBytes = gradients / all;
+      point.stateBytes = states / all;
     }
     result.objective +=
         query.commWeight * point.tensorSyncSec / double(query.microBatches);

@@ -26,7 +26,7 @@ double StepModel::parameters() const {
   for (const LayerRun &run : runs)
     for (const LayerParam &param : kinds[run.kind].params)
       if (!param.shared)
-        count += param.elements * double(run.count);
+        count += param.elements * param.weights * double(run.count);
   return count;
 }
 

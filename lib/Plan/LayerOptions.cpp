@@ -236,7 +236,9 @@ static void addVariants(const LayerOp &op, llvm::ArrayRef<int64_t> sizes,
                         std::vector<OpOption> &options) {
   for (size_t i = 0; i < op.variants.size(); ++i) {
     const FactorVariant &variant = op.variants[i];
-    auto divides = [&](unsigned f) { return sizes[f] % ranks == 0; };
+    auto divides = [&](unsigned f) {
+      return sizes[f] % (ranks * op.factors[f].granule) == 0;
+    };
     auto add = [&](llvm::ArrayRef<unsigned> factors) {
       if (!llvm::all_of(factors, divides))
         return;
@@ -293,7 +295,7 @@ static std::vector<OpOption> makeOptions(const LayerOp &op, int64_t ranks,
       // Only ops that pass rows on take them as long as they are.
       if (outer >= kRaggedOuter
               ? sums || op.work.products() > 0
-              : sizes[f] % outer != 0 || (sizes[f] / outer) % ranks != 0)
+              : sizes[f] % (outer * ranks * op.factors[f].granule) != 0)
         continue;
       options.push_back(cutting(op, {f}, outer, sums));
     }

@@ -3,11 +3,11 @@
 #include "kerf/Dialect/Kerf/SplitBias.h"
 #include "kerf/Plan/Passes.h"
 #include "kerf/Plan/PlanFile.h"
+#include "kerf/Support/Input.h"
 #include "kerf/Support/Json.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
-#include "llvm/Support/MemoryBuffer.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -201,7 +201,7 @@ bool PlanReader::matches(const Rule &rule, Operation *op) {
     return false;
   }
   return !rule.weight || llvm::any_of(op->getOperands(), [&](Value operand) {
-    auto param = operand.getDefiningOp<ParamOp>();
+    ParamOp param = findWeight(operand);
     return param && rule.weight->match(param.getName());
   });
 }
@@ -374,11 +374,11 @@ struct LoadPlanPass : public kerf::impl::LoadPlanPassBase<LoadPlanPass> {
   using LoadPlanPassBase::LoadPlanPassBase;
 
   void runOnOperation() override {
-    auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/true);
+    auto buffer = readFile(file);
     if (!buffer) {
       mlir::emitError(getOperation().getLoc())
           << "cannot read plan '" << file
-          << "': " << buffer.getError().message();
+          << "': " << toString(buffer.takeError());
       return signalPassFailure();
     }
     for (ModelOp model : getOperation().getOps<ModelOp>())

@@ -86,7 +86,7 @@ private:
     if (tensor > 0)
       return tensor - 1;
     const SketchedLayer::Param &param = layer.params[kind.values[value].param];
-    Sizes shape = layer.shapeIn(value, layer.madeStates(value));
+    Sizes shape = shapeIn(layer.terms, value, layer.madeStates(value));
     double each = param.param->weightBytes;
     double whole = layer.bytesIn(value, layer.madeStates(value));
     bool isGathered = param.elements * each < whole; // It is tied.
@@ -120,7 +120,7 @@ private:
         return tensors[root];
     }
     return tensors[root] =
-               add(0, layer.shapeIn(value, layer.madeStates(value)));
+               add(0, shapeIn(layer.terms, value, layer.madeStates(value)));
   }
 
   /// True for a view of something kept that shows it in another state.
@@ -139,8 +139,9 @@ private:
     auto [at, isNew] = converted.try_emplace(
         {value, std::vector<AxisState>(states.begin(), states.end())}, -1);
     if (isNew) {
-      at->second = add(layer.bytesIn(value, states),
-                       layer.shapeIn(value, states), Held::Communication);
+      at->second =
+          add(layer.bytesIn(value, states), shapeIn(layer.terms, value, states),
+              Held::Communication);
       addCollective({}, {at->second});
     }
     return at->second;
@@ -161,7 +162,7 @@ private:
         {value, std::vector<AxisState>(to.begin(), to.end())}, -1);
     if (!isNew)
       return at->second;
-    int result = add(layer.bytesIn(value, to), layer.shapeIn(value, to),
+    int result = add(layer.bytesIn(value, to), shapeIn(layer.terms, value, to),
                      Held::Communication);
     // The own part of something whole is taken without others.
     addNode({made}, {result}).isCollective = llvm::any_of(
@@ -190,7 +191,8 @@ private:
     addNode(reads, writes);
     Node &node = body.nodes.back();
     node.isKernel = op.work.products() <= 0 && op.maps.empty() && !op.alone;
-    node.workspace = layer.workspaceOf(index);
+    node.workspace =
+        workspaceOf(layer.terms, index, layer.optionsOf(index), layer.workers);
     for (auto [whole, part] : parts)
       addCollective({whole}, {part});
     for (int value : op.results)
@@ -368,7 +370,7 @@ private:
     int &tensor = tensors[rootOf(value)];
     if (tensor < 0)
       tensor = add(bytesOf(index, value),
-                   layer.shapeIn(value, layer.madeStates(value)),
+                   shapeIn(layer.terms, value, layer.madeStates(value)),
                    kind.values[value].gradientOf >= 0 ? Held::Gradients
                                                       : Held::Temporaries);
     return tensor;
@@ -419,10 +421,13 @@ static void placeNext(Body &body) {
   body.tensors[body.next].bytes = 0;
 }
 
-Body SketchedLayer::sketch(const Passes &passes) const {
+const Lives &SketchedLayer::lives(const Passes &passes) const {
+  auto [at, isNew] = known.try_emplace(passes);
+  if (!isNew)
+    return at->second;
   Body body = BodyBuilder(*this, passes).build();
   joinKernels(body);
   overlapCollectives(body);
   placeNext(body);
-  return body;
+  return at->second = livesOf(body);
 }

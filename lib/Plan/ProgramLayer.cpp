@@ -1,13 +1,10 @@
 //===- ProgramLayer.cpp - where the values of a layer lie -----------------===//
 //
-// What a layer's loop keeps and hands on, how its parameters rest, and what its
-// library calls need.
+// What a layer's loop keeps and hands on, and how its parameters rest.
 //
 //===----------------------------------------------------------------------===//
 
 #include "ProgramSketch.h"
-
-#include "kerf/Artifact/CpuWorkspace.h"
 
 #include <cmath>
 #include <functional>
@@ -32,8 +29,9 @@ static LayerQuery queryOf(const OuterChoice &outer, int kind) {
 
 SketchedLayer::SketchedLayer(const LayerContext &context,
                              const OuterChoice &outer, int kind,
-                             const LayerLayout &layout, int64_t workers)
-    : kind(context.step->kinds[kind]), outer(outer), facts(this->kind),
+                             const LayerFacts &facts, const LayerLayout &layout,
+                             int64_t workers)
+    : kind(context.step->kinds[kind]), outer(outer),
       query(queryOf(outer, kind)), terms(context, query, this->kind, facts),
       layout(layout), workers(workers) {
   findParams();
@@ -84,6 +82,21 @@ void SketchedLayer::setBoundary(const SketchedLayer *embedding,
   if (head && head->kind.inputGradient >= 0)
     if (States made = head->madeStates(head->kind.inputGradient); isWhole(made))
       outputGradient = made;
+  auto settle = [&](int value, States &given) {
+    if (value < 0 || kind.values[value].producer < 0)
+      return;
+    States made = madeStates(value);
+    if (isWhole(made) && bytesIn(value, made) <= bytesIn(value, given))
+      given = made;
+  };
+  settle(kind.output, input);
+  settle(kind.inputGradient, outputGradient);
+  findRoots();
+}
+
+void SketchedLayer::setBoundary(const SketchedLayer &layer) {
+  input = layer.input;
+  outputGradient = layer.outputGradient;
   findRoots();
 }
 
@@ -96,24 +109,6 @@ double SketchedLayer::bytesIn(int value,
   for (int axis = 0; axis < kInnerAxes; ++axis)
     bytes *= terms.heldShare(states[axis], axis);
   return bytes;
-}
-
-Sizes SketchedLayer::shapeIn(int value,
-                             llvm::ArrayRef<AxisState> states) const {
-  const LayerValue &facts = kind.values[value];
-  Sizes shape(facts.shape.begin(), facts.shape.end());
-  for (auto [size, index] : llvm::zip(shape, facts.classes))
-    if (index == IndexClass::Batch)
-      size = std::max<int64_t>(1, size / terms.batchCut());
-  for (int axis = 0; axis < kInnerAxes; ++axis)
-    if (isExchanged(states[axis])) {
-      int64_t &size = shape[splitDim(states[axis])];
-      size = std::llround(
-          std::ceil(double(size) * terms.heldShare(states[axis], axis)));
-    } else if (isSplit(states[axis]) && !isRagged(states[axis])) {
-      shape[splitDim(states[axis])] /= terms.ranks[axis];
-    }
-  return shape;
 }
 
 /// True for a sum that is still to be made, into another place.
@@ -174,6 +169,12 @@ double SketchedLayer::summedOver(int value) const {
   return ranks;
 }
 
+/// Ranks that hold a frozen parameter whole where nothing is in pieces.
+double SketchedLayer::copiesOf(const LayerParam &param) const {
+  double ranks = double(outer.dp) * double(terms.ranks[kContext]);
+  return param.expert ? ranks / double(terms.ranks[kExpert]) : ranks;
+}
+
 void SketchedLayer::findParams() {
   for (const LayerParam &facts : kind.params) {
     Param &param = params.emplace_back();
@@ -189,15 +190,19 @@ void SketchedLayer::findParams() {
       if (p < 0)
         continue;
       Param &param = params[p];
-      param.isProduct = op.work.matmulFlops > 0 && op.maps.empty();
+      param.isProduct = op.work.matmulFlops > 0;
       param.gradient =
           bytesIn(value, madeStates(value)) / kind.values[value].elementBytes;
       param.copies = summedOver(value);
-      if (outer.zero > 0)
+      if (outer.zero > 0 && param.param->inPieces)
         param.ranks = std::min(param.copies, double(outer.shardGroup));
     }
-  for (Param &param : params)
-    param.piece = std::ceil(param.elements / param.ranks);
+  for (Param &param : params) {
+    if (outer.zero >= 3 && !param.param->trainable)
+      param.ranks = std::min(copiesOf(*param.param), double(outer.shardGroup));
+    auto granule = double(param.param->granule);
+    param.piece = granule * std::ceil(param.elements / granule / param.ranks);
+  }
 }
 
 void SketchedLayer::tie(SketchedLayer &first) {
@@ -297,110 +302,10 @@ double SketchedLayer::putOffBytes() const {
   return bytes;
 }
 
-//===----------------------------------------------------------------------===//
-// Workspaces
-//===----------------------------------------------------------------------===//
-
-static bool appearsIn(const TensorFactors &dims, unsigned factor) {
-  return llvm::any_of(dims, [factor](const DimFactors &dim) {
-    return llvm::is_contained(dim, factor);
-  });
-}
-
-/// Bytes of the product of two tensors, whose factors have these sizes.
-static double productWorkspace(const LayerOp &op, llvm::ArrayRef<int64_t> sizes,
-                               bool isRounded, int64_t workers) {
-  int64_t batch = 1, k = 1, own[2] = {1, 1};
-  int first = -1; // of the operands: whose factor leads the result
-  for (const DimFactors &dim : op.resultFactors[0])
-    for (unsigned f : dim) {
-      bool lhs = appearsIn(op.operandFactors[0], f),
-           rhs = appearsIn(op.operandFactors[1], f);
-      if (first < 0 && lhs != rhs)
-        first = lhs ? 0 : 1;
-    }
-  for (unsigned f = 0; f < op.factors.size(); ++f) {
-    bool lhs = appearsIn(op.operandFactors[0], f),
-         rhs = appearsIn(op.operandFactors[1], f),
-         out = appearsIn(op.resultFactors[0], f);
-    if (lhs && rhs)
-      (out ? batch : k) *= sizes[f];
-    else if (out)
-      own[lhs ? 0 : 1] *= sizes[f];
-  }
-  int64_t m = own[std::max(first, 0)], n = own[1 - std::max(first, 0)];
-  kerf_cpu_product product =
-      kerf_cpu_plan_product(m, n, k, isRounded, batch > 1);
-  return double(kerf_cpu_product_bytes(&product, workers));
-}
-
-static double groupedWorkspace(llvm::ArrayRef<int64_t> x,
-                               llvm::ArrayRef<int64_t> y, bool isRounded,
-                               int64_t workers) {
-  int64_t attrs[11] = {};
-  bool isGradient = y.size() != x.size() || y.take_front(2) != x.take_front(2);
-  attrs[0] = isGradient;
-  attrs[3] = isRounded ? KERF_BF16 : KERF_F32;
-  attrs[4] = x[0];
-  attrs[5] = x[1];
-  attrs[7] = isGradient ? y[1] : y[2];
-  attrs[8] = isGradient ? y[2] : x[2];
-  return double(kerf_cpu_grouped_workspace(attrs, workers));
-}
-
-/// Of queries that come in the order that shares causal work evenly over
-/// `contexts` ranks (1: by position), out of `whole`.
-static double attentionWorkspace(llvm::ArrayRef<int64_t> q,
-                                 llvm::ArrayRef<int64_t> k,
-                                 llvm::ArrayRef<int64_t> v, bool isBackward,
-                                 int64_t contexts, int64_t whole,
-                                 int64_t workers) {
-  int64_t attrs[KERF_ATTN_ATTR_COUNT] = {};
-  attrs[KERF_ATTN_SQ] = q[1];
-  attrs[KERF_ATTN_H] = q[2];
-  attrs[KERF_ATTN_D] = q[3];
-  attrs[KERF_ATTN_SK] = k[1];
-  attrs[KERF_ATTN_G] = k[2];
-  attrs[KERF_ATTN_DV] = v[3];
-  attrs[KERF_ATTN_ZIGZAG] = contexts > 1 ? contexts : 0;
-  attrs[KERF_ATTN_GLOBAL + 2] = whole;
-  return double(isBackward
-                    ? kerf_cpu_attention_backward_workspace(attrs, workers)
-                    : kerf_cpu_attention_workspace(attrs, workers));
-}
-
-double SketchedLayer::workspaceOf(int index) const {
-  const LayerOp &op = kind.ops[index];
-  if (op.work.products() <= 0 || terms.device.target != BackendTarget::Cpu)
-    return 0;
-  auto shapeOf = [&](bool isResult, int i) {
-    States states;
-    for (int axis = 0; axis < kInnerAxes; ++axis) {
-      bool cuts = terms.has(axis) && !layout.axes[axis].ops.empty();
-      const OpOption *option = cuts ? &layout.axes[axis].ops[index] : nullptr;
-      states.push_back(!option    ? kReplicated
-                       : isResult ? option->results[i]
-                                  : option->operands[i]);
-    }
-    return shapeIn(isResult ? op.results[i] : op.operands[i], states);
-  };
-  bool isRounded = kind.values[op.results[0]].elementBytes < 4;
-  if (op.work.attentionFlops > 0) {
-    AxisState queries = neededStates(op, 0)[kContext];
-    const StepModel &step = *terms.context.step;
-    bool isOrdered = isSplit(queries) && splitDim(queries) == 1 && op.causal &&
-                     !step.plainOrder && step.sequence % (2 * outer.cp) == 0;
-    return attentionWorkspace(
-        shapeOf(false, 0), shapeOf(false, 1), shapeOf(false, 2),
-        op.phase != LayerPhase::Forward, isOrdered ? outer.cp : 1,
-        kind.values[op.operands[0]].shape[1], workers);
-  }
-  if (!op.maps.empty())
-    return groupedWorkspace(shapeOf(false, 0), shapeOf(true, 0), isRounded,
-                            workers);
-  llvm::SmallVector<int64_t, 8> sizes;
-  auto cuts = terms.cutsOf(index, layout, -1);
-  for (auto [factor, cut] : llvm::zip(op.factors, cuts))
-    sizes.push_back(std::max<int64_t>(1, factor.factor.size / cut));
-  return productWorkspace(op, sizes, isRounded, workers);
+OpOptions SketchedLayer::optionsOf(int op) const {
+  OpOptions options = {};
+  for (int axis = 0; axis < kInnerAxes; ++axis)
+    if (terms.has(axis) && !layout.axes[axis].ops.empty())
+      options[axis] = &layout.axes[axis].ops[op];
+  return options;
 }

@@ -22,6 +22,8 @@ using namespace kerf::program_sketch;
 static constexpr double kPlacementLoss = 0.01;
 /// Rate, number of the step, seed, loss, norm and the like.
 static constexpr double kScalars = 1024;
+/// Gradients of a layer that `kerf-bucket-gradients` sums alone.
+static constexpr double kMessageBytes = 1 << 20;
 
 namespace {
 /// Equal layers that follow each other in a chunk: one loop.
@@ -41,8 +43,9 @@ struct Chunk {
 class StageSketch {
 public:
   StageSketch(const OuterChoice &outer, int64_t stage,
-              std::vector<Chunk> chunks)
-      : outer(outer), chunks(std::move(chunks)) {
+              std::vector<Chunk> chunks, bool sumsEarly)
+      : outer(outer), chunks(std::move(chunks)),
+        sumsEarly(sumsEarly && outer.zero < 2) {
     int64_t open = 0;
     for (const Task &task : stageOrder(outer.schedule, outer.pp, stage,
                                        outer.microBatches, outer.chunks)) {
@@ -90,6 +93,7 @@ public:
 private:
   const OuterChoice &outer;
   std::vector<Chunk> chunks;
+  bool sumsEarly; ///< over ranks, in the last backward pass
   GradientRule rule;
   bool putsOff = false, slotsStay = false;
   bool staysLong = false; ///< a micro-batch is before its backward pass when
@@ -115,9 +119,23 @@ private:
     return outer.zero >= 2 && (run.isLoop || rule.isSummed);
   }
 
+  /// Over ranks, in the last backward pass.
+  bool isSummedEarly(const SketchedLayer::Param &param) const {
+    return sumsEarly && param.copies > 1 && param.param->trainable &&
+           !param.isTied && !param.isAcross;
+  }
+  /// So, and each layer by itself.
+  bool isSummedByLayer(const Run &run,
+                       const SketchedLayer::Param &param) const {
+    return run.isLoop && isSummedEarly(param) &&
+           param.gradient * param.param->gradientBytes >= kMessageBytes;
+  }
+
   double gradientBytes(const Run &run,
                        const SketchedLayer::Param &param) const {
-    bool isPiece = isCut(run) && param.ranks > 1 && !param.isAcross;
+    bool isPiece =
+        (isCut(run) && param.ranks > 1 && !param.isAcross) ||
+        (outer.zero == 1 && !rule.isSummed && isSummedByLayer(run, param));
     double elements = isPiece ? param.piece : param.gradient;
     return double(run.count) * elements * param.param->gradientBytes;
   }
@@ -182,7 +200,7 @@ private:
       for (bool isLate : {false, true})
         beginSlot(slotBytes({chunk.embedding, nullptr, {}, 1}, isLate), isLate);
       passes.isLoop = false;
-      line.play(chunk.embedding->sketch(passes));
+      line.play(chunk.embedding->lives(passes));
     } else {
       line.tick(); // Received where it is wanted.
     }
@@ -192,7 +210,7 @@ private:
         beginSlot(stackBytes(run, isLate), isLate);
       if (!run.layer->keepsInput())
         setCarry(run.layer->boundaryBytes());
-      line.play(run.layer->sketch(passes));
+      line.play(run.layer->lives(passes));
     }
     if (chunk.head && !slotsStay)
       headInput = line.begin(chunk.head->boundaryBytes(), Held::Activations);
@@ -215,7 +233,8 @@ private:
       SketchedLayer::Passes passes = backwardOf({chunk.head, 1, false});
       passes.forward = true;
       passes.keeps = false;
-      line.play(chunk.head->sketch(passes));
+      line.play(chunk.head->lives(passes));
+      playSums({chunk.head, 1, false});
       if (headInput >= 0)
         line.end(headInput);
     }
@@ -227,9 +246,11 @@ private:
         beginSlot(double(run.count) * run.layer->putOffBytes(), true);
       playLoop(run, backwardOf(run));
     }
-    if (chunk.embedding)
+    if (chunk.embedding) {
       line.play(
-          chunk.embedding->sketch(backwardOf({chunk.embedding, 1, false})));
+          chunk.embedding->lives(backwardOf({chunk.embedding, 1, false})));
+      playSums({chunk.embedding, 1, false});
+    }
     line.tick(); // Sent.
     line.endLasting(Lasts::Call);
     dropCarry();
@@ -247,10 +268,48 @@ private:
       if (rule.isSummed)
         stacks.push_back(stack);
     }
-    line.play(run.layer->sketch(passes));
+    if (passes.weightGradients)
+      llvm::append_range(stacks, beginSums(run));
+    line.play(run.layer->lives(passes));
     line.tick(); // Added to the sums.
     for (int stack : stacks)
       line.end(stack);
+  }
+
+  /// What sums over ranks in the last backward pass need besides the gradients.
+  /// Of layers one by one: pieces beside the whole, and, until the sums are
+  /// made, parts that are added up and sent (alone an all-reduce runs in the
+  /// place of the gradient). Of others the largest piece: the next takes the
+  /// place of what was summed. Gives what goes when the sums are made.
+  std::vector<int> beginSums(const Run &run) {
+    double most = 0;
+    for (const SketchedLayer::Param &param : run.layer->params) {
+      if (!isSummedEarly(param))
+        continue;
+      bool isCut = outer.zero == 1;
+      double count = double(run.count), bytes = param.param->gradientBytes;
+      double piece = isCut ? param.piece : 0, padded = piece * param.ranks;
+      double part = bytes * std::max(param.gradient, padded);
+      if (!isSummedByLayer(run, param)) {
+        bool pads = padded > param.gradient;
+        most = std::max(most, count * (bytes * piece + (pads ? part : 0)));
+        continue;
+      }
+      if (rule.isSummed)
+        line.begin(count * bytes * piece, Held::Gradients);
+      // The last part, its sum, and one that is under way.
+      most = std::max(most, part * (rule.isSummed ? 3 : isCut ? 2 : 0));
+    }
+    if (most == 0)
+      return {};
+    return {line.begin(most, Held::Gradients)};
+  }
+
+  void playSums(const Run &run) {
+    std::vector<int> parts = beginSums(run);
+    line.tick();
+    for (int part : parts)
+      line.end(part);
   }
 
   void playWeightGradients(const Chunk &chunk) {
@@ -327,84 +386,166 @@ static std::vector<int64_t> slotsOf(const OuterChoice &outer, int64_t stage) {
   return most;
 }
 
-namespace {
-/// Layers of a plan, each kind as its loop has it: where layers of a kind
-/// differ in what they make again, at the point that keeps the least.
-class Layers {
-public:
-  Layers(const LayerContext &context, const PlanPoint &plan,
-         LayoutOfPoint layoutOf, int64_t workers) {
-    std::map<int, LayerPoint> least;
-    for (const PlacedStage &stage : plan.stages)
-      for (const PlacedChunk &chunk : stage.chunks)
-        for (const PlacedLayers &layers : chunk.layers) {
-          auto [at, isNew] = least.try_emplace(layers.kind, layers.point);
-          if (!isNew && layers.point.savedBytes < at->second.savedBytes)
-            at->second = layers.point;
-        }
-    for (auto &[kind, point] : least) {
-      const LayerLayout *layout = layoutOf(kind, point);
-      isKnown &= layout != nullptr;
-      if (layout)
-        sketched[kind] = std::make_unique<SketchedLayer>(
-            context, plan.outer, kind, *layout, workers);
-    }
-    const std::vector<LayerRun> &runs = context.step->runs;
-    if (runs.size() > 1 && runs.front().repeat < 0)
-      embedding = runs.front().kind;
-    if (runs.size() > 1 && runs.back().repeat < 0)
-      head = runs.back().kind;
-    auto find = [&](int kind) {
-      auto at = sketched.find(kind);
-      return at == sketched.end() ? nullptr : at->second.get();
-    };
-    for (auto &[kind, layer] : sketched)
-      layer->setBoundary(find(embedding), find(head));
-    if (find(embedding) && find(head))
-      find(head)->tie(*find(embedding));
-  }
+/// A point and the table that it is of.
+using PointKey = std::tuple<TableKey, int, int>;
 
-  bool isKnown = true;
+/// Layers of a plan by kind, as they are sketched: layers whose keys are equal
+/// are.
+using LayerKeys = std::map<int, PointKey>;
+/// What layers have of an outer choice: data ranks, stages, micro-batches, ZeRO
+/// and the ranks that share state.
+using OuterKey = std::array<int64_t, 5>;
 
-  Chunk chunkOf(const PlacedChunk &placed, int64_t slots) const {
-    Chunk chunk;
-    chunk.slots = slots;
-    for (const PlacedLayers &layers : placed.layers) {
-      const SketchedLayer *layer = sketched.at(layers.kind).get();
-      if (layers.kind == embedding)
-        chunk.embedding = layer;
-      else if (layers.kind == head)
-        chunk.head = layer;
-      else if (!chunk.runs.empty() && chunk.runs.back().layer == layer)
-        chunk.runs.back().count += layers.count;
-      else if (layers.count > 0)
-        chunk.runs.push_back({layer, layers.count, true});
-    }
-    return chunk;
-  }
+struct ProgramMemory::State {
+  LayerContext context;
+  int64_t workers = 1;
+  bool sumsEarly = false;
+  std::vector<LayerFacts> facts; ///< by kind
+  int embedding = -1, head = -1; ///< kinds
+  std::map<TableKey, double> least;
 
-private:
-  std::map<int, std::unique_ptr<SketchedLayer>> sketched;
-  int embedding = -1, head = -1;
+  using Layers = std::map<int, std::unique_ptr<SketchedLayer>>;
+  std::map<std::pair<OuterKey, LayerKeys>, Layers> known;
+
+  const Layers *layersOf(const PlanPoint &plan, LayoutOfPoint layoutOf);
+  Layers sketch(const OuterChoice &outer,
+                const std::map<int, LayerPoint> &points,
+                LayoutOfPoint layoutOf) const;
+  Chunk chunkOf(const Layers &layers, const PlacedChunk &placed,
+                int64_t slots) const;
 };
-} // namespace
 
-std::vector<StageMemory> kerf::programMemory(const LayerContext &context,
-                                             const PlanPoint &plan,
-                                             LayoutOfPoint layoutOf,
-                                             int64_t workers) {
-  Layers layers(context, plan, layoutOf, workers);
+/// The point of each kind as its loop has it: where layers of a kind differ in
+/// what they make again, the point that keeps the least.
+static std::map<int, LayerPoint> pointsOf(const PlanPoint &plan) {
+  std::map<int, LayerPoint> least;
+  for (const PlacedStage &stage : plan.stages)
+    for (const PlacedChunk &chunk : stage.chunks)
+      for (const PlacedLayers &layers : chunk.layers) {
+        auto [at, isNew] = least.try_emplace(layers.kind, layers.point);
+        if (!isNew && layers.point.savedBytes < at->second.savedBytes)
+          at->second = layers.point;
+      }
+  return least;
+}
+
+ProgramMemory::State::Layers
+ProgramMemory::State::sketch(const OuterChoice &outer,
+                             const std::map<int, LayerPoint> &points,
+                             LayoutOfPoint layoutOf) const {
+  Layers layers;
+  for (auto &[kind, point] : points) {
+    const LayerLayout *layout = layoutOf(kind, point);
+    if (!layout)
+      return {};
+    layers[kind] = std::make_unique<SketchedLayer>(
+        context, outer, kind, facts[kind], *layout, workers);
+  }
+  auto find = [&](int kind) {
+    auto at = layers.find(kind);
+    return at == layers.end() ? nullptr : at->second.get();
+  };
+  const std::vector<LayerRun> &runs = context.step->runs;
+  auto isEnd = [&](int kind) { return kind == embedding || kind == head; };
+  for (auto &[kind, layer] : layers)
+    if (!isEnd(kind))
+      layer->setBoundary(find(embedding), find(head));
+  for (auto &[kind, layer] : layers) {
+    if (!isEnd(kind))
+      continue;
+    int beside = runs[kind == embedding ? 1 : runs.size() - 2].kind;
+    if (isEnd(beside))
+      layer->setBoundary(find(embedding), find(head));
+    else
+      layer->setBoundary(*find(beside));
+  }
+  if (find(embedding) && find(head))
+    find(head)->tie(*find(embedding));
+  return layers;
+}
+
+/// The layers of a plan; null where a layout is not known.
+const ProgramMemory::State::Layers *
+ProgramMemory::State::layersOf(const PlanPoint &plan, LayoutOfPoint layoutOf) {
+  // A few hundred kilobytes each.
+  constexpr size_t kMost = 1000;
+  if (known.size() > kMost)
+    known.clear();
+  const OuterChoice &outer = plan.outer;
+  std::map<int, LayerPoint> points = pointsOf(plan);
+  LayerKeys keys;
+  for (auto &[kind, point] : points)
+    keys[kind] = {keyOf(outer, kind), point.layout, point.point};
+  OuterKey key = {outer.dp, outer.pp, outer.microBatches, outer.zero,
+                  outer.shardGroup};
+  auto [at, isNew] = known.try_emplace({key, keys});
+  if (isNew)
+    at->second = sketch(outer, points, layoutOf);
+  return at->second.empty() ? nullptr : &at->second;
+}
+
+Chunk ProgramMemory::State::chunkOf(const Layers &layers,
+                                    const PlacedChunk &placed,
+                                    int64_t slots) const {
+  Chunk chunk;
+  chunk.slots = slots;
+  for (const PlacedLayers &own : placed.layers) {
+    const SketchedLayer *layer = layers.at(own.kind).get();
+    if (own.kind == embedding)
+      chunk.embedding = layer;
+    else if (own.kind == head)
+      chunk.head = layer;
+    else if (!chunk.runs.empty() && chunk.runs.back().layer == layer)
+      chunk.runs.back().count += own.count;
+    else if (own.count > 0)
+      chunk.runs.push_back({layer, own.count, true});
+  }
+  return chunk;
+}
+
+ProgramMemory::ProgramMemory(LayerContext context, int64_t workers,
+                             bool sumsEarly)
+    : state(std::make_unique<State>()) {
+  state->context = context;
+  state->workers = workers;
+  state->sumsEarly = sumsEarly;
+  for (const LayerKind &kind : context.step->kinds)
+    state->facts.emplace_back(kind);
+  const std::vector<LayerRun> &runs = context.step->runs;
+  if (runs.size() > 1 && runs.front().repeat < 0)
+    state->embedding = runs.front().kind;
+  if (runs.size() > 1 && runs.back().repeat < 0)
+    state->head = runs.back().kind;
+}
+
+ProgramMemory::~ProgramMemory() = default;
+
+std::vector<StageMemory> ProgramMemory::of(const PlanPoint &plan,
+                                           LayoutOfPoint layoutOf) {
   std::vector<StageMemory> all;
-  if (!layers.isKnown)
-    return all;
-  for (size_t i = 0; i < plan.stages.size(); ++i) {
+  const State::Layers *layers = state->layersOf(plan, layoutOf);
+  for (size_t i = 0; layers && i < plan.stages.size(); ++i) {
     std::vector<Chunk> chunks;
     std::vector<int64_t> slots = slotsOf(plan.outer, int64_t(i));
     for (auto [placed, count] : llvm::zip(plan.stages[i].chunks, slots))
-      chunks.push_back(layers.chunkOf(placed, count));
+      chunks.push_back(state->chunkOf(*layers, placed, count));
     all.push_back(
-        StageSketch(plan.outer, int64_t(i), std::move(chunks)).memory());
+        StageSketch(plan.outer, int64_t(i), std::move(chunks), state->sumsEarly)
+            .memory());
     all.back().reserved = plan.stages[i].memory.reserved;
   }
   return all;
+}
+
+double ProgramMemory::leastOf(const TableKey &key) {
+  auto [at, isNew] = state->least.try_emplace(key, 0);
+  if (isNew) {
+    LayerQuery query;
+    query.key = key;
+    LayerTerms terms(state->context, query,
+                     state->context.step->kinds[key.kind],
+                     state->facts[key.kind]);
+    at->second = leastWorkspace(terms, state->workers);
+  }
+  return at->second;
 }

@@ -20,6 +20,33 @@ double program_sketch::roundedBytes(double bytes) {
 // Time
 //===----------------------------------------------------------------------===//
 
+Lives program_sketch::livesOf(const Body &body) {
+  struct Span {
+    int64_t first = INT64_MAX, last = -1;
+  };
+  Lives lives;
+  std::vector<Span> spans(body.tensors.size());
+  for (const Node &node : body.nodes) {
+    int64_t now = lives.nodes++;
+    if (node.workspace > 0)
+      lives.pieces.push_back(
+          {roundedBytes(node.workspace), Held::Temporaries, now, now});
+    for (llvm::ArrayRef<int> all :
+         {llvm::ArrayRef<int>(node.reads), llvm::ArrayRef<int>(node.writes)})
+      for (int tensor : all) {
+        spans[tensor].first = std::min(spans[tensor].first, now);
+        spans[tensor].last = now;
+      }
+  }
+  if (body.next >= 0 && spans[body.next].last >= 0)
+    spans[body.next].last = lives.nodes - 1;
+  for (auto [tensor, span] : llvm::zip(body.tensors, spans))
+    if (span.last >= 0 && tensor.bytes > 0)
+      lives.pieces.push_back({roundedBytes(tensor.bytes), tensor.held,
+                              span.first, span.last, tensor.lasts});
+  return lives;
+}
+
 int TimeLine::begin(double bytes, Held held) {
   pieces.push_back({roundedBytes(bytes), held, now, INT64_MAX});
   return int(pieces.size()) - 1;
@@ -27,34 +54,17 @@ int TimeLine::begin(double bytes, Held held) {
 
 void TimeLine::end(int piece) { pieces[piece].last = now - 1; }
 
-void TimeLine::play(const Body &body) {
-  struct Life {
-    int64_t first = INT64_MAX, last = -1;
-  };
-  std::vector<Life> lives(body.tensors.size());
-  for (const Node &node : body.nodes) {
-    if (node.workspace > 0)
-      pieces.push_back(
-          {roundedBytes(node.workspace), Held::Temporaries, now, now});
-    for (llvm::ArrayRef<int> all :
-         {llvm::ArrayRef<int>(node.reads), llvm::ArrayRef<int>(node.writes)})
-      for (int tensor : all) {
-        lives[tensor].first = std::min(lives[tensor].first, now);
-        lives[tensor].last = now;
-      }
-    ++now;
+void TimeLine::play(const Lives &lives) {
+  for (Piece piece : lives.pieces) {
+    piece.first += now;
+    piece.last += now;
+    if (piece.lasts != Lasts::Body) {
+      lasting.push_back({int(pieces.size()), piece.lasts});
+      piece.last = INT64_MAX;
+    }
+    pieces.push_back(piece);
   }
-  if (body.next >= 0 && lives[body.next].last >= 0)
-    lives[body.next].last = now - 1;
-  for (auto [tensor, life] : llvm::zip(body.tensors, lives)) {
-    if (life.last < 0 || tensor.bytes <= 0)
-      continue;
-    bool isOpen = tensor.lasts != Lasts::Body;
-    if (isOpen)
-      lasting.push_back({int(pieces.size()), tensor.lasts});
-    pieces.push_back({roundedBytes(tensor.bytes), tensor.held, life.first,
-                      isOpen ? INT64_MAX : life.last});
-  }
+  now += lives.nodes;
 }
 
 void TimeLine::endLasting(Lasts lasts) {
@@ -212,12 +222,13 @@ private:
   void tryJoin(int a, int b) {
     int first = std::min(groups[a], groups[b]),
         second = std::max(groups[a], groups[b]);
-    if (first == second)
+    // All members of a group have one space.
+    if (first == second || spaces[first].empty() ||
+        spaces[first] != spaces[second])
       return;
     for (int x : membersOf(first))
       for (int y : membersOf(second))
-        if (spaces[x].empty() || spaces[x] != spaces[y] || !flows(x, y) ||
-            !flows(y, x))
+        if (!flows(x, y) || !flows(y, x))
           return;
     if (reaches(first, second) || reaches(second, first))
       return;

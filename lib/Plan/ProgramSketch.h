@@ -62,15 +62,29 @@ void joinKernels(Body &body);
 /// then.
 void overlapCollectives(Body &body);
 
+/// Something that takes room from one node to another.
+struct Piece {
+  double bytes = 0;
+  Held held = Held::Temporaries;
+  int64_t first = 0, last = 0; ///< nodes; the last: INT64_MAX while it lives
+  Lasts lasts = Lasts::Body;
+};
+
+/// The nodes of a body, one after the other: what lives when, from node 0 on.
+struct Lives {
+  std::vector<Piece> pieces;
+  int64_t nodes = 0;
+};
+/// What a body hands on lives to the end of it.
+Lives livesOf(const Body &body);
+
 /// Bytes over time.
 class TimeLine {
 public:
   /// Something that lives from the next node on; until `end`.
   int begin(double bytes, Held held);
   void end(int piece);
-  /// The nodes of a body, one after the other. What it hands on lives to the
-  /// end of it.
-  void play(const Body &body);
+  void play(const Lives &lives);
   /// Ends the tensors that outlasted their bodies so.
   void endLasting(Lasts lasts);
   /// A node of its own.
@@ -79,11 +93,6 @@ public:
   StageMemory peak() const;
 
 private:
-  struct Piece {
-    double bytes;
-    Held held;
-    int64_t first, last;
-  };
   std::vector<Piece> pieces;
   std::vector<std::pair<int, Lasts>> lasting;
   int64_t now = 0;
@@ -93,6 +102,25 @@ private:
 double roundedBytes(double bytes);
 
 //===----------------------------------------------------------------------===//
+// Workspaces
+//===----------------------------------------------------------------------===//
+
+/// The shape of a value on one rank, by what it is on each axis.
+Sizes shapeIn(const LayerTerms &terms, int value,
+              llvm::ArrayRef<AxisState> states);
+
+/// What an op does on each axis; null where there are no ranks.
+using OpOptions = std::array<const OpOption *, kInnerAxes>;
+
+/// Bytes that an op needs beside its tensors, while it runs on `workers`
+/// threads.
+double workspaceOf(const LayerTerms &terms, int op, const OpOptions &options,
+                   int64_t workers);
+
+/// Bytes of the workspace that a layer needs under its kindest layout.
+double leastWorkspace(const LayerTerms &terms, int64_t workers);
+
+//===----------------------------------------------------------------------===//
 // Layers
 //===----------------------------------------------------------------------===//
 
@@ -100,13 +128,15 @@ double roundedBytes(double bytes);
 struct GradientRule {
   bool isSummed = false; ///< over micro-batches
   bool isCut = false;    ///< at the end of the layer (ZeRO 2 and 3)
+  auto operator<=>(const GradientRule &) const = default;
 };
 
 /// A kind of layer as it is cut, and where its values lie.
 class SketchedLayer {
 public:
   SketchedLayer(const LayerContext &context, const OuterChoice &outer, int kind,
-                const LayerLayout &layout, int64_t workers);
+                const LayerFacts &facts, const LayerLayout &layout,
+                int64_t workers);
 
   /// Parts of a pass that are in one function.
   struct Passes {
@@ -114,8 +144,10 @@ public:
     bool keeps = true; ///< kept values lie in slots
     bool isLoop = true;
     GradientRule gradients;
+    auto operator<=>(const Passes &) const = default;
   };
-  Body sketch(const Passes &passes) const;
+  /// What lives in a pass; worked out once.
+  const Lives &lives(const Passes &passes) const;
 
   /// Bytes of one layer in slots; of its input apart. With `isLate` what
   /// put-off weight gradients read.
@@ -143,19 +175,22 @@ public:
   std::vector<Param> params;
   /// Tied parameters rest as their first reader has them.
   void tie(SketchedLayer &first);
-  /// What passes on between layers lies as the embedding makes it, its gradient
-  /// as the head does: a loop carries what it is given.
+  /// Of a layer: what passes on lies as it makes it, or, where that is a sum or
+  /// takes more room, as the embedding does; its gradient so, too, or as the
+  /// head makes it.
   void setBoundary(const SketchedLayer *embedding, const SketchedLayer *head);
+  /// Of what comes before or after: as a layer beside it.
+  void setBoundary(const SketchedLayer &layer);
   const LayerKind &kind;
-  const OuterChoice &outer;
+  const OuterChoice outer;
 
 private:
   friend class BodyBuilder;
-  LayerFacts facts;
   LayerQuery query;
   LayerTerms terms;
-  const LayerLayout &layout;
+  const LayerLayout layout;
   int64_t workers;
+  mutable std::map<Passes, Lives> known;
   States input, outputGradient; ///< of what is handed on
   std::vector<int> roots;       ///< values that lie in one place; by value
   struct Place {
@@ -172,12 +207,12 @@ private:
   void readLate(int value);
   void findParams();
   double summedOver(int value) const;
+  double copiesOf(const LayerParam &param) const;
   AxisState stateOf(int value, int axis) const;
   double bytesIn(int value, llvm::ArrayRef<AxisState> states) const;
-  Sizes shapeIn(int value, llvm::ArrayRef<AxisState> states) const;
   States madeStates(int value) const;
   States neededStates(const LayerOp &op, size_t operand) const;
-  double workspaceOf(int op) const;
+  OpOptions optionsOf(int op) const;
 };
 
 } // namespace kerf::program_sketch

@@ -15,6 +15,8 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace kerf;
 
@@ -226,7 +228,18 @@ llvm::SmallVector<Segment> segmentsOf(ModelOp model) {
 /// What updates say of parameters, by name.
 struct UpdateFacts {
   double gradientBytes = 4, stateBytes = 0;
+  bool inPieces = true;
+  int64_t granule = 1;
 };
+
+UpdateFacts factsOf(UpdateOp update) {
+  auto type = typeOf(update.getGradient());
+  auto states = update.getStates();
+  auto elements = double(std::max<int64_t>(type.getNumElements(), 1));
+  auto rule = cast<OptimizerRuleInterface>(update.getRule());
+  return {elementBytesOf(type), double(bytesOf(states, type)) / elements,
+          !rule.mixesElements() && rule.usesLossGradient(), granuleOf(states)};
+}
 
 /// Reads one segment.
 class KindReader {
@@ -248,6 +261,7 @@ public:
           addOp(op);
     linkForward();
     setBoundaries();
+    setGranules();
     return std::move(kind);
   }
 
@@ -292,6 +306,7 @@ private:
     auto type = typeOf(op.getResult());
     param.shape.assign(type.getShape().begin(), type.getShape().end());
     param.elements = type.getNumElements();
+    param.weights = countWeights(op);
     param.weightBytes = elementBytesOf(type);
     if (op.getMaster())
       param.masterBytes = (op.getMaster()->getIntOrFloatBitWidth() + 7) / 8;
@@ -300,6 +315,8 @@ private:
     if (param.trainable) {
       param.gradientBytes = found->second.gradientBytes;
       param.stateBytes = found->second.stateBytes;
+      param.inPieces = found->second.inPieces;
+      param.granule = found->second.granule;
     }
     kind.params.push_back(param);
     return kind.params.size() - 1;
@@ -370,11 +387,37 @@ private:
     kind.ops.push_back(std::move(layer));
   }
 
+  /// Cuts of a parameter's last dimension leave the blocks of its optimizer
+  /// state whole.
+  void setGranules() {
+    for (LayerOp &op : kind.ops) {
+      auto note = [&](int number, const TensorFactors &dims) {
+        const LayerValue &value = kind.values[number];
+        int param = std::max(value.param, value.gradientOf);
+        if (param < 0 || dims.empty())
+          return;
+        int64_t granule = kind.params[param].granule;
+        for (unsigned f : llvm::reverse(dims.back())) {
+          LayerFactor &factor = op.factors[f];
+          factor.granule = std::lcm(factor.granule, granule);
+          granule /= std::gcd(granule, factor.factor.size);
+        }
+      };
+      for (auto [value, dims] : llvm::zip(op.operands, op.operandFactors))
+        note(value, dims);
+      for (auto [value, dims] : llvm::zip(op.results, op.resultFactors))
+        note(value, dims);
+    }
+  }
+
   /// What the cost functions ask besides flops and bytes.
   void readKind(Operation *op, LayerOp &layer) {
+    // What makes a weight is not the layer that is called by it.
+    bool isMaking = op->getNumResults() > 0 && isMadeOfFrozen(op->getResult(0));
     for (Value operand : op->getOperands()) {
-      if (auto param = operand.getDefiningOp<ParamOp>();
-          param && layer.weight.empty())
+      if (ParamOp param = layer.weight.empty() && !isMaking
+                              ? findWeight(operand)
+                              : ParamOp())
         layer.weight = param.getName().str();
       auto type = dyn_cast<RankedTensorType>(operand.getType());
       if (type && layer.type.empty() && isa<FloatType>(type.getElementType()))
@@ -509,10 +552,7 @@ FailureOr<StepModel> kerf::readStep(ModelOp model) {
   llvm::StringMap<UpdateFacts> updates;
   llvm::DenseMap<Value, std::string> gradients;
   model.walk([&](UpdateOp update) {
-    UpdateFacts &facts = updates[update.getName()];
-    facts.gradientBytes = elementBytesOf(update.getGradient().getType());
-    auto rule = cast<OptimizerRuleInterface>(update.getRule());
-    facts.stateBytes = rule.getStateNames().size() * facts.gradientBytes;
+    updates[update.getName()] = factsOf(update);
     markGradient(update.getGradient(), update.getName().str(), gradients);
   });
   if (updates.empty())
@@ -532,8 +572,10 @@ FailureOr<StepModel> kerf::readStep(ModelOp model) {
       run.count = segment.forward.getCount();
     run.repeat = segment.forward ? 0 : -1;
     step.runs.push_back(run);
+    // Layers of another kind have parameters of the same pattern.
+    int64_t first = segment.forward ? segment.forward.getStart() : 0;
     for (LayerParam &param : kind.params) {
-      param.shared = !seen.insert(param.name).second;
+      param.shared = !seen.insert(expandName(param.name, first)).second;
       for (const LayerOp &op : kind.ops)
         for (auto [operand, dims] : llvm::zip(op.operands, op.operandFactors))
           if (kind.values[operand].param >= 0 &&

@@ -225,6 +225,7 @@ static Value certificateOf(const Certificate &c) {
                            {"bound_sec", c.boundSec},
                            {"gap", c.gap()}});
   value.set("complete", Value::fromBool(c.complete));
+  value.set("by_mean_bytes", Value::fromBool(c.isMixed));
   value.set("model", textOf(c.model));
   return value;
 }

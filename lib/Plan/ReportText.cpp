@@ -321,9 +321,12 @@ static std::string certificateWords(const Certificate &c) {
   if (c.complete)
     return "proven: in the search's model this plan takes " +
            seconds(c.bestSec) + ", and no other of the space takes less";
+  std::string unless =
+      c.isMixed ? ", if parameters of a layer took the mean of their bytes,"
+                : "";
   return "in the search's model this plan takes " + seconds(c.bestSec) +
-         ", and none of the space takes less than " + seconds(c.boundSec) +
-         " (gap " + percent(c.gap()) + ")";
+         ", and" + unless + " none of the space takes less than " +
+         seconds(c.boundSec) + " (gap " + percent(c.gap()) + ")";
 }
 
 static std::string spaceWords(const Certificate &c) {

@@ -116,7 +116,7 @@ void Searcher::expandShape(int32_t index) {
     head.outer = shape.outer();
     head.outer.order = std::move(order);
     for (int kind : kindsOf(problem))
-      asked.insert(keyOf(head.outer, kind));
+      asked.insert(problem.tables->alike(keyOf(head.outer, kind)));
     push(
         {bound, guess, Level::Head, 0, static_cast<int32_t>(heads.size() - 1)});
   }
@@ -126,14 +126,14 @@ void Searcher::expandShape(int32_t index) {
 bool Searcher::solveTables(Head &head) {
   int64_t missing = 0;
   for (int kind : kindsOf(problem))
-    missing += !solved.count(keyOf(head.outer, kind));
+    missing += !solved.count(problem.tables->alike(keyOf(head.outer, kind)));
   if (missing > 0 &&
       static_cast<int64_t>(solved.size()) + missing > tableBudget)
     return false;
   head.tables.assign(*llvm::max_element(kindsOf(problem)) + 1, nullptr);
   head.legal = true;
   for (int kind : kindsOf(problem)) {
-    TableKey key = keyOf(head.outer, kind);
+    TableKey key = problem.tables->alike(keyOf(head.outer, kind));
     head.tables[kind] = &problem.tables->get(key);
     solved.insert(key);
     if (head.tables[kind]->points.empty()) {
@@ -409,7 +409,10 @@ void Searcher::certify() {
   double bound = std::min({best, openBound, looseBound});
   certificate.bestSec = best < HUGE_VAL ? best : 0;
   certificate.boundSec = bound < HUGE_VAL ? bound : 0;
-  certificate.complete = allLayouts && bound >= best * (1 - 1e-9);
+  certificate.isMixed = llvm::any_of(
+      problem.sizes, [](const KindSize &size) { return size.isMixed; });
+  certificate.complete =
+      allLayouts && !certificate.isMixed && bound >= best * (1 - 1e-9);
   certificate.model =
       "closed form: slowest stage x micro-batches, the schedule's bubble and "
       "the mean data traffic; layers at the points of their tables; the best "
@@ -434,7 +437,8 @@ SearchProblem search_detail::withSizes(const SearchProblem &problem) {
             point.weightBytes,
             point.masterBytes,
             point.gradientBytes,
-            point.stateBytes};
+            point.stateBytes,
+            point.trainedShare};
   }
   return sized;
 }

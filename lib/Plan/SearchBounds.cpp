@@ -8,7 +8,8 @@
 // the least bubble, gradients scattered only, state cut as far as pins allow.
 // Memory: stage i of a 1F1B pipeline holds min(m, p - i) micro-batches, so it
 // takes at most (capacity / (held x saved + state)) layers; if all stages
-// together take fewer than there are, nothing fits.
+// together take fewer than there are, nothing fits. Nor where some layer's
+// programs need more by themselves.
 //
 // Cost: tens of nanoseconds per shape, and one look-up.
 //
@@ -55,17 +56,19 @@ ShapeBounds::ShapeBounds(const SearchProblem &problem, GroupMemo &memo)
 
 KindSize ShapeBounds::sizeOf(int kind) const {
   KindSize size;
-  if (static_cast<size_t>(kind) < problem.sizes.size())
+  bool isKnown = static_cast<size_t>(kind) < problem.sizes.size();
+  if (isKnown)
     size = problem.sizes[kind];
-  if (const std::optional<LayerPoint> &point = alone[kind]) {
+  else if (const std::optional<LayerPoint> &point = alone[kind]) {
     size.weightBytes = point->weightBytes;
     size.masterBytes = point->masterBytes;
     size.gradientBytes = point->gradientBytes;
     size.stateBytes = point->stateBytes;
+    size.trainedShare = point->trainedShare;
   }
   // As in the price of a layer.
   if (problem.profile.gradientBytes != Profile().gradientBytes)
-    size.gradientBytes = problem.profile.gradientBytes;
+    size.gradientBytes = problem.profile.gradientBytes * size.trainedShare;
   return size;
 }
 
@@ -84,6 +87,9 @@ const ShapeBounds::Layers &ShapeBounds::layersOfShape(const Shape &shape) {
     table.groups = {Group{shape.tp, 1}, Group{shape.cp, 1}, Group{shape.ep, 1}};
     double sec = problem.tables->lowerBoundSec(table);
     layers.sec += static_cast<double>(count) * sec;
+    if (problem.measureLeast)
+      layers.programBytes =
+          std::max(layers.programBytes, problem.measureLeast(table));
     if (!isLayer(problem, kind))
       continue;
     layers.layerSec = std::min(layers.layerSec, sec);
@@ -212,6 +218,8 @@ double ShapeBounds::stateOf(const Shape &shape, int kind) const {
 bool ShapeBounds::mayFit(const Shape &shape) {
   const Layers &least = layersOfShape(shape);
   double room = capacityBytes(problem) - reservedOf(problem);
+  if (least.programBytes > room * (1 + 1e-12))
+    return false;
   double state = HUGE_VAL;
   for (auto [kind, count] : problem.runs)
     if (isLayer(problem, kind))
@@ -234,7 +242,7 @@ bool ShapeBounds::mayFit(const Shape &shape) {
   return taken >= layers;
 }
 
-double ShapeBounds::bytesOf(const Shape &shape) {
+double ShapeBounds::layerBytesOf(const Shape &shape) {
   const Layers &least = layersOfShape(shape);
   double state = 0;
   for (auto [kind, count] : problem.runs)
@@ -242,4 +250,9 @@ double ShapeBounds::bytesOf(const Shape &shape) {
   auto layers = static_cast<double>(layersOf(problem));
   return (state + layers * least.savedBytes) / static_cast<double>(shape.pp) +
          reservedOf(problem);
+}
+
+double ShapeBounds::bytesOf(const Shape &shape) {
+  return std::max(layerBytesOf(shape),
+                  layersOfShape(shape).programBytes + reservedOf(problem));
 }

@@ -27,6 +27,8 @@ public:
   bool mayFit(const Shape &shape);
   /// Bytes that the most loaded rank needs at least.
   double bytesOf(const Shape &shape);
+  /// The same by what layers keep and hold alone, whatever programs need.
+  double layerBytesOf(const Shape &shape);
   /// Elements and bytes per element of a kind, as the points of its tables have
   /// them.
   KindSize sizeOf(int kind) const;
@@ -38,9 +40,10 @@ public:
 
 private:
   struct Layers {
-    double sec = 0;        ///< of all of them, one micro-batch
-    double layerSec = 0;   ///< least of one
-    double savedBytes = 0; ///< least of one
+    double sec = 0;          ///< of all of them, one micro-batch
+    double layerSec = 0;     ///< least of one
+    double savedBytes = 0;   ///< least of one
+    double programBytes = 0; ///< least of a program with any of them
   };
   const SearchProblem &problem;
   GroupMemo &memo;

@@ -34,7 +34,13 @@ std::string OuterChoice::print() const {
 }
 
 std::string search_detail::formatBytes(double bytes) {
-  return llvm::formatv("{0:f1} GiB", bytes / (1 << 30));
+  constexpr std::pair<double, const char *> kUnits[] = {
+      {1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}};
+  const auto *unit =
+      llvm::find_if(kUnits, [&](const auto &u) { return bytes >= u.first; });
+  if (unit == std::end(kUnits))
+    --unit;
+  return llvm::formatv("{0:f1} {1}", bytes / unit->first, unit->second);
 }
 
 HeldChunks search_detail::heldChunks(int64_t stages, int64_t stage,

@@ -77,16 +77,17 @@ static Need leastOf(const SearchProblem &problem, const Shape &shape) {
   return least;
 }
 
-/// Shapes in order of the memory that they need at least.
+/// Shapes in order of the memory that they need at least; of equal ones first
+/// those whose layers take less.
 static std::vector<Shape> smallestShapes(const SearchProblem &problem) {
   GroupMemo memo(*problem.machine, problem.profile);
   ShapeBounds bounds(problem, memo);
-  std::vector<std::pair<double, size_t>> order;
+  std::vector<std::tuple<double, double, size_t>> order;
   std::vector<Shape> shapes = shapesOf(problem), smallest;
   for (auto [index, shape] : llvm::enumerate(shapes))
-    order.push_back({bounds.bytesOf(shape), index});
+    order.push_back({bounds.bytesOf(shape), bounds.layerBytesOf(shape), index});
   llvm::sort(order);
-  for (auto [bytes, index] : order) {
+  for (const auto &[bytes, own, index] : order) {
     if (smallest.size() == kShapesTried)
       break;
     smallest.push_back(shapes[index]);

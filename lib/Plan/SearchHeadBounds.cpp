@@ -88,7 +88,7 @@ bool HeadBounds::mayFit(const OuterChoice &outer, const Relaxed &relaxed,
                         llvm::ArrayRef<double> held) {
   double room = capacityBytes(problem) - reservedOf(problem);
   const Floor &layer = relaxed.layer;
-  int64_t taken = 0, all = layersOf(problem);
+  int64_t taken = 0, all = relaxed.layers;
   stages.resize(outer.pp);
   for (auto [index, stage] : llvm::enumerate(stages)) {
     bool isLast = index + 1 == stages.size();
@@ -127,19 +127,22 @@ double HeadBounds::slowestSec(const OuterChoice &outer, const Relaxed &relaxed,
                       : relaxed.layer.together(held[index]);
   auto timeOf = [&](int64_t index, int64_t count) {
     const Stage &stage = stages[index];
+    if (count == 0)
+      return stage.sec;
     auto layers = static_cast<double>(count);
     double each = stage.layer.at(stage.bytes / layers);
     return stage.sec + layers * std::max(each, relaxed.layer.linkSec);
   };
   double slowest = 0;
   std::vector<Growing> heap;
+  // A chunk has a layer; of unlike ones it may be another.
+  int64_t own = relaxed.several ? 0 : outer.chunks;
   for (int64_t stage = 0; stage < outer.pp; ++stage) {
-    slowest = std::max(slowest, timeOf(stage, outer.chunks));
-    int64_t next = outer.chunks + 1;
-    heap.push_back({timeOf(stage, next), stage, next});
+    slowest = std::max(slowest, timeOf(stage, own));
+    heap.push_back({timeOf(stage, own + 1), stage, own + 1});
   }
   std::make_heap(heap.begin(), heap.end());
-  int64_t left = layersOf(problem) - outer.pp * outer.chunks;
+  int64_t left = relaxed.layers - outer.pp * own;
   for (; left > 0 && slowest <= limit; --left) {
     std::pop_heap(heap.begin(), heap.end());
     Growing &least = heap.back();
@@ -193,7 +196,7 @@ double HeadBounds::leafSec(const OuterChoice &outer, const Relaxed &relaxed,
                            double enough) {
   auto p = static_cast<double>(outer.pp), v = static_cast<double>(outer.chunks);
   double least = relaxed.sumSec;
-  int64_t most = (layersOf(problem) + outer.pp - 1) / outer.pp;
+  int64_t most = (relaxed.layers + outer.pp - 1) / outer.pp;
   double even = std::max(least / p, double(most) * relaxed.layer.least());
   auto at = [&](double slowest) {
     double largest = std::max(least, p * slowest);

@@ -48,7 +48,12 @@ private:
   };
   /// All layers under one outer choice but the schedule.
   struct Relaxed {
-    Floor layer, first, last;
+    /// Of unlike layers the kind that takes most, and how many it has; the
+    /// others need neither room nor, but for `sumSec`, time.
+    Floor layer;
+    int64_t layers = 0;
+    bool several = false;
+    Floor first, last;
     double sumSec = 0;  ///< of all layers, the first and the last kind too
     double restSec = 0; ///< of these, what is no weight gradient
     double onceSec = 0; ///< of data traffic and the update

@@ -117,10 +117,11 @@ double HeadBounds::onceEach(const Pricing &pricing, const KindSize &size,
   if (zero == 1)
     traffic += shard * size.gradientBytes;
   if (zero == 1 || zero == 2)
-    traffic += shard * size.weightBytes;
+    traffic += shard * size.weightBytes * size.trainedShare;
   traffic += leastBeta(replicas.rest, true) * cut * size.gradientBytes;
   return (1 - profile.dataOverlap) * traffic +
-         profile.updateBytes * (zero >= 1 ? cut : 1) / pricing.bytesPerSec;
+         profile.updateBytes * size.trainedShare * (zero >= 1 ? cut : 1) /
+             pricing.bytesPerSec;
 }
 
 /// Seconds by elements as seconds by bytes of state: at least `least` seconds,
@@ -199,7 +200,8 @@ HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
     double gradient = elements * size.gradientBytes;
     double each = size.weightBytes * part[2] + size.gradientBytes * part[1] +
                   (size.masterBytes + size.stateBytes) * part[0];
-    double accumulate = profile.accumulateBytes * part[1] / pricing.bytesPerSec;
+    double accumulate = profile.accumulateBytes * size.trainedShare * part[1] /
+                        pricing.bytesPerSec;
     bytesEach = std::min(bytesEach, each);
     double traffic = 0;
     if (outer.zero >= 2)
@@ -216,10 +218,12 @@ HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
       gathers += cheapest(shard, weights, 1, false);
     if (cut < 1)
       floor.bufferBytes +=
-          weights * ((outer.zero >= 3 ? 2 : 0) + (outer.zero >= 2 ? 1 : 0));
-    once.updateElements += elements * part[0];
+          weights * ((outer.zero >= 3 ? 2 : 0) +
+                     (outer.zero >= 2 ? size.trainedShare : 0));
+    once.updateElements += elements * size.trainedShare * part[0];
     (isExpert ? once.expertGradients : once.denseGradients) += gradient;
-    (isExpert ? once.expertWeights : once.denseWeights) += weights;
+    (isExpert ? once.expertWeights : once.denseWeights) +=
+        weights * size.trainedShare;
   }
   if (state == 0) // no parameters
     bytesEach = secEach = dearEach = 0;
@@ -266,7 +270,6 @@ HeadBounds::Relaxed HeadBounds::relax(const Pricing &pricing,
   const OuterChoice &outer = pricing.outer;
   Relaxed relaxed;
   LayerPrice once, all;
-  bool several = false;
   // Micro-batches that the slowest stage counts for at least.
   double steps = std::max(0.0, static_cast<double>(outer.microBatches) -
                                    (outer.pp > 1 ? problem.profile.bubble : 0));
@@ -276,6 +279,7 @@ HeadBounds::Relaxed HeadBounds::relax(const Pricing &pricing,
     for (auto [other, layers] : problem.runs)
       count += other == kind ? static_cast<double>(layers) : 0;
     relaxed.sumSec += count * floor.least();
+    relaxed.restSec += count * facts.state.restSec;
     addOnce(all, once, count);
     double dear = HUGE_VAL;
     for (auto [bytes, sec] : floor.state.points)
@@ -286,23 +290,18 @@ HeadBounds::Relaxed HeadBounds::relax(const Pricing &pricing,
       relaxed.first = std::move(floor);
     else if (kind == headOf(problem))
       relaxed.last = std::move(floor);
-    else if (!several) {
+    else {
+      double before = static_cast<double>(relaxed.layers);
+      relaxed.several |= before > 0;
+      if (before > 0 && before * relaxed.layer.least() > count * floor.least())
+        continue;
       relaxed.layer = std::move(floor);
-      several = true;
-    } else {
-      // Of unlike layers the best of each.
-      Floor &least = relaxed.layer;
-      for (Curve Floor::*curve : {&Floor::state, &Floor::kept})
-        (least.*curve).points = {
-            {std::min((least.*curve).fewest(), (floor.*curve).fewest()),
-             std::min((least.*curve).fastest(), (floor.*curve).fastest())}};
-      least.linkSec = std::min(least.linkSec, floor.linkSec);
-      least.bufferBytes = std::min(least.bufferBytes, floor.bufferBytes);
+      relaxed.layers = static_cast<int64_t>(count);
     }
   }
   double part = static_cast<double>(outer.microBatch) /
                 static_cast<double>(outer.tp * outer.cp);
-  relaxed.restSec = layers.restSec() * part;
+  relaxed.restSec = std::max(relaxed.restSec, layers.restSec() * part);
   relaxed.onceSec = onceSec(pricing, all) + problem.profile.stepSec;
   double boundary = layers.leastBoundary() * part;
   if (outer.pp > 1)

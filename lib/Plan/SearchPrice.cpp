@@ -129,7 +129,7 @@ static ChunkWork computeOf(const Pricing &pricing, int kind,
 /// has a runtime with other habits.
 static double gradientBytesOf(const Profile &profile, const LayerPoint &point) {
   return profile.gradientBytes != Profile().gradientBytes
-             ? profile.gradientBytes
+             ? profile.gradientBytes * point.trainedShare
              : point.gradientBytes;
 }
 
@@ -158,7 +158,8 @@ static void addState(LayerPrice &price, const Pricing &pricing,
   price.masters += elements * point.masterBytes * (zero >= 1 ? cut : 1);
   price.gradients += gradientBytes * (zero >= 2 ? cut : 1);
   price.optimizer += elements * point.stateBytes * (zero >= 1 ? cut : 1);
-  price.updateElements += elements * (zero >= 1 ? cut : 1);
+  double trained = elements * point.trainedShare;
+  price.updateElements += trained * (zero >= 1 ? cut : 1);
   if (zero >= 2)
     price.work.gradientSec += scatterSec(pricing.memo, shard, gradientBytes, 1);
   if (zero >= 3) {
@@ -169,12 +170,13 @@ static void addState(LayerPrice &price, const Pricing &pricing,
   // Whole weights of this layer and the next one, and this one's gradient, in
   // the type of the weights, before it is cut.
   if (cut < 1)
-    price.bufferBytes += weightBytes * ((zero >= 3 ? 2 : 0) + (zero >= 2));
+    price.bufferBytes += weightBytes * ((zero >= 3 ? 2 : 0) +
+                                        (zero >= 2 ? point.trainedShare : 0));
   double &gradients = isExpert ? price.expertGradients : price.denseGradients;
   double &weights = isExpert ? price.expertWeights : price.denseWeights;
   gradients += gradientBytes;
-  weights += weightBytes;
-  double accumulate = profile.accumulateBytes * elements *
+  weights += weightBytes * point.trainedShare;
+  double accumulate = profile.accumulateBytes * trained *
                       (zero >= 2 ? cut : 1) / pricing.bytesPerSec;
   price.work.backwardSec += accumulate;
   price.work.weightGradientSec += accumulate;

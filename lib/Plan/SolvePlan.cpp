@@ -13,8 +13,7 @@
 #include "kerf/Plan/Passes.h"
 #include "kerf/Plan/Pins.h"
 #include "kerf/Plan/ReadStep.h"
-
-#include "llvm/Support/MemoryBuffer.h"
+#include "kerf/Support/Input.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -31,10 +30,10 @@ namespace kerf {
 FailureOr<Machine> kerf::readCluster(MLIRContext *context,
                                      llvm::StringRef path) {
   auto nowhere = UnknownLoc::get(context);
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  auto buffer = readFile(path);
   if (!buffer)
     return emitError(nowhere) << "cannot read cluster '" << path
-                              << "': " << buffer.getError().message();
+                              << "': " << toString(buffer.takeError());
   std::vector<MachineDiagnostic> found;
   std::optional<Machine> machine = readMachine((*buffer)->getBuffer(), found);
   for (const MachineDiagnostic &one : found) {
@@ -52,6 +51,25 @@ FailureOr<Machine> kerf::readCluster(MLIRContext *context,
 //===----------------------------------------------------------------------===//
 // What programs can be written for
 //===----------------------------------------------------------------------===//
+
+/// True when state can rest in flat pieces: updates are made element by
+/// element.
+static bool updatesPieces(ModelOp model) {
+  return llvm::none_of(model.getBody().getOps<UpdateOp>(), [](UpdateOp update) {
+    return cast<OptimizerRuleInterface>(update.getRule()).mixesElements();
+  });
+}
+
+/// Leaves out ZeRO, which would cut nothing.
+static void keepStateWhole(Pins &pins, std::vector<std::string> &errors) {
+  if (!allows(pins, "zero", pins.zero, 0))
+    errors.push_back(
+        "the pins ask for ZeRO, and this model's optimizer updates "
+        "whole parameters; the nearest is zero=0");
+  pins.zero = {0};
+  pins.excluded.push_back(
+      {"ZeRO (zero > 0)", "the optimizer's updates need whole parameters"});
+}
 
 /// True when the model means the same in micro-batches: tried on a copy, with
 /// the fewest micro-batches that divide the batch.
@@ -120,11 +138,26 @@ static int64_t expertsOf(const StepModel &step) {
   return most;
 }
 
+/// True when, of what elements take, more than a thousandth is not the mean.
+static bool differ(const LayerKind &kind, double LayerParam::*bytes,
+                   double mean, bool onlyTrained) {
+  double off = 0, all = 0;
+  for (const LayerParam &param : kind.params) {
+    if (param.shared)
+      continue;
+    double each = onlyTrained && !param.trainable ? 0 : param.*bytes;
+    off += param.elements * std::abs(each - mean);
+    all += param.elements * mean;
+  }
+  return off > 1e-3 * all;
+}
+
 /// What a kind's parameters take before they are cut. Tied ones count where
 /// they are read first.
 static KindSize sizeOf(const LayerKind &kind) {
   KindSize size;
   double elements = 0;
+  size.trainedShare = 0;
   for (const LayerParam &param : kind.params) {
     if (param.shared)
       continue;
@@ -133,13 +166,20 @@ static KindSize sizeOf(const LayerKind &kind) {
     size.weightBytes += param.elements * param.weightBytes;
     if (!param.trainable)
       continue;
+    size.trainedShare += param.elements;
     size.masterBytes += param.elements * param.masterBytes;
     size.gradientBytes += param.elements * param.gradientBytes;
     size.stateBytes += param.elements * param.stateBytes;
   }
-  for (double *bytes : {&size.weightBytes, &size.masterBytes,
-                        &size.gradientBytes, &size.stateBytes})
-    *bytes = elements > 0 ? *bytes / elements : 0;
+  for (double *part :
+       {&size.weightBytes, &size.masterBytes, &size.gradientBytes,
+        &size.stateBytes, &size.trainedShare})
+    *part = elements > 0 ? *part / elements : 0;
+  size.isMixed =
+      differ(kind, &LayerParam::weightBytes, size.weightBytes, false) ||
+      differ(kind, &LayerParam::masterBytes, size.masterBytes, true) ||
+      differ(kind, &LayerParam::gradientBytes, size.gradientBytes, true) ||
+      differ(kind, &LayerParam::stateBytes, size.stateBytes, true);
   return size;
 }
 
@@ -187,15 +227,19 @@ static SearchProblem problemOf(const Solution &solution,
   problem.budget = request.budget;
   problem.prove = request.prove;
   // Of programs for other devices the workspaces are not known.
-  if (solution.machine.device.target == BackendTarget::Cpu)
-    problem.measure = [&solution,
-                       workers = request.workers](const PlanPoint &plan) {
-      LayerContext context{&solution.step, &solution.machine, solution.profile};
-      auto layoutOf = [&](int kind, const LayerPoint &point) {
-        return &solution.tables->layoutOf(keyOf(plan.outer, kind), point);
-      };
-      return programMemory(context, plan, layoutOf, workers);
-    };
+  if (solution.machine.device.target != BackendTarget::Cpu)
+    return problem;
+  auto programs = std::make_shared<ProgramMemory>(
+      LayerContext{&solution.step, &solution.machine, solution.profile},
+      request.workers, request.sumsEarly);
+  problem.measure = [&solution, programs](const PlanPoint &plan) {
+    return programs->of(plan, [&](int kind, const LayerPoint &point) {
+      return &solution.tables->layoutOf(keyOf(plan.outer, kind), point);
+    });
+  };
+  problem.measureLeast = [programs](const TableKey &key) {
+    return programs->leastOf(key);
+  };
   return problem;
 }
 
@@ -281,6 +325,8 @@ kerf::solvePlan(ModelOp model, const SolveRequest &request) {
                      "plan needs tokens in their order; the nearest is "
                      "cp_order=plain");
   bool given = model->hasAttr(kPlanAttrName);
+  if (!given && !updatesPieces(model))
+    keepStateWhole(solution->pins, errors);
   if (!given && !accumulates(model, solution->step)) {
     Pins &pins = solution->pins;
     if (!allows(pins, "m", pins.microBatches, 1))

@@ -44,6 +44,8 @@ struct SolvedTables::State {
   };
   std::map<TableKey, Border> borders;
   std::optional<LayerBounds> bounds;
+  /// Groups that stand for others, by size and stride.
+  std::map<std::pair<int64_t, int64_t>, Group> groups;
   int64_t solved = 0;
 
   bool divides(const TableKey &key) const {
@@ -83,6 +85,39 @@ SolvedTables::SolvedTables(LayerContext context, OptionFilter filter)
 }
 
 SolvedTables::~SolvedTables() = default;
+
+/// Whether collectives in two groups of one size cost the same: they cross the
+/// tiers in the same way.
+static bool costsSame(const Machine &machine, Group a, Group b) {
+  auto same = [](const GroupTier &x, const GroupTier &y) {
+    auto tie = [](const GroupTier &t) {
+      return std::tie(t.tier, t.fanOut, t.membersIn, t.bytesPerSec,
+                      t.latencySec, t.ringSteps);
+    };
+    return tie(x) == tie(y);
+  };
+  return a.size == b.size &&
+         llvm::equal(tiersOf(machine, a), tiersOf(machine, b), same);
+}
+
+TableKey SolvedTables::alike(const TableKey &key) {
+  TableKey other = key;
+  for (Group &group : other.groups) {
+    if (group.size == 1)
+      continue;
+    auto [it, isNew] =
+        state->groups.try_emplace({group.size, group.stride}, group);
+    if (isNew)
+      for (const auto &[sizes, known] : state->groups)
+        if (sizes != it->first &&
+            costsSame(*state->context.machine, known, group)) {
+          it->second = known;
+          break;
+        }
+    group = it->second;
+  }
+  return other;
+}
 int64_t SolvedTables::solved() const { return state->solved; }
 
 /// Remembers the borders that the layers ask for when memory is free.
@@ -223,23 +258,25 @@ void SolvedTables::State::solve(const TableKey &key, Entry &entry) {
 }
 
 const LayerTable &SolvedTables::get(const TableKey &key) {
-  return state->entryOf(key).table;
+  return state->entryOf(alike(key)).table;
 }
 
 double SolvedTables::lowerBoundSec(const TableKey &key) {
-  return state->bounds->seconds(key);
+  return state->bounds->seconds(alike(key));
 }
 
 double SolvedTables::lowerBoundSavedBytes(const TableKey &key) {
-  return state->bounds->savedBytes(key);
+  return state->bounds->savedBytes(alike(key));
 }
 
 KeptCurve SolvedTables::lowerBoundKept(const TableKey &key) {
-  return state->bounds->kept(key);
+  return state->bounds->kept(alike(key));
 }
 
 StateFloor SolvedTables::lowerBoundState(const TableKey &key) {
-  return state->bounds->parameters(key);
+  // Of unlike layers, bounds of heads use the state of those that take most.
+  bool priced = !state->repeats[key.kind] || key.kind == state->mainKind;
+  return state->bounds->parameters(alike(key), priced);
 }
 
 /// True for one point: layouts and points are numbered within a table.
@@ -249,7 +286,7 @@ static bool isSame(const LayerPoint &a, const LayerPoint &b) {
 
 const LayerLayout &SolvedTables::layoutOf(const TableKey &key,
                                           const LayerPoint &point) {
-  const Entry &entry = state->entryOf(key);
+  const Entry &entry = state->entryOf(alike(key));
   for (const auto &[asked, layout] : entry.asked)
     if (isSame(asked, point))
       return layout;
@@ -262,12 +299,13 @@ const LayerLayout &SolvedTables::layoutOf(const TableKey &key,
 LayerPoint SolvedTables::recomputing(const TableKey &key,
                                      const LayerPoint &point,
                                      llvm::ArrayRef<int64_t> numbers) {
-  LayerQuery query = state->queryOf(key);
+  TableKey own = alike(key);
+  LayerQuery query = state->queryOf(own);
   LayerTerms terms(state->context, query, state->context.step->kinds[key.kind],
                    state->facts[key.kind]);
   auto [layout, cost] =
       recomputationPointOf(terms, layoutOf(key, point), numbers);
-  Entry &entry = state->entryOf(key);
+  Entry &entry = state->entryOf(own);
   cost.point.layout = point.layout;
   cost.point.point = entry.table.points.size() + entry.asked.size();
   entry.asked.push_back({cost.point, std::move(layout)});

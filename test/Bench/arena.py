@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """The memory that the planner expects against the arena that is placed.
 
-  arena.py BIN SOURCE [--large] [--few] [--under=PERCENT] [--over=PERCENT]
+  arena.py BIN SOURCE [--large] [--few] [--buckets] [--under=PERCENT] [--over=PERCENT]
 
 Plans of small models in many layouts: per stage the bytes that the planner expects of
 a program, and the arena that the stage `memory` gives it. With --large the models have
 a few million parameters, beside which one thread's workspaces are small; with --few
-there are a few layouts of each. Prints a line per plan (its stage with the largest
+there are a few layouts of each, with --buckets gradients are summed over ranks in the
+last backward pass (expect --over=15). Prints a line per plan (its stage with the largest
 error) with the classes at the plan's peak less the most that the program has of them
 at any time, and the range of errors. Fails when an error is outside of what --under
 and --over allow (0 and 3 unless stated).
@@ -75,17 +76,18 @@ def placed(text):
     return stages
 
 
-def compare(binaries, model, cluster, devices, pins, folder):
+def compare(binaries, model, cluster, devices, pins, options, folder):
     plan, explained, memory = (os.path.join(folder, n) for n in ("plan.json", "explained.json", "memory.mlir"))
     for name in (plan, explained, memory):
         if os.path.exists(name):
             os.remove(name)
     pin = [f"--pin={pins}"] if pins else []
-    found = run(binaries + "/kerfc", model, "--cluster=" + cluster, f"--devices={devices}", *pin, "--max-threads=1",
+    options = ["--max-threads=1", *options]
+    found = run(binaries + "/kerfc", model, "--cluster=" + cluster, f"--devices={devices}", *pin, *options,
                 "--emit=plan", "-o", plan, "--explain-json=" + explained)
     if found.returncode:
         return None, found.stderr.splitlines()[0]
-    made = run(binaries + "/kerfc", model, "--plan=" + plan, "--cpu=x86-64-v3", "--max-threads=1",
+    made = run(binaries + "/kerfc", model, "--plan=" + plan, "--cpu=x86-64-v3", *options,
                "--stop-after=memory", "-o", memory)
     if made.returncode:
         return None, made.stderr.splitlines()[0]
@@ -118,6 +120,7 @@ def write_model(binaries, source, family, large, folder):
 def main():
     binaries, source = sys.argv[1], sys.argv[2]
     large, few = "--large" in sys.argv, "--few" in sys.argv
+    options = ["--bucket-gradients"] if "--buckets" in sys.argv else []
     limits = {"under": 0.0, "over": 3.0}
     for argument in sys.argv[3:]:
         if found := re.fullmatch(r"--(under|over)=([\d.]+)", argument):
@@ -132,7 +135,7 @@ def main():
             for devices, pins, is_few in LAYOUTS:
                 if (few and not is_few) or ("ep=" in pins and family != "mixtral"):
                     continue
-                stages, problem = compare(binaries, model, cluster, devices, pins, folder)
+                stages, problem = compare(binaries, model, cluster, devices, pins, options, folder)
                 if stages is None:
                     print(f"{family:8} {pins:42} {problem}")
                     failed += 1

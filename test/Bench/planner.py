@@ -4,7 +4,7 @@
     test/Bench/planner.py search [--only NAME] [--prove]
     test/Bench/planner.py experts [--only NAME]
 
-`search`: seconds, memory, size of the space, tables solved and bounded and the
+`search`: seconds (CPU seconds in brackets), memory, size of the space, tables solved and bounded and the
 certificate, for large models on large clusters and gpt-100b on 64 devices of every
 shipped cluster; the median and the worst. `experts`: the step time of the plan that
 is found beside that of the layout that its authors published, pinned, both in the
@@ -32,11 +32,17 @@ SEARCHES = [
     ("llama-3-70b", 512, 8192, "hgx-h100", 256),
     ("llama-3.1-405b", 2048, 8192, "hgx-h100", 16384),
     ("mixtral-8x7b", 256, 4096, "hgx-h100", 64),
+    ("qwen3-235b-a22b", 1024, 4096, "hgx-h100", 512),
+    ("deepseek-v3", 15360, 4096, "hgx-h100", 2048),
+    ("deepseek-v3", 15360, 4096, "hgx-h800", 2048),
+    ("palm-540b", 2048, 2048, "tpu-v4-2pods", 6144),
 ]
 FULL = "recompute=full,zero=0,cp=1,ep=1"
+DEEPSEEK = "tp=1,cp=1,pp=16,dp=128,ep=64,mb=1,zero=1,schedule=zb-h1,moe=all_to_all"
 # model, sequences, tokens, cluster, devices, the published layout: SC21 table 1
 # (arXiv 2104.04473), MT-NLG (arXiv 2201.11990, table 1), Llama 3 (arXiv 2407.21783,
-# table 4).
+# table 4), PaLM (arXiv 2204.02311, section 4: state cut inside a pod), DeepSeek-V3
+# (arXiv 2412.19437, section 3.2: DualPipe, here its nearest relative ZB-H1).
 EXPERTS = [
     ("sc21-1.7b", 512, 2048, "dgx-a100-80g", 32, f"tp=1,pp=1,mb=16,{FULL}"),
     ("sc21-3.6b", 512, 2048, "dgx-a100-80g", 64, f"tp=2,pp=1,mb=16,{FULL}"),
@@ -51,15 +57,25 @@ EXPERTS = [
     ("sc21-530b", 1920, 2048, "dgx-a100-80g", 3360, f"tp=8,pp=35,dp=12,mb=1,schedule=1f1b,{FULL}"),
     ("llama-3.1-405b", 2048, 8192, "hgx-h100", 16384, "tp=8,pp=16,dp=128,cp=1,mb=1,zero=1|2"),
     ("llama-3.1-405b", 128, 131072, "hgx-h100", 16384, "tp=8,pp=16,cp=16,dp=8,mb=1,zero=1|2"),
+    ("palm-540b", 2048, 2048, "tpu-v4-2pods", 6144, "tp=12,dp=512,pp=1,cp=1,mb=4,zero=3,shard=256,recompute=full"),
+    ("deepseek-v3", 15360, 4096, "hgx-h800", 2048, DEEPSEEK),
+    ("deepseek-v3", 15360, 4096, "hgx-h100", 2048, DEEPSEEK),
 ]
+
+
+# More options of a model: DeepSeek-V3 exchanges rows of experts.
+OPTIONS = {"deepseek-v3": ["--moe-buffer=1.25"]}
 
 
 def step_of(folder, model, batch, sequence):
     """The step after `precision`, made once."""
     path = folder / f"{model}-{batch}-{sequence}.mlir"
     if not path.exists():
-        text = folder / "model.mlir"
-        run([BIN / "kerf-import", ROOT / f"examples/models/{model}/config.json", "--batch", batch, "--seq", sequence, "-o", text])
+        source = ROOT / f"examples/models/{model}"
+        text = source / "model.mlir"  # written by hand, of this batch and sequence
+        if not text.exists():
+            text = folder / "model.mlir"
+            run([BIN / "kerf-import", source / "config.json", "--batch", batch, "--seq", sequence, "-o", text])
         run([BIN / "kerfc", text, "--precision=bf16", "--stop-after=precision", "-o", path])
     return path
 
@@ -71,17 +87,18 @@ def run(command):
 
 
 def plan(step, cluster, devices, pins="", prove=False):
-    """(explanation or None, seconds, peak MiB, message) of one plan in a process of its own."""
+    """(explanation or None, (seconds, CPU seconds), peak MiB, message) of one plan in a process of its own."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         command = [BIN / "kerfc", step, "--start-after=precision", f"--cluster={CLUSTERS / cluster}.yaml",
                    f"--devices={devices}", "--explain", f"--explain-json={out.name}"]
         command += [f"--pin={pins}"] if pins else []
         command += ["--prove"] if prove else []
+        command += OPTIONS.get(step.stem.rsplit("-", 2)[0], [])
         start = time.perf_counter()
         child = subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         message = child.stderr.read()
         _, status, usage = os.wait4(child.pid, 0)
-        seconds = time.perf_counter() - start
+        seconds = (time.perf_counter() - start, usage.ru_utime + usage.ru_stime)
         if status:
             return None, seconds, usage.ru_maxrss / 1024, message.strip()
         text = Path(out.name).read_text()
@@ -110,21 +127,32 @@ def search(args, folder):
         step = step_of(folder, model, batch, sequence)
         found, seconds, mib, message = plan(step, cluster, devices, prove=args.prove)
         times.append(seconds)
+        took = f"{seconds[0]:.2f} ({seconds[1]:.2f})"
         where = f"{devices} x {cluster}"
         if found is None or not found["feasible"]:
             why = message.splitlines()[0][:80] if message else "does not fit"
-            print(f"| {model} | {where} | - | {why} | {seconds:.2f} | {mib:.0f} | | | | |", flush=True)
+            print(f"| {model} | {where} | - | {why} | {took} | {mib:.0f} | | | | |", flush=True)
             continue
         proof = found["trust"]["certificate"]
-        print(f"| {model} | {where} | {found['time']['step_sec']:.3f} | {layout_of(found)} | {seconds:.2f} | {mib:.0f} | "
+        print(f"| {model} | {where} | {found['time']['step_sec']:.3f} | {layout_of(found)} | {took} | {mib:.0f} | "
               f"{proof['space']:.3g} | {proof['tables_solved']} / {proof['tables_bounded']} | {proof['bound_sec']:.3f} | "
               f"{100 * proof['gap']:.1f} |", flush=True)
-    print(f"\nsearch: median {statistics.median(times):.2f} s, worst {max(times):.2f} s")
+    for name, kind in (("search", [wall for wall, _ in times]), ("CPU", [cpu for _, cpu in times])):
+        print(f"\n{name}: median {statistics.median(kind):.2f} s, worst {max(kind):.2f} s")
+
+
+def figures_of(found):
+    """Seconds, MFU in percent and GiB of the most loaded rank, as cells."""
+    if not found or not found["feasible"]:
+        return "- | - | -"
+    stages = found["memory"]["stages_bytes"]
+    gib = max(stage["total"] for stage in stages) / 2**30
+    return f"{found['time']['step_sec']:.3f} | {100 * found['time']['mfu']:.1f} | {gib:.1f}"
 
 
 def experts(args, folder):
-    print("| model | devices | published layout, pinned | s | found | s | published / found |")
-    print("|---|---|---|---|---|---|---|")
+    print("| model | devices | published layout, pinned | s | MFU | GiB | found | s | MFU | GiB | published / found |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
     worst = None
     for model, batch, sequence, cluster, devices, pins in EXPERTS:
         if args.only and args.only not in model:
@@ -137,9 +165,9 @@ def experts(args, folder):
         ratio = second / best if second and best else None
         if ratio:
             worst = ratio if worst is None else min(worst, ratio)
-        shown = f"{second:.3f}" if second else (message.splitlines() or ["does not fit"])[0][:60]
-        print(f"| {model} | {devices} x {cluster} | {pins} | {shown} | {layout_of(ours) if ours else '-'} | "
-              f"{best or 0:.3f} | {f'{ratio:.3f}' if ratio else '-'} |", flush=True)
+        why = "" if second else f" ({(message.splitlines() or ['does not fit'])[0][:60]})"
+        print(f"| {model} | {devices} x {cluster} | {pins.replace('|', ' or ')}{why} | {figures_of(theirs)} | {layout_of(ours) if ours else '-'} | "
+              f"{figures_of(ours)} | {f'{ratio:.3f}' if ratio else '-'} |", flush=True)
     print(f"\nleast ratio {worst:.3f}: below 1 the search would have missed a published layout" if worst else "")
 
 

@@ -13,7 +13,7 @@
 // CHECK:       spmd.param "h.{i}.down"[0 to 2] global tensor<8x16xf32> cut {{\[\[}}], [tp]]
 // CHECK:       spmd.buffer @[[NORM:.*]] step : tensor<f32>
 // CHECK:       spmd.buffer @[[ROWS:.*]] slot : tensor<2x1x4x8xf32>
-// CHECK:       spmd.output @loss sum : tensor<f32>
+// CHECK:       spmd.output @loss last : tensor<f32>
 // CHECK:       spmd.output @grad_norm last label "grad norm" : tensor<f32>
 
 // The count of targets: over all micro-batches of this rank, then over the ranks.
@@ -37,14 +37,14 @@
 // need is gathered once. Gradients stay sums over the data axis.
 // CHECK-LABEL: spmd.func @backward
 // CHECK:         kerf.cross_entropy
+// CHECK-NOT:     spmd.all_reduce {{.*}} : tensor<f32>
+// CHECK:         spmd.accumulate %{{.*}} into @loss.part
 // CHECK:         kerf.repeat reverse
 // CHECK:           %[[DY:.*]] = spmd.all_gather
 // CHECK:           kerf.einsum "bsn,nk->bsk" %[[DY]]
 // CHECK:           kerf.einsum "bsn,bsk->nk" %[[DY]]
 // CHECK-NOT:     spmd.all_reduce {{.*}}8x8xf32
 // CHECK:         spmd.accumulate %{{.*}} into @
-// CHECK:         %[[L:.*]] = spmd.all_reduce sum %{{.*}} over [dp, tp] {{.*}} : tensor<f32>
-// CHECK:         spmd.accumulate %[[L]] into @loss
 
 // Each gradient is reduced over the axes it is a sum over, once; its norm counts
 // every element once.
@@ -61,9 +61,17 @@
 // CHECK:         spmd.write %[[ROOT]] to @grad_norm
 // CHECK:         kerf.update "h.{i}.up"[0 to 2] {{.*}} : tensor<2x8x8xf32>
 
+// Ranks have added up the losses of all micro-batches: one sum is left.
+// CHECK-LABEL: spmd.func @finish
+// CHECK:         %[[PART:.*]] = spmd.read @loss.part
+// CHECK:         %[[L:.*]] = spmd.all_reduce sum %[[PART]] over [dp, tp] : tensor<f32>
+// CHECK:         spmd.write %[[L]] to @loss
+
 // Nothing is stacked for an evaluation.
 // CHECK-LABEL: spmd.func @evaluate
 // CHECK:         spmd.read @[[NORM]] : tensor<f32>
 // CHECK:         kerf.yield %{{[^,]*}} {{.*}} : tensor<1x4x8xf32>
-// CHECK:         spmd.accumulate %{{.*}} into @loss
+// CHECK:         spmd.accumulate %{{.*}} into @loss.part
+// CHECK-LABEL: spmd.func @finish_evaluation
+// CHECK:         spmd.all_reduce sum %{{.*}} over [dp, tp] : tensor<f32>
 // CHECK-NOT:     kerf.model

@@ -173,6 +173,8 @@ static Found plan(ModelOp model, const Case &drawn) {
     return {{Outcome::Wrong, "no cluster: " + found.front().message}};
   SolveRequest request;
   request.machine = *machine;
+  // Else workspaces alone are larger than the memories that are drawn.
+  request.workers = 1;
   request.pins = parsePins(drawn.pins, request.pinErrors);
   auto solution = solvePlan(model, request);
   // A pin may ask for what no size divides by.

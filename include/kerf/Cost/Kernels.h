@@ -22,8 +22,9 @@ struct MatmulShape {
 
 /// Peak flop/s of number type `type` ("bf16"). A type that the device does not
 /// state runs as the next one that can hold it: fp8 as bf16, bf16 and f16 as
-/// each other, both and tf32 as f32 (an f32 product is never taken for tf32),
-/// f64 at half of f32. Else the lowest peak stated; 0 when there is none.
+/// each other (f16 not on a CPU), both and tf32 as f32 (an f32 product is never
+/// taken for tf32), f64 at half of f32. Else the lowest peak stated; 0 when
+/// there is none.
 double peakOf(const Device &device, llvm::StringRef type);
 
 /// Part of the device's best product rate that a shape reaches, in (0, 1]:

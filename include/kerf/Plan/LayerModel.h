@@ -39,6 +39,8 @@ struct LayerValue {
 struct LayerFactor {
   Factor factor;
   IndexClass index = IndexClass::Other;
+  /// Parts are multiples of so many: blocks of a parameter's optimizer state.
+  int64_t granule = 1;
 };
 
 struct LayerOp {
@@ -71,10 +73,13 @@ struct LayerParam {
   std::string name; ///< pattern: "model.layers.{i}.mlp.up_proj.weight"
   llvm::SmallVector<int64_t, 4> shape;
   double elements = 0;
+  double weights = 1;       ///< of the model that an element stands for
   double weightBytes = 0;   ///< per element, as it is used
   double masterBytes = 0;   ///< per element; 0 without a master
   double gradientBytes = 0; ///< per element, accumulated
   double stateBytes = 0;    ///< per element, of the optimizer
+  bool inPieces = true;     ///< state may rest in flat pieces (ZeRO)
+  int64_t granule = 1;      ///< pieces are multiples of so many elements
   bool trainable = true;
   bool expert = false; ///< has an expert index
   /// Read by another kind too (tied embeddings).

@@ -174,6 +174,7 @@ class SolvedTables : public LayerTables {
 public:
   SolvedTables(LayerContext context, OptionFilter filter = {});
   ~SolvedTables() override;
+  TableKey alike(const TableKey &key) override;
   const LayerTable &get(const TableKey &key) override;
   double lowerBoundSec(const TableKey &key) override;
   double lowerBoundSavedBytes(const TableKey &key) override;

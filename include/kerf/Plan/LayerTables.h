@@ -52,11 +52,13 @@ struct LayerPoint {
   double sharedElements = 0;
   double tensorSyncSec =
       0; ///< once per step, on the tensor axis (norm weights)
-  /// Bytes per local element: weight as used, master, gradient, state.
+  /// Bytes per local element: weight as used, master, gradient, state; the mean
+  /// where parameters differ (frozen ones, adapters).
   double weightBytes = 2, masterBytes = 4, gradientBytes = 4, stateBytes = 8;
-  int layout = -1;        ///< number of the layout in its table
-  int point = -1;         ///< number of the recomputation point of that layout
-  std::string recomputed; ///< in words: "nothing", "all", "norms, swiglu"
+  double trainedShare = 1; ///< of the local elements: others are frozen
+  int layout = -1;         ///< number of the layout in its table
+  int point = -1;          ///< number of the recomputation point of that layout
+  std::string recomputed;  ///< in words: "nothing", "all", "norms, swiglu"
 };
 
 /// What a table is made for.
@@ -94,12 +96,15 @@ struct StateFloor {
   /// ones together; seconds of a micro-batch, forward and backward), elements
   /// ascending, convex.
   std::vector<std::pair<double, double>> seconds;
+  double restSec = 0; ///< at least so much is no weight gradient
 };
 
 /// Where the outer search gets its tables. Solved once, then remembered.
 class LayerTables {
 public:
   virtual ~LayerTables() = default;
+  /// A key of the same table: groups of other strides may cost the same.
+  virtual TableKey alike(const TableKey &key) { return key; }
   virtual const LayerTable &get(const TableKey &key) = 0;
   /// Seconds, forward and backward, that no layout of this key can beat; cheap.
   virtual double lowerBoundSec(const TableKey &key) = 0;

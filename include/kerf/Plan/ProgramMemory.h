@@ -15,18 +15,35 @@
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
+#include <memory>
+
 namespace kerf {
 
 /// The layout behind a point of a kind; null where nothing is known.
 using LayoutOfPoint =
     llvm::function_ref<const LayerLayout *(int kind, const LayerPoint &)>;
 
-/// Bytes of the arena of each stage's program for CPUs, by class at the time at
-/// which most lives: `temporaries` has workspaces, made for `workers` threads,
-/// and inputs, too. Empty where a layout is not known.
-std::vector<StageMemory> programMemory(const LayerContext &context,
-                                       const PlanPoint &plan,
-                                       LayoutOfPoint layoutOf, int64_t workers);
+/// Plays plans; layers that were played before are remembered.
+class ProgramMemory {
+public:
+  /// Of programs for CPUs whose workspaces are made for `workers` threads. With
+  /// `sumsEarly` gradients are summed over ranks in the last backward pass.
+  ProgramMemory(LayerContext context, int64_t workers, bool sumsEarly = false);
+  ~ProgramMemory();
+
+  /// Bytes of the arena of each stage's program, by class at the time at which
+  /// most lives: `temporaries` has workspaces and inputs, too. Empty where a
+  /// layout is not known.
+  std::vector<StageMemory> of(const PlanPoint &plan, LayoutOfPoint layoutOf);
+
+  /// Bytes that no program with a layer of this key can go below, whatever its
+  /// layout: the largest workspace among its ops.
+  double leastOf(const TableKey &key);
+
+private:
+  struct State;
+  std::unique_ptr<State> state;
+};
 
 } // namespace kerf
 

@@ -125,6 +125,7 @@ struct Certificate {
   int64_t tablesSolved = 0, tablesBounded = 0;
   double bestSec = 0, boundSec = 0; ///< boundSec <= bestSec
   bool complete = false; ///< nothing is left whose bound is below the best
+  bool isMixed = false;  ///< bounds are by mean bytes (`KindSize::isMixed`)
   double gap() const { return boundSec > 0 ? bestSec / boundSec - 1 : 0; }
   std::string model; ///< what it holds for, in words
 };
@@ -135,11 +136,16 @@ struct Infeasible {
   std::vector<std::string> reliefs;
 };
 
-/// Elements of a kind's parameters, uncut, and bytes per element: what bounds
-/// know of a layer before its table is solved. Zero is always legal, but weak.
+/// Elements of a kind's parameters, uncut, and bytes per element, the mean
+/// where parameters differ: what bounds know of a layer before its table is
+/// solved. Zero is always legal, but weak.
 struct KindSize {
   double denseElements = 0, expertElements = 0;
   double weightBytes = 0, masterBytes = 0, gradientBytes = 0, stateBytes = 0;
+  double trainedShare = 1; ///< of the elements: others are frozen
+  /// Parameters take so unlike bytes (adapters and a frozen base) that bounds
+  /// by the mean may be above the truth.
+  bool isMixed = false;
 };
 
 struct SearchProblem {
@@ -162,9 +168,12 @@ struct SearchProblem {
   int64_t budget = 600; ///< tables that may be solved
   bool prove = false;   ///< spend whatever is needed
   /// Bytes of the programs of a plan by stage, where they are known better than
-  /// as sums over layers (`programMemory`); may give nothing. A plan fits when
+  /// as sums over layers (`ProgramMemory`); may give nothing. A plan fits when
   /// these do.
   std::function<std::vector<StageMemory>(const PlanPoint &)> measure;
+  /// With `measure`: bytes that no program with a layer of a key can go below,
+  /// reserved ones aside; strides of its groups do not matter.
+  std::function<double(const TableKey &)> measureLeast;
   /// What is wrong: every violation, with legal values and the nearest fix.
   std::vector<std::string> check() const;
 };

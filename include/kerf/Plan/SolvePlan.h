@@ -39,8 +39,9 @@ struct SolveRequest {
   std::vector<std::string> pinErrors;
   Profile profile;
   bool prove = false;
-  int64_t budget = 600; ///< layer tables that may be solved
-  int64_t workers = 8;  ///< threads of a rank that workspaces are made for
+  int64_t budget = 600;   ///< layer tables that may be solved
+  int64_t workers = 8;    ///< threads of a rank that workspaces are made for
+  bool sumsEarly = false; ///< programs sum gradients in the last backward pass
 };
 
 /// A search that was made: all that an explanation needs, and that lives as

@@ -4,7 +4,8 @@
 // each reader can get its operands in the layout it needs.
 //
 // Idea: one walk in program order. An op's results lie as its assignment says;
-// a carried value of a repeat lies as its initial value; a stack as what is
+// a carried value of a repeat lies as its initial value, or as the body makes
+// it where that is as small; a stack as what is
 // stacked. A carried value that begins as zero may be a pending sum: what sums
 // the body yields, a first visit finds out, and a second uses it.
 //
@@ -336,31 +337,50 @@ LogicalResult Planner::visitBody(RepeatOp repeat,
   return visitBlock(repeat.getBody().front());
 }
 
+/// True when a carried value is to lie as the body makes it: that is no sum and
+/// takes no more room. What it begins with is then converted once, not what
+/// every iteration makes.
+static bool staysAsMade(const Layout &carried, const Layout &made,
+                        const PlanAxes &axes) {
+  auto parts = [&](const Layout &layout) {
+    int64_t count = 1;
+    for (const AxisList &list : layout.dims)
+      count *= axes.sizeOf(list);
+    return count;
+  };
+  return !(made == carried) && !made.isPending() && !made.any && !made.zero &&
+         made.ragged < 0 && carried.ragged < 0 && parts(made) >= parts(carried);
+}
+
 LogicalResult Planner::visitRepeat(RepeatOp repeat) {
   llvm::SmallVector<Layout> carried;
-  bool again = false;
-  for (Value init : repeat.getInits()) {
+  for (Value init : repeat.getInits())
     carried.push_back(plan.values[init].reduced());
-    again |= carried.back().any || carried.back().zero;
-  }
-  if (!again)
-    return success(succeeded(visitBody(repeat, carried)) &&
-                   succeeded(finishRepeat(repeat, carried)));
   if (failed(visitBody(repeat, carried)))
     return failure();
+  bool again = false;
   for (auto [layout, yielded] :
        llvm::zip_equal(carried, repeat.getYield().getCarried())) {
     const Layout &found = plan.values[yielded];
-    if (layout.any)
-      layout.dims = found.dims;
-    if (layout.zero)
-      layout.sums = found.sums;
-    layout.any = layout.zero = false;
+    if (layout.any || layout.zero) {
+      if (layout.any)
+        layout.dims = found.dims;
+      if (layout.zero)
+        layout.sums = found.sums;
+      layout.any = layout.zero = false;
+      again = true;
+    } else if (staysAsMade(layout, found, plan.axes)) {
+      layout = found;
+      again = true;
+    }
   }
-  if (completion)
-    completion->retract(repeat.getBody().front());
-  return success(succeeded(visitBody(repeat, carried)) &&
-                 succeeded(finishRepeat(repeat, carried)));
+  if (again) {
+    if (completion)
+      completion->retract(repeat.getBody().front());
+    if (failed(visitBody(repeat, carried)))
+      return failure();
+  }
+  return finishRepeat(repeat, carried);
 }
 
 LogicalResult Planner::finishRepeat(RepeatOp repeat,

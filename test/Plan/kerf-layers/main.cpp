@@ -39,7 +39,7 @@ static cl::opt<double> keptPrice("kept-price", cl::init(0)),
     commWeight("comm-weight", cl::init(1));
 static cl::opt<bool> freeAxis("free"), restFree("rest-free"),
     recompute("recompute"), graph("graph"), points("points"), step("step"),
-    noVariants("no-variants"), pair("pair");
+    noVariants("no-variants"), pair("pair"), bounds("bounds");
 static cl::list<std::string> cuts(
     "cut", cl::CommaSeparated,
     cl::desc("FACTOR of forward ops that are named OP or read a parameter OP: "
@@ -118,6 +118,58 @@ static int judgePair(const LayerContext &layer, const LayerQuery &query) {
   return 0;
 }
 
+/// Seconds that a layout with so many elements takes at least.
+static double leastSec(const StateFloor &floor, double elements) {
+  const auto &curve = floor.seconds;
+  elements *= 1 + 1e-9;
+  if (elements < curve.front().first)
+    return HUGE_VAL;
+  for (size_t i = 1; i < curve.size(); ++i) {
+    auto [x0, y0] = curve[i - 1];
+    auto [x1, y1] = curve[i];
+    if (elements <= x1)
+      return y0 + (y1 - y0) * (elements - x0) / (x1 - x0);
+  }
+  return curve.back().second;
+}
+
+/// Layouts under many prices of bytes beside what is known without solving.
+static int judgeBounds(const LayerContext &layer, LayerQuery query) {
+  SolvedTables tables(layer);
+  StateFloor floor = tables.lowerBoundState(query.key);
+  double least = tables.lowerBoundSec(query.key);
+  double nearest = 0, nearestRest = 0;
+  int layouts = 0;
+  for (double state : {0.0, 1e-13, 1e-12, 3e-12, 1e-11, 1e-10, 1e-9})
+    for (double kept : {0.0, 1e-12, 1e-10}) {
+      query.statePrice = state;
+      query.keptPrice = kept;
+      LayerSolution solution = solveLayer(layer, query);
+      if (!solution.possible())
+        continue;
+      ++layouts;
+      const LayerPoint &point = solution.cost.point;
+      double sec = 0;
+      for (const TimeParts *parts : {&point.forward, &point.backward})
+        sec += parts->computeSec() + parts->allCommSec();
+      double bound = std::max(
+          least, leastSec(floor, point.denseElements + point.expertElements));
+      double rest = sec - point.weightGradientSec;
+      if (bound > sec * (1 + 1e-9) || floor.restSec > rest * (1 + 1e-9))
+        return fail(fmt::format("a layout is better than its bound: {:.6f} ms, "
+                                "bound {:.6f}; without weight gradients "
+                                "{:.6f}, bound {:.6f}",
+                                sec * 1e3, bound * 1e3, rest * 1e3,
+                                floor.restSec * 1e3));
+      nearest = std::max(nearest, bound / sec);
+      nearestRest = std::max(nearestRest, floor.restSec / rest);
+    }
+  llvm::outs() << fmt::format(
+      "{} layouts; bound up to {:.0f} % of the time, of the rest {:.0f} %\n",
+      layouts, 100 * nearest, 100 * nearestRest);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   cl::ParseCommandLineOptions(argc, argv, "solves layers\n");
   mlir::DialectRegistry registry;
@@ -169,6 +221,8 @@ int main(int argc, char **argv) {
   }
   if (pair)
     return judgePair(layer, query);
+  if (bounds)
+    return judgeBounds(layer, query);
   LayerSolution solution;
   auto start = std::chrono::steady_clock::now();
   for (int64_t i = 0; i < repeat; ++i)

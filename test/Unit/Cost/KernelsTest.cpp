@@ -142,6 +142,21 @@ TEST(KernelsTest, PeaksByType) {
   EXPECT_EQ(peakOf(device, "f16"), 15e12);
 }
 
+// A CPU multiplies bf16 fast and f16 as f32, with the efficiency of f32.
+TEST(KernelsTest, HalfOnCpu) {
+  Device device = h100();
+  device.target = BackendTarget::Cpu;
+  device.peak = {{"bf16", 4e12}, {"f32", 1e12}};
+  device.efficiency.types["f32"].rows = {{1, 0.5}};
+  device.efficiency.types["bf16"].rows = {{1, 0.25}};
+  EXPECT_EQ(peakOf(device, "f16"), 1e12);
+  MatmulShape shape{1, 512, 512, 8192};
+  EXPECT_DOUBLE_EQ(matmulSec(device, {}, shape, "f16", 2),
+                   matmulSec(device, {}, shape, "f32", 2));
+  EXPECT_LT(matmulSec(device, {}, shape, "bf16", 2),
+            matmulSec(device, {}, shape, "f16", 2));
+}
+
 // Fused attention: a rate of its own, slower backward and with small heads.
 TEST(KernelsTest, FusedAttention) {
   double flops = 1e12, rate = 1000e12 * 0.5;

@@ -3,6 +3,7 @@
 #include "kerf/Plan/LayerProblem.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
 
 #include "gtest/gtest.h"
 
@@ -166,10 +167,11 @@ double seconds(const TimeParts &a, const TimeParts &b) {
 }
 
 // No point of a solved table is below what is known of it without solving it:
-// neither its time for the parameters that it holds, nor what it makes again
-// for the bytes that it keeps. The bounds are not idle: some points are near.
+// neither its time for the parameters that it holds, nor that time without
+// weight gradients, nor what it makes again for the bytes that it keeps. The
+// bounds are not idle: some points are near, on several axes too.
 TEST(LayerBounds, HoldForSolvedTables) {
-  int points = 0, near = 0, sloped = 0;
+  int points = 0, near = 0, nearTogether = 0, nearRest = 0, sloped = 0;
   for (double slow : {2e10, 1e11})
     for (auto [d, f] : {std::pair<int64_t, int64_t>(1024, 4096), {512, 512}}) {
       StepModel step;
@@ -204,6 +206,12 @@ TEST(LayerBounds, HoldForSolvedTables) {
           EXPECT_GE(own, least);
           EXPECT_GE(own, tables.lowerBoundSec(key));
           near += own < 1.2 * least;
+          auto cut = [](const Group &group) { return group.size > 1; };
+          nearTogether +=
+              llvm::count_if(key.groups, cut) > 1 && own < 1.15 * least;
+          double rest = own - point.weightGradientSec;
+          EXPECT_GE(rest * (1 + 1e-9), state.restSec);
+          nearRest += rest < 1.2 * state.restSec;
           EXPECT_GE(seconds(point.recompute, {}) * (1 + 1e-9),
                     at(kept, point.savedBytes));
           EXPECT_GE(point.savedBytes * (1 + 1e-9),
@@ -214,7 +222,55 @@ TEST(LayerBounds, HoldForSolvedTables) {
     }
   EXPECT_GT(points, 300);
   EXPECT_GT(near, 50);
+  EXPECT_GT(nearTogether, 50);
+  EXPECT_GT(nearRest, 50);
   EXPECT_GT(sloped, 20);
+}
+
+// Groups that cross the tiers in the same way share a table, which is the one
+// that either would have alone; others do not.
+TEST(SolvedTables, ShareAlikeGroups) {
+  StepModel step;
+  step.batch = kBatch;
+  step.sequence = kTokens;
+  step.type = "bf16";
+  step.kinds = {Builder(4096, 16384).kind};
+  step.runs = {{0, 4, 0}};
+  Machine machine = twoTiers(2e10);
+  LayerContext context{&step, &machine, Profile()};
+  auto keyOf = [](int64_t size, int64_t stride) {
+    TableKey key;
+    key.groups[0] = Group{size, stride};
+    return key;
+  };
+  // Of the layout that holds the least, which must communicate.
+  auto traffic = [](const LayerTable &table) {
+    double most = 0;
+    for (const LayerPoint &point : table.points)
+      most = std::max(most, point.forward.commSec[0]);
+    return most;
+  };
+  SolvedTables tables(context);
+  double inside = traffic(tables.get(keyOf(2, 2)));
+  double across = traffic(tables.get(keyOf(2, 8)));
+  EXPECT_EQ(tables.solved(), 2);
+  EXPECT_LT(inside, across);
+  for (auto [stride, other] : {std::pair<int64_t, double>(1, inside),
+                               std::pair<int64_t, double>(4, across)}) {
+    SolvedTables alone(context);
+    const LayerTable &own = alone.get(keyOf(2, stride));
+    const LayerTable &shared = tables.get(keyOf(2, stride));
+    EXPECT_EQ(traffic(own), other);
+    ASSERT_EQ(own.points.size(), shared.points.size());
+    for (auto [a, b] : llvm::zip(own.points, shared.points)) {
+      EXPECT_EQ(seconds(a.forward, a.backward), seconds(b.forward, b.backward));
+      EXPECT_EQ(a.savedBytes, b.savedBytes);
+    }
+  }
+  EXPECT_EQ(tables.solved(), 2);
+  tables.get(keyOf(4, 1));
+  tables.get(keyOf(4, 2)); // two of its four ranks in each unit
+  EXPECT_EQ(tables.solved(), 4);
 }
 
 } // namespace
