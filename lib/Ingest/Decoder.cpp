@@ -1,12 +1,14 @@
 //===- Decoder.cpp - LlamaForCausalLM and its relatives -------------------===//
 //
-// Pre-norm layers with rotary positions, grouped-query attention and a gated
-// MLP (llama, mistral, qwen2, qwen3) or a mixture of experts (mixtral,
-// qwen3_moe).
+// Pre-norm layers with rotary positions, grouped-query or latent attention
+// (deepseek_v3) and a gated MLP (llama, mistral, qwen2, qwen3) or a mixture of
+// experts (mixtral, qwen3_moe, deepseek_v3).
 //
 //===----------------------------------------------------------------------===//
 
 #include "Decoder.h"
+
+#include <cmath>
 
 using namespace kerf;
 using namespace mlir;
@@ -32,10 +34,12 @@ public:
   void read(ConfigReader &config, const ImportOptions &options) override;
   void build(LayerBuilder &b) override;
   llvm::SmallVector<llvm::StringRef> vectorNames() override;
+  llvm::SmallVector<GroupAttr> ruleGroups(MLIRContext *context) override;
 
 private:
   bool isFamily(llvm::StringRef name) const { return defaults.family == name; }
   bool isQwen() const { return defaults.family.starts_with("qwen"); }
+  void readLeftOut(ConfigReader &config);
   void readBiases(ConfigReader &config);
   void readWindow(ConfigReader &config);
   void readHeads(ConfigReader &config);
@@ -43,7 +47,7 @@ private:
   void checkSizes(ConfigReader &config, const ImportOptions &options);
   Value embed(LayerBuilder &b, Value table);
   Value attend(LayerBuilder &b, Value x, bool hasWindow);
-  Value rotate(LayerBuilder &b, Value x);
+  Heads project(LayerBuilder &b, Value norm);
   Value mlp(LayerBuilder &b, Value x);
   /// What layers hand on, and what each run of layers with experts says: the
   /// sum of its auxiliary losses, or its logits.
@@ -63,6 +67,8 @@ private:
 
 static constexpr std::nullopt_t kNone = std::nullopt;
 static constexpr Defaults kDefaults[] = {
+    {"deepseek_v3", 129280, 7168, 18432, 61, kNone, kNone, 4096, 1e-6, 1e4,
+     kNone},
     {"llama", 32000, 4096, 11008, 32, kNone, kNone, 2048, 1e-6, 1e4, kNone},
     {"mistral", 32000, 4096, 14336, 32, 8, kNone, 131072, 1e-6, 1e4, 4096},
     {"mixtral", 32000, 4096, 14336, 32, 8, kNone, 131072, 1e-5, 1e6, kNone},
@@ -89,7 +95,12 @@ void DecoderImporter::read(ConfigReader &config, const ImportOptions &options) {
   c.hasHeadNorms = isFamily("qwen3") || isFamily("qwen3_moe");
   readBiases(config);
   readWindow(config);
-  readHeads(config);
+  if (isFamily("deepseek_v3")) {
+    readLatents(config, c);
+    readLeftOut(config);
+  } else {
+    readHeads(config);
+  }
   readPositions(config, options);
   // A negative index counts from the end.
   c.padToken = config.optionalInteger("pad_token_id", std::nullopt,
@@ -100,6 +111,8 @@ void DecoderImporter::read(ConfigReader &config, const ImportOptions &options) {
     c.experts = mixtralExperts(config, c.inner);
   if (isFamily("qwen3_moe"))
     c.experts = qwenExperts(config);
+  if (isFamily("deepseek_v3"))
+    c.experts = deepseekExperts(config, options);
   if (c.experts)
     readRouting(config, options, *c.experts);
   readLayerRuns(config, defaults.family, options.seq, c);
@@ -107,17 +120,44 @@ void DecoderImporter::read(ConfigReader &config, const ImportOptions &options) {
     checkSizes(config, options);
 }
 
+/// What a published config has and the model here has not.
+void DecoderImporter::readLeftOut(ConfigReader &config) {
+  constexpr llvm::StringLiteral modules = "num_nextn_predict_layers";
+  constexpr llvm::StringLiteral stored = "quantization_config";
+  if (config.integer(modules, 0, {0}) > 0)
+    config.warning(modules)
+        << "modules that predict further tokens ('" << modules
+        << "') are left out: the model is trained on the next token alone";
+  const json::Value *quantization = config.findNonNull(stored);
+  if (!quantization || (quantization->kind == json::Kind::Object &&
+                        quantization->object.empty()))
+    return;
+  const json::Value *method = quantization->kind == json::Kind::Object
+                                  ? quantization->find("quant_method")
+                                  : nullptr;
+  if (!method || method->kind != json::Kind::String ||
+      method->string != "fp8") {
+    config.error(stored) << "unsupported field '" << stored
+                         << "': expected null, {} or 'quant_method' \"fp8\"";
+    return;
+  }
+  config.warning(stored)
+      << "weights of the published checkpoint are in fp8 ('" << stored
+      << "'), those of training are not: to start from it, convert it to bf16 "
+         "first";
+}
+
 void DecoderImporter::readBiases(ConfigReader &config) {
   if (isFamily("llama"))
     c.hasMlpBias = config.boolean("mlp_bias", false);
-  if (isFamily("llama") || c.hasHeadNorms)
+  if (isFamily("llama") || isFamily("deepseek_v3") || c.hasHeadNorms)
     c.hasInputBias = c.hasOutputBias = config.boolean("attention_bias", false);
   if (isFamily("qwen2"))
     c.hasInputBias = true;
 }
 
 void DecoderImporter::readWindow(ConfigReader &config) {
-  if (isFamily("llama"))
+  if (isFamily("llama") || isFamily("deepseek_v3"))
     return;
   c.window = config.optionalInteger("sliding_window", defaults.window);
   if (isQwen() && !config.boolean("use_sliding_window", false))
@@ -155,7 +195,8 @@ void DecoderImporter::readPositions(ConfigReader &config,
                                     const ImportOptions &options) {
   int64_t longest =
       config.integer("max_position_embeddings", defaults.maxPositions);
-  c.rope = readRope(config, defaults.theta, longest, c.headDim);
+  c.rope = readRope(config, defaults.theta, longest,
+                    c.latents ? c.latents->rotated : c.headDim);
   if (options.seq > longest)
     config.warning("max_position_embeddings")
         << "sequences of " << options.seq << " tokens are longer than the "
@@ -174,6 +215,8 @@ void DecoderImporter::checkSizes(ConfigReader &config,
   checkActivationSize(config, "num_attention_heads", "the queries",
                       {b, s, c.heads * c.headDim});
   checkActivationSize(config, "vocab_size", "the logits", {b, s, c.vocab});
+  if (c.latents)
+    checkLatents(config, c, options);
   if (c.experts)
     checkExperts(config, c, options);
   if (c.expertLayers() == c.layers)
@@ -190,6 +233,15 @@ llvm::SmallVector<llvm::StringRef> DecoderImporter::vectorNames() {
   return {"*norm.weight"};
 }
 
+llvm::SmallVector<GroupAttr> DecoderImporter::ruleGroups(MLIRContext *context) {
+  if (!c.experts || !c.experts->balance || c.experts->balance->rate == 0)
+    return {};
+  auto rule = BalanceAttr::get(context, c.experts->balance->rate,
+                               c.experts->balance->load);
+  return {GroupAttr::get(context, "*.e_score_correction_bias",
+                         /*weight_decay=*/0.0, /*rate_scale=*/1.0, rule)};
+}
+
 //===----------------------------------------------------------------------===//
 // Layers
 //===----------------------------------------------------------------------===//
@@ -203,19 +255,17 @@ Value DecoderImporter::embed(LayerBuilder &b, Value table) {
                              /*offset=*/Value(), padding);
 }
 
-Value DecoderImporter::rotate(LayerBuilder &b, Value x) {
+Value kerf::buildRotation(LayerBuilder &b, Value x, const DecoderConfig &c) {
   OpBuilder &builder = b.getBuilder();
+  bool isInterleaved = c.latents && c.latents->isInterleaved;
   return RopeOp::create(builder, b.getLoc(), x, b.input("positions"),
                         /*offset=*/Value(),
                         builder.getF64FloatAttr(c.rope.theta), c.rope.scaling,
-                        /*inverse=*/UnitAttr(), /*zigzag=*/ZigzagAttr());
+                        /*inverse=*/UnitAttr(), /*zigzag=*/ZigzagAttr(),
+                        isInterleaved ? builder.getUnitAttr() : UnitAttr());
 }
 
-Value DecoderImporter::attend(LayerBuilder &b, Value x, bool hasWindow) {
-  constexpr llvm::StringLiteral module = "model.layers.self_attn";
-  b.enter("model.layers.input_layernorm", "rms_norm_eps");
-  Value norm = b.rmsNorm(x, "model.layers.{i}.input_layernorm", c.eps);
-  b.enter(module, "num_attention_heads");
+Heads DecoderImporter::project(LayerBuilder &b, Value norm) {
   auto project = [&](llvm::StringRef name, int64_t heads) {
     Value y = b.linear(norm, "model.layers.{i}.self_attn." + name,
                        {heads * c.headDim, c.std, c.hasInputBias});
@@ -231,11 +281,20 @@ Value DecoderImporter::attend(LayerBuilder &b, Value x, bool hasWindow) {
     q = normalize(q, "q_norm");
     k = normalize(k, "k_norm");
   }
-  q = rotate(b, q);
-  k = rotate(b, k);
+  return {buildRotation(b, q, c), buildRotation(b, k, c), v};
+}
+
+Value DecoderImporter::attend(LayerBuilder &b, Value x, bool hasWindow) {
+  constexpr llvm::StringLiteral module = "model.layers.self_attn";
+  b.enter("model.layers.input_layernorm", "rms_norm_eps");
+  Value norm = b.rmsNorm(x, "model.layers.{i}.input_layernorm", c.eps);
+  b.enter(module, "num_attention_heads");
+  auto [q, k, v] = c.latents ? buildLatentHeads(b, norm, c) : project(b, norm);
   AttentionForm form;
   if (hasWindow)
     form.window = c.window;
+  if (c.latents && c.rope.scoreScale != 1)
+    form.scale = c.rope.scoreScale / std::sqrt(c.headDim);
   form.dropout = c.dropout;
   Value y = b.joinHeads(b.attention(q, k, v, module, form));
   y = b.linear(y, "model.layers.{i}.self_attn.o_proj",
@@ -247,11 +306,8 @@ Value DecoderImporter::mlp(LayerBuilder &b, Value x) {
   b.enter("model.layers.post_attention_layernorm", "rms_norm_eps");
   Value norm = b.rmsNorm(x, "model.layers.{i}.post_attention_layernorm", c.eps);
   b.enter("model.layers.mlp", "intermediate_size");
-  LinearForm wide = {c.inner, c.std, c.hasMlpBias};
-  Value gate = b.linear(norm, "model.layers.{i}.mlp.gate_proj", wide);
-  Value up = b.linear(norm, "model.layers.{i}.mlp.up_proj", wide);
-  Value y = b.linear(b.gated(c.act, gate, up), "model.layers.{i}.mlp.down_proj",
-                     {c.hidden, c.std, c.hasMlpBias});
+  Value y = b.gatedMlp(norm, "model.layers.{i}.mlp", c.act,
+                       {c.inner, c.std, c.hasMlpBias});
   return b.plain().add(x, y);
 }
 

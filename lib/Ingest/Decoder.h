@@ -1,7 +1,7 @@
 //===- Decoder.h - The llama line of models ---------------------*- C++ -*-===//
 //
 // The families share everything but the window of attention, norms and biases
-// in it, and what follows it.
+// in it, whether it goes through latents, and what follows it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,6 +26,17 @@ struct Experts {
   int64_t inner = 0;
   /// Probabilities of the chosen experts are divided by their sum.
   bool isRenormalized = false;
+  /// Experts are chosen by sigmoids with a bias, from the best of some groups.
+  struct Balance {
+    int64_t groups, bestGroups;
+    /// Of the chosen sigmoids.
+    double scale;
+    /// See `ImportOptions::routerBiasRate`, and the mean load.
+    double rate, load;
+  };
+  std::optional<Balance> balance = std::nullopt;
+  /// Inner size of the experts of all tokens; 0: there are none.
+  int64_t sharedInner = 0;
   /// Rows of an expert per sequence, where choices are dropped.
   std::optional<int64_t> capacity = std::nullopt;
   AuxLoss aux = AuxLoss::None;
@@ -38,6 +49,19 @@ struct LayerRun {
   bool hasWindow, hasExperts;
 };
 
+/// Multi-head latent attention (DeepSeek-V2 report, 2.1): keys and values are
+/// made of a small latent, and a rotated part of the key is one for all heads.
+struct Latents {
+  /// Absent: queries are a plain projection.
+  std::optional<int64_t> queryRank;
+  int64_t rank;
+  /// Channels of a head's key without and with rotation, and of its value.
+  int64_t plain, rotated, value;
+  bool isInterleaved;
+  /// Of the norms of latents: the library's default, not the config's.
+  static constexpr double eps = 1e-6;
+};
+
 struct DecoderConfig {
   int64_t vocab, hidden, inner, layers, heads, kvHeads, headDim;
   double eps;
@@ -47,6 +71,7 @@ struct DecoderConfig {
   double dropout;
   Activation act;
   Rope rope;
+  std::optional<Latents> latents;
   /// `window` is of the layers that have one.
   std::optional<int64_t> window, padToken;
   /// Biases of queries, keys and values; of attention's output; of the MLP.
@@ -61,6 +86,19 @@ struct DecoderConfig {
   int64_t expertLayers() const;
 };
 
+/// Reads heads with latents.
+void readLatents(ConfigReader &config, DecoderConfig &c);
+void checkLatents(ConfigReader &config, const DecoderConfig &c,
+                  const ImportOptions &options);
+/// Queries, keys and values `[B,S,H,*]` of x.
+struct Heads {
+  mlir::Value q, k, v;
+};
+Heads buildLatentHeads(LayerBuilder &b, mlir::Value x, const DecoderConfig &c);
+/// Rotates heads by their positions.
+mlir::Value buildRotation(LayerBuilder &b, mlir::Value x,
+                          const DecoderConfig &c);
+
 /// Reads which layers have a window and which have experts, after the number of
 /// layers, the window and the experts.
 void readLayerRuns(ConfigReader &config, llvm::StringRef family, int64_t seq,
@@ -68,6 +106,7 @@ void readLayerRuns(ConfigReader &config, llvm::StringRef family, int64_t seq,
 
 Experts mixtralExperts(ConfigReader &config, int64_t inner);
 Experts qwenExperts(ConfigReader &config);
+Experts deepseekExperts(ConfigReader &config, const ImportOptions &options);
 /// What all families with experts have: auxiliary loss and capacity.
 void readRouting(ConfigReader &config, const ImportOptions &options,
                  Experts &experts);

@@ -2,7 +2,8 @@
 //
 // Each token goes to its k most probable experts, weighed by their
 // probabilities; mixtral always divides these by their sum, qwen3_moe if the
-// config says so. Groups are single sequences.
+// config says so. deepseek_v3 chooses by sigmoids and biases, and all tokens
+// also have a shared expert. Groups are single sequences.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,10 +48,51 @@ Experts kerf::qwenExperts(ConfigReader &config) {
   return experts;
 }
 
+Experts kerf::deepseekExperts(ConfigReader &config,
+                              const ImportOptions &options) {
+  Experts experts{"mlp",       "gate_proj",        "up_proj",
+                  "down_proj", "n_routed_experts", "moe_intermediate_size"};
+  experts.count = config.integer("n_routed_experts", 256);
+  experts.perToken = config.integer("num_experts_per_tok", 8);
+  experts.inner = config.integer("moe_intermediate_size", 2048);
+  experts.isRenormalized = config.boolean("norm_topk_prob", true);
+  experts.sharedInner = config.integer("n_shared_experts", 1) * experts.inner;
+  int64_t groups = config.integer("n_group", 8);
+  int64_t best = config.integer("topk_group", 4);
+  double scale =
+      config.real("routed_scaling_factor", 2.5, {0.0, RealRange().end, true});
+  if (config.failed())
+    return experts;
+  int64_t size = experts.count / groups;
+  if (experts.count % groups != 0 || size < 2)
+    config.error("n_group")
+        << "expected 'n_group' to divide "
+           "'n_routed_experts' "
+        << experts.count << " into groups of at least 2, found " << groups;
+  else if (best > groups || experts.perToken > best * size)
+    config.error("topk_group")
+        << "expected 'topk_group' from "
+        << llvm::divideCeil(experts.perToken, size)
+        << " (for 'num_experts_per_tok' " << experts.perToken
+        << ") to 'n_group' " << groups << ", found " << best;
+  if (options.auxLoss == "layer" || options.auxLoss == "global")
+    config.error("model_type")
+        << "the experts of this family are balanced by biases, expected "
+           "'aux-loss' to be config or none, found '"
+        << options.auxLoss << "'";
+  double choices =
+      static_cast<double>(options.batch) * options.seq * experts.perToken;
+  experts.balance = {groups, best, scale, options.routerBiasRate,
+                     choices / experts.count};
+  return experts;
+}
+
 void kerf::readRouting(ConfigReader &config, const ImportOptions &options,
                        Experts &experts) {
-  experts.auxCoefficient = config.real("router_aux_loss_coef", 0.001);
-  experts.aux = readAuxLoss(config, options.auxLoss, experts.auxCoefficient);
+  if (!experts.balance) {
+    experts.auxCoefficient = config.real("router_aux_loss_coef", 0.001);
+    experts.aux = readAuxLoss(config, options.auxLoss, experts.auxCoefficient);
+  }
   if (config.failed())
     return;
   if (experts.perToken > experts.count)
@@ -83,11 +125,53 @@ void kerf::checkExperts(ConfigReader &config, const DecoderConfig &c,
   checkActivationSize(
       config, experts.innerField, "the activations",
       {b, tableRows(experts, options.seq), std::max(inner, c.hidden)});
+  if (experts.sharedInner == 0)
+    return;
+  checkParameterSize(config, "n_shared_experts",
+                     "'shared_experts.up_proj.weight'",
+                     {experts.sharedInner, c.hidden});
+  checkActivationSize(config, "n_shared_experts", "the activations",
+                      {b, options.seq, experts.sharedInner});
 }
 
 //===----------------------------------------------------------------------===//
 // Layers
 //===----------------------------------------------------------------------===//
+
+/// What the router thinks of each expert. Those of sigmoids are sums in f32 in
+/// every precision, as in the library: a product whose type is written.
+static Value buildLogits(LayerBuilder &b, Value x, const llvm::Twine &module,
+                         const DecoderConfig &c) {
+  const Experts &experts = *c.experts;
+  if (!experts.balance)
+    return b.linear(x, module, {experts.count, c.rawStd});
+  Value w = b.weight(module + ".weight", {experts.count, c.hidden}, c.rawStd);
+  return b.plain().einsum("bsk,nk->bsn", x, w);
+}
+
+/// Which experts a token goes to, and their weights.
+static RouteOp buildRoute(LayerBuilder &b, Value logits, const Experts &experts,
+                          llvm::StringRef moe) {
+  OpBuilder &builder = b.getBuilder();
+  UnitAttr sigmoid;
+  IntegerAttr groups, best;
+  FloatAttr scale;
+  Value bias;
+  if (const std::optional<Experts::Balance> &balance = experts.balance) {
+    sigmoid = builder.getUnitAttr();
+    groups = builder.getI64IntegerAttr(balance->groups);
+    best = builder.getI64IntegerAttr(balance->bestGroups);
+    scale = builder.getF64FloatAttr(balance->scale);
+    bias = b.zeros(moe + "gate.e_score_correction_bias", experts.count);
+    if (balance->rate == 0)
+      bias.getDefiningOp<ParamOp>().setFrozen(true);
+  }
+  return RouteOp::create(builder, b.getLoc(), logits, bias,
+                         builder.getI64IntegerAttr(experts.perToken),
+                         experts.isRenormalized ? builder.getUnitAttr()
+                                                : UnitAttr(),
+                         sigmoid, groups, best, scale);
+}
 
 MixtureResult kerf::buildMixture(LayerBuilder &b, Value x,
                                  const DecoderConfig &c) {
@@ -101,10 +185,8 @@ MixtureResult kerf::buildMixture(LayerBuilder &b, Value x,
     capacity = builder.getI64IntegerAttr(*experts.capacity);
 
   const std::string moe = ("model.layers.{i}." + experts.module + ".").str();
-  Value logits = b.linear(x, moe + "gate", {experts.count, c.rawStd});
-  auto route = RouteOp::create(
-      builder, loc, logits, builder.getI64IntegerAttr(experts.perToken),
-      experts.isRenormalized ? builder.getUnitAttr() : UnitAttr());
+  Value logits = buildLogits(b, x, moe + "gate", c);
+  RouteOp route = buildRoute(b, logits, experts, moe);
   auto assign = AssignSlotsOp::create(builder, loc, route.getExperts(),
                                       builder.getI64IntegerAttr(experts.count),
                                       /*group=*/one, capacity);
@@ -114,9 +196,9 @@ MixtureResult kerf::buildMixture(LayerBuilder &b, Value x,
       builder, loc, withShape(x.getType(), {shape[0], rows, c.hidden}), x,
       assign.getSlots(), /*weights=*/Value(), sizes);
   auto apply = [&](Value in, llvm::StringRef name, int64_t out) -> Value {
-    Value w =
-        b.weight(moe + "experts.{e}." + name + ".weight",
-                 {experts.count, out, typeOf(in).getShape().back()}, c.rawStd);
+    Value w = b.projection(moe + "experts.{e}." + name,
+                           {experts.count, out, typeOf(in).getShape().back()},
+                           c.rawStd);
     return GroupedMatmulOp::create(builder, loc, in, w, assign.getSizes(),
                                    capacity, /*transposed=*/UnitAttr());
   };
@@ -125,6 +207,9 @@ MixtureResult kerf::buildMixture(LayerBuilder &b, Value x,
   Value down = apply(b.gated(c.act, gate, up), experts.down, c.hidden);
   Value output = CombineOp::create(builder, loc, down, assign.getSlots(),
                                    route.getWeights(), sizes);
+  if (experts.sharedInner != 0)
+    output = b.plain().add(output, b.gatedMlp(x, moe + "shared_experts", c.act,
+                                              {experts.sharedInner, c.std}));
   return {output, logits, route.getExperts()};
 }
 
@@ -139,9 +224,11 @@ Value kerf::buildGlobalAuxLoss(LayerBuilder &b, ValueRange stacks,
   llvm::ArrayRef<int64_t> shape = typeOf(logits).getShape();
   int64_t group = shape[0] * shape[1];
   Value all = b.plain().reshape(logits, {group, shape[2], shape[3]});
-  auto route = RouteOp::create(builder, b.getLoc(), all,
-                               builder.getI64IntegerAttr(experts.perToken),
-                               builder.getUnitAttr());
+  auto route = RouteOp::create(
+      builder, b.getLoc(), all, /*bias=*/Value(),
+      builder.getI64IntegerAttr(experts.perToken), builder.getUnitAttr(),
+      /*sigmoid=*/UnitAttr(), /*groups=*/IntegerAttr(), /*best=*/IntegerAttr(),
+      /*scale=*/FloatAttr());
   return LoadBalanceLossOp::create(builder, b.getLoc(), all, route.getExperts(),
                                    builder.getI64IntegerAttr(group));
 }

@@ -298,6 +298,80 @@ static constexpr Field kQwen3MoeFields[] = {
 
 #undef KERF_DECODER_FIELDS
 
+static constexpr llvm::StringLiteral kParallelism =
+    "how the published code is distributed";
+static constexpr llvm::StringLiteral kNoAuxLoss =
+    "the library has no auxiliary loss of this family";
+
+static constexpr Field kDeepseekV3Fields[] = {
+    {"attention_bias", Used, kBias},
+    {"attention_dropout", Used, "(default 0)"},
+    {"first_k_dense_replace", Used,
+     "layers without experts, before the others (default 3)"},
+    {"head_dim", Used, "must be qk_rope_head_dim"},
+    {"hidden_act", Used, "of the MLP's gate (default \"silu\")"},
+    {"hidden_size", Used, "(default 7168)"},
+    {"initializer_range", Used,
+     "standard deviation of initial weights (default 0.02)"},
+    {"intermediate_size", Used, "of the MLP (default 18432)"},
+    {"kv_lora_rank", Used, "latent of keys and values (default 512)"},
+    {"max_position_embeddings", Used,
+     "longest sequence without a warning (default 4096)"},
+    {"moe_intermediate_size", Used, "of an expert (default 2048)"},
+    {"n_group", Used, "groups of experts (default 8)"},
+    {"n_routed_experts", Used, "(default 256)", "", "num_local_experts"},
+    {"n_shared_experts", Used, "experts of all tokens (default 1)"},
+    {"norm_topk_prob", Used,
+     "divide the chosen scores by their sum (default true)"},
+    {"num_attention_heads", Used, "(default 128)"},
+    {"num_experts_per_tok", Used, "(default 8)"},
+    {"num_hidden_layers", Used, "(default 61)"},
+    {"num_key_value_heads", Used, "must be num_attention_heads"},
+    {"num_nextn_predict_layers", Used,
+     "modules that predict further tokens: left out, with a warning", "",
+     "num_mtp_layers"},
+    {"pad_token_id", Used, "its embedding gets no gradient (default null)"},
+    {"q_lora_rank", Used,
+     "latent of queries (default 1536; null: a plain projection)"},
+    {"qk_head_dim", Used, "must be qk_nope_head_dim + qk_rope_head_dim"},
+    {"qk_nope_head_dim", Used, "channels without rotation (default 128)"},
+    {"qk_rope_head_dim", Used, "channels with rotation (default 64)"},
+    {"quantization_config", Used,
+     "fp8 weights of a published checkpoint: not those of training, with a "
+     "warning"},
+    {"rms_norm_eps", Used, "(default 1e-6)"},
+    {"rope_interleave", Used, "rotate neighbouring channels (default true)"},
+    {"rope_parameters", Used, "frequencies of the rotation"},
+    {"rope_scaling", Used, "older spelling of rope_parameters"},
+    {"rope_theta", Used, "base of the rotation (default 10000)"},
+    {"routed_scaling_factor", Used, "of the chosen scores (default 2.5)"},
+    {"tie_word_embeddings", Used,
+     "use the embedding as the head (default false)"},
+    {"topk_group", Used, "groups that a token chooses from (default 4)"},
+    {"v_head_dim", Used, "channels of values (default 128)"},
+    {"vocab_size", Used, "(default 129280)"},
+
+    {"aux_loss_alpha", Inert, kNoAuxLoss},
+    {"ep_size", Inert, kParallelism},
+    {"output_router_logits", Inert, kNoAuxLoss},
+    {"pretraining_tp", Inert, "not read by this family"},
+    {"seq_aux", Inert, kNoAuxLoss},
+
+    {"layer_types", Fixed, kUnlike, "null"},
+    {"mlp_bias", Fixed, kNoBias, "false null"},
+    {"moe_layer_freq", Fixed, kUnlike, "1"},
+    {"original_max_position_embeddings", Fixed,
+     "overrides the field of this name in rope_parameters", "null"},
+    {"partial_rotary_factor", Fixed, "rotates a part of each head", "null 1.0"},
+    {"scoring_func", Fixed,
+     "is not read by this family, whose scores are sigmoids", "\"sigmoid\""},
+    {"sliding_window", Fixed,
+     "not read by this family, though it seems to limit attention", "null"},
+    {"topk_method", Fixed,
+     "is not read by this family, which chooses by groups and biases",
+     "\"noaux_tc\""},
+};
+
 static constexpr Field kRopeFields[] = {
     {"rope_type", Used, "default, linear, llama3 or yarn"},
     {"type", Used, "older spelling of rope_type"},
@@ -312,7 +386,8 @@ static constexpr Field kRopeFields[] = {
     {"original_max_position_embeddings", Used,
      "llama3, yarn (default max_position_embeddings)"},
     {"mscale", Used, "yarn, with mscale_all_dim (default null)"},
-    {"mscale_all_dim", Used, "yarn, with mscale (default null)"},
+    {"mscale_all_dim", Used,
+     "yarn, with mscale; deepseek_v3: also of scores (default null)"},
     {"truncate", Used, "yarn: round the band of pairs outwards (default true)"},
     {"long_factor", Inert, "of other rope types"},
     {"short_factor", Inert, "of other rope types"},
@@ -321,6 +396,7 @@ static constexpr Field kRopeFields[] = {
 };
 
 static constexpr Family kFamilies[] = {
+    {"deepseek_v3", "DeepseekV3ForCausalLM", kDeepseekV3Fields},
     {"gpt2", "GPT2LMHeadModel", kGpt2Fields},
     {"llama", "LlamaForCausalLM", kLlamaFields},
     {"mistral", "MistralForCausalLM", kMistralFields},
@@ -351,7 +427,9 @@ std::string kerf::listFamilies() {
 
 llvm::SmallVector<Field> kerf::allFields(const Family &family) {
   llvm::SmallVector<Field> fields(family.fields);
-  fields.append(std::begin(kCommonFields), std::end(kCommonFields));
+  for (const Field &field : kCommonFields)
+    if (!findField(family.fields, field.name))
+      fields.push_back(field);
   return fields;
 }
 

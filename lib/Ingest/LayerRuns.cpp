@@ -82,6 +82,10 @@ void kerf::readLayerRuns(ConfigReader &config, llvm::StringRef family,
     windows = readWindows(config, c);
   if (family == "qwen3_moe")
     experts = readExpertLayers(config, c);
+  if (family == "deepseek_v3") {
+    int64_t dense = config.integer("first_k_dense_replace", 3, {0});
+    std::fill_n(experts.begin(), std::min(dense, c.layers), false);
+  }
   // A window that reaches over the whole sequence hides nothing.
   if (c.window && *c.window >= seq)
     windows.assign(c.layers, false);

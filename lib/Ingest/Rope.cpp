@@ -101,6 +101,17 @@ static double yarnMagnitude(ConfigReader &rope, double factor) {
   return over != 0 && under != 0 ? grown(over) / grown(under) : grown(1);
 }
 
+/// The square of the length that queries and keys get by `mscale_all_dim`, the
+/// library's `yarn_apply_mscale`.
+static double readScoreScale(ConfigReader &rope) {
+  if (readType(rope) == "default")
+    return 1.0;
+  double factor = optionalReal(rope, "factor").value_or(1);
+  double scale = optionalReal(rope, "mscale_all_dim").value_or(0);
+  double length = factor > 1 ? 0.1 * scale * std::log(factor) + 1 : 1;
+  return length * length;
+}
+
 /// Pairs that turn more than `beta_fast` times within the trained context keep
 /// their frequency, those that turn less than `beta_slow` times are stretched;
 /// the attribute holds the numbers of these two pairs.
@@ -183,7 +194,8 @@ Rope kerf::readRope(ConfigReader &config, double theta, int64_t maxPositions,
   rope.checkFields();
   theta = rope.real("rope_theta", theta, kPositive);
   Attribute scaling = readScaling(rope, theta, maxPositions, headDim);
+  double scoreScale = rope.failed() ? 1.0 : readScoreScale(rope);
   if (rope.failed())
     config.markFailed();
-  return {theta, scaling};
+  return {theta, scaling, scoreScale};
 }

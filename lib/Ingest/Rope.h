@@ -13,6 +13,8 @@ struct Rope {
   double theta;
   /// `#kerf.rope_llama3`, `#kerf.rope_linear`, `#kerf.rope_yarn` or null.
   mlir::Attribute scaling;
+  /// What deepseek_v3 multiplies scores of attention by, for longer contexts.
+  double scoreScale = 1.0;
 };
 
 /// Reads `rope_theta` with `rope_scaling` (to version 4) or `rope_parameters`

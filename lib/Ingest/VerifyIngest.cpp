@@ -28,7 +28,7 @@ static bool hasSaneSize(Type type) {
 /// Attributes that are not the op's own would be ignored: a misspelt `eps`.
 static LogicalResult checkAttributes(Operation *op) {
   static constexpr llvm::StringLiteral modelAttributes[] = {
-      "optimizer", "groups", "clip_norm", kPlanAttrName};
+      "optimizer", "groups", "clip_norm", kAdapterAttrName, kPlanAttrName};
   for (NamedAttribute attribute : op->getDiscardableAttrs()) {
     llvm::StringRef name = attribute.getName().getValue();
     bool isModels =

@@ -1,5 +1,7 @@
 #include "kerf/Dialect/Kerf/Kerf.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace kerf;
 
@@ -36,6 +38,23 @@ static bool isPerToken(Value value, Value like) {
 // Routing
 //===----------------------------------------------------------------------===//
 
+/// Checks the groups of experts of which a token's best are chosen from.
+static LogicalResult checkGroups(OptionalLoc loc, RouteOp::Adaptor adaptor,
+                                 int64_t experts) {
+  if (!adaptor.getGroups() && !adaptor.getBest())
+    return success();
+  int64_t groups = adaptor.getGroups().value_or(0);
+  int64_t best = adaptor.getBest().value_or(0);
+  if (groups >= 1 && experts % groups == 0 && experts / groups >= 2 &&
+      best >= 1 && best <= groups && adaptor.getK() <= experts / groups * best)
+    return success();
+  return emitOptionalError(loc, // route_c3
+                           "'kerf.route' expected groups of 2 or more of ",
+                           experts, " experts, of which the best have ",
+                           adaptor.getK(), ", found groups ", groups, " best ",
+                           best);
+}
+
 LogicalResult RouteOp::inferReturnTypes(MLIRContext *context, OptionalLoc loc,
                                         Adaptor adaptor, Types &types) {
   auto logits = typeOf(adaptor.getLogits());
@@ -45,6 +64,18 @@ LogicalResult RouteOp::inferReturnTypes(MLIRContext *context, OptionalLoc loc,
                              "'kerf.route' expected logits of rank 3 and "
                              "1 <= k <= experts, found ",
                              logits, " and k ", k);
+  int64_t experts = logits.getDimSize(2);
+  Value bias = adaptor.getBias();
+  if (bias && typeOf(bias).getShape() != Shape{experts}) // route_c2
+    return emitOptionalError(loc, "'kerf.route' expected a bias of shape [",
+                             experts, "], found ", bias.getType());
+  if (failed(checkGroups(loc, adaptor, experts)))
+    return failure();
+  if (auto scale = adaptor.getScaleAttr())
+    if (double value = scale.getValueAsDouble();
+        !(value > 0) || !std::isfinite(value)) // route_c4
+      return emitOptionalError(
+          loc, "'kerf.route' expected a finite scale > 0, found ", value);
   int64_t shape[] = {logits.getDimSize(0), logits.getDimSize(1), k};
   types.push_back(logits.getElementType().isF64()
                       ? withShape(logits, shape)
@@ -54,11 +85,20 @@ LogicalResult RouteOp::inferReturnTypes(MLIRContext *context, OptionalLoc loc,
 }
 
 Factors RouteOp::getFactors() {
-  return labelledFactors(*this, {"bse"}, {"bsk", "bsk"}, {}, "ek");
+  llvm::SmallVector<std::string> operands = {"bse"};
+  if (getBias())
+    operands.push_back("e");
+  return labelledFactors(*this, operands, {"bsk", "bsk"}, {}, "ek");
 }
 
 OpCost RouteOp::getCost() {
   return costWithFlops(*this, 0, 16 * sizeOf(getLogits()));
+}
+
+bool RouteOp::keepsWide(OpOperand &operand) {
+  // Steps of a bias are small beside it; sigmoids, unlike a softmax, are
+  // compared as they are.
+  return getSigmoid() || &operand != &getLogitsMutable();
 }
 
 LogicalResult RouteBackwardOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
@@ -82,6 +122,20 @@ Factors RouteBackwardOp::getFactors() {
 
 OpCost RouteBackwardOp::getCost() {
   return costWithFlops(*this, 0, 20 * sizeOf(getLogits()));
+}
+
+LogicalResult ExpertLoadOp::verify() {
+  if (typeOf(getExperts()).getRank() == 3 &&
+      typeOf(getResult()).getRank() == 1) // expert_load_c1
+    return success();
+  return emitOpError() << "expected experts of rank 3 and a result of rank 1, "
+                          "found "
+                       << getExperts().getType() << " and "
+                       << getResult().getType();
+}
+
+Factors ExpertLoadOp::getFactors() {
+  return labelledFactors(*this, {"bsk"}, {"e"}, {}, "ke");
 }
 
 /// Shared by the load-balance loss and its gradient.

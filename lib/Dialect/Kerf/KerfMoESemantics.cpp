@@ -2,6 +2,8 @@
 
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace kerf;
 
@@ -9,7 +11,10 @@ using Values = llvm::SmallVector<Value>;
 using Shape = llvm::ArrayRef<int64_t>;
 
 /// Rows of `x` as probabilities.
-static Value probabilities(PlainBuilder &p, Value logits) {
+static Value probabilities(PlainBuilder &p, Value logits,
+                           bool isSigmoid = false) {
+  if (isSigmoid)
+    return p.logistic(p.widen(logits));
   return SoftmaxOp::create(p.builder, p.loc, p.widen(logits));
 }
 
@@ -25,14 +30,55 @@ static Value oneHot(PlainBuilder &p, Value index, int64_t count) {
 // Routing
 //===----------------------------------------------------------------------===//
 
+/// `x[..., index[..., j]]` of each row.
+static Value pick(PlainBuilder &p, Value x, Value index) {
+  Value hot = oneHot(p, index, typeOf(x).getDimSize(2));
+  Value spread = p.broadcast(x, {0, 1, 3}, typeOf(hot).getShape());
+  return p.rowSum(p.select(hot, spread, 0.0));
+}
+
+/// What chosen probabilities `[B,S,k]` are divided by.
+static Value totalOf(PlainBuilder &p, Value chosen, bool isSigmoid) {
+  Value total = p.rowSum(chosen);
+  // All logistic functions of a token may be 0.
+  if (isSigmoid)
+    total = p.add(total, 1e-20);
+  return p.rows(total, typeOf(chosen).getShape());
+}
+
+/// `score`, with -infinity for the experts of all groups but the best.
+static Value inBestGroups(PlainBuilder &p, Value score, int64_t groups,
+                          int64_t best) {
+  llvm::SmallVector<int64_t> shape(typeOf(score).getShape());
+  Value byGroup =
+      p.reshape(score, {shape[0], shape[1], groups, shape[2] / groups});
+  Value two = TopKOp::create(p.builder, p.loc, byGroup, 2).getValues();
+  auto chosen = TopKOp::create(p.builder, p.loc, p.rowSum(two), best);
+  Value hot = oneHot(p, chosen.getIndices(), groups); // [B,S,best,groups]
+  Value isBest = p.sum(p.indicator(hot, typeOf(score).getElementType()), {2});
+  Value isOpen = p.compare(
+      CompareKind::GT,
+      p.reshape(p.rows(isBest, typeOf(byGroup).getShape()), shape), 0.0);
+  return p.select(isOpen, score, -std::numeric_limits<double>::infinity());
+}
+
 Values RouteOp::decompose(OpBuilder &builder) {
   PlainBuilder p{builder, getLoc()};
-  auto best =
-      TopKOp::create(builder, getLoc(), probabilities(p, getLogits()), getK());
+  Value probability = probabilities(p, getLogits(), getSigmoid());
+  Value score = probability;
+  if (Value bias = getBias())
+    score = p.add(score, p.columns(p.cast(bias, typeOf(score).getElementType()),
+                                   typeOf(score).getShape()));
+  if (std::optional<int64_t> groups = getGroups())
+    score = inBestGroups(p, score, *groups, *getBest());
+  auto best = TopKOp::create(builder, getLoc(), score, getK());
   Value weights = best.getValues();
+  if (getBias())
+    weights = pick(p, probability, best.getIndices());
   if (getRenormalize())
-    weights =
-        p.div(weights, p.rows(p.rowSum(weights), typeOf(weights).getShape()));
+    weights = p.div(weights, totalOf(p, weights, getSigmoid()));
+  if (FloatAttr scale = getScaleAttr())
+    weights = p.mul(weights, scale.getValueAsDouble());
   return {weights, best.getIndices()};
 }
 
@@ -41,25 +87,38 @@ static Value throughSoftmax(PlainBuilder &p, Value probability, Value d) {
   return SoftmaxBackwardOp::create(p.builder, p.loc, probability, d);
 }
 
+/// `dlogits = P (1 - P) dP`.
+static Value throughSigmoid(PlainBuilder &p, Value probability, Value d) {
+  return p.mul(p.mul(probability, p.sub(1.0, probability)), d);
+}
+
 Values RouteBackwardOp::decompose(OpBuilder &builder) {
   PlainBuilder p{builder, getLoc()};
-  Value probability = probabilities(p, getLogits());
+  Value probability = probabilities(p, getLogits(), getSigmoid());
   Type element = typeOf(probability).getElementType();
-  Value hot = oneHot(p, getExperts(), typeOf(probability).getDimSize(2));
-  Shape full = typeOf(hot).getShape(); // [B,S,k,E]
   Value dw = p.cast(getDweights(), element);
+  if (FloatAttr scale = getScaleAttr())
+    dw = p.mul(dw, scale.getValueAsDouble());
   if (getRenormalize()) {
     // w = q / sum q with q the chosen probabilities.
-    Value q =
-        p.rowSum(p.select(hot, p.broadcast(probability, {0, 1, 3}, full), 0.0));
-    Shape choices = typeOf(q).getShape();
-    Value total = p.rows(p.rowSum(q), choices);
-    Value along = p.rows(p.rowSum(p.mul(dw, p.div(q, total))), choices);
+    Value q = pick(p, probability, getExperts());
+    Value total = totalOf(p, q, getSigmoid());
+    Value along =
+        p.rows(p.rowSum(p.mul(dw, p.div(q, total))), typeOf(q).getShape());
     dw = p.div(p.sub(dw, along), total);
   }
-  Value d = p.sum(p.select(hot, p.rows(dw, full), 0.0), {2});
-  return {p.cast(throughSoftmax(p, probability, d),
-                 typeOf(getResult()).getElementType())};
+  Value hot = oneHot(p, getExperts(), typeOf(probability).getDimSize(2));
+  Value d = p.sum(p.select(hot, p.rows(dw, typeOf(hot).getShape()), 0.0), {2});
+  Value dlogits = getSigmoid() ? throughSigmoid(p, probability, d)
+                               : throughSoftmax(p, probability, d);
+  return {p.cast(dlogits, typeOf(getResult()).getElementType())};
+}
+
+Values ExpertLoadOp::decompose(OpBuilder &builder) {
+  PlainBuilder p{builder, getLoc()};
+  Value hot = oneHot(p, getExperts(), typeOf(getResult()).getDimSize(0));
+  return {
+      p.sum(p.indicator(hot, typeOf(getResult()).getElementType()), {0, 1, 2})};
 }
 
 /// `[B,S,...] -> [G,T,...]`.
@@ -312,10 +371,17 @@ Values GroupedWeightGradientOp::decompose(OpBuilder &builder) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult RouteOp::buildGradient(GradientBuilder &gradients) {
-  gradients.add(getLogits(),
-                RouteBackwardOp::create(
-                    gradients.builder(), getLoc(), getLogits(), getExperts(),
-                    gradients.of(getWeights()), getRenormalizeAttr()));
+  OpBuilder &builder = gradients.builder();
+  if (gradients.needs(getLogits()))
+    gradients.add(getLogits(),
+                  RouteBackwardOp::create(
+                      builder, getLoc(), getLogits(), getExperts(),
+                      gradients.of(getWeights()), getRenormalizeAttr(),
+                      getSigmoidAttr(), getScaleAttr()));
+  if (getBias() && gradients.needs(getBias()))
+    gradients.add(getBias(),
+                  ExpertLoadOp::create(builder, getLoc(), getBias().getType(),
+                                       getExperts()));
   return success();
 }
 

@@ -209,6 +209,38 @@ static Value ropeAngles(PlainBuilder &p, RopeOp op, Type element) {
                p.columns(table, shape));
 }
 
+namespace {
+/// The two channels of every pair of x `[B,S,H,D]`, each `[B,S,H,D/2]`.
+struct RopePairs {
+  PlainBuilder &p;
+  bool isInterleaved;
+
+  Value channel(Value x, int64_t which) const {
+    llvm::SmallVector<int64_t> sizes(typeOf(x).getShape());
+    sizes[3] /= 2;
+    if (!isInterleaved)
+      return p.slice(x, {0, 0, 0, which * sizes[3]}, sizes);
+    sizes.push_back(2);
+    Value pairs = p.reshape(x, sizes);
+    llvm::SmallVector<int64_t> one = sizes;
+    one[4] = 1;
+    return p.reshape(p.slice(pairs, {0, 0, 0, 0, which}, one),
+                     llvm::ArrayRef(one).drop_back());
+  }
+  Value join(Value first, Value second) const {
+    llvm::SmallVector<int64_t> sizes(typeOf(first).getShape());
+    llvm::SmallVector<int64_t> whole = sizes;
+    whole[3] *= 2;
+    if (!isInterleaved)
+      return p.concat(3, {first, second});
+    sizes.push_back(1);
+    Value pairs =
+        p.concat(4, {p.reshape(first, sizes), p.reshape(second, sizes)});
+    return p.reshape(pairs, whole);
+  }
+};
+} // namespace
+
 Values RopeOp::decompose(OpBuilder &builder) {
   PlainBuilder p{builder, getLoc()};
   Value x = p.widen(getX());
@@ -229,10 +261,10 @@ Values RopeOp::decompose(OpBuilder &builder) {
   sin = spread(sin);
   if (getInverse())
     sin = p.neg(sin);
-  Value first = p.slice(x, {0, 0, 0, 0}, half);
-  Value second = p.slice(x, {0, 0, 0, half[3]}, half);
-  Value y = p.concat(3, {p.sub(p.mul(first, cos), p.mul(second, sin)),
-                         p.add(p.mul(second, cos), p.mul(first, sin))});
+  RopePairs pairs{p, getInterleaved()};
+  Value first = pairs.channel(x, 0), second = pairs.channel(x, 1);
+  Value y = pairs.join(p.sub(p.mul(first, cos), p.mul(second, sin)),
+                       p.add(p.mul(second, cos), p.mul(first, sin)));
   return finish(p, y, getResult());
 }
 

@@ -37,8 +37,8 @@ TEST(Fields, notAConfig) {
 
 TEST(Fields, family) {
   const std::string known =
-      "note: expected one of gpt2, llama, mistral, mixtral, qwen2, qwen3, "
-      "qwen3_moe\n";
+      "note: expected one of deepseek_v3, gpt2, llama, mistral, mixtral, "
+      "qwen2, qwen3, qwen3_moe\n";
   EXPECT_EQ(errorsOf("{}"),
             "1:1: error: missing field 'model_type'\n1:1: " + known);
   EXPECT_EQ(errorsOf("{\"model_type\":\n \"bert\"}"),
@@ -310,6 +310,67 @@ TEST(Fields, layersWithExperts) {
             "'num_experts' 128, found 129\n");
 }
 
+TEST(Fields, groupsOfExperts) {
+  auto errors = [](llvm::StringRef more) {
+    return errorsOf(configOf("deepseek_v3", (",\n" + more).str()));
+  };
+  EXPECT_EQ(errors("\"n_routed_experts\": 255"),
+            "1:1: error: expected 'n_group' to divide 'n_routed_experts' 255 "
+            "into groups of at least 2, found 8\n");
+  EXPECT_EQ(errors("\"n_group\": 256"),
+            "2:12: error: expected 'n_group' to divide 'n_routed_experts' 256 "
+            "into groups of at least 2, found 256\n");
+  EXPECT_EQ(errors("\"topk_group\": 9"),
+            "2:15: error: expected 'topk_group' from 1 (for "
+            "'num_experts_per_tok' 8) to 'n_group' 8, found 9\n");
+  EXPECT_EQ(errors("\"n_group\": 64,\n\"topk_group\": 1"),
+            "3:15: error: expected 'topk_group' from 2 (for "
+            "'num_experts_per_tok' 8) to 'n_group' 64, found 1\n");
+  EXPECT_EQ(errors("\"scoring_func\": \"softmax\""),
+            "2:17: error: unsupported field 'scoring_func': expected "
+            "\"sigmoid\", found 'softmax'\n"
+            "2:17: note: the field is not read by this family, whose scores "
+            "are sigmoids\n");
+}
+
+TEST(Fields, latents) {
+  auto errors = [](llvm::StringRef more) {
+    return errorsOf(configOf("deepseek_v3", (",\n" + more).str()));
+  };
+  EXPECT_EQ(errors("\"qk_rope_head_dim\": 63"),
+            "2:21: error: expected an even 'qk_rope_head_dim', as rotary "
+            "positions turn pairs, found 63\n");
+  EXPECT_EQ(errors("\"num_key_value_heads\": 64"),
+            "2:24: error: expected 'num_key_value_heads' to be "
+            "'num_attention_heads', 128, found 64\n");
+  EXPECT_EQ(errors("\"head_dim\": 192"),
+            "2:13: error: expected 'head_dim' to be 'qk_rope_head_dim', 64, "
+            "found 192\n");
+  EXPECT_EQ(errors("\"qk_head_dim\": 128"),
+            "2:16: error: expected 'qk_head_dim' to be 'qk_nope_head_dim' + "
+            "'qk_rope_head_dim', 192, found 128\n");
+  EXPECT_EQ(errors("\"quantization_config\": {\"quant_method\": \"awq\"}"),
+            "2:24: error: unsupported field 'quantization_config': expected "
+            "null, {} or 'quant_method' \"fp8\"\n");
+}
+
+TEST(Fields, leftOut) {
+  Imported run(configOf("deepseek_v3",
+                        ",\n\"num_nextn_predict_layers\": 1,\n"
+                        "\"quantization_config\": {\"quant_method\": "
+                        "\"fp8\"}"));
+  EXPECT_EQ(run.messages,
+            "2:29: warning: modules that predict further tokens "
+            "('num_nextn_predict_layers') are left out: the model is trained "
+            "on the next token alone\n"
+            "3:24: warning: weights of the published checkpoint are in fp8 "
+            "('quantization_config'), those of training are not: to start from "
+            "it, convert it to bf16 first\n");
+  EXPECT_NE(run.ir, "");
+  Imported quiet(configOf("deepseek_v3", ", \"quantization_config\": {}"));
+  EXPECT_EQ(quiet.messages, "");
+}
+
 TEST(Fields, lengths) {
   EXPECT_EQ(gpt2Errors("\"n_positions\": 4"),
             "2:16: error: sequences of 8 tokens are longer than the 4 learned "
@@ -331,6 +392,28 @@ TEST(Fields, absurdSizes) {
   EXPECT_EQ(errorsOf(configOf("llama", ",\n\"hidden_size\": 2147483584")),
             "1:1: error: the embedding of 32000x2147483584 would have more "
             "than 1099511627776 elements\n");
+  auto deepseekErrors = [](llvm::StringRef more) {
+    return errorsOf(configOf("deepseek_v3", (",\n" + more).str()));
+  };
+  EXPECT_EQ(deepseekErrors("\"q_lora_rank\": 2147483647"),
+            "2:16: error: 'q_a_proj.weight' of 2147483647x7168 would have more "
+            "than 1099511627776 elements\n");
+  EXPECT_EQ(deepseekErrors("\"q_lora_rank\": 100000000"),
+            "2:16: error: 'q_b_proj.weight' of 24576x100000000 would have more "
+            "than 1099511627776 elements\n");
+  EXPECT_EQ(deepseekErrors("\"kv_lora_rank\": 2147483647"),
+            "2:17: error: 'kv_a_proj_with_mqa.weight' of 2147483711x7168 would "
+            "have a dimension of more than 2147483647\n");
+  EXPECT_EQ(deepseekErrors("\"kv_lora_rank\": 100000000"),
+            "2:17: error: 'kv_b_proj.weight' of 32768x100000000 would have "
+            "more than 1099511627776 elements\n");
+  EXPECT_EQ(deepseekErrors("\"v_head_dim\": 2147483647"),
+            "2:15: error: 'o_proj.weight' of 7168x274877906816 would have a "
+            "dimension of more than 2147483647\n");
+  EXPECT_EQ(deepseekErrors("\"n_shared_experts\": 2147483647"),
+            "2:21: error: 'shared_experts.up_proj.weight' of "
+            "4398046509056x7168 would have a dimension of more than "
+            "2147483647\n");
   ImportOptions huge = smallOptions();
   huge.batch = huge.seq = 2000000000;
   Imported run(configOf("mistral", ",\n\"hidden_size\": 64"), huge);
@@ -350,7 +433,7 @@ TEST(Fields, experts) {
 TEST(Options, ranges) {
   ImportOptions options;
   options.seq = -3;
-  options.optimizer = "lion";
+  options.optimizer = "adagrad";
   options.auxLoss = "some";
   options.beta1 = 1;
   options.zLoss = std::numeric_limits<double>::quiet_NaN();
@@ -361,7 +444,9 @@ TEST(Options, ranges) {
       errorsOf(configOf("gpt2", ""), options),
       "error: expected 'batch' from 1 to 2147483647, found 0\n"
       "error: expected 'seq' from 1 to 2147483647, found -3\n"
-      "error: expected 'optimizer' to be one of adamw, sgd, found 'lion'\n"
+      "error: expected 'optimizer' to be one of adafactor, adamw, adamw_8bit, "
+      "lion, sgd, "
+      "found 'adagrad'\n"
       "error: expected 'aux-loss' to be one of config, none, layer, global, "
       "found 'some'\n"
       "error: expected 'weight-decay' of at least 0 and finite, found -0.5\n"
@@ -369,11 +454,21 @@ TEST(Options, ranges) {
       "error: expected 'clip-norm' of at least 0 and finite, found inf\n"
       "error: expected 'z-loss' of at least 0 and finite, found nan\n"
       "error: expected a finite 'capacity-factor' above 0, found 0.0\n");
+  ImportOptions balance = smallOptions();
+  balance.routerBiasRate = -1;
+  EXPECT_EQ(errorsOf(configOf("deepseek_v3", ""), balance),
+            "error: expected 'router-bias-rate' of at least 0 and finite, "
+            "found -1.0\n");
+  balance.routerBiasRate = 0;
+  balance.auxLoss = "layer";
+  EXPECT_EQ(errorsOf(configOf("deepseek_v3", ""), balance),
+            "1:16: error: the experts of this family are balanced by biases, "
+            "expected 'aux-loss' to be config or none, found 'layer'\n");
 }
 
 TEST(ListFields, everyFamily) {
-  for (llvm::StringRef family :
-       {"gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"}) {
+  for (llvm::StringRef family : {"deepseek_v3", "gpt2", "llama", "mistral",
+                                 "mixtral", "qwen2", "qwen3", "qwen3_moe"}) {
     std::string text;
     llvm::raw_string_ostream os(text);
     EXPECT_TRUE(printFields(family, os));
@@ -384,7 +479,8 @@ TEST(ListFields, everyFamily) {
   EXPECT_FALSE(printFields("bert", os));
   EXPECT_EQ(text, "");
   EXPECT_EQ(listFamilies(),
-            "gpt2, llama, mistral, mixtral, qwen2, qwen3, qwen3_moe");
+            "deepseek_v3, gpt2, llama, mistral, mixtral, qwen2, qwen3, "
+            "qwen3_moe");
 }
 
 } // namespace

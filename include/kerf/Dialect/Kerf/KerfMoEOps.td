@@ -13,32 +13,50 @@
 
 include "kerf/Dialect/Kerf/KerfOpBase.td"
 
-def Kerf_RouteOp : Kerf_InferredOp<"route", [Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {
+def Kerf_RouteOp : Kerf_InferredOp<"route", [Kerf_Gradient, Kerf_Cost, Kerf_Decompose, Kerf_Precision]> {
   let summary = "Choose experts for each token and weigh them";
   let description = [{
-    `p = softmax(logits)` in f32 at least; the k most probable experts of each
-    token (ties: the lower number) and their p, divided by their sum with
-    `renormalize`. Results: weights `[B,S,k]` f32 and experts `[B,S,k]` i32.
+    `p = softmax(logits)` in f32 at least, with `sigmoid` the logistic function of
+    each logit; the k most probable experts of each token (ties: the lower number)
+    and their p, divided by their sum (with `sigmoid` plus 1e-20) with
+    `renormalize`, times `scale`. Results: weights `[B,S,k]` f32 and experts
+    `[B,S,k]` i32.
+
+    The choice, not the weights, is by p plus `bias` `[E]`, and `groups g best n`
+    limits it to the n of g equal groups of neighbouring experts whose two largest
+    together are largest (DeepSeek-V3 report, 2.1.2). In place of a gradient the
+    bias gets the `expert_load`.
 
     Life: written by the user or the importer; fused into a row kernel.
 
     Constraints:
     (C1) the logits have rank 3, and 1 <= k <= E.
+    (C2) the bias is `[E]`.
+    (C3) `groups` divides E into groups of 2 or more, `best` comes with it and lies
+    from 1 to `groups`, and the best groups have k experts.
+    (C4) `scale` is a finite number > 0.
 
     ```mlir
     %l = kerf.constant dense<0.5> : tensor<2x8x4xf32>
     %w, %e = kerf.route %l k 2 renormalize : tensor<2x8x4xf32>
     ```
   }];
-  let arguments = (ins Kerf_Float:$logits, Kerf_I64Attr:$k, UnitAttr:$renormalize);
+  let arguments = (ins Kerf_Float:$logits, Optional<Kerf_Float>:$bias, Kerf_I64Attr:$k,
+    UnitAttr:$renormalize, UnitAttr:$sigmoid, OptionalAttr<Kerf_I64Attr>:$groups,
+    OptionalAttr<Kerf_I64Attr>:$best, OptionalAttr<F64Attr>:$scale);
   let results = (outs Kerf_Float:$weights, Kerf_Int:$experts);
-  let assemblyFormat = "$logits `k` $k (`renormalize` $renormalize^)? attr-dict `:` type($logits)";
+  let assemblyFormat = [{
+    $logits `k` $k (`renormalize` $renormalize^)? (`sigmoid` $sigmoid^)?
+    (`groups` $groups^ `best` $best)? (`scale` $scale^)? (`bias` $bias^ `:` type($bias))?
+    attr-dict `:` type($logits)
+  }];
 }
 
 def Kerf_RouteBackwardOp : Kerf_InferredOp<"route_backward", [Kerf_Cost, Kerf_Decompose]> {
   let summary = "Compute the logits' gradient of a routing";
   let description = [{
     The choice is constant; the gradient flows through the chosen probabilities.
+    `renormalize`, `sigmoid` and `scale` are those of the `route`.
 
     Life: made by `kerf-differentiate`; fused into a row kernel.
 
@@ -51,12 +69,35 @@ def Kerf_RouteBackwardOp : Kerf_InferredOp<"route_backward", [Kerf_Cost, Kerf_De
     %d = kerf.route_backward %l, %e, %w renormalize : tensor<2x8x4xf32>, tensor<2x8x2xi32>, tensor<2x8x2xf32>
     ```
   }];
-  let arguments = (ins Kerf_Float:$logits, Kerf_Int:$experts, Kerf_Float:$dweights, UnitAttr:$renormalize);
+  let arguments = (ins Kerf_Float:$logits, Kerf_Int:$experts, Kerf_Float:$dweights,
+    UnitAttr:$renormalize, UnitAttr:$sigmoid, OptionalAttr<F64Attr>:$scale);
   let results = (outs Kerf_Float:$result);
   let assemblyFormat = [{
-    $logits `,` $experts `,` $dweights (`renormalize` $renormalize^)? attr-dict
-    `:` type($logits) `,` type($experts) `,` type($dweights)
+    $logits `,` $experts `,` $dweights (`renormalize` $renormalize^)? (`sigmoid` $sigmoid^)?
+    (`scale` $scale^)? attr-dict `:` type($logits) `,` type($experts) `,` type($dweights)
   }];
+}
+
+def Kerf_ExpertLoadOp : Kerf_Op<"expert_load", [Pure, Kerf_Factors, Kerf_PointwiseCost, Kerf_Decompose]> {
+  let summary = "Count the choices of each expert";
+  let description = [{
+    `y[e]` is the number of (b,s,j) with `experts[b,s,j] = e`.
+
+    Life: made by `kerf-differentiate` for the bias of a `route`.
+
+    Constraints:
+    (C1) the experts have rank 3 and the result rank 1.
+
+    ```mlir
+    %l = kerf.constant dense<0.5> : tensor<2x8x4xf32>
+    %w, %e = kerf.route %l k 2 : tensor<2x8x4xf32>
+    %n = kerf.expert_load %e : tensor<2x8x2xi32> -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Kerf_Int:$experts);
+  let results = (outs Kerf_Float:$result);
+  let assemblyFormat = "$experts attr-dict `:` type($experts) `->` type($result)";
+  let hasVerifier = 1;
 }
 
 def Kerf_LoadBalanceLossOp : Kerf_Op<"load_balance_loss", [Pure, Kerf_Factors, Kerf_Variant, Kerf_Gradient, Kerf_Cost, Kerf_Decompose]> {

@@ -99,6 +99,47 @@ def Kerf_MatmulOp : Kerf_LayerOp<"matmul"> {
   }];
 }
 
+def Kerf_DequantizeOp : Kerf_Op<"dequantize", [Pure, Kerf_Factors, Kerf_Cost,
+    Kerf_Decompose, Kerf_Precision]> {
+  let summary = "Make numbers of 4-bit codes and the scales of their blocks";
+  let description = [{
+    `w[...,k] = nf4[c[...,k]] s[...,k/64]`: blocks of 64 along the last dimension
+    have one scale. `nf4` is the table of 16 numbers from -1 to 1 of Dettmers et al.
+    2023, appendix E. A byte holds two codes: byte j of a block's 32 is `16 c + d - 128`
+    for the codes c of number j and d of number 32 + j. Scales stay f32 under a policy
+    of precision.
+
+    Codes are constant: there is no gradient. A frozen weight that is kept so takes
+    0.5625 bytes per number; the reverse body makes its numbers again.
+
+    Life: written by the user or the importer; lives on in `spmd`, a kernel.
+
+    Constraints:
+    (C1) codes, scales and result have one rank >= 1 and equal leading dimensions.
+    (C2) the last dimension of the result is twice that of the codes and 64 times
+    that of the scales.
+
+    ```mlir
+    %c = kerf.param "w.weight" init<nf4> frozen : tensor<32x64xi8>
+    %s = kerf.param "w.weight.absmax" init<constant, 0.04> frozen : tensor<32x2xf32>
+    %w = kerf.dequantize %c, %s : tensor<32x64xi8>, tensor<32x2xf32> -> tensor<32x128xf32>
+    ```
+  }];
+  let arguments = (ins Kerf_TensorOf<[I8]>:$codes, Kerf_Float:$scales);
+  let results = (outs Kerf_Float:$result);
+  let assemblyFormat = [{
+    $codes `,` $scales attr-dict `:` type($codes) `,` type($scales) `->` type($result)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Numbers that share a scale.
+    static constexpr int64_t kBlock = 64;
+    /// Root of the mean square of the table: the standard deviation of numbers
+    /// of scale 1 whose codes are all equally likely.
+    static double getSpread();
+  }];
+}
+
 //===----------------------------------------------------------------------===//
 // Norms
 //===----------------------------------------------------------------------===//
@@ -219,6 +260,7 @@ def Kerf_RopeOp : Kerf_LayerOp<"rope", [Kerf_Localize, AttrSizedOperandSegments]
         y[..,j]       = x[..,j] cos a - x[..,j+D/2] sin a
         y[..,j+D/2]   = x[..,j+D/2] cos a + x[..,j] sin a
 
+    `interleaved` pairs the neighbours 2j and 2j+1 instead.
     The position is `positions[b,s]` if given, else `offset + s`, with `zigzag`
     the position of that row. `scaling`
     changes the frequencies. `inverse` is the transpose: it rotates back (and
@@ -241,10 +283,11 @@ def Kerf_RopeOp : Kerf_LayerOp<"rope", [Kerf_Localize, AttrSizedOperandSegments]
   }];
   let arguments = (ins Kerf_Float:$x, Optional<Kerf_Int>:$positions,
     Optional<Kerf_I32Scalar>:$offset, F64Attr:$theta, OptionalAttr<Kerf_RopeScalingKind>:$scaling,
-    UnitAttr:$inverse, OptionalAttr<Kerf_ZigzagAttr>:$zigzag);
+    UnitAttr:$inverse, OptionalAttr<Kerf_ZigzagAttr>:$zigzag, UnitAttr:$interleaved);
   let results = (outs Kerf_Float:$result);
   let assemblyFormat = [{
-    $x `theta` $theta (`scaling` `(` $scaling^ `)`)? (`inverse` $inverse^)?
+    $x `theta` $theta (`scaling` `(` $scaling^ `)`)? (`interleaved` $interleaved^)?
+    (`inverse` $inverse^)?
     (`positions` $positions^ `:` type($positions))? (`offset` $offset^)?
     (`zigzag` $zigzag^)? attr-dict `:` type($x)
   }];
