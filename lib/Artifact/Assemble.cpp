@@ -85,6 +85,7 @@ void Assembler::setMeta(uint64_t inputHash) {
   meta.target = data.strings.intern("cpu");
   meta.cpu = text("cpu");
   meta.features = text("features");
+  meta.adapter = text("adapter");
   meta.world_size = mesh ? mesh.getRankCount() : 1;
   meta.micro_batches = number("micro_batches");
   meta.max_workers = number("workers");
@@ -158,6 +159,7 @@ LogicalResult Assembler::setPieces(exec::ParamOp op, kerf_param &param) {
   if (failed(weight) || failed(state))
     return failure();
   param.layout.pieces = *weight;
+  param.layout.granule = op.getGranule().value_or(0);
   param.state_pieces = *state;
   return success();
 }
@@ -171,6 +173,10 @@ void Assembler::addStates(exec::ParamOp op, kerf_param &param) {
     record.name =
         data.strings.intern(state.getAs<StringAttr>("name").getValue());
     record.dtype = dtypeOf(state.getAs<TypeAttr>("type").getValue());
+    auto block = state.getAs<IntegerAttr>("block");
+    record.block = block ? block.getInt() : 1;
+    auto without = state.getAs<IntegerAttr>("without");
+    record.without = without ? without.getInt() : 0;
     record.offset = state.getAs<IntegerAttr>("at").getInt();
     record.stride = state.getAs<IntegerAttr>("by").getInt();
     data.states.push_back(record);
@@ -213,6 +219,7 @@ LogicalResult Assembler::addInput(exec::InputOp op) {
                    .Case("seed", KERF_ROLE_SEED)
                    .Case("step", KERF_ROLE_STEP)
                    .Case("learning_rate", KERF_ROLE_LEARNING_RATE)
+                   .Case("loss_scale", KERF_ROLE_LOSS_SCALE)
                    .Default(KERF_ROLE_NONE);
   if (failed(setLayout(op, input.layout, op.getGlobalType(), op.getLocalType(),
                        op.getCuts())))

@@ -223,13 +223,42 @@ static bool bytesOf(const kerf_layout &layout, const int64_t *sizes,
   return true;
 }
 
-int64_t kerf::artifact::pieceElements(const View &view, uint32_t pieces,
+int64_t kerf::artifact::pieceElements(const View &view,
+                                      const kerf_layout &layout,
                                       int64_t elements) {
-  int64_t count = 1;
+  if (layout.pieces == 0)
+    return elements;
+  int64_t granule = std::max<int64_t>(layout.granule, 1), count = granule;
   for (uint32_t a = 0; a < view.axes.count; ++a)
-    if (pieces >> a & 1)
+    if (layout.pieces >> a & 1)
       count *= view.axes[a].size;
-  return elements / count + (elements % count != 0);
+  return (elements / count + (elements % count != 0)) * granule;
+}
+
+kerf_layout kerf::artifact::stateLayout(const kerf_param &param) {
+  kerf_layout layout = param.layout;
+  layout.pieces = param.state_pieces;
+  return layout;
+}
+
+kerf_layout kerf::artifact::stateLayout(const kerf_param &param,
+                                        const kerf_state &state) {
+  kerf_layout layout = stateLayout(param);
+  layout.dtype = state.dtype;
+  if (state.block > 1) {
+    layout.global[layout.rank - 1] /= state.block;
+    layout.local[layout.rank - 1] /= state.block;
+    layout.granule /= state.block;
+  }
+  if (state.without == 0)
+    return layout;
+  for (uint32_t d = layout.rank-- - state.without; d < layout.rank; ++d) {
+    layout.global[d] = layout.global[d + 1];
+    layout.local[d] = layout.local[d + 1];
+    layout.blocks[d] = layout.blocks[d + 1];
+    std::copy_n(layout.cuts[d + 1], 4, layout.cuts[d]);
+  }
+  return layout;
 }
 
 bool kerf::artifact::localBytes(const View &view, const kerf_layout &layout,
@@ -237,8 +266,7 @@ bool kerf::artifact::localBytes(const View &view, const kerf_layout &layout,
   if (!bytesOf(layout, layout.local, bytes))
     return false;
   int64_t size = kerf_dtype_bytes(layout.dtype);
-  bytes = pieceElements(view, layout.pieces, bytes / size) * size;
-  return true;
+  return multiply(pieceElements(view, layout, bytes / size), size, bytes);
 }
 
 bool kerf::artifact::globalBytes(const kerf_layout &layout, int64_t &bytes) {

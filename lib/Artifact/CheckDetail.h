@@ -50,8 +50,9 @@ private:
   bool checkParam(uint32_t index);
   bool checkParamNames(uint32_t index);
   bool checkPieces(uint32_t index);
-  bool checkStates(uint32_t index, int64_t elements, int64_t count);
-  bool checkMaster(uint32_t index, int64_t elements, int64_t count);
+  bool checkStateShape(uint32_t index, const kerf_param &param);
+  bool checkStates(uint32_t index, int64_t count);
+  bool checkMaster(uint32_t index, int64_t count);
   bool checkInput(uint32_t index);
   bool checkOutput(uint32_t index);
   bool checkBuffer(uint32_t index);

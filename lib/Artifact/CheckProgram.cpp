@@ -23,7 +23,7 @@ static const Arity kArity[KERF_OP_COUNT] = {
     {4, 5, 18},                     // matmul
     {13, 15, KERF_ATTN_ATTR_COUNT}, // attention
     {17, 19, KERF_ATTN_ATTR_COUNT}, // attention_backward
-    {5, 5, 11},                     // grouped_matmul
+    {5, 5, 12},                     // grouped_matmul
     {2, 2, 1},                      // copy
     {1, 1, 1},                      // zero
     {0, 0, 4},                      // loop
@@ -191,7 +191,7 @@ bool Checker::checkCollective(uint32_t index) {
     return damaged("command %u (%s) has %s %lld", index, name,
                    reduces ? "reduction" : "direction", (long long)attrs[2]);
   if (attrs[1] < 0 || attrs[1] >= KERF_DTYPE_COUNT ||
-      (reduces && attrs[1] == KERF_I1))
+      (reduces && (attrs[1] == KERF_I1 || attrs[1] == KERF_I8)))
     return damaged("command %u (%s) has type %lld", index, name,
                    (long long)attrs[1]);
   Volume volume;

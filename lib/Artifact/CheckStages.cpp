@@ -114,7 +114,8 @@ static bool haveSameStates(const View &view, const kerf_param &a,
   for (uint32_t s = 0; s < a.state_count; ++s) {
     const kerf_state &own = view.states[a.first_state + s];
     const kerf_state &other = view.states[b.first_state + s];
-    if (own.dtype != other.dtype ||
+    if (own.dtype != other.dtype || own.block != other.block ||
+        own.without != other.without ||
         std::strcmp(view.string(own.name), view.string(other.name)) != 0)
       return false;
   }

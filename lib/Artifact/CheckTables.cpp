@@ -48,8 +48,8 @@ bool Checker::checkSeries(int64_t offset, int64_t stride, int64_t count,
 
 bool Checker::checkMeta() {
   const kerf_meta &meta = *view.meta;
-  for (uint32_t string :
-       {meta.model, meta.compiler, meta.target, meta.cpu, meta.features})
+  for (uint32_t string : {meta.model, meta.compiler, meta.target, meta.cpu,
+                          meta.features, meta.adapter})
     if (!checkString(string, "metadata", 0))
       return false;
   if (meta.micro_batches == 0 || meta.micro_batches > INT32_MAX)
@@ -216,6 +216,9 @@ bool Checker::checkLayout(const kerf_layout &layout, const char *what,
                      d, what, index, (long long)layout.local[d],
                      layout.blocks[d]);
   }
+  if (layout.granule > KERF_MAX_GRANULE || layout.reserved != 0)
+    return damaged("%s %u is in pieces of multiples of %u elements", what,
+                   index, layout.granule);
   if (layout.pieces >> view.axes.count != 0 || (layout.pieces & used))
     return damaged("%s %u is in pieces over axes %#x, of which it can have "
                    "%#x",
@@ -258,7 +261,27 @@ bool Checker::checkParamNames(uint32_t index) {
   return true;
 }
 
-bool Checker::checkStates(uint32_t index, int64_t elements, int64_t count) {
+/// A state in blocks needs a last dimension, and pieces, of whole blocks; one
+/// that lacks a dimension is not in pieces.
+bool Checker::checkStateShape(uint32_t index, const kerf_param &param) {
+  const kerf_state &state = view.states[index];
+  const kerf_layout &layout = param.layout;
+  bool isWhole = param.state_pieces == 0;
+  bool fits = state.block >= 1 && state.without <= layout.rank &&
+              (state.without == 0 || (state.block == 1 && isWhole));
+  if (fits && state.block > 1) {
+    uint32_t last = layout.rank - 1;
+    fits = layout.rank > 0 &&
+           layout.local[last] / layout.blocks[last] % state.block == 0 &&
+           (isWhole || std::max(layout.granule, 1u) % state.block == 0);
+  }
+  return fits || damaged("state %u has blocks of %u elements and lacks "
+                         "dimension %u, counted from the last, which its "
+                         "parameter cannot have",
+                         index, state.block, state.without);
+}
+
+bool Checker::checkStates(uint32_t index, int64_t count) {
   const kerf_param &param = view.params[index];
   if (param.first_state > view.states.count ||
       param.state_count > view.states.count - param.first_state)
@@ -272,7 +295,9 @@ bool Checker::checkStates(uint32_t index, int64_t elements, int64_t count) {
     if (state.dtype >= KERF_DTYPE_COUNT)
       return damaged("state %u has type %u", s, state.dtype);
     int64_t size = kerf_dtype_bytes(state.dtype), bytes;
-    if (!multiply(elements, size, bytes))
+    if (!checkStateShape(s, param))
+      return false;
+    if (!localBytes(view, stateLayout(param, state), bytes))
       return damaged("state %u is too large", s);
     if (!checkSeries(state.offset, state.stride, count, bytes, size, "state",
                      s))
@@ -281,16 +306,18 @@ bool Checker::checkStates(uint32_t index, int64_t elements, int64_t count) {
   return true;
 }
 
-bool Checker::checkMaster(uint32_t index, int64_t elements, int64_t count) {
+bool Checker::checkMaster(uint32_t index, int64_t count) {
   const kerf_param &param = view.params[index];
   bool hasMaster = param.master_dtype != KERF_NONE;
-  if (!hasMaster && param.master_offset == -1)
+  if (!hasMaster && param.master_offset == -1 && param.master_stride == -1)
     return true;
   if (!hasMaster || param.master_dtype >= KERF_DTYPE_COUNT)
     return damaged("parameter %u has a master of type %u at %lld", index,
                    param.master_dtype, (long long)param.master_offset);
+  kerf_layout layout = stateLayout(param);
+  layout.dtype = param.master_dtype;
   int64_t size = kerf_dtype_bytes(param.master_dtype), bytes;
-  if (!multiply(elements, size, bytes))
+  if (!localBytes(view, layout, bytes))
     return damaged("the master of parameter %u is too large", index);
   return checkSeries(param.master_offset, param.master_stride, count, bytes,
                      size, "the master of parameter", index);
@@ -299,9 +326,7 @@ bool Checker::checkMaster(uint32_t index, int64_t elements, int64_t count) {
 /// A parameter in pieces has its state in the same ones.
 bool Checker::checkPieces(uint32_t index) {
   const kerf_param &param = view.params[index];
-  kerf_layout state = param.layout;
-  state.pieces = param.state_pieces;
-  if (!checkLayout(state, "the state of parameter", index))
+  if (!checkLayout(stateLayout(param), "the state of parameter", index))
     return false;
   if (param.reserved != 0 || param.layout.zigzag != 0 ||
       (param.layout.pieces != 0 && param.layout.pieces != param.state_pieces))
@@ -315,18 +340,15 @@ bool Checker::checkParam(uint32_t index) {
   const kerf_param &param = view.params[index];
   if (!checkLayout(param.layout, "parameter", index) || !checkParamNames(index))
     return false;
-  if (param.init > KERF_INIT_UNIFORM || !std::isfinite(param.init_value))
+  if (param.init >= KERF_INIT_COUNT || !std::isfinite(param.init_value) ||
+      (param.init == KERF_INIT_NF4) != (param.layout.dtype == KERF_I8))
     return damaged("parameter %u is initialized by kind %u", index, param.init);
-  int64_t count = param.end - param.start, bytes, elements = 1;
-  for (uint32_t d = 0; d < param.layout.rank; ++d)
-    elements *= param.layout.local[d];
-  elements = pieceElements(view, param.state_pieces, elements);
+  int64_t count = param.end - param.start, bytes;
   return checkPieces(index) && localBytes(view, param.layout, bytes) &&
          checkSeries(param.offset, param.stride, count, bytes,
                      kerf_dtype_bytes(param.layout.dtype), "parameter",
                      index) &&
-         checkStates(index, elements, count) &&
-         checkMaster(index, elements, count);
+         checkStates(index, count) && checkMaster(index, count);
 }
 
 //===----------------------------------------------------------------------===//
@@ -341,7 +363,7 @@ bool Checker::checkInput(uint32_t index) {
       !checkRange(input.offset, input.bytes,
                   kerf_dtype_bytes(input.layout.dtype), "input", index))
     return false;
-  if (input.role > KERF_ROLE_LEARNING_RATE)
+  if (input.role >= KERF_ROLE_COUNT)
     return damaged("input %u has role %u", index, input.role);
   if (!localBytes(view, input.layout, bytes) || bytes != input.bytes ||
       input.layout.pieces != 0)

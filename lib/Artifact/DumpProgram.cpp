@@ -155,6 +155,8 @@ static void printAttrs(llvm::raw_ostream &os, const ArtifactData &data,
        << attrs[7] << " k " << attrs[8] << (attrs[9] ? " transposed" : "");
     if (attrs[10])
       os << " capacity " << attrs[10];
+    if (attrs[11])
+      os << " accumulate";
     break;
   case KERF_OP_COPY:
   case KERF_OP_ZERO:

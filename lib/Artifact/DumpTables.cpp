@@ -128,10 +128,10 @@ static void printShape(llvm::raw_ostream &os, const ArtifactData &data,
 }
 
 static void printInit(llvm::raw_ostream &os, const kerf_param &param) {
-  const char *const names[] = {"zeros", "ones", "constant", "normal",
-                               "uniform"};
+  const char *const names[KERF_INIT_COUNT] = {"zeros",  "ones",    "constant",
+                                              "normal", "uniform", "nf4"};
   os << ' ' << names[param.init];
-  if (param.init >= KERF_INIT_CONSTANT)
+  if (param.init >= KERF_INIT_CONSTANT && param.init != KERF_INIT_NF4)
     os << ' ' << llvm::format("%g", param.init_value);
 }
 
@@ -169,8 +169,12 @@ static void printParam(llvm::raw_ostream &os, const ArtifactData &data,
        << param.master_offset;
   for (uint32_t s = 0; s < param.state_count; ++s) {
     const kerf_state &state = data.states[param.first_state + s];
-    os << ", " << data.strings.get(state.name) << ' ' << dtypeName(state.dtype)
-       << " at " << state.offset;
+    os << ", " << data.strings.get(state.name) << ' ' << dtypeName(state.dtype);
+    if (state.block > 1)
+      os << " per " << state.block;
+    if (state.without > 0)
+      os << " without dimension " << param.layout.rank - state.without;
+    os << " at " << state.offset;
   }
   os << '\n';
 }

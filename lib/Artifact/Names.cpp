@@ -93,8 +93,8 @@ NameHoles kerf::artifact::holesOf(std::string_view pattern) {
 }
 
 const char *kerf::artifact::dtypeName(uint32_t dtype) {
-  static const char *const names[KERF_DTYPE_COUNT] = {"f32", "bf16", "f16",
-                                                      "i32", "i1",   "f64"};
+  static const char *const names[KERF_DTYPE_COUNT] = {
+      "f32", "bf16", "f16", "i32", "i1", "f64", "i8"};
   return dtype < KERF_DTYPE_COUNT ? names[dtype] : "?";
 }
 
@@ -125,8 +125,8 @@ const char *kerf::artifact::bufferClassName(uint32_t bufferClass) {
 }
 
 const char *kerf::artifact::roleName(uint32_t role) {
-  static const char *const names[] = {"none",     "tokens",       "targets",
-                                      "segments", "positions",    "seed",
-                                      "step",     "learning_rate"};
-  return role <= KERF_ROLE_LEARNING_RATE ? names[role] : "?";
+  static const char *const names[KERF_ROLE_COUNT] = {
+      "none", "tokens", "targets",       "segments",  "positions",
+      "seed", "step",   "learning_rate", "loss_scale"};
+  return role < KERF_ROLE_COUNT ? names[role] : "?";
 }

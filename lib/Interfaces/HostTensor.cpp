@@ -39,11 +39,11 @@ static double roundToSemantics(double value, const llvm::fltSemantics &to) {
   return number.convertToDouble();
 }
 
-static double wrapInteger(double value) {
+template <typename Integer> static double wrapInteger(double value) {
   if (!std::isfinite(value))
     return 0.0;
   double wrapped = std::fmod(std::trunc(value), 4294967296.0);
-  return static_cast<int32_t>(
+  return static_cast<Integer>(
       static_cast<uint32_t>(static_cast<int64_t>(wrapped)));
 }
 
@@ -51,7 +51,9 @@ double kerf::roundToType(double value, mlir::Type type, bool f64Compute) {
   if (type.isInteger(1))
     return value != 0.0 ? 1.0 : 0.0;
   if (type.isInteger(32))
-    return wrapInteger(value);
+    return wrapInteger<int32_t>(value);
+  if (type.isInteger(8))
+    return wrapInteger<int8_t>(value);
   if (f64Compute || type.isF64())
     return value;
   if (type.isF32())

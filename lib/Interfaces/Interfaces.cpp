@@ -9,7 +9,7 @@ using namespace kerf;
 
 #include "kerf/Interfaces/KerfAttrInterfaces.cpp.inc"
 
-static double bytesOf(TypeRange types) {
+static double bytesOfAll(TypeRange types) {
   double bytes = 0;
   for (Type type : types) {
     auto tensor = dyn_cast<RankedTensorType>(type);
@@ -24,7 +24,7 @@ static double bytesOf(TypeRange types) {
 OpCost kerf::costWithFlops(Operation *op, double matmulFlops,
                            double vectorFlops) {
   return {matmulFlops, /*attentionFlops=*/0, vectorFlops,
-          bytesOf(op->getOperandTypes()), bytesOf(op->getResultTypes())};
+          bytesOfAll(op->getOperandTypes()), bytesOfAll(op->getResultTypes())};
 }
 
 OpCost kerf::pointwiseCost(Operation *op) {

@@ -62,6 +62,8 @@ static double initialElement(InitAttr init, uint64_t stream, int64_t index) {
     return init.getValue() * normalAt(stream, index);
   case InitKind::Uniform:
     return init.getValue() * (2 * uniformAt(stream, index) - 1);
+  case InitKind::Nf4:
+    return std::floor(256 * uniformAt(stream, index)) - 128;
   }
   llvm_unreachable("covered switch");
 }
@@ -130,27 +132,33 @@ Interpreter::Impl::updateOne(UpdateOp update, llvm::StringRef name,
            << "of \"" << name << "\", which the model does not read as "
            << type;
   after.gradients[name.str()] = gradient;
+  if (update.getCondition() && env[update.getCondition()]->data[0] == 0)
+    return success();
   bool hasMaster = before.masters.count(name.str());
-  llvm::SmallVector<HostTensor> state;
-  for (llvm::StringRef stateName : rule.getStateNames())
-    state.push_back(before.optimizer[(name + "." + stateName).str()]);
-  UpdateRules::Scalars scalars;
+  UpdateRules::Operands operands;
+  operands.param = (hasMaster ? before.masters : before.params)[name.str()];
+  operands.gradient = std::move(gradient);
+  auto states = rule.getStates(type);
+  for (const StateTensor &facts : states)
+    operands.state.push_back(stateOr(
+        before.optimizer[(name + "." + facts.name).str()], facts, type));
   if (update.getScale())
-    scalars.scale = env[update.getScale()]->data[0];
-  scalars.rate = env[update.getRate()]->data[0];
-  scalars.step = env[update.getStep()]->data[0];
-  auto results = rules.apply(
-      update, (hasMaster ? before.masters : before.params)[name.str()],
-      std::move(gradient), state, scalars, options.f64);
+    operands.scale = env[update.getScale()]->data[0];
+  operands.rate = env[update.getRate()]->data[0];
+  operands.step = env[update.getStep()]->data[0];
+  auto results = rules
+                     .apply(
+                         update, type.getShape(), {operands}, [](auto, auto) {},
+                         options.f64)
+                     .front();
   if (hasMaster)
     after.masters[name.str()] = results[0];
   HostTensor updated = results[0];
   updated.type = before.params[name.str()].type;
   round(updated);
   after.params[name.str()] = std::move(updated);
-  for (auto [stateName, value] :
-       llvm::zip(rule.getStateNames(), llvm::drop_begin(results)))
-    after.optimizer[(name + "." + stateName).str()] = value;
+  for (auto [facts, value] : llvm::zip(states, llvm::drop_begin(results)))
+    after.optimizer[(name + "." + facts.name).str()] = value;
   return success();
 }
 
@@ -342,6 +350,8 @@ HostTensor kerf::makeInput(RankedTensorType type, llvm::StringRef role,
       tensor.data[i] = step;
     else if (role == "learning_rate")
       tensor.data[i] = rate;
+    else if (role == "loss_scale")
+      tensor.data[i] = 1024;
     else if (role == "seed")
       tensor.data[i] = seed;
     else if (role == "segments")

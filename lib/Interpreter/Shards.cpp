@@ -90,13 +90,13 @@ HostTensor kerf::joinParts(llvm::ArrayRef<const HostTensor *> parts,
 }
 
 /// Elements of a piece that are not padding.
-static int64_t filledOf(int64_t pieceSize, int64_t index, int64_t wholeSize) {
-  return std::clamp<int64_t>(wholeSize - index * pieceSize, 0, pieceSize);
+static int64_t filledOf(int64_t size, int64_t index, int64_t wholeSize) {
+  return std::clamp<int64_t>(wholeSize - index * size, 0, size);
 }
 
 HostTensor kerf::takePiece(const HostTensor &whole, int64_t index,
-                           int64_t parts) {
-  int64_t size = (whole.size() + parts - 1) / parts;
+                           int64_t parts, int64_t granule) {
+  int64_t size = pieceSize(whole.size(), parts, granule);
   HostTensor piece(withShape(whole.type, {size}));
   if (int64_t filled = filledOf(size, index, whole.size()))
     std::copy_n(whole.data.begin() + index * size, filled, piece.data.begin());
@@ -162,7 +162,7 @@ HostTensor kerf::takeShard(const HostTensor &global, const Rest &rest,
   if (!rest.pieces)
     return shard;
   return takePiece(shard, place.index(rest.pieces),
-                   place.program.getAxesSize(rest.pieces));
+                   place.program.getAxesSize(rest.pieces), rest.granule);
 }
 
 /// Copies a shard to its elements of the global tensor.

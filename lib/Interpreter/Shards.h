@@ -40,9 +40,10 @@ HostTensor takePart(const HostTensor &whole, int64_t dim, int64_t index,
 /// Tensors one after the other along a dimension.
 HostTensor joinParts(llvm::ArrayRef<const HostTensor *> parts, int64_t dim);
 
-/// Piece `index` of `parts` of a tensor, flattened and padded with zeros to a
-/// multiple of `parts`.
-HostTensor takePiece(const HostTensor &whole, int64_t index, int64_t parts);
+/// Piece `index` of `parts` of a tensor, flattened and padded with zeros so
+/// that all pieces have one multiple of `granule` elements.
+HostTensor takePiece(const HostTensor &whole, int64_t index, int64_t parts,
+                     int64_t granule = 1);
 /// Writes a piece back where `takePiece` takes it from; the padding is dropped.
 void putPiece(HostTensor &whole, const HostTensor &piece, int64_t index);
 /// The tensor of this shape from all its pieces.
@@ -53,8 +54,9 @@ HostTensor joinPieces(llvm::ArrayRef<const HostTensor *> pieces,
 struct Rest {
   mlir::ArrayAttr cut; ///< one list of axes per dimension
   /// Blocks of each dimension that are cut one by one; empty: one each.
-  llvm::ArrayRef<int64_t> blocks;
+  llvm::SmallVector<int64_t> blocks;
   mlir::ArrayAttr pieces; ///< axes over which shards are in pieces, or null
+  int64_t granule = 1;    ///< of the elements of a piece
 };
 
 /// `cut` without the micro-batches.

@@ -58,7 +58,7 @@ void StageRun::startCall() {
   auto func = cast<spmd::FuncOp>(
       SymbolTable::lookupSymbolIn(program, call.getCallee()));
   micro = call.getMicro().value_or(0);
-  isFirst = called.insert(call.getCallee()).second;
+  isFirst = called.insert(func.getCounted()).second;
   env.clear();
   Block &body = func.getBody().front();
   frames.push_back({&body, body.begin()});
@@ -308,9 +308,12 @@ LogicalResult StageRun::runUpdate(UpdateOp update) {
   UpdateOperands operands{env[update.getGradient()],
                           {},
                           env[update.getRate()],
-                          env[update.getStep()]};
+                          env[update.getStep()],
+                          {}};
   if (update.getScale())
     operands.scale = env[update.getScale()];
+  if (update.getCondition())
+    operands.condition = env[update.getCondition()];
   return state.update(update, operands);
 }
 

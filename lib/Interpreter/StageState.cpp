@@ -13,23 +13,36 @@ static auto iterationsOf(spmd::ParamOp param) {
                             param.getEnd().value_or(1));
 }
 
-static llvm::SmallVector<llvm::StringRef> stateNamesOf(spmd::ParamOp param) {
-  auto rule = dyn_cast_or_null<OptimizerRuleInterface>(param.getRuleAttr());
-  return rule ? rule.getStateNames() : llvm::SmallVector<llvm::StringRef>();
-}
-
 static Rest restOf(spmd::ParamOp param, std::optional<ArrayAttr> pieces) {
-  return {param.getCut(), param.getBlocks().value_or(llvm::ArrayRef<int64_t>()),
-          pieces.value_or(ArrayAttr())};
+  Rest rest{param.getCut(), {}, pieces.value_or(ArrayAttr())};
+  if (param.getBlocks())
+    rest.blocks.assign(param.getBlocks()->begin(), param.getBlocks()->end());
+  rest.granule = granuleOf(param.getStates());
+  return rest;
 }
 
 static Rest weightRestOf(spmd::ParamOp param) {
   return restOf(param, param.getWeightAxes());
 }
 
-/// Of masters, optimizer state and the gradients of updates.
+/// Of masters and the gradients of updates.
 static Rest stateRestOf(spmd::ParamOp param) {
   return restOf(param, param.getStateAxes());
+}
+
+/// Of optimizer state, which may have one element for a block of the parameter,
+/// or lack one of its dimensions.
+static Rest stateRestOf(spmd::ParamOp param, const StateTensor &state) {
+  Rest rest = stateRestOf(param);
+  rest.granule /= state.block;
+  if (state.without == 0)
+    return rest;
+  llvm::SmallVector<Attribute> cut(rest.cut.begin(), rest.cut.end());
+  cut.erase(cut.end() - state.without);
+  rest.cut = ArrayAttr::get(param.getContext(), cut);
+  if (!rest.blocks.empty())
+    rest.blocks.erase(rest.blocks.end() - state.without);
+  return rest;
 }
 
 /// Ranks along the pipeline hold other parameters.
@@ -91,8 +104,8 @@ LogicalResult StageState::cut(TrainingState &state) {
                << "\"" << name << "\" is " << known << " elsewhere";
       cut(state.params, name, weightRestOf(param), params);
       cut(state.masters, name, stateRestOf(param), masters);
-      for (llvm::StringRef s : stateNamesOf(param))
-        cut(state.optimizer, name + "." + s.str(), stateRestOf(param),
+      for (const StateTensor &s : param.getStates())
+        cut(state.optimizer, name + "." + s.name.str(), stateRestOf(param, s),
             optimizer);
     }
   }
@@ -103,15 +116,15 @@ LogicalResult StageState::joinOne(spmd::ParamOp param, const std::string &name,
                                   TrainingState &state) const {
   auto join = [&](llvm::StringRef what, const Shards &from,
                   const std::string &key, const Rest &rest,
+                  RankedTensorType type,
                   TrainingState::Tensors &to) -> LogicalResult {
     auto known = from.find(key);
     if (known == from.end())
       return success();
     auto shards = llvm::map_to_vector(
         known->second, [](const HostTensor &tensor) { return &tensor; });
-    auto shape = cast<RankedTensorType>(param.getGlobal()).getShape();
     std::string error;
-    auto whole = joinShards(shards, rest, shape, program, error);
+    auto whole = joinShards(shards, rest, type.getShape(), program, error);
     if (failed(whole))
       return param.emitOpError() << what << " \"" << key << "\": " << error;
     auto [other, isNew] = to.try_emplace(key, *whole);
@@ -122,16 +135,18 @@ LogicalResult StageState::joinOne(spmd::ParamOp param, const std::string &name,
            << what << " \"" << key << "\": stage " << program.getStage()
            << " holds another value than a stage before it, at element " << at;
   };
-  if (failed(
-          join("parameter", params, name, weightRestOf(param), state.params)) ||
-      failed(
-          join("master", masters, name, stateRestOf(param), state.masters)) ||
-      failed(join("gradient", gradients, name, stateRestOf(param),
+  auto type = cast<RankedTensorType>(param.getGlobal());
+  if (failed(join("parameter", params, name, weightRestOf(param), type,
+                  state.params)) ||
+      failed(join("master", masters, name, stateRestOf(param), type,
+                  state.masters)) ||
+      failed(join("gradient", gradients, name, stateRestOf(param), type,
                   state.gradients)))
     return failure();
-  for (llvm::StringRef s : stateNamesOf(param))
-    if (failed(join("state", optimizer, name + "." + s.str(),
-                    stateRestOf(param), state.optimizer)))
+  for (const StateTensor &s : param.getStates())
+    if (failed(join("state", optimizer, name + "." + s.name.str(),
+                    stateRestOf(param, s), stateType(s, type),
+                    state.optimizer)))
       return failure();
   return success();
 }
@@ -162,48 +177,99 @@ FailureOr<Ranks> StageState::read(ParamOp read, int64_t iteration) const {
   return makeRanks(program, [&](int64_t rank) { return known->second[rank]; });
 }
 
-void StageState::updateRank(UpdateOp update, spmd::ParamOp param,
-                            const std::string &name, int64_t rank,
-                            const UpdateOperands &operands) {
-  auto rule = cast<OptimizerRuleInterface>(update.getRule());
-  std::string prefix = name + ".";
-  llvm::SmallVector<HostTensor> state;
-  for (llvm::StringRef s : rule.getStateNames()) {
-    auto &shards = optimizer[prefix + s.str()];
+/// The place of the own piece, of a rank that holds the whole shard and updates
+/// its piece.
+static std::optional<int64_t> ownPieceOf(spmd::ProgramOp program,
+                                         spmd::ParamOp param, int64_t rank) {
+  if (!param.getStateAxes() || param.getWeightAxes())
+    return std::nullopt;
+  return Place{program, rank, 0}.index(*param.getStateAxes());
+}
+
+UpdateRules::Operands StageState::operandsOf(UpdateOp update,
+                                             spmd::ParamOp param,
+                                             const std::string &name,
+                                             int64_t rank,
+                                             const UpdateOperands &operands) {
+  UpdateRules::Operands own;
+  own.gradient = *operands.gradient[rank];
+  auto states = param.getStates();
+  for (const StateTensor &s : states) {
+    auto &shards = optimizer[name + "." + s.name.str()];
     shards.resize(operands.gradient.size());
-    state.push_back(shards[rank]);
+    own.state.push_back(stateOr(shards[rank], s, own.gradient.type));
   }
-  UpdateRules::Scalars scalars;
   if (update.getScale())
-    scalars.scale = operands.scale[rank]->data[0];
-  scalars.rate = operands.rate[rank]->data[0];
-  scalars.step = operands.step[rank]->data[0];
-  // Without `weights` the rank holds the whole shard and updates its piece.
+    own.scale = operands.scale[rank]->data[0];
+  own.rate = operands.rate[rank]->data[0];
+  own.step = operands.step[rank]->data[0];
+  if (auto master = masters.find(name); master != masters.end())
+    own.param = master->second[rank];
+  else if (auto piece = ownPieceOf(program, param, rank))
+    own.param = takePiece(params[name][rank], *piece,
+                          program.getAxesSize(*param.getStateAxes()),
+                          granuleOf(states));
+  else
+    own.param = params[name][rank];
+  return own;
+}
+
+void StageState::keepUpdate(spmd::ParamOp param, const std::string &name,
+                            int64_t rank, llvm::ArrayRef<HostTensor> results) {
   HostTensor &held = params[name][rank];
-  bool ownPiece = param.getStateAxes() && !param.getWeightAxes();
-  int64_t piece = 0;
-  HostTensor before = held;
-  if (ownPiece) {
-    piece = Place{program, rank, 0}.index(*param.getStateAxes());
-    before = takePiece(held, piece, program.getAxesSize(*param.getStateAxes()));
-  }
-  auto master = masters.find(name);
-  bool hasMaster = master != masters.end();
-  auto results =
-      rules.apply(update, hasMaster ? master->second[rank] : before,
-                  *operands.gradient[rank], state, scalars, options.f64);
-  HostTensor after = results[0];
-  if (hasMaster)
+  if (auto master = masters.find(name); master != masters.end())
     master->second[rank] = results[0];
-  after.type = before.type;
+  HostTensor after = results[0];
+  after.type = withElement(after.type, held.type.getElementType());
   roundTensor(after, options.f64);
-  if (ownPiece)
-    putPiece(held, after, piece);
+  if (auto piece = ownPieceOf(program, param, rank))
+    putPiece(held, after, *piece);
   else
     held = std::move(after);
   for (auto [s, value] :
-       llvm::zip_equal(rule.getStateNames(), llvm::drop_begin(results)))
-    optimizer[prefix + s.str()][rank] = value;
+       llvm::zip_equal(param.getStates(), llvm::drop_begin(results)))
+    optimizer[name + "." + s.name.str()][rank] = value;
+}
+
+/// The axes that cut dimensions of a parameter, counted from the last, 1.
+static ArrayAttr axesOf(spmd::ParamOp param, llvm::ArrayRef<int64_t> dims) {
+  llvm::SmallVector<Attribute> axes;
+  ArrayAttr cut = param.getCut();
+  for (int64_t dim : dims)
+    llvm::append_range(axes, cast<ArrayAttr>(cut[cut.size() - dim]));
+  return ArrayAttr::get(param.getContext(), axes);
+}
+
+void StageState::updateRanks(UpdateOp update, spmd::ParamOp param,
+                             const std::string &name,
+                             const UpdateOperands &operands) {
+  auto ranks = program.getRanks();
+  // Each rank decides by its own condition, as compiled ranks do.
+  auto isSkipped = [&](int64_t rank) {
+    return update.getCondition() && operands.condition[rank]->data[0] == 0;
+  };
+  std::vector<UpdateRules::Operands> own;
+  for (int64_t rank : ranks)
+    own.push_back(operandsOf(update, param, name, rank, operands));
+  auto total = [&](llvm::ArrayRef<int64_t> of,
+                   llvm::ArrayRef<HostTensor *> parts) {
+    ArrayAttr axes = axesOf(param, of);
+    auto before = llvm::map_to_vector(parts, [](auto *part) { return *part; });
+    for (auto [rank, part] : llvm::zip_equal(ranks, parts)) {
+      std::fill(part->data.begin(), part->data.end(), 0.0);
+      for (int64_t member : groupOf(program, rank, axes)) {
+        const HostTensor &other =
+            before[llvm::find(ranks, member) - ranks.begin()];
+        for (auto [sum, x] : llvm::zip_equal(part->data, other.data))
+          sum += x;
+      }
+    }
+  };
+  auto whole = cast<RankedTensorType>(param.getGlobal()).getShape();
+  auto results = rules.apply(update, whole, std::move(own), total, options.f64);
+  for (auto [rank, values] : llvm::zip_equal(ranks, results))
+    if (!isSkipped(rank))
+      keepUpdate(param, name, rank, values);
 }
 
 /// The declaration that an update or a gather of pieces means.
@@ -231,10 +297,9 @@ LogicalResult StageState::updateOne(UpdateOp update, int64_t iteration,
   std::string name = expandName(param->getName(), iteration);
   auto &recorded = gradients[name];
   recorded.resize(operands.gradient.size());
-  for (int64_t rank : program.getRanks()) {
+  for (int64_t rank : program.getRanks())
     recorded[rank] = *operands.gradient[rank];
-    updateRank(update, *param, name, rank, operands);
-  }
+  updateRanks(update, *param, name, operands);
   return success();
 }
 
@@ -266,7 +331,9 @@ LogicalResult StageState::gather(spmd::GatherParamOp gather) {
     for (int64_t rank : program.getRanks())
       for (auto [r, member] : llvm::enumerate(groupOf(program, rank, axes)))
         putPiece(shards[rank],
-                 takePiece(before[member], r, program.getAxesSize(axes)), r);
+                 takePiece(before[member], r, program.getAxesSize(axes),
+                           granuleOf(param->getStates())),
+                 r);
   }
   return success();
 }

@@ -15,7 +15,7 @@ namespace kerf {
 /// The values of one op's operands on the ranks of a stage; those of an operand
 /// that is not there are empty.
 struct UpdateOperands {
-  Ranks gradient, scale, rate, step;
+  Ranks gradient, scale, rate, step, condition;
 };
 
 /// What the ranks of a stage hold of the parameters that its program declares.
@@ -47,8 +47,13 @@ private:
                               TrainingState &state) const;
   mlir::LogicalResult updateOne(UpdateOp update, int64_t iteration,
                                 const UpdateOperands &operands);
-  void updateRank(UpdateOp update, spmd::ParamOp param, const std::string &name,
-                  int64_t rank, const UpdateOperands &operands);
+  UpdateRules::Operands operandsOf(UpdateOp update, spmd::ParamOp param,
+                                   const std::string &name, int64_t rank,
+                                   const UpdateOperands &operands);
+  void keepUpdate(spmd::ParamOp param, const std::string &name, int64_t rank,
+                  llvm::ArrayRef<HostTensor> results);
+  void updateRanks(UpdateOp update, spmd::ParamOp param,
+                   const std::string &name, const UpdateOperands &operands);
 
   mutable spmd::ProgramOp program;
   InterpreterOptions options;

@@ -26,31 +26,37 @@ public:
   const AxisList &axesOf(mlir::Value gradient) const;
   /// As its parameter rests, less the pieces; of a stack: the stack.
   const Layout &restOf(mlir::Value gradient) const;
+  /// Elements of each piece of a shard of so many of a parameter, or of a
+  /// gradient, that is cut in pieces.
+  int64_t sizeOf(llvm::StringRef param, int64_t elements) const;
+  int64_t sizeOf(mlir::Value gradient, int64_t elements) const;
 
 private:
-  struct Gradient {
+  struct Param {
     AxisList axes;
+    int64_t ranks = 1, granule = 1;
+  };
+  struct Gradient {
+    llvm::StringRef param;
     Layout rests;
   };
   int64_t zero = 0;
   AxisList none;
-  llvm::StringMap<AxisList> params;
+  llvm::StringMap<Param> params;
   llvm::DenseMap<mlir::Value, Gradient> gradients;
 };
 
 /// A shard (of a stack of them if `isStack`: of each) as the piece of the rank:
 /// flat, padded, summed over the axes and scattered.
 mlir::Value scatterPieces(mlir::OpBuilder &builder, FunctionWriter &function,
-                          mlir::Value shard, const AxisList &axes, bool isStack,
+                          mlir::Value shard, const StatePieces &pieces,
+                          mlir::Value gradient, bool isStack,
                           const PlanAxes &plan, mlir::Operation *reader);
 
 /// The shard of type `shard` from the pieces of all ranks.
 mlir::Value gatherPieces(mlir::OpBuilder &builder, FunctionWriter &function,
                          mlir::Value piece, mlir::RankedTensorType shard,
                          const AxisList &axes, mlir::Operation *reader);
-
-/// Elements of a piece of so many over these axes.
-int64_t pieceSize(int64_t elements, const AxisList &axes, const PlanAxes &plan);
 
 } // namespace kerf
 

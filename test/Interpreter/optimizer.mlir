@@ -236,6 +236,38 @@ kerf.model @master(learning_rate %lr: tensor<f32>, step %t: tensor<i32>) {
   kerf.return %loss : tensor<f32>
 }
 
+// A step whose gradient overflows leaves parameter, master, state: then the run goes on as
+// if it had not been (@sgd_momentum).
+kerf.model @skipped(learning_rate %lr: tensor<f32>, step %t: tensor<i32>) {
+  %gradients = kerf.constant dense<
+      [[1.25, 1.25, 0.0], [1.0, 0x7F800000, 0.0], [-0.875, -1.75, -0.5], [2.0, 0.625, -1.0]]>
+      : tensor<4x3xf32>
+  %expected = kerf.constant dense<
+      [[0.75, 0.75, 0.75],
+       [0.5703125, 0.5703125, 0.7265625],
+       [0.5703125, 0.5703125, 0.7265625],
+       [0.54467773, 0.65405273, 0.76635742]]> : tensor<4x3xf32>
+  %one = kerf.constant dense<1> : tensor<i32>
+  %row = kerf.sub %t, %one : tensor<i32>
+  %g = kerf.gather %gradients, %row : tensor<4x3xf32>, tensor<i32>
+  %e = kerf.gather %expected, %row : tensor<4x3xf32>, tensor<i32>
+  %w = kerf.param "w" init<constant, 0.75> : tensor<3xf32>
+  kerf.check_close %w, %e within 1.0e-6 : tensor<3xf32>
+  %h = kerf.param "h" init<constant, 0.75> master f32 : tensor<3xbf16>
+  %rounded = kerf.cast %e : tensor<3xf32> -> tensor<3xbf16>
+  kerf.check_close %h, %rounded within 0.0 : tensor<3xbf16>
+
+  %norm = kerf.global_norm %g : tensor<3xf32>
+  %inf = kerf.constant dense<0x7F800000> : tensor<f32>
+  %counts = kerf.compare lt %norm, %inf : tensor<f32>
+  kerf.update "w" rule #kerf.sgd<momentum = 0.75, weight_decay = 0.25>
+      by %g rate %lr step %t if %counts : tensor<3xf32>
+  kerf.update "h" rule #kerf.sgd<momentum = 0.75, weight_decay = 0.25>
+      by %g rate %lr step %t if %counts into bf16 : tensor<3xf32>
+  %loss = kerf.constant dense<0.0> : tensor<f32>
+  kerf.return %loss : tensor<f32>
+}
+
 // The norm over all gradients, and the factor that brings it down to the limit.
 kerf.model @clipping(learning_rate %lr: tensor<f32>, step %t: tensor<i32>) {
   %a = kerf.constant dense<[[-0.25, 1.875, 1.625], [1.375, -0.375, 0.0]]> : tensor<2x3xf32>

@@ -85,9 +85,14 @@ uint64_t checksumOf(const void *bytes, uint64_t size);
 /// them. The others are those of the file.
 View programView(const View &file, uint32_t number);
 
-/// Elements of one piece of a tensor of `elements`: of a shard with
-/// kerf_layout.pieces `pieces`; padding counts.
-int64_t pieceElements(const View &view, uint32_t pieces, int64_t elements);
+/// Elements of one piece of a shard of `elements`, padding among them; all of
+/// them where the layout has no pieces.
+int64_t pieceElements(const View &view, const kerf_layout &layout,
+                      int64_t elements);
+
+/// How the master of a parameter, but for its type, and a state lie.
+kerf_layout stateLayout(const kerf_param &param);
+kerf_layout stateLayout(const kerf_param &param, const kerf_state &state);
 
 /// Bytes that a rank has of a tensor, the padding of its piece among them, and
 /// of the whole one; false when they overflow int64_t.

@@ -25,12 +25,15 @@ extern "C" {
 
 /* A text line would be damaged by transfers in text mode; so is this. */
 #define KERF_MAGIC "KERF\r\n\x1a\n"
-#define KERF_FORMAT_VERSION 3u
+#define KERF_FORMAT_VERSION 4u
 
 #define KERF_MAX_RANK 8      /* dimensions of a parameter or input */
 #define KERF_MAX_AXES 8      /* axes of the mesh */
 #define KERF_NONE UINT32_MAX /* no string, no record */
 #define KERF_ARENA_ALIGN 64  /* bytes; of the arena and of every buffer */
+
+/* elements that pieces keep together */
+#define KERF_MAX_GRANULE (1u << 20)
 
 /*===-- Header ------------------------------------------------------------===*/
 
@@ -89,6 +92,7 @@ enum kerf_dtype {
   KERF_I32,
   KERF_I1, /* one byte */
   KERF_F64,
+  KERF_I8,
   KERF_DTYPE_COUNT
 };
 
@@ -102,7 +106,7 @@ typedef struct {
   uint32_t micro_batches; /* of a step */
   uint32_t max_workers;   /* threads that workspaces are planned for */
   uint32_t pipeline_axis; /* whose coordinate is the rank's program, or NONE */
-  uint32_t reserved;
+  uint32_t adapter; /* string: adapter_config.json of what is trained, or "" */
   uint64_t input_hash;     /* of model, plan and options */
   double matmul_flops;     /* of one training step over all ranks */
   double model_flops;      /* without recomputation: what MFU counts */
@@ -158,7 +162,9 @@ enum kerf_init_kind {
   KERF_INIT_ONES,
   KERF_INIT_CONSTANT,
   KERF_INIT_NORMAL,
-  KERF_INIT_UNIFORM
+  KERF_INIT_UNIFORM,
+  KERF_INIT_NF4,
+  KERF_INIT_COUNT
 };
 
 /* How a global tensor lies in parts: dimension d is cut by the axes
@@ -167,8 +173,9 @@ enum kerf_init_kind {
  * has the rank's part of each. With pieces != 0 the local tensor is flattened,
  * padded with zeros to a multiple of the n ranks of the axes in that mask, and
  * cut in n pieces; the rank has the one of its place (coordinates in the order
- * of the mesh). With zigzag = n the rows of dimension 1 are put in the order of
- * kerf_zigzag before they are cut. */
+ * of the mesh). With granule > 1 a piece has a multiple of so many elements.
+ * With zigzag = n the rows of dimension 1 are put in the order of kerf_zigzag
+ * before they are cut. */
 typedef struct {
   uint32_t rank;
   uint32_t dtype;
@@ -176,8 +183,10 @@ typedef struct {
   int64_t local[KERF_MAX_RANK];
   uint8_t cuts[KERF_MAX_RANK][4];
   uint32_t blocks[KERF_MAX_RANK];
-  uint32_t pieces; /* bit a: axis a */
-  uint32_t zigzag; /* of inputs; 0: rows lie by position */
+  uint32_t pieces;  /* bit a: axis a */
+  uint32_t zigzag;  /* of inputs; 0: rows lie by position */
+  uint32_t granule; /* of pieces; 0 or 1: any number of elements */
+  uint32_t reserved;
 } kerf_layout;
 
 enum kerf_param_flags {
@@ -202,10 +211,14 @@ typedef struct {
   uint32_t first_state, state_count;
 } kerf_param;
 
-/* Placed like its parameter, and shaped like the parameter's master. */
+/* Placed like its parameter, and shaped like the parameter's master; with
+ * block > 1 it has one element for so many neighbours of the last dimension,
+ * with without = n > 0 it lacks dimension rank - n. */
 typedef struct {
   uint32_t name; /* string: "m"; the tensor is "<parameter>.m" */
   uint32_t dtype;
+  uint32_t block; /* >= 1 */
+  uint32_t without;
   int64_t offset, stride;
 } kerf_state;
 
@@ -218,7 +231,9 @@ enum kerf_role {
   KERF_ROLE_POSITIONS,
   KERF_ROLE_SEED,
   KERF_ROLE_STEP,
-  KERF_ROLE_LEARNING_RATE
+  KERF_ROLE_LEARNING_RATE,
+  KERF_ROLE_LOSS_SCALE,
+  KERF_ROLE_COUNT
 };
 
 /* The part of a rank: layout.local, all micro-batches one after the other.
@@ -287,15 +302,16 @@ enum kerf_opcode {
   /* As ATTENTION. Operands: q k v y lse dy dq dk dv seed step layer offset_b
    * offset_h offset_q offset_k workspace [segments_q segments_k]. */
   KERF_OP_ATTENTION_BACKWARD,
-  /* kind x_dtype w_dtype y_dtype groups rows experts n k transposed capacity.
+  /* kind x_dtype w_dtype y_dtype groups rows experts n k transposed capacity
+   * accumulate.
    * Rows of x, [groups, rows, k], lie expert after expert; sizes[groups,
    * experts] (i32) tells how many belong to each. With a capacity c > 0 the
    * rows of expert e start at e * c, else where those of e-1 end.
    *
    * Kind 0: y[g,r,n] = sum_k x[g,r,k] w[e,n,k] (transposed: w[e,k,n]); rows of
-   * no expert become zero. Kind 1, the weight gradient: y[e,n,k] = sum over
-   * groups and rows of e of x[g,r,n] w[g,r,k] (transposed: y[e,k,n]). Operands:
-   * x w sizes y workspace. */
+   * no expert become zero. Kind 1, the weight gradient: y[e,n,k] (+)= sum
+   * over groups and rows of e of x[g,r,n] w[g,r,k] (transposed: y[e,k,n]); it
+   * alone may accumulate. Operands: x w sizes y workspace. */
   KERF_OP_GROUPED_MATMUL,
   /* bytes. Operands: source destination. */
   KERF_OP_COPY,
@@ -483,6 +499,7 @@ static inline int64_t kerf_dtype_bytes(uint32_t dtype) {
   case KERF_F16:
     return 2;
   case KERF_I1:
+  case KERF_I8:
     return 1;
   case KERF_F64:
     return 8;

@@ -5,6 +5,7 @@
 
 #include "kerf/Interfaces/Factors.h"
 #include "kerf/Interfaces/HostTensor.h"
+#include "kerf/Interfaces/StateTensor.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpDefinition.h"
@@ -85,6 +86,22 @@ public:
   /// the `tensor<f32>` is above zero: an even share is multiplied by less than
   /// this step needs.
   virtual void needMoeBuffer(mlir::Value x) = 0;
+};
+
+/// Sums inside an update over dimensions of the parameter, which may be cut
+/// over ranks. Implemented by those who run updates; rules see only this.
+/// Dimensions of the parameter are counted from the last, 1; a stack's is none
+/// of them.
+class UpdateSums {
+public:
+  virtual ~UpdateSums() = default;
+
+  /// Sizes of the whole parameter.
+  virtual llvm::ArrayRef<int64_t> shape() = 0;
+  /// The sum of `x` over its dimensions `dims`, which are (parts of) the
+  /// parameter's dimensions `of`, on all ranks.
+  virtual mlir::Value sum(mlir::Value x, llvm::ArrayRef<int64_t> dims,
+                          llvm::ArrayRef<int64_t> of) = 0;
 };
 
 } // namespace kerf

@@ -127,27 +127,57 @@ def VariantOpInterface : OpInterface<"VariantOpInterface"> {
   ];
 }
 
+def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
+  let cppNamespace = "::kerf";
+  let description = [{
+    Which operands of an op keep their type under a mixed-precision policy. An op
+    without this interface has none.
+  }];
+  let methods = [
+    InterfaceMethod<"True when a parameter that is only such operands stays f32.",
+      "bool", "keepsWide", (ins "::mlir::OpOperand &":$operand)>,
+  ];
+}
+
 def OptimizerRuleInterface : AttrInterface<"OptimizerRuleInterface"> {
   let cppNamespace = "::kerf";
   let description = [{
-    An optimizer's update rule: the state it keeps per parameter element and the
-    new parameter and state from the gradient.
+    An optimizer's update rule: the state it keeps beside a parameter and the new
+    parameter and state from the gradient.
   }];
   let methods = [
-    InterfaceMethod<"Names of the state tensors, each shaped like the parameter, zero before the first step.",
-      "::llvm::SmallVector<::llvm::StringRef>", "getStateNames", (ins)>,
     InterfaceMethod<[{
-        Builds one update. All tensors are f32 or f64 of the parameter's shape,
-        `rate` and `step` (1 for the first step) are scalars of the same element
-        type. Returns the new parameter followed by the new state tensors.
+        The state of one parameter, all of whose elements are zero before the first
+        step. `param` is the whole parameter, neither cut nor a stack of layers:
+        what is kept must not depend on the layout.
+      }],
+      "::llvm::SmallVector<::kerf::StateTensor>", "getStates",
+      (ins "::mlir::RankedTensorType":$param)>,
+    InterfaceMethod<[{
+        Builds one update, of the whole parameter, of a part (a shard, or a flat
+        piece), or of a stack of such. `param` and `gradient` are f32 or f64, `state`
+        has the types that `stateType` gives, `rate` and `step` (1 for the first
+        step) are scalars of the gradient's element type. Elements of different
+        blocks are mixed through `sums` alone. Returns the new parameter followed by
+        the new state tensors.
       }],
       "::llvm::SmallVector<::mlir::Value>", "buildUpdate",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$loc,
            "::mlir::Value":$param, "::mlir::Value":$gradient,
            "::mlir::ValueRange":$state, "::mlir::Value":$rate,
-           "::mlir::Value":$step)>,
+           "::mlir::Value":$step, "::kerf::UpdateSums &":$sums)>,
     InterfaceMethod<"This rule with another weight decay.",
       "::mlir::Attribute", "withWeightDecay", (ins "double":$decay)>,
+    InterfaceMethod<[{
+        True when the gradient is the loss's. Else it is a statistic in its place,
+        which does not count in the norm of the gradients and is never scaled.
+      }],
+      "bool", "usesLossGradient", (ins), "", "return true;">,
+    InterfaceMethod<[{
+        True when the update uses `sums`: shards and stacks of a parameter can be
+        updated, flat pieces of it cannot.
+      }],
+      "bool", "mixesElements", (ins), "", "return false;">,
   ];
 }
 

@@ -1,4 +1,4 @@
-#include "kerf/Dialect/Kerf/PlainBuilder.h"
+#include "kerf/Dialect/Kerf/Kerf.h"
 
 #include "llvm/ADT/APFloat.h"
 
@@ -89,6 +89,38 @@ LogicalResult AdamWAttr::verify(EmitError emitError, Real beta1, Real beta2,
       succeeded(expectNotNegative(emitError, "weight_decay", weightDecay)));
 }
 
+LogicalResult AdamW8bitAttr::verify(EmitError emitError, Real beta1, Real beta2,
+                                    Real eps, Real weightDecay, int64_t block,
+                                    int64_t minElements) {
+  if (block < 2 || block > kLargestBlock)
+    return emitError() << "expected block from 2 to " << kLargestBlock
+                       << ", found " << block;
+  if (minElements < 0)
+    return emitError() << "expected min_elements >= 0, found " << minElements;
+  return AdamWAttr::verify(emitError, beta1, beta2, eps, weightDecay);
+}
+
+LogicalResult AdafactorAttr::verify(EmitError emitError, Real beta2Decay,
+                                    Real eps1, Real eps2, Real clip,
+                                    Real weightDecay) {
+  if (!(beta2Decay <= 0 && std::isfinite(beta2Decay)))
+    return emitError() << "expected beta2_decay <= 0, found " << beta2Decay;
+  if (!(clip > 0 && std::isfinite(clip)))
+    return emitError() << "expected clip > 0, found " << clip;
+  return success(
+      succeeded(expectNotNegative(emitError, "eps1", eps1)) &&
+      succeeded(expectNotNegative(emitError, "eps2", eps2)) &&
+      succeeded(expectNotNegative(emitError, "weight_decay", weightDecay)));
+}
+
+LogicalResult LionAttr::verify(EmitError emitError, Real beta1, Real beta2,
+                               Real weightDecay) {
+  return success(
+      succeeded(expectRange(emitError, "beta1", beta1, 0, 1)) &&
+      succeeded(expectRange(emitError, "beta2", beta2, 0, 1)) &&
+      succeeded(expectNotNegative(emitError, "weight_decay", weightDecay)));
+}
+
 LogicalResult SGDAttr::verify(EmitError emitError, Real momentum, bool nesterov,
                               Real weightDecay) {
   if (nesterov && momentum.value == 0)
@@ -98,10 +130,18 @@ LogicalResult SGDAttr::verify(EmitError emitError, Real momentum, bool nesterov,
       succeeded(expectNotNegative(emitError, "weight_decay", weightDecay)));
 }
 
+LogicalResult BalanceAttr::verify(EmitError emitError, Real rate, Real target) {
+  return success(succeeded(expectNotNegative(emitError, "rate", rate)) &&
+                 succeeded(expectNotNegative(emitError, "target", target)));
+}
+
 LogicalResult GroupAttr::verify(EmitError emitError, llvm::StringRef match,
-                                Real weightDecay, Real rateScale) {
+                                Real weightDecay, Real rateScale,
+                                Attribute rule) {
   if (match.empty())
     return emitError() << "expected a pattern of parameter names";
+  if (rule && !isa<OptimizerRuleInterface>(rule))
+    return emitError() << "expected an optimizer rule, found " << rule;
   return success(
       succeeded(expectNotNegative(emitError, "weight_decay", weightDecay)) &&
       succeeded(expectNotNegative(emitError, "rate_scale", rateScale)));
@@ -128,78 +168,4 @@ LogicalResult RopeYarnAttr::verify(EmitError emitError, Real factor, Real low,
     return emitError() << "expected factor >= 1, 0 <= low < high and finite "
                           "magnitude > 0";
   return success();
-}
-
-//===----------------------------------------------------------------------===//
-// Optimizer rules
-//===----------------------------------------------------------------------===//
-
-/// `w (1 - rate decay)`.
-static Value decayed(PlainBuilder &p, Value param, Value rate, double decay) {
-  if (decay == 0)
-    return param;
-  llvm::ArrayRef<int64_t> shape = typeOf(param).getShape();
-  Value keep = p.sub(1.0, p.mul(rate, decay));
-  return p.mul(param, p.broadcast(keep, {}, shape));
-}
-
-/// `decay a + (1 - decay) b`.
-static Value average(PlainBuilder &p, double decay, Value a, Value b) {
-  return p.add(p.mul(a, decay), p.mul(b, 1.0 - decay));
-}
-
-llvm::SmallVector<llvm::StringRef> AdamWAttr::getStateNames() const {
-  return {"m", "v"};
-}
-
-llvm::SmallVector<Value> AdamWAttr::buildUpdate(OpBuilder &builder,
-                                                Location loc, Value param,
-                                                Value gradient,
-                                                ValueRange state, Value rate,
-                                                Value step) const {
-  PlainBuilder p{builder, loc};
-  llvm::ArrayRef<int64_t> shape = typeOf(param).getShape();
-  Value m = average(p, getBeta1(), state[0], gradient);
-  Value v = average(p, getBeta2(), state[1], p.mul(gradient, gradient));
-  // 1 - beta^t in f64: the first steps leave few digits of it in f32.
-  Value steps = p.cast(step, builder.getF64Type());
-  auto correction = [&](double beta) {
-    Value decay = p.pow(p.constant(steps.getType(), beta), steps);
-    return p.cast(p.sub(1.0, decay), typeOf(step).getElementType());
-  };
-  Value root = p.broadcast(p.sqrt(correction(getBeta2())), {}, shape);
-  Value scale = p.broadcast(p.div(rate, correction(getBeta1())), {}, shape);
-  Value denominator = p.add(p.div(p.sqrt(v), root), getEps());
-  Value kept = decayed(p, param, rate, getWeightDecay());
-  return {p.sub(kept, p.mul(scale, p.div(m, denominator))), m, v};
-}
-
-Attribute AdamWAttr::withWeightDecay(double decay) const {
-  return AdamWAttr::get(getContext(), getBeta1(), getBeta2(), getEps(), decay);
-}
-
-llvm::SmallVector<llvm::StringRef> SGDAttr::getStateNames() const {
-  if (getMomentum() == 0)
-    return {};
-  return {"momentum"};
-}
-
-llvm::SmallVector<Value> SGDAttr::buildUpdate(OpBuilder &builder, Location loc,
-                                              Value param, Value gradient,
-                                              ValueRange state, Value rate,
-                                              Value step) const {
-  PlainBuilder p{builder, loc};
-  Value kept = decayed(p, param, rate, getWeightDecay());
-  Value rates = p.broadcast(rate, {}, typeOf(param).getShape());
-  if (getMomentum() == 0)
-    return {p.sub(kept, p.mul(rates, gradient))};
-  Value velocity = p.add(p.mul(state[0], getMomentum()), gradient);
-  Value direction = getNesterov()
-                        ? p.add(gradient, p.mul(velocity, getMomentum()))
-                        : velocity;
-  return {p.sub(kept, p.mul(rates, direction)), velocity};
-}
-
-Attribute SGDAttr::withWeightDecay(double decay) const {
-  return SGDAttr::get(getContext(), getMomentum(), getNesterov(), decay);
 }

@@ -32,6 +32,7 @@ def Kerf_InitKind : Kerf_Enum<"InitKind", "distribution of initial values", [
   I32EnumAttrCase<"Constant", 2, "constant">,
   I32EnumAttrCase<"Normal", 3, "normal">,
   I32EnumAttrCase<"Uniform", 4, "uniform">,
+  I32EnumAttrCase<"Nf4", 5, "nf4">,
 ]>;
 
 def Kerf_ReduceKind : Kerf_Enum<"ReduceKind", "how elements are combined", [
@@ -89,8 +90,9 @@ def Kerf_PhaseAttr : Kerf_Attr<"Phase", "phase"> {
 def Kerf_InitAttr : Kerf_Attr<"Init", "init"> {
   let summary = "Distribution of a parameter's initial values";
   let description = [{
-    `zeros`, `ones`, `constant, c`, `normal, std` (mean 0) or `uniform, bound`
-    (in [-bound, bound)). Values are a function of (seed, parameter name, index
+    `zeros`, `ones`, `constant, c`, `normal, std` (mean 0), `uniform, bound`
+    (in [-bound, bound)) or `nf4`: pairs of 4-bit codes, as `kerf.dequantize` reads
+    them, each code as likely as another (so are normal numbers). Values are a function of (seed, parameter name, index
     in the parameter), never of the layout.
   }];
   let parameters = (ins EnumParameter<Kerf_InitKind>:$kind,
@@ -120,6 +122,88 @@ def Kerf_AdamWAttr : Kerf_Attr<"AdamW", "adamw",
   let genVerifyDecl = 1;
 }
 
+def Kerf_AdamW8bitAttr : Kerf_Attr<"AdamW8bit", "adamw_8bit",
+    [DeclareAttrInterfaceMethods<OptimizerRuleInterface>]> {
+  let summary = "AdamW with state in 8 bits";
+  let description = [{
+    As `#kerf.adamw`, but m and v rest as 8-bit codes, block by block (Dettmers et
+    al. 2022, arXiv 2110.02861): each `block` neighbours of the last dimension are
+    divided by the largest of their magnitudes, and stand for the nearest values
+    of a dynamic map (section 1.3): 0, 1, and for e = 0 ... 6 the middles of n equal
+    parts of [10^(e-7), 10^(e-6)], n = 2^e with either sign for m, n = 2^(e+1) for
+    v, which has no sign. The parameter is updated from m and v before they are
+    rounded.
+
+    The code is a number from -127 to 127, -128 for 1 (m); modulo 256, from 0 to 255
+    (v): 0 stands for 0.
+
+    Parameters of fewer than `min_elements` elements, and those whose last
+    dimension is no multiple of `block`, keep m and v as they are computed.
+
+    State: `m`, `v` (i8) and the magnitudes `m_max`, `v_max`, one per block; or `m`,
+    `v`.
+  }];
+  let parameters = (ins
+    Kerf_Real<"decay of the first moment", "0.9">:$beta1,
+    Kerf_Real<"decay of the second moment", "0.999">:$beta2,
+    Kerf_Real<"added to the root of the second moment", "1e-8">:$eps,
+    Kerf_Real<"decoupled weight decay", "0.0">:$weight_decay,
+    DefaultValuedParameter<"int64_t", "256", "elements of a block">:$block,
+    DefaultValuedParameter<"int64_t", "4096", "least size of a parameter">:$min_elements);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Kerf_AdafactorAttr : Kerf_Attr<"Adafactor", "adafactor",
+    [DeclareAttrInterfaceMethods<OptimizerRuleInterface, ["mixesElements"]>]> {
+  let summary = "Adafactor: AdamW's second moment by rows and columns";
+  let description = [{
+    Shazeer and Stern 2018 (arXiv 1804.04235), as `torch.optim.Adafactor` computes
+    it. With means over the last dimension (rows), the one before (columns), or all
+    (rms), of each layer for itself, and b = t^beta2_decay:
+
+        a <- max(eps2, rms(w)) min(rate, 1 / sqrt(t))
+        w <- w (1 - rate weight_decay)
+        r <- r + b (mean_rows(g^2) - r),  c <- c + b (mean_columns(g^2) - c)
+        v <- r c / max(mean(r), eps1)
+        u <- g / sqrt(max(v, eps1^2))
+        w <- w - a u / max(1, rms(u) / clip)
+
+    A parameter of rank 1 has v <- v + b (g^2 - v) in place of r and c. The model's
+    `learning_rate` is relative to the size of parameters.
+
+    State: `row_var` (r) and `col_var` (c), or `variance` (v).
+  }];
+  let parameters = (ins
+    Kerf_Real<"exponent of the decay of the second moment", "-0.8">:$beta2_decay,
+    Kerf_Real<"least mean square, and least root of the second moment", "1.1920928955078125e-07">:$eps1,
+    Kerf_Real<"least size of a parameter", "0.001">:$eps2,
+    Kerf_Real<"largest root mean square of an update", "1.0">:$clip,
+    Kerf_Real<"decoupled weight decay", "0.0">:$weight_decay);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Kerf_LionAttr : Kerf_Attr<"Lion", "lion",
+    [DeclareAttrInterfaceMethods<OptimizerRuleInterface>]> {
+  let summary = "Lion: steps of equal length by the sign of a momentum";
+  let description = [{
+    Chen et al. 2023 (arXiv 2302.06675), Algorithm 2:
+
+        c <- beta1 m + (1 - beta1) g
+        w <- w (1 - rate weight_decay) - rate sign(c)
+        m <- beta2 m + (1 - beta2) g
+
+    State: `m`.
+  }];
+  let parameters = (ins
+    Kerf_Real<"share of the momentum in the step", "0.9">:$beta1,
+    Kerf_Real<"decay of the momentum", "0.99">:$beta2,
+    Kerf_Real<"decoupled weight decay", "0.0">:$weight_decay);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def Kerf_SGDAttr : Kerf_Attr<"SGD", "sgd",
     [DeclareAttrInterfaceMethods<OptimizerRuleInterface>]> {
   let summary = "Stochastic gradient descent with momentum";
@@ -140,16 +224,37 @@ def Kerf_SGDAttr : Kerf_Attr<"SGD", "sgd",
   let genVerifyDecl = 1;
 }
 
+def Kerf_BalanceAttr : Kerf_Attr<"Balance", "balance",
+    [DeclareAttrInterfaceMethods<OptimizerRuleInterface, ["usesLossGradient"]>]> {
+  let summary = "Balance experts: raise the bias of those with too little load";
+  let description = [{
+    Bias-balanced routing (Wang et al. 2024, Algorithm 1) of a parameter whose
+    gradient g is the load of its experts, as `expert_load` counts it over the
+    whole batch:
+
+        w <- w + rate sign(target - g)
+
+    `target` is the mean load. The learning rate, the clipping of gradients and
+    weight decay do not apply. No state.
+  }];
+  let parameters = (ins Kerf_Real<"length of a step">:$rate,
+    Kerf_Real<"load of an expert when all have the same">:$target);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def Kerf_GroupAttr : Kerf_Attr<"Group", "group"> {
-  let summary = "Parameters with their own weight decay or learning rate";
+  let summary = "Parameters with their own weight decay, learning rate or rule";
   let description = [{
     Applies to the parameters whose name pattern matches `match` (`*` matches
     any characters, `?` one); the first matching group of the model's `groups`
-    counts. `rate_scale` multiplies the learning rate.
+    counts. `rate_scale` multiplies the learning rate; `rule` replaces the model's
+    optimizer.
   }];
   let parameters = (ins StringRefParameter<"glob over parameter names">:$match,
     Kerf_Real<"decoupled weight decay">:$weight_decay,
-    Kerf_Real<"factor on the learning rate", "1.0">:$rate_scale);
+    Kerf_Real<"factor on the learning rate", "1.0">:$rate_scale,
+    OptionalParameter<"::mlir::Attribute", "optimizer rule">:$rule);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
 }
