@@ -184,15 +184,20 @@ Value Arith::cast(Value x, Type element) {
     return compare(arith::CmpFPredicate::UNE, arith::CmpIPredicate::ne, x,
                    zero);
   }
-  if (isa<IntegerType>(from) && isa<IntegerType>(element))
-    return arith::ExtUIOp::create(builder, loc, to, x); // i1 to i32
+  if (isa<IntegerType>(from) && isa<IntegerType>(element)) {
+    if (from.isInteger(1))
+      return arith::ExtUIOp::create(builder, loc, to, x);
+    if (from.getIntOrFloatBitWidth() < element.getIntOrFloatBitWidth())
+      return arith::ExtSIOp::create(builder, loc, to, x);
+    return arith::TruncIOp::create(builder, loc, to, x);
+  }
   if (from.isInteger(1))
     return arith::UIToFPOp::create(builder, loc, to, x);
   if (isa<IntegerType>(from))
     return arith::SIToFPOp::create(builder, loc, to, x);
   if (isa<IntegerType>(element))
     return arith::FPToSIOp::create(builder, loc, to, x);
-  if (from.isF32())
+  if (from.getIntOrFloatBitWidth() < element.getIntOrFloatBitWidth())
     return arith::ExtFOp::create(builder, loc, to, x);
   return arith::TruncFOp::create(builder, loc, to, x);
 }

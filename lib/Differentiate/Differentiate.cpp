@@ -16,7 +16,8 @@
 //   3. Gradients of per-iteration parameters are yielded as stacks.
 //   4. A forward value read by the reverse body becomes a stacked result of the
 //      forward repeat and a slice of the reverse one; what costs nothing
-//      (parameters, constants, the iteration number) is made again instead.
+//      (parameters, constants, the iteration number) is made again instead, and
+//      so is what frozen parameters alone make.
 //
 // Example: y = repeat 3 (h = x) { yield exp(h) } becomes
 //   y, s = repeat 0 to 3 (h = x) { e = exp(h); yield e stack(e) }
@@ -33,6 +34,7 @@
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
 #include "kerf/Differentiate/Passes.h"
 
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Iterators.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/MapVector.h"
@@ -277,30 +279,48 @@ public:
     r.reverse.getBody().walk([&](Operation *op) {
       for (OpOperand &operand : op->getOpOperands())
         if (operand.get().getParentBlock() == &r.forward.getBody().front())
-          operand.set(mirror(operand.get()));
+          operand.set(mirror(operand.get(), op));
     });
     return slices;
   }
 
 private:
-  /// The value of the reverse body that stands for a forward value.
-  Value mirror(Value value) {
-    Value &known = mirrors[value];
-    if (known)
+  /// The value of the reverse body that stands for a forward value, made for
+  /// `reader`.
+  Value mirror(Value value, Operation *reader) {
+    if (Value known = mirrors.lookup(value))
       return known;
-    Block &body = r.reverse.getBody().front();
-    if (value == r.forward.getIndex())
-      return known = r.reverse.getIndex();
     Operation *op = value.getDefiningOp();
-    if (op && op->getNumOperands() == 0 && op->getNumResults() == 1) {
-      OpBuilder builder(op->getContext());
-      builder.setInsertionPointToStart(&body);
-      Operation *again = builder.clone(*op);
-      if (PhaseAttr phase = getPhase(op))
-        setPhase(again, PhaseKind::InputGradient, phase.getOp());
-      return known = again->getResult(0);
-    }
-    known = body.addArgument(value.getType(), value.getLoc());
+    bool isSource = op && op->getNumOperands() == 0;
+    Value made =
+        value == r.forward.getIndex() ? r.reverse.getIndex()
+        : op && op->getNumResults() == 1 && (isSource || isMadeOfFrozen(value))
+            ? makeAgain(op, reader)
+            : slice(value);
+    return mirrors[value] = made;
+  }
+
+  /// A copy of a forward op: at the start if it reads nothing, else where it is
+  /// needed, so that a large result does not live longer.
+  Value makeAgain(Operation *op, Operation *reader) {
+    OpBuilder builder(reader);
+    IRMapping operands;
+    for (Value operand : op->getOperands())
+      operands.map(operand, mirror(operand, reader));
+    if (op->getNumOperands() == 0)
+      builder.setInsertionPointToStart(&r.reverse.getBody().front());
+    Operation *again = builder.clone(*op, operands);
+    if (PhaseAttr phase = getPhase(op))
+      setPhase(again, PhaseKind::InputGradient, phase.getOp());
+    if (op->getNumOperands() > 0)
+      setRecomputed(again);
+    return again->getResult(0);
+  }
+
+  /// A slice argument of the reverse body for a forward value.
+  Value slice(Value value) {
+    Value known = r.reverse.getBody().front().addArgument(value.getType(),
+                                                          value.getLoc());
     auto arg = dyn_cast<BlockArgument>(value);
     unsigned firstSlice = 1 + r.forward.getInits().size();
     if (arg && arg.getArgNumber() >= firstSlice)
@@ -514,7 +534,17 @@ static LogicalResult checkInput(ModelOp model) {
   return failure(walk.wasInterrupted());
 }
 
-LogicalResult kerf::differentiate(ModelOp model) {
+/// The gradient of the loss by itself: 1, or the factor on the loss.
+static Value makeSeed(OpBuilder &builder, Value loss, Value lossScale) {
+  PlainBuilder p{builder, loss.getLoc()};
+  Value seed = lossScale ? p.cast(lossScale, typeOf(loss).getElementType())
+                         : p.constant(loss.getType(), 1.0);
+  if (Operation *maker = seed.getDefiningOp())
+    setPhase(maker, PhaseKind::InputGradient, -1);
+  return seed;
+}
+
+LogicalResult kerf::differentiate(ModelOp model, bool scaleLoss) {
   if (failed(checkInput(model)) || failed(checkNames(model)))
     return failure();
   numberForwardOps(model);
@@ -522,10 +552,11 @@ LogicalResult kerf::differentiate(ModelOp model) {
   OpBuilder builder(model.getReturn());
   Scope scope(context, builder);
   Value loss = model.getReturn().getValues().front();
-  Value one =
-      PlainBuilder{builder, loss.getLoc()}.constant(loss.getType(), 1.0);
-  setPhase(one.getDefiningOp(), PhaseKind::InputGradient, -1);
-  scope.add(loss, one);
+  Value lossScale;
+  if (scaleLoss)
+    lossScale = model.getOrAddInput(
+        "loss_scale", RankedTensorType::get({}, builder.getF32Type()));
+  scope.add(loss, makeSeed(builder, loss, lossScale));
   if (failed(scope.run(model.getBody().front())))
     return failure();
   for (ParamOp param : model.getBody().getOps<ParamOp>())
@@ -533,7 +564,7 @@ LogicalResult kerf::differentiate(ModelOp model) {
       context.params.add(builder, {param.getNameAttr(), {}, {}, gradient});
   for (Operation *op : context.dead)
     op->erase();
-  if (failed(appendUpdates(model, context.params)))
+  if (failed(appendUpdates(model, context.params, lossScale)))
     return failure();
   eraseDead(model);
   return success();

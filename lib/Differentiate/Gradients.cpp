@@ -5,6 +5,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
 
+#include <limits>
 #include <map>
 
 using namespace mlir;
@@ -117,7 +118,7 @@ LogicalResult kerf::checkNames(ModelOp model) {
 namespace {
 /// The rule of one parameter.
 struct Rule {
-  Attribute rule;
+  OptimizerRuleInterface rule;
   double rateScale = 1;
 };
 } // namespace
@@ -141,9 +142,11 @@ static FailureOr<Rule> ruleFor(ModelOp model, llvm::StringRef name) {
     if (!glob)
       return model.emitOpError() << "group pattern \"" << group.getMatch()
                                  << "\": " << toString(glob.takeError());
-    if (glob->match(name))
-      return Rule{base.withWeightDecay(group.getWeightDecay()),
-                  group.getRateScale()};
+    if (!glob->match(name))
+      continue;
+    auto own = dyn_cast_or_null<OptimizerRuleInterface>(group.getRule());
+    Attribute rule = (own ? own : base).withWeightDecay(group.getWeightDecay());
+    return Rule{cast<OptimizerRuleInterface>(rule), group.getRateScale()};
   }
   return Rule{base, 1};
 }
@@ -172,27 +175,50 @@ static LogicalResult checkComplete(ModelOp model,
   return failure(walk.wasInterrupted());
 }
 
-/// The factor on all gradients, or null when the model does not clip. Appends
-/// the norm to the returned values.
-static Value buildClipping(OpBuilder &builder, ModelOp model,
-                           const ParamGradients &params) {
-  auto clip = model->getAttrOfType<FloatAttr>("clip_norm");
-  if (!clip || clip.getValueAsDouble() == 0 || params.get().empty())
+namespace {
+/// What the updates of a step have in common.
+struct Common {
+  Value factor;    ///< on all gradients; null: 1
+  Value condition; ///< whether they take place; null: they do
+};
+} // namespace
+
+/// Appends the norm of the loss's gradients to the returned values where the
+/// model clips or scales.
+///
+/// Gradients of a scaled loss are divided by the scale S in one go with
+/// clipping: the norm of g / S is that of g over S. The sum of squares is
+/// finite only if every gradient is, on all ranks, so that it also tells
+/// whether the step overflowed (as GradScaler of PyTorch does it per tensor).
+static Common buildCommon(OpBuilder &builder, ModelOp model,
+                          ValueRange gradients, Value lossScale) {
+  auto attr = model->getAttrOfType<FloatAttr>("clip_norm");
+  double clip = attr ? attr.getValueAsDouble() : 0;
+  if ((clip == 0 && !lossScale) || gradients.empty())
     return {};
-  llvm::SmallVector<Value> gradients;
-  for (const ParamGradient &gradient : params.get())
-    gradients.push_back(gradient.gradient);
-  Value norm = GlobalNormOp::create(builder, model.getLoc(), gradients);
-  Value factor =
-      ClipFactorOp::create(builder, model.getLoc(), norm,
-                           builder.getF64FloatAttr(clip.getValueAsDouble()));
+  PlainBuilder p{builder, model.getLoc()};
+  Value norm = GlobalNormOp::create(builder, p.loc, gradients);
+  Operation *first = norm.getDefiningOp();
+  Common common;
+  if (lossScale) {
+    common.condition = p.compare(CompareKind::LT, norm,
+                                 std::numeric_limits<double>::infinity());
+    norm = p.div(norm, lossScale);
+  }
+  if (clip != 0)
+    common.factor = ClipFactorOp::create(builder, p.loc, norm,
+                                         builder.getF64FloatAttr(clip));
+  if (lossScale)
+    common.factor =
+        common.factor ? p.div(common.factor, lossScale) : p.div(1.0, lossScale);
   model.getReturn().getValuesMutable().append(norm);
-  setPhase(norm.getDefiningOp(), PhaseKind::Update, -1);
-  setPhase(factor.getDefiningOp(), PhaseKind::Update, -1);
-  return factor;
+  for (Operation *op = first; op != model.getReturn(); op = op->getNextNode())
+    setPhase(op, PhaseKind::Update, -1);
+  return common;
 }
 
-LogicalResult kerf::appendUpdates(ModelOp model, const ParamGradients &params) {
+LogicalResult kerf::appendUpdates(ModelOp model, const ParamGradients &params,
+                                  Value lossScale) {
   if (failed(checkComplete(model, params)))
     return failure();
   OpBuilder builder(model.getReturn());
@@ -200,18 +226,27 @@ LogicalResult kerf::appendUpdates(ModelOp model, const ParamGradients &params) {
   auto i32 = RankedTensorType::get({}, builder.getI32Type());
   Value rate = model.getOrAddInput("learning_rate", f32);
   Value step = model.getOrAddInput("step", i32);
-  Value factor = buildClipping(builder, model, params);
+  llvm::SmallVector<Rule> rules;
+  llvm::SmallVector<Value> ofLoss;
   for (const ParamGradient &param : params.get()) {
     FailureOr<Rule> rule = ruleFor(model, param.name);
     if (failed(rule))
       return failure();
+    rules.push_back(*rule);
+    if (rule->rule.usesLossGradient())
+      ofLoss.push_back(param.gradient);
+  }
+  Common common = buildCommon(builder, model, ofLoss, lossScale);
+  for (auto [param, rule] : llvm::zip(params.get(), rules)) {
     auto index = [&](std::optional<int64_t> i) {
       return i ? builder.getI64IntegerAttr(*i) : IntegerAttr();
     };
-    auto update = UpdateOp::create(
-        builder, param.gradient.getLoc(), param.name, index(param.start),
-        index(param.end), param.gradient, factor, rate, step, rule->rule,
-        builder.getF64FloatAttr(rule->rateScale), TypeAttr());
+    auto update =
+        UpdateOp::create(builder, param.gradient.getLoc(), param.name,
+                         index(param.start), index(param.end), param.gradient,
+                         rule.rule.usesLossGradient() ? common.factor : Value(),
+                         rate, step, common.condition, rule.rule,
+                         builder.getF64FloatAttr(rule.rateScale), TypeAttr());
     setPhase(update, PhaseKind::Update, -1);
   }
   return success();

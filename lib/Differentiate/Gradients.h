@@ -35,7 +35,8 @@ mlir::LogicalResult checkNames(ModelOp model);
 /// Appends clipping and one `kerf.update` per gradient, and the gradient's norm
 /// to the returned values when the model clips. Fails for a trainable
 /// parameter without gradient.
-mlir::LogicalResult appendUpdates(ModelOp model, const ParamGradients &params);
+mlir::LogicalResult appendUpdates(ModelOp model, const ParamGradients &params,
+                                  mlir::Value lossScale);
 
 } // namespace kerf
 

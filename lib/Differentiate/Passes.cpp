@@ -12,10 +12,12 @@ namespace kerf {
 namespace {
 struct DifferentiatePass
     : public kerf::impl::DifferentiatePassBase<DifferentiatePass> {
+  using DifferentiatePassBase::DifferentiatePassBase;
+
   void runOnOperation() override {
     for (ModelOp model :
          llvm::make_early_inc_range(getOperation().getOps<ModelOp>()))
-      if (failed(differentiate(model)))
+      if (failed(differentiate(model, scaleLoss)))
         return signalPassFailure();
   }
 };

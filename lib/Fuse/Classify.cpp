@@ -6,18 +6,19 @@
 using namespace mlir;
 using namespace kerf;
 
-static bool isF32OrBF16(Value value) {
+/// Number types that library calls take.
+static bool isLibraryNumber(Value value) {
   Type element = typeOf(value).getElementType();
-  return element.isF32() || element.isBF16();
+  return element.isF32() || element.isBF16() || element.isF16();
 }
 
 bool kerf::isLibraryOp(Operation *op) {
   if (isa<AttentionOp, AttentionBackwardOp, GroupedMatmulOp,
           GroupedWeightGradientOp>(op))
-    return isF32OrBF16(op->getOperand(0));
+    return isLibraryNumber(op->getOperand(0));
   return getMatmulForm(op).has_value() &&
-         llvm::all_of(op->getOperands(), isF32OrBF16) &&
-         isF32OrBF16(op->getResult(0));
+         llvm::all_of(op->getOperands(), isLibraryNumber) &&
+         isLibraryNumber(op->getResult(0));
 }
 
 /// True when only attention reads the value, perhaps as heads.

@@ -109,10 +109,28 @@ void Narrowing::unifyOperands(Operation *op) {
   for (OpOperand &operand : op->getOpOperands()) {
     if (up && isNarrow(operand.get()))
       castOperand(operand, wide);
+    else if (!up && isWide(operand.get()) && isa<EinsumOp>(op))
+      castOperand(operand, narrow); // matmuls have no mixed form
     else if (!up && isWide(operand.get()) && !hasExplicitType &&
              (mustAgree || !kept.contains(operand.get())))
       castOperand(operand, narrow);
   }
+}
+
+/// True when readers want the value in f32, or are the gradient's, which take
+/// what the forward pass has.
+static bool staysWide(Value value) {
+  bool isWanted = false;
+  for (OpOperand &use : value.getUses()) {
+    auto op = dyn_cast<PrecisionOpInterface>(use.getOwner());
+    bool keeps = op && op.keepsWide(use);
+    isWanted |= keeps;
+    PhaseAttr phase = getPhase(use.getOwner());
+    if (!keeps && phase && phase.getKind() == PhaseKind::Forward &&
+        !isa<YieldOp>(use.getOwner()))
+      return false;
+  }
+  return isWanted;
 }
 
 LogicalResult Narrowing::inferResults(Operation *op) {
@@ -124,7 +142,7 @@ LogicalResult Narrowing::inferResults(Operation *op) {
             op->getContext(), op->getLoc(), op->getOperands(),
             op->getRawDictionaryAttrs(), op->getPropertiesStorage(),
             op->getRegions(), types)))
-      return op->emitOpError("has no types for bf16 operands");
+      return op->emitOpError() << "has no types for " << narrow << " operands";
     for (auto [result, type] : llvm::zip(op->getResults(), types)) {
       result.setType(type);
       if (hasNarrow && isWide(result) && !isWeightGradient(op))
@@ -132,10 +150,12 @@ LogicalResult Narrowing::inferResults(Operation *op) {
     }
     return success();
   }
-  if (!hasNarrow || isWeightGradient(op) || isa<CastOp>(op))
+  // What frozen parameters make is a weight, in the type of weights.
+  bool isWeight = op->getNumResults() == 1 && isMadeOfFrozen(op->getResult(0));
+  if ((!hasNarrow && !isWeight) || isWeightGradient(op) || isa<CastOp>(op))
     return success();
   for (Value result : op->getResults())
-    if (isWide(result))
+    if (isWide(result) && !staysWide(result))
       result.setType(withElement(result.getType(), narrow));
   return success();
 }
@@ -143,6 +163,10 @@ LogicalResult Narrowing::inferResults(Operation *op) {
 void Narrowing::visitParam(ParamOp param) {
   if (!isWide(param.getResult()))
     return;
+  if (staysWide(param.getResult())) {
+    kept.insert(param.getResult());
+    return;
+  }
   narrowed.insert(param.getNameAttr());
   param.getResult().setType(withElement(param.getResult().getType(), narrow));
   if (!param.getFrozen())
@@ -227,20 +251,33 @@ LogicalResult Narrowing::visitBlock(Block &block) {
   return success();
 }
 
+/// Below 6e-8 a number of f16 is zero, which gradients often are.
+static LogicalResult checkScaled(ModelOp model, FloatType narrow) {
+  if (!narrow.isF16() || model.getInput("loss_scale"))
+    return success();
+  auto diagnostic = model.emitOpError("of f16 needs a scaled loss");
+  diagnostic.attachNote() << "differentiate it with 'scale-loss'";
+  return diagnostic;
+}
+
 namespace {
 struct PrecisionPass : public kerf::impl::PrecisionPassBase<PrecisionPass> {
   using PrecisionPassBase::PrecisionPassBase;
 
   void runOnOperation() override {
-    if (policy != "f32" && policy != "bf16") {
+    if (policy != "f32" && policy != "bf16" && policy != "f16") {
       mlir::emitError(getOperation().getLoc())
-          << "unknown precision '" << policy << "', expected f32 or bf16";
+          << "unknown precision '" << policy << "', expected f32, bf16 or f16";
       return signalPassFailure();
     }
     if (policy == "f32")
       return;
+    FloatType narrow = BFloat16Type::get(&getContext());
+    if (policy == "f16")
+      narrow = Float16Type::get(&getContext());
     for (ModelOp model : getOperation().getOps<ModelOp>())
-      if (failed(Narrowing(model, BFloat16Type::get(&getContext())).run()))
+      if (failed(checkScaled(model, narrow)) ||
+          failed(Narrowing(model, narrow).run()))
         return signalPassFailure();
   }
 };

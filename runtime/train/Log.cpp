@@ -63,6 +63,9 @@ std::string kerf::runtime::formatStep(const StepRecord &r) {
   line += format(" | learning rate: %.6E | loss: %.6E", r.learningRate, r.loss);
   if (r.gradNorm)
     line += format(" | grad norm: %.3f", *r.gradNorm);
+  if (r.lossScale)
+    line += format(" | loss scale: %.1f | skipped iterations: %lld",
+                   *r.lossScale, asLong(r.skippedSteps));
   if (r.waits && r.ranks > 1)
     line += waitField("data wait", r.waits->data) +
             waitField("exposed communication", r.waits->communication) +
@@ -90,6 +93,9 @@ std::string kerf::runtime::formatStepJson(const StepRecord &r) {
           ", \"loss\": " + jsonNumber(r.loss);
   if (r.gradNorm)
     text += ", \"grad_norm\": " + jsonNumber(*r.gradNorm);
+  if (r.lossScale)
+    text += ", \"loss_scale\": " + jsonNumber(*r.lossScale) +
+            format(", \"skipped_iterations\": %lld", asLong(r.skippedSteps));
   if (r.waits)
     text += waitJson("data_wait_ms", r.waits->data) +
             waitJson("exposed_communication_ms", r.waits->communication) +
@@ -120,6 +126,10 @@ std::vector<Scalar> kerf::runtime::stepScalars(const StepRecord &r) {
        r.tokensPerSecond * static_cast<double>(r.ranks)}};
   if (r.gradNorm)
     scalars.push_back({"train/grad_norm", *r.gradNorm});
+  if (r.lossScale)
+    scalars.insert(scalars.end(), {{"train/loss_scale", *r.lossScale},
+                                   {"train/skipped_iterations",
+                                    static_cast<double>(r.skippedSteps)}});
   return scalars;
 }
 

@@ -106,6 +106,30 @@ static bool setTransport(RunOptions &options, const std::string &value,
   return value == "shm" || value == "mpi";
 }
 
+/// Into a loss scale: f32 holds it, and a dynamic one starts above where
+/// LossScale::isTooSmall ends the run.
+template <auto Member>
+static bool factor(RunOptions &options, const std::string &value,
+                   std::string &expected) {
+  expected = "a number from 2^-13 to 1e30";
+  double number = 0;
+  if (!parseReal(value, number) || number < 0x1p-13 || number > 1e30)
+    return false;
+  options.*Member = number;
+  return true;
+}
+
+static bool setLossScale(RunOptions &options, const std::string &value,
+                         std::string &expected) {
+  if (value == "dynamic") {
+    options.lossScale = 0;
+    return true;
+  }
+  bool isSet = factor<&RunOptions::lossScale>(options, value, expected);
+  expected = "'dynamic' or " + expected;
+  return isSet;
+}
+
 static bool setDecay(RunOptions &options, const std::string &value,
                      std::string &expected) {
   expected = "'cosine', 'linear', 'constant' or 'wsd'";
@@ -179,6 +203,18 @@ static constexpr OptionRow rows[] = {
      integer<&R::decaySteps, 1>},
     {"wsd-decay", "PART",
      "part of the steps in which wsd decays (default: 0.2)", part<&R::wsdPart>},
+    {"loss-scale", "X",
+     "factor on the loss of a model in f16: a number, or dynamic, which is "
+     "halved where gradients overflow (default: dynamic)",
+     setLossScale},
+    {"initial-loss-scale", "X",
+     "factor that a dynamic loss scale starts with (default: 65536)",
+     factor<&R::initialLossScale>},
+    {"loss-scale-interval", "N",
+     "good steps in a row after which a dynamic loss scale is doubled "
+     "(default: "
+     "2000)",
+     integer<&R::lossScaleInterval, 1>},
 
     {"Weights and state", nullptr, nullptr, nullptr},
     {"init-from", "PATH",
@@ -187,6 +223,13 @@ static constexpr OptionRow rows[] = {
     {"save-weights", "PATH",
      "write the weights at the end: a .safetensors file or a folder",
      text<&R::saveWeights>},
+    {"init-adapter", "FOLDER",
+     "initial adapters of a model that has them: as the peft library saves "
+     "them",
+     text<&R::initAdapter>},
+    {"save-adapter", "FOLDER",
+     "write the adapters at the end, for the peft library",
+     text<&R::saveAdapter>},
     {"shard-size", "MB", "largest file of saved weights (default: 5000)",
      real<&R::shardMegabytes>},
     {"save-state", "DIR",
@@ -321,6 +364,8 @@ static bool checkOptions(const RunOptions &options, std::string &error) {
     error = "expected a compiled model: kerf-run MODEL.kerf --data FILE";
   else if (!options.initFrom.empty() && !options.resume.empty())
     error = "'--init-from' and '--resume' both give the weights: use one";
+  else if (!options.initAdapter.empty() && !options.resume.empty())
+    error = "'--init-adapter' and '--resume' both give the adapters: use one";
   else if (options.heldout && !options.heldoutData.empty())
     error = "'--heldout' and '--heldout-data' both choose the held-out data: "
             "use one";
@@ -335,6 +380,12 @@ static bool checkOptions(const RunOptions &options, std::string &error) {
             quote(options.trace);
   else if (options.wsdPart && options.decay && *options.decay != Decay::Wsd)
     error = "'--wsd-decay' needs '--lr-schedule=wsd'";
+  else if (options.lossScale.value_or(0) > 0 &&
+           (options.initialLossScale || options.lossScaleInterval))
+    error = std::string("'--") +
+            (options.initialLossScale ? "initial-loss-scale"
+                                      : "loss-scale-interval") +
+            "' needs '--loss-scale=dynamic'";
   return error.empty() && checkWeights("data", options.data, error) &&
          checkWeights("heldout-data", options.heldoutData, error);
 }

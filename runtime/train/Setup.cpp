@@ -46,7 +46,9 @@ static bool addInput(const kerf_artifact *artifact, uint32_t index,
   if (input.role == KERF_ROLE_NONE)
     return fail(error, "input " + name +
                            " has no role: kerf-run fills tokens, targets, "
-                           "segments, positions, seed, step and learning_rate");
+                           "segments, positions, seed, step, learning_rate and "
+                           "loss_scale");
+  ports.scalesLoss |= input.role == KERF_ROLE_LOSS_SCALE;
   uint32_t *port = portOf(ports, input.role);
   if (!port)
     return true;
@@ -87,8 +89,11 @@ bool kerf::runtime::findPorts(const kerf_artifact *artifact, ModelPorts &ports,
     else if (name == "grad_norm")
       ports.gradNorm = i;
   }
-  return ports.loss != KERF_NONE ||
-         fail(error, "the model has no output 'loss'");
+  if (ports.loss == KERF_NONE)
+    return fail(error, "the model has no output 'loss'");
+  return !ports.scalesLoss || ports.gradNorm != KERF_NONE ||
+         fail(error, "the model scales its loss and has no output 'grad_norm', "
+                     "which tells whether gradients overflow");
 }
 
 //===----------------------------------------------------------------------===//
@@ -167,6 +172,33 @@ static bool chooseSchedule(const RunOptions &options, RunSetup &setup,
   return true;
 }
 
+/// As chooseSchedule.
+static bool chooseLossScale(const RunOptions &options, RunSetup &setup,
+                            std::string &error) {
+  std::optional<LossScale> &scale = setup.start.lossScale;
+  if (!setup.ports.scalesLoss) {
+    scale.reset();
+    if (!options.lossScale && !options.initialLossScale &&
+        !options.lossScaleInterval)
+      return true;
+    return fail(error, "the model takes no loss scale: compile it with 'kerfc "
+                       "--precision=f16', or leave the option away");
+  }
+  if (!scale)
+    scale.emplace();
+  if (options.lossScale.value_or(0) > 0) {
+    scale->factor = *options.lossScale;
+    scale->interval = 0;
+    return true;
+  }
+  bool makesDynamic = options.lossScale || options.initialLossScale;
+  if (makesDynamic && !scale->isDynamic())
+    scale->interval = LossScale().interval;
+  scale->interval = options.lossScaleInterval.value_or(scale->interval);
+  scale->factor = options.initialLossScale.value_or(scale->factor);
+  return true;
+}
+
 static bool openState(const RunOptions &options, RunSetup &setup,
                       std::string &error) {
   setup.start.seed = options.seed.value_or(0);
@@ -188,7 +220,8 @@ static bool openState(const RunOptions &options, RunSetup &setup,
   }
   setup.start.dataFingerprint = setup.data.fingerprint();
   setup.start.programHash = kerf_artifact_meta(setup.artifact)->input_hash;
-  return chooseSchedule(options, setup, error);
+  return chooseSchedule(options, setup, error) &&
+         chooseLossScale(options, setup, error);
 }
 
 /// Decides which steps are traced.
@@ -218,11 +251,24 @@ static bool chooseTrace(const RunOptions &options, RunSetup &setup,
   return error.empty();
 }
 
+static bool checkAdapter(const RunOptions &options,
+                         const kerf_artifact *artifact, std::string &error) {
+  bool isAsked = !options.initAdapter.empty() || !options.saveAdapter.empty();
+  uint32_t config = kerf_artifact_meta(artifact)->adapter;
+  if (!isAsked || *kerf_artifact_string(artifact, config))
+    return true;
+  error = std::string("'--") + (options.initAdapter.empty() ? "save" : "init") +
+          "-adapter' needs a model with adapters: import it with "
+          "'kerf-import --lora-rank=N'";
+  return false;
+}
+
 bool kerf::runtime::prepareRun(const RunOptions &options,
                                const kerf_artifact *artifact, RunSetup &setup,
                                std::string &error) {
   setup.artifact = artifact;
-  return findPorts(artifact, setup.ports, error) &&
+  return checkAdapter(options, artifact, error) &&
+         findPorts(artifact, setup.ports, error) &&
          openData(options, setup, error) && openState(options, setup, error) &&
          chooseEvaluation(options, setup, error) &&
          chooseTrace(options, setup, error);
@@ -274,9 +320,13 @@ static std::string describeStart(const RunOptions &options,
   if (setup.saved)
     return "from step " + withCommas(setup.start.step) + " saved in " +
            quote(options.resume) + ", " + seed;
+  std::string adapter =
+      options.initAdapter.empty()
+          ? ""
+          : "adapters of " + quote(options.initAdapter) + ", ";
   if (!options.initFrom.empty())
-    return "weights of " + quote(options.initFrom) + ", " + seed;
-  return "initial weights, " + seed;
+    return "weights of " + quote(options.initFrom) + ", " + adapter + seed;
+  return "initial weights, " + adapter + seed;
 }
 
 static std::string describeHeldout(const RunSetup &setup) {
@@ -359,6 +409,8 @@ std::vector<std::string> kerf::runtime::describeSetup(const RunOptions &options,
   if (setup.data.heldout)
     add("held-out", describeHeldout(setup));
   add("schedule", describeSchedule(setup.start.schedule));
+  if (setup.start.lossScale)
+    add("loss scale", setup.start.lossScale->describe());
   add("start", describeStart(options, setup));
   for (const std::string &note : setup.notes)
     add("note", note);

@@ -6,6 +6,7 @@
 #include "kerf/Train/Text.h"
 #include "kerf/Train/Weights.h"
 
+#include <cmath>
 #include <cstring>
 
 using namespace kerf::runtime;
@@ -100,6 +101,14 @@ static void describeRun(const RunState &state, SafetensorsWriter &writer) {
   writer.setMetadata("warmup", std::to_string(schedule.warmupSteps));
   writer.setMetadata("decay_steps", std::to_string(schedule.decaySteps));
   writer.setMetadata("wsd_decay", real(schedule.wsdPart));
+  if (!state.lossScale)
+    return;
+  writer.setMetadata("loss_scale", real(state.lossScale->factor));
+  writer.setMetadata("loss_scale_interval",
+                     std::to_string(state.lossScale->interval));
+  writer.setMetadata("good_steps", std::to_string(state.lossScale->goodSteps));
+  writer.setMetadata("skipped_steps",
+                     std::to_string(state.lossScale->skippedSteps));
 }
 
 bool kerf::runtime::saveState(kerf_session *session,
@@ -141,7 +150,16 @@ bool kerf::runtime::saveState(kerf_session *session,
 // Loading
 //===----------------------------------------------------------------------===//
 
-/// Reads the metadata of a run; false if an entry is missing or malformed.
+/// Whether a run of `step` steps can have this loss scale.
+static bool isPossible(const LossScale &scale, int64_t step) {
+  auto factor = static_cast<float>(scale.factor); // as the model takes it
+  return factor > 0 && std::isfinite(factor) && scale.interval >= 0 &&
+         scale.goodSteps >= 0 && scale.skippedSteps >= 0 &&
+         scale.skippedSteps <= step;
+}
+
+/// Reads the metadata of a run; false if an entry is missing, malformed or out
+/// of range.
 static bool readRun(const SafetensorsFile &file, RunState &state) {
   const auto &meta = file.metadata();
   bool isComplete = true;
@@ -170,6 +188,14 @@ static bool readRun(const SafetensorsFile &file, RunState &state) {
   schedule.warmupSteps = integer("warmup");
   schedule.decaySteps = integer("decay_steps");
   real("wsd_decay", schedule.wsdPart);
+  if (meta.count("loss_scale")) {
+    LossScale &scale = state.lossScale.emplace();
+    real("loss_scale", scale.factor);
+    scale.interval = integer("loss_scale_interval");
+    scale.goodSteps = integer("good_steps");
+    scale.skippedSteps = integer("skipped_steps");
+    isComplete &= isPossible(scale, state.step);
+  }
   return isComplete && state.step >= 0 && state.consumedSamples >= 0;
 }
 
@@ -196,7 +222,7 @@ bool SavedState::open(const std::string &folder, std::string &error) {
     return false;
   }
   if (!readRun(file, run)) {
-    error = quote(path) + " is damaged: its metadata is incomplete";
+    error = quote(path) + " is damaged: its metadata is incomplete or wrong";
     return false;
   }
   return true;

@@ -36,6 +36,8 @@ private:
   bool openSession();
   bool openLog();
   bool setWeights();
+  using Loader = decltype(loadWeights);
+  bool loadFrom(const std::string &path, Loader *load);
   bool describeStart();
   bool loop();
   /// Has the step a line in the log?
@@ -46,6 +48,8 @@ private:
   bool fillBatch();
   bool runStep(StepRecord &record);
   bool runSession();
+  void noteLossScale(StepRecord &record);
+  bool checkLoss(const StepRecord &record);
   void describeStep(StepRecord &record, double seconds) const;
   bool gatherWaits(StepRecord &record);
   bool isTraced() const;
@@ -57,6 +61,7 @@ private:
   bool agreeToStop();
   bool save();
   bool finishRun();
+  bool saveAll();
   bool writePlot();
   void printProfile();
 
@@ -166,17 +171,22 @@ bool Trainer::setWeights() {
            failLocally(message);
   if (!check(kerf_session_initialize(session, state.seed, &failure)))
     return false;
-  if (options.initFrom.empty())
+  return loadFrom(options.initFrom, loadWeights) &&
+         loadFrom(options.initAdapter, loadAdapter);
+}
+
+/// Sets weights from a file or folder, if one is named.
+bool Trainer::loadFrom(const std::string &path, Loader *load) {
+  if (path.empty())
     return true;
   std::vector<std::string> notes, errors;
-  bool isLoaded =
-      loadWeights(session, setup.artifact, options.initFrom, notes, errors);
+  bool isLoaded = load(session, setup.artifact, path, notes, errors);
   for (const std::string &note : notes)
     log->line("  note        " + note);
   if (isLoaded)
     return true;
   constexpr size_t shown = 8;
-  message = "cannot start from " + quote(options.initFrom) + ":";
+  std::string message = "cannot start from " + quote(path) + ":";
   for (size_t i = 0; i < std::min(errors.size(), shown); ++i)
     message += (errors.size() == 1 ? " " : "\n  ") + errors[i];
   if (errors.size() > shown)
@@ -262,6 +272,15 @@ void Trainer::describeStep(StepRecord &record, double seconds) const {
   record.peakMemoryMb = peakMemoryMb();
 }
 
+/// All ranks have the same norm, and so the same factor.
+void Trainer::noteLossScale(StepRecord &record) {
+  if (!state.lossScale)
+    return;
+  record.lossScale = state.lossScale->factor;
+  record.isSkipped = !state.lossScale->note(*record.gradNorm);
+  record.skippedSteps = state.lossScale->skippedSteps;
+}
+
 /// Runs step `state.step` and fills the record.
 bool Trainer::runStep(StepRecord &record) {
   times.dataStart = now();
@@ -271,8 +290,10 @@ bool Trainer::runStep(StepRecord &record) {
   };
   if (!fillBatch() || !setInputs() ||
       !scalar(KERF_ROLE_SEED, static_cast<double>(state.seed)) ||
-      !scalar(KERF_ROLE_STEP, static_cast<double>(state.step)) ||
+      !scalar(KERF_ROLE_STEP, static_cast<double>(state.updates())) ||
       !scalar(KERF_ROLE_LEARNING_RATE, record.learningRate))
+    return false;
+  if (state.lossScale && !scalar(KERF_ROLE_LOSS_SCALE, state.lossScale->factor))
     return false;
   waitsBefore = kerf_session_waits(session);
   if (!runSession() || !output(ports.loss, record.loss))
@@ -283,6 +304,7 @@ bool Trainer::runStep(StepRecord &record) {
       return false;
     record.gradNorm = norm;
   }
+  noteLossScale(record);
   describeStep(record, std::max(now() - times.dataStart, 1e-9));
   // Not a part of the step that is told.
   return keepTrace() && gatherWaits(record);
@@ -315,14 +337,25 @@ bool Trainer::step() {
     return false;
   log->step(record, isTold(state.step));
   plot.train.push_back({static_cast<double>(state.step), record.loss});
-  if (!std::isfinite(record.loss)) {
-    std::string next = options.checkNans
-                           ? ""
-                           : "; --check-nans names the op that went bad first";
-    return fail(1, "the loss of step " + std::to_string(state.step) + " is " +
-                       format("%g", record.loss) + next);
-  }
-  return true;
+  return checkLoss(record);
+}
+
+/// A step that a dynamic loss scale skipped may have any loss: of some batch an
+/// activation overflows, too.
+bool Trainer::checkLoss(const StepRecord &record) {
+  if (record.isSkipped && state.lossScale->isTooSmall())
+    return fail(1, "step " + std::to_string(state.step) +
+                       format(" overflows with a loss scale of %g: it is not "
+                              "the scale; compile with --precision=bf16",
+                              *record.lossScale));
+  bool maySkip = record.isSkipped && state.lossScale->isDynamic();
+  if (std::isfinite(record.loss) || maySkip)
+    return true;
+  std::string next = options.checkNans
+                         ? ""
+                         : "; --check-nans names the op that went bad first";
+  return fail(1, "the loss of step " + std::to_string(state.step) + " is " +
+                     format("%g", record.loss) + next);
 }
 
 /// Loss over the first held-out samples, always the same ones.
@@ -494,18 +527,25 @@ bool Trainer::finishRun() {
     printProfile();
   if (!writePlot())
     return false;
-  if (!options.saveWeights.empty() && !stop) {
-    std::vector<std::string> written;
-    std::string message;
-    auto shardBytes =
-        static_cast<uint64_t>(std::min(options.shardMegabytes * 1e6, 1e18));
-    if (!saveWeights(session, setup.artifact, options.saveWeights, shardBytes,
-                     written, message))
-      return failLocally("the weights were not saved: " + message);
-    for (const std::string &path : written)
-      log->line(" wrote " + quote(path));
-  }
-  return check(kerf_session_barrier(session, &failure));
+  return (stop || saveAll()) && check(kerf_session_barrier(session, &failure));
+}
+
+bool Trainer::saveAll() {
+  std::vector<std::string> written;
+  std::string message;
+  auto shardBytes =
+      static_cast<uint64_t>(std::min(options.shardMegabytes * 1e6, 1e18));
+  if (!options.saveWeights.empty() &&
+      !saveWeights(session, setup.artifact, options.saveWeights, shardBytes,
+                   written, message))
+    return failLocally("the weights were not saved: " + message);
+  if (!options.saveAdapter.empty() &&
+      !saveAdapter(session, setup.artifact, options.saveAdapter, written,
+                   message))
+    return failLocally("the adapters were not saved: " + message);
+  for (const std::string &path : written)
+    log->line(" wrote " + quote(path));
+  return true;
 }
 
 int Trainer::run(std::string &message) {

@@ -94,6 +94,8 @@ static Bytes pack(const HostTensor &tensor) {
       put(to, static_cast<float>(x));
     else if (type.isInteger(32))
       put(to, static_cast<int32_t>(x));
+    else if (type.isInteger(8))
+      put(to, static_cast<int8_t>(x));
     else if (type.isInteger(1))
       put(to, static_cast<char>(x != 0));
     else {
@@ -119,6 +121,8 @@ static HostTensor unpack(RankedTensorType type, const Bytes &bytes) {
       x = get<float>(from);
     else if (element.isInteger(32))
       x = get<int32_t>(from);
+    else if (element.isInteger(8))
+      x = get<int8_t>(from);
     else if (element.isInteger(1))
       x = *from;
     else {
@@ -159,7 +163,7 @@ static HostTensor makeInput(exec::KernelOp kernel, unsigned argument) {
       x = number(value);
     else if (element.isInteger(1))
       x = uniformAt(stream, i) < 0.5;
-    else if (element.isInteger(32))
+    else if (!isa<FloatType>(element))
       x = std::floor(x);
     tensor.data[i] = roundToType(x, element, false);
   }

@@ -8,6 +8,9 @@
 // RUN: kerf-opt --load-dialect-plugin=%t/other.so %t/same.mlir --kerf-generate-code | grep -o 'symbol = .*,' > %t/other
 // RUN: not cmp %t/symbol %t/other
 // RUN: kerf-opt --load-dialect-plugin=%test_plugin %t/wrong.mlir --split-input-file --verify-diagnostics --kerf-generate-code
+// RUN: kerf-opt --load-dialect-plugin=%test_plugin %t/linkage.mlir --kerf-generate-code > %t/linked.mlir
+// RUN: %python -c "import base64, re, sys; sys.stdout.buffer.write(base64.b64decode(re.search('exec.image .([A-Za-z0-9+/=]+)', open(sys.argv[1]).read())[1]))" %t/linked.mlir > %t/image.so
+// RUN: llvm-readelf --dyn-syms %t/image.so | FileCheck %s --check-prefix=LINKAGE
 // RUN: not kerf-opt --load-dialect-plugin=%test_plugin %t/mixed.mlir 2>&1 | FileCheck %s --check-prefix=MIXED
 
 // RIGHT: rows: ok
@@ -21,6 +24,10 @@
 // CONTENT-NOT: symbol = "[[A]]"
 // CONTENT-NOT: symbol = "[[B]]"
 // CONTENT: @f{{.*}}symbol = "[[A]]"
+// Every kernel is exported, and nothing else of its module.
+// LINKAGE-NOT: other
+// LINKAGE-COUNT-4: FUNC GLOBAL DEFAULT {{.*}} k{{[0-9a-f]+}}
+// LINKAGE-NOT: other
 // MIXED: mixed.mlir:3:8: error: 'kerf_test.code' op in a kernel, expected a plain op, one that evaluates, or a single op that brings its own kernel
 
 //--- right.mlir
@@ -59,6 +66,27 @@ exec.program @p arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 64] {
   }
   exec.kernel @f() {
     kerf_test.code "define void @kernel(ptr %a, i64 %b, i64 %e) { ret void }" : () -> ()
+    exec.yield
+  }
+}
+
+//--- linkage.mlir
+// Whatever a kernel was in its own file.
+exec.program @p arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 64] {
+  exec.kernel @a() {
+    kerf_test.code "define internal void @kernel(ptr %a, i64 %b, i64 %e) { ret void }" : () -> ()
+    exec.yield
+  }
+  exec.kernel @b() {
+    kerf_test.code "define hidden void @kernel(ptr %a, i64 %b, i64 %e) { ret void }" : () -> ()
+    exec.yield
+  }
+  exec.kernel @c() {
+    kerf_test.code "$kernel = comdat any define linkonce_odr void @kernel(ptr %a, i64 %b, i64 %e) comdat { ret void }" : () -> ()
+    exec.yield
+  }
+  exec.kernel @d() {
+    kerf_test.code "define void @other(ptr %a) noinline { ret void } define weak void @kernel(ptr %a, i64 %b, i64 %e) { call void @other(ptr %a) ret void }" : () -> ()
     exec.yield
   }
 }

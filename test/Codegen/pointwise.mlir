@@ -2,7 +2,7 @@
 // RUN: kerf-kernels %s | FileCheck %s
 // RUN: kerf-kernels %s --cpu x86-64-v2 | FileCheck %s
 // RUN: kerf-kernels %s --cpu x86-64-v3 | FileCheck %s
-// CHECK-COUNT-106: ok,
+// CHECK-COUNT-119: ok,
 // CHECK-NOT: {{ok|WRONG}}
 
 exec.kernel @neg_f32_1(%x: tensor<1xf32> {test.range = [-3.0, 3.0]}) -> (tensor<1xf32>) {
@@ -536,4 +536,80 @@ exec.kernel @two_sizes(%x: tensor<1000xf32>, %s: tensor<f32>, %y: tensor<3x7xf32
   %q = kerf.sqrt %s : tensor<f32>
   %n = kerf.neg %y : tensor<3x7xf32>
   exec.yield %z, %n, %q, %x : tensor<1000xf32>, tensor<3x7xf32>, tensor<f32>, tensor<1000xf32>
+}
+
+exec.kernel @cast_f32_i8(%x: tensor<5x13xf32> {test.range = [-127.0, 127.0]}) -> (tensor<5x13xi8>) {
+  %y = kerf.cast %x : tensor<5x13xf32> -> tensor<5x13xi8>
+  exec.yield %y : tensor<5x13xi8>
+}
+
+exec.kernel @cast_i8_f32(%x: tensor<5x13xi8> {test.range = [-128, 128]}) -> (tensor<5x13xf32>) {
+  %y = kerf.cast %x : tensor<5x13xi8> -> tensor<5x13xf32>
+  exec.yield %y : tensor<5x13xf32>
+}
+
+exec.kernel @cast_i8_bf16(%x: tensor<5x13xi8> {test.range = [-128, 128]}) -> (tensor<5x13xbf16>) {
+  %y = kerf.cast %x : tensor<5x13xi8> -> tensor<5x13xbf16>
+  exec.yield %y : tensor<5x13xbf16>
+}
+
+exec.kernel @cast_i8_i32(%x: tensor<5x13xi8> {test.range = [-128, 128]}) -> (tensor<5x13xi32>) {
+  %y = kerf.cast %x : tensor<5x13xi8> -> tensor<5x13xi32>
+  exec.yield %y : tensor<5x13xi32>
+}
+
+exec.kernel @cast_i8_i1(%x: tensor<5x13xi8> {test.range = [-2, 2]}) -> (tensor<5x13xi1>) {
+  %y = kerf.cast %x : tensor<5x13xi8> -> tensor<5x13xi1>
+  exec.yield %y : tensor<5x13xi1>
+}
+
+exec.kernel @cast_i1_i8(%x: tensor<5x13xi1> {test.range = [0, 2]}) -> (tensor<5x13xi8>) {
+  %y = kerf.cast %x : tensor<5x13xi1> -> tensor<5x13xi8>
+  exec.yield %y : tensor<5x13xi8>
+}
+
+// The lowest 8 bits stay.
+exec.kernel @cast_i32_i8(%x: tensor<5x13xi32> {test.range = [-1000, 1000]}) -> (tensor<5x13xi8>) {
+  %y = kerf.cast %x : tensor<5x13xi32> -> tensor<5x13xi8>
+  exec.yield %y : tensor<5x13xi8>
+}
+
+exec.kernel @select_i8(%c: tensor<5x13xi1>, %x: tensor<5x13xi8> {test.range = [-128, 128]}) -> (tensor<5x13xi8>) {
+  %k = kerf.constant dense<-7> : tensor<5x13xi8>
+  %y = kerf.select %c, %x, %k : tensor<5x13xi8>
+  exec.yield %y : tensor<5x13xi8>
+}
+
+// A table of codes, read by column and by row.
+exec.kernel @table_i8(%x: tensor<3x4xi8> {test.range = [-128, 128]}) -> (tensor<4x6xi8>) {
+  %k = kerf.constant dense<[[-128, 127, 0], [1, -1, 5], [9, 8, 7], [-9, -8, -7]]> : tensor<4x3xi8>
+  %t = kerf.transpose %x perm [1, 0] : tensor<3x4xi8>
+  %y = kerf.concat dim 1 %t, %k : tensor<4x3xi8>, tensor<4x3xi8>
+  exec.yield %y : tensor<4x6xi8>
+}
+
+// Numbers of f16 are f32 between load and store.
+exec.kernel @exp_f16_65(%x: tensor<65xf16> {test.range = [-10.0, 10.0]}) -> (tensor<65xf16>) {
+  %y = kerf.exp %x : tensor<65xf16>
+  exec.yield %y : tensor<65xf16>
+}
+
+exec.kernel @cast_f32_f16(%x: tensor<3x63xf32> {test.range = [-60000.0, 60000.0]}) -> (tensor<3x63xf16>) {
+  %y = kerf.cast %x : tensor<3x63xf32> -> tensor<3x63xf16>
+  exec.yield %y : tensor<3x63xf16>
+}
+
+exec.kernel @mul_f16_f32(%x: tensor<2x768xf16> {test.range = [-3.0, 3.0]}, %s: tensor<f32> {test.range = [1.0, 2.0]}) -> (tensor<2x768xf32>) {
+  %w = kerf.cast %x : tensor<2x768xf16> -> tensor<2x768xf32>
+  %b = kerf.broadcast %s dims [] : tensor<f32> -> tensor<2x768xf32>
+  %y = kerf.mul %w, %b : tensor<2x768xf32>
+  exec.yield %y : tensor<2x768xf32>
+}
+
+// What an update that may not take place does: one condition for all elements.
+exec.kernel @select_by_scalar(%c: tensor<i1>, %x: tensor<5x13xf32> {test.range = [-3.0, 3.0]}, %y: tensor<5x13xf32> {test.range = [-3.0, 3.0]}) -> (tensor<5x13xf32>, tensor<5x13xf16>) {
+  %all = kerf.broadcast %c dims [] : tensor<i1> -> tensor<5x13xi1>
+  %z = kerf.select %all, %x, %y : tensor<5x13xf32>
+  %h = kerf.cast %z : tensor<5x13xf32> -> tensor<5x13xf16>
+  exec.yield %z, %h : tensor<5x13xf32>, tensor<5x13xf16>
 }

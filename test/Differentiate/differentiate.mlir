@@ -67,6 +67,29 @@ kerf.model @decoder(tokens %t: tensor<2x4xi32>, targets %u: tensor<2x4xi32>)
 
 // -----
 
+// In place of a gradient a router's bias has the load of its experts: no part of the
+// norm, nor scaled by it, for a rule of its own.
+
+// CHECK-LABEL: kerf.model @balance
+// CHECK: %[[W:.*]], %[[E:.*]] = kerf.route
+// CHECK-DAG: %[[DX:.*]] = kerf.route_backward %{{.*}}, %[[E]], %{{.*}} renormalize sigmoid scale 2.5
+// CHECK-DAG: %[[LOAD:.*]] = kerf.expert_load %[[E]] {{.*}}#kerf.phase<weight_gradient
+// CHECK: %[[NORM:.*]] = kerf.global_norm %[[DX]] {{.*}} : tensor<1x2x4xf32>
+// CHECK: %[[CLIP:.*]] = kerf.clip_factor %[[NORM]]
+// CHECK-DAG: kerf.update "x" rule #kerf.adamw<> by %[[DX]] scale %[[CLIP]]
+// CHECK-DAG: kerf.update "bias" rule #kerf.balance<rate = 0.001, target = 1.0> by %[[LOAD]] rate
+kerf.model @balance() attributes {optimizer = #kerf.adamw<>, clip_norm = 1.0,
+    groups = [#kerf.group<match = "bias", weight_decay = 0.1, rule = #kerf.balance<rate = 0.001, target = 1.0>>]} {
+  %x = kerf.param "x" init<normal, 0.5> : tensor<1x2x4xf32>
+  %b = kerf.param "bias" init<zeros> : tensor<4xf32>
+  %w, %e = kerf.route %x k 2 renormalize sigmoid scale 2.5 bias %b : tensor<4xf32> : tensor<1x2x4xf32>
+  %t = kerf.tanh %w : tensor<1x2x2xf32>
+  %s = kerf.reduce sum %t dims [0, 1, 2] : tensor<1x2x2xf32>
+  kerf.return %s : tensor<f32>
+}
+
+// -----
+
 // The gradient of attention needs its log-sum-exp: the forward op is replaced.
 
 // CHECK-LABEL: kerf.model @attention

@@ -24,6 +24,19 @@ kerf.model @route_renormalize() {
   kerf.return %loss : tensor<f32>
 }
 
+// Sigmoids with a bias that is frozen, from the best groups.
+kerf.model @route_sigmoid() {
+  %x = kerf.param "x" init<normal, 1.0> : tensor<2x3x6xf32>
+  %bias = kerf.param "bias" init<normal, 0.5> frozen : tensor<6xf32>
+  %w, %e = kerf.route %x k 3 renormalize sigmoid groups 3 best 2 scale 2.5 bias %bias : tensor<6xf32>
+      : tensor<2x3x6xf32>
+  %mix = kerf.param "mix" init<normal, 0.5> frozen : tensor<2x3x3xf32>
+  %mixed = kerf.mul %w, %mix : tensor<2x3x3xf32>
+  %bent = kerf.tanh %mixed : tensor<2x3x3xf32>
+  %loss = kerf.reduce sum %bent dims [0, 1, 2] : tensor<2x3x3xf32>
+  kerf.return %loss : tensor<f32>
+}
+
 // Groups of 1 sequence.
 kerf.model @load_balance_loss_1() {
   %x = kerf.param "x" init<normal, 1.0> : tensor<2x3x4xf32>

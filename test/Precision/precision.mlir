@@ -7,7 +7,7 @@
 // RUN: kerf-opt --kerf-precision=policy=f32 %t.f32.mlir | diff %t.f32.mlir -
 
 // RUN: not kerf-opt --kerf-precision=policy=fp8 %t.f32.mlir 2>&1 | FileCheck %s --check-prefix=UNKNOWN
-// UNKNOWN: error: unknown precision 'fp8', expected f32 or bf16
+// UNKNOWN: error: unknown precision 'fp8', expected f32, bf16 or f16
 
 // In bf16 a model trains nearly the same, and not exactly.
 // RUN: kerf-opt --kerf-precision=policy=bf16 --kerf-verify-precision --kerf-verify-differentiated %t.f32.mlir -o %t.bf16.mlir
@@ -81,6 +81,33 @@ kerf.model @kept() attributes {optimizer = #kerf.sgd<>} {
     kerf.yield %c : tensor<1x2x4xf32>
   }
   %loss = kerf.reduce sum %y dims [0, 1, 2] : tensor<1x2x4xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// A router of sigmoids has its logits in f32, as sums of bf16 products, and a bias that is
+// f32, as its steps are small: it needs no master.
+
+// CHECK-LABEL: kerf.model @router
+// CHECK: %[[X:.*]] = kerf.embedding {{.*}} : tensor<1x2xi32>, tensor<8x4xbf16>
+// CHECK: %[[W:.*]] = kerf.param "w" {{.*}} : tensor<4x4xbf16>
+// CHECK: %[[B:.*]] = kerf.param "bias" init<zeros> {kerf.phase = #kerf.phase<{{[^>]*}}>} : tensor<4xf32>
+// CHECK: %[[L:.*]] = kerf.einsum "bsk,nk->bsn" %[[X]], %[[W]] {{.*}} : tensor<1x2x4xbf16>, tensor<4x4xbf16> -> tensor<1x2x4xf32>
+// CHECK: kerf.route %[[L]] k 2 sigmoid bias %[[B]] : tensor<4xf32> {{.*}} : tensor<1x2x4xf32>
+// CHECK: %[[D:.*]] = kerf.route_backward %[[L]], {{.*}} : tensor<1x2x4xf32>
+// CHECK: %[[DOWN:.*]] = kerf.cast %[[D]] {{.*}} : tensor<1x2x4xf32> -> tensor<1x2x4xbf16>
+// CHECK: kerf.einsum "bsn,nk->bsk" %[[DOWN]], %[[W]] {{.*}} -> tensor<1x2x4xbf16>
+// CHECK: kerf.update "bias" {{.*}} step %step {{{.*}}} : tensor<4xf32>
+kerf.model @router(tokens %tokens: tensor<1x2xi32>) attributes {optimizer = #kerf.sgd<>} {
+  %table = kerf.param "x" init<normal, 0.5> : tensor<8x4xf32>
+  %p = kerf.embedding %tokens, %table : tensor<1x2xi32>, tensor<8x4xf32>
+  %w = kerf.param "w" init<normal, 0.5> : tensor<4x4xf32>
+  %b = kerf.param "bias" init<zeros> : tensor<4xf32>
+  %l = kerf.einsum "bsk,nk->bsn" %p, %w : tensor<1x2x4xf32>, tensor<4x4xf32> -> tensor<1x2x4xf32>
+  %c, %e = kerf.route %l k 2 sigmoid bias %b : tensor<4xf32> : tensor<1x2x4xf32>
+  %t = kerf.tanh %c : tensor<1x2x2xf32>
+  %loss = kerf.reduce sum %t dims [0, 1, 2] : tensor<1x2x2xf32>
   kerf.return %loss : tensor<f32>
 }
 

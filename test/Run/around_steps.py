@@ -230,6 +230,108 @@ class Weights(Case):
         self.assertNotIn("w.safetensors", os.listdir(self.folder))
 
 
+class LossScale(Case):
+    def scales(self, *arguments, most=20000, log="log.json", **others):
+        """Loss scale and skipped steps of each step; scales above `most` overflow."""
+        environment = {"KERF_FAKE_OVERFLOW": str(most), **others.pop("environment", {})}
+        self.run_program(f"--log-json={log}", *arguments, model="half.kerf",
+                         environment=environment, **others)  # fmt: skip
+        lines = [json.loads(line) for line in (self.folder / log).read_text().splitlines()]
+        return [(line["loss_scale"], line["skipped_iterations"]) for line in lines]
+
+    def test_falls_and_rises(self):
+        found = self.scales("--steps=4")
+        self.assertEqual(found, [(65536, 1), (32768, 2), (16384, 2), (16384, 2)])
+        found = self.scales("--steps=6", "--initial-loss-scale=4096", "--loss-scale-interval=1")
+        self.assertEqual(
+            found, [(4096, 0), (8192, 0), (16384, 0), (32768, 1), (16384, 1), (32768, 2)])  # fmt: skip
+
+    def test_skipped_steps_change_nothing_and_are_told(self):
+        out = self.run_program("--steps=3", "--save-weights=a.safetensors", model="half.kerf",
+                               environment={"KERF_FAKE_OVERFLOW": "0.5"})  # fmt: skip
+        self.assertIn("loss scale  dynamic, 65536 at first, doubled after 2,000 good steps", out)
+        self.assertIn("| grad norm: inf | loss scale: 16384.0 | skipped iterations: 3 |", out)
+        self.run_program("--steps=0", "--save-weights=b.safetensors", model="half.kerf")
+        self.assertEqual((self.folder / "a.safetensors").read_bytes(),
+                         (self.folder / "b.safetensors").read_bytes())  # fmt: skip
+
+    def test_resume_goes_on_with_it(self):
+        whole = self.scales("--steps=6", "--loss-scale-interval=2", "--save-state=w")
+        self.scales("--steps=3", "--loss-scale-interval=2", "--save-state=s",
+                    "--decay-steps=6", "--warmup=0")  # fmt: skip
+        rest = self.scales("--steps=6", "--resume=s", "--save-state=s", log="rest.json")
+        self.assertEqual(rest, whole[3:])
+        self.assertEqual([s for s, _ in whole], [65536, 32768, 16384, 16384, 32768, 16384])
+        self.assertEqual((self.folder / "w/state.safetensors").read_bytes(),
+                         (self.folder / "s/state.safetensors").read_bytes())  # fmt: skip
+        # Options win over the saved state; a fixed scale stays one.
+        found = self.scales("--steps=7", "--resume=s", "--initial-loss-scale=8", log="other.json")
+        self.assertEqual(found, [(8, 3)])
+        self.scales("--steps=7", "--resume=s", "--loss-scale=9", "--save-state=f", log="f.json")
+        found = self.scales("--steps=8", "--resume=f", log="g.json")
+        self.assertEqual(found, [(9, 3)])
+
+    def test_fixed(self):
+        self.assertEqual(self.scales("--steps=2", "--loss-scale=3e4"), [(3e4, 1), (3e4, 2)])
+
+    def test_no_scale_is_small_enough(self):
+        self.refused("step 30 overflows with a loss scale of 0.00012207: it is not the scale",
+                     "--steps=99", model="half.kerf",
+                     environment={"KERF_FAKE_OVERFLOW": "0"})  # fmt: skip
+
+    # Step 1 is skipped, and so is its loss. An optimizer counts the next one as its first: its loss counts.
+    def test_loss_that_is_no_number(self):
+        out = self.run_program("--steps=5", status=1, model="half.kerf",
+                               environment={"KERF_FAKE_OVERFLOW": "40000", "KERF_FAKE_NAN": "1"})  # fmt: skip
+        self.assertIn("the loss of step 2 is nan", out)
+        self.refused("the loss of step 1 is nan", "--loss-scale=65536", model="half.kerf",
+                     environment={"KERF_FAKE_OVERFLOW": "0", "KERF_FAKE_NAN": "1"})  # fmt: skip
+
+    def saved_state(self):
+        """A saved state, and a function that gives entries of its metadata other values."""
+        self.run_program("--steps=1", "--save-state=s", model="half.kerf")
+        path = self.folder / "s/state.safetensors"
+        good = path.read_bytes()
+        (length,) = struct.unpack("<Q", good[:8])
+
+        def change(**entries):
+            header = json.loads(good[8 : 8 + length])
+            self.assertLessEqual(set(entries), set(header["__metadata__"]))
+            header["__metadata__"] |= entries
+            text = json.dumps(header).encode()
+            text += b" " * (-len(text) % 8)
+            path.write_bytes(struct.pack("<Q", len(text)) + text + good[8 + length :])
+
+        return change
+
+    # The scale at which a run ends is no obstacle as long as nothing overflows.
+    def test_small_scale_without_overflow(self):
+        self.saved_state()(loss_scale="5e-05")
+        self.assertEqual(self.scales("--steps=2", "--resume=s", most=1e5), [(5e-05, 0)])
+        self.refused("step 2 overflows with a loss scale of 5e-05: it is not the scale",
+                     "--steps=2", "--resume=s", model="half.kerf",
+                     environment={"KERF_FAKE_OVERFLOW": "0"})  # fmt: skip
+
+    def test_bad_states(self):
+        change = self.saved_state()
+        for entry, values in {
+            "loss_scale": ("0", "-1", "1e-99", "1e300", "inf", "nan"),
+            "loss_scale_interval": ("-1",),
+            "good_steps": ("-1",),
+            "skipped_steps": ("-1", "2"),
+        }.items():
+            for value in values:
+                change(**{entry: value})
+                self.refused("its metadata is incomplete or wrong", "--resume=s", model="half.kerf")
+        change(loss_scale="1", loss_scale_interval="0", good_steps="9", skipped_steps="1")
+        self.run_program("--steps=2", "--resume=s", model="half.kerf")
+
+    def test_needs_a_model_that_takes_one(self):
+        message = "the model takes no loss scale: compile it with 'kerfc --precision=f16'"
+        for option in ("--loss-scale=8", "--initial-loss-scale=8", "--loss-scale-interval=8"):
+            self.refused(message, option)
+
+
 class BadInput(Case):
     def test_command_line(self):
         self.refused("did you mean '--steps'?", "--stesp=1")

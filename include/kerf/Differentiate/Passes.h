@@ -11,7 +11,7 @@
 namespace kerf {
 
 /// Appends the backward pass and the updates to `model`; see the pass.
-mlir::LogicalResult differentiate(ModelOp model);
+mlir::LogicalResult differentiate(ModelOp model, bool scaleLoss = false);
 
 #define GEN_PASS_DECL
 #include "kerf/Differentiate/Passes.h.inc"

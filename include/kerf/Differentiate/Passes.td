@@ -16,11 +16,19 @@ def DifferentiatePass : Pass<"kerf-differentiate", "::mlir::ModuleOp"> {
     model asks for it; the norm is appended to the returned values. Every op
     gets a `kerf.phase`.
 
+    With `scale-loss` the loss is multiplied by the input `loss_scale` before it
+    is differentiated, the norm and the gradients in updates are divided by it,
+    and no update takes place in a step whose norm is not finite.
+
     Errors: a model without optimizer; a trainable parameter that does not reach
     the loss; one that is read under two names (`h.1.w` and `h.{i}.w`) or in
     iterations that overlap; an op without gradient on the way; a model that
     already has a backward pass.
   }];
+  let options = [
+    Option<"scaleLoss", "scale-loss", "bool", "false",
+      "scale gradients by an input; skip updates where they overflow">,
+  ];
 }
 
 def SplitRepeatPass : Pass<"kerf-split-repeat", "::mlir::ModuleOp"> {

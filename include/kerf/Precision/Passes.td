@@ -12,10 +12,13 @@ def PrecisionPass : Pass<"kerf-precision", "::mlir::ModuleOp"> {
     and their gradients in bf16; trainable parameters get an f32 master, which
     the update reads and writes; weight gradients, their sums, the loss and what
     an op defines to be f32 (log-sum-exp, routing weights) stay f32. Casts are
-    explicit.
+    explicit. `f16` does the same with f16; small gradients are zero in it, so
+    that the step must have been differentiated with `scale-loss`.
+
+    Errors: f16 for a step whose loss is not scaled.
   }];
   let options = [
-    Option<"policy", "policy", "std::string", "\"f32\"", "f32 or bf16">,
+    Option<"policy", "policy", "std::string", "\"f32\"", "f32, bf16 or f16">,
   ];
 }
 

@@ -70,7 +70,7 @@ View kerf::cpu::headView(const AttentionShape &shape, const void *data,
                          int64_t h) {
   return {static_cast<const char *>(data) +
               strides.at(b, from, h) * shape.bytes(),
-          strides.position, 1, shape.bf16};
+          strides.position, 1, shape.number};
 }
 
 static double doubleOf(int64_t bits) {
@@ -118,7 +118,7 @@ static bool checkNumbers(Request &r, const AttentionShape &shape) {
 }
 
 static void readShape(const Request &r, AttentionShape &s) {
-  s.bf16 = r.attr(KERF_ATTN_DTYPE) == KERF_BF16;
+  s.number = numberOf(r.attr(KERF_ATTN_DTYPE));
   s.b = r.attr(KERF_ATTN_B);
   s.h = r.attr(KERF_ATTN_H);
   s.g = r.attr(KERF_ATTN_G);
@@ -177,9 +177,8 @@ bool kerf::cpu::readAttention(Request &r, bool backward, AttentionShape &s) {
   uint32_t first = backward ? 9 : 5; // the seed
   if (!r.hasCounts(KERF_ATTN_ATTR_COUNT, {first + 8, first + 10}))
     return false;
-  if (r.attr(KERF_ATTN_DTYPE) != KERF_F32 &&
-      r.attr(KERF_ATTN_DTYPE) != KERF_BF16)
-    return r.fail("found dtype %lld, expected f32 or bf16",
+  if (!isNumber(r.attr(KERF_ATTN_DTYPE)))
+    return r.fail("found dtype %lld, expected f32, bf16 or f16",
                   (long long)r.attr(KERF_ATTN_DTYPE));
   readShape(r, s);
   s.segments = !r.absent(first + 8) || !r.absent(first + 9);

@@ -63,7 +63,7 @@ private:
 
 /// The attributes.
 struct AttentionShape {
-  bool bf16;
+  Number number;
   int64_t b, h, g, sq, sk, d, dv;
   HeadStrides q, k, v, y, dy, dq, dk, dvs; ///< dvs: of the gradient of v
   bool causal;
@@ -75,7 +75,7 @@ struct AttentionShape {
   int64_t zigzag; ///< ranks of the order of queries and keys, or 0
   bool segments;  ///< of queries and keys are given
 
-  int64_t bytes() const { return bf16 ? 2 : 4; }
+  int64_t bytes() const { return bytesOf(number); }
 };
 
 /// The scalars of a run: seed, step, layer, then offsets of b, h, q, k; null

@@ -151,8 +151,8 @@ void Head::packQueries(int64_t query, int64_t count, int64_t block) const {
   auto at = [&](float *buffer, int64_t channels) {
     return buffer + block * side * channels;
   };
-  e.packB(at(buffers.q, buffers.d), {q.data, 1, q.row, q.bf16}, a.d, count);
-  e.packB(at(buffers.dy, buffers.dv), {dy.data, 1, dy.row, dy.bf16}, a.dv,
+  e.packB(at(buffers.q, buffers.d), {q.data, 1, q.row, q.number}, a.d, count);
+  e.packB(at(buffers.dy, buffers.dv), {dy.data, 1, dy.row, dy.number}, a.dv,
           count);
   e.packB(at(buffers.qByChannel, buffers.d), q, count, a.d);
   e.packB(at(buffers.dyByChannel, buffers.dv), dy, count, a.dv);
@@ -173,7 +173,7 @@ void Head::start() const {
   for (int64_t i = 0; i < a.sq; ++i)
     buffers.delta[i] = run.kernels.dot(
         headView(a, run.pointers[Y], a.y, b, i, h).data,
-        headView(a, run.pointers[Dy], a.dy, b, i, h).data, a.bf16, a.dv);
+        headView(a, run.pointers[Dy], a.dy, b, i, h).data, a.number, a.dv);
   if (a.segments)
     std::memcpy(buffers.segments,
                 static_cast<const int32_t *>(run.pointers[SegmentsQ]) +
@@ -185,7 +185,7 @@ void Head::finish() const {
   const AttentionShape &a = run.a;
   char *dq =
       static_cast<char *>(run.pointers[Dq]) + a.dq.at(b, 0, h) * a.bytes();
-  run.kernels.storeTransposed(dq, a.dq.position, a.bf16, buffers.dqT,
+  run.kernels.storeTransposed(dq, a.dq.position, a.number, buffers.dqT,
                               buffers.queries, a.d, a.sq);
 }
 
@@ -224,7 +224,7 @@ void KeyBlock::pack() const {
   View v = headView(a, run.pointers[V], a.v, head.b, key, head.g);
   e.packA(head.buffers.k, k, keys, a.d, stripRows);
   e.packA(head.buffers.v, v, keys, a.dv, stripRows);
-  e.packA(head.buffers.kT, {k.data, 1, k.row, k.bf16}, a.d, keys,
+  e.packA(head.buffers.kT, {k.data, 1, k.row, k.number}, a.d, keys,
           e.stripRows(a.d));
 }
 
@@ -299,7 +299,7 @@ void KeyBlock::addToKeys(int64_t query, int64_t queries, const float *weights,
                          float *sums, int64_t sumRow, bool accumulate) const {
   const Run &run = head.run;
   const Engine &e = run.engine;
-  e.packA(packed, {weights, side, 1, false}, keys, queries, stripRows);
+  e.packA(packed, {weights, side, 1, Number::F32}, keys, queries, stripRows);
   int64_t stripBytes = e.stripBytes(stripRows, queries);
   int64_t group = run.a.causal ? 2 * stripRows : keys;
   for (int64_t j = 0; j < channels; j += e.panel)
@@ -331,7 +331,7 @@ void KeyBlock::addToQueries(int64_t query, int64_t queries) const {
   const Run &run = head.run;
   const Engine &e = run.engine;
   const Buffers &buffers = head.buffers;
-  e.packB(buffers.packedDsB, {buffers.dp, side, 1, false}, keys, queries);
+  e.packB(buffers.packedDsB, {buffers.dp, side, 1, Number::F32}, keys, queries);
   int64_t rows = e.stripRows(run.a.d), stripBytes = e.stripBytes(rows, keys);
   for (int64_t j = 0; j < queries; j += e.panel) {
     int64_t columns = kerf_cpu_min(e.panel, queries - j);
@@ -379,7 +379,7 @@ static void storeKeys(const Run &run, const Buffers &buffers, const float *dk,
     for (int64_t i = 0; i < keys; ++i)
       run.kernels.store(static_cast<char *>(to) +
                             strides.at(b, key + i, g) * a.bytes(),
-                        a.bf16, from + i * row, channels, 1.0f);
+                        a.number, from + i * row, channels, 1.0f);
   };
   store(run.pointers[Dk], a.dk, dk, buffers.d, a.d);
   store(run.pointers[Dv], a.dvs, dv, buffers.dv, a.dv);
@@ -416,7 +416,7 @@ kerf_device_status AttentionBackward::execute(void *const *pointers, char *,
   const Kernels &kernels = device.kernels;
   Run run = {shape,
              kernels,
-             shape.bf16 ? kernels.bf16 : kernels.f32,
+             kernels.engineOf(shape.number, shape.number),
              pointers,
              scalars,
              scalars.queryRuns(shape),

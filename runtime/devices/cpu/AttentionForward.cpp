@@ -104,7 +104,7 @@ void Block::computeScores(int64_t key, int64_t keys) const {
   const Engine &e = run.engine;
   View k = headView(run.s, run.pointers[K], run.s.k, b, key,
                     h / (run.s.h / run.s.g));
-  View transposed = {k.data, 1, k.row, k.bf16};
+  View transposed = {k.data, 1, k.row, k.number};
   e.packB(buffers.k, transposed, run.s.d, keys);
   int64_t stripBytes = e.stripBytes(stripRows, run.s.d);
   for (int64_t j = 0; j < keys; j += e.panel) {
@@ -155,8 +155,8 @@ void Block::weigh(int64_t key, int64_t keys, bool first) {
 /// these rows see.
 void Block::addValues(int64_t key, int64_t keys, bool first) const {
   const Engine &e = run.engine;
-  e.packA(buffers.packed, {buffers.scores, keyBlock, 1, false}, rows, keys,
-          stripRows);
+  e.packA(buffers.packed, {buffers.scores, keyBlock, 1, Number::F32}, rows,
+          keys, stripRows);
   e.packB(buffers.v,
           headView(run.s, run.pointers[V], run.s.v, b, key,
                    h / (run.s.h / run.s.g)),
@@ -207,7 +207,7 @@ void Block::finish(bool any) const {
       std::memset(sums, 0, s.dv * 4);
     char *y = static_cast<char *>(run.pointers[Y]) +
               s.y.at(b, query + i, h) * s.bytes();
-    run.kernels.store(y, s.bf16, sums, s.dv, empty ? 0 : 1 / states[i].sum);
+    run.kernels.store(y, s.number, sums, s.dv, empty ? 0 : 1 / states[i].sum);
     if (lse)
       lse[(b * s.h + h) * s.sq + query + i] =
           empty ? hidden : states[i].max + std::log(states[i].sum);
@@ -244,7 +244,7 @@ kerf_device_status Attention::execute(void *const *pointers, char *, size_t) {
   const Kernels &kernels = device.kernels;
   Run run = {shape,
              kernels,
-             shape.bf16 ? kernels.bf16 : kernels.f32,
+             kernels.engineOf(shape.number, shape.number),
              pointers,
              scalars,
              scalars.keyRuns(shape),

@@ -28,6 +28,7 @@ enum GroupedAttr {
   K,
   Transposed,
   Capacity,
+  Accumulate,
   AttrCount
 };
 enum GroupedOperand { X, W, Sizes, Y, Workspace };
@@ -35,7 +36,8 @@ enum GroupedOperand { X, W, Sizes, Y, Workspace };
 struct GroupedMatmul : kerf_step {
   using kerf_step::kerf_step;
   int64_t groups, rows, experts, n, k, capacity;
-  bool gradient, transposed, xBf16, wBf16, yBf16;
+  bool gradient, transposed, accumulate;
+  Number xNumber, wNumber, yNumber;
   kerf_cpu_product plan;
   const Engine *engine;
   std::vector<int64_t> starts; ///< first row of the expert, by group
@@ -87,13 +89,13 @@ void GroupedMatmul::multiplyExpert(void *const *pointers, int64_t expert) {
     starts[g] += size;
   }
   Product p{};
-  p.a = {pointers[X], k, 1, xBf16};
+  p.a = {pointers[X], k, 1, xNumber};
   const char *w = static_cast<const char *>(pointers[W]);
-  w += expert * n * k * (wBf16 ? 2 : 4);
-  p.b = transposed ? View{w, n, 1, wBf16} : View{w, 1, k, wBf16};
+  w += expert * n * k * bytesOf(wNumber);
+  p.b = transposed ? View{w, n, 1, wNumber} : View{w, 1, k, wNumber};
   p.n = n;
   p.c = pointers[Y];
-  p.cBf16 = yBf16;
+  p.cNumber = yNumber;
   p.cRow = n;
   p.rowParts = rowParts.data();
   p.rowPartCount = static_cast<int64_t>(rowParts.size());
@@ -107,10 +109,10 @@ void GroupedMatmul::multiplyExpert(void *const *pointers, int64_t expert) {
              pointers[Workspace]);
 }
 
-/// y[e] = sum over the expert's rows of x^T w, or its transpose.
+/// y[e] (+)= sum over the expert's rows of x^T w, or its transpose.
 void GroupedMatmul::sumExpert(void *const *pointers, int64_t expert) {
   const int32_t *sizes = static_cast<const int32_t *>(pointers[Sizes]);
-  View x = {pointers[X], n, 1, xBf16}, w = {pointers[W], k, 1, wBf16};
+  View x = {pointers[X], n, 1, xNumber}, w = {pointers[W], k, 1, wNumber};
   const View &left = transposed ? w : x, &right = transposed ? x : w;
   depthParts.clear();
   for (int64_t g = 0; g < groups; ++g) {
@@ -123,12 +125,13 @@ void GroupedMatmul::sumExpert(void *const *pointers, int64_t expert) {
   }
   RowPart all = {0, 0, transposed ? k : n};
   Product p{};
-  p.a = {left.data, 1, left.row, left.bf16};
+  p.a = {left.data, 1, left.row, left.number};
   p.b = right;
   p.n = transposed ? n : k;
-  p.c = static_cast<char *>(pointers[Y]) + expert * n * k * (yBf16 ? 2 : 4);
-  p.cBf16 = yBf16;
+  p.c = static_cast<char *>(pointers[Y]) + expert * n * k * bytesOf(yNumber);
+  p.cNumber = yNumber;
   p.cRow = p.n;
+  p.accumulate = accumulate;
   p.rowParts = &all;
   p.rowPartCount = 1;
   p.depthParts = depthParts.data();
@@ -138,7 +141,7 @@ void GroupedMatmul::sumExpert(void *const *pointers, int64_t expert) {
 
 void GroupedMatmul::clearRows(char *y, int64_t group, int64_t begin,
                               int64_t end) const {
-  int64_t rowBytes = n * (yBf16 ? 2 : 4);
+  int64_t rowBytes = n * bytesOf(yNumber);
   std::memset(y + (group * rows + begin) * rowBytes, 0,
               (end - begin) * rowBytes);
 }
@@ -173,11 +176,12 @@ static bool checkGrouped(Request &r) {
       !r.isSize(Experts, "experts") || !r.isSize(N, "n") || !r.isSize(K, "k") ||
       !r.inRange(Transposed, "transposed", 0, 1) ||
       !r.inRange(Capacity, "capacity", 0,
-                 r.attr(Rows) / std::max<int64_t>(1, r.attr(Experts))))
+                 r.attr(Rows) / std::max<int64_t>(1, r.attr(Experts))) ||
+      !r.inRange(Accumulate, "accumulate", 0, r.attr(Kind)))
     return false;
   for (uint32_t index : {XDtype, WDtype, YDtype})
-    if (r.attr(index) != KERF_F32 && r.attr(index) != KERF_BF16)
-      return r.fail("found dtype %lld, expected f32 or bf16",
+    if (!isNumber(r.attr(index)))
+      return r.fail("found dtype %lld, expected f32, bf16 or f16",
                     (long long)r.attr(index));
   int64_t rows = r.attr(Rows), n = r.attr(N), k = r.attr(K);
   int64_t groups = r.attr(Groups), experts = r.attr(Experts);
@@ -214,12 +218,12 @@ StepPointer kerf::cpu::prepareGroupedMatmul(Request &r) {
   step->capacity = r.attr(Capacity);
   step->gradient = r.attr(Kind);
   step->transposed = r.attr(Transposed);
-  step->xBf16 = r.attr(XDtype) == KERF_BF16;
-  step->wBf16 = r.attr(WDtype) == KERF_BF16;
-  step->yBf16 = r.attr(YDtype) == KERF_BF16;
+  step->accumulate = r.attr(Accumulate);
+  step->xNumber = numberOf(r.attr(XDtype));
+  step->wNumber = numberOf(r.attr(WDtype));
+  step->yNumber = numberOf(r.attr(YDtype));
   step->plan = kerf_cpu_plan_grouped(r.attrs());
-  const Kernels &kernels = r.device.kernels;
-  step->engine = step->xBf16 && step->wBf16 ? &kernels.bf16 : &kernels.f32;
+  step->engine = &r.device.kernels.engineOf(step->xNumber, step->wNumber);
   step->starts.resize(step->groups);
   step->rowParts.reserve(step->groups);
   return step;

@@ -179,8 +179,9 @@ static bool canRun(const Kernels &kernels) {
   if (name == "generic")
     return true;
   if (name == "avx2")
-    return checkFeatures("avx2,fma", nullptr, 0) == 0;
-  constexpr const char *avx512 = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl";
+    return checkFeatures("avx2,f16c,fma", nullptr, 0) == 0;
+  constexpr const char *avx512 =
+      "avx2,f16c,fma,avx512f,avx512bw,avx512dq,avx512vl";
   if (checkFeatures(avx512, nullptr, 0) != 0)
     return false;
   if (name == "avx512")

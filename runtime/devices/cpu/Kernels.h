@@ -21,12 +21,17 @@
 
 namespace kerf::cpu {
 
+/// Number types of operands in memory.
+enum class Number : uint8_t { F32, BF16, F16 };
+
+inline int64_t bytesOf(Number number) { return number == Number::F32 ? 4 : 2; }
+
 /// Rows and columns of a matrix in memory: element (i, j) lies at
 /// data + i * row + j * column elements.
 struct View {
   const void *data;
   int64_t row, column;
-  bool bf16; ///< else f32
+  Number number;
 };
 
 /// Products of one packed element type; values are summed in f32.
@@ -102,8 +107,13 @@ struct Kernels {
   /// Around a thread's calls of `multiply`: sets up and frees tile registers.
   void (*enter)();
   void (*leave)();
-  Engine f32;  ///< f32 operands
-  Engine bf16; ///< bf16 operands; may compute in f32
+  Engine f32;  ///< any operands
+  Engine bf16; ///< bf16 and f32 operands; may compute in f32
+
+  /// That of a product of such operands.
+  const Engine &engineOf(Number a, Number b) const {
+    return a == Number::BF16 && b == Number::BF16 ? bf16 : f32;
+  }
 
   /// One row of scores becomes exp(scale s - max), hidden ones 0; the state
   /// moves on. Returns what earlier sums must be multiplied with. `first` is
@@ -120,17 +130,18 @@ struct Kernels {
                       const Dropout &dropout, uint64_t first, uint64_t step);
 
   void (*scale)(float *x, int64_t n, float factor);
-  /// y[i] = x[i] * factor, as bf16 or f32.
-  void (*store)(void *y, bool bf16, const float *x, int64_t n, float factor);
+  /// y[i] = x[i] * factor.
+  void (*store)(void *y, Number number, const float *x, int64_t n,
+                float factor);
   /// For `rows` rows: y[i] = x[i] + bias[i] + (accumulate ? y[i] : 0), i < n;
   /// bias may be null, y may be x.
-  void (*finishRows)(void *y, bool bf16, int64_t yRow, const float *x,
-                     int64_t xRow, const void *bias, bool biasBf16,
+  void (*finishRows)(void *y, Number number, int64_t yRow, const float *x,
+                     int64_t xRow, const void *bias, Number biasNumber,
                      bool accumulate, int64_t rows, int64_t n);
   /// sum of a[i] b[i].
-  float (*dot)(const void *a, const void *b, bool bf16, int64_t n);
+  float (*dot)(const void *a, const void *b, Number number, int64_t n);
   /// The first `columns` of x^T, x [rows, columns]: y[j * yRow + i] = x[i][j].
-  void (*storeTransposed)(void *y, int64_t yRow, bool bf16, const float *x,
+  void (*storeTransposed)(void *y, int64_t yRow, Number number, const float *x,
                           int64_t xRow, int64_t rows, int64_t columns);
 };
 

@@ -22,7 +22,7 @@ constexpr int64_t bf16Strip = 16; ///< rows of a strip
 /// 16 numbers as bf16, those from `count` on zero.
 KERF_INLINE __m256i loadHalves(const View &x, int64_t index, int64_t count) {
   __mmask16 mask = count >= 16 ? 0xffff : count <= 0 ? 0 : (1u << count) - 1;
-  if (x.bf16)
+  if (x.number == Number::BF16)
     return _mm256_maskz_loadu_epi16(mask, (const uint16_t *)x.data + index);
   return (__m256i)_mm512_cvtneps_pbh(
       _mm512_maskz_loadu_ps(mask, (const float *)x.data + index));
@@ -30,7 +30,7 @@ KERF_INLINE __m256i loadHalves(const View &x, int64_t index, int64_t count) {
 
 /// 32 numbers in a row.
 KERF_INLINE __m512i loadRow(const View &x, int64_t index, int64_t count) {
-  if (x.bf16) {
+  if (x.number == Number::BF16) {
     __mmask32 mask = count >= 32 ? 0xffffffffu : (1u << count) - 1;
     return _mm512_maskz_loadu_epi16(mask, (const uint16_t *)x.data + index);
   }

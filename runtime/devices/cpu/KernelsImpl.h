@@ -22,7 +22,9 @@
 namespace {
 namespace impl {
 
+using kerf::cpu::bytesOf;
 using kerf::cpu::Dropout;
+using kerf::cpu::Number;
 using kerf::cpu::RowMask;
 using kerf::cpu::RowState;
 using kerf::cpu::View;
@@ -71,6 +73,32 @@ KERF_INLINE uint16_t toBf16(float x) {
                                           : (uint16_t)rounded;
 }
 
+/// Compilers have f16; processors convert it from AVX2 on.
+KERF_INLINE float fromF16(uint16_t x) {
+  _Float16 y;
+  memcpy(&y, &x, 2);
+  return (float)y;
+}
+KERF_INLINE uint16_t toF16(float x) {
+  _Float16 half = (_Float16)x;
+  uint16_t bits;
+  memcpy(&bits, &half, 2);
+  return bits;
+}
+
+KERF_INLINE float numberAt(const void *x, Number number, int64_t i) {
+  if (number == Number::F32)
+    return ((const float *)x)[i];
+  uint16_t bits = ((const uint16_t *)x)[i];
+  return number == Number::BF16 ? fromBf16(bits) : fromF16(bits);
+}
+KERF_INLINE void setNumber(void *y, Number number, int64_t i, float x) {
+  if (number == Number::F32)
+    ((float *)y)[i] = x;
+  else
+    ((uint16_t *)y)[i] = number == Number::BF16 ? toBf16(x) : toF16(x);
+}
+
 KERF_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 //===----------------------------------------------------------------------===//
@@ -108,24 +136,26 @@ KERF_INLINE void transposeRegisters(__m512i r[16]) {
 }
 
 /// 16 floats from element `index` on, those from `count` on zero.
-KERF_INLINE __m512 loadLine(const void *data, bool bf16, int64_t index,
+KERF_INLINE __m512 loadLine(const void *data, Number number, int64_t index,
                             int64_t count) {
   __mmask16 mask = count >= 16 ? 0xffff : (1u << count) - 1;
-  if (!bf16)
+  if (number == Number::F32)
     return _mm512_maskz_loadu_ps(mask, (const float *)data + index);
   __m256i half = _mm256_maskz_loadu_epi16(mask, (const uint16_t *)data + index);
+  if (number == Number::F16)
+    return _mm512_cvtph_ps(half);
   return _mm512_castsi512_ps(
       _mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
 
 static void transposeBlock(float *out, int64_t outRow, int64_t outLines,
-                           const void *data, bool bf16, int64_t index,
+                           const void *data, Number number, int64_t index,
                            int64_t stride, int64_t count, int64_t lines) {
   __m512i r[16];
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i)
     r[i] = i < lines ? _mm512_castps_si512(
-                           loadLine(data, bf16, index + i * stride, count))
+                           loadLine(data, number, index + i * stride, count))
                      : _mm512_setzero_si512();
   transposeRegisters(r);
 #pragma GCC unroll 16
@@ -134,29 +164,27 @@ static void transposeBlock(float *out, int64_t outRow, int64_t outLines,
       _mm512_storeu_si512(out + i * outRow, r[i]);
 }
 
-KERF_INLINE void copyLine(float *out, const void *data, bool bf16,
+KERF_INLINE void copyLine(float *out, const void *data, Number number,
                           int64_t index, int64_t count) {
-  _mm512_storeu_ps(out, loadLine(data, bf16, index, count));
+  _mm512_storeu_ps(out, loadLine(data, number, index, count));
 }
 #else
-KERF_INLINE void copyLine(float *out, const void *data, bool bf16,
+KERF_INLINE void copyLine(float *out, const void *data, Number number,
                           int64_t index, int64_t count) {
-  if (!bf16 && count >= block) {
+  if (number == Number::F32 && count >= block) {
     memcpy(out, (const float *)data + index, block * 4);
     return;
   }
   for (int64_t j = 0; j < block; ++j)
-    out[j] = j >= count ? 0
-             : bf16     ? fromBf16(((const uint16_t *)data)[index + j])
-                        : ((const float *)data)[index + j];
+    out[j] = j >= count ? 0 : numberAt(data, number, index + j);
 }
 
 static void transposeBlock(float *out, int64_t outRow, int64_t outLines,
-                           const void *data, bool bf16, int64_t index,
+                           const void *data, Number number, int64_t index,
                            int64_t stride, int64_t count, int64_t lines) {
   float in[block][block];
   for (int64_t i = 0; i < block; ++i)
-    copyLine(in[i], data, bf16, index + i * stride, i < lines ? count : 0);
+    copyLine(in[i], data, number, index + i * stride, i < lines ? count : 0);
   for (int64_t i = 0; i < outLines; ++i)
     for (int64_t j = 0; j < block; ++j)
       out[i * outRow + j] = in[j][i];
@@ -174,10 +202,10 @@ static void packA(void *packed, View a, int64_t m, int64_t k,
         (float *)packed + (i0 / stripRows * blocks + k0 / block) * blockSize;
     if (a.column == 1)
       for (int64_t i = 0; i < stripRows; ++i)
-        copyLine(out + i * block, a.data, a.bf16, index + i * a.row,
+        copyLine(out + i * block, a.data, a.number, index + i * a.row,
                  i < rows ? depth : 0);
     else
-      transposeBlock(out, block, stripRows, a.data, a.bf16, index, a.column,
+      transposeBlock(out, block, stripRows, a.data, a.number, index, a.column,
                      rows, depth);
   };
   if (a.column == 1)
@@ -199,11 +227,11 @@ static void packB(void *packed, View b, int64_t k, int64_t n) {
     int64_t depth = least(block, k - k0), index = k0 * b.row + j * b.column;
     if (b.column == 1)
       for (int64_t i = 0; i < block; ++i)
-        copyLine(out + i * panel, b.data, b.bf16, index + i * b.row,
+        copyLine(out + i * panel, b.data, b.number, index + i * b.row,
                  i < depth ? columns : 0);
     else
-      transposeBlock(out, panel, block, b.data, b.bf16, index, b.column, depth,
-                     columns);
+      transposeBlock(out, panel, block, b.data, b.number, index, b.column,
+                     depth, columns);
   };
   int64_t padded = (n + panel - 1) / panel * panel;
   if (b.column == 1)
@@ -462,19 +490,30 @@ static void scaleRow(float *x, int64_t n, float factor) {
 }
 
 typedef uint16_t Halves __attribute__((vector_size(lanes * 2)));
+typedef _Float16 HalfFloats __attribute__((vector_size(lanes * 2)));
 
-KERF_INLINE Floats loadAny(const void *x, bool bf16, int64_t i) {
-  if (!bf16)
+KERF_INLINE Floats loadAny(const void *x, Number number, int64_t i) {
+  if (number == Number::F32)
     return load((const float *)x + i);
+  if (number == Number::F16) {
+    HalfFloats halves;
+    memcpy(&halves, (const uint16_t *)x + i, sizeof(halves));
+    return __builtin_convertvector(halves, Floats);
+  }
   Halves halves;
   memcpy(&halves, (const uint16_t *)x + i, sizeof(halves));
   return (Floats)(__builtin_convertvector(halves, Ints) << 16);
 }
 
-/// As toBf16.
-KERF_INLINE void saveAny(void *y, bool bf16, int64_t i, Floats x) {
-  if (!bf16)
+/// As setNumber.
+KERF_INLINE void saveAny(void *y, Number number, int64_t i, Floats x) {
+  if (number == Number::F32)
     return save((float *)y + i, x);
+  if (number == Number::F16) {
+    HalfFloats halves = __builtin_convertvector(x, HalfFloats);
+    memcpy((uint16_t *)y + i, &halves, sizeof(halves));
+    return;
+  }
   Ints bits = bitsOf(x);
   Ints rounded = bits + 0x7fff + ((bits >> 16) & 1);
   rounded = x == x ? rounded : bits | 0x400000;
@@ -482,60 +521,51 @@ KERF_INLINE void saveAny(void *y, bool bf16, int64_t i, Floats x) {
   memcpy((uint16_t *)y + i, &halves, sizeof(halves));
 }
 
-static void storeRow(void *y, bool bf16, const float *x, int64_t n,
+static void storeRow(void *y, Number number, const float *x, int64_t n,
                      float factor) {
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes)
-    saveAny(y, bf16, i, load(x + i) * factor);
+    saveAny(y, number, i, load(x + i) * factor);
   for (; i < n; ++i)
-    if (bf16)
-      ((uint16_t *)y)[i] = toBf16(x[i] * factor);
-    else
-      ((float *)y)[i] = x[i] * factor;
+    setNumber(y, number, i, x[i] * factor);
 }
 
-KERF_INLINE float numberAt(const void *x, bool bf16, int64_t i) {
-  return bf16 ? fromBf16(((const uint16_t *)x)[i]) : ((const float *)x)[i];
-}
-
-KERF_INLINE void finishRow(void *y, bool bf16, const float *x, const void *bias,
-                           bool biasBf16, bool accumulate, int64_t n) {
+KERF_INLINE void finishRow(void *y, Number number, const float *x,
+                           const void *bias, Number biasNumber, bool accumulate,
+                           int64_t n) {
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     Floats sum = load(x + i);
     if (bias)
-      sum += loadAny(bias, biasBf16, i);
+      sum += loadAny(bias, biasNumber, i);
     if (accumulate)
-      sum += loadAny(y, bf16, i);
-    saveAny(y, bf16, i, sum);
+      sum += loadAny(y, number, i);
+    saveAny(y, number, i, sum);
   }
   for (; i < n; ++i) {
     float sum = x[i];
     if (bias)
-      sum += numberAt(bias, biasBf16, i);
+      sum += numberAt(bias, biasNumber, i);
     if (accumulate)
-      sum += numberAt(y, bf16, i);
-    if (bf16)
-      ((uint16_t *)y)[i] = toBf16(sum);
-    else
-      ((float *)y)[i] = sum;
+      sum += numberAt(y, number, i);
+    setNumber(y, number, i, sum);
   }
 }
 
-static void finishRows(void *y, bool bf16, int64_t yRow, const float *x,
-                       int64_t xRow, const void *bias, bool biasBf16,
+static void finishRows(void *y, Number number, int64_t yRow, const float *x,
+                       int64_t xRow, const void *bias, Number biasNumber,
                        bool accumulate, int64_t rows, int64_t n) {
-  int64_t rowBytes = yRow * (bf16 ? 2 : 4);
+  int64_t rowBytes = yRow * bytesOf(number);
   char *out = (char *)y;
   for (int64_t i = 0; i < rows; ++i, out += rowBytes, x += xRow)
-    finishRow(out, bf16, x, bias, biasBf16, accumulate, n);
+    finishRow(out, number, x, bias, biasNumber, accumulate, n);
 }
 
-static float dotRow(const void *a, const void *b, bool bf16, int64_t n) {
+static float dotRow(const void *a, const void *b, Number number, int64_t n) {
   float sum[block] = {}, x[block], y[block];
   for (int64_t j = 0; j < n; j += block) {
-    copyLine(x, a, bf16, j, n - j);
-    copyLine(y, b, bf16, j, n - j);
+    copyLine(x, a, number, j, n - j);
+    copyLine(y, b, number, j, n - j);
     for (int i = 0; i < block; ++i)
       sum[i] += x[i] * y[i];
   }
@@ -545,16 +575,17 @@ static float dotRow(const void *a, const void *b, bool bf16, int64_t n) {
   return sum[0];
 }
 
-static void storeTransposed(void *y, int64_t yRow, bool bf16, const float *x,
-                            int64_t xRow, int64_t rows, int64_t columns) {
+static void storeTransposed(void *y, int64_t yRow, Number number,
+                            const float *x, int64_t xRow, int64_t rows,
+                            int64_t columns) {
   float out[block * block];
   for (int64_t i = 0; i < rows; i += block)
     for (int64_t j = 0; j < columns; j += block) {
       int64_t lines = least(block, rows - i), count = least(block, columns - j);
-      transposeBlock(out, block, count, x, false, i * xRow + j, xRow, count,
-                     lines);
+      transposeBlock(out, block, count, x, Number::F32, i * xRow + j, xRow,
+                     count, lines);
       for (int64_t l = 0; l < count; ++l)
-        storeRow((char *)y + ((j + l) * yRow + i) * (bf16 ? 2 : 4), bf16,
+        storeRow((char *)y + ((j + l) * yRow + i) * bytesOf(number), number,
                  out + l * block, lines, 1.0f);
     }
 }

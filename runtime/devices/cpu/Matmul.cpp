@@ -45,15 +45,13 @@ struct Matmul : kerf_step {
 };
 } // namespace
 
-static int64_t bytesOf(bool bf16) { return bf16 ? 2 : 4; }
-
 Product Matmul::at(void *const *pointers, int64_t index) const {
   Product p = product;
   p.a.data = static_cast<const char *>(pointers[A]) +
-             index * aBatch * bytesOf(p.a.bf16);
+             index * aBatch * bytesOf(p.a.number);
   p.b.data = static_cast<const char *>(pointers[B]) +
-             index * bBatch * bytesOf(p.b.bf16);
-  p.c = static_cast<char *>(pointers[C]) + index * cBatch * bytesOf(p.cBf16);
+             index * bBatch * bytesOf(p.b.number);
+  p.c = static_cast<char *>(pointers[C]) + index * cBatch * bytesOf(p.cNumber);
   p.rowParts = &rows;
   p.rowPartCount = 1;
   p.depthParts = depths.data();
@@ -76,9 +74,9 @@ kerf_device_status Matmul::execute(void *const *pointers, char *, size_t) {
 }
 
 static bool checkDtype(Request &r, uint32_t index, const char *what) {
-  if (r.attr(index) == KERF_F32 || r.attr(index) == KERF_BF16)
+  if (isNumber(r.attr(index)))
     return true;
-  return r.fail("found dtype %lld of %s, expected f32 or bf16",
+  return r.fail("found dtype %lld of %s, expected f32, bf16 or f16",
                 (long long)r.attr(index), what);
 }
 
@@ -121,8 +119,7 @@ static bool checkBias(Request &r) {
 /// A matrix with one row or column has no stride there: any will do.
 static View viewOf(Request &r, uint32_t dtype, uint32_t row, int64_t rows,
                    int64_t columns) {
-  View view = {nullptr, r.attr(row), r.attr(row + 1),
-               r.attr(dtype) == KERF_BF16};
+  View view = {nullptr, r.attr(row), r.attr(row + 1), numberOf(r.attr(dtype))};
   if (columns == 1)
     view.column = 1;
   else if (rows == 1 && view.column != 1)
@@ -145,16 +142,15 @@ StepPointer kerf::cpu::prepareMatmul(Request &r) {
   p.a = viewOf(r, ADtype, ARow, m, k);
   p.b = viewOf(r, BDtype, BRow, k, n);
   p.n = n;
-  p.cBf16 = r.attr(CDtype) == KERF_BF16;
+  p.cNumber = numberOf(r.attr(CDtype));
   p.cRow = m > 1 ? r.attr(CRow) : n;
   p.accumulate = r.attr(Accumulate);
   p.bias = r.attr(Epilogue) == KERF_EPILOGUE_BIAS ? &p : nullptr;
-  p.biasBf16 = r.attr(BiasDtype) == KERF_BF16;
+  p.biasNumber = numberOf(r.attr(BiasDtype));
   step->rows = {0, 0, m};
   for (int64_t at = 0; at < k; at += step->plan.depth)
     step->depths.push_back({at * p.a.column, at * p.b.row,
                             kerf_cpu_min(step->plan.depth, k - at)});
-  const Kernels &kernels = r.device.kernels;
-  step->engine = p.a.bf16 && p.b.bf16 ? &kernels.bf16 : &kernels.f32;
+  step->engine = &r.device.kernels.engineOf(p.a.number, p.b.number);
   return step;
 }

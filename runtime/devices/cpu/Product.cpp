@@ -7,13 +7,13 @@
 using namespace kerf::cpu;
 
 static View shifted(View view, int64_t elements) {
-  int64_t bytes = elements * (view.bf16 ? 2 : 4);
+  int64_t bytes = elements * bytesOf(view.number);
   view.data = static_cast<const char *>(view.data) + bytes;
   return view;
 }
 
-static void *elementAt(void *data, bool bf16, int64_t index) {
-  return static_cast<char *>(data) + index * (bf16 ? 2 : 4);
+static void *elementAt(void *data, Number number, int64_t index) {
+  return static_cast<char *>(data) + index * bytesOf(number);
 }
 
 namespace {
@@ -44,12 +44,14 @@ static Sums placeSums(const Engine &engine, const Product &product,
                       const ProductSpace &space, const kerf_cpu_product &plan,
                       int worker, const Tile &tile, bool first, bool once) {
   int64_t at = tile.inC(product);
-  if (product.cBf16 && plan.shared_sums) // as c, without gaps between rows
+  if (product.cNumber != Number::F32 &&
+      plan.shared_sums) // as c, without gaps between rows
     return {space.sharedSums() + at / product.cRow * product.n + tile.column,
             engine.panel, product.n, !first, true};
-  if (once && (product.cBf16 || engine.bf16)) // one group after the other
+  if (once && (product.cNumber != Number::F32 ||
+               engine.bf16)) // one group after the other
     return {space.ownSums(worker), engine.panel, KERF_CPU_GROUP, false, true};
-  if (product.cBf16)
+  if (product.cNumber != Number::F32)
     return {space.ownSums(worker), plan.rows * engine.panel, engine.panel,
             false, true};
   return {static_cast<float *>(product.c) + at, engine.panel, product.cRow,
@@ -62,13 +64,13 @@ static void finish(const Kernels &kernels, const Product &product,
                    const float *sums, const Sums &place) {
   const char *bias = static_cast<const char *>(product.bias);
   if (bias)
-    bias += (tile.column + j) * (product.biasBf16 ? 2 : 4);
+    bias += (tile.column + j) * bytesOf(product.biasNumber);
   else if (!place.elsewhere)
     return;
-  kernels.finishRows(elementAt(product.c, product.cBf16, tile.inC(product) + j),
-                     product.cBf16, product.cRow, sums, place.row, bias,
-                     product.biasBf16, place.elsewhere && product.accumulate,
-                     tile.rows, columns);
+  kernels.finishRows(
+      elementAt(product.c, product.cNumber, tile.inC(product) + j),
+      product.cNumber, product.cRow, sums, place.row, bias, product.biasNumber,
+      place.elsewhere && product.accumulate, tile.rows, columns);
 }
 
 /// Can products read rows of a where they are? Not where rows would compete for
@@ -77,9 +79,11 @@ static bool readsRows(const Engine &engine, const View &a, int64_t rows,
                       int64_t depth) {
   constexpr int64_t lineBytes = 64, wayBytes = 4096;
   int64_t rowBytes = a.row * engine.elementBytes;
-  return engine.multiplyRows && a.bf16 == engine.bf16 && a.column == 1 &&
-         rows % engine.strip == 0 && depth % engine.lanes == 0 &&
-         rowBytes % lineBytes == 0 && rowBytes % (wayBytes / 4) != 0 &&
+  return engine.multiplyRows &&
+         a.number == (engine.bf16 ? Number::BF16 : Number::F32) &&
+         a.column == 1 && rows % engine.strip == 0 &&
+         depth % engine.lanes == 0 && rowBytes % lineBytes == 0 &&
+         rowBytes % (wayBytes / 4) != 0 &&
          reinterpret_cast<uintptr_t>(a.data) % lineBytes == 0;
 }
 
@@ -123,7 +127,7 @@ void kerf::cpu::multiplyTile(const Kernels &kernels, const Engine &engine,
   DepthPart depth = any ? product.depthParts[depthPart] : DepthPart{0, 0, 0};
   int64_t step = stepOf(engine, plan);
   bool once = product.depthPartCount <= 1 && depth.depth <= step;
-  bool grouped = once && (product.cBf16 || engine.bf16);
+  bool grouped = once && (product.cNumber != Number::F32 || engine.bf16);
   bool lastPart = depthPart + 1 >= product.depthPartCount;
   Sums sums = placeSums(engine, product, space, plan, worker, tile,
                         depthPart == 0, once);

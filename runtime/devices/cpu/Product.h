@@ -30,11 +30,11 @@ struct Product {
   View a, b; ///< at the parts' origin
   int64_t n;
   void *c;
-  bool cBf16;
+  Number cNumber;
   int64_t cRow;
   bool accumulate;  ///< add to c
   const void *bias; ///< [n] or null, added to every row
-  bool biasBf16;
+  Number biasNumber;
   const RowPart *rowParts;
   int64_t rowPartCount;
   const DepthPart *depthParts; ///< none: all sums are 0

@@ -85,6 +85,17 @@ private:
 
 using StepPointer = std::unique_ptr<kerf_step>;
 
+/// Is a kerf_dtype one of operands of products and attention?
+inline bool isNumber(int64_t dtype) {
+  return dtype == KERF_F32 || dtype == KERF_BF16 || dtype == KERF_F16;
+}
+/// f32 for any other.
+inline Number numberOf(int64_t dtype) {
+  return dtype == KERF_BF16  ? Number::BF16
+         : dtype == KERF_F16 ? Number::F16
+                             : Number::F32;
+}
+
 /// Null when the request is refused; its message is written then.
 StepPointer prepareMatmul(Request &request);
 StepPointer prepareGroupedMatmul(Request &request);

@@ -134,7 +134,7 @@ static int64_t bitsOf(double value) {
 }
 
 static void drawShape(std::mt19937 &random, Case &c, int64_t largest) {
-  c.dtype = pick(random, 0, 1) ? KERF_F32 : KERF_BF16;
+  c.dtype = static_cast<uint32_t>(pick(random, KERF_F32, KERF_F16));
   c.b = pick(random, 1, 2);
   c.g = pick(random, 1, 3);
   c.h = c.g * pick(random, 1, 3);
@@ -219,7 +219,7 @@ static void drawOperands(std::mt19937 &random, Case &c) {
 
 /// What errors are relative to: zeros may be what is left of numbers near 1.
 static double largestOf(const std::vector<double> &values, uint32_t dtype) {
-  double largest = dtype == KERF_BF16 ? 1 : 0.5;
+  double largest = dtype == KERF_F32 ? 0.5 : 1;
   for (double value : values)
     largest = std::max(largest, std::fabs(value));
   return largest;
@@ -229,7 +229,9 @@ static double largestOf(const std::vector<double> &values, uint32_t dtype) {
 static void compare(const Case &c, const Buffer &found, int tensor,
                     const std::vector<double> &expected, int64_t rows,
                     int64_t heads, int64_t width, const std::string &what) {
-  double tolerance = c.dtype == KERF_BF16 ? 2e-2 : 2e-5;
+  double tolerance = c.dtype == KERF_BF16  ? 2e-2
+                     : c.dtype == KERF_F16 ? 2e-3
+                                           : 2e-5;
   double largest = largestOf(expected, c.dtype);
   for (int64_t b = 0, n = 0; b < c.b; ++b)
     for (int64_t h = 0; h < heads; ++h)
@@ -240,15 +242,19 @@ static void compare(const Case &c, const Buffer &found, int tensor,
             return;
 }
 
+static const char *typeName(uint32_t dtype) {
+  return dtype == KERF_BF16 ? "bf16" : dtype == KERF_F16 ? "f16" : "f32";
+}
+
 static std::string describe(const Case &c) {
   char text[256];
   snprintf(
       text, sizeof text,
       "attention %s b=%lld h=%lld g=%lld sq=%lld sk=%lld d=%lld dv=%lld "
       "causal=%d window=%lld segments=%d dropout=%g shift=%lld zigzag=%lld",
-      c.dtype == KERF_BF16 ? "bf16" : "f32", (long long)c.b, (long long)c.h,
-      (long long)c.g, (long long)c.sq, (long long)c.sk, (long long)c.d,
-      (long long)c.dv, c.causal, (long long)c.window, c.segments, c.dropout,
+      typeName(c.dtype), (long long)c.b, (long long)c.h, (long long)c.g,
+      (long long)c.sq, (long long)c.sk, (long long)c.d, (long long)c.dv,
+      c.causal, (long long)c.window, c.segments, c.dropout,
       (long long)(c.offsets[2] - c.offsets[3]), (long long)c.zigzag);
   return text;
 }

@@ -39,8 +39,8 @@ static void testBadMatmul() {
   if (!prepareMessage(matmul()).empty())
     failed("the sound matmul was refused: %s",
            prepareMessage(matmul()).c_str());
-  changeMatmul(0, 77, "found dtype 77 of a, expected f32 or bf16");
-  changeMatmul(2, KERF_F16, "found dtype 2 of c, expected f32 or bf16");
+  changeMatmul(0, 77, "found dtype 77 of a, expected f32, bf16 or f16");
+  changeMatmul(2, KERF_I32, "found dtype 3 of c, expected f32, bf16 or f16");
   changeMatmul(4, 0, "found m 0, expected 1 to");
   changeMatmul(4, -1, "found m -1, expected 1 to");
   changeMatmul(5, INT64_MAX, "found n 9223372036854775807, expected 1 to");
@@ -95,7 +95,7 @@ static void testBadAttention() {
   if (!prepareMessage(attention()).empty())
     failed("the sound attention was refused: %s",
            prepareMessage(attention()).c_str());
-  changeAttention(KERF_ATTN_DTYPE, KERF_F16, "found dtype 2, expected f32");
+  changeAttention(KERF_ATTN_DTYPE, KERF_I32, "found dtype 3, expected f32");
   changeAttention(KERF_ATTN_G, 0, "found size 0, expected 1 to");
   changeAttention(KERF_ATTN_H, 3, "operand 0 (q) has 96 bytes");
   changeAttention(KERF_ATTN_D, 1 << 20, "found channels 1048576, expected 1");
@@ -116,7 +116,7 @@ static void testBadAttention() {
 
 static void testBadSizes() {
   Command command = {KERF_OP_GROUPED_MATMUL,
-                     {0, KERF_F32, KERF_F32, KERF_F32, 1, 4, 2, 3, 5, 0, 0},
+                     {0, KERF_F32, KERF_F32, KERF_F32, 1, 4, 2, 3, 5, 0, 0, 0},
                      {Buffer(KERF_F32, 20), Buffer(KERF_F32, 30),
                       Buffer(KERF_I32, 2), Buffer(KERF_F32, 12), Buffer()},
                      4};
@@ -134,7 +134,7 @@ static void testBadSizes() {
   kerf_command record = {};
   record.opcode = command.opcode;
   record.operand_count = 5;
-  record.attr_count = 11;
+  record.attr_count = 12;
   kerf_step_info info = {};
   info.command = &record;
   info.operands = operands.data();
@@ -152,6 +152,9 @@ static void testBadSizes() {
   }
   api().destroy_step(step);
   api().destroy(device);
+  // Only the gradient of the weights is summed over micro-batches.
+  command.attrs[11] = 1;
+  expectMessage(command, "found accumulate 1, expected 0 to 0");
 }
 
 /// The device library itself is a sound image: loads it from memory.

@@ -11,13 +11,13 @@ static int64_t pick(std::mt19937 &random, int64_t low, int64_t high) {
 }
 
 static uint32_t pickDtype(std::mt19937 &random) {
-  return pick(random, 0, 1) ? KERF_F32 : KERF_BF16;
+  return static_cast<uint32_t>(pick(random, KERF_F32, KERF_F16));
 }
 
 /// Relative to the sum of magnitudes: rounding of inputs that are exact, sums
 /// in f32, one rounding of the result.
 static double toleranceOf(uint32_t dtype) {
-  return dtype == KERF_BF16 ? 6e-3 : 3e-6;
+  return dtype == KERF_BF16 ? 6e-3 : dtype == KERF_F16 ? 8e-4 : 3e-6;
 }
 
 static void testOneMatmul(std::mt19937 &random, int64_t batch, int64_t m,
@@ -93,7 +93,7 @@ void cputest::testMatmul(std::mt19937 &random) {
 
 namespace {
 struct Grouped {
-  bool gradient, transposed;
+  bool gradient, transposed, accumulate;
   int64_t groups, rows, experts, n, k, capacity;
   Command command;
 
@@ -116,9 +116,12 @@ struct Grouped {
 };
 } // namespace
 
+/// Added to what y holds where the command accumulates.
 std::vector<double> Grouped::expected() const {
   const auto &o = command.operands;
   std::vector<double> y(o[3].count);
+  for (size_t i = 0; accumulate && i < y.size(); ++i)
+    y[i] = o[3].at(i);
   for (int64_t g = 0; g < groups; ++g) {
     std::vector<int64_t> owner = owners(g);
     for (int64_t r = 0; r < rows; ++r)
@@ -138,6 +141,7 @@ static void testOneGrouped(std::mt19937 &random) {
   Grouped t;
   t.gradient = pick(random, 0, 1);
   t.transposed = pick(random, 0, 1);
+  t.accumulate = t.gradient && pick(random, 0, 1);
   t.groups = pick(random, 1, 3);
   t.rows = pick(random, 1, 90);
   t.experts = pick(random, 1, 6);
@@ -148,7 +152,7 @@ static void testOneGrouped(std::mt19937 &random) {
   int64_t table = t.groups * t.rows, weight = t.experts * t.n * t.k;
   t.command = {KERF_OP_GROUPED_MATMUL,
                {t.gradient, x, w, y, t.groups, t.rows, t.experts, t.n, t.k,
-                t.transposed, t.capacity},
+                t.transposed, t.capacity, t.accumulate},
                {Buffer(x, table * (t.gradient ? t.n : t.k)),
                 Buffer(w, t.gradient ? table * t.k : weight),
                 Buffer(KERF_I32, t.groups * t.experts),
@@ -156,6 +160,10 @@ static void testOneGrouped(std::mt19937 &random) {
                4};
   t.command.operands[0].fill(random);
   t.command.operands[1].fill(random);
+  if (t.accumulate)
+    t.command.operands[3].fill(random);
+  else
+    t.command.operands[3].poison();
   for (int64_t g = 0; g < t.groups; ++g)
     for (int64_t e = 0, rest = t.rows; e < t.experts; ++e) {
       int64_t size = pick(random, 0, 2) ? pick(random, 0, rest) : 0;

@@ -30,6 +30,8 @@ void cputest::failed(const char *format, ...) {
 float cputest::get(const void *data, uint32_t dtype, int64_t index) {
   if (dtype == KERF_F32)
     return static_cast<const float *>(data)[index];
+  if (dtype == KERF_F16)
+    return static_cast<float>(static_cast<const _Float16 *>(data)[index]);
   uint32_t bits =
       static_cast<uint32_t>(static_cast<const uint16_t *>(data)[index]) << 16;
   float value;
@@ -40,6 +42,10 @@ float cputest::get(const void *data, uint32_t dtype, int64_t index) {
 void cputest::put(void *data, uint32_t dtype, int64_t index, float value) {
   if (dtype == KERF_F32) {
     static_cast<float *>(data)[index] = value;
+    return;
+  }
+  if (dtype == KERF_F16) {
+    static_cast<_Float16 *>(data)[index] = static_cast<_Float16>(value);
     return;
   }
   uint32_t bits;

@@ -22,7 +22,7 @@ const kerf_device_api &api();
 [[gnu::format(printf, 1, 2)]] void failed(const char *format, ...);
 int failures();
 
-/// A number of `dtype` (f32 or bf16) in memory.
+/// A number of `dtype` (f32, bf16 or f16) in memory.
 float get(const void *data, uint32_t dtype, int64_t index);
 void put(void *data, uint32_t dtype, int64_t index, float value);
 
