@@ -21,10 +21,14 @@ public:
   virtual void build(LayerBuilder &b) = 0;
   /// Patterns of the names of all parameters of rank 1.
   virtual llvm::SmallVector<llvm::StringRef> vectorNames() = 0;
+  /// Groups of parameters with rules of their own.
+  virtual llvm::SmallVector<GroupAttr> ruleGroups(mlir::MLIRContext *context) {
+    return {};
+  }
 };
 
 std::unique_ptr<Importer> makeGpt2Importer();
-/// llama, mistral, mixtral, qwen2, qwen3 or qwen3_moe.
+/// deepseek_v3, llama, mistral, mixtral, qwen2, qwen3 or qwen3_moe.
 std::unique_ptr<Importer> makeDecoderImporter(llvm::StringRef family);
 
 /// Checks that a tensor of these dimensions is one that could exist: a

@@ -45,25 +45,34 @@ void LayerBuilder::enter(const llvm::Twine &module, llvm::StringRef field) {
 //===----------------------------------------------------------------------===//
 
 Value LayerBuilder::param(const llvm::Twine &name,
-                          llvm::ArrayRef<int64_t> shape, InitKind kind,
-                          double value) {
+                          llvm::ArrayRef<int64_t> shape, Type element,
+                          InitKind kind, double value) {
   auto init = InitAttr::get(builder.getContext(), kind, value);
-  return ParamOp::create(builder, loc, RankedTensorType::get(shape, f32()),
-                         builder.getStringAttr(name), init,
-                         /*frozen=*/UnitAttr(), /*master=*/TypeAttr());
+  UnitAttr frozen = options.lora ? builder.getUnitAttr() : UnitAttr();
+  return ParamOp::create(builder, loc, RankedTensorType::get(shape, element),
+                         builder.getStringAttr(name), init, frozen,
+                         /*master=*/TypeAttr());
+}
+
+Value LayerBuilder::trainable(const llvm::Twine &name,
+                              llvm::ArrayRef<int64_t> shape, InitKind kind,
+                              double value) {
+  Value read = param(name, shape, f32(), kind, value);
+  read.getDefiningOp<ParamOp>().setFrozen(false);
+  return read;
 }
 
 Value LayerBuilder::weight(const llvm::Twine &name,
                            llvm::ArrayRef<int64_t> shape, double std) {
-  return param(name, shape, InitKind::Normal, std);
+  return param(name, shape, f32(), InitKind::Normal, std);
 }
 
 Value LayerBuilder::ones(const llvm::Twine &name, int64_t size) {
-  return param(name, {size}, InitKind::Ones, 0.0);
+  return param(name, {size}, f32(), InitKind::Ones, 0.0);
 }
 
 Value LayerBuilder::zeros(const llvm::Twine &name, int64_t size) {
-  return param(name, {size}, InitKind::Zeros, 0.0);
+  return param(name, {size}, f32(), InitKind::Zeros, 0.0);
 }
 
 //===----------------------------------------------------------------------===//
@@ -76,10 +85,11 @@ Value LayerBuilder::linear(Value x, const llvm::Twine &module,
   llvm::SmallVector<int64_t> shape = {form.outputs, inputs};
   if (form.isTransposed)
     std::swap(shape[0], shape[1]);
-  Value w = weight(module + ".weight", shape, form.std);
+  Value w = projection(module, shape, form.std);
   Value bias = form.hasBias ? zeros(module + ".bias", form.outputs) : Value();
   UnitAttr transposed = form.isTransposed ? builder.getUnitAttr() : UnitAttr();
-  return LinearOp::create(builder, loc, x, w, bias, transposed);
+  Value y = LinearOp::create(builder, loc, x, w, bias, transposed);
+  return options.lora ? adapt(y, x, module.str(), form.isTransposed) : y;
 }
 
 Value LayerBuilder::layerNorm(Value x, const llvm::Twine &module, double eps) {
@@ -134,6 +144,15 @@ Value LayerBuilder::gated(Activation kind, Value gate, Value up) {
   if (kind == Activation::Silu)
     return SwigluOp::create(builder, loc, gate, up);
   return plain().mul(activation(kind, gate), up);
+}
+
+Value LayerBuilder::gatedMlp(Value x, const llvm::Twine &module,
+                             Activation kind, LinearForm wide) {
+  Value gate = linear(x, module + ".gate_proj", wide);
+  Value up = linear(x, module + ".up_proj", wide);
+  LinearForm narrow = wide;
+  narrow.outputs = typeOf(x).getShape().back();
+  return linear(gated(kind, gate, up), module + ".down_proj", narrow);
 }
 
 //===----------------------------------------------------------------------===//

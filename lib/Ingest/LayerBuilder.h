@@ -14,6 +14,8 @@
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
 #include "kerf/Ingest/Import.h"
 
+#include <set>
+
 namespace kerf {
 
 enum class Activation { GeluTanh, GeluExact, Silu, SquaredRelu };
@@ -39,6 +41,17 @@ struct AttentionForm {
   double dropout = 0.0;
 };
 
+/// Which modules adapters were asked for, and got.
+struct AdapterNames {
+  /// Last components of the names of all linear layers, names that peft finds
+  /// those with an adapter by, and the options' targets that were met.
+  std::set<std::string> linears, adapted, targets;
+  /// Weights of layers with an adapter are stored [inputs, outputs].
+  bool isTransposed = false;
+  /// Why the first weight that cannot be quantized cannot.
+  std::string obstacle;
+};
+
 class LayerBuilder {
 public:
   /// Builds at the end of the model's body.
@@ -52,10 +65,16 @@ public:
   /// f32 parameter, normal with standard deviation `std`.
   mlir::Value weight(const llvm::Twine &name, llvm::ArrayRef<int64_t> shape,
                      double std);
+  /// `<module>.weight`, kept as the options say of base weights: in codes of 4
+  /// bits, with scales `<module>.weight.absmax`, unless it is a router's or the
+  /// output layer's.
+  mlir::Value projection(const llvm::Twine &module,
+                         llvm::ArrayRef<int64_t> shape, double std);
   mlir::Value ones(const llvm::Twine &name, int64_t size);
   mlir::Value zeros(const llvm::Twine &name, int64_t size);
 
-  /// `<module>.weight` and `<module>.bias` applied to x.
+  /// `<module>.weight` and `<module>.bias` applied to x, with an adapter if the
+  /// options name the module.
   mlir::Value linear(mlir::Value x, const llvm::Twine &module, LinearForm form);
   mlir::Value layerNorm(mlir::Value x, const llvm::Twine &module, double eps);
   mlir::Value rmsNorm(mlir::Value x, const llvm::Twine &module, double eps);
@@ -64,6 +83,10 @@ public:
   mlir::Value activation(Activation kind, mlir::Value x);
   /// `activation(gate) up`.
   mlir::Value gated(Activation kind, mlir::Value gate, mlir::Value up);
+  /// `<module>.gate_proj` and `up_proj` of form `wide`, gated, and `down_proj`
+  /// back to x's channels.
+  mlir::Value gatedMlp(mlir::Value x, const llvm::Twine &module,
+                       Activation kind, LinearForm wide);
 
   /// `[B,S,H D]` as `[B,S,H,D]`, and back.
   mlir::Value splitHeads(mlir::Value x, int64_t heads);
@@ -85,6 +108,9 @@ public:
   /// Ends the model: cross entropy of the logits, plus `coefficient aux` unless
   /// `aux` is null.
   void finish(mlir::Value logits, mlir::Value aux, double coefficient);
+  /// States what the adapters are. Fails, after a diagnostic, if the options
+  /// ask for adapters or codes that this model cannot have.
+  mlir::LogicalResult finishAdapters();
 
   PlainBuilder plain() { return {builder, loc}; }
   mlir::OpBuilder &getBuilder() { return builder; }
@@ -96,8 +122,14 @@ private:
   /// The inputs that random numbers depend on; made at the first use.
   mlir::Value seed();
   mlir::Value step();
+  /// Frozen if the model has adapters; a `trainable` one is of an adapter.
   mlir::Value param(const llvm::Twine &name, llvm::ArrayRef<int64_t> shape,
-                    InitKind kind, double value);
+                    mlir::Type element, InitKind kind, double value);
+  mlir::Value trainable(const llvm::Twine &name, llvm::ArrayRef<int64_t> shape,
+                        InitKind kind, double value);
+  /// y = W x of a module, plus its adapter if it is to have one.
+  mlir::Value adapt(mlir::Value y, mlir::Value x, llvm::StringRef module,
+                    bool isTransposed);
 
   ModelOp model;
   const ConfigReader &config;
@@ -105,6 +137,7 @@ private:
   mlir::OpBuilder builder;
   mlir::Location loc;
   mlir::Value layer;
+  AdapterNames found;
 };
 
 } // namespace kerf

@@ -3,6 +3,7 @@
 #include "kerf/Ingest/Import.h"
 #include "kerf/Pipeline/Mains.h"
 #include "kerf/Pipeline/Stages.h"
+#include "kerf/Support/Input.h"
 #include "kerf/Support/Output.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -46,23 +47,33 @@ struct CommandLine {
   cl::opt<int64_t, true> seq{"seq", cl::desc("Tokens in a sequence (required)"),
                              cl::location(values.seq), cl::cat(category)};
   cl::opt<std::string, true> optimizer{
-      "optimizer", cl::desc("adamw (default) or sgd"),
+      "optimizer",
+      cl::desc(
+          "adafactor, adamw (default), adamw_8bit (state in 8 bits), lion or "
+          "sgd"),
       cl::location(values.optimizer), cl::init("adamw"), cl::cat(category)};
   cl::opt<double, true> weightDecay{
       "weight-decay", cl::desc("Of parameters of rank >= 2 (default 0.1)"),
       cl::location(values.weightDecay), cl::init(0.1), cl::cat(category)};
-  cl::opt<double, true> beta1{"beta1", cl::desc("Of adamw (default 0.9)"),
-                              cl::location(values.beta1), cl::init(0.9),
-                              cl::cat(category)};
-  cl::opt<double, true> beta2{"beta2", cl::desc("Of adamw (default 0.95)"),
-                              cl::location(values.beta2), cl::init(0.95),
-                              cl::cat(category)};
+  cl::opt<double, true> beta1{
+      "beta1", cl::desc("Of adamw and lion (default 0.9)"),
+      cl::location(values.beta1), cl::init(0.9), cl::cat(category)};
+  cl::opt<double> beta2{
+      "beta2", cl::desc("Of adamw (default 0.95) and lion (default 0.99)"),
+      cl::cat(category)};
   cl::opt<double, true> eps{"eps", cl::desc("Of adamw (default 1e-8)"),
                             cl::location(values.eps), cl::init(1e-8),
                             cl::cat(category)};
   cl::opt<double, true> momentum{"momentum", cl::desc("Of sgd (default 0.9)"),
                                  cl::location(values.momentum), cl::init(0.9),
                                  cl::cat(category)};
+  cl::opt<int64_t, true> stateBlock{
+      "state-block",
+      cl::desc(
+          "Of adamw_8bit: neighbours of a parameter's last dimension that "
+          "are rounded together (default 256); a plan cuts parameters into "
+          "whole blocks"),
+      cl::location(values.stateBlock), cl::init(256), cl::cat(category)};
   cl::opt<double, true> clipNorm{
       "clip-norm",
       cl::desc("Largest global norm of the gradient, 0 for none (default 1)"),
@@ -73,13 +84,42 @@ struct CommandLine {
   cl::opt<std::string, true> auxLoss{
       "aux-loss",
       cl::desc("Load-balance loss of experts: config (default: global if "
-               "output_router_logits), none, layer, global"),
+               "output_router_logits), none, layer, global (of a batch that is "
+               "one micro-batch)"),
       cl::location(values.auxLoss), cl::init("config"), cl::cat(category)};
   cl::opt<double> capacityFactor{
       "capacity-factor",
       cl::desc("Drop choices beyond this multiple of an expert's even share "
                "of a sequence (default: drop none)"),
       cl::cat(category)};
+  cl::opt<double, true> routerBiasRate{
+      "router-bias-rate",
+      cl::desc(
+          "What a step changes the bias of a router by, to balance experts "
+          "(deepseek_v3; default 0.001, 0 for none)"),
+      cl::location(values.routerBiasRate), cl::init(0.001), cl::cat(category)};
+  cl::opt<int64_t> loraRank{
+      "lora-rank",
+      cl::desc("Train low-rank adapters of linear layers alone, and freeze all "
+               "else (default: train all)"),
+      cl::cat(category)};
+  cl::opt<double> loraAlpha{
+      "lora-alpha",
+      cl::desc("Adapters are multiplied by this over their rank (default 8)"),
+      cl::init(8), cl::cat(category)};
+  cl::list<std::string> loraTargets{
+      "lora-targets", cl::CommaSeparated,
+      cl::desc("Modules that get an adapter, such as q_proj,v_proj (default: "
+               "all-linear, which leaves out routers and the output layer)"),
+      cl::value_desc("names"), cl::cat(category)};
+  cl::opt<double> loraDropout{"lora-dropout",
+                              cl::desc("Before adapters (default 0)"),
+                              cl::init(0), cl::cat(category)};
+  cl::opt<std::string, true> quantizeBase{
+      "quantize-base",
+      cl::desc("Keep frozen weights of linear layers and experts in 4-bit "
+               "codes: nf4 (default: none)"),
+      cl::location(values.quantizeBase), cl::init("none"), cl::cat(category)};
   cl::opt<bool, true> packed{
       "packed",
       cl::desc("Sequences hold several documents: add inputs for segments and "
@@ -123,10 +163,10 @@ static mlir::LogicalResult printWithoutLocation(mlir::Diagnostic &diagnostic) {
 
 static int runImport(const CommandLine &options) {
   bool isStdin = options.input == "-";
-  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(options.input.getValue());
+  auto buffer = readFileOrStdin(options.input.getValue());
   if (!buffer)
     return fail("cannot read '" + llvm::Twine(options.input) +
-                "': " + buffer.getError().message());
+                "': " + toString(buffer.takeError()));
   std::string name = isStdin ? "<stdin>" : options.input.getValue();
   llvm::StringRef text = (*buffer)->getBuffer();
   if (auto longLine = findLongLine(text)) {
@@ -161,6 +201,28 @@ static int listFields(const CommandLine &options) {
                [&](llvm::raw_ostream &stream) { stream << text; });
 }
 
+/// Options of adapters mean something with a rank alone.
+static int readLora(CommandLine &options) {
+  if (options.loraRank.getNumOccurrences()) {
+    LoraOptions &lora = options.values.lora.emplace();
+    lora.rank = options.loraRank;
+    lora.alpha = options.loraAlpha;
+    lora.dropout = options.loraDropout;
+    if (options.loraTargets.getNumOccurrences())
+      lora.targets.assign(options.loraTargets.begin(),
+                          options.loraTargets.end());
+    return 0;
+  }
+  const std::pair<llvm::StringRef, int> others[] = {
+      {"lora-alpha", options.loraAlpha.getNumOccurrences()},
+      {"lora-targets", options.loraTargets.getNumOccurrences()},
+      {"lora-dropout", options.loraDropout.getNumOccurrences()}};
+  for (auto [name, count] : others)
+    if (count)
+      return fail("expected --lora-rank with --" + name);
+  return 0;
+}
+
 int kerf::importMain(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   CommandLine options;
@@ -175,7 +237,11 @@ int kerf::importMain(int argc, char **argv) {
         static_cast<const cl::Option *>(&options.seq)})
     if (!option->getNumOccurrences())
       return fail("expected --" + option->ArgStr + ", see --help");
+  if (options.beta2.getNumOccurrences())
+    options.values.beta2 = options.beta2.getValue();
   if (options.capacityFactor.getNumOccurrences())
     options.values.capacityFactor = options.capacityFactor.getValue();
+  if (int bad = readLora(options))
+    return bad;
   return runImport(options);
 }

@@ -13,6 +13,9 @@
 //   operand -> op         never cut
 //   needed value -> sink  never cut
 //
+// What frozen parameters alone make (a weight, of its codes) is the same in
+// every step and as large as a weight: it is never saved.
+//
 // Example: q, k, v [2 x 8 x 32] are slices of u [2 x 8 x 96], u = linear(x),
 // and the reverse body needs q, k, v. Saving u costs as many bytes as saving
 // the three, and it is one stack instead of three: u is saved. If only q is
@@ -74,7 +77,8 @@ public:
     for (Operation &op : body.without_terminator())
       if (op.getNumResults() > 0 && !pair.isFree(op.getResult(0)))
         addOp(op, canCopy(&op) ? work(&op) : std::nullopt,
-              keepCopies && pair.wasCopied(&op) && !isView(&op));
+              (keepCopies && pair.wasCopied(&op) && !isView(&op)) ||
+                  isMadeOfFrozen(op.getResult(0)));
     for (Value value : pair.needed())
       if (!pair.isFree(value))
         network.addEdge(nodes.lookup(value), network.sink, kUncuttable);

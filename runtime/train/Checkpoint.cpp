@@ -191,6 +191,13 @@ static void checkTensor(const ModelTensor &tensor, const TensorEntry &entry,
                      formatShape(entry.shape) + ", the model expects " +
                      formatShape(tensor.shape));
   uint32_t dtype = kerfDtype(entry.dtype);
+  if (tensor.isCodes) {
+    if (dtype != KERF_I8)
+      errors.push_back("tensor " + quote(entry.name) + " has the dtype " +
+                       quote(entry.dtype) +
+                       ", expected 'I8': others of its parameter are codes");
+    return;
+  }
   if (dtype != KERF_F32 && dtype != KERF_BF16 && dtype != KERF_F16)
     errors.push_back("tensor " + quote(entry.name) + " has the dtype " +
                      quote(entry.dtype) + ", expected 'F32', 'BF16' or 'F16'");

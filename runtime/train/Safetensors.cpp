@@ -28,8 +28,8 @@ static constexpr DtypeRow dtypes[] = {
     {"F32", 4, KERF_F32},     {"BF16", 2, KERF_BF16},
     {"F16", 2, KERF_F16},     {"F64", 8, KERF_F64},
     {"I32", 4, KERF_I32},     {"BOOL", 1, KERF_I1},
-    {"I64", 8, KERF_NONE},    {"I16", 2, KERF_NONE},
-    {"I8", 1, KERF_NONE},     {"U8", 1, KERF_NONE},
+    {"I8", 1, KERF_I8},       {"I16", 2, KERF_NONE},
+    {"I64", 8, KERF_NONE},    {"U8", 1, KERF_NONE},
     {"U16", 2, KERF_NONE},    {"U32", 4, KERF_NONE},
     {"U64", 8, KERF_NONE},    {"F8_E4M3", 1, KERF_NONE},
     {"F8_E5M2", 1, KERF_NONE}};

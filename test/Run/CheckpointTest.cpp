@@ -253,6 +253,21 @@ TEST_F(CheckpointTest, ClaimsEachTensorOnce) {
              "tensor 'a' has the dtype 'I32', expected 'F32', 'BF16' or 'F16'");
 }
 
+// Of experts that are kept in codes all are codes.
+TEST_F(CheckpointTest, TakesCodesWhereAllAreCodes) {
+  put("c.safetensors", safetensorsOf("{\"e.0\":{\"dtype\":\"I8\",\"shape\":[4],"
+                                     "\"data_offsets\":[0,4]},"
+                                     "\"e.1\":{\"dtype\":\"F32\",\"shape\":[4],"
+                                     "\"data_offsets\":[4,20]}}",
+                                     std::string(20, 'x')));
+  EXPECT_EQ(errorsOf(path("c.safetensors"), {{"e.0", {4}, true}, {"e.1", {4}}}),
+            "");
+  EXPECT_HAS(
+      errorsOf(path("c.safetensors"), {{"e.0", {4}, true}, {"e.1", {4}, true}}),
+      "tensor 'e.1' has the dtype 'F32', expected 'I8': others of its "
+      "parameter are codes");
+}
+
 TEST_F(CheckpointTest, AddsTheCommonPrefix) {
   std::string file = path("w.safetensors");
   save(file, {{"a", {1}, {1}}, {"b", {2}, {1}}});

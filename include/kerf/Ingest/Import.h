@@ -2,8 +2,8 @@
 //
 // Builds a `kerf.model` from a Hugging Face `config.json`, so that the loss,
 // its gradients and the parameters' names, shapes and orientation are those of
-// the transformers library 5.23 in training mode. Families: gpt2, llama,
-// mistral, mixtral, qwen2, qwen3, qwen3_moe.
+// the transformers library 5.23 in training mode. Families: deepseek_v3, gpt2,
+// llama, mistral, mixtral, qwen2, qwen3, qwen3_moe.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,21 +16,37 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace kerf {
+
+/// Low-rank adapters (Hu et al. 2021, "LoRA") as the peft library adds them: a
+/// linear layer y = W x gets y = W x + alpha / rank B (A dropout(x)), A of
+/// `rank` rows, B of zeros; all other parameters are frozen.
+struct LoraOptions {
+  int64_t rank = 8;
+  double alpha = 8;
+  double dropout = 0;
+  /// Last components of the modules' names; "all-linear": all but routers and
+  /// the output layer.
+  std::vector<std::string> targets = {"all-linear"};
+};
 
 /// What a config does not say: the step's inputs, the loss and the optimizer.
 struct ImportOptions {
   /// Sequences in the global batch, and tokens in each.
   int64_t batch = 0;
   int64_t seq = 0;
-  /// "adamw" or "sgd". Parameters of rank 1 get no weight decay.
+  /// "adafactor", "adamw", "adamw_8bit", "lion" or "sgd". Parameters of rank 1
+  /// get no weight decay.
   std::string optimizer = "adamw";
   double weightDecay = 0.1;
   double beta1 = 0.9;
-  double beta2 = 0.95;
+  std::optional<double> beta2; ///< none: 0.99 of lion, else 0.95
   double eps = 1e-8;
   double momentum = 0.9;
+  /// Elements of a block of 8-bit state.
+  int64_t stateBlock = 256;
   /// Largest global norm of the gradient; 0 does not clip.
   double clipNorm = 1.0;
   /// Factor on the squared logarithm of the softmax's denominator.
@@ -43,9 +59,19 @@ struct ImportOptions {
   /// Rows of an expert per sequence are ceil(factor tokens k / experts), and
   /// choices beyond them are dropped. Without it no token is ever dropped.
   std::optional<double> capacityFactor;
+  /// What a step adds to or takes from the bias of an expert with less or more
+  /// than the mean load, in families that choose experts by a bias; 0 leaves
+  /// biases as they are, as the library does.
+  double routerBiasRate = 0.001;
   /// Sequences hold several documents: adds the inputs `segments` and
   /// `positions`.
   bool packed = false;
+  /// Adapters; none: all parameters are trained.
+  std::optional<LoraOptions> lora;
+  /// How frozen weights of linear layers and experts are kept: "none" (as they
+  /// are computed with) or "nf4" (4-bit codes, `kerf.dequantize`); routers and
+  /// the output layer are kept as they are.
+  std::string quantizeBase = "none";
   /// Symbol of the model; empty for the name of the family.
   std::string modelName;
 };
@@ -65,7 +91,7 @@ mlir::OwningOpRef<mlir::ModuleOp> importConfig(llvm::StringRef json,
 /// prints nothing, when there is no such family.
 [[nodiscard]] bool printFields(llvm::StringRef family, llvm::raw_ostream &os);
 
-/// "gpt2, llama, mistral, mixtral, qwen2, qwen3, qwen3_moe".
+/// "deepseek_v3, gpt2, llama, mistral, mixtral, qwen2, qwen3, qwen3_moe".
 std::string listFamilies();
 
 } // namespace kerf

@@ -52,6 +52,7 @@ private:
 struct ModelTensor {
   std::string name;
   std::vector<int64_t> shape;
+  bool isCodes = false; /// pairs of 4-bit codes (I8), no numbers
 };
 
 /// Which tensor of the checkpoint each tensor of the model is, and what to tell

@@ -50,6 +50,9 @@ struct StepRecord {
   double learningRate = 0;
   double loss = 0;
   std::optional<double> gradNorm;
+  std::optional<double> lossScale; ///< that of this step
+  int64_t skippedSteps = 0;        ///< with a loss scale: this one included
+  bool isSkipped = false;
   double peakMemoryMb = 0;         ///< of the process, in 2^20 bytes
   std::optional<WaitRecord> waits; ///< where it was asked for
   int64_t ranks = 1;

@@ -32,8 +32,12 @@ struct RunOptions {
   std::optional<double> learningRate, minLearningRate, wsdPart;
   std::optional<Decay> decay;
   std::optional<int64_t> warmupSteps, decaySteps;
+  std::optional<double> lossScale; ///< fixed; 0: dynamic
+  std::optional<double> initialLossScale;
+  std::optional<int64_t> lossScaleInterval;
 
   std::string initFrom, saveWeights, saveState, resume;
+  std::string initAdapter, saveAdapter;
   int64_t saveEvery = 0;
   double shardMegabytes = 5000;
 

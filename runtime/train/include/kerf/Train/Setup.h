@@ -21,6 +21,7 @@ struct ModelPorts {
   uint32_t segments = KERF_NONE, positions = KERF_NONE;
   uint32_t loss = KERF_NONE, gradNorm = KERF_NONE;
   int64_t rows = 0, sequence = 0; ///< of a step, over all ranks
+  bool scalesLoss = false;        ///< the step takes a factor on the loss
 
   bool separatesDocuments() const {
     return segments != KERF_NONE || positions != KERF_NONE;

@@ -2,9 +2,9 @@
 //
 // A saved state is `state.safetensors` in a folder: all parameters, masters and
 // optimizer state as global tensors (any layout loads any layout), and as
-// metadata the step, the place in the data, the seed and the learning-rate
-// schedule. It is replaced by rename only when the new one is complete, and
-// carries a checksum.
+// metadata the step, the place in the data, the seed, the learning-rate
+// schedule and the loss scale. It is replaced by rename only when the new one
+// is complete, and carries a checksum.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,10 +12,12 @@
 #define KERF_TRAIN_STATE_H
 
 #include "kerf/Runtime/Runtime.h"
+#include "kerf/Train/LossScale.h"
 #include "kerf/Train/Safetensors.h"
 #include "kerf/Train/Schedule.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace kerf::runtime {
@@ -26,8 +28,14 @@ struct RunState {
   int64_t consumedSamples = 0;
   int64_t seed = 0;
   Schedule schedule;
+  std::optional<LossScale> lossScale; ///< of a model that takes one
   uint64_t dataFingerprint = 0;
   uint64_t programHash = 0; ///< kerf_meta.input_hash
+
+  /// Steps that changed the weights: what an optimizer counts.
+  int64_t updates() const {
+    return step - (lossScale ? lossScale->skippedSteps : 0);
+  }
 };
 
 /// Saves to `folder`, which is made if needed. Collective; the first rank

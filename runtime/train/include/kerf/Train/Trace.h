@@ -74,8 +74,8 @@ std::string rescuedTrace(const std::string &path,
                          const kerf_artifact *artifact);
 
 /// Kind, chunk and "has a micro-batch" of a function, in the words of the
-/// predicted timeline: "backward_1" is "backward" of chunk 1, "weights" is
-/// "weight gradient".
+/// predicted timeline: "backward_1" and "backward_1_last" are "backward" of
+/// chunk 1, "weights" is "weight gradient".
 struct CallKind {
   std::string kind;
   int64_t chunk = 0;

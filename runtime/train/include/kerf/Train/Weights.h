@@ -36,7 +36,9 @@ GlobalTensor siblingTensor(const kerf_artifact *artifact,
 
 /// Sets all parameters and masters from the checkpoint at `path`; optimizer
 /// state stays. Masters keep the checkpoint's precision, parameters are rounded
-/// from them. `notes` tells what was tolerated, `errors` what is wrong.
+/// from them. Weights that are kept in codes are quantized, unless the
+/// checkpoint has codes; adapters stay if it has none. `notes` tells what was
+/// tolerated, `errors` what is wrong.
 [[nodiscard]] bool loadWeights(kerf_session *session,
                                const kerf_artifact *artifact,
                                const std::string &path,
@@ -50,6 +52,22 @@ GlobalTensor siblingTensor(const kerf_artifact *artifact,
                                const std::string &path, uint64_t shardBytes,
                                std::vector<std::string> &written,
                                std::string &error);
+
+/// Writes the trained parameters of a model with adapters, and what they are,
+/// to a folder in the form of the peft library: `adapter_model.safetensors` and
+/// `adapter_config.json`. Collective, the first rank writes.
+[[nodiscard]] bool saveAdapter(kerf_session *session,
+                               const kerf_artifact *artifact,
+                               const std::string &folder,
+                               std::vector<std::string> &written,
+                               std::string &error);
+
+/// Sets the trained parameters from such a folder, as loadWeights does.
+[[nodiscard]] bool loadAdapter(kerf_session *session,
+                               const kerf_artifact *artifact,
+                               const std::string &folder,
+                               std::vector<std::string> &notes,
+                               std::vector<std::string> &errors);
 
 } // namespace kerf::runtime
 
