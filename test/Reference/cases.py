@@ -19,6 +19,9 @@ IGNORED = -100
 # mixtral-top1-aux an expert gets no token in step 1.
 ROUTER_MARGIN = 1e-3
 SEEDS = {
+    "deepseek-v3": 1,
+    "deepseek-v3-plain-query": 1,
+    "deepseek-v3-yarn": 2,
     "mixtral-aux": 5,
     "mixtral-no-aux": 3,
     "mixtral-three-of-five": 24,
@@ -32,7 +35,17 @@ SEEDS = {
 
 def names():
     """Names of all cases, sorted."""
-    return sorted(path.parent.name for path in (ROOT / "cases").glob("*/config.json"))
+    return sorted(path.name for path in (ROOT / "cases").iterdir())
+
+
+def by_hand(case):
+    """Whether the library does not have the model: `by_hand.py` does."""
+    return (folder(case) / "model.mlir").exists()
+
+
+def has_adapters(case):
+    """Whether the model has low-rank adapters: `adapters.py` does those."""
+    return (folder(case) / "adapter_config.json").exists()
 
 
 def folder(case):
@@ -59,7 +72,7 @@ def weights(case, shapes, std):
         if len(shapes[name]) > 1:
             value = std * value
         else:
-            value = 0.2 * value + (0.0 if name.endswith(".bias") else 1.0)
+            value = 0.2 * value + (0.0 if name.endswith("bias") else 1.0)
         result[name] = torch.from_numpy(value.astype(np.float32))
     return result
 

@@ -38,13 +38,15 @@ def untrained(case):
     return AutoModelForCausalLM.from_config(config, **plain(config)).train()
 
 
-def tensors_of(model, values=None):
+def tensors_of(model, values=None, buffers=None):
     """Checkpoint name -> tensor, as `save_pretrained` writes it.
 
     `values`, one tensor per `model.parameters()`, replaces the parameters' values
-    (gradients, say). Tied tensors appear once.
+    (gradients, say), `buffers` those of buffers by name. Tied tensors appear once.
     """
     model = copy.deepcopy(model)
+    for name, value in (buffers or {}).items():
+        model.get_buffer(name).copy_(value)
     if values is not None:
         with torch.no_grad():
             for parameter, value in zip(model.parameters(), values, strict=True):

@@ -135,8 +135,24 @@ def check_rope(model):
     near("rotary frequencies", expected / rotary.inv_freq, torch.ones_like(expected))
     if not math.isclose(rotary.attention_scaling, magnitude(model.config), rel_tol=TIGHT):
         raise ValueError(f"cos and sin are scaled by {rotary.attention_scaling}")
+    check_scores(model)
     if bands is not None and len(set(bands)) != 3:
         raise ValueError(f"expected three bands of frequencies, found {bands}")
+
+
+def check_scores(model):
+    """deepseek_v3 multiplies scores by the square of what yarn's mscale_all_dim says."""
+    config = model.config
+    if config.model_type != "deepseek_v3":
+        return
+    rope = config.rope_parameters
+    length = 1.0
+    if rope["rope_type"] == "yarn" and "mscale_all_dim" in rope:
+        length += 0.1 * math.log(yarn_factor(config)) * rope["mscale_all_dim"]
+    expected = length**2 / math.sqrt(config.qk_nope_head_dim + config.qk_rope_head_dim)
+    for layer in model.base_model.layers:
+        if not math.isclose(layer.self_attn.scaling, expected, rel_tol=TIGHT):
+            raise ValueError(f"scores are scaled by {layer.self_attn.scaling}")
 
 
 def aux_loss(config, layers):
@@ -154,13 +170,37 @@ def aux_loss(config, layers):
     return count * (fraction * probabilities.mean(0)).sum()
 
 
+def gap(values, count):
+    """The smallest distance between the last of the `count` largest and the next one."""
+    ordered = values.sort(-1, descending=True).values
+    if count == ordered.shape[-1]:
+        return math.inf
+    return (ordered[..., count - 1] - ordered[..., count]).min().item()
+
+
 def router_margin(config, routing):
-    """The smallest gap between the last chosen and the first other probability."""
+    """The smallest gap between the last chosen and the first other probability.
+
+    Of deepseek_v3: between sigmoids plus biases, of experts in the chosen groups and,
+    summed over the best two, of groups; the chosen experts are checked.
+    """
     margins = []
-    for logits, experts in routing:
-        ordered = logits.double().softmax(-1).sort(-1, descending=True).values
-        k = config.num_experts_per_tok
-        margins.append((ordered[:, k - 1] - ordered[:, k]).min().item())
+    for logits, bias, experts in routing:
+        if bias is None:
+            probabilities = logits.double().softmax(-1)
+            margins.append(gap(probabilities, config.num_experts_per_tok))
+            continue
+        scores = logits.double().sigmoid() + bias.double()
+        grouped = scores.unflatten(-1, (config.n_group, -1))
+        groups = grouped.sort(-1).values[..., -2:].sum(-1)
+        margins.append(gap(groups, config.topk_group))
+        least = groups.sort(-1).values[..., -config.topk_group, None]
+        hidden = (groups < least)[..., None].expand_as(grouped).flatten(-2)
+        scores = scores.masked_fill(hidden, -math.inf)
+        margins.append(gap(scores, config.num_experts_per_tok))
+        best = scores.topk(config.num_experts_per_tok, -1).indices
+        if not torch.equal(best.sort(-1).values, experts.sort(-1).values):
+            raise ValueError("the library chooses other experts")
     return min(margins)
 
 
@@ -176,12 +216,14 @@ def check_experts(config, model, tensors):
     if not layers:
         raise ValueError("no layer has experts")
     mixtral = config.model_type == "mixtral"
+    deepseek = config.model_type == "deepseek_v3"
+    count = config.n_routed_experts if deepseek else config.num_experts
     block = "block_sparse_moe" if mixtral else "mlp"
     gate, up, last = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")
     for layer in layers:
         gate_up = state[f"model.layers.{layer}.mlp.experts.gate_up_proj"]
         down = state[f"model.layers.{layer}.mlp.experts.down_proj"]
-        for e in range(config.num_experts):
+        for e in range(count):
             name = f"model.layers.{layer}.{block}.experts.{e}"
             w1, w3, w2 = (tensors[f"{name}.{part}.weight"] for part in (gate, up, last))
             if not torch.equal(gate_up[e], torch.cat([w1, w3])) or not torch.equal(down[e], w2):

@@ -21,6 +21,8 @@ import safetensors
 import torch
 import transformers
 
+import adapters
+import by_hand
 import cases
 import checkpoint
 import checks
@@ -54,7 +56,7 @@ def float64_run(case, model, tokens, targets, sites):
 
 def check_routing(config, exact, rounded):
     """The margin of the routers; float32 must choose the experts that float64 chooses."""
-    for (_, ours), (_, theirs) in zip(exact.routing, rounded.routing, strict=True):
+    for (*_, ours), (*_, theirs) in zip(exact.routing, rounded.routing, strict=True):
         if not torch.equal(ours.sort(-1).values, theirs.sort(-1).values):
             raise ValueError("float32 chooses other experts than float64: change the seed")
     margin = checks.router_margin(config, exact.routing)
@@ -69,8 +71,8 @@ def stored(prefix, model, run):
         f"{prefix}.loss": torch.stack(run.losses),
         f"{prefix}.grad_norm": torch.stack(run.grad_norms),
     }
-    for kind, values in (("grad", run.grads[0]), ("after", run.after)):
-        for name, tensor in checkpoint.tensors_of(model, values).items():
+    for kind, values, buffers in (("grad", run.grads[0], run.loads[0]), ("after", run.after, {})):
+        for name, tensor in checkpoint.tensors_of(model, values, buffers).items():
             result[f"{prefix}.{kind}.{name}"] = tensor
     return result
 
@@ -102,6 +104,8 @@ def produce(case, sites):
         "torch": torch.__version__.split("+")[0],
         "transformers": transformers.__version__,
     }
+    if exact.loads[0]:
+        metadata["router_bias_rate"] = str(training.BIAS_RATE)
     if exact.routing:
         metadata["router_margin"] = f"{check_routing(config, exact, rounded):.3e}"
     return tensors, metadata
@@ -150,7 +154,12 @@ def main():
     if options.check:
         print(compare.header())
     for case in chosen:
-        tensors, metadata = produce(case, sites)
+        if cases.by_hand(case):
+            tensors, metadata = by_hand.produce(case)
+        elif cases.has_adapters(case):
+            tensors, metadata = adapters.produce(case)
+        else:
+            tensors, metadata = produce(case, sites)
         path = cases.folder(case) / "reference.safetensors"
         if options.check:
             good &= compare.report(case, path, tensors, metadata)

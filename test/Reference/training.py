@@ -9,6 +9,9 @@ BETAS = (0.9, 0.95)
 EPS = 1e-8
 WEIGHT_DECAY = 0.1
 CLIP = 1.0
+# What a step changes the biases of deepseek_v3's routers by; the library leaves that to
+# the user. Wang et al. 2024, algorithm 1.
+BIAS_RATE = 0.001
 
 SETTINGS = {
     "optimizer": "AdamW",
@@ -24,13 +27,14 @@ SETTINGS = {
 
 @dataclass
 class Run:
-    """What a training run gives, in order of `model.parameters()` and of the steps."""
+    """What a training run gives, in order of `trained(model)` and of the steps."""
 
     losses: list = field(default_factory=list)
     grad_norms: list = field(default_factory=list)  # before clipping
     grads: list = field(default_factory=list)  # one list per step, before clipping
     outputs: list = field(default_factory=list)
-    routing: list = field(default_factory=list)  # (router logits, chosen experts)
+    routing: list = field(default_factory=list)  # (logits, bias or None, chosen experts)
+    loads: list = field(default_factory=list)  # per step: bias name -> choices per expert
     after: list = field(default_factory=list)  # parameters after the last step
 
 
@@ -50,7 +54,7 @@ def optimizer_of(model):
 
     Experts have rank 3 here and rank 2 in a checkpoint: decayed either way.
     """
-    parameters = list(model.parameters())
+    parameters = trained(model)
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": WEIGHT_DECAY},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
@@ -58,16 +62,36 @@ def optimizer_of(model):
     return torch.optim.AdamW([g for g in groups if g["params"]], lr=LR, betas=BETAS, eps=EPS)
 
 
+def trained(model):
+    """The parameters that are not frozen."""
+    return [p for p in model.parameters() if p.requires_grad]
+
+
 def _record_routing(model, run):
     """Makes every router add its logits and choices to `run.routing`."""
 
     def record(module, inputs, output):
         logits, _, experts = output
-        run.routing.append((logits.detach(), experts.detach()))
+        bias = getattr(module, "e_score_correction_bias", None)
+        bias = None if bias is None else bias.clone()
+        run.routing.append((logits.detach(), bias, experts.detach()))
+        if bias is not None:
+            count = torch.bincount(experts.flatten(), minlength=len(bias))
+            run.loads[-1][names[module]] = count.to(bias.dtype)
 
+    names = {m: f"{name}.e_score_correction_bias" for name, m in model.named_modules()}
     for module in model.modules():
-        if type(module).__name__ in ("MixtralTopKRouter", "Qwen3MoeTopKRouter"):
+        if type(module).__name__.endswith("TopKRouter") or hasattr(
+            module, "e_score_correction_bias"
+        ):
             module.register_forward_hook(record)
+
+
+def _balance(model, loads):
+    """Raises the biases of experts with less than the mean load, lowers the others'."""
+    for name, load in loads.items():
+        bias = model.get_buffer(name)
+        bias += BIAS_RATE * torch.sign(load.sum() / len(load) - load)
 
 
 def train(model, tokens, targets):
@@ -78,12 +102,14 @@ def train(model, tokens, targets):
     for step in range(len(tokens)):
         ids, wanted = tokens[step].long(), targets[step].long()
         optimizer.zero_grad()
+        run.loads.append({})
         output = model(input_ids=ids, labels=labels_of(wanted))
         output.loss.backward()
-        run.grads.append([p.grad.clone() for p in model.parameters()])
-        run.grad_norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP))
+        run.grads.append([p.grad.clone() for p in trained(model)])
+        run.grad_norms.append(torch.nn.utils.clip_grad_norm_(trained(model), CLIP))
         optimizer.step()
+        _balance(model, run.loads[-1])
         run.losses.append(output.loss.detach())
         run.outputs.append(output)
-    run.after = [p.detach().clone() for p in model.parameters()]
+    run.after = [p.detach().clone() for p in trained(model)]
     return run
