@@ -5,6 +5,28 @@
 using namespace mlir;
 using namespace kerf;
 
+/// A product that sums over micro-batches sets its result in the first and adds
+/// to it in the others; `accumulate` is the place of the attribute that says
+/// which.
+void CommandBuilder::addProduct(exec::Opcode opcode, Operation *op,
+                                llvm::SmallVector<int64_t> values,
+                                llvm::ArrayRef<PlannedOperand> operands,
+                                unsigned accumulate) {
+  llvm::StringRef name = exec::stringifyOpcode(opcode);
+  bool accumulates = map.accumulating.contains(op);
+  if (!accumulates || !continues) {
+    PlannedCommand &first = add(opcode, op, name, values);
+    first.operands.assign(operands.begin(), operands.end());
+    first.when = accumulates ? KERF_IF_FIRST : 0;
+  }
+  if (!accumulates)
+    return;
+  values[accumulate] = 1;
+  PlannedCommand &later = add(opcode, op, name, values);
+  later.operands.assign(operands.begin(), operands.end());
+  later.when = continues ? 0 : KERF_UNLESS_FIRST;
+}
+
 LogicalResult CommandBuilder::buildMatmul(Operation *op) {
   llvm::SmallVector<Strides> strides;
   for (Value value : op->getOperands())
@@ -41,16 +63,7 @@ LogicalResult CommandBuilder::buildMatmul(Operation *op) {
       workspace(bytes, "matmul")};
   if (bias)
     operands.push_back(operand(bias, KERF_READ));
-  bool accumulates = map.accumulating.contains(op);
-  PlannedCommand &first = add(exec::Opcode::Matmul, op, "matmul", values);
-  first.operands = operands;
-  first.when = accumulates ? KERF_IF_FIRST : 0;
-  if (!accumulates)
-    return success();
-  values[15] = 1; // accumulate
-  PlannedCommand &later = add(exec::Opcode::Matmul, op, "matmul", values);
-  later.operands = operands;
-  later.when = KERF_UNLESS_FIRST;
+  addProduct(exec::Opcode::Matmul, op, values, operands, /*accumulate=*/15);
   return success();
 }
 
@@ -166,12 +179,13 @@ LogicalResult CommandBuilder::buildGroupedMatmul(Operation *op) {
                                        weight.getDimSize(isTransposed ? 2 : 1),
                                        weight.getDimSize(isTransposed ? 1 : 2),
                                        isTransposed,
-                                       capacity ? capacity.getInt() : 0};
+                                       capacity ? capacity.getInt() : 0,
+                                       /*accumulate=*/0};
   int64_t bytes = kerf_cpu_grouped_workspace(values.data(), options.workers);
   llvm::SmallVector<PlannedOperand> operands = {
       operand(x, KERF_READ), operand(w, KERF_READ), operand(sizes, KERF_READ),
       operand(y, KERF_WRITE), workspace(bytes, "grouped_matmul")};
-  add(exec::Opcode::GroupedMatmul, op, "grouped_matmul", values).operands =
-      operands;
+  addProduct(exec::Opcode::GroupedMatmul, op, values, operands,
+             /*accumulate=*/11);
   return success();
 }

@@ -30,18 +30,20 @@ static void declareParam(StorageMap &map, spmd::ParamOp op) {
   };
   param.stride = strideOf(op);
   param.buffer = add(name, KERF_CLASS_PARAM, param.stride);
-  param.stateType = op.getMaster().value_or(op.getLocalType().getElementType());
-  param.stateStride =
-      denseBytes(withElement(op.getStateType(), param.stateType));
+  auto updated = cast<RankedTensorType>(
+      withElement(op.getStateType(),
+                  op.getMaster().value_or(op.getLocalType().getElementType())));
   if (op.getMaster()) {
-    param.masterStride = param.stateStride;
+    param.masterStride = denseBytes(updated);
     param.master = add(name, KERF_CLASS_MASTER, param.masterStride);
   }
-  if (std::optional<Attribute> rule = op.getRule())
-    for (llvm::StringRef state :
-         cast<OptimizerRuleInterface>(*rule).getStateNames())
-      param.states.push_back(add(name + "." + state.str(), KERF_CLASS_OPTIMIZER,
-                                 param.stateStride));
+  for (const StateTensor &state : op.getStates()) {
+    RankedTensorType type = stateType(state, updated);
+    int64_t bytes = denseBytes(type);
+    unsigned buffer =
+        add(name + "." + state.name.str(), KERF_CLASS_OPTIMIZER, bytes);
+    param.states.push_back({state, buffer, type, bytes});
+  }
   map.params.insert({op, std::move(param)});
 }
 

@@ -39,22 +39,31 @@ void ProgramWriter::writeParam(const StorageMap::Param &param) {
   auto local = op.getShardType();
   auto number = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
   llvm::SmallVector<Attribute> states;
-  if (std::optional<Attribute> rule = op.getRule())
-    for (auto [name, buffer] : llvm::zip(
-             cast<OptimizerRuleInterface>(*rule).getStateNames(), param.states))
-      states.push_back(builder.getDictionaryAttr(
-          {builder.getNamedAttr("name", builder.getStringAttr(name)),
-           builder.getNamedAttr("type", TypeAttr::get(param.stateType)),
-           builder.getNamedAttr("at", number(layout.offsets[buffer])),
-           builder.getNamedAttr("by", number(param.stateStride))}));
+  for (const StorageMap::State &state : param.states) {
+    llvm::SmallVector<NamedAttribute> fields = {
+        builder.getNamedAttr("name", builder.getStringAttr(state.facts.name)),
+        builder.getNamedAttr("type",
+                             TypeAttr::get(state.type.getElementType())),
+        builder.getNamedAttr("at", number(layout.offsets[state.buffer])),
+        builder.getNamedAttr("by", number(state.stride))};
+    if (state.facts.block > 1)
+      fields.push_back(
+          builder.getNamedAttr("block", number(state.facts.block)));
+    if (state.facts.without > 0)
+      fields.push_back(
+          builder.getNamedAttr("without", number(state.facts.without)));
+    states.push_back(builder.getDictionaryAttr(fields));
+  }
+  int64_t granule = granuleOf(op.getStates());
   exec::ParamOp::create(
       builder, op.getLoc(), op.getNameAttr(), number(op.getStart().value_or(0)),
       number(op.getEnd().value_or(1)), TypeAttr::get(op.getGlobal()),
       TypeAttr::get(local), op.getCut(), op.getBlocksAttr(),
-      op.getStateAxesAttr(), op.getWeightAxesAttr(), op.getInit(),
-      op.getFrozen() ? builder.getUnitAttr() : UnitAttr(),
+      op.getStateAxesAttr(), op.getWeightAxesAttr(),
+      op.getStateAxes() && granule > 1 ? number(granule) : IntegerAttr(),
+      op.getInit(), op.getFrozen() ? builder.getUnitAttr() : UnitAttr(),
       number(layout.offsets[param.buffer]), number(param.stride),
-      param.master ? TypeAttr::get(param.stateType) : TypeAttr(),
+      op.getMasterAttr(),
       param.master ? number(layout.offsets[*param.master]) : IntegerAttr(),
       param.master ? number(param.masterStride) : IntegerAttr(),
       states.empty() ? ArrayAttr() : builder.getArrayAttr(states));
@@ -236,8 +245,9 @@ static void setFacts(exec::ProgramOp program, spmd::ProgramOp source,
     if (std::optional<int64_t> vocabulary = input.getVocabulary())
       set("vocabulary", builder.getI64IntegerAttr(*vocabulary));
   }
-  if (Attribute plan = source->getAttr("plan_json"))
-    set("plan_json", plan);
+  for (llvm::StringRef text : {"plan_json", "adapter"})
+    if (Attribute value = source->getAttr(text))
+      set(text, value);
 }
 
 static LogicalResult lower(spmd::ProgramOp source, int64_t workers) {

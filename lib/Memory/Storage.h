@@ -89,6 +89,13 @@ struct StorageMap {
   /// Buffers of declared symbols: buffers, inputs, outputs.
   llvm::StringMap<unsigned> symbols;
 
+  /// A tensor that the optimizer keeps.
+  struct State {
+    StateTensor facts;
+    unsigned buffer;
+    mlir::RankedTensorType type; ///< of an iteration
+    int64_t stride;              ///< bytes
+  };
   /// State of a parameter, as buffers that hold all of its iterations. Of a
   /// weight whose state alone rests in pieces an iteration takes as many bytes
   /// as all pieces, padding included, so that they are gathered in place.
@@ -96,9 +103,8 @@ struct StorageMap {
     mutable spmd::ParamOp op;
     unsigned buffer = 0;
     std::optional<unsigned> master;
-    llvm::SmallVector<unsigned> states;
-    int64_t stride = 0, masterStride = 0, stateStride = 0; ///< bytes
-    mlir::Type stateType; ///< element type of master and states
+    llvm::SmallVector<State> states;
+    int64_t stride = 0, masterStride = 0; ///< bytes
 
     /// True when the update of this rank makes a piece of the weight.
     bool updatesPiece() const {

@@ -40,8 +40,8 @@ Operation *ProgramWriter::writeParam(ParamOp param, FunctionWriter &function,
   if (pieces.level() < 3 || own.empty()) {
     local.setType(shard);
   } else {
-    local.setType(
-        withShape(shard, {pieceSize(shard.getNumElements(), own, axes())}));
+    local.setType(withShape(
+        shard, {pieces.sizeOf(param.getName(), shard.getNumElements())}));
     local = gatherPieces(builder, function, local, shard, own, param);
   }
   function.define(value, local, layout);

@@ -57,7 +57,7 @@ struct CommandLine {
       "start-after", cl::desc("The input is the output of this stage"),
       cl::value_desc("stage"), cl::cat(category)};
   cl::opt<std::string> precision{
-      "precision", cl::desc("f32 (default) or bf16 with f32 masters"),
+      "precision", cl::desc("f32 (default), or bf16 or f16 with f32 masters"),
       cl::value_desc("type"), cl::init("f32"), cl::cat(category)};
   cl::list<std::string> recompute{
       "recompute",
@@ -71,6 +71,12 @@ struct CommandLine {
       cl::desc("Start collectives early and wait for them late (default: "
                "true)"),
       cl::init(true), cl::cat(category)};
+  cl::opt<cl::boolOrDefault> bucketGradients{
+      "bucket-gradients",
+      cl::desc("Sum gradients over data ranks while the last backward pass "
+               "runs (default: on for clusters of devices that communicate "
+               "beside computing, not for CPUs)"),
+      cl::cat(category)};
   cl::opt<int64_t> workers{
       "max-threads",
       cl::desc("Threads that workspaces are planned for (default: 8)"),
@@ -136,14 +142,17 @@ struct Job {
 } // namespace
 
 /// Finds a plan and writes it on the model, or costs the one it has; shows what
-/// is asked for.
-static LogicalResult planAndShow(ModuleOp module, const Job &job) {
+/// is asked for. Sets the stages' options that follow from the devices.
+static LogicalResult planAndShow(ModuleOp module, Job &job) {
   auto models = module.getOps<ModelOp>();
   bool given = !models.empty() && (*models.begin())->hasAttr(kPlanAttrName);
   auto solution = solveTask(module, job.task);
   if (failed(solution) || failed(showTask(module, job.task, **solution)))
     return failure();
   const Machine &machine = (*solution)->machine;
+  // CPUs communicate with the cores that they compute with: nothing is hidden.
+  if (!job.stages.bucketGradients)
+    job.stages.bucketGradients = machine.device.target != BackendTarget::Cpu;
   if (job.last == Stage::Codegen &&
       machine.device.target != BackendTarget::Cpu) {
     fail("no programs are compiled for the devices of cluster '" +
@@ -167,12 +176,16 @@ static void setMoeBuffer(ModuleOp module, double buffer) {
 }
 
 /// Runs one stage; its contract is part of the pipeline.
-static LogicalResult runStage(ModuleOp module, Stage stage, const Job &job) {
-  // The plan, as people write it, stays with the program into the artifact.
+static LogicalResult runStage(ModuleOp module, Stage stage, Job &job) {
+  // The plan, as people write it, stays with the program into the artifact, and
+  // so does what an adapter is.
   std::string plan;
+  Attribute adapter;
   if (stage == Stage::Partition)
-    for (ModelOp model : module.getOps<ModelOp>())
+    for (ModelOp model : module.getOps<ModelOp>()) {
       plan = savePlan(model);
+      adapter = model->getAttr(kAdapterAttrName);
+    }
   // A plan that is given is costed when it is complete.
   bool plans = stage == Stage::Plan && job.task.plans();
   bool given = !job.stages.plan.empty();
@@ -186,11 +199,14 @@ static LogicalResult runStage(ModuleOp module, Stage stage, const Job &job) {
     setMoeBuffer(module, job.task.moeBuffer);
   if (plans && given && failed(planAndShow(module, job)))
     return failure();
-  // A fact of the whole step: it stands in the first program.
+  // Facts of the whole step: they stand in the first program.
   auto programs = module.getOps<spmd::ProgramOp>();
-  if (stage == Stage::Partition && !programs.empty())
-    (*programs.begin())
-        ->setAttr("plan_json", StringAttr::get(module.getContext(), plan));
+  if (stage != Stage::Partition || programs.empty())
+    return success();
+  spmd::ProgramOp first = *programs.begin();
+  first->setAttr("plan_json", StringAttr::get(module.getContext(), plan));
+  if (adapter)
+    first->setAttr(kAdapterAttrName, adapter);
   return success();
 }
 
@@ -341,9 +357,10 @@ static int readJob(const CommandLine &options, Job &job) {
   job.dump = options.dump;
   if (readStages(options, job) || checkTask(options, job))
     return 1;
-  if (options.precision != "f32" && options.precision != "bf16")
+  if (options.precision != "f32" && options.precision != "bf16" &&
+      options.precision != "f16")
     return fail("unknown precision '" + options.precision +
-                "', expected f32 or bf16");
+                "', expected f32, bf16 or f16");
   constexpr int64_t mostWorkers = 4096; // that a file may ask for
   if (options.workers < 1 || options.workers > mostWorkers)
     return fail("expected 1 to " + llvm::Twine(mostWorkers) +
@@ -354,6 +371,9 @@ static int readJob(const CommandLine &options, Job &job) {
                               options.recompute.end());
   job.stages.fuse = options.fuse;
   job.stages.overlap = options.overlap;
+  if (options.bucketGradients != cl::BOU_UNSET)
+    job.stages.bucketGradients = options.bucketGradients == cl::BOU_TRUE;
+  job.task.sumsEarly = job.stages.bucketGradients.value_or(false);
   job.stages.workers = job.task.workers = options.workers;
   job.stages.cpu = options.cpu;
   job.stages.own.assign(options.own.begin(), options.own.end());
@@ -366,8 +386,9 @@ static int readJob(const CommandLine &options, Job &job) {
   return 0;
 }
 
-/// Runs the stages from `done` to `last`.
-static LogicalResult runStages(ModuleOp module, const Job &job, Stage last) {
+/// Runs the stages from `done` to `last`. What the stage plan finds out about
+/// the devices is for the stages behind it.
+static LogicalResult runStages(ModuleOp module, Job job, Stage last) {
   for (Stage stage : kStages) {
     if ((job.done && stage <= *job.done) || stage > last)
       continue;

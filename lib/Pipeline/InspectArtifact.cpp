@@ -4,9 +4,9 @@
 
 #include "kerf/Artifact/Dump.h"
 #include "kerf/Plan/PlanFile.h"
+#include "kerf/Support/Input.h"
 
 #include "llvm/ADT/StringSwitch.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -32,13 +32,13 @@ std::optional<int> kerf::inspectArtifact(llvm::StringRef command,
   bool isBoth = command == "params";
   if (!dump || (isBoth && path == "-"))
     return std::nullopt;
-  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(path, /*IsText=*/false,
-                                                   /*NullTerminator=*/false);
-  if (!buffer)
+  auto buffer = readFileOrStdin(path);
+  if (!buffer) {
+    std::string why = toString(buffer.takeError());
     return isBoth
                ? std::nullopt
-               : std::optional<int>(fail("cannot read '" + path +
-                                         "': " + buffer.getError().message()));
+               : std::optional<int>(fail("cannot read '" + path + "': " + why));
+  }
   llvm::StringRef bytes = (*buffer)->getBuffer();
   if (isBoth && !isArtifact(bytes))
     return std::nullopt;
@@ -52,10 +52,9 @@ std::optional<int> kerf::inspectArtifact(llvm::StringRef command,
 
 /// The plan in a compiled file, or the text of a plan.
 static std::optional<std::string> readPlan(llvm::StringRef path) {
-  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(path, /*IsText=*/false,
-                                                   /*NullTerminator=*/false);
+  auto buffer = readFileOrStdin(path);
   if (!buffer) {
-    fail("cannot read '" + path + "': " + buffer.getError().message());
+    fail("cannot read '" + path + "': " + toString(buffer.takeError()));
     return std::nullopt;
   }
   llvm::StringRef bytes = (*buffer)->getBuffer();

@@ -20,10 +20,11 @@ struct ParamCount {
   RankedTensorType type;
   int64_t copies = 1;        ///< iterations that have their own
   double activeFraction = 1; ///< of its elements, per token
+  double weights = 1;        ///< that an element stands for
   bool trainable = true;
 
   double total() const {
-    double elements = copies;
+    double elements = static_cast<double>(copies) * weights;
     for (int64_t size : type.getShape())
       elements *= size;
     return elements;
@@ -33,14 +34,17 @@ struct ParamCount {
 /// Flops of one token's forward pass in matmuls, by kind.
 struct ModelFlops {
   double linear = 0;    ///< weights times activations
+  double frozen = 0;    ///< part of it whose weights have no gradient
   double attention = 0; ///< scores and values over all pairs
   double visible = 0;   ///< the same over the visible pairs only
 };
 } // namespace
 
 /// Share of the experts that a token uses, from the op that assigns slots.
-static double expertFraction(ParamOp param) {
-  for (Operation *user : param->getUsers()) {
+static double expertFraction(Operation *weight) {
+  for (Operation *user : weight->getUsers()) {
+    if (user->getNumResults() == 1 && isMadeOfFrozen(user->getResult(0)))
+      return expertFraction(user);
     auto matmul = dyn_cast<GroupedMatmulOp>(user);
     auto slots = matmul ? matmul.getSizes().getDefiningOp<AssignSlotsOp>()
                         : AssignSlotsOp();
@@ -66,6 +70,7 @@ static llvm::SmallVector<ParamCount> countParams(ModelOp model) {
     count.copies += own ? repeat.getCount() : 1;
     count.name = param.getName();
     count.type = typeOf(param.getResult());
+    count.weights = countWeights(param);
     count.trainable = !param.getFrozen();
   });
   llvm::SmallVector<ParamCount> list;
@@ -86,6 +91,11 @@ static ModelFlops countFlops(ModelOp model) {
     auto attention = dyn_cast<AttentionOp>(op.getOperation());
     if (!attention) {
       flops.linear += own;
+      bool isFrozen = llvm::any_of(op->getOperands(), [](Value operand) {
+        ParamOp weight = findWeight(operand);
+        return weight && weight.getFrozen();
+      });
+      flops.frozen += isFrozen ? own : 0;
       return;
     }
     llvm::ArrayRef<int64_t> q = typeOf(attention.getQ()).getShape();
@@ -95,7 +105,8 @@ static ModelFlops countFlops(ModelOp model) {
   });
   BlockArgument tokens = model.getInput("tokens");
   double count = tokens ? typeOf(tokens).getNumElements() : 1;
-  return {flops.linear / count, flops.attention / count, flops.visible / count};
+  return {flops.linear / count, flops.frozen / count, flops.attention / count,
+          flops.visible / count};
 }
 
 /// 124439808 -> "124,439,808".
@@ -144,7 +155,8 @@ static LogicalResult inspectModel(ModelOp model,
     trainable += param.trainable ? param.total() : 0;
   }
   ModelFlops flops = countFlops(model);
-  double perToken = 3 * (flops.linear + flops.attention);
+  double perToken = 3 * (flops.linear + flops.attention) - flops.frozen;
+  double visible = 3 * (flops.linear + flops.visible) - flops.frozen;
   if (options.json) {
     json::Value object = json::Value::makeObject();
     object.set("model", json::Value::fromString(model.getSymName()));
@@ -155,7 +167,7 @@ static LogicalResult inspectModel(ModelOp model,
     set("active_parameters", active);
     set("trainable_parameters", trainable);
     set("model_flops_per_token", perToken);
-    set("model_flops_per_token_visible", 3 * (flops.linear + flops.visible));
+    set("model_flops_per_token_visible", visible);
     llvm::outs() << json::print(object) << '\n';
     return success();
   }
@@ -167,9 +179,11 @@ static LogicalResult inspectModel(ModelOp model,
      << "\n\n  model flops per token = 3 x (matmuls + attention) of a forward "
         "pass, attention over all pairs\n"
      << "    = 3 x (" << grouped(flops.linear) << " + "
-     << grouped(flops.attention) << ") = " << grouped(perToken) << '\n'
-     << "    over visible pairs only: "
-     << grouped(3 * (flops.linear + flops.visible)) << '\n';
+     << grouped(flops.attention) << ")";
+  if (flops.frozen > 0)
+    os << " - " << grouped(flops.frozen) << " (frozen weights)";
+  os << " = " << grouped(perToken)
+     << "\n    over visible pairs only: " << grouped(visible) << '\n';
   return success();
 }
 

@@ -4,10 +4,10 @@
 #include "kerf/Plan/PlanFile.h"
 #include "kerf/Plan/ReadStep.h"
 #include "kerf/Plan/Sweep.h"
+#include "kerf/Support/Input.h"
 #include "kerf/Support/Output.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/WithColor.h"
 
 #include <cmath>
@@ -182,6 +182,7 @@ static FailureOr<SolveRequest> requestOf(ModuleOp module, const PlanTask &task,
   request.moeBuffer = task.moeBuffer;
   request.prove = task.prove;
   request.workers = task.workers;
+  request.sumsEarly = task.sumsEarly;
   return request;
 }
 
@@ -208,9 +209,9 @@ static LogicalResult writeText(llvm::StringRef path, llvm::StringRef text) {
 /// A plan of a file on a copy of the step, costed.
 static FailureOr<std::unique_ptr<Solution>>
 solveFile(ModuleOp module, const PlanTask &task, llvm::StringRef path) {
-  auto text = llvm::MemoryBuffer::getFile(path);
+  auto text = readFile(path);
   if (!text)
-    return fail("cannot read '" + path + "': " + text.getError().message());
+    return fail("cannot read '" + path + "': " + toString(text.takeError()));
   OwningOpRef<ModuleOp> copy(module.clone());
   auto model = modelOf(*copy);
   if (failed(model))

@@ -5,6 +5,8 @@
 #include "mlir/Tools/Plugins/DialectPlugin.h"
 #include "mlir/Tools/Plugins/PassPlugin.h"
 #include "llvm/Object/ObjectFile.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/StringSaver.h"
 #include "llvm/Support/WithColor.h"
 
 using namespace mlir;
@@ -49,7 +51,13 @@ LogicalResult kerf::checkPlugin(llvm::StringRef path) {
   return failure();
 }
 
-LogicalResult kerf::checkPlugins(llvm::ArrayRef<char *> arguments) {
+LogicalResult kerf::checkPlugins(llvm::ArrayRef<char *> given) {
+  // Response files are read as MLIR will do; it tells what it cannot read.
+  llvm::BumpPtrAllocator memory;
+  llvm::StringSaver saver(memory);
+  llvm::SmallVector<const char *> arguments(given.begin(), given.end());
+  (void)llvm::cl::ExpandResponseFiles(saver, llvm::cl::TokenizeGNUCommandLine,
+                                      arguments);
   for (auto [i, argument] : llvm::enumerate(arguments)) {
     auto [name, path] = llvm::StringRef(argument).split('=');
     name = name.ltrim('-');

@@ -11,9 +11,9 @@ namespace kerf {
 /// of Kerf, by which it would be bound to other classes. Does not load it.
 mlir::LogicalResult checkPlugin(llvm::StringRef path);
 
-/// The same for all plug-ins that a command line of `kerf-opt` names: MLIR
-/// loads them while it reads the options.
-mlir::LogicalResult checkPlugins(llvm::ArrayRef<char *> arguments);
+/// The same for all plug-ins that a command line of `kerf-opt` names, itself or
+/// in a response file (`@file`): MLIR loads them while it reads the options.
+mlir::LogicalResult checkPlugins(llvm::ArrayRef<char *> given);
 
 } // namespace kerf
 

@@ -14,6 +14,7 @@
 #include "kerf/Precision/Passes.h"
 #include "kerf/Recompute/Passes.h"
 #include "kerf/Schedule/Passes.h"
+#include "kerf/Support/Input.h"
 #include "kerf/Support/Output.h"
 #include "kerf/Support/Prescan.h"
 
@@ -64,7 +65,8 @@ std::optional<Stage> kerf::parseStageName(llvm::StringRef name) {
 void kerf::addStage(OpPassManager &pm, Stage stage,
                     const StageOptions &options) {
   if (stage == Stage::Differentiate)
-    pm.addPass(createDifferentiatePass());
+    pm.addPass(createDifferentiatePass(
+        DifferentiatePassOptions{options.precision == "f16"}));
   if (stage == Stage::Precision)
     pm.addPass(createPrecisionPass(PrecisionPassOptions{options.precision}));
   if (stage == Stage::Plan && !options.plan.empty())
@@ -85,8 +87,11 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
     pm.addPass(createPropagatePlanPass());
     pm.addPass(createPartitionPass());
   }
-  if (stage == Stage::Schedule)
+  if (stage == Stage::Schedule) {
     pm.addPass(createOrderMicroBatchesPass());
+    if (options.bucketGradients.value_or(false))
+      pm.addPass(createBucketGradientsPass());
+  }
   if (stage == Stage::Fuse) {
     pm.addPass(createMergePadsPass());
     pm.addPass(createOutlineKernelsPass());
@@ -194,10 +199,10 @@ void kerf::dropLibraryOptions() {
 
 std::unique_ptr<llvm::MemoryBuffer> kerf::readInput(llvm::StringRef path,
                                                     std::string &error) {
-  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(path, /*IsText=*/true);
+  auto buffer = readFileOrStdin(path);
   if (buffer)
     return std::move(*buffer);
-  error = "cannot read '" + path.str() + "': " + buffer.getError().message();
+  error = "cannot read '" + path.str() + "': " + toString(buffer.takeError());
   return nullptr;
 }
 

@@ -2,11 +2,11 @@
 
 #include "TraceFile.h"
 
+#include "kerf/Support/Input.h"
 #include "kerf/Support/Json.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -148,10 +148,9 @@ bool TraceReader::readHead(const json::Value &root) {
 }
 
 std::optional<File> TraceReader::read() {
-  auto buffer = llvm::MemoryBuffer::getFileOrSTDIN(path, /*IsText=*/false,
-                                                   /*NullTerminator=*/false);
+  auto buffer = readFileOrStdin(path);
   if (!buffer) {
-    fail({}, "cannot read: " + buffer.getError().message());
+    fail({}, "cannot read: " + toString(buffer.takeError()));
     return std::nullopt;
   }
   auto root = json::parse((*buffer)->getBuffer(),

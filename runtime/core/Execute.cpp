@@ -153,10 +153,6 @@ Status kerf_session::collective(uint32_t index) {
   const int64_t *attrs = view.attrs.data + command.first_attr;
   if (command.opcode == KERF_OP_WAIT)
     return started == index - attrs[0] ? settle() : Status();
-  // One at a time is under way: the next one ends it.
-  Status status = settle();
-  if (status.failed())
-    return status;
   Communicator &group = *groups[attrs[0]];
   Exchange exchange =
       exchangeOf(command.opcode, attrs, pointers[0], pointers[1]);
@@ -168,9 +164,6 @@ Status kerf_session::collective(uint32_t index) {
 
 Status kerf_session::message(const kerf_command &command) {
   const int64_t *attrs = view.attrs.data + command.first_attr;
-  Status status = settle();
-  if (status.failed())
-    return status;
   Channel &channel = *channels[attrs[0]];
   return command.opcode == KERF_OP_SEND
              ? channel.send(pointers[0], attrs[1])
@@ -249,29 +242,47 @@ void kerf_session::mark(uint32_t command, const Place &place, double start,
     marks[marked++] = {start, end, call, command, place.iteration};
 }
 
-/// Books the time of a command.
+/// Books time of a command.
 void kerf_session::account(uint32_t index, const Place &place, double start,
                            double end) {
-  if (profile) {
-    ++timings[index].calls;
+  if (profile)
     timings[index].seconds += end - start;
-  }
   uint32_t opcode = view.commands[index].opcode;
   if (isExchange(opcode))
     (isMessage(opcode) ? waits.messages : waits.collectives) += end - start;
   mark(index, place, start, end);
 }
 
+/// One exchange at a time is under way: the next one, unless it waits for this
+/// one, ends what was started. That time is not its own.
+Status kerf_session::makeWay(uint32_t index, const Place &place) {
+  const kerf_command &command = view.commands[index];
+  if (started == KERF_NONE || !isExchange(command.opcode) ||
+      command.opcode == KERF_OP_WAIT)
+    return {};
+  uint32_t own = started;
+  progress.store(own, std::memory_order_relaxed);
+  transport->enter(own);
+  double start = clockSeconds();
+  Status status = settle();
+  account(own, place, start, clockSeconds());
+  return status.failed() ? describeFailure(own, std::move(status)) : status;
+}
+
 Status kerf_session::runCommand(uint32_t index, const Place &place) {
   const kerf_command &command = view.commands[index];
   if (!applies(command, place.call))
     return {};
+  if (Status status = makeWay(index, place); status.failed())
+    return status;
   progress.store(index, std::memory_order_relaxed);
   transport->enter(index);
   bool isTimed = profile || isTracing || isExchange(command.opcode);
   double start = isTimed ? clockSeconds() : 0;
   resolve(command, place);
   Status status = dispatch(index);
+  if (profile)
+    ++timings[index].calls;
   if (isTimed)
     account(index, place, start, clockSeconds());
   bool isDone = !(command.flags & KERF_STARTS);

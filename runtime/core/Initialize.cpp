@@ -49,6 +49,8 @@ static double elementAt(const kerf_param &param, uint64_t stream,
     return param.init_value * normalAt(stream, index);
   case KERF_INIT_UNIFORM:
     return param.init_value * (2 * uniformAt(stream, index) - 1);
+  case KERF_INIT_NF4:
+    return std::floor(256 * uniformAt(stream, index)) - 128;
   default:
     return 0;
   }
@@ -67,6 +69,9 @@ static double store(double x, uint32_t dtype, void *to, int64_t at) {
     return fromF16(static_cast<uint16_t *>(to)[at] = toF16(x));
   case KERF_I1:
     return static_cast<uint8_t *>(to)[at] = x != 0;
+  case KERF_I8:
+    return static_cast<int8_t *>(to)[at] =
+               x >= -128 && x < 128 ? static_cast<int8_t>(x) : 0;
   default:
     // Out of range would be undefined; no initializer means such a value.
     return static_cast<int32_t *>(to)[at] =
@@ -221,18 +226,17 @@ Status kerf_session::initialize(int64_t seed) {
     Fill fill = {*this, *param, artifact.params[p].master_dtype,
                  seed,  values, masters};
     bool hasMaster = param->master_dtype != KERF_NONE;
-    kerf_layout state = param->layout;
-    state.pieces = param->state_pieces;
+    kerf_layout state = kerf::artifact::stateLayout(*param);
     bool isOne = hasMaster && state.pieces == param->layout.pieces;
-    int64_t elements = Shard(view, state, rank).size();
     for (int64_t i = param->start; i < param->end; ++i) {
       fill.run(param->layout, i, true, isOne);
       if (hasMaster && !isOne)
         fill.run(state, i, false, true);
       for (uint32_t s = 0; s < param->state_count; ++s) {
         const kerf_state &record = view.states[param->first_state + s];
+        Shard shard(view, kerf::artifact::stateLayout(*param, record), rank);
         zero(record.offset + (i - param->start) * record.stride,
-             elements * kerf_dtype_bytes(record.dtype));
+             shard.size() * kerf_dtype_bytes(record.dtype));
       }
     }
   }

@@ -128,6 +128,7 @@ private:
   Status stopIf(uint32_t index) const;
   Status dispatch(uint32_t index);
   Status settle();
+  Status makeWay(uint32_t index, const Place &place);
   Status collective(uint32_t index);
   Status message(const kerf_command &command);
   void resolve(const kerf_command &command, const Place &place);

@@ -39,7 +39,7 @@ public:
     int64_t elements = 1;
     for (uint32_t d = 0; d < dimCount; ++d)
       elements *= dims[d].local;
-    stored = artifact::pieceElements(view, layout.pieces, elements);
+    stored = artifact::pieceElements(view, layout, elements);
     int64_t place = 0;
     for (uint32_t a = 0; a < view.axes.count; ++a)
       if (layout.pieces >> a & 1)

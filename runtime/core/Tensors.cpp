@@ -122,18 +122,17 @@ struct Place {
 static Place placeOf(const kerf_artifact &artifact, const kerf_tensor &tensor,
                      const kerf_param &param) {
   int64_t number = tensor.iteration - param.start;
-  kerf_layout layout = param.layout;
   if (tensor.kind == KERF_TENSOR_PARAM)
-    return {layout, param.offset + number * param.stride};
-  layout.pieces = param.state_pieces;
+    return {param.layout, param.offset + number * param.stride};
   if (tensor.kind == KERF_TENSOR_MASTER) {
+    kerf_layout layout = kerf::artifact::stateLayout(param);
     layout.dtype = param.master_dtype;
     return {layout, param.master_offset + number * param.master_stride};
   }
   const kerf_state &state =
       artifact.view.states[param.first_state + tensor.state];
-  layout.dtype = state.dtype;
-  return {layout, state.offset + number * state.stride};
+  return {kerf::artifact::stateLayout(param, state),
+          state.offset + number * state.stride};
 }
 
 /// The record by which this rank has a tensor that exists, or null.
@@ -299,6 +298,9 @@ static bool convert(double value, uint32_t dtype, char bytes[8]) {
   case KERF_I32:
     return value >= INT32_MIN && value <= INT32_MAX &&
            value == std::floor(value) && put(static_cast<int32_t>(value));
+  case KERF_I8:
+    return value >= INT8_MIN && value <= INT8_MAX &&
+           value == std::floor(value) && put(static_cast<int8_t>(value));
   default:
     return false;
   }
@@ -306,7 +308,7 @@ static bool convert(double value, uint32_t dtype, char bytes[8]) {
 
 kerf_status kerf_session_set_scalar(kerf_session *session, uint32_t role,
                                     double value, kerf_error *error) {
-  if (role < KERF_ROLE_SEED || role > KERF_ROLE_LEARNING_RATE)
+  if (role < KERF_ROLE_SEED || role >= KERF_ROLE_COUNT)
     return failure(KERF_INVALID, "inputs of role %u are no scalars", role)
         .report(error);
   for (const kerf_input &input : session->view.inputs) {
@@ -355,6 +357,9 @@ kerf_status kerf_session_get_output(kerf_session *session, uint32_t output,
     break;
   case KERF_I32:
     *value = get(int32_t(0));
+    break;
+  case KERF_I8:
+    *value = get(int8_t(0));
     break;
   default:
     *value = get(uint8_t(0));

@@ -96,6 +96,12 @@ Status kerf::runtime::compareClocks(Communicator &group, uint64_t machine,
 /// Events of a run beyond which none is recorded: 2 GiB of them.
 static constexpr int64_t mostEvents = INT64_C(1) << 26;
 
+/// Most events of a command: what it starts may have to end before the next
+/// one.
+static int64_t eventsOf(const kerf_command &command) {
+  return command.flags & KERF_STARTS ? 2 : 1;
+}
+
 /// Most events that calls [begin, end) make, at most `mostEvents` + 1.
 static int64_t eventsOf(const View &view, uint32_t begin, uint32_t end) {
   int64_t count = 0;
@@ -108,11 +114,14 @@ static int64_t eventsOf(const View &view, uint32_t begin, uint32_t end) {
       const int64_t *attrs = view.attrs.data + command.first_attr;
       bool isLoop = command.opcode == KERF_OP_LOOP;
       int64_t turns = isLoop ? attrs[1] - attrs[0] : 1;
-      int64_t body = isLoop ? attrs[3] : 1;
+      uint32_t bodyEnd = isLoop ? n + 1 + attrs[3] : n + 1;
+      int64_t body = isLoop ? 0 : eventsOf(command);
+      for (uint32_t b = n + 1; b < bodyEnd; ++b)
+        body += eventsOf(view.commands[b]);
       if (body > 0 && turns > (mostEvents - count) / body)
         return mostEvents + 1;
       count += turns * body;
-      n += isLoop ? body : 0;
+      n = bodyEnd - 1;
     }
   }
   return count;

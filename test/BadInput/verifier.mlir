@@ -127,6 +127,6 @@ kerf.model @update_c2(learning_rate %lr: tensor<f32>, step %t: tensor<i32>) {
   %w = kerf.param "w" init<ones> : tensor<4xf32>
   %s = kerf.reduce sum %w dims [0] : tensor<4xf32>
   // expected-error@+1 {{'kerf.update' op expected 'start' and 'end' both or neither}}
-  "kerf.update"(%w, %lr, %t) <{name = "w{i}", start = 0 : i64, rule = #kerf.sgd<>}> : (tensor<4xf32>, tensor<f32>, tensor<i32>) -> ()
+  "kerf.update"(%w, %lr, %t) <{name = "w{i}", operandSegmentSizes = array<i32: 1, 0, 1, 1, 0>, start = 0 : i64, rule = #kerf.sgd<>}> : (tensor<4xf32>, tensor<f32>, tensor<i32>) -> ()
   kerf.return %s : tensor<f32>
 }

@@ -53,8 +53,11 @@ TrainingResult interpret(ModelOp model, const TrainingOptions &options);
 TrainingResult execute(const std::string &artifact, ModelOp model,
                        const TrainingOptions &options);
 
+/// States of parameters whose names end in `skipped`, if given, are not
+/// compared.
 TrainingErrors compare(const TrainingResult &found,
-                       const TrainingResult &expected);
+                       const TrainingResult &expected,
+                       const std::string &skipped = "");
 
 } // namespace kerf::test
 

@@ -1,14 +1,15 @@
 //===- compiled.cpp - compiled training against the interpreter -----------===//
 //
 // kerf-compiled STEP.mlir MODEL.kerf [--steps N] [--tolerance X[:Y]]
-//               [--threads N] [--ignored PERCENT]
+//               [--threads N] [--ignored PERCENT] [--skip-states NAME]
 //
 // STEP.mlir is the training step (kerfc --stop-after=differentiate) that
 // MODEL.kerf was compiled from. Both train from the same initial values on the
 // same inputs; ranks of the artifact are processes of this program. Compared
 // are the loss and the other outputs (the gradient norm among them) of every
 // step, and after the first step the optimizer state of every parameter, which
-// is a function of its clipped gradient. Tolerances are relative: X of the
+// is a function of its clipped gradient; not of parameters whose names end in
+// NAME. Tolerances are relative: X of the
 // loss, Y (default 10 X) of everything else.
 //
 //===----------------------------------------------------------------------===//
@@ -30,6 +31,7 @@ struct Options {
   std::string model, artifact;
   double tolerance = 1e-5; ///< of the loss
   double others = 1e-4;    ///< of metrics and states
+  std::string skipped;     ///< end of names of parameters without a bound
   TrainingOptions training;
 };
 } // namespace
@@ -58,6 +60,8 @@ static Options parse(int argc, char **argv) {
       parseTolerance(argv[++i], options);
     else if (arg == "--threads" && i + 1 < argc)
       options.training.threads = std::atoi(argv[++i]);
+    else if (arg == "--skip-states" && i + 1 < argc)
+      options.skipped = argv[++i];
     else if (arg == "--ignored" && i + 1 < argc)
       options.training.ignored = std::atoll(argv[++i]);
     else
@@ -82,7 +86,7 @@ int main(int argc, char **argv) {
   ModelOp model = *models.begin();
   TrainingResult found = execute(options.artifact, model, options.training);
   TrainingResult expected = interpret(model, options.training);
-  TrainingErrors errors = compare(found, expected);
+  TrainingErrors errors = compare(found, expected, options.skipped);
   std::puts(errors.describe().c_str());
   return errors.loss <= options.tolerance && errors.metrics <= options.others &&
                  errors.states <= options.others

@@ -19,6 +19,8 @@ parallelism, two data ranks, two micro-batches and cut optimizer state. The word
     inner                data ranks are neighbours, not tensor ranks
     a2a                  rows of experts are exchanged, in room for all of them
     room150              so; in room for 1.5 times the even share
+    buckets              gradients are summed over ranks in the last backward pass
+    early                so; those of each layer one by one
     found                the rest is what the search finds with these pins
 
 Each is compiled, trained for 10 steps by one process per rank with one thread each, twice, and
@@ -72,41 +74,60 @@ COMMON = """
     pp2.tp2.sp.v2.m4 pp2.tp2.zb-h1.m4 pp4.tp2.1f1b.m4 pp4.dp2.zb-h1.m4.zero1
     pp2.cp2.1f1b.m4 pp2.cp2.dp2.1f1b.m2.zero1 pp2.tp2.dp2.sp.1f1b.m4.zero1
     pp2.tp2.dp2.sp.v2.m2.zero3.full pp2.tp2.dp2.vocab.zb-h1.m4.zero2.inner
+    dp2.early dp4.m2.early dp2.m2.zero1.early dp4.zero1.group2.early dp2.tp2.sp.m2.early
+    cp2.dp2.m2.full.early pp2.dp2.1f1b.m4.early pp2.dp2.v2.m2.zero1.early
+    pp2.dp2.zb-h1.m4.zero1.early dp2.buckets dp4.m2.zero1.buckets pp2.dp2.zb-h1.m4.buckets
     found.tp2 found.tp2.dp2.zero1 found.pp2.dp2.m2.zero3 found.tp2.pp2.m4 found.dp4.zero2.full
-    found.tp2.dp2.pp2.m2.zero1 found.cp2 found.cp2.dp2.m2.zero1 found.tp2.cp2.pp2.m4
+    found.dp2.m2.zero1.buckets found.tp2.dp2.pp2.m2.zero1 found.cp2 found.cp2.dp2.m2.zero1 found.tp2.cp2.pp2.m4
 """
 
-EXPERTS = """ep2 ep4 ep2.m2 ep2.dp2 ep2.dp2.m2.zero1 ep2.dp2.zero3 ep4.dp2.zero2 ep2.tp2
-    ep2.tp2.dp2.m2 ep2.full pp2.ep2.1f1b.m4 pp2.ep2.dp2.1f1b.m2.zero1 pp2.ep2.zb-h1.m4
-    pp2.ep4.v2.m2 ep2.a2a ep4.a2a ep2.room150 ep2.full.room150 ep4.dp2.room250
-    ep2.tp2.dp2.m2.room195 ep4.dp2.zero2.room220 pp2.ep2.1f1b.m4.room190
-    found.ep2 found.ep2.dp2.m2.zero3 found.pp2.ep2.m4 found.ep4.tp2"""
+EXPERTS = """ep2 ep4 ep2.m2 ep2.dp2 ep2.dp2.m2.zero1 ep2.dp2.zero3 ep4.dp2.zero2 ep2.tp2 ep2.tp2.dp2.m2
+    ep2.full pp2.ep2.1f1b.m4 pp2.ep2.dp2.1f1b.m2.zero1 pp2.ep2.zb-h1.m4 pp2.ep4.v2.m2
+    ep2.a2a ep4.a2a ep2.dp2.m2.zero1.early pp2.ep2.dp2.1f1b.m2.early found.ep2
+    found.ep2.dp2.m2.zero3 found.pp2.ep2.m4 found.ep4.tp2"""
+
+# In as little room as the rows of these models take; experts chosen in groups take more.
+ROOMS = """ ep2.room150 ep2.full.room150 ep4.dp2.room250 ep2.tp2.dp2.m2.room195 ep4.dp2.zero2.room220
+    pp2.ep2.1f1b.m4.room190"""
+GROUP_ROOMS = """ ep2.room165 ep2.full.room165 ep4.dp2.room330 ep2.tp2.dp2.m2.room195 ep4.dp2.zero2.room340
+    pp2.ep2.1f1b.m4.room200"""
 
 MORE = {
+    "deepseek-v3": EXPERTS + GROUP_ROOMS,
     "gpt2": """tp2.thirds tp4.thirds.dp2.zero1 tp2.thirds.sp.m2 untied.tp2.vocab
         untied.pp2.1f1b.m4 untied.pp2.dp2.v2.m2.zero3 tp4.cp2 pp2.tp2.thirds.1f1b.m4""",
     "llama": """tied.tp2.sp.vocab tied.pp2.1f1b.m4 tied.pp2.dp2.zb-h1.m4.zero2
-        tied.pp4.dp2.1f1b.m4.zero3 tied.dp2.zero3""",
+        tied.pp4.dp2.1f1b.m4.zero3 tied.dp2.zero3 tied.pp2.dp2.zb-h1.m4.zero1.early""",
     "mistral": "tied.pp2.v2.m4 cp4.dp2.zero1 cp4.m2 cp8",
-    "mixtral": EXPERTS,
+    "mixtral": EXPERTS + ROOMS,
+    "palm": "tp4.vocab.dp2.zero1 tp4.cp2 pp2.tp4.1f1b.m4 pp4.tp2.vocab.zb-h1.m4",
     "qwen2": """untied.tp2.vocab untied.pp2.1f1b.m4 untied.pp2.dp2.v2.m2.zero3
         untied.pp4.tp2.1f1b.m4""",
     "qwen3": "tied.tp2.sp.vocab tied.pp2.1f1b.m4 tied.pp2.dp2.zb-h1.m4.zero2 tied.dp2.zero3",
-    "qwen3-moe": EXPERTS,
+    "qwen3-moe": EXPERTS + ROOMS,
 }
 
 # In the everyday suite; each word appears, in the family where it is hardest.
 QUICK = {
-    "gpt2": "dp4.m2.zero3 pp2.tp2.dp2.sp.1f1b.m4.zero1 pp2.zb-h1.m4 dp4.zero1.group2",
+    "deepseek-v3": "ep2.tp2.dp2.m2 pp2.ep2.1f1b.m4 found.ep2.dp2.m2.zero3",
+    "gpt2": "dp4.m2.zero3 pp2.tp2.dp2.sp.1f1b.m4.zero1 pp2.zb-h1.m4 dp4.zero1.group2 "
+    "dp2.early dp4.m2.zero1.buckets",
     "llama": "tp2.sp.vocab.m2.selective pp2.dp2.v2.m2.zero1 cp2.dp2.m2.zero3 "
-    "pp2.dp2.zb-h1.m4.zero2",
+    "pp2.dp2.zb-h1.m4.zero2 tied.pp2.dp2.zb-h1.m4.zero1.early",
     "mixtral": "ep2.dp2.m2.zero1 pp2.ep2.1f1b.m4 ep4.dp2.room250",
+    "palm": "tp4.vocab.dp2.zero1 found.tp2.pp2.m4",
     "qwen2": "pp2.tp2.dp2.sp.1f1b.m4.zero1",
     "qwen3-moe": "ep2.tp2.dp2.m2 found.pp2.ep2.m4",
 }
 
-TIED = dict.fromkeys(MORE, False) | {"gpt2": True, "qwen2": True}
+TIED = dict.fromkeys(MORE, False) | {"gpt2": True, "palm": True, "qwen2": True}
+BY_HAND = ("palm",)  # models in the dialect; of the sizes above
 AXES = ("pp", "dp", "cp", "ep", "tp")
+# When sums of gradients over ranks are made.
+SUMS = {
+    "buckets": ["--bucket-gradients"],
+    "early": ["--run-after=schedule:kerf-bucket-gradients{message-bytes=1}"],
+}
 
 
 class Layout:
@@ -144,13 +165,16 @@ def factors(**cuts):
 
 def cuts_heads(family, layout):
     """Whether tensor ranks divide the key heads; else attention stays whole."""
-    return layout.sizes["tp"] > 1 and (4 if family == "gpt2" else 2) % layout.sizes["tp"] == 0
+    if family == "palm":  # one key head; its four readers are cut
+        return layout.sizes["tp"] > 1
+    heads = 4 if family in ("deepseek-v3", "gpt2") else 2
+    return layout.sizes["tp"] > 1 and heads % layout.sizes["tp"] == 0
 
 
 def attention_rules(family, layout, batch, sequence):
     """Heads over tensor ranks, keys round the ring of context ranks."""
     heads = ["tp"] if cuts_heads(family, layout) else []
-    cut = factors(b=batch, g=heads, q=sequence, k=sequence)
+    cut = factors(b=batch, q=sequence, k=sequence, **{"r" if family == "palm" else "g": heads})
     if not sequence:
         return [{"op": "attention", "factors": cut}] if heads else []
     return [
@@ -178,10 +202,12 @@ def thirds_rules(batch):
 # Products whose outputs tensor ranks cut, and those whose inputs: of attention, and behind it.
 LLAMA = (["q_proj", "k_proj", "v_proj"], ["o_proj"]), (["gate_proj", "up_proj"], ["down_proj"])
 PRODUCTS = {
+    "deepseek-v3": ((["q_b_proj", "kv_b_proj"], ["o_proj"]), LLAMA[1]),
     "gpt2": ((["attn.c_attn"], ["attn.c_proj"]), (["mlp.c_fc"], ["mlp.c_proj"])),
     "llama": LLAMA,
     "mistral": LLAMA,
     "mixtral": (LLAMA[0], ([], [])),
+    "palm": ((["attn.q"], ["attn.o"]), (["mlp.gate", "mlp.up"], ["mlp.down"])),
     "qwen2": LLAMA,
     "qwen3": LLAMA,
     "qwen3-moe": LLAMA,  # the first layer has no experts
@@ -189,6 +215,7 @@ PRODUCTS = {
 
 # Products of an expert: whose outputs tensor ranks cut, and whose inputs.
 EXPERT_PRODUCTS = {
+    "deepseek-v3": (["gate_proj", "up_proj"], ["down_proj"]),
     "mixtral": (["w1", "w3"], ["w2"]),
     "qwen3-moe": (["gate_proj", "up_proj"], ["down_proj"]),
 }
@@ -327,13 +354,16 @@ class Bench:
         """The model and its step; `other` ties tables where the family does not."""
         base = self.base(family, other)
         base.mkdir()
-        source = self.source / f"examples/models/tiny-{family}/config.json"
-        config = json.loads(source.read_text())
-        config["tie_word_embeddings"] = TIED[family] != other
-        (base / "config.json").write_text(json.dumps(config))
+        folder = self.source / f"examples/models/tiny-{family}"
         model, step = base / "model.mlir", base / "step.mlir"
-        sizes = [f"--batch={BATCH}", f"--seq={SEQUENCE}"]
-        call(self.bin / "kerf-import", base / "config.json", *sizes, "-o", model)
+        if family in BY_HAND:
+            model.write_text((folder / "model.mlir").read_text())
+        else:
+            config = json.loads((folder / "config.json").read_text())
+            config["tie_word_embeddings"] = TIED[family] != other
+            (base / "config.json").write_text(json.dumps(config))
+            sizes = [f"--batch={BATCH}", f"--seq={SEQUENCE}"]
+            call(self.bin / "kerf-import", base / "config.json", *sizes, "-o", model)
         call(self.bin / "kerfc", model, "--stop-after=differentiate", "-o", step)
 
     def prepare(self, family, other):
@@ -351,15 +381,21 @@ class Bench:
     def base_of(self, family, layout):
         return self.base(family, bool({"tied", "untied"} & set(layout.words)))
 
+    def plan(self, family, layout):
+        return plan_of(family, layout)
+
     def options_of(self, family, layout):
         """What tells kerfc the layout."""
+        options = ["--max-threads=1"]
+        for word in layout.words:
+            options += SUMS.get(word, [])
         if "found" in layout:
             cluster = [f"--cluster={self.folder / 'cluster.yaml'}", f"--devices={layout.ranks}"]
-            return [*cluster, f"--pin={pins_of(layout)}", "--max-threads=1"]
+            return [*cluster, f"--pin={pins_of(layout)}", *options]
         plan = self.base_of(family, layout) / f"{layout.name}.json"
-        plan.write_text(json.dumps(plan_of(family, layout), indent=1))
+        plan.write_text(json.dumps(self.plan(family, layout), indent=1))
         recompute = [f"--recompute={w}" for w in layout.words if w in ("full", "selective")]
-        return [f"--plan={plan}", *recompute, "--max-threads=1"]
+        return [f"--plan={plan}", *recompute, *options]
 
     def compile(self, family, layout, *options):
         """Compiles a layout; gives the folder of its model and the file."""
@@ -369,10 +405,10 @@ class Bench:
         call(self.bin / "kerfc", base / "model.mlir", *options, "-o", file)
         return base, file
 
-    def programs(self, family, layout):
+    def programs(self, family, layout, *options):
         """The programs of the stages as text, before anything is fused."""
         model = self.base_of(family, layout) / "model.mlir"
-        options = self.options_of(family, layout)
+        options = [*self.options_of(family, layout), *options]
         return call(self.bin / "kerfc", model, *options, "--stop-after=schedule")
 
     def train(self, family, layout):

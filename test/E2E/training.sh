@@ -7,8 +7,12 @@ shift 7
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-"$bin/kerf-import" "$source/examples/models/tiny-$family/config.json" \
-  --batch "$batch" --seq 16 -o "$work/model.mlir"
+folder=$source/examples/models/tiny-$family
+if [[ -f $folder/model.mlir ]]; then
+  cp "$folder/model.mlir" "$work/model.mlir" # by hand, of its own batch
+else
+  "$bin/kerf-import" "$folder/config.json" --batch "$batch" --seq 16 -o "$work/model.mlir"
+fi
 "$bin/kerfc" "$work/model.mlir" --stop-after=differentiate -o "$work/step.mlir"
 "$bin/kerfc" "$work/model.mlir" "$@" -o "$work/model.kerf"
 "$bin/kerf-compiled" "$work/step.mlir" "$work/model.kerf" \

@@ -98,7 +98,7 @@ IR_COMMANDS = [
 # Stages whose output is made of other ops than a model's, resumed from there.
 PROGRAM_STAGES = ["plan", "recompute", "partition", "schedule", "fuse", "memory"]
 IMPORT_OPTIONS = ["--weight-decay", "--beta1", "--beta2", "--eps", "--clip-norm",
-                  "--z-loss", "--capacity-factor", "--momentum"]
+                  "--z-loss", "--capacity-factor", "--momentum", "--router-bias-rate"]
 
 
 # ---- Running ----------------------------------------------------------------

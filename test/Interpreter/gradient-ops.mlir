@@ -457,6 +457,28 @@ kerf.model @routing() {
         [-5.0069941e-18, 0.37497711, -9.9575968e-18, -0.37497711]]]> : tensor<2x3x4xf32>
   kerf.check_close %r, %r_e within 1.0e-6 : tensor<2x3x4xf32>
 
+  %logits = kerf.constant dense<
+      [[[1.25, -1.375, 1.75, 1.625, 0.5, -0.25],
+        [0.625, -1.75, 1.0, 0.375, 2.0, -1.5],
+        [1.125, -1.125, 1.875, 1.5, -0.625, 0.875]]]> : tensor<1x3x6xf32>
+  %c = kerf.constant dense<[[[0, 3, 1], [4, 0, 1], [0, 1, 3]]]> : tensor<1x3x3xi32>
+  %dc = kerf.constant dense<[[[0.25, 0.625, -0.5], [-1.75, 1.75, 0.125], [-0.375, 0.125, 1.0]]]>
+      : tensor<1x3x3xf32>
+  %sigmoid = kerf.route_backward %logits, %c, %dc sigmoid
+      : tensor<1x3x6xf32>, tensor<1x3x3xi32>, tensor<1x3x3xf32>
+  %sigmoid_e = kerf.constant dense<
+      [[[0.0432762, -0.08054232, 0.0, 0.08590675, 0.0, 0.0],
+        [0.39741048, 0.01576615, 0.0, 0.0, -0.18373877, 0.0],
+        [-0.06938188, 0.02312729, 0.0, 0.14914645, 0.0, 0.0]]]> : tensor<1x3x6xf32>
+  kerf.check_close %sigmoid, %sigmoid_e within 1.0e-6 : tensor<1x3x6xf32>
+  %scaled = kerf.route_backward %logits, %c, %dc renormalize sigmoid scale 2.5
+      : tensor<1x3x6xf32>, tensor<1x3x3xi32>, tensor<1x3x3xf32>
+  %scaled_e = kerf.constant dense<
+      [[[-0.02128434, -0.18625314, 0.0, 0.05411264, 0.0, 0.0],
+        [0.66834083, 0.06624, 0.0, 0.0, -0.23777606, 0.0],
+        [-0.17455606, -0.04731344, 0.0, 0.14136162, 0.0, 0.0]]]> : tensor<1x3x6xf32>
+  kerf.check_close %scaled, %scaled_e within 1.0e-6 : tensor<1x3x6xf32>
+
   %dy = kerf.constant dense<0.5> : tensor<f32>
   // Two groups: half of dy for each gives the gradient of their mean.
   %half = kerf.constant dense<0.25> : tensor<f32>

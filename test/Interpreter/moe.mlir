@@ -33,6 +33,48 @@ kerf.model @route() {
   kerf.return %loss : tensor<f32>
 }
 
+// Each sigmoid by itself; a bias and the best groups decide who is chosen, not the
+// weights. The load counts choices.
+kerf.model @route_sigmoid() {
+  %x = kerf.constant dense<
+      [[[1.25, -1.375, 1.75, 1.625, 0.5, -0.25],
+        [0.625, -1.75, 1.0, 0.375, 2.0, -1.5],
+        [1.125, -1.125, 1.875, 1.5, -0.625, 0.875]]]> : tensor<1x3x6xf32>
+  %w, %e = kerf.route %x k 2 sigmoid : tensor<1x3x6xf32>
+  %w_e = kerf.constant dense<
+      [[[0.8519528, 0.83548354], [0.88079708, 0.73105858], [0.86703576, 0.81757448]]]>
+      : tensor<1x3x2xf32>
+  kerf.check_close %w, %w_e within 1.0e-6 : tensor<1x3x2xf32>
+  %e_e = kerf.constant dense<[[[2, 3], [4, 2], [2, 3]]]> : tensor<1x3x2xi32>
+  kerf.check_close %e, %e_e within 0.0 : tensor<1x3x2xi32>
+
+  %bias = kerf.constant dense<[0.0, 0.5, -0.25, -0.125, 0.25, 0.0]> : tensor<6xf32>
+  %v, %f = kerf.route %x k 3 renormalize sigmoid groups 3 best 2 scale 2.5 bias %bias : tensor<6xf32>
+      : tensor<1x3x6xf32>
+  %v_e = kerf.constant dense<
+      [[[1.0708990, 1.1510596, 0.27804144], [1.3105546, 0.96916319, 0.22028222],
+        [1.0383550, 0.33710450, 1.1245405]]]> : tensor<1x3x3xf32>
+  kerf.check_close %v, %v_e within 1.0e-6 : tensor<1x3x3xf32>
+  %f_e = kerf.constant dense<[[[0, 3, 1], [4, 0, 1], [0, 1, 3]]]> : tensor<1x3x3xi32>
+  kerf.check_close %f, %f_e within 0.0 : tensor<1x3x3xi32>
+
+  %load = kerf.expert_load %f : tensor<1x3x3xi32> -> tensor<6xf32>
+  %load_e = kerf.constant dense<[3.0, 3.0, 0.0, 2.0, 1.0, 0.0]> : tensor<6xf32>
+  kerf.check_close %load, %load_e within 0.0 : tensor<6xf32>
+  %loss = kerf.constant dense<0.0> : tensor<f32>
+  kerf.return %loss : tensor<f32>
+}
+
+// Sigmoids that are all zero are divided by no zero.
+kerf.model @route_sigmoid_zero() {
+  %x = kerf.constant dense<-1000.0> : tensor<1x1x3xf32>
+  %w, %e = kerf.route %x k 2 renormalize sigmoid : tensor<1x1x3xf32>
+  %w_e = kerf.constant dense<0.0> : tensor<1x1x2xf32>
+  kerf.check_close %w, %w_e within 0.0 : tensor<1x1x2xf32>
+  %loss = kerf.constant dense<0.0> : tensor<f32>
+  kerf.return %loss : tensor<f32>
+}
+
 // The loss is per group, then summed; even probabilities give the number of choices.
 kerf.model @load_balance_loss() {
   %x = kerf.constant dense<

@@ -169,6 +169,15 @@ kerf.model @rope() {
          [0.88415249, 1.2231915, -0.88361438, 0.91210065]]]]> : tensor<2x4x2x4xf32>
   kerf.check_close %y, %y_e within 1.0e-6 : tensor<2x4x2x4xf32>
 
+  %pairs = kerf.constant dense<[[[[0.5, -1.0, 0.25, 1.5]], [[1.0, 2.0, -0.75, 0.5]]]]>
+      : tensor<1x2x1x4xf32>
+  %turned = kerf.rope %pairs theta 100.0 interleaved : tensor<1x2x1x4xf32>
+  %turned_e = kerf.constant dense<
+      [[[[0.5, -1.0, 0.25, 1.5]], [[-1.142639664, 1.922075597, -0.796169832, 0.42262702]]]]>
+      : tensor<1x2x1x4xf32>
+  kerf.check_close %turned, %turned_e within 1.0e-6 : tensor<1x2x1x4xf32>
+  %pairs_back = kerf.rope %turned theta 100.0 interleaved inverse : tensor<1x2x1x4xf32>
+  kerf.check_close %pairs_back, %pairs within 1.0e-6 : tensor<1x2x1x4xf32>
   %back = kerf.rope %y theta 10000.0 inverse : tensor<2x4x2x4xf32>
   kerf.check_close %back, %x within 1.0e-6 : tensor<2x4x2x4xf32>
 

@@ -83,3 +83,27 @@ spmd.program @second over <pp = 2> stage 1 micro_batches 1 slots 1 {
 // expected-error @below {{has no output}}
 spmd.program @silent over <> micro_batches 1 slots 1 {
 }
+
+// -----
+
+// A function that continues another one adds to what that has set: 1 + 2.
+
+// expected-remark @below {{step 1 loss 3}}
+// expected-remark @below {{step 2 loss 3}}
+spmd.program @continues over <> micro_batches 2 slots 1 {
+  spmd.output @loss sum : tensor<f32>
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<f32>
+    spmd.accumulate %x into @loss : tensor<f32>
+    spmd.return
+  }
+  spmd.func @forward_last() continues @forward {
+    %x = kerf.constant dense<2.0> : tensor<f32>
+    spmd.accumulate %x into @loss : tensor<f32>
+    spmd.return
+  }
+  spmd.schedule "train" {
+    spmd.call @forward micro 0
+    spmd.call @forward_last micro 1
+  }
+}

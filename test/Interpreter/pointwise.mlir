@@ -304,6 +304,14 @@ kerf.model @cast() {
   %b_e = kerf.constant dense<[-2.0, -0.0, 0.0, 0.0, 2.0]> : tensor<5xbf16>
   kerf.check_close %b, %b_e within 0.0 : tensor<5xbf16>
 
+  %k = kerf.constant dense<[-129, -128, 127, 128, 511]> : tensor<5xi32>
+  %c = kerf.cast %k : tensor<5xi32> -> tensor<5xi8>
+  %c_e = kerf.constant dense<[127, -128, 127, -128, -1]> : tensor<5xi8>
+  kerf.check_close %c, %c_e within 0.0 : tensor<5xi8>
+  %s = kerf.cast %c : tensor<5xi8> -> tensor<5xf32>
+  %s_e = kerf.constant dense<[127.0, -128.0, 127.0, -128.0, -1.0]> : tensor<5xf32>
+  kerf.check_close %s, %s_e within 0.0 : tensor<5xf32>
+
   %w = kerf.cast %x : tensor<5xf32> -> tensor<5xf64>
   %w_e = kerf.constant dense<[-2.75, -0.5, 0.0, 0.5, 2.75]> : tensor<5xf64>
   kerf.check_close %w, %w_e within 0.0 : tensor<5xf64>

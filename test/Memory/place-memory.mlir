@@ -330,10 +330,166 @@ spmd.program @ring over <dp = 2, cp = 2> micro_batches 1 slots 1 {
 
 // -----
 
+// A collective begins before its wait: while it runs, what is carried is still
+// read, so its result has a place of its own and is copied when all is done.
+// CHECK-LABEL: exec.program @started
+spmd.program @started over <dp = 2> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<4x4xf32> cut [[], []] : tensor<4x4xf32>
+  spmd.output @y last : tensor<4x4xf32>
+  spmd.output @z last : tensor<2x4x4xf32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<4x4xf32>
+    // CHECK: exec.loop 0 to 2 {
+    // CHECK-NEXT: matmul "matmul" [{{.*}}] [#exec.arena<read f32 [[H:[0-9]+]] bytes 64>
+    // CHECK-NEXT: all_reduce "all_reduce" [{{.*}}] [{{.*}}, #exec.arena<write f32 [[S:[0-9]+]] bytes 64>] when 8
+    // CHECK-NEXT: matmul "matmul" [{{.*}}] [#exec.arena<read f32 [[H]] bytes 64>
+    // CHECK-NEXT: wait
+    // CHECK-NEXT: copy "copy" [64] [#exec.arena<read f32 [[S]] bytes 64>, #exec.arena<write f32 [[H]] bytes 64>]
+    %r:2 = kerf.repeat %i = 0 to 2 (%h = %x : tensor<4x4xf32>) {
+      %a = kerf.matmul %h, %h : tensor<4x4xf32>, tensor<4x4xf32>
+      %s = spmd.all_reduce sum %a over [dp] : tensor<4x4xf32>
+      %b = kerf.matmul %h, %a : tensor<4x4xf32>, tensor<4x4xf32>
+      %w = spmd.wait %s keeps %a : tensor<4x4xf32>, tensor<4x4xf32>
+      kerf.yield %w stack(%b) : tensor<4x4xf32>, tensor<4x4xf32>
+    }
+    spmd.write %r#0 to @y : tensor<4x4xf32>
+    spmd.write %r#1 to @z : tensor<2x4x4xf32>
+    spmd.return
+  }
+  spmd.schedule "train" {
+    spmd.call @forward micro 0
+  }
+}
+
+// -----
+
 // What is placed already stays as it is.
 // CHECK-LABEL: exec.program @placed arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 64] {
 // CHECK-NEXT: exec.output "loss" f32 at 0
 // CHECK-NEXT: }
 exec.program @placed arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 64] {
   exec.output "loss" f32 at 0
+}
+
+// -----
+
+// A function that continues another one always adds: a product in the sum itself, others behind it.
+// CHECK-LABEL: exec.program @continues
+spmd.program @continues over <> micro_batches 2 slots 1 {
+  spmd.input @x global tensor<32x16xf32> cut [[micro], []] : tensor<16x16xf32>
+  spmd.output @y sum : tensor<16x16xf32>
+  spmd.output @z sum : tensor<16x16xf32>
+  // CHECK: exec.func @backward {
+  // CHECK-NEXT: matmul "matmul" [{{.*}}, 0, 0, 0] {{.*}} when 1
+  // CHECK-NEXT: matmul "matmul" [{{.*}}, 1, 0, 0] {{.*}} when 2
+  // CHECK-NEXT: copy {{.*}} when 1
+  // CHECK-NEXT: launch @k0 "accumulate" {{.*}} when 2
+  // CHECK-NEXT: }
+  spmd.func @backward() {
+    %x = spmd.read @x : tensor<16x16xf32>
+    %y = kerf.matmul %x, %x : tensor<16x16xf32>, tensor<16x16xf32>
+    spmd.accumulate %y into @y : tensor<16x16xf32>
+    spmd.accumulate %x into @z : tensor<16x16xf32>
+    spmd.return
+  }
+  // CHECK: exec.func @backward_last {
+  // CHECK-NEXT: matmul "matmul" [{{.*}}, 1, 0, 0] {{\[[^]]*\]$}}
+  // CHECK-NEXT: launch @k0 "accumulate" [] {{\[[^]]*\]$}}
+  // CHECK-NEXT: }
+  spmd.func @backward_last() continues @backward {
+    %x = spmd.read @x : tensor<16x16xf32>
+    %y = kerf.matmul %x, %x : tensor<16x16xf32>, tensor<16x16xf32>
+    spmd.accumulate %y into @y : tensor<16x16xf32>
+    spmd.accumulate %x into @z : tensor<16x16xf32>
+    spmd.return
+  }
+  spmd.schedule "train" {
+    spmd.call @backward micro 0
+    spmd.call @backward_last micro 1
+  }
+}
+
+// -----
+
+// The gradient of experts' weights, too, is summed where the sum is, layer by layer: no second stack of gradients.
+// CHECK-LABEL: exec.program @experts
+spmd.program @experts over <> micro_batches 2 slots 1 {
+  spmd.input @x global tensor<4x6x8xf32> cut [[micro], [], []] : tensor<2x6x8xf32>
+  spmd.input @n global tensor<4x3xi32> cut [[micro], []] : tensor<2x3xi32>
+  // CHECK: exec.buffer "g" class 3 at [[G:[0-9]+]] bytes 1536 live
+  spmd.buffer @g step : tensor<2x3x8x8xf32>
+  // CHECK: exec.func @backward {
+  // CHECK-NEXT: exec.loop 0 to 2 {
+  // CHECK-NEXT: grouped_matmul "grouped_matmul" [{{.*}}, 0] [{{.*}}, #exec.arena<write f32 [[G]] iter 768 bytes 768>, #exec.arena<{{[^>]*}}>] when 1
+  // CHECK-NEXT: grouped_matmul "grouped_matmul" [{{.*}}, 1] [{{.*}}, #exec.arena<write f32 [[G]] iter 768 bytes 768>, #exec.arena<{{[^>]*}}>] when 2
+  // CHECK-NEXT: }
+  // CHECK-NEXT: }
+  spmd.func @backward() {
+    %x = spmd.read @x : tensor<2x6x8xf32>
+    %n = spmd.read @n : tensor<2x3xi32>
+    %g = kerf.repeat %i = 0 to 2 () {
+      %d = kerf.grouped_weight_gradient %x, %x, %n : tensor<2x6x8xf32>, tensor<2x6x8xf32>, tensor<2x3xi32> -> tensor<3x8x8xf32>
+      kerf.yield stack(%d) : tensor<3x8x8xf32>
+    }
+    spmd.accumulate %g into @g : tensor<2x3x8x8xf32>
+    spmd.return
+  }
+  spmd.schedule "train" {
+    spmd.call @backward micro 0
+    spmd.call @backward micro 1
+  }
+}
+
+// -----
+
+// A gradient is summed over ranks in its place: in a stack, too. Not so what is added to a layer that the function
+// reads from the same place.
+// CHECK-LABEL: exec.program @sums
+spmd.program @sums over <dp = 2> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<16x16xf32> cut [[], []] : tensor<16x16xf32>
+  spmd.buffer @g step : tensor<2x16x16xf32>
+  spmd.buffer @h step : tensor<2x16x16xf32>
+  spmd.output @y last : tensor<2x16x16xf32>
+  // CHECK: exec.buffer "g" class 3 at [[G:[0-9]+]] bytes 2048
+  // CHECK: exec.buffer "h" class 3 at [[H:[0-9]+]] bytes 2048
+  // CHECK: exec.func @backward {
+  // CHECK: matmul {{.*}} #exec.arena<write f32 [[G]] iter 1024 bytes 1024>
+  // CHECK-NEXT: all_reduce "all_reduce" [{{.*}}] [#exec.arena<read f32 [[G]] iter 1024 bytes 1024>, #exec.arena<write f32 [[G]] iter 1024 bytes 1024>]
+  spmd.func @backward() {
+    %x = spmd.read @x : tensor<16x16xf32>
+    %r = kerf.repeat reverse %i = 0 to 2 () {
+      %p = kerf.matmul %x, %x : tensor<16x16xf32>, tensor<16x16xf32>
+      %s = spmd.all_reduce sum %p over [dp] : tensor<16x16xf32>
+      kerf.yield stack(%s) : tensor<16x16xf32>
+    }
+    spmd.write %r to @g : tensor<2x16x16xf32>
+    spmd.write %r to @h : tensor<2x16x16xf32>
+    spmd.return
+  }
+  // CHECK: exec.func @weights {
+  // CHECK: launch {{.*}} [#exec.arena<read f32 [[H]] iter 1024 bytes 1024>, #exec.arena<write f32 [[T:[0-9]+]] bytes 1024>]
+  // CHECK-NEXT: all_reduce "all_reduce" [{{.*}}] [#exec.arena<read f32 [[T]] bytes 1024>, #exec.arena<write f32 [[H]] iter 1024 bytes 1024>]
+  spmd.func @weights() {
+    %h = spmd.read @h : tensor<2x16x16xf32>
+    %r = kerf.repeat reverse %i = 0 to 2 () slices(%l = %h : tensor<2x16x16xf32>) {
+      %p = spmd.fused (%a = %l : tensor<16x16xf32>) -> (tensor<16x16xf32>) {
+        %e = kerf.exp %a : tensor<16x16xf32>
+        spmd.yield %e : tensor<16x16xf32>
+      }
+      %s = spmd.all_reduce sum %p over [dp] : tensor<16x16xf32>
+      kerf.yield stack(%s) : tensor<16x16xf32>
+    }
+    spmd.write %r to @h : tensor<2x16x16xf32>
+    spmd.return
+  }
+  spmd.func @update() {
+    %g = spmd.read @g : tensor<2x16x16xf32>
+    spmd.write %g to @y : tensor<2x16x16xf32>
+    spmd.return
+  }
+  spmd.schedule "train" {
+    spmd.call @backward micro 0
+    spmd.call @weights micro 0
+    spmd.call @update
+  }
 }

@@ -2,16 +2,25 @@
 
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
+#include "llvm/Support/xxhash.h"
 
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::test;
 
-LogicalResult kerf::test::runStages(ModuleOp module, Stage first, Stage last) {
+LogicalResult kerf::test::runStages(ModuleOp module, Stage first, Stage last,
+                                    const StageOptions &options) {
   auto pm = PassManager::on<ModuleOp>(module.getContext());
   for (int stage = int(first); stage <= int(last); ++stage)
-    addStage(pm, Stage(stage), {});
+    addStage(pm, Stage(stage), options);
   return pm.run(module);
+}
+
+StageOptions kerf::test::optionsFor(llvm::StringRef plan) {
+  StageOptions options;
+  if (llvm::xxh3_64bits(plan) % 2)
+    options.own = {"schedule:kerf-bucket-gradients{message-bytes=64}"};
+  return options;
 }
 
 ModelOp kerf::test::modelIn(ModuleOp module) {

@@ -11,7 +11,13 @@
 namespace kerf::test {
 
 /// Runs the stages from one to another.
-llvm::LogicalResult runStages(mlir::ModuleOp module, Stage first, Stage last);
+llvm::LogicalResult runStages(mlir::ModuleOp module, Stage first, Stage last,
+                              const StageOptions &options = {});
+
+/// Options under which programs of every other plan sum gradients over ranks in
+/// the last backward pass: of layers of at least 64 bytes one by one. The
+/// passes must be registered.
+StageOptions optionsFor(llvm::StringRef plan);
 
 ModelOp modelIn(mlir::ModuleOp module);
 

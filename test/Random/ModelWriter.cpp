@@ -131,8 +131,8 @@ std::string ModelWriter::experts(const std::string &h) {
   std::string logits = linear(h, d, count);
   std::string w = fresh(), e = fresh(), slots = fresh(), n = fresh();
   body += "  " + w + ", " + e + " = kerf.route " + logits + " k " +
-          std::to_string(k) + (flip() ? " renormalize" : "") + " : " +
-          tensor({b, s, count}) + "\n";
+          std::to_string(k) + (flip() ? " renormalize" : "") +
+          (flip() ? " sigmoid" : "") + " : " + tensor({b, s, count}) + "\n";
   body += "  " + slots + ", " + n + " = kerf.assign_slots " + e +
           " count 3 group " + std::to_string(group) + capacity + " : " +
           choices + "i32>\n";

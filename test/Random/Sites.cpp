@@ -185,8 +185,17 @@ void Finder::visitGroups(Operation *op, ArrayAttr axes) {
   }
 }
 
+/// Programs that agree do not stop, and values do not tell how near they were.
+static bool decidesStopOnly(Value value) {
+  return llvm::all_of(value.getUsers(), [](Operation *user) {
+    return isa<spmd::StopIfOp>(user);
+  });
+}
+
 void Finder::visitCollective(Operation *op, ArrayAttr axes) {
   Value result = op->getResult(0);
+  if (decidesStopOnly(result))
+    return;
   bool isSlice = isa<spmd::SliceOwnOp>(op);
   bool isMicro =
       llvm::is_contained(axes, StringAttr::get(op->getContext(), kMicroAxis));
@@ -227,7 +236,10 @@ void Finder::visit(Operation *op) {
   if (auto accumulate = dyn_cast<spmd::AccumulateOp>(op)) {
     if (isFloat(accumulate.getValue()))
       add(Mistake::WrongFactor, op, 2);
-    if (countCalls(op) > 1)
+    // What a function that continues another one overwrites is always set.
+    bool continues =
+        op->getParentOfType<spmd::FuncOp>().getContinues().has_value();
+    if (countCalls(op) > 1 || continues)
       add(Mistake::StaleMicro, op, Stale::Overwrite);
   }
   if (auto update = dyn_cast<UpdateOp>(op)) {
@@ -365,6 +377,19 @@ static bool isEqualAlong(Value value, int64_t dim) {
   });
 }
 
+/// True when an op makes each place along a gathered dimension from the same
+/// place of the value: sums, also those of other ranks, and weights of tokens.
+static bool keepsPlaces(Operation *op, Value value, spmd::AllGatherOp gather) {
+  if (auto combine = dyn_cast<CombineOp>(op))
+    return combine.getWeights() == value && gather.getDim() < 2;
+  if (auto scatter = dyn_cast<spmd::ReduceScatterOp>(op))
+    return scatter.getDim() != gather.getDim() &&
+           llvm::none_of(scatter.getAxes(), [&](Attribute axis) {
+             return llvm::is_contained(gather.getAxes(), axis);
+           });
+  return isa<AddOp>(op);
+}
+
 /// True when what is gathered is cut again, behind zeros and sums, and each
 /// rank takes nothing but what it gave.
 static bool takesOwn(spmd::AllGatherOp gather) {
@@ -389,7 +414,7 @@ static bool takesOwn(spmd::AllGatherOp gather) {
     }
     if (auto pad = dyn_cast<PadOp>(user))
       low += pad.getLow()[dim];
-    else if (!isa<AddOp>(user))
+    else if (!keepsPlaces(user, value, gather))
       return false;
     value = user->getResult(0);
   }

@@ -146,7 +146,8 @@ static Way drawWay(ModelWriter &writer, uint64_t seed, bool planned,
   static const char *recompute[] = {"", "none", "full", "selective"};
   if (const char *choice = recompute[pick(4)]; *choice)
     way.stages.recompute = {choice};
-  way.stages.precision = pick(5) == 0 ? "bf16" : "f32";
+  static const char *precisions[] = {"bf16", "f16", "f32", "f32", "f32"};
+  way.stages.precision = precisions[pick(5)];
   static const char *cpus[] = {"native", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
   way.stages.cpu = cpus[pick(4)];
   way.threads = ranks > 1 ? 1 : 1 + pick(3);
@@ -195,7 +196,7 @@ static LogicalResult compile(ModuleOp module, StageOptions options,
 /// that rounds at every op: what the model itself makes of rounding.
 static std::string judge(const TrainingErrors &errors,
                          const TrainingErrors &noise, const Way &way) {
-  bool isHalf = way.stages.precision == "bf16";
+  bool isHalf = way.stages.precision != "f32";
   double base = isHalf ? 1e-2 : 1e-5, factor = isHalf ? 8 : 30;
   if (noise.loss > 0.01 || noise.states > 0.3) // Its numbers mean nothing.
     return "";

@@ -11,6 +11,7 @@ import gpt2 tiny-gpt2
 import llama tiny-llama --packed
 import mistral tiny-mistral
 import dropless tiny-mixtral --aux-loss=global
+import latents tiny-deepseek-v3
 import yarn tiny-qwen3
 import unlike tiny-qwen3-moe --aux-loss=global
 import capacity tiny-mixtral --packed --aux-loss=layer --z-loss=0.001 --capacity-factor=1.0

@@ -5,9 +5,10 @@
 //
 // The negative control of kerf-layouts and `kerf-inspect verify`: programs that
 // agree with their step get one mistake each, of nine kinds, and must no longer
-// agree. Half of the programs are of small models of four families in layouts
-// that have tensor, sequence, data and pipeline parallelism and pieces of
-// state; the others are random models in random layouts. A mistake that changes
+// agree. A third of the programs are of small models of three families in
+// layouts that have tensor, sequence, data and pipeline parallelism and pieces
+// of state; a third are random models in random layouts, a third random
+// mixtures whose experts are cut. A mistake that changes
 // nothing whatever the data is told by an argument (`whyEquivalent`), never by
 // its result, and the argument is tested: such a mutant must agree.
 // A mutant is seen when a value differs ([FAILED]) or when its run stops: ranks
@@ -18,6 +19,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExpertWriter.h"
 #include "Judge.h"
 #include "Mutate.h"
 #include "PlanWriter.h"
@@ -156,7 +158,8 @@ static LogicalResult finish(Base &base, llvm::StringRef plan) {
     return failure();
   base.programs = base.step->clone();
   if (failed(loadPlan(modelIn(*base.programs), plan, "plan.json")) ||
-      failed(runStages(*base.programs, Stage::Plan, Stage::Schedule)))
+      failed(runStages(*base.programs, Stage::Plan, Stage::Schedule,
+                       optionsFor(plan))))
     return failure();
   TrainingData data;
   base.expected = trainStep(modelIn(*base.step), data);
@@ -190,6 +193,15 @@ static LogicalResult makeRandom(Base &base, uint64_t seed,
     return failure(); // one rank
   base.step = parseSourceString<ModuleOp>(text, &context);
   return finish(base, plan);
+}
+
+static LogicalResult makeExperts(Base &base, uint64_t seed,
+                                 MLIRContext &context) {
+  ExpertWriter writer(seed);
+  base.name = "experts " + std::to_string(seed);
+  base.step = importConfig(writer.getConfig(), "config.json",
+                           writer.getOptions(), &context);
+  return finish(base, writer.getPlan(writer.getRoom()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -350,13 +362,15 @@ int main(int argc, char **argv) {
   constexpr uint64_t stride = 1000003; // seeds of runs do not overlap
   for (uint64_t number = 0; control.made() < most; ++number) {
     Base base;
+    uint64_t drawn = seed * stride + number;
+    bool isSmall = number % 3 == 0;
     bool made =
-        number % 2
-            ? succeeded(makeRandom(base, seed * stride + number, context))
-            : succeeded(makeSmall(base, seed + number / 2, context));
+        succeeded(isSmall ? makeSmall(base, seed + number / 3, context)
+                  : number % 3 == 1 ? makeRandom(base, drawn, context)
+                                    : makeExperts(base, drawn, context));
     if (made)
       control.breakBase(base, most);
-    else if (number % 2 == 0)
+    else if (isSmall)
       llvm::outs() << base.name << " is no base: " << message << '\n';
   }
   return control.report();

@@ -113,7 +113,7 @@ void CpuBuilder::attention() {
 
 void CpuBuilder::experts() {
   std::vector<int64_t> attrs = {0, KERF_F32, KERF_F32, KERF_F32, 2, 6,
-                                3, 4,        8,        0,        0};
+                                3, 4,        8,        0,        0, 0};
   kerf_operand sizes = place(KERF_I32, 2 * 3, KERF_READ);
   input("sizes", sizes, {2, 3});
   add(KERF_OP_GROUPED_MATMUL, "experts",

@@ -57,9 +57,9 @@ TEST(Loader, RefusesForeignFiles) {
             "model.kerf: not a compiled file of Kerf");
   EXPECT_EQ(openMessage(""), "model.kerf: truncated: the file is empty");
   std::string future = sample();
-  future[8] = 4;
+  future[8] = 5;
   EXPECT_EQ(openMessage(future),
-            "model.kerf: written by format 4, this program reads format 3: "
+            "model.kerf: written by format 5, this program reads format 4: "
             "compile the model again");
 }
 
@@ -224,6 +224,14 @@ const Fault kFaults[] = {
        layout.global[0] = layout.local[0] = INT64_MAX / 4;
      }},
     {"state 0 has type 77", [](auto &d) { d.states[0].dtype = 77; }},
+    {"state 0 has blocks of 3 elements and lacks dimension 0",
+     [](auto &d) { d.states[0].block = 3; }},
+    {"state 0 has blocks of 0 elements",
+     [](auto &d) { d.states[0].block = 0; }},
+    {"state 0 has blocks of 1 elements and lacks dimension 3",
+     [](auto &d) { d.states[0].without = 3; }},
+    {"is in pieces of multiples of 2097152 elements",
+     [](auto &d) { d.params[0].layout.granule = 1 << 21; }},
     {"input 'x' has 32 bytes", [](auto &d) { d.inputs[0].bytes = 32; }},
     {"input 'x' has a shape that its role 'step'",
      [](auto &d) { d.inputs[0].role = KERF_ROLE_STEP; }},

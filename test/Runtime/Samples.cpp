@@ -94,14 +94,14 @@ static kerf_param weightParam(ArtifactData &data, Arena &arena) {
   param.init = KERF_INIT_NORMAL;
   param.init_value = 0.5;
   param.master_dtype = KERF_NONE;
-  param.master_offset = -1;
+  param.master_offset = param.master_stride = -1;
   param.end = kLayers;
   param.layout = wholeLayout({kWidth, kWidth}, KERF_F32);
   param.offset = arena.take(data, "h.{i}.w", KERF_CLASS_PARAM, kLayers * bytes);
   param.stride = bytes;
   param.state_count = 1;
   data.states.push_back(
-      {data.strings.intern("m"), KERF_F32,
+      {data.strings.intern("m"), KERF_F32, 1, 0,
        arena.take(data, "h.{i}.w.m", KERF_CLASS_OPTIMIZER, kLayers * bytes),
        bytes});
   return param;

@@ -258,7 +258,7 @@ ArtifactData paramProgram(const char *name, kerf_layout layout, uint32_t init,
   param.stride = elements * 8;
   param.master_dtype = master;
   param.master_offset = master == KERF_NONE ? -1 : elements * 16;
-  param.master_stride = elements * 8;
+  param.master_stride = master == KERF_NONE ? -1 : elements * 8;
   data.params.push_back(param);
   data.endProgram();
   data.programs[0].arena_bytes = (elements * 32 + 63) / 64 * 64;

@@ -93,14 +93,16 @@ void StageBuilder::param(llvm::StringRef name, int64_t start, int64_t end,
                                         : elements;
   param.stride = (stored * kerf_dtype_bytes(dtype) + 63) / 64 * 64;
   param.offset = place(count * param.stride);
-  param.master_stride = 4 * owned;
-  param.master_offset =
-      spread.master == KERF_NONE ? -1 : place(count * param.master_stride);
+  param.master_offset = param.master_stride = -1;
+  if (spread.master != KERF_NONE) {
+    param.master_stride = 4 * owned;
+    param.master_offset = place(count * param.master_stride);
+  }
   param.first_state = data.states.size();
   param.state_count = spread.hasState;
   if (spread.hasState)
     data.states.push_back(
-        {text("m"), KERF_F32, place(count * 4 * owned), 4 * owned});
+        {text("m"), KERF_F32, 1, 0, place(count * 4 * owned), 4 * owned});
   data.params.push_back(param);
 }
 
@@ -201,14 +203,16 @@ void StageBuilder::firstStage() {
   command(KERF_OP_ROTATE, "rotate", {of, made}, {kDataGroup, KERF_F32, kPart},
           KERF_STARTS);
   command(KERF_OP_ZERO, "zero", {floats(result, 2, KERF_WRITE)}, {8});
-  command(KERF_OP_WAIT, "rotate", {of, made}, {2});
+  // A message ends what was started before it.
   command(KERF_OP_SEND, "send", {sent}, {kForward, part});
+  command(KERF_OP_WAIT, "rotate", {of, made}, {3});
   command(KERF_OP_COPY, "loss",
           {floats(y, 1, KERF_READ), floats(result, 1, KERF_WRITE)}, {4});
   data.beginFunc("update");
   update({1, 2});
   data.beginFunc("prologue");
   command(KERF_OP_ZERO, "zero", {floats(result, 2, KERF_WRITE)}, {8});
+  command(KERF_OP_STOP_IF, "stop", {floats(result, 1, KERF_READ)}, {});
   calls({{4, 0}, {0, 0}, {0, 1}, {1, 0}, {1, 1}, {3, 0}});
 }
 

@@ -218,6 +218,36 @@ TEST(Stages, RotateAlongARing) {
     });
 }
 
+/// Kinds of the commands that were recorded, in order, and whether each began
+/// when the one before had ended.
+static std::string recordedKinds(kerf_session *session) {
+  std::string kinds;
+  double last = 0;
+  kerf_trace_event event;
+  for (uint32_t i = 0; kerf_session_trace_event(session, i, &event); ++i) {
+    if (event.opcode == KERF_OP_COUNT)
+      continue;
+    kinds += (event.start < last ? "/" : " ") + std::string(event.kind);
+    last = event.end;
+  }
+  return kinds;
+}
+
+// What was started and must end before a message is booked as a collective, not
+// as time of the message.
+TEST(Stages, BookWhatAMessageWaitsFor) {
+  onPipeline(2, [&](Rank &rank, uint32_t number) {
+    setInputs(rank, 2);
+    rank.expect(!kerf_session_trace(rank.session, true, &rank.error), "trace");
+    rank.expect(!kerf_session_run_evaluation(rank.session, &rank.error),
+                "evaluation");
+    rank.expect(recordedKinds(rank.session) ==
+                    (number < 2 ? " rotate zero rotate send wait copy"
+                                : " receive copy"),
+                recordedKinds(rank.session).c_str());
+  });
+}
+
 // An update works on pieces; what is gathered from them is the layer.
 TEST(Stages, UpdateInPieces) {
   Tensors expected = initialValues(3), values = otherValues();
@@ -529,10 +559,23 @@ const Fault kStageFaults[] = {
        d.inputs[0].layout.zigzag = 1;
        d.inputs[0].layout.blocks[1] = 2;
      }},
+    {"(stop_if) reads 4 bytes of i32, expected an f32",
+     [](auto &d) {
+       d.operands[commandOf(d, KERF_OP_STOP_IF).first_operand].dtype = KERF_I32;
+     }},
+    {"(stop_if) reads 3 bytes of f32, expected an f32",
+     [](auto &d) {
+       d.operands[commandOf(d, KERF_OP_STOP_IF).first_operand].bytes = 3;
+     }},
+    {"(stop_if) is not in the arena",
+     [](auto &d) {
+       d.operands[commandOf(d, KERF_OP_STOP_IF).first_operand].kind =
+           KERF_ABSENT;
+     }},
     {"which starts nothing in its turn",
      [](auto &d) { attrOf(d, KERF_OP_WAIT, 0) = 0; }},
     {"which starts nothing in its turn",
-     [](auto &d) { attrOf(d, KERF_OP_WAIT, 0) = 3; }},
+     [](auto &d) { attrOf(d, KERF_OP_WAIT, 0) = 2; }},
     {"which starts nothing in its turn",
      [](auto &d) { commandOf(d, KERF_OP_ROTATE).flags = 0; }},
     {"has other operands or flags",
@@ -566,6 +609,8 @@ const Fault kStageFaults[] = {
     {"the state of parameter 3 is in pieces over axes 0x2, of which it can "
      "have 0",
      [](auto &d) { d.params[3].state_pieces = 2; }},
+    {"state 0 has blocks of 5 elements",
+     [](auto &d) { d.states[0].block = 5; }},
     {"parameter 7 is in pieces over axes 0x4",
      [](auto &d) { d.params[7].layout.pieces = 4; }},
     {"parameter 7 is in pieces over axes 0x2, its state over 0",

@@ -19,6 +19,7 @@
 #include <cstring>
 #include <ctime>
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 using namespace kerf::runtime;
@@ -532,6 +533,29 @@ void aborts(Rank &rank) {
     expectLost(rank, "rank 2: the disk is full");
 }
 
+/// A run that fails between the halves of a collective takes its memory along;
+/// what the others send comes afterwards, and must not go there.
+void endsHalfway(Rank &rank) {
+  constexpr uint64_t count = 1000;
+  rank.expect(rank.world->barrier());
+  if (rank.rank != 0)
+    usleep(200'000);
+  size_t bytes = (rank.size + 1) * count * sizeof(float);
+  void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  float *data = static_cast<float *>(memory);
+  Exchange exchange{KERF_OP_ALL_GATHER, data, data + count};
+  exchange.inner = count;
+  Status status = rank.world->start(exchange);
+  if (rank.rank == 0)
+    rank.transport->abort("the run failed");
+  else if (!status.failed())
+    status = rank.world->finish();
+  if (status.failed())
+    rank.expectFailure(status, "rank 0: the run failed");
+  munmap(memory, bytes);
+}
+
 void leaves(Rank &rank) {
   rank.expect(rank.world->barrier());
   if (rank.rank != 0)
@@ -643,6 +667,7 @@ constexpr Case cases[] = {
     {"bits", bits},
     {"channels", channels},
     {"aborts", aborts},
+    {"ends-halfway", endsHalfway},
     {"leaves", leaves},
     {"dies", dies},
     {"dies-in-channel", diesInChannel},

@@ -116,6 +116,10 @@ class Conformance(unittest.TestCase):
     def test_abort(self):
         self.job("aborts", 3)
 
+    # What a collective that was never finished would receive goes nowhere.
+    def test_half(self):
+        self.job("ends-halfway", 2)
+
     # A rank that goes home early is missed.
     def test_leave(self):
         self.job("leaves", 2)

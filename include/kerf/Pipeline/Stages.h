@@ -39,12 +39,15 @@ std::optional<Stage> parseStageName(llvm::StringRef name);
 
 /// Options of the stages.
 struct StageOptions {
-  std::string precision = "f32"; ///< or bf16
+  std::string precision = "f32"; ///< or bf16, f16 (with a scaled loss)
   std::string plan;              ///< JSON file; empty for the trivial plan
   /// none, full, selective, numbers of forward ops; empty: what the plan says.
   std::vector<std::string> recompute;
-  bool fuse = true;           ///< join kernels
-  bool overlap = true;        ///< start collectives early, wait late
+  bool fuse = true;    ///< join kernels
+  bool overlap = true; ///< start collectives early, wait late
+  /// Sum gradients over data ranks while the last backward runs; without value:
+  /// no.
+  std::optional<bool> bucketGradients;
   int64_t workers = 8;        ///< threads that workspaces are planned for
   std::string cpu = "native"; ///< that kernels are made for
   /// Passes of the user's own, `stage:passes`, that run at the end of a stage.

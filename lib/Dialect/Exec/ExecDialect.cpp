@@ -95,6 +95,8 @@ uint32_t kerf::exec::dtypeOf(Type type) {
     return KERF_F64;
   if (element.isInteger(32))
     return KERF_I32;
+  if (element.isInteger(8))
+    return KERF_I8;
   if (element.isInteger(1))
     return KERF_I1;
   return KERF_F32;

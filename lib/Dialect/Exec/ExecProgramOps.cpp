@@ -127,12 +127,20 @@ static LogicalResult verifyCuts(Operation *op, ArrayAttr cuts, Type global,
   return success();
 }
 
-/// True for `{name = "m", type = f32, at = 0, by = 64}`.
-static bool isState(Attribute attribute) {
+/// True for `{name = "m", type = f32, at = 0, by = 64}`, with `block = 16` or
+/// `without = 1` where the state is not shaped like a parameter of that rank.
+static bool isState(Attribute attribute, int64_t rank) {
   auto state = dyn_cast<DictionaryAttr>(attribute);
-  return state && state.getAs<StringAttr>("name") &&
-         state.getAs<TypeAttr>("type") && state.getAs<IntegerAttr>("at") &&
-         state.getAs<IntegerAttr>("by");
+  if (!state)
+    return false;
+  auto isIn = [&](llvm::StringRef name, int64_t low, int64_t high) {
+    auto number = state.getAs<IntegerAttr>(name);
+    return number ? number.getInt() >= low && number.getInt() <= high
+                  : !state.contains(name);
+  };
+  return state.getAs<StringAttr>("name") && state.getAs<TypeAttr>("type") &&
+         state.getAs<IntegerAttr>("at") && state.getAs<IntegerAttr>("by") &&
+         isIn("block", 2, kLargestBlock) && isIn("without", 1, rank);
 }
 
 static LogicalResult verifyBlocks(exec::ParamOp param) {
@@ -149,6 +157,15 @@ static LogicalResult verifyBlocks(exec::ParamOp param) {
          << "expected 'blocks' with one number per dimension, which divides "
             "the local size, found ["
          << blocks << "]";
+}
+
+static LogicalResult verifyGranule(exec::ParamOp param) {
+  int64_t granule = param.getGranule().value_or(1);
+  if (granule >= 1 && granule <= kLargestBlock)
+    return success();
+  return param.emitOpError() // param_c2
+         << "expected a granule from 1 to " << kLargestBlock << ", found "
+         << granule;
 }
 
 /// Axes along which state is cut in pieces: names, none of the cuts'.
@@ -172,11 +189,15 @@ static LogicalResult verifyPieces(exec::ParamOp param) {
 
 LogicalResult exec::ParamOp::verify() { // param_c1
   if (failed(verifyCuts(*this, getCuts(), getGlobalType(), getLocalType())) ||
-      failed(verifyBlocks(*this)) || failed(verifyPieces(*this)))
+      failed(verifyGranule(*this)) || failed(verifyBlocks(*this)) ||
+      failed(verifyPieces(*this)))
     return failure();
-  if (!getStates() || llvm::all_of(*getStates(), isState)) // param_c2
+  int64_t rank = cast<RankedTensorType>(getGlobalType()).getRank();
+  auto fits = [&](Attribute state) { return isState(state, rank); };
+  if (!getStates() || llvm::all_of(*getStates(), fits)) // param_c2
     return success();
-  return emitOpError() << "expected states {name, type, at, by}, found "
+  return emitOpError() << "expected states {name, type, at, by}, with a block "
+                          "of 2 or more or without a dimension, found "
                        << *getStates();
 }
 

@@ -96,6 +96,50 @@ void kerf::setRecomputed(Operation *op) {
   op->setAttr(kRecomputedAttrName, UnitAttr::get(op->getContext()));
 }
 
+/// True when nothing but frozen parameters and constants reach the value;
+/// `readsParam` is set when one of the former does.
+static bool isConstant(Value value, bool &readsParam) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !isPure(op) || op->getNumRegions() > 0)
+    return false;
+  if (auto param = dyn_cast<ParamOp>(op)) {
+    readsParam = true;
+    return param.getFrozen();
+  }
+  return llvm::all_of(op->getOperands(), [&](Value operand) {
+    return isConstant(operand, readsParam);
+  });
+}
+
+ParamOp kerf::findWeight(Value value) {
+  while (isMadeOfFrozen(value))
+    for (Value operand : value.getDefiningOp()->getOperands())
+      if (operand.getDefiningOp<ParamOp>() || isMadeOfFrozen(operand)) {
+        value = operand;
+        break;
+      }
+  return value.getDefiningOp<ParamOp>();
+}
+
+double kerf::countWeights(ParamOp param) {
+  auto isCodes = [](ParamOp other) {
+    return other && other.getInit().getKind() == InitKind::Nf4;
+  };
+  if (isCodes(param))
+    return 2;
+  for (Operation *user : param->getUsers())
+    for (Value operand : user->getOperands())
+      if (isCodes(operand.getDefiningOp<ParamOp>()))
+        return 0;
+  return 1;
+}
+
+bool kerf::isMadeOfFrozen(Value value) {
+  bool readsParam = false;
+  return !value.getDefiningOp<ParamOp>() && isConstant(value, readsParam) &&
+         readsParam;
+}
+
 RankedTensorType kerf::withElement(Type type, Type element) {
   return RankedTensorType::get(cast<RankedTensorType>(type).getShape(),
                                element);
@@ -133,7 +177,10 @@ int64_t kerf::getVocabulary(BlockArgument input) {
 
 llvm::StringRef kerf::getResultLabel(Value value) {
   Operation *op = value.getDefiningOp();
-  if (isa_and_nonnull<GlobalNormOp>(op))
+  // With a scaled loss the norm is divided by the scale.
+  auto unscale = dyn_cast_or_null<DivOp>(op);
+  if (isa_and_nonnull<GlobalNormOp>(unscale ? unscale.getLhs().getDefiningOp()
+                                            : op))
     return "grad norm";
   if (isa_and_nonnull<CrossEntropyOp>(op))
     return "cross entropy";
@@ -248,6 +295,12 @@ LogicalResult ParamOp::verify() {
       !master->isF16()) // param_c4
     return emitOpError() << "expected a master of f64, f32, bf16 or f16, found "
                          << *master;
+  bool isCodes = typeOf(getResult()).getElementType().isInteger(8);
+  bool isNf4 = getInit().getKind() == InitKind::Nf4;
+  if (isCodes != isNf4 || (isCodes && (!getFrozen() || master))) // param_c5
+    return emitOpError() << "of " << getResult().getType()
+                         << ": i8 and init<nf4> stand together, frozen and "
+                            "without a master";
   return success();
 }
 

@@ -24,10 +24,10 @@ struct Role {
 } // namespace
 
 static constexpr Role kRoles[] = {
-    {"tokens", false, false},     {"targets", false, false},
-    {"segments", false, false},   {"positions", false, false},
-    {"seed", true, false},        {"step", true, false},
-    {"learning_rate", true, true}};
+    {"tokens", false, false},      {"targets", false, false},
+    {"segments", false, false},    {"positions", false, false},
+    {"seed", true, false},         {"step", true, false},
+    {"learning_rate", true, true}, {"loss_scale", true, true}};
 
 static const Role *findRole(llvm::StringRef name) {
   for (const Role &role : kRoles)
@@ -136,7 +136,8 @@ static LogicalResult verifyRole(ModelOp model, llvm::StringRef name,
 }
 
 static constexpr llvm::StringLiteral kModelTensor =
-    "a tensor of f64, f32, bf16, f16, i32 or i1 with static shape, rank <= 16 "
+    "a tensor of f64, f32, bf16, f16, i32, i8 or i1 with static shape, rank <= "
+    "16 "
     "and no encoding";
 
 /// True for the tensors that models work on (`Kerf_Tensor`).
@@ -147,7 +148,7 @@ static bool isModelTensor(Type type) {
     return false;
   Type e = tensor.getElementType();
   return e.isF64() || e.isF32() || e.isBF16() || e.isF16() || e.isInteger(32) ||
-         e.isInteger(1);
+         e.isInteger(8) || e.isInteger(1);
 }
 
 static LogicalResult verifyOptimizer(ModelOp model) { // model_c5
@@ -213,6 +214,10 @@ LogicalResult ModelOp::verify() {
   if (plan && !isa<PlanAttr>(plan)) // model_c7
     return emitOpError() << "expected 'plan' to be a #kerf.plan, found "
                          << plan;
+  Attribute adapter = (*this)->getAttr(kAdapterAttrName);
+  if (adapter && !isa<StringAttr>(adapter)) // model_c9
+    return emitOpError() << "expected 'adapter' to be a string, found "
+                         << adapter;
   return failure(failed(verifyOptimizer(*this)) || failed(verifyOrder(*this)));
 }
 
@@ -607,13 +612,20 @@ Factors UpdateOp::getFactors() {
   return facts;
 }
 
+llvm::SmallVector<StateTensor> UpdateOp::getStates() {
+  Type type = getGradient().getType();
+  return cast<OptimizerRuleInterface>(getRule()).getStates(
+      cast<RankedTensorType>(getStart() ? sliceType(type) : type));
+}
+
 OpCost UpdateOp::getCost() {
-  double elements = typeOf(getGradient()).getNumElements();
-  auto rule = cast<OptimizerRuleInterface>(getRule());
-  double state = rule.getStateNames().size();
+  auto type = typeOf(getGradient());
+  double elements = type.getNumElements();
+  auto states = getStates();
+  auto kept = double(bytesOf(states, type));
   // Gradient read; parameter (or master) and state read and written, in f32.
-  return {0, (4 + 4 * state) * elements, 4 * (2 + state) * elements,
-          4 * (1 + state) * elements};
+  return {0, 0, (4 + 4.0 * states.size()) * elements, 8 * elements + kept,
+          4 * elements + kept};
 }
 
 /// The shape and type that the parameter of an update must have.

@@ -272,7 +272,8 @@ LogicalResult SelectOp::buildGradient(GradientBuilder &gradients) {
 Factors CastOp::getFactors() { return roundedFactors(*this); }
 
 void CastOp::evaluate(Operands operands, Results results) {
-  bool toInteger = results[0].type.getElementType().isInteger(32);
+  Type element = results[0].type.getElementType();
+  bool toInteger = element.isInteger(32) || element.isInteger(8);
   mapUnary(operands, results,
            [&](double x) { return toInteger ? std::trunc(x) : x; });
 }

@@ -61,8 +61,24 @@ exec.program @param_c1_rank arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0,
 
 // A state without an address.
 exec.program @param_c2 arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0] {
-  // expected-error@+1 {{expected states {name, type, at, by}, found [{by = 64 : i64, name = "m", type = f32}]}}
+  // expected-error@+1 {{expected states {name, type, at, by}, with a block of 2 or more or without a dimension, found [{by = 64 : i64, name = "m", type = f32}]}}
   exec.param "w" [0 to 1] tensor<4xf32> local tensor<4xf32> cuts [[]] init <zeros> at 0 by 64 states [{name = "m", type = f32, by = 64}]
+}
+
+// -----
+
+// A block of one element is the state itself.
+exec.program @param_c2_block arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0] {
+  // expected-error@+1 {{expected states {name, type, at, by}, with a block of 2 or more or without a dimension, found}}
+  exec.param "w" [0 to 1] tensor<4xf32> local tensor<4xf32> cuts [[]] init <zeros> at 0 by 64 states [{name = "m", type = f32, at = 64, by = 64, block = 1}]
+}
+
+// -----
+
+// Pieces of more than 2^20 elements would be padding.
+exec.program @param_c2_granule arena 128 lower_bound 128 classes [0, 0, 0, 0, 0, 0, 0, 0] {
+  // expected-error@+1 {{expected a granule from 1 to 1048576, found 4294967552}}
+  exec.param "w" [0 to 1] tensor<4xf32> local tensor<4xf32> cuts [[]] state over ["dp"] granule 4294967552 init <zeros> at 0 by 64
 }
 
 // -----

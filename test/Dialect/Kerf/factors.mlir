@@ -247,11 +247,15 @@ kerf.model @losses(%x: tensor<2x8x32xf32>, targets %t: tensor<2x8xi32>, %at: ten
 }
 
 // Choices need all experts; averages over groups are the op's own business.
-kerf.model @routes(%l: tensor<6x8x4xf32>, %loss: tensor<f32>) {
+kerf.model @routes(%l: tensor<6x8x4xf32>, %b: tensor<4xf32>, %loss: tensor<f32>) {
   // expected-remark-re @+1 {{{{^}}b=6 s=8 e=4(whole) k=2(whole) : [b, s, e] -> [b, s, k], [b, s, k]{{$}}}}
   %w, %e = kerf.route %l k 2 : tensor<6x8x4xf32>
   // expected-remark-re @+1 {{{{^}}b=6 s=8 e=4(whole) k=2(whole) : [b, s, e], [b, s, k], [b, s, k] -> [b, s, e] linear in 2{{$}}}}
   %d = kerf.route_backward %l, %e, %w : tensor<6x8x4xf32>, tensor<6x8x2xi32>, tensor<6x8x2xf32>
+  // expected-remark-re @+1 {{{{^}}b=6 s=8 e=4(whole) k=2(whole) : [b, s, e], [e] -> [b, s, k], [b, s, k]{{$}}}}
+  %v, %f = kerf.route %l k 2 sigmoid bias %b : tensor<4xf32> : tensor<6x8x4xf32>
+  // expected-remark-re @+1 {{{{^}}b=6(sum) s=8(sum) k=2(whole) e=4(whole) : [b, s, k] -> [e]{{$}}}}
+  %load = kerf.expert_load %e : tensor<6x8x2xi32> -> tensor<4xf32>
   // expected-remark-re @+1 {{{{^}}g=3(sum) n=2(whole) s=8(whole) e=4(whole) k=2(whole) : [g*n, s, e], [g*n, s, k] -> [] variant reduce_group(n,s){{$}}}}
   %balance = kerf.load_balance_loss %l, %e group 2 : tensor<6x8x4xf32>, tensor<6x8x2xi32>
   // expected-remark-re @+1 {{{{^}}g=3(sum) n=2(whole) s=8(whole) e=4(whole) k=2(whole) : [g*n, s, e], [g*n, s, k], [] -> [g*n, s, e] linear in 2 variant reduce_group(n,s){{$}}}}

@@ -99,6 +99,72 @@
 
 // -----
 
+// A share is not 1.
+// expected-error @+1 {{expected beta1 in [0.000000e+00, 1.000000e+00), found 1.000000e+00}}
+"test.use"() {rule = #kerf.lion<beta1 = 1.0>} : () -> ()
+
+// -----
+
+// A decay is not negative.
+// expected-error @+1 {{expected beta2 in [0.000000e+00, 1.000000e+00), found -5.000000e-01}}
+"test.use"() {rule = #kerf.lion<beta2 = -0.5>} : () -> ()
+
+// -----
+
+// A growing weight of old gradients.
+// expected-error @+1 {{expected beta2_decay <= 0, found 8.000000e-01}}
+"test.use"() {rule = #kerf.adafactor<beta2_decay = 0.8>} : () -> ()
+
+// -----
+
+// An update of nothing.
+// expected-error @+1 {{expected clip > 0, found 0.000000e+00}}
+"test.use"() {rule = #kerf.adafactor<clip = 0.0>} : () -> ()
+
+// -----
+
+// Sizes are not negative.
+// expected-error @+1 {{expected eps1 >= 0, found -1.000000e+00}}
+"test.use"() {rule = #kerf.adafactor<eps1 = -1.0>} : () -> ()
+
+// -----
+
+// Sizes are not negative.
+// expected-error @+1 {{expected eps2 >= 0, found -1.000000e+00}}
+"test.use"() {rule = #kerf.adafactor<eps2 = -1.0>} : () -> ()
+
+// -----
+
+// Lion divides by nothing: it has no eps.
+// expected-error @+1 {{duplicate or unknown struct parameter name: eps}}
+"test.use"() {rule = #kerf.lion<eps = 1.0e-8>} : () -> ()
+
+// -----
+
+// The numbers of AdamW are those of AdamW.
+// expected-error @+1 {{expected beta2 in [0.000000e+00, 1.000000e+00), found 2.000000e+00}}
+"test.use"() {rule = #kerf.adamw_8bit<beta2 = 2.0>} : () -> ()
+
+// -----
+
+// A block of one element is no block.
+// expected-error @+1 {{expected block from 2 to 1048576, found 1}}
+"test.use"() {rule = #kerf.adamw_8bit<block = 1>} : () -> ()
+
+// -----
+
+// Pieces of ZeRO are whole blocks: blocks beyond any sense would be mostly padding.
+// expected-error @+1 {{expected block from 2 to 1048576, found 1048577}}
+"test.use"() {rule = #kerf.adamw_8bit<block = 1048577>} : () -> ()
+
+// -----
+
+// A number of elements is not negative.
+// expected-error @+1 {{expected min_elements >= 0, found -1}}
+"test.use"() {rule = #kerf.adamw_8bit<min_elements = -1>} : () -> ()
+
+// -----
+
 // A group matches something.
 // expected-error @+1 {{expected a pattern of parameter names}}
 "test.use"() {group = #kerf.group<match = "", weight_decay = 0.1>} : () -> ()
@@ -114,6 +180,24 @@
 // A group's rate is not negative.
 // expected-error @+1 {{expected rate_scale >= 0, found -1.000000e+00}}
 "test.use"() {group = #kerf.group<match = "*", weight_decay = 0.1, rate_scale = -1.0>} : () -> ()
+
+// -----
+
+// A group's rule updates.
+// expected-error @+1 {{expected an optimizer rule, found 3 : i64}}
+"test.use"() {group = #kerf.group<match = "*", weight_decay = 0.1, rule = 3>} : () -> ()
+
+// -----
+
+// A step is not negative.
+// expected-error @+1 {{expected rate >= 0, found -1.000000e+00}}
+"test.use"() {rule = #kerf.balance<rate = -1.0, target = 4.0>} : () -> ()
+
+// -----
+
+// Nor is a load.
+// expected-error @+1 {{expected target >= 0, found -4.000000e+00}}
+"test.use"() {rule = #kerf.balance<rate = 1.0, target = -4.0>} : () -> ()
 
 // -----
 

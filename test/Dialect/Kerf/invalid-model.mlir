@@ -17,6 +17,14 @@ kerf.model @role_twice(tokens %x: tensor<2x8xi32>, tokens %y: tensor<2x8xi32>, %
 
 // -----
 
+// The factor on the loss is a number.
+// expected-error @+1 {{input 'loss_scale' expected tensor<f32>, found 'tensor<i32>'}}
+kerf.model @model_c2(loss_scale %x: tensor<i32>, %loss: tensor<f32>) {
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
 // Tokens are numbers of vocabulary rows.
 // expected-error @+1 {{input 'tokens' expected an i32 tensor, found 'tensor<2x8xf32>'}}
 kerf.model @model_c2(tokens %x: tensor<2x8xf32>, %loss: tensor<f32>) {
@@ -50,7 +58,7 @@ kerf.model @dynamic_role(tokens %x: tensor<?x8xi32>, %loss: tensor<f32>) {
 // -----
 
 // Inputs are tensors.
-// expected-error @+1 {{expected a tensor of f64, f32, bf16, f16, i32 or i1 with static shape, rank <= 16 and no encoding as input, found 'index'}}
+// expected-error @+1 {{expected a tensor of f64, f32, bf16, f16, i32, i8 or i1 with static shape, rank <= 16 and no encoding as input, found 'index'}}
 kerf.model @input_of_index(%x: index, %loss: tensor<f32>) {
   kerf.return %loss : tensor<f32>
 }
@@ -58,7 +66,7 @@ kerf.model @input_of_index(%x: index, %loss: tensor<f32>) {
 // -----
 
 // Plain data has a static shape too.
-// expected-error @+1 {{expected a tensor of f64, f32, bf16, f16, i32 or i1 with static shape, rank <= 16 and no encoding as input, found 'tensor<?xf32>'}}
+// expected-error @+1 {{expected a tensor of f64, f32, bf16, f16, i32, i8 or i1 with static shape, rank <= 16 and no encoding as input, found 'tensor<?xf32>'}}
 kerf.model @dynamic_input(%x: tensor<?xf32>, %loss: tensor<f32>) {
   kerf.return %loss : tensor<f32>
 }
@@ -66,7 +74,7 @@ kerf.model @dynamic_input(%x: tensor<?xf32>, %loss: tensor<f32>) {
 // -----
 
 // A rank has a limit.
-// expected-error @+1 {{expected a tensor of f64, f32, bf16, f16, i32 or i1 with static shape, rank <= 16 and no encoding as input, found 'tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>'}}
+// expected-error @+1 {{expected a tensor of f64, f32, bf16, f16, i32, i8 or i1 with static shape, rank <= 16 and no encoding as input, found 'tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>'}}
 kerf.model @input_of_rank_17(%x: tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>, %loss: tensor<f32>) {
   kerf.return %loss : tensor<f32>
 }
@@ -75,7 +83,7 @@ kerf.model @input_of_rank_17(%x: tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>, 
 
 // Results of ops keep to that limit.
 kerf.model @result_of_rank_17(%loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.constant' op result #0 must be plain tensor (static shape, rank <= 16, no encoding) of 64-bit float or 32-bit float or bfloat16 type or 16-bit float or 32-bit signless integer or 1-bit signless integer values, but got 'tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>'}}
+  // expected-error @+1 {{'kerf.constant' op result #0 must be plain tensor (static shape, rank <= 16, no encoding) of 64-bit float or 32-bit float or bfloat16 type or 16-bit float or 32-bit signless integer or 8-bit signless integer or 1-bit signless integer values, but got 'tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>'}}
   %x = kerf.constant dense<0.0> : tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>
   kerf.return %loss : tensor<f32>
 }
@@ -84,7 +92,7 @@ kerf.model @result_of_rank_17(%loss: tensor<f32>) {
 
 // Results of ops have no encoding.
 kerf.model @result_with_encoding(%loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.param' op result #0 must be plain tensor (static shape, rank <= 16, no encoding) of 64-bit float or 32-bit float or bfloat16 type or 16-bit float values, but got 'tensor<4xf32, "sparse">'}}
+  // expected-error @+1 {{'kerf.param' op result #0 must be plain tensor (static shape, rank <= 16, no encoding) of 64-bit float or 32-bit float or bfloat16 type or 16-bit float or 8-bit signless integer values, but got 'tensor<4xf32, "sparse">'}}
   %x = kerf.param "w" init<zeros> : tensor<4xf32, "sparse">
   kerf.return %loss : tensor<f32>
 }
@@ -191,7 +199,7 @@ kerf.model @groups_of_strings(%loss: tensor<f32>) attributes {groups = ["*.bias"
 
 // Ops of other dialects make tensors too.
 kerf.model @model_c6(%loss: tensor<f32>) {
-  // expected-error @+1 {{'builtin.unrealized_conversion_cast' op makes 'index', expected a tensor of f64, f32, bf16, f16, i32 or i1 with static shape, rank <= 16 and no encoding}}
+  // expected-error @+1 {{'builtin.unrealized_conversion_cast' op makes 'index', expected a tensor of f64, f32, bf16, f16, i32, i8 or i1 with static shape, rank <= 16 and no encoding}}
   %x = builtin.unrealized_conversion_cast %loss : tensor<f32> to index
   kerf.return %loss : tensor<f32>
 }
@@ -371,7 +379,7 @@ kerf.model @param_c4(%loss: tensor<f32>) {
 
 // Parameters are of floats.
 kerf.model @integer_param(%loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.param' op result #0 must be plain tensor (static shape, rank <= 16, no encoding) of 64-bit float or 32-bit float or bfloat16 type or 16-bit float values, but got 'tensor<4xi32>'}}
+  // expected-error @+1 {{'kerf.param' op result #0 must be plain tensor (static shape, rank <= 16, no encoding) of 64-bit float or 32-bit float or bfloat16 type or 16-bit float or 8-bit signless integer values, but got 'tensor<4xi32>'}}
   %w = kerf.param "w" init<ones> : tensor<4xi32>
   kerf.return %loss : tensor<f32>
 }
@@ -622,7 +630,7 @@ kerf.model @update_before_first(learning_rate %r: tensor<f32>, step %t: tensor<i
 // A range has two ends.
 kerf.model @update_without_end(learning_rate %r: tensor<f32>, step %t: tensor<i32>, %g: tensor<3x4xf32>) {
   // expected-error @+1 {{'kerf.update' op expected 'start' and 'end' both or neither}}
-  "kerf.update"(%g, %r, %t) <{name = "h.{i}.w", rule = #kerf.sgd<>, start = 0 : i64}> : (tensor<3x4xf32>, tensor<f32>, tensor<i32>) -> ()
+  "kerf.update"(%g, %r, %t) <{name = "h.{i}.w", operandSegmentSizes = array<i32: 1, 0, 1, 1, 0>, rule = #kerf.sgd<>, start = 0 : i64}> : (tensor<3x4xf32>, tensor<f32>, tensor<i32>) -> ()
   kerf.return %r : tensor<f32>
 }
 
@@ -690,5 +698,31 @@ kerf.model @check_close_c1(%x: tensor<4xf32>, %y: tensor<4xf64>, %loss: tensor<f
 kerf.model @check_close_c2(%x: tensor<4xf32>, %loss: tensor<f32>) {
   // expected-error @+1 {{'kerf.check_close' op expected a finite tolerance >= 0, found -1.000000e-06}}
   kerf.check_close %x, %x within -1.0e-6 : tensor<4xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// Codes are not trained.
+kerf.model @param_c5(%loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.param' op of 'tensor<4x32xi8>': i8 and init<nf4> stand together, frozen and without a master}}
+  %c = kerf.param "c" init<nf4> : tensor<4x32xi8>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// Numbers are no codes.
+kerf.model @param_of_numbers(%loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.param' op of 'tensor<4x32xf32>': i8 and init<nf4> stand together, frozen and without a master}}
+  %c = kerf.param "c" init<nf4> frozen : tensor<4x32xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// What an adapter is, is text.
+// expected-error @+1 {{'kerf.model' op expected 'adapter' to be a string, found 8 : i64}}
+kerf.model @model_c9(%loss: tensor<f32>) attributes {adapter = 8} {
   kerf.return %loss : tensor<f32>
 }

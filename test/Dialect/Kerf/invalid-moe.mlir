@@ -18,6 +18,51 @@ kerf.model @route_rank(%l: tensor<16x4xf32>, %loss: tensor<f32>) {
 
 // -----
 
+// Each expert has a bias.
+kerf.model @route_c2(%l: tensor<2x8x4xf32>, %b: tensor<5xf32>, %loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.route' expected a bias of shape [4], found 'tensor<5xf32>'}}
+  %w, %e = kerf.route %l k 2 bias %b : tensor<5xf32> : tensor<2x8x4xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// The two best experts of a group speak for it, and k experts are to choose from.
+kerf.model @route_c3(%l: tensor<2x8x8xf32>, %loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.route' expected groups of 2 or more of 8 experts, of which the best have 3, found groups 4 best 1}}
+  %w, %e = kerf.route %l k 3 groups 4 best 1 : tensor<2x8x8xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// A group of one expert has no second.
+kerf.model @route_groups(%l: tensor<2x8x8xf32>, %loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.route' expected groups of 2 or more of 8 experts, of which the best have 3, found groups 8 best 4}}
+  %w, %e = kerf.route %l k 3 groups 8 best 4 : tensor<2x8x8xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// A scale of zero would leave nothing of the experts.
+kerf.model @route_c4(%l: tensor<2x8x8xf32>, %loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.route' expected a finite scale > 0, found 0.000000e+00}}
+  %w, %e = kerf.route %l k 3 scale 0.0 : tensor<2x8x8xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// Loads are a vector.
+kerf.model @expert_load_c1(%e: tensor<2x8x2xi32>, %loss: tensor<f32>) {
+  // expected-error @+1 {{expected experts of rank 3 and a result of rank 1, found 'tensor<2x8x2xi32>' and 'tensor<2x4xf32>'}}
+  %n = kerf.expert_load %e : tensor<2x8x2xi32> -> tensor<2x4xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
 // Each choice has a gradient.
 kerf.model @route_backward_c1(%l: tensor<2x8x4xf32>, %e: tensor<2x8x2xi32>, %d: tensor<2x8x3xf32>, %loss: tensor<f32>) {
   // expected-error @+1 {{'kerf.route_backward' expected experts and weights [B,S,k] of logits [B,S,E], found 'tensor<2x8x2xi32>', 'tensor<2x8x3xf32>' and 'tensor<2x8x4xf32>'}}

@@ -440,3 +440,21 @@ kerf.model @count_of_floats(%t: tensor<2x8xf32>, %loss: tensor<f32>) {
   %n = kerf.count_valid %t : tensor<2x8xf32>
   kerf.return %loss : tensor<f32>
 }
+
+// -----
+
+// Codes, scales and numbers have the same rows.
+kerf.model @dequantize_c1(%c: tensor<4x64xi8>, %s: tensor<2x2xf32>, %loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.dequantize' op expected codes, scales and result of one rank >= 1 and with equal leading dimensions, found 'tensor<4x64xi8>', 'tensor<2x2xf32>' and 'tensor<4x128xf32>'}}
+  %w = kerf.dequantize %c, %s : tensor<4x64xi8>, tensor<2x2xf32> -> tensor<4x128xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// A scale has 32 bytes of codes, of 64 numbers.
+kerf.model @dequantize_c2(%c: tensor<4x64xi8>, %s: tensor<4x1xf32>, %loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.dequantize' op expected 32 bytes of codes and 64 numbers per scale, found 64 bytes, 1 scales and 128 numbers}}
+  %w = kerf.dequantize %c, %s : tensor<4x64xi8>, tensor<4x1xf32> -> tensor<4x128xf32>
+  kerf.return %loss : tensor<f32>
+}

@@ -238,7 +238,7 @@ kerf.model @cast_c1(%x: tensor<4xf32>, %loss: tensor<f32>) {
 
 // Casts know the dialect's element types only.
 kerf.model @cast_to_i64(%x: tensor<4xf32>, %loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.cast' op result #0 must be plain tensor (static shape, rank <= 16, no encoding) of 64-bit float or 32-bit float or bfloat16 type or 16-bit float or 32-bit signless integer or 1-bit signless integer values, but got 'tensor<4xi64>'}}
+  // expected-error @+1 {{'kerf.cast' op result #0 must be plain tensor (static shape, rank <= 16, no encoding) of 64-bit float or 32-bit float or bfloat16 type or 16-bit float or 32-bit signless integer or 8-bit signless integer or 1-bit signless integer values, but got 'tensor<4xi64>'}}
   %y = kerf.cast %x : tensor<4xf32> -> tensor<4xi64>
   kerf.return %loss : tensor<f32>
 }

@@ -24,7 +24,7 @@ kerf.model @repeat_end(%x: tensor<f32>) {
 kerf.model @yield_of_index(%x: tensor<f32>) {
   %y = kerf.repeat %i = 0 to 3 (%h = %x : tensor<f32>) {
     %z = "test.source"() : () -> index
-    // expected-error @+1 {{custom op 'kerf.yield' expected a tensor of f64, f32, bf16, f16, i32 or i1 with static shape, rank <= 16 and no encoding, found 'index'}}
+    // expected-error @+1 {{custom op 'kerf.yield' expected a tensor of f64, f32, bf16, f16, i32, i8 or i1 with static shape, rank <= 16 and no encoding, found 'index'}}
     kerf.yield %z : index
   }
   kerf.return %x : tensor<f32>

@@ -18,11 +18,12 @@ kerf.model @roles(tokens %tokens: tensor<2x8xi32>, targets %targets: tensor<2x8x
 
 // The attributes of a model; numbers print as short as they read back.
 // CHECK-LABEL: kerf.model @adamw(
-// CHECK-SAME: ) attributes {clip_norm = 1.000000e+00 : f64, groups = [#kerf.group<match = "*.bias", weight_decay = 0.0>, #kerf.group<match = "h.?.w", weight_decay = 0.01, rate_scale = 0.1>], optimizer = #kerf.adamw<beta1 = 0.8, beta2 = 0.95, eps = 1.0e-06, weight_decay = 0.1>} {
+// CHECK-SAME: ) attributes {clip_norm = 1.000000e+00 : f64, groups = [#kerf.group<match = "*.bias", weight_decay = 0.0>, #kerf.group<match = "h.?.w", weight_decay = 0.01, rate_scale = 0.1>, #kerf.group<match = "*.e", weight_decay = 0.0, rule = #kerf.balance<rate = 0.001, target = 8.0>>], optimizer = #kerf.adamw<beta1 = 0.8, beta2 = 0.95, eps = 1.0e-06, weight_decay = 0.1>} {
 kerf.model @adamw() attributes {
     clip_norm = 1.0,
     groups = [#kerf.group<match = "*.bias", weight_decay = 0>,
-              #kerf.group<match = "h.?.w", weight_decay = 0.01, rate_scale = 0.1>],
+              #kerf.group<match = "h.?.w", weight_decay = 0.01, rate_scale = 0.1>,
+              #kerf.group<match = "*.e", weight_decay = 0, rule = #kerf.balance<rate = 1.0e-3, target = 8>>],
     optimizer = #kerf.adamw<beta1 = 0.8, beta2 = 0.95, eps = 1.0e-6, weight_decay = 0.1>} {
   // CHECK: %[[LOSS:.*]] = kerf.constant dense<0.000000e+00> : tensor<f32>
   %loss = kerf.constant dense<0.0> : tensor<f32>
@@ -32,9 +33,11 @@ kerf.model @adamw() attributes {
 
 // Rules with nothing but defaults, and with everything; a scalar f64 loss.
 // CHECK-LABEL: kerf.model @rules(
-// CHECK-SAME: %[[A:.*]]: tensor<f64>) attributes {a.adamw = #kerf.adamw<>, a.all = #kerf.sgd<momentum = 0.9, nesterov = true, weight_decay = 0.01>, optimizer = #kerf.sgd<>} {
+// CHECK-SAME: %[[A:.*]]: tensor<f64>) attributes {a.adamw = #kerf.adamw<>, a.all = #kerf.sgd<momentum = 0.9, nesterov = true, weight_decay = 0.01>, a.bits = #kerf.adamw_8bit<beta2 = 0.95, block = 64>, a.lion = #kerf.lion<beta1 = 0.95, beta2 = 0.98, weight_decay = 1.0>, optimizer = #kerf.sgd<>} {
 kerf.model @rules(%a: tensor<f64>) attributes {
     a.all = #kerf.sgd<momentum = 0.9, nesterov = true, weight_decay = 1.0e-2>,
+    a.bits = #kerf.adamw_8bit<beta2 = 0.95, block = 64, min_elements = 4096>,
+    a.lion = #kerf.lion<beta1 = 0.95, beta2 = 0.98, weight_decay = 1.0>,
     a.adamw = #kerf.adamw<>, optimizer = #kerf.sgd<>} {
   // CHECK: kerf.return %[[A]] : tensor<f64>
   kerf.return %a : tensor<f64>
@@ -182,12 +185,14 @@ kerf.model @updates(learning_rate %learning_rate: tensor<f32>, step %step: tenso
   %norm = kerf.global_norm %g, %gs : tensor<4xf32>, tensor<3x4xf32>
   // CHECK: %[[CLIP:.*]] = kerf.clip_factor %[[NORM]] max 1.000000e+00
   %clip = kerf.clip_factor %norm max 1.0
+  // CHECK: %[[COUNTS:.*]] = kerf.compare lt %[[NORM]], %[[CLIP]] : tensor<f32>
+  %counts = kerf.compare lt %norm, %clip : tensor<f32>
   // CHECK: kerf.update "w" rule #kerf.sgd<momentum = 0.9> by %[[G]] rate %[[LEARNING_RATE]] step %[[STEP]] : tensor<4xf32>
   kerf.update "w" rule #kerf.sgd<momentum = 0.9> by %g rate %learning_rate step %step : tensor<4xf32>
-  // CHECK: kerf.update "v" rule #kerf.adamw<> by %[[G]] scale %[[CLIP]] rate %[[LEARNING_RATE]] times 5.000000e-01 step %[[STEP]] into bf16 : tensor<4xf32>
-  kerf.update "v" rule #kerf.adamw<> by %g scale %clip rate %learning_rate times 0.5 step %step into bf16 : tensor<4xf32>
-  // CHECK: kerf.update "h.{i}.w"[1 to 4] rule #kerf.sgd<> by %[[GS]] rate %[[LEARNING_RATE]] step %[[STEP]] : tensor<3x4xf32>
-  kerf.update "h.{i}.w" [1 to 4] rule #kerf.sgd<> by %gs rate %learning_rate step %step : tensor<3x4xf32>
+  // CHECK: kerf.update "v" rule #kerf.adamw<> by %[[G]] scale %[[CLIP]] rate %[[LEARNING_RATE]] times 5.000000e-01 step %[[STEP]] if %[[COUNTS]] into bf16 : tensor<4xf32>
+  kerf.update "v" rule #kerf.adamw<> by %g scale %clip rate %learning_rate times 0.5 step %step if %counts into bf16 : tensor<4xf32>
+  // CHECK: kerf.update "h.{i}.w"[1 to 4] rule #kerf.sgd<> by %[[GS]] rate %[[LEARNING_RATE]] step %[[STEP]] if %[[COUNTS]] : tensor<3x4xf32>
+  kerf.update "h.{i}.w" [1 to 4] rule #kerf.sgd<> by %gs rate %learning_rate step %step if %counts : tensor<3x4xf32>
   // CHECK: %[[LOSS:.*]] = kerf.constant dense<0.000000e+00> : tensor<f32>
   %loss = kerf.constant dense<0.0> : tensor<f32>
   // CHECK: kerf.return %[[LOSS]] : tensor<f32>

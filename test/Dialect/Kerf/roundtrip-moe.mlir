@@ -9,6 +9,14 @@ kerf.model @routes(%logits: tensor<2x8x4xbf16>, %dw: tensor<2x8x2xf32>, %loss: t
   %w, %e = kerf.route %logits k 2 : tensor<2x8x4xbf16>
   // CHECK: %[[V:.*]], %[[F:.*]] = kerf.route %[[LOGITS]] k 2 renormalize : tensor<2x8x4xbf16>
   %v, %f = kerf.route %logits k 2 renormalize : tensor<2x8x4xbf16>
+  // CHECK: %[[BIAS:.*]] = kerf.constant
+  %bias = kerf.constant dense<0.5> : tensor<4xf32>
+  // CHECK: kerf.route %[[LOGITS]] k 2 renormalize sigmoid groups 2 best 1 scale 2.500000e+00 bias %[[BIAS]] : tensor<4xf32> : tensor<2x8x4xbf16>
+  %b, %c = kerf.route %logits k 2 renormalize sigmoid groups 2 best 1 scale 2.5 bias %bias : tensor<4xf32> : tensor<2x8x4xbf16>
+  // CHECK: kerf.expert_load %{{.*}} : tensor<2x8x2xi32> -> tensor<4xf32>
+  %n = kerf.expert_load %c : tensor<2x8x2xi32> -> tensor<4xf32>
+  // CHECK: kerf.route_backward %[[LOGITS]], %{{.*}}, %[[DW]] renormalize sigmoid scale 2.500000e+00 : tensor<2x8x4xbf16>, tensor<2x8x2xi32>, tensor<2x8x2xf32>
+  %a = kerf.route_backward %logits, %c, %dw renormalize sigmoid scale 2.5 : tensor<2x8x4xbf16>, tensor<2x8x2xi32>, tensor<2x8x2xf32>
   // CHECK: %[[D:.*]] = kerf.route_backward %[[LOGITS]], %[[E]], %[[DW]] : tensor<2x8x4xbf16>, tensor<2x8x2xi32>, tensor<2x8x2xf32>
   %d = kerf.route_backward %logits, %e, %dw : tensor<2x8x4xbf16>, tensor<2x8x2xi32>, tensor<2x8x2xf32>
   // CHECK: %[[G:.*]] = kerf.route_backward %[[LOGITS]], %[[F]], %[[DW]] renormalize : tensor<2x8x4xbf16>, tensor<2x8x2xi32>, tensor<2x8x2xf32>

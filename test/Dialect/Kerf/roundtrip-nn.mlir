@@ -82,6 +82,8 @@ kerf.model @ropes(%x: tensor<2x8x4x16xf32>, positions %positions: tensor<2x8xi32
   %bare = kerf.rope %x theta 10000.0 : tensor<2x8x4x16xf32>
   // CHECK: %[[LINEAR:.*]] = kerf.rope %[[X]] theta 1.000000e+04 scaling(#kerf.rope_linear<factor = 2.0>) offset %[[AT]] : tensor<2x8x4x16xf32>
   %linear = kerf.rope %x theta 10000.0 scaling(#kerf.rope_linear<factor = 2>) offset %at : tensor<2x8x4x16xf32>
+  // CHECK: kerf.rope %[[X]] theta 1.000000e+04 interleaved inverse : tensor<2x8x4x16xf32>
+  %pairs = kerf.rope %x theta 10000.0 interleaved inverse : tensor<2x8x4x16xf32>
   // CHECK: %[[ALL:.*]] = kerf.rope %[[X]] theta 5.000000e+05 scaling(#kerf.rope_llama3<factor = 8.0, low = 1.0, high = 4.0, original = 8192.0>) inverse positions %[[POSITIONS]] : tensor<2x8xi32> offset %[[AT]] : tensor<2x8x4x16xf32>
   %all = kerf.rope %x theta 500000.0 scaling(#kerf.rope_llama3<factor = 8.0, low = 1.0, high = 4.0, original = 8192.0>) inverse positions %positions : tensor<2x8xi32> offset %at : tensor<2x8x4x16xf32>
   // CHECK: kerf.rope %[[X]] theta 1.000000e+04 scaling(#kerf.rope_yarn<factor = 4.0, low = 1.5, high = 6.0, magnitude = 1.138629436111989>) : tensor<2x8x4x16xf32>
@@ -138,4 +140,17 @@ kerf.model @losses(%x: tensor<2x8x32xbf16>, targets %targets: tensor<2x8xi32>, %
   %all = kerf.cross_entropy %x, %targets normalizer %others ignore 0 z_loss 1.0e-4 offset %at : tensor<2x8x32xbf16>, tensor<2x8xi32>
   // CHECK: kerf.return %[[BARE]], %[[ALL]] : tensor<f32>, tensor<f32>
   kerf.return %bare, %all : tensor<f32>, tensor<f32>
+}
+
+// Weights in 4-bit codes.
+// CHECK-LABEL: kerf.model @codes(
+// CHECK-SAME: %[[LOSS:.*]]: tensor<f32>) attributes {adapter = "{}"} {
+kerf.model @codes(%loss: tensor<f32>) attributes {adapter = "{}"} {
+  // CHECK: %[[CODES:.*]] = kerf.param "w" init<nf4> frozen : tensor<4x64xi8>
+  %codes = kerf.param "w" init<nf4> frozen : tensor<4x64xi8>
+  // CHECK: %[[SCALES:.*]] = kerf.param "w.absmax" init<ones> frozen : tensor<4x2xf32>
+  %scales = kerf.param "w.absmax" init<ones> frozen : tensor<4x2xf32>
+  // CHECK: kerf.dequantize %[[CODES]], %[[SCALES]] : tensor<4x64xi8>, tensor<4x2xf32> -> tensor<4x128xbf16>
+  %w = kerf.dequantize %codes, %scales : tensor<4x64xi8>, tensor<4x2xf32> -> tensor<4x128xbf16>
+  kerf.return %loss : tensor<f32>
 }

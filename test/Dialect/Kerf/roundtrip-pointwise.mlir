@@ -83,6 +83,8 @@ kerf.model @choices(%a: tensor<4xf32>, %b: tensor<4xf32>) {
   %narrow = kerf.cast %a : tensor<4xf32> -> tensor<4xbf16>
   // CHECK: %[[INTS:.*]] = kerf.cast %[[BOOLS]] : tensor<4xi1> -> tensor<4xi32>
   %ints = kerf.cast %bools : tensor<4xi1> -> tensor<4xi32>
+  // CHECK: kerf.cast %[[INTS]] : tensor<4xi32> -> tensor<4xi8>
+  %codes = kerf.cast %ints : tensor<4xi32> -> tensor<4xi8>
   // CHECK: %[[LOSS:.*]] = kerf.reduce sum %[[A]] dims [0] : tensor<4xf32>
   %loss = kerf.reduce sum %a dims [0] : tensor<4xf32>
   // CHECK: kerf.return %[[LOSS]] : tensor<f32>

@@ -5,10 +5,12 @@
 // logits[u] = w[t][u] + b[u], cross-entropy, gradient descent with momentum.
 //
 // "fake.kerf" is one rank, "fake2.kerf" two that do not talk to each other,
-// "noeval.kerf" has no evaluation; other paths do not exist. Environment:
+// "noeval.kerf" has no evaluation, "half.kerf" takes a loss scale; other paths
+// do not exist. Environment:
 //   KERF_FAKE_NAN=N     the loss of step N is no number
 //   KERF_FAKE_DIE=R:N   rank R kills itself in step N
 //   KERF_FAKE_SLEEP=MS  a step takes this long
+//   KERF_FAKE_OVERFLOW=X  gradients overflow with a loss scale above X
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,7 +60,7 @@ struct kerf_artifact {
 struct kerf_session {
   const kerf_artifact *artifact;
   uint32_t rank;
-  double rate = 0, step = 0, loss = 0, norm = 0;
+  double rate = 0, step = 0, scale = 0, loss = 0, norm = 0;
   std::vector<int32_t> inputs[4];
   /// w (rounded to bf16), its f32 master, its momentum; b of two layers.
   std::vector<float> w, master, momentum, b[2];
@@ -90,7 +92,8 @@ static kerf_layout layoutOf(uint32_t dtype, std::vector<int64_t> shape) {
 kerf_status kerf_artifact_open(const char *path, kerf_artifact **result,
                                kerf_error *error) {
   std::string name = path;
-  if (name != "fake.kerf" && name != "fake2.kerf" && name != "noeval.kerf")
+  if (name != "fake.kerf" && name != "fake2.kerf" && name != "noeval.kerf" &&
+      name != "half.kerf")
     return fail(error, KERF_INVALID, name + ": cannot open: not there");
   auto *artifact = new kerf_artifact;
   kerf_meta &meta = artifact->meta;
@@ -119,11 +122,14 @@ kerf_status kerf_artifact_open(const char *path, kerf_artifact **result,
   b.layout = layoutOf(KERF_F32, {kExperts, kVocab});
   b.first_state = 1;
   artifact->params = {w, b};
-  artifact->states = {{8, KERF_F32, 0, 0}};
+  artifact->states = {{8, KERF_F32, 1, 0, 0, 0}};
   for (uint32_t i = 0; i < 4; ++i)
     artifact->inputs.push_back({9 + i, KERF_ROLE_TOKENS + i,
                                 layoutOf(KERF_I32, {kRows, kSequence}), 0,
                                 kRows * kSequence * 4});
+  if (name == "half.kerf")
+    artifact->inputs.push_back(
+        {4, KERF_ROLE_LOSS_SCALE, layoutOf(KERF_F32, {}), 0, 4});
   artifact->outputs = {{4, KERF_F32, 0}, {5, KERF_F32, 0}};
   *result = artifact;
   return KERF_OK;
@@ -252,6 +258,8 @@ kerf_status kerf_session_set_scalar(kerf_session *s, uint32_t role,
     s->rate = value;
   if (role == KERF_ROLE_STEP)
     s->step = value;
+  if (role == KERF_ROLE_LOSS_SCALE)
+    s->scale = value;
   return KERF_OK;
 }
 
@@ -299,6 +307,13 @@ kerf_status kerf_session_run_step(kerf_session *s, kerf_error *) {
     raise(SIGKILL);
   std::vector<float> gradient(s->w.size());
   s->loss = forward(*s, &gradient);
+  if (setting("KERF_FAKE_NAN") == now)
+    s->loss = NAN;
+  const char *most = std::getenv("KERF_FAKE_OVERFLOW");
+  if (most && s->scale > std::atof(most)) {
+    s->norm = INFINITY;
+    return KERF_OK;
+  }
   double square = 0;
   for (size_t i = 0; i < gradient.size(); ++i) {
     square += gradient[i] * gradient[i];
@@ -307,8 +322,6 @@ kerf_status kerf_session_run_step(kerf_session *s, kerf_error *) {
   }
   s->norm = std::sqrt(square);
   roundMaster(s);
-  if (setting("KERF_FAKE_NAN") == now)
-    s->loss = NAN;
   return KERF_OK;
 }
 

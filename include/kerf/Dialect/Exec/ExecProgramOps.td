@@ -52,14 +52,17 @@ def Exec_ParamOp : Exec_Op<"param", [HasParent<"ProgramOp">]> {
     global tensor is cut dimension by dimension over the named axes, in `blocks`
     where a dimension is made of several. `local` is that shard. With `state over`
     masters and states, with `weights over` the parameter too, are pieces of the
-    flattened shard: see `spmd.param`.
+    flattened shard, each of a multiple of `granule` elements: see `spmd.param`. A
+    state with a `block` has one element for so many neighbours of the last
+    dimension; one with a `without` lacks that dimension, counted from the last, 1.
 
     Life: as `exec.program`.
 
     Constraints:
     (C1) the types are tensors of one rank; `cuts` has one list of axis names per
     dimension.
-    (C2) each of `states` is `{name, type, at, by}`.
+    (C2) each of `states` is `{name, type, at, by}`, with a `block` of 2 to 2^20 or
+    none, or a `without` from 1 to the rank; `granule` is 1 to 2^20.
     (C3) `blocks` has one number per dimension, which divides the local size.
     (C4) `state over` and `weights over` name axes that cut no dimension; the
     second needs the first, of the same axes.
@@ -73,13 +76,15 @@ def Exec_ParamOp : Exec_Op<"param", [HasParent<"ProgramOp">]> {
   let arguments = (ins StrAttr:$name, Kerf_I64Attr:$start, Kerf_I64Attr:$end, TypeAttr:$global_type,
     TypeAttr:$local_type, ArrayAttr:$cuts, OptionalAttr<DenseI64ArrayAttr>:$blocks,
     OptionalAttr<ArrayAttr>:$state_axes, OptionalAttr<ArrayAttr>:$weight_axes,
+    OptionalAttr<Kerf_I64Attr>:$granule,
     Kerf_InitAttr:$init, UnitAttr:$frozen, Kerf_I64Attr:$offset, Kerf_I64Attr:$stride, OptionalAttr<TypeAttr>:$master_type,
     OptionalAttr<Kerf_I64Attr>:$master_offset, OptionalAttr<Kerf_I64Attr>:$master_stride,
     OptionalAttr<ArrayAttr>:$states);
   let assemblyFormat = [{
     $name `[` $start `to` $end `]` $global_type `local` $local_type `cuts` $cuts
     (`blocks` $blocks^)? (`state` `over` $state_axes^)?
-    (`weights` `over` $weight_axes^)? `init` $init (`frozen` $frozen^)? `at` $offset `by` $stride
+    (`weights` `over` $weight_axes^)? (`granule` $granule^)?
+    `init` $init (`frozen` $frozen^)? `at` $offset `by` $stride
     (`master` $master_type^ `at` $master_offset `by` $master_stride)?
     (`states` $states^)? attr-dict
   }];

@@ -78,6 +78,8 @@ inline constexpr llvm::StringLiteral kTensorAxis = "tp";
 /// The axis of a mesh whose ranks hold different layers.
 inline constexpr llvm::StringLiteral kPipelineAxis = "pp";
 
+/// Name of a model's attribute with the text of an adapter's config.
+inline constexpr llvm::StringLiteral kAdapterAttrName = "adapter";
 /// Name of a model's attribute with the order of its rows, a `ZigzagAttr`.
 inline constexpr llvm::StringLiteral kZigzagAttrName = "zigzag";
 /// Name of the unit attribute of ops of a reverse repeat that compute a forward
@@ -85,6 +87,15 @@ inline constexpr llvm::StringLiteral kZigzagAttrName = "zigzag";
 inline constexpr llvm::StringLiteral kRecomputedAttrName = "kerf.recomputed";
 bool isRecomputed(mlir::Operation *op);
 void setRecomputed(mlir::Operation *op);
+/// True for a value that pure ops make of frozen parameters, and of ops without
+/// operands, alone: it is the same in every step. A parameter itself is none.
+bool isMadeOfFrozen(mlir::Value value);
+/// The parameter that the value is, or the first that it is made of if frozen
+/// ones alone make it: what people call it by. Null for other values.
+ParamOp findWeight(mlir::Value value);
+/// Weights of the model that an element of a parameter stands for: 2 in a byte
+/// of codes, none in the scales that are read with them, else 1.
+double countWeights(ParamOp param);
 
 /// The op's phase, or null before differentiation.
 PhaseAttr getPhase(mlir::Operation *op);

@@ -16,20 +16,23 @@ def Kerf_ModelOp : Kerf_Op<"model", [IsolatedFromAbove, Symbol,
     `kerf.return` gives the scalar loss first, then any metrics. An input may
     carry a role: `tokens`, `targets`, `segments` (document number of each
     token), `positions` (of each token in its document), `seed`, `step` (1 for
-    the first), `learning_rate`. Inputs without a role are plain data.
+    the first), `learning_rate`, `loss_scale` (factor on the loss before it is
+    differentiated). Inputs without a role are plain data.
 
     Attributes: `optimizer` (an update rule), `groups` (array of `#kerf.group`),
     `clip_norm` (largest global norm of the gradient, 0 or absent for none),
     `plan` (`#kerf.plan`: how the step is distributed), `zigzag` (`#kerf.zigzag`
-    along [1]: `tokens`, `targets`, `segments` and `positions` come in this order).
+    along [1]: `tokens`, `targets`, `segments` and `positions` come in this order),
+    `adapter` (what the trainable parameters are as an adapter: the text of a
+    `peft` library's `adapter_config.json`).
 
     Life: written by the user or `kerf-import`; `kerf-differentiate` appends the
     backward pass and the updates; partition removes it.
 
     Constraints:
     (C1) every role is one of those above and appears at most once.
-    (C2) `seed` and `step` are `tensor<i32>`, `learning_rate` is `tensor<f32>`,
-    `tokens`, `targets`, `segments` and `positions` are i32 tensors.
+    (C2) `seed` and `step` are `tensor<i32>`, `learning_rate` and `loss_scale`
+    `tensor<f32>`, `tokens`, `targets`, `segments` and `positions` i32 tensors.
     (C3) the first returned value is a scalar float, the loss.
     (C4) params of one name agree in type, initializer, `frozen` and `master`.
     (C5) `clip_norm` is a finite number >= 0, `groups` an array of `#kerf.group`,
@@ -38,6 +41,7 @@ def Kerf_ModelOp : Kerf_Op<"model", [IsolatedFromAbove, Symbol,
     body of its own. Ops of other dialects may stand in it.
     (C7) `plan` is a `#kerf.plan`.
     (C8) `zigzag` is along [1], with as many rows as those inputs have there.
+    (C9) `adapter` is a string.
 
     ```mlir
     kerf.model @mean(%x: tensor<4xf32>) {
@@ -100,6 +104,7 @@ def Kerf_ParamOp : Kerf_Op<"param", [Pure, Kerf_Factors, Kerf_PointwiseCost]> {
     (C2) `{i}` appears only inside a `kerf.repeat`.
     (C3) a parameter with `{e}` has rank >= 1.
     (C4) `master` is f64, f32, bf16 or f16.
+    (C5) i8 stands with `init<nf4>`, and `frozen` without `master`.
 
     ```mlir
     kerf.model @m() {
@@ -113,7 +118,7 @@ def Kerf_ParamOp : Kerf_Op<"param", [Pure, Kerf_Factors, Kerf_PointwiseCost]> {
   }];
   let arguments = (ins StrAttr:$name, Kerf_InitAttr:$init, UnitAttr:$frozen,
                        OptionalAttr<TypeAttr>:$master);
-  let results = (outs Kerf_Float:$result);
+  let results = (outs Kerf_TensorOf<[F64, F32, BF16, F16, I8]>:$result);
   let assemblyFormat = [{
     $name `init` `` $init (`frozen` $frozen^)? (`master` $master^)? attr-dict
     `:` type($result)
@@ -222,8 +227,8 @@ def Kerf_GlobalNormOp : Kerf_Op<"global_norm", [Pure, Kerf_Factors, Kerf_Cost, K
   let description = [{
     `sqrt(sum over all operands of the sum of their squares)`.
 
-    Life: made by `kerf-differentiate` where the model clips; partition turns it
-    into local sums and one all-reduce that counts every element once.
+    Life: made by `kerf-differentiate` where the model clips or scales its loss;
+    partition turns it into local sums and one all-reduce that counts every element once.
 
     Constraints:
     (C1) there is at least one operand.
@@ -262,15 +267,17 @@ def Kerf_ClipFactorOp : Kerf_Op<"clip_factor", [Pure, Kerf_Factors, Kerf_Pointwi
 }
 
 def Kerf_UpdateOp : Kerf_Op<"update", [
-    MemoryEffects<[MemWrite]>, Kerf_Factors, Kerf_Cost]> {
+    AttrSizedOperandSegments, MemoryEffects<[MemWrite]>, Kerf_Factors, Kerf_Cost]> {
   let summary = "Update a parameter from its gradient";
   let description = [{
     Applies the rule to the parameter, its optimizer state and `scale *
-    gradient`. The state is named `<parameter>.<state>`, shaped as the parameter
-    and of the gradient's type. With `[start to end]` the gradient is a stack
+    gradient`. The state is named `<parameter>.<state>`, its shapes and types
+    are what the rule says (`getStates`). With `[start to end]` the gradient is a stack
     over the iterations of a repeat, and the parameters of all of them are
     updated. `master` is the type of the copy that is updated, where it differs
-    from the parameter's: the parameter is then the rounded master.
+    from the parameter's: the parameter is then the rounded master. Where the
+    condition of `if` is false, parameter, master and state keep their values,
+    whatever the gradient is.
 
     This is the only op with an effect; every parameter is read before it is
     updated.
@@ -299,14 +306,20 @@ def Kerf_UpdateOp : Kerf_Op<"update", [
   let arguments = (ins StrAttr:$name, OptionalAttr<Kerf_I64Attr>:$start,
     OptionalAttr<Kerf_I64Attr>:$end, Kerf_Float:$gradient,
     Optional<Kerf_F32Scalar>:$scale, Kerf_F32Scalar:$rate, Kerf_I32Scalar:$step,
+    Optional<Kerf_BoolScalar>:$condition,
     Kerf_OptimizerRule:$rule, DefaultValuedAttr<F64Attr, "1.0">:$rate_scale,
     OptionalAttr<TypeAttr>:$param_type);
   let assemblyFormat = [{
     $name (`[` $start^ `to` $end `]`)? `rule` $rule `by` $gradient (`scale` $scale^)?
-    `rate` $rate (`times` $rate_scale^)? `step` $step (`into` $param_type^)?
+    `rate` $rate (`times` $rate_scale^)? `step` $step (`if` $condition^)?
+    (`into` $param_type^)?
     attr-dict `:` type($gradient)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// What the rule keeps of each parameter, if the gradient is not cut.
+    ::llvm::SmallVector<::kerf::StateTensor> getStates();
+  }];
 }
 
 //===----------------------------------------------------------------------===//

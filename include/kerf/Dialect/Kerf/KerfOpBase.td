@@ -20,7 +20,8 @@ def Kerf_Float : Kerf_TensorOf<[F64, F32, BF16, F16]>;
 def Kerf_Int : Kerf_TensorOf<[I32]>;
 def Kerf_Bool : Kerf_TensorOf<[I1]>;
 def Kerf_Number : Kerf_TensorOf<[F64, F32, BF16, F16, I32]>;
-def Kerf_Tensor : Kerf_TensorOf<[F64, F32, BF16, F16, I32, I1]>;
+/// i8 is stored and moved, and cast for arithmetic.
+def Kerf_Tensor : Kerf_TensorOf<[F64, F32, BF16, F16, I32, I8, I1]>;
 
 def Kerf_FloatScalar : Type<
     And<[Kerf_Float.predicate, CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 0">]>,
@@ -33,6 +34,10 @@ def Kerf_I32Scalar : Type<
     And<[Kerf_Int.predicate, CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 0">]>,
     "tensor<i32>", "::mlir::TensorType">,
     BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getI32Type())">;
+def Kerf_BoolScalar : Type<
+    And<[Kerf_Bool.predicate, CPred<"::llvm::cast<::mlir::ShapedType>($_self).getRank() == 0">]>,
+    "tensor<i1>", "::mlir::TensorType">,
+    BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getI1Type())">;
 
 //===----------------------------------------------------------------------===//
 // Attributes
@@ -66,6 +71,7 @@ def Kerf_PointwiseCost : DeclareOpInterfaceMethods<CostOpInterface>;
 def Kerf_Decompose : DeclareOpInterfaceMethods<DecomposeOpInterface>;
 def Kerf_Localize : DeclareOpInterfaceMethods<LocalizeOpInterface>;
 def Kerf_Variant : DeclareOpInterfaceMethods<VariantOpInterface>;
+def Kerf_Precision : DeclareOpInterfaceMethods<PrecisionOpInterface>;
 def Kerf_Evaluate : DeclareOpInterfaceMethods<EvaluateOpInterface>;
 
 /// Result types follow from operands and attributes, and are not written.

@@ -376,7 +376,7 @@ def Kerf_CastOp : Kerf_Op<"cast", [Pure, SameOperandsAndResultShape, Kerf_Factor
   let summary = "Change the element type";
   let description = [{
     To the nearest value, ties to even; floats to integers towards zero; to i1:
-    is not zero.
+    is not zero; integers to i8: the number of the lowest 8 bits.
 
     Life: written by the user, a decomposition or `kerf-precision`; fused.
 

@@ -191,8 +191,8 @@ KERF_API kerf_status kerf_session_set_input_global(kerf_session *session,
                                                    const void *data,
                                                    uint64_t bytes,
                                                    kerf_error *error);
-/* Sets every scalar input of a role (kerf_role: seed, step, learning rate),
- * converted to its type; no input of the role is no error. */
+/* Sets every scalar input of a role (kerf_role: seed, step, learning rate, loss
+ * scale), converted to its type; no input of the role is no error. */
 KERF_API kerf_status kerf_session_set_scalar(kerf_session *session,
                                              uint32_t role, double value,
                                              kerf_error *error);
