@@ -12,7 +12,6 @@ import warnings
 
 import numpy
 import peft
-import safetensors
 import torch
 from torch import nn
 
@@ -115,18 +114,6 @@ def set_adapters(model, values):
         raise ValueError(f"adapters do not load: {result}")
 
 
-def stored(prefix, model, done):
-    """The tensors of one run under their names in the reference file."""
-    result = {
-        f"{prefix}.loss": torch.stack(done.losses),
-        f"{prefix}.grad_norm": torch.stack(done.grad_norms),
-    }
-    for kind, values in (("grad", done.grads[0]), ("after", done.after)):
-        for name, tensor in adapter_tensors(model, values).items():
-            result[f"{prefix}.{kind}.{name}"] = tensor
-    return result
-
-
 def produce(case):
     """Tensors and metadata of the reference file of `case`."""
     config = checkpoint.config_of(case)
@@ -158,16 +145,8 @@ def produce(case):
             continue
         tensors[f"param.{name}"], tensors[f"param.{name}.absmax"], _ = codes[name]
     tensors |= {f"param.{name}": tensor for name, tensor in values.items()}
-    tensors |= stored("f64", exact, done)
+    tensors |= training.stored("f64", done, lambda values, _: adapter_tensors(exact, values))
     set_adapters(model, values)
-    tensors |= stored("f32", model, training.train(model.train(), tokens, targets))
-    return tensors, training.SETTINGS | {
-        "case": case,
-        "batch": str(cases.BATCH),
-        "seq": str(cases.SEQ),
-        "steps": str(cases.STEPS),
-        "numpy": numpy.__version__,
-        "peft": peft.__version__,
-        "safetensors": safetensors.__version__,
-        "torch": torch.__version__.split("+")[0],
-    }
+    rounded = training.train(model.train(), tokens, targets)
+    tensors |= training.stored("f32", rounded, lambda values, _: adapter_tensors(model, values))
+    return tensors, training.metadata(case, peft)

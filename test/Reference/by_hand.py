@@ -10,8 +10,6 @@ embedding is the head, logits are divided by sqrt(width), and each token adds
 import copy
 from types import SimpleNamespace
 
-import numpy
-import safetensors
 import torch
 from torch import nn
 
@@ -102,18 +100,6 @@ class Palm(nn.Module):
         return SimpleNamespace(loss=losses[valid].sum() / valid.sum())
 
 
-def stored(prefix, model, run):
-    """The tensors of one run under their names in the reference file."""
-    names = [name for name, _ in model.named_parameters()]
-    result = {
-        f"{prefix}.loss": torch.stack(run.losses),
-        f"{prefix}.grad_norm": torch.stack(run.grad_norms),
-    }
-    for kind, values in (("grad", run.grads[0]), ("after", run.after)):
-        result |= {f"{prefix}.{kind}.{name}": value for name, value in zip(names, values)}
-    return result
-
-
 def produce(case):
     """Tensors and metadata of the reference file of `case`."""
     model = Palm()
@@ -127,14 +113,7 @@ def produce(case):
     rounded = training.train(model, tokens, targets)
     tensors = {"tokens": tokens, "targets": targets}
     tensors |= {f"param.{name}": tensor for name, tensor in weights.items()}
-    tensors |= stored("f64", model64, exact) | stored("f32", model, rounded)
-    metadata = training.SETTINGS | {
-        "case": case,
-        "batch": str(cases.BATCH),
-        "seq": str(cases.SEQ),
-        "steps": str(cases.STEPS),
-        "numpy": numpy.__version__,
-        "safetensors": safetensors.__version__,
-        "torch": torch.__version__.split("+")[0],
-    }
+    for prefix, run in (("f64", exact), ("f32", rounded)):
+        tensors |= training.stored(prefix, run, lambda values, _: dict(zip(shapes, values)))
+    metadata = training.metadata(case)
     return tensors, metadata

@@ -15,9 +15,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import argparse
 import sys
 from collections import Counter, defaultdict
+from functools import partial
 
-import numpy
-import safetensors
 import torch
 import transformers
 
@@ -65,18 +64,6 @@ def check_routing(config, exact, rounded):
     return margin
 
 
-def stored(prefix, model, run):
-    """The tensors of one run under their names in the reference file."""
-    result = {
-        f"{prefix}.loss": torch.stack(run.losses),
-        f"{prefix}.grad_norm": torch.stack(run.grad_norms),
-    }
-    for kind, values, buffers in (("grad", run.grads[0], run.loads[0]), ("after", run.after, {})):
-        for name, tensor in checkpoint.tensors_of(model, values, buffers).items():
-            result[f"{prefix}.{kind}.{name}"] = tensor
-    return result
-
-
 def produce(case, sites):
     """Tensors and metadata of the reference file of `case`."""
     config = checkpoint.config_of(case)
@@ -93,17 +80,9 @@ def produce(case, sites):
 
     tensors = {"tokens": tokens, "targets": targets}
     tensors |= {f"param.{name}": tensor for name, tensor in weights.items()}
-    tensors |= stored("f64", model64, exact) | stored("f32", model, rounded)
-    metadata = training.SETTINGS | {
-        "case": case,
-        "batch": str(cases.BATCH),
-        "seq": str(cases.SEQ),
-        "steps": str(cases.STEPS),
-        "numpy": numpy.__version__,
-        "safetensors": safetensors.__version__,
-        "torch": torch.__version__.split("+")[0],
-        "transformers": transformers.__version__,
-    }
+    for prefix, trained, run in (("f64", model64, exact), ("f32", model, rounded)):
+        tensors |= training.stored(prefix, run, partial(checkpoint.tensors_of, trained))
+    metadata = training.metadata(case, transformers)
     if exact.loads[0]:
         metadata["router_bias_rate"] = str(training.BIAS_RATE)
     if exact.routing:

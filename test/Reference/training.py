@@ -2,7 +2,11 @@
 
 from dataclasses import dataclass, field
 
+import numpy
+import safetensors
 import torch
+
+import cases
 
 LR = 1e-2
 BETAS = (0.9, 0.95)
@@ -36,6 +40,31 @@ class Run:
     routing: list = field(default_factory=list)  # (logits, bias or None, chosen experts)
     loads: list = field(default_factory=list)  # per step: bias name -> choices per expert
     after: list = field(default_factory=list)  # parameters after the last step
+
+
+def stored(prefix, run, named):
+    """The tensors of a run under their names in the reference file: `named(values, buffers)`
+    says what gradients, or parameters, and the loads of experts are called."""
+    result = {
+        f"{prefix}.loss": torch.stack(run.losses),
+        f"{prefix}.grad_norm": torch.stack(run.grad_norms),
+    }
+    for kind, values, buffers in (("grad", run.grads[0], run.loads[0]), ("after", run.after, {})):
+        for name, tensor in named(values, buffers).items():
+            result[f"{prefix}.{kind}.{name}"] = tensor
+    return result
+
+
+def metadata(case, *libraries):
+    """What a reference file says of itself: settings, sizes, versions of `libraries` too."""
+    used = sorted((numpy, safetensors, torch, *libraries), key=lambda library: library.__name__)
+    return SETTINGS | {
+        "case": case,
+        "batch": str(cases.BATCH),
+        "seq": str(cases.SEQ),
+        "steps": str(cases.STEPS),
+        **{library.__name__: library.__version__.split("+")[0] for library in used},
+    }
 
 
 def labels_of(targets):
