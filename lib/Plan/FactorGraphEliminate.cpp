@@ -1,14 +1,8 @@
 //===- FactorGraphEliminate.cpp - bucket elimination ----------------------===//
-//
-// The inner loop adds tables that know different subsets of the variables. The
-// entries are walked in blocks of the fastest variables; where an entry of the
-// block lies in each table is looked up in offsets that are computed once.
-//
-//===----------------------------------------------------------------------===//
 
+#include "FactorGraphMinimise.h"
 #include "InteractionGraph.h"
 
-#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -17,198 +11,24 @@
 using namespace kerf;
 
 namespace {
-/// At least so many entries are in a block, if there are so many.
-constexpr int64_t kBlockEntries = 64;
-/// So many costs, each at most kInfiniteCost, add up within int64_t.
-constexpr int kSumsWithoutClamp = 7;
+using TableViews = llvm::SmallVector<TableView, 4>;
 
-/// A table as it is read along a scope that contains its variables.
-struct Reader {
-  const int64_t *costs;
-  int64_t stride = 0;              ///< of the variable that is minimised over
-  std::vector<int64_t> inner = {}; ///< offset of each entry of a block
-  std::vector<int64_t> outer = {}; ///< offset of each block
-  bool constant = true, contiguous = true; ///< in a block
-};
-
-/// The combinations of some variables, cut into blocks.
-struct Scope {
-  const std::vector<int> &domains;
-  std::vector<int> variables;
-  size_t firstInner; ///< the variables from here make a block
-  int64_t blockEntries = 1, blocks = 1;
-
-  Scope(const std::vector<int> &domains, std::vector<int> variables);
-  int64_t entries() const { return blockEntries * blocks; }
-  Reader read(const CostTable &table, int minimised) const;
-};
-} // namespace
-
-Scope::Scope(const std::vector<int> &domains, std::vector<int> vars)
-    : domains(domains), variables(std::move(vars)),
-      firstInner(variables.size()) {
-  while (firstInner > 0 && blockEntries < kBlockEntries)
-    blockEntries *= domains[variables[--firstInner]];
-  for (size_t i = 0; i < firstInner; ++i)
-    blocks *= domains[variables[i]];
-}
-
-/// The offsets of all combinations of variables with these sizes and strides.
-static std::vector<int64_t> offsetsOf(llvm::ArrayRef<int> sizes,
-                                      llvm::ArrayRef<int64_t> strides) {
-  std::vector<int64_t> offsets = {0};
-  for (auto [size, stride] : llvm::zip_equal(sizes, strides)) {
-    std::vector<int64_t> next;
-    next.reserve(offsets.size() * size);
-    for (int64_t offset : offsets)
-      for (int state = 0; state < size; ++state)
-        next.push_back(offset + state * stride);
-    offsets = std::move(next);
-  }
-  return offsets;
-}
-
-Reader Scope::read(const CostTable &table, int minimised) const {
-  Reader reader{table.costs.data()};
-  std::vector<int> sizes;
-  std::vector<int64_t> strides(variables.size(), 0);
-  for (int variable : variables)
-    sizes.push_back(domains[variable]);
-  int64_t stride = 1;
-  for (int variable : llvm::reverse(table.variables)) {
-    if (variable == minimised)
-      reader.stride = stride;
-    else
-      strides[llvm::lower_bound(variables, variable) - variables.begin()] =
-          stride;
-    stride *= domains[variable];
-  }
-  auto outerSizes = llvm::ArrayRef(sizes).take_front(firstInner);
-  auto outerStrides = llvm::ArrayRef(strides).take_front(firstInner);
-  reader.outer = offsetsOf(outerSizes, outerStrides);
-  reader.inner = offsetsOf(llvm::ArrayRef(sizes).drop_front(firstInner),
-                           llvm::ArrayRef(strides).drop_front(firstInner));
-  for (auto [i, offset] : llvm::enumerate(reader.inner)) {
-    reader.constant &= offset == 0;
-    reader.contiguous &= offset == static_cast<int64_t>(i);
-  }
-  return reader;
-}
-
-/// sum[i] += the costs of a block.
-static void addBlock(const Reader &reader, int64_t base, int64_t *sum,
-                     int64_t entries) {
-  const int64_t *costs = reader.costs + base;
-  if (reader.constant) {
-    for (int64_t i = 0; i < entries; ++i)
-      sum[i] += costs[0];
-  } else if (reader.contiguous) {
-    for (int64_t i = 0; i < entries; ++i)
-      sum[i] += costs[i];
-  } else {
-    const int64_t *offsets = reader.inner.data();
-    for (int64_t i = 0; i < entries; ++i)
-      sum[i] += costs[offsets[i]];
-  }
-}
-
-/// best[i] = min(best[i], sum[i])
-static void lower(int64_t *best, const int64_t *sum, int64_t entries) {
-  for (int64_t i = 0; i < entries; ++i)
-    best[i] = sum[i] < best[i] ? sum[i] : best[i];
-}
-
-/// Adds the readers up over one block at one state of the minimised variable.
-static void sumBlock(llvm::ArrayRef<Reader> readers, int64_t block, int state,
-                     llvm::MutableArrayRef<int64_t> sum) {
-  std::fill(sum.begin(), sum.end(), 0);
-  int64_t entries = sum.size();
-  int added = 0;
-  for (const Reader &reader : readers) {
-    if (added == kSumsWithoutClamp) {
-      for (int64_t &entry : sum)
-        entry = std::min(entry, kInfiniteCost);
-      added = 1; // the sum so far
-    }
-    addBlock(reader, reader.outer[block] + state * reader.stride, sum.data(),
-             entries);
-    ++added;
-  }
-}
-
-/// The sum of the tables, minimised over one of their variables.
-static CostTable minimise(const std::vector<int> &domains,
-                          llvm::ArrayRef<CostTable> tables, int variable) {
-  std::vector<int> variables;
-  for (const CostTable &table : tables)
-    llvm::append_range(variables, table.variables);
-  llvm::sort(variables);
-  variables.erase(llvm::unique(variables), variables.end());
-  llvm::erase(variables, variable);
-
-  Scope scope(domains, std::move(variables));
-  std::vector<Reader> readers;
-  for (const CostTable &table : tables)
-    readers.push_back(scope.read(table, variable));
-  CostTable message{scope.variables,
-                    std::vector<int64_t>(scope.entries(), kInfiniteCost)};
-  std::vector<int64_t> sum(scope.blockEntries);
-  for (int64_t block = 0; block < scope.blocks; ++block)
-    for (int state = 0; state < domains[variable]; ++state) {
-      sumBlock(readers, block, state, sum);
-      lower(&message.costs[block * scope.blockEntries], sum.data(), sum.size());
-    }
-  return message;
-}
-
-/// table += other, whose variables are among the table's.
-static void addTo(const std::vector<int> &domains, CostTable &table,
-                  const CostTable &other) {
-  Scope scope(domains, table.variables);
-  Reader reader = scope.read(other, -1);
-  int64_t *costs = table.costs.data();
-  for (int64_t block = 0; block < scope.blocks; ++block) {
-    addBlock(reader, reader.outer[block], costs, scope.blockEntries);
-    for (int64_t i = 0; i < scope.blockEntries; ++i)
-      costs[i] = std::min(costs[i], kInfiniteCost);
-    costs += scope.blockEntries;
-  }
-}
-
-/// Adds each table to one that knows all its variables, if there is one.
-static void merge(const std::vector<int> &domains,
-                  std::vector<CostTable> &tables) {
-  llvm::sort(tables, [](const CostTable &a, const CostTable &b) {
-    return std::pair(b.variables.size(), b.variables) <
-           std::pair(a.variables.size(), a.variables);
-  });
-  std::vector<CostTable> merged;
-  for (CostTable &table : tables) {
-    auto into = llvm::find_if(merged, [&](const CostTable &larger) {
-      return std::includes(larger.variables.begin(), larger.variables.end(),
-                           table.variables.begin(), table.variables.end());
-    });
-    if (into != merged.end())
-      addTo(domains, *into, table);
-    else
-      merged.push_back(std::move(table));
-  }
-  tables = std::move(merged);
-}
-
-namespace {
 /// Tables by the variable of theirs that is eliminated first.
 struct Buckets {
   const FactorGraph &graph;
   const std::vector<int> &order;
   std::vector<int> position; ///< in the order
-  std::vector<std::vector<CostTable>> tables;
+  std::vector<TableViews> tables;
+  std::vector<Message> messages; ///< they own costs of tables
   int64_t constant = 0;
 
   Buckets(const FactorGraph &graph, const std::vector<int> &order);
-  void add(CostTable table);
+  void add(TableView table);
   void eliminateAll();
   std::vector<int> bestStates() const;
+
+private:
+  TableViews merged(TableViews tables, std::vector<Message> &sums) const;
 };
 } // namespace
 
@@ -216,14 +36,16 @@ Buckets::Buckets(const FactorGraph &graph, const std::vector<int> &order)
     : graph(graph), order(order), position(order.size()), tables(order.size()) {
   for (auto [i, variable] : llvm::enumerate(order))
     position[variable] = i;
-  for (CostTable table : graph.tables) {
-    llvm::erase_if(table.variables,
-                   [&](int v) { return graph.domains[v] == 1; });
-    add(std::move(table));
+  for (const CostTable &table : graph.tables) {
+    TableView view{{}, table.costs.data()};
+    for (int variable : table.variables)
+      if (graph.domains[variable] > 1)
+        view.variables.push_back(variable);
+    add(std::move(view));
   }
 }
 
-void Buckets::add(CostTable table) {
+void Buckets::add(TableView table) {
   if (table.variables.empty()) {
     constant = addCost(constant, table.costs[0]);
     return;
@@ -233,13 +55,62 @@ void Buckets::add(CostTable table) {
   tables[first].push_back(std::move(table));
 }
 
+/// Whether the first table knows all variables of the second.
+static bool covers(const TableView &table, const TableView &other) {
+  return llvm::all_of(other.variables, [&](int variable) {
+    return llvm::is_contained(table.variables, variable);
+  });
+}
+
+/// Tables that another one covers are added to it, if that is less than adding
+/// them to the whole sum.
+TableViews Buckets::merged(TableViews tables,
+                           std::vector<Message> &sums) const {
+  llvm::sort(tables, [](const TableView &a, const TableView &b) {
+    return std::pair(b.variables.size(), llvm::ArrayRef(b.variables)) <
+           std::pair(a.variables.size(), llvm::ArrayRef(a.variables));
+  });
+  std::vector<TableViews> groups;
+  for (TableView &table : tables) {
+    auto group = llvm::find_if(groups, [&](const TableViews &group) {
+      return covers(group.front(), table);
+    });
+    if (group == groups.end())
+      group = groups.insert(groups.end(), TableViews());
+    group->push_back(std::move(table));
+  }
+  if (groups.size() == 1)
+    return groups.front();
+  TableViews left;
+  for (TableViews &group : groups) {
+    if (group.size() > 1) {
+      sums.push_back(addUp(graph.domains, group));
+      left.push_back(sums.back().view());
+    } else {
+      left.push_back(std::move(group.front()));
+    }
+  }
+  return left;
+}
+
 void Buckets::eliminateAll() {
   for (int variable : order) {
     if (tables[variable].empty())
       continue;
-    merge(graph.domains, tables[variable]);
-    add(minimise(graph.domains, tables[variable], variable));
+    std::vector<Message> sums;
+    messages.push_back(minimise(graph.domains, merged(tables[variable], sums),
+                                variable, position));
+    add(messages.back().view());
   }
+}
+
+/// The cost at an assignment of all variables.
+static int64_t costAt(const TableView &table, const std::vector<int> &domains,
+                      const std::vector<int> &states) {
+  int64_t offset = 0;
+  for (int variable : table.variables)
+    offset = offset * domains[variable] + states[variable];
+  return table.costs[offset];
 }
 
 std::vector<int> Buckets::bestStates() const {
@@ -250,8 +121,8 @@ std::vector<int> Buckets::bestStates() const {
     for (int state = 0; state < graph.domains[variable]; ++state) {
       states[variable] = state;
       int64_t cost = 0;
-      for (const CostTable &table : tables[variable])
-        cost = addCost(cost, table.at(graph.domains, states));
+      for (const TableView &table : tables[variable])
+        cost = addCost(cost, costAt(table, graph.domains, states));
       if (cost < best) {
         best = cost;
         bestState = state;

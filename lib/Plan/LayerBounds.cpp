@@ -30,14 +30,8 @@
 using namespace kerf;
 
 static constexpr int kTensor = static_cast<int>(InnerAxis::Tensor);
-static constexpr int kContext = static_cast<int>(InnerAxis::Context);
 static constexpr int kExpert = static_cast<int>(InnerAxis::Expert);
 static_assert(kExpert + 1 == kInnerAxes);
-
-/// The best rate of products is taken at a large shape, where the last wave of
-/// tiles is not full: up to 148 of 524288 / 148 waves' tiles may be missing. No
-/// shape is faster than this makes it.
-constexpr double kBestRate = 1 - 3e-4;
 
 LayerBounds::LayerBounds(const LayerContext &context,
                          const OptionFilter &filter,
@@ -137,8 +131,7 @@ double LayerBounds::ideal(Part part, int kind, int axis, Group group,
                           : 1e12;
 }
 
-/// Seconds of a micro-batch for a second per sequence of an axis alone.
-static double scaleOf(const TableKey &key, int axis) {
+double kerf::scaleOf(const TableKey &key, int axis) {
   double others = 1;
   // Expert ranks bring sequences of their own.
   for (int other = 0; other < kExpert; ++other)
@@ -146,8 +139,7 @@ static double scaleOf(const TableKey &key, int axis) {
   return double(key.microBatch) / others;
 }
 
-/// Axes of more than one rank.
-static llvm::SmallVector<int, 3> axesOf(const TableKey &key) {
+llvm::SmallVector<int, 3> kerf::axesOf(const TableKey &key) {
   llvm::SmallVector<int, 3> axes;
   for (int axis = 0; axis < kInnerAxes; ++axis)
     if (key.groups[axis].size > 1)
@@ -259,263 +251,4 @@ KeptCurve LayerBounds::kept(const TableKey &key) {
 
 double LayerBounds::savedBytes(const TableKey &key) const {
   return floors[key.kind].inputBytes * partOf(key, context.step->batch);
-}
-
-//===----------------------------------------------------------------------===//
-// Parameters
-//===----------------------------------------------------------------------===//
-
-/// Whether some op that reads a parameter has a factor of that index in it
-/// which `ranks` divide.
-static bool isCutBy(const LayerKind &kind, int param, IndexClass index,
-                    int64_t ranks) {
-  for (const LayerOp &op : kind.ops)
-    for (auto [value, dims] : llvm::zip(op.operands, op.operandFactors)) {
-      if (kind.values[value].param != param)
-        continue;
-      for (const DimFactors &dim : dims)
-        for (unsigned f : dim)
-          if (op.factors[f].index == index &&
-              op.factors[f].factor.size % ranks == 0)
-            return true;
-    }
-  return false;
-}
-
-/// By what ranks of an axis cut some parameter of a kind; 1: they cut none.
-int64_t LayerBounds::cutOf(const TableKey &key, InnerAxis axis,
-                           IndexClass index) {
-  int64_t ranks = key.groups[static_cast<int>(axis)].size;
-  auto [it, isNew] =
-      cuts.try_emplace({key.kind, static_cast<int>(axis), ranks}, int64_t(1));
-  const LayerKind &kind = context.step->kinds[key.kind];
-  for (size_t param = 0; isNew && param < kind.params.size(); ++param)
-    if (isCutBy(kind, static_cast<int>(param), index, ranks))
-      it->second = ranks;
-  return it->second;
-}
-
-/// The kind with parameters of one byte per element, as much of it as the
-/// context and expert ranks of the key leave on a rank; of experts `part`.
-LayerKind LayerBounds::weighted(const TableKey &key, double part) const {
-  LayerKind kind = context.step->kinds[key.kind];
-  for (auto [number, param] : llvm::enumerate(kind.params)) {
-    double left = param.shared ? 0 : param.expert ? part : 1;
-    int own = static_cast<int>(number);
-    for (auto [axis, index] : {std::pair(kExpert, IndexClass::Expert),
-                               std::pair(kContext, IndexClass::Sequence)})
-      if (isCutBy(kind, own, index, key.groups[axis].size))
-        left /= double(key.groups[axis].size);
-    param.weightBytes = left;
-    param.masterBytes = param.gradientBytes = param.stateBytes = 0;
-  }
-  return kind;
-}
-
-/// Solves an axis, to which 1/shares of the ops is charged, under prices of an
-/// element (a byte of `kind`'s weights): free, so dear that none is held in
-/// vain, and between known points while that raises the bound.
-std::vector<LayerBounds::Line> LayerBounds::linesOf(int axis, Group group,
-                                                    const LayerKind &kind,
-                                                    int number,
-                                                    int shares) const {
-  constexpr int kMostSolves = 7;
-  LayerQuery query = idealQuery(number, axis, group);
-  query.commWeight *= shares;
-  double sequences = double(query.key.microBatch);
-  LayerTerms terms(context, query, kind, facts[number]);
-  std::vector<Line> lines;
-  struct Point {
-    double seconds = 0, elements = 0;
-  };
-  auto solve = [&](double price) -> std::optional<Point> {
-    query.statePrice = price * sequences * shares;
-    LayerSolution solution = solveIdeal(terms, axis);
-    if (!solution.possible())
-      return std::nullopt;
-    Point point;
-    for (size_t p = 0; p < kind.params.size(); ++p)
-      point.elements += kind.params[p].weightBytes *
-                        terms.paramElements(p, solution.layout, -1,
-                                            &AxisLayout::Rest::weight);
-    double value = double(solution.picoseconds) * 1e-12 / (sequences * shares);
-    point.seconds = value - price * point.elements;
-    lines.push_back({price, value});
-    return point;
-  };
-  std::optional<Point> free = solve(0);
-  if (!free || free->elements <= 0)
-    return lines;
-  std::optional<Point> few = solve(1e3 * free->seconds / free->elements);
-  std::vector<std::pair<Point, Point>> open = {{*free, *few}};
-  while (!open.empty() && lines.size() < kMostSolves) {
-    auto [fast, small] = open.front();
-    open.erase(open.begin());
-    double less = fast.elements - small.elements;
-    double slower = small.seconds - fast.seconds;
-    if (less <= 1e-6 * fast.elements || slower <= 1e-6 * fast.seconds)
-      continue;
-    double price = slower / less;
-    Point middle = *solve(price);
-    if (lines.back().value >=
-        (fast.seconds + price * fast.elements) * (1 - 1e-6))
-      continue;
-    open.push_back({fast, middle});
-    open.push_back({middle, small});
-  }
-  llvm::sort(lines,
-             [](const Line &a, const Line &b) { return a.price < b.price; });
-  return lines;
-}
-
-/// The least value under a price: at least that of the line between the
-/// neighbours, since it is concave, and nowhere falls.
-double LayerBounds::valueAt(llvm::ArrayRef<Line> lines, double price) {
-  auto above = llvm::partition_point(
-      lines, [&](const Line &line) { return line.price <= price; });
-  if (lines.empty() || above == lines.end())
-    return lines.empty() ? 0 : lines.back().value;
-  const Line &next = *above, &last = *(above - 1);
-  return last.value + (next.value - last.value) * (price - last.price) /
-                          (next.price - last.price);
-}
-
-/// Lines of the tensor axis alone, to which `part` of what experts cost is
-/// charged.
-const std::vector<LayerBounds::Line> &
-LayerBounds::tensorLines(const TableKey &key, int shares, double part) {
-  Group group = key.groups[kTensor];
-  auto [it, isNew] =
-      tensors.try_emplace({key.kind, group.size, group.stride,
-                           cutOf(key, InnerAxis::Context, IndexClass::Sequence),
-                           cutOf(key, InnerAxis::Expert, IndexClass::Expert),
-                           shares, static_cast<int64_t>(2 * part)});
-  if (isNew)
-    it->second = linesOf(kTensor, group, weighted(key, part), key.kind, shares);
-  return it->second;
-}
-
-/// Lines of the expert axis alone under prices of an expert's element.
-const std::vector<LayerBounds::Line> &
-LayerBounds::expertLines(const TableKey &key, int shares) {
-  Group group = key.groups[kExpert];
-  auto [it, isNew] =
-      experts.try_emplace({key.kind, group.size, group.stride, shares});
-  if (isNew && context.step->batch % group.size == 0) {
-    LayerKind kind = context.step->kinds[key.kind];
-    for (LayerParam &param : kind.params) {
-      param.weightBytes = param.expert && !param.shared ? 1 : 0;
-      param.masterBytes = param.gradientBytes = param.stateBytes = 0;
-    }
-    it->second = linesOf(kExpert, group, kind, key.kind, shares);
-  }
-  return it->second;
-}
-
-/// Lines of all axes together, per sequence as those of the tensor axis. What
-/// dense elements cost is charged to the tensor axis, what those of experts
-/// cost to it and to the expert axis by halves.
-std::vector<LayerBounds::Line> LayerBounds::together(const TableKey &key,
-                                                     const State &state) {
-  llvm::SmallVector<int, 3> axes = axesOf(key);
-  auto shares = static_cast<int>(axes.size());
-  bool cutsTensor = key.groups[kTensor].size > 1;
-  bool cutsExperts = key.groups[kExpert].size > 1;
-  double part = !cutsExperts ? 0 : cutsTensor ? 0.5 : 1;
-  TableKey sequence = key;
-  sequence.microBatch = key.groups[kContext].size;
-  std::vector<Line> own, other;
-  if (cutsTensor)
-    own = tensorLines(key, shares, 1 - part);
-  if (cutsExperts)
-    other = expertLines(key, shares);
-  // A second of the expert axis alone is at least 1/tp of one here, and of an
-  // element a rank holds at least 1/(tp cp).
-  double scale = scaleOf(sequence, kExpert);
-  double each = part / double(key.groups[kContext].size);
-  double fixed = 0;
-  if (key.groups[kContext].size > 1)
-    fixed = scaleOf(sequence, kContext) *
-            ideal(Part::All, key.kind, kContext, key.groups[kContext], shares);
-  std::vector<double> prices;
-  for (const Line &line : own)
-    prices.push_back(line.price);
-  for (const Line &line : other)
-    prices.push_back(line.price / each);
-  llvm::sort(prices);
-  std::vector<Line> lines;
-  for (double price : prices) {
-    double value =
-        fixed + valueAt(own, price) + scale * valueAt(other, each * price);
-    if (!cutsTensor)
-      value += price * state.denseElements;
-    lines.push_back({price, value});
-  }
-  return lines;
-}
-
-/// The largest of lines value - price x elements, from `fewest` elements on, as
-/// points. Some line has the price 0.
-template <typename Line>
-static std::vector<std::pair<double, double>>
-highest(llvm::ArrayRef<Line> lines, double fewest) {
-  auto at = [](const Line &line, double elements) {
-    return line.value - line.price * elements;
-  };
-  auto top = [&](double elements) {
-    return *std::max_element(
-        lines.begin(), lines.end(), [&](const Line &a, const Line &b) {
-          return std::make_pair(at(a, elements), -a.price) <
-                 std::make_pair(at(b, elements), -b.price);
-        });
-  };
-  Line line = top(fewest);
-  std::vector<std::pair<double, double>> points = {{fewest, at(line, fewest)}};
-  while (line.price > 0) {
-    const Line *next = nullptr;
-    double nearest = 0;
-    for (const Line &other : lines) {
-      if (other.price >= line.price)
-        continue;
-      double meet = (line.value - other.value) / (line.price - other.price);
-      if (!next || meet < nearest) {
-        next = &other;
-        nearest = meet;
-      }
-    }
-    line = *next;
-    if (nearest > points.back().first)
-      points.push_back({nearest, at(line, nearest)});
-  }
-  return points;
-}
-
-StateFloor LayerBounds::parameters(const TableKey &key, bool priced) {
-  const auto &[groups, kind] = std::tie(key.groups, key.kind);
-  auto [it, isNew] =
-      states.try_emplace({kind, groups[kTensor].size, groups[kTensor].stride,
-                          groups[kContext].size, groups[kContext].stride,
-                          groups[kExpert].size, groups[kExpert].stride});
-  State &state = it->second;
-  if (isNew) {
-    LayerKind left = weighted(key, 1);
-    for (const LayerParam &param : left.params)
-      (param.expert ? state.expertElements : state.denseElements) +=
-          param.elements * param.weightBytes / double(groups[kTensor].size);
-    priced &= !left.params.empty();
-    if (groups[kTensor].size > 1 && priced)
-      state.lines = tensorLines(key, 1, 1);
-    bool alone = axesOf(key).size() < 2 && groups[kExpert].size == 1;
-    if (!alone && priced)
-      llvm::append_range(state.lines, together(key, state));
-  }
-  StateFloor floor{state.denseElements, state.expertElements, {}};
-  double scale = kBestRate * scaleOf(key, kTensor);
-  llvm::SmallVector<Line, 16> lines = {{0, seconds(key)}};
-  for (const Line &line : state.lines)
-    lines.push_back({line.price * scale, line.value * scale});
-  floor.seconds =
-      highest<Line>(lines, floor.denseElements + floor.expertElements);
-  floor.restSec = bound(Part::Rest, key) * kBestRate;
-  return floor;
 }

@@ -7,6 +7,16 @@
 
 namespace kerf {
 
+/// The best rate of products is taken at a large shape, where the last wave of
+/// tiles is not full: up to 148 of 524288 / 148 waves' tiles may be missing. No
+/// shape is faster than this makes it.
+constexpr double kBestRate = 1 - 3e-4;
+
+/// Seconds of a micro-batch for a second per sequence of an axis alone.
+double scaleOf(const TableKey &key, int axis);
+/// Axes of more than one rank.
+llvm::SmallVector<int, 3> axesOf(const TableKey &key);
+
 /// Bounds of keys whose tables are not solved. They hold for every layout that
 /// the filter allows, so for every point of a table.
 class LayerBounds {
@@ -23,7 +33,11 @@ public:
   KeptCurve kept(const TableKey &key);
   /// Elements of parameters, and seconds by elements; unless `priced`, the
   /// seconds of any number of them, which is cheaper.
-  StateFloor parameters(const TableKey &key, bool priced);
+  StateFloor parameters(const TableKey &key, bool priced) {
+    return parameters(key, priced, Experts::Any);
+  }
+  /// The same by whether the expert axis cuts parameters of experts.
+  std::vector<StateFloor> cases(const TableKey &key, bool priced);
 
 private:
   /// What no layout can beat, per whole batch on one device.
@@ -53,7 +67,13 @@ private:
     double denseElements = 0, expertElements = 0;
     std::vector<Line> lines;
   };
-  std::map<std::array<int64_t, 7>, State> states; ///< by kind and groups
+  /// What the expert axis does with parameters of experts: it cuts none, or
+  /// some.
+  enum class Experts { Any, Whole, Cut };
+  /// By kind, groups and `Experts`.
+  std::map<std::array<int64_t, 8>, State> states;
+  /// By kind, group and shares: `cutExpertsSec`.
+  std::map<std::array<int64_t, 4>, double> cutExperts;
   /// By kind, group, what the context and expert axes cut besides, shares, and
   /// halves of what experts cost: `tensorLines`.
   std::map<std::array<int64_t, 7>, std::vector<Line>> tensors;
@@ -62,17 +82,32 @@ private:
 
   std::map<std::array<int64_t, 3>, int64_t> cuts; ///< `cutOf`
 
+  /// What the shapes of products cost at least beyond the best rate, seconds.
+  struct Shapes {
+    double allSec = 0;
+    double restSec = 0; ///< of products that are no weight gradient's
+  };
+  /// By kind, micro-batch and ranks of each axis.
+  std::map<std::array<int64_t, 5>, Shapes> shapes;
+
   Floor floorOf(int kind) const;
   int64_t cutOf(const TableKey &key, InnerAxis axis, IndexClass index);
-  LayerKind weighted(const TableKey &key, double part) const;
+  LayerKind weighted(const TableKey &key, double part, Experts experts) const;
   std::vector<Line> linesOf(int axis, Group group, const LayerKind &kind,
                             int number, int shares) const;
   static double valueAt(llvm::ArrayRef<Line> lines, double price);
   const std::vector<Line> &tensorLines(const TableKey &key, int shares,
-                                       double part);
+                                       double part, Experts experts);
   const std::vector<Line> &expertLines(const TableKey &key, int shares);
   std::vector<Line> together(const TableKey &key, const State &state);
+  double othersSec(const TableKey &key, bool expert);
+  std::vector<Line> wholeLines(const TableKey &key);
+  Line cutLine(const TableKey &key);
+  double cutExpertsSec(int kind, Group group, int shares);
+  State &stateOf(const TableKey &key, bool priced, Experts experts);
+  StateFloor parameters(const TableKey &key, bool priced, Experts experts);
   KeptCurve curveOf(int kind) const;
+  const Shapes &shapesOf(const TableKey &key);
   LayerQuery idealQuery(int kind, int axis, Group group) const;
   double ideal(Part part, int kind, int axis, Group group, int shares);
   double bound(Part part, const TableKey &key);

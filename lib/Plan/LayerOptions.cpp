@@ -67,6 +67,11 @@ const std::vector<int> &LayerFacts::orderOf(int sort,
   return it->second;
 }
 
+Elimination LayerFacts::eliminateOnce(int sort, const FactorGraph &graph,
+                                      int64_t budget) const {
+  return solved.eliminate(graph, orderOf(sort, graph), budget);
+}
+
 /// Calls `fn(value, dim, factors)` for every dimension of an op's tensors.
 template <typename Fn> static void forEachDim(const LayerOp &op, Fn fn) {
   for (size_t i = 0; i < op.operands.size(); ++i)

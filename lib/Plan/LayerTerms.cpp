@@ -143,6 +143,20 @@ static double causalSkew(const LayerOp &op, llvm::ArrayRef<int64_t> cuts,
   return isEqual ? 1 : double(2 * n - 1) / double(n);
 }
 
+double LayerTerms::productSec(int index, llvm::ArrayRef<int64_t> cuts) const {
+  const LayerOp &op = kind.ops[index];
+  double flops = op.work.matmulFlops;
+  llvm::SmallVector<double, 8> sizes;
+  for (size_t f = 0; f < cuts.size(); ++f) {
+    flops /= double(cuts[f]);
+    sizes.push_back(double(op.factors[f].factor.size) / double(cuts[f]));
+  }
+  MatmulShape shape = shapeOf(op, sizes);
+  shape.batch *= flops / shape.flops();
+  double width = kind.values[op.operands[0]].elementBytes;
+  return matmulSec(device, context.profile, shape, op.type, width);
+}
+
 OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
                           const OpOption *option) const {
   const LayerOp &op = kind.ops[index];
@@ -152,11 +166,8 @@ OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
   if (option && option->factor >= 0)
     cuts[option->factor] *= ranks[axis];
   double scale = 1;
-  llvm::SmallVector<double, 8> sizes;
-  for (size_t f = 0; f < cuts.size(); ++f) {
-    scale *= double(cuts[f]);
-    sizes.push_back(double(op.factors[f].factor.size) / double(cuts[f]));
-  }
+  for (int64_t cut : cuts)
+    scale *= double(cut);
   double read = 0, written = 0;
   for (size_t i = 0; i < op.operands.size(); ++i)
     if (!facts.fusedAway[op.operands[i]])
@@ -180,15 +191,11 @@ OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
                              rows > 0 ? op.scores / scale / rows : 0)};
   }
   if (op.work.matmulFlops > 0) {
-    MatmulShape shape = shapeOf(op, sizes);
     if (query.ideal)
       return {WorkKind::Matmul,
               op.work.matmulFlops / scale / bestRate(op.type)};
-    double flops = op.work.matmulFlops / scale;
-    shape.batch *= flops / shape.flops();
-    double width = kind.values[op.operands[0]].elementBytes;
     return {WorkKind::Matmul,
-            std::max(matmulSec(device, profile, shape, op.type, width),
+            std::max(productSec(index, cuts),
                      (read + written) / (device.memoryBytesPerSec *
                                          device.efficiency.memory))};
   }

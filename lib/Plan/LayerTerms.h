@@ -8,6 +8,7 @@
 #ifndef KERF_LIB_PLAN_LAYERTERMS_H
 #define KERF_LIB_PLAN_LAYERTERMS_H
 
+#include "kerf/Plan/FactorGraphCache.h"
 #include "kerf/Plan/LayerProblem.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -44,8 +45,13 @@ public:
   /// The elimination order of a graph of this kind, found once: graphs of one
   /// `sort` with equal domains differ in costs only.
   const std::vector<int> &orderOf(int sort, const FactorGraph &graph) const;
+  /// Eliminates in that order; answers that were given before are remembered.
+  Elimination eliminateOnce(int sort, const FactorGraph &graph,
+                            int64_t budget) const;
 
 private:
+  static constexpr int64_t kCacheBytes = int64_t(64) << 20;
+  mutable EliminationCache solved{kCacheBytes};
   mutable std::map<std::pair<int, std::vector<int>>, std::vector<int>> orders;
 
   void findPatterns(const LayerKind &kind);
@@ -76,6 +82,9 @@ public:
   /// (`axis` -1: the layout's on all).
   OpTime timeOf(int op, const LayerLayout &layout, int axis = -1,
                 const OpOption *option = nullptr) const;
+  /// Seconds of a product's flops in the shape that `cuts` of its factors
+  /// leave, whatever it reads.
+  double productSec(int op, llvm::ArrayRef<int64_t> cuts) const;
   /// Own communication of an option (ring, split vocabulary), seconds.
   double variantSec(int op, const OpOption &option, int axis,
                     const LayerLayout &layout) const;

@@ -257,20 +257,44 @@ StageSplit Searcher::fitted(const Node &node, StageProblem &stages,
   return split;
 }
 
+/// What no split of a leaf can go below, as far as it matters; `split` is the
+/// one that was found.
+double Searcher::leastOf(const Node &node, const StageProblem &stages,
+                         const LeafTimes &times, const StageSplit &split) {
+  double least = std::max(node.bound, times.onceSec + split.boundObjective);
+  if (stages.chunks == 1)
+    return least;
+  // Of chunks not all splits are tried, and memory is not in their bound yet.
+  double known = std::min(best, times.onceSec + split.objective);
+  const Head &head = heads[node.index];
+  if (least < known)
+    least = std::max(least, headBounds.secondsOf(outerOf(node), head.tables,
+                                                 head.layouts[node.layouts]));
+  if (least < known)
+    least = std::max(least, times.onceSec + boundOfChunks(stages));
+  return least;
+}
+
 void Searcher::solveNode(const Node &node) {
   const std::vector<int64_t> &pinned = problem.pins.stageLayers;
   LeafTimes times;
   StageProblem stages = problemOf(node, times);
+  // Chunks of unlike layers take long.
+  if (stages.chunks > 1 && stages.layers.size() > 1) {
+    const Head &head = heads[node.index];
+    double least = headBounds.secondsOf(outerOf(node), head.tables,
+                                        head.layouts[node.layouts]);
+    if (least >= best * (1 + kPlayedSlack))
+      return;
+  }
   stages.worth = best * (1 + kPlayedSlack) - times.onceSec;
   StageSplit split =
       pinned.empty() ? splitStages(stages) : fillStages(stages, pinned);
   ++certificate.evaluated;
+  // Also of a leaf of which no split, or no programs, that fit were found.
+  looseBound = std::min(looseBound, leastOf(node, stages, times, split));
   if (!split.fits())
     return;
-  double bound =
-      times.onceSec + (pinned.empty() ? split.boundObjective : split.objective);
-  // Also of a leaf of which no programs that fit were found.
-  looseBound = std::min(looseBound, std::max(bound, node.bound));
   split = fitted(node, stages, std::move(split));
   if (!split.fits())
     return;

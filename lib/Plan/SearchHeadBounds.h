@@ -16,6 +16,10 @@ public:
   /// when none fits. From `enough` on any smaller bound may come back, though
   /// not below `enough`.
   double secondsOf(const OuterChoice &head, double enough);
+  /// The same of one leaf whose tables are solved: what its layouts' points can
+  /// not go below, memory included.
+  double secondsOf(const OuterChoice &outer, const TableList &tables,
+                   const LayoutChoice &layouts);
 
 private:
   /// Seconds by bytes, convex: from the fewest bytes that are possible, slower,
@@ -78,7 +82,10 @@ private:
                   bool allReduce);
   double leastBeta(const Groups &groups, bool allReduce);
   double onceEach(const Pricing &pricing, const KindSize &size, bool isExpert);
-  Known knownOf(const OuterChoice &head, int kind);
+  double leastOf(const OuterChoice &head, llvm::ArrayRef<Schedule> schedules,
+                 bool byCases, double enough);
+  std::vector<Known> knownOf(const OuterChoice &head, int kind, bool byCases);
+  Known knownOf(int kind, const LayerTable &table, int layout) const;
   Floor floorOf(const Pricing &pricing, const Known &known, LayerPrice &once);
   Relaxed relax(const Pricing &pricing, llvm::ArrayRef<Known> known);
   double onceSec(const Pricing &pricing, const LayerPrice &sum);

@@ -155,22 +155,82 @@ stateCurve(llvm::ArrayRef<std::pair<double, double>> byElements, double least,
   return points;
 }
 
-HeadBounds::Known HeadBounds::knownOf(const OuterChoice &head, int kind) {
+/// Of all layouts, or by cases of them.
+std::vector<HeadBounds::Known> HeadBounds::knownOf(const OuterChoice &head,
+                                                   int kind, bool byCases) {
   const Profile &profile = problem.profile;
   TableKey key = keyOf(head, kind);
-  Known known = {problem.tables->lowerBoundState(key),
-                 problem.tables->lowerBoundKept(key),
-                 problem.tables->lowerBoundSec(key), layers.sizeOf(kind)};
+  std::vector<StateFloor> states;
+  if (byCases)
+    states = problem.tables->lowerBoundStates(key);
+  else
+    states.push_back(problem.tables->lowerBoundState(key));
+  KeptCurve kept = problem.tables->lowerBoundKept(key);
+  double least = problem.tables->lowerBoundSec(key);
   if (isLayer(problem, kind))
-    known.least = std::max(known.least, profile.layerFloorForwardSec +
-                                            profile.layerFloorBackwardSec);
-  StateFloor &state = known.state;
-  if (state.denseElements + state.expertElements <= 0) {
-    auto tensor = static_cast<double>(head.tp);
-    state.denseElements = known.size.denseElements / tensor;
-    state.expertElements =
-        known.size.expertElements / (tensor * static_cast<double>(head.ep));
+    least = std::max(least, profile.layerFloorForwardSec +
+                                profile.layerFloorBackwardSec);
+  KindSize size = layers.sizeOf(kind);
+  std::vector<Known> cases;
+  for (StateFloor &state : states) {
+    if (state.denseElements + state.expertElements <= 0) {
+      auto tensor = static_cast<double>(head.tp);
+      state.denseElements = size.denseElements / tensor;
+      state.expertElements =
+          size.expertElements / (tensor * static_cast<double>(head.ep));
+    }
+    cases.push_back({std::move(state), kept, least, size});
   }
+  return cases;
+}
+
+/// The lower convex hull of points, as far as it falls.
+static KeptCurve hullOf(KeptCurve points) {
+  llvm::sort(points);
+  KeptCurve hull;
+  for (auto [bytes, sec] : points) {
+    if (!hull.empty() && sec >= hull.back().second)
+      continue;
+    auto isAbove = [&, bytes = bytes, sec = sec] {
+      auto [x0, y0] = hull[hull.size() - 2];
+      auto [x1, y1] = hull.back();
+      return (y1 - y0) * (bytes - x0) >= (sec - y0) * (x1 - x0);
+    };
+    while (hull.size() > 1 && isAbove())
+      hull.pop_back();
+    hull.push_back({bytes, sec});
+  }
+  return hull;
+}
+
+/// Of a solved table, the points of a layout; -1: of all.
+HeadBounds::Known HeadBounds::knownOf(int kind, const LayerTable &table,
+                                      int layout) const {
+  double exposed = 1 - problem.profile.tensorOverlap;
+  auto secondsOf = [&](const TimeParts &parts) {
+    return parts.computeSec() + exposed * parts.allCommSec();
+  };
+  Known known;
+  known.size = layers.sizeOf(kind);
+  StateFloor &state = known.state;
+  state.denseElements = state.expertElements = state.restSec = HUGE_VAL;
+  known.least = HUGE_VAL;
+  KeptCurve points;
+  for (const LayerPoint &point : table.points) {
+    if (layout >= 0 && point.layout != layout)
+      continue;
+    double sec = secondsOf(point.forward) + secondsOf(point.backward);
+    known.least = std::min(known.least, sec);
+    points.push_back({point.savedBytes, sec + secondsOf(point.recompute)});
+    state.denseElements = std::min(state.denseElements,
+                                   point.denseElements - point.sharedElements);
+    state.expertElements = std::min(state.expertElements, point.expertElements);
+    state.restSec = std::min(state.restSec, sec - point.weightGradientSec);
+  }
+  state.seconds = {{state.denseElements + state.expertElements, known.least}};
+  for (auto &[bytes, sec] : points)
+    sec -= known.least;
+  known.kept = hullOf(std::move(points));
   return known;
 }
 

@@ -128,6 +128,8 @@ private:
   void pushLeaf(const Pricing &pricing, const PriceList &prices, Node node);
   StageProblem problemOf(const Node &node, LeafTimes &times);
   void solveNode(const Node &node);
+  double leastOf(const Node &node, const StageProblem &stages,
+                 const LeafTimes &times, const StageSplit &split);
   StageSplit fitted(const Node &node, StageProblem &stages, StageSplit split);
   double playLeaf(const Node &node, const StageProblem &stages,
                   const StageSplit &split);

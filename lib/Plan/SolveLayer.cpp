@@ -25,8 +25,7 @@ static bool solveAxis(const LayerTerms &terms, int axis,
   Elimination best =
       terms.query.recompute
           ? eliminate(graph.graph, terms.query.budget)
-          : eliminate(graph.graph, terms.facts.orderOf(axis, graph.graph),
-                      terms.query.budget);
+          : terms.facts.eliminateOnce(axis, graph.graph, terms.query.budget);
   if (best.states.empty() || best.cost >= kInfiniteCost)
     return false;
   solution.layout.axes[axis] = graph.decode(best.states);

@@ -52,6 +52,8 @@ struct SolvedTables::State {
     int64_t local = key.microBatch * key.groups[2].size;
     return local > 0 && context.step->batch % local == 0;
   }
+  /// Of unlike layers, bounds of heads use the state of those that take most.
+  bool isPriced(int kind) const { return !repeats[kind] || kind == mainKind; }
   LayerQuery queryOf(const TableKey &key);
   void solve(const TableKey &key, Entry &entry);
   Entry &entryOf(const TableKey &key);
@@ -274,9 +276,11 @@ KeptCurve SolvedTables::lowerBoundKept(const TableKey &key) {
 }
 
 StateFloor SolvedTables::lowerBoundState(const TableKey &key) {
-  // Of unlike layers, bounds of heads use the state of those that take most.
-  bool priced = !state->repeats[key.kind] || key.kind == state->mainKind;
-  return state->bounds->parameters(alike(key), priced);
+  return state->bounds->parameters(alike(key), state->isPriced(key.kind));
+}
+
+std::vector<StateFloor> SolvedTables::lowerBoundStates(const TableKey &key) {
+  return state->bounds->cases(alike(key), state->isPriced(key.kind));
 }
 
 /// True for one point: layouts and points are numbered within a table.

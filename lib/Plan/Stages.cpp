@@ -195,8 +195,9 @@ namespace {
 /// number of layers of a stage counts.
 class Splitter {
 public:
-  explicit Splitter(const StageProblem &problem)
-      : problem(problem), layers(layersOf(problem)) {
+  /// `relaxed`: chunks take what they cannot go below.
+  explicit Splitter(const StageProblem &problem, bool relaxed = false)
+      : problem(problem), layers(layersOf(problem)), relaxed(relaxed) {
     for (const StageItem &run : problem.layers) {
       starts.push_back(starts.empty() ? 0 : ends.back());
       ends.push_back(starts.back() + run.count);
@@ -205,12 +206,15 @@ public:
     most.assign(problem.stages, layers);
   }
   StageSplit solve();
+  /// The least objective by what fills cannot go below, as far as it is of use.
+  double bound();
   /// The stages that end after layers `stageEnds`, at their best points.
   StageSplit fill(llvm::ArrayRef<int64_t> stageEnds) const;
 
 private:
   const StageProblem &problem;
   int64_t layers;
+  bool relaxed;
   std::vector<int64_t> starts, ends; ///< of the runs
   struct Cost {
     double sec = 0, boundSec = 0;
@@ -223,6 +227,7 @@ private:
 
   double costOf(int64_t stage, int64_t begin, int64_t end);
   Filled fillOf(int64_t stage, int64_t begin, int64_t end) const;
+  double worthLimit() const;
   bool narrow(double limit);
   std::vector<double> candidates(double limit);
   std::pair<double, double> bestBottleneck(double limit);
@@ -237,6 +242,8 @@ private:
 Filled Splitter::fillOf(int64_t stage, int64_t begin, int64_t end) const {
   Items items =
       itemsOf(problem, begin, end, stage == 0, stage == problem.stages - 1);
+  if (relaxed)
+    return relaxChunks(problem, stage, items);
   setFlight(problem, stage, items);
   return fillStage(problem.kinds, items, problem.budget[stage]);
 }
@@ -353,16 +360,20 @@ double Splitter::programme(double limit, std::vector<int64_t> *split) {
 StageSplit Splitter::fill(llvm::ArrayRef<int64_t> stageEnds) const {
   StageSplit split;
   int64_t begin = 0;
+  double slowest = 0, sum = 0;
   for (auto [stage, end] : llvm::enumerate(stageEnds)) {
     Filled filled = fillOf(stage, begin, end);
     if (!filled.fits())
       return {};
     split.slowestSec = std::max(split.slowestSec, filled.sec);
     split.sumSec += filled.sec;
+    slowest = std::max(slowest, filled.boundSec);
+    sum += filled.boundSec;
     split.stages.push_back({{begin, end, std::move(filled.parts)}});
     begin = end;
   }
   split.objective = objectiveOf(problem, split.slowestSec, split.sumSec);
+  split.boundObjective = objectiveOf(problem, slowest, sum);
   return split;
 }
 
@@ -408,25 +419,39 @@ StageSplit Splitter::solve() {
       limit = (even.objective - problem.sumWeight * leastSum(problem)) /
               problem.slowestWeight * (1 + 1e-9);
   }
-  if (problem.worth < kNever && problem.slowestWeight > 0)
-    limit = std::min(limit,
-                     (problem.worth - problem.sumWeight * leastSum(problem)) /
-                         problem.slowestWeight * (1 + 1e-9));
+  limit = std::min(limit, worthLimit());
   if (starts.size() == 1 && !narrow(limit))
     return {};
   auto [objective, bottleneck] = bestBottleneck(limit);
-  if (objective == kNever)
-    return {};
-  std::vector<int64_t> split;
-  programme(bottleneck, &split);
-  StageSplit result = fill(split);
-  result.boundObjective = result.objective;
+  StageSplit result;
+  if (objective < kNever) {
+    std::vector<int64_t> split;
+    programme(bottleneck, &split);
+    result = fill(split);
+    result.boundObjective = result.objective;
+  }
   if (!exact) {
     bounding = true;
     result.boundObjective =
         std::min(result.objective, bestBottleneck(limit).first);
   }
   return result;
+}
+
+/// No stage of a split that is of use takes longer.
+double Splitter::worthLimit() const {
+  if (problem.worth == kNever || problem.slowestWeight <= 0)
+    return kNever;
+  return (problem.worth - problem.sumWeight * leastSum(problem)) /
+         problem.slowestWeight * (1 + 1e-9);
+}
+
+double Splitter::bound() {
+  double limit = worthLimit();
+  if (starts.size() == 1 && !narrow(limit))
+    return kNever;
+  bounding = true;
+  return bestBottleneck(limit).first;
 }
 
 //===----------------------------------------------------------------------===//
@@ -439,9 +464,21 @@ StageSplit kerf::splitStages(const StageProblem &problem) {
   if (problem.chunks > 1 && !isUniform(problem))
     return splitChunks(problem);
   StageSplit split = Splitter(problem).solve();
-  if (problem.chunks == 1 || !split.fits())
+  if (problem.chunks == 1)
     return split;
-  return dealChunks(problem, std::move(split));
+  if (!split.fits()) {
+    split.boundObjective = boundOfSplit(problem);
+    return split;
+  }
+  return dealChunks(problem, split);
+}
+
+double kerf::boundOfChunks(const StageProblem &problem) {
+  if (!isUniform(problem) || problem.chunks == 1)
+    return boundOfSplit(problem);
+  if (layersOf(problem) < problem.stages * problem.chunks)
+    return kNever;
+  return Splitter(problem, /*relaxed=*/true).bound();
 }
 
 StageSplit kerf::fillStages(const StageProblem &problem,

@@ -128,14 +128,74 @@ static double fillOne(const StageProblem &problem, int64_t stage,
   return ChunkFiller{problem, stage, chunks}.run();
 }
 
+//===----------------------------------------------------------------------===//
+// What no chunks can go below
+//===----------------------------------------------------------------------===//
+
+/// The items, layers of one kind, when a chunk `c` is held `held[c]` times: one
+/// layer lies in each chunk, all others in that which is held least.
+static Items inChunks(const StageProblem &problem, const Items &items,
+                      llvm::ArrayRef<double> held) {
+  Items relaxed;
+  double least = *llvm::min_element(held);
+  for (StageItem item : items) {
+    bool isEnd = item.kind == problem.first || item.kind == problem.last;
+    if (isEnd && item.count == 1) {
+      item.inFlight = item.kind == problem.first ? held.front() : held.back();
+      relaxed.push_back(item);
+      continue;
+    }
+    for (double each : held) {
+      auto same = llvm::find_if(relaxed, [&](const StageItem &other) {
+        return other.kind == item.kind && other.inFlight == each;
+      });
+      if (same != relaxed.end())
+        ++same->count;
+      else
+        relaxed.push_back({item.kind, 1, each});
+    }
+    for (StageItem &other : relaxed)
+      if (other.kind == item.kind && other.inFlight == least)
+        other.count += item.count - problem.chunks;
+  }
+  return relaxed;
+}
+
+/// Any mean of the schedule's states is a state that must fit: that of all of
+/// them, and the one that holds most, bound the stage.
+Filled stages_detail::relaxChunks(const StageProblem &problem, int64_t stage,
+                                  const Items &items) {
+  const std::vector<std::vector<double>> &states = problem.held[stage];
+  std::vector<double> mean(problem.chunks, 0), most;
+  double largest = -1;
+  for (const std::vector<double> &held : states) {
+    double sum = 0;
+    for (auto [all, each] : llvm::zip_equal(mean, held)) {
+      all += each / double(states.size());
+      sum += each;
+    }
+    if (sum > largest) {
+      largest = sum;
+      most = held;
+    }
+  }
+  // What rounding may have taken from a budget.
+  double budget = problem.budget[stage] * (1 + 1e-9);
+  Filled bound =
+      fillStage(problem.kinds, inChunks(problem, items, mean), budget);
+  if (states.size() == 1 || !bound.fits())
+    return bound;
+  Filled other =
+      fillStage(problem.kinds, inChunks(problem, items, most), budget);
+  return other.boundSec > bound.boundSec ? other : bound;
+}
+
 StageSplit stages_detail::dealChunks(const StageProblem &problem,
-                                     StageSplit byCount) {
+                                     const StageSplit &byCount) {
   std::vector<int64_t> counts;
   for (const std::vector<SplitChunk> &stage : byCount.stages)
     counts.push_back(stage.front().end - stage.front().begin);
-  StageSplit split = fillStages(problem, counts);
-  split.boundObjective = std::min(byCount.boundObjective, split.objective);
-  return split;
+  return fillStages(problem, counts);
 }
 
 StageSplit
@@ -144,8 +204,11 @@ stages_detail::fillChunks(const StageProblem &problem,
   StageSplit split;
   for (int64_t stage = 0; stage < problem.stages; ++stage) {
     double sec = fillOne(problem, stage, chunks[stage]);
-    if (sec == kNever)
-      return {};
+    if (sec == kNever) {
+      split = {};
+      split.boundObjective = boundOfSplit(problem);
+      return split;
+    }
     split.slowestSec = std::max(split.slowestSec, sec);
     split.sumSec += sec;
   }
@@ -236,6 +299,7 @@ StageSplit stages_detail::splitChunks(const StageProblem &problem) {
   int64_t all = problem.stages * problem.chunks, layers = layersOf(problem);
   int64_t rest = layers % all;
   StageSplit best;
+  best.boundObjective = boundOfSplit(problem);
   // The remainder at the end, at the beginning, or in the middle.
   for (int64_t at : {all - rest, int64_t(0), (all - rest) / 2}) {
     ChunkSearch search{problem, {0}, {}};

@@ -57,9 +57,16 @@ double leastBottleneck(const StageProblem &problem);
 StageSplit fillChunks(const StageProblem &problem,
                       std::vector<std::vector<SplitChunk>> chunks);
 
+/// What the points of a stage with `items`, layers of one kind in several
+/// chunks, cannot go below, however they lie in these: only its `boundSec` and
+/// whether it fits count.
+Filled relaxChunks(const StageProblem &problem, int64_t stage,
+                   const Items &items);
+
 /// Turns a split by numbers of layers (one chunk per stage) into one by chunks;
-/// the objective may be a little worse where unequal chunks do not fit.
-StageSplit dealChunks(const StageProblem &problem, StageSplit byCount);
+/// the objective may be a little worse, or none, where unequal chunks do not
+/// fit.
+StageSplit dealChunks(const StageProblem &problem, const StageSplit &byCount);
 
 /// Stages of several chunks each: local search.
 StageSplit splitChunks(const StageProblem &problem);

@@ -48,6 +48,7 @@ struct CostTable {
       offset = offset * domains[variable] + states[variable];
     return costs[offset];
   }
+  bool operator==(const CostTable &) const = default;
 };
 
 struct FactorGraph {
@@ -67,6 +68,7 @@ struct FactorGraph {
   /// The first inconsistency (sizes that do not match, unknown variables, costs
   /// out of range); "" if none. All functions below assume that there is none.
   std::string check() const;
+  bool operator==(const FactorGraph &) const = default;
 };
 
 /// Reads what `print` writes; lines that start with '#' are comments. On

@@ -180,6 +180,7 @@ public:
   double lowerBoundSavedBytes(const TableKey &key) override;
   KeptCurve lowerBoundKept(const TableKey &key) override;
   StateFloor lowerBoundState(const TableKey &key) override;
+  std::vector<StateFloor> lowerBoundStates(const TableKey &key) override;
   int64_t solved() const override;
   /// The layout of a point of `get(key)`.
   const LayerLayout &layoutOf(const TableKey &key, const LayerPoint &point);

@@ -120,6 +120,11 @@ public:
   virtual StateFloor lowerBoundState(const TableKey &key) {
     return {0, 0, {{0, lowerBoundSec(key)}}};
   }
+  /// The same by cases: all points of a layout are above one of them, which is
+  /// more than what holds for every layout. By default one case.
+  virtual std::vector<StateFloor> lowerBoundStates(const TableKey &key) {
+    return {lowerBoundState(key)};
+  }
   virtual int64_t solved() const = 0; ///< tables made so far
 };
 

@@ -95,7 +95,8 @@ struct StageSplit {
   std::vector<std::vector<SplitChunk>> stages; ///< empty: nothing fits
   double slowestSec = 0, sumSec = 0;
   double objective = std::numeric_limits<double>::infinity();
-  /// No split is better than this.
+  /// No split is better than this, or than the problem's `worth`; infinite
+  /// where none fits. With chunks it leaves memory out (`boundOfChunks`).
   double boundObjective = std::numeric_limits<double>::infinity();
   bool fits() const { return !stages.empty(); }
 };
@@ -104,7 +105,8 @@ struct StageSplit {
 /// (stage, layers used) per bottleneck time. With chunks the layers of a stage
 /// are dealt evenly to its chunks, and those that are held longest keep the
 /// least; where layers are unlike, an even split's borders are shifted while
-/// that helps.
+/// that helps. So with chunks a better split may exist, also where none is
+/// found.
 StageSplit splitStages(const StageProblem &problem);
 
 /// The points for a given split: `counts` layers of each stage (their sum is
@@ -115,6 +117,12 @@ StageSplit fillStages(const StageProblem &problem,
 /// A lower bound of the objective over all splits, without regard to memory:
 /// max T_i >= the least bottleneck of any distribution of layers to stages.
 double boundOfSplit(const StageProblem &problem);
+
+/// A lower bound, or `worth` where it is no smaller, of the objective over all
+/// splits into chunks, whichever layers a chunk has (one at least), memory
+/// included; infinite where none fits or is of use. Of unlike layers it is
+/// `boundOfSplit`.
+double boundOfChunks(const StageProblem &problem);
 
 } // namespace kerf
 

@@ -1,4 +1,4 @@
-#include "kerf/Plan/FactorGraph.h"
+#include "kerf/Plan/FactorGraphCache.h"
 
 #include "RandomGraphs.h"
 
@@ -83,6 +83,90 @@ TEST(FactorGraphTest, AnyOrder) {
       EXPECT_EQ(result.work, simulateElimination(graph, order).work);
     }
   });
+}
+
+/// Five variables of 1 to 12 states in tables over two to four of them.
+static FactorGraph wideGraph(unsigned seed) {
+  RandomGraph r(seed);
+  r.variables(5, 12);
+  for (int tables = 3 + r.draw(8); tables > 0; --tables) {
+    std::vector<int> variables(5);
+    std::iota(variables.begin(), variables.end(), 0);
+    std::shuffle(variables.begin(), variables.end(), r.random);
+    variables.resize(2 + r.draw(3));
+    r.table(variables);
+  }
+  return r.graph;
+}
+
+// Sums of many entries are walked in blocks, whichever variables make a block
+// and however tables lie: all orders cost what trying everything costs.
+TEST(FactorGraphTest, WideTables) {
+  int large = 0, finite = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    FactorGraph graph = wideGraph(seed);
+    int64_t cost = enumerate(graph).cost;
+    finite += cost < kInfiniteCost;
+    std::vector<int> order = {0, 1, 2, 3, 4};
+    std::mt19937 random(seed);
+    for (int i = 0; i < 8; ++i) {
+      std::shuffle(order.begin(), order.end(), random);
+      Elimination result = eliminate(graph, order);
+      ASSERT_EQ(result.cost, cost) << "seed " << seed;
+      if (cost < kInfiniteCost)
+        EXPECT_EQ(graph.evaluate(result.states), cost);
+      large += result.largestTable > 4096;
+    }
+  }
+  EXPECT_GT(large, 50);
+  EXPECT_GT(finite, 30);
+}
+
+// Of equal graphs the second answer is the first one; another cost, another
+// order or another budget is another question.
+TEST(FactorGraphTest, RemembersEliminations) {
+  EliminationCache cache(int64_t(1) << 20);
+  FactorGraph graph = grid(5, 4, 1);
+  std::vector<int> order = eliminationOrder(graph);
+  Elimination direct = eliminate(graph, order);
+  for (int i = 0; i < 2; ++i) {
+    Elimination result = cache.eliminate(graph, order);
+    EXPECT_EQ(result.cost, direct.cost);
+    EXPECT_EQ(result.states, direct.states);
+    EXPECT_EQ(result.work, direct.work);
+    EXPECT_EQ(cache.hits(), i);
+  }
+  FactorGraph other = graph;
+  other.tables.front().costs.front() += 1;
+  EXPECT_EQ(cache.eliminate(other, order).cost, eliminate(other, order).cost);
+  std::vector<int> backwards(order.rbegin(), order.rend());
+  EXPECT_EQ(cache.eliminate(graph, backwards).cost, direct.cost);
+  EXPECT_TRUE(cache.eliminate(graph, order, direct.work - 1).gaveUp);
+  EXPECT_EQ(cache.hits(), 1);
+}
+
+// What was not asked for longest is forgotten; nothing larger than all room is
+// kept.
+TEST(FactorGraphTest, ForgetsEliminations) {
+  std::vector<int> order = eliminationOrder(grid(5, 4, 0));
+  EliminationCache cache(int64_t(40) << 10);
+  auto ask = [&](unsigned seed) {
+    FactorGraph graph = grid(5, 4, seed);
+    EXPECT_EQ(cache.eliminate(graph, order).cost, eliminate(graph, order).cost);
+    EXPECT_LE(cache.bytes(), 40 << 10);
+    return cache.hits();
+  };
+  for (unsigned seed = 0; seed < 20; ++seed)
+    EXPECT_EQ(ask(seed), 0);
+  EXPECT_EQ(ask(19), 1);
+  EXPECT_EQ(ask(0), 1);
+  EXPECT_EQ(ask(19), 2);
+
+  EliminationCache small(100);
+  for (int i = 0; i < 2; ++i)
+    small.eliminate(grid(5, 4, 1), order);
+  EXPECT_EQ(small.hits(), 0);
+  EXPECT_EQ(small.bytes(), 0);
 }
 
 // A chain of n variables with d states: n - 1 tables of d x d and one of d.
@@ -206,6 +290,26 @@ TEST(FactorGraphTest, ManyTablesAtOnce) {
   std::vector<int> order(16);
   std::iota(order.begin(), order.end(), 0);
   EXPECT_EQ(eliminate(graph, order).cost, 15);
+}
+
+// One variable in fifteen tables with each pair of six others: nearly all have
+// rows at once, more than are added up without saturating.
+TEST(FactorGraphTest, ManyRowsAtOnce) {
+  int finite = 0;
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    RandomGraph r(seed);
+    r.percentInfinite = seed % 3;
+    r.graph.domains = {4, 3, 3, 2, 3, 3, 2};
+    for (int a = 1; a < 7; ++a)
+      for (int b = 1; b < a; ++b)
+        r.table({0, a, b});
+    std::vector<int> order(7);
+    std::iota(order.begin(), order.end(), 0);
+    int64_t cost = enumerate(r.graph).cost;
+    finite += cost < kInfiniteCost;
+    EXPECT_EQ(eliminate(r.graph, order).cost, cost) << "seed " << seed;
+  }
+  EXPECT_GT(finite, 10);
 }
 
 // Too much work or memory is noticed before any of it is spent: this grid would

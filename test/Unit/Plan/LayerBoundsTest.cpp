@@ -15,11 +15,13 @@ using namespace kerf;
 namespace {
 
 constexpr int64_t kBatch = 16, kTokens = 512;
-enum Index : unsigned { B, S, K, N }; ///< factors of products
+enum Index : unsigned { B, S, K, N, E }; ///< factors of products
 
-/// y = gelu(x w1) w2 with its backward pass: D model units, F inside.
+/// y = gelu(x w1) w2 with its backward pass: D model units, F inside. With
+/// experts all values have a dimension of them, and tokens for each.
 struct Builder {
   LayerKind kind;
+  int64_t experts = 1;
 
   int value(llvm::ArrayRef<int64_t> shape, bool tokens, bool forward) {
     LayerValue value;
@@ -36,14 +38,20 @@ struct Builder {
   }
 
   int activation(int64_t width, bool forward = true) {
-    return value({kBatch, kTokens, width}, true, forward);
+    if (experts == 1)
+      return value({kBatch, kTokens, width}, true, forward);
+    int result = value({kBatch, kTokens, experts, width}, true, forward);
+    kind.values[result].classes[2] = IndexClass::Expert;
+    return result;
   }
 
   int weight(int64_t n, int64_t k) {
-    int result = value({n, k}, false, true);
+    int result = experts == 1 ? value({n, k}, false, true)
+                              : value({experts, n, k}, false, true);
     kind.values[result].param = static_cast<int>(kind.params.size());
     LayerParam param;
-    param.elements = double(n * k);
+    param.expert = experts > 1;
+    param.elements = double(experts * n * k);
     param.weightBytes = 2;
     param.masterBytes = param.gradientBytes = 4;
     param.stateBytes = 8;
@@ -74,9 +82,9 @@ struct Builder {
   }
 
   /// A product over the last factor of `sizes` that is a sum.
-  static LayerOp product(int64_t n, int64_t k, Index sum,
-                         std::vector<TensorFactors> operands,
-                         TensorFactors result) {
+  LayerOp product(int64_t n, int64_t k, Index sum,
+                  std::vector<TensorFactors> operands,
+                  TensorFactors result) const {
     LayerOp op;
     auto factor = [&](const char *name, int64_t size, Index index,
                       IndexClass cls) {
@@ -88,26 +96,39 @@ struct Builder {
     factor("s", kTokens, S, IndexClass::Sequence);
     factor("k", k, K, IndexClass::Other);
     factor("n", n, N, IndexClass::Other);
+    if (experts > 1)
+      factor("e", experts, E, IndexClass::Expert);
     op.operandFactors = std::move(operands);
     op.resultFactors = {std::move(result)};
-    op.work.matmulFlops = 2.0 * kBatch * kTokens * double(n * k);
+    op.work.matmulFlops = 2.0 * kBatch * kTokens * double(experts * n * k);
     return op;
   }
 
   /// Element by element over `operands` activations.
-  static LayerOp rows(int64_t width, int operands) {
+  LayerOp rows(int64_t width, int operands) const {
     LayerOp op;
     op.factors = {{{"b", kBatch, FactorKind::Parallel}, IndexClass::Batch},
                   {{"s", kTokens, FactorKind::Parallel}, IndexClass::Sequence},
                   {{"n", width, FactorKind::Parallel}, IndexClass::Other}};
     op.operandFactors.assign(operands, {{0}, {1}, {2}});
     op.resultFactors = {{{0}, {1}, {2}}};
-    op.work.vectorFlops = double(kBatch * kTokens * width);
+    op.work.vectorFlops = double(kBatch * kTokens * experts * width);
+    if (experts == 1)
+      return op;
+    op.factors.push_back(
+        {{"e", experts, FactorKind::Parallel}, IndexClass::Expert});
+    op.operandFactors.assign(operands, {{0}, {1}, {3}, {2}});
+    op.resultFactors = {{{0}, {1}, {3}, {2}}};
     return op;
   }
 
-  Builder(int64_t d, int64_t f) {
+  Builder(int64_t d, int64_t f, int64_t experts = 1) : experts(experts) {
     TensorFactors in = {{B}, {S}, {K}}, out = {{B}, {S}, {N}}, w = {{N}, {K}};
+    if (experts > 1) {
+      in.insert(in.begin() + 2, {E});
+      out.insert(out.begin() + 2, {E});
+      w.insert(w.begin(), {E});
+    }
     auto forward = LayerPhase::Forward;
     auto inputs = LayerPhase::InputGradient;
     auto weights = LayerPhase::WeightGradient;
@@ -225,6 +246,81 @@ TEST(LayerBounds, HoldForSolvedTables) {
   EXPECT_GT(nearTogether, 50);
   EXPECT_GT(nearRest, 50);
   EXPECT_GT(sloped, 20);
+}
+
+/// A key of random groups, or of one device more than there are.
+TableKey randomKey(std::mt19937 &random, int64_t devices) {
+  auto pick = [&](int most) { return int64_t(1) << random() % most; };
+  TableKey key;
+  key.microBatch = pick(3);
+  int64_t stride = 1;
+  for (Group &group : key.groups) {
+    int64_t size = pick(3);
+    if (size > 1)
+      group = {size, stride};
+    stride *= size;
+  }
+  if (stride > devices)
+    key.microBatch = 0;
+  return key;
+}
+
+// All points of a layout lie above one of the cases of its key: expert ranks
+// hold all experts, or parts of them. Shapes of products are part of them.
+TEST(LayerBounds, CasesHoldForSolvedTables) {
+  int layouts = 0, split = 0, near = 0;
+  for (double slow : {2e10, 1e11})
+    for (const char *arch : {"", "sm_90"}) {
+      StepModel step;
+      step.batch = kBatch;
+      step.sequence = kTokens;
+      step.type = "bf16";
+      step.kinds = {Builder(512, 1024, 8).kind};
+      step.runs = {{0, 4, 0}};
+      Machine machine = twoTiers(slow);
+      machine.device.arch = arch;
+      if (*arch)
+        machine.device.target = BackendTarget::Cuda;
+      SolvedTables tables(LayerContext{&step, &machine, Profile()});
+      std::mt19937 random(11);
+      for (int tries = 0; tries < 40; ++tries) {
+        TableKey key = randomKey(random, 16);
+        if (key.microBatch == 0)
+          continue;
+        StateFloor both = tables.lowerBoundState(key);
+        std::vector<StateFloor> cases = tables.lowerBoundStates(key);
+        ASSERT_EQ(cases.size(), key.groups[2].size > 1 ? 2u : 1u);
+        split += cases.size() == 2;
+        const LayerTable &table = tables.get(key);
+        for (int layout = 0; layout < table.layouts; ++layout) {
+          ++layouts;
+          auto holds = [&](const StateFloor &floor) {
+            return llvm::all_of(table.points, [&](const LayerPoint &point) {
+              double own = seconds(point.forward, point.backward);
+              double held = point.denseElements + point.expertElements;
+              return point.layout != layout ||
+                     (own >= at(floor.seconds, held) &&
+                      own - point.weightGradientSec >=
+                          floor.restSec * (1 - 1e-9) &&
+                      point.expertElements * (1 + 1e-9) >=
+                          floor.expertElements);
+            });
+          };
+          EXPECT_TRUE(llvm::any_of(cases, holds));
+        }
+        for (const LayerPoint &point : table.points)
+          near += seconds(point.forward, point.backward) <
+                  1.2 * both.seconds.back().second;
+        if (cases.size() == 2) {
+          EXPECT_GE(cases[0].expertElements,
+                    double(key.groups[2].size) * both.expertElements);
+          EXPECT_EQ(cases[1].expertElements, both.expertElements);
+        }
+      }
+    }
+  EXPECT_GT(layouts, 60);
+  EXPECT_GT(split, 30);
+  EXPECT_GT(near, 30);
 }
 
 // Groups that cross the tiers in the same way share a table, which is the one

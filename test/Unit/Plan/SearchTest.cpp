@@ -130,6 +130,33 @@ TEST(Search, BoundHoldsWhenInterleaved) {
   }
 }
 
+// Nor is anything claimed of chunks whose layers were not dealt in a way that
+// fits: little memory, and interleaved stages alone.
+TEST(Search, BoundHoldsForUndealtChunks) {
+  int missed = 0, feasible = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    auto instance = randomInstance(seed);
+    SearchProblem &problem = instance->problem;
+    instance->machine.device.memoryBytes *= 0.4;
+    problem.runs[1].second = 4;
+    problem.pins.schedules = {ScheduleKind::Interleaved};
+    problem.pins.pp = {2};
+    if (!problem.check().empty())
+      continue;
+    SearchResult all = searchExhaustively(problem);
+    if (!all.best)
+      continue;
+    ++feasible;
+    SearchResult found = search(problem);
+    EXPECT_LE(found.certificate.boundSec, all.certificate.bestSec * (1 + 1e-9))
+        << seed;
+    missed += !found.best ||
+              found.certificate.bestSec > all.certificate.bestSec * (1 + 1e-9);
+  }
+  EXPECT_GT(feasible, 20);
+  EXPECT_GT(missed, 0);
+}
+
 // Where programs are measured, what is found fits by that measure, also where
 // the sums over layers say that much more would.
 TEST(Search, MeasuredProgramsFit) {

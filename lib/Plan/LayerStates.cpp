@@ -1,0 +1,412 @@
+//===- LayerStates.cpp - what no layout of a layer holds less for ---------===//
+//
+// Problem: before its table is solved, what does a layer take at least for the
+// parameters that a rank holds?
+//
+// Idea: solves of axes alone under prices of an element bound seconds + price x
+// elements; the largest of these lines is a convex curve of seconds by
+// elements. Cases where nothing lies between (expert ranks hold all experts, or
+// parts of them and send rows) have curves of their own: one curve for both
+// would mix them.
+//
+// Example: expert ranks that hold 8 GiB of experts take 1 s; with 1 GiB each
+// and rows sent it is 3 s. One curve says 2 s for 4.5 GiB, cases say 3 s.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LayerBounds.h"
+
+#include <algorithm>
+#include <optional>
+
+using namespace kerf;
+
+static constexpr int kTensor = static_cast<int>(InnerAxis::Tensor);
+static constexpr int kContext = static_cast<int>(InnerAxis::Context);
+static constexpr int kExpert = static_cast<int>(InnerAxis::Expert);
+
+/// Whether some op that reads a parameter has a factor of that index in it
+/// which `ranks` divide.
+static bool isCutBy(const LayerKind &kind, int param, IndexClass index,
+                    int64_t ranks) {
+  for (const LayerOp &op : kind.ops)
+    for (auto [value, dims] : llvm::zip(op.operands, op.operandFactors)) {
+      if (kind.values[value].param != param)
+        continue;
+      for (const DimFactors &dim : dims)
+        for (unsigned f : dim)
+          if (op.factors[f].index == index &&
+              op.factors[f].factor.size % ranks == 0)
+            return true;
+    }
+  return false;
+}
+
+/// By what ranks of an axis cut some parameter of a kind; 1: they cut none.
+int64_t LayerBounds::cutOf(const TableKey &key, InnerAxis axis,
+                           IndexClass index) {
+  int64_t ranks = key.groups[static_cast<int>(axis)].size;
+  auto [it, isNew] =
+      cuts.try_emplace({key.kind, static_cast<int>(axis), ranks}, int64_t(1));
+  const LayerKind &kind = context.step->kinds[key.kind];
+  for (size_t param = 0; isNew && param < kind.params.size(); ++param)
+    if (isCutBy(kind, static_cast<int>(param), index, ranks))
+      it->second = ranks;
+  return it->second;
+}
+
+/// Whether a parameter is a good part of the experts: not what routes to them.
+static bool holdsExperts(const LayerKind &kind, int param) {
+  constexpr double kGoodPart = 0.01;
+  double all = 0;
+  for (const LayerParam &other : kind.params)
+    all += other.expert && !other.shared ? other.elements : 0;
+  const LayerParam &own = kind.params[param];
+  return own.expert && !own.shared && own.elements > kGoodPart * all;
+}
+
+/// The kind with parameters of one byte per element, as much of it as the
+/// context and expert ranks of the key leave on a rank; of experts `part`.
+LayerKind LayerBounds::weighted(const TableKey &key, double part,
+                                Experts experts) const {
+  LayerKind kind = context.step->kinds[key.kind];
+  for (auto [number, param] : llvm::enumerate(kind.params)) {
+    double left = param.shared ? 0 : param.expert ? part : 1;
+    int own = static_cast<int>(number);
+    for (auto [axis, index] : {std::pair(kExpert, IndexClass::Expert),
+                               std::pair(kContext, IndexClass::Sequence)})
+      if (isCutBy(kind, own, index, key.groups[axis].size) &&
+          !(axis == kExpert && experts == Experts::Whole &&
+            holdsExperts(kind, own)))
+        left /= double(key.groups[axis].size);
+    param.weightBytes = left;
+    param.masterBytes = param.gradientBytes = param.stateBytes = 0;
+  }
+  return kind;
+}
+
+/// Solves an axis, to which 1/shares of the ops is charged, under prices of an
+/// element (a byte of `kind`'s weights): free, so dear that none is held in
+/// vain, and between known points while that raises the bound.
+std::vector<LayerBounds::Line> LayerBounds::linesOf(int axis, Group group,
+                                                    const LayerKind &kind,
+                                                    int number,
+                                                    int shares) const {
+  constexpr int kMostSolves = 7;
+  LayerQuery query = idealQuery(number, axis, group);
+  query.commWeight *= shares;
+  double sequences = double(query.key.microBatch);
+  LayerTerms terms(context, query, kind, facts[number]);
+  std::vector<Line> lines;
+  struct Point {
+    double seconds = 0, elements = 0;
+  };
+  auto solve = [&](double price) -> std::optional<Point> {
+    query.statePrice = price * sequences * shares;
+    LayerSolution solution = solveIdeal(terms, axis);
+    if (!solution.possible())
+      return std::nullopt;
+    Point point;
+    for (size_t p = 0; p < kind.params.size(); ++p)
+      point.elements += kind.params[p].weightBytes *
+                        terms.paramElements(p, solution.layout, -1,
+                                            &AxisLayout::Rest::weight);
+    double value = double(solution.picoseconds) * 1e-12 / (sequences * shares);
+    point.seconds = value - price * point.elements;
+    lines.push_back({price, value});
+    return point;
+  };
+  std::optional<Point> free = solve(0);
+  if (!free || free->elements <= 0)
+    return lines;
+  std::optional<Point> few = solve(1e3 * free->seconds / free->elements);
+  if (!few)
+    return lines; // beyond what costs can say
+  std::vector<std::pair<Point, Point>> open = {{*free, *few}};
+  while (!open.empty() && lines.size() < kMostSolves) {
+    auto [fast, small] = open.front();
+    open.erase(open.begin());
+    double less = fast.elements - small.elements;
+    double slower = small.seconds - fast.seconds;
+    if (less <= 1e-6 * fast.elements || slower <= 1e-6 * fast.seconds)
+      continue;
+    double price = slower / less;
+    std::optional<Point> solved = solve(price);
+    if (!solved)
+      continue;
+    Point middle = *solved;
+    if (lines.back().value >=
+        (fast.seconds + price * fast.elements) * (1 - 1e-6))
+      continue;
+    open.push_back({fast, middle});
+    open.push_back({middle, small});
+  }
+  llvm::sort(lines,
+             [](const Line &a, const Line &b) { return a.price < b.price; });
+  return lines;
+}
+
+/// The least value under a price: at least that of the line between the
+/// neighbours, since it is concave, and nowhere falls.
+double LayerBounds::valueAt(llvm::ArrayRef<Line> lines, double price) {
+  auto above = llvm::partition_point(
+      lines, [&](const Line &line) { return line.price <= price; });
+  if (lines.empty() || above == lines.end())
+    return lines.empty() ? 0 : lines.back().value;
+  const Line &next = *above, &last = *(above - 1);
+  return last.value + (next.value - last.value) * (price - last.price) /
+                          (next.price - last.price);
+}
+
+/// Lines of the tensor axis alone, to which `part` of what experts cost is
+/// charged.
+const std::vector<LayerBounds::Line> &
+LayerBounds::tensorLines(const TableKey &key, int shares, double part,
+                         Experts experts) {
+  Group group = key.groups[kTensor];
+  int64_t cut = cutOf(key, InnerAxis::Expert, IndexClass::Expert);
+  if (experts == Experts::Whole)
+    cut = -cut;
+  auto [it, isNew] =
+      tensors.try_emplace({key.kind, group.size, group.stride,
+                           cutOf(key, InnerAxis::Context, IndexClass::Sequence),
+                           cut, shares, static_cast<int64_t>(2 * part)});
+  if (isNew)
+    it->second =
+        linesOf(kTensor, group, weighted(key, part, experts), key.kind, shares);
+  return it->second;
+}
+
+/// Lines of the expert axis alone under prices of an expert's element.
+const std::vector<LayerBounds::Line> &
+LayerBounds::expertLines(const TableKey &key, int shares) {
+  Group group = key.groups[kExpert];
+  auto [it, isNew] =
+      experts.try_emplace({key.kind, group.size, group.stride, shares});
+  if (isNew && context.step->batch % group.size == 0) {
+    LayerKind kind = context.step->kinds[key.kind];
+    for (LayerParam &param : kind.params) {
+      param.weightBytes = param.expert && !param.shared ? 1 : 0;
+      param.masterBytes = param.gradientBytes = param.stateBytes = 0;
+    }
+    it->second = linesOf(kExpert, group, kind, key.kind, shares);
+  }
+  return it->second;
+}
+
+/// What the context axis, and the expert axis, take at least when all axes add
+/// up; per sequence as lines of the tensor axis.
+double LayerBounds::othersSec(const TableKey &key, bool expert) {
+  auto shares = static_cast<int>(axesOf(key).size());
+  TableKey sequence = key;
+  sequence.microBatch = key.groups[kContext].size;
+  double sec = 0;
+  for (int axis : {kContext, kExpert})
+    if (key.groups[axis].size > 1 && (axis == kContext || expert))
+      sec += scaleOf(sequence, axis) *
+             ideal(Part::All, key.kind, axis, key.groups[axis], shares);
+  return sec;
+}
+
+/// Lines of all axes together, per sequence as those of the tensor axis. What
+/// dense elements cost is charged to the tensor axis, what those of experts
+/// cost to it and to the expert axis by halves.
+std::vector<LayerBounds::Line> LayerBounds::together(const TableKey &key,
+                                                     const State &state) {
+  llvm::SmallVector<int, 3> axes = axesOf(key);
+  auto shares = static_cast<int>(axes.size());
+  bool cutsTensor = key.groups[kTensor].size > 1;
+  bool cutsExperts = key.groups[kExpert].size > 1;
+  double part = !cutsExperts ? 0 : cutsTensor ? 0.5 : 1;
+  TableKey sequence = key;
+  sequence.microBatch = key.groups[kContext].size;
+  std::vector<Line> own, other;
+  if (cutsTensor)
+    own = tensorLines(key, shares, 1 - part, Experts::Any);
+  if (cutsExperts)
+    other = expertLines(key, shares);
+  // A second of the expert axis alone is at least 1/tp of one here, and of an
+  // element a rank holds at least 1/(tp cp).
+  double scale = scaleOf(sequence, kExpert);
+  double each = part / double(key.groups[kContext].size);
+  double fixed = othersSec(key, /*expert=*/false);
+  std::vector<double> prices;
+  for (const Line &line : own)
+    prices.push_back(line.price);
+  for (const Line &line : other)
+    prices.push_back(line.price / each);
+  llvm::sort(prices);
+  std::vector<Line> lines;
+  for (double price : prices) {
+    double value =
+        fixed + valueAt(own, price) + scale * valueAt(other, each * price);
+    if (!cutsTensor)
+      value += price * state.denseElements;
+    lines.push_back({price, value});
+  }
+  return lines;
+}
+
+/// The largest of lines value - price x elements, from `fewest` elements on, as
+/// points. Some line has the price 0.
+template <typename Line>
+static std::vector<std::pair<double, double>>
+highest(llvm::ArrayRef<Line> lines, double fewest) {
+  auto at = [](const Line &line, double elements) {
+    return line.value - line.price * elements;
+  };
+  auto top = [&](double elements) {
+    return *std::max_element(
+        lines.begin(), lines.end(), [&](const Line &a, const Line &b) {
+          return std::make_pair(at(a, elements), -a.price) <
+                 std::make_pair(at(b, elements), -b.price);
+        });
+  };
+  Line line = top(fewest);
+  std::vector<std::pair<double, double>> points = {{fewest, at(line, fewest)}};
+  while (line.price > 0) {
+    const Line *next = nullptr;
+    double nearest = 0;
+    for (const Line &other : lines) {
+      if (other.price >= line.price)
+        continue;
+      double meet = (line.value - other.value) / (line.price - other.price);
+      if (!next || meet < nearest) {
+        next = &other;
+        nearest = meet;
+      }
+    }
+    line = *next;
+    if (nearest > points.back().first)
+      points.push_back({nearest, at(line, nearest)});
+  }
+  return points;
+}
+
+//===----------------------------------------------------------------------===//
+// Whether experts are cut
+//===----------------------------------------------------------------------===//
+
+// Between layouts whose expert ranks hold parts of the experts, and pay for
+// sending rows, and those that hold all there is nothing. Lines between them
+// would say that half of the room costs half of the traffic.
+
+/// Lines of all axes together when expert ranks hold all experts: what these
+/// cost is charged to the tensor axis.
+std::vector<LayerBounds::Line> LayerBounds::wholeLines(const TableKey &key) {
+  auto shares = static_cast<int>(axesOf(key).size());
+  double others = othersSec(key, /*expert=*/true);
+  std::vector<Line> lines;
+  if (key.groups[kTensor].size > 1)
+    lines = tensorLines(key, shares, 1, Experts::Whole);
+  for (Line &line : lines)
+    line.value += others;
+  return lines;
+}
+
+/// Seconds per sequence of the expert axis alone, as `ideal`, when it cuts some
+/// parameter of experts: then all that read it read parts.
+double LayerBounds::cutExpertsSec(int kind, Group group, int shares) {
+  auto [it, isNew] =
+      cutExperts.try_emplace({kind, group.size, group.stride, shares}, 0.0);
+  if (!isNew || context.step->batch % group.size != 0)
+    return it->second;
+  const LayerKind &own = context.step->kinds[kind];
+  LayerQuery query = idealQuery(kind, kExpert, group);
+  query.commWeight *= shares;
+  it->second = 1e12;
+  for (size_t p = 0; p < own.params.size(); ++p) {
+    if (!holdsExperts(own, static_cast<int>(p)))
+      continue;
+    query.filter = [&](const LayerOp &op, InnerAxis axis,
+                       const OpOption &option) {
+      for (auto [value, state] : llvm::zip(op.operands, option.operands))
+        if (own.values[value].param == static_cast<int>(p) && !isSplit(state))
+          return false;
+      return !filter || filter(op, axis, option);
+    };
+    LayerTerms terms(context, query, own, facts[kind]);
+    LayerSolution solution = solveIdeal(terms, kExpert);
+    double sequences = double(query.key.microBatch) * shares;
+    if (solution.possible())
+      it->second = std::min(it->second,
+                            double(solution.picoseconds) * 1e-12 / sequences);
+  }
+  return it->second;
+}
+
+/// The least of all axes together when the expert axis cuts experts.
+LayerBounds::Line LayerBounds::cutLine(const TableKey &key) {
+  auto shares = static_cast<int>(axesOf(key).size());
+  TableKey sequence = key;
+  sequence.microBatch = key.groups[kContext].size;
+  Line line;
+  line.value = othersSec(key, /*expert=*/false) +
+               scaleOf(sequence, kExpert) *
+                   cutExpertsSec(key.kind, key.groups[kExpert], shares);
+  if (key.groups[kTensor].size > 1)
+    line.value += valueAt(tensorLines(key, shares, 0.5, Experts::Any), 0);
+  return line;
+}
+
+std::vector<StateFloor> LayerBounds::cases(const TableKey &key, bool priced) {
+  const LayerKind &kind = context.step->kinds[key.kind];
+  bool cuts = false;
+  for (size_t p = 0; p < kind.params.size(); ++p)
+    cuts |= holdsExperts(kind, static_cast<int>(p));
+  if (!priced || !cuts || key.groups[kExpert].size == 1)
+    return {parameters(key, priced)};
+  return {parameters(key, priced, Experts::Whole),
+          parameters(key, priced, Experts::Cut)};
+}
+
+LayerBounds::State &LayerBounds::stateOf(const TableKey &key, bool priced,
+                                         Experts experts) {
+  const auto &[groups, kind] = std::tie(key.groups, key.kind);
+  auto [it, isNew] = states.try_emplace(
+      {kind, groups[kTensor].size, groups[kTensor].stride,
+       groups[kContext].size, groups[kContext].stride, groups[kExpert].size,
+       groups[kExpert].stride, static_cast<int64_t>(experts)});
+  State &state = it->second;
+  if (!isNew)
+    return state;
+  LayerKind left = weighted(key, 1, experts);
+  for (const LayerParam &param : left.params)
+    (param.expert ? state.expertElements : state.denseElements) +=
+        param.elements * param.weightBytes / double(groups[kTensor].size);
+  priced &= !left.params.empty();
+  if (!priced)
+    return state;
+  if (experts != Experts::Any) {
+    state.lines = stateOf(key, priced, Experts::Any).lines;
+    if (experts == Experts::Cut)
+      state.lines.push_back(cutLine(key));
+    else
+      llvm::append_range(state.lines, wholeLines(key));
+    return state;
+  }
+  if (groups[kTensor].size > 1)
+    state.lines = tensorLines(key, 1, 1, Experts::Any);
+  bool alone = axesOf(key).size() < 2 && groups[kExpert].size == 1;
+  if (!alone)
+    llvm::append_range(state.lines, together(key, state));
+  return state;
+}
+
+StateFloor LayerBounds::parameters(const TableKey &key, bool priced,
+                                   Experts experts) {
+  const State &state = stateOf(key, priced, experts);
+  StateFloor floor{state.denseElements, state.expertElements, {}};
+  double scale = kBestRate * scaleOf(key, kTensor);
+  llvm::SmallVector<Line, 16> lines = {{0, seconds(key)}};
+  for (const Line &line : state.lines)
+    lines.push_back({line.price * scale, line.value * scale});
+  floor.seconds =
+      highest<Line>(lines, floor.denseElements + floor.expertElements);
+  floor.restSec = bound(Part::Rest, key) * kBestRate;
+  const Shapes &shapes = shapesOf(key);
+  floor.restSec += shapes.restSec;
+  for (auto &[elements, seconds] : floor.seconds)
+    seconds += shapes.allSec;
+  return floor;
+}
