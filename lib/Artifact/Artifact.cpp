@@ -159,6 +159,7 @@ static std::string serialize(const ArtifactData &data) {
   writer.add(KERF_SECTION_ATTRS, data.attrs);
   writer.add(KERF_SECTION_KERNELS, data.kernels);
   writer.add(KERF_SECTION_IMAGE, data.image);
+  writer.add(KERF_SECTION_PTX, data.ptx);
   writer.add(KERF_SECTION_PLAN, data.plan);
   kerf_header &header = writer.header;
   std::memcpy(header.magic, KERF_MAGIC, sizeof header.magic);
@@ -228,6 +229,7 @@ llvm::LogicalResult kerf::readArtifact(llvm::StringRef bytes,
   read(view.attrs, data.attrs);
   read(view.kernels, data.kernels);
   data.image = view.image;
+  data.ptx = view.ptx;
   data.plan = view.plan;
   return llvm::success();
 }

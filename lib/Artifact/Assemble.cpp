@@ -82,7 +82,8 @@ void Assembler::setMeta(uint64_t inputHash) {
   meta.model = data.strings.intern(model ? model.getValue()
                                          : programs.front().getSymName());
   meta.compiler = data.strings.intern("kerf 0.1.0");
-  meta.target = data.strings.intern("cpu");
+  auto target = fact<StringAttr>("target");
+  meta.target = data.strings.intern(target ? target.getValue() : "cpu");
   meta.cpu = text("cpu");
   meta.features = text("features");
   meta.adapter = text("adapter");
@@ -250,6 +251,8 @@ LogicalResult Assembler::addKernel(exec::KernelOp op) {
       op.getArgumentTypes().size() + op.getResultTypes().size();
   record.units = code.getAs<IntegerAttr>("units").getInt();
   record.grain = code.getAs<IntegerAttr>("grain").getInt();
+  if (auto threads = code.getAs<IntegerAttr>("threads"))
+    record.threads = threads.getInt();
   record.hash = llvm::xxh3_64bits(symbol);
   auto [at, isNew] = symbols.try_emplace(symbol, data.kernels.size());
   kernels[op.getSymName()] = at->second;
@@ -411,7 +414,7 @@ LogicalResult Assembler::addImage() {
     if (llvm::Error error = llvm::decodeBase64(image.getBase64(), bytes))
       return image.emitOpError()
              << "is no base64: " << llvm::toString(std::move(error));
-    data.image.append(bytes.begin(), bytes.end());
+    (image.getPtx() ? data.ptx : data.image).append(bytes.begin(), bytes.end());
   }
   return success();
 }

@@ -41,6 +41,7 @@ static const SectionKind kSections[KERF_SECTION_COUNT] = {
     {"attrs", sizeof(int64_t)},
     {"kernels", sizeof(kerf_kernel)},
     {"image", 1},
+    {"ptx", 1},
     {"plan", 1},
 };
 
@@ -153,6 +154,7 @@ static void fillView(const char *bytes, View &view) {
   view.header = reinterpret_cast<const kerf_header *>(bytes);
   view.strings = textOf(bytes, KERF_SECTION_STRINGS);
   view.image = textOf(bytes, KERF_SECTION_IMAGE);
+  view.ptx = textOf(bytes, KERF_SECTION_PTX);
   view.plan = textOf(bytes, KERF_SECTION_PLAN);
   fill(view.axes, bytes, KERF_SECTION_AXES);
   fill(view.groups, bytes, KERF_SECTION_GROUPS);

@@ -56,6 +56,7 @@ private:
   bool checkInput(uint32_t index);
   bool checkOutput(uint32_t index);
   bool checkBuffer(uint32_t index);
+  bool isCuda() const;
   bool checkKernel(uint32_t index);
 
   bool checkChannel(uint32_t index);

@@ -3,6 +3,7 @@
 #include "CheckDetail.h"
 
 #include <cmath>
+#include <cstring>
 
 using namespace kerf::artifact;
 
@@ -400,6 +401,11 @@ bool Checker::checkBuffer(uint32_t index) {
                     index);
 }
 
+/// Kernels of GPUs are PTX, and have blocks of threads.
+bool Checker::isCuda() const {
+  return std::strcmp(view.string(view.meta->target), "cuda") == 0;
+}
+
 bool Checker::checkKernel(uint32_t index) {
   const kerf_kernel &kernel = view.kernels[index];
   if (!checkString(kernel.symbol, "kernel", index))
@@ -412,6 +418,14 @@ bool Checker::checkKernel(uint32_t index) {
                    "arguments",
                    view.string(kernel.symbol), (long long)kernel.units,
                    (long long)kernel.grain, kernel.argument_count);
+  // What a block of any GPU can have.
+  constexpr uint32_t mostThreads = 1024, warp = 32;
+  bool isGpu = isCuda();
+  if (isGpu ? kernel.threads == 0 || kernel.threads > mostThreads ||
+                  kernel.threads % warp != 0
+            : kernel.threads != 0)
+    return damaged("kernel '%s' has blocks of %u threads",
+                   view.string(kernel.symbol), kernel.threads);
   return true;
 }
 
@@ -445,7 +459,12 @@ bool Checker::checkTables() {
   for (uint32_t i = 0; i < view.kernels.count; ++i)
     if (!checkKernel(i))
       return false;
-  if (view.kernels.count != 0 && view.image.empty())
+  if (isCuda() ? view.kernels.count != 0 && view.ptx.empty()
+               : !view.ptx.empty())
+    return damaged("%u kernels and %zu bytes of PTX for '%s'",
+                   view.kernels.count, view.ptx.size(),
+                   view.string(view.meta->target));
+  if (!isCuda() && view.kernels.count != 0 && view.image.empty())
     return damaged("%u kernels without an image", view.kernels.count);
   return true;
 }

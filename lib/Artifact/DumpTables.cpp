@@ -79,21 +79,33 @@ void kerf::dumpMemory(const ArtifactData &data, llvm::raw_ostream &os) {
 // Kernels
 //===----------------------------------------------------------------------===//
 
+void kerf::dumpPtx(const ArtifactData &data, llvm::raw_ostream &os) {
+  os << data.ptx;
+}
+
 void kerf::dumpKernels(const ArtifactData &data, llvm::raw_ostream &os) {
   std::vector<uint32_t> launches(data.kernels.size());
   for (const kerf_command &command : data.commands)
     if (command.opcode == KERF_OP_LAUNCH)
       ++launches[data.attrs[command.first_attr]];
-  os << data.kernels.size() << " kernels in an image of " << data.image.size()
-     << " bytes for " << data.strings.get(data.meta.cpu) << " ("
-     << data.strings.get(data.meta.features) << ")\n"
-     << "   commands        units      grain arguments  content           "
-        "name\n";
+  llvm::StringRef processor = data.strings.get(data.meta.cpu);
+  bool isGpu = !data.ptx.empty();
+  os << data.kernels.size() << " kernels in ";
+  if (isGpu)
+    os << data.ptx.size() << " bytes of PTX and a cubin of "
+       << data.image.size() << " bytes for " << processor << '\n';
+  else
+    os << "an image of " << data.image.size() << " bytes for " << processor
+       << " (" << data.strings.get(data.meta.features) << ")\n";
+  os << "   commands        "
+     << (isGpu ? "blocks    threads" : "units      grain")
+     << " arguments  content           name\n";
   for (auto [kernel, count] : llvm::zip(data.kernels, launches))
-    os << llvm::formatv("{0,11} {1,12} {2,10} {3,9}  {4}  {5}\n", count,
-                        kernel.units, kernel.grain, kernel.argument_count,
-                        llvm::format_hex_no_prefix(kernel.hash, 16),
-                        data.strings.get(kernel.symbol));
+    os << llvm::formatv(
+        "{0,11} {1,12} {2,10} {3,9}  {4}  {5}\n", count, kernel.units,
+        isGpu ? int64_t(kernel.threads) : kernel.grain, kernel.argument_count,
+        llvm::format_hex_no_prefix(kernel.hash, 16),
+        data.strings.get(kernel.symbol));
 }
 
 //===----------------------------------------------------------------------===//

@@ -4,6 +4,8 @@
 
 #include "mlir/IR/IRMapping.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace kerf;
 
@@ -30,10 +32,29 @@ FlatSymbolRefAttr CommandBuilder::intern(exec::KernelOp kernel) {
   return at->second;
 }
 
+/// Bytes that all addresses of an operand are a multiple of, at most those of a
+/// GPU's widest access. Layers, rows and views lie densely in buffers.
+static int64_t alignmentOf(const PlannedOperand &operand) {
+  int64_t bytes = kWidestAccess;
+  for (int64_t stride : {operand.offset, operand.iter, operand.micro})
+    bytes = std::gcd(bytes, stride);
+  return bytes;
+}
+
+/// Tells the code of a kernel for GPUs where its operands may lie.
+static void setAlignment(exec::KernelOp kernel,
+                         llvm::ArrayRef<PlannedOperand> operands) {
+  llvm::SmallVector<int64_t> all(llvm::map_range(operands, alignmentOf));
+  if (llvm::any_of(all, [](int64_t x) { return x < kWidestAccess; }))
+    kernel->setAttr(kAlignedAttrName,
+                    Builder(kernel.getContext()).getDenseI64ArrayAttr(all));
+}
+
 void CommandBuilder::launch(exec::KernelOp kernel,
                             llvm::ArrayRef<PlannedOperand> operands,
                             Operation *op, llvm::StringRef name, int64_t when) {
-  SplitKernel split = splitKernel(kernel);
+  SplitKernel split =
+      splitKernel(kernel, {/*forGpu=*/options.target == KERF_TARGET_CUDA});
   llvm::SmallVector<PlannedOperand> values(operands);
   for (RankedTensorType type : split.temporaries) {
     unsigned buffer = map.add({name.str(), KERF_CLASS_TEMPORARY,
@@ -49,6 +70,8 @@ void CommandBuilder::launch(exec::KernelOp kernel,
       if (arguments.back().buffer >= 0)
         arguments.back().access = i < inputs ? KERF_READ : KERF_WRITE;
     }
+    if (options.target == KERF_TARGET_CUDA)
+      setAlignment(part.kernel, arguments);
     PlannedCommand &command = add(exec::Opcode::Launch, op, name);
     command.kernel = intern(part.kernel);
     command.operands = arguments;

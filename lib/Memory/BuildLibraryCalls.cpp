@@ -1,9 +1,15 @@
 #include "CommandBuilder.h"
 
-#include "kerf/Artifact/CpuWorkspace.h"
+#include "kerf/Artifact/Workspace.h"
 
 using namespace mlir;
 using namespace kerf;
+
+int64_t CommandBuilder::workspaceBytes(exec::Opcode opcode,
+                                       llvm::ArrayRef<int64_t> values) const {
+  return kerf_workspace(options.target, static_cast<uint32_t>(opcode),
+                        values.data(), options.workers);
+}
 
 /// A product that sums over micro-batches sets its result in the first and adds
 /// to it in the others; `accumulate` is the place of the attribute that says
@@ -57,7 +63,7 @@ LogicalResult CommandBuilder::buildMatmul(Operation *op) {
                                        bias ? KERF_EPILOGUE_BIAS
                                             : KERF_EPILOGUE_NONE,
                                        bias ? dtypeOf(bias.getType()) : 0};
-  int64_t bytes = kerf_cpu_matmul_workspace(values.data(), options.workers);
+  int64_t bytes = workspaceBytes(exec::Opcode::Matmul, values);
   llvm::SmallVector<PlannedOperand> operands = {
       operand(a, KERF_READ), operand(b, KERF_READ), operand(result, KERF_WRITE),
       workspace(bytes, "matmul")};
@@ -136,7 +142,7 @@ LogicalResult CommandBuilder::buildAttention(Operation *op) {
     operands.push_back(forward.getLse()
                            ? operand(forward.getLogSumExp(), KERF_WRITE)
                            : absent());
-    rest(forward, kerf_cpu_attention_workspace(values.data(), options.workers));
+    rest(forward, workspaceBytes(exec::Opcode::Attention, values));
     add(exec::Opcode::Attention, op, "attention", values).operands = operands;
     return success();
   }
@@ -153,8 +159,7 @@ LogicalResult CommandBuilder::buildAttention(Operation *op) {
     setStrides(values, first, stridesOf(result));
     operands.push_back(operand(result, KERF_WRITE));
   }
-  rest(backward,
-       kerf_cpu_attention_backward_workspace(values.data(), options.workers));
+  rest(backward, workspaceBytes(exec::Opcode::AttentionBackward, values));
   add(exec::Opcode::AttentionBackward, op, "attention_backward", values)
       .operands = operands;
   return success();
@@ -181,7 +186,7 @@ LogicalResult CommandBuilder::buildGroupedMatmul(Operation *op) {
                                        isTransposed,
                                        capacity ? capacity.getInt() : 0,
                                        /*accumulate=*/0};
-  int64_t bytes = kerf_cpu_grouped_workspace(values.data(), options.workers);
+  int64_t bytes = workspaceBytes(exec::Opcode::GroupedMatmul, values);
   llvm::SmallVector<PlannedOperand> operands = {
       operand(x, KERF_READ), operand(w, KERF_READ), operand(sizes, KERF_READ),
       operand(y, KERF_WRITE), workspace(bytes, "grouped_matmul")};

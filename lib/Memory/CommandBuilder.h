@@ -48,6 +48,9 @@ struct CommandBuilder {
   PlannedOperand scalar(mlir::Value value);
   PlannedOperand optional(mlir::Value value);
   PlannedOperand workspace(int64_t bytes, llvm::StringRef name);
+  /// What the target's device needs for a library call.
+  int64_t workspaceBytes(exec::Opcode opcode,
+                         llvm::ArrayRef<int64_t> values) const;
   const Strides &stridesOf(mlir::Value value) {
     return map.values[value].strides;
   }

@@ -5,6 +5,7 @@
 
 #include "Storage.h"
 
+#include "kerf/Artifact/Workspace.h"
 #include "kerf/Dialect/Exec/Exec.h"
 
 namespace kerf {
@@ -64,7 +65,8 @@ struct PlannedProgram {
 
 /// Options of the lowering to commands.
 struct MemoryOptions {
-  int64_t workers = 8; ///< that workspaces are planned for
+  kerf_target target = KERF_TARGET_CPU; ///< whose library calls
+  int64_t workers = 8;                  ///< of a CPU, for workspaces
 };
 
 /// Writes the commands of every function. Kernels are added to `program`, equal

@@ -216,7 +216,8 @@ static StepFlops countFlops(spmd::ProgramOp program) {
 
 /// Attributes of the program that the artifact's meta record is made of.
 static void setFacts(exec::ProgramOp program, spmd::ProgramOp source,
-                     llvm::ArrayRef<int64_t> slots, int64_t workers) {
+                     llvm::ArrayRef<int64_t> slots,
+                     const MemoryOptions &options) {
   OpBuilder builder(source.getContext());
   auto set = [&](llvm::StringRef name, Attribute value) {
     program->setAttr(name, value);
@@ -232,7 +233,8 @@ static void setFacts(exec::ProgramOp program, spmd::ProgramOp source,
   for (int64_t count : slots)
     most = std::max(most, count);
   set("slots", builder.getI64IntegerAttr(most));
-  set("workers", builder.getI64IntegerAttr(workers));
+  set("workers", builder.getI64IntegerAttr(options.workers));
+  set("target", builder.getStringAttr(kerf_target_name(options.target)));
   StepFlops flops = countFlops(source);
   set("matmul_flops", builder.getF64FloatAttr(flops.all));
   set("model_flops", builder.getF64FloatAttr(flops.model));
@@ -250,7 +252,8 @@ static void setFacts(exec::ProgramOp program, spmd::ProgramOp source,
       set(text, value);
 }
 
-static LogicalResult lower(spmd::ProgramOp source, int64_t workers) {
+static LogicalResult lower(spmd::ProgramOp source,
+                           const MemoryOptions &options) {
   OpBuilder builder(source);
   auto program = exec::ProgramOp::create(
       builder, source.getLoc(), source.getSymName(), 0, 0,
@@ -261,7 +264,7 @@ static LogicalResult lower(spmd::ProgramOp source, int64_t workers) {
   if (failed(map))
     return failure();
   FailureOr<PlannedProgram> planned =
-      planCommands(source, program, *map, {workers});
+      planCommands(source, program, *map, options);
   if (failed(planned))
     return failure();
   FailureOr<ArenaLayout> layout = layOut(source, *map, planned->funcs);
@@ -270,7 +273,7 @@ static LogicalResult lower(spmd::ProgramOp source, int64_t workers) {
   program.setArena(layout->sizeBytes);
   program.setLowerBound(layout->lowerBoundBytes);
   program.setClasses(layout->classBytes);
-  setFacts(program, source, layout->funcSlots, workers);
+  setFacts(program, source, layout->funcSlots, options);
   ProgramWriter writer{source,   program, *map,
                        *planned, *layout, OpBuilder(source.getContext())};
   // Tables first, then kernels, which are there already.
@@ -294,9 +297,18 @@ struct PlaceMemory : kerf::impl::PlaceMemoryPassBase<PlaceMemory> {
   }
 
   void runOnOperation() override {
+    if (target != "cpu" && target != "cuda") {
+      getOperation().emitError()
+          << "unknown target '" << target << "', expected cpu or cuda";
+      return signalPassFailure();
+    }
+    MemoryOptions options;
+    options.workers = workers;
+    if (target == "cuda")
+      options.target = KERF_TARGET_CUDA;
     for (auto program :
          llvm::to_vector(getOperation().getOps<spmd::ProgramOp>()))
-      if (failed(lower(program, workers)))
+      if (failed(lower(program, options)))
         return signalPassFailure();
   }
 };

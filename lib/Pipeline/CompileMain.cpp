@@ -3,6 +3,7 @@
 #include "PlanTask.h"
 
 #include "kerf/Artifact/Assemble.h"
+#include "kerf/Codegen/Codegen.h"
 #include "kerf/Dialect/Spmd/Spmd.h"
 #include "kerf/Pipeline/Mains.h"
 #include "kerf/Pipeline/Stages.h"
@@ -81,6 +82,16 @@ struct CommandLine {
       "max-threads",
       cl::desc("Threads that workspaces are planned for (default: 8)"),
       cl::value_desc("number"), cl::init(8), cl::cat(category)};
+  cl::opt<std::string> target{
+      "target",
+      cl::desc("What the ranks run on: cpu, cuda (default: as the cluster "
+               "says, else cpu)"),
+      cl::value_desc("name"), cl::cat(category)};
+  cl::opt<std::string> gpu{
+      "gpu",
+      cl::desc("GPU that kernels are made for on target cuda: sm_80, sm_90 "
+               "(default: as the cluster says, else sm_90)"),
+      cl::value_desc("name"), cl::cat(category)};
   cl::opt<std::string> cpu{
       "cpu",
       cl::desc("CPU that kernels are made for: native (default), x86-64-v2, "
@@ -136,10 +147,39 @@ struct Job {
   std::optional<Stage> done; ///< the input is its output
   Stage last = Stage::Precision;
   std::string output, dump;
+  std::string target, gpu; ///< as given, empty: as the cluster says
   bool emitsPlan = false, emitsCheck = false, isArtifact = false;
   bool writes = true; ///< IR, a plan or a compiled file
 };
 } // namespace
+
+/// Takes the target from the devices. Fails with a message if programs cannot
+/// be compiled for them, or the command line asks for others.
+static LogicalResult chooseTarget(const Machine &machine, Job &job) {
+  const Device &device = machine.device;
+  auto refuse = [&](const llvm::Twine &why) {
+    fail("cluster '" + machine.name + "': " + why);
+    return failure();
+  };
+  if (device.target == BackendTarget::None)
+    return refuse("no programs can be compiled for its devices; --emit=plan or "
+                  "--explain need none");
+  llvm::StringRef own = device.target == BackendTarget::Cuda ? "cuda" : "cpu";
+  if (!job.target.empty() && job.target != own)
+    return refuse("its devices are of target " + own + ", not " + job.target +
+                  "; for other devices write the plan with --emit=plan and "
+                  "compile it with --plan");
+  if (own == "cpu" && !job.gpu.empty())
+    return refuse("--gpu is for target cuda, its devices are of target cpu");
+  job.stages.target = own.str();
+  std::string error;
+  if (own == "cuda" && job.gpu.empty()) {
+    job.stages.gpu = device.arch;
+    if (failed(resolveGpu(device.arch, error)))
+      return refuse(error);
+  }
+  return success();
+}
 
 /// Finds a plan and writes it on the model, or costs the one it has; shows what
 /// is asked for. Sets the stages' options that follow from the devices.
@@ -153,12 +193,8 @@ static LogicalResult planAndShow(ModuleOp module, Job &job) {
   // CPUs communicate with the cores that they compute with: nothing is hidden.
   if (!job.stages.bucketGradients)
     job.stages.bucketGradients = machine.device.target != BackendTarget::Cpu;
-  if (job.last == Stage::Codegen &&
-      machine.device.target != BackendTarget::Cpu) {
-    fail("no programs are compiled for the devices of cluster '" +
-         machine.name + "' yet; --emit=plan or --explain need none");
+  if (job.last >= Stage::Memory && failed(chooseTarget(machine, job)))
     return failure();
-  }
   return given ? success() : applySolution(*models.begin(), **solution);
 }
 
@@ -347,6 +383,30 @@ static int checkTask(const CommandLine &options, const Job &job) {
   return 0;
 }
 
+/// Reads what the program is compiled for. 1 after an error.
+static int readTarget(const CommandLine &options, Job &job) {
+  job.target = options.target;
+  job.gpu = options.gpu;
+  job.stages.cpu = options.cpu;
+  if (!job.target.empty() && job.target != "cpu" && job.target != "cuda")
+    return fail("unknown target '" + job.target + "', expected cpu or cuda");
+  if (job.target == "cuda" && options.cpu.getNumOccurrences())
+    return fail("--cpu is for target cpu; --gpu names the processor of target "
+                "cuda");
+  if (job.target == "cpu" && !job.gpu.empty())
+    return fail("--gpu is for target cuda");
+  if (!job.gpu.empty() && job.target.empty() && job.task.clusters.empty())
+    job.target = "cuda";
+  if (!job.target.empty())
+    job.stages.target = job.target;
+  if (!job.gpu.empty())
+    job.stages.gpu = job.gpu;
+  std::string error;
+  if (!job.gpu.empty() && failed(resolveGpu(job.gpu, error)))
+    return fail("--gpu: " + error);
+  return 0;
+}
+
 /// Reads the command line. 1 after an error.
 static int readJob(const CommandLine &options, Job &job) {
   auto task = planTaskOf(options.planner);
@@ -375,7 +435,8 @@ static int readJob(const CommandLine &options, Job &job) {
     job.stages.bucketGradients = options.bucketGradients == cl::BOU_TRUE;
   job.task.sumsEarly = job.stages.bucketGradients.value_or(false);
   job.stages.workers = job.task.workers = options.workers;
-  job.stages.cpu = options.cpu;
+  if (readTarget(options, job))
+    return 1;
   job.stages.own.assign(options.own.begin(), options.own.end());
   registerPasses();
   if (failed(loadPassPlugins(options.passPlugins)))

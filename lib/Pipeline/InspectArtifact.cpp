@@ -24,6 +24,7 @@ std::optional<int> kerf::inspectArtifact(llvm::StringRef command,
                   .Case("program", dumpProgram)
                   .Case("memory", dumpMemory)
                   .Case("kernels", dumpKernels)
+                  .Case("ptx", dumpPtx)
                   .Case("params", dumpParams)
                   .Case("plan", dumpPlan)
                   .Default(nullptr);

@@ -31,6 +31,7 @@ or at what was compiled from it
   kerf-inspect program MODEL.kerf     calls, and commands with their operands
   kerf-inspect memory MODEL.kerf      the arena, its classes and buffers
   kerf-inspect kernels MODEL.kerf     generated kernels
+  kerf-inspect ptx MODEL.kerf         their PTX text, of target cuda
   kerf-inspect params MODEL.kerf      parameters with their layouts
   kerf-inspect plan MODEL.kerf        the plan that it was compiled by
   kerf-inspect plan A B               what differs between two plans (JSON, or
@@ -46,10 +47,11 @@ namespace {
 struct CommandLine {
   InspectOptions values;
   cl::OptionCategory category{"Inspection options"};
-  cl::opt<std::string> command{cl::Positional, cl::Required,
-                               cl::desc("<params|interpret|gradcheck|verify|"
-                                        "program|memory|kernels|plan|compare>"),
-                               cl::cat(category)};
+  cl::opt<std::string> command{
+      cl::Positional, cl::Required,
+      cl::desc("<params|interpret|gradcheck|verify|"
+               "program|memory|kernels|ptx|plan|compare>"),
+      cl::cat(category)};
   cl::opt<std::string> input{cl::Positional, cl::init("-"),
                              cl::desc("<model.mlir or model.kerf, or - for "
                                       "standard input>"),
@@ -142,7 +144,7 @@ int kerf::inspectMain(int argc, char **argv) {
   if (!command)
     return fail("unknown command '" + options.command +
                 "', expected params, interpret, gradcheck, verify, program, "
-                "memory, kernels, plan or compare");
+                "memory, kernels, ptx, plan or compare");
   InputModule input(options.input, options.plugins);
   ModuleOp module = input.get();
   if (!module)

@@ -102,9 +102,11 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
       pm.addPass(createOverlapCollectivesPass());
   }
   if (stage == Stage::Memory)
-    pm.addPass(createPlaceMemoryPass(PlaceMemoryPassOptions{options.workers}));
+    pm.addPass(createPlaceMemoryPass(
+        PlaceMemoryPassOptions{options.workers, options.target}));
   if (stage == Stage::Codegen)
-    pm.addPass(createGenerateCodePass(GenerateCodePassOptions{options.cpu, 2}));
+    pm.addPass(createGenerateCodePass(
+        GenerateCodePassOptions{options.target, options.cpu, options.gpu, 2}));
   for (const std::string &own : options.own) {
     auto [name, passes] = llvm::StringRef(own).split(':');
     if (name == getStageName(stage))

@@ -64,7 +64,8 @@ struct ArtifactData {
   std::vector<kerf_scalar> scalars;
   std::vector<int64_t> attrs;
   std::vector<kerf_kernel> kernels;
-  std::string image; ///< ELF shared object
+  std::string image; ///< ELF shared object; of "cuda" a cubin, or empty
+  std::string ptx;   ///< of "cuda"
   std::string plan;  ///< JSON
 
   /// Appends a command with its operands and attributes. `location` may be

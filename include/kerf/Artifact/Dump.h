@@ -19,6 +19,9 @@ void dumpMemory(const ArtifactData &data, llvm::raw_ostream &os);
 /// Kernels with units, arguments and the number of commands that launch them.
 void dumpKernels(const ArtifactData &data, llvm::raw_ostream &os);
 
+/// The PTX text of all kernels; nothing for a CPU.
+void dumpPtx(const ArtifactData &data, llvm::raw_ostream &os);
+
 /// Parameters with shapes, cuts, types, initial values and optimizer state.
 void dumpParams(const ArtifactData &data, llvm::raw_ostream &os);
 

@@ -25,7 +25,7 @@ extern "C" {
 
 /* A text line would be damaged by transfers in text mode; so is this. */
 #define KERF_MAGIC "KERF\r\n\x1a\n"
-#define KERF_FORMAT_VERSION 4u
+#define KERF_FORMAT_VERSION 5u
 
 #define KERF_MAX_RANK 8      /* dimensions of a parameter or input */
 #define KERF_MAX_AXES 8      /* axes of the mesh */
@@ -56,7 +56,8 @@ enum kerf_section_kind {
   KERF_SECTION_SCALARS,  /* kerf_scalar */
   KERF_SECTION_ATTRS,    /* int64_t */
   KERF_SECTION_KERNELS,  /* kerf_kernel */
-  KERF_SECTION_IMAGE,    /* shared object (ELF) that has all kernels */
+  KERF_SECTION_IMAGE,    /* all kernels: ELF; of "cuda" a cubin, or empty */
+  KERF_SECTION_PTX,      /* all kernels as PTX text; of "cuda" */
   KERF_SECTION_PLAN,     /* the plan as JSON text */
   KERF_SECTION_COUNT
 };
@@ -99,9 +100,9 @@ enum kerf_dtype {
 typedef struct {
   uint32_t model;    /* string: name of the model */
   uint32_t compiler; /* string: version that wrote the file */
-  uint32_t target;   /* string: "cpu" */
-  uint32_t cpu;      /* string: "x86-64-v4" */
-  uint32_t features; /* string: CPU features that kernels need, by comma */
+  uint32_t target;   /* string: "cpu", "cuda" */
+  uint32_t cpu;      /* string: "x86-64-v4"; of "cuda" "sm_90" */
+  uint32_t features; /* string: what kernels need of it, by comma */
   uint32_t world_size;
   uint32_t micro_batches; /* of a step */
   uint32_t max_workers;   /* threads that workspaces are planned for */
@@ -430,14 +431,18 @@ typedef struct {
   int32_t reserved;
 } kerf_scalar;
 
-/* void kernel(void *const *arguments, int64_t begin, int64_t end): computes
- * units [begin, end) of [0, units). Units are independent of each other. */
+/* "cpu": void kernel(void *const *arguments, int64_t begin, int64_t end)
+ * computes units [begin, end) of [0, units). Units are independent of each
+ * other. "cuda": .entry kernel(.u64 argument, ...) on a grid of [units] blocks
+ * of [threads] threads; block u computes unit u. */
 typedef struct {
   uint32_t symbol; /* string */
   uint32_t argument_count;
   int64_t units;
-  int64_t grain; /* units that are worth a thread's attention */
-  uint64_t hash; /* of its content */
+  int64_t grain;    /* units that are worth a thread's attention */
+  uint64_t hash;    /* of its content */
+  uint32_t threads; /* of the block that computes a unit, "cuda"; else 0 */
+  uint32_t reserved;
 } kerf_kernel;
 
 typedef void (*kerf_kernel_fn)(void *const *arguments, int64_t begin,

@@ -18,6 +18,8 @@ def PlaceMemoryPass : Pass<"kerf-place-memory", "::mlir::ModuleOp"> {
   let options = [
     Option<"workers", "workers", "int64_t", "8",
            "threads that workspaces of library calls are planned for">,
+    Option<"target", "target", "std::string", "\"cpu\"",
+           "cpu or cuda: whose library calls">,
   ];
 }
 

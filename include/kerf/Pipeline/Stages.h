@@ -49,7 +49,9 @@ struct StageOptions {
   /// no.
   std::optional<bool> bucketGradients;
   int64_t workers = 8;        ///< threads that workspaces are planned for
-  std::string cpu = "native"; ///< that kernels are made for
+  std::string target = "cpu"; ///< or cuda
+  std::string cpu = "native"; ///< that kernels are made for, on target cpu
+  std::string gpu = "sm_90";  ///< that kernels are made for, on target cuda
   /// Passes of the user's own, `stage:passes`, that run at the end of a stage.
   std::vector<std::string> own;
 };

@@ -190,7 +190,8 @@ def Exec_BufferOp : Exec_Op<"buffer", [HasParent<"ProgramOp">]> {
 def Exec_ImageOp : Exec_Op<"image", [HasParent<"ProgramOp">]> {
   let summary = "Hold a piece of the machine code of all kernels";
   let description = [{
-    The pieces in order are a shared object (ELF), in base64.
+    The pieces in order are a shared object (ELF), in base64; of programs for GPUs a
+    cubin. With `ptx` they are the same kernels as PTX text.
 
     Life: made by `kerf-generate-code`; written into the artifact.
 
@@ -202,8 +203,8 @@ def Exec_ImageOp : Exec_Op<"image", [HasParent<"ProgramOp">]> {
     }
     ```
   }];
-  let arguments = (ins StrAttr:$base64);
-  let assemblyFormat = "$base64 attr-dict";
+  let arguments = (ins StrAttr:$base64, UnitAttr:$ptx);
+  let assemblyFormat = "(`ptx` $ptx^)? $base64 attr-dict";
 }
 
 def Exec_FuncOp : Exec_Op<"func", [HasParent<"ProgramOp">, Symbol, NoTerminator,
