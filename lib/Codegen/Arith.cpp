@@ -164,10 +164,14 @@ Value Arith::min(Value a, Value b) { return extremum(*this, a, b, false); }
 Value Arith::pow(Value a, Value b) {
   match(a, b);
   Type element = getElementTypeOrSelf(a.getType());
-  Value power = LLVM::PowOp::create(builder, loc, shaped(f64(), a.getType()),
-                                    cast(a, f64()), cast(b, f64()));
+  Value base = cast(a, f64()), exponent = cast(b, f64());
+  Value power = isGpu ? widePow(base, exponent)
+                      : Value(LLVM::PowOp::create(builder, loc, base.getType(),
+                                                  base, exponent));
   if (isa<FloatType>(element))
     return cast(power, element);
+  // An integer, or below one half: what rounding left of it does not count.
+  power = LLVM::RoundEvenOp::create(builder, loc, power);
   Value wide =
       arith::FPToSIOp::create(builder, loc, shaped(i64(), a.getType()), power);
   return arith::TruncIOp::create(builder, loc, a.getType(), wide);
@@ -235,7 +239,7 @@ Value Arith::polynomial(Value x, llvm::ArrayRef<double> coefficients) {
   return sum;
 }
 
-/// Calls an intrinsic that becomes a function of the C library.
+/// Calls an intrinsic, which may become a function of the C library.
 template <typename Op> static Value intrinsic(Arith &a, Value x) {
   return Op::create(a.builder, a.loc, x.getType(), x);
 }
@@ -249,7 +253,7 @@ static bool isDouble(Value x) {
 // in two factors, so that results may be infinite or denormal.
 Value Arith::exp(Value x) {
   if (isDouble(x))
-    return intrinsic<LLVM::ExpOp>(*this, x);
+    return isGpu ? wideExp(x) : intrinsic<LLVM::ExpOp>(*this, x);
   Type type = x.getType(), integer = shaped(i32(), type);
   auto clamp = [&](Value v, double bound, arith::CmpFPredicate isBeyond) {
     Value limit = number(type, bound);
@@ -282,7 +286,7 @@ Value Arith::exp(Value x) {
 // x = 2^n (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)).
 Value Arith::log(Value x) {
   if (isDouble(x))
-    return intrinsic<LLVM::LogOp>(*this, x);
+    return isGpu ? wideLog(x) : intrinsic<LLVM::LogOp>(*this, x);
   Type type = x.getType(), integer = shaped(i32(), type);
   Value isTiny = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT,
                                        x, number(type, 0x1p-126));
@@ -319,7 +323,7 @@ Value Arith::log(Value x) {
 // |x| < 0.625: odd polynomial; else 1 - 2 / (e^2|x| + 1).
 Value Arith::tanh(Value x) {
   if (isDouble(x))
-    return intrinsic<LLVM::TanhOp>(*this, x);
+    return isGpu ? wideTanh(x) : intrinsic<LLVM::TanhOp>(*this, x);
   Type type = x.getType();
   Value size = abs(x), square = mul(x, x);
   Value tail = polynomial(square, {-0.33333281185821884, 0.13331420398932026,
@@ -337,7 +341,7 @@ Value Arith::tanh(Value x) {
 // |x| < 1: odd polynomial; else 1 - e^-p(|x|), with p fitted to -ln(erfc).
 Value Arith::erf(Value x) {
   if (isDouble(x))
-    return libm("erf", x);
+    return isGpu ? wideErf(x) : libm("erf", x);
   Type type = x.getType();
   Value size = abs(x), square = mul(x, x);
   Value tail = polynomial(square, {0.12837916573172778, -0.37612625838076097,
@@ -364,8 +368,9 @@ Value Arith::erf(Value x) {
 // below 2^30. `quarter` 1 is the cosine.
 Value Arith::circular(Value x, int64_t quarter) {
   if (isDouble(x))
-    return quarter ? intrinsic<LLVM::CosOp>(*this, x)
-                   : intrinsic<LLVM::SinOp>(*this, x);
+    return isGpu     ? wideCircular(x, quarter)
+           : quarter ? intrinsic<LLVM::CosOp>(*this, x)
+                     : intrinsic<LLVM::SinOp>(*this, x);
   Type type = x.getType(), integer = shaped(i32(), type);
   Value wide = cast(x, f64());
   Value turns = intrinsic<LLVM::RoundEvenOp>(*this, mul(wide, M_2_PI));
@@ -441,7 +446,7 @@ Value Arith::fromBf16(Value x) {
 
 Value Arith::toBf16(Value x) {
   Type integer = shaped(i32(), x.getType());
-  if (hasBf16 && isa<VectorType>(x.getType())) {
+  if (hasBf16 && (isGpu || isa<VectorType>(x.getType()))) {
     Value rounded = arith::TruncFOp::create(
         builder, loc, shaped(builder.getBF16Type(), x.getType()), x);
     return arith::BitcastOp::create(

@@ -20,7 +20,8 @@ namespace kerf::codegen {
 struct Arith {
   mlir::OpBuilder &builder;
   mlir::Location loc;
-  bool hasBf16 = false; ///< the CPU rounds vectors to bf16
+  bool hasBf16 = false; ///< vectors are rounded to bf16 by an instruction
+  bool isGpu = false;   ///< no C library; `hasBf16` holds of scalars, too
 
   using Value = mlir::Value;
   using Type = mlir::Type;
@@ -63,7 +64,8 @@ struct Arith {
   Value sqrt(Value x);
   Value abs(Value x);
   /// Functions of f32 are polynomials with an error of a few units of the last
-  /// place; those of f64 call the C library.
+  /// place; those of f64 call the C library, and are series on a
+  /// GPU.
   Value exp(Value x);
   Value log(Value x);
   Value tanh(Value x);
@@ -85,6 +87,12 @@ private:
   /// Sum of coefficients[k] x^k.
   Value polynomial(Value x, llvm::ArrayRef<double> coefficients);
   Value circular(Value x, int64_t quarter);
+  Value wideExp(Value x);
+  Value wideLog(Value x);
+  Value widePow(Value a, Value b);
+  Value wideTanh(Value x);
+  Value wideErf(Value x);
+  Value wideCircular(Value x, int64_t quarter);
   Value libm(llvm::StringRef name, Value x);
 };
 

@@ -227,7 +227,8 @@ LLVM::GlobalOp Emitter::tableOf(ConstantOp op, Type element) {
   table = LLVM::GlobalOp::create(
       builder, arith.loc, LLVM::LLVMArrayType::get(number, tensor.size()),
       /*isConstant=*/true, LLVM::Linkage::Internal, name,
-      DenseElementsAttr::get(type, values), /*alignment=*/64);
+      DenseElementsAttr::get(type, values), /*alignment=*/64,
+      /*addrSpace=*/isGpu() ? 1 : 0);
   return table;
 }
 
@@ -249,6 +250,7 @@ Result Emitter::emitConstant(ConstantOp op, Type element,
   }
   LLVM::GlobalOp table = tableOf(op, element);
   Value address = LLVM::AddressOfOp::create(builder, arith.loc, table);
+  constants.insert(address);
   // Tables hold the numbers that are computed with.
   Type stored = element.isInteger(1) ? element : number;
   return loadFrom(address, stored,
@@ -369,7 +371,8 @@ std::optional<Emitter::Clamped> Emitter::clamp(const Index &index,
   Value inside = arith::CmpIOp::create(builder, arith.loc,
                                        arith::CmpIPredicate::ule, base, last);
   Value safe = arith.min(arith.max(base, zero), last);
-  Index number = opaque(safe, {0, size / parts->step - 1});
+  Index number =
+      opaque(safe, {0, size / parts->step - 1}, space.differs(parts->base));
   return Clamped{number * parts->step + parts->rest, inside, true};
 }
 
@@ -442,7 +445,7 @@ Emitter::rowOf(GatherOp op, llvm::ArrayRef<Index> at) {
     Value inside = arith::CmpIOp::create(
         builder, arith.loc, arith::CmpIPredicate::ult, wide, count);
     Value safe = arith.select(inside, wide, arith.bits(arith.i64(), 0));
-    result = {opaque(safe, {0, rows - 1}), inside};
+    result = {opaque(safe, {0, rows - 1}, differs(at)), inside};
     scopes[place].rows[key] = *result;
   });
   return result;
@@ -531,10 +534,15 @@ bool Emitter::tryReduceRows(llvm::ArrayRef<RowReduce> reduces, int64_t width) {
   if (!sums)
     return false;
   setInsertionPoint(depth());
+  Carried totals;
+  llvm::SmallVector<bool> isMax;
   for (auto [each, sum] : llvm::zip(reduces, *sums)) {
+    isMax.push_back(RowReduce(each).op.getKind() == ReduceKind::Max);
+    totals.push_back(width > 1 ? arith.reduceLanes(sum, isMax.back()) : sum);
+  }
+  totals = combine(totals, isMax);
+  for (auto [each, total] : llvm::zip(reduces, totals)) {
     RowReduce reduce = each;
-    bool isMax = reduce.op.getKind() == ReduceKind::Max;
-    Value total = width > 1 ? arith.reduceLanes(sum, isMax) : sum;
     Value result = reduce.op.getResult();
     std::vector<int64_t> key = {
         reinterpret_cast<int64_t>(result.getAsOpaquePointer()), 0};
@@ -550,12 +558,19 @@ bool Emitter::reduceRows(llvm::ArrayRef<RowReduce> reduces) {
   while (width < maxLanes && width < count)
     width *= 2;
   unsigned place = 0;
-  for (RowReduce reduce : reduces)
+  bool eachOwn = false; // Each thread has a row of its own.
+  for (RowReduce reduce : reduces) {
     place = std::max(place, depthOf(reduce.at));
+    eachOwn |= differs(reduce.at);
+  }
   bool isDone = false;
   hoisted(place, [&] {
+    Team together = team();
+    if (eachOwn)
+      team() = Team();
     for (; width >= 1 && !isDone; width /= 2)
       isDone = tryEmit([&] { return tryReduceRows(reduces, width); });
+    team() = together;
   });
   return isDone;
 }

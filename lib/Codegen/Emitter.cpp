@@ -2,6 +2,8 @@
 
 #include "Emitter.h"
 
+#include "kerf/Dialect/Exec/SplitKernel.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -13,9 +15,18 @@ namespace LLVM = mlir::LLVM;
 Emitter::Emitter(exec::KernelOp kernel, ModuleOp module, llvm::StringRef symbol,
                  const CodeOptions &options)
     : builder(module.getContext()),
-      arith{builder, UnknownLoc::get(module.getContext()), options.hasBf16},
-      kernel(kernel), maxLanes(options.maxLanes), module(module) {
+      arith{builder, UnknownLoc::get(module.getContext()), options.hasBf16,
+            options.threads > 0},
+      kernel(kernel), maxLanes(options.maxLanes), threads(options.threads),
+      module(module) {
   builder.setInsertionPointToEnd(module.getBody());
+  if (isGpu())
+    startGpu(symbol);
+  else
+    startCpu(symbol);
+}
+
+void Emitter::startCpu(llvm::StringRef symbol) {
   auto pointer = LLVM::LLVMPointerType::get(builder.getContext());
   auto type = LLVM::LLVMFunctionType::get(
       LLVM::LLVMVoidType::get(builder.getContext()),
@@ -42,7 +53,9 @@ Emitter::Emitter(exec::KernelOp kernel, ModuleOp module, llvm::StringRef symbol,
 //===----------------------------------------------------------------------===//
 
 void Emitter::enter(Block *block) {
-  scopes.push_back({block, nullptr, {}, {}, {}, {}});
+  Team team = scopes.empty() ? Team() : scopes.back().team;
+  bool isRepeated = !scopes.empty() && scopes.back().isRepeated;
+  scopes.push_back({block, nullptr, {}, {}, {}, {}, team, isRepeated});
   setInsertionPoint(depth());
 }
 
@@ -178,25 +191,33 @@ Value Emitter::materialize(const Index &index) {
   return sum;
 }
 
-Index Emitter::opaque(Value number, Range range) {
-  Index index = space.addVariable(range, depth());
+Index Emitter::opaque(Value number, Range range, bool differs) {
+  Index index = space.addVariable(range, depth(), differs);
   if (!index.isConstant())
     scopes.back().variables[index.terms[0].variable] = number;
   return index;
+}
+
+bool Emitter::differs(llvm::ArrayRef<Index> at) const {
+  return llvm::any_of(at,
+                      [&](const Index &index) { return space.differs(index); });
 }
 
 //===----------------------------------------------------------------------===//
 // Loops
 //===----------------------------------------------------------------------===//
 
-std::optional<Emitter::Carried> Emitter::reduceLoop(
-    Value begin, Value end, Range range, llvm::ArrayRef<Value> initial,
-    llvm::function_ref<Carried(const Index &, ValueRange)> body) {
+std::optional<Emitter::Carried>
+Emitter::stepLoop(Value begin, Value end, int64_t step, Range range, Team team,
+                  llvm::ArrayRef<Value> initial,
+                  llvm::function_ref<Carried(const Index &, ValueRange)> body) {
   setInsertionPoint(depth());
-  Value one = arith.bits(arith.i64(), 1);
-  auto loop = scf::ForOp::create(builder, arith.loc, begin, end, one,
-                                 ValueRange(initial));
+  auto loop =
+      scf::ForOp::create(builder, arith.loc, begin, end,
+                         arith.bits(arith.i64(), step), ValueRange(initial));
   enter(loop.getBody());
+  scopes.back().team = team;
+  scopes.back().isRepeated = true;
   Index index = opaque(loop.getInductionVar(), range);
   Carried next = body(index, loop.getRegionIterArgs());
   bool isDone = next.size() == initial.size();
@@ -211,6 +232,22 @@ std::optional<Emitter::Carried> Emitter::reduceLoop(
   loop->erase();
   setInsertionPoint(depth());
   return std::nullopt;
+}
+
+std::optional<Emitter::Carried> Emitter::reduceLoop(
+    Value begin, Value end, Range range, llvm::ArrayRef<Value> initial,
+    llvm::function_ref<Carried(const Index &, ValueRange)> body) {
+  return stepLoop(begin, end, 1, range, team(), initial, body);
+}
+
+std::optional<Emitter::Carried> Emitter::sharedLoop(
+    Value begin, Value end, Range range, llvm::ArrayRef<Value> initial,
+    llvm::function_ref<Carried(const Index &, ValueRange)> body) {
+  int64_t members = team().size;
+  if (members == 1)
+    return reduceLoop(begin, end, range, initial, body);
+  Value first = arith.add(begin, materialize(team().rank));
+  return stepLoop(first, end, members, range, Team(), initial, body);
 }
 
 void Emitter::loop(Value begin, Value end, Range range,
@@ -260,14 +297,18 @@ std::optional<Emitter::Carried> Emitter::forVectors(
     carried = next;
     return isDone;
   };
-  constexpr int64_t unrolled = 4;
   for (int64_t end : ends) {
     int64_t vectors = (end - begin) / width, tail = (end - begin) % width;
-    if (vectors > unrolled) {
+    if (isGpu() && tail)
+      return std::nullopt;
+    // Turns that all threads of the team take.
+    int64_t members = team().size, turns = vectors / members;
+    constexpr int64_t unrolled = 4;
+    if (turns > unrolled || vectors % members) {
       Value low = arith.bits(arith.i64(), 0);
       Value high = arith.bits(arith.i64(), vectors);
       bool isDone = true;
-      auto result = reduceLoop(low, high, {0, vectors - 1}, carried,
+      auto result = sharedLoop(low, high, {0, vectors - 1}, carried,
                                [&](const Index &v, ValueRange values) {
                                  carried.assign(values.begin(), values.end());
                                  isDone = one(v * width + Index(begin), width);
@@ -277,9 +318,11 @@ std::optional<Emitter::Carried> Emitter::forVectors(
         return std::nullopt;
       carried = *result;
     } else {
-      for (int64_t v = 0; v < vectors; ++v)
-        if (!one(Index(begin + v * width), width))
+      for (int64_t turn = 0; turn < turns; ++turn) {
+        Index v = team().rank + Index(turn * members);
+        if (!one(v * width + Index(begin), width))
           return std::nullopt;
+      }
     }
     if (tail && !one(Index(begin + vectors * width), tail))
       return std::nullopt;
@@ -372,20 +415,42 @@ Value Emitter::pointerTo(Value base, Type storage, const Index &position) {
                              llvm::ArrayRef<LLVM::GEPArg>{offset});
 }
 
+unsigned Emitter::alignmentOf(Value pointer, Type storage,
+                              const Index &position) {
+  int64_t bytes = storage.getIntOrFloatBitWidth() / 8;
+  if (!isGpu() || position.lane != 1)
+    return bytes;
+  int64_t known = kWidestAccess; // unless it is stated
+  auto stated = kernel->getAttrOfType<DenseI64ArrayAttr>(kAlignedAttrName);
+  size_t number = llvm::find(pointers, pointer) - pointers.begin();
+  if (stated && number < static_cast<size_t>(stated.size()))
+    known = stated[number];
+  return bytes *
+         space.alignmentOf(position, std::max<int64_t>(known / bytes, 1));
+}
+
+Value Emitter::loadOne(Value pointer, Value address, Type type,
+                       unsigned align) {
+  bool isInvariant = isGpu() && constants.contains(pointer);
+  return LLVM::LoadOp::create(builder, arith.loc, type, address, align,
+                              /*isVolatile=*/false, /*isNonTemporal=*/false,
+                              isInvariant);
+}
+
 std::optional<Element> Emitter::loadFrom(Value pointer, Type element,
                                          const Index &position) {
   Type storage = storageOf(element);
-  unsigned align = storage.getIntOrFloatBitWidth() / 8;
+  unsigned align = alignmentOf(pointer, storage, position);
   Value address = pointerTo(pointer, storage, position);
-  if (position.lane == 0) {
-    Value value =
-        LLVM::LoadOp::create(builder, arith.loc, storage, address, align);
-    return fromStorage(value, element, false);
-  }
+  if (position.lane == 0)
+    return fromStorage(loadOne(pointer, address, storage, align), element,
+                       false);
   Type type = arith.vector(storage, lanes);
   Value value;
   if (position.lane == 1 && space.activeLanes == lanes) {
-    value = LLVM::LoadOp::create(builder, arith.loc, type, address, align);
+    value = loadOne(pointer, address, type, align);
+  } else if (isGpu()) {
+    value = loadLanes(pointer, address, storage, position.lane, align);
   } else if (position.lane == 1) {
     value = LLVM::MaskedLoadOp::create(builder, arith.loc, type, address,
                                        mask(), arith.number(type, 0), align);
@@ -402,7 +467,8 @@ std::optional<Element> Emitter::loadFrom(Value pointer, Type element,
 
 std::optional<Element> Emitter::emitArgument(int64_t argument, Type element,
                                              const Index &position) {
-  reads.push_back({argument, position, part, space.activeLanes, isFinal});
+  reads.push_back({argument, position, part, space.activeLanes, isFinal,
+                   reads.size() + writes.size()});
   return loadFrom(pointers[argument], element, position);
 }
 
@@ -416,14 +482,19 @@ Element Emitter::load(unsigned result, const Index &position) {
 
 void Emitter::store(unsigned result, const Index &position, Element element) {
   setInsertionPoint(depth());
-  writes.push_back({result, position, part, space.activeLanes, true});
+  if (team().size > 1 && !space.differs(position)) {
+    storeOnce(result, position, element);
+    return;
+  }
+  writes.push_back({result, position, part, space.activeLanes, true,
+                    reads.size() + writes.size()});
   Type type =
       cast<RankedTensorType>(kernel.getResultTypes()[result]).getElementType();
   Value pointer = pointers[kernel.getArgumentTypes().size() + result];
   Value value = position.lane ? vectorOf(element) : element.value;
   value = toStorage(value, type);
   Type storage = storageOf(type);
-  unsigned align = storage.getIntOrFloatBitWidth() / 8;
+  unsigned align = alignmentOf(pointer, storage, position);
   Value address = pointerTo(pointer, storage, position);
   setInsertionPoint(depth());
   if (position.lane && space.activeLanes < lanes)

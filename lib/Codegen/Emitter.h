@@ -9,6 +9,10 @@
 // stands in the loop over rows, what depends on nothing at the function's
 // start. Every scope remembers what was computed in it.
 //
+// On a GPU, a unit is a block of threads that run the same code. Each scope has
+// a team: the threads that are in it together with equal values. A loop over
+// vectors is shared among them; inside, each thread is a team of its own.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef KERF_CODEGEN_EMITTER_H
@@ -30,6 +34,12 @@ namespace kerf::codegen {
 struct Element {
   mlir::Value value;
   bool isVector = false;
+};
+
+/// Threads of a block that run a scope together.
+struct Team {
+  int64_t size = 1;
+  Index rank; ///< of a thread among them
 };
 
 class Emitter {
@@ -63,12 +73,24 @@ public:
   std::optional<Carried>
   reduceLoop(Value begin, Value end, Range range, llvm::ArrayRef<Value> initial,
              llvm::function_ref<Carried(const Index &, mlir::ValueRange)> body);
+  /// As `reduceLoop`; the threads of the team take turns. Each has values of
+  /// its own.
+  std::optional<Carried>
+  sharedLoop(Value begin, Value end, Range range, llvm::ArrayRef<Value> initial,
+             llvm::function_ref<Carried(const Index &, mlir::ValueRange)> body);
+  /// As `reduceLoop` for every `step`th i, with a team of its own.
+  std::optional<Carried>
+  stepLoop(Value begin, Value end, int64_t step, Range range, Team team,
+           llvm::ArrayRef<Value> initial,
+           llvm::function_ref<Carried(const Index &, mlir::ValueRange)> body);
   /// Runs `body` if `condition`.
   void when(Value condition, llvm::function_ref<void()> body);
 
   /// Runs `body` over positions [0, count) in vectors of `lanes`, the last one
   /// masked. Loops are cut at `cuts`, ascending positions at which the ops take
   /// their elements from somewhere else. Values are carried as in `reduceLoop`.
+  /// On a GPU the team shares the work, and there is none if a vector would not
+  /// be full.
   std::optional<Carried>
   forVectors(int64_t count, int64_t lanes, llvm::ArrayRef<int64_t> cuts,
              llvm::ArrayRef<Value> initial,
@@ -85,10 +107,35 @@ public:
   };
   bool reduceRows(llvm::ArrayRef<RowReduce> reduces);
 
-  /// A number that is known at run time only, as an index.
-  Index opaque(Value number, Range range);
+  /// A number that is known at run time only, as an index. `differs` as in
+  /// `IndexSpace::Variable`.
+  Index opaque(Value number, Range range, bool differs = false);
   /// The number of an index without lanes, as i64.
   Value materialize(const Index &index);
+
+  //===--- Threads of a GPU -----------------------------------------------===//
+
+  bool isGpu() const { return threads > 0; }
+  /// The team of the current scope; of one thread on a CPU.
+  Team &team() { return scopes.back().team; }
+  /// Sums or maxima over the team's threads, in a fixed order; all threads know
+  /// them. For numbers without lanes.
+  Carried combine(llvm::ArrayRef<Value> values, llvm::ArrayRef<bool> isMax);
+  /// The sum of the values of the block's threads before this one, and of all.
+  std::pair<Value, Value> scan(Value value);
+  /// Sums or maxima over the warps of a block: of each lane's vector, which has
+  /// numbers [lane * width, (lane + 1) * width). `take` gets each number and
+  /// its total, in one thread.
+  void combineVectors(Value vector, bool isMax,
+                      llvm::function_ref<void(const Index &, Value)> take);
+  /// Waits for the team.
+  void synchronize();
+  /// The value of the thread that differs in the bits `distance`, of a warp.
+  Value exchange(Value value, int64_t distance);
+  /// Bit l of an i32 is the condition of thread l of the warp.
+  Value ballot(Value condition);
+  /// The i32 of the thread `lane` of the warp.
+  Value broadcast(Value value, Value lane);
 
   //===--- State ----------------------------------------------------------===//
 
@@ -96,8 +143,10 @@ public:
   Arith arith;
   IndexSpace space;
   exec::KernelOp kernel;
-  Value begin, end; ///< units
+  Value begin, end; ///< units; on a GPU `begin` alone
   int64_t maxLanes;
+  int64_t threads = 0; ///< of a GPU's block
+  Index thread;        ///< of the block
   mlir::LLVM::LLVMFuncOp function;
 
   /// Lanes of the current context; 1 outside of vectors.
@@ -112,6 +161,7 @@ public:
     int64_t part;
     int64_t activeLanes;
     bool isFinal; ///< in a loop that writes
+    size_t order; ///< grows along the code
   };
   std::vector<Access> reads, writes;
   int64_t part = 0;
@@ -123,6 +173,8 @@ public:
   unsigned depth() const { return scopes.size() - 1; }
   /// The number that a tensor of this element type is computed with.
   Type typeOfNumbers(Type element);
+  /// Whether the threads of a team look at different elements.
+  bool differs(llvm::ArrayRef<Index> at) const;
   /// The value in all lanes of the context.
   Value vectorOf(Element element);
   /// Which lanes are not masked off.
@@ -140,6 +192,8 @@ private:
     std::map<unsigned, Value> variables; ///< by number
     std::map<std::vector<int64_t>, Value> sums;
     std::map<std::vector<int64_t>, std::pair<Index, Value>> rows;
+    Team team;
+    bool isRepeated = false; ///< in a loop
   };
   /// Runs `body` as if the scopes inside of `depth` were not open.
   void hoisted(unsigned depth, llvm::function_ref<void()> body);
@@ -183,6 +237,22 @@ private:
   /// Numbers of an index, in lanes if it has any.
   Element numbers(const Index &index);
 
+  void startCpu(llvm::StringRef symbol);
+  void startGpu(llvm::StringRef symbol);
+  Value callIntrinsic(llvm::StringRef name, Type type,
+                      mlir::ValueRange operands);
+  void combineWarps(Carried &values, llvm::ArrayRef<bool> isMax, int64_t warps);
+  void combineLanes(Carried &values, llvm::ArrayRef<bool> isMax, int64_t lanes);
+  mlir::LLVM::GlobalOp sharedArray(Type element, int64_t count);
+  /// Bytes that divide the address of a position.
+  unsigned alignmentOf(Value pointer, Type storage, const Index &position);
+  Value loadOne(Value pointer, Value address, Type type, unsigned align);
+  /// A vector of elements that are `step` apart.
+  Value loadLanes(Value pointer, Value address, Type storage, int64_t step,
+                  unsigned align);
+  /// A store of what the whole team knows.
+  void storeOnce(unsigned result, const Index &position, Element element);
+
   Value pointerTo(Value base, Type storage, const Index &position);
   Type storageOf(Type element); ///< in memory
   Element fromStorage(Value value, Type element, bool isVector);
@@ -193,7 +263,10 @@ private:
   unsigned laneDepth = 0; ///< of the scope that the lanes belong to
   int64_t laneContext = 0;
   int64_t laneContexts = 0;
-  std::vector<Value> pointers; ///< arguments, then results
+  std::vector<Value> pointers;     ///< arguments, then results
+  llvm::DenseSet<Value> constants; ///< pointers to what no thread writes
+  unsigned sharedArrays = 0;
+  std::map<std::pair<const void *, int64_t>, mlir::LLVM::GlobalOp> warpSums;
   std::map<std::pair<mlir::Operation *, const void *>, mlir::LLVM::GlobalOp>
       tables;
   mlir::ModuleOp module;

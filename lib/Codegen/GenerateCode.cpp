@@ -16,37 +16,70 @@ using namespace kerf;
 /// Bytes of the image in one op: tools refuse very long lines.
 static constexpr size_t kPieceBytes = 96 << 10;
 
-/// Gives the first program the image, in pieces, in place of those that the
-/// programs may have.
-static void setImage(llvm::ArrayRef<exec::ProgramOp> programs,
-                     llvm::StringRef image) {
+static void addPieces(exec::ProgramOp program, llvm::StringRef bytes,
+                      bool isPtx) {
+  OpBuilder builder = OpBuilder::atBlockEnd(&program.getBody().front());
+  for (size_t at = 0; at < bytes.size(); at += kPieceBytes)
+    exec::ImageOp::create(builder, program.getLoc(),
+                          llvm::encodeBase64(bytes.substr(at, kPieceBytes)),
+                          isPtx);
+}
+
+/// Gives the first program the code, in pieces, in place of what the programs
+/// may have.
+static void setImages(llvm::ArrayRef<exec::ProgramOp> programs,
+                      const CompiledKernels &compiled) {
   for (exec::ProgramOp program : programs)
     for (auto old :
          llvm::make_early_inc_range(program.getBody().getOps<exec::ImageOp>()))
       old.erase();
-  exec::ProgramOp first = programs.front();
-  OpBuilder builder = OpBuilder::atBlockEnd(&first.getBody().front());
-  for (size_t at = 0; at < image.size(); at += kPieceBytes)
-    exec::ImageOp::create(builder, first.getLoc(),
-                          llvm::encodeBase64(image.substr(at, kPieceBytes)));
+  addPieces(programs.front(), compiled.image, /*isPtx=*/false);
+  addPieces(programs.front(), compiled.ptx, /*isPtx=*/true);
 }
 
 static void setCode(exec::KernelOp kernel, const CompiledKernel &code) {
   Builder builder(kernel.getContext());
-  kernel->setAttr(
-      "code",
-      builder.getDictionaryAttr(
-          {builder.getNamedAttr("symbol", builder.getStringAttr(code.symbol)),
-           builder.getNamedAttr("units", builder.getI64IntegerAttr(code.units)),
-           builder.getNamedAttr("grain",
-                                builder.getI64IntegerAttr(code.grain))}));
+  NamedAttrList attributes;
+  attributes.append("symbol", builder.getStringAttr(code.symbol));
+  attributes.append("units", builder.getI64IntegerAttr(code.units));
+  attributes.append("grain", builder.getI64IntegerAttr(code.grain));
+  if (code.threads)
+    attributes.append("threads", builder.getI64IntegerAttr(code.threads));
+  kernel->setAttr("code", attributes.getDictionary(kernel.getContext()));
 }
 
-static LogicalResult generate(ModuleOp module, const CpuTarget &target,
-                              unsigned threads) {
+/// Says what a kernel of a GPU takes.
+static void remarkUsage(exec::KernelOp kernel, const CompiledKernel &code) {
+  int64_t bytes = 0;
+  auto add = [&](Type type) {
+    auto tensor = cast<RankedTensorType>(type);
+    unsigned bits = tensor.getElementTypeBitWidth();
+    bytes += tensor.getNumElements() * ((bits + 7) / 8);
+  };
+  llvm::for_each(kernel.getArgumentTypes(), add);
+  llvm::for_each(kernel.getResultTypes(), add);
+  kernel->emitRemark() << code.symbol << ": " << code.units << " blocks of "
+                       << code.threads << " threads, " << code.registers
+                       << " registers, " << code.spilledBytes
+                       << " bytes spilled, " << code.sharedBytes
+                       << " bytes shared, moves " << bytes << " bytes at least";
+}
+
+/// Compiles for `target`, which the programs then name as `kind` and features.
+template <typename Target>
+static LogicalResult generate(ModuleOp module, const Target &target,
+                              llvm::StringRef kind, unsigned threads,
+                              bool reports) {
   llvm::SmallVector<exec::ProgramOp> programs(module.getOps<exec::ProgramOp>());
   if (programs.empty())
     return success();
+  for (exec::ProgramOp program : programs) {
+    auto placed = program->getAttrOfType<StringAttr>("target");
+    if (placed && placed.getValue() != kind)
+      return program.emitOpError()
+             << "was placed in memory for target '" << placed.getValue()
+             << "', kernels are compiled for '" << kind << "'";
+  }
   CompileOptions options;
   options.threads = threads;
   FailureOr<CompiledKernels> compiled = compileKernels(module, target, options);
@@ -54,19 +87,24 @@ static LogicalResult generate(ModuleOp module, const CpuTarget &target,
     return failure();
   size_t at = 0;
   module.walk([&](exec::KernelOp kernel) {
-    setCode(kernel, compiled->kernels[compiled->kernelOf[at++]]);
+    const CompiledKernel &code = compiled->kernels[compiled->kernelOf[at++]];
+    setCode(kernel, code);
+    if (reports && code.threads > 0)
+      remarkUsage(kernel, code);
   });
   Builder builder(module.getContext());
   for (exec::ProgramOp program : programs) {
+    program->setAttr("target", builder.getStringAttr(kind));
     program->setAttr("cpu", builder.getStringAttr(target.name));
     program->setAttr(
         "features", builder.getStringAttr(llvm::join(compiled->features, ",")));
   }
-  setImage(programs, compiled->image);
+  setImages(programs, *compiled);
   return success();
 }
 
-/// True with `code = {symbol = "k0a1b", units = 8, grain = 1}`.
+/// True with `code = {symbol = "k0a1b", units = 8, grain = 1}`; of a GPU with
+/// `threads`, too.
 static bool hasCode(exec::KernelOp kernel) {
   auto code = kernel->getAttrOfType<DictionaryAttr>("code");
   return code && code.getAs<StringAttr>("symbol") &&
@@ -105,13 +143,24 @@ struct GenerateCode : kerf::impl::GenerateCodePassBase<GenerateCode> {
 
   void runOnOperation() override {
     std::string error;
-    FailureOr<CpuTarget> target = resolveCpu(cpu, error);
-    if (failed(target)) {
+    LogicalResult result = failure();
+    if (target == "cuda")
+      result = generateFor(resolveGpu(gpu, error));
+    else if (target == "cpu")
+      result = generateFor(resolveCpu(cpu, error));
+    else
+      error = "unknown target '" + target + "', expected 'cpu' or 'cuda'";
+    if (!error.empty())
       getOperation().emitError() << error;
-      return signalPassFailure();
-    }
-    if (failed(generate(getOperation(), *target, threads)))
+    if (failed(result))
       signalPassFailure();
+  }
+
+  template <typename Target>
+  LogicalResult generateFor(FailureOr<Target> resolved) {
+    if (failed(resolved))
+      return failure();
+    return generate(getOperation(), *resolved, target, threads, report);
   }
 };
 

@@ -45,6 +45,8 @@ static std::string contentOf(exec::KernelOp kernel) {
   }
   if (kernel.getInplace())
     os << "\ninplace " << kernel.getInplaceAttr();
+  if (Attribute aligned = kernel->getAttr(kAlignedAttrName))
+    os << "\naligned " << aligned;
   return text;
 }
 

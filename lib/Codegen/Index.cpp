@@ -61,12 +61,12 @@ static Index exactQuotient(const Index &a, int64_t by) {
   return quotient;
 }
 
-Index IndexSpace::addVariable(Range range, unsigned depth) {
+Index IndexSpace::addVariable(Range range, unsigned depth, bool differs) {
   if (range.low == range.high)
     return Index(range.low);
   Index index;
   index.terms.push_back({static_cast<unsigned>(variables.size()), 1});
-  variables.push_back({Kind::Loop, range, depth, Index(), 1});
+  variables.push_back({Kind::Loop, range, depth, Index(), 1, differs});
   return index;
 }
 
@@ -76,7 +76,7 @@ unsigned IndexSpace::partOf(Kind kind, const Index &of, int64_t by,
   of.appendKey(key);
   auto [at, isNew] = parts.try_emplace(key, variables.size());
   if (isNew)
-    variables.push_back({kind, range, depthOf(of), of, by});
+    variables.push_back({kind, range, depthOf(of), of, by, differs(of)});
   return at->second;
 }
 
@@ -97,6 +97,19 @@ unsigned IndexSpace::depthOf(const Index &index) const {
   for (const Index::Term &term : index.terms)
     depth = std::max(depth, variables[term.variable].depth);
   return depth;
+}
+
+bool IndexSpace::differs(const Index &index) const {
+  return llvm::any_of(index.terms, [&](const Index::Term &term) {
+    return variables[term.variable].differs;
+  });
+}
+
+int64_t IndexSpace::alignmentOf(const Index &index, int64_t limit) const {
+  int64_t common = std::gcd(limit, index.constant);
+  for (const Index::Term &term : index.terms)
+    common = std::gcd(common, term.coefficient);
+  return common & -common;
 }
 
 /// Floor of a / b, b > 0.

@@ -63,13 +63,15 @@ public:
     unsigned depth; ///< of the scope that defines it
     Index of;       ///< of a quotient or remainder: the form divided,
     int64_t by = 1; ///< and by what
+    /// Threads of one scope have different values, though the scope knows it.
+    bool differs = false;
   };
 
   /// Number of lanes that count in ranges: those that are not masked off.
   int64_t activeLanes = 1;
 
   /// A new variable of a loop, or of a number read at run time.
-  Index addVariable(Range range, unsigned depth);
+  Index addVariable(Range range, unsigned depth, bool differs = false);
   const Variable &operator[](unsigned variable) const {
     return variables[variable];
   }
@@ -78,6 +80,12 @@ public:
   Range rangeOf(const Index &index) const;
   /// Depth of the innermost scope whose variables the form reads.
   unsigned depthOf(const Index &index) const;
+
+  /// Whether threads of one scope have different values of the form.
+  bool differs(const Index &index) const;
+  /// The largest power of two that divides all values of the form (of its first
+  /// lane), at most `limit`.
+  int64_t alignmentOf(const Index &index, int64_t limit) const;
 
   struct Division {
     Index quotient, remainder;

@@ -29,6 +29,7 @@
 
 using namespace mlir;
 using namespace kerf;
+using namespace kerf::codegen;
 
 std::unique_ptr<MLIRContext> kerf::codegen::makeCodeContext() {
   DialectRegistry registry;
@@ -75,25 +76,18 @@ makeTargetMachine(const CpuTarget &target, std::string &error) {
       llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
 }
 
-namespace {
-/// Who wrote a module.
-enum class Author {
-  Kerf, ///< loops are in vectors already, and long enough
-  User, ///< plain code
-};
-} // namespace
-
-static void optimize(llvm::Module &module, llvm::TargetMachine &machine,
-                     Author author) {
+void kerf::codegen::optimize(llvm::Module &module, llvm::TargetMachine &machine,
+                             Author author) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager graphs;
   llvm::ModuleAnalysisManager modules;
   llvm::PipelineTuningOptions tuning;
   bool isPlain = author == Author::User;
+  bool isGpu = machine.getTargetTriple().isNVPTX();
   tuning.LoopVectorization = isPlain;
   tuning.SLPVectorization = isPlain;
-  tuning.LoopUnrolling = isPlain;
+  tuning.LoopUnrolling = isPlain || isGpu; // many loads at once hide latency
   llvm::PassBuilder builder(&machine, tuning);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(graphs);
@@ -101,8 +95,9 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine,
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, graphs, modules);
   builder
-      .buildPerModuleDefaultPipeline(isPlain ? llvm::OptimizationLevel::O3
-                                             : llvm::OptimizationLevel::O1)
+      .buildPerModuleDefaultPipeline(isPlain || isGpu
+                                         ? llvm::OptimizationLevel::O3
+                                         : llvm::OptimizationLevel::O1)
       .run(module, modules);
 }
 
@@ -117,8 +112,8 @@ static void setAttributes(llvm::Module &module, const CpuTarget &target) {
   }
 }
 
-static void dump(llvm::Module &module, llvm::StringRef folder,
-                 llvm::StringRef name) {
+void kerf::codegen::dump(llvm::Module &module, llvm::StringRef folder,
+                         llvm::StringRef name) {
   llvm::SmallString<128> path(folder);
   llvm::sys::path::append(path, name + ".ll");
   std::error_code code;
@@ -151,23 +146,29 @@ emitObject(llvm::Module &code, llvm::TargetMachine &machine, Author author,
   return object;
 }
 
+std::unique_ptr<llvm::Module> kerf::codegen::toLLVM(ModuleOp module,
+                                                    llvm::LLVMContext &context,
+                                                    std::string &error) {
+  if (failed(lowerToLLVMDialect(module))) {
+    error = "lowering to LLVM failed";
+    return nullptr;
+  }
+  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(module, context);
+  if (!code)
+    error = "translation to LLVM IR failed";
+  return code;
+}
+
 FailureOr<llvm::SmallVector<char, 0>>
 kerf::codegen::makeObject(ModuleOp module, const CpuTarget &target,
                           llvm::StringRef name, llvm::StringRef dumpTo,
                           std::string &error) {
-  if (failed(lowerToLLVMDialect(module))) {
-    error = "lowering to LLVM failed";
-    return failure();
-  }
   llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(module, context);
+  std::unique_ptr<llvm::Module> code = toLLVM(module, context, error);
   std::unique_ptr<llvm::TargetMachine> machine =
       makeTargetMachine(target, error);
-  if (!code || !machine) {
-    if (error.empty())
-      error = "translation to LLVM IR failed";
+  if (!code || !machine)
     return failure();
-  }
   return emitObject(*code, *machine, Author::Kerf, target, name, dumpTo, error);
 }
 

@@ -11,6 +11,8 @@
 
 namespace kerf::codegen {
 
+//===--- CPUs -------------------------------------------------------------===//
+
 /// A context that has the dialects of generated code.
 std::unique_ptr<mlir::MLIRContext> makeCodeContext();
 
@@ -34,6 +36,44 @@ std::unique_ptr<llvm::Module> readOwnKernel(const KernelCode &kernel,
                                             const llvm::TargetMachine &machine,
                                             llvm::StringRef symbol,
                                             std::string &error);
+
+//===--- GPUs -------------------------------------------------------------===//
+
+/// Lowers a module of loops to PTX. The function `symbol` is a kernel with
+/// blocks of `threads` threads that have `registers` at most. `dumpTo` as of
+/// `makeObject`.
+mlir::FailureOr<std::string> makePtx(mlir::ModuleOp module,
+                                     const GpuTarget &target,
+                                     llvm::StringRef symbol, int64_t threads,
+                                     int64_t registers, llvm::StringRef dumpTo,
+                                     std::string &error);
+
+/// One PTX module that has what each of the modules has. Names differ.
+std::string joinPtx(llvm::ArrayRef<std::string> modules);
+
+/// What the assembler made of a PTX module, and what it said of it.
+struct Assembled {
+  std::string cubin, messages;
+};
+/// Runs `target.ptxas`. On failure sets `error`.
+mlir::FailureOr<Assembled>
+assemble(llvm::StringRef ptx, const GpuTarget &target, std::string &error);
+
+//===--- Both -------------------------------------------------------------===//
+
+/// Who wrote a module.
+enum class Author {
+  Kerf, ///< loops are in vectors already, and long enough
+  User, ///< plain code
+};
+
+/// A module of loops as LLVM IR; null and `error` if that fails.
+std::unique_ptr<llvm::Module>
+toLLVM(mlir::ModuleOp module, llvm::LLVMContext &context, std::string &error);
+void optimize(llvm::Module &module, llvm::TargetMachine &machine,
+              Author author);
+/// Writes the module to `<folder>/<name>.ll`.
+void dump(llvm::Module &module, llvm::StringRef folder, llvm::StringRef name);
 
 /// Links object files into one shared object. Symbols that they lack are looked
 /// up when it is loaded (functions of the C library's math part).

@@ -194,3 +194,172 @@ std::vector<Part> kerf::codegen::partsOf(exec::KernelOp kernel) {
   joinFlatWithRows(parts, kernel);
   return parts;
 }
+
+//===----------------------------------------------------------------------===//
+// GPUs
+//===----------------------------------------------------------------------===//
+
+static constexpr int64_t kWarp = 32, kMaxLanes = 8;
+/// Rows of up to this many columns are a thread's work.
+static constexpr int64_t kShortRow = 16;
+/// Vectors of a row that a thread can keep in registers.
+static constexpr int64_t kTurns = 4;
+
+/// Elements of 16 bytes of the narrowest tensor of numbers.
+static int64_t gpuLanesOf(exec::KernelOp kernel) {
+  unsigned bits = 64;
+  auto narrow = [&](Type type) {
+    Type element = cast<RankedTensorType>(type).getElementType();
+    if (cast<RankedTensorType>(type).getNumElements() > 1 &&
+        !element.isInteger(1))
+      bits = std::min(bits, element.getIntOrFloatBitWidth());
+  };
+  llvm::for_each(kernel.getArgumentTypes(), narrow);
+  llvm::for_each(kernel.getResultTypes(), narrow);
+  return std::min<int64_t>(128 / bits, kMaxLanes);
+}
+
+/// Vectors of a row, if they are as wide as its length allows.
+static int64_t vectorsOf(int64_t columns, int64_t lanes) {
+  while (columns % lanes != 0)
+    lanes /= 2;
+  return columns / lanes;
+}
+
+static int64_t threadsFor(int64_t vectors) {
+  int64_t threads = kWarp;
+  while (threads < 256 && threads < vectors)
+    threads *= 2;
+  return threads;
+}
+
+/// Threads of a block that computes a row: such that all have equally many
+/// vectors, which then stay in registers from loop to loop, and about 256.
+static int64_t threadsOfRow(int64_t vectors) {
+  int64_t best = 0;
+  for (int64_t turns = 1; turns <= 2 * kTurns; ++turns) {
+    int64_t threads = vectors / turns;
+    if (vectors % turns == 0 && threads % kWarp == 0 && threads >= 2 * kWarp &&
+        threads <= 1024 && std::abs(threads - 256) < std::abs(best - 256))
+      best = threads;
+  }
+  if (best > 0)
+    return best;
+  return vectors >= 8192 ? 1024 : threadsFor(vectors);
+}
+
+static int64_t longestRow(const Part &part, exec::KernelOp kernel) {
+  int64_t columns = 1;
+  for (unsigned result : part.results) {
+    Value value = kernel.getYield().getValues()[result];
+    if (auto partial = value.getDefiningOp<exec::PartialReduceOp>())
+      value = partial.getX();
+    columns = std::max(columns, columnsOf(value, part.count));
+  }
+  return columns;
+}
+
+/// Whether all results have elements row by row, and nothing of a row is known
+/// only when all of it was read.
+static bool hasPlainColumns(const Part &part, exec::KernelOp kernel,
+                            int64_t columns) {
+  return llvm::all_of(part.results, [&](unsigned result) {
+    Value value = kernel.getYield().getValues()[result];
+    if (auto partial = value.getDefiningOp<exec::PartialReduceOp>())
+      value = partial.getX();
+    return rowReducesOf(value).empty() &&
+           typeOf(value).getNumElements() == part.count * columns;
+  });
+}
+
+/// As `assignThreads`, for largest elements and running sums.
+static int64_t assignLines(Part &part, exec::KernelOp kernel) {
+  Operation *op =
+      kernel.getYield().getValues()[part.results[0]].getDefiningOp();
+  int64_t threads = 64; // lines are long: few of them in a block
+  part.owner = Part::Thread;
+  if (auto topK = dyn_cast<TopKOp>(op)) {
+    if (typeOf(topK.getX()).getShape().back() > kShortRow)
+      part.owner = Part::Warp;
+  } else if (int64_t length =
+                 typeOf(op->getResult(0)).getNumElements() / part.count;
+             length >= 256 && part.count < 4096) {
+    part.owner = Part::Block;
+    threads = 256;
+  }
+  return threads;
+}
+
+/// Chooses who computes what of a part; returns the threads that it wants.
+static int64_t assignThreads(Part &part, exec::KernelOp kernel, int64_t lanes) {
+  part.grain = 1;
+  if (part.kind == Part::TopK || part.kind == Part::Cumsum)
+    return assignLines(part, kernel);
+  if (part.kind == Part::Flat)
+    return threadsFor(part.isPartial ? part.chunk / lanes : part.count / lanes);
+  if (part.kind == Part::ScatterAdd) {
+    constexpr int64_t blocks = 512;
+    part.chunk = std::max<int64_t>((part.count + blocks - 1) / blocks, 1);
+    Value table = kernel.getYield().getValues()[part.results[0]];
+    int64_t columns = typeOf(table).getNumElements() / part.count;
+    return threadsFor(vectorsOf(std::max<int64_t>(columns, 1), lanes));
+  }
+  int64_t columns = longestRow(part, kernel);
+  int64_t vectors = vectorsOf(columns, lanes);
+  if (part.isPartial && hasPlainColumns(part, kernel, columns)) {
+    part.owner = Part::Columns;
+    return std::min<int64_t>(threadsFor(vectors), 128);
+  }
+  if (part.isPartial && vectors % kWarp == 0 && vectors <= kTurns * kWarp) {
+    part.owner = Part::Warp;
+    return kWarp * (columns / vectors); // see `combineVectors`
+  }
+  if (!part.isPartial && columns <= kShortRow)
+    part.owner = Part::Thread;
+  else if (!part.isPartial && vectors <= kTurns * kWarp)
+    part.owner = Part::Warp;
+  if (part.owner != Part::Block)
+    return std::min<int64_t>(128, threadsFor(part.count * kWarp));
+  return threadsOfRow(vectors);
+}
+
+/// Rows or elements of a block.
+static int64_t gpuChunkOf(const Part &part, const GpuParts &gpu) {
+  if (part.isPartial || part.kind == Part::ScatterAdd)
+    return part.chunk;
+  if (part.kind == Part::Flat)
+    return gpu.threads * gpu.maxLanes;
+  if (part.owner == Part::Thread)
+    return gpu.threads;
+  return part.owner == Part::Warp ? gpu.threads / kWarp : 1;
+}
+
+/// Slabs of columns, of a vector for each thread.
+static int64_t slabsOf(int64_t columns, const GpuParts &gpu) {
+  int64_t vectors = vectorsOf(columns, gpu.maxLanes);
+  return (vectors + gpu.threads - 1) / gpu.threads;
+}
+
+GpuParts kerf::codegen::gpuPartsOf(exec::KernelOp kernel) {
+  GpuParts gpu;
+  gpu.parts = partsOf(kernel);
+  gpu.maxLanes = gpuLanesOf(kernel);
+  for (Part &part : gpu.parts)
+    gpu.threads =
+        std::max(gpu.threads, assignThreads(part, kernel, gpu.maxLanes));
+  int64_t units = 0;
+  for (Part &part : gpu.parts) {
+    part.chunk = gpuChunkOf(part, gpu);
+    if (part.owner == Part::Columns)
+      part.slabs = slabsOf(longestRow(part, kernel), gpu);
+    units += part.units();
+  }
+  // Few blocks have a multiprocessor each, or share it with one other.
+  constexpr int64_t fewBlocks = 264;
+  if (units <= fewBlocks)
+    gpu.registers = 255;
+  constexpr int64_t registersOfProcessor = 65536;
+  gpu.registers =
+      std::min(gpu.registers, registersOfProcessor / gpu.threads / 8 * 8);
+  return gpu;
+}

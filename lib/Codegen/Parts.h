@@ -27,12 +27,29 @@ struct Part {
   int64_t count;          ///< elements, rows, lines
   int64_t chunk = 1;      ///< of them in a unit
   bool isPartial = false; ///< has partial sums, one per unit
-  int64_t units() const { return (count + chunk - 1) / chunk; }
+  int64_t units() const { return (count + chunk - 1) / chunk * slabs; }
   int64_t grain = 1;
+
+  /// On a GPU: who computes a row or line, one after the other (`Block`) or all
+  /// of a unit at once. Of a chunk of partial sums, warps take turns. With
+  /// `Columns`, a thread has a vector of columns and walks down the rows of the
+  /// chunk; a chunk is cut into slabs of columns, each a unit.
+  enum Owner { Block, Warp, Thread, Columns };
+  Owner owner = Block;
+  int64_t slabs = 1;
 };
 
 /// The parts of a kernel, in order of their units.
 std::vector<Part> partsOf(exec::KernelOp kernel);
+
+/// How a GPU computes a kernel.
+struct GpuParts {
+  std::vector<Part> parts;
+  int64_t threads = 32;    ///< of a block: a multiple of 32
+  int64_t maxLanes = 1;    ///< of a thread's access
+  int64_t registers = 128; ///< that a thread may have, at most
+};
+GpuParts gpuPartsOf(exec::KernelOp kernel);
 
 /// Sums and maxima over last dimensions that `root` is computed from, operands
 /// before users.
@@ -46,15 +63,17 @@ struct ScatterRoot {
 };
 std::optional<ScatterRoot> scatterRootOf(mlir::Value value);
 
-/// What the CPU says about code.
+/// What the processor says about code.
 struct CodeOptions {
   int64_t maxLanes;     ///< elements of a vector, at most
   bool hasBf16 = false; ///< vectors are rounded to bf16 by an instruction
+  int64_t threads = 0;  ///< of a GPU's block; 0 on a CPU
 };
 
-/// Emits the function `symbol` for a kernel into `module`, which lives in a
-/// context of its own. On failure returns why.
+/// Emits the function `symbol` for a kernel with these parts into `module`,
+/// which lives in a context of its own. On failure returns why.
 std::optional<std::string> emitKernel(exec::KernelOp kernel,
+                                      llvm::ArrayRef<Part> parts,
                                       mlir::ModuleOp module,
                                       llvm::StringRef symbol,
                                       const CodeOptions &options);

@@ -34,7 +34,22 @@ using namespace kerf::codegen;
 
 /// From this many elements on, a sum is worth two launches.
 static constexpr int64_t kLargeSum = 32768;
-static constexpr int64_t kMaxChunks = 64;
+
+namespace {
+/// How finely sums are cut. Neither depends on the processor's cores: results
+/// would.
+struct ChunkLimits {
+  int64_t most;       ///< chunks of a sum over rows
+  int64_t mostOfLong; ///< and of one over rows of `longRow` columns
+  int64_t mostOfAll;  ///< chunks of a sum over all elements
+  int64_t leastOfAll; ///< elements of such a chunk
+};
+} // namespace
+
+static constexpr int64_t kLongRow = 2048;
+static constexpr ChunkLimits kCpuLimits = {64, 64, 64, kLargeSum / 2};
+/// A GPU has hundreds of blocks at work at a time.
+static constexpr ChunkLimits kGpuLimits = {256, 128, 512, kLargeSum / 4};
 
 static int64_t sizeOf(Value value) { return typeOf(value).getNumElements(); }
 
@@ -91,7 +106,8 @@ static std::optional<int64_t> leadingRows(ReduceOp op) {
 }
 
 /// Rows of a chunk, or none if one launch does.
-static std::optional<int64_t> chunkRowsOf(ReduceOp op) {
+static std::optional<int64_t> chunkRowsOf(ReduceOp op,
+                                          const ChunkLimits &limits) {
   auto rows = leadingRows(op);
   if (!rows || *rows < 2)
     return std::nullopt;
@@ -103,7 +119,8 @@ static std::optional<int64_t> chunkRowsOf(ReduceOp op) {
     });
     if (elements < kLargeSum || hasRows)
       return std::nullopt;
-    int64_t chunk = std::max<int64_t>(elements / kMaxChunks, kLargeSum / 2);
+    int64_t chunk =
+        std::max<int64_t>(elements / limits.mostOfAll, limits.leastOfAll);
     return roundUp(chunk, 4096);
   }
   bool sharesRows = llvm::any_of(rowReducesOf(op.getX()), [&](ReduceOp inner) {
@@ -111,16 +128,17 @@ static std::optional<int64_t> chunkRowsOf(ReduceOp op) {
   });
   if (!sharesRows && elements < kLargeSum)
     return std::nullopt;
-  int64_t chunks = std::min(kMaxChunks, (*rows + 15) / 16);
+  int64_t most = columns >= kLongRow ? limits.mostOfLong : limits.most;
+  int64_t chunks = std::min(most, (*rows + 15) / 16);
   return (*rows + chunks - 1) / chunks;
 }
 
 /// Replaces large sums over leading rows by sums of partial sums.
-static bool chunkSums(exec::KernelOp kernel) {
+static bool chunkSums(exec::KernelOp kernel, const ChunkLimits &limits) {
   bool changed = false;
   for (Operation &each : llvm::make_early_inc_range(kernel.getBody().front())) {
     auto op = dyn_cast<ReduceOp>(each);
-    auto by = op ? chunkRowsOf(op) : std::nullopt;
+    auto by = op ? chunkRowsOf(op, limits) : std::nullopt;
     if (!by)
       continue;
     int64_t rows = *leadingRows(op), columns = sizeOf(op.getX()) / rows;
@@ -499,8 +517,8 @@ SplitKernel Splitter::run() {
   return result;
 }
 
-SplitKernel kerf::splitKernel(exec::KernelOp kernel) {
-  bool changed = chunkSums(kernel);
+SplitKernel kerf::splitKernel(exec::KernelOp kernel, SplitOptions options) {
+  bool changed = chunkSums(kernel, options.forGpu ? kGpuLimits : kCpuLimits);
   Stored stored = chooseStored(kernel);
   if (changed || !stored.values.empty())
     return Splitter(kernel, std::move(stored)).run();

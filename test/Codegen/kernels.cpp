@@ -2,16 +2,19 @@
 //
 //   kerf-kernels FILE.mlir [--cpu NAME] [--bench] [--threads N] [--tolerance X]
 //                [--dump FOLDER] [--plugin FILE] [--elements] [--print]
-//                [--no-split]
+//                [--no-split] [--gpu NAME] [--ptx FILE]
 //
 // For each exec.kernel of the file, whose body may have high-level ops: splits
 // it, compiles it, runs it on seeded inputs and compares each result with the
 // op-by-op evaluation in f64. Results start as NaN patterns. Runs again with
 // the units cut at odd places: every bit must be the same. With --bench prints
 // times instead of comparing, with --print the kernels and values of each
-// launch.
+// launch. With --gpu kernels are for that GPU and run on the first one; with
+// --ptx their code is written instead.
 //
 //===----------------------------------------------------------------------===//
+
+#include "GpuDriver.h"
 
 #include "kerf/Artifact/Format.h"
 #include "kerf/Codegen/Codegen.h"
@@ -40,7 +43,7 @@ using namespace kerf;
 
 namespace {
 struct Options {
-  std::string path, cpu = "native", dumpTo;
+  std::string path, cpu = "native", gpu, ptx, dumpTo;
   std::vector<std::string> plugins; ///< dialects
   double tolerance = 2e-5;
   bool bench = false;
@@ -227,6 +230,7 @@ namespace {
 struct Loaded {
   CompiledKernels kernels;
   std::vector<kerf_kernel_fn> functions;
+  std::unique_ptr<GpuDriver> gpu; ///< that runs them instead
   llvm::DenseMap<Operation *, size_t> numberOf;
 };
 enum class Cut { None, Odd, Backwards };
@@ -243,6 +247,32 @@ static void launch(kerf_kernel_fn function, void *const *arguments,
   }
   for (int64_t at = units; at > 0; --at)
     function(arguments, at - 1, at);
+}
+
+static void fail(const llvm::Twine &message) {
+  llvm::errs() << "error: " << message << '\n';
+  std::exit(1);
+}
+
+/// Runs a kernel on a GPU.
+static void launchOnGpu(const Loaded &loaded, exec::KernelOp kernel,
+                        llvm::ArrayRef<int64_t> values,
+                        std::vector<Bytes> &buffers) {
+  size_t inputs = kernel.getArgumentTypes().size();
+  std::vector<Bytes *> arguments;
+  std::vector<Bytes> own(buffers); // what each value had before
+  for (auto [i, value] : llvm::enumerate(values)) {
+    int64_t shared = i < inputs ? -1 : kernel.getInplaceArgument(i - inputs);
+    arguments.push_back(&own[shared < 0 ? value : values[shared]]);
+  }
+  std::string error;
+  if (!loaded.gpu->launch(
+          loaded.kernels.kernels[loaded.numberOf.lookup(kernel)], arguments,
+          error))
+    fail(kernel.getSymName() + ": " + error);
+  for (auto [i, value] : llvm::enumerate(values))
+    if (i >= inputs)
+      buffers[value] = *arguments[i];
 }
 
 /// Runs all launches; returns the buffers of all values.
@@ -263,6 +293,10 @@ static std::vector<Bytes> run(const Loaded &loaded, const Case &test,
       // A byte more on each side is watched.
       buffers[value] = shared >= 0 ? buffers[step.values[shared]]
                                    : Bytes(bytesOf(type), char(0xff));
+    }
+    if (loaded.gpu) {
+      launchOnGpu(loaded, kernel, step.values, buffers);
+      continue;
     }
     std::vector<Bytes> guarded;
     for (int64_t value : step.values) {
@@ -342,7 +376,7 @@ static bool check(const Loaded &loaded, Case &test) {
   bool isRight = true;
   double worst = 0;
   for (Cut cut : {Cut::Odd, Cut::Backwards})
-    if (run(loaded, test, bytes, cut) != whole) {
+    if (!loaded.gpu && run(loaded, test, bytes, cut) != whole) {
       llvm::errs() << test.name << ": another cut of the units, other bits\n";
       isRight = false;
     }
@@ -455,7 +489,7 @@ static std::vector<Case> splitAll(ModuleOp module) {
     test.original = ModuleOp::create(kernel.getLoc());
     test.original->push_back(kernel->clone());
     if (!options.noSplit)
-      test.split = splitKernel(kernel);
+      test.split = splitKernel(kernel, {/*forGpu=*/!options.gpu.empty()});
     cases.push_back(std::move(test));
   }
   return cases;
@@ -472,39 +506,59 @@ static void print(std::vector<Case> &cases) {
     }
 }
 
+/// Loads the compiled kernels into this process.
+static void loadOnCpu(Loaded &loaded) {
+  void *handle =
+      loaded.kernels.image.empty() ? nullptr : loadImage(loaded.kernels.image);
+  for (const CompiledKernel &kernel : loaded.kernels.kernels) {
+    auto f = reinterpret_cast<kerf_kernel_fn>(
+        handle ? dlsym(handle, kernel.symbol.c_str()) : nullptr);
+    if (!f)
+      fail("no symbol '" + kernel.symbol + "'");
+    loaded.functions.push_back(f);
+  }
+}
+
+static void loadOnGpu(Loaded &loaded) {
+  std::string error;
+  loaded.gpu = GpuDriver::open(error);
+  if (!loaded.gpu || !loaded.gpu->load(loaded.kernels, error))
+    fail(error);
+}
+
 static bool compile(ModuleOp module, Loaded &loaded) {
   std::string error;
-  FailureOr<CpuTarget> target = resolveCpu(options.cpu, error);
-  if (failed(target)) {
-    llvm::errs() << "error: " << error << '\n';
-    return false;
-  }
   CompileOptions compileOptions;
   compileOptions.dumpTo = options.dumpTo;
+  compileOptions.threads = options.gpu.empty() ? 1 : options.threads;
   double start = now();
-  auto kernels = compileKernels(module, *target, compileOptions);
+  auto compileFor = [&](auto target) -> FailureOr<CompiledKernels> {
+    if (failed(target))
+      fail(error);
+    return compileKernels(module, *target, compileOptions);
+  };
+  auto kernels = options.gpu.empty()
+                     ? compileFor(resolveCpu(options.cpu, error))
+                     : compileFor(resolveGpu(options.gpu, error));
   if (failed(kernels))
     return false;
   loaded.kernels = std::move(*kernels);
   llvm::errs() << loaded.kernels.kernels.size() << " kernels compiled in "
                << llvm::format("%.2f s, %zu bytes\n", now() - start,
                                loaded.kernels.image.size());
-  void *handle =
-      loaded.kernels.image.empty() ? nullptr : loadImage(loaded.kernels.image);
-  for (const CompiledKernel &kernel : loaded.kernels.kernels) {
-    auto f = reinterpret_cast<kerf_kernel_fn>(
-        handle ? dlsym(handle, kernel.symbol.c_str()) : nullptr);
-    if (!f) {
-      llvm::errs() << "error: no symbol '" << kernel.symbol << "'\n";
-      return false;
-    }
-    loaded.functions.push_back(f);
-  }
   size_t i = 0;
   module.walk([&](exec::KernelOp kernel) {
     loaded.numberOf[kernel] = loaded.kernels.kernelOf[i++];
   });
   return true;
+}
+
+/// Writes the code of a GPU's kernels.
+static bool writePtx(const Loaded &loaded) {
+  std::error_code code;
+  llvm::raw_fd_ostream os(options.ptx, code);
+  os << loaded.kernels.ptx;
+  return !code;
 }
 
 static bool readArguments(int argc, char **argv) {
@@ -521,6 +575,10 @@ static bool readArguments(int argc, char **argv) {
       options.elements = true;
     else if (word == "--cpu" && hasNext)
       options.cpu = argv[++i];
+    else if (word == "--gpu" && hasNext)
+      options.gpu = argv[++i];
+    else if (word == "--ptx" && hasNext)
+      options.ptx = argv[++i];
     else if (word == "--threads" && hasNext)
       options.threads = std::atoi(argv[++i]);
     else if (word == "--tolerance" && hasNext)
@@ -541,7 +599,8 @@ int main(int argc, char **argv) {
   if (!readArguments(argc, argv)) {
     llvm::errs() << "usage: kerf-kernels FILE [--cpu NAME] [--bench] "
                     "[--threads N] [--tolerance X] [--dump FOLDER] "
-                    "[--plugin FILE] [--elements] [--print] [--no-split]\n";
+                    "[--plugin FILE] [--elements] [--print] [--no-split] "
+                    "[--gpu NAME] [--ptx FILE]\n";
     return 1;
   }
   DialectRegistry registry;
@@ -568,6 +627,12 @@ int main(int argc, char **argv) {
   Loaded loaded;
   if (!compile(*module, loaded))
     return 1;
+  if (!options.ptx.empty())
+    return writePtx(loaded) ? 0 : 1;
+  if (options.gpu.empty())
+    loadOnCpu(loaded);
+  else
+    loadOnGpu(loaded);
   bool isRight = true;
   for (Case &test : cases) {
     if (options.bench)

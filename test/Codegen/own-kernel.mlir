@@ -7,6 +7,7 @@
 // RUN: %python -c "import sys; sys.stdout.buffer.write(open(sys.argv[1], 'rb').read().replace(b' urem i64', b' srem i64'))" %test_plugin > %t/other.so
 // RUN: kerf-opt --load-dialect-plugin=%t/other.so %t/same.mlir --kerf-generate-code | grep -o 'symbol = .*,' > %t/other
 // RUN: not cmp %t/symbol %t/other
+// RUN: not kerf-opt --load-dialect-plugin=%test_plugin %t/content.mlir --kerf-generate-code=target=cuda 2>&1 | FileCheck %s --check-prefix=CUDA
 // RUN: kerf-opt --load-dialect-plugin=%test_plugin %t/wrong.mlir --split-input-file --verify-diagnostics --kerf-generate-code
 // RUN: kerf-opt --load-dialect-plugin=%test_plugin %t/linkage.mlir --kerf-generate-code > %t/linked.mlir
 // RUN: %python -c "import base64, re, sys; sys.stdout.buffer.write(base64.b64decode(re.search('exec.image .([A-Za-z0-9+/=]+)', open(sys.argv[1]).read())[1]))" %t/linked.mlir > %t/image.so
@@ -28,6 +29,7 @@
 // LINKAGE-NOT: other
 // LINKAGE-COUNT-4: FUNC GLOBAL DEFAULT {{.*}} k{{[0-9a-f]+}}
 // LINKAGE-NOT: other
+// CUDA: error: {{.*}} brings a kernel for CPUs, which a GPU cannot run: compile with '--target=cpu', or decompose the op into plain ones
 // MIXED: mixed.mlir:3:8: error: 'kerf_test.code' op in a kernel, expected a plain op, one that evaluates, or a single op that brings its own kernel
 
 //--- right.mlir

@@ -1,8 +1,8 @@
-// Infinities, NaN, zeros and denormal numbers.
+// Infinities, NaN, zeros and denormal numbers; results in memory of arguments.
 // RUN: kerf-kernels %s | FileCheck %s
 // RUN: kerf-kernels %s --cpu x86-64-v2 | FileCheck %s
 // RUN: kerf-kernels %s --cpu x86-64-v3 | FileCheck %s
-// CHECK-COUNT-11: ok,
+// CHECK-COUNT-14: ok,
 // CHECK-NOT: {{ok|WRONG}}
 
 exec.kernel @exp() -> (tensor<11xf32>) {
@@ -74,4 +74,28 @@ exec.kernel @top_k_nan() -> (tensor<8xf32>, tensor<8xi32>) {
   %x = kerf.constant dense<[0x7F800000, 0xFF800000, 0x7FC00000, 0.0, -0.0, 1.0e-40, 3.0e38, -3.0e38, 100.0, -100.0, -1.0]> : tensor<11xf32>
   %y, %i = kerf.top_k %x k 8 : tensor<11xf32>
   exec.yield %y, %i : tensor<8xf32>, tensor<8xi32>
+}
+
+// All threads of a row's block, or warp, read the element that one of them
+// overwrites.
+exec.kernel @overwrites_of_block(%g: tensor<4x4096xf32>, %v: tensor<4xf32>) -> (tensor<4x4096xf32>, tensor<4xf32>) attributes {inplace = [[1, 1]]} {
+  %b = kerf.broadcast %v dims [0] : tensor<4xf32> -> tensor<4x4096xf32>
+  %u = kerf.mul %g, %b : tensor<4x4096xf32>
+  %s = kerf.reduce sum %g dims [1] : tensor<4x4096xf32>
+  %n = kerf.add %s, %v : tensor<4xf32>
+  exec.yield %u, %n : tensor<4x4096xf32>, tensor<4xf32>
+}
+exec.kernel @overwrites_first(%g: tensor<4x4096xf32>, %v: tensor<4xf32>) -> (tensor<4xf32>, tensor<4x4096xf32>) attributes {inplace = [[0, 1]]} {
+  %b = kerf.broadcast %v dims [0] : tensor<4xf32> -> tensor<4x4096xf32>
+  %u = kerf.mul %g, %b : tensor<4x4096xf32>
+  %s = kerf.reduce sum %g dims [1] : tensor<4x4096xf32>
+  %n = kerf.add %s, %v : tensor<4xf32>
+  exec.yield %n, %u : tensor<4xf32>, tensor<4x4096xf32>
+}
+exec.kernel @overwrites_of_warp(%g: tensor<9x100xf32>, %v: tensor<9xf32>) -> (tensor<9x100xf32>, tensor<9xf32>) attributes {inplace = [[1, 1]]} {
+  %b = kerf.broadcast %v dims [0] : tensor<9xf32> -> tensor<9x100xf32>
+  %u = kerf.mul %g, %b : tensor<9x100xf32>
+  %s = kerf.reduce sum %g dims [1] : tensor<9x100xf32>
+  %n = kerf.add %s, %v : tensor<9xf32>
+  exec.yield %u, %n : tensor<9x100xf32>, tensor<9xf32>
 }

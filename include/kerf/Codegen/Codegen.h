@@ -6,10 +6,12 @@
 //
 // that computes units [begin, end) of [0, units). Arguments are the kernel's
 // inputs, then its results. Units write different elements; how they are
-// divided among calls and threads changes no bit of the results.
+// divided among calls and threads changes no bit of the results. On a GPU it
+// is an entry with one pointer per argument: block u computes unit u.
 //
 // Two steps: `splitKernel` on the op level, before buffers are planned, cuts
-// what needs several launches; `compileKernels` makes the shared object.
+// what needs several launches; `compileKernels` makes the shared object, or PTX
+// and a cubin.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,22 +43,40 @@ struct CpuTarget {
 /// names it, or `native`, this machine. On failure sets `error`.
 mlir::FailureOr<CpuTarget> resolveCpu(llvm::StringRef name, std::string &error);
 
+/// The GPU that kernels are made for.
+struct GpuTarget {
+  std::string name;     ///< "sm_80", "sm_90"
+  int computeMajor = 9; ///< of the compute capability
+  int processors = 132; ///< streaming multiprocessors, of the usual part
+  std::string ptxas;    ///< path of the assembler; empty: none was found
+};
+
+/// The target of a name, with `ptxas` from KERF_PTXAS, PATH or CUDA_HOME. On
+/// failure sets `error`.
+mlir::FailureOr<GpuTarget> resolveGpu(llvm::StringRef name, std::string &error);
+
 /// One function of the image; kernels of equal content share one.
 struct CompiledKernel {
   std::string symbol; ///< "k" and the hash in hexadecimal digits
   uint64_t hash = 0;
   int64_t argumentCount = 0;
-  int64_t units = 0; ///< independent parts
-  int64_t grain = 1; ///< units that are worth a thread's attention
+  int64_t units = 0;    ///< independent parts; blocks of a GPU's grid
+  int64_t grain = 1;    ///< units that are worth a thread's attention
+  uint32_t threads = 0; ///< of a block, on a GPU
+
+  /// What a GPU's assembler says of a thread, and of a block's shared memory; 0
+  /// without it. Spilled bytes are those stored.
+  uint32_t registers = 0, spilledBytes = 0, sharedBytes = 0;
 };
 
-/// All kernels of a module as one shared object.
+/// All kernels of a module as one image.
 struct CompiledKernels {
   std::vector<CompiledKernel> kernels; ///< sorted by symbol
   /// Position in `kernels` of each `exec.kernel`, in order of the module.
   std::vector<size_t> kernelOf;
-  std::string image;                 ///< ELF shared object
-  std::vector<std::string> features; ///< that the CPU must have
+  std::string image; ///< ELF shared object; of a GPU a cubin, or empty
+  std::string ptx;   ///< of a GPU: all kernels as one PTX module
+  std::vector<std::string> features; ///< that the processor must have
 };
 
 struct CompileOptions {
@@ -68,6 +88,10 @@ struct CompileOptions {
 /// diagnostic at the kernel, e.g. if it needs several launches.
 mlir::FailureOr<CompiledKernels> compileKernels(mlir::Operation *module,
                                                 const CpuTarget &target,
+                                                const CompileOptions &options);
+/// As above, for a GPU. The cubin is empty where there is no ptxas.
+mlir::FailureOr<CompiledKernels> compileKernels(mlir::Operation *module,
+                                                const GpuTarget &target,
                                                 const CompileOptions &options);
 
 } // namespace kerf

@@ -1,0 +1,325 @@
+//===- EmitSpecial.cpp - largest elements, tables, running sums -----------===//
+
+#include "PartEmitter.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::codegen;
+
+//===----------------------------------------------------------------------===//
+// Largest elements
+//===----------------------------------------------------------------------===//
+
+/// An integer that orders like a float, NaN above all, both zeros alike.
+static Value orderKey(Emitter &e, Value x) {
+  Arith &a = e.arith;
+  Type integer = a.f64() == x.getType() ? a.i64() : a.i32();
+  unsigned width = integer.getIntOrFloatBitWidth();
+  uint64_t largest = ~uint64_t(0) >> (65 - width);
+  Value bits =
+      arith::BitcastOp::create(e.builder, a.loc, integer, a.add(x, 0.0));
+  Value sign = arith::ShRSIOp::create(e.builder, a.loc, bits,
+                                      a.bits(integer, width - 1));
+  Value flip =
+      arith::AndIOp::create(e.builder, a.loc, sign, a.bits(integer, largest));
+  Value key = arith::XOrIOp::create(e.builder, a.loc, bits, flip);
+  Value isNaN =
+      arith::CmpFOp::create(e.builder, a.loc, arith::CmpFPredicate::UNO, x, x);
+  return a.select(isNaN, a.bits(integer, largest), key);
+}
+
+/// Of key, position and number, one each per thread of a warp: those with the
+/// largest key, and of them the first.
+static void largestOf(Emitter &e, Emitter::Carried &best) {
+  Arith &a = e.arith;
+  auto compare = [&](arith::CmpIPredicate p, Value x, Value y) -> Value {
+    return arith::CmpIOp::create(e.builder, a.loc, p, x, y);
+  };
+  for (int64_t distance = e.team().size / 2; distance >= 1; distance /= 2) {
+    Emitter::Carried other;
+    for (Value value : best)
+      other.push_back(e.exchange(value, distance));
+    Value isFirst = arith::AndIOp::create(
+        e.builder, a.loc, compare(arith::CmpIPredicate::eq, other[0], best[0]),
+        compare(arith::CmpIPredicate::slt, other[1], best[1]));
+    Value isBetter = arith::OrIOp::create(
+        e.builder, a.loc, isFirst,
+        compare(arith::CmpIPredicate::sgt, other[0], best[0]));
+    for (auto [mine, theirs] : llvm::zip(best, other))
+      mine = a.select(isBetter, theirs, mine);
+  }
+}
+
+bool PartEmitter::emitTopKRow(TopKOp op, const Part &part, const Index &row) {
+  int64_t columns = typeOf(op.getX()).getShape().back(), k = op.getK();
+  Type number = e.typeOfNumbers(typeOf(op.getX()).getElementType());
+  Type integer = number.isF64() ? a.i64() : a.i32();
+  unsigned width = integer.getIntOrFloatBitWidth();
+  uint64_t largest = ~uint64_t(0) >> (65 - width);
+  auto predicate = [&](arith::CmpIPredicate p, Value x, Value y) -> Value {
+    return arith::CmpIOp::create(e.builder, a.loc, p, x, y);
+  };
+  auto both = [&](Value x, Value y) -> Value {
+    return arith::AndIOp::create(e.builder, a.loc, x, y);
+  };
+  // Each round finds the largest that comes after the one found before.
+  Emitter::Carried before = {a.bits(integer, largest), word(-1)};
+  bool isDone = true;
+  auto round = [&](const Index &j, ValueRange found) -> Emitter::Carried {
+    Emitter::Carried best = {a.bits(integer, largest + 1), word(0),
+                             a.number(number, 0)};
+    auto result = e.sharedLoop(
+        word(0), word(columns), {0, columns - 1}, best,
+        [&](const Index &column, ValueRange best) -> Emitter::Carried {
+          auto x = e.pullAt(op.getX(), row * columns + column);
+          if (!x)
+            return {};
+          Value key = orderKey(e, x->value), at = e.materialize(column);
+          Value isNext = arith::OrIOp::create(
+              e.builder, a.loc,
+              predicate(arith::CmpIPredicate::slt, key, found[0]),
+              both(predicate(arith::CmpIPredicate::eq, key, found[0]),
+                   predicate(arith::CmpIPredicate::sgt, at, found[1])));
+          Value isBetter =
+              both(isNext, predicate(arith::CmpIPredicate::sgt, key, best[0]));
+          return {a.select(isBetter, key, best[0]),
+                  a.select(isBetter, at, best[1]),
+                  a.select(isBetter, x->value, best[2])};
+        });
+    if (!result) {
+      isDone = false;
+      return {};
+    }
+    largestOf(e, *result);
+    Value at = arith::TruncIOp::create(e.builder, a.loc, a.i32(), (*result)[1]);
+    for (unsigned i : part.results) {
+      bool isIndex = values[i] == op.getIndices();
+      e.store(i, row * k + j, {isIndex ? at : (*result)[2], false});
+    }
+    return {(*result)[0], (*result)[1]};
+  };
+  e.reduceLoop(word(0), word(k), {0, k - 1}, before, round);
+  return isDone;
+}
+
+bool PartEmitter::emitTopK(const Part &part) {
+  auto op = values[part.results[0]].getDefiningOp<TopKOp>();
+  bool isDone = true;
+  e.isFinal = true;
+  forUnits(part, [&](const Index &unit) {
+    forRows(part, unit,
+            [&](const Index &row) { isDone = emitTopKRow(op, part, row); });
+  });
+  return isDone;
+}
+
+//===----------------------------------------------------------------------===//
+// Rows added into a table
+//===----------------------------------------------------------------------===//
+
+static Value isWithin(Emitter &e, Value row, Value first, Value last) {
+  Arith &a = e.arith;
+  return arith::AndIOp::create(
+      e.builder, a.loc,
+      arith::CmpIOp::create(e.builder, a.loc, arith::CmpIPredicate::sge, row,
+                            first),
+      arith::CmpIOp::create(e.builder, a.loc, arith::CmpIPredicate::slt, row,
+                            last));
+}
+
+bool PartEmitter::forOwnTokens(
+    Value index, Value first, Value last,
+    llvm::function_ref<void(const Index &, Value)> body) {
+  if (e.isGpu())
+    return forOwnTokensOfWarp(index, first, last, body);
+  int64_t tokens = typeOf(index).getNumElements();
+  bool isDone = true;
+  e.loop(word(0), word(tokens), {0, tokens - 1}, [&](const Index &token) {
+    auto id = e.pullAt(index, token);
+    if (!id)
+      return void(isDone = false);
+    Value row = arith::ExtSIOp::create(e.builder, a.loc, a.i64(), id->value);
+    e.when(isWithin(e, row, first, last), [&] { body(token, row); });
+  });
+  return isDone;
+}
+
+// Each warp looks through all tokens, 32 at a time, so that all threads know
+// which are theirs.
+bool PartEmitter::forOwnTokensOfWarp(
+    Value index, Value first, Value last,
+    llvm::function_ref<void(const Index &, Value)> body) {
+  constexpr int64_t warp = 32;
+  int64_t tokens = typeOf(index).getNumElements();
+  int64_t groups = (tokens + warp - 1) / warp;
+  Index lane = e.space.divide(e.thread, warp)->remainder;
+  auto make = [&](auto kind, Value x, Value y) -> Value {
+    return decltype(kind)::create(e.builder, a.loc, x, y);
+  };
+  bool isDone = true;
+  e.loop(word(0), word(groups), {0, groups - 1}, [&](const Index &group) {
+    Value number = e.materialize(group * warp + lane);
+    Value safe = smaller(number, word(tokens - 1));
+    auto id = e.pullAt(index, e.opaque(safe, {0, tokens - 1}, true));
+    if (!id)
+      return void(isDone = false);
+    Value row = arith::ExtSIOp::create(e.builder, a.loc, a.i64(), id->value);
+    Value exists = arith::CmpIOp::create(
+        e.builder, a.loc, arith::CmpIPredicate::eq, number, safe);
+    Value mine =
+        e.ballot(make(arith::AndIOp(), exists, isWithin(e, row, first, last)));
+    Value none = a.bits(a.i32(), 0);
+    auto isSet = [&](Value bits) -> Value {
+      return arith::CmpIOp::create(e.builder, a.loc, arith::CmpIPredicate::ne,
+                                   bits, none);
+    };
+    e.when(isSet(mine), [&] {
+      e.loop(word(0), word(warp), {0, warp - 1}, [&](const Index &j) {
+        Value bit = arith::TruncIOp::create(e.builder, a.loc, a.i32(),
+                                            e.materialize(j));
+        Value shifted = make(arith::ShRUIOp(), mine, bit);
+        e.when(isSet(make(arith::AndIOp(), shifted, a.bits(a.i32(), 1))), [&] {
+          Value token = e.materialize(group * warp + j);
+          Value own = e.broadcast(id->value, bit);
+          body(e.opaque(token, {0, tokens - 1}),
+               arith::ExtSIOp::create(e.builder, a.loc, a.i64(), own));
+        });
+      });
+    });
+  });
+  return isDone;
+}
+
+// A unit owns some rows of the table: it fills them, then looks through all
+// indices for its own. Sums are taken in the order of the indices.
+bool PartEmitter::emitScatterRows(const ScatterRoot &root, unsigned result,
+                                  const Index &unit, const Part &part,
+                                  int64_t lanes) {
+  ScatterAddOp op = root.scatter;
+  auto index = typeOf(op.getIndex());
+  int64_t tokens = index.getNumElements();
+  int64_t columns = typeOf(op.getResult()).getNumElements() / part.count;
+  Value first = e.materialize(unit * part.chunk);
+  Value last = smaller(a.add(first, word(part.chunk)), word(part.count));
+  bool isDone = true;
+  e.loop(first, last, {0, part.count - 1}, [&](const Index &row) {
+    auto all = e.forVectors(
+        columns, lanes, {}, {}, [&](const Index &column, ValueRange) {
+          Index position = row * columns + column;
+          Type number = e.typeOfNumbers(typeOf(op.getX()).getElementType());
+          std::optional<Element> x = Element{a.number(number, 0), false};
+          if (root.other)
+            x = e.pullAt(root.other, position);
+          if (x)
+            e.store(result, position, *x);
+          isDone &= x.has_value();
+          return Emitter::Carried();
+        });
+    isDone &= all.has_value();
+  });
+  if (tokens == 0 || !isDone)
+    return isDone;
+  bool isRead = forOwnTokens(
+      op.getIndex(), first, last, [&](const Index &token, Value row) {
+        Index to = e.opaque(row, {0, part.count - 1});
+        e.forVectors(
+            columns, lanes, {}, {}, [&](const Index &column, ValueRange) {
+              auto x = e.pullAt(op.getX(), token * columns + column);
+              if (!x)
+                return isDone = false, Emitter::Carried();
+              Index position = to * columns + column;
+              Value sum = a.add(e.load(result, position).value, x->value);
+              e.store(result, position, {sum, column.lane != 0});
+              return Emitter::Carried();
+            });
+      });
+  return isDone && isRead;
+}
+
+bool PartEmitter::emitScatter(const Part &part) {
+  unsigned result = part.results[0];
+  auto root = *scatterRootOf(values[result]);
+  int64_t columns = typeOf(values[result]).getNumElements() / part.count;
+  e.isFinal = true;
+  for (int64_t lanes : widths(columns)) {
+    bool isDone = e.tryEmit([&] {
+      bool inner = true;
+      forUnits(part, [&](const Index &unit) {
+        inner = emitScatterRows(root, result, unit, part, lanes);
+      });
+      return inner;
+    });
+    if (isDone)
+      return true;
+  }
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Running sums
+//===----------------------------------------------------------------------===//
+
+// A block takes as many elements at a time as it has threads.
+bool PartEmitter::emitCumsumLine(
+    unsigned result, int64_t length,
+    llvm::function_ref<Index(const Index &)> positionOf) {
+  auto op = values[result].getDefiningOp<CumsumOp>();
+  Type number = e.typeOfNumbers(typeOf(op.getX()).getElementType());
+  int64_t tiles = (length + e.threads - 1) / e.threads;
+  auto done = e.reduceLoop(
+      word(0), word(tiles), {0, tiles - 1}, e.neutral(number, false),
+      [&](const Index &tile, ValueRange before) -> Emitter::Carried {
+        Value j = e.materialize(tile * e.threads + e.thread);
+        Value safe = smaller(j, word(length - 1));
+        Value exists = arith::CmpIOp::create(e.builder, a.loc,
+                                             arith::CmpIPredicate::eq, j, safe);
+        Index at = e.opaque(safe, {0, length - 1}, /*differs=*/true);
+        auto x = e.pullAt(op.getX(), positionOf(at));
+        if (!x)
+          return {};
+        auto [earlier, all] =
+            e.scan(a.select(exists, x->value, a.number(number, 0)));
+        Value sum = a.add(before[0], earlier);
+        e.when(exists, [&] {
+          e.team() = Team();
+          e.store(result, positionOf(at), {sum, false});
+        });
+        return {a.add(before[0], all)};
+      });
+  return done.has_value();
+}
+
+bool PartEmitter::emitCumsum(const Part &part) {
+  unsigned result = part.results[0];
+  auto op = values[result].getDefiningOp<CumsumOp>();
+  llvm::ArrayRef<int64_t> shape = typeOf(op.getX()).getShape();
+  int64_t length = shape[op.getDim()], inner = 1;
+  for (int64_t size : shape.drop_front(op.getDim() + 1))
+    inner *= size;
+  Type number = e.typeOfNumbers(typeOf(op.getX()).getElementType());
+  bool isDone = true;
+  e.isFinal = true;
+  forUnits(part, [&](const Index &unit) {
+    forRows(part, unit, [&](const Index &line) {
+      auto at = *e.space.divide(line, inner);
+      auto positionOf = [&](const Index &j) {
+        return (at.quotient * length + j) * inner + at.remainder;
+      };
+      if (e.isGpu() && part.owner == Part::Block)
+        isDone &= emitCumsumLine(result, length, positionOf);
+      else
+        isDone &=
+            e.reduceLoop(word(0), word(length), {0, length - 1},
+                         e.neutral(number, false),
+                         [&](const Index &j, ValueRange sum) {
+                           auto x = e.pullAt(op.getX(), positionOf(j));
+                           if (!x)
+                             return Emitter::Carried();
+                           e.store(result, positionOf(j), {sum[0], false});
+                           return Emitter::Carried{a.add(sum[0], x->value)};
+                         })
+                .has_value();
+    });
+  });
+  return isDone;
+}
