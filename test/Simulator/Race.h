@@ -1,0 +1,50 @@
+//===- Race.h - accesses that nothing orders ------------------------------===//
+//
+// On with KERF_SIM_RACES=1. Two threads of a block race where both touch a byte
+// of shared memory, one writes, and no barrier lies between; the lanes of a
+// warp may also use a barrier of the warp. Equal values written are no race.
+// Blocks of a launch race where one writes another value to a byte that another
+// wrote, or reads it (KERF_SIM_ORDER=reverse shows the other half of those).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_SIMULATOR_RACE_H
+#define KERF_SIMULATOR_RACE_H
+
+#include "Machine.h"
+
+namespace kerf::sim {
+
+/// What a lane does to memory.
+struct Access {
+  const Warp &warp;
+  int lane;
+  uint32_t bytes;
+  bool isWrite;
+  bool isSame; ///< writes what is there
+};
+
+struct RaceCheck {
+  /// Forgets a block before the next one.
+  void start(uint32_t sharedBytes);
+  /// Throws Trap{LaunchFailed} at a race.
+  void shared(const Access &access, uint64_t offset);
+  /// Atomic accesses are none of these.
+  void global(const Access &access, Range &range, uint64_t address);
+
+  uint64_t launch = 0; ///< counts launches
+
+private:
+  struct Cell {
+    uint32_t writer = 0, writeEpoch = 0, writeWarpEpoch = 0;
+    uint32_t reader = 0, readEpoch = 0, readWarpEpoch = 0;
+  };
+  std::vector<Cell> cells;
+};
+
+/// The check of this process, or null where it is off.
+RaceCheck *raceCheck();
+
+} // namespace kerf::sim
+
+#endif // KERF_SIMULATOR_RACE_H

@@ -1,0 +1,362 @@
+//===- Product.cpp - a matrix product and its epilogue --------------------===//
+//
+// Factors are brought to f32 (f64), row by row; sums are taken in f32 (f64) in
+// the order of k, rounded once at the end.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Product.h"
+#include "../driver/Bridge.h"
+#include "Lanes.h"
+
+using namespace kerf::sim;
+
+uint32_t kerf::sim::bytesOf(cudaDataType_t type) {
+  switch (type) {
+  case CUDA_R_16F:
+  case CUDA_R_16BF:
+    return 2;
+  case CUDA_R_32F:
+    return 4;
+  case CUDA_R_64F:
+    return 8;
+  }
+  return 0;
+}
+
+// ---- What is refused --------------------------------------------------------
+
+using Layout = cublasLtMatrixLayoutOpaque;
+using Desc = cublasLtMatmulDescOpaque;
+
+static bool hasBias(uint32_t epilogue) {
+  return epilogue & (CUBLASLT_EPILOGUE_BIAS | 16 | CUBLASLT_EPILOGUE_BGRADA |
+                     CUBLASLT_EPILOGUE_BGRADB);
+}
+static bool hasAux(uint32_t epilogue) { return epilogue & 128; }
+static bool isGelu(uint32_t epilogue) { return epilogue & 32; }
+static bool isGeluGradient(uint32_t epilogue) { return epilogue & 64; }
+
+static std::string refuseTypes(const Desc &desc, const Layout &a,
+                               const Layout &b, const Layout &c,
+                               const Layout &d) {
+  bool isDouble = desc.compute == CUBLAS_COMPUTE_64F;
+  if (!isDouble && desc.compute != CUBLAS_COMPUTE_32F &&
+      desc.compute != CUBLAS_COMPUTE_32F_FAST_TF32)
+    return "the compute type is not simulated";
+  if (desc.scale != (isDouble ? CUDA_R_64F : CUDA_R_32F))
+    return "the scale type does not fit the compute type";
+  if (a.type != b.type || c.type != d.type)
+    return "a and b, or c and d, differ in type";
+  bool isPlain = c.type == a.type;
+  bool isWidening =
+      (a.type == CUDA_R_16F || a.type == CUDA_R_16BF) && c.type == CUDA_R_32F;
+  if (!bytesOf(a.type) || (!isPlain && !isWidening) ||
+      (a.type == CUDA_R_64F) != isDouble)
+    return "no product of these types";
+  if (desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a.type != CUDA_R_32F)
+    return "tf32 is for f32";
+  if (hasBias(desc.epilogue) && desc.biasType != -1 && desc.biasType != d.type)
+    return "the bias has another type than d";
+  return "";
+}
+
+static std::string refuseEpilogue(const Desc &desc, const Layout &d) {
+  switch (desc.epilogue) {
+  case CUBLASLT_EPILOGUE_DEFAULT:
+  case CUBLASLT_EPILOGUE_RELU:
+  case CUBLASLT_EPILOGUE_BIAS:
+  case CUBLASLT_EPILOGUE_RELU | CUBLASLT_EPILOGUE_BIAS:
+  case CUBLASLT_EPILOGUE_GELU:
+  case CUBLASLT_EPILOGUE_GELU | CUBLASLT_EPILOGUE_BIAS:
+  case CUBLASLT_EPILOGUE_BGRADA:
+  case CUBLASLT_EPILOGUE_BGRADB:
+    break;
+  case CUBLASLT_EPILOGUE_GELU_AUX:
+  case CUBLASLT_EPILOGUE_GELU_AUX | CUBLASLT_EPILOGUE_BIAS:
+  case CUBLASLT_EPILOGUE_DGELU:
+  case CUBLASLT_EPILOGUE_DGELU_BGRAD:
+    if (desc.auxLeading % 8 || desc.auxLeading < int64_t(d.rows))
+      return "the leading size of aux is no multiple of 8 or too small";
+    break;
+  default:
+    return "the epilogue is not simulated";
+  }
+  if (desc.epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
+      d.order != CUBLASLT_ORDER_COL)
+    return "epilogues need columns of d to be contiguous";
+  if (desc.compute == CUBLAS_COMPUTE_64F &&
+      desc.epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
+      desc.epilogue != CUBLASLT_EPILOGUE_BIAS)
+    return "no such epilogue in f64";
+  return "";
+}
+
+static std::string refuseLayout(const Layout &layout, int32_t batch) {
+  uint64_t contiguous =
+      layout.order == CUBLASLT_ORDER_COL ? layout.rows : layout.columns;
+  if (!layout.rows || !layout.columns)
+    return "a matrix is empty";
+  if (layout.leading < int64_t(contiguous))
+    return "a leading size is less than what lies along it";
+  if (layout.batch != batch)
+    return "batch counts differ";
+  return "";
+}
+
+std::string kerf::sim::refusal(const Desc &desc, const Layout &a,
+                               const Layout &b, const Layout &c,
+                               const Layout &d) {
+  if (desc.pointerMode)
+    return "factors alpha and beta on the device are not simulated";
+  if (std::string why = refuseTypes(desc, a, b, c, d); !why.empty())
+    return why;
+  for (const Layout *layout : {&a, &b, &c, &d})
+    if (std::string why = refuseLayout(*layout, d.batch); !why.empty())
+      return why;
+  uint64_t m = desc.transA ? a.columns : a.rows;
+  uint64_t k = desc.transA ? a.rows : a.columns;
+  uint64_t kOfB = desc.transB ? b.columns : b.rows;
+  uint64_t n = desc.transB ? b.rows : b.columns;
+  if (k != kOfB || d.rows != m || d.columns != n || c.rows != m ||
+      c.columns != n)
+    return "sizes do not fit";
+  return refuseEpilogue(desc, d);
+}
+
+uint64_t kerf::sim::splitBytes(const Layout &d, uint32_t split) {
+  return split < 2 ? 0 : d.rows * d.columns * d.batch * split * 4;
+}
+
+// ---- Elements ---------------------------------------------------------------
+
+static double readElement(const uint8_t *at, cudaDataType_t type) {
+  if (type == CUDA_R_64F) {
+    double value;
+    memcpy(&value, at, sizeof value);
+    return value;
+  }
+  if (type == CUDA_R_32F) {
+    float value;
+    memcpy(&value, at, sizeof value);
+    return value;
+  }
+  U16 bits;
+  memcpy(&bits, at, sizeof bits);
+  return type == CUDA_R_16F ? float(F16{bits}) : float(BF16{bits});
+}
+static void writeElement(uint8_t *at, cudaDataType_t type, double value) {
+  float single = static_cast<float>(value);
+  U16 bits = type == CUDA_R_16F ? toF16(single).bits : toBf16(single).bits;
+  if (type == CUDA_R_64F)
+    memcpy(at, &value, sizeof value);
+  else if (type == CUDA_R_32F)
+    memcpy(at, &single, sizeof single);
+  else
+    memcpy(at, &bits, sizeof bits);
+}
+
+namespace {
+/// A batch's matrix in memory.
+struct View {
+  uint8_t *data;
+  cudaDataType_t type;
+  uint64_t rows, columns, rowStride, columnStride;
+
+  uint8_t *at(uint64_t row, uint64_t column) const {
+    return data + (row * rowStride + column * columnStride) * bytesOf(type);
+  }
+  double read(uint64_t row, uint64_t column) const {
+    return readElement(at(row, column), type);
+  }
+};
+} // namespace
+
+static View viewOf(const Layout &layout, uint64_t address, int32_t batch,
+                   const char *what) {
+  bool isColumns = layout.order == CUBLASLT_ORDER_COL;
+  View view{nullptr,
+            layout.type,
+            layout.rows,
+            layout.columns,
+            isColumns ? 1 : uint64_t(layout.leading),
+            isColumns ? uint64_t(layout.leading) : 1};
+  uint64_t last = (view.rows - 1) * view.rowStride +
+                  (view.columns - 1) * view.columnStride + 1;
+  address += batch * layout.batchStride * bytesOf(layout.type);
+  view.data = bridgeHost(address, last * bytesOf(layout.type));
+  if (!view.data)
+    throw Trap{IllegalAddress, std::string("cublasLtMatmul: operand ") + what +
+                                   " is not inside one allocation"};
+  return view;
+}
+
+static View transposed(View view, bool isTransposed) {
+  if (!isTransposed)
+    return view;
+  std::swap(view.rows, view.columns);
+  std::swap(view.rowStride, view.columnStride);
+  return view;
+}
+
+template <class T> static std::vector<T> gather(const View &view, bool asTf32) {
+  std::vector<T> values(view.rows * view.columns);
+  for (uint64_t row = 0; row < view.rows; ++row)
+    for (uint64_t column = 0; column < view.columns; ++column) {
+      T value = static_cast<T>(view.read(row, column));
+      if constexpr (sizeof(T) == 4)
+        if (asTf32)
+          value = cast<float>((cast<U32>(value) + 0x1000) & 0xFFFFE000);
+      values[row * view.columns + column] = value;
+    }
+  return values;
+}
+
+template <class T>
+static void addProduct(std::vector<T> &sums, const std::vector<T> &a,
+                       const std::vector<T> &b, uint64_t m, uint64_t n,
+                       uint64_t k, uint64_t first, uint64_t last) {
+  for (uint64_t row = 0; row < m; ++row)
+    for (uint64_t at = first; at < last; ++at) {
+      T factor = a[row * k + at];
+      T *to = sums.data() + row * n;
+      const T *from = b.data() + at * n;
+      for (uint64_t column = 0; column < n; ++column)
+        to[column] += factor * from[column];
+    }
+}
+
+/// op(A) op(B), [m, n]; split sums are added in their order.
+template <class T>
+static std::vector<T> multiply(const Product &product, const View &a,
+                               const View &b) {
+  bool asTf32 = product.desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+  uint64_t m = a.rows, n = b.columns, k = a.columns;
+  std::vector<T> left = gather<T>(a, asTf32), right = gather<T>(b, asTf32);
+  std::vector<T> sums(m * n);
+  uint64_t parts = product.algorithm.split;
+  for (uint64_t part = 0; part < parts; ++part) {
+    std::vector<T> partial(m * n);
+    addProduct(partial, left, right, m, n, k, k * part / parts,
+               k * (part + 1) / parts);
+    for (uint64_t at = 0; at < m * n; ++at)
+      sums[at] = part ? sums[at] + partial[at] : partial[at];
+  }
+  return sums;
+}
+
+// ---- Epilogues --------------------------------------------------------------
+
+static double geluOf(double x) {
+  return 0.5 * x *
+         (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+static double geluSlope(double x) {
+  double inner = 0.7978845608028654 * (x + 0.044715 * x * x * x);
+  double slope = 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
+  double tangent = std::tanh(inner);
+  return 0.5 * (1 + tangent) + 0.5 * x * (1 - tangent * tangent) * slope;
+}
+
+namespace {
+/// What an epilogue reads and writes besides d.
+struct Extras {
+  View aux = {}, bias = {};
+};
+} // namespace
+
+static Extras extrasOf(const Product &product, int32_t batch) {
+  const Desc &desc = product.desc;
+  Extras extras;
+  if (hasBias(desc.epilogue)) {
+    Layout layout;
+    layout.type = product.d.type;
+    layout.rows = desc.epilogue == CUBLASLT_EPILOGUE_BGRADB ? product.d.columns
+                                                            : product.d.rows;
+    layout.columns = 1;
+    layout.leading = layout.rows;
+    layout.batchStride = desc.biasBatchStride;
+    extras.bias =
+        viewOf(layout, reinterpret_cast<uint64_t>(desc.bias), batch, "bias");
+  }
+  if (hasAux(desc.epilogue)) {
+    Layout layout = product.d;
+    layout.leading = desc.auxLeading;
+    layout.batchStride = desc.auxBatchStride;
+    extras.aux =
+        viewOf(layout, reinterpret_cast<uint64_t>(desc.aux), batch, "aux");
+  }
+  return extras;
+}
+
+/// What becomes of a sum at (row, column).
+static double finishElement(const Desc &desc, const Extras &extras, double sum,
+                            uint64_t row, uint64_t column) {
+  if (desc.epilogue & CUBLASLT_EPILOGUE_BIAS)
+    sum += extras.bias.read(row, 0);
+  if (isGeluGradient(desc.epilogue))
+    return sum * geluSlope(extras.aux.read(row, column));
+  if (isGelu(desc.epilogue)) {
+    if (hasAux(desc.epilogue))
+      writeElement(extras.aux.at(row, column), extras.aux.type, sum);
+    return geluOf(sum);
+  }
+  if (desc.epilogue & CUBLASLT_EPILOGUE_RELU)
+    return sum > 0 ? sum : 0;
+  return sum;
+}
+
+/// Sums over the rows of `values` to the bias's place.
+template <class F>
+static void sumInto(const View &bias, uint64_t count, F valueAt) {
+  for (uint64_t row = 0; row < bias.rows; ++row) {
+    float sum = 0;
+    for (uint64_t at = 0; at < count; ++at)
+      sum += static_cast<float>(valueAt(row, at));
+    writeElement(bias.at(row, 0), bias.type, sum);
+  }
+}
+
+template <class T> static void runBatch(const Product &product, int32_t batch) {
+  const Desc &desc = product.desc;
+  View a = transposed(viewOf(product.a, product.aAt, batch, "a"), desc.transA);
+  View b = transposed(viewOf(product.b, product.bAt, batch, "b"), desc.transB);
+  View d = viewOf(product.d, product.dAt, batch, "d");
+  Extras extras = extrasOf(product, batch);
+  std::vector<T> sums = multiply<T>(product, a, b);
+  View c = d;
+  if (product.beta != 0)
+    c = viewOf(product.c, product.cAt, batch, "c");
+  std::vector<double> results(sums.size());
+  for (uint64_t row = 0; row < d.rows; ++row)
+    for (uint64_t column = 0; column < d.columns; ++column) {
+      T sum = static_cast<T>(product.alpha) * sums[row * d.columns + column];
+      if (product.beta != 0)
+        sum +=
+            static_cast<T>(product.beta) * static_cast<T>(c.read(row, column));
+      double result = finishElement(desc, extras, sum, row, column);
+      results[row * d.columns + column] = result;
+      writeElement(d.at(row, column), d.type, result);
+    }
+  if (desc.epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD)
+    sumInto(extras.bias, d.columns, [&](uint64_t row, uint64_t at) {
+      return results[row * d.columns + at];
+    });
+  else if (desc.epilogue == CUBLASLT_EPILOGUE_BGRADA)
+    sumInto(extras.bias, a.columns,
+            [&](uint64_t row, uint64_t at) { return a.read(row, at); });
+  else if (desc.epilogue == CUBLASLT_EPILOGUE_BGRADB)
+    sumInto(extras.bias, b.rows,
+            [&](uint64_t row, uint64_t at) { return b.read(at, row); });
+}
+
+void kerf::sim::run(const Product &product) {
+  if (uint8_t *scratch = bridgeHost(product.workspace, product.workspaceBytes);
+      scratch && product.workspaceBytes) // nobody may rely on what was there
+    memset(scratch, 0xFF, product.workspaceBytes);
+  for (int32_t batch = 0; batch < product.d.batch; ++batch)
+    if (product.desc.compute == CUBLAS_COMPUTE_64F)
+      runBatch<double>(product, batch);
+    else
+      runBatch<float>(product, batch);
+}

@@ -1,0 +1,168 @@
+//===- CheckTest.cpp - every check fires ----------------------------------===//
+
+#include "Check.h"
+#include "Kernels.h"
+
+using namespace kerf::sim;
+using namespace kerf::sim::test;
+
+/// `body` must end with `status` and a text that has `part`.
+static void stops(const std::string &body, Status status,
+                  const std::string &part, Extent threads = {64, 1, 1},
+                  Extent grid = {}) {
+  Result result = run(kernel(body), {1, 2, 3}, 128, grid, threads);
+  same(int(result.status), int(status), body);
+  contains(result.text, part, body);
+}
+
+/// `body` must run to its end.
+static void passes(const std::string &body, Extent threads = {64, 1, 1}) {
+  Result result = run(kernel(body), {1, 2, 3}, 128, {}, threads);
+  check(result.status == Success, body + ": " + result.text);
+}
+
+static const char *const shared = ".shared .align 4 .b8 s[256]; mov.b64 %d1, s;"
+                                  "mad.wide.u32 %d2, %t, 4, %d1;";
+
+static void testAddresses() {
+  stops("st.global.b32 [%o+512], %t;", IllegalAddress,
+        "0 bytes past the end of an allocation of 512 bytes");
+  stops("st.global.b32 [%o+512], %t;", IllegalAddress,
+        "kernel 'k', block (0,0,0), thread (0,0,0), line ");
+  stops("st.global.b32 [%o+512], %t;", IllegalAddress,
+        "'st.global.b32 [%o+512], %t;'");
+  stops("setp.eq.u32 %p1, %t, 40; @%p1 st.global.b32 [%o+512], %t;",
+        IllegalAddress, "thread (40,0,0)");
+  stops("mov.b64 %d1, 4096; ld.global.b32 %r1, [%d1];", IllegalAddress,
+        "a host pointer?");
+  stops("ld.global.b32 %r1, [%out+2];", MisalignedAddress, "not aligned");
+  stops("ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%out+8];", MisalignedAddress,
+        "accesses 16 bytes");
+  stops(std::string(shared) + "st.shared.b32 [%d2+256], %t;", IllegalAddress,
+        "shared address 256 of 256");
+  stops(".local .align 4 .b8 l[8]; mov.b64 %d1, l; ld.local.b32 %r1, [%d1+16];",
+        IllegalAddress, "local address 16");
+  stops(std::string(shared) + "ld.shared.b32 %r1, [%d2];", LaunchFailed,
+        "no thread of the block wrote");
+  passes("setp.eq.u32 %p1, %t, 99; @%p1 st.global.b32 [%o+512], %t;");
+}
+
+static void testBarriers() {
+  stops("setp.lt.u32 %p1, %t, 32; @%p1 bra E; bar.sync 0; E:", LaunchFailed,
+        "barrier divergence: 32 threads wait at barriers, 0 for lanes of their "
+        "warp, 32 have ended");
+  stops("setp.lt.u32 %p1, %t, 8; @%p1 bra A; bar.sync 0; bra E;"
+        "A: bar.sync 0; E:",
+        LaunchFailed, "lanes of the warp are at another barrier");
+  stops("setp.lt.u32 %p1, %t, 8; @%p1 ret;"
+        "shfl.sync.bfly.b32 %r1, %t, 1, 31, -1;",
+        IllegalInstruction, "lanes that have ended");
+  stops("shfl.sync.bfly.b32 %r1, %t, 1, 31, 0xFFFF;", IllegalInstruction,
+        "not in the mask");
+  stops("setp.lt.u32 %p1, %t, 16; @!%p1 bra E;"
+        "shfl.sync.idx.b32 %r1, %t, 20, 31, 0xFFFF; E:",
+        IllegalInstruction, "lane 20, which does not take part");
+  stops("setp.lt.u32 %p1, %t, 8; @%p1 bra A; bar.sync 0; bra E;"
+        "A: shfl.sync.bfly.b32 %r1, %t, 1, 31, -1; bar.sync 0; E:",
+        LaunchFailed, "deadlock of lanes");
+  passes("setp.lt.u32 %p1, %t, 32; @%p1 bra A; bar.sync 0; bra E;"
+         "A: bar.sync 0; E:"); // by whole warps, that is allowed
+  stops("brkpt;", InvalidPtx, "'brkpt' is not simulated");
+  stops("trap;", LaunchFailed, "stops itself");
+  Setting limit("KERF_SIM_LIMIT", "1000");
+  stops("L: bra L;", LaunchTimeout, "has run 1000 instructions");
+}
+
+static void testRaces() {
+  std::string write = std::string(shared) + "st.shared.b32 [%d2], %t;";
+  std::string readOther = "xor.b32 %r1, %t, 32; mad.wide.u32 %d3, %r1, 4, %d1;"
+                          "ld.shared.b32 %r2, [%d3];";
+  std::string readNear = "xor.b32 %r1, %t, 1; mad.wide.u32 %d3, %r1, 4, %d1;"
+                         "ld.shared.b32 %r2, [%d3];";
+  passes(write + readNear); // without the check
+  Setting races("KERF_SIM_RACES", "1");
+  stops(write + readNear, LaunchFailed, "wrote it and no barrier lies between");
+  passes(write + "bar.warp.sync -1;" + readNear);
+  passes(write + "bar.sync 0;" + readOther);
+  stops(write + "bar.sync 0; setp.ge.u32 %p1, %t, 32; @%p1 bra W;" + readOther +
+            "bra E; W: st.shared.b32 [%d2], 9; E:",
+        LaunchFailed, "another thread read it");
+  stops(std::string(shared) + "st.shared.b32 [s], %t;", LaunchFailed,
+        "is written, thread 0 wrote it");
+  passes(std::string(shared) + "mov.b32 %r1, 5; st.shared.b32 [s], %r1;");
+  stops("add.u32 %r1, %b, 0; st.global.b32 [%out], %r1;", LaunchFailed,
+        "block 0 wrote", {32, 1, 1}, {2, 1, 1});
+  stops("setp.eq.u32 %p1, %b, 0; @%p1 st.global.b32 [%out], 7;"
+        "@!%p1 ld.global.b32 %r1, [%out];",
+        LaunchFailed, "which is read", {32, 1, 1}, {2, 1, 1});
+  Setting order("KERF_SIM_ORDER", "reverse");
+  stops("setp.eq.u32 %p1, %b, 1; @%p1 st.global.b32 [%out], 7;"
+        "@!%p1 ld.global.b32 %r1, [%out];",
+        LaunchFailed, "which is read", {32, 1, 1}, {2, 1, 1});
+}
+
+static void testPoison() {
+  // What nobody wrote is NaN: 0xFFFFFFFF.
+  Result result = run(kernel(".local .align 4 .b8 l[8]; ld.local.b32 %r1, [l];"
+                             "ld.global.b32 %r2, [%o]; and.b32 %r1, %r1, %r2;"
+                             "st.global.b32 [%out+4], %r1;"),
+                      {}, 32);
+  same(result.out[1], 0xFFFFFFFFu, "fresh memory is poisoned");
+}
+
+static void testLaunches() {
+  auto launchGives = [](const std::string &directives, Extent grid,
+                        Extent threads, uint32_t bytes, Status status,
+                        const std::string &part) {
+    Result result =
+        run(kernel("", "", directives), {}, 1, grid, threads, bytes);
+    same(int(result.status), int(status), part);
+    contains(result.text, part, part);
+  };
+  launchGives("", {}, {1025, 1, 1}, 0, InvalidValue, "1..1024 threads");
+  launchGives("", {1, 65536, 1}, {}, 0, InvalidValue, "blocks");
+  launchGives("", {}, {}, 300000, LaunchOutOfResources, "shared memory");
+  launchGives(".maxntid 32, 1, 1", {}, {64, 1, 1}, 0, LaunchOutOfResources,
+              ".maxntid");
+  launchGives(".reqntid 64", {}, {32, 1, 1}, 0, LaunchOutOfResources,
+              ".reqntid");
+}
+
+static void testParser() {
+  auto refuses = [](const std::string &ptx, const std::string &part) {
+    try {
+      loadPtx(ptx);
+      check(false, part + ": loaded");
+    } catch (const Trap &trap) {
+      contains(trap.text, part, part);
+      same(int(trap.status), int(InvalidPtx), part);
+    }
+  };
+  refuses("hello", "unknown directive 'hello'");
+  refuses("", "expected '.version'");
+  refuses(".version 8.0\n.address_size 32", "64-bit addresses");
+  refuses(kernel("add.s32 %r1, %r2;"), "another number of operands");
+  refuses(kernel("add.s32 %r1, %d2, %r3;"), "another size");
+  refuses(kernel("add.s32 %r1, %r2, %r99;"), "neither a declared register");
+  refuses(kernel("frob.b32 %r1, %r2;"), "'frob.b32' is not simulated");
+  refuses(kernel("add.rz.f32 %r1, %r2, %r3;"), "'.rz' of 'add'");
+  refuses(kernel("bra NOWHERE;"), "no label 'NOWHERE'");
+  refuses(kernel("ld.global.b32 %r1, [nothing];"), "'nothing' is not declared");
+  refuses(kernel("call g;"), "calls 'g'");
+  refuses(kernel("@%q bra A; A:"), "a declared predicate");
+  refuses(".version 8.0\n.section x {", "expected '}'");
+  refuses(".version 8.0\n.global .align 3 .b8 x;", "a power of two");
+  refuses(kernel("mov.b32 %r1, %r99999999999999999999;"), "declared register");
+  refuses(kernel("{ mov.b32 %r1, %r2;"), "expected an instruction");
+  refuses(kernel("mov.b32 %r1, ;"), "expected an operand");
+}
+
+int main() {
+  testAddresses();
+  testBarriers();
+  testRaces();
+  testPoison();
+  testLaunches();
+  testParser();
+  return finish("checks");
+}
