@@ -6,20 +6,22 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Bounce.h"
 #include "Plugin.h"
 #include "Status.h"
-#include "Transport.h"
 
 #include <algorithm>
 #include <cstring>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <vector>
 
 using namespace kerf::runtime;
 
 struct kerf_bench {
   ~kerf_bench() {
+    group.reset();
     world.reset();
     transport.reset();
     if (device)
@@ -27,13 +29,19 @@ struct kerf_bench {
   }
   Status create(const kerf_session_options &options, uint32_t ranks);
   Status connect(const kerf_session_options &options, uint32_t ranks);
+  Status split();
   Status agreeMax(double &value);
+  /// Waits for what was enqueued.
+  Status synchronize();
+  bool hasHostMemory() const { return api->flags & KERF_DEVICE_HOST_MEMORY; }
 
-  uint32_t rank = 0;
+  uint32_t rank = 0, ranks = 1;
   const kerf_device_api *api = nullptr;
   kerf_device *device = nullptr;
   std::unique_ptr<Transport> transport;
-  std::unique_ptr<Communicator> world;
+  /// All ranks: `world` exchanges memory of the host, `group` of the device.
+  std::unique_ptr<Communicator> world, group;
+  std::optional<BounceBuffers> bounceBuffers;
 };
 
 static double now() {
@@ -48,12 +56,9 @@ static double now() {
 
 Status kerf_bench::connect(const kerf_session_options &options,
                            uint32_t ranks) {
-  std::vector<uint32_t> members(ranks);
-  for (uint32_t r = 0; r < ranks; ++r)
-    members[r] = r;
   if (ranks == 1) {
     transport = makeSoloTransport();
-    return transport->split(members, world);
+    return split();
   }
   if (!options.session_name)
     return failure(KERF_INVALID, "%u ranks without a name of their job", ranks);
@@ -61,13 +66,41 @@ Status kerf_bench::connect(const kerf_session_options &options,
   rendezvous.name = options.session_name;
   rendezvous.rank = rank;
   rendezvous.size = ranks;
-  rendezvous.workers = api->workers(device);
+  rendezvous.workers = hasHostMemory() ? api->workers(device) : 1;
+  rendezvous.api = api;
+  rendezvous.device = device;
   if (options.connect_timeout_sec > 0)
     rendezvous.timeoutSec = options.connect_timeout_sec;
-  Status status = connectTransport(options.transport ? options.transport
-                                                     : defaultTransport(),
-                                   options.plugin_path, rendezvous, transport);
-  return status.failed() ? status : transport->split(members, world);
+  Status status =
+      connectTransport(chooseTransport(options.transport, api->name),
+                       options.plugin_path, rendezvous, transport);
+  return status.failed() ? status : split();
+}
+
+Status kerf_bench::split() {
+  std::vector<uint32_t> members(ranks);
+  for (uint32_t r = 0; r < ranks; ++r)
+    members[r] = r;
+  Status status = transport->host().split(members, world);
+  if (!status.failed())
+    status = transport->split(members, group);
+  if (status.failed())
+    return status;
+  if (!hasHostMemory() && !transport->onDevice()) {
+    bounceBuffers.emplace(*api, device);
+    group = bounce(std::move(group), *bounceBuffers);
+  }
+  return transport->meet();
+}
+
+Status kerf_bench::synchronize() {
+  if (hasHostMemory())
+    return {};
+  Status status = transport->drain();
+  char error[512] = "";
+  if (!status.failed() && api->synchronize(device, error, sizeof error))
+    status = failure(KERF_FAILED, "%s", error);
+  return status;
 }
 
 Status kerf_bench::create(const kerf_session_options &options, uint32_t ranks) {
@@ -75,14 +108,16 @@ Status kerf_bench::create(const kerf_session_options &options, uint32_t ranks) {
   if (options.rank < 0 || uint32_t(options.rank) >= ranks)
     return failure(KERF_INVALID, "rank %d of %u", options.rank, ranks);
   rank = options.rank;
+  this->ranks = ranks;
   Status status = openDevice(name, options.plugin_path, api);
   if (status.failed())
     return status;
   kerf_device_options deviceOptions = {};
   deviceOptions.workers = options.workers;
+  deviceOptions.local_rank = rank;
   char error[512] = "";
-  if (api->create(&deviceOptions, &device, error, sizeof error))
-    return failure(KERF_FAILED, "device '%s': %s", name.c_str(), error);
+  if (auto result = api->create(&deviceOptions, &device, error, sizeof error))
+    return failure(statusOf(result), "device '%s': %s", name.c_str(), error);
   return connect(options, ranks);
 }
 
@@ -165,17 +200,21 @@ Status Prepared::allocate() {
     operands[n].kind = bytes ? KERF_ARENA : KERF_ABSENT;
     operands[n].bytes = bytes;
     char error[512] = "";
-    if (bytes && bench.api->alloc(bench.device, bytes, &pointers[n], error,
-                                  sizeof error))
-      return failure(KERF_NO_MEMORY, "cannot get %llu bytes: %s",
+    if (!bytes)
+      continue;
+    if (auto result = bench.api->alloc(bench.device, bytes, &pointers[n], error,
+                                       sizeof error))
+      return failure(statusOf(result), "cannot get %llu bytes: %s",
                      (unsigned long long)bytes, error);
-    if (bytes)
-      fill(pointers[n], bytes);
+    fill(pointers[n], bytes);
   }
   return {};
 }
 
 Status Prepared::prepareStep() {
+  if (given.opcode == KERF_OP_LAUNCH && !bench.hasHostMemory())
+    return failure(KERF_UNSUPPORTED,
+                   "the built-in kernels are for devices of the host");
   kerf_command command = {};
   command.opcode = given.opcode;
   command.operand_count = given.operand_count;
@@ -187,20 +226,22 @@ Status Prepared::prepareStep() {
   info.name = "measured";
   if (given.opcode == KERF_OP_LAUNCH) {
     // One kernel takes no operands, the other one three.
-    info.function = given.operand_count ? addVectors : doNothing;
+    kerf_kernel_fn function = given.operand_count ? addVectors : doNothing;
+    info.function = reinterpret_cast<kerf_function *>(function);
     info.units = given.attrs[0];
     info.grain = given.attrs[1];
     info.argument_count = given.operand_count;
   }
   char error[512] = "";
-  if (bench.api->prepare(bench.device, &info, &step, error, sizeof error))
-    return failure(KERF_INVALID, "command %u: %s", given.opcode, error);
+  if (auto result =
+          bench.api->prepare(bench.device, &info, &step, error, sizeof error))
+    return failure(statusOf(result), "command %u: %s", given.opcode, error);
   return {};
 }
 
 Status Prepared::openMail() {
   if (bench.rank > 1)
-    return {};
+    return bench.transport->meet();
   ChannelSpec spec;
   spec.from = 0;
   spec.to = 1;
@@ -209,7 +250,13 @@ Status Prepared::openMail() {
   if (status.failed())
     return status;
   std::swap(spec.from, spec.to);
-  return bench.transport->open(spec, bench.rank == 0 ? in : out);
+  status = bench.transport->open(spec, bench.rank == 0 ? in : out);
+  if (status.failed())
+    return status;
+  if (bench.bounceBuffers)
+    for (auto *end : {&out, &in})
+      *end = bounce(std::move(*end), *bench.bounceBuffers);
+  return bench.transport->meet();
 }
 
 Status Prepared::prepare() {
@@ -240,7 +287,7 @@ Status Prepared::collective() {
     return thereAndBack();
   if (given.opcode < KERF_OP_ALL_REDUCE || given.opcode > KERF_OP_ALL_TO_ALL)
     return failure(KERF_INVALID, "command %u cannot be measured", given.opcode);
-  return bench.world->run(
+  return bench.group->run(
       exchangeOf(given.opcode, given.attrs, pointers[0], pointers[1]));
 }
 
@@ -256,7 +303,7 @@ Status Prepared::run() {
     if (bench.api->execute(step, pointers.data(), error, sizeof error))
       return failure(KERF_FAILED, "command %u: %s", given.opcode, error);
   }
-  return {};
+  return bench.synchronize();
 }
 
 //===----------------------------------------------------------------------===//

@@ -3,6 +3,11 @@
 // A step is a list of calls, a call a list of commands. Nothing is decided
 // here: what runs, in which order and where it works stands in the file.
 //
+// A device whose memory the host cannot address enqueues its steps. Then the
+// host waits for it where it needs a result: before an exchange through buffers
+// of the host, at KERF_OP_STOP_IF and at the end of the run; with `check_nans`,
+// `profile` or a trace after each command.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Session.h"
@@ -21,8 +26,22 @@ using namespace kerf::runtime;
 // Operands
 //===----------------------------------------------------------------------===//
 
-void kerf_session::resolve(const kerf_command &command, const Place &place) {
+int32_t kerf_session::scalarAt(const kerf_scalar &scalar,
+                               const Place &place) const {
+  int64_t value = scalar.constant +
+                  scalar.iteration * std::max<int64_t>(place.iteration, 0) +
+                  int64_t(scalar.micro) * place.call.micro_batch;
+  for (uint32_t a = 0; a < view.axes.count; ++a)
+    value += int64_t(scalar.axis[a]) * coordinates[a];
+  return static_cast<int32_t>(value);
+}
+
+/// Finds the addresses of a command's operands.
+Status kerf_session::resolve(uint32_t index, const Place &place) {
+  const kerf_command &command = view.commands[index];
   const kerf_operand *operands = view.operands.data + command.first_operand;
+  // Which part is taken, the host tells.
+  bool scalarsOnHost = hasHostMemory() || command.opcode == KERF_OP_TAKE;
   int64_t iteration = std::max<int64_t>(place.iteration, 0);
   for (uint32_t n = 0; n < command.operand_count; ++n) {
     const kerf_operand &operand = operands[n];
@@ -32,17 +51,20 @@ void kerf_session::resolve(const kerf_command &command, const Place &place) {
       pointers[n] = arena + operand.offset + iteration * operand.iter_stride +
                     slot * operand.slot_stride;
     } else if (operand.kind == KERF_SCALAR) {
-      const kerf_scalar &scalar = view.scalars[operand.offset];
-      int64_t value = scalar.constant + scalar.iteration * iteration +
-                      int64_t(scalar.micro) * place.call.micro_batch;
-      for (uint32_t a = 0; a < view.axes.count; ++a)
-        value += int64_t(scalar.axis[a]) * coordinates[a];
-      scalars[n] = static_cast<int32_t>(value);
+      scalars[n] = scalarAt(view.scalars[operand.offset], place);
       pointers[n] = &scalars[n];
+      const void *address = nullptr;
+      char error[512] = "";
+      if (scalarsOnHost)
+        continue;
+      if (api->scalar(device, scalars[n], &address, error, sizeof error))
+        return failure(KERF_FAILED, "%s", error);
+      pointers[n] = const_cast<void *>(address);
     } else {
       pointers[n] = nullptr;
     }
   }
+  return {};
 }
 
 //===----------------------------------------------------------------------===//
@@ -112,6 +134,8 @@ static Written writtenBy(const kerf_operand &operand, uint32_t opcode,
 }
 
 Status kerf_session::findNan(uint32_t index) {
+  if (Status status = synchronize(); status.failed())
+    return status;
   const kerf_command &command = view.commands[index];
   std::vector<char> host;
   for (uint32_t n = 0; n < command.operand_count; ++n) {
@@ -126,7 +150,9 @@ Status kerf_session::findNan(uint32_t index) {
       const char *from = static_cast<const char *>(pointers[n]) +
                          row / written.rows * written.matrixPitch +
                          row % written.rows * written.rowPitch;
-      api->copy_out(device, host.data(), from, written.rowBytes);
+      Status status = fetch(host.data(), from, written.rowBytes);
+      if (status.failed())
+        return status;
       if (hasBad(host.data(), written.rowBytes, operand.dtype))
         return failure(KERF_NOT_FINITE,
                        "made a value that is not finite (operand %u)", n);
@@ -138,6 +164,29 @@ Status kerf_session::findNan(uint32_t index) {
 //===----------------------------------------------------------------------===//
 // Commands
 //===----------------------------------------------------------------------===//
+
+Status kerf_session::synchronize() const {
+  if (hasHostMemory())
+    return {};
+  Status status = transport->drain();
+  return status.failed() ? status : waitForDevice();
+}
+
+Status kerf_session::waitForDevice() const {
+  if (hasHostMemory())
+    return {};
+  char error[512] = "";
+  if (api->synchronize(device, error, sizeof error))
+    return failure(KERF_FAILED, "%s", error);
+  return {};
+}
+
+Status kerf_session::fetch(void *host, const void *memory,
+                           uint64_t bytes) const {
+  api->copy_out(device, host, memory, bytes);
+  // A device tells of a failed copy when it is waited for.
+  return waitForDevice();
+}
 
 /// Ends the collective that was started and is not done, if there is one.
 Status kerf_session::settle() {
@@ -170,25 +219,34 @@ Status kerf_session::message(const kerf_command &command) {
              : channel.receive(pointers[0], attrs[1]);
 }
 
-/// One part of [outer, parts, inner]; where it lies is known at run time only.
-static Status take(const int64_t *attrs, void *const *pointers) {
+/// Which part KERF_OP_TAKE takes is known at run time only.
+static Status checkTaken(const int64_t *attrs, void *const *pointers) {
+  int32_t part = *static_cast<const int32_t *>(pointers[2]);
+  if (part >= 0 && part < attrs[1])
+    return {};
+  return failure(KERF_INVALID, "takes part %d of %lld", part,
+                 (long long)attrs[1]);
+}
+
+/// One part of [outer, parts, inner] of memory of the host.
+static void take(const int64_t *attrs, void *const *pointers) {
   int64_t part = *static_cast<const int32_t *>(pointers[2]);
   int64_t parts = attrs[1], bytes = attrs[2];
-  if (part < 0 || part >= parts)
-    return failure(KERF_INVALID, "takes part %lld of %lld", (long long)part,
-                   (long long)parts);
   auto *source = static_cast<const char *>(pointers[0]) + part * bytes;
   auto *destination = static_cast<char *>(pointers[1]);
   // A file may let them overlap.
   for (int64_t o = 0; o < attrs[0] && bytes != 0; ++o)
     std::memmove(destination + o * bytes, source + o * parts * bytes, bytes);
-  return {};
 }
 
-/// Ends the step where the number that it reads is above zero.
-Status kerf_session::stopIf(uint32_t index) const {
+/// Ends the step where the number at `address` is above zero.
+Status kerf_session::stopIf(uint32_t index, const void *address) const {
+  if (Status status = synchronize(); status.failed())
+    return status;
   float number;
-  api->copy_out(device, &number, pointers[0], sizeof number);
+  Status status = fetch(&number, address, sizeof number);
+  if (status.failed())
+    return status;
   if (!(number > 0))
     return {};
   // Two digits that are enough.
@@ -199,10 +257,19 @@ Status kerf_session::stopIf(uint32_t index) const {
 
 Status kerf_session::dispatch(uint32_t index) {
   const kerf_command &command = view.commands[index];
-  if (command.opcode == KERF_OP_TAKE)
-    return take(view.attrs.data + command.first_attr, pointers.data());
+  const int64_t *attrs = view.attrs.data + command.first_attr;
+  if (command.opcode == KERF_OP_TAKE) {
+    Status status = checkTaken(attrs, pointers.data());
+    if (status.failed())
+      return status;
+    if (hasHostMemory()) {
+      take(attrs, pointers.data());
+      return {};
+    }
+  }
   if (command.opcode == KERF_OP_STOP_IF)
-    return stopIf(index);
+    return isRecording ? endPart(index, pointers[0])
+                       : stopIf(index, pointers[0]);
   if (isMessage(command.opcode))
     return message(command);
   if (!steps[index])
@@ -277,10 +344,19 @@ Status kerf_session::runCommand(uint32_t index, const Place &place) {
     return status;
   progress.store(index, std::memory_order_relaxed);
   transport->enter(index);
-  bool isTimed = profile || isTracing || isExchange(command.opcode);
+  bool isWatched = profile || isTracing;
+  bool isTimed = isWatched || isExchange(command.opcode);
+  Status status;
+  // What an exchange through the host waits for is no part of it.
+  if (bounceBuffers && isExchange(command.opcode))
+    status = synchronize();
   double start = isTimed ? clockSeconds() : 0;
-  resolve(command, place);
-  Status status = dispatch(index);
+  if (!status.failed())
+    status = resolve(index, place);
+  if (!status.failed())
+    status = dispatch(index);
+  if (!status.failed() && isWatched)
+    status = synchronize();
   if (profile)
     ++timings[index].calls;
   if (isTimed)
@@ -326,14 +402,18 @@ Status kerf_session::runCall(const kerf_call &call) {
   return status;
 }
 
-Status kerf_session::runCalls(uint32_t begin, uint32_t end) {
-  marked = 0;
-  if (!broken.empty())
-    return failure(KERF_INVALID, "the session failed before: %s",
-                   broken.c_str());
-  Status status;
-  for (uint32_t c = begin; c < end && !status.failed(); ++c)
-    status = runCall(view.calls[c]);
+/// Waits for what is still under way, and tells the others of a failure.
+Status kerf_session::finishRun(Status status) {
+  if (!status.failed())
+    status = transport->join();
+  if (!status.failed() && !hasHostMemory())
+    status = transport->drain();
+  if (!status.failed()) {
+    status = waitForDevice();
+    if (status.code == KERF_FAILED)
+      status.message = "the device failed in this run: " + status.message +
+                       "; run with --profile to learn in which command";
+  }
   progress.store(UINT32_MAX, std::memory_order_relaxed);
   transport->enter(UINT32_MAX);
   if (status.failed()) {
@@ -343,12 +423,27 @@ Status kerf_session::runCalls(uint32_t begin, uint32_t end) {
   return status;
 }
 
+Status kerf_session::runAll(uint32_t begin, uint32_t end) {
+  Status status;
+  for (uint32_t c = begin; c < end && !status.failed(); ++c)
+    status = runCall(view.calls[c]);
+  return status;
+}
+
+Status kerf_session::runCalls(uint32_t begin, uint32_t end) {
+  marked = 0;
+  if (!broken.empty())
+    return failure(KERF_INVALID, "the session failed before: %s",
+                   broken.c_str());
+  return finishRun(runAll(begin, end));
+}
+
 //===----------------------------------------------------------------------===//
 // C border
 //===----------------------------------------------------------------------===//
 
 kerf_status kerf_session_run_step(kerf_session *session, kerf_error *error) {
-  return session->runCalls(0, session->view.program->train_calls).report(error);
+  return session->runStep().report(error);
 }
 
 kerf_status kerf_session_run_evaluation(kerf_session *session,

@@ -205,7 +205,7 @@ void Fill::run(const kerf_layout &layout, int64_t iteration, bool wantsValues,
                        wantsValues ? values.data() : nullptr,
                        wantsMasters ? masters.data() : nullptr,
                        begin};
-    compute(portion, session.api->workers(session.device));
+    compute(portion, session.hostThreads);
     if (wantsValues)
       session.api->copy_in(session.device, session.arena + to + begin * size,
                            values.data(), values.size());

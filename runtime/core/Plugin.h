@@ -22,6 +22,23 @@ Status openDevice(const std::string &name, const char *path,
 Status openWire(const std::string &name, const char *path,
                 const kerf_wire_api *&api);
 
+/// What a failure of a device means to a caller. Only KERF_FAILED is worth
+/// another try as it is.
+inline kerf_status statusOf(kerf_device_status status) {
+  switch (status) {
+  case KERF_DEVICE_OK:
+    return KERF_OK;
+  case KERF_DEVICE_INVALID:
+    return KERF_INVALID;
+  case KERF_DEVICE_UNSUPPORTED:
+    return KERF_UNSUPPORTED;
+  case KERF_DEVICE_NO_MEMORY:
+    return KERF_NO_MEMORY;
+  default:
+    return KERF_FAILED;
+  }
+}
+
 } // namespace kerf::runtime
 
 #endif // KERF_RUNTIME_CORE_PLUGIN_H

@@ -4,6 +4,7 @@
 #include "Plugin.h"
 #include "ShmChannel.h"
 #include "Status.h"
+#include "nccl/Nccl.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -15,31 +16,50 @@
 
 using namespace kerf::runtime;
 
-static Status probeDevice(const kerf_artifact *artifact, const char *pluginPath,
+/// Has the device all that the artifact's kernels need?
+static Status checkFeatures(const kerf_device_api &api,
+                            const kerf_artifact &artifact) {
+  char missing[256] = "";
+  const char *needed = artifact.view.string(artifact.view.meta->features);
+  if (api.check_features(needed, missing, sizeof missing) == 0)
+    return {};
+  return failure(KERF_UNSUPPORTED, "this machine lacks: %s", missing);
+}
+
+static Status probeDevice(const char *given, const kerf_artifact *artifact,
+                          const char *pluginPath, kerf_memory &memory,
                           std::string &text) {
-  std::string name =
+  std::string target =
       artifact ? artifact->view.string(artifact->view.meta->target) : "cpu";
+  std::string name = given ? given : target;
   const kerf_device_api *api = nullptr;
   Status status = openDevice(name, pluginPath, api);
   if (status.failed())
     return status;
-  char missing[256] = "";
-  if (artifact &&
-      api->check_features(artifact->view.string(artifact->view.meta->features),
-                          missing, sizeof missing))
-    return failure(KERF_UNSUPPORTED, "this machine lacks: %s", missing);
   kerf_device *device = nullptr;
   kerf_device_options options = {};
   char error[512] = "";
-  if (api->create(&options, &device, error, sizeof error))
-    return failure(KERF_FAILED, "%s", error);
+  if (auto result = api->create(&options, &device, error, sizeof error))
+    return failure(statusOf(result), "%s", error);
   text = api->describe(device);
+  if (api->memory_info &&
+      api->memory_info(device, &memory.device_free, &memory.device_total, error,
+                       sizeof error))
+    status = failure(KERF_FAILED, "%s", error);
   api->destroy(device);
-  return {};
+  if (!status.failed() && artifact && name == target)
+    status = checkFeatures(*api, *artifact);
+  return status;
 }
 
 static Status probeTransport(const std::string &name, const char *pluginPath,
                              std::string &text) {
+  if (name == "nccl")
+    return nccl::describeNccl(text);
+  if (name == "tcp") {
+    text = "sockets of several machines, through rank 0";
+    return {};
+  }
   if (name != "shm") {
     const kerf_wire_api *api = nullptr;
     Status status = openWire(name, pluginPath, api);
@@ -66,11 +86,14 @@ static kerf_status give(const Status &status, const std::string &text,
   return status.report(error);
 }
 
-kerf_status kerf_probe_device(const kerf_artifact *artifact,
-                              const char *pluginPath, char *buffer,
-                              size_t bytes, kerf_error *error) {
+kerf_status kerf_probe_device(const char *name, const kerf_artifact *artifact,
+                              const char *pluginPath, kerf_memory *memory,
+                              char *buffer, size_t bytes, kerf_error *error) {
   std::string text;
-  Status status = probeDevice(artifact, pluginPath, text);
+  kerf_memory found = {};
+  Status status = probeDevice(name, artifact, pluginPath, found, text);
+  if (memory)
+    *memory = found;
   return give(status, text, buffer, bytes, error);
 }
 

@@ -81,9 +81,18 @@ Status kerf_session::chooseRank(const kerf_session_options &options) {
   return {};
 }
 
+/// What to do where the machine lacks features that a file needs.
+static const char *adviceFor(const std::string &target) {
+  return target == "cuda"
+             ? "compile with the --gpu of this machine's least capable GPU, "
+               "or hide that one with CUDA_VISIBLE_DEVICES"
+             : "compile with --cpu=native here, or with an older --cpu";
+}
+
 Status kerf_session::openMachine(const kerf_session_options &options) {
-  const kerf_meta &meta = *view.meta;
-  std::string target = view.string(meta.target);
+  if (device)
+    return {}; // a dry one was given
+  std::string target = view.string(view.meta->target);
   std::string name = options.device ? options.device : target;
   if (name != target)
     return failure(KERF_INVALID, "the file is for '%s', not for '%s'",
@@ -91,12 +100,24 @@ Status kerf_session::openMachine(const kerf_session_options &options) {
   Status status = openDevice(name, options.plugin_path, api);
   if (status.failed())
     return status;
+  status = createDevice(options);
+  return status.failed() ? status : checkFeatures();
+}
+
+Status kerf_session::checkFeatures() const {
+  const kerf_meta &meta = *view.meta;
   char missing[256];
-  if (api->check_features(view.string(meta.features), missing, sizeof missing))
-    return failure(KERF_UNSUPPORTED,
-                   "the file is for the processor '%s'; this machine lacks: "
-                   "%s; compile with --cpu=native here, or with an older --cpu",
-                   view.string(meta.cpu), missing);
+  if (!api->check_features(view.string(meta.features), missing, sizeof missing))
+    return {};
+  return failure(KERF_UNSUPPORTED,
+                 "the file is for the processor '%s'; this machine lacks: %s; "
+                 "%s",
+                 view.string(meta.cpu), missing,
+                 adviceFor(view.string(meta.target)));
+}
+
+Status kerf_session::createDevice(const kerf_session_options &options) {
+  const kerf_meta &meta = *view.meta;
   kerf_device_options deviceOptions = {};
   deviceOptions.workers = options.workers;
   deviceOptions.max_workers = meta.max_workers;
@@ -105,20 +126,29 @@ Status kerf_session::openMachine(const kerf_session_options &options) {
   if (options.workers == 0 && meta.world_size > 1)
     deviceOptions.workers =
         std::min<int32_t>(workersOf(meta.world_size), meta.max_workers);
+  int64_t localRank = rank;
+  Status status = readVariable("LOCAL_RANK", localRank);
+  if (status.failed())
+    return status;
+  deviceOptions.local_rank = static_cast<uint32_t>(localRank);
   char error[512] = "";
-  if (api->create(&deviceOptions, &device, error, sizeof error))
-    return failure(KERF_FAILED, "device '%s': %s", name.c_str(), error);
+  if (auto result = api->create(&deviceOptions, &device, error, sizeof error))
+    return failure(statusOf(result), "device '%s': %s",
+                   view.string(meta.target), error);
+  hostThreads = hasHostMemory() ? api->workers(device)
+                                : std::max(workersOf(meta.world_size), 1);
   return {};
 }
 
 Status kerf_session::connect(const kerf_session_options &options) {
   const kerf_meta &meta = *view.meta;
-  if (meta.world_size == 1) {
+  if (transport) {
+    // A dry one was given.
+  } else if (meta.world_size == 1) {
     transport = makeSoloTransport();
   } else {
     Rendezvous rendezvous;
-    std::string transportName =
-        options.transport ? options.transport : defaultTransport();
+    std::string transportName = chooseTransport(options.transport, api->name);
     rendezvous.name = sessionNameOf(options.session_name);
     if (rendezvous.name.empty() && transportName == "shm")
       return failure(KERF_INVALID, "the ranks cannot find each other: neither "
@@ -126,7 +156,9 @@ Status kerf_session::connect(const kerf_session_options &options) {
     rendezvous.rank = rank;
     rendezvous.size = meta.world_size;
     rendezvous.programHash = view.header->checksum;
-    rendezvous.workers = api->workers(device);
+    rendezvous.workers = hasHostMemory() ? api->workers(device) : 1;
+    rendezvous.api = api;
+    rendezvous.device = device;
     if (options.connect_timeout_sec > 0)
       rendezvous.timeoutSec = options.connect_timeout_sec;
     if (options.stall_timeout_sec != 0)
@@ -141,20 +173,27 @@ Status kerf_session::connect(const kerf_session_options &options) {
     if (status.failed())
       return status;
   }
+  if (!hasHostMemory() && !transport->onDevice())
+    bounceBuffers.emplace(*api, device);
   Status status = openGroups();
-  return status.failed() ? status : openChannels();
+  if (!status.failed())
+    status = openChannels();
+  return status.failed() ? status : transport->meet();
 }
 
 Status kerf_session::openGroups() {
   std::vector<uint32_t> members(view.meta->world_size);
   for (uint32_t r = 0; r < members.size(); ++r)
     members[r] = r;
-  Status status = transport->split(members, world);
+  Status status = transport->host().split(members, world);
   for (uint32_t g = 0; g < view.groups.count && !status.failed(); ++g) {
     members.resize(view.groups[g].size);
     for (uint32_t n = 0; n < members.size(); ++n)
       members[n] = groupMember(view, view.groups[g], rank, n);
-    status = transport->split(members, groups.emplace_back());
+    auto &group = groups.emplace_back();
+    status = transport->split(members, group);
+    if (bounceBuffers && !status.failed())
+      group = bounce(std::move(group), *bounceBuffers);
   }
   return status;
 }
@@ -170,15 +209,40 @@ Status kerf_session::openChannels() {
     spec.key = kerf_hash_name(view.string(channel.name));
     spec.holds = channel.holds;
     spec.bytes = channel.bytes;
-    status = transport->open(spec, channels.emplace_back());
+    auto &end = channels.emplace_back();
+    status = transport->open(spec, end);
+    if (bounceBuffers && !status.failed())
+      end = bounce(std::move(end), *bounceBuffers);
   }
   return status;
+}
+
+/// Makes room for the largest exchange, so that no step needs more memory.
+Status kerf_session::reserveBounceBuffers() {
+  uint64_t given = 0, got = 0;
+  for (const kerf_func &func : view.funcs)
+    for (uint32_t n = 0; n < func.command_count; ++n) {
+      const kerf_command &command = view.commands[func.first_command + n];
+      const int64_t *attrs = view.attrs.data + command.first_attr;
+      if (command.opcode == KERF_OP_SEND)
+        given = std::max<uint64_t>(given, attrs[1]);
+      if (command.opcode == KERF_OP_RECEIVE)
+        got = std::max<uint64_t>(got, attrs[1]);
+      if (!isCollective(command.opcode))
+        continue;
+      uint32_t members = view.groups[attrs[0]].size;
+      Exchange exchange = exchangeOf(command.opcode, attrs, nullptr, nullptr);
+      given = std::max(given, sourceBytes(exchange, members));
+      got = std::max(got, destinationBytes(exchange, members));
+    }
+  return bounceBuffers->reserve(given, got);
 }
 
 Status kerf_session::prepare(uint32_t index) {
   const kerf_command &command = view.commands[index];
   // Loops, collectives and what comes with them are the runtime's.
-  if (command.opcode >= KERF_OP_LOOP)
+  bool isTaken = command.opcode == KERF_OP_TAKE && !hasHostMemory();
+  if (command.opcode >= KERF_OP_LOOP && !isTaken)
     return {};
   kerf_step_info info = {};
   info.command = &command;
@@ -193,33 +257,51 @@ Status kerf_session::prepare(uint32_t index) {
                      view.string(kernel.symbol));
     info.units = kernel.units;
     info.grain = kernel.grain;
+    info.threads = kernel.threads;
     info.argument_count = kernel.argument_count;
   }
   char error[512] = "";
-  if (api->prepare(device, &info, &steps[index], error, sizeof error))
-    return failure(KERF_INVALID, "command %u, '%s' (%s): %s", index, info.name,
-                   opcodeName(command.opcode), error);
+  if (auto result =
+          api->prepare(device, &info, &steps[index], error, sizeof error))
+    return failure(statusOf(result), "command %u, '%s' (%s): %s", index,
+                   info.name, opcodeName(command.opcode), error);
+  return {};
+}
+
+Status kerf_session::loadArena() {
+  char error[512] = "";
+  void *memory = nullptr;
+  uint64_t bytes = view.program->arena_bytes;
+  if (auto result = api->alloc(device, bytes, &memory, error, sizeof error))
+    return failure(statusOf(result), "cannot get the arena of %llu bytes: %s",
+                   (unsigned long long)bytes, error);
+  arena = static_cast<char *>(memory);
+  return {};
+}
+
+Status kerf_session::loadKernels() {
+  if (view.kernels.count == 0)
+    return {};
+  char error[1024] = "";
+  if (auto result = api->load_image(
+          device, view.image.data(), view.image.size(), view.ptx.data(),
+          view.ptx.size(), &image, error, sizeof error))
+    return failure(statusOf(result), "cannot load the kernels: %s", error);
   return {};
 }
 
 Status kerf_session::load() {
-  char error[512] = "";
-  void *memory = nullptr;
-  uint64_t bytes = view.program->arena_bytes;
-  if (api->alloc(device, bytes, &memory, error, sizeof error))
-    return failure(KERF_NO_MEMORY, "cannot get the arena of %llu bytes: %s",
-                   (unsigned long long)bytes, error);
-  arena = static_cast<char *>(memory);
-  if (view.kernels.count != 0 &&
-      api->load_image(device, view.image.data(), view.image.size(), &image,
-                      error, sizeof error))
-    return failure(KERF_INVALID, "cannot load the kernels: %s", error);
+  Status status = loadArena();
+  if (!status.failed())
+    status = loadKernels();
+  if (status.failed())
+    return status;
   steps.resize(view.commands.count);
   uint32_t mostOperands = 0;
   for (const kerf_func &func : view.funcs)
     for (uint32_t n = 0; n < func.command_count; ++n) {
       uint32_t command = func.first_command + n;
-      Status status = prepare(command);
+      status = prepare(command);
       if (status.failed())
         return status;
       mostOperands =
@@ -229,12 +311,14 @@ Status kerf_session::load() {
   scalars.resize(mostOperands);
   if (profile)
     timings.resize(view.commands.count);
-  return {};
+  return bounceBuffers ? reserveBounceBuffers() : Status();
 }
 
 Status kerf_session::create(const kerf_session_options &options) {
   checkNans = options.check_nans;
   profile = options.profile;
+  const char *variable = std::getenv("KERF_NO_GRAPH");
+  noGraphs = options.no_graphs || (variable && *variable == '1');
   Status status = chooseRank(options);
   if (!status.failed())
     status = openMachine(options);
@@ -248,6 +332,7 @@ Status kerf_session::create(const kerf_session_options &options) {
 }
 
 kerf_session::~kerf_session() {
+  dropParts();
   channels.clear();
   groups.clear();
   world.reset();
@@ -307,6 +392,18 @@ void kerf_session_cleanup(const char *sessionName) {
   std::string name = sessionNameOf(sessionName);
   if (!name.empty())
     cleanupShm(name);
+}
+
+void kerf_session_memory(const kerf_session *session, kerf_memory *memory) {
+  *memory = {};
+  memory->arena = session->view.program->arena_bytes;
+  if (session->bounceBuffers)
+    memory->bounce_buffers = session->bounceBuffers->bytes();
+  // Figures for people: without them the rest is still true.
+  if (session->api->memory_info &&
+      session->api->memory_info(session->device, &memory->device_free,
+                                &memory->device_total, nullptr, 0))
+    memory->device_free = memory->device_total = 0;
 }
 
 uint32_t kerf_session_progress(const kerf_session *session) {

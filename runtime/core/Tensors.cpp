@@ -15,8 +15,11 @@ using namespace kerf::runtime;
 // Shards and global tensors
 //===----------------------------------------------------------------------===//
 
+/// Elements of a global tensor that are under way at a time.
+static constexpr int64_t kPartElements = 1 << 18;
+
 void kerf_session::zero(int64_t offset, int64_t bytes) {
-  static const char zeros[1 << 16] = {};
+  static const char zeros[1 << 20] = {};
   for (int64_t at = 0; at < bytes; at += sizeof zeros)
     api->copy_in(device, arena + offset + at, zeros,
                  std::min<int64_t>(sizeof zeros, bytes - at));
@@ -26,13 +29,20 @@ void kerf_session::writeGlobal(const kerf_layout &layout, int64_t offset,
                                const void *data) {
   Shard shard(view, layout, rank);
   int64_t size = kerf_dtype_bytes(layout.dtype);
-  shard.runs(0, shard.size(),
-             [&](int64_t global, int64_t local, int64_t count) {
-               api->copy_in(device, arena + offset + local * size,
-                            static_cast<const char *>(data) + global * size,
-                            count * size);
-             });
-  zero(offset + shard.filled() * size, (shard.size() - shard.filled()) * size);
+  // In parts, gathered on the host: a device may take as long for a short run
+  // of elements as for all of them.
+  std::vector<char> own(std::min(kPartElements, shard.size()) * size);
+  for (int64_t begin = 0; begin < shard.size(); begin += kPartElements) {
+    int64_t end = std::min(begin + kPartElements, shard.size());
+    std::fill(own.begin(), own.end(), 0); // padding
+    shard.runs(begin, end, [&](int64_t global, int64_t local, int64_t count) {
+      std::memcpy(own.data() + (local - begin) * size,
+                  static_cast<const char *>(data) + global * size,
+                  count * size);
+    });
+    api->copy_in(device, arena + offset + begin * size, own.data(),
+                 (end - begin) * size);
+  }
 }
 
 /// Of ranks that have the same elements, is this the first one?
@@ -62,16 +72,20 @@ Status kerf_session::readGlobal(const kerf_layout &layout, uint32_t owner,
     if (programOf(view, r) == owner && isFirstCopy(view, layout, r))
       sources.push_back(r);
   // In parts, so that little is held beside the result.
-  constexpr int64_t partElements = 1 << 18;
-  int64_t most = std::min(partElements, elements);
+  int64_t most = std::min(kPartElements, elements);
   std::vector<char> own(most * size), all(most * size * world->size());
-  for (int64_t begin = 0; begin < elements; begin += partElements) {
-    int64_t end = std::min(begin + partElements, elements);
+  for (int64_t begin = 0; begin < elements; begin += kPartElements) {
+    int64_t end = std::min(begin + kPartElements, elements);
     int64_t bytes = (end - begin) * size;
+    Status status;
     if (program == owner)
-      api->copy_out(device, own.data(), arena + offset + begin * size, bytes);
+      status = fetch(own.data(), arena + offset + begin * size, bytes);
+    if (status.failed()) {
+      transport->abort(status.message.c_str()); // the others wait for it
+      return status;
+    }
     // Bytes are copied, whatever they mean.
-    Status status = world->allGather(own.data(), all.data(), KERF_I1, 1, bytes);
+    status = world->allGather(own.data(), all.data(), KERF_I1, 1, bytes);
     if (status.failed())
       return status;
     if (!data)
@@ -187,8 +201,7 @@ kerf_status kerf_session_read(kerf_session *session, const kerf_tensor *tensor,
   int64_t offset;
   Status status = findOwn(*session, *tensor, bytes, offset);
   if (!status.failed())
-    session->api->copy_out(session->device, data, session->arena + offset,
-                           bytes);
+    status = session->fetch(data, session->arena + offset, bytes);
   return status.report(error);
 }
 
@@ -336,8 +349,10 @@ kerf_status kerf_session_get_output(kerf_session *session, uint32_t output,
         .report(error);
   const kerf_output &record = session->view.outputs[output];
   alignas(8) char bytes[8];
-  session->api->copy_out(session->device, bytes, session->arena + record.offset,
-                         kerf_dtype_bytes(record.dtype));
+  Status status = session->fetch(bytes, session->arena + record.offset,
+                                 kerf_dtype_bytes(record.dtype));
+  if (status.failed())
+    return status.report(error);
   auto get = [&](auto x) {
     std::memcpy(&x, bytes, sizeof x);
     return x;

@@ -139,30 +139,46 @@ static std::string findProgram(const char *name) {
   return "";
 }
 
-static void examineDevice(const RunOptions &options,
-                          const kerf_artifact *artifact, Report &report) {
+/// The devices that come with the runtime. What is not there is missing only if
+/// the artifact is for it. Returns the memory of that one, as its driver
+/// reports it.
+static kerf_memory examineDevices(const RunOptions &options,
+                                  const kerf_artifact *artifact,
+                                  Report &report) {
   report.heading("devices");
-  std::string name =
+  std::string needed =
       artifact
           ? kerf_artifact_string(artifact, kerf_artifact_meta(artifact)->target)
           : "cpu";
-  char text[512] = "";
-  kerf_error error;
+  std::vector<std::string> names = {"cpu", "cuda"};
+  if (std::find(names.begin(), names.end(), needed) == names.end())
+    names.push_back(needed);
   const char *path =
       options.pluginPath.empty() ? nullptr : options.pluginPath.c_str();
-  if (kerf_probe_device(artifact, path, text, sizeof text, &error)) {
-    report.line(name.c_str(), error.message);
-    report.missing("the device '" + name + "'");
-  } else {
-    report.line(name.c_str(), text);
+  kerf_memory ofNeeded = {};
+  for (const std::string &name : names) {
+    char text[512] = "";
+    kerf_memory memory = {};
+    kerf_error error;
+    bool fails = kerf_probe_device(name.c_str(), artifact, path, &memory, text,
+                                   sizeof text, &error);
+    report.line(name.c_str(), fails ? error.message : text);
+    if (!fails && memory.device_total)
+      report.line("", formatBytes(memory.device_free) + " of " +
+                          formatBytes(memory.device_total) + " are free");
+    if (fails && name == needed)
+      report.missing("the device '" + name + "'");
+    if (name == needed)
+      ofNeeded = memory;
   }
+  return ofNeeded;
 }
 
 static void examineTransports(const RunOptions &options, bool isNeeded,
                               Report &report) {
   report.heading("transports");
   std::string chosen = options.transport.empty() ? "shm" : options.transport;
-  std::vector<std::string> names = {"shm", "mpi"};
+  std::vector<std::string> names = {"shm", "tcp", "mpi", "nccl"};
   if (std::find(names.begin(), names.end(), chosen) == names.end())
     names.push_back(chosen);
   const char *path =
@@ -189,19 +205,22 @@ static void examineTransports(const RunOptions &options, bool isNeeded,
 // Job
 //===----------------------------------------------------------------------===//
 
-/// Arenas of all ranks.
-static uint64_t arenaBytes(const kerf_artifact *artifact) {
+/// Arenas of all ranks, and the largest one.
+static uint64_t arenaBytes(const kerf_artifact *artifact, uint64_t &largest) {
   uint32_t count = 0;
   const kerf_program *programs = kerf_artifact_programs(artifact, &count);
   uint64_t bytes = 0;
-  for (uint32_t p = 0; p < count; ++p)
+  for (uint32_t p = 0; p < count; ++p) {
     bytes += programs[p].arena_bytes *
              (kerf_artifact_meta(artifact)->world_size / count);
+    largest = std::max(largest, programs[p].arena_bytes);
+  }
   return bytes;
 }
 
+/// `onDevice`: what the driver of a device with memory of its own reports.
 static void examineJob(const RunOptions &options, const kerf_artifact *artifact,
-                       Report &report) {
+                       const kerf_memory &onDevice, Report &report) {
   const kerf_meta *meta = kerf_artifact_meta(artifact);
   report.heading("job of " + quote(options.artifact));
   uint32_t stages = 0;
@@ -219,10 +238,15 @@ static void examineJob(const RunOptions &options, const kerf_artifact *artifact,
     if (!fits)
       report.missing(formatBytes(needed - available) + " of " + what);
   };
-  uint64_t shared = 0, total = 0;
+  uint64_t shared = 0, total = 0, largest = 0;
   if (options.transport.empty() || options.transport == "shm")
     shared = kerf_shared_memory_bytes(artifact);
-  compare("memory", arenaBytes(artifact) + shared, availableMemory(),
+  uint64_t arenas = arenaBytes(artifact, largest);
+  if (onDevice.device_total) {
+    compare("device", largest, onDevice.device_free, "memory on the device");
+    arenas = 0;
+  }
+  compare("memory", arenas + shared, availableMemory(),
           "memory on this machine");
   if (shared > 0)
     compare("/dev/shm", shared, freeSharedMemory(&total),
@@ -234,12 +258,12 @@ int kerf::runtime::examineMachine(const RunOptions &options,
                                   std::string &text) {
   Report report;
   examineHost(report);
-  examineDevice(options, artifact, report);
+  kerf_memory onDevice = examineDevices(options, artifact, report);
   bool needsTransport =
       !options.transport.empty() ||
       (artifact && kerf_artifact_meta(artifact)->world_size > 1);
   examineTransports(options, needsTransport, report);
   if (artifact)
-    examineJob(options, artifact, report);
+    examineJob(options, artifact, onDevice, report);
   return report.finish(text);
 }

@@ -101,9 +101,9 @@ static bool setDocumentEnd(RunOptions &options, const std::string &value,
 
 static bool setTransport(RunOptions &options, const std::string &value,
                          std::string &expected) {
-  expected = "'shm' or 'mpi'";
+  expected = "'shm', 'tcp', 'mpi' or 'nccl'";
   options.transport = value;
-  return value == "shm" || value == "mpi";
+  return value == "shm" || value == "tcp" || value == "mpi" || value == "nccl";
 }
 
 /// Into a loss scale: f32 holds it, and a dynamic one starts above where
@@ -246,7 +246,8 @@ static constexpr OptionRow rows[] = {
     {"device", "NAME", "device library (default: the artifact's target)",
      text<&R::device>},
     {"transport", "NAME",
-     "how ranks talk: shm | mpi (default: mpi under mpirun, else shm)",
+     "how ranks talk: shm | tcp | mpi | nccl (default: nccl on GPUs, else mpi "
+     "under mpirun, else shm; KERF_TRANSPORT sets another)",
      setTransport},
     {"hang-timeout", "SEC",
      "stop when nothing moves in the whole job for so long within a step, and "
@@ -258,7 +259,9 @@ static constexpr OptionRow rows[] = {
     {"check-nans", nullptr,
      "look at every result and name the first op that goes bad (slow)",
      flag<&R::checkNans>},
-    {"profile", nullptr, "print the time of every kind of command at the end",
+    {"profile", nullptr,
+     "print the time of every kind of command at the end; a GPU is waited for "
+     "after each",
      flag<&R::isProfiled>},
 
     {"Output", nullptr, nullptr, nullptr},
@@ -286,6 +289,12 @@ static constexpr OptionRow rows[] = {
      "measure this machine for the planner, without a model (15 s for 2 ranks, "
      "a minute for 4)",
      flag<&R::isCalibration>},
+    {"dry-nccl", nullptr,
+     "print what every rank asks of NCCL in a step, and check that it fits "
+     "together; needs no GPU",
+     flag<&R::isDry>},
+    {"dry-rank", "N", "print this rank alone (default: all)",
+     integer<&R::dryRank, 0>},
     {"output", "FILE",
      "also -o: write what --calibrate measured as a description for kerfc "
      "--cluster",
@@ -360,6 +369,8 @@ static bool checkOptions(const RunOptions &options, std::string &error) {
     return true;
   else if (!options.output.empty() || options.ranks > 0)
     error = "'--output' and '--ranks' need '--calibrate'";
+  else if (options.dryRank >= 0 && !options.isDry)
+    error = "'--dry-rank' needs '--dry-nccl'";
   else if (options.artifact.empty())
     error = "expected a compiled model: kerf-run MODEL.kerf --data FILE";
   else if (!options.initFrom.empty() && !options.resume.empty())

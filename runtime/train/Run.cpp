@@ -42,6 +42,15 @@ static int runDoctor(const RunOptions &options) {
   return status;
 }
 
+static int runDry(const RunOptions &options, const kerf_artifact *artifact) {
+  kerf_error failure;
+  auto print = [](void *, const char *line) { std::printf("%s\n", line); };
+  if (kerf_dry_nccl(artifact, static_cast<int32_t>(options.dryRank), print,
+                    nullptr, &failure))
+    return report(kerf_exit_code(failure.status), failure.message);
+  return 0;
+}
+
 /// Starts all ranks of a job. One that fails may have been killed: what its
 /// trace has until then is merged here.
 static int launch(const RunOptions &options, const kerf_artifact *artifact,
@@ -83,6 +92,8 @@ static int runJob(const std::vector<std::string> &arguments) {
     return report(kerf_exit_code(failure.status), failure.message);
   std::unique_ptr<kerf_artifact, void (*)(kerf_artifact *)> artifact(
       opened, kerf_artifact_close);
+  if (options.isDry)
+    return runDry(options, opened);
   int64_t worldSize = kerf_artifact_meta(opened)->world_size;
   RunSetup setup;
   if (!prepareRun(options, opened, setup, error))

@@ -161,6 +161,16 @@ bool Trainer::describeStart() {
     log->line(line);
   log->line(std::string("  device      ") + kerf_session_describe(session) +
             (meta.world_size > 1 ? " per rank" : ""));
+  kerf_memory memory;
+  kerf_session_memory(session, &memory);
+  if (memory.device_total)
+    log->line("  memory      with this arena " +
+              formatBytes(memory.device_free) + " of the device's " +
+              formatBytes(memory.device_total) + " are free" +
+              (memory.bounce_buffers
+                   ? "; exchanges through " +
+                         formatBytes(memory.bounce_buffers) + " of the host"
+                   : ""));
   return true;
 }
 

@@ -57,10 +57,12 @@ TEST(Loader, RefusesForeignFiles) {
             "model.kerf: not a compiled file of Kerf");
   EXPECT_EQ(openMessage(""), "model.kerf: truncated: the file is empty");
   std::string future = sample();
-  future[8] = 5;
-  EXPECT_EQ(openMessage(future),
-            "model.kerf: written by format 5, this program reads format 4: "
-            "compile the model again");
+  future[8] = KERF_FORMAT_VERSION + 1;
+  EXPECT_EQ(openMessage(future), "model.kerf: written by format " +
+                                     std::to_string(KERF_FORMAT_VERSION + 1) +
+                                     ", this program reads format " +
+                                     std::to_string(KERF_FORMAT_VERSION) +
+                                     ": compile the model again");
 }
 
 TEST(Loader, RefusesEveryLength) {

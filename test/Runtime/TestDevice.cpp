@@ -97,17 +97,19 @@ void copyOut(kerf_device *, void *to, const void *from, uint64_t bytes) {
 }
 
 kerf_device_status loadImage(kerf_device *, const void *, uint64_t,
-                             kerf_image **image, char *, size_t) {
+                             const char *, uint64_t, kerf_image **image, char *,
+                             size_t) {
   *image = new kerf_image;
   return KERF_DEVICE_OK;
 }
-kerf_kernel_fn findKernel(kerf_image *, const char *symbol) {
+kerf_function *findKernel(kerf_image *, const char *symbol) {
   std::string name = symbol;
-  return name == "twice"    ? twice
-         : name == "add"    ? add
-         : name == "root"   ? root
-         : name == "number" ? number
-                            : nullptr;
+  kerf_kernel_fn found = name == "twice"    ? twice
+                         : name == "add"    ? add
+                         : name == "root"   ? root
+                         : name == "number" ? number
+                                            : nullptr;
+  return reinterpret_cast<kerf_function *>(found);
 }
 void unloadImage(kerf_image *image) { delete image; }
 
@@ -141,7 +143,7 @@ bool checkLaunch(const kerf_step_info &info) {
   if (info.command->operand_count != 2 || info.units < 0 ||
       info.operands[1].kind != KERF_ARENA)
     return false;
-  bool takesScalar = info.function == number;
+  bool takesScalar = reinterpret_cast<kerf_kernel_fn>(info.function) == number;
   for (int n = 0; n < 2; ++n) {
     const kerf_operand &operand = info.operands[n];
     if (n == 0 && takesScalar) {
@@ -165,7 +167,7 @@ kerf_device_status prepare(kerf_device *, const kerf_step_info *info,
     return fail("the test device refuses this", error, errorBytes);
   *step = new kerf_step{opcode,
                         {info->attrs, info->attrs + info->command->attr_count},
-                        info->function,
+                        reinterpret_cast<kerf_kernel_fn>(info->function),
                         info->units};
   return KERF_DEVICE_OK;
 }
@@ -205,15 +207,37 @@ kerf_device_status execute(kerf_step *step, Arguments pointers, char *,
 }
 void destroyStep(kerf_step *step) { delete step; }
 
-const kerf_device_api kApi = {KERF_DEVICE_ABI, sizeof(kerf_device_api),
-                              "test",          create,
-                              destroy,         describe,
-                              workers,         checkFeatures,
-                              alloc,           release,
-                              copyIn,          copyOut,
-                              loadImage,       findKernel,
-                              unloadImage,     prepare,
-                              execute,         destroyStep};
+const kerf_device_api kApi = {
+    .abi_version = KERF_DEVICE_ABI,
+    .struct_bytes = sizeof(kerf_device_api),
+    .name = "test",
+    .flags = KERF_DEVICE_HOST_MEMORY,
+    .reserved = 0,
+    .create = create,
+    .destroy = destroy,
+    .describe = describe,
+    .workers = workers,
+    .check_features = checkFeatures,
+    .alloc = alloc,
+    .free = release,
+    .copy_in = copyIn,
+    .copy_out = copyOut,
+    .load_image = loadImage,
+    .find_kernel = findKernel,
+    .unload_image = unloadImage,
+    .prepare = prepare,
+    .execute = execute,
+    .destroy_step = destroyStep,
+    .scalar = nullptr,
+    .synchronize = nullptr,
+    .stream = nullptr,
+    .order = nullptr,
+    .begin_graph = nullptr,
+    .end_graph = nullptr,
+    .launch_graph = nullptr,
+    .destroy_graph = nullptr,
+    .memory_info = nullptr,
+};
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) const kerf_device_api *

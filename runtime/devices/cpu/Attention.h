@@ -9,6 +9,7 @@
 #ifndef KERF_DEVICES_CPU_ATTENTION_H
 #define KERF_DEVICES_CPU_ATTENTION_H
 
+#include "../common/AttentionShape.h"
 #include "Step.h"
 #include "kerf/Artifact/CpuWorkspace.h"
 
@@ -16,13 +17,7 @@
 
 namespace kerf::cpu {
 
-/// Strides of batch, position and head, in elements.
-struct HeadStrides {
-  int64_t batch, position, head;
-  int64_t at(int64_t b, int64_t i, int64_t h) const {
-    return b * batch + i * position + h * head;
-  }
-};
+using kerf::device::HeadStrides;
 
 /// Rows [begin, end) with the positions begin + shift, begin + shift + 1, ...
 struct RowRun {
@@ -62,20 +57,8 @@ private:
 };
 
 /// The attributes.
-struct AttentionShape {
+struct AttentionShape : kerf::device::AttentionShape {
   Number number;
-  int64_t b, h, g, sq, sk, d, dv;
-  HeadStrides q, k, v, y, dy, dq, dk, dvs; ///< dvs: of the gradient of v
-  bool causal;
-  int64_t window;
-  float scale;
-  double dropout;
-  uint64_t nameHash;
-  int64_t global[4];
-  int64_t zigzag; ///< ranks of the order of queries and keys, or 0
-  bool segments;  ///< of queries and keys are given
-
-  int64_t bytes() const { return bytesOf(number); }
 };
 
 /// The scalars of a run: seed, step, layer, then offsets of b, h, q, k; null

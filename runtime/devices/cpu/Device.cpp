@@ -161,15 +161,37 @@ static kerf_device_status execute(kerf_step *step, void *const *pointers,
 
 static void destroyStep(kerf_step *step) { delete step; }
 
-static const kerf_device_api api = {KERF_DEVICE_ABI, sizeof(kerf_device_api),
-                                    "cpu",           create,
-                                    destroy,         describe,
-                                    workers,         checkFeatures,
-                                    alloc,           release,
-                                    copyIn,          copyOut,
-                                    loadImage,       findKernel,
-                                    unloadImage,     prepare,
-                                    execute,         destroyStep};
+static const kerf_device_api api = {
+    .abi_version = KERF_DEVICE_ABI,
+    .struct_bytes = sizeof(kerf_device_api),
+    .name = "cpu",
+    .flags = KERF_DEVICE_HOST_MEMORY,
+    .reserved = 0,
+    .create = create,
+    .destroy = destroy,
+    .describe = describe,
+    .workers = workers,
+    .check_features = checkFeatures,
+    .alloc = alloc,
+    .free = release,
+    .copy_in = copyIn,
+    .copy_out = copyOut,
+    .load_image = loadImage,
+    .find_kernel = findKernel,
+    .unload_image = unloadImage,
+    .prepare = prepare,
+    .execute = execute,
+    .destroy_step = destroyStep,
+    .scalar = nullptr,
+    .synchronize = nullptr,
+    .stream = nullptr,
+    .order = nullptr,
+    .begin_graph = nullptr,
+    .end_graph = nullptr,
+    .launch_graph = nullptr,
+    .destroy_graph = nullptr,
+    .memory_info = nullptr,
+};
 
 extern "C" [[gnu::visibility("default")]] const kerf_device_api *
 kerf_device_entry(void) {

@@ -61,8 +61,9 @@ static void *openBytes(const void *bytes, uint64_t size, char *error,
 }
 
 kerf_device_status kerf::cpu::loadImage(kerf_device *, const void *bytes,
-                                        uint64_t size, kerf_image **image,
-                                        char *error, size_t errorBytes) {
+                                        uint64_t size, const char *, uint64_t,
+                                        kerf_image **image, char *error,
+                                        size_t errorBytes) {
   *image = nullptr;
   if (!isSharedObject(bytes, size)) {
     say(error, errorBytes,
@@ -80,8 +81,8 @@ kerf_device_status kerf::cpu::loadImage(kerf_device *, const void *bytes,
   return KERF_DEVICE_NO_MEMORY;
 }
 
-kerf_kernel_fn kerf::cpu::findKernel(kerf_image *image, const char *symbol) {
-  return reinterpret_cast<kerf_kernel_fn>(dlsym(image->handle, symbol));
+kerf_function *kerf::cpu::findKernel(kerf_image *image, const char *symbol) {
+  return static_cast<kerf_function *>(dlsym(image->handle, symbol));
 }
 
 void kerf::cpu::unloadImage(kerf_image *image) {

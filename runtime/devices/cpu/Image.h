@@ -9,9 +9,10 @@ namespace kerf::cpu {
 
 /// As in kerf_device_api.
 kerf_device_status loadImage(kerf_device *device, const void *bytes,
-                             uint64_t size, kerf_image **image, char *error,
+                             uint64_t size, const char *ptx, uint64_t ptxBytes,
+                             kerf_image **image, char *error,
                              size_t errorBytes);
-kerf_kernel_fn findKernel(kerf_image *image, const char *symbol);
+kerf_function *findKernel(kerf_image *image, const char *symbol);
 void unloadImage(kerf_image *image);
 
 } // namespace kerf::cpu

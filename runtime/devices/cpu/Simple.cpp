@@ -76,7 +76,7 @@ StepPointer kerf::cpu::prepareLaunch(Request &request) {
     return nullptr;
   }
   auto step = std::make_unique<Launch>(request.device);
-  step->function = info.function;
+  step->function = reinterpret_cast<kerf_kernel_fn>(info.function);
   step->units = info.units;
   step->grain = info.grain;
   return step;

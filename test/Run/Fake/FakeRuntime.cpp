@@ -399,10 +399,18 @@ void kerf_session_cleanup(const char *) {}
 // Machine
 //===----------------------------------------------------------------------===//
 
-kerf_status kerf_probe_device(const kerf_artifact *, const char *, char *text,
-                              size_t bytes, kerf_error *) {
+kerf_status kerf_probe_device(const char *name, const kerf_artifact *,
+                              const char *, kerf_memory *memory, char *text,
+                              size_t bytes, kerf_error *error) {
+  *memory = {};
   std::snprintf(text, bytes, "imitation");
-  return KERF_OK;
+  if (std::strcmp(name, "cuda") != 0)
+    return KERF_OK;
+  std::snprintf(error->message, sizeof error->message, "no driver");
+  return error->status = KERF_FAILED;
+}
+void kerf_session_memory(const kerf_session *, kerf_memory *memory) {
+  *memory = {};
 }
 kerf_status kerf_probe_transport(const char *name, const char *, char *text,
                                  size_t bytes, kerf_error *error) {
@@ -411,6 +419,11 @@ kerf_status kerf_probe_transport(const char *name, const char *, char *text,
     return KERF_OK;
   std::snprintf(error->message, sizeof error->message, "no library");
   return error->status = KERF_INVALID;
+}
+kerf_status kerf_dry_nccl(const kerf_artifact *, int32_t, kerf_line_fn print,
+                          void *user, kerf_error *) {
+  print(user, "imitation");
+  return KERF_OK;
 }
 uint64_t kerf_shared_memory_bytes(const kerf_artifact *) {
   return std::atoll(setting("KERF_FAKE_SHARED_GB")) * 1'000'000'000;

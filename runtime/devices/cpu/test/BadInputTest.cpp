@@ -165,8 +165,8 @@ static void testImage(kerf_device *device) {
   std::string bytes(std::istreambuf_iterator<char>(file), {});
   kerf_image *image;
   char error[256] = {};
-  if (api().load_image(device, bytes.data(), bytes.size(), &image, error,
-                       sizeof error))
+  if (api().load_image(device, bytes.data(), bytes.size(), nullptr, 0, &image,
+                       error, sizeof error))
     return failed("%s", error);
   if (!api().find_kernel(image, "kerf_device_entry"))
     failed("a symbol of the image was not found");
@@ -194,7 +194,8 @@ static void testDevice() {
   if (api().workers(device) != 1)
     failed("found %d workers, expected 1", api().workers(device));
   kerf_image *image;
-  if (!api().load_image(device, "no ELF file", 11, &image, text, sizeof text) ||
+  if (!api().load_image(device, "no ELF file", 11, nullptr, 0, &image, text,
+                        sizeof text) ||
       !std::strstr(text, "no x86-64 shared object"))
     failed("a damaged image was taken: %s", text);
   testImage(device);

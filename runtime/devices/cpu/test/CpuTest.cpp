@@ -53,7 +53,7 @@ static void testLaunch() {
       kerf_step_info info = {};
       info.command = &command;
       info.operands = &operand;
-      info.function = countUnits;
+      info.function = reinterpret_cast<kerf_function *>(countUnits);
       info.units = units;
       info.grain = 3;
       info.argument_count = 1;

@@ -27,8 +27,9 @@
 extern "C" {
 #endif
 
-#define KERF_DEVICE_ABI 1u
+#define KERF_DEVICE_ABI 2u
 #define KERF_DEVICE_ENTRY "kerf_device_entry"
+#define KERF_DEVICE_STREAMS 4u
 
 typedef enum {
   KERF_DEVICE_OK,
@@ -38,9 +39,18 @@ typedef enum {
   KERF_DEVICE_FAILED /* the system or a library said no */
 } kerf_device_status;
 
-typedef struct kerf_device kerf_device; /* a pool of workers */
-typedef struct kerf_image kerf_image;   /* a loaded set of kernels */
-typedef struct kerf_step kerf_step;     /* a prepared command */
+typedef struct kerf_device kerf_device;     /* a pool of workers */
+typedef struct kerf_image kerf_image;       /* a loaded set of kernels */
+typedef struct kerf_function kerf_function; /* a kernel of an image */
+typedef struct kerf_step kerf_step;         /* a prepared command */
+typedef struct kerf_graph kerf_graph;       /* steps that were recorded */
+
+enum kerf_device_flags {
+  /* The host reads and writes device memory itself, and a step is done when
+   * `execute` returns. Without it, steps are enqueued: see `synchronize`. */
+  KERF_DEVICE_HOST_MEMORY = 1,
+  KERF_DEVICE_GRAPHS = 2, /* can record steps: `begin_graph` */
+};
 
 typedef struct {
   /* Threads that compute, the calling one included; 0: as many as the process
@@ -49,6 +59,9 @@ typedef struct {
   /* Workers that workspaces were planned for (kerf_meta.max_workers); more are
    * refused. 0: unlimited. */
   int32_t max_workers;
+  /* Number of this rank among those of the machine: takes the device of that
+   * number, modulo how many there are. */
+  uint32_t local_rank;
 } kerf_device_options;
 
 /* A command with everything that its step needs. Pointers are read during
@@ -58,8 +71,9 @@ typedef struct {
   const kerf_operand *operands; /* command->operand_count */
   const int64_t *attrs;         /* command->attr_count */
   const char *name;             /* for messages */
-  kerf_kernel_fn function;      /* of KERF_OP_LAUNCH, else null */
+  kerf_function *function;      /* of KERF_OP_LAUNCH, else null */
   int64_t units, grain;         /* of KERF_OP_LAUNCH */
+  uint32_t threads;             /* of KERF_OP_LAUNCH; per block, 0 on a CPU */
   /* Arguments the kernel expects; must equal the operands. */
   uint32_t argument_count;
 } kerf_step_info;
@@ -68,6 +82,8 @@ typedef struct {
   uint32_t abi_version;  /* KERF_DEVICE_ABI */
   uint32_t struct_bytes; /* sizeof(kerf_device_api) */
   const char *name;      /* "cpu" */
+  uint32_t flags;        /* kerf_device_flags */
+  uint32_t reserved;
 
   /* Starts the workers. The device is the caller's, to `destroy`. */
   kerf_device_status (*create)(const kerf_device_options *options,
@@ -94,35 +110,81 @@ typedef struct {
                               void **memory, char *error, size_t error_bytes);
   /* `bytes` as in `alloc`. Null is fine. */
   void (*free)(kerf_device *device, void *memory, uint64_t bytes);
-  /* Between host and device memory; done on return. */
+  /* Between host and device memory, after all steps so far; done on return. */
   void (*copy_in)(kerf_device *device, void *memory, const void *host,
                   uint64_t bytes);
   void (*copy_out)(kerf_device *device, void *host, const void *memory,
                    uint64_t bytes);
 
-  /* Loads an ELF shared object from memory (it is copied). It is code: only
+  /* Loads the code of all kernels from memory (it is copied): the image section
+   * of a file (ELF shared object; a cubin, perhaps empty), and its PTX text
+   * (`ptx_bytes` 0: none), of which a GPU takes what fits it. It is code: only
    * that of an artifact the user trusts may be loaded. */
   kerf_device_status (*load_image)(kerf_device *device, const void *bytes,
-                                   uint64_t size, kerf_image **image,
+                                   uint64_t size, const char *ptx,
+                                   uint64_t ptx_bytes, kerf_image **image,
                                    char *error, size_t error_bytes);
   /* The kernel `symbol`, or null. */
-  kerf_kernel_fn (*find_kernel)(kerf_image *image, const char *symbol);
+  kerf_function *(*find_kernel)(kerf_image *image, const char *symbol);
   /* Null is fine. */
   void (*unload_image)(kerf_image *image);
 
   /* Checks a command (nothing in it is trusted: dtypes, sizes, strides and
-   * bytes of every operand) and makes its step. Knows KERF_OP_LAUNCH .. ZERO;
-   * loops and collectives are the runtime's and KERF_DEVICE_UNSUPPORTED. */
+   * bytes of every operand) and makes its step. Knows KERF_OP_LAUNCH .. ZERO,
+   * and without KERF_DEVICE_HOST_MEMORY KERF_OP_TAKE (whose third pointer is
+   * the host's); loops and collectives are the runtime's and
+   * KERF_DEVICE_UNSUPPORTED. */
   kerf_device_status (*prepare)(kerf_device *device, const kerf_step_info *info,
                                 kerf_step **step, char *error,
                                 size_t error_bytes);
-  /* Runs a step on one pointer per operand (null for KERF_ABSENT); done on
-   * return. The same bits for any number of workers. Fails only on what is
-   * known at run time alone (sizes of experts beyond their rows). */
+  /* Runs a step on one pointer per operand (null for KERF_ABSENT), or enqueues
+   * it. Pointers to scalars (KERF_SCALAR) are the host's with
+   * KERF_DEVICE_HOST_MEMORY, else from `scalar`. The same bits for any number
+   * of workers. Fails only on what is known at run time alone (sizes of experts
+   * beyond their rows). */
   kerf_device_status (*execute)(kerf_step *step, void *const *pointers,
                                 char *error, size_t error_bytes);
   /* Null is fine. */
   void (*destroy_step)(kerf_step *step);
+
+  /*===-- Null with KERF_DEVICE_HOST_MEMORY -------------------------------===*/
+
+  /* The address of an int32 in device memory that holds `value` as long as the
+   * device lives; one per value. Not while a graph is recorded, unless it was
+   * asked for before. */
+  kerf_device_status (*scalar)(kerf_device *device, int32_t value,
+                               const void **address, char *error,
+                               size_t error_bytes);
+  /* Waits for everything that was enqueued, and fails with what went wrong in
+   * it. After a failure the device is good for `destroy` alone. */
+  kerf_device_status (*synchronize)(kerf_device *device, char *error,
+                                    size_t error_bytes);
+
+  /* Streams: 0 is that of steps; 1 .. KERF_DEVICE_STREAMS - 1 are for
+   * exchanges. The CUstream of a number. */
+  void *(*stream)(kerf_device *device, uint32_t number);
+  /* What is enqueued on stream `after` from now on waits for what is on stream
+   * `before` so far. */
+  kerf_device_status (*order)(kerf_device *device, uint32_t before,
+                              uint32_t after, char *error, size_t error_bytes);
+
+  /* With KERF_DEVICE_GRAPHS. What is enqueued between begin and end, on stream
+   * 0 and on streams ordered after it and back, is recorded and not run. `end`
+   * ends the recording also when it fails; `graph` may be null to drop it. */
+  kerf_device_status (*begin_graph)(kerf_device *device, char *error,
+                                    size_t error_bytes);
+  kerf_device_status (*end_graph)(kerf_device *device, kerf_graph **graph,
+                                  char *error, size_t error_bytes);
+  /* Enqueues the recorded steps on stream 0. */
+  kerf_device_status (*launch_graph)(kerf_device *device, kerf_graph *graph,
+                                     char *error, size_t error_bytes);
+  /* Null is fine. Before the steps, images and communicators in it. */
+  void (*destroy_graph)(kerf_graph *graph);
+
+  /* Device memory of the machine as the driver reports it. */
+  kerf_device_status (*memory_info)(kerf_device *device, uint64_t *free_bytes,
+                                    uint64_t *total_bytes, char *error,
+                                    size_t error_bytes);
 } kerf_device_api;
 
 /* The only symbol that a device library exports. */

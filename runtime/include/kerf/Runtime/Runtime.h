@@ -152,7 +152,13 @@ typedef struct {
    * so long; 0: 60, negative: never. */
   double stall_timeout_sec;
   bool check_nans; /* look at everything that a command wrote; slow */
-  bool profile;    /* measure the time of every command */
+  /* Measure the time of every command; where steps are enqueued, the device
+   * is waited for after each. */
+  bool profile;
+  /* Do not let the device record the training step; else a device that can,
+   * records the second one and replays it from then on. Also KERF_NO_GRAPH=1;
+   * not with check_nans, profile and while runs are traced. */
+  bool no_graphs;
 } kerf_session_options;
 
 KERF_API void kerf_session_options_init(kerf_session_options *options);
@@ -172,6 +178,18 @@ KERF_API uint32_t kerf_session_rank(const kerf_session *session);
 KERF_API int32_t kerf_session_workers(const kerf_session *session);
 /* The device in one line, for people. */
 KERF_API const char *kerf_session_describe(const kerf_session *session);
+
+/* Bytes of this rank. */
+typedef struct {
+  uint64_t arena;          /* on the device, as the file says */
+  uint64_t bounce_buffers; /* on the host, for exchanges of device memory */
+  /* Of the whole device, as its driver reports them now; 0: the device has no
+   * memory of its own. */
+  uint64_t device_free, device_total;
+} kerf_memory;
+
+KERF_API void kerf_session_memory(const kerf_session *session,
+                                  kerf_memory *memory);
 
 /* Gives parameters and masters their initial values for `seed`, the ones of
  * the reference interpreter to the bit, and sets optimizer state to zero. The
@@ -281,11 +299,15 @@ KERF_API void kerf_session_cleanup(const char *session_name);
 
 /*===-- Looking at a machine ----------------------------------------------===*/
 
-/* One line for people on the device that the artifact is for, or, without one,
- * on "cpu". Fails as a session would that needs it: no library, or the
- * processor lacks something. `plugin_path` as in the options. */
-KERF_API kerf_status kerf_probe_device(const kerf_artifact *artifact,
-                                       const char *plugin_path, char *text,
+/* One line for people on the device `name`; null: the one that `artifact` is
+ * for. The artifact may be null, too: then nothing is asked of the device.
+ * Fails as a session would: no library, no driver, or the processor lacks
+ * something. Of `memory`, which may be null, what the device's driver reports
+ * is set. `plugin_path` as in the options. */
+KERF_API kerf_status kerf_probe_device(const char *name,
+                                       const kerf_artifact *artifact,
+                                       const char *plugin_path,
+                                       kerf_memory *memory, char *text,
                                        size_t text_bytes, kerf_error *error);
 /* The same on a transport. */
 KERF_API kerf_status kerf_probe_transport(const char *name,
@@ -293,6 +315,22 @@ KERF_API kerf_status kerf_probe_transport(const char *name,
                                           size_t text_bytes, kerf_error *error);
 /* Shared memory that the transport shm takes for a whole job. */
 KERF_API uint64_t kerf_shared_memory_bytes(const kerf_artifact *artifact);
+
+/*===-- Looking at a job
+ * ---------------------------------------------------===*/
+
+/* Takes a line without its end. */
+typedef void (*kerf_line_fn)(void *user, const char *line);
+
+/* Runs one training step and one evaluation of every rank of the job, without
+ * GPUs, memory or other processes, on an NCCL that only writes down what it is
+ * asked for: a line for each communicator and each call of the ranks (of `rank`
+ * alone unless it is negative), and a last one with what was checked. `print`
+ * may be null. Fails when calls of members of a communicator do not fit
+ * together, and when the job would hang; the message names the calls. */
+KERF_API kerf_status kerf_dry_nccl(const kerf_artifact *artifact, int32_t rank,
+                                   kerf_line_fn print, void *user,
+                                   kerf_error *error);
 
 /*===-- Measuring a machine -----------------------------------------------===*/
 
@@ -364,7 +402,9 @@ typedef struct {
 KERF_API kerf_waits kerf_session_waits(const kerf_session *session);
 
 /* Records the following runs, or stops that. Memory for one run is allocated
- * here; recording a command is two looks at the clock and 32 bytes. */
+ * here; recording a command is two looks at the clock and 32 bytes. Where steps
+ * are enqueued, the device is waited for after each command: without that, a
+ * time would say when a command was enqueued. */
 KERF_API kerf_status kerf_session_trace(kerf_session *session, bool is_on,
                                         kerf_error *error);
 

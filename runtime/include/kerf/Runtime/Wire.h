@@ -31,7 +31,8 @@ extern "C" {
 typedef enum {
   KERF_WIRE_OK,
   KERF_WIRE_INVALID, /* started in a way that cannot work */
-  KERF_WIRE_FAILED   /* the library said no */
+  KERF_WIRE_FAILED,  /* the library said no */
+  KERF_WIRE_LOST     /* a rank is gone; the message names it */
 } kerf_wire_status;
 
 typedef struct kerf_wire kerf_wire;         /* a rank's connection to all */
