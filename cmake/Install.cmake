@@ -12,7 +12,7 @@ install(TARGETS Kerf kerf_runtime kerf_llvm EXPORT KerfTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS ${tools} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-foreach(plugin kerf_device_cpu kerf_wire_mpi)
+foreach(plugin kerf_device_cpu kerf_device_cuda kerf_wire_mpi)
   if(TARGET ${plugin})
     install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/kerf)
   endif()

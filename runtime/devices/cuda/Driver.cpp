@@ -1,0 +1,50 @@
+//===- Driver.cpp - opening libcuda ---------------------------------------===//
+
+#include "Driver.h"
+
+#include "../common/Checks.h"
+
+using namespace kerf::cuda;
+using kerf::device::say;
+
+static std::vector<Symbol> symbolsOf(Driver &driver) {
+  return {
+#define KERF_CUDA_SYMBOL(member, name, arguments)                              \
+  {#name, reinterpret_cast<void **>(&driver.member)},
+      KERF_CUDA_DRIVER(KERF_CUDA_SYMBOL)
+#undef KERF_CUDA_SYMBOL
+  };
+}
+
+bool Driver::open(char *error, size_t errorBytes) {
+  if (!library.open({"libcuda.so.1"}) ||
+      !findSymbols(library, symbolsOf(*this))) {
+    say(error, errorBytes,
+        "no CUDA driver: %s; install NVIDIA's driver, 525 or later (see "
+        "docs/cuda.md)",
+        library.failure.c_str());
+    return false;
+  }
+  CUresult result = init(0);
+  if (result == CUDA_ERROR_NO_DEVICE) {
+    say(error, errorBytes, "%s", noGpu);
+    return false;
+  }
+  if (result != CUDA_SUCCESS) {
+    say(error, errorBytes,
+        "the CUDA driver '%s' does not start: %s; `nvidia-smi` tells more",
+        library.path.c_str(), text(result).c_str());
+    return false;
+  }
+  driverGetVersion(&version);
+  return true;
+}
+
+std::string Driver::text(CUresult result) const {
+  const char *name = nullptr, *meaning = nullptr;
+  getErrorName(result, &name);
+  getErrorString(result, &meaning);
+  if (!name || !meaning)
+    return "error " + std::to_string(result) + " of the driver";
+  return std::string(meaning) + " (" + name + ")";
+}

@@ -1,0 +1,252 @@
+//===- KernelsBench.cpp - speed of the device's own kernels ---------------===//
+//
+// kerf-cuda-kernels-bench [attention|grouped|tiny]: attention forward and
+// backward, and products of experts, of layers of known models; random numbers,
+// the median of several rounds, each of which waits once. `tiny` takes small
+// shapes, to try the program where no GPU is.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kerf/Artifact/CudaWorkspace.h"
+#include "kerf/Runtime/Device.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+static const kerf_device_api &api = *kerf_device_entry();
+static kerf_device *device;
+
+[[noreturn]] static void giveUp(const char *error) {
+  std::fprintf(stderr, "kerf-cuda-kernels-bench: error: %s\n", error);
+  std::exit(1);
+}
+
+/// Memory of bf16 numbers in [-1, 1], or with given words.
+static void *makeOperand(int64_t bytes, const std::vector<int32_t> &words) {
+  void *memory;
+  char error[512];
+  if (api.alloc(device, bytes, &memory, error, sizeof error))
+    giveUp(error);
+  static std::mt19937 random(1);
+  std::vector<uint16_t> host(bytes / 2);
+  for (uint16_t &value : host)
+    value = static_cast<uint16_t>(
+        std::bit_cast<uint32_t>(static_cast<float>(random() % 2049) / 1024 -
+                                1) >>
+        16);
+  const void *content = host.data();
+  if (!words.empty())
+    content = words.data();
+  api.copy_in(device, memory, content, bytes);
+  return memory;
+}
+
+namespace {
+struct Operand {
+  int64_t bytes = 0; ///< 0: absent
+  std::vector<int32_t> words;
+};
+
+struct Work {
+  std::string what;
+  uint16_t opcode;
+  std::vector<int64_t> attrs;
+  std::vector<Operand> operands;
+  double flops;
+};
+} // namespace
+
+/// Seconds of one execution: the median of rounds.
+static double timeStep(kerf_step *step, std::vector<void *> &pointers) {
+  char error[512];
+  constexpr int rounds = 7;
+  int runs = 1;
+  std::vector<double> seconds;
+  for (int round = 0; round <= rounds; ++round) {
+    auto start = std::chrono::steady_clock::now();
+    for (int run = 0; run < runs; ++run)
+      if (api.execute(step, pointers.data(), error, sizeof error))
+        giveUp(error);
+    if (api.synchronize(device, error, sizeof error))
+      giveUp(error);
+    std::chrono::duration<double> taken =
+        std::chrono::steady_clock::now() - start;
+    if (round == 0) // warms up; then each round takes about 20 ms
+      runs = static_cast<int>(std::clamp(0.02 / taken.count(), 1.0, 100.0));
+    else
+      seconds.push_back(taken.count() / runs);
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + rounds / 2,
+                   seconds.end());
+  return seconds[rounds / 2];
+}
+
+static void run(const Work &work) {
+  std::vector<kerf_operand> operands(work.operands.size());
+  std::vector<void *> pointers(work.operands.size());
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const Operand &operand = work.operands[i];
+    operands[i].kind = operand.bytes ? KERF_ARENA : KERF_ABSENT;
+    operands[i].bytes = operand.bytes;
+    if (operand.bytes)
+      pointers[i] = makeOperand(operand.bytes, operand.words);
+  }
+  kerf_command command = {};
+  command.opcode = work.opcode;
+  command.operand_count = static_cast<uint32_t>(operands.size());
+  command.attr_count = static_cast<uint32_t>(work.attrs.size());
+  kerf_step_info info = {};
+  info.command = &command;
+  info.operands = operands.data();
+  info.attrs = work.attrs.data();
+  info.name = work.what.c_str();
+  kerf_step *step;
+  char error[512];
+  if (api.prepare(device, &info, &step, error, sizeof error))
+    giveUp(error);
+  double seconds = timeStep(step, pointers);
+  std::printf("%-58s %10.1f us %8.1f TFLOP/s\n", work.what.c_str(),
+              seconds * 1e6, work.flops / seconds / 1e12);
+  api.destroy_step(step);
+  for (size_t i = 0; i < operands.size(); ++i)
+    api.free(device, pointers[i], operands[i].bytes);
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct AttentionShape {
+  const char *model;
+  int64_t b, s, h, g, d, dv;
+  bool causal;
+};
+} // namespace
+
+static std::vector<int64_t> attentionAttributes(const AttentionShape &a) {
+  std::vector<int64_t> attrs = {KERF_BF16, a.b, a.h, a.g, a.s, a.s, a.d, a.dv};
+  const int64_t heads[] = {a.h, a.g, a.g, a.h, a.h, a.h, a.g, a.g};
+  const int64_t width[] = {a.d, a.d, a.dv, a.dv, a.dv, a.d, a.d, a.dv};
+  for (int i = 0; i < 8; ++i)
+    for (int64_t stride :
+         {a.s * heads[i] * width[i], heads[i] * width[i], width[i]})
+      attrs.push_back(stride);
+  attrs.push_back(a.causal);
+  attrs.push_back(0);
+  attrs.push_back(std::bit_cast<int64_t>(1 / std::sqrt(double(a.d))));
+  attrs.push_back(0);
+  attrs.push_back(0);
+  for (int64_t whole : {a.b, a.h, a.s, a.s})
+    attrs.push_back(whole);
+  attrs.push_back(0);
+  return attrs;
+}
+
+/// Multiplications are counted as in Dao 2023: two products forward, five
+/// backward, half of them under a causal mask.
+static void runAttention(const AttentionShape &a) {
+  double products =
+      2.0 * a.b * a.h * a.s * a.s * (a.causal ? 0.5 : 1); // per channel
+  int64_t rows = a.b * a.s * 2; // bytes of a head's channel
+  Operand q{rows * a.h * a.d, {}}, k{rows * a.g * a.d, {}};
+  Operand v{rows * a.g * a.dv, {}}, y{rows * a.h * a.dv, {}};
+  Operand lse{4 * a.b * a.h * a.s, {}}, none;
+  char name[96];
+  snprintf(name, sizeof name, "%s b=%lld s=%lld h=%lld/%lld d=%lld/%lld%s",
+           a.model, (long long)a.b, (long long)a.s, (long long)a.h,
+           (long long)a.g, (long long)a.d, (long long)a.dv,
+           a.causal ? " causal" : "");
+  Work work = {std::string(name) + " forward",
+               KERF_OP_ATTENTION,
+               attentionAttributes(a),
+               {q, k, v, y, lse},
+               products * (a.d + a.dv)};
+  work.operands.resize(work.operands.size() + 8);
+  run(work);
+  work.what = std::string(name) + " backward";
+  work.opcode = KERF_OP_ATTENTION_BACKWARD;
+  work.flops = products * (3 * a.d + 2 * a.dv);
+  work.operands = {q, k, v, y, lse, y, q, k, v};
+  work.operands.resize(work.operands.size() + 7);
+  work.operands.push_back(
+      {kerf_cuda_attention_backward_workspace(work.attrs.data()), {}});
+  run(work);
+}
+
+//===----------------------------------------------------------------------===//
+// Products of experts
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct GroupedShape {
+  const char *model;
+  int64_t rows, experts, n, k; ///< all rows have an expert
+};
+} // namespace
+
+static void runGrouped(const GroupedShape &g) {
+  Operand x{2 * g.rows * g.k, {}}, y{2 * g.rows * g.n, {}};
+  Operand w{2 * g.experts * g.n * g.k, {}}, sizes{4 * g.experts, {}};
+  sizes.words.assign(g.experts, static_cast<int32_t>(g.rows / g.experts));
+  for (int64_t e = 0; e + 1 < g.experts; e += 2) { // some have more
+    int32_t moved = sizes.words[e] / 3;
+    sizes.words[e] -= moved;
+    sizes.words[e + 1] += moved;
+  }
+  for (int kind = 0; kind < 2; ++kind) {
+    char name[96];
+    snprintf(name, sizeof name, "%s rows=%lld experts=%lld n=%lld k=%lld %s",
+             g.model, (long long)g.rows, (long long)g.experts, (long long)g.n,
+             (long long)g.k, kind ? "weights" : "rows");
+    Work work = {name,
+                 KERF_OP_GROUPED_MATMUL,
+                 {kind, KERF_BF16, KERF_BF16, KERF_BF16, 1, g.rows, g.experts,
+                  g.n, g.k, 0, 0, 0},
+                 {},
+                 2.0 * g.rows * g.n * g.k};
+    Operand workspace{kerf_cuda_grouped_workspace(work.attrs.data()), {}};
+    if (kind == 0)
+      work.operands = {x, w, sizes, y, workspace};
+    else // x: [rows, n], w: [rows, k]
+      work.operands = {y, x, sizes, w, workspace};
+    run(work);
+  }
+}
+
+int main(int argc, char **argv) {
+  std::string which = argc > 1 ? argv[1] : "";
+  kerf_device_options options = {};
+  char error[1024];
+  if (api.create(&options, &device, error, sizeof error)) {
+    std::fprintf(stderr, "no device: %s\n", error);
+    return 77; // as tests say that they are skipped
+  }
+  std::printf("%s\n", api.describe(device));
+  if (which == "tiny") {
+    runAttention({"tiny", 1, 192, 2, 1, 64, 64, true});
+    runGrouped({"tiny", 256, 4, 64, 64});
+  }
+  if (which == "" || which == "attention")
+    for (const AttentionShape &shape :
+         {AttentionShape{"gpt2", 16, 1024, 12, 12, 64, 64, true},
+          AttentionShape{"llama-1b", 4, 4096, 32, 8, 64, 64, true},
+          AttentionShape{"llama-8b", 2, 8192, 32, 8, 128, 128, true},
+          AttentionShape{"full", 4, 4096, 16, 16, 128, 128, false},
+          AttentionShape{"deepseek", 2, 4096, 16, 16, 192, 128, true}})
+      runAttention(shape);
+  if (which == "" || which == "grouped")
+    for (const GroupedShape &shape :
+         {GroupedShape{"mixtral", 16384, 8, 14336, 4096},
+          GroupedShape{"qwen3-moe", 65536, 128, 768, 2048}})
+      runGrouped(shape);
+  api.destroy(device);
+  return 0;
+}

@@ -1,0 +1,39 @@
+//===- KernelsTest.cpp - the plug-in's own kernels against plain loops ----===//
+//
+// kerf-cuda-kernels-test [attention|grouped [cases [seed]]]. Runs on a GPU, or
+// on the simulator that KERF_CUDA_PATH names.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelsTest.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+using namespace cudatest;
+
+int main(int argc, char **argv) {
+  std::string which = argc > 1 ? argv[1] : "";
+  int64_t cases = argc > 2 ? std::atoll(argv[2]) : 12;
+  unsigned seed = argc > 3 ? std::strtoul(argv[3], nullptr, 10) : 1;
+  std::mt19937 random(seed);
+  {
+    Gpu gpu;
+    if (!gpu.message.empty()) {
+      std::fprintf(stderr, "no device: %s\n", gpu.message.c_str());
+      const char *path = std::getenv("KERF_CUDA_PATH");
+      return path && *path ? 1 : 77;
+    }
+    std::printf("%s\n", api().describe(gpu));
+    if (which != "grouped")
+      testAttention(gpu, random, cases);
+    if (which != "attention")
+      testGroupedMatmul(gpu, random, 4 * cases);
+  }
+  if (which != "attention")
+    testGroupedSizes();
+  if (which != "grouped")
+    testChoices();
+  std::printf("seed %u: %d failures\n", seed, failures());
+  return failures() ? 1 : 0;
+}

@@ -1,0 +1,245 @@
+//===- BadInputTest.cpp - what the cuda device refuses --------------------===//
+
+#include "Support.h"
+
+#include <cstring>
+
+using namespace cudatest;
+
+static void expectRefusal(const Gpu &gpu, const Command &command,
+                          const std::string &expected) {
+  Step step(gpu, command);
+  expectText(step.message, expected);
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+static Command matmul(const Gpu &gpu) {
+  return {KERF_OP_MATMUL,
+          {KERF_F32, KERF_F32, KERF_F32, 1, 4, 5, 6, 0, 6, 1, 0, 5, 1, 0, 5, 0,
+           0, 0},
+          {Buffer(gpu, KERF_F32, 24), Buffer(gpu, KERF_F32, 30),
+           Buffer(gpu, KERF_F32, 20), Buffer()}};
+}
+
+std::string cudatest::matmulMessage(const Gpu &gpu) {
+  return Step(gpu, matmul(gpu)).message;
+}
+
+static void changeMatmul(const Gpu &gpu, size_t attr, int64_t value,
+                         const char *expected) {
+  Command command = matmul(gpu);
+  command.attrs[attr] = value;
+  expectRefusal(gpu, command, expected);
+}
+
+static void testMatmulAttributes(const Gpu &gpu) {
+  expectRefusal(gpu, matmul(gpu), "");
+  changeMatmul(gpu, 0, 77, "found dtype 77 of a, expected f32, bf16, f16 or");
+  changeMatmul(gpu, 2, KERF_I32, "found dtype 3 of c, expected f32, bf16, f16");
+  changeMatmul(gpu, 1, KERF_BF16,
+               "command 'test': found a product of f32 and bf16 into f32, "
+               "expected factors of one dtype");
+  changeMatmul(gpu, 2, KERF_BF16, "found a product of f32 and f32 into bf16");
+  changeMatmul(gpu, 3, INT64_C(1) << 31, "found batch 2147483648, expected 1");
+  changeMatmul(gpu, 4, 0, "found m 0, expected 1 to");
+  changeMatmul(gpu, 5, INT64_MAX, "found n 9223372036854775807, expected 1 to");
+  changeMatmul(gpu, 4, 5, "operand 0 (a) has 96 bytes, expected at least 120");
+  changeMatmul(gpu, 8, -6, "operand 0 (a) has the stride -6, expected none");
+  changeMatmul(gpu, 11, INT64_MAX, "operand 1 (b) has 120 bytes");
+  changeMatmul(gpu, 14, 4,
+               "found stride 4 of the rows of c, expected at least");
+  changeMatmul(gpu, 15, 2, "found accumulate 2, expected 0 to 1");
+  changeMatmul(gpu, 16, 1, "operand 4 (bias) is absent");
+}
+
+/// Matrices that are neither by rows nor by columns.
+static void testMatmulStrides(const Gpu &gpu) {
+  Command command = matmul(gpu);
+  command.operands[0] = command.operands[1] = Buffer(gpu, KERF_F32, 100);
+  auto expect = [&](size_t attr, int64_t row, int64_t column,
+                    const char *expected) {
+    Command changed = command;
+    changed.attrs[attr] = row;
+    changed.attrs[attr + 1] = column;
+    expectRefusal(gpu, changed, expected);
+  };
+  expect(8, 12, 2, "found strides 12 and 2 of a, [4, 6]; cuBLASLt needs 1");
+  expect(8, 5, 1, "found strides 5 and 1 of a, [4, 6]");
+  expect(8, 0, 1, "found strides 0 and 1 of a, [4, 6]");
+  expect(11, 10, 2, "found strides 10 and 2 of b, [6, 5]");
+  expect(11, 1, 5, "copy b first");
+  expect(8, 1, 4, "");
+  expect(11, 1, 6, "");
+}
+
+static void testMatmulCounts(const Gpu &gpu) {
+  Command command = matmul(gpu);
+  command.operands.pop_back();
+  expectRefusal(gpu, command, "found 3 operands, expected 4");
+  command = matmul(gpu);
+  command.attrs.pop_back();
+  expectRefusal(gpu, command, "found 17 attributes, expected 18");
+  command = matmul(gpu);
+  command.operands[2] = Buffer();
+  expectRefusal(gpu, command, "operand 2 (c) is absent");
+}
+
+//===----------------------------------------------------------------------===//
+// Other steps
+//===----------------------------------------------------------------------===//
+
+static void testSimple(const Gpu &gpu) {
+  Buffer x(gpu, KERF_I32, 10), y(gpu, KERF_I32, 5);
+  expectRefusal(gpu, {KERF_OP_COPY, {40}, {x, y}},
+                "operand 1 (destination) has 20 bytes, expected at least 40");
+  expectRefusal(gpu, {KERF_OP_COPY, {-1}, {x, y}}, "found bytes -1");
+  expectRefusal(gpu, {KERF_OP_COPY, {20}, {x, Buffer()}}, "is absent");
+  expectRefusal(gpu, {KERF_OP_ZERO, {21}, {y}}, "has 20 bytes, expected");
+  expectRefusal(gpu, {KERF_OP_ZERO, {}, {y}}, "found 0 attributes, expected 1");
+  expectRefusal(gpu, {KERF_OP_TAKE, {1, 3, 20}, {x, y, y}, 2},
+                "operand 0 (source) has 40 bytes, expected at least 60");
+  expectRefusal(gpu, {KERF_OP_TAKE, {2, 1, 20}, {x, y, y}, 2},
+                "operand 1 (destination) has 20 bytes, expected at least 40");
+  expectRefusal(gpu, {KERF_OP_TAKE, {1, 2, 0}, {x, y, y}, 2},
+                "found bytes of a part 0, expected 1 to");
+  expectRefusal(gpu, {KERF_OP_TAKE, {1, 2, 20}, {x, y, y}},
+                "operand 2 (part) is no scalar");
+  expectRefusal(gpu, {KERF_OP_LOOP, {}, {}}, "the cuda device has no opcode 7");
+}
+
+static void testTakePart(const Gpu &gpu) {
+  Buffer x(gpu, KERF_I32, 10), y(gpu, KERF_I32, 5);
+  for (int32_t part : {-1, 2}) {
+    Step step(gpu, {KERF_OP_TAKE, {1, 2, 20}, {x, y, y}, 2, part});
+    expectText(step.runMessage(),
+               "found part " + std::to_string(part) + ", expected 0 to 1");
+  }
+}
+
+static void testLaunch(const Gpu &gpu) {
+  Image image(gpu, "", kernelText);
+  Buffer x(gpu, KERF_I32, 64);
+  Command launch = {KERF_OP_LAUNCH,         {}, {x, x}, -1, 0,
+                    image.find("long_add"), 1,  64};
+  expectRefusal(gpu, launch, "");
+  auto change = [&](auto Command::*member, auto value, const char *expected) {
+    Command changed = launch;
+    changed.*member = value;
+    expectRefusal(gpu, changed, expected);
+  };
+  change(&Command::units, INT64_C(-1), "found -1 units, expected 0 to");
+  change(&Command::units, INT64_C(1) << 31, "found 2147483648 units");
+  change(&Command::threads, 0u, "found 0 threads a block, expected 1 to 64");
+  change(&Command::threads, 65u, "found 65 threads a block, expected 1 to 64");
+  change(&Command::function, (kerf_function *)nullptr, "its kernel is missing");
+  for (size_t count : {1, 3}) { // of the kernel's two
+    Command other = launch;
+    other.operands.assign(count, x);
+    std::string message = Step(gpu, other).runMessage();
+    expectText(message, "INVALID_VALUE");
+    expectText(message, "the file gives " + std::to_string(count) +
+                            " arguments, its kernel may have others");
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The device
+//===----------------------------------------------------------------------===//
+
+static void testImages(const Gpu &gpu) {
+  expectText(Image(gpu, "no cubin", "").message, "there is no PTX: compile");
+  std::string broken = kernelText;
+  broken.replace(broken.find("add.s32"), 7, "frobnicate");
+  std::string message = Image(gpu, "", broken).message;
+  expectText(message, "the driver refuses them on this GPU (sm_");
+  expectText(message, "frobnicate"); // the assembler's log
+  expectText(message, "; update the driver");
+  // Of a cubin that fails, too, and of what is for a later GPU.
+  size_t target = broken.find(".target sm_");
+  broken.replace(target, broken.find_first_of("\n,", target) - target,
+                 ".target sm_999");
+  message = Image(gpu, "no cubin", broken).message;
+  expectText(message, "(their machine code: ");
+  expectText(message, "; compile with --gpu=sm_80");
+  std::string text = kernelText;
+  text.resize(text.size() / 2);
+  expectText(Image(gpu, "", text).message, "the driver refuses them");
+}
+
+static void testNoMemory(const Gpu &gpu) {
+  void *memory;
+  char error[256] = "";
+  kerf_device_status status =
+      api().alloc(gpu, UINT64_C(1) << 46, &memory, error, sizeof error);
+  if (status != KERF_DEVICE_NO_MEMORY || memory)
+    failed("65536 GiB were given");
+  expectText(error, "cannot allocate 65536.000 GiB for the model: ");
+  expectText(error, "GiB are free on the GPU");
+}
+
+static void expectMissing(const char *features, const char *expected) {
+  char missing[256];
+  int32_t count = api().check_features(features, missing, sizeof missing);
+  int32_t wanted = *expected != 0;
+  for (const char *c = expected; *c; ++c)
+    wanted += *c == ',';
+  if (count != wanted || std::strcmp(missing, expected) != 0)
+    failed("features '%s': %d are missing, '%s', expected '%s'", features,
+           count, missing, expected);
+}
+
+static void testFeatures() {
+  expectMissing("", "");
+  expectMissing("sm_80", "");
+  expectMissing("sm_80,+ptx70", "");
+  expectMissing("sm_80,sm_999,avx2", "sm_999,avx2");
+  expectMissing("sm_999a,sm_,ptx,ptx12345,sm_80b",
+                "sm_999a,sm_,ptx,ptx12345,sm_80b");
+}
+
+/// An access outside of memory is told by the next wait, with its step where
+/// each step is waited for. The device is of no more use then.
+static void testIllegalAddress(bool sync) {
+  Variable variable("KERF_CUDA_SYNC", sync ? "1" : "0");
+  Gpu gpu;
+  Image image(gpu, "", kernelText);
+  kerf_function *add = image.find("long_add");
+  Buffer x(gpu, KERF_I32, 64);
+  x.put(std::vector<double>(64, 1));
+  Command command = {KERF_OP_LAUNCH, {}, {x, x}, -1, 0, add, 1, 64};
+  Step sound(gpu, command, "sound");
+  command.units = INT64_C(1) << 30; // far behind the buffer
+  Step wild(gpu, command, "wild");
+  expectText(sound.runMessage(), "");
+  std::string message = wild.runMessage();
+  if (!sync)
+    message += gpu.waitMessage();
+  expectText(message, "ILLEGAL_ADDRESS");
+  expectText(message, sync ? "in 'wild'"
+                           : "in one of 2 steps, of which the last is 'wild' "
+                             "(KERF_NO_GRAPH=1 KERF_CUDA_SYNC=1 finds the "
+                             "step)");
+}
+
+void cudatest::testBadInput() {
+  {
+    Gpu gpu;
+    testMatmulAttributes(gpu);
+    testMatmulStrides(gpu);
+    testMatmulCounts(gpu);
+    testSimple(gpu);
+    testTakePart(gpu);
+    testLaunch(gpu);
+    testImages(gpu);
+    testNoMemory(gpu);
+    gpu.wait();
+  }
+  testFeatures();
+}
+
+void cudatest::testFatal(const std::string &which) {
+  testIllegalAddress(which == "sync");
+}
