@@ -82,6 +82,15 @@ Status Mail::expect(uint32_t from, uint32_t tag) {
   return start(background, KERF_LANE_TAG, true, from, tag, nullptr, 0);
 }
 
+/// What a wire said besides KERF_WIRE_OK.
+Status Mail::wireFailure(kerf_wire_status code, const char *error) {
+  if (code != KERF_WIRE_LOST)
+    return failure(KERF_FAILED, "%s", error);
+  if (!aborted.failed())
+    aborted = failure(KERF_PEER_LOST, "%s", error);
+  return aborted;
+}
+
 Status Mail::disagree(const Transfer &transfer, const kerf_message &message) {
   bool isOrder = transfer.lane == KERF_LANE_ORDER;
   std::string other =
@@ -99,9 +108,10 @@ Status Mail::disagree(const Transfer &transfer, const kerf_message &message) {
 Status Mail::test(Transfer &transfer, bool &isDone) {
   kerf_message message = {};
   char error[512] = "";
-  if (api.test(wire, transfer.handle, &isDone, &message, error, sizeof error)) {
+  if (kerf_wire_status code = api.test(wire, transfer.handle, &isDone, &message,
+                                       error, sizeof error)) {
     isDone = true;
-    return failure(KERF_FAILED, "%s", error);
+    return wireFailure(code, error);
   }
   if (!isDone || !transfer.isReceive)
     return {};
@@ -156,7 +166,7 @@ Status Mail::listen() {
     if (code || isDone)
       control = nullptr;
     if (code)
-      return failure(KERF_FAILED, "%s", error);
+      return wireFailure(code, error);
     if (!isDone)
       return {};
     hear(message);
@@ -229,19 +239,19 @@ void Mail::idle(uint32_t round) {
     nanosleep(&time, nullptr);
 }
 
-Status Mail::finish() {
-  Status status = testAll(pending);
-  if (pending.empty() || status.failed()) {
-    giveUp(pending);
+/// Waits until `look`, which tells it and may fail, says that it is done.
+Status Mail::waitWhile(const std::function<Status(bool &)> &look) {
+  bool isDone = false;
+  Status status = look(isDone);
+  if (isDone || status.failed())
     return status;
-  }
   watch.beginWait();
   constexpr double checkSec = 0.05;
   double checkedAt = 0;
-  for (uint32_t round = 0; !pending.empty() && !status.failed(); ++round) {
+  for (uint32_t round = 0; !status.failed(); ++round) {
     idle(round);
-    status = testAll(pending);
-    if (status.failed() || pending.empty())
+    status = look(isDone);
+    if (status.failed() || isDone)
       break;
     (void)testAll(background);
     status = listen();
@@ -254,8 +264,29 @@ Status Mail::finish() {
     }
   }
   watch.endWait();
+  // Where notes are messages, the others learn that this rank is at work.
+  poll();
+  return status;
+}
+
+Status Mail::finish() {
+  Status status = waitWhile([this](bool &isDone) {
+    size_t before = pending.size();
+    Status tested = testAll(pending);
+    isDone = pending.empty();
+    if (pending.size() != before)
+      watch.move(); // part of a large message
+    return tested;
+  });
   giveUp(pending);
   return status;
+}
+
+Status Mail::waitFor(const std::function<bool()> &isDone) {
+  return waitWhile([&](bool &is) {
+    is = isDone();
+    return Status();
+  });
 }
 
 //===----------------------------------------------------------------------===//

@@ -45,6 +45,8 @@ public:
   Status send(uint32_t to, MailKind kind, const void *data, uint64_t bytes);
   Status receive(uint32_t from, MailKind kind, void *data, uint64_t bytes);
   Status finish();
+  /// Returns when `isDone()`, or fails as `finish`.
+  Status waitFor(const std::function<bool()> &isDone);
 
   // The same with a tag of its own; these are waited for with `finish`, too.
   Status receiveTagged(uint32_t from, uint32_t tag, void *data, uint64_t bytes);
@@ -78,9 +80,11 @@ private:
                    uint64_t bytes);
   Status test(Transfer &transfer, bool &isDone);
   Status testAll(std::vector<Transfer> &list);
+  Status wireFailure(kerf_wire_status code, const char *error);
   Status disagree(const Transfer &transfer, const kerf_message &message);
   void giveUp(std::vector<Transfer> &list);
 
+  Status waitWhile(const std::function<Status(bool &)> &look);
   Status listen();
   void hear(const kerf_message &message);
   Status checkPeers(double now);

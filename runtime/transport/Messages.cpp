@@ -381,6 +381,9 @@ public:
   void abort(const char *message) override {
     mail->abort("rank " + std::to_string(mail->rank) + ": " + message);
   }
+  Status waitFor(const std::function<bool()> &isDone) override {
+    return mail->waitFor(isDone);
+  }
 
 private:
   std::unique_ptr<Mail> mail;

@@ -143,6 +143,9 @@ public:
     std::string text = "rank " + std::to_string(post.rank()) + ": " + message;
     post.memory().abort(text.c_str());
   }
+  Status waitFor(const std::function<bool()> &isDone) override {
+    return post.memory().poll(isDone);
+  }
 
 private:
   Post post;

@@ -231,6 +231,34 @@ Status Segment::waitAsleep(uint32_t peer, void *predicate,
   return status;
 }
 
+Status Segment::poll(const std::function<bool()> &ready) {
+  for (uint32_t spin = 0; spin < spins; ++spin)
+    if (ready())
+      return {};
+  watch.beginWait();
+  Status status;
+  constexpr double checkSec = 0.05;
+  auto isReadyBy = [&](double deadline) {
+    while (!ready()) {
+      if (secondsNow() > deadline)
+        return false;
+      timespec time = {0, 20'000};
+      nanosleep(&time, nullptr);
+    }
+    return true;
+  };
+  while (!status.failed() && !isReadyBy(secondsNow() + checkSec)) {
+    status = checkPeers(rank);
+    if (!status.failed())
+      status = checkStall();
+  }
+  // What a rank did before it left or died still counts.
+  if (status.code == KERF_PEER_LOST && isReadyBy(secondsNow() + checkSec))
+    status = {};
+  watch.endWait();
+  return status;
+}
+
 //===----------------------------------------------------------------------===//
 // Joining
 //===----------------------------------------------------------------------===//

@@ -139,6 +139,9 @@ public:
     });
   }
 
+  /// The same for what no other rank rings for: looks again and again.
+  Status poll(const std::function<bool()> &ready);
+
 private:
   Segment(const Rendezvous &rendezvous);
   Status create(const Rendezvous &rendezvous);

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include <sched.h>
+
 using namespace kerf::runtime;
 
 namespace {
@@ -48,6 +50,11 @@ public:
   }
   void enter(uint32_t) override {}
   void abort(const char *) override {}
+  Status waitFor(const std::function<bool()> &isDone) override {
+    while (!isDone())
+      sched_yield();
+    return {};
+  }
 };
 } // namespace
 

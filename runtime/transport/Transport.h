@@ -16,7 +16,7 @@
 
 #include "Status.h"
 
-#include "kerf/Artifact/Format.h"
+#include "kerf/Runtime/Device.h"
 
 #include <cstdint>
 #include <functional>
@@ -133,6 +133,31 @@ public:
   virtual void enter(uint32_t command) = 0;
   /// Makes the other ranks fail with `message`. Only the first one counts.
   virtual void abort(const char *message) = 0;
+
+  /// Do groups and channels work on memory of the device? Then what they do is
+  /// enqueued: an exchange starts after the steps before `start`, and the steps
+  /// after `finish` come after it. Else they work on memory of the host, and
+  /// are done on return.
+  virtual bool onDevice() const { return false; }
+  /// May the device record what groups and channels enqueue?
+  virtual bool recordable() const { return false; }
+  /// The transport of the same ranks for memory of the host. This one's, unless
+  /// it is `onDevice`.
+  virtual Transport &host() { return *this; }
+
+  /// Collective, once all ranks have split and opened what they need and before
+  /// any of it is used. May be called again after further ones were made.
+  virtual Status meet() { return {}; }
+  /// Waits until the steps so far and what is ordered before them are done, and
+  /// meanwhile watches the job as other waits do. Nothing where it is not
+  /// `onDevice`.
+  virtual Status drain() { return {}; }
+  /// Orders later steps after all that was enqueued, also after messages that
+  /// are still on their way.
+  virtual Status join() { return {}; }
+  /// Returns when `isDone()`, which this rank finds out alone, or fails as
+  /// other waits do. Of transports for memory of the host.
+  virtual Status waitFor(const std::function<bool()> &isDone) = 0;
 };
 
 /// How ranks find each other.
@@ -151,6 +176,9 @@ struct Rendezvous {
   double stallSec = 60;
   /// A command of the file in such messages; may be empty.
   std::function<std::string(uint32_t)> nameCommand;
+  /// The device whose memory is exchanged, for transports that are `onDevice`.
+  const kerf_device_api *api = nullptr;
+  kerf_device *device = nullptr;
 };
 
 /// Meets the other ranks through the transport `name`: "shm", or that of a
@@ -160,8 +188,12 @@ Status connectTransport(const std::string &name, const char *pluginPath,
                         const Rendezvous &rendezvous,
                         std::unique_ptr<Transport> &transport);
 
-/// "mpi" for a process that mpirun started, else "shm".
+/// Between hosts: "mpi" for a process that mpirun started, else "shm".
 const char *defaultTransport();
+
+/// The transport that is asked for: `given`, else KERF_TRANSPORT; where neither
+/// is set "nccl" for the device `cuda`, else `defaultTransport`.
+std::string chooseTransport(const char *given, const char *device);
 
 /// Meets the other ranks in shared memory. Returns when all are there.
 Status connectShm(const Rendezvous &rendezvous,

@@ -35,8 +35,12 @@ Watch::Watch(const Rendezvous &rendezvous)
       lastLooks(rendezvous.size) {}
 
 void Watch::enter(uint32_t command) {
+  notes[rank]->command.store(command + 1, std::memory_order_relaxed);
+  move();
+}
+
+void Watch::move() {
   RankNote &note = *notes[rank];
-  note.command.store(command + 1, std::memory_order_relaxed);
   note.moves.store(note.moves.load(std::memory_order_relaxed) + 1,
                    std::memory_order_relaxed);
 }

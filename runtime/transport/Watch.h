@@ -35,6 +35,8 @@ public:
 
   /// This rank begins a command; UINT32_MAX: it is outside of a run.
   void enter(uint32_t command);
+  /// Something that this rank does went on.
+  void move();
   void beginWait();
   void endWait();
 

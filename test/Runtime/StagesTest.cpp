@@ -1,6 +1,7 @@
 //===- StagesTest.cpp - pipelines, pieces and blocks ----------------------===//
 
 #include "Forked.h"
+#include "Plugins.h"
 #include "StageSamples.h"
 
 #include "kerf/Artifact/Check.h"
@@ -31,7 +32,7 @@ struct Rank {
     std::string bytes = written(data);
     kerf_session_options options;
     kerf_session_options_init(&options);
-    options.plugin_path = KERF_TEST_PLUGINS;
+    options.plugin_path = testPlugins();
     options.rank = rank;
     options.workers = 1;
     options.session_name = job.c_str();

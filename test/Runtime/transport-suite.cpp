@@ -11,6 +11,7 @@
 
 #include "Numbers.h"
 #include "Transport.h"
+#include "nccl/SuiteDevice.h"
 
 #include <algorithm>
 #include <cmath>
@@ -339,6 +340,7 @@ void groups(Rank &rank) {
   rank.expect(rank.transport->split(row, rows));
   rank.expect(rank.transport->split(column, columns));
   rank.expect(rank.transport->split({r}, alone));
+  rank.expect(rank.transport->meet());
   for (int round = 0; round < 100 && !rank.faults; ++round) {
     Conformance{rank, *rows, row}.allReduce(KERF_F32, KERF_SUM, 1234, false);
     Conformance{rank, *columns, column}.allGather(KERF_F32, 3, 77);
@@ -423,11 +425,18 @@ std::vector<uint32_t> messageOf(uint32_t from, uint64_t number,
   return message;
 }
 
+/// A ring that may be used.
+Ends meetInRing(Rank &rank, uint64_t key, uint32_t holds, uint64_t bytes) {
+  Ends ends = openRing(rank, key, holds, bytes);
+  rank.expect(rank.transport->meet());
+  return ends;
+}
+
 /// Messages of all sizes come in order.
 void order(Rank &rank, uint64_t key, uint32_t holds,
            const std::vector<uint64_t> &words) {
   uint64_t most = *std::max_element(words.begin(), words.end());
-  Ends ends = openRing(rank, key, holds, most * 4);
+  Ends ends = meetInRing(rank, key, holds, most * 4);
   if (rank.faults)
     return;
   uint32_t before = (rank.rank + rank.size - 1) % rank.size;
@@ -452,6 +461,7 @@ void fill(Rank &rank) {
   std::unique_ptr<Channel> data, flag;
   rank.expect(rank.transport->open({0, 1, 7, 2, 8}, data));
   rank.expect(rank.transport->open({0, 1, 8, 1, 8}, flag));
+  rank.expect(rank.transport->meet());
   double time = 0, times[2];
   uint64_t word = 1;
   if (rank.faults)
@@ -479,6 +489,7 @@ void keys(Rank &rank) {
     // In another order on every other rank: the key counts.
     uint64_t key = 100 + rank.rank % 2;
     Ends a = openRing(rank, key, 1, 4), b = openRing(rank, 201 - key, 1, 4);
+    rank.expect(rank.transport->meet());
     if (rank.rank % 2 != 0)
       std::swap(a, b);
     if (rank.faults)
@@ -570,7 +581,7 @@ void dies(Rank &rank) {
 }
 
 void diesInChannel(Rank &rank) {
-  Ends ends = openRing(rank, 1, 1, 1 << 20);
+  Ends ends = meetInRing(rank, 1, 1, 1 << 20);
   rank.expect(rank.world->barrier());
   if (rank.rank == 1)
     raise(SIGKILL);
@@ -606,7 +617,7 @@ void disagreeInKind(Rank &rank) {
 }
 
 void disagreeInChannel(Rank &rank) {
-  Ends ends = openRing(rank, 1, 1, 100);
+  Ends ends = meetInRing(rank, 1, 1, 100);
   uint32_t data[25] = {};
   Status status = ends.out->send(data, 100);
   if (!status.failed())
@@ -629,6 +640,8 @@ void hangs(Rank &rank) {
                         std::to_string(rank.size - 1) +
                         "; late: rank 1 in command 5";
   if (status.code == KERF_FAILED) {
+    // Of a device more may be known.
+    status.message.resize(std::min(status.message.size(), message.size()));
     rank.expectFailure(status, message);
     std::printf("told\n");
   } else {
@@ -685,11 +698,23 @@ uint32_t variable(std::initializer_list<const char *> names, uint32_t none) {
   return none;
 }
 
+/// What the ranks talk by; NCCL needs a device.
+Status connect(const std::string &transport, Rendezvous rendezvous,
+               std::unique_ptr<Transport> &made) {
+  if (transport != "nccl")
+    return connectTransport(transport, nullptr, rendezvous, made);
+  rendezvous.api = kerf::test::suiteDevice(&rendezvous.device);
+  Status status = connectTransport(transport, nullptr, rendezvous, made);
+  if (!status.failed())
+    made = kerf::test::waitFor(std::move(made));
+  return status;
+}
+
 /// "connect": how joining ends when the ranks' programs are different.
 int joinOthers(const std::string &transport, Rendezvous rendezvous) {
   rendezvous.programHash = rendezvous.rank == 2;
   std::unique_ptr<Transport> made;
-  Status status = connectTransport(transport, nullptr, rendezvous, made);
+  Status status = connect(transport, rendezvous, made);
   std::fprintf(stderr, "%s\n", status.message.c_str());
   return kerf_exit_code(status.code);
 }
@@ -706,8 +731,10 @@ int main(int argc, char **argv) {
   rendezvous.rank = variable({"RANK", "OMPI_COMM_WORLD_RANK"}, 0);
   rendezvous.size = variable({"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"}, 1);
   rendezvous.timeoutSec = 20;
-  rendezvous.stallSec = 1;
-  if (std::string(argv[2]) == "other-programs")
+  // Little only where hanging is the matter: machines of tests are busy.
+  std::string name = argv[2];
+  rendezvous.stallSec = name == "hangs" || name == "slow" ? 1 : 20;
+  if (name == "other-programs")
     return joinOthers(argv[1], rendezvous);
   Rank rank;
   rank.rank = rendezvous.rank;
@@ -715,9 +742,11 @@ int main(int argc, char **argv) {
   if (rank.size == 1)
     rank.transport = makeSoloTransport();
   else
-    rank.expect(connectTransport(argv[1], nullptr, rendezvous, rank.transport));
+    rank.expect(connect(argv[1], rendezvous, rank.transport));
   if (rank.transport)
     rank.expect(rank.transport->split(rank.all(), rank.world));
+  if (rank.world)
+    rank.expect(rank.transport->meet());
   if (!rank.world)
     return 1;
   for (const Case &test : cases)

@@ -2,13 +2,15 @@
 
   transports.py TRANSPORT SUITE [unittest arguments]
 
-SUITE is kerf-transport-suite. TRANSPORT is shm, where this script starts the ranks, or mpi, where mpirun
-does. What must come out is the same, down to the bits of sums.
+SUITE is kerf-transport-suite. TRANSPORT is shm, tcp or nccl, where this script starts the ranks, or mpi, where
+mpirun does. What must come out is the same, down to the bits of sums. nccl is the transport of GPUs with
+libraries that stand in for NVIDIA's (nccl/StandIn.cpp); KERF_CUDA_PATH tells their folder.
 """
 
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -21,6 +23,13 @@ def shared_memory():
     """Segments of this transport that have a name."""
     prefix = f"kerf-{os.getuid()}-suite-{os.getpid()}-"
     return [name for name in os.listdir("/dev/shm") if name.startswith(prefix)]
+
+
+def free_port():
+    """A port that nobody listens on now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 class Job:
@@ -36,6 +45,8 @@ class Job:
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "KERF_SESSION": f"suite-{os.getpid()}-{Job.number}",
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(free_port()),
         }
         self.start = time.monotonic()
         transport = transport or TRANSPORT
@@ -59,7 +70,7 @@ class Job:
         """Waits for all, or until one is left, which is killed: what a launcher does."""
         while not ends and sum(p.poll() is None for p in self.processes) > 1:
             time.sleep(0.01)
-        if not ends and TRANSPORT == "shm":
+        if not ends and TRANSPORT != "mpi":
             [p.kill() for p in self.processes if p.poll() is None]
         self.out, self.err, self.codes = "", "", []
         for process in self.processes:
@@ -83,7 +94,7 @@ class Conformance(unittest.TestCase):
 
     # What collectives do, for numbers of ranks that have different ways to sum.
     def test_collectives(self):
-        for size in (1, 2, 3, 5) if TRANSPORT == "shm" else (2, 5):
+        for size in (1, 2, 3, 5) if TRANSPORT != "mpi" else (2, 5):
             self.job("collectives", size)
 
     # Ranks that are members of several groups.
@@ -92,7 +103,7 @@ class Conformance(unittest.TestCase):
 
     # A collective in two halves is that in one, and its first half waits for nobody.
     def test_halves(self):
-        for size in (2, 3) if TRANSPORT == "shm" else (3,):
+        for size in (2, 3) if TRANSPORT != "mpi" else (3,):
             self.job("halves", size)
 
     # Many ranks on few cores get through.
@@ -101,7 +112,7 @@ class Conformance(unittest.TestCase):
 
     # Sums do not depend on the run, nor on the transport.
     def test_bits(self):
-        for size in (2, 3, 5) if TRANSPORT == "shm" else (5,):
+        for size in (2, 3, 5) if TRANSPORT != "mpi" else (5,):
             first = self.job("bits", size).out
             self.assertRegex(first, r"^[0-9a-f]{16}\n[0-9a-f]{16}\n$")
             self.assertEqual(self.job("bits", size).out, first)
@@ -109,7 +120,7 @@ class Conformance(unittest.TestCase):
 
     # Messages of 0 B to 64 MiB come in order; a full channel makes its sender wait; channels do not mix.
     def test_channels(self):
-        for size in (2, 3) if TRANSPORT == "shm" else (2,):
+        for size in (2, 3) if TRANSPORT != "mpi" else (2,):
             self.job("channels", size)
 
     # A rank that stops tells the others why.
@@ -120,12 +131,16 @@ class Conformance(unittest.TestCase):
     def test_half(self):
         self.job("ends-halfway", 2)
 
-    # A rank that goes home early is missed.
+    # A rank that goes home early is missed. NCCL cannot tell it from a slow one.
     def test_leave(self):
+        if TRANSPORT == "nccl":
+            self.skipTest("a hang, which test_hang sees")
         self.job("leaves", 2)
 
-    # Calls that do not fit together fail and do not hang.
+    # Calls that do not fit together fail and do not hang. NCCL does not look; kerf-run --dry-nccl does.
     def test_disagree(self):
+        if TRANSPORT == "nccl":
+            self.skipTest("undefined in NCCL")
         for case in "disagree", "disagree-in-kind", "disagree-in-channel":
             self.job(case, 2)
 
@@ -133,7 +148,7 @@ class Conformance(unittest.TestCase):
     def test_death(self):
         for case in "dies", "dies-in-channel":
             job = Job(case, 3)
-            wanted = [0, 128 + signal.SIGKILL, 0] if TRANSPORT == "shm" else [128 + signal.SIGKILL]
+            wanted = [0, 128 + signal.SIGKILL, 0] if TRANSPORT != "mpi" else [128 + signal.SIGKILL]
             self.assertEqual(job.codes, wanted, job.out + job.err)
             self.assertLess(job.seconds, 20)
             self.assertEqual(shared_memory(), [])
@@ -141,7 +156,7 @@ class Conformance(unittest.TestCase):
     # A rank that hangs is named, by one rank only.
     def test_hang(self):
         job = Job("hangs", 3, ends=False)
-        wanted = [3, 128 + signal.SIGKILL, 3] if TRANSPORT == "shm" else [3]
+        wanted = [3, 128 + signal.SIGKILL, 3] if TRANSPORT != "mpi" else [3]
         self.assertEqual(job.codes, wanted, job.out + job.err)
         self.assertEqual(job.out, "told\n")
 
@@ -152,7 +167,7 @@ class Conformance(unittest.TestCase):
     # Ranks with different files refuse to start; the status is that of a wrong input.
     def test_other_programs(self):
         job = Job("other-programs", 3)
-        wanted = [128, 128, 1] if TRANSPORT == "shm" else [1]
+        wanted = [128, 128, 1] if TRANSPORT != "mpi" else [1]
         self.assertEqual(job.codes, wanted, job.out + job.err)
         self.assertEqual(len(re.findall("^rank 2 runs another program than", job.err, re.M)), 3)
 
