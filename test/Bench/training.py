@@ -16,8 +16,10 @@ compile time and peak memory.
 """
 
 import argparse
+import array
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -70,15 +72,19 @@ def compile_model(name, dtype, threads, folder):
     return artifact, time.perf_counter() - start
 
 
-def corpus(folder, vocabulary, tokens=1 << 20):
-    """Random tokens as uint16, below the vocabulary."""
-    import array
-    import random
+def number_type(vocabulary):
+    """How kerf-run calls the smallest type that holds a token."""
+    return "u16" if vocabulary <= 1 << 16 else "u32"
 
+
+def corpus(folder, vocabulary, tokens=1 << 20):
+    """A file of random tokens below the vocabulary, in its `number_type`."""
     path = folder / f"tokens-{vocabulary}.bin"
     if not path.exists():
         draw = random.Random(1)
-        array.array("H", (draw.randrange(vocabulary) for _ in range(tokens))).tofile(path.open("wb"))
+        code = "H" if number_type(vocabulary) == "u16" else "I"
+        with path.open("wb") as file:
+            array.array(code, (draw.randrange(vocabulary) for _ in range(tokens))).tofile(file)
     return path
 
 
@@ -194,4 +200,5 @@ def main():
         print(text[text.find("time by command") :])
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -53,7 +53,7 @@ device:
   peak: {f32: 0.1 TFLOP/s}
   efficiency: {matmul: 1, attention: 0.5, memory: 1, network: 1}
   launch: 5 us
-  backend: {target: cpu}
+  backend: {target: TARGET}
 tiers:
   - {name: memory, size: 8, bandwidth: 10 GB/s, latency: 10 us}
 """
@@ -346,9 +346,11 @@ def call(*arguments):
 class Bench:
     """Where compiled files of a run lie."""
 
-    def __init__(self, bin, source, folder):
+    def __init__(self, bin, source, folder, target="cpu"):
         self.bin, self.source, self.folder = Path(bin), Path(source), Path(folder)
-        (self.folder / "cluster.yaml").write_text(CLUSTER)
+        self.processor = [f"--target={target}"]
+        backend = {"cpu": "cpu", "cuda": "cuda, arch: sm_90"}[target]
+        (self.folder / "cluster.yaml").write_text(CLUSTER.replace("TARGET", backend))
 
     def import_model(self, family, other):
         """The model and its step; `other` ties tables where the family does not."""
@@ -370,7 +372,8 @@ class Bench:
         """The file for one rank; how it differs from the interpreter."""
         self.import_model(family, other)
         base = self.base(family, other)
-        call(self.bin / "kerfc", base / "model.mlir", "--max-threads=1", "-o", base / "one.kerf")
+        options = ["--max-threads=1", *self.processor]
+        call(self.bin / "kerfc", base / "model.mlir", *options, "-o", base / "one.kerf")
         options = "--steps 3 --tolerance 1e-5 --threads 1 --ignored 60".split()
         step = base / "step.mlir"
         return call(self.bin / "kerf-compiled", step, base / "one.kerf", *options)
@@ -401,7 +404,7 @@ class Bench:
         """Compiles a layout; gives the folder of its model and the file."""
         base = self.base_of(family, layout)
         file = base / f"{layout.name}.kerf"
-        options = [*self.options_of(family, layout), *options]
+        options = [*self.options_of(family, layout), *self.processor, *options]
         call(self.bin / "kerfc", base / "model.mlir", *options, "-o", file)
         return base, file
 
@@ -480,13 +483,14 @@ def main():
     parser.add_argument("--ranks-up-to", type=int, default=8)
     parser.add_argument("--only", action="append", help="this layout, also one of no table")
     parser.add_argument("--quick", action="store_true", help="the everyday suite's")
+    parser.add_argument("--target", default="cpu", help="cpu, or cuda (KERF_CUDA_PATH may name a simulator)")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
     arguments = parser.parse_intermixed_args()
     failed = 0
     for family in arguments.families or (QUICK if arguments.quick else MORE):
         layouts = select(family, arguments)
         with tempfile.TemporaryDirectory(prefix="kerf-layouts-") as folder:
-            bench = Bench(arguments.bin, arguments.source, folder)
+            bench = Bench(arguments.bin, arguments.source, folder, arguments.target)
             print(f"{family}: one rank and the interpreter: {bench.prepare(family, False)}", end="")
             if any({"tied", "untied"} & set(layout.words) for layout in layouts):
                 bench.prepare(family, True)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compiles a tiny model and compares its training with the interpreter.
-# Usage: training.sh BIN SOURCE FAMILY STEPS TOLERANCE BATCH THREADS [kerfc options]
+# Usage: training.sh BIN SOURCE FAMILY|FOLDER STEPS TOLERANCE BATCH THREADS [kerfc options]
 set -euo pipefail
 bin=$1 source=$2 family=$3 steps=$4 tolerance=$5 batch=$6 threads=$7
 shift 7
@@ -8,6 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 folder=$source/examples/models/tiny-$family
+[[ -d $family ]] && folder=$family # a model of the tests' own
 if [[ -f $folder/model.mlir ]]; then
   cp "$folder/model.mlir" "$work/model.mlir" # by hand, of its own batch
 else

@@ -7,7 +7,7 @@ import common
 
 
 def check(root, clang_format="clang-format-22"):
-    files = common.select(root, ("include", "lib", "tools", "runtime", "test"), (".h", ".cpp"))
+    files = common.select(root, ("include", "lib", "tools", "runtime", "test"), (".h", ".cpp", ".cu"))
     if not files:
         return ["no C++ file found: the check looks at nothing"]
     command = [clang_format, "--dry-run", "-Werror", "--style=file", *map(str, files)]

@@ -69,14 +69,14 @@ def functions(text):
 def check(root):
     findings = []
     folders = ("include", "lib", "tools", "runtime", "test", "docs", "examples")
-    for path in common.select(root, folders, (".cpp", ".h", ".td", ".py")):
+    for path in common.select(root, folders, (".cpp", ".cu", ".h", ".td", ".py")):
         text = common.read(root, path)
         lines = len(text.splitlines())
         if lines > FILE_LIMIT:
             findings.append(f"{path}: {lines} lines, at most {FILE_LIMIT}")
         if path.parts[0] == "lib" and path.name == "Utils.cpp" and lines > UTILS_LIMIT:
             findings.append(f"{path}: {lines} lines, at most {UTILS_LIMIT} in a Utils.cpp")
-        if path.suffix in (".cpp", ".h") and path.parts[0] not in ("test", "docs"):
+        if path.suffix in (".cpp", ".cu", ".h") and path.parts[0] not in ("test", "docs"):
             findings += [
                 f"{path}:{first}: function of {length} lines, at most {FUNCTION_LIMIT}"
                 for first, length in functions(text)

@@ -63,7 +63,11 @@ class Shape:
 def shape_of(name):
     """Shape of the model `name` of MODELS, from its config. Dropout is left out."""
     config = json.loads((ROOT / "examples/models" / name / "config.json").read_text())
-    seq, batch = MODELS[name]
+    return shape_from(name, config, *MODELS[name])
+
+
+def shape_from(name, config, seq, batch):
+    """Shape of a Hugging Face configuration. Dropout is left out."""
     if config["model_type"] == "gpt2":
         hidden, heads = config["n_embd"], config["n_head"]
         sizes = (config["n_layer"], hidden, heads, heads, 4 * hidden)
