@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../common/ProductAttrs.h"
 #include "Product.h"
 #include "Step.h"
 
@@ -14,25 +15,9 @@
 #include <vector>
 
 using namespace kerf::cpu;
+using namespace kerf::device::grouped;
 
 namespace {
-enum GroupedAttr {
-  Kind,
-  XDtype,
-  WDtype,
-  YDtype,
-  Groups,
-  Rows,
-  Experts,
-  N,
-  K,
-  Transposed,
-  Capacity,
-  Accumulate,
-  AttrCount
-};
-enum GroupedOperand { X, W, Sizes, Y, Workspace };
-
 struct GroupedMatmul : kerf_step {
   using kerf_step::kerf_step;
   int64_t groups, rows, experts, n, k, capacity;
@@ -187,13 +172,13 @@ static bool checkGrouped(Request &r) {
   int64_t groups = r.attr(Groups), experts = r.attr(Experts);
   bool gradient = r.attr(Kind);
   // [groups, rows, columns] and [experts, n, k]
-  auto isTable = [&](uint32_t operand, const char *what, GroupedAttr dtype,
+  auto isTable = [&](uint32_t operand, const char *what, Attr dtype,
                      int64_t columns) {
     return r.hasBytes(operand, what,
                       static_cast<__int128>(kerf_dtype_bytes(r.attr(dtype))) *
                           groups * rows * columns);
   };
-  auto isWeight = [&](uint32_t operand, const char *what, GroupedAttr dtype) {
+  auto isWeight = [&](uint32_t operand, const char *what, Attr dtype) {
     return r.hasBytes(operand, what,
                       static_cast<__int128>(kerf_dtype_bytes(r.attr(dtype))) *
                           experts * n * k);

@@ -1,36 +1,15 @@
 //===- Matmul.cpp - matrix products ---------------------------------------===//
 
+#include "../common/ProductAttrs.h"
 #include "Product.h"
 #include "Step.h"
 
 #include <vector>
 
 using namespace kerf::cpu;
+using namespace kerf::device::matmul;
 
 namespace {
-enum MatmulAttr {
-  ADtype,
-  BDtype,
-  CDtype,
-  Batch,
-  M,
-  N,
-  K,
-  ABatch,
-  ARow,
-  ACol,
-  BBatch,
-  BRow,
-  BCol,
-  CBatch,
-  CRow,
-  Accumulate,
-  Epilogue,
-  BiasDtype,
-  AttrCount
-};
-enum MatmulOperand { A, B, C, Workspace, Bias };
-
 struct Matmul : kerf_step {
   using kerf_step::kerf_step;
   Product product{}; ///< of batch 0, without addresses

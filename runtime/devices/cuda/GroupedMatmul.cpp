@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../common/ProductAttrs.h"
 #include "Step.h"
 #include "kerf/Artifact/CudaWorkspace.h"
 #include "kernels/Code.h"
@@ -15,25 +16,9 @@
 #include <cstdio>
 
 using namespace kerf::cuda;
+using namespace kerf::device::grouped;
 
 namespace {
-enum GroupedAttr {
-  Kind,
-  XDtype,
-  WDtype,
-  YDtype,
-  Groups,
-  Rows,
-  Experts,
-  N,
-  K,
-  Transposed,
-  Capacity,
-  Accumulate,
-  AttrCount
-};
-enum GroupedOperand { X, W, Sizes, Y, Workspace };
-
 struct GroupedMatmul : kerf_step {
   using kerf_step::kerf_step;
   GroupedArguments arguments; ///< without addresses of operands
@@ -79,7 +64,7 @@ static bool checkAttributes(Request &r) {
 
 /// Operand `index` has `count` elements of the dtype in an attribute.
 static bool hasElements(Request &r, uint32_t index, const char *what,
-                        GroupedAttr dtype, __int128 count) {
+                        Attr dtype, __int128 count) {
   return r.hasBytes(index, what, count * kerf_dtype_bytes(r.attr(dtype)));
 }
 
@@ -100,9 +85,7 @@ static bool checkOperands(Request &r) {
 }
 
 static GroupedArguments argumentsOf(const Request &r) {
-  auto number = [&](GroupedAttr index) {
-    return static_cast<int32_t>(r.attr(index));
-  };
+  auto number = [&](Attr index) { return static_cast<int32_t>(r.attr(index)); };
   GroupedArguments a{};
   a.n = r.attr(N);
   a.k = r.attr(K);

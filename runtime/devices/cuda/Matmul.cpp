@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../common/ProductAttrs.h"
 #include "Step.h"
 #include "kerf/Artifact/CudaWorkspace.h"
 
@@ -20,31 +21,9 @@
 #include <cstdio>
 
 using namespace kerf::cuda;
+using namespace kerf::device::matmul;
 
 namespace {
-enum MatmulAttr {
-  ADtype,
-  BDtype,
-  CDtype,
-  Batch,
-  M,
-  N,
-  K,
-  ABatch,
-  ARow,
-  ACol,
-  BBatch,
-  BRow,
-  BCol,
-  CBatch,
-  CRow,
-  Accumulate,
-  Epilogue,
-  BiasDtype,
-  AttrCount
-};
-enum MatmulOperand { A, B, C, Workspace, Bias };
-
 struct Matmul : kerf_step {
   using kerf_step::kerf_step;
   ~Matmul() override;
