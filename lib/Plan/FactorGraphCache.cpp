@@ -25,8 +25,8 @@ static uint64_t hashOf(const FactorGraph &graph) {
   return hashOf(parts);
 }
 
-static int64_t bytesOf(const FactorGraph &graph,
-                       const std::vector<int> &order) {
+static int64_t heldBytes(const FactorGraph &graph,
+                         const std::vector<int> &order) {
   int64_t bytes = (graph.domains.size() + order.size()) * sizeof(int);
   for (const CostTable &table : graph.tables)
     bytes += sizeof(CostTable) + table.variables.size() * sizeof(int) +
@@ -71,6 +71,6 @@ Elimination EliminationCache::eliminate(const FactorGraph &graph,
   }
   Elimination result = kerf::eliminate(graph, order, budget);
   if (result.work >= kLeastWork && !result.gaveUp)
-    keep({hash, graph, order, budget, bytesOf(graph, order), result});
+    keep({hash, graph, order, budget, heldBytes(graph, order), result});
   return result;
 }
