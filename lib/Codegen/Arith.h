@@ -20,8 +20,9 @@ namespace kerf::codegen {
 struct Arith {
   mlir::OpBuilder &builder;
   mlir::Location loc;
-  bool hasBf16 = false; ///< vectors are rounded to bf16 by an instruction
-  bool isGpu = false;   ///< no C library; `hasBf16` holds of scalars, too
+  bool hasBf16 = false;   ///< vectors are rounded to bf16 by an instruction
+  bool isGpu = false;     ///< no C library; `hasBf16` holds of scalars, too
+  bool hasFloat8 = false; ///< an instruction rounds to 8-bit floats
 
   using Value = mlir::Value;
   using Type = mlir::Type;
@@ -79,11 +80,18 @@ struct Arith {
   /// bf16 bits (i16) to f32 and back, to nearest even.
   Value fromBf16(Value x);
   Value toBf16(Value x);
+  /// f32 to the bits of `element`, a type of 8-bit floats, as `kerf.cast`
+  /// rounds, and back.
+  Value toFloat8(Value x, Type element);
+  Value fromFloat8(Value x, Type element);
+  /// As `kerf.power_of_two`, of f32.
+  Value powerOfTwo(Value x);
 
   /// Mixing function of `kerf/Dialect/Kerf/Random.h`, on i64.
   Value mixBits(Value x);
 
 private:
+  Value convertToFloat8(Value x, Type element);
   /// Sum of coefficients[k] x^k.
   Value polynomial(Value x, llvm::ArrayRef<double> coefficients);
   Value circular(Value x, int64_t quarter);

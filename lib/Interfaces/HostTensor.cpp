@@ -2,6 +2,7 @@
 
 #include "llvm/ADT/APFloat.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace kerf;
@@ -39,6 +40,15 @@ static double roundToSemantics(double value, const llvm::fltSemantics &to) {
   return number.convertToDouble();
 }
 
+/// To a type without infinities in use: what is too large becomes its largest
+/// number.
+static double saturate(double value, const llvm::fltSemantics &to) {
+  if (std::isnan(value))
+    return value;
+  double largest = llvm::APFloat::getLargest(to).convertToDouble();
+  return roundToSemantics(std::clamp(value, -largest, largest), to);
+}
+
 template <typename Integer> static double wrapInteger(double value) {
   if (!std::isfinite(value))
     return 0.0;
@@ -58,6 +68,8 @@ double kerf::roundToType(double value, mlir::Type type, bool f64Compute) {
     return value;
   if (type.isF32())
     return static_cast<float>(value);
-  return roundToSemantics(
-      value, llvm::cast<mlir::FloatType>(type).getFloatSemantics());
+  const llvm::fltSemantics &semantics =
+      llvm::cast<mlir::FloatType>(type).getFloatSemantics();
+  return type.getIntOrFloatBitWidth() == 8 ? saturate(value, semantics)
+                                           : roundToSemantics(value, semantics);
 }

@@ -286,18 +286,18 @@ LogicalResult StageRun::runPlain(EvaluateOpInterface op) {
   return success();
 }
 
-LogicalResult StageRun::runFused(spmd::FusedOp fused) {
+LogicalResult StageRun::runBody(Operation *fused) {
+  Block &body = fused->getRegion(0).front();
   for (auto [arg, input] :
-       llvm::zip_equal(fused.getBody().getArguments(), fused.getInputs())) {
+       llvm::zip_equal(body.getArguments(), fused->getOperands())) {
     Ranks value = env[input];
     env[arg] = std::move(value);
   }
-  Block &body = fused.getBody().front();
   for (Operation &op : body.without_terminator())
     if (failed(runLocal(op, 0)))
       return failure();
   for (auto [result, yielded] :
-       llvm::zip_equal(fused.getResults(), body.back().getOperands())) {
+       llvm::zip_equal(fused->getResults(), body.back().getOperands())) {
     Ranks value = env[yielded];
     env[result] = std::move(value);
   }
@@ -337,8 +337,8 @@ LogicalResult StageRun::runLocal(Operation &op, int64_t iteration) {
       env[param.getResult()] = std::move(*value);
     return value;
   }
-  if (auto fused = dyn_cast<spmd::FusedOp>(op))
-    return runFused(fused);
+  if (isa<spmd::FusedOp, spmd::ProductOp>(op))
+    return runBody(&op);
   if (auto read = dyn_cast<spmd::ReadOp>(op))
     return runRead(read);
   if (isa<spmd::WriteOp, spmd::AccumulateOp>(op)) {

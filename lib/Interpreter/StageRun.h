@@ -68,7 +68,8 @@ private:
   mlir::FailureOr<bool> runCollective(mlir::Operation &op);
   mlir::LogicalResult runLocal(mlir::Operation &op, int64_t iteration);
   mlir::LogicalResult runPlain(EvaluateOpInterface op);
-  mlir::LogicalResult runFused(spmd::FusedOp fused);
+  /// Runs the body of a fused op or a product.
+  mlir::LogicalResult runBody(mlir::Operation *fused);
   mlir::LogicalResult runRead(spmd::ReadOp read);
   mlir::LogicalResult runUpdate(UpdateOp update);
   mlir::LogicalResult runStopIf(spmd::StopIfOp stop);

@@ -33,6 +33,8 @@ struct Factors {
   llvm::SmallVector<FactorMap, 1> maps;
   /// The op reads global indices: parts that are no ranges mean something else.
   bool readsIndices = false;
+  /// A maximum over a factor that micro-batches cut is that of each of them.
+  bool maxOfMicroBatch = false;
 
   /// Adds a factor and returns its index.
   unsigned add(llvm::StringRef name, int64_t size,

@@ -10,7 +10,7 @@
 namespace kerf {
 
 /// A dense row-major tensor. Every element is held as f64, which represents
-/// all values of f32, bf16, f16, i32, i8 and i1 exactly.
+/// all values of f32, bf16, f16, 8-bit floats, i32, i8 and i1 exactly.
 struct HostTensor {
   mlir::RankedTensorType type;
   std::vector<double> data;

@@ -91,6 +91,10 @@ uint32_t kerf::exec::dtypeOf(Type type) {
     return KERF_BF16;
   if (element.isF16())
     return KERF_F16;
+  if (isa<Float8E4M3FNType>(element))
+    return KERF_F8E4M3;
+  if (isa<Float8E5M2Type>(element))
+    return KERF_F8E5M2;
   if (element.isF64())
     return KERF_F64;
   if (element.isInteger(32))

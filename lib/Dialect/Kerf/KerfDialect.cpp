@@ -1,7 +1,9 @@
 #include "kerf/Dialect/Kerf/Chunks.h"
+#include "kerf/Dialect/Kerf/Float8.h"
 #include "kerf/Dialect/Kerf/Kerf.h"
 
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <cstring>
@@ -99,19 +101,39 @@ void kerf::setRecomputed(Operation *op) {
 /// True when nothing but frozen parameters and constants reach the value;
 /// `readsParam` is set when one of the former does.
 static bool isConstant(Value value, bool &readsParam) {
-  Operation *op = value.getDefiningOp();
-  if (!op || !isPure(op) || op->getNumRegions() > 0)
-    return false;
-  if (auto param = dyn_cast<ParamOp>(op)) {
-    readsParam = true;
-    return param.getFrozen();
+  llvm::SmallVector<Value> open{value};
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (!op || !isPure(op) || op->getNumRegions() > 0)
+      return false;
+    if (!seen.insert(op).second)
+      continue;
+    auto param = dyn_cast<ParamOp>(op);
+    if (param && !param.getFrozen())
+      return false;
+    readsParam |= param != nullptr;
+    llvm::append_range(open, op->getOperands());
   }
-  return llvm::all_of(op->getOperands(), [&](Value operand) {
-    return isConstant(operand, readsParam);
-  });
+  return true;
+}
+
+Value kerf::unquantized(Value value, llvm::SmallVectorImpl<int64_t> *perm) {
+  auto cast = value.getDefiningOp<CastOp>();
+  if (cast && isFloat8(cast.getX().getType()))
+    cast = cast.getX().getDefiningOp<CastOp>();
+  if (!cast || !isFloat8(cast.getResult().getType()))
+    return value;
+  auto scaled = cast.getX().getDefiningOp<MulOp>();
+  Value x = scaled ? scaled.getLhs() : cast.getX();
+  auto transpose = x.getDefiningOp<TransposeOp>();
+  if (transpose && perm)
+    perm->assign(transpose.getPerm().begin(), transpose.getPerm().end());
+  return transpose ? transpose.getX() : x;
 }
 
 ParamOp kerf::findWeight(Value value) {
+  value = unquantized(value);
   while (isMadeOfFrozen(value))
     for (Value operand : value.getDefiningOp()->getOperands())
       if (operand.getDefiningOp<ParamOp>() || isMadeOfFrozen(operand)) {
@@ -148,6 +170,10 @@ RankedTensorType kerf::withElement(Type type, Type element) {
 RankedTensorType kerf::withShape(Type type, llvm::ArrayRef<int64_t> shape) {
   return RankedTensorType::get(shape,
                                cast<RankedTensorType>(type).getElementType());
+}
+
+bool kerf::isFloat8(Type type) {
+  return isa<Float8E4M3FNType, Float8E5M2Type>(getElementTypeOrSelf(type));
 }
 
 RankedTensorType kerf::computeType(Type type) {

@@ -40,7 +40,7 @@ struct RowGroup {
 
 /// What loss and gradient of a cross entropy share.
 struct RowLoss {
-  Value logits; ///< widened [..., V]
+  Value logits; ///< widened [..., V], unless the target is asked for
   Value hit;    ///< i1 [..., V]: the target's entry
   Value valid;  ///< i1 [...]
   Value lse;    ///< [...]
@@ -72,20 +72,27 @@ template <typename Op>
 static RowLoss buildRowLoss(PlainBuilder &p, Op op, const RowGroup &group,
                             bool needsTarget) {
   RowLoss row;
-  row.logits = p.widen(op.getLogits());
-  llvm::ArrayRef<int64_t> shape = typeOf(row.logits).getShape();
-  Value max = group.max(p.rowMax(row.logits));
-  Value exps = p.exp(p.sub(row.logits, p.rows(max, shape)));
+  Value widened = p.widen(op.getLogits());
+  // Between ranks there are several kernels. Each widens the logits anew: what
+  // they shared would be kept in memory, twice as large as the logits.
+  auto logits = [&] {
+    return group.collectives ? p.widen(op.getLogits()) : widened;
+  };
+  llvm::ArrayRef<int64_t> shape = typeOf(widened).getShape();
+  Value max = group.max(p.rowMax(widened));
+  Value exps = p.exp(p.sub(logits(), p.rows(max, shape)));
   Value entry = p.iota(shape, shape.size() - 1, op.getOffset());
   row.hit = p.compare(CompareKind::EQ, entry, p.rows(op.getTargets(), shape));
   row.valid = isValid(p, op.getTargets(), op.getIgnore());
   Values sums = {p.rowSum(exps)};
   if (needsTarget)
-    sums.push_back(p.rowSum(p.select(row.hit, row.logits, 0.0)));
+    sums.push_back(p.rowSum(p.select(row.hit, logits(), 0.0)));
   group.sum(p, sums);
   row.lse = p.add(max, p.log(sums[0]));
   if (needsTarget)
     row.target = sums[1];
+  else
+    row.logits = logits();
   return row;
 }
 

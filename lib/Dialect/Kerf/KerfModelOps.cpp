@@ -148,7 +148,7 @@ static bool isModelTensor(Type type) {
     return false;
   Type e = tensor.getElementType();
   return e.isF64() || e.isF32() || e.isBF16() || e.isF16() || e.isInteger(32) ||
-         e.isInteger(8) || e.isInteger(1);
+         e.isInteger(8) || e.isInteger(1) || isFloat8(type);
 }
 
 static LogicalResult verifyOptimizer(ModelOp model) { // model_c5
@@ -198,7 +198,7 @@ LogicalResult ModelOp::verify() {
        llvm::zip(getBody().getArguments(),
                  getRoles().getAsValueRange<StringAttr>())) {
     if (name.empty()) {
-      if (!isModelTensor(input.getType()))
+      if (!isModelTensor(input.getType()) || isFloat8(input.getType()))
         return mlir::emitError(input.getLoc())
                << "expected " << kModelTensor << " as input, found "
                << input.getType();
@@ -262,6 +262,11 @@ LogicalResult ModelOp::verifyRegions() {
   if (!loss || loss.getRank() != 0 || !isa<FloatType>(loss.getElementType()))
     return terminator.emitOpError( // model_c3
         "expected the scalar float loss as first value");
+  for (Value value : values)
+    if (isFloat8(value.getType()))
+      return terminator.emitOpError()
+             << "expected values of other types than 8-bit floats, found "
+             << value.getType();
   llvm::StringMap<ParamOp> params;
   WalkResult walk = getBody().walk([&](ParamOp param) {
     auto [known, isNew] = params.try_emplace(param.getName(), param);

@@ -1,5 +1,6 @@
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace mlir;
@@ -57,6 +58,22 @@ KERF_UNARY(LogisticOp, 1 / (1 + std::exp(-x)),
            p.mul(p.mul(dy, y), p.sub(1.0, y)))
 #undef KERF_UNARY
 
+// Operand and result are checked by their types. // power_of_two_c1
+Factors PowerOfTwoOp::getFactors() { return pointwiseFactors(*this); }
+
+static double powerOfTwo(double x) {
+  int power = 127;
+  if (std::isfinite(x) && x != 0) {
+    double mantissa = std::frexp(x, &power); // magnitude in [0.5, 1)
+    power -= std::abs(mantissa) == 0.5 ? 1 : 0;
+  }
+  return std::ldexp(1.0, x == 0 ? -126 : std::clamp(power, -126, 127));
+}
+
+void PowerOfTwoOp::evaluate(Operands operands, Results results) {
+  mapUnary(operands, results, powerOfTwo);
+}
+
 //===----------------------------------------------------------------------===//
 // Two operands
 //===----------------------------------------------------------------------===//
@@ -105,9 +122,11 @@ static bool isInteger(Value value) {
   return isa<IntegerType>(typeOf(value).getElementType());
 }
 
-/// Factors of an op that is linear in its first operand, on floats.
+/// Factors of an op that is linear in its first operand, on floats; rounding to
+/// 8 bits is too coarse to count as such.
 static Factors roundedFactors(Operation *op) {
-  bool rounds = isInteger(op->getOperand(0)) || isInteger(op->getResult(0));
+  bool rounds = isInteger(op->getOperand(0)) || isInteger(op->getResult(0)) ||
+                isFloat8(op->getResult(0).getType());
   return pointwiseFactors(op, rounds ? llvm::ArrayRef<unsigned>()
                                      : llvm::ArrayRef<unsigned>{0});
 }

@@ -473,6 +473,10 @@ LogicalResult EinsumOp::verify() {
       !llvm::all_of(rhs, isIn(lhs, out))) // einsum_c3
     return emitOpError() << "equation \"" << getEquation()
                          << "\" has a letter in one term only";
+  if (isFloat8(getLhs().getType()) != isFloat8(getRhs().getType())) // einsum_c4
+    return emitOpError() << "expected two operands of 8-bit floats or none, "
+                            "found "
+                         << getLhs().getType() << " and " << getRhs().getType();
   return success();
 }
 
@@ -542,6 +546,39 @@ Factors ReduceOp::getFactors() {
 
 OpCost ReduceOp::getCost() {
   return costWithFlops(*this, 0, typeOf(getX()).getNumElements());
+}
+
+LogicalResult UnitOp::verify() {
+  if (!isa<Float8E4M3FNType, Float8E5M2Type>(getOf())) // unit_c1
+    return emitOpError() << "expected the unit of f8E4M3FN or f8E5M2, found "
+                         << getOf();
+  return success();
+}
+
+/// The unit of a whole is the largest of its parts, for it grows with them.
+Factors UnitOp::getFactors() {
+  Factors facts =
+      labelledFactors(*this, {leadingLabels(typeOf(getX()).getRank())}, {""});
+  for (Factor &factor : facts.factors)
+    factor.kind = FactorKind::Max;
+  facts.maxOfMicroBatch = true;
+  return facts;
+}
+
+OpCost UnitOp::getCost() {
+  return costWithFlops(*this, 0, typeOf(getX()).getNumElements());
+}
+
+llvm::SmallVector<Value> UnitOp::decompose(OpBuilder &builder) {
+  PlainBuilder p{builder, getLoc()};
+  Value x = p.cast(getX(), builder.getF32Type());
+  Value largest = p.reduce(ReduceKind::Max, p.max(x, p.neg(x)),
+                           dimRange(0, typeOf(x).getRank()));
+  auto of = cast<FloatType>(getOf());
+  double limit =
+      llvm::APFloat::getLargest(of.getFloatSemantics()).convertToDouble();
+  Value part = p.div(largest, p.constant(largest.getType(), limit));
+  return {PowerOfTwoOp::create(builder, getLoc(), part)};
 }
 
 LogicalResult CumsumOp::inferReturnTypes(MLIRContext *context,

@@ -654,7 +654,8 @@ FailureOr<OpLayouts> kerf::layoutsOf(const Factors &facts,
         continue;
       for (unsigned axis : list)
         // Factors of a variant that are cut together are one cut.
-        if (!result.isCutBy(axis))
+        if (!result.isCutBy(axis) &&
+            !(facts.maxOfMicroBatch && axis == axes.micro()))
           insertSorted(kind == FactorKind::Sum ? result.sums : result.maxima,
                        axis);
     }

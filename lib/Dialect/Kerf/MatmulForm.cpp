@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "kerf/Dialect/Kerf/MatmulForm.h"
+#include "kerf/Dialect/Kerf/RowSum.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -167,4 +167,19 @@ std::optional<MatmulForm> kerf::getMatmulForm(Operation *op) {
     operands.push_back(denseStrides(typeOf(operand).getShape()));
   return getMatmulForm(op, operands,
                        denseStrides(typeOf(op->getResult(0)).getShape()));
+}
+
+bool kerf::isRowSum(ReduceOp reduce) {
+  int64_t rank = typeOf(reduce.getX()).getRank();
+  return reduce.getKind() == ReduceKind::Sum && rank > 1 &&
+         llvm::equal(reduce.getDims(), llvm::seq<int64_t>(0, rank - 1));
+}
+
+bool kerf::sumsOverRows(const MatmulForm &form, unsigned operand,
+                        int64_t columns) {
+  if (form.a.operand == operand)
+    return form.m == columns && (form.m == 1 || form.a.row == 1) &&
+           (form.k == 1 || form.a.column == columns);
+  return form.n == columns && (form.n == 1 || form.b.column == 1) &&
+         (form.k == 1 || form.b.row == columns);
 }

@@ -30,6 +30,8 @@ kerf.model @pointwise(%x: tensor<4x6xf32>, %y: tensor<4x6xf32>, %n: tensor<2xi32
   // expected-remark-re @+1 {{{{^}}b=4 s=6 : [b, s] -> [b, s]{{$}}}}
   %sqrt = kerf.sqrt %x : tensor<4x6xf32>
   // expected-remark-re @+1 {{{{^}}b=4 s=6 : [b, s] -> [b, s]{{$}}}}
+  %power = kerf.power_of_two %x : tensor<4x6xf32>
+  // expected-remark-re @+1 {{{{^}}b=4 s=6 : [b, s] -> [b, s]{{$}}}}
   %rsqrt = kerf.rsqrt %x : tensor<4x6xf32>
   // expected-remark-re @+1 {{{{^}}b=4 s=6 : [b, s] -> [b, s]{{$}}}}
   %tanh = kerf.tanh %x : tensor<4x6xf32>
@@ -64,12 +66,14 @@ kerf.model @pointwise(%x: tensor<4x6xf32>, %y: tensor<4x6xf32>, %n: tensor<2xi32
   kerf.return %loss : tensor<f32>
 }
 
-// What rounds to integers is not linear.
+// What rounds to integers, or to 8 bits, is not linear.
 kerf.model @rounding(%x: tensor<4xf32>, %n: tensor<4xi32>, %c: tensor<4xi1>, %loss: tensor<f32>) {
   // expected-remark-re @+1 {{{{^}}b=4 : [b] -> [b] linear in 0{{$}}}}
   %narrow = kerf.cast %x : tensor<4xf32> -> tensor<4xbf16>
   // expected-remark-re @+1 {{{{^}}b=4 : [b] -> [b]{{$}}}}
   %truncated = kerf.cast %x : tensor<4xf32> -> tensor<4xi32>
+  // expected-remark-re @+1 {{{{^}}b=4 : [b] -> [b]{{$}}}}
+  %float8 = kerf.cast %x : tensor<4xf32> -> tensor<4xf8E4M3FN>
   // expected-remark-re @+1 {{{{^}}b=4 : [b] -> [b]{{$}}}}
   %truth = kerf.cast %n : tensor<4xi32> -> tensor<4xi1>
   // expected-remark-re @+1 {{{{^}}b=4 : [b], [b] -> [b]{{$}}}}
@@ -128,6 +132,8 @@ kerf.model @combinations(%x: tensor<4x6xf32>, %w: tensor<5x6xf32>, %index: tenso
   %sum = kerf.reduce sum %x dims [0] : tensor<4x6xf32>
   // expected-remark-re @+1 {{{{^}}b=4(max) s=6(max) : [b, s] -> []{{$}}}}
   %max = kerf.reduce max %x dims [0, 1] : tensor<4x6xf32>
+  // expected-remark-re @+1 {{{{^}}b=4(max) s=6(max) : [b, s] -> []{{$}}}}
+  %unit = kerf.unit %x of f8E4M3FN : tensor<4x6xf32>
   // expected-remark-re @+1 {{{{^}}b=4 s=6(whole) : [b, s] -> [b, s] linear in 0{{$}}}}
   %cumsum = kerf.cumsum %x dim 1 : tensor<4x6xf32>
   // expected-remark-re @+1 {{{{^}}b=4 e=6(whole) k=2(whole) : [b, e] -> [b, k], [b, k]{{$}}}}

@@ -83,7 +83,7 @@ kerf.model @input_of_rank_17(%x: tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>, 
 
 // Results of ops keep to that limit.
 kerf.model @result_of_rank_17(%loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.constant' op result #0 must be plain tensor (static shape, rank <= 16, no encoding) of 64-bit float or 32-bit float or bfloat16 type or 16-bit float or 32-bit signless integer or 8-bit signless integer or 1-bit signless integer values, but got 'tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>'}}
+  // expected-error @+1 {{'kerf.constant' op result #0 must be plain tensor (static shape, rank <= 16, no encoding) of 64-bit float or 32-bit float or bfloat16 type or 16-bit float or f8E4M3FN type or f8E5M2 type or 32-bit signless integer or 8-bit signless integer or 1-bit signless integer values, but got 'tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>'}}
   %x = kerf.constant dense<0.0> : tensor<1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1x1xf32>
   kerf.return %loss : tensor<f32>
 }
@@ -725,4 +725,13 @@ kerf.model @param_of_numbers(%loss: tensor<f32>) {
 // expected-error @+1 {{'kerf.model' op expected 'adapter' to be a string, found 8 : i64}}
 kerf.model @model_c9(%loss: tensor<f32>) attributes {adapter = 8} {
   kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// 8-bit floats do not leave a model.
+kerf.model @float8_result(%x: tensor<4xf32>, %loss: tensor<f32>) {
+  %y = kerf.cast %x : tensor<4xf32> -> tensor<4xf8E4M3FN>
+  // expected-error @+1 {{'kerf.return' op expected values of other types than 8-bit floats, found 'tensor<4xf8E4M3FN>'}}
+  kerf.return %loss, %y : tensor<f32>, tensor<4xf8E4M3FN>
 }

@@ -36,6 +36,15 @@ kerf.model @sqrt_c1(%x: tensor<4xf32>, %loss: tensor<f32>) {
 
 // -----
 
+// Powers of two are those of f32.
+kerf.model @power_of_two_c1(%x: tensor<4xbf16>, %loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.power_of_two' op operand #0 must be plain tensor (static shape, rank <= 16, no encoding) of 32-bit float values, but got 'tensor<4xbf16>'}}
+  %y = "kerf.power_of_two"(%x) : (tensor<4xbf16>) -> tensor<4xbf16>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
 // The result of rsqrt has the operand's type.
 kerf.model @rsqrt_c1(%x: tensor<4xf32>, %loss: tensor<f32>) {
   // expected-error @+1 {{'kerf.rsqrt' op requires the same type for all operands and results}}
@@ -238,7 +247,7 @@ kerf.model @cast_c1(%x: tensor<4xf32>, %loss: tensor<f32>) {
 
 // Casts know the dialect's element types only.
 kerf.model @cast_to_i64(%x: tensor<4xf32>, %loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.cast' op result #0 must be plain tensor (static shape, rank <= 16, no encoding) of 64-bit float or 32-bit float or bfloat16 type or 16-bit float or 32-bit signless integer or 8-bit signless integer or 1-bit signless integer values, but got 'tensor<4xi64>'}}
+  // expected-error @+1 {{'kerf.cast' op result #0 must be plain tensor (static shape, rank <= 16, no encoding) of 64-bit float or 32-bit float or bfloat16 type or 16-bit float or f8E4M3FN type or f8E5M2 type or 32-bit signless integer or 8-bit signless integer or 1-bit signless integer values, but got 'tensor<4xi64>'}}
   %y = kerf.cast %x : tensor<4xf32> -> tensor<4xi64>
   kerf.return %loss : tensor<f32>
 }

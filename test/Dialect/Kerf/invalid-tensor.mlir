@@ -289,6 +289,25 @@ kerf.model @einsum_c3(%x: tensor<4x6xf32>, %loss: tensor<f32>) {
 
 // -----
 
+// 8-bit floats are not mixed with others.
+kerf.model @einsum_c4(%x: tensor<4x6xf32>, %loss: tensor<f32>) {
+  %q = kerf.cast %x : tensor<4x6xf32> -> tensor<4x6xf8E5M2>
+  // expected-error @+1 {{'kerf.einsum' op expected two operands of 8-bit floats or none, found 'tensor<4x6xf8E5M2>' and 'tensor<4x6xf32>'}}
+  %y = kerf.einsum "bk,nk->bn" %q, %x : tensor<4x6xf8E5M2>, tensor<4x6xf32> -> tensor<4x4xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// A unit is that of a type of 8-bit floats.
+kerf.model @unit_c1(%x: tensor<4x6xf32>, %loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.unit' op expected the unit of f8E4M3FN or f8E5M2, found 'bf16'}}
+  %u = kerf.unit %x of bf16 : tensor<4x6xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
 // A letter of the result comes from an operand.
 kerf.model @einsum_new(%x: tensor<4x6xf32>, %loss: tensor<f32>) {
   // expected-error @+1 {{'kerf.einsum' op equation "bk,nk->bz" has a letter in one term only}}

@@ -13,6 +13,8 @@ kerf.model @unary(%x: tensor<4xf32>) {
   %log = kerf.log %x : tensor<4xf32>
   // CHECK: %[[SQRT:.*]] = kerf.sqrt %[[X]] : tensor<4xf32>
   %sqrt = kerf.sqrt %x : tensor<4xf32>
+  // CHECK: kerf.power_of_two %[[X]] : tensor<4xf32>
+  %power = kerf.power_of_two %x : tensor<4xf32>
   // CHECK: %[[RSQRT:.*]] = kerf.rsqrt %[[X]] : tensor<4xf32>
   %rsqrt = kerf.rsqrt %x : tensor<4xf32>
   // CHECK: %[[TANH:.*]] = kerf.tanh %[[X]] : tensor<4xf32>
@@ -81,6 +83,8 @@ kerf.model @choices(%a: tensor<4xf32>, %b: tensor<4xf32>) {
   %bools = kerf.select %ne, %lt, %le {kerf.phase = #kerf.phase<forward 0>} : tensor<4xi1>
   // CHECK: %[[NARROW:.*]] = kerf.cast %[[A]] : tensor<4xf32> -> tensor<4xbf16>
   %narrow = kerf.cast %a : tensor<4xf32> -> tensor<4xbf16>
+  // CHECK: kerf.cast %[[A]] : tensor<4xf32> -> tensor<4xf8E4M3FN>
+  %float8 = kerf.cast %a : tensor<4xf32> -> tensor<4xf8E4M3FN>
   // CHECK: %[[INTS:.*]] = kerf.cast %[[BOOLS]] : tensor<4xi1> -> tensor<4xi32>
   %ints = kerf.cast %bools : tensor<4xi1> -> tensor<4xi32>
   // CHECK: kerf.cast %[[INTS]] : tensor<4xi32> -> tensor<4xi8>

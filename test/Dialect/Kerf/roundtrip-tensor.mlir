@@ -77,6 +77,8 @@ kerf.model @combinations(%x: tensor<4x6xf32>, %w: tensor<5x6xbf16>, %index: tens
   %einsum = kerf.einsum "bk,nk->nb" %x, %w : tensor<4x6xf32>, tensor<5x6xbf16> -> tensor<5x4xf64>
   // CHECK: %[[SUM:.*]] = kerf.reduce sum %[[X]] dims [0, 1] : tensor<4x6xf32>
   %sum = kerf.reduce sum %x dims [0, 1] : tensor<4x6xf32>
+  // CHECK: kerf.unit %[[X]] of f8E5M2 : tensor<4x6xf32>
+  %unit = kerf.unit %x of f8E5M2 : tensor<4x6xf32>
   // CHECK: %[[MAX:.*]] = kerf.reduce max %[[X]] dims [1] : tensor<4x6xf32>
   %max = kerf.reduce max %x dims [1] : tensor<4x6xf32>
   // CHECK: %[[CUMSUM:.*]] = kerf.cumsum %[[X]] dim 1 : tensor<4x6xf32>

@@ -115,6 +115,9 @@ mlir::RankedTensorType withShape(mlir::Type type,
 /// computed: f32 for f16 and bf16, else the type itself.
 mlir::RankedTensorType computeType(mlir::Type type);
 
+/// True for tensors of `f8E4M3FN` or `f8E5M2`.
+bool isFloat8(mlir::Type type);
+
 /// Number of rows or classes that the elements of an integer input of a model
 /// index, or 0 where nothing says it.
 int64_t getVocabulary(mlir::BlockArgument input);

@@ -170,6 +170,29 @@ def Kerf_CosOp : Kerf_UnaryOp<"cos"> {
   }];
 }
 
+def Kerf_PowerOfTwoOp : Kerf_Op<"power_of_two", [Pure, SameOperandsAndResultType, Kerf_Factors,
+    Kerf_PointwiseCost, Kerf_Evaluate]> {
+  let summary = "Round magnitudes up to powers of two";
+  let description = [{
+    `y` is the smallest power of two that is not below `|x|`, element by element,
+    but from 2^-126 to 2^127; 2^127 for NaN. Division by it changes exponents only.
+
+    Life: written by the user, or made by `kerf-quantize-products`; fused into
+    kernels.
+
+    Constraints:
+    (C1) operand and result have one type, of f32.
+
+    ```mlir
+    %x = kerf.constant dense<0.3> : tensor<4xf32>
+    %y = kerf.power_of_two %x : tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Kerf_TensorOf<[F32]>:$x);
+  let results = (outs Kerf_TensorOf<[F32]>:$result);
+  let assemblyFormat = "$x attr-dict `:` type($result)";
+}
+
 def Kerf_LogisticOp : Kerf_UnaryOp<"logistic"> {
   let summary = "Apply the logistic function";
   let description = [{
@@ -376,7 +399,9 @@ def Kerf_CastOp : Kerf_Op<"cast", [Pure, SameOperandsAndResultShape, Kerf_Factor
   let summary = "Change the element type";
   let description = [{
     To the nearest value, ties to even; floats to integers towards zero; to i1:
-    is not zero; integers to i8: the number of the lowest 8 bits.
+    is not zero; integers to i8: the number of the lowest 8 bits. What is too large
+    for an 8-bit float, infinities too, becomes its largest number: 448 of
+    `f8E4M3FN`, 57344 of `f8E5M2`.
 
     Life: written by the user, a decomposition or `kerf-precision`; fused.
 

@@ -234,7 +234,8 @@ def Kerf_EinsumOp : Kerf_Op<"einsum", [Pure, Kerf_Factors, Kerf_Gradient, Kerf_C
   let description = [{
     `y[out] = sum over the letters not in out of a[lhs] b[rhs]`, one letter per
     dimension: `"bsk,nk->bsn"`. Every matmul is one. Sums are taken in f32 at
-    least, whatever the operands' types.
+    least, whatever the operands' types. 8-bit floats can be multiplied by their
+    kind only.
 
     Life: written by the user, differentiation or a decomposition; a library
     matmul.
@@ -245,6 +246,7 @@ def Kerf_EinsumOp : Kerf_Op<"einsum", [Pure, Kerf_Factors, Kerf_Gradient, Kerf_C
     (C2) a letter has one size.
     (C3) each letter of `out` is in `lhs` or `rhs`; a letter of `lhs` or `rhs`
     alone is in `out`.
+    (C4) both operands are of 8-bit floats, or none.
 
     ```mlir
     %x = kerf.constant dense<0.5> : tensor<2x8x16xf32>
@@ -252,7 +254,7 @@ def Kerf_EinsumOp : Kerf_Op<"einsum", [Pure, Kerf_Factors, Kerf_Gradient, Kerf_C
     %y = kerf.einsum "bsk,nk->bsn" %x, %w : tensor<2x8x16xf32>, tensor<32x16xf32> -> tensor<2x8x32xf32>
     ```
   }];
-  let arguments = (ins StrAttr:$equation, Kerf_Float:$lhs, Kerf_Float:$rhs);
+  let arguments = (ins StrAttr:$equation, Kerf_ProductFloat:$lhs, Kerf_ProductFloat:$rhs);
   let results = (outs Kerf_Float:$result);
   let assemblyFormat = "$equation $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)";
   let hasVerifier = 1;
@@ -277,6 +279,32 @@ def Kerf_ReduceOp : Kerf_InferredOp<"reduce", [Kerf_Gradient, Kerf_Cost, Kerf_Ev
   let arguments = (ins Kerf_ReduceKindAttr:$kind, Kerf_Number:$x, DenseI64ArrayAttr:$dims);
   let results = (outs Kerf_Number:$result);
   let assemblyFormat = "`` $kind $x `dims` $dims attr-dict `:` type($x)";
+}
+
+def Kerf_UnitOp : Kerf_Op<"unit", [Pure, Kerf_Factors, Kerf_Cost, Kerf_Decompose]> {
+  let summary = "Choose the unit in which 8-bit floats hold a tensor";
+  let description = [{
+    `u = power_of_two(max |x| / largest)` over all elements, as `tensor<f32>`, where
+    `largest` is that of the type `of`: `x / u` fits the type and nearly fills it.
+
+    Parts on several devices have one unit, the largest of theirs. A micro-batch has
+    its own: what is measured in it leaves no micro-batch.
+
+    Life: made by `kerf-quantize-products`; a kernel, and an all-reduce of one
+    number where the operand is cut.
+
+    Constraints:
+    (C1) `of` is f8E4M3FN or f8E5M2.
+
+    ```mlir
+    %x = kerf.constant dense<0.5> : tensor<4x6xf32>
+    %u = kerf.unit %x of f8E4M3FN : tensor<4x6xf32>
+    ```
+  }];
+  let arguments = (ins Kerf_Float:$x, TypeAttr:$of);
+  let results = (outs Kerf_F32Scalar:$result);
+  let assemblyFormat = "$x `of` $of attr-dict `:` type($x)";
+  let hasVerifier = 1;
 }
 
 def Kerf_CumsumOp : Kerf_InferredOp<"cumsum", [Kerf_PointwiseCost, Kerf_Evaluate]> {
