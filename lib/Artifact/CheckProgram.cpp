@@ -20,7 +20,7 @@ static constexpr uint32_t kByKernel = UINT32_MAX;
 
 static const Arity kArity[KERF_OP_COUNT] = {
     {kByKernel, 0, 1},              // launch
-    {4, 5, 18},                     // matmul
+    {4, 6, 18},                     // matmul
     {13, 15, KERF_ATTN_ATTR_COUNT}, // attention
     {17, 19, KERF_ATTN_ATTR_COUNT}, // attention_backward
     {5, 5, 12},                     // grouped_matmul
@@ -191,7 +191,7 @@ bool Checker::checkCollective(uint32_t index) {
     return damaged("command %u (%s) has %s %lld", index, name,
                    reduces ? "reduction" : "direction", (long long)attrs[2]);
   if (attrs[1] < 0 || attrs[1] >= KERF_DTYPE_COUNT ||
-      (reduces && (attrs[1] == KERF_I1 || attrs[1] == KERF_I8)))
+      (reduces && kerf_dtype_bytes(attrs[1]) == 1))
     return damaged("command %u (%s) has type %lld", index, name,
                    (long long)attrs[1]);
   Volume volume;
@@ -247,6 +247,14 @@ bool Checker::checkMessage(uint32_t index) {
 // Commands
 //===----------------------------------------------------------------------===//
 
+/// The last operands of a matmul are left out one by one, those of others all
+/// at once.
+static bool mayHave(uint32_t opcode, const Arity &wanted, uint32_t operands) {
+  if (opcode == KERF_OP_MATMUL)
+    return operands >= wanted.operands && operands <= wanted.moreOperands;
+  return operands == wanted.operands || operands == wanted.moreOperands;
+}
+
 bool Checker::checkCommand(uint32_t index, const Loop &loop) {
   const kerf_command &command = view.commands[index];
   constexpr uint32_t known =
@@ -277,8 +285,7 @@ bool Checker::checkCommand(uint32_t index, const Loop &loop) {
                      (long long)kernel, view.kernels.count);
     wanted.operands = wanted.moreOperands = view.kernels[kernel].argument_count;
   }
-  if (command.operand_count != wanted.operands &&
-      command.operand_count != wanted.moreOperands)
+  if (!mayHave(command.opcode, wanted, command.operand_count))
     return damaged("command %u (%s) has %u operands, expected %u", index, name,
                    command.operand_count, wanted.operands);
   for (uint32_t n = 0; n < command.operand_count; ++n)

@@ -7,6 +7,10 @@
 
 using namespace kerf::artifact;
 
+/// Types of parameters, states, inputs and outputs come before this one: 8-bit
+/// floats lie between commands only.
+static constexpr uint32_t kKeptTypes = KERF_F8E4M3;
+
 bool Checker::checkString(uint32_t offset, const char *what, uint32_t index,
                           bool optional) {
   if (offset < view.strings.size() || (optional && offset == KERF_NONE))
@@ -197,7 +201,7 @@ static int64_t cutOf(const View &view, const kerf_layout &layout, uint32_t d,
 
 bool Checker::checkLayout(const kerf_layout &layout, const char *what,
                           uint32_t index) {
-  if (layout.rank > KERF_MAX_RANK || layout.dtype >= KERF_DTYPE_COUNT)
+  if (layout.rank > KERF_MAX_RANK || layout.dtype >= kKeptTypes)
     return damaged("%s %u has %u dimensions of type %u", what, index,
                    layout.rank, layout.dtype);
   // Ranks of other stages have no part of it.
@@ -293,7 +297,7 @@ bool Checker::checkStates(uint32_t index, int64_t count) {
     const kerf_state &state = view.states[s];
     if (!checkString(state.name, "state", s))
       return false;
-    if (state.dtype >= KERF_DTYPE_COUNT)
+    if (state.dtype >= kKeptTypes)
       return damaged("state %u has type %u", s, state.dtype);
     int64_t size = kerf_dtype_bytes(state.dtype), bytes;
     if (!checkStateShape(s, param))
@@ -312,7 +316,7 @@ bool Checker::checkMaster(uint32_t index, int64_t count) {
   bool hasMaster = param.master_dtype != KERF_NONE;
   if (!hasMaster && param.master_offset == -1 && param.master_stride == -1)
     return true;
-  if (!hasMaster || param.master_dtype >= KERF_DTYPE_COUNT)
+  if (!hasMaster || param.master_dtype >= kKeptTypes)
     return damaged("parameter %u has a master of type %u at %lld", index,
                    param.master_dtype, (long long)param.master_offset);
   kerf_layout layout = stateLayout(param);
@@ -382,7 +386,7 @@ bool Checker::checkInput(uint32_t index) {
 
 bool Checker::checkOutput(uint32_t index) {
   const kerf_output &output = view.outputs[index];
-  if (output.dtype >= KERF_DTYPE_COUNT)
+  if (output.dtype >= kKeptTypes)
     return damaged("output %u has type %u", index, output.dtype);
   int64_t size = kerf_dtype_bytes(output.dtype);
   return checkString(output.name, "output", index) &&

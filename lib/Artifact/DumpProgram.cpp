@@ -69,6 +69,24 @@ static void printReduction(llvm::raw_ostream &os, int64_t reduction) {
   os << (reduction == KERF_MAX ? " max" : " sum");
 }
 
+/// What a matmul does behind the product: " gelu aux bias bf16".
+static void printEpilogue(llvm::raw_ostream &os, int64_t epilogue,
+                          int64_t biasDtype) {
+  static const char *const kNames[] = {
+      "",           " bias",        " gelu",
+      " gelu bias", " gelu aux",    " gelu aux bias",
+      " dgelu",     " dgelu bgrad", " bgrad of a",
+      " bgrad of b"};
+  if (epilogue < 0 || epilogue >= int64_t(std::size(kNames))) {
+    os << " epilogue " << epilogue;
+    return;
+  }
+  llvm::StringRef name = kNames[epilogue];
+  os << name;
+  if (name.contains("bias") || name.contains("bgrad"))
+    os << ' ' << dtypeName(biasDtype);
+}
+
 static void printMatmul(llvm::raw_ostream &os, const int64_t *attrs) {
   os << ' ' << dtypeName(attrs[0]) << " x " << dtypeName(attrs[1]) << " -> "
      << dtypeName(attrs[2]);
@@ -81,8 +99,7 @@ static void printMatmul(llvm::raw_ostream &os, const int64_t *attrs) {
     os << " b transposed";
   if (attrs[15])
     os << " accumulate";
-  if (attrs[16] == KERF_EPILOGUE_BIAS)
-    os << " bias " << dtypeName(attrs[17]);
+  printEpilogue(os, attrs[16], attrs[17]);
 }
 
 static void printAttention(llvm::raw_ostream &os, const int64_t *attrs) {

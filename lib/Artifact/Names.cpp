@@ -94,7 +94,7 @@ NameHoles kerf::artifact::holesOf(std::string_view pattern) {
 
 const char *kerf::artifact::dtypeName(uint32_t dtype) {
   static const char *const names[KERF_DTYPE_COUNT] = {
-      "f32", "bf16", "f16", "i32", "i1", "f64", "i8"};
+      "f32", "bf16", "f16", "i32", "i1", "f64", "i8", "f8e4m3", "f8e5m2"};
   return dtype < KERF_DTYPE_COUNT ? names[dtype] : "?";
 }
 

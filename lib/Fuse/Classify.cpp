@@ -12,12 +12,21 @@ static bool isLibraryNumber(Value value) {
   return element.isF32() || element.isBF16() || element.isF16();
 }
 
+/// Products of 8-bit floats; `kerf-widen-products` leaves those that libraries
+/// take.
+static bool isFloat8Product(Operation *op) {
+  auto einsum = dyn_cast<EinsumOp>(op);
+  return einsum && isFloat8(einsum.getLhs().getType()) &&
+         isFloat8(einsum.getRhs().getType());
+}
+
 bool kerf::isLibraryOp(Operation *op) {
   if (isa<AttentionOp, AttentionBackwardOp, GroupedMatmulOp,
           GroupedWeightGradientOp>(op))
     return isLibraryNumber(op->getOperand(0));
   return getMatmulForm(op).has_value() &&
-         llvm::all_of(op->getOperands(), isLibraryNumber) &&
+         (isFloat8Product(op) ||
+          llvm::all_of(op->getOperands(), isLibraryNumber)) &&
          isLibraryNumber(op->getResult(0));
 }
 
@@ -51,9 +60,44 @@ static bool isAdjacent(SliceOp slice) {
   return d == to.size() || from.drop_front(d + 1) == to.drop_front(d + 1);
 }
 
+/// True where the buffer of a value is for nothing but it and its views.
+static bool isAlone(Value value) {
+  return llvm::none_of(value.getUsers(), [](Operation *user) {
+    return isa<spmd::WriteOp, spmd::AccumulateOp, YieldOp, ConcatOp, RepeatOp>(
+        user);
+  });
+}
+
+bool kerf::canLengthen(Value value) {
+  Operation *def = value.getDefiningOp();
+  if (auto param = dyn_cast_or_null<ParamOp>(def))
+    return !param.isPerIteration();
+  if (isa_and_nonnull<spmd::AllGatherOp>(def))
+    return isAlone(value);
+  if (isa_and_nonnull<ReshapeOp, spmd::WaitOp>(def))
+    return isAlone(value) && canLengthen(def->getOperand(0));
+  // A gathered weight without the padding of its pieces, which nobody reads.
+  auto slice = dyn_cast_or_null<SliceOp>(def);
+  return slice && isAdjacent(slice) && isAlone(value) &&
+         llvm::all_of(slice.getOffsets(), [](int64_t x) { return x == 0; }) &&
+         slice.getX().hasOneUse() && !slice.getX().getDefiningOp<ParamOp>() &&
+         canLengthen(slice.getX());
+}
+
+/// True for a value with a few more rows, for which its buffer has room.
+static bool isLengthened(PadOp pad) {
+  auto isZero = [](int64_t count) { return count == 0; };
+  return llvm::all_of(pad.getLow(), isZero) && !pad.getHigh().empty() &&
+         pad.getHigh()[0] * 8 <= typeOf(pad.getX()).getDimSize(0) &&
+         llvm::all_of(pad.getHigh().drop_front(), isZero) &&
+         canLengthen(pad.getX());
+}
+
 bool kerf::isStridedView(Operation *op) {
   if (isa<ReshapeOp>(op))
     return true;
+  if (auto pad = dyn_cast<PadOp>(op))
+    return isLengthened(pad);
   if (auto slice = dyn_cast<SliceOp>(op))
     return isAdjacent(slice) || isReadByAttentionOnly(slice.getResult());
   // Channels must stay adjacent: parts lie side by side in the last dimension.

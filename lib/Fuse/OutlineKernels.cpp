@@ -89,7 +89,7 @@ struct OutlineKernels : kerf::impl::OutlineKernelsPassBase<OutlineKernels> {
   void runOnOperation() override {
     llvm::SmallVector<Operation *> ops, sources;
     getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
-      if (isa<spmd::FusedOp>(op))
+      if (isa<spmd::FusedOp, spmd::ProductOp>(op))
         return WalkResult::skip();
       if (isKernelSource(op))
         sources.push_back(op);

@@ -19,6 +19,8 @@ struct VerifyFused : kerf::impl::VerifyFusedPassBase<VerifyFused> {
         checkKernel(fused);
         return WalkResult::skip();
       }
+      if (isa<spmd::ProductOp>(op))
+        return WalkResult::skip();
       if (!isKernelOp(op))
         return WalkResult::advance();
       op->emitOpError("is left after fuse, expected a kernel, a library op "

@@ -17,19 +17,8 @@
 
 #include "Storage.h"
 
-#include "mlir/IR/TypeUtilities.h"
-
 using namespace mlir;
 using namespace kerf;
-
-int64_t kerf::elementBytes(Type type) {
-  Type element = getElementTypeOrSelf(type);
-  return std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8);
-}
-
-int64_t kerf::denseBytes(Type type) {
-  return cast<RankedTensorType>(type).getNumElements() * elementBytes(type);
-}
 
 int64_t kerf::spanBytes(RankedTensorType type, const Strides &strides) {
   int64_t last = 0;
@@ -85,6 +74,8 @@ struct Assigner {
 
   bool sink(Value value, const Storage &storage);
   bool sumsInPlace(spmd::AllReduceOp reduce, const Storage &storage);
+  bool sinkPrefix(SliceOp slice, const Storage &storage);
+  Storage lengthen(PadOp pad);
   Storage fresh(Value value, kerf_buffer_class bufferClass,
                 BufferScope scope = BufferScope::Function, int64_t copies = 1);
   Storage stackSlot(RepeatOp repeat, const Storage &stack, Type slice,
@@ -143,14 +134,49 @@ bool Assigner::sumsInPlace(spmd::AllReduceOp reduce, const Storage &storage) {
          });
 }
 
+/// True for a slice of the first elements.
+static bool isPrefix(SliceOp slice) {
+  auto from = typeOf(slice.getX()), to = typeOf(slice.getResult());
+  int64_t widest = 0;
+  for (int64_t d = 0; d < to.getRank(); ++d)
+    if (from.getDimSize(d) != to.getDimSize(d))
+      widest = d;
+  return llvm::all_of(slice.getOffsets(), [](int64_t x) { return x == 0; }) &&
+         llvm::all_of(from.getShape().take_front(widest),
+                      [](int64_t size) { return size == 1; });
+}
+
+/// Makes the op that computes a longer value put it into a named buffer, which
+/// gets room for what nobody reads, if that is little: the last rows of a
+/// padded product.
+bool Assigner::sinkPrefix(SliceOp slice, const Storage &storage) {
+  auto whole = typeOf(slice.getX());
+  Storage longer = storage;
+  longer.strides = denseStrides(whole.getShape());
+  int64_t added = denseBytes(whole) - denseBytes(slice.getType());
+  bool isWhole = map.buffers[storage.buffer].scope == BufferScope::Step &&
+                 storage.offset == 0 && storage.iter == 0 &&
+                 storage.micro == 0 && added * 8 <= denseBytes(whole) &&
+                 storage.isDense(typeOf(slice.getResult()).getShape());
+  if (!isWhole || !isPrefix(slice) || !slice.getX().hasOneUse() ||
+      !sink(slice.getX(), longer))
+    return false;
+  map.values[slice.getResult()] = storage;
+  int64_t &bytes = map.buffers[storage.buffer].bytes;
+  bytes = std::max(bytes, denseBytes(whole));
+  return true;
+}
+
 /// Makes the op that computes `value` put it into `storage`; false if it is
 /// somewhere else already.
 bool Assigner::sink(Value value, const Storage &storage) {
   if (map.values.count(value))
     return false;
   Operation *def = value.getDefiningOp();
-  if (!def || isa<kerf::ParamOp, spmd::ReadOp, SliceOp>(def))
+  if (!def || isa<kerf::ParamOp, spmd::ReadOp, PadOp>(def))
     return false;
+  if (auto slice = dyn_cast<SliceOp>(def))
+    return sinkPrefix(slice, storage);
   if (auto reshape = dyn_cast<ReshapeOp>(def)) {
     auto from = typeOf(reshape.getX());
     auto strides = reshapeStrides(typeOf(value).getShape(), storage.strides,
@@ -341,6 +367,8 @@ void Assigner::assignRest(Block &block) {
           storage.offset +=
               offset * storage.strides[d] * elementBytes(result.getType());
         map.values[result] = storage;
+      } else if (auto pad = dyn_cast<PadOp>(op)) {
+        map.values[result] = lengthen(pad);
       } else if (!isa<spmd::OffsetOp>(op)) {
         map.values[result] = fresh(result, KERF_CLASS_TEMPORARY);
       }
@@ -348,9 +376,20 @@ void Assigner::assignRest(Block &block) {
   }
 }
 
+/// A value at the start of its buffer with more rows, for which the buffer gets
+/// room. `CommandBuilder::zeroPadding` makes them zero.
+Storage Assigner::lengthen(PadOp pad) {
+  Storage storage = map.values[pad.getX()];
+  auto type = typeOf(pad.getResult());
+  storage.strides = denseStrides(type.getShape());
+  int64_t &bytes = map.buffers[storage.buffer].bytes;
+  bytes = std::max(bytes, storage.offset + denseBytes(type));
+  return storage;
+}
+
 /// The product that alone makes a value, perhaps stacked by a repeat, and that
-/// nothing else reads; or null.
-static Operation *soleProduct(Value value) {
+/// nothing else reads; or null. A prefix has no room in a stack.
+static Operation *soleProduct(Value value, bool inStack = false) {
   if (!value.hasOneUse())
     return nullptr;
   if (auto repeat = value.getDefiningOp<RepeatOp>()) {
@@ -358,9 +397,18 @@ static Operation *soleProduct(Value value) {
     unsigned carries = repeat.getInits().size();
     return index < carries
                ? nullptr
-               : soleProduct(repeat.getYield().getStacked()[index - carries]);
+               : soleProduct(repeat.getYield().getStacked()[index - carries],
+                             /*inStack=*/true);
   }
   Operation *def = value.getDefiningOp();
+  if (auto slice = dyn_cast_or_null<SliceOp>(def))
+    return !inStack && isPrefix(slice) ? soleProduct(slice.getX()) : nullptr;
+  // A gelu is of the whole, and the other results are no sums.
+  if (auto product = dyn_cast_or_null<spmd::ProductOp>(def)) {
+    spmd::ProductParts parts = product.getParts();
+    bool isPlain = !parts.gelu && !parts.geluBackward;
+    return isPlain && value == product->getResult(0) ? def : nullptr;
+  }
   return isa_and_nonnull<LinearOp, MatmulOp, EinsumOp, GroupedWeightGradientOp>(
              def)
              ? def
@@ -396,9 +444,23 @@ void Assigner::assignFunction(spmd::FuncOp func) {
   assignRest(body);
 }
 
-/// Views that came out without strides, where an op needs a tensor.
+/// True for rows of zeros after a value that begins its buffer.
+static bool canFollow(PadOp pad, const Storage &storage) {
+  auto isZero = [](int64_t count) { return count == 0; };
+  return storage.offset == 0 && storage.iter == 0 && storage.micro == 0 &&
+         storage.isDense(typeOf(pad.getX()).getShape()) &&
+         !pad.getHigh().empty() && llvm::all_of(pad.getLow(), isZero) &&
+         llvm::all_of(pad.getHigh().drop_front(), isZero);
+}
+
+/// Views that came out without strides, where an op needs a tensor, and padding
+/// that no buffer has room for.
 LogicalResult Assigner::check(Block &block) {
   for (Operation &op : block) {
+    if (auto pad = dyn_cast<PadOp>(op);
+        pad && !canFollow(pad, map.values[pad.getX()]))
+      return op.emitOpError("is no view: expected rows after a value that "
+                            "begins its buffer, else a kernel");
     for (Value result : op.getResults()) {
       auto found = map.values.find(result);
       if (found != map.values.end() &&

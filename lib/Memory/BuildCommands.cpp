@@ -166,6 +166,16 @@ LogicalResult CommandBuilder::buildRepeat(RepeatOp repeat) {
 // Ops
 //===----------------------------------------------------------------------===//
 
+/// Sets the rows after a weight, for which its buffer has room, to zero. In
+/// each call: nobody else knows of them, and they are few.
+void CommandBuilder::zeroPadding(PadOp pad) {
+  PlannedOperand rows = operand(pad.getResult(), KERF_WRITE);
+  int64_t narrow = denseBytes(pad.getX().getType());
+  rows.offset += narrow;
+  rows.bytes -= narrow;
+  add(exec::Opcode::Zero, pad, "zero", {rows.bytes}).operands = {rows};
+}
+
 LogicalResult CommandBuilder::buildOp(Operation &op) {
   if (isa<kerf::ParamOp, ReshapeOp, SliceOp, ConcatOp, spmd::ReadOp,
           spmd::OffsetOp, spmd::ReturnOp, kerf::YieldOp>(op))
@@ -193,6 +203,10 @@ LogicalResult CommandBuilder::buildOp(Operation &op) {
         operand(stop.getX(), KERF_READ)};
     return success();
   }
+  if (auto pad = dyn_cast<PadOp>(op)) {
+    zeroPadding(pad);
+    return success();
+  }
   if (isa<AttentionOp, AttentionBackwardOp>(op))
     return buildAttention(&op);
   if (isa<GroupedMatmulOp, GroupedWeightGradientOp>(op))
@@ -202,6 +216,8 @@ LogicalResult CommandBuilder::buildOp(Operation &op) {
     return buildCommunication(&op);
   if (isa<LinearOp, MatmulOp, EinsumOp>(op))
     return buildMatmul(&op);
+  if (auto product = dyn_cast<spmd::ProductOp>(op))
+    return buildProduct(product);
   return op.emitOpError("has no command, expected a kernel, a library op or "
                         "communication");
 }

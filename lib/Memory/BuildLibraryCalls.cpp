@@ -33,17 +33,26 @@ void CommandBuilder::addProduct(exec::Opcode opcode, Operation *op,
   later.when = continues ? 0 : KERF_UNLESS_FIRST;
 }
 
-LogicalResult CommandBuilder::buildMatmul(Operation *op) {
+/// What a matmul does beside the product. Values that it has not are null.
+struct CommandBuilder::Epilogue {
+  kerf_epilogue kind = KERF_EPILOGUE_NONE;
+  Value bias, biasGradient; ///< one of them, the operand `bias`
+  Value aux, auxResult;     ///< one of them, the operand `aux`
+};
+
+/// Adds the command of `op`: the product of `operands`, then the epilogue.
+LogicalResult CommandBuilder::addMatmul(Operation *op, Operation *product,
+                                        llvm::ArrayRef<Value> operands,
+                                        const Epilogue &epilogue) {
   llvm::SmallVector<Strides> strides;
-  for (Value value : op->getOperands())
+  for (Value value : operands)
     strides.push_back(stridesOf(value));
   Value result = op->getResult(0);
-  auto form = getMatmulForm(op, strides, stridesOf(result));
+  auto form = getMatmulForm(product, strides, stridesOf(result));
   if (!form)
     return op->emitOpError("is no strided product where its operands lie");
-  Value a = op->getOperand(form->a.operand),
-        b = op->getOperand(form->b.operand);
-  Value bias = form->bias ? op->getOperand(*form->bias) : Value();
+  Value a = operands[form->a.operand], b = operands[form->b.operand];
+  Value bias = epilogue.bias ? epilogue.bias : epilogue.biasGradient;
   llvm::SmallVector<int64_t> values = {dtypeOf(a.getType()),
                                        dtypeOf(b.getType()),
                                        dtypeOf(result.getType()),
@@ -60,17 +69,71 @@ LogicalResult CommandBuilder::buildMatmul(Operation *op) {
                                        form->c.batch,
                                        form->c.row,
                                        /*accumulate=*/0,
-                                       bias ? KERF_EPILOGUE_BIAS
-                                            : KERF_EPILOGUE_NONE,
+                                       epilogue.kind,
                                        bias ? dtypeOf(bias.getType()) : 0};
   int64_t bytes = workspaceBytes(exec::Opcode::Matmul, values);
-  llvm::SmallVector<PlannedOperand> operands = {
+  llvm::SmallVector<PlannedOperand> planned = {
       operand(a, KERF_READ), operand(b, KERF_READ), operand(result, KERF_WRITE),
       workspace(bytes, "matmul")};
+  bool hasAux = epilogue.aux || epilogue.auxResult;
   if (bias)
-    operands.push_back(operand(bias, KERF_READ));
-  addProduct(exec::Opcode::Matmul, op, values, operands, /*accumulate=*/15);
+    planned.push_back(operand(bias, epilogue.bias ? KERF_READ : KERF_WRITE));
+  else if (hasAux)
+    planned.push_back(absent());
+  if (hasAux)
+    planned.push_back(epilogue.aux ? operand(epilogue.aux, KERF_READ)
+                                   : operand(epilogue.auxResult, KERF_WRITE));
+  addProduct(exec::Opcode::Matmul, op, values, planned, /*accumulate=*/15);
   return success();
+}
+
+LogicalResult CommandBuilder::buildMatmul(Operation *op) {
+  Epilogue epilogue;
+  if (op->getNumOperands() > 2) {
+    epilogue.kind = KERF_EPILOGUE_BIAS;
+    epilogue.bias = op->getOperand(2);
+  }
+  return addMatmul(op, op, llvm::to_vector(op->getOperands()), epilogue);
+}
+
+/// The epilogue of a gelu behind a product.
+static kerf_epilogue geluOf(bool hasBias, bool hasAux) {
+  if (hasAux)
+    return hasBias ? KERF_EPILOGUE_GELU_AUX_BIAS : KERF_EPILOGUE_GELU_AUX;
+  return hasBias ? KERF_EPILOGUE_GELU_BIAS : KERF_EPILOGUE_GELU;
+}
+
+LogicalResult CommandBuilder::buildProduct(spmd::ProductOp op) {
+  if (options.target != KERF_TARGET_CUDA)
+    return op.emitOpError()
+           << "is for target cuda, not " << kerf_target_name(options.target)
+           << "; run the stage fuse for this target";
+  spmd::ProductParts parts = op.getParts();
+  // What the body calls an argument is an operand of the op.
+  auto outside = [&](Value value) {
+    return op.getInputs()[cast<BlockArgument>(value).getArgNumber()];
+  };
+  llvm::SmallVector<Value> operands =
+      llvm::map_to_vector(parts.product->getOperands(), outside);
+  Epilogue epilogue;
+  Value second = op->getNumResults() > 1 ? op->getResult(1) : Value();
+  if (parts.gelu) {
+    if (operands.size() > 2)
+      epilogue.bias = operands[2];
+    epilogue.auxResult = second;
+    epilogue.kind = geluOf(bool(epilogue.bias), bool(second));
+  } else if (parts.geluBackward) {
+    epilogue.aux = outside(parts.geluBackward.getX());
+    epilogue.biasGradient = second;
+    epilogue.kind = second ? KERF_EPILOGUE_DGELU_BGRAD : KERF_EPILOGUE_DGELU;
+  } else {
+    epilogue.biasGradient = second;
+    auto form = getMatmulForm(parts.product);
+    epilogue.kind = form && form->a.operand == *parts.summedOperand
+                        ? KERF_EPILOGUE_BGRAD_A
+                        : KERF_EPILOGUE_BGRAD_B;
+  }
+  return addMatmul(op, parts.product, operands, epilogue);
 }
 
 /// Strides of batch, position and head; the channels of all tensors of an

@@ -65,6 +65,7 @@ struct CommandBuilder {
   mlir::LogicalResult buildBlock(mlir::Block &block);
   mlir::LogicalResult buildOp(mlir::Operation &op);
   mlir::LogicalResult buildRepeat(RepeatOp repeat);
+  void zeroPadding(PadOp pad);
   mlir::LogicalResult buildFused(spmd::FusedOp fused);
   mlir::LogicalResult buildUpdate(UpdateOp update);
   exec::KernelOp makeKernelOf(mlir::Location loc,
@@ -79,6 +80,11 @@ struct CommandBuilder {
   PlannedOperand weightOf(UpdateOp update, const StorageMap::Param &param);
   mlir::LogicalResult buildAccumulate(spmd::AccumulateOp accumulate);
   mlir::LogicalResult buildMatmul(mlir::Operation *op);
+  mlir::LogicalResult buildProduct(spmd::ProductOp op);
+  struct Epilogue;
+  mlir::LogicalResult addMatmul(mlir::Operation *op, mlir::Operation *product,
+                                llvm::ArrayRef<mlir::Value> operands,
+                                const Epilogue &epilogue);
   void addProduct(exec::Opcode opcode, mlir::Operation *op,
                   llvm::SmallVector<int64_t> values,
                   llvm::ArrayRef<PlannedOperand> operands, unsigned accumulate);

@@ -2,8 +2,19 @@
 
 #include "Storage.h"
 
+#include "mlir/IR/TypeUtilities.h"
+
 using namespace mlir;
 using namespace kerf;
+
+int64_t kerf::elementBytes(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  return std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8);
+}
+
+int64_t kerf::denseBytes(Type type) {
+  return cast<RankedTensorType>(type).getNumElements() * elementBytes(type);
+}
 
 //===----------------------------------------------------------------------===//
 // Parameters

@@ -2,6 +2,7 @@
 
 #include "kerf/Dialect/Spmd/Pipelines.h"
 #include "kerf/Memory/Passes.h"
+#include "kerf/Support/Padding.h"
 
 namespace kerf {
 #define GEN_PASS_DEF_PLACEMEMORYPASS
@@ -179,6 +180,15 @@ struct StepFlops {
 };
 } // namespace
 
+/// The part of a product's flops that the model asks for: all where the
+/// attribute says nothing that can be.
+static double unpaddedPart(Operation *op) {
+  auto padded = op->getAttrOfType<DenseI64ArrayAttr>(kPaddedAttrName);
+  bool isPart =
+      padded && padded.size() == 2 && padded[0] > 0 && padded[0] <= padded[1];
+  return isPart ? double(padded[0]) / double(padded[1]) : 1;
+}
+
 static StepFlops countFlops(spmd::FuncOp func) {
   StepFlops flops;
   func.walk([&](Operation *op) {
@@ -186,8 +196,8 @@ static StepFlops countFlops(spmd::FuncOp func) {
     if (!cost || op->getParentOfType<spmd::FusedOp>())
       return;
     auto repeat = op->getParentOfType<RepeatOp>();
-    double count =
-        double(cost.getCost().products()) * (repeat ? repeat.getCount() : 1);
+    double count = double(cost.getCost().products()) * unpaddedPart(op) *
+                   (repeat ? repeat.getCount() : 1);
     flops.all += count;
     if (!isRecomputed(op))
       flops.model += count;

@@ -250,7 +250,7 @@ struct OverlapCollectivesPass
   void runOnOperation() override {
     getOperation().walk([](spmd::FuncOp func) {
       func.walk([](Block *block) {
-        if (!isa<spmd::FusedOp>(block->getParentOp()))
+        if (!isa<spmd::FusedOp, spmd::ProductOp>(block->getParentOp()))
           Overlap(*block).run();
       });
     });

@@ -18,6 +18,28 @@ spmd.program @unfused over <> micro_batches 1 slots 1 {
 
 // -----
 
+// CPUs have no products with epilogues.
+spmd.program @epilogue over <> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<8x8xf32> cut [[], []] : tensor<8x8xf32>
+  spmd.output @y last : tensor<8x8xf32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<8x8xf32>
+    // expected-error@+1 {{'spmd.product' op is for target cuda, not cpu; run the stage fuse for this target}}
+    %y = spmd.product (%a = %x : tensor<8x8xf32>) -> (tensor<8x8xf32>) {
+      %p = kerf.linear %a, %a : tensor<8x8xf32>, tensor<8x8xf32>
+      %g = kerf.gelu tanh %p : tensor<8x8xf32>
+      spmd.yield %g : tensor<8x8xf32>
+    }
+    spmd.write %y to @y : tensor<8x8xf32>
+    spmd.return
+  }
+  spmd.schedule "train" {
+    spmd.call @forward micro 0
+  }
+}
+
+// -----
+
 // A reshape of a part that is not evenly apart cannot be an address.
 spmd.program @uneven over <> micro_batches 1 slots 1 {
   spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
@@ -253,5 +275,18 @@ spmd.program @columns over <pp = 2> micro_batches 1 slots 1 {
   }
   spmd.schedule "train" {
     spmd.call @forward micro 0
+  }
+}
+
+// -----
+
+// Columns beside a value need a copy, which is a kernel's work.
+spmd.program @beside over <> micro_batches 1 slots 1 {
+  spmd.param "w" global tensor<4x4xf32> cut [[], []] init <ones> frozen : tensor<4x4xf32>
+  spmd.func @forward() {
+    %w = kerf.param "w" init<ones> frozen : tensor<4x4xf32>
+    // expected-error@+1 {{'kerf.pad' op is no view: expected rows after a value that begins its buffer, else a kernel}}
+    %p = kerf.pad %w low [0, 0] high [0, 2] : tensor<4x4xf32>
+    spmd.return
   }
 }

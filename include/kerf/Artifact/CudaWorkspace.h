@@ -77,18 +77,94 @@ static inline int64_t kerf_cuda_grouped_workspace(const int64_t *attrs) {
 
 /*===-- Attention ---------------------------------------------------------===*/
 
-/* Bytes of the workspace of KERF_OP_ATTENTION: sums live in registers. */
-static inline int64_t kerf_cuda_attention_workspace(const int64_t *attrs) {
-  (void)attrs;
-  return 0;
+/* cuDNN takes the gradient of attention in parts: some batch rows with some of
+ * their key heads, so that what it keeps of a part stays below a bound. In an
+ * order of sums that never changes it keeps gradients of scores, 16 bits each,
+ * and those of keys and values for each query head. */
+#define KERF_CUDA_ATTENTION_BYTES (INT64_C(256) << 20)
+/* Its workspace has this alignment and so many bytes besides. */
+#define KERF_CUDA_ATTENTION_ALIGN 256
+#define KERF_CUDA_ATTENTION_EXTRA 1024
+/* Positions are rounded up to tiles. */
+#define KERF_CUDA_ATTENTION_TILE 128
+
+/* Batch rows and key heads of a part, divisors of all; bytes 0: not in parts
+ * by cuDNN. */
+typedef struct {
+  int64_t rows, groups, bytes;
+} kerf_cuda_attention_part;
+
+/* May cuDNN be asked, by the attributes: 16 bits, whole 16 bytes, neither
+ * dropout nor the zigzag order? */
+static inline int kerf_cuda_attention_is_fused(const int64_t *attrs) {
+  int64_t d = attrs[KERF_ATTN_D], dv = attrs[KERF_ATTN_DV];
+  return (attrs[KERF_ATTN_DTYPE] == KERF_BF16 ||
+          attrs[KERF_ATTN_DTYPE] == KERF_F16) &&
+         d % 8 == 0 && dv % 8 == 0 && d <= 256 && dv <= 256 &&
+         attrs[KERF_ATTN_DROPOUT] == 0 && attrs[KERF_ATTN_ZIGZAG] == 0;
 }
 
-/* Bytes of the workspace of KERF_OP_ATTENTION_BACKWARD: sum(dy * y) of each
- * row, f32 [B,H,Sq]. */
-static inline int64_t
-kerf_cuda_attention_backward_workspace(const int64_t *attrs) {
+/* The largest divisor of `count` that is at most `most`, which is positive. */
+static inline int64_t kerf_cuda_divisor(int64_t count, int64_t most) {
+  int64_t part = count < most ? count : most;
+  while (count % part != 0)
+    --part;
+  return part;
+}
+
+/* How the gradient is cut into parts of `most` bytes at most. */
+static inline kerf_cuda_attention_part
+kerf_cuda_attention_parts(const int64_t *attrs, int64_t most) {
+  const int64_t tile = KERF_CUDA_ATTENTION_TILE;
+  kerf_cuda_attention_part part = {0, 0, 0};
+  int64_t b = attrs[KERF_ATTN_B], g = attrs[KERF_ATTN_G];
+  int64_t sk = attrs[KERF_ATTN_SK];
+  int64_t queries = (attrs[KERF_ATTN_SQ] + tile - 1) / tile * tile;
+  int64_t keys = (sk + tile - 1) / tile * tile, heads, unit, units;
+  most -= KERF_CUDA_ATTENTION_EXTRA;
+  if (!kerf_cuda_attention_is_fused(attrs) || b < 1 || g < 1 || queries < 1 ||
+      keys < 1 || keys > most / queries)
+    return part;
+  heads = attrs[KERF_ATTN_H] / g;
+  if (heads < 1 || heads > most)
+    return part;
+  unit = 2 * queries * keys; /* bytes of a query head */
+  if (heads > 1)
+    unit += 2 * sk * (attrs[KERF_ATTN_D] + attrs[KERF_ATTN_DV]);
+  if (unit > most / heads)
+    return part;
+  units = most / (unit * heads);
+  part.groups = kerf_cuda_divisor(g, units);
+  part.rows = part.groups < g ? 1 : kerf_cuda_divisor(b, units / g);
+  part.bytes = part.rows * part.groups * heads * unit;
+  part.bytes += KERF_CUDA_ATTENTION_EXTRA;
+  return part;
+}
+
+/* Bytes of the workspace of KERF_OP_ATTENTION: a few of cuDNN, which own
+ * kernels do without. */
+static inline int64_t kerf_cuda_attention_workspace(const int64_t *attrs) {
+  return kerf_cuda_attention_is_fused(attrs)
+             ? KERF_CUDA_ATTENTION_EXTRA + KERF_CUDA_ATTENTION_ALIGN
+             : 0;
+}
+
+/* Bytes of sum(dy * y) of each row, f32 [B,H,Sq]: at the beginning of the
+ * workspace of KERF_OP_ATTENTION_BACKWARD, all that own kernels need of it. */
+static inline int64_t kerf_cuda_attention_delta(const int64_t *attrs) {
   return kerf_cuda_round(4 * attrs[KERF_ATTN_B] * attrs[KERF_ATTN_H] *
                          attrs[KERF_ATTN_SQ]);
+}
+
+/* Bytes of the workspace of KERF_OP_ATTENTION_BACKWARD: delta, then what cuDNN
+ * may use for a part. */
+static inline int64_t
+kerf_cuda_attention_backward_workspace(const int64_t *attrs) {
+  int64_t bytes =
+      kerf_cuda_attention_parts(attrs, KERF_CUDA_ATTENTION_BYTES).bytes;
+  if (bytes > 0)
+    bytes += KERF_CUDA_ATTENTION_ALIGN;
+  return kerf_cuda_round(kerf_cuda_attention_delta(attrs) + bytes);
 }
 
 /* Bytes of the workspace of any opcode; 0 for those without. */

@@ -94,6 +94,8 @@ enum kerf_dtype {
   KERF_I1, /* one byte */
   KERF_F64,
   KERF_I8,
+  KERF_F8E4M3, /* one byte; 4 bits of exponent, no infinities: f8E4M3FN */
+  KERF_F8E5M2, /* one byte; the upper byte of an f16 */
   KERF_DTYPE_COUNT
 };
 
@@ -294,8 +296,9 @@ enum kerf_opcode {
   KERF_OP_LAUNCH,
   /* a_dtype b_dtype c_dtype batch m n k a_batch a_row a_col b_batch b_row b_col
    * c_batch c_row accumulate epilogue bias_dtype.
-   * c[batch,m,n] (+)= a[batch,m,k] b[batch,k,n]. Operands: a b c workspace
-   * [bias]. Columns of c have stride 1. */
+   * c[batch,m,n] (+)= a[batch,m,k] b[batch,k,n], then the epilogue. Operands:
+   * a b c workspace [bias [aux]], each absent where the epilogue has none.
+   * Columns of c have stride 1; aux[m,n] is dense and of c's dtype. */
   KERF_OP_MATMUL,
   /* Per kerf_attention_attr. Operands: q k v y lse seed step layer offset_b
    * offset_h offset_q offset_k workspace [segments_q segments_k]. */
@@ -356,7 +359,21 @@ enum kerf_opcode {
 
 enum kerf_reduction { KERF_SUM, KERF_MAX };
 
-enum kerf_epilogue { KERF_EPILOGUE_NONE, KERF_EPILOGUE_BIAS };
+/* What a matmul does to its product p. gelu is the tanh form. Epilogues with
+ * gelu or a written bias have batch 1, those with gelu do not accumulate; a
+ * written bias is set, never added to. */
+enum kerf_epilogue {
+  KERF_EPILOGUE_NONE,          /* c = p */
+  KERF_EPILOGUE_BIAS,          /* c = p + bias[n] */
+  KERF_EPILOGUE_GELU,          /* c = gelu(p) */
+  KERF_EPILOGUE_GELU_BIAS,     /* c = gelu(p + bias[n]) */
+  KERF_EPILOGUE_GELU_AUX,      /* aux = p, c = gelu(p) */
+  KERF_EPILOGUE_GELU_AUX_BIAS, /* aux = p + bias[n], c = gelu(p + bias[n]) */
+  KERF_EPILOGUE_DGELU,         /* c = p gelu'(aux) */
+  KERF_EPILOGUE_DGELU_BGRAD,   /* and bias[n] = sum of the rows of c */
+  KERF_EPILOGUE_BGRAD_A,       /* c = p, bias[m] = sum over k of a[m,k] */
+  KERF_EPILOGUE_BGRAD_B,       /* c = p, bias[n] = sum over k of b[k,n] */
+};
 
 /* Attributes of attention. q is [B,Sq,H,D], k [B,Sk,G,D], v [B,Sk,G,Dv]; a
  * tensor's strides are those of batch, position, head; channels have 1. lse is
@@ -505,6 +522,8 @@ static inline int64_t kerf_dtype_bytes(uint32_t dtype) {
     return 2;
   case KERF_I1:
   case KERF_I8:
+  case KERF_F8E4M3:
+  case KERF_F8E5M2:
     return 1;
   case KERF_F64:
     return 8;

@@ -14,6 +14,33 @@ def MergePadsPass : Pass<"kerf-merge-pads", "::mlir::ModuleOp"> {
   }];
 }
 
+def FuseEpiloguesPass : Pass<"kerf-fuse-epilogues", "::mlir::ModuleOp"> {
+  let summary = "Let matrix products compute what follows them";
+  let description = [{
+    A tanh gelu behind a product, its gradient behind the product that makes the
+    gradient of its result, and the sum of the rows of a factor (the gradient of
+    a bias) become one `spmd.product` with the product, where the libraries of
+    GPUs have such a call. For speed: the op's values go through memory once
+    less, and a launch is saved. A sum that a kernel computes beside its other
+    work stays there.
+  }];
+  let options = [Option<"gelu", "gelu", "bool", /*default=*/"true",
+      "Take gelu and its gradient, too">];
+}
+
+def PadProductsPass : Pass<"kerf-pad-products", "::mlir::ModuleOp"> {
+  let summary = "Widen the columns of products to whole lines of memory";
+  let description = [{
+    A product whose rows are no multiple of 16 bytes, such as logits over 50,257
+    words, gets more columns: its weight is padded with rows of zeros, and what
+    reads the result (a loss, its gradient, the products of that) is written for
+    the wider rows. Sums, maxima and contracted dimensions see neutral values in
+    the new columns; weights and their gradients keep their shape. For speed: GPUs
+    read and write 16 bytes at a time, and products on tensor cores ask for it.
+    Where a reader cannot do with wider rows, nothing changes.
+  }];
+}
+
 def OutlineKernelsPass : Pass<"kerf-outline-kernels", "::mlir::ModuleOp"> {
   let summary = "Make each op that no library computes a kernel of its own";
   let description = [{

@@ -1,5 +1,7 @@
 #include "Axes.h"
 
+#include "kerf/Dialect/Kerf/RowSum.h"
+
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::spmd;
@@ -246,7 +248,8 @@ LogicalResult OffsetOp::verify() {
 // fused
 //===----------------------------------------------------------------------===//
 
-ParseResult FusedOp::parse(OpAsmParser &parser, OperationState &result) {
+/// `(%arg = %value : type, ...) -> (types) attributes {...} { body }`
+static ParseResult parseRegionOp(OpAsmParser &parser, OperationState &result) {
   llvm::SmallVector<OpAsmParser::Argument> args;
   llvm::SmallVector<OpAsmParser::UnresolvedOperand> operands;
   llvm::SmallVector<Type> types, results;
@@ -271,29 +274,151 @@ ParseResult FusedOp::parse(OpAsmParser &parser, OperationState &result) {
       parser.parseRegion(*result.addRegion(), args));
 }
 
-void FusedOp::print(OpAsmPrinter &p) {
+static void printRegionOp(OpAsmPrinter &p, Operation *op) {
+  Region &body = op->getRegion(0);
   p << " (";
   llvm::interleaveComma(
-      llvm::zip(getBody().getArguments(), getInputs()), p, [&](auto input) {
+      llvm::zip(body.getArguments(), op->getOperands()), p, [&](auto input) {
         auto [arg, value] = input;
         p << arg << " = " << value << " : " << value.getType();
       });
-  p << ") -> (" << getResultTypes() << ')';
-  p.printOptionalAttrDictWithKeyword((*this)->getAttrs());
+  p << ") -> (" << op->getResultTypes() << ')';
+  p.printOptionalAttrDictWithKeyword(op->getAttrs());
   p << ' ';
-  p.printRegion(getBody(), /*printEntryBlockArgs=*/false);
+  p.printRegion(body, /*printEntryBlockArgs=*/false);
 }
 
-LogicalResult FusedOp::verifyRegions() {
-  Block &block = getBody().front();
+static LogicalResult verifyRegionOp(Operation *op) {
+  Block &block = op->getRegion(0).front();
   if (!llvm::equal(block.getArgumentTypes(),
-                   getInputs().getTypes())) // fused_c1
-    return emitOpError("expected a body that takes the operands");
+                   op->getOperandTypes())) // fused_c1 product_c1
+    return op->emitOpError("expected a body that takes the operands");
   auto yield =
       block.empty() ? spmd::YieldOp() : dyn_cast<spmd::YieldOp>(block.back());
   if (!yield || !llvm::equal(yield.getValues().getTypes(),
-                             getResultTypes())) // fused_c2
-    return emitOpError("expected a 'spmd.yield' of the results' types at the "
-                       "end of its body");
+                             op->getResultTypes())) // fused_c2 product_c2
+    return op->emitOpError("expected a 'spmd.yield' of the results' types at "
+                           "the end of its body");
+  return success();
+}
+
+ParseResult FusedOp::parse(OpAsmParser &parser, OperationState &result) {
+  return parseRegionOp(parser, result);
+}
+
+void FusedOp::print(OpAsmPrinter &p) { printRegionOp(p, *this); }
+
+LogicalResult FusedOp::verifyRegions() { return verifyRegionOp(*this); }
+
+//===----------------------------------------------------------------------===//
+// product
+//===----------------------------------------------------------------------===//
+
+ParseResult ProductOp::parse(OpAsmParser &parser, OperationState &result) {
+  return parseRegionOp(parser, result);
+}
+
+void ProductOp::print(OpAsmPrinter &p) { printRegionOp(p, *this); }
+
+/// What a sum adds, before a cast.
+static Value summedBy(ReduceOp reduce) {
+  auto cast = reduce.getX().getDefiningOp<CastOp>();
+  return cast ? cast.getX() : reduce.getX();
+}
+
+ProductParts ProductOp::getParts() {
+  ProductParts parts, none;
+  for (Operation &op : getBody().front().without_terminator()) {
+    if (isa<LinearOp, MatmulOp, EinsumOp>(op) && !parts.product) {
+      parts.product = &op;
+    } else if (auto gelu = dyn_cast<GeluOp>(op); gelu && !parts.gelu) {
+      parts.gelu = gelu;
+    } else if (auto backward = dyn_cast<GeluBackwardOp>(op);
+               backward && !parts.geluBackward) {
+      parts.geluBackward = backward;
+    } else if (auto sum = dyn_cast<ReduceOp>(op); sum && !parts.rowSum) {
+      parts.rowSum = sum;
+    } else if (!isa<CastOp>(op) || !op.hasOneUse() ||
+               !isa<ReduceOp>(*op.user_begin())) {
+      return none;
+    }
+  }
+  if (!parts.product || (parts.rowSum && !isRowSum(parts.rowSum)) ||
+      (parts.gelu && (parts.geluBackward || parts.rowSum)) ||
+      (!parts.gelu && !parts.geluBackward && !parts.rowSum))
+    return none;
+  if (parts.rowSum && !parts.geluBackward) {
+    auto operands = parts.product->getOperands().take_front(2);
+    auto at = llvm::find(operands, summedBy(parts.rowSum));
+    if (at == operands.end())
+      return none;
+    parts.summedOperand = at - operands.begin();
+  }
+  return parts;
+}
+
+/// A type that libraries have epilogues for.
+static bool isEpilogueNumber(Type element) {
+  return element.isF32() || element.isBF16() || element.isF16();
+}
+
+/// True where one library call can compute the parts: a product of what comes
+/// from outside, in one type, without a batch, over the rows that are summed.
+static bool isOneCall(ProductParts &parts) {
+  auto isOutside = [](Value value) { return isa<BlockArgument>(value); };
+  auto elementOf = [](Value value) { return typeOf(value).getElementType(); };
+  Operation *product = parts.product;
+  Value result = product->getResult(0);
+  Type element = elementOf(product->getOperand(0));
+  std::optional<MatmulForm> form = getMatmulForm(product);
+  bool hasGelu = parts.gelu || parts.geluBackward;
+  auto isOfType = [&](Value value) { return elementOf(value) == element; };
+  if (!form || form->batch != 1 || !isEpilogueNumber(element) ||
+      !llvm::all_of(product->getOperands(), isOutside) ||
+      !llvm::all_of(product->getOperands(), isOfType) ||
+      (hasGelu && elementOf(result) != element) ||
+      (parts.geluBackward && !isOutside(parts.geluBackward.getX())))
+    return false;
+  if (!parts.rowSum)
+    return true;
+  int64_t columns = typeOf(parts.rowSum.getX()).getShape().back();
+  return parts.summedOperand
+             ? sumsOverRows(*form, *parts.summedOperand, columns)
+             : form->n == columns;
+}
+
+/// The results that a product with these parts may have, in order.
+static bool hasResultsOf(ProductParts &parts, ValueRange yields) {
+  Value product = parts.product->getResult(0);
+  if (GeluOp gelu = parts.gelu)
+    return gelu.getX() == product && gelu.getKind() == GeluKind::Tanh &&
+           !yields.empty() && yields[0] == gelu.getResult() &&
+           (yields.size() == 1 || (yields.size() == 2 && yields[1] == product));
+  if (parts.product->getNumOperands() > 2) // a bias
+    return false;
+  Value first = product;
+  if (GeluBackwardOp backward = parts.geluBackward) {
+    first = backward.getResult();
+    if (backward.getDy() != product || backward.getX() == product ||
+        backward.getKind() != GeluKind::Tanh ||
+        (parts.rowSum && summedBy(parts.rowSum) != first))
+      return false;
+  }
+  if (parts.rowSum)
+    return yields.size() == 2 && yields[0] == first &&
+           yields[1] == parts.rowSum.getResult();
+  return yields.size() == 1 && yields[0] == first;
+}
+
+LogicalResult ProductOp::verifyRegions() {
+  if (failed(verifyRegionOp(*this)))
+    return failure();
+  ProductParts parts = getParts();
+  if (!parts.product || !isOneCall(parts) ||
+      !hasResultsOf(parts, getBody().front().back().getOperands()))
+    return emitOpError( // product_c3
+        "expected a body of one product and its epilogue: a tanh gelu, a tanh "
+        "gelu_backward with or without the sum of its rows, or the sum of the "
+        "rows of one factor; as results the matrix, then what else is read");
   return success();
 }

@@ -428,8 +428,131 @@ spmd.program @fused_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 
 spmd.program @yield_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   spmd.func @forward() {
-    // expected-error @below {{'spmd.yield' op expects parent op 'spmd.fused'}}
+    // expected-error @below {{'spmd.yield' op expects parent op to be one of 'spmd.fused, spmd.product'}}
     spmd.yield
+  }
+}
+
+// -----
+
+spmd.program @product_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{expected a body that takes the operands}}
+    %y = "spmd.product"(%x) ({
+    ^bb0(%a: tensor<4xf32>):
+      spmd.yield %a : tensor<4xf32>
+    }) : (tensor<4x16xf32>) -> tensor<4xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+spmd.program @product_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<4x16xf32>
+    // expected-error @below {{expected a 'spmd.yield' of the results' types at the end of its body}}
+    %y = spmd.product (%a = %x : tensor<4x16xf32>) -> (tensor<4xf32>) {
+      spmd.yield %a : tensor<4x16xf32>
+    }
+    spmd.return
+  }
+}
+
+// -----
+
+// An activation that no library call has.
+spmd.program @product_c3 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<16x16xf32>
+    // expected-error @below {{expected a body of one product and its epilogue: a tanh gelu, a tanh gelu_backward with or without the sum of its rows, or the sum of the rows of one factor; as results the matrix, then what else is read}}
+    %y = spmd.product (%a = %x : tensor<16x16xf32>) -> (tensor<16x16xf32>) {
+      %p = kerf.linear %a, %a : tensor<16x16xf32>, tensor<16x16xf32>
+      %g = kerf.gelu exact %p : tensor<16x16xf32>
+      spmd.yield %g : tensor<16x16xf32>
+    }
+    spmd.return
+  }
+}
+
+// -----
+
+// The sum of what is no factor.
+spmd.program @product_c3_sum over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<16x16xf32>
+    // expected-error @below {{expected a body of one product and its epilogue}}
+    %y:2 = spmd.product (%a = %x : tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16xf32>) {
+      %p = kerf.linear %a, %a : tensor<16x16xf32>, tensor<16x16xf32>
+      %s = kerf.reduce sum %p dims [0] : tensor<16x16xf32>
+      spmd.yield %p, %s : tensor<16x16xf32>, tensor<16xf32>
+    }
+    spmd.return
+  }
+}
+
+// -----
+
+// The sum of rows that the product does not add up over.
+spmd.program @product_c3_rows over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<16x16xf32>
+    // expected-error @below {{expected a body of one product and its epilogue}}
+    %y:2 = spmd.product (%a = %x : tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16xf32>) {
+      %p = kerf.linear %a, %a : tensor<16x16xf32>, tensor<16x16xf32>
+      %s = kerf.reduce sum %a dims [0] : tensor<16x16xf32>
+      spmd.yield %p, %s : tensor<16x16xf32>, tensor<16xf32>
+    }
+    spmd.return
+  }
+}
+
+// -----
+
+// A factor that the body makes.
+spmd.program @product_c3_inner over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<1x16xf32>
+    // expected-error @below {{expected a body of one product and its epilogue}}
+    %y:2 = spmd.product (%a = %x : tensor<1x16xf32>) -> (tensor<1xf32>, tensor<16xf32>) {
+      %s = kerf.reduce sum %a dims [0] : tensor<1x16xf32>
+      %p = kerf.einsum "sn,n->s" %a, %s : tensor<1x16xf32>, tensor<16xf32> -> tensor<1xf32>
+      spmd.yield %p, %s : tensor<1xf32>, tensor<16xf32>
+    }
+    spmd.return
+  }
+}
+
+// -----
+
+// Gelu in a type that libraries have none for.
+spmd.program @product_c3_f64 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<16x16xf64>
+    // expected-error @below {{expected a body of one product and its epilogue}}
+    %y = spmd.product (%a = %x : tensor<16x16xf64>) -> (tensor<16x16xf64>) {
+      %p = kerf.linear %a, %a : tensor<16x16xf64>, tensor<16x16xf64>
+      %g = kerf.gelu tanh %p : tensor<16x16xf64>
+      spmd.yield %g : tensor<16x16xf64>
+    }
+    spmd.return
+  }
+}
+
+// -----
+
+// A product of a batch.
+spmd.program @product_c3_batch over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<2x16x16xf32>
+    // expected-error @below {{expected a body of one product and its epilogue}}
+    %y = spmd.product (%a = %x : tensor<2x16x16xf32>) -> (tensor<2x16x16xf32>) {
+      %p = kerf.matmul %a, %a : tensor<2x16x16xf32>, tensor<2x16x16xf32>
+      %g = kerf.gelu tanh %p : tensor<2x16x16xf32>
+      spmd.yield %g : tensor<2x16x16xf32>
+    }
+    spmd.return
   }
 }
 

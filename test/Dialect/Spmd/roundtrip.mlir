@@ -54,6 +54,15 @@ spmd.program @all over <dp = 2, tp = 2> micro_batches 2 slots 1 {
       // CHECK-NEXT: spmd.yield %{{.*}} : tensor<4xf32>
       spmd.yield %e : tensor<4xf32>
     }
+    // CHECK: spmd.product (%[[L:.*]] = %{{.*}} : tensor<1x4xf32>, %[[R:.*]] = %{{.*}} : tensor<1x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>) attributes {spmd.kind = "einsum+reduce"} {
+    %row = kerf.reshape %x : tensor<4xf32> -> tensor<1x4xf32>
+    %product:2 = spmd.product (%left = %row : tensor<1x4xf32>, %right = %row : tensor<1x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>) attributes {spmd.kind = "einsum+reduce"} {
+      // CHECK-NEXT: kerf.einsum "sn,sk->nk" %[[L]], %[[R]]
+      %both = kerf.einsum "sn,sk->nk" %left, %right : tensor<1x4xf32>, tensor<1x4xf32> -> tensor<4x4xf32>
+      %sum = kerf.reduce sum %left dims [0] : tensor<1x4xf32>
+      // CHECK: spmd.yield %{{.*}}, %{{.*}} : tensor<4x4xf32>, tensor<4xf32>
+      spmd.yield %both, %sum : tensor<4x4xf32>, tensor<4xf32>
+    }
     // CHECK: spmd.write %{{.*}} to @saved : tensor<4xf32>
     spmd.write %f to @saved : tensor<4xf32>
     // CHECK-NEXT: spmd.accumulate %{{.*}} into @gradient : tensor<4xf32>

@@ -19,6 +19,17 @@
 namespace kerf::spmd {
 class ScheduleOp;
 class ParamOp;
+
+/// The ops in a `spmd.product`.
+struct ProductParts {
+  mlir::Operation *product = nullptr; ///< linear, matmul or einsum
+  GeluOp gelu;                        ///< of the product, or null
+  GeluBackwardOp geluBackward;        ///< by the product, or null
+  ReduceOp rowSum;                    ///< or null
+  /// The operand of the product whose rows `rowSum` adds; nothing where it adds
+  /// those of `geluBackward`.
+  std::optional<unsigned> summedOperand;
+};
 } // namespace kerf::spmd
 
 #define GET_OP_CLASSES

@@ -479,13 +479,59 @@ def Spmd_FusedOp : Spmd_Op<"fused", [IsolatedFromAbove, SingleBlock, Pure]> {
   let hasRegionVerifier = 1;
 }
 
-def Spmd_YieldOp : Spmd_Op<"yield", [Pure, Terminator, HasParent<"FusedOp">]> {
-  let summary = "Give the results of a fused region";
+def Spmd_ProductOp
+    : Spmd_Op<"product", [IsolatedFromAbove, SingleBlock, Pure]> {
+  let summary = "Compute a matrix product and its epilogue by one library call";
   let description = [{
-    Life: as `spmd.fused`.
+    The body's ops on the operands, its yield as results. The body is a product
+    `p` (`kerf.linear`, `kerf.matmul` or `kerf.einsum`) and one of
+
+    - a tanh `kerf.gelu` of `p`; yields it, and `p` too where that is read;
+    - a tanh `kerf.gelu_backward` of which `p` is the gradient; yields it, and
+      the sum of its rows (the gradient of a bias) where that is read;
+    - the sum of the rows of one operand of `p`, of its type or cast; yields `p`
+      and the sum.
+
+    A sum of rows is over all dimensions but the last. The first result is the
+    matrix that the call writes.
+
+    Life: made by `kerf-fuse-epilogues`; becomes a matmul with an epilogue.
 
     Constraints:
-    (C1) stands at the end of a `spmd.fused`. // yield_c1
+    (C1) the body takes one value per operand, of its type.
+    (C2) the body ends in a `spmd.yield` of the results' types.
+    (C3) the body is a product with one of the epilogues above.
+
+    ```mlir
+    %x = kerf.constant dense<1.0> : tensor<4x8xf32>
+    %w = kerf.constant dense<1.0> : tensor<16x8xf32>
+    %y = spmd.product (%a = %x : tensor<4x8xf32>, %b = %w : tensor<16x8xf32>) -> (tensor<4x16xf32>) {
+      %p = kerf.linear %a, %b : tensor<4x8xf32>, tensor<16x8xf32>
+      %g = kerf.gelu tanh %p : tensor<4x16xf32>
+      spmd.yield %g : tensor<4x16xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<Kerf_Tensor>:$inputs);
+  let results = (outs Variadic<Kerf_Tensor>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The ops of the body; `product` is null in one that breaks (C3).
+    ::kerf::spmd::ProductParts getParts();
+  }];
+}
+
+def Spmd_YieldOp
+    : Spmd_Op<"yield", [Pure, Terminator,
+                        ParentOneOf<["FusedOp", "ProductOp"]>]> {
+  let summary = "Give the results of a fused region";
+  let description = [{
+    Life: as the op around it.
+
+    Constraints:
+    (C1) stands at the end of a `spmd.fused` or a `spmd.product`. // yield_c1
 
     ```mlir
     %x = kerf.constant dense<1.0> : tensor<4xf32>
