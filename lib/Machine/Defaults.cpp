@@ -81,6 +81,25 @@ static const DeviceFamily *familyOf(const Device &device) {
 }
 
 //===----------------------------------------------------------------------===//
+// Reserve
+//===----------------------------------------------------------------------===//
+
+/// All assumptions, above what is reported. A CUDA context with code that is
+/// loaded when it is needed: 256 MiB on an RTX 3090 (issue 9413 of InvokeAI),
+/// about 400 MB (issue 109888 of PyTorch); larger GPUs need more. Of NCCL a
+/// channel holds 10 MiB to receive from a neighbour and 2 MiB to send to one,
+/// of which there are up to 32 (issue 1685 of NCCL).
+void kerf::cluster::setDefaultReserve(Device &device) {
+  if (device.target != BackendTarget::Cuda)
+    return;
+  constexpr double channels = 32, channelBytes = 12 << 20;
+  device.contextBytes = 0.6e9;
+  device.libraryBytes = 0.2e9;
+  device.reservedBytes = device.contextBytes + device.libraryBytes;
+  device.connectionBytes = channels * channelBytes;
+}
+
+//===----------------------------------------------------------------------===//
 // Efficiency
 //===----------------------------------------------------------------------===//
 

@@ -11,6 +11,10 @@ namespace kerf::cluster {
 /// by name or else by peak, else of its target. The other fields must be read.
 Efficiency defaultEfficiency(const Device &device);
 
+/// What a device whose description states no reserve keeps from arenas: nothing
+/// but of target cuda. The target must be read.
+void setDefaultReserve(Device &device);
+
 /// Warns where a stated figure of `machine` is a well-known one that counts
 /// both directions of a link, or structured sparsity. `root` has the positions.
 void warnAboutDatasheets(const Machine &machine, const YamlValue &root,

@@ -100,7 +100,9 @@ Machine Machine::perRank() const {
   own.shared = false;
   result.sharedBy.clear();
   own.memoryBytes /= ranks;
-  own.reservedBytes /= ranks;
+  for (double *part : {&own.reservedBytes, &own.contextBytes, &own.libraryBytes,
+                       &own.connectionBytes})
+    *part /= ranks;
   own.memoryBytesPerSec /= ranks;
   own.powerWatt /= ranks;
   for (auto &[type, flopPerSec] : own.peak)

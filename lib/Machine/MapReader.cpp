@@ -102,7 +102,8 @@ void MapReader::finish() {
 
 const YamlMember *MapReader::take(StringRef field, Need need,
                                   StringRef expected) {
-  known.push_back(field.str());
+  if (!llvm::is_contained(known, field))
+    known.push_back(field.str());
   for (const YamlMember &member : map.members)
     if (member.key == field)
       return &member;

@@ -67,10 +67,18 @@ static void printEfficiency(const Efficiency &part, llvm::raw_ostream &os) {
   os << "}";
 }
 
+static std::string reserved(const Device &device) {
+  if (device.contextBytes + device.libraryBytes + device.connectionBytes == 0)
+    return size(device.reservedBytes);
+  return "{context: " + size(device.contextBytes) +
+         ", libraries: " + size(device.libraryBytes) +
+         ", connection: " + size(device.connectionBytes) + "}";
+}
+
 static void printDevice(const Device &device, llvm::raw_ostream &os) {
   os << "device:\n  name: " << device.name
      << "\n  memory: " << size(device.memoryBytes)
-     << "\n  reserved: " << size(device.reservedBytes)
+     << "\n  reserved: " << reserved(device)
      << "\n  memory_bandwidth: " << rate(device.memoryBytesPerSec) << "\n  ";
   printPeak(device.peak, os);
   os << "\n  ";

@@ -223,6 +223,26 @@ static void readBackend(MapReader &device, Device &result, Problems &problems) {
   readArch(member->value, arch, result, problems);
 }
 
+/// One number, or parts; false when it is left out.
+static bool readReserved(MapReader &device, Device &result,
+                         Problems &problems) {
+  const YamlMember *member =
+      device.take("reserved", Need::Optional, "bytes, or a map");
+  if (!member)
+    return false;
+  if (member->value.kind != YamlKind::Map) {
+    result.reservedBytes = device.number("reserved", Need::Optional, kReserved);
+    return true;
+  }
+  MapReader map(member->value, "'reserved'", problems);
+  result.contextBytes = map.number("context", Need::Required, kReserved);
+  result.libraryBytes = map.number("libraries", Need::Optional, kReserved);
+  result.connectionBytes = map.number("connection", Need::Optional, kReserved);
+  result.reservedBytes = result.contextBytes + result.libraryBytes;
+  map.finish();
+  return true;
+}
+
 static void readDevice(MapReader &machine, Device &result, Problems &problems) {
   const YamlMember *member = machine.takeMap("device", Need::Required);
   if (!member)
@@ -230,18 +250,21 @@ static void readDevice(MapReader &machine, Device &result, Problems &problems) {
   MapReader map(member->value, "'device'", problems);
   result.name = map.name("name", Need::Required);
   result.memoryBytes = map.number("memory", Need::Required, kMemory);
-  result.reservedBytes = map.number("reserved", Need::Optional, kReserved);
+  bool isStated = readReserved(map, result, problems);
   result.memoryBytesPerSec =
       map.number("memory_bandwidth", Need::Required, kBandwidth);
   readPeak(map, Need::Required, result.peak, problems);
   readBackend(map, result, problems);
+  if (!isStated)
+    setDefaultReserve(result);
   result.efficiency = defaultEfficiency(result);
   readEfficiency(map, result.efficiency, problems);
   result.launchSec = map.number("launch", Need::Optional, kLaunch);
   result.powerWatt = map.number("power", Need::Optional, kPower);
   result.shared = map.choice("shared", Need::Optional, {"false", "true"}) == 1;
   map.finish();
-  if (result.memoryBytes > 0 && result.reservedBytes >= result.memoryBytes)
+  if (isStated && result.memoryBytes > 0 &&
+      result.reservedBytes >= result.memoryBytes)
     problems.error(member->value.get("reserved")->place,
                    "field 'reserved': " +
                        printQuantity(result.reservedBytes, Quantity::Bytes) +

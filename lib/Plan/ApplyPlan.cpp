@@ -191,6 +191,35 @@ bool PlanWriter::readsInputsOnly(Operation *op) {
   return only;
 }
 
+/// True for what pure ops make of parameters and constants alone.
+static bool isMadeOfParams(Value value) {
+  llvm::SmallVector<Value> open{value};
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (!op || !isPure(op) || op->getNumRegions() != 0)
+      return false;
+    if (seen.insert(op).second)
+      llvm::append_range(open, op->getOperands());
+  }
+  return true;
+}
+
+/// True for a weight on its way to a product of 8-bit floats, and its unit.
+static bool isWeightCopy(Value value) {
+  if (!isMadeOfParams(value))
+    return false;
+  bool isUnit = value.getDefiningOp<UnitOp>();
+  auto makesFloat8 = [](Operation *op) {
+    return op->getNumResults() == 1 && isFloat8(op->getResult(0).getType());
+  };
+  bool isCopy = llvm::any_of(value.getUsers(), [&](Operation *user) {
+    return makesFloat8(user) ||
+           (isa<MulOp>(user) && llvm::any_of(user->getUsers(), makesFloat8));
+  });
+  return isUnit || isCopy || isFloat8(value.getType());
+}
+
 static int factorNamed(const Factors &facts, llvm::StringRef name) {
   for (auto [f, factor] : llvm::enumerate(facts.factors))
     if (factor.name == name)
@@ -306,7 +335,8 @@ void PlanWriter::assign(Operation *op, LayerPlace place) {
   // Others without a batch follow what reads them; how a weight is made is
   // costed, and decides how it rests.
   bool makesWeight =
-      op->getNumResults() == 1 && isMadeOfFrozen(op->getResult(0));
+      op->getNumResults() == 1 &&
+      (isMadeOfFrozen(op->getResult(0)) || isWeightCopy(op->getResult(0)));
   if (isSource(op) || readsInputsOnly(op) || (!hasBatch && !makesWeight))
     return;
   Operation *product = splitBiasIfAsked(op, place);

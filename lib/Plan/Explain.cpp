@@ -9,10 +9,12 @@
 using namespace kerf;
 using namespace kerf::explain_detail;
 
-static MemoryPart describeMemory(const Machine &machine,
+static MemoryPart describeMemory(const ExplainInput &input,
                                  const PlanPoint &plan) {
   MemoryPart part;
-  part.capacity = machine.perRank().device.memoryBytes;
+  part.capacity = input.machine->perRank().device.memoryBytes;
+  part.reserve = reserveOf(*input.machine, input.profile, plan.outer,
+                           input.step->moeBuffer > 0);
   for (const PlacedStage &stage : plan.stages)
     part.stages.push_back(stage.memory);
   for (size_t i = 1; i < part.stages.size(); ++i)
@@ -92,7 +94,7 @@ Explanation kerf::explain(const ExplainInput &input) {
     return result;
   const PlanPoint &plan = *input.result->best;
   result.plan = describePlan(input, plan);
-  result.memory = describeMemory(*input.machine, plan);
+  result.memory = describeMemory(input, plan);
   result.time = accountTime(*input.step, *input.machine, input.profile, plan);
   result.alternatives = describeAlternatives(input, result.time);
   result.run = planRun(*input.step, *input.machine, result.plan.devices,

@@ -1,4 +1,5 @@
 #include "PlanHead.h"
+#include "kerf/Dialect/Kerf/Float8.h"
 #include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/Dialect/Kerf/SplitBias.h"
 #include "kerf/Plan/Passes.h"
@@ -188,6 +189,15 @@ static bool matchesPhase(llvm::StringRef text, PhaseAttr phase, int64_t place) {
          (index.empty() || (!index.getAsInteger(10, value) && value == place));
 }
 
+/// What rules name an op by: a linear op is one in 8-bit floats, too.
+static llvm::StringRef nameOf(Operation *op) {
+  PhaseAttr phase = getPhase(op);
+  bool isLinear = isa<EinsumOp>(op) && phase &&
+                  phase.getKind() == PhaseKind::Forward &&
+                  unquantized(op->getOperand(0)) != op->getOperand(0);
+  return isLinear ? LinearOp::getOperationName() : op->getName().getStringRef();
+}
+
 bool PlanReader::matches(const Rule &rule, Operation *op) {
   if (rule.param) {
     auto param = dyn_cast<ParamOp>(op);
@@ -196,8 +206,8 @@ bool PlanReader::matches(const Rule &rule, Operation *op) {
   if (llvm::StringRef(rule.op).contains(' ')) {
     if (!matchesPhase(rule.op, getPhase(op), place.lookup(op)))
       return false;
-  } else if (op->getName().getStringRef() != rule.op &&
-             op->getName().stripDialect() != rule.op) {
+  } else if (nameOf(op) != rule.op && op->getName().stripDialect() != rule.op &&
+             nameOf(op) != "kerf." + rule.op) {
     return false;
   }
   return !rule.weight || llvm::any_of(op->getOperands(), [&](Value operand) {
@@ -338,9 +348,12 @@ LogicalResult PlanReader::run(llvm::StringRef text) {
     return failure();
   errors.expectKeys(*root,
                     {"assign", "chunks", "cp_order", "mesh", "micro_batches",
-                     "model", "moe_buffer", "order", "recompute", "schedule",
-                     "shard_group", "stages", "version", "zero"},
+                     "model", "moe_buffer", "order", "recompute",
+                     "reserve_bytes", "schedule", "shard_group", "stages",
+                     "version", "zero"},
                     "a plan");
+  if (const json::Value *reserve = root->find("reserve_bytes"))
+    errors.expectKind(*reserve, json::Kind::Number, "reserve_bytes");
   plan = readPlanHead(model, *root, errors);
   if (const json::Value *assign = root->find("assign"))
     if (errors.expectKind(*assign, json::Kind::Array, "assign"))

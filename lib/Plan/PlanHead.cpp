@@ -62,6 +62,12 @@ ModelStamp kerf::stampOf(ModelOp model) {
     os << name << '*' << facts.second;
     printShape(os, facts.first);
   }
+  // Quantising adds ops, and plans may number ops.
+  bool hasFloat8 = false;
+  model.getBody().walk(
+      [&](CastOp cast) { hasFloat8 |= isFloat8(cast.getResult().getType()); });
+  if (hasFloat8)
+    os << "fp8";
   return {model.getSymName().str(),
           llvm::utohexstr(llvm::xxh3_64bits(text), /*LowerCase=*/true,
                           /*Width=*/16)};

@@ -152,9 +152,13 @@ static bool sumsBatch(const LayerKind &kind, int value) {
   if (op.view || op.name == "add")
     return llvm::all_of(op.operands,
                         [&](int from) { return sumsBatch(kind, from); });
-  return llvm::any_of(op.factors, [](const LayerFactor &factor) {
+  auto hasBatch = [](const LayerFactor &factor) {
     return factor.index == IndexClass::Batch && factor.factor.size > 1;
-  });
+  };
+  if (op.name == "mul" && llvm::none_of(op.factors, hasBatch)) // by a unit
+    return llvm::any_of(op.operands,
+                        [&](int from) { return sumsBatch(kind, from); });
+  return llvm::any_of(op.factors, hasBatch);
 }
 
 /// Ranks over which a gradient is a sum when it is made.

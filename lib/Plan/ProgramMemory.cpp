@@ -12,6 +12,7 @@
 #include "SearchDetail.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 
 using namespace kerf;
@@ -40,20 +41,19 @@ struct Chunk {
   int64_t slots = 1;
 };
 
+/// What a stage's schedule says about memory.
+struct Flight {
+  std::vector<int64_t> slots; ///< micro-batches that are held at most; by chunk
+  bool staysLong = false; ///< a micro-batch is before its backward pass when
+                          ///< weight gradients of another are made
+};
+
 class StageSketch {
 public:
-  StageSketch(const OuterChoice &outer, int64_t stage,
-              std::vector<Chunk> chunks, bool sumsEarly)
+  StageSketch(const OuterChoice &outer, std::vector<Chunk> chunks,
+              bool staysLong, bool sumsEarly)
       : outer(outer), chunks(std::move(chunks)),
-        sumsEarly(sumsEarly && outer.zero < 2) {
-    int64_t open = 0;
-    for (const Task &task : stageOrder(outer.schedule, outer.pp, stage,
-                                       outer.microBatches, outer.chunks)) {
-      open += task.kind == EventKind::Forward    ? 1
-              : task.kind == EventKind::Backward ? -1
-                                                 : 0;
-      staysLong |= task.kind == EventKind::WeightGradient && open > 0;
-    }
+        sumsEarly(sumsEarly && outer.zero < 2), staysLong(staysLong) {
     rule.isSummed = outer.microBatches > 1;
     putsOff = outer.schedule == ScheduleKind::ZeroBubble;
     for (const Chunk &chunk : this->chunks)
@@ -96,8 +96,7 @@ private:
   bool sumsEarly; ///< over ranks, in the last backward pass
   GradientRule rule;
   bool putsOff = false, slotsStay = false;
-  bool staysLong = false; ///< a micro-batch is before its backward pass when
-                          ///< weight gradients of another are made
+  bool staysLong; ///< see `Flight`
   TimeLine line;
   std::vector<int> slots[2]; ///< pieces; the second: read late
   int headInput = -1;
@@ -372,26 +371,33 @@ private:
 // All stages
 //===----------------------------------------------------------------------===//
 
-/// Micro-batches of each chunk of a stage that are held at one time at most.
-static std::vector<int64_t> slotsOf(const OuterChoice &outer, int64_t stage) {
-  std::vector<int64_t> held(outer.chunks, 0), most(outer.chunks, 0);
+static Flight flightOf(const OuterChoice &outer, int64_t stage) {
+  Flight flight;
+  std::vector<int64_t> held(outer.chunks, 0);
+  flight.slots = held;
   bool putsOff = outer.schedule == ScheduleKind::ZeroBubble;
+  int64_t open = 0;
   for (const Task &task : stageOrder(outer.schedule, outer.pp, stage,
                                      outer.microBatches, outer.chunks)) {
+    int64_t &own = held[task.chunk], &most = flight.slots[task.chunk];
     if (task.kind == EventKind::Forward)
-      most[task.chunk] = std::max(most[task.chunk], ++held[task.chunk]);
+      most = std::max(most, ++own);
     else if (!putsOff || task.kind == EventKind::WeightGradient)
-      --held[task.chunk];
+      --own;
+    open += task.kind == EventKind::Forward    ? 1
+            : task.kind == EventKind::Backward ? -1
+                                               : 0;
+    flight.staysLong |= task.kind == EventKind::WeightGradient && open > 0;
   }
-  return most;
+  return flight;
 }
 
-/// A point and the table that it is of.
-using PointKey = std::tuple<TableKey, int, int>;
-
-/// Layers of a plan by kind, as they are sketched: layers whose keys are equal
-/// are.
-using LayerKeys = std::map<int, PointKey>;
+/// A kind, the layout and the recomputation point of its layers: those that
+/// have these in common are sketched once.
+using LayerKey = std::tuple<int, int, int>;
+/// The keys of a plan's layers, and the tables that they are of: plans for
+/// which these are equal have the same layers.
+using LayerKeys = std::map<LayerKey, TableKey>;
 /// What layers have of an outer choice: data ranks, stages, micro-batches, ZeRO
 /// and the ranks that share state.
 using OuterKey = std::array<int64_t, 5>;
@@ -404,53 +410,61 @@ struct ProgramMemory::State {
   int embedding = -1, head = -1; ///< kinds
   std::map<TableKey, double> least;
 
-  using Layers = std::map<int, std::unique_ptr<SketchedLayer>>;
+  using Layers = std::map<LayerKey, std::unique_ptr<SketchedLayer>>;
   std::map<std::pair<OuterKey, LayerKeys>, Layers> known;
+  /// By schedule, stages, micro-batches and chunks; of each stage.
+  std::map<std::array<int64_t, 4>, std::vector<Flight>> flights;
 
+  const std::vector<Flight> &flightsOf(const OuterChoice &outer);
   const Layers *layersOf(const PlanPoint &plan, LayoutOfPoint layoutOf);
   Layers sketch(const OuterChoice &outer,
-                const std::map<int, LayerPoint> &points,
+                const std::map<LayerKey, LayerPoint> &points,
                 LayoutOfPoint layoutOf) const;
   Chunk chunkOf(const Layers &layers, const PlacedChunk &placed,
                 int64_t slots) const;
 };
 
-/// The point of each kind as its loop has it: where layers of a kind differ in
-/// what they make again, the point that keeps the least.
-static std::map<int, LayerPoint> pointsOf(const PlanPoint &plan) {
-  std::map<int, LayerPoint> least;
+static LayerKey layerKeyOf(const PlacedLayers &layers) {
+  return {layers.kind, layers.point.layout, layers.point.point};
+}
+
+/// All points that a plan has. Layers of one kind may differ in what they make
+/// again: those that differ have loops of their own.
+static std::map<LayerKey, LayerPoint> pointsOf(const PlanPoint &plan) {
+  std::map<LayerKey, LayerPoint> points;
   for (const PlacedStage &stage : plan.stages)
     for (const PlacedChunk &chunk : stage.chunks)
-      for (const PlacedLayers &layers : chunk.layers) {
-        auto [at, isNew] = least.try_emplace(layers.kind, layers.point);
-        if (!isNew && layers.point.savedBytes < at->second.savedBytes)
-          at->second = layers.point;
-      }
-  return least;
+      for (const PlacedLayers &layers : chunk.layers)
+        points.try_emplace(layerKeyOf(layers), layers.point);
+  return points;
 }
 
 ProgramMemory::State::Layers
 ProgramMemory::State::sketch(const OuterChoice &outer,
-                             const std::map<int, LayerPoint> &points,
+                             const std::map<LayerKey, LayerPoint> &points,
                              LayoutOfPoint layoutOf) const {
   Layers layers;
-  for (auto &[kind, point] : points) {
+  for (auto &[key, point] : points) {
+    int kind = std::get<0>(key);
     const LayerLayout *layout = layoutOf(kind, point);
     if (!layout)
       return {};
-    layers[kind] = std::make_unique<SketchedLayer>(
+    layers[key] = std::make_unique<SketchedLayer>(
         context, outer, kind, facts[kind], *layout, workers);
   }
+  // Points of a kind do not differ in what they hand on.
   auto find = [&](int kind) {
-    auto at = layers.find(kind);
-    return at == layers.end() ? nullptr : at->second.get();
+    auto at = layers.lower_bound({kind, INT_MIN, INT_MIN});
+    bool isFound = at != layers.end() && std::get<0>(at->first) == kind;
+    return isFound ? at->second.get() : nullptr;
   };
   const std::vector<LayerRun> &runs = context.step->runs;
   auto isEnd = [&](int kind) { return kind == embedding || kind == head; };
-  for (auto &[kind, layer] : layers)
-    if (!isEnd(kind))
+  for (auto &[key, layer] : layers)
+    if (!isEnd(std::get<0>(key)))
       layer->setBoundary(find(embedding), find(head));
-  for (auto &[kind, layer] : layers) {
+  for (auto &[key, layer] : layers) {
+    int kind = std::get<0>(key);
     if (!isEnd(kind))
       continue;
     int beside = runs[kind == embedding ? 1 : runs.size() - 2].kind;
@@ -464,6 +478,17 @@ ProgramMemory::State::sketch(const OuterChoice &outer,
   return layers;
 }
 
+const std::vector<Flight> &
+ProgramMemory::State::flightsOf(const OuterChoice &outer) {
+  auto [at, isNew] =
+      flights.try_emplace({static_cast<int64_t>(outer.schedule), outer.pp,
+                           outer.microBatches, outer.chunks});
+  if (isNew)
+    for (int64_t stage = 0; stage < outer.pp; ++stage)
+      at->second.push_back(flightOf(outer, stage));
+  return at->second;
+}
+
 /// The layers of a plan; null where a layout is not known.
 const ProgramMemory::State::Layers *
 ProgramMemory::State::layersOf(const PlanPoint &plan, LayoutOfPoint layoutOf) {
@@ -472,10 +497,10 @@ ProgramMemory::State::layersOf(const PlanPoint &plan, LayoutOfPoint layoutOf) {
   if (known.size() > kMost)
     known.clear();
   const OuterChoice &outer = plan.outer;
-  std::map<int, LayerPoint> points = pointsOf(plan);
+  std::map<LayerKey, LayerPoint> points = pointsOf(plan);
   LayerKeys keys;
-  for (auto &[kind, point] : points)
-    keys[kind] = {keyOf(outer, kind), point.layout, point.point};
+  for (auto &[key, point] : points)
+    keys[key] = keyOf(outer, std::get<0>(key));
   OuterKey key = {outer.dp, outer.pp, outer.microBatches, outer.zero,
                   outer.shardGroup};
   auto [at, isNew] = known.try_emplace({key, keys});
@@ -490,7 +515,7 @@ Chunk ProgramMemory::State::chunkOf(const Layers &layers,
   Chunk chunk;
   chunk.slots = slots;
   for (const PlacedLayers &own : placed.layers) {
-    const SketchedLayer *layer = layers.at(own.kind).get();
+    const SketchedLayer *layer = layers.at(layerKeyOf(own)).get();
     if (own.kind == embedding)
       chunk.embedding = layer;
     else if (own.kind == head)
@@ -524,15 +549,16 @@ std::vector<StageMemory> ProgramMemory::of(const PlanPoint &plan,
                                            LayoutOfPoint layoutOf) {
   std::vector<StageMemory> all;
   const State::Layers *layers = state->layersOf(plan, layoutOf);
-  for (size_t i = 0; layers && i < plan.stages.size(); ++i) {
+  if (!layers)
+    return all;
+  for (auto [stage, flight] :
+       llvm::zip(plan.stages, state->flightsOf(plan.outer))) {
     std::vector<Chunk> chunks;
-    std::vector<int64_t> slots = slotsOf(plan.outer, int64_t(i));
-    for (auto [placed, count] : llvm::zip(plan.stages[i].chunks, slots))
+    for (auto [placed, count] : llvm::zip(stage.chunks, flight.slots))
       chunks.push_back(state->chunkOf(*layers, placed, count));
-    all.push_back(
-        StageSketch(plan.outer, int64_t(i), std::move(chunks), state->sumsEarly)
-            .memory());
-    all.back().reserved = plan.stages[i].memory.reserved;
+    all.push_back(StageSketch(plan.outer, std::move(chunks), flight.staysLong,
+                              state->sumsEarly)
+                      .memory());
   }
   return all;
 }

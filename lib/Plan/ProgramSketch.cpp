@@ -20,87 +20,103 @@ double program_sketch::roundedBytes(double bytes) {
 // Time
 //===----------------------------------------------------------------------===//
 
-Lives program_sketch::livesOf(const Body &body) {
-  struct Span {
-    int64_t first = INT64_MAX, last = -1;
-  };
-  Lives lives;
+Levels &Levels::operator+=(const Levels &other) {
+  for (auto [own, more] : llvm::zip(bytes, other.bytes))
+    own += more;
+  return *this;
+}
+
+Levels &Levels::operator-=(const Levels &other) {
+  for (auto [own, less] : llvm::zip(bytes, other.bytes))
+    own -= less;
+  return *this;
+}
+
+double Levels::total() const {
+  return std::accumulate(bytes.begin(), bytes.end(), 0.0);
+}
+
+namespace {
+/// From a node to another.
+struct Span {
+  int64_t first = INT64_MAX, last = -1;
+};
+} // namespace
+
+/// The nodes at which each tensor of a body is needed.
+static std::vector<Span> spansOf(const Body &body) {
   std::vector<Span> spans(body.tensors.size());
-  for (const Node &node : body.nodes) {
-    int64_t now = lives.nodes++;
-    if (node.workspace > 0)
-      lives.pieces.push_back(
-          {roundedBytes(node.workspace), Held::Temporaries, now, now});
+  for (auto [now, node] : llvm::enumerate(body.nodes))
     for (llvm::ArrayRef<int> all :
          {llvm::ArrayRef<int>(node.reads), llvm::ArrayRef<int>(node.writes)})
       for (int tensor : all) {
-        spans[tensor].first = std::min(spans[tensor].first, now);
+        spans[tensor].first = std::min<int64_t>(spans[tensor].first, now);
         spans[tensor].last = now;
       }
-  }
   if (body.next >= 0 && spans[body.next].last >= 0)
-    spans[body.next].last = lives.nodes - 1;
-  for (auto [tensor, span] : llvm::zip(body.tensors, spans))
-    if (span.last >= 0 && tensor.bytes > 0)
-      lives.pieces.push_back({roundedBytes(tensor.bytes), tensor.held,
-                              span.first, span.last, tensor.lasts});
+    spans[body.next].last = int64_t(body.nodes.size()) - 1;
+  return spans;
+}
+
+Lives program_sketch::livesOf(const Body &body) {
+  Lives lives;
+  // What comes at a node, and what goes after it.
+  std::vector<Levels> come(body.nodes.size()), go(body.nodes.size());
+  for (auto [tensor, span] : llvm::zip(body.tensors, spansOf(body))) {
+    if (span.last < 0 || tensor.bytes <= 0)
+      continue;
+    double bytes = roundedBytes(tensor.bytes);
+    come[span.first][tensor.held] += bytes;
+    if (tensor.lasts == Lasts::Body)
+      go[span.last][tensor.held] += bytes;
+    else
+      lives.left[static_cast<size_t>(tensor.lasts)][tensor.held] += bytes;
+  }
+  Levels live;
+  for (auto [now, node] : llvm::enumerate(body.nodes)) {
+    live += come[now];
+    Levels busy = live;
+    busy[Held::Temporaries] += roundedBytes(node.workspace);
+    if (busy.total() > lives.peak.total())
+      lives.peak = busy;
+    live -= go[now];
+  }
   return lives;
 }
 
 int TimeLine::begin(double bytes, Held held) {
-  pieces.push_back({roundedBytes(bytes), held, now, INT64_MAX});
+  pieces.emplace_back(roundedBytes(bytes), held);
+  live[held] += pieces.back().first;
   return int(pieces.size()) - 1;
 }
 
-void TimeLine::end(int piece) { pieces[piece].last = now - 1; }
+void TimeLine::end(int piece) {
+  auto [bytes, held] = pieces[piece];
+  live[held] -= bytes;
+}
 
 void TimeLine::play(const Lives &lives) {
-  for (Piece piece : lives.pieces) {
-    piece.first += now;
-    piece.last += now;
-    if (piece.lasts != Lasts::Body) {
-      lasting.push_back({int(pieces.size()), piece.lasts});
-      piece.last = INT64_MAX;
-    }
-    pieces.push_back(piece);
+  Levels busy = live;
+  busy += lives.peak;
+  note(busy);
+  for (auto [all, more] : llvm::zip(lasting, lives.left)) {
+    live += more;
+    all += more;
   }
-  now += lives.nodes;
 }
 
 void TimeLine::endLasting(Lasts lasts) {
-  for (auto [piece, until] : lasting)
-    if (until == lasts)
-      end(piece);
-  llvm::erase_if(lasting, [&](auto &entry) { return entry.second == lasts; });
+  Levels &ended = lasting[static_cast<size_t>(lasts)];
+  live -= ended;
+  ended = {};
 }
 
 StageMemory TimeLine::peak() const {
-  double StageMemory::*const kClasses[] = {
-      &StageMemory::gradients, &StageMemory::activations,
-      &StageMemory::temporaries, &StageMemory::communication};
-  // Bytes that come (or, negative, go) at a time.
-  struct Change {
-    int64_t time;
-    double bytes;
-    Held held;
-  };
-  std::vector<Change> changes;
-  for (const Piece &piece : pieces) {
-    changes.push_back({piece.first, piece.bytes, piece.held});
-    if (piece.last < INT64_MAX)
-      changes.push_back({piece.last + 1, -piece.bytes, piece.held});
-  }
-  // At one time what goes makes room first.
-  llvm::sort(changes, [](const Change &a, const Change &b) {
-    return std::tie(a.time, a.bytes) < std::tie(b.time, b.bytes);
-  });
-  StageMemory live, most;
-  for (const Change &change : changes) {
-    live.*kClasses[static_cast<int>(change.held)] += change.bytes;
-    if (live.total() > most.total())
-      most = live;
-  }
-  return most;
+  StageMemory memory;
+  const Levels &levels = live.total() > most.total() ? live : most;
+  std::tie(memory.gradients, memory.activations, memory.temporaries,
+           memory.communication) = std::tuple_cat(levels.bytes);
+  return memory;
 }
 
 //===----------------------------------------------------------------------===//

@@ -16,6 +16,7 @@
 #include "LayerTerms.h"
 #include "kerf/Plan/Search.h"
 
+#include <array>
 #include <map>
 
 namespace kerf::program_sketch {
@@ -62,18 +63,19 @@ void joinKernels(Body &body);
 /// then.
 void overlapCollectives(Body &body);
 
-/// Something that takes room from one node to another.
-struct Piece {
-  double bytes = 0;
-  Held held = Held::Temporaries;
-  int64_t first = 0, last = 0; ///< nodes; the last: INT64_MAX while it lives
-  Lasts lasts = Lasts::Body;
+/// Bytes by class.
+struct Levels {
+  std::array<double, 4> bytes = {}; ///< by `Held`
+  double &operator[](Held held) { return bytes[static_cast<size_t>(held)]; }
+  Levels &operator+=(const Levels &other);
+  Levels &operator-=(const Levels &other);
+  double total() const;
 };
 
-/// The nodes of a body, one after the other: what lives when, from node 0 on.
+/// What playing the nodes of a body, one after the other, does to the memory.
 struct Lives {
-  std::vector<Piece> pieces;
-  int64_t nodes = 0;
+  Levels peak;                ///< when most lives
+  std::array<Levels, 3> left; ///< what outlasts the body; by `Lasts`
 };
 /// What a body hands on lives to the end of it.
 Lives livesOf(const Body &body);
@@ -88,14 +90,19 @@ public:
   /// Ends the tensors that outlasted their bodies so.
   void endLasting(Lasts lasts);
   /// A node of its own.
-  void tick() { ++now; }
+  void tick() { note(live); }
   /// The classes at the time at which most lives.
   StageMemory peak() const;
 
 private:
-  std::vector<Piece> pieces;
-  std::vector<std::pair<int, Lasts>> lasting;
-  int64_t now = 0;
+  std::vector<std::pair<double, Held>> pieces;
+  Levels live, most;
+  std::array<Levels, 3> lasting; ///< of `live`; by `Lasts`
+
+  void note(const Levels &levels) {
+    if (levels.total() > most.total())
+      most = levels;
+  }
 };
 
 /// Bytes as buffers have them: whole cache lines.

@@ -1,13 +1,13 @@
 //===- ProgramWorkspace.cpp - room that library calls need ----------------===//
 //
-// The functions of the runtime say how large a workspace is; the sizes that
-// they are given follow from what each axis cuts.
+// `kerf_workspace` says how large a workspace is, to the stage `memory` and
+// here; the sizes that it is given follow from what each axis cuts.
 //
 //===----------------------------------------------------------------------===//
 
 #include "ProgramSketch.h"
 
-#include "kerf/Artifact/CpuWorkspace.h"
+#include "kerf/Artifact/Workspace.h"
 
 #include <algorithm>
 #include <cmath>
@@ -41,9 +41,24 @@ static bool appearsIn(const TensorFactors &dims, unsigned factor) {
   });
 }
 
+/// Attributes of a command, at most.
+static constexpr size_t kMostAttrs = 32;
+
+namespace {
+/// Whose library calls a rank's programs make.
+struct Library {
+  kerf_target target;
+  int64_t workers;
+
+  double bytes(kerf_opcode opcode, llvm::ArrayRef<int64_t> attrs) const {
+    return double(kerf_workspace(target, opcode, attrs.data(), workers));
+  }
+};
+} // namespace
+
 /// Bytes of the product of two tensors, whose factors have these sizes.
-static double productWorkspace(const LayerOp &op, llvm::ArrayRef<int64_t> sizes,
-                               bool isRounded, int64_t workers) {
+static double productWorkspace(const Library &library, const LayerOp &op,
+                               llvm::ArrayRef<int64_t> sizes, bool isRounded) {
   int64_t batch = 1, k = 1, own[2] = {1, 1};
   int first = -1; // of the operands: whose factor leads the result
   for (const DimFactors &dim : op.resultFactors[0])
@@ -62,45 +77,59 @@ static double productWorkspace(const LayerOp &op, llvm::ArrayRef<int64_t> sizes,
     else if (out)
       own[lhs ? 0 : 1] *= sizes[f];
   }
-  int64_t m = own[std::max(first, 0)], n = own[1 - std::max(first, 0)];
-  kerf_cpu_product product =
-      kerf_cpu_plan_product(m, n, k, isRounded, batch > 1);
-  return double(kerf_cpu_product_bytes(&product, workers));
+  int64_t attrs[kMostAttrs] = {};
+  attrs[2] = isRounded ? KERF_BF16 : KERF_F32;
+  attrs[3] = batch;
+  attrs[4] = own[std::max(first, 0)];
+  attrs[5] = own[1 - std::max(first, 0)];
+  attrs[6] = k;
+  return library.bytes(KERF_OP_MATMUL, attrs);
 }
 
-static double groupedWorkspace(llvm::ArrayRef<int64_t> x,
-                               llvm::ArrayRef<int64_t> y, bool isRounded,
-                               int64_t workers) {
-  int64_t attrs[11] = {};
+/// Of rows `x` that meet the matrices of experts, `w` or, of a gradient, `y`.
+static double groupedWorkspace(const Library &library,
+                               llvm::ArrayRef<int64_t> x,
+                               llvm::ArrayRef<int64_t> w,
+                               llvm::ArrayRef<int64_t> y, bool isRounded) {
+  int64_t attrs[kMostAttrs] = {};
   bool isGradient = y.size() != x.size() || y.take_front(2) != x.take_front(2);
   attrs[0] = isGradient;
   attrs[3] = isRounded ? KERF_BF16 : KERF_F32;
   attrs[4] = x[0];
   attrs[5] = x[1];
+  attrs[6] = isGradient ? y[0] : w[0];
   attrs[7] = isGradient ? y[1] : y[2];
   attrs[8] = isGradient ? y[2] : x[2];
-  return double(kerf_cpu_grouped_workspace(attrs, workers));
+  return library.bytes(KERF_OP_GROUPED_MATMUL, attrs);
 }
 
-/// Of queries that come in the order that shares causal work evenly over
-/// `contexts` ranks (1: by position), out of `whole`.
-static double attentionWorkspace(llvm::ArrayRef<int64_t> q,
-                                 llvm::ArrayRef<int64_t> k,
-                                 llvm::ArrayRef<int64_t> v, bool isBackward,
-                                 int64_t contexts, int64_t whole,
-                                 int64_t workers) {
+/// An attention as the runtime is given it.
+struct AttentionAttrs {
+  llvm::ArrayRef<int64_t> q, k, v; ///< shapes
+  bool isBackward = false, isRounded = false;
+  bool drops = false;   ///< some scores at random
+  int64_t contexts = 1; ///< ranks that share causal work evenly by their order
+  int64_t whole = 0;    ///< queries of all ranks
+};
+
+static double attentionWorkspace(const Library &library,
+                                 const AttentionAttrs &attention) {
   int64_t attrs[KERF_ATTN_ATTR_COUNT] = {};
+  const auto &[q, k, v, isBackward, isRounded, drops, contexts, whole] =
+      attention;
+  attrs[KERF_ATTN_DTYPE] = isRounded ? KERF_BF16 : KERF_F32;
+  attrs[KERF_ATTN_B] = q[0];
   attrs[KERF_ATTN_SQ] = q[1];
   attrs[KERF_ATTN_H] = q[2];
   attrs[KERF_ATTN_D] = q[3];
   attrs[KERF_ATTN_SK] = k[1];
   attrs[KERF_ATTN_G] = k[2];
   attrs[KERF_ATTN_DV] = v[3];
+  attrs[KERF_ATTN_DROPOUT] = drops; // Whether there is any is what counts.
   attrs[KERF_ATTN_ZIGZAG] = contexts > 1 ? contexts : 0;
   attrs[KERF_ATTN_GLOBAL + 2] = whole;
-  return double(isBackward
-                    ? kerf_cpu_attention_backward_workspace(attrs, workers)
-                    : kerf_cpu_attention_workspace(attrs, workers));
+  return library.bytes(
+      isBackward ? KERF_OP_ATTENTION_BACKWARD : KERF_OP_ATTENTION, attrs);
 }
 
 namespace {
@@ -122,34 +151,48 @@ struct PlacedOp {
       states.push_back(stateOf(isResult, i, axis));
     return shapeIn(terms, isResult ? op.results[i] : op.operands[i], states);
   }
-  double attention(int64_t workers) const;
+  double attention(const Library &library) const;
 };
 } // namespace
 
-double PlacedOp::attention(int64_t workers) const {
+double PlacedOp::attention(const Library &library) const {
   AxisState queries = stateOf(false, 0, kContext);
   const StepModel &step = *terms.context.step;
   int64_t contexts = terms.ranks[kContext];
   bool isOrdered = isSplit(queries) && splitDim(queries) == 1 && op.causal &&
                    !step.plainOrder && step.sequence % (2 * contexts) == 0;
-  return attentionWorkspace(
-      shapeOf(false, 0), shapeOf(false, 1), shapeOf(false, 2),
-      op.phase != LayerPhase::Forward, isOrdered ? contexts : 1,
-      terms.kind.values[op.operands[0]].shape[1], workers);
+  Sizes q = shapeOf(false, 0), k = shapeOf(false, 1), v = shapeOf(false, 2);
+  auto valueOf = [&](int value) -> const LayerValue & {
+    return terms.kind.values[value];
+  };
+  AttentionAttrs attrs = {q, k, v};
+  attrs.isBackward = op.phase != LayerPhase::Forward;
+  attrs.isRounded = valueOf(op.operands[0]).elementBytes < 4;
+  // Random bits come from a seed, which is a number, as nothing else here is.
+  attrs.drops = llvm::any_of(
+      op.operands, [&](int value) { return valueOf(value).shape.empty(); });
+  attrs.contexts = isOrdered ? contexts : 1;
+  attrs.whole = valueOf(op.operands[0]).shape[1];
+  return attentionWorkspace(library, attrs);
 }
 
 double program_sketch::workspaceOf(const LayerTerms &terms, int index,
                                    const OpOptions &options, int64_t workers) {
   const LayerOp &op = terms.kind.ops[index];
-  if (op.work.products() <= 0 || terms.device.target != BackendTarget::Cpu)
+  if (op.work.products() <= 0)
     return 0;
+  Library library = {terms.device.target == BackendTarget::Cuda
+                         ? KERF_TARGET_CUDA
+                         : KERF_TARGET_CPU,
+                     workers};
   PlacedOp placed{terms, op, options};
   if (op.work.attentionFlops > 0)
-    return placed.attention(workers);
+    return placed.attention(library);
   bool isRounded = terms.kind.values[op.results[0]].elementBytes < 4;
   if (!op.maps.empty())
-    return groupedWorkspace(placed.shapeOf(false, 0), placed.shapeOf(true, 0),
-                            isRounded, workers);
+    return groupedWorkspace(library, placed.shapeOf(false, 0),
+                            placed.shapeOf(false, 1), placed.shapeOf(true, 0),
+                            isRounded);
   auto cuts = terms.cutsOf(index, LayerLayout(), -1);
   for (int axis = 0; axis < kInnerAxes; ++axis)
     if (options[axis] && options[axis]->factor >= 0)
@@ -157,7 +200,7 @@ double program_sketch::workspaceOf(const LayerTerms &terms, int index,
   llvm::SmallVector<int64_t, 8> sizes;
   for (auto [factor, cut] : llvm::zip(op.factors, cuts))
     sizes.push_back(std::max<int64_t>(1, factor.factor.size / cut));
-  return productWorkspace(op, sizes, isRounded, workers);
+  return productWorkspace(library, op, sizes, isRounded);
 }
 
 double program_sketch::leastWorkspace(const LayerTerms &terms,

@@ -20,6 +20,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "kerf/Dialect/Kerf/Float8.h"
 #include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/Plan/Passes.h"
 
@@ -120,6 +121,20 @@ void Propagation::noteSource(Value operand, const Layout &need) {
     sources.try_emplace(operand, need.reduced());
 }
 
+/// What a product reads, and how it should lie; of a copy in 8-bit floats, what
+/// it is a copy of: a weight rests as the product of its copy needs it.
+static std::pair<Value, Layout> beforeQuantization(Value operand,
+                                                   const Layout &need) {
+  llvm::SmallVector<int64_t> perm;
+  Value original = unquantized(operand, &perm);
+  Layout layout = need;
+  for (auto [to, from] : llvm::enumerate(perm)) {
+    layout.dims[from] = need.dims[to];
+    layout.setBlocks(from, need.blocksOf(to));
+  }
+  return {original, layout};
+}
+
 LogicalResult Propagation::noteGiven(ModelOp model) {
   WalkResult walk = model.getBody().walk([&](FactorOpInterface op) {
     if (!op->hasAttr(kAssignAttrName))
@@ -137,8 +152,10 @@ LogicalResult Propagation::noteGiven(ModelOp model) {
     if (auto param = dyn_cast<ParamOp>(op.getOperation()))
       params[param.getName()] = layouts->results[0];
     for (auto [operand, need] :
-         llvm::zip_equal(op->getOperands(), layouts->operands))
-      noteSource(operand, need);
+         llvm::zip_equal(op->getOperands(), layouts->operands)) {
+      auto [original, layout] = beforeQuantization(operand, need);
+      noteSource(original, layout);
+    }
     return WalkResult::advance();
   });
   return failure(walk.wasInterrupted());

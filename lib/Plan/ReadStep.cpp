@@ -29,6 +29,16 @@ double elementBytesOf(Type type) {
   return tensor ? (tensor.getElementTypeBitWidth() + 7) / 8 : 0;
 }
 
+/// The name that machine descriptions have for a number type: "bf16", "fp8".
+std::string numberType(Type element) {
+  std::string name = "fp8";
+  if (!isFloat8(element)) {
+    name.clear();
+    llvm::raw_string_ostream(name) << element;
+  }
+  return name;
+}
+
 /// A sum of pads and of such sums: one buffer, each part written in place.
 bool isDisjointSum(Operation *op) {
   return isa<AddOp>(op) && llvm::all_of(op->getOperands(), [](Value operand) {
@@ -421,7 +431,7 @@ private:
         layer.weight = param.getName().str();
       auto type = dyn_cast<RankedTensorType>(operand.getType());
       if (type && layer.type.empty() && isa<FloatType>(type.getElementType()))
-        llvm::raw_string_ostream(layer.type) << type.getElementType();
+        layer.type = numberType(type.getElementType());
     }
     if (layer.work.attentionFlops == 0)
       return;

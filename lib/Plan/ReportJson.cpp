@@ -124,6 +124,13 @@ static Value memoryOf(const MemoryPart &memory) {
                                       {"headroom", memory.headroom(i)}}));
   }
   value.set("stages_bytes", std::move(stages));
+  const Reserve &reserve = memory.reserve;
+  value.set("reserve_bytes",
+            numbersOf({{"fixed", reserve.fixed},
+                       {"context", reserve.context},
+                       {"libraries", reserve.libraries},
+                       {"connections", double(reserve.connections)},
+                       {"connection", reserve.connection}}));
   return value;
 }
 

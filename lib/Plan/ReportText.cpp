@@ -128,6 +128,24 @@ static std::string printPlan(const PlanPart &plan, bool color) {
 // Memory
 //===----------------------------------------------------------------------===//
 
+/// What the reserve is for, where that is stated.
+static std::string printReserve(const Reserve &reserve, bool small) {
+  if (reserve.context + reserve.libraries + reserve.connection == 0)
+    return "";
+  auto cell = [&](double bytes) {
+    return fixed(bytes / (small ? 1 << 20 : 1 << 30), 1);
+  };
+  std::string text = "\n  reserved: context and code " + cell(reserve.context) +
+                     ", libraries " + cell(reserve.libraries);
+  double others = reserve.fixed - reserve.context - reserve.libraries;
+  if (others > 0)
+    text += ", others " + cell(others);
+  if (reserve.connections > 0)
+    text += ", " + plural(reserve.connections, "connection") + " to others " +
+            cell(double(reserve.connections) * reserve.connection);
+  return text + "\n";
+}
+
 static std::string printMemory(const MemoryPart &memory, bool color) {
   double largest = 0;
   for (const StageMemory &stage : memory.stages)
@@ -153,7 +171,7 @@ static std::string printMemory(const MemoryPart &memory, bool color) {
                      " on each stage's most loaded rank, of " +
                      gib(memory.capacity),
                  color) +
-         table.print();
+         table.print() + printReserve(memory.reserve, small);
 }
 
 //===----------------------------------------------------------------------===//

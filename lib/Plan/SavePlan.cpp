@@ -5,6 +5,8 @@
 #include "kerf/Support/Json.h"
 #include "kerf/Support/Output.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace kerf;
 
@@ -126,10 +128,13 @@ static std::vector<json::Value> rulesOf(ModelOp model) {
   return rules;
 }
 
-std::string kerf::savePlan(ModelOp model) {
+std::string kerf::savePlan(ModelOp model, double reserveBytes) {
   json::PrintOptions line;
   line.indent = 0;
   json::Value head = headOf(model, getPlan(model));
+  if (reserveBytes > 0)
+    head.set("reserve_bytes",
+             json::Value::fromInteger(std::llround(std::ceil(reserveBytes))));
   llvm::sort(head.object, [](const json::Member &a, const json::Member &b) {
     return a.key < b.key;
   });

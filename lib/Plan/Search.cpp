@@ -36,10 +36,6 @@ using namespace kerf::search_detail;
 
 /// What is guessed to be slower than the best by this part is not explored.
 constexpr double kExploredSlack = 0.05;
-/// Leaves are played on the timeline when their closed form is at most this
-/// part above the best, until so many tasks were played.
-constexpr double kPlayedSlack = 0.08;
-constexpr double kMostTasks = 2e7;
 /// Leaves that cannot be the best in closed form, solved for the timeline's
 /// sake.
 constexpr int64_t kLeavesBeyond = 1000;
@@ -207,106 +203,6 @@ StageProblem Searcher::problemOf(const Node &node, LeafTimes &times) {
   return stageProblemOf(pricing, head.layouts[node.layouts], head.tables,
                         pricesOf(pricing, head.tables), /*forBound=*/false,
                         times);
-}
-
-/// Plays a leaf on the timeline; the best of all is the result.
-double Searcher::playLeaf(const Node &node, const StageProblem &stages,
-                          const StageSplit &split) {
-  OuterChoice outer = outerOf(node);
-  tasks += 2.0 * static_cast<double>(outer.pp) *
-           static_cast<double>(outer.microBatches * outer.chunks);
-  if (winner && tasks > kMostTasks)
-    return HUGE_VAL;
-  PlanPoint plan = evaluatePlan(
-      problem, outer, placedOf(stages, split, heads[node.index].tables));
-  double sec = plan.stepSec;
-  if (!winner || better(plan, *winner))
-    winner = std::move(plan);
-  return sec;
-}
-
-PlanPoint Searcher::planOf(const Evaluated &leaf) {
-  LeafTimes times;
-  StageProblem stages = problemOf(leaf.node, times);
-  return evaluatePlan(
-      problem, outerOf(leaf.node),
-      placedOf(stages, leaf.split, heads[leaf.node.index].tables));
-}
-
-/// A split whose programs fit, where these are measured: stages get less and
-/// less room for the sums that splits are made by.
-StageSplit Searcher::fitted(const Node &node, StageProblem &stages,
-                            StageSplit split) {
-  constexpr int kTries = 4;
-  const std::vector<int64_t> &pinned = problem.pins.stageLayers;
-  double bound = split.boundObjective;
-  for (int i = 0; problem.measure && split.fits(); ++i) {
-    PlanPoint plan =
-        evaluatePlan(problem, outerOf(node),
-                     placedOf(stages, split, heads[node.index].tables));
-    if (fits(problem, plan))
-      break;
-    if (i == kTries)
-      return {};
-    for (auto [room, stage] : llvm::zip(stages.budget, plan.stages))
-      room -= (1 << i) *
-              std::max(0.0, stage.memory.total() - capacityBytes(problem));
-    split = pinned.empty() ? splitStages(stages) : fillStages(stages, pinned);
-    split.boundObjective = bound;
-  }
-  return split;
-}
-
-/// What no split of a leaf can go below, as far as it matters; `split` is the
-/// one that was found.
-double Searcher::leastOf(const Node &node, const StageProblem &stages,
-                         const LeafTimes &times, const StageSplit &split) {
-  double least = std::max(node.bound, times.onceSec + split.boundObjective);
-  if (stages.chunks == 1)
-    return least;
-  // Of chunks not all splits are tried, and memory is not in their bound yet.
-  double known = std::min(best, times.onceSec + split.objective);
-  const Head &head = heads[node.index];
-  if (least < known)
-    least = std::max(least, headBounds.secondsOf(outerOf(node), head.tables,
-                                                 head.layouts[node.layouts]));
-  if (least < known)
-    least = std::max(least, times.onceSec + boundOfChunks(stages));
-  return least;
-}
-
-void Searcher::solveNode(const Node &node) {
-  const std::vector<int64_t> &pinned = problem.pins.stageLayers;
-  LeafTimes times;
-  StageProblem stages = problemOf(node, times);
-  // Chunks of unlike layers take long.
-  if (stages.chunks > 1 && stages.layers.size() > 1) {
-    const Head &head = heads[node.index];
-    double least = headBounds.secondsOf(outerOf(node), head.tables,
-                                        head.layouts[node.layouts]);
-    if (least >= best * (1 + kPlayedSlack))
-      return;
-  }
-  stages.worth = best * (1 + kPlayedSlack) - times.onceSec;
-  StageSplit split =
-      pinned.empty() ? splitStages(stages) : fillStages(stages, pinned);
-  ++certificate.evaluated;
-  // Also of a leaf of which no split, or no programs, that fit were found.
-  looseBound = std::min(looseBound, leastOf(node, stages, times, split));
-  if (!split.fits())
-    return;
-  split = fitted(node, stages, std::move(split));
-  if (!split.fits())
-    return;
-  double value = split.objective + times.onceSec;
-  best = std::min(best, value);
-  double sec = value <= best * (1 + kPlayedSlack)
-                   ? playLeaf(node, stages, split)
-                   : HUGE_VAL;
-  // What is clearly slower and was not played comes after all that was.
-  evaluated.push_back({node, std::move(split)});
-  alternatives.noteLeaf(outerOf(node), std::make_pair(sec, value),
-                        evaluated.size() - 1);
 }
 
 /// Works off one node, unless it cannot matter.

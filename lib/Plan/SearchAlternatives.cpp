@@ -64,6 +64,14 @@ void Alternatives::noteBound(const Shape &shape, double bound) {
   }
 }
 
+bool Alternatives::improves(const OuterChoice &outer,
+                            std::pair<double, double> value) const {
+  return llvm::any_of(valuesOf(outer), [&](const auto &own) {
+    auto at = tracks.find(own);
+    return at == tracks.end() || value < at->second.value;
+  });
+}
+
 void Alternatives::noteLeaf(const OuterChoice &outer,
                             std::pair<double, double> value, size_t leaf) {
   for (const auto &own : valuesOf(outer)) {

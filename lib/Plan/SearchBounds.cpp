@@ -217,7 +217,7 @@ double ShapeBounds::stateOf(const Shape &shape, int kind) const {
 
 bool ShapeBounds::mayFit(const Shape &shape) {
   const Layers &least = layersOfShape(shape);
-  double room = capacityBytes(problem) - reservedOf(problem);
+  double room = capacityBytes(problem) - reservedOf(problem, shape.outer());
   if (least.programBytes > room * (1 + 1e-12))
     return false;
   double state = HUGE_VAL;
@@ -249,10 +249,10 @@ double ShapeBounds::layerBytesOf(const Shape &shape) {
     state += static_cast<double>(count) * stateOf(shape, kind);
   auto layers = static_cast<double>(layersOf(problem));
   return (state + layers * least.savedBytes) / static_cast<double>(shape.pp) +
-         reservedOf(problem);
+         reservedOf(problem, shape.outer());
 }
 
 double ShapeBounds::bytesOf(const Shape &shape) {
-  return std::max(layerBytesOf(shape),
-                  layersOfShape(shape).programBytes + reservedOf(problem));
+  return std::max(layerBytesOf(shape), layersOfShape(shape).programBytes +
+                                           reservedOf(problem, shape.outer()));
 }

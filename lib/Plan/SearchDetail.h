@@ -126,7 +126,14 @@ StepPrice stepPrice(const Pricing &pricing, const LayerPrice &sum);
 void addOnce(LayerPrice &sum, const LayerPrice &layer, double count);
 
 /// Bytes of a rank's memory that are reserved.
-double reservedOf(const SearchProblem &problem);
+double reservedOf(const SearchProblem &problem, const OuterChoice &outer);
+/// `SearchProblem::measure` of a plan whose layers are placed, with what is
+/// reserved; empty where nothing is known.
+std::vector<StageMemory> measuredOf(const SearchProblem &problem,
+                                    const PlanPoint &plan);
+/// Seconds of `evaluatePlan`, without memory.
+double stepSecOf(const SearchProblem &problem, const OuterChoice &outer,
+                 std::vector<PlacedStage> stages);
 /// Extra bytes of logits on the last stage (`Profile::logitBytes`).
 double logitBytesOf(const SearchProblem &problem, const OuterChoice &outer);
 /// Whether a kind is a layer, not the embedding or the head.

@@ -91,6 +91,7 @@ struct Evaluator {
   PlanPoint &plan;
   GroupMemo memo;
   Pricing pricing;
+  bool isTimed = false; ///< memory is of no interest
 
   Evaluator(const SearchProblem &problem, PlanPoint &plan)
       : problem(problem), plan(plan), memo(*problem.machine, problem.profile),
@@ -107,6 +108,8 @@ private:
 
 void Evaluator::addActivations(size_t stage, llvm::ArrayRef<double> saved) {
   const OuterChoice &outer = plan.outer;
+  if (isTimed)
+    return;
   double &bytes = plan.stages[stage].memory.activations;
   if (outer.chunks == 1) {
     bytes = saved[0] * chunksInFlight(outer.schedule, outer.pp,
@@ -157,7 +160,7 @@ void Evaluator::addStage(size_t index) {
   addActivations(index, saved);
   if (index + 1 == plan.stages.size())
     memory.temporaries += logitBytesOf(problem, plan.outer);
-  memory.reserved = reservedOf(problem);
+  memory.reserved = reservedOf(problem, plan.outer);
   StepPrice price = stepPrice(pricing, once);
   work.gradientSyncSec = price.gradientSyncSec + tensorSync;
   work.weightGatherSec = price.weightGatherSec;
@@ -204,11 +207,28 @@ void Evaluator::run() {
   plan.work.bubble = problem.profile.bubble;
   plan.work.constantSec = problem.profile.stepSec;
   plan.stepSec = simulate(plan.work).totalSec;
+}
+
+double search_detail::stepSecOf(const SearchProblem &problem,
+                                const OuterChoice &outer,
+                                std::vector<PlacedStage> stages) {
+  PlanPoint plan;
+  plan.outer = outer;
+  plan.stages = std::move(stages);
+  Evaluator evaluator(problem, plan);
+  evaluator.isTimed = true;
+  evaluator.run();
+  return plan.stepSec;
+}
+
+std::vector<StageMemory> search_detail::measuredOf(const SearchProblem &problem,
+                                                   const PlanPoint &plan) {
   if (!problem.measure)
-    return;
+    return {};
   std::vector<StageMemory> measured = problem.measure(plan);
-  for (auto [stage, memory] : llvm::zip(plan.stages, measured))
-    stage.memory = memory;
+  for (StageMemory &stage : measured)
+    stage.reserved = reservedOf(problem, plan.outer);
+  return measured;
 }
 
 PlanPoint kerf::evaluatePlan(const SearchProblem &problem,
@@ -217,7 +237,12 @@ PlanPoint kerf::evaluatePlan(const SearchProblem &problem,
   PlanPoint plan;
   plan.outer = outer;
   plan.stages = std::move(stages);
-  Evaluator(problem, plan).run();
+  std::vector<StageMemory> measured = measuredOf(problem, plan);
+  Evaluator evaluator(problem, plan);
+  evaluator.isTimed = !measured.empty();
+  evaluator.run();
+  for (auto [stage, memory] : llvm::zip(plan.stages, measured))
+    stage.memory = memory;
   return plan;
 }
 

@@ -86,7 +86,7 @@ struct Growing {
 /// layers do not fit, keeping as little as can be.
 bool HeadBounds::mayFit(const OuterChoice &outer, const Relaxed &relaxed,
                         llvm::ArrayRef<double> held) {
-  double room = capacityBytes(problem) - reservedOf(problem);
+  double room = capacityBytes(problem) - reservedOf(problem, outer);
   const Floor &layer = relaxed.layer;
   int64_t taken = 0, all = relaxed.layers;
   stages.resize(outer.pp);

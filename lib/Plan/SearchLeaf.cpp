@@ -202,7 +202,8 @@ static void setFlight(const Pricing &pricing, StageProblem &stages) {
     stages.held =
         pricing.memo.heldBy(outer.pp, outer.microBatches, outer.chunks);
   for (int64_t stage = 0; stage < outer.pp; ++stage) {
-    stages.budget.push_back(capacityBytes(problem) - reservedOf(problem));
+    stages.budget.push_back(capacityBytes(problem) -
+                            reservedOf(problem, outer));
     if (outer.chunks == 1)
       stages.inFlight.push_back(chunksInFlight(outer.schedule, outer.pp, stage,
                                                outer.microBatches, 1));

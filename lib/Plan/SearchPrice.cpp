@@ -64,9 +64,28 @@ double kerf::capacityBytes(const SearchProblem &problem) {
   return problem.machine->device.memoryBytes / shareOf(*problem.machine);
 }
 
-double search_detail::reservedOf(const SearchProblem &problem) {
-  return problem.machine->device.reservedBytes / shareOf(*problem.machine) +
-         problem.profile.reservedBytes;
+Reserve kerf::reserveOf(const Machine &machine, const Profile &profile,
+                        const OuterChoice &outer, bool exchangesRows) {
+  const Device &device = machine.device;
+  double share = shareOf(machine);
+  Reserve reserve;
+  reserve.fixed = device.reservedBytes / share + profile.reservedBytes;
+  reserve.context = device.contextBytes / share;
+  reserve.libraries = device.libraryBytes / share;
+  reserve.connection = device.connectionBytes / share;
+  if (outer.ranks() == 1)
+    return reserve;
+  int64_t experts = exchangesRows ? outer.ep - 1 : outer.ep > 1;
+  reserve.connections = 1 + (outer.tp > 1) + (outer.cp > 1) + (outer.dp > 1) +
+                        experts + (outer.pp > 1 ? 2 : 0);
+  return reserve;
+}
+
+double search_detail::reservedOf(const SearchProblem &problem,
+                                 const OuterChoice &outer) {
+  return reserveOf(*problem.machine, problem.profile, outer,
+                   problem.exchangesRows)
+      .total();
 }
 
 double search_detail::logitBytesOf(const SearchProblem &problem,

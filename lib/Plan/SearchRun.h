@@ -13,6 +13,10 @@
 
 namespace kerf::search_detail {
 
+/// Leaves are played on the timeline when their closed form is at most this
+/// part above the best.
+constexpr double kPlayedSlack = 0.08;
+
 enum class Level : int8_t { Shape, Head, Leaf };
 
 /// An open part of the space; `index` is that of a shape or a head.
@@ -52,6 +56,9 @@ public:
   /// `value`: seconds of the timeline (never, if not played), closed form.
   void noteLeaf(const OuterChoice &outer, std::pair<double, double> value,
                 size_t leaf);
+  /// Whether `noteLeaf` would keep it.
+  bool improves(const OuterChoice &outer,
+                std::pair<double, double> value) const;
   std::vector<Alternative> list(Searcher &searcher, const PlanPoint &best);
 
 private:
@@ -130,9 +137,13 @@ private:
   void solveNode(const Node &node);
   double leastOf(const Node &node, const StageProblem &stages,
                  const LeafTimes &times, const StageSplit &split);
-  StageSplit fitted(const Node &node, StageProblem &stages, StageSplit split);
+  StageSplit fitted(const Node &node, StageProblem &stages, StageSplit split,
+                    bool &isNew);
   double playLeaf(const Node &node, const StageProblem &stages,
-                  const StageSplit &split);
+                  const StageSplit &split, double value);
+  bool mayWin(double sec) const;
+  void keepLeaf(const Node &node, StageProblem &stages, double onceSec,
+                StageSplit split);
 };
 
 /// Whether `a` comes before `b`: time, peak memory, fewer axes, name.

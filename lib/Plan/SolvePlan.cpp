@@ -222,16 +222,18 @@ static SearchProblem problemOf(const Solution &solution,
   problem.maxTensor = headsOf(step);
   problem.maxContext = std::max<int64_t>(1, step.sequence / leastTokens);
   problem.maxExpert = expertsOf(step);
+  problem.exchangesRows = step.moeBuffer > 0;
   problem.pins = solution.pins;
   boundRanks(problem.pins, solution.machine, solution.devices);
   problem.budget = request.budget;
   problem.prove = request.prove;
-  // Of programs for other devices the workspaces are not known.
-  if (solution.machine.device.target != BackendTarget::Cpu)
+  // Nothing is written for other devices, or by another runtime.
+  if (solution.machine.device.target == BackendTarget::None ||
+      solution.profile.name != Profile().name)
     return problem;
   auto programs = std::make_shared<ProgramMemory>(
       LayerContext{&solution.step, &solution.machine, solution.profile},
-      request.workers, request.sumsEarly);
+      request.workers, solution.sumsEarly);
   problem.measure = [&solution, programs](const PlanPoint &plan) {
     return programs->of(plan, [&](int kind, const LayerPoint &point) {
       return &solution.tables->layoutOf(keyOf(plan.outer, kind), point);
@@ -311,6 +313,9 @@ kerf::solvePlan(ModelOp model, const SolveRequest &request) {
   solution->machine = request.machine.withDevices(solution->devices);
   solution->profile = profileFor(solution->machine, request.profile);
   solution->pins = request.pins;
+  // CPUs communicate with the cores that they compute with: nothing is hidden.
+  solution->sumsEarly = request.sumsEarly.value_or(
+      solution->machine.device.target != BackendTarget::Cpu);
   auto step = readStep(model);
   if (failed(step))
     return failure();

@@ -17,6 +17,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <cassert>
 #include <tuple>
 
 using namespace kerf;
@@ -138,6 +139,7 @@ static Items inChunks(const StageProblem &problem, const Items &items,
                       llvm::ArrayRef<double> held) {
   Items relaxed;
   double least = *llvm::min_element(held);
+  assert(isUniform(problem) && "one layer of each kind in each chunk");
   for (StageItem item : items) {
     bool isEnd = item.kind == problem.first || item.kind == problem.last;
     if (isEnd && item.count == 1) {
@@ -145,6 +147,7 @@ static Items inChunks(const StageProblem &problem, const Items &items,
       relaxed.push_back(item);
       continue;
     }
+    assert(item.count >= problem.chunks && "no chunk is empty");
     for (double each : held) {
       auto same = llvm::find_if(relaxed, [&](const StageItem &other) {
         return other.kind == item.kind && other.inFlight == each;

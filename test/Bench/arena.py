@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """The memory that the planner expects against the arena that is placed.
 
-  arena.py BIN SOURCE [--large] [--few] [--buckets] [--under=PERCENT] [--over=PERCENT]
+  arena.py BIN SOURCE [--target=cuda] [--large] [--few] [--buckets] [--models] [--only=NAME] [--under=PERCENT]
+           [--over=PERCENT]
 
 Plans of small models in many layouts: per stage the bytes that the planner expects of
 a program, and the arena that the stage `memory` gives it. With --large the models have
 a few million parameters, beside which one thread's workspaces are small; with --few
 there are a few layouts of each, with --buckets gradients are summed over ranks in the
-last backward pass (expect --over=15). Prints a line per plan (its stage with the largest
+last backward pass (expect --over=15). With --target=cuda programs are for GPUs, in bf16;
+--models are then those of the GPU benchmark, each on one H200. --only names a model.
+Nothing is run, so no GPU is needed. Prints a line per plan (its stage with the largest
 error) with the classes at the plan's peak less the most that the program has of them
 at any time, and the range of errors. Fails when an error is outside of what --under
 and --over allow (0 and 3 unless stated).
@@ -19,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 
-CLUSTER = """name: eight
+CPUS = """name: eight
 device:
   name: cpu
   memory: 16 GB
@@ -29,6 +32,17 @@ device:
   backend: {target: cpu}
 tiers:
   - {name: memory, size: 8, bandwidth: 10 GB/s, latency: 10 us}
+"""
+GPUS = """name: eight
+device:
+  name: h100
+  memory: 80 GB
+  memory_bandwidth: 3.35 TB/s
+  peak: {bf16: 989 TFLOP/s, f32: 67 TFLOP/s}
+  launch: 4 us
+  backend: {target: cuda, arch: sm_90}
+tiers:
+  - {name: nvlink, size: 8, bandwidth: 450 GB/s, latency: 2 us}
 """
 # Devices, pins, and whether it is one of the few.
 LAYOUTS = [
@@ -51,12 +65,17 @@ LAYOUTS = [
     (2, "pp=2,m=4,schedule=zb-h1,recompute=selective", False), (4, "cp=4", False),
     (2, "dp=2,ep=2,m=2", False), (2, "dp=2,ep=2,moe=all_to_all", False), (4, "dp=4,zero=3,shard=2", False),
 ]
-FAMILIES = ["gpt2", "llama", "mixtral"]
+# Of eight layers of gpt2, on devices too small to keep all: layers of one stage
+# differ in what they make again.
+TIGHT = (2, "pp=2,m=4,v=2,schedule=interleaved", "2.5 MB", {"n_layer": 8})
+FAMILIES = {False: ["gpt2", "llama", "mixtral"], True: ["gpt2", "llama", "mixtral", "deepseek-v3"]}
+EXPERTS = ("mixtral", "deepseek-v3")
 # Of a few million parameters.
 LARGER = {
     "gpt2": {"n_embd": 256, "vocab_size": 1024, "n_positions": 256},
     "llama": {"hidden_size": 256, "intermediate_size": 768, "vocab_size": 1024},
     "mixtral": {"hidden_size": 256, "intermediate_size": 512, "vocab_size": 1024},
+    "deepseek-v3": {"hidden_size": 256, "intermediate_size": 512, "vocab_size": 1024},
 }
 # Classes of the placed program, as the plan calls those that both have.
 CLASSES = ["weights", "masters", "optimizer", "gradients", "activations", "temporaries", "workspaces", "inputs"]
@@ -76,18 +95,20 @@ def placed(text):
     return stages
 
 
-def compare(binaries, model, cluster, devices, pins, options, folder):
+def compare(binaries, model, cluster, devices, pins, options, folder, target=("--cpu=x86-64-v3",)):
     plan, explained, memory = (os.path.join(folder, n) for n in ("plan.json", "explained.json", "memory.mlir"))
     for name in (plan, explained, memory):
         if os.path.exists(name):
             os.remove(name)
     pin = [f"--pin={pins}"] if pins else []
     options = ["--max-threads=1", *options]
+    if "--target=cuda" in target:
+        options.append("--precision=bf16")
     found = run(binaries + "/kerfc", model, "--cluster=" + cluster, f"--devices={devices}", *pin, *options,
                 "--emit=plan", "-o", plan, "--explain-json=" + explained)
     if found.returncode:
         return None, found.stderr.splitlines()[0]
-    made = run(binaries + "/kerfc", model, "--plan=" + plan, "--cpu=x86-64-v3", *options,
+    made = run(binaries + "/kerfc", model, "--plan=" + plan, *target, *options,
                "--stop-after=memory", "-o", memory)
     if made.returncode:
         return None, made.stderr.splitlines()[0]
@@ -101,47 +122,93 @@ def describe(stages):
         return (planned["total"] - planned["reserved"]) / arena - 1
     planned, (arena, classes) = max(stages, key=lambda s: abs(error(s[0], s[1][0])))
     expected = planned["total"] - planned["reserved"]
-    parts = [f"{name} {planned[name] - classes[name]:+}" for name in CLASSES[:6] if planned[name] != classes[name]]
-    return (f"{expected:10} {arena:10} {100 * error(planned, arena):+6.1f}%   {', '.join(parts)}, "
-            f"communication {planned['communication']:+}")
+    parts = [f"{name} {planned[name] - classes[name]:+.0f}" for name in CLASSES[:6] if planned[name] != classes[name]]
+    return (f"{expected:11.0f} {arena:11} {100 * error(planned, arena):+6.1f}%   {', '.join(parts)}, "
+            f"communication {planned['communication']:+.0f}")
 
 
-def write_model(binaries, source, family, large, folder):
+def write_model(binaries, source, family, large, folder, changes=None):
     config = json.load(open(f"{source}/examples/models/tiny-{family}/config.json"))
+    config.update(changes or {})
     if large:
         config.update(LARGER[family])
-    path, model = os.path.join(folder, "config.json"), os.path.join(folder, "model.mlir")
+    path, model = os.path.join(folder, "config.json"), os.path.join(folder, "tight.mlir" if changes else "model.mlir")
     json.dump(config, open(path, "w"))
-    size = ("--batch=16", "--seq=64") if large else ("--batch=8", "--seq=16")
+    size = ("--batch=16", "--seq=64") if large else ("--batch=16" if changes else "--batch=8", "--seq=16")
     run(binaries + "/kerf-import", path, *size, "-o", model).check_returncode()
     return model
 
 
+def benchmark_models(binaries, source, folder):
+    """(name, model) of the GPU benchmark, imported."""
+    sys.path.insert(0, f"{source}/test/Bench")
+    import gpu_models  # pylint: disable=import-outside-toplevel
+
+    for name, model in gpu_models.MODELS.items():
+        config, text = os.path.join(folder, "config.json"), os.path.join(folder, f"{name}.mlir")
+        json.dump(model.config(), open(config, "w"))
+        run(binaries + "/kerf-import", config, f"--batch={model.batch}", f"--seq={model.seq}", "-o",
+            text).check_returncode()
+        yield name, text
+
+
+def rows(binaries, source, flags, folder):
+    """(model's name, its file, cluster, devices, pins) of what is compared."""
+    is_cuda = "--target=cuda" in flags
+    if "--models" in flags:
+        for name, model in benchmark_models(binaries, source, folder):
+            yield name, model, f"{source}/examples/clusters/hgx-h200.yaml", 1, ""
+        return
+    cluster = os.path.join(folder, "cluster.yaml")
+    open(cluster, "w").write(GPUS if is_cuda else CPUS)
+    for family in FAMILIES[is_cuda]:
+        model = write_model(binaries, source, family, "--large" in flags, folder)
+        for devices, pins, is_few in LAYOUTS:
+            if (is_few or "--few" not in flags) and (family in EXPERTS or "ep=" not in pins):
+                yield family, model, cluster, devices, pins
+    if not is_cuda and "--large" not in flags:
+        devices, pins, memory, changes = TIGHT
+        cluster = os.path.join(folder, "tight.yaml")
+        open(cluster, "w").write(CPUS.replace("16 GB", memory))
+        model = write_model(binaries, source, "gpt2", False, folder, changes)
+        yield "gpt2, layers differ", model, cluster, devices, pins
+
+
+def differ(plan):
+    """Whether layers of one stage's chunks differ in what is made again."""
+    stages = plan["mesh"]["pp"]
+    return any(len({str(run.get("recompute")) for chunk in plan["stages"][stage::stages] for run in chunk
+                    if run["kind"] == "layer"}) > 1 for stage in range(stages))
+
+
 def main():
-    binaries, source = sys.argv[1], sys.argv[2]
-    large, few = "--large" in sys.argv, "--few" in sys.argv
-    options = ["--bucket-gradients"] if "--buckets" in sys.argv else []
-    limits = {"under": 0.0, "over": 3.0}
-    for argument in sys.argv[3:]:
+    binaries, source, flags = sys.argv[1], sys.argv[2], sys.argv[3:]
+    # Without a cluster, as plans are compiled here, it is off.
+    options = ["--bucket-gradients"] if "--buckets" in flags else ["--bucket-gradients=false"]
+    target = ["--target=cuda", "--gpu=sm_90"] if "--target=cuda" in flags else ["--cpu=x86-64-v3"]
+    limits, only = {"under": 0.0, "over": 3.0}, ""
+    for argument in flags:
         if found := re.fullmatch(r"--(under|over)=([\d.]+)", argument):
             limits[found[1]] = float(found[2])
+        if argument.startswith("--only="):
+            only = argument[7:]
     errors, failed = [], 0
     with tempfile.TemporaryDirectory() as folder:
-        cluster = os.path.join(folder, "cluster.yaml")
-        open(cluster, "w").write(CLUSTER)
-        print(f"{'model':8} {'plan':42} {'expected':>10} {'arena':>10} {'error':>7}   by class, expected - placed")
-        for family in FAMILIES:
-            model = write_model(binaries, source, family, large, folder)
-            for devices, pins, is_few in LAYOUTS:
-                if (few and not is_few) or ("ep=" in pins and family != "mixtral"):
-                    continue
-                stages, problem = compare(binaries, model, cluster, devices, pins, options, folder)
-                if stages is None:
-                    print(f"{family:8} {pins:42} {problem}")
-                    failed += 1
-                    continue
-                errors += [(p["total"] - p["reserved"]) / arena - 1 for p, (arena, _) in stages]
-                print(f"{family:8} {pins or '-':42} {describe(stages)}", flush=True)
+        print(f"{'model':20} {'plan':42} {'expected':>11} {'arena':>11} {'error':>7}   by class, expected - placed")
+        for name, model, cluster, devices, pins in rows(binaries, source, flags, folder):
+            if only not in name:
+                continue
+            stages, problem = compare(binaries, model, cluster, devices, pins, options, folder, target)
+            if stages is None:
+                print(f"{name:20} {pins:42} {problem}")
+                failed += 1
+                continue
+            if name.endswith("differ") and not differ(json.load(open(os.path.join(folder, "plan.json")))):
+                print(f"{name:20} {pins:42} has a plan of equal layers: choose another memory")
+                failed += 1
+                continue
+            errors += [(p["total"] - p["reserved"]) / arena - 1 for p, (arena, _) in stages]
+            print(f"{name:20} {pins or '-':42} {describe(stages)}", flush=True)
     wrong = [e for e in errors if 100 * e < -limits["under"] or 100 * e > limits["over"]]
     print(f"{len(errors)} stages: error {100 * min(errors):+.1f} % to {100 * max(errors):+.1f} %, "
           f"{sum(e < 0 for e in errors)} under, {sum(0 <= e <= 0.03 for e in errors)} from 0 to 3 % over; "

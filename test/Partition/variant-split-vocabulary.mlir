@@ -21,3 +21,22 @@ kerf.model @loss(%x: tensor<4x16xf32>, %t: tensor<4xi32>) attributes {
   %l = kerf.cross_entropy %e, %t normalizer %n {kerf.assign = #kerf.assign<v = [tp], variant = [split_vocabulary]>} : tensor<4x16xf32>, tensor<4xi32>
   kerf.return %l : tensor<f32>
 }
+
+// Narrow logits are widened for each reader: between the messages they lie in
+// memory as they are.
+// CHECK-LABEL: spmd.program @narrow
+// CHECK:         %[[X:.*]] = kerf.exp {{.*}} : tensor<4x8xbf16>
+// CHECK:         %[[FIRST:.*]] = kerf.cast %[[X]] : tensor<4x8xbf16> -> tensor<4x8xf32>
+// CHECK:         kerf.reduce max %[[FIRST]] dims [1]
+// CHECK-NOT:     %[[FIRST]]
+// CHECK:         %[[SECOND:.*]] = kerf.cast %[[X]] : tensor<4x8xbf16> -> tensor<4x8xf32>
+// CHECK:         kerf.sub %[[SECOND]],
+// CHECK:         %[[THIRD:.*]] = kerf.cast %[[X]] : tensor<4x8xbf16> -> tensor<4x8xf32>
+// CHECK:         kerf.select {{.*}}, %[[THIRD]],
+kerf.model @narrow(%x: tensor<4x16xbf16>, %t: tensor<4xi32>) attributes {
+    plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
+  %e = kerf.exp %x {kerf.assign = #kerf.assign<s = [tp]>} : tensor<4x16xbf16>
+  %n = kerf.count_valid %t : tensor<4xi32>
+  %l = kerf.cross_entropy %e, %t normalizer %n {kerf.assign = #kerf.assign<v = [tp], variant = [split_vocabulary]>} : tensor<4x16xbf16>, tensor<4xi32>
+  kerf.return %l : tensor<f32>
+}

@@ -59,8 +59,13 @@ struct Efficiency {
 
 struct Device {
   std::string name;
-  double memoryBytes = 0;   ///< physical
-  double reservedBytes = 0; ///< context, libraries
+  double memoryBytes = 0; ///< physical
+  /// Memory of a rank that is never its arena's: context, libraries. Where
+  /// these are stated apart, their sum; else connections are in it.
+  double reservedBytes = 0;
+  double contextBytes = 0, libraryBytes = 0; ///< parts of it; 0: not apart
+  /// Of buffers by which a rank exchanges with a neighbour of a communicator.
+  double connectionBytes = 0;
   double memoryBytesPerSec = 0;
   /// Dense flop/s by number type: "bf16", "f16", "tf32", "f32", "fp8", "f64".
   /// At least one; a type that is missing is one without fast products.

@@ -97,6 +97,7 @@ std::string wordsFor(const LayerOp &op, const OpOption &option,
 struct MemoryPart {
   double capacity = 0; ///< physical bytes of a rank's device
   std::vector<StageMemory> stages;
+  Reserve reserve;  ///< of what `stages` call reserved
   int tightest = 0; ///< stage with the least headroom
   double headroom(size_t stage) const {
     return capacity - stages[stage].total();

@@ -23,7 +23,11 @@
 //   "stages": [[{"kind": "embedding", "count": 1}, {"kind": "layer", "count":
 //   8}],
 //              [{"kind": "layer", "count": 8, "recompute": [3, 7]}, ...]],
-//   "model": {"name": "gpt2", "shapes": "5a0e..."}
+//   "model": {"name": "gpt2", "shapes": "5a0e..."},
+//   "reserve_bytes": 1600000000
+//
+// `reserve_bytes` is what the planner expects a rank to need besides its arena:
+// it is told to who runs the program, and decides nothing.
 //
 // Kinds of layers are named as `printStep` does. `model` names the model that
 // the plan was made for: it is refused for another, and for one of other
@@ -50,8 +54,8 @@ mlir::LogicalResult loadPlan(ModelOp model, llvm::StringRef text,
 
 /// The plan of a model with sorted keys, one rule per op: `loadPlan` on the
 /// step that the plan was made for gives the same IR again, and that the same
-/// text.
-std::string savePlan(ModelOp model);
+/// text but for the field `reserve_bytes`: `reserveBytes`, unless 0.
+std::string savePlan(ModelOp model, double reserveBytes = 0);
 
 /// What differs between two plan files, a line per decision: "mesh.tp: 2 -> 4",
 /// "-" where one has none; "" when they say the same. On failure `error` holds

@@ -26,8 +26,9 @@ using LayoutOfPoint =
 /// Plays plans; layers that were played before are remembered.
 class ProgramMemory {
 public:
-  /// Of programs for CPUs whose workspaces are made for `workers` threads. With
-  /// `sumsEarly` gradients are summed over ranks in the last backward pass.
+  /// Of programs for the machine's target; on CPUs workspaces are made for
+  /// `workers` threads. With `sumsEarly` gradients are summed over ranks in the
+  /// last backward pass.
   ProgramMemory(LayerContext context, int64_t workers, bool sumsEarly = false);
   ~ProgramMemory();
 

@@ -90,6 +90,19 @@ struct StageMemory {
   }
 };
 
+/// What of a rank's memory is never its arena's. Bytes.
+struct Reserve {
+  double fixed = 0;                  ///< whatever the plan is
+  double context = 0, libraries = 0; ///< parts of it; 0: not stated apart
+  int64_t connections = 0;           ///< to neighbours in communicators
+  double connection = 0;             ///< for each
+  double total() const { return fixed + double(connections) * connection; }
+};
+/// That of a plan. A rank has a neighbour among all ranks and on each axis, two
+/// in a pipeline, and all others of its group where experts exchange rows.
+Reserve reserveOf(const Machine &machine, const Profile &profile,
+                  const OuterChoice &outer, bool exchangesRows);
+
 struct PlacedStage {
   std::vector<PlacedChunk> chunks;
   StageMemory memory;
@@ -157,6 +170,7 @@ struct SearchProblem {
   /// last stage.
   std::vector<std::pair<int, int64_t>> runs;
   bool hasEmbedding = true, hasHead = true;
+  bool exchangesRows = false;  ///< between ranks of experts (`moeBuffer`)
   std::vector<KindSize> sizes; ///< by kind; empty: unknown
   int64_t vocabulary = 0;      ///< for `Profile::logitBytes`
   int64_t batch = 1;           ///< sequences of a step
@@ -168,8 +182,8 @@ struct SearchProblem {
   int64_t budget = 600; ///< tables that may be solved
   bool prove = false;   ///< spend whatever is needed
   /// Bytes of the programs of a plan by stage, where they are known better than
-  /// as sums over layers (`ProgramMemory`); may give nothing. A plan fits when
-  /// these do.
+  /// as sums over layers (`ProgramMemory`); may give nothing. What is
+  /// reserved is not in it. A plan fits when these do.
   std::function<std::vector<StageMemory>(const PlanPoint &)> measure;
   /// With `measure`: bytes that no program with a layer of a key can go below,
   /// reserved ones aside; strides of its groups do not matter.

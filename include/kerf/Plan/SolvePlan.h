@@ -39,9 +39,11 @@ struct SolveRequest {
   std::vector<std::string> pinErrors;
   Profile profile;
   bool prove = false;
-  int64_t budget = 600;   ///< layer tables that may be solved
-  int64_t workers = 8;    ///< threads of a rank that workspaces are made for
-  bool sumsEarly = false; ///< programs sum gradients in the last backward pass
+  int64_t budget = 600; ///< layer tables that may be solved
+  int64_t workers = 8;  ///< threads of a rank that workspaces are made for
+  /// Programs sum gradients in the last backward pass; by default where
+  /// devices communicate beside computing.
+  std::optional<bool> sumsEarly;
 };
 
 /// A search that was made: all that an explanation needs, and that lives as
@@ -52,6 +54,7 @@ struct Solution {
   Profile profile;
   Pins pins; ///< as asked for, and what the target excludes
   StepModel step;
+  bool sumsEarly = false; ///< what the memory of its programs was found for
   std::unique_ptr<SolvedTables> tables;
   std::unique_ptr<LayerTables> given; ///< of a plan that lists ops; or null
   SearchResult result;

@@ -217,6 +217,9 @@ TEST(BadMachine, Numbers) {
       {"memory: 80 GB", "memory: 80 GB\n  reserved: 80 GB",
        "5:13: error: field 'reserved': 80 GB leave nothing of the memory of 80 "
        "GB\n"},
+      {"memory: 80 GB", "memory: 80 GB\n  reserved: {libraries: 79 GB}",
+       "5:13: error: missing field 'context' in 'reserved', expected a size "
+       "with its unit, such as '3 GB'\n"},
       {"memory: 80 GB", "memory: 80 GB\n  efficiency: {matmul: 1.1, memory: 0}",
        "5:24: error: field 'matmul': found '1.1', expected a number above 0, "
        "at most 1\n"

@@ -321,6 +321,30 @@ TEST(PrintMachine, RandomNumbersAreExact) {
   }
 }
 
+// A reserve may be stated by its parts; of GPUs there is one where none is.
+TEST(ReadMachine, PartsOfTheReserve) {
+  Machine machine =
+      read(device("80 GB", "reserved: {context: 0.5 GB, libraries: 250 MB, "
+                           "connection: 100 MB}"));
+  const Device &stated = machine.device;
+  EXPECT_EQ(stated.contextBytes, 0.5e9);
+  EXPECT_EQ(stated.libraryBytes, 0.25e9);
+  EXPECT_EQ(stated.connectionBytes, 0.1e9);
+  EXPECT_EQ(stated.reservedBytes, 0.75e9);
+  EXPECT_EQ(read(printMachine(machine)), machine) << printMachine(machine);
+
+  EXPECT_EQ(read(device("80 GB")).device.reservedBytes, 0);
+  const char *gpu = "backend: {target: cuda, arch: sm_90}";
+  machine = read(device("80 GB", gpu));
+  EXPECT_GT(machine.device.connectionBytes, 0);
+  EXPECT_EQ(machine.device.reservedBytes,
+            machine.device.contextBytes + machine.device.libraryBytes);
+  EXPECT_EQ(read(printMachine(machine)), machine) << printMachine(machine);
+  machine = read(device("80 GB", std::string("reserved: 0 B\n  ") + gpu));
+  EXPECT_EQ(machine.device.reservedBytes, 0);
+  EXPECT_EQ(machine.device.connectionBytes, 0);
+}
+
 // A person reads the print: round figures stay round.
 TEST(PrintMachine, PicksReadableUnits) {
   Machine machine = read(device("80 GiB", "launch: 250 ns"));

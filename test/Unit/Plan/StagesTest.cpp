@@ -387,6 +387,25 @@ TEST(Stages, ChunkBoundAgainstBruteForce) {
   EXPECT_GT(higher, feasible / 4);
 }
 
+// Runs of one kind are one run, whether memory binds or not.
+TEST(Stages, ChunksOfSeveralRunsOfOneKind) {
+  std::mt19937 random(8);
+  int fitting = 0;
+  for (int round = 0; round < 60; ++round) {
+    StageProblem whole = randomChunks(random, 30 + double(random() % 90));
+    StageProblem cut = whole;
+    int64_t layers = whole.layers[0].count, first = 1 + round % (layers - 2);
+    cut.layers = {{0, first}, {0, 1}, {0, layers - 1 - first}};
+    EXPECT_EQ(boundOfChunks(cut), boundOfChunks(whole)) << "round " << round;
+    StageSplit a = splitStages(whole), b = splitStages(cut);
+    ASSERT_EQ(a.fits(), b.fits()) << "round " << round;
+    fitting += a.fits();
+    if (a.fits())
+      EXPECT_EQ(a.objective, b.objective) << "round " << round;
+  }
+  EXPECT_GT(fitting, 20);
+}
+
 // A given split is kept, whatever else would be better.
 TEST(Stages, GivenSplitIsKept) {
   StageProblem problem;
