@@ -8,6 +8,7 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <atomic>
+#include <limits>
 #include <map>
 #include <thread>
 
@@ -94,7 +95,8 @@ static void compile(Job &job, const GpuTarget &target,
       OwningOpRef<ModuleOp>(ModuleOp::create(UnknownLoc::get(&context)));
   GpuParts gpu = gpuPartsOf(job.kernel);
   // Every GPU from sm_80 on rounds to bf16.
-  CodeOptions code{gpu.maxLanes, /*hasBf16=*/true, gpu.threads};
+  CodeOptions code{gpu.maxLanes, /*hasBf16=*/true, gpu.threads,
+                   /*hasFloat8=*/target.computeMajor >= 9};
   if (auto error =
           emitKernel(job.kernel, gpu.parts, *module, job.result.symbol, code)) {
     job.error = *error;
@@ -132,6 +134,27 @@ static LogicalResult checkUnits(exec::KernelOp kernel,
   return ownOpOf(kernel)->emitOpError()
          << "brings a kernel with " << described.units << " units of grain "
          << described.grain << ", expected at least 0 and 1";
+}
+
+/// Fails with a diagnostic if a launch cannot have so many blocks or arguments.
+static LogicalResult checkLaunch(exec::KernelOp kernel,
+                                 const CompiledKernel &described) {
+  // 4 KiB of parameters, before PTX 8.1.
+  constexpr size_t mostArguments = 4096 / sizeof(uint64_t);
+  if (described.argumentCount > mostArguments)
+    return kernel.emitOpError()
+           << "has " << described.argumentCount
+           << " arguments and results, a kernel of a GPU has at most "
+           << mostArguments;
+  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+  if (described.units <= most)
+    return success();
+  auto diagnostic = kernel.emitOpError()
+                    << "has " << described.units
+                    << " blocks, a launch of a GPU has at most " << most;
+  diagnostic.attachNote() << "cut the tensors over more ranks, or take smaller "
+                             "micro-batches";
+  return failure();
 }
 
 /// The kernels of a module, each content once, sorted by symbol.
@@ -248,6 +271,8 @@ FailureOr<CompiledKernels> kerf::compileKernels(Operation *module,
                 "with "
                 "'--target=cpu', or decompose the op into plain ones";
     describeForGpu(job.result, job.kernel);
+    if (failed(checkLaunch(job.kernel, job.result)))
+      return failure();
   }
   compileAll(jobs, target, options);
   if (failed(collect(jobs, all)))

@@ -9,6 +9,8 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::codegen;
 
+static constexpr int64_t kWarp = 32;
+
 //===----------------------------------------------------------------------===//
 // Rows
 //===----------------------------------------------------------------------===//
@@ -44,6 +46,10 @@ bool PartEmitter::emitRowReduces(const Part &part, const Index &row) {
   for (auto &[key, together] : loops)
     if (!e.reduceRows(together))
       return false;
+  // What a lane read for the sums, another may overwrite. Shuffles order no
+  // memory; the sums of a block have waited at a barrier.
+  if (!loops.empty() && e.team().size == kWarp && overwrites(part.results))
+    e.synchronize();
   return true;
 }
 

@@ -118,6 +118,9 @@ void Emitter::synchronize() {
   if (team().size > kWarp)
     callIntrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", Type(),
                   arith.bits(arith.i32(), 0));
+  else if (team().size > 1)
+    callIntrinsic("llvm.nvvm.bar.warp.sync", Type(),
+                  arith.bits(arith.i32(), 0xffffffff));
 }
 
 //===----------------------------------------------------------------------===//

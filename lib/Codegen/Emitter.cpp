@@ -16,7 +16,7 @@ Emitter::Emitter(exec::KernelOp kernel, ModuleOp module, llvm::StringRef symbol,
                  const CodeOptions &options)
     : builder(module.getContext()),
       arith{builder, UnknownLoc::get(module.getContext()), options.hasBf16,
-            options.threads > 0},
+            options.threads > 0, options.hasFloat8},
       kernel(kernel), maxLanes(options.maxLanes), threads(options.threads),
       module(module) {
   builder.setInsertionPointToEnd(module.getBody());

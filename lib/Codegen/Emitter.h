@@ -128,7 +128,7 @@ public:
   /// its total, in one thread.
   void combineVectors(Value vector, bool isMax,
                       llvm::function_ref<void(const Index &, Value)> take);
-  /// Waits for the team.
+  /// Waits for the team: what its threads did to memory before comes first.
   void synchronize();
   /// The value of the thread that differs in the bits `distance`, of a warp.
   Value exchange(Value value, int64_t distance);

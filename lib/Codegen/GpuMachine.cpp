@@ -19,6 +19,7 @@ using namespace kerf::codegen;
 
 /// The version of PTX: drivers of CUDA 12.0 and later read it.
 static constexpr llvm::StringLiteral kPtxFeature = "+ptx80";
+static constexpr unsigned kSharedMemory = 3; ///< its address space
 
 static std::unique_ptr<llvm::TargetMachine>
 makeGpuMachine(const GpuTarget &target, std::string &error) {
@@ -48,6 +49,22 @@ static void setBlock(llvm::Module &module, llvm::StringRef symbol,
   kernel->addFnAttr("nvvm.maxnreg", std::to_string(registers));
 }
 
+/// What is wrong with the shared memory that a block takes; empty if nothing.
+static std::string checkShared(const llvm::Module &module) {
+  constexpr uint64_t mostBytes = 48 << 10; // of what needs no launch attribute
+  uint64_t bytes = 0;
+  for (const llvm::GlobalVariable &variable : module.globals())
+    if (variable.getAddressSpace() == kSharedMemory)
+      bytes += llvm::alignTo(
+          module.getDataLayout().getTypeAllocSize(variable.getValueType()),
+          variable.getAlign().valueOrOne());
+  if (bytes <= mostBytes)
+    return "";
+  return "takes " + std::to_string(bytes) +
+         " bytes of shared memory per block, a GPU has " +
+         std::to_string(mostBytes) + ": fuse fewer sums into it";
+}
+
 FailureOr<std::string>
 kerf::codegen::makePtx(ModuleOp module, const GpuTarget &target,
                        llvm::StringRef symbol, int64_t threads,
@@ -64,6 +81,9 @@ kerf::codegen::makePtx(ModuleOp module, const GpuTarget &target,
   code->setDataLayout(machine->createDataLayout());
   setBlock(*code, symbol, threads, registers);
   optimize(*code, *machine, Author::Kerf);
+  error = checkShared(*code);
+  if (!error.empty())
+    return failure();
   if (!dumpTo.empty())
     dump(*code, dumpTo, symbol);
   llvm::SmallVector<char, 0> text;

@@ -65,9 +65,10 @@ std::optional<ScatterRoot> scatterRootOf(mlir::Value value);
 
 /// What the processor says about code.
 struct CodeOptions {
-  int64_t maxLanes;     ///< elements of a vector, at most
-  bool hasBf16 = false; ///< vectors are rounded to bf16 by an instruction
-  int64_t threads = 0;  ///< of a GPU's block; 0 on a CPU
+  int64_t maxLanes;       ///< elements of a vector, at most
+  bool hasBf16 = false;   ///< vectors are rounded to bf16 by an instruction
+  int64_t threads = 0;    ///< of a GPU's block; 0 on a CPU
+  bool hasFloat8 = false; ///< an instruction rounds to 8-bit floats
 };
 
 /// Emits the function `symbol` for a kernel with these parts into `module`,

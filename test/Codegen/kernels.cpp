@@ -197,7 +197,8 @@ static std::vector<HostTensor> evaluate(exec::KernelOp kernel,
     plain.evaluate(pointers, results);
     for (auto [value, tensor] : llvm::zip(op.getResults(), results)) {
       for (double &x : tensor.data)
-        x = roundToType(x, tensor.type.getElementType(), /*f64Compute=*/true);
+        x = roundToType(x, tensor.type.getElementType(),
+                        /*f64Compute=*/!isFloat8(tensor.type));
       values[value] = std::move(tensor);
     }
   }

@@ -2,7 +2,7 @@
 // RUN: kerf-kernels %s | FileCheck %s
 // RUN: kerf-kernels %s --cpu x86-64-v2 | FileCheck %s
 // RUN: kerf-kernels %s --cpu x86-64-v3 | FileCheck %s
-// CHECK-COUNT-14: ok,
+// CHECK-COUNT-15: ok,
 // CHECK-NOT: {{ok|WRONG}}
 
 exec.kernel @exp() -> (tensor<11xf32>) {
@@ -98,4 +98,14 @@ exec.kernel @overwrites_of_warp(%g: tensor<9x100xf32>, %v: tensor<9xf32>) -> (te
   %s = kerf.reduce sum %g dims [1] : tensor<9x100xf32>
   %n = kerf.add %s, %v : tensor<9xf32>
   exec.yield %u, %n : tensor<9x100xf32>, tensor<9xf32>
+}
+// Sums take four columns at a time, what is written one: lanes overwrite what
+// others have read.
+exec.kernel @overwrites_other_lanes(%x: tensor<9x100xf32>, %z: tensor<9x33xf32>) -> tensor<9x100xf32> attributes {inplace = [[0, 0]]} {
+  %p = kerf.pad %z low [0, 0] high [0, 67] : tensor<9x33xf32>
+  %s = kerf.reduce sum %x dims [1] : tensor<9x100xf32>
+  %b = kerf.broadcast %s dims [0] : tensor<9xf32> -> tensor<9x100xf32>
+  %n = kerf.mul %x, %b : tensor<9x100xf32>
+  %y = kerf.add %n, %p : tensor<9x100xf32>
+  exec.yield %y : tensor<9x100xf32>
 }

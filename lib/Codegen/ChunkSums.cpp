@@ -1,0 +1,107 @@
+//===- ChunkSums.cpp - sums over many rows as sums of chunks --------------===//
+
+#include "ChunkSums.h"
+
+#include "Parts.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::codegen;
+
+/// From this many elements on, a sum is worth two launches.
+static constexpr int64_t kLargeSum = 32768;
+
+namespace {
+/// How finely sums are cut. Neither depends on the processor's cores: results
+/// would.
+struct ChunkLimits {
+  int64_t most;       ///< chunks of a sum over rows
+  int64_t mostOfLong; ///< and of one over rows of `longRow` columns
+  int64_t mostOfAll;  ///< chunks of a sum over all elements
+  int64_t leastOfAll; ///< elements of such a chunk
+};
+} // namespace
+
+static constexpr int64_t kLongRow = 2048;
+static constexpr ChunkLimits kCpuLimits = {64, 64, 64, kLargeSum / 2};
+/// A GPU has hundreds of blocks at work at a time.
+static constexpr ChunkLimits kGpuLimits = {256, 128, 512, kLargeSum / 4};
+
+static int64_t sizeOf(Value value) { return typeOf(value).getNumElements(); }
+
+/// Rows of x for a reduction of the first dimensions, or of all.
+static std::optional<int64_t> leadingRows(ReduceOp op) {
+  auto dims = op.getDims();
+  if (dims.empty() || sizeOf(op.getX()) == 0)
+    return std::nullopt;
+  int64_t rows = 1;
+  for (auto [i, dim] : llvm::enumerate(dims)) {
+    if (dim != static_cast<int64_t>(i))
+      return std::nullopt;
+    rows *= typeOf(op.getX()).getDimSize(dim);
+  }
+  return rows;
+}
+
+/// Rows of a chunk, or none if one launch does.
+static std::optional<int64_t> chunkRowsOf(ReduceOp op,
+                                          const ChunkLimits &limits) {
+  auto rows = leadingRows(op);
+  if (!rows || *rows < 2)
+    return std::nullopt;
+  int64_t elements = sizeOf(op.getX()), columns = elements / *rows;
+  auto roundUp = [](int64_t x, int64_t to) { return (x + to - 1) / to * to; };
+  if (columns == 1) {
+    bool hasRows = llvm::any_of(rowReducesOf(op.getX()), [](ReduceOp inner) {
+      return sizeOf(inner.getResult()) > 1;
+    });
+    if (elements < kLargeSum || hasRows)
+      return std::nullopt;
+    int64_t chunk =
+        std::max<int64_t>(elements / limits.mostOfAll, limits.leastOfAll);
+    return roundUp(chunk, 4096);
+  }
+  bool sharesRows = llvm::any_of(rowReducesOf(op.getX()), [&](ReduceOp inner) {
+    return sizeOf(inner.getResult()) == *rows;
+  });
+  if (!sharesRows && elements < kLargeSum)
+    return std::nullopt;
+  int64_t most = columns >= kLongRow ? limits.mostOfLong : limits.most;
+  int64_t chunks = std::min(most, (*rows + 15) / 16);
+  return (*rows + chunks - 1) / chunks;
+}
+
+bool kerf::codegen::chunkSums(exec::KernelOp kernel, bool forGpu) {
+  const ChunkLimits &limits = forGpu ? kGpuLimits : kCpuLimits;
+  bool changed = false;
+  for (Operation &each : llvm::make_early_inc_range(kernel.getBody().front())) {
+    auto op = dyn_cast<ReduceOp>(each);
+    auto by = op ? chunkRowsOf(op, limits) : std::nullopt;
+    if (!by)
+      continue;
+    int64_t rows = *leadingRows(op), columns = sizeOf(op.getX()) / rows;
+    int64_t chunks = (rows + *by - 1) / *by;
+    OpBuilder builder(op);
+    // Partial sums of bf16 are f32: they are stored.
+    Value x = op.getX();
+    RankedTensorType wide = computeType(x.getType());
+    if (wide != x.getType())
+      x = CastOp::create(builder, op.getLoc(), wide, x);
+    Value sum = exec::PartialReduceOp::create(
+        builder, op.getLoc(), withShape(wide, {chunks, columns}), op.getKind(),
+        x, *by);
+    if (chunks > 1)
+      sum = ReduceOp::create(builder, op.getLoc(), op.getKind(), sum,
+                             llvm::ArrayRef<int64_t>{0});
+    auto type = typeOf(op.getResult());
+    if (typeOf(sum).getShape() != type.getShape())
+      sum = ReshapeOp::create(builder, op.getLoc(),
+                              withShape(wide, type.getShape()), sum);
+    if (sum.getType() != type)
+      sum = CastOp::create(builder, op.getLoc(), type, sum);
+    op.getResult().replaceAllUsesWith(sum);
+    op.erase();
+    changed = true;
+  }
+  return changed;
+}

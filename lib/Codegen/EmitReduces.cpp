@@ -1,0 +1,202 @@
+//===- EmitReduces.cpp - elements of sums, maxima and contractions --------===//
+
+#include "Emitter.h"
+#include "Parts.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::codegen;
+
+using Result = std::optional<Element>;
+
+static bool hasLanes(llvm::ArrayRef<Index> at) {
+  return llvm::any_of(at, [](const Index &index) { return index.lane != 0; });
+}
+
+static Type elementOf(Value tensor) { return typeOf(tensor).getElementType(); }
+
+/// `at` of a reduction's result with `inner` in the dimensions it lacks.
+static Indices operandIndices(ReduceOp op, llvm::ArrayRef<Index> at,
+                              llvm::ArrayRef<Index> inner) {
+  Indices from;
+  for (int64_t d = 0, rank = typeOf(op.getX()).getRank(); d < rank; ++d) {
+    bool isReduced = llvm::is_contained(op.getDims(), d);
+    from.push_back(isReduced ? inner.front() : at.front());
+    if (isReduced)
+      inner = inner.drop_front();
+    else
+      at = at.drop_front();
+  }
+  return from;
+}
+
+static llvm::SmallVector<int64_t> reducedShape(ReduceOp op) {
+  llvm::SmallVector<int64_t> shape;
+  for (int64_t d : op.getDims())
+    shape.push_back(typeOf(op.getX()).getDimSize(d));
+  return shape;
+}
+
+static int64_t product(llvm::ArrayRef<int64_t> sizes) {
+  int64_t count = 1;
+  for (int64_t size : sizes)
+    count *= size;
+  return count;
+}
+
+bool Emitter::tryReduceRows(llvm::ArrayRef<RowReduce> reduces, int64_t width) {
+  int64_t count = product(reducedShape(reduces[0].op));
+  llvm::SmallVector<Value> initial;
+  for (RowReduce reduce : reduces) {
+    Type type = typeOfNumbers(elementOf(reduce.op.getX()));
+    if (width > 1)
+      type = arith.vector(type, width);
+    initial.push_back(neutral(type, reduce.op.getKind() == ReduceKind::Max));
+  }
+  auto body = [&](const Index &column, ValueRange sums) {
+    Carried next;
+    for (auto [each, sum] : llvm::zip(reduces, sums)) {
+      RowReduce reduce = each;
+      bool isMax = reduce.op.getKind() == ReduceKind::Max;
+      auto inner = space.delinearize(column, reducedShape(reduce.op));
+      if (!inner)
+        return Carried();
+      Result element =
+          pull(reduce.op.getX(), operandIndices(reduce.op, reduce.at, *inner));
+      if (!element)
+        return Carried();
+      setInsertionPoint(depth());
+      Value x = vectorOf(*element);
+      if (space.activeLanes < lanes)
+        x = arith.select(mask(), x, neutral(x.getType(), isMax));
+      next.push_back(isMax ? arith.max(sum, x) : arith.add(sum, x));
+    }
+    return next;
+  };
+  auto sums = forVectors(count, width, {}, initial, body);
+  if (!sums)
+    return false;
+  setInsertionPoint(depth());
+  Carried totals;
+  llvm::SmallVector<bool> isMax;
+  for (auto [each, sum] : llvm::zip(reduces, *sums)) {
+    isMax.push_back(RowReduce(each).op.getKind() == ReduceKind::Max);
+    totals.push_back(width > 1 ? arith.reduceLanes(sum, isMax.back()) : sum);
+  }
+  totals = combine(totals, isMax);
+  for (auto [each, total] : llvm::zip(reduces, totals)) {
+    RowReduce reduce = each;
+    Value result = reduce.op.getResult();
+    std::vector<int64_t> key = {
+        reinterpret_cast<int64_t>(result.getAsOpaquePointer()), 0};
+    for (const Index &index : reduce.at)
+      index.appendKey(key);
+    scopes.back().known[key] = {total, false};
+  }
+  return true;
+}
+
+bool Emitter::reduceRows(llvm::ArrayRef<RowReduce> reduces) {
+  int64_t count = product(reducedShape(reduces[0].op)), width = 1;
+  while (width < maxLanes && width < count)
+    width *= 2;
+  unsigned place = 0;
+  bool eachOwn = false; // Each thread has a row of its own.
+  for (RowReduce reduce : reduces) {
+    place = std::max(place, depthOf(reduce.at));
+    eachOwn |= differs(reduce.at);
+  }
+  bool isDone = false;
+  hoisted(place, [&] {
+    Team together = team();
+    if (eachOwn)
+      team() = Team();
+    for (; width >= 1 && !isDone; width /= 2)
+      isDone = tryEmit([&] { return tryReduceRows(reduces, width); });
+    team() = together;
+  });
+  return isDone;
+}
+
+Result Emitter::emitReduce(ReduceOp op, llvm::ArrayRef<Index> at) {
+  bool isMax = op.getKind() == ReduceKind::Max;
+  Type type = typeOfNumbers(elementOf(op.getX()));
+  llvm::SmallVector<int64_t> shape = reducedShape(op);
+  if (product(shape) == 0)
+    return Element{neutral(type, isMax), false};
+  if (!hasLanes(at) && reducesRows(op)) {
+    if (!reduceRows(RowReduce{op, Indices(at)}))
+      return std::nullopt;
+    return pull(op.getResult(), at);
+  }
+  // Lanes run along dimensions that stay: one loop over the others.
+  bool isVector = hasLanes(at);
+  if (isVector)
+    type = arith.vector(type, lanes);
+  auto sums = reduceLoop(
+      arith.bits(arith.i64(), 0), arith.bits(arith.i64(), product(shape)),
+      {0, product(shape) - 1}, neutral(type, isMax),
+      [&](const Index &position, ValueRange sum) -> Carried {
+        auto inner = space.delinearize(position, shape);
+        Result element = inner ? pull(op.getX(), operandIndices(op, at, *inner))
+                               : std::nullopt;
+        if (!element)
+          return {};
+        setInsertionPoint(depth());
+        Value x = isVector ? vectorOf(*element) : element->value;
+        return {isMax ? arith.max(sum[0], x) : arith.add(sum[0], x)};
+      });
+  if (!sums)
+    return std::nullopt;
+  return Element{sums->front(), isVector};
+}
+
+Result Emitter::emitEinsum(EinsumOp op, llvm::ArrayRef<Index> at) {
+  if (isFloat8(op.getLhs().getType()) || isFloat8(op.getRhs().getType()))
+    return std::nullopt; // such are library calls, or widened before
+  auto [terms, out] = op.getEquation().split("->");
+  auto [lhs, rhs] = terms.split(',');
+  std::string summed;
+  llvm::SmallVector<int64_t> shape;
+  for (auto [letter, size] : llvm::zip(lhs, typeOf(op.getLhs()).getShape()))
+    if (!out.contains(letter)) {
+      summed += letter;
+      shape.push_back(size);
+    }
+  Type type = typeOfNumbers(elementOf(op.getResult()));
+  bool isVector = hasLanes(at);
+  if (isVector)
+    type = arith.vector(type, lanes);
+  if (product(shape) == 0)
+    return Element{arith.number(type, 0), isVector};
+  auto sums = reduceLoop(
+      arith.bits(arith.i64(), 0), arith.bits(arith.i64(), product(shape)),
+      {0, product(shape) - 1}, neutral(type, false),
+      [&](const Index &position, ValueRange sum) -> Carried {
+        auto inner = space.delinearize(position, shape);
+        if (!inner)
+          return {};
+        auto indicesOf = [&](llvm::StringRef term) {
+          Indices from;
+          for (char letter : term) {
+            size_t kept = out.find(letter);
+            from.push_back(kept != llvm::StringRef::npos
+                               ? at[kept]
+                               : (*inner)[summed.find(letter)]);
+          }
+          return from;
+        };
+        Result a = pull(op.getLhs(), indicesOf(lhs));
+        Result b = pull(op.getRhs(), indicesOf(rhs));
+        if (!a || !b)
+          return {};
+        setInsertionPoint(depth());
+        Type number = getElementTypeOrSelf(type);
+        Value product = arith.mul(arith.cast(a->value, number),
+                                  arith.cast(b->value, number));
+        return {arith.add(sum[0], product)};
+      });
+  if (!sums)
+    return std::nullopt;
+  return Element{sums->front(), isVector};
+}
