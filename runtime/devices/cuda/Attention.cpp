@@ -1,11 +1,12 @@
 //===- Attention.cpp - attention by the plug-in's own kernels -------------===//
 //
-// 16-bit numbers in rows that 16 bytes divide go to the kernels on tensor
-// cores, all others to the plain ones.
+// What cuDNN does not take (CudnnStep.h). 16-bit numbers in rows that 16 bytes
+// divide go to the kernels on tensor cores, all others to the plain ones.
 //
 //===----------------------------------------------------------------------===//
 
 #include "../common/AttentionShape.h"
+#include "CudnnStep.h"
 #include "Step.h"
 #include "kerf/Artifact/CudaWorkspace.h"
 #include "kernels/AttentionArguments.h"
@@ -168,10 +169,9 @@ static bool areAllWide(const Request &r, const AttentionShape &s,
 
 /// The plan for a command, or null: it is for the plain kernels.
 static const MmaPlan *choosePlan(Request &r, const AttentionShape &s,
-                                 bool backward) {
+                                 bool backward, bool wide) {
   const MmaPlan *plan = mmaPlanOf(std::max(s.d, s.dv));
-  if (!plan || s.dtype == KERF_F32 || !(s.scale > 0) ||
-      !areAllWide(r, s, backward))
+  if (!plan || s.dtype == KERF_F32 || !(s.scale > 0) || !wide)
     return nullptr;
   int most = 0;
   if (r.device.driver.deviceGetAttribute(
@@ -241,16 +241,19 @@ static StepPointer prepare(Request &r, bool backward) {
   if (!readAttention(r, backward, shape) || !fitsKernels(r, shape))
     return nullptr;
   uint32_t workspace = attentionScalars(backward) + 7;
-  int64_t bytes = kerf_cuda_workspace(r.info.command->opcode, r.attrs());
-  if (bytes > 0 && !r.hasBytes(workspace, "workspace", bytes))
+  if (backward &&
+      !r.hasBytes(workspace, "workspace", kerf_cuda_attention_delta(r.attrs())))
     return nullptr;
+  bool wide = areAllWide(r, shape, backward);
+  if (StepPointer step = prepareFused(r, shape, backward, wide))
+    return step;
   auto step = std::make_unique<Attention>(r.device, r.name());
   step->arguments = argumentsOf(shape);
   step->backward = backward;
   step->segments = shape.segments;
   step->arguments.wide = backward && isWide(r, shape, 3, shape.y, shape.dv) &&
                          isWide(r, shape, 5, shape.dy, shape.dv);
-  const MmaPlan *plan = choosePlan(r, shape, backward);
+  const MmaPlan *plan = choosePlan(r, shape, backward, wide);
   if (r.device.log)
     tell(r, plan);
   if (!(plan ? step->addMma(r, shape, *plan) : step->addPlain(r, shape)))

@@ -222,7 +222,9 @@ struct KeyGradient {
     copyRows<T, queries>(tiles.streamed(Dy, buffer), a.dy, place.b, at.query,
                          at.head, a.sq, a.dvWidth);
     int column = threadIndex() % queries, which = threadIndex() / queries;
-    int64_t index = statIndex(a, place.b, at.head, at.query + column);
+    // A row that does not exist is not read, but its address must be one.
+    int64_t index =
+        statIndex(a, place.b, at.head, least(at.query + column, a.sq - 1));
     if (which < 2)
       startSmallCopy(tiles.stats(which, buffer) + column * 4,
                      (which ? a.delta : a.lse) + index,

@@ -147,7 +147,7 @@ static void runTwice(const Gpu &gpu, const Command &command,
 }
 
 static Command commandOf(const Gpu &gpu, AttentionCase &c, Memory &m,
-                         bool backward) {
+                         bool backward, int64_t small = 0) {
   Command command;
   command.opcode = backward ? KERF_OP_ATTENTION_BACKWARD : KERF_OP_ATTENTION;
   command.attrs = c.attributes();
@@ -158,6 +158,8 @@ static Command commandOf(const Gpu &gpu, AttentionCase &c, Memory &m,
   for (const Buffer &scalar : m.scalars)
     command.operands.push_back(scalar);
   int64_t bytes = kerf_cuda_workspace(command.opcode, command.attrs.data());
+  if (backward && small > 0)
+    bytes = small;
   command.operands.push_back(bytes ? Buffer(gpu, KERF_F32, bytes / 4)
                                    : Buffer());
   for (const Buffer &segments : m.segments)
@@ -165,8 +167,8 @@ static Command commandOf(const Gpu &gpu, AttentionCase &c, Memory &m,
   return command;
 }
 
-static void runCase(const Gpu &gpu, std::mt19937 &random, AttentionCase &c,
-                    bool wide) {
+void cudatest::runAttention(const Gpu &gpu, std::mt19937 &random,
+                            AttentionCase &c, bool wide, int64_t small) {
   c.draw(random, wide);
   c.compute();
   Memory m = allocate(gpu, c);
@@ -185,7 +187,7 @@ static void runCase(const Gpu &gpu, std::mt19937 &random, AttentionCase &c,
   m.dq = bufferOf(gpu, c, c.dq, false);
   m.dk = bufferOf(gpu, c, c.dk, false);
   m.dvs = bufferOf(gpu, c, c.dvs, false);
-  runTwice(gpu, commandOf(gpu, c, m, true), c.describe(),
+  runTwice(gpu, commandOf(gpu, c, m, true, small), c.describe(),
            {&m.dq, &m.dk, &m.dvs});
   compare(c, c.dq, m.dq, "dq");
   compare(c, c.dk, m.dk, "dk");
@@ -237,7 +239,7 @@ static void testPlain(const Gpu &gpu, std::mt19937 &random, int64_t largest) {
   c.d = pick(random, 1, 70) | 1;
   c.dv = pick(random, 0, 1) ? pick(random, 1, 70) : c.d;
   c.scale = (pick(random, 0, 9) ? 1 : -2) / std::sqrt(double(c.d));
-  runCase(gpu, random, c, /*wide=*/false);
+  runAttention(gpu, random, c, /*wide=*/false);
 }
 
 /// 16-bit numbers in whole 16 bytes: those on tensor cores.
@@ -248,7 +250,7 @@ static void testMma(const Gpu &gpu, std::mt19937 &random, int64_t largest,
   c.d = d;
   c.dv = dv;
   c.scale = 1 / std::sqrt(double(c.d));
-  runCase(gpu, random, c, /*wide=*/true);
+  runAttention(gpu, random, c, /*wide=*/true);
 }
 
 /// Several tiles of everything, without and with a mask.
@@ -265,7 +267,7 @@ static void testLong(const Gpu &gpu, std::mt19937 &random, uint32_t dtype,
   c.scale = 1 / std::sqrt(double(d));
   const int64_t global[] = {c.b, c.h, c.sq, c.sk};
   std::copy(global, global + 4, c.global);
-  runCase(gpu, random, c, /*wide=*/true);
+  runAttention(gpu, random, c, /*wide=*/true);
 }
 
 void cudatest::testAttention(const Gpu &gpu, std::mt19937 &random,

@@ -9,30 +9,21 @@
 
 using namespace cudatest;
 
-namespace {
-/// What is written to stderr until `text` is asked for.
-class Captured {
-public:
-  Captured() : file(std::tmpfile()), before(dup(2)) {
-    std::fflush(stderr);
-    dup2(fileno(file), 2);
-  }
-  std::string text() {
-    std::fflush(stderr);
-    dup2(before, 2);
-    close(before);
-    std::string result(4096, '\0');
-    std::rewind(file);
-    result.resize(std::fread(result.data(), 1, result.size(), file));
-    std::fclose(file);
-    return result;
-  }
+Captured::Captured() : file(std::tmpfile()), before(dup(2)) {
+  std::fflush(stderr);
+  dup2(fileno(file), 2);
+}
 
-private:
-  FILE *file;
-  int before;
-};
-} // namespace
+std::string Captured::text() {
+  std::fflush(stderr);
+  dup2(before, 2);
+  close(before);
+  std::string result(4096, '\0');
+  std::rewind(file);
+  result.resize(std::fread(result.data(), 1, result.size(), file));
+  std::fclose(file);
+  return result;
+}
 
 /// A command with operands of the right sizes; `wide`: rows in whole 16 bytes.
 static Command attention(const Gpu &gpu, uint32_t dtype, int64_t d, bool wide,

@@ -1,7 +1,8 @@
 //===- KernelsTest.cpp - the plug-in's own kernels against plain loops ----===//
 //
-// kerf-cuda-kernels-test [attention|grouped [cases [seed]]]. Runs on a GPU, or
-// on the simulator that KERF_CUDA_PATH names.
+// kerf-cuda-kernels-test [attention|grouped|fused [cases [seed]]]. Runs on a
+// GPU, or on the simulator that KERF_CUDA_PATH names. `fused` is attention by
+// cuDNN instead; without it all attention is by own kernels.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +18,8 @@ int main(int argc, char **argv) {
   int64_t cases = argc > 2 ? std::atoll(argv[2]) : 12;
   unsigned seed = argc > 3 ? std::strtoul(argv[3], nullptr, 10) : 1;
   std::mt19937 random(seed);
+  bool fused = which == "fused";
+  Variable own("KERF_CUDA_OWN_ATTENTION", fused ? "0" : "1");
   {
     Gpu gpu;
     if (!gpu.message.empty()) {
@@ -25,14 +28,16 @@ int main(int argc, char **argv) {
       return path && *path ? 1 : 77;
     }
     std::printf("%s\n", api().describe(gpu));
-    if (which != "grouped")
+    if (fused && !testFused())
+      return 77;
+    if (which != "grouped" && !fused)
       testAttention(gpu, random, cases);
-    if (which != "attention")
+    if (which != "attention" && !fused)
       testGroupedMatmul(gpu, random, 4 * cases);
   }
-  if (which != "attention")
+  if (which != "attention" && !fused)
     testGroupedSizes();
-  if (which != "grouped")
+  if (which != "grouped" && !fused)
     testChoices();
   std::printf("seed %u: %d failures\n", seed, failures());
   return failures() ? 1 : 0;

@@ -5,13 +5,36 @@
 
 #include "../../test/Support.h"
 
+#include <cstdio>
+
 namespace cudatest {
+
+struct AttentionCase;
+
+/// What is written to stderr until `text` is asked for, once.
+class Captured {
+public:
+  Captured();
+  std::string text();
+
+private:
+  FILE *file;
+  int before;
+};
+
+/// Draws inputs of a case, runs it and its gradient twice each, and compares
+/// with plain loops. `wide`: rows in whole 16 bytes. With `small` bytes of
+/// workspace where it is positive.
+void runAttention(const Gpu &gpu, std::mt19937 &random, AttentionCase &c,
+                  bool wide, int64_t small = 0);
 
 /// Draws so many cases of each kind.
 void testAttention(const Gpu &gpu, std::mt19937 &random, int64_t cases);
 void testGroupedMatmul(const Gpu &gpu, std::mt19937 &random, int64_t cases);
 /// Sizes that do not fit show in `synchronize`; each on a device of its own.
 void testGroupedSizes();
+/// Attention that cuDNN takes. False where it is not installed.
+bool testFused();
 /// Which kernels are chosen, and what is refused.
 void testChoices();
 

@@ -1,0 +1,198 @@
+//===- FusedTest.cpp - attention by cuDNN against plain loops -------------===//
+
+#include "AttentionCase.h"
+#include "KernelsTest.h"
+
+#include "kerf/Artifact/CudaWorkspace.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+using namespace cudatest;
+
+namespace {
+struct Fused {
+  uint32_t dtype;
+  int64_t b, h, g, sq, sk, d, dv;
+  bool causal = false;
+  int64_t window = 0;
+  bool segments = false;
+};
+} // namespace
+
+static constexpr Fused cases[] = {
+    {KERF_BF16, 1, 2, 2, 20, 128, 64, 64},
+    {KERF_BF16, 2, 4, 2, 40, 40, 64, 64, true},
+    {KERF_F16, 1, 6, 2, 33, 33, 128, 128, true, 7},
+    {KERF_BF16, 1, 2, 2, 24, 24, 192, 128, true},
+    {KERF_F16, 1, 1, 1, 17, 17, 256, 256, true},
+    {KERF_BF16, 1, 4, 1, 9, 31, 80, 24},
+    {KERF_BF16, 2, 2, 1, 48, 48, 64, 64, true, 0, true},
+    {KERF_F16, 1, 2, 2, 30, 30, 32, 64, true, 5, true},
+};
+
+static AttentionCase caseOf(const Fused &f) {
+  AttentionCase c;
+  c.dtype = f.dtype;
+  c.b = f.b;
+  c.h = f.h;
+  c.g = f.g;
+  c.sq = f.sq;
+  c.sk = f.sk;
+  c.d = f.d;
+  c.dv = f.dv;
+  c.causal = f.causal;
+  c.window = f.window;
+  c.segments = f.segments;
+  c.scale = 1 / std::sqrt(double(f.d));
+  const int64_t global[] = {f.b, f.h, f.sq, f.sk};
+  std::copy(global, global + 4, c.global);
+  return c;
+}
+
+/// Runs a case; returns what KERF_CUDA_LOG told of it.
+static std::string run(const Gpu &gpu, AttentionCase &c, bool wide = true,
+                       int64_t small = 0) {
+  std::mt19937 random(1);
+  int before = failures();
+  Captured captured;
+  runAttention(gpu, random, c, wide, small);
+  std::string text = captured.text();
+  if (failures() > before)
+    std::fputs(text.c_str(), stderr);
+  return text;
+}
+
+/// 90 of "sm_90"; 0 where there is none.
+static int capabilityOf(const Gpu &gpu) {
+  const char *at = std::strstr(api().describe(gpu), "sm_");
+  return at ? std::atoi(at + 3) : 0;
+}
+
+/// 91900 of "by cuDNN 9.19.0"; 0 where there is none.
+static int versionIn(const std::string &log) {
+  int major = 0, minor = 0, patch = 0;
+  const char *at = std::strstr(log.c_str(), "by cuDNN 9.");
+  if (!at || std::sscanf(at, "by cuDNN %d.%d.%d", &major, &minor, &patch) != 3)
+    return 0;
+  return 10000 * major + 100 * minor + patch;
+}
+
+static int countOf(const std::string &log, const std::string &text) {
+  int count = 0;
+  for (size_t at = log.find(text); at != log.npos; at = log.find(text, at + 1))
+    ++count;
+  return count;
+}
+
+/// How many of a case's two directions cuDNN takes for sure, where it was
+/// tried: what it refuses elsewhere must only be right.
+static int expectedOf(const Fused &f, int capability, int version) {
+  bool isPlain = f.d <= 128 && f.dv <= 128 && !f.segments;
+  if (capability != 80 && capability != 90)
+    return 0;
+  if (version <= 91500)
+    return isPlain;
+  return isPlain || capability == 90 ? 2 : 1;
+}
+
+static void expectBoth(const std::string &log, const AttentionCase &c,
+                       const std::string &expected) {
+  size_t first = log.find(expected);
+  if (first == log.npos || log.find(expected, first + 1) == log.npos)
+    failed("%s: expected '%s' of both directions, found:\n%s",
+           c.describe().c_str(), expected.c_str(), log.c_str());
+}
+
+/// Less workspace: more parts, the same gradients.
+static void testParts(const Gpu &gpu) {
+  struct {
+    int64_t heads;
+    const char *parts;
+  } const sizes[] = {{8, "1 parts"}, {4, "2 parts"}, {2, "4 parts"}};
+  for (auto [heads, parts] : sizes) {
+    AttentionCase c = caseOf({KERF_BF16, 2, 4, 2, 20, 20, 64, 64, true});
+    int64_t unit = 2 * 128 * 128 + 2 * c.sk * (c.d + c.dv); // of a query head
+    int64_t delta = kerf_cuda_attention_delta(c.attributes().data());
+    std::string log = run(gpu, c, true,
+                          delta + heads * unit + KERF_CUDA_ATTENTION_EXTRA +
+                              KERF_CUDA_ATTENTION_ALIGN);
+    expectText(log, parts);
+  }
+}
+
+/// What Kerf means otherwise stays with the own kernels, and says why.
+static void testOthers(const Gpu &gpu) {
+  auto expect = [&](AttentionCase c, bool wide, const std::string &why) {
+    expectBoth(run(gpu, c, wide), c, "attention not by cuDNN: " + why);
+  };
+  AttentionCase c = caseOf({KERF_BF16, 1, 2, 2, 16, 16, 32, 32, true});
+  expect(c, false, "rows that are not whole 16 bytes");
+  AttentionCase other = c;
+  other.dropout = 0.25;
+  expect(other, true, "dropout draws Kerf's random numbers");
+  other = c;
+  other.zigzag = 2;
+  expect(other, true, "the zigzag order of ranks");
+  other = c;
+  other.offsets[2] = other.offsets[3] = 8;
+  other.global[2] = other.global[3] = 24;
+  expect(other, true, "a mask that depends on where a rank's queries");
+  other = c;
+  other.dtype = KERF_F32;
+  expect(other, true, "f32");
+  other = caseOf({KERF_BF16, 1, 2, 2, 20, 16, 32, 32, true, 4});
+  expect(other, true, "queries that may see no key");
+  AttentionCase large = c;
+  expectText(run(gpu, large, true, 4096),
+             "attention not by cuDNN: gradients of the scores of one key head");
+}
+
+/// What cuDNN itself refuses, on the stand-in, goes to the own kernels.
+static void testRefusals() {
+  {
+    Variable refuse("KERF_SIM_CUDNN", "refuse");
+    Gpu gpu;
+    AttentionCase c = caseOf({KERF_BF16, 1, 1, 1, 16, 16, 32, 32, true});
+    expectBoth(run(gpu, c), c,
+               "attention not by cuDNN: it has no engine for this graph");
+  }
+  Variable old("KERF_SIM_CUDNN_VERSION", "90100");
+  Gpu gpu;
+  AttentionCase c = caseOf({KERF_BF16, 1, 1, 1, 16, 16, 32, 32, true});
+  std::string log = run(gpu, c);
+  expectText(log, "attention by cuDNN 9.1.0");
+  expectText(log, "gradients before 9.15.1 need a number of keys");
+}
+
+bool cudatest::testFused() {
+  Variable log("KERF_CUDA_LOG", "1");
+  Gpu gpu;
+  const char *simulator = std::getenv("KERF_CUDA_PATH");
+  int version = 0;
+  for (const Fused &fused : cases) {
+    AttentionCase c = caseOf(fused);
+    std::string text = run(gpu, c);
+    if (text.find("libcudnn.so.9 is not found") != text.npos &&
+        !(simulator && *simulator)) {
+      std::fprintf(stderr, "skipped: %s", text.c_str());
+      return false;
+    }
+    int taken = countOf(text, "attention by cuDNN");
+    int expected = expectedOf(fused, capabilityOf(gpu), versionIn(text));
+    if (taken < expected)
+      failed("%s: cuDNN took %d directions, expected %d:\n%s",
+             c.describe().c_str(), taken, expected, text.c_str());
+    version = std::max(version, versionIn(text));
+  }
+  // Elsewhere the own kernels may have taken them.
+  if (expectedOf(cases[0], capabilityOf(gpu), version) == 2)
+    testParts(gpu);
+  testOthers(gpu);
+  if (simulator && *simulator)
+    testRefusals();
+  return true;
+}
