@@ -13,7 +13,12 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 import gpu_kerf  # noqa: E402
 import gpu_tables  # noqa: E402
-from gpu_models import MODELS  # noqa: E402
+import gpu_torch  # noqa: E402
+from gpu_models import MODELS, TINY, replaced  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "peers"))
+import models as peer_models  # noqa: E402
 
 
 def event(name, kind, microseconds, size):
@@ -39,14 +44,13 @@ class Trace(unittest.TestCase):
 
     def test_commands_are_those_that_touch_memory(self):
         self.assertEqual(len(self.commands), 6)
-        self.assertAlmostEqual(gpu_kerf.floor_of(self.commands), 10e-6)
 
     def test_share_outside_products(self):
-        # 50 + 30 + 30 + 0 of 200 + 100 + 110
-        self.assertAlmostEqual(gpu_kerf.outside_share(self.commands), 110 / 410)
+        # 60 + 40 + 40 + 10 of 210 + 110 + 150
+        self.assertAlmostEqual(gpu_kerf.outside_share(self.commands), 150 / 470)
 
     def test_gaps_are_what_no_command_fills(self):
-        self.assertAlmostEqual(gpu_kerf.gap_share(self.commands, 500e-6), 1 - 410 / 500)
+        self.assertAlmostEqual(gpu_kerf.gap_share(self.commands, 500e-6), 1 - 470 / 500)
 
     def test_kernels_by_name_and_size(self):
         rows = gpu_kerf.kernels_of(self.commands, 1 << 20)
@@ -60,9 +64,9 @@ class Trace(unittest.TestCase):
 
 class Texts(unittest.TestCase):
     def test_memory_of_kerf_run(self):
-        said = "  memory      with this arena 1.50 GiB of the device's 4.00 GiB are free"
-        self.assertEqual(gpu_kerf.used_memory(said), int(2.5 * 2**30))
-        self.assertIsNone(gpu_kerf.used_memory("no such line"))
+        said = " at the end besides the arena 1.50 GiB are in use (0.40 GiB before anything was loaded)"
+        self.assertEqual(gpu_kerf.used_memory(said, 2 << 30), int(3.5 * 2**30))
+        self.assertIsNone(gpu_kerf.used_memory("no such line", 1))
 
     def test_cluster_by_name(self):
         names = [gpu_kerf.cluster_of(g).stem for g in ("NVIDIA H200", "NVIDIA H100 80GB HBM3", "other")]
@@ -84,6 +88,91 @@ class Texts(unittest.TestCase):
             dropped = {k: v for k, v in model.config().items() if re.search("pdrop|dropout", k)}
             self.assertFalse(any(dropped.values()), dropped)
         self.assertEqual(MODELS["llama-3-8b-8-layers"].config()["num_hidden_layers"], 8)
+
+
+class Models(unittest.TestCase):
+    def test_tiny_models_have_the_same_kind(self):
+        for name, model in MODELS.items():
+            tiny, large = TINY[name].config(), model.config()
+            self.assertEqual(tiny.keys(), large.keys())
+            self.assertEqual(TINY[name].base, model.base)
+
+    def test_flops_of_the_record_are_the_peers(self):
+        record = json.loads((HERE / "Inputs/gpu-record.json").read_text())
+        for row in record["models"]:
+            config = MODELS[row["name"]].config()
+            shape = peer_models.shape_from(row["name"], config, row["seq"], row["batch"])
+            self.assertEqual(row["model_flops"], peer_models.step_flops(shape))
+
+
+# Stands in for peer_torch_gpu.py: answers by the words of a variant.
+FAKE_PEER = """
+import json, sys, time
+for line in sys.stdin:
+    words = line.strip().split("+")
+    told = {"version": "9", "peak_reserved_bytes": 5, "outside_bytes": 2}
+    if "flash" in words: sys.exit("error: a crash")
+    if "slow" in words: time.sleep(30)
+    fastest = 1 if "cudnn" in words else 2
+    told["steps_s"] = [0.001 * fastest, 0.002 * fastest]
+    if "micro2" not in words: told = {"error": "OutOfMemoryError: CUDA out of memory"}
+    print("noise", flush=True)
+    print(json.dumps(told), flush=True)
+"""
+
+
+class Arguments:
+    python, torch_device, torch_missing, quick, variants = sys.executable, "cpu", "", False, []
+
+
+class Variants(unittest.TestCase):
+    """What is tried, and what becomes of variants that fail, with a script for a peer."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.peer = Path(self.folder.name, "peer.py")
+        self.peer.write_text(FAKE_PEER)
+        compiled = gpu_kerf.Compiled(Path(), "x", 100, 1000, 1, 1e9, 1e12, 1, 1.0, {})
+        self.side = gpu_torch.TorchSide(compiled, MODELS["llama-1b"], 2, Arguments())
+
+    def tearDown(self):
+        self.side.close()
+        self.folder.cleanup()
+
+    def search(self, reserved_sec=0):
+        with unittest.mock.patch.object(gpu_torch, "PEER", self.peer):
+            self.side.search(time.monotonic() + 60, lambda: reserved_sec)
+        return self.side.row()
+
+    def test_words_replace_those_of_their_axis(self):
+        self.assertEqual(replaced("blocks+masters", "cudnn"), "blocks+masters+cudnn")
+        self.assertEqual(replaced("blocks+masters+cudnn", "flash"), "blocks+masters+flash")
+        self.assertEqual(replaced("blocks+masters+cudnn", "eager"), "eager+masters+cudnn")
+        self.assertEqual(replaced("eager+masters+grouped", "loop"), "eager+masters+loop")
+
+    def test_search_keeps_what_is_faster(self):
+        row = self.search()
+        self.assertEqual(row["variant"], "blocks+masters+micro2+cudnn")
+        self.assertAlmostEqual(row["tokens_per_sec"], 1000 / 0.0015)
+        self.assertAlmostEqual(row["mfu"], 1e9 / 0.0015 / 1e12)
+        self.assertEqual(row["memory_bytes"], 7)
+        said = {variant: told.get("reason", "") for variant, told in row["variants"].items()}
+        self.assertIn("out of memory", said["blocks+masters"])
+        self.assertEqual(said["blocks+masters+micro2+flash"], "ended with 1: error: a crash")
+        self.assertEqual(said["eager+masters+micro2+cudnn"], "")
+
+    def test_time_is_kept_for_rounds(self):
+        said = self.search(reserved_sec=1000)["variants"]
+        self.assertEqual(said["blocks+masters+micro2+cudnn"]["reason"], "no time was left")
+
+    def test_what_takes_too_long_is_ended(self):
+        with unittest.mock.patch.object(gpu_torch, "PEER", self.peer):
+            self.assertEqual(self.side.attempt("slow", 0.2)["error"], "took more than 0 s")
+        self.assertFalse(self.side.peer.is_alive())
+
+    def test_without_torch_there_is_a_reason(self):
+        self.side.missing = "no torch"
+        self.assertEqual(self.search(), {"status": "not run", "reason": "no torch"})
 
 
 class Memory(unittest.TestCase):

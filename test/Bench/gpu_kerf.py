@@ -51,13 +51,19 @@ def cluster_of(gpu):
     return ROOT / f"examples/clusters/{name}.yaml"
 
 
+def not_run(reason):
+    return {"status": "not run", "reason": reason}
+
+
 @dataclasses.dataclass
 class Compiled:
-    """A compiled model. `predicted` has step_sec, tokens_per_sec, mfu, memory_bytes,
-    reserved_bytes (a part of it) and layout; `model_flops` and `peak_flops` are those that MFU divides."""
+    """A compiled model; its files are in `folder`. `predicted` has step_sec,
+    tokens_per_sec, mfu, memory_bytes, reserved_bytes (a part of it) and layout.
+    `model_flops` (products, and attention over visible pairs, three times the forward
+    pass) and `peak_flops` per second are those that MFU divides."""
 
-    artifact: Path
-    config: Path
+    folder: Path
+    stem: str
     vocabulary: int
     tokens: int
     parameters: int
@@ -67,10 +73,51 @@ class Compiled:
     compile_sec: float
     predicted: dict
 
+    @property
+    def artifact(self):
+        return self.folder / f"{self.stem}.kerf"
+
+    @property
+    def config(self):
+        return self.folder / f"{self.stem}.json"
+
+    def mfu(self, step_sec):
+        return self.model_flops / step_sec / self.peak_flops
+
+    def save(self):
+        """Writes what load() reads, beside the artifact."""
+        told = {key: value for key, value in vars(self).items() if key != "folder"}
+        (self.folder / f"{self.stem}.compiled").write_text(json.dumps(told, indent=1) + "\n")
+
+
+def stem_of(name):
+    return re.sub(r"[^\w.-]+", "-", name)
+
+
+def load(name, folder):
+    """What compile_model() left in the folder. Raises Failed where it has not."""
+    path = folder / f"{stem_of(name)}.compiled"
+    if not path.exists():
+        raise Failed(f"{folder} has no {path.name}; write it with gpu.py --compile {folder}")
+    return Compiled(folder=folder, **json.loads(path.read_text()))
+
+
+def summary(times, compiled):
+    """Rates of a program's measured steps, in seconds, of all rounds."""
+    step = statistics.median(times)
+    return {
+        "status": "measured",
+        "step_sec": step,
+        "fastest_sec": min(times),
+        "slowest_sec": max(times),
+        "tokens_per_sec": compiled.tokens / step,
+        "mfu": compiled.mfu(step),
+    }
+
 
 def compile_model(name, model, gpu, cluster, folder):
     """Imports, plans for one device and compiles in bf16. Raises Failed."""
-    stem = re.sub(r"[^\w.-]+", "-", name)
+    stem = stem_of(name)
     config, text = folder / f"{stem}.json", folder / f"{stem}.mlir"
     artifact, explained = folder / f"{stem}.kerf", folder / f"{stem}-explained.json"
     config.write_text(json.dumps(model.config()))
@@ -80,28 +127,33 @@ def compile_model(name, model, gpu, cluster, folder):
     command += [f"--cluster={cluster}", "--devices=1", f"--explain-json={explained}", "-o", artifact]
     run(command)
     seconds = time.perf_counter() - start
-    plan = json.loads(explained.read_text())
+    counts = json.loads(run([BIN / "kerf-inspect", "params", "--json", text]))
     arena = re.search(r"arena: (\d+) bytes", run([BIN / "kerf-inspect", "memory", artifact]))
+    plan = json.loads(explained.read_text())
     step, tokens = plan["time"]["step_sec"], model.batch * model.seq
-    return Compiled(
-        artifact=artifact,
-        config=config,
+    compiled = Compiled(
+        folder=folder,
+        stem=stem,
         vocabulary=model.config()["vocab_size"],
         tokens=tokens,
-        parameters=plan["plan"]["parameters"],
-        model_flops=plan["time"]["model_flops"],
+        parameters=int(counts["parameters"]),
+        model_flops=counts["model_flops_per_token_visible"] * tokens,
         peak_flops=plan["time"]["peak_flops_per_sec"],
         arena_bytes=int(arena.group(1)),
         compile_sec=seconds,
         predicted={
             "step_sec": step,
             "tokens_per_sec": tokens / step,
-            "mfu": plan["time"]["mfu"],
             "memory_bytes": max(stage["total"] for stage in plan["memory"]["stages_bytes"]),
             "reserved_bytes": plan["memory"]["stages_bytes"][0]["reserved"],
             "layout": layout_of(plan["plan"]),
         },
     )
+    compiled.predicted["mfu"] = compiled.mfu(step)
+    compiled.save()
+    for path in (text, explained):
+        path.unlink()
+    return compiled
 
 
 def layout_of(plan):
@@ -109,6 +161,13 @@ def layout_of(plan):
     choice = plan["choice"]
     again = plan["stages"][0]["recompute"]
     return f"{choice['micro_batches']} x {choice['micro_batch']}, computed again: {again}"
+
+
+def tune(compiled, folder, timeout):
+    """A file with the fastest algorithms of the model's products. Raises Failed."""
+    path = folder / f"{compiled.stem}-tuning.json"
+    run([BIN / "kerf-run", compiled.artifact, f"--tune={path}"], timeout)
+    return path
 
 
 def train(compiled, steps, folder, timeout, is_traced=False, options=()):
@@ -130,15 +189,14 @@ def train(compiled, steps, folder, timeout, is_traced=False, options=()):
     return found[WARMUP : WARMUP + steps], text, events
 
 
-def used_memory(text):
-    """Bytes of the device that are not free once the arena is there, as kerf-run prints
-    them ("... 4.00 GiB of the device's 4.00 GiB are free"), or None."""
-    found = re.search(r"([\d.]+) (\w+) of the device's ([\d.]+) (\w+) are free", text)
-    if not found:
-        return None
-    units = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
-    free, total = (float(found[i]) * units[found[i + 1]] for i in (1, 3))
-    return int(total - free)
+UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+
+def used_memory(text, arena_bytes):
+    """Bytes of the device in use at the end, as kerf-run prints those besides the arena
+    ("at the end besides the arena 0.52 GiB are in use"), or None."""
+    found = re.search(r"at the end besides the arena ([\d.]+) (\w+) are in use", text)
+    return arena_bytes + int(float(found[1]) * UNITS[found[2]]) if found else None
 
 
 # ---- A traced step -----------------------------------------------------------
@@ -149,34 +207,27 @@ def commands_of(events):
     return [e for e in events if e["ph"] == "X" and "bytes" in e.get("args", {})]
 
 
-def floor_of(commands):
-    """Seconds of the quickest command. After each traced command the GPU is waited for,
-    so that every event contains about this much of launching and waiting."""
-    return min(e["dur"] for e in commands) / 1e6
+def seconds_of(commands):
+    return sum(e["dur"] for e in commands) / 1e6
 
 
 def outside_share(commands):
-    """Part of the time of all commands that is spent in others than PRODUCTS, each
-    without the floor."""
-    floor = floor_of(commands)
-    time_of = {True: 0.0, False: 0.0}
-    for event in commands:
-        time_of[event["cat"] in PRODUCTS] += event["dur"] / 1e6 - floor
-    whole = time_of[True] + time_of[False]
-    return time_of[False] / whole if whole else 0.0
+    """Part of the time of all commands that is spent in others than PRODUCTS."""
+    whole = seconds_of(commands)
+    outside = seconds_of([e for e in commands if e["cat"] not in PRODUCTS])
+    return outside / whole if whole else 0.0
 
 
 def gap_share(commands, step_sec):
     """Part of a recorded step of `step_sec` in which no command runs: what is left
-    without the commands' own times. Negative where the floor was taken too low."""
-    floor = floor_of(commands)
-    busy = sum(e["dur"] / 1e6 - floor for e in commands)
-    return 1 - busy / step_sec
+    without the commands' own times. Events around a command count a little more than the
+    command, so that this is too low, and may be negative."""
+    return 1 - seconds_of(commands) / step_sec
 
 
 def kernels_of(commands, least_bytes):
     """Fused kernels of at least `least_bytes` per call: name, calls, bytes of a call, and
-    bytes per second at the median call, slowest first. The launch is part of the time."""
+    bytes per second at the median call, slowest first."""
     groups = {}
     for event in commands:
         if event["cat"] == "launch" and event["args"]["bytes"] >= least_bytes:

@@ -128,9 +128,9 @@ def speed(record):
         if measured(kerf):
             shares = [cell(kerf, key, percent) for key in ("outside_share", "gap_share")]
             own = [*shares, slowest_kernel(kerf, record)]
-        rows.append([row["name"], "Kerf", *rates(kerf, record), *own])
-        if measured(kerf) and "reason" in kerf:
-            rows.append([row["name"], "Kerf", kerf["reason"], *["-"] * 6])
+        rows.append([row["name"], "Kerf tuned" if "tuning_sec" in kerf else "Kerf", *rates(kerf, record), *own])
+        for said in [kerf[key] for key in ("reason", "tuning_failed") if measured(kerf) and key in kerf]:
+            rows.append([row["name"], "Kerf", said, *["-"] * 6])
         rows.append([row["name"], "PyTorch " + torch.get("variant", ""), *rates(torch, record), "-", "-", "-"])
         for variant, told in torch.get("variants", {}).items():
             if variant != torch.get("variant"):

@@ -3,8 +3,8 @@
 
     test/Bench/training.py [--model NAME] [--dtype f32|bf16] [--python PYTHON] [--quick]
 
-Needs a build (build/bin) and, for the peers, a Python with torch and jax. Every run is
-a process of its own on the same cores; rounds alternate between Kerf and the peers, and
+Needs a build (build/bin, or the folder that KERF_BIN names) and, for the peers, a Python
+with torch and jax. Every run is a process of its own on the same cores; rounds alternate between Kerf and the peers, and
 the median step of each counts. Of a peer's variants the fastest counts: all of
 them are tried in one short round first (--quick: only those that were best when all were
 tried last, `BEST`). Losing rows stay in the table. Figures of a machine that others
@@ -28,7 +28,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-BIN = ROOT / "build/bin"
+BIN = Path(os.environ.get("KERF_BIN", ROOT / "build/bin"))
 PEERS = ROOT / "test/Bench/peers"
 MODELS = {
     "gpt2-124m": (512, 4),

@@ -1,7 +1,8 @@
 """What the peers share: shapes from `examples/models`, weights, tokens, timing, report.
 
 Weights are drawn with numpy and are the same for all peers, so that their first loss
-must agree (`check_loss`). Layers are stacked in dimension 0 of their weights.
+must agree (`check_loss`). Layers are stacked in dimension 0 of their weights. Shapes
+and flops need no numpy, which is imported where it is used.
 """
 
 import argparse
@@ -15,8 +16,6 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -121,6 +120,8 @@ def decays(name, shape):
 
 def weights(s):
     """Initial weights: f32, matrices normal with deviation 0.02, norms 1, biases 0."""
+    import numpy as np
+
     rng = np.random.default_rng(0)
     result = {}
     for name, shape in weight_shapes(s).items():
@@ -134,12 +135,16 @@ def weights(s):
 
 def tokens(s):
     """Tokens and next tokens, i32 [batch, seq]."""
+    import numpy as np
+
     drawn = np.random.default_rng(1).integers(0, s.vocab, (s.batch, s.seq + 1))
     return drawn[:, :-1].astype(np.int32), drawn[:, 1:].astype(np.int32)
 
 
 def rope_tables(s):
     """cos and sin, f32 [seq, head_dim / 2], of rotary positions (halves rotated)."""
+    import numpy as np
+
     half = s.head_dim // 2
     frequencies = s.theta ** (-np.arange(half, dtype=np.float64) / half)
     angles = np.arange(s.seq)[:, None] * frequencies[None, :]

@@ -10,6 +10,37 @@ def shared_values(s):
     return ((name, torch.from_numpy(value)) for name, value in models.weights(s).items())
 
 
+class Sorted(torch.autograd.Function):
+    """Rows of x [tokens, H] by expert, [tokens x top, H]: those of `order`. `inverse` is
+    where each choice went. Sums in the gradient are over neighbours, without atomics."""
+
+    @staticmethod
+    def forward(ctx, x, order, inverse, top):
+        ctx.save_for_backward(inverse)
+        ctx.top = top
+        return x.index_select(0, order // top)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (inverse,) = ctx.saved_tensors
+        rows = gradient.index_select(0, inverse)
+        return rows.unflatten(0, (-1, ctx.top)).sum(1), None, None, None
+
+
+class Restored(torch.autograd.Function):
+    """Rows [tokens x top, H] back in the order of choices; the gradient by `order`."""
+
+    @staticmethod
+    def forward(ctx, x, order, inverse):
+        ctx.save_for_backward(order)
+        return x.index_select(0, inverse)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (order,) = ctx.saved_tensors
+        return gradient.index_select(0, order), None, None
+
+
 class Model(torch.nn.Module):
     """The loss of a GPT, Llama or Mixtral. `values` has the f32 tensors of
     models.weight_shapes on `device`, those of layers as one tensor per layer."""
@@ -17,7 +48,8 @@ class Model(torch.nn.Module):
     def __init__(self, s, values, experts, device="cpu"):
         super().__init__()
         self.s, self.experts, self.device = s, experts, device
-        self.compiled_block = None  # or `block`, compiled
+        # `blocks` has them compiled, each for itself.
+        self.one_layer, self.last = self.block, self.head
         self.whole = torch.nn.ParameterDict()
         self.layers = torch.nn.ModuleList(torch.nn.ParameterDict() for _ in range(s.layers))
         for name, value in values:
@@ -42,11 +74,14 @@ class Model(torch.nn.Module):
         x = F.embedding(tokens, p["wte"])
         if s.gpt:
             x = x + p["wpe"][: s.seq]
-        block = self.compiled_block or self.block
         for layer in self.layers:
-            x = block(x, *[layer[name] for name in self.names])
-        x = self.norm(x, p, "lnf")
-        logits = F.linear(x, p["wte"] if s.gpt else p["head"])
+            x = self.one_layer(x, *[layer[name] for name in self.names])
+        return self.last(x, targets)
+
+    def head(self, x, targets):
+        """The loss of what the last layer gives."""
+        x = self.norm(x, self.whole, "lnf")
+        logits = F.linear(x, self.whole["wte" if self.s.gpt else "head"])
         return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
 
     def block(self, x, *values):
@@ -104,46 +139,52 @@ class Model(torch.nn.Module):
         return torch.bmm(y, p["down"].to(y.dtype)).sum(0)
 
     def sort(self, chosen):
-        """Slots by expert: their number in the flat choices, and how many each has."""
+        """Choices by expert: their numbers in the flat list, where each of the list went,
+        and how many each expert has."""
         flat = chosen.flatten()
         # As bincount, which would wait for the GPU.
         counts = flat.new_zeros(self.s.experts).scatter_add(0, flat, torch.ones_like(flat))
-        return flat.argsort(stable=True), counts
+        order = flat.argsort(stable=True)
+        places = torch.arange(flat.numel(), device=flat.device)
+        return order, torch.empty_like(order).scatter(0, order, places), counts
 
     def loop(self, x, share, chosen, p):
-        order, counts = self.sort(chosen)
+        order, inverse, counts = self.sort(chosen)
         parts = []
-        for expert, part in enumerate(x[order // self.s.top].split(counts.tolist())):
+        rows = Sorted.apply(x, order, inverse, self.s.top)
+        for expert, part in enumerate(rows.split(counts.tolist())):
             gate, up = (part @ p["gate_up"][expert]).chunk(2, -1)
             parts.append((F.silu(gate) * up) @ p["down"][expert])
-        return self.combine(x, torch.cat(parts), share, order)
+        return self.combine(torch.cat(parts), share, order, inverse)
 
     def grouped(self, x, share, chosen, p):
-        order, counts = self.sort(chosen)
+        order, inverse, counts = self.sort(chosen)
         ends = counts.cumsum(0).to(torch.int32)
         kind = torch.get_autocast_dtype(self.device) if self.auto() else x.dtype
-        rows = x[order // self.s.top].to(kind)
-        gate, up = F.grouped_mm(rows, p["gate_up"].to(rows.dtype), offs=ends).chunk(2, -1)
-        y = F.grouped_mm(F.silu(gate) * up, p["down"].to(rows.dtype), offs=ends)
-        return self.combine(x, y, share, order)
+        rows = Sorted.apply(x.to(kind), order, inverse, self.s.top)
+        gate, up = F.grouped_mm(rows, p["gate_up"].to(kind), offs=ends).chunk(2, -1)
+        y = F.grouped_mm(F.silu(gate) * up, p["down"].to(kind), offs=ends)
+        return self.combine(y, share, order, inverse)
 
     def auto(self):
         return torch.is_autocast_enabled(self.device)
 
-    def combine(self, x, y, share, order):
-        y = y * share.flatten()[order, None].to(y.dtype)
-        return torch.zeros_like(x, dtype=y.dtype).index_add(0, order // self.s.top, y)
+    def combine(self, y, share, order, inverse):
+        y = Restored.apply(y, order, inverse).unflatten(0, (-1, self.s.top))
+        return (y * share[:, :, None].to(y.dtype)).sum(1)
 
 
 class Training:
-    """A model with its optimizer. `words` are those of a variant; `values` as for
-    Model (default: the weights that all peers on a CPU start with)."""
+    """A model with its optimizer. `words` are those of a variant; `values` as for Model
+    (default: the weights that all peers on a CPU start with); `data`: tokens and next
+    tokens, i64 [batch, seq] on `device` (default: models.tokens)."""
 
-    def __init__(self, s, words, values=None, device="cpu"):
+    def __init__(self, s, words, values=None, device="cpu", data=None):
         self.device = device
         experts = next((w for w in words if w in ("dense", "loop", "grouped")), "loop")
         self.model = Model(s, values or shared_values(s), experts, device)
-        self.autocast = "autocast" in words
+        self.autocast, self.has_graphs = "autocast" in words, "graphs" in words
+        self.micro_batches = next((int(w[5:]) for w in words if w.startswith("micro")), 1)
         self.parameters = list(self.model.parameters())
         self.masters = self.parameters
         if "masters" in words:
@@ -162,37 +203,64 @@ class Training:
             fused=True,
         )
         self.loss = self.compiled(words)
-        self.data = [torch.from_numpy(x).long().to(device) for x in models.tokens(s)]
+        if data is None:
+            data = [torch.from_numpy(x).long().to(device) for x in models.tokens(s)]
+        self.parts = list(zip(*(part.chunk(self.micro_batches) for part in data)))
 
     def compiled(self, words):
-        """The loss, compiled as a whole, with CUDA graphs, by layers, or not at all."""
+        """The loss, compiled as a whole, with measured choices, with CUDA graphs, by
+        layers, or not at all."""
         if "compile" in words:
             return torch.compile(self.model)
+        if "autotune" in words:
+            return torch.compile(self.model, mode="max-autotune-no-cudagraphs")
         if "graphs" in words:
             return torch.compile(self.model, mode="reduce-overhead")
         if "blocks" in words:
-            self.model.compiled_block = torch.compile(self.model.block)
+            self.model.one_layer = torch.compile(self.model.block)
+            self.model.last = torch.compile(self.model.head)
         return self.model
 
     def backward(self):
         """Loss, with gradients in the masters."""
-        with torch.autocast(self.device, torch.bfloat16, enabled=self.autocast):
-            loss = self.loss(*self.data)
-        loss.backward()
-        if self.masters is not self.parameters:
-            with torch.no_grad():
-                for master, parameter in zip(self.masters, self.parameters):
-                    master.grad = parameter.grad.float()
-                    parameter.grad = None
-        return loss
+        total = 0
+        for part in self.parts:
+            if self.has_graphs:
+                torch.compiler.cudagraph_mark_step_begin()
+            with torch.autocast(self.device, torch.bfloat16, enabled=self.autocast):
+                loss = self.loss(*part)
+            (loss / self.micro_batches).backward()
+            total = total + loss.detach().clone()
+            if self.masters is not self.parameters:
+                self.collect()
+        return total / self.micro_batches
+
+    @torch.no_grad()
+    def collect(self):
+        """Adds the gradients in bf16 to those of the masters, in f32, and forgets them."""
+        narrow = [p.grad for p in self.parameters]
+        wide = [torch.empty_like(master) for master in self.masters]
+        torch._foreach_copy_(wide, narrow)
+        if self.masters[0].grad is None:
+            for master, gradient in zip(self.masters, wide):
+                master.grad = gradient
+        else:
+            torch._foreach_add_([master.grad for master in self.masters], wide)
+        for parameter in self.parameters:
+            parameter.grad = None
 
     def step(self):
         """One step, and the loss before it as a tensor, which nobody waited for."""
         loss = self.backward()
-        torch.nn.utils.clip_grad_norm_(self.masters, models.CLIP, foreach=True)
+        self.clip()
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         if self.masters is not self.parameters:
             with torch.no_grad():
                 torch._foreach_copy_(self.parameters, self.masters)
-        return loss.detach()
+        return loss
+
+    def clip(self):
+        """As clip_grad_norm_, but the optimizer's own kernel divides the gradients."""
+        norm = torch.nn.utils.get_total_norm([p.grad for p in self.masters], foreach=True)
+        self.optimizer.grad_scale = ((norm + 1e-6) / models.CLIP).clamp(min=1)
