@@ -64,6 +64,14 @@ public:
 
   virtual uint32_t rank() const = 0; ///< number of this member
   virtual uint32_t size() const = 0;
+  /// Stream of the device on which exchanges run, of transports that are
+  /// `onDevice`.
+  virtual uint32_t stream() const { return 0; }
+
+  /// Takes the memory that exchanges like this one need besides their ends, so
+  /// that running one takes none: a device that records could give none. Before
+  /// any exchange; what was not reserved is taken when it is needed.
+  virtual Status reserve(const Exchange &) { return {}; }
 
   /// Begins an exchange, without waiting for members that are not there yet
   /// (unless they are two exchanges behind). Until `finish` the source stays as

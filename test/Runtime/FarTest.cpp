@@ -129,7 +129,8 @@ std::vector<std::vector<float>> train(const ArtifactData &data,
 // What the tests below rest on: no access of the host goes unnoticed.
 TEST(FarDeviceDeathTest, KeepsTheHostOut) {
   const kerf_device_api &api = farApi();
-  kerf_device_options options = {1};
+  kerf_device_options options = {};
+  options.workers = 1;
   kerf_device *device;
   void *memory;
   ASSERT_FALSE(api.create(&options, &device, nullptr, 0));
@@ -142,7 +143,8 @@ TEST(FarDeviceDeathTest, KeepsTheHostOut) {
 
 TEST(FarDevice, RefusesAddressesOfTheHost) {
   const kerf_device_api &api = farApi();
-  kerf_device_options options = {1};
+  kerf_device_options options = {};
+  options.workers = 1;
   kerf_device *device;
   ASSERT_FALSE(api.create(&options, &device, nullptr, 0));
   kerf_command command = {};

@@ -555,7 +555,7 @@ TEST(Session, RefusesDevicesThatDoNotFit) {
   EXPECT_NE(message.find("set KERF_PLUGIN_PATH to its folder"),
             std::string::npos);
   data.meta.target = data.strings.intern("wrongabi");
-  EXPECT_NE(refusal(data).find("has interface 3, this runtime needs 2"),
+  EXPECT_NE(refusal(data).find("has interface 4, this runtime needs 3"),
             std::string::npos);
 }
 

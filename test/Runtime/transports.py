@@ -74,7 +74,7 @@ class Job:
             [p.kill() for p in self.processes if p.poll() is None]
         self.out, self.err, self.codes = "", "", []
         for process in self.processes:
-            out, err = process.communicate(timeout=90)
+            out, err = process.communicate(timeout=300)
             self.out += out
             self.err += err
             code = process.returncode

@@ -30,6 +30,9 @@ public:
 
   uint32_t rank() const override { return place; }
   uint32_t size() const override { return count; }
+  /// A group of one copies, as steps do.
+  uint32_t stream() const override { return live ? kExchangeStream : 0; }
+  Status reserve(const Exchange &exchange) override;
   Status start(const Exchange &exchange) override;
   Status finish() override;
   Status send(uint32_t member, const void *data, uint64_t bytes) override;
@@ -37,6 +40,7 @@ public:
   Status barrier() override;
 
 private:
+  uint64_t scratchBytes(const Exchange &exchange) const;
   Status copyOwn(const Exchange &exchange);
   Status enqueue(const Exchange &exchange);
   Status gather(const Exchange &exchange);
@@ -45,7 +49,7 @@ private:
   Status rotate(const Exchange &exchange);
   Status pack(const char *from, const Rows &rows, char *packed);
   Status unpack(const char *packed, const Rows &rows, char *to);
-  Stream stream() const { return state.stream(kExchangeStream); }
+  Stream exchanges() const { return state.stream(kExchangeStream); }
 
   State &state;
   Live *live; ///< null of a group of one
@@ -67,6 +71,25 @@ struct Ends {
         destination(static_cast<char *>(exchange.destination)),
         element(kerf_dtype_bytes(exchange.dtype)),
         type(typeOf(exchange.dtype)) {}
+};
+
+/// How the parts of members lie in an all_to_all's source and destination.
+struct Cuts {
+  Rows given, taken;
+
+  Cuts(const Exchange &exchange, uint64_t members) {
+    uint64_t inner = exchange.inner * kerf_dtype_bytes(exchange.dtype);
+    // Where members stand outside the middle, rows are long.
+    Rows apart{exchange.middle * inner, members * exchange.middle * inner,
+               exchange.outer};
+    Rows among{inner, members * inner, exchange.outer * exchange.middle};
+    given = exchange.back ? among : apart;
+    taken = exchange.back ? apart : among;
+  }
+  /// Of all members, for what must be put into order.
+  uint64_t scratchBytes(uint64_t members) const {
+    return (!given.isOne() + !taken.isOne()) * members * given.bytes();
+  }
 };
 } // namespace
 
@@ -99,7 +122,7 @@ Status NcclCommunicator::pack(const char *from, const Rows &rows,
   for (uint64_t m = 0; m < count && !status.failed(); ++m)
     status = state.gpu->copyRows({packed + m * rows.bytes(), rows.width},
                                  {from + m * rows.width, rows.pitch},
-                                 rows.width, rows.count, stream());
+                                 rows.width, rows.count, exchanges());
   return status;
 }
 
@@ -110,7 +133,7 @@ Status NcclCommunicator::unpack(const char *packed, const Rows &rows,
   for (uint64_t m = 0; m < count && !status.failed(); ++m)
     status = state.gpu->copyRows({to + m * rows.width, rows.pitch},
                                  {packed + m * rows.bytes(), rows.width},
-                                 rows.width, rows.count, stream());
+                                 rows.width, rows.count, exchanges());
   return status;
 }
 
@@ -121,12 +144,12 @@ Status NcclCommunicator::gather(const Exchange &exchange) {
   char *packed = ends.destination;
   Status status;
   if (!rows.isOne())
-    status = state.scratch(count * rows.bytes(), packed);
+    status = state.scratch(scratchBytes(exchange), packed);
   if (!status.failed())
     status = state.together(*live, "ncclAllGather", 1, [&](uint64_t) {
       return state.nccl->allGather(ends.source, packed,
                                    exchange.outer * exchange.inner, ends.type,
-                                   live->comm, stream());
+                                   live->comm, exchanges());
     });
   return status.failed() || rows.isOne()
              ? status
@@ -140,7 +163,7 @@ Status NcclCommunicator::reduceScatter(const Exchange &exchange) {
   const char *packed = ends.source;
   if (!rows.isOne()) {
     char *memory;
-    Status status = state.scratch(count * rows.bytes(), memory);
+    Status status = state.scratch(scratchBytes(exchange), memory);
     if (!status.failed())
       status = pack(ends.source, rows, memory);
     if (status.failed())
@@ -150,7 +173,7 @@ Status NcclCommunicator::reduceScatter(const Exchange &exchange) {
   return state.together(*live, "ncclReduceScatter", 1, [&](uint64_t) {
     return state.nccl->reduceScatter(
         packed, ends.destination, exchange.outer * exchange.inner, ends.type,
-        reductionOf(exchange), live->comm, stream());
+        reductionOf(exchange), live->comm, exchanges());
   });
 }
 
@@ -158,16 +181,12 @@ Status NcclCommunicator::reduceScatter(const Exchange &exchange) {
 /// one at the same time.
 Status NcclCommunicator::allToAll(const Exchange &exchange) {
   Ends ends(exchange);
-  uint64_t n = count, inner = exchange.inner * ends.element;
-  // Where n stands outside the middle, rows are long.
-  Rows apart{exchange.middle * inner, n * exchange.middle * inner,
-             exchange.outer};
-  Rows among{inner, n * inner, exchange.outer * exchange.middle};
-  const Rows &given = exchange.back ? among : apart;
-  const Rows &taken = exchange.back ? apart : among;
+  uint64_t n = count;
+  const Cuts cuts(exchange, n);
+  const Rows &given = cuts.given, &taken = cuts.taken;
   const char *out = ends.source;
   char *in = ends.destination, *memory = nullptr;
-  uint64_t needed = (!given.isOne() + !taken.isOne()) * n * given.bytes();
+  uint64_t needed = scratchBytes(exchange);
   Status status = needed ? state.scratch(needed, memory) : Status();
   if (!status.failed() && !given.isOne()) {
     status = pack(ends.source, given, memory);
@@ -185,9 +204,9 @@ Status NcclCommunicator::allToAll(const Exchange &exchange) {
         (isReceive ? place + n - number / 2 : place + number / 2) % n;
     uint64_t at = peer * given.bytes();
     return isReceive ? state.nccl->receive(in + at, elements, ends.type,
-                                           int(peer), live->comm, stream())
+                                           int(peer), live->comm, exchanges())
                      : state.nccl->send(out + at, elements, ends.type,
-                                        int(peer), live->comm, stream());
+                                        int(peer), live->comm, exchanges());
   };
   status = state.together(*live, "ncclSend and ncclRecv", 2 * n, call);
   return status.failed() || taken.isOne() ? status
@@ -201,9 +220,9 @@ Status NcclCommunicator::rotate(const Exchange &exchange) {
   auto call = [&](uint64_t number) {
     return number == 0
                ? state.nccl->send(ends.source, exchange.inner, ends.type,
-                                  before, live->comm, stream())
+                                  before, live->comm, exchanges())
                : state.nccl->receive(ends.destination, exchange.inner,
-                                     ends.type, next, live->comm, stream());
+                                     ends.type, next, live->comm, exchanges());
   };
   return state.together(*live, "ncclSend and ncclRecv", 2, call);
 }
@@ -213,9 +232,9 @@ Status NcclCommunicator::enqueue(const Exchange &exchange) {
   switch (exchange.opcode) {
   case KERF_OP_ALL_REDUCE:
     return state.together(*live, "ncclAllReduce", 1, [&](uint64_t) {
-      return state.nccl->allReduce(exchange.source, exchange.destination,
-                                   exchange.inner, ends.type,
-                                   reductionOf(exchange), live->comm, stream());
+      return state.nccl->allReduce(
+          exchange.source, exchange.destination, exchange.inner, ends.type,
+          reductionOf(exchange), live->comm, exchanges());
     });
   case KERF_OP_ALL_GATHER:
     return gather(exchange);
@@ -229,6 +248,25 @@ Status NcclCommunicator::enqueue(const Exchange &exchange) {
   return failure(KERF_INVALID, "command %u is no collective", exchange.opcode);
 }
 
+uint64_t NcclCommunicator::scratchBytes(const Exchange &exchange) const {
+  switch (exchange.opcode) {
+  case KERF_OP_ALL_GATHER:
+  case KERF_OP_REDUCE_SCATTER:
+    return exchange.outer == 1 ? 0
+                               : count * exchange.outer * exchange.inner *
+                                     kerf_dtype_bytes(exchange.dtype);
+  case KERF_OP_ALL_TO_ALL:
+    return Cuts(exchange, count).scratchBytes(count);
+  default:
+    return 0;
+  }
+}
+
+Status NcclCommunicator::reserve(const Exchange &exchange) {
+  uint64_t bytes = live ? scratchBytes(exchange) : 0;
+  return bytes ? state.reserveScratch(bytes) : Status();
+}
+
 Status NcclCommunicator::start(const Exchange &exchange) {
   if (!live)
     return copyOwn(exchange);
@@ -238,7 +276,7 @@ Status NcclCommunicator::start(const Exchange &exchange) {
   Status status = state.order(0, kExchangeStream);
   if (status.failed())
     return status;
-  return state.mark(word, stream(), [&] { return enqueue(exchange); });
+  return state.mark(word, exchanges(), [&] { return enqueue(exchange); });
 }
 
 Status NcclCommunicator::finish() {

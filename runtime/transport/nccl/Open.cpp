@@ -284,9 +284,11 @@ public:
     if (!status.failed())
       status =
           check(hostAddress(&address, memory, 0), "cuMemHostGetDevicePointer");
-    words = static_cast<uint32_t *>(memory);
+    if (status.failed() && memory)
+      hostFree(memory);
     if (status.failed())
       return status;
+    words = static_cast<uint32_t *>(memory);
     std::fill(words, words + count, 0u);
     shift = address - reinterpret_cast<uintptr_t>(memory);
     return {};

@@ -47,20 +47,33 @@ Status State::order(uint32_t before, uint32_t after) {
 
 Status State::alloc(uint64_t bytes, void *&memory) {
   char error[512] = "";
-  if (api->alloc(device, std::max<uint64_t>(bytes, 1), &memory, error,
-                 sizeof error))
-    return failure(KERF_NO_MEMORY, "no memory of %llu bytes for messages: %s",
-                   (unsigned long long)bytes, error);
-  return {};
+  kerf_device_status result = api->alloc(device, std::max<uint64_t>(bytes, 1),
+                                         &memory, error, sizeof error);
+  if (result == KERF_DEVICE_OK)
+    return {};
+  return failure(result == KERF_DEVICE_NO_MEMORY ? KERF_NO_MEMORY : KERF_FAILED,
+                 "no memory of %llu bytes for messages: %s",
+                 (unsigned long long)bytes, error);
+}
+
+Status State::reserveScratch(uint64_t bytes) {
+  if (!scratches.empty() && bytes <= scratches.back().bytes)
+    return {};
+  if (!scratches.empty() && !scratches.back().isUsed) {
+    api->free(device, scratches.back().memory, scratches.back().bytes);
+    scratches.pop_back();
+  }
+  Block block = {nullptr, std::max<uint64_t>(bytes, 1)};
+  Status status = alloc(block.bytes, block.memory);
+  if (!status.failed())
+    scratches.push_back(block);
+  return status;
 }
 
 Status State::scratch(uint64_t bytes, char *&memory) {
-  if (scratches.empty() || bytes > scratches.back().bytes) {
-    Block block = {nullptr, std::max<uint64_t>(bytes, 1)};
-    if (Status status = alloc(block.bytes, block.memory); status.failed())
-      return status;
-    scratches.push_back(block);
-  }
+  if (Status status = reserveScratch(bytes); status.failed())
+    return status;
+  scratches.back().isUsed = true;
   memory = static_cast<char *>(scratches.back().memory);
   return {};
 }

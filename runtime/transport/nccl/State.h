@@ -65,6 +65,9 @@ public:
   /// far. What is enqueued in it is ordered by kExchangeStream. Smaller ones of
   /// before are kept: recorded steps use them.
   Status scratch(uint64_t bytes, char *&memory);
+  /// Takes that memory before it is needed: one that nobody used is replaced by
+  /// a larger one.
+  Status reserveScratch(uint64_t bytes);
 
   /// Waits until the stream is done. Fails with what went wrong on the device,
   /// in NCCL, or on other ranks.
@@ -97,6 +100,7 @@ private:
   struct Block {
     void *memory;
     uint64_t bytes;
+    bool isUsed = false;
   };
   std::vector<Block> scratches; ///< each larger than the one before
   uint32_t *words = nullptr;

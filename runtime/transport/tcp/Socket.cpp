@@ -34,7 +34,7 @@ bool Socket::move(char *data, uint64_t bytes, uint64_t &at, uint64_t before,
     if (moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
       return false;
     if (moved <= 0) {
-      isClosed = true;
+      (isWrite ? isBroken : isClosed) = true;
       return false;
     }
     at += uint64_t(moved);

@@ -51,12 +51,16 @@ public:
 
   const int file;
   std::deque<Outgoing> out;
-  bool isClosed = false; ///< by the other side, or broken
+  bool isClosed = false; ///< nothing comes any more
+  /// Nothing can be sent any more; what the other side said before it went
+  /// may still come.
+  bool isBroken = false;
   bool hasSaidBye = false;
 
+  bool canSend() const { return !isClosed && !isBroken; }
   /// Sends what the system takes. Calls done(transfer) for each that is sent.
   template <typename Done> void write(Done done) {
-    while (!isClosed && !out.empty() && writeSome()) {
+    while (canSend() && !out.empty() && writeSome()) {
       if (kerf_transfer *transfer = out.front().transfer)
         done(transfer);
       out.pop_front();

@@ -112,14 +112,14 @@ static void deliver(kerf_transfer &transfer, const Incoming &frame) {
 static void post(kerf_wire &wire, uint32_t to, Head head,
                  std::vector<char> data) {
   head.bytes = data.size();
-  if (Socket *socket = wire.to(to); socket && !socket->isClosed)
+  if (Socket *socket = wire.to(to); socket && socket->canSend())
     socket->out.push_back({head, nullptr, std::move(data), nullptr});
 }
 
 /// Passes what waits to be sent, and replaces an older note.
 static void postNote(kerf_wire &wire, uint32_t to, uint32_t of) {
   Socket *socket = wire.to(to);
-  if (!socket || socket->isClosed)
+  if (!socket || !socket->canSend())
     return;
   const char *first = wire.noteOf(of);
   std::vector<char> note(first, first + wire.noteBytes);
@@ -277,7 +277,15 @@ static kerf_wire_status gatherRanks(kerf_wire &wire, char *error,
                                     size_t bytes) {
   std::string problem;
   raiseLimit(wire.size);
+  // A rank that asks for this port before anybody listens may have it as its
+  // own for a moment (`isOwnEnd`).
+  constexpr double patienceSec = 2;
+  double start = secondsNow();
   int listener = listenOn(portOf(), problem);
+  while (listener < 0 && secondsNow() < start + patienceSec) {
+    usleep(50'000);
+    listener = listenOn(portOf(), problem);
+  }
   if (listener < 0)
     return fail(error, bytes, KERF_WIRE_FAILED,
                 "%s; KERF_PORT=N takes another one, on all ranks",
@@ -374,7 +382,8 @@ static void disconnect(kerf_wire *wire, bool, bool) {
   wire->nextNote = deadline + patienceSec; // no more of them
   auto isOpen = [&](const std::unique_ptr<Socket> &socket) {
     return socket && !socket->isClosed &&
-           (!socket->out.empty() || (wire->isCenter() && !socket->hasSaidBye));
+           ((socket->canSend() && !socket->out.empty()) ||
+            (wire->isCenter() && !socket->hasSaidBye));
   };
   while (secondsNow() < deadline &&
          std::any_of(wire->sockets.begin(), wire->sockets.end(), isOpen)) {
@@ -399,7 +408,7 @@ static kerf_wire_status sendTo(kerf_wire *wire, kerf_lane lane, uint32_t to,
   *transfer =
       new kerf_transfer{false, false, lane, to, tag, nullptr, bytes, {}};
   Socket *socket = wire->to(to);
-  if (!socket || socket->isClosed) {
+  if (!socket || !socket->canSend()) {
     (*transfer)->isDone = true; // `test` tells who is lost
     return KERF_WIRE_OK;
   }
@@ -440,6 +449,8 @@ static void cancel(kerf_wire *wire, kerf_transfer *transfer) {
       frame.transfer = nullptr;
     }
   }
+  wire->unheard -= transfer->isDone && transfer->isReceive &&
+                   transfer->lane == KERF_LANE_CONTROL;
   delete transfer;
 }
 

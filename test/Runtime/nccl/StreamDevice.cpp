@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <map>
 #include <string>
 #include <type_traits>
@@ -46,7 +47,9 @@ struct kerf_device {
   void *streams[KERF_DEVICE_STREAMS] = {};
   void *event = nullptr;
   std::map<int32_t, int32_t> scalars;
+  std::vector<double> times;
   std::string failure; ///< of a step that ran
+  bool hasStepped = false;
 };
 
 struct kerf_step {
@@ -172,6 +175,7 @@ static void run(void *data) {
 
 static kerf_device_status execute(kerf_step *step, void *const *pointers,
                                   char *, size_t) {
+  step->device->hasStepped = true;
   auto *item = new Item{step, {}, 0};
   item->pointers.assign(pointers, pointers + step->operands);
   if (step->isTake)
@@ -193,6 +197,36 @@ static kerf_device_status order(kerf_device *device, uint32_t before,
   return KERF_DEVICE_OK;
 }
 
+//===----------------------------------------------------------------------===//
+// Times
+//===----------------------------------------------------------------------===//
+
+static void takeTime(void *place) {
+  timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  *static_cast<double *>(place) = time.tv_sec + 1e-9 * time.tv_nsec;
+}
+
+static kerf_device_status reserveTimes(kerf_device *device, uint32_t count,
+                                       char *, size_t) {
+  wait(device); // times are still to come
+  device->times.assign(count, 0);
+  return KERF_DEVICE_OK;
+}
+
+static kerf_device_status noteTime(kerf_device *device, uint32_t stream,
+                                   uint32_t index, char *, size_t) {
+  cuda().launchHost(device->streams[stream], takeTime,
+                    &device->times.at(index));
+  return KERF_DEVICE_OK;
+}
+
+static kerf_device_status readTime(kerf_device *device, uint32_t index,
+                                   double *seconds, char *, size_t) {
+  *seconds = device->times.at(index);
+  return KERF_DEVICE_OK;
+}
+
 extern "C" __attribute__((visibility("default"))) const kerf_device_api *
 kerf_device_entry() {
   static kerf_device_api api = {KERF_DEVICE_ABI, sizeof(kerf_device_api),
@@ -208,6 +242,11 @@ kerf_device_entry() {
   api.check_features = inner().check_features;
   api.alloc = [](kerf_device *device, uint64_t bytes, void **memory,
                  char *error, size_t errorBytes) {
+    // A device that records a step could not give any.
+    if (device->hasStepped) {
+      std::snprintf(error, errorBytes, "memory is taken within a step");
+      return KERF_DEVICE_INVALID;
+    }
     return inner().alloc(device->inner, bytes, memory, error, errorBytes);
   };
   api.free = [](kerf_device *device, void *memory, uint64_t bytes) {
@@ -244,5 +283,9 @@ kerf_device_entry() {
     return device->streams[number];
   };
   api.order = order;
+  api.reserve_times = reserveTimes;
+  api.start_times = synchronize; // one clock for all
+  api.note_time = noteTime;
+  api.read_time = readTime;
   return &api;
 }

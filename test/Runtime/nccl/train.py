@@ -6,7 +6,7 @@
 DEVICES holds a device that runs the CPU's steps on streams (StreamDevice.cpp), LIBRARIES what stands in for
 NVIDIA's (StandIn.cpp, which sums in the order of shm). Steps, collectives and messages then run at the same
 time, ordered by nothing but what the transport asks for; a missing order gives other losses. Exit status 1
-when a loss, a norm or a held-out loss differs.
+when a loss, a norm or a held-out loss differs, or when a trace does not have the times of the streams.
 """
 
 import json
@@ -50,6 +50,28 @@ def losses(bench, file, data, log, *options, **variables):
     return [[row[key] for key in keys if key in row] for row in rows]
 
 
+def orderedTimes(path):
+    """Waits of a trace, which stand among the steps, as text where something is wrong: collectives of a
+    rank follow one another, and no wait ends before the collective that was started last before it."""
+    events = [e for e in json.loads(path.read_text())["traceEvents"] if e["ph"] == "X"]
+    slack, waits = 1, 0  # microseconds
+    for rank in {e["pid"] for e in events}:
+        own = sorted((e for e in events if e["pid"] == rank), key=lambda e: e["ts"])
+        collectives = [e for e in own if e["tid"] == 2]
+        if max((e["dur"] for e in collectives), default=0) < 10:
+            return "no collective of a rank waited for the other rank: they have times of enqueueing"
+        for before, after in zip(collectives, collectives[1:]):
+            if after["ts"] < before["ts"] + before["dur"] - slack:
+                return f"{before} and {after} at the same time"
+        for wait in (e for e in own if e["tid"] == 0 and e["cat"] == "wait"):
+            waits += 1
+            end = wait["ts"] + wait["dur"]
+            started = [e for e in collectives if e["ts"] < end - slack]
+            if not started or started[-1]["ts"] + started[-1]["dur"] > end + slack:
+                return f"{wait} ends before {started[-1:]}"
+    return waits
+
+
 def main():
     bin, source, devices, libraries, *names = sys.argv[1:]
     failed = 0
@@ -67,7 +89,11 @@ def main():
                 log = Path(folder) / "log.json"
                 wanted = losses(bench, file, data, log, "--transport=shm")
                 nccl = {"KERF_PLUGIN_PATH": devices, "KERF_CUDA_PATH": libraries}
-                found = losses(bench, file, data, log, "--transport=nccl", **nccl)
+                trace = Path(folder) / "trace.json"
+                traced = [f"--trace={trace}", "--trace-steps=2..3"] if "early" in words else []
+                found = losses(bench, file, data, log, "--transport=nccl", *traced, **nccl)
+                told = orderedTimes(trace) if traced else 1
+                found = found if told and isinstance(told, int) else str(told)
             except (e2e.Failed, subprocess.TimeoutExpired) as error:
                 wanted, found = "", str(error)
             isRight = found == wanted and len(wanted) >= 4
