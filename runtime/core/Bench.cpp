@@ -4,6 +4,11 @@
 // execute, and the collectives of the transport, on buffers of their own. All
 // ranks start a run together, and the slowest one's time counts.
 //
+// A device with a clock of its own times what it runs; the host's clock would
+// add what it takes to enqueue. Steps are recorded there as in training,
+// several in a row where one is short, and a recording that runs before the one
+// that is timed hides the start of the latter.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Bounce.h"
@@ -150,17 +155,32 @@ namespace {
 class Prepared {
 public:
   Prepared(kerf_bench &bench, const kerf_bench_command &command)
-      : bench(bench), given(command) {}
+      : bench(bench), given(command), inRow(command.repeat) {}
   ~Prepared() {
+    if (graph)
+      bench.api->destroy_graph(graph);
     bench.api->destroy_step(step);
     for (size_t n = 0; n < pointers.size(); ++n)
       if (pointers[n])
         bench.api->free(bench.device, pointers[n], given.operand_bytes[n]);
   }
   Status prepare();
-  Status run();
+  /// Makes a recording of the step long enough to be timed well, if the device
+  /// records; `seconds`: of one run, about.
+  Status record(double seconds);
+  /// Seconds of one run, of several in a row.
+  Status time(double &seconds);
+  uint32_t runs() const { return inRow; }
 
 private:
+  bool isTimedByDevice() const {
+    return bench.api->note_time && (step || bench.transport->onDevice());
+  }
+  Status enqueue();
+  Status enqueueOnce();
+  Status timeByDevice(double &seconds);
+  Status builtin(kerf_step_info &info);
+  template <typename Call> Status ask(Call call) const;
   Status allocate();
   void fill(void *memory, uint64_t bytes);
   Status prepareStep();
@@ -171,6 +191,8 @@ private:
   kerf_bench &bench;
   const kerf_bench_command &given;
   kerf_step *step = nullptr;
+  kerf_graph *graph = nullptr;
+  uint32_t inRow; ///< runs of what `enqueue` enqueues
   std::vector<kerf_operand> operands;
   std::vector<void *> pointers;
   std::unique_ptr<Channel> out, in;
@@ -211,10 +233,41 @@ Status Prepared::allocate() {
   return {};
 }
 
+/// Turns a failed call of the device into a status.
+template <typename Call> Status Prepared::ask(Call call) const {
+  char error[512] = "";
+  if (auto result = call(error, sizeof error))
+    return failure(statusOf(result), "command %u: %s", given.opcode, error);
+  return {};
+}
+
+/// Of the built-in kernels three operands mean the sum of two vectors.
+Status Prepared::builtin(kerf_step_info &info) {
+  bool isSum = given.operand_count == 3;
+  info.units = given.attrs[0];
+  info.grain = given.attrs[1];
+  info.argument_count = given.operand_count;
+  if (bench.hasHostMemory()) {
+    kerf_kernel_fn function = isSum ? addVectors : doNothing;
+    info.function = reinterpret_cast<kerf_function *>(function);
+    return {};
+  }
+  if (!bench.api->builtin_kernel)
+    return failure(KERF_UNSUPPORTED, "the device has no kernels to measure by");
+  if (isSum && info.units % KERF_BUILTIN_ELEMENTS != 0)
+    return failure(KERF_INVALID, "found %lld elements, expected whole %d",
+                   (long long)info.units, KERF_BUILTIN_ELEMENTS);
+  if (isSum)
+    info.units /= KERF_BUILTIN_ELEMENTS;
+  info.threads = KERF_BUILTIN_THREADS;
+  return ask([&](char *error, size_t bytes) {
+    return bench.api->builtin_kernel(
+        bench.device, isSum ? KERF_BUILTIN_SUM : KERF_BUILTIN_NOTHING,
+        &info.function, error, bytes);
+  });
+}
+
 Status Prepared::prepareStep() {
-  if (given.opcode == KERF_OP_LAUNCH && !bench.hasHostMemory())
-    return failure(KERF_UNSUPPORTED,
-                   "the built-in kernels are for devices of the host");
   kerf_command command = {};
   command.opcode = given.opcode;
   command.operand_count = given.operand_count;
@@ -224,19 +277,14 @@ Status Prepared::prepareStep() {
   info.operands = operands.data();
   info.attrs = given.attrs;
   info.name = "measured";
-  if (given.opcode == KERF_OP_LAUNCH) {
-    // One kernel takes no operands, the other one three.
-    kerf_kernel_fn function = given.operand_count ? addVectors : doNothing;
-    info.function = reinterpret_cast<kerf_function *>(function);
-    info.units = given.attrs[0];
-    info.grain = given.attrs[1];
-    info.argument_count = given.operand_count;
-  }
-  char error[512] = "";
-  if (auto result =
-          bench.api->prepare(bench.device, &info, &step, error, sizeof error))
-    return failure(statusOf(result), "command %u: %s", given.opcode, error);
-  return {};
+  Status status;
+  if (given.opcode == KERF_OP_LAUNCH)
+    status = builtin(info);
+  if (status.failed())
+    return status;
+  return ask([&](char *error, size_t bytes) {
+    return bench.api->prepare(bench.device, &info, &step, error, bytes);
+  });
 }
 
 Status Prepared::openMail() {
@@ -261,6 +309,14 @@ Status Prepared::openMail() {
 
 Status Prepared::prepare() {
   Status status = allocate();
+  if (status.failed())
+    return status;
+  if (bench.api->note_time)
+    status = ask([&](char *error, size_t bytes) {
+      auto result = bench.api->reserve_times(bench.device, 2, error, bytes);
+      return result ? result
+                    : bench.api->start_times(bench.device, error, bytes);
+    });
   if (status.failed())
     return status;
   if (given.opcode < KERF_OP_LOOP)
@@ -291,19 +347,78 @@ Status Prepared::collective() {
       exchangeOf(given.opcode, given.attrs, pointers[0], pointers[1]));
 }
 
-Status Prepared::run() {
-  for (uint32_t n = 0; n < given.repeat; ++n) {
-    if (!step) {
-      Status status = collective();
-      if (status.failed())
-        return status;
-      continue;
-    }
-    char error[512] = "";
-    if (bench.api->execute(step, pointers.data(), error, sizeof error))
-      return failure(KERF_FAILED, "command %u: %s", given.opcode, error);
-  }
-  return bench.synchronize();
+Status Prepared::enqueueOnce() {
+  return step ? ask([&](char *error, size_t bytes) {
+    return bench.api->execute(step, pointers.data(), error, bytes);
+  })
+              : collective();
+}
+
+Status Prepared::enqueue() {
+  if (graph)
+    return ask([&](char *error, size_t bytes) {
+      return bench.api->launch_graph(bench.device, graph, error, bytes);
+    });
+  Status status;
+  for (uint32_t n = 0; n < inRow && !status.failed(); ++n)
+    status = enqueueOnce();
+  return status;
+}
+
+Status Prepared::record(double seconds) {
+  const double goal = 300e-6;
+  const double most = 200;
+  bool records = bench.api->flags & KERF_DEVICE_GRAPHS && isTimedByDevice();
+  if (!records || !step || given.is_enqueued)
+    return {};
+  inRow = std::max(given.repeat,
+                   uint32_t(std::min(goal / std::max(seconds, 1e-9), most)));
+  Status status = ask([&](char *error, size_t bytes) {
+    return bench.api->begin_graph(bench.device, error, bytes);
+  });
+  if (status.failed())
+    return status;
+  status = enqueue();
+  Status ended = ask([&](char *error, size_t bytes) {
+    return bench.api->end_graph(
+        bench.device, status.failed() ? nullptr : &graph, error, bytes);
+  });
+  return status.failed() ? status : ended;
+}
+
+Status Prepared::timeByDevice(double &seconds) {
+  auto note = [&](uint32_t index) {
+    return ask([&](char *error, size_t bytes) {
+      return bench.api->note_time(bench.device, 0, index, error, bytes);
+    });
+  };
+  double times[2] = {};
+  Status status = graph ? enqueue() : Status();
+  if (!status.failed())
+    status = note(0);
+  if (!status.failed())
+    status = enqueue();
+  if (!status.failed())
+    status = note(1);
+  if (!status.failed())
+    status = bench.synchronize();
+  for (uint32_t n = 0; n < 2 && !status.failed(); ++n)
+    status = ask([&](char *error, size_t bytes) {
+      return bench.api->read_time(bench.device, n, &times[n], error, bytes);
+    });
+  seconds = (times[1] - times[0]) / inRow;
+  return status;
+}
+
+Status Prepared::time(double &seconds) {
+  if (isTimedByDevice())
+    return timeByDevice(seconds);
+  double start = now();
+  Status status = enqueue();
+  if (!status.failed())
+    status = bench.synchronize();
+  seconds = (now() - start) / inRow;
+  return status;
 }
 
 //===----------------------------------------------------------------------===//
@@ -311,13 +426,10 @@ Status Prepared::run() {
 //===----------------------------------------------------------------------===//
 
 /// Seconds of one run of `command`, of the slowest rank.
-static Status timeOnce(kerf_bench &bench, Prepared &command, uint32_t repeat,
-                       double &seconds) {
+static Status timeOnce(kerf_bench &bench, Prepared &command, double &seconds) {
   Status status = bench.world->barrier();
-  double start = now();
   if (!status.failed())
-    status = command.run();
-  seconds = (now() - start) / repeat;
+    status = command.time(seconds);
   return status.failed() ? status : bench.agreeMax(seconds);
 }
 
@@ -332,12 +444,14 @@ static Status measure(kerf_bench &bench, const kerf_bench_command &given,
   Status status = command.prepare();
   double warmUp = 0, all = 0;
   if (!status.failed())
-    status = timeOnce(bench, command, given.repeat, warmUp);
+    status = timeOnce(bench, command, warmUp);
+  if (!status.failed())
+    status = command.record(warmUp);
   // All ranks know the same times and stop together.
   for (count = 0; !status.failed() && count < capacity &&
                   (count < fewest || all < budgetSec);
-       all += seconds[count++] * given.repeat)
-    status = timeOnce(bench, command, given.repeat, seconds[count]);
+       all += seconds[count++] * command.runs())
+    status = timeOnce(bench, command, seconds[count]);
   return status;
 }
 
@@ -364,6 +478,21 @@ int32_t kerf_bench_workers(const kerf_bench *bench) {
 
 const char *kerf_bench_describe(const kerf_bench *bench) {
   return bench->api->describe(bench->device);
+}
+
+bool kerf_bench_facts(const kerf_bench *bench, kerf_device_facts *facts) {
+  if (bench->api->facts)
+    bench->api->facts(bench->device, facts);
+  return bench->api->facts != nullptr;
+}
+
+void kerf_bench_memory(const kerf_bench *bench, kerf_memory *memory) {
+  *memory = {};
+  // Figures for people, as in kerf_session_memory.
+  if (bench->api->memory_info &&
+      bench->api->memory_info(bench->device, &memory->device_free,
+                              &memory->device_total, nullptr, 0))
+    *memory = {};
 }
 
 kerf_status kerf_bench_measure(kerf_bench *bench,

@@ -5,8 +5,9 @@
 //
 // A device whose memory the host cannot address enqueues its steps. Then the
 // host waits for it where it needs a result: before an exchange through buffers
-// of the host, at KERF_OP_STOP_IF and at the end of the run; with `check_nans`,
-// `profile` or a trace after each command.
+// of the host, at KERF_OP_STOP_IF and at the end of the run; with `check_nans`
+// after each command, and so with `profile` or a trace where the device has no
+// clock of its own (Times.cpp).
 //
 //===----------------------------------------------------------------------===//
 
@@ -90,6 +91,13 @@ static bool hasBad(const void *data, uint64_t bytes, uint32_t dtype) {
     return any(static_cast<const uint16_t *>(data), fromBf16);
   case KERF_F16:
     return any(static_cast<const uint16_t *>(data), fromF16);
+  case KERF_F8E4M3: // has no infinity
+    return any(static_cast<const uint8_t *>(data),
+               [](uint8_t x) { return (x & 0x7f) == 0x7f ? NAN : 0; });
+  case KERF_F8E5M2: // 0xfc: negative infinity
+    return any(static_cast<const uint8_t *>(data), [](uint8_t x) {
+      return (x & 0x7f) >= 0x7c && x != 0xfc ? NAN : 0;
+    });
   }
   return false;
 }
@@ -117,11 +125,11 @@ struct Written {
 };
 } // namespace
 
-static Written writtenBy(const kerf_operand &operand, uint32_t opcode,
-                         const int64_t *attrs) {
+static Written writtenBy(const kerf_operand &operand, uint32_t n,
+                         uint32_t opcode, const int64_t *attrs) {
   Written written;
   written.rowBytes = operand.bytes;
-  if (opcode != KERF_OP_MATMUL)
+  if (opcode != KERF_OP_MATMUL || n != 2)
     return written;
   // Between the rows of a product may lie what others write.
   uint64_t size = kerf_dtype_bytes(operand.dtype);
@@ -143,7 +151,7 @@ Status kerf_session::findNan(uint32_t index) {
     if (operand.kind != KERF_ARENA || !(operand.access & KERF_WRITE) ||
         isWorkspace(command.opcode, n))
       continue;
-    Written written = writtenBy(operand, command.opcode,
+    Written written = writtenBy(operand, n, command.opcode,
                                 view.attrs.data + command.first_attr);
     host.resize(written.rowBytes);
     for (uint64_t row = 0; row < written.matrices * written.rows; ++row) {
@@ -301,23 +309,29 @@ static bool applies(const kerf_command &command, const kerf_call &call) {
            (command.flags & KERF_IF_LAST && !last));
 }
 
-/// Notes an event; there is room for all of a run.
+/// Notes an event; there is room for all of a run. `time`: the device knows
+/// better, and is asked when the run is over.
 void kerf_session::mark(uint32_t command, const Place &place, double start,
-                        double end) {
+                        double end, size_t time) {
   auto call = static_cast<uint32_t>(&place.call - view.calls.data);
-  if (isTracing)
-    marks[marked++] = {start, end, call, command, place.iteration};
+  if (time != SIZE_MAX)
+    timed[time].command = command;
+  if (!isTracing)
+    return;
+  if (time != SIZE_MAX)
+    timed[time].mark = marked;
+  marks[marked++] = {start, end, call, command, place.iteration};
 }
 
 /// Books time of a command.
 void kerf_session::account(uint32_t index, const Place &place, double start,
-                           double end) {
-  if (profile)
+                           double end, size_t time) {
+  if (profile && time == SIZE_MAX)
     timings[index].seconds += end - start;
   uint32_t opcode = view.commands[index].opcode;
   if (isExchange(opcode))
     (isMessage(opcode) ? waits.messages : waits.collectives) += end - start;
-  mark(index, place, start, end);
+  mark(index, place, start, end, time);
 }
 
 /// One exchange at a time is under way: the next one, unless it waits for this
@@ -332,7 +346,9 @@ Status kerf_session::makeWay(uint32_t index, const Place &place) {
   transport->enter(own);
   double start = clockSeconds();
   Status status = settle();
-  account(own, place, start, clockSeconds());
+  // On the device it ended with its own stream.
+  if (!isTimedByDevice() || !isEnqueued(own))
+    account(own, place, start, clockSeconds());
   return status.failed() ? describeFailure(own, std::move(status)) : status;
 }
 
@@ -346,6 +362,8 @@ Status kerf_session::runCommand(uint32_t index, const Place &place) {
   transport->enter(index);
   bool isWatched = profile || isTracing;
   bool isTimed = isWatched || isExchange(command.opcode);
+  bool byDevice = isTimedByDevice() && isEnqueued(index);
+  size_t time = SIZE_MAX;
   Status status;
   // What an exchange through the host waits for is no part of it.
   if (bounceBuffers && isExchange(command.opcode))
@@ -353,14 +371,18 @@ Status kerf_session::runCommand(uint32_t index, const Place &place) {
   double start = isTimed ? clockSeconds() : 0;
   if (!status.failed())
     status = resolve(index, place);
+  if (!status.failed() && byDevice)
+    status = beginTime(streamOf(index), time);
   if (!status.failed())
     status = dispatch(index);
-  if (!status.failed() && isWatched)
+  if (!status.failed() && byDevice)
+    status = endTime(time);
+  else if (!status.failed() && isWatched)
     status = synchronize();
   if (profile)
     ++timings[index].calls;
   if (isTimed)
-    account(index, place, start, clockSeconds());
+    account(index, place, start, clockSeconds(), time);
   bool isDone = !(command.flags & KERF_STARTS);
   if (!status.failed() && checkNans && isDone)
     status = findNan(index);
@@ -395,10 +417,18 @@ Status kerf_session::runCommands(const kerf_call &call) {
 }
 
 Status kerf_session::runCall(const kerf_call &call) {
-  double start = isTracing ? clockSeconds() : 0;
-  Status status = runCommands(call);
-  if (isTracing)
-    mark(KERF_NONE, {call, -1}, start, clockSeconds());
+  if (!isTracing)
+    return runCommands(call);
+  size_t time = SIZE_MAX;
+  double start = clockSeconds();
+  Status status;
+  if (isTimedByDevice())
+    status = beginTime(0, time);
+  if (!status.failed())
+    status = runCommands(call);
+  if (!status.failed() && time != SIZE_MAX)
+    status = endTime(time);
+  mark(KERF_NONE, {call, -1}, start, clockSeconds(), time);
   return status;
 }
 
@@ -412,8 +442,12 @@ Status kerf_session::finishRun(Status status) {
     status = waitForDevice();
     if (status.code == KERF_FAILED)
       status.message = "the device failed in this run: " + status.message +
-                       "; run with --profile to learn in which command";
+                       (api->note_time ? "; run with --check-nans"
+                                       : "; run with --profile") +
+                       " to learn in which command";
   }
+  if (!status.failed())
+    status = readTimes();
   progress.store(UINT32_MAX, std::memory_order_relaxed);
   transport->enter(UINT32_MAX);
   if (status.failed()) {
@@ -435,7 +469,8 @@ Status kerf_session::runCalls(uint32_t begin, uint32_t end) {
   if (!broken.empty())
     return failure(KERF_INVALID, "the session failed before: %s",
                    broken.c_str());
-  return finishRun(runAll(begin, end));
+  Status status = startTimes();
+  return finishRun(status.failed() ? status : runAll(begin, end));
 }
 
 //===----------------------------------------------------------------------===//

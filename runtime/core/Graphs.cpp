@@ -118,5 +118,6 @@ Status kerf_session::runStep() {
     return status;
   }
   marked = 0;
+  timed.clear();
   return finishRun(parts.empty() ? record() : replay());
 }

@@ -3,6 +3,8 @@
 // Element g of a parameter is a function of (seed, name, g) alone; it is
 // computed in f64 as the reference interpreter does and rounded to the type:
 // once for a parameter, twice (to the master, then to the parameter) with one.
+// Normals that become f32 are computed quickly (Normals.h), and as the
+// interpreter does where the error of that leaves open to which f32 they round.
 // Threads fill a portion of some elements, which is then copied to the device.
 // Padding of pieces is zero.
 //
@@ -10,6 +12,7 @@
 
 #include "Session.h"
 
+#include "Normals.h"
 #include "Numbers.h"
 #include "Shard.h"
 
@@ -96,6 +99,9 @@ struct Portion {
   std::atomic<int64_t> next;
 
   void fill(int64_t first, int64_t last) const;
+  void fillTensor(uint64_t stream, int64_t at, int64_t to, int64_t count) const;
+  void fillNormals(uint64_t stream, int64_t at, int64_t to,
+                   int64_t count) const;
   static void *work(void *portion);
 };
 } // namespace
@@ -120,23 +126,51 @@ void Portion::fill(int64_t first, int64_t last) const {
     while (count > 0) {
       int64_t expert = global / size, at = global % size;
       int64_t here = std::min(count, size - at);
-      uint64_t stream = streamOf(*this, expert);
-      for (int64_t i = 0; i < here; ++i) {
-        double x = elementAt(param, stream, at + i);
-        double rounded;
-        int64_t to = local + i - begin;
-        if (rounding != KERF_NONE)
-          x = store(x, rounding,
-                    masters ? static_cast<void *>(masters) : &rounded,
-                    masters ? to : 0);
-        if (values)
-          store(x, layout.dtype, values, to);
-      }
+      fillTensor(streamOf(*this, expert), at, local - begin, here);
       global += here;
       local += here;
       count -= here;
     }
   });
+}
+
+/// Elements `at` on of one checkpoint tensor, to `to` on of the portion.
+void Portion::fillTensor(uint64_t stream, int64_t at, int64_t to,
+                         int64_t count) const {
+  bool hasMaster = rounding != KERF_NONE;
+  if (param.init == KERF_INIT_NORMAL &&
+      (hasMaster ? rounding : param.layout.dtype) == KERF_F32)
+    return fillNormals(stream, at, to, count);
+  for (int64_t i = 0; i < count; ++i) {
+    double x = elementAt(param, stream, at + i), rounded;
+    if (hasMaster)
+      x = masters ? store(x, rounding, masters, to + i)
+                  : store(x, rounding, &rounded, 0);
+    if (values)
+      store(x, param.layout.dtype, values, to + i);
+  }
+}
+
+/// As fillTensor, of normals that are rounded to f32 first.
+void Portion::fillNormals(uint64_t stream, int64_t at, int64_t to,
+                          int64_t count) const {
+  constexpr int64_t kBlock = 256;
+  double near[kBlock];
+  double scale = param.init_value, least = std::abs(scale) * kNormalAbsolute;
+  for (int64_t i = 0; i < count; ++i) {
+    if (i % kBlock == 0)
+      nearNormals(stream, at + i, std::min(kBlock, count - i), near);
+    double x = scale * near[i % kBlock];
+    double error = std::abs(x) * kNormalRelative + least;
+    auto value = static_cast<float>(x - error);
+    // Also for 0, which has a sign.
+    if (value != static_cast<float>(x + error) || value == 0)
+      value = static_cast<float>(elementAt(param, stream, at + i));
+    if (masters)
+      reinterpret_cast<float *>(masters)[to + i] = value;
+    if (values)
+      store(value, param.layout.dtype, values, to + i);
+  }
 }
 
 void *Portion::work(void *argument) {

@@ -97,6 +97,17 @@ kerf_status kerf_probe_device(const char *name, const kerf_artifact *artifact,
   return give(status, text, buffer, bytes, error);
 }
 
+kerf_status kerf_examine_device(const char *name, const char *pluginPath,
+                                char *buffer, size_t bytes, kerf_error *error) {
+  const kerf_device_api *api = nullptr;
+  Status status = openDevice(name, pluginPath, api);
+  if (bytes)
+    buffer[0] = 0;
+  if (!status.failed() && api->examine)
+    api->examine(buffer, bytes);
+  return status.report(error);
+}
+
 kerf_status kerf_probe_transport(const char *name, const char *pluginPath,
                                  char *buffer, size_t bytes,
                                  kerf_error *error) {

@@ -121,6 +121,12 @@ Status kerf_session::createDevice(const kerf_session_options &options) {
   kerf_device_options deviceOptions = {};
   deviceOptions.workers = options.workers;
   deviceOptions.max_workers = meta.max_workers;
+  deviceOptions.tuning = options.tuning;
+  if (options.tuning && !api->tune)
+    return failure(KERF_INVALID,
+                   "the device '%s' has no algorithms to choose from: run "
+                   "without --tuning",
+                   view.string(meta.target));
   if (options.workers < 0)
     return failure(KERF_INVALID, "%d workers", options.workers);
   if (options.workers == 0 && meta.world_size > 1)
@@ -135,6 +141,10 @@ Status kerf_session::createDevice(const kerf_session_options &options) {
   if (auto result = api->create(&deviceOptions, &device, error, sizeof error))
     return failure(statusOf(result), "device '%s': %s",
                    view.string(meta.target), error);
+  uint64_t total;
+  if (!api->memory_info ||
+      api->memory_info(device, &freeAtStart, &total, nullptr, 0))
+    freeAtStart = 0;
   hostThreads = hasHostMemory() ? api->workers(device)
                                 : std::max(workersOf(meta.world_size), 1);
   return {};
@@ -214,6 +224,20 @@ Status kerf_session::openChannels() {
     if (bounceBuffers && !status.failed())
       end = bounce(std::move(end), *bounceBuffers);
   }
+  return status;
+}
+
+/// Lets groups take the memory of their exchanges, so that no step needs more.
+Status kerf_session::reserveExchanges() {
+  Status status;
+  for (const kerf_func &func : view.funcs)
+    for (uint32_t n = 0; n < func.command_count && !status.failed(); ++n) {
+      const kerf_command &command = view.commands[func.first_command + n];
+      const int64_t *attrs = view.attrs.data + command.first_attr;
+      if (isCollective(command.opcode))
+        status = groups[attrs[0]]->reserve(
+            exchangeOf(command.opcode, attrs, nullptr, nullptr));
+    }
   return status;
 }
 
@@ -309,9 +333,13 @@ Status kerf_session::load() {
     }
   pointers.resize(mostOperands);
   scalars.resize(mostOperands);
-  if (profile)
+  if (profile) {
     timings.resize(view.commands.count);
-  return bounceBuffers ? reserveBounceBuffers() : Status();
+    status = reserveTimes(mostMarks(view));
+  }
+  if (!status.failed())
+    status = reserveExchanges();
+  return bounceBuffers && !status.failed() ? reserveBounceBuffers() : status;
 }
 
 Status kerf_session::create(const kerf_session_options &options) {
@@ -399,6 +427,7 @@ void kerf_session_memory(const kerf_session *session, kerf_memory *memory) {
   memory->arena = session->view.program->arena_bytes;
   if (session->bounceBuffers)
     memory->bounce_buffers = session->bounceBuffers->bytes();
+  memory->device_free_at_start = session->freeAtStart;
   // Figures for people: without them the rest is still true.
   if (session->api->memory_info &&
       session->api->memory_info(session->device, &memory->device_free,

@@ -41,6 +41,10 @@ uint64_t machineNumber();
 Status compareClocks(Communicator &group, uint64_t machine, double (*clock)(),
                      double &offsetSec, double &errorSec);
 
+/// Most events that a run of `view` can have: of a training step, or of an
+/// evaluation.
+int64_t mostMarks(const artifact::View &view);
+
 } // namespace kerf::runtime
 
 /// Behind the C handle.
@@ -84,7 +88,8 @@ struct kerf_session {
 
   const kerf_device_api *api = nullptr;
   kerf_device *device = nullptr;
-  int32_t hostThreads = 1; ///< for work of the runtime's own on the host
+  uint64_t freeAtStart = 0; ///< bytes of the device; 0: not known
+  int32_t hostThreads = 1;  ///< for work of the runtime's own on the host
   kerf_image *image = nullptr;
   char *arena = nullptr;
   std::unique_ptr<kerf::runtime::Transport> transport;
@@ -111,12 +116,27 @@ struct kerf_session {
   /// One event of a recorded run.
   struct Mark {
     double start, end;
-    uint32_t call, command; ///< KERF_NONE: the call as a whole
-    int64_t iteration;      ///< -1 outside of loops
+    uint32_t call, command;      ///< KERF_NONE: the call as a whole
+    int64_t iteration;           ///< -1 outside of loops
+    uint32_t stream = KERF_NONE; ///< of the device, whose times these are then
   };
   bool isTracing = false;
   std::vector<Mark> marks; ///< as many as a run can have
   size_t marked = 0;       ///< of the last run
+
+  // Times.cpp
+  /// Are times of commands asked of the device?
+  bool isTimedByDevice() const;
+  /// Makes room on the device for the times of a run of so many marks. A run
+  /// of too many is timed by the host.
+  Status reserveTimes(int64_t marks);
+  /// What the device notes the time of: times 2n and 2n+1 of its n-th.
+  struct Timed {
+    uint32_t command, stream; ///< KERF_NONE: of a call
+    size_t mark;              ///< SIZE_MAX: none
+  };
+  bool isTooLongToTime = false; ///< on the device
+  std::vector<Timed> timed; ///< of the run that is under way, or the last one
 
   /// Does the host read and write the arena itself?
   bool hasHostMemory() const { return api->flags & KERF_DEVICE_HOST_MEMORY; }
@@ -140,6 +160,7 @@ private:
   Status loadArena();
   Status loadKernels();
   Status prepare(uint32_t command);
+  Status reserveExchanges();
   Status reserveBounceBuffers();
 
   /// What the operands of a command depend on.
@@ -160,8 +181,17 @@ private:
   Status message(const kerf_command &command);
   int32_t scalarAt(const kerf_scalar &scalar, const Place &place) const;
   Status resolve(uint32_t index, const Place &place);
-  void account(uint32_t index, const Place &place, double start, double end);
-  void mark(uint32_t command, const Place &place, double start, double end);
+  void account(uint32_t index, const Place &place, double start, double end,
+               size_t time = SIZE_MAX);
+  void mark(uint32_t command, const Place &place, double start, double end,
+            size_t time = SIZE_MAX);
+  bool isEnqueued(uint32_t index) const;
+  uint32_t streamOf(uint32_t index) const;
+  Status startTimes();
+  Status noteTime(uint32_t stream, uint32_t index);
+  Status beginTime(uint32_t stream, size_t &time);
+  Status endTime(size_t time);
+  Status readTimes();
   Status findNan(uint32_t index);
   Status describeFailure(uint32_t index, Status status) const;
 

@@ -127,6 +127,12 @@ static int64_t eventsOf(const View &view, uint32_t begin, uint32_t end) {
   return count;
 }
 
+int64_t kerf::runtime::mostMarks(const View &view) {
+  uint32_t train = view.program->train_calls;
+  return std::max(eventsOf(view, 0, train),
+                  eventsOf(view, train, view.calls.count));
+}
+
 /// Fills in what a command is about.
 static void describe(const kerf_session &session, uint32_t index,
                      kerf_trace_event &event) {
@@ -163,20 +169,20 @@ static void describe(const kerf_session &session, uint32_t index,
 
 kerf_status kerf_session_trace(kerf_session *session, bool isOn,
                                kerf_error *error) {
-  const View &view = session->view;
-  uint32_t train = view.program->train_calls;
-  int64_t events = isOn ? std::max(eventsOf(view, 0, train),
-                                   eventsOf(view, train, view.calls.count))
-                        : 0;
+  bool isTimed = isOn || session->profile;
+  int64_t most = isTimed ? mostMarks(session->view) : 0;
+  int64_t events = isOn ? most : 0;
   if (events > mostEvents)
     return failure(KERF_UNSUPPORTED,
                    "a run of more than %lld commands cannot be recorded",
                    (long long)mostEvents)
         .report(error);
-  session->isTracing = isOn;
   session->marked = 0;
+  session->timed.clear();
   session->marks.resize(events);
-  return Status().report(error);
+  Status status = session->reserveTimes(most);
+  session->isTracing = isOn && !status.failed();
+  return status.report(error);
 }
 
 bool kerf_session_trace_event(const kerf_session *session, uint32_t index,
@@ -195,6 +201,7 @@ bool kerf_session_trace_event(const kerf_session *session, uint32_t index,
   event->peer = KERF_NONE;
   event->micro_batch = call.micro_batch;
   event->iteration = mark.iteration;
+  event->on_device = mark.stream != KERF_NONE;
   event->start = mark.start;
   event->end = mark.end;
   if (mark.command != KERF_NONE)

@@ -198,73 +198,76 @@ static double startOf(double shortSize, double shortRate, double longSize,
 /// Parts of the largest rate. What the format demands of them, a disturbed
 /// measurement may lack: the most rows have the largest part, and no product
 /// takes longer than one of more rows.
-static std::vector<double> partsOf(const std::vector<double> &rates) {
+static std::vector<double> partsOf(const std::vector<int64_t> &rows,
+                                   const std::vector<double> &rates) {
   double best = *std::max_element(rates.begin(), rates.end());
   std::vector<double> parts;
   for (double rate : rates)
     parts.push_back(rate / best);
   parts.back() = 1;
   for (size_t i = parts.size() - 1; i > 0; --i)
-    parts[i - 1] = std::max(parts[i - 1],
-                            parts[i] * measuredRows[i - 1] / measuredRows[i]);
+    parts[i - 1] = std::max(parts[i - 1], parts[i] * rows[i - 1] / rows[i]);
   return parts;
 }
 
 /// `KIND TYPE RANKS SIZE` for a short and a long size.
 static double startOf(const Figures &figures, const char *kind,
                       const std::string &type, int64_t ranks,
-                      const int64_t (&sizes)[2]) {
+                      const std::array<int64_t, 2> &sizes) {
   return startOf(sizes[0], find(figures, nameOf(kind, type, ranks, sizes[0])),
                  sizes[1], find(figures, nameOf(kind, type, ranks, sizes[1])));
 }
 
-static TypeLaws lawsOf(const Figures &figures, const std::string &type,
-                       int64_t ranks) {
+static TypeLaws lawsOf(const Figures &figures, const MeasuredSizes &sizes,
+                       const std::string &type, int64_t ranks) {
   TypeLaws laws;
-  laws.depth = startOf(figures, "depth", type, ranks, measuredDepths);
+  laws.depth = startOf(figures, "depth", type, ranks, sizes.depths);
   // Half of the products of `rows` are sums over a width w, half over 3w.
   double logarithms = 0;
-  for (double width : measuredWidths)
-    logarithms += std::log(1 + laws.depth * (1 / width + 1 / (3 * width)) / 2);
-  double lost = std::exp(logarithms / std::size(measuredWidths));
+  for (int64_t width : sizes.widths)
+    logarithms +=
+        std::log(1 + laws.depth * (1.0 / width + 1.0 / (3 * width)) / 2);
+  double lost = std::exp(logarithms / sizes.widths.size());
   std::vector<double> rates;
-  for (int64_t rows : measuredRows)
+  for (int64_t rows : sizes.rows)
     rates.push_back(find(figures, nameOf("rows", type, ranks, rows)) * lost);
   laws.peak = *std::max_element(rates.begin(), rates.end());
   if (laws.peak <= 0)
     return {};
-  laws.parts = partsOf(rates);
-  int64_t length = measuredLengths[1];
+  laws.parts = partsOf(sizes.rows, rates);
+  int64_t length = sizes.lengths[1];
   double forward = find(figures, nameOf("attention", type, ranks, length));
   double backward =
       find(figures, nameOf("attention_backward", type, ranks, length));
   laws.attentionKeys =
-      startOf(figures, "attention", type, ranks, measuredLengths);
-  // The cost model's rate for heads of 64 is 0.5^0.35 of that for 128.
-  laws.attention = std::min(1.0, forward * (1 + laws.attentionKeys / length) /
-                                     (laws.peak * std::pow(0.5, 0.35)));
+      startOf(figures, "attention", type, ranks, sizes.lengths);
+  // The cost model's rate for heads of h is (h / 128)^0.35 of that for 128.
+  laws.attention =
+      std::min(1.0, forward * (1 + laws.attentionKeys / length) /
+                        (laws.peak * std::pow(sizes.headSize / 128.0, 0.35)));
   laws.attentionBackward = std::clamp(backward / forward, 0.01, 2.0);
   return laws;
 }
 
 static const char *const types[] = {"f32", "bf16"};
 
-static std::string peakText(const Figures &figures, int64_t ranks) {
+static std::string peakText(const Figures &figures, const MeasuredSizes &sizes,
+                            int64_t ranks) {
   std::string text;
   for (const char *type : types)
-    text +=
-        format("%s%s: %s", text.empty() ? "{" : ", ", type,
-               rateText(lawsOf(figures, type, ranks).peak, "FLOP/s").c_str());
+    text += format(
+        "%s%s: %s", text.empty() ? "{" : ", ", type,
+        rateText(lawsOf(figures, sizes, type, ranks).peak, "FLOP/s").c_str());
   return text + "}";
 }
 
 /// `by_type` of an efficiency.
-static std::string lawsText(const Figures &figures, const std::string &type,
-                            int64_t ranks) {
-  TypeLaws laws = lawsOf(figures, type, ranks);
+static std::string lawsText(const Figures &figures, const MeasuredSizes &sizes,
+                            const std::string &type, int64_t ranks) {
+  TypeLaws laws = lawsOf(figures, sizes, type, ranks);
   std::string rows;
   for (size_t i = 0; i < laws.parts.size(); ++i)
-    rows += format("%s%lld: %.4g", i ? ", " : "", (long long)measuredRows[i],
+    rows += format("%s%lld: %.4g", i ? ", " : "", (long long)sizes.rows[i],
                    laws.parts[i]);
   return format("%s: {attention: %.3g, attention_backward: %.3g, "
                 "attention_keys: %.3g, depth: %.3g, rows: {%s}}",
@@ -281,23 +284,30 @@ namespace {
 class Writer {
 public:
   Writer(const MachineFacts &facts, const Figures &figures)
-      : facts(facts), figures(figures) {}
+      : facts(facts), figures(figures),
+        sizes(measuredSizes(facts.isGpu(), facts.isTiny)) {}
   std::string write();
 
 private:
   void comment(const char *indent, const std::string &words) {
+    if (words.empty())
+      return; // of figures that were not measured
     text += std::string(indent) + "# " + words + "\n";
   }
   /// "name: value" of these figures, where they were measured.
   std::string list(const std::vector<std::string> &names) const;
   void rates(const char *indent, int64_t ranks);
   void network(const char *indent, int64_t ranks, const FittedTier &fitted);
+  void alone();
   void device();
+  void gpu();
   void tier();
+  void links();
   void sharedBy(int64_t ranks);
 
   const MachineFacts &facts;
   const Figures &figures;
+  const MeasuredSizes &sizes;
   std::string text;
 };
 } // namespace
@@ -319,25 +329,28 @@ void Writer::rates(const char *indent, int64_t ranks) {
           rateText(find(figures, "memory " + std::to_string(ranks)), "B/s") +
           "\n";
   for (const char *type : types)
-    comment(indent, list({nameOf("rows", type, ranks, 128),
-                          nameOf("rows", type, ranks, 1024),
-                          nameOf("depth", type, ranks, measuredDepths[0]),
-                          nameOf("depth", type, ranks, measuredDepths[1])}));
-  text += start + "peak: " + peakText(figures, ranks) + "\n";
+    comment(indent, list({nameOf("rows", type, ranks, sizes.rows.front()),
+                          nameOf("rows", type, ranks, sizes.rows.back()),
+                          nameOf("depth", type, ranks, sizes.depths[0]),
+                          nameOf("depth", type, ranks, sizes.depths[1])}));
+  text += start + "peak: " + peakText(figures, sizes, ranks) + "\n";
   for (const char *type : types)
     comment(
         indent,
-        list({nameOf("attention", type, ranks, measuredLengths[0]),
-              nameOf("attention", type, ranks, measuredLengths[1]),
-              nameOf("attention_backward", type, ranks, measuredLengths[0]),
-              nameOf("attention_backward", type, ranks, measuredLengths[1])}));
-  TypeLaws laws = lawsOf(figures, "f32", ranks);
+        list({nameOf("attention", type, ranks, sizes.lengths[0]),
+              nameOf("attention", type, ranks, sizes.lengths[1]),
+              nameOf("attention_backward", type, ranks, sizes.lengths[0]),
+              nameOf("attention_backward", type, ranks, sizes.lengths[1])}));
+  // Of what the description has no type for: a GPU's models compute in bf16.
+  TypeLaws laws = lawsOf(figures, sizes, facts.isGpu() ? "bf16" : "f32", ranks);
   text += start + "efficiency:\n";
   text += start + format("  {matmul: 1, attention: %.3g, attention_backward: "
                          "%.3g, memory: 1, network: 1,\n",
                          laws.attention, laws.attentionBackward);
-  text += start + "   by_type: {" + lawsText(figures, "f32", ranks) + ",\n";
-  text += start + "             " + lawsText(figures, "bf16", ranks) + "}}\n";
+  text +=
+      start + "   by_type: {" + lawsText(figures, sizes, "f32", ranks) + ",\n";
+  text += start + "             " + lawsText(figures, sizes, "bf16", ranks) +
+          "}}\n";
 }
 
 void Writer::device() {
@@ -345,28 +358,103 @@ void Writer::device() {
   text += format("  name: cpu-%lld-cores\n", (long long)facts.cores);
   text += format("  memory: %.4g GB\n", facts.memoryBytes / 1e9);
   text += "  reserved: 1 GB  # assumption: operating system and code\n";
-  comment("  ", "Of one rank. Memory: x + y in vectors of 64 MiB; others:");
-  comment("  ", list({"copy 67108864", "sum 4194304", "sum 262144"}));
-  comment("  ", list({"product f32 64 64 64", "product f32 1024 1024 1024",
-                      "product bf16 64 64 64", "product bf16 1024 1024 1024"}));
-  rates("  ", 1);
+  alone();
   comment("  ", "A kernel that does nothing, on all cores.");
   text += "  launch: " + secondsText(find(figures, "launch")) + "\n";
   text += "  backend: {target: cpu}\n  shared: true\n";
+}
+
+/// What one rank reaches.
+void Writer::alone() {
+  auto of = [](const char *kind, int64_t bytes) {
+    return std::string(kind) + " " + std::to_string(bytes);
+  };
+  auto product = [&](const char *type, const std::array<int64_t, 3> &mnk) {
+    return format("product %s %lld %lld %lld", type, (long long)mnk[0],
+                  (long long)mnk[1], (long long)mnk[2]);
+  };
+  const std::vector<int64_t> &vectors = sizes.vectors;
+  comment("  ", "Of one rank. Memory: x + y in vectors of " +
+                    formatBytes(vectors.back()) + "; others:");
+  comment("  ", list({of("copy", vectors.back()),
+                      of("sum", vectors[vectors.size() - 2]),
+                      of("sum", vectors.front())}));
+  std::vector<std::string> products;
+  for (const char *type : types)
+    for (size_t n : {size_t(0), std::min<size_t>(4, sizes.products.size() - 1)})
+      products.push_back(product(type, sizes.products[n]));
+  comment("  ", list(products));
+  rates("  ", 1);
+}
+
+/// "nvidia-h100-80gb-hbm3"
+static std::string plainName(const std::string &name) {
+  std::string plain;
+  for (char c : name) {
+    bool isWord = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    if (c >= 'A' && c <= 'Z')
+      plain += static_cast<char>(c - 'A' + 'a');
+    else if (isWord)
+      plain += c;
+    else if (!plain.empty() && plain.back() != '-')
+      plain += '-';
+  }
+  while (!plain.empty() && plain.back() == '-')
+    plain.pop_back();
+  return plain.empty() ? "gpu" : plain;
+}
+
+void Writer::gpu() {
+  text += "device:\n  name: " + plainName(facts.name) + "\n";
+  text += format("  memory: %.4g GB\n", facts.memoryBytes / 1e9);
+  comment("  ", "In use after the measurements, by whatever: context, kernels, "
+                "libraries.");
+  text += format("  reserved: %.4g GB\n", facts.usedBytes / 1e9);
+  alone();
+  comment("  ", "A kernel that does nothing, within a recording; where the "
+                "host enqueues each:");
+  comment("  ", list({"launch enqueued"}));
+  text += "  launch: " + secondsText(find(figures, "launch")) + "\n";
+  text += "  backend: {target: cuda, arch: " + facts.arch + "}\n";
+}
+
+/// GPUs do not share a switch's bandwidth: each has its part, all of the time.
+void Writer::links() {
+  FittedTier fitted = fitTier(figures, facts.ranks);
+  if (fitted.bytesPerSec <= 0)
+    return;
+  text += "tiers:\n";
+  comment("  ", "By the transport " + facts.transport + ".");
+  network("  ", facts.ranks, fitted);
+  for (int64_t ranks = 2; ranks < facts.ranks; ++ranks)
+    if (FittedTier fewer = fitTier(figures, ranks); fewer.bytesPerSec > 0)
+      comment("  ", format("%lld ranks: %s each, %s", (long long)ranks,
+                           rateText(fewer.bytesPerSec / ranks, "B/s").c_str(),
+                           secondsText(fewer.latencySec).c_str()));
+  text += format(
+      "  - {name: node, size: %lld, bandwidth: %s, latency: %s}\n",
+      (long long)facts.ranks,
+      rateText(fitted.bytesPerSec / static_cast<double>(facts.ranks), "B/s")
+          .c_str(),
+      secondsText(fitted.latencySec).c_str());
 }
 
 /// What the bandwidth and latency that follow were fitted to.
 void Writer::network(const char *indent, int64_t ranks,
                      const FittedTier &fitted) {
   comment(indent,
-          format("Fitted to collectives of %lld ranks, 1 KiB to 64 MiB; half "
-                 "of them are within %.0f %%.",
-                 (long long)ranks, fitted.error * 100));
+          format("Fitted to collectives of %lld ranks, %s to %s; half of them "
+                 "are within %.0f %%.",
+                 (long long)ranks, formatBytes(sizes.leastMessage).c_str(),
+                 formatBytes(sizes.mostMessage).c_str(), fitted.error * 100));
   std::string middle = " " + std::to_string(ranks) + " ";
-  for (const char *bytes : {"1024", "1048576", "67108864"})
+  for (int64_t size :
+       {sizes.leastMessage, int64_t(1) << 20, sizes.mostMessage}) {
+    std::string bytes = std::to_string(size);
     comment(indent,
             list({"all_reduce" + middle + bytes, "all_gather" + middle + bytes,
                   "send" + middle + bytes}));
+  }
 }
 
 void Writer::tier() {
@@ -399,6 +487,15 @@ void Writer::sharedBy(int64_t ranks) {
 std::string Writer::write() {
   comment("", "Measured by kerf-run --calibrate on " + facts.date + ":");
   comment("", facts.device);
+  if (facts.isTiny)
+    comment("", "Sizes for a test (--measure-tiny): no figure here means "
+                "anything. Do not plan by it.");
+  if (facts.isGpu()) {
+    text += "name: this-machine\n";
+    gpu();
+    links();
+    return text;
+  }
   comment("", format("For 1 to %lld ranks, which share what is stated here.",
                      (long long)facts.ranks));
   text += "name: this-machine\n";

@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <fstream>
 #include <sstream>
 
@@ -32,6 +31,7 @@ static MeasureOptions measureOptions(const RunOptions &options) {
   result.pluginPath = options.pluginPath;
   result.transport = options.transport;
   result.budgetSec = options.measureMs / 1e3;
+  result.isTiny = options.isTiny;
   return result;
 }
 
@@ -77,14 +77,6 @@ static double memoryBytes() {
   return group >> limit ? std::min(bytes, limit) : bytes;
 }
 
-static std::string today() {
-  std::time_t now = std::time(nullptr);
-  std::tm local;
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%d", localtime_r(&now, &local));
-  return text;
-}
-
 static std::vector<std::string> rankArguments(const RunOptions &options) {
   std::vector<std::string> arguments = {
       "--calibrate", "--measure-ms=" + std::to_string(options.measureMs)};
@@ -95,6 +87,8 @@ static std::vector<std::string> rankArguments(const RunOptions &options) {
   pass("--device=", options.device);
   pass("--plugin-path=", options.pluginPath);
   pass("--transport=", options.transport);
+  if (options.isTiny)
+    arguments.push_back("--measure-tiny");
   return arguments;
 }
 
@@ -146,6 +140,23 @@ static bool canWrite(const std::string &path, std::string &error) {
   return path.empty() || probe.open(path, error);
 }
 
+/// Chooses how many ranks are measured together: one per GPU, else per core.
+static bool chooseRanks(const RunOptions &options, MachineFacts &facts,
+                        std::string &error) {
+  int64_t all =
+      facts.isGpu() ? facts.devices : std::max<int64_t>(2, facts.cores);
+  facts.ranks = options.ranks ? options.ranks : all;
+  const char *chosen = std::getenv("KERF_TRANSPORT");
+  facts.transport = !options.transport.empty() ? options.transport
+                    : chosen && *chosen        ? chosen
+                                               : "nccl";
+  if (!facts.isGpu() || facts.ranks <= facts.devices)
+    return true;
+  error = "'--ranks=" + std::to_string(facts.ranks) + "': this machine has " +
+          std::to_string(facts.devices) + " GPUs, and each takes one rank";
+  return false;
+}
+
 int kerf::runtime::calibrate(const RunOptions &options, std::string &error) {
   if (isRankProcess())
     return calibrateRank(options, error);
@@ -157,11 +168,11 @@ int kerf::runtime::calibrate(const RunOptions &options, std::string &error) {
   MachineFacts facts;
   facts.date = today();
   facts.cores = usableCores();
-  facts.ranks =
-      options.ranks ? options.ranks : std::max<int64_t>(2, facts.cores);
+  facts.isTiny = options.isTiny;
   facts.memoryBytes = memoryBytes();
-  int status =
-      measureDevice(measureOptions(options), 0, figures, facts.device, error);
+  int status = measureDevice(measureOptions(options), 0, figures, facts, error);
+  if (status == 0 && !chooseRanks(options, facts, error))
+    return 1;
   for (int64_t ranks : groupSizes(facts.ranks))
     if (status == 0)
       status = measureTogether(options, ranks, figures, error);

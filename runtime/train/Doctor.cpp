@@ -139,6 +139,19 @@ static std::string findProgram(const char *name) {
   return "";
 }
 
+/// What a device library says of devices and of other libraries.
+static void examineLibraries(const std::string &name, const char *path,
+                             Report &report) {
+  char text[4096] = "";
+  kerf_error error;
+  if (kerf_examine_device(name.c_str(), path, text, sizeof text, &error))
+    return; // said already
+  std::istringstream lines(text);
+  std::string what, value;
+  while (std::getline(lines, what, '\t') && std::getline(lines, value))
+    report.line("", what + ": " + value);
+}
+
 /// The devices that come with the runtime. What is not there is missing only if
 /// the artifact is for it. Returns the memory of that one, as its driver
 /// reports it.
@@ -163,6 +176,8 @@ static kerf_memory examineDevices(const RunOptions &options,
     bool fails = kerf_probe_device(name.c_str(), artifact, path, &memory, text,
                                    sizeof text, &error);
     report.line(name.c_str(), fails ? error.message : text);
+    if (!fails || name == needed)
+      examineLibraries(name, path, report);
     if (!fails && memory.device_total)
       report.line("", formatBytes(memory.device_free) + " of " +
                           formatBytes(memory.device_total) + " are free");

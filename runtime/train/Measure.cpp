@@ -1,6 +1,6 @@
 //===- Measure.cpp - what is timed on a machine ---------------------------===//
 
-#include "kerf/Artifact/CpuWorkspace.h"
+#include "kerf/Artifact/Workspace.h"
 #include "kerf/Runtime/Runtime.h"
 #include "kerf/Train/Calibrate.h"
 #include "kerf/Train/Launcher.h"
@@ -21,6 +21,7 @@ struct Command {
   std::vector<uint64_t> bytes;
   uint32_t dtype = KERF_F32;
   uint32_t repeat = 1;
+  bool isEnqueued = false; ///< by the host, each; else recorded where possible
 };
 
 /// One rank that times; remembers the first failure and does nothing after it.
@@ -33,9 +34,12 @@ public:
   /// a run only makes it longer.
   double seconds(const Command &command);
   int64_t workers() const { return bench ? kerf_bench_workers(bench) : 1; }
-  const char *describe() const {
-    return bench ? kerf_bench_describe(bench) : "";
-  }
+  /// Has the device memory and kernels of its own?
+  bool isGpu() const { return isOwn; }
+  const MeasuredSizes &sizes() const { return measuredSizes(isOwn, isTiny); }
+  /// Bytes of the workspace of a command.
+  uint64_t workspace(uint32_t opcode, const std::vector<int64_t> &attrs) const;
+  void describe(MachineFacts &facts) const;
   /// Tells the failure, if any. Returns the exit status.
   int finish(const std::string &spreadName, Figures &figures,
              std::string &text);
@@ -44,13 +48,14 @@ private:
   kerf_bench *bench = nullptr;
   kerf_error error = {KERF_OK, ""};
   double budgetSec;
+  bool isTiny, isOwn = false;
   std::vector<double> spreads; ///< median / fastest time of each command
 };
 } // namespace
 
 Bench::Bench(const MeasureOptions &options, int64_t rank, int64_t ranks,
              const std::string &session, int64_t workers)
-    : budgetSec(options.budgetSec) {
+    : budgetSec(options.budgetSec), isTiny(options.isTiny) {
   kerf_session_options how;
   kerf_session_options_init(&how);
   auto orNull = [](const std::string &text) {
@@ -64,6 +69,30 @@ Bench::Bench(const MeasureOptions &options, int64_t rank, int64_t ranks,
   how.session_name = orNull(session);
   if (!kerf_bench_create(&how, static_cast<uint32_t>(ranks), &bench, &error))
     error.status = KERF_OK;
+  kerf_device_facts facts;
+  isOwn = bench && kerf_bench_facts(bench, &facts);
+}
+
+uint64_t Bench::workspace(uint32_t opcode,
+                          const std::vector<int64_t> &attrs) const {
+  return static_cast<uint64_t>(
+      kerf_workspace(isOwn ? KERF_TARGET_CUDA : KERF_TARGET_CPU, opcode,
+                     attrs.data(), workers()));
+}
+
+void Bench::describe(MachineFacts &facts) const {
+  facts.device = bench ? kerf_bench_describe(bench) : "";
+  kerf_device_facts own;
+  if (!bench || !kerf_bench_facts(bench, &own))
+    return;
+  facts.name = own.name;
+  facts.arch = own.arch;
+  facts.devices = own.devices;
+  kerf_memory memory;
+  kerf_bench_memory(bench, &memory);
+  facts.memoryBytes = static_cast<double>(memory.device_total);
+  facts.usedBytes =
+      static_cast<double>(memory.device_total - memory.device_free);
 }
 
 static double medianOf(std::vector<double> values) {
@@ -82,6 +111,7 @@ double Bench::seconds(const Command &command) {
   given.operand_count = static_cast<uint32_t>(command.bytes.size());
   given.dtype = command.dtype;
   given.repeat = command.repeat;
+  given.is_enqueued = command.isEnqueued;
   given.attrs = command.attrs.data();
   given.operand_bytes = command.bytes.data();
   std::vector<double> times(100);
@@ -124,8 +154,8 @@ static const char *nameOf(uint32_t dtype) {
   return dtype == KERF_BF16 ? "bf16" : "f32";
 }
 
-static Command productCommand(const Product &p, uint32_t dtype,
-                              int64_t workers) {
+static Command productCommand(const Bench &bench, const Product &p,
+                              uint32_t dtype) {
   // Weight gradients are summed in f32.
   uint32_t result = p.isWeightGradient ? uint32_t(KERF_F32) : dtype;
   Command command = {KERF_OP_MATMUL, {}, {}, dtype};
@@ -137,26 +167,18 @@ static Command productCommand(const Product &p, uint32_t dtype,
     command.attrs.push_back(stride);
   command.attrs.insert(command.attrs.end(), {0, KERF_EPILOGUE_NONE, 0});
   uint64_t size = kerf_dtype_bytes(dtype);
-  auto space = kerf_cpu_matmul_workspace(command.attrs.data(), workers);
   command.bytes = {p.m * p.k * size, p.k * p.n * size,
                    uint64_t(p.m * p.n * kerf_dtype_bytes(result)),
-                   uint64_t(space)};
+                   bench.workspace(KERF_OP_MATMUL, command.attrs)};
   return command;
 }
 
 static void measureProducts(Bench &bench, uint32_t dtype, Figures &figures) {
-  const Product shapes[] = {
-      {64, 64, 64},      {128, 128, 128},    {256, 256, 256},
-      {512, 512, 512},   {1024, 1024, 1024}, {2048, 2048, 2048},
-      {1024, 1024, 64},  {1024, 64, 1024},   {64, 1024, 1024},
-      {2048, 3072, 768},
-  };
-  for (const Product &shape : shapes) {
-    double seconds =
-        bench.seconds(productCommand(shape, dtype, bench.workers()));
-    figures[format("product %s %lld %lld %lld", nameOf(dtype),
-                   (long long)shape.m, (long long)shape.n,
-                   (long long)shape.k)] = shape.flops() / seconds;
+  for (auto [m, n, k] : bench.sizes().products) {
+    Product shape = {m, n, k};
+    double seconds = bench.seconds(productCommand(bench, shape, dtype));
+    figures[format("product %s %lld %lld %lld", nameOf(dtype), (long long)m,
+                   (long long)n, (long long)k)] = shape.flops() / seconds;
   }
 }
 
@@ -164,25 +186,24 @@ static void measureProducts(Bench &bench, uint32_t dtype, Figures &figures) {
 /// gradient of the input, the geometric mean over some widths.
 static double rowsRate(Bench &bench, uint32_t dtype, int64_t rows) {
   double logarithms = 0;
-  for (int64_t width : measuredWidths) {
+  for (int64_t width : bench.sizes().widths) {
     double flops = 0, seconds = 0;
     for (const Product &product :
          {Product{rows, 3 * width, width, false, true},
           Product{rows, width, 3 * width, false, false}}) {
       flops += product.flops();
-      seconds += bench.seconds(productCommand(product, dtype, bench.workers()));
+      seconds += bench.seconds(productCommand(bench, product, dtype));
     }
     logarithms += std::log(flops / seconds);
   }
-  return std::exp(logarithms / std::size(measuredWidths));
+  return std::exp(logarithms / std::size(bench.sizes().widths));
 }
 
 /// Of gradients of a weight, which are sums over `depth` tokens.
 static double depthRate(Bench &bench, uint32_t dtype, int64_t depth) {
-  const int64_t width = 768;
+  const int64_t width = bench.sizes().depthWidth;
   Product product = {width, width, depth, true, false, true};
-  return product.flops() /
-         bench.seconds(productCommand(product, dtype, bench.workers()));
+  return product.flops() / bench.seconds(productCommand(bench, product, dtype));
 }
 
 //===----------------------------------------------------------------------===//
@@ -192,7 +213,9 @@ static double depthRate(Bench &bench, uint32_t dtype, int64_t depth) {
 /// Flop/s forward and backward, causal.
 static std::pair<double, double> attentionRates(Bench &bench, uint32_t dtype,
                                                 int64_t length) {
-  const int64_t batch = 2048 / length, heads = 8, size = 64;
+  const MeasuredSizes &sizes = bench.sizes();
+  const int64_t heads = sizes.heads, size = sizes.headSize,
+                batch = sizes.tokens / length;
   std::vector<int64_t> attrs = {dtype,  batch,  heads, heads,
                                 length, length, size,  size};
   // Eight tensors [batch, length, heads, size].
@@ -205,18 +228,15 @@ static std::pair<double, double> attentionRates(Bench &bench, uint32_t dtype,
   std::memcpy(&attrs[KERF_ATTN_SCALE], &scale, sizeof scale);
   uint64_t tensor = batch * heads * length * size * kerf_dtype_bytes(dtype);
   uint64_t rows = batch * heads * length * 4;
-  auto space = [&](uint32_t opcode) {
-    return uint64_t(kerf_cpu_workspace(opcode, attrs.data(), bench.workers()));
-  };
   Command forward = {KERF_OP_ATTENTION, attrs, {}, dtype};
   forward.bytes = {tensor, tensor, tensor, tensor, rows, 0, 0,
                    0,      0,      0,      0,      0,    0};
-  forward.bytes.back() = space(KERF_OP_ATTENTION);
+  forward.bytes.back() = bench.workspace(KERF_OP_ATTENTION, attrs);
   Command backward = {KERF_OP_ATTENTION_BACKWARD, attrs, {}, dtype};
   backward.bytes = {tensor, tensor, tensor, tensor, rows, tensor,
                     tensor, tensor, tensor, 0,      0,    0,
                     0,      0,      0,      0,      0};
-  backward.bytes.back() = space(KERF_OP_ATTENTION_BACKWARD);
+  backward.bytes.back() = bench.workspace(KERF_OP_ATTENTION_BACKWARD, attrs);
   // Two products; the mask leaves half.
   double flops = 2.0 * batch * heads * length * length * size;
   double forwardSec = bench.seconds(forward);
@@ -231,11 +251,11 @@ static void measureKernels(Bench &bench, uint32_t dtype, int64_t ranks,
     figures[format("%s %s %lld %lld", kind, nameOf(dtype), (long long)ranks,
                    (long long)size)] = ranks * rate;
   };
-  for (int64_t rows : measuredRows)
+  for (int64_t rows : bench.sizes().rows)
     set("rows", rows, rowsRate(bench, dtype, rows));
-  for (int64_t depth : measuredDepths)
+  for (int64_t depth : bench.sizes().depths)
     set("depth", depth, depthRate(bench, dtype, depth));
-  for (int64_t length : measuredLengths) {
+  for (int64_t length : bench.sizes().lengths) {
     auto [forward, backward] = attentionRates(bench, dtype, length);
     set("attention", length, forward);
     set("attention_backward", length, backward);
@@ -248,32 +268,42 @@ static double sumRate(Bench &bench, uint64_t bytes) {
   return 3.0 * bytes / bench.seconds(sum);
 }
 
-/// A buffer that no cache holds.
-static constexpr uint64_t largeBytes = 64 << 20;
+/// Of ranks together.
+static void setMemory(Bench &bench, int64_t ranks, Figures &figures) {
+  figures[format("memory %lld", (long long)ranks)] =
+      ranks * sumRate(bench, bench.sizes().vectors.back());
+}
 
 static void measureMemory(Bench &bench, Figures &figures) {
-  for (uint64_t bytes : {uint64_t(256) << 10, uint64_t(4) << 20, largeBytes}) {
-    Command copy = {KERF_OP_COPY, {int64_t(bytes)}, {bytes, bytes}};
+  for (int64_t size : bench.sizes().vectors) {
+    auto bytes = static_cast<uint64_t>(size);
+    Command copy = {KERF_OP_COPY, {size}, {bytes, bytes}};
     figures["copy " + std::to_string(bytes)] =
         2.0 * bytes / bench.seconds(copy);
     figures["sum " + std::to_string(bytes)] = sumRate(bench, bytes);
   }
   Command nothing = {KERF_OP_LAUNCH, {bench.workers(), 1}, {}};
   nothing.repeat = 200;
+  if (bench.isGpu())
+    nothing.bytes = {64}; // its kernel has an argument
   figures["launch"] = bench.seconds(nothing);
+  nothing.isEnqueued = true;
+  if (bench.isGpu())
+    figures["launch enqueued"] = bench.seconds(nothing);
 }
 
 int kerf::runtime::measureDevice(const MeasureOptions &options, int64_t workers,
-                                 Figures &figures, std::string &description,
+                                 Figures &figures, MachineFacts &facts,
                                  std::string &error) {
   Bench bench(options, 0, 1, "", workers);
-  description = bench.describe();
   for (uint32_t dtype : {KERF_F32, KERF_BF16}) {
     measureProducts(bench, dtype, figures);
     measureKernels(bench, dtype, 1, figures);
   }
   measureMemory(bench, figures);
-  figures["memory 1"] = figures["sum " + std::to_string(largeBytes)];
+  figures["memory 1"] =
+      figures["sum " + std::to_string(bench.sizes().vectors.back())];
+  bench.describe(facts);
   return bench.finish("spread 1", figures, error);
 }
 
@@ -322,7 +352,9 @@ int kerf::runtime::measureRank(const MeasureOptions &options, int64_t rank,
                                int64_t ranks, const std::string &session,
                                Figures &figures, std::string &error) {
   Bench bench(options, rank, ranks, session, defaultThreads(ranks));
-  for (int64_t bytes = 1 << 10; bytes <= 64 << 20; bytes *= 4)
+  const MeasuredSizes &sizes = bench.sizes();
+  for (int64_t bytes = sizes.leastMessage; bytes <= sizes.mostMessage;
+       bytes *= 4)
     for (const auto &[name, command] : collectives(ranks, bytes)) {
       double seconds = bench.seconds(command);
       // A message goes there and back.
@@ -331,11 +363,10 @@ int kerf::runtime::measureRank(const MeasureOptions &options, int64_t rank,
           name == "send" ? seconds / 2 : seconds;
     }
   // Ranks that take turns have each its own time only.
-  if (ranks <= usableCores()) {
+  if (ranks <= usableCores() && !bench.isGpu()) {
     for (uint32_t dtype : {KERF_F32, KERF_BF16})
       measureKernels(bench, dtype, ranks, figures);
-    figures[format("memory %lld", (long long)ranks)] =
-        ranks * sumRate(bench, largeBytes);
+    setMemory(bench, ranks, figures);
   }
   return bench.finish(format("spread %lld", (long long)ranks), figures, error);
 }

@@ -114,6 +114,6 @@ int64_t kerf::runtime::findNonFinite(const float *values, int64_t count) {
 
 std::string_view kerf::runtime::dtypeName(uint32_t dtype) {
   static constexpr std::string_view names[KERF_DTYPE_COUNT] = {
-      "f32", "bf16", "f16", "i32", "i1", "f64", "i8"};
+      "f32", "bf16", "f16", "i32", "i1", "f64", "i8", "f8e4m3", "f8e5m2"};
   return dtype < KERF_DTYPE_COUNT ? names[dtype] : "?";
 }

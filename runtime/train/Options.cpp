@@ -260,9 +260,13 @@ static constexpr OptionRow rows[] = {
      "look at every result and name the first op that goes bad (slow)",
      flag<&R::checkNans>},
     {"profile", nullptr,
-     "print the time of every kind of command at the end; a GPU is waited for "
-     "after each",
+     "print the time of every kind of command at the end; a GPU takes the "
+     "times "
+     "itself",
      flag<&R::isProfiled>},
+    {"tuning", "FILE",
+     "take the algorithms of matrix products that --tune wrote for this GPU",
+     text<&R::tuning>},
 
     {"Output", nullptr, nullptr, nullptr},
     {"log-every", "N", "print every N-th step (default: 1)",
@@ -289,6 +293,10 @@ static constexpr OptionRow rows[] = {
      "measure this machine for the planner, without a model (15 s for 2 ranks, "
      "a minute for 4)",
      flag<&R::isCalibration>},
+    {"tune", "FILE",
+     "time all algorithms that the GPU's library has for the model's products, "
+     "write the fastest ones to FILE for --tuning, and end",
+     text<&R::tune>},
     {"dry-nccl", nullptr,
      "print what every rank asks of NCCL in a step, and check that it fits "
      "together; needs no GPU",
@@ -303,8 +311,14 @@ static constexpr OptionRow rows[] = {
      "most ranks that --calibrate measures together (default: one per core, at "
      "least 2)",
      integer<&R::ranks, 1>},
-    {"measure-ms", "N", "time for each figure of --calibrate (default: 100)",
+    {"measure-ms", "N",
+     "time for each figure of --calibrate, each product of --tune (default: "
+     "100)",
      integer<&R::measureMs, 1>},
+    {"measure-tiny", nullptr,
+     "let --calibrate measure tiny sizes, to try it where no GPU is: the "
+     "figures mean nothing",
+     flag<&R::isTiny>},
     {"help", nullptr, "print this text", flag<&R::isHelp>},
     {"version", nullptr, "print the version", flag<&R::isVersion>},
 };
@@ -369,6 +383,10 @@ static bool checkOptions(const RunOptions &options, std::string &error) {
     return true;
   else if (!options.output.empty() || options.ranks > 0)
     error = "'--output' and '--ranks' need '--calibrate'";
+  else if (options.isTiny)
+    error = "'--measure-tiny' needs '--calibrate'";
+  else if (!options.tune.empty() && !options.tuning.empty())
+    error = "'--tune' writes what '--tuning' reads: tune first, then run";
   else if (options.dryRank >= 0 && !options.isDry)
     error = "'--dry-rank' needs '--dry-nccl'";
   else if (options.artifact.empty())

@@ -11,6 +11,7 @@
 #include "kerf/Train/Text.h"
 #include "kerf/Train/Trace.h"
 #include "kerf/Train/Trainer.h"
+#include "kerf/Train/Tuning.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -94,6 +95,10 @@ static int runJob(const std::vector<std::string> &arguments) {
       opened, kerf_artifact_close);
   if (options.isDry)
     return runDry(options, opened);
+  if (!options.tune.empty()) {
+    int status = tuneModel(options, opened, error);
+    return error.empty() ? status : report(status, error);
+  }
   int64_t worldSize = kerf_artifact_meta(opened)->world_size;
   RunSetup setup;
   if (!prepareRun(options, opened, setup, error))

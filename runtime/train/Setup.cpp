@@ -2,6 +2,7 @@
 
 #include "kerf/Train/Setup.h"
 
+#include "kerf/Train/Json.h"
 #include "kerf/Train/Text.h"
 #include "kerf/Train/Weights.h"
 
@@ -361,6 +362,38 @@ static std::string describeArena(const kerf_artifact *artifact) {
   text += " (lower bound " + formatBytes(largest->lower_bound_bytes) + ")";
   for (uint32_t p = 0; count > 1 && p < count; ++p)
     text += (p ? ", " : "; stages: ") + formatBytes(programs[p].arena_bytes);
+  return text;
+}
+
+/// Bytes that the planner expected a rank to need besides its arena; 0:
+/// unknown.
+static uint64_t plannedReserve(const kerf_artifact *artifact) {
+  uint64_t bytes = 0;
+  const char *text = kerf_artifact_plan(artifact, &bytes);
+  JsonValue plan;
+  std::string error;
+  if (bytes == 0 || !parseJson({text, bytes}, plan, error))
+    return 0;
+  const JsonValue *reserve = plan.find("reserve_bytes");
+  return reserve && reserve->isInteger && reserve->integer > 0
+             ? static_cast<uint64_t>(reserve->integer)
+             : 0;
+}
+
+std::string kerf::runtime::describeReserve(const kerf_artifact *artifact,
+                                           const kerf_memory &memory) {
+  if (!memory.device_total)
+    return "";
+  uint64_t used = memory.device_total - memory.device_free;
+  std::string text = "besides the arena " +
+                     formatBytes(used - std::min(used, memory.arena)) +
+                     " are in use";
+  if (memory.device_free_at_start)
+    text += " (" +
+            formatBytes(memory.device_total - memory.device_free_at_start) +
+            " before anything was loaded)";
+  if (uint64_t planned = plannedReserve(artifact))
+    text += ", " + formatBytes(planned) + " were planned";
   return text;
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
+#include <ctime>
 
 using namespace kerf::runtime;
 
@@ -133,6 +134,14 @@ size_t kerf::runtime::editDistance(std::string_view a, std::string_view b) {
     }
   }
   return row.back();
+}
+
+std::string kerf::runtime::today() {
+  std::time_t now = std::time(nullptr);
+  std::tm local;
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d", localtime_r(&now, &local));
+  return text;
 }
 
 std::string kerf::runtime::nearest(std::string_view word,

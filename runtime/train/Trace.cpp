@@ -60,9 +60,13 @@ static std::string nameOfCall(const CallKind &call, uint32_t microBatch) {
                             : call.kind;
 }
 
-static int threadOf(uint32_t opcode) {
+static int threadOf(const kerf_trace_event &event) {
+  uint32_t opcode = event.opcode;
   if (opcode == KERF_OP_COUNT)
     return callThread;
+  // What the stream of steps waits for ends with the exchange in another one.
+  if (event.on_device && opcode == KERF_OP_WAIT)
+    return computeThread;
   if (opcode == KERF_OP_SEND || opcode == KERF_OP_RECEIVE)
     return messageThread;
   bool isOwn = opcode < KERF_OP_ALL_REDUCE || opcode == KERF_OP_TAKE ||
@@ -180,10 +184,10 @@ void TracePart::addEvent(const kerf_trace_event &event, int64_t step) {
   CallKind call = kindOfFunction(event.function);
   std::string callName = nameOfCall(call, event.micro_batch);
   bool isCall = event.opcode == KERF_OP_COUNT;
-  text += beginEvent(isCall ? callName : event.name,
-                     isCall ? call.kind.c_str() : event.kind, rank,
-                     threadOf(event.opcode), microseconds(event.start),
-                     (event.end - event.start) * 1e6);
+  text +=
+      beginEvent(isCall ? callName : event.name,
+                 isCall ? call.kind.c_str() : event.kind, rank, threadOf(event),
+                 microseconds(event.start), (event.end - event.start) * 1e6);
   text += format("\"step\": %lld", static_cast<long long>(step));
   if (call.hasMicroBatch)
     text += format(", \"chunk\": %lld, \"micro_batch\": %u",

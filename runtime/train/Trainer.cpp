@@ -9,6 +9,7 @@
 #include "kerf/Train/Signals.h"
 #include "kerf/Train/Text.h"
 #include "kerf/Train/Trace.h"
+#include "kerf/Train/Tuning.h"
 #include "kerf/Train/Weights.h"
 
 #include <algorithm>
@@ -82,6 +83,7 @@ private:
   std::optional<Log> log;
   LossPlot plot;
   std::optional<TracePart> trace;
+  TuningFile tuned;
   StepTimes times;
   kerf_waits waitsBefore{}, waitsBetween{}; ///< before the step, after the last
   int64_t savedStep = -1;
@@ -140,6 +142,14 @@ bool Trainer::openSession() {
   wanted.stall_timeout_sec = options.hangSec > 0 ? options.hangSec : -1;
   wanted.check_nans = options.checkNans;
   wanted.profile = options.isProfiled;
+  kerf_tuning tuning;
+  if (!options.tuning.empty()) {
+    std::string message;
+    if (!tuned.read(options.tuning, message))
+      return failLocally(message);
+    tuning = tuned.view();
+    wanted.tuning = &tuning;
+  }
   return check(
       kerf_session_create(setup.artifact, &wanted, &session, &failure));
 }
@@ -166,7 +176,8 @@ bool Trainer::describeStart() {
   if (memory.device_total)
     log->line("  memory      with this arena " +
               formatBytes(memory.device_free) + " of the device's " +
-              formatBytes(memory.device_total) + " are free" +
+              formatBytes(memory.device_total) + " are free; " +
+              describeReserve(setup.artifact, memory) +
               (memory.bounce_buffers
                    ? "; exchanges through " +
                          formatBytes(memory.bounce_buffers) + " of the host"
@@ -537,6 +548,11 @@ bool Trainer::finishRun() {
     printProfile();
   if (!writePlot())
     return false;
+  // With all that libraries load when they are used first.
+  kerf_memory memory;
+  kerf_session_memory(session, &memory);
+  if (memory.device_total)
+    log->line(" at the end " + describeReserve(setup.artifact, memory));
   return (stop || saveAll()) && check(kerf_session_barrier(session, &failure));
 }
 

@@ -166,6 +166,31 @@ template <class D> void narrowPair(Warp &warp, const Inst &inst) {
   map2<U32, F32, F32>(warp, inst,
                       [=](F32 a, F32 b) { return one(a) << 16 | one(b); });
 }
+/// To the nearest number of an 8-bit format, ties to even, at most `largest`.
+/// NaN is 0x7f.
+U32 toFloat8(float value, int digits, int bias, float largest) {
+  if (value != value)
+    return 0x7f;
+  float magnitude = std::fmin(std::fabs(value), largest);
+  int exponent = magnitude > 0 ? std::ilogb(magnitude) : 1 - bias;
+  exponent = std::max(exponent, 1 - bias);
+  // In units of the last digit; a sum that carries enters the next exponent.
+  auto steps =
+      static_cast<U32>(std::rint(std::ldexp(magnitude, digits - exponent)));
+  U32 code = (U32(exponent + bias - 1) << digits) + steps;
+  return std::signbit(value) ? code | 0x80 : code;
+}
+/// d = {high a, low b}, with .satfinite
+template <int digits, int bias>
+void narrowFloat8(Warp &warp, const Inst &inst) {
+  constexpr float largest = digits == 3 ? 448 : 57344;
+  bool relu = inst.list;
+  auto one = [=](float value) {
+    return toFloat8(relu && value < 0 ? 0 : value, digits, bias, largest);
+  };
+  map2<U16, F32, F32>(warp, inst,
+                      [=](F32 a, F32 b) { return U16(one(a) << 8 | one(b)); });
+}
 } // namespace
 
 #define FROM_INTEGERS(d, D)                                                    \
@@ -224,6 +249,8 @@ static const NamedHandler table[] = {
     BETWEEN("f64", F64, "f64", F64),
     {"cvt.f16x2.f32", narrowPair<F16>},
     {"cvt.bf16x2.f32", narrowPair<BF16>},
+    {"cvt.e4m3x2.f32", narrowFloat8<3, 7>},
+    {"cvt.e5m2x2.f32", narrowFloat8<2, 15>},
 };
 
 #ifdef KERF_SIM_AVX2

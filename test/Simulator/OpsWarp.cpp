@@ -187,8 +187,16 @@ void loadMatrix(Warp &warp, const Inst &inst) {
 /// Reads now, writes when the group is waited for: who forgets to wait sees
 /// what was there before. The next instruction holds the source's address.
 void copyAsync(Warp &warp, const Inst &inst) {
+  auto validOf = [&](int lane) {
+    return inst.b == UINT32_MAX ? inst.bytes : slot<U32>(warp, inst.b)[lane];
+  };
   Places from;
+  U32 mask = warp.mask;
+  for (int lane = 0; lane < lanes; ++lane) // who reads nothing has no source
+    if (validOf(lane) == 0)
+      warp.mask &= ~(U32(1) << lane);
   resolve(warp, (&inst)[1], false, from);
+  warp.mask = mask;
   for (int lane = 0; lane < lanes; ++lane) {
     if (!(warp.mask >> lane & 1))
       continue;
@@ -203,9 +211,9 @@ void copyAsync(Warp &warp, const Inst &inst) {
                std::to_string(warp.block->shared.size()));
     PendingCopy copy{
         U8(lane), inst.bytes, warp.copyGroup[lane], U32(offset), {}};
-    U32 valid =
-        inst.b == UINT32_MAX ? inst.bytes : slot<U32>(warp, inst.b)[lane];
-    memcpy(copy.data, from.host[lane], valid < inst.bytes ? valid : inst.bytes);
+    if (U32 valid = validOf(lane))
+      memcpy(copy.data, from.host[lane],
+             valid < inst.bytes ? valid : inst.bytes);
     warp.copies.push_back(copy);
   }
 }

@@ -18,6 +18,7 @@ RaceCheck *kerf::sim::raceCheck() {
 
 void RaceCheck::start(uint32_t sharedBytes) {
   cells.assign(sharedBytes, Cell());
+  lines.clear();
 }
 
 /// Is what `who` did at these epochs over for `thread` of `warp`?
@@ -31,40 +32,45 @@ static bool isOrdered(uint32_t who, uint32_t epoch, uint32_t warpEpoch,
   return other == warp.index && warpEpoch < warp.epoch;
 }
 
-void RaceCheck::shared(const Access &access, uint64_t offset) {
+/// One byte, in shared memory or at an address.
+void RaceCheck::withinBlock(const Access &access, Cell &cell, bool isShared,
+                            uint64_t at) {
   const Warp &warp = access.warp;
   uint32_t thread = warp.index * lanes + access.lane;
-  for (uint64_t at = offset; at < offset + access.bytes; ++at) {
-    Cell &cell = cells[at];
-    bool afterWrite = isOrdered(cell.writer, cell.writeEpoch,
-                                cell.writeWarpEpoch, warp, thread);
-    bool afterRead = isOrdered(cell.reader, cell.readEpoch, cell.readWarpEpoch,
-                               warp, thread);
-    if (!afterWrite && !(access.isWrite && access.isSame))
-      trap(warp, access.lane, LaunchFailed,
-           "race: shared byte " + std::to_string(at) +
-               (access.isWrite ? " is written" : " is read") + ", thread " +
-               std::to_string(cell.writer - 1) +
-               " wrote it and no barrier lies between");
-    if (access.isWrite && !access.isSame && !afterRead)
-      trap(warp, access.lane, LaunchFailed,
-           "race: shared byte " + std::to_string(at) +
-               " is written, another thread read it and no barrier lies "
-               "between");
-    if (access.isWrite) {
-      cell.writer = thread + 1;
-      cell.writeEpoch = warp.block->epoch;
-      cell.writeWarpEpoch = warp.epoch;
-      continue;
-    }
-    uint32_t inWarp = warpFlag | warp.index;
-    bool sameWarp =
-        cell.reader == inWarp || (cell.reader && !(cell.reader & warpFlag) &&
-                                  (cell.reader - 1) / lanes == warp.index);
-    cell.reader = afterRead ? thread + 1 : sameWarp ? inWarp : everybody;
-    cell.readEpoch = warp.block->epoch;
-    cell.readWarpEpoch = warp.epoch;
+  auto place = [&] {
+    return isShared ? "shared byte " + std::to_string(at) : describeAddress(at);
+  };
+  bool afterWrite = isOrdered(cell.writer, cell.writeEpoch, cell.writeWarpEpoch,
+                              warp, thread);
+  bool afterRead =
+      isOrdered(cell.reader, cell.readEpoch, cell.readWarpEpoch, warp, thread);
+  if (!afterWrite && !(access.isWrite && access.isSame))
+    trap(warp, access.lane, LaunchFailed,
+         "race: " + place() + (access.isWrite ? " is written" : " is read") +
+             ", thread " + std::to_string(cell.writer - 1) +
+             " wrote it and no barrier lies between");
+  if (access.isWrite && !access.isSame && !afterRead)
+    trap(warp, access.lane, LaunchFailed,
+         "race: " + place() +
+             " is written, another thread read it and no barrier lies between");
+  if (access.isWrite) {
+    cell.writer = thread + 1;
+    cell.writeEpoch = warp.block->epoch;
+    cell.writeWarpEpoch = warp.epoch;
+    return;
   }
+  uint32_t inWarp = warpFlag | warp.index;
+  bool sameWarp =
+      cell.reader == inWarp || (cell.reader && !(cell.reader & warpFlag) &&
+                                (cell.reader - 1) / lanes == warp.index);
+  cell.reader = afterRead ? thread + 1 : sameWarp ? inWarp : everybody;
+  cell.readEpoch = warp.block->epoch;
+  cell.readWarpEpoch = warp.epoch;
+}
+
+void RaceCheck::shared(const Access &access, uint64_t offset) {
+  for (uint64_t at = offset; at < offset + access.bytes; ++at)
+    withinBlock(access, cells[at], /*isShared=*/true, at);
 }
 
 void RaceCheck::global(const Access &access, Range &range, uint64_t address) {
@@ -84,4 +90,8 @@ void RaceCheck::global(const Access &access, Range &range, uint64_t address) {
     if (access.isWrite)
       writer = self;
   }
+  // Accesses are aligned: one line has all bytes.
+  Line &line = lines[address / lineBytes];
+  for (uint64_t at = address; at < address + access.bytes; ++at)
+    withinBlock(access, line[at % lineBytes], /*isShared=*/false, at);
 }

@@ -1,8 +1,9 @@
 //===- Race.h - accesses that nothing orders ------------------------------===//
 //
 // On with KERF_SIM_RACES=1. Two threads of a block race where both touch a byte
-// of shared memory, one writes, and no barrier lies between; the lanes of a
-// warp may also use a barrier of the warp. Equal values written are no race.
+// of shared or global memory, one writes, and no barrier lies between; the
+// lanes of a warp may also use a barrier of the warp. Equal values written are
+// no race.
 // Blocks of a launch race where one writes another value to a byte that another
 // wrote, or reads it (KERF_SIM_ORDER=reverse shows the other half of those).
 //
@@ -12,6 +13,9 @@
 #define KERF_SIMULATOR_RACE_H
 
 #include "Machine.h"
+
+#include <array>
+#include <unordered_map>
 
 namespace kerf::sim {
 
@@ -39,7 +43,14 @@ private:
     uint32_t writer = 0, writeEpoch = 0, writeWarpEpoch = 0;
     uint32_t reader = 0, readEpoch = 0, readWarpEpoch = 0;
   };
-  std::vector<Cell> cells;
+  /// Bytes of global memory that one access is within.
+  static constexpr uint64_t lineBytes = 16;
+  using Line = std::array<Cell, lineBytes>;
+  void withinBlock(const Access &access, Cell &cell, bool isShared,
+                   uint64_t at);
+
+  std::vector<Cell> cells;                  ///< of shared memory
+  std::unordered_map<uint64_t, Line> lines; ///< that this block touched
 };
 
 /// The check of this process, or null where it is off.

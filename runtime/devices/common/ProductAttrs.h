@@ -31,7 +31,7 @@ enum Attr : uint32_t {
   BiasDtype,
   AttrCount
 };
-enum Operand : uint32_t { A, B, C, Workspace, Bias };
+enum Operand : uint32_t { A, B, C, Workspace, Bias, Aux };
 } // namespace kerf::device::matmul
 
 namespace kerf::device::grouped {

@@ -191,6 +191,14 @@ static const kerf_device_api api = {
     .launch_graph = nullptr,
     .destroy_graph = nullptr,
     .memory_info = nullptr,
+    .reserve_times = nullptr,
+    .start_times = nullptr,
+    .note_time = nullptr,
+    .read_time = nullptr,
+    .facts = nullptr,
+    .builtin_kernel = nullptr,
+    .tune = nullptr,
+    .examine = nullptr,
 };
 
 extern "C" [[gnu::visibility("default")]] const kerf_device_api *

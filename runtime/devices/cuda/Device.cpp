@@ -1,5 +1,7 @@
 //===- Device.cpp - the cuda device's entry -------------------------------===//
 
+#include "Events.h"
+#include "Facts.h"
 #include "Features.h"
 #include "Image.h"
 #include "Memory.h"
@@ -14,18 +16,20 @@ static kerf_device_status create(const kerf_device_options *options,
                                  kerf_device **device, char *error,
                                  size_t errorBytes) {
   *device = nullptr;
+  auto made = std::unique_ptr<kerf_device>(new (std::nothrow) kerf_device);
+  kerf_device_status status = KERF_DEVICE_NO_MEMORY;
+  say(error, errorBytes, "out of memory");
   try {
-    auto made = std::make_unique<kerf_device>();
-    kerf_device_status status = openGpu(*made, *options, error, errorBytes);
-    if (status)
-      closeGpu(*made);
-    else
-      *device = made.release();
-    return status;
+    if (made)
+      status = openGpu(*made, *options, error, errorBytes);
   } catch (const std::bad_alloc &) {
     say(error, errorBytes, "out of memory");
-    return KERF_DEVICE_NO_MEMORY;
   }
+  if (!status)
+    *device = made.release();
+  else if (made)
+    closeGpu(*made);
+  return status;
 }
 
 static void destroy(kerf_device *device) {
@@ -128,6 +132,14 @@ static const kerf_device_api api = {
     .launch_graph = launchGraph,
     .destroy_graph = destroyGraph,
     .memory_info = memoryInfo,
+    .reserve_times = reserveTimes,
+    .start_times = startTimes,
+    .note_time = noteTime,
+    .read_time = readTime,
+    .facts = facts,
+    .builtin_kernel = builtinKernel,
+    .tune = tune,
+    .examine = examine,
 };
 
 extern "C" [[gnu::visibility("default")]] const kerf_device_api *

@@ -16,6 +16,22 @@ static std::vector<Symbol> symbolsOf(Driver &driver) {
   };
 }
 
+/// Would another try fail alike, on this machine as it is?
+static bool isLasting(CUresult result) {
+  switch (result) {
+  case CUDA_ERROR_STUB_LIBRARY:
+  case CUDA_ERROR_NO_DEVICE:
+  case CUDA_ERROR_INVALID_DEVICE:
+  case CUDA_ERROR_DEVICE_NOT_LICENSED:
+  case CUDA_ERROR_NOT_SUPPORTED:
+  case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
+  case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
+    return true;
+  default:
+    return false;
+  }
+}
+
 bool Driver::open(char *error, size_t errorBytes) {
   if (!library.open({"libcuda.so.1"}) ||
       !findSymbols(library, symbolsOf(*this))) {
@@ -31,6 +47,7 @@ bool Driver::open(char *error, size_t errorBytes) {
     return false;
   }
   if (result != CUDA_SUCCESS) {
+    mayStartLater = !isLasting(result);
     say(error, errorBytes,
         "the CUDA driver '%s' does not start: %s; `nvidia-smi` tells more",
         library.path.c_str(), text(result).c_str());

@@ -32,13 +32,19 @@ enum CUresult : int {
   CUDA_SUCCESS = 0,
   CUDA_ERROR_INVALID_VALUE = 1,
   CUDA_ERROR_OUT_OF_MEMORY = 2,
+  CUDA_ERROR_STUB_LIBRARY = 34,
   CUDA_ERROR_NO_DEVICE = 100,
+  CUDA_ERROR_INVALID_DEVICE = 101,
+  CUDA_ERROR_DEVICE_NOT_LICENSED = 102,
   CUDA_ERROR_INVALID_IMAGE = 200,
   CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
   CUDA_ERROR_INVALID_PTX = 218,
   CUDA_ERROR_JIT_COMPILER_NOT_FOUND = 221,
   CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222,
   CUDA_ERROR_NOT_FOUND = 500,
+  CUDA_ERROR_NOT_SUPPORTED = 801,
+  CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803,
+  CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE = 804,
 };
 
 enum CUdevice_attribute : int {
@@ -67,6 +73,7 @@ enum CUmemorytype : int { CU_MEMORYTYPE_DEVICE = 2 };
 enum CUstreamCaptureMode : int { CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1 };
 
 constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
+constexpr unsigned CU_EVENT_DEFAULT = 0; ///< with timing
 constexpr unsigned CU_EVENT_DISABLE_TIMING = 2;
 
 /// A copy of `Height` rows of `WidthInBytes`.
@@ -131,6 +138,8 @@ struct CUDA_MEMCPY2D {
   X(eventDestroy, cuEventDestroy_v2, (CUevent event))                          \
   X(eventRecord, cuEventRecord, (CUevent event, CUstream stream))              \
   X(eventSynchronize, cuEventSynchronize, (CUevent event))                     \
+  X(eventElapsedTime, cuEventElapsedTime,                                      \
+    (float *milliseconds, CUevent start, CUevent end))                         \
   X(moduleLoadDataEx, cuModuleLoadDataEx,                                      \
     (CUmodule * module, const void *image, unsigned count,                     \
      CUjit_option *options, void **values))                                    \
@@ -170,6 +179,9 @@ struct Driver {
 
   Library library;
   int version = 0; ///< 1000 * major + 10 * minor
+  /// Where `open` failed: the driver is there but did not start, for a reason
+  /// that may pass.
+  bool mayStartLater = false;
 };
 
 } // namespace kerf::cuda

@@ -28,13 +28,16 @@ static Abilities findAbilities() {
     return {};
   int least = 0;
   for (int ordinal = 0; ordinal < count; ++ordinal) {
-    CUdevice device;
+    CUdevice device = 0;
     int major = 0, minor = 0;
-    driver.deviceGet(&device, ordinal);
-    driver.deviceGetAttribute(
-        &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
-    driver.deviceGetAttribute(
-        &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+    if (driver.deviceGet(&device, ordinal) != CUDA_SUCCESS ||
+        driver.deviceGetAttribute(&major,
+                                  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                                  device) != CUDA_SUCCESS ||
+        driver.deviceGetAttribute(&minor,
+                                  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                                  device) != CUDA_SUCCESS)
+      return {}; // Who opens the GPU says why.
     int found = 10 * major + minor;
     least = ordinal ? std::min(least, found) : found;
   }

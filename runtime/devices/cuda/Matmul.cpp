@@ -12,12 +12,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Matmul.h"
 #include "../common/ProductAttrs.h"
-#include "Step.h"
+#include "Float8.h"
 #include "kerf/Artifact/CudaWorkspace.h"
 
 #include <algorithm>
-#include <climits>
 #include <cstdio>
 
 using namespace kerf::cuda;
@@ -34,7 +34,11 @@ struct Matmul : kerf_step {
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
   cublasLtMatmulAlgo_t algorithm = {};
   size_t workspaceBytes = 0; ///< that the algorithm uses
-  bool accumulate = false, bias = false, wide = false; ///< wide: sums in f64
+  Tunable choices;
+  Tunable *tunable() override { return &choices; }
+  bool accumulate = false, wide = false;    ///< wide: sums in f64
+  bool givesBias = false, givesAux = false; ///< to cuBLASLt
+  OwnEpilogue own;                          ///< what it does not do
 };
 
 /// How the memory of a matrix [rows, columns] looks by columns: as its
@@ -68,9 +72,12 @@ kerf_device_status Matmul::execute(void *const *pointers, char *error,
                                    size_t errorBytes) {
   CublasLt &blas = device.blas;
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-  if (bias)
+  if (givesBias)
     status = blas.descSet(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                           &pointers[Bias], sizeof(void *));
+  if (givesAux && status == CUBLAS_STATUS_SUCCESS)
+    status = blas.descSet(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+                          &pointers[Aux], sizeof(void *));
   float one = 1, beta = accumulate;
   double wideOne = 1, wideBeta = accumulate;
   if (status == CUBLAS_STATUS_SUCCESS)
@@ -81,31 +88,19 @@ kerf_device_status Matmul::execute(void *const *pointers, char *error,
         pointers[C], c, &algorithm,
         workspaceBytes ? alignedWorkspace(pointers[Workspace]) : nullptr,
         workspaceBytes, device.streams[0]);
-  if (status == CUBLAS_STATUS_SUCCESS)
-    return enqueued(*this, CUDA_SUCCESS, error, errorBytes);
+  if (status == CUBLAS_STATUS_SUCCESS) {
+    kerf_device_status done = enqueued(*this, CUDA_SUCCESS, error, errorBytes);
+    return done || own.isEmpty() ? done
+                                 : own.run(*this, pointers, error, errorBytes);
+  }
   say(error, errorBytes, "command '%s': cuBLASLt: %s", name.c_str(),
       blas.text(status).c_str());
   return KERF_DEVICE_FAILED;
 }
 
 //===----------------------------------------------------------------------===//
-// Checks
+// Types and layouts
 //===----------------------------------------------------------------------===//
-
-static const char *nameOf(int64_t dtype) {
-  switch (dtype) {
-  case KERF_F32:
-    return "f32";
-  case KERF_BF16:
-    return "bf16";
-  case KERF_F16:
-    return "f16";
-  case KERF_F64:
-    return "f64";
-  default:
-    return "?";
-  }
-}
 
 static cudaDataType_t typeOf(int64_t dtype) {
   switch (dtype) {
@@ -115,61 +110,12 @@ static cudaDataType_t typeOf(int64_t dtype) {
     return CUDA_R_16F;
   case KERF_F64:
     return CUDA_R_64F;
+  case KERF_F8E4M3:
+  case KERF_F8E5M2:
+    return float8TypeOf(dtype);
   default:
     return CUDA_R_32F;
   }
-}
-
-static bool checkDtype(Request &r, uint32_t index, const char *what) {
-  int64_t dtype = r.attr(index);
-  if (dtype == KERF_F32 || dtype == KERF_BF16 || dtype == KERF_F16 ||
-      dtype == KERF_F64)
-    return true;
-  return r.fail("found dtype %lld of %s, expected f32, bf16, f16 or f64",
-                (long long)dtype, what);
-}
-
-/// Dtypes that cuBLASLt multiplies.
-static bool checkDtypes(Request &r) {
-  if (!checkDtype(r, ADtype, "a") || !checkDtype(r, BDtype, "b") ||
-      !checkDtype(r, CDtype, "c"))
-    return false;
-  int64_t a = r.attr(ADtype), b = r.attr(BDtype), c = r.attr(CDtype);
-  if (a == b && (c == a || (c == KERF_F32 && a != KERF_F64)))
-    return true;
-  return r.fail("found a product of %s and %s into %s, expected factors of "
-                "one dtype and a result of the same, or of f32: compute in "
-                "one dtype",
-                nameOf(a), nameOf(b), nameOf(c));
-}
-
-static bool checkMatmul(Request &r) {
-  if (!r.hasCounts(AttrCount, {4, 5}) || !checkDtypes(r) ||
-      !r.inRange(Batch, "batch", 1, INT_MAX) || !r.isSize(M, "m") ||
-      !r.isSize(N, "n") || !r.isSize(K, "k") ||
-      !r.inRange(Accumulate, "accumulate", 0, 1) ||
-      !r.inRange(Epilogue, "epilogue", KERF_EPILOGUE_NONE, KERF_EPILOGUE_BIAS))
-    return false;
-  if (r.attr(M) > 1 && r.attr(CRow) < r.attr(N))
-    return r.fail("found stride %lld of the rows of c, expected at least %lld",
-                  (long long)r.attr(CRow), (long long)r.attr(N));
-  return r.hasExtent(A, "a", kerf_dtype_bytes(r.attr(ADtype)),
-                     {r.attr(Batch), r.attr(M), r.attr(K)},
-                     {r.attr(ABatch), r.attr(ARow), r.attr(ACol)}) &&
-         r.hasExtent(B, "b", kerf_dtype_bytes(r.attr(BDtype)),
-                     {r.attr(Batch), r.attr(K), r.attr(N)},
-                     {r.attr(BBatch), r.attr(BRow), r.attr(BCol)}) &&
-         r.hasExtent(C, "c", kerf_dtype_bytes(r.attr(CDtype)),
-                     {r.attr(Batch), r.attr(M), r.attr(N)},
-                     {r.attr(CBatch), r.attr(CRow), 1});
-}
-
-static bool checkBias(Request &r) {
-  if (r.attr(Epilogue) == KERF_EPILOGUE_NONE)
-    return true;
-  return checkDtype(r, BiasDtype, "the bias") &&
-         r.hasExtent(Bias, "bias", kerf_dtype_bytes(r.attr(BiasDtype)),
-                     {r.attr(N)}, {1});
 }
 
 /// A matrix [rows, columns] with these strides. A matrix of one row or one
@@ -200,7 +146,8 @@ namespace {
 class Preparation {
 public:
   Preparation(Request &request, Matmul &step)
-      : r(request), step(step), blas(request.device.blas) {}
+      : r(request), step(step), blas(request.device.blas),
+        parts(epilogueParts(request.attr(Epilogue))) {}
 
   bool run();
 
@@ -214,6 +161,9 @@ private:
                   int64_t columns, int64_t leading, int64_t batchStride);
   bool makeLayouts();
   bool makeDesc();
+  bool setEpilogue(cublasLtEpilogue_t epilogue);
+  bool isAuxAligned() const;
+  bool chooseEpilogue();
   bool chooseAlgorithm();
   bool setPreference(cublasLtMatmulPreference_t preference);
   bool takeFirst(const cublasLtMatmulHeuristicResult_t *results, int count);
@@ -229,6 +179,7 @@ private:
   Request &r;
   Matmul &step;
   CublasLt &blas;
+  EpilogueParts parts;
   View a, b;
 };
 } // namespace
@@ -288,19 +239,69 @@ bool Preparation::makeDesc() {
       !setDesc(CUBLASLT_MATMUL_DESC_TRANSB,
                a.itself ? CUBLAS_OP_T : CUBLAS_OP_N))
     return false;
-  return !step.bias ||
-         (setDesc(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS) &&
-          setDesc(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
-                  typeOf(r.attr(BiasDtype))));
+  return true;
 }
 
-/// Bytes that every address of an operand is a multiple of.
-static uint32_t alignmentOf(const kerf_operand &operand) {
+uint32_t kerf::cuda::alignmentOf(const kerf_operand &operand) {
   uint64_t bits = static_cast<uint64_t>(operand.offset) |
                   static_cast<uint64_t>(operand.iter_stride) |
                   static_cast<uint64_t>(operand.slot_stride);
   uint64_t most = 256; // what the allocation has, and cuBLASLt asks for
   return static_cast<uint32_t>(std::min(most, bits ? bits & -bits : most));
+}
+
+/// Takes an epilogue of cuBLASLt's. It asks for addresses before it chooses an
+/// algorithm, which it never follows, to see how they are aligned: it is shown
+/// one that is aligned no better than those to come.
+bool Preparation::setEpilogue(cublasLtEpilogue_t epilogue) {
+  const kerf_operand *operands = r.info.operands;
+  auto addressLike = [](const kerf_operand &operand) {
+    return reinterpret_cast<void *>(uintptr_t(alignmentOf(operand)));
+  };
+  step.givesBias = epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
+                   (parts.readsBias || parts.writesBias);
+  step.givesAux = epilogue == parts.library && parts.hasAux;
+  step.choices.epilogue = epilogue;
+  return setDesc(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue) &&
+         (!step.givesBias || (setDesc(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+                                      typeOf(r.attr(BiasDtype))) &&
+                              setDesc(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                      addressLike(operands[Bias])))) &&
+         (!step.givesAux ||
+          (setDesc(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, r.attr(N)) &&
+           setDesc(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+                   addressLike(operands[Aux]))));
+}
+
+/// True where aux lies as cuBLASLt wants it: rows of whole 8 elements, at whole
+/// 16 bytes.
+bool Preparation::isAuxAligned() const {
+  return !parts.hasAux ||
+         (r.attr(N) % 8 == 0 && alignmentOf(r.info.operands[Aux]) % 16 == 0);
+}
+
+/// An algorithm with the whole epilogue, or one with the bias, or the product
+/// alone; own kernels do the rest.
+bool Preparation::chooseEpilogue() {
+  bool isAsked = isAuxAligned();
+  if (isAsked && setEpilogue(parts.library) && chooseAlgorithm())
+    return true;
+  if (step.wide || parts.library == CUBLASLT_EPILOGUE_DEFAULT)
+    return false;
+  bool isBiasDone = parts.readsBias && parts.isGelu &&
+                    setEpilogue(CUBLASLT_EPILOGUE_BIAS) && chooseAlgorithm();
+  if (!isBiasDone &&
+      !(setEpilogue(CUBLASLT_EPILOGUE_DEFAULT) && chooseAlgorithm()))
+    return false;
+  if (r.device.log)
+    std::fprintf(stderr,
+                 "kerf: cuda: '%s': cuBLASLt %s epilogue %lld; own kernels do "
+                 "it\n",
+                 r.name(),
+                 isAsked ? "has no algorithm with"
+                         : "takes no aux that lies as that of",
+                 (long long)r.attr(Epilogue));
+  return step.own.prepare(r, isBiasDone);
 }
 
 /// Bytes that are left of the workspace however far `execute` must go to an
@@ -338,13 +339,13 @@ bool Preparation::setPreference(cublasLtMatmulPreference_t preference) {
 }
 
 bool Preparation::refuse(const char *why) {
-  return r.fail("cuBLASLt has no way to multiply %s [%lld, %lld, %lld] by "
-                "[%lld, %lld, %lld] into %s%s in %zu bytes of workspace: %s",
-                nameOf(r.attr(ADtype)), (long long)r.attr(Batch),
-                (long long)r.attr(M), (long long)r.attr(K),
-                (long long)r.attr(Batch), (long long)r.attr(K),
-                (long long)r.attr(N), nameOf(r.attr(CDtype)),
-                step.bias ? " with a bias" : "", workspaceGiven(), why);
+  return r.fail(
+      "cuBLASLt has no way to multiply %s [%lld, %lld, %lld] by "
+      "[%lld, %lld, %lld] into %s%s in %zu bytes of workspace: %s",
+      dtypeText(r.attr(ADtype)), (long long)r.attr(Batch), (long long)r.attr(M),
+      (long long)r.attr(K), (long long)r.attr(Batch), (long long)r.attr(K),
+      (long long)r.attr(N), dtypeText(r.attr(CDtype)),
+      r.attr(Epilogue) ? " with an epilogue" : "", workspaceGiven(), why);
 }
 
 /// Tells the choice on stderr, for people who compare runs.
@@ -359,7 +360,7 @@ void Preparation::tell(size_t workspaceBytes) const {
   std::fprintf(stderr,
                "kerf: cuda: '%s': %s %lldx%lldx%lldx%lld: algorithm %d, tile "
                "%d, stages %d, split %d, reduction %d, workspace %zu of %zu\n",
-               r.name(), nameOf(r.attr(ADtype)), (long long)r.attr(Batch),
+               r.name(), dtypeText(r.attr(ADtype)), (long long)r.attr(Batch),
                (long long)r.attr(M), (long long)r.attr(N), (long long)r.attr(K),
                config(CUBLASLT_ALGO_CONFIG_ID),
                config(CUBLASLT_ALGO_CONFIG_TILE_ID),
@@ -384,22 +385,27 @@ bool Preparation::takeFirst(const cublasLtMatmulHeuristicResult_t *results,
   return refuse("none of its algorithms fits");
 }
 
-/// The first of cuBLASLt's list, in its order, that fits the workspace: the
-/// same on every run with the same GPU and library.
+/// The algorithm of a tuning file, else the first of cuBLASLt's list, in its
+/// order, that fits the workspace: the same on every run with the same GPU and
+/// library.
 bool Preparation::chooseAlgorithm() {
   cublasLtMatmulPreference_t preference = nullptr;
   if (!call(blas.preferenceCreate(&preference), "take limits"))
     return false;
   bool chosen = setPreference(preference);
   if (chosen) {
-    cublasLtMatmulHeuristicResult_t results[8] = {};
+    cublasLtMatmulHeuristicResult_t results[Tuning::mostCandidates] = {};
     int count = 0;
-    cublasStatus_t status =
-        blas.heuristic(blas.handle, step.desc, step.b, step.a, step.c, step.c,
-                       preference, 8, results, &count);
-    chosen = status == CUBLAS_STATUS_SUCCESS
-                 ? takeFirst(results, count)
-                 : refuse(blas.text(status).c_str());
+    cublasStatus_t status = blas.heuristic(
+        blas.handle, step.desc, step.b, step.a, step.c, step.c, preference,
+        r.device.tuning.candidates(), results, &count);
+    step.choices.algorithm = &step.algorithm;
+    step.choices.workspaceBytes = &step.workspaceBytes;
+    chosen =
+        status == CUBLAS_STATUS_SUCCESS
+            ? chooseTuned(r, workspaceGiven(), results, count, step.choices) &&
+                  takeFirst(results, count)
+            : refuse(blas.text(status).c_str());
   }
   blas.preferenceDestroy(preference);
   return chosen;
@@ -408,14 +414,13 @@ bool Preparation::chooseAlgorithm() {
 bool Preparation::run() {
   step.wide = r.attr(ADtype) == KERF_F64;
   step.accumulate = r.attr(Accumulate);
-  step.bias = r.attr(Epilogue) == KERF_EPILOGUE_BIAS;
   return viewOf(r, "a", r.attr(M), r.attr(K), r.attr(ARow), r.attr(ACol), a) &&
          viewOf(r, "b", r.attr(K), r.attr(N), r.attr(BRow), r.attr(BCol), b) &&
-         hasLibrary() && makeLayouts() && makeDesc() && chooseAlgorithm();
+         hasLibrary() && makeLayouts() && makeDesc() && chooseEpilogue();
 }
 
 StepPointer kerf::cuda::prepareMatmul(Request &r) {
-  if (!checkMatmul(r) || !checkBias(r))
+  if (!checkMatmul(r))
     return nullptr;
   auto step = std::make_unique<Matmul>(r.device, r.info.name);
   if (!Preparation(r, *step).run())

@@ -28,6 +28,10 @@ kerf_device_status kerf::cuda::allocate(kerf_device *device, uint64_t bytes,
                                         size_t errorBytes) {
   Driver &driver = device->driver;
   *memory = nullptr;
+  if (device->recording) {
+    say(error, errorBytes, "cannot take memory while a graph is recorded");
+    return KERF_DEVICE_INVALID;
+  }
   device->makeCurrent();
   CUdeviceptr made = 0;
   CUresult result = driver.memAlloc(&made, bytes);

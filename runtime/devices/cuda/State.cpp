@@ -2,6 +2,8 @@
 
 #include "State.h"
 
+#include "Events.h"
+
 #include "../common/Checks.h"
 
 #include <cstdio>
@@ -28,47 +30,57 @@ struct Opening {
   kerf_device &device;
   char *error;
   size_t errorBytes;
+  kerf_device_status failure = KERF_DEVICE_FAILED; ///< of the call that failed
 
   bool call(CUresult result, const char *what) {
     if (result == CUDA_SUCCESS)
       return true;
     say(error, errorBytes, "cannot %s: %s", what,
         device.driver.text(result).c_str());
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+      failure = KERF_DEVICE_NO_MEMORY;
     return false;
   }
-  int attribute(CUdevice_attribute which) {
-    int value = 0;
-    device.driver.deviceGetAttribute(&value, which, device.ordinal);
-    return value;
+  bool attribute(CUdevice_attribute which, int &value) {
+    return call(device.driver.deviceGetAttribute(&value, which, device.ordinal),
+                "ask what the GPU can do");
   }
-  bool chooseDevice(uint32_t localRank);
+  bool readAttributes();
+  kerf_device_status chooseDevice(uint32_t localRank);
   bool makeStreams();
 };
 } // namespace
 
-bool Opening::chooseDevice(uint32_t localRank) {
+bool Opening::readAttributes() {
+  int major = 0, minor = 0, pitch = 0;
+  if (!attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, major) ||
+      !attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, minor) ||
+      !attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device.processors) ||
+      !attribute(CU_DEVICE_ATTRIBUTE_MAX_PITCH, pitch))
+    return false;
+  device.capability = 10 * major + minor;
+  device.maxPitch = pitch;
+  return true;
+}
+
+kerf_device_status Opening::chooseDevice(uint32_t localRank) {
   int count = 0;
   CUresult result = device.driver.deviceGetCount(&count);
-  if (result != CUDA_SUCCESS && result != CUDA_ERROR_NO_DEVICE)
-    return call(result, "count the GPUs");
-  if (count < 1) {
+  if (result == CUDA_ERROR_NO_DEVICE || (result == CUDA_SUCCESS && count < 1)) {
     say(error, errorBytes, "%s", noGpu);
-    return false;
+    return KERF_DEVICE_UNSUPPORTED;
   }
-  if (!call(device.driver.deviceGet(&device.ordinal, localRank % count),
-            "open the GPU"))
-    return false;
-  device.capability =
-      10 * attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
-      attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-  device.processors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-  device.maxPitch = attribute(CU_DEVICE_ATTRIBUTE_MAX_PITCH);
+  if (!call(result, "count the GPUs") ||
+      !call(device.driver.deviceGet(&device.ordinal, localRank % count),
+            "open the GPU") ||
+      !readAttributes())
+    return failure;
   if (device.capability >= 80)
-    return true;
+    return KERF_DEVICE_OK;
   say(error, errorBytes,
       "GPU %d has compute capability %d.%d, expected 8.0 or later",
       device.ordinal, device.capability / 10, device.capability % 10);
-  return false;
+  return KERF_DEVICE_UNSUPPORTED;
 }
 
 bool Opening::makeStreams() {
@@ -125,17 +137,20 @@ kerf_device_status kerf::cuda::openGpu(kerf_device &device,
   device.log = isOn("KERF_CUDA_LOG");
   device.tf32 = isOn("KERF_CUDA_TF32");
   device.poison = isOn("KERF_POISON");
+  device.ownAttention = isOn("KERF_CUDA_OWN_ATTENTION");
   if (!device.driver.open(error, errorBytes))
-    return KERF_DEVICE_UNSUPPORTED;
-  Opening opening{device, error, errorBytes};
-  if (!opening.chooseDevice(options.local_rank))
-    return KERF_DEVICE_UNSUPPORTED;
+    return device.driver.mayStartLater ? KERF_DEVICE_FAILED
+                                       : KERF_DEVICE_UNSUPPORTED;
+  Opening opening{.device = device, .error = error, .errorBytes = errorBytes};
+  if (auto status = opening.chooseDevice(options.local_rank))
+    return status;
   if (!opening.makeStreams())
-    return KERF_DEVICE_FAILED;
+    return opening.failure;
   // Only products need it: they say why it is missing.
   device.blas.open(device.driver.version);
   device.description = describeGpu(device);
-  return KERF_DEVICE_OK;
+  return takeTuning(device, options, error, errorBytes) ? KERF_DEVICE_OK
+                                                        : KERF_DEVICE_INVALID;
 }
 
 //===----------------------------------------------------------------------===//
@@ -148,6 +163,7 @@ void kerf::cuda::closeGpu(kerf_device &device) {
     return;
   device.makeCurrent();
   driver.contextSynchronize(); // its failure was told before
+  device.cudnn.stop();
   if (device.blas.handle)
     device.blas.destroy(device.blas.handle);
   for (auto [code, module] : device.ownModules)
@@ -156,6 +172,7 @@ void kerf::cuda::closeGpu(kerf_device &device) {
     driver.memFree(block);
   if (device.fault)
     driver.memFree(device.fault);
+  dropTimes(device);
   Staging &staging = device.staging;
   for (CUevent event : staging.done)
     if (event)

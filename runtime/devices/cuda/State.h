@@ -4,13 +4,17 @@
 #define KERF_DEVICES_CUDA_STATE_H
 
 #include "CublasLt.h"
+#include "Cudnn.h"
 #include "Driver.h"
+#include "Tuning.h"
 #include "kerf/Runtime/Device.h"
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace kerf::cuda {
@@ -30,28 +34,42 @@ struct Staging {
   CUevent done[2] = {};
 };
 
+/// Events that take times, and one whose time of the host's clock is known.
+struct Times {
+  std::vector<CUevent> events;
+  CUevent origin = nullptr;
+  double originSec = 0; ///< of CLOCK_MONOTONIC
+  /// Events whose times are known: event and seconds after `origin`, in order.
+  /// Differences are floats: only those of near events are fine enough.
+  std::vector<std::pair<CUevent, double>> anchors;
+};
+
 } // namespace kerf::cuda
 
 /// A GPU as one rank uses it. Members are for the files of this folder.
 struct kerf_device {
   kerf::cuda::Driver driver;
   kerf::cuda::CublasLt blas; ///< its library may be missing: `library.failure`
+  kerf::cuda::Cudnn cudnn;   ///< opened for the first attention that asks
   kerf::cuda::CUdevice ordinal = 0;
   kerf::cuda::CUcontext context = nullptr;
   kerf::cuda::CUstream streams[KERF_DEVICE_STREAMS] = {};
   kerf::cuda::CUevent events[KERF_DEVICE_STREAMS] = {}; ///< for `order`
   kerf::cuda::Staging staging;
+  kerf::cuda::Times times;
+  kerf::cuda::Tuning tuning;
   std::string description;
 
   int32_t capability = 0; ///< 10 * major + minor: 90 of sm_90
   int32_t processors = 0;
   int32_t workers = 1;
-  int64_t maxPitch = 0;   ///< bytes, of two-dimensional copies
-  bool recording = false; ///< between begin_graph and end_graph
-  bool sync = false;      ///< KERF_CUDA_SYNC: wait after each step
-  bool log = false;       ///< KERF_CUDA_LOG: tell choices on stderr
-  bool tf32 = false;      ///< KERF_CUDA_TF32: f32 products in TF32
-  bool poison = false;    ///< KERF_POISON: fresh memory is NaN
+  int64_t maxPitch = 0;      ///< bytes, of two-dimensional copies
+  bool recording = false;    ///< between begin_graph and end_graph
+  bool sync = false;         ///< KERF_CUDA_SYNC: wait after each step
+  bool log = false;          ///< KERF_CUDA_LOG: tell choices on stderr
+  bool tf32 = false;         ///< KERF_CUDA_TF32: f32 products in TF32
+  bool ownAttention = false; ///< KERF_CUDA_OWN_ATTENTION: never by cuDNN
+  bool poison = false;       ///< KERF_POISON: fresh memory is NaN
 
   /// The driver's calls of this thread are about this GPU from now on.
   void makeCurrent();
@@ -68,6 +86,8 @@ struct kerf_device {
 
   /// Modules of the plug-in's own code, by the address of their text.
   std::map<const void *, kerf::cuda::CUmodule> ownModules;
+  /// Built-in kernels that were asked for, by kerf_builtin.
+  std::map<uint32_t, std::shared_ptr<kerf_function>> builtins;
 
   /// Steps of the graph that is recorded, and the last of them.
   int64_t recordedSteps = 0;

@@ -28,6 +28,9 @@ struct kerf_step {
   /// What a fault that the step's kernels reported means: a message.
   virtual std::string explain(const kerf::cuda::Fault &fault) const;
 
+  /// What `tune` may choose from; null: nothing.
+  virtual kerf::cuda::Tunable *tunable() { return nullptr; }
+
   /// For kernels that check what only the device knows: the id that they put
   /// into kerf_device::fault. Costs a copy in every `synchronize`.
   int32_t watch();
@@ -77,6 +80,9 @@ kerf_device_status launch(kerf_step &step, CUfunction function,
 /// Turns the result of enqueueing into a status and a message.
 kerf_device_status enqueued(kerf_step &step, CUresult result, char *error,
                             size_t errorBytes);
+
+/// Bytes that every address of an operand is a multiple of, at most 256.
+uint32_t alignmentOf(const kerf_operand &operand);
 
 /// An operand's pointer as the driver wants it.
 inline CUdeviceptr address(const void *pointer) {

@@ -45,6 +45,10 @@ kerf_status kerf_bench_create(const kerf_session_options *options,
 void kerf_bench_destroy(kerf_bench *bench) { delete bench; }
 int32_t kerf_bench_workers(const kerf_bench *) { return 2; }
 const char *kerf_bench_describe(const kerf_bench *) { return "imitation"; }
+bool kerf_bench_facts(const kerf_bench *, kerf_device_facts *) { return false; }
+void kerf_bench_memory(const kerf_bench *, kerf_memory *memory) {
+  *memory = {};
+}
 
 /// Seconds of messages: lib/Cost/Collectives.cpp on one switch.
 static double messageSec(double steps, double wholes, double bytes) {

@@ -409,6 +409,21 @@ kerf_status kerf_probe_device(const char *name, const kerf_artifact *,
   std::snprintf(error->message, sizeof error->message, "no driver");
   return error->status = KERF_FAILED;
 }
+const char *kerf_artifact_plan(const kerf_artifact *, uint64_t *bytes) {
+  *bytes = 2;
+  return "{}";
+}
+kerf_status kerf_examine_device(const char *, const char *, char *text,
+                                size_t bytes, kerf_error *) {
+  std::snprintf(text, bytes, "part\tof the imitation\n");
+  return KERF_OK;
+}
+kerf_status kerf_tune(const kerf_artifact *, const kerf_session_options *,
+                      double, kerf_tuned_fn, void *, kerf_device_facts *,
+                      kerf_error *error) {
+  std::snprintf(error->message, sizeof error->message, "nothing to tune");
+  return error->status = KERF_UNSUPPORTED;
+}
 void kerf_session_memory(const kerf_session *, kerf_memory *memory) {
   *memory = {};
 }

@@ -210,8 +210,9 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
 
 // ---- Algorithms -------------------------------------------------------------
 
-/// Two: the sum over k in two parts, where it is long and there is room, and in
-/// one. Both demand the alignment that was promised.
+/// Three: the sum over k in two parts, where it is long and there is room, and
+/// in one, by two tiles that give the same bits. All demand the alignment that
+/// was promised.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
     cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
@@ -225,7 +226,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   if (!why.empty())
     return refuse(CUBLAS_STATUS_NOT_SUPPORTED, why);
   uint64_t k = desc->transA ? a->rows : a->columns;
-  for (uint32_t split : {2u, 1u}) {
+  for (uint32_t number : {0u, 1u, 2u}) {
+    uint32_t split = number == 0 ? 2 : 1;
     uint64_t bytes = splitBytes(*d, split);
     bool isAllowed = split == 1 || (k >= 512 && preference->reductions & 2 &&
                                     bytes <= preference->workspaceBytes &&
@@ -234,7 +236,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
       continue;
     cublasLtMatmulHeuristicResult_t &result = results[(*found)++];
     result = {};
-    Algorithm algorithm{magic, split, {}};
+    Algorithm algorithm{magic, split, {}, number};
     memcpy(algorithm.alignment, preference->alignment,
            sizeof algorithm.alignment);
     static_assert(sizeof algorithm <= sizeof result.algo);
@@ -255,6 +257,8 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(
   int32_t answer = 0;
   if (attribute == CUBLASLT_ALGO_CONFIG_SPLITK_NUM)
     answer = algorithm.split;
+  else if (attribute == CUBLASLT_ALGO_CONFIG_TILE_ID)
+    answer = algorithm.tile;
   else if (attribute == CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME)
     answer = algorithm.split > 1 ? 2 : 0;
   memcpy(value, &answer, sizeof answer);
@@ -321,7 +325,7 @@ cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
                   address(d),
                   factorOf(alpha, isDouble),
                   factorOf(beta, isDouble),
-                  {magic, 1, {1, 1, 1, 1}},
+                  {magic, 1, {1, 1, 1, 1}, 1},
                   address(workspace),
                   workspaceBytes};
   if (algorithm)

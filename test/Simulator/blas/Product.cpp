@@ -13,6 +13,9 @@ using namespace kerf::sim;
 
 uint32_t kerf::sim::bytesOf(cudaDataType_t type) {
   switch (type) {
+  case CUDA_R_8F_E4M3:
+  case CUDA_R_8F_E5M2:
+    return 1;
   case CUDA_R_16F:
   case CUDA_R_16BF:
     return 2;
@@ -37,6 +40,27 @@ static bool hasAux(uint32_t epilogue) { return epilogue & 128; }
 static bool isGelu(uint32_t epilogue) { return epilogue & 32; }
 static bool isGeluGradient(uint32_t epilogue) { return epilogue & 64; }
 
+static bool isFloat8(cudaDataType_t type) { return bytesOf(type) == 1; }
+
+/// As NVIDIA documents of products of 8-bit floats, on Hopper.
+static std::string refuseFloat8(const Desc &desc, const Layout &a,
+                                const Layout &b, const Layout &d) {
+  if (!isFloat8(a.type) || !isFloat8(b.type) ||
+      (a.type == CUDA_R_8F_E5M2 && b.type == CUDA_R_8F_E5M2))
+    return "both factors must be 8-bit floats, one at least of e4m3";
+  if (d.type != CUDA_R_16BF && d.type != CUDA_R_32F)
+    return "no product of 8-bit floats into this type";
+  if (!desc.transA || desc.transB || a.order != CUBLASLT_ORDER_COL ||
+      b.order != CUBLASLT_ORDER_COL || d.order != CUBLASLT_ORDER_COL)
+    return "8-bit floats need a transposed a and a plain b";
+  if (a.rows % 16 || a.columns % 16 || b.columns % 16 || a.leading % 16 ||
+      b.leading % 16 || d.leading % 16)
+    return "sizes of 8-bit floats are no multiples of 16";
+  if (desc.compute != CUBLAS_COMPUTE_32F || d.batch != 1)
+    return "8-bit floats need the compute type 32F and one matrix";
+  return "";
+}
+
 static std::string refuseTypes(const Desc &desc, const Layout &a,
                                const Layout &b, const Layout &c,
                                const Layout &d) {
@@ -46,6 +70,8 @@ static std::string refuseTypes(const Desc &desc, const Layout &a,
     return "the compute type is not simulated";
   if (desc.scale != (isDouble ? CUDA_R_64F : CUDA_R_32F))
     return "the scale type does not fit the compute type";
+  if ((isFloat8(a.type) || isFloat8(b.type)) && c.type == d.type)
+    return refuseFloat8(desc, a, b, d);
   if (a.type != b.type || c.type != d.type)
     return "a and b, or c and d, differ in type";
   bool isPlain = c.type == a.type;
@@ -61,7 +87,18 @@ static std::string refuseTypes(const Desc &desc, const Layout &a,
   return "";
 }
 
+/// KERF_SIM_EPILOGUES: none, bias (that alone) or, without it, all.
+static bool isOffered(uint32_t epilogue) {
+  const char *text = getenv("KERF_SIM_EPILOGUES");
+  std::string offered = text ? text : "";
+  if (offered.empty() || epilogue == CUBLASLT_EPILOGUE_DEFAULT)
+    return true;
+  return offered == "bias" && epilogue == CUBLASLT_EPILOGUE_BIAS;
+}
+
 static std::string refuseEpilogue(const Desc &desc, const Layout &d) {
+  if (!isOffered(desc.epilogue))
+    return "KERF_SIM_EPILOGUES leaves the epilogue out";
   switch (desc.epilogue) {
   case CUBLASLT_EPILOGUE_DEFAULT:
   case CUBLASLT_EPILOGUE_RELU:
@@ -78,6 +115,8 @@ static std::string refuseEpilogue(const Desc &desc, const Layout &d) {
   case CUBLASLT_EPILOGUE_DGELU_BGRAD:
     if (desc.auxLeading % 8 || desc.auxLeading < int64_t(d.rows))
       return "the leading size of aux is no multiple of 8 or too small";
+    if (!desc.aux || reinterpret_cast<uint64_t>(desc.aux) % 16)
+      return "aux is null or not aligned to 16 bytes";
     break;
   default:
     return "the epilogue is not simulated";
@@ -130,7 +169,21 @@ uint64_t kerf::sim::splitBytes(const Layout &d, uint32_t split) {
 
 // ---- Elements ---------------------------------------------------------------
 
+static double float8Of(uint8_t bits, int digits, int bias) {
+  int magnitude = bits & 0x7f, exponent = magnitude >> digits;
+  double mantissa = magnitude & ((1 << digits) - 1);
+  if (magnitude == 0x7f || (digits == 2 && magnitude > 0x7c))
+    return NAN;
+  if (exponent)
+    mantissa += 1 << digits;
+  double value =
+      std::ldexp(mantissa, (exponent ? exponent : 1) - bias - digits);
+  return bits & 0x80 ? -value : value;
+}
+
 static double readElement(const uint8_t *at, cudaDataType_t type) {
+  if (isFloat8(type))
+    return type == CUDA_R_8F_E4M3 ? float8Of(*at, 3, 7) : float8Of(*at, 2, 15);
   if (type == CUDA_R_64F) {
     double value;
     memcpy(&value, at, sizeof value);

@@ -41,6 +41,7 @@ struct Algorithm {
   uint64_t magic;
   uint32_t split; ///< parts of the sum over k
   uint32_t alignment[4];
+  uint32_t tile; ///< only a number
 };
 
 /// D = epilogue(alpha op(A) op(B) + beta C). Pointers are device addresses.

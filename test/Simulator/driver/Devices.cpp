@@ -26,6 +26,8 @@ CUresult cuInit(unsigned flags) {
     return InvalidValue;
   if (deviceCount() < 1)
     return NoDevice;
+  if (int result = number("KERF_SIM_INIT", 0))
+    return static_cast<CUresult>(result);
   state().isStarted = true;
   return Success;
 }
@@ -74,6 +76,9 @@ static const ErrorText *errorText(CUresult error) {
       {716, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address"},
       {719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
       {801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+      {802, "CUDA_ERROR_SYSTEM_NOT_READY", "system not yet initialized"},
+      {803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+       "system has unsupported display driver / cuda driver combination"},
       {900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
        "operation not permitted when stream is capturing"},
       {901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",

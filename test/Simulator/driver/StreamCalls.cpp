@@ -153,6 +153,13 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
             .count();
   });
 }
+// Drivers before 12.8 have it by this name alone, later ones by both.
+#undef cuEventElapsedTime
+extern "C" KERF_SIM_EXPORT CUresult cuEventElapsedTime(float *milliseconds,
+                                                       CUevent start,
+                                                       CUevent end) {
+  return cuEventElapsedTime_v2(milliseconds, start, end);
+}
 
 // ---- Captures ---------------------------------------------------------------
 

@@ -95,6 +95,18 @@ static void testRaces() {
   stops("setp.eq.u32 %p1, %b, 0; @%p1 st.global.b32 [%out], 7;"
         "@!%p1 ld.global.b32 %r1, [%out];",
         LaunchFailed, "which is read", {32, 1, 1}, {2, 1, 1});
+  // A row in global memory that a warp sums up and overwrites: lane 0 writes
+  // what others have read. Shuffles order nothing.
+  std::string exchange = "ld.global.b32 %r1, [%out];"
+                         "shfl.sync.bfly.b32 %r2, %r1, 1, 31, -1;";
+  std::string overwrite =
+      "setp.eq.u32 %p1, %t, 0; @%p1 st.global.b32 [%out], 7;";
+  stops(exchange + overwrite, LaunchFailed,
+        "is written, another thread read it and no barrier lies between");
+  passes(exchange + "bar.warp.sync -1;" + overwrite, {32, 1, 1});
+  stops(exchange + "bar.warp.sync -1;" + overwrite, LaunchFailed,
+        "no barrier lies between", {64, 1, 1});
+  passes(exchange + "bar.sync 0;" + overwrite);
   Setting order("KERF_SIM_ORDER", "reverse");
   stops("setp.eq.u32 %p1, %b, 1; @%p1 st.global.b32 [%out], 7;"
         "@!%p1 ld.global.b32 %r1, [%out];",

@@ -215,6 +215,14 @@ static const Case conversions[] = {
     {"cvt.rn.f16.f64 %h9, %d1;", 0x3FF0020000000004, none, none, 0x3C01},
     {"cvt.rn.bf16x2.f32 %r9, %r1, %r2;", f1, f2, none, 0x3F804000},
     {"cvt.rn.f16x2.f32 %r9, %r1, %r2;", f1, f2, none, 0x3C004000},
+    // 1 is 38 (3C), 2 is 40; ties go to even, and the largest is 7E (7B).
+    {"cvt.rn.satfinite.e4m3x2.f32 %h9, %r1, %r2;", f1, f2, none, 0x3840},
+    {"cvt.rn.satfinite.e4m3x2.f32 %h9, %r1, %r2;", 0x3F880000, 0x3F980000, none,
+     0x383A},
+    {"cvt.rn.satfinite.e4m3x2.f32 %h9, %r1, %r2;", inf, 0xBAC00000, none,
+     0x7E81},
+    {"cvt.rn.satfinite.e5m2x2.f32 %h9, %r1, %r2;", fm1, 0x47800000, none,
+     0xBC7B},
     {"cvt.rn.relu.bf16x2.f32 %r9, %r1, %r2;", fm1, f2, none, 0x4000},
 };
 

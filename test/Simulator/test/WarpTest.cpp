@@ -245,6 +245,14 @@ static void testCopies() {
   cp.async.wait_group 1; ld.shared.b32 %r1, [%d2];
   ld.shared.b32 %r2, [%d2+128]; mad.lo.u32 %r9, %r1, 1000, %r2;)",
             [](uint32_t lane) { return lane * 1000 + 77; });
+  // Copies of no bytes put zeros, and read nowhere: their sources may be none.
+  lanesGive(R"(
+  .shared .align 16 .b8 s[256]; mov.b64 %d1, s; mad.wide.u32 %d2, %t, 4, %d1;
+  mad.wide.u32 %d3, %t, 4, %in; and.b32 %r1, %t, 1; mul.lo.u32 %r2, %r1, 4;
+  setp.eq.u32 %p1, %r1, 0; selp.b64 %d3, 0, %d3, %p1;
+  st.shared.b32 [%d2], 77; cp.async.ca.shared.global [%d2], [%d3], 4, %r2;
+  cp.async.wait_all; ld.shared.b32 %r9, [%d2];)",
+            [](uint32_t lane) { return lane % 2 ? lane : 0; });
 }
 
 int main() {

@@ -185,7 +185,8 @@ static void benchAttention(bool bf16, int64_t b, int64_t h, int64_t g,
 }
 
 int main(int argc, char **argv) {
-  kerf_device_options options = {argc > 1 ? std::atoi(argv[1]) : 0, 0};
+  kerf_device_options options = {};
+  options.workers = argc > 1 ? std::atoi(argv[1]) : 0;
   std::string what = argc > 2 ? argv[2] : "all";
   std::string dtype = argc > 3 ? argv[3] : "";
   char error[256];

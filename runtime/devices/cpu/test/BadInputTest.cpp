@@ -122,7 +122,8 @@ static void testBadSizes() {
                      4};
   int64_t bytes = kerf_cpu_grouped_workspace(command.attrs.data(), 1);
   command.operands[4] = Buffer(KERF_F32, bytes / 4);
-  kerf_device_options options = {1, 0};
+  kerf_device_options options = {};
+  options.workers = 1;
   kerf_device *device;
   api().create(&options, &device, nullptr, 0);
   std::vector<kerf_operand> operands(5);
@@ -184,11 +185,14 @@ static void testDevice() {
       std::strcmp(text, "warp-drive,frobnicate") != 0)
     failed("found missing features '%s'", text);
   kerf_device *device;
-  kerf_device_options options = {3, 2};
+  kerf_device_options options = {};
+  options.workers = 3;
+  options.max_workers = 2;
   if (!api().create(&options, &device, text, sizeof text) ||
       !std::strstr(text, "found 3 workers, expected 1 to 2"))
     failed("3 of at most 2 workers were taken: %s", text);
-  options = {0, 1};
+  options = {};
+  options.max_workers = 1;
   if (api().create(&options, &device, text, sizeof text))
     return failed("%s", text);
   if (api().workers(device) != 1)

@@ -42,7 +42,8 @@ static void testLaunch() {
   for (int workers : {1, 2, 3, 5})
     for (int64_t units : {0, 1, 7, 1000, 100000}) {
       std::vector<int32_t> counts(units + 1);
-      kerf_device_options options = {workers, 0};
+      kerf_device_options options = {};
+      options.workers = workers;
       kerf_device *device;
       char error[256];
       api().create(&options, &device, error, sizeof error);

@@ -99,7 +99,8 @@ struct Prepared {
   char error[512] = {};
 
   Prepared(const Command &command, int workers) {
-    kerf_device_options options = {workers, 0};
+    kerf_device_options options = {};
+    options.workers = workers;
     if (api().create(&options, &device, error, sizeof error))
       return;
     std::vector<kerf_operand> operands(command.operands.size());
@@ -156,7 +157,8 @@ void cputest::runEverywhere(Command &command, const std::string &what,
     before.push_back(operand.content());
   for (const char *isa : {"generic", "avx2", "avx512", "avx512bf16", "amx"}) {
     setenv("KERF_CPU_ISA", isa, 1);
-    kerf_device_options options = {1, 0};
+    kerf_device_options options = {};
+    options.workers = 1;
     kerf_device *device = nullptr;
     if (api().create(&options, &device, nullptr, 0))
       continue; // not on this machine

@@ -169,7 +169,9 @@ static void runAttention(const AttentionShape &a) {
                attentionAttributes(a),
                {q, k, v, y, lse},
                products * (a.d + a.dv)};
-  work.operands.resize(work.operands.size() + 8);
+  work.operands.resize(work.operands.size() + 7);
+  work.operands.push_back(
+      {kerf_cuda_attention_workspace(work.attrs.data()), {}});
   run(work);
   work.what = std::string(name) + " backward";
   work.opcode = KERF_OP_ATTENTION_BACKWARD;

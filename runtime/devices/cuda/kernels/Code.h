@@ -19,10 +19,12 @@ extern const char kerf_ptx_attention_forward_bf16[];
 extern const char kerf_ptx_attention_forward_f16[];
 extern const char kerf_ptx_attention_backward_bf16[];
 extern const char kerf_ptx_attention_backward_f16[];
+extern const char kerf_ptx_epilogue[];
 extern const char kerf_ptx_grouped_plan[];
 extern const char kerf_ptx_grouped_plain[];
 extern const char kerf_ptx_grouped_mma_bf16[];
 extern const char kerf_ptx_grouped_mma_f16[];
+extern const char kerf_ptx_builtin[];
 }
 
 #endif // KERF_DEVICES_CUDA_KERNELS_CODE_H

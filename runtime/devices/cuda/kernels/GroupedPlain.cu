@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "AnyNumber.h"
 #include "GroupedArguments.h"
 #include "PlainTile.h"
 
@@ -15,23 +16,6 @@
 using namespace kerf::cuda;
 
 namespace {
-
-KERF_DEVICE float load(const void *data, int dtype, int64_t index) {
-  if (dtype == KERF_F32)
-    return static_cast<const float *>(data)[index];
-  if (dtype == KERF_F16)
-    return toFloat(static_cast<const F16 *>(data)[index]);
-  return toFloat(static_cast<const Bf16 *>(data)[index]);
-}
-
-KERF_DEVICE void store(void *data, int dtype, int64_t index, float value) {
-  if (dtype == KERF_F32)
-    static_cast<float *>(data)[index] = value;
-  else if (dtype == KERF_F16)
-    static_cast<F16 *>(data)[index] = (F16)value;
-  else
-    static_cast<Bf16 *>(data)[index] = (Bf16)value;
-}
 
 /// A factor: `count` lines of a matrix by the summed index; all elements are
 /// relative to `first`.

@@ -71,8 +71,10 @@ function(kerf_cuda_kernels target)
     kerf_cuda_ptx(kerf_ptx_grouped_mma_${number} GroupedMma.cu
       KERF_NUMBER=${number})
   endforeach()
+  kerf_cuda_ptx(kerf_ptx_epilogue Epilogue.cu)
   kerf_cuda_ptx(kerf_ptx_grouped_plan GroupedPlan.cu)
   kerf_cuda_ptx(kerf_ptx_grouped_plain GroupedPlain.cu)
+  kerf_cuda_ptx(kerf_ptx_builtin Builtin.cu)
   target_sources(${target} PRIVATE ${kerf_ptx_sources})
   set(KERF_CUDA_PTX_FILES ${kerf_ptx_files} PARENT_SCOPE)
 endfunction()
@@ -81,8 +83,8 @@ endfunction()
 function(kerf_cuda_kernel_tests simulator)
   set(tests ${KERF_CUDA_KERNELS_DIR}/test)
   add_executable(kerf-cuda-kernels-test ${tests}/AttentionCase.cpp
-    ${tests}/AttentionTest.cpp ${tests}/ChoiceTest.cpp ${tests}/GroupedTest.cpp
-    ${tests}/KernelsTest.cpp ${tests}/../../test/Support.cpp)
+    ${tests}/AttentionTest.cpp ${tests}/ChoiceTest.cpp ${tests}/FusedTest.cpp
+    ${tests}/GroupedTest.cpp ${tests}/KernelsTest.cpp ${tests}/../../test/Support.cpp)
   target_link_libraries(kerf-cuda-kernels-test PRIVATE kerf_device_cuda
     kerf_device_cuda_flags)
   foreach(which attention grouped)
@@ -90,6 +92,13 @@ function(kerf_cuda_kernel_tests simulator)
     set_tests_properties(kerf-cuda-${which} PROPERTIES
       ENVIRONMENT "KERF_CUDA_PATH=${simulator}" SKIP_RETURN_CODE 77)
   endforeach()
+  set(with_cudnn "")
+  if(simulator)
+    set(with_cudnn "${simulator}:${simulator}/cudnn")
+  endif()
+  add_test(NAME kerf-cuda-fused COMMAND kerf-cuda-kernels-test fused)
+  set_tests_properties(kerf-cuda-fused PROPERTIES
+    ENVIRONMENT "KERF_CUDA_PATH=${with_cudnn}" SKIP_RETURN_CODE 77)
   add_executable(kerf-cuda-kernels-bench
     ${KERF_CUDA_KERNELS_DIR}/../bench/KernelsBench.cpp)
   target_link_libraries(kerf-cuda-kernels-bench PRIVATE kerf_device_cuda

@@ -53,6 +53,39 @@ static void testMatmulAttributes(const Gpu &gpu) {
                "found stride 4 of the rows of c, expected at least");
   changeMatmul(gpu, 15, 2, "found accumulate 2, expected 0 to 1");
   changeMatmul(gpu, 16, 1, "operand 4 (bias) is absent");
+  changeMatmul(gpu, 16, 10, "found epilogue 10, expected 0 to 9");
+  changeMatmul(gpu, 16, KERF_EPILOGUE_DGELU, "operand 5 (aux) is absent");
+}
+
+/// Epilogues where they mean nothing.
+static void testMatmulEpilogues(const Gpu &gpu) {
+  Command command = matmul(gpu);
+  command.attrs[16] = KERF_EPILOGUE_GELU;
+  expectRefusal(gpu, command, "");
+  command.attrs[15] = 1;
+  expectRefusal(gpu, command, "found accumulate 1 with epilogue 2, expected 0");
+  command.attrs[15] = 0;
+  command.attrs[3] = 2;
+  command.operands[0] = command.operands[1] = command.operands[2] =
+      Buffer(gpu, KERF_F32, 100);
+  expectRefusal(gpu, command, "found batch 2 with epilogue 2, expected 1");
+  for (size_t dtype : {0, 1, 2})
+    command.attrs[dtype] = KERF_F64;
+  command.attrs[3] = 1;
+  command.operands[0] = command.operands[1] = command.operands[2] =
+      Buffer(gpu, KERF_F64, 100);
+  expectRefusal(gpu, command, "found epilogue 2 of f64, expected none or a");
+}
+
+/// Kernels of the plug-in that add a bias read no f64.
+static void testMatmulBiases(const Gpu &gpu) {
+  Command command = matmul(gpu);
+  command.attrs[16] = KERF_EPILOGUE_BIAS;
+  command.attrs[17] = KERF_F64;
+  command.operands.resize(4);
+  command.operands.push_back(Buffer(gpu, KERF_F64, 5));
+  expectRefusal(gpu, command,
+                "found a bias of f64 in a product of f32, expected both");
 }
 
 /// Matrices that are neither by rows nor by columns.
@@ -228,6 +261,8 @@ void cudatest::testBadInput() {
   {
     Gpu gpu;
     testMatmulAttributes(gpu);
+    testMatmulEpilogues(gpu);
+    testMatmulBiases(gpu);
     testMatmulStrides(gpu);
     testMatmulCounts(gpu);
     testSimple(gpu);

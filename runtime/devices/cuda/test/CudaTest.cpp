@@ -31,16 +31,20 @@ static int findDevice() {
   return path && *path ? 1 : 77;
 }
 
-/// What creating a device says, or else preparing a product.
-static std::string refusal() {
+/// Creating a device, or else preparing a product, says `text`; creating it
+/// ends with `status`, if given.
+static void testRefusal(const char *text, const char *status) {
   Gpu gpu;
-  return gpu.message.empty() ? matmulMessage(gpu) : gpu.message;
+  expectText(gpu.message.empty() ? matmulMessage(gpu) : gpu.message, text);
+  if (status && gpu.status != std::atoi(status))
+    failed("creating the device ended with %d, expected %s", int(gpu.status),
+           status);
 }
 
 int main(int argc, char **argv) {
   std::string first = argc > 1 ? argv[1] : "1";
-  if (first == "refuses" && argc == 3) {
-    expectText(refusal(), argv[2]);
+  if (first == "refuses" && argc >= 3) {
+    testRefusal(argv[2], argc > 3 ? argv[3] : nullptr);
     return finish(argv[2]);
   }
   if (int status = findDevice())
@@ -55,6 +59,8 @@ int main(int argc, char **argv) {
   testSteps();
   testStreams();
   testMatmul(random);
+  testEpilogues(random);
   testBadInput();
+  testMeasuring(random);
   return finish(("seed " + std::to_string(seed)).c_str());
 }

@@ -58,8 +58,10 @@ Variable::~Variable() {
 
 Gpu::Gpu(uint32_t localRank) {
   char error[1024] = "";
-  kerf_device_options options = {0, 0, localRank};
-  if (api().create(&options, &device, error, sizeof error))
+  kerf_device_options options = {};
+  options.local_rank = localRank;
+  status = api().create(&options, &device, error, sizeof error);
+  if (status)
     message = error;
 }
 

@@ -45,7 +45,8 @@ public:
   /// What `synchronize` says, "" when all is well.
   std::string waitMessage() const;
 
-  std::string message; ///< of a failed creation
+  kerf_device_status status; ///< of the creation
+  std::string message;       ///< of a failed one
 
 private:
   kerf_device *device = nullptr;
@@ -129,7 +130,9 @@ const char *declarationsCompared();
 void testSteps();
 void testStreams();
 void testMatmul(std::mt19937 &random);
+void testEpilogues(std::mt19937 &random);
 void testBadInput();
+void testMeasuring(std::mt19937 &random);
 /// Why a plain product of f32 is refused, "" when it is not.
 std::string matmulMessage(const Gpu &gpu);
 /// Breaks a device, which takes the process's use of the GPU with it: the last

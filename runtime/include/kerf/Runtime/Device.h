@@ -19,6 +19,7 @@
 #define KERF_RUNTIME_DEVICE_H
 
 #include "kerf/Artifact/Format.h"
+#include "kerf/Runtime/Tuning.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -27,9 +28,12 @@
 extern "C" {
 #endif
 
-#define KERF_DEVICE_ABI 2u
+#define KERF_DEVICE_ABI 3u
 #define KERF_DEVICE_ENTRY "kerf_device_entry"
 #define KERF_DEVICE_STREAMS 4u
+/* Of the built-in kernels: elements of a unit, threads of a block. */
+#define KERF_BUILTIN_ELEMENTS 4096
+#define KERF_BUILTIN_THREADS 256u
 
 typedef enum {
   KERF_DEVICE_OK,
@@ -62,7 +66,20 @@ typedef struct {
   /* Number of this rank among those of the machine: takes the device of that
    * number, modulo how many there are. */
   uint32_t local_rank;
+  /* Algorithms to take; null: the library's first ones. Those of another device
+   * or library are refused. Read during `create` only. */
+  const kerf_tuning *tuning;
+  /* 1: steps are prepared for `tune`. */
+  uint32_t tunes;
 } kerf_device_options;
+
+/* Kernels of a device's own for measurements, for KERF_OP_LAUNCH with
+ * KERF_BUILTIN_THREADS threads. */
+enum kerf_builtin {
+  KERF_BUILTIN_NOTHING, /* one argument, which it leaves alone */
+  KERF_BUILTIN_SUM,     /* x, y and their sum, f32; a unit has
+                         * KERF_BUILTIN_ELEMENTS of them */
+};
 
 /* A command with everything that its step needs. Pointers are read during
  * `prepare` only. */
@@ -185,6 +202,43 @@ typedef struct {
   kerf_device_status (*memory_info)(kerf_device *device, uint64_t *free_bytes,
                                     uint64_t *total_bytes, char *error,
                                     size_t error_bytes);
+
+  /*===-- Null where the device does not offer it -------------------------===*/
+
+  /* The first four together. Times of the device's own clock. Makes room for
+   * `count` of them; drops those that were there. 0 gives the room back. */
+  kerf_device_status (*reserve_times)(kerf_device *device, uint32_t count,
+                                      char *error, size_t error_bytes);
+  /* Waits as `synchronize` does and compares the device's clock with
+   * CLOCK_MONOTONIC; before the times of a run. */
+  kerf_device_status (*start_times)(kerf_device *device, char *error,
+                                    size_t error_bytes);
+  /* The moment at which stream `stream` gets here becomes time `index`. Not
+   * while a graph is recorded. */
+  kerf_device_status (*note_time)(kerf_device *device, uint32_t stream,
+                                  uint32_t index, char *error,
+                                  size_t error_bytes);
+  /* Time `index`, noted since `start_times` and done (`synchronize`), in
+   * seconds of CLOCK_MONOTONIC; differences are the device's. */
+  kerf_device_status (*read_time)(kerf_device *device, uint32_t index,
+                                  double *seconds, char *error,
+                                  size_t error_bytes);
+
+  void (*facts)(const kerf_device *device, kerf_device_facts *facts);
+  /* A kernel of `kerf_builtin`; lives as long as the device. */
+  kerf_device_status (*builtin_kernel)(kerf_device *device, uint32_t builtin,
+                                       kerf_function **function, char *error,
+                                       size_t error_bytes);
+  /* Of a step of a device that `tunes`: fills in `tuned->product`, and with
+   * `pointers` times the library's algorithms on them, which overwrites
+   * operands, for about `budget_sec`. The step takes the fastest from then on.
+   */
+  kerf_device_status (*tune)(kerf_step *step, void *const *pointers,
+                             double budget_sec, kerf_tuned *tuned, char *error,
+                             size_t error_bytes);
+  /* What there is of devices and libraries, for people: lines "name\tvalue\n".
+   * Needs no device and never fails. */
+  void (*examine)(char *text, size_t text_bytes);
 } kerf_device_api;
 
 /* The only symbol that a device library exports. */

@@ -31,6 +31,7 @@
 #define KERF_RUNTIME_RUNTIME_H
 
 #include "kerf/Artifact/Format.h"
+#include "kerf/Runtime/Tuning.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -153,12 +154,15 @@ typedef struct {
   double stall_timeout_sec;
   bool check_nans; /* look at everything that a command wrote; slow */
   /* Measure the time of every command; where steps are enqueued, the device
-   * is waited for after each. */
+   * takes the times, or is waited for after each. */
   bool profile;
   /* Do not let the device record the training step; else a device that can,
    * records the second one and replays it from then on. Also KERF_NO_GRAPH=1;
    * not with check_nans, profile and while runs are traced. */
   bool no_graphs;
+  /* Algorithms to take; null: those that libraries put first. A device that has
+   * none to choose from refuses them, as does another one than they are of. */
+  const kerf_tuning *tuning;
 } kerf_session_options;
 
 KERF_API void kerf_session_options_init(kerf_session_options *options);
@@ -186,6 +190,8 @@ typedef struct {
   /* Of the whole device, as its driver reports them now; 0: the device has no
    * memory of its own. */
   uint64_t device_free, device_total;
+  /* Free once the device was opened, before anything of the file was there. */
+  uint64_t device_free_at_start;
 } kerf_memory;
 
 KERF_API void kerf_session_memory(const kerf_session *session,
@@ -309,6 +315,11 @@ KERF_API kerf_status kerf_probe_device(const char *name,
                                        const char *plugin_path,
                                        kerf_memory *memory, char *text,
                                        size_t text_bytes, kerf_error *error);
+/* What there is of devices of this kind and of the libraries that they need,
+ * for people: lines "name\tvalue\n"; "" where the device tells nothing. */
+KERF_API kerf_status kerf_examine_device(const char *name,
+                                         const char *plugin_path, char *text,
+                                         size_t text_bytes, kerf_error *error);
 /* The same on a transport. */
 KERF_API kerf_status kerf_probe_transport(const char *name,
                                           const char *plugin_path, char *text,
@@ -332,6 +343,21 @@ KERF_API kerf_status kerf_dry_nccl(const kerf_artifact *artifact, int32_t rank,
                                    kerf_line_fn print, void *user,
                                    kerf_error *error);
 
+/*===-- Tuning ------------------------------------------------------------===*/
+
+typedef void (*kerf_tuned_fn)(void *user, const kerf_tuned *tuned);
+
+/* Times the algorithms that the device's library has for each product of the
+ * file, equal ones once, for about `budget_sec` each, and gives `take` the
+ * fastest. One process does it for all stages, without other ranks, in device
+ * memory of the size of an arena. Of `options` device and plugin_path count.
+ * Sets `facts`. */
+KERF_API kerf_status kerf_tune(const kerf_artifact *artifact,
+                               const kerf_session_options *options,
+                               double budget_sec, kerf_tuned_fn take,
+                               void *user, kerf_device_facts *facts,
+                               kerf_error *error);
+
 /*===-- Measuring a machine -----------------------------------------------===*/
 
 /* One rank that times commands: a device and, of several ranks, a transport. */
@@ -348,6 +374,11 @@ KERF_API void kerf_bench_destroy(kerf_bench *bench);
 KERF_API int32_t kerf_bench_workers(const kerf_bench *bench);
 /* The device in one line, for people. */
 KERF_API const char *kerf_bench_describe(const kerf_bench *bench);
+/* False where the device has none to tell: one of the host. */
+KERF_API bool kerf_bench_facts(const kerf_bench *bench,
+                               kerf_device_facts *facts);
+/* What the device's driver reports; 0: it has no memory of its own. */
+KERF_API void kerf_bench_memory(const kerf_bench *bench, kerf_memory *memory);
 
 /* A command as in a file, with buffers of its own. Groups are all ranks.
  * Besides those of devices: KERF_OP_ALL_REDUCE .. ALL_TO_ALL; KERF_OP_SEND, a
@@ -357,8 +388,11 @@ KERF_API const char *kerf_bench_describe(const kerf_bench *bench);
 typedef struct {
   uint32_t opcode; /* kerf_opcode */
   uint32_t attr_count, operand_count;
-  uint32_t dtype;  /* KERF_F32 or KERF_BF16, with which buffers are filled */
-  uint32_t repeat; /* a time is the mean of so many runs in a row, >= 1 */
+  uint32_t dtype;   /* KERF_F32 or KERF_BF16, with which buffers are filled */
+  uint32_t repeat;  /* a time is the mean of so many runs in a row, >= 1. A
+                     * device that can record runs is asked for more of them
+                     * where they are short, as a graph */
+  bool is_enqueued; /* ... is not: each run is enqueued by the host */
   const int64_t *attrs;
   const uint64_t *operand_bytes; /* 0: absent */
 } kerf_bench_command;
@@ -402,9 +436,10 @@ typedef struct {
 KERF_API kerf_waits kerf_session_waits(const kerf_session *session);
 
 /* Records the following runs, or stops that. Memory for one run is allocated
- * here; recording a command is two looks at the clock and 32 bytes. Where steps
- * are enqueued, the device is waited for after each command: without that, a
- * time would say when a command was enqueued. */
+ * here; recording a command is two looks at the clock and 40 bytes. Where steps
+ * are enqueued, the device takes the times of what runs on it (of CUDA: events
+ * around each command), and commands of several streams may overlap; one that
+ * cannot is waited for after each command. */
 KERF_API kerf_status kerf_session_trace(kerf_session *session, bool is_on,
                                         kerf_error *error);
 
@@ -425,6 +460,7 @@ typedef struct {
    * message its size; of a call 0. */
   uint64_t bytes;
   double start, end; /* seconds of CLOCK_MONOTONIC */
+  bool on_device;    /* the device took these times itself */
 } kerf_trace_event;
 
 /* Event `index` of the last recorded run, in order of their ends; false behind

@@ -11,6 +11,7 @@
 
 #include "kerf/Train/Options.h"
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -32,6 +33,8 @@ namespace kerf::runtime {
 ///   copy BYTES                      bytes/s, 2 x BYTES in all
 ///   memory R                        bytes/s of `sum` in R ranks together
 ///   launch                          seconds of a kernel that does nothing
+///   launch enqueued                 the same where the host enqueues each; on
+///                                   GPUs, whose `launch` is within a recording
 ///   spread R                        median / fastest time of a run, where R
 ///                                   ranks were timed: half of all have more
 ///   KIND R BYTES                    seconds of a collective of R ranks; BYTES
@@ -41,27 +44,53 @@ namespace kerf::runtime {
 ///                                   all_to_all send
 using Figures = std::map<std::string, double>;
 
-/// Of `rows`, ascending; products of w x 3w and 3w x w with these widths w.
-inline constexpr int64_t measuredRows[] = {32, 64, 128, 256, 512, 1024, 2048};
-inline constexpr int64_t measuredWidths[] = {256, 768};
-/// Of `depth` and `attention`: a short one and a long one.
-inline constexpr int64_t measuredDepths[] = {64, 1024};
-inline constexpr int64_t measuredLengths[] = {128, 1024};
+/// What sizes are timed.
+struct MeasuredSizes {
+  /// Of `rows`, ascending; products of w x 3w and 3w x w with these widths w.
+  std::vector<int64_t> rows, widths;
+  /// Of `depth` and `attention`: a short one and a long one.
+  std::array<int64_t, 2> depths, lengths;
+  int64_t depthWidth; ///< of the weight whose gradients `depth` times
+  /// Of attention: sequences x keys, heads, channels of a head.
+  int64_t tokens, heads, headSize;
+  std::vector<std::array<int64_t, 3>> products; ///< m n k
+  std::vector<int64_t> vectors;      ///< bytes; no cache holds the last
+  int64_t leastMessage, mostMessage; ///< bytes of collectives, by four
+};
+/// `isTiny`: for tests, on what only imitates a machine.
+const MeasuredSizes &measuredSizes(bool isGpu, bool isTiny);
 
 /// How to measure.
 struct MeasureOptions {
   std::string device, pluginPath, transport; ///< as in RunOptions
   double budgetSec = 0.1;                    ///< for each time
+  bool isTiny = false;                       ///< sizes for tests
+};
+
+/// What a description says that is not timed.
+struct MachineFacts {
+  std::string date;   ///< "2026-01-31"
+  std::string device; ///< in one line
+  int64_t cores = 1;
+  int64_t ranks = 1; ///< most ranks that were measured together
+  double memoryBytes = 0;
+  /// Of devices with memory of their own, else empty or 0.
+  std::string name, arch; ///< "NVIDIA H100 80GB HBM3", "sm_90"
+  int64_t devices = 0;    ///< that ranks may take
+  double usedBytes = 0;  ///< of the memory, by whatever, after the measurements
+  std::string transport; ///< of collectives, for people
+  bool isTiny = false;
+
+  bool isGpu() const { return devices > 0; }
 };
 
 /// Times what one rank alone can time, with `workers` threads (0: all cores).
-/// `description` is the device in one line. Returns the exit status.
+/// Sets what the device tells of itself. Returns the exit status.
 int measureDevice(const MeasureOptions &options, int64_t workers,
-                  Figures &figures, std::string &description,
-                  std::string &error);
-/// One of `ranks` ranks: times collectives and, where each has a core,
-/// products, attention and memory of all ranks at once. Meets the others under
-/// the name `session`.
+                  Figures &figures, MachineFacts &facts, std::string &error);
+/// One of `ranks` ranks: times collectives and, where ranks share one
+/// computer's cores and each has one, products, attention and memory of all
+/// ranks at once. Meets the others under the name `session`.
 int measureRank(const MeasureOptions &options, int64_t rank, int64_t ranks,
                 const std::string &session, Figures &figures,
                 std::string &error);
@@ -77,18 +106,10 @@ struct FittedTier {
 /// errors. Of the ranks that share it, each has bandwidth / ranks.
 FittedTier fitTier(const Figures &figures, int64_t ranks);
 
-/// What a description says that is not timed.
-struct MachineFacts {
-  std::string date;   ///< "2026-01-31"
-  std::string device; ///< in one line
-  int64_t cores = 1;
-  int64_t ranks = 1; ///< most ranks that were measured together
-  double memoryBytes = 0;
-};
 /// The machine as YAML, with what was measured as comments: the device with one
 /// rank, and by numbers of ranks what those that were measured reach together.
 /// Ranks that share cores are taken to reach together what one rank per core
-/// does.
+/// does. GPUs share nothing: each has what is stated.
 std::string describeMachine(const MachineFacts &facts, const Figures &figures);
 /// The figures for people.
 std::string printFigures(const Figures &figures);

@@ -61,6 +61,13 @@ struct RunSetup {
 std::vector<std::string> describeSetup(const RunOptions &options,
                                        const RunSetup &setup);
 
+/// What of the device is in use besides the arena, now and before anything was
+/// loaded (the driver's context, other processes), and, where the compiler knew
+/// the machine, what it planned for. Nothing of a device without memory of its
+/// own.
+std::string describeReserve(const kerf_artifact *artifact,
+                            const kerf_memory &memory);
+
 } // namespace kerf::runtime
 
 #endif // KERF_TRAIN_SETUP_H

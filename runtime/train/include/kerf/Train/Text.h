@@ -23,6 +23,8 @@ std::string withCommas(int64_t value);
 std::string formatBytes(uint64_t bytes);
 /// Seconds as "1:02:03" or "02:03".
 std::string formatDuration(double seconds);
+/// "2026-01-31", of this machine's clock and zone.
+std::string today();
 /// A shape as "[2 x 3]".
 std::string formatShape(const std::vector<int64_t> &shape);
 

@@ -1,0 +1,52 @@
+//===- Matmul.h - the parts of a product ----------------------------------===//
+
+#ifndef KERF_DEVICES_CUDA_MATMUL_H
+#define KERF_DEVICES_CUDA_MATMUL_H
+
+#include "Step.h"
+#include "kernels/EpilogueArguments.h"
+
+namespace kerf::cuda {
+
+/// What an epilogue of Format.h is made of.
+struct EpilogueParts {
+  bool readsBias = false;  ///< adds it to the product
+  bool writesBias = false; ///< the sum of rows
+  bool hasAux = false;
+  bool isGelu = false, isGeluGradient = false;
+  /// cuBLASLt's name. Its first factor is our second one, see Matmul.cpp.
+  cublasLtEpilogue_t library = CUBLASLT_EPILOGUE_DEFAULT;
+};
+
+/// The parts of a `kerf_epilogue`, which must be one.
+EpilogueParts epilogueParts(int64_t epilogue);
+
+/// "f32"; "?" for a type that no product has.
+const char *dtypeText(int64_t dtype);
+
+/// Attributes and operands of a KERF_OP_MATMUL. False after writing a message.
+bool checkMatmul(Request &request);
+
+/// Kernels of the plug-in that do an epilogue, or what is left of it, behind a
+/// product. Empty: nothing is left.
+class OwnEpilogue {
+public:
+  /// Takes the epilogue of a checked command, with the bias or without. False
+  /// after writing a message.
+  bool prepare(Request &request, bool isBiasDone);
+  bool isEmpty() const { return !elements && !sums; }
+  /// Enqueues them; `pointers` are those of the command.
+  kerf_device_status run(kerf_step &step, void *const *pointers, char *error,
+                         size_t errorBytes) const;
+
+private:
+  CUfunction elements = nullptr, sums = nullptr;
+  EpilogueArguments arguments; ///< without addresses
+  RowSumArguments sumArguments;
+  uint32_t summed = 0; ///< operand whose rows are summed
+  bool hasBias = false, hasAux = false;
+};
+
+} // namespace kerf::cuda
+
+#endif // KERF_DEVICES_CUDA_MATMUL_H

@@ -1,0 +1,111 @@
+//===- MatmulEpilogue.cpp - what the plug-in does behind a product --------===//
+
+#include "../common/ProductAttrs.h"
+#include "Matmul.h"
+#include "kernels/Code.h"
+
+#include <algorithm>
+
+using namespace kerf::cuda;
+using namespace kerf::device::matmul;
+
+EpilogueParts kerf::cuda::epilogueParts(int64_t epilogue) {
+  // bias read, bias written, aux, gelu, its gradient, cuBLASLt's
+  switch (epilogue) {
+  case KERF_EPILOGUE_BIAS:
+    return {true, false, false, false, false, CUBLASLT_EPILOGUE_BIAS};
+  case KERF_EPILOGUE_GELU:
+    return {false, false, false, true, false, CUBLASLT_EPILOGUE_GELU};
+  case KERF_EPILOGUE_GELU_BIAS:
+    return {true, false, false, true, false, CUBLASLT_EPILOGUE_GELU_BIAS};
+  case KERF_EPILOGUE_GELU_AUX:
+    return {false, false, true, true, false, CUBLASLT_EPILOGUE_GELU_AUX};
+  case KERF_EPILOGUE_GELU_AUX_BIAS:
+    return {true, false, true, true, false, CUBLASLT_EPILOGUE_GELU_AUX_BIAS};
+  case KERF_EPILOGUE_DGELU:
+    return {false, false, true, false, true, CUBLASLT_EPILOGUE_DGELU};
+  case KERF_EPILOGUE_DGELU_BGRAD:
+    return {false, true, true, false, true, CUBLASLT_EPILOGUE_DGELU_BGRAD};
+  case KERF_EPILOGUE_BGRAD_A:
+    return {false, true, false, false, false, CUBLASLT_EPILOGUE_BGRADB};
+  case KERF_EPILOGUE_BGRAD_B:
+    return {false, true, false, false, false, CUBLASLT_EPILOGUE_BGRADA};
+  default:
+    return {};
+  }
+}
+
+/// The rows whose sum the operand `bias` becomes; the summed operand.
+static uint32_t setRows(const Request &r, RowSumArguments &a) {
+  int64_t m = r.attr(M), n = r.attr(N), k = r.attr(K);
+  a.toDtype = static_cast<int32_t>(r.attr(BiasDtype));
+  auto set = [&](uint32_t operand, uint32_t dtype, int64_t rows,
+                 int64_t columns, int64_t row, int64_t column) {
+    a.fromDtype = static_cast<int32_t>(r.attr(dtype));
+    a.rows = rows;
+    a.columns = columns;
+    a.row = row;
+    a.column = column;
+    return operand;
+  };
+  switch (r.attr(Epilogue)) {
+  case KERF_EPILOGUE_BGRAD_A:
+    return set(A, ADtype, k, m, r.attr(ACol), r.attr(ARow));
+  case KERF_EPILOGUE_BGRAD_B:
+    return set(B, BDtype, k, n, r.attr(BRow), r.attr(BCol));
+  default:
+    return set(C, CDtype, m, n, r.attr(CRow), 1);
+  }
+}
+
+bool OwnEpilogue::prepare(Request &r, bool isBiasDone) {
+  EpilogueParts parts = epilogueParts(r.attr(Epilogue));
+  hasBias = parts.readsBias && !isBiasDone;
+  hasAux = parts.hasAux;
+  EpilogueArguments &a = arguments;
+  a.batch = r.attr(Batch);
+  a.m = r.attr(M);
+  a.n = r.attr(N);
+  a.batchStride = r.attr(CBatch);
+  a.row = r.attr(CRow);
+  a.dtype = static_cast<int32_t>(r.attr(CDtype));
+  a.biasDtype = static_cast<int32_t>(r.attr(BiasDtype));
+  a.kind = parts.isGelu ? Gelu : parts.isGeluGradient ? GeluGradient : Linear;
+  // Enough to fill any GPU; a thread goes on with others' elements.
+  __int128 count = static_cast<__int128>(a.batch) * a.m * a.n;
+  __int128 blocks = (count + epilogueThreads - 1) / epilogueThreads;
+  a.blocks = static_cast<int32_t>(std::min<__int128>(blocks, 4096));
+  if (a.kind != Linear || hasBias)
+    if (!(elements = r.ownKernel(kerf_ptx_epilogue, "epilogue_elements")))
+      return false;
+  if (!parts.writesBias)
+    return true;
+  summed = setRows(r, sumArguments);
+  sums = r.ownKernel(kerf_ptx_epilogue, "epilogue_row_sums");
+  return sums;
+}
+
+kerf_device_status OwnEpilogue::run(kerf_step &step, void *const *pointers,
+                                    char *error, size_t errorBytes) const {
+  if (elements) {
+    EpilogueArguments a = arguments;
+    a.c = pointers[C];
+    a.bias = hasBias ? pointers[Bias] : nullptr;
+    a.aux = hasAux ? pointers[Aux] : nullptr;
+    void *list[] = {&a};
+    Grid grid{static_cast<unsigned>(a.blocks), 1, 1, epilogueThreads};
+    if (kerf_device_status status =
+            launch(step, elements, grid, list, error, errorBytes))
+      return status;
+  }
+  if (!sums)
+    return KERF_DEVICE_OK;
+  RowSumArguments a = sumArguments;
+  a.from = pointers[summed];
+  a.to = pointers[Bias];
+  void *list[] = {&a};
+  Grid grid{
+      static_cast<unsigned>((a.columns + rowSumColumns - 1) / rowSumColumns), 1,
+      1, epilogueThreads};
+  return launch(step, sums, grid, list, error, errorBytes);
+}

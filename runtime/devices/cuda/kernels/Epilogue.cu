@@ -1,0 +1,77 @@
+//===- Epilogue.cu - what follows a product -------------------------------===//
+//
+// For products that cuBLASLt offers only without an epilogue. With u =
+// sqrt(2/pi) (x + 0.044715 x^3) and s = 1 / (1 + exp(-2u)), the tanh form of
+// gelu is x s, and its slope s + 2 x s (1 - s) u'.
+//
+//===----------------------------------------------------------------------===//
+
+#include "AnyNumber.h"
+#include "EpilogueArguments.h"
+
+using namespace kerf::cuda;
+
+namespace {
+
+constexpr float inner = 0.7978845608028654f, cubic = 0.044715f;
+
+KERF_DEVICE float gate(float x) {
+  float u = inner * (x + cubic * x * x * x);
+  return 1 / (1 + exp2Of(-2 * log2e * u));
+}
+
+KERF_DEVICE float gelu(float x) { return x * gate(x); }
+
+KERF_DEVICE float geluSlope(float x) {
+  float s = gate(x);
+  return s + 2 * x * s * (1 - s) * inner * (1 + 3 * cubic * x * x);
+}
+
+KERF_DEVICE float finish(const EpilogueArguments &a, float sum, int64_t row,
+                         int64_t column) {
+  if (a.bias)
+    sum += load(a.bias, a.biasDtype, column);
+  if (a.kind == GeluGradient)
+    return sum * geluSlope(load(a.aux, a.dtype, row * a.n + column));
+  if (a.kind == Gelu) {
+    if (a.aux)
+      store(a.aux, a.dtype, row * a.n + column, sum);
+    return gelu(sum);
+  }
+  return sum;
+}
+
+} // namespace
+
+KERF_KERNEL(epilogueThreads, 1)
+void epilogue_elements(const EpilogueArguments a) {
+  int64_t count = a.batch * a.m * a.n;
+  int64_t step = (int64_t)a.blocks * epilogueThreads;
+  for (int64_t i = (int64_t)blockX() * epilogueThreads + threadIndex();
+       i < count; i += step) {
+    int64_t column = i % a.n, row = i / a.n % a.m, batch = i / a.n / a.m;
+    int64_t at = batch * a.batchStride + row * a.row + column;
+    store(a.c, a.dtype, at, finish(a, load(a.c, a.dtype, at), row, column));
+  }
+}
+
+/// Always the same order of additions: rows p, p + 8, ... in part p, then the
+/// parts.
+KERF_KERNEL(epilogueThreads, 1)
+void epilogue_row_sums(const RowSumArguments a) {
+  __shared__ float sums[rowSumParts][rowSumColumns];
+  int lane = threadIndex() % rowSumColumns,
+      part = threadIndex() / rowSumColumns;
+  int64_t column = (int64_t)blockX() * rowSumColumns + lane;
+  float sum = 0;
+  if (column < a.columns)
+    for (int64_t row = part; row < a.rows; row += rowSumParts)
+      sum += load(a.from, a.fromDtype, row * a.row + column * a.column);
+  sums[part][lane] = sum;
+  barrier();
+  if (part != 0 || column >= a.columns)
+    return;
+  for (int other = 1; other < rowSumParts; ++other)
+    sum += sums[other][lane];
+  store(a.to, a.toDtype, column, sum);
+}
