@@ -12,6 +12,8 @@ config.test_source_root = os.path.dirname(__file__)
 config.environment["PATH"] = os.pathsep.join(
     [config.kerf_tools_dir, config.llvm_tools_dir, os.environ.get("PATH", "")]
 )
+# A real cuDNN that is installed cannot run on the simulator's driver.
+config.environment["KERF_CUDA_OWN_ATTENTION"] = "1"
 config.substitutions.append(("%source_root", config.kerf_source_root))
 config.substitutions.append(("%python", config.python))
 config.substitutions.append(("%test_plugin", config.test_plugin))

@@ -58,7 +58,10 @@ struct CommandLine {
       "start-after", cl::desc("The input is the output of this stage"),
       cl::value_desc("stage"), cl::cat(category)};
   cl::opt<std::string> precision{
-      "precision", cl::desc("f32 (default), or bf16 or f16 with f32 masters"),
+      "precision",
+      cl::desc("f32 (default), or bf16 or f16 with f32 masters, or fp8: bf16 "
+               "with products of layers in 8 bits (H100 and newer; computed in "
+               "bf16 on target cpu)"),
       cl::value_desc("type"), cl::init("f32"), cl::cat(category)};
   cl::list<std::string> recompute{
       "recompute",
@@ -148,6 +151,7 @@ struct Job {
   Stage last = Stage::Precision;
   std::string output, dump;
   std::string target, gpu; ///< as given, empty: as the cluster says
+  double reserveBytes = 0; ///< of a rank, besides its arena; 0: not known
   bool emitsPlan = false, emitsCheck = false, isArtifact = false;
   bool writes = true; ///< IR, a plan or a compiled file
 };
@@ -178,6 +182,9 @@ static LogicalResult chooseTarget(const Machine &machine, Job &job) {
     if (failed(resolveGpu(device.arch, error)))
       return refuse(error);
   }
+  if (own == "cuda" && job.stages.precision == "fp8" &&
+      failed(checkFloat8(job.stages.gpu, error)))
+    return refuse(error);
   return success();
 }
 
@@ -190,10 +197,14 @@ static LogicalResult planAndShow(ModuleOp module, Job &job) {
   if (failed(solution) || failed(showTask(module, job.task, **solution)))
     return failure();
   const Machine &machine = (*solution)->machine;
-  // CPUs communicate with the cores that they compute with: nothing is hidden.
-  if (!job.stages.bucketGradients)
-    job.stages.bucketGradients = machine.device.target != BackendTarget::Cpu;
-  if (job.last >= Stage::Memory && failed(chooseTarget(machine, job)))
+  job.stages.bucketGradients = (*solution)->sumsEarly;
+  const std::optional<PlanPoint> &best = (*solution)->result.best;
+  if (best && machine.device.target == BackendTarget::Cuda)
+    job.reserveBytes = best->stages.front().memory.reserved;
+  // What the stage fuse makes depends on the target, but is there for all.
+  bool hasTarget = machine.device.target != BackendTarget::None;
+  if (job.last >= (hasTarget ? Stage::Fuse : Stage::Memory) &&
+      failed(chooseTarget(machine, job)))
     return failure();
   return given ? success() : applySolution(*models.begin(), **solution);
 }
@@ -219,7 +230,7 @@ static LogicalResult runStage(ModuleOp module, Stage stage, Job &job) {
   Attribute adapter;
   if (stage == Stage::Partition)
     for (ModelOp model : module.getOps<ModelOp>()) {
-      plan = savePlan(model);
+      plan = savePlan(model, job.reserveBytes);
       adapter = model->getAttr(kAdapterAttrName);
     }
   // A plan that is given is costed when it is complete.
@@ -404,6 +415,9 @@ static int readTarget(const CommandLine &options, Job &job) {
   std::string error;
   if (!job.gpu.empty() && failed(resolveGpu(job.gpu, error)))
     return fail("--gpu: " + error);
+  if (job.stages.precision == "fp8" && !job.gpu.empty() &&
+      failed(checkFloat8(job.gpu, error)))
+    return fail("--precision=fp8: " + error);
   return 0;
 }
 
@@ -417,10 +431,9 @@ static int readJob(const CommandLine &options, Job &job) {
   job.dump = options.dump;
   if (readStages(options, job) || checkTask(options, job))
     return 1;
-  if (options.precision != "f32" && options.precision != "bf16" &&
-      options.precision != "f16")
+  if (!llvm::is_contained({"f32", "bf16", "f16", "fp8"}, options.precision))
     return fail("unknown precision '" + options.precision +
-                "', expected f32, bf16 or f16");
+                "', expected f32, bf16, f16 or fp8");
   constexpr int64_t mostWorkers = 4096; // that a file may ask for
   if (options.workers < 1 || options.workers > mostWorkers)
     return fail("expected 1 to " + llvm::Twine(mostWorkers) +
@@ -433,7 +446,7 @@ static int readJob(const CommandLine &options, Job &job) {
   job.stages.overlap = options.overlap;
   if (options.bucketGradients != cl::BOU_UNSET)
     job.stages.bucketGradients = options.bucketGradients == cl::BOU_TRUE;
-  job.task.sumsEarly = job.stages.bucketGradients.value_or(false);
+  job.task.sumsEarly = job.stages.bucketGradients;
   job.stages.workers = job.task.workers = options.workers;
   if (readTarget(options, job))
     return 1;

@@ -36,8 +36,8 @@ struct PlanTask {
   std::string pins;
   double moeBuffer = 0; ///< 0: not given
   bool prove = false;
-  int64_t workers = 8;    ///< threads of a rank
-  bool sumsEarly = false; ///< as --bucket-gradients
+  int64_t workers = 8;           ///< threads of a rank
+  std::optional<bool> sumsEarly; ///< as --bucket-gradients
   bool explain = false;
   std::string explainJson, versus, trace, svg; ///< files, and pins
   std::string sweep;

@@ -62,13 +62,50 @@ std::optional<Stage> kerf::parseStageName(llvm::StringRef name) {
   return std::nullopt;
 }
 
+/// True for GPUs whose library loses nothing by gelu in products: from H100 on.
+/// On Ampere and Ada llm.c found it slower than a kernel of its own.
+static bool hasGeluProducts(llvm::StringRef gpu) {
+  int version = 0;
+  return gpu.consume_front("sm_") && !gpu.consumeInteger(10, version) &&
+         version >= 90;
+}
+
+/// True when the devices multiply 8-bit floats: Ada, Hopper and newer do.
+static bool hasFloat8(const StageOptions &options) {
+  std::string error;
+  return options.target == "cuda" && succeeded(checkFloat8(options.gpu, error));
+}
+
+/// fp8 is bf16 with products of 8-bit floats; the stage fuse widens those that
+/// the device has not.
+static void addPrecision(OpPassManager &pm, const StageOptions &options) {
+  bool isFloat8 = options.precision == "fp8";
+  pm.addPass(createPrecisionPass(
+      PrecisionPassOptions{isFloat8 ? "bf16" : options.precision}));
+  if (isFloat8)
+    pm.addPass(createQuantizeProductsPass());
+}
+
+LogicalResult kerf::checkFloat8(llvm::StringRef gpu, std::string &error) {
+  int version = 0;
+  llvm::StringRef number = gpu;
+  if (number.consume_front("sm_") && !number.consumeInteger(10, version) &&
+      version >= 89)
+    return success();
+  error = ("GPUs of " + gpu +
+           " have no products of 8-bit floats, which sm_89 and newer have; "
+           "take --precision=bf16")
+              .str();
+  return failure();
+}
+
 void kerf::addStage(OpPassManager &pm, Stage stage,
                     const StageOptions &options) {
   if (stage == Stage::Differentiate)
     pm.addPass(createDifferentiatePass(
         DifferentiatePassOptions{options.precision == "f16"}));
   if (stage == Stage::Precision)
-    pm.addPass(createPrecisionPass(PrecisionPassOptions{options.precision}));
+    addPrecision(pm, options);
   if (stage == Stage::Plan && !options.plan.empty())
     pm.addPass(createLoadPlanPass(LoadPlanPassOptions{options.plan}));
   if (stage == Stage::Plan)
@@ -94,6 +131,12 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
   }
   if (stage == Stage::Fuse) {
     pm.addPass(createMergePadsPass());
+    pm.addPass(
+        createWidenProductsPass(WidenProductsPassOptions{!hasFloat8(options)}));
+    if (options.fuse && options.target == "cuda") {
+      pm.addPass(createPadProductsPass());
+      pm.addPass(createFuseEpiloguesPass({hasGeluProducts(options.gpu)}));
+    }
     pm.addPass(createOutlineKernelsPass());
     if (options.fuse)
       pm.addPass(createFuseGroupsPass());

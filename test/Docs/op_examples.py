@@ -13,7 +13,7 @@ import subprocess
 import sys
 import textwrap
 
-RECORD = re.compile(r"^(?:def|class)\s+(\w+)(?:[^\"\n]*\"([\w.]+)\")?", re.MULTILINE)
+RECORD = re.compile(r"^(?:def|class)\s+(\w+)(?:[^\"{]*\"([\w.]+)\")?", re.MULTILINE)
 # What stands in a module by itself.
 TOP = re.compile(r"^(?:kerf\.model|spmd\.program|exec\.program|exec\.kernel)\b", re.MULTILINE)
 BLOCK = re.compile(r"^[ \t]*```mlir\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)

@@ -39,7 +39,7 @@ std::optional<Stage> parseStageName(llvm::StringRef name);
 
 /// Options of the stages.
 struct StageOptions {
-  std::string precision = "f32"; ///< or bf16, f16 (with a scaled loss)
+  std::string precision = "f32"; ///< or bf16, f16 (with a scaled loss), fp8
   std::string plan;              ///< JSON file; empty for the trivial plan
   /// none, full, selective, numbers of forward ops; empty: what the plan says.
   std::vector<std::string> recompute;
@@ -60,6 +60,10 @@ struct StageOptions {
 /// what is wrong in `error`.
 mlir::LogicalResult checkOwnPasses(llvm::ArrayRef<std::string> own,
                                    std::string &error);
+
+/// Checks that a GPU ("sm_90") multiplies 8-bit floats. Says in `error` why
+/// not.
+mlir::LogicalResult checkFloat8(llvm::StringRef gpu, std::string &error);
 
 /// Appends the passes of one stage and the check of its contract.
 void addStage(mlir::OpPassManager &pm, Stage stage,
