@@ -140,7 +140,7 @@ static LogicalResult checkUnits(exec::KernelOp kernel,
 static LogicalResult checkLaunch(exec::KernelOp kernel,
                                  const CompiledKernel &described) {
   // 4 KiB of parameters, before PTX 8.1.
-  constexpr size_t mostArguments = 4096 / sizeof(uint64_t);
+  constexpr int64_t mostArguments = 4096 / sizeof(uint64_t);
   if (described.argumentCount > mostArguments)
     return kernel.emitOpError()
            << "has " << described.argumentCount
