@@ -7,6 +7,8 @@
 #ifndef KERF_DEVICES_COMMON_PRODUCTATTRS_H
 #define KERF_DEVICES_COMMON_PRODUCTATTRS_H
 
+#include "Checks.h"
+
 #include <cstdint>
 
 namespace kerf::device::matmul {
@@ -32,6 +34,22 @@ enum Attr : uint32_t {
   AttrCount
 };
 enum Operand : uint32_t { A, B, C, Workspace, Bias, Aux };
+
+/// The rows of c do not overlap, and a, b and c lie in their operands.
+inline bool hasMatrices(Checks &r) {
+  if (r.attr(M) > 1 && r.attr(CRow) < r.attr(N))
+    return r.fail("found stride %lld of the rows of c, expected at least %lld",
+                  (long long)r.attr(CRow), (long long)r.attr(N));
+  return r.hasExtent(A, "a", kerf_dtype_bytes(r.attr(ADtype)),
+                     {r.attr(Batch), r.attr(M), r.attr(K)},
+                     {r.attr(ABatch), r.attr(ARow), r.attr(ACol)}) &&
+         r.hasExtent(B, "b", kerf_dtype_bytes(r.attr(BDtype)),
+                     {r.attr(Batch), r.attr(K), r.attr(N)},
+                     {r.attr(BBatch), r.attr(BRow), r.attr(BCol)}) &&
+         r.hasExtent(C, "c", kerf_dtype_bytes(r.attr(CDtype)),
+                     {r.attr(Batch), r.attr(M), r.attr(N)},
+                     {r.attr(CBatch), r.attr(CRow), 1});
+}
 } // namespace kerf::device::matmul
 
 namespace kerf::device::grouped {

@@ -72,19 +72,7 @@ static bool checkMatmul(Request &r) {
   if (r.attr(K) > 1 && r.attr(N) > 1 && r.attr(BRow) != 1 && r.attr(BCol) != 1)
     return r.fail("found strides %lld and %lld of b, expected 1 as one of them",
                   (long long)r.attr(BRow), (long long)r.attr(BCol));
-  if (r.attr(M) > 1 && r.attr(CRow) < r.attr(N))
-    return r.fail("found stride %lld of the rows of c, expected at least %lld",
-                  (long long)r.attr(CRow), (long long)r.attr(N));
-  return r.hasExtent(A, "a", kerf_dtype_bytes(r.attr(ADtype)),
-                     {r.attr(Batch), r.attr(M), r.attr(K)},
-                     {r.attr(ABatch), r.attr(ARow), r.attr(ACol)}) &&
-         r.hasExtent(B, "b", kerf_dtype_bytes(r.attr(BDtype)),
-                     {r.attr(Batch), r.attr(K), r.attr(N)},
-                     {r.attr(BBatch), r.attr(BRow), r.attr(BCol)}) &&
-         r.hasExtent(C, "c", kerf_dtype_bytes(r.attr(CDtype)),
-                     {r.attr(Batch), r.attr(M), r.attr(N)},
-                     {r.attr(CBatch), r.attr(CRow), 1}) &&
-         r.hasWorkspace(Workspace);
+  return hasMatrices(r) && r.hasWorkspace(Workspace);
 }
 
 static bool checkBias(Request &r) {

@@ -61,18 +61,7 @@ static bool checkProduct(Request &r) {
       !r.inRange(Epilogue, "epilogue", KERF_EPILOGUE_NONE,
                  KERF_EPILOGUE_BGRAD_B))
     return false;
-  if (r.attr(M) > 1 && r.attr(CRow) < r.attr(N))
-    return r.fail("found stride %lld of the rows of c, expected at least %lld",
-                  (long long)r.attr(CRow), (long long)r.attr(N));
-  return r.hasExtent(A, "a", kerf_dtype_bytes(r.attr(ADtype)),
-                     {r.attr(Batch), r.attr(M), r.attr(K)},
-                     {r.attr(ABatch), r.attr(ARow), r.attr(ACol)}) &&
-         r.hasExtent(B, "b", kerf_dtype_bytes(r.attr(BDtype)),
-                     {r.attr(Batch), r.attr(K), r.attr(N)},
-                     {r.attr(BBatch), r.attr(BRow), r.attr(BCol)}) &&
-         r.hasExtent(C, "c", kerf_dtype_bytes(r.attr(CDtype)),
-                     {r.attr(Batch), r.attr(M), r.attr(N)},
-                     {r.attr(CBatch), r.attr(CRow), 1});
+  return hasMatrices(r);
 }
 
 /// Epilogues beside a bias: of one matrix and of numbers that the plug-in's own
