@@ -64,9 +64,9 @@ struct Arith {
 
   Value sqrt(Value x);
   Value abs(Value x);
-  /// Functions of f32 are polynomials with an error of a few units of the last
-  /// place; those of f64 call the C library, and are series on a
-  /// GPU.
+  /// Functions of f32 have an error of a few units of the last place. They are
+  /// polynomials; `exp` on a GPU is an instruction, and 0 below 2^-126. Those
+  /// of f64 call the C library, and are series on a GPU.
   Value exp(Value x);
   Value log(Value x);
   Value tanh(Value x);
@@ -95,6 +95,8 @@ private:
   /// Sum of coefficients[k] x^k.
   Value polynomial(Value x, llvm::ArrayRef<double> coefficients);
   Value circular(Value x, int64_t quarter);
+  Value deviceExp(Value x);
+  Value eachLane(Value x, llvm::StringRef intrinsic);
   Value wideExp(Value x);
   Value wideLog(Value x);
   Value widePow(Value a, Value b);

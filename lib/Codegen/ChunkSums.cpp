@@ -24,8 +24,9 @@ struct ChunkLimits {
 
 static constexpr int64_t kLongRow = 2048;
 static constexpr ChunkLimits kCpuLimits = {64, 64, 64, kLargeSum / 2};
-/// A GPU has hundreds of blocks at work at a time.
-static constexpr ChunkLimits kGpuLimits = {256, 128, 512, kLargeSum / 4};
+/// A GPU has hundreds of blocks at work at a time: of long rows two for each of
+/// 132 processors.
+static constexpr ChunkLimits kGpuLimits = {256, 264, 512, kLargeSum / 4};
 
 static int64_t sizeOf(Value value) { return typeOf(value).getNumElements(); }
 

@@ -148,9 +148,44 @@ bool PartEmitter::emitFlatThreads(const Part &part, const Index &unit,
   return true;
 }
 
+// A lane has an element. All warps compute it, each from its share of the
+// addends, and the first one stores it.
+bool PartEmitter::emitSums(const Part &part, const Index &unit) {
+  constexpr int64_t warp = 32;
+  auto split = *e.space.divide(e.thread, warp);
+  Index position = unit * warp + split.remainder;
+  e.addends = {e.threads / warp, split.quotient};
+  llvm::SmallVector<Element> elements;
+  for (unsigned result : part.results) {
+    auto element = e.pullAt(values[result], position);
+    if (!element)
+      break;
+    elements.push_back(*element);
+  }
+  e.addends = Team();
+  if (elements.size() < part.results.size())
+    return false;
+  if (overwrites(part.results))
+    e.synchronize(); // All warps have read what the first one writes.
+  Value isFirst =
+      arith::CmpIOp::create(e.builder, a.loc, arith::CmpIPredicate::eq,
+                            e.materialize(split.quotient), word(0));
+  e.when(isFirst, [&] {
+    e.team() = Team();
+    for (auto [result, element] : llvm::zip(part.results, elements))
+      e.store(result, position, element);
+  });
+  return true;
+}
+
 bool PartEmitter::emitFlat(const Part &part) {
   bool isDone = false;
   e.isFinal = true;
+  if (part.owner == Part::Sums)
+    return e.tryEmit([&] {
+      forUnits(part, [&](const Index &unit) { isDone = emitSums(part, unit); });
+      return isDone;
+    });
   for (int64_t lanes : widths(part.count)) {
     if (part.chunk % lanes != 0)
       continue;

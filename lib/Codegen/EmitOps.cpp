@@ -184,6 +184,9 @@ Result Emitter::emitPointwise(Operation *op, llvm::ArrayRef<Index> at) {
     obstacle = op;
     return std::nullopt;
   }
+  if (auto compare = dyn_cast<CompareOp>(op))
+    if (Result known = emitKnownCompare(compare, at))
+      return known;
   Type type = typeOfNumbers(elementOf(op->getResult(0)));
   if (isa<CastOp>(op) && !isFloat8(op->getResult(0).getType()))
     if (auto constant = op->getOperand(0).getDefiningOp<ConstantOp>())

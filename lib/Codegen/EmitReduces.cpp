@@ -3,6 +3,8 @@
 #include "Emitter.h"
 #include "Parts.h"
 
+#include <utility>
+
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::codegen;
@@ -44,14 +46,24 @@ static int64_t product(llvm::ArrayRef<int64_t> sizes) {
   return count;
 }
 
+void Emitter::setTotal(const RowReduce &reduce, Value total) {
+  ReduceOp op = reduce.op;
+  std::vector<int64_t> key = {
+      reinterpret_cast<int64_t>(op.getResult().getAsOpaquePointer()), 0};
+  for (const Index &index : reduce.at)
+    index.appendKey(key);
+  scopes.back().known[key] = {total, false};
+}
+
 bool Emitter::tryReduceRows(llvm::ArrayRef<RowReduce> reduces, int64_t width) {
   int64_t count = product(reducedShape(reduces[0].op));
-  llvm::SmallVector<Value> initial;
+  llvm::SmallVector<Value> initial, roots;
   for (RowReduce reduce : reduces) {
     Type type = typeOfNumbers(elementOf(reduce.op.getX()));
     if (width > 1)
       type = arith.vector(type, width);
     initial.push_back(neutral(type, reduce.op.getKind() == ReduceKind::Max));
+    roots.push_back(reduce.op.getX());
   }
   auto body = [&](const Index &column, ValueRange sums) {
     Carried next;
@@ -73,7 +85,8 @@ bool Emitter::tryReduceRows(llvm::ArrayRef<RowReduce> reduces, int64_t width) {
     }
     return next;
   };
-  auto sums = forVectors(count, width, {}, initial, body);
+  auto sums = forVectors(count, width, comparedColumns(roots, count, maxLanes),
+                         initial, body);
   if (!sums)
     return false;
   setInsertionPoint(depth());
@@ -84,38 +97,56 @@ bool Emitter::tryReduceRows(llvm::ArrayRef<RowReduce> reduces, int64_t width) {
     totals.push_back(width > 1 ? arith.reduceLanes(sum, isMax.back()) : sum);
   }
   totals = combine(totals, isMax);
-  for (auto [each, total] : llvm::zip(reduces, totals)) {
-    RowReduce reduce = each;
-    Value result = reduce.op.getResult();
-    std::vector<int64_t> key = {
-        reinterpret_cast<int64_t>(result.getAsOpaquePointer()), 0};
-    for (const Index &index : reduce.at)
-      index.appendKey(key);
-    scopes.back().known[key] = {total, false};
+  for (auto [reduce, total] : llvm::zip(reduces, totals))
+    setTotal(reduce, total);
+  return true;
+}
+
+bool Emitter::pickRows(llvm::ArrayRef<RowReduce> reduces) {
+  for (const RowReduce &reduce : reduces) {
+    Value total = emitPick(reduce);
+    if (!total)
+      return false;
+    setTotal(reduce, total);
   }
   return true;
 }
 
-bool Emitter::reduceRows(llvm::ArrayRef<RowReduce> reduces) {
-  int64_t count = product(reducedShape(reduces[0].op)), width = 1;
-  while (width < maxLanes && width < count)
-    width *= 2;
+bool Emitter::reduceRows(llvm::ArrayRef<RowReduce> all) {
+  std::vector<RowReduce> reduces, picked;
+  for (const RowReduce &reduce : all)
+    (picks(reduce.op) ? picked : reduces).push_back(reduce);
   unsigned place = 0;
   bool eachOwn = false; // Each thread has a row of its own.
-  for (RowReduce reduce : reduces) {
+  for (const RowReduce &reduce : all) {
     place = std::max(place, depthOf(reduce.at));
     eachOwn |= differs(reduce.at);
   }
-  bool isDone = false;
+  bool isDone = true;
   hoisted(place, [&] {
     Team together = team();
     if (eachOwn)
       team() = Team();
-    for (; width >= 1 && !isDone; width /= 2)
-      isDone = tryEmit([&] { return tryReduceRows(reduces, width); });
+    // All threads read what is picked: before the sums' barrier, after which
+    // one of them may write it.
+    isDone = tryEmit([&] { return pickRows(picked); });
+    if (isDone && reduces.empty())
+      synchronize();
+    else if (isDone)
+      isDone = reduceInWidths(reduces);
     team() = together;
   });
   return isDone;
+}
+
+bool Emitter::reduceInWidths(llvm::ArrayRef<RowReduce> reduces) {
+  int64_t count = product(reducedShape(reduces[0].op)), width = 1;
+  while (width < maxLanes && width < count)
+    width *= 2;
+  for (; width >= 1; width /= 2)
+    if (tryEmit([&] { return tryReduceRows(reduces, width); }))
+      return true;
+  return false;
 }
 
 Result Emitter::emitReduce(ReduceOp op, llvm::ArrayRef<Index> at) {
@@ -133,9 +164,13 @@ Result Emitter::emitReduce(ReduceOp op, llvm::ArrayRef<Index> at) {
   bool isVector = hasLanes(at);
   if (isVector)
     type = arith.vector(type, lanes);
-  auto sums = reduceLoop(
-      arith.bits(arith.i64(), 0), arith.bits(arith.i64(), product(shape)),
-      {0, product(shape) - 1}, neutral(type, isMax),
+  // Sums within this one are each warp's own.
+  Team all = std::exchange(addends, Team());
+  bool isShared = all.size > 1 && !isVector && !reducesRows(op);
+  Value first = isShared ? materialize(all.rank) : arith.bits(arith.i64(), 0);
+  auto sums = stepLoop(
+      first, arith.bits(arith.i64(), product(shape)), isShared ? all.size : 1,
+      {0, product(shape) - 1}, isShared ? Team() : team(), neutral(type, isMax),
       [&](const Index &position, ValueRange sum) -> Carried {
         auto inner = space.delinearize(position, shape);
         Result element = inner ? pull(op.getX(), operandIndices(op, at, *inner))
@@ -146,8 +181,11 @@ Result Emitter::emitReduce(ReduceOp op, llvm::ArrayRef<Index> at) {
         Value x = isVector ? vectorOf(*element) : element->value;
         return {isMax ? arith.max(sum[0], x) : arith.add(sum[0], x)};
       });
+  addends = all;
   if (!sums)
     return std::nullopt;
+  if (isShared)
+    return Element{combineOverWarps(sums->front(), isMax), false};
   return Element{sums->front(), isVector};
 }
 

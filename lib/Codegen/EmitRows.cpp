@@ -121,6 +121,8 @@ bool PartEmitter::emitColumns(llvm::ArrayRef<unsigned> results, int64_t columns,
       return true;
   }
   llvm::SmallVector<int64_t> cuts = cutsOf(roots, columns);
+  if (cuts.empty())
+    cuts = comparedColumns(roots, columns, e.maxLanes);
   for (int64_t lanes : widths(columns)) {
     bool isDone = e.tryEmit([&] {
       bool inner = true;

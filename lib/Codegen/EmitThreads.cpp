@@ -311,6 +311,31 @@ void Emitter::combineVectors(
              });
 }
 
+Value Emitter::combineOverWarps(Value value, bool isMax) {
+  Type element = value.getType();
+  LLVM::GlobalOp &global = warpSums[{element.getAsOpaquePointer(), threads}];
+  if (!global)
+    global = sharedArray(element, threads);
+  Index lane = space.divide(thread, kWarp)->remainder;
+  setInsertionPoint(depth());
+  Value array = LLVM::AddressOfOp::create(builder, arith.loc, global);
+  auto addressOf = [&](const Index &number) -> Value {
+    return LLVM::GEPOp::create(
+        builder, arith.loc, array.getType(), element, array,
+        llvm::ArrayRef<LLVM::GEPArg>{materialize(number)});
+  };
+  synchronize(); // until what was there is read
+  LLVM::StoreOp::create(builder, arith.loc, value, addressOf(thread));
+  synchronize();
+  Value total;
+  for (int64_t warp = 0; warp < threads / kWarp; ++warp) {
+    Value x = LLVM::LoadOp::create(builder, arith.loc, element,
+                                   addressOf(lane + Index(warp * kWarp)));
+    total = !total ? x : isMax ? arith.max(total, x) : arith.add(total, x);
+  }
+  return total;
+}
+
 //===----------------------------------------------------------------------===//
 // Memory
 //===----------------------------------------------------------------------===//

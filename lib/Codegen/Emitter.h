@@ -128,6 +128,8 @@ public:
   /// its total, in one thread.
   void combineVectors(Value vector, bool isMax,
                       llvm::function_ref<void(const Index &, Value)> take);
+  /// As `combine`, of threads with the same number in all warps of the block.
+  Value combineOverWarps(Value value, bool isMax);
   /// Waits for the team: what its threads did to memory before comes first.
   void synchronize();
   /// The value of the thread that differs in the bits `distance`, of a warp.
@@ -147,6 +149,9 @@ public:
   int64_t maxLanes;
   int64_t threads = 0; ///< of a GPU's block
   Index thread;        ///< of the block
+  /// Who shares the addends of sums over leading dimensions: the warps, or each
+  /// thread does its own.
+  Team addends;
   mlir::LLVM::LLVMFuncOp function;
 
   /// Lanes of the current context; 1 outside of vectors.
@@ -209,6 +214,9 @@ private:
                                       const Index &position);
   std::optional<Element> loadFrom(Value pointer, Type element,
                                   const Index &position);
+  /// A comparison with a constant that has one answer for all of an index.
+  std::optional<Element> emitKnownCompare(CompareOp op,
+                                          llvm::ArrayRef<Index> at);
   std::optional<Element> emitPointwise(mlir::Operation *op,
                                        llvm::ArrayRef<Index> at);
   std::optional<Element> emitConstant(ConstantOp op, Type element,
@@ -222,7 +230,13 @@ private:
   std::optional<Element> emitGather(GatherOp op, llvm::ArrayRef<Index> at);
   std::optional<Element> emitReduce(ReduceOp op, llvm::ArrayRef<Index> at);
   std::optional<Element> emitEinsum(EinsumOp op, llvm::ArrayRef<Index> at);
+  bool reduceInWidths(llvm::ArrayRef<RowReduce> reduces);
   bool tryReduceRows(llvm::ArrayRef<RowReduce> reduces, int64_t lanes);
+  /// Of sums that pick an element (see `picks`): reads it, without a loop.
+  bool pickRows(llvm::ArrayRef<RowReduce> reduces);
+  Value emitPick(const RowReduce &reduce);
+  /// Remembers a sum or maximum.
+  void setTotal(const RowReduce &reduce, Value total);
 
   /// Whether an index lies in [0, size), and an index that always does.
   struct Clamped {
@@ -239,6 +253,8 @@ private:
 
   void startCpu(llvm::StringRef symbol);
   void startGpu(llvm::StringRef symbol);
+  /// Of the loop of the current scope, with what its body reads.
+  void unroll(mlir::scf::ForOp loop, llvm::ArrayRef<Access> all);
   Value callIntrinsic(llvm::StringRef name, Type type,
                       mlir::ValueRange operands);
   void combineWarps(Carried &values, llvm::ArrayRef<bool> isMax, int64_t warps);

@@ -32,6 +32,7 @@ private:
                          ValueRange before, Value counts);
   bool emitFlat(const Part &part);
   bool emitFlatBlock(const Part &part, const Index &unit, int64_t lanes);
+  bool emitSums(const Part &part, const Index &unit);
   bool emitFlatThreads(const Part &part, const Index &unit, int64_t lanes);
   bool emitRows(const Part &part);
   bool emitPartialRows(const Part &part);

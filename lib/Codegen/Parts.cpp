@@ -245,7 +245,11 @@ static int64_t threadsOfRow(int64_t vectors) {
   }
   if (best > 0)
     return best;
-  return vectors >= 8192 ? 1024 : threadsFor(vectors);
+  // A row is read again for each loop: those that are at work at a time, two
+  // per processor or one, must fit into the cache.
+  if (vectors >= 2048)
+    return vectors >= 8192 ? 1024 : 512;
+  return threadsFor(vectors);
 }
 
 static int64_t longestRow(const Part &part, exec::KernelOp kernel) {
@@ -290,11 +294,48 @@ static int64_t assignLines(Part &part, exec::KernelOp kernel) {
   return threads;
 }
 
+/// Fewest addends of a sum over leading dimensions that are not taken along
+/// where the element is computed; 0 if there is no such sum.
+static int64_t leastAddends(Value root) {
+  llvm::SmallPtrSet<Operation *, 32> seen;
+  llvm::SmallVector<Value> open = {root};
+  int64_t least = 0;
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (!op || !seen.insert(op).second)
+      continue;
+    llvm::append_range(open, op->getOperands());
+    auto reduce = dyn_cast<ReduceOp>(op);
+    if (!reduce || reducesRows(reduce))
+      continue;
+    int64_t sums = typeOf(reduce.getResult()).getNumElements();
+    int64_t addends = typeOf(reduce.getX()).getNumElements() / sums;
+    least = least ? std::min(least, addends) : addends;
+  }
+  return least;
+}
+
+/// Whether all elements of a part are such sums, too few to keep a GPU busy
+/// with a thread for each.
+static bool hasFewTallSums(const Part &part, exec::KernelOp kernel) {
+  constexpr int64_t mostElements = 1 << 17, fewestAddends = 64;
+  return part.kind == Part::Flat && !part.isPartial &&
+         part.count % kWarp == 0 && part.count <= mostElements &&
+         llvm::all_of(part.results, [&](unsigned result) {
+           return leastAddends(kernel.getYield().getValues()[result]) >=
+                  fewestAddends;
+         });
+}
+
 /// Chooses who computes what of a part; returns the threads that it wants.
 static int64_t assignThreads(Part &part, exec::KernelOp kernel, int64_t lanes) {
   part.grain = 1;
   if (part.kind == Part::TopK || part.kind == Part::Cumsum)
     return assignLines(part, kernel);
+  if (hasFewTallSums(part, kernel)) {
+    part.owner = Part::Sums;
+    return 512;
+  }
   if (part.kind == Part::Flat)
     return threadsFor(part.isPartial ? part.chunk / lanes : part.count / lanes);
   if (part.kind == Part::ScatterAdd) {
@@ -327,6 +368,8 @@ static int64_t assignThreads(Part &part, exec::KernelOp kernel, int64_t lanes) {
 static int64_t gpuChunkOf(const Part &part, const GpuParts &gpu) {
   if (part.isPartial || part.kind == Part::ScatterAdd)
     return part.chunk;
+  if (part.owner == Part::Sums)
+    return kWarp;
   if (part.kind == Part::Flat)
     return gpu.threads * gpu.maxLanes;
   if (part.owner == Part::Thread)
@@ -354,10 +397,17 @@ GpuParts kerf::codegen::gpuPartsOf(exec::KernelOp kernel) {
       part.slabs = slabsOf(longestRow(part, kernel), gpu);
     units += part.units();
   }
-  // Few blocks have a multiprocessor each, or share it with one other.
+  // Few blocks have a multiprocessor each, or share it with one other. Long
+  // rows and sums of all elements wait for memory more than they compute:
+  // blocks share one such that 1,024 threads are there.
   constexpr int64_t fewBlocks = 264;
+  bool hasSums = llvm::any_of(gpu.parts, [](const Part &part) {
+    return part.kind == Part::Flat && part.isPartial;
+  });
   if (units <= fewBlocks)
     gpu.registers = 255;
+  else if (gpu.threads >= 512 || hasSums)
+    gpu.registers = 64;
   constexpr int64_t registersOfProcessor = 65536;
   gpu.registers =
       std::min(gpu.registers, registersOfProcessor / gpu.threads / 8 * 8);

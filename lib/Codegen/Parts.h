@@ -33,8 +33,10 @@ struct Part {
   /// On a GPU: who computes a row or line, one after the other (`Block`) or all
   /// of a unit at once. Of a chunk of partial sums, warps take turns. With
   /// `Columns`, a thread has a vector of columns and walks down the rows of the
-  /// chunk; a chunk is cut into slabs of columns, each a unit.
-  enum Owner { Block, Warp, Thread, Columns };
+  /// chunk; a chunk is cut into slabs of columns, each a unit. With `Sums`,
+  /// elements are sums over leading dimensions: a unit has 32 of them, whose
+  /// addends the block's warps share.
+  enum Owner { Block, Warp, Thread, Columns, Sums };
   Owner owner = Block;
   int64_t slabs = 1;
 };
@@ -55,6 +57,13 @@ GpuParts gpuPartsOf(exec::KernelOp kernel);
 /// before users.
 llvm::SmallVector<ReduceOp> rowReducesOf(mlir::Value root);
 bool reducesRows(ReduceOp op);
+/// Whether the sum is of one element, which a number names:
+/// `sum select(iota == number, x, 0)` over the last dimension.
+bool picks(ReduceOp op);
+/// Columns, multiples of `multiple`, before which a comparison of the column's
+/// number with a constant that `roots` are computed from has one answer.
+llvm::SmallVector<int64_t> comparedColumns(llvm::ArrayRef<mlir::Value> roots,
+                                           int64_t columns, int64_t multiple);
 
 /// `add(other, scatter_add(...))` or `scatter_add(...)` alone.
 struct ScatterRoot {

@@ -6,7 +6,7 @@
 
 // CPU: vectors: ok
 // CPU-NOT: WRONG
-// CPU: wide: ok
+// CPU: few_sums_odd: ok
 
 // One module: one header.
 // CHECK: .version 8.0
@@ -22,6 +22,9 @@
 // CHECK-DAG: shfl.sync.bfly.b32
 // CHECK-DAG: bar{{.*}}.sync
 // CHECK-DAG: .shared .align 16 .b8 k{{[0-9a-f]+}}_shared0[{{[0-9]+}}]
+// A maximum is one instruction, and so is most of exp.
+// CHECK-DAG: max.NaN.f32
+// CHECK-DAG: ex2.approx.ftz.f32
 // Rounding to bf16 is one instruction.
 // CHECK-DAG: cvt.rn.bf16x2.f32
 // OLD-DAG: cvt.rn.bf16x2.f32
@@ -156,4 +159,88 @@ exec.kernel @wide(%x: tensor<500xf64> {test.range = [-7.0, 7.0]}) -> (tensor<500
   %c = kerf.tanh %x : tensor<500xf64>
   %d = kerf.sin %x : tensor<500xf64>
   exec.yield %a, %b, %c, %d : tensor<500xf64>, tensor<500xf64>, tensor<500xf64>, tensor<500xf64>
+}
+
+// Rows with padding after column 1027 and a target, which need not be a column:
+// the loop is cut where padding begins, the target is read by itself.
+exec.kernel @padded_loss(%x: tensor<5x1032xbf16>, %i: tensor<5xi32> {test.range = [-300, 1032]}) -> (tensor<5xf32>, tensor<5x1032xbf16>) {
+  %end = kerf.constant dense<1027> : tensor<5x1032xi32>
+  %none = kerf.constant dense<0xFF80> : tensor<5x1032xbf16>
+  %zero = kerf.constant dense<0.0> : tensor<5x1032xf32>
+  %one = kerf.constant dense<1.0> : tensor<5x1032xf32>
+  %column = kerf.iota dim 1 : tensor<5x1032xi32>
+  %isReal = kerf.compare lt %column, %end : tensor<5x1032xi32>
+  %logits = kerf.select %isReal, %x, %none : tensor<5x1032xbf16>
+  %wide = kerf.cast %logits : tensor<5x1032xbf16> -> tensor<5x1032xf32>
+  %most = kerf.reduce max %wide dims [1] : tensor<5x1032xf32>
+  %most2 = kerf.broadcast %most dims [0] : tensor<5xf32> -> tensor<5x1032xf32>
+  %less = kerf.sub %wide, %most2 : tensor<5x1032xf32>
+  %power = kerf.exp %less : tensor<5x1032xf32>
+  %sum = kerf.reduce sum %power dims [1] : tensor<5x1032xf32>
+  %target = kerf.broadcast %i dims [0] : tensor<5xi32> -> tensor<5x1032xi32>
+  %isTarget = kerf.compare eq %column, %target : tensor<5x1032xi32>
+  %own = kerf.select %isTarget, %less, %zero : tensor<5x1032xf32>
+  %picked = kerf.reduce sum %own dims [1] : tensor<5x1032xf32>
+  %log = kerf.log %sum : tensor<5xf32>
+  %loss = kerf.sub %log, %picked : tensor<5xf32>
+  %sum2 = kerf.broadcast %sum dims [0] : tensor<5xf32> -> tensor<5x1032xf32>
+  %part = kerf.div %power, %sum2 : tensor<5x1032xf32>
+  %hot = kerf.select %isTarget, %one, %zero : tensor<5x1032xf32>
+  %gradient = kerf.sub %part, %hot : tensor<5x1032xf32>
+  %narrow = kerf.cast %gradient : tensor<5x1032xf32> -> tensor<5x1032xbf16>
+  exec.yield %loss, %narrow : tensor<5xf32>, tensor<5x1032xbf16>
+}
+exec.kernel @pick_alone(%x: tensor<40x77xf32>, %i: tensor<40xi32> {test.range = [-20, 90]}) -> tensor<40xf32> {
+  %zero = kerf.constant dense<0.0> : tensor<40x77xf32>
+  %column = kerf.iota dim 1 : tensor<40x77xi32>
+  %target = kerf.broadcast %i dims [0] : tensor<40xi32> -> tensor<40x77xi32>
+  %isTarget = kerf.compare eq %target, %column : tensor<40x77xi32>
+  %own = kerf.select %isTarget, %x, %zero : tensor<40x77xf32>
+  %picked = kerf.reduce sum %own dims [1] : tensor<40x77xf32>
+  exec.yield %picked : tensor<40xf32>
+}
+// All threads of the block, or of the warp, read what one of them overwrites.
+exec.kernel @pick_in_place(%x: tensor<3x2304xf32>, %i: tensor<3xi32> {test.range = [0, 2304]}) -> tensor<3x2304xf32> attributes {inplace = [[0, 0]]} {
+  %zero = kerf.constant dense<0.0> : tensor<3x2304xf32>
+  %column = kerf.iota dim 1 : tensor<3x2304xi32>
+  %target = kerf.broadcast %i dims [0] : tensor<3xi32> -> tensor<3x2304xi32>
+  %isTarget = kerf.compare eq %column, %target : tensor<3x2304xi32>
+  %own = kerf.select %isTarget, %x, %zero : tensor<3x2304xf32>
+  %picked = kerf.reduce sum %own dims [1] : tensor<3x2304xf32>
+  %all = kerf.broadcast %picked dims [0] : tensor<3xf32> -> tensor<3x2304xf32>
+  %y = kerf.sub %x, %all : tensor<3x2304xf32>
+  exec.yield %y : tensor<3x2304xf32>
+}
+exec.kernel @pick_in_place_warp(%x: tensor<9x128xf32>, %i: tensor<9xi32> {test.range = [0, 128]}) -> tensor<9x128xf32> attributes {inplace = [[0, 0]]} {
+  %zero = kerf.constant dense<0.0> : tensor<9x128xf32>
+  %column = kerf.iota dim 1 : tensor<9x128xi32>
+  %target = kerf.broadcast %i dims [0] : tensor<9xi32> -> tensor<9x128xi32>
+  %isTarget = kerf.compare eq %column, %target : tensor<9x128xi32>
+  %own = kerf.select %isTarget, %x, %zero : tensor<9x128xf32>
+  %picked = kerf.reduce sum %own dims [1] : tensor<9x128xf32>
+  %all = kerf.broadcast %picked dims [0] : tensor<9xf32> -> tensor<9x128xf32>
+  %y = kerf.sub %x, %all : tensor<9x128xf32>
+  exec.yield %y : tensor<9x128xf32>
+}
+
+// Few sums of many addends: a block's warps share them. What follows a sum, and
+// a sum of sums.
+exec.kernel @few_sums(%x: tensor<200x96xf32>, %y: tensor<96x96xf32>, %z: tensor<2x48xf32>) -> (tensor<2x48xf32>, tensor<96xbf16>) {
+  %a = kerf.reduce sum %x dims [0] : tensor<200x96xf32>
+  %b = kerf.reshape %a : tensor<96xf32> -> tensor<2x48xf32>
+  %c = kerf.add %b, %z : tensor<2x48xf32>
+  %d = kerf.reduce max %y dims [0] : tensor<96x96xf32>
+  %e = kerf.mul %a, %d : tensor<96xf32>
+  %f = kerf.cast %e : tensor<96xf32> -> tensor<96xbf16>
+  exec.yield %c, %f : tensor<2x48xf32>, tensor<96xbf16>
+}
+exec.kernel @few_sums_nested(%x: tensor<70x6x64xf32>) -> tensor<64xf32> {
+  %a = kerf.reduce sum %x dims [1] : tensor<70x6x64xf32>
+  %b = kerf.mul %a, %a : tensor<70x64xf32>
+  %c = kerf.reduce sum %b dims [0] : tensor<70x64xf32>
+  exec.yield %c : tensor<64xf32>
+}
+exec.kernel @few_sums_odd(%x: tensor<200x90xf32>) -> tensor<90xf32> {
+  %a = kerf.reduce sum %x dims [0] : tensor<200x90xf32>
+  exec.yield %a : tensor<90xf32>
 }

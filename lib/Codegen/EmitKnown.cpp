@@ -1,0 +1,163 @@
+//===- EmitKnown.cpp - what an index tells without a loop -----------------===//
+//
+// Rows of logits are compared with their own columns: with the number of
+// columns that are not padding, and with the target. The first has one answer
+// for almost all columns; the second picks one element.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Emitter.h"
+#include "Parts.h"
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::codegen;
+
+/// The value of a splat of integers.
+static std::optional<int64_t> splatOf(Value tensor) {
+  auto constant = tensor.getDefiningOp<ConstantOp>();
+  auto value = constant ? dyn_cast<DenseElementsAttr>(constant.getValue())
+                        : DenseElementsAttr();
+  if (!value || !value.isSplat() || !value.getElementType().isInteger(32))
+    return std::nullopt;
+  return value.getSplatValue<APInt>().getSExtValue();
+}
+
+/// The dimension along which a tensor has the numbers 0, 1, ...
+static std::optional<int64_t> countedDim(Value tensor) {
+  auto iota = tensor.getDefiningOp<IotaOp>();
+  if (!iota || iota.getZigzag() || iota.getOffset())
+    return std::nullopt;
+  return iota.getDim();
+}
+
+//===----------------------------------------------------------------------===//
+// Comparisons with a constant
+//===----------------------------------------------------------------------===//
+
+static bool holds(CompareKind kind, int64_t a, int64_t b) {
+  switch (kind) {
+  case CompareKind::EQ:
+    return a == b;
+  case CompareKind::NE:
+    return a != b;
+  case CompareKind::LT:
+    return a < b;
+  case CompareKind::LE:
+    return a <= b;
+  case CompareKind::GT:
+    return a > b;
+  case CompareKind::GE:
+    return a >= b;
+  }
+  llvm_unreachable("covered switch");
+}
+
+std::optional<Element> Emitter::emitKnownCompare(CompareOp op,
+                                                 llvm::ArrayRef<Index> at) {
+  auto dim = countedDim(op.getLhs());
+  auto bound = splatOf(op.getRhs());
+  bool isOrder =
+      op.getKind() != CompareKind::EQ && op.getKind() != CompareKind::NE;
+  if (!dim || !bound || !isOrder)
+    return std::nullopt;
+  // An order holds for all of a range if it does at both ends.
+  Range range = space.rangeOf(at[*dim]);
+  bool atLow = holds(op.getKind(), range.low, *bound);
+  if (atLow != holds(op.getKind(), range.high, *bound))
+    return std::nullopt;
+  return Element{arith.bits(builder.getI1Type(), atLow), false};
+}
+
+llvm::SmallVector<int64_t>
+kerf::codegen::comparedColumns(llvm::ArrayRef<Value> roots, int64_t columns,
+                               int64_t multiple) {
+  llvm::SmallPtrSet<Operation *, 32> seen;
+  llvm::SmallVector<Value> open(roots);
+  llvm::SmallVector<int64_t> cuts;
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (!op || !seen.insert(op).second)
+      continue;
+    llvm::append_range(open, op->getOperands());
+    auto compare = dyn_cast<CompareOp>(op);
+    auto dim = compare ? countedDim(compare.getLhs()) : std::nullopt;
+    auto bound = compare ? splatOf(compare.getRhs()) : std::nullopt;
+    if (!dim || !bound)
+      continue;
+    auto type = typeOf(compare.getLhs());
+    int64_t cut = *bound / multiple * multiple;
+    if (*dim == type.getRank() - 1 && type.getShape().back() == columns &&
+        cut > 0 && cut < columns && !llvm::is_contained(cuts, cut))
+      cuts.push_back(cut);
+  }
+  llvm::sort(cuts);
+  constexpr size_t limit = 2; // Each piece has code of its own.
+  if (cuts.size() > limit)
+    cuts.clear();
+  return cuts;
+}
+
+//===----------------------------------------------------------------------===//
+// The element of a row that a number names
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// `reduce sum select(iota == number, from, 0)` over the last dimension.
+struct Pick {
+  Value number, from;
+};
+} // namespace
+
+static bool isZero(Value tensor) {
+  auto constant = tensor.getDefiningOp<ConstantOp>();
+  auto value = constant ? dyn_cast<DenseFPElementsAttr>(constant.getValue())
+                        : DenseFPElementsAttr();
+  return value && value.isSplat() && value.getSplatValue<APFloat>().isPosZero();
+}
+
+static std::optional<Pick> pickOf(ReduceOp op) {
+  int64_t last = typeOf(op.getX()).getRank() - 1;
+  auto select = op.getX().getDefiningOp<SelectOp>();
+  auto compare =
+      select ? select.getCondition().getDefiningOp<CompareOp>() : CompareOp();
+  if (op.getKind() != ReduceKind::Sum || op.getDims().size() != 1 || !compare ||
+      compare.getKind() != CompareKind::EQ || !isZero(select.getOnFalse()))
+    return std::nullopt;
+  for (auto [counted, number] :
+       {std::pair{compare.getLhs(), compare.getRhs()},
+        std::pair{compare.getRhs(), compare.getLhs()}}) {
+    auto broadcast = number.getDefiningOp<BroadcastOp>();
+    if (countedDim(counted) == last && broadcast &&
+        !llvm::is_contained(broadcast.getDims(), last) &&
+        typeOf(number).getElementType().isInteger(32))
+      return Pick{number, select.getOnTrue()};
+  }
+  return std::nullopt;
+}
+
+bool kerf::codegen::picks(ReduceOp op) { return pickOf(op).has_value(); }
+
+Value Emitter::emitPick(const RowReduce &reduce) {
+  ReduceOp op = reduce.op;
+  Pick pick = *pickOf(op);
+  int64_t count = typeOf(op.getX()).getShape().back();
+  Indices at = reduce.at;
+  at.push_back(Index());
+  auto number = pull(pick.number, at);
+  if (!number)
+    return Value();
+  Value wide =
+      arith::ExtSIOp::create(builder, arith.loc, arith.i64(), number->value);
+  Value inside =
+      arith::CmpIOp::create(builder, arith.loc, arith::CmpIPredicate::ult, wide,
+                            arith.bits(arith.i64(), count));
+  Value safe = arith.select(inside, wide, arith.bits(arith.i64(), 0));
+  at.back() = opaque(safe, {0, count - 1}, differs(reduce.at));
+  auto element = pull(pick.from, at);
+  if (!element)
+    return Value();
+  setInsertionPoint(depth());
+  return arith.select(inside, element->value,
+                      arith.number(element->value.getType(), 0));
+}
