@@ -144,43 +144,83 @@ bool PartEmitter::forOwnTokens(
   return isDone;
 }
 
+// The index of a group of 32 tokens that a lane has, and which lanes' tokens
+// are in [first, last): all lanes know. None of a token that there is not.
+std::optional<PartEmitter::Group>
+PartEmitter::lookAt(Value index, const Index &group, Value first, Value last) {
+  constexpr int64_t warp = 32;
+  int64_t tokens = typeOf(index).getNumElements();
+  Index at = group * warp + e.space.divide(e.thread, warp)->remainder;
+  Value exists;
+  if (e.space.rangeOf(at).high >= tokens) {
+    Value number = e.materialize(at), safe = smaller(number, word(tokens - 1));
+    exists = arith::CmpIOp::create(e.builder, a.loc, arith::CmpIPredicate::eq,
+                                   number, safe);
+    at = e.opaque(safe, {0, tokens - 1}, true);
+  }
+  auto id = e.pullAt(index, at);
+  if (!id)
+    return std::nullopt;
+  auto narrow = [&](Value x) -> Value {
+    return arith::TruncIOp::create(e.builder, a.loc, a.i32(), x);
+  };
+  // Rows before the first are large without their sign.
+  Value isMine = arith::CmpIOp::create(
+      e.builder, a.loc, arith::CmpIPredicate::ult,
+      a.sub(id->value, narrow(first)), narrow(a.sub(last, first)));
+  if (exists)
+    isMine = arith::AndIOp::create(e.builder, a.loc, exists, isMine);
+  return Group{id->value, e.ballot(isMine)};
+}
+
+void PartEmitter::forBits(Value mask, int64_t count,
+                          llvm::function_ref<void(const Index &, Value)> body) {
+  e.loop(word(0), word(count), {0, count - 1}, [&](const Index &j) {
+    Value bit =
+        arith::TruncIOp::create(e.builder, a.loc, a.i32(), e.materialize(j));
+    Value shifted = arith::ShRUIOp::create(e.builder, a.loc, mask, bit);
+    Value isSet = arith::TruncIOp::create(e.builder, a.loc,
+                                          e.builder.getI1Type(), shifted);
+    e.when(isSet, [&] { body(j, bit); });
+  });
+}
+
 // Each warp looks through all tokens, 32 at a time, so that all threads know
-// which are theirs.
+// which are theirs. Eight times 32 are read at once: one after the other would
+// take eight times as long, few have what is looked for.
 bool PartEmitter::forOwnTokensOfWarp(
     Value index, Value first, Value last,
     llvm::function_ref<void(const Index &, Value)> body) {
   constexpr int64_t warp = 32;
   int64_t tokens = typeOf(index).getNumElements();
   int64_t groups = (tokens + warp - 1) / warp;
-  Index lane = e.space.divide(e.thread, warp)->remainder;
-  auto make = [&](auto kind, Value x, Value y) -> Value {
-    return decltype(kind)::create(e.builder, a.loc, x, y);
+  int64_t atOnce = std::min<int64_t>(groups, 8);
+  int64_t batches = (groups + atOnce - 1) / atOnce;
+  Value none = a.bits(a.i32(), 0);
+  auto isSet = [&](Value bits) -> Value {
+    return arith::CmpIOp::create(e.builder, a.loc, arith::CmpIPredicate::ne,
+                                 bits, none);
   };
   bool isDone = true;
-  e.loop(word(0), word(groups), {0, groups - 1}, [&](const Index &group) {
-    Value number = e.materialize(group * warp + lane);
-    Value safe = smaller(number, word(tokens - 1));
-    auto id = e.pullAt(index, e.opaque(safe, {0, tokens - 1}, true));
-    if (!id)
-      return void(isDone = false);
-    Value row = arith::ExtSIOp::create(e.builder, a.loc, a.i64(), id->value);
-    Value exists = arith::CmpIOp::create(
-        e.builder, a.loc, arith::CmpIPredicate::eq, number, safe);
-    Value mine =
-        e.ballot(make(arith::AndIOp(), exists, isWithin(e, row, first, last)));
-    Value none = a.bits(a.i32(), 0);
-    auto isSet = [&](Value bits) -> Value {
-      return arith::CmpIOp::create(e.builder, a.loc, arith::CmpIPredicate::ne,
-                                   bits, none);
-    };
-    e.when(isSet(mine), [&] {
-      e.loop(word(0), word(warp), {0, warp - 1}, [&](const Index &j) {
-        Value bit = arith::TruncIOp::create(e.builder, a.loc, a.i32(),
-                                            e.materialize(j));
-        Value shifted = make(arith::ShRUIOp(), mine, bit);
-        e.when(isSet(make(arith::AndIOp(), shifted, a.bits(a.i32(), 1))), [&] {
-          Value token = e.materialize(group * warp + j);
-          Value own = e.broadcast(id->value, bit);
+  e.loop(word(0), word(batches), {0, batches - 1}, [&](const Index &batch) {
+    Value found = none;
+    for (int64_t k = 0; k < atOnce && isDone; ++k) {
+      auto group = lookAt(index, batch * atOnce + Index(k), first, last);
+      isDone = group.has_value();
+      if (isDone)
+        found = arith::OrIOp::create(
+            e.builder, a.loc, found,
+            a.select(isSet(group->mine), a.bits(a.i32(), 1 << k), none));
+    }
+    if (!isDone)
+      return;
+    e.when(isSet(found), [&] {
+      forBits(found, atOnce, [&](const Index &k, Value) {
+        Index number = batch * atOnce + k;
+        Group group = *lookAt(index, number, first, last);
+        forBits(group.mine, warp, [&](const Index &j, Value bit) {
+          Value token = e.materialize(number * warp + j);
+          Value own = e.broadcast(group.row, bit);
           body(e.opaque(token, {0, tokens - 1}),
                arith::ExtSIOp::create(e.builder, a.loc, a.i64(), own));
         });
@@ -190,50 +230,110 @@ bool PartEmitter::forOwnTokensOfWarp(
   return isDone;
 }
 
-// A unit owns some rows of the table: it fills them, then looks through all
-// indices for its own. Sums are taken in the order of the indices.
+// What a row of the table has before anything is added.
+std::optional<Element> PartEmitter::emptyRow(const ScatterRoot &root,
+                                             const Index &position) {
+  ScatterAddOp op = root.scatter;
+  if (root.other)
+    return e.pullAt(root.other, position);
+  Type number = e.typeOfNumbers(typeOf(op.getX()).getElementType());
+  return Element{a.number(number, 0), false};
+}
+
+bool PartEmitter::fillRow(const ScatterRoot &root, unsigned result,
+                          const Index &row, int64_t columns, int64_t lanes) {
+  bool isDone = true;
+  auto all = e.forVectors(columns, lanes, {}, {},
+                          [&](const Index &column, ValueRange) {
+                            Index position = row * columns + column;
+                            auto x = emptyRow(root, position);
+                            if (x)
+                              e.store(result, position, *x);
+                            isDone &= x.has_value();
+                            return Emitter::Carried();
+                          });
+  return isDone && all.has_value();
+}
+
+// Adds a token's row to one of the table. `isFirst`: the row has nothing yet,
+// not even what it has when it is empty; null: it always has that.
+bool PartEmitter::addToken(const ScatterRoot &root, unsigned result,
+                           const Index &token, const Index &row, Value isFirst,
+                           int64_t lanes) {
+  ScatterAddOp op = root.scatter;
+  int64_t columns = typeOf(op.getResult()).getNumElements() /
+                    typeOf(op.getResult()).getDimSize(0);
+  Value isLater;
+  if (isFirst)
+    isLater = arith::XOrIOp::create(e.builder, a.loc, isFirst,
+                                    a.bits(isFirst.getType(), 1));
+  bool isDone = true;
+  auto vector = [&](const Index &column, ValueRange) {
+    Index position = row * columns + column;
+    auto x = e.pullAt(op.getX(), token * columns + column);
+    isDone &= x.has_value();
+    auto addTo = [&](Element before) {
+      Value sum = a.add(before.value, x->value);
+      e.store(result, position, {sum, column.lane != 0});
+    };
+    if (!x)
+      return Emitter::Carried();
+    if (!isFirst) {
+      addTo(e.load(result, position));
+      return Emitter::Carried();
+    }
+    e.when(isFirst, [&] {
+      auto empty = emptyRow(root, position);
+      isDone &= empty.has_value();
+      if (empty)
+        addTo(*empty);
+    });
+    e.when(isLater, [&] { addTo(e.load(result, position)); });
+    return Emitter::Carried();
+  };
+  auto all = e.forVectors(columns, lanes, {}, {}, vector);
+  return isDone && all.has_value();
+}
+
+// A unit owns some rows of the table: it looks through all indices for its own.
+// Sums are taken in the order of the indices. On a CPU rows are filled before;
+// on a GPU those that got nothing are filled after.
 bool PartEmitter::emitScatterRows(const ScatterRoot &root, unsigned result,
                                   const Index &unit, const Part &part,
                                   int64_t lanes) {
   ScatterAddOp op = root.scatter;
-  auto index = typeOf(op.getIndex());
-  int64_t tokens = index.getNumElements();
+  int64_t tokens = typeOf(op.getIndex()).getNumElements();
   int64_t columns = typeOf(op.getResult()).getNumElements() / part.count;
   Value first = e.materialize(unit * part.chunk);
   Value last = smaller(a.add(first, word(part.chunk)), word(part.count));
   bool isDone = true;
-  e.loop(first, last, {0, part.count - 1}, [&](const Index &row) {
-    auto all = e.forVectors(
-        columns, lanes, {}, {}, [&](const Index &column, ValueRange) {
-          Index position = row * columns + column;
-          Type number = e.typeOfNumbers(typeOf(op.getX()).getElementType());
-          std::optional<Element> x = Element{a.number(number, 0), false};
-          if (root.other)
-            x = e.pullAt(root.other, position);
-          if (x)
-            e.store(result, position, *x);
-          isDone &= x.has_value();
-          return Emitter::Carried();
-        });
-    isDone &= all.has_value();
-  });
+  auto forOwnRows = [&](llvm::function_ref<void(const Index &)> body) {
+    e.loop(first, last, {0, part.count - 1}, body);
+  };
+  auto fill = [&](const Index &row) {
+    isDone &= fillRow(root, result, row, columns, lanes);
+  };
+  bool isMarked = e.isGpu() && tokens > 0;
+  if (!isMarked)
+    forOwnRows(fill);
   if (tokens == 0 || !isDone)
     return isDone;
-  bool isRead = forOwnTokens(
-      op.getIndex(), first, last, [&](const Index &token, Value row) {
-        Index to = e.opaque(row, {0, part.count - 1});
-        e.forVectors(
-            columns, lanes, {}, {}, [&](const Index &column, ValueRange) {
-              auto x = e.pullAt(op.getX(), token * columns + column);
-              if (!x)
-                return isDone = false, Emitter::Carried();
-              Index position = to * columns + column;
-              Value sum = a.add(e.load(result, position).value, x->value);
-              e.store(result, position, {sum, column.lane != 0});
-              return Emitter::Carried();
-            });
-      });
-  return isDone && isRead;
+  Value marks = isMarked ? e.clearBits(part.chunk) : Value();
+  auto add = [&](const Index &token, Value row) {
+    Value isFirst;
+    if (isMarked)
+      isFirst = e.setBit(marks, a.sub(row, first));
+    Index to = e.opaque(row, {0, part.count - 1});
+    isDone &= addToken(root, result, token, to, isFirst, lanes);
+  };
+  if (!forOwnTokens(op.getIndex(), first, last, add))
+    return false;
+  if (isMarked)
+    forOwnRows([&](const Index &row) {
+      e.when(e.isClear(marks, a.sub(e.materialize(row), first)),
+             [&] { fill(row); });
+    });
+  return isDone;
 }
 
 bool PartEmitter::emitScatter(const Part &part) {

@@ -119,8 +119,12 @@ void Emitter::synchronize() {
     callIntrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", Type(),
                   arith.bits(arith.i32(), 0));
   else if (team().size > 1)
-    callIntrinsic("llvm.nvvm.bar.warp.sync", Type(),
-                  arith.bits(arith.i32(), 0xffffffff));
+    synchronizeWarp();
+}
+
+void Emitter::synchronizeWarp() {
+  callIntrinsic("llvm.nvvm.bar.warp.sync", Type(),
+                arith.bits(arith.i32(), 0xffffffff));
 }
 
 //===----------------------------------------------------------------------===//
@@ -334,6 +338,100 @@ Value Emitter::combineOverWarps(Value value, bool isMax) {
     total = !total ? x : isMax ? arith.max(total, x) : arith.add(total, x);
   }
   return total;
+}
+
+//===----------------------------------------------------------------------===//
+// Bits of a warp
+//===----------------------------------------------------------------------===//
+
+Value Emitter::clearBits(int64_t count) {
+  int64_t words = (count + 31) / 32, warps = threads / kWarp;
+  auto split = *space.divide(thread, kWarp);
+  LLVM::GlobalOp array = sharedArray(arith.i32(), warps * words);
+  Value first = materialize(split.quotient * words);
+  Value lane = materialize(split.remainder);
+  setInsertionPoint(depth());
+  Value bits = LLVM::AddressOfOp::create(builder, arith.loc, array);
+  bits = LLVM::GEPOp::create(builder, arith.loc, bits.getType(), arith.i32(),
+                             bits, llvm::ArrayRef<LLVM::GEPArg>{first});
+  stepLoop(lane, arith.bits(arith.i64(), words), kWarp, {0, words - 1}, Team(),
+           {}, [&](const Index &word, ValueRange) {
+             Value to = LLVM::GEPOp::create(
+                 builder, arith.loc, bits.getType(), arith.i32(), bits,
+                 llvm::ArrayRef<LLVM::GEPArg>{materialize(word)});
+             setInsertionPoint(depth());
+             LLVM::StoreOp::create(builder, arith.loc,
+                                   arith.bits(arith.i32(), 0), to);
+             return Carried();
+           });
+  synchronizeWarp();
+  return bits;
+}
+
+std::pair<Value, Value> Emitter::bitOf(Value bits, Value number) {
+  setInsertionPoint(depth());
+  Value narrow =
+      arith::TruncIOp::create(builder, arith.loc, arith.i32(), number);
+  Value word = arith::ShRUIOp::create(builder, arith.loc, narrow,
+                                      arith.bits(arith.i32(), 5));
+  Value place = arith::AndIOp::create(builder, arith.loc, narrow,
+                                      arith.bits(arith.i32(), 31));
+  Value bit = arith::ShLIOp::create(builder, arith.loc,
+                                    arith.bits(arith.i32(), 1), place);
+  Value at =
+      LLVM::GEPOp::create(builder, arith.loc, bits.getType(), arith.i32(), bits,
+                          llvm::ArrayRef<LLVM::GEPArg>{word});
+  return {at, bit};
+}
+
+Value Emitter::isClear(Value bits, Value number) {
+  auto [at, bit] = bitOf(bits, number);
+  Value word = LLVM::LoadOp::create(builder, arith.loc, arith.i32(), at);
+  Value own = arith::AndIOp::create(builder, arith.loc, word, bit);
+  return arith::CmpIOp::create(builder, arith.loc, arith::CmpIPredicate::eq,
+                               own, arith.bits(arith.i32(), 0));
+}
+
+Value Emitter::setBit(Value bits, Value number) {
+  auto [at, bit] = bitOf(bits, number);
+  Value word = LLVM::LoadOp::create(builder, arith.loc, arith.i32(), at);
+  Value own = arith::AndIOp::create(builder, arith.loc, word, bit);
+  Value wasClear =
+      arith::CmpIOp::create(builder, arith.loc, arith::CmpIPredicate::eq, own,
+                            arith.bits(arith.i32(), 0));
+  Value next = arith::OrIOp::create(builder, arith.loc, word, bit);
+  Value lane = materialize(space.divide(thread, kWarp)->remainder);
+  setInsertionPoint(depth());
+  Value isFirst =
+      arith::CmpIOp::create(builder, arith.loc, arith::CmpIPredicate::eq, lane,
+                            arith.bits(arith.i64(), 0));
+  synchronizeWarp(); // All have read it.
+  when(isFirst,
+       [&, to = at] { LLVM::StoreOp::create(builder, arith.loc, next, to); });
+  setInsertionPoint(depth());
+  synchronizeWarp();
+  return wasClear;
+}
+
+/// Has some turns of a loop stand side by side. A thread waits for memory most
+/// of the time: 64 bytes under way per thread keep a GPU's memory at work.
+void Emitter::unroll(scf::ForOp loop, llvm::ArrayRef<Access> all) {
+  constexpr int64_t wordsUnderWay = 16, mostTurns = 8;
+  int64_t words = 0;
+  for (const Access &read : all)
+    if (space.depthOf(read.position) >= depth())
+      words += read.position.lane != 0 ? 4 : 1;
+  int64_t turns =
+      std::min(wordsUnderWay / std::max<int64_t>(words, 1), mostTurns);
+  if (words == 0 || turns < 2)
+    return;
+  MLIRContext *context = loop.getContext();
+  auto count = IntegerAttr::get(IntegerType::get(context, 32), turns);
+  auto how = LLVM::LoopUnrollAttr::get(context, {}, count, {}, {}, {}, {}, {});
+  // The name that the branch has for it, to which it is passed on.
+  loop->setAttr("loop_annotation", LLVM::LoopAnnotationAttr::get(
+                                       context, {}, {}, {}, how, {}, {}, {}, {},
+                                       {}, {}, {}, {}, {}, {}, {}));
 }
 
 //===----------------------------------------------------------------------===//

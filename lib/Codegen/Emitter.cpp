@@ -207,27 +207,6 @@ bool Emitter::differs(llvm::ArrayRef<Index> at) const {
 // Loops
 //===----------------------------------------------------------------------===//
 
-/// Has some turns of a loop stand side by side. A thread waits for memory most
-/// of the time: 64 bytes under way per thread keep a GPU's memory at work.
-void Emitter::unroll(scf::ForOp loop, llvm::ArrayRef<Access> all) {
-  constexpr int64_t wordsUnderWay = 16, mostTurns = 8;
-  int64_t words = 0;
-  for (const Access &read : all)
-    if (space.depthOf(read.position) >= depth())
-      words += read.position.lane != 0 ? 4 : 1;
-  int64_t turns =
-      std::min(wordsUnderWay / std::max<int64_t>(words, 1), mostTurns);
-  if (words == 0 || turns < 2)
-    return;
-  MLIRContext *context = loop.getContext();
-  auto count = IntegerAttr::get(IntegerType::get(context, 32), turns);
-  auto how = LLVM::LoopUnrollAttr::get(context, {}, count, {}, {}, {}, {}, {});
-  // The name that the branch has for it, to which it is passed on.
-  loop->setAttr("loop_annotation", LLVM::LoopAnnotationAttr::get(
-                                       context, {}, {}, {}, how, {}, {}, {}, {},
-                                       {}, {}, {}, {}, {}, {}, {}));
-}
-
 std::optional<Emitter::Carried>
 Emitter::stepLoop(Value begin, Value end, int64_t step, Range range, Team team,
                   llvm::ArrayRef<Value> initial,

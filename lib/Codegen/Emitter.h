@@ -130,6 +130,12 @@ public:
                       llvm::function_ref<void(const Index &, Value)> take);
   /// As `combine`, of threads with the same number in all warps of the block.
   Value combineOverWarps(Value value, bool isMax);
+  /// `count` bits that each warp of the block has for itself, all clear.
+  Value clearBits(int64_t count);
+  /// Sets the bit `number`, the same in all threads of the warp, which run this
+  /// together. Whether it was clear.
+  Value setBit(Value bits, Value number);
+  Value isClear(Value bits, Value number);
   /// Waits for the team: what its threads did to memory before comes first.
   void synchronize();
   /// The value of the thread that differs in the bits `distance`, of a warp.
@@ -257,6 +263,9 @@ private:
   void unroll(mlir::scf::ForOp loop, llvm::ArrayRef<Access> all);
   Value callIntrinsic(llvm::StringRef name, Type type,
                       mlir::ValueRange operands);
+  void synchronizeWarp();
+  /// The word that has a bit, and the bit in it.
+  std::pair<Value, Value> bitOf(Value bits, Value number);
   void combineWarps(Carried &values, llvm::ArrayRef<bool> isMax, int64_t warps);
   void combineLanes(Carried &values, llvm::ArrayRef<bool> isMax, int64_t lanes);
   mlir::LLVM::GlobalOp sharedArray(Type element, int64_t count);

@@ -51,6 +51,12 @@ private:
   bool emitTopK(const Part &part);
   bool emitTopKRow(TopKOp op, const Part &part, const Index &row);
   bool emitScatter(const Part &part);
+  std::optional<Element> emptyRow(const ScatterRoot &root,
+                                  const Index &position);
+  bool fillRow(const ScatterRoot &root, unsigned result, const Index &row,
+               int64_t columns, int64_t lanes);
+  bool addToken(const ScatterRoot &root, unsigned result, const Index &token,
+                const Index &row, Value isFirst, int64_t lanes);
   bool emitScatterRows(const ScatterRoot &root, unsigned result,
                        const Index &unit, const Part &part, int64_t lanes);
   bool emitCumsum(const Part &part);
@@ -59,6 +65,16 @@ private:
   /// Runs `body` for each token, in order, and its row in [first, last).
   bool forOwnTokens(Value index, Value first, Value last,
                     llvm::function_ref<void(const Index &, Value)> body);
+  /// Of 32 tokens: the row that the lane's token names, and a bit for each
+  /// token whose row is one of the unit's.
+  struct Group {
+    Value row, mine;
+  };
+  std::optional<Group> lookAt(Value index, const Index &group, Value first,
+                              Value last);
+  /// Runs `body` for the numbers below `count` whose bit is set, in order.
+  void forBits(Value mask, int64_t count,
+               llvm::function_ref<void(const Index &, Value)> body);
   bool forOwnTokensOfWarp(Value index, Value first, Value last,
                           llvm::function_ref<void(const Index &, Value)> body);
 
