@@ -98,13 +98,12 @@ void PartEmitter::forRows(const Part &part, const Index &unit,
     e.loop(first, last, range, body);
     return;
   }
-  constexpr int64_t warp = 32;
   Value thread = e.materialize(e.thread);
   Team team;
   Value number = thread;
   if (part.owner == Part::Warp) {
-    auto split = *e.space.divide(e.thread, warp);
-    team = {warp, split.remainder};
+    auto split = *e.space.divide(e.thread, part.team);
+    team = {part.team, split.remainder};
     number = e.materialize(split.quotient);
   }
   Value row = a.add(first, number);

@@ -48,7 +48,7 @@ bool PartEmitter::emitRowReduces(const Part &part, const Index &row) {
       return false;
   // What a lane read for the sums, another may overwrite. Shuffles order no
   // memory; the sums of a block have waited at a barrier.
-  if (!loops.empty() && e.team().size == kWarp && overwrites(part.results))
+  if (!loops.empty() && e.team().size <= kWarp && overwrites(part.results))
     e.synchronize();
   return true;
 }

@@ -216,7 +216,7 @@ Emitter::Carried Emitter::combine(llvm::ArrayRef<Value> values,
   Carried totals(values);
   if (values.empty() || team().size == 1)
     return totals;
-  combineLanes(totals, isMax, kWarp);
+  combineLanes(totals, isMax, std::min(team().size, kWarp));
   if (team().size > kWarp)
     combineWarps(totals, isMax, team().size / kWarp);
   return totals;

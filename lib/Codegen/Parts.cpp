@@ -252,6 +252,16 @@ static int64_t threadsOfRow(int64_t vectors) {
   return threadsFor(vectors);
 }
 
+/// Threads of a warp that compute a row, two vectors each where there are so
+/// many. All rows of a warp exist: they exchange registers together.
+static int64_t teamFor(int64_t vectors, int64_t rows) {
+  constexpr int64_t smallest = 4;
+  int64_t team = kWarp;
+  while (team > smallest && vectors <= team && rows % (kWarp / team * 2) == 0)
+    team /= 2;
+  return team;
+}
+
 static int64_t longestRow(const Part &part, exec::KernelOp kernel) {
   int64_t columns = 1;
   for (unsigned result : part.results) {
@@ -359,8 +369,10 @@ static int64_t assignThreads(Part &part, exec::KernelOp kernel, int64_t lanes) {
     part.owner = Part::Thread;
   else if (!part.isPartial && vectors <= kTurns * kWarp)
     part.owner = Part::Warp;
+  if (part.owner == Part::Warp)
+    part.team = teamFor(vectors, part.count);
   if (part.owner != Part::Block)
-    return std::min<int64_t>(128, threadsFor(part.count * kWarp));
+    return std::min<int64_t>(128, threadsFor(part.count * part.team));
   return threadsOfRow(vectors);
 }
 
@@ -374,7 +386,7 @@ static int64_t gpuChunkOf(const Part &part, const GpuParts &gpu) {
     return gpu.threads * gpu.maxLanes;
   if (part.owner == Part::Thread)
     return gpu.threads;
-  return part.owner == Part::Warp ? gpu.threads / kWarp : 1;
+  return part.owner == Part::Warp ? gpu.threads / part.team : 1;
 }
 
 /// Slabs of columns, of a vector for each thread.

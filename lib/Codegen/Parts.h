@@ -31,13 +31,14 @@ struct Part {
   int64_t grain = 1;
 
   /// On a GPU: who computes a row or line, one after the other (`Block`) or all
-  /// of a unit at once. Of a chunk of partial sums, warps take turns. With
-  /// `Columns`, a thread has a vector of columns and walks down the rows of the
-  /// chunk; a chunk is cut into slabs of columns, each a unit. With `Sums`,
-  /// elements are sums over leading dimensions: a unit has 32 of them, whose
-  /// addends the block's warps share.
+  /// of a unit at once; `Warp` is a warp, or `team` threads of one. Of a chunk
+  /// of partial sums, warps take turns. With `Columns`, a thread has a vector
+  /// of columns and walks down the rows of the chunk; a chunk is cut into slabs
+  /// of columns, each a unit. With `Sums`, elements are sums over leading
+  /// dimensions: a unit has 32 of them, whose addends the block's warps share.
   enum Owner { Block, Warp, Thread, Columns, Sums };
   Owner owner = Block;
+  int64_t team = 32;
   int64_t slabs = 1;
 };
 

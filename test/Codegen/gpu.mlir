@@ -62,6 +62,27 @@ exec.kernel @row_of_warp(%x: tensor<9x100xf32>) -> tensor<9x100xf32> {
   %y = kerf.softmax %x : tensor<9x100xf32>
   exec.yield %y : tensor<9x100xf32>
 }
+// Eight or four threads for a row; rows that leave part of a warp idle have all.
+exec.kernel @row_of_eight(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %y = kerf.softmax %x : tensor<64x64xf32>
+  exec.yield %y : tensor<64x64xf32>
+}
+exec.kernel @row_of_four(%x: tensor<24x40xbf16>) -> (tensor<24x40xbf16>, tensor<24xf32>) {
+  %w = kerf.cast %x : tensor<24x40xbf16> -> tensor<24x40xf32>
+  %m = kerf.reduce max %w dims [1] : tensor<24x40xf32>
+  %y = kerf.softmax %x : tensor<24x40xbf16>
+  exec.yield %y, %m : tensor<24x40xbf16>, tensor<24xf32>
+}
+exec.kernel @row_of_eight_in_place(%x: tensor<20x64xf32>) -> tensor<20x64xf32> attributes {inplace = [[0, 0]]} {
+  %s = kerf.reduce sum %x dims [1] : tensor<20x64xf32>
+  %b = kerf.broadcast %s dims [0] : tensor<20xf32> -> tensor<20x64xf32>
+  %y = kerf.mul %x, %b : tensor<20x64xf32>
+  exec.yield %y : tensor<20x64xf32>
+}
+exec.kernel @rows_odd(%x: tensor<7x64xf32>) -> tensor<7x64xf32> {
+  %y = kerf.softmax %x : tensor<7x64xf32>
+  exec.yield %y : tensor<7x64xf32>
+}
 exec.kernel @row_of_block(%x: tensor<5x2304xbf16>) -> tensor<5x2304xbf16> {
   %y = kerf.softmax %x : tensor<5x2304xbf16>
   exec.yield %y : tensor<5x2304xbf16>
