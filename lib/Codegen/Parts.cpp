@@ -38,6 +38,9 @@ llvm::SmallVector<ReduceOp> kerf::codegen::rowReducesOf(Value root) {
 }
 
 std::optional<ScatterRoot> kerf::codegen::scatterRootOf(Value value) {
+  if (auto reshape = value.getDefiningOp<ReshapeOp>())
+    if (auto scatter = reshape.getX().getDefiningOp<ScatterAddOp>())
+      return ScatterRoot{scatter, Value()};
   if (auto scatter = value.getDefiningOp<ScatterAddOp>())
     return ScatterRoot{scatter, Value()};
   auto add = value.getDefiningOp<AddOp>();
@@ -94,8 +97,8 @@ static bool hasPieces(Value root, int64_t columns) {
 static Part partOf(Value value, unsigned result) {
   auto type = typeOf(value);
   Operation *op = value.getDefiningOp();
-  if (scatterRootOf(value)) {
-    int64_t rows = type.getDimSize(0);
+  if (auto root = scatterRootOf(value)) {
+    int64_t rows = typeOf(root->scatter.getResult()).getDimSize(0);
     return {Part::ScatterAdd,
             {result},
             rows,
@@ -204,6 +207,8 @@ static constexpr int64_t kWarp = 32, kMaxLanes = 8;
 static constexpr int64_t kShortRow = 16;
 /// Vectors of a row that a thread can keep in registers.
 static constexpr int64_t kTurns = 4;
+/// Few blocks have a multiprocessor each, or share it with one other.
+static constexpr int64_t kFewBlocks = 264;
 
 /// Elements of 16 bytes of the narrowest tensor of numbers.
 static int64_t gpuLanesOf(exec::KernelOp kernel) {
@@ -235,7 +240,7 @@ static int64_t threadsFor(int64_t vectors) {
 
 /// Threads of a block that computes a row: such that all have equally many
 /// vectors, which then stay in registers from loop to loop, and about 256.
-static int64_t threadsOfRow(int64_t vectors) {
+static int64_t threadsOfRow(int64_t vectors, int64_t rows) {
   int64_t best = 0;
   for (int64_t turns = 1; turns <= 2 * kTurns; ++turns) {
     int64_t threads = vectors / turns;
@@ -247,9 +252,9 @@ static int64_t threadsOfRow(int64_t vectors) {
     return best;
   // A row is read again for each loop: those that are at work at a time, two
   // per processor or one, must fit into the cache.
-  if (vectors >= 2048)
-    return vectors >= 8192 ? 1024 : 512;
-  return threadsFor(vectors);
+  if (vectors >= 8192)
+    return 1024;
+  return vectors >= 2048 && rows > kFewBlocks ? 512 : threadsFor(vectors);
 }
 
 /// Threads of a warp that compute a row, two vectors each where there are so
@@ -338,13 +343,14 @@ static bool hasFewTallSums(const Part &part, exec::KernelOp kernel) {
 }
 
 /// Chooses who computes what of a part; returns the threads that it wants.
-static int64_t assignThreads(Part &part, exec::KernelOp kernel, int64_t lanes) {
+static int64_t assignThreads(Part &part, exec::KernelOp kernel, int64_t lanes,
+                             bool isOnly) {
   part.grain = 1;
   if (part.kind == Part::TopK || part.kind == Part::Cumsum)
     return assignLines(part, kernel);
   if (hasFewTallSums(part, kernel)) {
     part.owner = Part::Sums;
-    return 512;
+    return isOnly ? 512 : 256;
   }
   if (part.kind == Part::Flat)
     return threadsFor(part.isPartial ? part.chunk / lanes : part.count / lanes);
@@ -373,7 +379,7 @@ static int64_t assignThreads(Part &part, exec::KernelOp kernel, int64_t lanes) {
     part.team = teamFor(vectors, part.count);
   if (part.owner != Part::Block)
     return std::min<int64_t>(128, threadsFor(part.count * part.team));
-  return threadsOfRow(vectors);
+  return threadsOfRow(vectors, part.count);
 }
 
 /// Rows or elements of a block.
@@ -395,33 +401,39 @@ static int64_t slabsOf(int64_t columns, const GpuParts &gpu) {
   return (vectors + gpu.threads - 1) / gpu.threads;
 }
 
+/// Registers that a thread may have. Long rows and sums of all elements wait
+/// for memory more than they compute: blocks share a multiprocessor such that
+/// 1,024 threads are there.
+static int64_t registersFor(const GpuParts &gpu) {
+  constexpr int64_t ofProcessor = 65536;
+  int64_t units = 0, registers = 128;
+  for (const Part &part : gpu.parts)
+    units += part.units();
+  bool waits = llvm::all_of(gpu.parts, [&](const Part &part) {
+    bool isLongRow = part.kind == Part::Rows && part.owner == Part::Block &&
+                     !part.isPartial && gpu.threads >= 512;
+    return isLongRow || (part.kind == Part::Flat && part.isPartial);
+  });
+  if (units <= kFewBlocks)
+    registers = 255;
+  else if (waits)
+    registers = 64;
+  return std::min(registers, ofProcessor / gpu.threads / 8 * 8);
+}
+
 GpuParts kerf::codegen::gpuPartsOf(exec::KernelOp kernel) {
   GpuParts gpu;
   gpu.parts = partsOf(kernel);
   gpu.maxLanes = gpuLanesOf(kernel);
+  bool isOnly = gpu.parts.size() == 1;
   for (Part &part : gpu.parts)
-    gpu.threads =
-        std::max(gpu.threads, assignThreads(part, kernel, gpu.maxLanes));
-  int64_t units = 0;
+    gpu.threads = std::max(gpu.threads,
+                           assignThreads(part, kernel, gpu.maxLanes, isOnly));
   for (Part &part : gpu.parts) {
     part.chunk = gpuChunkOf(part, gpu);
     if (part.owner == Part::Columns)
       part.slabs = slabsOf(longestRow(part, kernel), gpu);
-    units += part.units();
   }
-  // Few blocks have a multiprocessor each, or share it with one other. Long
-  // rows and sums of all elements wait for memory more than they compute:
-  // blocks share one such that 1,024 threads are there.
-  constexpr int64_t fewBlocks = 264;
-  bool hasSums = llvm::any_of(gpu.parts, [](const Part &part) {
-    return part.kind == Part::Flat && part.isPartial;
-  });
-  if (units <= fewBlocks)
-    gpu.registers = 255;
-  else if (gpu.threads >= 512 || hasSums)
-    gpu.registers = 64;
-  constexpr int64_t registersOfProcessor = 65536;
-  gpu.registers =
-      std::min(gpu.registers, registersOfProcessor / gpu.threads / 8 * 8);
+  gpu.registers = registersFor(gpu);
   return gpu;
 }

@@ -66,7 +66,7 @@ bool picks(ReduceOp op);
 llvm::SmallVector<int64_t> comparedColumns(llvm::ArrayRef<mlir::Value> roots,
                                            int64_t columns, int64_t multiple);
 
-/// `add(other, scatter_add(...))` or `scatter_add(...)` alone.
+/// `add(other, scatter_add(...))`, or `scatter_add(...)` alone or reshaped.
 struct ScatterRoot {
   ScatterAddOp scatter;
   mlir::Value other; ///< or null

@@ -197,13 +197,15 @@ static bool storeHardResults(Stored &stored, Operation *op) {
     for (Operation *user : result.getUsers()) {
       if (isa<exec::YieldOp>(user) || stored.values.contains(result))
         continue;
-      // A table that rows are added to is filled with the other addend.
-      auto add = dyn_cast<AddOp>(user);
-      bool isRoot =
-          add && result.hasOneUse() && scatterRootOf(add.getResult()) &&
-          scatterRootOf(add.getResult())->scatter == op &&
-          llvm::all_of(add->getUsers(),
-                       [](Operation *u) { return isa<exec::YieldOp>(u); });
+      // A table that rows are added to is filled with the other addend; its
+      // shape does not matter.
+      auto root = isa<AddOp, ReshapeOp>(user)
+                      ? scatterRootOf(user->getResult(0))
+                      : std::nullopt;
+      bool isRoot = root && result.hasOneUse() && root->scatter == op &&
+                    llvm::all_of(user->getUsers(), [](Operation *u) {
+                      return isa<exec::YieldOp>(u);
+                    });
       if (!isRoot)
         changed |= stored.add(result);
     }

@@ -290,9 +290,11 @@ Values DispatchOp::decompose(OpBuilder &builder) {
     Value weights = p.cast(getWeights(), typeOf(x).getElementType());
     x = p.mul(x, p.rows(weights, full));
   }
+  // Slots of `assign_slots` are all different: a row is one choice's. It is
+  // added to zero in the result's own type, so that no wider table is made.
+  x = p.cast(x, table.getElementType());
   Value slots = globalSlots(p, getSlots(), shape[0], shape[1]);
-  Value rows = p.scatterAdd(x, slots, shape[0] * shape[1]);
-  return {p.cast(p.reshape(rows, shape), table.getElementType())};
+  return {p.reshape(p.scatterAdd(x, slots, shape[0] * shape[1]), shape)};
 }
 
 /// Rows of the choices: `[B,S,k,D]`.
