@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <vector>
 
 using namespace kerf::artifact;
@@ -20,7 +21,7 @@ static constexpr uint32_t kByKernel = UINT32_MAX;
 
 static const Arity kArity[KERF_OP_COUNT] = {
     {kByKernel, 0, 1},              // launch
-    {4, 6, 18},                     // matmul
+    {4, 8, 18},                     // matmul
     {13, 15, KERF_ATTN_ATTR_COUNT}, // attention
     {17, 19, KERF_ATTN_ATTR_COUNT}, // attention_backward
     {5, 5, 12},                     // grouped_matmul
@@ -255,6 +256,15 @@ static bool mayHave(uint32_t opcode, const Arity &wanted, uint32_t operands) {
   return operands == wanted.operands || operands == wanted.moreOperands;
 }
 
+/// The numbers that `mayHave` takes, for people.
+static std::string expectedOperands(uint32_t opcode, const Arity &wanted) {
+  std::string text = std::to_string(wanted.operands);
+  if (wanted.moreOperands > wanted.operands)
+    text += (opcode == KERF_OP_MATMUL ? " to " : " or ") +
+            std::to_string(wanted.moreOperands);
+  return text;
+}
+
 bool Checker::checkCommand(uint32_t index, const Loop &loop) {
   const kerf_command &command = view.commands[index];
   constexpr uint32_t known =
@@ -286,8 +296,9 @@ bool Checker::checkCommand(uint32_t index, const Loop &loop) {
     wanted.operands = wanted.moreOperands = view.kernels[kernel].argument_count;
   }
   if (!mayHave(command.opcode, wanted, command.operand_count))
-    return damaged("command %u (%s) has %u operands, expected %u", index, name,
-                   command.operand_count, wanted.operands);
+    return damaged("command %u (%s) has %u operands, expected %s", index, name,
+                   command.operand_count,
+                   expectedOperands(command.opcode, wanted).c_str());
   for (uint32_t n = 0; n < command.operand_count; ++n)
     if (!checkOperand(index, n, loop))
       return false;

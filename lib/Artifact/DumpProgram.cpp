@@ -72,12 +72,19 @@ static void printReduction(llvm::raw_ostream &os, int64_t reduction) {
 /// What a matmul does behind the product: " gelu aux bias bf16".
 static void printEpilogue(llvm::raw_ostream &os, int64_t epilogue,
                           int64_t biasDtype) {
-  static const char *const kNames[] = {
-      "",           " bias",        " gelu",
-      " gelu bias", " gelu aux",    " gelu aux bias",
-      " dgelu",     " dgelu bgrad", " bgrad of a",
-      " bgrad of b"};
-  if (epilogue < 0 || epilogue >= int64_t(std::size(kNames))) {
+  static const char *const kNames[] = {"",
+                                       " bias",
+                                       " gelu",
+                                       " gelu bias",
+                                       " gelu aux",
+                                       " gelu aux bias",
+                                       " dgelu",
+                                       " dgelu bgrad",
+                                       " bgrad of a",
+                                       " bgrad of b",
+                                       " scale"};
+  static_assert(std::size(kNames) == KERF_EPILOGUE_COUNT);
+  if (epilogue < 0 || epilogue >= KERF_EPILOGUE_COUNT) {
     os << " epilogue " << epilogue;
     return;
   }

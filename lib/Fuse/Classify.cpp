@@ -107,8 +107,37 @@ bool kerf::isStridedView(Operation *op) {
   return false;
 }
 
+bool kerf::keepsPowers(CastOp cast) {
+  Type to = typeOf(cast.getResult()).getElementType();
+  return to.isF32() || to.isBF16() || to.isF64();
+}
+
+bool kerf::isPowerOfTwo(Value value) {
+  Operation *def = value.getDefiningOp();
+  if (auto reduce = dyn_cast_or_null<spmd::AllReduceOp>(def))
+    return reduce.getKind() == ReduceKind::Max && isPowerOfTwo(reduce.getX());
+  if (auto cast = dyn_cast_or_null<CastOp>(def))
+    return keepsPowers(cast) && isPowerOfTwo(cast.getX());
+  if (isa_and_nonnull<spmd::WaitOp, ReshapeOp, SliceOp, ConcatOp>(def))
+    return llvm::all_of(def->getOperands(), isPowerOfTwo);
+  return isa_and_nonnull<UnitOp, PowerOfTwoOp>(def);
+}
+
+/// True for scalars made of powers of two and constants: cheaper to make than
+/// to launch a kernel for.
+static bool isOfUnits(Operation *op) {
+  return isa<CastOp, DivOp, MulOp>(op) &&
+         typeOf(op->getResult(0)).getRank() == 0 &&
+         llvm::all_of(op->getOperands(), [](Value value) {
+           Operation *def = value.getDefiningOp();
+           return def && (isa<ConstantOp>(def) || isPowerOfTwo(value) ||
+                          isOfUnits(def));
+         });
+}
+
 bool kerf::isKernelSource(Operation *op) {
-  return isa<ConstantOp>(op) || (isa<IotaOp>(op) && op->getNumOperands() == 0);
+  return isa<ConstantOp>(op) ||
+         (isa<IotaOp>(op) && op->getNumOperands() == 0) || isOfUnits(op);
 }
 
 bool kerf::isKernelOp(Operation *op) {
@@ -179,9 +208,19 @@ static KernelKind kindOf(ReduceOp reduce, llvm::ArrayRef<int64_t> space) {
   return KernelKind::Other;
 }
 
+bool kerf::isReadTurned(BlockArgument argument) {
+  return !argument.use_empty() &&
+         llvm::all_of(argument.getUsers(), llvm::IsaPred<TransposeOp>);
+}
+
 static KernelKind kindOf(Operation &op, llvm::ArrayRef<int64_t> space) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return kindOf(reduce, space);
+  // Only the address of what is read is another.
+  if (auto transpose = dyn_cast<TransposeOp>(op);
+      transpose && isa<BlockArgument>(transpose.getX()) &&
+      typeOf(transpose.getResult()).getShape() == space)
+    return KernelKind::Pointwise;
   if (isa<EinsumOp, GatherOp, ScatterAddOp, CumsumOp, TopKOp, TransposeOp,
           SliceOp, PadOp, ConcatOp, ReshapeOp>(op) ||
       getOwnKernel(&op))
@@ -195,8 +234,9 @@ static KernelKind kindOf(Operation &op, llvm::ArrayRef<int64_t> space) {
 KernelSpace kerf::getKernelSpace(spmd::FusedOp fused) {
   SpaceBuilder builder;
   Block &body = fused.getBody().front();
-  for (Value argument : body.getArguments())
-    builder.see(argument);
+  for (BlockArgument argument : body.getArguments())
+    if (!isReadTurned(argument))
+      builder.see(argument);
   for (Operation &op : body.without_terminator())
     for (Value result : op.getResults())
       builder.see(result);

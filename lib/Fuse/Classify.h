@@ -25,8 +25,17 @@ bool canLengthen(mlir::Value value);
 /// True for an op that becomes (part of) a kernel.
 bool isKernelOp(mlir::Operation *op);
 
-/// True for constants and index tensors, which every reader makes again.
+/// True for what every reader makes again: constants, index tensors, and
+/// scalars that come from powers of two and constants, such as the inverse of a
+/// unit.
 bool isKernelSource(mlir::Operation *op);
+
+/// True for a cast to a type with the exponents of f32 at least.
+bool keepsPowers(CastOp cast);
+
+/// True for what holds powers of two alone, so that multiplying by it is exact:
+/// units, largest ones of several ranks, and parts of such.
+bool isPowerOfTwo(mlir::Value value);
 
 /// Name of the attribute of a kernel that says what it computes, for traces:
 /// "layer_norm+add".
@@ -42,9 +51,12 @@ enum class KernelKind {
 
 struct KernelSpace {
   KernelKind kind = KernelKind::Other;
-  /// Shape of the largest tensor inside.
+  /// Shape of the largest tensor inside, without those that are read turned.
   llvm::SmallVector<int64_t> shape;
 };
+
+/// True for a value that a kernel reads from memory through a transpose alone.
+bool isReadTurned(mlir::BlockArgument argument);
 
 /// The loops of a kernel of plain ops.
 KernelSpace getKernelSpace(spmd::FusedOp fused);

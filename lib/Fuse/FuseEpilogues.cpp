@@ -4,9 +4,10 @@
 // writes as much again.
 // Idea: libraries of GPUs have products that end in a gelu or in its gradient,
 // and that add up the rows of a factor, which they read anyway.
-// Steps, per block: gelu with the product that it is of; the gradient of gelu
-// with the product that makes what it multiplies; then the sums of rows that
-// are left with a product that reads the rows.
+// Steps, per block: the units of 8-bit floats with the product that they scale;
+// gelu with the product that it is of; the gradient of gelu with the product
+// that makes what it multiplies; then the sums of rows that are left with a
+// product that reads the rows.
 // Cost: linear in the ops of a block.
 //
 //   h = linear x, w1; g = gelu h (both kept for the backward pass)
@@ -15,6 +16,9 @@
 //   dw = einsum dh, x
 //     becomes  dh = product { einsum, gelu_backward } and
 //              dw, db = product { einsum, cast, reduce }
+//   p = einsum x8, w8; y = p * broadcast (cast (unit x) * cast (unit w))
+//     becomes  y = product { einsum, cast, mul, broadcast, mul }, which reads
+//              both units
 //
 // Nothing is taken that would only move work out of a kernel that stays: a gelu
 // that a kernel reads, a sum of rows that a kernel makes or reads as well.
@@ -25,6 +29,7 @@
 
 #include "kerf/Dialect/Kerf/RowSum.h"
 #include "kerf/Fuse/Passes.h"
+#include "kerf/Support/Epilogues.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -37,10 +42,6 @@ namespace kerf {
 
 using namespace mlir;
 using namespace kerf;
-
-/// The libraries read and write a matrix beside the result in rows of whole
-/// blocks of so many elements.
-static constexpr int64_t kAuxColumns = 8;
 
 //===----------------------------------------------------------------------===//
 // What fits
@@ -139,7 +140,63 @@ static void build(llvm::ArrayRef<Operation *> members,
   for (auto [old, made] : llvm::zip_equal(results, product.getResults()))
     Value(old).replaceAllUsesWith(made);
   for (Operation *op : llvm::reverse(members))
-    op->erase();
+    if (op->use_empty()) // scalars may have other readers
+      op->erase();
+}
+
+//===----------------------------------------------------------------------===//
+// Scales
+//===----------------------------------------------------------------------===//
+
+static bool isF32Scalar(Value value) {
+  return typeOf(value).getRank() == 0 && elementOf(value).isF32();
+}
+
+/// Collects the ops from f32 powers of two to the scalar `scale`, casts and
+/// products of scalars, in the order of their edges, and counts those powers.
+/// False where `scale` is something else.
+static bool collectScale(Value scale, Block *block,
+                         llvm::SetVector<Operation *> &ops, int &powers) {
+  Operation *def = scale.getDefiningOp();
+  if (isF32Scalar(scale) && isPowerOfTwo(scale) && !isa<CastOp>(def)) {
+    ++powers;
+    return true;
+  }
+  if (!isa_and_nonnull<CastOp, MulOp>(def) || def->getBlock() != block ||
+      typeOf(scale).getRank() != 0)
+    return false;
+  if (auto cast = dyn_cast<CastOp>(def); cast && !keepsPowers(cast))
+    return false;
+  for (Value operand : def->getOperands())
+    if (!collectScale(operand, block, ops, powers))
+      return false;
+  ops.insert(def);
+  return true;
+}
+
+/// A product by units joins the product that makes it. Scalars that others read
+/// as well are computed for them outside, too.
+static void fuseScale(MulOp mul, bool wide) {
+  Operation *product = mul.getLhs().getDefiningOp();
+  auto factor = mul.getRhs().getDefiningOp<BroadcastOp>();
+  if (!product || !isa<LinearOp, MatmulOp, EinsumOp>(product) ||
+      !isLibraryOp(product) || product->getBlock() != mul->getBlock() ||
+      !mul.getLhs().hasOneUse() || !factor || !factor.getDims().empty() ||
+      product->getNumOperands() != 2 ||
+      (!wide && !llvm::all_of(product->getOperandTypes(), isFloat8)))
+    return;
+  std::optional<MatmulForm> form = getMatmulForm(product);
+  llvm::SetVector<Operation *> scalars;
+  int powers = 0;
+  if (!form || form->batch != 1 ||
+      !collectScale(factor.getX(), mul->getBlock(), scalars, powers) ||
+      powers > 2)
+    return;
+  llvm::SmallVector<Operation *> members = {product};
+  llvm::append_range(members, scalars);
+  members.push_back(factor);
+  members.push_back(mul);
+  build(members, {mul.getResult()}, mul);
 }
 
 //===----------------------------------------------------------------------===//
@@ -157,7 +214,7 @@ static void fuseGelu(GeluOp gelu) {
     return;
   llvm::SmallVector<Value> results = {gelu.getResult()};
   if (!gelu.getX().hasOneUse()) {
-    if (form->n % kAuxColumns != 0)
+    if (!fitsSecondMatrix(form->n))
       return;
     results.push_back(gelu.getX());
   }
@@ -185,7 +242,7 @@ static void fuseGeluBackward(GeluBackwardOp backward) {
   if (!form || product->getBlock() != backward->getBlock() ||
       backward.getKind() != GeluKind::Tanh || !hasOneType(product) ||
       product->getNumOperands() > 2 || !backward.getDy().hasOneUse() ||
-      form->n % kAuxColumns != 0)
+      !fitsSecondMatrix(form->n))
     return;
   // The library sums columns of the matrix, which may hold several dimensions.
   bool hasRows = form->n == typeOf(backward.getResult()).getShape().back();
@@ -253,14 +310,16 @@ struct FuseEpilogues : kerf::impl::FuseEpiloguesPassBase<FuseEpilogues> {
   }
 
   void runOnOperation() override {
+    fuseAll<MulOp>([&](MulOp mul) { fuseScale(mul, wideScales); });
     if (gelu)
       fuseAll<GeluOp>(fuseGelu);
     if (gelu)
       fuseAll<GeluBackwardOp>(fuseGeluBackward);
-    fuseAll<ReduceOp>(fuseRowSum);
+    if (sums)
+      fuseAll<ReduceOp>(fuseRowSum);
   }
 
-  template <typename Op> void fuseAll(void (*fuse)(Op)) {
+  template <typename Op> void fuseAll(llvm::function_ref<void(Op)> fuse) {
     llvm::SmallVector<Op> ops;
     getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (isa<spmd::FusedOp, spmd::ProductOp>(op))

@@ -140,16 +140,35 @@ bool BlockGraph::joinMakesCycle(unsigned a, unsigned b) const {
   return isReachable(a, b, true) || isReachable(b, a, true);
 }
 
-/// True if what `reader` reads of `maker` is whole or one value per row: sums
-/// over rows are complete only when all rows are done.
+/// True for a kernel that reads something turned.
+static bool readsTurned(Operation *kernel) {
+  Block &body = cast<spmd::FusedOp>(kernel).getBody().front();
+  return llvm::any_of(body.getArguments(), isReadTurned);
+}
+
+/// True if what `reader` reads of `maker` is whole or one value per row, and
+/// not turned: sums over rows are complete only when all rows are done.
 static bool isRowFlow(Operation *maker, Operation *reader,
                       llvm::ArrayRef<int64_t> space) {
-  return llvm::all_of(reader->getOperands(), [&](Value operand) {
-    if (operand.getDefiningOp() != maker)
+  Block &body = cast<spmd::FusedOp>(reader).getBody().front();
+  return llvm::all_of(reader->getOpOperands(), [&](OpOperand &operand) {
+    if (operand.get().getDefiningOp() != maker)
       return true;
-    llvm::ArrayRef<int64_t> shape = typeOf(operand).getShape();
-    return shape == space || (!space.empty() && shape == space.drop_back());
+    llvm::ArrayRef<int64_t> shape = typeOf(operand.get()).getShape();
+    return !isReadTurned(body.getArgument(operand.getOperandNumber())) &&
+           (shape == space || (!space.empty() && shape == space.drop_back()));
   });
+}
+
+/// True if the loops of two kernels can be one: rows and columns are of what is
+/// read straight.
+static bool haveOneSpace(Operation *x, const KernelSpace &ofX, Operation *y,
+                         const KernelSpace &ofY) {
+  bool isPointwise =
+      ofX.kind == KernelKind::Pointwise && ofY.kind == KernelKind::Pointwise;
+  return ofX.kind != KernelKind::Other && ofY.kind != KernelKind::Other &&
+         ofX.shape == ofY.shape &&
+         (isPointwise || (!readsTurned(x) && !readsTurned(y)));
 }
 
 bool BlockGraph::canJoin(unsigned a, unsigned b) const {
@@ -159,13 +178,14 @@ bool BlockGraph::canJoin(unsigned a, unsigned b) const {
       return false;
     arguments += ops[x]->getNumOperands() + ops[x]->getNumResults();
   }
-  for (unsigned y : members(b))
+  for (unsigned y : members(b)) {
+    if (!isa<spmd::FusedOp>(ops[y]))
+      return false;
     arguments += ops[y]->getNumOperands() + ops[y]->getNumResults();
+  }
   for (unsigned x : members(a))
     for (unsigned y : members(b))
-      if (spaces[x].kind == KernelKind::Other ||
-          spaces[y].kind == KernelKind::Other ||
-          spaces[x].shape != spaces[y].shape ||
+      if (!haveOneSpace(ops[x], spaces[x], ops[y], spaces[y]) ||
           !isRowFlow(ops[x], ops[y], spaces[x].shape) ||
           !isRowFlow(ops[y], ops[x], spaces[x].shape))
         return false;

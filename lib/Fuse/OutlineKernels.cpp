@@ -6,6 +6,7 @@
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace kerf {
 #define GEN_PASS_DEF_OUTLINEKERNELSPASS
@@ -15,15 +16,30 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-/// Operands that the kernel reads from memory: each once, without sources.
-static llvm::SmallVector<Value> readsOf(Operation *op) {
-  llvm::SmallVector<Value> reads;
+/// Ops that every reader makes again, as they stood before the first became a
+/// kernel.
+using Sources = llvm::SetVector<Operation *>;
+
+/// Adds the operands that the kernel of `op` reads from memory: each once, and
+/// what sources read instead of sources.
+static void collectReads(Operation *op, const Sources &sources,
+                         llvm::SmallVectorImpl<Value> &reads) {
   for (Value operand : op->getOperands()) {
-    Operation *def = operand.getDefiningOp();
-    if (!(def && isKernelSource(def)) && !llvm::is_contained(reads, operand))
+    if (sources.contains(operand.getDefiningOp()))
+      collectReads(operand.getDefiningOp(), sources, reads);
+    else if (!llvm::is_contained(reads, operand))
       reads.push_back(operand);
   }
-  return reads;
+}
+
+/// Copies the sources among the operands of `op`, and those of theirs.
+static void copySources(Operation *op, OpBuilder &builder, IRMapping &mapping) {
+  for (Value operand : op->getOperands()) {
+    if (mapping.contains(operand))
+      continue;
+    copySources(operand.getDefiningOp(), builder, mapping);
+    builder.clone(*operand.getDefiningOp(), mapping);
+  }
 }
 
 /// An empty kernel before `op`, with its results, that reads `reads`.
@@ -68,43 +84,44 @@ static void outlineOwn(Operation *op) {
 }
 
 /// Replaces `op` by a kernel that holds its decomposition.
-static void outline(Operation *op) {
+static void outline(Operation *op, const Sources &sources) {
   if (getOwnKernel(op))
     return outlineOwn(op);
-  llvm::SmallVector<Value> reads = readsOf(op);
+  llvm::SmallVector<Value> reads;
+  collectReads(op, sources, reads);
   spmd::FusedOp fused = makeKernel(op, reads);
   Block &body = fused.getBody().front();
   OpBuilder builder = OpBuilder::atBlockEnd(&body);
   IRMapping mapping;
   mapping.map(reads, body.getArguments());
-  for (Value operand : op->getOperands())
-    if (!mapping.contains(operand))
-      mapping.map(operand,
-                  builder.clone(*operand.getDefiningOp())->getResult(0));
+  copySources(op, builder, mapping);
   finish(op, builder.clone(*op, mapping), fused);
 }
 
 namespace {
 struct OutlineKernels : kerf::impl::OutlineKernelsPassBase<OutlineKernels> {
   void runOnOperation() override {
-    llvm::SmallVector<Operation *> ops, sources;
+    llvm::SmallVector<Operation *> ops;
+    Sources sources;
     getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (isa<spmd::FusedOp, spmd::ProductOp>(op))
         return WalkResult::skip();
       if (isKernelSource(op))
-        sources.push_back(op);
+        sources.insert(op);
       else if (isKernelOp(op))
         ops.push_back(op);
       return WalkResult::advance();
     });
     for (Operation *op : ops)
-      outline(op);
-    // Sources that are left are read by other ops: they become kernels.
-    for (Operation *op : sources) {
+      outline(op, sources);
+    // Sources that are left are read by other ops: they become kernels. The
+    // last come first, since sources read sources.
+    while (!sources.empty()) {
+      Operation *op = sources.pop_back_val();
       if (op->use_empty())
         op->erase();
       else
-        outline(op);
+        outline(op, sources);
     }
     // Folds constants in the kernels and drops what nobody reads.
     llvm::SmallVector<Operation *> kernels;

@@ -38,6 +38,7 @@ struct CommandBuilder::Epilogue {
   kerf_epilogue kind = KERF_EPILOGUE_NONE;
   Value bias, biasGradient; ///< one of them, the operand `bias`
   Value aux, auxResult;     ///< one of them, the operand `aux`
+  llvm::SmallVector<Value, 2> scales;
 };
 
 /// Adds the command of `op`: the product of `operands`, then the epilogue.
@@ -78,11 +79,15 @@ LogicalResult CommandBuilder::addMatmul(Operation *op, Operation *product,
   bool hasAux = epilogue.aux || epilogue.auxResult;
   if (bias)
     planned.push_back(operand(bias, epilogue.bias ? KERF_READ : KERF_WRITE));
-  else if (hasAux)
+  else if (hasAux || !epilogue.scales.empty())
     planned.push_back(absent());
   if (hasAux)
     planned.push_back(epilogue.aux ? operand(epilogue.aux, KERF_READ)
                                    : operand(epilogue.auxResult, KERF_WRITE));
+  else if (!epilogue.scales.empty())
+    planned.push_back(absent());
+  for (Value scale : epilogue.scales)
+    planned.push_back(operand(scale, KERF_READ));
   addProduct(exec::Opcode::Matmul, op, values, planned, /*accumulate=*/15);
   return success();
 }
@@ -103,12 +108,21 @@ static kerf_epilogue geluOf(bool hasBias, bool hasAux) {
   return hasBias ? KERF_EPILOGUE_GELU_BIAS : KERF_EPILOGUE_GELU;
 }
 
+/// Products with gelu or sums of rows, and scales of 8-bit floats alone, are
+/// for target cuda; the CPU has products of wider floats with scales.
+static bool isOfTarget(const spmd::ProductParts &parts, uint32_t target) {
+  bool isNarrow = isFloat8(parts.product->getOperand(0).getType());
+  if (target == KERF_TARGET_CUDA)
+    return !parts.scaled || isNarrow;
+  return parts.scaled && !isNarrow;
+}
+
 LogicalResult CommandBuilder::buildProduct(spmd::ProductOp op) {
-  if (options.target != KERF_TARGET_CUDA)
-    return op.emitOpError()
-           << "is for target cuda, not " << kerf_target_name(options.target)
-           << "; run the stage fuse for this target";
   spmd::ProductParts parts = op.getParts();
+  if (!isOfTarget(parts, options.target))
+    return op.emitOpError()
+           << "is not for target " << kerf_target_name(options.target)
+           << "; run the stage fuse for this target";
   // What the body calls an argument is an operand of the op.
   auto outside = [&](Value value) {
     return op.getInputs()[cast<BlockArgument>(value).getArgNumber()];
@@ -117,7 +131,10 @@ LogicalResult CommandBuilder::buildProduct(spmd::ProductOp op) {
       llvm::map_to_vector(parts.product->getOperands(), outside);
   Epilogue epilogue;
   Value second = op->getNumResults() > 1 ? op->getResult(1) : Value();
-  if (parts.gelu) {
+  if (parts.scaled) {
+    epilogue.kind = KERF_EPILOGUE_SCALE;
+    epilogue.scales = llvm::map_to_vector<2>(parts.scales, outside);
+  } else if (parts.gelu) {
     if (operands.size() > 2)
       epilogue.bias = operands[2];
     epilogue.auxResult = second;

@@ -1,6 +1,7 @@
 // RUN: kerf-opt %s --kerf-fuse-epilogues | FileCheck %s
 // RUN: kerf-opt %s --kerf-fuse-epilogues=gelu=false | FileCheck %s --check-prefix=PLAIN
 // RUN: kerf-opt %s --kerf-fuse-epilogues --kerf-outline-kernels --kerf-fuse-groups --kerf-verify-fused | FileCheck %s --check-prefix=REST
+// RUN: kerf-opt %s "--kerf-fuse-epilogues=gelu=false sums=false wide-scales=true" | FileCheck %s --check-prefix=SCALES
 
 // A gelu joins its product; what the product makes is kept for the backward pass.
 // CHECK-LABEL: spmd.program @gelu_aux
@@ -260,8 +261,8 @@ spmd.program @bias_stays over <> micro_batches 1 slots 1 {
   }
 }
 
-// Products of 8-bit floats stay, and so does a sum of rows that the library would see as
-// parts of longer ones.
+// Gelu of products of 8-bit floats and a sum of rows that the library
+// would see as parts of longer ones stay.
 // CHECK-LABEL: spmd.program @other_rows
 spmd.program @other_rows over <> micro_batches 1 slots 1 {
   spmd.input @q global tensor<16x16xf8E4M3FN> cut [[], []] : tensor<16x16xf8E4M3FN>
@@ -286,6 +287,112 @@ spmd.program @other_rows over <> micro_batches 1 slots 1 {
     spmd.write %g to @y : tensor<16x16xf32>
     spmd.write %dh to @z : tensor<4x2x8xf32>
     spmd.write %s to @s : tensor<8xf32>
+    spmd.return
+  }
+}
+
+// Units of 8-bit floats join the product that they scale, in the type of the
+// result, also the largest of several ranks; a scalar that others read is made
+// for them, too.
+// CHECK-LABEL: spmd.program @scale
+// REST-LABEL: spmd.program @scale
+spmd.program @scale over <tp = 2> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<16x32xbf16> cut [[], []] : tensor<16x32xbf16>
+  spmd.input @a global tensor<16x32xf8E4M3FN> cut [[], []] : tensor<16x32xf8E4M3FN>
+  spmd.input @b global tensor<48x32xf8E5M2> cut [[], []] : tensor<48x32xf8E5M2>
+  spmd.output @y last : tensor<16x48xbf16>
+  spmd.output @z last : tensor<16x48xf32>
+  spmd.output @uv last : tensor<bf16>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<16x32xbf16>
+    %a = spmd.read @a : tensor<16x32xf8E4M3FN>
+    %b = spmd.read @b : tensor<48x32xf8E5M2>
+    // CHECK: %[[U:.*]] = kerf.unit
+    // CHECK: %[[V:.*]] = spmd.all_reduce max
+    %u = kerf.unit %x of f8E4M3FN : tensor<16x32xbf16>
+    %part = kerf.unit %x of f8E5M2 : tensor<16x32xbf16>
+    %v = spmd.all_reduce max %part over [tp] : tensor<f32>
+    // CHECK: %[[Y:.*]] = spmd.product (%[[A:.*]] = %{{.*}} : tensor<16x32xf8E4M3FN>, %[[B:.*]] = %{{.*}} : tensor<48x32xf8E5M2>, %[[C:.*]] = %[[U]] : tensor<f32>, %[[D:.*]] = %[[V]] : tensor<f32>) -> (tensor<16x48xbf16>) attributes {spmd.kind = "einsum+cast+cast+mul+broadcast+mul"}
+    // CHECK-NEXT: %[[P:.*]] = kerf.einsum "mk,nk->mn" %[[A]], %[[B]]
+    // CHECK-NEXT: %[[E:.*]] = kerf.cast %[[C]] : tensor<f32> -> tensor<bf16>
+    // CHECK-NEXT: %[[F:.*]] = kerf.cast %[[D]] : tensor<f32> -> tensor<bf16>
+    // CHECK-NEXT: %[[UV:.*]] = kerf.mul %[[E]], %[[F]]
+    // CHECK-NEXT: %[[W:.*]] = kerf.broadcast %[[UV]] dims []
+    // CHECK-NEXT: %[[R:.*]] = kerf.mul %[[P]], %[[W]]
+    // CHECK-NEXT: spmd.yield %[[R]]
+    // CHECK: spmd.write %[[Y]] to @y
+    %p = kerf.einsum "mk,nk->mn" %a, %b : tensor<16x32xf8E4M3FN>, tensor<48x32xf8E5M2> -> tensor<16x48xbf16>
+    %cu = kerf.cast %u : tensor<f32> -> tensor<bf16>
+    %cv = kerf.cast %v : tensor<f32> -> tensor<bf16>
+    %uv = kerf.mul %cu, %cv : tensor<bf16>
+    %f = kerf.broadcast %uv dims [] : tensor<bf16> -> tensor<16x48xbf16>
+    %y = kerf.mul %p, %f : tensor<16x48xbf16>
+    spmd.write %y to @y : tensor<16x48xbf16>
+    // One unit is enough.
+    // CHECK: spmd.product ({{.*}}, %{{.*}} = %[[U]] : tensor<f32>) -> (tensor<16x48xf32>)
+    // REST-NOT: spmd.kind = "broadcast
+    // REST: spmd.return
+    %q = kerf.einsum "mk,nk->mn" %a, %b : tensor<16x32xf8E4M3FN>, tensor<48x32xf8E5M2> -> tensor<16x48xf32>
+    %g = kerf.broadcast %u dims [] : tensor<f32> -> tensor<16x48xf32>
+    %z = kerf.mul %q, %g : tensor<16x48xf32>
+    spmd.write %z to @z : tensor<16x48xf32>
+    // CHECK: spmd.write %{{.*}} to @uv
+    spmd.write %uv to @uv : tensor<bf16>
+    spmd.return
+  }
+}
+
+// What is no power of two, the largest of no units, a product that others read,
+// one by three units, and one of a batch stay; wider floats on GPUs, too.
+// CHECK-LABEL: spmd.program @scale_stays
+// SCALES-LABEL: spmd.program @scale_stays
+spmd.program @scale_stays over <tp = 2> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<16x32xbf16> cut [[], []] : tensor<16x32xbf16>
+  spmd.input @s global tensor<f32> cut [] : tensor<f32>
+  spmd.input @a global tensor<16x32xf8E4M3FN> cut [[], []] : tensor<16x32xf8E4M3FN>
+  spmd.input @b global tensor<2x16x32xf8E4M3FN> cut [[], [], []] : tensor<2x16x32xf8E4M3FN>
+  spmd.output @loss last : tensor<f32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<16x32xbf16>
+    %s = spmd.read @s : tensor<f32>
+    %a = spmd.read @a : tensor<16x32xf8E4M3FN>
+    %b = spmd.read @b : tensor<2x16x32xf8E4M3FN>
+    %u = kerf.unit %x of f8E4M3FN : tensor<16x32xbf16>
+    // CHECK-NOT: spmd.product
+    // CHECK: spmd.return
+    // SCALES: spmd.product
+    // SCALES-SAME: tensor<16x32xbf16>
+    // SCALES-NOT: spmd.product
+    // SCALES: spmd.return
+    %w = kerf.einsum "mk,nk->mn" %x, %x : tensor<16x32xbf16>, tensor<16x32xbf16> -> tensor<16x16xf32>
+    %f = kerf.broadcast %u dims [] : tensor<f32> -> tensor<16x16xf32>
+    %y0 = kerf.mul %w, %f : tensor<16x16xf32>
+    %p1 = kerf.einsum "mk,nk->mn" %a, %a : tensor<16x32xf8E4M3FN>, tensor<16x32xf8E4M3FN> -> tensor<16x16xf32>
+    %f1 = kerf.broadcast %s dims [] : tensor<f32> -> tensor<16x16xf32>
+    %y1 = kerf.mul %p1, %f1 : tensor<16x16xf32>
+    %sum = spmd.all_reduce sum %u over [tp] : tensor<f32>
+    %p2 = kerf.einsum "mk,nk->mn" %a, %a : tensor<16x32xf8E4M3FN>, tensor<16x32xf8E4M3FN> -> tensor<16x16xf32>
+    %f2 = kerf.broadcast %sum dims [] : tensor<f32> -> tensor<16x16xf32>
+    %y2 = kerf.mul %p2, %f2 : tensor<16x16xf32>
+    %p3 = kerf.einsum "mk,nk->mn" %a, %a : tensor<16x32xf8E4M3FN>, tensor<16x32xf8E4M3FN> -> tensor<16x16xf32>
+    %y3 = kerf.mul %p3, %f : tensor<16x16xf32>
+    %u2 = kerf.mul %u, %u : tensor<f32>
+    %u3 = kerf.mul %u2, %u : tensor<f32>
+    %p4 = kerf.einsum "mk,nk->mn" %a, %a : tensor<16x32xf8E4M3FN>, tensor<16x32xf8E4M3FN> -> tensor<16x16xf32>
+    %f4 = kerf.broadcast %u3 dims [] : tensor<f32> -> tensor<16x16xf32>
+    %y4 = kerf.mul %p4, %f4 : tensor<16x16xf32>
+    %p5 = kerf.einsum "bmk,bnk->bmn" %b, %b : tensor<2x16x32xf8E4M3FN>, tensor<2x16x32xf8E4M3FN> -> tensor<2x16x16xf32>
+    %f5 = kerf.broadcast %u dims [] : tensor<f32> -> tensor<2x16x16xf32>
+    %y5 = kerf.mul %p5, %f5 : tensor<2x16x16xf32>
+    %r5 = kerf.reduce sum %y5 dims [0] : tensor<2x16x16xf32>
+    %t0 = kerf.add %y0, %y1 : tensor<16x16xf32>
+    %t1 = kerf.add %y2, %y3 : tensor<16x16xf32>
+    %t2 = kerf.add %y4, %p3 : tensor<16x16xf32>
+    %t3 = kerf.add %t0, %t1 : tensor<16x16xf32>
+    %t4 = kerf.add %t2, %r5 : tensor<16x16xf32>
+    %t5 = kerf.add %t3, %t4 : tensor<16x16xf32>
+    %loss = kerf.reduce sum %t5 dims [0, 1] : tensor<16x16xf32>
+    spmd.write %loss to @loss : tensor<f32>
     spmd.return
   }
 }

@@ -179,3 +179,50 @@ spmd.program @messages over <pp = 2> micro_batches 1 slots 1 {
     spmd.return
   }
 }
+
+// -----
+
+// What turns its operand joins kernels of the turned shape: only an address is
+// another. The product of 8-bit floats gets its copy in one pass.
+// CHECK-LABEL: spmd.program @turned
+spmd.program @turned over <> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<4x8xbf16> cut [[], []] : tensor<4x8xbf16>
+  spmd.output @y last : tensor<8x4xf32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<4x8xbf16>
+    // CHECK: spmd.fused (%[[A:.*]] = %{{.*}} : tensor<4x8xbf16>) -> (tensor<8x4xf32>) attributes {spmd.kind = "transpose+mul+cast"}
+    // CHECK-NEXT: %[[T:.*]] = kerf.transpose %[[A]] perm [1, 0]
+    // CHECK-NEXT: %[[M:.*]] = kerf.mul %[[T]], %[[T]]
+    // CHECK-NEXT: kerf.cast %[[M]]
+    // CHECK-NOT: spmd.fused
+    %t = kerf.transpose %x perm [1, 0] : tensor<4x8xbf16>
+    %m = kerf.mul %t, %t : tensor<8x4xbf16>
+    %y = kerf.cast %m : tensor<8x4xbf16> -> tensor<8x4xf32>
+    spmd.write %y to @y : tensor<8x4xf32>
+    spmd.return
+  }
+}
+
+// -----
+
+// What makes the operand does not join, though the shape be the same turned, nor
+// do kernels with sums of rows or columns.
+// CHECK-LABEL: spmd.program @not_turned
+spmd.program @not_turned over <> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<8x8xf32> cut [[], []] : tensor<8x8xf32>
+  spmd.output @y last : tensor<8x8xf32>
+  spmd.output @z last : tensor<8x8xf32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<8x8xf32>
+    // CHECK: spmd.fused {{.*}} attributes {spmd.kind = "exp"}
+    // CHECK: spmd.fused {{.*}} attributes {spmd.kind = "transpose"}
+    // CHECK: spmd.fused {{.*}} attributes {spmd.kind = "softmax"}
+    // CHECK-NOT: spmd.fused
+    %e = kerf.exp %x : tensor<8x8xf32>
+    %t = kerf.transpose %e perm [1, 0] : tensor<8x8xf32>
+    %s = kerf.softmax %t : tensor<8x8xf32>
+    spmd.write %t to @y : tensor<8x8xf32>
+    spmd.write %s to @z : tensor<8x8xf32>
+    spmd.return
+  }
+}

@@ -57,6 +57,38 @@ spmd.program @constants over <> micro_batches 1 slots 1 {
   }
 }
 
+// The inverse of a unit is made again where it is read, and is no kernel; one of
+// a number that may be anything is one.
+// CHECK-LABEL: spmd.program @units
+spmd.program @units over <> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<4x8xbf16> cut [[], []] : tensor<4x8xbf16>
+  spmd.input @s global tensor<f32> cut [] : tensor<f32>
+  spmd.output @y last : tensor<4x8xbf16>
+  spmd.output @z last : tensor<4x8xbf16>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<4x8xbf16>
+    %s = spmd.read @s : tensor<f32>
+    // CHECK: %[[U:.*]] = spmd.fused {{.*}} -> (tensor<f32>) attributes {spmd.kind = "unit"}
+    %u = kerf.unit %x of f8E4M3FN : tensor<4x8xbf16>
+    %one = kerf.constant dense<1.0> : tensor<bf16>
+    %narrow = kerf.cast %u : tensor<f32> -> tensor<bf16>
+    %inverse = kerf.div %one, %narrow : tensor<bf16>
+    // CHECK: %[[F:.*]] = spmd.fused (%[[A:.*]] = %[[U]] : tensor<f32>) -> (tensor<4x8xbf16>) attributes {spmd.kind = "broadcast"}
+    // CHECK: %[[N:.*]] = kerf.cast %[[A]]
+    // CHECK: %[[I:.*]] = kerf.div %{{.*}}, %[[N]]
+    // CHECK-NEXT: kerf.broadcast %[[I]]
+    %f = kerf.broadcast %inverse dims [] : tensor<bf16> -> tensor<4x8xbf16>
+    // CHECK: spmd.fused {{.*}} -> (tensor<bf16>) attributes {spmd.kind = "cast"}
+    // CHECK: spmd.fused {{.*}} -> (tensor<bf16>) attributes {spmd.kind = "div"}
+    %other = kerf.cast %s : tensor<f32> -> tensor<bf16>
+    %part = kerf.div %one, %other : tensor<bf16>
+    %g = kerf.broadcast %part dims [] : tensor<bf16> -> tensor<4x8xbf16>
+    spmd.write %f to @y : tensor<4x8xbf16>
+    spmd.write %g to @z : tensor<4x8xbf16>
+    spmd.return
+  }
+}
+
 // Views that attention takes with strides are no kernels, nor is attention. The
 // same slice for another reader is one.
 // CHECK-LABEL: spmd.program @views

@@ -117,3 +117,46 @@ spmd.program @gelu_sums over <> micro_batches 2 slots 1 {
     spmd.call @update
   }
 }
+
+// -----
+
+// Units are read by the product that they scale, bias and aux are absent; over
+// micro-batches it adds up scaled products where the gradient lies.
+// CHECK-LABEL: exec.program @scale
+spmd.program @scale over <> micro_batches 2 slots 1 {
+  spmd.input @x global tensor<32x16xf8E4M3FN> cut [[micro], []] : tensor<16x16xf8E4M3FN>
+  spmd.input @w global tensor<16x16xf8E5M2> cut [[], []] : tensor<16x16xf8E5M2>
+  spmd.input @u global tensor<f32> cut [] : tensor<f32>
+  spmd.input @v global tensor<f32> cut [] : tensor<f32>
+  spmd.buffer @s step : tensor<16x16xf32>
+  spmd.output @y last : tensor<16x16xf32>
+  spmd.func @backward() {
+    %x = spmd.read @x : tensor<16x16xf8E4M3FN>
+    %w = spmd.read @w : tensor<16x16xf8E5M2>
+    %u = spmd.read @u : tensor<f32>
+    %v = spmd.read @v : tensor<f32>
+    // Epilogue 10: scale.
+    // CHECK: matmul "matmul" [7, 8, 0, 1, 16, 16, 16, {{.*}}, 0, 10, 0] [#exec.arena<read f8E4M3FN {{.*}}>, #exec.arena<read f8E5M2 {{.*}}>, #exec.arena<write f32 [[S:[0-9]+]] bytes 1024>, #exec.absent, #exec.absent, #exec.absent, #exec.arena<read f32 [[U:[0-9]+]] bytes 4>, #exec.arena<read f32 [[V:[0-9]+]] bytes 4>] when 1
+    // CHECK-NEXT: matmul "matmul" [7, 8, 0, 1, 16, 16, 16, {{.*}}, 1, 10, 0] [{{.*}}, #exec.arena<write f32 [[S]] bytes 1024>, #exec.absent, #exec.absent, #exec.absent, #exec.arena<read f32 [[U]] bytes 4>, #exec.arena<read f32 [[V]] bytes 4>] when 2
+    // CHECK-NOT: launch
+    %p = spmd.product (%a = %x : tensor<16x16xf8E4M3FN>, %b = %w : tensor<16x16xf8E5M2>, %c = %u : tensor<f32>, %d = %v : tensor<f32>) -> (tensor<16x16xf32>) {
+      %e = kerf.einsum "mk,nk->mn" %a, %b : tensor<16x16xf8E4M3FN>, tensor<16x16xf8E5M2> -> tensor<16x16xf32>
+      %f = kerf.mul %c, %d : tensor<f32>
+      %g = kerf.broadcast %f dims [] : tensor<f32> -> tensor<16x16xf32>
+      %h = kerf.mul %e, %g : tensor<16x16xf32>
+      spmd.yield %h : tensor<16x16xf32>
+    }
+    spmd.accumulate %p into @s : tensor<16x16xf32>
+    spmd.return
+  }
+  spmd.func @update() {
+    %s = spmd.read @s : tensor<16x16xf32>
+    spmd.write %s to @y : tensor<16x16xf32>
+    spmd.return
+  }
+  spmd.schedule "train" {
+    spmd.call @backward micro 0
+    spmd.call @backward micro 1
+    spmd.call @update
+  }
+}

@@ -18,13 +18,13 @@ spmd.program @unfused over <> micro_batches 1 slots 1 {
 
 // -----
 
-// CPUs have no products with epilogues.
+// CPUs have no products with gelu.
 spmd.program @epilogue over <> micro_batches 1 slots 1 {
   spmd.input @x global tensor<8x8xf32> cut [[], []] : tensor<8x8xf32>
   spmd.output @y last : tensor<8x8xf32>
   spmd.func @forward() {
     %x = spmd.read @x : tensor<8x8xf32>
-    // expected-error@+1 {{'spmd.product' op is for target cuda, not cpu; run the stage fuse for this target}}
+    // expected-error@+1 {{'spmd.product' op is not for target cpu; run the stage fuse for this target}}
     %y = spmd.product (%a = %x : tensor<8x8xf32>) -> (tensor<8x8xf32>) {
       %p = kerf.linear %a, %a : tensor<8x8xf32>, tensor<8x8xf32>
       %g = kerf.gelu tanh %p : tensor<8x8xf32>

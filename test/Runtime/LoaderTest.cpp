@@ -162,6 +162,9 @@ struct Fault {
   void (*make)(ArtifactData &);
 };
 
+/// For the names of cases, which are addresses otherwise.
+void PrintTo(const Fault &fault, std::ostream *out) { *out << fault.message; }
+
 class Faults : public testing::TestWithParam<Fault> {};
 
 // The training program with one mistake is refused with a message that says
@@ -287,6 +290,10 @@ const Fault kFaults[] = {
      [](auto &d) {
        d.operands[d.commands[3].first_operand + 1].slot_stride = 1 << 12;
      }},
+    {"(matmul) has 9 operands, expected 4 to 8",
+     [](auto &d) { d.commands[2].operand_count = 9; }},
+    {"(matmul) has 3 operands, expected 4 to 8",
+     [](auto &d) { d.commands[2].operand_count = 3; }},
     {"is scalar 1 of 1", [](auto &d) { d.operands.end()[-2].offset = 1; }},
     {"(all_reduce) is in group 1 of 1",
      [](auto &d) { d.attrs[d.commands[6].first_attr] = 1; }},

@@ -25,7 +25,7 @@ extern "C" {
 
 /* A text line would be damaged by transfers in text mode; so is this. */
 #define KERF_MAGIC "KERF\r\n\x1a\n"
-#define KERF_FORMAT_VERSION 5u
+#define KERF_FORMAT_VERSION 6u
 
 #define KERF_MAX_RANK 8      /* dimensions of a parameter or input */
 #define KERF_MAX_AXES 8      /* axes of the mesh */
@@ -297,8 +297,9 @@ enum kerf_opcode {
   /* a_dtype b_dtype c_dtype batch m n k a_batch a_row a_col b_batch b_row b_col
    * c_batch c_row accumulate epilogue bias_dtype.
    * c[batch,m,n] (+)= a[batch,m,k] b[batch,k,n], then the epilogue. Operands:
-   * a b c workspace [bias [aux]], each absent where the epilogue has none.
-   * Columns of c have stride 1; aux[m,n] is dense and of c's dtype. */
+   * a b c workspace [bias [aux [scale_a [scale_b]]]], each absent where the
+   * epilogue has none. Columns of c have stride 1; aux[m,n] is dense and of c's
+   * dtype; a scale is one f32, a power of two, and 1 where it is absent. */
   KERF_OP_MATMUL,
   /* Per kerf_attention_attr. Operands: q k v y lse seed step layer offset_b
    * offset_h offset_q offset_k workspace [segments_q segments_k]. */
@@ -360,8 +361,8 @@ enum kerf_opcode {
 enum kerf_reduction { KERF_SUM, KERF_MAX };
 
 /* What a matmul does to its product p. gelu is the tanh form. Epilogues with
- * gelu or a written bias have batch 1, those with gelu do not accumulate; a
- * written bias is set, never added to. */
+ * gelu, a written bias or scales have batch 1, those with gelu do not
+ * accumulate; a written bias is set, never added to. */
 enum kerf_epilogue {
   KERF_EPILOGUE_NONE,          /* c = p */
   KERF_EPILOGUE_BIAS,          /* c = p + bias[n] */
@@ -373,6 +374,8 @@ enum kerf_epilogue {
   KERF_EPILOGUE_DGELU_BGRAD,   /* and bias[n] = sum of the rows of c */
   KERF_EPILOGUE_BGRAD_A,       /* c = p, bias[m] = sum over k of a[m,k] */
   KERF_EPILOGUE_BGRAD_B,       /* c = p, bias[n] = sum over k of b[k,n] */
+  KERF_EPILOGUE_SCALE,         /* c = p scale_a scale_b */
+  KERF_EPILOGUE_COUNT
 };
 
 /* Attributes of attention. q is [B,Sq,H,D], k [B,Sk,G,D], v [B,Sk,G,Dv]; a

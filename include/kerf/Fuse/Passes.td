@@ -20,12 +20,17 @@ def FuseEpiloguesPass : Pass<"kerf-fuse-epilogues", "::mlir::ModuleOp"> {
     A tanh gelu behind a product, its gradient behind the product that makes the
     gradient of its result, and the sum of the rows of a factor (the gradient of
     a bias) become one `spmd.product` with the product, where the libraries of
-    GPUs have such a call. For speed: the op's values go through memory once
-    less, and a launch is saved. A sum that a kernel computes beside its other
-    work stays there.
+    GPUs have such a call; so does a multiplication by the units of 8-bit floats
+    (`kerf.unit`). For speed: the op's values go through memory once less, and a
+    launch is saved. A sum that a kernel computes beside its other work stays there.
   }];
-  let options = [Option<"gelu", "gelu", "bool", /*default=*/"true",
-      "Take gelu and its gradient, too">];
+  let options = [
+    Option<"gelu", "gelu", "bool", /*default=*/"true",
+      "Take gelu and its gradient, too">,
+    Option<"sums", "sums", "bool", /*default=*/"true",
+      "Take sums of rows, too">,
+    Option<"wideScales", "wide-scales", "bool", /*default=*/"false",
+      "Scale products of wider floats, too">];
 }
 
 def PadProductsPass : Pass<"kerf-pad-products", "::mlir::ModuleOp"> {
@@ -45,8 +50,9 @@ def OutlineKernelsPass : Pass<"kerf-outline-kernels", "::mlir::ModuleOp"> {
   let summary = "Make each op that no library computes a kernel of its own";
   let description = [{
     Contractions, attention and views stay; every other compute op becomes an
-    `spmd.fused` of its decomposition. Constants and index tensors are made again
-    in each kernel that reads them. Needed for correctness: code is generated
+    `spmd.fused` of its decomposition. Constants, index tensors and scalars that are
+    computed from units (`kerf.unit`) alone are made again in each kernel that reads
+    them. Needed for correctness: code is generated
     for `spmd.fused` alone.
   }];
 }

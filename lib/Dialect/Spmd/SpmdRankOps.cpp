@@ -326,8 +326,52 @@ static Value summedBy(ReduceOp reduce) {
   return cast ? cast.getX() : reduce.getX();
 }
 
+/// The f32 scalars from outside whose product, cast or not, `scale` is.
+static void collectScales(Value scale, llvm::SmallVectorImpl<Value> &scales) {
+  if (auto cast = scale.getDefiningOp<CastOp>())
+    return collectScales(cast.getX(), scales);
+  if (auto mul = scale.getDefiningOp<MulOp>()) {
+    collectScales(mul.getLhs(), scales);
+    return collectScales(mul.getRhs(), scales);
+  }
+  scales.push_back(scale);
+}
+
+/// Fills the parts of a product that is scaled; they stay empty in a body that
+/// has others.
+static ProductParts scaledParts(MulOp scaled) {
+  ProductParts parts;
+  auto factor = scaled.getRhs().getDefiningOp<BroadcastOp>();
+  Operation *product = scaled.getLhs().getDefiningOp();
+  if (!factor || !factor.getDims().empty() ||
+      !isa_and_nonnull<LinearOp, MatmulOp, EinsumOp>(product))
+    return parts;
+  collectScales(factor.getX(), parts.scales);
+  bool isAlone = llvm::all_of(
+      scaled->getBlock()->without_terminator(), [&](Operation &op) {
+        return &op == scaled || &op == factor || &op == product ||
+               (isa<CastOp, MulOp>(op) &&
+                typeOf(op.getResult(0)).getRank() == 0);
+      });
+  bool fits = isAlone && parts.scales.size() <= 2 &&
+              llvm::all_of(parts.scales, [](Value scale) {
+                auto type = typeOf(scale);
+                return isa<BlockArgument>(scale) && type.getRank() == 0 &&
+                       type.getElementType().isF32();
+              });
+  if (fits) {
+    parts.product = product;
+    parts.scaled = scaled;
+  }
+  return parts;
+}
+
 ProductParts ProductOp::getParts() {
   ProductParts parts, none;
+  ValueRange yields = getBody().front().back().getOperands();
+  if (yields.size() == 1)
+    if (auto scaled = yields[0].getDefiningOp<MulOp>())
+      return scaledParts(scaled);
   for (Operation &op : getBody().front().without_terminator()) {
     if (isa<LinearOp, MatmulOp, EinsumOp>(op) && !parts.product) {
       parts.product = &op;
@@ -362,6 +406,21 @@ static bool isEpilogueNumber(Type element) {
   return element.isF32() || element.isBF16() || element.isF16();
 }
 
+/// True where one library call can multiply a product of what comes from
+/// outside by scalars: 8-bit floats of both types, or one type; one matrix.
+static bool isOneScaledCall(ProductParts &parts) {
+  std::optional<MatmulForm> form = getMatmulForm(parts.product);
+  ValueRange operands = parts.product->getOperands();
+  auto elementOf = [](Value value) { return typeOf(value).getElementType(); };
+  if (!form || form->batch != 1 || operands.size() != 2 ||
+      !llvm::all_of(operands, llvm::IsaPred<BlockArgument>))
+    return false;
+  bool isNarrow = llvm::all_of(
+      operands, [](Value operand) { return isFloat8(operand.getType()); });
+  return isNarrow || (elementOf(operands[0]) == elementOf(operands[1]) &&
+                      isEpilogueNumber(elementOf(operands[0])));
+}
+
 /// True where one library call can compute the parts: a product of what comes
 /// from outside, in one type, without a batch, over the rows that are summed.
 static bool isOneCall(ProductParts &parts) {
@@ -389,6 +448,8 @@ static bool isOneCall(ProductParts &parts) {
 
 /// The results that a product with these parts may have, in order.
 static bool hasResultsOf(ProductParts &parts, ValueRange yields) {
+  if (parts.scaled) // found by the result
+    return true;
   Value product = parts.product->getResult(0);
   if (GeluOp gelu = parts.gelu)
     return gelu.getX() == product && gelu.getKind() == GeluKind::Tanh &&
@@ -414,11 +475,15 @@ LogicalResult ProductOp::verifyRegions() {
   if (failed(verifyRegionOp(*this)))
     return failure();
   ProductParts parts = getParts();
-  if (!parts.product || !isOneCall(parts) ||
+  auto isCall = [&] {
+    return parts.scaled ? isOneScaledCall(parts) : isOneCall(parts);
+  };
+  if (!parts.product || !isCall() ||
       !hasResultsOf(parts, getBody().front().back().getOperands()))
     return emitOpError( // product_c3
         "expected a body of one product and its epilogue: a tanh gelu, a tanh "
-        "gelu_backward with or without the sum of its rows, or the sum of the "
-        "rows of one factor; as results the matrix, then what else is read");
+        "gelu_backward with or without the sum of its rows, the sum of the "
+        "rows of one factor, or a product by f32 scalars; as results the "
+        "matrix, then what else is read");
   return success();
 }

@@ -9,6 +9,8 @@
 
 #include "Checks.h"
 
+#include "kerf/Artifact/Format.h"
+
 #include <cstdint>
 
 namespace kerf::device::matmul {
@@ -33,7 +35,34 @@ enum Attr : uint32_t {
   BiasDtype,
   AttrCount
 };
-enum Operand : uint32_t { A, B, C, Workspace, Bias, Aux };
+enum Operand : uint32_t { A, B, C, Workspace, Bias, Aux, ScaleA, ScaleB };
+
+/// A scale is one f32 of the arena: one of another type may lie unaligned, and
+/// scalars are whole numbers.
+inline bool isScale(Checks &r, uint32_t index) {
+  if (!r.hasBytes(index, "scale", 4))
+    return false;
+  const kerf_operand &scale = r.info.operands[index];
+  if (scale.kind != KERF_ARENA)
+    return r.fail("operand %u (scale) is a scalar, expected memory", index);
+  return scale.dtype == KERF_F32 ||
+         r.fail("operand %u (scale) has dtype %u, expected f32", index,
+                unsigned(scale.dtype));
+}
+
+/// Where the epilogue has them, each scale is absent or one f32, and there is
+/// one matrix.
+inline bool hasScales(Checks &r) {
+  if (r.attr(Epilogue) != KERF_EPILOGUE_SCALE)
+    return true;
+  if (r.attr(Batch) != 1)
+    return r.fail("found batch %lld with epilogue %lld, expected 1",
+                  (long long)r.attr(Batch), (long long)r.attr(Epilogue));
+  for (uint32_t scale : {ScaleA, ScaleB})
+    if (!r.absent(scale) && !isScale(r, scale))
+      return false;
+  return true;
+}
 
 /// The rows of c do not overlap, and a, b and c lie in their operands.
 inline bool hasMatrices(Checks &r) {

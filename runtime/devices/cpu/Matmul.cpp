@@ -18,6 +18,7 @@ struct Matmul : kerf_step {
   const Engine *engine;
   RowPart rows;
   std::vector<DepthPart> depths;
+  std::vector<uint32_t> scales; ///< operands that multiply the product
 
   Product at(void *const *pointers, int64_t index) const;
   kerf_device_status execute(void *const *pointers, char *, size_t) override;
@@ -41,6 +42,9 @@ Product Matmul::at(void *const *pointers, int64_t index) const {
 kerf_device_status Matmul::execute(void *const *pointers, char *, size_t) {
   if (product.bias)
     product.bias = pointers[Bias];
+  product.scale = 1;
+  for (uint32_t scale : scales)
+    product.scale *= *static_cast<const float *>(pointers[scale]);
   auto part = [&](int64_t index) { return at(pointers, index); };
   if (plan.own_b)
     multiplyBatch(device.pool, device.kernels, *engine, batch, part, plan,
@@ -59,12 +63,23 @@ static bool checkDtype(Request &r, uint32_t index, const char *what) {
                 (long long)r.attr(index), what);
 }
 
+/// None, a bias or scales.
+static bool hasEpilogue(Request &r) {
+  int64_t epilogue = r.attr(Epilogue);
+  if (epilogue == KERF_EPILOGUE_NONE || epilogue == KERF_EPILOGUE_BIAS ||
+      epilogue == KERF_EPILOGUE_SCALE)
+    return hasScales(r);
+  return r.fail("found epilogue %lld, expected %d, %d or %d",
+                (long long)epilogue, KERF_EPILOGUE_NONE, KERF_EPILOGUE_BIAS,
+                KERF_EPILOGUE_SCALE);
+}
+
 static bool checkMatmul(Request &r) {
-  if (!r.hasCounts(AttrCount, {4, 5}) || !checkDtype(r, ADtype, "a") ||
+  if (!r.hasCounts(AttrCount, {4, 5, 7, 8}) || !checkDtype(r, ADtype, "a") ||
       !checkDtype(r, BDtype, "b") || !checkDtype(r, CDtype, "c") ||
       !r.isSize(Batch, "batch") || !r.isSize(M, "m") || !r.isSize(N, "n") ||
       !r.isSize(K, "k") || !r.inRange(Accumulate, "accumulate", 0, 1) ||
-      !r.inRange(Epilogue, "epilogue", KERF_EPILOGUE_NONE, KERF_EPILOGUE_BIAS))
+      !hasEpilogue(r))
     return false;
   if (r.attr(M) > 1 && r.attr(K) > 1 && r.attr(ARow) != 1 && r.attr(ACol) != 1)
     return r.fail("found strides %lld and %lld of a, expected 1 as one of them",
@@ -76,7 +91,7 @@ static bool checkMatmul(Request &r) {
 }
 
 static bool checkBias(Request &r) {
-  if (r.attr(Epilogue) == KERF_EPILOGUE_NONE)
+  if (r.attr(Epilogue) != KERF_EPILOGUE_BIAS)
     return true;
   return checkDtype(r, BiasDtype, "the bias") &&
          r.hasExtent(Bias, "bias", kerf_dtype_bytes(r.attr(BiasDtype)),
@@ -114,6 +129,9 @@ StepPointer kerf::cpu::prepareMatmul(Request &r) {
   p.accumulate = r.attr(Accumulate);
   p.bias = r.attr(Epilogue) == KERF_EPILOGUE_BIAS ? &p : nullptr;
   p.biasNumber = numberOf(r.attr(BiasDtype));
+  for (uint32_t scale : {ScaleA, ScaleB})
+    if (r.attr(Epilogue) == KERF_EPILOGUE_SCALE && !r.absent(scale))
+      step->scales.push_back(scale);
   step->rows = {0, 0, m};
   for (int64_t at = 0; at < k; at += step->plan.depth)
     step->depths.push_back({at * p.a.column, at * p.b.row,

@@ -2,7 +2,7 @@
 
 #include "Product.h"
 
-#include <cstring>
+#include <bit>
 
 using namespace kerf::cpu;
 
@@ -172,9 +172,24 @@ struct Slice {
 };
 } // namespace
 
-static void packSlice(ThreadPool &pool, const Engine &engine,
-                      const Product &product, const ProductSpace &space,
-                      const Slice &slice) {
+/// Multiplies packed elements by a power of two, which changes no digit: so the
+/// sums are those of the product times `factor`, where they lie and whatever
+/// they are added to.
+static void scalePacked(const Kernels &kernels, const Engine &engine,
+                        void *packed, int64_t bytes, float factor) {
+  if (engine.elementBytes == sizeof(float))
+    return kernels.scale(static_cast<float *>(packed),
+                         bytes / static_cast<int64_t>(sizeof(float)), factor);
+  auto *values = static_cast<uint16_t *>(packed); // bf16
+  for (int64_t i = 0; i < bytes / 2; ++i) {
+    float value = std::bit_cast<float>(uint32_t(values[i]) << 16) * factor;
+    values[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+  }
+}
+
+static void packSlice(ThreadPool &pool, const Kernels &kernels,
+                      const Engine &engine, const Product &product,
+                      const ProductSpace &space, const Slice &slice) {
   const DepthPart &depth = product.depthParts[slice.depthPart];
   int64_t panels = kerf_cpu_parts(slice.columns, engine.panel);
   constexpr int64_t grain = 4; // whole stretches of the rows of b
@@ -182,9 +197,13 @@ static void packSlice(ThreadPool &pool, const Engine &engine,
     int64_t at = begin * engine.panel;
     View b =
         shifted(product.b, depth.b + (slice.column + at) * product.b.column);
-    engine.packB(space.sharedB() + begin * engine.panelBytes(depth.depth), b,
-                 depth.depth,
+    int64_t panelBytes = engine.panelBytes(depth.depth);
+    char *packed = space.sharedB() + begin * panelBytes;
+    engine.packB(packed, b, depth.depth,
                  kerf_cpu_min(end * engine.panel, slice.columns) - at);
+    if (product.scale != 1)
+      scalePacked(kernels, engine, packed, (end - begin) * panelBytes,
+                  product.scale);
   });
 }
 
@@ -231,7 +250,7 @@ void kerf::cpu::multiply(ThreadPool &pool, const Kernels &kernels,
       Slice slice = {column, kerf_cpu_min(plan.span, product.n - column),
                      depthPart};
       if (product.depthPartCount)
-        packSlice(pool, engine, product, space, slice);
+        packSlice(pool, kernels, engine, product, space, slice);
       multiplySlice(pool, kernels, engine, product, plan, space, slice);
     }
 }

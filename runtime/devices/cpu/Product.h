@@ -33,6 +33,7 @@ struct Product {
   Number cNumber;
   int64_t cRow;
   bool accumulate;  ///< add to c
+  float scale = 1;  ///< of the products, a power of two
   const void *bias; ///< [n] or null, added to every row
   Number biasNumber;
   const RowPart *rowParts;

@@ -1,8 +1,8 @@
 //===- CublasLt.h - the part of cuBLASLt that is used ---------------------===//
 //
 // Own declarations, as in Driver.h: NVIDIA's "cuBLASLt API", whose numbers are
-// the same in the versions 12 and 13. test/DeclarationsTest.cpp compares them
-// with cublasLt.h where that is installed.
+// the same in the versions 12 and 13. test/Runtime/vendor_headers.py compares
+// them with cublasLt.h where that is installed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -62,6 +62,8 @@ enum cublasLtMatmulDescAttributes_t : int {
   CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8,
   CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER = 11,
   CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD = 12,
+  CUBLASLT_MATMUL_DESC_A_SCALE_POINTER = 17, ///< of an f32 on the device
+  CUBLASLT_MATMUL_DESC_B_SCALE_POINTER = 18,
   CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE = 26,
 };
 

@@ -42,9 +42,10 @@ static bool checkSizes(Request &r) {
                     "floats, expected multiples of %lld",
                     (long long)r.attr(M), (long long)r.attr(N),
                     (long long)r.attr(K), (long long)kMultiple);
-  if (r.attr(Batch) != 1 || r.attr(Epilogue) != KERF_EPILOGUE_NONE)
+  if (r.attr(Batch) != 1 || (r.attr(Epilogue) != KERF_EPILOGUE_NONE &&
+                             r.attr(Epilogue) != KERF_EPILOGUE_SCALE))
     return r.fail("found a batch of %lld and epilogue %lld of a product of "
-                  "8-bit floats, expected one matrix and no epilogue",
+                  "8-bit floats, expected one matrix and none or scales",
                   (long long)r.attr(Batch), (long long)r.attr(Epilogue));
   return true;
 }

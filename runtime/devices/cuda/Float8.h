@@ -14,9 +14,9 @@ bool isFloat8(int64_t dtype);
 cudaDataType_t float8TypeOf(int64_t dtype);
 /// Checks a KERF_OP_MATMUL whose factors are 8-bit floats, as cuBLASLt
 /// documents: a GPU of sm_89 or later, at most one factor of e5m2, a result of
-/// bf16 or f32 without an epilogue, one matrix, sizes and leading dimensions in
-/// multiples of 16, and both factors with the summed dimension adjacent. False
-/// after writing a message.
+/// bf16 or f32 with no epilogue but scales, one matrix, sizes and leading
+/// dimensions in multiples of 16, and both factors with the summed dimension
+/// adjacent. False after writing a message.
 bool checkFloat8(Request &request);
 
 } // namespace kerf::cuda

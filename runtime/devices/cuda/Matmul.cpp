@@ -38,7 +38,8 @@ struct Matmul : kerf_step {
   Tunable *tunable() override { return &choices; }
   bool accumulate = false, wide = false;    ///< wide: sums in f64
   bool givesBias = false, givesAux = false; ///< to cuBLASLt
-  OwnEpilogue own;                          ///< what it does not do
+  bool givesScaleA = false, givesScaleB = false;
+  OwnEpilogue own; ///< what it does not do
 };
 
 /// How the memory of a matrix [rows, columns] looks by columns: as its
@@ -72,12 +73,16 @@ kerf_device_status Matmul::execute(void *const *pointers, char *error,
                                    size_t errorBytes) {
   CublasLt &blas = device.blas;
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-  if (givesBias)
-    status = blas.descSet(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                          &pointers[Bias], sizeof(void *));
-  if (givesAux && status == CUBLAS_STATUS_SUCCESS)
-    status = blas.descSet(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
-                          &pointers[Aux], sizeof(void *));
+  auto give = [&](bool isGiven, cublasLtMatmulDescAttributes_t attribute,
+                  uint32_t operand) {
+    if (isGiven && status == CUBLAS_STATUS_SUCCESS)
+      status =
+          blas.descSet(desc, attribute, &pointers[operand], sizeof(void *));
+  };
+  give(givesBias, CUBLASLT_MATMUL_DESC_BIAS_POINTER, Bias);
+  give(givesAux, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, Aux);
+  give(givesScaleA, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, ScaleA);
+  give(givesScaleB, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, ScaleB);
   float one = 1, beta = accumulate;
   double wideOne = 1, wideBeta = accumulate;
   if (status == CUBLAS_STATUS_SUCCESS)
@@ -255,22 +260,28 @@ uint32_t kerf::cuda::alignmentOf(const kerf_operand &operand) {
 /// one that is aligned no better than those to come.
 bool Preparation::setEpilogue(cublasLtEpilogue_t epilogue) {
   const kerf_operand *operands = r.info.operands;
-  auto addressLike = [](const kerf_operand &operand) {
-    return reinterpret_cast<void *>(uintptr_t(alignmentOf(operand)));
+  auto addressLike = [&](uint32_t operand) {
+    return reinterpret_cast<void *>(uintptr_t(alignmentOf(operands[operand])));
   };
   step.givesBias = epilogue != CUBLASLT_EPILOGUE_DEFAULT &&
                    (parts.readsBias || parts.writesBias);
   step.givesAux = epilogue == parts.library && parts.hasAux;
+  step.givesScaleA = parts.isScaled && !r.absent(ScaleA);
+  step.givesScaleB = parts.isScaled && !r.absent(ScaleB);
   step.choices.epilogue = epilogue;
   return setDesc(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue) &&
-         (!step.givesBias || (setDesc(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
-                                      typeOf(r.attr(BiasDtype))) &&
-                              setDesc(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                      addressLike(operands[Bias])))) &&
+         (!step.givesBias ||
+          (setDesc(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+                   typeOf(r.attr(BiasDtype))) &&
+           setDesc(CUBLASLT_MATMUL_DESC_BIAS_POINTER, addressLike(Bias)))) &&
          (!step.givesAux ||
           (setDesc(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, r.attr(N)) &&
            setDesc(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
-                   addressLike(operands[Aux]))));
+                   addressLike(Aux)))) &&
+         (!step.givesScaleA ||
+          setDesc(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, addressLike(ScaleA))) &&
+         (!step.givesScaleB ||
+          setDesc(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, addressLike(ScaleB)));
 }
 
 /// True where aux lies as cuBLASLt wants it: rows of whole 8 elements, at whole

@@ -14,7 +14,9 @@ struct EpilogueParts {
   bool writesBias = false; ///< the sum of rows
   bool hasAux = false;
   bool isGelu = false, isGeluGradient = false;
-  /// cuBLASLt's name. Its first factor is our second one, see Matmul.cpp.
+  bool isScaled = false; ///< by f32 values on the device
+  /// cuBLASLt's name; scales are attributes of any. Its first factor is our
+  /// second one, see Matmul.cpp.
   cublasLtEpilogue_t library = CUBLASLT_EPILOGUE_DEFAULT;
 };
 

@@ -54,12 +54,12 @@ static bool checkDtypes(Request &r) {
 }
 
 static bool checkProduct(Request &r) {
-  if (!r.hasCounts(AttrCount, {4, 5, 6}) || !checkDtypes(r) ||
+  if (!r.hasCounts(AttrCount, {4, 5, 6, 7, 8}) || !checkDtypes(r) ||
       !r.inRange(Batch, "batch", 1, INT_MAX) || !r.isSize(M, "m") ||
       !r.isSize(N, "n") || !r.isSize(K, "k") ||
       !r.inRange(Accumulate, "accumulate", 0, 1) ||
       !r.inRange(Epilogue, "epilogue", KERF_EPILOGUE_NONE,
-                 KERF_EPILOGUE_BGRAD_B))
+                 KERF_EPILOGUE_COUNT - 1))
     return false;
   return hasMatrices(r);
 }
@@ -83,8 +83,21 @@ static bool checkEpilogueKind(Request &r, const EpilogueParts &parts) {
   return true;
 }
 
+/// cuBLASLt multiplies by scales only where the factors have 8 bits.
+static bool checkScales(Request &r, const EpilogueParts &parts) {
+  if (!parts.isScaled)
+    return true;
+  if (!isFloat8(r.attr(ADtype)))
+    return r.fail("found scales of a product of %s, expected them with 8-bit "
+                  "floats alone",
+                  dtypeText(r.attr(ADtype)));
+  return hasScales(r);
+}
+
 static bool checkEpilogue(Request &r) {
   EpilogueParts parts = epilogueParts(r.attr(Epilogue));
+  if (!checkScales(r, parts))
+    return false;
   int64_t columns =
       r.attr(Epilogue) == KERF_EPILOGUE_BGRAD_A ? r.attr(M) : r.attr(N);
   bool hasBias = parts.readsBias || parts.writesBias;

@@ -10,26 +10,31 @@ using namespace kerf::cuda;
 using namespace kerf::device::matmul;
 
 EpilogueParts kerf::cuda::epilogueParts(int64_t epilogue) {
-  // bias read, bias written, aux, gelu, its gradient, cuBLASLt's
+  // bias read, bias written, aux, gelu, its gradient, scales, cuBLASLt's
   switch (epilogue) {
   case KERF_EPILOGUE_BIAS:
-    return {true, false, false, false, false, CUBLASLT_EPILOGUE_BIAS};
+    return {true, false, false, false, false, false, CUBLASLT_EPILOGUE_BIAS};
   case KERF_EPILOGUE_GELU:
-    return {false, false, false, true, false, CUBLASLT_EPILOGUE_GELU};
+    return {false, false, false, true, false, false, CUBLASLT_EPILOGUE_GELU};
   case KERF_EPILOGUE_GELU_BIAS:
-    return {true, false, false, true, false, CUBLASLT_EPILOGUE_GELU_BIAS};
+    return {
+        true, false, false, true, false, false, CUBLASLT_EPILOGUE_GELU_BIAS};
   case KERF_EPILOGUE_GELU_AUX:
-    return {false, false, true, true, false, CUBLASLT_EPILOGUE_GELU_AUX};
+    return {false, false, true, true, false, false, CUBLASLT_EPILOGUE_GELU_AUX};
   case KERF_EPILOGUE_GELU_AUX_BIAS:
-    return {true, false, true, true, false, CUBLASLT_EPILOGUE_GELU_AUX_BIAS};
+    return {
+        true, false, true, true, false, false, CUBLASLT_EPILOGUE_GELU_AUX_BIAS};
   case KERF_EPILOGUE_DGELU:
-    return {false, false, true, false, true, CUBLASLT_EPILOGUE_DGELU};
+    return {false, false, true, false, true, false, CUBLASLT_EPILOGUE_DGELU};
   case KERF_EPILOGUE_DGELU_BGRAD:
-    return {false, true, true, false, true, CUBLASLT_EPILOGUE_DGELU_BGRAD};
+    return {
+        false, true, true, false, true, false, CUBLASLT_EPILOGUE_DGELU_BGRAD};
   case KERF_EPILOGUE_BGRAD_A:
-    return {false, true, false, false, false, CUBLASLT_EPILOGUE_BGRADB};
+    return {false, true, false, false, false, false, CUBLASLT_EPILOGUE_BGRADB};
   case KERF_EPILOGUE_BGRAD_B:
-    return {false, true, false, false, false, CUBLASLT_EPILOGUE_BGRADA};
+    return {false, true, false, false, false, false, CUBLASLT_EPILOGUE_BGRADA};
+  case KERF_EPILOGUE_SCALE:
+    return {false, false, false, false, false, true, CUBLASLT_EPILOGUE_DEFAULT};
   default:
     return {};
   }

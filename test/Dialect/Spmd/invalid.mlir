@@ -466,11 +466,67 @@ spmd.program @product_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 spmd.program @product_c3 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   spmd.func @forward() {
     %x = kerf.constant dense<1.0> : tensor<16x16xf32>
-    // expected-error @below {{expected a body of one product and its epilogue: a tanh gelu, a tanh gelu_backward with or without the sum of its rows, or the sum of the rows of one factor; as results the matrix, then what else is read}}
+    // expected-error @below {{expected a body of one product and its epilogue: a tanh gelu, a tanh gelu_backward with or without the sum of its rows, the sum of the rows of one factor, or a product by f32 scalars; as results the matrix, then what else is read}}
     %y = spmd.product (%a = %x : tensor<16x16xf32>) -> (tensor<16x16xf32>) {
       %p = kerf.linear %a, %a : tensor<16x16xf32>, tensor<16x16xf32>
       %g = kerf.gelu exact %p : tensor<16x16xf32>
       spmd.yield %g : tensor<16x16xf32>
+    }
+    spmd.return
+  }
+}
+
+// -----
+
+// A scalar of another type than f32: a device reads f32.
+spmd.program @product_c3_scalar over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<16x16xbf16>
+    %u = kerf.constant dense<0.5> : tensor<bf16>
+    // expected-error @below {{expected a body of one product and its epilogue}}
+    %y = spmd.product (%a = %x : tensor<16x16xbf16>, %s = %u : tensor<bf16>) -> (tensor<16x16xbf16>) {
+      %p = kerf.linear %a, %a : tensor<16x16xbf16>, tensor<16x16xbf16>
+      %b = kerf.broadcast %s dims [] : tensor<bf16> -> tensor<16x16xbf16>
+      %m = kerf.mul %p, %b : tensor<16x16xbf16>
+      spmd.yield %m : tensor<16x16xbf16>
+    }
+    spmd.return
+  }
+}
+
+// -----
+
+// More scalars than a call takes.
+spmd.program @product_c3_scalars over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<16x16xf32>
+    %u = kerf.constant dense<0.5> : tensor<f32>
+    // expected-error @below {{expected a body of one product and its epilogue}}
+    %y = spmd.product (%a = %x : tensor<16x16xf32>, %s = %u : tensor<f32>) -> (tensor<16x16xf32>) {
+      %p = kerf.linear %a, %a : tensor<16x16xf32>, tensor<16x16xf32>
+      %s2 = kerf.mul %s, %s : tensor<f32>
+      %s3 = kerf.mul %s2, %s : tensor<f32>
+      %b = kerf.broadcast %s3 dims [] : tensor<f32> -> tensor<16x16xf32>
+      %m = kerf.mul %p, %b : tensor<16x16xf32>
+      spmd.yield %m : tensor<16x16xf32>
+    }
+    spmd.return
+  }
+}
+
+// -----
+
+// A factor per column.
+spmd.program @product_c3_factor over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    %x = kerf.constant dense<1.0> : tensor<16x16xf32>
+    %u = kerf.constant dense<0.5> : tensor<16xf32>
+    // expected-error @below {{expected a body of one product and its epilogue}}
+    %y = spmd.product (%a = %x : tensor<16x16xf32>, %s = %u : tensor<16xf32>) -> (tensor<16x16xf32>) {
+      %p = kerf.linear %a, %a : tensor<16x16xf32>, tensor<16x16xf32>
+      %b = kerf.broadcast %s dims [1] : tensor<16xf32> -> tensor<16x16xf32>
+      %m = kerf.mul %p, %b : tensor<16x16xf32>
+      spmd.yield %m : tensor<16x16xf32>
     }
     spmd.return
   }

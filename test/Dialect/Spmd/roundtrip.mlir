@@ -63,6 +63,22 @@ spmd.program @all over <dp = 2, tp = 2> micro_batches 2 slots 1 {
       // CHECK: spmd.yield %{{.*}}, %{{.*}} : tensor<4x4xf32>, tensor<4xf32>
       spmd.yield %both, %sum : tensor<4x4xf32>, tensor<4xf32>
     }
+    // A product of 8-bit floats by the units of both.
+    // CHECK: spmd.product (%[[A:.*]] = %{{.*}} : tensor<1x4xf8E5M2>, %[[B:.*]] = %{{.*}} : tensor<1x4xf8E4M3FN>, %[[U:.*]] = %{{.*}} : tensor<f32>, %[[V:.*]] = %{{.*}} : tensor<f32>) -> (tensor<1x1xbf16>) {
+    %x8 = kerf.cast %row : tensor<1x4xf32> -> tensor<1x4xf8E5M2>
+    %w8 = kerf.cast %row : tensor<1x4xf32> -> tensor<1x4xf8E4M3FN>
+    %unit = kerf.unit %row of f8E4M3FN : tensor<1x4xf32>
+    %scaled = spmd.product (%left = %x8 : tensor<1x4xf8E5M2>, %right = %w8 : tensor<1x4xf8E4M3FN>, %u = %unit : tensor<f32>, %v = %unit : tensor<f32>) -> (tensor<1x1xbf16>) {
+      // CHECK-NEXT: %[[P:.*]] = kerf.einsum "mk,nk->mn" %[[A]], %[[B]]
+      %both = kerf.einsum "mk,nk->mn" %left, %right : tensor<1x4xf8E5M2>, tensor<1x4xf8E4M3FN> -> tensor<1x1xbf16>
+      // CHECK-NEXT: %[[UV:.*]] = kerf.mul %[[U]], %[[V]]
+      %uv = kerf.mul %u, %v : tensor<f32>
+      %narrow = kerf.cast %uv : tensor<f32> -> tensor<bf16>
+      %wide = kerf.broadcast %narrow dims [] : tensor<bf16> -> tensor<1x1xbf16>
+      %y = kerf.mul %both, %wide : tensor<1x1xbf16>
+      // CHECK: spmd.yield %{{.*}} : tensor<1x1xbf16>
+      spmd.yield %y : tensor<1x1xbf16>
+    }
     // CHECK: spmd.write %{{.*}} to @saved : tensor<4xf32>
     spmd.write %f to @saved : tensor<4xf32>
     // CHECK-NEXT: spmd.accumulate %{{.*}} into @gradient : tensor<4xf32>

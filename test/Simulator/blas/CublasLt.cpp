@@ -100,6 +100,10 @@ static Field fieldOf(cublasLtMatmulDesc_t desc, int attribute) {
     return {&desc->auxBatchStride, sizeof desc->auxBatchStride};
   case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
     return {&desc->biasType, sizeof desc->biasType};
+  case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
+    return {&desc->scaleA, sizeof desc->scaleA};
+  case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
+    return {&desc->scaleB, sizeof desc->scaleB};
   }
   return {};
 }
@@ -223,6 +227,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   if (!handle || !desc || !a || !b || !c || !d || !preference || asked < 1)
     return refuse(CUBLAS_STATUS_INVALID_VALUE, "a null argument");
   std::string why = refusal(*desc, *a, *b, *c, *d);
+  for (uint32_t alignment : preference->alignment)
+    if (bytesOf(a->type) == 1 && alignment < 16)
+      why = "8-bit floats need addresses of whole 16 bytes";
   if (!why.empty())
     return refuse(CUBLAS_STATUS_NOT_SUPPORTED, why);
   uint64_t k = desc->transA ? a->rows : a->columns;

@@ -72,6 +72,8 @@ static std::string refuseTypes(const Desc &desc, const Layout &a,
     return "the scale type does not fit the compute type";
   if ((isFloat8(a.type) || isFloat8(b.type)) && c.type == d.type)
     return refuseFloat8(desc, a, b, d);
+  if (desc.scaleA || desc.scaleB)
+    return "scales of factors are for 8-bit floats";
   if (a.type != b.type || c.type != d.type)
     return "a and b, or c and d, differ in type";
   bool isPlain = c.type == a.type;
@@ -370,8 +372,24 @@ static void sumInto(const View &bias, uint64_t count, F valueAt) {
   }
 }
 
+/// What a factor is multiplied by: an f32 on the device, or 1.
+static double scaleOf(const void *scale, const char *what) {
+  if (!scale)
+    return 1;
+  uint64_t at = reinterpret_cast<uint64_t>(scale);
+  const uint8_t *host = bridgeHost(at, sizeof(float));
+  if (!host || at % sizeof(float))
+    throw Trap{IllegalAddress, std::string("cublasLtMatmul: the scale of ") +
+                                   what +
+                                   " is not an aligned f32 inside one "
+                                   "allocation"};
+  return readElement(host, CUDA_R_32F);
+}
+
 template <class T> static void runBatch(const Product &product, int32_t batch) {
   const Desc &desc = product.desc;
+  T alpha = static_cast<T>(product.alpha * scaleOf(desc.scaleA, "a") *
+                           scaleOf(desc.scaleB, "b"));
   View a = transposed(viewOf(product.a, product.aAt, batch, "a"), desc.transA);
   View b = transposed(viewOf(product.b, product.bAt, batch, "b"), desc.transB);
   View d = viewOf(product.d, product.dAt, batch, "d");
@@ -383,7 +401,7 @@ template <class T> static void runBatch(const Product &product, int32_t batch) {
   std::vector<double> results(sums.size());
   for (uint64_t row = 0; row < d.rows; ++row)
     for (uint64_t column = 0; column < d.columns; ++column) {
-      T sum = static_cast<T>(product.alpha) * sums[row * d.columns + column];
+      T sum = alpha * sums[row * d.columns + column];
       if (product.beta != 0)
         sum +=
             static_cast<T>(product.beta) * static_cast<T>(c.read(row, column));

@@ -25,7 +25,8 @@ struct cublasLtMatmulDescOpaque {
   int64_t biasBatchStride = 0;
   void *aux = nullptr;
   int64_t auxLeading = 0, auxBatchStride = 0;
-  int32_t biasType = -1; ///< -1: as d
+  int32_t biasType = -1;                           ///< -1: as d
+  const void *scaleA = nullptr, *scaleB = nullptr; ///< of an f32; null: 1
 };
 
 struct cublasLtMatmulPreferenceOpaque {

@@ -29,6 +29,8 @@ struct Shape {
   float alpha = 1, beta = 0;
   unsigned epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   size_t workspace = 0;
+  bool scaled = false;      ///< a factor, by an f32 on the device
+  uint32_t alignment = 256; ///< promised of a
 };
 
 uint32_t bytesOf(int type) {
@@ -140,6 +142,8 @@ static cublasLtMatmulDesc_t describe(const Shape &shape, CUdeviceptr bias,
   set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux);
   set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, auxLeading);
+  if (shape.scaled)
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUdeviceptr(256));
   return desc;
 }
 
@@ -154,6 +158,9 @@ choose(Session &session, const Shape &shape, cublasLtMatmulDesc_t desc,
   OK(cublasLtMatmulPreferenceSetAttribute(
       preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes,
       sizeof bytes));
+  OK(cublasLtMatmulPreferenceSetAttribute(
+      preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &shape.alignment,
+      sizeof shape.alignment));
   cublasLtMatmulHeuristicResult_t results[4] = {};
   int found = 0;
   status = cublasLtMatmulAlgoGetHeuristic(session.handle, desc, a, b, d, d,
@@ -319,11 +326,36 @@ static void testRefusals(Session &session) {
   refused(shape, CUDA_R_32F, 7, 5, "leading size of aux");
   shape.epilogue = 1024;
   refused(shape, CUDA_R_32F, 7, 5, "unknown epilogue");
+  shape = {};
+  shape.scaled = true;
+  refused(shape, CUDA_R_32F, 7, 5, "scales of f32");
   cublasLtMatmulDesc_t desc = describe({}, 0, 0, 0);
   int64_t value = 0;
   same(int(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA,
                                           &value, sizeof value)),
        int(CUBLAS_STATUS_INVALID_VALUE), "an attribute of another size");
+  OK(cublasLtMatmulDescDestroy(desc));
+}
+
+/// 8-bit floats whose addresses are not whole 16 bytes are refused.
+static void testFloat8(Session &session) {
+  Shape shape;
+  shape.transA = true;
+  cublasLtMatmulDesc_t desc = describe(shape, 0, 0, 0);
+  cublasLtMatrixLayout_t layouts[3];
+  const int types[] = {CUDA_R_8F_E4M3, CUDA_R_8F_E5M2, CUDA_R_16BF};
+  for (int n = 0; n < 3; ++n)
+    OK(cublasLtMatrixLayoutCreate(&layouts[n], cudaDataType_t(types[n]), 16, 16,
+                                  16));
+  for (uint32_t alignment : {16u, 8u}) {
+    shape.alignment = alignment;
+    int status = 0;
+    choose(session, shape, desc, layouts[0], layouts[1], layouts[2], status);
+    same(status, int(alignment == 16 ? 0 : CUBLAS_STATUS_NOT_SUPPORTED),
+         "8-bit floats and how they are aligned");
+  }
+  for (cublasLtMatrixLayout_t layout : layouts)
+    OK(cublasLtMatrixLayoutDestroy(layout));
   OK(cublasLtMatmulDescDestroy(desc));
 }
 
@@ -358,6 +390,7 @@ int main() {
   Session session;
   testProducts(session);
   testRefusals(session);
+  testFloat8(session);
   testAlignment(session);
   return finish("cuBLASLt");
 }

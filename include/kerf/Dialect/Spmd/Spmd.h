@@ -26,6 +26,9 @@ struct ProductParts {
   GeluOp gelu;                        ///< of the product, or null
   GeluBackwardOp geluBackward;        ///< by the product, or null
   ReduceOp rowSum;                    ///< or null
+  MulOp scaled;                       ///< the product by `scales`, or null
+  /// The f32 scalars that multiply the product, one or two.
+  llvm::SmallVector<mlir::Value, 2> scales;
   /// The operand of the product whose rows `rowSum` adds; nothing where it adds
   /// those of `geluBackward`.
   std::optional<unsigned> summedOperand;

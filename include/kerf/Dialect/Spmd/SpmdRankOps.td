@@ -490,9 +490,12 @@ def Spmd_ProductOp
     - a tanh `kerf.gelu_backward` of which `p` is the gradient; yields it, and
       the sum of its rows (the gradient of a bias) where that is read;
     - the sum of the rows of one operand of `p`, of its type or cast; yields `p`
-      and the sum.
+      and the sum;
+    - a `kerf.mul` of `p` by one or two f32 scalars from outside, multiplied with
+      each other, cast to the type of `p` and broadcast; yields it.
 
-    A sum of rows is over all dimensions but the last. The first result is the
+    Scalars are powers of two (`kerf.unit`), so that where and in which order a
+    device multiplies by them changes no digit. A sum of rows is over all dimensions but the last. The first result is the
     matrix that the call writes.
 
     Life: made by `kerf-fuse-epilogues`; becomes a matmul with an epilogue.

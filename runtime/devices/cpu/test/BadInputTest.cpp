@@ -34,6 +34,21 @@ static void changeMatmul(size_t attr, int64_t value, const char *expected) {
   expectMessage(command, expected);
 }
 
+static void testBadScales() {
+  Command command = matmul();
+  command.attrs[16] = KERF_EPILOGUE_SCALE;
+  expectMessage(command, "");
+  command.operands.resize(7);
+  command.operands[6] = Buffer(KERF_BF16, 1);
+  expectMessage(command, "operand 6 (scale) has 2 bytes, expected at least 4");
+  command.operands[6] = Buffer(KERF_BF16, 2);
+  expectMessage(command, "operand 6 (scale) has dtype 1, expected f32");
+  command.operands[6] = Buffer(KERF_F32, 1);
+  expectMessage(command, "");
+  command.attrs[3] = 2;
+  expectMessage(command, "found batch 2 with epilogue 10, expected 1");
+}
+
 static void testBadMatmul() {
   expectMessage(matmul(), "");
   if (!prepareMessage(matmul()).empty())
@@ -52,6 +67,8 @@ static void testBadMatmul() {
   changeMatmul(14, 4, "found stride 4 of the rows of c, expected at least 5");
   changeMatmul(15, 2, "found accumulate 2, expected 0 to 1");
   changeMatmul(16, 1, "operand 4 (bias) is absent");
+  changeMatmul(16, 2, "found epilogue 2, expected 0, 1 or 10");
+  testBadScales();
   Command command = matmul();
   command.operands[3] = Buffer(KERF_F32, 8);
   expectMessage(command, "operand 3 (workspace) has 32 bytes, expected");

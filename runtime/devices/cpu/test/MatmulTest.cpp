@@ -20,6 +20,24 @@ static double toleranceOf(uint32_t dtype) {
   return dtype == KERF_BF16 ? 6e-3 : dtype == KERF_F16 ? 8e-4 : 3e-6;
 }
 
+/// Gives a command of one matrix two scales, one perhaps absent, or leaves it
+/// as it is; their product.
+static double addScales(std::mt19937 &random, Command &command) {
+  if (command.attrs[3] != 1 || command.operands.size() != 4 ||
+      pick(random, 0, 1))
+    return 1;
+  command.attrs[16] = KERF_EPILOGUE_SCALE;
+  command.operands.resize(pick(random, 0, 2) ? 8 : 7);
+  double factor = 1;
+  for (size_t scale = 6; scale < command.operands.size(); ++scale) {
+    double value = std::ldexp(1, static_cast<int>(pick(random, -6, 3)));
+    command.operands[scale] = Buffer(KERF_F32, 1);
+    command.operands[scale].set(0, static_cast<float>(value));
+    factor *= value;
+  }
+  return factor;
+}
+
 static void testOneMatmul(std::mt19937 &random, int64_t batch, int64_t m,
                           int64_t n, int64_t k) {
   uint32_t a = pickDtype(random), b = pickDtype(random), c = pickDtype(random);
@@ -46,6 +64,7 @@ static void testOneMatmul(std::mt19937 &random, int64_t batch, int64_t m,
     operand.fill(random);
   if (!accumulate)
     command.operands[2].poison();
+  double factor = addScales(random, command);
   std::vector<char> before = command.operands[2].content();
   std::string what = "matmul " + std::to_string(batch) + "x" +
                      std::to_string(m) + "x" + std::to_string(n) + "x" +
@@ -58,7 +77,7 @@ static void testOneMatmul(std::mt19937 &random, int64_t batch, int64_t m,
       int64_t g = at / (m * n), i = at / n % m, j = at % n;
       double sum = 0, size = 0;
       for (int64_t l = 0; l < k; ++l) {
-        double x = o[0].at(g * s[7] + i * s[8] + l * s[9]);
+        double x = factor * o[0].at(g * s[7] + i * s[8] + l * s[9]);
         double y = o[1].at(g * s[10] + l * s[11] + j * s[12]);
         sum += x * y;
         size += std::fabs(x * y);

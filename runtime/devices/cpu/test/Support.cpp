@@ -106,6 +106,7 @@ struct Prepared {
     std::vector<kerf_operand> operands(command.operands.size());
     for (size_t i = 0; i < operands.size(); ++i) {
       operands[i].kind = command.operands[i].data() ? KERF_ARENA : KERF_ABSENT;
+      operands[i].dtype = static_cast<uint8_t>(command.operands[i].dtype);
       operands[i].bytes = command.operands[i].bytes();
     }
     kerf_command record = {};

@@ -53,7 +53,7 @@ static void testMatmulAttributes(const Gpu &gpu) {
                "found stride 4 of the rows of c, expected at least");
   changeMatmul(gpu, 15, 2, "found accumulate 2, expected 0 to 1");
   changeMatmul(gpu, 16, 1, "operand 4 (bias) is absent");
-  changeMatmul(gpu, 16, 10, "found epilogue 10, expected 0 to 9");
+  changeMatmul(gpu, 16, 11, "found epilogue 11, expected 0 to 10");
   changeMatmul(gpu, 16, KERF_EPILOGUE_DGELU, "operand 5 (aux) is absent");
 }
 
@@ -75,6 +75,28 @@ static void testMatmulEpilogues(const Gpu &gpu) {
   command.operands[0] = command.operands[1] = command.operands[2] =
       Buffer(gpu, KERF_F64, 100);
   expectRefusal(gpu, command, "found epilogue 2 of f64, expected none or a");
+}
+
+/// Scales are for one matrix of 8-bit floats, which have no other epilogue.
+static void testMatmulScales(const Gpu &gpu) {
+  changeMatmul(gpu, 16, KERF_EPILOGUE_SCALE,
+               "found scales of a product of f32, expected them with 8-bit");
+  Buffer factor(gpu, KERF_F8E4M3, 256);
+  Command command = {KERF_OP_MATMUL,
+                     {KERF_F8E4M3, KERF_F8E4M3, KERF_BF16, 1, 16, 16, 16, 0, 16,
+                      1, 0, 1, 16, 0, 16, 0, KERF_EPILOGUE_SCALE, 0},
+                     {factor, factor, Buffer(gpu, KERF_BF16, 256), Buffer(),
+                      Buffer(), Buffer(), Buffer(gpu, KERF_BF16, 1)}};
+  if (capabilityOf(gpu) < float8Capability)
+    return expectRefusal(gpu, command, "need a GPU of sm_89 or later");
+  expectRefusal(gpu, command, "operand 6 (scale) has 2 bytes, expected at");
+  command.operands[6] = Buffer(gpu, KERF_F32, 1);
+  expectRefusal(gpu, command, "");
+  command.attrs[16] = KERF_EPILOGUE_GELU;
+  expectRefusal(gpu, command, "epilogue 2 of a product of 8-bit floats");
+  command.attrs[16] = KERF_EPILOGUE_SCALE;
+  command.operands.resize(9);
+  expectRefusal(gpu, command, "found 9 operands, expected 4");
 }
 
 /// Kernels of the plug-in that add a bias read no f64.
@@ -263,6 +285,7 @@ void cudatest::testBadInput() {
     testMatmulAttributes(gpu);
     testMatmulEpilogues(gpu);
     testMatmulBiases(gpu);
+    testMatmulScales(gpu);
     testMatmulStrides(gpu);
     testMatmulCounts(gpu);
     testSimple(gpu);

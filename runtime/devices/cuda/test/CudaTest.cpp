@@ -55,7 +55,6 @@ int main(int argc, char **argv) {
   }
   unsigned seed = std::strtoul(first.c_str(), nullptr, 10);
   std::mt19937 random(seed);
-  std::printf("%s\n", declarationsCompared());
   testSteps();
   testStreams();
   testMatmul(random);

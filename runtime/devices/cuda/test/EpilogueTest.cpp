@@ -160,8 +160,60 @@ static void runCase(const Gpu &gpu, std::mt19937 &random, const Case &c,
   compare(c, offered, "aux", aux, v.aux);
 }
 
+/// A product of 8-bit floats by scales of either factor, into f32 perhaps added
+/// to what is there: powers of two, so that it is exact but for bf16.
+static void runScaled(const Gpu &gpu, std::mt19937 &random, uint32_t b,
+                      uint32_t result, bool accumulate, double scaleA,
+                      double scaleB) {
+  Case c = {KERF_EPILOGUE_SCALE, KERF_F8E4M3, result, 32, 48, 64, false, true,
+            accumulate};
+  Buffer operands[] = {
+      {gpu, c.dtype, c.m * c.k}, {gpu, b, c.k * c.n}, {gpu, result, c.m * c.n}};
+  Buffer scales[] = {{gpu, KERF_F32, 1}, {gpu, KERF_F32, 1}};
+  Values v = {draw(random, c.m * c.k),
+              draw(random, c.k * c.n),
+              draw(random, c.m * c.n),
+              {},
+              std::vector<double>(c.m * c.n)};
+  for (double &value : v.b)
+    value = std::round(value * 2) / 2; // e5m2 has no more digits
+  operands[0].put(v.a);
+  operands[1].put(v.b);
+  operands[2].put(v.c);
+  scales[0].put({scaleA});
+  scales[1].put({scaleB});
+  Command command = {KERF_OP_MATMUL,
+                     {c.dtype, b, result, 1, c.m, c.n, c.k, 0, c.k, 1, 0, 1,
+                      c.k, 0, c.n, accumulate, c.epilogue, 0},
+                     {operands[0], operands[1], operands[2], Buffer(), Buffer(),
+                      Buffer(), scaleA == 1 ? Buffer() : scales[0]}};
+  if (scaleB != 1)
+    command.operands.push_back(scales[1]);
+  Step step(gpu, command);
+  expectText(step.message, "");
+  step.run();
+  gpu.wait();
+  for (double &value : v.a)
+    value *= scaleA * scaleB;
+  compute(c, v);
+  compare(c, "", "the scaled result", operands[2], v.c);
+}
+
+static void testScales(const Gpu &gpu, std::mt19937 &random) {
+  if (capabilityOf(gpu) < float8Capability)
+    return;
+  for (uint32_t b : {KERF_F8E4M3, KERF_F8E5M2})
+    for (double scale : {1.0, 0.125, 1024.0})
+      for (double other : {1.0, 0.5}) {
+        runScaled(gpu, random, b, KERF_F32, false, scale, other);
+        runScaled(gpu, random, b, KERF_F32, true, other, scale);
+        runScaled(gpu, random, b, KERF_BF16, false, scale, other);
+      }
+}
+
 void cudatest::testEpilogues(std::mt19937 &random) {
   Gpu gpu;
+  testScales(gpu, random);
   for (const char *offered : {"", "bias", "none"})
     for (int64_t epilogue = KERF_EPILOGUE_BIAS;
          epilogue <= KERF_EPILOGUE_BGRAD_B; ++epilogue)

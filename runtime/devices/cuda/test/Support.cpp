@@ -56,6 +56,11 @@ Variable::~Variable() {
 // The device
 //===----------------------------------------------------------------------===//
 
+int cudatest::capabilityOf(const Gpu &gpu) {
+  const char *at = std::strstr(api().describe(gpu), "sm_");
+  return at ? std::atoi(at + 3) : 0;
+}
+
 Gpu::Gpu(uint32_t localRank) {
   char error[1024] = "";
   kerf_device_options options = {};
@@ -127,6 +132,15 @@ static void encode(char *at, uint32_t dtype, double value) {
     return store(at, static_cast<float>(value));
   case KERF_I32:
     return store(at, static_cast<int32_t>(value));
+  case KERF_F8E4M3:
+  case KERF_F8E5M2: {
+    int digits = dtype == KERF_F8E4M3 ? 3 : 2, bias = digits == 3 ? 7 : 15;
+    uint32_t bits = std::bit_cast<uint32_t>(static_cast<float>(value));
+    uint32_t exponent = (bits >> 23 & 0xff) - 127 + bias;
+    uint32_t fraction = bits >> (23 - digits) & ((1u << digits) - 1);
+    uint32_t byte = value == 0 ? 0 : exponent << digits | fraction;
+    return store(at, static_cast<uint8_t>(byte | (bits >> 24 & 0x80)));
+  }
   case KERF_BF16:
     return store(
         at, static_cast<uint16_t>(std::bit_cast<uint32_t>(float(value)) >> 16));

@@ -125,14 +125,16 @@ private:
 /// `long_add`: y[i] += x[i] of i32, one block of 64 numbers each.
 extern const char *const kernelText;
 
-/// What the compiler compared the declarations of the libraries with.
-const char *declarationsCompared();
 void testSteps();
 void testStreams();
 void testMatmul(std::mt19937 &random);
 void testEpilogues(std::mt19937 &random);
 void testBadInput();
 void testMeasuring(std::mt19937 &random);
+/// 90 of "sm_90"; 0 where there is none.
+int capabilityOf(const Gpu &gpu);
+/// Of the first GPU with products of 8-bit floats.
+constexpr int float8Capability = 89;
 /// Why a plain product of f32 is refused, "" when it is not.
 std::string matmulMessage(const Gpu &gpu);
 /// Breaks a device, which takes the process's use of the GPU with it: the last

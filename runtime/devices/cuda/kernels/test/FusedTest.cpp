@@ -66,12 +66,6 @@ static std::string run(const Gpu &gpu, AttentionCase &c, bool wide = true,
   return text;
 }
 
-/// 90 of "sm_90"; 0 where there is none.
-static int capabilityOf(const Gpu &gpu) {
-  const char *at = std::strstr(api().describe(gpu), "sm_");
-  return at ? std::atoi(at + 3) : 0;
-}
-
 /// 91900 of "by cuDNN 9.19.0"; 0 where there is none.
 static int versionIn(const std::string &log) {
   int major = 0, minor = 0, patch = 0;
@@ -160,12 +154,24 @@ static void testRefusals() {
     expectBoth(run(gpu, c), c,
                "attention not by cuDNN: it has no engine for this graph");
   }
+  AttentionCase c = caseOf({KERF_BF16, 1, 1, 1, 16, 16, 32, 32, true});
+  {
+    Variable wrong("KERF_SIM_CUDNN_VERSION", "91001");
+    Gpu gpu;
+    expectBoth(run(gpu, c), c,
+               "attention not by cuDNN: attention is wrong in this version");
+  }
   Variable old("KERF_SIM_CUDNN_VERSION", "90100");
   Gpu gpu;
-  AttentionCase c = caseOf({KERF_BF16, 1, 1, 1, 16, 16, 32, 32, true});
   std::string log = run(gpu, c);
   expectText(log, "attention by cuDNN 9.1.0");
   expectText(log, "gradients before 9.15.1 need a number of keys");
+  if (capabilityOf(gpu) != 90)
+    return;
+  Variable uneven("KERF_SIM_CUDNN_VERSION", "91200");
+  Gpu other;
+  c = caseOf({KERF_BF16, 1, 1, 1, 8, 128, 160, 96, true});
+  expectText(run(other, c), "gradients in 9.11 and 9.12 need 192 channels");
 }
 
 bool cudatest::testFused() {
