@@ -14,6 +14,7 @@
 #include "kerf/Precision/Passes.h"
 #include "kerf/Recompute/Passes.h"
 #include "kerf/Schedule/Passes.h"
+#include "kerf/Support/Epilogues.h"
 #include "kerf/Support/Input.h"
 #include "kerf/Support/Output.h"
 #include "kerf/Support/Prescan.h"
@@ -60,14 +61,6 @@ std::optional<Stage> kerf::parseStageName(llvm::StringRef name) {
     if (getStageName(stage) == name)
       return stage;
   return std::nullopt;
-}
-
-/// True for GPUs whose library loses nothing by gelu in products: from H100 on.
-/// On Ampere and Ada llm.c found it slower than a kernel of its own.
-static bool hasGeluProducts(llvm::StringRef gpu) {
-  int version = 0;
-  return gpu.consume_front("sm_") && !gpu.consumeInteger(10, version) &&
-         version >= 90;
 }
 
 /// True when the devices multiply 8-bit floats: Ada, Hopper and newer do.
@@ -136,6 +129,9 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
     if (options.fuse && options.target == "cuda") {
       pm.addPass(createPadProductsPass());
       pm.addPass(createFuseEpiloguesPass({hasGeluProducts(options.gpu)}));
+    } else if (options.fuse) { // products of CPUs have no other epilogue
+      pm.addPass(createFuseEpiloguesPass(
+          {/*gelu=*/false, /*sums=*/false, /*wideScales=*/true}));
     }
     pm.addPass(createOutlineKernelsPass());
     if (options.fuse)

@@ -25,6 +25,8 @@
 #include "kerf/Cost/Kernels.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <optional>
 
 using namespace kerf;
@@ -247,6 +249,48 @@ KeptCurve LayerBounds::kept(const TableKey &key) {
     seconds *= part * kBestRate;
   }
   return curve;
+}
+
+/// Gradients of a kind that weight gradients read, as far as they grow with the
+/// batch; views of one value count once, by the largest part that is read.
+static double readLate(const LayerKind &kind) {
+  std::vector<int> sources(kind.values.size());
+  std::iota(sources.begin(), sources.end(), 0);
+  std::function<int(int)> sourceOf = [&](int value) {
+    return sources[value] == value ? value
+                                   : sources[value] = sourceOf(sources[value]);
+  };
+  for (const LayerOp &op : kind.ops)
+    if (op.view)
+      for (int operand : op.operands)
+        sources[sourceOf(operand)] = sourceOf(op.results[0]);
+  std::map<int, double> bytes;
+  for (const LayerOp &op : kind.ops) {
+    if (op.phase != LayerPhase::WeightGradient || op.view)
+      continue;
+    for (int operand : op.operands) {
+      const LayerValue &value = kind.values[operand];
+      bool isMade = value.producer < 0 ? operand == kind.outputGradient
+                                       : kind.ops[value.producer].phase ==
+                                             LayerPhase::InputGradient;
+      if (value.forward || !isMade ||
+          !llvm::is_contained(value.classes, IndexClass::Batch))
+        continue;
+      double &largest = bytes[sourceOf(operand)];
+      largest = std::max(largest, value.bytes());
+    }
+  }
+  double sum = 0;
+  for (auto [source, largest] : bytes)
+    sum += largest;
+  return sum;
+}
+
+double LayerBounds::putOffBytes(const TableKey &key) {
+  auto [it, isNew] = putOff.try_emplace(key.kind, 0);
+  if (isNew)
+    it->second = readLate(context.step->kinds[key.kind]);
+  return it->second * partOf(key, context.step->batch);
 }
 
 double LayerBounds::savedBytes(const TableKey &key) const {

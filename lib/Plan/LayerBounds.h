@@ -31,6 +31,9 @@ public:
   double savedBytes(const TableKey &key) const;
   /// Seconds of making again what is not saved.
   KeptCurve kept(const TableKey &key);
+  /// Bytes of gradients that weight gradients read: where these are put off,
+  /// programs keep them besides what is saved.
+  double putOffBytes(const TableKey &key);
   /// Elements of parameters, and seconds by elements; unless `priced`, the
   /// seconds of any number of them, which is cheaper.
   StateFloor parameters(const TableKey &key, bool priced) {
@@ -57,6 +60,7 @@ private:
 
   /// Of one sequence on one rank, by kind.
   std::map<int, KeptCurve> curves;
+  std::map<int, double> putOff; ///< of the whole batch, by kind
 
   /// V <= seconds + price x elements, of one sequence.
   struct Line {

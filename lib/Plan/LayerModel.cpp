@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 using namespace kerf;
 
 double LayerValue::elements() const {
@@ -38,11 +40,22 @@ int64_t StepModel::layers() const {
   return count;
 }
 
+/// Flops of an op that the model asks for. The gradient of attention is four
+/// products where attention is two; that kernels make the scores again, a
+/// fifth, is recomputation.
+static double modelFlopsOf(const LayerKind &kind, const LayerOp &op) {
+  bool isGradient = op.phase != LayerPhase::Forward && op.forward >= 0;
+  double asked = isGradient ? 2 * kind.ops[op.forward].work.attentionFlops : 0;
+  if (asked <= 0)
+    return op.work.products();
+  return op.work.matmulFlops + std::min(op.work.attentionFlops, asked);
+}
+
 double StepModel::stepFlops() const {
   double flops = 0;
   for (const LayerRun &run : runs)
     for (const LayerOp &op : kinds[run.kind].ops)
-      flops += op.work.products() * double(run.count);
+      flops += modelFlopsOf(kinds[run.kind], op) * double(run.count);
   return flops;
 }
 

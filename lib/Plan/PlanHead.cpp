@@ -40,7 +40,19 @@ static void printShape(llvm::raw_ostream &os, Type type) {
   os << ']';
 }
 
-ModelStamp kerf::stampOf(ModelOp model) {
+/// True when products are of 8-bit floats: quantising adds ops, and plans may
+/// number ops.
+static bool hasFloat8(ModelOp model) {
+  return model.getBody()
+      .walk([](CastOp cast) {
+        return isFloat8(cast.getResult().getType()) ? WalkResult::interrupt()
+                                                    : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+/// A hash of the shapes of inputs and parameters.
+static std::string hashShapes(ModelOp model, bool float8) {
   std::string text;
   llvm::raw_string_ostream os(text);
   for (auto [input, role] :
@@ -62,15 +74,14 @@ ModelStamp kerf::stampOf(ModelOp model) {
     os << name << '*' << facts.second;
     printShape(os, facts.first);
   }
-  // Quantising adds ops, and plans may number ops.
-  bool hasFloat8 = false;
-  model.getBody().walk(
-      [&](CastOp cast) { hasFloat8 |= isFloat8(cast.getResult().getType()); });
-  if (hasFloat8)
+  if (float8)
     os << "fp8";
-  return {model.getSymName().str(),
-          llvm::utohexstr(llvm::xxh3_64bits(text), /*LowerCase=*/true,
-                          /*Width=*/16)};
+  return llvm::utohexstr(llvm::xxh3_64bits(text), /*LowerCase=*/true,
+                         /*Width=*/16);
+}
+
+ModelStamp kerf::stampOf(ModelOp model) {
+  return {model.getSymName().str(), hashShapes(model, hasFloat8(model))};
 }
 
 //===----------------------------------------------------------------------===//
@@ -144,9 +155,14 @@ bool HeadReader::isOfModel() {
   if (given == own)
     return true;
   auto error = errors.at(value->position);
+  bool float8 = hasFloat8(model);
   if (given.name != own.name)
     error << "the plan is for the model " << json::quote(given.name)
           << ", found " << json::quote(own.name);
+  else if (given.shapes == hashShapes(model, !float8))
+    error << "the plan is for a step " << (float8 ? "without" : "with")
+          << " products of 8-bit floats (--precision=fp8), whose ops have "
+             "other numbers";
   else
     error << "the plan is for a model " << json::quote(given.name)
           << " of other shapes: batch, sequence, layers or sizes differ";

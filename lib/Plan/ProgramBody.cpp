@@ -9,6 +9,9 @@
 
 #include "ProgramSketch.h"
 
+#include "kerf/Support/Epilogues.h"
+#include "kerf/Support/Padding.h"
+
 using namespace kerf;
 using namespace kerf::program_sketch;
 
@@ -184,12 +187,18 @@ private:
     }
     if (op.operands.empty()) // A source: each reader makes it again.
       return;
+    if (int own = ownPart(op); own >= 0) {
+      tensors[rootOf(op.results[0])] = reads[own];
+      finish(op.results[0], kind.values[op.results[0]].gradientOf);
+      return;
+    }
     for (int value : op.results)
       writes.push_back(write(index, value));
     llvm::SmallVector<std::pair<int, int>, 2> parts =
         gather(op, index, reads, writes);
     addNode(reads, writes);
     Node &node = body.nodes.back();
+    node.op = &op;
     node.isKernel = op.work.products() <= 0 && op.maps.empty() && !op.alone;
     node.workspace =
         workspaceOf(layer.terms, index, layer.optionsOf(index), layer.workers);
@@ -198,6 +207,23 @@ private:
     for (int value : op.results)
       if (int p = kind.values[value].gradientOf; p >= 0)
         finish(value, p);
+  }
+
+  /// Of the sum of the gradients that two stages make of a parameter, the
+  /// operand that is made here, for the other comes with the update; -1: no
+  /// such op.
+  int ownPart(const LayerOp &op) const {
+    int p = op.results.empty() ? -1 : kind.values[op.results[0]].gradientOf;
+    if (p < 0 || !layer.params[p].isAcross || op.operands.size() != 2)
+      return -1;
+    int own = -1, others = 0;
+    for (auto [k, value] : llvm::enumerate(op.operands)) {
+      const LayerValue &facts = kind.values[value];
+      if (facts.shape != kind.values[op.results[0]].shape)
+        return -1;
+      facts.producer < 0 ? void(++others) : void(own = int(k));
+    }
+    return others == 1 ? own : -1;
   }
 
   double bytesOfShape(int tensor, int value) const {
@@ -268,8 +294,9 @@ private:
                 llvm::SmallVectorImpl<int> &writes,
                 llvm::SmallVectorImpl<std::pair<int, int>> &parts) {
     auto room = [&](int table, int value) {
-      return add(bytesOfShape(table, value), body.tensors[table].shape,
-                 Held::Communication);
+      double bytes = bytesOfShape(table, value);
+      body.exchanged = std::max(body.exchanged, bytes);
+      return add(bytes, body.tensors[table].shape, Held::Communication);
     };
     for (size_t k = 0; k < option.operands.size(); ++k)
       if (isExchanged(option.operands[k])) {
@@ -312,6 +339,8 @@ private:
       gradients.push_back({value, p});
     else if (isCut(p))
       cutGradient(value, p);
+    else if (isSummedHere(p))
+      sumGradient(tensor, p);
     else if (passes.gradients.isSummed && !layer.params[p].isProduct)
       addNode({tensor}, {}); // Added to the sum.
     else if (!passes.gradients.isSummed && !passes.isLoop)
@@ -345,6 +374,32 @@ private:
            !layer.params[p].isTied && !layer.params[p].isAcross;
   }
 
+  /// Each layer's gradient is summed over data ranks by itself, in the loop.
+  bool isSummedHere(int p) const {
+    const SketchedLayer::Param &param = layer.params[p];
+    return passes.gradients.sumsEarly && passes.isLoop && param.isSummable() &&
+           param.isMessage();
+  }
+
+  /// Of several micro-batches what others have made is added first. The sum has
+  /// a place of its own, or is made in that of the gradient.
+  void sumGradient(int tensor, int p) {
+    const SketchedLayer::Param &param = layer.params[p];
+    double each = param.param->gradientBytes;
+    double padded = param.piece * param.ranks;
+    if (passes.gradients.isSummed) {
+      int sum = add(param.gradient * each, {}, Held::Gradients);
+      addNode({tensor}, {sum});
+      tensor = sum;
+    }
+    if (layer.outer.zero == 1 && padded > param.gradient) {
+      int wide = add(padded * each, {}, Held::Gradients);
+      addNode({tensor}, {wide});
+      tensor = wide;
+    }
+    addCollective({tensor}, {add(0, {}, Held::Gradients)});
+  }
+
   /// Bytes that a result needs of its own.
   double bytesOf(int index, int value) const {
     const LayerValue &facts = kind.values[value];
@@ -354,7 +409,10 @@ private:
       // Else a stack has them, or the sum that the product adds to.
       const SketchedLayer::Param &param = layer.params[p];
       bool isAdded = passes.gradients.isSummed && param.isProduct;
-      bool isOwn = isCut(p) || param.isTied || (!passes.isLoop && !isAdded);
+      bool isPart = isSummedHere(p) &&
+                    (passes.gradients.isSummed || layer.outer.zero == 1);
+      bool isOwn =
+          isCut(p) || param.isTied || isPart || (!passes.isLoop && !isAdded);
       return isOwn ? bytes : 0;
     }
     if (isPutOff(root))
@@ -366,14 +424,30 @@ private:
     return isKept || isPlaced ? 0 : bytes;
   }
 
+  /// How much longer rows are that programs for GPUs pad: those of products and
+  /// of the gradient of a loss, unless ranks cut them.
+  double paddedShare(int index, int value, const Sizes &shape) const {
+    const LayerOp &op = kind.ops[index];
+    const LayerValue &facts = kind.values[value];
+    bool isProduct = op.work.matmulFlops > 0 && op.maps.empty();
+    bool isPadded = isProduct || op.name == "cross_entropy_backward";
+    if (!isPadded || layer.terms.device.target != BackendTarget::Cuda ||
+        shape.empty() || shape.back() != facts.shape.back())
+      return 1;
+    auto bytes = int64_t(facts.elementBytes);
+    return double(paddedColumns(shape.back(), std::max<int64_t>(bytes, 1))) /
+           double(shape.back());
+  }
+
   int write(int index, int value) {
     int &tensor = tensors[rootOf(value)];
-    if (tensor < 0)
-      tensor = add(bytesOf(index, value),
-                   shapeIn(layer.terms, value, layer.madeStates(value)),
-                   kind.values[value].gradientOf >= 0 ? Held::Gradients
-                                                      : Held::Temporaries);
-    return tensor;
+    if (tensor >= 0)
+      return tensor;
+    Sizes shape = shapeIn(layer.terms, value, layer.madeStates(value));
+    double bytes = bytesOf(index, value) * paddedShare(index, value, shape);
+    return tensor = add(bytes, std::move(shape),
+                        kind.values[value].gradientOf >= 0 ? Held::Gradients
+                                                           : Held::Temporaries);
   }
 
   /// The result in the state in which it is handed on.
@@ -426,6 +500,8 @@ const Lives &SketchedLayer::lives(const Passes &passes) const {
   if (!isNew)
     return at->second;
   Body body = BodyBuilder(*this, passes).build();
+  if (const Device &device = terms.device; device.target == BackendTarget::Cuda)
+    fuseEpilogues(body, kind, hasGeluProducts(device.arch));
   joinKernels(body);
   overlapCollectives(body);
   placeNext(body);

@@ -179,6 +179,31 @@ double SketchedLayer::copiesOf(const LayerParam &param) const {
   return param.expert ? ranks / double(terms.ranks[kExpert]) : ranks;
 }
 
+/// Whether a product makes an op's result: it is one, or it multiplies one that
+/// nobody else reads by a scalar, which is then the product's scale (8 bits).
+bool SketchedLayer::isMadeByProduct(const LayerOp &op) const {
+  if (op.work.matmulFlops > 0)
+    return true;
+  // Put off, the product has its scale from another call: no power of two that
+  // it could know.
+  bool putsOff = outer.schedule == ScheduleKind::ZeroBubble;
+  if (op.name != "mul" || op.operands.size() != 2 || putsOff)
+    return false;
+  auto makerOf = [&](int value) -> const LayerOp * {
+    int producer = kind.values[value].producer;
+    return producer < 0 ? nullptr : &kind.ops[producer];
+  };
+  int value = op.operands[0];
+  const LayerOp *product = makerOf(value), *scale = makerOf(op.operands[1]);
+  bool isScalar = scale && scale->name == "broadcast" &&
+                  kind.values[scale->operands[0]].shape.empty();
+  auto readers = llvm::count_if(kind.ops, [&](const LayerOp &reader) {
+    return llvm::is_contained(reader.operands, value);
+  });
+  return isScalar && product && product->work.matmulFlops > 0 && readers == 1 &&
+         madeStates(value) == madeStates(op.results[0]);
+}
+
 void SketchedLayer::findParams() {
   for (const LayerParam &facts : kind.params) {
     Param &param = params.emplace_back();
@@ -194,7 +219,7 @@ void SketchedLayer::findParams() {
       if (p < 0)
         continue;
       Param &param = params[p];
-      param.isProduct = op.work.matmulFlops > 0;
+      param.isProduct = isMadeByProduct(op);
       param.gradient =
           bytesIn(value, madeStates(value)) / kind.values[value].elementBytes;
       param.copies = summedOver(value);

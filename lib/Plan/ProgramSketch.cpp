@@ -60,6 +60,7 @@ static std::vector<Span> spansOf(const Body &body) {
 
 Lives program_sketch::livesOf(const Body &body) {
   Lives lives;
+  lives.exchanged = body.exchanged;
   // What comes at a node, and what goes after it.
   std::vector<Levels> come(body.nodes.size()), go(body.nodes.size());
   for (auto [tensor, span] : llvm::zip(body.tensors, spansOf(body))) {

@@ -41,7 +41,9 @@ struct Tensor {
 struct Node {
   llvm::SmallVector<int, 6> reads, writes; ///< tensors
   bool isKernel = false, isCollective = false;
-  double workspace = 0; ///< bytes, while it runs
+  double workspace = 0;        ///< bytes, while it runs
+  const LayerOp *op = nullptr; ///< that it was made for; null: another command
+  bool isGone = false;         ///< a product has it as its epilogue
 };
 
 /// What a function does for one layer.
@@ -51,7 +53,12 @@ struct Body {
   /// The value that the layer is given and the one that it hands on, where both
   /// have one place: -1: no such.
   int carried = -1, next = -1;
+  double exchanged = 0; ///< bytes of the largest room for rows on their way
 };
+
+/// Lets products end in gelu (where `gelu` says so), its gradient and sums of
+/// rows, as the stage `fuse` does for GPUs (FuseEpilogues.cpp there).
+void fuseEpilogues(Body &body, const LayerKind &kind, bool gelu);
 
 /// Joins kernels and orders the nodes as the stage `fuse` does (FuseGroups.cpp
 /// there): producers with readers, then readers of one tensor, where the loops
@@ -76,6 +83,7 @@ struct Levels {
 struct Lives {
   Levels peak;                ///< when most lives
   std::array<Levels, 3> left; ///< what outlasts the body; by `Lasts`
+  double exchanged = 0;       ///< see `Body`
 };
 /// What a body hands on lives to the end of it.
 Lives livesOf(const Body &body);
@@ -135,6 +143,8 @@ double leastWorkspace(const LayerTerms &terms, int64_t workers);
 struct GradientRule {
   bool isSummed = false; ///< over micro-batches
   bool isCut = false;    ///< at the end of the layer (ZeRO 2 and 3)
+  /// Over data ranks, with ZeRO 0 and 1: in the layer, if it is a message.
+  bool sumsEarly = false;
   auto operator<=>(const GradientRule &) const = default;
 };
 
@@ -178,6 +188,15 @@ public:
     bool isProduct = false; ///< a product makes its gradient
     bool isTied = false;    ///< another layer of the stage has it
     bool isAcross = false;  ///< another stage has it, too
+
+    /// True where a backward pass can sum the gradient over data ranks.
+    bool isSummable() const {
+      return copies > 1 && param->trainable && !isTied && !isAcross;
+    }
+    /// True for gradients of a layer that `kerf-bucket-gradients` sums alone.
+    bool isMessage() const {
+      return gradient * param->gradientBytes >= double(1 << 20);
+    }
   };
   std::vector<Param> params;
   /// Tied parameters rest as their first reader has them.
@@ -212,6 +231,7 @@ private:
   void findPutOff();
   void findRemade(int value);
   void readLate(int value);
+  bool isMadeByProduct(const LayerOp &op) const;
   void findParams();
   double summedOver(int value) const;
   double copiesOf(const LayerParam &param) const;

@@ -317,6 +317,13 @@ static llvm::SmallVector<Place> placesOf(const Choice &choice, unsigned axis) {
     if (int f = dim < 0 ? -1 : majorFactor(choice.facts, dims[dim]); f >= 0)
       add({f, false});
   }
+  // Of equal ones the first is taken: gradients of weights in 8 bits are best
+  // summed after they were scaled, for the update, where their state may be
+  // cut.
+  PhaseAttr phase = getPhase(choice.op);
+  if (pending && isa<MulOp>(choice.op) && phase &&
+      phase.getKind() == PhaseKind::WeightGradient)
+    add({-1, true});
   add({});
   if (pending)
     add({-1, true});

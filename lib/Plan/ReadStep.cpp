@@ -433,6 +433,10 @@ private:
       if (type && layer.type.empty() && isa<FloatType>(type.getElementType()))
         layer.type = numberType(type.getElementType());
     }
+    if (auto gelu = dyn_cast<GeluOp>(op))
+      layer.tanh = gelu.getKind() == GeluKind::Tanh;
+    if (auto backward = dyn_cast<GeluBackwardOp>(op))
+      layer.tanh = backward.getKind() == GeluKind::Tanh;
     if (layer.work.attentionFlops == 0)
       return;
     auto q = typeOf(op->getOperand(0)).getShape();

@@ -203,11 +203,14 @@ double ShapeBounds::stateOf(const Shape &shape, int kind) const {
     return false;
   };
   auto ranks = static_cast<double>(shape.dp * shape.cp);
+  // Programs need not have gradients of one micro-batch all at once.
+  double gradient =
+      problem.measureLayers && shape.microBatches == 1 ? 0 : size.gradientBytes;
   auto bytesOf = [&](double elements, double shards) {
     double cut = 1 / shards;
     return elements *
            (size.weightBytes * (cutFrom(3) ? cut : 1) +
-            size.gradientBytes * (cutFrom(2) ? cut : 1) +
+            gradient * (cutFrom(2) ? cut : 1) +
             (size.masterBytes + size.stateBytes) * (cutFrom(1) ? cut : 1));
   };
   auto tp = static_cast<double>(shape.tp), ep = static_cast<double>(shape.ep);

@@ -202,6 +202,13 @@ StageProblem stageProblemOf(const Pricing &pricing, const LayoutChoice &layouts,
                             const TableList &tables, const PriceList &prices,
                             bool forBound, LeafTimes &times);
 
+/// The same leaf by what its programs need at least
+/// (`SearchProblem::measureLayers`), in place of sums over layers: every split
+/// whose programs fit, fits here too. Nothing where that is not known.
+std::optional<StageProblem> programsOf(const Pricing &pricing,
+                                       const TableList &tables,
+                                       StageProblem stages);
+
 /// Layers with their points, from a split.
 std::vector<PlacedStage> placedOf(const StageProblem &stages,
                                   const StageSplit &split,

@@ -48,8 +48,11 @@ private:
 bool Enumerator::fits(int64_t stage) const {
   double state = 0, work = 0, buffer = 0, most = 0;
   std::vector<double> saved(problem.chunks, 0);
+  bool isOne = !problem.kindsOfOne.empty() && problem.inFlight[stage] == 1;
+  const std::vector<StageKind> &kinds =
+      isOne ? problem.kindsOfOne : problem.kinds;
   for (const Layer &layer : layers) {
-    const StagePoint &point = problem.kinds[layer.kind].points[layer.point];
+    const StagePoint &point = kinds[layer.kind].points[layer.point];
     state += point.stateBytes;
     saved[layer.chunk] += point.savedBytes;
     work = std::max(work, point.workBytes);
@@ -171,6 +174,8 @@ void ExhaustiveSearch::tryLeaf(const Pricing &pricing,
                                        /*forBound=*/false, times);
   if (stages.kinds.empty())
     return;
+  if (auto programs = programsOf(pricing, tables, stages))
+    stages = std::move(*programs);
   StageSplit split = Enumerator(stages).run();
   ++certificate.evaluated;
   if (!split.fits())

@@ -42,6 +42,25 @@ using namespace kerf::search_detail;
 // Stages
 //===----------------------------------------------------------------------===//
 
+/// Programs have slots of each chunk for the most that it ever holds.
+void HeadBounds::holdSlots(const OuterChoice &outer,
+                           std::vector<double> &held) {
+  std::vector<double> &more =
+      knownMore[{static_cast<int64_t>(outer.schedule), outer.pp,
+                 outer.microBatches, outer.chunks}];
+  for (const HeldChunks &states :
+       memo.heldBy(outer.pp, outer.microBatches, outer.chunks)) {
+    std::vector<double> slots(outer.chunks, 0);
+    for (const std::vector<double> &state : states)
+      for (auto [most, count] : llvm::zip_equal(slots, state))
+        most = std::max(most, count);
+    held.push_back(*llvm::min_element(slots));
+    more.push_back(0);
+    for (double each : slots)
+      more.back() += each - held.back();
+  }
+}
+
 /// Micro-batches that each stage holds of every byte at least. Of an
 /// interleaved stage the states of its schedule are averaged: the largest is no
 /// smaller; and all layers count as the chunk that is held least.
@@ -57,6 +76,10 @@ llvm::ArrayRef<double> HeadBounds::heldOf(const OuterChoice &outer) {
         chunksInFlight(outer.schedule, outer.pp, stage, outer.microBatches, 1));
   if (outer.chunks == 1)
     return held;
+  if (problem.measureLayers) {
+    holdSlots(outer, held);
+    return held;
+  }
   for (const HeldChunks &states :
        memo.heldBy(outer.pp, outer.microBatches, outer.chunks)) {
     std::vector<double> mean(outer.chunks, 0);
@@ -89,12 +112,17 @@ bool HeadBounds::mayFit(const OuterChoice &outer, const Relaxed &relaxed,
   double room = capacityBytes(problem) - reservedOf(problem, outer);
   const Floor &layer = relaxed.layer;
   int64_t taken = 0, all = relaxed.layers;
+  llvm::ArrayRef<double> more =
+      knownMore[{static_cast<int64_t>(outer.schedule), outer.pp,
+                 outer.microBatches, outer.chunks}];
   stages.resize(outer.pp);
   for (auto [index, stage] : llvm::enumerate(stages)) {
     bool isLast = index + 1 == stages.size();
     double buffer = layer.bufferBytes;
     stage.sec = 0;
-    stage.bytes = room - (isLast ? logitBytesOf(problem, outer) : 0);
+    stage.bytes =
+        room -
+        (isLast && !problem.measureLayers ? logitBytesOf(problem, outer) : 0);
     auto add = [&](const Floor &floor) {
       stage.bytes -= floor.state.fewest() + held[index] * floor.kept.fewest();
       stage.sec += floor.least();
@@ -105,7 +133,10 @@ bool HeadBounds::mayFit(const OuterChoice &outer, const Relaxed &relaxed,
     if (isLast && problem.hasHead)
       add(relaxed.last);
     stage.bytes -= buffer;
-    double each = layer.state.fewest() + held[index] * layer.kept.fewest();
+    // Each chunk has one of equal layers.
+    if (!more.empty() && !relaxed.several)
+      stage.bytes -= more[index] * layer.kept.fewest();
+    double each = layer.each(outer, held[index]);
     if (stage.bytes < 0)
       return false;
     double most = each > 0 ? stage.bytes / each * (1 + 1e-9) : double(all);
@@ -124,7 +155,7 @@ double HeadBounds::slowestSec(const OuterChoice &outer, const Relaxed &relaxed,
   for (auto [index, stage] : llvm::enumerate(stages))
     stage.layer = index > 0 && held[index] == held[index - 1]
                       ? stages[index - 1].layer
-                      : relaxed.layer.together(held[index]);
+                      : relaxed.layer.together(outer, held[index]);
   auto timeOf = [&](int64_t index, int64_t count) {
     const Stage &stage = stages[index];
     if (count == 0)

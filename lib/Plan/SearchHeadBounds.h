@@ -36,12 +36,15 @@ private:
     Curve state; ///< seconds by bytes of state
     Curve kept;  ///< seconds made again by bytes kept of a micro-batch
     double linkSec = 0, bufferBytes = 0;
+    /// Bytes that are kept besides where weight gradients are put off.
+    double putOffBytes = 0;
     /// Seconds per step that a byte of state beyond the fewest costs besides.
     double onceSec = 0;
     double least() const {
       return std::max(state.fastest() + kept.fastest(), linkSec);
     }
-    Curve together(double held) const;
+    double each(const OuterChoice &outer, double held) const;
+    Curve together(const OuterChoice &outer, double held) const;
   };
   /// What the tables know of a kind before they are solved.
   struct Known {
@@ -49,6 +52,7 @@ private:
     KeptCurve kept;
     double least = 0; ///< seconds
     KindSize size;
+    double putOffBytes = 0;
   };
   /// All layers under one outer choice but the schedule.
   struct Relaxed {
@@ -71,6 +75,9 @@ private:
   ShapeBounds &layers;
   /// By schedule, stages, micro-batches and chunks: `heldOf`.
   std::map<std::array<int64_t, 4>, std::vector<double>> knownHeld;
+  /// What chunks that are held longer than the least keep more of, in
+  /// micro-batches, when each has a layer; by the same.
+  std::map<std::array<int64_t, 4>, std::vector<double>> knownMore;
   /// Layers of a stage: their curve, and what the stage has besides.
   struct Stage {
     Curve layer;
@@ -90,6 +97,8 @@ private:
   Relaxed relax(const Pricing &pricing, llvm::ArrayRef<Known> known);
   double onceSec(const Pricing &pricing, const LayerPrice &sum);
   llvm::ArrayRef<double> heldOf(const OuterChoice &outer);
+  void holdSlots(const OuterChoice &outer, std::vector<double> &held);
+  static void keepToPrograms(Relaxed &relaxed);
   bool mayFit(const OuterChoice &outer, const Relaxed &relaxed,
               llvm::ArrayRef<double> held);
   double slowestSec(const OuterChoice &outer, const Relaxed &relaxed,

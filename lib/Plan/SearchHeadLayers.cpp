@@ -36,13 +36,19 @@ double HeadBounds::Curve::at(double bytes) const {
   return y0 + (y1 - y0) * (bytes - x0) / (x1 - x0);
 }
 
+/// The fewest bytes of a layer that is held so often.
+double HeadBounds::Floor::each(const OuterChoice &outer, double held) const {
+  bool putsOff = outer.schedule == ScheduleKind::ZeroBubble;
+  return state.fewest() + held * (kept.fewest() + (putsOff ? putOffBytes : 0));
+}
+
 /// The least seconds for state and `held` times what is kept together: of two
 /// convex curves the segments in the order of what a byte saves.
-HeadBounds::Curve HeadBounds::Floor::together(double held) const {
+HeadBounds::Curve HeadBounds::Floor::together(const OuterChoice &outer,
+                                              double held) const {
   Curve sum;
-  sum.points.push_back(
-      {state.fewest() + held * kept.fewest(),
-       state.points.front().second + kept.points.front().second});
+  sum.points.push_back({each(outer, held), state.points.front().second +
+                                               kept.points.front().second});
   // Bytes and seconds of the next segment of a curve.
   auto segment = [](const Curve &curve, size_t i, double scale) {
     return std::make_pair(
@@ -166,7 +172,11 @@ std::vector<HeadBounds::Known> HeadBounds::knownOf(const OuterChoice &head,
   else
     states.push_back(problem.tables->lowerBoundState(key));
   KeptCurve kept = problem.tables->lowerBoundKept(key);
-  double least = problem.tables->lowerBoundSec(key);
+  double least = problem.tables->lowerBoundSec(key), putOff = 0;
+  // As `ProgramFloors` counts them.
+  if (problem.measureLayers && isLayer(problem, kind) && head.pp > 1 &&
+      head.microBatches > 1)
+    putOff = problem.tables->lowerBoundPutOffBytes(key);
   if (isLayer(problem, kind))
     least = std::max(least, profile.layerFloorForwardSec +
                                 profile.layerFloorBackwardSec);
@@ -179,7 +189,7 @@ std::vector<HeadBounds::Known> HeadBounds::knownOf(const OuterChoice &head,
       state.expertElements =
           size.expertElements / (tensor * static_cast<double>(head.ep));
     }
-    cases.push_back({std::move(state), kept, least, size});
+    cases.push_back({std::move(state), kept, least, size, putOff});
   }
   return cases;
 }
@@ -241,6 +251,9 @@ HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
   const KindSize &size = known.size;
   Floor floor;
   floor.kept.points.assign(known.kept.begin(), known.kept.end());
+  floor.putOffBytes = known.putOffBytes;
+  // Of one micro-batch, gradients come as what was kept goes.
+  bool isSummed = !problem.measureLayers || outer.microBatches > 1;
   double exposed = 1 - profile.dataOverlap, gathers = 0, gradients = 0;
   double fixed = 0, state = 0;
   /// Bytes and seconds that one more element takes at least.
@@ -258,7 +271,8 @@ HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
       part[level - 1] = outer.zero >= level ? cut : 1;
     double weights = elements * size.weightBytes;
     double gradient = elements * size.gradientBytes;
-    double each = size.weightBytes * part[2] + size.gradientBytes * part[1] +
+    double each = size.weightBytes * part[2] +
+                  (isSummed ? size.gradientBytes : 0) * part[1] +
                   (size.masterBytes + size.stateBytes) * part[0];
     double accumulate = profile.accumulateBytes * size.trainedShare * part[1] /
                         pricing.bytesPerSec;
@@ -369,5 +383,18 @@ HeadBounds::Relaxed HeadBounds::relax(const Pricing &pricing,
                               outer.strideOf(MeshAxis::Pipeline), boundary);
   int values = (outer.tp * outer.cp > 1 ? 1 : 0) + (outer.pp > 1 ? 2 : 0);
   relaxed.layer.bufferBytes += values * boundary;
+  if (problem.measureLayers)
+    keepToPrograms(relaxed);
   return relaxed;
+}
+
+/// Leaves out what sums over layers have and programs may do without: buffers,
+/// and what the ends keep.
+void HeadBounds::keepToPrograms(Relaxed &relaxed) {
+  relaxed.layer.bufferBytes = 0;
+  for (Floor *end : {&relaxed.first, &relaxed.last}) {
+    end->bufferBytes = 0;
+    for (auto &[bytes, sec] : end->kept.points)
+      bytes = 0;
+  }
 }

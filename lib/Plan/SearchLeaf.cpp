@@ -26,6 +26,8 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <tuple>
 
 using namespace kerf;
@@ -273,6 +275,80 @@ StageProblem search_detail::stageProblemOf(const Pricing &pricing,
   stages.sumWeight = times.sumWeight;
   if (!forBound)
     setFlight(pricing, stages);
+  return stages;
+}
+
+/// Puts the bytes of programs at points; gives the least of `once`.
+static double setBytes(const SearchProblem &problem, StageProblem &stages,
+                       llvm::ArrayRef<std::vector<LayerBytes>> floors) {
+  double once = HUGE_VAL;
+  for (int kind : kindsOf(problem))
+    for (auto [point, bytes] :
+         llvm::zip_equal(stages.kinds[kind].points, floors[kind])) {
+      point.savedBytes = bytes.kept;
+      point.stateBytes = bytes.rest;
+      point.workBytes = bytes.work;
+      point.bufferBytes = 0;
+      if (isLayer(problem, kind))
+        once = std::min(once, bytes.once);
+    }
+  return once;
+}
+
+/// The kinds where a layer's work counts, but not known whose: the least. The
+/// embedding's does not; the head's only with `withHead`.
+static std::vector<StageKind> withLeastWork(const SearchProblem &problem,
+                                            std::vector<StageKind> kinds,
+                                            bool withHead) {
+  double least = HUGE_VAL;
+  for (int kind : kindsOf(problem))
+    for (const StagePoint &point : kinds[kind].points)
+      if (isLayer(problem, kind))
+        least = std::min(least, point.workBytes);
+  for (int kind : kindsOf(problem))
+    for (StagePoint &point : kinds[kind].points)
+      if (isLayer(problem, kind))
+        point.workBytes = least;
+      else if (!withHead || kind == embeddingOf(problem))
+        point.workBytes = 0;
+  return kinds;
+}
+
+std::optional<StageProblem> search_detail::programsOf(const Pricing &pricing,
+                                                      const TableList &tables,
+                                                      StageProblem stages) {
+  const SearchProblem &problem = pricing.problem;
+  const OuterChoice &outer = pricing.outer;
+  if (!problem.measureLayers)
+    return std::nullopt;
+  std::vector<std::vector<const LayerPoint *>> points(stages.kinds.size());
+  for (auto [kind, own] : llvm::enumerate(stages.kinds))
+    for (const StagePoint &point : own.points)
+      points[kind].push_back(&tables[kind]->points[point.id]);
+  std::vector<std::vector<LayerBytes>> floors =
+      problem.measureLayers(outer, points);
+  if (floors.empty())
+    return std::nullopt;
+  double once = setBytes(problem, stages, floors);
+  if (outer.schedule == ScheduleKind::ZeroBubble || outer.microBatches == 1)
+    stages.kinds = withLeastWork(problem, std::move(stages.kinds), false);
+  else if (outer.chunks == 1)
+    stages.kindsOfOne = withLeastWork(problem, stages.kinds, true);
+  double room = capacityBytes(problem) - reservedOf(problem, outer);
+  for (int64_t stage = 0; stage < outer.pp; ++stage) {
+    // A program has slots of each chunk for the most that it ever holds.
+    std::vector<double> slots(outer.chunks, 0);
+    if (outer.chunks == 1)
+      slots[0] = stages.inFlight[stage];
+    else
+      for (const std::vector<double> &held : stages.held[stage])
+        for (auto [most, count] : llvm::zip_equal(slots, held))
+          most = std::max(most, count);
+    double all = std::accumulate(slots.begin(), slots.end(), 0.0);
+    stages.budget[stage] = room - all * once;
+    if (outer.chunks > 1)
+      stages.held[stage] = {std::move(slots)};
+  }
   return stages;
 }
 

@@ -134,11 +134,17 @@ private:
   void expandHead(const Node &node);
   void pushLeaf(const Pricing &pricing, const PriceList &prices, Node node);
   StageProblem problemOf(const Node &node, LeafTimes &times);
+  bool toPrograms(const Node &node, StageProblem &stages);
   void solveNode(const Node &node);
-  double leastOf(const Node &node, const StageProblem &stages,
+  double leastOf(const Node &node, const StageProblem &stages, bool byPrograms,
                  const LeafTimes &times, const StageSplit &split);
   StageSplit fitted(const Node &node, StageProblem &stages, StageSplit split,
                     bool &isNew);
+  StageSplit squeezed(const Node &node, StageProblem &stages,
+                      llvm::ArrayRef<double> whole);
+  StageSplit splitOf(const StageProblem &stages) const;
+  std::vector<double> excessOf(const Node &node, const StageProblem &stages,
+                               const StageSplit &split);
   double playLeaf(const Node &node, const StageProblem &stages,
                   const StageSplit &split, double value);
   bool mayWin(double sec) const;

@@ -41,45 +41,113 @@ bool Searcher::mayWin(double sec) const {
   return sec < HUGE_VAL && (!winner || sec <= winner->stepSec * (1 + kEqual));
 }
 
+StageSplit Searcher::splitOf(const StageProblem &stages) const {
+  const std::vector<int64_t> &pinned = problem.pins.stageLayers;
+  return pinned.empty() ? splitStages(stages) : fillStages(stages, pinned);
+}
+
+/// Bytes by which the programs of each stage go beyond the memory.
+std::vector<double> Searcher::excessOf(const Node &node,
+                                       const StageProblem &stages,
+                                       const StageSplit &split) {
+  PlanPoint plan;
+  plan.outer = outerOf(node);
+  plan.stages = placedOf(stages, split, heads[node.index].tables);
+  std::vector<double> excess;
+  double most = capacityBytes(problem);
+  for (const StageMemory &stage : measuredOf(problem, plan))
+    excess.push_back(
+        stage.total() <= most * (1 + 1e-12) ? 0 : stage.total() - most);
+  return excess;
+}
+
+static double maxOf(llvm::ArrayRef<double> excess) {
+  return excess.empty() ? 0 : *llvm::max_element(excess);
+}
+
 /// A split whose programs fit: stages get less and less room for the sums that
-/// splits are made by. `isNew`: it is another one than `split`.
+/// splits are made by. `isNew`: it is another one than `split`. Steps that
+/// double end soon, and may jump over what fits: then `squeezed` goes back.
 StageSplit Searcher::fitted(const Node &node, StageProblem &stages,
                             StageSplit split, bool &isNew) {
   constexpr int kTries = 4;
-  const std::vector<int64_t> &pinned = problem.pins.stageLayers;
-  double bound = split.boundObjective, most = capacityBytes(problem);
+  double bound = split.boundObjective;
+  std::vector<double> whole = stages.budget;
   for (int i = 0; split.fits(); ++i) {
-    PlanPoint plan;
-    plan.outer = outerOf(node);
-    plan.stages = placedOf(stages, split, heads[node.index].tables);
-    double largest = 0;
-    for (auto [room, stage] :
-         llvm::zip(stages.budget, measuredOf(problem, plan))) {
-      largest = std::max(largest, stage.total());
-      room -= (1 << i) * std::max(0.0, stage.total() - most);
-    }
-    if (largest <= most * (1 + 1e-12))
-      break;
-    if (i == kTries)
-      return {};
-    split = pinned.empty() ? splitStages(stages) : fillStages(stages, pinned);
-    split.boundObjective = bound;
+    std::vector<double> excess = excessOf(node, stages, split);
+    if (maxOf(excess) == 0)
+      return split;
     isNew = true;
+    if (i == kTries)
+      break;
+    for (auto [room, bytes] : llvm::zip(stages.budget, excess))
+      room -= (1 << i) * bytes;
+    split = splitOf(stages);
+    split.boundObjective = bound;
   }
+  split = squeezed(node, stages, whole);
+  split.boundObjective = bound;
   return split;
+}
+
+/// As `fitted`, from the other end: the split that needs the least by the sums
+/// is the first whose programs are measured. Where they fit, stages get as much
+/// more room as programs allow.
+StageSplit Searcher::squeezed(const Node &node, StageProblem &stages,
+                              llvm::ArrayRef<double> whole) {
+  constexpr int kCoarse = 6, kFine = 6, kMeasured = 4;
+  constexpr double kNear = 0.05; // of the memory; more than that is hopeless
+  double none = 0, least = 1, most = 1; // parts of the room
+  auto splitAt = [&](double part) {
+    for (auto [room, all] : llvm::zip(stages.budget, whole))
+      room = part * all;
+    return splitOf(stages);
+  };
+  auto excessAt = [&](double part, StageSplit &split) {
+    split = splitAt(part);
+    return split.fits() ? maxOf(excessOf(node, stages, split)) : HUGE_VAL;
+  };
+  auto findLeast = [&](int halvings) {
+    for (int i = 0; i < halvings; ++i) {
+      double middle = (none + least) / 2;
+      (splitAt(middle).fits() ? least : none) = middle;
+    }
+  };
+  StageSplit best, split;
+  findLeast(kCoarse);
+  double excess = excessAt(least, best);
+  if (excess > 0 && excess <= kNear * capacityBytes(problem))
+    findLeast(kFine);
+  // Programs need less with the sums on the whole, not at every step.
+  double fitting = least;
+  for (double more : {1.0, 1.1, 1.25, 1.5})
+    if (excess > 0 && excess <= kNear * capacityBytes(problem))
+      excess = excessAt(fitting = more * least, best);
+  if (excess > 0)
+    return {};
+  least = fitting;
+  for (int i = 0; i < kMeasured && least < most; ++i) {
+    double middle = (least + most) / 2;
+    bool fits = excessAt(middle, split) == 0;
+    (fits ? least : most) = middle;
+    if (fits && split.objective < best.objective)
+      best = std::move(split);
+  }
+  return best;
 }
 
 /// What no split of a leaf can go below, as far as it matters; `split` is the
 /// one that was found.
 double Searcher::leastOf(const Node &node, const StageProblem &stages,
-                         const LeafTimes &times, const StageSplit &split) {
+                         bool byPrograms, const LeafTimes &times,
+                         const StageSplit &split) {
   double least = std::max(node.bound, times.onceSec + split.boundObjective);
   if (stages.chunks == 1)
     return least;
   // Of chunks not all splits are tried, and memory is not in their bound yet.
   double known = std::min(best, times.onceSec + split.objective);
   const Head &head = heads[node.index];
-  if (least < known)
+  if (least < known && !byPrograms)
     least = std::max(least, headBounds.secondsOf(outerOf(node), head.tables,
                                                  head.layouts[node.layouts]));
   if (least < known)
@@ -87,24 +155,40 @@ double Searcher::leastOf(const Node &node, const StageProblem &stages,
   return least;
 }
 
+/// Turns a leaf's problem from sums over layers into what programs need, where
+/// that is known.
+bool Searcher::toPrograms(const Node &node, StageProblem &stages) {
+  OuterChoice outer = outerOf(node);
+  Pricing pricing(problem, outer, memo);
+  std::optional<StageProblem> programs =
+      programsOf(pricing, heads[node.index].tables, stages);
+  if (programs)
+    stages = std::move(*programs);
+  return programs.has_value();
+}
+
 void Searcher::solveNode(const Node &node) {
   const std::vector<int64_t> &pinned = problem.pins.stageLayers;
   LeafTimes times;
   StageProblem stages = problemOf(node, times);
+  bool byPrograms = toPrograms(node, stages);
+  stages.worth = best * (1 + kPlayedSlack) - times.onceSec;
   // Chunks of unlike layers take long.
   if (stages.chunks > 1 && stages.layers.size() > 1) {
     const Head &head = heads[node.index];
-    double least = headBounds.secondsOf(outerOf(node), head.tables,
-                                        head.layouts[node.layouts]);
+    double least = byPrograms
+                       ? times.onceSec + boundOfChunks(stages)
+                       : headBounds.secondsOf(outerOf(node), head.tables,
+                                              head.layouts[node.layouts]);
     if (least >= best * (1 + kPlayedSlack))
       return;
   }
-  stages.worth = best * (1 + kPlayedSlack) - times.onceSec;
   StageSplit split =
       pinned.empty() ? splitStages(stages) : fillStages(stages, pinned);
   ++certificate.evaluated;
   // Also of a leaf of which no split, or no programs, that fit were found.
-  looseBound = std::min(looseBound, leastOf(node, stages, times, split));
+  looseBound =
+      std::min(looseBound, leastOf(node, stages, byPrograms, times, split));
   if (split.fits())
     keepLeaf(node, stages, times.onceSec, std::move(split));
 }

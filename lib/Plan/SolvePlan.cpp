@@ -12,6 +12,7 @@
 #include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/Plan/Passes.h"
 #include "kerf/Plan/Pins.h"
+#include "kerf/Plan/ProgramFloors.h"
 #include "kerf/Plan/ReadStep.h"
 #include "kerf/Support/Input.h"
 
@@ -242,6 +243,25 @@ static SearchProblem problemOf(const Solution &solution,
   problem.measureLeast = [programs](const TableKey &key) {
     return programs->leastOf(key);
   };
+  auto floors = std::make_shared<ProgramFloors>(
+      LayerContext{&solution.step, &solution.machine, solution.profile},
+      request.workers);
+  problem.measureLayers =
+      [&solution,
+       floors](const OuterChoice &outer,
+               const std::vector<std::vector<const LayerPoint *>> &points) {
+        std::vector<KindPoints> kinds;
+        for (auto [kind, own] : llvm::enumerate(points)) {
+          if (own.empty())
+            continue;
+          TableKey key = solution.tables->alike(keyOf(outer, int(kind)));
+          KindPoints &all =
+              kinds.emplace_back(KindPoints{int(kind), key, own, {}});
+          for (const LayerPoint *point : own)
+            all.layouts.push_back(&solution.tables->layoutOf(key, *point));
+        }
+        return floors->of(outer, kinds);
+      };
   return problem;
 }
 

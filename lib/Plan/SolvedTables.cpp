@@ -275,6 +275,10 @@ KeptCurve SolvedTables::lowerBoundKept(const TableKey &key) {
   return state->bounds->kept(alike(key));
 }
 
+double SolvedTables::lowerBoundPutOffBytes(const TableKey &key) {
+  return state->bounds->putOffBytes(key);
+}
+
 StateFloor SolvedTables::lowerBoundState(const TableKey &key) {
   return state->bounds->parameters(alike(key), state->isPriced(key.kind));
 }

@@ -27,6 +27,7 @@
 #include <cassert>
 #include <cmath>
 #include <deque>
+#include <numeric>
 #include <optional>
 
 using namespace kerf;
@@ -195,14 +196,22 @@ namespace {
 /// number of layers of a stage counts.
 class Splitter {
 public:
-  /// `relaxed`: chunks take what they cannot go below.
-  explicit Splitter(const StageProblem &problem, bool relaxed = false)
-      : problem(problem), layers(layersOf(problem)), relaxed(relaxed) {
+  /// `filled`: by stage, the chunks that surely have a layer; then chunks take
+  /// what they cannot go below. Empty: all chunks have one, and are filled.
+  explicit Splitter(const StageProblem &problem,
+                    std::vector<std::vector<int64_t>> filled = {})
+      : problem(problem), layers(layersOf(problem)), filled(std::move(filled)) {
     for (const StageItem &run : problem.layers) {
       starts.push_back(starts.empty() ? 0 : ends.back());
       ends.push_back(starts.back() + run.count);
     }
-    fewest.assign(problem.stages, problem.chunks);
+    for (int64_t stage = 0; stage < problem.stages; ++stage)
+      fewest.push_back(this->filled.empty()
+                           ? problem.chunks
+                           : int64_t(this->filled[stage].size()));
+    least = fewest;
+    firsts.assign(problem.stages + 1, 0);
+    std::partial_sum(least.begin(), least.end(), firsts.begin() + 1);
     most.assign(problem.stages, layers);
   }
   StageSplit solve();
@@ -214,8 +223,10 @@ public:
 private:
   const StageProblem &problem;
   int64_t layers;
-  bool relaxed;
+  std::vector<std::vector<int64_t>> filled;
   std::vector<int64_t> starts, ends; ///< of the runs
+  std::vector<int64_t> least;        ///< layers of each stage
+  std::vector<int64_t> firsts;       ///< sums of these over earlier stages
   struct Cost {
     double sec = 0, boundSec = 0;
   };
@@ -232,9 +243,12 @@ private:
   std::vector<double> candidates(double limit);
   std::pair<double, double> bestBottleneck(double limit);
   double programme(double limit, std::vector<int64_t> *split);
-  int64_t firstBegin(int64_t stage) const { return stage * problem.chunks; }
+  int64_t firstBegin(int64_t stage) const { return firsts[stage]; }
+  int64_t lastBegin(int64_t stage) const {
+    return lastEnd(stage) - least[stage];
+  }
   int64_t lastEnd(int64_t stage) const {
-    return layers - (problem.stages - 1 - stage) * problem.chunks;
+    return layers - (firsts.back() - firsts[stage + 1]);
   }
 };
 } // namespace
@@ -242,10 +256,12 @@ private:
 Filled Splitter::fillOf(int64_t stage, int64_t begin, int64_t end) const {
   Items items =
       itemsOf(problem, begin, end, stage == 0, stage == problem.stages - 1);
-  if (relaxed)
-    return relaxChunks(problem, stage, items);
+  if (!filled.empty())
+    return relaxChunks(problem, stage, items, filled[stage]);
   setFlight(problem, stage, items);
-  return fillStage(problem.kinds, items, problem.budget[stage]);
+  bool isOne = !problem.kindsOfOne.empty() && problem.inFlight[stage] == 1;
+  return fillStage(isOne ? problem.kindsOfOne : problem.kinds, items,
+                   problem.budget[stage]);
 }
 
 /// Seconds of a stage with layers [begin, end). Inside one run only their
@@ -277,7 +293,7 @@ bool Splitter::narrow(double limit) {
     if (limit < kNever)
       highest = std::min(highest, wholeLayers(limit, sec));
     // The most that fit are found by halves: fewer layers are never slower.
-    int64_t lowest = problem.chunks - 1;
+    int64_t lowest = least[stage] - 1;
     while (lowest < highest) {
       int64_t middle = (lowest + highest + 1) / 2;
       double cost = costOf(stage, begin, begin + middle);
@@ -291,8 +307,8 @@ bool Splitter::narrow(double limit) {
   }
   bounding = false;
   for (int64_t stage = 0; stage < problem.stages; ++stage) {
-    fewest[stage] = std::max(problem.chunks, most[stage] - left);
-    if (most[stage] < problem.chunks)
+    fewest[stage] = std::max(least[stage], most[stage] - left);
+    if (most[stage] < least[stage])
       return false;
   }
   return left >= 0;
@@ -302,7 +318,8 @@ bool Splitter::narrow(double limit) {
 std::vector<double> Splitter::candidates(double limit) {
   std::vector<double> times;
   for (int64_t stage = 0; stage < problem.stages; ++stage)
-    for (int64_t begin = firstBegin(stage); begin < lastEnd(stage); ++begin) {
+    for (int64_t begin = firstBegin(stage); begin <= lastBegin(stage);
+         ++begin) {
       if (stage == 0 && begin > 0)
         break;
       int64_t last = std::min(lastEnd(stage), begin + most[stage]);
@@ -330,7 +347,8 @@ double Splitter::programme(double limit, std::vector<int64_t> *split) {
     next.assign(layers + 1, kNever);
     std::vector<int64_t> choice(split ? layers + 1 : 0, -1);
     bool isLast = stage + 1 == problem.stages;
-    for (int64_t begin = firstBegin(stage); begin < lastEnd(stage); ++begin) {
+    for (int64_t begin = firstBegin(stage); begin <= lastBegin(stage);
+         ++begin) {
       if (sums[begin] == kNever)
         continue;
       int64_t last = std::min(lastEnd(stage), begin + most[stage]);
@@ -388,9 +406,12 @@ static std::vector<int64_t> endsOf(llvm::ArrayRef<int64_t> counts) {
 /// The best objective among bottlenecks of at most `limit`, and the bottleneck.
 std::pair<double, double> Splitter::bestBottleneck(double limit) {
   std::vector<double> times = candidates(limit);
-  double least = leastBottleneck(problem) * (1 - 1e-9);
+  double lowest = firsts.back() == problem.stages * problem.chunks
+                      ? leastBottleneck(problem)
+                      : leastSum(problem) / double(problem.stages);
+  lowest *= 1 - 1e-9;
   auto first = llvm::partition_point(times, [&](double time) {
-    return time < least || programme(time, nullptr) == kNever;
+    return time < lowest || programme(time, nullptr) == kNever;
   });
   if (first == times.end())
     return {kNever, kNever};
@@ -473,12 +494,39 @@ StageSplit kerf::splitStages(const StageProblem &problem) {
   return dealChunks(problem, split);
 }
 
+/// The longest run of unlike layers alone, and by stage the chunks that surely
+/// have one of its layers: no chunk is empty, so those in front of the run fill
+/// no more chunks than they are, nor do those behind it.
+static std::pair<StageProblem, std::vector<std::vector<int64_t>>>
+longestRun(const StageProblem &problem) {
+  StageProblem alone = problem;
+  if (isUniform(problem))
+    alone.layers = {{problem.layers.front().kind, layersOf(problem)}};
+  auto longest = llvm::max_element(
+      alone.layers,
+      [](const StageItem &a, const StageItem &b) { return a.count < b.count; });
+  int64_t before = 0, behind = 0;
+  for (auto run = alone.layers.begin(); run != alone.layers.end(); ++run)
+    (run < longest ? before : behind) += run == longest ? 0 : run->count;
+  std::vector<std::vector<int64_t>> filled(problem.stages);
+  int64_t all = problem.stages * problem.chunks;
+  for (int64_t k = before; k < all - behind; ++k)
+    filled[k % problem.stages].push_back(k / problem.stages);
+  alone.layers = {*longest};
+  return {std::move(alone), std::move(filled)};
+}
+
 double kerf::boundOfChunks(const StageProblem &problem) {
-  if (!isUniform(problem) || problem.chunks == 1)
+  if (problem.chunks == 1)
     return boundOfSplit(problem);
   if (layersOf(problem) < problem.stages * problem.chunks)
     return kNever;
-  return Splitter(problem, /*relaxed=*/true).bound();
+  auto [alone, filled] = longestRun(problem);
+  // What the other layers add to the sum; to the slowest stage maybe nothing.
+  double besides = problem.sumWeight * (leastSum(problem) - leastSum(alone));
+  alone.worth -= besides;
+  double bound = Splitter(alone, std::move(filled)).bound() + besides;
+  return isUniform(problem) ? bound : std::max(bound, boundOfSplit(problem));
 }
 
 StageSplit kerf::fillStages(const StageProblem &problem,

@@ -134,8 +134,9 @@ static double fillOne(const StageProblem &problem, int64_t stage,
 //===----------------------------------------------------------------------===//
 
 /// The items, layers of one kind, when a chunk `c` is held `held[c]` times: one
-/// layer lies in each chunk, all others in that which is held least.
+/// layer lies in each of `filled`, all others in that which is held least.
 static Items inChunks(const StageProblem &problem, const Items &items,
+                      llvm::ArrayRef<int64_t> filled,
                       llvm::ArrayRef<double> held) {
   Items relaxed;
   double least = *llvm::min_element(held);
@@ -147,19 +148,21 @@ static Items inChunks(const StageProblem &problem, const Items &items,
       relaxed.push_back(item);
       continue;
     }
-    assert(item.count >= problem.chunks && "no chunk is empty");
-    for (double each : held) {
+    auto own = int64_t(filled.size());
+    assert(item.count >= own && "no chunk is empty");
+    auto addTo = [&](double each, int64_t count) {
       auto same = llvm::find_if(relaxed, [&](const StageItem &other) {
         return other.kind == item.kind && other.inFlight == each;
       });
       if (same != relaxed.end())
-        ++same->count;
+        same->count += count;
       else
-        relaxed.push_back({item.kind, 1, each});
-    }
-    for (StageItem &other : relaxed)
-      if (other.kind == item.kind && other.inFlight == least)
-        other.count += item.count - problem.chunks;
+        relaxed.push_back({item.kind, count, each});
+    };
+    for (int64_t chunk : filled)
+      addTo(held[chunk], 1);
+    if (item.count > own)
+      addTo(least, item.count - own);
   }
   return relaxed;
 }
@@ -167,7 +170,8 @@ static Items inChunks(const StageProblem &problem, const Items &items,
 /// Any mean of the schedule's states is a state that must fit: that of all of
 /// them, and the one that holds most, bound the stage.
 Filled stages_detail::relaxChunks(const StageProblem &problem, int64_t stage,
-                                  const Items &items) {
+                                  const Items &items,
+                                  llvm::ArrayRef<int64_t> filled) {
   const std::vector<std::vector<double>> &states = problem.held[stage];
   std::vector<double> mean(problem.chunks, 0), most;
   double largest = -1;
@@ -185,11 +189,11 @@ Filled stages_detail::relaxChunks(const StageProblem &problem, int64_t stage,
   // What rounding may have taken from a budget.
   double budget = problem.budget[stage] * (1 + 1e-9);
   Filled bound =
-      fillStage(problem.kinds, inChunks(problem, items, mean), budget);
+      fillStage(problem.kinds, inChunks(problem, items, filled, mean), budget);
   if (states.size() == 1 || !bound.fits())
     return bound;
   Filled other =
-      fillStage(problem.kinds, inChunks(problem, items, most), budget);
+      fillStage(problem.kinds, inChunks(problem, items, filled, most), budget);
   return other.boundSec > bound.boundSec ? other : bound;
 }
 

@@ -58,10 +58,10 @@ StageSplit fillChunks(const StageProblem &problem,
                       std::vector<std::vector<SplitChunk>> chunks);
 
 /// What the points of a stage with `items`, layers of one kind in several
-/// chunks, cannot go below, however they lie in these: only its `boundSec` and
-/// whether it fits count.
+/// chunks, cannot go below, however they lie in these but for one in each of
+/// `filled`: only its `boundSec` and whether it fits count.
 Filled relaxChunks(const StageProblem &problem, int64_t stage,
-                   const Items &items);
+                   const Items &items, llvm::ArrayRef<int64_t> filled);
 
 /// Turns a split by numbers of layers (one chunk per stage) into one by chunks;
 /// the objective may be a little worse, or none, where unequal chunks do not

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 """The memory that the planner expects against the arena that is placed.
 
-  arena.py BIN SOURCE [--target=cuda] [--large] [--few] [--buckets] [--models] [--only=NAME] [--under=PERCENT]
-           [--over=PERCENT]
+  arena.py BIN SOURCE [--target=cuda] [--large] [--few] [--buckets] [--models] [--only=NAMES] [--precision=fp8]
+           [--under=PERCENT] [--over=PERCENT]
 
 Plans of small models in many layouts: per stage the bytes that the planner expects of
 a program, and the arena that the stage `memory` gives it. With --large the models have
 a few million parameters, beside which one thread's workspaces are small; with --few
 there are a few layouts of each, with --buckets gradients are summed over ranks in the
-last backward pass (expect --over=15). With --target=cuda programs are for GPUs, in bf16;
---models are then those of the GPU benchmark, each on one H200. --only names a model.
-Nothing is run, so no GPU is needed. Prints a line per plan (its stage with the largest
-error) with the classes at the plan's peak less the most that the program has of them
-at any time, and the range of errors. Fails when an error is outside of what --under
-and --over allow (0 and 3 unless stated).
+last backward pass. With --target=cuda programs are for GPUs, in bf16; --models are then
+those of the GPU benchmark, each on one H200. --only names models, by a regular
+expression. Nothing is run, so no GPU is needed. Prints a line per plan (its stage with
+the largest error) with the classes at the plan's peak less the most that the program
+has of them at any time, and the range of errors. Fails when an error is outside of what
+--under and --over allow (0 and 3 unless stated).
 """
 import json
 import os
@@ -63,6 +63,10 @@ LAYOUTS = [
     (4, "dp=4,ep=2,zero=1", False), (4, "dp=2,ep=2,tp=2", False),
     (2, "pp=2,m=1,schedule=zb-h1", False), (2, "pp=2,m=4,schedule=zb-h1,recompute=full", True),
     (2, "pp=2,m=4,schedule=zb-h1,recompute=selective", False), (4, "cp=4", False),
+    (4, "pp=2,v=2,dp=2,zero=0,m=4,schedule=interleaved", False),
+    (4, "pp=2,v=2,dp=2,zero=1,m=4,schedule=interleaved", True),
+    (4, "pp=2,v=2,dp=2,zero=2,m=4,schedule=interleaved", False),
+    (4, "pp=2,v=2,dp=2,zero=3,m=4,schedule=interleaved", False), (4, "pp=2,dp=2,zero=1,m=4,schedule=zb-h1", False),
     (2, "dp=2,ep=2,m=2", False), (2, "dp=2,ep=2,moe=all_to_all", False), (4, "dp=4,zero=3,shard=2", False),
 ]
 # Of eight layers of gpt2, on devices too small to keep all: layers of one stage
@@ -102,7 +106,7 @@ def compare(binaries, model, cluster, devices, pins, options, folder, target=("-
             os.remove(name)
     pin = [f"--pin={pins}"] if pins else []
     options = ["--max-threads=1", *options]
-    if "--target=cuda" in target:
+    if "--target=cuda" in target and not any(o.startswith("--precision=") for o in options):
         options.append("--precision=bf16")
     found = run(binaries + "/kerfc", model, "--cluster=" + cluster, f"--devices={devices}", *pin, *options,
                 "--emit=plan", "-o", plan, "--explain-json=" + explained)
@@ -192,11 +196,13 @@ def main():
             limits[found[1]] = float(found[2])
         if argument.startswith("--only="):
             only = argument[7:]
+        if argument.startswith("--precision="):
+            options.append(argument)
     errors, failed = [], 0
     with tempfile.TemporaryDirectory() as folder:
         print(f"{'model':20} {'plan':42} {'expected':>11} {'arena':>11} {'error':>7}   by class, expected - placed")
         for name, model, cluster, devices, pins in rows(binaries, source, flags, folder):
-            if only not in name:
+            if not re.search(only, name):
                 continue
             stages, problem = compare(binaries, model, cluster, devices, pins, options, folder, target)
             if stages is None:

@@ -110,6 +110,41 @@ kerf.model @micro_sum(%x: tensor<4xf32>) attributes {
 
 // -----
 
+// A unit is that of a micro-batch: scaling what is summed over them is fine, the unit itself does not leave it,
+// nor what follows from it, through layers too.
+kerf.model @micro_unit(%x: tensor<4xbf16>) attributes {
+    plan = #kerf.plan<mesh = <>, micro_batches = 2, schedule = "1f1b", recompute = none>} {
+  // expected-note @below {{it is measured in a micro-batch here; use it there, on what is cut by 'micro' or summed over it, or plan one micro-batch}}
+  %u = kerf.unit %x of f8E4M3FN {kerf.assign = #kerf.assign<b = [micro]>} : tensor<4xbf16>
+  %p = kerf.reduce sum %x dims [0] {kerf.assign = #kerf.assign<b = [micro]>} : tensor<4xbf16>
+  %v = kerf.cast %u : tensor<f32> -> tensor<bf16>
+  %s = kerf.mul %p, %v {kerf.assign = #kerf.assign<pending = [micro]>} : tensor<bf16>
+  %last = kerf.repeat %i = 0 to 2 (%h = %v : tensor<bf16>) {
+    %n = kerf.neg %h : tensor<bf16>
+    kerf.yield %n : tensor<bf16>
+  }
+  // expected-error @below {{runs once per step, and reads what each micro-batch has its own of}}
+  kerf.return %s, %last : tensor<bf16>, tensor<bf16>
+}
+
+// -----
+
+// So too where one layer measures it and a later one reads it.
+kerf.model @micro_unit_carried(%x: tensor<4xbf16>, %one: tensor<f32>) attributes {
+    plan = #kerf.plan<mesh = <>, micro_batches = 2, schedule = "1f1b", recompute = none>} {
+  %p = kerf.reduce sum %x dims [0] {kerf.assign = #kerf.assign<b = [micro]>} : tensor<4xbf16>
+  %last, %first, %late = kerf.repeat %i = 0 to 4 (%h = %one : tensor<f32>, %k = %one : tensor<f32>, %l = %one : tensor<f32>) {
+    // expected-note @below {{it is measured in a micro-batch here}}
+    %u = kerf.unit %x of f8E4M3FN {kerf.assign = #kerf.assign<b = [micro]>} : tensor<4xbf16>
+    %n = kerf.neg %k : tensor<f32>
+    kerf.yield %u, %h, %n : tensor<f32>, tensor<f32>, tensor<f32>
+  }
+  // expected-error @below {{runs once per step, and reads what each micro-batch has its own of}}
+  kerf.return %p, %late : tensor<bf16>, tensor<f32>
+}
+
+// -----
+
 kerf.model @micro_whole(%x: tensor<4xf32>) attributes {
     plan = #kerf.plan<mesh = <>, micro_batches = 2, schedule = "1f1b", recompute = none>} {
   %e = kerf.exp %x {kerf.assign = #kerf.assign<b = [micro]>} : tensor<4xf32>

@@ -67,6 +67,7 @@ struct LayerOp {
   bool causal = false; ///< attention in which later queries see more keys
   bool view = false;   ///< moves nothing
   bool alone = false;  ///< brings its own kernel, which joins no other
+  bool tanh = false;   ///< a gelu, or its gradient, that products can end in
 };
 
 struct LayerParam {
@@ -130,7 +131,8 @@ struct StepModel {
   double parameters() const; ///< elements, tied ones once
   int64_t layers() const;    ///< without embedding and head
   double tokens() const { return double(batch) * sequence; }
-  /// Flops of products and attention of one step, nothing recomputed.
+  /// Flops of products and attention (visible pairs) of one step, nothing
+  /// recomputed: what MFU counts (PaLM, Chowdhery et al. 2022, appendix B).
   double stepFlops() const;
 };
 

@@ -179,6 +179,7 @@ public:
   double lowerBoundSec(const TableKey &key) override;
   double lowerBoundSavedBytes(const TableKey &key) override;
   KeptCurve lowerBoundKept(const TableKey &key) override;
+  double lowerBoundPutOffBytes(const TableKey &key) override;
   StateFloor lowerBoundState(const TableKey &key) override;
   std::vector<StateFloor> lowerBoundStates(const TableKey &key) override;
   int64_t solved() const override;

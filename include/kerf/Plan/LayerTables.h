@@ -126,6 +126,9 @@ public:
     return {lowerBoundState(key)};
   }
   virtual int64_t solved() const = 0; ///< tables made so far
+  /// Bytes besides that programs keep of a micro-batch where weight gradients
+  /// are put off, at least: gradients that these read. By default unknown.
+  virtual double lowerBoundPutOffBytes(const TableKey &) { return 0; }
 };
 
 } // namespace kerf

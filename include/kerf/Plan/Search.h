@@ -108,6 +108,20 @@ struct PlacedStage {
   StageMemory memory;
 };
 
+/// What the programs of a stage need at least for one of its layers, whatever
+/// else lies there. With n micro-batches held of a chunk, an arena has at least
+/// the sum of all `rest` and n x `kept`, n x the least `once` for each chunk,
+/// and `work` of one layer (or of embedding or head): of each, and so of the
+/// largest, but of an unknown layer where the schedule puts off weight
+/// gradients or a stage has one micro-batch at a time, for then what was kept
+/// goes as the backward pass proceeds. Bytes.
+struct LayerBytes {
+  double rest = 0; ///< weights, sums of gradients, state
+  double kept = 0; ///< of a micro-batch, from forward to backward
+  double once = 0; ///< so too, but once for all layers of a chunk
+  double work = 0; ///< while the layer runs
+};
+
 /// A whole plan, evaluated.
 struct PlanPoint {
   OuterChoice outer;
@@ -188,6 +202,14 @@ struct SearchProblem {
   /// With `measure`: bytes that no program with a layer of a key can go below,
   /// reserved ones aside; strides of its groups do not matter.
   std::function<double(const TableKey &)> measureLeast;
+  /// With `measure`: what programs need for the layers of a plan, by kind
+  /// (empty for those that are not asked for) and point, given all points that
+  /// its layers may take. `measure` of such a plan is never below
+  /// (`ProgramFloors`).
+  std::function<std::vector<std::vector<LayerBytes>>(
+      const OuterChoice &,
+      const std::vector<std::vector<const LayerPoint *>> &)>
+      measureLayers;
   /// What is wrong: every violation, with legal values and the nearest fix.
   std::vector<std::string> check() const;
 };

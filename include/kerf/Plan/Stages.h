@@ -70,6 +70,9 @@ constexpr int64_t kExactFills = 512;
 
 struct StageProblem {
   std::vector<StageKind> kinds;
+  /// The same points with other bytes, on stages that hold one micro-batch; not
+  /// with chunks. Empty: as `kinds`.
+  std::vector<StageKind> kindsOfOne;
   std::vector<StageItem> layers; ///< runs, in order
   int first = -1, last = -1;     ///< kinds on the first and last stage besides
   int64_t stages = 1;
@@ -120,8 +123,8 @@ double boundOfSplit(const StageProblem &problem);
 
 /// A lower bound, or `worth` where it is no smaller, of the objective over all
 /// splits into chunks, whichever layers a chunk has (one at least), memory
-/// included; infinite where none fits or is of use. Of unlike layers it is
-/// `boundOfSplit`.
+/// included; infinite where none fits or is of use. Of unlike layers only those
+/// of the longest run need room.
 double boundOfChunks(const StageProblem &problem);
 
 } // namespace kerf

@@ -192,6 +192,154 @@ TEST(Search, MeasuredProgramsFit) {
   EXPECT_GT(found, 60);
 }
 
+/// Twice what layers keep, and as much as all state for the programs' own use:
+/// rooms that programs leave are far from what sums say.
+std::vector<StageMemory> measureLarge(const SearchProblem &sums,
+                                      const PlanPoint &plan) {
+  std::vector<StageMemory> stages;
+  for (PlacedStage &stage :
+       evaluatePlan(sums, plan.outer, plan.stages).stages) {
+    StageMemory &memory = stage.memory;
+    memory.temporaries += memory.activations + memory.optimizer;
+    memory.activations *= 2;
+    stages.push_back(memory);
+  }
+  return stages;
+}
+
+/// The least that programs need of the plans that sums find in ever less
+/// memory.
+double leastMeasured(Instance &instance) {
+  double least = HUGE_VAL, memory = instance.machine.device.memoryBytes;
+  for (double part = 1; part > 0.02; part *= 0.93) {
+    instance.machine.device.memoryBytes = memory * part;
+    SearchResult plain = search(instance.problem);
+    if (!plain.best)
+      break;
+    double largest = 0;
+    for (const StageMemory &stage : measureLarge(instance.problem, *plain.best))
+      largest = std::max(largest, stage.total());
+    least = std::min(least, largest);
+  }
+  instance.machine.device.memoryBytes = memory;
+  return least;
+}
+
+// Where programs of a known plan fit, not by much, some plan is found: less
+// room for sums is taken back where it was too little.
+TEST(Search, FindsWhatHardlyFits) {
+  int tried = 0, found = 0;
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    auto instance = randomInstance(seed);
+    double least = leastMeasured(*instance);
+    if (least == HUGE_VAL)
+      continue;
+    instance->machine.device.memoryBytes *=
+        1.001 * least / capacityBytes(instance->problem);
+    SearchProblem measured = instance->problem;
+    measured.measure = [&](const PlanPoint &plan) {
+      return measureLarge(instance->problem, plan);
+    };
+    SearchResult result = search(measured);
+    ++tried;
+    found += result.best.has_value();
+    if (result.best)
+      EXPECT_TRUE(fits(measured, *result.best)) << seed;
+  }
+  EXPECT_GT(tried, 20);
+  EXPECT_EQ(found, tried);
+}
+
+/// What programs need of a layer in the test below: of parameters as the sums
+/// have it, of what is kept more, and something that the sums do not know.
+LayerBytes programBytes(const SearchProblem &sums, const OuterChoice &outer,
+                        int kind, const LayerPoint &point) {
+  PlacedStage alone;
+  alone.chunks.assign(outer.chunks, {{{kind, 1, point}}});
+  PlanPoint plan = evaluatePlan(
+      sums, outer, std::vector<PlacedStage>(outer.pp, std::move(alone)));
+  const StageMemory &memory = plan.stages.front().memory;
+  bool putsOff = outer.schedule == ScheduleKind::ZeroBubble;
+  LayerBytes bytes;
+  bytes.rest = memory.weights + memory.masters + memory.optimizer;
+  if (outer.microBatches > 1)
+    bytes.rest += memory.gradients;
+  bytes.rest /= double(outer.chunks);
+  bytes.kept = (putsOff ? 1.6 : 1.2) * point.savedBytes;
+  bytes.once = 0.5 * point.boundaryBytes;
+  bytes.work = 3 * point.workBytes;
+  return bytes;
+}
+
+/// Measures programs that are `more` times what their layers add up to.
+void measurePrograms(SearchProblem &problem, const SearchProblem &sums,
+                     double more) {
+  problem.measureLayers =
+      [&sums](const OuterChoice &outer,
+              const std::vector<std::vector<const LayerPoint *>> &points) {
+        std::vector<std::vector<LayerBytes>> all(points.size());
+        for (auto [kind, own] : llvm::enumerate(points))
+          for (const LayerPoint *point : own)
+            all[kind].push_back(programBytes(sums, outer, int(kind), *point));
+        return all;
+      };
+  problem.measure = [&sums, more](const PlanPoint &plan) {
+    std::vector<StageMemory> stages(plan.stages.size());
+    for (auto [index, stage] : llvm::enumerate(plan.stages))
+      stages[index].temporaries =
+          more * addUp(plan.outer, int64_t(index), stage, 0, 2,
+                       [&](const PlacedLayers &layers) {
+                         return programBytes(sums, plan.outer, layers.kind,
+                                             layers.point);
+                       });
+    return stages;
+  };
+}
+
+// With little memory, and programs that need more than sums over layers say:
+// what is found fits by programs, and the bound is never above the best of all
+// splits that do. Where programs are what their layers add up to, that is found
+// but for chunks.
+TEST(Search, BoundHoldsForPrograms) {
+  int found = 0, best = 0, chunked = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    auto instance = randomInstance(seed);
+    instance->machine.device.memoryBytes *= seed % 4 < 2 ? 0.7 : 0.45;
+    SearchProblem &sums = instance->problem;
+    if (seed % 2) {
+      sums.runs[1].second = 4;
+      sums.pins.schedules = {ScheduleKind::Interleaved};
+      sums.pins.pp = {2};
+    } else if (seed % 4 == 0) {
+      sums.pins.pp = {2, 3};
+    }
+    if (!sums.check().empty())
+      continue;
+    SearchProblem problem = sums;
+    double more = seed % 8 < 4 ? 1 : 1.1;
+    measurePrograms(problem, sums, more);
+    SearchResult all = searchExhaustively(problem);
+    SearchResult result = search(problem);
+    if (!all.best) {
+      EXPECT_FALSE(result.best) << seed;
+      continue;
+    }
+    EXPECT_LE(result.certificate.boundSec, all.certificate.bestSec * (1 + 1e-9))
+        << seed << " " << all.best->outer.print();
+    if (!result.best)
+      continue;
+    ++found;
+    chunked += result.best->outer.chunks > 1;
+    EXPECT_TRUE(fits(problem, *result.best)) << seed;
+    EXPECT_GE(result.certificate.bestSec, all.certificate.bestSec * (1 - 1e-9))
+        << seed;
+    best += result.certificate.bestSec <= all.certificate.bestSec * (1 + 1e-9);
+  }
+  EXPECT_GT(found, 15);
+  EXPECT_GT(best, 10);
+  EXPECT_GT(chunked, 0);
+}
+
 // The search tries few splits where programs are measured. What it could not
 // place may still have a plan: the certificate keeps the bound of that choice.
 TEST(Search, MisfitsKeepTheirBounds) {
@@ -287,11 +435,15 @@ void pinHead(Pins &pins, const OuterChoice &head) {
 // No head is cut off by mistake: what is known of a head without its tables is
 // never above the best of everything that can be made of it, under all
 // schedules, and infinite only where nothing fits. It is not far below either.
+// So, too, of programs that need more than the sums.
 TEST(Search, HeadBoundsHold) {
   int heads = 0, misfits = 0, known = 0, close = 0;
   for (unsigned seed = 0; seed < 120; ++seed) {
     auto instance = randomInstance(seed);
+    const SearchProblem sums = instance->problem;
     SearchProblem &problem = instance->problem;
+    if (seed % 4 == 3)
+      measurePrograms(problem, sums, 1);
     if (seed % 2)
       problem.pins.schedules.push_back(ScheduleKind::Interleaved);
     if (seed % 5 == 0)

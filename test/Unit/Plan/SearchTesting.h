@@ -4,9 +4,13 @@
 #define KERF_TEST_UNIT_PLAN_SEARCHTESTING_H
 
 #include "kerf/Cost/Collectives.h"
+#include "kerf/Cost/Timeline.h"
 #include "kerf/Plan/Search.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <random>
 
@@ -50,6 +54,10 @@ public:
   }
   double lowerBoundSavedBytes(const TableKey &key) override {
     return kinds[key.kind].boundaryBytes * part(key);
+  }
+  /// Less than `programBytes` of the tests say.
+  double lowerBoundPutOffBytes(const TableKey &key) override {
+    return 0.3 * lowerBoundSavedBytes(key);
   }
   /// Under the points of both layouts, each by the lines through any two.
   KeptCurve lowerBoundKept(const TableKey &key) override {
@@ -189,6 +197,54 @@ private:
     }
   }
 };
+
+/// Micro-batches that a stage holds of each chunk at most, each by itself: the
+/// slots of its program.
+inline std::vector<double> slotsOf(const OuterChoice &outer, int64_t stage) {
+  std::vector<double> held(outer.chunks, 0), most = held;
+  if (outer.chunks == 1)
+    return {
+        chunksInFlight(outer.schedule, outer.pp, stage, outer.microBatches, 1)};
+  for (const Task &task : stageOrder(outer.schedule, outer.pp, stage,
+                                     outer.microBatches, outer.chunks)) {
+    held[task.chunk] += task.kind == EventKind::Forward    ? 1
+                        : task.kind == EventKind::Backward ? -1
+                                                           : 0;
+    most[task.chunk] = std::max(most[task.chunk], held[task.chunk]);
+  }
+  return most;
+}
+
+/// Bytes that the layers of a stage add up to, as `LayerBytes` says; `bytesOf`
+/// gives those of a layer, `embedding` and `head` are kinds.
+template <typename BytesOf>
+double addUp(const OuterChoice &outer, int64_t stage, const PlacedStage &placed,
+             int embedding, int head, BytesOf bytesOf) {
+  std::vector<double> slots = slotsOf(outer, stage);
+  bool putsOff = outer.schedule == ScheduleKind::ZeroBubble;
+  bool isSummed = outer.microBatches > 1;
+  bool isOne = outer.chunks == 1 && slots[0] == 1;
+  double sum = 0, most = 0, least = HUGE_VAL, ends = 0;
+  for (auto [chunk, count] : llvm::zip_equal(placed.chunks, slots)) {
+    double once = HUGE_VAL;
+    for (const PlacedLayers &layers : chunk.layers) {
+      LayerBytes bytes = bytesOf(layers);
+      sum += double(layers.count) * (bytes.rest + count * bytes.kept);
+      if (layers.kind == embedding || layers.kind == head) {
+        bool counts = layers.kind == head || !isOne;
+        ends = std::max(ends, counts ? bytes.work : 0);
+        continue;
+      }
+      once = std::min(once, bytes.once);
+      most = std::max(most, bytes.work);
+      least = std::min(least, bytes.work);
+    }
+    sum += once < HUGE_VAL ? count * once : 0;
+  }
+  if (putsOff || !isSummed)
+    return sum + (least < HUGE_VAL ? least : 0);
+  return sum + std::max(isOne && least < HUGE_VAL ? least : most, ends);
+}
 
 /// Nodes of `inner` devices with fast links, `outer` nodes with slow ones.
 inline Machine twoTiers(int64_t inner, int64_t outer, double memoryBytes) {

@@ -304,15 +304,12 @@ TEST(Stages, ChunksFitEveryState) {
   EXPECT_GT(slower, 20);
 }
 
-/// Least seconds of a stage of two chunks with so many layers of kind 0, each
+/// Least seconds of a stage of two chunks with these layers (kind, chunk), each
 /// at any point, that fit in every state of the schedule.
-double bruteChunks(const StageProblem &problem, int64_t stage, int64_t early,
-                   int64_t late) {
-  std::vector<std::pair<int, int>> layers; // kind, chunk
+double bruteStage(const StageProblem &problem, int64_t stage,
+                  std::vector<std::pair<int, int>> layers) {
   if (stage == 0)
     layers.push_back({problem.first, 0});
-  layers.insert(layers.end(), early, {0, 0});
-  layers.insert(layers.end(), late, {0, 1});
   if (stage + 1 == problem.stages)
     layers.push_back({problem.last, 1});
   double best = kNever, saved[] = {0, 0};
@@ -337,6 +334,14 @@ double bruteChunks(const StageProblem &problem, int64_t stage, int64_t early,
       };
   go(0, 0, 0, 0, 0);
   return best;
+}
+
+/// With so many layers of kind 0.
+double bruteChunks(const StageProblem &problem, int64_t stage, int64_t early,
+                   int64_t late) {
+  std::vector<std::pair<int, int>> layers(early, {0, 0});
+  layers.insert(layers.end(), late, {0, 1});
+  return bruteStage(problem, stage, std::move(layers));
 }
 
 /// The best objective over all ways to deal the layers to two stages of two
@@ -385,6 +390,63 @@ TEST(Stages, ChunkBoundAgainstBruteForce) {
   EXPECT_GT(missed, 5);
   EXPECT_GT(close, feasible / 2);
   EXPECT_GT(higher, feasible / 4);
+}
+
+/// The best objective over all borders of two stages of two chunks, whatever
+/// the kinds of the layers.
+double bruteBorders(const StageProblem &problem) {
+  std::vector<int> kinds;
+  for (const StageItem &run : problem.layers)
+    kinds.insert(kinds.end(), run.count, run.kind);
+  auto all = static_cast<int64_t>(kinds.size());
+  double best = kNever;
+  for (int64_t a = 1; a + 2 < all; ++a)
+    for (int64_t b = a + 1; b + 1 < all; ++b)
+      for (int64_t c = b + 1; c < all; ++c) {
+        std::vector<std::pair<int, int>> own[2];
+        for (int64_t i = 0; i < all; ++i) {
+          int chunk = i < a ? 0 : i < b ? 1 : i < c ? 2 : 3;
+          own[chunk % 2].push_back({kinds[i], chunk / 2});
+        }
+        double x = bruteStage(problem, 0, own[0]);
+        double y = bruteStage(problem, 1, own[1]);
+        best = std::min(best, problem.slowestWeight * std::max(x, y) +
+                                  problem.sumWeight * (x + y));
+      }
+  return best;
+}
+
+// Of unlike layers only those of the longest run need room: no split is better.
+TEST(Stages, UnlikeChunkBoundAgainstBruteForce) {
+  std::mt19937 random(9);
+  int feasible = 0, higher = 0;
+  for (int round = 0; round < 120; ++round) {
+    StageProblem problem = randomChunks(random, 30 + double(random() % 40));
+    int64_t count = std::min<int64_t>(problem.layers[0].count, 5);
+    // A short run of others in front, behind, or both.
+    StageKind other = problem.kinds[0];
+    for (StagePoint &point : other.points) {
+      point.sec *= 0.5;
+      point.savedBytes *= 0.3;
+    }
+    auto kind = static_cast<int>(problem.kinds.size());
+    problem.kinds.push_back(other);
+    problem.layers = {{0, count - round % 2}};
+    if (round % 3 != 0)
+      problem.layers.insert(problem.layers.begin(), {kind, 1});
+    if (round % 3 != 1)
+      problem.layers.push_back({kind, 1});
+    double best = bruteBorders(problem), bound = boundOfChunks(problem);
+    ASSERT_LE(bound, best * (1 + 1e-9)) << "round " << round;
+    if (best == kNever)
+      continue;
+    ++feasible;
+    higher += bound > boundOfSplit(problem) * (1 + 1e-6);
+    problem.worth = best * 1.01;
+    EXPECT_LE(boundOfChunks(problem), best * (1 + 1e-9)) << "round " << round;
+  }
+  EXPECT_GT(feasible, 40);
+  EXPECT_GT(higher, 10);
 }
 
 // Runs of one kind are one run, whether memory binds or not.

@@ -1,0 +1,465 @@
+//===- ProgramStage.cpp - the functions of a stage on one time line -------===//
+//
+// The forward passes of a stage's chunks, the backward passes (the head with
+// them), put-off weight gradients, the update. One micro-batch stands for all:
+// those beside it have their slots. Where gradients are summed over ranks in
+// the last backward pass, that follows one that stands for the others: whole
+// gradients go, chunk by chunk, as their pieces come.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ProgramStage.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace kerf;
+using namespace kerf::program_sketch;
+
+/// Buffers keep their places, so that an arena is larger than what lives at one
+/// time: on training steps by up to 0.6 % of what comes and goes.
+static constexpr double kPlacementLoss = 0.01;
+/// Whole gradients of a layer that are on their way between ranks are large and
+/// live across much that is not: by up to half of the largest. Rooms for rows
+/// of experts do so, too.
+static constexpr double kPartLoss = 0.45, kRoomLoss = 0.75;
+/// Rate, number of the step, seed, loss, norm and the like.
+static constexpr double kScalars = 1024;
+
+namespace {
+class StageSketch {
+public:
+  explicit StageSketch(const StagePlan &stage)
+      : outer(stage.outer), chunks(stage.chunks),
+        sumsEarly(stage.sumsEarly && outer.zero < 2),
+        staysLong(stage.staysLong), slots(chunks.size()) {
+    rule.isSummed = outer.microBatches > 1;
+    putsOff = outer.schedule == ScheduleKind::ZeroBubble;
+    for (const Chunk &chunk : chunks)
+      slotsStay |= chunk.slots > 1 || chunks.size() > 1;
+  }
+
+  StageMemory memory() {
+    if (rule.isSummed)
+      beginGradients();
+    for (size_t c = 0; slotsStay && c < chunks.size(); ++c)
+      for (bool isLate : {false, true})
+        slots[c][isLate].push_back(
+            line.begin(double(chunks[c].slots) * slotBytes(chunks[c], isLate),
+                       Held::Activations));
+    if (slotsStay)
+      playForwards();
+    if (sumsEarly && rule.isSummed)
+      playMicroBatch(/*isLast=*/false);
+    rule.sumsEarly = sumsEarly;
+    playMicroBatch(/*isLast=*/true);
+    playUpdate();
+    StageMemory memory = line.peak();
+    double loss =
+        std::max(kPlacementLoss * memory.total(), kPartLoss * largestPart()) +
+        kRoomLoss * mostExchanged;
+    memory.temporaries += std::ceil(loss + kScalars);
+    addResting(memory);
+    return memory;
+  }
+
+private:
+  const OuterChoice &outer;
+  const std::vector<Chunk> &chunks;
+  const bool sumsEarly; ///< over ranks, in the last backward pass
+  const bool staysLong; ///< see `StagePlan`
+  GradientRule rule;
+  bool putsOff = false, slotsStay = false;
+  TimeLine line;
+  /// Pieces of each chunk; the second: read late.
+  std::vector<std::array<std::vector<int>, 2>> slots;
+  std::map<const Run *, std::array<int, 2>> stacks; ///< such, of loops
+  /// Whole gradients, by the loop (or layer) and the parameter.
+  std::map<std::pair<const void *, const SketchedLayer::Param *>, int> wholes;
+  int headInput = -1;
+  double mostExchanged = 0; ///< bytes of rows on their way between experts
+  int carry = -1;           ///< what a pass hands on outside of slots
+
+  template <typename Fn> void forEachRun(Fn fn) const {
+    for (const Chunk &chunk : chunks) {
+      if (chunk.embedding)
+        fn(Run{chunk.embedding, 1, false});
+      for (const Run &run : chunk.runs)
+        fn(run);
+      if (chunk.head)
+        fn(Run{chunk.head, 1, false});
+    }
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Gradients
+  //===--------------------------------------------------------------------===//
+
+  /// Gradients are cut as they come.
+  bool isCut(const Run &run) const {
+    return outer.zero >= 2 && (run.isLoop || rule.isSummed);
+  }
+  bool isSummedEarly(const SketchedLayer::Param &param) const {
+    return sumsEarly && param.isSummable();
+  }
+  /// So, and each layer by itself.
+  bool isSummedByLayer(const Run &run,
+                       const SketchedLayer::Param &param) const {
+    return run.isLoop && isSummedEarly(param) && param.isMessage();
+  }
+
+  double gradientBytes(const Run &run,
+                       const SketchedLayer::Param &param) const {
+    bool isPiece =
+        (isCut(run) && param.ranks > 1 && !param.isAcross) ||
+        (outer.zero == 1 && !rule.isSummed && isSummedByLayer(run, param));
+    double elements = isPiece ? param.piece : param.gradient;
+    return double(run.count) * elements * param.param->gradientBytes;
+  }
+
+  int &wholeOf(const Run &run, const SketchedLayer::Param &param) {
+    const void *owner = run.layer;
+    if (run.isLoop)
+      owner = &run;
+    return wholes.try_emplace({owner, &param}, -1).first->second;
+  }
+
+  void beginGradients() {
+    forEachRun([&](const Run &run) {
+      for (const SketchedLayer::Param &param : run.layer->params)
+        if (param.param->trainable && !param.isTied)
+          wholeOf(run, param) =
+              line.begin(gradientBytes(run, param), Held::Gradients);
+    });
+  }
+
+  void endWhole(const Run &run, const SketchedLayer::Param &param) {
+    if (int whole = wholeOf(run, param); whole >= 0)
+      line.end(whole);
+    else // It came with the pass that made it.
+      line.begin(-gradientBytes(run, param), Held::Gradients);
+  }
+
+  /// Pieces that a loop makes of whole gradients, layer by layer.
+  void beginPieces(const Run &run) {
+    for (const SketchedLayer::Param &param : run.layer->params)
+      if (outer.zero == 1 && rule.isSummed && isSummedByLayer(run, param))
+        line.begin(pieceBytes(run, param), Held::Gradients);
+  }
+  static double pieceBytes(const Run &run, const SketchedLayer::Param &param) {
+    return double(run.count) * param.piece * param.param->gradientBytes;
+  }
+
+  /// Bytes of the largest gradient of a layer that is summed over ranks by
+  /// itself, beside sums over micro-batches.
+  double largestPart() const {
+    double most = 0;
+    forEachRun([&](const Run &run) {
+      for (const SketchedLayer::Param &param : run.layer->params)
+        if (rule.isSummed && isSummedByLayer(run, param))
+          most = std::max(most, param.gradient * param.param->gradientBytes);
+    });
+    return most;
+  }
+
+  /// What the last backward pass sums over ranks behind the ops of a run: with
+  /// ZeRO 1 a piece comes and the whole goes, one after the other, and what
+  /// does not divide is padded while the one before is under way. All-reduces
+  /// run in their places.
+  void playSums(const Run &run) {
+    if (!rule.sumsEarly || outer.zero != 1)
+      return;
+    const SketchedLayer::Param *before = nullptr;
+    int padded = -1;
+    auto endBefore = [&] {
+      if (padded >= 0)
+        line.end(padded);
+      if (before)
+        endWhole(run, *before);
+    };
+    for (const SketchedLayer::Param &param : run.layer->params) {
+      if (!isSummedEarly(param))
+        continue;
+      if (isSummedByLayer(run, param)) {
+        if (rule.isSummed)
+          endWhole(run, param);
+        continue;
+      }
+      bool pads = param.piece * param.ranks > param.gradient;
+      int next = pads ? line.begin(pieceBytes(run, param) * param.ranks,
+                                   Held::Gradients)
+                      : -1;
+      line.tick();
+      endBefore();
+      line.begin(pieceBytes(run, param), Held::Gradients);
+      line.tick();
+      before = &param;
+      padded = next;
+    }
+    endBefore();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // What is kept from forward to backward
+  //===--------------------------------------------------------------------===//
+
+  double stackBytes(const Run &run, bool isLate) const {
+    double inputs = run.layer->keepsInput() && isLate
+                        ? double(run.count + 1) * run.layer->boundaryBytes()
+                        : 0;
+    return double(run.count) * run.layer->keptBytes(isLate) + inputs;
+  }
+
+  /// Of one micro-batch; with `isLate` what put-off weight gradients read.
+  double slotBytes(const Chunk &chunk, bool isLate) const {
+    double bytes = chunk.embedding ? chunk.embedding->keptBytes(isLate) : 0;
+    for (const Run &run : chunk.runs) {
+      bytes += stackBytes(run, isLate);
+      if (putsOff && isLate)
+        bytes += double(run.count) * run.layer->putOffBytes();
+    }
+    return bytes + (chunk.head && !isLate ? chunk.head->boundaryBytes() : 0);
+  }
+
+  void beginSlot(const Chunk &chunk, double bytes, bool isLate) {
+    if (!slotsStay)
+      slots[&chunk - chunks.data()][isLate].push_back(
+          line.begin(bytes, Held::Activations));
+  }
+  void endSlots(const Chunk &chunk, bool isLate) {
+    std::vector<int> &own = slots[&chunk - chunks.data()][isLate];
+    for (int piece : own)
+      line.end(piece);
+    own.clear();
+  }
+
+  void endSlots(bool isLate) {
+    for (const Chunk &chunk : chunks)
+      endSlots(chunk, isLate);
+  }
+
+  /// The stacks of a run, where there is one micro-batch at a time: each goes
+  /// after the loop that reads it last.
+  void beginStacks(const Run &run) {
+    if (!slotsStay)
+      for (bool isLate : {false, true})
+        stacks[&run][isLate] =
+            line.begin(stackBytes(run, isLate), Held::Activations);
+  }
+  void endStack(const Run &run, bool isLate) {
+    if (!slotsStay)
+      line.end(stacks[&run][isLate]);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Functions
+  //===--------------------------------------------------------------------===//
+
+  void playForwards() {
+    for (const Chunk &chunk : chunks)
+      playForward(chunk);
+  }
+
+  /// All passes of a micro-batch; with `isLast` what it held goes. Of a chunk
+  /// that goes with its last backward pass; the chunk before comes later.
+  void playMicroBatch(bool isLast) {
+    bool isFinal = rule.sumsEarly && rule.isSummed;
+    if (!slotsStay)
+      playForwards();
+    for (const Chunk &chunk : llvm::reverse(chunks)) {
+      playBackward(chunk);
+      if (isFinal)
+        endSlots(chunk, /*isLate=*/false);
+      if (isFinal && !putsOff)
+        endSlots(chunk, /*isLate=*/true);
+    }
+    bool ends = isLast || !slotsStay;
+    if (ends && !staysLong)
+      endSlots(/*isLate=*/false);
+    if (putsOff)
+      for (const Chunk &chunk : chunks)
+        playWeightGradients(chunk);
+    if (ends) {
+      endSlots(/*isLate=*/false);
+      endSlots(/*isLate=*/true);
+    }
+  }
+
+  void play(const Lives &lives) {
+    line.play(lives);
+    mostExchanged = std::max(mostExchanged, lives.exchanged);
+  }
+
+  void setCarry(double bytes) {
+    dropCarry();
+    carry = line.begin(bytes, Held::Temporaries);
+  }
+  void dropCarry() {
+    if (carry >= 0)
+      line.end(carry);
+    carry = -1;
+  }
+
+  void playForward(const Chunk &chunk) {
+    SketchedLayer::Passes passes;
+    passes.forward = true;
+    if (chunk.embedding) {
+      for (bool isLate : {false, true})
+        beginSlot(chunk, chunk.embedding->keptBytes(isLate), isLate);
+      passes.isLoop = false;
+      play(chunk.embedding->lives(passes));
+    } else {
+      line.tick(); // Received where it is wanted.
+    }
+    passes.isLoop = true;
+    for (const Run &run : chunk.runs) {
+      beginStacks(run);
+      if (!run.layer->keepsInput())
+        setCarry(run.layer->boundaryBytes());
+      play(run.layer->lives(passes));
+    }
+    if (chunk.head && !slotsStay)
+      headInput = line.begin(chunk.head->boundaryBytes(), Held::Activations);
+    line.tick(); // Sent, or copied for the head.
+    dropCarry();
+  }
+
+  SketchedLayer::Passes backwardOf(const Run &run) const {
+    SketchedLayer::Passes passes;
+    passes.inputGradients = true;
+    passes.weightGradients = !putsOff || !run.isLoop;
+    passes.isLoop = run.isLoop;
+    passes.gradients = rule;
+    passes.gradients.isCut = isCut(run);
+    return passes;
+  }
+
+  void playBackward(const Chunk &chunk) {
+    if (chunk.head) {
+      SketchedLayer::Passes passes = backwardOf({chunk.head, 1, false});
+      passes.forward = true;
+      passes.keeps = false;
+      play(chunk.head->lives(passes));
+      playSums({chunk.head, 1, false});
+      if (headInput >= 0)
+        line.end(headInput);
+    }
+    if (!chunk.runs.empty())
+      setCarry(chunk.runs.back().layer->gradientBoundaryBytes());
+    line.tick(); // Received, where there is no head.
+    for (const Run &run : llvm::reverse(chunk.runs)) {
+      if (putsOff)
+        beginSlot(chunk, double(run.count) * run.layer->putOffBytes(), true);
+      playLoop(run, backwardOf(run));
+    }
+    if (chunk.embedding) {
+      play(chunk.embedding->lives(backwardOf({chunk.embedding, 1, false})));
+      playSums({chunk.embedding, 1, false});
+    }
+    line.tick(); // Sent.
+    line.endLasting(Lasts::Call);
+    dropCarry();
+  }
+
+  /// A backward loop with the stacks of gradients that it makes.
+  void playLoop(const Run &run, const SketchedLayer::Passes &passes) {
+    std::vector<int> sums;
+    for (const SketchedLayer::Param &param : run.layer->params) {
+      bool isStacked =
+          !rule.isSummed || !param.isProduct || (isCut(run) && param.ranks > 1);
+      bool isInBody =
+          rule.sumsEarly && rule.isSummed && isSummedByLayer(run, param);
+      if (!passes.weightGradients || !param.param->trainable || !isStacked ||
+          isInBody)
+        continue;
+      int stack = line.begin(gradientBytes(run, param), Held::Gradients);
+      if (rule.isSummed)
+        sums.push_back(stack);
+      else
+        wholeOf(run, param) = stack;
+    }
+    if (passes.weightGradients && rule.sumsEarly)
+      beginPieces(run);
+    play(run.layer->lives(passes));
+    for (bool isLate : {false, true})
+      if (isLate || !putsOff ? passes.weightGradients : passes.inputGradients)
+        endStack(run, isLate);
+    line.tick(); // Added to the sums.
+    if (passes.weightGradients)
+      playSums(run);
+    for (int sum : sums)
+      line.end(sum);
+  }
+
+  void playWeightGradients(const Chunk &chunk) {
+    for (const Run &run : chunk.runs) {
+      SketchedLayer::Passes passes = backwardOf(run);
+      passes.inputGradients = false;
+      passes.weightGradients = true;
+      playLoop(run, passes);
+    }
+  }
+
+  /// Gradients are summed over their copies one by one, each into a place of
+  /// its own, which takes over; updated pieces are put together. Before that
+  /// comes what other stages have of a gradient, and is added at last.
+  void playUpdate() {
+    double most = 0, across = 0, freed = 0;
+    forEachRun([&](const Run &run) {
+      for (const SketchedLayer::Param &param : run.layer->params) {
+        if (!param.param->trainable || param.isTied)
+          continue;
+        double each = double(run.count) * param.param->gradientBytes;
+        double bytes = each * (outer.zero >= 1 ? param.piece : param.elements);
+        if (param.isAcross)
+          across += roundedBytes(each * param.gradient);
+        else if (param.copies > 1 && outer.zero == 1 && !isSummedEarly(param))
+          freed += each * param.gradient - bytes;
+        if (param.copies > 1 && (outer.zero >= 1 || !isSummedEarly(param)))
+          most = std::max(most, bytes);
+      }
+    });
+    int received = line.begin(across, Held::Communication);
+    int piece = line.begin(most, Held::Communication);
+    line.tick();
+    line.end(piece);
+    int left = line.begin(-freed, Held::Gradients);
+    int sum = line.begin(across, Held::Gradients);
+    line.tick();
+    for (int ended : {received, left, sum})
+      line.end(ended);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // What always lives
+  //===--------------------------------------------------------------------===//
+
+  void addResting(StageMemory &memory) const {
+    forEachRun([&](const Run &run) {
+      for (const SketchedLayer::Param &param : run.layer->params) {
+        if (param.isTied)
+          continue;
+        auto count = double(run.count);
+        double weight = outer.zero >= 3   ? param.piece
+                        : outer.zero >= 1 ? param.piece * param.ranks
+                                          : param.elements;
+        double state = outer.zero >= 1 ? param.piece : param.elements;
+        const LayerParam &facts = *param.param;
+        memory.weights += roundedBytes(count * weight * facts.weightBytes);
+        if (!facts.trainable)
+          continue;
+        memory.masters += roundedBytes(count * state * facts.masterBytes);
+        memory.optimizer += roundedBytes(count * state * facts.stateBytes);
+      }
+    });
+    for (const Chunk &chunk : chunks)
+      for (const SketchedLayer *layer : {chunk.embedding, chunk.head})
+        if (layer)
+          memory.temporaries += layer->inputBytes();
+  }
+};
+} // namespace
+
+StageMemory program_sketch::memoryOf(const StagePlan &stage) {
+  return StageSketch(stage).memory();
+}
