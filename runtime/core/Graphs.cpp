@@ -56,14 +56,12 @@ Status kerf_session::endPart(uint32_t stop, const void *number) {
   Status status = settle();
   if (!status.failed())
     status = transport->join();
+  if (status.failed())
+    return status;
   isRecording = false;
   char error[512] = "";
   kerf_graph *graph = nullptr;
-  bool isLost = api->end_graph(device, status.failed() ? nullptr : &graph,
-                               error, sizeof error) != KERF_DEVICE_OK;
-  if (status.failed())
-    return status;
-  if (isLost)
+  if (api->end_graph(device, &graph, error, sizeof error))
     return failure(KERF_FAILED, "cannot record the step: %s", error);
   parts.push_back({graph, stop, number});
   if (api->launch_graph(device, graph, error, sizeof error))
@@ -81,15 +79,16 @@ Status kerf_session::record() {
     status = runAll(0, view.program->train_calls);
   if (!status.failed())
     status = endPart(KERF_NONE, nullptr);
-  if (std::exchange(isRecording, false))
-    api->end_graph(device, nullptr, nullptr, 0);
+  if (status.failed())
+    dropParts();
   if (status.failed() && status.code == KERF_FAILED)
     status.message += "; KERF_NO_GRAPH=1 runs without recording";
   return status;
 }
 
 Status kerf_session::replay() {
-  for (const Part &part : parts) {
+  // By value: a transport that fails drops them.
+  for (Part part : parts) {
     char error[512] = "";
     if (api->launch_graph(device, part.graph, error, sizeof error))
       return failure(KERF_FAILED, "cannot run what was recorded: %s", error);
@@ -105,6 +104,8 @@ Status kerf_session::replay() {
 }
 
 void kerf_session::dropParts() {
+  if (std::exchange(isRecording, false))
+    api->end_graph(device, nullptr, nullptr, 0);
   for (const Part &part : parts)
     api->destroy_graph(part.graph);
   parts.clear();

@@ -115,3 +115,15 @@ Status kerf::runtime::openWire(const std::string &name, const char *path,
   }
   return status;
 }
+
+Status kerf::runtime::allocateArena(const kerf_device_api &api,
+                                    kerf_device *device, uint64_t bytes,
+                                    char *&arena) {
+  char error[512] = "";
+  void *memory = nullptr;
+  if (auto result = api.alloc(device, bytes, &memory, error, sizeof error))
+    return failure(statusOf(result), "cannot get the arena of %llu bytes: %s",
+                   (unsigned long long)bytes, error);
+  arena = static_cast<char *>(memory);
+  return {};
+}

@@ -39,6 +39,12 @@ inline kerf_status statusOf(kerf_device_status status) {
   }
 }
 
+/// Takes the arena of a program, `bytes` of zeros, from a device; the caller
+/// gives it back with `api.free`. On failure `arena` stays as it is, and the
+/// status has the device's reason.
+Status allocateArena(const kerf_device_api &api, kerf_device *device,
+                     uint64_t bytes, char *&arena);
+
 } // namespace kerf::runtime
 
 #endif // KERF_RUNTIME_CORE_PLUGIN_H

@@ -178,6 +178,7 @@ Status kerf_session::connect(const kerf_session_options &options) {
       return std::string("'") + view.string(command.name) + "' (" +
              opcodeName(command.opcode) + ")";
     };
+    rendezvous.dropRecordings = [this] { dropParts(); };
     Status status = connectTransport(transportName, options.plugin_path,
                                      rendezvous, transport);
     if (status.failed())
@@ -292,17 +293,6 @@ Status kerf_session::prepare(uint32_t index) {
   return {};
 }
 
-Status kerf_session::loadArena() {
-  char error[512] = "";
-  void *memory = nullptr;
-  uint64_t bytes = view.program->arena_bytes;
-  if (auto result = api->alloc(device, bytes, &memory, error, sizeof error))
-    return failure(statusOf(result), "cannot get the arena of %llu bytes: %s",
-                   (unsigned long long)bytes, error);
-  arena = static_cast<char *>(memory);
-  return {};
-}
-
 Status kerf_session::loadKernels() {
   if (view.kernels.count == 0)
     return {};
@@ -315,7 +305,7 @@ Status kerf_session::loadKernels() {
 }
 
 Status kerf_session::load() {
-  Status status = loadArena();
+  Status status = allocateArena(*api, device, view.program->arena_bytes, arena);
   if (!status.failed())
     status = loadKernels();
   if (status.failed())

@@ -147,6 +147,9 @@ struct kerf_session {
   /// Copies `bytes` at `memory` of the device to `host`, after all steps so
   /// far. Fails with what went wrong in them or in the copy.
   Status fetch(void *host, const void *memory, uint64_t bytes) const;
+  /// Gives up what is recorded, also half a recording (Graphs.cpp); what a
+  /// `recordable` transport calls before it fails.
+  void dropParts();
 
 private:
   Status chooseRank(const kerf_session_options &options);
@@ -157,7 +160,6 @@ private:
   Status openGroups();
   Status openChannels();
   Status load();
-  Status loadArena();
   Status loadKernels();
   Status prepare(uint32_t command);
   Status reserveExchanges();
@@ -208,7 +210,6 @@ private:
   Status beginPart();
   Status endPart(uint32_t stop, const void *number);
   Status replay();
-  void dropParts();
 
   bool hasStepped = false;  ///< a training step ran command by command
   bool isRecording = false; ///< what is enqueued is recorded

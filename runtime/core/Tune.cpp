@@ -107,21 +107,17 @@ Status Tuner::tuneCommand(const View &view, uint32_t index) {
 }
 
 Status Tuner::tuneProgram(const View &view) {
-  char error[512] = "";
-  void *memory = nullptr;
   uint64_t bytes = view.program->arena_bytes;
-  if (auto result = api->alloc(device, bytes, &memory, error, sizeof error))
-    return failure(statusOf(result), "cannot get the arena of %llu bytes: %s",
-                   (unsigned long long)bytes, error);
-  arena = static_cast<char *>(memory);
-  Status status;
+  Status status = allocateArena(*api, device, bytes, arena);
+  if (status.failed())
+    return status;
   for (const kerf_func &func : view.funcs)
     for (uint32_t n = 0; n < func.command_count && !status.failed(); ++n) {
       uint32_t index = func.first_command + n;
       if (view.commands[index].opcode == KERF_OP_MATMUL)
         status = tuneCommand(view, index);
     }
-  api->free(device, memory, bytes);
+  api->free(device, arena, bytes);
   return status;
 }
 

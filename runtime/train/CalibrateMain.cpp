@@ -140,9 +140,12 @@ static bool canWrite(const std::string &path, std::string &error) {
   return path.empty() || probe.open(path, error);
 }
 
-/// Chooses how many ranks are measured together: one per GPU, else per core.
+/// Chooses how many ranks are measured together: one per GPU, else per core,
+/// and at most what the transport connects.
+/// What cannot be is told before anything is measured.
 static bool chooseRanks(const RunOptions &options, MachineFacts &facts,
                         std::string &error) {
+  constexpr int64_t mostByMemory = 64; // that the transport shm connects
   int64_t all =
       facts.isGpu() ? facts.devices : std::max<int64_t>(2, facts.cores);
   facts.ranks = options.ranks ? options.ranks : all;
@@ -150,11 +153,19 @@ static bool chooseRanks(const RunOptions &options, MachineFacts &facts,
   facts.transport = !options.transport.empty() ? options.transport
                     : chosen && *chosen        ? chosen
                                                : "nccl";
-  if (!facts.isGpu() || facts.ranks <= facts.devices)
-    return true;
-  error = "'--ranks=" + std::to_string(facts.ranks) + "': this machine has " +
-          std::to_string(facts.devices) + " GPUs, and each takes one rank";
-  return false;
+  std::string given = "'--ranks=" + std::to_string(facts.ranks) + "': ";
+  bool sharesMemory =
+      facts.transport == "shm" || (!facts.isGpu() && facts.transport == "nccl");
+  if (facts.isGpu() && facts.ranks > facts.devices)
+    error = given + "this machine has " + std::to_string(facts.devices) +
+            " GPUs, and each takes one rank";
+  else if (options.ranks && sharesMemory && facts.ranks > mostByMemory)
+    error = given + "the transport shm connects at most " +
+            std::to_string(mostByMemory) +
+            " ranks; give fewer, or another --transport";
+  facts.ranks =
+      sharesMemory ? std::min(facts.ranks, mostByMemory) : facts.ranks;
+  return error.empty();
 }
 
 int kerf::runtime::calibrate(const RunOptions &options, std::string &error) {
@@ -170,9 +181,11 @@ int kerf::runtime::calibrate(const RunOptions &options, std::string &error) {
   facts.cores = usableCores();
   facts.isTiny = options.isTiny;
   facts.memoryBytes = memoryBytes();
-  int status = measureDevice(measureOptions(options), 0, figures, facts, error);
+  int status = describeDevice(measureOptions(options), facts, error);
   if (status == 0 && !chooseRanks(options, facts, error))
     return 1;
+  if (status == 0)
+    status = measureDevice(measureOptions(options), 0, figures, facts, error);
   for (int64_t ranks : groupSizes(facts.ranks))
     if (status == 0)
       status = measureTogether(options, ranks, figures, error);

@@ -41,6 +41,8 @@ public:
   uint64_t workspace(uint32_t opcode, const std::vector<int64_t> &attrs) const;
   void describe(MachineFacts &facts) const;
   /// Tells the failure, if any. Returns the exit status.
+  int status(std::string &text) const;
+  /// As `status`; adds how much the times were disturbed.
   int finish(const std::string &spreadName, Figures &figures,
              std::string &text);
 
@@ -129,13 +131,17 @@ double Bench::seconds(const Command &command) {
   return times[count / 4];
 }
 
-int Bench::finish(const std::string &spreadName, Figures &figures,
-                  std::string &text) {
+int Bench::status(std::string &text) const {
   if (error.status != KERF_OK)
     text = error.message;
-  else
-    figures[spreadName] = medianOf(spreads);
   return kerf_exit_code(error.status);
+}
+
+int Bench::finish(const std::string &spreadName, Figures &figures,
+                  std::string &text) {
+  if (error.status == KERF_OK)
+    figures[spreadName] = medianOf(spreads);
+  return status(text);
 }
 
 //===----------------------------------------------------------------------===//
@@ -290,6 +296,13 @@ static void measureMemory(Bench &bench, Figures &figures) {
   nothing.isEnqueued = true;
   if (bench.isGpu())
     figures["launch enqueued"] = bench.seconds(nothing);
+}
+
+int kerf::runtime::describeDevice(const MeasureOptions &options,
+                                  MachineFacts &facts, std::string &error) {
+  Bench bench(options, 0, 1, "", /*workers=*/1);
+  bench.describe(facts);
+  return bench.status(error);
 }
 
 int kerf::runtime::measureDevice(const MeasureOptions &options, int64_t workers,

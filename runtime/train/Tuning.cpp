@@ -30,14 +30,21 @@ static std::string hexOf(const uint8_t (&data)[KERF_TUNED_DATA_BYTES]) {
   return text;
 }
 
+/// How many times as fast as the library's first; 0: that does not run.
+static double speedupOf(const kerf_tuned &tuned) {
+  return tuned.first_seconds / std::max(tuned.seconds, 1e-12);
+}
+
 static std::string printEntry(const kerf_tuned &tuned) {
+  double speedup = speedupOf(tuned);
   return "{\"product\": " + jsonQuote(tuned.product) +
          ",\n   \"choice\": " + jsonQuote(tuned.choice) +
          format(", \"index\": %d, \"choices\": %d, \"seconds\": %.4g, "
-                "\"first_seconds\": %.4g, \"speedup\": %.3f,\n   \"data\": ",
-                tuned.index, tuned.choices, tuned.seconds, tuned.first_seconds,
-                tuned.first_seconds / std::max(tuned.seconds, 1e-12)) +
-         jsonQuote(hexOf(tuned.data)) + "}";
+                "\"first_seconds\": %.4g",
+                tuned.index, tuned.choices, tuned.seconds,
+                tuned.first_seconds) +
+         (speedup > 0 ? format(", \"speedup\": %.3f", speedup) : "") +
+         ",\n   \"data\": " + jsonQuote(hexOf(tuned.data)) + "}";
 }
 
 std::string TuningFile::print() const {
@@ -199,7 +206,7 @@ kerf_tuning TuningFile::view() const {
 
 static void tellEntry(const kerf_tuned &tuned) {
   std::string product = tuned.product;
-  double gain = tuned.first_seconds / std::max(tuned.seconds, 1e-12);
+  double gain = speedupOf(tuned);
   std::printf("  %-34s %10.1f us, number %d of %d%s\n",
               product.substr(0, product.find(';')).c_str(), tuned.seconds * 1e6,
               tuned.index + 1, tuned.choices,

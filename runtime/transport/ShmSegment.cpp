@@ -172,6 +172,15 @@ bool Segment::abort(const char *message) {
   return true;
 }
 
+/// Waits for who writes the message of an abort, unless that rank died at it.
+bool Segment::isMessageThere() {
+  constexpr double patienceSec = 0.1;
+  double start = secondsNow();
+  while (control().abortState.load() != 2 && secondsNow() - start < patienceSec)
+    sleepBriefly();
+  return control().abortState.load() == 2;
+}
+
 Status Segment::checkPeers(uint32_t peer) {
   if (control().abortState.load() == 2)
     return failure(KERF_PEER_LOST, "%s", control().abortMessage);
@@ -184,8 +193,10 @@ Status Segment::checkPeers(uint32_t peer) {
       continue;
     Status status = failure(KERF_PEER_LOST, "rank %u %s", r,
                             isDead ? "died" : "left the job");
-    abort(status.message.c_str());
-    return status;
+    if (abort(status.message.c_str()) || !isMessageThere())
+      return status;
+    // It told why before it ended, but after the look above.
+    return failure(KERF_PEER_LOST, "%s", control().abortMessage);
   }
   return {};
 }

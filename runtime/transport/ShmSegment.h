@@ -153,6 +153,7 @@ private:
   void tellLateRanks();
   Status waitAsleep(uint32_t peer, void *predicate, bool (*ready)(void *));
   Status checkStall();
+  bool isMessageThere();
   bool isAlive(uint32_t of);
   void close();
   uint64_t bytes() const { return segmentBytes(size); }

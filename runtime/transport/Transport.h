@@ -184,6 +184,10 @@ struct Rendezvous {
   double stallSec = 60;
   /// A command of the file in such messages; may be empty.
   std::function<std::string(uint32_t)> nameCommand;
+  /// Gives up what the device recorded of this transport's exchanges, also what
+  /// is being recorded; may be empty. Called by a transport that is
+  /// `recordable` before it ends in a failure.
+  std::function<void()> dropRecordings;
   /// The device whose memory is exchanged, for transports that are `onDevice`.
   const kerf_device_api *api = nullptr;
   kerf_device *device = nullptr;

@@ -85,7 +85,9 @@ train() {
 check_layout() {
   KERF_TRANSPORT=shm train "$1" > "$folder/logs/$1.run"
   local part=1e-5
-  if [ "${1%-bf16}" != "$1" ]; then part=5e-3; fi # against the CPU's f32
+  # Against the CPU's f32: its own bf16 is up to 7.7e-5 off in three steps (eight tiny
+  # families, five seeds each). Another order of sums rounds otherwise, not more: 6 times that.
+  if [ "${1%-bf16}" != "$1" ]; then part=5e-4; fi
   python3 -B "$root/test/Simulator/Inputs/same_losses.py" "$folder/layouts/$1.expected" "$folder/logs/$1.run" "$part"
 }
 

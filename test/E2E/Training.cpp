@@ -3,9 +3,11 @@
 #include "Training.h"
 
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -192,29 +194,87 @@ TrainingResult Rank::run(int rank, const std::string &name) {
   return result;
 }
 
+//===----------------------------------------------------------------------===//
+// Results between processes
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Writes a result to a file, or reads it (`reads`) from one.
+struct Passing {
+  std::FILE *file;
+  bool reads;
+
+  void bytes(void *data, size_t count) {
+    size_t done = reads ? std::fread(data, 1, count, file)
+                        : std::fwrite(data, 1, count, file);
+    if (done != count)
+      stop("a rank's result is cut off");
+  }
+  void pass(double &value) { bytes(&value, sizeof value); }
+  void pass(char &value) { bytes(&value, 1); }
+  /// Of vectors and strings.
+  template <typename List> void pass(List &list) {
+    uint64_t size = list.size();
+    bytes(&size, sizeof size);
+    list.resize(size);
+    for (auto &element : list)
+      pass(element);
+  }
+  template <typename Value> void pass(std::map<std::string, Value> &map) {
+    std::vector<std::string> keys;
+    for (auto &[key, value] : map)
+      keys.push_back(key);
+    pass(keys);
+    for (const std::string &key : keys)
+      pass(map[key]);
+  }
+  void pass(TrainingTensors &tensors) {
+    pass(tensors.states);
+    pass(tensors.params);
+  }
+  void passAll(TrainingResult &result) {
+    pass(static_cast<TrainingTensors &>(result));
+    pass(result.outputs);
+    pass(result.initial);
+    pass(result.last);
+  }
+};
+} // namespace
+
 TrainingResult kerf::test::execute(const std::string &path, ModelOp model,
                                    const TrainingOptions &options) {
   kerf_error error;
   kerf_artifact *artifact = nullptr;
   check(kerf_artifact_open(path.c_str(), &artifact, &error), error);
   std::string name = "training" + std::to_string(getpid());
-  std::vector<pid_t> others;
-  for (int rank = 1; rank < int(kerf_artifact_meta(artifact)->world_size);
-       ++rank) {
+  std::FILE *file = std::tmpfile();
+  if (!file)
+    stop("cannot make a temporary file");
+  std::vector<pid_t> ranks;
+  for (uint32_t r = 0; r < kerf_artifact_meta(artifact)->world_size; ++r) {
     pid_t child = fork();
     if (child == 0) {
-      Rank{artifact, model, options}.run(rank, name);
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      TrainingResult made = Rank{artifact, model, options}.run(int(r), name);
+      if (r == 0)
+        Passing{file, /*reads=*/false}.passAll(made);
+      std::fflush(file);
       std::_Exit(0);
     }
-    others.push_back(child);
+    ranks.push_back(child);
   }
-  TrainingResult result = Rank{artifact, model, options}.run(0, name);
-  for (pid_t child : others) {
+  for (pid_t child : ranks) {
     int status = 0;
     waitpid(child, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 1)
+      std::_Exit(1); // it told why
     if (status != 0)
       stop("a rank ended with status " + std::to_string(status));
   }
+  TrainingResult result;
+  std::rewind(file);
+  Passing{file, /*reads=*/true}.passAll(result);
+  std::fclose(file);
   kerf_artifact_close(artifact);
   return result;
 }

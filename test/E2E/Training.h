@@ -48,8 +48,10 @@ struct TrainingErrors {
 /// Trains in the interpreter. Ends the program where that fails.
 TrainingResult interpret(ModelOp model, const TrainingOptions &options);
 
-/// Trains a compiled file; ranks above 0 are forked. Ends the program with a
-/// message and status 1 where the runtime or one of the ranks fails.
+/// Trains a compiled file, with a process for each rank: this one never touches
+/// the device, since no driver of a GPU survives the next fork. Ends the
+/// program with a message and status 1 where the runtime or one of the ranks
+/// fails.
 TrainingResult execute(const std::string &artifact, ModelOp model,
                        const TrainingOptions &options);
 

@@ -53,6 +53,10 @@ TEST(Tuning, PrintsWhatItReads) {
         0);
   EXPECT_NE(written.print().find("\"speedup\": 2.000"), std::string::npos);
   EXPECT_EQ(read.view().count, 2u);
+  // Nothing is faster than what did not run.
+  written.entries[0].first_seconds = written.entries[1].first_seconds = 0;
+  EXPECT_EQ(written.print().find("\"speedup\""), std::string::npos);
+  EXPECT_TRUE(read.parse(written.print(), error)) << error;
 }
 
 TEST(Tuning, RefusesWhatItWouldNotWrite) {

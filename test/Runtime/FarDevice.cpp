@@ -373,6 +373,7 @@ static kerf_device_status endGraph(kerf_device *device, kerf_graph **graph,
     return say(error, errorBytes, "nothing is recorded");
   if (graph) {
     ++counts.recorded;
+    ++counts.kept;
     *graph = new kerf_graph{device, *device->recording};
     device->graphs.insert(*graph);
   }
@@ -393,6 +394,7 @@ static kerf_device_status launchGraph(kerf_device *device, kerf_graph *graph,
 static void destroyGraph(kerf_graph *graph) {
   if (!graph)
     return;
+  --counts.kept;
   graph->device->graphs.erase(graph);
   delete graph;
 }

@@ -11,6 +11,7 @@ struct FarCounts {
   uint64_t recorded; ///< graphs
   uint64_t launched; ///< graphs
   uint64_t waited;   ///< calls of `synchronize`
+  uint64_t kept;     ///< graphs that are there now
 };
 
 /// The symbol `kerf_far_counts` of the device's library.

@@ -10,6 +10,9 @@
 #include "Forked.h"
 #include "Samples.h"
 
+#include "Session.h"
+#include "Transport.h"
+
 #include "kerf/Runtime/Device.h"
 #include "kerf/Runtime/Runtime.h"
 
@@ -403,6 +406,66 @@ TEST(Far, TellsOfFailedCopies) {
     return kerf_session_run_step(job.session, &job.error);
   };
   expectFailure(step, /*stops=*/true);
+}
+
+/// A transport whose waits fail when they are told to, after recordings that
+/// have calls of it were dropped, as of a rank that is lost.
+class LostTransport : public runtime::Transport {
+public:
+  LostTransport(kerf_session &session, std::unique_ptr<Transport> inner)
+      : session(session), inner(std::move(inner)) {}
+  runtime::Status
+  split(const std::vector<uint32_t> &members,
+        std::unique_ptr<runtime::Communicator> &group) override {
+    return inner->split(members, group);
+  }
+  runtime::Status open(const runtime::ChannelSpec &spec,
+                       std::unique_ptr<runtime::Channel> &channel) override {
+    return inner->open(spec, channel);
+  }
+  void enter(uint32_t command) override { inner->enter(command); }
+  void abort(const char *message) override { inner->abort(message); }
+  bool recordable() const override { return true; }
+  runtime::Status drain() override {
+    if (drains-- != 0)
+      return {};
+    session.dropParts();
+    return runtime::failure(KERF_PEER_LOST, "rank 1 is gone");
+  }
+  runtime::Status waitFor(const std::function<bool()> &isDone) override {
+    return inner->waitFor(isDone);
+  }
+
+  int drains = -1; ///< waits before the one that fails; below 0: none does
+
+private:
+  kerf_session &session;
+  std::unique_ptr<Transport> inner;
+};
+
+// A step waits at both stops and at its end: whichever wait fails, while the
+// step is recorded (step 1) or replayed (step 2), no recording is left.
+TEST(Far, DropsRecordingsOfALostJob) {
+  for (int lost : {1, 2})
+    for (int drains : {0, 1, 2}) {
+      Job job(stoppingProgram(), Job::on(kFar));
+      auto made = std::make_unique<LostTransport>(
+          *job.session, std::move(job.session->transport));
+      LostTransport &transport = *made;
+      job.session->transport = std::move(made);
+      uint64_t kept = farCounts().kept;
+      for (int n = 0; n <= lost; ++n) {
+        EXPECT_EQ(farCounts().kept - kept, n == 2 ? 3u : 0u);
+        float x = -1 - n;
+        kerf_session_set_input(job.session, 0, &x, 4, &job.error);
+        transport.drains = n == lost ? drains : -1;
+        EXPECT_EQ(kerf_session_run_step(job.session, &job.error),
+                  n == lost ? KERF_PEER_LOST : KERF_OK);
+      }
+      EXPECT_NE(std::string(job.error.message).find("rank 1 is gone"),
+                std::string::npos);
+      EXPECT_EQ(farCounts().kept, kept);
+    }
 }
 
 } // namespace

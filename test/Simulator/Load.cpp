@@ -105,6 +105,7 @@ std::unique_ptr<Program> kerf::sim::loadPtx(std::string_view text) {
   text = text.substr(0, text.find('\0'));
   Parsed module = parsePtx(text);
   auto program = std::make_unique<Program>();
+  program->version = module.version;
   program->target = module.target;
   splitLines(text, program->lines);
   placeGlobals(*program, module);

@@ -116,6 +116,7 @@ struct Program {
   std::map<std::string, std::pair<uint64_t, uint64_t>>
       globals;                    ///< address, bytes
   std::vector<std::string> lines; ///< of the source
+  std::string version;            ///< of PTX: 8.0
   std::string target;             ///< sm_90
 
   ~Program();

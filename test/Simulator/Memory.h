@@ -27,6 +27,7 @@ enum Status {
   InvalidContext = 201,
   NoBinaryForGpu = 209,
   InvalidPtx = 218,
+  UnsupportedPtx = 222,
   InvalidHandle = 400,
   NotFound = 500,
   NotReady = 600,

@@ -2,6 +2,7 @@
 
 #include "Race.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -17,7 +18,8 @@ RaceCheck *kerf::sim::raceCheck() {
 }
 
 void RaceCheck::start(uint32_t sharedBytes) {
-  cells.assign(sharedBytes, Cell());
+  cells.assign(sharedBytes / wordBytes + 1, Cell());
+  splits.clear();
   lines.clear();
 }
 
@@ -32,9 +34,9 @@ static bool isOrdered(uint32_t who, uint32_t epoch, uint32_t warpEpoch,
   return other == warp.index && warpEpoch < warp.epoch;
 }
 
-/// One byte, in shared memory or at an address.
-void RaceCheck::withinBlock(const Access &access, Cell &cell, bool isShared,
-                            uint64_t at) {
+/// One byte or word, in shared memory or at an address.
+inline void RaceCheck::withinBlock(const Access &access, Cell &cell,
+                                   bool isShared, uint64_t at) {
   const Warp &warp = access.warp;
   uint32_t thread = warp.index * lanes + access.lane;
   auto place = [&] {
@@ -68,9 +70,36 @@ void RaceCheck::withinBlock(const Access &access, Cell &cell, bool isShared,
   cell.readWarpEpoch = warp.epoch;
 }
 
+/// Cells of the bytes of a word, which begin as that of the word.
+std::array<RaceCheck::Cell, RaceCheck::wordBytes> &
+RaceCheck::bytesOf(Cell &word) {
+  if (!word.split) {
+    std::array<Cell, wordBytes> bytes;
+    bytes.fill(word);
+    splits.push_back(bytes);
+    word.split = static_cast<uint32_t>(splits.size());
+  }
+  return splits[word.split - 1];
+}
+
+/// All bytes of an access that begins at `at` in the word `words[0]`.
+void RaceCheck::touch(const Access &access, Cell *words, bool isShared,
+                      uint64_t at) {
+  for (uint64_t end = at + access.bytes; at < end; ++words) {
+    uint64_t count = std::min(end, at / wordBytes * wordBytes + wordBytes) - at;
+    if (count == wordBytes && !words->split) {
+      withinBlock(access, *words, isShared, at);
+    } else {
+      auto &bytes = bytesOf(*words);
+      for (uint64_t n = 0; n < count; ++n)
+        withinBlock(access, bytes[at % wordBytes + n], isShared, at + n);
+    }
+    at += count;
+  }
+}
+
 void RaceCheck::shared(const Access &access, uint64_t offset) {
-  for (uint64_t at = offset; at < offset + access.bytes; ++at)
-    withinBlock(access, cells[at], /*isShared=*/true, at);
+  touch(access, &cells[offset / wordBytes], /*isShared=*/true, offset);
 }
 
 void RaceCheck::global(const Access &access, Range &range, uint64_t address) {
@@ -92,6 +121,6 @@ void RaceCheck::global(const Access &access, Range &range, uint64_t address) {
   }
   // Accesses are aligned: one line has all bytes.
   Line &line = lines[address / lineBytes];
-  for (uint64_t at = address; at < address + access.bytes; ++at)
-    withinBlock(access, line[at % lineBytes], /*isShared=*/false, at);
+  touch(access, &line[address % lineBytes / wordBytes], /*isShared=*/false,
+        address);
 }

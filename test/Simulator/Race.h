@@ -42,15 +42,22 @@ private:
   struct Cell {
     uint32_t writer = 0, writeEpoch = 0, writeWarpEpoch = 0;
     uint32_t reader = 0, readEpoch = 0, readWarpEpoch = 0;
+    uint32_t split = 0; ///< of a word: 1 + where its bytes' cells are
   };
+  /// Mostly whole words are accessed: a word has one cell until one of its
+  /// bytes is touched alone.
+  static constexpr uint64_t wordBytes = 4;
   /// Bytes of global memory that one access is within.
   static constexpr uint64_t lineBytes = 16;
-  using Line = std::array<Cell, lineBytes>;
+  using Line = std::array<Cell, lineBytes / wordBytes>;
+  std::array<Cell, wordBytes> &bytesOf(Cell &word);
   void withinBlock(const Access &access, Cell &cell, bool isShared,
                    uint64_t at);
+  void touch(const Access &access, Cell *words, bool isShared, uint64_t at);
 
-  std::vector<Cell> cells;                  ///< of shared memory
-  std::unordered_map<uint64_t, Line> lines; ///< that this block touched
+  std::vector<Cell> cells;                         ///< of shared memory's words
+  std::vector<std::array<Cell, wordBytes>> splits; ///< by Cell::split - 1
+  std::unordered_map<uint64_t, Line> lines;        ///< that this block touched
 };
 
 /// The check of this process, or null where it is off.

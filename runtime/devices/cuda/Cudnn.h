@@ -1,7 +1,7 @@
 //===- Cudnn.h - the part of cuDNN that is used ---------------------------===//
 //
 // Own declarations, as in Driver.h: NVIDIA's "cuDNN backend API" of version 9.
-// test/DeclarationsTest.cpp compares them with cudnn_graph.h where that is
+// test/Runtime/vendor_headers.py compares them with cudnn.h where that is
 // installed.
 //
 //===----------------------------------------------------------------------===//

@@ -313,12 +313,17 @@ std::string kerf::cuda::fusedRefusal(const FusedAttention &part) {
 // As NVIDIA's frontend has them.
 std::string kerf::cuda::fusedRefusal(const FusedAttention &part, size_t version,
                                      int capability) {
+  const AttentionShape &s = part.shape;
+  if (version == 91000 || version == 91001)
+    return "attention is wrong in this version";
   if (!part.backward)
     return "";
-  if (version == 91000 || version == 91001)
-    return "gradients are wrong in this version";
-  if (version <= 91500 && part.shape.sk % 128 != 0)
+  if (version <= 91500 && s.sk % 128 != 0)
     return "gradients before 9.15.1 need a number of keys that 128 divides";
+  bool isUneven = s.d > 128 && s.d < 192 && s.dv > 64 && s.dv < 128;
+  if (capability / 10 == 9 && isUneven && version >= 91100 && version < 91300)
+    return "gradients in 9.11 and 9.12 need 192 channels of keys here, or 128 "
+           "of values";
   if (capability / 10 == 10 && version < 91800)
     return "gradients before 9.18 are not deterministic on this GPU";
   return "";

@@ -155,13 +155,16 @@ CudnnGraph::Tensor CudnnGraph::matmul(Tensor x, Tensor b, Tensor y) {
 
 CudnnGraph::Tensor CudnnGraph::pointwise(cudnnPointwiseMode_t mode,
                                          cudnnDataType_t type, Tensor y,
-                                         Tensor x, Tensor b, Tensor t) {
+                                         Tensor x, Tensor b, Tensor t,
+                                         int64_t axis) {
   if (!failure.empty())
     return 0;
   CudnnDescriptor kind(cudnn, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   kind.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode)
-      .set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type)
-      .finalize();
+      .set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type);
+  if (axis >= 0)
+    kind.set(CUDNN_ATTR_POINTWISE_AXIS, axis);
+  kind.finalize();
   if (!keep(kind))
     return 0;
   CudnnDescriptor operation(cudnn,
@@ -177,23 +180,9 @@ CudnnGraph::Tensor CudnnGraph::pointwise(cudnnPointwiseMode_t mode,
 }
 
 CudnnGraph::Tensor CudnnGraph::index(int64_t axis, Tensor y, Tensor x) {
-  if (!failure.empty())
-    return 0;
-  cudnnPointwiseMode_t mode = CUDNN_POINTWISE_GEN_INDEX;
-  cudnnDataType_t type = CUDNN_DATA_FLOAT; // as NVIDIA's own graphs
-  CudnnDescriptor kind(cudnn, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-  kind.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode)
-      .set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type)
-      .set(CUDNN_ATTR_POINTWISE_AXIS, axis)
-      .finalize();
-  if (!keep(kind))
-    return 0;
-  CudnnDescriptor operation(cudnn,
-                            CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, kind)
-      .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, at(x))
-      .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, at(y));
-  return keepOperation(operation) ? y : 0;
+  // Of floats, as NVIDIA's own graphs.
+  return pointwise(CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_FLOAT, y, x, 0, 0,
+                   axis);
 }
 
 CudnnGraph::Tensor CudnnGraph::reduce(cudnnReduceTensorOp_t mode, Tensor y,

@@ -73,9 +73,10 @@ public:
 
   /// y = x b for matrices; returns y.
   Tensor matmul(Tensor x, Tensor b, Tensor y);
-  /// y = mode(x, b) computed in `type`; `t` is the choice of a selection.
+  /// y = mode(x, b) computed in `type`; `t` is the choice of a selection,
+  /// `axis` that of modes that have one.
   Tensor pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t type, Tensor y,
-                   Tensor x, Tensor b = 0, Tensor t = 0);
+                   Tensor x, Tensor b = 0, Tensor t = 0, int64_t axis = -1);
   /// y = the index of each element along `axis`; x gives the shape.
   Tensor index(int64_t axis, Tensor y, Tensor x);
   /// y = x, reduced where y is smaller.

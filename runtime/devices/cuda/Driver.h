@@ -3,8 +3,8 @@
 // Own declarations, so that no CUDA header is needed to build: types, numbers
 // and functions as NVIDIA's "CUDA Driver API" documents them (versions of the
 // functions as of CUDA 12, which later drivers keep). A Driver is a table of
-// functions of an opened libcuda; test/DeclarationsTest.cpp compares it with
-// cuda.h where that is installed.
+// functions of an opened libcuda; test/Runtime/vendor_headers.py compares it
+// with cuda.h where that is installed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,6 +42,7 @@ enum CUresult : int {
   CUDA_ERROR_JIT_COMPILER_NOT_FOUND = 221,
   CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222,
   CUDA_ERROR_NOT_FOUND = 500,
+  CUDA_ERROR_NOT_READY = 600,
   CUDA_ERROR_NOT_SUPPORTED = 801,
   CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803,
   CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE = 804,
@@ -72,6 +73,8 @@ enum CUmemorytype : int { CU_MEMORYTYPE_DEVICE = 2 };
 
 enum CUstreamCaptureMode : int { CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1 };
 
+constexpr unsigned CU_MEMHOSTALLOC_PORTABLE = 1;
+constexpr unsigned CU_MEMHOSTALLOC_DEVICEMAP = 2;
 constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
 constexpr unsigned CU_EVENT_DEFAULT = 0; ///< with timing
 constexpr unsigned CU_EVENT_DISABLE_TIMING = 2;

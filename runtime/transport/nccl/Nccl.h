@@ -5,6 +5,8 @@
 // ncclCommSplit) and as later ones keep them. The transport calls NCCL and the
 // driver through two classes, so that the same code talks to the libraries
 // (Open.cpp) and to a dry run that writes the calls down (Dry.cpp).
+// test/Runtime/vendor_headers.py compares the declarations here and in Open.cpp
+// with nccl.h and cuda.h where those are installed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -65,6 +67,7 @@ struct Config {
   int cgaClusterSize = INT32_MIN, minCtas = INT32_MIN, maxCtas = INT32_MIN;
   const char *netName = nullptr;
   int splitShare = INT32_MIN;
+  int unused = INT32_MIN; ///< later versions have a field in this place
 };
 
 /// The type of NCCL for a dtype of a file.

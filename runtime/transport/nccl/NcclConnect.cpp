@@ -99,6 +99,7 @@ Status kerf::runtime::nccl::connectNccl(const Rendezvous &rendezvous,
   parts.api = rendezvous.api;
   parts.device = rendezvous.device;
   parts.nameCommand = rendezvous.nameCommand;
+  parts.dropRecordings = rendezvous.dropRecordings;
   transport = makeNcclTransport(std::move(parts));
   return {};
 }

@@ -3,9 +3,9 @@
 // Exchanges are enqueued: those of groups on a stream of the device, each
 // message of a channel on the channel's own stream, from a copy, so that the
 // sender goes on and nobody waits for messages in another order than they were
-// planned in. The host never blocks in the driver or in NCCL: communicators
-// are not blocking, and it waits by asking, while a transport of the host
-// watches the job.
+// planned in. Once the communicators are there the host does not block in the
+// driver or in NCCL: it waits by asking, while a transport of the host watches
+// the job.
 //
 // All ranks make their communicators at the same time, in `meet`, from one plan
 // (Splits.h).
@@ -44,6 +44,7 @@ struct Parts {
   const kerf_device_api *api = nullptr;
   kerf_device *device = nullptr;
   std::function<std::string(uint32_t)> nameCommand; ///< may be empty
+  std::function<void()> dropRecordings;             ///< may be empty
 };
 
 std::unique_ptr<Transport> makeNcclTransport(Parts parts);

@@ -121,7 +121,8 @@ struct NcclTable {
       return {};
     return failure(KERF_UNSUPPORTED,
                    "%s; install NCCL 2.18 or later (Ubuntu: libnccl2; pip: "
-                   "nvidia-nccl-cu13) or set KERF_CUDA_PATH to its folder",
+                   "nvidia-nccl-cu13, for drivers before 580 "
+                   "nvidia-nccl-cu12) or set KERF_CUDA_PATH to its folder",
                    library.failure.c_str());
   }
 };
@@ -233,13 +234,13 @@ public:
   }
 
   Status makeStream(Stream &stream) override {
-    constexpr unsigned nonBlocking = 1;
-    return check(streamCreate(&stream, nonBlocking), "cuStreamCreate");
+    return check(streamCreate(&stream, kerf::cuda::CU_STREAM_NON_BLOCKING),
+                 "cuStreamCreate");
   }
   void freeStream(Stream stream) override { streamDestroy(stream); }
   Status makeEvent(Event &event) override {
-    constexpr unsigned disableTiming = 2;
-    return check(eventCreate(&event, disableTiming), "cuEventCreate");
+    return check(eventCreate(&event, kerf::cuda::CU_EVENT_DISABLE_TIMING),
+                 "cuEventCreate");
   }
   void freeEvent(Event event) override { eventDestroy(event); }
   Status record(Event event, Stream stream) override {
@@ -268,18 +269,17 @@ public:
     return check(copy2D(&copy, stream), "cuMemcpy2DAsync");
   }
   Status look(Stream stream, bool &isDone) override {
-    constexpr int notReady = 600;
     int result = streamQuery(stream);
-    isDone = result != notReady;
+    isDone = result != kerf::cuda::CUDA_ERROR_NOT_READY;
     return isDone ? check(result, "a step") : Status();
   }
 
   Status makeWords(uint32_t count, uint32_t *&words) override {
-    constexpr unsigned portable = 1, mapped = 2;
+    constexpr unsigned flags = kerf::cuda::CU_MEMHOSTALLOC_PORTABLE |
+                               kerf::cuda::CU_MEMHOSTALLOC_DEVICEMAP;
     void *memory = nullptr;
-    Status status =
-        check(hostAlloc(&memory, count * sizeof(uint32_t), portable | mapped),
-              "cuMemHostAlloc");
+    Status status = check(hostAlloc(&memory, count * sizeof(uint32_t), flags),
+                          "cuMemHostAlloc");
     unsigned long long address = 0;
     if (!status.failed())
       status =

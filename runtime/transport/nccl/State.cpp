@@ -19,7 +19,8 @@ State::State(Parts parts)
     : rank(parts.rank), size(parts.size), nccl(std::move(parts.nccl)),
       gpu(std::move(parts.gpu)), host(std::move(parts.host)), api(parts.api),
       device(parts.device), meeting(std::move(parts.meeting)),
-      nameCommand(std::move(parts.nameCommand)) {
+      nameCommand(std::move(parts.nameCommand)),
+      dropRecordings(std::move(parts.dropRecordings)) {
   // Without words messages about hangs say less.
   if (gpu->makeWords(kWords, words).failed())
     return;
@@ -144,18 +145,27 @@ Status State::meet() {
   return status.failed() ? status : makeParts(splits);
 }
 
+/// A graph with calls of NCCL keeps their communicator, and ncclCommAbort waits
+/// for ever until the graph is gone (commDestroySync in NCCL's init.cc). It
+/// also frees memory, for which the driver waits for the whole GPU, where
+/// another communicator's kernel may wait for a lost rank: in a group all of
+/// them are told to stop before the first one is freed.
 void State::abortAll() {
   if (std::exchange(isAborted, true))
     return;
   if (!broken.failed())
     broken = failure(KERF_FAILED, "this rank stopped the job");
+  if (dropRecordings)
+    dropRecordings();
   auto end = [this](Live &live) {
     if (Comm comm = std::exchange(live.comm, nullptr))
       (void)nccl->abort(comm);
   };
+  (void)nccl->groupStart();
   for (Live &live : lives)
     end(live);
   end(worldLive);
+  (void)nccl->groupEnd();
   letStreamsEnd();
 }
 

@@ -90,6 +90,7 @@ private:
 
   const std::unique_ptr<Meeting> meeting;
   const std::function<std::string(uint32_t)> nameCommand;
+  const std::function<void()> dropRecordings;
   Live worldLive; ///< all ranks; made to be split
   uint32_t splitCount = 0;
   std::list<Live> lives;

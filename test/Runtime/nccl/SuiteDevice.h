@@ -11,6 +11,10 @@ namespace kerf::test {
 /// (StandIn.cpp, which KERF_CUDA_PATH names). It runs nothing.
 const kerf_device_api *suiteDevice(kerf_device **device);
 
+/// Pretends that the device has `count` recordings with calls of NCCL, which
+/// keep their communicators. False where the stand-in is not loaded.
+bool setRecordings(int count);
+
 /// The same transport, but what it enqueues is done on return.
 std::unique_ptr<runtime::Transport>
 waitFor(std::unique_ptr<runtime::Transport> transport);

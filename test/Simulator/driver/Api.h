@@ -2,7 +2,7 @@
 //
 // Own declarations with the names, numbers and signatures of cuda.h, so that no
 // CUDA header is needed; the tests are also compiled against the real one where
-// it is installed.
+// it is installed, and test/Runtime/vendor_headers.py compares the numbers.
 //
 //===----------------------------------------------------------------------===//
 

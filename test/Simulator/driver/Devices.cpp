@@ -28,7 +28,10 @@ CUresult cuInit(unsigned flags) {
     return NoDevice;
   if (int result = number("KERF_SIM_INIT", 0))
     return static_cast<CUresult>(result);
-  state().isStarted = true;
+  State &now = state();
+  if (now.startedBy && now.startedBy != getpid())
+    return NotInitialized; // nothing of a driver survives a fork
+  now.startedBy = getpid();
   return Success;
 }
 

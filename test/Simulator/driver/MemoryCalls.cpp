@@ -26,6 +26,7 @@ CUresult cuMemFree(CUdeviceptr address) {
 }
 CUresult cuMemAllocHost(void **host, size_t bytes) {
   return call("cuMemAllocHost", true, [&] {
+    forbidInCapture("cuMemAllocHost");
     require(bytes, InvalidValue, "0 bytes");
     *host = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
     require(*host, OutOfMemory, "no host memory");
@@ -35,6 +36,7 @@ CUresult cuMemAllocHost(void **host, size_t bytes) {
 }
 CUresult cuMemFreeHost(void *host) {
   return call("cuMemFreeHost", true, [&] {
+    forbidInCapture("cuMemFreeHost");
     finishAll();
     require(state().pinned.erase(host), InvalidValue,
             "not from cuMemAllocHost");

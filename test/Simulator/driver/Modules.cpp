@@ -33,6 +33,27 @@ static void checkTarget(const Program &program) {
               std::to_string(capability));
 }
 
+/// The driver that introduced a version of PTX, as its manual's release notes
+/// list them: PTX 7.x came with CUDA 11.x, 8.0 to 8.5 with 12.0 to 12.5.
+static int driverOf(const Program &program) {
+  int major = atoi(program.version.c_str());
+  size_t point = program.version.find('.');
+  int minor = point == std::string::npos
+                  ? 0
+                  : atoi(program.version.c_str() + point + 1);
+  bool isLater = major == 8 && minor > 5; // 8.6 to 8.8: 12.7 to 12.9
+  return 1000 * (major + 4) + 10 * (minor + isLater);
+}
+
+static void checkVersion(const Program &program) {
+  int driver = 0;
+  cuDriverGetVersion(&driver);
+  require(driverOf(program) <= driver, UnsupportedPtx,
+          "the PTX is of version " + program.version + ", the driver of CUDA " +
+              std::to_string(driver / 1000) + "." +
+              std::to_string(driver % 1000 / 10));
+}
+
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
                             CUjit_option *options, void **values) {
   char *log = nullptr;
@@ -43,9 +64,11 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
     else if (options[at] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
       logBytes = reinterpret_cast<uintptr_t>(values[at]);
   return call("cuModuleLoadData", true, [&] {
+    forbidInCapture("cuModuleLoadData");
     try {
       auto made = std::make_unique<CUmod_st>();
       made->program = loadImage(image);
+      checkVersion(*made->program);
       checkTarget(*made->program);
       *module = made.release();
       state().modules.insert(*module);
@@ -80,7 +103,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module,
     require(entry, NotFound, std::string("no kernel '") + name + "'");
     std::unique_ptr<CUfunc_st> &known = module->functions[name];
     if (!known)
-      known.reset(new CUfunc_st{module, entry, 0});
+      known.reset(new CUfunc_st{module, entry});
     *function = known.get();
   });
 }
@@ -171,6 +194,17 @@ static std::vector<uint8_t> packParams(const Entry &entry, void **arguments,
   return params;
 }
 
+/// To load a kernel a driver may allocate and wait, which captures forbid.
+static void requireLoaded(CUfunc_st &function, const CUstream_st &stream) {
+  if (!stream.capture)
+    function.isLoaded = true;
+  if (function.isLoaded)
+    return;
+  stream.capture->isInvalid = true;
+  throw Trap{CaptureUnsupported, "'" + function.entry->name +
+                                     "' runs for the first time in a capture"};
+}
+
 CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY,
                         unsigned gridZ, unsigned blockX, unsigned blockY,
                         unsigned blockZ, unsigned sharedBytes, CUstream stream,
@@ -184,8 +218,10 @@ CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY,
     Extent grid{gridX, gridY, gridZ}, threads{blockX, blockY, blockZ};
     checkLaunch(*entry, grid, threads, sharedBytes + entry->sharedBytes);
     std::vector<uint8_t> params = packParams(*entry, arguments, extra);
-    enqueue(streamOf(stream), [=, program = function->module->program,
-                               params = std::move(params)] {
+    CUstream_st &which = streamOf(stream);
+    requireLoaded(*function, which);
+    enqueue(which, [=, program = function->module->program,
+                    params = std::move(params)] {
       launch(*program, *entry, grid, threads, sharedBytes, params);
     });
   });

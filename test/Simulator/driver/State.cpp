@@ -36,7 +36,9 @@ CUresult kerf::sim::call(const char *name, bool needsContext,
   State &now = state();
   std::lock_guard lock(now.mutex);
   try {
-    require(now.isStarted, NotInitialized, "cuInit was not called");
+    require(now.startedBy, NotInitialized, "cuInit was not called");
+    require(now.startedBy == getpid(), NotInitialized,
+            "cuInit was called before this process was forked");
     if (now.failure)
       return now.failure;
     CUcontext current = nullptr;

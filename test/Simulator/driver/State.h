@@ -13,6 +13,8 @@
 #include <set>
 #include <thread>
 
+#include <unistd.h>
+
 namespace kerf::sim {
 
 /// Streams that are recorded together.
@@ -39,7 +41,7 @@ struct CUevent_st {
   bool hasTiming = true, isRecorded = false;
   kerf::sim::Clock clock;
   std::shared_ptr<kerf::sim::Capture> capture; ///< where it was recorded
-  std::shared_ptr<std::chrono::steady_clock::time_point> time;
+  std::shared_ptr<double> time;                ///< seconds of the GPU's clock
 };
 
 struct CUgraph_st {
@@ -55,6 +57,7 @@ struct CUfunc_st {
   CUmodule module = nullptr;
   const kerf::sim::Entry *entry = nullptr;
   uint32_t dynamicLimit = 0; ///< bytes of dynamic shared memory, 0: default
+  bool isLoaded = false;     ///< drivers load a kernel when it runs first
 };
 
 struct CUmod_st {
@@ -71,7 +74,7 @@ namespace kerf::sim {
 /// Everything that lives as long as the process. Calls hold `mutex`.
 struct State {
   std::recursive_mutex mutex;
-  bool isStarted = false;
+  pid_t startedBy = 0;      ///< process that called cuInit; 0: none
   Status failure = Success; ///< of a kernel: every later call gives it
   int contextUsers = 0;
   std::vector<CUctx_st> contexts;

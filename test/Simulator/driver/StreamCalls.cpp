@@ -3,6 +3,7 @@
 #include "State.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 using namespace kerf::sim;
 
@@ -29,16 +30,19 @@ CUresult cuStreamDestroy(CUstream stream) {
   });
 }
 CUresult cuStreamSynchronize(CUstream stream) {
-  return call("cuStreamSynchronize", true, [&] { finish(streamOf(stream)); });
+  return call("cuStreamSynchronize", true, [&] {
+    finish(streamOf(stream));
+    forbidInCapture("cuStreamSynchronize");
+  });
 }
 CUresult cuStreamQuery(CUstream stream) {
   return call("cuStreamQuery", true, [&] {
     CUstream_st &which = streamOf(stream);
     Timeline &timeline = state().timeline;
-    require(which.capture || timeline.isDone(timeline.tip(which.lane)),
-            NotReady, "not done");
     if (which.capture)
       finish(which); // not permitted
+    forbidInCapture("cuStreamQuery");
+    require(timeline.isDone(timeline.tip(which.lane)), NotReady, "not done");
   });
 }
 
@@ -62,6 +66,16 @@ CUresult cuEventDestroy(CUevent event) {
     delete event;
   });
 }
+/// The GPU's clock: the host's, or one that KERF_SIM_TICK makes go on by so
+/// many seconds for each event.
+static double secondsNow() {
+  static double ticked = 0;
+  if (const char *tick = getenv("KERF_SIM_TICK"))
+    return ticked += atof(tick);
+  auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
 CUresult cuEventRecord(CUevent event, CUstream stream) {
   return call("cuEventRecord", true, [&] {
     requireEvent(event);
@@ -73,9 +87,8 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
       return;
     }
     if (event->hasTiming) {
-      auto time = std::make_shared<std::chrono::steady_clock::time_point>();
-      event->time = time;
-      enqueue(which, [=] { *time = std::chrono::steady_clock::now(); });
+      event->time = std::make_shared<double>();
+      enqueue(which, [time = event->time] { *time = secondsNow(); });
     }
     event->clock = state().timeline.tip(which.lane);
   });
@@ -130,6 +143,7 @@ CUresult cuEventSynchronize(CUevent event) {
   return call("cuEventSynchronize", true, [&] {
     requireEvent(event);
     requireOutside(*event);
+    forbidInCapture("cuEventSynchronize");
     state().timeline.run(event->clock);
   });
 }
@@ -137,6 +151,7 @@ CUresult cuEventQuery(CUevent event) {
   return call("cuEventQuery", true, [&] {
     requireEvent(event);
     requireOutside(*event);
+    forbidInCapture("cuEventQuery");
     require(state().timeline.isDone(event->clock), NotReady, "not done");
   });
 }
@@ -148,9 +163,7 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
               InvalidHandle, "the event has no time");
       require(state().timeline.isDone(event->clock), NotReady, "not done");
     }
-    *milliseconds =
-        std::chrono::duration<float, std::milli>(*end->time - *start->time)
-            .count();
+    *milliseconds = static_cast<float>((*end->time - *start->time) * 1e3);
   });
 }
 // Drivers before 12.8 have it by this name alone, later ones by both.

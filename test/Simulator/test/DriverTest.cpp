@@ -15,6 +15,9 @@
 
 #include <algorithm>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 using namespace kerf::sim::test;
 
 // What cuda.h calls errors.
@@ -184,6 +187,10 @@ static void testModules() {
   std::string later = addOne;
   later.replace(later.find("sm_90"), 5, "sm_99");
   FAILS(invalidPtx, cuModuleLoadData(&other, later.c_str()));
+  {
+    kerf::sim::test::Setting old("KERF_SIM_DRIVER", "11040");
+    FAILS(222, cuModuleLoadData(&other, addOne.c_str()));
+  }
   int value = 0;
   OK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
                         device.function));
@@ -273,6 +280,7 @@ static void testGraphs() {
   OK(cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
   CUgraph graph = nullptr;
   CUgraphExec exec = nullptr;
+  OK(device.launch(device.a, device.b, device.one)); // loads the kernel
   OK(cuStreamBeginCapture(device.one, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
   OK(device.launch(device.a, device.b, device.one));
   OK(cuEventRecord(fork, device.one));
@@ -315,6 +323,10 @@ static void testCaptureErrors() {
     same(graph == nullptr, true, "no graph");
   };
   begin();
+  FAILS(captureUnsupported, device.launch(device.a, device.b, device.one));
+  end(captureInvalidated);
+  OK(device.launch(device.a, device.b, device.one)); // loads the kernel
+  begin();
   FAILS(captureUnsupported, cuStreamSynchronize(device.one));
   end(captureInvalidated);
   begin();
@@ -342,10 +354,55 @@ static void testCaptureErrors() {
   OK(cuStreamWaitEvent(device.two, event, 0));
   OK(device.launch(device.a, device.b, device.two));
   end(captureUnjoined);
+  OK(cuMemsetD32Async(device.a, 6, 64, device.two));
   OK(device.launch(device.a, device.b, device.two)); // runs again by itself
-  same(device.word(device.b), 2u, "after captures");
+  same(device.word(device.b), 7u, "after captures");
   OK(cuEventDestroy(event));
   OK(cuEventDestroy(outside));
+}
+
+/// While one thread captures it asks and waits for nothing, also not for what
+/// is outside of the capture.
+static void testWaitsInCaptures() {
+  Device device;
+  CUevent event = nullptr;
+  CUgraph graph = nullptr;
+  CUmodule module = nullptr;
+  void *host = nullptr;
+  // With work that is not done: "not ready" would be an answer.
+  kerf::sim::test::Setting late("KERF_SIM_STREAMS", "late");
+  OK(cuMemsetD32Async(device.a, 1, 64, device.two));
+  OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+  OK(cuEventRecord(event, device.two));
+  auto inCapture = [&](auto call, const char *name) {
+    OK(cuStreamBeginCapture(device.one, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    same(int(call()), int(captureUnsupported), name);
+    FAILS(captureInvalidated, cuStreamEndCapture(device.one, &graph));
+  };
+  inCapture([&] { return cuStreamQuery(device.two); }, "query of a stream");
+  inCapture([&] { return cuStreamSynchronize(device.two); }, "synchronize");
+  inCapture([&] { return cuEventSynchronize(event); }, "wait for an event");
+  inCapture([&] { return cuEventQuery(event); }, "query of an event");
+  inCapture([&] { return cuMemAllocHost(&host, 16); }, "pinned memory");
+  inCapture([&] { return cuModuleLoadData(&module, addOne.c_str()); },
+            "loading");
+  OK(cuEventDestroy(event));
+}
+
+/// A driver does not survive a fork; a child of one that started it fails.
+static void testFork() {
+  Device device;
+  pid_t child = fork();
+  if (child == 0) {
+    CUdeviceptr memory = 0;
+    _exit(cuInit(0) == notInitialized &&
+                  cuMemAlloc(&memory, 16) == notInitialized
+              ? 0
+              : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  same(status, 0, "the child's calls");
 }
 
 static void testLookUp() {
@@ -365,6 +422,8 @@ int main() {
   testFaults();
   testGraphs();
   testCaptureErrors();
+  testWaitsInCaptures();
+  testFork();
   testLookUp();
   return finish("driver");
 }

@@ -439,7 +439,11 @@ KERF_API kerf_waits kerf_session_waits(const kerf_session *session);
  * here; recording a command is two looks at the clock and 40 bytes. Where steps
  * are enqueued, the device takes the times of what runs on it (of CUDA: events
  * around each command), and commands of several streams may overlap; one that
- * cannot is waited for after each command. */
+ * cannot is waited for after each command. Of a send over NCCL the times are
+ * those of the copy after which the steps go on: the message is sent from that
+ * copy, in a stream of its own, and is not shown. A send through memory of the
+ * host ends when the channel has the message, also where the receiver does not
+ * have it yet. */
 KERF_API kerf_status kerf_session_trace(kerf_session *session, bool is_on,
                                         kerf_error *error);
 

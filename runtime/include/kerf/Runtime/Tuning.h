@@ -36,7 +36,8 @@ typedef struct {
   uint8_t data[KERF_TUNED_DATA_BYTES]; /* the library's own */
   int32_t index;                       /* in the library's order, from 0 */
   int32_t choices;                     /* that were timed */
-  double seconds, first_seconds;       /* median; of the library's first, too */
+  double seconds;                      /* median */
+  double first_seconds; /* of the library's first; 0 where that does not run */
 } kerf_tuned;
 
 /* What a file of them says. */

@@ -84,6 +84,11 @@ struct MachineFacts {
   bool isGpu() const { return devices > 0; }
 };
 
+/// Sets what the device tells of itself; times nothing. Returns the exit
+/// status.
+int describeDevice(const MeasureOptions &options, MachineFacts &facts,
+                   std::string &error);
+
 /// Times what one rank alone can time, with `workers` threads (0: all cores).
 /// Sets what the device tells of itself. Returns the exit status.
 int measureDevice(const MeasureOptions &options, int64_t workers,
