@@ -53,13 +53,15 @@ static bool holds(CompareKind kind, int64_t a, int64_t b) {
   llvm_unreachable("covered switch");
 }
 
+static bool isOrder(CompareKind kind) {
+  return kind != CompareKind::EQ && kind != CompareKind::NE;
+}
+
 std::optional<Element> Emitter::emitKnownCompare(CompareOp op,
                                                  llvm::ArrayRef<Index> at) {
   auto dim = countedDim(op.getLhs());
   auto bound = splatOf(op.getRhs());
-  bool isOrder =
-      op.getKind() != CompareKind::EQ && op.getKind() != CompareKind::NE;
-  if (!dim || !bound || !isOrder)
+  if (!dim || !bound || !isOrder(op.getKind()))
     return std::nullopt;
   // An order holds for all of a range if it does at both ends.
   Range range = space.rangeOf(at[*dim]);
@@ -81,8 +83,10 @@ kerf::codegen::comparedColumns(llvm::ArrayRef<Value> roots, int64_t columns,
       continue;
     llvm::append_range(open, op->getOperands());
     auto compare = dyn_cast<CompareOp>(op);
-    auto dim = compare ? countedDim(compare.getLhs()) : std::nullopt;
-    auto bound = compare ? splatOf(compare.getRhs()) : std::nullopt;
+    if (!compare || !isOrder(compare.getKind()))
+      continue;
+    auto dim = countedDim(compare.getLhs());
+    auto bound = splatOf(compare.getRhs());
     if (!dim || !bound)
       continue;
     auto type = typeOf(compare.getLhs());

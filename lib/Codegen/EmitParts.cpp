@@ -63,7 +63,7 @@ void PartEmitter::forUnits(const Part &part,
   // Numbers below `firstUnit` are large without their sign.
   Value isMine = arith::CmpIOp::create(
       e.builder, a.loc, arith::CmpIPredicate::ult, unit, word(part.units()));
-  e.when(isMine, [&] { body(e.opaque(unit, range)); });
+  e.guarded(isMine, [&] { body(e.opaque(unit, range)); });
 }
 
 void PartEmitter::forTurns(const Index &first, int64_t perUnit, int64_t units,
@@ -78,7 +78,7 @@ void PartEmitter::forTurns(const Index &first, int64_t perUnit, int64_t units,
     Value number = e.materialize(v);
     Value exists = arith::CmpIOp::create(
         e.builder, a.loc, arith::CmpIPredicate::slt, number, word(vectors));
-    e.when(exists, [&] {
+    e.guarded(exists, [&] {
       e.team() = Team();
       body(e.opaque(number, {0, vectors - 1}));
     });
@@ -109,7 +109,7 @@ void PartEmitter::forRows(const Part &part, const Index &unit,
   Value row = a.add(first, number);
   Value exists = arith::CmpIOp::create(
       e.builder, a.loc, arith::CmpIPredicate::slt, row, word(part.count));
-  e.when(exists, [&] {
+  e.guarded(exists, [&] {
     e.team() = team;
     body(e.opaque(row, range));
   });

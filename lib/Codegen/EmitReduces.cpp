@@ -85,8 +85,8 @@ bool Emitter::tryReduceRows(llvm::ArrayRef<RowReduce> reduces, int64_t width) {
     }
     return next;
   };
-  auto sums = forVectors(count, width, comparedColumns(roots, count, maxLanes),
-                         initial, body);
+  auto sums =
+      forVectors(count, width, cutsOf(roots, count, width), initial, body);
   if (!sums)
     return false;
   setInsertionPoint(depth());

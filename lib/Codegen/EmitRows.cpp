@@ -120,10 +120,10 @@ bool PartEmitter::emitColumns(llvm::ArrayRef<unsigned> results, int64_t columns,
     if (partial.empty())
       return true;
   }
-  llvm::SmallVector<int64_t> cuts = cutsOf(roots, columns);
-  if (cuts.empty())
-    cuts = comparedColumns(roots, columns, e.maxLanes);
+  llvm::SmallVector<int64_t> pieces = cutsOf(roots, columns);
   for (int64_t lanes : widths(columns)) {
+    llvm::SmallVector<int64_t> cuts =
+        pieces.empty() ? e.cutsOf(roots, columns, lanes) : pieces;
     bool isDone = e.tryEmit([&] {
       bool inner = true;
       auto all = e.forVectors(columns, lanes, cuts, {},

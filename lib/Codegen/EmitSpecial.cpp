@@ -313,7 +313,7 @@ bool PartEmitter::emitScatterRows(const ScatterRoot &root, unsigned result,
   auto fill = [&](const Index &row) {
     isDone &= fillRow(root, result, row, columns, lanes);
   };
-  bool isMarked = e.isGpu() && tokens > 0;
+  bool isMarked = e.isGpu() && tokens > 0 && part.count > 1;
   if (!isMarked)
     forOwnRows(fill);
   if (tokens == 0 || !isDone)

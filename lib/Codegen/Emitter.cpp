@@ -5,6 +5,7 @@
 #include "kerf/Dialect/Exec/SplitKernel.h"
 
 #include <cmath>
+#include <utility>
 
 using namespace mlir;
 using namespace kerf;
@@ -81,7 +82,7 @@ void Emitter::setInsertionPoint(unsigned depth) {
 }
 
 unsigned Emitter::depthOf(llvm::ArrayRef<Index> at) const {
-  unsigned depth = 0;
+  unsigned depth = std::min(leastDepth, this->depth());
   for (const Index &index : at) {
     depth = std::max(depth, space.depthOf(index));
     if (index.lane != 0)
@@ -284,6 +285,26 @@ void Emitter::withLanes(int64_t newLanes, int64_t active,
   std::tie(lanes, space.activeLanes, laneDepth, laneContext) = before;
 }
 
+void Emitter::guarded(Value condition, llvm::function_ref<void()> body) {
+  when(condition, [&] {
+    unsigned before = std::exchange(leastDepth, depth());
+    body();
+    leastDepth = before;
+  });
+}
+
+bool Emitter::isUnrolled(int64_t vectors) {
+  constexpr int64_t mostTurns = 4;
+  return vectors % team().size == 0 && vectors / team().size <= mostTurns;
+}
+
+llvm::SmallVector<int64_t> Emitter::cutsOf(llvm::ArrayRef<Value> roots,
+                                           int64_t columns, int64_t width) {
+  if (isGpu() && isUnrolled(columns / width))
+    return {};
+  return comparedColumns(roots, columns, maxLanes);
+}
+
 std::optional<Emitter::Carried> Emitter::forVectors(
     int64_t count, int64_t width, llvm::ArrayRef<int64_t> cuts,
     llvm::ArrayRef<Value> initial,
@@ -306,8 +327,7 @@ std::optional<Emitter::Carried> Emitter::forVectors(
       return std::nullopt;
     // Turns that all threads of the team take.
     int64_t members = team().size, turns = vectors / members;
-    constexpr int64_t unrolled = 4;
-    if (turns > unrolled || vectors % members) {
+    if (!isUnrolled(vectors)) {
       Value low = arith.bits(arith.i64(), 0);
       Value high = arith.bits(arith.i64(), vectors);
       bool isDone = true;

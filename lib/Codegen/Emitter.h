@@ -85,6 +85,8 @@ public:
            llvm::function_ref<Carried(const Index &, mlir::ValueRange)> body);
   /// Runs `body` if `condition`.
   void when(Value condition, llvm::function_ref<void()> body);
+  /// As `when`; nothing that `body` reads is read outside of it.
+  void guarded(Value condition, llvm::function_ref<void()> body);
 
   /// Runs `body` over positions [0, count) in vectors of `lanes`, the last one
   /// masked. Loops are cut at `cuts`, ascending positions at which the ops take
@@ -95,6 +97,10 @@ public:
   forVectors(int64_t count, int64_t lanes, llvm::ArrayRef<int64_t> cuts,
              llvm::ArrayRef<Value> initial,
              llvm::function_ref<Carried(const Index &, mlir::ValueRange)> body);
+  /// Where to cut a loop over a row's columns, because comparisons with
+  /// constants have one answer on each side. Rows in registers stay whole.
+  llvm::SmallVector<int64_t> cutsOf(llvm::ArrayRef<Value> roots,
+                                    int64_t columns, int64_t width);
   /// Runs `body` in a lane context.
   void withLanes(int64_t lanes, int64_t active,
                  llvm::function_ref<void()> body);
@@ -190,6 +196,8 @@ public:
   Value vectorOf(Element element);
   /// Which lanes are not masked off.
   Value mask();
+  /// Whether each thread of the team has its vectors of a row in registers.
+  bool isUnrolled(int64_t vectors);
   /// Neutral element of a reduction.
   Value neutral(Type type, bool isMax);
   /// Takes a tensor of the kernel's context into this one's types.
@@ -285,7 +293,8 @@ private:
   mlir::LLVM::GlobalOp tableOf(ConstantOp op, Type element);
 
   std::vector<Scope> scopes;
-  unsigned laneDepth = 0; ///< of the scope that the lanes belong to
+  unsigned leastDepth = 0; ///< of scopes where elements are read
+  unsigned laneDepth = 0;  ///< of the scope that the lanes belong to
   int64_t laneContext = 0;
   int64_t laneContexts = 0;
   std::vector<Value> pointers;     ///< arguments, then results

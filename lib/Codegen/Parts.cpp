@@ -257,14 +257,20 @@ static int64_t threadsOfRow(int64_t vectors, int64_t rows) {
   return vectors >= 2048 && rows > kFewBlocks ? 512 : threadsFor(vectors);
 }
 
-/// Threads of a warp that compute a row, two vectors each where there are so
-/// many. All rows of a warp exist: they exchange registers together.
+/// Threads of a warp that compute a row. All rows of a warp exist: they
+/// exchange registers together. Best are two vectors for each, or at least
+/// equally many, which then stay in registers.
 static int64_t teamFor(int64_t vectors, int64_t rows) {
-  constexpr int64_t smallest = 4;
-  int64_t team = kWarp;
-  while (team > smallest && vectors <= team && rows % (kWarp / team * 2) == 0)
-    team /= 2;
-  return team;
+  int64_t best = kWarp, least = kTurns;
+  for (int64_t team = kWarp; team >= 4; team /= 2) {
+    int64_t turns = vectors / team, distance = std::abs(turns - 2);
+    bool isEven = vectors % team == 0 && turns >= 1 && turns <= kTurns;
+    if (rows % (kWarp / team) == 0 && isEven && distance < least) {
+      best = team;
+      least = distance;
+    }
+  }
+  return best;
 }
 
 static int64_t longestRow(const Part &part, exec::KernelOp kernel) {
@@ -324,6 +330,8 @@ static int64_t leastAddends(Value root) {
     if (!reduce || reducesRows(reduce))
       continue;
     int64_t sums = typeOf(reduce.getResult()).getNumElements();
+    if (sums == 0)
+      continue;
     int64_t addends = typeOf(reduce.getX()).getNumElements() / sums;
     least = least ? std::min(least, addends) : addends;
   }
@@ -333,7 +341,7 @@ static int64_t leastAddends(Value root) {
 /// Whether all elements of a part are such sums, too few to keep a GPU busy
 /// with a thread for each.
 static bool hasFewTallSums(const Part &part, exec::KernelOp kernel) {
-  constexpr int64_t mostElements = 1 << 17, fewestAddends = 64;
+  constexpr int64_t mostElements = 1 << 17, fewestAddends = 32;
   return part.kind == Part::Flat && !part.isPartial &&
          part.count % kWarp == 0 && part.count <= mostElements &&
          llvm::all_of(part.results, [&](unsigned result) {
@@ -401,23 +409,22 @@ static int64_t slabsOf(int64_t columns, const GpuParts &gpu) {
   return (vectors + gpu.threads - 1) / gpu.threads;
 }
 
-/// Registers that a thread may have. Long rows and sums of all elements wait
-/// for memory more than they compute: blocks share a multiprocessor such that
-/// 1,024 threads are there.
+/// Registers that a thread may have. Long rows wait for memory more than they
+/// compute: blocks share a multiprocessor such that 1,024 threads are there,
+/// and 768 of sums of all elements.
 static int64_t registersFor(const GpuParts &gpu) {
   constexpr int64_t ofProcessor = 65536;
-  int64_t units = 0, registers = 128;
-  for (const Part &part : gpu.parts)
+  int64_t units = 0, registers = 64;
+  for (const Part &part : gpu.parts) {
     units += part.units();
-  bool waits = llvm::all_of(gpu.parts, [&](const Part &part) {
     bool isLongRow = part.kind == Part::Rows && part.owner == Part::Block &&
                      !part.isPartial && gpu.threads >= 512;
-    return isLongRow || (part.kind == Part::Flat && part.isPartial);
-  });
+    bool isSum = part.kind == Part::Flat && part.isPartial;
+    if (!isLongRow)
+      registers = std::max<int64_t>(registers, isSum ? 80 : 128);
+  }
   if (units <= kFewBlocks)
     registers = 255;
-  else if (waits)
-    registers = 64;
   return std::min(registers, ofProcessor / gpu.threads / 8 * 8);
 }
 

@@ -6,7 +6,7 @@
 
 // CPU: vectors: ok
 // CPU-NOT: WRONG
-// CPU: few_sums_odd: ok
+// CPU: empty_sums: ok
 
 // One module: one header.
 // CHECK: .version 8.0
@@ -264,4 +264,24 @@ exec.kernel @few_sums_nested(%x: tensor<70x6x64xf32>) -> tensor<64xf32> {
 exec.kernel @few_sums_odd(%x: tensor<200x90xf32>) -> tensor<90xf32> {
   %a = kerf.reduce sum %x dims [0] : tensor<200x90xf32>
   exec.yield %a : tensor<90xf32>
+}
+
+// One row of a table in place; one row beside many, which only its block may
+// compute.
+exec.kernel @one_row(%x: tensor<100x256xf32>, %i: tensor<100xi32> {test.range = [-3, 6]}, %z: tensor<1x256xf32>) -> tensor<1x256xf32> attributes {inplace = [[0, 2]]} {
+  %y = kerf.scatter_add %x, %i : tensor<100x256xf32>, tensor<100xi32> -> tensor<1x256xf32>
+  %s = kerf.add %z, %y : tensor<1x256xf32>
+  exec.yield %s : tensor<1x256xf32>
+}
+exec.kernel @one_row_part(%a: tensor<1x2304xf32>, %b: tensor<200x64xf32>) -> (tensor<1x2304xf32>, tensor<200x64xf32>) attributes {inplace = [[0, 0]]} {
+  %s = kerf.softmax %a : tensor<1x2304xf32>
+  %t = kerf.softmax %b : tensor<200x64xf32>
+  exec.yield %s, %t : tensor<1x2304xf32>, tensor<200x64xf32>
+}
+
+// No sums, of no elements.
+exec.kernel @empty_sums(%x: tensor<64x0x4xf32>) -> tensor<8x4xf32> {
+  %s = kerf.reduce sum %x dims [0] : tensor<64x0x4xf32>
+  %y = kerf.pad %s low [0, 0] high [8, 0] : tensor<0x4xf32>
+  exec.yield %y : tensor<8x4xf32>
 }
