@@ -215,6 +215,8 @@ def main():
                 continue
             errors += [(p["total"] - p["reserved"]) / arena - 1 for p, (arena, _) in stages]
             print(f"{name:20} {pins or '-':42} {describe(stages)}", flush=True)
+    if not errors:
+        sys.exit(f"no plan was compared: --only={only} finds no model" if not failed else "no plan has a program")
     wrong = [e for e in errors if 100 * e < -limits["under"] or 100 * e > limits["over"]]
     print(f"{len(errors)} stages: error {100 * min(errors):+.1f} % to {100 * max(errors):+.1f} %, "
           f"{sum(e < 0 for e in errors)} under, {sum(0 <= e <= 0.03 for e in errors)} from 0 to 3 % over; "
