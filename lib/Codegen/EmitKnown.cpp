@@ -35,24 +35,6 @@ static std::optional<int64_t> countedDim(Value tensor) {
 // Comparisons with a constant
 //===----------------------------------------------------------------------===//
 
-static bool holds(CompareKind kind, int64_t a, int64_t b) {
-  switch (kind) {
-  case CompareKind::EQ:
-    return a == b;
-  case CompareKind::NE:
-    return a != b;
-  case CompareKind::LT:
-    return a < b;
-  case CompareKind::LE:
-    return a <= b;
-  case CompareKind::GT:
-    return a > b;
-  case CompareKind::GE:
-    return a >= b;
-  }
-  llvm_unreachable("covered switch");
-}
-
 static bool isOrder(CompareKind kind) {
   return kind != CompareKind::EQ && kind != CompareKind::NE;
 }
@@ -65,8 +47,13 @@ std::optional<Element> Emitter::emitKnownCompare(CompareOp op,
     return std::nullopt;
   // An order holds for all of a range if it does at both ends.
   Range range = space.rangeOf(at[*dim]);
-  bool atLow = holds(op.getKind(), range.low, *bound);
-  if (atLow != holds(op.getKind(), range.high, *bound))
+  auto holdsAt = [&](int64_t number) {
+    return arith::applyCmpPredicate(predicatesOf(op.getKind()).second,
+                                    APInt(64, number, true),
+                                    APInt(64, *bound, true));
+  };
+  bool atLow = holdsAt(range.low);
+  if (atLow != holdsAt(range.high))
     return std::nullopt;
   return Element{arith.bits(builder.getI1Type(), atLow), false};
 }
@@ -74,27 +61,21 @@ std::optional<Element> Emitter::emitKnownCompare(CompareOp op,
 llvm::SmallVector<int64_t>
 kerf::codegen::comparedColumns(llvm::ArrayRef<Value> roots, int64_t columns,
                                int64_t multiple) {
-  llvm::SmallPtrSet<Operation *, 32> seen;
-  llvm::SmallVector<Value> open(roots);
   llvm::SmallVector<int64_t> cuts;
-  while (!open.empty()) {
-    Operation *op = open.pop_back_val().getDefiningOp();
-    if (!op || !seen.insert(op).second)
-      continue;
-    llvm::append_range(open, op->getOperands());
+  forCone(roots, [&](Operation *op) {
     auto compare = dyn_cast<CompareOp>(op);
     if (!compare || !isOrder(compare.getKind()))
-      continue;
+      return;
     auto dim = countedDim(compare.getLhs());
     auto bound = splatOf(compare.getRhs());
     if (!dim || !bound)
-      continue;
+      return;
     auto type = typeOf(compare.getLhs());
     int64_t cut = *bound / multiple * multiple;
     if (*dim == type.getRank() - 1 && type.getShape().back() == columns &&
         cut > 0 && cut < columns && !llvm::is_contained(cuts, cut))
       cuts.push_back(cut);
-  }
+  });
   llvm::sort(cuts);
   constexpr size_t limit = 2; // Each piece has code of its own.
   if (cuts.size() > limit)

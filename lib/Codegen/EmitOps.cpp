@@ -110,8 +110,8 @@ Element Emitter::numbers(const Index &index) {
 // Element-wise
 //===----------------------------------------------------------------------===//
 
-static std::pair<arith::CmpFPredicate, arith::CmpIPredicate>
-predicatesOf(CompareKind kind) {
+std::pair<arith::CmpFPredicate, arith::CmpIPredicate>
+kerf::codegen::predicatesOf(CompareKind kind) {
   switch (kind) {
   case CompareKind::EQ:
     return {arith::CmpFPredicate::OEQ, arith::CmpIPredicate::eq};

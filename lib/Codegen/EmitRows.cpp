@@ -3,7 +3,6 @@
 #include "PartEmitter.h"
 
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -54,19 +53,13 @@ bool PartEmitter::emitRowReduces(const Part &part, const Index &row) {
 }
 
 /// Columns at which pieces of rows begin.
-static llvm::SmallVector<int64_t> cutsOf(llvm::ArrayRef<Value> roots,
-                                         int64_t columns) {
-  llvm::SmallPtrSet<Operation *, 32> seen;
-  llvm::SmallVector<Value> open(roots);
+static llvm::SmallVector<int64_t> piecesOf(llvm::ArrayRef<Value> roots,
+                                           int64_t columns) {
   llvm::SmallVector<int64_t> cuts;
-  while (!open.empty()) {
-    Operation *op = open.pop_back_val().getDefiningOp();
-    if (!op || !seen.insert(op).second)
-      continue;
-    llvm::append_range(open, op->getOperands());
+  forCone(roots, [&](Operation *op) {
     int64_t rank = typeOf(op->getResult(0)).getRank();
     if (rank == 0 || typeOf(op->getResult(0)).getShape().back() != columns)
-      continue;
+      return;
     if (auto pad = dyn_cast<PadOp>(op)) {
       cuts.push_back(pad.getLow().back());
       cuts.push_back(columns - pad.getHigh().back());
@@ -76,7 +69,7 @@ static llvm::SmallVector<int64_t> cutsOf(llvm::ArrayRef<Value> roots,
       if (concat.getDim() == rank - 1)
         for (Value input : concat.getInputs())
           cuts.push_back(begin += typeOf(input).getShape().back());
-  }
+  });
   llvm::sort(cuts);
   cuts.erase(llvm::unique(cuts), cuts.end());
   llvm::erase_if(cuts, [&](int64_t cut) { return cut <= 0 || cut >= columns; });
@@ -120,7 +113,7 @@ bool PartEmitter::emitColumns(llvm::ArrayRef<unsigned> results, int64_t columns,
     if (partial.empty())
       return true;
   }
-  llvm::SmallVector<int64_t> pieces = cutsOf(roots, columns);
+  llvm::SmallVector<int64_t> pieces = piecesOf(roots, columns);
   for (int64_t lanes : widths(columns)) {
     llvm::SmallVector<int64_t> cuts =
         pieces.empty() ? e.cutsOf(roots, columns, lanes) : pieces;

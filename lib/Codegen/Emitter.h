@@ -42,6 +42,10 @@ struct Team {
   Index rank; ///< of a thread among them
 };
 
+/// What compares floats, and integers, as `kerf.compare` does.
+std::pair<mlir::arith::CmpFPredicate, mlir::arith::CmpIPredicate>
+predicatesOf(CompareKind kind);
+
 class Emitter {
 public:
   using Value = mlir::Value;

@@ -18,6 +18,19 @@ bool kerf::codegen::reducesRows(ReduceOp op) {
   return count == 0 || op.getDims().front() == rank - count;
 }
 
+void kerf::codegen::forCone(llvm::ArrayRef<Value> roots,
+                            llvm::function_ref<void(Operation *)> body) {
+  llvm::SmallPtrSet<Operation *, 32> seen;
+  llvm::SmallVector<Value> open(roots);
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (!op || !seen.insert(op).second)
+      continue;
+    llvm::append_range(open, op->getOperands());
+    body(op);
+  }
+}
+
 static void collect(Value root, llvm::SmallPtrSetImpl<Operation *> &seen,
                     llvm::SmallVectorImpl<ReduceOp> &reduces) {
   Operation *op = root.getDefiningOp();
@@ -77,20 +90,14 @@ static int64_t columnsOf(Value value, int64_t rows) {
 /// Whether the last dimension is put together from pieces somewhere on the way:
 /// then rows are computed piece by piece.
 static bool hasPieces(Value root, int64_t columns) {
-  llvm::SmallPtrSet<Operation *, 32> seen;
-  llvm::SmallVector<Value> open = {root};
-  while (!open.empty()) {
-    Operation *op = open.pop_back_val().getDefiningOp();
-    if (!op || !seen.insert(op).second)
-      continue;
-    llvm::append_range(open, op->getOperands());
+  bool found = false;
+  forCone(root, [&](Operation *op) {
     if (!isa<PadOp, ConcatOp>(op))
-      continue;
+      return;
     auto type = typeOf(op->getResult(0));
-    if (type.getRank() && type.getShape().back() == columns)
-      return true;
-  }
-  return false;
+    found |= type.getRank() && type.getShape().back() == columns;
+  });
+  return found;
 }
 
 /// The part that one result would be by itself.
@@ -318,23 +325,17 @@ static int64_t assignLines(Part &part, exec::KernelOp kernel) {
 /// Fewest addends of a sum over leading dimensions that are not taken along
 /// where the element is computed; 0 if there is no such sum.
 static int64_t leastAddends(Value root) {
-  llvm::SmallPtrSet<Operation *, 32> seen;
-  llvm::SmallVector<Value> open = {root};
   int64_t least = 0;
-  while (!open.empty()) {
-    Operation *op = open.pop_back_val().getDefiningOp();
-    if (!op || !seen.insert(op).second)
-      continue;
-    llvm::append_range(open, op->getOperands());
+  forCone(root, [&](Operation *op) {
     auto reduce = dyn_cast<ReduceOp>(op);
     if (!reduce || reducesRows(reduce))
-      continue;
+      return;
     int64_t sums = typeOf(reduce.getResult()).getNumElements();
     if (sums == 0)
-      continue;
+      return;
     int64_t addends = typeOf(reduce.getX()).getNumElements() / sums;
     least = least ? std::min(least, addends) : addends;
-  }
+  });
   return least;
 }
 

@@ -54,6 +54,10 @@ struct GpuParts {
 };
 GpuParts gpuPartsOf(exec::KernelOp kernel);
 
+/// Runs `body` for each op that `roots` are computed from, once.
+void forCone(llvm::ArrayRef<mlir::Value> roots,
+             llvm::function_ref<void(mlir::Operation *)> body);
+
 /// Sums and maxima over last dimensions that `root` is computed from, operands
 /// before users.
 llvm::SmallVector<ReduceOp> rowReducesOf(mlir::Value root);
