@@ -3,6 +3,7 @@
 #include "Machine.h"
 #include "Race.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -108,21 +109,31 @@ static std::unique_ptr<Warp> makeWarp(Block &block, uint32_t index) {
   warp->predicates = warp->predicateStore.data();
   warp->predicates[truePredicate] = ~0u;
   fillConstants(*warp, entry);
+  if (entry.hasMatrices) {
+    warp->matrices = std::make_unique<WarpMatrices>();
+    warp->matrices->registers.resize(entry.registerBytes / (lanes * 4));
+  }
   return warp;
 }
 
 void Block::start() {
-  memset(shared.data(), 0xFF, shared.size());
-  memset(sharedWritten.data(), 0, sharedWritten.size());
-  memset(local.data(), 0xFF, local.size());
+  std::fill(shared.begin(), shared.end(), 0xFF);
+  std::fill(sharedWritten.begin(), sharedWritten.end(), 0);
+  std::fill(local.begin(), local.end(), 0xFF);
   epoch = 0;
   if (races)
     races->start(shared.size());
+  if (proxy)
+    proxy->start();
+  warpgroups.assign(warpgroups.size(), {});
   for (auto &warp : warps) {
     uint32_t first = warp->index * lanes;
     uint32_t count = std::min<uint32_t>(lanes, threadCount - first);
     warp->live = count == lanes ? ~0u : (1u << count) - 1;
-    warp->atBarrier = warp->waiting = warp->epoch = 0;
+    warp->atBarrier = warp->waiting = 0;
+    warp->epoch = 1;
+    if (warp->matrices)
+      warp->matrices->start();
     warp->copies.clear();
     for (int lane = 0; lane < lanes; ++lane) {
       warp->place[lane] = entry->begin;
@@ -216,8 +227,11 @@ void Block::run() {
       moved |= warp.run();
       alive |= warp.live != 0;
     }
-    if (!alive)
+    if (!alive) {
+      if (proxy)
+        endWarpgroups(*this);
       return;
+    }
     if (!release() && !moved)
       deadlock();
   }
@@ -278,6 +292,10 @@ Statistics kerf::sim::launch(const Program &program, const Entry &entry,
   block.local.resize(uint64_t(entry.localBytes) * warps * lanes);
   for (uint32_t index = 0; index < warps; ++index)
     block.warps.push_back(makeWarp(block, index));
+  if (entry.hasMatrices) {
+    block.proxy = std::make_unique<AsyncProxy>(sharedBytes, warps * lanes);
+    block.warpgroups.resize((warps + warpsOfGroup - 1) / warpsOfGroup);
+  }
   bool reversed = isReversed();
   for (uint64_t at = 0, count = grid.count(); at < count; ++at) {
     block.number = reversed ? count - 1 - at : at;

@@ -167,6 +167,14 @@ static uint64_t alignTo(uint64_t offset, uint64_t align) {
   return (offset + align - 1) / align * align;
 }
 
+/// The next place that has the alignment and, where `isExact`, none beyond it,
+/// so that nobody counts by chance on the 1024 bytes of swizzled rows.
+static uint64_t nextPlace(uint64_t offset, uint64_t align, bool isExact) {
+  offset = alignTo(offset, align);
+  bool isBeyond = isExact && align < 1024 && offset % (2 * align) == 0;
+  return isBeyond ? offset + align : offset;
+}
+
 /// Shared memory is given to the variables that are used, in their order.
 uint64_t Decoder::sharedOffset(const Variable &variable) {
   if (auto found = common.shared.find(variable.name);
@@ -176,7 +184,7 @@ uint64_t Decoder::sharedOffset(const Variable &variable) {
   if (auto found = known.find(variable.name); found != known.end())
     return found->second;
   uint64_t size = function.isEntry ? entry.sharedBytes : common.sharedBytes;
-  uint64_t offset = alignTo(size, variable.external ? 16 : variable.align);
+  uint64_t offset = nextPlace(size, variable.align, program.hasMatrices);
   if (variable.external) // behind all others: see assignVariables
     return dynamicOffset;
   known[variable.name] = offset;
@@ -226,8 +234,13 @@ void Decoder::assignVariables() {
       if (variable.space == Space::Shared && !variable.external &&
           used.count(variable.name))
         sharedOffset(variable);
+  uint64_t dynamicAlign = 16;
+  for (const Variable &variable : module.variables)
+    if (variable.external && used.count(variable.name))
+      dynamicAlign = std::max(dynamicAlign, variable.align);
   dynamicOffset =
-      alignTo(function.isEntry ? entry.sharedBytes : common.sharedBytes, 16);
+      nextPlace(function.isEntry ? entry.sharedBytes : common.sharedBytes,
+                dynamicAlign, program.hasMatrices);
   for (const Variable &variable : module.variables)
     if (variable.external && used.count(variable.name)) {
       if (!function.isEntry)
@@ -276,6 +289,7 @@ void Decoder::run() {
     statement = &one;
     starts.push_back(program.code.size());
     decode();
+    noteTouches(starts.back());
   }
   starts.push_back(program.code.size());
   static const Statement end = {0, {"ret"}, -1, false, {}};
@@ -292,6 +306,7 @@ void Decoder::run() {
     else
       program.code[fixup.place].target = target;
   }
+  finishTouches();
   finishKernel();
 }
 
@@ -308,6 +323,9 @@ void Decoder::finishKernel() {
     return;
   }
   entry.name = function.name;
+  entry.hasMatrices = program.hasMatrices && mayCall;
+  for (const Statement &one : function.statements)
+    entry.hasMatrices |= one.parts[0] == "wgmma";
   entry.params = function.params;
   for (const Variable &param : function.params)
     entry.paramBytes = param.offset + param.bytes;

@@ -50,7 +50,7 @@ private:
   Inst &emitNamed(const std::string &name);
   void decode();
 
-  // DecodeOps.cpp, DecodeMemory.cpp: instructions
+  // DecodeOps.cpp, DecodeMemory.cpp, DecodeWarpgroup.cpp: instructions
   bool decodeControl();
   void decodeBranch();
   void decodeBarrier(bool ofWarp);
@@ -67,6 +67,13 @@ private:
   void decodeShuffle();
   void decodeVote();
   void decodeMatrix();
+  void decodeWarpgroup();
+  void decodeProduct();
+  bool choice(size_t index, const char *name, int64_t first, int64_t second);
+  void fragment(const Operand &vector, const char *name, size_t count);
+  void noteTouches(uint32_t at);
+  void noteTouch(uint32_t at, const Operand &item, bool isWrite);
+  void finishTouches();
   void list(Inst &inst, const std::vector<const Operand *> &operands);
   bool decodeMove();
   void decodeConvert();
@@ -88,6 +95,9 @@ private:
   uint32_t registerBase, predicateBase, registerEnd;
   uint64_t localEnd, dynamicOffset = 0;
   bool mayCall = false;
+  /// Registers of wgmma, and what touches registers in which instruction.
+  std::set<uint32_t> matrixPlaces;
+  std::vector<std::pair<uint32_t, Touch>> touched;
   std::map<std::string, uint64_t> locals, shared;
   std::map<std::pair<uint64_t, bool>, uint32_t> constants;
   std::map<SpecialRegister, uint32_t> specials;

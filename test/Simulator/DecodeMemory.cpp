@@ -175,8 +175,10 @@ bool Decoder::decodeWarp() {
     decodeShuffle();
   } else if (op == "vote") {
     decodeVote();
-  } else if (op == "mma" || op == "ldmatrix") {
+  } else if (op == "mma" || op == "ldmatrix" || op == "stmatrix") {
     decodeMatrix();
+  } else if (op == "wgmma") {
+    decodeWarpgroup();
   } else if (op == "activemask") {
     uint32_t to = result(operand(0), false);
     emitNamed("activemask.b32").to = to;
@@ -237,24 +239,25 @@ void Decoder::list(Inst &inst, const std::vector<const Operand *> &operands) {
 }
 
 void Decoder::decodeMatrix() {
+  bool isProduct = statement->parts[0] == "mma";
   bool isLoad = statement->parts[0] == "ldmatrix";
-  std::string name = "ldmatrix";
-  if (!isLoad)
+  std::string name = statement->parts[0];
+  if (isProduct)
     name = "mma." + statement->parts[3] + "." + type(3) + "." + type(2) + "." +
            type(1) + "." + type(0);
-  if (!isLoad && (!has("row") || !has("col")))
+  if (isProduct && (!has("row") || !has("col")))
     fail("of mma, .row.col is simulated");
   emitNamed(name);
   Inst inst = program.code.back();
   inst.action = Action::Collective;
   inst.list = UINT32_MAX;
-  if (isLoad) {
+  if (!isProduct) {
     inst.count = has("x4") ? 4 : has("x2") ? 2 : 1;
     inst.mode = has("trans");
     inst.bytes = 16;
     inst.space = Space::Shared;
-    list(inst, {&operand(0)});
-    setAddress(inst, operand(1));
+    list(inst, {&operand(isLoad ? 0 : 1)});
+    setAddress(inst, operand(isLoad ? 1 : 0));
   } else {
     list(inst, {&operand(0), &operand(1), &operand(2), &operand(3)});
   }

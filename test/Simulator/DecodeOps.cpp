@@ -22,6 +22,8 @@ bool Decoder::decodeControl() {
     decodeBarrier(has("warp"));
   } else if (op == "trap") {
     emitNamed("stop");
+  } else if (op == "fence" && has("proxy") && has("async")) {
+    emitNamed(has("global") ? "nothing" : "fence.proxy.async");
   } else if (op == "membar" || op == "fence" || op == "prefetch" ||
              op == "prefetchu" || op == "nanosleep" || op == "griddepcontrol" ||
              op == "discard" || op == "applypriority") {
@@ -249,8 +251,8 @@ static size_t operandCount(const std::string &op) {
 }
 
 void Decoder::decodeArithmetic() {
-  static const std::set<std::string> chosen = {"lo", "hi",  "wide",  "l",
-                                               "r",  "NaN", "finite"};
+  static const std::set<std::string> chosen = {"lo", "hi",  "wide",   "l",
+                                               "r",  "NaN", "finite", "relu"};
   static const std::set<std::string> ignored = {
       "rn", "approx", "full", "ftz", "sat", "wrap", "clamp", "noftz"};
   const std::string &op = statement->parts[0];

@@ -35,6 +35,7 @@ static std::unordered_map<std::string, Handler> makeTable() {
   }
   add(memoryHandlers());
   add(warpHandlers());
+  add(warpgroupHandlers());
   return handlers;
 }
 
@@ -109,6 +110,9 @@ std::unique_ptr<Program> kerf::sim::loadPtx(std::string_view text) {
   program->target = module.target;
   splitLines(text, program->lines);
   placeGlobals(*program, module);
+  for (const Function &function : module.functions)
+    for (const Statement &one : function.statements)
+      program->hasMatrices |= one.parts[0] == "wgmma";
   CommonPlaces common;
   std::map<std::string, uint32_t> begins;
   for (bool kernels : {false, true})

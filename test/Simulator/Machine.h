@@ -9,7 +9,9 @@
 #ifndef KERF_SIMULATOR_MACHINE_H
 #define KERF_SIMULATOR_MACHINE_H
 
+#include "AsyncProxy.h"
 #include "Ptx.h"
+#include "Warpgroup.h"
 
 #include <memory>
 
@@ -94,7 +96,8 @@ enum class SpecialRegister : uint8_t {
 struct Entry {
   std::string name;
   bool isKernel = false;
-  uint32_t begin = 0; ///< index of its first instruction
+  bool hasMatrices = false; ///< it or a function that it may call uses wgmma
+  uint32_t begin = 0;       ///< index of its first instruction
   uint32_t paramBytes = 0;
   std::vector<Variable> params;
   uint32_t sharedBytes = 0; ///< static
@@ -104,6 +107,12 @@ struct Entry {
   uint32_t registerBytes = 0, predicates = 0;
   std::vector<Constant> constants;
   std::vector<std::pair<uint32_t, SpecialRegister>> specials; ///< slot
+};
+
+/// A register that an instruction reads or writes.
+struct Touch {
+  uint32_t place;
+  bool isWrite;
 };
 
 /// Predicates that are the same in every kernel.
@@ -118,6 +127,11 @@ struct Program {
   std::vector<std::string> lines; ///< of the source
   std::string version;            ///< of PTX: 8.0
   std::string target;             ///< sm_90
+  bool hasMatrices = false;       ///< some function uses wgmma
+  /// With wgmma: its registers that other instructions touch, and where those
+  /// of each instruction begin.
+  std::vector<Touch> touches;
+  std::vector<uint32_t> touchBegins;
 
   ~Program();
   const Entry *find(std::string_view name) const;
@@ -157,7 +171,7 @@ struct Warp {
   uint32_t live = 0; ///< lanes that have not ended
   uint32_t atBarrier = 0, waiting = 0;
   uint32_t index = 0;
-  uint32_t epoch = 0; ///< counts barriers of the warp
+  uint32_t epoch = 1; ///< counts barriers of the warp
   Block *block = nullptr;
   const Program *program = nullptr;
   std::vector<uint64_t> registerStore;
@@ -169,6 +183,7 @@ struct Warp {
   std::vector<uint32_t> returns[lanes];
   std::vector<PendingCopy> copies;
   uint32_t copyGroup[lanes]; ///< groups that each lane has committed
+  std::unique_ptr<WarpMatrices> matrices; ///< null without wgmma
 
   /// Runs until every lane has ended or waits. True if it got on.
   bool run();
@@ -208,6 +223,8 @@ struct Block {
   const Inst *current = nullptr;
   uint64_t instructionLimit = 0;
   RaceCheck *races = nullptr;
+  std::unique_ptr<AsyncProxy> proxy; ///< null without wgmma
+  std::vector<WarpgroupLog> warpgroups;
   Statistics statistics;
   bool countAccesses = false;
 

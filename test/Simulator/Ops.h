@@ -31,8 +31,20 @@ HandlerTable memoryHandlers();
 /// Shuffles, votes, matrix products: what lanes do together.
 HandlerTable warpHandlers();
 
+/// wgmma and the fence of its proxy.
+HandlerTable warpgroupHandlers();
+
 /// Of `name`, for this processor, or null.
 Handler findHandler(const std::string &name);
+
+/// Inst::mode of wgmma.mma_async.
+enum ProductMode : uint8_t {
+  OfHalves = 1, ///< f16, else bf16
+  TransposedA = 2,
+  TransposedB = 4, ///< MN-major
+  NegatedA = 8,
+  NegatedB = 16
+};
 
 /// Inst::mode of conversions.
 enum Rounding : uint8_t {

@@ -99,6 +99,33 @@ template <class T> void minimum(Warp &warp, const Inst &inst) {
 template <class T> void maximum(Warp &warp, const Inst &inst) {
   map2<T, T, T>(warp, inst, [](T a, T b) { return a > b ? a : b; });
 }
+/// .relu: not below zero.
+template <class T> void minimumRelu(Warp &warp, const Inst &inst) {
+  map2<T, T, T>(warp, inst, [](T a, T b) -> T {
+    T least = a < b ? a : b;
+    return least > 0 ? least : 0;
+  });
+}
+template <class T> void maximumRelu(Warp &warp, const Inst &inst) {
+  map2<T, T, T>(warp, inst, [](T a, T b) -> T {
+    T most = a > b ? a : b;
+    return most > 0 ? most : 0;
+  });
+}
+/// Both halves of a word, as `T`.
+template <class T, class F> void halves(Warp &warp, const Inst &inst, F f) {
+  map2<U32, U32, U32>(warp, inst, [=](U32 a, U32 b) -> U32 {
+    U16 low = f(static_cast<T>(a), static_cast<T>(b));
+    U16 high = f(static_cast<T>(a >> 16), static_cast<T>(b >> 16));
+    return low | U32(high) << 16;
+  });
+}
+template <class T> void minimumHalves(Warp &warp, const Inst &inst) {
+  halves<T>(warp, inst, [](T a, T b) -> T { return a < b ? a : b; });
+}
+template <class T> void maximumHalves(Warp &warp, const Inst &inst) {
+  halves<T>(warp, inst, [](T a, T b) -> T { return a > b ? a : b; });
+}
 template <class T> void absolute(Warp &warp, const Inst &inst) {
   map1<T, T>(warp, inst,
              [](T a) -> T { return a < 0 ? Bits<T>(0) - Bits<T>(a) : a; });
@@ -393,6 +420,10 @@ static const NamedHandler table[] = {
     SIGNED("rem", remainder),
     SIGNED("min", minimum),
     SIGNED("max", maximum),
+    {"min.relu.s32", minimumRelu<S32>},
+    {"max.relu.s32", maximumRelu<S32>},
+    KEYS2("min", minimumHalves, "16x2", S16, U16),
+    KEYS2("max", maximumHalves, "16x2", S16, U16),
     SIGNED("abs", absolute),
     SIGNED("neg", negate),
     BITS("and", bitAnd),

@@ -152,6 +152,16 @@ void count(Warp &warp, const Inst &inst, const Places &places, bool isWrite) {
   }
 }
 
+/// What wgmma has to see of an access.
+void noteWrites(const Warp &warp, const Inst &inst, const Places &places) {
+  for (int lane = 0; lane < lanes; ++lane)
+    if (uint64_t address = places.address[lane];
+        warp.mask >> lane & 1 && isShared(inst, address))
+      warp.block->proxy->write(
+          warp, lane, address >= sharedBase ? address - sharedBase : address,
+          inst.bytes);
+}
+
 /// Addresses of all lanes, and what they have in common.
 struct Span {
   uint64_t low = UINT64_MAX, high = 0, bits = 0;
@@ -256,13 +266,14 @@ void kerf::sim::resolve(Warp &warp, const Inst &inst, bool isWrite,
       if (!(warp.mask >> lane & 1))
         places.host[lane] = places.host[first];
   }
+  if (isWrite && warp.block->proxy)
+    noteWrites(warp, inst, places);
   if (warp.block->countAccesses)
     count(warp, inst, places, isWrite);
 }
 
-namespace {
-void checkRaces(Warp &warp, const Inst &inst, const Places &places, int lane,
-                bool isWrite, bool isSame) {
+void kerf::sim::checkRaces(Warp &warp, const Inst &inst, const Places &places,
+                           int lane, bool isWrite, bool isSame) {
   Access access{warp, lane, inst.bytes, isWrite, isSame};
   uint64_t address = places.address[lane];
   if (isShared(inst, address))
@@ -272,6 +283,7 @@ void checkRaces(Warp &warp, const Inst &inst, const Places &places, int lane,
     warp.block->races->global(access, *memory().find(address), address);
 }
 
+namespace {
 U32 placeOfElement(const Warp &warp, const Inst &inst, int element) {
   return inst.count == 1 ? inst.to : warp.program->places[inst.list + element];
 }

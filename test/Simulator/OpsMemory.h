@@ -20,6 +20,10 @@ uint64_t addressOf(const Warp &warp, const Inst &inst, int lane);
 /// Checks the addresses of all lanes that execute. Throws Trap.
 void resolve(Warp &warp, const Inst &inst, bool isWrite, Places &places);
 
+/// Tells the race check, which must be on, what `lane` does. Throws Trap.
+void checkRaces(Warp &warp, const Inst &inst, const Places &places, int lane,
+                bool isWrite, bool isSame);
+
 } // namespace kerf::sim
 
 #endif // KERF_SIMULATOR_OPSMEMORY_H

@@ -2,6 +2,7 @@
 
 #include "Lanes.h"
 #include "OpsMemory.h"
+#include "Race.h"
 
 namespace {
 // ---- Shuffles and votes -----------------------------------------------------
@@ -158,14 +159,21 @@ template <class T, int K> void multiplyTiles(Warp &warp, const Inst &inst) {
     memcpy(listed(warp, inst, index), out[index], sizeof out[index]);
 }
 
-/// `count` matrices of 8 x 8 b16; lanes 8i..8i+7 name the rows of matrix i.
-void loadMatrix(Warp &warp, const Inst &inst) {
-  Places places;
+/// Places of `count` matrices of 8 x 8 b16; lanes 8i..8i+7 name the rows of
+/// matrix i.
+void resolveRows(Warp &warp, const Inst &inst, bool isWrite, Places &places) {
   U32 all = warp.mask;
   if (inst.count < 4)
     warp.mask &= (1u << inst.count * 8) - 1; // other addresses do not count
-  resolve(warp, inst, false, places);
+  resolve(warp, inst, isWrite, places);
   warp.mask = all;
+}
+
+void loadMatrix(Warp &warp, const Inst &inst) {
+  Places places;
+  resolveRows(warp, inst, false, places);
+  for (int lane = 0; warp.block->races && lane < inst.count * 8; ++lane)
+    checkRaces(warp, inst, places, lane, false, false);
   bool transposed = inst.mode;
   for (int matrix = 0; matrix < inst.count; ++matrix) {
     U32 *to = listed(warp, inst, matrix);
@@ -182,7 +190,49 @@ void loadMatrix(Warp &warp, const Inst &inst) {
   }
 }
 
+void storeMatrix(Warp &warp, const Inst &inst) {
+  Places places;
+  resolveRows(warp, inst, true, places);
+  bool transposed = inst.mode;
+  for (int row = 0; row < inst.count * 8; ++row) {
+    U32 *from = listed(warp, inst, row / 8);
+    U16 values[8];
+    for (int column = 0; column < 8; ++column) {
+      int line = row % 8, at = column;
+      if (transposed)
+        std::swap(line, at);
+      values[column] = from[line * 4 + at / 2] >> at % 2 * 16;
+    }
+    bool isSame = memcmp(places.host[row], values, sizeof values) == 0;
+    if (warp.block->races)
+      checkRaces(warp, inst, places, row, true, isSame);
+    memcpy(places.host[row], values, sizeof values);
+  }
+}
+
 // ---- Asynchronous copies ----------------------------------------------------
+
+/// The target may be written from now on, so that the race check sees a write
+/// here and one at the end.
+void beginCopy(Warp &warp, int lane, U64 offset, U32 bytes) {
+  Block &block = *warp.block;
+  if (block.races)
+    block.races->shared({warp, lane, bytes, true, false}, offset);
+  if (block.proxy)
+    block.proxy->beginCopy(warp, lane, offset);
+}
+void endCopy(Warp &warp, const PendingCopy &copy) {
+  Block &block = *warp.block;
+  U8 *to = block.shared.data() + copy.offset;
+  bool isSame = memcmp(to, copy.data, copy.bytes) == 0;
+  if (block.races)
+    block.races->shared({warp, copy.lane, copy.bytes, true, isSame},
+                        copy.offset);
+  if (block.proxy)
+    block.proxy->endCopy(warp, copy.lane, copy.offset, copy.bytes);
+  memcpy(to, copy.data, copy.bytes);
+  memset(block.sharedWritten.data() + copy.offset, 1, copy.bytes);
+}
 
 /// Reads now, writes when the group is waited for: who forgets to wait sees
 /// what was there before. The next instruction holds the source's address.
@@ -209,6 +259,7 @@ void copyAsync(Warp &warp, const Inst &inst) {
       trap(warp, lane, IllegalAddress,
            "the target is shared address " + std::to_string(offset) + " of " +
                std::to_string(warp.block->shared.size()));
+    beginCopy(warp, lane, offset, inst.bytes);
     PendingCopy copy{
         U8(lane), inst.bytes, warp.copyGroup[lane], U32(offset), {}};
     if (U32 valid = validOf(lane))
@@ -223,7 +274,6 @@ void commitCopies(Warp &warp, const Inst &) {
 }
 /// All but the last `offset` groups are done then; -1: all copies.
 void waitCopies(Warp &warp, const Inst &inst) {
-  Block &block = *warp.block;
   size_t kept = 0;
   for (const PendingCopy &copy : warp.copies) {
     bool isDone = warp.mask >> copy.lane & 1 &&
@@ -233,8 +283,7 @@ void waitCopies(Warp &warp, const Inst &inst) {
       warp.copies[kept++] = copy;
       continue;
     }
-    memcpy(block.shared.data() + copy.offset, copy.data, copy.bytes);
-    memset(block.sharedWritten.data() + copy.offset, 1, copy.bytes);
+    endCopy(warp, copy);
   }
   warp.copies.resize(kept);
 }
@@ -311,6 +360,7 @@ static const NamedHandler table[] = {
     {"mma.m16n8k8.f32.f16.f16.f32", multiplyTiles<F16, 8>},
     {"mma.m16n8k8.f32.tf32.tf32.f32", multiplyTiles<F32, 8>},
     {"ldmatrix", loadMatrix},
+    {"stmatrix", storeMatrix},
     {"cp.async", copyAsync},
     {"cp.async.commit_group", commitCopies},
     {"cp.async.wait_group", waitCopies},

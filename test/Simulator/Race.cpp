@@ -67,7 +67,7 @@ inline void RaceCheck::withinBlock(const Access &access, Cell &cell,
                                 (cell.reader - 1) / lanes == warp.index);
   cell.reader = afterRead ? thread + 1 : sameWarp ? inWarp : everybody;
   cell.readEpoch = warp.block->epoch;
-  cell.readWarpEpoch = warp.epoch;
+  cell.readWarpEpoch = warp.epoch - access.isPast;
 }
 
 /// Cells of the bytes of a word, which begin as that of the word.
@@ -100,6 +100,10 @@ void RaceCheck::touch(const Access &access, Cell *words, bool isShared,
 
 void RaceCheck::shared(const Access &access, uint64_t offset) {
   touch(access, &cells[offset / wordBytes], /*isShared=*/true, offset);
+}
+
+void RaceCheck::product(const Warp &warp, uint64_t offset) {
+  shared({warp, 0, pieceBytes, false, false, /*isPast=*/true}, offset);
 }
 
 void RaceCheck::global(const Access &access, Range &range, uint64_t address) {

@@ -25,7 +25,8 @@ struct Access {
   int lane;
   uint32_t bytes;
   bool isWrite;
-  bool isSame; ///< writes what is there
+  bool isSame;         ///< writes what is there
+  bool isPast = false; ///< a read that the whole warp knows to be over
 };
 
 struct RaceCheck {
@@ -33,6 +34,8 @@ struct RaceCheck {
   void start(uint32_t sharedBytes);
   /// Throws Trap{LaunchFailed} at a race.
   void shared(const Access &access, uint64_t offset);
+  /// wgmma of `warp` has read the 16 bytes at `offset`, and the warp knows it.
+  void product(const Warp &warp, uint64_t offset);
   /// Atomic accesses are none of these.
   void global(const Access &access, Range &range, uint64_t address);
 

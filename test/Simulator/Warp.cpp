@@ -61,6 +61,8 @@ void Warp::step() {
            "the block has run " + std::to_string(block->instructionLimit) +
                " instructions of warps (KERF_SIM_LIMIT)");
     mask = inst.guard < 0 ? active : active & guardMask(inst);
+    if (matrices && mask)
+      touchRegisters(*this, at);
     if (inst.action != Action::Plain) {
       together = control(inst);
       continue;
@@ -134,6 +136,8 @@ bool Warp::finish(const Inst &inst) {
     place[lane] = returns[lane].back();
     returns[lane].pop_back();
   });
+  if (!live && matrices)
+    endWarp(*this);
   return false;
 }
 

@@ -184,8 +184,6 @@ static const std::map<int, int> &attributes() {
       {39, 2048},
       {40, 3},
       {41, 1},
-      {75, capability() / 10},
-      {76, capability() % 10},
       {78, 1},
       {79, 1},
       {80, 1},
@@ -203,6 +201,14 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute,
                               CUdevice device) {
   return call("cuDeviceGetAttribute", false, [&] {
     requireDevice(device);
+    if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) {
+      *value = capability() / 10;
+      return;
+    }
+    if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR) {
+      *value = capability() % 10;
+      return;
+    }
     auto found = attributes().find(attribute);
     require(found != attributes().end(), InvalidValue,
             "attribute " + std::to_string(attribute) + " is not simulated");

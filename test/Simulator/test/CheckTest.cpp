@@ -90,6 +90,25 @@ static void testRaces() {
   stops(std::string(shared) + "st.shared.b32 [s], %t;", LaunchFailed,
         "is written, thread 0 wrote it");
   passes(std::string(shared) + "mov.b32 %r1, 5; st.shared.b32 [s], %r1;");
+  // ldmatrix of what other lanes wrote, and stmatrix over what they read.
+  std::string row = ".shared .align 16 .b8 m[256]; mov.b64 %d3, m;"
+                    "mad.wide.u32 %d4, %t, 4, %d3; and.b32 %r1, %t, 7;"
+                    "mad.wide.u32 %d5, %r1, 16, %d3;"
+                    "st.shared.b32 [%d4], %t;";
+  std::string load = "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r2}, [%d5];";
+  stops(row + load, LaunchFailed, "is read, thread ", {64, 1, 1});
+  passes(row + "bar.sync 0;" + load);
+  stops(row + "bar.sync 0;" + load +
+            "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%d5], {%t};",
+        LaunchFailed, "no barrier lies between");
+  // cp.async may write from its issue until its group has been waited for.
+  std::string copy = "bar.sync 0; cp.async.ca.shared.global [%d2], [%in], 4;";
+  stops(write + "bar.sync 0;" + readOther + copy.substr(11), LaunchFailed,
+        "wrote it and no barrier lies between");
+  passes(write + "bar.sync 0;" + readOther + copy + "cp.async.wait_all;");
+  stops(write + copy + "bar.sync 0; cp.async.wait_all;" + readOther,
+        LaunchFailed, "another thread read it and no barrier lies between");
+  passes(write + copy + "cp.async.wait_all; bar.sync 0;" + readOther);
   stops("add.u32 %r1, %b, 0; st.global.b32 [%out], %r1;", LaunchFailed,
         "block 0 wrote", {32, 1, 1}, {2, 1, 1});
   stops("setp.eq.u32 %p1, %b, 0; @%p1 st.global.b32 [%out], 7;"
@@ -169,6 +188,8 @@ static void testParser() {
   refuses(kernel("mov.b32 %r1, ;"), "expected an operand");
 }
 
+void testWarpgroupChecks(); // WarpgroupCheckTest.cpp
+
 int main() {
   testAddresses();
   testBarriers();
@@ -176,5 +197,6 @@ int main() {
   testPoison();
   testLaunches();
   testParser();
+  testWarpgroupChecks();
   return finish("checks");
 }

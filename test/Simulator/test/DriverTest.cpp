@@ -187,6 +187,15 @@ static void testModules() {
   std::string later = addOne;
   later.replace(later.find("sm_90"), 5, "sm_99");
   FAILS(invalidPtx, cuModuleLoadData(&other, later.c_str()));
+  // Code of one architecture runs there, and neither before nor after.
+  std::string exact = addOne;
+  exact.replace(exact.find("sm_90"), 5, "sm_90a");
+  OK(cuModuleLoadData(&other, exact.c_str()));
+  OK(cuModuleUnload(other));
+  for (const char *capability : {"80", "89", "100"}) {
+    kerf::sim::test::Setting setting("KERF_SIM_SM", capability);
+    FAILS(invalidPtx, cuModuleLoadData(&other, exact.c_str()));
+  }
   {
     kerf::sim::test::Setting old("KERF_SIM_DRIVER", "11040");
     FAILS(222, cuModuleLoadData(&other, addOne.c_str()));

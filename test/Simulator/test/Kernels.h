@@ -49,7 +49,8 @@ inline Result run(const std::string &ptx, const std::vector<uint32_t> &in,
   Memory &device = memory();
   uint64_t inBytes = in.size() * 4 + 4, outBytes = outWords * 4;
   uint64_t places[] = {device.allocate(inBytes), device.allocate(outBytes)};
-  memcpy(device.host(places[0], inBytes), in.data(), in.size() * 4);
+  if (!in.empty())
+    memcpy(device.host(places[0], inBytes), in.data(), in.size() * 4);
   std::vector<uint8_t> params(sizeof places);
   memcpy(params.data(), places, sizeof places);
   Result result;

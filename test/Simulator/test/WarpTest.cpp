@@ -236,6 +236,20 @@ static void testCopies() {
     uint32_t row = lane / 4, column = lane % 4 * 2;
     return (column * 8 + row) | ((column + 1) * 8 + row) << 16;
   });
+  // stmatrix of the same, two matrices at once.
+  std::string store = R"(
+  .shared .align 16 .b8 s[256]; mov.b64 %d1, s; mad.wide.u32 %d2, %t, 4, %d1;
+  shl.b32 %r1, %t, 1; add.u32 %r2, %r1, 1; shl.b32 %r2, %r2, 16;
+  or.b32 %r1, %r1, %r2; and.b32 %r3, %t, 15; mad.wide.u32 %d3, %r3, 16, %d1;
+  stmatrix.sync.aligned.m8n8.x2TRANS.shared.b16 [%d3], {%t, %r1};
+  bar.sync 0; ld.shared.b32 %r9, [%d2+128];)";
+  lanesGive(std::string(store).replace(store.find("TRANS"), 5, ""),
+            [](uint32_t lane) { return lane * 2 | (lane * 2 + 1) << 16; });
+  lanesGive(std::string(store).replace(store.find("TRANS"), 5, ".trans"),
+            [](uint32_t lane) {
+              uint32_t row = lane / 4, column = lane % 4 * 2;
+              return (column * 8 + row) | ((column + 1) * 8 + row) << 16;
+            });
   // The first of two groups is there after a wait for all but one.
   lanesGive(R"(
   .shared .align 16 .b8 s[256]; mov.b64 %d1, s; mad.wide.u32 %d2, %t, 4, %d1;
@@ -255,6 +269,8 @@ static void testCopies() {
             [](uint32_t lane) { return lane % 2 ? lane : 0; });
 }
 
+void testWarpgroups(); // WarpgroupTest.cpp
+
 int main() {
   testExchange();
   testControl();
@@ -262,5 +278,6 @@ int main() {
   testBlock();
   testMatrix();
   testCopies();
+  testWarpgroups();
   return finish("warps");
 }
