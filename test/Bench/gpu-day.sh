@@ -16,12 +16,13 @@ action=${1:?expected prepare, check, bench or kernels}
 folder=${2:?expected a folder}
 shift 2
 
-# Name, model and batch: a plan of examples/plans, or one rank; -bf16: in bf16, where
-# attention is cuDNN's.
+# Name, model and batch: a plan of examples/plans, or one rank (one*); -bf16: in bf16,
+# where attention is cuDNN's and products of experts are on tensor cores.
 layouts() {
   cat <<'TABLE'
 one tiny-gpt2 4
 one-bf16 tiny-llama 4
+one-experts-bf16 tiny-mixtral 8
 tiny-gpt2-tp2-sp tiny-gpt2 4
 tiny-gpt2-dp2 tiny-gpt2 4
 tiny-llama-pp2-dp2-zero3 tiny-llama 8
@@ -38,7 +39,7 @@ prepare_layout() {
   "$bin/kerf-run" "$to-cpu.kerf" --data "$folder/layouts/data.bin" --data-format=u16 --steps 3 > "$to.expected"
   local options=(--target=cuda --gpu=sm_90)
   if [ "${name%-bf16}" != "$name" ]; then options+=(--precision=bf16); fi
-  if [ "${name%-bf16}" != one ]; then options+=("--plan=$root/examples/plans/$name.json"); fi
+  if [[ $name != one* ]]; then options+=("--plan=$root/examples/plans/$name.json"); fi
   "$bin/kerfc" "$to.mlir" "${options[@]}" -o "$to.kerf"
   rm "$to.mlir" "$to-cpu.kerf"
 }

@@ -2,7 +2,9 @@
 //
 // Two kernels: the first finds where each expert's rows lie, the second
 // multiplies, with blocks for as many tiles as there can be. Nothing waits for
-// the host; sizes that do not fit show in `synchronize`.
+// the host; sizes that do not fit show in `synchronize`. The second has three
+// forms: by warpgroups (wgmma) on compute capability 9.0, by warps (mma.sync),
+// and without tensor cores.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,8 +27,11 @@ struct GroupedMatmul : kerf_step {
   CUfunction plan, multiply;
   Grid planGrid, multiplyGrid;
 
+  bool choose(Request &request);
   bool choosePlain(Request &request);
   bool chooseMma(Request &request);
+  bool chooseWgmma(Request &request);
+  bool tryWgmma(Request &request);
   kerf_device_status execute(void *const *pointers, char *error,
                              size_t errorBytes) override;
   std::string explain(const Fault &fault) const override;
@@ -107,28 +112,46 @@ static int64_t parts(int64_t all, int64_t part) {
   return (all + part - 1) / part;
 }
 
-/// Blocks that tiles of `side` x `side` results need; 0 after a message when
+/// Blocks that tiles of `height` x `width` results need; 0 after a message when
 /// they are too many.
-static unsigned blocksOf(Request &r, const GroupedArguments &a, int64_t side) {
-  __int128 blocks;
-  if (a.gradient)
-    blocks =
-        static_cast<__int128>(a.experts) * parts(a.n, side) * parts(a.k, side);
-  else
-    blocks = static_cast<__int128>(a.groups) * a.tiles *
-             parts(KERF_CUDA_GROUPED_ROWS, side) * parts(a.n, side);
-  if (blocks <= INT32_MAX)
-    return static_cast<unsigned>(blocks);
-  r.fail("tiles of %lld x %lld results, found more than %d", (long long)side,
-         (long long)side, INT32_MAX);
+static unsigned blocksOf(Request &r, const GroupedArguments &a, int64_t height,
+                         int64_t width) {
+  __int128 down, across;
+  if (a.gradient) {
+    down = parts(a.transposed ? a.k : a.n, height) * __int128{a.experts};
+    across = parts(a.transposed ? a.n : a.k, width);
+  } else {
+    down = parts(KERF_CUDA_GROUPED_ROWS, height) * __int128{a.groups} * a.tiles;
+    across = parts(a.n, width);
+  }
+  if (down * across <= INT32_MAX)
+    return static_cast<unsigned>(down * across);
+  r.fail("tiles of %lld x %lld results, found more than %d", (long long)height,
+         (long long)width, INT32_MAX);
   return 0;
+}
+
+/// Name of a kernel on tensor cores, as its source makes it.
+static std::string kernelName(const char *form, const GroupedArguments &a) {
+  return std::string("grouped_") + form +
+         (a.gradient     ? "_weights"
+          : a.transposed ? "_rows_transposed"
+                         : "_rows") +
+         (a.xDtype == KERF_BF16 ? "_bf16" : "_f16");
+}
+
+static void tell(const Request &r, const char *choice) {
+  if (r.device.log)
+    std::fprintf(stderr, "kerf: cuda: '%s': products of experts %s\n", r.name(),
+                 choice);
 }
 
 bool GroupedMatmul::choosePlain(Request &r) {
   multiplyGrid.threads = groupedPlainThreads;
-  multiplyGrid.x = blocksOf(r, arguments, groupedPlainTile);
+  multiplyGrid.x = blocksOf(r, arguments, groupedPlainTile, groupedPlainTile);
   if (!multiplyGrid.x)
     return false;
+  tell(r, "without tensor cores");
   multiply = r.ownKernel(kerf_ptx_grouped_plain, arguments.gradient
                                                      ? "grouped_plain_weights"
                                                      : "grouped_plain_rows");
@@ -141,32 +164,91 @@ static bool isAligned(const Request &r, uint32_t operand) {
   return (o.offset | o.iter_stride | o.slot_stride) % 16 == 0;
 }
 
-/// 16-bit factors in rows of whole 16 bytes can be multiplied on tensor cores.
-static bool fitsMma(Request &r, const GroupedArguments &a) {
+/// Bytes of shared memory that a block may have; 0 where the driver does not
+/// tell.
+static int sharedBytes(const Request &r) {
   int most = 0;
+  CUresult result = r.device.driver.deviceGetAttribute(
+      &most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+      r.device.ordinal);
+  return result == CUDA_SUCCESS ? most : 0;
+}
+
+/// 16-bit factors in rows of whole 16 bytes can be multiplied on tensor cores.
+static bool fitsMma(const Request &r, const GroupedArguments &a) {
   return a.xDtype == a.wDtype && a.xDtype != KERF_F32 && a.n % 8 == 0 &&
          a.k % 8 == 0 && std::max(a.n, a.k) <= INT32_MAX && isAligned(r, X) &&
          isAligned(r, W) && isAligned(r, Y) &&
-         !r.device.driver.deviceGetAttribute(
-             &most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-             r.device.ordinal) &&
-         most >= groupedMmaBytes;
+         sharedBytes(r) >= groupedMmaBytes;
 }
 
 bool GroupedMatmul::chooseMma(Request &r) {
   multiplyGrid.threads = groupedMmaThreads;
   multiplyGrid.sharedBytes = groupedMmaBytes;
-  multiplyGrid.x = blocksOf(r, arguments, groupedMmaSide);
+  multiplyGrid.x = blocksOf(r, arguments, groupedMmaSide, groupedMmaSide);
   if (!multiplyGrid.x)
     return false;
+  tell(r, "on tensor cores by mma.sync");
   bool bf16 = arguments.xDtype == KERF_BF16;
-  std::string name = arguments.gradient     ? "grouped_mma_weights"
-                     : arguments.transposed ? "grouped_mma_rows_transposed"
-                                            : "grouped_mma_rows";
   multiply =
       r.ownKernel(bf16 ? kerf_ptx_grouped_mma_bf16 : kerf_ptx_grouped_mma_f16,
-                  (name + (bf16 ? "_bf16" : "_f16")).c_str(), groupedMmaBytes);
+                  kernelName("mma", arguments).c_str(), groupedMmaBytes);
   return multiply;
+}
+
+/// Blocks to launch, each of which goes on to other results until it multiplied
+/// about 64 pieces of the summed index: then the time to fill the pipeline does
+/// not count, and processors that other kernels keep busy for a while are not
+/// waited for. Whole waves of them on the processors.
+static unsigned launchedBlocks(const GroupedArguments &a, unsigned results,
+                               int64_t processors) {
+  constexpr int64_t wanted = 64;
+  processors = std::max<int64_t>(processors, 1);
+  int64_t summed =
+      a.gradient ? parts(int64_t{a.groups} * a.rows, a.experts) : a.k;
+  int64_t each = parts(wanted, parts(summed, groupedMmaDepth));
+  int64_t room = processors * each;
+  int64_t waves = std::max<int64_t>((results + room / 2) / room, 1);
+  return static_cast<unsigned>(
+      parts(results, parts(results, waves * processors)));
+}
+
+bool GroupedMatmul::chooseWgmma(Request &r) {
+  multiplyGrid.threads = groupedWgmmaThreads;
+  multiplyGrid.sharedBytes = groupedWgmmaBytes;
+  unsigned results =
+      blocksOf(r, arguments, groupedMmaSide, groupedWgmmaColumns);
+  if (!results)
+    return false;
+  multiplyGrid.x = launchedBlocks(arguments, results, r.device.processors);
+  bool bf16 = arguments.xDtype == KERF_BF16;
+  multiply = r.ownKernel(
+      bf16 ? kerf_ptx_grouped_wgmma_bf16 : kerf_ptx_grouped_wgmma_f16,
+      kernelName("wgmma", arguments).c_str(), groupedWgmmaBytes);
+  if (multiply)
+    tell(r, "on tensor cores by wgmma");
+  return multiply;
+}
+
+/// False, and no message, where another form has to do: a driver that takes all
+/// else may refuse code for one kind of GPU. It is not asked again.
+bool GroupedMatmul::tryWgmma(Request &r) {
+  if (r.device.capability != 90 || r.device.noWgmma ||
+      sharedBytes(r) < groupedWgmmaBytes)
+    return false;
+  char why[512] = "";
+  Request attempt(r.device, r.info, why, sizeof why);
+  if (chooseWgmma(attempt))
+    return true;
+  tell(r, (std::string("not by wgmma: ") + why).c_str());
+  r.device.noWgmma = true;
+  return false;
+}
+
+bool GroupedMatmul::choose(Request &r) {
+  if (!fitsMma(r, arguments))
+    return choosePlain(r);
+  return tryWgmma(r) || chooseMma(r);
 }
 
 StepPointer kerf::cuda::prepareGroupedMatmul(Request &r) {
@@ -182,12 +264,7 @@ StepPointer kerf::cuda::prepareGroupedMatmul(Request &r) {
   step->plan =
       r.ownKernel(kerf_ptx_grouped_plan,
                   a.gradient ? "grouped_plan_starts" : "grouped_plan_tiles");
-  bool mma = fitsMma(r, a);
-  if (r.device.log)
-    std::fprintf(stderr, "kerf: cuda: '%s': products of experts %s\n", r.name(),
-                 mma ? "on tensor cores" : "without tensor cores");
-  bool chosen = step->plan && (mma ? step->chooseMma(r) : step->choosePlain(r));
-  if (!chosen)
+  if (!step->plan || !step->choose(r))
     return nullptr;
   return step;
 }

@@ -24,6 +24,8 @@ extern const char kerf_ptx_grouped_plan[];
 extern const char kerf_ptx_grouped_plain[];
 extern const char kerf_ptx_grouped_mma_bf16[];
 extern const char kerf_ptx_grouped_mma_f16[];
+extern const char kerf_ptx_grouped_wgmma_bf16[];
+extern const char kerf_ptx_grouped_wgmma_f16[];
 extern const char kerf_ptx_builtin[];
 }
 

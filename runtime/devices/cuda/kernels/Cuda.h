@@ -25,6 +25,7 @@ constexpr int warpThreads = 32;
 
 KERF_DEVICE int threadIndex() { return __nvvm_read_ptx_sreg_tid_x(); }
 KERF_DEVICE int blockX() { return __nvvm_read_ptx_sreg_ctaid_x(); }
+KERF_DEVICE int blocksX() { return __nvvm_read_ptx_sreg_nctaid_x(); }
 
 /// Waits for all threads of the block.
 KERF_DEVICE void barrier() { __syncthreads(); }

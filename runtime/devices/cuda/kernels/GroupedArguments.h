@@ -36,6 +36,12 @@ constexpr int groupedMmaDepth = 64, groupedMmaStages = 3;
 constexpr int groupedMmaBytes =
     2 * groupedMmaStages * groupedMmaSide * groupedMmaDepth * 2;
 
+/// By warpgroups, of the same pieces: columns of a block's results.
+constexpr int groupedWgmmaThreads = 256, groupedWgmmaColumns = 256;
+constexpr int groupedWgmmaStages = 4;
+constexpr int groupedWgmmaBytes = groupedWgmmaStages * 2 * groupedMmaDepth *
+                                  (groupedMmaSide + groupedWgmmaColumns);
+
 } // namespace kerf::cuda
 
 #endif // KERF_DEVICES_CUDA_KERNELS_GROUPEDARGUMENTS_H

@@ -7,12 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "GroupedArguments.h"
+#include "GroupedBlock.h"
 #include "Mma.h"
-
-#pragma clang force_cuda_host_device begin
-#include "kerf/Artifact/CudaWorkspace.h"
-#pragma clang force_cuda_host_device end
 
 using namespace kerf::cuda;
 
@@ -25,20 +21,18 @@ constexpr int stageBytes = 2 * side * depth; ///< of one factor
 static_assert(groupedMmaBytes == 2 * stages * stageBytes);
 static_assert(side == KERF_CUDA_GROUPED_ROWS);
 
-/// A factor of a block: `lines` lines, which lie along the summed index, or
-/// across it (`across`).
+/// How a factor lies in shared memory.
 template <class T, bool across> struct Factor {
   using Tile = SharedTile<across ? side : depth>;
-  const T *data; ///< of the first line, at the start of the present segment
-  int64_t stride;
-  int lines;
 
   /// Starts copies of a piece from `at` of `end`.
-  KERF_MEMBER void copy(Tile to, int at, int end) const {
+  static KERF_MEMBER void copy(Tile to, const Lines<T> &from, int at, int end) {
     if constexpr (across)
-      copyTile<depth, threads>(to, data + at * stride, stride, end - at, lines);
+      copyTile<depth, threads>(to, from.data + at * from.stride, from.stride,
+                               end - at, from.count);
     else
-      copyTile<side, threads>(to, data + at, stride, lines, end - at);
+      copyTile<side, threads>(to, from.data + at, from.stride, from.count,
+                              end - at);
   }
   /// Lanes' addresses of 16 lines and 16 of the summed index, as the left or
   /// the right factor of an instruction.
@@ -54,36 +48,12 @@ template <class T, bool across> struct Factor {
   }
 };
 
-/// A row of sums of a block: what of the summed index belongs to it, in parts.
-struct Segments {
+template <class Kind> struct Product {
+  using T = typename Kind::T;
+  using Left = Factor<T, Kind::leftAcross>;
+  using Right = Factor<T, Kind::rightAcross>;
   const GroupedArguments &a;
-  int64_t expert; ///< of gradients; their parts are the groups
-  int length;     ///< of the only part otherwise
-
-  KERF_MEMBER int count() const { return a.gradient ? a.groups : 1; }
-  KERF_MEMBER int lengthOf(int part) const {
-    if (!a.gradient)
-      return length;
-    return startOf(part) < 0 ? 0 : a.sizes[part * a.experts + expert];
-  }
-  /// First row of a part of gradients, -1 where sizes do not fit.
-  KERF_MEMBER int startOf(int part) const {
-    return static_cast<const int32_t *>(a.plan)[part * a.experts + expert];
-  }
-};
-
-/// A piece of the summed index.
-struct Piece {
-  int part, at, end;
-};
-
-template <class T, bool leftAcross, bool rightAcross> struct Product {
-  using Left = Factor<T, leftAcross>;
-  using Right = Factor<T, rightAcross>;
-  const GroupedArguments &a;
-  Left left;
-  Right right;
-  Segments segments;
+  const typename Kind::Result &block;
   uint32_t shared;
   MmaSums<m, n> sums;
 
@@ -93,27 +63,13 @@ template <class T, bool leftAcross, bool rightAcross> struct Product {
   KERF_MEMBER typename Right::Tile rightTile(int stage) const {
     return {shared + (stages + stage) * stageBytes};
   }
-  /// The first piece with something in it, from this one on.
-  KERF_MEMBER Piece find(Piece piece) const {
-    while (piece.at >= piece.end && ++piece.part < segments.count())
-      piece = {piece.part, 0, segments.lengthOf(piece.part)};
-    return piece;
-  }
   /// Starts the copies of a piece, if it is one, and moves to the next.
   KERF_MEMBER void fetch(Piece &piece, int stage) const {
-    if (piece.part < segments.count()) {
-      Left l = left;
-      Right r = right;
-      if (a.gradient) {
-        int64_t row =
-            (int64_t)piece.part * a.rows + segments.startOf(piece.part);
-        l.data += row * l.stride;
-        r.data += row * r.stride;
-      }
-      l.copy(leftTile(stage), piece.at, piece.end);
-      r.copy(rightTile(stage), piece.at, piece.end);
-      piece.at += depth;
-      piece = find(piece);
+    const auto &segments = block.segments;
+    if (segments.has(piece)) {
+      Left::copy(leftTile(stage), block.left.of(piece), piece.at, piece.end);
+      Right::copy(rightTile(stage), block.right.of(piece), piece.at, piece.end);
+      piece = segments.after(piece, depth);
     }
     endCopies(); // an empty group counts, too
   }
@@ -126,12 +82,10 @@ template <class T, bool leftAcross, bool rightAcross> struct Product {
 
   KERF_MEMBER void multiplyStage(int stage);
   KERF_MEMBER void run();
-  KERF_MEMBER void store(int64_t first, int64_t stride, int rows,
-                         int64_t columns) const;
+  KERF_MEMBER void store() const;
 };
 
-template <class T, bool leftAcross, bool rightAcross>
-KERF_MEMBER void Product<T, leftAcross, rightAcross>::multiplyStage(int stage) {
+template <class Kind> KERF_MEMBER void Product<Kind>::multiplyStage(int stage) {
   uint32_t leftLane = Left::lane(leftTile(stage), true);
   uint32_t rightLane = Right::lane(rightTile(stage), false);
   int firstRow = row(), firstColumn = column();
@@ -153,29 +107,28 @@ KERF_MEMBER void Product<T, leftAcross, rightAcross>::multiplyStage(int stage) {
   }
 }
 
-template <class T, bool leftAcross, bool rightAcross>
-KERF_MEMBER void Product<T, leftAcross, rightAcross>::run() {
+template <class Kind> KERF_MEMBER void Product<Kind>::run() {
   sums.clear();
-  Piece fetched = find({-1, 0, 0}), piece = fetched;
+  const auto &segments = block.segments;
+  Piece piece = segments.first(), fetched = piece;
 #pragma unroll 1
   for (int stage = 0; stage < stages - 1; ++stage)
     fetch(fetched, stage);
   int stage = 0;
-  while (piece.part < segments.count()) {
+  while (segments.has(piece)) {
     waitForCopies<stages - 2>();
     barrier(); // copies of all are there; no warp uses the stage before
     fetch(fetched, stage == 0 ? stages - 1 : stage - 1);
     multiplyStage(stage);
     stage = stage == stages - 1 ? 0 : stage + 1;
-    piece.at += depth;
-    piece = find(piece);
+    piece = segments.after(piece, depth);
   }
   waitForCopies<0>();
 }
 
 /// Adds to, or writes, two neighbours of y. A function of its own, so that its
 /// cases are not repeated for every pair.
-__attribute__((device, noinline)) inline void storePair(void *data, int dtype,
+__attribute__((device, noinline)) inline void writePair(void *data, int dtype,
                                                         bool accumulate,
                                                         int64_t at, float first,
                                                         float second) {
@@ -196,70 +149,27 @@ __attribute__((device, noinline)) inline void storePair(void *data, int dtype,
   }
 }
 
-/// Writes rows < `rows` and columns < `columns` of the block to y from `first`.
-template <class T, bool leftAcross, bool rightAcross>
-KERF_MEMBER void
-Product<T, leftAcross, rightAcross>::store(int64_t first, int64_t stride,
-                                           int rows, int64_t columns) const {
+template <class Kind> KERF_MEMBER void Product<Kind>::store() const {
+  const Results &to = block.results;
 #pragma unroll
   for (int i = 0; i < m * n * 2; ++i) {
     const float (&c)[4] = sums.at[i / 2 / n][i / 2 % n];
     int r = row() + sumRow(i / 2 / n, i % 2 * 2);
     int c0 = column() + sumColumn(i / 2 % n, 0);
-    if (r < rows && c0 < columns)
-      storePair(a.y, a.yDtype, a.accumulate, first + r * stride + c0,
+    if (r < to.rows && c0 < to.columns)
+      writePair(a.y, a.yDtype, a.accumulate, to.first + r * to.stride + c0,
                 c[i % 2 * 2], c[i % 2 * 2 + 1]);
   }
 }
 
-KERF_DEVICE int clamped(int64_t lines) { return lines < side ? lines : side; }
-
-/// y[rows of the expert] = x[rows] w[e]. Blocks count columns fastest, then
-/// tiles, groups.
-template <class T, bool transposed>
-KERF_DEVICE void multiplyRows(const GroupedArguments &a, uint32_t shared) {
-  int64_t index = blockX(), columns = (a.n + side - 1) / side;
-  int64_t column = index % columns * side;
-  index /= columns;
-  auto tile = static_cast<const kerf_cuda_grouped_tile *>(a.plan)[index];
-  if (tile.rows == 0)
+template <class Kind>
+KERF_DEVICE void multiply(const GroupedArguments &a, uint32_t shared) {
+  auto block = Kind{a}.at(blockX());
+  if (block.results.rows == 0)
     return;
-  int64_t row = index / a.tiles * a.rows + tile.row;
-  const T *w = static_cast<const T *>(a.w) + tile.expert * a.n * a.k;
-  Product<T, false, transposed> product = {
-      a,
-      {static_cast<const T *>(a.x) + row * a.k, a.k, tile.used},
-      {w + column * (transposed ? 1 : a.k), transposed ? a.n : a.k,
-       clamped(a.n - column)},
-      {a, 0, tile.used ? (int)a.k : 0},
-      shared,
-      {}};
+  Product<Kind> product = {a, block, shared, {}};
   product.run();
-  product.store(row * a.n + column, a.n, tile.rows, a.n - column);
-}
-
-/// y[e] (+)= sum over the expert's rows of x^T w, or its transpose. Blocks
-/// count columns fastest, then rows, experts.
-template <class T>
-KERF_DEVICE void multiplyWeights(const GroupedArguments &a, uint32_t shared) {
-  int64_t height = a.transposed ? a.k : a.n, width = a.transposed ? a.n : a.k;
-  int64_t index = blockX(), columns = (width + side - 1) / side;
-  int64_t column = index % columns * side;
-  index /= columns;
-  int64_t down = (height + side - 1) / side;
-  int64_t row = index % down * side, expert = index / down;
-  auto left = static_cast<const T *>(a.transposed ? a.w : a.x);
-  auto right = static_cast<const T *>(a.transposed ? a.x : a.w);
-  Product<T, true, true> product = {
-      a,
-      {left + row, height, clamped(height - row)},
-      {right + column, width, clamped(width - column)},
-      {a, expert, 0},
-      shared,
-      {}};
-  product.run();
-  product.store((expert * height + row) * width + column, width,
-                clamped(height - row), width - column);
+  product.store();
 }
 
 } // namespace
@@ -274,6 +184,6 @@ extern __shared__ __attribute__((aligned(1024))) char dynamicShared[];
     __VA_ARGS__(a, sharedAddress(dynamicShared));                              \
   }
 
-KERF_GROUPED(rows, multiplyRows<Number::KERF_NUMBER, false>)
-KERF_GROUPED(rows_transposed, multiplyRows<Number::KERF_NUMBER, true>)
-KERF_GROUPED(weights, multiplyWeights<Number::KERF_NUMBER>)
+KERF_GROUPED(rows, multiply<Rows<Number::KERF_NUMBER, false, side>>)
+KERF_GROUPED(rows_transposed, multiply<Rows<Number::KERF_NUMBER, true, side>>)
+KERF_GROUPED(weights, multiply<Weights<Number::KERF_NUMBER, side>>)

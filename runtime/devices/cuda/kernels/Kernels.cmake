@@ -1,6 +1,6 @@
 # The plug-in's own kernels: CUDA C++ that clang compiles to PTX without any
 # CUDA toolkit, embedded as text. sm_80 is the oldest GPU that they run on; later
-# ones translate the PTX when it is loaded.
+# ones translate the PTX when it is loaded. sm_90a is for that one GPU alone.
 
 set(KERF_CUDA_KERNELS_DIR ${CMAKE_CURRENT_LIST_DIR})
 find_program(KERF_CUDA_CLANG NAMES clang++-22 clang++
@@ -8,9 +8,12 @@ find_program(KERF_CUDA_CLANG NAMES clang++-22 clang++
 
 # No toolkit is looked for: the PTX must not depend on what is installed.
 set(KERF_CUDA_TO_PTX -x cuda --cuda-device-only
-  --cuda-gpu-arch=sm_80 -nocudainc -nocudalib --cuda-path=/nowhere
-  -Xclang -target-feature -Xclang +ptx78 -std=c++20 -O3 -Wall -Wextra
+  -nocudainc -nocudalib --cuda-path=/nowhere -std=c++20 -O3 -Wall -Wextra
   -ffp-contract=fast -fcuda-flush-denormals-to-zero)
+set(KERF_CUDA_FOR_sm_80 --cuda-gpu-arch=sm_80
+  -Xclang -target-feature -Xclang +ptx78)
+set(KERF_CUDA_FOR_sm_90a --cuda-gpu-arch=sm_90a
+  -Xclang -target-feature -Xclang +ptx80)
 
 # Can a kernel be compiled? Sets `result`, and `why` where not.
 function(kerf_cuda_can_compile result why)
@@ -22,8 +25,9 @@ function(kerf_cuda_can_compile result why)
   set(kernel ${CMAKE_CURRENT_BINARY_DIR}/kernels/can_compile.cu)
   file(WRITE ${kernel}
     "__attribute__((global)) void write(float *to) { *to = 1; }\n")
-  execute_process(COMMAND ${KERF_CUDA_CLANG} ${KERF_CUDA_TO_PTX} -S ${kernel}
-    -o ${kernel}.ptx RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
+  execute_process(COMMAND ${KERF_CUDA_CLANG} ${KERF_CUDA_TO_PTX}
+    ${KERF_CUDA_FOR_sm_90a} -S ${kernel} -o ${kernel}.ptx
+    RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
   if(status EQUAL 0)
     set(${result} TRUE PARENT_SCOPE)
   else()
@@ -31,16 +35,16 @@ function(kerf_cuda_can_compile result why)
   endif()
 endfunction()
 
-# Compiles `source` with definitions into PTX, and that into `symbol`. Appends to
-# the lists kerf_ptx_files and kerf_ptx_sources of the caller.
-function(kerf_cuda_ptx symbol source)
+# Compiles `source` with definitions into PTX for `arch`, and that into `symbol`.
+# Appends to the lists kerf_ptx_files_ARCH and kerf_ptx_sources of the caller.
+function(kerf_cuda_ptx_for arch symbol source)
   set(from ${KERF_CUDA_KERNELS_DIR}/${source})
   set(ptx ${CMAKE_CURRENT_BINARY_DIR}/kernels/${symbol}.ptx)
   set(cpp ${CMAKE_CURRENT_BINARY_DIR}/kernels/${symbol}.cpp)
   file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/kernels)
   list(TRANSFORM ARGN PREPEND -D)
   add_custom_command(OUTPUT ${ptx}
-    COMMAND ${KERF_CUDA_CLANG} ${KERF_CUDA_TO_PTX}
+    COMMAND ${KERF_CUDA_CLANG} ${KERF_CUDA_TO_PTX} ${KERF_CUDA_FOR_${arch}}
       -I${KERF_CUDA_KERNELS_DIR}/../../../../include ${ARGN}
       -MD -MF ${ptx}.d -MT ${ptx} -S ${from} -o ${ptx}
     DEPENDS ${from} DEPFILE ${ptx}.d
@@ -49,11 +53,13 @@ function(kerf_cuda_ptx symbol source)
     COMMAND ${CMAKE_COMMAND} -DINPUT=${ptx} -DOUTPUT=${cpp} -DSYMBOL=${symbol}
       -P ${KERF_CUDA_KERNELS_DIR}/Embed.cmake
     DEPENDS ${ptx} ${KERF_CUDA_KERNELS_DIR}/Embed.cmake VERBATIM)
-  list(APPEND kerf_ptx_files ${ptx})
-  list(APPEND kerf_ptx_sources ${cpp})
-  set(kerf_ptx_files ${kerf_ptx_files} PARENT_SCOPE)
-  set(kerf_ptx_sources ${kerf_ptx_sources} PARENT_SCOPE)
+  set(kerf_ptx_files_${arch} ${kerf_ptx_files_${arch}} ${ptx} PARENT_SCOPE)
+  set(kerf_ptx_sources ${kerf_ptx_sources} ${cpp} PARENT_SCOPE)
 endfunction()
+# The same for all GPUs.
+macro(kerf_cuda_ptx)
+  kerf_cuda_ptx_for(sm_80 ${ARGN})
+endmacro()
 
 # Adds all kernels to a library.
 function(kerf_cuda_kernels target)
@@ -70,13 +76,16 @@ function(kerf_cuda_kernels target)
       KERF_NUMBER=${number})
     kerf_cuda_ptx(kerf_ptx_grouped_mma_${number} GroupedMma.cu
       KERF_NUMBER=${number})
+    kerf_cuda_ptx_for(sm_90a kerf_ptx_grouped_wgmma_${number} GroupedWgmma.cu
+      KERF_NUMBER=${number})
   endforeach()
   kerf_cuda_ptx(kerf_ptx_epilogue Epilogue.cu)
   kerf_cuda_ptx(kerf_ptx_grouped_plan GroupedPlan.cu)
   kerf_cuda_ptx(kerf_ptx_grouped_plain GroupedPlain.cu)
   kerf_cuda_ptx(kerf_ptx_builtin Builtin.cu)
   target_sources(${target} PRIVATE ${kerf_ptx_sources})
-  set(KERF_CUDA_PTX_FILES ${kerf_ptx_files} PARENT_SCOPE)
+  set(KERF_CUDA_PTX_FILES ${kerf_ptx_files_sm_80} PARENT_SCOPE)
+  set(KERF_CUDA_PTX_FILES_sm_90a ${kerf_ptx_files_sm_90a} PARENT_SCOPE)
 endfunction()
 
 # The programs that compare the kernels with plain loops, and measure them.
@@ -92,6 +101,9 @@ function(kerf_cuda_kernel_tests simulator)
     set_tests_properties(kerf-cuda-${which} PROPERTIES
       ENVIRONMENT "KERF_CUDA_PATH=${simulator}" SKIP_RETURN_CODE 77)
   endforeach()
+  # Three processors: blocks then have several results each.
+  set_property(TEST kerf-cuda-grouped APPEND PROPERTY ENVIRONMENT
+    "KERF_SIM_PROCESSORS=3")
   set(with_cudnn "")
   if(simulator)
     set(with_cudnn "${simulator}:${simulator}/cudnn")
@@ -109,6 +121,7 @@ function(kerf_cuda_kernel_tests simulator)
   # Where ptxas is: do all registers of the kernels fit?
   find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
   add_test(NAME kerf-cuda-assemble COMMAND ${Python3_EXECUTABLE}
-    ${tests}/assemble.py sm_80,sm_90 ${KERF_CUDA_PTX_FILES})
+    ${tests}/assemble.py sm_80,sm_90 ${KERF_CUDA_PTX_FILES}
+    --for sm_90a ${KERF_CUDA_PTX_FILES_sm_90a})
   set_tests_properties(kerf-cuda-assemble PROPERTIES SKIP_RETURN_CODE 77)
 endfunction()

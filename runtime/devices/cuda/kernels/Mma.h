@@ -75,12 +75,28 @@ template <int pending> KERF_DEVICE void waitForCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
-/// Two numbers from shared memory.
+/// Two numbers from or to shared memory.
 KERF_DEVICE void loadPair(float (&to)[2], uint32_t address) {
   asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];"
                : "=f"(to[0]), "=f"(to[1])
                : "r"(address)
                : "memory");
+}
+
+KERF_DEVICE void storePair(uint32_t address, float first, float second) {
+  asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(address), "f"(first),
+               "f"(second)
+               : "memory");
+}
+/// Eight numbers from shared memory.
+KERF_DEVICE void loadEight(float (&to)[8], uint32_t address) {
+#pragma unroll
+  for (int i = 0; i < 8; i += 4)
+    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
+                 : "=f"(to[i]), "=f"(to[i + 1]), "=f"(to[i + 2]),
+                   "=f"(to[i + 3])
+                 : "r"(address + i * 4)
+                 : "memory");
 }
 
 KERF_DEVICE int laneIndex() { return threadIndex() % warpThreads; }

@@ -88,19 +88,51 @@ static void testAttentionChoice(const Gpu &gpu) {
   }
 }
 
+/// A product of experts of bf16 or f32 numbers.
+static Command grouped(const Gpu &gpu, uint32_t dtype, int64_t k) {
+  Command command;
+  command.opcode = KERF_OP_GROUPED_MATMUL;
+  command.attrs = {0, dtype, dtype, KERF_F32, 1, 4, 2, 8, k, 0, 0, 0};
+  command.operands = {Buffer(gpu, dtype, 4 * k), Buffer(gpu, dtype, 16 * k),
+                      Buffer(gpu, KERF_I32, 2), Buffer(gpu, KERF_F32, 32),
+                      Buffer(gpu, KERF_F32, 16 * 4)};
+  return command;
+}
+
+static bool hasWgmma(const Gpu &gpu) {
+  return std::string(api().describe(gpu)).find(" sm_90,") != std::string::npos;
+}
+
 static void testGroupedChoice(const Gpu &gpu) {
   auto expect = [&](uint32_t dtype, int64_t k, const std::string &choice) {
-    Command command;
-    command.opcode = KERF_OP_GROUPED_MATMUL;
-    command.attrs = {0, dtype, dtype, KERF_F32, 1, 4, 2, 8, k, 0, 0, 0};
-    command.operands = {Buffer(gpu, dtype, 4 * k), Buffer(gpu, dtype, 16 * k),
-                        Buffer(gpu, KERF_I32, 2), Buffer(gpu, KERF_F32, 32),
-                        Buffer(gpu, KERF_F32, 16 * 4)};
-    expectChoice(gpu, command, "products of experts " + choice);
+    expectChoice(gpu, grouped(gpu, dtype, k), "products of experts " + choice);
   };
-  expect(KERF_BF16, 16, "on tensor cores");
-  expect(KERF_BF16, 12, "without tensor cores");
-  expect(KERF_F32, 16, "without tensor cores");
+  expect(KERF_BF16, 16,
+         hasWgmma(gpu) ? "on tensor cores by wgmma\n"
+                       : "on tensor cores by mma.sync\n");
+  expect(KERF_BF16, 12, "without tensor cores\n");
+  expect(KERF_F32, 16, "without tensor cores\n");
+}
+
+/// The form for all GPUs, where a variable or the driver wants it.
+static void testGroupedForms() {
+  {
+    Variable form("KERF_CUDA_NO_WGMMA", "1");
+    Gpu gpu;
+    expectChoice(gpu, grouped(gpu, KERF_BF16, 16),
+                 "products of experts on tensor cores by mma.sync\n");
+  }
+  // Of the simulator: a driver that knows no PTX 8.0, as wgmma's kernels are.
+  Variable driver("KERF_SIM_DRIVER", "11080");
+  Gpu gpu;
+  bool isOld =
+      std::string(api().describe(gpu)).find("driver 11.8") != std::string::npos;
+  if (!isOld || !hasWgmma(gpu))
+    return;
+  expectChoice(gpu, grouped(gpu, KERF_BF16, 16),
+               "products of experts not by wgmma: command 'it': cannot load");
+  expectChoice(gpu, grouped(gpu, KERF_BF16, 16),
+               "products of experts on tensor cores by mma.sync\n");
 }
 
 static void expectRefusal(const Gpu &gpu, const Command &command,
@@ -149,5 +181,6 @@ void cudatest::testChoices() {
   Gpu gpu;
   testAttentionChoice(gpu);
   testGroupedChoice(gpu);
+  testGroupedForms();
   testRefusals(gpu);
 }

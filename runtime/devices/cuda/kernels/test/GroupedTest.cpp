@@ -160,17 +160,49 @@ static Grouped drawWide(std::mt19937 &random, int64_t rows) {
   return t;
 }
 
+/// Several blocks of rows and of columns, the last ones ragged, and more pieces
+/// of the summed index than lie in shared memory.
+static Grouped drawLarge(std::mt19937 &random, bool gradient, bool transposed) {
+  Grouped t = drawWide(random, 90);
+  t.gradient = gradient;
+  t.transposed = transposed;
+  t.accumulate = gradient && pick(random, 0, 1);
+  t.groups = 2;
+  t.rows = pick(random, 260, 330);
+  t.experts = 3;
+  t.capacity = 0;
+  t.n = 8 * pick(random, 33, 40);
+  t.k = 8 * pick(random, 33, 40);
+  return t;
+}
+
 void cudatest::testGroupedMatmul(const Gpu &gpu, std::mt19937 &random,
                                  int64_t cases) {
-  for (int64_t i = 0; i < cases; ++i) {
+  for (int64_t i = 0; i < cases; ++i)
     drawGrouped(random, i % 4 ? 90 : 300).run(gpu, random);
-    drawWide(random, i % 4 ? 90 : 300).run(gpu, random);
-  }
   Grouped many = drawGrouped(random, 60); // more experts than threads
   many.experts = 600;
   many.n = many.k = 3;
   many.capacity = 0;
   many.run(gpu, random);
+}
+
+void cudatest::testGroupedWide(const Gpu &gpu, std::mt19937 &random,
+                               int64_t cases) {
+  for (int64_t i = 0; i < cases; ++i)
+    drawWide(random, i % 4 ? 90 : 300).run(gpu, random);
+  for (bool gradient : {false, true}) {
+    for (bool transposed : {false, true})
+      drawLarge(random, gradient, transposed).run(gpu, random);
+    Grouped many = drawWide(random, 60); // more blocks than processors
+    many.gradient = gradient;
+    many.accumulate = false;
+    many.groups = 2;
+    many.experts = 140;
+    many.n = many.k = 16;
+    many.capacity = 0;
+    many.run(gpu, random);
+  }
 }
 
 //===----------------------------------------------------------------------===//

@@ -13,6 +13,16 @@
 
 using namespace cudatest;
 
+/// Both forms on tensor cores; on other GPUs than those of compute capability
+/// 9.0 they are the same.
+static void testGroupedForms(std::mt19937 &random, int64_t cases) {
+  for (const char *noWgmma : {"0", "1"}) {
+    Variable form("KERF_CUDA_NO_WGMMA", noWgmma);
+    Gpu gpu;
+    testGroupedWide(gpu, random, cases);
+  }
+}
+
 int main(int argc, char **argv) {
   std::string which = argc > 1 ? argv[1] : "";
   int64_t cases = argc > 2 ? std::atoll(argv[2]) : 12;
@@ -35,8 +45,10 @@ int main(int argc, char **argv) {
     if (which != "attention" && !fused)
       testGroupedMatmul(gpu, random, 4 * cases);
   }
-  if (which != "attention" && !fused)
+  if (which != "attention" && !fused) {
+    testGroupedForms(random, 2 * cases);
     testGroupedSizes();
+  }
   if (which != "grouped" && !fused)
     testChoices();
   std::printf("seed %u: %d failures\n", seed, failures());

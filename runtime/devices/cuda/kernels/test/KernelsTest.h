@@ -31,6 +31,8 @@ void runAttention(const Gpu &gpu, std::mt19937 &random, AttentionCase &c,
 /// Draws so many cases of each kind.
 void testAttention(const Gpu &gpu, std::mt19937 &random, int64_t cases);
 void testGroupedMatmul(const Gpu &gpu, std::mt19937 &random, int64_t cases);
+/// Those on tensor cores, in the form that the device chooses.
+void testGroupedWide(const Gpu &gpu, std::mt19937 &random, int64_t cases);
 /// Sizes that do not fit show in `synchronize`; each on a device of its own.
 void testGroupedSizes();
 /// Attention that cuDNN takes. False where it is not installed.

@@ -1,7 +1,8 @@
 """Assembles PTX with ptxas and prints what each kernel takes of a processor.
 
-assemble.py ARCHITECTURES FILE.ptx...: exit status 1 where a kernel keeps
-registers in memory ("spills"), 77 where there is no ptxas.
+assemble.py ARCHITECTURES FILE.ptx... [--for ARCHITECTURES FILE.ptx...]: exit
+status 1 where a kernel keeps registers in memory ("spills") or ptxas makes its
+products wait for each other, 77 where there is no ptxas.
 """
 
 import os
@@ -31,6 +32,8 @@ def assemble(ptxas, arch, path):
     if result.returncode != 0:
         sys.exit(f"{path} for {arch}: {result.stderr.strip()}")
     text = result.stderr
+    if "wgmma.mma_async instructions are serialized" in text:
+        sys.exit(f"{path} for {arch}: {text.strip()}")
     # One piece per kernel: functions that it calls are told of in between.
     pieces = re.split(r"(?=ptxas info\s*: Compiling entry function)", text)
     found = [match for match in map(ENTRY.search, pieces) if match]
@@ -40,6 +43,25 @@ def assemble(ptxas, arch, path):
     return found
 
 
+def groups(arguments):
+    """Architectures and files that stand together, as pairs of lists."""
+    while arguments:
+        end = arguments.index("--for") if "--for" in arguments else len(arguments)
+        yield arguments[0].split(","), arguments[1:end]
+        arguments = arguments[end + 1 :]
+
+
+def show(kernel, arch):
+    """Prints a line for a kernel; returns the bytes that it spills."""
+    shared = re.search(r"(\d+) bytes smem", kernel["rest"])
+    spilled = int(kernel["stores"]) + int(kernel["loads"])
+    print(
+        f"{kernel['name']:36} {arch:6} {kernel['registers']:>9} "
+        f"{shared[1] if shared else 0:>7} {spilled:>8}"
+    )
+    return spilled
+
+
 def main():
     ptxas = find_ptxas()
     if not ptxas:
@@ -47,16 +69,10 @@ def main():
         sys.exit(77)
     spills = 0
     print(f"{'kernel':36} {'GPU':6} registers  shared  spilled (bytes)")
-    for arch in sys.argv[1].split(","):
-        for path in sys.argv[2:]:
+    for archs, files in groups(sys.argv[1:]):
+        for arch, path in ((arch, path) for arch in archs for path in files):
             for kernel in assemble(ptxas, arch, path):
-                shared = re.search(r"(\d+) bytes smem", kernel["rest"])
-                spilled = int(kernel["stores"]) + int(kernel["loads"])
-                spills += spilled
-                print(
-                    f"{kernel['name']:36} {arch:6} {kernel['registers']:>9} "
-                    f"{shared[1] if shared else 0:>7} {spilled:>8}"
-                )
+                spills += show(kernel, arch)
     if spills:
         print("kernels keep registers in memory")
     sys.exit(1 if spills else 0)
