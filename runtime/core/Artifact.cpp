@@ -60,7 +60,8 @@ static Status readFile(const char *path, kerf_artifact &artifact,
   if (status.failed())
     return status;
   if (std::memcmp(magic, KERF_MAGIC, known) != 0)
-    return failure(KERF_INVALID, "not a compiled file of Kerf");
+    return failure(KERF_INVALID, "not a compiled file of Kerf: kerfc "
+                                 "MODEL.mlir -o MODEL.kerf makes one");
   artifact.bytes.resize((size + 7) / 8);
   if (size == 0)
     return {};

@@ -11,6 +11,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -79,6 +80,7 @@ void MappedFile::adviseRandom() const {
 
 OutputFile &OutputFile::operator=(OutputFile &&other) noexcept {
   std::swap(descriptor, other.descriptor);
+  std::swap(lock, other.lock);
   std::swap(target, other.target);
   std::swap(temporary, other.temporary);
   return *this;
@@ -89,6 +91,30 @@ OutputFile::~OutputFile() {
     close(descriptor);
   if (!temporary.empty())
     unlink(temporary.c_str());
+  if (lock >= 0)
+    close(lock);
+}
+
+static constexpr char kTemporary[] = ".tmp-"; // a process number follows
+
+/// Removes temporary files of `path` that nobody holds: a process that is
+/// killed while it saves leaves one, as large as what it saved. Without locks
+/// in the file system they stay.
+static void removeAbandoned(const std::string &path) {
+  std::string folder = parentFolder(path);
+  std::string start = path.substr(path.rfind('/') + 1) + kTemporary;
+  for (const std::string &name : listFolder(folder)) {
+    if (name.compare(0, start.size(), start) != 0 ||
+        name.find_first_not_of("0123456789", start.size()) != std::string::npos)
+      continue;
+    std::string file = joinPath(folder, name);
+    int held = ::open(file.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (held < 0)
+      continue;
+    if (flock(held, LOCK_EX | LOCK_NB) == 0)
+      unlink(file.c_str());
+    close(held);
+  }
 }
 
 bool OutputFile::fail(const char *what, int code, std::string &error) {
@@ -100,12 +126,16 @@ bool OutputFile::open(const std::string &path, std::string &error) {
   target = path;
   if (isFolder(path))
     return fail("write", EISDIR, error);
-  std::string name = path + ".tmp-" + std::to_string(getpid());
+  removeAbandoned(path);
+  std::string name = path + kTemporary + std::to_string(getpid());
   descriptor =
       ::open(name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor < 0)
     return fail("write", errno, error);
   temporary = std::move(name);
+  // Not `descriptor` itself, which is closed before the file is in place.
+  lock = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  flock(lock, LOCK_EX | LOCK_NB);
   return true;
 }
 
@@ -143,6 +173,8 @@ bool OutputFile::publish(std::string &error) {
   if (rename(temporary.c_str(), target.c_str()) != 0)
     return fail("write", errno, error);
   temporary.clear();
+  close(lock);
+  lock = -1;
   // The rename itself becomes durable with the folder.
   int folder =
       ::open(parentFolder(target).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

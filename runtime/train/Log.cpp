@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace kerf::runtime;
@@ -40,6 +41,13 @@ kerf::runtime::summarizeWaits(const std::vector<std::array<double, 3>> &ranks) {
   return record;
 }
 
+/// As `pattern` says, or nan, inf, -inf: printf has signs of nan and capitals.
+static std::string number(const char *pattern, double value) {
+  if (std::isfinite(value))
+    return format(pattern, value);
+  return std::isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
+}
+
 /// " | data wait (ms): 0.1-0.2".
 static std::string waitField(const char *name, const WaitRange &range) {
   return format(" | %s (ms): %.1f-%.1f", name, 1e3 * range.least,
@@ -60,9 +68,10 @@ std::string kerf::runtime::formatStep(const StepRecord &r) {
              r.elapsedMs, r.tokensPerSecond, r.tflops);
   if (r.mfu)
     line += format(" | MFU: %.1f%%", 100 * *r.mfu);
-  line += format(" | learning rate: %.6E | loss: %.6E", r.learningRate, r.loss);
+  line += format(" | learning rate: %.6E | loss: ", r.learningRate) +
+          number("%.6E", r.loss);
   if (r.gradNorm)
-    line += format(" | grad norm: %.3f", *r.gradNorm);
+    line += " | grad norm: " + number("%.3f", *r.gradNorm);
   if (r.lossScale)
     line += format(" | loss scale: %.1f | skipped iterations: %lld",
                    *r.lossScale, asLong(r.skippedSteps));
@@ -105,10 +114,11 @@ std::string kerf::runtime::formatStepJson(const StepRecord &r) {
 }
 
 std::string kerf::runtime::formatHeldout(const HeldoutRecord &r) {
-  return format(" held-out loss at iteration %lld/%lld: %.6E | PPL: %.4g"
-                " | samples: %lld |",
-                asLong(r.step), asLong(r.steps), r.loss, std::exp(r.loss),
-                asLong(r.samples));
+  return format(" held-out loss at iteration %lld/%lld: ", asLong(r.step),
+                asLong(r.steps)) +
+         number("%.6E", r.loss) +
+         " | PPL: " + number("%.4g", std::exp(r.loss)) +
+         format(" | samples: %lld |", asLong(r.samples));
 }
 
 std::string kerf::runtime::formatHeldoutJson(const HeldoutRecord &r) {
@@ -166,6 +176,7 @@ bool Log::openJson(const std::string &path, bool isResumed,
   if (isSilent)
     return true;
   jsonFile = std::fopen(path.c_str(), isResumed ? "ae" : "we");
+  jsonPath = path;
   if (jsonFile)
     return true;
   error = "cannot write " + quote(path) + ": " + std::strerror(errno);
@@ -175,8 +186,20 @@ bool Log::openJson(const std::string &path, bool isResumed,
 void Log::json(const std::string &text) {
   if (!jsonFile)
     return;
-  std::fprintf(jsonFile, "%s\n", text.c_str());
-  std::fflush(jsonFile);
+  struct stat before{};
+  fstat(fileno(jsonFile), &before);
+  if (std::fprintf(jsonFile, "%s\n", text.c_str()) >= 0 &&
+      std::fflush(jsonFile) == 0)
+    return;
+  std::string problem = std::strerror(errno);
+  std::fclose(jsonFile);
+  jsonFile = nullptr;
+  // Whole lines alone stay.
+  bool isCut = S_ISREG(before.st_mode) &&
+               truncate(jsonPath.c_str(), before.st_size) == 0;
+  line("  note        cannot write " + quote(jsonPath) + ": " + problem +
+       "; no JSON lines from here on" +
+       (isCut ? "" : ", and the last one is not whole"));
 }
 
 bool Log::openEvents(const std::string &folder, int64_t firstStep,

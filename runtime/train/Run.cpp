@@ -105,7 +105,7 @@ static int runJob(const std::vector<std::string> &arguments) {
     return report(1, error);
   if (worldSize > 1 && !isRankProcess())
     return launch(options, opened, arguments);
-  catchSignals();
+  ignoreWriteSignals();
   int status = train(options, setup, error);
   if (!error.empty())
     report(status, error);

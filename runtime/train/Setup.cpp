@@ -312,7 +312,8 @@ static std::string describeSchedule(const Schedule &schedule) {
   if (schedule.decay != Decay::Constant)
     text += format(" to %g at step ", schedule.minimum) +
             withCommas(schedule.decaySteps);
-  return text + ", " + withCommas(schedule.warmupSteps) + " steps of warm-up";
+  return text + ", " + withCommas(schedule.warmupSteps) +
+         (schedule.warmupSteps == 1 ? " step" : " steps") + " of warm-up";
 }
 
 static std::string describeStart(const RunOptions &options,

@@ -150,8 +150,10 @@ bool Trainer::openSession() {
     tuning = tuned.view();
     wanted.tuning = &tuning;
   }
-  return check(
-      kerf_session_create(setup.artifact, &wanted, &session, &failure));
+  if (!check(kerf_session_create(setup.artifact, &wanted, &session, &failure)))
+    return false;
+  catchSignals();
+  return true;
 }
 
 bool Trainer::openLog() {
@@ -287,7 +289,7 @@ void Trainer::describeStep(StepRecord &record, double seconds) const {
   record.tokensPerSecond =
       static_cast<double>(ports.rows * ports.sequence) / seconds / devices;
   record.tflops = meta.matmul_flops / seconds / devices * 1e-12;
-  if (options.peakTflops > 0)
+  if (options.peakTflops > 0 && meta.model_flops > 0)
     record.mfu =
         meta.model_flops / seconds / devices * 1e-12 / options.peakTflops;
   record.peakMemoryMb = peakMemoryMb();

@@ -13,7 +13,10 @@
 #include <cstring>
 #include <limits>
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 using namespace kerf::runtime;
 
@@ -159,6 +162,34 @@ TEST_F(CheckpointTest, RoundTripsAFile) {
   ASSERT_TRUE(opened.open(file, error));
   EXPECT_EQ(opened.metadata().at("format"), "pt");
   EXPECT_EQ((opened.data(opened.tensors()[0]) - opened.dataBegin()) % 8, 0);
+}
+
+// A process that is killed while it saves leaves its temporary file: the next
+// save removes it, and none that a living process holds, or that is no such
+// one.
+TEST_F(CheckpointTest, RemovesAbandonedFiles) {
+  std::string file = path("w.safetensors"), error;
+  for (const char *name : {".tmp-1", ".tmp-12", ".tmp-old", ".bak", "2.tmp-1"})
+    ASSERT_TRUE(writeFile(file + name, "x", error)) << error;
+  int held = open((file + ".tmp-12").c_str(), O_RDONLY);
+  ASSERT_EQ(flock(held, LOCK_EX), 0);
+  save(file, {{"a", {1}, {1}}});
+  EXPECT_EQ(entries(),
+            (std::vector<std::string>{
+                "w.safetensors", "w.safetensors.bak", "w.safetensors.tmp-12",
+                "w.safetensors.tmp-old", "w.safetensors2.tmp-1"}));
+  // While it is written, a file is held by itself.
+  OutputFile first;
+  ASSERT_TRUE(first.open(file, error)) << error;
+  int other =
+      open((file + ".tmp-" + std::to_string(getpid())).c_str(), O_RDONLY);
+  EXPECT_NE(flock(other, LOCK_EX | LOCK_NB), 0);
+  ASSERT_TRUE(first.finish(error)) << error;
+  EXPECT_NE(flock(other, LOCK_EX | LOCK_NB), 0);
+  ASSERT_TRUE(first.publish(error)) << error;
+  EXPECT_EQ(flock(other, LOCK_EX | LOCK_NB), 0);
+  close(other);
+  close(held);
 }
 
 TEST_F(CheckpointTest, WritesShardsAndIndex) {

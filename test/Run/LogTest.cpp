@@ -71,6 +71,11 @@ TEST(LogTest, HasTheFieldsThatPeopleParse) {
       "loss: 5.250000E+00 | grad norm: 1.500 | peak memory (MB): 812.3 |");
   record.mfu = 0.421;
   EXPECT_HAS(formatStep(record), " | MFU: 42.1% | ");
+  record.loss = NAN;
+  record.gradNorm = -NAN;
+  EXPECT_HAS(formatStep(record), " | loss: nan | grad norm: nan | ");
+  record.loss = -INFINITY;
+  EXPECT_HAS(formatStep(record), " | loss: -inf | ");
   record.gradNorm.reset();
   EXPECT_EQ(formatStep(record).find("grad norm"), std::string::npos);
 }

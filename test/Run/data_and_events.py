@@ -301,6 +301,14 @@ class Events(around_steps.Case):
         self.refused("cannot make the folder 'file'", "--tensorboard=file")
         self.refused("cannot write '/proc/events.out.tfevents", "--tensorboard=/proc")
 
+    # The same of JSON lines, of which whole ones stay.
+    def test_full_disk_of_json(self):
+        out = self.run_program("--steps=60", "--log-json=log.json", limit=4)
+        self.assertEqual(len(re.findall(r"note +cannot write 'log.json': .*; no JSON lines from here on\n", out)), 1)
+        self.assertIn(" iteration       60/      60", out)
+        self.assertEqual(list(self.losses()), list(range(1, len(self.losses()) + 1)))
+        self.assertGreater(len(self.losses()), 5)
+
 
 if __name__ == "__main__":
     around_steps.PROGRAM = str(pathlib.Path(sys.argv.pop(1)).resolve())

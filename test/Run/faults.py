@@ -125,6 +125,24 @@ class Faults(jobs.JobTest):
             _, err = self.end(process, 1 if rank == 1 else 128)
             self.assertIn(message, err)
 
+    # A rank that waits for others that never come still ends when it is told to.
+    def test_stop_before_all_came(self):
+        for rank in ("0", "1"):
+            environment = {"RANK": rank, "WORLD_SIZE": str(self.count_ranks()),
+                           "MASTER_PORT": str(20000 + os.getpid() % 40000)}  # fmt: skip
+            process = self.start("--transport=tcp", environment=environment)
+            time.sleep(0.5)
+            self.assertIsNone(process.poll())
+            process.terminate()
+            self.end(process, -signal.SIGTERM, seconds=10)
+
+    def test_wrong_port(self):
+        for port in ("0", "65536", "29500x"):
+            environment = {"RANK": "1", "WORLD_SIZE": str(self.count_ranks()), "MASTER_PORT": port}
+            process = self.start("--transport=tcp", environment=environment)
+            _, err = self.end(process, 1, seconds=10)
+            self.assertIn(f"MASTER_PORT is '{port}', expected a port from 1 to 65535", err)
+
     def count_ranks(self):
         process = self.start()
         self.ranks(process)

@@ -54,7 +54,8 @@ TEST(Loader, ReadsBackWhatWasWritten) {
 
 TEST(Loader, RefusesForeignFiles) {
   EXPECT_EQ(openMessage("module {}\n"),
-            "model.kerf: not a compiled file of Kerf");
+            "model.kerf: not a compiled file of Kerf: kerfc MODEL.mlir -o "
+            "MODEL.kerf makes one");
   EXPECT_EQ(openMessage(""), "model.kerf: truncated: the file is empty");
   std::string future = sample();
   future[8] = KERF_FORMAT_VERSION + 1;

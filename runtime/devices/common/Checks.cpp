@@ -4,6 +4,7 @@
 
 #include <cstdarg>
 #include <cstdio>
+#include <string>
 
 using namespace kerf::device;
 
@@ -26,6 +27,17 @@ bool Checks::fail(const char *format, ...) {
   return false;
 }
 
+/// `{4, 5, 8}` -> "4, 5 or 8".
+static std::string alternatives(std::initializer_list<uint32_t> counts) {
+  std::string text;
+  for (const uint32_t *count = counts.begin(); count != counts.end(); ++count) {
+    bool isLast = count + 1 == counts.end();
+    text += count == counts.begin() ? "" : isLast ? " or " : ", ";
+    text += std::to_string(*count);
+  }
+  return text;
+}
+
 bool Checks::hasCounts(uint32_t attrs,
                        std::initializer_list<uint32_t> operands) {
   if (info.command->attr_count != attrs)
@@ -34,8 +46,8 @@ bool Checks::hasCounts(uint32_t attrs,
   for (uint32_t count : operands)
     if (info.command->operand_count == count)
       return true;
-  return fail("found %u operands, expected %u", info.command->operand_count,
-              *operands.begin());
+  return fail("found %u operands, expected %s", info.command->operand_count,
+              alternatives(operands).c_str());
 }
 
 bool Checks::inRange(uint32_t index, const char *what, int64_t low,

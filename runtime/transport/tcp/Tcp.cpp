@@ -222,13 +222,28 @@ static void pump(kerf_wire &wire) {
 
 static const char *describe() { return "TCP through rank 0"; }
 
-static std::string portOf() {
-  if (const char *port = std::getenv("KERF_PORT"); port && *port)
-    return port;
-  const char *port = std::getenv("MASTER_PORT");
-  const char *store = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
-  bool isTaken = store && std::strcmp(store, "True") == 0;
-  return port ? std::to_string(std::atoi(port) + isTaken) : "";
+/// Where the ranks meet; empty with what is wrong in `problem`.
+static std::string portOf(std::string &problem) {
+  const char *name = "KERF_PORT", *text = std::getenv(name);
+  bool isTaken = false;
+  if (!text || !*text) {
+    name = "MASTER_PORT";
+    text = std::getenv(name);
+    const char *store = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+    isTaken = store && std::strcmp(store, "True") == 0;
+  }
+  if (!text || !*text) {
+    problem = "the ranks cannot find each other: MASTER_PORT is not set";
+    return "";
+  }
+  char *end;
+  long port = std::strtol(text, &end, 10);
+  if (*end || port < 1 || port + isTaken > UINT16_MAX) {
+    problem = std::string(name) + " is '" + text +
+              "', expected a port from 1 to 65535";
+    return "";
+  }
+  return std::to_string(port + isTaken);
 }
 
 /// There is one connection per rank at rank 0.
@@ -273,18 +288,18 @@ static uint32_t missingRank(const kerf_wire &wire) {
   return wire.size;
 }
 
-static kerf_wire_status gatherRanks(kerf_wire &wire, char *error,
-                                    size_t bytes) {
+static kerf_wire_status gatherRanks(kerf_wire &wire, const std::string &port,
+                                    char *error, size_t bytes) {
   std::string problem;
   raiseLimit(wire.size);
   // A rank that asks for this port before anybody listens may have it as its
   // own for a moment (`isOwnEnd`).
   constexpr double patienceSec = 2;
   double start = secondsNow();
-  int listener = listenOn(portOf(), problem);
+  int listener = listenOn(port, problem);
   while (listener < 0 && secondsNow() < start + patienceSec) {
     usleep(50'000);
-    listener = listenOn(portOf(), problem);
+    listener = listenOn(port, problem);
   }
   if (listener < 0)
     return fail(error, bytes, KERF_WIRE_FAILED,
@@ -311,12 +326,13 @@ static kerf_wire_status gatherRanks(kerf_wire &wire, char *error,
   return KERF_WIRE_OK;
 }
 
-static kerf_wire_status joinCenter(kerf_wire &wire, char *error, size_t bytes) {
+static kerf_wire_status joinCenter(kerf_wire &wire, const std::string &port,
+                                   char *error, size_t bytes) {
   const char *host = std::getenv("MASTER_ADDR");
   std::string problem;
   double deadline = secondsNow() + patience.seconds;
-  int file = connectTo(host && *host ? host : "127.0.0.1", portOf(), deadline,
-                       problem);
+  int file =
+      connectTo(host && *host ? host : "127.0.0.1", port, deadline, problem);
   if (file < 0)
     return fail(error, bytes, KERF_WIRE_FAILED, "%s", problem.c_str());
   wire.sockets[0] = std::make_unique<Socket>(file);
@@ -346,9 +362,9 @@ static kerf_wire_status joinCenter(kerf_wire &wire, char *error, size_t bytes) {
 static kerf_wire_status connectWire(uint32_t rank, uint32_t size,
                                     uint64_t sharedBytes, kerf_wire **made,
                                     char *error, size_t bytes) {
-  if (portOf().empty())
-    return fail(error, bytes, KERF_WIRE_INVALID,
-                "the ranks cannot find each other: MASTER_PORT is not set");
+  std::string problem, port = portOf(problem);
+  if (port.empty())
+    return fail(error, bytes, KERF_WIRE_INVALID, "%s", problem.c_str());
   auto wire = std::make_unique<kerf_wire>();
   wire->rank = rank;
   wire->size = size;
@@ -360,8 +376,8 @@ static kerf_wire_status connectWire(uint32_t rank, uint32_t size,
   // Rank 0 may send size^2 notes at a time: at most some megabytes per second.
   constexpr double notesPerSec = 200'000;
   wire->noteSec = double(size) * size / notesPerSec;
-  kerf_wire_status status = rank == 0 ? gatherRanks(*wire, error, bytes)
-                                      : joinCenter(*wire, error, bytes);
+  kerf_wire_status status = rank == 0 ? gatherRanks(*wire, port, error, bytes)
+                                      : joinCenter(*wire, port, error, bytes);
   if (status)
     return status;
   for (auto &socket : wire->sockets)

@@ -2,11 +2,10 @@
 |*
 |* A wire carries messages between the ranks of a job. It is a shared object,
 |* `libkerf_wire_<name>.so`, that exports `kerf_wire_entry`; the runtime opens
-it
-|* with dlopen and checks `abi_version`. Collectives, sums in a fixed order and
-|* channels are made of messages by the runtime: a wire knows no more than to
-|* start a transfer and to tell when it is done. Plain C; nothing throws or ends
-|* the process through this border, and nothing waits but `connect`.
+|* it with dlopen and checks `abi_version`. Collectives, sums in a fixed order
+|* and channels are made of messages by the runtime: a wire knows no more than
+|* to start a transfer and to tell when it is done. Plain C; nothing throws or
+|* ends the process through this border, and nothing waits but `connect`.
 |*
 |* Functions that return kerf_wire_status write a message (lower case, no full
 |* stop, NUL-terminated, cut to fit) into `error` unless they return

@@ -50,7 +50,8 @@ public:
   /// Removes the temporary file unless `commit` succeeded.
   ~OutputFile();
 
-  /// Opens a temporary file in the folder of `path`, which must exist.
+  /// Opens a temporary file in the folder of `path`, which must exist. Removes
+  /// those that killed processes left there of the same `path`.
   [[nodiscard]] bool open(const std::string &path, std::string &error);
   /// Appends.
   [[nodiscard]] bool write(const void *data, uint64_t size, std::string &error);
@@ -68,6 +69,7 @@ private:
   bool fail(const char *what, int code, std::string &error);
 
   int descriptor = -1;
+  int lock = -1; ///< held on the temporary file until it is published
   std::string target, temporary;
 };
 

@@ -88,6 +88,7 @@ public:
   Log(const Log &) = delete;
 
   /// Sends the JSON lines to `path`; with `isResumed` behind what is there.
+  /// When the disk is full there are no further ones, and a line says so.
   [[nodiscard]] bool openJson(const std::string &path, bool isResumed,
                               std::string &error);
   /// Sends events for TensorBoard to a new file in `folder`; the first step
@@ -111,6 +112,7 @@ private:
   double barStart = 0;
   int64_t barFirstStep = 0;
   std::FILE *jsonFile = nullptr;
+  std::string jsonPath;
   std::optional<EventFile> events;
 };
 

@@ -6,9 +6,14 @@
 namespace kerf::runtime {
 
 /// From now on the first SIGINT, SIGTERM or SIGUSR1 is only remembered; the
-/// second one kills. (mpirun passes on SIGUSR1, and kills on SIGTERM.) Writing
-/// to a closed pipe or beyond a file-size limit becomes an error of the write.
+/// second one kills. (mpirun passes on SIGUSR1, and kills on SIGTERM.) Before
+/// all ranks have met there is nothing to end in good order, and a rank that
+/// waits for others would go on waiting.
 void catchSignals();
+
+/// From now on writing to a closed pipe or beyond a file-size limit is an error
+/// of the write.
+void ignoreWriteSignals();
 
 /// The signal that asked to stop, 0 if none did.
 int stopSignal();
