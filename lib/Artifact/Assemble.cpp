@@ -1,6 +1,7 @@
 #include "kerf/Artifact/Assemble.h"
 
 #include "kerf/Artifact/Check.h"
+#include "kerf/Support/Version.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -81,7 +82,7 @@ void Assembler::setMeta(uint64_t inputHash) {
   auto model = fact<StringAttr>("model");
   meta.model = data.strings.intern(model ? model.getValue()
                                          : programs.front().getSymName());
-  meta.compiler = data.strings.intern("kerf 0.1.0");
+  meta.compiler = data.strings.intern("kerf " + getVersion().str());
   auto target = fact<StringAttr>("target");
   meta.target = data.strings.intern(target ? target.getValue() : "cpu");
   meta.cpu = text("cpu");

@@ -86,7 +86,8 @@ static std::string checkHeader(const char *bytes, uint64_t size) {
   if (size == 0)
     return "truncated: the file is empty";
   if (std::memcmp(bytes, KERF_MAGIC, std::min<uint64_t>(size, 8)) != 0)
-    return "not a compiled file of Kerf";
+    return "not a compiled file of Kerf: kerfc MODEL.mlir -o MODEL.kerf makes "
+           "one";
   constexpr uint64_t prefix = offsetof(kerf_header, sections);
   if (size < prefix)
     return line("truncated: %llu bytes, a header alone has %llu",

@@ -2,6 +2,7 @@
 
 #include "kerf/Artifact/Check.h"
 #include "kerf/Artifact/Dump.h"
+#include "kerf/Support/Counts.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/bit.h"
@@ -268,8 +269,8 @@ static void printStage(llvm::raw_ostream &os, const ArtifactData &data,
                        uint32_t stage) {
   const kerf_program &program = data.programs[stage];
   os << "\nstage " << stage << " '" << data.strings.get(program.name)
-     << "': arena of " << program.arena_bytes << " bytes, " << program.slots
-     << " slots\n";
+     << "': arena of " << program.arena_bytes << " bytes, "
+     << countOf(program.slots, "slot") << '\n';
   for (uint32_t c = 0; c < program.channel_count; ++c) {
     const kerf_channel &channel = data.channels[program.first_channel + c];
     bool sends = channel.from == stage;
@@ -286,15 +287,16 @@ void kerf::dumpProgram(const ArtifactData &data, llvm::raw_ostream &os) {
   os << "model '" << data.strings.get(meta.model) << "' for "
      << data.strings.get(meta.target) << ' ' << data.strings.get(meta.cpu)
      << ", compiled by " << data.strings.get(meta.compiler) << '\n'
-     << meta.world_size << " ranks:";
+     << countOf(meta.world_size, "rank") << (data.axes.empty() ? "" : ":");
   for (const kerf_axis &axis : data.axes)
     os << ' ' << data.strings.get(axis.name) << " = " << axis.size;
-  os << "; " << meta.micro_batches << " micro-batches in ";
-  if (isPipeline)
-    os << data.programs.size() << " stages";
-  else
-    os << data.programs[0].slots << " slots";
-  os << "; " << data.commands.size() << " commands\n";
+  os << "; " << countOf(meta.micro_batches, "micro-batch", "es") << " in "
+     << (isPipeline ? countOf(data.programs.size(), "stage")
+                    : countOf(data.programs[0].slots, "slot"))
+     << "; " << countOf(data.commands.size(), "command") << '\n'
+     << "a step of the model has " << groupDigits(meta.model_flops)
+     << " flops of products, all ranks do " << groupDigits(meta.matmul_flops)
+     << '\n';
   for (uint32_t p = 0; p < data.programs.size(); ++p) {
     const kerf_program &program = data.programs[p];
     uint32_t begin = program.first_call, end = begin + program.call_count;

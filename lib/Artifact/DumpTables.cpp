@@ -2,6 +2,7 @@
 
 #include "kerf/Artifact/Check.h"
 #include "kerf/Artifact/Dump.h"
+#include "kerf/Support/Counts.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
@@ -208,9 +209,9 @@ void kerf::dumpParams(const ArtifactData &data, llvm::raw_ostream &os) {
       trained += param.flags & KERF_PARAM_FROZEN ? 0 : elementsOf(param);
     }
   }
-  os << total << " parameters";
+  os << countOf(total, "parameter");
   if (trained != total)
-    os << ", " << trained << " trained";
+    os << ", " << groupDigits(trained) << " trained";
   os << '\n';
 }
 

@@ -31,6 +31,14 @@ InFlightDiagnostic ConfigReader::error(llvm::StringRef name) {
   return emitError(locationOf(name));
 }
 
+InFlightDiagnostic ConfigReader::valueError(llvm::StringRef name) {
+  InFlightDiagnostic diagnostic = error(name);
+  if (!find(name))
+    diagnostic.attachNote()
+        << "field " << quoted(name) << " is not given, its default counts";
+  return diagnostic;
+}
+
 InFlightDiagnostic ConfigReader::errorAt(const json::Value &entry,
                                          llvm::StringRef name,
                                          const llvm::Twine &expected) {

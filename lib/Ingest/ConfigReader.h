@@ -66,6 +66,9 @@ public:
 
   /// An error at the field (at the object when absent); marks failure.
   mlir::InFlightDiagnostic error(llvm::StringRef name);
+  /// The same about a value; says so where it is the default of an absent
+  /// field.
+  mlir::InFlightDiagnostic valueError(llvm::StringRef name);
   /// An error at an entry of the field.
   mlir::InFlightDiagnostic errorAt(const json::Value &entry,
                                    llvm::StringRef name,

@@ -178,15 +178,15 @@ void DecoderImporter::readHeads(ConfigReader &config) {
     return;
   // The library checks this for llama even where it does not use the quotient.
   if ((!headDim || isFamily("llama")) && c.hidden % c.heads != 0)
-    config.error("num_attention_heads")
+    config.valueError("num_attention_heads")
         << "expected 'num_attention_heads' to divide 'hidden_size' " << c.hidden
         << ", found " << c.heads;
   else if (c.headDim % 2 != 0)
-    config.error(headDim ? "head_dim" : "num_attention_heads")
+    config.valueError(headDim ? "head_dim" : "num_attention_heads")
         << "expected an even head size, as rotary positions turn pairs, found "
         << c.headDim;
   if (c.heads % c.kvHeads != 0)
-    config.error("num_key_value_heads")
+    config.valueError("num_key_value_heads")
         << "expected 'num_key_value_heads' to divide 'num_attention_heads' "
         << c.heads << ", found " << c.kvHeads;
 }

@@ -58,8 +58,8 @@ void Gpt2Importer::read(ConfigReader &config, const ImportOptions &options) {
 
 void Gpt2Importer::check(ConfigReader &config, const ImportOptions &options) {
   if (hidden % heads != 0)
-    config.error("n_head") << "expected 'n_head' to divide 'n_embd' " << hidden
-                           << ", found " << heads;
+    config.valueError("n_head") << "expected 'n_head' to divide 'n_embd' "
+                                << hidden << ", found " << heads;
   if (options.seq > positions)
     config.error("n_positions")
         << "sequences of " << options.seq << " tokens are longer than the "

@@ -25,10 +25,22 @@ static bool hasSaneSize(Type type) {
   return true;
 }
 
+/// What is wrong with the size of an input or a parameter, if anything: a step
+/// has nothing to do without elements.
+static std::optional<llvm::StringRef> wrongSize(Type type) {
+  if (!hasSaneSize(type))
+    return "at most 2^48 elements";
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (tensor && llvm::is_contained(tensor.getShape(), 0))
+    return "sizes of at least 1";
+  return std::nullopt;
+}
+
 /// Attributes that are not the op's own would be ignored: a misspelt `eps`.
 static LogicalResult checkAttributes(Operation *op) {
   static constexpr llvm::StringLiteral modelAttributes[] = {
-      "optimizer", "groups", "clip_norm", kAdapterAttrName, kPlanAttrName};
+      "optimizer",      "groups",      "clip_norm",
+      kAdapterAttrName, kPlanAttrName, "plan_json"};
   for (NamedAttribute attribute : op->getDiscardableAttrs()) {
     llvm::StringRef name = attribute.getName().getValue();
     bool isModels =
@@ -53,6 +65,10 @@ static LogicalResult verifyOp(Operation *op) {
     if (!hasSaneSize(result.getType()))
       return op->emitOpError() << "makes " << result.getType()
                                << ", expected at most 2^48 elements";
+  if (auto param = dyn_cast<ParamOp>(op))
+    if (auto expected = wrongSize(param.getResult().getType()))
+      return op->emitOpError() << "of " << param.getResult().getType()
+                               << ", expected " << *expected;
   if (isa<RepeatOp, YieldOp, ReturnOp>(op))
     return success();
   auto factors = dyn_cast<FactorOpInterface>(op);
@@ -135,9 +151,9 @@ struct VerifyIngestPass
       if (failed(checkAttributes(model)) || failed(checkDraws(model)))
         return signalPassFailure();
       for (BlockArgument input : model.getBody().getArguments())
-        if (!hasSaneSize(input.getType())) {
-          mlir::emitError(input.getLoc()) << "input of " << input.getType()
-                                          << ", expected at most 2^48 elements";
+        if (auto expected = wrongSize(input.getType())) {
+          mlir::emitError(input.getLoc())
+              << "input of " << input.getType() << ", expected " << *expected;
           return signalPassFailure();
         }
       WalkResult walk = model.getBody().walk(

@@ -1,5 +1,6 @@
 #include "Layout.h"
 
+#include "kerf/Dialect/Kerf/ModelFlops.h"
 #include "kerf/Dialect/Spmd/Pipelines.h"
 #include "kerf/Memory/Passes.h"
 #include "kerf/Support/Padding.h"
@@ -173,13 +174,6 @@ void ProgramWriter::writeSchedules() {
 // Facts about the step
 //===----------------------------------------------------------------------===//
 
-namespace {
-struct StepFlops {
-  double all = 0;   ///< of matrix products, recomputation included
-  double model = 0; ///< without recomputation
-};
-} // namespace
-
 /// The part of a product's flops that the model asks for: all where the
 /// attribute says nothing that can be.
 static double unpaddedPart(Operation *op) {
@@ -189,25 +183,23 @@ static double unpaddedPart(Operation *op) {
   return isPart ? double(padded[0]) / double(padded[1]) : 1;
 }
 
-static StepFlops countFlops(spmd::FuncOp func) {
-  StepFlops flops;
+/// Flops of products in one call, those that are done again included.
+static double countFlops(spmd::FuncOp func) {
+  double flops = 0;
   func.walk([&](Operation *op) {
     auto cost = dyn_cast<CostOpInterface>(op);
     if (!cost || op->getParentOfType<spmd::FusedOp>())
       return;
     auto repeat = op->getParentOfType<RepeatOp>();
-    double count = double(cost.getCost().products()) * unpaddedPart(op) *
-                   (repeat ? repeat.getCount() : 1);
-    flops.all += count;
-    if (!isRecomputed(op))
-      flops.model += count;
+    flops += double(cost.getCost().products()) * unpaddedPart(op) *
+             (repeat ? repeat.getCount() : 1);
   });
   return flops;
 }
 
 /// Flops of the training step over all ranks that run the program.
-static StepFlops countFlops(spmd::ProgramOp program) {
-  StepFlops flops;
+static double countFlops(spmd::ProgramOp program) {
+  double flops = 0;
   spmd::ScheduleOp schedule = program.getSchedule("train");
   if (!schedule)
     return flops;
@@ -216,10 +208,7 @@ static StepFlops countFlops(spmd::ProgramOp program) {
     ++calls[call.getCallee()];
   double ranks = program.getRanks().size();
   for (auto func : program.getBody().getOps<spmd::FuncOp>()) {
-    StepFlops once = countFlops(func);
-    double times = ranks * calls.lookup(func.getSymName());
-    flops.all += times * once.all;
-    flops.model += times * once.model;
+    flops += ranks * calls.lookup(func.getSymName()) * countFlops(func);
   }
   return flops;
 }
@@ -245,9 +234,7 @@ static void setFacts(exec::ProgramOp program, spmd::ProgramOp source,
   set("slots", builder.getI64IntegerAttr(most));
   set("workers", builder.getI64IntegerAttr(options.workers));
   set("target", builder.getStringAttr(kerf_target_name(options.target)));
-  StepFlops flops = countFlops(source);
-  set("matmul_flops", builder.getF64FloatAttr(flops.all));
-  set("model_flops", builder.getF64FloatAttr(flops.model));
+  set("matmul_flops", builder.getF64FloatAttr(countFlops(source)));
   for (auto input : source.getBody().getOps<spmd::InputOp>()) {
     if (input.getRole() != "tokens")
       continue;
@@ -257,9 +244,11 @@ static void setFacts(exec::ProgramOp program, spmd::ProgramOp source,
     if (std::optional<int64_t> vocabulary = input.getVocabulary())
       set("vocabulary", builder.getI64IntegerAttr(*vocabulary));
   }
-  for (llvm::StringRef text : {"plan_json", "adapter"})
-    if (Attribute value = source->getAttr(text))
-      set(text, value);
+  for (llvm::StringRef fact :
+       {llvm::StringRef("plan_json"), llvm::StringRef("adapter"),
+        llvm::StringRef(kModelFlopsAttrName)})
+    if (Attribute value = source->getAttr(fact))
+      set(fact, value);
 }
 
 static LogicalResult lower(spmd::ProgramOp source,

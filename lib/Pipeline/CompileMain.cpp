@@ -4,11 +4,13 @@
 
 #include "kerf/Artifact/Assemble.h"
 #include "kerf/Codegen/Codegen.h"
+#include "kerf/Dialect/Kerf/ModelFlops.h"
 #include "kerf/Dialect/Spmd/Spmd.h"
 #include "kerf/Pipeline/Mains.h"
 #include "kerf/Pipeline/Stages.h"
 #include "kerf/Plan/PlanFile.h"
 #include "kerf/Support/Output.h"
+#include "kerf/Support/Version.h"
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
@@ -222,16 +224,31 @@ static void setMoeBuffer(ModuleOp module, double buffer) {
                                    buffer, plan.getPlainOrder()));
 }
 
+/// The attribute of a model, and of the first program of its step, with the
+/// plan as people write it.
+static constexpr llvm::StringLiteral kPlanTextName = "plan_json";
+
+/// Before the stage recompute, which adds ops: rules number the ops of the step
+/// that a plan is made for.
+static void keepPlanText(ModelOp model, double reserveBytes) {
+  model->setAttr(kPlanTextName, StringAttr::get(model.getContext(),
+                                                savePlan(model, reserveBytes)));
+}
+
 /// Runs one stage; its contract is part of the pipeline.
 static LogicalResult runStage(ModuleOp module, Stage stage, Job &job) {
   // The plan, as people write it, stays with the program into the artifact, and
-  // so does what an adapter is.
-  std::string plan;
-  Attribute adapter;
+  // so do the model's flops and what an adapter is.
+  if (stage == Stage::Recompute)
+    for (ModelOp model : module.getOps<ModelOp>())
+      keepPlanText(model, job.reserveBytes);
+  Attribute plan, adapter;
+  double modelFlops = 0;
   if (stage == Stage::Partition)
     for (ModelOp model : module.getOps<ModelOp>()) {
-      plan = savePlan(model, job.reserveBytes);
+      plan = model->getAttr(kPlanTextName);
       adapter = model->getAttr(kAdapterAttrName);
+      modelFlops = countModelFlops(model);
     }
   // A plan that is given is costed when it is complete.
   bool plans = stage == Stage::Plan && job.task.plans();
@@ -251,7 +268,10 @@ static LogicalResult runStage(ModuleOp module, Stage stage, Job &job) {
   if (stage != Stage::Partition || programs.empty())
     return success();
   spmd::ProgramOp first = *programs.begin();
-  first->setAttr("plan_json", StringAttr::get(module.getContext(), plan));
+  if (plan)
+    first->setAttr(kPlanTextName, plan);
+  first->setAttr(kModelFlopsAttrName,
+                 Builder(module.getContext()).getF64FloatAttr(modelFlops));
   if (adapter)
     first->setAttr(kAdapterAttrName, adapter);
   return success();
@@ -504,6 +524,7 @@ static LogicalResult showOnly(ModuleOp module, const Job &job) {
 int kerf::compileMain(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   dropLibraryOptions();
+  showOwnVersion();
   CommandLine options;
   cl::HideUnrelatedOptions({&options.category, &options.planCategory});
   if (!cl::ParseCommandLineOptions(argc, argv, kOverview))

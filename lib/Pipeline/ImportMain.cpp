@@ -5,6 +5,7 @@
 #include "kerf/Pipeline/Stages.h"
 #include "kerf/Support/Input.h"
 #include "kerf/Support/Output.h"
+#include "kerf/Support/Version.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
@@ -225,6 +226,7 @@ static int readLora(CommandLine &options) {
 
 int kerf::importMain(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  showOwnVersion();
   CommandLine options;
   cl::HideUnrelatedOptions(options.category);
   cl::ParseCommandLineOptions(argc, argv, kOverview);

@@ -47,6 +47,9 @@ std::optional<int> kerf::inspectArtifact(llvm::StringRef command,
   std::string error;
   if (llvm::failed(readArtifact(bytes, data, error)))
     return fail(path + ": " + error);
+  if (command == "ptx" && data.ptx.empty())
+    return fail(path + ": compiled for '" + data.strings.get(data.meta.target) +
+                "', expected a file for cuda, which alone holds PTX");
   dump(data, llvm::outs());
   return 0;
 }

@@ -5,11 +5,14 @@
 #include "kerf/Dialect/Spmd/Spmd.h"
 #include "kerf/Pipeline/Mains.h"
 #include "kerf/Pipeline/Stages.h"
+#include "kerf/Support/Version.h"
 
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/WithColor.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace kerf;
@@ -106,9 +109,22 @@ static int fail(const llvm::Twine &message) {
   return 1;
 }
 
+/// What is wrong with a number of the command line; a check with it would be
+/// none.
+static std::optional<std::string> wrongNumber(const InspectOptions &values) {
+  if (values.samples < 1)
+    return "expected --samples >= 1, found " + std::to_string(values.samples);
+  if (!(values.tolerance > 0) || std::isinf(values.tolerance))
+    return "expected --tolerance > 0, and a finite one";
+  if (!(values.rate >= 0) || std::isinf(values.rate))
+    return "expected --rate >= 0, and a finite one";
+  return std::nullopt;
+}
+
 int kerf::inspectMain(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   dropLibraryOptions();
+  showOwnVersion();
   CommandLine options;
   cl::HideUnrelatedOptions(options.category);
   if (!cl::ParseCommandLineOptions(argc, argv, kOverview))
@@ -117,6 +133,8 @@ int kerf::inspectMain(int argc, char **argv) {
     return fail("unknown --compute '" + options.compute +
                 "', expected f32 or f64");
   options.values.f64 = options.compute == "f64";
+  if (auto wrong = wrongNumber(options.values))
+    return fail(*wrong);
   bool isComparison = options.command == "compare";
   if (options.other.getNumOccurrences() && options.command != "plan" &&
       !isComparison)

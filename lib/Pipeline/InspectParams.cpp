@@ -2,6 +2,7 @@
 
 #include "Inspect.h"
 
+#include "kerf/Support/Counts.h"
 #include "kerf/Support/Json.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -83,7 +84,7 @@ static ModelFlops countFlops(ModelOp model) {
   ModelFlops flops;
   model.getBody().walk([&](CostOpInterface op) {
     PhaseAttr phase = getPhase(op);
-    if (phase && phase.getKind() != PhaseKind::Forward)
+    if (isRecomputed(op) || (phase && phase.getKind() != PhaseKind::Forward))
       return;
     auto repeat = op->getParentOfType<RepeatOp>();
     double times = repeat ? repeat.getCount() : 1;
@@ -109,15 +110,6 @@ static ModelFlops countFlops(ModelOp model) {
           flops.visible / count};
 }
 
-/// 124439808 -> "124,439,808".
-static std::string grouped(double number) {
-  std::string digits;
-  llvm::raw_string_ostream(digits) << llvm::format("%.0f", std::floor(number));
-  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(at, ",");
-  return digits;
-}
-
 static std::string shapeText(RankedTensorType type) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -141,7 +133,7 @@ static void printTable(ModelOp model, llvm::ArrayRef<ParamCount> params) {
     os << "  " << llvm::left_justify(param.name, width)
        << llvm::format("  %6lld  ", static_cast<long long>(param.copies))
        << llvm::left_justify(shapeText(param.type), shapeWidth)
-       << llvm::right_justify(grouped(param.total()), 21)
+       << llvm::right_justify(groupDigits(param.total()), 21)
        << (param.trainable ? "" : "  frozen") << '\n';
 }
 
@@ -173,17 +165,18 @@ static LogicalResult inspectModel(ModelOp model,
   }
   printTable(model, params);
   llvm::raw_ostream &os = llvm::outs();
-  os << "\n  parameters        " << llvm::right_justify(grouped(total), 20)
-     << "\n  active per token  " << llvm::right_justify(grouped(active), 20)
-     << "\n  trainable         " << llvm::right_justify(grouped(trainable), 20)
+  os << "\n  parameters        " << llvm::right_justify(groupDigits(total), 20)
+     << "\n  active per token  " << llvm::right_justify(groupDigits(active), 20)
+     << "\n  trainable         "
+     << llvm::right_justify(groupDigits(trainable), 20)
      << "\n\n  model flops per token = 3 x (matmuls + attention) of a forward "
         "pass, attention over all pairs\n"
-     << "    = 3 x (" << grouped(flops.linear) << " + "
-     << grouped(flops.attention) << ")";
+     << "    = 3 x (" << groupDigits(flops.linear) << " + "
+     << groupDigits(flops.attention) << ")";
   if (flops.frozen > 0)
-    os << " - " << grouped(flops.frozen) << " (frozen weights)";
-  os << " = " << grouped(perToken)
-     << "\n    over visible pairs only: " << grouped(visible) << '\n';
+    os << " - " << groupDigits(flops.frozen) << " (frozen weights)";
+  os << " = " << groupDigits(perToken)
+     << "\n    over visible pairs only: " << groupDigits(visible) << '\n';
   return success();
 }
 

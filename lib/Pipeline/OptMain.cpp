@@ -3,6 +3,7 @@
 #include "kerf/Pipeline/Mains.h"
 #include "kerf/Pipeline/Stages.h"
 #include "kerf/Support/Output.h"
+#include "kerf/Support/Version.h"
 
 #include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -15,6 +16,7 @@ int kerf::optMain(int argc, char **argv) {
   DialectRegistry registry;
   registerDialects(registry);
   registerPasses();
+  showOwnVersion();
   if (failed(checkPlugins({argv, static_cast<size_t>(argc)})))
     return 1;
   auto [inputPath, outputPath] =
@@ -50,6 +52,7 @@ int kerf::optMain(int argc, char **argv) {
 }
 
 int kerf::lspMain(int argc, char **argv) {
+  showOwnVersion();
   DialectRegistry registry;
   registerDialects(registry);
   return failed(MlirLspServerMain(argc, argv, registry));

@@ -1,5 +1,6 @@
 #include "kerf/Pipeline/Stages.h"
 
+#include "kerf/Artifact/Artifact.h"
 #include "kerf/Codegen/Passes.h"
 #include "kerf/Dialect/Exec/Exec.h"
 #include "kerf/Dialect/Kerf/Kerf.h"
@@ -262,7 +263,22 @@ std::optional<std::string> kerf::findLongLine(llvm::StringRef text) {
   return std::nullopt;
 }
 
+/// What people take for a model by mistake.
+static std::optional<std::string> findOtherFormat(llvm::StringRef text) {
+  if (isArtifact(text))
+    return "1:1: error: a compiled file, expected the text of a model: "
+           "kerf-run "
+           "trains it, kerf-inspect shows it";
+  // Resources of MLIR begin with "{-#".
+  if (text.ltrim().starts_with("{") && !text.ltrim().starts_with("{-#"))
+    return "1:1: error: JSON, expected the text of a model: kerf-import makes "
+           "one of a config.json";
+  return std::nullopt;
+}
+
 std::optional<std::string> kerf::findUnsafeText(llvm::StringRef text) {
+  if (auto other = findOtherFormat(text))
+    return other;
   if (std::optional<PrescanError> found = prescanText(text))
     return std::to_string(found->line) + ":" + std::to_string(found->column) +
            ": error: " + found->message;

@@ -50,7 +50,8 @@ private:
                     Assignment &assignment);
   std::optional<Assignment> readAssignment(const Rule &rule, Operation *op,
                                            const Factors &facts);
-  void numberPhases();
+  bool isOfAbsentCast(const Rule &rule);
+  void checkMatched();
   bool matches(const Rule &rule, Operation *op);
   Rule *findRule(Operation *op);
   void splitBiases();
@@ -60,7 +61,7 @@ private:
   PlanErrors errors;
   PlanAttr plan;
   std::vector<Rule> rules;
-  llvm::DenseMap<Operation *, int64_t> place; ///< among the ops of its phase
+  llvm::DenseMap<Operation *, std::string> names; ///< by phase
 };
 } // namespace
 
@@ -170,23 +171,9 @@ std::optional<AxisList> PlanReader::readAxes(const json::Value &value) {
 // Matching
 //===----------------------------------------------------------------------===//
 
-void PlanReader::numberPhases() {
-  place.clear();
-  llvm::DenseMap<Attribute, int64_t> count;
-  model.getBody().walk([&](Operation *op) {
-    if (isa<FactorOpInterface>(op))
-      place[op] = count[op->getAttr(kPhaseAttrName)]++;
-  });
-}
-
-/// `forward 12` or `input_gradient 12 0`.
-static bool matchesPhase(llvm::StringRef text, PhaseAttr phase, int64_t place) {
-  auto [kind, rest] = text.split(' ');
-  auto [number, index] = rest.split(' ');
-  int64_t value;
-  return phase && kind == stringifyPhaseKind(phase.getKind()) &&
-         !number.getAsInteger(10, value) && value == phase.getOp() &&
-         (index.empty() || (!index.getAsInteger(10, value) && value == place));
+/// Is the op `forward 12 0` meant by `forward 12` or its whole name?
+static bool matchesPhase(llvm::StringRef text, llvm::StringRef name) {
+  return name.consume_front(text) && (name.empty() || name.front() == ' ');
 }
 
 /// What rules name an op by: a linear op is one in 8-bit floats, too.
@@ -204,7 +191,7 @@ bool PlanReader::matches(const Rule &rule, Operation *op) {
     return param && rule.param->match(param.getName());
   }
   if (llvm::StringRef(rule.op).contains(' ')) {
-    if (!matchesPhase(rule.op, getPhase(op), place.lookup(op)))
+    if (!matchesPhase(rule.op, names.lookup(op)))
       return false;
   } else if (nameOf(op) != rule.op && op->getName().stripDialect() != rule.op &&
              nameOf(op) != "kerf." + rule.op) {
@@ -311,7 +298,7 @@ void PlanReader::splitBiases() {
     if (cutsSum)
       splitBias(op);
   }
-  numberPhases();
+  names = namesOfOps(model);
 }
 
 /// False when the rule cannot be carried out, which is reported once.
@@ -339,6 +326,23 @@ bool PlanReader::assign(Rule &rule, Operation *op) {
   return true;
 }
 
+/// A cast that this step does not need: the plan was made for another number
+/// type.
+bool PlanReader::isOfAbsentCast(const Rule &rule) {
+  auto [phase, cast] = llvm::StringRef(rule.op).split(" cast ");
+  return !cast.empty() && llvm::any_of(names, [&, phase = phase](auto &entry) {
+    return matchesPhase(phase, entry.second);
+  });
+}
+
+void PlanReader::checkMatched() {
+  for (const Rule &rule : rules)
+    if (!rule.matched && !isOfAbsentCast(rule))
+      errors.at(rule.position)
+          << "a rule matches no op; ops are named as in the step's IR, "
+             "without 'kerf.'";
+}
+
 LogicalResult PlanReader::run(llvm::StringRef text) {
   auto root =
       json::parse(text, [&](json::Position at, const llvm::Twine &what) {
@@ -362,18 +366,14 @@ LogicalResult PlanReader::run(llvm::StringRef text) {
   if (!plan) // Rules name its axes.
     return failure();
   model->setAttr(kPlanAttrName, plan);
-  numberPhases();
+  names = namesOfOps(model);
   splitBiases();
   llvm::SmallVector<Operation *> ops;
   model.getBody().walk([&](FactorOpInterface op) { ops.push_back(op); });
   for (Operation *op : ops)
     if (Rule *rule = findRule(op); rule && !rule->wrong)
       rule->wrong = !assign(*rule, op);
-  for (const Rule &rule : rules)
-    if (!rule.matched)
-      errors.at(rule.position)
-          << "a rule matches no op; ops are named as in the step's IR, "
-             "without 'kerf.'";
+  checkMatched();
   return success(!errors.found());
 }
 

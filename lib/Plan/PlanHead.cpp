@@ -40,8 +40,17 @@ static void printShape(llvm::raw_ostream &os, Type type) {
   os << ']';
 }
 
-/// True when products are of 8-bit floats: quantising adds ops, and plans may
-/// number ops.
+namespace {
+/// Steps whose ops have the same numbers, if the model is the same: quantising
+/// to 8-bit floats adds ops, and so does scaling the loss for f16.
+enum class StepTypes { F32OrBF16, F16, Float8 };
+} // namespace
+
+static constexpr llvm::StringLiteral kTypesNames[] = {"f32 or bf16", "f16",
+                                                      "fp8"};
+/// The input that only steps of f16 have.
+static constexpr llvm::StringLiteral kLossScale = "loss_scale";
+
 static bool hasFloat8(ModelOp model) {
   return model.getBody()
       .walk([](CastOp cast) {
@@ -51,13 +60,21 @@ static bool hasFloat8(ModelOp model) {
       .wasInterrupted();
 }
 
+static StepTypes typesOf(ModelOp model) {
+  return model.getInput(kLossScale) ? StepTypes::F16
+         : hasFloat8(model)         ? StepTypes::Float8
+                                    : StepTypes::F32OrBF16;
+}
+
 /// A hash of the shapes of inputs and parameters.
-static std::string hashShapes(ModelOp model, bool float8) {
+static std::string hashShapes(ModelOp model, StepTypes types) {
   std::string text;
   llvm::raw_string_ostream os(text);
   for (auto [input, role] :
        llvm::zip(model.getBody().getArguments(),
                  model.getRoles().getAsValueRange<StringAttr>())) {
+    if (role == kLossScale)
+      continue;
     os << role;
     printShape(os, input.getType());
   }
@@ -74,14 +91,40 @@ static std::string hashShapes(ModelOp model, bool float8) {
     os << name << '*' << facts.second;
     printShape(os, facts.first);
   }
-  if (float8)
-    os << "fp8";
+  if (types != StepTypes::F32OrBF16)
+    os << kTypesNames[static_cast<int>(types)];
   return llvm::utohexstr(llvm::xxh3_64bits(text), /*LowerCase=*/true,
                          /*Width=*/16);
 }
 
+/// The number types with which the model would have this hash, if any.
+static std::optional<StepTypes> typesOfHash(ModelOp model,
+                                            llvm::StringRef hash) {
+  for (StepTypes types :
+       {StepTypes::F32OrBF16, StepTypes::F16, StepTypes::Float8})
+    if (hash == hashShapes(model, types))
+      return types;
+  return std::nullopt;
+}
+
 ModelStamp kerf::stampOf(ModelOp model) {
-  return {model.getSymName().str(), hashShapes(model, hasFloat8(model))};
+  return {model.getSymName().str(), hashShapes(model, typesOf(model))};
+}
+
+llvm::DenseMap<Operation *, std::string> kerf::namesOfOps(ModelOp model) {
+  llvm::DenseMap<Operation *, std::string> names;
+  llvm::DenseMap<std::pair<Attribute, int>, int64_t> counts;
+  model.getBody().walk([&](FactorOpInterface op) {
+    PhaseAttr phase = getPhase(op);
+    if (!phase)
+      return;
+    bool isCast = isa<CastOp>(op.getOperation());
+    names[op] = (stringifyPhaseKind(phase.getKind()) + " " +
+                 llvm::Twine(phase.getOp()) + (isCast ? " cast " : " ") +
+                 llvm::Twine(counts[{phase, int(isCast)}]++))
+                    .str();
+  });
+  return names;
 }
 
 //===----------------------------------------------------------------------===//
@@ -155,14 +198,15 @@ bool HeadReader::isOfModel() {
   if (given == own)
     return true;
   auto error = errors.at(value->position);
-  bool float8 = hasFloat8(model);
+  std::optional<StepTypes> types = typesOfHash(model, given.shapes);
   if (given.name != own.name)
     error << "the plan is for the model " << json::quote(given.name)
           << ", found " << json::quote(own.name);
-  else if (given.shapes == hashShapes(model, !float8))
-    error << "the plan is for a step " << (float8 ? "without" : "with")
-          << " products of 8-bit floats (--precision=fp8), whose ops have "
-             "other numbers";
+  else if (types)
+    error << "the plan is for a step of "
+          << kTypesNames[static_cast<int>(*types)] << ", found one of "
+          << kTypesNames[static_cast<int>(typesOf(model))]
+          << ", whose ops have other numbers";
   else
     error << "the plan is for a model " << json::quote(given.name)
           << " of other shapes: batch, sequence, layers or sizes differ";

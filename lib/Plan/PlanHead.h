@@ -49,6 +49,12 @@ struct ModelStamp {
 /// with the number of layers that have their own. Number types do not count.
 ModelStamp stampOf(ModelOp model);
 
+/// What rules call the ops of a step: `weight_gradient 43 1` is the second op
+/// of that phase. Casts count apart, `weight_gradient 43 cast 0`: number types
+/// add and remove them, and a plan is one for f32, bf16 and f16. Ops without a
+/// phase have none.
+llvm::DenseMap<mlir::Operation *, std::string> namesOfOps(ModelOp model);
+
 /// Reads all but the rules; fields that are wrong count as not given. Null when
 /// the plan is for another model or its mesh is wrong: rules mean nothing then.
 PlanAttr readPlanHead(ModelOp model, const json::Value &root,

@@ -102,18 +102,14 @@ static json::Value headOf(ModelOp model, PlanAttr plan) {
 /// One rule per op.
 static std::vector<json::Value> rulesOf(ModelOp model) {
   std::vector<json::Value> rules;
-  llvm::DenseMap<Attribute, int64_t> count;
+  llvm::DenseMap<Operation *, std::string> names = namesOfOps(model);
   model.getBody().walk([&](FactorOpInterface op) {
-    PhaseAttr phase = getPhase(op);
-    int64_t place = count[phase]++;
     auto assign = op->getAttrOfType<AssignAttr>(kAssignAttrName);
-    if (!assign || !phase)
+    auto name = names.find(op);
+    if (!assign || name == names.end())
       return;
     json::Value rule = json::Value::makeObject();
-    rule.set("op", json::Value::fromString(
-                       (stringifyPhaseKind(phase.getKind()) + " " +
-                        llvm::Twine(phase.getOp()) + " " + llvm::Twine(place))
-                           .str()));
+    rule.set("op", json::Value::fromString(name->second));
     rule.set("factors", factorsOf(assign));
     if (!assign.getPending().empty())
       rule.set("pending", namesOf(assign.getPending()));

@@ -106,11 +106,14 @@ static void checkTogether(const SearchProblem &problem,
                           std::vector<std::string> &errors) {
   std::vector<Shape> shapes = shapesOf(problem);
   if (shapes.empty()) {
-    errors.push_back(llvm::formatv(
+    std::string wrong = llvm::formatv(
         "the pins {0} leave nothing: tp x cp x pp x dp must be at most {1} "
         "devices, dp x mb x m the batch ({2}), ep divide dp",
         printPins(problem.pins), problem.machine->describedDevices(),
-        problem.batch));
+        problem.batch);
+    for (const auto &[feature, reason] : problem.pins.excluded)
+      wrong += "; not searched: " + feature + ", since " + reason;
+    errors.push_back(wrong);
     return;
   }
   if (llvm::all_of(shapes, [&](const Shape &shape) {

@@ -14,7 +14,7 @@
 // CHECK: function forward:
 // CHECK-NEXT: 0 rotate = rotate over dp (2 ranks) f32 count 4
 // CHECK-NEXT: 1 send = send 'forward' to 1 bytes 16
-// CHECK: stage 1 'two_1': arena of 128 bytes, 1 slots
+// CHECK: stage 1 'two_1': arena of 128 bytes, 1 slot
 // CHECK-NEXT: channel 'forward' from 0
 // CHECK: step: 2 calls
 // CHECK-NEXT: 2 forward micro-batch 0 slot 0 first{{$}}

@@ -71,6 +71,22 @@ kerf.model @empty(%x: tensor<0x9223372036854775807xf32>, %loss: tensor<f32>) {
 
 // -----
 
+// There is no step without data or with empty weights.
+// expected-error @+1 {{input of 'tensor<0x4xf32>', expected sizes of at least 1}}
+kerf.model @no_rows(%x: tensor<0x4xf32>, %loss: tensor<f32>) {
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+kerf.model @no_weights(%loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.param' op of 'tensor<4x0xf32>', expected sizes of at least 1}}
+  %w = kerf.param "w" init<zeros> : tensor<4x0xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
 // Every op states its factors.
 kerf.model @foreign(%loss: tensor<f32>) {
   // expected-error @+1 {{'test.op' op does not state its factors}}

@@ -11,10 +11,12 @@
 //
 // A rule matches ops by name (`linear`), which may be limited to those that
 // read a parameter that `weight` matches; or by phase (`forward 12`, all ops of
-// it; `input_gradient 12 0`, the first of them); or reads of parameters. The
-// first rule that matches an op counts. Ops without one are left to the
-// propagation. `pending`, `variant`, `blocks` and `routed` are as in
-// `#kerf.assign`.
+// it; `input_gradient 12 0`, the first of them; casts count apart, and
+// `input_gradient 12 cast 0` is the first of those); or reads of parameters.
+// The first rule that matches an op counts. Ops without one are left to the
+// propagation. A rule of a cast that the step does not have, being of another
+// number type, says nothing. `pending`, `variant`, `blocks` and `routed` are as
+// in `#kerf.assign`.
 //
 // `order` names the axes of the mesh, the slowest first; without it they are in
 // the order of the text. Further fields, all optional, are those of

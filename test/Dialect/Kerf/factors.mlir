@@ -93,7 +93,9 @@ kerf.model @broadcasts(%x: tensor<4x6xf32>, %loss: tensor<f32>) {
 }
 
 // A reshape splits and merges factors from the left; what does not match stays whole.
-kerf.model @reshapes(%x: tensor<2x12x4xf32>, %y: tensor<8x1x4xf32>, %z: tensor<2x6x5xf32>, %e: tensor<0x4xf32>, %loss: tensor<f32>) {
+kerf.model @reshapes(%x: tensor<2x12x4xf32>, %y: tensor<8x1x4xf32>, %z: tensor<2x6x5xf32>, %loss: tensor<f32>) {
+  // expected-remark-re @+1 {{{{^}}b=0(whole) s=4(whole) :  -> [b, s]{{$}}}}
+  %e = kerf.constant dense<> : tensor<0x4xf32>
   // expected-remark-re @+1 {{{{^}}r0=2 r1=3 r2=4 r3=4 : [r0, r1*r2, r3] -> [r0, r1, r2, r3] linear in 0{{$}}}}
   %split = kerf.reshape %x : tensor<2x12x4xf32> -> tensor<2x3x4x4xf32>
   // expected-remark-re @+1 {{{{^}}r0=2 r1=12 r2=4 : [r0, r1, r2] -> [r0*r1, r2] linear in 0{{$}}}}
@@ -270,7 +272,9 @@ kerf.model @routes(%l: tensor<6x8x4xf32>, %b: tensor<4xf32>, %loss: tensor<f32>)
 }
 
 // Tokens go to rows by slots: maps. Groups are independent of each other.
-kerf.model @tables(%x: tensor<6x8x16xf32>, %e: tensor<6x8x2xi32>, %w: tensor<6x8x2xf32>, %none: tensor<0x8x2xi32>, %loss: tensor<f32>) {
+kerf.model @tables(%x: tensor<6x8x16xf32>, %e: tensor<6x8x2xi32>, %w: tensor<6x8x2xf32>, %loss: tensor<f32>) {
+  // expected-remark-re @+1 {{{{^}}b=0(whole) s=8(whole) x=2(whole) :  -> [b, s, x]{{$}}}}
+  %none = kerf.constant dense<> : tensor<0x8x2xi32>
   // expected-remark-re @+1 {{{{^}}g=3 n=2(whole) s=8(whole) k=2(whole) e=4(whole) : [g*n, s, k] -> [g*n, s, k], [g, e]{{$}}}}
   %slots, %sizes = kerf.assign_slots %e count 4 group 2 : tensor<6x8x2xi32>
   // expected-remark-re @+1 {{{{^}}g=0 n=0(whole) s=8(whole) k=2(whole) e=4(whole) : [g*n, s, k] -> [g*n, s, k], [g, e]{{$}}}}
