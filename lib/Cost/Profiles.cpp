@@ -16,6 +16,8 @@ static Profile pytorch(const char *name) {
   Profile profile;
   profile.name = name;
   profile.matmul = 0.88;
+  profile.fused = false;
+  profile.accumulateBytes = 8; // a gradient in bf16 is read, its f32 sum both
   // Flash attention 1 and its Triton version; `Efficiency::attention` is a
   // mean.
   profile.attention = 0.85;

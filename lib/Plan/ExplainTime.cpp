@@ -23,6 +23,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ExplainDetail.h"
+#include "SearchDetail.h"
 
 #include "kerf/Cost/Kernels.h"
 
@@ -95,26 +96,32 @@ void Accountant::readParts() {
       plan.outer.zero >= 2 ? std::max<int64_t>(plan.outer.shardGroup, 1) : 1);
   double expertShards =
       std::max(1.0, shards / static_cast<double>(plan.outer.ep));
+  bool hasEmbedding = step.runs.size() > 1 && step.runs.front().repeat < 0;
+  auto added = [&](const PlacedLayers &layers, double elements, double cut) {
+    bool isEmbedding = hasEmbedding && layers.kind == step.runs.front().kind;
+    return elements / cut *
+           search_detail::accumulatedBytes(profile, plan.outer.microBatches,
+                                           cut > 1, isEmbedding);
+  };
   for (auto [stage, work] : llvm::zip(plan.stages, plan.work.stages)) {
     parts.emplace_back();
     for (auto [chunk, chunkWork] : llvm::zip(stage.chunks, work.chunks)) {
       ChunkParts &sum = parts.back().emplace_back();
-      double elements = 0;
+      double bytes = 0;
       for (const PlacedLayers &layers : chunk.layers) {
         auto count = static_cast<double>(layers.count);
         addTimes(sum.forward, layers.point.forward, count);
         addTimes(sum.backward, layers.point.backward, count);
         addTimes(sum.recompute, layers.point.recompute, count);
-        elements += count * layers.point.trainedShare *
-                    (layers.point.denseElements / shards +
-                     layers.point.expertElements / expertShards);
+        bytes += count * layers.point.trainedShare *
+                 (added(layers, layers.point.denseElements, shards) +
+                  added(layers, layers.point.expertElements, expertShards));
       }
       double forward = chunkWork.forwardSec - plainSec(sum.forward, exposed());
       double backward = chunkWork.backwardSec -
                         plainSec(sum.backward, exposed()) -
                         plainSec(sum.recompute, exposed());
-      double accumulate =
-          rate > 0 ? elements * profile.accumulateBytes / rate : 0;
+      double accumulate = rate > 0 ? bytes / rate : 0;
       // What rounding leaves is nothing.
       double least = 1e-12 * (chunkWork.forwardSec + chunkWork.backwardSec);
       auto atLeast = [&](double sec) { return sec > least ? sec : 0; };

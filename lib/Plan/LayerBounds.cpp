@@ -48,9 +48,12 @@ LayerBounds::Floor LayerBounds::floorOf(int number) const {
   const LayerKind &kind = context.step->kinds[number];
   Device device = context.machine->perRank().device;
   const Profile &profile = context.profile;
+  const KernelTraffic &traffic =
+      facts[number]
+          .traffic[static_cast<size_t>(kernelStyleOf(profile, device))];
   Floor floor;
-  for (const LayerOp &op : kind.ops) {
-    if (op.view)
+  for (auto [i, op] : llvm::enumerate(kind.ops)) {
+    if (op.view || traffic.ops[i].inProduct)
       continue;
     if (op.work.matmulFlops > 0) {
       MatmulShape huge{1, 1 << 17, 1 << 17, 1 << 17};
@@ -62,9 +65,8 @@ LayerBounds::Floor LayerBounds::floorOf(int number) const {
                        op.scores, op.type, op.phase != LayerPhase::Forward);
     } else {
       double bytes = 0;
-      for (int value : op.results)
-        if (!facts[number].fusedAway[value] &&
-            kind.values[value].gradientOf < 0)
+      for (auto [value, moves] : llvm::zip(op.results, traffic.ops[i].writes))
+        if (moves && kind.values[value].gradientOf < 0)
           bytes += kind.values[value].bytes();
       floor.seconds += rowSec(device, profile, bytes, 0);
     }
@@ -128,9 +130,8 @@ double LayerBounds::ideal(Part part, int kind, int axis, Group group,
   LayerTerms terms(context, query, own, facts[kind]);
   LayerSolution solution = solveIdeal(terms, axis);
   double sequences = double(query.key.microBatch) * shares;
-  return it->second = solution.possible()
-                          ? double(solution.picoseconds) * 1e-12 / sequences
-                          : 1e12;
+  return it->second =
+             solution.possible() ? leastSecOf(solution, own) / sequences : 1e12;
 }
 
 double kerf::scaleOf(const TableKey &key, int axis) {

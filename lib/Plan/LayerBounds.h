@@ -12,6 +12,14 @@ namespace kerf {
 /// shape is faster than this makes it.
 constexpr double kBestRate = 1 - 3e-4;
 
+/// Seconds of a solution without what rounding its tables to picoseconds may
+/// have added: up to a half each, and an op has a few.
+inline double leastSecOf(const LayerSolution &solution, const LayerKind &kind) {
+  constexpr double kTablesOfAnOp = 8;
+  double rounded = kTablesOfAnOp / 2 * double(kind.ops.size());
+  return std::max(0.0, double(solution.picoseconds) - rounded) * 1e-12;
+}
+
 /// Seconds of a micro-batch for a second per sequence of an axis alone.
 double scaleOf(const TableKey &key, int axis);
 /// Axes of more than one rank.
@@ -42,6 +50,11 @@ public:
   /// The same by whether the expert axis cuts parameters of experts.
   std::vector<StateFloor> cases(const TableKey &key, bool priced);
 
+  /// value <= seconds + price x elements, of one sequence.
+  struct Line {
+    double price = 0, value = 0;
+  };
+
 private:
   /// What no layout can beat, per whole batch on one device.
   struct Floor {
@@ -62,10 +75,6 @@ private:
   std::map<int, KeptCurve> curves;
   std::map<int, double> putOff; ///< of the whole batch, by kind
 
-  /// V <= seconds + price x elements, of one sequence.
-  struct Line {
-    double price = 0, value = 0;
-  };
   /// Parameters on a rank, lines of the tensor axis alone and of all axes.
   struct State {
     double denseElements = 0, expertElements = 0;
@@ -78,13 +87,13 @@ private:
   std::map<std::array<int64_t, 8>, State> states;
   /// By kind, group and shares: `cutExpertsSec`.
   std::map<std::array<int64_t, 4>, double> cutExperts;
-  /// By kind, group, what the context and expert axes cut besides, shares, and
-  /// halves of what experts cost: `tensorLines`.
-  std::map<std::array<int64_t, 7>, std::vector<Line>> tensors;
+  /// By kind, group and shares, and what an element of each parameter costs:
+  /// `tensorLines`.
+  std::map<std::pair<std::array<int64_t, 4>, std::vector<double>>,
+           std::vector<Line>>
+      tensors;
   /// By kind, group and shares: `expertLines`.
   std::map<std::array<int64_t, 4>, std::vector<Line>> experts;
-
-  std::map<std::array<int64_t, 3>, int64_t> cuts; ///< `cutOf`
 
   /// What the shapes of products cost at least beyond the best rate, seconds.
   struct Shapes {
@@ -95,8 +104,9 @@ private:
   std::map<std::array<int64_t, 5>, Shapes> shapes;
 
   Floor floorOf(int kind) const;
-  int64_t cutOf(const TableKey &key, InnerAxis axis, IndexClass index);
-  LayerKind weighted(const TableKey &key, double part, Experts experts) const;
+  std::vector<double> weightsOf(const TableKey &key, double part,
+                                Experts experts) const;
+  LayerKind weighted(int number, llvm::ArrayRef<double> weights) const;
   std::vector<Line> linesOf(int axis, Group group, const LayerKind &kind,
                             int number, int shares) const;
   static double valueAt(llvm::ArrayRef<Line> lines, double price);

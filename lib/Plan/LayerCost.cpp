@@ -44,6 +44,25 @@ double kerf::keptBytes(const LayerTerms &terms, const LayerLayout &layout,
   return bytes;
 }
 
+double kerf::gradientExcess(const LayerTerms &terms, int param,
+                            const LayerLayout &layout, int axis, double weight,
+                            double gradient) {
+  int value = terms.facts.gradients[param];
+  if (value < 0)
+    return 0;
+  double rests = weight * terms.paramElements(param, layout, axis,
+                                              &AxisLayout::Rest::weight);
+  double made = gradient *
+                terms.heldBytesOf(value, layout, axis, /*kept=*/false) /
+                terms.kind.values[value].elementBytes;
+  return terms.kind.params[param].gradientBytes * std::max(0.0, made - rests);
+}
+
+double kerf::excessPrice(const LayerQuery &query) {
+  return std::max(query.gradientsAsMade ? query.statePrice : 0,
+                  leastPrice(query));
+}
+
 namespace {
 
 class CostSum {
@@ -108,15 +127,14 @@ private:
       OpTime time = terms.timeOf(i, layout);
       addTime(op.phase == LayerPhase::Forward ? point.forward : point.backward,
               time);
-      bool fused =
-          llvm::all_of(op.results, [&](int v) { return facts.fusedAway[v]; });
-      point.kernels += !op.view && !fused;
+      bool launch = terms.traffic.ops[i].launch;
+      point.kernels += launch;
       if (op.phase == LayerPhase::WeightGradient)
         point.weightGradientSec += time.seconds;
       if (!isMadeAgain(op))
         continue;
-      addTime(point.recompute, time);
-      point.kernels += !op.view && !fused;
+      addTime(point.recompute, terms.timeOf(i, layout, -1, nullptr, true));
+      point.kernels += launch;
     }
   }
 
@@ -251,7 +269,7 @@ private:
       if (bytes > keptBehind(v))
         point.savedBytes += bytes;
     }
-    result.objective += std::max(query.keptPrice, kLeastPrice) * priced;
+    result.objective += std::max(query.keptPrice, leastPrice(query)) * priced;
   }
 
   /// Kept bytes of what a view shows, through other views; 0 for other values,
@@ -304,7 +322,7 @@ private:
 
   void addResting(int p) {
     const LayerParam &param = kind.params[p];
-    double price = std::max(query.statePrice, kLeastPrice);
+    double price = std::max(query.statePrice, leastPrice(query));
     auto elements = [&](AxisState AxisLayout::Rest::*state) {
       return terms.paramElements(p, layout, -1, state);
     };
@@ -316,8 +334,13 @@ private:
     result.objective +=
         price * (param.gradientBytes * elements(&AxisLayout::Rest::gradient) +
                  state * elements(&AxisLayout::Rest::optimizer));
-    if (!restFree(kTensor))
+    if (!restFree(kTensor)) {
+      double excess = gradientExcess(terms, p, layout);
+      result.objective += excessPrice(query) * excess;
+      (param.expert ? point.expertExcessBytes : point.denseExcessBytes) +=
+          excess;
       return;
+    }
     const Device &device = terms.device;
     double steps = double(query.microBatches);
     result.objective += terms.context.profile.updateBytes *

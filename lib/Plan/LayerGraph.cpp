@@ -182,7 +182,7 @@ private:
     const LayerParam &param = kind.params[p];
     double elements =
         terms.paramElements(p, layout, axis(), &AxisLayout::Rest::weight);
-    double price = std::max(query.statePrice, kLeastPrice);
+    double price = std::max(query.statePrice, leastPrice(query));
     double state = param.masterBytes + param.stateBytes;
     const StateVariable &weight = out.weights[p];
     bool apart = out.optimizers[p].variable >= 0;
@@ -226,6 +226,9 @@ private:
       return;
     bool apart = out.gradients[p].variable >= 0;
     const StateVariable &rest = apart ? out.gradients[p] : out.weights[p];
+    auto [op, result] = makerOf(value);
+    if (!apart)
+      addExcess(p, value);
     // Outside the tensor axis replicas of state are the outer search's
     // business.
     if (!apart && axis() != static_cast<int>(InnerAxis::Tensor))
@@ -234,13 +237,32 @@ private:
         traffic * param.gradientBytes *
         terms.paramElements(p, layout, axis(), &AxisLayout::Rest::weight);
     double times = apart ? 1 : steps();
-    auto [op, result] = makerOf(value);
     addTraffic({-1, p}, {out.opVariables[op], rest.variable},
                [&, op = op, result = result](const std::vector<int> &s) {
                  return comm(convert(out.options[op][s[0]].results[result],
                                      rest.states[s[1]], bytes) /
                              times);
                });
+  }
+
+  /// The price of a gradient that lies in larger parts than its weight.
+  void addExcess(int p, int value) {
+    const StateVariable &weight = out.weights[p];
+    bool matters = axis() == static_cast<int>(InnerAxis::Tensor) ||
+                   weight.states.size() > 1;
+    if (!kind.params[p].trainable || !matters)
+      return;
+    double price = excessPrice(query);
+    auto [op, result] = makerOf(value);
+    out.graph.addTable(
+        {out.opVariables[op], weight.variable},
+        [&, op = op, result = result](const std::vector<int> &s) {
+          AxisState made = out.options[op][s[0]].results[result];
+          return toPicoseconds(price *
+                               gradientExcess(terms, p, layout, axis(),
+                                              share(weight.states[s[1]]),
+                                              terms.heldShare(made, axis())));
+        });
   }
 
   std::pair<int, int> makerOf(int value) const {
@@ -334,7 +356,7 @@ private:
         seconds = std::min(seconds, convert(shared.states[s[2]], to, bytes));
       return comm(seconds);
     });
-    double price = std::max(query.keptPrice, kLeastPrice);
+    double price = std::max(query.keptPrice, leastPrice(query));
     double whole = terms.heldBytesOf(value, layout, axis(), /*kept=*/true);
     out.graph.addTable({kept.variable}, [&](const std::vector<int> &s) {
       bool isKept = kept.states[s[0]] != kNotKept && !kept.again[s[0]];
@@ -458,7 +480,9 @@ private:
             return int64_t(0);
           double own = terms.variantSec(op, option, axis(), layout);
           return addCost(
-              toPicoseconds(terms.timeOf(op, layout, axis(), &option).seconds),
+              toPicoseconds(
+                  terms.timeOf(op, layout, axis(), &option, /*again=*/true)
+                      .seconds),
               comm(own));
         });
     for (size_t r = 1; r < facts.results.size(); ++r)

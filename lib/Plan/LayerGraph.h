@@ -69,12 +69,17 @@ private:
   std::vector<std::vector<Pair>> allowedOptions() const;
   void addOps();
   void addMemory();
+  void addExcess(int param);
   void addTraffic(int side);
   int stateOf(int side, int number, int state) const;
 };
 
 /// Smallest price of a byte, so that of equal layouts the smaller is taken.
 constexpr double kLeastPrice = 1e-17;
+/// The same for a query; what is found for a bound has none.
+inline double leastPrice(const LayerQuery &query) {
+  return query.ideal ? 0 : kLeastPrice;
+}
 
 } // namespace kerf
 

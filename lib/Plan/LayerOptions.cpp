@@ -41,8 +41,11 @@ LayerFacts::LayerFacts(const LayerKind &kind) {
       if (readers.empty() || readers.back() != static_cast<int>(i))
         readers.push_back(i);
     }
+  gradients.assign(kind.params.size(), -1);
   for (size_t v = 0; v < count; ++v) {
     const LayerValue &value = kind.values[v];
+    if (value.gradientOf >= 0 && value.producer >= 0)
+      gradients[value.gradientOf] = static_cast<int>(v);
     forwardValues[v] = value.forward && value.param < 0 &&
                        (value.producer >= 0 || int(v) == kind.input);
     readBack[v] = forwardValues[v] && !backwardReaders[v].empty();
@@ -56,6 +59,8 @@ LayerFacts::LayerFacts(const LayerKind &kind) {
                                            : forwardReaders[v][0];
     fusedAway[v] = isRowOp(kind.ops[reader]);
   }
+  for (size_t style = 0; style < traffic.size(); ++style)
+    traffic[style] = kernelTrafficOf(kind, static_cast<KernelStyle>(style));
   findPatterns(kind);
 }
 

@@ -168,7 +168,33 @@ void PairGraph::addMemory() {
       bytes += param.gradientBytes + param.masterBytes + param.stateBytes;
     add({&sides[0].weights[p], &sides[1].weights[p]},
         std::max(query.statePrice, kLeastPrice) * bytes * param.elements);
+    if (param.trainable && terms.facts.gradients[p] >= 0)
+      addExcess(p);
   }
+}
+
+/// The price of a gradient that lies in larger parts than its weight.
+void PairGraph::addExcess(int p) {
+  int value = terms.facts.gradients[p];
+  int op = terms.kind.values[value].producer;
+  const auto &results = terms.kind.ops[op].results;
+  auto result = llvm::find(results, value) - results.begin();
+  int maker = numbers[0][sides[0].opVariables[op]];
+  int weight = numbers[0][sides[0].weights[p].variable];
+  double price = excessPrice(terms.query);
+  graph.addTable({maker, weight}, [&](const std::vector<int> &s) {
+    double made = 1, rests = 1;
+    for (int side = 0; side < 2; ++side) {
+      const LayerGraph &own = sides[side];
+      int option = stateOf(side, maker, s[0]);
+      int state = stateOf(side, weight, s[1]);
+      made *=
+          terms.heldShare(own.options[op][option].results[result], axes[side]);
+      rests *=
+          splitShare(own.weights[p].states[state], terms.ranks[axes[side]]);
+    }
+    return toPicoseconds(price * gradientExcess(terms, p, {}, -1, rests, made));
+  });
 }
 
 /// The variable of a side that says in which state a value is made, with its

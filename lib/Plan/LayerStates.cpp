@@ -17,6 +17,7 @@
 #include "LayerBounds.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 using namespace kerf;
@@ -42,19 +43,6 @@ static bool isCutBy(const LayerKind &kind, int param, IndexClass index,
   return false;
 }
 
-/// By what ranks of an axis cut some parameter of a kind; 1: they cut none.
-int64_t LayerBounds::cutOf(const TableKey &key, InnerAxis axis,
-                           IndexClass index) {
-  int64_t ranks = key.groups[static_cast<int>(axis)].size;
-  auto [it, isNew] =
-      cuts.try_emplace({key.kind, static_cast<int>(axis), ranks}, int64_t(1));
-  const LayerKind &kind = context.step->kinds[key.kind];
-  for (size_t param = 0; isNew && param < kind.params.size(); ++param)
-    if (isCutBy(kind, static_cast<int>(param), index, ranks))
-      it->second = ranks;
-  return it->second;
-}
-
 /// Whether a parameter is a good part of the experts: not what routes to them.
 static bool holdsExperts(const LayerKind &kind, int param) {
   constexpr double kGoodPart = 0.01;
@@ -65,11 +53,12 @@ static bool holdsExperts(const LayerKind &kind, int param) {
   return own.expert && !own.shared && own.elements > kGoodPart * all;
 }
 
-/// The kind with parameters of one byte per element, as much of it as the
-/// context and expert ranks of the key leave on a rank; of experts `part`.
-LayerKind LayerBounds::weighted(const TableKey &key, double part,
-                                Experts experts) const {
-  LayerKind kind = context.step->kinds[key.kind];
+/// Of a parameter's elements, what the context and expert ranks of the key
+/// leave on a rank, by parameter; of experts `part`.
+std::vector<double> LayerBounds::weightsOf(const TableKey &key, double part,
+                                           Experts experts) const {
+  const LayerKind &kind = context.step->kinds[key.kind];
+  std::vector<double> weights;
   for (auto [number, param] : llvm::enumerate(kind.params)) {
     double left = param.shared ? 0 : param.expert ? part : 1;
     int own = static_cast<int>(number);
@@ -79,28 +68,63 @@ LayerKind LayerBounds::weighted(const TableKey &key, double part,
           !(axis == kExpert && experts == Experts::Whole &&
             holdsExperts(kind, own)))
         left /= double(key.groups[axis].size);
-    param.weightBytes = left;
+    weights.push_back(left);
+  }
+  return weights;
+}
+
+/// The kind with parameters of so many bytes per element.
+LayerKind LayerBounds::weighted(int number,
+                                llvm::ArrayRef<double> weights) const {
+  LayerKind kind = context.step->kinds[number];
+  for (auto [param, weight] : llvm::zip_equal(kind.params, weights)) {
+    param.weightBytes = weight;
     param.masterBytes = param.gradientBytes = param.stateBytes = 0;
   }
   return kind;
 }
 
+namespace {
+/// Elements that a rank holds and seconds, and the line that found them.
+struct Point {
+  double seconds = 0, elements = 0;
+  LayerBounds::Line line;
+};
+
+/// Two points without a known one between them.
+struct Between {
+  Point fast, small;
+  /// By what part the bound may rise at most: where the two lines meet, up to
+  /// the straight way between the points.
+  double gain() const {
+    double less = fast.elements - small.elements;
+    double slower = small.seconds - fast.seconds;
+    double dearer = small.line.price - fast.line.price;
+    if (less <= 1e-6 * fast.elements || slower <= 1e-6 * fast.seconds ||
+        dearer <= 0)
+      return 0;
+    double meet = (small.line.value - fast.line.value) / dearer;
+    double bound = fast.line.value - fast.line.price * meet;
+    double way = fast.seconds + (fast.elements - meet) * slower / less;
+    return bound > 0 ? way / bound - 1 : HUGE_VAL;
+  }
+};
+} // namespace
+
 /// Solves an axis, to which 1/shares of the ops is charged, under prices of an
 /// element (a byte of `kind`'s weights): free, so dear that none is held in
-/// vain, and between known points while that raises the bound.
+/// vain, and between known points, where that may raise the bound most.
 std::vector<LayerBounds::Line> LayerBounds::linesOf(int axis, Group group,
                                                     const LayerKind &kind,
                                                     int number,
                                                     int shares) const {
   constexpr int kMostSolves = 7;
+  constexpr double kEnough = 1e-3; // of the bound
   LayerQuery query = idealQuery(number, axis, group);
   query.commWeight *= shares;
   double sequences = double(query.key.microBatch);
   LayerTerms terms(context, query, kind, facts[number]);
   std::vector<Line> lines;
-  struct Point {
-    double seconds = 0, elements = 0;
-  };
   auto solve = [&](double price) -> std::optional<Point> {
     query.statePrice = price * sequences * shares;
     LayerSolution solution = solveIdeal(terms, axis);
@@ -111,9 +135,10 @@ std::vector<LayerBounds::Line> LayerBounds::linesOf(int axis, Group group,
       point.elements += kind.params[p].weightBytes *
                         terms.paramElements(p, solution.layout, -1,
                                             &AxisLayout::Rest::weight);
-    double value = double(solution.picoseconds) * 1e-12 / (sequences * shares);
+    double value = leastSecOf(solution, kind) / (sequences * shares);
     point.seconds = value - price * point.elements;
-    lines.push_back({price, value});
+    point.line = {price, value};
+    lines.push_back(point.line);
     return point;
   };
   std::optional<Point> free = solve(0);
@@ -122,24 +147,21 @@ std::vector<LayerBounds::Line> LayerBounds::linesOf(int axis, Group group,
   std::optional<Point> few = solve(1e3 * free->seconds / free->elements);
   if (!few)
     return lines; // beyond what costs can say
-  std::vector<std::pair<Point, Point>> open = {{*free, *few}};
+  std::vector<Between> open = {{*free, *few}};
   while (!open.empty() && lines.size() < kMostSolves) {
-    auto [fast, small] = open.front();
-    open.erase(open.begin());
-    double less = fast.elements - small.elements;
-    double slower = small.seconds - fast.seconds;
-    if (less <= 1e-6 * fast.elements || slower <= 1e-6 * fast.seconds)
-      continue;
-    double price = slower / less;
-    std::optional<Point> solved = solve(price);
-    if (!solved)
-      continue;
-    Point middle = *solved;
-    if (lines.back().value >=
-        (fast.seconds + price * fast.elements) * (1 - 1e-6))
-      continue;
-    open.push_back({fast, middle});
-    open.push_back({middle, small});
+    auto most = llvm::max_element(open, [](const Between &a, const Between &b) {
+      return a.gain() < b.gain();
+    });
+    if (most->gain() < kEnough)
+      break;
+    auto [fast, small] = *most;
+    open.erase(most);
+    double price =
+        (small.seconds - fast.seconds) / (fast.elements - small.elements);
+    if (std::optional<Point> middle = solve(price)) {
+      open.push_back({fast, *middle});
+      open.push_back({*middle, small});
+    }
   }
   llvm::sort(lines,
              [](const Line &a, const Line &b) { return a.price < b.price; });
@@ -159,21 +181,22 @@ double LayerBounds::valueAt(llvm::ArrayRef<Line> lines, double price) {
 }
 
 /// Lines of the tensor axis alone, to which `part` of what experts cost is
-/// charged.
+/// charged. Where expert ranks hold all experts, what routes to them costs
+/// nothing: so lines do not depend on how many ranks these are.
 const std::vector<LayerBounds::Line> &
 LayerBounds::tensorLines(const TableKey &key, int shares, double part,
                          Experts experts) {
   Group group = key.groups[kTensor];
-  int64_t cut = cutOf(key, InnerAxis::Expert, IndexClass::Expert);
-  if (experts == Experts::Whole)
-    cut = -cut;
-  auto [it, isNew] =
-      tensors.try_emplace({key.kind, group.size, group.stride,
-                           cutOf(key, InnerAxis::Context, IndexClass::Sequence),
-                           cut, shares, static_cast<int64_t>(2 * part)});
+  const LayerKind &kind = context.step->kinds[key.kind];
+  std::vector<double> weights = weightsOf(key, part, experts);
+  for (size_t p = 0; p < weights.size() && experts == Experts::Whole; ++p)
+    if (kind.params[p].expert && !holdsExperts(kind, static_cast<int>(p)))
+      weights[p] = 0;
+  auto [it, isNew] = tensors.try_emplace(
+      {{key.kind, group.size, group.stride, shares}, weights});
   if (isNew)
     it->second =
-        linesOf(kTensor, group, weighted(key, part, experts), key.kind, shares);
+        linesOf(kTensor, group, weighted(key.kind, weights), key.kind, shares);
   return it->second;
 }
 
@@ -329,8 +352,7 @@ double LayerBounds::cutExpertsSec(int kind, Group group, int shares) {
     LayerSolution solution = solveIdeal(terms, kExpert);
     double sequences = double(query.key.microBatch) * shares;
     if (solution.possible())
-      it->second = std::min(it->second,
-                            double(solution.picoseconds) * 1e-12 / sequences);
+      it->second = std::min(it->second, leastSecOf(solution, own) / sequences);
   }
   return it->second;
 }
@@ -370,11 +392,12 @@ LayerBounds::State &LayerBounds::stateOf(const TableKey &key, bool priced,
   State &state = it->second;
   if (!isNew)
     return state;
-  LayerKind left = weighted(key, 1, experts);
-  for (const LayerParam &param : left.params)
+  const LayerKind &own = context.step->kinds[kind];
+  for (auto [param, weight] :
+       llvm::zip_equal(own.params, weightsOf(key, 1, experts)))
     (param.expert ? state.expertElements : state.denseElements) +=
-        param.elements * param.weightBytes / double(groups[kTensor].size);
-  priced &= !left.params.empty();
+        param.elements * weight / double(groups[kTensor].size);
+  priced &= !own.params.empty();
   if (!priced)
     return state;
   if (experts != Experts::Any) {

@@ -17,6 +17,8 @@ int64_t kerf::toPicoseconds(double seconds) {
 LayerTerms::LayerTerms(const LayerContext &context, const LayerQuery &query,
                        const LayerKind &kind, const LayerFacts &facts)
     : context(context), query(query), kind(kind), facts(facts),
+      traffic(facts.traffic[static_cast<size_t>(
+          kernelStyleOf(context.profile, context.machine->device))]),
       device(context.machine->perRank().device) {
   // A message of a layer is about as large as its boundary.
   int64_t local = query.key.microBatch * query.key.groups[2].size;
@@ -157,10 +159,35 @@ double LayerTerms::productSec(int index, llvm::ArrayRef<int64_t> cuts) const {
   return matmulSec(device, context.profile, shape, op.type, width);
 }
 
-OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
-                          const OpOption *option) const {
+double LayerTerms::movedBytes(int index, const LayerLayout &layout, int axis,
+                              const OpOption *option, bool again,
+                              double scale) const {
   const LayerOp &op = kind.ops[index];
-  if (op.view)
+  const KernelTraffic::Op &own = traffic.ops[index];
+  double bytes = 0;
+  for (size_t i = 0; i < op.operands.size(); ++i)
+    if (again ? traffic.inMemory[op.operands[i]] : own.reads[i])
+      bytes += tensorBytes(index, false, i, layout, axis, option);
+  // Of a table only the rows that are handed on are read.
+  if (looksUp(op))
+    bytes = op.work.bytesRead / scale;
+  for (size_t i = 0; i < op.results.size(); ++i)
+    if (again ? traffic.inMemory[op.results[i]] : own.writes[i])
+      bytes += tensorBytes(index, true, i, layout, axis, option);
+  double more = own.epilogue;
+  // A product that adds to the sum of micro-batches reads it, too.
+  if (context.profile.fused && query.microBatches > 1 &&
+      op.work.matmulFlops > 0 && kind.values[op.results[0]].gradientOf >= 0)
+    more += 1;
+  if (more > 0 && !again)
+    bytes += more * tensorBytes(index, true, 0, layout, axis, option);
+  return bytes;
+}
+
+OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
+                          const OpOption *option, bool again) const {
+  const LayerOp &op = kind.ops[index];
+  if (op.view || (traffic.ops[index].inProduct && !again))
     return {};
   auto cuts = cutsOf(index, layout, axis);
   if (option && option->factor >= 0)
@@ -168,16 +195,7 @@ OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
   double scale = 1;
   for (int64_t cut : cuts)
     scale *= double(cut);
-  double read = 0, written = 0;
-  for (size_t i = 0; i < op.operands.size(); ++i)
-    if (!facts.fusedAway[op.operands[i]])
-      read += tensorBytes(index, false, i, layout, axis, option);
-  for (size_t i = 0; i < op.results.size(); ++i)
-    if (!facts.fusedAway[op.results[i]])
-      written += tensorBytes(index, true, i, layout, axis, option);
-  // Of a table only the rows that are handed on are read.
-  if (looksUp(op))
-    read = op.work.bytesRead / scale;
+  double moved = movedBytes(index, layout, axis, option, again, scale);
   const Profile &profile = context.profile;
   if (op.work.attentionFlops > 0) {
     // Queries of all heads: rows of the result.
@@ -186,21 +204,20 @@ OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
     return {WorkKind::Attention,
             causalSkew(op, cuts, *context.step) *
                 attentionSec(device, profile, op.work.attentionFlops / scale,
-                             read + written, op.headSize, op.scores / scale,
-                             op.type, op.phase != LayerPhase::Forward,
+                             moved, op.headSize, op.scores / scale, op.type,
+                             op.phase != LayerPhase::Forward,
                              rows > 0 ? op.scores / scale / rows : 0)};
   }
   if (op.work.matmulFlops > 0) {
     if (query.ideal)
       return {WorkKind::Matmul,
               op.work.matmulFlops / scale / bestRate(op.type)};
-    return {WorkKind::Matmul,
-            std::max(productSec(index, cuts),
-                     (read + written) / (device.memoryBytesPerSec *
-                                         device.efficiency.memory))};
+    return {WorkKind::Matmul, std::max(productSec(index, cuts),
+                                       moved / (device.memoryBytesPerSec *
+                                                device.efficiency.memory))};
   }
   return {WorkKind::Row,
-          rowSec(device, profile, read + written, op.work.vectorFlops / scale)};
+          rowSec(device, profile, moved, op.work.vectorFlops / scale)};
 }
 
 double LayerTerms::variantSec(int index, const OpOption &option, int axis,

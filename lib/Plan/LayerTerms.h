@@ -26,6 +26,31 @@ struct OpTime {
   double seconds = 0;
 };
 
+/// Which ops share a kernel: a row op with the only reader of what it makes;
+/// row ops with one space, as the stage `fuse` joins them; besides, sums of
+/// rows with products; besides, gelu with products.
+enum class KernelStyle { Chains, Joined, RowSums, Gelu };
+KernelStyle kernelStyleOf(const Profile &profile, const Device &device);
+
+/// What the kernels of a kind of layer read from memory and write to it,
+/// whatever the layout: a value that a kernel makes and reads itself does not
+/// move, and of several readers in a kernel the first one pays.
+struct KernelTraffic {
+  struct Op {
+    llvm::SmallVector<bool, 8> reads, writes; ///< operands, results that move
+    /// Bytes that a product moves for ops that it ends in, in parts of those of
+    /// its first result.
+    double epilogue = 0;
+    bool inProduct = false; ///< a product ends in it
+    bool launch = false;    ///< the first op of a kernel or call
+  };
+  std::vector<Op> ops;
+  /// Values that are in memory for somebody. An op that is made again reads and
+  /// writes these, since its neighbours may not be made again.
+  std::vector<bool> inMemory;
+};
+KernelTraffic kernelTrafficOf(const LayerKind &kind, KernelStyle style);
+
 /// Facts about a layer that do not depend on the layout: readers, fusion, the
 /// patterns in which dimensions may be cut.
 class LayerFacts {
@@ -36,11 +61,14 @@ public:
   std::vector<std::vector<int>> forwardReaders, backwardReaders;
   /// Values that are never written to memory: made and read once, by row ops.
   std::vector<bool> fusedAway;
+  std::array<KernelTraffic, 4> traffic; ///< by `KernelStyle`
   /// Blocks in which each dimension of each value may be cut (`splitAt`).
   std::vector<std::vector<std::vector<int64_t>>> patterns;
   /// Values that may be kept from forward to backward, and those of them that
   /// the backward pass reads.
   std::vector<bool> forwardValues, readBack;
+  /// By parameter: the value that an op makes its gradient; -1: none does.
+  std::vector<int> gradients;
 
   /// The elimination order of a graph of this kind, found once: graphs of one
   /// `sort` with equal domains differ in costs only.
@@ -67,6 +95,7 @@ public:
   const LayerQuery &query;
   const LayerKind &kind;
   const LayerFacts &facts;
+  const KernelTraffic &traffic;
   std::array<int64_t, kInnerAxes> ranks;
   std::array<GroupCosts, kInnerAxes> costs;
 
@@ -79,9 +108,9 @@ public:
   llvm::SmallVector<int64_t, 8> cutsOf(int op, const LayerLayout &layout,
                                        int axis) const;
   /// Seconds of an op with `option` on `axis` and the layout's on the others
-  /// (`axis` -1: the layout's on all).
+  /// (`axis` -1: the layout's on all); `again`: when it is made again.
   OpTime timeOf(int op, const LayerLayout &layout, int axis = -1,
-                const OpOption *option = nullptr) const;
+                const OpOption *option = nullptr, bool again = false) const;
   /// Seconds of a product's flops in the shape that `cuts` of its factors
   /// leave, whatever it reads.
   double productSec(int op, llvm::ArrayRef<int64_t> cuts) const;
@@ -117,6 +146,9 @@ private:
   /// ranks.
   mutable std::array<std::vector<std::vector<OpOption>>, kInnerAxes> made;
 
+  /// Bytes that an op reads and writes on one rank.
+  double movedBytes(int op, const LayerLayout &layout, int axis,
+                    const OpOption *option, bool again, double scale) const;
   double tensorBytes(int op, bool isResult, int index,
                      const LayerLayout &layout, int axis,
                      const OpOption *option) const;
@@ -136,6 +168,15 @@ AxisState keptState(const LayerTerms &terms, const LayerLayout &layout,
                     int value, int axis);
 /// Bytes of a forward value as it is, or would be, kept on one rank.
 double keptBytes(const LayerTerms &terms, const LayerLayout &layout, int value);
+/// Bytes by which the sum of a parameter's gradients over micro-batches is
+/// larger than in the state in which the weight rests: it lies as ops make it,
+/// so a sum over ranks is whole on each of them. `weight` and `gradient`: what
+/// the rank holds on `axis` (-1: as the layout says on all axes).
+double gradientExcess(const LayerTerms &terms, int param,
+                      const LayerLayout &layout, int axis = -1,
+                      double weight = 1, double gradient = 1);
+/// Seconds per byte of that.
+double excessPrice(const LayerQuery &query);
 
 /// The cost of a layout (`costOf` with everything at hand).
 LayerCost sumCosts(const LayerTerms &terms, const LayerLayout &layout);

@@ -70,10 +70,29 @@ private:
         return &node;
     return nullptr;
   }
+  /// True for many products in one: both operands have a dimension of the
+  /// result of which this rank has more than one.
+  bool hasBatch(const Node &product) const {
+    const LayerOp &op = *product.op;
+    auto isIn = [](const TensorFactors &dims, unsigned factor) {
+      return llvm::any_of(dims, [factor](const DimFactors &dim) {
+        return llvm::is_contained(dim, factor);
+      });
+    };
+    const Sizes &shape = body.tensors[product.writes[0]].shape;
+    for (auto [size, dim] : llvm::zip(shape, op.resultFactors[0]))
+      for (unsigned factor : dim)
+        if (size > 1 && isIn(op.operandFactors[0], factor) &&
+            isIn(op.operandFactors[1], factor))
+          return true;
+    return false;
+  }
   Node *productOf(int tensor) const {
     Node *maker = makerOf(tensor);
-    return maker && isProduct(*maker) && hasOneType(*maker->op) ? maker
-                                                                : nullptr;
+    return maker && isProduct(*maker) && hasOneType(*maker->op) &&
+                   !hasBatch(*maker)
+               ? maker
+               : nullptr;
   }
   bool fits(int tensor) const {
     const Sizes &shape = body.tensors[tensor].shape;

@@ -33,20 +33,21 @@ static constexpr double kPlacement = 1.01;
 static constexpr LayerBytes kUnset = {HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL};
 
 namespace {
-/// What a layer's bytes depend on.
+/// What the bytes of a kind's points depend on.
 struct FloorKey {
   TableKey key, first, last; ///< of the layer, the embedding and the head
-  /// Layout and point; layouts of embedding, head and the layer beside.
-  std::array<int, 5> point;
   int64_t dp = 1, shardGroup = 1;
   int zero = 0;
-  bool isAlone = false, isSummed = false, putsOff = false;
+  bool isAlone = false, isSummed = false, putsOff = false, withWork = true;
   auto tie() const {
-    return std::make_tuple(point, zero, dp, shardGroup, isAlone, isSummed,
-                           putsOff, key.tie(), first.tie(), last.tie());
+    return std::make_tuple(zero, dp, shardGroup, isAlone, isSummed, putsOff,
+                           withWork, key.tie(), first.tie(), last.tie());
   }
   bool operator<(const FloorKey &other) const { return tie() < other.tie(); }
 };
+/// Layout and point; layouts of embedding, head and the layer beside.
+using PointKey = std::array<int, 5>;
+using PointBytes = std::map<PointKey, LayerBytes>;
 } // namespace
 
 struct ProgramFloors::State {
@@ -54,10 +55,10 @@ struct ProgramFloors::State {
   int64_t workers = 1;
   std::vector<LayerFacts> facts; ///< by kind
   int embedding = -1, head = -1; ///< kinds
-  std::map<FloorKey, LayerBytes> known;
+  std::map<FloorKey, PointBytes> known;
   /// All but `rest`, which does not ask who else has the parameters as long as
   /// their gradients stay whole.
-  std::map<FloorKey, LayerBytes> passes;
+  std::map<FloorKey, PointBytes> passes;
 
   bool isEnd(int kind) const { return kind == embedding || kind == head; }
   std::unique_ptr<SketchedLayer> sketch(const OuterChoice &outer, int kind,
@@ -92,9 +93,9 @@ public:
   }
 
   /// What its passes need; `rest` is not worked out.
-  LayerBytes passes() const {
+  LayerBytes passes(bool withWork) const {
     LayerBytes bytes;
-    bytes.work = kPlacement * workBytes();
+    bytes.work = withWork ? kPlacement * workBytes() : 0;
     if (part == Part::Head)
       return bytes;
     bytes.kept = layer.keptBytes(false) + layer.keptBytes(true);
@@ -192,8 +193,8 @@ using Sketch = std::unique_ptr<SketchedLayer>;
 class ProgramFloors::Asker {
 public:
   Asker(State &state, const OuterChoice &outer,
-        llvm::ArrayRef<KindPoints> kinds)
-      : state(state), outer(outer), kinds(kinds) {
+        llvm::ArrayRef<KindPoints> kinds, bool withWork)
+      : state(state), outer(outer), kinds(kinds), withWork(withWork) {
     for (const KindPoints &kind : kinds) {
       if (kind.kind == state.embedding)
         first = &kind;
@@ -221,28 +222,51 @@ private:
   State &state;
   const OuterChoice &outer;
   llvm::ArrayRef<KindPoints> kinds;
+  bool withWork;
   const KindPoints *first = nullptr, *last = nullptr;
   std::vector<std::vector<LayerBytes>> floors;
   Sketch embedding, head; ///< that layers lie between; made when needed
   size_t firstPoint = 0, lastPoint = 0;
+  /// What is known of a kind, and of its passes.
+  struct Known {
+    PointBytes *all = nullptr, *passes = nullptr;
+  };
+  std::map<int, Known> known; ///< by kind
 
-  FloorKey keyOf(const KindPoints &kind, size_t point, int beside) const {
+  PointKey pointKeyOf(const KindPoints &kind, size_t point, int beside) const {
+    const LayerPoint &own = *kind.points[point];
+    return {own.layout, own.point,
+            first ? first->points[firstPoint]->layout : -1,
+            last ? last->points[lastPoint]->layout : -1, beside};
+  }
+  const Known &knownOf(const KindPoints &kind) {
+    auto [at, isNew] = known.try_emplace(kind.kind);
+    if (isNew) {
+      FloorKey own = keyOf(kind);
+      at->second.all = &state.known[own];
+      if (outer.zero < 2) {
+        own.zero = 0;
+        own.dp = own.shardGroup = 1;
+      }
+      at->second.passes = &state.passes[own];
+    }
+    return at->second;
+  }
+
+  FloorKey keyOf(const KindPoints &kind) const {
     FloorKey key;
     key.key = kind.key;
     if (first)
       key.first = first->key;
     if (last)
       key.last = last->key;
-    const LayerPoint &own = *kind.points[point];
-    key.point = {own.layout, own.point,
-                 first ? first->points[firstPoint]->layout : -1,
-                 last ? last->points[lastPoint]->layout : -1, beside};
     key.dp = outer.dp;
     key.shardGroup = outer.shardGroup;
     key.zero = outer.zero;
     key.isAlone = outer.pp == 1;
     key.isSummed = outer.microBatches > 1;
     key.putsOff = outer.schedule == ScheduleKind::ZeroBubble;
+    key.withWork = withWork;
     return key;
   }
 
@@ -280,21 +304,17 @@ private:
   }
 
   LayerBytes floorOf(const KindPoints &kind, size_t point) {
-    auto [at, isNew] = state.known.try_emplace(keyOf(kind, point, -1));
+    const Known &own = knownOf(kind);
+    auto [at, isNew] = own.all->try_emplace(pointKeyOf(kind, point, -1));
     if (!isNew)
       return at->second;
     Sketch layer = sketch(kind, point);
     LayerFloor floor(*layer, outer, Part::Layer);
-    FloorKey own = at->first;
-    if (outer.zero < 2) {
-      own.zero = 0;
-      own.dp = own.shardGroup = 1;
-    }
-    auto [passes, isOther] = state.passes.try_emplace(own);
+    auto [passes, isOther] = own.passes->try_emplace(at->first);
     if (isOther) {
       makeEnds();
       layer->setBoundary(embedding.get(), head.get());
-      passes->second = floor.passes();
+      passes->second = floor.passes(withWork);
     }
     at->second = passes->second;
     at->second.rest = floor.rest();
@@ -324,7 +344,8 @@ private:
   LayerBytes endOf(const KindPoints &end, size_t point, bool isHead,
                    const KindPoints *beside, size_t besidePoint) {
     int layout = beside ? beside->points[besidePoint]->layout : -1;
-    auto [at, isNew] = state.known.try_emplace(keyOf(end, point, layout));
+    auto [at, isNew] =
+        knownOf(end).all->try_emplace(pointKeyOf(end, point, layout));
     if (!isNew)
       return at->second;
     makeEnds();
@@ -345,7 +366,7 @@ private:
     else if (other)
       other->tie(*own);
     LayerFloor floor(*own, outer, isHead ? Part::Head : Part::Embedding);
-    at->second = floor.passes();
+    at->second = floor.passes(withWork);
     at->second.rest = floor.rest();
     return at->second;
   }
@@ -367,6 +388,7 @@ ProgramFloors::ProgramFloors(LayerContext context, int64_t workers)
 ProgramFloors::~ProgramFloors() = default;
 
 std::vector<std::vector<LayerBytes>>
-ProgramFloors::of(const OuterChoice &outer, llvm::ArrayRef<KindPoints> kinds) {
-  return Asker(*state, outer, kinds).run();
+ProgramFloors::of(const OuterChoice &outer, llvm::ArrayRef<KindPoints> kinds,
+                  bool withWork) {
+  return Asker(*state, outer, kinds, withWork).run();
 }

@@ -66,6 +66,7 @@ struct ProgramMemory::State {
   std::vector<LayerFacts> facts; ///< by kind
   int embedding = -1, head = -1; ///< kinds
   std::map<TableKey, double> least;
+  WorkspaceMemo options; ///< for `least`
 
   using Layers = std::map<LayerKey, std::unique_ptr<SketchedLayer>>;
   std::map<std::pair<OuterKey, LayerKeys>, Layers> known;
@@ -227,7 +228,7 @@ double ProgramMemory::leastOf(const TableKey &key) {
     LayerTerms terms(state->context, query,
                      state->context.step->kinds[key.kind],
                      state->facts[key.kind]);
-    at->second = leastWorkspace(terms, state->workers);
+    at->second = leastWorkspace(terms, state->workers, state->options);
   }
   return at->second;
 }

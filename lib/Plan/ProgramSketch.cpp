@@ -2,6 +2,8 @@
 
 #include "ProgramSketch.h"
 
+#include "llvm/ADT/BitVector.h"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -128,24 +130,33 @@ namespace {
 /// The nodes of a body and who must come before whom.
 class Joiner {
 public:
-  explicit Joiner(Body &body) : body(body) {
+  explicit Joiner(const Body &body) : body(body) {
     size_t count = body.nodes.size();
     groups.resize(count);
     std::iota(groups.begin(), groups.end(), 0);
+    readers.resize(body.tensors.size());
     std::vector<int> makers(body.tensors.size(), -1);
     for (size_t i = 0; i < count; ++i) {
       std::vector<int> &before = earlier.emplace_back();
-      for (int tensor : body.nodes[i].reads)
-        if (int maker = makers[tensor];
-            maker >= 0 && !llvm::is_contained(before, maker))
-          before.push_back(maker);
+      llvm::BitVector &all = ancestors.emplace_back(count);
+      for (int tensor : body.nodes[i].reads) {
+        readers[tensor].push_back(static_cast<int>(i));
+        int maker = makers[tensor];
+        if (maker < 0 || llvm::is_contained(before, maker))
+          continue;
+        before.push_back(maker);
+        all.set(maker);
+        all |= ancestors[maker];
+      }
       for (int tensor : body.nodes[i].writes)
         makers[tensor] = i;
       spaces.push_back(spaceOf(body.nodes[i]));
+      members.push_back({static_cast<int>(i)});
     }
   }
 
-  void run() {
+  /// Puts the nodes into groups.
+  void find() {
     for (size_t i = 0; i < body.nodes.size(); ++i)
       for (int maker : llvm::reverse(earlier[i]))
         tryJoin(maker, i);
@@ -153,14 +164,37 @@ public:
       for (size_t other = 0; other < i; ++other)
         if (shareInput(other, i))
           tryJoin(other, i);
-    rebuild();
   }
 
+  /// One node per group, in an order that respects who reads whom.
+  std::vector<Node> joined() const {
+    std::vector<Node> nodes;
+    std::set<int> done;
+    std::function<void(int)> visit = [&](int group) {
+      if (!done.insert(group).second)
+        return;
+      for (int member : members[group])
+        for (int maker : earlier[member])
+          visit(groups[maker]);
+      nodes.push_back(merge(members[group]));
+    };
+    for (size_t i = 0; i < groups.size(); ++i)
+      visit(groups[i]);
+    return nodes;
+  }
+
+  /// Of each node: the first of its group.
+  const std::vector<int> &groupsOfNodes() const { return groups; }
+
 private:
-  Body &body;
+  const Body &body;
   std::vector<std::vector<int>> earlier; ///< nodes that a node reads from
-  std::vector<int> groups;               ///< of each node: its first member
-  std::vector<Sizes> spaces;             ///< empty: joins nothing
+  std::vector<llvm::SmallVector<int, 4>> readers; ///< of each tensor
+  std::vector<int> groups;   ///< of each node: its first member
+  std::vector<Sizes> spaces; ///< empty: joins nothing
+  /// By group: its nodes in their order, and the groups that come before it.
+  std::vector<llvm::SmallVector<int, 4>> members;
+  std::vector<llvm::BitVector> ancestors;
 
   bool fitsIn(const Sizes &shape, const Sizes &space) const {
     llvm::ArrayRef<int64_t> all(space);
@@ -193,36 +227,34 @@ private:
     return space;
   }
 
-  std::vector<int> membersOf(int group) const {
-    std::vector<int> members;
-    for (size_t i = 0; i < groups.size(); ++i)
-      if (groups[i] == group)
-        members.push_back(i);
-    return members;
-  }
-
   /// True if `from` comes before `to` by a way over other groups.
   bool reaches(int from, int to) const {
-    std::vector<int> stack;
-    std::set<int> seen;
-    auto push = [&](int group, bool first) {
-      for (int member : membersOf(group))
-        for (int maker : earlier[member]) {
-          int next = groups[maker];
-          if (next != group && !(first && next == from) &&
-              seen.insert(next).second)
-            stack.push_back(next);
-        }
-    };
-    push(to, true);
-    while (!stack.empty()) {
-      int group = stack.back();
-      stack.pop_back();
-      if (group == from)
-        return true;
-      push(group, false);
-    }
+    if (!ancestors[to].test(from))
+      return false;
+    for (int member : members[to])
+      for (int maker : earlier[member])
+        if (int next = groups[maker];
+            next != from && next != to && ancestors[next].test(from))
+          return true;
     return false;
+  }
+
+  /// Makes one group of two, the first of which has the first member.
+  void join(int first, int second) {
+    for (int member : members[second])
+      groups[member] = first;
+    members[first].append(members[second]);
+    llvm::sort(members[first]);
+    members[second].clear();
+    ancestors[first] |= ancestors[second];
+    ancestors[first].reset(first);
+    ancestors[first].reset(second);
+    for (llvm::BitVector &all : ancestors)
+      if (all.test(first) || all.test(second)) {
+        all |= ancestors[first];
+        all.set(first);
+        all.reset(second);
+      }
   }
 
   /// True if all that one node reads of the other is whole or one per row.
@@ -243,15 +275,13 @@ private:
     if (first == second || spaces[first].empty() ||
         spaces[first] != spaces[second])
       return;
-    for (int x : membersOf(first))
-      for (int y : membersOf(second))
+    for (int x : members[first])
+      for (int y : members[second])
         if (!flows(x, y) || !flows(y, x))
           return;
     if (reaches(first, second) || reaches(second, first))
       return;
-    for (int &group : groups)
-      if (group == second)
-        group = first;
+    join(first, second);
   }
 
   bool shareInput(int a, int b) const {
@@ -262,46 +292,26 @@ private:
            });
   }
 
-  /// One node per group, in an order that respects who reads whom.
-  void rebuild() {
-    std::vector<Node> joined;
-    std::set<int> done;
-    std::function<void(int)> visit = [&](int group) {
-      if (!done.insert(group).second)
-        return;
-      std::vector<int> members = membersOf(group);
-      for (int member : members)
-        for (int maker : earlier[member])
-          visit(groups[maker]);
-      joined.push_back(merge(members));
-    };
-    for (size_t i = 0; i < groups.size(); ++i)
-      visit(groups[i]);
-    body.nodes = std::move(joined);
-  }
-
   /// What only members touch is never written down.
-  Node merge(llvm::ArrayRef<int> members) {
-    Node all = body.nodes[members.front()];
-    if (members.size() == 1)
+  Node merge(llvm::ArrayRef<int> own) const {
+    Node all = body.nodes[own.front()];
+    if (own.size() == 1)
       return all;
-    std::set<int> inside(members.begin(), members.end());
-    std::set<int> outside; // tensors that others read
-    for (size_t i = 0; i < body.nodes.size(); ++i)
-      if (!inside.count(i))
-        outside.insert(body.nodes[i].reads.begin(), body.nodes[i].reads.end());
-    std::set<int> made;
+    int group = groups[own.front()];
+    llvm::SmallVector<int, 16> made;
     all.reads.clear();
     all.writes.clear();
-    for (int member : members)
+    for (int member : own)
       for (int tensor : body.nodes[member].writes) {
-        made.insert(tensor);
-        if (outside.count(tensor) || tensor == body.next)
+        made.push_back(tensor);
+        bool isRead = llvm::any_of(
+            readers[tensor], [&](int node) { return groups[node] != group; });
+        if (isRead || tensor == body.next)
           all.writes.push_back(tensor);
       }
-    for (int member : members)
+    for (int member : own)
       for (int tensor : body.nodes[member].reads)
-        if (!made.count(tensor))
+        if (!llvm::is_contained(made, tensor))
           all.reads.push_back(tensor);
     return all;
   }
@@ -376,4 +386,14 @@ void program_sketch::overlapCollectives(Body &body) {
     }
 }
 
-void program_sketch::joinKernels(Body &body) { Joiner(body).run(); }
+void program_sketch::joinKernels(Body &body) {
+  Joiner joiner(body);
+  joiner.find();
+  body.nodes = joiner.joined();
+}
+
+std::vector<int> program_sketch::kernelGroups(const Body &body) {
+  Joiner joiner(body);
+  joiner.find();
+  return joiner.groupsOfNodes();
+}

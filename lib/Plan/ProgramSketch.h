@@ -64,6 +64,8 @@ void fuseEpilogues(Body &body, const LayerKind &kind, bool gelu);
 /// there): producers with readers, then readers of one tensor, where the loops
 /// are the same and nothing stands between.
 void joinKernels(Body &body);
+/// The kernel of each node: the number of its first node.
+std::vector<int> kernelGroups(const Body &body);
 
 /// Starts collectives early and waits for them late, as `fuse` does at its end
 /// (OverlapCollectives.cpp of the room Schedule): what they read lives until
@@ -132,8 +134,14 @@ using OpOptions = std::array<const OpOption *, kInnerAxes>;
 double workspaceOf(const LayerTerms &terms, int op, const OpOptions &options,
                    int64_t workers);
 
+/// Options of a layer's products on an axis, by op; of other ops none.
+using AxisOptions = std::vector<std::vector<OpOption>>;
+/// These by kind, axis, ranks and parts of the batch.
+using WorkspaceMemo = std::map<std::array<int64_t, 4>, AxisOptions>;
+
 /// Bytes of the workspace that a layer needs under its kindest layout.
-double leastWorkspace(const LayerTerms &terms, int64_t workers);
+double leastWorkspace(const LayerTerms &terms, int64_t workers,
+                      WorkspaceMemo &memo);
 
 //===----------------------------------------------------------------------===//
 // Layers

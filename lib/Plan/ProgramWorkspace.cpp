@@ -203,29 +203,46 @@ double program_sketch::workspaceOf(const LayerTerms &terms, int index,
   return productWorkspace(library, op, sizes, isRounded);
 }
 
-double program_sketch::leastWorkspace(const LayerTerms &terms,
-                                      int64_t workers) {
+/// The options of a layer's products on an axis.
+static const AxisOptions &optionsOf(const LayerTerms &terms, int axis,
+                                    WorkspaceMemo &memo) {
+  auto [at, isNew] = memo.try_emplace(
+      {terms.query.key.kind, axis, terms.ranks[axis], terms.batchCut()});
+  if (!isNew)
+    return at->second;
+  static const std::vector<OpOption> kOne(1);
+  if (!terms.has(axis))
+    at->second.assign(terms.kind.ops.size(), kOne);
+  else
+    at->second = terms.options(axis, LayerLayout());
+  for (auto [op, options] : llvm::zip(terms.kind.ops, at->second))
+    if (op.work.products() <= 0)
+      options.clear();
+  return at->second;
+}
+
+double program_sketch::leastWorkspace(const LayerTerms &terms, int64_t workers,
+                                      WorkspaceMemo &memo) {
   // Each axis as if the others had no ranks: all that it may do beside them is
   // among that.
-  static const std::vector<OpOption> kOne(1);
-  std::array<std::vector<std::vector<OpOption>>, kInnerAxes> options;
+  std::array<const AxisOptions *, kInnerAxes> options;
   for (int axis = 0; axis < kInnerAxes; ++axis)
-    if (terms.has(axis))
-      options[axis] = terms.options(axis, LayerLayout());
+    options[axis] = &optionsOf(terms, axis, memo);
   double most = 0;
   for (size_t op = 0; op < terms.kind.ops.size(); ++op) {
-    auto of = [&](int axis) -> const std::vector<OpOption> & {
-      return terms.has(axis) ? options[axis][op] : kOne;
-    };
+    if (terms.kind.ops[op].work.products() <= 0)
+      continue;
     double least = HUGE_VAL;
-    for (const OpOption &tensor : of(0))
-      for (const OpOption &context : of(1))
-        for (const OpOption &expert : of(2)) {
+    for (const OpOption &tensor : (*options[0])[op])
+      for (const OpOption &context : (*options[1])[op])
+        for (const OpOption &expert : (*options[2])[op]) {
           OpOptions all = {&tensor, &context, &expert};
           for (int axis = 0; axis < kInnerAxes; ++axis)
             if (!terms.has(axis))
               all[axis] = nullptr;
-          least = std::min(least, workspaceOf(terms, op, all, workers));
+          // What is no larger than another op's least need not be known.
+          if (least > most)
+            least = std::min(least, workspaceOf(terms, op, all, workers));
         }
     most = std::max(most, least);
   }

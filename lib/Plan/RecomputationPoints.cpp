@@ -157,7 +157,8 @@ private:
 
   int64_t timeAgain(int index) const {
     const LayerOp &op = kind.ops[index];
-    double seconds = terms.timeOf(index, layout).seconds;
+    double seconds =
+        terms.timeOf(index, layout, -1, nullptr, /*again=*/true).seconds;
     for (int axis = 0; axis < kInnerAxes; ++axis) {
       if (!terms.has(axis))
         continue;

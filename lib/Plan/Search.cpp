@@ -120,12 +120,13 @@ void Searcher::expandShape(int32_t index) {
 
 /// The tables of a head. False when they would exceed the budget.
 bool Searcher::solveTables(Head &head) {
-  int64_t missing = 0;
+  double missing = 0;
   for (int kind : kindsOf(problem))
-    missing += !solved.count(problem.tables->alike(keyOf(head.outer, kind)));
-  if (missing > 0 &&
-      static_cast<int64_t>(solved.size()) + missing > tableBudget)
+    if (!solved.count(problem.tables->alike(keyOf(head.outer, kind))))
+      missing += problem.sizes.empty() ? 1 : problem.sizes[kind].tableCost;
+  if (missing > 0 && tablesCost + missing > tableBudget)
     return false;
+  tablesCost += missing;
   head.tables.assign(*llvm::max_element(kindsOf(problem)) + 1, nullptr);
   head.legal = true;
   for (int kind : kindsOf(problem)) {
@@ -298,8 +299,7 @@ void Searcher::prove() {
 }
 
 void Searcher::run() {
-  tableBudget =
-      problem.prove ? std::numeric_limits<int64_t>::max() : problem.budget;
+  tableBudget = problem.prove ? HUGE_VAL : problem.budget;
   listShapes();
   explore();
   prove();

@@ -113,6 +113,12 @@ struct LayerPrice {
 };
 LayerPrice priceOf(const Pricing &pricing, int kind, const LayerPoint &point);
 
+/// Bytes that a micro-batch moves per trained element to add up its gradient.
+/// Programs add in the product that makes it (`Profile::fused`), but for cut
+/// ones (ZeRO 2 and 3) and tables of an embedding.
+double accumulatedBytes(const Profile &profile, int64_t microBatches,
+                        bool isCut, bool isEmbedding);
+
 /// Bytes of the accumulated gradient of a parameter that an earlier stage holds
 /// too.
 double tiedBytes(const Pricing &pricing, const LayerPoint &point);
@@ -203,11 +209,11 @@ StageProblem stageProblemOf(const Pricing &pricing, const LayoutChoice &layouts,
                             bool forBound, LeafTimes &times);
 
 /// The same leaf by what its programs need at least
-/// (`SearchProblem::measureLayers`), in place of sums over layers: every split
-/// whose programs fit, fits here too. Nothing where that is not known.
-std::optional<StageProblem> programsOf(const Pricing &pricing,
-                                       const TableList &tables,
-                                       StageProblem stages);
+/// (`measure`, one of `SearchProblem`), in place of sums over layers: every
+/// split whose programs fit, fits here too. Nothing where that is not known.
+std::optional<StageProblem>
+programsOf(const Pricing &pricing, const TableList &tables, StageProblem stages,
+           const SearchProblem::MeasureLayers &measure);
 
 /// Layers with their points, from a split.
 std::vector<PlacedStage> placedOf(const StageProblem &stages,

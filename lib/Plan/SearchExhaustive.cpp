@@ -174,7 +174,8 @@ void ExhaustiveSearch::tryLeaf(const Pricing &pricing,
                                        /*forBound=*/false, times);
   if (stages.kinds.empty())
     return;
-  if (auto programs = programsOf(pricing, tables, stages))
+  if (auto programs =
+          programsOf(pricing, tables, stages, problem.measureLayers))
     stages = std::move(*programs);
   StageSplit split = Enumerator(stages).run();
   ++certificate.evaluated;

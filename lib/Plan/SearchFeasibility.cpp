@@ -25,7 +25,7 @@ using namespace kerf;
 using namespace kerf::search_detail;
 
 /// Tables that one relief may cost, and how many times the devices are tried.
-constexpr int64_t kReliefTables = 60;
+constexpr double kReliefTables = 60;
 constexpr int64_t kMostTimes = 64;
 /// Shapes that are worked out to find the one that needs the least.
 constexpr size_t kShapesTried = 4;
@@ -136,9 +136,9 @@ static void addReasons(const SearchProblem &problem, Infeasible &infeasible) {
       problem.machine->device.name, formatBytes(capacityBytes(problem))));
   infeasible.reasons.push_back("largest part is " + largestPart(memory));
   if (least.bytes <= capacityBytes(problem))
-    infeasible.reasons.push_back("a plan that fits was not found with " +
-                                 std::to_string(problem.budget) +
-                                 " layer tables; --prove spends more");
+    infeasible.reasons.push_back("a plan that fits was not found with as many "
+                                 "layer tables as are solved by default; "
+                                 "--prove spends more");
 }
 
 /// One pin taken away at a time.

@@ -45,7 +45,7 @@ using namespace kerf::search_detail;
 /// Programs have slots of each chunk for the most that it ever holds.
 void HeadBounds::holdSlots(const OuterChoice &outer,
                            std::vector<double> &held) {
-  std::vector<double> &more =
+  std::vector<std::vector<double>> &more =
       knownMore[{static_cast<int64_t>(outer.schedule), outer.pp,
                  outer.microBatches, outer.chunks}];
   for (const HeldChunks &states :
@@ -55,9 +55,9 @@ void HeadBounds::holdSlots(const OuterChoice &outer,
       for (auto [most, count] : llvm::zip_equal(slots, state))
         most = std::max(most, count);
     held.push_back(*llvm::min_element(slots));
-    more.push_back(0);
-    for (double each : slots)
-      more.back() += each - held.back();
+    for (double &each : slots)
+      each -= held.back();
+    more.push_back(std::move(slots));
   }
 }
 
@@ -105,6 +105,28 @@ struct Growing {
 };
 } // namespace
 
+/// No chunk is empty: layers of other kinds in front of a run fill no more of
+/// the first chunks than they are, nor do those behind it of the last ones. All
+/// others have a layer, and those that are held longer than the least keep more
+/// of it.
+void HeadBounds::fillChunks(const OuterChoice &outer, const Relaxed &relaxed) {
+  llvm::ArrayRef<std::vector<double>> more =
+      knownMore[{static_cast<int64_t>(outer.schedule), outer.pp,
+                 outer.microBatches, outer.chunks}];
+  int64_t all = outer.pp * outer.chunks;
+  for (auto [index, stage] : llvm::enumerate(stages)) {
+    stage.own = 0;
+    for (int64_t chunk = 0; chunk < outer.chunks; ++chunk) {
+      int64_t at = chunk * outer.pp + static_cast<int64_t>(index);
+      if (at < relaxed.before || at >= all - relaxed.behind)
+        continue;
+      ++stage.own;
+      if (!more.empty())
+        stage.bytes -= more[index][chunk] * relaxed.layer.kept.fewest();
+    }
+  }
+}
+
 /// Works out `stages`, without the curves of their layers; false when the
 /// layers do not fit, keeping as little as can be.
 bool HeadBounds::mayFit(const OuterChoice &outer, const Relaxed &relaxed,
@@ -112,17 +134,16 @@ bool HeadBounds::mayFit(const OuterChoice &outer, const Relaxed &relaxed,
   double room = capacityBytes(problem) - reservedOf(problem, outer);
   const Floor &layer = relaxed.layer;
   int64_t taken = 0, all = relaxed.layers;
-  llvm::ArrayRef<double> more =
-      knownMore[{static_cast<int64_t>(outer.schedule), outer.pp,
-                 outer.microBatches, outer.chunks}];
   stages.resize(outer.pp);
+  for (Stage &stage : stages)
+    stage.bytes = room;
+  fillChunks(outer, relaxed);
   for (auto [index, stage] : llvm::enumerate(stages)) {
     bool isLast = index + 1 == stages.size();
     double buffer = layer.bufferBytes;
     stage.sec = 0;
-    stage.bytes =
-        room -
-        (isLast && !problem.measureLayers ? logitBytesOf(problem, outer) : 0);
+    if (isLast && !problem.measureLayers)
+      stage.bytes -= logitBytesOf(problem, outer);
     auto add = [&](const Floor &floor) {
       stage.bytes -= floor.state.fewest() + held[index] * floor.kept.fewest();
       stage.sec += floor.least();
@@ -133,9 +154,6 @@ bool HeadBounds::mayFit(const OuterChoice &outer, const Relaxed &relaxed,
     if (isLast && problem.hasHead)
       add(relaxed.last);
     stage.bytes -= buffer;
-    // Each chunk has one of equal layers.
-    if (!more.empty() && !relaxed.several)
-      stage.bytes -= more[index] * layer.kept.fewest();
     double each = layer.each(outer, held[index]);
     if (stage.bytes < 0)
       return false;
@@ -166,14 +184,14 @@ double HeadBounds::slowestSec(const OuterChoice &outer, const Relaxed &relaxed,
   };
   double slowest = 0;
   std::vector<Growing> heap;
-  // A chunk has a layer; of unlike ones it may be another.
-  int64_t own = relaxed.several ? 0 : outer.chunks;
+  int64_t left = relaxed.layers;
   for (int64_t stage = 0; stage < outer.pp; ++stage) {
+    int64_t own = stages[stage].own;
     slowest = std::max(slowest, timeOf(stage, own));
     heap.push_back({timeOf(stage, own + 1), stage, own + 1});
+    left -= own;
   }
   std::make_heap(heap.begin(), heap.end());
-  int64_t left = relaxed.layers - outer.pp * own;
   for (; left > 0 && slowest <= limit; --left) {
     std::pop_heap(heap.begin(), heap.end());
     Growing &least = heap.back();

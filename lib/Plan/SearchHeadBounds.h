@@ -60,7 +60,8 @@ private:
     /// others need neither room nor, but for `sumSec`, time.
     Floor layer;
     int64_t layers = 0;
-    bool several = false;
+    /// Other layers in front of these and behind them (`besidesOf`).
+    int64_t before = 0, behind = 0;
     Floor first, last;
     double sumSec = 0;  ///< of all layers, the first and the last kind too
     double restSec = 0; ///< of these, what is no weight gradient
@@ -75,13 +76,14 @@ private:
   ShapeBounds &layers;
   /// By schedule, stages, micro-batches and chunks: `heldOf`.
   std::map<std::array<int64_t, 4>, std::vector<double>> knownHeld;
-  /// What chunks that are held longer than the least keep more of, in
-  /// micro-batches, when each has a layer; by the same.
-  std::map<std::array<int64_t, 4>, std::vector<double>> knownMore;
+  /// Micro-batches that each chunk of each stage holds more of than the one
+  /// that is held least, where programs have slots; by the same.
+  std::map<std::array<int64_t, 4>, std::vector<std::vector<double>>> knownMore;
   /// Layers of a stage: their curve, and what the stage has besides.
   struct Stage {
     Curve layer;
     double bytes = 0, sec = 0;
+    int64_t own = 0; ///< layers that it surely has
   };
   std::vector<Stage> stages; ///< of `slowestSec`
 
@@ -99,6 +101,7 @@ private:
   llvm::ArrayRef<double> heldOf(const OuterChoice &outer);
   void holdSlots(const OuterChoice &outer, std::vector<double> &held);
   static void keepToPrograms(Relaxed &relaxed);
+  void fillChunks(const OuterChoice &outer, const Relaxed &relaxed);
   bool mayFit(const OuterChoice &outer, const Relaxed &relaxed,
               llvm::ArrayRef<double> held);
   double slowestSec(const OuterChoice &outer, const Relaxed &relaxed,

@@ -274,8 +274,9 @@ HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
     double each = size.weightBytes * part[2] +
                   (isSummed ? size.gradientBytes : 0) * part[1] +
                   (size.masterBytes + size.stateBytes) * part[0];
-    double accumulate = profile.accumulateBytes * size.trainedShare * part[1] /
-                        pricing.bytesPerSec;
+    double accumulate = accumulatedBytes(profile, outer.microBatches,
+                                         part[1] < 1, /*isEmbedding=*/false) *
+                        size.trainedShare * part[1] / pricing.bytesPerSec;
     bytesEach = std::min(bytesEach, each);
     double traffic = 0;
     if (outer.zero >= 2)
@@ -339,6 +340,24 @@ double HeadBounds::onceSec(const Pricing &pricing, const LayerPrice &sum) {
                                                    pricing.bytesPerSec;
 }
 
+/// Layers of other kinds in front of a kind's run and behind it. Where it has
+/// several runs among others: so many that no chunk is known to have one.
+static std::pair<int64_t, int64_t> besidesOf(const SearchProblem &problem,
+                                             int kind) {
+  int64_t before = 0, behind = 0, runs = 0, own = 0;
+  for (auto [other, count] : problem.runs) {
+    if (!isLayer(problem, other))
+      continue;
+    runs += other == kind;
+    own += other == kind ? count : 0;
+    if (other != kind)
+      (runs > 0 ? behind : before) += count;
+  }
+  if (runs > 1 && before + behind > 0)
+    before = behind = before + behind + own;
+  return {before, behind};
+}
+
 HeadBounds::Relaxed HeadBounds::relax(const Pricing &pricing,
                                       llvm::ArrayRef<Known> known) {
   const OuterChoice &outer = pricing.outer;
@@ -366,11 +385,11 @@ HeadBounds::Relaxed HeadBounds::relax(const Pricing &pricing,
       relaxed.last = std::move(floor);
     else {
       double before = static_cast<double>(relaxed.layers);
-      relaxed.several |= before > 0;
       if (before > 0 && before * relaxed.layer.least() > count * floor.least())
         continue;
       relaxed.layer = std::move(floor);
       relaxed.layers = static_cast<int64_t>(count);
+      std::tie(relaxed.before, relaxed.behind) = besidesOf(problem, kind);
     }
   }
   double part = static_cast<double>(outer.microBatch) /

@@ -314,19 +314,19 @@ static std::vector<StageKind> withLeastWork(const SearchProblem &problem,
   return kinds;
 }
 
-std::optional<StageProblem> search_detail::programsOf(const Pricing &pricing,
-                                                      const TableList &tables,
-                                                      StageProblem stages) {
+std::optional<StageProblem>
+search_detail::programsOf(const Pricing &pricing, const TableList &tables,
+                          StageProblem stages,
+                          const SearchProblem::MeasureLayers &measure) {
   const SearchProblem &problem = pricing.problem;
   const OuterChoice &outer = pricing.outer;
-  if (!problem.measureLayers)
+  if (!measure)
     return std::nullopt;
   std::vector<std::vector<const LayerPoint *>> points(stages.kinds.size());
   for (auto [kind, own] : llvm::enumerate(stages.kinds))
     for (const StagePoint &point : own.points)
       points[kind].push_back(&tables[kind]->points[point.id]);
-  std::vector<std::vector<LayerBytes>> floors =
-      problem.measureLayers(outer, points);
+  std::vector<std::vector<LayerBytes>> floors = measure(outer, points);
   if (floors.empty())
     return std::nullopt;
   double once = setBytes(problem, stages, floors);

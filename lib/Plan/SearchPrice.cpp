@@ -152,6 +152,15 @@ static double gradientBytesOf(const Profile &profile, const LayerPoint &point) {
              : point.gradientBytes;
 }
 
+/// What accumulated gradients take besides, lying as ops make them.
+static double excessOf(const Profile &profile, const LayerPoint &point,
+                       bool isExpert) {
+  double bytes = isExpert ? point.expertExcessBytes : point.denseExcessBytes;
+  return bytes > 0
+             ? bytes * gradientBytesOf(profile, point) / point.gradientBytes
+             : 0;
+}
+
 /// Elements of a layer's dense parameters; a tied one counts once where
 /// embedding and head lie on one stage.
 static double denseElementsOf(const Pricing &pricing, const LayerPoint &point) {
@@ -164,8 +173,21 @@ double search_detail::tiedBytes(const Pricing &pricing,
   return point.sharedElements * gradientBytesOf(pricing.problem.profile, point);
 }
 
+double search_detail::accumulatedBytes(const Profile &profile,
+                                       int64_t microBatches, bool isCut,
+                                       bool isEmbedding) {
+  if (!profile.fused)
+    return profile.accumulateBytes;
+  if (microBatches == 1 || (!isCut && !isEmbedding))
+    return 0;
+  // The first one is copied: it is read and written, there is nothing to add.
+  constexpr double kCopy = 2. / 3;
+  auto m = static_cast<double>(microBatches);
+  return profile.accumulateBytes * (m - 1 + kCopy) / m;
+}
+
 /// Adds a group of parameters: bytes at rest and traffic of every micro-batch.
-static void addState(LayerPrice &price, const Pricing &pricing,
+static void addState(LayerPrice &price, const Pricing &pricing, int kind,
                      const LayerPoint &point, double elements, bool isExpert) {
   const Profile &profile = pricing.problem.profile;
   int zero = pricing.outer.zero;
@@ -175,7 +197,9 @@ static void addState(LayerPrice &price, const Pricing &pricing,
   double weightBytes = elements * point.weightBytes;
   price.weights += weightBytes * (zero >= 3 ? cut : 1);
   price.masters += elements * point.masterBytes * (zero >= 1 ? cut : 1);
-  price.gradients += gradientBytes * (zero >= 2 ? cut : 1);
+  price.gradients += zero >= 2
+                         ? gradientBytes * cut
+                         : gradientBytes + excessOf(profile, point, isExpert);
   price.optimizer += elements * point.stateBytes * (zero >= 1 ? cut : 1);
   double trained = elements * point.trainedShare;
   price.updateElements += trained * (zero >= 1 ? cut : 1);
@@ -195,8 +219,11 @@ static void addState(LayerPrice &price, const Pricing &pricing,
   double &weights = isExpert ? price.expertWeights : price.denseWeights;
   gradients += gradientBytes;
   weights += weightBytes * point.trainedShare;
-  double accumulate = profile.accumulateBytes * trained *
-                      (zero >= 2 ? cut : 1) / pricing.bytesPerSec;
+  bool isCut = zero >= 2 && cut < 1;
+  double accumulate =
+      accumulatedBytes(profile, pricing.outer.microBatches, isCut,
+                       kind == embeddingOf(pricing.problem)) *
+      trained * (isCut ? cut : 1) / pricing.bytesPerSec;
   price.work.backwardSec += accumulate;
   price.work.weightGradientSec += accumulate;
 }
@@ -212,9 +239,9 @@ LayerPrice search_detail::priceOf(const Pricing &pricing, int kind,
   price.bufferBytes = values * point.boundaryBytes;
   double dense = denseElementsOf(pricing, point);
   if (dense > 0)
-    addState(price, pricing, point, dense, false);
+    addState(price, pricing, kind, point, dense, false);
   if (point.expertElements > 0)
-    addState(price, pricing, point, point.expertElements, true);
+    addState(price, pricing, kind, point, point.expertElements, true);
   return price;
 }
 

@@ -113,7 +113,8 @@ private:
   std::vector<Node> deferred; ///< what exploring left out
   std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, int64_t> stateCuts;
   std::set<TableKey> asked, solved;
-  int64_t pushed = 0, openHeads = 0, leavesBeyond = 0, tableBudget = 0;
+  int64_t pushed = 0, openHeads = 0, leavesBeyond = 0;
+  double tableBudget = 0, tablesCost = 0; ///< (`KindSize::tableCost`)
   bool allLayouts = true;
   double tasks = 0;             ///< played
   double best = HUGE_VAL;       ///< closed form
@@ -134,7 +135,9 @@ private:
   void expandHead(const Node &node);
   void pushLeaf(const Pricing &pricing, const PriceList &prices, Node node);
   StageProblem problemOf(const Node &node, LeafTimes &times);
-  bool toPrograms(const Node &node, StageProblem &stages);
+  bool toPrograms(const Node &node, StageProblem &stages,
+                  const SearchProblem::MeasureLayers &measure);
+  bool isHopeless(const Node &node, StageProblem stages);
   void solveNode(const Node &node);
   double leastOf(const Node &node, const StageProblem &stages, bool byPrograms,
                  const LeafTimes &times, const StageSplit &split);

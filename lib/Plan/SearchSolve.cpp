@@ -157,22 +157,38 @@ double Searcher::leastOf(const Node &node, const StageProblem &stages,
 
 /// Turns a leaf's problem from sums over layers into what programs need, where
 /// that is known.
-bool Searcher::toPrograms(const Node &node, StageProblem &stages) {
+bool Searcher::toPrograms(const Node &node, StageProblem &stages,
+                          const SearchProblem::MeasureLayers &measure) {
   OuterChoice outer = outerOf(node);
   Pricing pricing(problem, outer, memo);
   std::optional<StageProblem> programs =
-      programsOf(pricing, heads[node.index].tables, stages);
+      programsOf(pricing, heads[node.index].tables, stages, measure);
   if (programs)
     stages = std::move(*programs);
   return programs.has_value();
+}
+
+/// Whether a leaf is of no use by what lasts in its programs alone: most that
+/// do not fit need not be played.
+bool Searcher::isHopeless(const Node &node, StageProblem stages) {
+  if (!problem.pins.stageLayers.empty() ||
+      !toPrograms(node, stages, problem.measureLasting))
+    return false;
+  double least = stages.chunks > 1 ? boundOfChunks(stages)
+                                   : splitStages(stages).boundObjective;
+  return least >= stages.worth;
 }
 
 void Searcher::solveNode(const Node &node) {
   const std::vector<int64_t> &pinned = problem.pins.stageLayers;
   LeafTimes times;
   StageProblem stages = problemOf(node, times);
-  bool byPrograms = toPrograms(node, stages);
   stages.worth = best * (1 + kPlayedSlack) - times.onceSec;
+  if (isHopeless(node, stages)) {
+    ++certificate.evaluated;
+    return;
+  }
+  bool byPrograms = toPrograms(node, stages, problem.measureLayers);
   // Chunks of unlike layers take long.
   if (stages.chunks > 1 && stages.layers.size() > 1) {
     const Head &head = heads[node.index];

@@ -16,6 +16,8 @@
 #include "kerf/Plan/ReadStep.h"
 #include "kerf/Support/Input.h"
 
+#include <functional>
+
 using namespace mlir;
 using namespace kerf;
 
@@ -176,6 +178,7 @@ static KindSize sizeOf(const LayerKind &kind) {
        {&size.weightBytes, &size.masterBytes, &size.gradientBytes,
         &size.stateBytes, &size.trainedShare})
     *part = elements > 0 ? *part / elements : 0;
+  size.tableCost = static_cast<double>(kind.ops.size()) / 100;
   size.isMixed =
       differ(kind, &LayerParam::weightBytes, size.weightBytes, false) ||
       differ(kind, &LayerParam::masterBytes, size.masterBytes, true) ||
@@ -246,9 +249,9 @@ static SearchProblem problemOf(const Solution &solution,
   auto floors = std::make_shared<ProgramFloors>(
       LayerContext{&solution.step, &solution.machine, solution.profile},
       request.workers);
-  problem.measureLayers =
+  auto measure =
       [&solution,
-       floors](const OuterChoice &outer,
+       floors](bool withWork, const OuterChoice &outer,
                const std::vector<std::vector<const LayerPoint *>> &points) {
         std::vector<KindPoints> kinds;
         for (auto [kind, own] : llvm::enumerate(points)) {
@@ -260,8 +263,10 @@ static SearchProblem problemOf(const Solution &solution,
           for (const LayerPoint *point : own)
             all.layouts.push_back(&solution.tables->layoutOf(key, *point));
         }
-        return floors->of(outer, kinds);
+        return floors->of(outer, kinds, withWork);
       };
+  problem.measureLayers = std::bind_front(measure, true);
+  problem.measureLasting = std::bind_front(measure, false);
   return problem;
 }
 

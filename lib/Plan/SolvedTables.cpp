@@ -1,7 +1,8 @@
 //===- SolvedTables.cpp - tables for the outer search ---------------------===//
 //
 // For one key: layouts under a few prices of memory (none; then prices at which
-// the bytes of a layer cost 10 % and 200 % of its time), each with its
+// the bytes of a layer cost 10 % and 200 % of its time; at last gradients count
+// as ops make them, whole where they are sums over ranks), each with its
 // recomputation points. Of collectives that part counts which compute does not
 // hide. What comes before and after the layers takes the
 // borders that the layers ask for when memory is free.
@@ -18,7 +19,14 @@ using namespace kerf;
 
 namespace {
 
-constexpr double kPrices[] = {0, 0.1, 2};
+struct MemoryPrice {
+  double part; ///< of the layer's time that its bytes cost
+  bool gradientsAsMade;
+};
+/// The last one is for where memory is scarcest: layouts whose gradients are
+/// whole on each rank are the faster ones, and mostly fit.
+constexpr MemoryPrice kPrices[] = {
+    {0, false}, {0.1, false}, {2, false}, {2, true}};
 /// Micro-batches over which the solver spreads costs once per step.
 constexpr int64_t kTypicalMicroBatches = 8;
 
@@ -184,7 +192,45 @@ static bool sameCosts(const LayerPoint &a, const LayerPoint &b) {
          near(total(a.backward), total(b.backward)) &&
          near(a.savedBytes, b.savedBytes) &&
          near(a.denseElements, b.denseElements) &&
-         near(a.expertElements, b.expertElements);
+         near(a.expertElements, b.expertElements) &&
+         near(a.denseExcessBytes, b.denseExcessBytes) &&
+         near(a.expertExcessBytes, b.expertExcessBytes);
+}
+
+static double heldBytes(const LayerPoint &point) {
+  return point.savedBytes + 16 * (point.denseElements + point.expertElements);
+}
+
+/// Gradients are so much larger than their weights that others are worth a
+/// solve: of most experts' layers they are not.
+static bool hasExcess(const LayerPoint &point) {
+  constexpr double kWorth = 0.05;
+  return point.denseExcessBytes + point.expertExcessBytes >
+         kWorth * heldBytes(point);
+}
+
+/// The points by their seconds.
+static Entry sorted(Entry entry) {
+  std::vector<size_t> order(entry.table.points.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    order[i] = i;
+  auto seconds = [&](size_t i) {
+    const LayerPoint &p = entry.table.points[i];
+    double sum = 0;
+    for (const TimeParts *parts : {&p.forward, &p.backward, &p.recompute})
+      sum += parts->computeSec() + parts->allCommSec();
+    return sum;
+  };
+  llvm::sort(order, [&](size_t a, size_t b) {
+    return std::make_pair(seconds(a), a) < std::make_pair(seconds(b), b);
+  });
+  Entry own;
+  own.table.layouts = entry.table.layouts;
+  for (size_t i : order) {
+    own.table.points.push_back(entry.table.points[i]);
+    own.layouts.push_back(std::move(entry.layouts[i]));
+  }
+  return own;
 }
 
 LayerQuery SolvedTables::State::queryOf(const TableKey &key) {
@@ -210,53 +256,34 @@ void SolvedTables::State::solve(const TableKey &key, Entry &entry) {
   const LayerKind &kind = context.step->kinds[key.kind];
   std::vector<LayerPoint> seen;
   double perByte = 0;
+  bool isSingle = llvm::all_of(
+      key.groups, [](const Group &group) { return group.size == 1; });
   LayerTerms terms(context, query, kind, facts[key.kind]);
-  for (double price : kPrices) {
-    query.keptPrice = query.statePrice = price * perByte;
+  for (const MemoryPrice &price : kPrices) {
+    // Where gradients are hardly larger than their weights both count the same.
+    if (price.gradientsAsMade && !hasExcess(seen.back()))
+      break;
+    query.keptPrice = query.statePrice = price.part * perByte;
+    query.gradientsAsMade = price.gradientsAsMade;
     LayerSolution solution = solveWith(terms);
     if (!solution.possible())
       return;
     const LayerPoint &point = solution.cost.point;
-    if (price == 0) {
+    if (price.part == 0) {
       if (key.kind == mainKind)
         noteBorder(key, solution.layout);
-      double bytes =
-          point.savedBytes + 16 * (point.denseElements + point.expertElements);
       perByte = (point.forward.computeSec() + point.backward.computeSec()) /
-                std::max(bytes, 1.0);
+                std::max(heldBytes(point), 1.0);
     }
     bool known = llvm::any_of(
         seen, [&](const LayerPoint &other) { return sameCosts(other, point); });
-    if (known)
-      continue;
+    if (!known)
+      add(terms, solution, entry);
     seen.push_back(point);
-    add(terms, solution, entry);
-    bool single = true;
-    for (const Group &group : key.groups)
-      single &= group.size == 1;
-    if (single)
+    if (isSingle)
       break;
   }
-  std::vector<size_t> order(entry.table.points.size());
-  for (size_t i = 0; i < order.size(); ++i)
-    order[i] = i;
-  auto seconds = [&](size_t i) {
-    const LayerPoint &p = entry.table.points[i];
-    double sum = 0;
-    for (const TimeParts *parts : {&p.forward, &p.backward, &p.recompute})
-      sum += parts->computeSec() + parts->allCommSec();
-    return sum;
-  };
-  llvm::sort(order, [&](size_t a, size_t b) {
-    return std::make_pair(seconds(a), a) < std::make_pair(seconds(b), b);
-  });
-  Entry sorted;
-  sorted.table.layouts = entry.table.layouts;
-  for (size_t i : order) {
-    sorted.table.points.push_back(entry.table.points[i]);
-    sorted.layouts.push_back(entry.layouts[i]);
-  }
-  entry = std::move(sorted);
+  entry = sorted(std::move(entry));
 }
 
 const LayerTable &SolvedTables::get(const TableKey &key) {

@@ -72,6 +72,8 @@ LAYOUTS = [
 # Of eight layers of gpt2, on devices too small to keep all: layers of one stage
 # differ in what they make again.
 TIGHT = (2, "pp=2,m=4,v=2,schedule=interleaved", "2.5 MB", {"n_layer": 8})
+# Of a model whose heads have weights of their own, by hand, on GPUs.
+BATCHED = [(1, ""), (1, "m=2"), (1, "m=2,recompute=full"), (2, "dp=2,zero=3"), (2, "tp=2")]
 FAMILIES = {False: ["gpt2", "llama", "mixtral"], True: ["gpt2", "llama", "mixtral", "deepseek-v3"]}
 EXPERTS = ("mixtral", "deepseek-v3")
 # Of a few million parameters.
@@ -170,6 +172,9 @@ def rows(binaries, source, flags, folder):
         for devices, pins, is_few in LAYOUTS:
             if (is_few or "--few" not in flags) and (family in EXPERTS or "ep=" not in pins):
                 yield family, model, cluster, devices, pins
+    if is_cuda and "--large" not in flags:
+        for devices, pins in BATCHED:
+            yield "batched", f"{source}/test/Plan/Inputs/batched-mlp.mlir", cluster, devices, pins
     if not is_cuda and "--large" not in flags:
         devices, pins, memory, changes = TIGHT
         cluster = os.path.join(folder, "tight.yaml")

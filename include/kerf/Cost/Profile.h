@@ -16,12 +16,15 @@ namespace kerf {
 /// Defaults are Kerf's own runtime.
 struct Profile {
   std::string name = "kerf";
-  double matmul = 1;              ///< rate of products / the device's best rate
-  double attention = 1;           ///< rate of attention / the device's rate
-  double memory = 1;              ///< multiplier of bytes of row kernels
-  bool flash = true;              ///< attention without a buffer of scores
-  double scoreBytesForward = 14;  ///< unfused: bytes moved per score
-  double scoreBytesBackward = 19; ///< unfused: bytes moved per score
+  double matmul = 1;    ///< rate of products / the device's best rate
+  double attention = 1; ///< rate of attention / the device's rate
+  double memory = 1;    ///< multiplier of bytes of row kernels
+  bool flash = true;    ///< attention without a buffer of scores
+  /// Row kernels are joined as the stage `fuse` does, products end in what
+  /// follows them and add up gradients. Else only chains of row ops are joined.
+  bool fused = true;
+  double scoreBytesForward = 14;    ///< unfused: bytes moved per score
+  double scoreBytesBackward = 19;   ///< unfused: bytes moved per score
   double layerFloorForwardSec = 0;  ///< a layer takes at least this long
   double layerFloorBackwardSec = 0; ///< (launches from the host)
   double tensorOverlap = 0; ///< part of layer collectives hidden by compute
@@ -35,8 +38,10 @@ struct Profile {
   double collectiveSec = 0;
   double stepSec = 0;     ///< constant per step
   double bucketBytes = 0; ///< gradients leave in buckets of this; 0: one
-  /// Bytes moved per local parameter and micro-batch to add up gradients.
-  double accumulateBytes = 8;
+  /// Bytes moved per local parameter and micro-batch to add up gradients; where
+  /// products do it (`fused`), of those that kernels add: two f32 are read and
+  /// one is written.
+  double accumulateBytes = 12;
   /// Bytes moved per local parameter by the update.
   double updateBytes = 34;
   // Memory.

@@ -100,10 +100,13 @@ struct LayerQuery {
   int64_t microBatches = 1; ///< over which costs once per step are spread
   double keptPrice = 0;     ///< seconds per byte kept from forward to backward
   double statePrice = 0;    ///< seconds per byte of weights, gradients, state
-  double commWeight = 1;    ///< multiplier of communication (overlap)
-  bool recompute = false;   ///< values may be made again
-  bool restFree = true;     ///< weight, gradient and optimizer state may be cut
-  bool anyFactor = false;   ///< the tensor axis may cut the batch too
+  /// Whether `statePrice` counts gradients as ops make them, not as the weights
+  /// rest: between micro-batches a sum over ranks is whole on each of them.
+  bool gradientsAsMade = true;
+  double commWeight = 1;  ///< multiplier of communication (overlap)
+  bool recompute = false; ///< values may be made again
+  bool restFree = true;   ///< weight, gradient and optimizer state may be cut
+  bool anyFactor = false; ///< the tensor axis may cut the batch too
   /// Products at the best rate, messages without latency: what is found is a
   /// lower bound, linear in the micro-batch.
   bool ideal = false;

@@ -55,6 +55,10 @@ struct LayerPoint {
   /// Bytes per local element: weight as used, master, gradient, state; the mean
   /// where parameters differ (frozen ones, adapters).
   double weightBytes = 2, masterBytes = 4, gradientBytes = 4, stateBytes = 8;
+  /// Bytes by which sums of gradients over micro-batches, which lie as ops make
+  /// them, are larger than elements x gradientBytes. A sum over ranks that is
+  /// still to be made is whole on each of them.
+  double denseExcessBytes = 0, expertExcessBytes = 0;
   double trainedShare = 1; ///< of the local elements: others are frozen
   int layout = -1;         ///< number of the layout in its table
   int point = -1;          ///< number of the recomputation point of that layout

@@ -33,9 +33,10 @@ public:
 
   /// By kind (empty for others) and point: bytes that a program cannot go
   /// below; see `LayerBytes`. `kinds`: all that a plan has, with every point
-  /// that it may take.
+  /// that it may take. Without `withWork` nothing is played, and `work` is 0.
   std::vector<std::vector<LayerBytes>> of(const OuterChoice &outer,
-                                          llvm::ArrayRef<KindPoints> kinds);
+                                          llvm::ArrayRef<KindPoints> kinds,
+                                          bool withWork = true);
 
 private:
   struct State;

@@ -173,6 +173,8 @@ struct KindSize {
   /// Parameters take so unlike bytes (adapters and a frozen base) that bounds
   /// by the mean may be above the truth.
   bool isMixed = false;
+  /// What solving a table of the kind takes, in tables of a kind of 100 ops.
+  double tableCost = 1;
 };
 
 struct SearchProblem {
@@ -193,8 +195,8 @@ struct SearchProblem {
   std::string type;            ///< "bf16": which peak counts
   int64_t maxTensor = 1, maxContext = 1, maxExpert = 1; ///< useful sizes
   Pins pins;
-  int64_t budget = 600; ///< tables that may be solved
-  bool prove = false;   ///< spend whatever is needed
+  double budget = 600; ///< what tables that are solved may cost (`tableCost`)
+  bool prove = false;  ///< spend whatever is needed
   /// Bytes of the programs of a plan by stage, where they are known better than
   /// as sums over layers (`ProgramMemory`); may give nothing. What is
   /// reserved is not in it. A plan fits when these do.
@@ -206,10 +208,12 @@ struct SearchProblem {
   /// (empty for those that are not asked for) and point, given all points that
   /// its layers may take. `measure` of such a plan is never below
   /// (`ProgramFloors`).
-  std::function<std::vector<std::vector<LayerBytes>>(
+  using MeasureLayers = std::function<std::vector<std::vector<LayerBytes>>(
       const OuterChoice &,
-      const std::vector<std::vector<const LayerPoint *>> &)>
-      measureLayers;
+      const std::vector<std::vector<const LayerPoint *>> &)>;
+  MeasureLayers measureLayers;
+  /// The same with `work` left out (0), which takes far less time.
+  MeasureLayers measureLasting;
   /// What is wrong: every violation, with legal values and the nearest fix.
   std::vector<std::string> check() const;
 };

@@ -39,8 +39,8 @@ struct SolveRequest {
   std::vector<std::string> pinErrors;
   Profile profile;
   bool prove = false;
-  int64_t budget = 600; ///< layer tables that may be solved
-  int64_t workers = 8;  ///< threads of a rank that workspaces are made for
+  double budget = 600; ///< layer tables of 100 ops that may be solved
+  int64_t workers = 8; ///< threads of a rank that workspaces are made for
   /// Programs sum gradients in the last backward pass; by default where
   /// devices communicate beside computing.
   std::optional<bool> sumsEarly;

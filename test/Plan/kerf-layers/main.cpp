@@ -6,7 +6,8 @@
 // given axes, and prints what each op and parameter does, with the costs.
 // `--graph` prints the factor graph of the tensor axis instead, for other
 // solvers;
-// `--pair` compares with the best of two axes at once; `--points` the
+// `--gradients-as-weights` prices gradients as the weights rest; `--pair`
+// compares with the best of two axes at once; `--points` the
 // recomputation points; `--step` what the planner reads.
 //
 //===----------------------------------------------------------------------===//
@@ -39,7 +40,8 @@ static cl::opt<double> keptPrice("kept-price", cl::init(0)),
     commWeight("comm-weight", cl::init(1));
 static cl::opt<bool> freeAxis("free"), restFree("rest-free"),
     recompute("recompute"), graph("graph"), points("points"), step("step"),
-    noVariants("no-variants"), pair("pair"), bounds("bounds");
+    noVariants("no-variants"), pair("pair"), bounds("bounds"),
+    gradientsAsWeights("gradients-as-weights");
 static cl::list<std::string> cuts(
     "cut", cl::CommaSeparated,
     cl::desc("FACTOR of forward ops that are named OP or read a parameter OP: "
@@ -206,6 +208,7 @@ int main(int argc, char **argv) {
   query.microBatches = microBatches;
   query.keptPrice = keptPrice;
   query.statePrice = statePrice;
+  query.gradientsAsMade = !gradientsAsWeights;
   query.commWeight = commWeight;
   query.recompute = recompute;
   query.restFree = restFree || freeAxis;

@@ -125,7 +125,7 @@ TEST(LayerBounds, CasesHoldForSolvedTables) {
               double own = seconds(point.forward, point.backward);
               double held = point.denseElements + point.expertElements;
               return point.layout != layout ||
-                     (own >= at(floor.seconds, held) &&
+                     (own * (1 + 1e-9) >= at(floor.seconds, held) &&
                       own - point.weightGradientSec >=
                           floor.restSec * (1 - 1e-9) &&
                       point.expertElements * (1 + 1e-9) >=

@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 
 #include <cmath>
+#include <functional>
 #include <memory>
 
 using namespace kerf;
@@ -29,7 +30,9 @@ struct Instance {
 };
 
 /// A small instance: 2..8 devices, 2..4 layers, memory that may bind.
-std::unique_ptr<Instance> randomInstance(unsigned seed) {
+/// `isUnlike`: with another layer or two, of another kind, in front of these or
+/// behind.
+std::unique_ptr<Instance> randomInstance(unsigned seed, bool isUnlike = false) {
   std::mt19937 random(seed);
   auto pick = [&](std::vector<int64_t> values) {
     return values[random() % values.size()];
@@ -71,6 +74,14 @@ std::unique_ptr<Instance> randomInstance(unsigned seed) {
   problem.pins.schedules = {ScheduleKind::OneFOneB, ScheduleKind::GPipe,
                             ScheduleKind::ZeroBubble};
   problem.prove = true;
+  if (isUnlike) {
+    SyntheticKind &other = kinds.emplace_back(kinds[1]);
+    other.forwardSec *= real(0.2, 0.9);
+    other.savedBytes *= real(0.1, 2);
+    other.expertElements = 0;
+    problem.runs.insert(problem.runs.begin() + pick({1, 2}),
+                        {3, pick({1, 1, 2})});
+  }
   instance->connect(std::move(kinds));
   return instance;
 }
@@ -274,15 +285,21 @@ LayerBytes programBytes(const SearchProblem &sums, const OuterChoice &outer,
 /// Measures programs that are `more` times what their layers add up to.
 void measurePrograms(SearchProblem &problem, const SearchProblem &sums,
                      double more) {
-  problem.measureLayers =
-      [&sums](const OuterChoice &outer,
+  auto measure =
+      [&sums](bool withWork, const OuterChoice &outer,
               const std::vector<std::vector<const LayerPoint *>> &points) {
         std::vector<std::vector<LayerBytes>> all(points.size());
         for (auto [kind, own] : llvm::enumerate(points))
-          for (const LayerPoint *point : own)
-            all[kind].push_back(programBytes(sums, outer, int(kind), *point));
+          for (const LayerPoint *point : own) {
+            LayerBytes bytes = programBytes(sums, outer, int(kind), *point);
+            all[kind].push_back(bytes);
+            if (!withWork)
+              all[kind].back().work = 0;
+          }
         return all;
       };
+  problem.measureLayers = std::bind_front(measure, true);
+  problem.measureLasting = std::bind_front(measure, false);
   problem.measure = [&sums, more](const PlanPoint &plan) {
     std::vector<StageMemory> stages(plan.stages.size());
     for (auto [index, stage] : llvm::enumerate(plan.stages))
@@ -438,8 +455,8 @@ void pinHead(Pins &pins, const OuterChoice &head) {
 // So, too, of programs that need more than the sums.
 TEST(Search, HeadBoundsHold) {
   int heads = 0, misfits = 0, known = 0, close = 0;
-  for (unsigned seed = 0; seed < 120; ++seed) {
-    auto instance = randomInstance(seed);
+  for (unsigned seed = 0; seed < 160; ++seed) {
+    auto instance = randomInstance(seed, /*isUnlike=*/seed >= 120);
     const SearchProblem sums = instance->problem;
     SearchProblem &problem = instance->problem;
     if (seed % 4 == 3)
@@ -665,6 +682,7 @@ TEST(EvaluatePinned, Profile) {
   Profile &profile = instance->problem.profile;
   profile.layerFloorForwardSec = 2e-3;
   profile.layerFloorBackwardSec = 5e-3;
+  profile.fused = false;
   profile.accumulateBytes = 8;
   profile.stepSec = 0.25;
   PlanPoint plan = pinned(*instance, "dp=1,mb=1,m=8,recompute=none");
