@@ -227,7 +227,7 @@ private:
     bool apart = out.gradients[p].variable >= 0;
     const StateVariable &rest = apart ? out.gradients[p] : out.weights[p];
     auto [op, result] = makerOf(value);
-    if (!apart)
+    if (!apart && !query.restFree)
       addExcess(p, value);
     // Outside the tensor axis replicas of state are the outer search's
     // business.

@@ -46,12 +46,13 @@ struct ModelStamp {
 };
 
 /// The name of a model, and a hash of the shapes of its inputs and parameters
-/// with the number of layers that have their own. Number types do not count.
+/// with the number of layers that have their own. Of number types it has
+/// whether they are f16 or fp8, which add ops.
 ModelStamp stampOf(ModelOp model);
 
 /// What rules call the ops of a step: `weight_gradient 43 1` is the second op
 /// of that phase. Casts count apart, `weight_gradient 43 cast 0`: number types
-/// add and remove them, and a plan is one for f32, bf16 and f16. Ops without a
+/// add and remove them, and a plan for f32 is one for bf16. Ops without a
 /// phase have none.
 llvm::DenseMap<mlir::Operation *, std::string> namesOfOps(ModelOp model);
 

@@ -193,6 +193,8 @@ private:
       rows = maker->reads[0];
     }
     Node *maker = makerOf(rows);
+    while (maker && maker->op && maker->op->view && !maker->reads.empty())
+      maker = makerOf(maker->reads[0]);
     if ((maker && maker->isKernel) || isReadByKernel(rows, sums))
       return;
     double width = widthOf(reduce.op->results[0]);

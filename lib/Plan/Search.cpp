@@ -120,19 +120,22 @@ void Searcher::expandShape(int32_t index) {
 
 /// The tables of a head. False when they would exceed the budget.
 bool Searcher::solveTables(Head &head) {
+  auto costOf = [&](int kind) {
+    return problem.sizes.empty() ? 1 : problem.sizes[kind].tableCost;
+  };
   double missing = 0;
   for (int kind : kindsOf(problem))
     if (!solved.count(problem.tables->alike(keyOf(head.outer, kind))))
-      missing += problem.sizes.empty() ? 1 : problem.sizes[kind].tableCost;
+      missing += costOf(kind);
   if (missing > 0 && tablesCost + missing > tableBudget)
     return false;
-  tablesCost += missing;
   head.tables.assign(*llvm::max_element(kindsOf(problem)) + 1, nullptr);
   head.legal = true;
   for (int kind : kindsOf(problem)) {
     TableKey key = problem.tables->alike(keyOf(head.outer, kind));
     head.tables[kind] = &problem.tables->get(key);
-    solved.insert(key);
+    if (solved.insert(key).second)
+      tablesCost += costOf(kind);
     if (head.tables[kind]->points.empty()) {
       head.legal = false;
       return true;

@@ -197,9 +197,9 @@ static void addState(LayerPrice &price, const Pricing &pricing, int kind,
   double weightBytes = elements * point.weightBytes;
   price.weights += weightBytes * (zero >= 3 ? cut : 1);
   price.masters += elements * point.masterBytes * (zero >= 1 ? cut : 1);
-  price.gradients += zero >= 2
-                         ? gradientBytes * cut
-                         : gradientBytes + excessOf(profile, point, isExpert);
+  bool isCut = zero >= 2 && cut < 1;
+  price.gradients += isCut ? gradientBytes * cut
+                           : gradientBytes + excessOf(profile, point, isExpert);
   price.optimizer += elements * point.stateBytes * (zero >= 1 ? cut : 1);
   double trained = elements * point.trainedShare;
   price.updateElements += trained * (zero >= 1 ? cut : 1);
@@ -219,7 +219,6 @@ static void addState(LayerPrice &price, const Pricing &pricing, int kind,
   double &weights = isExpert ? price.expertWeights : price.denseWeights;
   gradients += gradientBytes;
   weights += weightBytes * point.trainedShare;
-  bool isCut = zero >= 2 && cut < 1;
   double accumulate =
       accumulatedBytes(profile, pricing.outer.microBatches, isCut,
                        kind == embeddingOf(pricing.problem)) *

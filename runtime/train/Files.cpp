@@ -97,9 +97,17 @@ OutputFile::~OutputFile() {
 
 static constexpr char kTemporary[] = ".tmp-"; // a process number follows
 
+/// Whether an open file still has a name.
+static bool isNamed(int descriptor, const std::string &name) {
+  struct stat open{}, named{};
+  return fstat(descriptor, &open) == 0 && lstat(name.c_str(), &named) == 0 &&
+         open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
 /// Removes temporary files of `path` that nobody holds: a process that is
-/// killed while it saves leaves one, as large as what it saved. Without locks
-/// in the file system they stay.
+/// killed while it saves leaves one, as large as what it saved. Runs on several
+/// machines that save to one path must not share a file system whose locks hold
+/// on one machine alone.
 static void removeAbandoned(const std::string &path) {
   std::string folder = parentFolder(path);
   std::string start = path.substr(path.rfind('/') + 1) + kTemporary;
@@ -111,7 +119,8 @@ static void removeAbandoned(const std::string &path) {
     int held = ::open(file.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (held < 0)
       continue;
-    if (flock(held, LOCK_EX | LOCK_NB) == 0)
+    // Its owner may have put it in place and started the next one meanwhile.
+    if (flock(held, LOCK_EX | LOCK_NB) == 0 && isNamed(held, file))
       unlink(file.c_str());
     close(held);
   }

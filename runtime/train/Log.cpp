@@ -192,11 +192,13 @@ void Log::json(const std::string &text) {
       std::fflush(jsonFile) == 0)
     return;
   std::string problem = std::strerror(errno);
+  // Whole lines alone stay, also of a file that somebody renamed; closing
+  // writes what is left of the line.
+  int file = dup(fileno(jsonFile));
   std::fclose(jsonFile);
   jsonFile = nullptr;
-  // Whole lines alone stay.
-  bool isCut = S_ISREG(before.st_mode) &&
-               truncate(jsonPath.c_str(), before.st_size) == 0;
+  bool isCut = !S_ISREG(before.st_mode) || ftruncate(file, before.st_size) == 0;
+  close(file);
   line("  note        cannot write " + quote(jsonPath) + ": " + problem +
        "; no JSON lines from here on" +
        (isCut ? "" : ", and the last one is not whole"));

@@ -50,8 +50,9 @@ struct LayerPoint {
   /// Of the dense ones: parameters that an earlier kind holds too (tied
   /// embeddings); on the same stage they count once.
   double sharedElements = 0;
-  double tensorSyncSec =
-      0; ///< once per step, on the tensor axis (norm weights)
+  /// Of gradients that are sums over tensor ranks (norms, embeddings, what lies
+  /// as it is made): once per step.
+  double tensorSyncSec = 0;
   /// Bytes per local element: weight as used, master, gradient, state; the mean
   /// where parameters differ (frozen ones, adapters).
   double weightBytes = 2, masterBytes = 4, gradientBytes = 4, stateBytes = 8;

@@ -19,7 +19,7 @@ static llvm::DenseMap<int64_t, double> attentionByNumber(ModelOp model) {
   llvm::DenseMap<int64_t, double> flops;
   model.getBody().walk([&](CostOpInterface op) {
     if (isForward(op))
-      flops[getPhase(op).getOp()] = op.getCost().attentionFlops;
+      flops[getPhase(op).getOp()] += op.getCost().attentionFlops;
   });
   return flops;
 }

@@ -31,7 +31,6 @@ struct GroupedMatmul : kerf_step {
   bool choosePlain(Request &request);
   bool chooseMma(Request &request);
   bool chooseWgmma(Request &request);
-  bool tryWgmma(Request &request);
   kerf_device_status execute(void *const *pointers, char *error,
                              size_t errorBytes) override;
   std::string explain(const Fault &fault) const override;
@@ -177,8 +176,8 @@ static int sharedBytes(const Request &r) {
 /// 16-bit factors in rows of whole 16 bytes can be multiplied on tensor cores.
 static bool fitsMma(const Request &r, const GroupedArguments &a) {
   return a.xDtype == a.wDtype && a.xDtype != KERF_F32 && a.n % 8 == 0 &&
-         a.k % 8 == 0 && std::max(a.n, a.k) <= INT32_MAX && isAligned(r, X) &&
-         isAligned(r, W) && isAligned(r, Y) &&
+         a.k % 8 == 0 && std::max(a.n, a.k) <= INT32_MAX - groupedMmaDepth &&
+         isAligned(r, X) && isAligned(r, W) && isAligned(r, Y) &&
          sharedBytes(r) >= groupedMmaBytes;
 }
 
@@ -209,8 +208,16 @@ static unsigned launchedBlocks(const GroupedArguments &a, unsigned results,
   int64_t each = parts(wanted, parts(summed, groupedMmaDepth));
   int64_t room = processors * each;
   int64_t waves = std::max<int64_t>((results + room / 2) / room, 1);
+  // One more result for each block of a few waves may take longer than a wave.
+  auto roundsOf = [&](int64_t count) {
+    return count * parts(results, count * processors);
+  };
+  int64_t least = waves;
+  for (int64_t count = waves + 1; count <= waves + 2; ++count)
+    if (roundsOf(count) < roundsOf(least))
+      least = count;
   return static_cast<unsigned>(
-      parts(results, parts(results, waves * processors)));
+      parts(results, parts(results, least * processors)));
 }
 
 bool GroupedMatmul::chooseWgmma(Request &r) {
@@ -230,25 +237,23 @@ bool GroupedMatmul::chooseWgmma(Request &r) {
   return multiply;
 }
 
-/// False, and no message, where another form has to do: a driver that takes all
-/// else may refuse code for one kind of GPU. It is not asked again.
-bool GroupedMatmul::tryWgmma(Request &r) {
-  if (r.device.capability != 90 || r.device.noWgmma ||
-      sharedBytes(r) < groupedWgmmaBytes)
-    return false;
-  char why[512] = "";
-  Request attempt(r.device, r.info, why, sizeof why);
-  if (chooseWgmma(attempt))
-    return true;
-  tell(r, (std::string("not by wgmma: ") + why).c_str());
-  r.device.noWgmma = true;
-  return false;
+static bool mayWgmma(const Request &r) {
+  return r.device.capability == 90 && !r.device.noWgmma &&
+         sharedBytes(r) >= groupedWgmmaBytes;
 }
 
 bool GroupedMatmul::choose(Request &r) {
   if (!fitsMma(r, arguments))
     return choosePlain(r);
-  return tryWgmma(r) || chooseMma(r);
+  if (mayWgmma(r)) {
+    // A driver that takes all else may refuse code for one kind of GPU. It is
+    // not asked again.
+    if (chooseWgmma(r) || r.refusal.empty())
+      return multiply;
+    tell(r, ("not by wgmma: " + r.refusal).c_str());
+    r.device.noWgmma = true;
+  }
+  return chooseMma(r);
 }
 
 StepPointer kerf::cuda::prepareGroupedMatmul(Request &r) {

@@ -67,20 +67,24 @@ static const char *adviceFor(const std::string &ptx, int capability) {
   return "update the driver";
 }
 
-/// What loading that failed means.
-static kerf_device_status refusal(CUresult result) {
+bool kerf::cuda::isRefusal(CUresult result) {
   switch (result) {
-  case CUDA_ERROR_OUT_OF_MEMORY:
-    return KERF_DEVICE_NO_MEMORY;
   case CUDA_ERROR_INVALID_IMAGE:
   case CUDA_ERROR_NO_BINARY_FOR_GPU:
   case CUDA_ERROR_INVALID_PTX:
   case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
   case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
-    return KERF_DEVICE_UNSUPPORTED; // by this GPU with this driver
+    return true;
   default:
-    return KERF_DEVICE_FAILED;
+    return false;
   }
+}
+
+/// What loading that failed means.
+static kerf_device_status refusal(CUresult result) {
+  if (result == CUDA_ERROR_OUT_OF_MEMORY)
+    return KERF_DEVICE_NO_MEMORY;
+  return isRefusal(result) ? KERF_DEVICE_UNSUPPORTED : KERF_DEVICE_FAILED;
 }
 
 /// Loads the cubin, or else the PTX.

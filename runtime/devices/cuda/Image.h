@@ -18,6 +18,9 @@ namespace kerf::cuda {
 CUresult loadModule(kerf_device &device, const void *code, CUmodule &module,
                     std::string &log);
 
+/// Whether loading failed for what the code is, with this GPU and driver.
+bool isRefusal(CUresult result);
+
 /// As in kerf_device_api.
 kerf_device_status loadImage(kerf_device *device, const void *bytes,
                              uint64_t size, const char *ptx, uint64_t ptxBytes,

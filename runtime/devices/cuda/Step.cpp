@@ -42,9 +42,12 @@ CUfunction Request::ownKernel(const char *code, const char *symbol,
     std::string log;
     CUresult result = loadModule(device, code, module, log);
     if (result != CUDA_SUCCESS) {
-      module = nullptr;
-      fail("cannot load the kernels of the cuda library: %s: %s",
-           device.driver.text(result).c_str(), log.c_str());
+      device.ownModules.erase(code);
+      std::string why = "cannot load the kernels of the cuda library: " +
+                        device.driver.text(result) + ": " + log;
+      if (isRefusal(result))
+        refusal = why;
+      fail("%s", why.c_str());
       return nullptr;
     }
   }

@@ -61,6 +61,8 @@ public:
   bool succeeded(CUresult result, const char *what);
 
   kerf_device &device;
+  /// Why the driver does not take an own kernel's code; empty: it does.
+  std::string refusal;
 };
 
 using StepPointer = std::unique_ptr<kerf_step>;

@@ -238,9 +238,10 @@ static std::string portOf(std::string &problem) {
   }
   char *end;
   long port = std::strtol(text, &end, 10);
-  if (*end || port < 1 || port + isTaken > UINT16_MAX) {
+  long last = UINT16_MAX - isTaken;
+  if (*end || port < 1 || port > last) {
     problem = std::string(name) + " is '" + text +
-              "', expected a port from 1 to 65535";
+              "', expected a port from 1 to " + std::to_string(last);
     return "";
   }
   return std::to_string(port + isTaken);

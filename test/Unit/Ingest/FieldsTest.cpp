@@ -149,7 +149,9 @@ TEST(Fields, heads) {
             "2:24: error: expected 'num_attention_heads' to divide "
             "'hidden_size' 4096, found 12\n"
             "1:1: error: expected 'num_key_value_heads' to divide "
-            "'num_attention_heads' 12, found 8\n");
+            "'num_attention_heads' 12, found 8\n"
+            "1:1: note: field 'num_key_value_heads' is not given, its default "
+            "counts\n");
   EXPECT_EQ(llamaErrors("\"head_dim\": 5"),
             "2:13: error: expected an even head size, as rotary positions turn "
             "pairs, found 5\n");

@@ -99,7 +99,7 @@ struct BlockPlace {
   int64_t row, column;
 
   KERF_MEMBER BlockPlace(unsigned index, int64_t rows, int64_t columns) {
-    constexpr unsigned band = 16; // as blocks are fewer than 2^31
+    constexpr unsigned band = 16; // n and k are below 2^31
     unsigned all = (unsigned)columns * band;
     unsigned first = index / all * band, left = (unsigned)rows - first;
     unsigned height = left < band ? left : band;

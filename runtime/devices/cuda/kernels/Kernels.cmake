@@ -103,7 +103,7 @@ function(kerf_cuda_kernel_tests simulator)
   endforeach()
   # Three processors: blocks then have several results each.
   set_property(TEST kerf-cuda-grouped APPEND PROPERTY ENVIRONMENT
-    "KERF_SIM_PROCESSORS=3")
+    "KERF_SIM_PROCESSORS=3" "KERF_SIM_RACES=1")
   set(with_cudnn "")
   if(simulator)
     set(with_cudnn "${simulator}:${simulator}/cudnn")

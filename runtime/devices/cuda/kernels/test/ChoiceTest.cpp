@@ -130,7 +130,7 @@ static void testGroupedForms() {
   if (!isOld || !hasWgmma(gpu))
     return;
   expectChoice(gpu, grouped(gpu, KERF_BF16, 16),
-               "products of experts not by wgmma: command 'it': cannot load");
+               "products of experts not by wgmma: cannot load");
   expectChoice(gpu, grouped(gpu, KERF_BF16, 16),
                "products of experts on tensor cores by mma.sync\n");
 }
