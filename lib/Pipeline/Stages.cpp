@@ -248,27 +248,12 @@ std::unique_ptr<llvm::MemoryBuffer> kerf::readInput(llvm::StringRef path,
   return nullptr;
 }
 
-/// Bytes of a line without what its string literals hold.
-static size_t bytesBesideStrings(llvm::StringRef line) {
-  size_t bytes = 0;
-  bool isInside = false;
-  for (size_t i = 0; i < line.size(); ++i) {
-    bytes += !isInside;
-    if (line[i] == '"')
-      isInside = !isInside;
-    else if (isInside && line[i] == '\\')
-      ++i;
-  }
-  return bytes;
-}
-
 std::optional<std::string> kerf::findLongLine(llvm::StringRef text) {
   constexpr size_t maxLine = 256 << 10;
   int64_t line = 1;
   while (!text.empty()) {
     auto [first, rest] = text.split('\n');
-    // A model carries its plan as one string.
-    if (first.size() > maxLine && bytesBesideStrings(first) > maxLine)
+    if (first.size() > maxLine)
       return std::to_string(line) + ":1: error: line of " +
              std::to_string(first.size()) + " bytes, expected at most " +
              std::to_string(maxLine);
