@@ -96,9 +96,8 @@ void Accountant::readParts() {
       plan.outer.zero >= 2 ? std::max<int64_t>(plan.outer.shardGroup, 1) : 1);
   double expertShards =
       std::max(1.0, shards / static_cast<double>(plan.outer.ep));
-  bool hasEmbedding = step.runs.size() > 1 && step.runs.front().repeat < 0;
   auto added = [&](const PlacedLayers &layers, double elements, double cut) {
-    bool isEmbedding = hasEmbedding && layers.kind == step.runs.front().kind;
+    bool isEmbedding = layers.kind == step.embedding();
     return elements / cut *
            search_detail::accumulatedBytes(profile, plan.outer.microBatches,
                                            cut > 1, isEmbedding);

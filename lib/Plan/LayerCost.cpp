@@ -362,7 +362,7 @@ private:
   void addWork() {
     double again = 0;
     for (size_t v = 0; v < kind.values.size(); ++v)
-      if (isRecomputed(v) && !facts.fusedAway[v])
+      if (isRecomputed(v) && !facts.fusedAway(v))
         again += localBytes(v);
     point.workBytes = std::max(peak(false), again + peak(true));
   }
@@ -393,7 +393,7 @@ private:
     return most;
   }
   bool counts(int v) const {
-    return !facts.fusedAway[v] && !isKept(v) && kind.values[v].gradientOf < 0 &&
+    return !facts.fusedAway(v) && !isKept(v) && kind.values[v].gradientOf < 0 &&
            !kind.ops[kind.values[v].producer < 0 ? 0 : kind.values[v].producer]
                 .view;
   }

@@ -20,19 +20,12 @@ using namespace kerf;
 // Facts of a layer
 //===----------------------------------------------------------------------===//
 
-/// Element-wise and row ops without products, whose outputs a kernel that reads
-/// them can make on the way.
-static bool isRowOp(const LayerOp &op) {
-  return op.work.products() == 0 && op.maps.empty() && !op.view && !op.alone;
-}
-
 LayerFacts::LayerFacts(const LayerKind &kind) {
   size_t count = kind.values.size();
   forwardReaders.resize(count);
   backwardReaders.resize(count);
   forwardValues.assign(count, false);
   readBack.assign(count, false);
-  fusedAway.assign(count, false);
   for (size_t i = 0; i < kind.ops.size(); ++i)
     for (int value : kind.ops[i].operands) {
       auto &readers = kind.ops[i].phase == LayerPhase::Forward
@@ -49,15 +42,6 @@ LayerFacts::LayerFacts(const LayerKind &kind) {
     forwardValues[v] = value.forward && value.param < 0 &&
                        (value.producer >= 0 || int(v) == kind.input);
     readBack[v] = forwardValues[v] && !backwardReaders[v].empty();
-    if (value.producer < 0 || int(v) == kind.output ||
-        int(v) == kind.inputGradient || value.gradientOf >= 0)
-      continue;
-    size_t readers = forwardReaders[v].size() + backwardReaders[v].size();
-    if (readers != 1 || readBack[v] || !isRowOp(kind.ops[value.producer]))
-      continue;
-    int reader = forwardReaders[v].empty() ? backwardReaders[v][0]
-                                           : forwardReaders[v][0];
-    fusedAway[v] = isRowOp(kind.ops[reader]);
   }
   for (size_t style = 0; style < traffic.size(); ++style)
     traffic[style] = kernelTrafficOf(kind, static_cast<KernelStyle>(style));

@@ -59,9 +59,12 @@ public:
 
   /// Readers of each value in the forward and in the backward pass: ops.
   std::vector<std::vector<int>> forwardReaders, backwardReaders;
-  /// Values that are never written to memory: made and read once, by row ops.
-  std::vector<bool> fusedAway;
   std::array<KernelTraffic, 4> traffic; ///< by `KernelStyle`
+  /// Whether a value is never written to memory, by any runtime: made and read
+  /// once, by row ops.
+  bool fusedAway(int value) const {
+    return !traffic[static_cast<size_t>(KernelStyle::Chains)].inMemory[value];
+  }
   /// Blocks in which each dimension of each value may be cut (`splitAt`).
   std::vector<std::vector<std::vector<int64_t>>> patterns;
   /// Values that may be kept from forward to backward, and those of them that

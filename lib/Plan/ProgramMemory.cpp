@@ -194,11 +194,8 @@ ProgramMemory::ProgramMemory(LayerContext context, int64_t workers,
   state->sumsEarly = sumsEarly;
   for (const LayerKind &kind : context.step->kinds)
     state->facts.emplace_back(kind);
-  const std::vector<LayerRun> &runs = context.step->runs;
-  if (runs.size() > 1 && runs.front().repeat < 0)
-    state->embedding = runs.front().kind;
-  if (runs.size() > 1 && runs.back().repeat < 0)
-    state->head = runs.back().kind;
+  state->embedding = context.step->embedding();
+  state->head = context.step->head();
 }
 
 ProgramMemory::~ProgramMemory() = default;

@@ -214,8 +214,8 @@ static SearchProblem problemOf(const Solution &solution,
       solution.given ? solution.given.get() : solution.tables.get();
   for (const LayerRun &run : step.runs)
     problem.runs.push_back({run.kind, run.count});
-  problem.hasEmbedding = step.runs.size() > 1 && step.runs.front().repeat < 0;
-  problem.hasHead = step.runs.size() > 1 && step.runs.back().repeat < 0;
+  problem.hasEmbedding = step.embedding() >= 0;
+  problem.hasHead = step.head() >= 0;
   for (const LayerKind &kind : step.kinds)
     problem.sizes.push_back(sizeOf(kind));
   problem.vocabulary = step.vocabulary;

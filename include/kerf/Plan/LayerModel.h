@@ -130,10 +130,19 @@ struct StepModel {
   bool plainOrder = false;
   double parameters() const; ///< elements, tied ones once
   int64_t layers() const;    ///< without embedding and head
+  /// Kinds of what stands in front of the first repeat and behind the last; -1:
+  /// there is none.
+  int embedding() const { return runs.empty() ? -1 : aside(runs.front()); }
+  int head() const { return runs.empty() ? -1 : aside(runs.back()); }
   double tokens() const { return double(batch) * sequence; }
   /// Flops of products and attention (visible pairs) of one step, nothing
   /// recomputed: what MFU counts (PaLM, Chowdhery et al. 2022, appendix B).
   double stepFlops() const;
+
+private:
+  int aside(const LayerRun &run) const {
+    return runs.size() > 1 && run.repeat < 0 ? run.kind : -1;
+  }
 };
 
 /// One line per op, value and parameter.
