@@ -85,6 +85,9 @@ void ArtifactData::endProgram() {
   program.buffer_count = buffers.size() - program.first_buffer;
   program.channel_count = channels.size() - program.first_channel;
   program.func_count = funcs.size() - program.first_func;
+  for (size_t f = program.first_func; f < funcs.size(); ++f)
+    if (funcs[f].slots == 0)
+      funcs[f].slots = program.slots;
   program.call_count = calls.size() - program.first_call;
 }
 

@@ -354,6 +354,8 @@ LogicalResult Assembler::addFunc(exec::FuncOp op) {
         return failure();
   }
   data.endFunc();
+  if (auto slots = op->getAttrOfType<IntegerAttr>("slots"))
+    data.funcs.back().slots = slots.getInt();
   return success();
 }
 

@@ -70,15 +70,12 @@ private:
   struct Loop {
     int64_t start = 0, end = 1;
   };
-  /// Slots of each function of the program: chunks keep different numbers of
-  /// micro-batches. One more than the last that its calls have.
-  std::vector<int64_t> countSlots() const;
   bool checkFuncs();
   bool checkFunc(uint32_t index);
   bool checkWait(uint32_t index, uint32_t first,
                  std::vector<uint32_t> &started);
   bool checkCalls();
-  bool checkCall(uint32_t index, const std::vector<int64_t> &counts);
+  bool checkCall(uint32_t index);
   bool checkCallFlags(uint32_t begin, uint32_t end);
   bool checkLoop(uint32_t index, uint32_t funcEnd, Loop &loop, uint32_t &last);
   bool checkCommand(uint32_t index, const Loop &loop);

@@ -396,30 +396,22 @@ bool Checker::checkFunc(uint32_t index) {
   return true;
 }
 
-std::vector<int64_t> Checker::countSlots() const {
-  std::vector<int64_t> most(program->func_count, 1);
-  for (uint32_t c = 0; c < program->call_count; ++c) {
-    const kerf_call &call = view.calls[program->first_call + c];
-    if (call.func < program->func_count)
-      most[call.func] = std::max(most[call.func], int64_t(call.slot) + 1);
-  }
-  return most;
-}
-
 bool Checker::checkFuncs() {
   uint64_t next = 0;
   for (const kerf_program &own : view.programs) {
     program = &own;
-    std::vector<int64_t> counts = countSlots();
     for (uint32_t f = own.first_func; f < own.first_func + own.func_count;
          ++f) {
       const kerf_func &func = view.funcs[f];
-      if (func.first_command != next || func.reserved != 0 ||
+      if (func.first_command != next ||
           func.command_count > view.commands.count - next)
         return damaged("function %u starts at command %u, expected %llu", f,
                        func.first_command, (unsigned long long)next);
       next += func.command_count;
-      slots = counts[f - own.first_func];
+      if (func.slots < 1 || func.slots > own.slots)
+        return damaged("function %u uses %u slots, its program has %u", f,
+                       func.slots, own.slots);
+      slots = func.slots;
       if (!checkFunc(f))
         return false;
     }
@@ -434,13 +426,13 @@ bool Checker::checkFuncs() {
 // Calls
 //===----------------------------------------------------------------------===//
 
-bool Checker::checkCall(uint32_t index, const std::vector<int64_t> &counts) {
+bool Checker::checkCall(uint32_t index) {
   const kerf_call &call = view.calls[index];
   constexpr uint32_t known = KERF_CALL_FIRST | KERF_CALL_LAST;
   if (call.func >= program->func_count || (call.flags & ~known) ||
       call.micro_batch >= view.meta->micro_batches ||
-      call.slot >= program->slots ||
-      call.slot != call.micro_batch % counts[call.func])
+      call.slot != call.micro_batch %
+                       view.funcs[program->first_func + call.func].slots)
     return damaged("call %u is of function %u, micro-batch %u in slot %u",
                    index, call.func, call.micro_batch, call.slot);
   return true;
@@ -471,9 +463,8 @@ bool Checker::checkCalls() {
     program = &own;
     uint32_t begin = own.first_call, end = begin + own.call_count;
     uint32_t evaluation = begin + own.train_calls;
-    std::vector<int64_t> counts = countSlots();
     for (uint32_t c = begin; c < end; ++c)
-      if (!checkCall(c, counts))
+      if (!checkCall(c))
         return false;
     if (!checkCallFlags(begin, evaluation) || !checkCallFlags(evaluation, end))
       return false;

@@ -29,7 +29,7 @@ struct ProgramWriter {
   void writeParam(const StorageMap::Param &param);
   void writeTables();
   void writeBuffers();
-  void writeFunc(const PlannedFunc &func);
+  void writeFunc(const PlannedFunc &func, int64_t slots);
   void writeCommand(const PlannedCommand &command);
   void writeSchedules();
   Attribute operandOf(const PlannedOperand &operand);
@@ -131,8 +131,9 @@ void ProgramWriter::writeCommand(const PlannedCommand &command) {
                              : builder.getStringAttr(command.origin));
 }
 
-void ProgramWriter::writeFunc(const PlannedFunc &func) {
+void ProgramWriter::writeFunc(const PlannedFunc &func, int64_t slots) {
   auto op = exec::FuncOp::create(builder, source.getLoc(), func.name);
+  op->setAttr("slots", builder.getI64IntegerAttr(slots));
   OpBuilder::InsertionGuard guard(builder);
   Block &body = op.getBody().emplaceBlock();
   int64_t open = -1;
@@ -280,8 +281,8 @@ static LogicalResult lower(spmd::ProgramOp source,
   writer.writeTables();
   writer.writeBuffers();
   writer.builder.setInsertionPointToEnd(&program.getBody().front());
-  for (const PlannedFunc &func : planned->funcs)
-    writer.writeFunc(func);
+  for (auto [func, slots] : llvm::zip(planned->funcs, layout->funcSlots))
+    writer.writeFunc(func, slots);
   writer.writeSchedules();
   source.erase();
   return success();

@@ -25,7 +25,7 @@ extern "C" {
 
 /* A text line would be damaged by transfers in text mode; so is this. */
 #define KERF_MAGIC "KERF\r\n\x1a\n"
-#define KERF_FORMAT_VERSION 6u
+#define KERF_FORMAT_VERSION 7u
 
 #define KERF_MAX_RANK 8      /* dimensions of a parameter or input */
 #define KERF_MAX_AXES 8      /* axes of the mesh */
@@ -278,7 +278,8 @@ typedef struct {
 typedef struct {
   uint32_t name; /* string */
   uint32_t first_command, command_count;
-  uint32_t reserved;
+  uint32_t slots; /* copies of the slot buffers that it uses; at most those of
+                     its program */
 } kerf_func;
 
 enum kerf_call_flags { KERF_CALL_FIRST = 1, KERF_CALL_LAST = 2 };

@@ -606,15 +606,6 @@ static std::string passPending(const Factors &facts, unsigned axis,
   return "";
 }
 
-/// True when a tensor has a factor of a map that is cut.
-static bool hasMapped(const Factors &facts, const TensorFactors &dims,
-                      const Assignment &assignment) {
-  for (auto [f, list] : llvm::enumerate(assignment.factors))
-    if (!list.empty() && isMapped(facts, f) && hasFactor(dims, f))
-      return true;
-  return false;
-}
-
 FailureOr<OpLayouts> kerf::layoutsOf(const Factors &facts,
                                      const Assignment &assignment,
                                      llvm::ArrayRef<Layout> arriving,
@@ -645,9 +636,9 @@ FailureOr<OpLayouts> kerf::layoutsOf(const Factors &facts,
   for (auto [dims, result] : llvm::zip_equal(facts.results, layouts.results))
     for (auto [f, list] : llvm::enumerate(assignment.factors)) {
       FactorKind kind = facts.factors[f].kind;
-      // Rows that are gathered from their owners add up.
-      if (kind == FactorKind::Whole && assignment.routed &&
-          isMapped(facts, f) && !hasMapped(facts, dims, assignment))
+      // Rows that are gathered from their owners add up, over the axes of the
+      // owners that do not cut the result as well.
+      if (kind == FactorKind::Whole && assignment.routed && isMapped(facts, f))
         kind = FactorKind::Sum;
       if (hasFactor(dims, f) || kind == FactorKind::Parallel ||
           kind == FactorKind::Whole)
