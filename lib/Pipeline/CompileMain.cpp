@@ -1,5 +1,6 @@
 //===- CompileMain.cpp - kerfc --------------------------------------------===//
 
+#include "CheckTwin.h"
 #include "PlanTask.h"
 
 #include "kerf/Artifact/Assemble.h"
@@ -105,10 +106,17 @@ struct CommandLine {
   cl::opt<std::string> plan{
       "plan", cl::desc("How the step is distributed (JSON; default: one rank)"),
       cl::value_desc("file"), cl::cat(category)};
+  cl::opt<std::string> check{
+      "check",
+      cl::desc("What is trained on virtual ranks and on one before -o NAME.kerf "
+               "is written: twin (default: a small step with the decisions of "
+               "the plan), full (the step itself), off"),
+      cl::value_desc("what"), cl::init("twin"), cl::cat(category)};
   cl::opt<std::string> emit{
       "emit",
       cl::desc("ir (default); plan: the completed plan as JSON; verify: the "
-               "step and the programs of its ranks, for kerf-inspect verify"),
+               "step and the programs of its ranks, for kerf-inspect verify; "
+               "twin: the same of the small step that stands for this one"),
       cl::value_desc("what"), cl::init("ir"), cl::cat(category)};
   cl::opt<std::string> dump{
       "dump-stages-to",
@@ -154,7 +162,10 @@ struct Job {
   std::string output, dump;
   std::string target, gpu; ///< as given, empty: as the cluster says
   double reserveBytes = 0; ///< of a rank, besides its arena; 0: not known
+  std::optional<CheckedPlan> checked; ///< once the plan was tried
   bool emitsPlan = false, emitsCheck = false, isArtifact = false;
+  bool emitsTwin = false;
+  PlanCheck check = PlanCheck::Twin;
   bool writes = true; ///< IR, a plan or a compiled file
 };
 } // namespace
@@ -230,9 +241,15 @@ static constexpr llvm::StringLiteral kPlanTextName = "plan_json";
 
 /// Before the stage recompute, which adds ops: rules number the ops of the step
 /// that a plan is made for.
-static void keepPlanText(ModelOp model, double reserveBytes) {
-  model->setAttr(kPlanTextName, StringAttr::get(model.getContext(),
-                                                savePlan(model, reserveBytes)));
+static void keepPlanText(ModelOp model, const Job &job) {
+  const CheckedPlan *checked = job.checked ? &*job.checked : nullptr;
+  model->setAttr(kPlanTextName,
+                 StringAttr::get(model.getContext(),
+                                 savePlan(model, job.reserveBytes, checked)));
+}
+
+static bool hasOneModel(ModuleOp module) {
+  return llvm::hasSingleElement(module.getOps<ModelOp>());
 }
 
 /// Runs one stage; its contract is part of the pipeline.
@@ -241,7 +258,7 @@ static LogicalResult runStage(ModuleOp module, Stage stage, Job &job) {
   // so do the model's flops and what an adapter is.
   if (stage == Stage::Recompute)
     for (ModelOp model : module.getOps<ModelOp>())
-      keepPlanText(model, job.reserveBytes);
+      keepPlanText(model, job);
   Attribute plan, adapter;
   double modelFlops = 0;
   if (stage == Stage::Partition)
@@ -360,12 +377,21 @@ static LogicalResult writeArtifactOf(ModuleOp module, llvm::StringRef path) {
 
 /// The stages to run. 1 after an error.
 static int readStages(const CommandLine &options, Job &job) {
-  if (options.emit != "ir" && options.emit != "plan" &&
-      options.emit != "verify")
+  if (!llvm::is_contained({"ir", "plan", "verify", "twin"}, options.emit))
     return fail("unknown --emit '" + options.emit +
-                "', expected ir, plan or verify");
+                "', expected ir, plan, verify or twin");
+  auto check = llvm::StringSwitch<std::optional<PlanCheck>>(options.check)
+                   .Case("off", PlanCheck::Off)
+                   .Case("twin", PlanCheck::Twin)
+                   .Case("full", PlanCheck::Full)
+                   .Default(std::nullopt);
+  if (!check)
+    return fail("unknown --check '" + options.check +
+                "', expected twin, full or off");
+  job.check = *check;
   job.emitsPlan = options.emit == "plan";
   job.emitsCheck = options.emit == "verify";
+  job.emitsTwin = options.emit == "twin";
   job.isArtifact = options.stopAfter.empty() &&
                    llvm::StringRef(options.output).ends_with(".kerf");
   bool asksForOutput =
@@ -380,7 +406,7 @@ static int readStages(const CommandLine &options, Job &job) {
   if (!last)
     return fail("unknown stage '" + options.stopAfter +
                 "', expected one of: " + knownStages());
-  job.last = job.emitsPlan    ? Stage::Plan
+  job.last = job.emitsPlan || job.emitsTwin ? Stage::Plan
              : job.emitsCheck ? Stage::Schedule
                               : *last;
   job.done = parseStageName(options.startAfter);
@@ -480,6 +506,17 @@ static int readJob(const CommandLine &options, Job &job) {
   return 0;
 }
 
+/// Tries the plan before programs are made of it.
+static LogicalResult check(ModuleOp module, Job &job) {
+  if (job.check == PlanCheck::Off || !hasOneModel(module))
+    return success();
+  FailureOr<CheckedPlan> checked = checkPlan(module, job.stages, job.check);
+  if (failed(checked))
+    return failure();
+  job.checked = std::move(*checked);
+  return success();
+}
+
 /// Runs the stages from `done` to `last`. What the stage plan finds out about
 /// the devices is for the stages behind it.
 static LogicalResult runStages(ModuleOp module, Job job, Stage last) {
@@ -487,6 +524,7 @@ static LogicalResult runStages(ModuleOp module, Job job, Stage last) {
     if ((job.done && stage <= *job.done) || stage > last)
       continue;
     if (failed(runStage(module, stage, job)) ||
+        (stage == Stage::Plan && job.isArtifact && failed(check(module, job))) ||
         (!job.dump.empty() && failed(dumpStage(module, stage, job.dump))))
       return failure();
   }
@@ -508,6 +546,17 @@ static LogicalResult writeCheck(ModuleOp module, const Job &job) {
     model.setSymName((model.getSymName() + ".step").str()); // programs have it
   }
   return writeModule(module, job.output);
+}
+
+/// Writes the twin of the planned step beside the programs of its ranks.
+static LogicalResult writeTwin(ModuleOp module, const Job &job) {
+  if (!hasOneModel(module)) {
+    fail("expected one kerf.model to make the twin of");
+    return failure();
+  }
+  FailureOr<OwningOpRef<ModuleOp>> twin =
+      makeTwinPrograms(*module.getOps<ModelOp>().begin(), job.stages);
+  return failed(twin) ? failure() : writeModule(**twin, job.output);
 }
 
 /// What needs no planned IR: a sweep, or a search that is only shown.
@@ -546,6 +595,8 @@ int kerf::compileMain(int argc, char **argv) {
     return 0;
   if (job.emitsPlan)
     return failed(writePlan(module, job.output));
+  if (job.emitsTwin)
+    return failed(writeTwin(module, job));
   if (job.isArtifact)
     return failed(writeArtifactOf(module, job.output));
   return failed(writeModule(module, job.output));

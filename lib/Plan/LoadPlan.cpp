@@ -351,13 +351,15 @@ LogicalResult PlanReader::run(llvm::StringRef text) {
   if (failed(root) || !errors.expectKind(*root, json::Kind::Object, "a plan"))
     return failure();
   errors.expectKeys(*root,
-                    {"assign", "chunks", "cp_order", "mesh", "micro_batches",
-                     "model", "moe_buffer", "order", "recompute",
+                    {"assign", "checked", "chunks", "cp_order", "mesh",
+                     "micro_batches", "model", "moe_buffer", "order", "recompute",
                      "reserve_bytes", "schedule", "shard_group", "stages",
                      "version", "zero"},
                     "a plan");
   if (const json::Value *reserve = root->find("reserve_bytes"))
     errors.expectKind(*reserve, json::Kind::Number, "reserve_bytes");
+  if (const json::Value *checked = root->find("checked"))
+    errors.expectKind(*checked, json::Kind::Object, "checked");
   plan = readPlanHead(model, *root, errors);
   if (const json::Value *assign = root->find("assign"))
     if (errors.expectKind(*assign, json::Kind::Array, "assign"))

@@ -99,6 +99,17 @@ static json::Value headOf(ModelOp model, PlanAttr plan) {
   return head;
 }
 
+static json::Value checkedOf(const CheckedPlan &checked) {
+  json::Value value = json::Value::makeObject();
+  json::Value differs = json::Value::makeArray();
+  for (const std::string &what : checked.differs)
+    differs.array.push_back(json::Value::fromString(what));
+  value.set("twin", json::Value::fromString(checked.twin));
+  value.set("largest_error", json::Value::fromNumber(checked.largestError));
+  value.set("differs", std::move(differs));
+  return value;
+}
+
 /// One rule per op.
 static std::vector<json::Value> rulesOf(ModelOp model) {
   std::vector<json::Value> rules;
@@ -124,13 +135,16 @@ static std::vector<json::Value> rulesOf(ModelOp model) {
   return rules;
 }
 
-std::string kerf::savePlan(ModelOp model, double reserveBytes) {
+std::string kerf::savePlan(ModelOp model, double reserveBytes,
+                           const CheckedPlan *checked) {
   json::PrintOptions line;
   line.indent = 0;
   json::Value head = headOf(model, getPlan(model));
   if (reserveBytes > 0)
     head.set("reserve_bytes",
              json::Value::fromInteger(std::llround(std::ceil(reserveBytes))));
+  if (checked)
+    head.set("checked", checkedOf(*checked));
   llvm::sort(head.object, [](const json::Member &a, const json::Member &b) {
     return a.key < b.key;
   });

@@ -26,10 +26,13 @@
 //   8}],
 //              [{"kind": "layer", "count": 8, "recompute": [3, 7]}, ...]],
 //   "model": {"name": "gpt2", "shapes": "5a0e..."},
-//   "reserve_bytes": 1600000000
+//   "reserve_bytes": 1600000000,
+//   "checked": {"twin": "8 x 8 tokens, ...", "largest_error": 3e-12,
+//               "differs": []}
 //
-// `reserve_bytes` is what the planner expects a rank to need besides its arena:
-// it is told to who runs the program, and decides nothing.
+// `reserve_bytes` is what the planner expects a rank to need besides its arena,
+// `checked` how the programs were compared with training on one rank: both are
+// told to who runs the program, and decide nothing.
 //
 // Kinds of layers are named as `printStep` does. `model` names the model that
 // the plan was made for: it is refused for another, and for one of other
@@ -44,8 +47,17 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace kerf {
+
+/// How the programs of a plan were compared with training on one rank.
+struct CheckedPlan {
+  std::string twin; ///< what was run; empty: nothing, `differs` says why
+  double largestError = 0;
+  /// Decisions of the plan that were not tried, for people.
+  std::vector<std::string> differs;
+};
 
 /// Reads a plan and puts it on a model: its attribute `plan` and the ops'
 /// `kerf.assign`. A product with a bias whose sum is cut becomes one without,
@@ -56,8 +68,10 @@ mlir::LogicalResult loadPlan(ModelOp model, llvm::StringRef text,
 
 /// The plan of a model with sorted keys, one rule per op: `loadPlan` on the
 /// step that the plan was made for gives the same IR again, and that the same
-/// text but for the field `reserve_bytes`: `reserveBytes`, unless 0.
-std::string savePlan(ModelOp model, double reserveBytes = 0);
+/// text but for the fields `reserve_bytes`: `reserveBytes`, unless 0, and
+/// `checked`, where it is given.
+std::string savePlan(ModelOp model, double reserveBytes = 0,
+                     const CheckedPlan *checked = nullptr);
 
 /// What differs between two plan files, a line per decision: "mesh.tp: 2 -> 4",
 /// "-" where one has none; "" when they say the same. On failure `error` holds
