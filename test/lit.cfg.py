@@ -17,6 +17,7 @@ config.environment["KERF_CUDA_OWN_ATTENTION"] = "1"
 config.substitutions.append(("%source_root", config.kerf_source_root))
 config.substitutions.append(("%python", config.python))
 config.substitutions.append(("%test_plugin", config.test_plugin))
+config.substitutions.append(("%fault_plugin", config.fault_plugin))
 
 # Stays empty: a test that some machines skip is a test nobody trusts.
 config.available_features.clear()

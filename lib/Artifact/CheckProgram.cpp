@@ -431,8 +431,8 @@ bool Checker::checkCall(uint32_t index) {
   constexpr uint32_t known = KERF_CALL_FIRST | KERF_CALL_LAST;
   if (call.func >= program->func_count || (call.flags & ~known) ||
       call.micro_batch >= view.meta->micro_batches ||
-      call.slot != call.micro_batch %
-                       view.funcs[program->first_func + call.func].slots)
+      call.slot !=
+          call.micro_batch % view.funcs[program->first_func + call.func].slots)
     return damaged("call %u is of function %u, micro-batch %u in slot %u",
                    index, call.func, call.micro_batch, call.slot);
   return true;

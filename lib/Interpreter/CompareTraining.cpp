@@ -147,13 +147,15 @@ struct Comparer {
   int64_t step = 0;
   TrainingComparison result = {};
 
-  void see(std::string what, double error) {
+  TrainingDifference::Kind kind = TrainingDifference::Output;
+
+  void see(std::string what, double error, llvm::StringRef name) {
     if (std::isnan(error))
       error = INFINITY;
     if (error > result.largest.error)
-      result.largest = {what, error, step};
+      result.largest = {what, error, step, kind, name.str()};
     if (error > tolerance)
-      result.wrong.push_back({std::move(what), error, step});
+      result.wrong.push_back({std::move(what), error, step, kind, name.str()});
   }
 
   /// Tensors of these names.
@@ -166,7 +168,8 @@ struct Comparer {
       if (b == expected.end())
         continue;
       see(describe(name),
-          a == actual.end() ? INFINITY : errorOf(a->second, b->second, least));
+          a == actual.end() ? INFINITY : errorOf(a->second, b->second, least),
+          name);
     }
   }
 
@@ -174,7 +177,7 @@ struct Comparer {
                const TrainingState::Tensors &expected, Describe describe) {
     for (const auto &[name, tensor] : actual)
       if (!expected.count(name))
-        see(describe(name), INFINITY);
+        see(describe(name), INFINITY, name);
   }
 
   void seeParams(llvm::StringRef kind, const TrainingState::Tensors &actual,
@@ -207,19 +210,23 @@ TrainingComparison kerf::compareTraining(const TrainingRun &actual,
   llvm::erase(early, kNorm);
   for (size_t i = 0; i < actual.outputs.size(); ++i) {
     comparer.step = i + 1;
+    comparer.kind = TrainingDifference::Output;
     comparer.seeTensors(actual.outputs[i], expected.outputs[i], early, 1,
                         describeOutput);
     comparer.seeMore(actual.outputs[i], expected.outputs[i], describeOutput);
+    comparer.kind = TrainingDifference::Gradient;
     comparer.seeParams("gradient", actual.gradients[i], expected.gradients[i],
                        expected.names);
+    comparer.kind = TrainingDifference::Output;
     comparer.seeTensors(actual.outputs[i], expected.outputs[i], norm, 1,
                         describeOutput);
+    comparer.kind = TrainingDifference::Parameter;
     comparer.seeParams("parameter", actual.params[i], expected.params[i],
                        expected.names);
   }
   ++comparer.step;
   if (!actual.ran)
-    comparer.see("the end of the run", INFINITY);
+    comparer.see("the end of the run", INFINITY, "");
   return std::move(comparer.result);
 }
 

@@ -1,10 +1,14 @@
 #include "CheckTwin.h"
 
+#include "BlameDifference.h"
+
 #include "kerf/Dialect/Spmd/Pipelines.h"
 #include "kerf/Interpreter/CompareTraining.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/Format.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace kerf;
@@ -46,38 +50,111 @@ kerf::makeTwinPrograms(ModelOp planned, const StageOptions &options) {
 // Comparison
 //===----------------------------------------------------------------------===//
 
+/// A number as people read it: "2.9e-12".
+static std::string shortNumber(double number) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%.2g", number);
+  return text;
+}
+
+/// The least power of ten that is not below: what is told of an error is the
+/// same on machines that round otherwise.
+static double boundOf(double error) {
+  return error > 0 ? std::pow(10, std::ceil(std::log10(error))) : 0;
+}
+
+/// What the reader of an error can do.
+static void addAdvice(InFlightDiagnostic &diagnostic, llvm::StringRef what) {
+  diagnostic.attachNote() << "seen on " << what
+                          << ", which --emit=twin writes "
+                             "for kerf-inspect verify";
+  diagnostic.attachNote() << "this is a fault of the compiler; another layout "
+                             "(--pin) may not have it, --check=off writes the "
+                             "file all the same";
+}
+
+/// Says what differs and where it is made.
+static LogicalResult refuse(ModelOp step,
+                            llvm::ArrayRef<spmd::ProgramOp> programs,
+                            const TrainingDifference &first,
+                            llvm::StringRef what) {
+  auto diagnostic = step.emitError()
+                    << "the programs of this plan train another model: at step "
+                    << first.step << " " << first.what << " differs by "
+                    << shortNumber(first.error) << " from that of one rank";
+  Blame blame = findBlame(programs, first);
+  if (blame.maker)
+    diagnostic.attachNote(blame.maker->getLoc())
+        << "it is made by " << blame.describe();
+  addAdvice(diagnostic, what);
+  return diagnostic;
+}
+
 /// Compares two steps of training; `module` as `addPrograms` leaves it.
 static LogicalResult compare(ModuleOp module, CheckedPlan &checked) {
   ModelOp step = *module.getOps<ModelOp>().begin();
-  auto pipelines = getPipelines(module);
+  StagePrograms programs = getPipelines(module).front();
+  if (failed(checkInterpretable(step)) || failed(checkInterpretable(programs)))
+    return failure();
   TrainingData data;
   TrainingRun expected = trainStep(step, data);
   if (!expected.ran)
     return failure();
-  TrainingRun actual = trainPrograms(pipelines.front(), data);
-  if (!actual.ran)
-    return failure();
+  TrainingRun actual = trainPrograms(programs, data);
+  if (!actual.ran) {
+    auto diagnostic = step.emitError()
+                      << "the programs of this plan do not run to the end of "
+                         "step "
+                      << actual.outputs.size() + 1;
+    addAdvice(diagnostic, checked.twin);
+    return diagnostic;
+  }
   TrainingComparison comparison = compareTraining(actual, expected);
-  checked.largestError = comparison.largest.error;
-  if (comparison.wrong.empty() ||
-      isNoise(comparison.largest.error, step, data))
+  checked.largestError = boundOf(comparison.largest.error);
+  if (comparison.wrong.empty() || isNoise(comparison.largest.error, step, data))
     return success();
-  const TrainingDifference &first = comparison.wrong.front();
-  return step.emitError() << "the programs train another model: " << first.what
-                          << " differs by " << first.error;
+  return refuse(step, programs, comparison.wrong.front(), checked.twin);
+}
+
+/// The twin and its programs; null, without a word, where there is none.
+static OwningOpRef<ModuleOp>
+tryTwin(ModelOp planned, const StageOptions &options, CheckedPlan &checked) {
+  ScopedDiagnosticHandler quiet(planned.getContext(),
+                                [](Diagnostic &) { return success(); });
+  FailureOr<Twin> twin = makeTwin(planned);
+  if (failed(twin) || failed(addPrograms(*twin->module, options)))
+    return nullptr;
+  checked.twin = "a twin of " + twin->description;
+  checked.differs = twin->differs;
+  return std::move(twin->module);
+}
+
+/// The step itself and its programs. Fails with a diagnostic.
+static FailureOr<OwningOpRef<ModuleOp>>
+copyStep(ModelOp planned, const StageOptions &options, CheckedPlan &checked) {
+  checked.twin = "the step itself";
+  OwningOpRef<ModuleOp> module(ModuleOp::create(planned.getLoc()));
+  module->push_back(planned->clone());
+  if (failed(addPrograms(*module, options)))
+    return failure();
+  return module;
 }
 
 FailureOr<CheckedPlan> kerf::checkPlan(ModuleOp planned,
                                        const StageOptions &options,
                                        PlanCheck check) {
   CheckedPlan checked;
-  FailureOr<Twin> twin = makeTwin(*planned.getOps<ModelOp>().begin());
-  if (failed(twin))
-    return failure();
-  checked.twin = twin->description;
-  checked.differs = twin->differs;
-  if (failed(addPrograms(*twin->module, options)) ||
-      failed(compare(*twin->module, checked)))
+  ModelOp model = *planned.getOps<ModelOp>().begin();
+  OwningOpRef<ModuleOp> module;
+  if (check == PlanCheck::Twin)
+    module = tryTwin(model, options, checked);
+  if (!module) {
+    auto copy = copyStep(model, options, checked);
+    if (failed(copy))
+      return failure();
+    module = std::move(*copy);
+  }
+  if (failed(compare(*module, checked)))
     return failure();
   return checked;
 }

@@ -16,9 +16,8 @@ enum class PlanCheck { Off, Twin, Full };
 /// rank and on virtual ranks, in f64, and compares all values of two steps.
 /// Fails with a diagnostic that names the first value that differs, the op that
 /// makes it, its stage and the collective before it.
-mlir::FailureOr<CheckedPlan> checkPlan(mlir::ModuleOp planned,
-                                       const StageOptions &options,
-                                       PlanCheck check);
+mlir::FailureOr<CheckedPlan>
+checkPlan(mlir::ModuleOp planned, const StageOptions &options, PlanCheck check);
 
 /// The twin of a planned model and the programs of its ranks, as
 /// `kerfc --emit=verify` writes them of a step. Fails with a diagnostic.

@@ -108,9 +108,10 @@ struct CommandLine {
       cl::value_desc("file"), cl::cat(category)};
   cl::opt<std::string> check{
       "check",
-      cl::desc("What is trained on virtual ranks and on one before -o NAME.kerf "
-               "is written: twin (default: a small step with the decisions of "
-               "the plan), full (the step itself), off"),
+      cl::desc(
+          "What is trained on virtual ranks and on one before -o NAME.kerf "
+          "is written: twin (default: a small step with the decisions of "
+          "the plan), full (the step itself), off"),
       cl::value_desc("what"), cl::init("twin"), cl::cat(category)};
   cl::opt<std::string> emit{
       "emit",
@@ -407,8 +408,8 @@ static int readStages(const CommandLine &options, Job &job) {
     return fail("unknown stage '" + options.stopAfter +
                 "', expected one of: " + knownStages());
   job.last = job.emitsPlan || job.emitsTwin ? Stage::Plan
-             : job.emitsCheck ? Stage::Schedule
-                              : *last;
+             : job.emitsCheck               ? Stage::Schedule
+                                            : *last;
   job.done = parseStageName(options.startAfter);
   if (!options.startAfter.empty() && !job.done)
     return fail("unknown stage '" + options.startAfter +
@@ -524,7 +525,8 @@ static LogicalResult runStages(ModuleOp module, Job job, Stage last) {
     if ((job.done && stage <= *job.done) || stage > last)
       continue;
     if (failed(runStage(module, stage, job)) ||
-        (stage == Stage::Plan && job.isArtifact && failed(check(module, job))) ||
+        (stage == Stage::Plan && job.isArtifact &&
+         failed(check(module, job))) ||
         (!job.dump.empty() && failed(dumpStage(module, stage, job.dump))))
       return failure();
   }

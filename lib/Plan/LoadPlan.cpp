@@ -352,9 +352,9 @@ LogicalResult PlanReader::run(llvm::StringRef text) {
     return failure();
   errors.expectKeys(*root,
                     {"assign", "checked", "chunks", "cp_order", "mesh",
-                     "micro_batches", "model", "moe_buffer", "order", "recompute",
-                     "reserve_bytes", "schedule", "shard_group", "stages",
-                     "version", "zero"},
+                     "micro_batches", "model", "moe_buffer", "order",
+                     "recompute", "reserve_bytes", "schedule", "shard_group",
+                     "stages", "version", "zero"},
                     "a plan");
   if (const json::Value *reserve = root->find("reserve_bytes"))
     errors.expectKind(*reserve, json::Kind::Number, "reserve_bytes");

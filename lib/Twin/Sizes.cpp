@@ -166,7 +166,8 @@ void Sizes::chooseLinked() {
     auto fits = [&](const Link &other) {
       return other.divisor != link.divisor || suits(other, unit);
     };
-    while (unit < link.divisor && !std::all_of(links.begin(), links.end(), fits))
+    while (unit < link.divisor &&
+           !std::all_of(links.begin(), links.end(), fits))
       ++unit;
     link.unit = unit;
     for (unsigned size : link.sizes)
@@ -177,7 +178,8 @@ void Sizes::chooseLinked() {
 }
 
 /// Cut letters have two elements a part, others four in all, where they are
-/// that large; even ones stay even.
+/// that large; even ones stay even. One that is too small for the small plan's
+/// parts grows.
 int64_t Sizes::smallest(const Letter &letter) const {
   int64_t unit = std::lcm(letter.parts, letter.size % 2 == 0 ? 2 : 1);
   int64_t wanted = std::max<int64_t>(letter.least, 4);
@@ -185,7 +187,7 @@ int64_t Sizes::smallest(const Letter &letter) const {
     wanted = std::max(wanted, 2 * letter.parts);
   wanted = std::min(wanted, letter.most);
   int64_t value = std::max<int64_t>(1, (wanted + unit - 1) / unit) * unit;
-  return std::min(value, letter.size);
+  return letter.size % letter.parts == 0 ? std::min(value, letter.size) : value;
 }
 
 void Sizes::choose() {

@@ -8,8 +8,8 @@
 // size. Where two words stand for one dimension, letters are matched from the
 // major end; the longer of two is split. What was split stays split for all.
 //
-// Example: `32 = 4 x 8` (a reshape to heads) and `32 = 2 x 16` (two halves) make
-// of all three the letters 2, 2 and 8.
+// Example: `32 = 4 x 8` (a reshape to heads) and `32 = 2 x 16` (two halves)
+// make of all three the letters 2, 2 and 8.
 //
 //===----------------------------------------------------------------------===//
 
@@ -67,13 +67,13 @@ public:
 private:
   struct Letter {
     int64_t size = 1;
-    int alias = -1;          ///< it is that one
-    int first = -1, second = -1;  ///< it was split
+    int alias = -1;              ///< it is that one
+    int first = -1, second = -1; ///< it was split
     bool kept = false;
-    int64_t parts = 1;       ///< that it must divide into
+    int64_t parts = 1; ///< that it must divide into
     int64_t least = 1, most = INT64_MAX;
     int64_t chosen = 0;
-    int proportion = -1;     ///< its link
+    int proportion = -1; ///< its link
   };
   struct Demand {
     unsigned size;

@@ -77,8 +77,9 @@ static llvm::SmallVector<size_t> pickChunks(llvm::ArrayRef<Chunk> chunks,
   auto kindOf = [&](size_t c) {
     std::vector<std::pair<size_t, const void *>> kind;
     for (const Piece &piece : chunks[c])
-      kind.push_back({piece.repeat, piece.run ? piece.run.getRecompute().getAsOpaquePointer()
-                                              : nullptr});
+      kind.push_back({piece.repeat,
+                      piece.run ? piece.run.getRecompute().getAsOpaquePointer()
+                                : nullptr});
     return kind;
   };
   std::set<size_t> picked = {0, chunks.size() - 1};
@@ -123,7 +124,8 @@ static void shorten(std::vector<Chunk> &chunks) {
   for (Chunk &chunk : chunks)
     for (Piece &piece : chunk)
       if (piece.repeat != kNoRepeat)
-        piece.count = piece.count > 1 && two.insert(piece.repeat).second ? 2 : 1;
+        piece.count =
+            piece.count > 1 && two.insert(piece.repeat).second ? 2 : 1;
 }
 
 static ArrayAttr stagesOf(PlanAttr plan, llvm::ArrayRef<Chunk> chunks) {

@@ -14,8 +14,8 @@
 #include "StepSizes.h"
 
 #include "mlir/IR/Verifier.h"
-#include "llvm/Support/InterleavedRange.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/InterleavedRange.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -142,8 +142,7 @@ void SizeWriter::writeUpdate(UpdateOp op) {
 }
 
 /// A window that hides something still does.
-template <typename Op>
-static void writeWindow(Op op, const StepSizes &sizes) {
+template <typename Op> static void writeWindow(Op op, const StepSizes &sizes) {
   auto window = op.getWindow();
   int64_t keys = typeOf(op.getK()).getDimSize(1);
   if (window && int64_t(*window) < keys)
@@ -168,9 +167,8 @@ void SizeWriter::writeAttributes(Operation *op) {
       .Case([&](RouteOp own) { writeRoute(own); })
       .Case([&](AssignSlotsOp own) { writeSlots(own); })
       .Case([&](UpdateOp own) { writeUpdate(own); })
-      .Case([&](RepeatOp own) {
-        own.setEnd(own.getStart() + sizes.small(own));
-      })
+      .Case(
+          [&](RepeatOp own) { own.setEnd(own.getStart() + sizes.small(own)); })
       .Case([&](TopKOp own) {
         own.setK(sizes.small(own->getResult(0),
                              typeOf(own->getResult(0)).getRank() - 1));
@@ -188,7 +186,8 @@ void SizeWriter::writeAttributes(Operation *op) {
 /// Tables of slots have as many rows per expert as grouped products ask for.
 static void writeCapacities(ModelOp model) {
   std::optional<int64_t> capacity;
-  model.getBody().walk([&](GroupedMatmulOp op) { capacity = op.getCapacity(); });
+  model.getBody().walk(
+      [&](GroupedMatmulOp op) { capacity = op.getCapacity(); });
   model.getBody().walk([&](AssignSlotsOp op) {
     if (op.getCapacity() && capacity)
       op.setCapacity(*capacity);
@@ -236,7 +235,8 @@ static std::string describe(ModelOp model, const SmallPlan &plan) {
       os, [&](auto axis) {
         os << std::get<0>(axis).getValue() << ' ' << std::get<1>(axis);
       });
-  os << "), " << plan.plan.getMicroBatches() << " micro-batches";
+  int64_t micro = plan.plan.getMicroBatches();
+  os << "), " << micro << (micro == 1 ? " micro-batch" : " micro-batches");
   return text;
 }
 

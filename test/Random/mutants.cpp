@@ -2,6 +2,9 @@
 //
 //   kerf-mutants COUNT SEED [FOLDER]   survivors go to the folder, as files
 //                                      that `kerf-inspect verify` reads
+//   kerf-mutants --of COUNT SEED FILE...
+//                                      breaks what `kerfc --emit=verify` or
+//                                      `--emit=twin` wrote, COUNT times each
 //
 // The negative control of kerf-layouts and `kerf-inspect verify`: programs that
 // agree with their step get one mistake each, of nine kinds, and must no longer
@@ -204,6 +207,25 @@ static LogicalResult makeExperts(Base &base, uint64_t seed,
   return finish(base, writer.getPlan(writer.getRoom()));
 }
 
+/// A step and its programs, as kerfc writes them.
+static LogicalResult readBase(Base &base, llvm::StringRef path,
+                              MLIRContext &context) {
+  base.name = path.str();
+  base.programs = parseSourceFile<ModuleOp>(path, &context);
+  if (!base.programs)
+    return failure();
+  base.step = ModuleOp::create(base.programs->getLoc());
+  ModelOp model = modelIn(*base.programs);
+  model->remove();
+  base.step->push_back(model);
+  TrainingData data;
+  base.expected = trainStep(model, data);
+  return success(
+      base.expected.ran &&
+      compareTraining(trainModule(*base.programs, data), base.expected)
+          .wrong.empty());
+}
+
 //===----------------------------------------------------------------------===//
 // Mutants
 //===----------------------------------------------------------------------===//
@@ -345,6 +367,26 @@ int Control::report() const {
   return wrong != 0 || others == 0 || seen < 0.98 * others;
 }
 
+/// Breaks each file `each` times. Fails for a file that is no base.
+static int breakFiles(int64_t each, uint64_t seed, llvm::ArrayRef<char *> paths,
+                      MLIRContext &context, const std::string &message) {
+  Control control(seed, "");
+  for (const char *path : paths) {
+    Base base;
+    if (failed(readBase(base, path, context))) {
+      llvm::errs() << path << " is no base: " << message << '\n';
+      return 1;
+    }
+    int64_t until = control.made() + each;
+    for (int64_t before = -1;
+         control.made() != before && control.made() < until;) {
+      before = control.made();
+      control.breakBase(base, until);
+    }
+  }
+  return control.report();
+}
+
 int main(int argc, char **argv) {
   registerPasses();
   DialectRegistry registry;
@@ -356,6 +398,9 @@ int main(int argc, char **argv) {
     message = diagnostic.str();
     return success();
   });
+  if (argc > 4 && llvm::StringRef(argv[1]) == "--of")
+    return breakFiles(std::atoll(argv[2]), std::atoll(argv[3]),
+                      llvm::ArrayRef(argv + 4, argv + argc), context, message);
   int64_t most = argc > 1 ? std::atoll(argv[1]) : 60;
   uint64_t seed = argc > 2 ? std::atoll(argv[2]) : 1;
   Control control(seed, argc > 3 ? argv[3] : "");

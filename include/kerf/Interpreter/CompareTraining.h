@@ -51,9 +51,12 @@ TrainingRun trainPrograms(llvm::ArrayRef<spmd::ProgramOp> programs,
 
 /// A value that is not the same in two runs.
 struct TrainingDifference {
+  enum Kind { Output, Gradient, Parameter };
   std::string what; ///< `the loss`, `the gradient of "w"`
   double error = 0; ///< infinite where a value is missing or no number
   int64_t step = 0; ///< from 1
+  Kind kind = Output;
+  std::string name; ///< of the output or, expanded, of the parameter
 };
 
 struct TrainingComparison {

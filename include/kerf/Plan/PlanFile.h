@@ -53,8 +53,8 @@ namespace kerf {
 
 /// How the programs of a plan were compared with training on one rank.
 struct CheckedPlan {
-  std::string twin; ///< what was run; empty: nothing, `differs` says why
-  double largestError = 0;
+  std::string twin;        ///< what was run; empty: nothing, `differs` says why
+  double largestError = 0; ///< a power of ten that no error exceeds
   /// Decisions of the plan that were not tried, for people.
   std::vector<std::string> differs;
 };
