@@ -30,6 +30,7 @@
 #include "Activity.h"
 #include "Gradients.h"
 
+#include "kerf/Dialect/Kerf/Constants.h"
 #include "kerf/Dialect/Kerf/Decompose.h"
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
 #include "kerf/Differentiate/Passes.h"
@@ -294,7 +295,8 @@ private:
     bool isSource = op && op->getNumOperands() == 0;
     Value made =
         value == r.forward.getIndex() ? r.reverse.getIndex()
-        : op && op->getNumResults() == 1 && (isSource || isMadeOfFrozen(value))
+        : op && op->getNumResults() == 1 &&
+                (isSource || isMadeOfFrozen(value) || isMadeOfConstants(value))
             ? makeAgain(op, reader)
             : slice(value);
     return mirrors[value] = made;

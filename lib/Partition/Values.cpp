@@ -8,6 +8,8 @@
 
 #include "ProgramWriter.h"
 
+#include "kerf/Dialect/Kerf/Constants.h"
+
 using namespace mlir;
 using namespace kerf;
 
@@ -132,14 +134,15 @@ void ProgramWriter::bring(Value value, Part part) {
   if (auto input = dyn_cast<BlockArgument>(value))
     return readInput(input, part);
   Operation *maker = value.getDefiningOp();
-  if (!isSource(maker)) {
+  if (!isSource(maker) && !isMadeOfConstants(value)) {
     auto known = arrives.find(value);
     return passOn(value, known == arrives.end() ? partOf(maker) : known->second,
                   part);
   }
   FunctionWriter &function = functionOf(part);
   OpBuilder builder = function.atHead();
-  function.endHead(cloneLocal(maker, {}, function, builder));
+  writeOp(maker, function, part, builder);
+  function.endHead(function.get(value).value.getDefiningOp());
 }
 
 Value ProgramWriter::use(Value value, const Layout &need, Part part,

@@ -3,6 +3,7 @@
 #include "GroupBuilder.h"
 #include "ProgramWriter.h"
 
+#include "kerf/Dialect/Kerf/Constants.h"
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -301,6 +302,9 @@ void ProgramWriter::writeOp(Operation *op, FunctionWriter &function, Part part,
 void ProgramWriter::writeOps() {
   for (Operation &op : now->model.getBody().front().without_terminator()) {
     if (isSource(&op) || !now->placement.runsOn(&op, stage))
+      continue;
+    // Functions make for themselves what they read of these.
+    if (op.getNumResults() > 0 && isMadeOfConstants(op.getResult(0)))
       continue;
     Part part = partOf(&op);
     if (evaluating() && part.kind == PartKind::Prologue &&

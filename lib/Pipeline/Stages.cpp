@@ -78,6 +78,7 @@ static void addPrecision(OpPassManager &pm, const StageOptions &options) {
       PrecisionPassOptions{isFloat8 ? "bf16" : options.precision}));
   if (isFloat8)
     pm.addPass(createQuantizeProductsPass());
+  pm.addPass(createFoldConstantsPass()); // what narrow readers cast
 }
 
 LogicalResult kerf::checkFloat8(llvm::StringRef gpu, std::string &error) {
@@ -95,9 +96,11 @@ LogicalResult kerf::checkFloat8(llvm::StringRef gpu, std::string &error) {
 
 void kerf::addStage(OpPassManager &pm, Stage stage,
                     const StageOptions &options) {
-  if (stage == Stage::Differentiate)
+  if (stage == Stage::Differentiate) {
+    pm.addPass(createFoldConstantsPass());
     pm.addPass(createDifferentiatePass(
         DifferentiatePassOptions{options.precision == "f16"}));
+  }
   if (stage == Stage::Precision)
     addPrecision(pm, options);
   if (stage == Stage::Plan && !options.plan.empty())

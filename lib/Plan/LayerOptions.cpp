@@ -39,8 +39,10 @@ LayerFacts::LayerFacts(const LayerKind &kind) {
     const LayerValue &value = kind.values[v];
     if (value.gradientOf >= 0 && value.producer >= 0)
       gradients[value.gradientOf] = static_cast<int>(v);
-    forwardValues[v] = value.forward && value.param < 0 &&
-                       (value.producer >= 0 || int(v) == kind.input);
+    bool isMade =
+        value.producer >= 0 && !kind.ops[value.producer].operands.empty();
+    forwardValues[v] =
+        value.forward && value.param < 0 && (isMade || int(v) == kind.input);
     readBack[v] = forwardValues[v] && !backwardReaders[v].empty();
   }
   for (size_t style = 0; style < traffic.size(); ++style)

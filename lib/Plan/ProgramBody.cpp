@@ -153,6 +153,10 @@ private:
   int read(int index, int k) {
     const LayerOp &op = kind.ops[index];
     int value = op.operands[k];
+    int producer = kind.values[value].producer;
+    // Of a source each reader makes its own part.
+    if (producer >= 0 && kind.ops[producer].operands.empty())
+      return add(0, shapeIn(layer.terms, value, layer.neededStates(op, k)));
     int made = valueOf(value);
     return convert(value, made, layer.madeStates(value),
                    layer.neededStates(op, k));

@@ -10,6 +10,7 @@
 
 #include "kerf/Plan/ReadStep.h"
 
+#include "kerf/Dialect/Kerf/Constants.h"
 #include "kerf/Interfaces/KernelInterface.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -85,7 +86,8 @@ public:
         note(facts, dim, meaning, classes);
     for (auto [operand, dims] : llvm::zip(op->getOperands(), facts.operands))
       for (auto [dim, meaning] : llvm::zip(dims, get(operand)))
-        note(facts, dim, meaning, classes);
+        if (!isMadeOfConstants(operand))
+          note(facts, dim, meaning, classes);
     for (const FactorMap &map : facts.maps)
       for (const auto &list : {map.from, map.to})
         for (unsigned f : list)
@@ -97,7 +99,20 @@ public:
 
 private:
   llvm::DenseMap<Value, Classes> known;
-
+  /// Gives what constants make, and what it is made of, the meaning that a
+  /// reader has for it; none where two differ.
+  void adopt(Value value, Classes classes) {
+    Operation *op = value.getDefiningOp();
+    auto before = known.find(value);
+    if (before != known.end())
+      for (auto [own, other] : llvm::zip(classes, before->second))
+        own = own == other ? own : IndexClass::Other;
+    set(value, classes);
+    Factors facts = cast<FactorOpInterface>(op).getFactors();
+    auto own = factorsOf(op, facts);
+    for (auto [operand, dims] : llvm::zip(op->getOperands(), facts.operands))
+      adopt(operand, meaningsOf(facts, dims, own));
+  }
   void set(Value value, Classes classes) {
     if (auto tensor = dyn_cast<RankedTensorType>(value.getType())) {
       classes.resize(tensor.getRank(), IndexClass::Other);
@@ -135,9 +150,14 @@ private:
       if (!facts)
         continue;
       Factors factors = facts.getFactors();
+      // What constants make means what its readers say.
+      if (op.getNumResults() > 0 && isMadeOfConstants(op.getResult(0)))
+        continue;
       auto classes = factorsOf(&op, factors);
       for (auto [operand, dims] : llvm::zip(op.getOperands(), factors.operands))
-        if (operand.getDefiningOp<BroadcastOp>())
+        if (isMadeOfConstants(operand))
+          adopt(operand, meaningsOf(factors, dims, classes));
+        else if (operand.getDefiningOp<BroadcastOp>())
           set(operand, meaningsOf(factors, dims, classes));
       for (auto [result, dims] : llvm::zip(op.getResults(), factors.results))
         set(result, meaningsOf(factors, dims, classes));

@@ -36,7 +36,8 @@ public:
       if (terms.facts.forwardValues[v])
         variables[v] = withoutPrices.addVariable(3);
     for (size_t i = 0; i < kind.ops.size(); ++i)
-      if (kind.ops[i].phase == LayerPhase::Forward)
+      if (kind.ops[i].phase == LayerPhase::Forward &&
+          !kind.ops[i].operands.empty())
         addOp(withoutPrices, i);
   }
 

@@ -25,6 +25,7 @@
 
 #include "ChooseSaved.h"
 
+#include "kerf/Dialect/Kerf/Constants.h"
 #include "kerf/Recompute/MinCut.h"
 
 using namespace mlir;
@@ -78,7 +79,8 @@ public:
       if (op.getNumResults() > 0 && !pair.isFree(op.getResult(0)))
         addOp(op, canCopy(&op) ? work(&op) : std::nullopt,
               (keepCopies && pair.wasCopied(&op) && !isView(&op)) ||
-                  isMadeOfFrozen(op.getResult(0)));
+                  isMadeOfFrozen(op.getResult(0)) ||
+                  isMadeOfConstants(op.getResult(0)));
     for (Value value : pair.needed())
       if (!pair.isFree(value))
         network.addEdge(nodes.lookup(value), network.sink, kUncuttable);

@@ -31,6 +31,18 @@ def DifferentiatePass : Pass<"kerf-differentiate", "::mlir::ModuleOp"> {
   ];
 }
 
+def FoldConstantsPass : Pass<"kerf-fold-constants", "::mlir::ModuleOp"> {
+  let summary = "Make one constant of what is the same number everywhere";
+  let description = [{
+    A `kerf.constant` of one number that is broadcast, reshaped, transposed,
+    sliced, cast, or computed with element by element becomes a constant of the
+    result's shape. Each reader makes a constant for itself, in the part that it
+    reads, and none is kept for the backward pass: values that are made of
+    constants would be. A constant of f64 that the result's type does not hold
+    stays a cast, so that a computation in f64 has the number itself.
+  }];
+}
+
 def SplitRepeatPass : Pass<"kerf-split-repeat", "::mlir::ModuleOp"> {
   let summary = "Split repeats at given iterations";
   let description = [{

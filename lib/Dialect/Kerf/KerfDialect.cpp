@@ -1,4 +1,5 @@
 #include "kerf/Dialect/Kerf/Chunks.h"
+#include "kerf/Dialect/Kerf/Constants.h"
 #include "kerf/Dialect/Kerf/Float8.h"
 #include "kerf/Dialect/Kerf/Kerf.h"
 
@@ -160,6 +161,11 @@ bool kerf::isMadeOfFrozen(Value value) {
   bool readsParam = false;
   return !value.getDefiningOp<ParamOp>() && isConstant(value, readsParam) &&
          readsParam;
+}
+
+bool kerf::isMadeOfConstants(Value value) {
+  bool readsParam = false;
+  return isConstant(value, readsParam) && !readsParam;
 }
 
 RankedTensorType kerf::withElement(Type type, Type element) {

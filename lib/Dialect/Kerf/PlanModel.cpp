@@ -13,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "kerf/Dialect/Kerf/Constants.h"
 #include "kerf/Dialect/Kerf/Layout.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -176,7 +177,9 @@ LogicalResult Planner::checkConversion(Operation *op, unsigned operand,
 /// Depends on inputs alone, and not on which micro-batch runs.
 bool Planner::isPrologue(Operation *op, const Assignment &assignment) {
   PhaseAttr phase = getPhase(op);
-  if ((phase && phase.getKind() != PhaseKind::Forward) || isSource(op) ||
+  // What constants make, each function makes for itself: nothing is kept.
+  if ((phase && phase.getKind() != PhaseKind::Forward) ||
+      isMadeOfConstants(op->getResult(0)) || isSource(op) ||
       op->getParentOp() != model)
     return false;
   auto usesMicro = [&](const AxisList &list) {
@@ -188,7 +191,7 @@ bool Planner::isPrologue(Operation *op, const Assignment &assignment) {
   return llvm::all_of(op->getOperands(), [&](Value operand) {
     Operation *maker = operand.getDefiningOp();
     return !maker || plan.prologue.contains(maker) ||
-           (isSource(maker) && !isa<ParamOp>(maker));
+           isMadeOfConstants(operand);
   });
 }
 
