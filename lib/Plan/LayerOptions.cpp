@@ -323,6 +323,30 @@ bool LayerTerms::allowed(int axis, const LayerOp &op,
   return false;
 }
 
+/// True when some tensor's rows are with owners, exchanged or not.
+static bool hasRows(const OpOption &option, bool exchanged) {
+  auto has = [&](AxisState state) {
+    return isRagged(state) && isExchanged(state) == exchanged;
+  };
+  return llvm::any_of(option.operands, has) ||
+         llvm::any_of(option.results, has);
+}
+
+/// True when ranks of one axis exchange rows of a table that another axis has
+/// cut by owners where it is: a table has one of both.
+bool LayerTerms::mixesRows(int axis, int op, const OpOption &option,
+                           const LayerLayout &layout) const {
+  for (int other = 0; other < kInnerAxes; ++other) {
+    if (other == axis || !has(other) || layout.axes[other].ops.empty())
+      continue;
+    const OpOption &own = layout.axes[other].ops[op];
+    for (bool exchanged : {false, true})
+      if (hasRows(option, exchanged) && hasRows(own, !exchanged))
+        return true;
+  }
+  return false;
+}
+
 const std::vector<std::vector<OpOption>> &
 LayerTerms::options(int axis, const LayerLayout &layout) const {
   std::vector<std::vector<OpOption>> &all = made[axis];
@@ -341,7 +365,7 @@ LayerTerms::options(int axis, const LayerLayout &layout) const {
     std::vector<OpOption> own;
     for (OpOption &option : makeOptions(op, ranks[axis], sizes, facts,
                                         context.step->moeBuffer > 0))
-      if (allowed(axis, op, option))
+      if (allowed(axis, op, option) && !mixesRows(axis, i, option, layout))
         own.push_back(std::move(option));
     all.push_back(std::move(own));
   }
