@@ -39,8 +39,8 @@ struct Format {
 };
 } // namespace
 
-/// Two numbers by the instruction of sm_89 and later (asked for from sm_90 on:
-/// PTX 8.0 has it for those): that of `low` in the low byte.
+/// Two numbers by the instruction of sm_89 and later: that of `low` in the low
+/// byte.
 static Value convertPair(Arith &a, Value low, Value high, Type element) {
   bool isE4M3 = isa<Float8E4M3FNType>(element);
   StringAttr name = a.builder.getStringAttr(

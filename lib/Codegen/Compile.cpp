@@ -4,6 +4,7 @@
 #include "Parts.h"
 
 #include "kerf/Artifact/Format.h"
+#include "kerf/Support/Gpus.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -60,8 +61,9 @@ static void describe(CompiledKernel &result, exec::KernelOp kernel) {
   }
 }
 
-static void describeForGpu(CompiledKernel &result, exec::KernelOp kernel) {
-  GpuParts gpu = gpuPartsOf(kernel);
+static void describeForGpu(CompiledKernel &result, exec::KernelOp kernel,
+                           const GpuTarget &target) {
+  GpuParts gpu = gpuPartsOf(kernel, target.processors);
   for (const Part &part : gpu.parts)
     result.units += part.units();
   result.threads = gpu.threads;
@@ -93,10 +95,10 @@ static void compile(Job &job, const GpuTarget &target,
                     const CompileOptions &options, MLIRContext &context) {
   auto module =
       OwningOpRef<ModuleOp>(ModuleOp::create(UnknownLoc::get(&context)));
-  GpuParts gpu = gpuPartsOf(job.kernel);
+  GpuParts gpu = gpuPartsOf(job.kernel, target.processors);
   // Every GPU from sm_80 on rounds to bf16.
   CodeOptions code{gpu.maxLanes, /*hasBf16=*/true, gpu.threads,
-                   /*hasFloat8=*/target.computeMajor >= 9};
+                   hasFloat8(target.name)};
   if (auto error =
           emitKernel(job.kernel, gpu.parts, *module, job.result.symbol, code)) {
     job.error = *error;
@@ -270,7 +272,7 @@ FailureOr<CompiledKernels> kerf::compileKernels(Operation *module,
              << "brings a kernel for CPUs, which a GPU cannot run: compile "
                 "with "
                 "'--target=cpu', or decompose the op into plain ones";
-    describeForGpu(job.result, job.kernel);
+    describeForGpu(job.result, job.kernel, target);
     if (failed(checkLaunch(job.kernel, job.result)))
       return failure();
   }

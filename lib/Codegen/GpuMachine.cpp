@@ -17,8 +17,6 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::codegen;
 
-/// The version of PTX: drivers of CUDA 12.0 and later read it.
-static constexpr llvm::StringLiteral kPtxFeature = "+ptx80";
 static constexpr unsigned kSharedMemory = 3; ///< its address space
 
 static std::unique_ptr<llvm::TargetMachine>
@@ -35,8 +33,9 @@ makeGpuMachine(const GpuTarget &target, std::string &error) {
   if (!found)
     return nullptr;
   return std::unique_ptr<llvm::TargetMachine>(found->createTargetMachine(
-      triple, target.name, kPtxFeature, llvm::TargetOptions(), std::nullopt,
-      std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+      triple, target.name, "+ptx" + std::to_string(target.ptx),
+      llvm::TargetOptions(), std::nullopt, std::nullopt,
+      llvm::CodeGenOptLevel::Aggressive));
 }
 
 /// Tells the assembler the size of blocks and how many registers a thread may

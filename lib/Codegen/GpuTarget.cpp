@@ -2,7 +2,8 @@
 
 #include "kerf/Codegen/Codegen.h"
 
-#include "llvm/ADT/StringExtras.h"
+#include "kerf/Support/Gpus.h"
+
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
@@ -10,20 +11,6 @@
 
 using namespace mlir;
 using namespace kerf;
-
-namespace {
-/// A part that kernels can be made for; `processors` is that of the usual one.
-struct KnownGpu {
-  llvm::StringLiteral name;
-  int computeMajor;
-  int processors;
-};
-} // namespace
-
-static constexpr KnownGpu kKnown[] = {
-    {"sm_80", 8, 108}, // A100
-    {"sm_90", 9, 132}, // H100 SXM, H200
-};
 
 /// The assembler of CUDA's toolkit, from KERF_PTXAS (which may be empty: none),
 /// PATH or CUDA_HOME; empty if there is none.
@@ -41,14 +28,10 @@ static std::string findPtxas() {
 
 FailureOr<GpuTarget> kerf::resolveGpu(llvm::StringRef name,
                                       std::string &error) {
-  for (const KnownGpu &known : kKnown)
-    if (known.name == name)
-      return GpuTarget{name.str(), known.computeMajor, known.processors,
-                       findPtxas()};
-  auto names = llvm::map_range(kKnown, [](const KnownGpu &known) {
-    return llvm::StringRef(known.name);
-  });
-  error =
-      "unknown GPU '" + name.str() + "', expected " + llvm::join(names, " or ");
+  const GpuFacts *gpu = findGpu(name);
+  if (gpu && gpu->ptx > 0)
+    return GpuTarget{gpu->name.str(), gpu->processors, gpu->ptx, findPtxas()};
+  error = "no kernels are made for GPU '" + name.str() + "', expected " +
+          listCompiledGpus();
   return failure();
 }

@@ -215,7 +215,9 @@ static constexpr int64_t kShortRow = 16;
 /// Vectors of a row that a thread can keep in registers.
 static constexpr int64_t kTurns = 4;
 /// Few blocks have a multiprocessor each, or share it with one other.
-static constexpr int64_t kFewBlocks = 264;
+static bool areFew(int64_t blocks, const GpuParts &gpu) {
+  return blocks <= 2 * gpu.processors;
+}
 
 /// Elements of 16 bytes of the narrowest tensor of numbers.
 static int64_t gpuLanesOf(exec::KernelOp kernel) {
@@ -247,7 +249,8 @@ static int64_t threadsFor(int64_t vectors) {
 
 /// Threads of a block that computes a row: such that all have equally many
 /// vectors, which then stay in registers from loop to loop, and about 256.
-static int64_t threadsOfRow(int64_t vectors, int64_t rows) {
+static int64_t threadsOfRow(int64_t vectors, int64_t rows,
+                            const GpuParts &gpu) {
   int64_t best = 0;
   for (int64_t turns = 1; turns <= 2 * kTurns; ++turns) {
     int64_t threads = vectors / turns;
@@ -261,7 +264,7 @@ static int64_t threadsOfRow(int64_t vectors, int64_t rows) {
   // per processor or one, must fit into the cache.
   if (vectors >= 8192)
     return 1024;
-  return vectors >= 2048 && rows > kFewBlocks ? 512 : threadsFor(vectors);
+  return vectors >= 2048 && !areFew(rows, gpu) ? 512 : threadsFor(vectors);
 }
 
 /// Threads of a warp that compute a row. All rows of a warp exist: they
@@ -352,14 +355,15 @@ static bool hasFewTallSums(const Part &part, exec::KernelOp kernel) {
 }
 
 /// Chooses who computes what of a part; returns the threads that it wants.
-static int64_t assignThreads(Part &part, exec::KernelOp kernel, int64_t lanes,
-                             bool isOnly) {
+static int64_t assignThreads(Part &part, exec::KernelOp kernel,
+                             const GpuParts &gpu) {
+  int64_t lanes = gpu.maxLanes;
   part.grain = 1;
   if (part.kind == Part::TopK || part.kind == Part::Cumsum)
     return assignLines(part, kernel);
   if (hasFewTallSums(part, kernel)) {
     part.owner = Part::Sums;
-    return isOnly ? 512 : 256;
+    return gpu.parts.size() == 1 ? 512 : 256;
   }
   if (part.kind == Part::Flat)
     return threadsFor(part.isPartial ? part.chunk / lanes : part.count / lanes);
@@ -388,7 +392,7 @@ static int64_t assignThreads(Part &part, exec::KernelOp kernel, int64_t lanes,
     part.team = teamFor(vectors, part.count);
   if (part.owner != Part::Block)
     return std::min<int64_t>(128, threadsFor(part.count * part.team));
-  return threadsOfRow(vectors, part.count);
+  return threadsOfRow(vectors, part.count, gpu);
 }
 
 /// Rows or elements of a block.
@@ -424,19 +428,18 @@ static int64_t registersFor(const GpuParts &gpu) {
     if (!isLongRow)
       registers = std::max<int64_t>(registers, isSum ? 80 : 128);
   }
-  if (units <= kFewBlocks)
+  if (areFew(units, gpu))
     registers = 255;
   return std::min(registers, ofProcessor / gpu.threads / 8 * 8);
 }
 
-GpuParts kerf::codegen::gpuPartsOf(exec::KernelOp kernel) {
+GpuParts kerf::codegen::gpuPartsOf(exec::KernelOp kernel, int processors) {
   GpuParts gpu;
+  gpu.processors = processors;
   gpu.parts = partsOf(kernel);
   gpu.maxLanes = gpuLanesOf(kernel);
-  bool isOnly = gpu.parts.size() == 1;
   for (Part &part : gpu.parts)
-    gpu.threads = std::max(gpu.threads,
-                           assignThreads(part, kernel, gpu.maxLanes, isOnly));
+    gpu.threads = std::max(gpu.threads, assignThreads(part, kernel, gpu));
   for (Part &part : gpu.parts) {
     part.chunk = gpuChunkOf(part, gpu);
     if (part.owner == Part::Columns)

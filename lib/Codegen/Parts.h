@@ -51,8 +51,9 @@ struct GpuParts {
   int64_t threads = 32;    ///< of a block: a multiple of 32
   int64_t maxLanes = 1;    ///< of a thread's access
   int64_t registers = 128; ///< that a thread may have, at most
+  int processors = 132;    ///< multiprocessors of the GPU
 };
-GpuParts gpuPartsOf(exec::KernelOp kernel);
+GpuParts gpuPartsOf(exec::KernelOp kernel, int processors);
 
 /// Runs `body` for each op that `roots` are computed from, once.
 void forCone(llvm::ArrayRef<mlir::Value> roots,

@@ -2,6 +2,8 @@
 
 #include "kerf/Cost/Kernels.h"
 
+#include "kerf/Support/Gpus.h"
+
 #include "llvm/ADT/StringSwitch.h"
 
 #include <algorithm>
@@ -47,20 +49,11 @@ double kerf::peakOf(const Device &device, llvm::StringRef type) {
   return lowest;
 }
 
-/// Multiprocessors by architecture, from NVIDIA's data sheets of the largest
-/// product: V100 80, A100 108, A40 84, RTX 4090 128, H100 SXM 132, B200 148. 0
-/// when unknown.
+/// Multiprocessors of a GPU; 0 when unknown.
 static double multiprocessors(const Device &device) {
-  if (device.target != BackendTarget::Cuda)
-    return 0;
-  return llvm::StringSwitch<double>(device.arch)
-      .Cases({"sm_70", "sm_72"}, 80)
-      .Case("sm_80", 108)
-      .Case("sm_86", 84)
-      .Case("sm_89", 128)
-      .Cases({"sm_90", "sm_90a"}, 132)
-      .Cases({"sm_100", "sm_100a", "sm_103"}, 148)
-      .Default(0);
+  const GpuFacts *gpu =
+      device.target == BackendTarget::Cuda ? findGpu(device.arch) : nullptr;
+  return gpu ? gpu->processors : 0;
 }
 
 namespace {

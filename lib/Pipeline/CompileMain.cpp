@@ -95,8 +95,9 @@ struct CommandLine {
       cl::value_desc("name"), cl::cat(category)};
   cl::opt<std::string> gpu{
       "gpu",
-      cl::desc("GPU that kernels are made for on target cuda: sm_80, sm_90 "
-               "(default: as the cluster says, else sm_90)"),
+      cl::desc("GPU that kernels are made for on target cuda: sm_80, sm_86, "
+               "sm_89, sm_90, sm_100, sm_103, sm_120 (default: as the cluster "
+               "says, else sm_90)"),
       cl::value_desc("name"), cl::cat(category)};
   cl::opt<std::string> cpu{
       "cpu",

@@ -15,7 +15,7 @@
 #include "kerf/Precision/Passes.h"
 #include "kerf/Recompute/Passes.h"
 #include "kerf/Schedule/Passes.h"
-#include "kerf/Support/Epilogues.h"
+#include "kerf/Support/Gpus.h"
 #include "kerf/Support/Input.h"
 #include "kerf/Support/Output.h"
 #include "kerf/Support/Prescan.h"
@@ -64,10 +64,9 @@ std::optional<Stage> kerf::parseStageName(llvm::StringRef name) {
   return std::nullopt;
 }
 
-/// True when the devices multiply 8-bit floats: Ada, Hopper and newer do.
-static bool hasFloat8(const StageOptions &options) {
-  std::string error;
-  return options.target == "cuda" && succeeded(checkFloat8(options.gpu, error));
+/// True when the devices multiply 8-bit floats.
+static bool multipliesFloat8(const StageOptions &options) {
+  return options.target == "cuda" && hasFloat8(options.gpu);
 }
 
 /// fp8 is bf16 with products of 8-bit floats; the stage fuse widens those that
@@ -82,10 +81,7 @@ static void addPrecision(OpPassManager &pm, const StageOptions &options) {
 }
 
 LogicalResult kerf::checkFloat8(llvm::StringRef gpu, std::string &error) {
-  int version = 0;
-  llvm::StringRef number = gpu;
-  if (number.consume_front("sm_") && !number.consumeInteger(10, version) &&
-      version >= 89)
+  if (hasFloat8(gpu))
     return success();
   error = ("GPUs of " + gpu +
            " have no products of 8-bit floats, which sm_89 and newer have; "
@@ -128,8 +124,8 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
   }
   if (stage == Stage::Fuse) {
     pm.addPass(createMergePadsPass());
-    pm.addPass(
-        createWidenProductsPass(WidenProductsPassOptions{!hasFloat8(options)}));
+    pm.addPass(createWidenProductsPass(
+        WidenProductsPassOptions{!multipliesFloat8(options)}));
     if (options.fuse && options.target == "cuda") {
       pm.addPass(createPadProductsPass());
       pm.addPass(createFuseEpiloguesPass({hasGeluProducts(options.gpu)}));

@@ -3,6 +3,7 @@
 #include "ExplainDetail.h"
 
 #include "kerf/Plan/Report.h"
+#include "kerf/Support/Gpus.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -40,6 +41,21 @@ static void addErrorBand(TrustPart &part, const Profile &profile,
   }
 }
 
+/// See `TrustPart::notCompiled`.
+static std::string describeBackend(const Device &device) {
+  const GpuFacts *gpu = findGpu(device.arch);
+  bool isCompiled = device.target == BackendTarget::Cpu ||
+                    (device.target == BackendTarget::Cuda && gpu && gpu->ptx);
+  if (isCompiled)
+    return "";
+  std::string arch = device.arch.empty() ? "" : " (" + device.arch + ")";
+  return "none are made for '" + device.name + "'" + arch +
+         "; --emit=plan writes this plan, --emit=verify tries it on virtual "
+         "ranks, and --plan compiles it for CPUs (--target=cpu) or other GPUs "
+         "(--gpu=" +
+         listCompiledGpus() + ")";
+}
+
 TrustPart explain_detail::describeTrust(const ExplainInput &input,
                                         const PlanPoint &plan) {
   const Efficiency &efficiency = input.machine->device.efficiency;
@@ -72,6 +88,7 @@ TrustPart explain_detail::describeTrust(const ExplainInput &input,
   trust.notModelled = {"stragglers and jitter", "other jobs on the network",
                        "thermal throttling", "input pipeline",
                        "fragmentation of memory"};
+  trust.notCompiled = describeBackend(input.machine->device);
   addErrorBand(trust, profile, plan.outer);
   trust.certificate = input.result->certificate;
   trust.excluded = input.excluded;

@@ -20,7 +20,7 @@
 
 #include "ProgramSketch.h"
 
-#include "kerf/Support/Epilogues.h"
+#include "kerf/Support/Gpus.h"
 
 #include <set>
 

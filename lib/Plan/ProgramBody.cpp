@@ -9,7 +9,7 @@
 
 #include "ProgramSketch.h"
 
-#include "kerf/Support/Epilogues.h"
+#include "kerf/Support/Gpus.h"
 #include "kerf/Support/Padding.h"
 
 using namespace kerf;

@@ -252,6 +252,7 @@ static Value trustOf(const TrustPart &trust) {
     excluded.array.push_back(std::move(line));
   }
   value.set("not_searched", std::move(excluded));
+  value.set("not_compiled", textOf(trust.notCompiled));
   return value;
 }
 

@@ -377,6 +377,8 @@ static std::string printTrust(const TrustPart &trust, bool color) {
     table.rows.push_back({title, feature + ": " + reason});
     title.clear();
   }
+  if (!trust.notCompiled.empty())
+    table.rows.push_back({"programs", clean(trust.notCompiled)});
   return heading("TRUST", "", color) + table.print();
 }
 

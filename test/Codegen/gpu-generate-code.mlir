@@ -10,7 +10,7 @@
 // RUN: not cmp -s %t.1 %t.3
 // RUN: not kerf-opt %s "--kerf-generate-code=target=cuda gpu=sm_20" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // RUN: not kerf-opt %s --kerf-generate-code=target=tpu 2>&1 | FileCheck %s --check-prefix=TARGET
-// UNKNOWN: error: unknown GPU 'sm_20', expected sm_80 or sm_90
+// UNKNOWN: error: no kernels are made for GPU 'sm_20', expected sm_80, sm_86, sm_89, sm_90, sm_100, sm_103 or sm_120
 // TARGET: error: unknown target 'tpu', expected 'cpu' or 'cuda'
 // An assembler that fails is quoted.
 // RUN: not env KERF_PTXAS=/bin/false kerf-opt %s --kerf-generate-code=target=cuda 2>&1 | FileCheck %s --check-prefix=FALSE

@@ -46,13 +46,13 @@ mlir::FailureOr<CpuTarget> resolveCpu(llvm::StringRef name, std::string &error);
 /// The GPU that kernels are made for.
 struct GpuTarget {
   std::string name;     ///< "sm_80", "sm_90"
-  int computeMajor = 9; ///< of the compute capability
   int processors = 132; ///< streaming multiprocessors, of the usual part
+  int ptx = 80;         ///< version of PTX, 10 * major + minor
   std::string ptxas;    ///< path of the assembler; empty: none was found
 };
 
-/// The target of a name, with `ptxas` from KERF_PTXAS, PATH or CUDA_HOME. On
-/// failure sets `error`.
+/// The target of a name ("sm_90a" is that of "sm_90"), with `ptxas` from
+/// KERF_PTXAS, PATH or CUDA_HOME. On failure sets `error`.
 mlir::FailureOr<GpuTarget> resolveGpu(llvm::StringRef name, std::string &error);
 
 /// One function of the image; kernels of equal content share one.

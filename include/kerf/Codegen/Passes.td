@@ -13,7 +13,7 @@ def GenerateCodePass : Pass<"kerf-generate-code", "::mlir::ModuleOp"> {
     equal content are compiled once, whichever programs they are in. `cpu` is `native`, a level
     (`x86-64-v3`: AVX2, `x86-64-v4`: AVX-512) or a name that LLVM knows.
 
-    With target `cuda` kernels are made for `gpu` (`sm_80`, `sm_90`): PTX text, and a
+    With target `cuda` kernels are made for `gpu` (`sm_80`, ..., `sm_120`): PTX text, and a
     cubin where `ptxas` is found (`KERF_PTXAS`, `PATH`, `CUDA_HOME`). Each kernel then
     has the threads of a block, too.
   }];

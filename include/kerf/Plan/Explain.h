@@ -211,6 +211,9 @@ struct TrustPart {
   std::string errorSource;
   Certificate certificate;
   std::vector<std::pair<std::string, std::string>> excluded;
+  /// That no programs are made for these devices, and what can be done; empty
+  /// where they are.
+  std::string notCompiled;
 };
 
 //===----------------------------------------------------------------------===//

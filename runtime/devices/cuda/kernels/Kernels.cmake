@@ -121,7 +121,7 @@ function(kerf_cuda_kernel_tests simulator)
   # Where ptxas is: do all registers of the kernels fit?
   find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
   add_test(NAME kerf-cuda-assemble COMMAND ${Python3_EXECUTABLE}
-    ${tests}/assemble.py sm_80,sm_90 ${KERF_CUDA_PTX_FILES}
+    ${tests}/assemble.py sm_80,sm_90,sm_100,sm_120 ${KERF_CUDA_PTX_FILES}
     --for sm_90a ${KERF_CUDA_PTX_FILES_sm_90a})
   set_tests_properties(kerf-cuda-assemble PROPERTIES SKIP_RETURN_CODE 77)
 endfunction()
