@@ -1,6 +1,7 @@
 #include "kerf/Artifact/Assemble.h"
 
 #include "kerf/Artifact/Check.h"
+#include "kerf/Dialect/Kerf/Names.h"
 #include "kerf/Support/Version.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -478,7 +479,7 @@ findPrograms(ModuleOp module) {
 FailureOr<ArtifactData> kerf::assembleArtifact(ModuleOp module,
                                                uint64_t inputHash) {
   FailureOr<llvm::SmallVector<exec::ProgramOp>> programs = findPrograms(module);
-  if (failed(programs))
+  if (failed(programs) || failed(verifyNames(module)))
     return failure();
   Assembler assembler;
   assembler.programs = *programs;

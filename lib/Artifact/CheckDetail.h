@@ -40,6 +40,7 @@ private:
                                  int64_t bytes, int64_t align, const char *what,
                                  uint32_t index);
 
+  bool checkText();
   bool checkMeta();
   bool checkMesh();
   bool checkGroups();

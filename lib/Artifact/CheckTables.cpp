@@ -2,6 +2,8 @@
 
 #include "CheckDetail.h"
 
+#include "kerf/Support/ControlBytes.h"
+
 #include <cmath>
 #include <cstring>
 
@@ -450,9 +452,27 @@ bool Checker::checkTablesOfProgram() {
   return true;
 }
 
+/// What is printed holds nothing that a terminal takes for a command. A NUL
+/// ends a string of the pool.
+bool Checker::checkText() {
+  for (size_t at = 0; at < view.strings.size(); ++at) {
+    size_t end = view.strings.find('\0', at);
+    std::string_view string = view.strings.substr(at, end - at);
+    if (hasControl(string))
+      return damaged("string %zu has a control character", at);
+    at = end;
+  }
+  for (auto [text, what] : {std::pair{view.plan, "plan"}, {view.ptx, "PTX"}})
+    if (findControl(text, /*lines=*/true) != std::string_view::npos)
+      return damaged("the %s has a control character", what);
+  return true;
+}
+
 bool Checker::checkTables() {
   if (!view.strings.empty() && view.strings.back() != '\0')
     return damaged("the last string does not end");
+  if (!checkText())
+    return false;
   if (!checkMeta() || !checkMesh() || !checkGroups() || !checkShares())
     return false;
   for (const kerf_program &own : view.programs) {

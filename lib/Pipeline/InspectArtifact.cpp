@@ -7,6 +7,7 @@
 #include "kerf/Support/Input.h"
 
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -31,7 +32,7 @@ std::optional<int> kerf::inspectArtifact(llvm::StringRef command,
   // `params` is of both kinds of files; text comes through a pipe, too, and can
   // be read once only.
   bool isBoth = command == "params";
-  if (!dump || (isBoth && path == "-"))
+  if (!dump || (isBoth && !llvm::sys::fs::is_regular_file(path)))
     return std::nullopt;
   auto buffer = readFileOrStdin(path);
   if (!buffer) {

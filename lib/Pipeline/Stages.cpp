@@ -4,6 +4,7 @@
 #include "kerf/Codegen/Passes.h"
 #include "kerf/Dialect/Exec/Exec.h"
 #include "kerf/Dialect/Kerf/Kerf.h"
+#include "kerf/Dialect/Kerf/Names.h"
 #include "kerf/Dialect/Spmd/Spmd.h"
 #include "kerf/Differentiate/Passes.h"
 #include "kerf/Fuse/Passes.h"
@@ -305,6 +306,8 @@ OwningOpRef<ModuleOp> kerf::readModule(llvm::StringRef path,
       module ? dyn_cast<FileLineColLoc>(module->getLoc()) : FileLineColLoc();
   if (loc && loc.getLine() == 0)
     (*module)->setLoc(FileLineColLoc::get(&context, name, 1, 1));
+  if (module && failed(verifyNames(*module)))
+    return nullptr;
   return module;
 }
 

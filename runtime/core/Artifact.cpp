@@ -46,12 +46,13 @@ static Status readAll(int file, char *to, uint64_t bytes) {
 
 static Status readFile(const char *path, kerf_artifact &artifact,
                        uint64_t &size) {
-  File file{open(path, O_RDONLY | O_CLOEXEC)};
+  // A pipe is refused below; opening it must not wait for a writer.
+  File file{open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
   struct stat info;
   if (file.descriptor < 0 || fstat(file.descriptor, &info) != 0)
     return failure(KERF_INVALID, "cannot be opened: %s", std::strerror(errno));
   if (!S_ISREG(info.st_mode))
-    return failure(KERF_INVALID, "is no file");
+    return failure(KERF_INVALID, "is no regular file");
   size = info.st_size;
   // Looked at first, so that a large foreign file is not read in vain.
   char magic[8] = {};

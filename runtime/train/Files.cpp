@@ -42,7 +42,8 @@ MappedFile::~MappedFile() {
 }
 
 bool MappedFile::open(const std::string &path, std::string &error) {
-  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A pipe is refused below; opening it must not wait for a writer.
+  int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0)
     return failWith("open", path, errno, error);
   struct stat status;

@@ -113,6 +113,23 @@ TEST(Loader, RefusesSectionsThatLieElsewhere) {
   EXPECT_NE(openMessage(bytes).find("section 'commands'"), std::string::npos);
 }
 
+TEST(Loader, RefusesNamesThatATerminalObeys) {
+  for (llvm::StringRef name : {"h.{i}\x1bw", "h.{i}\nw", "h.{i}\x7fw",
+                               "h.{i\xc2\x9bw", "h.{\xc2\x80.w"}) {
+    std::string bytes = sample();
+    bytes.replace(bytes.find("h.{i}.w"), name.size(), name.str());
+    fixChecksum(bytes);
+    EXPECT_NE(openMessage(bytes).find(" has a control character"),
+              std::string::npos)
+        << name.str();
+  }
+  std::string bytes = sample();
+  bytes.replace(bytes.find("h.{i}.w"), 7, "h.\xc3\xa9i.w");
+  fixChecksum(bytes);
+  EXPECT_EQ(openMessage(bytes).find(" has a control character"),
+            std::string::npos);
+}
+
 TEST(Loader, NamesFilesThatCannotBeRead) {
   kerf_artifact *artifact;
   kerf_error error;
@@ -122,7 +139,7 @@ TEST(Loader, NamesFilesThatCannotBeRead) {
                "no/such.kerf: cannot be opened: No such file or directory");
   EXPECT_EQ(artifact, nullptr);
   EXPECT_EQ(kerf_artifact_open("/", &artifact, &error), KERF_INVALID);
-  EXPECT_STREQ(error.message, "/: is no file");
+  EXPECT_STREQ(error.message, "/: is no regular file");
   EXPECT_EQ(kerf_exit_code(KERF_INVALID), 1);
 }
 

@@ -12,7 +12,8 @@
 namespace kerf {
 
 /// Reads a file or a pipe to its end. A device is refused, since it may have no
-/// end (`/dev/full`); so is a folder. The error is one line without the path.
+/// end (`/dev/full`); so are a folder, and a pipe that has nothing and that
+/// nobody has open for writing. The error is one line without the path.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
 readFile(llvm::StringRef path);
 

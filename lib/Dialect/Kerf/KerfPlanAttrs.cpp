@@ -1,4 +1,6 @@
 #include "kerf/Dialect/Kerf/Kerf.h"
+#include "kerf/Support/ControlBytes.h"
+#include "kerf/Support/Json.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -24,8 +26,10 @@ LogicalResult MeshAttr::verify(EmitError emitError,
   int64_t ranks = 1;
   for (auto [name, size] : llvm::zip(names, sizes)) {
     llvm::StringRef text = name.getValue();
-    if (text == kMicroAxis || text == "pending" || text.empty())
-      return emitError() << "'" << text << "' is no name for an axis of a mesh";
+    if (text == kMicroAxis || text == "pending" || text.empty() ||
+        hasControl(text))
+      return emitError() << json::quote(text)
+                         << " is no name for an axis of a mesh";
     if (!seen.insert(text).second)
       return emitError() << "axis '" << text << "' is in the mesh twice";
     if (size < 1 || size > maxRanks || (ranks *= size) > maxRanks)
