@@ -1,0 +1,195 @@
+"""One row of the promise table: plans, compiles and checks it with the commands that users type."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import table
+
+# The placed arena is never above the planned one, and at most this much below.
+MOST_BELOW = 0.03
+REFUSALS = {"does not fit": r"error: no plan of .* fits", "no backend": r"error: cluster '"}
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Failure(Exception):
+    """A promise that was not kept."""
+
+
+class Done:
+    """What a finished command used and printed."""
+
+    def __init__(self, status, usage, out, err, marked):
+        self.status, self.out, self.err = status, out, err
+        self.seconds, self.mib = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+        self.marked = marked  # CPU seconds when the marked file appeared, if it did
+
+
+def cpu_seconds(pid):
+    """CPU seconds of a running process, or None when it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except (OSError, IndexError):
+        return None
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def run(command, deadline, mark=None):
+    """Runs a command until `deadline` (of time.monotonic) at the latest."""
+    child = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             errors="replace")
+    streams = ["", ""]
+
+    def read(index, stream):
+        with stream:
+            streams[index] = stream.read()
+
+    readers = [threading.Thread(target=read, args=pair) for pair in enumerate((child.stdout, child.stderr))]
+    for reader in readers:
+        reader.start()
+    marked, is_late = None, False
+    while True:
+        if mark and marked is None and mark.exists():
+            marked = cpu_seconds(child.pid)
+        pid, status, usage = os.wait4(child.pid, os.WNOHANG)
+        if pid:
+            break
+        if time.monotonic() > deadline and not is_late:
+            is_late = True
+            child.send_signal(signal.SIGKILL)
+        time.sleep(0.005)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    for reader in readers:
+        reader.join()
+    if is_late:
+        raise Failure(f"'{Path(command[0]).name}' took more than its time")
+    return Done(child.returncode, usage, *streams, marked)
+
+
+def reason_of(done):
+    """The first error that a command printed, without its place."""
+    found = re.search(r"\berror: (.*)", done.err + done.out)
+    return found[1].strip() if found else (done.err.strip()[:200] or "no message")
+
+
+def must(done, what):
+    if done.status:
+        raise Failure(f"{what} ended with {done.status}: {reason_of(done)}")
+    return done
+
+
+class Measurement:
+    """Runs one row in a folder of its own; `figures` fills up as it goes."""
+
+    def __init__(self, row, folder, binaries, repo, seconds, times_check, dry_devices):
+        self.row, self.folder, self.binaries, self.repo = row, Path(folder), Path(binaries), Path(repo)
+        self.deadline = time.monotonic() + seconds
+        self.times_check, self.dry_devices = times_check, dry_devices
+        self.figures = {}
+
+    def tool(self, name, *arguments, mark=None):
+        return run([self.binaries / name, *arguments], self.deadline, mark)
+
+    def measure(self):
+        """Fills `figures`; what is broken is `figures["failures"]`."""
+        self.figures["failures"] = []
+        try:
+            cluster = self.repo / f"examples/clusters/{self.row.cluster}.yaml"
+            common = [self.model(), f"--precision={self.row.precision}", f"--cluster={cluster}",
+                      f"--devices={self.row.devices}", *self.row.options]
+            if self.row.expect == "a file":
+                self.compile(common)
+            else:
+                self.be_refused(common)
+        except Failure as failure:
+            self.figures["failures"].append(str(failure))
+
+    def compile(self, common):
+        explained, made = self.folder / "explained.json", self.folder / "made.kerf"
+        done = self.tool("kerfc", *common, f"--explain-json={explained}", "-o", made, mark=explained)
+        self.figures["mib"] = done.mib
+        if explained.exists():
+            self.read_explained(explained)
+            self.figures["search_sec"] = done.marked
+        must(done, "kerfc")
+        self.figures.update(file_bytes=made.stat().st_size, compile_sec=done.seconds - (done.marked or 0.0))
+        self.compare_arenas(json.loads(explained.read_text()), made)
+        if table.backend(self.repo, self.row.cluster) == "cuda" and self.row.devices <= self.dry_devices:
+            self.dry_run(made)
+        if self.times_check:
+            self.time_check(common, made)
+
+    def be_refused(self, common):
+        """The search, or the compiler, says why there is no file."""
+        made = self.folder / "made.kerf"
+        done = self.tool("kerfc", *common, "-o", made)
+        if made.exists() or done.status != 1 or not re.search(REFUSALS[self.row.expect], done.err):
+            raise Failure(f"expected a refusal as '{self.row.expect}', found exit {done.status}: {reason_of(done)}")
+        if self.row.expect == "no backend":
+            explained = self.folder / "explained.json"
+            done = must(self.tool("kerfc", *common, f"--explain-json={explained}", "--emit=plan", "-o", "/dev/null"),
+                        "kerfc --emit=plan")
+            self.read_explained(explained)
+        self.figures.update(search_sec=done.seconds, mib=done.mib)
+
+    def model(self):
+        """The model's text: imported, or written by hand for one batch."""
+        source = self.repo / f"examples/models/{self.row.model}"
+        by_hand = source / "model.mlir"
+        if by_hand.exists():
+            return by_hand
+        model = self.folder / "model.mlir"
+        must(self.tool("kerf-import", source / "config.json", f"--batch={self.row.batch}", f"--seq={self.row.seq}",
+                       *self.row.import_options, "-o", model), "kerf-import")
+        return model
+
+    def read_explained(self, path):
+        found = json.loads(path.read_text())
+        if not found["feasible"]:
+            raise Failure("the explained plan does not fit")
+        self.figures.update(plan=layout_of(found["plan"]["choice"]), step_sec=found["time"]["step_sec"])
+
+    def compare_arenas(self, explained, made):
+        """Planned and placed arena of every stage."""
+        planned = [stage["total"] - stage["reserved"] for stage in explained["memory"]["stages_bytes"]]
+        printed = must(self.tool("kerf-inspect", "memory", made), "kerf-inspect memory").out
+        placed = [int(n) for n in re.findall(r"^arena: (\d+) bytes", printed, re.M)]
+        if len(planned) != len(placed):
+            raise Failure(f"{len(planned)} stages are planned, {len(placed)} are placed")
+        below = [1 - p / q for p, q in zip(placed, planned)]
+        self.figures.update(planned_bytes=max(planned), placed_bytes=max(placed), below=[min(below), max(below)])
+        wrong = [n for n, share in enumerate(below) if not 0 <= share <= MOST_BELOW]
+        if wrong:
+            worst = max(wrong, key=lambda n: abs(below[n]))
+            self.figures["failures"].append(
+                f"{len(wrong)} of {len(below)} stages have an arena that is not 0 to {100 * MOST_BELOW:.0f} % below the "
+                f"planned one; stage {worst}: {planned[worst]:.0f} bytes are planned, {placed[worst]} placed "
+                f"({100 * below[worst]:.2f} % below)")
+
+    def time_check(self, common, made):
+        """Compiles the same plan without proving the file; what that saves is the check."""
+        plan, explained, again = (self.folder / n for n in ("plan.json", "again.json", "again.kerf"))
+        plan.write_text(must(self.tool("kerf-inspect", "plan", made), "kerf-inspect plan").out)
+        done = must(self.tool("kerfc", *common, f"--plan={plan}", "--check=off", f"--explain-json={explained}", "-o",
+                              again, mark=explained), "kerfc --plan --check=off")
+        unchecked = done.seconds - (done.marked or 0.0)
+        self.figures.update(check_sec=max(0.0, self.figures["compile_sec"] - unchecked), compile_sec=unchecked)
+
+    def dry_run(self, made):
+        done = must(self.tool("kerf-run", "--dry-nccl", "--dry-rank=0", made), "kerf-run --dry-nccl")
+        found = re.search(r"^checked: (\d+) ranks, .* (\d+) calls: .* nothing hangs$", done.out, re.M)
+        if not found or int(found[1]) != self.row.devices:
+            raise Failure(f"kerf-run --dry-nccl does not say that {self.row.devices} ranks were checked")
+        self.figures["nccl_calls"] = int(found[2])
+
+
+def layout_of(choice):
+    """A plan's first line, as on the screen of --explain."""
+    degrees = " ".join(f"{k} {choice[k]}" for k in ("tp", "cp", "ep", "dp", "pp") if choice[k] > 1)
+    schedule = choice["schedule"] + (f" v {choice['chunks']}" if choice["chunks"] > 1 else "")
+    return f"{degrees or 'one rank'}, {choice['micro_batches']} x {choice['micro_batch']}, {schedule}, zero {choice['zero']}"
