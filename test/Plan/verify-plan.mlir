@@ -254,3 +254,13 @@ kerf.model @half_a_ring(%q: tensor<2x8x4x8xf32>, %z: tensor<f32>) attributes {
   %o = kerf.attention %k, %k, %k causal {kerf.assign = #kerf.assign<k = [cp], variant = [ring]>} : tensor<2x8x4x8xf32>, tensor<2x8x4x8xf32>, tensor<2x8x4x8xf32>
   kerf.return %z : tensor<f32>
 }
+
+// -----
+
+// Rows reach their owners in one way.
+kerf.model @two_ways(%x: tensor<4x2x3xf32>, %slots: tensor<4x2x2xi32>, %sizes: tensor<4x4xi32>, %z: tensor<f32>) attributes {
+    plan = #kerf.plan<mesh = <ep = 2, tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
+  // expected-error @below {{cannot be cut as assigned: rows are exchanged by the variant 'all_to_all' and gathered as 'routed', expected one of the two}}
+  %rows = kerf.dispatch %x, %slots sizes %sizes : tensor<4x4xi32> {kerf.assign = #kerf.assign<g = [tp, ep], r = [tp, ep], variant = [all_to_all], routed>} : tensor<4x2x3xf32>, tensor<4x2x2xi32> -> tensor<4x4x3xf32>
+  kerf.return %z : tensor<f32>
+}

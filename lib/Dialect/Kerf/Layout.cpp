@@ -301,6 +301,16 @@ static std::string checkMaps(const Factors &facts,
   return "";
 }
 
+/// Checks that rows reach their owners in one way; empty when they do.
+static std::string checkWay(const Factors &facts,
+                            const Assignment &assignment) {
+  for (unsigned v : assignment.variants)
+    if (facts.variants[v].exchanges && assignment.routed)
+      return "rows are exchanged by the variant '" + facts.variants[v].name +
+             "' and gathered as 'routed', expected one of the two";
+  return "";
+}
+
 /// Checks the axes of a factor that is cut with communication in the op; empty
 /// when they are fine.
 static std::string checkGroup(const Factors &facts, unsigned index,
@@ -611,7 +621,9 @@ FailureOr<OpLayouts> kerf::layoutsOf(const Factors &facts,
                                      llvm::ArrayRef<Layout> arriving,
                                      const PlanAxes &axes, std::string &error) {
   OpLayouts layouts;
-  error = checkAxes(facts, assignment, axes);
+  error = checkWay(facts, assignment);
+  if (error.empty())
+    error = checkAxes(facts, assignment, axes);
   for (unsigned f = 0; error.empty() && f < facts.factors.size(); ++f)
     error = checkFactor(facts, f, assignment, axes);
   Cuts cuts = {facts, assignment, axes, -1, 1, {}};
