@@ -165,6 +165,7 @@ struct Job {
   std::string target, gpu; ///< as given, empty: as the cluster says
   double reserveBytes = 0; ///< of a rank, besides its arena; 0: not known
   std::optional<CheckedPlan> checked; ///< once the plan was tried
+  std::shared_ptr<Solution> solution; ///< until the plan on the IR is complete
   bool emitsPlan = false, emitsCheck = false, isArtifact = false;
   bool emitsTwin = false;
   PlanCheck check = PlanCheck::Twin;
@@ -221,7 +222,15 @@ static LogicalResult planAndShow(ModuleOp module, Job &job) {
   if (job.last >= (hasTarget ? Stage::Fuse : Stage::Memory) &&
       failed(chooseTarget(machine, job)))
     return failure();
-  return given ? success() : applySolution(*models.begin(), **solution);
+  job.solution = std::move(*solution);
+  return given ? success() : applySolution(*models.begin(), *job.solution);
+}
+
+/// What was priced is what the completed plan says. The search is over then.
+static LogicalResult checkSolution(ModuleOp module, Job &job) {
+  std::shared_ptr<Solution> solution = std::move(job.solution);
+  return solution ? verifySolution(*module.getOps<ModelOp>().begin(), *solution)
+                  : success();
 }
 
 /// Gives the plans of a module the room that the command line asks for.
@@ -281,6 +290,8 @@ static LogicalResult runStage(ModuleOp module, Stage stage, Job &job) {
   if (stage == Stage::Plan && job.task.moeBuffer > 0)
     setMoeBuffer(module, job.task.moeBuffer);
   if (plans && given && failed(planAndShow(module, job)))
+    return failure();
+  if (plans && failed(checkSolution(module, job)))
     return failure();
   // Facts of the whole step: they stand in the first program.
   auto programs = module.getOps<spmd::ProgramOp>();

@@ -22,7 +22,6 @@
 #include "kerf/Dialect/Kerf/SplitBias.h"
 #include "kerf/Plan/SolvePlan.h"
 
-#include <map>
 #include <set>
 
 using namespace mlir;
@@ -61,19 +60,16 @@ private:
   void addOption(const LayerOp &layer, InnerAxis axis, const OpOption &option,
                  const Factors &facts, Assignment &assignment);
   Assignment assignmentOf(LayerPlace place, const Factors &facts);
-  bool readsInputsOnly(Operation *op);
 
   ModelOp model;
   const StepModel &step;
   const PlanPoint &plan;
   LayoutOfPoint layoutOf;
-  /// The point of each kind that its one body in the IR gets.
   std::map<int, LayerPoint> points;
   bool pointsDiffer = false;
   llvm::MapVector<Operation *, LayerPlace> places;
   std::optional<PlanAxes> axes;
   llvm::DenseMap<Value, Layout> made;
-  llvm::DenseSet<Operation *> ofInputs;
 };
 } // namespace
 
@@ -81,19 +77,17 @@ private:
 // The plan of the whole model
 //===----------------------------------------------------------------------===//
 
-/// Of layers that differ in their points, the one that keeps least: it fits
-/// where the others do.
+/// True for one point: layouts and points are numbered within a table.
+static bool isSame(const LayerPoint &a, const LayerPoint &b) {
+  return a.layout == b.layout && a.point == b.point;
+}
+
 void PlanWriter::choosePoints() {
+  points = pointsOf(plan);
   for (const PlacedStage &stage : plan.stages)
     for (const PlacedChunk &chunk : stage.chunks)
-      for (const PlacedLayers &layers : chunk.layers) {
-        auto [known, isNew] = points.try_emplace(layers.kind, layers.point);
-        LayerPoint &point = known->second;
-        pointsDiffer |= !isNew && (point.layout != layers.point.layout ||
-                                   point.point != layers.point.point);
-        if (layers.point.savedBytes < point.savedBytes)
-          point = layers.point;
-      }
+      for (const PlacedLayers &layers : chunk.layers)
+        pointsDiffer |= !isSame(layers.point, points[layers.kind]);
 }
 
 MeshAttr PlanWriter::makeMesh() {
@@ -133,10 +127,8 @@ ArrayAttr PlanWriter::makeStages() {
     for (const PlacedStage &stage : plan.stages) {
       llvm::SmallVector<Attribute> runs;
       for (const PlacedLayers &layers : stage.chunks[chunk].layers) {
-        const LayerPoint &usual = points[layers.kind];
         DenseI64ArrayAttr recompute;
-        if (layers.point.point != usual.point ||
-            layers.point.layout != usual.layout)
+        if (!isSame(layers.point, points[layers.kind]))
           recompute = DenseI64ArrayAttr::get(
               context, recomputedBy(layers.kind, layers.point));
         runs.push_back(LayersAttr::get(context, step.kinds[layers.kind].name,
@@ -168,56 +160,14 @@ PlanAttr PlanWriter::makePlan() {
 // Ops
 //===----------------------------------------------------------------------===//
 
-/// Pairs the ops of the IR with those of the kinds.
+/// Pairs the ops that are written with those of the kinds.
 LogicalResult PlanWriter::findOps() {
-  places = placesOf(model, step);
-  for (auto [op, place] : places)
+  places = decidedOps(model, step);
+  for (auto [op, place] : placesOf(model, step))
     if (op->getName().stripDialect() !=
         step.kinds[place.kind].ops[place.op].name)
       return op->emitOpError("is not the op that the plan was found for");
   return success();
-}
-
-/// True for ops that depend on inputs alone: the propagation decides whether a
-/// sum over the batch is one of the whole step.
-bool PlanWriter::readsInputsOnly(Operation *op) {
-  bool only = llvm::all_of(op->getOperands(), [&](Value operand) {
-    Operation *maker = operand.getDefiningOp();
-    return maker ? ofInputs.contains(maker)
-                 : isa<ModelOp>(operand.getParentBlock()->getParentOp());
-  });
-  if (only)
-    ofInputs.insert(op);
-  return only;
-}
-
-/// True for what pure ops make of parameters and constants alone.
-static bool isMadeOfParams(Value value) {
-  llvm::SmallVector<Value> open{value};
-  llvm::SmallPtrSet<Operation *, 16> seen;
-  while (!open.empty()) {
-    Operation *op = open.pop_back_val().getDefiningOp();
-    if (!op || !isPure(op) || op->getNumRegions() != 0)
-      return false;
-    if (seen.insert(op).second)
-      llvm::append_range(open, op->getOperands());
-  }
-  return true;
-}
-
-/// True for a weight on its way to a product of 8-bit floats, and its unit.
-static bool isWeightCopy(Value value) {
-  if (!isMadeOfParams(value))
-    return false;
-  bool isUnit = value.getDefiningOp<UnitOp>();
-  auto makesFloat8 = [](Operation *op) {
-    return op->getNumResults() == 1 && isFloat8(op->getResult(0).getType());
-  };
-  bool isCopy = llvm::any_of(value.getUsers(), [&](Operation *user) {
-    return makesFloat8(user) ||
-           (isa<MulOp>(user) && llvm::any_of(user->getUsers(), makesFloat8));
-  });
-  return isUnit || isCopy || isFloat8(value.getType());
 }
 
 static int factorNamed(const Factors &facts, llvm::StringRef name) {
@@ -263,29 +213,6 @@ void PlanWriter::cut(const LayerFactor &factor, llvm::StringRef axis,
               *number);
 }
 
-/// Factors that an option cuts: one, or several of a variant or a map together.
-static llvm::SmallVector<unsigned, 2> factorsOf(const LayerOp &layer,
-                                                const OpOption &option) {
-  unsigned first = option.factor;
-  llvm::SmallVector<unsigned, 2> cut = {first};
-  auto add = [&](unsigned f) {
-    if (!llvm::is_contained(cut, f))
-      cut.push_back(f);
-  };
-  if (option.variant >= 0 && (layer.variants[option.variant].together ||
-                              layer.variants[option.variant].exchanges))
-    llvm::for_each(layer.variants[option.variant].factors, add);
-  if (!isRouted(layer, option))
-    return cut;
-  for (const FactorMap &map : layer.maps)
-    for (const auto *list : {&map.from, &map.to})
-      for (unsigned f : *list)
-        if (layer.factors[f].index == IndexClass::Expert &&
-            layer.factors[f].factor.kind == FactorKind::Whole)
-          add(f);
-  return cut;
-}
-
 /// What an option says of its axis.
 void PlanWriter::addOption(const LayerOp &layer, InnerAxis axis,
                            const OpOption &option, const Factors &facts,
@@ -297,7 +224,7 @@ void PlanWriter::addOption(const LayerOp &layer, InnerAxis axis,
     assignment.pending.push_back(*number);
   if (option.factor < 0)
     return;
-  for (unsigned factor : factorsOf(layer, option))
+  for (unsigned factor : cutBy(layer, option))
     cut(layer.factors[factor], axisName(axis), facts, assignment);
   assignment.blocks = std::max(assignment.blocks, blocksOf(option));
   assignment.routed |= isRouted(layer, option);
@@ -328,17 +255,6 @@ Assignment PlanWriter::assignmentOf(LayerPlace place, const Factors &facts) {
 }
 
 void PlanWriter::assign(Operation *op, LayerPlace place) {
-  const LayerOp &layer = step.kinds[place.kind].ops[place.op];
-  bool hasBatch = llvm::any_of(layer.factors, [](const LayerFactor &factor) {
-    return factor.index == IndexClass::Batch;
-  });
-  // Others without a batch follow what reads them; how a weight is made is
-  // costed, and decides how it rests.
-  bool makesWeight =
-      op->getNumResults() == 1 &&
-      (isMadeOfFrozen(op->getResult(0)) || isWeightCopy(op->getResult(0)));
-  if (isSource(op) || readsInputsOnly(op) || (!hasBatch && !makesWeight))
-    return;
   Operation *product = splitBiasIfAsked(op, place);
   Factors facts = cast<FactorOpInterface>(product).getFactors();
   set(product, facts, assignmentOf(place, facts));

@@ -1,6 +1,6 @@
 #include "LayerPlaces.h"
+#include "kerf/Dialect/Kerf/Layout.h"
 
-#include <map>
 #include <set>
 
 using namespace mlir;
@@ -16,6 +16,18 @@ llvm::StringRef kerf::axisName(InnerAxis axis) {
     return "ep";
   }
   llvm_unreachable("covered switch");
+}
+
+std::map<int, LayerPoint> kerf::pointsOf(const PlanPoint &plan) {
+  std::map<int, LayerPoint> points;
+  for (const PlacedStage &stage : plan.stages)
+    for (const PlacedChunk &chunk : stage.chunks)
+      for (const PlacedLayers &layers : chunk.layers) {
+        auto [known, isNew] = points.try_emplace(layers.kind, layers.point);
+        if (layers.point.savedBytes < known->second.savedBytes)
+          known->second = layers.point;
+      }
+  return points;
 }
 
 int64_t kerf::blocksOf(const OpOption &option) {
@@ -51,6 +63,28 @@ bool kerf::isRouted(const LayerOp &op, const OpOption &option) {
          op.factors[option.factor].factor.kind == FactorKind::Whole;
 }
 
+llvm::SmallVector<unsigned, 2> kerf::cutBy(const LayerOp &layer,
+                                           const OpOption &option) {
+  unsigned first = option.factor;
+  llvm::SmallVector<unsigned, 2> cut = {first};
+  auto add = [&](unsigned f) {
+    if (!llvm::is_contained(cut, f))
+      cut.push_back(f);
+  };
+  if (option.variant >= 0 && (layer.variants[option.variant].together ||
+                              layer.variants[option.variant].exchanges))
+    llvm::for_each(layer.variants[option.variant].factors, add);
+  if (!isRouted(layer, option))
+    return cut;
+  for (const FactorMap &map : layer.maps)
+    for (const auto *list : {&map.from, &map.to})
+      for (unsigned f : *list)
+        if (layer.factors[f].index == IndexClass::Expert &&
+            layer.factors[f].factor.kind == FactorKind::Whole)
+          add(f);
+  return cut;
+}
+
 static LayerPhase phaseOf(PhaseAttr phase) {
   if (phase && phase.getKind() == PhaseKind::InputGradient)
     return LayerPhase::InputGradient;
@@ -81,4 +115,71 @@ llvm::MapVector<Operation *, LayerPlace> kerf::placesOf(ModelOp model,
       places[op] = found->second;
   });
   return places;
+}
+
+//===----------------------------------------------------------------------===//
+// What a found plan decides
+//===----------------------------------------------------------------------===//
+
+/// True for what pure ops make of parameters and constants alone.
+static bool isMadeOfParams(Value value) {
+  llvm::SmallVector<Value> open{value};
+  llvm::SmallPtrSet<Operation *, 16> seen;
+  while (!open.empty()) {
+    Operation *op = open.pop_back_val().getDefiningOp();
+    if (!op || !isPure(op) || op->getNumRegions() != 0)
+      return false;
+    if (seen.insert(op).second)
+      llvm::append_range(open, op->getOperands());
+  }
+  return true;
+}
+
+/// True for a weight on its way to a product of 8-bit floats, and its unit.
+static bool isWeightCopy(Value value) {
+  if (!isMadeOfParams(value))
+    return false;
+  bool isUnit = value.getDefiningOp<UnitOp>();
+  auto makesFloat8 = [](Operation *op) {
+    return op->getNumResults() == 1 && isFloat8(op->getResult(0).getType());
+  };
+  bool isCopy = llvm::any_of(value.getUsers(), [&](Operation *user) {
+    return makesFloat8(user) ||
+           (isa<MulOp>(user) && llvm::any_of(user->getUsers(), makesFloat8));
+  });
+  return isUnit || isCopy || isFloat8(value.getType());
+}
+
+/// True for ops that depend on inputs alone, among which are `known`.
+static bool readsInputsOnly(Operation *op,
+                            const llvm::DenseSet<Operation *> &known) {
+  return llvm::all_of(op->getOperands(), [&](Value operand) {
+    Operation *maker = operand.getDefiningOp();
+    return maker ? known.contains(maker)
+                 : isa<ModelOp>(operand.getParentBlock()->getParentOp());
+  });
+}
+
+llvm::MapVector<Operation *, LayerPlace>
+kerf::decidedOps(ModelOp model, const StepModel &step) {
+  llvm::MapVector<Operation *, LayerPlace> decided;
+  llvm::DenseSet<Operation *> ofInputs;
+  for (auto [op, place] : placesOf(model, step)) {
+    const LayerOp &layer = step.kinds[place.kind].ops[place.op];
+    if (isSource(op))
+      continue;
+    if (readsInputsOnly(op, ofInputs)) {
+      ofInputs.insert(op);
+      continue;
+    }
+    bool hasBatch = llvm::any_of(layer.factors, [](const LayerFactor &factor) {
+      return factor.index == IndexClass::Batch;
+    });
+    bool makesWeight =
+        op->getNumResults() == 1 &&
+        (isMadeOfFrozen(op->getResult(0)) || isWeightCopy(op->getResult(0)));
+    if (hasBatch || makesWeight)
+      decided[op] = place;
+  }
+  return decided;
 }

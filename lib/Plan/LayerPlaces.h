@@ -5,8 +5,11 @@
 
 #include "kerf/Dialect/Kerf/Kerf.h"
 #include "kerf/Plan/LayerProblem.h"
+#include "kerf/Plan/Search.h"
 
 #include "llvm/ADT/MapVector.h"
+
+#include <map>
 
 namespace kerf {
 
@@ -20,11 +23,28 @@ struct LayerPlace {
 llvm::MapVector<mlir::Operation *, LayerPlace> placesOf(ModelOp model,
                                                         const StepModel &step);
 
+/// Those of them that a found plan assigns. The propagation gives the others
+/// what it sees and a layer does not: ops of inputs alone (is a sum over the
+/// batch one of the whole step?), and ops without a batch (does a sum over data
+/// ranks pass through?), but for those that make a weight: how that is made is
+/// costed, and decides how it rests.
+llvm::MapVector<mlir::Operation *, LayerPlace>
+decidedOps(ModelOp model, const StepModel &step);
+
+/// The point of each kind that its one body in the IR gets. Of layers that
+/// differ in their points, the one that keeps least: it fits where the others
+/// do.
+std::map<int, LayerPoint> pointsOf(const PlanPoint &plan);
+
 /// Blocks of the dimension that an option cuts; 1 for contiguous parts.
 int64_t blocksOf(const OpOption &option);
 
 /// True for an option that sends rows to owners as data decides.
 bool isRouted(const LayerOp &op, const OpOption &option);
+
+/// Factors that an option cuts: one, or several of a variant or a map together;
+/// it must cut one.
+llvm::SmallVector<unsigned, 2> cutBy(const LayerOp &op, const OpOption &option);
 
 /// Numbers of the forward ops of a kind whose results the backward pass makes
 /// again, ascending; none without a layout. Only repeats have a backward pass

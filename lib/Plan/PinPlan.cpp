@@ -156,19 +156,18 @@ static bool follows(const LayerOp &op, llvm::StringRef axis,
   });
   if (exchanges(op, option) != exchanges(op, axis, assign))
     return false;
+  llvm::SmallVector<unsigned, 2> cut;
   if (option.factor >= 0)
-    return hasAxis(assign.getFactors().getAs<ArrayAttr>(
-                       op.factors[option.factor].factor.name),
-                   axis) &&
-           (axis != axisName(InnerAxis::Tensor) ||
-            blocksOf(option) == assign.getBlocks()) &&
-           (!isRouted(op, option) || assign.getRouted());
-  if (option.passes >= 0)
-    return pending;
-  return !pending &&
-         llvm::none_of(assign.getFactors(), [&](NamedAttribute factor) {
-           return hasAxis(cast<ArrayAttr>(factor.getValue()), axis);
-         });
+    cut = cutBy(op, option);
+  for (auto [f, factor] : llvm::enumerate(op.factors))
+    if (llvm::is_contained(cut, f) !=
+        hasAxis(assign.getFactors().getAs<ArrayAttr>(factor.factor.name), axis))
+      return false;
+  if (option.factor < 0)
+    return pending == (option.passes >= 0);
+  return (axis != axisName(InnerAxis::Tensor) ||
+          blocksOf(option) == assign.getBlocks()) &&
+         (!isRouted(op, option) || assign.getRouted());
 }
 
 /// True by op of a kind for those that depend on inputs alone. What is cut of

@@ -162,6 +162,7 @@ Case CaseWriter::write() {
 namespace {
 struct Found : Outcome {
   std::string plan = {};
+  std::unique_ptr<Solution> solution = {};
 };
 } // namespace
 
@@ -184,7 +185,7 @@ static Found plan(ModelOp model, const Case &drawn) {
     return {{Outcome::Refused, "no plan fits"}};
   if (failed(applySolution(model, **solution)))
     return {{Outcome::Wrong, "not applied"}};
-  return {{Outcome::Same, ""}};
+  return {{Outcome::Same, ""}, "", std::move(*solution)};
 }
 
 static Found check(const Case &drawn, MLIRContext &context) {
@@ -204,6 +205,8 @@ static Found check(const Case &drawn, MLIRContext &context) {
     return outcome;
   if (failed(runStages(*programs, Stage::Plan, Stage::Plan)))
     return {{Outcome::Wrong, "no layouts: " + messages}};
+  if (failed(verifySolution(modelIn(*programs), *outcome.solution)))
+    return {{Outcome::Wrong, "not what was priced: " + messages}};
   std::string text = savePlan(modelIn(*programs));
   if (failed(runStages(*programs, Stage::Recompute, Stage::Schedule)))
     return {{Outcome::Wrong, "no programs: " + messages}, text};

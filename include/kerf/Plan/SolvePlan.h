@@ -77,6 +77,11 @@ solvePlan(ModelOp model, const SolveRequest &request);
 /// diagnostic that tells what clashes when nothing fits.
 mlir::LogicalResult applySolution(ModelOp model, const Solution &solution);
 
+/// Checks a completed plan against the search that it comes from: each operand
+/// and result of an op lies on each axis as in the option that was priced.
+/// Fails with a diagnostic at each op that lies otherwise.
+mlir::LogicalResult verifySolution(ModelOp model, const Solution &solution);
+
 /// Makes pins of the model's plan: its decisions are added to `pins`, and the
 /// filter allows what its ops are assigned. Ops without an assignment are free.
 /// What the pins ask for otherwise is appended to `errors`.
