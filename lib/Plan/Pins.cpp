@@ -16,13 +16,14 @@ struct NumberKey {
   llvm::StringLiteral name;
   std::vector<int64_t> Pins::*list;
   int64_t least, most;
+  bool isAxis = false;
 };
 constexpr int64_t kMany = int64_t(1) << 20;
-const NumberKey kNumbers[] = {{"tp", &Pins::tp, 1, kMany},
-                              {"cp", &Pins::cp, 1, kMany},
-                              {"ep", &Pins::ep, 1, kMany},
-                              {"pp", &Pins::pp, 1, kMany},
-                              {"dp", &Pins::dp, 1, kMany},
+const NumberKey kNumbers[] = {{"tp", &Pins::tp, 1, kMany, true},
+                              {"cp", &Pins::cp, 1, kMany, true},
+                              {"ep", &Pins::ep, 1, kMany, true},
+                              {"pp", &Pins::pp, 1, kMany, true},
+                              {"dp", &Pins::dp, 1, kMany, true},
                               {"mb", &Pins::microBatch, 1, kMany},
                               {"m", &Pins::microBatches, 1, kMany},
                               {"v", &Pins::chunks, 1, kMany},
@@ -64,6 +65,21 @@ private:
 
 llvm::StringRef kerf::nameOf(MeshAxis axis) {
   return kAxes[static_cast<size_t>(axis)];
+}
+
+std::vector<llvm::StringRef> kerf::axisNames() {
+  std::vector<llvm::StringRef> names;
+  for (const NumberKey &key : kNumbers)
+    if (key.isAxis)
+      names.push_back(key.name);
+  return names;
+}
+
+std::vector<llvm::StringRef> kerf::pinKeys() {
+  std::vector<llvm::StringRef> names(std::begin(kOthers), std::end(kOthers));
+  for (const NumberKey &key : kNumbers)
+    names.push_back(key.name);
+  return names;
 }
 
 /// The name nearest to `text`, by edits.
@@ -224,10 +240,7 @@ void Parser::item(llvm::StringRef text) {
     return moe(value);
   if (key == "cp_order")
     return cpOrder(value);
-  llvm::SmallVector<llvm::StringRef> names = refsOf(kOthers);
-  for (const NumberKey &known : kNumbers)
-    names.push_back(known.name);
-  error("unknown pin '" + key + "', " + expected(key, names));
+  error("unknown pin '" + key + "', " + expected(key, pinKeys()));
 }
 
 Pins Parser::parse(llvm::StringRef text) {

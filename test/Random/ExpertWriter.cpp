@@ -2,7 +2,10 @@
 
 #include "ExpertWriter.h"
 
+#include "kerf/Plan/Pins.h"
+
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace kerf;
 using namespace kerf::test;
@@ -19,31 +22,42 @@ ExpertWriter::ExpertWriter(uint64_t seed) : random(seed) {
 // Sizes
 //===----------------------------------------------------------------------===//
 
-void ExpertWriter::drawMesh() {
+void ExpertWriter::drawRanks() {
   experts = choose({1, 2, 2, 2, 4});
   tensor = experts == 1 ? choose({2, 2, 4}) : choose({1, 1, 2});
   foldsTensor = experts == 1 || (tensor > 1 && pick(3) == 0);
   stages = choose({1, 1, 2});
   data = choose({1, 2});
-  if (stages * data * experts * tensor > 8)
+  context = choose({1, 1, 2});
+  auto ranks = [&] { return stages * data * experts * tensor * context; };
+  if (ranks() > 8)
     stages = data = 1;
+  if (ranks() > 8)
+    context = 1;
+}
+
+void ExpertWriter::drawMesh() {
+  drawRanks();
   sequence = tensor > 1 && pick(3) == 0;
   micro = choose({1, 2, 2, 4});
 }
 
 int64_t ExpertWriter::sizeOf(const std::string &axis) const {
-  return axis == "dp"      ? data
-         : axis == "ep"    ? experts
-         : axis == "tp"    ? tensor
-         : axis == "micro" ? micro
-                           : stages;
+  const std::pair<const char *, int64_t> drawn[] = {
+      {"dp", data},    {"ep", experts}, {"tp", tensor},
+      {"cp", context}, {"pp", stages},  {"micro", micro}};
+  for (auto [name, size] : drawn)
+    if (axis == name)
+      return size;
+  llvm::errs() << "no ranks are drawn for the axis '" << axis << "'\n";
+  std::exit(1);
 }
 
 void ExpertWriter::drawOptions() {
   options.batch = data * experts * micro * choose({1, 1, 2});
   if (foldsTensor && pick(2))
     options.batch *= tensor;
-  options.seq = choose({2, 4, 4, 6});
+  options.seq = choose({2, 4, 4, 6}) * (context > 1 ? choose({1, 2}) : 1);
   // None that divides a gradient by itself: rounding would show as a full step.
   options.optimizer = pick(2) ? "adamw" : "sgd";
   options.eps = 1e-3;
@@ -137,7 +151,9 @@ static std::string join(std::initializer_list<std::string> factors) {
 
 void ExpertWriter::drawHead() {
   std::string mesh;
-  std::vector<std::string> axes = {"pp", "dp", "ep", "tp"};
+  std::vector<std::string> axes;
+  for (llvm::StringRef axis : axisNames())
+    axes.push_back(axis.str());
   std::shuffle(axes.begin(), axes.end(), random);
   for (const std::string &axis : axes)
     if (sizeOf(axis) > 1)
@@ -153,6 +169,8 @@ void ExpertWriter::drawHead() {
     head += llvm::formatv(", \"zero\": {0}", zero);
   if (pick(3) == 0)
     head += R"(, "recompute": "full")";
+  if (context > 1 && pick(3) == 0)
+    head += R"(, "cp_order": "plain")";
 }
 
 void ExpertWriter::addRule(const std::string &op, const std::string &weight,
@@ -166,7 +184,7 @@ void ExpertWriter::addRule(const std::string &op, const std::string &weight,
 
 /// Column and row parallel products of attention and of layers without experts.
 void ExpertWriter::addProducts() {
-  std::string batch = cut("b", {"dp", "micro", "ep"});
+  std::string batch = join({cut("b", {"dp", "micro", "ep"}), cut("s", {"cp"})});
   if (pick(4)) {
     for (const char *name : {"q_proj", "k_proj", "v_proj"})
       if (family != DeepSeek)
@@ -180,6 +198,16 @@ void ExpertWriter::addProducts() {
   for (const char *name : {"gate_proj", "up_proj"})
     addRule("linear", name, join({batch, cut("n", {"tp"})}));
   addRule("linear", "down_proj", join({batch, cut("k", {"tp"})}));
+}
+
+/// Keys go round the ring of ranks that share sequences.
+void ExpertWriter::addAttention() {
+  bool heads = family != DeepSeek && pick(2);
+  for (const char *op : {"attention", "attention_backward"})
+    addRule(op, "",
+            join({cut("b", {"dp", "micro", "ep"}), cut("q", {"cp"}),
+                  cut("k", {"cp"}), heads ? cut("g", {"tp"}) : ""}),
+            ", \"variant\": [\"ring\"]");
 }
 
 static const char *mixtralName(llvm::StringRef name) {
@@ -216,8 +244,9 @@ void ExpertWriter::addExperts() {
       addRule("grouped_matmul", family == Mixtral ? mixtralName(name) : name,
               join({products, cut(factor, {"tp"})}), inside);
     }
+  // A rank of `cp` has tokens of its own, or all of a group.
   for (const char *op : {"dispatch", "combine", "combine_weight_gradient"})
-    addRule(op, "", tables, how);
+    addRule(op, "", join({tables, pick(2) ? cut("s", {"cp"}) : ""}), how);
   for (const char *op : {"grouped_matmul", "grouped_weight_gradient"})
     addRule(op, "", products, inside);
 }
@@ -225,9 +254,11 @@ void ExpertWriter::addExperts() {
 void ExpertWriter::drawRules() {
   std::string batch = cut("b", {"dp", "micro", "ep"});
   addRule("embedding", "embed_tokens",
-          join({batch, sequence ? cut("s", {"tp"}) : ""}));
+          join({batch, sequence ? cut("s", {"cp", "tp"}) : cut("s", {"cp"})}));
   if (tensor > 1)
     addProducts();
+  if (context > 1)
+    addAttention();
   addExperts();
 }
 

@@ -11,7 +11,8 @@ namespace kerf::test {
 
 /// Draws a tiny mixture of experts and a plan that cuts the experts over axes
 /// which cut something else outside of them: data (`ep`), the products of
-/// attention (`tp`), or both. Tokens are gathered or rows exchanged, with and
+/// attention (`tp`), or both, beside ranks that share sequences (`cp`). Tokens
+/// are gathered or rows exchanged, with and
 /// without a capacity; micro-batches, pipelines, pieces of state and
 /// recomputation as in other layouts.
 class ExpertWriter {
@@ -33,6 +34,7 @@ private:
   }
 
   void drawMesh();
+  void drawRanks();
   void drawConfig();
   std::string qwenConfig(int64_t count, int64_t perToken);
   std::string deepSeekConfig(int64_t count);
@@ -42,6 +44,7 @@ private:
   void addRule(const std::string &op, const std::string &weight,
                const std::string &factors, const std::string &rest = "");
   void addProducts();
+  void addAttention();
   void addExperts();
   /// `"b": ["dp", "micro"]`, of those axes that have more than one part; empty
   /// when none has.
@@ -50,7 +53,7 @@ private:
   int64_t sizeOf(const std::string &axis) const;
 
   std::mt19937_64 random;
-  int64_t stages = 1, data = 1, experts = 1, tensor = 1, micro = 1;
+  int64_t stages = 1, data = 1, experts = 1, tensor = 1, context = 1, micro = 1;
   bool foldsTensor = false; ///< experts are cut over tensor ranks, too
   bool sequence = false;    ///< which cut the sequence between products
   enum { Mixtral, Qwen, DeepSeek } family = Mixtral;

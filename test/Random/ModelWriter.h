@@ -27,6 +27,7 @@ public:
 
   /// Of the model written last.
   int64_t getBatch() const { return b; }
+  int64_t getSequence() const { return s; }
   /// Parameters of linear layers, with their braces.
   const std::vector<std::string> &getWeights() const { return weights; }
 

@@ -1,8 +1,48 @@
 #include "PlanWriter.h"
 
+#include "kerf/Plan/Pins.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+using namespace kerf;
 using namespace kerf::test;
 
-std::string PlanWriter::pipeline(int64_t stages, int64_t micro) {
+/// Ranks of experts are data ranks of ops that have none.
+void PlanWriter::drawRanks() {
+  constexpr int64_t most = 8;
+  ranks["pp"] = 1 << pick(3);
+  ranks["dp"] = 1 + pick(2);
+  ranks["tp"] = 1 + pick(2);
+  ranks["ep"] = pick(4) ? 1 : 2;
+  ranks["cp"] = model.getSequence() % 2 == 0 && pick(2) ? 2 : 1;
+  for (const char *axis : {"tp", "ep", "dp", "cp"}) {
+    int64_t all = 1;
+    for (auto [name, size] : ranks)
+      all *= size;
+    if (all > most)
+      ranks[axis] = 1;
+  }
+}
+
+std::string PlanWriter::drawMesh() {
+  std::string mesh;
+  std::vector<llvm::StringRef> axes = axisNames();
+  std::shuffle(axes.begin(), axes.end(), random);
+  for (llvm::StringRef axis : axes) {
+    auto drawn = ranks.find(axis.str());
+    if (drawn == ranks.end()) {
+      llvm::errs() << "no ranks are drawn for the axis '" << axis << "'\n";
+      std::exit(1);
+    }
+    if (drawn->second > 1)
+      mesh += (mesh.empty() ? "\"" : ", \"") + axis.str() +
+              "\": " + std::to_string(drawn->second);
+  }
+  return mesh;
+}
+
+std::string PlanWriter::pipeline(int64_t micro) {
+  int64_t stages = ranks["pp"];
   if (stages == 1)
     return pick(4) ? "" : "\"schedule\": \"gpipe\", ";
   if (micro % stages == 0 && pick(3) == 0)
@@ -11,42 +51,41 @@ std::string PlanWriter::pipeline(int64_t stages, int64_t micro) {
   return std::string("\"schedule\": \"") + schedules[pick(3)] + "\", ";
 }
 
-std::string PlanWriter::rules(const std::string &batch, bool tensor) {
+std::string PlanWriter::over(std::initializer_list<std::string> axes) {
+  std::string list;
+  for (const std::string &axis : axes)
+    if (axis == "micro" || ranks[axis] > 1)
+      list += (list.empty() ? "\"" : ", \"") + axis + "\"";
+  return "[" + list + "]";
+}
+
+std::string PlanWriter::rules() {
+  std::string batch = "\"b\": " + over({"dp", "micro", "ep"});
+  std::string rows = batch + ", \"s\": " + over({"cp"});
   std::string text = "{\"op\": \"embedding\", \"weight\": \"wte*\", "
-                     "\"factors\": {\"b\": [" +
-                     batch + "]}}";
+                     "\"factors\": {" +
+                     rows + "}}";
   const std::vector<std::string> &weights = model.getWeights();
-  if (!tensor)
+  if (ranks["tp"] == 1)
     return text;
   for (int64_t n = 1 + pick(3); n > 0 && !weights.empty(); --n)
     text += ", {\"op\": \"linear\", \"weight\": \"" +
-            weights[pick(weights.size())] + "\", \"factors\": {\"b\": [" +
-            batch + "], \"" + (pick(2) ? "n" : "k") + "\": [\"tp\"]}}";
+            weights[pick(weights.size())] + "\", \"factors\": {" +
+            (pick(3) ? rows : batch) + ", \"" + (pick(2) ? "n" : "k") +
+            "\": [\"tp\"]}}";
   return text;
 }
 
 std::string PlanWriter::write() {
-  int64_t batch = model.getBatch();
-  int64_t stages = 1 + pick(3), data = 1 + pick(2), tensor = 1 + pick(2);
-  if (stages == 3)
-    stages = 4;
-  if (stages * data * tensor > 8)
-    tensor = 1;
-  int64_t local = std::max<int64_t>(1, batch / data);
+  drawRanks();
+  int64_t data = ranks["dp"] * ranks["ep"];
+  int64_t local = std::max<int64_t>(1, model.getBatch() / data);
   int64_t micro = local % 4 == 0 && pick(2) ? 4 : local % 2 == 0 ? 2 : 1;
-  if (pick(2))
-    axis("pp", stages);
-  axis("dp", data);
-  axis("tp", tensor);
-  if (mesh.find("pp") == std::string::npos)
-    axis("pp", stages);
-  std::string batchAxes = data > 1 ? "\"dp\", \"micro\"" : "\"micro\"";
-  int64_t zero = data > 1 ? pick(4) : 0;
+  int64_t zero = data * ranks["cp"] > 1 ? pick(4) : 0;
   static const char *recompute[] = {"", "\"recompute\": \"full\", "};
-  return "{\"mesh\": {" + mesh +
+  return "{\"mesh\": {" + drawMesh() +
          "}, \"micro_batches\": " + std::to_string(micro) + ", " +
-         pipeline(stages, micro) +
+         pipeline(micro) +
          (zero ? "\"zero\": " + std::to_string(zero) + ", " : "") +
-         recompute[pick(3) == 0] + "\"assign\": [" +
-         rules(batchAxes, tensor > 1) + "]}";
+         recompute[pick(3) == 0] + "\"assign\": [" + rules() + "]}";
 }

@@ -5,11 +5,13 @@
 
 #include "ModelWriter.h"
 
+#include <map>
+
 namespace kerf::test {
 
 /// Writes a random plan for the model that was written last: a mesh of up to 8
-/// ranks (data, tensor, pipeline), micro-batches, a schedule, what of the state
-/// is cut, what is computed again.
+/// ranks (data, context, tensor, pipeline), micro-batches, a schedule, what of
+/// the state is cut, what is computed again.
 class PlanWriter {
 public:
   PlanWriter(ModelWriter &model, uint64_t seed) : model(model), random(seed) {}
@@ -17,17 +19,16 @@ public:
 
 private:
   int64_t pick(int64_t count) { return int64_t(random() % count); }
-  void axis(const std::string &name, int64_t size) {
-    if (size > 1)
-      mesh +=
-          (mesh.empty() ? "\"" : ", \"") + name + "\": " + std::to_string(size);
-  }
-  std::string pipeline(int64_t stages, int64_t micro);
-  std::string rules(const std::string &batch, bool tensor);
+  void drawRanks();
+  std::string drawMesh();
+  std::string pipeline(int64_t micro);
+  /// `"dp", "micro"`: those of the axes that have several ranks.
+  std::string over(std::initializer_list<std::string> axes);
+  std::string rules();
 
   ModelWriter &model;
   std::mt19937_64 random;
-  std::string mesh;
+  std::map<std::string, int64_t> ranks;
 };
 
 } // namespace kerf::test

@@ -120,30 +120,54 @@ std::string CaseWriter::cluster() {
                        tiers);
 }
 
-/// A single decision, so that rare ones are met, too.
+/// What to draw for a key of the pins: few values, so that many cases have
+/// plans.
+static std::vector<const char *> valuesOf(llvm::StringRef key) {
+  static const std::map<std::string, std::vector<const char *>> known = {
+      {"tp", {"=1", "=2", "=2", "=4", "!=1"}},
+      {"cp", {"=1", "=2", "=2", "=4"}},
+      {"ep", {"=1", "=2", "=2", "=4"}},
+      {"pp", {"=1", "=2", "=2", "=4"}},
+      {"dp", {"=1", "=2", "=2"}},
+      {"mb", {"=1", "=2"}},
+      {"m", {"=2", "=4"}},
+      {"v", {"=2"}},
+      {"zero", {"=1", "=2", "=3"}},
+      {"shard", {"=2"}},
+      {"devices", {"=2", "=4", "=8"}},
+      {"schedule", {"=gpipe", "=1f1b", "=zb-h1", "=interleaved"}},
+      {"recompute", {"=full", "=selective"}},
+      {"order", {"=tp.cp.dp.pp", "=cp.tp.dp.pp", "=dp.tp.cp.pp"}},
+      {"layers", {"=1.1", "=2.2", "=1.3"}},
+      {"moe", {"=gather", "=all_to_all"}},
+      {"cp_order", {"=zigzag", "=plain"}}};
+  auto found = known.find(key.str());
+  if (found != known.end())
+    return found->second;
+  llvm::errs() << "no values are drawn for the pin '" << key << "'\n";
+  std::exit(1);
+}
+
+/// None, or some axes and at most one other decision, so that rare ones are
+/// met, and together.
 std::string CaseWriter::pins() {
-  static const char *list[] = {"tp=2",
-                               "tp=4",
-                               "pp=2",
-                               "pp=4",
-                               "dp=2",
-                               "zero=1",
-                               "zero=2",
-                               "zero=3",
-                               "v=2",
-                               "ep=2",
-                               "cp=2",
-                               "m=2",
-                               "m=4",
-                               "schedule=zb-h1",
-                               "schedule=gpipe",
-                               "schedule=1f1b",
-                               "tp!=1",
-                               "dp=1",
-                               "recompute=full",
-                               "recompute=selective",
-                               "schedule=interleaved"};
-  return pick(3) ? choose(list) : "";
+  std::string text;
+  auto add = [&](llvm::StringRef key) {
+    auto values = valuesOf(key);
+    text += (text.empty() ? "" : ",") + key.str() + values[pick(values.size())];
+  };
+  if (pick(4) == 0)
+    return text;
+  std::vector<llvm::StringRef> axes = axisNames(), others;
+  for (llvm::StringRef axis : axes)
+    if (pick(3) == 0)
+      add(axis);
+  for (llvm::StringRef key : pinKeys())
+    if (!llvm::is_contained(axes, key))
+      others.push_back(key);
+  if (text.empty() || pick(2))
+    add(others[pick(others.size())]);
+  return text;
 }
 
 Case CaseWriter::write() {

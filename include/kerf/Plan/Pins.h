@@ -18,6 +18,8 @@
 
 #include "llvm/ADT/StringRef.h"
 
+#include <vector>
+
 namespace kerf {
 
 /// Reads pins. Every violation is appended to `errors`, with what is legal and
@@ -39,6 +41,12 @@ std::string differenceOf(const Pins &pins, const Pins &relaxed);
 
 /// "tp", "cp", "dp", "pp".
 llvm::StringRef nameOf(MeshAxis axis);
+
+/// All axes that the mesh of a found plan may have: "tp", "cp", "ep", "pp",
+/// "dp".
+std::vector<llvm::StringRef> axisNames();
+/// The keys of all pins, the axes among them.
+std::vector<llvm::StringRef> pinKeys();
 
 } // namespace kerf
 
