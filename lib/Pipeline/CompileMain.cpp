@@ -17,6 +17,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
 #include "llvm/Support/WithColor.h"
 #include "llvm/Support/xxhash.h"
 
@@ -62,9 +63,11 @@ struct CommandLine {
       cl::value_desc("stage"), cl::cat(category)};
   cl::opt<std::string> precision{
       "precision",
-      cl::desc("f32 (default), or bf16 or f16 with f32 masters, or fp8: bf16 "
-               "with products of layers in 8 bits (H100 and newer; computed in "
-               "bf16 on target cpu)"),
+      cl::desc(
+          "f32, or bf16 or f16 with f32 masters, or fp8: bf16 with "
+          "products of layers in 8 bits (GPUs of sm_89 and newer; computed "
+          "in bf16 on target cpu). Default: bf16 with a --cluster whose "
+          "devices have it (not CPUs), else f32"),
       cl::value_desc("type"), cl::init("f32"), cl::cat(category)};
   cl::list<std::string> recompute{
       "recompute",
@@ -169,7 +172,8 @@ struct Job {
   bool emitsPlan = false, emitsCheck = false, isArtifact = false;
   bool emitsTwin = false;
   PlanCheck check = PlanCheck::Twin;
-  bool writes = true; ///< IR, a plan or a compiled file
+  bool writes = true;        ///< IR, a plan or a compiled file
+  bool hasPrecision = false; ///< given, or of the input
 };
 } // namespace
 
@@ -498,6 +502,8 @@ static int readJob(const CommandLine &options, Job &job) {
     return fail("expected 1 to " + llvm::Twine(mostWorkers) +
                 " as --max-threads, found " + llvm::Twine(options.workers));
   job.stages.precision = options.precision;
+  job.hasPrecision = options.precision.getNumOccurrences() ||
+                     (job.done && *job.done >= Stage::Precision);
   job.stages.plan = options.plan;
   job.stages.recompute.assign(options.recompute.begin(),
                               options.recompute.end());
@@ -584,6 +590,22 @@ static LogicalResult showOnly(ModuleOp module, const Job &job) {
                  succeeded(showTask(module, job.task, **solution)));
 }
 
+/// Reads the clusters, from which the number type follows where none is given.
+static LogicalResult readMachines(MLIRContext *context, Job &job) {
+  if (failed(readClusters(context, job.task)))
+    return failure();
+  if (!job.task.plans() || job.hasPrecision)
+    return success();
+  job.stages.precision = computesInBf16(job.task) ? "bf16" : "f32";
+  job.task.typeNote = "--precision was not given";
+  return success();
+}
+
+/// True for a call without arguments that would wait for a person to type IR.
+static bool asksForUsage(int argc) {
+  return argc == 1 && llvm::sys::Process::StandardInIsUserInput();
+}
+
 int kerf::compileMain(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   dropLibraryOptions();
@@ -592,12 +614,21 @@ int kerf::compileMain(int argc, char **argv) {
   cl::HideUnrelatedOptions({&options.category, &options.planCategory});
   if (!cl::ParseCommandLineOptions(argc, argv, kOverview))
     return 1;
+  if (asksForUsage(argc)) {
+    cl::PrintHelpMessage();
+    return 1;
+  }
+  if (llvm::is_contained(options.planner.clusters, "list")) {
+    listClusters(llvm::outs());
+    return 0;
+  }
   Job job;
   if (readJob(options, job))
     return 1;
   InputModule input(options.input, options.plugins);
   ModuleOp module = input.get();
-  if (!module || (job.done && failed(checkContracts(module, *job.done))))
+  if (!module || (job.done && failed(checkContracts(module, *job.done))) ||
+      failed(readMachines(module.getContext(), job)))
     return 1;
   if (!job.task.sweep.empty() || (!job.writes && job.stages.plan.empty()))
     return failed(showOnly(module, job));

@@ -11,23 +11,28 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OperationSupport.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/WithColor.h"
 
 using namespace kerf;
 namespace cl = llvm::cl;
 
-static constexpr llvm::StringLiteral kOverview =
-    R"(prints the kerf.model of a Hugging Face config.json
+static std::string overview() {
+  return R"(prints the kerf.model of a Hugging Face config.json
 
 The model's loss and gradients are those of the transformers library 5.23 in
-training mode. Families: gpt2, llama, mistral, mixtral, qwen2, qwen3, qwen3_moe.
+training mode. Families:
+)" + listFamilies() +
+         R"(.
 
 Exit status: 0 when the model was written; 1 when an option, the config or a
 file is wrong, and nothing was written; 128 or more when the program was killed.
 )";
+}
 
 namespace {
 /// The command line. Options live here, not in globals: the library holds the
@@ -36,8 +41,8 @@ struct CommandLine {
   ImportOptions values;
   cl::OptionCategory category{"Import options"};
   cl::opt<std::string> input{cl::Positional,
-                             cl::desc("<config.json, or - for "
-                                      "standard input>"),
+                             cl::desc("<config.json, a folder with one, or - "
+                                      "for standard input>"),
                              cl::cat(category)};
   cl::opt<std::string> output{"o", cl::desc("Write to this file (default: -)"),
                               cl::value_desc("file"), cl::init("-"),
@@ -162,13 +167,20 @@ static mlir::LogicalResult printWithoutLocation(mlir::Diagnostic &diagnostic) {
   return mlir::success();
 }
 
+/// The file, or that of the folder.
+static std::string configOf(llvm::StringRef path) {
+  llvm::SmallString<128> file(path);
+  if (llvm::sys::fs::is_directory(path))
+    llvm::sys::path::append(file, "config.json");
+  return file.str().str();
+}
+
 static int runImport(const CommandLine &options) {
-  bool isStdin = options.input == "-";
-  auto buffer = readFileOrStdin(options.input.getValue());
+  std::string path = configOf(options.input.getValue());
+  auto buffer = readFileOrStdin(path);
   if (!buffer)
-    return fail("cannot read '" + llvm::Twine(options.input) +
-                "': " + toString(buffer.takeError()));
-  std::string name = isStdin ? "<stdin>" : options.input.getValue();
+    return fail("cannot read '" + path + "': " + toString(buffer.takeError()));
+  std::string name = path == "-" ? "<stdin>" : path;
   llvm::StringRef text = (*buffer)->getBuffer();
   if (auto longLine = findLongLine(text)) {
     llvm::errs() << name << ':' << *longLine << '\n';
@@ -229,7 +241,7 @@ int kerf::importMain(int argc, char **argv) {
   showOwnVersion();
   CommandLine options;
   cl::HideUnrelatedOptions(options.category);
-  cl::ParseCommandLineOptions(argc, argv, kOverview);
+  cl::ParseCommandLineOptions(argc, argv, overview());
   if (options.listFields.getNumOccurrences())
     return listFields(options);
   if (!options.input.getNumOccurrences())

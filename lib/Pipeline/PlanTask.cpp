@@ -1,9 +1,12 @@
 #include "PlanTask.h"
 
+#include "kerf/Machine/Shipped.h"
 #include "kerf/Plan/Pins.h"
 #include "kerf/Plan/PlanFile.h"
 #include "kerf/Plan/ReadStep.h"
+#include "kerf/Plan/Report.h"
 #include "kerf/Plan/Sweep.h"
+#include "kerf/Support/Gpus.h"
 #include "kerf/Support/Input.h"
 #include "kerf/Support/Output.h"
 
@@ -44,7 +47,8 @@ static constexpr llvm::StringLiteral kPinHelp =
 
 PlanOptions::PlanOptions(cl::OptionCategory &category)
     : clusters("cluster",
-               cl::desc("Plan for this described cluster (YAML); several with "
+               cl::desc("Plan for this described cluster: a YAML file, or a "
+                        "name that --cluster=list prints; several with "
                         "--sweep"),
                cl::value_desc("file"), cl::CommaSeparated, cl::cat(category)),
       devices("devices",
@@ -158,6 +162,61 @@ FailureOr<PlanTask> kerf::planTaskOf(const PlanOptions &options) {
 }
 
 //===----------------------------------------------------------------------===//
+// Clusters
+//===----------------------------------------------------------------------===//
+
+LogicalResult kerf::readClusters(MLIRContext *context, PlanTask &task) {
+  for (const std::string &cluster : task.clusters) {
+    auto machine = readCluster(context, cluster);
+    if (failed(machine))
+      return failure();
+    task.machines.push_back(*machine);
+  }
+  return success();
+}
+
+bool kerf::computesInBf16(const PlanTask &task) {
+  return llvm::all_of(task.machines, [](const Machine &machine) {
+    const Device &device = machine.device;
+    return device.target == BackendTarget::Cuda
+               ? capabilityOf(device.arch) >= 80
+               : device.target == BackendTarget::None &&
+                     device.peak.count("bf16");
+  });
+}
+
+/// What the programs of a device are compiled for.
+static std::string backendOf(const Device &device) {
+  if (device.target == BackendTarget::Cpu)
+    return "cpu";
+  const GpuFacts *gpu = findGpu(device.arch);
+  return gpu && gpu->ptx ? "cuda " + device.arch : "plans only";
+}
+
+void kerf::listClusters(llvm::raw_ostream &os) {
+  report::Table table{"lrrlll", 0, {}};
+  table.rows.push_back(
+      {"cluster", "devices", "GB", "device", "programs", "network"});
+  for (const ShippedCluster &shipped : shippedClusters()) {
+    std::vector<MachineDiagnostic> ignored; // tests read them all
+    std::optional<Machine> machine = readMachine(shipped.text, ignored);
+    if (!machine)
+      continue;
+    std::vector<std::string> tiers;
+    for (const Tier &tier : machine->tiers)
+      tiers.push_back(tier.name + (tier.size > 1
+                                       ? " of " + std::to_string(tier.size)
+                                       : ""));
+    table.rows.push_back({shipped.name.str(),
+                          report::grouped(machine->describedDevices()),
+                          report::fixed(machine->device.memoryBytes / 1e9, 0),
+                          machine->device.name, backendOf(machine->device),
+                          llvm::join(tiers, ", ")});
+  }
+  os << table.print();
+}
+
+//===----------------------------------------------------------------------===//
 // One plan
 //===----------------------------------------------------------------------===//
 
@@ -168,13 +227,9 @@ static FailureOr<ModelOp> modelOf(ModuleOp module) {
   return *models.begin();
 }
 
-static FailureOr<SolveRequest> requestOf(ModuleOp module, const PlanTask &task,
-                                         llvm::StringRef cluster) {
-  auto machine = readCluster(module.getContext(), cluster);
-  if (failed(machine))
-    return failure();
+static SolveRequest requestOf(const PlanTask &task, const Machine &machine) {
   SolveRequest request;
-  request.machine = *machine;
+  request.machine = machine;
   request.devices = task.devices;
   request.pins = parsePins(task.pins, request.pinErrors);
   for (std::string &error : request.pinErrors)
@@ -191,10 +246,7 @@ FailureOr<std::unique_ptr<Solution>> kerf::solveTask(ModuleOp module,
   auto model = modelOf(module);
   if (failed(model))
     return failure();
-  auto request = requestOf(module, task, task.clusters.front());
-  if (failed(request))
-    return failure();
-  return solvePlan(*model, *request);
+  return solvePlan(*model, requestOf(task, task.machines.front()));
 }
 
 static LogicalResult writeText(llvm::StringRef path, llvm::StringRef text) {
@@ -246,6 +298,7 @@ static LogicalResult showVersus(ModuleOp module, const PlanTask &task,
 LogicalResult kerf::showTask(ModuleOp module, const PlanTask &task,
                              const Solution &solution) {
   Explanation explanation = explain(solution.explainInput(task.tokens));
+  explanation.plan.typeNote = task.typeNote;
   if (failed(writeText(task.explainJson, printJson(explanation))))
     return failure();
   if (!solution.result.best) // Says what clashes.
@@ -284,20 +337,15 @@ LogicalResult kerf::runSweep(ModuleOp module, const PlanTask &task) {
   input.step = &*step;
   input.devices = *counts;
   input.tokens = task.tokens;
-  FailureOr<SolveRequest> request = failure();
-  for (const std::string &cluster : task.clusters) {
-    request = requestOf(module, task, cluster);
-    if (failed(request))
-      return failure();
-    input.machines.push_back(request->machine);
-  }
+  input.machines = task.machines;
+  SolveRequest request = requestOf(task, task.machines.front());
   bool wrong = false;
   Sweep found = sweep(input, [&](const Machine &machine, int64_t devices) {
     if (wrong)
       return SearchResult();
-    request->machine = machine;
-    request->devices = devices;
-    auto solution = solvePlan(*model, *request);
+    request.machine = machine;
+    request.devices = devices;
+    auto solution = solvePlan(*model, request);
     wrong |= failed(solution);
     return failed(solution) ? SearchResult() : (*solution)->result;
   });

@@ -31,7 +31,9 @@ struct PlanOptions {
 /// What these options ask for, checked; independent of the command line, which
 /// the linker resets.
 struct PlanTask {
-  std::vector<std::string> clusters; ///< files; empty: no planning
+  std::vector<std::string> clusters; ///< files or names; empty: no planning
+  std::vector<Machine> machines;     ///< what `readClusters` read of them
+  std::string typeNote; ///< of the explanation: why it has its number type
   std::optional<int64_t> devices;
   std::string pins;
   double moeBuffer = 0; ///< 0: not given
@@ -54,6 +56,16 @@ struct PlanTask {
 /// Reads the options. Fails, with a message on standard error, for options that
 /// need a cluster without one, and for values out of range.
 mlir::FailureOr<PlanTask> planTaskOf(const PlanOptions &options);
+
+/// Reads the clusters of a task. Fails with a diagnostic.
+mlir::LogicalResult readClusters(mlir::MLIRContext *context, PlanTask &task);
+
+/// True when all of the task's devices compute in bf16: GPUs from Ampere on,
+/// and those that nothing is compiled for by their description. CPUs take f32.
+bool computesInBf16(const PlanTask &task);
+
+/// Prints the names of the shipped descriptions, and what each is of.
+void listClusters(llvm::raw_ostream &os);
 
 /// A plan for the one model of a module on the task's cluster; a model that has
 /// a plan keeps it. Fails with a diagnostic.

@@ -17,9 +17,10 @@ using namespace kerf::report;
 
 static std::string printHead(const Explanation &e) {
   const PlanPart &plan = e.plan;
-  std::string text = clean(plan.model) + " on " + clean(plan.cluster) + ": " +
-                     grouped(plan.devices) + " x " + clean(plan.device) + ", " +
-                     plan.type + "\n";
+  std::string text =
+      clean(plan.model) + " on " + clean(plan.cluster) + ": " +
+      grouped(plan.devices) + " x " + clean(plan.device) + ", " + plan.type +
+      (plan.typeNote.empty() ? "" : " (" + plan.typeNote + ")") + "\n";
   double tokens = static_cast<double>(plan.batch) * plan.sequence;
   text += counted(plan.parameters) + " parameters; a step has " +
           plural(plan.batch, "sequence") + " of " +

@@ -10,11 +10,14 @@
 
 #include "LayerPlaces.h"
 #include "kerf/Dialect/Kerf/Layout.h"
+#include "kerf/Machine/Shipped.h"
 #include "kerf/Plan/Passes.h"
 #include "kerf/Plan/Pins.h"
 #include "kerf/Plan/ProgramFloors.h"
 #include "kerf/Plan/ReadStep.h"
 #include "kerf/Support/Input.h"
+
+#include "llvm/Support/FileSystem.h"
 
 #include <functional>
 
@@ -30,13 +33,28 @@ namespace kerf {
 // The cluster
 //===----------------------------------------------------------------------===//
 
+/// The file, or the shipped description of that name.
+static llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+openCluster(llvm::StringRef path) {
+  const ShippedCluster *shipped = findShippedCluster(path);
+  if (shipped && !llvm::sys::fs::exists(path))
+    return llvm::MemoryBuffer::getMemBuffer(shipped->text, path);
+  return readFile(path);
+}
+
 FailureOr<Machine> kerf::readCluster(MLIRContext *context,
                                      llvm::StringRef path) {
   auto nowhere = UnknownLoc::get(context);
-  auto buffer = readFile(path);
-  if (!buffer)
-    return emitError(nowhere) << "cannot read cluster '" << path
-                              << "': " << toString(buffer.takeError());
+  auto buffer = openCluster(path);
+  if (!buffer) {
+    auto diagnostic = emitError(nowhere)
+                      << "cannot read cluster '" << path
+                      << "': " << toString(buffer.takeError());
+    if (!path.contains('/') && !path.contains('.'))
+      diagnostic.attachNote()
+          << "--cluster=list names the descriptions that are shipped";
+    return diagnostic;
+  }
   std::vector<MachineDiagnostic> found;
   std::optional<Machine> machine = readMachine((*buffer)->getBuffer(), found);
   for (const MachineDiagnostic &one : found) {

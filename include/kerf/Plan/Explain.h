@@ -74,6 +74,7 @@ struct KindRow {
 
 struct PlanPart {
   std::string model, cluster, device, type;
+  std::string typeNote; ///< why it is this type, or ""
   int64_t batch = 0, sequence = 0;
   double parameters = 0;
   int64_t devices = 0, spares = 0; ///< of the machine; those without a rank

@@ -93,7 +93,8 @@ OptionFilter pinPlan(ModelOp model, const StepModel &step, Pins &pins,
 std::unique_ptr<LayerTables>
 pinRecomputation(PlanAttr plan, const StepModel &step, SolvedTables &tables);
 
-/// Reads a cluster's description from a file. Errors and warnings are
+/// Reads a cluster's description from a file, or, where there is no file of
+/// that name, the shipped one that has it ("hgx-h100"). Errors and warnings are
 /// diagnostics at `path:line:column`.
 mlir::FailureOr<Machine> readCluster(mlir::MLIRContext *context,
                                      llvm::StringRef path);

@@ -72,7 +72,7 @@ def main():
     model, cluster, plan = folder / "model.mlir", folder / "cluster.yaml", folder / "plan.json"
     cluster.write_text(CLUSTER % (target, f", arch: {arch}" if target == "cuda" else ""))
     run("kerf-import", config, "--batch=8", "--seq=256", "-o", model)
-    options = [f"--target={target}", f"--cluster={cluster}", "--pin=mb=2", f"--explain-json={plan}"]
+    options = ["--precision=f32", f"--target={target}", f"--cluster={cluster}", "--pin=mb=2", f"--explain-json={plan}"]
     run("kerfc", model, *options, *([f"--gpu={arch}"] if target == "cuda" else []), "-o", folder / "model.kerf")
     program = run("kerf-inspect", "program", folder / "model.kerf")
     expected = json.loads(plan.read_text())["time"]["compute_sec"]["memory_bound"] * RATE
