@@ -90,11 +90,27 @@ static LogicalResult refuse(ModelOp step,
   return diagnostic;
 }
 
+/// Fails with a diagnostic for what is too large to be trained here.
+static LogicalResult checkSize(ModelOp step,
+                               llvm::ArrayRef<spmd::ProgramOp> programs,
+                               llvm::StringRef what) {
+  if (succeeded(checkInterpretable(step)) &&
+      succeeded(checkInterpretable(programs)))
+    return success();
+  auto diagnostic = step.emitError()
+                    << "the programs of this plan cannot be compared with "
+                       "training on one rank: "
+                    << what << " is too large";
+  diagnostic.attachNote() << "--check=off writes the file without the "
+                             "comparison";
+  return diagnostic;
+}
+
 /// Compares two steps of training; `module` as `addPrograms` leaves it.
 static LogicalResult compare(ModuleOp module, CheckedPlan &checked) {
   ModelOp step = *module.getOps<ModelOp>().begin();
   StagePrograms programs = getPipelines(module).front();
-  if (failed(checkInterpretable(step)) || failed(checkInterpretable(programs)))
+  if (failed(checkSize(step, programs, checked.twin)))
     return failure();
   TrainingData data;
   TrainingRun expected = trainStep(step, data);

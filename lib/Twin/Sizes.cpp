@@ -177,12 +177,12 @@ void Sizes::chooseLinked() {
   }
 }
 
-/// Cut letters have two elements a part, others four in all, where they are
-/// that large; even ones stay even. One that is too small for the small plan's
-/// parts grows.
+/// Cut letters have two elements a part, others the usual number in all, where
+/// they are that large; even ones stay even. One that is too small for the
+/// small plan's parts grows.
 int64_t Sizes::smallest(const Letter &letter) const {
   int64_t unit = std::lcm(letter.parts, letter.size % 2 == 0 ? 2 : 1);
-  int64_t wanted = std::max<int64_t>(letter.least, 4);
+  int64_t wanted = std::max(letter.least, usual);
   if (letter.parts > 1)
     wanted = std::max(wanted, 2 * letter.parts);
   wanted = std::min(wanted, letter.most);

@@ -40,6 +40,9 @@ public:
 
   // What is asked of the small sizes.
 
+  /// What is not cut and else free has so many elements; 4 if nobody says.
+  void setUsual(int64_t value) { usual = value; }
+
   /// It stays.
   void keep(unsigned size);
   /// It becomes just this.
@@ -100,6 +103,7 @@ private:
   void chooseLinked();
   bool suits(const Link &link, int64_t unit) const;
 
+  int64_t usual = 4;
   std::vector<Letter> letters;
   std::vector<Demand> forced, cuts, least, most;
   std::vector<Product> products;

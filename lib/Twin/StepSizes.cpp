@@ -125,6 +125,13 @@ void StepSizes::readRoutes(Operation *op, const Factors &facts,
     sizes.product(factors[r], {factors[s], factors[n], factors[k]});
 }
 
+/// Numbers of experts are below the number of what they were chosen from.
+void StepSizes::readChosen(Value experts, unsigned count) {
+  Operation *maker = experts.getDefiningOp();
+  if (isa_and_nonnull<RouteOp, TopKOp>(maker))
+    sizes.unify(dimsOf(maker->getOperand(0)).back(), count);
+}
+
 /// What the meaning of an op asks of its sizes.
 void StepSizes::demand(Operation *op, const Factors &facts,
                        llvm::ArrayRef<unsigned> factors) {
@@ -143,6 +150,7 @@ void StepSizes::demand(Operation *op, const Factors &facts,
         for (auto [factor, fact] : llvm::zip_equal(factors, facts.factors))
           if (fact.kind == FactorKind::Whole)
             sizes.keep(factor);
+        sizes.setUsual(2); // of blocks of 64
       })
       .Case([&](EmbeddingOp embedding) { // rows for all positions
         if (Word &ids = dimsOf(embedding.getIds()); !ids.empty())
@@ -155,6 +163,12 @@ void StepSizes::demand(Operation *op, const Factors &facts,
         sizes.atLeast(dimsOf(route.getLogits()).back(), 4);
         if (route.getGroups())
           sizes.divide(dimsOf(route.getLogits()).back(), 4);
+      })
+      .Case([&](AssignSlotsOp slots) {
+        readChosen(slots.getExperts(), factors[findFactor(facts, "e")]);
+      })
+      .Case([&](ExpertLoadOp load) {
+        readChosen(load.getExperts(), dimsOf(load.getResult()).front());
       })
       .Case<DispatchOp, CombineOp, CombineWeightGradientOp>(
           [&](Operation *) { readRoutes(op, facts, factors); });

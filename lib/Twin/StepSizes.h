@@ -64,6 +64,7 @@ private:
                   llvm::ArrayRef<unsigned> factors,
                   llvm::ArrayRef<int64_t> offsets);
   void readConcat(ConcatOp op);
+  void readChosen(mlir::Value experts, unsigned count);
   void readRoutes(mlir::Operation *op, const Factors &facts,
                   llvm::ArrayRef<unsigned> factors);
 
