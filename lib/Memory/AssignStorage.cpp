@@ -94,11 +94,24 @@ std::string Assigner::nameOf(Value value) {
   return def->getName().stripDialect().str();
 }
 
+/// Where the user wrote what makes a value.
+static Location locationOf(Value value) {
+  auto result = dyn_cast<OpResult>(value);
+  auto fused =
+      result ? dyn_cast<spmd::FusedOp>(result.getOwner()) : spmd::FusedOp();
+  return fused ? fused.getBody()
+                     .front()
+                     .getTerminator()
+                     ->getOperand(result.getResultNumber())
+                     .getLoc()
+               : value.getLoc();
+}
+
 Storage Assigner::fresh(Value value, kerf_buffer_class bufferClass,
                         BufferScope scope, int64_t copies) {
   auto type = typeOf(value);
-  unsigned buffer =
-      map.add({nameOf(value), bufferClass, scope, copies * denseBytes(type)});
+  unsigned buffer = map.add({nameOf(value), bufferClass, scope,
+                             copies * denseBytes(type), 1, locationOf(value)});
   return {buffer, 0, 0, denseStrides(type.getShape())};
 }
 

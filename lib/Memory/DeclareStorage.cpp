@@ -37,7 +37,8 @@ static void declareParam(StorageMap &map, spmd::ParamOp op) {
   std::string name = op.getName().str();
   auto add = [&](const std::string &of, kerf_buffer_class bufferClass,
                  int64_t stride) {
-    return map.add({of, bufferClass, BufferScope::Always, count * stride});
+    return map.add({of, bufferClass, BufferScope::Always, count * stride, 1,
+                    param.op.getLoc()});
   };
   param.stride = strideOf(op);
   param.buffer = add(name, KERF_CLASS_PARAM, param.stride);
@@ -121,7 +122,9 @@ static LogicalResult declareBuffer(spmd::ProgramOp program, StorageMap &map,
   Buffer buffer = {op.getSymName().str(),
                    isSlot ? KERF_CLASS_ACTIVATION : KERF_CLASS_GRADIENT,
                    isSlot ? BufferScope::Slot : BufferScope::Step,
-                   denseBytes(op.getLocalType())};
+                   denseBytes(op.getLocalType()),
+                   1,
+                   op.getLoc()};
   if (isSlot) {
     auto slots = op->getAttrOfType<IntegerAttr>("slots");
     buffer.copies = slots ? slots.getInt() : program.getSlots();

@@ -100,9 +100,9 @@ void ProgramWriter::writeBuffers() {
     llvm::SmallVector<int64_t> live;
     for (auto [first, last] : layout.lives[i])
       live.append({first, last});
-    exec::BufferOp::create(builder, source.getLoc(), buffer.name,
-                           int64_t(buffer.bufferClass), layout.offsets[i],
-                           buffer.copies * stride, live);
+    exec::BufferOp::create(builder, buffer.loc.value_or(source.getLoc()),
+                           buffer.name, int64_t(buffer.bufferClass),
+                           layout.offsets[i], buffer.copies * stride, live);
   }
 }
 

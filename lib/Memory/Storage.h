@@ -34,6 +34,8 @@ struct Buffer {
   BufferScope scope;
   int64_t bytes = 0;  ///< of one copy
   int64_t copies = 1; ///< of slot scope: micro-batch m has number m mod copies
+  /// Of the op that makes what it has room for.
+  std::optional<mlir::Location> loc = {};
 };
 
 /// A tensor inside a buffer. The address of element (0, ..., 0) is

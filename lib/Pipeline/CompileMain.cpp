@@ -1,5 +1,6 @@
 //===- CompileMain.cpp - kerfc --------------------------------------------===//
 
+#include "ArenaRoom.h"
 #include "CheckTwin.h"
 #include "PlanTask.h"
 
@@ -169,6 +170,7 @@ struct Job {
   double reserveBytes = 0; ///< of a rank, besides its arena; 0: not known
   std::optional<CheckedPlan> checked; ///< once the plan was tried
   std::shared_ptr<Solution> solution; ///< until the plan on the IR is complete
+  std::optional<ArenaRoom> room;      ///< where devices are known
   bool emitsPlan = false, emitsCheck = false, isArtifact = false;
   bool emitsTwin = false;
   PlanCheck check = PlanCheck::Twin;
@@ -219,6 +221,8 @@ static LogicalResult planAndShow(ModuleOp module, Job &job) {
   const Machine &machine = (*solution)->machine;
   job.stages.bucketGradients = (*solution)->sumsEarly;
   const std::optional<PlanPoint> &best = (*solution)->result.best;
+  if (best && job.isArtifact)
+    job.room.emplace(machine, *best);
   if (best && machine.device.target == BackendTarget::Cuda)
     job.reserveBytes = best->stages.front().memory.reserved;
   // What the stage fuse makes depends on the target, but is there for all.
@@ -281,6 +285,8 @@ static LogicalResult runStage(ModuleOp module, Stage stage, Job &job) {
       plan = model->getAttr(kPlanTextName);
       adapter = model->getAttr(kAdapterAttrName);
       modelFlops = countModelFlops(model);
+      if (job.room && failed(job.room->note(model)))
+        return failure();
     }
   // A plan that is given is costed when it is complete.
   bool plans = stage == Stage::Plan && job.task.plans();
@@ -296,6 +302,8 @@ static LogicalResult runStage(ModuleOp module, Stage stage, Job &job) {
   if (plans && given && failed(planAndShow(module, job)))
     return failure();
   if (plans && failed(checkSolution(module, job)))
+    return failure();
+  if (stage == Stage::Memory && job.room && failed(job.room->check(module)))
     return failure();
   // Facts of the whole step: they stand in the first program.
   auto programs = module.getOps<spmd::ProgramOp>();

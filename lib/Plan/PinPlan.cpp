@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LayerPlaces.h"
+#include "kerf/Dialect/Kerf/Constants.h"
 #include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/Plan/Pins.h"
 #include "kerf/Plan/SolvePlan.h"
@@ -182,6 +183,55 @@ static std::vector<bool> readingInputsOnly(const LayerKind &kind) {
       return value.param < 0 && v != kind.input && v != kind.outputGradient;
     });
   return only;
+}
+
+/// True when the ranks and micro-batches that cut the batch cut this factor.
+static bool cutsBatch(PlanAttr plan, ArrayAttr axes) {
+  llvm::SmallVector<llvm::StringRef> all;
+  for (auto [name, size] :
+       llvm::zip(plan.getMesh().getNames(), plan.getMesh().getSizes()))
+    if (size > 1 && (name == "dp" || name == "ep"))
+      all.push_back(name);
+  if (plan.getMicroBatches() > 1)
+    all.push_back(kMicroAxis);
+  return all.empty() || llvm::any_of(all, [&](llvm::StringRef axis) {
+           return hasAxis(axes, axis);
+         });
+}
+
+/// Makes the batch of an op's results an index like any other.
+static void forgetBatch(LayerKind &kind, LayerOp &op) {
+  for (auto [value, dims] : llvm::zip(op.results, op.resultFactors))
+    for (auto [meaning, dim] : llvm::zip(kind.values[value].classes, dims))
+      if (llvm::any_of(dim, [&](unsigned f) {
+            return op.factors[f].index == IndexClass::Batch;
+          }))
+        meaning = IndexClass::Other;
+  for (LayerFactor &factor : op.factors)
+    if (factor.index == IndexClass::Batch)
+      factor.index = IndexClass::Other;
+}
+
+void kerf::keepWhole(ModelOp model, StepModel &step) {
+  std::vector<std::vector<bool>> free;
+  for (const LayerKind &kind : step.kinds)
+    free.push_back(readingInputsOnly(kind));
+  for (const auto &[op, place] : placesOf(model, step)) {
+    LayerKind &kind = step.kinds[place.kind];
+    LayerOp &layer = kind.ops[place.op];
+    auto assign = op->getAttrOfType<AssignAttr>(kAssignAttrName);
+    bool readsInputs =
+        free[place.kind][place.op] && !isMadeOfConstants(op->getResult(0));
+    if (!assign || layer.operands.empty() || readsInputs)
+      continue;
+    bool isWhole = llvm::any_of(layer.factors, [&](const LayerFactor &factor) {
+      return factor.index == IndexClass::Batch &&
+             !cutsBatch(getPlan(model), assign.getFactors().getAs<ArrayAttr>(
+                                            factor.factor.name));
+    });
+    if (isWhole)
+      forgetBatch(kind, layer);
+  }
 }
 
 OptionFilter kerf::pinPlan(ModelOp model, const StepModel &step, Pins &pins,

@@ -373,6 +373,8 @@ kerf::solvePlan(ModelOp model, const SolveRequest &request) {
                      "plan needs tokens in their order; the nearest is "
                      "cp_order=plain");
   bool given = model->hasAttr(kPlanAttrName);
+  if (given)
+    keepWhole(model, solution->step);
   if (!given && !updatesPieces(model))
     keepStateWhole(solution->pins, errors);
   if (!given && !accumulates(model, solution->step)) {

@@ -82,6 +82,11 @@ mlir::LogicalResult applySolution(ModelOp model, const Solution &solution);
 /// Fails with a diagnostic at each op that lies otherwise.
 mlir::LogicalResult verifySolution(ModelOp model, const Solution &solution);
 
+/// Where the model's plan leaves the batch of an op whole, every data rank has
+/// all of it: of the step, which knows cut batches alone, such a batch becomes
+/// an index like any other. Each reader makes its own part of a constant.
+void keepWhole(ModelOp model, StepModel &step);
+
 /// Makes pins of the model's plan: its decisions are added to `pins`, and the
 /// filter allows what its ops are assigned. Ops without an assignment are free.
 /// What the pins ask for otherwise is appended to `errors`.
