@@ -24,6 +24,12 @@ static MemoryPart describeMemory(const ExplainInput &input,
   return part;
 }
 
+/// Kerf's steps were measured on CPUs (docs/prediction-figures.md), and on no
+/// GPU (docs/hardware.md).
+static bool wasMeasured(const Device &device) {
+  return device.target == BackendTarget::Cpu;
+}
+
 /// Expected error of step times: what fits of such models to published runs
 /// reach on rows that they were not fitted to.
 static void addErrorBand(TrustPart &part, const Profile &profile,
@@ -88,6 +94,7 @@ TrustPart explain_detail::describeTrust(const ExplainInput &input,
   trust.notModelled = {"stragglers and jitter", "other jobs on the network",
                        "thermal throttling", "input pipeline",
                        "fragmentation of memory"};
+  trust.isMeasured = wasMeasured(input.machine->device);
   trust.notCompiled = describeBackend(input.machine->device);
   addErrorBand(trust, profile, plan.outer);
   trust.certificate = input.result->certificate;

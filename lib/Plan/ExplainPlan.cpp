@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 using namespace kerf;
 using namespace kerf::explain_detail;
@@ -294,13 +295,13 @@ static std::string variantWords(const FactorVariant &variant) {
 /// Words for a cut of a product with a weight, or of any other op, along what
 /// is neither tokens nor experts.
 static std::string featureWords(const LayerOp &op, const OpOption &option,
-                                int64_t vocabulary) {
+                                bool cutsWords) {
   const Factor &factor = op.factors[option.factor].factor;
   bool attention = op.scores > 0;
   bool heads = factor.name == "h" || (attention && factor.name != "e");
   bool weighted =
       !op.weight.empty() && (op.work.matmulFlops > 0 || op.name == "embedding");
-  if (vocabulary > 0 && factor.size == vocabulary && !attention)
+  if (cutsWords)
     return "vocabulary-parallel";
   if (heads)
     return "by heads";
@@ -313,7 +314,7 @@ static std::string featureWords(const LayerOp &op, const OpOption &option,
 }
 
 std::string kerf::wordsFor(const LayerOp &op, const OpOption &option,
-                           int64_t vocabulary) {
+                           bool cutsWords) {
   if (option.variant >= 0)
     return variantWords(op.variants[option.variant]);
   if (option.factor < 0)
@@ -327,7 +328,7 @@ std::string kerf::wordsFor(const LayerOp &op, const OpOption &option,
   case IndexClass::Expert:
     return "expert-parallel";
   case IndexClass::Other:
-    return featureWords(op, option, vocabulary);
+    return featureWords(op, option, cutsWords);
   }
   return "";
 }
@@ -390,17 +391,61 @@ static void countOps(std::vector<LayoutWords> &rows) {
   }
 }
 
+using OpFactor = std::pair<int, unsigned>; // op of a kind, factor of the op
+
+/// Appends the factors of the ops that make the operands of `op`, in dimensions
+/// that its `factor` makes up alone.
+static void addMakers(const LayerKind &kind, OpFactor user,
+                      std::vector<OpFactor> &factors) {
+  const LayerOp &op = kind.ops[user.first];
+  for (auto [value, tensor] : llvm::zip(op.operands, op.operandFactors)) {
+    int maker = kind.values[value].producer;
+    if (maker < 0)
+      continue;
+    const LayerOp &made = kind.ops[maker];
+    size_t result = llvm::find(made.results, value) - made.results.begin();
+    for (auto [dim, own] : llvm::enumerate(tensor))
+      if (own == DimFactors{user.second} &&
+          made.resultFactors[result][dim].size() == 1)
+        factors.push_back({maker, made.resultFactors[result][dim][0]});
+  }
+}
+
+/// The factors that are words of the vocabulary: rows of an embedding's table,
+/// and what the loss may split as such, back to the product that makes it.
+static std::set<OpFactor> wordFactors(const LayerKind &kind) {
+  std::vector<OpFactor> open;
+  for (auto [i, op] : llvm::enumerate(kind.ops)) {
+    for (const FactorVariant &variant : op.variants)
+      if (variant.name == "split_vocabulary")
+        open.push_back({i, variant.factors[0]});
+    for (unsigned f = 0; op.name == "embedding" && f < op.factors.size(); ++f)
+      if (!hasFactor(op.resultFactors[0], f))
+        open.push_back({i, f});
+  }
+  std::set<OpFactor> words;
+  while (!open.empty()) {
+    OpFactor next = open.back();
+    open.pop_back();
+    if (words.insert(next).second)
+      addMakers(kind, next, open);
+  }
+  return words;
+}
+
 /// Forward ops by what cuts them, in order of their first op.
-static std::vector<LayoutWords> wordsOfAxis(const LayerKind &kind,
-                                            const AxisLayout &layout,
-                                            InnerAxis axis,
-                                            int64_t vocabulary) {
+static std::vector<LayoutWords>
+wordsOfAxis(const LayerKind &kind, const AxisLayout &layout, InnerAxis axis) {
   std::map<std::string, std::string> names = shortNames(kind);
+  std::set<OpFactor> vocabulary = wordFactors(kind);
   std::vector<LayoutWords> rows;
   for (auto [i, op] : llvm::enumerate(kind.ops)) {
     if (op.phase != LayerPhase::Forward || op.view)
       continue;
-    std::string words = wordsFor(op, layout.ops[i], vocabulary);
+    const OpOption &option = layout.ops[i];
+    bool cutsWords =
+        option.factor >= 0 && vocabulary.count({i, unsigned(option.factor)});
+    std::string words = wordsFor(op, option, cutsWords);
     if (cutBackward(kind, layout, i))
       words += ", cut in the backward pass";
     auto row = llvm::find_if(
@@ -425,8 +470,7 @@ static KindRow describeKind(const ExplainInput &input, const PlanPoint &plan,
     const AxisLayout &cuts = layout->axes[static_cast<size_t>(axis)];
     if (groupOf(plan.outer, axis).size > 1 &&
         cuts.ops.size() == layer.ops.size())
-      llvm::append_range(
-          row.layout, wordsOfAxis(layer, cuts, axis, input.step->vocabulary));
+      llvm::append_range(row.layout, wordsOfAxis(layer, cuts, axis));
   }
   return row;
 }

@@ -239,6 +239,7 @@ static Value certificateOf(const Certificate &c) {
 
 static Value trustOf(const TrustPart &trust) {
   Value value = Value::makeObject();
+  value.set("measured", Value::fromBool(trust.isMeasured));
   value.set("error_band", numberOf(trust.errorBand));
   value.set("error_source", textOf(trust.errorSource));
   value.set("assumptions", stringsOf(trust.assumptions));

@@ -358,11 +358,18 @@ static std::string spaceWords(const Certificate &c) {
          grouped(c.tablesBounded) + " only bounded";
 }
 
+static std::string errorWords(const TrustPart &trust) {
+  std::string band = "about " + percent(trust.errorBand, 0);
+  if (trust.isMeasured)
+    return band + " of the step time is expected (" + trust.errorSource + ")";
+  return "projection: Kerf was not measured on such devices; published steps "
+         "of others are met within " +
+         band + " (" + trust.errorSource + ")";
+}
+
 static std::string printTrust(const TrustPart &trust, bool color) {
   Table table{"lw", 2, {}};
-  table.rows.push_back({"error", "about " + percent(trust.errorBand, 0) +
-                                     " of the step time is expected (" +
-                                     trust.errorSource + ")"});
+  table.rows.push_back({"error", errorWords(trust)});
   std::string title = "assumed";
   for (const std::string &line : trust.assumptions) {
     table.rows.push_back({title, line});

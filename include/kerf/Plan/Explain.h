@@ -86,9 +86,8 @@ struct PlanPart {
 };
 
 /// "column-parallel", "sequence-parallel", "replicated", ... for a forward op
-/// under an option; `vocabulary` is the number of tokens of the model.
-std::string wordsFor(const LayerOp &op, const OpOption &option,
-                     int64_t vocabulary);
+/// under an option; `cutsWords`: what it cuts are the vocabulary's words.
+std::string wordsFor(const LayerOp &op, const OpOption &option, bool cutsWords);
 
 //===----------------------------------------------------------------------===//
 // 2. Memory
@@ -208,6 +207,9 @@ RunPart planRun(const StepModel &step, const Machine &machine, int64_t devices,
 
 struct TrustPart {
   std::vector<std::string> assumptions, notModelled;
+  /// Kerf's own steps were measured on devices of this backend. Otherwise times
+  /// are a projection, and the error is that of other runtimes' steps.
+  bool isMeasured = false;
   double errorBand = 0; ///< expected error of the step time, part of 1
   std::string errorSource;
   Certificate certificate;

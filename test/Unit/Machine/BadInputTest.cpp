@@ -364,8 +364,9 @@ TEST(BadMachine, Choices) {
   });
 }
 
-// Well-known figures that count twice are warned about; the machine is read.
-TEST(BadMachine, DatasheetFigures) {
+// Well-known figures that count twice are warned about, and so is what nothing
+// uses; the machine is read.
+TEST(BadMachine, Warnings) {
   check({
       {"bf16: 100 TFLOP/s", "bf16: 1979 TFLOP/s",
        "6:16: warning: '1979 TFLOP/s' is the bf16 peak with structured "
@@ -398,6 +399,9 @@ TEST(BadMachine, DatasheetFigures) {
       // 900 GB/s is right for a B200.
       {"100 TFLOP/s}\ntiers:\n  - {name: t, size: 8, bandwidth: 100",
        "2250 TFLOP/s}\ntiers:\n  - {name: t, size: 8, bandwidth: 900", ""},
+      {"name: m", "name: m\nhost: {memory: 1 TB, bandwidth: 25 GB/s}",
+       "2:1: warning: field 'host' is read and not used: no state rests in the "
+       "memory of hosts\n"},
       // Beside an error the warning still comes.
       {"bf16: 100 TFLOP/s", "bf16: 1979 TFLOP/s, x: 1",
        "6:16: warning: '1979 TFLOP/s' is the bf16 peak with structured "

@@ -16,14 +16,16 @@ using llvm::StringRef;
 
 namespace {
 
-/// Reads `text`; any problem, also a warning, fails the test.
+/// Reads `text`; any problem, also a warning (but that of `host`), fails the
+/// test.
 Machine read(const std::string &text) {
   std::vector<MachineDiagnostic> diagnostics;
   std::optional<Machine> machine = readMachine(text, diagnostics);
   for (const MachineDiagnostic &diagnostic : diagnostics)
-    ADD_FAILURE() << diagnostic.line << ":" << diagnostic.column << ": "
-                  << diagnostic.message << "\n"
-                  << text;
+    if (!StringRef(diagnostic.message).starts_with("field 'host' is read"))
+      ADD_FAILURE() << diagnostic.line << ":" << diagnostic.column << ": "
+                    << diagnostic.message << "\n"
+                    << text;
   return machine.value_or(Machine());
 }
 
@@ -245,6 +247,7 @@ TEST(Shipped, ReadAndPrintedAgain) {
   EXPECT_EQ(files.size(), 14u);
   for (const std::string &file : files) {
     Machine machine = read(contents(file));
+    EXPECT_FALSE(machine.host) << file; // It would be warned of.
     EXPECT_EQ(machine.name, llvm::sys::path::stem(file).str());
     EXPECT_EQ(read(printMachine(machine)), machine) << file;
     EXPECT_GT(machine.device.peak.count("bf16") +

@@ -283,7 +283,7 @@ TEST(Explain, IntervalIsNearTheBest) {
 // Cuts of single ops in the field's words.
 TEST(Explain, WordsOfCuts) {
   auto words = [](const LayerOp &op, int factor, int variant = -1) {
-    return wordsFor(op, makeOption(factor, -1, variant), 32000);
+    return wordsFor(op, makeOption(factor, -1, variant), /*cutsWords=*/false);
   };
   LayerOp up = makeLinear("up", 2048, 512, 1), norm = makeNorm("norm"),
           attention = makeAttention(1), head = makeLinear("h", 32000, 512, 1);
@@ -293,12 +293,13 @@ TEST(Explain, WordsOfCuts) {
   EXPECT_EQ(words(up, 0), "by batch");
   EXPECT_EQ(words(up, -1), "replicated");
   EXPECT_EQ(words(norm, 1), "sequence-parallel");
-  EXPECT_EQ(words(head, 3), "vocabulary-parallel");
+  EXPECT_EQ(wordsFor(head, makeOption(3), /*cutsWords=*/true),
+            "vocabulary-parallel");
   EXPECT_EQ(words(attention, 1), "by heads");
   EXPECT_EQ(words(attention, 3), "context-parallel, keys and values gathered");
   EXPECT_EQ(words(attention, -1, 0),
             "context-parallel, keys and values in a ring");
-  EXPECT_EQ(wordsFor(up, makeOption(-1, 0), 32000), "on partial sums");
+  EXPECT_EQ(wordsFor(up, makeOption(-1, 0), false), "on partial sums");
   up.factors[3].index = IndexClass::Expert;
   EXPECT_EQ(words(up, 3), "expert-parallel");
 }

@@ -127,7 +127,8 @@ RUN
 
 TRUST
 
-  error         about 7 % of the step time is expected (other runtimes)
+  error         projection: Kerf was not measured on such devices; published steps of others are met within
+                about 7 % (other runtimes)
   assumed       runtime 'kerf': products at 80 % of peak, attention at 40 % (fused), memory at 80 %, links at
                 80 %
                 hidden beside compute: 0 % of traffic inside layers, up to 50 % of gradients and weights
