@@ -175,6 +175,17 @@ static FailureOr<AxisList> readAxes(Operation *op, llvm::StringRef factor,
   return list;
 }
 
+/// True when a factor is cut that rows follow to its owners.
+static bool cutsOwners(const Factors &facts, const Assignment &assignment) {
+  auto isCut = [&](unsigned f) {
+    return facts.factors[f].kind == FactorKind::Whole &&
+           !assignment.factors[f].empty();
+  };
+  return llvm::any_of(facts.maps, [&](const FactorMap &map) {
+    return llvm::any_of(map.from, isCut) || llvm::any_of(map.to, isCut);
+  });
+}
+
 FailureOr<Assignment> kerf::getAssignment(Operation *op, const Factors &facts,
                                           const PlanAxes &axes) {
   Assignment assignment;
@@ -209,7 +220,7 @@ FailureOr<Assignment> kerf::getAssignment(Operation *op, const Factors &facts,
   for (unsigned axis : *list)
     insertSorted(assignment.pending, axis);
   assignment.blocks = attr.getBlocks();
-  assignment.routed = attr.getRouted();
+  assignment.routed = attr.getRouted() && cutsOwners(facts, assignment);
   for (StringAttr name : attr.getVariants()) {
     auto *variant =
         llvm::find_if(facts.variants, [&](const FactorVariant &known) {
