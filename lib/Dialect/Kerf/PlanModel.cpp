@@ -231,7 +231,13 @@ LogicalResult Planner::visitOp(Operation *op) {
   if (isPrologue(op, *assignment))
     plan.prologue.insert(op);
   std::string error;
-  auto layouts = layoutsOf(facts, *assignment, arriving(), plan.axes, error);
+  auto arrived = arriving();
+  // Sums of the prologue are made in it, once.
+  if (!plan.prologue.contains(op))
+    for (auto [layout, operand] : llvm::zip_equal(arrived, op->getOperands()))
+      if (plan.prologue.contains(operand.getDefiningOp()))
+        layout = layout.reduced();
+  auto layouts = layoutsOf(facts, *assignment, arrived, plan.axes, error);
   if (failed(layouts)) {
     auto diagnostic = op->emitOpError()
                       << "cannot be cut as assigned: " << error;
