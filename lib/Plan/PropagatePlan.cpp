@@ -351,8 +351,25 @@ void Propagation::search(Choice &choice, unsigned next) {
   }
 }
 
+/// Adds the axes that cut what later readers combine a value with, in the order
+/// in which they do.
+static void addLater(Value value, const PlannedModel &plan, int depth,
+                     llvm::SmallSetVector<unsigned, 4> &order) {
+  for (Operation *reader : value.getUsers()) {
+    for (Value other : reader->getOperands()) {
+      auto known = plan.values.find(other);
+      if (other == value || known == plan.values.end())
+        continue;
+      for (const AxisList &list : known->second.dims)
+        order.insert(list.begin(), list.end());
+    }
+    if (depth > 0 && reader->getNumResults() == 1)
+      addLater(reader->getResult(0), plan, depth - 1, order);
+  }
+}
+
 /// Axes that the operands have, in the order in which they cut, then those that
-/// the reader wants.
+/// the reader wants, in its order.
 static AxisList orderOf(const Choice &choice) {
   llvm::SmallSetVector<unsigned, 4> order;
   auto insert = [&](const Layout &layout) {
@@ -364,7 +381,10 @@ static AxisList orderOf(const Choice &choice) {
     llvm::for_each(made, insert);
   for (const Layout &layout : choice.arriving)
     order.insert(layout.sums.begin(), layout.sums.end());
-  for (unsigned axis = 0; axis < choice.plan.axes.count(); ++axis)
+  llvm::SmallSetVector<unsigned, 4> later;
+  for (Value result : choice.op->getResults())
+    addLater(result, choice.plan, kLookAhead, later);
+  for (unsigned axis : later)
     for (Value result : choice.op->getResults())
       if (wantedDim(result, axis, choice.plan, kLookAhead, true) >= 0)
         order.insert(axis);

@@ -49,3 +49,20 @@ kerf.model @look_ahead(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %r: tensor<8x6x
   %s = kerf.reduce sum %y dims [0, 1] : tensor<8x6xf32>
   kerf.return %s : tensor<f32>
 }
+
+// -----
+
+// What an op reads only to combine it with another value is cut by the same axes in
+// the same order: micro-batches of it could not be gathered.
+// CHECK-LABEL: kerf.model @same_order
+kerf.model @same_order(%x: tensor<8x4xf32>) attributes {
+    plan = #kerf.plan<mesh = <ep = 2>, micro_batches = 2, schedule = "1f1b", recompute = none>} {
+  %a = kerf.exp %x {kerf.assign = #kerf.assign<b = [micro, ep]>} : tensor<8x4xf32>
+  %c = kerf.constant dense<2.0> : tensor<8x4xbf16>
+  // CHECK: kerf.cast %{{.*}} {kerf.assign = #kerf.assign<b = [micro, ep]>}
+  %d = kerf.cast %c : tensor<8x4xbf16> -> tensor<8x4xf32>
+  // CHECK: kerf.mul %{{.*}} {kerf.assign = #kerf.assign<b = [micro, ep]>}
+  %y = kerf.mul %a, %d : tensor<8x4xf32>
+  %s = kerf.reduce sum %y dims [0, 1] : tensor<8x4xf32>
+  kerf.return %s : tensor<f32>
+}
