@@ -115,10 +115,21 @@ static bool splitGroups(const Groups &groups, int64_t ranks, Groups &inner,
   return ranks == 1;
 }
 
+/// As the stage partition splits the axes of a mesh: whole inner ones, and a
+/// part of the next. The axis `ep` is the inner part of the data ranks.
 bool search_detail::canShard(const OuterChoice &outer, int64_t shardGroup) {
-  Groups inner, rest;
-  return shardGroup >= 1 &&
-         splitGroups(dataGroups(outer, false), shardGroup, inner, rest);
+  std::vector<int64_t> sizes;
+  for (MeshAxis axis : outer.order)
+    if (axis == MeshAxis::Data)
+      sizes.insert(sizes.end(), {outer.ep, outer.dp / outer.ep});
+    else if (axis == MeshAxis::Context)
+      sizes.push_back(outer.cp);
+  for (int64_t size : sizes) {
+    if (shardGroup < 1 || shardGroup % size != 0)
+      return shardGroup >= 1 && size % shardGroup == 0;
+    shardGroup /= size;
+  }
+  return shardGroup == 1;
 }
 
 Replicas search_detail::replicasOf(const OuterChoice &outer, bool expert) {
