@@ -27,7 +27,8 @@ struct TrainingData {
 
 /// What some steps of training give.
 struct TrainingRun {
-  bool ran = false; ///< false after a diagnostic
+  bool ran = false;         ///< false after a diagnostic
+  bool stepsBySign = false; ///< of a model: some update rule is Lion
   // Of a model, in its order: expanded names of parameters; of what it returns,
   // as outputs of programs are named: `loss`, `grad_norm`, `metric<its place>`.
   std::vector<std::string> names, outputNames;
@@ -75,6 +76,8 @@ inline constexpr double kTrainingTolerance = 1e-9;
 /// max|b| is at least 1 for what a step returns, and for a gradient or
 /// parameter at least 1e-5 of the largest element of all of them: what cancels
 /// out, as the gradient of the bias of keys does, is noise beside the others.
+/// Lion steps by the sign of such noise, so these elements of parameters are
+/// not compared, nor are the steps after one that went the other way.
 TrainingComparison compareTraining(const TrainingRun &actual,
                                    const TrainingRun &expected,
                                    double tolerance = kTrainingTolerance);
