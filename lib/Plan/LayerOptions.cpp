@@ -332,8 +332,25 @@ static bool hasRows(const OpOption &option, bool exchanged) {
          llvm::any_of(option.results, has);
 }
 
+/// True when one option cuts a dimension where data says and the other evenly.
+static bool cutsUnlike(const OpOption &option, const OpOption &other) {
+  auto unlike = [](AxisState a, AxisState b) {
+    return isSplit(a) && isSplit(b) && splitDim(a) == splitDim(b) &&
+           isRagged(a) != isRagged(b);
+  };
+  auto any = [&](llvm::ArrayRef<AxisState> own,
+                 llvm::ArrayRef<AxisState> others) {
+    return llvm::any_of(llvm::zip_equal(own, others), [&](auto pair) {
+      return unlike(std::get<0>(pair), std::get<1>(pair));
+    });
+  };
+  return any(option.operands, other.operands) ||
+         any(option.results, other.results);
+}
+
 /// True when ranks of one axis exchange rows of a table that another axis has
-/// cut by owners where it is: a table has one of both.
+/// cut by owners where it is, or cut a dimension evenly whose rows are with
+/// owners: programs know one way for all axes of a dimension.
 bool LayerTerms::mixesRows(int axis, int op, const OpOption &option,
                            const LayerLayout &layout) const {
   for (int other = 0; other < kInnerAxes; ++other) {
@@ -343,6 +360,8 @@ bool LayerTerms::mixesRows(int axis, int op, const OpOption &option,
     for (bool exchanged : {false, true})
       if (hasRows(option, exchanged) && hasRows(own, !exchanged))
         return true;
+    if (cutsUnlike(option, own))
+      return true;
   }
   return false;
 }
