@@ -140,6 +140,9 @@ TRUST
                 proven: in the search's model this plan takes 484 ms, and no other of the space takes less
                 the model: the timeline
   not searched  zero=3: the cpu target cannot gather weights yet
+  programs      none are made for 'toy-80g'; --emit=plan writes this plan, --emit=verify tries it on virtual
+                ranks, and --plan compiles it for CPUs (--target=cpu) or other GPUs (--gpu=sm_80, sm_86,
+                sm_89, sm_90, sm_100, sm_103 or sm_120)
 )");
 }
 
