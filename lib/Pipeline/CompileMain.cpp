@@ -606,6 +606,9 @@ static LogicalResult readMachines(MLIRContext *context, Job &job) {
     return success();
   job.stages.precision = computesInBf16(job.task) ? "bf16" : "f32";
   job.task.typeNote = "--precision was not given";
+  if (job.stages.precision != "f32" && !job.task.explain) // The screen says it.
+    llvm::WithColor::note() << job.task.typeNote << ": bf16, which the devices "
+                            << "of the cluster have\n";
   return success();
 }
 
