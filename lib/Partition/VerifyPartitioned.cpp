@@ -1,3 +1,5 @@
+#include "CheckRankStates.h"
+
 #include "kerf/Partition/Passes.h"
 
 using namespace mlir;
@@ -80,6 +82,8 @@ struct VerifyPartitionedPass
     for (spmd::ProgramOp program : getOperation().getOps<spmd::ProgramOp>())
       if (failed(checkProgram(program)))
         return signalPassFailure();
+    if (failed(checkRankStates(getOperation())))
+      return signalPassFailure();
     markAllAnalysesPreserved();
   }
 };

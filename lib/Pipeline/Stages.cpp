@@ -192,6 +192,7 @@ void kerf::addContract(OpPassManager &pm, Stage stage) {
     pm.addPass(createVerifyPartitionedPass());
     return;
   case Stage::Schedule:
+    pm.addPass(createVerifyPartitionedPass());
     pm.addPass(createVerifyScheduledPass());
     return;
   case Stage::Fuse:

@@ -5,6 +5,8 @@
 //   kerf-mutants --of COUNT SEED FILE...
 //                                      breaks what `kerfc --emit=verify` or
 //                                      `--emit=twin` wrote, COUNT times each
+//   kerf-mutants --static COUNT SEED [FOLDER]   the contract of partition
+//                                      alone judges; nothing is run
 //
 // The negative control of kerf-layouts and `kerf-inspect verify`: programs that
 // agree with their step get one mistake each, of nine kinds, and must no longer
@@ -18,7 +20,11 @@
 // that should hold the same differ, stages wait for each other, a slot holds
 // another micro-batch.
 //
-// Exit status: 0 when at least 98 % of the others were seen.
+// The contract of partition (`kerf-verify-partitioned`) is asked too: how many
+// it refuses without a run. It must refuse no program that is right.
+//
+// Exit status: 0 when at least 98 % of the others were seen, and the contract
+// holds for all programs before their mistake.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,12 +34,14 @@
 #include "PlanWriter.h"
 
 #include "kerf/Ingest/Import.h"
+#include "kerf/Partition/Passes.h"
 #include "kerf/Plan/PlanFile.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -141,6 +149,11 @@ static std::string planOf(size_t family, const Layout &layout) {
 // Programs that agree with their step
 //===----------------------------------------------------------------------===//
 
+/// False where the contract alone judges.
+static bool runsPrograms = true;
+/// The last thing that was said of a program.
+static std::string message;
+
 namespace {
 struct Base {
   std::string name;
@@ -151,10 +164,19 @@ struct Base {
 /// How it goes with the mutants of a kind.
 struct Tally {
   int64_t made = 0, equivalent = 0, differ = 0, stop = 0, survive = 0;
+  int64_t contract = 0; ///< of those not equivalent, refused without a run
 };
 } // namespace
 
-/// Fails, quietly, for a plan that is refused and for an ill-conditioned model.
+/// True when the contract of partition holds for scheduled programs.
+static bool keepsContract(ModuleOp programs) {
+  PassManager pm(programs.getContext());
+  pm.addPass(createVerifyPartitionedPass());
+  return succeeded(pm.run(programs));
+}
+
+/// Fails, quietly, for a plan that is refused and, where programs are run, for
+/// an ill-conditioned model.
 static LogicalResult finish(Base &base, llvm::StringRef plan) {
   if (!base.step ||
       failed(runStages(*base.step, Stage::Ingest, Stage::Precision)))
@@ -164,6 +186,8 @@ static LogicalResult finish(Base &base, llvm::StringRef plan) {
       failed(runStages(*base.programs, Stage::Plan, Stage::Schedule,
                        optionsFor(plan))))
     return failure();
+  if (!runsPrograms)
+    return success();
   TrainingData data;
   base.expected = trainStep(modelIn(*base.step), data);
   return success(
@@ -305,6 +329,8 @@ void Control::breakOnce(const Base &base, Mistake mistake) {
   std::string where = (base.name + ", " + describeMistake(mistake) + " " +
                        llvm::Twine(site.variant) + " in " + describe(site.op))
                           .str();
+  if (site.axes)
+    llvm::raw_string_ostream(where) << " for " << site.axes;
   makeMistake(site);
   Tally &tally = tallies[mistake];
   ++tally.made;
@@ -312,6 +338,17 @@ void Control::breakOnce(const Base &base, Mistake mistake) {
   if (failed(verify(*mutant))) {
     ++wrong;
     llvm::outs() << "NO IR " << where << '\n';
+    return;
+  }
+  bool isRefused = !keepsContract(*mutant);
+  tally.contract += isRefused && why.empty();
+  if (!runsPrograms) {
+    tally.equivalent += !why.empty();
+    bool isMissed = why.empty() && !isRefused;
+    tally.survive += isMissed;
+    if (isMissed || (!why.empty() && isRefused))
+      llvm::outs() << (isMissed ? "PASSES " : "EQUIVALENT, REFUSED ") << where
+                   << '\n';
     return;
   }
   Tally judged;
@@ -335,6 +372,10 @@ void Control::breakOnce(const Base &base, Mistake mistake) {
 }
 
 void Control::breakBase(const Base &base, int64_t most) {
+  if (!keepsContract(*base.programs)) {
+    ++wrong;
+    llvm::outs() << "RIGHT, REFUSED " << base.name << ": " << message << '\n';
+  }
   for (Mistake mistake : kMistakes)
     if (count < most)
       breakOnce(base, mistake);
@@ -343,13 +384,13 @@ void Control::breakBase(const Base &base, int64_t most) {
 int Control::report() const {
   Tally all;
   auto print = [](llvm::StringRef name, const Tally &tally) {
-    llvm::outs() << llvm::format("%-26s %5d %11d %8d %7d %9d\n",
-                                 name.str().c_str(), int(tally.made),
-                                 int(tally.equivalent), int(tally.differ),
-                                 int(tally.stop), int(tally.survive));
+    llvm::outs() << llvm::format(
+        "%-26s %5d %11d %8d %7d %9d %8d\n", name.str().c_str(), int(tally.made),
+        int(tally.equivalent), int(tally.differ), int(tally.stop),
+        int(tally.survive), int(tally.contract));
   };
   llvm::outs() << "mistake                     made  equivalent [FAILED]  "
-                  "  stops survivors\n";
+                  "  stops survivors contract\n";
   for (const auto &[mistake, tally] : tallies) {
     print(describeMistake(mistake), tally);
     all.made += tally.made;
@@ -357,6 +398,7 @@ int Control::report() const {
     all.differ += tally.differ;
     all.stop += tally.stop;
     all.survive += tally.survive;
+    all.contract += tally.contract;
   }
   print("all", all);
   int64_t others = all.made - all.equivalent;
@@ -364,6 +406,11 @@ int Control::report() const {
   llvm::outs() << llvm::format("%.1f %% of %d seen\n",
                                100.0 * seen / std::max<int64_t>(others, 1),
                                int(others));
+  llvm::outs() << llvm::format(
+      "%.1f %% of %d refused by the contract of partition\n",
+      100.0 * all.contract / std::max<int64_t>(others, 1), int(others));
+  if (!runsPrograms)
+    return wrong != 0 || others == 0;
   return wrong != 0 || others == 0 || seen < 0.98 * others;
 }
 
@@ -393,7 +440,6 @@ int main(int argc, char **argv) {
   registerDialects(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   // What a mutant's run says is no news.
-  std::string message;
   ScopedDiagnosticHandler quiet(&context, [&](Diagnostic &diagnostic) {
     message = diagnostic.str();
     return success();
@@ -401,6 +447,11 @@ int main(int argc, char **argv) {
   if (argc > 4 && llvm::StringRef(argv[1]) == "--of")
     return breakFiles(std::atoll(argv[2]), std::atoll(argv[3]),
                       llvm::ArrayRef(argv + 4, argv + argc), context, message);
+  if (argc > 1 && llvm::StringRef(argv[1]) == "--static") {
+    runsPrograms = false;
+    --argc;
+    ++argv;
+  }
   int64_t most = argc > 1 ? std::atoll(argv[1]) : 60;
   uint64_t seed = argc > 2 ? std::atoll(argv[2]) : 1;
   Control control(seed, argc > 3 ? argv[3] : "");

@@ -34,7 +34,9 @@ def VerifyPartitionedPass : Pass<"kerf-verify-partitioned", "::mlir::ModuleOp"> 
   let summary = "Check the contract of partition";
   let description = [{
     No `kerf.model` is left; every parameter that functions read or update is
-    declared, with this local type; every op on tensors stands in a function.
+    declared, with this local type; every op on tensors stands in a function. Every
+    value is, over each axis, the same, cut or a sum as its readers need it: this is
+    worked out from the declarations and the ops, not from the plan.
   }];
 }
 

@@ -1,0 +1,145 @@
+//===- RankPlaces.cpp - ops that are told where their part begins ---------===//
+//
+// An offset must be that of the part: over the axes that cut the dimension,
+// and, where it is one `spmd.offset`, with the strides of its digits.
+//
+//===----------------------------------------------------------------------===//
+
+#include "RankRules.h"
+
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace kerf;
+
+/// Offsets are scalars among the operands. Nothing else of an op that reads
+/// global indices differs by rank.
+void OpRule::findPlaces() {
+  auto add = [&](Value offset, bool isResult, unsigned operand, unsigned dim) {
+    if (offset)
+      places.push_back({offset, isResult, operand, dim});
+  };
+  auto addAll = [&](OperandRange offsets, bool isResult) {
+    for (auto [d, offset] : llvm::enumerate(offsets))
+      add(offset, isResult, 0, d);
+  };
+  auto addScores = [&](OperandRange offsets) {
+    constexpr std::pair<unsigned, unsigned> scores[] = {
+        {0, 0}, {0, 2}, {0, 1}, {1, 1}};
+    for (auto [offset, at] : llvm::zip(offsets, scores))
+      add(offset, false, at.first, at.second);
+  };
+  llvm::TypeSwitch<Operation *>(op.getOperation())
+      .Case([&](IotaOp iota) { add(iota.getOffset(), true, 0, iota.getDim()); })
+      .Case([&](RandomUniformOp random) { addAll(random.getOffsets(), true); })
+      .Case([&](DropoutOp dropout) { addAll(dropout.getOffsets(), true); })
+      .Case([&](EmbeddingOp table) { add(table.getOffset(), false, 1, 0); })
+      .Case([&](EmbeddingGradientOp g) { add(g.getOffset(), true, 0, 0); })
+      .Case([&](RopeOp rope) { add(rope.getOffset(), false, 0, 1); })
+      .Case([&](AttentionOp a) { addScores(a.getOffsets()); })
+      .Case([&](AttentionBackwardOp a) { addScores(a.getOffsets()); });
+  for (const Place &place : places)
+    for (auto [i, value] : llvm::enumerate(op->getOperands()))
+      isPlace[i] = isPlace[i] || value == place.offset;
+}
+
+/// By axis, how far an offset moves along it; nothing where it is no sum of
+/// multiples of `spmd.offset`.
+using Strides = llvm::SmallVector<int64_t, 6>;
+
+static std::optional<int64_t> constantOf(Value value) {
+  DenseElementsAttr attr;
+  if (!matchPattern(value, m_Constant(&attr)) || !attr.isSplat())
+    return std::nullopt;
+  return attr.getSplatValue<llvm::APInt>().getSExtValue();
+}
+
+static std::optional<Strides> stepsOf(Value value, const RankAxes &axes) {
+  Strides strides(axes.count(), 0);
+  if (auto offset = value.getDefiningOp<spmd::OffsetOp>()) {
+    for (auto [name, stride] : llvm::zip(offset.getAxes(), offset.getStrides()))
+      for (unsigned axis :
+           axes.numbersOf(ArrayAttr::get(value.getContext(), name)))
+        strides[axis] = stride;
+    return strides;
+  }
+  if (constantOf(value))
+    return strides;
+  Operation *op = value.getDefiningOp();
+  if (!isa_and_nonnull<AddOp, MulOp>(op))
+    return std::nullopt;
+  auto left = stepsOf(op->getOperand(0), axes);
+  auto right = stepsOf(op->getOperand(1), axes);
+  auto factor = constantOf(op->getOperand(1));
+  if (!left || !right || (isa<MulOp>(op) && !factor))
+    return std::nullopt;
+  for (unsigned axis = 0; axis < axes.count(); ++axis)
+    strides[axis] = isa<MulOp>(op) ? (*left)[axis] * *factor
+                                   : (*left)[axis] + (*right)[axis];
+  return strides;
+}
+
+/// The digits that an offset tells, of parts of so many elements.
+static DimState digitsOf(const Strides &strides, int64_t size,
+                         const RankAxes &axes) {
+  llvm::SmallVector<std::pair<int64_t, unsigned>> order;
+  for (auto [axis, stride] : llvm::enumerate(strides))
+    if (stride != 0)
+      order.push_back({stride, axis});
+  llvm::sort(order);
+  DimState dim = DimState::local(size);
+  for (auto [stride, axis] : order) {
+    dim.opaque |= stride != size;
+    dim.digits.insert(dim.digits.begin(), {axes.sizeOf(axis), int(axis)});
+    size = stride * axes.sizeOf(axis);
+  }
+  return dim;
+}
+
+/// The axes over which an offset differs.
+static DimState axesOf(const RankState &offset, int64_t size,
+                       const RankAxes &axes) {
+  DimState dim = DimState::local(size);
+  for (unsigned axis = 0; axis < axes.count(); ++axis)
+    if (offset.over[axis] != Over::Same)
+      dim.digits.push_back({axes.sizeOf(axis), int(axis)});
+  dim.opaque = !dim.axes().empty();
+  return dim;
+}
+
+LogicalResult OpRule::checkPlaces() {
+  for (const Place &place : places) {
+    const TensorFactors &dims = place.isResult ? facts.results[place.operand]
+                                               : facts.operands[place.operand];
+    const DimFactors &dim = dims[place.dim];
+    const RankState &offset = states.find(place.offset)->second;
+    int64_t size = 1;
+    bool isKnown = !llvm::is_contained(offset.over, Over::Unknown);
+    DimState part;
+    for (unsigned f : dim) {
+      size *= facts.factors[f].size;
+      isKnown &= known[f].has_value();
+      if (!known[f])
+        continue;
+      part.digits.append(known[f]->digits);
+      part.opaque |= known[f]->opaque;
+    }
+    part.digits = normalized(part.digits);
+    std::optional<Strides> strides = stepsOf(place.offset, axes);
+    DimState told =
+        strides ? digitsOf(*strides, size, axes) : axesOf(offset, size, axes);
+    if (dim.size() == 1 && !known[dim[0]])
+      known[dim[0]] = told;
+    if (!isKnown)
+      continue;
+    bool fits = isCutAlike(told, part, loose);
+    // Strides that no cut has.
+    fits &= !strides || !told.opaque || part.opaque;
+    if (!fits)
+      return op->emitOpError()
+             << "is told the place of a dimension that is cut "
+             << printDim(told, axes) << ", found " << printDim(part, axes);
+  }
+  return success();
+}
