@@ -32,23 +32,28 @@ static Value originOf(OpResult result) {
              : Value(result);
 }
 
+void ArenaRoom::note(OpResult result, const PlannedModel &plan) {
+  auto known = plan.values.find(result);
+  if (known == plan.values.end())
+    return;
+  auto type = localType(result.getType(), known->second, plan.axes);
+  Operation *maker = originOf(result).getDefiningOp();
+  Operation *op = maker ? maker : result.getOwner();
+  int64_t bytes = type.getNumElements() *
+                  llvm::divideCeil(type.getElementTypeBitWidth(), 8);
+  made[result.getLoc()].push_back({op->getName().getStringRef().str(),
+                                   op->getLoc(),
+                                   uncutAxes(known->second, plan.axes), bytes});
+}
+
 LogicalResult ArenaRoom::note(ModelOp model) {
   FailureOr<PlannedModel> plan = planModel(model);
   if (failed(plan))
     return failure();
-  for (auto &[value, layout] : plan->values) {
-    auto result = dyn_cast<OpResult>(value);
-    if (!result)
-      continue;
-    auto type = localType(value.getType(), layout, plan->axes);
-    Operation *maker = originOf(result).getDefiningOp();
-    Operation *op = maker ? maker : result.getOwner();
-    int64_t bytes = type.getNumElements() *
-                    llvm::divideCeil(type.getElementTypeBitWidth(), 8);
-    made[value.getLoc()].push_back({op->getName().getStringRef().str(),
-                                    op->getLoc(), uncutAxes(layout, plan->axes),
-                                    bytes});
-  }
+  model.getBody().walk([&](Operation *op) {
+    for (OpResult result : op->getResults())
+      note(result, *plan);
+  });
   return success();
 }
 

@@ -41,6 +41,7 @@ private:
   std::vector<double> reservedBytes; ///< by stage
   llvm::DenseMap<mlir::Location, std::vector<Made>> made;
 
+  void note(mlir::OpResult result, const PlannedModel &plan);
   mlir::LogicalResult check(exec::ProgramOp program) const;
   const Made *find(exec::BufferOp buffer,
                    const llvm::DenseSet<mlir::Location> &told) const;
