@@ -324,6 +324,13 @@ void FunctionFlow::enterRepeat(RepeatOp repeat,
   }
 }
 
+/// True where a value begins equal along a dimension that is cut later.
+static bool becomesCut(const RankState &first, const RankState &later) {
+  return llvm::any_of(llvm::zip(first.dims, later.dims), [](auto pair) {
+    return std::get<0>(pair).uniform && !std::get<1>(pair).uniform;
+  });
+}
+
 /// What is carried leaves an iteration as it came; what begins as zero comes as
 /// it leaves.
 LogicalResult FunctionFlow::runRepeat(RepeatOp repeat) {
@@ -340,8 +347,11 @@ LogicalResult FunctionFlow::runRepeat(RepeatOp repeat) {
     for (auto [i, value] : llvm::enumerate(yield.getCarried())) {
       const RankState &left = states[value];
       bool isAny = carried[i].zero || carried[i].isUniform();
-      if (pass == 0 && isAny && !left.isUniform()) {
-        carried[i] = left;
+      if (pass == 0 && (isAny || becomesCut(carried[i], left)) &&
+          !left.isUniform()) {
+        if (isAny)
+          carried[i] = left;
+        carried[i].dims = left.dims;
         again = true;
         continue;
       }
@@ -349,7 +359,7 @@ LogicalResult FunctionFlow::runRepeat(RepeatOp repeat) {
         bool loose = carried[i].isLoose(axis) || left.isLoose(axis);
         if (loose || left.zero || left.isUniform() ||
             (carried[i].over[axis] == left.over[axis] &&
-             carried[i].cutDim(axis) == left.cutDim(axis)))
+             carried[i].isCutBy(axis) == left.isCutBy(axis)))
           continue;
         return error(yield, i, axis)
                << describeOver(carried[i], axis) << ", as it came";

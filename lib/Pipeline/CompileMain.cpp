@@ -535,7 +535,7 @@ static int readJob(const CommandLine &options, Job &job) {
 
 /// Tries the plan before programs are made of it.
 static LogicalResult check(ModuleOp module, Job &job) {
-  if (job.check == PlanCheck::Off || !hasOneModel(module))
+  if (!job.isArtifact || job.check == PlanCheck::Off || !hasOneModel(module))
     return success();
   FailureOr<CheckedPlan> checked = checkPlan(module, job.stages, job.check);
   if (failed(checked))
@@ -550,9 +550,8 @@ static LogicalResult runStages(ModuleOp module, Job job, Stage last) {
   for (Stage stage : kStages) {
     if ((job.done && stage <= *job.done) || stage > last)
       continue;
-    if (failed(runStage(module, stage, job)) ||
-        (stage == Stage::Plan && job.isArtifact &&
-         failed(check(module, job))) ||
+    if ((stage == Stage::Recompute && failed(check(module, job))) ||
+        failed(runStage(module, stage, job)) ||
         (!job.dump.empty() && failed(dumpStage(module, stage, job.dump))))
       return failure();
   }

@@ -40,6 +40,24 @@ spmd.program @sound over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 
 // -----
 
+// What is equal along a dimension at first may be cut in later iterations.
+spmd.program @becomes_cut over <tp = 2> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<2xf32> cut [[]] : tensor<2xf32>
+  spmd.param "w" global tensor<2x8xf32> cut [[], [tp]] init <ones> frozen : tensor<2x4xf32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<2xf32>
+    %first = kerf.broadcast %x dims [0] : tensor<2xf32> -> tensor<2x4xf32>
+    %y = kerf.repeat %i = 0 to 2 (%a = %first : tensor<2x4xf32>) {
+      %w = kerf.param "w" init<ones> frozen : tensor<2x4xf32>
+      %s = kerf.add %a, %w : tensor<2x4xf32>
+      kerf.yield %s : tensor<2x4xf32>
+    }
+    spmd.return
+  }
+}
+
+// -----
+
 // The sum of equal values is n times as much.
 spmd.program @sum_of_equal over <tp = 2> micro_batches 1 slots 1 {
   spmd.input @x global tensor<4xf32> cut [[]] : tensor<4xf32>
