@@ -535,7 +535,7 @@ static int readJob(const CommandLine &options, Job &job) {
 
 /// Tries the plan before programs are made of it.
 static LogicalResult check(ModuleOp module, Job &job) {
-  if (!job.isArtifact || job.check == PlanCheck::Off || !hasOneModel(module))
+  if (job.emitsCheck || job.check == PlanCheck::Off || !hasOneModel(module))
     return success();
   FailureOr<CheckedPlan> checked = checkPlan(module, job.stages, job.check);
   if (failed(checked))
