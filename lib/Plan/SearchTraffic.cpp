@@ -118,6 +118,8 @@ static bool splitGroups(const Groups &groups, int64_t ranks, Groups &inner,
 /// As the stage partition splits the axes of a mesh: whole inner ones, and a
 /// part of the next. The axis `ep` is the inner part of the data ranks.
 bool search_detail::canShard(const OuterChoice &outer, int64_t shardGroup) {
+  if (shardGroup < 1 || outer.dp % outer.ep != 0)
+    return false;
   std::vector<int64_t> sizes;
   for (MeshAxis axis : outer.order)
     if (axis == MeshAxis::Data)
@@ -125,8 +127,8 @@ bool search_detail::canShard(const OuterChoice &outer, int64_t shardGroup) {
     else if (axis == MeshAxis::Context)
       sizes.push_back(outer.cp);
   for (int64_t size : sizes) {
-    if (shardGroup < 1 || shardGroup % size != 0)
-      return shardGroup >= 1 && size % shardGroup == 0;
+    if (shardGroup % size != 0)
+      return size % shardGroup == 0;
     shardGroup /= size;
   }
   return shardGroup == 1;
