@@ -10,10 +10,14 @@ import() { # name model options...
 }
 import gpt2 tiny-gpt2
 import llama tiny-llama --packed
-import lora tiny-llama --lora-rank=4
 import dropless tiny-mixtral --aux-loss=layer
 import latents tiny-deepseek-v3
 import unlike tiny-qwen3-moe
+# Blocks of 64 codes divide among ranks.
+sed -E 's/"(hidden|intermediate)_size": [0-9]+/"\1_size": 128/' "$models/tiny-llama/config.json" > "$tmp/codes.json"
+"$bin/kerf-import" "$tmp/codes.json" --batch 16 --seq 16 --lora-rank=4 --quantize-base=nf4 -o "$tmp/codes.mlir"
+# One group of keys, whose readers are cut.
+cp "$models/tiny-palm/model.mlir" "$tmp/one-group.mlir"
 import capacity tiny-mixtral --packed --aux-loss=layer --z-loss=0.001 --capacity-factor=1.0
 if [ $# -gt 2 ]; then
   "$bin/kerf-cuts" run "$3" "$tmp"/*.mlir
