@@ -114,8 +114,8 @@ struct CommandLine {
   cl::opt<std::string> check{
       "check",
       cl::desc(
-          "What is trained on virtual ranks and on one before -o NAME.kerf "
-          "is written: twin (default: a small step with the decisions of "
+          "What is trained on virtual ranks and on one before programs are "
+          "made of a plan: twin (default: a small step with the decisions of "
           "the plan), full (the step itself), off"),
       cl::value_desc("what"), cl::init("twin"), cl::cat(category)};
   cl::opt<std::string> emit{
