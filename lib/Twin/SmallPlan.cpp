@@ -118,14 +118,14 @@ static void addMissing(std::vector<Chunk> &chunks, size_t repeats) {
   }
 }
 
-/// A run becomes one layer, the first longer one of each repeat two.
-static void shorten(std::vector<Chunk> &chunks) {
-  std::set<size_t> two;
+/// A run becomes one layer, the first longer one of each repeat `longest`.
+static void shorten(std::vector<Chunk> &chunks, int64_t longest) {
+  std::set<size_t> seen;
   for (Chunk &chunk : chunks)
     for (Piece &piece : chunk)
       if (piece.repeat != kNoRepeat)
         piece.count =
-            piece.count > 1 && two.insert(piece.repeat).second ? 2 : 1;
+            piece.count > 1 && seen.insert(piece.repeat).second ? longest : 1;
 }
 
 static ArrayAttr stagesOf(PlanAttr plan, llvm::ArrayRef<Chunk> chunks) {
@@ -195,7 +195,8 @@ static int64_t shrinkShardGroup(PlanAttr plan, MeshAttr &mesh) {
   return group;
 }
 
-SmallPlan kerf::shrinkPlan(PlanAttr plan, llvm::ArrayRef<int64_t> layers) {
+SmallPlan kerf::shrinkPlan(PlanAttr plan, llvm::ArrayRef<int64_t> layers,
+                           int64_t longest) {
   SmallPlan small;
   int64_t stages = stagesOf(plan);
   int64_t perStage = std::min<int64_t>(plan.getChunks(), 2);
@@ -204,7 +205,7 @@ SmallPlan kerf::shrinkPlan(PlanAttr plan, llvm::ArrayRef<int64_t> layers) {
   std::vector<Chunk> all = chunksOf(plan, layers), chunks;
   for (size_t c : pickChunks(all, stages * perStage))
     chunks.push_back(all[c]);
-  shorten(chunks);
+  shorten(chunks, longest);
   addMissing(chunks, layers.size());
   small.layers.assign(layers.size(), 0);
   for (const Chunk &chunk : chunks)

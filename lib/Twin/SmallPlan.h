@@ -22,8 +22,9 @@ struct SmallPlan {
 ///
 /// Chunks of the pipeline stand for those of the plan: the first and the last,
 /// and between them those with other layers than the ones before. A run of
-/// layers becomes one layer, the first longer one two.
-SmallPlan shrinkPlan(PlanAttr plan, llvm::ArrayRef<int64_t> layers);
+/// layers becomes one layer, the first longer one `longest`.
+SmallPlan shrinkPlan(PlanAttr plan, llvm::ArrayRef<int64_t> layers,
+                     int64_t longest = 2);
 
 } // namespace kerf
 

@@ -249,7 +249,10 @@ FailureOr<Twin> kerf::makeTwin(ModelOp planned) {
   llvm::SmallVector<int64_t> layers;
   for (RepeatOp repeat : forwardRepeats(model))
     layers.push_back(repeat.getCount());
-  SmallPlan plan = shrinkPlan(getPlan(model), layers);
+  // Codes are looked up in many steps, and their blocks do not shrink.
+  bool hasCodes = false;
+  model.getBody().walk([&](DequantizeOp) { hasCodes = true; });
+  SmallPlan plan = shrinkPlan(getPlan(model), layers, hasCodes ? 1 : 2);
   StepSizes sizes;
   if (failed(sizes.choose(model, plan)) || failed(writeSizes(model, sizes)))
     return failure();
