@@ -1,0 +1,202 @@
+"""The axes of the covering array: their values, from the compiler's own lists, and what clashes by definition."""
+
+import json
+import re
+import subprocess
+
+NONE = "-"  # the axis means nothing in this case
+MOST_RANKS = 16
+MOST_DECODED = 12  # ranks x micro-batches x layers of weights in 4 bits: the interpreter decodes them all
+
+# Options and pins that are no axis. One that is in neither list fails the command.
+LEFT_OUT = {
+    "kerf-import": """help help-list version o batch seq list-fields locations name beta1 beta2 eps momentum
+        weight-decay state-block clip-norm z-loss aux-loss capacity-factor router-bias-rate lora-alpha
+        lora-targets lora-dropout""",
+    "kerfc": """help help-list version o emit plan cluster devices cpu gpu target dump-stages-to start-after
+        stop-after run-after max-threads fuse explain explain-json prove svg sweep tokens trace versus
+        load-dialect-plugin load-pass-plugin recompute check""",
+    "pins": "devices",
+}
+COVERED = {
+    "kerf-import": "optimizer packed lora-rank quantize-base",
+    "kerfc": "precision pin bucket-gradients overlap moe-buffer",
+    "pins": "tp cp ep pp dp mb m v zero shard schedule recompute order layers moe cp_order",
+}
+
+
+EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")  # in configs
+KINDS = {}  # family -> dense, experts, or by hand: a model without a config
+
+
+class Missing(Exception):
+    """The compiler has what the array does not know."""
+
+
+def words(text):
+    """`a, b or c` as a list."""
+    return re.split(r", | or ", text)
+
+
+class Compiler:
+    """What the tools say that they know."""
+
+    def __init__(self, folder, repo):
+        self.folder, self.models = folder, repo / "examples/models"
+
+    def said(self, tool, *arguments):
+        command = [str(word) for word in (self.folder / tool, *arguments)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        return done.stdout + done.stderr
+
+    def values(self, pattern, tool, *arguments):
+        """The list in the error that a wrong value gives."""
+        said = self.said(tool, *arguments)
+        found = re.search(pattern, said)
+        if not found:
+            raise Missing(f"{tool} {' '.join(map(str, arguments))}: expected a list of values, found: {said}")
+        return words(found[1])
+
+    def of_import(self, option):
+        config = self.models / "tiny-llama/config.json"
+        arguments = (config, "--batch=1", "--seq=4", "--lora-rank=2", f"--{option}=?")
+        return self.values(r"to be one of (.*), found", "kerf-import", *arguments)
+
+    def of_pin(self, model, cluster, key):
+        pattern = rf"pin '?{key}'.*expected one of (.*);"
+        return self.values(pattern, "kerfc", model, f"--cluster={cluster}", "--pin", f"{key}=?")
+
+    def of_precision(self, model):
+        return self.values(r"expected (.*)", "kerfc", model, "--precision=?")
+
+    def families(self):
+        """Folders of small models; each family of kerf-import has one."""
+        known = set()
+        for folder in sorted(self.models.glob("tiny-*")):
+            path = folder / "config.json"
+            config = json.loads(path.read_text()) if path.exists() else {}
+            known.add(config.get("model_type"))
+            kind = "experts" if any(key in config for key in EXPERTS) else "dense" if config else "by hand"
+            KINDS[folder.name.removeprefix("tiny-")] = kind
+        for family in self.values(r"expected one of (.*)", "kerf-import", "--list-fields=?"):
+            if family not in known:
+                raise Missing(f"no folder {self.models}/tiny-* has a config of family '{family}'")
+        return list(KINDS)
+
+    def check_known(self, model, cluster):
+        """Each option and each pin is an axis, or named above as none."""
+        found = {
+            tool: re.findall(r"^ +-{1,2}([a-z][\w-]*)[ =]", self.said(tool, "--help"), re.MULTILINE)
+            for tool in ("kerf-import", "kerfc")
+        }
+        found["pins"] = self.of_pin(model, cluster, "unknown")
+        for tool, names in found.items():
+            for name in set(names) - set(COVERED[tool].split()) - set(LEFT_OUT[tool].split()):
+                raise Missing(f"'{name}' of {tool} is new: make it an axis in axes.py, or list it as none")
+
+
+def axes_of(compiler, model, clusters):
+    """Name -> values, all as text. The first value is the usual one."""
+    compiler.check_known(model, clusters[0])
+    pin = lambda key: compiler.of_pin(model, clusters[0], key)
+    degrees = ["1", "2", "3", "4"]
+    quantized = [kind for kind in compiler.of_import("quantize-base") if kind != "none"]
+    return {
+        "family": compiler.families(),
+        "adapter": [NONE, "lora", *(f"lora+{kind}" for kind in quantized)],
+        "optimizer": compiler.of_import("optimizer"),
+        "precision": compiler.of_precision(model),
+        **{key: degrees for key in ("tp", "cp", "ep", "pp", "dp")},
+        "zero": ["0", "1", "2", "3"],
+        "shard": [NONE, "all", "part"],
+        "schedule": [NONE, *pin("schedule")],
+        "v": ["1", "2", "3"],
+        "m": degrees,
+        "mb": ["1", "2"],
+        "layers": ["even", "uneven", "listed"],
+        "recompute": pin("recompute"),
+        "order": ["free", "tp.cp.dp.pp", "pp.dp.cp.tp", "cp.tp.pp.dp"],
+        "cp_order": [NONE, *pin("cp_order")],
+        "attention": [NONE, "gather", "ring"],
+        "moe": [NONE, *pin("moe"), "room"],
+        "packed": ["no", "yes"],
+        "overlap": ["no", "yes"],
+        "buckets": ["no", "yes"],
+        "links": [cluster.stem for cluster in clusters],
+    }
+
+
+def part_of(case):
+    """A group of data and context ranks that is neither one nor all: of the innermost of their axes."""
+    order = case.get("order", "free").replace("free", "tp.cp.dp.pp").split(".")
+    sizes = [size for axis in order for size in {"cp": [degree(case, "cp")], "dp": data_sizes(case)}.get(axis, [])]
+    first = next((size for size in sizes if size > 1), 1)
+    part = next((g for g in range(2, first + 1) if first % g == 0), 1)
+    return part if 1 < part < degree(case, "dp", "cp") else None
+
+
+def data_sizes(case):
+    """The expert ranks are the inner part of the data ranks."""
+    return [degree(case, "ep"), degree(case, "dp") // degree(case, "ep")]
+
+
+def degree(case, *names):
+    product = 1
+    for name in names:
+        product *= int(case[name])
+    return product
+
+
+def decoded(case):
+    """In parts of a dense model."""
+    return degree(case, *DECODING) * (2 if KINDS[case["family"]] == "experts" else 1)
+
+
+def is_one_of(case, axis, condition):
+    return (case[axis] != NONE) == condition
+
+
+DECODING = ("tp", "cp", "dp", "m", "pp", "v")
+
+# What means nothing, or contradicts itself: (axes, whether their values fit).
+RULES = [
+    (("family", "adapter"), lambda c: KINDS[c["family"]] != "by hand" or c["adapter"] == NONE),
+    (("adapter", "family", *DECODING), lambda c: "+" not in c["adapter"] or decoded(c) <= MOST_DECODED),
+    (("family", "packed"), lambda c: KINDS[c["family"]] != "by hand" or c["packed"] == "no"),
+    (("family", "ep"), lambda c: c["ep"] == "1" or KINDS[c["family"]] == "experts"),
+    (("ep", "moe"), lambda c: is_one_of(c, "moe", c["ep"] != "1")),
+    (("ep", "dp"), lambda c: int(c["dp"]) % int(c["ep"]) == 0),
+    (("pp", "schedule"), lambda c: is_one_of(c, "schedule", c["pp"] != "1")),
+    (("v", "schedule"), lambda c: (c["schedule"] == "interleaved") == (c["v"] != "1")),
+    (("pp", "m", "schedule"), lambda c: c["schedule"] != "interleaved" or int(c["m"]) % int(c["pp"]) == 0),
+    (("pp", "v", "layers"), lambda c: c["layers"] != "listed" or (c["pp"] != "1" and c["v"] == "1")),
+    (("zero", "shard"), lambda c: is_one_of(c, "shard", c["zero"] != "0")),
+    (("zero", "dp", "cp"), lambda c: c["zero"] == "0" or degree(c, "dp", "cp") > 1),
+    (("shard", "dp", "cp", "ep", "order"), lambda c: c["shard"] != "part" or part_of(c) is not None),
+    (("cp", "cp_order"), lambda c: is_one_of(c, "cp_order", c["cp"] != "1")),
+    (("cp", "attention"), lambda c: is_one_of(c, "attention", c["cp"] != "1")),
+]
+BOUND = {name for names, _ in RULES for name in names}
+
+
+def fits(case, axis):
+    """Whether a case, of which some axes are chosen, may have the value of `axis`."""
+    if degree(case, *(name for name in ("tp", "cp", "pp", "dp") if name in case)) > MOST_RANKS:
+        return False
+    return all(rule(case) for names, rule in RULES if axis in names and all(name in case for name in names))
+
+
+def complete(case, axes):
+    """Gives the axes that are bound by rules the first values that fit together; false where none do."""
+    rest = [axis for axis in BOUND if axis not in case]
+    if not rest:
+        return True
+    # What the others leave least of comes first.
+    ready = lambda axis: sum(axis in names and len(set(names) - case.keys()) == 1 for names, _ in RULES)
+    axis = max(sorted(rest), key=ready)
+    for value in axes[axis]:
+        case[axis] = value
+        if fits(case, axis) and complete(case, axes):
+            return True
+        del case[axis]
+    return False
