@@ -113,8 +113,8 @@ LogicalResult kerf::checkInterpretable(ModelOp model) {
   return checkNeed(model, "visits of elements", need.visits, 30);
 }
 
-LogicalResult
-kerf::checkInterpretable(llvm::ArrayRef<spmd::ProgramOp> programs) {
+LogicalResult kerf::checkInterpretable(llvm::ArrayRef<spmd::ProgramOp> programs,
+                                       int exponent) {
   Need total;
   for (spmd::ProgramOp program : programs) {
     if (failed(checkTensors(program)))
@@ -127,7 +127,7 @@ kerf::checkInterpretable(llvm::ArrayRef<spmd::ProgramOp> programs) {
     total.elements += ranks * need.elements;
     total.visits += ranks * program.getMicroBatches() * need.visits;
   }
-  if (failed(checkNeed(programs.front(), "elements", total.elements, 27)))
+  if (failed(checkNeed(programs.front(), "elements", total.elements, exponent)))
     return failure();
   return checkNeed(programs.front(), "visits of elements", total.visits, 30);
 }

@@ -94,8 +94,10 @@ static LogicalResult refuse(ModelOp step,
 static LogicalResult checkSize(ModelOp step,
                                llvm::ArrayRef<spmd::ProgramOp> programs,
                                llvm::StringRef what) {
+  // Twins of weights in codes are the largest: 2 GiB.
+  constexpr int mostElements = 28;
   if (succeeded(checkInterpretable(step)) &&
-      succeeded(checkInterpretable(programs)))
+      succeeded(checkInterpretable(programs, mostElements)))
     return success();
   auto diagnostic = step.emitError()
                     << "the programs of this plan cannot be compared with "

@@ -63,9 +63,10 @@ private:
 std::vector<HostTensor> makeInputs(llvm::ArrayRef<spmd::ProgramOp> programs,
                                    int64_t seed, int64_t step, double rate);
 
-/// As for models: fails for a pipeline too large to run here.
-mlir::LogicalResult
-checkInterpretable(llvm::ArrayRef<spmd::ProgramOp> programs);
+/// As for models: fails for a pipeline too large to run here, which needs more
+/// than 2^`exponent` elements at once.
+mlir::LogicalResult checkInterpretable(llvm::ArrayRef<spmd::ProgramOp> programs,
+                                       int exponent = 27);
 
 } // namespace kerf
 
