@@ -24,19 +24,28 @@ class Failure(Exception):
 class Done:
     """What a finished command used and printed."""
 
-    def __init__(self, status, usage, out, err, marked):
-        self.status, self.out, self.err = status, out, err
-        self.seconds, self.mib = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
-        self.marked = marked  # CPU seconds when the marked file appeared, if it did
+    def __init__(self, status, seconds, watch, out, err):
+        self.status, self.seconds, self.out, self.err = status, seconds, out, err
+        self.mib, self.marked = watch.mib, watch.marked
 
 
-def cpu_seconds(pid):
-    """CPU seconds of a running process, or None when it has ended."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except (OSError, IndexError):
-        return None
-    return (int(fields[11]) + int(fields[12])) / TICKS
+class Watch:
+    """The peak memory of a running process, and its CPU seconds when a file appears."""
+
+    def __init__(self, pid, mark):
+        self.folder, self.mark = Path(f"/proc/{pid}"), mark
+        self.mib, self.marked = 0.0, None
+
+    def look(self):
+        try:
+            # Not wait4's peak: that begins with the peak of the process that started this one.
+            peak = re.search(r"^VmHWM:\s*(\d+) kB", (self.folder / "status").read_text(), re.M)
+            self.mib = int(peak[1]) / 1024 if peak else self.mib
+            if self.mark and self.marked is None and self.mark.exists():
+                fields = (self.folder / "stat").read_text().rsplit(")", 1)[1].split()
+                self.marked = (int(fields[11]) + int(fields[12])) / TICKS
+        except OSError:
+            pass  # it has ended
 
 
 def run(command, deadline, mark=None):
@@ -52,23 +61,22 @@ def run(command, deadline, mark=None):
     readers = [threading.Thread(target=read, args=pair) for pair in enumerate((child.stdout, child.stderr))]
     for reader in readers:
         reader.start()
-    marked, is_late = None, False
+    watch, is_late = Watch(child.pid, mark), False
     while True:
-        if mark and marked is None and mark.exists():
-            marked = cpu_seconds(child.pid)
+        watch.look()
         pid, status, usage = os.wait4(child.pid, os.WNOHANG)
         if pid:
             break
         if time.monotonic() > deadline and not is_late:
             is_late = True
             child.send_signal(signal.SIGKILL)
-        time.sleep(0.005)
+        time.sleep(0.01)
     child.returncode = os.waitstatus_to_exitcode(status)
     for reader in readers:
         reader.join()
     if is_late:
         raise Failure(f"'{Path(command[0]).name}' took more than its time")
-    return Done(child.returncode, usage, *streams, marked)
+    return Done(child.returncode, usage.ru_utime + usage.ru_stime, watch, *streams)
 
 
 def reason_of(done):
@@ -86,10 +94,10 @@ def must(done, what):
 class Measurement:
     """Runs one row in a folder of its own; `figures` fills up as it goes."""
 
-    def __init__(self, row, folder, binaries, repo, seconds, times_check, dry_devices):
+    def __init__(self, row, folder, binaries, repo, seconds, checks, times_check, dry_work):
         self.row, self.folder, self.binaries, self.repo = row, Path(folder), Path(binaries), Path(repo)
         self.deadline = time.monotonic() + seconds
-        self.times_check, self.dry_devices = times_check, dry_devices
+        self.checks, self.times_check, self.dry_work = checks, times_check, dry_work
         self.figures = {}
 
     def tool(self, name, *arguments, mark=None):
@@ -108,6 +116,8 @@ class Measurement:
                 self.be_refused(common)
         except Failure as failure:
             self.figures["failures"].append(str(failure))
+        except (OSError, ValueError, KeyError) as error:
+            self.figures["failures"].append(f"a tool wrote what cannot be read: {error!r}")
 
     def compile(self, common):
         explained, made = self.folder / "explained.json", self.folder / "made.kerf"
@@ -118,11 +128,15 @@ class Measurement:
             self.figures["search_sec"] = done.marked
         must(done, "kerfc")
         self.figures.update(file_bytes=made.stat().st_size, compile_sec=done.seconds - (done.marked or 0.0))
-        self.compare_arenas(json.loads(explained.read_text()), made)
-        if table.backend(self.repo, self.row.cluster) == "cuda" and self.row.devices <= self.dry_devices:
+        found = json.loads(explained.read_text())
+        self.compare_arenas(found, made)
+        work = self.row.devices * found["plan"]["choice"]["micro_batches"]
+        if table.backend(self.repo, self.row.cluster) == "cuda" and work <= self.dry_work:
             self.dry_run(made)
+        if self.checks:
+            self.read_checked(made)
         if self.times_check:
-            self.time_check(common, made)
+            self.time_check(common)
 
     def be_refused(self, common):
         """The search, or the compiler, says why there is no file."""
@@ -171,10 +185,19 @@ class Measurement:
                 f"planned one; stage {worst}: {planned[worst]:.0f} bytes are planned, {placed[worst]} placed "
                 f"({100 * below[worst]:.2f} % below)")
 
-    def time_check(self, common, made):
+    def read_checked(self, made):
+        """What the file says of its proof; keeps the plan for `time_check`."""
+        text = must(self.tool("kerf-inspect", "plan", made), "kerf-inspect plan").out
+        (self.folder / "plan.json").write_text(text)
+        checked = json.loads(text).get("checked")
+        if not checked:
+            raise Failure("the file does not say that it was checked")
+        ranks = re.search(r"\d+ ranks?( \([^)]+\))?", checked["twin"])
+        self.figures["checked"] = f"{ranks[0] if ranks else checked['twin']}: {checked['largest_error']:.0e}"
+
+    def time_check(self, common):
         """Compiles the same plan without proving the file; what that saves is the check."""
         plan, explained, again = (self.folder / n for n in ("plan.json", "again.json", "again.kerf"))
-        plan.write_text(must(self.tool("kerf-inspect", "plan", made), "kerf-inspect plan").out)
         done = must(self.tool("kerfc", *common, f"--plan={plan}", "--check=off", f"--explain-json={explained}", "-o",
                               again, mark=explained), "kerfc --plan --check=off")
         unchecked = done.seconds - (done.marked or 0.0)

@@ -5,8 +5,11 @@ import re
 from pathlib import Path
 
 HEAD = ("model", "sequences x tokens", "on", "precision", "options", "plan", "step s", "planned GiB", "placed GiB",
-        "below %", "NCCL calls", "search s", "compile s", "check s", "MiB", "file KiB", "date")
+        "below %", "NCCL calls", "search s", "compile s", "check s", "checked on", "MiB", "file KiB",
+        "date")
 IDENTITY = 5
+# More address space than this is not given to a tool.
+MOST_GIB = 8
 # Cells that are the same wherever a row runs.
 STABLE = slice(0, 11)
 TEXT = """# What is planned compiles
@@ -18,8 +21,9 @@ Each row is a shipped model on a described cluster. `kerf-import` and `kerfc` ru
 writes this page (`--rows 'gpt-100b*'` renews some rows, `--quick` the few that a test runs); without `--table` it compares what it finds with
 the page. The command ends with status 1 and the reasons where a row
 
-- is refused, takes more than {seconds:.0f} s, or, where a refusal is expected, is not refused;
+- is refused, takes more than {seconds:.0f} s or {gib} GiB, or, where a refusal is expected, is not refused;
 - has a stage whose placed arena is above what was planned, or more than 3 % below it;
+- makes a file that was not checked;
 - would ask NCCL for something that hangs or finds no partner (`kerf-run --dry-nccl`).
 
 It fails, too, where a shipped model or cluster, or a row of [the planner's figures](planner-figures.md), is missing here.
@@ -31,10 +35,11 @@ It fails, too, where a shipped model or cluster, or a row of [the planner's figu
 | step s | predicted seconds of a step |
 | planned, placed GiB | the largest arena of a stage, as the plan expects it and as the program has it; the reserve of context and libraries is not in it |
 | below % | how much less is placed than planned: least and most of all stages |
-| NCCL calls | of all ranks in a training step and an evaluation, all of them matched; left out beyond {dry} devices, where it takes minutes |
+| NCCL calls | of all ranks in a training step and an evaluation, all of them matched; left out beyond {dry} ranks x micro-batches, where that takes minutes |
 | search s | processor seconds until the plan is found, from the text of the model on |
 | compile s | processor seconds from the plan to the file, without the check |
-| check s | processor seconds of proving the file |
+| check s | processor seconds of proving the file: compiling with and without, so expect an error of some tenths |
+| checked on | ranks of the small step that stood for this one, and the largest error of its training in f64, rounded up to a power of ten |
 | MiB | largest memory of `kerfc` |
 | file KiB | size of the file |
 
@@ -56,7 +61,8 @@ def cells(row, figures):
     return [*row.identity, plan or "-", show("step_sec", ".4g"), show("planned_bytes", ".2f", 2**30),
             show("placed_bytes", ".2f", 2**30), f"{100 * below[0]:.1f} .. {100 * below[1]:.1f}" if below else "-",
             show("nccl_calls", ",d"),
-            show("search_sec", ".2f"), show("compile_sec", ".2f"), show("check_sec", ".2f"), show("mib", ".0f"),
+            show("search_sec", ".2f"), show("compile_sec", ".2f"), show("check_sec", ".2f"), figures.get("checked") or "-",
+            show("mib", ".0f"),
             show("file_bytes", ".0f", 1024),
             datetime.date.today().isoformat() if figures else "-"]
 
@@ -96,9 +102,9 @@ def processor():
     return names[0] if names else "unknown"
 
 
-def write(rows, measured, path, seconds, dry_devices):
+def write(rows, measured, path, seconds, dry_work):
     """The page with what was measured now, and of other rows what it had."""
     page = lines_of(path)
     body = [measured.get(row.identity) or page.get(row.identity) or cells(row, {}) for row in rows]
     table = "\n".join([line(HEAD), "|" + "---|" * len(HEAD), *map(line, body)])
-    Path(path).write_text(TEXT.format(seconds=seconds, dry=f"{dry_devices:,}", processor=processor(), table=table))
+    Path(path).write_text(TEXT.format(seconds=seconds, gib=MOST_GIB, dry=f"{dry_work:,}", processor=processor(), table=table))

@@ -33,20 +33,28 @@ def arguments():
     parser.add_argument("--json", metavar="FILE", help="write all figures")
     parser.add_argument("--table", action="store_true", help="write docs/promises.md instead of comparing with it")
     parser.add_argument("--seconds", type=float, default=300, help="limit of a row (%(default)s)")
-    parser.add_argument("--dry-devices", type=int, default=1024, help="most ranks of a dry run of NCCL (%(default)s)")
+    parser.add_argument("--dry-work", type=int, default=200_000, help="most ranks x micro-batches of a dry run (%(default)s)")
     return parser.parse_args()
 
 
+def page_of(args):
+    """The page that is compared or written."""
+    return Path(args.repo) / "docs/promises.md"
+
+
 def has_check(binaries):
+    """Whether kerfc proves files, and so can be told not to."""
     text = subprocess.run([Path(binaries) / "kerfc", "--help"], capture_output=True, text=True, check=True).stdout
     return "--check=" in text
 
 
-def measure_row(args, row, times_check):
+def measure_row(args, row, checks):
     """All figures of a row, and what is broken."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        one = measure.Measurement(row, folder, args.binaries, args.repo, args.seconds, times_check, args.dry_devices)
+        # Only the page has times, so the quick rows of a test need no second run for them.
+        one = measure.Measurement(row, folder, args.binaries, args.repo, args.seconds, checks,
+                                  checks and (args.table or not args.quick), args.dry_work)
         one.measure()
     return {"name": row.name, "wall_sec": time.perf_counter() - start, **one.figures}
 
@@ -54,6 +62,7 @@ def measure_row(args, row, times_check):
 def main():
     args = arguments()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (page.MOST_GIB << 30, page.MOST_GIB << 30))
     rows = table.read_rows()
     chosen = table.select(rows, args.rows, args.quick)
     if args.list:
@@ -61,25 +70,23 @@ def main():
         return 0
     if not chosen:
         sys.exit("no row has such a name")
-    # Only the page has times, so the quick rows of a test need no second run for them.
-    times_check = has_check(args.binaries) and (args.table or not args.quick)
-    measured, figures = {}, []
+    checks, measured, figures = has_check(args.binaries), {}, []
     print(page.line(page.HEAD))
     for row in chosen:
-        figures.append(measure_row(args, row, times_check))
+        figures.append(measure_row(args, row, checks))
         measured[row.identity] = page.cells(row, figures[-1])
         print(page.line(measured[row.identity]), flush=True)
         for failure in figures[-1]["failures"]:
             print(f"FAILED {row.name}: {failure}", flush=True)
+        if args.table:  # after every row, so that a run that is broken off keeps its rows
+            page.write(rows, measured, page_of(args), args.seconds, args.dry_work)
     if args.json:
         Path(args.json).write_text(json.dumps(figures, indent=1) + "\n")
     return report(args, rows, figures, measured)
 
 
 def report(args, rows, figures, measured):
-    path = Path(args.repo) / "docs/promises.md"
-    if args.table:
-        page.write(rows, measured, path, args.seconds, args.dry_devices)
+    path = page_of(args)
     found = [f"FAILED {f['name']}: {failure}" for f in figures for failure in f["failures"]]
     found += [*table.gaps(rows, args.repo), *page.differences(rows, measured, path)]
     print("\n".join(["", *found, f"{len(figures)} rows in {sum(f['wall_sec'] for f in figures):.0f} s, "

@@ -24,7 +24,8 @@ EXPLAINED = {"feasible": True, "plan": {"choice": CHOICE}, "time": {"step_sec": 
 KEPT = {
     "kerf-import": 'touch "$out"',
     "kerfc": f"echo '{json.dumps(EXPLAINED)}' > \"$json\"; touch \"$out\"",
-    "kerf-inspect": "echo 'arena: 990 bytes (0.0 GiB)'",
+    "kerf-inspect": "if [ $1 = plan ]; then echo '{\"checked\": {\"twin\": \"4 ranks\", \"largest_error\": 0}}'; "
+                    "else echo 'arena: 990 bytes (0.0 GiB)'; fi",
     "kerf-run": "echo 'checked: 4 ranks, 1 communicators, 9 calls: 9 collectives and 0 messages find their partners, nothing hangs'",
 }
 READ_OPTIONS = """#!/bin/bash
@@ -36,7 +37,7 @@ done
 """
 
 
-def failures(changes=(), seconds=60, target="cuda", **row):
+def failures(changes=(), seconds=60, target="cuda", checks=False, **row):
     """What is broken about a row, measured by tools of which some are changed."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -46,7 +47,7 @@ def failures(changes=(), seconds=60, target="cuda", **row):
         for tool, body in {**KEPT, **dict(changes)}.items():
             (folder / "bin" / tool).write_text(READ_OPTIONS + body + "\n")
             (folder / "bin" / tool).chmod(0o755)
-        one = measure.Measurement(table.Row({**ROW, **row}), folder / "run", folder / "bin", folder, seconds, False, 8)
+        one = measure.Measurement(table.Row({**ROW, **row}), folder / "run", folder / "bin", folder, seconds, checks, checks, 12)
         one.measure()
         return " ".join(one.figures["failures"])
 
@@ -61,6 +62,9 @@ class Rows(unittest.TestCase):
     def test_compiler_is_killed(self):
         self.assertIn("kerfc ended with -6", failures({"kerfc": "kill -ABRT $$"}))
 
+    def test_nothing_is_explained(self):
+        self.assertIn("cannot be read: FileNotFoundError", failures({"kerfc": 'touch "$out"'}))
+
     def test_takes_too_long(self):
         self.assertIn("'kerfc' took more than its time", failures({"kerfc": "exec sleep 60"}, seconds=0.3))
 
@@ -70,6 +74,11 @@ class Rows(unittest.TestCase):
     def test_arena_far_below(self):
         self.assertIn("(3.10 % below)", failures({"kerf-inspect": "echo 'arena: 969 bytes'"}))
         self.assertEqual(failures({"kerf-inspect": "echo 'arena: 971 bytes'"}), "")
+
+    def test_not_checked(self):
+        self.assertEqual(failures(checks=True), "")
+        unchecked = KEPT["kerf-inspect"].replace("checked", "other")
+        self.assertIn("does not say that it was checked", failures({"kerf-inspect": unchecked}, checks=True))
 
     def test_stage_is_missing(self):
         self.assertIn("1 stages are planned, 0 are placed", failures({"kerf-inspect": ""}))
