@@ -114,7 +114,7 @@ LogicalResult kerf::checkInterpretable(ModelOp model) {
 }
 
 LogicalResult kerf::checkInterpretable(llvm::ArrayRef<spmd::ProgramOp> programs,
-                                       int exponent) {
+                                       int more) {
   Need total;
   for (spmd::ProgramOp program : programs) {
     if (failed(checkTensors(program)))
@@ -127,7 +127,9 @@ LogicalResult kerf::checkInterpretable(llvm::ArrayRef<spmd::ProgramOp> programs,
     total.elements += ranks * need.elements;
     total.visits += ranks * program.getMicroBatches() * need.visits;
   }
-  if (failed(checkNeed(programs.front(), "elements", total.elements, exponent)))
+  if (failed(
+          checkNeed(programs.front(), "elements", total.elements, 27 + more)))
     return failure();
-  return checkNeed(programs.front(), "visits of elements", total.visits, 30);
+  return checkNeed(programs.front(), "visits of elements", total.visits,
+                   30 + more);
 }

@@ -12,6 +12,7 @@ using namespace kerf;
 StageRun::StageRun(spmd::ScheduleOp schedule, const InterpreterOptions &options,
                    UpdateRules &rules, Links &links)
     : state(schedule->getParentOfType<spmd::ProgramOp>(), options, rules),
+      symbols(schedule->getParentOfType<spmd::ProgramOp>()),
       program(schedule->getParentOfType<spmd::ProgramOp>()), options(options),
       links(links),
       calls(llvm::to_vector(schedule.getBody().getOps<spmd::CallOp>())) {}
@@ -55,8 +56,7 @@ Operation *StageRun::getWaiting() const {
 
 void StageRun::startCall() {
   spmd::CallOp call = calls[nextCall++];
-  auto func = cast<spmd::FuncOp>(
-      SymbolTable::lookupSymbolIn(program, call.getCallee()));
+  auto func = symbols.lookup<spmd::FuncOp>(call.getCallee());
   micro = call.getMicro().value_or(0);
   isFirst = called.insert(func.getCounted()).second;
   env.clear();
@@ -154,14 +154,15 @@ LogicalResult StageRun::setInput(spmd::InputOp input,
 }
 
 std::pair<std::string, int64_t> StageRun::slotOf(llvm::StringRef name) const {
-  auto buffer =
-      dyn_cast<spmd::BufferOp>(SymbolTable::lookupSymbolIn(program, name));
-  bool isSlot = buffer && buffer.getKind() == spmd::BufferKind::Slot;
-  return {name.str(), isSlot ? micro % program.getSlots() : 0};
+  auto buffer = symbols.lookup<spmd::BufferOp>(name);
+  if (!buffer || buffer.getKind() != spmd::BufferKind::Slot)
+    return {name.str(), 0};
+  auto own = buffer->getAttrOfType<IntegerAttr>("slots");
+  return {name.str(), micro % (own ? own.getInt() : program.getSlots())};
 }
 
 LogicalResult StageRun::runRead(spmd::ReadOp read) {
-  Operation *source = SymbolTable::lookupSymbolIn(program, read.getSource());
+  Operation *source = symbols.lookup(read.getSource());
   if (auto input = dyn_cast<spmd::InputOp>(source)) {
     const Ranks &whole = inputs[input.getSymName().str()];
     bool isPart = input.isCutByMicro() &&

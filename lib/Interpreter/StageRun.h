@@ -38,6 +38,8 @@ public:
   StageState state;
 
 private:
+  mlir::SymbolTable symbols;
+
   /// A block that is being run: of a function, or of a repeat.
   struct Frame {
     mlir::Block *block;

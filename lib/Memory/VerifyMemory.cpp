@@ -11,11 +11,11 @@ using namespace kerf;
 
 /// Operands of every launch against its kernel.
 static LogicalResult checkLaunches(exec::ProgramOp program) {
+  SymbolTable symbols(program);
   WalkResult result = program.walk([&](exec::CommandOp command) {
     if (!command.getKernel())
       return WalkResult::advance();
-    auto kernel = dyn_cast_or_null<exec::KernelOp>(
-        SymbolTable::lookupSymbolIn(program, command.getKernelAttr()));
+    auto kernel = symbols.lookup<exec::KernelOp>(*command.getKernel());
     if (!kernel) {
       command.emitOpError()
           << "launches unknown kernel '" << *command.getKernel() << "'";

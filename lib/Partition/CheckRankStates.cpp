@@ -396,8 +396,11 @@ LogicalResult FunctionFlow::runOp(Operation *op) {
     return checkSame(op, 0);
   if (isCollective(op))
     return transferCollective(op, states, axes);
-  if (auto wait = dyn_cast<spmd::WaitOp>(op))
-    return states[wait.getResult()] = states[wait.getStarted()], success();
+  if (auto wait = dyn_cast<spmd::WaitOp>(op)) {
+    RankState state = states[wait.getStarted()]; // the map grows below
+    states[wait.getResult()] = std::move(state);
+    return success();
+  }
   if (auto offset = dyn_cast<spmd::OffsetOp>(op)) {
     RankState state = RankState::same(offset.getResult().getType(), axes);
     for (unsigned axis : axes.numbersOf(offset.getAxes()))

@@ -28,6 +28,13 @@ struct CollectiveRule {
   bool isSame(unsigned axis) {
     return state.over[axis] == Over::Same && !state.isCutBy(axis);
   }
+  /// True where a dimension of one element is taken for the cut one: shapes do
+  /// not tell it from a dimension that was summed.
+  bool mayBeSum(unsigned axis) {
+    return llvm::any_of(state.dims, [&](const DimState &dim) {
+      return dim.isCutBy(axis) && dim.localSize() == 1;
+    });
+  }
   bool isAny(int64_t dim) {
     return state.zero || (state.dims[dim].uniform && state.isUniform());
   }
@@ -40,14 +47,16 @@ LogicalResult CollectiveRule::reduce(ReduceKind kind) {
   for (unsigned axis : group) {
     bool fits = state.over[axis] == pending || state.isLoose(axis) ||
                 axes.isPipeline(axis) || // the others have zeros
-                state.zero || (kind == ReduceKind::Max && isSame(axis));
+                state.zero || mayBeSum(axis) ||
+                (kind == ReduceKind::Max && isSame(axis));
     if (!fits)
       return error(axis) << (kind == ReduceKind::Sum ? "a sum" : "a maximum")
                          << " that is still to be made";
+    bool isGuess = state.over[axis] != pending && mayBeSum(axis);
     for (DimState &dim : state.dims)
-      if (state.isLoose(axis) && dim.isCutBy(axis))
+      if (dim.isCutBy(axis))
         dim = dim.without(axis);
-    state.over[axis] = Over::Same;
+    state.over[axis] = isGuess ? Over::Unknown : Over::Same;
   }
   return success();
 }

@@ -318,10 +318,13 @@ llvm::SmallVector<DimState, 4> kerf::regroup(llvm::ArrayRef<DimState> from,
                                              bool axesFirst) {
   IndexDigits all;
   bool opaque = false, uniform = true;
+  bool hasUniform =
+      llvm::any_of(from, [](const DimState &d) { return d.uniform; });
   for (const DimState &dim : from) {
     all.append(dim.digits);
     opaque |= dim.opaque;
-    uniform &= dim.uniform;
+    uniform &= dim.uniform ||
+               (hasUniform && dim.axes().empty() && dim.localSize() == 1);
   }
   all = normalized(all);
   llvm::SmallVector<DimState, 4> dims;

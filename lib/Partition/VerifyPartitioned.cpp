@@ -74,6 +74,8 @@ static LogicalResult checkProgram(spmd::ProgramOp program) {
 namespace {
 struct VerifyPartitionedPass
     : public kerf::impl::VerifyPartitionedPassBase<VerifyPartitionedPass> {
+  using VerifyPartitionedPassBase::VerifyPartitionedPassBase;
+
   void runOnOperation() override {
     for (ModelOp model : getOperation().getOps<ModelOp>()) {
       model.emitOpError("is no 'spmd.program' yet; run 'kerf-partition'");
@@ -82,7 +84,7 @@ struct VerifyPartitionedPass
     for (spmd::ProgramOp program : getOperation().getOps<spmd::ProgramOp>())
       if (failed(checkProgram(program)))
         return signalPassFailure();
-    if (failed(checkRankStates(getOperation())))
+    if (followRanks && failed(checkRankStates(getOperation())))
       return signalPassFailure();
     markAllAnalysesPreserved();
   }

@@ -4,6 +4,7 @@
 
 #include "kerf/Dialect/Spmd/Pipelines.h"
 #include "kerf/Interpreter/CompareTraining.h"
+#include "kerf/Partition/Passes.h"
 
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/Format.h"
@@ -73,11 +74,31 @@ static void addAdvice(InFlightDiagnostic &diagnostic, llvm::StringRef what) {
                              "file all the same";
 }
 
+/// Where the rules of partition see what is wrong, if they do.
+static void addRule(ModuleOp module, InFlightDiagnostic &diagnostic) {
+  OwningOpRef<ModuleOp> programs(module.clone());
+  (*programs->getOps<ModelOp>().begin())->erase();
+  std::optional<std::pair<Location, std::string>> seen;
+  {
+    ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &said) {
+      if (!seen)
+        seen = {said.getLocation(), said.str()};
+      return success();
+    });
+    auto pm = PassManager::on<ModuleOp>(module.getContext());
+    pm.addPass(createVerifyPartitionedPass({/*followRanks=*/true}));
+    (void)pm.run(*programs);
+  }
+  if (seen)
+    diagnostic.attachNote(seen->first) << "perhaps here: " << seen->second;
+}
+
 /// Says what differs and where it is made.
-static LogicalResult refuse(ModelOp step,
+static LogicalResult refuse(ModuleOp module,
                             llvm::ArrayRef<spmd::ProgramOp> programs,
                             const TrainingDifference &first,
                             llvm::StringRef what) {
+  ModelOp step = *module.getOps<ModelOp>().begin();
   auto diagnostic = step.emitError()
                     << "the programs of this plan train another model: at step "
                     << first.step << " " << first.what << " differs by "
@@ -86,6 +107,7 @@ static LogicalResult refuse(ModelOp step,
   if (blame.maker)
     diagnostic.attachNote(blame.maker->getLoc())
         << "it is made by " << blame.describe();
+  addRule(module, diagnostic);
   addAdvice(diagnostic, what);
   return diagnostic;
 }
@@ -94,10 +116,10 @@ static LogicalResult refuse(ModelOp step,
 static LogicalResult checkSize(ModelOp step,
                                llvm::ArrayRef<spmd::ProgramOp> programs,
                                llvm::StringRef what) {
-  // Twins of weights in codes are the largest: 2 GiB.
-  constexpr int mostElements = 28;
+  // Twins of weights in codes are the largest.
+  constexpr int more = 2;
   if (succeeded(checkInterpretable(step)) &&
-      succeeded(checkInterpretable(programs, mostElements)))
+      succeeded(checkInterpretable(programs, more)))
     return success();
   auto diagnostic = step.emitError()
                     << "the programs of this plan cannot be compared with "
@@ -124,6 +146,7 @@ static LogicalResult compare(ModuleOp module, CheckedPlan &checked) {
                       << "the programs of this plan do not run to the end of "
                          "step "
                       << actual.outputs.size() + 1;
+    addRule(module, diagnostic);
     addAdvice(diagnostic, checked.twin);
     return diagnostic;
   }
@@ -131,7 +154,7 @@ static LogicalResult compare(ModuleOp module, CheckedPlan &checked) {
   checked.largestError = boundOf(comparison.largest.error);
   if (comparison.wrong.empty() || isNoise(comparison.largest.error, step, data))
     return success();
-  return refuse(step, programs, comparison.wrong.front(), checked.twin);
+  return refuse(module, programs, comparison.wrong.front(), checked.twin);
 }
 
 /// The twin and its programs; null, without a word, where there is none.

@@ -189,10 +189,9 @@ void kerf::addContract(OpPassManager &pm, Stage stage) {
     pm.addPass(createVerifyPlanPass());
     return;
   case Stage::Partition:
-    pm.addPass(createVerifyPartitionedPass());
+    pm.addPass(createVerifyPartitionedPass({/*followRanks=*/false}));
     return;
   case Stage::Schedule:
-    pm.addPass(createVerifyPartitionedPass());
     pm.addPass(createVerifyScheduledPass());
     return;
   case Stage::Fuse:

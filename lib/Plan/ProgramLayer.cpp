@@ -179,6 +179,17 @@ double SketchedLayer::copiesOf(const LayerParam &param) const {
   return param.expert ? ranks / double(terms.ranks[kExpert]) : ranks;
 }
 
+/// Ranks among which the state of a parameter with so many copies is divided:
+/// as `replicasOf`, of a part of the data ranks every ep-th has the same
+/// experts.
+double SketchedLayer::piecesOver(double copies, bool cutByExperts) const {
+  auto ranks = double(outer.shardGroup);
+  double all = double(outer.dp) * double(terms.ranks[kContext]);
+  if (cutByExperts && ranks < all)
+    ranks = std::max(1.0, ranks / double(terms.ranks[kExpert]));
+  return std::min(copies, ranks);
+}
+
 /// Whether a product makes an op's result: it is one, or it multiplies one that
 /// nobody else reads by a scalar, which is then the product's scale (8 bits).
 bool SketchedLayer::isMadeByProduct(const LayerOp &op) const {
@@ -224,11 +235,12 @@ void SketchedLayer::findParams() {
           bytesIn(value, madeStates(value)) / kind.values[value].elementBytes;
       param.copies = summedOver(value);
       if (outer.zero > 0 && param.param->inPieces)
-        param.ranks = std::min(param.copies, double(outer.shardGroup));
+        param.ranks =
+            piecesOver(param.copies, madeStates(value)[kExpert] != kPending);
     }
   for (Param &param : params) {
     if (outer.zero >= 3 && !param.param->trainable)
-      param.ranks = std::min(copiesOf(*param.param), double(outer.shardGroup));
+      param.ranks = piecesOver(copiesOf(*param.param), param.param->expert);
     auto granule = double(param.param->granule);
     param.piece = granule * std::ceil(param.elements / granule / param.ranks);
   }

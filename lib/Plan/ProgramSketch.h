@@ -243,6 +243,7 @@ private:
   void findParams();
   double summedOver(int value) const;
   double copiesOf(const LayerParam &param) const;
+  double piecesOver(double copies, bool cutByExperts) const;
   AxisState stateOf(int value, int axis) const;
   double bytesIn(int value, llvm::ArrayRef<AxisState> states) const;
   States madeStates(int value) const;

@@ -56,9 +56,9 @@ double Searcher::countStateCuts(const Shape &shape) {
   int64_t cuts = 0;
   for (std::vector<MeshAxis> &order : ordersOf(problem, shape)) {
     outer.order = std::move(order);
-    auto key =
-        std::make_tuple(outer.dp, outer.cp, outer.strideOf(MeshAxis::Data),
-                        outer.strideOf(MeshAxis::Context));
+    auto key = std::make_tuple(outer.dp, outer.cp, outer.ep,
+                               outer.strideOf(MeshAxis::Data),
+                               outer.strideOf(MeshAxis::Context));
     auto [it, isNew] = stateCuts.try_emplace(key, 0);
     if (isNew)
       it->second = static_cast<int64_t>(stateCutsOf(problem, outer).size());

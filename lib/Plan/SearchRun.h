@@ -111,7 +111,8 @@ private:
   std::vector<Node> queue; ///< a heap by `later`
   Later later;
   std::vector<Node> deferred; ///< what exploring left out
-  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, int64_t> stateCuts;
+  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t>, int64_t>
+      stateCuts;
   std::set<TableKey> asked, solved;
   int64_t pushed = 0, openHeads = 0, leavesBeyond = 0;
   double tableBudget = 0, tablesCost = 0; ///< (`KindSize::tableCost`)

@@ -76,9 +76,9 @@ void Play::addPlayer(spmd::ProgramOp program, llvm::StringRef schedule) {
   if (!calls)
     return;
   llvm::DenseMap<Operation *, llvm::SmallVector<Operation *, 4>> known;
+  SymbolTable symbols(program);
   for (auto call : calls.getBody().getOps<spmd::CallOp>()) {
-    Operation *func =
-        SymbolTable::lookupSymbolIn(program, call.getCalleeAttr());
+    Operation *func = symbols.lookup(call.getCallee());
     auto [entry, isNew] = known.try_emplace(func);
     if (isNew)
       func->walk([&, &ops = entry->second](Operation *op) {

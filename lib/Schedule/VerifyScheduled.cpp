@@ -25,7 +25,8 @@ namespace {
 /// The state of the buffers while a schedule is replayed.
 class Replay {
 public:
-  explicit Replay(spmd::ProgramOp program) : program(program) {}
+  explicit Replay(spmd::ProgramOp program)
+      : program(program), symbols(program) {}
 
   LogicalResult run(spmd::ScheduleOp schedule);
 
@@ -42,6 +43,7 @@ private:
   }
 
   spmd::ProgramOp program;
+  SymbolTable symbols;
   /// Micro-batch whose value a copy of a buffer holds; -1 for the step's.
   std::map<std::pair<Operation *, int64_t>, int64_t> holds;
   llvm::StringMap<llvm::SmallVector<int64_t>> called;
@@ -49,7 +51,7 @@ private:
 } // namespace
 
 LogicalResult Replay::read(spmd::CallOp call, spmd::ReadOp op) {
-  Operation *source = SymbolTable::lookupSymbolIn(program, op.getSource());
+  Operation *source = symbols.lookup(op.getSource());
   auto buffer = dyn_cast_or_null<spmd::BufferOp>(source);
   if (!buffer)
     return success();
@@ -77,8 +79,7 @@ void Replay::write(spmd::CallOp call, spmd::BufferOp buffer) {
 }
 
 LogicalResult Replay::runCall(spmd::CallOp call) {
-  auto func = cast<spmd::FuncOp>(
-      SymbolTable::lookupSymbolIn(program, call.getCallee()));
+  auto func = symbols.lookup<spmd::FuncOp>(call.getCallee());
   auto &before = called[func.getCounted()];
   if (func.getContinues() && before.empty())
     return call.emitOpError() << "continues @" << func.getCounted()
@@ -86,8 +87,7 @@ LogicalResult Replay::runCall(spmd::CallOp call) {
   before.push_back(call.getMicro().value_or(-1));
   for (Operation &op : func.getBody().front()) {
     auto target = [&](llvm::StringRef name) {
-      return dyn_cast_or_null<spmd::BufferOp>(
-          SymbolTable::lookupSymbolIn(program, name));
+      return symbols.lookup<spmd::BufferOp>(name);
     };
     if (auto access = dyn_cast<spmd::ReadOp>(op)) {
       if (failed(read(call, access)))

@@ -154,8 +154,9 @@ static int64_t stagesOf(PlanAttr plan) {
 }
 
 /// More than a stage keeps at once, so that slots are used again.
-static int64_t microBatchesOf(PlanAttr plan, int64_t stages, int64_t chunks) {
-  int64_t wanted = stages == 1 ? 3 : stages + 1;
+static int64_t microBatchesOf(PlanAttr plan, int64_t stages, int64_t chunks,
+                              bool lean) {
+  int64_t wanted = stages == 1 ? (lean ? 2 : 3) : stages + 1;
   if (chunks > 1)
     wanted = 2 * stages;
   int64_t count = std::min(plan.getMicroBatches(), wanted);
@@ -196,7 +197,7 @@ static int64_t shrinkShardGroup(PlanAttr plan, MeshAttr &mesh) {
 }
 
 SmallPlan kerf::shrinkPlan(PlanAttr plan, llvm::ArrayRef<int64_t> layers,
-                           int64_t longest) {
+                           bool lean) {
   SmallPlan small;
   int64_t stages = stagesOf(plan);
   int64_t perStage = std::min<int64_t>(plan.getChunks(), 2);
@@ -205,7 +206,7 @@ SmallPlan kerf::shrinkPlan(PlanAttr plan, llvm::ArrayRef<int64_t> layers,
   std::vector<Chunk> all = chunksOf(plan, layers), chunks;
   for (size_t c : pickChunks(all, stages * perStage))
     chunks.push_back(all[c]);
-  shorten(chunks, longest);
+  shorten(chunks, lean ? 1 : 2);
   addMissing(chunks, layers.size());
   small.layers.assign(layers.size(), 0);
   for (const Chunk &chunk : chunks)
@@ -217,12 +218,13 @@ SmallPlan kerf::shrinkPlan(PlanAttr plan, llvm::ArrayRef<int64_t> layers,
   double buffer = plan.getMoeBuffer();
   if (buffer > 0)
     buffer = std::max(buffer, double(mesh.getRankCount()));
+  ArrayAttr stagesAttr = hasRuns ? stagesOf(plan, chunks) : ArrayAttr();
+  if (stagesAttr && !PlanAttr::checkStages(stagesAttr, perStage, mesh).empty())
+    return small;
   small.plan = PlanAttr::get(
-      plan.getContext(), mesh, microBatchesOf(plan, stages, perStage),
+      plan.getContext(), mesh, microBatchesOf(plan, stages, perStage, lean),
       plan.getSchedule(), plan.getRecomputeAll(), plan.getRecompute(), perStage,
-      plan.getZero(), shardGroup,
-      hasRuns ? stagesOf(plan, chunks) : ArrayAttr(), buffer,
-      plan.getPlainOrder());
+      plan.getZero(), shardGroup, stagesAttr, buffer, plan.getPlainOrder());
   if (plan.getMicroBatches() > 1 && small.plan.getMicroBatches() == 1)
     small.differs.push_back("one micro-batch");
   if (buffer != plan.getMoeBuffer())

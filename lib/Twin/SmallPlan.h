@@ -9,7 +9,7 @@ namespace kerf {
 
 /// A plan on few ranks, and the layers that it is for.
 struct SmallPlan {
-  PlanAttr plan;
+  PlanAttr plan; ///< null for more chunks than there are layers
   /// Layers of each forward repeat, in order.
   llvm::SmallVector<int64_t> layers;
   /// Decisions that it does not have as the plan does, for people.
@@ -22,9 +22,10 @@ struct SmallPlan {
 ///
 /// Chunks of the pipeline stand for those of the plan: the first and the last,
 /// and between them those with other layers than the ones before. A run of
-/// layers becomes one layer, the first longer one `longest`.
+/// layers becomes one layer, the first longer one two. A `lean` plan has one
+/// layer of each and fewer micro-batches.
 SmallPlan shrinkPlan(PlanAttr plan, llvm::ArrayRef<int64_t> layers,
-                     int64_t longest = 2);
+                     bool lean = false);
 
 } // namespace kerf
 

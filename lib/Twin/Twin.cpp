@@ -252,9 +252,9 @@ FailureOr<Twin> kerf::makeTwin(ModelOp planned) {
   // Codes are looked up in many steps, and their blocks do not shrink.
   bool hasCodes = false;
   model.getBody().walk([&](DequantizeOp) { hasCodes = true; });
-  SmallPlan plan = shrinkPlan(getPlan(model), layers, hasCodes ? 1 : 2);
+  SmallPlan plan = shrinkPlan(getPlan(model), layers, /*lean=*/hasCodes);
   StepSizes sizes;
-  if (failed(sizes.choose(model, plan)) || failed(writeSizes(model, sizes)))
+  if (!plan.plan || failed(sizes.choose(model, plan)) || failed(writeSizes(model, sizes)))
     return failure();
   model->setAttr(kPlanAttrName, plan.plan);
   if (failed(mlir::verify(*twin.module)))

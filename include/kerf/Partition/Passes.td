@@ -34,10 +34,15 @@ def VerifyPartitionedPass : Pass<"kerf-verify-partitioned", "::mlir::ModuleOp"> 
   let summary = "Check the contract of partition";
   let description = [{
     No `kerf.model` is left; every parameter that functions read or update is
-    declared, with this local type; every op on tensors stands in a function. Every
-    value is, over each axis, the same, cut or a sum as its readers need it: this is
-    worked out from the declarations and the ops, not from the plan.
+    declared, with this local type; every op on tensors stands in a function.
+
+    With `follow-ranks` also: every value is, over each axis, the same, cut or a sum
+    as its readers need it. This is worked out from the declarations and the ops,
+    not from the plan. It refuses a few sound programs, so kerfc asks it only where
+    a value of a step turned out wrong.
   }];
+  let options = [Option<"followRanks", "follow-ranks", "bool", /*default=*/"true",
+    "Follow what ranks hold of every value">];
 }
 
 #endif // KERF_PARTITION_PASSES_TD

@@ -100,7 +100,20 @@ LogicalResult ScheduleOp::verify() {
   return success();
 }
 
+/// True when a call shortly before names the same function: it was checked.
+static bool isKnown(CallOp call) {
+  constexpr int farthest = 64;
+  Operation *before = call->getPrevNode();
+  for (int i = 0; before && i < farthest; ++i, before = before->getPrevNode())
+    if (auto other = dyn_cast<CallOp>(before);
+        other && other.getCalleeAttr() == call.getCalleeAttr())
+      return true;
+  return false;
+}
+
 LogicalResult CallOp::verify() {
+  if (isKnown(*this))
+    return success();
   auto program = (*this)->getParentOfType<ProgramOp>();
   if (!isa_and_nonnull<FuncOp>( // call_c1
           SymbolTable::lookupSymbolIn(program, getCalleeAttr())))
