@@ -92,7 +92,8 @@ private:
     Sizes shape = shapeIn(layer.terms, value, layer.madeStates(value));
     double each = param.param->weightBytes;
     double whole = layer.bytesIn(value, layer.madeStates(value));
-    bool isGathered = param.elements * each < whole; // It is tied.
+    // A tied one may rest in another way.
+    bool isGathered = param.isMoved || param.elements * each < whole;
     if (layer.outer.zero >= 3 && param.ranks > 1) {
       isGathered = true;
       whole = std::max(whole, param.piece * param.ranks * each);

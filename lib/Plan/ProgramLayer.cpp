@@ -246,13 +246,24 @@ void SketchedLayer::findParams() {
   }
 }
 
+/// True when two layers have a parameter cut alike.
+static bool restAlike(const LayerLayout &a, size_t p, const LayerLayout &b,
+                      size_t q) {
+  return llvm::all_of(llvm::zip_equal(a.axes, b.axes), [&](auto pair) {
+    const auto &[own, other] = pair;
+    return own.params.empty() || other.params.empty() ||
+           own.params[p].weight == other.params[q].weight;
+  });
+}
+
 void SketchedLayer::tie(SketchedLayer &first) {
-  for (Param &param : params)
-    for (Param &other : first.params)
+  for (auto [p, param] : llvm::enumerate(params))
+    for (auto [q, other] : llvm::enumerate(first.params))
       if (param.param->shared && param.param->name == other.param->name) {
         param.elements = other.elements;
         param.piece = other.piece;
         param.isAcross = other.isAcross = outer.pp > 1;
+        param.isMoved = !restAlike(layout, p, first.layout, q);
       }
 }
 

@@ -196,6 +196,7 @@ public:
     bool isProduct = false; ///< a product makes its gradient
     bool isTied = false;    ///< another layer of the stage has it
     bool isAcross = false;  ///< another stage has it, too
+    bool isMoved = false;   ///< it rests as another layer has it, cut elsewhere
 
     /// True where a backward pass can sum the gradient over data ranks.
     bool isSummable() const {
