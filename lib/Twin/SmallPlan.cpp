@@ -71,51 +71,60 @@ static std::vector<Chunk> chunksOf(PlanAttr plan,
   return chunks;
 }
 
+/// A kind of layers: of a repeat, by what they recompute.
+using Kind = std::pair<size_t, const void *>;
+
+static Kind kindOf(const Piece &piece) {
+  return {piece.repeat,
+          piece.run ? piece.run.getRecompute().getAsOpaquePointer() : nullptr};
+}
+
 /// Which chunks of the plan those of the small one stand for.
 static llvm::SmallVector<size_t> pickChunks(llvm::ArrayRef<Chunk> chunks,
                                             size_t count) {
-  auto kindOf = [&](size_t c) {
-    std::vector<std::pair<size_t, const void *>> kind;
-    for (const Piece &piece : chunks[c])
-      kind.push_back({piece.repeat,
-                      piece.run ? piece.run.getRecompute().getAsOpaquePointer()
-                                : nullptr});
-    return kind;
+  auto kindsOf = [&](size_t c) {
+    return llvm::map_to_vector(chunks[c], kindOf);
   };
   std::set<size_t> picked = {0, chunks.size() - 1};
-  std::set<std::vector<std::pair<size_t, const void *>>> seen;
+  llvm::SmallVector<llvm::SmallVector<Kind>> seen;
   for (size_t c : picked)
-    seen.insert(kindOf(c));
+    seen.push_back(kindsOf(c));
   for (size_t c = 1; c + 1 < chunks.size() && picked.size() < count; ++c)
-    if (seen.insert(kindOf(c)).second)
+    if (!llvm::is_contained(seen, kindsOf(c))) {
+      seen.push_back(kindsOf(c));
       picked.insert(c);
+    }
   for (size_t c = 1; c + 1 < chunks.size() && picked.size() < count; ++c)
     picked.insert(c);
   return llvm::SmallVector<size_t>(picked.begin(), picked.end());
 }
 
-/// Repeats of which no picked chunk has a layer get one, in their order.
-static void addMissing(std::vector<Chunk> &chunks, size_t repeats) {
-  for (size_t repeat = 0; repeat < repeats; ++repeat) {
-    auto has = [&](const Chunk &chunk) {
-      return llvm::any_of(
-          chunk, [&](const Piece &piece) { return piece.repeat == repeat; });
-    };
-    if (llvm::any_of(chunks, has))
-      continue;
-    // Behind the last piece of an earlier repeat, else behind the embedding.
-    Chunk *chunk = &chunks.front();
-    size_t at = 0;
-    while (at < chunk->size() && (*chunk)[at].repeat == kNoRepeat)
-      ++at;
-    for (Chunk &own : chunks)
-      for (auto [p, piece] : llvm::enumerate(own))
-        if (piece.repeat < repeat) {
-          chunk = &own;
-          at = p + 1;
-        }
-    chunk->insert(chunk->begin() + at, Piece{repeat, 1, {}});
-  }
+/// Behind the last piece of this repeat or an earlier one, else behind the
+/// embedding.
+static void insertPiece(std::vector<Chunk> &chunks, const Piece &piece) {
+  Chunk *chunk = &chunks.front();
+  size_t at = 0;
+  while (at < chunk->size() && (*chunk)[at].repeat == kNoRepeat)
+    ++at;
+  for (Chunk &own : chunks)
+    for (auto [p, other] : llvm::enumerate(own))
+      if (other.repeat <= piece.repeat) {
+        chunk = &own;
+        at = p + 1;
+      }
+  chunk->insert(chunk->begin() + at, piece);
+}
+
+/// Kinds of layers that no picked chunk has get one.
+static void addMissing(std::vector<Chunk> &chunks, llvm::ArrayRef<Chunk> all) {
+  std::set<Kind> seen;
+  for (const Chunk &chunk : chunks)
+    for (const Piece &piece : chunk)
+      seen.insert(kindOf(piece));
+  for (const Chunk &chunk : all)
+    for (const Piece &piece : chunk)
+      if (piece.repeat != kNoRepeat && seen.insert(kindOf(piece)).second)
+        insertPiece(chunks, {piece.repeat, 1, piece.run});
 }
 
 /// A run becomes one layer, the first longer one of each repeat `longest`.
@@ -207,7 +216,7 @@ SmallPlan kerf::shrinkPlan(PlanAttr plan, llvm::ArrayRef<int64_t> layers,
   for (size_t c : pickChunks(all, stages * perStage))
     chunks.push_back(all[c]);
   shorten(chunks, lean ? 1 : 2);
-  addMissing(chunks, layers.size());
+  addMissing(chunks, all);
   small.layers.assign(layers.size(), 0);
   for (const Chunk &chunk : chunks)
     for (const Piece &piece : chunk)
