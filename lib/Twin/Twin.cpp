@@ -254,7 +254,8 @@ FailureOr<Twin> kerf::makeTwin(ModelOp planned) {
   model.getBody().walk([&](DequantizeOp) { hasCodes = true; });
   SmallPlan plan = shrinkPlan(getPlan(model), layers, /*lean=*/hasCodes);
   StepSizes sizes;
-  if (!plan.plan || failed(sizes.choose(model, plan)) || failed(writeSizes(model, sizes)))
+  if (!plan.plan || failed(sizes.choose(model, plan)) ||
+      failed(writeSizes(model, sizes)))
     return failure();
   model->setAttr(kPlanAttrName, plan.plan);
   if (failed(mlir::verify(*twin.module)))

@@ -63,10 +63,10 @@ private:
 std::vector<HostTensor> makeInputs(llvm::ArrayRef<spmd::ProgramOp> programs,
                                    int64_t seed, int64_t step, double rate);
 
-/// As for models: fails for a pipeline too large to run here. It may be 2^`more`
-/// times as large.
-mlir::LogicalResult
-checkInterpretable(llvm::ArrayRef<spmd::ProgramOp> programs, int more = 0);
+/// As for models: fails for a pipeline too large to run here. It may be
+/// 2^`more` times as large.
+mlir::LogicalResult checkInterpretable(llvm::ArrayRef<spmd::ProgramOp> programs,
+                                       int more = 0);
 
 } // namespace kerf
 
