@@ -56,16 +56,6 @@ static llvm::SmallVector<Run> runsOf(PlanAttr plan, int64_t layers) {
   return runs;
 }
 
-static llvm::SmallVector<RepeatOp> forwardRepeats(ModelOp model) {
-  llvm::SmallVector<RepeatOp> repeats;
-  for (RepeatOp repeat : model.getBody().getOps<RepeatOp>()) {
-    PhaseAttr phase = getPhase(repeat);
-    if (!phase || phase.getKind() == PhaseKind::Forward)
-      repeats.push_back(repeat);
-  }
-  return repeats;
-}
-
 /// Says on a repeat and its reverse what they belong to.
 static void mark(ModelOp model, RepeatOp forward, const Run &run) {
   OpBuilder builder(model.getContext());

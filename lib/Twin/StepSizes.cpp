@@ -1,19 +1,11 @@
 #include "StepSizes.h"
 
+#include "kerf/Dialect/Kerf/Chunks.h"
+
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace kerf;
-
-llvm::SmallVector<RepeatOp> kerf::forwardRepeats(ModelOp model) {
-  llvm::SmallVector<RepeatOp> repeats;
-  for (RepeatOp repeat : model.getBody().getOps<RepeatOp>()) {
-    PhaseAttr phase = getPhase(repeat);
-    if (!phase || phase.getKind() == PhaseKind::Forward)
-      repeats.push_back(repeat);
-  }
-  return repeats;
-}
 
 StepSizes::Word &StepSizes::dimsOf(Value value) {
   auto [entry, isNew] = dims.try_emplace(value);

@@ -13,9 +13,6 @@
 
 namespace kerf {
 
-/// Forward repeats of a model, in order.
-llvm::SmallVector<RepeatOp> forwardRepeats(ModelOp model);
-
 /// The factor that is cut in blocks.
 struct BlockCut {
   unsigned factor;

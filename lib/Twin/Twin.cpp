@@ -13,6 +13,8 @@
 
 #include "StepSizes.h"
 
+#include "kerf/Dialect/Kerf/Chunks.h"
+
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/InterleavedRange.h"

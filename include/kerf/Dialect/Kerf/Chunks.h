@@ -26,6 +26,17 @@ inline int64_t getChunk(RepeatOp repeat) {
   return chunk ? chunk.getInt() : 0;
 }
 
+/// The repeats of a model that are no reverse of another, in order.
+inline llvm::SmallVector<RepeatOp> forwardRepeats(ModelOp model) {
+  llvm::SmallVector<RepeatOp> repeats;
+  for (RepeatOp repeat : model.getBody().getOps<RepeatOp>()) {
+    PhaseAttr phase = getPhase(repeat);
+    if (!phase || phase.getKind() == PhaseKind::Forward)
+      repeats.push_back(repeat);
+  }
+  return repeats;
+}
+
 /// Chunks of all stages together.
 inline int64_t getChunkCount(PlanAttr plan) {
   return plan.getStageCount() * plan.getChunks();
