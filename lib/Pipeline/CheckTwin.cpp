@@ -50,8 +50,11 @@ kerf::makeTwinPrograms(ModelOp planned, const StageOptions &options) {
 
 /// Codes times scales, in place of the numbers that codes stand for: a look-up
 /// of each element takes most of the time of a twin, and no layout changes it.
-static void simplifyCodes(ModuleOp module) {
-  module.walk([](DequantizeOp op) {
+/// True if there were any.
+static bool simplifyCodes(ModuleOp module) {
+  bool had = false;
+  module.walk([&](DequantizeOp op) {
+    had = true;
     OpBuilder builder(op);
     PlainBuilder p{builder, op.getLoc()};
     llvm::SmallVector<int64_t> blocks(typeOf(op.getScales()).getShape());
@@ -75,6 +78,7 @@ static void simplifyCodes(ModuleOp module) {
         p.reshape(numbers, typeOf(op.getResult()).getShape()));
     op.erase();
   });
+  return had;
 }
 
 //===----------------------------------------------------------------------===//
@@ -194,9 +198,10 @@ tryTwin(ModelOp planned, const StageOptions &options, CheckedPlan &checked) {
   FailureOr<Twin> twin = makeTwin(planned);
   if (failed(twin) || failed(addPrograms(*twin->module, options)))
     return nullptr;
-  simplifyCodes(*twin->module);
   checked.twin = "a twin of " + twin->description;
   checked.differs = twin->differs;
+  if (simplifyCodes(*twin->module))
+    checked.differs.push_back("codes are not looked up");
   return std::move(twin->module);
 }
 

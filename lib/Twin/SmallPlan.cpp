@@ -127,14 +127,14 @@ static void addMissing(std::vector<Chunk> &chunks, llvm::ArrayRef<Chunk> all) {
         insertPiece(chunks, {piece.repeat, 1, piece.run});
 }
 
-/// A run becomes one layer, the first longer one of each repeat `longest`.
-static void shorten(std::vector<Chunk> &chunks, int64_t longest) {
+/// A run becomes one layer, the first longer one of each repeat two.
+static void shorten(std::vector<Chunk> &chunks) {
   std::set<size_t> seen;
   for (Chunk &chunk : chunks)
     for (Piece &piece : chunk)
       if (piece.repeat != kNoRepeat)
         piece.count =
-            piece.count > 1 && seen.insert(piece.repeat).second ? longest : 1;
+            piece.count > 1 && seen.insert(piece.repeat).second ? 2 : 1;
 }
 
 static ArrayAttr stagesOf(PlanAttr plan, llvm::ArrayRef<Chunk> chunks) {
@@ -163,9 +163,8 @@ static int64_t stagesOf(PlanAttr plan) {
 }
 
 /// More than a stage keeps at once, so that slots are used again.
-static int64_t microBatchesOf(PlanAttr plan, int64_t stages, int64_t chunks,
-                              bool lean) {
-  int64_t wanted = stages == 1 ? (lean ? 2 : 3) : stages + 1;
+static int64_t microBatchesOf(PlanAttr plan, int64_t stages, int64_t chunks) {
+  int64_t wanted = stages == 1 ? 3 : stages + 1;
   if (chunks > 1)
     wanted = 2 * stages;
   int64_t count = std::min(plan.getMicroBatches(), wanted);
@@ -205,8 +204,7 @@ static int64_t shrinkShardGroup(PlanAttr plan, MeshAttr &mesh) {
   return group;
 }
 
-SmallPlan kerf::shrinkPlan(PlanAttr plan, llvm::ArrayRef<int64_t> layers,
-                           bool lean) {
+SmallPlan kerf::shrinkPlan(PlanAttr plan, llvm::ArrayRef<int64_t> layers) {
   SmallPlan small;
   int64_t stages = stagesOf(plan);
   int64_t perStage = std::min<int64_t>(plan.getChunks(), 2);
@@ -215,7 +213,7 @@ SmallPlan kerf::shrinkPlan(PlanAttr plan, llvm::ArrayRef<int64_t> layers,
   std::vector<Chunk> all = chunksOf(plan, layers), chunks;
   for (size_t c : pickChunks(all, stages * perStage))
     chunks.push_back(all[c]);
-  shorten(chunks, lean ? 1 : 2);
+  shorten(chunks);
   addMissing(chunks, all);
   small.layers.assign(layers.size(), 0);
   for (const Chunk &chunk : chunks)
@@ -231,7 +229,7 @@ SmallPlan kerf::shrinkPlan(PlanAttr plan, llvm::ArrayRef<int64_t> layers,
   if (stagesAttr && !PlanAttr::checkStages(stagesAttr, perStage, mesh).empty())
     return small;
   small.plan = PlanAttr::get(
-      plan.getContext(), mesh, microBatchesOf(plan, stages, perStage, lean),
+      plan.getContext(), mesh, microBatchesOf(plan, stages, perStage),
       plan.getSchedule(), plan.getRecomputeAll(), plan.getRecompute(), perStage,
       plan.getZero(), shardGroup, stagesAttr, buffer, plan.getPlainOrder());
   if (plan.getMicroBatches() > 1 && small.plan.getMicroBatches() == 1)

@@ -22,10 +22,8 @@ struct SmallPlan {
 ///
 /// Chunks of the pipeline stand for those of the plan: the first and the last,
 /// and between them those with other layers than the ones before. A run of
-/// layers becomes one layer, the first longer one two. A `lean` plan has one
-/// layer of each and fewer micro-batches.
-SmallPlan shrinkPlan(PlanAttr plan, llvm::ArrayRef<int64_t> layers,
-                     bool lean = false);
+/// layers becomes one layer, the first longer one two.
+SmallPlan shrinkPlan(PlanAttr plan, llvm::ArrayRef<int64_t> layers);
 
 } // namespace kerf
 

@@ -251,10 +251,7 @@ FailureOr<Twin> kerf::makeTwin(ModelOp planned) {
   llvm::SmallVector<int64_t> layers;
   for (RepeatOp repeat : forwardRepeats(model))
     layers.push_back(repeat.getCount());
-  // Codes are looked up in many steps, and their blocks do not shrink.
-  bool hasCodes = false;
-  model.getBody().walk([&](DequantizeOp) { hasCodes = true; });
-  SmallPlan plan = shrinkPlan(getPlan(model), layers, /*lean=*/hasCodes);
+  SmallPlan plan = shrinkPlan(getPlan(model), layers);
   StepSizes sizes;
   if (!plan.plan || failed(sizes.choose(model, plan)) ||
       failed(writeSizes(model, sizes)))
