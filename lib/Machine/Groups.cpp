@@ -12,7 +12,9 @@
 // parts do. If t does not divide W, some unit holds a single member of some
 // group: parts of one.
 //
-// The sizes W of successive tiers divide each other, hence so do the parts.
+// The sizes W of successive tiers divide each other, hence so do the parts. A
+// unit that has all devices of the machine has all members, whatever t is:
+// tiers outside it connect nothing.
 //
 // Example, nodes of 8: 16 ranks at stride 1 are 2 parts of 8. 12 ranks are 3
 // parts of 4 (8 + 4 in the first group, 4 + 8 in the second). 4 ranks at stride
@@ -63,9 +65,10 @@ std::vector<GroupTier> kerf::tiersOf(const Machine &machine, Group group) {
   for (size_t i = 0; i < machine.tiers.size(); ++i) {
     const Tier &tier = machine.tiers[i];
     // The outermost tier connects everything.
-    int64_t outer = i + 1 == machine.tiers.size()
-                        ? group.size
-                        : membersWithin(group, width * tier.size);
+    bool isWhole = i + 1 == machine.tiers.size() ||
+                   width * tier.size >= machine.describedDevices();
+    int64_t outer =
+        isWhole ? group.size : membersWithin(group, width * tier.size);
     if (outer > inner) {
       GroupTier crossed;
       crossed.tier = i;

@@ -44,11 +44,7 @@ public:
   double putOffBytes(const TableKey &key);
   /// Elements of parameters, and seconds by elements; unless `priced`, the
   /// seconds of any number of them, which is cheaper.
-  StateFloor parameters(const TableKey &key, bool priced) {
-    return parameters(key, priced, Experts::Any);
-  }
-  /// The same by whether the expert axis cuts parameters of experts.
-  std::vector<StateFloor> cases(const TableKey &key, bool priced);
+  StateFloor parameters(const TableKey &key, bool priced);
 
   /// value <= seconds + price x elements, of one sequence.
   struct Line {
@@ -80,13 +76,8 @@ private:
     double denseElements = 0, expertElements = 0;
     std::vector<Line> lines;
   };
-  /// What the expert axis does with parameters of experts: it cuts none, or
-  /// some.
-  enum class Experts { Any, Whole, Cut };
-  /// By kind, groups and `Experts`.
-  std::map<std::array<int64_t, 8>, State> states;
-  /// By kind, group and shares: `cutExpertsSec`.
-  std::map<std::array<int64_t, 4>, double> cutExperts;
+  /// By kind and groups.
+  std::map<std::array<int64_t, 7>, State> states;
   /// By kind, group and shares, and what an element of each parameter costs:
   /// `tensorLines`.
   std::map<std::pair<std::array<int64_t, 4>, std::vector<double>>,
@@ -104,22 +95,17 @@ private:
   std::map<std::array<int64_t, 5>, Shapes> shapes;
 
   Floor floorOf(int kind) const;
-  std::vector<double> weightsOf(const TableKey &key, double part,
-                                Experts experts) const;
+  std::vector<double> weightsOf(const TableKey &key, double part) const;
   LayerKind weighted(int number, llvm::ArrayRef<double> weights) const;
   std::vector<Line> linesOf(int axis, Group group, const LayerKind &kind,
                             int number, int shares) const;
   static double valueAt(llvm::ArrayRef<Line> lines, double price);
   const std::vector<Line> &tensorLines(const TableKey &key, int shares,
-                                       double part, Experts experts);
+                                       double part);
   const std::vector<Line> &expertLines(const TableKey &key, int shares);
   std::vector<Line> together(const TableKey &key, const State &state);
-  double othersSec(const TableKey &key, bool expert);
-  std::vector<Line> wholeLines(const TableKey &key);
-  Line cutLine(const TableKey &key);
-  double cutExpertsSec(int kind, Group group, int shares);
-  State &stateOf(const TableKey &key, bool priced, Experts experts);
-  StateFloor parameters(const TableKey &key, bool priced, Experts experts);
+  double contextSec(const TableKey &key);
+  State &stateOf(const TableKey &key, bool priced);
   KeptCurve curveOf(int kind) const;
   const Shapes &shapesOf(const TableKey &key);
   LayerQuery idealQuery(int kind, int axis, Group group) const;

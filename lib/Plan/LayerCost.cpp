@@ -22,6 +22,7 @@ TimeParts &TimeParts::operator+=(const TimeParts &other) {
 }
 
 static constexpr int kTensor = static_cast<int>(InnerAxis::Tensor);
+static constexpr int kExpert = static_cast<int>(InnerAxis::Expert);
 
 AxisState kerf::keptState(const LayerTerms &terms, const LayerLayout &layout,
                           int value, int axis) {
@@ -289,6 +290,15 @@ private:
     return bytes;
   }
 
+  /// Whether a parameter counts as experts: expert ranks, if there are any,
+  /// hold parts of it. What they all hold whole is one more copy, as dense.
+  bool isExpert(int p) const {
+    const AxisLayout &axis = layout.axes[kExpert];
+    return kind.params[p].expert &&
+           (!terms.has(kExpert) || axis.params.empty() ||
+            isSplit(axis.params[p].weight));
+  }
+
   void addParams() {
     double all = 0, trained = 0, weights = 0;
     double masters = 0, gradients = 0, states = 0;
@@ -296,7 +306,7 @@ private:
       const LayerParam &param = kind.params[p];
       double elements =
           terms.paramElements(p, layout, -1, &AxisLayout::Rest::weight);
-      (param.expert ? point.expertElements : point.denseElements) += elements;
+      (isExpert(p) ? point.expertElements : point.denseElements) += elements;
       if (param.shared)
         point.sharedElements += elements;
       all += elements;
@@ -337,7 +347,7 @@ private:
     if (!restFree(kTensor)) {
       double excess = gradientExcess(terms, p, layout);
       result.objective += excessPrice(query) * excess;
-      (param.expert ? point.expertExcessBytes : point.denseExcessBytes) +=
+      (isExpert(p) ? point.expertExcessBytes : point.denseExcessBytes) +=
           excess;
       return;
     }

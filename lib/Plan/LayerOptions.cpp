@@ -390,3 +390,22 @@ LayerTerms::options(int axis, const LayerLayout &layout) const {
   }
   return all;
 }
+
+bool kerf::holdsAllExperts(const LayerOp &op, InnerAxis axis,
+                           const OpOption &option) {
+  if (axis != InnerAxis::Expert || op.maps.empty())
+    return false;
+  auto isExpert = [&](unsigned f) {
+    return op.factors[f].index == IndexClass::Expert;
+  };
+  auto hasExperts = [&](const TensorFactors &dims) {
+    return llvm::any_of(dims, [&](const DimFactors &dim) {
+      return llvm::any_of(dim, isExpert);
+    });
+  };
+  return llvm::any_of(llvm::zip(op.operandFactors, option.operands),
+                      [&](auto operand) {
+                        const auto &[dims, state] = operand;
+                        return hasExperts(dims) && !isSplit(state);
+                      });
+}

@@ -5,12 +5,10 @@
 //
 // Idea: solves of axes alone under prices of an element bound seconds + price x
 // elements; the largest of these lines is a convex curve of seconds by
-// elements. Cases where nothing lies between (expert ranks hold all experts, or
-// parts of them and send rows) have curves of their own: one curve for both
-// would mix them.
+// elements. Expert ranks hold parts of the experts (`holdsAllExperts`).
 //
-// Example: expert ranks that hold 8 GiB of experts take 1 s; with 1 GiB each
-// and rows sent it is 3 s. One curve says 2 s for 4.5 GiB, cases say 3 s.
+// Example: a layer takes 8 ms where each rank holds all of its elements, 10 ms
+// with a quarter of them: with a half at least 9.3 ms, on the line between.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,20 +41,10 @@ static bool isCutBy(const LayerKind &kind, int param, IndexClass index,
   return false;
 }
 
-/// Whether a parameter is a good part of the experts: not what routes to them.
-static bool holdsExperts(const LayerKind &kind, int param) {
-  constexpr double kGoodPart = 0.01;
-  double all = 0;
-  for (const LayerParam &other : kind.params)
-    all += other.expert && !other.shared ? other.elements : 0;
-  const LayerParam &own = kind.params[param];
-  return own.expert && !own.shared && own.elements > kGoodPart * all;
-}
-
 /// Of a parameter's elements, what the context and expert ranks of the key
 /// leave on a rank, by parameter; of experts `part`.
-std::vector<double> LayerBounds::weightsOf(const TableKey &key, double part,
-                                           Experts experts) const {
+std::vector<double> LayerBounds::weightsOf(const TableKey &key,
+                                           double part) const {
   const LayerKind &kind = context.step->kinds[key.kind];
   std::vector<double> weights;
   for (auto [number, param] : llvm::enumerate(kind.params)) {
@@ -64,9 +52,7 @@ std::vector<double> LayerBounds::weightsOf(const TableKey &key, double part,
     int own = static_cast<int>(number);
     for (auto [axis, index] : {std::pair(kExpert, IndexClass::Expert),
                                std::pair(kContext, IndexClass::Sequence)})
-      if (isCutBy(kind, own, index, key.groups[axis].size) &&
-          !(axis == kExpert && experts == Experts::Whole &&
-            holdsExperts(kind, own)))
+      if (isCutBy(kind, own, index, key.groups[axis].size))
         left /= double(key.groups[axis].size);
     weights.push_back(left);
   }
@@ -181,17 +167,11 @@ double LayerBounds::valueAt(llvm::ArrayRef<Line> lines, double price) {
 }
 
 /// Lines of the tensor axis alone, to which `part` of what experts cost is
-/// charged. Where expert ranks hold all experts, what routes to them costs
-/// nothing: so lines do not depend on how many ranks these are.
+/// charged.
 const std::vector<LayerBounds::Line> &
-LayerBounds::tensorLines(const TableKey &key, int shares, double part,
-                         Experts experts) {
+LayerBounds::tensorLines(const TableKey &key, int shares, double part) {
   Group group = key.groups[kTensor];
-  const LayerKind &kind = context.step->kinds[key.kind];
-  std::vector<double> weights = weightsOf(key, part, experts);
-  for (size_t p = 0; p < weights.size() && experts == Experts::Whole; ++p)
-    if (kind.params[p].expert && !holdsExperts(kind, static_cast<int>(p)))
-      weights[p] = 0;
+  std::vector<double> weights = weightsOf(key, part);
   auto [it, isNew] = tensors.try_emplace(
       {{key.kind, group.size, group.stride, shares}, weights});
   if (isNew)
@@ -217,18 +197,16 @@ LayerBounds::expertLines(const TableKey &key, int shares) {
   return it->second;
 }
 
-/// What the context axis, and the expert axis, take at least when all axes add
-/// up; per sequence as lines of the tensor axis.
-double LayerBounds::othersSec(const TableKey &key, bool expert) {
+/// What the context axis takes at least when all axes add up; per sequence as
+/// lines of the tensor axis.
+double LayerBounds::contextSec(const TableKey &key) {
+  if (key.groups[kContext].size == 1)
+    return 0;
   auto shares = static_cast<int>(axesOf(key).size());
   TableKey sequence = key;
   sequence.microBatch = key.groups[kContext].size;
-  double sec = 0;
-  for (int axis : {kContext, kExpert})
-    if (key.groups[axis].size > 1 && (axis == kContext || expert))
-      sec += scaleOf(sequence, axis) *
-             ideal(Part::All, key.kind, axis, key.groups[axis], shares);
-  return sec;
+  return scaleOf(sequence, kContext) *
+         ideal(Part::All, key.kind, kContext, key.groups[kContext], shares);
 }
 
 /// Lines of all axes together, per sequence as those of the tensor axis. What
@@ -245,14 +223,14 @@ std::vector<LayerBounds::Line> LayerBounds::together(const TableKey &key,
   sequence.microBatch = key.groups[kContext].size;
   std::vector<Line> own, other;
   if (cutsTensor)
-    own = tensorLines(key, shares, 1 - part, Experts::Any);
+    own = tensorLines(key, shares, 1 - part);
   if (cutsExperts)
     other = expertLines(key, shares);
   // A second of the expert axis alone is at least 1/tp of one here, and of an
   // element a rank holds at least 1/(tp cp).
   double scale = scaleOf(sequence, kExpert);
   double each = part / double(key.groups[kContext].size);
-  double fixed = othersSec(key, /*expert=*/false);
+  double fixed = contextSec(key);
   std::vector<double> prices;
   for (const Line &line : own)
     prices.push_back(line.price);
@@ -306,119 +284,31 @@ highest(llvm::ArrayRef<Line> lines, double fewest) {
   return points;
 }
 
-//===----------------------------------------------------------------------===//
-// Whether experts are cut
-//===----------------------------------------------------------------------===//
-
-// Between layouts whose expert ranks hold parts of the experts, and pay for
-// sending rows, and those that hold all there is nothing. Lines between them
-// would say that half of the room costs half of the traffic.
-
-/// Lines of all axes together when expert ranks hold all experts: what these
-/// cost is charged to the tensor axis.
-std::vector<LayerBounds::Line> LayerBounds::wholeLines(const TableKey &key) {
-  auto shares = static_cast<int>(axesOf(key).size());
-  double others = othersSec(key, /*expert=*/true);
-  std::vector<Line> lines;
-  if (key.groups[kTensor].size > 1)
-    lines = tensorLines(key, shares, 1, Experts::Whole);
-  for (Line &line : lines)
-    line.value += others;
-  return lines;
-}
-
-/// Seconds per sequence of the expert axis alone, as `ideal`, when it cuts some
-/// parameter of experts: then all that read it read parts.
-double LayerBounds::cutExpertsSec(int kind, Group group, int shares) {
-  auto [it, isNew] =
-      cutExperts.try_emplace({kind, group.size, group.stride, shares}, 0.0);
-  if (!isNew || context.step->batch % group.size != 0)
-    return it->second;
-  const LayerKind &own = context.step->kinds[kind];
-  LayerQuery query = idealQuery(kind, kExpert, group);
-  query.commWeight *= shares;
-  it->second = 1e12;
-  for (size_t p = 0; p < own.params.size(); ++p) {
-    if (!holdsExperts(own, static_cast<int>(p)))
-      continue;
-    query.filter = [&](const LayerOp &op, InnerAxis axis,
-                       const OpOption &option) {
-      for (auto [value, state] : llvm::zip(op.operands, option.operands))
-        if (own.values[value].param == static_cast<int>(p) && !isSplit(state))
-          return false;
-      return !filter || filter(op, axis, option);
-    };
-    LayerTerms terms(context, query, own, facts[kind]);
-    LayerSolution solution = solveIdeal(terms, kExpert);
-    double sequences = double(query.key.microBatch) * shares;
-    if (solution.possible())
-      it->second = std::min(it->second, leastSecOf(solution, own) / sequences);
-  }
-  return it->second;
-}
-
-/// The least of all axes together when the expert axis cuts experts.
-LayerBounds::Line LayerBounds::cutLine(const TableKey &key) {
-  auto shares = static_cast<int>(axesOf(key).size());
-  TableKey sequence = key;
-  sequence.microBatch = key.groups[kContext].size;
-  Line line;
-  line.value = othersSec(key, /*expert=*/false) +
-               scaleOf(sequence, kExpert) *
-                   cutExpertsSec(key.kind, key.groups[kExpert], shares);
-  if (key.groups[kTensor].size > 1)
-    line.value += valueAt(tensorLines(key, shares, 0.5, Experts::Any), 0);
-  return line;
-}
-
-std::vector<StateFloor> LayerBounds::cases(const TableKey &key, bool priced) {
-  const LayerKind &kind = context.step->kinds[key.kind];
-  bool cuts = false;
-  for (size_t p = 0; p < kind.params.size(); ++p)
-    cuts |= holdsExperts(kind, static_cast<int>(p));
-  if (!priced || !cuts || key.groups[kExpert].size == 1)
-    return {parameters(key, priced)};
-  return {parameters(key, priced, Experts::Whole),
-          parameters(key, priced, Experts::Cut)};
-}
-
-LayerBounds::State &LayerBounds::stateOf(const TableKey &key, bool priced,
-                                         Experts experts) {
+LayerBounds::State &LayerBounds::stateOf(const TableKey &key, bool priced) {
   const auto &[groups, kind] = std::tie(key.groups, key.kind);
-  auto [it, isNew] = states.try_emplace(
-      {kind, groups[kTensor].size, groups[kTensor].stride,
-       groups[kContext].size, groups[kContext].stride, groups[kExpert].size,
-       groups[kExpert].stride, static_cast<int64_t>(experts)});
+  auto [it, isNew] =
+      states.try_emplace({kind, groups[kTensor].size, groups[kTensor].stride,
+                          groups[kContext].size, groups[kContext].stride,
+                          groups[kExpert].size, groups[kExpert].stride});
   State &state = it->second;
   if (!isNew)
     return state;
   const LayerKind &own = context.step->kinds[kind];
-  for (auto [param, weight] :
-       llvm::zip_equal(own.params, weightsOf(key, 1, experts)))
+  for (auto [param, weight] : llvm::zip_equal(own.params, weightsOf(key, 1)))
     (param.expert ? state.expertElements : state.denseElements) +=
         param.elements * weight / double(groups[kTensor].size);
-  priced &= !own.params.empty();
-  if (!priced)
+  if (!priced || own.params.empty())
     return state;
-  if (experts != Experts::Any) {
-    state.lines = stateOf(key, priced, Experts::Any).lines;
-    if (experts == Experts::Cut)
-      state.lines.push_back(cutLine(key));
-    else
-      llvm::append_range(state.lines, wholeLines(key));
-    return state;
-  }
   if (groups[kTensor].size > 1)
-    state.lines = tensorLines(key, 1, 1, Experts::Any);
+    state.lines = tensorLines(key, 1, 1);
   bool alone = axesOf(key).size() < 2 && groups[kExpert].size == 1;
   if (!alone)
     llvm::append_range(state.lines, together(key, state));
   return state;
 }
 
-StateFloor LayerBounds::parameters(const TableKey &key, bool priced,
-                                   Experts experts) {
-  const State &state = stateOf(key, priced, experts);
+StateFloor LayerBounds::parameters(const TableKey &key, bool priced) {
+  const State &state = stateOf(key, priced);
   StateFloor floor{state.denseElements, state.expertElements, {}};
   double scale = kBestRate * scaleOf(key, kTensor);
   llvm::SmallVector<Line, 16> lines = {{0, seconds(key)}};

@@ -274,53 +274,23 @@ double HeadBounds::leafSec(const OuterChoice &outer, const Relaxed &relaxed,
              : enough;
 }
 
-/// Every choice of one case for each kind.
-template <typename Case>
-static std::vector<std::vector<Case>>
-allOf(const std::vector<std::vector<Case>> &kinds) {
-  std::vector<std::vector<Case>> all = {{}};
-  for (const std::vector<Case> &cases : kinds) {
-    std::vector<std::vector<Case>> longer;
-    for (const std::vector<Case> &start : all)
-      for (const Case &next : cases) {
-        longer.push_back(start);
-        longer.back().push_back(next);
-      }
-    all = std::move(longer);
-  }
-  return all;
-}
-
 double HeadBounds::secondsOf(const OuterChoice &head, double enough) {
   Shape shape;
   shape.pp = head.pp;
   shape.microBatches = head.microBatches;
   std::vector<Schedule> schedules = schedulesOf(problem, shape);
-  // Cases are dearer, and only needed where one for all layouts says too
-  // little.
-  double least = leastOf(head, schedules, /*byCases=*/false, enough);
-  return least < enough ? leastOf(head, schedules, /*byCases=*/true, enough)
-                        : least;
-}
-
-double HeadBounds::leastOf(const OuterChoice &head,
-                           llvm::ArrayRef<Schedule> schedules, bool byCases,
-                           double enough) {
-  std::vector<std::vector<Known>> kinds;
+  std::vector<Known> known;
   for (int kind : kindsOf(problem))
-    kinds.push_back(knownOf(head, kind, byCases));
-  std::vector<std::vector<Known>> cases = allOf(kinds);
+    known.push_back(knownOf(head, kind));
   double least = enough;
   for (StateCut cut : stateCutsOf(problem, head)) {
     OuterChoice outer = head;
     std::tie(outer.zero, outer.shardGroup) = cut;
     Pricing pricing(problem, outer, memo);
-    for (const std::vector<Known> &known : cases) {
-      Relaxed relaxed = relax(pricing, known);
-      for (Schedule schedule : schedules) {
-        std::tie(outer.schedule, outer.chunks) = schedule;
-        least = leafSec(outer, relaxed, least);
-      }
+    Relaxed relaxed = relax(pricing, known);
+    for (Schedule schedule : schedules) {
+      std::tie(outer.schedule, outer.chunks) = schedule;
+      least = leafSec(outer, relaxed, least);
     }
   }
   return least;

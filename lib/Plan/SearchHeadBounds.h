@@ -91,9 +91,7 @@ private:
                   bool allReduce);
   double leastBeta(const Groups &groups, bool allReduce);
   double onceEach(const Pricing &pricing, const KindSize &size, bool isExpert);
-  double leastOf(const OuterChoice &head, llvm::ArrayRef<Schedule> schedules,
-                 bool byCases, double enough);
-  std::vector<Known> knownOf(const OuterChoice &head, int kind, bool byCases);
+  Known knownOf(const OuterChoice &head, int kind);
   Known knownOf(int kind, const LayerTable &table, int layout) const;
   Floor floorOf(const Pricing &pricing, const Known &known, LayerPrice &once);
   Relaxed relax(const Pricing &pricing, llvm::ArrayRef<Known> known);

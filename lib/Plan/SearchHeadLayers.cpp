@@ -161,37 +161,29 @@ stateCurve(llvm::ArrayRef<std::pair<double, double>> byElements, double least,
   return points;
 }
 
-/// Of all layouts, or by cases of them.
-std::vector<HeadBounds::Known> HeadBounds::knownOf(const OuterChoice &head,
-                                                   int kind, bool byCases) {
+HeadBounds::Known HeadBounds::knownOf(const OuterChoice &head, int kind) {
   const Profile &profile = problem.profile;
   TableKey key = keyOf(head, kind);
-  std::vector<StateFloor> states;
-  if (byCases)
-    states = problem.tables->lowerBoundStates(key);
-  else
-    states.push_back(problem.tables->lowerBoundState(key));
-  KeptCurve kept = problem.tables->lowerBoundKept(key);
-  double least = problem.tables->lowerBoundSec(key), putOff = 0;
+  Known known;
+  known.state = problem.tables->lowerBoundState(key);
+  known.kept = problem.tables->lowerBoundKept(key);
+  known.least = problem.tables->lowerBoundSec(key);
+  known.size = layers.sizeOf(kind);
   // As `ProgramFloors` counts them.
   if (problem.measureLayers && isLayer(problem, kind) && head.pp > 1 &&
       head.microBatches > 1)
-    putOff = problem.tables->lowerBoundPutOffBytes(key);
+    known.putOffBytes = problem.tables->lowerBoundPutOffBytes(key);
   if (isLayer(problem, kind))
-    least = std::max(least, profile.layerFloorForwardSec +
-                                profile.layerFloorBackwardSec);
-  KindSize size = layers.sizeOf(kind);
-  std::vector<Known> cases;
-  for (StateFloor &state : states) {
-    if (state.denseElements + state.expertElements <= 0) {
-      auto tensor = static_cast<double>(head.tp);
-      state.denseElements = size.denseElements / tensor;
-      state.expertElements =
-          size.expertElements / (tensor * static_cast<double>(head.ep));
-    }
-    cases.push_back({std::move(state), kept, least, size, putOff});
+    known.least = std::max(known.least, profile.layerFloorForwardSec +
+                                            profile.layerFloorBackwardSec);
+  StateFloor &state = known.state;
+  if (state.denseElements + state.expertElements <= 0) {
+    auto tensor = static_cast<double>(head.tp);
+    state.denseElements = known.size.denseElements / tensor;
+    state.expertElements =
+        known.size.expertElements / (tensor * static_cast<double>(head.ep));
   }
-  return cases;
+  return known;
 }
 
 /// The lower convex hull of points, as far as it falls.

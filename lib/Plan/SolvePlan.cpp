@@ -343,6 +343,14 @@ static OptionFilter filterMoe(std::string wanted, OptionFilter others) {
   };
 }
 
+/// Ranks that hold all experts are data ranks: `ep` = 1 says so.
+static OptionFilter filterWholeExperts(OptionFilter others) {
+  return [=](const LayerOp &op, InnerAxis axis, const OpOption &option) {
+    return !holdsAllExperts(op, axis, option) &&
+           (!others || others(op, axis, option));
+  };
+}
+
 FailureOr<std::unique_ptr<Solution>>
 kerf::solvePlan(ModelOp model, const SolveRequest &request) {
   constexpr int64_t mostDevices = 1 << 20; // that a mesh may have
@@ -390,6 +398,8 @@ kerf::solvePlan(ModelOp model, const SolveRequest &request) {
   OptionFilter filter;
   if (given)
     filter = pinPlan(model, solution->step, solution->pins, errors);
+  else
+    filter = filterWholeExperts(filter);
   LayerContext context{&solution->step, &solution->machine, solution->profile};
   filter = filterMoe(solution->pins.moe, filter);
   solution->tables = std::make_unique<SolvedTables>(context, filter);

@@ -310,10 +310,6 @@ StateFloor SolvedTables::lowerBoundState(const TableKey &key) {
   return state->bounds->parameters(alike(key), state->isPriced(key.kind));
 }
 
-std::vector<StateFloor> SolvedTables::lowerBoundStates(const TableKey &key) {
-  return state->bounds->cases(alike(key), state->isPriced(key.kind));
-}
-
 /// True for one point: layouts and points are numbered within a table.
 static bool isSame(const LayerPoint &a, const LayerPoint &b) {
   return a.layout == b.layout && a.point == b.point;

@@ -94,6 +94,10 @@ struct LayerLayout {
 using OptionFilter =
     std::function<bool(const LayerOp &, InnerAxis, const OpOption &)>;
 
+/// Whether ranks of the expert axis hold all experts in an op that routes rows
+/// to them.
+bool holdsAllExperts(const LayerOp &op, InnerAxis axis, const OpOption &option);
+
 /// How a layer is to be solved.
 struct LayerQuery {
   TableKey key;
@@ -184,7 +188,6 @@ public:
   KeptCurve lowerBoundKept(const TableKey &key) override;
   double lowerBoundPutOffBytes(const TableKey &key) override;
   StateFloor lowerBoundState(const TableKey &key) override;
-  std::vector<StateFloor> lowerBoundStates(const TableKey &key) override;
   int64_t solved() const override;
   /// The layout of a point of `get(key)`.
   const LayerLayout &layoutOf(const TableKey &key, const LayerPoint &point);

@@ -46,6 +46,7 @@ struct LayerPoint {
   int kernels = 0;          ///< launches, forward and backward
   /// Local elements of parameters by what they are replicated over: dense ones
   /// over data, context and expert ranks; experts over data and context only.
+  /// Experts that all expert ranks hold whole are dense.
   double denseElements = 0, expertElements = 0;
   /// Of the dense ones: parameters that an earlier kind holds too (tied
   /// embeddings); on the same stage they count once.
@@ -124,11 +125,6 @@ public:
   /// default nothing is known but the seconds.
   virtual StateFloor lowerBoundState(const TableKey &key) {
     return {0, 0, {{0, lowerBoundSec(key)}}};
-  }
-  /// The same by cases: all points of a layout are above one of them, which is
-  /// more than what holds for every layout. By default one case.
-  virtual std::vector<StateFloor> lowerBoundStates(const TableKey &key) {
-    return {lowerBoundState(key)};
   }
   virtual int64_t solved() const = 0; ///< tables made so far
   /// Bytes besides that programs keep of a micro-batch where weight gradients

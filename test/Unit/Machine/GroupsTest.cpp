@@ -243,6 +243,19 @@ TEST(Groups, TheOutermostTierHoldsAll) {
   EXPECT_EQ(describe(node, {6, 1}), "node 6x1 400");
 }
 
+// What lies outside of the unit that has all devices connects nothing: 65 of a
+// rack of 72, or a node that is not full, cross no further tier, whatever the
+// stride. As soon as a second unit is begun they do.
+TEST(Groups, TiersOutsideOfAllDevicesConnectNothing) {
+  Machine racks;
+  racks.tiers = {makeSwitch("rack", 72, 900e9), makeSwitch("leaf", 8, 50e9),
+                 makeSwitch("spine", 1, 50e9)};
+  EXPECT_EQ(describe(racks.withDevices(65), {4, 16}), "rack 4x1 900");
+  EXPECT_EQ(describe(racks.withDevices(72), {4, 16}), "rack 4x1 900");
+  EXPECT_EQ(describe(racks.withDevices(73), {4, 16}), "leaf 4x1 50");
+  EXPECT_EQ(describe(cluster().withDevices(32), {2, 12}), "leaf 2x1 50");
+}
+
 // A ring along one of three dimensions of a torus has a third of the links, and
 // steps add up over the dimensions instead of multiplying.
 TEST(Groups, Torus) {

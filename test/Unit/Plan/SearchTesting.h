@@ -82,20 +82,6 @@ public:
       points.push_back({dense + expert, kind.secondLayout * sec});
     return {dense, expert, hull(std::move(points))};
   }
-  /// A case for each layout.
-  std::vector<StateFloor> lowerBoundStates(const TableKey &key) override {
-    const SyntheticKind &kind = kinds[key.kind];
-    StateFloor second = lowerBoundState(key), first = second;
-    if (kind.secondLayout == 1)
-      return {second};
-    for (double *elements : {&first.denseElements, &first.expertElements})
-      *elements *= firstHolds(key);
-    double held = second.denseElements + second.expertElements;
-    double sec = lowerBoundSec(key);
-    first.seconds = {{firstHolds(key) * held, sec}};
-    second.seconds = {{held, kind.secondLayout * sec}};
-    return {first, second};
-  }
   int64_t solved() const override {
     return static_cast<int64_t>(tables.size());
   }
