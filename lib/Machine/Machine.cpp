@@ -2,6 +2,8 @@
 
 #include "kerf/Machine/Machine.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/bit.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
@@ -89,6 +91,37 @@ Machine Machine::withDevices(int64_t count) const {
   }
   shareBy(result);
   return result;
+}
+
+std::vector<Placement> kerf::placementsOf(const Machine &described,
+                                          int64_t count) {
+  std::vector<Placement> placements = {
+      {described.withDevices(count), count, 0}};
+  if (described.device.shared || described.tiers.empty())
+    return placements;
+  auto add = [&](Machine machine, int64_t devices, int64_t perUnit) {
+    bool isKnown = llvm::any_of(placements, [&](const Placement &known) {
+      return known.machine == machine && known.devices == devices;
+    });
+    if (!isKnown && 4 * devices >= 3 * count)
+      placements.push_back({std::move(machine), devices, perUnit});
+  };
+  const Tier &inner = described.tiers.front();
+  if (inner.kind == TierKind::Torus)
+    add(described.withDevices(llvm::bit_floor(uint64_t(count))),
+        static_cast<int64_t>(llvm::bit_floor(uint64_t(count))), 0);
+  if (count <= inner.size)
+    return placements;
+  int64_t whole = count / inner.size * inner.size;
+  add(described.withDevices(whole), whole, 0);
+  int64_t units = llvm::divideCeil(count, inner.size);
+  auto each = static_cast<int64_t>(llvm::bit_floor(uint64_t(count / units)));
+  if (each == inner.size)
+    return placements;
+  Machine spread = described;
+  resize(spread.tiers.front(), each);
+  add(spread.withDevices(each * units), each * units, each);
+  return placements;
 }
 
 Machine Machine::perRank() const {

@@ -489,6 +489,10 @@ PlanPart explain_detail::describePlan(const ExplainInput &input,
   part.parameters = step.parameters();
   part.devices = devicesOf(input);
   part.spares = part.devices - plan.outer.ranks();
+  part.perUnit = input.perUnit;
+  part.filledSec = input.filledSec;
+  if (input.perUnit > 0)
+    part.unit = machine.tiers.front().name;
   part.outer = plan.outer;
   part.axes = axesOf(input, plan);
   for (auto [i, stage] : llvm::enumerate(plan.stages))

@@ -89,6 +89,10 @@ static Value planOf(const PlanPart &plan) {
   value.set("parameters", numberOf(plan.parameters));
   value.set("devices", Value::fromInteger(plan.devices));
   value.set("spares", Value::fromInteger(plan.spares));
+  if (plan.perUnit > 0)
+    value.set("per_unit", Value::fromInteger(plan.perUnit));
+  if (plan.filledSec > 0)
+    value.set("filled_step_sec", numberOf(plan.filledSec));
   value.set("choice", outerOf(plan.outer));
   value.set("state", textOf(plan.state));
   Value axes = Value::makeArray();

@@ -109,12 +109,26 @@ static std::string printKinds(const PlanPart &plan) {
   return table.rows.empty() ? "" : "\n" + table.print();
 }
 
-static std::string printPlan(const PlanPart &plan, bool color) {
-  std::string text = heading("PLAN", shortLayout(plan.outer), color);
-  text += "  " + batchWords(plan.outer) + "\n  " + plan.state + "\n";
+/// Which devices are used, where that is not all in turn, and why.
+static std::string placementWords(const PlanPart &plan) {
+  std::string text;
   if (plan.spares > 0)
     text += "  " + plural(plan.spares, "device") + " of " +
             grouped(plan.devices) + " without work (spares)\n";
+  if (plan.perUnit > 0)
+    text += "  place " + plural(plan.perUnit, "rank") + " in each " +
+            clean(plan.unit) + " unit: ranks are numbered so\n";
+  if (plan.filledSec > 0)
+    text += "  because the best step found on units that are filled one after "
+            "the other takes " +
+            seconds(plan.filledSec) + "\n";
+  return text;
+}
+
+static std::string printPlan(const PlanPart &plan, bool color) {
+  std::string text = heading("PLAN", shortLayout(plan.outer), color);
+  text += "  " + batchWords(plan.outer) + "\n  " + plan.state + "\n";
+  text += placementWords(plan);
   Table axes{"lrrll", 2, {{"axis", "size", "stride", "over", "carries"}}};
   for (const AxisRow &row : plan.axes)
     axes.rows.push_back({row.name, std::to_string(row.group.size),

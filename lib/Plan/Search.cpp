@@ -392,7 +392,7 @@ SearchResult kerf::search(const SearchProblem &problem) {
   result.certificate = searcher.certificate;
   if (result.best)
     result.alternatives = searcher.alternatives.list(searcher, *result.best);
-  else
+  else if (problem.enoughSec == HUGE_VAL)
     result.infeasible = explainMisfit(sized);
   return result;
 }

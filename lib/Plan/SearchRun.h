@@ -76,7 +76,8 @@ private:
 struct Searcher {
   explicit Searcher(const SearchProblem &problem)
       : problem(problem), memo(*problem.machine, problem.profile),
-        bounds(problem, memo), headBounds(problem, memo, bounds) {}
+        bounds(problem, memo), headBounds(problem, memo, bounds),
+        best(problem.enoughSec) {}
 
   void run();
   void certify();
@@ -118,7 +119,7 @@ private:
   double tableBudget = 0, tablesCost = 0; ///< (`KindSize::tableCost`)
   bool allLayouts = true;
   double tasks = 0;             ///< played
-  double best = HUGE_VAL;       ///< closed form
+  double best;                  ///< closed form
   double openBound = HUGE_VAL;  ///< of what was not looked at
   double looseBound = HUGE_VAL; ///< of leaves, as far as they were solved
 

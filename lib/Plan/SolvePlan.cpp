@@ -127,6 +127,8 @@ ExplainInput Solution::explainInput(double tokens) const {
   input.step = &step;
   input.machine = &machine;
   input.devices = devices;
+  input.perUnit = perUnit;
+  input.filledSec = filledSec;
   input.profile = profile;
   input.result = &result;
   input.layoutOf = [this](int kind, const LayerPoint &point) {
@@ -351,17 +353,16 @@ static OptionFilter filterWholeExperts(OptionFilter others) {
   };
 }
 
-FailureOr<std::unique_ptr<Solution>>
-kerf::solvePlan(ModelOp model, const SolveRequest &request) {
-  constexpr int64_t mostDevices = 1 << 20; // that a mesh may have
+/// The fastest plan on devices placed so that takes less than `enoughSec` in
+/// closed form.
+static FailureOr<std::unique_ptr<Solution>> solveOn(ModelOp model,
+                                                    const SolveRequest &request,
+                                                    const Placement &placement,
+                                                    double enoughSec) {
   auto solution = std::make_unique<Solution>();
-  solution->devices =
-      request.devices ? *request.devices : request.machine.describedDevices();
-  if (solution->devices < 1 || solution->devices > mostDevices)
-    return emitError(UnknownLoc::get(model.getContext()))
-           << "expected 1 to " << mostDevices << " devices, found "
-           << solution->devices;
-  solution->machine = request.machine.withDevices(solution->devices);
+  solution->machine = placement.machine;
+  solution->devices = placement.devices;
+  solution->perUnit = placement.perUnit;
   solution->profile = profileFor(solution->machine, request.profile);
   solution->pins = request.pins;
   // CPUs communicate with the cores that they compute with: nothing is hidden.
@@ -411,7 +412,55 @@ kerf::solvePlan(ModelOp model, const SolveRequest &request) {
     errors.push_back(wrong);
   if (failed(refuse(model, errors)))
     return failure();
+  problem.enoughSec = enoughSec;
   solution->result = search(problem);
+  return solution;
+}
+
+/// Takes what is faster on devices placed in another way. What was proven holds
+/// for all placements.
+static void tryPlacement(ModelOp model, const SolveRequest &request,
+                         const Placement &placement,
+                         std::unique_ptr<Solution> &best) {
+  ScopedDiagnosticHandler quiet(model.getContext(),
+                                [](Diagnostic &) { return success(); });
+  Certificate known = best->result.certificate;
+  double enough = best->result.best ? known.bestSec : HUGE_VAL;
+  auto other = solveOn(model, request, placement, enough);
+  if (failed(other))
+    return;
+  Certificate own = (*other)->result.certificate;
+  const std::optional<PlanPoint> &plan = (*other)->result.best;
+  bool isFaster =
+      plan && (!best->result.best ||
+               plan->stepSec < best->result.best->stepSec * (1 - 1e-9));
+  double filledSec = best->filledSec;
+  if (isFaster && best->result.best && filledSec == 0)
+    filledSec = best->result.best->stepSec;
+  if (isFaster)
+    best = std::move(*other);
+  best->filledSec = filledSec;
+  Certificate &certificate = best->result.certificate;
+  if (known.boundSec > 0 && own.boundSec > 0)
+    certificate.boundSec = std::min(known.boundSec, own.boundSec);
+  certificate.complete = known.complete && own.complete;
+}
+
+FailureOr<std::unique_ptr<Solution>>
+kerf::solvePlan(ModelOp model, const SolveRequest &request) {
+  constexpr int64_t mostDevices = 1 << 20; // that a mesh may have
+  int64_t devices =
+      request.devices ? *request.devices : request.machine.describedDevices();
+  if (devices < 1 || devices > mostDevices)
+    return emitError(UnknownLoc::get(model.getContext()))
+           << "expected 1 to " << mostDevices << " devices, found " << devices;
+  std::vector<Placement> placements = placementsOf(request.machine, devices);
+  auto solution = solveOn(model, request, placements.front(), HUGE_VAL);
+  if (failed(solution))
+    return failure();
+  for (const Placement &placement : llvm::drop_begin(placements))
+    tryPlacement(model, request, placement, *solution);
+  (*solution)->devices = devices;
   return solution;
 }
 

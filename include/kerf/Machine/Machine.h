@@ -178,6 +178,20 @@ struct Machine {
   friend bool operator==(const Machine &, const Machine &) = default;
 };
 
+/// Devices that a program may use, and the machine that these are.
+struct Placement {
+  Machine machine;
+  int64_t devices = 0; ///< used: the last unit may be partly filled
+  int64_t perUnit = 0; ///< used of each innermost unit; 0: units are filled
+};
+
+/// Ways to use up to `count` >= 1 devices of a description, at least three
+/// quarters of them: `withDevices(count)`, which is first; whole innermost
+/// units alone; as many devices of each as a power of two allows, the rest
+/// being spares; of a torus a power of two. Each shape once. Where devices
+/// share a computer there is the first alone.
+std::vector<Placement> placementsOf(const Machine &described, int64_t count);
+
 /// `count` >= 1 units as a torus of `dims` >= 1 dimensions, as near to a cube
 /// as the divisors of `count` allow: smallest largest dimension, then the
 /// smallest second one, and so on; descending. 64 -> 4 4 4, 48 -> 4 4 3, 7 -> 7

@@ -27,6 +27,8 @@ struct ExplainInput {
   /// Devices of the machine, which may fill its tiers in part; 0: as many as it
   /// describes.
   int64_t devices = 0;
+  int64_t perUnit = 0;  ///< used of each innermost unit; 0: units are filled
+  double filledSec = 0; ///< best step with units filled; 0: that is this one
   Profile profile;
   const SearchResult *result = nullptr;
   /// The layout behind a point of a kind; may give null (unknown), may be
@@ -77,7 +79,10 @@ struct PlanPart {
   std::string typeNote; ///< why it is this type, or ""
   int64_t batch = 0, sequence = 0;
   double parameters = 0;
-  int64_t devices = 0, spares = 0; ///< of the machine; those without a rank
+  int64_t devices = 0, spares = 0; ///< asked for; those without a rank
+  int64_t perUnit = 0;  ///< used of each innermost unit; 0: units are filled
+  std::string unit;     ///< the name of such a unit
+  double filledSec = 0; ///< best step with units filled; 0: that is this one
   OuterChoice outer;
   std::vector<AxisRow> axes;
   std::vector<StageRow> stages;

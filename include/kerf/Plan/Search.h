@@ -197,6 +197,8 @@ struct SearchProblem {
   Pins pins;
   double budget = 600; ///< what tables that are solved may cost (`tableCost`)
   bool prove = false;  ///< spend whatever is needed
+  /// Steps that take as long in closed form are of no interest: there is one.
+  double enoughSec = HUGE_VAL;
   /// Bytes of the programs of a plan by stage, where they are known better than
   /// as sums over layers (`ProgramMemory`); may give nothing. What is
   /// reserved is not in it. A plan fits when these do.

@@ -49,8 +49,12 @@ struct SolveRequest {
 /// A search that was made: all that an explanation needs, and that lives as
 /// long as its layouts are asked for.
 struct Solution {
-  Machine machine; ///< with enough units of the outermost tier
-  int64_t devices = 0;
+  Machine machine;     ///< of the devices that are used (`placementsOf`)
+  int64_t devices = 0; ///< that were asked for
+  int64_t perUnit = 0; ///< used of each innermost unit; 0: units are filled
+  /// Best step with the devices as they fill the units; 0: that is this one, or
+  /// nothing fits.
+  double filledSec = 0;
   Profile profile;
   Pins pins; ///< as asked for, and what the target excludes
   StepModel step;

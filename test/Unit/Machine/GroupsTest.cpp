@@ -256,6 +256,35 @@ TEST(Groups, TiersOutsideOfAllDevicesConnectNothing) {
   EXPECT_EQ(describe(cluster().withDevices(32), {2, 12}), "leaf 2x1 50");
 }
 
+/// "64 = 64 1, 60 at 30 each": devices, sizes of the tiers.
+std::string placements(const Machine &machine, int64_t count) {
+  std::string text;
+  for (const Placement &placement : placementsOf(machine, count)) {
+    text += (text.empty() ? "" : "; ") + std::to_string(placement.devices);
+    if (placement.perUnit > 0)
+      text += " at " + std::to_string(placement.perUnit);
+    text += " = " + sizes(placement.machine);
+  }
+  return text;
+}
+
+// Devices of units that do not divide well: whole units, as many of each as a
+// power of two allows, or the nearest torus.
+TEST(Groups, PlacesDevicesInBetterShapes) {
+  Machine racks;
+  racks.tiers = {makeSwitch("rack", 72, 900e9), makeSwitch("leaf", 8, 50e9)};
+  EXPECT_EQ(placements(racks, 64), "64 = 64 1");
+  EXPECT_EQ(placements(racks, 72), "72 = 72 1");
+  EXPECT_EQ(placements(racks, 144), "144 = 72 2; 128 at 64 = 64 2");
+  EXPECT_EQ(placements(racks, 512), "512 = 72 8; 504 = 72 7; 512 at 64 = 64 8");
+  EXPECT_EQ(placements(racks, 80), "80 = 72 2; 72 = 72 1; 64 at 32 = 32 2");
+  EXPECT_EQ(placements(cluster(), 64), "64 = 8 4 2");
+  EXPECT_EQ(placements(cluster(), 65), "65 = 8 4 3; 64 = 8 4 2");
+  EXPECT_EQ(placements(torus({16, 16, 16}), 64), "64 = 64.4.4.4");
+  EXPECT_EQ(placements(torus({16, 16, 16}), 65),
+            "65 = 65.13.5.1; 64 = 64.4.4.4");
+}
+
 // A ring along one of three dimensions of a torus has a third of the links, and
 // steps add up over the dimensions instead of multiplying.
 TEST(Groups, Torus) {
