@@ -187,6 +187,11 @@ std::vector<StateCut> stateCutsOf(const SearchProblem &problem,
 ///   slowestWeight x slowest stage + sumWeight x all stages + onceSec.
 struct LeafTimes {
   double slowestWeight = 0, sumWeight = 0, onceSec = 0;
+  double linkSec = 0; ///< what messages take at least, and what comes once
+  /// Of a split whose weighted stages take `objective`, or of a bound of it.
+  double stepSec(double objective) const {
+    return std::max(objective + onceSec, linkSec);
+  }
 };
 
 /// Tables of one head: by kind (empty for kinds that do not occur).

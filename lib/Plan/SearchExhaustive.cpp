@@ -181,7 +181,7 @@ void ExhaustiveSearch::tryLeaf(const Pricing &pricing,
   ++certificate.evaluated;
   if (!split.fits())
     return;
-  double value = split.objective + times.onceSec;
+  double value = times.stepSec(split.objective);
   if (!result.best || value < certificate.bestSec)
     certificate.bestSec = certificate.boundSec = value;
   PlanPoint plan =

@@ -11,14 +11,13 @@
 // the stage where one more costs least; where the last one ends, no split has a
 // shorter bottleneck, because stages only grow with their layers.
 //
-//   time  >= (m - b) T + b S + sends that are waited for + once per step
+//   time  >= (m - b) T + b S + filling and draining + once per step
 //
 // as in SearchLeaf.cpp, T the bottleneck, S the layers at their fastest. What
 // is open in it is taken at its kindest:
-//   - S may be larger than known: then bubbles may be filled better (ZB-H1) or
-//     sends be waited for less. With T fixed the sum is concave (ZB-H1) or
-//     linear and convex with one kink (interleaved) in S up to p T, so its ends
-//     and the kink tell; beyond, T grows with it, by more than these save.
+//   - S may be larger than known: then bubbles may be filled better (ZB-H1).
+//     With T fixed the sum is concave in S up to p T, so its ends tell; beyond,
+//     T grows with it, by more than this saves.
 //   - ZB-H1 fills with weight gradients, at most S less the least that all else
 //     takes.
 //   - Collectives take the cheapest algorithm of any size of message, so that
@@ -210,32 +209,18 @@ double HeadBounds::slowestSec(const OuterChoice &outer, const Relaxed &relaxed,
 double HeadBounds::closedForm(const OuterChoice &outer, const Relaxed &relaxed,
                               double slowest, double sum) const {
   auto m = static_cast<double>(outer.microBatches);
-  auto p = static_cast<double>(outer.pp), v = static_cast<double>(outer.chunks);
+  auto p = static_cast<double>(outer.pp);
   if (outer.pp == 1)
     return m * slowest + relaxed.onceSec;
-  double scale = problem.profile.bubble, sec = relaxed.sendSec;
-  double trip = 2 * (p - 1) * sec, bubble = 1, sends = trip;
-  switch (outer.schedule) {
-  case ScheduleKind::GPipe:
-    break;
-  case ScheduleKind::OneFOneB:
-    sends = m < p ? trip : trip * m / p + 2 * (p - 2) * sec;
-    break;
-  case ScheduleKind::ZeroBubble: {
+  double scale = problem.profile.bubble, bubble = 1;
+  if (outer.schedule == ScheduleKind::Interleaved)
+    bubble = 1 / static_cast<double>(outer.chunks);
+  if (outer.schedule == ScheduleKind::ZeroBubble) {
     double filled = 1 + std::min(1.0, (m - 1) / (p - 1));
     double weights = std::max(0.0, sum - relaxed.restSec);
     bubble = std::max(0.0, 1 - filled * weights / sum);
-    sends = 2 * trip + std::max(0.0, trip - weights) * m / p;
-    break;
   }
-  case ScheduleKind::Interleaved: {
-    double hops = 2 * (p * v - 1) * sec;
-    double wait = std::max(0.0, hops - (p - 1) * sum / (p * v));
-    bubble = 1 / v;
-    sends = hops + m * v * wait / (p * v + p - 1);
-    break;
-  }
-  }
+  double sends = 2 * (p - 1) * relaxed.sendSec;
   return std::max(0.0, m - scale * bubble) * slowest + scale * bubble * sum +
          scale * sends + relaxed.onceSec;
 }
@@ -243,20 +228,14 @@ double HeadBounds::closedForm(const OuterChoice &outer, const Relaxed &relaxed,
 /// The bound of one leaf, or `enough` where it is no smaller.
 double HeadBounds::leafSec(const OuterChoice &outer, const Relaxed &relaxed,
                            double enough) {
-  auto p = static_cast<double>(outer.pp), v = static_cast<double>(outer.chunks);
+  auto p = static_cast<double>(outer.pp);
   double least = relaxed.sumSec;
   int64_t most = (relaxed.layers + outer.pp - 1) / outer.pp;
   double even = std::max(least / p, double(most) * relaxed.layer.least());
   auto at = [&](double slowest) {
     double largest = std::max(least, p * slowest);
-    double bound = std::min(closedForm(outer, relaxed, slowest, least),
-                            closedForm(outer, relaxed, slowest, largest));
-    if (outer.schedule == ScheduleKind::Interleaved) {
-      double kink = 2 * (p * v - 1) * relaxed.sendSec * p * v / (p - 1);
-      bound = std::min(bound, closedForm(outer, relaxed, slowest,
-                                         std::clamp(kink, least, largest)));
-    }
-    return bound;
+    return std::min(closedForm(outer, relaxed, slowest, least),
+                    closedForm(outer, relaxed, slowest, largest));
   };
   // Fast layers may hold more of the parameters than they must: that is paid
   // for once per step, or by slower ones in every micro-batch.

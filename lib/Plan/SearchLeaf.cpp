@@ -12,12 +12,19 @@
 //   (m - b) max T_i + b sum T_i + sends that are waited for
 //     + mean over stages of exposed gradient and weight traffic and the update
 //
-// Sends of s seconds: a stage has n chunks in flight, so n chunk times are at
-// least one round trip. 1F1B: n = p, a round trip takes p T + 2 (p - 1) s, so
-// every p micro-batches wait for 2 (p - 1) s. In ZB-H1 weight gradients fill
-// that time. Interleaving has n = p v + p - 1 for p v chunk times, and waits
-// only where p - 1 chunk times are shorter than the 2 (p v - 1) sends. GPipe
-// streams. On top the pipeline is filled and drained once.
+// Sends of s seconds: the pipeline is filled and drained once, 2 (p - 1) s.
+// What else messages cost is a floor of the whole step, with S = sum T_i (in
+// ZB-H1 without weight gradients, which fill the waits):
+//
+//   - a stage sends one message at a time: 2 m v s, of two stages s less per
+//     micro-batch;
+//   - 1F1B and ZB-H1: the first stage has p micro-batches on their way, and
+//     begins another when one is back: m / p times S + 2 (p - 1) s;
+//   - GPipe: S + 2 (p - 1) s for the first micro-batch, and each other one is a
+//     message behind, forward and backward.
+//
+// Interleaved stages have so many chunks on their way that their links bind
+// before these come back late.
 //
 //===----------------------------------------------------------------------===//
 
@@ -130,24 +137,24 @@ static double bubblePart(const OuterChoice &outer, const LeafSums &sums) {
   return 1;
 }
 
-/// Seconds that a step waits for messages between stages; see above.
-static double sendWaits(const OuterChoice &outer, const LeafSums &sums,
+/// Seconds that messages of `sec` make a step take at least, but for what comes
+/// after the pipeline; see above.
+static double linkSecOf(const OuterChoice &outer, const LeafSums &sums,
                         double sec) {
-  auto p = static_cast<double>(outer.pp), v = static_cast<double>(outer.chunks);
   auto m = static_cast<double>(outer.microBatches);
+  auto p = static_cast<double>(outer.pp), v = static_cast<double>(outer.chunks);
   double trip = 2 * (p - 1) * sec;
+  double busiest = m * (2 * v - (outer.pp == 2 ? 1 : 0)) * sec;
   switch (outer.schedule) {
   case ScheduleKind::GPipe:
-    return trip;
+    return sums.sec + trip + 2 * (m - 1) * sec;
   case ScheduleKind::OneFOneB:
-    return m < p ? trip : trip * m / p + 2 * (p - 2) * sec;
+    return std::max(busiest, std::ceil(m / p) * (sums.sec + trip));
   case ScheduleKind::ZeroBubble:
-    return 2 * trip + std::max(0.0, trip - sums.weightSec) * m / p;
-  case ScheduleKind::Interleaved: {
-    double hops = 2 * (p * v - 1) * sec;
-    double wait = hops - (p - 1) * sums.sec / (p * v);
-    return hops + m * v * std::max(0.0, wait) / (p * v + p - 1);
-  }
+    return std::max(busiest,
+                    std::ceil(m / p) * (sums.sec - sums.weightSec + trip));
+  case ScheduleKind::Interleaved:
+    return busiest;
   }
   return 0;
 }
@@ -187,12 +194,15 @@ static LeafTimes timesOf(const Pricing &pricing, const LeafSums &sums) {
   times.slowestWeight =
       std::max(0.0, static_cast<double>(outer.microBatches) - bubble);
   times.onceSec = tailSec(pricing, sums) + profile.stepSec;
-  if (outer.pp > 1)
-    times.onceSec +=
-        profile.bubble * sendWaits(outer, sums,
-                                   sendSec(*problem.machine, profile,
-                                           outer.strideOf(MeshAxis::Pipeline),
-                                           sums.boundaryBytes));
+  if (outer.pp == 1)
+    return times;
+  double send = sendSec(*problem.machine, profile,
+                        outer.strideOf(MeshAxis::Pipeline), sums.boundaryBytes);
+  // A runtime's multiplier below 1 shortens what links hold up, too.
+  times.linkSec = std::min(1.0, profile.bubble) * linkSecOf(outer, sums, send) +
+                  times.onceSec;
+  times.onceSec +=
+      profile.bubble * 2 * static_cast<double>(outer.pp - 1) * send;
   return times;
 }
 

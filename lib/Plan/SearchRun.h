@@ -118,8 +118,11 @@ private:
   int64_t pushed = 0, openHeads = 0, leavesBeyond = 0;
   double tableBudget = 0, tablesCost = 0; ///< (`KindSize::tableCost`)
   bool allLayouts = true;
-  double tasks = 0;             ///< played
-  double best;                  ///< closed form
+  double tasks = 0; ///< played
+  /// What need not be looked at takes as long in closed form: the best closed
+  /// form, or the best plan on the timeline, whichever is longer.
+  double best;
+  double bestClosed = HUGE_VAL;
   double openBound = HUGE_VAL;  ///< of what was not looked at
   double looseBound = HUGE_VAL; ///< of leaves, as far as they were solved
 
@@ -153,7 +156,7 @@ private:
   double playLeaf(const Node &node, const StageProblem &stages,
                   const StageSplit &split, double value);
   bool mayWin(double sec) const;
-  void keepLeaf(const Node &node, StageProblem &stages, double onceSec,
+  void keepLeaf(const Node &node, StageProblem &stages, const LeafTimes &times,
                 StageSplit split);
 };
 

@@ -141,17 +141,17 @@ StageSplit Searcher::squeezed(const Node &node, StageProblem &stages,
 double Searcher::leastOf(const Node &node, const StageProblem &stages,
                          bool byPrograms, const LeafTimes &times,
                          const StageSplit &split) {
-  double least = std::max(node.bound, times.onceSec + split.boundObjective);
+  double least = std::max(node.bound, times.stepSec(split.boundObjective));
   if (stages.chunks == 1)
     return least;
   // Of chunks not all splits are tried, and memory is not in their bound yet.
-  double known = std::min(best, times.onceSec + split.objective);
+  double known = std::min(best, times.stepSec(split.objective));
   const Head &head = heads[node.index];
   if (least < known && !byPrograms)
     least = std::max(least, headBounds.secondsOf(outerOf(node), head.tables,
                                                  head.layouts[node.layouts]));
   if (least < known)
-    least = std::max(least, times.onceSec + boundOfChunks(stages));
+    least = std::max(least, times.stepSec(boundOfChunks(stages)));
   return least;
 }
 
@@ -193,7 +193,7 @@ void Searcher::solveNode(const Node &node) {
   if (stages.chunks > 1 && stages.layers.size() > 1) {
     const Head &head = heads[node.index];
     double least = byPrograms
-                       ? times.onceSec + boundOfChunks(stages)
+                       ? times.stepSec(boundOfChunks(stages))
                        : headBounds.secondsOf(outerOf(node), head.tables,
                                               head.layouts[node.layouts]);
     if (least >= best * (1 + kPlayedSlack))
@@ -206,13 +206,13 @@ void Searcher::solveNode(const Node &node) {
   looseBound =
       std::min(looseBound, leastOf(node, stages, byPrograms, times, split));
   if (split.fits())
-    keepLeaf(node, stages, times.onceSec, std::move(split));
+    keepLeaf(node, stages, times, std::move(split));
 }
 
 /// Takes note of a leaf that fits by sums, if its programs do.
-void Searcher::keepLeaf(const Node &node, StageProblem &stages, double onceSec,
-                        StageSplit split) {
-  double value = split.objective + onceSec;
+void Searcher::keepLeaf(const Node &node, StageProblem &stages,
+                        const LeafTimes &times, StageSplit split) {
+  double value = times.stepSec(split.objective);
   double sec = playLeaf(node, stages, split, value);
   OuterChoice outer = outerOf(node);
   // Less room makes no leaf faster: others need not be made to fit.
@@ -223,17 +223,18 @@ void Searcher::keepLeaf(const Node &node, StageProblem &stages, double onceSec,
     if (!split.fits())
       return;
     if (isNew) {
-      value = split.objective + onceSec;
+      value = times.stepSec(split.objective);
       sec = playLeaf(node, stages, split, value);
     }
   }
-  best = std::min(best, value);
+  bestClosed = std::min(bestClosed, value);
   if (mayWin(sec)) {
     PlanPoint plan = evaluatePlan(
         problem, outer, placedOf(stages, split, heads[node.index].tables));
     if (!winner || better(plan, *winner))
       winner = std::move(plan);
   }
+  best = std::min(best, std::max(bestClosed, winner ? winner->stepSec : 0));
   // What is clearly slower and was not played comes after all that was.
   evaluated.push_back({node, std::move(split)});
   alternatives.noteLeaf(outer, {sec, value}, evaluated.size() - 1);

@@ -425,7 +425,9 @@ static void tryPlacement(ModelOp model, const SolveRequest &request,
   ScopedDiagnosticHandler quiet(model.getContext(),
                                 [](Diagnostic &) { return success(); });
   Certificate known = best->result.certificate;
-  double enough = best->result.best ? known.bestSec : HUGE_VAL;
+  double enough = HUGE_VAL;
+  if (best->result.best)
+    enough = std::max(known.bestSec, best->result.best->stepSec);
   auto other = solveOn(model, request, placement, enough);
   if (failed(other))
     return;
