@@ -201,14 +201,27 @@ void ProgramWriter::writeRepeat(RepeatOp repeat, FunctionWriter &function,
 // The update
 //===----------------------------------------------------------------------===//
 
+/// The layout in which a norm reads a gradient: that of the update, where only
+/// blocks differ, so that both read one sum over ranks.
+static const Layout &normedAs(Value gradient, const Layout &need,
+                              const PlannedModel &plan) {
+  for (Operation *user : gradient.getUsers())
+    if (isa<UpdateOp>(user))
+      if (const Layout &own = plan.ops.find(user)->second.operands[0];
+          own.dims == need.dims)
+        return own;
+  return need;
+}
+
 /// The root of a sum of squares over parts: norms of what is cut alike,
 /// squared, summed over the axes that cut it. Every element counts once; of a
 /// gradient that several stages have, in the first of them.
 void ProgramWriter::writeNorm(Operation *op, FunctionWriter &function,
                               Part part, OpBuilder &builder) {
   std::map<AxisList, llvm::SmallVector<Value>> groups;
-  for (auto [value, need] :
+  for (auto [value, arrives] :
        llvm::zip_equal(op->getOperands(), now->plan.ops[op].operands)) {
+    const Layout &need = normedAs(value, arrives, now->plan);
     if (Operation *maker = value.getDefiningOp();
         maker && !isSource(maker) && now->placement.ownerOf(maker) != stage)
       continue;
