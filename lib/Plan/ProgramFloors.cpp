@@ -39,9 +39,11 @@ struct FloorKey {
   int64_t dp = 1, shardGroup = 1;
   int zero = 0;
   bool isAlone = false, isSummed = false, putsOff = false, withWork = true;
+  bool endsByChunk = false;
   auto tie() const {
     return std::make_tuple(zero, dp, shardGroup, isAlone, isSummed, putsOff,
-                           withWork, key.tie(), first.tie(), last.tie());
+                           withWork, endsByChunk, key.tie(), first.tie(),
+                           last.tie());
   }
   bool operator<(const FloorKey &other) const { return tie() < other.tie(); }
 };
@@ -88,7 +90,8 @@ public:
     double bytes = isEnd ? layer.inputBytes() : 0;
     for (const SketchedLayer::Param &param : layer.params)
       if (!param.isTied)
-        bytes += restOf(param) + kPlacement * gradientOf(param);
+        bytes +=
+            restOf(param) + (livesLong() ? kPlacement * gradientOf(param) : 0);
     return bytes;
   }
 
@@ -116,6 +119,10 @@ private:
   const OuterChoice &outer;
   Part part;
   bool isEnd, isSummed, putsOff;
+
+  /// Whether gradients live while all is kept. Those of one chunk after the
+  /// other do in the last chunk alone, which has the head.
+  bool livesLong() const { return !outer.endsByChunk() || part == Part::Head; }
 
   /// Weights, masters and state.
   double restOf(const SketchedLayer::Param &param) const {
@@ -267,6 +274,7 @@ private:
     key.isSummed = outer.microBatches > 1;
     key.putsOff = outer.schedule == ScheduleKind::ZeroBubble;
     key.withWork = withWork;
+    key.endsByChunk = outer.endsByChunk();
     return key;
   }
 

@@ -40,8 +40,9 @@ public:
   }
 
   StageMemory memory() {
-    if (rule.isSummed)
-      beginGradients();
+    if (rule.isSummed && !outer.endsByChunk())
+      for (const Chunk &chunk : chunks)
+        beginGradients(chunk);
     for (size_t c = 0; slotsStay && c < chunks.size(); ++c)
       for (bool isLate : {false, true})
         slots[c][isLate].push_back(
@@ -49,10 +50,10 @@ public:
                        Held::Activations));
     if (slotsStay)
       playForwards();
-    if (sumsEarly && rule.isSummed)
-      playMicroBatch(/*isLast=*/false);
-    rule.sumsEarly = sumsEarly;
-    playMicroBatch(/*isLast=*/true);
+    if (outer.endsByChunk())
+      playChunks();
+    else
+      playMicroBatches();
     playUpdate();
     StageMemory memory = line.peak();
     double loss =
@@ -80,15 +81,17 @@ private:
   double mostExchanged = 0; ///< bytes of rows on their way between experts
   int carry = -1;           ///< what a pass hands on outside of slots
 
+  template <typename Fn> static void forEachRun(const Chunk &chunk, Fn fn) {
+    if (chunk.embedding)
+      fn(Run{chunk.embedding, 1, false});
+    for (const Run &run : chunk.runs)
+      fn(run);
+    if (chunk.head)
+      fn(Run{chunk.head, 1, false});
+  }
   template <typename Fn> void forEachRun(Fn fn) const {
-    for (const Chunk &chunk : chunks) {
-      if (chunk.embedding)
-        fn(Run{chunk.embedding, 1, false});
-      for (const Run &run : chunk.runs)
-        fn(run);
-      if (chunk.head)
-        fn(Run{chunk.head, 1, false});
-    }
+    for (const Chunk &chunk : chunks)
+      forEachRun(chunk, fn);
   }
 
   //===--------------------------------------------------------------------===//
@@ -124,8 +127,8 @@ private:
     return wholes.try_emplace({owner, &param}, -1).first->second;
   }
 
-  void beginGradients() {
-    forEachRun([&](const Run &run) {
+  void beginGradients(const Chunk &chunk) {
+    forEachRun(chunk, [&](const Run &run) {
       for (const SketchedLayer::Param &param : run.layer->params)
         if (param.param->trainable && !param.isTied)
           wholeOf(run, param) =
@@ -258,6 +261,31 @@ private:
   void playForwards() {
     for (const Chunk &chunk : chunks)
       playForward(chunk);
+  }
+
+  void playMicroBatches() {
+    if (sumsEarly && rule.isSummed)
+      playMicroBatch(/*isLast=*/false);
+    rule.sumsEarly = sumsEarly;
+    playMicroBatch(/*isLast=*/true);
+  }
+
+  /// Backward passes that are over for a chunk, which lets go of what it held,
+  /// before those of the chunk before begin, and their gradients with them.
+  void playChunks() {
+    // Its forward passes are among the backward passes.
+    const Chunk &mixed = chunks.back();
+    for (const Chunk &chunk : llvm::reverse(chunks)) {
+      beginGradients(chunk);
+      if (&chunk == &mixed)
+        playForward(chunk);
+      for (bool isLast : {false, true}) {
+        rule.sumsEarly = isLast && sumsEarly;
+        playBackward(chunk);
+      }
+      for (bool isLate : {false, true})
+        endSlots(chunk, isLate);
+    }
   }
 
   /// All passes of a micro-batch; with `isLast` what it held goes. Of a chunk

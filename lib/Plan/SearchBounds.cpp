@@ -203,9 +203,11 @@ double ShapeBounds::stateOf(const Shape &shape, int kind) const {
     return false;
   };
   auto ranks = static_cast<double>(shape.dp * shape.cp);
-  // Programs need not have gradients of one micro-batch all at once.
-  double gradient =
-      problem.measureLayers && shape.microBatches == 1 ? 0 : size.gradientBytes;
+  // Programs need not have gradients of one micro-batch all at once, nor those
+  // of chunks that end one by one (`OuterChoice::endsByChunk`).
+  bool mayEnd = shape.microBatches == 1 || (shape.microBatches <= shape.pp &&
+                                            wants(ScheduleKind::Interleaved));
+  double gradient = problem.measureLayers && mayEnd ? 0 : size.gradientBytes;
   auto bytesOf = [&](double elements, double shards) {
     double cut = 1 / shards;
     return elements *

@@ -244,8 +244,10 @@ HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
   Floor floor;
   floor.kept.points.assign(known.kept.begin(), known.kept.end());
   floor.putOffBytes = known.putOffBytes;
-  // Of one micro-batch, gradients come as what was kept goes.
-  bool isSummed = !problem.measureLayers || outer.microBatches > 1;
+  // Of one micro-batch, or chunk by chunk, gradients come as what was kept
+  // goes.
+  bool isSummed = !problem.measureLayers ||
+                  (outer.microBatches > 1 && !outer.endsByChunk());
   double exposed = 1 - profile.dataOverlap, gathers = 0, gradients = 0;
   double fixed = 0, state = 0;
   /// Bytes and seconds that one more element takes at least.

@@ -340,7 +340,8 @@ search_detail::programsOf(const Pricing &pricing, const TableList &tables,
   if (floors.empty())
     return std::nullopt;
   double once = setBytes(problem, stages, floors);
-  if (outer.schedule == ScheduleKind::ZeroBubble || outer.microBatches == 1)
+  if (outer.schedule == ScheduleKind::ZeroBubble || outer.microBatches == 1 ||
+      outer.endsByChunk())
     stages.kinds = withLeastWork(problem, std::move(stages.kinds), false);
   else if (outer.chunks == 1)
     stages.kindsOfOne = withLeastWork(problem, stages.kinds, true);

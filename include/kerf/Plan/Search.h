@@ -60,6 +60,9 @@ struct OuterChoice {
   int zero = 0; ///< 0: replicated; 1 optimizer; 2 + gradients; 3 + weights cut
   int64_t shardGroup = 1; ///< ranks (of dp x cp) over which state is cut
   int64_t ranks() const { return tp * cp * dp * pp; }
+  /// True where all backward passes of a stage's chunk are over before those of
+  /// the chunk before it begin.
+  bool endsByChunk() const { return chunks > 1 && microBatches <= pp; }
   /// Ranks of an axis, and the distance of its neighbours in rank numbers.
   int64_t sizeOf(MeshAxis axis) const;
   int64_t strideOf(MeshAxis axis) const;
@@ -113,8 +116,8 @@ struct PlacedStage {
 /// the sum of all `rest` and n x `kept`, n x the least `once` for each chunk,
 /// and `work` of one layer (or of embedding or head): of each, and so of the
 /// largest, but of an unknown layer where the schedule puts off weight
-/// gradients or a stage has one micro-batch at a time, for then what was kept
-/// goes as the backward pass proceeds. Bytes.
+/// gradients, ends by chunk (`OuterChoice`) or a stage has one micro-batch at a
+/// time, for then what was kept goes as the backward pass proceeds. Bytes.
 struct LayerBytes {
   double rest = 0; ///< weights, sums of gradients, state
   double kept = 0; ///< of a micro-batch, from forward to backward

@@ -227,7 +227,7 @@ double addUp(const OuterChoice &outer, int64_t stage, const PlacedStage &placed,
     }
     sum += once < HUGE_VAL ? count * once : 0;
   }
-  if (putsOff || !isSummed)
+  if (putsOff || !isSummed || outer.endsByChunk())
     return sum + (least < HUGE_VAL ? least : 0);
   return sum + std::max(isOne && least < HUGE_VAL ? least : most, ends);
 }
