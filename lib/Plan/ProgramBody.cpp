@@ -386,6 +386,16 @@ private:
            param.isMessage();
   }
 
+  /// The sum over tensor ranks, if that is smaller, on its way to pieces.
+  int scatterGradient(int tensor, const SketchedLayer::Param &param) {
+    if (!param.isScattered)
+      return tensor;
+    int shard =
+        add(param.elements * param.param->gradientBytes, {}, Held::Gradients);
+    addCollective({tensor}, {shard});
+    return shard;
+  }
+
   /// Of several micro-batches what others have made is added first. The sum has
   /// a place of its own, or is made in that of the gradient.
   void sumGradient(int tensor, int p) {
@@ -397,7 +407,9 @@ private:
       addNode({tensor}, {sum});
       tensor = sum;
     }
-    if (layer.outer.zero == 1 && padded > param.gradient) {
+    if (layer.outer.zero == 1)
+      tensor = scatterGradient(tensor, param);
+    if (layer.outer.zero == 1 && padded > param.shard()) {
       int wide = add(padded * each, {}, Held::Gradients);
       addNode({tensor}, {wide});
       tensor = wide;
@@ -414,8 +426,8 @@ private:
       // Else a stack has them, or the sum that the product adds to.
       const SketchedLayer::Param &param = layer.params[p];
       bool isAdded = passes.gradients.isSummed && param.isProduct;
-      bool isPart = isSummedHere(p) &&
-                    (passes.gradients.isSummed || layer.outer.zero == 1);
+      bool isPart = isSummedHere(p) && (passes.gradients.isSummed ||
+                                        param.shrinks(layer.outer.zero));
       bool isOwn =
           isCut(p) || param.isTied || isPart || (!passes.isLoop && !isAdded);
       return isOwn ? bytes : 0;
@@ -470,7 +482,7 @@ private:
   /// Pads a gradient and hands out its pieces, this rank's into a sum.
   void cutGradient(int value, int p) {
     const SketchedLayer::Param &param = layer.params[p];
-    int whole = tensors[rootOf(value)];
+    int whole = scatterGradient(tensors[rootOf(value)], param);
     if (param.piece * param.ranks > param.elements) {
       int padded = add(param.piece * param.ranks * param.param->gradientBytes,
                        {}, Held::Gradients);

@@ -17,6 +17,7 @@ using namespace kerf::program_sketch;
 // Where values lie
 //===----------------------------------------------------------------------===//
 
+static constexpr int kTensor = static_cast<int>(InnerAxis::Tensor);
 static constexpr int kContext = static_cast<int>(InnerAxis::Context);
 static constexpr int kExpert = static_cast<int>(InnerAxis::Expert);
 
@@ -234,6 +235,8 @@ void SketchedLayer::findParams() {
       param.gradient =
           bytesIn(value, madeStates(value)) / kind.values[value].elementBytes;
       param.copies = summedOver(value);
+      param.isScattered = madeStates(value)[kTensor] == kPending &&
+                          param.gradient > param.elements;
       if (outer.zero > 0 && param.param->inPieces)
         param.ranks =
             piecesOver(param.copies, madeStates(value)[kExpert] != kPending);

@@ -194,14 +194,21 @@ public:
     double ranks = 1;       ///< over which state is cut
     double piece = 0;       ///< elements of a part of it
     bool isProduct = false; ///< a product makes its gradient
-    bool isTied = false;    ///< another layer of the stage has it
-    bool isAcross = false;  ///< another stage has it, too
-    bool isMoved = false;   ///< it rests as another layer has it, cut elsewhere
+    /// Tensor ranks each make a part of all of it: the sum is cut among them.
+    bool isScattered = false;
+    bool isTied = false;   ///< another layer of the stage has it
+    bool isAcross = false; ///< another stage has it, too
+    bool isMoved = false;  ///< it rests as another layer has it, cut elsewhere
 
-    /// True where a backward pass can sum the gradient over data ranks.
+    /// True where a backward pass can sum the gradient over ranks.
     bool isSummable() const {
-      return copies > 1 && param->trainable && !isTied && !isAcross;
+      return (copies > 1 || isScattered) && param->trainable && !isTied &&
+             !isAcross;
     }
+    /// True if the sum over ranks takes less than what is summed.
+    bool shrinks(int zero) const { return zero == 1 || isScattered; }
+    /// Elements of the sum over tensor ranks.
+    double shard() const { return isScattered ? elements : gradient; }
     /// True for gradients of a layer that `kerf-bucket-gradients` sums alone.
     bool isMessage() const {
       return gradient * param->gradientBytes >= double(1 << 20);

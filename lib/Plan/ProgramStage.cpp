@@ -113,9 +113,9 @@ private:
 
   double gradientBytes(const Run &run,
                        const SketchedLayer::Param &param) const {
-    bool isPiece =
-        (isCut(run) && param.ranks > 1 && !param.isAcross) ||
-        (outer.zero == 1 && !rule.isSummed && isSummedByLayer(run, param));
+    bool isPiece = (isCut(run) && param.ranks > 1 && !param.isAcross) ||
+                   (param.shrinks(outer.zero) && !rule.isSummed &&
+                    isSummedByLayer(run, param));
     double elements = isPiece ? param.piece : param.gradient;
     return double(run.count) * elements * param.param->gradientBytes;
   }
@@ -146,7 +146,8 @@ private:
   /// Pieces that a loop makes of whole gradients, layer by layer.
   void beginPieces(const Run &run) {
     for (const SketchedLayer::Param &param : run.layer->params)
-      if (outer.zero == 1 && rule.isSummed && isSummedByLayer(run, param))
+      if (param.shrinks(outer.zero) && rule.isSummed &&
+          isSummedByLayer(run, param))
         line.begin(pieceBytes(run, param), Held::Gradients);
   }
   static double pieceBytes(const Run &run, const SketchedLayer::Param &param) {
@@ -165,12 +166,12 @@ private:
     return most;
   }
 
-  /// What the last backward pass sums over ranks behind the ops of a run: with
-  /// ZeRO 1 a piece comes and the whole goes, one after the other, and what
-  /// does not divide is padded while the one before is under way. All-reduces
-  /// run in their places.
+  /// What the last backward pass sums over ranks behind the ops of a run: where
+  /// sums are smaller a piece comes and the whole goes, one after the other,
+  /// and what does not divide is padded while the one before is under way.
+  /// All-reduces run in their places.
   void playSums(const Run &run) {
-    if (!rule.sumsEarly || outer.zero != 1)
+    if (!rule.sumsEarly)
       return;
     const SketchedLayer::Param *before = nullptr;
     int padded = -1;
@@ -181,14 +182,14 @@ private:
         endWhole(run, *before);
     };
     for (const SketchedLayer::Param &param : run.layer->params) {
-      if (!isSummedEarly(param))
+      if (!isSummedEarly(param) || !param.shrinks(outer.zero))
         continue;
       if (isSummedByLayer(run, param)) {
         if (rule.isSummed)
           endWhole(run, param);
         continue;
       }
-      bool pads = param.piece * param.ranks > param.gradient;
+      bool pads = param.piece * param.ranks > param.shard();
       int next = pads ? line.begin(pieceBytes(run, param) * param.ranks,
                                    Held::Gradients)
                       : -1;
@@ -445,6 +446,10 @@ private:
           freed += each * param.gradient - bytes;
         if (param.copies > 1 && (outer.zero >= 1 || !isSummedEarly(param)))
           most = std::max(most, bytes);
+        if (param.isScattered && !param.isAcross && outer.zero < 2 &&
+            !isSummedEarly(param))
+          most = std::max(most, (param.copies > 1 ? bytes : 0) +
+                                    each * param.elements);
       }
     });
     int received = line.begin(across, Held::Communication);
