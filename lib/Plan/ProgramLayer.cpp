@@ -264,6 +264,7 @@ void SketchedLayer::tie(SketchedLayer &first) {
     for (auto [q, other] : llvm::enumerate(first.params))
       if (param.param->shared && param.param->name == other.param->name) {
         param.elements = other.elements;
+        param.ranks = other.ranks;
         param.piece = other.piece;
         param.isAcross = other.isAcross = outer.pp > 1;
         param.isMoved = !restAlike(layout, p, first.layout, q);

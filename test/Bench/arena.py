@@ -66,10 +66,12 @@ LAYOUTS = [
     (4, "pp=2,v=2,dp=2,zero=0,m=4,schedule=interleaved", False),
     (4, "pp=2,v=2,dp=2,zero=1,m=4,schedule=interleaved", True),
     (4, "pp=2,v=2,dp=2,zero=2,m=4,schedule=interleaved", False),
-    (4, "pp=2,v=2,dp=2,zero=3,m=4,schedule=interleaved", False), (2, "pp=2,v=2,m=2,schedule=interleaved", True),
+    (4, "pp=2,v=2,dp=2,zero=3,m=4,schedule=interleaved", False),
+    (2, "pp=2,v=2,m=2,schedule=interleaved", True),
     (4, "pp=2,v=2,dp=2,zero=0,m=2,schedule=interleaved", False),
     (4, "pp=2,v=2,dp=2,zero=1,m=2,schedule=interleaved", True),
     (4, "pp=2,dp=2,zero=1,m=4,schedule=zb-h1", False),
+    (8, "pp=2,cp=2,dp=2,zero=1,m=4,schedule=1f1b", True), (8, "pp=2,cp=2,tp=2,zero=1,m=4,schedule=1f1b", False),
     (2, "dp=2,ep=2,m=2", False), (2, "dp=2,ep=2,moe=all_to_all", False), (4, "dp=4,zero=3,shard=2", False),
 ]
 # Of eight layers of gpt2, on devices too small to keep all: layers of one stage
