@@ -200,7 +200,9 @@ Operation *PlanWriter::splitBiasIfAsked(Operation *op, LayerPlace place) {
 
 /// Lets an axis cut a factor. Where several axes do they are in the order of
 /// the mesh, then the micro-batches, then the experts' ranks, which exchange
-/// the rows of one micro-batch: so all ops agree.
+/// the rows of one micro-batch: so all ops agree. Tensor ranks come behind
+/// those of the context wherever these are in the mesh: what they gather, or
+/// cut, is then in one piece, and needs no other ranks.
 void PlanWriter::cut(const LayerFactor &factor, llvm::StringRef axis,
                      const Factors &facts, Assignment &assignment) {
   int f = factorNamed(facts, factor.factor.name);
@@ -208,9 +210,13 @@ void PlanWriter::cut(const LayerFactor &factor, llvm::StringRef axis,
   if (f < 0 || !number || axes->sizeOf(*number) == 1)
     return;
   AxisList &list = assignment.factors[f];
-  bool isExpert = axis == axisName(InnerAxis::Expert);
-  list.insert(isExpert ? list.end() : llvm::lower_bound(list, *number),
-              *number);
+  auto *at = llvm::lower_bound(list, *number);
+  if (axis == axisName(InnerAxis::Expert))
+    at = list.end();
+  else if (axis == axisName(InnerAxis::Context))
+    at =
+        std::min(at, llvm::find(list, axes->find(axisName(InnerAxis::Tensor))));
+  list.insert(at, *number);
 }
 
 /// What an option says of its axis.
