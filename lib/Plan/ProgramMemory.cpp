@@ -25,13 +25,15 @@ namespace {
 struct Flight {
   std::vector<int64_t> slots; ///< micro-batches that are held at most; by chunk
   bool staysLong = false;     ///< see `StagePlan`
+  bool isStaggered = false;   ///< see `StagePlan`
 };
 } // namespace
 
 static Flight flightOf(const OuterChoice &outer, int64_t stage) {
   Flight flight;
-  std::vector<int64_t> held(outer.chunks, 0);
+  std::vector<int64_t> held(outer.chunks, 0), left(outer.chunks);
   flight.slots = held;
+  left.assign(outer.chunks, outer.microBatches);
   bool putsOff = outer.schedule == ScheduleKind::ZeroBubble;
   int64_t open = 0;
   for (const Task &task : stageOrder(outer.schedule, outer.pp, stage,
@@ -45,6 +47,8 @@ static Flight flightOf(const OuterChoice &outer, int64_t stage) {
             : task.kind == EventKind::Backward ? -1
                                                : 0;
     flight.staysLong |= task.kind == EventKind::WeightGradient && open > 0;
+    if (task.kind == EventKind::Backward)
+      flight.isStaggered |= --left[task.chunk] > 0 && left.back() == 0;
   }
   return flight;
 }
@@ -211,8 +215,8 @@ std::vector<StageMemory> ProgramMemory::of(const PlanPoint &plan,
     std::vector<Chunk> chunks;
     for (auto [placed, count] : llvm::zip(stage.chunks, flight.slots))
       chunks.push_back(state->chunkOf(*layers, placed, count));
-    all.push_back(memoryOf(
-        {plan.outer, std::move(chunks), flight.staysLong, state->sumsEarly}));
+    all.push_back(memoryOf({plan.outer, std::move(chunks), flight.staysLong,
+                            flight.isStaggered, state->sumsEarly}));
   }
   return all;
 }

@@ -32,7 +32,8 @@ public:
   explicit StageSketch(const StagePlan &stage)
       : outer(stage.outer), chunks(stage.chunks),
         sumsEarly(stage.sumsEarly && outer.zero < 2),
-        staysLong(stage.staysLong), slots(chunks.size()) {
+        staysLong(stage.staysLong), isStaggered(stage.isStaggered),
+        slots(chunks.size()) {
     rule.isSummed = outer.microBatches > 1;
     putsOff = outer.schedule == ScheduleKind::ZeroBubble;
     for (const Chunk &chunk : chunks)
@@ -67,8 +68,8 @@ public:
 private:
   const OuterChoice &outer;
   const std::vector<Chunk> &chunks;
-  const bool sumsEarly; ///< over ranks, in the last backward pass
-  const bool staysLong; ///< see `StagePlan`
+  const bool sumsEarly;              ///< over ranks, in the last backward pass
+  const bool staysLong, isStaggered; ///< see `StagePlan`
   GradientRule rule;
   bool putsOff = false, slotsStay = false;
   TimeLine line;
@@ -203,6 +204,42 @@ private:
     endBefore();
   }
 
+  /// The most by which pieces outgrow the whole gradients that they take the
+  /// place of, in the last backward pass of a chunk.
+  double grownBy(const Chunk &chunk) const {
+    double now = 0, most = 0;
+    auto add = [&](const Run &run) {
+      for (const SketchedLayer::Param &param : run.layer->params)
+        if (isSummedByLayer(run, param))
+          most = std::max(most, now += pieceBytes(run, param));
+      for (const SketchedLayer::Param &param : run.layer->params) {
+        if (!isSummedEarly(param))
+          continue;
+        if (!isSummedByLayer(run, param))
+          most = std::max(most, now += pieceBytes(run, param));
+        now -= gradientBytes(run, param);
+      }
+    };
+    if (chunk.head)
+      add({chunk.head, 1, false});
+    for (const Run &run : llvm::reverse(chunk.runs))
+      add(run);
+    if (chunk.embedding)
+      add({chunk.embedding, 1, false});
+    return most;
+  }
+
+  /// Pieces of the last chunk come while everything that is held lives, and
+  /// stay: they lie beside what passes of other chunks need later, and so
+  /// beside all that lies there at other times.
+  double piecesBeside(const Chunk &chunk) const {
+    bool hasPieces =
+        sumsEarly && rule.isSummed && !rule.sumsEarly && outer.zero == 1;
+    return hasPieces && isStaggered && &chunk != &chunks.back()
+               ? grownBy(chunks.back())
+               : 0;
+  }
+
   //===--------------------------------------------------------------------===//
   // What is kept from forward to backward
   //===--------------------------------------------------------------------===//
@@ -296,7 +333,9 @@ private:
     if (!slotsStay)
       playForwards();
     for (const Chunk &chunk : llvm::reverse(chunks)) {
+      int pieces = line.begin(piecesBeside(chunk), Held::Gradients);
       playBackward(chunk);
+      line.end(pieces);
       if (isFinal)
         endSlots(chunk, /*isLate=*/false);
       if (isFinal && !putsOff)

@@ -28,6 +28,9 @@ struct StagePlan {
   /// A micro-batch is before its backward pass when weight gradients of another
   /// are made.
   bool staysLong = false;
+  /// Backward passes of chunks, not their last ones, come after the last one of
+  /// the last chunk.
+  bool isStaggered = false;
   /// Gradients are summed over ranks in the last backward pass (of ZeRO 0 and
   /// 1; of others they are in every one).
   bool sumsEarly = false;

@@ -235,4 +235,52 @@ TEST(ProgramFloors, NeverAbovePrograms) {
       }
 }
 
+/// Two stages of two chunks, each with one layer.
+OuterChoice interleaved() {
+  OuterChoice outer;
+  outer.pp = outer.dp = outer.shardGroup = outer.chunks = 2;
+  outer.microBatches = 2;
+  outer.microBatch = kBatch / 4;
+  outer.schedule = ScheduleKind::Interleaved;
+  outer.zero = 1;
+  outer.order = {MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Data,
+                 MeshAxis::Pipeline};
+  return outer;
+}
+
+// Pieces of the last chunk's gradients come when all whole ones live, and stay
+// while the first chunk passes back: they lie beside all that ever lies there.
+// That is where it makes again what the last chunk keeps.
+TEST(ProgramMemory, PiecesLieBesideOtherChunks) {
+  StepModel step;
+  step.batch = kBatch;
+  step.sequence = kTokens;
+  step.type = "bf16";
+  step.kinds = {Builder(512, 1024, 1).kind};
+  step.runs = {{0, 4, 0}};
+  Machine machine = twoTiers(1e11);
+  LayerContext context{&step, &machine, Profile()};
+  SolvedTables tables(context);
+  OuterChoice outer = interleaved();
+  KindPoints layers = firstLayouts(tables, outer, 1).front();
+  PlanPoint plan;
+  plan.outer = outer;
+  PlacedStage stage;
+  for (const LayerPoint *point : {layers.points.back(), layers.points.front()})
+    stage.chunks.emplace_back().layers.push_back({0, 1, *point});
+  plan.stages.assign(outer.pp, stage);
+  auto gradients = [&](bool sumsEarly) {
+    auto layoutOf = [&](int, const LayerPoint &point) {
+      return &tables.layoutOf(layers.key, point);
+    };
+    return ProgramMemory(context, 4, sumsEarly)
+        .of(plan, layoutOf)
+        .front()
+        .gradients;
+  };
+  ASSERT_GT(layers.points.size(), 1u);
+  // Of one of two chunks, for two ranks.
+  EXPECT_EQ(gradients(true), 1.25 * gradients(false));
+}
+
 } // namespace
