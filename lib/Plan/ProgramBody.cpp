@@ -130,7 +130,7 @@ private:
   /// True for a view of something kept that shows it in another state.
   bool showsOtherState(int value) const {
     int producer = kind.values[value].producer;
-    if (producer < 0 || !kind.ops[producer].view)
+    if (producer < 0 || !layer.isView(kind.ops[producer]))
       return false;
     const LayerOp &op = kind.ops[producer];
     return layer.neededStates(op, 0) != layer.madeStates(op.operands[0]) ||
@@ -186,7 +186,7 @@ private:
     llvm::SmallVector<int, 6> reads, writes;
     for (size_t k = 0; k < op.operands.size(); ++k)
       reads.push_back(read(index, k));
-    if (op.view) {
+    if (layer.isView(op)) {
       view(op, reads);
       return;
     }
@@ -204,7 +204,8 @@ private:
     addNode(reads, writes);
     Node &node = body.nodes.back();
     node.op = &op;
-    node.isKernel = op.work.products() <= 0 && op.maps.empty() && !op.alone;
+    node.isKernel =
+        op.work.products() <= 0 && op.maps.empty() && !op.alone && !op.view;
     node.workspace =
         workspaceOf(layer.terms, index, layer.optionsOf(index), layer.workers);
     for (auto [whole, part] : parts)

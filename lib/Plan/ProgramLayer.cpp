@@ -117,9 +117,66 @@ static bool isPartial(const States &states) {
   return llvm::is_contained(states, kPending);
 }
 
+/// True for a part whose elements lie together in the whole, as
+/// `isStridedView` (Classify.cpp of the room Fuse) asks.
+static bool isAdjacent(const Sizes &from, const Sizes &to) {
+  const auto *first = llvm::find_if(to, [](int64_t size) { return size != 1; });
+  size_t inner = std::min<size_t>(first - to.begin() + 1, to.size());
+  return from.size() == to.size() && llvm::ArrayRef(from).drop_front(inner) ==
+                                         llvm::ArrayRef(to).drop_front(inner);
+}
+
+/// True when only attention reads a value, perhaps as heads, as it is made.
+bool SketchedLayer::isForAttention(int value) const {
+  return llvm::all_of(kind.ops, [&](const LayerOp &op) {
+    for (auto [k, operand] : llvm::enumerate(op.operands)) {
+      if (operand != value)
+        continue;
+      bool isRead = op.view
+                        ? op.name == "reshape" && isForAttention(op.results[0])
+                        : op.work.attentionFlops > 0;
+      if (!isRead || neededStates(op, k) != madeStates(value))
+        return false;
+    }
+    return true;
+  });
+}
+
+/// Views of what is kept are made again, whatever the layout says: as
+/// `kerf-recompute-views` decides.
+bool SketchedLayer::isKept(int value) const {
+  const AxisLayout &tensor = layout.axes[static_cast<int>(InnerAxis::Tensor)];
+  return !tensor.kept.empty() && tensor.kept[value] >= 0 && !showsKept(value);
+}
+
+bool SketchedLayer::showsKept(int value) const {
+  static constexpr llvm::StringLiteral kViews[] = {"reshape", "slice",
+                                                   "transpose", "broadcast"};
+  int producer = kind.values[value].producer;
+  if (producer < 0 || !llvm::is_contained(kViews, kind.ops[producer].name))
+    return false;
+  int from = kind.ops[producer].operands[0];
+  return isKept(from) || showsKept(from);
+}
+
+/// Slices that are kept by themselves, or that others than attention read, are
+/// copies unless their elements lie together.
+void SketchedLayer::findCopies() {
+  isCopy.assign(kind.ops.size(), false);
+  for (auto [op, isCopied] : llvm::zip(kind.ops, isCopy)) {
+    if (op.name != "slice")
+      continue;
+    int from = op.operands[0], to = op.results[0];
+    isCopied = !isAdjacent(shapeIn(terms, from, neededStates(op, 0)),
+                           shapeIn(terms, to, madeStates(to))) &&
+               (isKept(to) || !isForAttention(to));
+  }
+}
+
 /// Values that lie in one place: reshapes, and the parts of a fused projection,
 /// which attention reads and writes in place.
 void SketchedLayer::findRoots() {
+  findCopies();
   size_t count = kind.values.size();
   roots.resize(count);
   std::iota(roots.begin(), roots.end(), 0);
@@ -127,18 +184,15 @@ void SketchedLayer::findRoots() {
     return roots[v] == v ? v : roots[v] = find(roots[v]);
   };
   for (const LayerOp &op : kind.ops)
-    if (op.view)
+    if (isView(op))
       for (auto [k, operand] : llvm::enumerate(op.operands))
         if (!isPartial(madeStates(operand)))
           roots[find(operand)] = find(op.results[0]);
   places.resize(count);
-  const AxisLayout &tensor = layout.axes[static_cast<int>(InnerAxis::Tensor)];
   for (size_t v = 0; v < count; ++v) {
     Place &place = places[roots[v] = find(v)];
     place.bytes = std::max(place.bytes, bytesIn(v, madeStates(v)));
-    if (!tensor.kept.empty()) {
-      place.isKept |= tensor.kept[v] >= 0;
-    }
+    place.isKept |= isKept(v);
   }
   findPutOff();
 }
@@ -331,7 +385,7 @@ void SketchedLayer::readLate(int value) {
   if (facts.producer < 0 || place.isKept)
     return;
   const LayerOp &producer = kind.ops[facts.producer];
-  if (isRemade[facts.producer] && !producer.view)
+  if (isRemade[facts.producer] && !isView(producer))
     place.isPutOff |= !producer.operands.empty();
   else
     for (int operand : producer.operands)

@@ -242,7 +242,16 @@ private:
   };
   std::vector<Place> places;  ///< by root
   std::vector<bool> isRemade; ///< by op
+  std::vector<bool> isCopy;   ///< by op: a view that programs make a copy of
 
+  /// True for ops that make no tensor of their own.
+  bool isView(const LayerOp &op) const {
+    return op.view && !isCopy[&op - kind.ops.data()];
+  }
+  bool isKept(int value) const;
+  bool showsKept(int value) const;
+  bool isForAttention(int value) const;
+  void findCopies();
   void findRoots();
   void findPutOff();
   void findRemade(int value);
