@@ -1,6 +1,7 @@
 #include "ChooseSaved.h"
 
 #include "kerf/Dialect/Kerf/Chunks.h"
+#include "kerf/Dialect/Kerf/Constants.h"
 #include "kerf/Recompute/Passes.h"
 
 using namespace mlir;
@@ -118,17 +119,38 @@ static LogicalResult checkModel(ModelOp model, const Choice &choice,
   return checkNumbers(model, choice, pairs);
 }
 
-/// What is saved where views alone are made again, without results of the
-/// listed ops.
+/// True where the op that makes a value is among those that are listed.
+static bool isListed(Value value, const Choice &choice) {
+  Operation *op = value.getDefiningOp();
+  PhaseAttr phase = op ? getPhase(op) : PhaseAttr();
+  return phase && llvm::is_contained(choice.ops, phase.getOp());
+}
+
+/// Saves what listed ops and views read, so that they alone are made again.
+static void saveOperands(SavedValues &pair, const Choice &choice,
+                         llvm::DenseSet<Value> &saved) {
+  llvm::SetVector<Value> wanted(pair.needed().begin(), pair.needed().end());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    Value value = wanted[i];
+    Operation *op = value.getDefiningOp();
+    if (!op || pair.isFree(value) || saved.contains(value) || !canCopy(op) ||
+        isMadeOfFrozen(value) || isMadeOfConstants(value))
+      continue;
+    if (isListed(value, choice) || isView(op))
+      wanted.insert(op->operand_begin(), op->operand_end());
+    else
+      saved.insert(value);
+  }
+}
+
+/// What is saved where views and the listed ops alone are made again.
 static llvm::DenseSet<Value> exceptListed(SavedValues &pair,
                                           const Choice &choice) {
   llvm::DenseSet<Value> saved;
-  for (Value value : chooseSaved(pair, viewWork)) {
-    Operation *op = value.getDefiningOp();
-    PhaseAttr phase = op ? getPhase(op) : PhaseAttr();
-    if (!phase || !llvm::is_contained(choice.ops, phase.getOp()))
+  for (Value value : chooseSaved(pair, viewWork))
+    if (!isListed(value, choice))
       saved.insert(value);
-  }
+  saveOperands(pair, choice, saved);
   return saved;
 }
 
