@@ -53,19 +53,23 @@ namespace {
 /// Reads of one parameter in one chunk, for some iterations.
 struct Reads {
   ParamOp first;
+  Layout layout; ///< as it rests
   int64_t start, end;
 };
 } // namespace
 
 /// Adds a read to those of the same parameter; iterations that follow each
-/// other become one range.
+/// other become one range where they rest alike.
 static void addRead(std::vector<Reads> &known, Reads read) {
-  for (Reads &other : known)
-    if (read.start <= other.end && other.start <= read.end) {
-      other.start = std::min(other.start, read.start);
-      other.end = std::max(other.end, read.end);
-      return;
-    }
+  for (Reads &other : known) {
+    bool overlaps = read.start < other.end && other.start < read.end;
+    bool follows = read.start == other.end || other.start == read.end;
+    if (!overlaps && !(follows && read.layout == other.layout))
+      continue;
+    other.start = std::min(other.start, read.start);
+    other.end = std::max(other.end, read.end);
+    return;
+  }
   known.push_back(read);
 }
 
@@ -80,7 +84,8 @@ void ProgramWriter::declareParams() {
     bool each = repeat && param.isPerIteration();
     int64_t chunk = each ? partOf(repeat).chunk : 0;
     addRead(reads[{param.getNameAttr(), chunk}],
-            {param, each ? int64_t(repeat.getStart()) : 0,
+            {param, training.plan.values[param.getResult()],
+             each ? int64_t(repeat.getStart()) : 0,
              each ? int64_t(repeat.getEnd()) : 1});
   });
   llvm::StringMap<Attribute> rules;
@@ -89,7 +94,7 @@ void ProgramWriter::declareParams() {
   OpBuilder builder = OpBuilder::atBlockEnd(&program.getBody().front());
   auto declare = [&](const Reads &read) {
     ParamOp first = read.first;
-    const Layout &layout = training.plan.values[first.getResult()];
+    const Layout &layout = read.layout;
     IntegerAttr start, end;
     if (first.isPerIteration()) {
       start = builder.getI64IntegerAttr(read.start);

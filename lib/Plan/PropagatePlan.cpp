@@ -57,6 +57,17 @@ struct Score {
   }
 };
 
+/// Of a loop, the last one not among them; of what is read outside, 0 to 1.
+struct Iterations {
+  int64_t start = 0, end = 1;
+};
+
+/// How a parameter rests that a loop reads in some iterations.
+struct Rest {
+  Iterations range;
+  Layout layout;
+};
+
 /// What is known of an op while it is decided.
 struct Choice {
   Operation *op;
@@ -102,7 +113,10 @@ private:
   llvm::DenseSet<Operation *> later; ///< updates and norms
   llvm::DenseMap<Value, llvm::SmallVector<Layout, 2>> made;
   llvm::DenseMap<Value, Layout> sources;
-  llvm::StringMap<Layout> params;
+  llvm::StringMap<llvm::SmallVector<Rest, 1>> params;
+
+  const Rest *findRest(llvm::StringRef name, Iterations range) const;
+  std::optional<Layout> restOf(llvm::StringRef name, Iterations range) const;
 };
 } // namespace
 
@@ -110,15 +124,55 @@ private:
 // What is known
 //===----------------------------------------------------------------------===//
 
-/// The first reader of a parameter or constant decides where it rests.
+static Iterations iterationsOf(ParamOp param) {
+  auto repeat = param->getParentOfType<RepeatOp>();
+  if (!repeat || !param.isPerIteration())
+    return {};
+  return {int64_t(repeat.getStart()), int64_t(repeat.getEnd())};
+}
+
+static Iterations iterationsOf(UpdateOp update) {
+  if (!update.getStart())
+    return {};
+  return {int64_t(*update.getStart()), int64_t(*update.getEnd())};
+}
+
+const Rest *Propagation::findRest(llvm::StringRef name,
+                                  Iterations range) const {
+  auto known = params.find(name);
+  if (known == params.end())
+    return nullptr;
+  const Rest *rest = llvm::find_if(known->second, [&](const Rest &other) {
+    return range.start < other.range.end && other.range.start < range.end;
+  });
+  return rest == known->second.end() ? nullptr : rest;
+}
+
+/// Layers of other loops tell how those that nobody has read yet may rest.
+std::optional<Layout> Propagation::restOf(llvm::StringRef name,
+                                          Iterations range) const {
+  if (const Rest *rest = findRest(name, range))
+    return rest->layout;
+  auto known = params.find(name);
+  if (known == params.end())
+    return std::nullopt;
+  return known->second.front().layout;
+}
+
+/// The first reader of a parameter or constant decides where it rests; of a
+/// parameter of layers, the first reader of these layers.
 void Propagation::noteSource(Value operand, const Layout &need) {
   Operation *maker = operand.getDefiningOp();
   if (!maker || !isSource(maker))
     return;
-  if (auto param = dyn_cast<ParamOp>(maker))
-    params.try_emplace(param.getName(), need.reduced().without(axes.micro()));
-  else
+  if (auto param = dyn_cast<ParamOp>(maker)) {
+    Iterations range = iterationsOf(param);
+    if (!findRest(param.getName(), range))
+      params[param.getName()].push_back(
+          {range, need.reduced().without(axes.micro())});
+  } else {
     sources.try_emplace(operand, need.reduced());
+  }
 }
 
 /// What a product reads, and how it should lie; of a copy in 8-bit floats, what
@@ -150,7 +204,9 @@ LogicalResult Propagation::noteGiven(ModelOp model) {
     if (failed(layouts))
       return WalkResult::advance(); // The op is refused when it is visited.
     if (auto param = dyn_cast<ParamOp>(op.getOperation()))
-      params[param.getName()] = layouts->results[0];
+      params[param.getName()].insert(
+          params[param.getName()].begin(),
+          {iterationsOf(param), layouts->results[0]});
     for (auto [operand, need] :
          llvm::zip_equal(op->getOperands(), layouts->operands)) {
       auto [original, layout] = beforeQuantization(operand, need);
@@ -426,8 +482,8 @@ LogicalResult Propagation::assign(Operation *op, const Factors &facts,
   for (auto [layout, operand] :
        llvm::zip_equal(choice.arriving, op->getOperands()))
     if (auto param = operand.getDefiningOp<ParamOp>(); param && layout.any)
-      if (auto known = params.find(param.getName()); known != params.end())
-        layout = known->second;
+      if (auto rest = restOf(param.getName(), iterationsOf(param)))
+        layout = *rest;
   choice.order = orderOf(choice);
   search(choice, 0);
   // A sum over the whole batch of inputs is made once per step.
@@ -501,8 +557,8 @@ void Propagation::finish(ModelOp model) {
       return;
     Layout layout = Layout::whole(typeOf(op->getResult(0)).getRank());
     if (auto param = dyn_cast<ParamOp>(op)) {
-      if (auto known = params.find(param.getName()); known != params.end())
-        layout = known->second;
+      if (auto rest = restOf(param.getName(), iterationsOf(param)))
+        layout = *rest;
     } else if (auto known = sources.find(op->getResult(0));
                known != sources.end()) {
       layout = known->second;
@@ -511,8 +567,8 @@ void Propagation::finish(ModelOp model) {
   });
   for (UpdateOp update : model.getBody().getOps<UpdateOp>()) {
     Layout layout = Layout::whole(typeOf(update.getGradient()).getRank());
-    if (auto known = params.find(update.getName()); known != params.end())
-      layout = update.getStart() ? stackLayout(known->second) : known->second;
+    if (auto rest = restOf(update.getName(), iterationsOf(update)))
+      layout = update.getStart() ? stackLayout(*rest) : *rest;
     gradients[update.getGradient()] = layout;
     if (later.contains(update))
       setFromOperands(update, layout);

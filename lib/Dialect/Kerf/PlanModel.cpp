@@ -297,33 +297,56 @@ LogicalResult Planner::checkUpdate(UpdateOp update, ParamOp param) {
   return diagnostic;
 }
 
-/// All reads and the update of a parameter agree on where it rests.
+/// True where a loop reads what the other reads or updates, too: the parameter
+/// of some of its layers.
+static bool readsSame(ParamOp param, int64_t start, int64_t end) {
+  auto repeat = param->getParentOfType<RepeatOp>();
+  if (!repeat || !param.isPerIteration())
+    return true;
+  return start < int64_t(repeat.getEnd()) && int64_t(repeat.getStart()) < end;
+}
+static bool readsSame(ParamOp param, ParamOp other) {
+  auto repeat = other->getParentOfType<RepeatOp>();
+  return !repeat || !other.isPerIteration() ||
+         readsSame(param, repeat.getStart(), repeat.getEnd());
+}
+
+/// All reads and the update of a parameter agree on where it rests; layers of
+/// other loops may have theirs elsewhere.
 LogicalResult Planner::checkParams() {
-  llvm::StringMap<ParamOp> params;
+  llvm::StringMap<llvm::SmallVector<ParamOp, 1>> params;
   WalkResult walk = model.getBody().walk([&](ParamOp param) {
-    auto [known, isNew] = params.try_emplace(param.getName(), param);
+    llvm::SmallVector<ParamOp, 1> &all = params[param.getName()];
+    auto *known = llvm::find_if(
+        all, [&](ParamOp other) { return readsSame(param, other); });
     const Layout &own = plan.values[param.getResult()];
-    const Layout &other = plan.values[known->second.getResult()];
     if (own.isCutBy(plan.axes.micro())) {
       param.emitOpError() << "\"" << param.getName()
                           << "\" is cut by micro-batches; parameters are not";
       return WalkResult::interrupt();
     }
-    if (isNew || own == other)
+    if (known == all.end()) {
+      all.push_back(param);
+      return WalkResult::advance();
+    }
+    const Layout &other = plan.values[known->getResult()];
+    if (own == other)
       return WalkResult::advance();
     auto diagnostic = param.emitOpError()
                       << "\"" << param.getName() << "\" rests as "
                       << printLayout(own, plan.axes) << " here and as "
                       << printLayout(other, plan.axes) << " elsewhere";
-    diagnostic.attachNote(known->second.getLoc()) << "other read is here";
+    diagnostic.attachNote(known->getLoc()) << "other read is here";
     return WalkResult::interrupt();
   });
   if (walk.wasInterrupted())
     return failure();
   for (UpdateOp update : model.getBody().getOps<UpdateOp>())
-    if (ParamOp param = params.lookup(update.getName());
-        param && failed(checkUpdate(update, param)))
-      return failure();
+    for (ParamOp param : params.lookup(update.getName()))
+      if (readsSame(param, update.getStart().value_or(0),
+                    update.getEnd().value_or(1)) &&
+          failed(checkUpdate(update, param)))
+        return failure();
   return success();
 }
 
