@@ -373,15 +373,18 @@ private:
       for (bool backward : {false, true}) {
         const auto &readers =
             backward ? facts.backwardReaders[v] : facts.forwardReaders[v];
-        if (readers.size() < 2 || states[v].size() < 2 ||
-            kind.values[v].param >= 0 || terms.isExternal(v))
+        if (readers.size() < 2 || kind.values[v].param >= 0 ||
+            terms.isExternal(v))
           continue;
+        Source source = sourceOf(v, backward);
+        if (states[v].size() < 2 &&
+            !llvm::is_contained(source.states, kPending))
+          continue; // nothing is converted
         std::vector<AxisState> all = states[v];
         all.push_back(kNotKept); // none is shared
         StateVariable &shared =
             backward ? out.sharedBackward[v] : out.sharedForward[v];
         shared = variableOf(all);
-        Source source = sourceOf(v, backward);
         double bytes = bytesOf(v);
         addTraffic({int(v)}, {source.variable, shared.variable},
                    [&](const std::vector<int> &s) {

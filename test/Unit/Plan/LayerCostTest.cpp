@@ -1,5 +1,7 @@
 //===- LayerCostTest.cpp - costs of layers made by hand -------------------===//
 
+#include "LayerTesting.h"
+
 #include "kerf/Cost/Kernels.h"
 #include "kerf/Plan/LayerProblem.h"
 
@@ -136,6 +138,56 @@ Problem lookup() {
   return Problem(std::move(kind));
 }
 
+/// A product and row ops that read it.
+StepModel productWithReaders(int readers) {
+  LayerKind kind;
+  kind.values = {valueOf("x", {kBatch, kWidth}, -1),
+                 valueOf("w", {kWidth, kWidth}, -1),
+                 valueOf("y", {kBatch, kWidth}, 0)};
+  kind.values[1].param = 0;
+  kind.params.resize(1);
+  LayerOp product;
+  product.name = "linear";
+  product.factors = {factorOf("b", kBatch), factorOf("n", kWidth),
+                     factorOf("k", kWidth)};
+  product.factors.back().factor.kind = FactorKind::Sum;
+  product.operands = {0, 1};
+  product.results = {2};
+  product.operandFactors = {{{0}, {2}}, {{1}, {2}}};
+  product.resultFactors = {{{0}, {1}}};
+  kind.ops = {product};
+  for (int i = 1; i <= readers; ++i) {
+    LayerOp op;
+    op.name = "gelu";
+    op.factors = {factorOf("b", kBatch), factorOf("d", kWidth)};
+    op.operands = {2};
+    op.results = {2 + i};
+    op.operandFactors = op.resultFactors = {{{0}, {1}}};
+    op.forward = i;
+    kind.ops.push_back(op);
+    kind.values.push_back(valueOf("z", {kBatch, kWidth}, i));
+  }
+  kind.input = 0;
+  kind.output = 3;
+  return Problem(std::move(kind)).step;
+}
+
+/// Seconds of collectives when the sum of the product is cut over two ranks,
+/// and nothing else is.
+double secondsOfSum(int readers) {
+  StepModel step = productWithReaders(readers);
+  Machine machine = layer_testing::twoTiers(1e11);
+  LayerQuery query = queryOfOne();
+  query.key.groups[0] = {2, 1};
+  query.filter = [](const LayerOp &op, InnerAxis, const OpOption &option) {
+    return op.name == "linear" ? option.factor == 2
+                               : option.factor < 0 && option.passes < 0;
+  };
+  LayerSolution solution = solveLayer({&step, &machine, Profile()}, query);
+  EXPECT_TRUE(solution.possible());
+  return solution.cost.point.forward.allCommSec();
+}
+
 } // namespace
 
 // A view takes no bytes beside what it shows, also through another view; alone
@@ -173,4 +225,11 @@ TEST(LayerCost, LookupsReadTheirRowsOnly) {
   double wanted = rowSec(problem.machine.device, problem.profile, 2 * rows, 0);
   EXPECT_DOUBLE_EQ(problem.cost({kNotKept, kNotKept, kNotKept}).forward.rowSec,
                    wanted);
+}
+
+// Readers share what they convert, also a sum that nobody wants in parts.
+TEST(LayerCost, ReadersShareASum) {
+  double alone = secondsOfSum(1);
+  EXPECT_GT(alone, 0);
+  EXPECT_DOUBLE_EQ(secondsOfSum(3), alone);
 }
