@@ -238,13 +238,8 @@ OptionFilter kerf::pinPlan(ModelOp model, const StepModel &step, Pins &pins,
                            std::vector<std::string> &errors) {
   PlanPins(getPlan(model), pins, errors).run(step);
   auto assigned = std::make_shared<std::map<OpKey, AssignAttr>>();
-  std::vector<std::vector<bool>> free;
-  for (const LayerKind &kind : step.kinds)
-    free.push_back(readingInputsOnly(kind));
-  for (const auto &[op, place] : placesOf(model, step))
-    if (auto assign = free[place.kind][place.op]
-                          ? AssignAttr()
-                          : op->getAttrOfType<AssignAttr>(kAssignAttrName)) {
+  for (const auto &[op, place] : decidedOps(model, step))
+    if (auto assign = op->getAttrOfType<AssignAttr>(kAssignAttrName)) {
       const LayerOp &layer = step.kinds[place.kind].ops[place.op];
       (*assigned)[{layer.phase, layer.number, layer.order}] = assign;
     }

@@ -382,8 +382,6 @@ static FailureOr<std::unique_ptr<Solution>> solveOn(ModelOp model,
                      "plan needs tokens in their order; the nearest is "
                      "cp_order=plain");
   bool given = model->hasAttr(kPlanAttrName);
-  if (given)
-    keepWhole(model, solution->step);
   if (!given && !updatesPieces(model))
     keepStateWhole(solution->pins, errors);
   if (!given && !accumulates(model, solution->step)) {
@@ -397,10 +395,12 @@ static FailureOr<std::unique_ptr<Solution>> solveOn(ModelOp model,
                              "the model combines values of the whole batch"});
   }
   OptionFilter filter;
-  if (given)
+  if (given) {
     filter = pinPlan(model, solution->step, solution->pins, errors);
-  else
+    keepWhole(model, solution->step);
+  } else {
     filter = filterWholeExperts(filter);
+  }
   LayerContext context{&solution->step, &solution->machine, solution->profile};
   filter = filterMoe(solution->pins.moe, filter);
   solution->tables = std::make_unique<SolvedTables>(context, filter);
