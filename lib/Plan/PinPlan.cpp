@@ -185,12 +185,13 @@ static std::vector<bool> readingInputsOnly(const LayerKind &kind) {
   return only;
 }
 
-/// True when the ranks and micro-batches that cut the batch cut this factor.
+/// True when the ranks and micro-batches that cut the batch for a layer cut
+/// this factor. What expert ranks do is an option of the layer.
 static bool cutsBatch(PlanAttr plan, ArrayAttr axes) {
   llvm::SmallVector<llvm::StringRef> all;
   for (auto [name, size] :
        llvm::zip(plan.getMesh().getNames(), plan.getMesh().getSizes()))
-    if (size > 1 && (name == "dp" || name == "ep"))
+    if (size > 1 && name == "dp")
       all.push_back(name);
   if (plan.getMicroBatches() > 1)
     all.push_back(kMicroAxis);
