@@ -10,6 +10,7 @@
 
 #include "LayerPlaces.h"
 #include "kerf/Dialect/Kerf/Layout.h"
+#include "kerf/Dialect/Kerf/SplitBias.h"
 #include "kerf/Machine/Shipped.h"
 #include "kerf/Plan/Passes.h"
 #include "kerf/Plan/Pins.h"
@@ -448,8 +449,8 @@ static void tryPlacement(ModelOp model, const SolveRequest &request,
   certificate.complete = known.complete && own.complete;
 }
 
-FailureOr<std::unique_ptr<Solution>>
-kerf::solvePlan(ModelOp model, const SolveRequest &request) {
+static FailureOr<std::unique_ptr<Solution>> solve(ModelOp model,
+                                                  const SolveRequest &request) {
   constexpr int64_t mostDevices = 1 << 20; // that a mesh may have
   int64_t devices =
       request.devices ? *request.devices : request.machine.describedDevices();
@@ -464,6 +465,26 @@ kerf::solvePlan(ModelOp model, const SolveRequest &request) {
     tryPlacement(model, request, placement, *solution);
   (*solution)->devices = devices;
   return solution;
+}
+
+/// The model as it was before its plan: sums that are cut have their bias
+/// again, which the search prices with them.
+static OwningOpRef<ModelOp> withBiases(ModelOp model) {
+  OwningOpRef<ModelOp> copy(model.clone());
+  llvm::SmallVector<Operation *> products;
+  copy->getBody().walk([&](Operation *op) {
+    if (isa<LinearOp, MatmulOp>(op))
+      products.push_back(op);
+  });
+  llvm::for_each(products, mergeBias);
+  return copy;
+}
+
+FailureOr<std::unique_ptr<Solution>>
+kerf::solvePlan(ModelOp model, const SolveRequest &request) {
+  if (!model->hasAttr(kPlanAttrName))
+    return solve(model, request);
+  return solve(*withBiases(model), request);
 }
 
 LogicalResult kerf::applySolution(ModelOp model, const Solution &solution) {

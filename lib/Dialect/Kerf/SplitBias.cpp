@@ -34,3 +34,37 @@ Operation *kerf::splitBias(Operation *op) {
     return split(matmul);
   return nullptr;
 }
+
+/// The addition that `split` made of a product's bias; null: there is none.
+static AddOp additionAfter(Operation *product) {
+  Value sum = product->getResult(0);
+  auto isOfProduct = [&](Operation *op) {
+    return op && getPhase(op) && getPhase(op) == getPhase(product);
+  };
+  AddOp add = sum.hasOneUse() ? dyn_cast<AddOp>(*sum.user_begin()) : AddOp();
+  if (!isOfProduct(add) || add.getLhs() != sum)
+    return {};
+  auto spread = add.getRhs().getDefiningOp<BroadcastOp>();
+  return isOfProduct(spread) && spread->hasOneUse() ? add : AddOp();
+}
+
+template <typename Op> static bool merge(Op product) {
+  AddOp add = product.getBias() ? AddOp() : additionAfter(product);
+  if (!add)
+    return false;
+  auto spread = add.getRhs().getDefiningOp<BroadcastOp>();
+  product->moveBefore(add);
+  product.getBiasMutable().assign(spread.getX());
+  add.getResult().replaceAllUsesWith(product->getResult(0));
+  add.erase();
+  spread.erase();
+  return true;
+}
+
+bool kerf::mergeBias(Operation *product) {
+  if (auto linear = dyn_cast<LinearOp>(product))
+    return merge(linear);
+  if (auto matmul = dyn_cast<MatmulOp>(product))
+    return merge(matmul);
+  return false;
+}

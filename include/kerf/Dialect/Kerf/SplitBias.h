@@ -12,6 +12,11 @@ namespace kerf {
 /// factor may be cut; null where the op has no bias. The op is erased.
 mlir::Operation *splitBias(mlir::Operation *op);
 
+/// Undoes `splitBias`: gives a product the bias that is added to its sum, with
+/// the product's assignment. False where no such addition of the same forward
+/// op follows.
+bool mergeBias(mlir::Operation *product);
+
 } // namespace kerf
 
 #endif // KERF_DIALECT_KERF_SPLITBIAS_H
