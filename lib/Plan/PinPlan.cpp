@@ -17,6 +17,28 @@
 using namespace mlir;
 using namespace kerf;
 
+/// Ops that a run of layers makes again, where the plan says so of the run.
+static std::optional<std::vector<int64_t>> listOf(LayersAttr run) {
+  if (DenseI64ArrayAttr list = run.getRecompute())
+    return list.asArrayRef().vec();
+  return std::nullopt;
+}
+
+/// Lists of ops that a plan makes again: first that of all layers, then those
+/// of single runs. Empty where it lists none: all, or nothing, is made again.
+static std::vector<std::vector<int64_t>> listsOf(PlanAttr plan) {
+  std::vector<std::vector<int64_t>> lists = {plan.getRecompute()};
+  if (plan.getStages())
+    for (Attribute entry : plan.getStages())
+      for (LayersAttr run : PlanAttr::getRuns(entry))
+        if (auto own = listOf(run); own && !llvm::is_contained(lists, *own))
+          lists.push_back(std::move(*own));
+  bool hasOps = lists.size() > 1 || !lists.front().empty();
+  if (plan.getRecomputeAll() || !hasOps)
+    return {};
+  return lists;
+}
+
 namespace {
 /// Phase, number and order of an op in its kind.
 using OpKey = std::tuple<LayerPhase, int64_t, int64_t>;
@@ -34,6 +56,7 @@ private:
   void fixMesh();
   void fixSchedule();
   void fixStages(const StepModel &step);
+  void fixLayers(const StepModel &step);
 
   PlanAttr plan;
   Pins &pins;
@@ -96,7 +119,7 @@ void PlanPins::fixSchedule() {
                      ", which the pins do not allow");
   pins.schedules = {schedule};
   // Lists of single ops bound the points of the tables.
-  if (plan.getRecompute().empty())
+  if (listsOf(plan).empty())
     pins.recompute = plan.getRecomputeAll() ? "full" : "none";
 }
 
@@ -116,10 +139,39 @@ void PlanPins::fixStages(const StepModel &step) {
   }
 }
 
+/// Which layers lie on each chunk, and what they make again.
+void PlanPins::fixLayers(const StepModel &step) {
+  if (!plan.getStages())
+    return;
+  std::vector<std::vector<int64_t>> lists = listsOf(plan);
+  auto numberOf = [&](LayersAttr run) -> int {
+    if (lists.empty())
+      return -1;
+    auto own = listOf(run);
+    return own ? llvm::find(lists, *own) - lists.begin() : 0;
+  };
+  auto kindOf = [&](LayersAttr run) -> int {
+    auto found = llvm::find_if(step.kinds, [&](const LayerKind &kind) {
+      return kind.name == run.getKind();
+    });
+    return found - step.kinds.begin();
+  };
+  pins.chunkLayers.clear();
+  for (Attribute entry : plan.getStages()) {
+    std::vector<GivenLayers> &layers = pins.chunkLayers.emplace_back();
+    for (LayersAttr run : PlanAttr::getRuns(entry)) {
+      layers.push_back({kindOf(run), run.getCount(), numberOf(run)});
+      if (layers.back().kind == int(step.kinds.size()))
+        return pins.chunkLayers.clear(); // of another model
+    }
+  }
+}
+
 void PlanPins::run(const StepModel &step) {
   fixMesh();
   fixSchedule();
   fixStages(step);
+  fixLayers(step);
 }
 
 //===----------------------------------------------------------------------===//
@@ -262,15 +314,9 @@ public:
   GivenTables(PlanAttr plan, const StepModel &step, SolvedTables &base)
       : step(step), base(base) {
     for (const LayerRun &run : step.runs)
-      if (run.repeat >= 0)
-        allowed[run.kind].insert(ownOps(run.kind, plan.getRecompute()));
-    if (!plan.getStages())
-      return;
-    for (Attribute entry : plan.getStages())
-      for (LayersAttr given : PlanAttr::getRuns(entry))
-        for (auto &[kind, lists] : allowed)
-          if (given.getRecompute() && step.kinds[kind].name == given.getKind())
-            lists.insert(ownOps(kind, given.getRecompute().asArrayRef()));
+      if (run.repeat >= 0 && allowed[run.kind].empty())
+        for (const std::vector<int64_t> &list : listsOf(plan))
+          allowed[run.kind].push_back(ownOps(run.kind, list));
   }
 
   const LayerTable &get(const TableKey &key) override {
@@ -290,7 +336,8 @@ public:
 private:
   const StepModel &step;
   SolvedTables &base;
-  std::map<int, std::set<std::vector<int64_t>>> allowed; ///< by kind
+  /// By kind, then list (`listsOf`).
+  std::map<int, std::vector<std::vector<int64_t>>> allowed;
   std::map<TableKey, LayerTable> tables;
 
   /// The numbers that are those of the kind's forward ops, ascending.
@@ -309,8 +356,8 @@ private:
       return table;
     LayerTable given;
     given.layouts = table.layouts;
-    for (const std::vector<int64_t> &numbers : lists->second)
-      addPoints(key, table, numbers, given);
+    for (int list = 0, e = lists->second.size(); list < e; ++list)
+      addPoints(key, table, list, given);
     llvm::sort(given.points, [](const LayerPoint &a, const LayerPoint &b) {
       return std::make_tuple(secondsOf(a), a.layout, a.point) <
              std::make_tuple(secondsOf(b), b.layout, b.point);
@@ -318,20 +365,25 @@ private:
     return given;
   }
 
-  /// The points of the table that make just these ops again; where there is
-  /// none, one of each layout is made.
-  void addPoints(const TableKey &key, const LayerTable &table,
-                 const std::vector<int64_t> &numbers, LayerTable &given) {
-    size_t before = given.points.size();
-    for (const LayerPoint &point : table.points)
-      if (recomputedOps(step, key.kind, &base.layoutOf(key, point)) == numbers)
-        given.points.push_back(point);
-    if (given.points.size() > before)
-      return;
+  /// The points of the table that make just the ops of a list again; of a
+  /// layout that has none, one is made.
+  void addPoints(const TableKey &key, const LayerTable &table, int list,
+                 LayerTable &given) {
+    const std::vector<int64_t> &numbers = allowed[key.kind][list];
     std::set<int> seen;
+    auto add = [&](LayerPoint point) {
+      point.list = list;
+      given.points.push_back(std::move(point));
+    };
+    for (const LayerPoint &point : table.points)
+      if (recomputedOps(step, key.kind, &base.layoutOf(key, point)) ==
+          numbers) {
+        seen.insert(point.layout);
+        add(point);
+      }
     for (const LayerPoint &point : table.points)
       if (seen.insert(point.layout).second)
-        given.points.push_back(base.recomputing(key, point, numbers));
+        add(base.recomputing(key, point, numbers));
   }
 
   static double secondsOf(const LayerPoint &point) {
@@ -347,5 +399,7 @@ private:
 std::unique_ptr<LayerTables> kerf::pinRecomputation(PlanAttr plan,
                                                     const StepModel &step,
                                                     SolvedTables &tables) {
+  if (listsOf(plan).empty())
+    return nullptr;
   return std::make_unique<GivenTables>(plan, step, tables);
 }

@@ -228,6 +228,11 @@ std::vector<PlacedStage> placedOf(const StageProblem &stages,
 /// Tables of all kinds under a choice; solves what is not known yet.
 TableList tablesOf(const SearchProblem &problem, const OuterChoice &outer);
 
+/// The split of a leaf: that of a given plan, that of `pins.stageLayers`, or
+/// the best one.
+StageSplit splitOf(const SearchProblem &problem, const StageProblem &stages,
+                   const TableList &tables);
+
 /// Layers of each stage: as pinned, or even, the first stages one more.
 std::vector<int64_t> evenLayers(const SearchProblem &problem,
                                 const OuterChoice &outer);

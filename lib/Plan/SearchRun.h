@@ -150,7 +150,6 @@ private:
                     bool &isNew);
   StageSplit squeezed(const Node &node, StageProblem &stages,
                       llvm::ArrayRef<double> whole);
-  StageSplit splitOf(const StageProblem &stages) const;
   std::vector<double> excessOf(const Node &node, const StageProblem &stages,
                                const StageSplit &split);
   double playLeaf(const Node &node, const StageProblem &stages,

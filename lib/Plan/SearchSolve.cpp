@@ -41,11 +41,6 @@ bool Searcher::mayWin(double sec) const {
   return sec < HUGE_VAL && (!winner || sec <= winner->stepSec * (1 + kEqual));
 }
 
-StageSplit Searcher::splitOf(const StageProblem &stages) const {
-  const std::vector<int64_t> &pinned = problem.pins.stageLayers;
-  return pinned.empty() ? splitStages(stages) : fillStages(stages, pinned);
-}
-
 /// Bytes by which the programs of each stage go beyond the memory.
 std::vector<double> Searcher::excessOf(const Node &node,
                                        const StageProblem &stages,
@@ -82,7 +77,7 @@ StageSplit Searcher::fitted(const Node &node, StageProblem &stages,
       break;
     for (auto [room, bytes] : llvm::zip(stages.budget, excess))
       room -= (1 << i) * bytes;
-    split = splitOf(stages);
+    split = splitOf(problem, stages, heads[node.index].tables);
     split.boundObjective = bound;
   }
   split = squeezed(node, stages, whole);
@@ -101,7 +96,7 @@ StageSplit Searcher::squeezed(const Node &node, StageProblem &stages,
   auto splitAt = [&](double part) {
     for (auto [room, all] : llvm::zip(stages.budget, whole))
       room = part * all;
-    return splitOf(stages);
+    return splitOf(problem, stages, heads[node.index].tables);
   };
   auto excessAt = [&](double part, StageSplit &split) {
     split = splitAt(part);
@@ -171,8 +166,9 @@ bool Searcher::toPrograms(const Node &node, StageProblem &stages,
 /// Whether a leaf is of no use by what lasts in its programs alone: most that
 /// do not fit need not be played.
 bool Searcher::isHopeless(const Node &node, StageProblem stages) {
-  if (!problem.pins.stageLayers.empty() ||
-      !toPrograms(node, stages, problem.measureLasting))
+  const Pins &pins = problem.pins;
+  bool isPinned = !pins.stageLayers.empty() || !pins.chunkLayers.empty();
+  if (isPinned || !toPrograms(node, stages, problem.measureLasting))
     return false;
   double least = stages.chunks > 1 ? boundOfChunks(stages)
                                    : splitStages(stages).boundObjective;
@@ -180,7 +176,6 @@ bool Searcher::isHopeless(const Node &node, StageProblem stages) {
 }
 
 void Searcher::solveNode(const Node &node) {
-  const std::vector<int64_t> &pinned = problem.pins.stageLayers;
   LeafTimes times;
   StageProblem stages = problemOf(node, times);
   stages.worth = best * (1 + kPlayedSlack) - times.onceSec;
@@ -199,8 +194,7 @@ void Searcher::solveNode(const Node &node) {
     if (least >= best * (1 + kPlayedSlack))
       return;
   }
-  StageSplit split =
-      pinned.empty() ? splitStages(stages) : fillStages(stages, pinned);
+  StageSplit split = splitOf(problem, stages, heads[node.index].tables);
   ++certificate.evaluated;
   // Also of a leaf of which no split, or no programs, that fit were found.
   looseBound =

@@ -405,7 +405,7 @@ static FailureOr<std::unique_ptr<Solution>> solveOn(ModelOp model,
   LayerContext context{&solution->step, &solution->machine, solution->profile};
   filter = filterMoe(solution->pins.moe, filter);
   solution->tables = std::make_unique<SolvedTables>(context, filter);
-  if (given && !getPlan(model).getRecompute().empty())
+  if (given)
     solution->given =
         pinRecomputation(getPlan(model), solution->step, *solution->tables);
   SearchProblem problem = problemOf(*solution, request);

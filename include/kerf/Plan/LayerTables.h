@@ -64,7 +64,8 @@ struct LayerPoint {
   double trainedShare = 1; ///< of the local elements: others are frozen
   int layout = -1;         ///< number of the layout in its table
   int point = -1;          ///< number of the recomputation point of that layout
-  std::string recomputed;  ///< in words: "nothing", "all", "norms, swiglu"
+  int list = -1; ///< of ops to make again, that a given plan has; -1: none
+  std::string recomputed; ///< in words: "nothing", "all", "norms, swiglu"
 };
 
 /// What a table is made for.

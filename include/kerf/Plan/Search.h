@@ -24,6 +24,13 @@ namespace kerf {
 /// Axes of the mesh, in the order of `Layout::order` (innermost first).
 enum class MeshAxis { Tensor, Context, Data, Pipeline };
 
+/// Layers in a row of a plan that is given.
+struct GivenLayers {
+  int kind = 0;
+  int64_t count = 0;
+  int list = -1; ///< that their points have (`LayerPoint::list`); -1: any
+};
+
 /// What can be pinned, bounded or forbidden. Empty lists: anything.
 struct Pins {
   std::vector<int64_t> tp, cp, ep, pp, dp, microBatch, microBatches, chunks,
@@ -39,6 +46,9 @@ struct Pins {
   std::string cpOrder;
   /// Layers of each stage (embedding and head aside); empty: searched.
   std::vector<int64_t> stageLayers;
+  /// The layers of a given plan: entry c * pp + s is chunk c of stage s. Empty:
+  /// searched; so, too, where degrees are others.
+  std::vector<std::vector<GivenLayers>> chunkLayers;
   /// Innermost first, as "tp,cp,dp,pp"; empty: searched.
   std::vector<MeshAxis> order;
   /// Values that are forbidden: {"tp", 4}; names as in `parsePins`.

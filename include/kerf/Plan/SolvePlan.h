@@ -98,7 +98,8 @@ OptionFilter pinPlan(ModelOp model, const StepModel &step, Pins &pins,
                      std::vector<std::string> &errors);
 
 /// Tables that hold the points of each layer that compute again what the plan
-/// lists, made where there is none. Borrows from its arguments.
+/// lists, made where there is none; null for a plan without such a list.
+/// Borrows from its arguments.
 std::unique_ptr<LayerTables>
 pinRecomputation(PlanAttr plan, const StepModel &step, SolvedTables &tables);
 
