@@ -330,10 +330,28 @@ static double moeBufferOf(ModelOp model, const SolveRequest &request) {
   return given > 0 ? given : exchanges ? kRoomForAll : 0;
 }
 
+/// The way in which a plan brings rows to their experts; empty: several, or
+/// there are none to bring.
+static std::string moeWayOf(ModelOp model) {
+  PlanAxes axes(getPlan(model));
+  bool exchanges = false, routes = false;
+  model.getBody().walk([&](FactorOpInterface op) {
+    Factors facts = op.getFactors();
+    auto assignment = getAssignment(op, facts, axes);
+    if (failed(assignment))
+      return;
+    exchanges |= exchangesRows(facts, *assignment);
+    routes |= assignment->routed && llvm::any_of(facts.variants, [](auto &own) {
+                return own.exchanges;
+              });
+  });
+  return exchanges && !routes ? "all_to_all" : "";
+}
+
 /// Forbids the other way of bringing rows to their experts.
-static OptionFilter filterMoe(std::string wanted, OptionFilter others) {
+static OptionFilter filterMoe(std::string wanted) {
   if (wanted.empty())
-    return others;
+    return {};
   return [=](const LayerOp &op, InnerAxis axis, const OpOption &option) {
     auto exchanges = [](const FactorVariant &variant) {
       return variant.exchanges;
@@ -342,7 +360,7 @@ static OptionFilter filterMoe(std::string wanted, OptionFilter others) {
         wanted == "gather"
             ? option.variant >= 0 && exchanges(op.variants[option.variant])
             : llvm::any_of(op.variants, exchanges) && isRouted(op, option);
-    return !isForbidden && (!others || others(op, axis, option));
+    return !isForbidden;
   };
 }
 
@@ -396,15 +414,17 @@ static FailureOr<std::unique_ptr<Solution>> solveOn(ModelOp model,
                              "the model combines values of the whole batch"});
   }
   OptionFilter filter;
+  std::string moe = solution->pins.moe;
   if (given) {
+    moe = moe.empty() ? moeWayOf(model) : moe;
     filter = pinPlan(model, solution->step, solution->pins, errors);
     keepWhole(model, solution->step);
   } else {
     filter = filterWholeExperts(filter);
   }
   LayerContext context{&solution->step, &solution->machine, solution->profile};
-  filter = filterMoe(solution->pins.moe, filter);
-  solution->tables = std::make_unique<SolvedTables>(context, filter);
+  solution->tables =
+      std::make_unique<SolvedTables>(context, filterMoe(moe), filter);
   if (given)
     solution->given =
         pinRecomputation(getPlan(model), solution->step, *solution->tables);

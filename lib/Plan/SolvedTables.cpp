@@ -41,7 +41,8 @@ struct Entry {
 
 struct SolvedTables::State {
   LayerContext context;
-  OptionFilter filter;
+  OptionFilter filter, given;
+  OptionFilter both;
   int mainKind = 0;
   std::vector<LayerFacts> facts;
   std::vector<bool> repeats; ///< by kind
@@ -64,6 +65,9 @@ struct SolvedTables::State {
   bool isPriced(int kind) const { return !repeats[kind] || kind == mainKind; }
   LayerQuery queryOf(const TableKey &key);
   void solve(const TableKey &key, Entry &entry);
+  void solveUnder(const OptionFilter &options, const TableKey &key,
+                  Entry &entry);
+  bool isGiven(int kind, const LayerLayout &layout) const;
   Entry &entryOf(const TableKey &key);
   Border borderOf(TableKey key);
   void noteBorder(const TableKey &key, const LayerLayout &layout);
@@ -71,10 +75,22 @@ struct SolvedTables::State {
            Entry &entry);
 };
 
-SolvedTables::SolvedTables(LayerContext context, OptionFilter filter)
+/// Options that both filters allow.
+static OptionFilter allOf(OptionFilter a, OptionFilter b) {
+  if (!a || !b)
+    return a ? a : b;
+  return [=](const LayerOp &op, InnerAxis axis, const OpOption &option) {
+    return a(op, axis, option) && b(op, axis, option);
+  };
+}
+
+SolvedTables::SolvedTables(LayerContext context, OptionFilter filter,
+                           OptionFilter given)
     : state(std::make_unique<State>()) {
   state->context = context;
+  state->both = allOf(filter, given);
   state->filter = std::move(filter);
+  state->given = std::move(given);
   double most = -1;
   for (size_t k = 0; k < context.step->kinds.size(); ++k) {
     const LayerKind &kind = context.step->kinds[k];
@@ -91,7 +107,7 @@ SolvedTables::SolvedTables(LayerContext context, OptionFilter filter)
       most = context.step->kinds[run.kind].forwardFlops() * double(run.count);
       state->mainKind = run.kind;
     }
-  state->bounds.emplace(state->context, state->filter, state->facts);
+  state->bounds.emplace(state->context, state->both, state->facts);
 }
 
 SolvedTables::~SolvedTables() = default;
@@ -239,7 +255,6 @@ LayerQuery SolvedTables::State::queryOf(const TableKey &key) {
   query.microBatches = kTypicalMicroBatches;
   query.restFree = false;
   query.commWeight = 1 - context.profile.tensorOverlap;
-  query.filter = filter;
   if (key.kind != mainKind) {
     Border border = borderOf(key);
     query.input = border.input;
@@ -248,11 +263,10 @@ LayerQuery SolvedTables::State::queryOf(const TableKey &key) {
   return query;
 }
 
-void SolvedTables::State::solve(const TableKey &key, Entry &entry) {
-  if (!divides(key))
-    return;
-  ++solved;
+void SolvedTables::State::solveUnder(const OptionFilter &options,
+                                     const TableKey &key, Entry &entry) {
   LayerQuery query = queryOf(key);
+  query.filter = options;
   const LayerKind &kind = context.step->kinds[key.kind];
   std::vector<LayerPoint> seen;
   double perByte = 0;
@@ -284,6 +298,37 @@ void SolvedTables::State::solve(const TableKey &key, Entry &entry) {
       break;
   }
   entry = sorted(std::move(entry));
+}
+
+/// Whether the plan that is given says what a layout does.
+bool SolvedTables::State::isGiven(int kind, const LayerLayout &layout) const {
+  const std::vector<LayerOp> &ops = context.step->kinds[kind].ops;
+  for (auto [axis, own] : llvm::enumerate(layout.axes))
+    for (auto [op, option] : llvm::zip(ops, own.ops))
+      if (!given(op, static_cast<InnerAxis>(axis), option))
+        return false;
+  return true;
+}
+
+void SolvedTables::State::solve(const TableKey &key, Entry &entry) {
+  if (!divides(key))
+    return;
+  ++solved;
+  solveUnder(filter, key, entry);
+  if (!given)
+    return;
+  Entry all = std::move(entry);
+  entry = {};
+  entry.table.layouts = all.table.layouts;
+  for (auto [point, layout] : llvm::zip_equal(all.table.points, all.layouts))
+    if (isGiven(key.kind, layout)) {
+      entry.table.points.push_back(point);
+      entry.layouts.push_back(std::move(layout));
+    }
+  if (!entry.layouts.empty())
+    return;
+  entry = {};
+  solveUnder(both, key, entry);
 }
 
 const LayerTable &SolvedTables::get(const TableKey &key) {

@@ -176,10 +176,15 @@ std::vector<std::pair<LayerLayout, LayerCost>>
 recomputationPoints(const LayerContext &context, const LayerQuery &query,
                     const LayerLayout &layout);
 
-/// Tables for the outer search, with the layouts behind their points.
+/// Tables for the outer search, with the layouts behind their points. With
+/// `given`, options of a plan: only layouts of these. Those that are found
+/// without it are taken where they are such: states that no option says (what
+/// is kept, which reshards are shared) are then those of the search that made
+/// the plan.
 class SolvedTables : public LayerTables {
 public:
-  SolvedTables(LayerContext context, OptionFilter filter = {});
+  SolvedTables(LayerContext context, OptionFilter filter = {},
+               OptionFilter given = {});
   ~SolvedTables() override;
   TableKey alike(const TableKey &key) override;
   const LayerTable &get(const TableKey &key) override;
