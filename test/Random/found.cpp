@@ -1,15 +1,16 @@
 //===- found.cpp - found plans of random clusters, on virtual ranks -------===//
 //
-//   kerf-found COUNT SEED [FOLDER]
+//   kerf-found [--given] COUNT SEED [FOLDER]
 //
 // Each case is a tiny model of a family that Hugging Face has, the description
 // of a cluster of 2 to 8 ranks (tiers, links and memory drawn), and at most one
 // pin. The plan is what the search finds, by all of its space. The programs of
 // all ranks are run by the reference interpreter in f64 and compared with the
 // step on global tensors: loss, norm, every gradient and every parameter
-// after two steps. What fits no memory is counted apart; all else that the
-// search finds must be written and must agree. Cases that are wrong are written
-// to FOLDER.
+// after two steps. Given back as text, without the pin, the plan takes the same
+// time and the same memory; with --given that alone is checked. What fits no
+// memory is counted apart; all else that the search finds must be written and
+// must agree. Cases that are wrong are written to FOLDER.
 //
 //===----------------------------------------------------------------------===//
 
@@ -190,16 +191,26 @@ struct Found : Outcome {
 };
 } // namespace
 
-/// Searches and writes the plan.
-static Found plan(ModelOp model, const Case &drawn) {
+/// What is asked of the search, without pins; nothing where the cluster is
+/// wrong.
+static std::optional<SolveRequest> requestOf(const Case &drawn) {
   std::vector<MachineDiagnostic> found;
   std::optional<Machine> machine = readMachine(drawn.cluster, found);
   if (!machine)
-    return {{Outcome::Wrong, "no cluster: " + found.front().message}};
+    return std::nullopt;
   SolveRequest request;
   request.machine = *machine;
   // Else workspaces alone are larger than the memories that are drawn.
   request.workers = 1;
+  return request;
+}
+
+/// Searches and writes the plan.
+static Found plan(ModelOp model, const Case &drawn) {
+  std::optional<SolveRequest> drawnRequest = requestOf(drawn);
+  if (!drawnRequest)
+    return {{Outcome::Wrong, "no cluster"}};
+  SolveRequest &request = *drawnRequest;
   request.pins = parsePins(drawn.pins, request.pinErrors);
   auto solution = solvePlan(model, request);
   // A pin may ask for what no size divides by.
@@ -212,7 +223,43 @@ static Found plan(ModelOp model, const Case &drawn) {
   return {{Outcome::Same, ""}, "", std::move(*solution)};
 }
 
-static Found check(const Case &drawn, MLIRContext &context) {
+/// The seconds of a step, then the bytes of each stage.
+static std::vector<double> costOf(const PlanPoint &plan) {
+  std::vector<double> cost = {plan.stepSec};
+  for (const PlacedStage &stage : plan.stages)
+    cost.push_back(stage.memory.total());
+  return cost;
+}
+
+/// Alike to a thousandth: where memory is scarce a search may leave room that a
+/// given plan has for faster layouts of the head.
+static bool isSame(llvm::ArrayRef<double> a, llvm::ArrayRef<double> b) {
+  return llvm::equal(a, b, [](double x, double y) {
+    return std::abs(x - y) <= 1e-3 * std::abs(x);
+  });
+}
+
+/// Gives a plan back to the step that it was found for; what is wrong then.
+static std::string giveBack(ModuleOp step, const std::string &text,
+                            const Case &drawn, const PlanPoint &found) {
+  OwningOpRef<ModuleOp> copy(step.clone());
+  ModelOp model = modelIn(*copy);
+  if (failed(loadPlan(model, text, "plan")) ||
+      failed(runStages(*copy, Stage::Plan, Stage::Plan)))
+    return "the plan is not read";
+  auto solution = solvePlan(model, *requestOf(drawn));
+  if (failed(solution) || !(*solution)->result.best)
+    return "the plan is refused when it is given";
+  std::vector<double> own = costOf(*(*solution)->result.best);
+  if (isSame(costOf(found), own))
+    return "";
+  return llvm::formatv(
+      "the plan takes {0:e8} s and {1} bytes, given back {2:e8} s "
+      "and {3}",
+      found.stepSec, costOf(found)[1], own[0], own[1]);
+}
+
+static Found check(const Case &drawn, bool runs, MLIRContext &context) {
   std::string messages;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
@@ -232,6 +279,12 @@ static Found check(const Case &drawn, MLIRContext &context) {
   if (failed(verifySolution(modelIn(*programs), *outcome.solution)))
     return {{Outcome::Wrong, "not what was priced: " + messages}};
   std::string text = savePlan(modelIn(*programs));
+  std::string differs =
+      giveBack(*step, text, drawn, *outcome.solution->result.best);
+  if (!differs.empty() || !runs)
+    return {{differs.empty() ? Outcome::Same : Outcome::Wrong,
+             differs + " " + messages},
+            text};
   if (failed(runStages(*programs, Stage::Recompute, Stage::Schedule)))
     return {{Outcome::Wrong, "no programs: " + messages}, text};
   outcome = {judge(*programs, modelIn(*step)), text};
@@ -261,6 +314,9 @@ int main(int argc, char **argv) {
   DialectRegistry registry;
   registerDialects(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  bool runs = argc < 2 || llvm::StringRef(argv[1]) != "--given";
+  argc -= !runs;
+  argv += !runs;
   int64_t count = argc > 1 ? std::atoll(argv[1]) : 20;
   int64_t first = argc > 2 ? std::atoll(argv[2]) : 1;
   std::string folder = argc > 3 ? argv[3] : "";
@@ -268,7 +324,7 @@ int main(int argc, char **argv) {
   std::map<std::string, int64_t> plans;
   for (int64_t seed = first; counter.needsMore(); ++seed) {
     Case drawn = CaseWriter(seed).write();
-    Found outcome = check(drawn, context);
+    Found outcome = check(drawn, runs, context);
     counter.add(outcome);
     if (!outcome.plan.empty())
       ++plans[headOf(outcome.plan)];
