@@ -11,6 +11,8 @@ from pathlib import Path
 
 import table
 
+# A plan that is given back takes the same time and memory, to this part.
+MOST_APART = 1e-3
 # The placed arena is never above the planned one, and at most this much below.
 MOST_BELOW = 0.03
 REFUSALS = {"does not fit": r"error: no plan of .* fits", "no backend": r"error: cluster '"}
@@ -200,8 +202,15 @@ class Measurement:
         plan, explained, again = (self.folder / n for n in ("plan.json", "again.json", "again.kerf"))
         done = must(self.tool("kerfc", *common, f"--plan={plan}", "--check=off", f"--explain-json={explained}", "-o",
                               again, mark=explained), "kerfc --plan --check=off")
+        self.compare_costs(json.loads((self.folder / "explained.json").read_text()), json.loads(explained.read_text()))
         unchecked = done.seconds - (done.marked or 0.0)
         self.figures.update(check_sec=max(0.0, self.figures["compile_sec"] - unchecked), compile_sec=unchecked)
+
+    def compare_costs(self, found, given):
+        """Step time and memory of a plan, when it was found and when it is given."""
+        for what, one, other in zip(("seconds of a step", "bytes"), cost_of(found), cost_of(given)):
+            if abs(other - one) > MOST_APART * one:
+                self.figures["failures"].append(f"the plan takes {one:.7g} {what} when it is found, {other:.7g} when it is given")
 
     def dry_run(self, made):
         done = must(self.tool("kerf-run", "--dry-nccl", "--dry-rank=0", made), "kerf-run --dry-nccl")
@@ -209,6 +218,11 @@ class Measurement:
         if not found or int(found[1]) != self.row.devices:
             raise Failure(f"kerf-run --dry-nccl does not say that {self.row.devices} ranks were checked")
         self.figures["nccl_calls"] = int(found[2])
+
+
+def cost_of(explained):
+    """Seconds of a step, and bytes of the stage that needs most."""
+    return explained["time"]["step_sec"], max(stage["total"] for stage in explained["memory"]["stages_bytes"])
 
 
 def layout_of(choice):

@@ -24,6 +24,7 @@ the page. The command ends with status 1 and the reasons where a row
 - is refused, takes more than {seconds:.0f} s or {gib} GiB, or, where a refusal is expected, is not refused;
 - has a stage whose placed arena is above what was planned, or more than 3 % below it;
 - makes a file that was not checked;
+- has a plan that, given back, is refused or differs by a thousandth in step time or memory;
 - would ask NCCL for something that hangs or finds no partner (`kerf-run --dry-nccl`).
 
 It fails, too, where a shipped model or cluster, or a row of [the planner's figures](planner-figures.md), is missing here.

@@ -80,6 +80,11 @@ class Rows(unittest.TestCase):
         unchecked = KEPT["kerf-inspect"].replace("checked", "other")
         self.assertIn("does not say that it was checked", failures({"kerf-inspect": unchecked}, checks=True))
 
+    def test_given_plan_costs_something_else(self):
+        other = json.dumps({**EXPLAINED, "time": {"step_sec": 0.501}})
+        body = f"case \"$*\" in *--plan=*) echo '{other}' > \"$json\"; touch \"$out\";; *) {KEPT['kerfc']};; esac"
+        self.assertIn("0.5 seconds of a step when it is found, 0.501 when it is given", failures({"kerfc": body}, checks=True))
+
     def test_stage_is_missing(self):
         self.assertIn("1 stages are planned, 0 are placed", failures({"kerf-inspect": ""}))
 
