@@ -133,14 +133,19 @@ static ChunkWork computeOf(const Pricing &pricing, int kind,
   }
   ChunkWork work;
   work.forwardSec = std::max(exposedSec(point.forward, profile), floorForward);
-  work.backwardSec =
-      std::max(exposedSec(point.backward, profile), floorBackward);
+  double backward = exposedSec(point.backward, profile);
+  work.backwardSec = std::max(backward, floorBackward);
+  // Of the two kernels one is the weight gradient's: the others' launches are
+  // waited for, and of time that is launches alone the rest can be put off.
+  if (point.weightGradientSec > 0)
+    work.weightGradientSec =
+        std::min(point.weightGradientSec + work.backwardSec - backward,
+                 work.backwardSec - floorBackward / 2);
   // What is made again is launched again.
   double again = exposedSec(point.recompute, profile);
   if (double all = point.forward.computeSec(); all > 0)
     again = std::max(again, floorForward * point.recompute.computeSec() / all);
   work.backwardSec += again;
-  work.weightGradientSec = std::min(point.weightGradientSec, work.backwardSec);
   return work;
 }
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <random>
 
 namespace kerf::search_testing {
@@ -252,6 +253,50 @@ inline Machine twoTiers(int64_t inner, int64_t outer, double memoryBytes) {
   slow.latencySec = 5e-6;
   machine.tiers = {fast, slow};
   return machine;
+}
+
+/// A problem with its machine and tables.
+struct Instance {
+  Machine machine;
+  std::unique_ptr<SyntheticTables> tables;
+  SearchProblem problem;
+
+  void connect(std::vector<SyntheticKind> kinds) {
+    tables = std::make_unique<SyntheticTables>(std::move(kinds), machine,
+                                               problem.profile);
+    problem.machine = &machine;
+    problem.tables = tables.get();
+  }
+};
+
+/// One kind of numbers that can be followed by hand: 4 layers of 1 ms forward
+/// per sequence on 8 devices.
+inline std::unique_ptr<Instance> handInstance() {
+  auto instance = std::make_unique<Instance>();
+  instance->machine = twoTiers(8, 1, 80e9);
+  instance->machine.device.efficiency.memory = 1;
+  SyntheticKind embedding, layer, head;
+  layer.forwardSec = 1e-3;
+  layer.savedBytes = 1e9;
+  layer.boundaryBytes = 1e8;
+  layer.workBytes = 2e8;
+  layer.denseElements = 1e8;
+  layer.points = {{1, 0}, {0, 1}};
+  embedding.denseElements = 5e7;
+  embedding.points = {{1, 0}};
+  head.forwardSec = 0.5e-3;
+  head.denseElements = 5e7;
+  head.points = {{1, 0}};
+  SearchProblem &problem = instance->problem;
+  problem.runs = {{0, 1}, {1, 4}, {2, 1}};
+  problem.batch = 8;
+  problem.sequence = 128;
+  problem.maxTensor = 8;
+  // Only what is asked for.
+  problem.profile.accumulateBytes = 0;
+  problem.profile.updateBytes = 0;
+  instance->connect({embedding, layer, head});
+  return instance;
 }
 
 } // namespace kerf::search_testing
