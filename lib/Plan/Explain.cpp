@@ -15,7 +15,7 @@ static MemoryPart describeMemory(const ExplainInput &input,
   MemoryPart part;
   part.capacity = input.machine->perRank().device.memoryBytes;
   part.reserve = reserveOf(*input.machine, input.profile, plan.outer,
-                           input.step->moeBuffer > 0);
+                           plan.exchangesRows());
   for (const PlacedStage &stage : plan.stages)
     part.stages.push_back(stage.memory);
   for (size_t i = 1; i < part.stages.size(); ++i)

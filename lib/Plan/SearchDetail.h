@@ -131,8 +131,10 @@ StepPrice stepPrice(const Pricing &pricing, const LayerPrice &sum);
 /// Adds what of a layer counts once per step.
 void addOnce(LayerPrice &sum, const LayerPrice &layer, double count);
 
-/// Bytes of a rank's memory that are reserved.
-double reservedOf(const SearchProblem &problem, const OuterChoice &outer);
+/// Bytes of a rank's memory that are reserved. Where layers are not known:
+/// `exchangesRows` false, at least so many.
+double reservedOf(const SearchProblem &problem, const OuterChoice &outer,
+                  bool exchangesRows = false);
 /// `SearchProblem::measure` of a plan whose layers are placed, with what is
 /// reserved; empty where nothing is known.
 std::vector<StageMemory> measuredOf(const SearchProblem &problem,
@@ -225,6 +227,9 @@ std::vector<PlacedStage> placedOf(const StageProblem &stages,
                                   const StageSplit &split,
                                   const TableList &tables);
 
+/// Whether a leaf's layers exchange rows of experts: all points of a kind do,
+/// or none (`layoutsOf`).
+bool exchangesRows(const StageProblem &stages, const TableList &tables);
 /// Tables of all kinds under a choice; solves what is not known yet.
 TableList tablesOf(const SearchProblem &problem, const OuterChoice &outer);
 

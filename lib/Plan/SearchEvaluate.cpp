@@ -127,6 +127,15 @@ void Evaluator::addActivations(size_t stage, llvm::ArrayRef<double> saved) {
   }
 }
 
+bool PlanPoint::exchangesRows() const {
+  for (const PlacedStage &stage : stages)
+    for (const PlacedChunk &chunk : stage.chunks)
+      for (const PlacedLayers &layers : chunk.layers)
+        if (layers.point.exchangesRows)
+          return true;
+  return false;
+}
+
 void Evaluator::addStage(size_t index) {
   PlacedStage &stage = plan.stages[index];
   StageWork &work = plan.work.stages.emplace_back();
@@ -160,7 +169,7 @@ void Evaluator::addStage(size_t index) {
   addActivations(index, saved);
   if (index + 1 == plan.stages.size())
     memory.temporaries += logitBytesOf(problem, plan.outer);
-  memory.reserved = reservedOf(problem, plan.outer);
+  memory.reserved = reservedOf(problem, plan.outer, plan.exchangesRows());
   StepPrice price = stepPrice(pricing, once);
   work.gradientSyncSec = price.gradientSyncSec + tensorSync;
   work.weightGatherSec = price.weightGatherSec;
@@ -227,7 +236,7 @@ std::vector<StageMemory> search_detail::measuredOf(const SearchProblem &problem,
     return {};
   std::vector<StageMemory> measured = problem.measure(plan);
   for (StageMemory &stage : measured)
-    stage.reserved = reservedOf(problem, plan.outer);
+    stage.reserved = reservedOf(problem, plan.outer, plan.exchangesRows());
   return measured;
 }
 

@@ -79,6 +79,13 @@ TableList search_detail::tablesOf(const SearchProblem &problem,
   return tables;
 }
 
+/// Some points exchange rows of experts, and others do not.
+static bool isMixed(const LayerTable &table) {
+  return llvm::any_of(table.points, [&](const LayerPoint &point) {
+    return point.exchangesRows != table.points.front().exchangesRows;
+  });
+}
+
 std::vector<LayoutChoice> search_detail::layoutsOf(const SearchProblem &problem,
                                                    const TableList &tables,
                                                    bool &all) {
@@ -88,7 +95,7 @@ std::vector<LayoutChoice> search_detail::layoutsOf(const SearchProblem &problem,
     int64_t count = 0;
     for (auto [other, layers] : problem.runs)
       count += other == kind ? layers : 0;
-    if (count == 1)
+    if (count == 1 && !isMixed(*tables[kind]))
       continue;
     std::vector<LayoutChoice> next;
     for (const LayoutChoice &choice : choices)
@@ -206,16 +213,26 @@ static LeafTimes timesOf(const Pricing &pricing, const LeafSums &sums) {
   return times;
 }
 
+bool search_detail::exchangesRows(const StageProblem &stages,
+                                  const TableList &tables) {
+  return llvm::any_of(llvm::enumerate(stages.kinds), [&](auto kind) {
+    return llvm::any_of(kind.value().points, [&](const StagePoint &point) {
+      return tables[kind.index()]->points[point.id].exchangesRows;
+    });
+  });
+}
+
 /// The memory of each stage's schedule.
-static void setFlight(const Pricing &pricing, StageProblem &stages) {
+static void setFlight(const Pricing &pricing, const TableList &tables,
+                      StageProblem &stages) {
   const SearchProblem &problem = pricing.problem;
   const OuterChoice &outer = pricing.outer;
   if (outer.chunks > 1)
     stages.held =
         pricing.memo.heldBy(outer.pp, outer.microBatches, outer.chunks);
+  double reserved = reservedOf(problem, outer, exchangesRows(stages, tables));
   for (int64_t stage = 0; stage < outer.pp; ++stage) {
-    stages.budget.push_back(capacityBytes(problem) -
-                            reservedOf(problem, outer));
+    stages.budget.push_back(capacityBytes(problem) - reserved);
     if (outer.chunks == 1)
       stages.inFlight.push_back(chunksInFlight(outer.schedule, outer.pp, stage,
                                                outer.microBatches, 1));
@@ -284,7 +301,7 @@ StageProblem search_detail::stageProblemOf(const Pricing &pricing,
   stages.slowestWeight = times.slowestWeight;
   stages.sumWeight = times.sumWeight;
   if (!forBound)
-    setFlight(pricing, stages);
+    setFlight(pricing, tables, stages);
   return stages;
 }
 
@@ -345,7 +362,8 @@ search_detail::programsOf(const Pricing &pricing, const TableList &tables,
     stages.kinds = withLeastWork(problem, std::move(stages.kinds), false);
   else if (outer.chunks == 1)
     stages.kindsOfOne = withLeastWork(problem, stages.kinds, true);
-  double room = capacityBytes(problem) - reservedOf(problem, outer);
+  double room = capacityBytes(problem) -
+                reservedOf(problem, outer, exchangesRows(stages, tables));
   for (int64_t stage = 0; stage < outer.pp; ++stage) {
     // A program has slots of each chunk for the most that it ever holds.
     std::vector<double> slots(outer.chunks, 0);

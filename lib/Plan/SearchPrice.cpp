@@ -82,9 +82,9 @@ Reserve kerf::reserveOf(const Machine &machine, const Profile &profile,
 }
 
 double search_detail::reservedOf(const SearchProblem &problem,
-                                 const OuterChoice &outer) {
+                                 const OuterChoice &outer, bool exchangesRows) {
   return reserveOf(*problem.machine, problem.profile, outer,
-                   problem.exchangesRows)
+                   exchangesRows && problem.exchangesRows)
       .total();
 }
 

@@ -179,6 +179,16 @@ Entry &SolvedTables::State::entryOf(const TableKey &key) {
   return it->second;
 }
 
+/// Whether some op brings rows of experts to their owners and back.
+static bool exchangesRows(const LayerKind &kind, const LayerLayout &layout) {
+  return llvm::any_of(layout.axes, [&](const AxisLayout &axis) {
+    return llvm::any_of(llvm::enumerate(axis.ops), [&](auto op) {
+      int variant = op.value().variant;
+      return variant >= 0 && kind.ops[op.index()].variants[variant].exchanges;
+    });
+  });
+}
+
 void SolvedTables::State::add(const LayerTerms &terms,
                               const LayerSolution &solution, Entry &entry) {
   int layout = entry.table.layouts++;
@@ -191,6 +201,8 @@ void SolvedTables::State::add(const LayerTerms &terms,
     LayerPoint point = cost.point;
     point.layout = layout;
     point.point = number++;
+    point.exchangesRows =
+        exchangesRows(context.step->kinds[terms.query.key.kind], own);
     entry.table.points.push_back(point);
     entry.layouts.push_back(own);
   }
@@ -383,6 +395,7 @@ LayerPoint SolvedTables::recomputing(const TableKey &key,
       recomputationPointOf(terms, layoutOf(key, point), numbers);
   Entry &entry = state->entryOf(own);
   cost.point.layout = point.layout;
+  cost.point.exchangesRows = point.exchangesRows;
   cost.point.point = entry.table.points.size() + entry.asked.size();
   entry.asked.push_back({cost.point, std::move(layout)});
   return cost.point;

@@ -141,6 +141,8 @@ struct PlanPoint {
   std::vector<PlacedStage> stages;
   StepWork work;
   double stepSec = 0;
+  /// Whether some layer exchanges rows between ranks of experts.
+  bool exchangesRows() const;
 };
 
 /// One alternative that lost, for the explanation.
@@ -199,7 +201,8 @@ struct SearchProblem {
   /// last stage.
   std::vector<std::pair<int, int64_t>> runs;
   bool hasEmbedding = true, hasHead = true;
-  bool exchangesRows = false;  ///< between ranks of experts (`moeBuffer`)
+  /// Layers may exchange rows between ranks of experts (`moeBuffer`).
+  bool exchangesRows = false;
   std::vector<KindSize> sizes; ///< by kind; empty: unknown
   int64_t vocabulary = 0;      ///< for `Profile::logitBytes`
   int64_t batch = 1;           ///< sequences of a step

@@ -76,6 +76,24 @@ TEST(EvaluatePlan, MoreRateIsNeverSlowerThanLaunches) {
   }
 }
 
+// Each rank of experts is connected to all others where rows are exchanged, not
+// where they might be.
+TEST(EvaluatePlan, ReservesConnectionsThatAreUsed) {
+  auto instance = handInstance();
+  PlanPoint plan = pinned(*instance, "dp=4,ep=4,mb=1,m=2,recompute=none");
+  instance->problem.exchangesRows = true;
+  instance->machine.device.connectionBytes = 1e8;
+  auto reserved = [&] {
+    return evaluatePlan(instance->problem, plan.outer, plan.stages)
+        .stages[0]
+        .memory.reserved;
+  };
+  // All ranks, data ranks, expert ranks.
+  EXPECT_DOUBLE_EQ(reserved(), 3e8);
+  plan.stages[0].chunks[0].layers[1].point.exchangesRows = true;
+  EXPECT_DOUBLE_EQ(reserved(), 5e8);
+}
+
 // ZeRO cuts class by class over the data ranks; with sharding over a part of
 // them, by so much less.
 TEST(EvaluatePinned, ZeroCutsState) {
