@@ -26,6 +26,9 @@
 // Interleaved stages have so many chunks on their way that their links bind
 // before these come back late.
 //
+// The step ends with the first stage, which has the embedding: where that alone
+// has more traffic than the mean stage, it counts.
+//
 //===----------------------------------------------------------------------===//
 
 #include "SearchDetail.h"
@@ -127,7 +130,7 @@ namespace {
 struct LeafSums {
   double sec = 0, weightSec = 0, boundaryBytes = 0, tensorSyncSec = 0;
   double forwardSec = 0, backwardSec = 0, tiedBytes = 0;
-  LayerPrice once;
+  LayerPrice once, embeddingOnce;
 };
 } // namespace
 
@@ -168,15 +171,13 @@ static double linkSecOf(const OuterChoice &outer, const LeafSums &sums,
 
 /// What comes after the pipeline: the mean stage's gradients and weights as far
 /// as the last backward (the last weight gradient) and the first forward of a
-/// chunk do not hide them, tied gradients, the update.
+/// chunk do not hide them, tied gradients, the update; or those of the
+/// embedding alone.
 static double tailSec(const Pricing &pricing, const LeafSums &sums) {
   const Profile &profile = pricing.problem.profile;
   const OuterChoice &outer = pricing.outer;
   auto stages = static_cast<double>(outer.pp);
-  LayerPrice mean;
-  addOnce(mean, sums.once, 1 / stages);
-  StepPrice once = stepPrice(pricing, mean);
-  double sync = once.gradientSyncSec + sums.tensorSyncSec / stages;
+  double sync = sums.tensorSyncSec / stages;
   if (outer.pp > 1) {
     Groups ends = {{2, (outer.pp - 1) * outer.strideOf(MeshAxis::Pipeline)}};
     sync += reduceSec(pricing.memo, ends, sums.tiedBytes, 1);
@@ -186,8 +187,15 @@ static double tailSec(const Pricing &pricing, const LeafSums &sums) {
     return sec - std::min(profile.dataOverlap * sec, beside / chunks);
   };
   bool split = outer.schedule == ScheduleKind::ZeroBubble;
-  return exposed(sync, split ? sums.weightSec : sums.backwardSec) +
-         exposed(once.weightGatherSec, sums.forwardSec) + once.updateSec;
+  auto tailOf = [&](const LayerPrice &sum) {
+    StepPrice once = stepPrice(pricing, sum);
+    return exposed(once.gradientSyncSec + sync,
+                   split ? sums.weightSec : sums.backwardSec) +
+           exposed(once.weightGatherSec, sums.forwardSec) + once.updateSec;
+  };
+  LayerPrice mean;
+  addOnce(mean, sums.once, 1 / stages);
+  return std::max(tailOf(mean), tailOf(sums.embeddingOnce));
 }
 
 /// The closed form's weights; see the head of this file.
@@ -294,6 +302,8 @@ StageProblem search_detail::stageProblemOf(const Pricing &pricing,
     if (kind != stages.last)
       sums.boundaryBytes = std::max(sums.boundaryBytes, point.boundaryBytes);
     addOnce(sums.once, price, layers);
+    if (kind == stages.first)
+      addOnce(sums.embeddingOnce, price, layers);
     if (isLayer(problem, kind))
       stages.layers.push_back({kind, count});
   }

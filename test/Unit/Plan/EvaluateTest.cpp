@@ -21,6 +21,43 @@ PlanPoint pinned(Instance &instance, llvm::StringRef text) {
   return plan ? *plan : PlanPoint();
 }
 
+/// What the closed form says of the only plan that pins leave, as a part of
+/// what the timeline says.
+double closedFormPart(Instance &instance, const std::string &text) {
+  std::vector<std::string> errors;
+  instance.problem.pins = parsePins(text, errors);
+  SearchResult result = search(instance.problem);
+  EXPECT_TRUE(errors.empty() && result.best) << text;
+  return result.best ? result.certificate.bestSec / result.best->stepSec : 0;
+}
+
+// In ZB-H1 few micro-batches wait for few messages.
+TEST(Search, ClosedFormKnowsSlowLinks) {
+  for (int64_t microBatches : {1, 2, 3, 4, 8, 16}) {
+    auto instance = handInstance();
+    SearchProblem &problem = instance->problem;
+    problem.runs = {{1, 4}};
+    problem.hasEmbedding = problem.hasHead = false;
+    problem.batch = microBatches;
+    instance->machine.tiers[0].latencySec = 0;
+    instance->machine.tiers[0].bytesPerSec = 1e8 / 0.8 / 4e-4;
+    double part = closedFormPart(
+        *instance,
+        "tp=1,cp=1,ep=1,dp=1,pp=4,mb=1,recompute=none,schedule=zb-h1");
+    EXPECT_NEAR(part, 1, 0.02) << microBatches;
+  }
+}
+
+// Gradients of a large embedding: the first stage is late, not the mean one.
+TEST(Search, ClosedFormKnowsLargeEmbeddings) {
+  auto instance = handInstance();
+  instance->tables->kinds[0].denseElements = 1e10;
+  instance->machine.device.memoryBytes = 1e15;
+  double part = closedFormPart(
+      *instance, "tp=1,cp=1,ep=1,dp=4,pp=2,mb=1,zero=0,schedule=1f1b");
+  EXPECT_NEAR(part, 1, 0.05);
+}
+
 // One device: 8 micro-batches of (4 x 1 ms + 0.5 ms) x 3. Memory: 5e8 elements
 // of 18 bytes, one micro-batch of 5 x 1e8 + 4 x 1e9 saved... by hand.
 TEST(EvaluatePinned, OneDevice) {
