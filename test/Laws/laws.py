@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Plans drawn cases again with changed machines, batches and pins, and checks the laws of docs/laws.md.
+
+    laws.py BIN REPO [--count N] [--seed S] [--seconds T] [--quick] [--laws N,N] [--enumerate]
+            [--table FILE] [--log FILE]
+
+Cases are shipped models on shipped clusters, some of them changed. Each plan is asked for as users
+do it: kerf-import, then `kerfc --explain-json`. A violation is printed with the commands (of bash, in
+the repository, with the tools on the path) that show it. Exit status 1 where there is one that
+known.py does not explain. --quick draws small models alone. --enumerate tries every combination of
+pins of small cases besides.
+"""
+
+import argparse
+import dataclasses
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+
+import page
+from cases import Cases
+from judges import LAWS, Check, none_is_faster
+from known import cause_of
+from planner import Broken, Planner
+
+
+class Tally:
+    """Checks and violations by law and kind."""
+
+    def __init__(self, log):
+        self.rows = {}
+        self.log = log
+        self.unexplained = 0
+
+    def add(self, law, check):
+        row = self.rows.setdefault((law, check.kind), page.Row())
+        row.checks += 1
+        if check.excess <= 0:
+            return
+        row.violations += 1
+        commands = [case.command() for case in check.cases[:-1]] + [check.cases[-1].command(check.more)]
+        if check.excess > row.largest:
+            row.largest, row.example, row.said = check.excess, commands, check.said
+        cause = cause_of(law, check)
+        self.unexplained += not cause
+        text = f"{'KNOWN' if cause else 'VIOLATION'} law {law}, {check.kind}: {page.percent(check.excess)} ({check.said})"
+        print("\n".join([text, *(f"    {command}" for command in commands)]), flush=True)
+        if self.log:
+            record = {"law": law, "kind": check.kind, "excess": check.excess, "said": check.said, "commands": commands}
+            self.log.write(json.dumps(record) + "\n")
+            self.log.flush()
+
+
+class Ask:
+    """The planner as laws see it."""
+
+    def __init__(self, planner):
+        self.planner = planner
+        self.saved = planner.ask_saved
+
+    def __call__(self, case):
+        return self.planner.ask(case)
+
+    def reason(self):
+        return self.planner.reason
+
+
+def obeys(tally, law, case, checks):
+    """Judges one law; a command that breaks down breaks the law."""
+    try:
+        for check in checks:
+            tally.add(law, check)
+    except Broken as broken:
+        tally.add(law, Check("breaks down", float("inf"), [case], said=str(broken)))
+
+
+def judge(arguments, cases, ask, tally, case):
+    """All laws for one case; False where it has no plan."""
+    try:
+        plan = ask(case)
+    except Broken as broken:
+        tally.add(1, Check("breaks down", float("inf"), [case], said=str(broken)))
+        return False
+    if not plan:
+        return False
+    for law in arguments.laws:
+        judged = cases.sample(case) if law == 9 else cases.draw
+        obeys(tally, law, case, LAWS[law][1](ask, case, plan, judged))
+    return True
+
+
+def run(arguments, ask, tally):
+    cases, end = Cases(arguments.repo, arguments.quick), time.time() + arguments.seconds
+    planned = refused = 0
+    while planned < arguments.count and time.time() < end:
+        # Each case has draws of its own: what is asked of one changes no other.
+        cases.draw.seed(f"{arguments.seed} {planned + refused}")
+        if judge(arguments, cases, ask, tally, cases.case()):
+            planned += 1
+        else:
+            refused += 1
+    tried = 0
+    for case, sets in cases.enumerated() if arguments.enumerate else ():
+        start, plan = time.time(), ask(case)
+        obeys(tally, 9, case, none_is_faster(ask, case, plan, sets))
+        tried += 1
+        print(f"enumerated {case.command()}: {len(sets)} sets of pins, {time.time() - start:.0f} s", flush=True)
+    return page.Run(arguments.seed, planned, refused, tried)
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bin", metavar="BIN", type=Path)
+    parser.add_argument("repo", metavar="REPO", type=Path)
+    parser.add_argument("--count", type=int, default=100, help="cases that have a plan (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="draw no case after these")
+    parser.add_argument("--quick", action="store_true", help="small models alone")
+    parser.add_argument("--laws", type=lambda text: [int(law) for law in text.split(",")], default=list(LAWS))
+    parser.add_argument("--enumerate", action="store_true", help="every combination of pins of small cases, too")
+    parser.add_argument("--table", type=Path, help="write what was found to this page")
+    parser.add_argument("--log", type=Path, help="write violations to this file, as JSON lines")
+    return parser.parse_args()
+
+
+def main():
+    arguments, start = read_arguments(), time.time()
+    arguments.bin, arguments.repo = arguments.bin.resolve(), arguments.repo.resolve()
+    with tempfile.TemporaryDirectory() as folder:
+        planner = Planner(arguments.bin, arguments.repo, folder)
+        tally = Tally(arguments.log and arguments.log.open("w"))
+        done = run(arguments, Ask(planner), tally)
+    if arguments.table:
+        arguments.table.write_text(page.text(tally.rows, dataclasses.replace(done, commands=planner.runs)))
+    print("\n" + "\n".join(page.summary(tally.rows)))
+    print(f"{done.planned} cases, {done.refused} without a plan, {planner.runs} commands, {time.time() - start:.0f} s; "
+          f"{tally.unexplained} violations without a known cause")
+    return tally.unexplained > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
