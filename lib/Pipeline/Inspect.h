@@ -18,6 +18,7 @@ struct InspectOptions {
   int64_t seed = 0;
   double rate = 0.01;
   std::string weights, inputs, save;
+  std::string cluster, trace;
   double tolerance = 1e-6;
   int64_t samples = 8;
 };
@@ -45,6 +46,10 @@ mlir::LogicalResult inspectVerify(mlir::ModuleOp module,
 /// "params", when the file is a model.
 std::optional<int> inspectArtifact(llvm::StringRef command,
                                    llvm::StringRef path);
+
+/// Prints how long a step of a compiled file runs on the cluster of the
+/// options, and writes its timeline. Returns the exit status.
+int inspectTime(llvm::StringRef path, const InspectOptions &options);
 
 /// Prints what differs between two plans, as files or in compiled files.
 /// Returns the exit status.

@@ -37,6 +37,8 @@ or at what was compiled from it
   kerf-inspect ptx MODEL.kerf         their PTX text, of target cuda
   kerf-inspect params MODEL.kerf      parameters with their layouts
   kerf-inspect plan MODEL.kerf        the plan that it was compiled by
+  kerf-inspect time MODEL.kerf        how long its step runs on --cluster: the
+                                      commands of all ranks, simulated
   kerf-inspect plan A B               what differs between two plans (JSON, or
                                       compiled files)
   kerf-inspect compare RUN PREDICTED  what kerf-run --trace measured beside what
@@ -53,7 +55,7 @@ struct CommandLine {
   cl::opt<std::string> command{
       cl::Positional, cl::Required,
       cl::desc("<params|interpret|gradcheck|verify|"
-               "program|memory|kernels|ptx|plan|compare>"),
+               "program|memory|kernels|ptx|plan|time|compare>"),
       cl::cat(category)};
   cl::opt<std::string> input{cl::Positional, cl::init("-"),
                              cl::desc("<model.mlir or model.kerf, or - for "
@@ -95,8 +97,16 @@ struct CommandLine {
   cl::opt<int64_t, true> samples{
       "samples", cl::desc("gradcheck: elements tried per parameter"),
       cl::location(values.samples), cl::init(8), cl::cat(category)};
-  cl::opt<bool, true> json{"json", cl::desc("params: print JSON"),
+  cl::opt<bool, true> json{"json", cl::desc("params, time: print JSON"),
                            cl::location(values.json), cl::cat(category)};
+  cl::opt<std::string, true> cluster{
+      "cluster",
+      cl::desc("time: the described cluster, a YAML file or a name that kerfc "
+               "--cluster=list prints"),
+      cl::value_desc("file"), cl::location(values.cluster), cl::cat(category)};
+  cl::opt<std::string, true> trace{
+      "trace", cl::desc("time: write the step's timeline for Perfetto"),
+      cl::value_desc("file"), cl::location(values.trace), cl::cat(category)};
   cl::list<std::string> plugins{
       "load-dialect-plugin",
       cl::desc("Shared object with a dialect of your own"),
@@ -147,6 +157,8 @@ int kerf::inspectMain(int argc, char **argv) {
     return inspectTraces(options.input, options.other);
   if (options.other.getNumOccurrences())
     return inspectPlans(options.input, options.other);
+  if (options.command == "time")
+    return inspectTime(options.input, options.values);
   if (std::optional<int> status =
           inspectArtifact(options.command, options.input))
     return *status;
@@ -162,7 +174,7 @@ int kerf::inspectMain(int argc, char **argv) {
   if (!command)
     return fail("unknown command '" + options.command +
                 "', expected params, interpret, gradcheck, verify, program, "
-                "memory, kernels, ptx, plan or compare");
+                "memory, kernels, ptx, plan, time or compare");
   InputModule input(options.input, options.plugins);
   ModuleOp module = input.get();
   if (!module)

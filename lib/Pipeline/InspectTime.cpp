@@ -1,0 +1,62 @@
+//===- InspectTime.cpp - kerf-inspect time --------------------------------===//
+
+#include "Inspect.h"
+
+#include "kerf/Plan/SolvePlan.h"
+#include "kerf/ProgramTime/ProgramTime.h"
+#include "kerf/Support/Input.h"
+#include "kerf/Support/Output.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/WithColor.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace kerf;
+
+static int fail(const llvm::Twine &message) {
+  llvm::WithColor::error() << message << '\n';
+  return 1;
+}
+
+/// Reads a compiled file, or says why not.
+static std::string readProgram(llvm::StringRef path, ArtifactData &data) {
+  auto buffer = readFileOrStdin(path);
+  if (!buffer)
+    return "cannot read '" + path.str() + "': " + toString(buffer.takeError());
+  std::string error;
+  if (succeeded(readArtifact((*buffer)->getBuffer(), data, error)))
+    return "";
+  return path.str() + ": " + error;
+}
+
+int kerf::inspectTime(llvm::StringRef path, const InspectOptions &options) {
+  if (options.cluster.empty())
+    return fail("'time' needs --cluster=FILE, or a name that kerfc "
+                "--cluster=list prints");
+  ArtifactData data;
+  if (std::string error = readProgram(path, data); !error.empty())
+    return fail(error);
+  mlir::MLIRContext context;
+  llvm::SourceMgr sources;
+  mlir::SourceMgrDiagnosticHandler printer(sources, &context);
+  auto machine = readCluster(&context, options.cluster);
+  if (failed(machine))
+    return 1;
+  std::string error = checkCluster(data, *machine);
+  if (!error.empty())
+    return fail(path + ": " + error);
+  auto time = timeProgram(data, *machine, {}, !options.trace.empty(), error);
+  if (!time)
+    return fail(path + ": " + error);
+  if (!options.trace.empty() &&
+      failed(writeFileAtomically(
+          options.trace,
+          [&](llvm::raw_ostream &os) { os << traceOf(time->timeline); },
+          error)))
+    return fail("cannot write '" + options.trace + "': " + error);
+  llvm::outs() << (options.json ? printJson(*time)
+                                : printText(data, *machine, *time));
+  return 0;
+}

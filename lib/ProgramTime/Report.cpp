@@ -1,0 +1,277 @@
+//===- Report.cpp - a program's time for people and as JSON ---------------===//
+
+#include "kerf/ProgramTime/ProgramTime.h"
+
+#include "kerf/Artifact/Check.h"
+#include "kerf/Support/Counts.h"
+#include "kerf/Support/Json.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <map>
+
+using namespace kerf;
+using json::Value;
+
+llvm::StringRef kerf::nameOf(WorkPart part) {
+  static const llvm::StringRef names[] = {"matmul", "attention", "memory_bound",
+                                          "update"};
+  return names[size_t(part)];
+}
+
+double StageTime::computeSec() const {
+  double sum = 0;
+  for (double sec : workSec)
+    sum += sec;
+  return sum;
+}
+
+double StageTime::exposedSec() const {
+  double sum = 0;
+  for (const CollectiveTime &row : collectives)
+    sum += row.exposedSec;
+  return sum;
+}
+
+double StageTime::messageSec() const {
+  double sum = 0;
+  for (const MessageTime &row : messages)
+    sum += row.sec;
+  return sum;
+}
+
+//===----------------------------------------------------------------------===//
+// The cluster
+//===----------------------------------------------------------------------===//
+
+static std::string targetOf(const Device &device) {
+  return device.target == BackendTarget::Cpu ? "cpu" : "cuda " + device.arch;
+}
+
+std::string kerf::checkCluster(const ArtifactData &data,
+                               const Machine &machine) {
+  const Device &device = machine.device;
+  std::string target = data.strings.get(data.meta.target).str();
+  std::string own = target == "cuda"
+                        ? target + " " + data.strings.get(data.meta.cpu).str()
+                        : target;
+  if (device.target == BackendTarget::None)
+    return "compiled for " + own + ", and cluster '" + machine.name +
+           "' has no backend; take the cluster that it was compiled for";
+  if (own != targetOf(device))
+    return "compiled for " + own + ", and cluster '" + machine.name +
+           "' has devices for " + targetOf(device) +
+           "; compile it with --cluster of this one";
+  auto ranks = int64_t(data.meta.world_size);
+  int64_t devices = machine.withDevices(ranks).describedDevices();
+  if (devices < ranks)
+    return "compiled for " + countOf(double(ranks), "rank") +
+           ", and cluster '" + machine.name + "' describes " +
+           countOf(double(devices), "device") +
+           " without a network; give it tiers, or compile with --devices=" +
+           std::to_string(devices);
+  return "";
+}
+
+//===----------------------------------------------------------------------===//
+// Means
+//===----------------------------------------------------------------------===//
+
+/// The mean of all stages. Calls are added up.
+static StageTime meanOf(const ProgramTime &time) {
+  StageTime mean;
+  double part = 1 / double(time.stages.size());
+  std::map<std::pair<std::string, std::string>, CollectiveTime> collectives;
+  std::map<std::string, MessageTime> messages;
+  for (const StageTime &stage : time.stages) {
+    for (size_t p = 0; p < kWorkParts; ++p)
+      mean.workSec[p] += part * stage.workSec[p];
+    mean.launchSec += part * stage.launchSec;
+    mean.sendSec += part * stage.sendSec;
+    mean.idleSec += part * stage.idleSec;
+    mean.kernels += stage.kernels;
+    for (const CollectiveTime &row : stage.collectives) {
+      CollectiveTime &sum = collectives[{row.kind, row.axes}];
+      sum.kind = row.kind;
+      sum.axes = row.axes;
+      sum.calls += row.calls;
+      sum.bytes += part * row.bytes;
+      sum.sec += part * row.sec;
+      sum.exposedSec += part * row.exposedSec;
+    }
+    for (const MessageTime &row : stage.messages) {
+      MessageTime &sum = messages[row.channel];
+      sum.channel = row.channel;
+      sum.calls += row.calls;
+      sum.bytes += part * row.bytes;
+      sum.sec += part * row.sec;
+    }
+  }
+  for (const auto &[key, row] : collectives)
+    mean.collectives.push_back(row);
+  for (const auto &[channel, row] : messages)
+    mean.messages.push_back(row);
+  return mean;
+}
+
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+static std::string secText(double sec) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (sec >= 1)
+    os << llvm::format("%.3f s", sec);
+  else if (sec >= 1e-3)
+    os << llvm::format("%.2f ms", sec * 1e3);
+  else
+    os << llvm::format("%.1f us", sec * 1e6);
+  return text;
+}
+
+/// "1.25 GB".
+static std::string bytesText(double bytes) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (bytes >= 1e9)
+    os << llvm::format("%.2f GB", bytes * 1e-9);
+  else if (bytes >= 1e6)
+    os << llvm::format("%.2f MB", bytes * 1e-6);
+  else
+    os << llvm::format("%.1f kB", bytes * 1e-3);
+  return text;
+}
+
+static void printPart(llvm::raw_ostream &os, llvm::StringRef name, double sec,
+                      double stepSec) {
+  if (sec > 0)
+    os << "  " << llvm::left_justify(name, 26)
+       << llvm::right_justify(secText(sec), 11)
+       << llvm::format("%7.1f %%\n", 100 * sec / stepSec);
+}
+
+static void printParts(llvm::raw_ostream &os, const StageTime &mean,
+                       double stepSec) {
+  static const llvm::StringRef names[] = {"matmuls", "attention",
+                                          "memory-bound kernels", "update"};
+  for (size_t p = 0; p < kWorkParts; ++p)
+    printPart(os, names[p], mean.workSec[p], stepSec);
+  printPart(os, "launches", mean.launchSec, stepSec);
+  printPart(os, "exposed collectives", mean.exposedSec(), stepSec);
+  printPart(os, "messages", mean.messageSec(), stepSec);
+  printPart(os, "copies of messages", mean.sendSec, stepSec);
+  printPart(os, "idle", mean.idleSec, stepSec);
+}
+
+static void printRow(llvm::raw_ostream &os, llvm::StringRef kind,
+                     llvm::StringRef over, double calls, double bytes,
+                     double sec, double exposed) {
+  os << "  " << llvm::left_justify(kind, 15) << llvm::left_justify(over, 12)
+     << llvm::format("%10.1f", calls)
+     << llvm::right_justify(bytesText(bytes), 12)
+     << llvm::right_justify(secText(sec), 12)
+     << llvm::right_justify(secText(exposed), 12) << '\n';
+}
+
+static void printExchanges(llvm::raw_ostream &os, const StageTime &mean,
+                           double stages) {
+  if (mean.collectives.empty() && mean.messages.empty())
+    return;
+  os << "\nexchanges of a rank, mean of the stages\n"
+     << "  kind           over             calls       bytes     seconds"
+        "     exposed\n";
+  for (const CollectiveTime &row : mean.collectives)
+    printRow(os, row.kind, row.axes, double(row.calls) / stages, row.bytes,
+             row.sec, row.exposedSec);
+  for (const MessageTime &row : mean.messages)
+    printRow(os, "message", row.channel, double(row.calls) / stages, row.bytes,
+             row.sec, row.sec);
+}
+
+static void printStages(llvm::raw_ostream &os, const ProgramTime &time) {
+  if (time.stages.size() == 1)
+    return;
+  os << "\n  stage     compute  collectives     messages        idle\n";
+  for (auto [s, stage] : llvm::enumerate(time.stages))
+    os << llvm::format("  %5d", int(s))
+       << llvm::right_justify(secText(stage.computeSec()), 12)
+       << llvm::right_justify(secText(stage.exposedSec()), 13)
+       << llvm::right_justify(secText(stage.messageSec() + stage.sendSec), 13)
+       << llvm::right_justify(secText(stage.idleSec), 12)
+       << (s == time.critical ? "  critical" : "") << '\n';
+}
+
+std::string kerf::printText(const ArtifactData &data, const Machine &machine,
+                            const ProgramTime &time) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  StageTime mean = meanOf(time);
+  auto stages = double(time.stages.size());
+  os << "program of '" << data.strings.get(data.meta.model) << "' on "
+     << machine.name << ": " << countOf(data.meta.world_size, "rank") << ", "
+     << countOf(stages, "stage") << ", "
+     << countOf(data.meta.micro_batches, "micro-batch", "es") << '\n'
+     << "step  " << secText(time.stepSec) << ", "
+     << groupDigits(double(mean.kernels) / stages)
+     << " kernels of a rank; mean of the stages:\n";
+  printParts(os, mean, time.stepSec);
+  printExchanges(os, mean, stages);
+  printStages(os, time);
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// JSON
+//===----------------------------------------------------------------------===//
+
+static Value jsonOf(const CollectiveTime &row) {
+  Value value = Value::makeObject();
+  value.set("kind", Value::fromString(row.kind));
+  value.set("axes", Value::fromString(row.axes));
+  value.set("calls", Value::fromInteger(row.calls));
+  value.set("bytes", Value::fromNumber(row.bytes));
+  value.set("sec", Value::fromNumber(row.sec));
+  value.set("exposed_sec", Value::fromNumber(row.exposedSec));
+  return value;
+}
+
+static Value jsonOf(const MessageTime &row) {
+  Value value = Value::makeObject();
+  value.set("channel", Value::fromString(row.channel));
+  value.set("calls", Value::fromInteger(row.calls));
+  value.set("bytes", Value::fromNumber(row.bytes));
+  value.set("sec", Value::fromNumber(row.sec));
+  return value;
+}
+
+static Value jsonOf(const StageTime &stage) {
+  Value value = Value::makeObject(), work = Value::makeObject();
+  for (size_t p = 0; p < kWorkParts; ++p)
+    work.set(nameOf(WorkPart(p)), Value::fromNumber(stage.workSec[p]));
+  value.set("compute_sec", std::move(work));
+  value.set("kernels", Value::fromInteger(stage.kernels));
+  value.set("launch_sec", Value::fromNumber(stage.launchSec));
+  value.set("send_sec", Value::fromNumber(stage.sendSec));
+  value.set("idle_sec", Value::fromNumber(stage.idleSec));
+  Value collectives = Value::makeArray(), messages = Value::makeArray();
+  for (const CollectiveTime &row : stage.collectives)
+    collectives.array.push_back(jsonOf(row));
+  for (const MessageTime &row : stage.messages)
+    messages.array.push_back(jsonOf(row));
+  value.set("collectives", std::move(collectives));
+  value.set("messages", std::move(messages));
+  return value;
+}
+
+std::string kerf::printJson(const ProgramTime &time) {
+  Value value = Value::makeObject(), stages = Value::makeArray();
+  for (const StageTime &stage : time.stages)
+    stages.array.push_back(jsonOf(stage));
+  value.set("step_sec", Value::fromNumber(time.stepSec));
+  value.set("critical_stage", Value::fromInteger(int64_t(time.critical)));
+  value.set("stages", std::move(stages));
+  return json::print(value) + "\n";
+}
