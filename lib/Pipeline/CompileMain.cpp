@@ -86,7 +86,8 @@ struct CommandLine {
       "bucket-gradients",
       cl::desc("Sum gradients over data ranks while the last backward pass "
                "runs (default: on for clusters of devices that communicate "
-               "beside computing, not for CPUs)"),
+               "beside computing, not for CPUs, and not where another stage "
+               "waits for that pass)"),
       cl::cat(category)};
   cl::opt<int64_t> workers{
       "max-threads",

@@ -221,6 +221,16 @@ static void boundRanks(Pins &pins, const Machine &machine, int64_t devices) {
     pins.devices = ranks;
 }
 
+/// Whether programs of a plan sum gradients in the last backward pass, unless
+/// the request says so. CPUs communicate with the cores that they compute with:
+/// nothing is hidden. In a pipeline the stages before wait for that pass, one
+/// after the other, for all of their sums; in `update` these are made while a
+/// stage would be idle. Weight gradients that are put off hold up nobody.
+static bool sumsEarly(const Machine &machine, const OuterChoice &outer) {
+  bool hides = machine.device.target != BackendTarget::Cpu;
+  return hides && (outer.pp == 1 || outer.schedule == ScheduleKind::ZeroBubble);
+}
+
 static SearchProblem problemOf(const Solution &solution,
                                const SolveRequest &request) {
   /// Fewer tokens of a sequence per rank leave products too small to be worth a
@@ -256,13 +266,19 @@ static SearchProblem problemOf(const Solution &solution,
   if (solution.machine.device.target == BackendTarget::None ||
       solution.profile.name != Profile().name)
     return problem;
-  auto programs = std::make_shared<ProgramMemory>(
-      LayerContext{&solution.step, &solution.machine, solution.profile},
-      request.workers, solution.sumsEarly);
-  problem.measure = [&solution, programs](const PlanPoint &plan) {
-    return programs->of(plan, [&](int kind, const LayerPoint &point) {
-      return &solution.tables->layoutOf(keyOf(plan.outer, kind), point);
-    });
+  auto programsThat = [&](bool sumEarly) {
+    return std::make_shared<ProgramMemory>(
+        LayerContext{&solution.step, &solution.machine, solution.profile},
+        request.workers, sumEarly);
+  };
+  auto programs = programsThat(false), early = programsThat(true);
+  problem.measure = [&solution, programs, early,
+                     asked = request.sumsEarly](const PlanPoint &plan) {
+    bool isEarly = asked.value_or(sumsEarly(solution.machine, plan.outer));
+    return (isEarly ? early : programs)
+        ->of(plan, [&](int kind, const LayerPoint &point) {
+          return &solution.tables->layoutOf(keyOf(plan.outer, kind), point);
+        });
   };
   problem.measureLeast = [programs](const TableKey &key) {
     return programs->leastOf(key);
@@ -384,9 +400,6 @@ static FailureOr<std::unique_ptr<Solution>> solveOn(ModelOp model,
   solution->perUnit = placement.perUnit;
   solution->profile = profileFor(solution->machine, request.profile);
   solution->pins = request.pins;
-  // CPUs communicate with the cores that they compute with: nothing is hidden.
-  solution->sumsEarly = request.sumsEarly.value_or(
-      solution->machine.device.target != BackendTarget::Cpu);
   auto step = readStep(model);
   if (failed(step))
     return failure();
@@ -435,6 +448,9 @@ static FailureOr<std::unique_ptr<Solution>> solveOn(ModelOp model,
     return failure();
   problem.enoughSec = enoughSec;
   solution->result = search(problem);
+  const std::optional<PlanPoint> &best = solution->result.best;
+  solution->sumsEarly = request.sumsEarly.value_or(
+      best && sumsEarly(solution->machine, best->outer));
   return solution;
 }
 

@@ -42,7 +42,7 @@ struct SolveRequest {
   double budget = 600; ///< layer tables of 100 ops that may be solved
   int64_t workers = 8; ///< threads of a rank that workspaces are made for
   /// Programs sum gradients in the last backward pass; by default where
-  /// devices communicate beside computing.
+  /// devices communicate beside computing and no other stage waits for it.
   std::optional<bool> sumsEarly;
 };
 
