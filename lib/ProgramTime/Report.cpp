@@ -191,17 +191,34 @@ static void printExchanges(llvm::raw_ostream &os, const StageTime &mean,
              row.sec, row.sec);
 }
 
+/// What a stage does, without its number.
+static std::string stageText(const StageTime &stage) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << llvm::right_justify(secText(stage.computeSec()), 12)
+     << llvm::right_justify(secText(stage.exposedSec()), 13)
+     << llvm::right_justify(secText(stage.messageSec() + stage.sendSec), 13)
+     << llvm::right_justify(secText(stage.idleSec), 12);
+  return text;
+}
+
+/// A line for each run of stages that do the same.
 static void printStages(llvm::raw_ostream &os, const ProgramTime &time) {
-  if (time.stages.size() == 1)
+  size_t count = time.stages.size();
+  if (count == 1)
     return;
-  os << "\n  stage     compute  collectives     messages        idle\n";
-  for (auto [s, stage] : llvm::enumerate(time.stages))
-    os << llvm::format("  %5d", int(s))
-       << llvm::right_justify(secText(stage.computeSec()), 12)
-       << llvm::right_justify(secText(stage.exposedSec()), 13)
-       << llvm::right_justify(secText(stage.messageSec() + stage.sendSec), 13)
-       << llvm::right_justify(secText(stage.idleSec), 12)
-       << (s == time.critical ? "  critical" : "") << '\n';
+  os << "\n  stages        compute  collectives     messages        idle\n";
+  for (size_t first = 0, next = 0; first < count; first = next) {
+    std::string text = stageText(time.stages[first]);
+    while (next < count && stageText(time.stages[next]) == text)
+      ++next;
+    std::string numbers = std::to_string(first);
+    if (next - first > 1)
+      numbers += ".." + std::to_string(next - 1);
+    bool isCritical = time.critical >= first && time.critical < next;
+    os << "  " << llvm::left_justify(numbers, 8) << text
+       << (isCritical ? "  critical" : "") << '\n';
+  }
 }
 
 std::string kerf::printText(const ArtifactData &data, const Machine &machine,
