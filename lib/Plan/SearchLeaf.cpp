@@ -169,6 +169,15 @@ static double linkSecOf(const OuterChoice &outer, const LeafSums &sums,
   return 0;
 }
 
+/// Messages that fill and drain the pipeline one after the other. In ZB-H1 each
+/// micro-batch after the second waits for two more, until a stage has all.
+static double tripsOf(const OuterChoice &outer) {
+  int64_t others = outer.pp - 1, more = 0;
+  if (outer.schedule == ScheduleKind::ZeroBubble)
+    more = std::clamp<int64_t>(outer.microBatches - 2, 0, others);
+  return static_cast<double>(2 * (others + more));
+}
+
 /// What comes after the pipeline: the mean stage's gradients and weights as far
 /// as the last backward (the last weight gradient) and the first forward of a
 /// chunk do not hide them, tied gradients, the update; or those of the
@@ -216,8 +225,7 @@ static LeafTimes timesOf(const Pricing &pricing, const LeafSums &sums) {
   // A runtime's multiplier below 1 shortens what links hold up, too.
   times.linkSec = std::min(1.0, profile.bubble) * linkSecOf(outer, sums, send) +
                   times.onceSec;
-  times.onceSec +=
-      profile.bubble * 2 * static_cast<double>(outer.pp - 1) * send;
+  times.onceSec += profile.bubble * tripsOf(outer) * send;
   return times;
 }
 

@@ -9,6 +9,7 @@
 #include "kerf/Plan/SolvePlan.h"
 
 #include "LayerPlaces.h"
+#include "SolveExperts.h"
 #include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/Dialect/Kerf/SplitBias.h"
 #include "kerf/Machine/Shipped.h"
@@ -331,63 +332,6 @@ static bool dropsByOrder(ModelOp model) {
       .wasInterrupted();
 }
 
-/// Room for exchanged rows in the search; 0 where none are to be exchanged.
-static double moeBufferOf(ModelOp model, const SolveRequest &request) {
-  PlanAttr plan = getPlan(model);
-  bool exchanges = request.pins.moe == "all_to_all";
-  PlanAxes axes(plan);
-  model.getBody().walk([&](FactorOpInterface op) {
-    Factors facts = op.getFactors();
-    auto assignment = getAssignment(op, facts, axes);
-    exchanges |= succeeded(assignment) && exchangesRows(facts, *assignment);
-  });
-  double given =
-      request.moeBuffer > 0 ? request.moeBuffer : plan.getMoeBuffer();
-  return given > 0 ? given : exchanges ? kRoomForAll : 0;
-}
-
-/// The way in which a plan brings rows to their experts; empty: several, or
-/// there are none to bring.
-static std::string moeWayOf(ModelOp model) {
-  PlanAxes axes(getPlan(model));
-  bool exchanges = false, routes = false;
-  model.getBody().walk([&](FactorOpInterface op) {
-    Factors facts = op.getFactors();
-    auto assignment = getAssignment(op, facts, axes);
-    if (failed(assignment))
-      return;
-    exchanges |= exchangesRows(facts, *assignment);
-    routes |= assignment->routed && llvm::any_of(facts.variants, [](auto &own) {
-                return own.exchanges;
-              });
-  });
-  return exchanges && !routes ? "all_to_all" : "";
-}
-
-/// Forbids the other way of bringing rows to their experts.
-static OptionFilter filterMoe(std::string wanted) {
-  if (wanted.empty())
-    return {};
-  return [=](const LayerOp &op, InnerAxis axis, const OpOption &option) {
-    auto exchanges = [](const FactorVariant &variant) {
-      return variant.exchanges;
-    };
-    bool isForbidden =
-        wanted == "gather"
-            ? option.variant >= 0 && exchanges(op.variants[option.variant])
-            : llvm::any_of(op.variants, exchanges) && isRouted(op, option);
-    return !isForbidden;
-  };
-}
-
-/// Ranks that hold all experts are data ranks: `ep` = 1 says so.
-static OptionFilter filterWholeExperts(OptionFilter others) {
-  return [=](const LayerOp &op, InnerAxis axis, const OpOption &option) {
-    return !holdsAllExperts(op, axis, option) &&
-           (!others || others(op, axis, option));
-  };
-}
-
 /// The fastest plan on devices placed so that takes less than `enoughSec` in
 /// closed form.
 static FailureOr<std::unique_ptr<Solution>> solveOn(ModelOp model,
@@ -426,18 +370,15 @@ static FailureOr<std::unique_ptr<Solution>> solveOn(ModelOp model,
     pins.excluded.push_back({"micro-batches (m > 1)",
                              "the model combines values of the whole batch"});
   }
-  OptionFilter filter;
-  std::string moe = solution->pins.moe;
+  OptionFilter planned;
   if (given) {
-    moe = moe.empty() ? moeWayOf(model) : moe;
-    filter = pinPlan(model, solution->step, solution->pins, errors);
+    planned = pinPlan(model, solution->step, solution->pins, errors);
     keepWhole(model, solution->step);
-  } else {
-    filter = filterWholeExperts(filter);
   }
+  OptionFilter filter =
+      expertOptions(model, solution->step, solution->pins.moe, planned);
   LayerContext context{&solution->step, &solution->machine, solution->profile};
-  solution->tables =
-      std::make_unique<SolvedTables>(context, filterMoe(moe), filter);
+  solution->tables = std::make_unique<SolvedTables>(context, filter, planned);
   if (given)
     solution->given =
         pinRecomputation(getPlan(model), solution->step, *solution->tables);

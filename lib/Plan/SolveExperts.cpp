@@ -1,0 +1,97 @@
+//===- SolveExperts.cpp - how a search may bring rows to their experts ----===//
+//
+// Tokens are gathered where the experts are, or rows are exchanged: pins, the
+// room that is asked for and a given plan say which of these a search may try.
+//
+//===----------------------------------------------------------------------===//
+
+#include "SolveExperts.h"
+
+#include "LayerPlaces.h"
+#include "kerf/Dialect/Kerf/Layout.h"
+
+using namespace mlir;
+using namespace kerf;
+
+double kerf::moeBufferOf(ModelOp model, const SolveRequest &request) {
+  PlanAttr plan = getPlan(model);
+  bool exchanges = request.pins.moe == "all_to_all";
+  PlanAxes axes(plan);
+  model.getBody().walk([&](FactorOpInterface op) {
+    Factors facts = op.getFactors();
+    auto assignment = getAssignment(op, facts, axes);
+    exchanges |= succeeded(assignment) && exchangesRows(facts, *assignment);
+  });
+  double given =
+      request.moeBuffer > 0 ? request.moeBuffer : plan.getMoeBuffer();
+  return given > 0 ? given : exchanges ? kRoomForAll : 0;
+}
+
+/// The only way in which the search that made a plan may have brought rows to
+/// their experts: what exchanges them without a bound was pinned to that.
+/// Empty: both were possible.
+static std::string moeWayOf(ModelOp model) {
+  if (getPlan(model).getMoeBuffer() > 0)
+    return "";
+  PlanAxes axes(getPlan(model));
+  bool exchanges = false, routes = false;
+  model.getBody().walk([&](FactorOpInterface op) {
+    Factors facts = op.getFactors();
+    auto assignment = getAssignment(op, facts, axes);
+    if (failed(assignment))
+      return;
+    exchanges |= exchangesRows(facts, *assignment);
+    routes |= assignment->routed && llvm::any_of(facts.variants, [](auto &own) {
+                return own.exchanges;
+              });
+  });
+  return exchanges && !routes ? "all_to_all" : "";
+}
+
+/// Forbids the other way of bringing rows to their experts.
+static OptionFilter filterMoe(std::string wanted) {
+  if (wanted.empty())
+    return {};
+  return [=](const LayerOp &op, InnerAxis axis, const OpOption &option) {
+    auto exchanges = [](const FactorVariant &variant) {
+      return variant.exchanges;
+    };
+    bool isForbidden =
+        wanted == "gather"
+            ? option.variant >= 0 && exchanges(op.variants[option.variant])
+            : llvm::any_of(op.variants, exchanges) && isRouted(op, option);
+    return !isForbidden;
+  };
+}
+
+/// Whether expert ranks of a given plan hold all experts.
+static bool keepsAllExperts(const StepModel &step, const OptionFilter &given) {
+  auto keeps = [&](const LayerOp &op) {
+    OpOption none;
+    none.operands.assign(op.operands.size(), kReplicated);
+    none.results.assign(op.results.size(), kReplicated);
+    return holdsAllExperts(op, InnerAxis::Expert, none) &&
+           given(op, InnerAxis::Expert, none);
+  };
+  return llvm::any_of(step.kinds, [&](const LayerKind &kind) {
+    return llvm::any_of(kind.ops, keeps);
+  });
+}
+
+/// Ranks that hold all experts are data ranks: `ep` = 1 says so.
+static OptionFilter filterWholeExperts(OptionFilter others) {
+  return [=](const LayerOp &op, InnerAxis axis, const OpOption &option) {
+    return !holdsAllExperts(op, axis, option) &&
+           (!others || others(op, axis, option));
+  };
+}
+
+OptionFilter kerf::expertOptions(ModelOp model, const StepModel &step,
+                                 std::string asked,
+                                 const OptionFilter &planned) {
+  if (planned && asked.empty())
+    asked = moeWayOf(model);
+  OptionFilter options = filterMoe(std::move(asked));
+  bool keepsAll = planned && keepsAllExperts(step, planned);
+  return keepsAll ? options : filterWholeExperts(std::move(options));
+}

@@ -1,0 +1,22 @@
+//===- SolveExperts.h - how a search may bring rows to their experts ------===//
+
+#ifndef KERF_LIB_PLAN_SOLVEEXPERTS_H
+#define KERF_LIB_PLAN_SOLVEEXPERTS_H
+
+#include "kerf/Plan/SolvePlan.h"
+
+namespace kerf {
+
+/// Room for exchanged rows in the search; 0 where none are to be exchanged.
+double moeBufferOf(ModelOp model, const SolveRequest &request);
+
+/// Options that a search has for experts: those of the way `asked` for
+/// ("gather", "all_to_all", empty: either, or that of the model's plan), and
+/// expert ranks hold parts of the experts, unless `planned`, the options of a
+/// plan that is given (empty: none is), has them hold all.
+OptionFilter expertOptions(ModelOp model, const StepModel &step,
+                           std::string asked, const OptionFilter &planned);
+
+} // namespace kerf
+
+#endif // KERF_LIB_PLAN_SOLVEEXPERTS_H
