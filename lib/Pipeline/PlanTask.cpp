@@ -64,8 +64,8 @@ PlanOptions::PlanOptions(cl::OptionCategory &category)
                          "there is room for all rows"),
                 cl::value_desc("number"), cl::cat(category)),
       prove("prove",
-            cl::desc("Search until the plan is proven the best of the model of "
-                     "cost"),
+            cl::desc("Solve every table of layers that may matter, however "
+                     "long it takes; the certificate tells what gap is left"),
             cl::cat(category)),
       explain("explain",
               cl::desc("Print the plan, its memory, time, alternatives, the "
