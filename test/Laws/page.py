@@ -1,7 +1,9 @@
 """The page docs/laws.md."""
 
 import dataclasses
+import sys
 
+from cases import ENUMERATED
 from judges import LAWS
 from known import KNOWN
 
@@ -11,7 +13,7 @@ Whoever changes a description, a batch or a pin expects some things of the answe
 machine is never slower, a pin never makes a plan faster. `test/Laws/laws.py` draws shipped models on shipped clusters, some of
 them changed, and asks `kerf-import` and `kerfc --explain-json` for plans that belong together.
 
-    test/Laws/laws.py build/bin . --count {count} --seed {seed}{enumerate} --table docs/laws.md
+    test/Laws/laws.py build/bin . {options} --table docs/laws.md
 
 writes this page: {planned} cases with a plan, {refused} without one, {commands:,} commands. A test runs a minute of it. Every violation
 is printed with the commands that show it; the status is 1 where its cause is not known.
@@ -46,11 +48,17 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    seed: int
+    arguments: object
     planned: int
     refused: int
-    enumerated: int = 0
+    enumerated: int  # sets of pins
     commands: int = 0
+
+    def options(self):
+        """Of the command that did the same."""
+        sets = self.arguments.enumerate
+        enumerate = f" --enumerate {sets}" if 0 < sets < sys.maxsize else " --enumerate" if sets else ""
+        return f"--count {self.planned} --seed {self.arguments.seed}{' --quick' * self.arguments.quick}{enumerate}"
 
 
 def percent(part):
@@ -71,11 +79,20 @@ def examples(rows):
             yield f"Law {law}, {kind}: {row.said}.\n\n" + "\n".join(f"    {command}" for command in row.example) + "\n"
 
 
+def causes_of():
+    """One line for each cause."""
+    places = {}
+    for (law, kind), (_, cause) in KNOWN.items():
+        places.setdefault(cause, []).append(f"law {law}, {kind}")
+    for cause, known in places.items():
+        yield f"- {'; '.join(known)}: {cause}."
+
+
 def text(rows, run):
     laws = "\n".join(f"{law}. {what}" for law, (what, _) in LAWS.items())
-    enumerated = f"Of {run.enumerated} small cases every combination of pins was tried for law 9.\n" if run.enumerated else ""
-    causes = "\n".join(f"- Law {law}, {kind}: {cause}" for (law, kind), (_, cause) in KNOWN.items()) or "None."
-    return TEXT.format(count=run.planned, seed=run.seed, enumerate=" --enumerate" if run.enumerated else "",
+    enumerated = f"Of {len(ENUMERATED)} small cases {run.enumerated:,} combinations of pins were tried for law 9.\n" if run.enumerated else ""
+    causes = "\n".join(causes_of()) or "None."
+    return TEXT.format(options=run.options(),
                        planned=run.planned, refused=run.refused, commands=run.commands,
-                       enumerated=enumerated, table=f"\n{laws}\n\n" + "\n".join(summary(rows)),
+                       enumerated=enumerated, table=f"{laws}\n\n" + "\n".join(summary(rows)),
                        examples="\n".join(examples(rows)), causes=causes)
