@@ -64,18 +64,19 @@ static OptionFilter filterMoe(std::string wanted) {
   };
 }
 
-/// Whether expert ranks of a given plan hold all experts.
-static bool keepsAllExperts(const StepModel &step, const OptionFilter &given) {
-  auto keeps = [&](const LayerOp &op) {
-    OpOption none;
-    none.operands.assign(op.operands.size(), kReplicated);
-    none.results.assign(op.results.size(), kReplicated);
-    return holdsAllExperts(op, InnerAxis::Expert, none) &&
-           given(op, InnerAxis::Expert, none);
-  };
-  return llvm::any_of(step.kinds, [&](const LayerKind &kind) {
-    return llvm::any_of(kind.ops, keeps);
-  });
+/// Whether the plan of a model brings rows to ranks that hold parts of the
+/// experts.
+static bool cutsExperts(ModelOp model) {
+  PlanAxes axes(getPlan(model));
+  return model.getBody()
+      .walk([&](FactorOpInterface op) {
+        Factors facts = op.getFactors();
+        auto assignment = getAssignment(op, facts, axes);
+        bool cuts = succeeded(assignment) &&
+                    (assignment->routed || exchangesRows(facts, *assignment));
+        return cuts ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
 }
 
 /// Ranks that hold all experts are data ranks: `ep` = 1 says so.
@@ -86,12 +87,12 @@ static OptionFilter filterWholeExperts(OptionFilter others) {
   };
 }
 
-OptionFilter kerf::expertOptions(ModelOp model, const StepModel &step,
-                                 std::string asked,
-                                 const OptionFilter &planned) {
-  if (planned && asked.empty())
+OptionFilter kerf::expertOptions(ModelOp model, std::string asked) {
+  bool isGiven = model->hasAttr(kPlanAttrName);
+  if (isGiven && asked.empty())
     asked = moeWayOf(model);
   OptionFilter options = filterMoe(std::move(asked));
-  bool keepsAll = planned && keepsAllExperts(step, planned);
-  return keepsAll ? options : filterWholeExperts(std::move(options));
+  return isGiven && !cutsExperts(model)
+             ? options
+             : filterWholeExperts(std::move(options));
 }

@@ -12,10 +12,9 @@ double moeBufferOf(ModelOp model, const SolveRequest &request);
 
 /// Options that a search has for experts: those of the way `asked` for
 /// ("gather", "all_to_all", empty: either, or that of the model's plan), and
-/// expert ranks hold parts of the experts, unless `planned`, the options of a
-/// plan that is given (empty: none is), has them hold all.
-OptionFilter expertOptions(ModelOp model, const StepModel &step,
-                           std::string asked, const OptionFilter &planned);
+/// expert ranks hold parts of the experts, unless the model has a plan by which
+/// they hold all.
+OptionFilter expertOptions(ModelOp model, std::string asked);
 
 } // namespace kerf
 

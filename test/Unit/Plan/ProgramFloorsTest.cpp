@@ -239,8 +239,8 @@ TEST(ProgramFloors, NeverAbovePrograms) {
 OuterChoice interleaved() {
   OuterChoice outer;
   outer.pp = outer.dp = outer.shardGroup = outer.chunks = 2;
-  outer.microBatches = 2;
-  outer.microBatch = kBatch / 4;
+  outer.microBatches = 4;
+  outer.microBatch = kBatch / 8;
   outer.schedule = ScheduleKind::Interleaved;
   outer.zero = 1;
   outer.order = {MeshAxis::Tensor, MeshAxis::Context, MeshAxis::Data,
