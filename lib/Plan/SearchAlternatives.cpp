@@ -108,6 +108,8 @@ std::vector<Alternative> Alternatives::list(Searcher &searcher,
     } else if (track.bound < HUGE_VAL) {
       alternative.why =
           llvm::formatv("not tried: no faster than {0:f4} s", track.bound);
+    } else if (track.bytes <= capacityBytes(searcher.problem)) {
+      alternative.why = "does not fit: some stage is too large in every split";
     } else {
       alternative.why = "does not fit: needs at least " +
                         formatBytes(track.bytes) + " per device";
