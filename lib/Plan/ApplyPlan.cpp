@@ -50,6 +50,7 @@ private:
   std::vector<int64_t> recomputedBy(int kind, const LayerPoint &point) {
     return recomputedOps(step, kind, layoutOf(kind, point));
   }
+  bool ringsTensorRanks();
   LogicalResult findOps();
   void assign(Operation *op, LayerPlace place);
   Operation *splitBiasIfAsked(Operation *op, LayerPlace place);
@@ -70,6 +71,7 @@ private:
   llvm::MapVector<Operation *, LayerPlace> places;
   std::optional<PlanAxes> axes;
   llvm::DenseMap<Value, Layout> made;
+  bool ringsTensor = false; ///< `ringsTensorRanks`
 };
 } // namespace
 
@@ -198,11 +200,27 @@ Operation *PlanWriter::splitBiasIfAsked(Operation *op, LayerPlace place) {
   return op;
 }
 
+/// Whether in some op tensor ranks pass parts round as a ring.
+bool PlanWriter::ringsTensorRanks() {
+  return llvm::any_of(points, [&](const auto &entry) {
+    const auto &[kind, point] = entry;
+    const LayerLayout *layout = layoutOf(kind, point);
+    auto isRing = [&](auto op) {
+      const OpOption *option = optionOn(
+          layout, static_cast<int>(InnerAxis::Tensor), int(op.index()));
+      return option && option->variant >= 0 &&
+             op.value().variants[option->variant].together;
+    };
+    return llvm::any_of(llvm::enumerate(step.kinds[kind].ops), isRing);
+  });
+}
+
 /// Lets an axis cut a factor. Where several axes do they are in the order of
 /// the mesh, then the micro-batches, then the experts' ranks, which exchange
 /// the rows of one micro-batch: so all ops agree. Tensor ranks come behind
 /// those of the context wherever these are in the mesh: what they gather, or
-/// cut, is then in one piece, and needs no other ranks.
+/// cut, is then in one piece, and needs no other ranks. A ring of both goes in
+/// the order of the mesh, and all else with it.
 void PlanWriter::cut(const LayerFactor &factor, llvm::StringRef axis,
                      const Factors &facts, Assignment &assignment) {
   int f = factorNamed(facts, factor.factor.name);
@@ -213,7 +231,7 @@ void PlanWriter::cut(const LayerFactor &factor, llvm::StringRef axis,
   auto *at = llvm::lower_bound(list, *number);
   if (axis == axisName(InnerAxis::Expert))
     at = list.end();
-  else if (axis == axisName(InnerAxis::Context))
+  else if (axis == axisName(InnerAxis::Context) && !ringsTensor)
     at =
         std::min(at, llvm::find(list, axes->find(axisName(InnerAxis::Tensor))));
   list.insert(at, *number);
@@ -338,6 +356,7 @@ LogicalResult PlanWriter::run() {
     return failure();
   model->setAttr(kPlanAttrName, attr);
   axes.emplace(attr);
+  ringsTensor = ringsTensorRanks();
   for (auto [op, place] : places.takeVector())
     assign(op, place);
   return success();

@@ -126,16 +126,17 @@ static bool isAdjacent(const Sizes &from, const Sizes &to) {
                                          llvm::ArrayRef(to).drop_front(inner);
 }
 
-/// True when only attention reads a value, perhaps as heads, as it is made.
+/// True when only attention reads a value, perhaps as heads, or what ranks
+/// gather of it.
 bool SketchedLayer::isForAttention(int value) const {
   return llvm::all_of(kind.ops, [&](const LayerOp &op) {
-    for (auto [k, operand] : llvm::enumerate(op.operands)) {
+    for (int operand : op.operands) {
       if (operand != value)
         continue;
       bool isRead = op.view
                         ? op.name == "reshape" && isForAttention(op.results[0])
                         : op.work.attentionFlops > 0;
-      if (!isRead || neededStates(op, k) != madeStates(value))
+      if (!isRead)
         return false;
     }
     return true;

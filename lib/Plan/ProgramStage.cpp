@@ -21,7 +21,8 @@ using namespace kerf::program_sketch;
 static constexpr double kPlacementLoss = 0.01;
 /// Whole gradients of a layer that are on their way between ranks are large and
 /// live across much that is not: by up to half of the largest. Rooms for rows
-/// of experts do so, too.
+/// of experts do so, too, and sums of several chunks that change places in the
+/// update.
 static constexpr double kPartLoss = 0.45, kRoomLoss = 0.75;
 /// Rate, number of the step, seed, loss, norm and the like.
 static constexpr double kScalars = 1024;
@@ -156,13 +157,20 @@ private:
   }
 
   /// Bytes of the largest gradient of a layer that is summed over ranks by
-  /// itself, beside sums over micro-batches.
+  /// itself, beside sums over micro-batches, or of a loop that is summed in the
+  /// update beside those of other chunks.
   double largestPart() const {
     double most = 0;
     forEachRun([&](const Run &run) {
-      for (const SketchedLayer::Param &param : run.layer->params)
-        if (rule.isSummed && isSummedByLayer(run, param))
-          most = std::max(most, param.gradient * param.param->gradientBytes);
+      for (const SketchedLayer::Param &param : run.layer->params) {
+        double bytes = param.gradient * param.param->gradientBytes;
+        bool changesPlace = outer.zero == 0 && chunks.size() > 1 &&
+                            param.copies > 1 && !isSummedEarly(param);
+        if (changesPlace)
+          most = std::max(most, double(run.count) * bytes);
+        else if (rule.isSummed && isSummedByLayer(run, param))
+          most = std::max(most, bytes);
+      }
     });
     return most;
   }

@@ -61,11 +61,11 @@ struct LayerPoint {
   /// them, are larger than elements x gradientBytes. A sum over ranks that is
   /// still to be made is whole on each of them.
   double denseExcessBytes = 0, expertExcessBytes = 0;
-  double trainedShare = 1; ///< of the local elements: others are frozen
+  double trainedShare = 1;    ///< of the local elements: others are frozen
   bool exchangesRows = false; ///< of experts, between ranks
-  int layout = -1;         ///< number of the layout in its table
-  int point = -1;          ///< number of the recomputation point of that layout
-  int list = -1; ///< of ops to make again, that a given plan has; -1: none
+  int layout = -1;            ///< number of the layout in its table
+  int point = -1; ///< number of the recomputation point of that layout
+  int list = -1;  ///< of ops to make again, that a given plan has; -1: none
   std::string recomputed; ///< in words: "nothing", "all", "norms, swiglu"
 };
 
