@@ -18,7 +18,7 @@ twin() {
 }
 
 twin chunks gpt-100b 1024 2048 64 hgx-h100 --pin tp=8,pp=8,schedule=interleaved,v=2,mb=1,recompute=full
-twin context mixtral-8x7b 64 32768 64 hgx-h100 --pin cp=4,ep=4,tp=2
+twin context mixtral-8x7b 64 32768 128 hgx-h100 --pin cp=4,ep=4,tp=2
 twin exchange mixtral-8x7b 64 32768 64 hgx-h100 --pin cp=2,ep=2,pp=4,moe=all_to_all
 if [[ -z $quick ]]; then
   twin deferred llama-3-8b 512 8192 64 hgx-h100 --pin pp=4,tp=2,schedule=zb-h1,cp=2
