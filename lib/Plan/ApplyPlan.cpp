@@ -50,7 +50,7 @@ private:
   std::vector<int64_t> recomputedBy(int kind, const LayerPoint &point) {
     return recomputedOps(step, kind, layoutOf(kind, point));
   }
-  bool ringsTensorRanks();
+  bool passesRound();
   LogicalResult findOps();
   void assign(Operation *op, LayerPlace place);
   Operation *splitBiasIfAsked(Operation *op, LayerPlace place);
@@ -71,7 +71,7 @@ private:
   llvm::MapVector<Operation *, LayerPlace> places;
   std::optional<PlanAxes> axes;
   llvm::DenseMap<Value, Layout> made;
-  bool ringsTensor = false; ///< `ringsTensorRanks`
+  bool hasRing = false; ///< `passesRound`
 };
 } // namespace
 
@@ -200,18 +200,22 @@ Operation *PlanWriter::splitBiasIfAsked(Operation *op, LayerPlace place) {
   return op;
 }
 
-/// Whether in some op tensor ranks pass parts round as a ring.
-bool PlanWriter::ringsTensorRanks() {
+/// Whether in some op ranks pass parts round as a ring.
+bool PlanWriter::passesRound() {
   return llvm::any_of(points, [&](const auto &entry) {
     const auto &[kind, point] = entry;
     const LayerLayout *layout = layoutOf(kind, point);
-    auto isRing = [&](auto op) {
-      const OpOption *option = optionOn(
-          layout, static_cast<int>(InnerAxis::Tensor), int(op.index()));
+    const std::vector<LayerOp> &ops = step.kinds[kind].ops;
+    auto isRing = [&](int op, int axis) {
+      const OpOption *option = optionOn(layout, axis, op);
       return option && option->variant >= 0 &&
-             op.value().variants[option->variant].together;
+             ops[op].variants[option->variant].together;
     };
-    return llvm::any_of(llvm::enumerate(step.kinds[kind].ops), isRing);
+    for (int op = 0, e = static_cast<int>(ops.size()); op < e; ++op)
+      for (InnerAxis axis : {InnerAxis::Tensor, InnerAxis::Context})
+        if (isRing(op, static_cast<int>(axis)))
+          return true;
+    return false;
   });
 }
 
@@ -219,8 +223,8 @@ bool PlanWriter::ringsTensorRanks() {
 /// the mesh, then the micro-batches, then the experts' ranks, which exchange
 /// the rows of one micro-batch: so all ops agree. Tensor ranks come behind
 /// those of the context wherever these are in the mesh: what they gather, or
-/// cut, is then in one piece, and needs no other ranks. A ring of both goes in
-/// the order of the mesh, and all else with it.
+/// cut, is then in one piece, and needs no other ranks. A ring goes in the
+/// order of the mesh, and all else with it.
 void PlanWriter::cut(const LayerFactor &factor, llvm::StringRef axis,
                      const Factors &facts, Assignment &assignment) {
   int f = factorNamed(facts, factor.factor.name);
@@ -231,7 +235,7 @@ void PlanWriter::cut(const LayerFactor &factor, llvm::StringRef axis,
   auto *at = llvm::lower_bound(list, *number);
   if (axis == axisName(InnerAxis::Expert))
     at = list.end();
-  else if (axis == axisName(InnerAxis::Context) && !ringsTensor)
+  else if (axis == axisName(InnerAxis::Context) && !hasRing)
     at =
         std::min(at, llvm::find(list, axes->find(axisName(InnerAxis::Tensor))));
   list.insert(at, *number);
@@ -356,7 +360,7 @@ LogicalResult PlanWriter::run() {
     return failure();
   model->setAttr(kPlanAttrName, attr);
   axes.emplace(attr);
-  ringsTensor = ringsTensorRanks();
+  hasRing = passesRound();
   for (auto [op, place] : places.takeVector())
     assign(op, place);
   return success();

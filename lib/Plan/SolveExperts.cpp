@@ -87,12 +87,12 @@ static OptionFilter filterWholeExperts(OptionFilter others) {
   };
 }
 
-OptionFilter kerf::expertOptions(ModelOp model, std::string asked) {
+OptionFilter kerf::expertOptions(ModelOp model, const Pins &pins) {
   bool isGiven = model->hasAttr(kPlanAttrName);
+  std::string asked = pins.moe;
   if (isGiven && asked.empty())
     asked = moeWayOf(model);
   OptionFilter options = filterMoe(std::move(asked));
-  return isGiven && !cutsExperts(model)
-             ? options
-             : filterWholeExperts(std::move(options));
+  bool mayKeepAll = isGiven ? !cutsExperts(model) : !pins.ep.empty();
+  return mayKeepAll ? options : filterWholeExperts(std::move(options));
 }

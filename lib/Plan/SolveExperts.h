@@ -10,11 +10,12 @@ namespace kerf {
 /// Room for exchanged rows in the search; 0 where none are to be exchanged.
 double moeBufferOf(ModelOp model, const SolveRequest &request);
 
-/// Options that a search has for experts: those of the way `asked` for
-/// ("gather", "all_to_all", empty: either, or that of the model's plan), and
-/// expert ranks hold parts of the experts, unless the model has a plan by which
-/// they hold all.
-OptionFilter expertOptions(ModelOp model, std::string asked);
+/// Options that a search has for experts: those of the way that the pins ask
+/// for
+/// ("gather", "all_to_all"; empty: either, or that of the model's plan), and
+/// expert ranks hold parts of the experts, unless a pin asks for so many ranks,
+/// or the model has a plan by which they hold all.
+OptionFilter expertOptions(ModelOp model, const Pins &pins);
 
 } // namespace kerf
 

@@ -375,7 +375,7 @@ static FailureOr<std::unique_ptr<Solution>> solveOn(ModelOp model,
     planned = pinPlan(model, solution->step, solution->pins, errors);
     keepWhole(model, solution->step);
   }
-  OptionFilter filter = expertOptions(model, solution->pins.moe);
+  OptionFilter filter = expertOptions(model, solution->pins);
   LayerContext context{&solution->step, &solution->machine, solution->profile};
   solution->tables = std::make_unique<SolvedTables>(context, filter, planned);
   if (given)
