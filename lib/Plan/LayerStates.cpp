@@ -6,8 +6,8 @@
 // Idea: solves of axes alone under prices of an element bound seconds + price x
 // elements; the largest of these lines is a convex curve of seconds by
 // elements. Expert ranks are taken to hold parts of the experts. Where a pin or
-// a given plan lets them hold all, they hold no less and sum no fewer gradients,
-// so the bounds hold for these, too.
+// a given plan lets them hold all, they hold no less and sum no fewer
+// gradients, so the bounds hold for these, too.
 //
 // Example: a layer takes 8 ms where each rank holds all of its elements, 10 ms
 // with a quarter of them: with a half at least 9.3 ms, on the line between.
