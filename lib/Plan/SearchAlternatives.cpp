@@ -83,6 +83,9 @@ void Alternatives::noteLeaf(const OuterChoice &outer,
   }
 }
 
+/// Bounds of what no layout does are larger than any step (LayerBounds.cpp).
+static constexpr double kImpossibleSec = 1e9;
+
 static std::string pinText(int decision, int64_t value) {
   std::string text = kNames[decision];
   return text + "=" +
@@ -105,6 +108,8 @@ std::vector<Alternative> Alternatives::list(Searcher &searcher,
       alternative.why =
           llvm::formatv("{0:f1} % slower",
                         (alternative.plan->stepSec / best.stepSec - 1) * 100);
+    } else if (track.bound < HUGE_VAL && track.bound >= kImpossibleSec) {
+      alternative.why = "not possible: some layer cannot be cut so";
     } else if (track.bound < HUGE_VAL) {
       alternative.why =
           llvm::formatv("not tried: no faster than {0:f4} s", track.bound);

@@ -87,12 +87,17 @@ static OptionFilter filterWholeExperts(OptionFilter others) {
   };
 }
 
-OptionFilter kerf::expertOptions(ModelOp model, const Pins &pins) {
-  bool isGiven = model->hasAttr(kPlanAttrName);
+bool kerf::mayHoldAllExperts(ModelOp model, const Pins &pins) {
+  if (model->hasAttr(kPlanAttrName))
+    return !cutsExperts(model);
+  return llvm::any_of(pins.ep, [](int64_t ep) { return ep > 1; });
+}
+
+OptionFilter kerf::expertOptions(ModelOp model, const Pins &pins,
+                                 bool holdAll) {
   std::string asked = pins.moe;
-  if (isGiven && asked.empty())
+  if (model->hasAttr(kPlanAttrName) && asked.empty())
     asked = moeWayOf(model);
   OptionFilter options = filterMoe(std::move(asked));
-  bool mayKeepAll = isGiven ? !cutsExperts(model) : !pins.ep.empty();
-  return mayKeepAll ? options : filterWholeExperts(std::move(options));
+  return holdAll ? options : filterWholeExperts(std::move(options));
 }

@@ -375,19 +375,29 @@ static FailureOr<std::unique_ptr<Solution>> solveOn(ModelOp model,
     planned = pinPlan(model, solution->step, solution->pins, errors);
     keepWhole(model, solution->step);
   }
-  OptionFilter filter = expertOptions(model, solution->pins);
   LayerContext context{&solution->step, &solution->machine, solution->profile};
-  solution->tables = std::make_unique<SolvedTables>(context, filter, planned);
-  if (given)
-    solution->given =
-        pinRecomputation(getPlan(model), solution->step, *solution->tables);
-  SearchProblem problem = problemOf(*solution, request);
-  for (const std::string &wrong : problem.check())
-    errors.push_back(wrong);
-  if (failed(refuse(model, errors)))
+  auto find = [&](bool holdAllExperts) -> LogicalResult {
+    OptionFilter filter = expertOptions(model, solution->pins, holdAllExperts);
+    solution->tables = std::make_unique<SolvedTables>(context, filter, planned);
+    if (given)
+      solution->given =
+          pinRecomputation(getPlan(model), solution->step, *solution->tables);
+    SearchProblem problem = problemOf(*solution, request);
+    for (const std::string &wrong : problem.check())
+      errors.push_back(wrong);
+    if (failed(refuse(model, errors)))
+      return failure();
+    problem.enoughSec = enoughSec;
+    solution->result = search(problem);
+    return success();
+  };
+  bool mayHoldAll = mayHoldAllExperts(model, solution->pins);
+  if (failed(find(/*holdAllExperts=*/given && mayHoldAll)))
     return failure();
-  problem.enoughSec = enoughSec;
-  solution->result = search(problem);
+  bool foundNone = !solution->result.best && enoughSec == HUGE_VAL;
+  if (!given && mayHoldAll && foundNone &&
+      failed(find(/*holdAllExperts=*/true)))
+    return failure();
   const std::optional<PlanPoint> &best = solution->result.best;
   solution->sumsEarly = request.sumsEarly.value_or(
       best && sumsEarly(solution->machine, best->outer));
