@@ -160,6 +160,25 @@ bool SketchedLayer::showsKept(int value) const {
   return isKept(from) || showsKept(from);
 }
 
+/// True when a value, or a view of it, is kept.
+bool SketchedLayer::isKeptAsView(int value) const {
+  return isKept(value) || llvm::any_of(kind.ops, [&](const LayerOp &op) {
+           return op.view && op.operands[0] == value &&
+                  isKeptAsView(op.results[0]);
+         });
+}
+
+/// True when the slices that are kept of a value are together as large as the
+/// value, which is kept in their place: as `kerf-recompute-views` decides.
+bool SketchedLayer::isKeptBySlices(int value) const {
+  double slices = 0;
+  for (const LayerOp &op : kind.ops)
+    if (op.name == "slice" && op.operands[0] == value &&
+        isKeptAsView(op.results[0]))
+      slices += bytesIn(op.results[0], madeStates(op.results[0]));
+  return slices >= bytesIn(value, madeStates(value));
+}
+
 /// Slices that are kept by themselves, or that others than attention read, are
 /// copies unless their elements lie together.
 void SketchedLayer::findCopies() {
@@ -168,9 +187,10 @@ void SketchedLayer::findCopies() {
     if (op.name != "slice")
       continue;
     int from = op.operands[0], to = op.results[0];
+    bool isAlone = isKept(to) && !isKeptBySlices(from);
     isCopied = !isAdjacent(shapeIn(terms, from, neededStates(op, 0)),
                            shapeIn(terms, to, madeStates(to))) &&
-               (isKept(to) || !isForAttention(to));
+               (isAlone || !isForAttention(to));
   }
 }
 

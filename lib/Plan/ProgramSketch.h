@@ -250,6 +250,8 @@ private:
   }
   bool isKept(int value) const;
   bool showsKept(int value) const;
+  bool isKeptAsView(int value) const;
+  bool isKeptBySlices(int value) const;
   bool isForAttention(int value) const;
   void findCopies();
   void findRoots();
