@@ -38,7 +38,7 @@ double StageTime::exposedSec() const {
 double StageTime::messageSec() const {
   double sum = 0;
   for (const MessageTime &row : messages)
-    sum += row.sec;
+    sum += row.exposedSec;
   return sum;
 }
 
@@ -107,6 +107,7 @@ static StageTime meanOf(const ProgramTime &time) {
       sum.calls += row.calls;
       sum.bytes += part * row.bytes;
       sum.sec += part * row.sec;
+      sum.exposedSec += part * row.exposedSec;
     }
   }
   for (const auto &[key, row] : collectives)
@@ -188,7 +189,7 @@ static void printExchanges(llvm::raw_ostream &os, const StageTime &mean,
              row.sec, row.exposedSec);
   for (const MessageTime &row : mean.messages)
     printRow(os, "message", row.channel, double(row.calls) / stages, row.bytes,
-             row.sec, row.sec);
+             row.sec, row.exposedSec);
 }
 
 /// What a stage does, without its number.
@@ -261,6 +262,7 @@ static Value jsonOf(const MessageTime &row) {
   value.set("calls", Value::fromInteger(row.calls));
   value.set("bytes", Value::fromNumber(row.bytes));
   value.set("sec", Value::fromNumber(row.sec));
+  value.set("exposed_sec", Value::fromNumber(row.exposedSec));
   return value;
 }
 

@@ -17,7 +17,11 @@
 //   over stages  begins when all stages have come to it
 //   send         copies the message into one of the channel's buffers and goes
 //                on; waits where all of them are under way
-//   receive      begins when the message is copied; kernels wait for it
+//   receive      begins when the message is copied, on a GPU beside kernels
+//   from
+//                the channel's receive before on (unless the host waits between
+//                them: runtime/core/Ahead.cpp); what is under way when it is
+//                wanted kernels wait for
 //
 // Cost: some 20 ns per command that runs, whatever the number of ranks.
 //
@@ -44,9 +48,10 @@ using namespace kerf;
 namespace {
 /// A channel between the ranks of two stages.
 struct Channel {
-  size_t holds = 1;
+  size_t holds = 1, to = 0;  ///< the stage that receives
   std::vector<double> made;  ///< by message: its copy is done
   std::vector<double> taken; ///< its receiver has it
+  double expectedSec = -1;   ///< there is room for the next; < 0: not yet
 };
 
 /// An exchange of all stages.
@@ -99,6 +104,8 @@ private:
   bool settle(size_t stage);
   bool send(size_t stage, const kerf_command &command);
   bool receive(size_t stage, const kerf_command &command);
+  void copy(Rank &rank, double bytes);
+  void stop(size_t stage);
   void expose(Rank &rank, uint32_t index, double sec);
   void launch(Rank &rank);
   void waitUntil(Rank &rank, double sec);
@@ -141,6 +148,7 @@ Simulator::Simulator(const ArtifactData &data, const Machine &machine,
       const kerf_channel &own = data.channels[program.first_channel + c];
       Channel &channel = channels[{own.name, own.from, own.to}];
       channel.holds = own.holds;
+      channel.to = own.to;
       rank.channels.push_back(&channel);
     }
     rank.passed.resize(program.channel_count);
@@ -272,9 +280,7 @@ bool Simulator::send(size_t stage, const kerf_command &command) {
   if (mustWait)
     waitUntil(rank, channel.taken[number - channel.holds]);
   launch(rank);
-  double sec = prices.copySec(double(attrs[1]));
-  rank.time.sendSec += sec;
-  rank.clock += sec;
+  copy(rank, double(attrs[1]));
   channel.made.push_back(rank.clock);
   rank.passed[attrs[0]] += 1;
   return true;
@@ -287,23 +293,53 @@ bool Simulator::receive(size_t stage, const kerf_command &command) {
   size_t number = rank.passed[attrs[0]];
   if (!settle(stage) || channel.made.size() <= number)
     return false;
-  waitUntil(rank, channel.made[number]);
-  launch(rank);
+  bool isExpected = channel.expectedSec >= 0;
   const kerf_channel &own =
       data.channels[data.programs[stage].first_channel + attrs[0]];
-  double sec = prices.messageSec(own.from, own.to, double(attrs[1]));
+  double bytes(attrs[1]);
+  double sec = prices.messageSec(own.from, own.to, bytes);
+  double start = std::max(channel.made[number], channel.expectedSec);
+  if (isExpected) {
+    launch(rank);
+    waitUntil(rank, start);
+  } else {
+    waitUntil(rank, start);
+    launch(rank);
+    start = rank.clock;
+  }
+  double end = start + sec, exposedSec = std::max(0.0, end - rank.clock);
   MessageTime &row = rank.byChannel[own.name];
   row.calls += 1;
-  row.bytes += double(attrs[1]);
+  row.bytes += bytes;
   row.sec += sec;
+  row.exposedSec += exposedSec;
   if (keepEvents)
     events.push_back({EventKind::Send, Engine::PipeLink, int(own.from), 0,
-                      rank.cursor.call().micro_batch, rank.clock,
-                      rank.clock + sec});
-  rank.clock += sec;
-  channel.taken.push_back(rank.clock);
+                      rank.cursor.call().micro_batch, start, end});
+  rank.clock += exposedSec;
+  channel.taken.push_back(end);
+  if (isExpected)
+    copy(rank, bytes);
+  if (hasOwnHost)
+    channel.expectedSec = rank.clock;
   rank.passed[attrs[0]] += 1;
   return true;
+}
+
+/// A copy between the arena and a channel's buffer.
+void Simulator::copy(Rank &rank, double bytes) {
+  double sec = prices.copySec(bytes);
+  rank.time.sendSec += sec;
+  rank.clock += sec;
+}
+
+/// The host reads a number: nothing is expected behind it.
+void Simulator::stop(size_t stage) {
+  Rank &rank = ranks[stage];
+  rank.host = std::max(rank.host, rank.clock);
+  for (Channel *channel : rank.channels)
+    if (channel->to == stage)
+      channel->expectedSec = -1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -398,7 +434,7 @@ bool Simulator::step(size_t stage, const kerf_command &command) {
   case KERF_OP_STOP_IF: // The host reads a number.
     if (!settle(stage))
       return false;
-    rank.host = std::max(rank.host, rank.clock);
+    stop(stage);
     return true;
   default:
     if (artifact::isCollective(command.opcode))

@@ -119,9 +119,10 @@ Status kerf_session::collective(uint32_t index) {
 Status kerf_session::message(const kerf_command &command) {
   const int64_t *attrs = view.attrs.data + command.first_attr;
   Channel &channel = *channels[attrs[0]];
-  return command.opcode == KERF_OP_SEND
-             ? channel.send(pointers[0], attrs[1])
-             : channel.receive(pointers[0], attrs[1]);
+  if (command.opcode == KERF_OP_SEND)
+    return channel.send(pointers[0], attrs[1]);
+  Status status = channel.receive(pointers[0], attrs[1]);
+  return status.failed() ? status : expectNext(command);
 }
 
 /// Which part KERF_OP_TAKE takes is known at run time only.
@@ -198,14 +199,6 @@ Status kerf_session::describeFailure(uint32_t index, Status status) const {
   return status;
 }
 
-/// Does a command with these flags run in this call?
-static bool applies(const kerf_command &command, const kerf_call &call) {
-  bool first = call.flags & KERF_CALL_FIRST, last = call.flags & KERF_CALL_LAST;
-  return !((command.flags & KERF_IF_FIRST && !first) ||
-           (command.flags & KERF_UNLESS_FIRST && first) ||
-           (command.flags & KERF_IF_LAST && !last));
-}
-
 /// Notes an event; there is room for all of a run. `time`: the device knows
 /// better, and is asked when the run is over.
 void kerf_session::mark(uint32_t command, const Place &place, double start,
@@ -251,8 +244,6 @@ Status kerf_session::makeWay(uint32_t index, const Place &place) {
 
 Status kerf_session::runCommand(uint32_t index, const Place &place) {
   const kerf_command &command = view.commands[index];
-  if (!applies(command, place.call))
-    return {};
   if (Status status = makeWay(index, place); status.failed())
     return status;
   progress.store(index, std::memory_order_relaxed);
@@ -287,30 +278,9 @@ Status kerf_session::runCommand(uint32_t index, const Place &place) {
 }
 
 Status kerf_session::runCommands(const kerf_call &call) {
-  const kerf_func &func = view.funcs[call.func];
-  uint32_t end = func.first_command + func.command_count;
-  for (uint32_t c = func.first_command; c < end; ++c) {
-    const kerf_command &command = view.commands[c];
-    if (command.opcode != KERF_OP_LOOP) {
-      Status status = runCommand(c, {call, -1});
-      if (status.failed())
-        return status;
-      continue;
-    }
-    const int64_t *attrs = view.attrs.data + command.first_attr;
-    int64_t count = applies(command, call) ? attrs[1] - attrs[0] : 0;
-    uint32_t bodyEnd = c + 1 + attrs[3];
-    for (int64_t n = 0; n < count; ++n) {
-      int64_t iteration = attrs[2] ? attrs[1] - 1 - n : attrs[0] + n;
-      for (uint32_t b = c + 1; b < bodyEnd; ++b) {
-        Status status = runCommand(b, {call, iteration});
-        if (status.failed())
-          return status;
-      }
-    }
-    c = bodyEnd - 1;
-  }
-  return {};
+  return forCommands(call, [&](uint32_t index, int64_t iteration) {
+    return runCommand(index, {call, iteration});
+  });
 }
 
 Status kerf_session::runCall(const kerf_call &call) {
@@ -355,6 +325,7 @@ Status kerf_session::finishRun(Status status) {
 }
 
 Status kerf_session::runAll(uint32_t begin, uint32_t end) {
+  lookAhead(begin, end);
   Status status;
   for (uint32_t c = begin; c < end && !status.failed(); ++c)
     status = runCall(view.calls[c]);

@@ -170,6 +170,10 @@ private:
     const kerf_call &call;
     int64_t iteration; ///< -1 outside of loops
   };
+  /// Calls `body(command, iteration)` for the commands that a call runs, in
+  /// order, until one fails.
+  template <typename Body>
+  Status forCommands(const kerf_call &call, Body body) const;
   Status runCall(const kerf_call &call);
   Status runCommands(const kerf_call &call);
   Status runCommand(uint32_t index, const Place &place);
@@ -181,6 +185,8 @@ private:
   Status makeWay(uint32_t index, const Place &place);
   Status collective(uint32_t index);
   Status message(const kerf_command &command);
+  Status expectNext(const kerf_command &command);
+  void lookAhead(uint32_t begin, uint32_t end);
   int32_t scalarAt(const kerf_scalar &scalar, const Place &place) const;
   Status resolve(uint32_t index, const Place &place);
   void account(uint32_t index, const Place &place, double start, double end,
@@ -215,8 +221,55 @@ private:
   bool isRecording = false; ///< what is enqueued is recorded
   std::vector<Part> parts;  ///< of the training step, once it is recorded
 
+  /// By receives of the calls that run, in order: bytes of the message that the
+  /// same channel brings next, before the host waits for the device; 0: none.
+  std::vector<uint64_t> ahead;
+  uint32_t aheadOf = KERF_NONE; ///< the first of these calls
+  size_t received = 0;          ///< messages of the run
+
   std::vector<void *> pointers; ///< of the current command's operands
   std::vector<int32_t> scalars; ///< what they point to
 };
+
+namespace kerf::runtime {
+/// Does a command with these flags run in this call?
+inline bool applies(const kerf_command &command, const kerf_call &call) {
+  bool first = call.flags & KERF_CALL_FIRST, last = call.flags & KERF_CALL_LAST;
+  return !((command.flags & KERF_IF_FIRST && !first) ||
+           (command.flags & KERF_UNLESS_FIRST && first) ||
+           (command.flags & KERF_IF_LAST && !last));
+}
+} // namespace kerf::runtime
+
+template <typename Body>
+kerf::runtime::Status kerf_session::forCommands(const kerf_call &call,
+                                                Body body) const {
+  Status status;
+  const kerf_func &func = view.funcs[call.func];
+  uint32_t end = func.first_command + func.command_count;
+  for (uint32_t c = func.first_command; c < end; ++c) {
+    const kerf_command &command = view.commands[c];
+    bool runs = kerf::runtime::applies(command, call);
+    if (command.opcode != KERF_OP_LOOP) {
+      if (runs)
+        status = body(c, -1);
+      if (status.failed())
+        return status;
+      continue;
+    }
+    const int64_t *attrs = view.attrs.data + command.first_attr;
+    int64_t count = runs ? attrs[1] - attrs[0] : 0;
+    uint32_t bodyEnd = c + 1 + attrs[3];
+    for (int64_t n = 0; n < count; ++n) {
+      int64_t iteration = attrs[2] ? attrs[1] - 1 - n : attrs[0] + n;
+      for (uint32_t b = c + 1; b < bodyEnd; ++b)
+        if (kerf::runtime::applies(view.commands[b], call))
+          if (status = body(b, iteration); status.failed())
+            return status;
+    }
+    c = bodyEnd - 1;
+  }
+  return status;
+}
 
 #endif // KERF_RUNTIME_CORE_SESSION_H

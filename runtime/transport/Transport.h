@@ -112,6 +112,10 @@ public:
   virtual Status send(const void *data, uint64_t bytes) = 0;
   /// `bytes` must be what was sent.
   virtual Status receive(void *data, uint64_t bytes) = 0;
+  /// The rank will receive a message of so many bytes next, and it waits for
+  /// its device or joins the transport only after that: the message may come
+  /// beside steps from now on, after those so far.
+  virtual Status expect(uint64_t) { return {}; }
 };
 
 /// What both ends of a channel say alike.

@@ -449,9 +449,10 @@ Ends meetInRing(Rank &rank, uint64_t key, uint32_t holds, uint64_t bytes) {
   return ends;
 }
 
-/// Messages of all sizes come in order.
+/// Messages of all sizes come in order; with `expects` perhaps before they are
+/// received, or sent.
 void order(Rank &rank, uint64_t key, uint32_t holds,
-           const std::vector<uint64_t> &words) {
+           const std::vector<uint64_t> &words, bool expects = false) {
   uint64_t most = *std::max_element(words.begin(), words.end());
   Ends ends = meetInRing(rank, key, holds, most * 4);
   if (rank.faults)
@@ -469,6 +470,8 @@ void order(Rank &rank, uint64_t key, uint32_t holds,
       std::vector<uint32_t> got(words[n]);
       rank.expect(ends.in->receive(got.data(), words[n] * 4));
       rank.expect(got == messageOf(before, n, words[n]), "another message");
+      if (expects && n + 1 < words.size())
+        rank.expect(ends.in->expect(words[n + 1] * 4));
     }
   }
 }
@@ -523,6 +526,9 @@ void keys(Rank &rank) {
                 "a message was too large");
     rank.expect(a.in->send(&x, 4).failed(), "the receiver sent");
     rank.expect(a.out->receive(&x, 4).failed(), "the sender received");
+    // Transports that expect nothing take it.
+    rank.expect(!rank.transport->onDevice() || a.out->expect(4).failed(),
+                "the sender expected");
   }
   std::unique_ptr<Channel> none;
   rank.expect(
@@ -535,6 +541,7 @@ void channels(Rank &rank) {
   order(rank, 1, 1, {1, 0, 3, 1000, 0, 2});
   order(rank, 2, 3, {0, 16, 17, 1, 1 << 16, (1 << 16) + 1, 5, 1 << 18});
   order(rank, 3, 1, {16 << 20}); // 64 MiB
+  order(rank, 4, 2, {5, 1 << 18, 0, 3, 1 << 16, 1, 1, 0, 7}, true);
   keys(rank);
   if (rank.size == 2)
     fill(rank);

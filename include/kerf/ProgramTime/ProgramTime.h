@@ -46,7 +46,8 @@ struct MessageTime {
   std::string channel; ///< "forward", ...
   int64_t calls = 0;
   double bytes = 0;
-  double sec = 0; ///< under way; the receiver's kernels wait for all of it
+  double sec = 0;        ///< under way
+  double exposedSec = 0; ///< kernels of the receiver wait so long
 };
 
 /// What a rank of a stage spends its step on. The parts of `workSec`,

@@ -21,11 +21,11 @@ Status NcclChannel::prepare() {
   live = state.name({spec.from, 2, place, 0,
                      keyOf({spec.from, spec.to}, kerf_mix(spec.key) | 1)});
   word = state.takeWord();
-  copies.resize(isSender() ? spec.holds : 0);
+  copies.resize(isSender() ? spec.holds : 1);
   Status status = state.alloc(1, greeting);
-  if (!status.failed() && isSender())
+  if (!status.failed())
     status = state.gpu->makeStream(stream);
-  if (!status.failed() && isSender())
+  if (!status.failed())
     status = state.gpu->makeEvent(isJoined);
   if (stream)
     state.addStream(stream);
@@ -38,7 +38,7 @@ Status NcclChannel::prepare() {
 NcclChannel::~NcclChannel() {
   all.remove(this);
   // What nobody received is given up with the communicator.
-  if (stream && sent != 0)
+  if (stream && isSender() && sent != 0)
     (void)state.drain(stream);
   if (live)
     state.release(live);
@@ -106,10 +106,44 @@ Status NcclChannel::receive(void *data, uint64_t bytes) {
     return status;
   Stream steps = state.stream(0);
   return state.mark(word, steps, [&] {
+    if (expected != 0)
+      return take(data, bytes);
     return state.together(*live, "ncclRecv", 1, [&](uint64_t) {
       return state.nccl->receive(data, bytes, kUint8, 0, live->comm, steps);
     });
   });
+}
+
+/// Hands on the message that was expected.
+Status NcclChannel::take(void *data, uint64_t bytes) {
+  uint64_t coming = std::exchange(expected, 0);
+  if (coming != bytes)
+    return failure(KERF_INVALID,
+                   "a message of %llu bytes, where %llu were expected",
+                   (unsigned long long)bytes, (unsigned long long)coming);
+  Stream steps = state.stream(0);
+  Status status = state.gpu->wait(steps, copies[0].isSent);
+  if (!status.failed())
+    status = state.gpu->copy(data, copies[0].memory, bytes, steps);
+  return status;
+}
+
+Status NcclChannel::expect(uint64_t bytes) {
+  if (Status status = fits(false, bytes); status.failed() || bytes == 0)
+    return status;
+  Copy &copy = copies[0];
+  Status status = state.gpu->record(copy.isMade, state.stream(0));
+  if (!status.failed())
+    status = state.gpu->wait(stream, copy.isMade);
+  if (!status.failed())
+    status = state.together(*live, "ncclRecv", 1, [&](uint64_t) {
+      return state.nccl->receive(copy.memory, bytes, kUint8, 0, live->comm,
+                                 stream);
+    });
+  if (!status.failed())
+    status = state.gpu->record(copy.isSent, stream);
+  expected = bytes;
+  return status;
 }
 
 Status NcclChannel::greet() {

@@ -105,6 +105,7 @@ public:
   Status receive(void *data, uint64_t bytes) override {
     return drained(inner->receive(data, bytes));
   }
+  Status expect(uint64_t bytes) override { return inner->expect(bytes); }
 
 private:
   Status drained(const Status &status) {

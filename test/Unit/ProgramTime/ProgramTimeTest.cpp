@@ -188,9 +188,35 @@ TEST(ProgramTimeTest, SenderWaitsForItsBuffers) {
     program.add(KERF_OP_RECEIVE, {0, 100 * MB});
     program.end();
     ProgramTime time = program.time();
-    // 1 s, a message, in the first case the copy, a message.
-    EXPECT_NEAR(time.stepSec, holds == 1 ? 1.4 : 1.2, kExact);
-    EXPECT_NEAR(time.stages[0].idleSec, holds == 1 ? 1.0 : 0.8, kExact);
+    // 1 s, a message, in the first case the copy, a message, its copy.
+    EXPECT_NEAR(time.stepSec, holds == 1 ? 1.6 : 1.4, kExact);
+    EXPECT_NEAR(time.stages[0].idleSec, holds == 1 ? 1.2 : 1.0, kExact);
+    expectWhole(time);
+  }
+}
+
+// The second message of 0.1 s comes beside the kernel of 0.5 s, and is copied
+// (0.2 s); not beside it where the host reads a number between them.
+TEST(ProgramTimeTest, MessagesThatAreExpected) {
+  for (bool stops : {false, true}) {
+    Program program(2, 1);
+    program.begin("forward");
+    program.channel(0, 1, 2);
+    program.add(KERF_OP_SEND, {0, 100 * MB});
+    program.add(KERF_OP_SEND, {0, 100 * MB});
+    program.end();
+    program.begin("forward");
+    program.channel(0, 1, 2);
+    program.add(KERF_OP_RECEIVE, {0, 100 * MB});
+    program.kernel(500 * MB);
+    if (stops)
+      program.add(KERF_OP_STOP_IF, {});
+    program.add(KERF_OP_RECEIVE, {0, 100 * MB});
+    program.end();
+    ProgramTime time = program.time();
+    EXPECT_NEAR(time.stepSec, 0.2 + 0.1 + 0.5 + (stops ? 0.1 : 0.2), kExact);
+    EXPECT_NEAR(time.stages[1].messageSec(), stops ? 0.2 : 0.1, kExact);
+    EXPECT_NEAR(time.stages[1].messages[0].sec, 0.2, kExact);
     expectWhole(time);
   }
 }
