@@ -43,6 +43,12 @@
 
 using namespace kerf;
 
+llvm::StringRef kerf::nameOf(CollectiveKind kind) {
+  static const llvm::StringRef names[] = {"all_reduce", "reduce_scatter",
+                                          "all_gather", "all_to_all"};
+  return names[size_t(kind)];
+}
+
 namespace {
 /// A tier as one member of the group sees it.
 struct Hop {

@@ -170,6 +170,7 @@ struct Job {
   std::string target, gpu; ///< as given, empty: as the cluster says
   double reserveBytes = 0; ///< of a rank, besides its arena; 0: not known
   std::optional<CheckedPlan> checked; ///< once the plan was tried
+  std::optional<json::Value> priced;  ///< where devices are known
   std::shared_ptr<Solution> solution; ///< until the plan on the IR is complete
   std::optional<ArenaRoom> room;      ///< where devices are known
   bool emitsPlan = false, emitsCheck = false, isArtifact = false;
@@ -224,6 +225,8 @@ static LogicalResult planAndShow(ModuleOp module, Job &job) {
   const std::optional<PlanPoint> &best = (*solution)->result.best;
   if (best && job.isArtifact)
     job.room.emplace(machine, *best);
+  if (best && job.isArtifact)
+    job.priced = pricedStep(**solution);
   if (best && machine.device.target == BackendTarget::Cuda)
     job.reserveBytes = best->stages.front().memory.reserved;
   // What the stage fuse makes depends on the target, but is there for all.
@@ -263,9 +266,11 @@ static constexpr llvm::StringLiteral kPlanTextName = "plan_json";
 /// that a plan is made for.
 static void keepPlanText(ModelOp model, const Job &job) {
   const CheckedPlan *checked = job.checked ? &*job.checked : nullptr;
-  model->setAttr(kPlanTextName,
-                 StringAttr::get(model.getContext(),
-                                 savePlan(model, job.reserveBytes, checked)));
+  model->setAttr(
+      kPlanTextName,
+      StringAttr::get(model.getContext(),
+                      savePlan(model, job.reserveBytes, checked,
+                               job.priced ? &*job.priced : nullptr)));
 }
 
 static bool hasOneModel(ModuleOp module) {

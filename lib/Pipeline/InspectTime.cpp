@@ -56,7 +56,7 @@ int kerf::inspectTime(llvm::StringRef path, const InspectOptions &options) {
           [&](llvm::raw_ostream &os) { os << traceOf(time->timeline); },
           error)))
     return fail("cannot write '" + options.trace + "': " + error);
-  llvm::outs() << (options.json ? printJson(*time)
+  llvm::outs() << (options.json ? printJson(data, *time)
                                 : printText(data, *machine, *time));
   return 0;
 }

@@ -50,7 +50,8 @@ static void addRule(const json::Value &rule, Decisions &decisions) {
 static Decisions decisionsOf(const json::Value &plan) {
   Decisions decisions;
   for (const json::Member &field : plan.object) {
-    if (field.key == "reserve_bytes" || field.key == "checked")
+    if (field.key == "reserve_bytes" || field.key == "checked" ||
+        field.key == "priced")
       continue;
     if (field.key == "assign")
       for (const json::Value &rule : field.value.array)

@@ -120,6 +120,7 @@ Explanation kerf::explain(const ExplainInput &input) {
   result.plan = describePlan(input, plan);
   result.memory = describeMemory(input, plan);
   result.time = accountTime(*input.step, *input.machine, input.profile, plan);
+  result.time.collectives = priceCollectives(input, plan);
   result.alternatives = describeAlternatives(input, result.time);
   result.run = planRun(*input.step, *input.machine, result.plan.devices,
                        result.time.stepSec, input.tokens);

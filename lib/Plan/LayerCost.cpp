@@ -68,9 +68,10 @@ namespace {
 
 class CostSum {
 public:
-  CostSum(const LayerTerms &terms, const LayerLayout &layout)
+  CostSum(const LayerTerms &terms, const LayerLayout &layout,
+          std::vector<LayerCollective> *account)
       : terms(terms), kind(terms.kind), facts(terms.facts), query(terms.query),
-        layout(layout) {}
+        layout(layout), account(account) {}
 
   LayerCost sum() {
     addOps();
@@ -97,6 +98,7 @@ private:
   const LayerFacts &facts;
   const LayerQuery &query;
   const LayerLayout &layout;
+  std::vector<LayerCollective> *account; ///< or null
   LayerCost result;
   LayerPoint &point = result.point;
 
@@ -152,7 +154,7 @@ private:
       if (kind.values[v].gradientOf >= 0)
         addGradient(axis, v);
       if (isKept(v) && layout.axes[axis].kept[v] >= 0)
-        point.forward.commSec[axis] += keepingSec(axis, v);
+        addKeeping(axis, v);
     }
     for (size_t i = 0; i < kind.ops.size(); ++i)
       addOp(axis, i);
@@ -161,12 +163,44 @@ private:
            point.backward);
   }
 
+  /// Enters a collective into the account.
+  void note(int axis, const Exchange &exchange, bool perStep) {
+    if (account)
+      account->push_back({static_cast<InnerAxis>(axis), exchange.kind,
+                          exchange.bytes, terms.secOf(axis, exchange),
+                          perStep});
+  }
+
+  void note(int axis, AxisState from, AxisState to, double bytes,
+            bool perStep) {
+    if (auto exchange = terms.convertBy(axis, from, to, bytes))
+      note(axis, *exchange, perStep);
+  }
+
+  /// Adds what it takes to bring a value into another state.
+  void addConversion(double &sum, int axis, int value, AxisState from,
+                     AxisState to) {
+    note(axis, from, to, terms.bytesOf(value, layout, axis), false);
+    sum += convert(axis, value, from, to);
+  }
+
   /// What is kept is made from the value or from what its readers share.
-  double keepingSec(int axis, int value) const {
+  void addKeeping(int axis, int value) {
     const AxisLayout &own = layout.axes[axis];
-    AxisState to = own.kept[value], shared = own.sharedForward[value];
-    double cost = convert(axis, value, terms.madeState(value, own), to);
-    return shared < 0 ? cost : std::min(cost, convert(axis, value, shared, to));
+    AxisState from = nearer(axis, value, terms.madeState(value, own),
+                            own.sharedForward[value], own.kept[value]);
+    addConversion(point.forward.commSec[axis], axis, value, from,
+                  own.kept[value]);
+  }
+
+  /// Of the state in which a value is and the one that its readers share (-1:
+  /// none), the one from which it gets into `to` sooner.
+  AxisState nearer(int axis, int value, AxisState from, AxisState shared,
+                   AxisState to) const {
+    return shared >= 0 && convert(axis, value, shared, to) <
+                              convert(axis, value, from, to)
+               ? shared
+               : from;
   }
 
   double convert(int axis, int value, AxisState from, AxisState to) const {
@@ -184,16 +218,14 @@ private:
         (backward ? own.sharedBackward : own.sharedForward)[value];
     double &sum = (backward ? point.backward : point.forward).commSec[axis];
     if (shared >= 0)
-      sum += convert(axis, value, from, shared);
+      addConversion(sum, axis, value, from, shared);
     for (int reader : readers)
       for (auto [k, operand] : llvm::enumerate(kind.ops[reader].operands)) {
         if (operand != value)
           continue;
         AxisState to = own.ops[reader].operands[k];
-        double cost = convert(axis, value, from, to);
-        if (shared >= 0)
-          cost = std::min(cost, convert(axis, value, shared, to));
-        sum += cost;
+        addConversion(sum, axis, value, nearer(axis, value, from, shared, to),
+                      to);
       }
   }
 
@@ -201,16 +233,22 @@ private:
     const LayerOp &op = kind.ops[index];
     const OpOption &option = layout.axes[axis].ops[index];
     double own = terms.variantSec(index, option, axis, layout);
+    bool again = isMadeAgain(op);
+    for (const Exchange &exchange :
+         terms.variantBy(index, option, axis, layout))
+      for (int times = again ? 2 : 1; times > 0; --times)
+        note(axis, exchange, false);
     (op.phase == LayerPhase::Forward ? point.forward : point.backward)
         .commSec[axis] += own;
-    if (!isMadeAgain(op))
+    if (!again)
       return;
-    point.recompute.commSec[axis] += own;
+    double &sum = point.recompute.commSec[axis];
+    sum += own;
     for (auto [k, value] : llvm::enumerate(op.operands))
       if (kind.values[value].param < 0 && !terms.isExternal(value) &&
           isFirstAgain(index, value, k, axis))
-        point.recompute.commSec[axis] +=
-            convert(axis, value, keptState(value, axis), option.operands[k]);
+        addConversion(sum, axis, value, keptState(value, axis),
+                      option.operands[k]);
   }
 
   /// Ops that are made again share a conversion of what they read.
@@ -231,8 +269,8 @@ private:
 
   void addEnd(int axis, int value, AxisState boundary, TimeParts &parts) {
     if (value >= 0 && kind.values[value].producer >= 0)
-      parts.commSec[axis] += convert(
-          axis, value, terms.madeState(value, layout.axes[axis]), boundary);
+      addConversion(parts.commSec[axis], axis, value,
+                    terms.madeState(value, layout.axes[axis]), boundary);
   }
 
   bool restFree(int axis) const { return query.restFree && axis == kTensor; }
@@ -247,10 +285,12 @@ private:
         terms.paramElements(p, layout, axis, &AxisLayout::Rest::weight);
     AxisState made = terms.madeState(value, layout.axes[axis]);
     if (restFree(axis)) {
+      note(axis, made, rest.gradient, bytes, false);
       point.backward.commSec[axis] +=
           terms.convertSec(axis, made, rest.gradient, bytes);
       return;
     }
+    note(axis, made, rest.weight, bytes, true);
     point.tensorSyncSec += terms.convertSec(axis, made, rest.weight, bytes);
   }
 
@@ -359,11 +399,12 @@ private:
     const AxisLayout::Rest &rest = layout.axes[kTensor].params[p];
     double whole =
         terms.paramElements(p, layout, kTensor, &AxisLayout::Rest::weight);
-    double moves = terms.convertSec(kTensor, rest.gradient, rest.optimizer,
-                                    param.gradientBytes * whole) +
-                   terms.convertSec(kTensor, rest.optimizer, rest.weight,
-                                    param.weightBytes * whole);
-    point.tensorSyncSec += moves;
+    auto move = [&](AxisState from, AxisState to, double bytes) {
+      note(kTensor, from, to, bytes, true);
+      point.tensorSyncSec += terms.convertSec(kTensor, from, to, bytes);
+    };
+    move(rest.gradient, rest.optimizer, param.gradientBytes * whole);
+    move(rest.optimizer, rest.weight, param.weightBytes * whole);
   }
 
   /// The most bytes that live at once in a pass, kept ones aside: forward
@@ -411,8 +452,9 @@ private:
 
 } // namespace
 
-LayerCost kerf::sumCosts(const LayerTerms &terms, const LayerLayout &layout) {
-  return CostSum(terms, layout).sum();
+LayerCost kerf::sumCosts(const LayerTerms &terms, const LayerLayout &layout,
+                         std::vector<LayerCollective> *account) {
+  return CostSum(terms, layout, account).sum();
 }
 
 LayerCost kerf::costOf(const LayerContext &context, const LayerQuery &query,

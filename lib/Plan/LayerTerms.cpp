@@ -220,23 +220,29 @@ OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
           rowSec(device, profile, moved, op.work.vectorFlops / scale)};
 }
 
-double LayerTerms::variantSec(int index, const OpOption &option, int axis,
-                              const LayerLayout &layout) const {
-  if (option.variant < 0)
-    return 0;
+llvm::SmallVector<Exchange, 4>
+LayerTerms::variantBy(int index, const OpOption &option, int axis,
+                      const LayerLayout &layout) const {
   const LayerOp &op = kind.ops[index];
+  if (option.variant < 0)
+    return {};
   const FactorVariant &variant = op.variants[option.variant];
-  double seconds = 0;
-  if (variant.leavesSum)
-    return 0;
-  if (variant.exchanges)
-    return variant.together ? 0 : exchangeSec(index, option, axis, layout);
+  if (variant.leavesSum || (variant.exchanges && variant.together))
+    return {};
+  if (variant.exchanges) {
+    // Of the experts: the last operand has them, by group.
+    double counts =
+        4.0 * double(op.factors[op.operandFactors.back()[1][0]].factor.size);
+    return {
+        {CollectiveKind::AllToAll, exchangedBytes(index, option, axis, layout)},
+        {CollectiveKind::AllToAll, counts}};
+  }
   if (!variant.together) {
     // Statistics of the rows that a cut goes through: a maximum and a sum, f32.
     double rows = tensorBytes(index, false, 0, layout, axis, nullptr);
     const LayerValue &value = kind.values[op.operands[0]];
     rows /= value.elementBytes * op.factors[option.factor].factor.size;
-    return 2 * costs[axis].allReduce(4 * rows);
+    return {2, {CollectiveKind::AllReduce, 4 * rows}};
   }
   // What has the second factor alone travels round the ring, and back in
   // gradients.
@@ -250,14 +256,27 @@ double LayerTerms::variantSec(int index, const OpOption &option, int axis,
     }
     return has;
   };
+  llvm::SmallVector<Exchange, 4> own;
   for (size_t i = 0; i < op.operands.size(); ++i)
     if (travels(op.operandFactors[i]))
-      seconds += costs[axis].allGather(
-          tensorBytes(index, false, i, layout, axis, nullptr));
+      own.push_back({CollectiveKind::AllGather,
+                     tensorBytes(index, false, i, layout, axis, nullptr)});
   for (size_t i = 0; i < op.results.size(); ++i)
     if (travels(op.resultFactors[i]))
-      seconds += costs[axis].allGather(
-          tensorBytes(index, true, i, layout, axis, nullptr));
+      own.push_back({CollectiveKind::AllGather,
+                     tensorBytes(index, true, i, layout, axis, nullptr)});
+  return own;
+}
+
+/// Exchanged rows are written before and read after.
+double LayerTerms::variantSec(int index, const OpOption &option, int axis,
+                              const LayerLayout &layout) const {
+  double seconds = 0;
+  auto own = variantBy(index, option, axis, layout);
+  for (const Exchange &exchange : own)
+    seconds += secOf(axis, exchange);
+  if (!own.empty() && own.front().kind == CollectiveKind::AllToAll)
+    seconds += rowSec(device, context.profile, 2 * own.front().bytes, 0);
   return seconds;
 }
 
@@ -268,11 +287,9 @@ double LayerTerms::heldShare(AxisState state, int axis) const {
   return isRagged(state) ? 1.0 : splitShare(state, ranks[axis]);
 }
 
-/// Rows of a table out or back, in room that is as large on all ranks: written
-/// before and read after, and the counts that say which are whose.
-double LayerTerms::exchangeSec(int index, const OpOption &option, int axis,
-                               const LayerLayout &layout) const {
-  const LayerOp &op = kind.ops[index];
+/// Rows of a table out or back, in room that is as large on all ranks.
+double LayerTerms::exchangedBytes(int index, const OpOption &option, int axis,
+                                  const LayerLayout &layout) const {
   auto bytesOf = [&](bool isResult, llvm::ArrayRef<AxisState> states) {
     for (size_t i = 0; i < states.size(); ++i)
       if (isExchanged(states[i]))
@@ -280,13 +297,8 @@ double LayerTerms::exchangeSec(int index, const OpOption &option, int axis,
                tensorBytes(index, isResult, i, layout, axis, nullptr);
     return 0.0;
   };
-  double bytes =
-      std::max(bytesOf(false, option.operands), bytesOf(true, option.results));
-  // Of the experts: the last operand has them, by group.
-  double counts =
-      4.0 * double(op.factors[op.operandFactors.back()[1][0]].factor.size);
-  return costs[axis].allToAll(bytes) + costs[axis].allToAll(counts) +
-         rowSec(device, context.profile, 2 * bytes, 0);
+  return std::max(bytesOf(false, option.operands),
+                  bytesOf(true, option.results));
 }
 
 AxisState LayerTerms::madeState(int value, const AxisLayout &axis) const {
@@ -331,6 +343,20 @@ double LayerTerms::heldBytesOf(int value, const LayerLayout &layout, int except,
   });
 }
 
+std::optional<Exchange> LayerTerms::convertBy(int axis, AxisState from,
+                                              AxisState to,
+                                              double bytes) const {
+  if (from == to || bytes <= 0 || from == kReplicated)
+    return std::nullopt;
+  if (from == kPending)
+    return Exchange{isSplit(to) ? CollectiveKind::ReduceScatter
+                                : CollectiveKind::AllReduce,
+                    bytes};
+  if (isSplit(to))
+    return Exchange{CollectiveKind::AllToAll, bytes / double(ranks[axis])};
+  return Exchange{CollectiveKind::AllGather, bytes};
+}
+
 double LayerTerms::convertSec(int axis, AxisState from, AxisState to,
                               double bytes) const {
   constexpr double kImpossible = 1e12;
@@ -338,13 +364,8 @@ double LayerTerms::convertSec(int axis, AxisState from, AxisState to,
     return 0;
   if (to == kPending || isRagged(from) || isRagged(to))
     return kImpossible;
-  if (from == kReplicated)
-    return 0;
-  const GroupCosts &cost = costs[axis];
-  if (from == kPending)
-    return isSplit(to) ? cost.reduceScatter(bytes) : cost.allReduce(bytes);
-  return isSplit(to) ? cost.allToAll(bytes / double(ranks[axis]))
-                     : cost.allGather(bytes);
+  auto exchange = convertBy(axis, from, to, bytes);
+  return exchange ? secOf(axis, *exchange) : 0;
 }
 
 double LayerTerms::paramElements(int param, const LayerLayout &layout,

@@ -15,6 +15,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <map>
+#include <optional>
 
 namespace kerf {
 
@@ -24,6 +25,13 @@ enum class WorkKind { Matmul, Attention, Row };
 struct OpTime {
   WorkKind kind = WorkKind::Row;
   double seconds = 0;
+};
+
+/// A collective of the ranks of an axis, of so many bytes (as in
+/// kerf/Cost/Collectives.h).
+struct Exchange {
+  CollectiveKind kind = CollectiveKind::AllReduce;
+  double bytes = 0;
 };
 
 /// Which ops share a kernel: a row op with the only reader of what it makes;
@@ -132,6 +140,16 @@ public:
   AxisState madeState(int value, const AxisLayout &axis) const;
   /// Seconds to convert a value of `bytes` (whole over the axis).
   double convertSec(int axis, AxisState from, AxisState to, double bytes) const;
+  /// The collective that does it; none where nothing travels.
+  std::optional<Exchange> convertBy(int axis, AxisState from, AxisState to,
+                                    double bytes) const;
+  /// Own collectives of an option.
+  llvm::SmallVector<Exchange, 4> variantBy(int op, const OpOption &option,
+                                           int axis,
+                                           const LayerLayout &layout) const;
+  double secOf(int axis, const Exchange &exchange) const {
+    return costs[axis].of(exchange.kind)(exchange.bytes);
+  }
   /// Elements of a parameter on one rank, all axes but `axis` cut.
   double paramElements(int param, const LayerLayout &layout, int axis,
                        AxisState AxisLayout::Rest::*state) const;
@@ -156,8 +174,8 @@ private:
                      const LayerLayout &layout, int axis,
                      const OpOption *option) const;
 
-  double exchangeSec(int op, const OpOption &option, int axis,
-                     const LayerLayout &layout) const;
+  double exchangedBytes(int op, const OpOption &option, int axis,
+                        const LayerLayout &layout) const;
   template <typename ShareOf>
   double partOf(int value, const LayerLayout &layout, int except,
                 ShareOf shareOf) const;
@@ -183,8 +201,10 @@ double gradientExcess(const LayerTerms &terms, int param,
 /// Seconds per byte of that.
 double excessPrice(const LayerQuery &query);
 
-/// The cost of a layout (`costOf` with everything at hand).
-LayerCost sumCosts(const LayerTerms &terms, const LayerLayout &layout);
+/// The cost of a layout (`costOf` with everything at hand); with `account`, its
+/// collectives, too.
+LayerCost sumCosts(const LayerTerms &terms, const LayerLayout &layout,
+                   std::vector<LayerCollective> *account = nullptr);
 
 /// `solveLayer` and `recomputationPoints` with everything at hand.
 LayerSolution solveWith(const LayerTerms &terms);

@@ -352,7 +352,7 @@ LogicalResult PlanReader::run(llvm::StringRef text) {
     return failure();
   errors.expectKeys(*root,
                     {"assign", "checked", "chunks", "cp_order", "mesh",
-                     "micro_batches", "model", "moe_buffer", "order",
+                     "micro_batches", "model", "moe_buffer", "order", "priced",
                      "recompute", "reserve_bytes", "schedule", "shard_group",
                      "stages", "version", "zero"},
                     "a plan");
@@ -360,6 +360,8 @@ LogicalResult PlanReader::run(llvm::StringRef text) {
     errors.expectKind(*reserve, json::Kind::Number, "reserve_bytes");
   if (const json::Value *checked = root->find("checked"))
     errors.expectKind(*checked, json::Kind::Object, "checked");
+  if (const json::Value *priced = root->find("priced"))
+    errors.expectKind(*priced, json::Kind::Object, "priced");
   plan = readPlanHead(model, *root, errors);
   if (const json::Value *assign = root->find("assign"))
     if (errors.expectKind(*assign, json::Kind::Array, "assign"))

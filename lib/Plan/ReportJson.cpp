@@ -145,6 +145,18 @@ static Value roofOf(const Roof &roof) {
   return value;
 }
 
+Value report::jsonOf(llvm::ArrayRef<PricedCollective> rows) {
+  Value list = Value::makeArray();
+  for (const PricedCollective &row : rows) {
+    Value value = numbersOf(
+        {{"calls", row.calls}, {"bytes", row.bytes}, {"sec", row.sec}});
+    value.set("kind", textOf(row.kind));
+    value.set("axes", textOf(row.axes));
+    list.array.push_back(std::move(value));
+  }
+  return list;
+}
+
 static Value timeOf(const TimePart &time) {
   Value value = numbersOf({{"step_sec", time.stepSec},
                            {"mfu", time.mfu},
@@ -174,6 +186,7 @@ static Value timeOf(const TimePart &time) {
     traffic.array.push_back(std::move(line));
   }
   value.set("communication", std::move(traffic));
+  value.set("collectives", report::jsonOf(time.collectives));
   Value roofs = Value::makeArray();
   for (const Roof &roof : time.roofs)
     roofs.array.push_back(roofOf(roof));

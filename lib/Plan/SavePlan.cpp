@@ -136,7 +136,8 @@ static std::vector<json::Value> rulesOf(ModelOp model) {
 }
 
 std::string kerf::savePlan(ModelOp model, double reserveBytes,
-                           const CheckedPlan *checked) {
+                           const CheckedPlan *checked,
+                           const json::Value *priced) {
   json::PrintOptions line;
   line.indent = 0;
   json::Value head = headOf(model, getPlan(model));
@@ -145,6 +146,8 @@ std::string kerf::savePlan(ModelOp model, double reserveBytes,
              json::Value::fromInteger(std::llround(std::ceil(reserveBytes))));
   if (checked)
     head.set("checked", checkedOf(*checked));
+  if (priced)
+    head.set("priced", *priced);
   llvm::sort(head.object, [](const json::Member &a, const json::Member &b) {
     return a.key < b.key;
   });

@@ -78,6 +78,21 @@ double gatherSec(GroupMemo &memo, const Groups &groups, double bytes,
 double reduceSec(GroupMemo &memo, const Groups &groups, double bytes,
                  double calls);
 
+/// When data ranks exchange gradients and weights: for every layer and
+/// micro-batch, or once per step.
+enum class DataTime { Gradient, ForwardGather, BackwardGather, Sync, Update };
+
+/// Collectives of data ranks over groups inside each other, of so many bytes
+/// together: one for each group, or, of an all-reduce, also back.
+struct DataExchange {
+  DataTime time = DataTime::Sync;
+  CollectiveKind kind = CollectiveKind::AllReduce;
+  const Groups *groups = nullptr;
+  double bytes = 0, calls = 1;
+  double sec(GroupMemo &memo) const;
+};
+using VisitExchange = llvm::function_ref<void(const DataExchange &)>;
+
 //===----------------------------------------------------------------------===//
 // Layers and stages (Price.cpp)
 //===----------------------------------------------------------------------===//
@@ -104,6 +119,8 @@ struct LayerPrice {
   /// Whole gradients and weights, by dense and expert; bytes, for traffic.
   double denseGradients = 0, expertGradients = 0, denseWeights = 0,
          expertWeights = 0;
+  /// Weights that are gathered, frozen ones too; of ZeRO-3.
+  double denseGathers = 0, expertGathers = 0;
   double stateBytes() const {
     return weights + masters + gradients + optimizer;
   }
@@ -112,6 +129,16 @@ struct LayerPrice {
   double stageSec(double dataOverlap) const;
 };
 LayerPrice priceOf(const Pricing &pricing, int kind, const LayerPoint &point);
+/// What data ranks exchange for a priced layer of each micro-batch.
+void visitLayerExchanges(const Pricing &pricing, const LayerPrice &price,
+                         VisitExchange visit);
+/// And once per step, for the sum of a stage's layers.
+void visitStepExchanges(const Pricing &pricing, const LayerPrice &sum,
+                        VisitExchange visit);
+/// Bytes that a stage hands to the next one; the longest message counts.
+double messageBytes(const SearchProblem &problem, const PlanPoint &plan);
+/// The groups of the first and the last stage.
+Groups endsOf(const OuterChoice &outer);
 
 /// Bytes that a micro-batch moves per trained element to add up its gradient.
 /// Programs add in the product that makes it (`Profile::fused`), but for cut

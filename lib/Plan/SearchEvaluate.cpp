@@ -182,7 +182,7 @@ void Evaluator::addTiedSync() {
   const OuterChoice &outer = plan.outer;
   if (outer.pp == 1)
     return;
-  Groups ends = {{2, (outer.pp - 1) * outer.strideOf(MeshAxis::Pipeline)}};
+  Groups ends = endsOf(outer);
   for (const PlacedLayers &layers : plan.stages.back().chunks.back().layers) {
     double sec = reduceSec(memo, ends, tiedBytes(pricing, layers.point), 1);
     plan.work.stages.front().gradientSyncSec += sec;
@@ -190,18 +190,27 @@ void Evaluator::addTiedSync() {
   }
 }
 
-/// The longest message between neighbouring chunks.
-double Evaluator::sendSecOf() const {
-  if (plan.outer.pp == 1)
-    return 0;
+Groups search_detail::endsOf(const OuterChoice &outer) {
+  return {{2, (outer.pp - 1) * outer.strideOf(MeshAxis::Pipeline)}};
+}
+
+double search_detail::messageBytes(const SearchProblem &problem,
+                                   const PlanPoint &plan) {
   double bytes = 0;
   for (const PlacedStage &stage : plan.stages)
     for (const PlacedChunk &chunk : stage.chunks)
       for (const PlacedLayers &layers : chunk.layers)
         if (layers.kind != headOf(problem))
           bytes = std::max(bytes, layers.point.boundaryBytes);
+  return bytes;
+}
+
+double Evaluator::sendSecOf() const {
+  if (plan.outer.pp == 1)
+    return 0;
   return sendSec(*problem.machine, problem.profile,
-                 plan.outer.strideOf(MeshAxis::Pipeline), bytes);
+                 plan.outer.strideOf(MeshAxis::Pipeline),
+                 messageBytes(problem, plan));
 }
 
 void Evaluator::run() {

@@ -196,7 +196,6 @@ static void addState(LayerPrice &price, const Pricing &pricing, int kind,
                      const LayerPoint &point, double elements, bool isExpert) {
   const Profile &profile = pricing.problem.profile;
   int zero = pricing.outer.zero;
-  const Groups &shard = isExpert ? pricing.expert.shard : pricing.dense.shard;
   double cut = 1 / double(pricing.shards(isExpert));
   double gradientBytes = elements * gradientBytesOf(profile, point);
   double weightBytes = elements * point.weightBytes;
@@ -208,13 +207,6 @@ static void addState(LayerPrice &price, const Pricing &pricing, int kind,
   price.optimizer += elements * point.stateBytes * (zero >= 1 ? cut : 1);
   double trained = elements * point.trainedShare;
   price.updateElements += trained * (zero >= 1 ? cut : 1);
-  if (zero >= 2)
-    price.work.gradientSec += scatterSec(pricing.memo, shard, gradientBytes, 1);
-  if (zero >= 3) {
-    double sec = gatherSec(pricing.memo, shard, weightBytes, 1);
-    price.work.forwardGatherSec += sec;
-    price.work.backwardGatherSec += sec;
-  }
   // Whole weights of this layer and the next one, and this one's gradient, in
   // the type of the weights, before it is cut.
   if (cut < 1)
@@ -224,6 +216,7 @@ static void addState(LayerPrice &price, const Pricing &pricing, int kind,
   double &weights = isExpert ? price.expertWeights : price.denseWeights;
   gradients += gradientBytes;
   weights += weightBytes * point.trainedShare;
+  (isExpert ? price.expertGathers : price.denseGathers) += weightBytes;
   double accumulate =
       accumulatedBytes(profile, pricing.outer.microBatches, isCut,
                        kind == embeddingOf(pricing.problem)) *
@@ -246,7 +239,30 @@ LayerPrice search_detail::priceOf(const Pricing &pricing, int kind,
     addState(price, pricing, kind, point, dense, false);
   if (point.expertElements > 0)
     addState(price, pricing, kind, point, point.expertElements, true);
+  visitLayerExchanges(pricing, price, [&](const DataExchange &exchange) {
+    double sec = exchange.sec(pricing.memo);
+    (exchange.time == DataTime::Gradient ? price.work.gradientSec
+     : exchange.time == DataTime::ForwardGather
+         ? price.work.forwardGatherSec
+         : price.work.backwardGatherSec) += sec;
+  });
   return price;
+}
+
+void search_detail::visitLayerExchanges(const Pricing &pricing,
+                                        const LayerPrice &price,
+                                        VisitExchange visit) {
+  int zero = pricing.outer.zero;
+  auto group = [&](const Groups &shard, double gradients, double weights) {
+    if (zero >= 2)
+      visit({DataTime::Gradient, CollectiveKind::ReduceScatter, &shard,
+             gradients});
+    if (zero >= 3)
+      for (DataTime time : {DataTime::ForwardGather, DataTime::BackwardGather})
+        visit({time, CollectiveKind::AllGather, &shard, weights});
+  };
+  group(pricing.dense.shard, price.denseGradients, price.denseGathers);
+  group(pricing.expert.shard, price.expertGradients, price.expertGathers);
 }
 
 double LayerPrice::stageSec(double dataOverlap) const {
@@ -271,33 +287,37 @@ void search_detail::addOnce(LayerPrice &sum, const LayerPrice &layer,
   sum.expertWeights += count * layer.expertWeights;
 }
 
-/// Adds the traffic of a group of parameters.
-static void addTraffic(StepPrice &price, const Pricing &pricing,
-                       const Replicas &replicas, double gradients,
-                       double weights) {
+void search_detail::visitStepExchanges(const Pricing &pricing,
+                                       const LayerPrice &sum,
+                                       VisitExchange visit) {
   int zero = pricing.outer.zero;
   double bucket = pricing.problem.profile.bucketBytes;
   auto calls = [&](double bytes) {
     return bucket > 0 ? std::max(1.0, std::ceil(bytes / bucket)) : 1;
   };
-  if (zero == 1)
-    price.gradientSyncSec +=
-        scatterSec(pricing.memo, replicas.shard, gradients, calls(gradients));
-  if (zero == 1 || zero == 2)
-    price.weightGatherSec +=
-        gatherSec(pricing.memo, replicas.shard, weights, calls(weights));
-  double part = gradients / double(ranksOf(replicas.shard));
-  price.gradientSyncSec +=
-      reduceSec(pricing.memo, replicas.rest, part, calls(part));
+  auto group = [&](const Replicas &replicas, double gradients, double weights) {
+    if (zero == 1)
+      visit({DataTime::Sync, CollectiveKind::ReduceScatter, &replicas.shard,
+             gradients, calls(gradients)});
+    if (zero == 1 || zero == 2)
+      visit({DataTime::Update, CollectiveKind::AllGather, &replicas.shard,
+             weights, calls(weights)});
+    double part = gradients / double(ranksOf(replicas.shard));
+    visit({DataTime::Sync, CollectiveKind::AllReduce, &replicas.rest, part,
+           calls(part)});
+  };
+  group(pricing.dense, sum.denseGradients, sum.denseWeights);
+  group(pricing.expert, sum.expertGradients, sum.expertWeights);
 }
 
 StepPrice search_detail::stepPrice(const Pricing &pricing,
                                    const LayerPrice &sum) {
   StepPrice price;
-  addTraffic(price, pricing, pricing.dense, sum.denseGradients,
-             sum.denseWeights);
-  addTraffic(price, pricing, pricing.expert, sum.expertGradients,
-             sum.expertWeights);
+  visitStepExchanges(pricing, sum, [&](const DataExchange &exchange) {
+    (exchange.time == DataTime::Sync ? price.gradientSyncSec
+                                     : price.weightGatherSec) +=
+        exchange.sec(pricing.memo);
+  });
   price.updateSec = pricing.problem.profile.updateBytes * sum.updateElements /
                     pricing.bytesPerSec;
   return price;

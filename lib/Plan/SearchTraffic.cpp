@@ -202,3 +202,14 @@ double search_detail::reduceSec(GroupMemo &memo, const Groups &groups,
          callsSec(memo.of(outermost, part / calls).allReduce, part, calls) +
          gatherSec(memo, inner, bytes, calls);
 }
+
+double DataExchange::sec(GroupMemo &memo) const {
+  switch (kind) {
+  case CollectiveKind::ReduceScatter:
+    return scatterSec(memo, *groups, bytes, calls);
+  case CollectiveKind::AllGather:
+    return gatherSec(memo, *groups, bytes, calls);
+  default:
+    return reduceSec(memo, *groups, bytes, calls);
+  }
+}

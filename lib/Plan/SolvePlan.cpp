@@ -136,6 +136,11 @@ ExplainInput Solution::explainInput(double tokens) const {
   input.layoutOf = [this](int kind, const LayerPoint &point) {
     return layoutOf(kind, point);
   };
+  input.collectivesOf = [this](int kind, const LayerPoint &point) {
+    return !tables || point.layout < 0
+               ? std::vector<LayerCollective>()
+               : tables->collectivesOf(keyOf(result.best->outer, kind), point);
+  };
   input.excluded = pins.excluded;
   input.tokens = tokens;
   return input;

@@ -400,3 +400,14 @@ LayerPoint SolvedTables::recomputing(const TableKey &key,
   entry.asked.push_back({cost.point, std::move(layout)});
   return cost.point;
 }
+
+std::vector<LayerCollective>
+SolvedTables::collectivesOf(const TableKey &key, const LayerPoint &point) {
+  TableKey own = alike(key);
+  LayerQuery query = state->queryOf(own);
+  LayerTerms terms(state->context, query, state->context.step->kinds[key.kind],
+                   state->facts[key.kind]);
+  std::vector<LayerCollective> account;
+  sumCosts(terms, layoutOf(key, point), &account);
+  return account;
+}

@@ -10,7 +10,7 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <map>
+#include <cmath>
 
 using namespace kerf;
 using json::Value;
@@ -79,12 +79,11 @@ std::string kerf::checkCluster(const ArtifactData &data,
 // Means
 //===----------------------------------------------------------------------===//
 
-/// The mean of all stages. Calls are added up.
+/// The mean of all stages. Kernels are added up, and exchanges are those of all
+/// stages with their part of the mean's seconds.
 static StageTime meanOf(const ProgramTime &time) {
   StageTime mean;
   double part = 1 / double(time.stages.size());
-  std::map<std::pair<std::string, std::string>, CollectiveTime> collectives;
-  std::map<std::string, MessageTime> messages;
   for (const StageTime &stage : time.stages) {
     for (size_t p = 0; p < kWorkParts; ++p)
       mean.workSec[p] += part * stage.workSec[p];
@@ -92,28 +91,15 @@ static StageTime meanOf(const ProgramTime &time) {
     mean.sendSec += part * stage.sendSec;
     mean.idleSec += part * stage.idleSec;
     mean.kernels += stage.kernels;
-    for (const CollectiveTime &row : stage.collectives) {
-      CollectiveTime &sum = collectives[{row.kind, row.axes}];
-      sum.kind = row.kind;
-      sum.axes = row.axes;
-      sum.calls += row.calls;
-      sum.bytes += part * row.bytes;
-      sum.sec += part * row.sec;
-      sum.exposedSec += part * row.exposedSec;
-    }
-    for (const MessageTime &row : stage.messages) {
-      MessageTime &sum = messages[row.channel];
-      sum.channel = row.channel;
-      sum.calls += row.calls;
-      sum.bytes += part * row.bytes;
-      sum.sec += part * row.sec;
-      sum.exposedSec += part * row.exposedSec;
-    }
+    mean.collectives.insert(mean.collectives.end(), stage.collectives.begin(),
+                            stage.collectives.end());
+    mean.messages.insert(mean.messages.end(), stage.messages.begin(),
+                         stage.messages.end());
   }
-  for (const auto &[key, row] : collectives)
-    mean.collectives.push_back(row);
-  for (const auto &[channel, row] : messages)
-    mean.messages.push_back(row);
+  for (CollectiveTime &row : mean.collectives)
+    row.exposedSec *= part;
+  for (MessageTime &row : mean.messages)
+    row.exposedSec *= part;
   return mean;
 }
 
@@ -167,29 +153,49 @@ static void printParts(llvm::raw_ostream &os, const StageTime &mean,
   printPart(os, "idle", mean.idleSec, stepSec);
 }
 
-static void printRow(llvm::raw_ostream &os, llvm::StringRef kind,
-                     llvm::StringRef over, double calls, double bytes,
-                     double sec, double exposed) {
-  os << "  " << llvm::left_justify(kind, 15) << llvm::left_justify(over, 12)
-     << llvm::format("%10.1f", calls)
+/// Calls and bytes in columns.
+static void printSent(llvm::raw_ostream &os, double calls, double bytes,
+                      double sec) {
+  os << llvm::format("%10.1f", calls)
      << llvm::right_justify(bytesText(bytes), 12)
-     << llvm::right_justify(secText(sec), 12)
-     << llvm::right_justify(secText(exposed), 12) << '\n';
+     << llvm::right_justify(secText(sec), 12);
 }
 
-static void printExchanges(llvm::raw_ostream &os, const StageTime &mean,
-                           double stages) {
-  if (mean.collectives.empty() && mean.messages.empty())
+/// What is sent, and beside it what was planned.
+static void printExchanges(llvm::raw_ostream &os, const Comparison &compared) {
+  if (compared.rows.empty())
     return;
   os << "\nexchanges of a rank, mean of the stages\n"
      << "  kind           over             calls       bytes     seconds"
-        "     exposed\n";
-  for (const CollectiveTime &row : mean.collectives)
-    printRow(os, row.kind, row.axes, double(row.calls) / stages, row.bytes,
-             row.sec, row.exposedSec);
-  for (const MessageTime &row : mean.messages)
-    printRow(os, "message", row.channel, double(row.calls) / stages, row.bytes,
-             row.sec, row.exposedSec);
+        "     exposed";
+  if (compared.planned)
+    os << "   planned       bytes     seconds";
+  os << '\n';
+  for (const ExchangeRow &row : compared.rows) {
+    os << "  " << llvm::left_justify(row.kind, 15)
+       << llvm::left_justify(row.axes, 12);
+    printSent(os, row.calls, row.bytes, row.sec);
+    os << llvm::right_justify(secText(row.exposedSec), 12);
+    if (compared.planned)
+      printSent(os, row.plannedCalls, row.plannedBytes, row.plannedSec);
+    os << '\n';
+  }
+}
+
+/// "planned 30.92 s; the program takes 0.5 % more".
+static void printPlanned(llvm::raw_ostream &os, const Comparison &compared,
+                         const Machine &machine, double stepSec) {
+  if (!compared.planned)
+    return;
+  const PlannedTime &planned = *compared.planned;
+  os << "\nplanned " << secText(planned.stepSec);
+  if (planned.cluster != machine.name) {
+    os << " on " << planned.cluster << '\n';
+    return;
+  }
+  double more = 100 * (stepSec / planned.stepSec - 1);
+  os << "; the program takes " << llvm::format("%.1f %% ", std::abs(more))
+     << (more < 0 ? "less\n" : "more\n");
 }
 
 /// What a stage does, without its number.
@@ -236,8 +242,10 @@ std::string kerf::printText(const ArtifactData &data, const Machine &machine,
      << groupDigits(double(mean.kernels) / stages)
      << " kernels of a rank; mean of the stages:\n";
   printParts(os, mean, time.stepSec);
-  printExchanges(os, mean, stages);
+  Comparison compared = compareWithPlan(data, time);
+  printExchanges(os, compared);
   printStages(os, time);
+  printPlanned(os, compared, machine, time.stepSec);
   return text;
 }
 
@@ -285,11 +293,33 @@ static Value jsonOf(const StageTime &stage) {
   return value;
 }
 
-std::string kerf::printJson(const ProgramTime &time) {
+static Value jsonOf(const ExchangeRow &row) {
+  Value value = Value::makeObject();
+  value.set("kind", Value::fromString(row.kind));
+  value.set("axes", Value::fromString(row.axes));
+  for (auto [name, number] : {std::pair{"calls", row.calls},
+                              {"bytes", row.bytes},
+                              {"sec", row.sec},
+                              {"exposed_sec", row.exposedSec},
+                              {"planned_calls", row.plannedCalls},
+                              {"planned_bytes", row.plannedBytes},
+                              {"planned_sec", row.plannedSec}})
+    value.set(name, Value::fromNumber(number));
+  return value;
+}
+
+std::string kerf::printJson(const ArtifactData &data, const ProgramTime &time) {
   Value value = Value::makeObject(), stages = Value::makeArray();
+  Value exchanges = Value::makeArray();
   for (const StageTime &stage : time.stages)
     stages.array.push_back(jsonOf(stage));
+  Comparison compared = compareWithPlan(data, time);
+  for (const ExchangeRow &row : compared.rows)
+    exchanges.array.push_back(jsonOf(row));
   value.set("step_sec", Value::fromNumber(time.stepSec));
+  if (compared.planned)
+    value.set("planned_step_sec", Value::fromNumber(compared.planned->stepSec));
+  value.set("exchanges", std::move(exchanges));
   value.set("critical_stage", Value::fromInteger(int64_t(time.critical)));
   value.set("stages", std::move(stages));
   return json::print(value) + "\n";

@@ -13,7 +13,12 @@
 #include "kerf/Cost/Profile.h"
 #include "kerf/Machine/Machine.h"
 
+#include "llvm/ADT/StringRef.h"
+
 namespace kerf {
+
+enum class CollectiveKind { AllReduce, ReduceScatter, AllGather, AllToAll };
+llvm::StringRef nameOf(CollectiveKind kind); ///< "all_reduce", ...
 
 /// Seconds, 0 for a group of one. An all-reduce by ring or tier by tier is a
 /// reduce-scatter and an all-gather (one `Profile::collectiveSec` for both). It
@@ -38,6 +43,19 @@ struct AlphaBeta {
 /// the functions above elsewhere. All zero for a group of one.
 struct GroupCosts {
   AlphaBeta allReduce, reduceScatter, allGather, allToAll;
+  const AlphaBeta &of(CollectiveKind kind) const {
+    switch (kind) {
+    case CollectiveKind::AllReduce:
+      return allReduce;
+    case CollectiveKind::ReduceScatter:
+      return reduceScatter;
+    case CollectiveKind::AllGather:
+      return allGather;
+    case CollectiveKind::AllToAll:
+      break;
+    }
+    return allToAll;
+  }
 };
 GroupCosts groupCosts(const Machine &, const Profile &, Group,
                       double typicalBytes);

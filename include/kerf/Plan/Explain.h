@@ -34,6 +34,9 @@ struct ExplainInput {
   /// The layout behind a point of a kind; may give null (unknown), may be
   /// empty.
   std::function<const LayerLayout *(int kind, const LayerPoint &)> layoutOf;
+  /// The collectives of a layer at a point; without it none are known.
+  std::function<std::vector<LayerCollective>(int kind, const LayerPoint &)>
+      collectivesOf;
   /// Features that the target cannot execute, with the reason (`Pins`).
   std::vector<std::pair<std::string, std::string>> excluded;
   double tokens = 0; ///< of the run; 0: `kTokensPerParameter` per parameter
@@ -120,6 +123,17 @@ struct TrafficRow {
   double exposedSec = 0; ///< that the compute engine waits for
 };
 
+/// What a rank sends along some axes of the mesh in a step, in one kind of
+/// collective; mean over the stages. Messages that it receives are one more.
+struct PricedCollective {
+  std::string kind; ///< "all_reduce", ..., "message"
+  std::string axes; ///< "tp", "dp ep"; of the mesh, the slowest first; of
+                    ///< messages "forward" or "backward"
+  double calls = 0; ///< as they are priced: one for each group of parameters
+  double bytes = 0; ///< as in kerf/Cost/Collectives.h
+  double sec = 0;   ///< of the links, hidden or not
+};
+
 /// A resource, and the step without it.
 struct Roof {
   std::string name; ///< "compute", "memory", "network", "launches", "pipeline"
@@ -132,7 +146,8 @@ struct TimePart {
   // Compute. Recomputation holds all compute of it.
   double matmulSec = 0, attentionSec = 0, rowSec = 0, launchSec = 0,
          recomputeSec = 0, optimizerSec = 0;
-  std::vector<TrafficRow> traffic; ///< rows without traffic left out
+  std::vector<TrafficRow> traffic;           ///< rows without traffic left out
+  std::vector<PricedCollective> collectives; ///< of `traffic`, by kind, axes
   // Coordination. `constantSec`: the runtime's fixed time per step.
   double bubbleSec = 0, imbalanceSec = 0, constantSec = 0;
 
@@ -159,6 +174,10 @@ struct TimePart {
     return bubbleSec + imbalanceSec + constantSec;
   }
 };
+
+/// The collectives and messages that the price of a plan counts.
+std::vector<PricedCollective> priceCollectives(const ExplainInput &input,
+                                               const PlanPoint &plan);
 
 /// Accounts for the time of a step. `simulate(plan.work)` gives the total.
 TimePart accountTime(const StepModel &step, const Machine &machine,

@@ -128,6 +128,15 @@ struct LayerCost {
   double objective = 0; ///< what the solver minimises, in seconds
 };
 
+/// A collective that is in the price of a layout.
+struct LayerCollective {
+  InnerAxis axis = InnerAxis::Tensor;
+  CollectiveKind kind = CollectiveKind::AllReduce;
+  double bytes = 0; ///< as in kerf/Cost/Collectives.h
+  double sec = 0;
+  bool perStep = false; ///< else of every micro-batch
+};
+
 struct LayerSolution {
   LayerLayout layout;
   LayerCost cost;
@@ -200,6 +209,12 @@ public:
   /// ops of these numbers again and no others; `layoutOf` knows it, too.
   LayerPoint recomputing(const TableKey &key, const LayerPoint &point,
                          llvm::ArrayRef<int64_t> numbers);
+
+  /// The collectives of a point of `get(key)`: their seconds are those of its
+  /// parts (`TimeParts::commSec`, copies of exchanged rows left out) and its
+  /// `tensorSyncSec`.
+  std::vector<LayerCollective> collectivesOf(const TableKey &key,
+                                             const LayerPoint &point);
 
 private:
   struct State;

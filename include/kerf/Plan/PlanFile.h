@@ -28,10 +28,12 @@
 //   "model": {"name": "gpt2", "shapes": "5a0e..."},
 //   "reserve_bytes": 1600000000,
 //   "checked": {"twin": "8 x 8 tokens, ...", "largest_error": 3e-12,
-//               "differs": []}
+//               "differs": []},
+//   "priced": {"cluster": "hgx-h100", "step_sec": 30.9, "collectives": [...]}
 //
 // `reserve_bytes` is what the planner expects a rank to need besides its arena,
-// `checked` how the programs were compared with training on one rank: both are
+// `checked` how the programs were compared with training on one rank, `priced`
+// what the step and its collectives were said to take (`pricedStep`): all are
 // told to who runs the program, and decide nothing.
 //
 // Kinds of layers are named as `printStep` does. `model` names the model that
@@ -44,6 +46,7 @@
 #define KERF_PLAN_PLANFILE_H
 
 #include "kerf/Dialect/Kerf/Kerf.h"
+#include "kerf/Support/Json.h"
 
 #include <optional>
 #include <string>
@@ -69,9 +72,10 @@ mlir::LogicalResult loadPlan(ModelOp model, llvm::StringRef text,
 /// The plan of a model with sorted keys, one rule per op: `loadPlan` on the
 /// step that the plan was made for gives the same IR again, and that the same
 /// text but for the fields `reserve_bytes`: `reserveBytes`, unless 0, and
-/// `checked`, where it is given.
+/// `checked` and `priced`, where they are given.
 std::string savePlan(ModelOp model, double reserveBytes = 0,
-                     const CheckedPlan *checked = nullptr);
+                     const CheckedPlan *checked = nullptr,
+                     const json::Value *priced = nullptr);
 
 /// What differs between two plan files, a line per decision: "mesh.tp: 2 -> 4",
 /// "-" where one has none; "" when they say the same. On failure `error` holds

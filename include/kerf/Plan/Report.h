@@ -78,6 +78,9 @@ json::Value stringsOf(llvm::ArrayRef<std::string> strings);
 
 /// `run` as a JSON object; shared by the explanation and the sweep.
 json::Value jsonOf(const RunPart &run);
+/// A list of objects, as `/time/collectives` of an explanation and the field
+/// `priced` of a plan file have it.
+json::Value jsonOf(llvm::ArrayRef<PricedCollective> rows);
 
 } // namespace kerf::report
 

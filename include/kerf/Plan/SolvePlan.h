@@ -6,6 +6,7 @@
 #include "kerf/Dialect/Kerf/Kerf.h"
 #include "kerf/Plan/Explain.h"
 #include "kerf/Plan/ProgramMemory.h"
+#include "kerf/Support/Json.h"
 
 #include <memory>
 #include <string>
@@ -76,6 +77,10 @@ struct Solution {
 /// search that finds nothing succeeds, with `result.infeasible`.
 mlir::FailureOr<std::unique_ptr<Solution>>
 solvePlan(ModelOp model, const SolveRequest &request);
+
+/// What the best plan's step was said to take, for `savePlan`; it must be
+/// there.
+json::Value pricedStep(const Solution &solution);
 
 /// Writes the best plan on the model that it was searched for. Fails with a
 /// diagnostic that tells what clashes when nothing fits.

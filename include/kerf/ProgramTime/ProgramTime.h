@@ -89,10 +89,33 @@ std::optional<ProgramTime> timeProgram(const ArtifactData &data,
                                        const Profile &profile, bool keepEvents,
                                        std::string &error);
 
+/// Collectives of one kind and axes, or messages: what was priced beside what
+/// is sent. Of a rank in a step, mean of the stages.
+struct ExchangeRow {
+  std::string kind; ///< "all_reduce", ..., "message"
+  std::string axes; ///< "tp", "pp dp"; of messages their channel
+  double plannedCalls = 0, plannedBytes = 0, plannedSec = 0;
+  double calls = 0, bytes = 0, sec = 0, exposedSec = 0;
+};
+
+/// What the file says of the plan's price (`pricedStep`).
+struct PlannedTime {
+  std::string cluster;
+  double stepSec = 0;
+};
+
+/// A program beside its plan. Without `planned`, of which a plan that was not
+/// searched or costed has none, nothing is planned in the rows.
+struct Comparison {
+  std::optional<PlannedTime> planned;
+  std::vector<ExchangeRow> rows; ///< by kind and axes
+};
+Comparison compareWithPlan(const ArtifactData &data, const ProgramTime &time);
+
 /// A screen of text, and the same as JSON.
 std::string printText(const ArtifactData &data, const Machine &machine,
                       const ProgramTime &time);
-std::string printJson(const ProgramTime &time);
+std::string printJson(const ArtifactData &data, const ProgramTime &time);
 
 } // namespace kerf
 

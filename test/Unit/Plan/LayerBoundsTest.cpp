@@ -211,4 +211,35 @@ TEST(SolvedTables, ShareAlikeGroups) {
   EXPECT_EQ(tables.solved(), 4);
 }
 
+// The collectives of a point are what its communication is priced with.
+TEST(SolvedTables, CollectivesAreThePrice) {
+  StepModel step;
+  step.batch = kBatch;
+  step.sequence = kTokens;
+  step.type = "bf16";
+  step.kinds = {Builder(4096, 16384).kind};
+  step.runs = {{0, 4, 0}};
+  Machine machine = twoTiers(2e10);
+  SolvedTables tables(LayerContext{&step, &machine, Profile()});
+  TableKey key;
+  key.groups = {Group{4, 1}, Group{2, 4}, Group{1, 1}};
+  int many = 0;
+  for (const LayerPoint &point : tables.get(key).points) {
+    std::array<double, kInnerAxes> sums = {};
+    double once = 0;
+    for (const LayerCollective &own : tables.collectivesOf(key, point)) {
+      EXPECT_GT(own.bytes, 0);
+      (own.perStep ? once : sums[static_cast<size_t>(own.axis)]) += own.sec;
+    }
+    for (int axis = 0; axis < kInnerAxes; ++axis) {
+      double all = point.forward.commSec[axis] + point.backward.commSec[axis] +
+                   point.recompute.commSec[axis];
+      EXPECT_NEAR(sums[axis], all, 1e-9 * all);
+      many += all > 0;
+    }
+    EXPECT_NEAR(once, point.tensorSyncSec, 1e-9 * once);
+  }
+  EXPECT_GT(many, 1);
+}
+
 } // namespace
