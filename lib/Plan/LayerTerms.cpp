@@ -64,10 +64,11 @@ LayerTerms::cutsOf(int index, const LayerLayout &layout, int except) const {
   return cuts;
 }
 
-/// Bytes of an operand or result on one rank.
+/// Bytes of an operand or result on one rank; with `room`, of rows of experts
+/// those that it has room for.
 double LayerTerms::tensorBytes(int index, bool isResult, int i,
                                const LayerLayout &layout, int axis,
-                               const OpOption *option) const {
+                               const OpOption *option, bool room) const {
   const LayerOp &op = kind.ops[index];
   const LayerValue &value =
       kind.values[isResult ? op.results[i] : op.operands[i]];
@@ -79,9 +80,10 @@ double LayerTerms::tensorBytes(int index, bool isResult, int i,
                           : has(a) && !layout.axes[a].ops.empty()
                               ? &layout.axes[a].ops[index]
                               : nullptr;
-    if (own)
-      bytes *=
-          splitShare(isResult ? own->results[i] : own->operands[i], ranks[a]);
+    if (!own)
+      continue;
+    AxisState state = isResult ? own->results[i] : own->operands[i];
+    bytes *= room ? heldShare(state, a) : splitShare(state, ranks[a]);
   }
   return bytes;
 }
@@ -159,21 +161,24 @@ double LayerTerms::productSec(int index, llvm::ArrayRef<int64_t> cuts) const {
   return matmulSec(device, context.profile, shape, op.type, width);
 }
 
+/// Kernels write all rows that there is room for: rows of no expert are zeros.
+/// They read all of them, too, but for ops that know which rows are whose.
 double LayerTerms::movedBytes(int index, const LayerLayout &layout, int axis,
                               const OpOption *option, bool again,
                               double scale) const {
   const LayerOp &op = kind.ops[index];
+  bool readsRoom = op.maps.empty();
   const KernelTraffic::Op &own = traffic.ops[index];
   double bytes = 0;
   for (size_t i = 0; i < op.operands.size(); ++i)
     if (again ? traffic.inMemory[op.operands[i]] : own.reads[i])
-      bytes += tensorBytes(index, false, i, layout, axis, option);
+      bytes += tensorBytes(index, false, i, layout, axis, option, readsRoom);
   // Of a table only the rows that are handed on are read.
   if (looksUp(op))
     bytes = op.work.bytesRead / scale;
   for (size_t i = 0; i < op.results.size(); ++i)
     if (again ? traffic.inMemory[op.results[i]] : own.writes[i])
-      bytes += tensorBytes(index, true, i, layout, axis, option);
+      bytes += tensorBytes(index, true, i, layout, axis, option, true);
   double more = own.epilogue;
   // A product that adds to the sum of micro-batches reads it, too.
   if (context.profile.fused && query.microBatches > 1 &&

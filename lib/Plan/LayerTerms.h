@@ -172,7 +172,7 @@ private:
                     const OpOption *option, bool again, double scale) const;
   double tensorBytes(int op, bool isResult, int index,
                      const LayerLayout &layout, int axis,
-                     const OpOption *option) const;
+                     const OpOption *option, bool room = false) const;
 
   double exchangedBytes(int op, const OpOption &option, int axis,
                         const LayerLayout &layout) const;

@@ -9,7 +9,8 @@
 //   grouped matmul  rows that experts can expect: of the command's rows, which
 //                   are the room for them, the even share
 //   launch          bytes of its operands; a range that two operands share
-//                   moves once, and of a table only the rows that are handed on
+//                   moves once, and of a table only the rows that are handed
+//                   on; of experts' rows that are brought home, the even share
 //   collective      `groupCosts` of its group at its own size; one over several
 //                   sequences of ranks runs one after the other, as the
 //                   planner has it
@@ -224,7 +225,25 @@ static double unionOf(llvm::SmallVectorImpl<Range> &ranges) {
   return bytes;
 }
 
-double CommandTimes::launchSec(const kerf_command &command) const {
+/// Of the rows that a program's experts have room for, the part that even
+/// experts fill.
+double CommandTimes::filledShare(const kerf_program &program) const {
+  double share = 1;
+  for (uint32_t f = 0; f < program.func_count; ++f) {
+    const kerf_func &func = data.funcs[program.first_func + f];
+    for (uint32_t c = 0; c < func.command_count; ++c) {
+      const kerf_command &command = data.commands[func.first_command + c];
+      if (command.opcode == KERF_OP_GROUPED_MATMUL)
+        share = std::min(share, usedShare(program, attrsOf(command)));
+    }
+  }
+  return share;
+}
+
+/// Rows that are brought home are looked up: those of no expert of the rank
+/// are not read.
+double CommandTimes::launchSec(const kerf_program &program,
+                               const kerf_command &command) const {
   llvm::SmallVector<Range, 16> reads, writes;
   for (uint32_t n = 0; n < command.operand_count; ++n) {
     const kerf_operand &own = operand(command, n);
@@ -236,8 +255,17 @@ double CommandTimes::launchSec(const kerf_command &command) const {
     if (own.access & KERF_WRITE)
       writes.push_back(range);
   }
+  auto isLonger = [](Range a, Range b) {
+    return a.end - a.begin < b.end - b.begin;
+  };
+  llvm::StringRef name = data.strings.get(command.name);
+  if (name.starts_with("combine") && !reads.empty()) {
+    Range &table = *llvm::max_element(reads, isLonger);
+    table.end = table.begin +
+                int64_t(double(table.end - table.begin) * filledShare(program));
+  }
   double read = unionOf(reads), written = unionOf(writes);
-  if (data.strings.get(command.name) == "embedding")
+  if (name == "embedding")
     read = std::min(read, written);
   return movingSec(read + written);
 }
@@ -389,7 +417,7 @@ CommandTime CommandTimes::of(const kerf_program &program,
   const int64_t *a = attrsOf(command);
   switch (command.opcode) {
   case KERF_OP_LAUNCH:
-    return {WorkPart::Memory, launchSec(command)};
+    return {WorkPart::Memory, launchSec(program, command)};
   case KERF_OP_MATMUL:
     return {WorkPart::Matmul, matmulSec(command)};
   case KERF_OP_GROUPED_MATMUL:

@@ -50,7 +50,9 @@ private:
   double attentionSec(const kerf_command &command) const;
   double groupedSec(const kerf_program &program,
                     const kerf_command &command) const;
-  double launchSec(const kerf_command &command) const;
+  double launchSec(const kerf_program &program,
+                   const kerf_command &command) const;
+  double filledShare(const kerf_program &program) const;
   CommandTime collective(const kerf_command &command) const;
   double collectiveSec(const kerf_command &command, double bytes) const;
   double packSec(const kerf_command &command, double bytes) const;
