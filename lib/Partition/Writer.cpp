@@ -148,18 +148,38 @@ Value FunctionWriter::convertFrom(OpBuilder &builder, const LocalValue &from,
   return value;
 }
 
+/// Whether ranks get from one layout to another without each other.
+static bool isLocal(const Layout &from, const Layout &to,
+                    const PlanAxes &axes) {
+  std::string error;
+  auto steps = planConversion(from, to, axes, error);
+  return succeeded(steps) &&
+         llvm::all_of(*steps, [](const ConversionStep &step) {
+           return step.kind == ConversionStep::SliceOwn;
+         });
+}
+
+/// What another reader has gathered is cut again, where that spares an
+/// exchange: the gradient of a bias reads its columns of what a product
+/// gathers.
 Value FunctionWriter::convert(OpBuilder &builder, Value global,
                               const Layout &layout, Operation *reader) {
   LocalValue own = get(global);
   for (const LocalValue &known : converted[global])
     if (known.layout == layout)
       return known.value;
+  if (!isLocal(own.layout, layout, axes))
+    for (const LocalValue &known : converted[global])
+      if (isLocal(known.layout, layout, axes)) {
+        own = known;
+        break;
+      }
   OpBuilder at = builder;
   // What does not change in the repeat is converted once, before it.
   if (repeat && global.getParentBlock()->getParentOp() != original)
     at.setInsertionPoint(repeat);
   Value value = convertFrom(at, own, layout, reader);
-  if (value != own.value)
+  if (value != get(global).value)
     converted[global].push_back({value, layout});
   return value;
 }

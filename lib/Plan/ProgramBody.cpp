@@ -172,10 +172,33 @@ private:
       return at->second;
     int result = add(layer.bytesIn(value, to), shapeIn(layer.terms, value, to),
                      Held::Communication);
-    // The own part of something whole is taken without others.
-    addNode({made}, {result}).isCollective = llvm::any_of(
-        from, [](AxisState state) { return state != kReplicated; });
-    return at->second = result;
+    at->second = result;
+    bool isOwn = isLocal(from, to);
+    if (int known = isOwn ? -1 : gathered(value, to); known >= 0) {
+      made = known;
+      isOwn = true;
+    }
+    addNode({made}, {result}).isCollective = !isOwn;
+    return result;
+  }
+
+  /// The own part of something whole is taken without others.
+  static bool isLocal(llvm::ArrayRef<AxisState> from,
+                      llvm::ArrayRef<AxisState> to) {
+    return llvm::all_of(llvm::zip(from, to), [](auto pair) {
+      auto [have, want] = pair;
+      return have == want || have == kReplicated;
+    });
+  }
+
+  /// What an earlier reader has gathered of a value, whose own part another one
+  /// wants (`FunctionWriter::convert`); -1: there is none.
+  int gathered(int value, llvm::ArrayRef<AxisState> to) const {
+    for (const auto &[key, tensor] : converted)
+      if (key.first == value && llvm::ArrayRef(key.second) != to &&
+          isLocal(key.second, to))
+        return tensor;
+    return -1;
   }
 
   void emit(int index) {
