@@ -64,22 +64,22 @@ static double tailOf(const StepWork &step, const StageWork &stage) {
   double last = split ? first.weightGradientSec : first.backwardSec;
   double sync = stage.gradientSyncSec;
   double gather = stage.weightGatherSec;
-  return sync - std::min(step.dataOverlap * sync, last) + stage.updateSec +
-         gather - std::min(step.dataOverlap * gather, first.forwardSec);
+  return sync - std::min(step.gradientOverlap * sync, last) + stage.updateSec +
+         gather - std::min(step.weightOverlap * gather, first.forwardSec);
 }
 
 static StageTimes timesOf(const StepWork &step, const StageWork &stage) {
   bool split = step.schedule == ScheduleKind::ZeroBubble;
-  double exposed = 1 - step.dataOverlap;
+  double gathered = 1 - step.weightOverlap, summed = 1 - step.gradientOverlap;
   StageTimes t;
   for (const ChunkWork &c : stage.chunks) {
     double weight = split ? c.weightGradientSec : 0;
     t.forward += c.forwardSec;
     t.backward += c.backwardSec - weight;
     t.weight += weight;
-    t.forwardHeld += exposed * c.forwardGatherSec;
-    t.backwardHeld += exposed * c.backwardGatherSec;
-    t.gradientHeld += exposed * c.gradientSec;
+    t.forwardHeld += gathered * c.forwardGatherSec;
+    t.backwardHeld += gathered * c.backwardGatherSec;
+    t.gradientHeld += summed * c.gradientSec;
     t.traffic += c.forwardGatherSec + c.backwardGatherSec + c.gradientSec;
   }
   const ChunkWork &first = stage.chunks.front();

@@ -87,7 +87,7 @@ static double waveEfficiency(const MatmulShape &shape, Tile tile,
 /// Filling the pipeline of loads and writing the result cost a tile about as
 /// much as two steps of 32 along k. The best rate of a device was measured at
 /// long k, so 8192 counts as 1.
-static double depthEfficiency(double k, double start = 64) {
+static double depthEfficiency(double k, double start) {
   const double longest = 8192;
   return std::min(1.0, k / (k + start) * (longest + start) / longest);
 }
@@ -99,7 +99,7 @@ double kerf::shapeEfficiency(const Device &device, const MatmulShape &shape) {
   double best = 0;
   for (Tile tile : tiles)
     best = std::max(best, tileRate(tile) * waveEfficiency(shape, tile, units));
-  return best * depthEfficiency(shape.k);
+  return best * depthEfficiency(shape.k, device.efficiency.depth.value_or(64));
 }
 
 /// What was measured of products of a type, or null.
@@ -111,9 +111,11 @@ static const TypeEfficiency *measuredOf(const Device &device,
 
 /// Between two measured points the logarithm of the part is linear in that of
 /// the rows; before the first and after the last one nothing changes.
-static double rowsEfficiency(const TypeEfficiency &measured, double rows) {
+static double
+rowsEfficiency(llvm::ArrayRef<std::pair<int64_t, double>> measured,
+               double rows) {
   const std::pair<int64_t, double> *before = nullptr;
-  for (const auto &point : measured.rows) {
+  for (const auto &point : measured) {
     if (rows <= double(point.first) && !before)
       return point.second;
     if (rows <= double(point.first)) {
@@ -126,23 +128,32 @@ static double rowsEfficiency(const TypeEfficiency &measured, double rows) {
   return before ? before->second : 1;
 }
 
-/// The law of `depthEfficiency` with the start that was measured.
+/// The law of `depthEfficiency` with the start that was measured. On GPUs the
+/// start of all types is a part of `shapeEfficiency`.
 static double measuredEfficiency(const Device &device, llvm::StringRef type,
                                  const MatmulShape &shape) {
+  const Efficiency &all = device.efficiency;
   const TypeEfficiency *measured = measuredOf(device, type);
-  return measured ? rowsEfficiency(*measured, shape.m) *
-                        depthEfficiency(shape.k, measured->depth)
-                  : 1;
+  bool hasRows = measured && !measured->rows.empty();
+  double part = rowsEfficiency(hasRows ? measured->rows : all.rows, shape.m);
+  if (measured)
+    return part * depthEfficiency(shape.k, measured->depth);
+  bool isDone = !all.depth || multiprocessors(device) > 0;
+  return isDone ? part : part * depthEfficiency(shape.k, *all.depth);
 }
 
 static double memorySec(const Device &device, double bytes) {
   return bytes / (device.memoryBytesPerSec * device.efficiency.memory);
 }
 
-/// Best flop/s of plain products.
+/// Best flop/s of matmuls.
 static double productRate(const Device &device, const Profile &profile,
-                          llvm::StringRef type) {
-  return peakOf(device, type) * device.efficiency.matmul * profile.matmul;
+                          llvm::StringRef type, bool isGrouped = false) {
+  const Efficiency &efficiency = device.efficiency;
+  double part = isGrouped && efficiency.groupedMatmul > 0
+                    ? efficiency.groupedMatmul
+                    : efficiency.matmul;
+  return peakOf(device, type) * part * profile.matmul;
 }
 
 double kerf::matmulSec(const Device &device, const Profile &profile,
@@ -152,7 +163,7 @@ double kerf::matmulSec(const Device &device, const Profile &profile,
     return 0;
   double bytes = shape.batch * elementBytes *
                  (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n);
-  double rate = productRate(device, profile, type) *
+  double rate = productRate(device, profile, type, shape.isGrouped) *
                 shapeEfficiency(device, shape) *
                 measuredEfficiency(device, type, shape);
   return std::max(shape.flops() / rate, memorySec(device, bytes));

@@ -26,7 +26,7 @@ static Profile pytorch(const char *name) {
   // Python launches about 60 kernels forward and 110 backward at 13 us each.
   profile.layerFloorForwardSec = 0.8e-3;
   profile.layerFloorBackwardSec = 1.4e-3;
-  profile.dataOverlap = 0.4;
+  profile.gradientOverlap = profile.weightOverlap = 0.4;
   // Idle time of 1F1B is 0.85 to 0.95 of what the formula gives.
   profile.bubble = 0.9;
   profile.flatCollectives = true;
@@ -49,7 +49,7 @@ static Profile megatron() {
   profile.scoreBytesBackward = 19;
   profile.layerFloorForwardSec = 0.4e-3;
   profile.layerFloorBackwardSec = 0.7e-3;
-  profile.dataOverlap = 0;
+  profile.gradientOverlap = profile.weightOverlap = 0;
   profile.bucketBytes = 0;
   profile.logitBytes = 4;
   return profile;

@@ -145,7 +145,8 @@ std::string StepWork::check() const {
            std::to_string(p) + " stages, found " + std::to_string(microBatches);
   if (!isTime(sendSec) || !isTime(constantSec) || !isTime(bubble))
     return "a time of the step is negative or not finite";
-  if (!(dataOverlap >= 0 && dataOverlap <= 1))
+  auto isShare = [](double part) { return part >= 0 && part <= 1; };
+  if (!isShare(gradientOverlap) || !isShare(weightOverlap))
     return "the overlap of data traffic is not between 0 and 1";
   return checkStages(*this);
 }

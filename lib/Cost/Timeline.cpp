@@ -162,13 +162,13 @@ bool Player::advance(int64_t stage) {
 void Player::run(int64_t stage, const Task &task, double arrival) {
   StageState &state = states[size_t(stage)];
   TaskWork cost = workOf(stage, task);
-  double exposedPart = 1 - work.dataOverlap;
   double start = std::max(arrival, state.engineFree);
   double gathered = 0;
   if (cost.gatherSec > 0) {
     double from = std::max(state.dataFree, state.engineFree);
     gathered = state.dataFree = from + cost.gatherSec;
-    start = std::max(arrival, state.engineFree + exposedPart * cost.gatherSec);
+    start = std::max(arrival, state.engineFree +
+                                  (1 - work.weightOverlap) * cost.gatherSec);
     note(EventKind::Gather, Engine::DataLink, stage, &task, from, gathered);
   }
   double end = std::max(start + cost.sec, gathered);
@@ -180,7 +180,7 @@ void Player::run(int64_t stage, const Task &task, double arrival) {
   note(task.kind, Engine::Compute, stage, &task, start, end);
   if (cost.gradientSec > 0) {
     sendGradients(stage, task, cost.gradientSec);
-    state.engineFree = end + exposedPart * cost.gradientSec;
+    state.engineFree = end + (1 - work.gradientOverlap) * cost.gradientSec;
   }
   handOver(stage, task);
 }
@@ -190,8 +190,8 @@ void Player::run(int64_t stage, const Task &task, double arrival) {
 void Player::sendGradients(int64_t stage, const Task &task, double sec) {
   StageState &state = states[size_t(stage)];
   double begin = std::max(state.dataFree, state.lastStart);
-  state.dataFree =
-      std::max(begin + sec, state.computeEnd + (1 - work.dataOverlap) * sec);
+  state.dataFree = std::max(begin + sec, state.computeEnd +
+                                             (1 - work.gradientOverlap) * sec);
   note(EventKind::GradientSync, Engine::DataLink, stage, &task,
        state.dataFree - sec, state.dataFree);
 }
@@ -226,7 +226,7 @@ double Player::finish(int64_t stage) {
   if (own.updateSec > 0)
     note(EventKind::Update, Engine::Compute, stage, nullptr, start, end);
   double visible =
-      own.weightGatherSec - std::min(work.dataOverlap * own.weightGatherSec,
+      own.weightGatherSec - std::min(work.weightOverlap * own.weightGatherSec,
                                      own.chunks.front().forwardSec);
   if (visible > 0)
     note(EventKind::WeightGather, Engine::DataLink, stage, nullptr, end,

@@ -22,32 +22,44 @@ struct DeviceFamily {
   StringRef name; ///< part of a device's name, lower case
   /// Dense TFLOP/s of the matrix units; 16 bits: bf16 and f16.
   double bits16 = 0, tf32 = 0, fp8 = 0;
-  bool hasSparsity = true; ///< twice the peaks with 2 of 4 weights zero
-  double linkGBPerSec = 0; ///< of the scale-up links, per direction
-  double bestMatmul = 0;   ///< best bf16 matmul measured, TFLOP/s
-  double attention = 0;    ///< forward / peak, where measured
+  bool hasSparsity = true;      ///< twice the peaks with 2 of 4 weights zero
+  double linkGBPerSec = 0;      ///< of the scale-up links, per direction
+  double bestMatmul = 0;        ///< best bf16 matmul measured, TFLOP/s
+  double attention = 0;         ///< forward / peak, where measured
+  double attentionBackward = 0; ///< rate / rate of the forward
+  StringRef attentionSource;
+  double grouped = 0; ///< rate of grouped matmuls / rate of matmuls
 };
 
 } // namespace
 
+static constexpr StringRef kFlash2 = "FlashAttention-2 on A100, arXiv "
+                                     "2307.08691, figure 5: 0.37 to 0.48";
+/// Causal, heads of 128, sequences of 4 to 16 Ki: forward 0.60 to 0.66,
+/// backward 0.46 to 0.56 of the peak; cuDNN 9 is as fast.
+static constexpr StringRef kFlash3 =
+    "FlashAttention-3 and cuDNN 9, arXiv 2407.08608, causal, heads of 128";
+
 /// Peaks and links: datasheets of the makers (NVIDIA V100, A100, H100, H200,
 /// HGX B200, GB200 NVL72 and the Ada whitepaper; AMD Instinct MI300X and
 /// MI325X). Best matmuls: "maximum achievable matmul FLOPS" of Bekman, Machine
-/// Learning Engineering (github.com/stas00/ml-engineering). Attention: flash
-/// attention 2 on A100 reaches 0.37 to 0.48 of peak depending on the sequence
-/// (Dao 2023, arXiv 2307.08691, figure 5), cuDNN's on H100 about 0.41 in
-/// training. Names that contain others come first.
+/// Learning Engineering (github.com/stas00/ml-engineering). Grouped matmuls on
+/// H100: good runtimes are published at 0.55 to 0.65 of the peak, 0.75 of the
+/// best matmul is 0.60. Names that contain others come first.
 static const DeviceFamily kFamilies[] = {
-    {"gb200", 2500, 1250, 5000, true, 900, 1822, 0},
-    {"b200", 2250, 1125, 4500, true, 900, 1745, 0},
-    {"h100", 989, 494, 1979, true, 450, 794.5, 0.41},
-    {"gh200", 989, 494, 1979, true, 450, 828.6, 0.41},
-    {"h200", 989, 494, 1979, true, 450, 794.5, 0.41},
-    {"a100", 312, 156, 0, true, 300, 271.2, 0.45},
-    {"v100", 125, 0, 0, false, 150, 0, 0},
-    {"4090", 165.2, 82.6, 330.3, true, 0, 0, 0},
-    {"mi300x", 1307, 653.7, 2614.9, true, 448, 668.4, 0},
-    {"mi325x", 1307, 653.7, 2614.9, true, 448, 784.9, 0},
+    {"gb200", 2500, 1250, 5000, true, 900, 1822, 0, 0, "", 0},
+    {"b200", 2250, 1125, 4500, true, 900, 1745, 0, 0, "", 0},
+    {"h100", 989, 494, 1979, true, 450, 794.5, 0.62, 0.55 / 0.62, kFlash3,
+     0.75},
+    {"gh200", 989, 494, 1979, true, 450, 828.6, 0.62, 0.55 / 0.62, kFlash3,
+     0.75},
+    {"h200", 989, 494, 1979, true, 450, 794.5, 0.62, 0.55 / 0.62, kFlash3,
+     0.75},
+    {"a100", 312, 156, 0, true, 300, 271.2, 0.45, 0, kFlash2, 0},
+    {"v100", 125, 0, 0, false, 150, 0, 0, 0, "", 0},
+    {"4090", 165.2, 82.6, 330.3, true, 0, 0, 0, 0, "", 0},
+    {"mi300x", 1307, 653.7, 2614.9, true, 448, 668.4, 0, 0, "", 0},
+    {"mi325x", 1307, 653.7, 2614.9, true, 448, 784.9, 0, 0, "", 0},
 };
 
 /// Two datasheets round the same figure differently.
@@ -103,27 +115,55 @@ void kerf::cluster::setDefaultReserve(Device &device) {
 // Efficiency
 //===----------------------------------------------------------------------===//
 
+/// The backward has five products for two and reaches 0.85 of the forward's
+/// rate: fitted to published steps of runtimes with flash attention; within the
+/// range of Dao 2023 (arXiv 2307.08691), figures 5 and 6.
+static constexpr double kBackwardRatio = 0.85;
+static constexpr const char *kFitted = "fitted to published steps";
+
+static void setDefaultAttention(Efficiency &result,
+                                const DeviceFamily *family) {
+  bool isKnown = family && family->attention > 0;
+  bool isBackwardKnown = family && family->attentionBackward > 0;
+  // A100 and H100 reach in attention half of what they reach in products.
+  result.attention = isKnown ? family->attention : result.matmul / 2;
+  result.sources["attention"] =
+      isKnown ? family->attentionSource.str() : "assumed: half of 'matmul'";
+  result.attentionBackward =
+      isBackwardKnown ? family->attentionBackward : kBackwardRatio;
+  result.sources["attention_backward"] =
+      isBackwardKnown ? family->attentionSource.str() : kFitted;
+}
+
 Efficiency kerf::cluster::defaultEfficiency(const Device &device) {
   const DeviceFamily *family = familyOf(device);
   Efficiency result;
+  bool isMeasured = family && family->bestMatmul > 0;
   // Where nobody measured: between B200 (0.78), H100 (0.80) and A100 (0.87).
-  result.matmul = family && family->bestMatmul > 0
-                      ? family->bestMatmul / family->bits16
-                      : 0.8;
-  // A100 and H100 reach in attention half of what they reach in products.
-  result.attention =
-      family && family->attention > 0 ? family->attention : result.matmul / 2;
-  // The backward has five products for two and reaches 0.85 of the forward's
-  // rate: fitted to published steps of runtimes with flash attention; within
-  // the range of Dao 2023, figures 5 and 6.
-  result.attentionBackward = 0.85;
-  // Fitted to published steps on A100 and H100: norms, residuals and
-  // activations stream at 0.75 of the memory's datasheet rate.
+  result.matmul = isMeasured ? family->bestMatmul / family->bits16 : 0.8;
+  result.sources["matmul"] =
+      isMeasured ? "best of Bekman, Machine Learning Engineering" : "assumed";
+  setDefaultAttention(result, family);
+  // Norms, residuals and activations stream at 0.75 of the memory's datasheet
+  // rate, on A100 and H100.
   result.memory = 0.75;
   // Large NCCL collectives reach 0.75 to 0.80 of NVLink and 0.75 to 0.85 of
   // network cards (the same fits).
   result.network = 0.8;
+  result.sources["memory"] = result.sources["network"] = kFitted;
   return result;
+}
+
+void kerf::cluster::setDefaultMatmuls(Device &device) {
+  Efficiency &efficiency = device.efficiency;
+  if (efficiency.groupedMatmul > 0)
+    return;
+  const DeviceFamily *family = familyOf(device);
+  if (!family || family->grouped == 0)
+    return;
+  efficiency.groupedMatmul = efficiency.matmul * family->grouped;
+  efficiency.sources["grouped_matmul"] =
+      "assumed: good runtimes are published at 0.55 to 0.65";
 }
 
 //===----------------------------------------------------------------------===//

@@ -11,6 +11,10 @@ namespace kerf::cluster {
 /// by name or else by peak, else of its target. The other fields must be read.
 Efficiency defaultEfficiency(const Device &device);
 
+/// The efficiency of grouped matmuls where it is not stated and more is known
+/// of the family than that it is at most that of matmuls, which must be read.
+void setDefaultMatmuls(Device &device);
+
 /// What a device whose description states no reserve keeps from arenas: nothing
 /// but of target cuda. The target must be read.
 void setDefaultReserve(Device &device);

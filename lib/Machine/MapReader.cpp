@@ -7,6 +7,9 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Support/FormatVariadic.h"
+
+#include <cmath>
 
 using namespace kerf;
 using namespace kerf::cluster;
@@ -15,6 +18,7 @@ using llvm::StringRef;
 
 static constexpr int64_t kMaxCount = 1000 * 1000 * 1000;
 static constexpr size_t kMaxName = 64;
+static constexpr size_t kMaxText = 200;
 
 //===----------------------------------------------------------------------===//
 // Words
@@ -188,6 +192,11 @@ static std::string rangeText(const NumberRule &rule) {
                            : what + " above " + least + ", at most " + most;
 }
 
+/// Parts of 1, which are easily taken for percent.
+static bool isPart(const NumberRule &rule) {
+  return rule.quantity == Quantity::Number && rule.most <= 1;
+}
+
 static bool isInRange(double value, const NumberRule &rule) {
   bool isEnough = rule.leastAllowed ? value >= rule.least : value > rule.least;
   return isEnough && value <= rule.most;
@@ -213,6 +222,10 @@ double MapReader::number(StringRef field, Need need, const NumberRule &rule,
     found += expectedText(rule, read.number);
   } else if (!isInRange(read.value, rule)) {
     found += rangeText(rule);
+    if (isPart(rule) && read.value >= 2 && read.value <= 100 &&
+        read.value == std::floor(read.value))
+      notes.push_back(llvm::formatv("a part of 1: write '{0}' for {1} %",
+                                    read.value / 100, text));
   } else {
     return read.value;
   }
@@ -258,6 +271,22 @@ std::string MapReader::name(StringRef field, Need need) {
                  ofField(field) + "found " + quote(text) +
                      ", expected a name of 1 to 64 letters, digits, '.', '_', "
                      "'-' and '+'");
+  return "";
+}
+
+std::string MapReader::text(StringRef field) {
+  const YamlMember *member = takeScalar(field, Need::Optional, "a text");
+  if (!member)
+    return "";
+  StringRef text = member->value.text;
+  bool isLegal =
+      llvm::all_of(text, [](char c) { return llvm::isPrint(c) || (c & 0x80); });
+  if (!text.empty() && text.size() <= kMaxText && isLegal)
+    return text.str();
+  problems.error(member->value.place,
+                 ofField(field) + "found " + quote(text.take_front(kMaxText)) +
+                     ", expected a text of 1 to " + std::to_string(kMaxText) +
+                     " printable characters, such as 'our own run of May'");
   return "";
 }
 

@@ -45,6 +45,10 @@ public:
   int64_t count(llvm::StringRef field, Need need);
   /// 1 to 64 letters, digits and '.', '_', '-', '+'.
   std::string name(llvm::StringRef field, Need need);
+  /// At most 200 printable characters; optional, "" where it is missing.
+  std::string text(llvm::StringRef field);
+  /// Whether the map has the field, which is not taken by asking.
+  bool has(llvm::StringRef field) const { return map.get(field); }
   /// One of `words`; its index, or -1.
   int choice(llvm::StringRef field, Need need,
              llvm::ArrayRef<llvm::StringRef> words);

@@ -5,6 +5,7 @@
 #include "kerf/Machine/Machine.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace kerf;
@@ -33,38 +34,103 @@ static void printPeak(const std::map<std::string, double> &peak,
   os << "}";
 }
 
-static void printType(const TypeEfficiency &type, llvm::raw_ostream &os) {
+static void printRows(llvm::ArrayRef<std::pair<int64_t, double>> rows,
+                      llvm::raw_ostream &os) {
+  os << ", rows: {";
+  llvm::interleaveComma(rows, os, [&](const auto &point) {
+    os << point.first << ": " << number(point.second);
+  });
+  os << "}";
+}
+
+/// In single quotes, which YAML reads as they stand but for themselves.
+static std::string quoted(llvm::StringRef source) {
+  llvm::SmallVector<llvm::StringRef> parts;
+  source.split(parts, '\'');
+  return "'" + llvm::join(parts, "''") + "'";
+}
+
+/// A number, with its source as a map.
+static std::string figure(double value, const std::string &source) {
+  if (source.empty())
+    return number(value);
+  return "{value: " + number(value) + ", source: " + quoted(source) + "}";
+}
+
+static std::string sourceOf(const std::map<std::string, std::string> &sources,
+                            const std::string &field) {
+  auto it = sources.find(field);
+  return it == sources.end() ? "" : it->second;
+}
+
+static void printMatmul(const Efficiency &part, llvm::raw_ostream &os) {
+  std::string source = sourceOf(part.sources, "matmul");
+  os << "matmul: ";
+  if (!part.depth && part.rows.empty()) {
+    os << figure(part.matmul, source);
+    return;
+  }
+  os << "{value: " << number(part.matmul);
+  if (!source.empty())
+    os << ", source: " << quoted(source);
+  if (part.depth)
+    os << ", depth: " << number(*part.depth);
+  if (!part.rows.empty())
+    printRows(part.rows, os);
+  os << "}";
+}
+
+static void printType(const TypeEfficiency &type, const std::string &source,
+                      llvm::raw_ostream &os) {
   os << "{depth: " << number(type.depth)
      << ", attention_keys: " << number(type.attentionKeys);
   if (type.attention > 0)
     os << ", attention: " << number(type.attention);
   if (type.attentionBackward > 0)
     os << ", attention_backward: " << number(type.attentionBackward);
-  if (!type.rows.empty()) {
-    os << ", rows: {";
-    llvm::interleaveComma(type.rows, os, [&](const auto &point) {
-      os << point.first << ": " << number(point.second);
+  if (!source.empty())
+    os << ", source: " << quoted(source);
+  if (!type.rows.empty())
+    printRows(type.rows, os);
+  os << "}";
+}
+
+static void printEfficiency(const Efficiency &part, llvm::raw_ostream &os) {
+  os << "efficiency: {";
+  printMatmul(part, os);
+  auto print = [&](const char *field, double value) {
+    os << ", " << field << ": " << figure(value, sourceOf(part.sources, field));
+  };
+  if (part.groupedMatmul > 0)
+    print("grouped_matmul", part.groupedMatmul);
+  print("attention", part.attention);
+  print("attention_backward", part.attentionBackward);
+  print("memory", part.memory);
+  print("network", part.network);
+  if (!part.types.empty()) {
+    os << ", by_type: {";
+    llvm::interleaveComma(part.types, os, [&](const auto &entry) {
+      os << entry.first << ": ";
+      printType(entry.second, sourceOf(part.sources, "by_type." + entry.first),
+                os);
     });
     os << "}";
   }
   os << "}";
 }
 
-static void printEfficiency(const Efficiency &part, llvm::raw_ostream &os) {
-  os << "efficiency: {matmul: " << number(part.matmul)
-     << ", attention: " << number(part.attention)
-     << ", attention_backward: " << number(part.attentionBackward)
-     << ", memory: " << number(part.memory)
-     << ", network: " << number(part.network);
-  if (!part.types.empty()) {
-    os << ", by_type: {";
-    llvm::interleaveComma(part.types, os, [&](const auto &entry) {
-      os << entry.first << ": ";
-      printType(entry.second, os);
-    });
-    os << "}";
-  }
-  os << "}";
+static void printHidden(const HiddenTraffic &hidden, llvm::raw_ostream &os) {
+  llvm::SmallVector<std::string, 3> shares;
+  auto add = [&](const char *field, std::optional<double> share) {
+    if (share)
+      shares.push_back(std::string(field) + ": " +
+                       figure(*share, sourceOf(hidden.sources, field)));
+  };
+  add("layers", hidden.layers);
+  add("gradients", hidden.gradients);
+  add("weights", hidden.weights);
+  if (!shares.empty())
+    os << "  hidden: {" << llvm::join(shares, ", ") << "}\n";
 }
 
 static std::string reserved(const Device &device) {
@@ -83,7 +149,10 @@ static void printDevice(const Device &device, llvm::raw_ostream &os) {
   printPeak(device.peak, os);
   os << "\n  ";
   printEfficiency(device.efficiency, os);
-  os << "\n  launch: " << time(device.launchSec) << "\n";
+  os << "\n";
+  printHidden(device.hidden, os);
+  os << "  headroom: " << figure(device.headroom, device.headroomSource)
+     << "\n  launch: " << time(device.launchSec) << "\n";
   if (device.powerWatt > 0)
     os << "  power: " << printQuantity(device.powerWatt, Quantity::Watts)
        << "\n";

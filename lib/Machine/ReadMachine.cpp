@@ -8,6 +8,7 @@
 
 #include "Defaults.h"
 #include "MapReader.h"
+#include "ReadAssumptions.h"
 
 #include "kerf/Support/Json.h"
 
@@ -26,10 +27,6 @@ static constexpr int64_t kMaxDevices = 1000 * 1000 * 1000;
 static constexpr size_t kMaxTiers = 6;
 /// Dimensions of a torus; those built have 2, 3, 5 (Fugaku: 6).
 static constexpr size_t kMaxDims = 6;
-/// Numbers of ranks whose figures a description may have, and rows of a curve.
-static constexpr size_t kMaxPoints = 64;
-
-static const StringRef kTypes[] = {"bf16", "f16", "tf32", "f32", "fp8", "f64"};
 
 // Upper ends of ranges are far above what exists: they catch wrong prefixes.
 static constexpr NumberRule kMemory = {Quantity::Bytes, "80 GB", 0, false,
@@ -49,9 +46,6 @@ static constexpr NumberRule kRestart = {Quantity::Seconds, "180 s", 0, true,
 static constexpr NumberRule kMtbf = {Quantity::Seconds, "50000 h", 0, false,
                                      3.6e12};
 static constexpr NumberRule kPower = {Quantity::Watts, "700 W", 0, false, 1e6};
-static constexpr NumberRule kPart = {Quantity::Number, "0.8", 0, false, 1};
-static constexpr NumberRule kRatio = {Quantity::Number, "0.85", 0, false, 2};
-static constexpr NumberRule kDepth = {Quantity::Number, "64", 0, true, 1e6};
 static constexpr NumberRule kOversubscription = {Quantity::Number, "2", 1, true,
                                                  1000};
 static constexpr NumberRule kPrice = {Quantity::Number, "2.5", 0, true, 1e6};
@@ -80,99 +74,6 @@ static void readPeak(MapReader &map, Need need,
         "'peak' is empty, expected at least one number type, such as "
         "'bf16: 989 TFLOP/s'");
   peak.finish();
-}
-
-/// What is wrong with a part after others of fewer rows; "" if nothing is.
-static std::string problemOfRows(llvm::ArrayRef<std::pair<int64_t, double>> all,
-                                 int64_t rows, double part, bool isLast) {
-  if (all.empty())
-    return "";
-  const auto &[fewer, before] = all.back();
-  if (rows <= fewer)
-    return "expected more rows than " + std::to_string(fewer);
-  if (double(rows) * before < double(fewer) * part)
-    return "a product of " + std::to_string(rows) +
-           " rows would take less time than one of " + std::to_string(fewer);
-  bool isLargest = llvm::all_of(all, [&](auto &p) { return p.second <= part; });
-  return isLast && !isLargest ? "expected the largest part at the most rows"
-                              : "";
-}
-
-/// Parts of the best rate: {32: 0.6, 128: 0.8, 512: 1}.
-static void readRows(MapReader &type, TypeEfficiency &result,
-                     Problems &problems) {
-  const YamlMember *member = type.takeMap("rows", Need::Optional);
-  if (!member)
-    return;
-  const std::vector<YamlMember> &points = member->value.members;
-  if (points.size() > kMaxPoints) {
-    problems.error(member->value.place, "field 'rows': found " +
-                                            std::to_string(points.size()) +
-                                            " points, expected at most " +
-                                            std::to_string(kMaxPoints));
-    return;
-  }
-  MapReader map(member->value, "'rows'", problems);
-  result.rows.clear();
-  for (const YamlMember &point : points) {
-    YamlValue key;
-    key.kind = YamlKind::Scalar;
-    key.place = point.keyPlace;
-    key.text = point.key;
-    int64_t rows = readCount(key, "rows", problems);
-    double part = map.number(point.key, Need::Required, kPart);
-    if (rows == 0 || part == 0)
-      continue;
-    std::string wrong =
-        problemOfRows(result.rows, rows, part, &point == &points.back());
-    if (!wrong.empty())
-      problems.error(point.keyPlace, "field 'rows': " + wrong);
-    result.rows.emplace_back(rows, part);
-  }
-}
-
-static void readTypes(MapReader &efficiency, Efficiency &result,
-                      Problems &problems) {
-  const YamlMember *member = efficiency.takeMap("by_type", Need::Optional);
-  if (!member)
-    return;
-  MapReader map(member->value, "'by_type'", problems);
-  for (StringRef name : kTypes) {
-    const YamlMember *type = map.takeMap(name, Need::Optional);
-    if (!type)
-      continue;
-    MapReader fields(type->value, "'" + name.str() + "'", problems);
-    TypeEfficiency &own = result.types[name.str()];
-    own.attention =
-        fields.number("attention", Need::Optional, kPart, own.attention);
-    own.attentionBackward = fields.number("attention_backward", Need::Optional,
-                                          kRatio, own.attentionBackward);
-    own.attentionKeys = fields.number("attention_keys", Need::Optional, kDepth,
-                                      own.attentionKeys);
-    own.depth = fields.number("depth", Need::Optional, kDepth, own.depth);
-    readRows(fields, own, problems);
-    fields.finish();
-  }
-  map.finish();
-}
-
-/// Fields that are left out keep the value that they have.
-static void readEfficiency(MapReader &device, Efficiency &efficiency,
-                           Problems &problems) {
-  const YamlMember *member = device.takeMap("efficiency", Need::Optional);
-  if (!member)
-    return;
-  MapReader map(member->value, "'efficiency'", problems);
-  auto part = [&](StringRef field, const NumberRule &rule, double &value) {
-    value = map.number(field, Need::Optional, rule, value);
-  };
-  part("matmul", kPart, efficiency.matmul);
-  part("attention", kPart, efficiency.attention);
-  part("attention_backward", kRatio, efficiency.attentionBackward);
-  part("memory", kPart, efficiency.memory);
-  part("network", kPart, efficiency.network);
-  readTypes(map, efficiency, problems);
-  map.finish();
 }
 
 /// "sm_90", "sm_100a".
@@ -259,6 +160,9 @@ static void readDevice(MapReader &machine, Device &result, Problems &problems) {
     setDefaultReserve(result);
   result.efficiency = defaultEfficiency(result);
   readEfficiency(map, result.efficiency, problems);
+  setDefaultMatmuls(result);
+  readHidden(map, result.hidden, problems);
+  readHeadroom(map, result, problems);
   result.launchSec = map.number("launch", Need::Optional, kLaunch);
   result.powerWatt = map.number("power", Need::Optional, kPower);
   result.shared = map.choice("shared", Need::Optional, {"false", "true"}) == 1;

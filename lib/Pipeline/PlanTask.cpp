@@ -241,12 +241,20 @@ static SolveRequest requestOf(const PlanTask &task, const Machine &machine) {
   return request;
 }
 
+/// Whether somebody will read an explanation.
+static bool explains(const PlanTask &task) {
+  return task.explain || !task.explainJson.empty();
+}
+
 FailureOr<std::unique_ptr<Solution>> kerf::solveTask(ModuleOp module,
                                                      const PlanTask &task) {
   auto model = modelOf(module);
   if (failed(model))
     return failure();
-  return solvePlan(*model, requestOf(task, task.machines.front()));
+  SolveRequest request = requestOf(task, task.machines.front());
+  if (explains(task))
+    request.roomyHeadroom = kRoomyHeadroom;
+  return solvePlan(*model, request);
 }
 
 static LogicalResult writeText(llvm::StringRef path, llvm::StringRef text) {
@@ -297,7 +305,12 @@ static LogicalResult showVersus(ModuleOp module, const PlanTask &task,
 
 LogicalResult kerf::showTask(ModuleOp module, const PlanTask &task,
                              const Solution &solution) {
-  Explanation explanation = explain(solution.explainInput(task.tokens));
+  ExplainInput input = solution.explainInput(task.tokens);
+  if (explains(task)) {
+    input.withSensitivity = true;
+    input.roomyHeadroom = kRoomyHeadroom;
+  }
+  Explanation explanation = explain(input);
   explanation.plan.typeNote = task.typeNote;
   if (failed(writeText(task.explainJson, printJson(explanation))))
     return failure();

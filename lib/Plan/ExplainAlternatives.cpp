@@ -51,6 +51,20 @@ static std::string whySlower(const TimePart &other, const TimePart &best) {
   return llvm::join(words, ", ");
 }
 
+RoomyPlan explain_detail::describeRoomy(const ExplainInput &input,
+                                        const PlanPoint &plan) {
+  RoomyPlan part;
+  part.headroom = input.roomyHeadroom;
+  const std::optional<PlanPoint> &roomy = input.result->roomy;
+  if (part.headroom == 0 || !roomy)
+    return part;
+  part.stepSec = roomy->stepSec;
+  part.layout = shortLayout(roomy->outer);
+  part.isBest = roomy->stepSec == plan.stepSec &&
+                roomy->outer.print() == plan.outer.print();
+  return part;
+}
+
 std::vector<AlternativeRow>
 explain_detail::describeAlternatives(const ExplainInput &input,
                                      const TimePart &best) {

@@ -28,7 +28,13 @@ std::vector<AlternativeRow> describeAlternatives(const ExplainInput &input,
 /// Devices of the machine: as asked for, or as described.
 int64_t devicesOf(const ExplainInput &input);
 
+/// Figures that the times of an explanation rest on.
+std::vector<Assumption> assumptionsOf(const ExplainInput &input);
+
 PlanPart describePlan(const ExplainInput &input, const PlanPoint &plan);
+SensitivityPart describeSensitivity(const ExplainInput &input,
+                                    const PlanPoint &plan);
+RoomyPlan describeRoomy(const ExplainInput &input, const PlanPoint &plan);
 TrustPart describeTrust(const ExplainInput &input, const PlanPoint &plan);
 
 } // namespace kerf::explain_detail

@@ -56,7 +56,7 @@ LayerBounds::Floor LayerBounds::floorOf(int number) const {
     if (op.view || traffic.ops[i].inProduct)
       continue;
     if (op.work.matmulFlops > 0) {
-      MatmulShape huge{1, 1 << 17, 1 << 17, 1 << 17};
+      MatmulShape huge{1, 1 << 17, 1 << 17, 1 << 17, op.isGrouped()};
       double rate = huge.flops() / matmulSec(device, profile, huge, op.type, 2);
       floor.seconds += op.work.matmulFlops / rate;
     } else if (op.work.attentionFlops > 0) {

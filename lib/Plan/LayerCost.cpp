@@ -16,6 +16,7 @@ TimeParts &TimeParts::operator+=(const TimeParts &other) {
   matmulSec += other.matmulSec;
   attentionSec += other.attentionSec;
   rowSec += other.rowSec;
+  groupedSec += other.groupedSec;
   for (int axis = 0; axis < kInnerAxes; ++axis)
     commSec[axis] += other.commSec[axis];
   return *this;
@@ -118,7 +119,9 @@ private:
     return terms.heldBytesOf(value, layout, -1, /*kept=*/false);
   }
 
-  void addTime(TimeParts &parts, const OpTime &time) {
+  void addTime(TimeParts &parts, const LayerOp &op, const OpTime &time) {
+    if (op.isGrouped())
+      parts.groupedSec += time.seconds;
     (time.kind == WorkKind::Matmul      ? parts.matmulSec
      : time.kind == WorkKind::Attention ? parts.attentionSec
                                         : parts.rowSec) += time.seconds;
@@ -129,14 +132,14 @@ private:
       const LayerOp &op = kind.ops[i];
       OpTime time = terms.timeOf(i, layout);
       addTime(op.phase == LayerPhase::Forward ? point.forward : point.backward,
-              time);
+              op, time);
       bool launch = terms.traffic.ops[i].launch;
       point.kernels += launch;
       if (op.phase == LayerPhase::WeightGradient)
         point.weightGradientSec += time.seconds;
       if (!isMadeAgain(op))
         continue;
-      addTime(point.recompute, terms.timeOf(i, layout, -1, nullptr, true));
+      addTime(point.recompute, op, terms.timeOf(i, layout, -1, nullptr, true));
       point.kernels += launch;
     }
   }

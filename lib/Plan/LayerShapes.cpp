@@ -89,7 +89,7 @@ const LayerBounds::Shapes &LayerBounds::shapesOf(const TableKey &key) {
     if (op.view || op.work.attentionFlops > 0 || op.work.matmulFlops <= 0)
       continue;
     llvm::SmallVector<int64_t, 8> cuts = terms.cutsOf(i, {}, -1);
-    double beyond = leastBeyond(terms, i, terms.bestRate(op.type), cuts, 0);
+    double beyond = leastBeyond(terms, i, terms.bestRate(op), cuts, 0);
     sum.allSec += beyond;
     if (op.phase != LayerPhase::WeightGradient)
       sum.restSec += beyond;

@@ -88,10 +88,10 @@ double LayerTerms::tensorBytes(int index, bool isResult, int i,
   return bytes;
 }
 
-double LayerTerms::bestRate(llvm::StringRef type) const {
+double LayerTerms::bestRate(const LayerOp &op) const {
   constexpr double kLarge = 1 << 17;
-  MatmulShape large{1, kLarge, kLarge, kLarge};
-  return large.flops() / matmulSec(device, context.profile, large, type, 2);
+  MatmulShape large{1, kLarge, kLarge, kLarge, op.isGrouped()};
+  return large.flops() / matmulSec(device, context.profile, large, op.type, 2);
 }
 
 static bool has(const TensorFactors &dims, unsigned factor) {
@@ -156,6 +156,7 @@ double LayerTerms::productSec(int index, llvm::ArrayRef<int64_t> cuts) const {
     sizes.push_back(double(op.factors[f].factor.size) / double(cuts[f]));
   }
   MatmulShape shape = shapeOf(op, sizes);
+  shape.isGrouped = op.isGrouped();
   shape.batch *= flops / shape.flops();
   double width = kind.values[op.operands[0]].elementBytes;
   return matmulSec(device, context.profile, shape, op.type, width);
@@ -215,8 +216,7 @@ OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
   }
   if (op.work.matmulFlops > 0) {
     if (query.ideal)
-      return {WorkKind::Matmul,
-              op.work.matmulFlops / scale / bestRate(op.type)};
+      return {WorkKind::Matmul, op.work.matmulFlops / scale / bestRate(op)};
     return {WorkKind::Matmul, std::max(productSec(index, cuts),
                                        moved / (device.memoryBytesPerSec *
                                                 device.efficiency.memory))};

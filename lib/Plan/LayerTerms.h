@@ -158,8 +158,8 @@ public:
   bool isExternal(int value) const;
 
   Device device; ///< what a rank has of it
-  /// Flops per second of large products of a number type.
-  double bestRate(llvm::StringRef type) const;
+  /// Flops per second of large matmuls of an op's kind and number type.
+  double bestRate(const LayerOp &op) const;
 
 private:
   int64_t batch = 1;

@@ -259,6 +259,15 @@ static Value trustOf(const TrustPart &trust) {
   value.set("measured", Value::fromBool(trust.isMeasured));
   value.set("error_band", numberOf(trust.errorBand));
   value.set("error_source", textOf(trust.errorSource));
+  Value figures = Value::makeArray();
+  for (const Assumption &figure : trust.figures) {
+    Value line = Value::makeObject();
+    line.set("name", textOf(figure.name));
+    line.set("value", numberOf(figure.value));
+    line.set("source", textOf(figure.source));
+    figures.array.push_back(std::move(line));
+  }
+  value.set("figures", std::move(figures));
   value.set("assumptions", stringsOf(trust.assumptions));
   value.set("not_modelled", stringsOf(trust.notModelled));
   value.set("certificate", certificateOf(trust.certificate));
@@ -288,7 +297,11 @@ std::string kerf::printJson(const Explanation &explanation) {
   value.set("memory", memoryOf(explanation.memory));
   value.set("time", timeOf(explanation.time));
   value.set("alternatives", alternativesOf(explanation.alternatives));
+  if (explanation.roomy.headroom > 0)
+    value.set("with_headroom", jsonOf(explanation.roomy));
   value.set("run", jsonOf(explanation.run));
   value.set("trust", trustOf(explanation.trust));
+  if (!explanation.sensitivity.rows.empty())
+    value.set("sensitivity", jsonOf(explanation.sensitivity));
   return json::print(value) + "\n";
 }

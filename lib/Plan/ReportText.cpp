@@ -385,6 +385,11 @@ static std::string printTrust(const TrustPart &trust, bool color) {
   Table table{"lw", 2, {}};
   table.rows.push_back({"error", errorWords(trust)});
   std::string title = "assumed";
+  for (const Assumption &figure : trust.figures) {
+    table.rows.push_back({title, figure.name + ": " + percent(figure.value, 0) +
+                                     " (" + clean(figure.source) + ")"});
+    title.clear();
+  }
   for (const std::string &line : trust.assumptions) {
     table.rows.push_back({title, line});
     title.clear();
@@ -421,5 +426,7 @@ std::string kerf::printText(const Explanation &explanation, bool color) {
          printShares(explanation.time) + printRatios(explanation) +
          printAlternatives(explanation.alternatives, explanation.time.stepSec,
                            color) +
-         printRun(explanation, color) + printTrust(explanation.trust, color);
+         printRoomy(explanation.roomy, explanation.time.stepSec) +
+         printRun(explanation, color) + printTrust(explanation.trust, color) +
+         printSensitivity(explanation.sensitivity, color);
 }

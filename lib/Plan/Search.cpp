@@ -394,7 +394,9 @@ SearchResult kerf::search(const SearchProblem &problem) {
   result.certificate = searcher.certificate;
   if (result.best)
     result.alternatives = searcher.alternatives.list(searcher, *result.best);
-  else if (problem.enoughSec == HUGE_VAL)
+  if (result.best && problem.roomyHeadroom > 0)
+    result.roomy = withHeadroom(sized, result, problem.roomyHeadroom);
+  if (!result.best && problem.enoughSec == HUGE_VAL)
     result.infeasible = explainMisfit(sized);
   return result;
 }

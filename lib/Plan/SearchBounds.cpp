@@ -160,7 +160,7 @@ double ShapeBounds::trafficSec(const Shape &shape) const {
     return 0;
   double cut = static_cast<double>(shape.tp * shape.pp);
   double bytes = gradientBytes / cut;
-  return (1 - problem.profile.dataOverlap) * bytes *
+  return (1 - problem.profile.gradientOverlap) * bytes *
          memo.of({ranks, 1}, bytes).reduceScatter.beta;
 }
 

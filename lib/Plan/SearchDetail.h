@@ -126,7 +126,7 @@ struct LayerPrice {
   }
   /// Of a micro-batch on the compute engine, waits for data traffic included as
   /// the timeline has them.
-  double stageSec(double dataOverlap) const;
+  double stageSec(const Profile &profile) const;
 };
 LayerPrice priceOf(const Pricing &pricing, int kind, const LayerPoint &point);
 /// What data ranks exchange for a priced layer of each micro-batch.
@@ -292,6 +292,12 @@ SearchProblem withSizes(const SearchProblem &problem);
 
 /// The best plan without alternatives and explanations.
 std::optional<PlanPoint> searchQuietly(const SearchProblem &problem);
+
+/// The fastest plan found that leaves `headroom` of the memory free, among the
+/// choices of `result`, which has a best plan.
+std::optional<PlanPoint> withHeadroom(const SearchProblem &problem,
+                                      const SearchResult &result,
+                                      double headroom);
 
 /// Why no plan fits, and what would help.
 Infeasible explainMisfit(const SearchProblem &problem);

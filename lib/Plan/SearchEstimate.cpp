@@ -62,9 +62,10 @@ double ShapeBounds::dataEstimate(const OuterChoice &outer) {
   }
   auto cut = static_cast<double>(outer.tp * outer.pp);
   Groups groups = replicasOf(outer, /*expert=*/false).rest;
-  return (1 - problem.profile.dataOverlap) *
-         (scatterSec(memo, groups, gradients / cut, 1) +
-          gatherSec(memo, groups, weights / cut, 1));
+  return (1 - problem.profile.gradientOverlap) *
+             scatterSec(memo, groups, gradients / cut, 1) +
+         (1 - problem.profile.weightOverlap) *
+             gatherSec(memo, groups, weights / cut, 1);
 }
 
 double ShapeBounds::estimateOf(const Shape &shape,

@@ -221,7 +221,8 @@ void Evaluator::run() {
     addStage(stage);
   addTiedSync();
   plan.work.sendSec = sendSecOf();
-  plan.work.dataOverlap = problem.profile.dataOverlap;
+  plan.work.gradientOverlap = problem.profile.gradientOverlap;
+  plan.work.weightOverlap = problem.profile.weightOverlap;
   plan.work.bubble = problem.profile.bubble;
   plan.work.constantSec = problem.profile.stepSec;
   plan.stepSec = simulate(plan.work).totalSec;

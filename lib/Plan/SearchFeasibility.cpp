@@ -109,6 +109,14 @@ static std::string largestPart(const StageMemory &memory) {
   return std::string(largest.second) + " (" + formatBytes(largest.first) + ")";
 }
 
+/// "72.3 GiB with 3 % kept free".
+static std::string capacityWords(const SearchProblem &problem) {
+  std::string text = formatBytes(capacityBytes(problem));
+  double free = 100 * problem.machine->device.headroom;
+  return free > 0 ? llvm::formatv("{0} with {1} % kept free", text, free).str()
+                  : text;
+}
+
 static void addReasons(const SearchProblem &problem, Infeasible &infeasible) {
   std::vector<Shape> shapes = smallestShapes(problem);
   if (shapes.empty()) {
@@ -133,7 +141,7 @@ static void addReasons(const SearchProblem &problem, Infeasible &infeasible) {
       "stage {0} needs {1} per device even with state cut as far as allowed "
       "and the least kept ({2}), '{3}' has {4}",
       least.stage, formatBytes(least.bytes), least.plan.outer.print(),
-      problem.machine->device.name, formatBytes(capacityBytes(problem))));
+      problem.machine->device.name, capacityWords(problem)));
   infeasible.reasons.push_back("largest part is " + largestPart(memory));
   if (least.bytes <= capacityBytes(problem))
     infeasible.reasons.push_back("a plan that fits was not found with as many "
@@ -163,6 +171,25 @@ static bool anyMayFit(const SearchProblem &problem) {
                       [&](const Shape &shape) { return bounds.mayFit(shape); });
 }
 
+/// What is kept free is used.
+static void addHeadroomRelief(const SearchProblem &problem,
+                              Infeasible &infeasible) {
+  if (problem.machine->device.headroom == 0)
+    return;
+  Machine full = *problem.machine;
+  full.device.headroom = 0;
+  SearchProblem other = problem;
+  other.machine = &full;
+  other.budget = kReliefTables;
+  if (!anyMayFit(other))
+    return;
+  if (auto plan = searchQuietly(other))
+    infeasible.reliefs.push_back(
+        llvm::formatv("fits with 'headroom: 0' in the cluster's 'device': "
+                      "{0:f3} s per step ({1})",
+                      plan->stepSec, plan->outer.print()));
+}
+
 /// The fewest devices that fit, among doublings.
 static void addDeviceRelief(const SearchProblem &problem,
                             Infeasible &infeasible) {
@@ -189,6 +216,7 @@ Infeasible search_detail::explainMisfit(const SearchProblem &problem) {
   Infeasible infeasible;
   addReasons(problem, infeasible);
   addPinReliefs(problem, infeasible);
+  addHeadroomRelief(problem, infeasible);
   addDeviceRelief(problem, infeasible);
   return infeasible;
 }

@@ -119,13 +119,14 @@ double HeadBounds::onceEach(const Pricing &pricing, const KindSize &size,
   const Replicas &replicas = isExpert ? pricing.expert : pricing.dense;
   int zero = pricing.outer.zero;
   double cut = 1 / static_cast<double>(ranksOf(replicas.shard));
-  double shard = leastBeta(replicas.shard, false), traffic = 0;
+  double shard = leastBeta(replicas.shard, false), sums = 0, gathers = 0;
   if (zero == 1)
-    traffic += shard * size.gradientBytes;
+    sums += shard * size.gradientBytes;
   if (zero == 1 || zero == 2)
-    traffic += shard * size.weightBytes * size.trainedShare;
-  traffic += leastBeta(replicas.rest, true) * cut * size.gradientBytes;
-  return (1 - profile.dataOverlap) * traffic +
+    gathers += shard * size.weightBytes * size.trainedShare;
+  sums += leastBeta(replicas.rest, true) * cut * size.gradientBytes;
+  return (1 - profile.gradientOverlap) * sums +
+         (1 - profile.weightOverlap) * gathers +
          profile.updateBytes * size.trainedShare * (zero >= 1 ? cut : 1) /
              pricing.bytesPerSec;
 }
@@ -248,7 +249,8 @@ HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
   // goes.
   bool isSummed = !problem.measureLayers ||
                   (outer.microBatches > 1 && !outer.endsByChunk());
-  double exposed = 1 - profile.dataOverlap, gathers = 0, gradients = 0;
+  double exposedGathers = 1 - profile.weightOverlap, gathers = 0;
+  double exposedSums = 1 - profile.gradientOverlap, gradients = 0;
   double fixed = 0, state = 0;
   /// Bytes and seconds that one more element takes at least.
   double bytesEach = HUGE_VAL, secEach = HUGE_VAL, dearEach = HUGE_VAL;
@@ -274,10 +276,11 @@ HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
     bytesEach = std::min(bytesEach, each);
     double traffic = 0;
     if (outer.zero >= 2)
-      traffic += leastBeta(shard, false) * size.gradientBytes;
+      traffic += exposedSums * leastBeta(shard, false) * size.gradientBytes;
     if (outer.zero >= 3)
-      traffic += 2 * leastBeta(shard, false) * size.weightBytes;
-    secEach = std::min(secEach, accumulate + exposed * traffic);
+      traffic +=
+          exposedGathers * 2 * leastBeta(shard, false) * size.weightBytes;
+    secEach = std::min(secEach, accumulate + traffic);
     dearEach = std::min(dearEach, onceEach(pricing, size, isExpert));
     state += elements * each;
     fixed += elements * accumulate;
@@ -296,8 +299,8 @@ HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
   }
   if (state == 0) // no parameters
     bytesEach = secEach = dearEach = 0;
-  fixed += exposed * (2 * gathers + gradients);
-  floor.linkSec = 2 * gathers + exposed * gradients;
+  fixed += exposedGathers * 2 * gathers + exposedSums * gradients;
+  floor.linkSec = 2 * gathers + exposedSums * gradients;
   floor.state.points =
       stateCurve(known.state.seconds, known.least, bytesEach, secEach);
   if (bytesEach > 0)
@@ -314,24 +317,25 @@ HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
 double HeadBounds::onceSec(const Pricing &pricing, const LayerPrice &sum) {
   const Profile &profile = problem.profile;
   int zero = pricing.outer.zero;
-  double stages = static_cast<double>(pricing.outer.pp), traffic = 0;
+  double stages = static_cast<double>(pricing.outer.pp), sums = 0, gathers = 0;
   auto add = [&](const Replicas &replicas, double gradients, double weights) {
     double bucket = profile.bucketBytes;
     auto calls = [&](double bytes) {
       return bucket > 0 ? std::max(1.0, std::ceil(bytes / bucket)) : 1;
     };
     if (zero == 1)
-      traffic += cheapest(replicas.shard, gradients, calls(gradients), false);
+      sums += cheapest(replicas.shard, gradients, calls(gradients), false);
     if (zero == 1 || zero == 2)
-      traffic += cheapest(replicas.shard, weights, calls(weights), false);
+      gathers += cheapest(replicas.shard, weights, calls(weights), false);
     double part = gradients / static_cast<double>(ranksOf(replicas.shard));
-    traffic += cheapest(replicas.rest, part, calls(part), true);
+    sums += cheapest(replicas.rest, part, calls(part), true);
   };
   add(pricing.dense, sum.denseGradients / stages, sum.denseWeights / stages);
   add(pricing.expert, sum.expertGradients / stages, sum.expertWeights / stages);
-  return (1 - profile.dataOverlap) * traffic + profile.updateBytes *
-                                                   sum.updateElements / stages /
-                                                   pricing.bytesPerSec;
+  return (1 - profile.gradientOverlap) * sums +
+         (1 - profile.weightOverlap) * gathers +
+         profile.updateBytes * sum.updateElements / stages /
+             pricing.bytesPerSec;
 }
 
 /// Layers of other kinds in front of a kind's run and behind it. Where it has

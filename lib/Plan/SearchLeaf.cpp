@@ -192,15 +192,17 @@ static double tailSec(const Pricing &pricing, const LeafSums &sums) {
     sync += reduceSec(pricing.memo, ends, sums.tiedBytes, 1);
   }
   double chunks = stages * static_cast<double>(outer.chunks);
-  auto exposed = [&](double sec, double beside) {
-    return sec - std::min(profile.dataOverlap * sec, beside / chunks);
+  auto exposed = [&](double sec, double overlap, double beside) {
+    return sec - std::min(overlap * sec, beside / chunks);
   };
   bool split = outer.schedule == ScheduleKind::ZeroBubble;
   auto tailOf = [&](const LayerPrice &sum) {
     StepPrice once = stepPrice(pricing, sum);
-    return exposed(once.gradientSyncSec + sync,
+    return exposed(once.gradientSyncSec + sync, profile.gradientOverlap,
                    split ? sums.weightSec : sums.backwardSec) +
-           exposed(once.weightGatherSec, sums.forwardSec) + once.updateSec;
+           exposed(once.weightGatherSec, profile.weightOverlap,
+                   sums.forwardSec) +
+           once.updateSec;
   };
   LayerPrice mean;
   addOnce(mean, sums.once, 1 / stages);
@@ -265,10 +267,9 @@ static StageKind pointsOf(const SearchProblem &problem, const LayerTable &table,
         !allowsPoint(problem.pins, table, point))
       continue;
     const LayerPrice &price = prices[index];
-    kind.points.push_back({price.stageSec(problem.profile.dataOverlap),
-                           point.savedBytes, price.stateBytes(),
-                           point.workBytes, price.bufferBytes,
-                           static_cast<int>(index)});
+    kind.points.push_back({price.stageSec(problem.profile), point.savedBytes,
+                           price.stateBytes(), point.workBytes,
+                           price.bufferBytes, static_cast<int>(index)});
   }
   llvm::sort(kind.points, [](const StagePoint &a, const StagePoint &b) {
     return std::tie(a.sec, a.id) < std::tie(b.sec, b.id);

@@ -61,7 +61,8 @@ static double shareOf(const Machine &machine) {
 }
 
 double kerf::capacityBytes(const SearchProblem &problem) {
-  return problem.machine->device.memoryBytes / shareOf(*problem.machine);
+  const Device &device = problem.machine->device;
+  return (1 - device.headroom) * device.memoryBytes / shareOf(*problem.machine);
 }
 
 Reserve kerf::reserveOf(const Machine &machine, const Profile &profile,
@@ -265,13 +266,13 @@ void search_detail::visitLayerExchanges(const Pricing &pricing,
   group(pricing.expert.shard, price.expertGradients, price.expertGathers);
 }
 
-double LayerPrice::stageSec(double dataOverlap) const {
-  double exposed = 1 - dataOverlap;
+double LayerPrice::stageSec(const Profile &profile) const {
+  double exposed = 1 - profile.weightOverlap;
   return std::max(work.forwardSec + exposed * work.forwardGatherSec,
                   work.forwardGatherSec) +
          std::max(work.backwardSec + exposed * work.backwardGatherSec,
                   work.backwardGatherSec) +
-         exposed * work.gradientSec;
+         (1 - profile.gradientOverlap) * work.gradientSec;
 }
 
 //===----------------------------------------------------------------------===//

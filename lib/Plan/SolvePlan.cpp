@@ -268,6 +268,7 @@ static SearchProblem problemOf(const Solution &solution,
   boundRanks(problem.pins, solution.machine, solution.devices);
   problem.budget = request.budget;
   problem.prove = request.prove;
+  problem.roomyHeadroom = request.roomyHeadroom;
   // Nothing is written for other devices, or by another runtime.
   if (solution.machine.device.target == BackendTarget::None ||
       solution.profile.name != Profile().name)
@@ -320,10 +321,15 @@ static LogicalResult refuse(ModelOp model, llvm::ArrayRef<std::string> errors) {
 }
 
 /// A profile as far as programs for the machine go: on CPUs ranks communicate
-/// with the cores that they compute with, so nothing is hidden.
+/// with the cores that they compute with, so nothing is hidden. What the
+/// cluster's description states goes first.
 static Profile profileFor(const Machine &machine, Profile profile) {
   if (machine.device.target == BackendTarget::Cpu)
-    profile.tensorOverlap = profile.dataOverlap = 0;
+    profile.tensorOverlap = profile.gradientOverlap = profile.weightOverlap = 0;
+  const HiddenTraffic &hidden = machine.device.hidden;
+  profile.tensorOverlap = hidden.layers.value_or(profile.tensorOverlap);
+  profile.gradientOverlap = hidden.gradients.value_or(profile.gradientOverlap);
+  profile.weightOverlap = hidden.weights.value_or(profile.weightOverlap);
   return profile;
 }
 

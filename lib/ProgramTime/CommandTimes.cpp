@@ -194,8 +194,8 @@ double CommandTimes::groupedSec(const kerf_program &program,
   auto experts = double(a[6]), n = double(a[7]), k = double(a[8]);
   double rows = double(a[4] * a[5]) * usedShare(program, a) / experts;
   bool isGradient = a[0];
-  MatmulShape shape = isGradient ? MatmulShape{experts, n, k, rows}
-                                 : MatmulShape{experts, rows, n, k};
+  MatmulShape shape = isGradient ? MatmulShape{experts, n, k, rows, true}
+                                 : MatmulShape{experts, rows, n, k, true};
   double weights = experts * n * k * widthOf(isGradient ? a[3] : a[2]);
   // Rows of no expert are set to zero.
   double written = isGradient ? experts * rows : double(a[4] * a[5]);

@@ -17,6 +17,9 @@ namespace kerf {
 /// `batch` products of m x k by k x n.
 struct MatmulShape {
   double batch = 1, m = 1, n = 1, k = 1;
+  /// Of routed tokens: data decides how many rows each expert has, so kernels
+  /// reach `Efficiency::groupedMatmul`.
+  bool isGrouped = false;
   double flops() const { return 2 * batch * m * n * k; }
 };
 
@@ -35,9 +38,10 @@ double shapeEfficiency(const Device &device, const MatmulShape &shape);
 
 /// Seconds of a product of `elementBytes`-wide numbers of type `type` ("bf16"):
 /// max(flops / (peak x efficiency x shapeEfficiency), bytes / bandwidth), where
-/// each operand moves once. What was measured of the type
-/// (`Efficiency::types`) is one more factor: part of its `rows` for m, and of k
-/// what its `depth` leaves. A shared device must be what one rank has of it
+/// each operand moves once. What is stated of the type
+/// (`Efficiency::types`, else `Efficiency::rows` and `depth`) is one more
+/// factor: part of its `rows` for m, and of k what its `depth` leaves. A shared
+/// device must be what one rank has of it
 /// (`Machine::perRank`).
 double matmulSec(const Device &device, const Profile &profile,
                  const MatmulShape &shape, llvm::StringRef type,

@@ -27,9 +27,10 @@ struct Profile {
   double scoreBytesBackward = 19;   ///< unfused: bytes moved per score
   double layerFloorForwardSec = 0;  ///< a layer takes at least this long
   double layerFloorBackwardSec = 0; ///< (launches from the host)
-  double tensorOverlap = 0; ///< part of layer collectives hidden by compute
-  double dataOverlap = 0.5; ///< part of gradient and weight traffic hidden
-  double bubble = 1;        ///< measured bubble / analytic bubble
+  double tensorOverlap = 0;     ///< part of layer collectives hidden by compute
+  double gradientOverlap = 0.5; ///< part of sums of gradients hidden
+  double weightOverlap = 0.5;   ///< part of gathers of weights hidden
+  double bubble = 1;            ///< measured bubble / analytic bubble
   /// The library knows flat rings and pairwise exchange (and trees for
   /// all-reduce) only, as NCCL; else collectives also run tier by tier.
   bool flatCollectives = false;

@@ -36,17 +36,18 @@ struct ChunkWork {
   double weightGradientSec = 0; ///< the part of it that may be put off
   /// Traffic on the data link of weights that the chunk reads (ZeRO-3 gathers)
   /// and of gradients that it makes. It runs layer by layer beside the chunk:
-  /// `dataOverlap` of it costs nothing where the chunk lasts as long; the rest
-  /// holds up the compute engine, before (gathers) or after it (gradients).
+  /// a share of it (`StepWork`) costs nothing where the chunk lasts as long;
+  /// the rest holds up the compute engine, before (gathers) or after it
+  /// (gradients).
   double forwardGatherSec = 0, backwardGatherSec = 0, gradientSec = 0;
 };
 
 struct StageWork {
   std::vector<ChunkWork> chunks; ///< `StepWork::chunks` of them
-  /// Once per step on the data link. Gradients: `dataOverlap` of it, as far as
-  /// the stage's last backward (ZB-H1: weight gradient) lasts, is hidden beside
-  /// that. Weights, after the update: `dataOverlap` of it, as far as the first
-  /// forward lasts, is hidden beside the next step's first forward.
+  /// Once per step on the data link. Gradients: `gradientOverlap` of it, as far
+  /// as the stage's last backward (ZB-H1: weight gradient) lasts, is hidden
+  /// beside that. Weights, after the update: `weightOverlap` of it, as far as
+  /// the first forward lasts, is hidden beside the next step's first forward.
   double gradientSyncSec = 0, weightGatherSec = 0;
   double updateSec = 0; ///< optimizer
 };
@@ -59,9 +60,10 @@ struct StepWork {
   /// Seconds of one message of activations (or their gradients) between
   /// neighbouring stages. A stage sends one message at a time, beside compute.
   double sendSec = 0;
-  double dataOverlap = 0.5; ///< part of data traffic hidden beside compute
-  double bubble = 1;        ///< multiplier of idle time (a runtime profile's)
-  double constantSec = 0;   ///< per step
+  /// Parts of traffic hidden beside compute: of gradients, and of weights.
+  double gradientOverlap = 0.5, weightOverlap = 0.5;
+  double bubble = 1;      ///< multiplier of idle time (a runtime profile's)
+  double constantSec = 0; ///< per step
   /// What cannot be, or "": micro-batches no multiple of the stages with
   /// interleaving, and so on.
   std::string check() const;

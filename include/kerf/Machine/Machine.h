@@ -53,9 +53,36 @@ struct Efficiency {
   double memory = 0;  ///< streaming kernels / memory bandwidth, in (0, 1]
   double network = 0; ///< large collectives inside a tier / bandwidth, (0, 1]
   std::map<std::string, TypeEfficiency> types = {}; ///< by number type
+  /// Best large grouped matmul (of routed tokens, by expert) / peak; 0: as
+  /// `matmul`.
+  double groupedMatmul = 0;
+  /// As `TypeEfficiency::rows`, of number types that have none.
+  std::vector<std::pair<int64_t, double>> rows = {};
+  /// As `TypeEfficiency::depth`, of number types that have no figures; none: 64
+  /// on GPUs (`shapeEfficiency`), else 0.
+  std::optional<double> depth = {};
+  /// Where a part comes from, by the name of its field: "matmul". A part that
+  /// is missing here is one that was stated without a source.
+  std::map<std::string, std::string> sources = {};
 
   friend bool operator==(const Efficiency &, const Efficiency &) = default;
 };
+
+/// Shares of traffic that computing hides, in [0, 1]; none: as the runtime's
+/// profile says.
+struct HiddenTraffic {
+  std::optional<double> layers;    ///< of collectives inside layers
+  std::optional<double> gradients; ///< of sums of gradients, at most
+  std::optional<double> weights;   ///< of gathers of weights, at most
+  std::map<std::string, std::string> sources; ///< as of `Efficiency`
+
+  friend bool operator==(const HiddenTraffic &,
+                         const HiddenTraffic &) = default;
+};
+
+/// Part of a device's memory that plans leave free where a description says
+/// nothing.
+constexpr double kDefaultHeadroom = 0.03;
 
 struct Device {
   std::string name;
@@ -75,6 +102,9 @@ struct Device {
   double powerWatt = 0; ///< 0: not stated
   BackendTarget target = BackendTarget::None;
   std::string arch; ///< "sm_90"; empty unless the target is `Cuda`
+  HiddenTraffic hidden;
+  double headroom = 0; ///< part of the memory that a plan leaves free, [0, 0.5]
+  std::string headroomSource; ///< "" where it was stated without one
   /// The ranks of one unit of the innermost tier share what is stated once: one
   /// computer with CPU ranks. See `Machine::perRank`.
   bool shared = false;

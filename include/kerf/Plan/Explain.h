@@ -40,7 +40,13 @@ struct ExplainInput {
   /// Features that the target cannot execute, with the reason (`Pins`).
   std::vector<std::pair<std::string, std::string>> excluded;
   double tokens = 0; ///< of the run; 0: `kTokensPerParameter` per parameter
+  /// Rank plans again with figures moved (`SensitivityPart`).
+  bool withSensitivity = false;
+  double roomyHeadroom = 0; ///< that `SearchResult::roomy` was asked with
 };
+
+/// Memory that the plan of `RoomyPlan` leaves free.
+constexpr double kRoomyHeadroom = 0.05;
 
 /// Tokens per parameter at which a training budget is best spent (Hoffmann et
 /// al. 2022, arXiv 2203.15556, table 3: about 20).
@@ -193,6 +199,14 @@ struct AlternativeRow {
   std::string layout; ///< in short
 };
 
+/// The fastest plan found that leaves more memory free.
+struct RoomyPlan {
+  double headroom = 0; ///< part of the memory; 0: it was not asked for
+  double stepSec = 0;  ///< 0: none was found
+  std::string layout;
+  bool isBest = false; ///< it is the plan that is explained
+};
+
 /// "tp 8 dp 4 pp 2 | 16 x 2 | 1f1b | zero 1".
 std::string shortLayout(const OuterChoice &outer);
 
@@ -229,7 +243,28 @@ RunPart planRun(const StepModel &step, const Machine &machine, int64_t devices,
 // 6. What it rests on
 //===----------------------------------------------------------------------===//
 
+/// Figures of the cluster's description that no datasheet has.
+enum class Assumed {
+  Matmul,
+  Grouped,
+  AttentionForward,
+  AttentionBackward,
+  Memory,
+  Network,
+  HiddenLayers,
+  HiddenGradients,
+  HiddenWeights,
+  Headroom
+};
+struct Assumption {
+  Assumed what = Assumed::Matmul;
+  std::string name;   ///< "matmuls, of peak"
+  double value = 0;   ///< part of 1
+  std::string source; ///< of the description, or "assumed"
+};
+
 struct TrustPart {
+  std::vector<Assumption> figures;
   std::vector<std::string> assumptions, notModelled;
   /// Kerf's own steps were measured on devices of this backend. Otherwise times
   /// are a projection, and the error is that of other runtimes' steps.
@@ -244,6 +279,24 @@ struct TrustPart {
 };
 
 //===----------------------------------------------------------------------===//
+// 7. When another plan would win
+//===----------------------------------------------------------------------===//
+
+/// The range of a figure in which the plan stays the fastest of those that were
+/// ranked again, the others unmoved.
+struct SensitivityRow {
+  std::string name;
+  double value = 0, from = 0, to = 0; ///< parts of 1
+  /// Layouts that win just outside; empty: the range ends where nobody looked.
+  std::string below, above;
+};
+
+struct SensitivityPart {
+  std::vector<SensitivityRow> rows; ///< empty: it was not asked for
+  int64_t plans = 0;                ///< ranked, this one included
+};
+
+//===----------------------------------------------------------------------===//
 // All of it
 //===----------------------------------------------------------------------===//
 
@@ -253,8 +306,10 @@ struct Explanation {
   MemoryPart memory;
   TimePart time;
   std::vector<AlternativeRow> alternatives;
+  RoomyPlan roomy;
   RunPart run;
   TrustPart trust;
+  SensitivityPart sensitivity;
   Infeasible infeasible; ///< when nothing fits
 };
 

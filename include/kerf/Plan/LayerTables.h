@@ -30,6 +30,7 @@ constexpr int kInnerAxes = 3;
 /// Seconds by what they are spent on; of one layer and micro-batch.
 struct TimeParts {
   double matmulSec = 0, attentionSec = 0, rowSec = 0;
+  double groupedSec = 0; ///< part of `matmulSec`: matmuls of routed tokens
   std::array<double, kInnerAxes> commSec = {}; ///< collectives of each axis
   double computeSec() const { return matmulSec + attentionSec + rowSec; }
   double allCommSec() const { return commSec[0] + commSec[1] + commSec[2]; }

@@ -69,6 +69,11 @@ std::string heading(llvm::StringRef title, llvm::StringRef more, bool color);
 std::string printAlternatives(llvm::ArrayRef<AlternativeRow> rows,
                               double stepSec, bool color);
 
+/// The part of the screen: one row per figure.
+std::string printSensitivity(const SensitivityPart &part, bool color);
+/// One line below the alternatives; "" where it was not asked for.
+std::string printRoomy(const RoomyPlan &roomy, double stepSec);
+
 /// Text from a stranger without control characters.
 std::string clean(llvm::StringRef text);
 
@@ -76,6 +81,8 @@ std::string clean(llvm::StringRef text);
 json::Value numberOf(double number);
 json::Value stringsOf(llvm::ArrayRef<std::string> strings);
 
+json::Value jsonOf(const SensitivityPart &part);
+json::Value jsonOf(const RoomyPlan &roomy);
 /// `run` as a JSON object; shared by the explanation and the sweep.
 json::Value jsonOf(const RunPart &run);
 /// A list of objects, as `/time/collectives` of an explanation and the field

@@ -213,6 +213,8 @@ struct SearchProblem {
   Pins pins;
   double budget = 600; ///< what tables that are solved may cost (`tableCost`)
   bool prove = false;  ///< spend whatever is needed
+  /// Also a plan that leaves this part of the memory free; 0: none is wanted.
+  double roomyHeadroom = 0;
   /// Steps that take as long in closed form are of no interest: there is one.
   double enoughSec = HUGE_VAL;
   /// Bytes of the programs of a plan by stage, where they are known better than
@@ -240,6 +242,9 @@ struct SearchResult {
   std::optional<PlanPoint> best;
   Certificate certificate;
   std::vector<Alternative> alternatives;
+  /// The fastest plan found with `SearchProblem::roomyHeadroom`, which may be
+  /// the best one; none where it was not wanted or not found.
+  std::optional<PlanPoint> roomy;
   Infeasible infeasible; ///< when there is no best
 };
 
@@ -259,8 +264,9 @@ SearchResult searchExhaustively(const SearchProblem &problem);
 PlanPoint evaluatePlan(const SearchProblem &problem, const OuterChoice &outer,
                        std::vector<PlacedStage> stages);
 
-/// Bytes of a rank's memory, reserved ones included (of a shared device: the
-/// rank's part). A plan fits when no stage's `StageMemory::total` is larger.
+/// Bytes of a rank's memory that a plan may take, reserved ones included (of a
+/// shared device: the rank's part): all but the headroom. A plan fits when no
+/// stage's `StageMemory::total` is larger.
 double capacityBytes(const SearchProblem &problem);
 bool fits(const SearchProblem &problem, const PlanPoint &plan);
 

@@ -41,6 +41,8 @@ struct SolveRequest {
   Profile profile;
   bool prove = false;
   double budget = 600; ///< layer tables of 100 ops that may be solved
+  /// As `SearchProblem::roomyHeadroom`.
+  double roomyHeadroom = 0;
   int64_t workers = 8; ///< threads of a rank that workspaces are made for
   /// Programs sum gradients in the last backward pass; by default where
   /// devices communicate beside computing and no other stage waits for it.

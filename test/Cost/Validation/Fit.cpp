@@ -41,11 +41,18 @@ static std::vector<Parameter> makeParameters() {
                        profile.layerFloorBackwardSec *= std::exp(offset);
                      },
                      0.5, 2.0};
+  Parameter data = {"data overlap",
+                    [](Profile &profile, double offset) {
+                      for (double *part :
+                           {&profile.gradientOverlap, &profile.weightOverlap})
+                        *part = std::clamp(*part + offset, 0.0, 1.0);
+                    },
+                    0.25, 1.0};
   return {scaled("matmul", &Profile::matmul, 0.10, 0.5),
           scaled("attention", &Profile::attention, 0.30, 1.0),
           floor,
           shifted("tensor overlap", &Profile::tensorOverlap, 0.25, -2, 0.95),
-          shifted("data overlap", &Profile::dataOverlap, 0.25, 0, 1),
+          data,
           shifted("bubble", &Profile::bubble, 0.10, 0.6, 1.4),
           shifted("step", &Profile::stepSec, 0.03, 0, 1)};
 }

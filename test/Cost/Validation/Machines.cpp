@@ -132,6 +132,19 @@ static void setDevice(Device &device, const DeviceFigures &figures) {
     device.peak["f32"] = figures.bf16 / 15 * 1e12;
 }
 
+/// Attention of runs that were published before FlashAttention-3 and cuDNN 9:
+/// FlashAttention-2 reaches at most 0.35 of an H100's peak (Shah et al. 2024,
+/// arXiv 2407.08608), cuDNN's earlier kernels about 0.41 in training.
+static void setAttention(Device &device, const DeviceFigures &figures,
+                         const Row &row) {
+  bool isHopper =
+      figures.cluster == "hgx-h100" || figures.cluster == "hgx-h200";
+  if (!isHopper || llvm::StringRef(row.source).contains("Megatron-Bridge"))
+    return;
+  device.efficiency.attention = 0.41;
+  device.efficiency.attentionBackward = 0.85;
+}
+
 /// Bandwidths in GB/s, 0 for as described.
 static void setNetwork(Machine &machine, int64_t nodeSize, double intra,
                        double inter) {
@@ -163,6 +176,7 @@ std::optional<Machine> MachineReader::machineOf(const Row &row,
     return std::nullopt;
   Machine machine = *described;
   setDevice(machine.device, *figures);
+  setAttention(machine.device, *figures, row);
   machine.device.memoryBytes *= kBytesPerStatedByte;
   setNetwork(machine, figures->nodeSize, figures->intraGBps,
              figures->interGBps);

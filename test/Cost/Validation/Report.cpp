@@ -130,7 +130,7 @@ std::string kerf::validate::printCalibrations(
                     one.runtime, one.machine, kSettingNames[one.setting],
                     one.runs, p.matmul, p.attention,
                     p.layerFloorForwardSec * 1e3, p.layerFloorBackwardSec * 1e3,
-                    p.tensorOverlap, p.dataOverlap, p.bubble, p.stepSec)
+                    p.tensorOverlap, p.gradientOverlap, p.bubble, p.stepSec)
                 .str();
   }
   return text;

@@ -58,7 +58,8 @@ struct Draw {
   StepWork step(ScheduleKind kind, bool traffic) {
     StepWork step = sizes(kind);
     step.sendSec = random() % 2 ? uniform(0, 0.5) : 0;
-    step.dataOverlap = uniform(0, 1);
+    step.gradientOverlap = uniform(0, 1);
+    step.weightOverlap = uniform(0, 1);
     step.bubble = uniform(0.5, 1.5);
     step.constantSec = uniform(0, 1);
     for (StageWork &stage : step.stages) {
@@ -338,14 +339,14 @@ TEST(TimelineTest, GradientSyncHides) {
   EXPECT_DOUBLE_EQ(simulate(step).totalSec, 12 + 1.5);
   step.stages[0].gradientSyncSec = 10;
   EXPECT_DOUBLE_EQ(simulate(step).totalSec, 12 + 8);
-  step.dataOverlap = 0;
+  step.gradientOverlap = step.weightOverlap = 0;
   EXPECT_DOUBLE_EQ(simulate(step).totalSec, 12 + 10);
 }
 
 // With all traffic hidden a step takes its compute or its traffic, not both.
 TEST(TimelineTest, HiddenTraffic) {
   StepWork step = evenStep(ScheduleKind::OneFOneB, 1, 5, 1, 1, 2, 0);
-  step.dataOverlap = 1;
+  step.gradientOverlap = step.weightOverlap = 1;
   ChunkWork &chunk = step.stages[0].chunks[0];
   chunk.forwardGatherSec = 0.9;
   chunk.backwardGatherSec = 0.9;
@@ -415,7 +416,7 @@ TEST(TimelineTest, Refusals) {
   step.stages.clear();
   EXPECT_EQ(step.check(), "no stages");
   step = evenStep(ScheduleKind::GPipe, 1, 1, 1, 1, 2, 0);
-  step.dataOverlap = 1.5;
+  step.gradientOverlap = step.weightOverlap = 1.5;
   EXPECT_EQ(step.check(), "the overlap of data traffic is not between 0 and 1");
 }
 

@@ -89,7 +89,8 @@ TEST(BadMachine, MeasuredFigures) {
             "7:40: error: field 'rows': found 'few', expected a whole number "
             "from 1 to 1000000000\n");
   EXPECT_EQ(rows("8: 2"), "7:43: error: field '8': found '2', expected a "
-                          "number above 0, at most 1\n");
+                          "number above 0, at most 1\n"
+                          "  a part of 1: write '0.02' for 2 %\n");
   const char *second = "  - {name: u, size: 4, bandwidth: 10 GB/s, latency: 5 "
                        "us}\n";
   auto ranks = [&](const std::string &items, bool shared = true) {
@@ -237,6 +238,43 @@ TEST(BadMachine, Numbers) {
   });
 }
 
+// Figures with a source, what is hidden and what is left free.
+TEST(BadMachine, Assumptions) {
+  const char *from = "memory: 80 GB";
+  check({
+      {from, "memory: 80 GB\n  headroom: 3",
+       "5:13: error: field 'headroom': found '3', expected a number from 0 to "
+       "0.5\n"
+       "  a part of 1: write '0.03' for 3 %\n"},
+      {from, "memory: 80 GB\n  headroom: {source: me}",
+       "5:13: error: missing field 'value' in 'headroom', expected a number, "
+       "such as '0.03'\n"},
+      {from, "memory: 80 GB\n  headroom: {value: 0.1, sorce: me}",
+       "5:26: error: unknown field 'sorce' in 'headroom', did you mean "
+       "'source'?\n"
+       "  fields of 'headroom': value, source\n"},
+      {from, "memory: 80 GB\n  headroom: {value: 0.1, source: \"\"}",
+       "5:34: error: field 'source': found '', expected a text of 1 to 200 "
+       "printable characters, such as 'our own run of May'\n"},
+      {from, "memory: 80 GB\n  hidden: {layers: 1.5, gradients: x}",
+       "5:20: error: field 'layers': found '1.5', expected a number from 0 to "
+       "1\n"
+       "5:36: error: field 'gradients': found 'x', expected a number, such as "
+       "'0.5'\n"},
+      {from, "memory: 80 GB\n  hidden: {tensor: 0.5}",
+       "5:12: error: unknown field 'tensor' in 'hidden'\n"
+       "  fields of 'hidden': layers, gradients, weights\n"},
+      {from,
+       "memory: 80 GB\n  efficiency: {grouped_matmul: {value: 60}, matmul: "
+       "{rows: {8: 1, 16: 0.5}}}",
+       "5:40: error: field 'value': found '60', expected a number above 0, at "
+       "most 1\n"
+       "  a part of 1: write '0.60' for 60 %\n"
+       "5:67: error: field 'rows': expected the largest part at the most "
+       "rows\n"},
+  });
+}
+
 // Fields that are unknown, missing, repeated or of the wrong kind.
 TEST(BadMachine, Fields) {
   check({
@@ -245,7 +283,7 @@ TEST(BadMachine, Fields) {
        "its unit, such as '80 GB'\n"
        "4:3: error: unknown field 'memry' in 'device', did you mean 'memory'?\n"
        "  fields of 'device': name, memory, reserved, memory_bandwidth, peak, "
-       "backend, efficiency, launch, power, shared\n"},
+       "backend, efficiency, hidden, headroom, launch, power, shared\n"},
       {"name: m\n", "",
        "1:1: error: missing field 'name' in the description, expected a "
        "name\n"},
@@ -450,7 +488,8 @@ std::string repeat(const std::string &text, int count) {
 
 // One run tells all problems, in the order of the text.
 TEST(BadMachine, AllAtOnce) {
-  EXPECT_EQ(problemsOf(R"(name: m
+  EXPECT_EQ(
+      problemsOf(R"(name: m
 device:
   memory: 80
   memory_bandwidth: 0 TB/s
@@ -458,21 +497,21 @@ device:
 tiers:
   - {name: t, size: none}
 )"),
-            "3:3: error: missing field 'name' in 'device', expected a name\n"
-            "3:3: error: missing field 'peak' in 'device', expected a map\n"
-            "3:11: error: field 'memory': found '80', expected a size with its "
-            "unit, such as '80 GB'\n"
-            "4:21: error: field 'memory_bandwidth': found '0 TB/s', expected a "
-            "rate above 0 B/s, at most 1000000 TB/s\n"
-            "5:3: error: unknown field 'colour' in 'device'\n"
-            "  fields of 'device': name, memory, reserved, memory_bandwidth, "
-            "peak, backend, efficiency, launch, power, shared\n"
-            "7:5: error: missing field 'bandwidth' in 'tiers[0]', expected a "
-            "rate with its unit, such as '450 GB/s'\n"
-            "7:5: error: missing field 'latency' in 'tiers[0]', expected a "
-            "time with its unit, such as '5 us'\n"
-            "7:21: error: field 'size': found 'none', expected a whole number "
-            "from 1 to 1000000000\n");
+      "3:3: error: missing field 'name' in 'device', expected a name\n"
+      "3:3: error: missing field 'peak' in 'device', expected a map\n"
+      "3:11: error: field 'memory': found '80', expected a size with its "
+      "unit, such as '80 GB'\n"
+      "4:21: error: field 'memory_bandwidth': found '0 TB/s', expected a "
+      "rate above 0 B/s, at most 1000000 TB/s\n"
+      "5:3: error: unknown field 'colour' in 'device'\n"
+      "  fields of 'device': name, memory, reserved, memory_bandwidth, "
+      "peak, backend, efficiency, hidden, headroom, launch, power, shared\n"
+      "7:5: error: missing field 'bandwidth' in 'tiers[0]', expected a "
+      "rate with its unit, such as '450 GB/s'\n"
+      "7:5: error: missing field 'latency' in 'tiers[0]', expected a "
+      "time with its unit, such as '5 us'\n"
+      "7:21: error: field 'size': found 'none', expected a whole number "
+      "from 1 to 1000000000\n");
 }
 
 // Seven levels of network are a mistake.

@@ -159,6 +159,8 @@ reliability: {device_mtbf: 50000 h, restart: 3 min, checkpoint_bandwidth: 2 GB/s
 price: {device_hour: 2.5, currency: USD, carbon: 0.4 kg/kWh, pue: 1.25}
 )");
   Machine expected;
+  expected.device.headroom = 0.03;
+  expected.device.headroomSource = "assumed";
   expected.name = "dgx";
   Device &device = expected.device;
   device.name = "chip-1";
@@ -194,6 +196,38 @@ price: {device_hour: 2.5, currency: USD, carbon: 0.4 kg/kWh, pue: 1.25}
   expected.reliability = {50000 * 3600., 180, 2e9};
   expected.price = {2.5, "USD", 0.4, 1.25};
   EXPECT_EQ(machine, expected);
+  EXPECT_EQ(read(printMachine(machine)), machine);
+}
+
+// Figures may have a source; those that say nothing of it have none.
+TEST(ReadMachine, Assumptions) {
+  Machine machine =
+      read(device("24 GB", R"(headroom: {value: 0, source: it's us}
+  hidden: {layers: {value: 0.25, source: "a: b"}, weights: 1}
+  efficiency:
+    matmul: {source: ours, depth: 32, rows: {64: 0.5, 256: 1}}
+    grouped_matmul: 0.5
+    memory: {value: 0.9, source: "run of May"}
+    by_type: {f32: {depth: 1, source: ours}})"));
+  const Device &own = machine.device;
+  EXPECT_EQ(own.headroom, 0);
+  EXPECT_EQ(own.headroomSource, "it's us");
+  EXPECT_EQ(own.hidden.layers, 0.25);
+  EXPECT_EQ(own.hidden.gradients, std::nullopt);
+  EXPECT_EQ(own.hidden.weights, 1);
+  std::map<std::string, std::string> sources = {{"layers", "a: b"}};
+  EXPECT_EQ(own.hidden.sources, sources);
+  const Efficiency &part = own.efficiency;
+  EXPECT_EQ(part.matmul, 0.8);
+  EXPECT_EQ(part.depth, 32);
+  EXPECT_EQ(part.rows.size(), 2u);
+  EXPECT_EQ(part.groupedMatmul, 0.5);
+  EXPECT_EQ(part.memory, 0.9);
+  EXPECT_EQ(part.sources.at("matmul"), "ours");
+  EXPECT_EQ(part.sources.at("memory"), "run of May");
+  EXPECT_EQ(part.sources.at("by_type.f32"), "ours");
+  EXPECT_EQ(part.sources.count("grouped_matmul"), 0u);
+  EXPECT_EQ(part.sources.at("attention"), "assumed: half of 'matmul'");
   EXPECT_EQ(read(printMachine(machine)), machine);
 }
 
@@ -233,6 +267,11 @@ TEST(ReadMachine, EfficiencyByFamily) {
   EXPECT_DOUBLE_EQ(
       efficiency("h100", "f32: 1 TFLOP/s", "backend: {target: cpu}").matmul,
       0.8);
+  // What is known of an H100's grouped matmuls follows its own.
+  EXPECT_EQ(efficiency("unknown", "bf16: 555 TFLOP/s").groupedMatmul, 0);
+  EXPECT_DOUBLE_EQ(efficiency("h100", "bf16: 989 TFLOP/s").groupedMatmul,
+                   0.75 * 794.5 / 989);
+  EXPECT_DOUBLE_EQ(efficiency("h100", "bf16: 989 TFLOP/s").attention, 0.62);
   Efficiency partly =
       efficiency("a100", "bf16: 312 TFLOP/s", "efficiency: {network: 0.5}");
   EXPECT_DOUBLE_EQ(partly.network, 0.5);

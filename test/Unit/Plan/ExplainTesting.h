@@ -194,7 +194,7 @@ inline PlanPoint makePlan() {
                  {{{{{1, 2, layer}, {2, 1, head}}}}, makeMemory(12)}};
   plan.work.microBatches = 4;
   plan.work.sendSec = 1e-3;
-  plan.work.dataOverlap = 0.5;
+  plan.work.gradientOverlap = plan.work.weightOverlap = 0.5;
   plan.work.stages.resize(2);
   for (StageWork &stage : plan.work.stages) {
     ChunkWork chunk;

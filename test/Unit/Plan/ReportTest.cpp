@@ -129,9 +129,16 @@ TRUST
 
   error         projection: Kerf was not measured on such devices; published steps of others are met within
                 about 7 % (other runtimes)
-  assumed       runtime 'kerf': products at 80 % of peak, attention at 40 % (fused), memory at 80 %, links at
-                80 %
-                hidden beside compute: 0 % of traffic inside layers, up to 50 % of gradients and weights
+  assumed       matmuls, of peak: 80 % (cluster file)
+                attention forward, of peak: 40 % (cluster file)
+                attention backward, of peak: 34 % (cluster file)
+                memory, of bandwidth: 80 % (cluster file)
+                links, of bandwidth: 80 % (cluster file)
+                hidden, inside layers: 0 % (assumed for runtime 'kerf')
+                hidden, of gradients: 50 % (assumed for runtime 'kerf')
+                hidden, of weights: 50 % (assumed for runtime 'kerf')
+                memory kept free: 0 % (cluster file)
+                runtime 'kerf'; matmuls of all shapes reach the same rate
                 experts evenly loaded; every sequence full
   not modelled  stragglers and jitter, other jobs on the network, thermal throttling, input pipeline,
                 fragmentation of memory
