@@ -17,6 +17,11 @@
 // buffer or the next layer: they are waited for when the next collective
 // starts.
 //
+// A sum over ranks of what others have summed (state that is cut over a part of
+// the data ranks) would end the first sum as soon as it starts. It is the
+// smaller one, so it comes as late as can be, and the first one has the
+// computing before it.
+//
 // Example, weights w and v of a layer:
 //
 //     w = gather; x = f(w); v = gather; y = g(v)
@@ -120,7 +125,12 @@ private:
   Chain chainOf(Operation *collective);
   Operation *makerOf(const Chain &chain);
   void startEarly(Operation *collective);
+  Operation *readLate(Operation *collective,
+                      llvm::SmallVectorImpl<Operation *> &moved,
+                      bool &computes);
   Operation *waitLate(Operation *collective);
+  bool followsScatter(Operation *collective);
+  void sink(Operation *collective);
   llvm::SmallVector<Operation *> borders();
 
   Block &block;
@@ -174,13 +184,14 @@ void Overlap::startEarly(Operation *collective) {
   }
 }
 
-/// Puts a wait where the result is read first, or before the next border.
-/// Returns the op that the next collective comes after.
-Operation *Overlap::waitLate(Operation *collective) {
-  Value result = collective->getResult(0);
-  llvm::SmallVector<Operation *> moved;
-  llvm::SmallPtrSet<Value, 4> late = {result};
-  bool computes = false;
+/// Where the result of a collective is read first, or the next border. Sets the
+/// stores and views before it, which can come later, and whether something
+/// computes up to there.
+Operation *Overlap::readLate(Operation *collective,
+                             llvm::SmallVectorImpl<Operation *> &moved,
+                             bool &computes) {
+  llvm::SmallPtrSet<Value, 4> late = {collective->getResult(0)};
+  computes = false;
   Operation *first = collective->getOperand(0).getDefiningOp();
   while (isa_and_nonnull<ReshapeOp, SliceOp>(first))
     first = first->getOperand(0).getDefiningOp();
@@ -200,6 +211,16 @@ Operation *Overlap::waitLate(Operation *collective) {
     moved.push_back(stop);
     late.insert(stop->result_begin(), stop->result_end());
   }
+  return stop;
+}
+
+/// Puts a wait where the result is read first, or before the next border.
+/// Returns the op that the next collective comes after.
+Operation *Overlap::waitLate(Operation *collective) {
+  Value result = collective->getResult(0);
+  llvm::SmallVector<Operation *> moved;
+  bool computes = false;
+  Operation *stop = readLate(collective, moved, computes);
   if (!computes)
     return collective;
   OpBuilder builder(stop);
@@ -210,6 +231,26 @@ Operation *Overlap::waitLate(Operation *collective) {
   for (Operation *op : moved)
     op->moveBefore(stop);
   return wait;
+}
+
+/// True for a collective of the parts that another one of the block leaves,
+/// which moves more and could run beside something.
+bool Overlap::followsScatter(Operation *collective) {
+  Operation *maker = makerOf(chainOf(collective));
+  return isa_and_nonnull<spmd::ReduceScatterOp>(maker) && canMove(maker) &&
+         !spmd::isStarted(maker);
+}
+
+/// Moves a collective and what stores its result down to where that is read.
+void Overlap::sink(Operation *collective) {
+  llvm::SmallVector<Operation *> moved;
+  bool computes = false;
+  Operation *stop = readLate(collective, moved, computes);
+  if (!computes)
+    return;
+  collective->moveBefore(stop);
+  for (Operation *op : moved)
+    op->moveBefore(stop);
 }
 
 llvm::SmallVector<Operation *> Overlap::borders() {
@@ -229,6 +270,12 @@ void Overlap::run() {
     else if (!spmd::isStarted(op) && makerOf(chainOf(op)))
       startEarly(op);
   }
+  llvm::SmallPtrSet<Operation *, 4> sunk;
+  for (Operation *op : borders())
+    if (!isFixed(op) && !spmd::isStarted(op) && followsScatter(op)) {
+      sink(op);
+      sunk.insert(op);
+    }
   border = nullptr;
   for (Operation *op : borders()) {
     if (isFixed(op)) {
@@ -239,7 +286,8 @@ void Overlap::run() {
       border = *op->getUsers().begin();
       continue;
     }
-    startEarly(op);
+    if (!sunk.contains(op))
+      startEarly(op);
     border = waitLate(op);
   }
 }

@@ -125,3 +125,34 @@ spmd.program @p over <dp = 2> micro_batches 2 slots 1 {
     spmd.return
   }
 }
+
+// Of a sum over two groups the second part is smaller, and reads the first one: it comes before the next collective, and the first one has
+// the computing before it. What is read at once stays.
+// CHECK-LABEL: spmd.program @nested
+spmd.program @nested over <dp = 2, cp = 2> micro_batches 2 slots 1 {
+  spmd.buffer @g step : tensor<8x16xf32>
+  spmd.buffer @s step : tensor<8x16xf32>
+  // CHECK-LABEL: spmd.func @sums
+  // CHECK: %[[X:.*]] = kerf.constant
+  // CHECK-NEXT: %[[S:.*]] = spmd.reduce_scatter sum %[[X]] dim 0 over [cp]
+  // CHECK-NEXT: %[[A:.*]] = kerf.mul
+  // CHECK-NEXT: %[[D:.*]] = spmd.wait %[[S]] keeps %[[X]]
+  // CHECK-NEXT: %[[T:.*]] = spmd.all_reduce sum %[[D]] over [dp]
+  // CHECK-NEXT: %[[U:.*]] = spmd.reduce_scatter sum %[[A]] dim 0 over [cp]
+  // CHECK-NEXT: spmd.accumulate %[[T]] into @g
+  // CHECK-NEXT: %[[W:.*]] = spmd.wait %[[U]] keeps %[[A]]
+  // CHECK-NEXT: %[[V:.*]] = spmd.all_reduce sum %[[W]] over [dp]
+  // CHECK-NEXT: kerf.neg %[[V]]
+  spmd.func @sums() {
+    %x = kerf.constant dense<1.0> : tensor<16x16xf32>
+    %s = spmd.reduce_scatter sum %x dim 0 over [cp] : tensor<16x16xf32> -> tensor<8x16xf32>
+    %t = spmd.all_reduce sum %s over [dp] : tensor<8x16xf32>
+    spmd.accumulate %t into @g : tensor<8x16xf32>
+    %a = kerf.mul %x, %x : tensor<16x16xf32>
+    %u = spmd.reduce_scatter sum %a dim 0 over [cp] : tensor<16x16xf32> -> tensor<8x16xf32>
+    %v = spmd.all_reduce sum %u over [dp] : tensor<8x16xf32>
+    %b = kerf.neg %v : tensor<8x16xf32>
+    spmd.write %b to @s : tensor<8x16xf32>
+    spmd.return
+  }
+}
