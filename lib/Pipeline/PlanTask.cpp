@@ -73,6 +73,12 @@ PlanOptions::PlanOptions(cl::OptionCategory &category)
               cl::cat(category)),
       explainJson("explain-json", cl::desc("The same as JSON"),
                   cl::value_desc("file"), cl::cat(category)),
+      searchSensitivity(
+          "search-sensitivity",
+          cl::desc("Search again with each assumed figure at both ends of its "
+                   "range, about 16 times: what --explain then says of the "
+                   "figures rests on more plans"),
+          cl::cat(category)),
       tokens("tokens",
              cl::desc("Tokens of the run that is explained (default: 20 per "
                       "parameter)"),
@@ -111,12 +117,18 @@ static std::string needsCluster(const PlanOptions &options) {
   look(options.prove);
   look(options.explain);
   look(options.explainJson);
+  look(options.searchSensitivity);
   look(options.tokens);
   look(options.versus);
   look(options.trace);
   look(options.svg);
   look(options.sweep);
   return found;
+}
+
+/// Whether somebody will read an explanation.
+static bool explains(const PlanTask &task) {
+  return task.explain || !task.explainJson.empty();
 }
 
 FailureOr<PlanTask> kerf::planTaskOf(const PlanOptions &options) {
@@ -137,6 +149,9 @@ FailureOr<PlanTask> kerf::planTaskOf(const PlanOptions &options) {
   task.prove = options.prove;
   task.explain = options.explain;
   task.explainJson = options.explainJson;
+  task.searchSensitivity = options.searchSensitivity;
+  if (task.searchSensitivity && !explains(task))
+    return fail("--search-sensitivity needs --explain or --explain-json");
   task.versus = options.versus;
   task.trace = options.trace;
   task.svg = options.svg;
@@ -241,11 +256,6 @@ static SolveRequest requestOf(const PlanTask &task, const Machine &machine) {
   return request;
 }
 
-/// Whether somebody will read an explanation.
-static bool explains(const PlanTask &task) {
-  return task.explain || !task.explainJson.empty();
-}
-
 FailureOr<std::unique_ptr<Solution>> kerf::solveTask(ModuleOp module,
                                                      const PlanTask &task) {
   auto model = modelOf(module);
@@ -308,6 +318,11 @@ LogicalResult kerf::showTask(ModuleOp module, const PlanTask &task,
   ExplainInput input = solution.explainInput(task.tokens);
   if (explains(task)) {
     input.withSensitivity = true;
+    input.searchesSensitivity = task.searchSensitivity;
+    auto model = modelOf(module);
+    if (task.searchSensitivity && succeeded(model))
+      input.challengers = findChallengers(
+          *model, requestOf(task, task.machines.front()), solution);
     input.roomyHeadroom = kRoomyHeadroom;
   }
   Explanation explanation = explain(input);

@@ -21,6 +21,7 @@ struct PlanOptions {
   llvm::cl::opt<bool> prove;
   llvm::cl::opt<bool> explain;
   llvm::cl::opt<std::string> explainJson;
+  llvm::cl::opt<bool> searchSensitivity;
   llvm::cl::opt<double> tokens;
   llvm::cl::opt<std::string> versus;
   llvm::cl::opt<std::string> trace;
@@ -38,6 +39,7 @@ struct PlanTask {
   std::string pins;
   double moeBuffer = 0; ///< 0: not given
   bool prove = false;
+  bool searchSensitivity = false;
   int64_t workers = 8;           ///< threads of a rank
   std::optional<bool> sumsEarly; ///< as --bucket-gradients
   bool explain = false;

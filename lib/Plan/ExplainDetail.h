@@ -31,6 +31,12 @@ int64_t devicesOf(const ExplainInput &input);
 /// Figures that the times of an explanation rest on.
 std::vector<Assumption> assumptionsOf(const ExplainInput &input);
 
+/// The values to which a figure is moved: the least and the most.
+std::pair<double, double> rangeOf(const Assumption &figure);
+/// Seconds of a plan with a figure moved to `value`.
+double movedSec(const ExplainInput &input, const PlanPoint &plan,
+                const Assumption &figure, double value);
+
 PlanPart describePlan(const ExplainInput &input, const PlanPoint &plan);
 SensitivityPart describeSensitivity(const ExplainInput &input,
                                     const PlanPoint &plan);

@@ -73,7 +73,8 @@ static const LayerLayout *layoutIn(const ExplainInput &input,
   return nullptr;
 }
 
-/// What travels between ranks of experts: rows, where the layouts cut experts.
+/// What travels between ranks of experts: routed tokens, where the layouts cut
+/// experts; "" where each rank has all of them.
 static std::string expertCargo(const ExplainInput &input,
                                const PlanPoint &plan) {
   bool isCut = false, isExchanged = false, isKnown = false;
@@ -92,7 +93,7 @@ static std::string expertCargo(const ExplainInput &input,
     }
   }
   if (isKnown && !isCut && !isExchanged)
-    return "gradients: all experts are on every rank; a part of data";
+    return "";
   return isExchanged ? "rows to their experts and back; a part of data"
                      : "tokens to all experts, and sums back; a part of data";
 }
@@ -107,9 +108,9 @@ static std::vector<AxisRow> axesOf(const ExplainInput &input,
                       std::move(carries)});
   };
   for (MeshAxis axis : outer.order) {
-    if (axis == MeshAxis::Data)
-      add("expert", groupOf(outer, InnerAxis::Expert),
-          expertCargo(input, plan));
+    std::string cargo = axis == MeshAxis::Data ? expertCargo(input, plan) : "";
+    if (!cargo.empty())
+      add("expert", groupOf(outer, InnerAxis::Expert), std::move(cargo));
     add(axisName(axis), groupOf(outer, axis), cargoOf(outer, axis));
   }
   return rows;
@@ -505,5 +506,6 @@ PlanPart explain_detail::describePlan(const ExplainInput &input,
     part.kinds.push_back(
         describeKind(input, plan, static_cast<int>(kind), counts[kind]));
   part.state = stateWords(plan.outer);
+  part.holdsAllExperts = plan.outer.ep > 1 && expertCargo(input, plan).empty();
   return part;
 }

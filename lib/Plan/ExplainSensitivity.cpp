@@ -3,9 +3,10 @@
 // Problem: the plan is the fastest under figures that nobody measured. How far
 // may each of them move, alone, before another plan is faster, and which?
 //
-// Idea: the search keeps the fastest plan for each value of each decision.
-// These are ranked again with the figure moved. Nothing is searched, so a plan
-// that was not kept may win sooner: the range is an upper bound.
+// Idea: the search keeps the fastest plan for each value of each decision, and
+// on request the space is searched again with each figure at both ends of its
+// range (SolveSensitivity.cpp). These plans are ranked with the figure
+// moved. Others may win sooner: the range is an upper bound.
 //
 // Steps: a figure is moved to the end of its range. Plans that are faster there
 // cross the best one somewhere on the way; where, is found by halving. The
@@ -24,6 +25,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 
 using namespace kerf;
 using namespace kerf::explain_detail;
@@ -87,56 +89,6 @@ static void scale(LayerPoint &point, Assumed what, double factor) {
     point.tensorSyncSec /= factor;
 }
 
-namespace {
-/// The plans of one explanation, ranked under figures that are moved.
-class Ranking {
-public:
-  Ranking(const ExplainInput &input, const PlanPoint &best);
-
-  SensitivityRow rowOf(const Assumption &figure) const;
-  int64_t plans() const { return static_cast<int64_t>(all.size()); }
-
-private:
-  const ExplainInput &input;
-  std::vector<const PlanPoint *> all; ///< the best one first
-
-  struct Crossing {
-    double value = 0;
-    const PlanPoint *plan = nullptr;
-  };
-  double secOf(const PlanPoint &plan, const Assumption &figure,
-               double value) const;
-  /// Below 0 where another plan wins.
-  double lead(const PlanPoint &other, const Assumption &figure,
-              double value) const;
-  Crossing crossing(const Assumption &figure, double end) const;
-  double halve(const PlanPoint &other, const Assumption &figure,
-               double end) const;
-  SensitivityRow headroomRow(const Assumption &figure) const;
-};
-} // namespace
-
-static double tasksOf(const PlanPoint &plan) {
-  return 3.0 * static_cast<double>(plan.outer.pp * plan.outer.microBatches *
-                                   plan.outer.chunks);
-}
-
-Ranking::Ranking(const ExplainInput &input, const PlanPoint &best)
-    : input(input), all{&best} {
-  constexpr double kRanksEach = 25; // two ends of ten figures, and crossings
-  double tasks = tasksOf(best);
-  for (const Alternative &other : input.result->alternatives) {
-    if (!other.plan || llvm::any_of(all, [&](const PlanPoint *known) {
-          return known->outer.print() == other.plan->outer.print();
-        }))
-      continue;
-    tasks += tasksOf(*other.plan);
-    if (tasks * kRanksEach > kMostTasks)
-      break;
-    all.push_back(&*other.plan);
-  }
-}
-
 static SearchProblem problemOf(const ExplainInput &input) {
   const StepModel &step = *input.step;
   SearchProblem problem;
@@ -153,8 +105,17 @@ static SearchProblem problemOf(const ExplainInput &input) {
   return problem;
 }
 
-double Ranking::secOf(const PlanPoint &plan, const Assumption &figure,
-                      double value) const {
+static void scale(std::vector<PlacedStage> &stages, Assumed what,
+                  double factor) {
+  for (PlacedStage &stage : stages)
+    for (PlacedChunk &chunk : stage.chunks)
+      for (PlacedLayers &layers : chunk.layers)
+        scale(layers.point, what, factor);
+}
+
+double explain_detail::movedSec(const ExplainInput &input,
+                                const PlanPoint &plan, const Assumption &figure,
+                                double value) {
   Machine machine = *input.machine;
   SearchProblem problem = problemOf(input);
   problem.machine = &machine;
@@ -167,15 +128,90 @@ double Ranking::secOf(const PlanPoint &plan, const Assumption &figure,
   else if (figure.what == Assumed::HiddenWeights)
     problem.profile.weightOverlap = value;
   else
-    for (PlacedStage &stage : stages)
-      for (PlacedChunk &chunk : stage.chunks)
-        for (PlacedLayers &layers : chunk.layers)
-          scale(layers.point, figure.what, factor);
+    scale(stages, figure.what, factor);
   if (figure.what == Assumed::Memory)
     machine.device.efficiency.memory *= factor;
   if (figure.what == Assumed::Network)
     machine.device.efficiency.network *= factor;
   return search_detail::stepSecOf(problem, plan.outer, std::move(stages));
+}
+
+/// A challenger under the figures as they are.
+static PlanPoint atFigures(const ExplainInput &input,
+                           const Challenger &challenger) {
+  PlanPoint plan = challenger.plan;
+  if (!isShare(challenger.figure.what))
+    scale(plan.stages, challenger.figure.what,
+          challenger.figure.value / challenger.value);
+  plan.stepSec =
+      movedSec(input, plan, challenger.figure, challenger.figure.value);
+  return plan;
+}
+
+std::pair<double, double> explain_detail::rangeOf(const Assumption &figure) {
+  if (isShare(figure.what))
+    return {0, 1};
+  double most = std::min(1.0, figure.value * kFarthest);
+  return {figure.value / kFarthest, std::max(figure.value, most)};
+}
+
+namespace {
+/// The plans of one explanation, ranked under figures that are moved.
+class Ranking {
+public:
+  Ranking(const ExplainInput &input, const PlanPoint &best);
+
+  SensitivityRow rowOf(const Assumption &figure) const;
+  int64_t plans() const { return static_cast<int64_t>(all.size()); }
+
+private:
+  const ExplainInput &input;
+  std::vector<const PlanPoint *> all; ///< the best one first
+  double tasks = 0;                   ///< of their timelines
+
+  struct Crossing {
+    double value = 0;
+    const PlanPoint *plan = nullptr;
+  };
+  std::deque<PlanPoint> found; ///< challengers with the figures as they are
+  double secOf(const PlanPoint &plan, const Assumption &figure,
+               double value) const {
+    return movedSec(input, plan, figure, value);
+  }
+  void add(const PlanPoint &plan);
+  /// Below 0 where another plan wins.
+  double lead(const PlanPoint &other, const Assumption &figure,
+              double value) const;
+  Crossing crossing(const Assumption &figure, double end) const;
+  double halve(const PlanPoint &other, const Assumption &figure,
+               double end) const;
+  SensitivityRow headroomRow(const Assumption &figure) const;
+};
+} // namespace
+
+static double tasksOf(const PlanPoint &plan) {
+  return 3.0 * static_cast<double>(plan.outer.pp * plan.outer.microBatches *
+                                   plan.outer.chunks);
+}
+
+void Ranking::add(const PlanPoint &plan) {
+  constexpr double kRanksEach = 25; // two ends of ten figures, and crossings
+  bool isKnown = llvm::any_of(all, [&](const PlanPoint *known) {
+    return known->outer.print() == plan.outer.print();
+  });
+  if (isKnown || (tasks + tasksOf(plan)) * kRanksEach > kMostTasks)
+    return;
+  tasks += tasksOf(plan);
+  all.push_back(&plan);
+}
+
+Ranking::Ranking(const ExplainInput &input, const PlanPoint &best)
+    : input(input), all{&best}, tasks(tasksOf(best)) {
+  for (const Challenger &challenger : input.challengers)
+    add(found.emplace_back(atFigures(input, challenger)));
+  for (const Alternative &other : input.result->alternatives)
+    if (other.plan)
+      add(*other.plan);
 }
 
 double Ranking::lead(const PlanPoint &other, const Assumption &figure,
@@ -250,18 +286,16 @@ SensitivityRow Ranking::headroomRow(const Assumption &figure) const {
   if (input.result->roomy)
     take(*input.result->roomy);
   if (next)
-    row.above = shortLayout(next->outer);
+    row.above = next->outer.print() == all.front()->outer.print()
+                    ? "the same degrees, layers that keep less"
+                    : shortLayout(next->outer);
   return row;
 }
 
 SensitivityRow Ranking::rowOf(const Assumption &figure) const {
   if (figure.what == Assumed::Headroom)
     return headroomRow(figure);
-  double least = isShare(figure.what) ? 0 : figure.value / kFarthest;
-  double most =
-      isShare(figure.what)
-          ? 1
-          : std::max(figure.value, std::min(1.0, figure.value * kFarthest));
+  auto [least, most] = rangeOf(figure);
   SensitivityRow row{figure.name, figure.value, least, most, "", ""};
   if (least < figure.value) {
     Crossing below = crossing(figure, least);
@@ -281,6 +315,7 @@ SensitivityPart explain_detail::describeSensitivity(const ExplainInput &input,
   Ranking ranking(input, plan);
   SensitivityPart part;
   part.plans = ranking.plans();
+  part.isSearched = input.searchesSensitivity;
   for (const Assumption &figure : assumptionsOf(input))
     part.rows.push_back(ranking.rowOf(figure));
   return part;

@@ -175,7 +175,7 @@ static std::string shapeWords(const Device &device, llvm::StringRef type) {
   if (gpu && !isTyped)
     depth = efficiency.depth.value_or(64);
   if (depth > 0)
-    words.push_back("a start like " + report::short3(depth) +
+    words.push_back("a start like " + report::fixed(depth, 0) +
                     " more steps of depth");
   return words.empty() ? "matmuls of all shapes reach the same rate"
                        : "matmuls lose by shape: " + llvm::join(words, ", ");

@@ -62,6 +62,7 @@ public:
         std::max(kPlacementLoss * memory.total(), kPartLoss * largestPart()) +
         kRoomLoss * mostExchanged;
     memory.temporaries += std::ceil(loss + kScalars);
+    splitGradients(memory);
     addResting(memory);
     return memory;
   }
@@ -513,6 +514,20 @@ private:
   //===--------------------------------------------------------------------===//
   // What always lives
   //===--------------------------------------------------------------------===//
+
+  /// Sums of gradients apart from what else lives of gradients.
+  void splitGradients(StageMemory &memory) const {
+    double sums = 0;
+    forEachRun([&](const Run &run) {
+      for (const SketchedLayer::Param &param : run.layer->params)
+        if (param.param->trainable && !param.isTied)
+          sums += double(run.count) * param.param->gradientBytes *
+                  (outer.zero >= 2 ? param.piece : param.elements);
+    });
+    memory.transit = std::max(0.0, memory.gradients - sums);
+    memory.gradients -= memory.transit;
+    memory.temporaries += memory.transit;
+  }
 
   void addResting(StageMemory &memory) const {
     forEachRun([&](const Run &run) {

@@ -95,6 +95,7 @@ static Value planOf(const PlanPart &plan) {
     value.set("filled_step_sec", numberOf(plan.filledSec));
   value.set("choice", outerOf(plan.outer));
   value.set("state", textOf(plan.state));
+  value.set("holds_all_experts", Value::fromBool(plan.holdsAllExperts));
   Value axes = Value::makeArray();
   for (const AxisRow &row : plan.axes) {
     Value axis = groupOf(row.group);
@@ -122,6 +123,7 @@ static Value memoryOf(const MemoryPart &memory) {
                                       {"optimizer", stage.optimizer},
                                       {"activations", stage.activations},
                                       {"temporaries", stage.temporaries},
+                                      {"gradients_in_transit", stage.transit},
                                       {"communication", stage.communication},
                                       {"reserved", stage.reserved},
                                       {"total", stage.total()},

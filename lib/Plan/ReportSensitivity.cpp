@@ -27,10 +27,15 @@ std::string report::printSensitivity(const SensitivityPart &part, bool color) {
     table.rows.push_back({row.name, percent(row.value), percent(row.from), "to",
                           percent(row.to), winners(row)});
   text += table.print() + "\n";
+  std::string plans = plural(double(part.plans), "plan");
   return text +
-         paragraph("ranked again: " + plural(double(part.plans), "plan") +
-                       " that the search kept; nothing was searched, so "
-                       "others may win sooner",
+         paragraph(part.isSearched
+                       ? "ranked: " + plans +
+                             ", which the search kept or found with a figure "
+                             "at an end of its range"
+                       : "ranked again: " + plans +
+                             " that the search kept; others may win sooner, "
+                             "--search-sensitivity looks for them",
                    2, 2);
 }
 
@@ -65,6 +70,7 @@ json::Value report::jsonOf(const SensitivityPart &part) {
   }
   json::Value value = json::Value::makeObject();
   value.set("plans_ranked", json::Value::fromInteger(part.plans));
+  value.set("searched", json::Value::fromBool(part.isSearched));
   value.set("figures", std::move(rows));
   return value;
 }

@@ -126,8 +126,14 @@ static std::string placementWords(const PlanPart &plan) {
 }
 
 static std::string printPlan(const PlanPart &plan, bool color) {
-  std::string text = heading("PLAN", shortLayout(plan.outer), color);
+  OuterChoice named = plan.outer;
+  if (plan.holdsAllExperts)
+    named.ep = 1;
+  std::string text = heading("PLAN", shortLayout(named), color);
   text += "  " + batchWords(plan.outer) + "\n  " + plan.state + "\n";
+  if (plan.holdsAllExperts)
+    text += "  ep=" + std::to_string(plan.outer.ep) +
+            " is data parallelism here: each of these ranks has all experts\n";
   text += placementWords(plan);
   Table axes{"lrrll", 2, {{"axis", "size", "stride", "over", "carries"}}};
   for (const AxisRow &row : plan.axes)
@@ -161,6 +167,23 @@ static std::string printReserve(const Reserve &reserve, bool small) {
   return text + "\n";
 }
 
+/// What of the gradients is not in their column.
+static std::string printTransit(const MemoryPart &memory, bool small) {
+  const StageMemory &stage = memory.stages[memory.tightest];
+  if (stage.transit < 1e-3 * stage.total())
+    return "";
+  std::string where = memory.stages.size() > 1
+                          ? " on stage " + std::to_string(memory.tightest)
+                          : "";
+  return "\n" +
+         paragraph("of temporary, " +
+                       fixed(stage.transit / (small ? 1 << 20 : 1 << 30), 1) +
+                       where +
+                       " are gradients on their way between ranks, or stored "
+                       "otherwise than their weights",
+                   2, 2);
+}
+
 static std::string printMemory(const MemoryPart &memory, bool color) {
   double largest = 0;
   for (const StageMemory &stage : memory.stages)
@@ -186,7 +209,8 @@ static std::string printMemory(const MemoryPart &memory, bool color) {
                      " on each stage's most loaded rank, of " +
                      gib(memory.capacity),
                  color) +
-         table.print() + printReserve(memory.reserve, small);
+         table.print() + printTransit(memory, small) +
+         printReserve(memory.reserve, small);
 }
 
 //===----------------------------------------------------------------------===//

@@ -113,8 +113,9 @@ static std::string largestPart(const StageMemory &memory) {
 static std::string capacityWords(const SearchProblem &problem) {
   std::string text = formatBytes(capacityBytes(problem));
   double free = 100 * problem.machine->device.headroom;
-  return free > 0 ? llvm::formatv("{0} with {1} % kept free", text, free).str()
-                  : text;
+  return free > 0
+             ? llvm::formatv("{0} with {1:f1} % kept free", text, free).str()
+             : text;
 }
 
 static void addReasons(const SearchProblem &problem, Infeasible &infeasible) {

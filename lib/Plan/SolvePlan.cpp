@@ -455,7 +455,8 @@ static FailureOr<std::unique_ptr<Solution>> solve(ModelOp model,
     return emitError(UnknownLoc::get(model.getContext()))
            << "expected 1 to " << mostDevices << " devices, found " << devices;
   std::vector<Placement> placements = placementsOf(request.machine, devices);
-  auto solution = solveOn(model, request, placements.front(), HUGE_VAL);
+  auto solution =
+      solveOn(model, request, placements.front(), request.enoughSec);
   if (failed(solution))
     return failure();
   for (const Placement &placement : llvm::drop_begin(placements))

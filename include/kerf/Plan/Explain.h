@@ -20,6 +20,33 @@
 
 namespace kerf {
 
+/// Figures of the cluster's description that no datasheet has.
+enum class Assumed {
+  Matmul,
+  Grouped,
+  AttentionForward,
+  AttentionBackward,
+  Memory,
+  Network,
+  HiddenLayers,
+  HiddenGradients,
+  HiddenWeights,
+  Headroom
+};
+struct Assumption {
+  Assumed what = Assumed::Matmul;
+  std::string name;   ///< "matmuls, of peak"
+  double value = 0;   ///< part of 1
+  std::string source; ///< of the description, or "assumed"
+};
+
+/// A plan that was found with a figure moved; its times are those under it.
+struct Challenger {
+  Assumption figure; ///< as it is
+  double value = 0;  ///< to which it was moved
+  PlanPoint plan;
+};
+
 /// What the explanation is made from; pointers are borrowed.
 struct ExplainInput {
   const StepModel *step = nullptr;
@@ -42,6 +69,8 @@ struct ExplainInput {
   double tokens = 0; ///< of the run; 0: `kTokensPerParameter` per parameter
   /// Rank plans again with figures moved (`SensitivityPart`).
   bool withSensitivity = false;
+  std::vector<Challenger> challengers; ///< to be ranked, too
+  bool searchesSensitivity = false;    ///< they were looked for
   double roomyHeadroom = 0; ///< that `SearchResult::roomy` was asked with
 };
 
@@ -97,6 +126,8 @@ struct PlanPart {
   std::vector<StageRow> stages;
   std::vector<KindRow> kinds;
   std::string state; ///< where weights, gradients, optimizer state rest
+  /// Ranks that `outer.ep` counts have all experts each: data ranks.
+  bool holdsAllExperts = false;
 };
 
 /// "column-parallel", "sequence-parallel", "replicated", ... for a forward op
@@ -243,26 +274,6 @@ RunPart planRun(const StepModel &step, const Machine &machine, int64_t devices,
 // 6. What it rests on
 //===----------------------------------------------------------------------===//
 
-/// Figures of the cluster's description that no datasheet has.
-enum class Assumed {
-  Matmul,
-  Grouped,
-  AttentionForward,
-  AttentionBackward,
-  Memory,
-  Network,
-  HiddenLayers,
-  HiddenGradients,
-  HiddenWeights,
-  Headroom
-};
-struct Assumption {
-  Assumed what = Assumed::Matmul;
-  std::string name;   ///< "matmuls, of peak"
-  double value = 0;   ///< part of 1
-  std::string source; ///< of the description, or "assumed"
-};
-
 struct TrustPart {
   std::vector<Assumption> figures;
   std::vector<std::string> assumptions, notModelled;
@@ -294,6 +305,7 @@ struct SensitivityRow {
 struct SensitivityPart {
   std::vector<SensitivityRow> rows; ///< empty: it was not asked for
   int64_t plans = 0;                ///< ranked, this one included
+  bool isSearched = false; ///< also with each figure at the ends of its range
 };
 
 //===----------------------------------------------------------------------===//

@@ -33,8 +33,8 @@ public:
   ~ProgramMemory();
 
   /// Bytes of the arena of each stage's program, by class at the time at which
-  /// most lives: `temporaries` has workspaces and inputs, too. Empty where a
-  /// layout is not known.
+  /// most lives: `temporaries` has workspaces, inputs and `transit`, too. Empty
+  /// where a layout is not known.
   std::vector<StageMemory> of(const PlanPoint &plan, LayoutOfPoint layoutOf);
 
   /// Bytes that no program with a layer of this key can go below, whatever its

@@ -97,6 +97,10 @@ struct PlacedChunk {
 struct StageMemory {
   double weights = 0, masters = 0, gradients = 0, optimizer = 0,
          activations = 0, temporaries = 0, communication = 0, reserved = 0;
+  /// Part of `temporaries`: gradients beyond sums that are stored as their
+  /// weights are (ZeRO 2 and 3: cut). They are on their way between ranks, or
+  /// stored as ops make them.
+  double transit = 0;
   double total() const {
     return weights + masters + gradients + optimizer + activations +
            temporaries + communication + reserved;

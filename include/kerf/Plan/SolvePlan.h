@@ -41,6 +41,8 @@ struct SolveRequest {
   Profile profile;
   bool prove = false;
   double budget = 600; ///< layer tables of 100 ops that may be solved
+  /// As `SearchProblem::enoughSec`.
+  double enoughSec = HUGE_VAL;
   /// As `SearchProblem::roomyHeadroom`.
   double roomyHeadroom = 0;
   int64_t workers = 8; ///< threads of a rank that workspaces are made for
@@ -83,6 +85,13 @@ solvePlan(ModelOp model, const SolveRequest &request);
 /// What the best plan's step was said to take, for `savePlan`; it must be
 /// there.
 json::Value pricedStep(const Solution &solution);
+
+/// Plans that are faster than the best one of `solution`, each under one figure
+/// that is moved to an end of its range (`SensitivityRow`). Each is searched
+/// with few tables. None where a plan is given, or figures depend on ranks.
+std::vector<Challenger> findChallengers(ModelOp model,
+                                        const SolveRequest &request,
+                                        const Solution &solution);
 
 /// Writes the best plan on the model that it was searched for. Fails with a
 /// diagnostic that tells what clashes when nothing fits.

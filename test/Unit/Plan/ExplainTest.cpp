@@ -421,4 +421,94 @@ TEST(Explain, NumbersForPeople) {
   EXPECT_EQ(report::plural(2000, "step"), "2,000 steps");
 }
 
+//===----------------------------------------------------------------------===//
+// Sensitivity
+//===----------------------------------------------------------------------===//
+
+/// One rank, four micro-batches of a layer with these milliseconds forward.
+PlanPoint planOf(double matmul, double attention, int64_t tp) {
+  LayerPoint layer;
+  layer.forward = makeParts(matmul, attention, 0, 0);
+  PlanPoint plan;
+  plan.outer.tp = tp;
+  plan.outer.order = {MeshAxis::Tensor, MeshAxis::Data, MeshAxis::Pipeline,
+                      MeshAxis::Context};
+  plan.outer.microBatches = 4;
+  plan.stages = {{{{{{1, 1, layer}}}}, makeMemory(tp == 1 ? 20 : 10)}};
+  plan.stepSec = 4e-3 * (matmul + attention);
+  return plan;
+}
+
+const SensitivityRow *rowOf(const Explanation &explanation,
+                            llvm::StringRef name) {
+  for (const SensitivityRow &row : explanation.sensitivity.rows)
+    if (llvm::StringRef(row.name).starts_with(name))
+      return &row;
+  return nullptr;
+}
+
+// 10 + 4 ms against 13 + 2 ms: the other plan wins where attention takes half
+// as long again, at 2/3 of its rate of 0.4. Matmuls would have to vanish.
+TEST(Explain, SensitivityByHand) {
+  Example example;
+  example.result.best = planOf(10, 4, 1);
+  example.result.best->work = makePlan().work;
+  example.result.alternatives = {{"tp=2", "slower", planOf(13, 2, 2)}};
+  ExplainInput input = example.input();
+  EXPECT_TRUE(explain(input).sensitivity.rows.empty());
+  input.withSensitivity = true;
+  Explanation explanation = explain(input);
+  EXPECT_EQ(explanation.sensitivity.plans, 2);
+  const SensitivityRow *attention = rowOf(explanation, "attention forward");
+  ASSERT_TRUE(attention);
+  EXPECT_DOUBLE_EQ(attention->value, 0.4);
+  EXPECT_NEAR(attention->from, 0.4 * 2 / 3, 3e-3);
+  EXPECT_EQ(attention->below, shortLayout(planOf(13, 2, 2).outer));
+  EXPECT_DOUBLE_EQ(attention->to, 0.8);
+  EXPECT_EQ(attention->above, "");
+  const SensitivityRow *matmul = rowOf(explanation, "matmuls");
+  ASSERT_TRUE(matmul);
+  EXPECT_DOUBLE_EQ(matmul->from, 0.4);
+  EXPECT_EQ(matmul->below + matmul->above, "");
+  // 62 of 80 GiB are taken, by the other plan 52.
+  const SensitivityRow *free = rowOf(explanation, "memory kept free");
+  ASSERT_TRUE(free);
+  EXPECT_NEAR(free->to, 18. / 80, 1e-9);
+  EXPECT_EQ(free->above, shortLayout(planOf(13, 2, 2).outer));
+}
+
+// A challenger's times are those under the moved figure: attention at half of
+// its rate takes 4 ms, so 2 as it is.
+TEST(Explain, ChallengersAreScaledBack) {
+  Example example;
+  example.result.best = planOf(10, 4, 1);
+  example.result.best->work = makePlan().work;
+  ExplainInput input = example.input();
+  input.withSensitivity = input.searchesSensitivity = true;
+  Assumption figure{Assumed::AttentionForward, "attention", 0.4, ""};
+  input.challengers = {{figure, 0.2, planOf(13, 4, 2)}};
+  Explanation explanation = explain(input);
+  EXPECT_TRUE(explanation.sensitivity.isSearched);
+  const SensitivityRow *attention = rowOf(explanation, "attention forward");
+  ASSERT_TRUE(attention);
+  EXPECT_NEAR(attention->from, 0.4 * 2 / 3, 3e-3);
+}
+
+// The line on the plan that leaves more free, in its three forms.
+TEST(Explain, RoomyPlan) {
+  Example example;
+  ExplainInput input = example.input();
+  EXPECT_EQ(report::printRoomy(explain(input).roomy, 1), "");
+  input.roomyHeadroom = 0.05;
+  EXPECT_EQ(report::printRoomy(explain(input).roomy, 1),
+            "\n  with 5 % of the memory free: no plan found\n");
+  example.result.roomy = example.result.best;
+  EXPECT_EQ(report::printRoomy(explain(input).roomy, 1),
+            "\n  with 5 % of the memory free: this plan\n");
+  example.result.roomy = planOf(13, 2, 2);
+  EXPECT_EQ(
+      report::printRoomy(explain(input).roomy, 0.05),
+      "\n  with 5 % of the memory free: 60.0 ms (+20.0 %), tp 2 | 4 x 1\n");
+}
+
 } // namespace
