@@ -1,0 +1,51 @@
+//===- PipelineBound.h - what no split of layers can go below -------------===//
+//
+// A search knows of a pipeline whose layers are not dealt out yet how long its
+// slowest stage and all stages together take, at least. `pipelineBoundSec` says
+// what that makes of a step on the timeline, whichever stages are slow.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_COST_PIPELINEBOUND_H
+#define KERF_COST_PIPELINEBOUND_H
+
+#include "kerf/Cost/Timeline.h"
+
+namespace kerf {
+
+/// What is known of all stages of a pipeline. A stage's time is that of a
+/// micro-batch on its compute engine: forward and backward, all chunks, and the
+/// part of gathers and gradients that stops the engine (each pass no shorter
+/// than its gather).
+struct PipelineFacts {
+  ScheduleKind schedule = ScheduleKind::OneFOneB;
+  int64_t stages = 1, microBatches = 1, chunks = 1;
+  double sendSec = 0; ///< as in `StepWork`
+  double bubble = 1;  ///< as in `StepWork`
+  /// No stage's forward, its backward, its weight gradient (ZB-H1; else 0), its
+  /// waits for data traffic are a larger part of its time.
+  double mostForward = 1, mostBackward = 1, mostWeight = 1, mostHeld = 0;
+  /// Of all stages together at most: waits for data traffic and, in ZB-H1,
+  /// weight gradients.
+  double putOffSec = 0;
+  /// Forward and backward of a stage's first chunk at least, without waits.
+  double firstChunkSec = 0;
+};
+
+/// Which pipelines a bound is for.
+enum class BoundOver {
+  These, ///< whose slowest stage takes just `slowestSec`
+  Slower ///< whose slowest stage takes that or more; grows with both times
+};
+
+/// `simulate` of no such step is faster, `StepWork::constantSec` aside. The
+/// slowest stage takes `slowestSec`, all stages together `sumSec` or more. What
+/// comes after the last backward (ZB-H1: weight gradient) of the first stage
+/// takes `tailSec` or more.
+double pipelineBoundSec(const PipelineFacts &facts, double slowestSec,
+                        double sumSec, double tailSec,
+                        BoundOver over = BoundOver::These);
+
+} // namespace kerf
+
+#endif // KERF_COST_PIPELINEBOUND_H
