@@ -31,8 +31,8 @@
 //   this is T m + x at least where sum (k c - x)+ <= m (p T - S).
 //
 // Gathers and gradients of every micro-batch that hold up the engine are in T.
-// Where a stage waits for a micro-batch, those of one may be over: T is counted
-// once less for them.
+// A stage's first gather may be over when its first micro-batch comes, and its
+// last gradients leave beside what comes after it.
 //
 // Example: 1F1B, 4 stages, 8 micro-batches, T = 3, S = 10 (3, 3, 2, 2), f =
 // T / 3: max(8 x 3, 10 + 7 x 3 - 3 x 1, 20 + 3 x 3) = 29; the timeline 29.
@@ -41,7 +41,10 @@
 
 #include "kerf/Cost/PipelineBound.h"
 
+#include "llvm/ADT/SmallVector.h"
+
 #include <algorithm>
+#include <cmath>
 
 using namespace kerf;
 
@@ -55,7 +58,7 @@ static double ownSteps(const PipelineFacts &facts) {
   if (facts.schedule == ScheduleKind::ZeroBubble)
     lost = std::min(behind, 2 * others) *
            std::max(facts.mostForward, facts.mostWeight);
-  return std::max(0.0, others - lost - facts.mostHeld);
+  return std::max(0.0, others - lost);
 }
 
 /// Journeys one after the other, and the slowest stage's own work.
@@ -85,10 +88,11 @@ static double interleavedSec(const PipelineFacts &facts, double slowest,
                              double sum, BoundOver over) {
   double m = double(facts.microBatches), p = double(facts.stages);
   double each = facts.firstChunkSec + 2 * facts.sendSec;
-  double own = std::max(0.0, m - facts.mostHeld) * slowest;
+  double own = std::max(0.0, m - facts.mostEnds) * slowest;
   // The mean over the stages.
   double mean =
-      std::max(0.0, m - facts.mostHeld) * sum / p + (p - 1) * each / 2;
+      std::max(0.0, m - facts.mostEnds) * sum / p + (p - 1) * each / 2;
+  mean = std::max(0.0, mean - facts.firstLackSec);
   if (over == BoundOver::Slower || each <= 0)
     return std::max(own, mean);
   // The r last stages may lack this much.
@@ -96,7 +100,8 @@ static double interleavedSec(const PipelineFacts &facts, double slowest,
   for (int64_t r = 1; r < facts.stages; ++r) {
     // All of r stages come to x = (their mean k) c - lack / r.
     double middle = p - 1 - double(r - 1) / 2;
-    more = std::max(more, middle * each - lack / double(r));
+    more =
+        std::max(more, middle * each - facts.firstLackSec - lack / double(r));
   }
   return std::max(mean, own + more);
 }
@@ -129,7 +134,7 @@ double kerf::pipelineBoundSec(const PipelineFacts &facts, double slowestSec,
         {end, journey, interleavedSec(facts, slowestSec, sumSec, over)});
   }
   // Weight gradients of a late stage may come after all else.
-  double held = facts.mostHeld * slowestSec;
+  double held = facts.mostEnds * slowestSec;
   if (facts.schedule != ScheduleKind::ZeroBubble)
     end = std::max(end, own - held);
   end = std::max(end + tailSec, own - held);
@@ -137,4 +142,69 @@ double kerf::pipelineBoundSec(const PipelineFacts &facts, double slowestSec,
     return end;
   double busy = own * (1 - facts.mostHeld);
   return busy + facts.bubble * std::max(0.0, end - busy);
+}
+
+namespace {
+/// Steps of a + b T seconds or more, T those of a stage.
+struct Line {
+  double a, b;
+};
+} // namespace
+
+/// What the warm-up and put-off weight gradients may take off the work of a
+/// stage; in its times.
+static double lostAt(const PipelineFacts &facts, int64_t stage) {
+  double others = double(facts.microBatches - 1);
+  double behind = std::min(double(facts.stages - 1 - stage), others);
+  if (facts.schedule == ScheduleKind::OneFOneB)
+    return behind * std::min(facts.mostForward, facts.mostBackward);
+  if (facts.schedule == ScheduleKind::ZeroBubble)
+    return behind * facts.mostForward +
+           std::min(double(stage), others) * facts.mostWeight;
+  return 0;
+}
+
+/// Chains through a stage; the tail follows all but, in ZB-H1, the first.
+static llvm::SmallVector<Line, 5> chainsAt(const PipelineFacts &facts,
+                                           int64_t stage, double journey) {
+  int64_t others = facts.microBatches - 1, p = facts.stages;
+  llvm::SmallVector<Line, 5> chains;
+  double own = double(facts.microBatches) - facts.mostEnds;
+  if (facts.schedule == ScheduleKind::Interleaved) {
+    double each = facts.firstChunkSec + 2 * facts.sendSec;
+    chains.push_back(
+        {std::max(0.0, double(stage) * each - facts.firstLackSec), own});
+    chains.push_back({journey, 0});
+    return chains;
+  }
+  chains.push_back({0, own});
+  double steps = double(others) - lostAt(facts, stage);
+  chains.push_back({journey, std::max(0.0, steps)});
+  if (facts.schedule == ScheduleKind::GPipe)
+    return chains;
+  for (int64_t q : {int64_t(1), others / p})
+    if (q >= 1 && q * p <= others)
+      chains.push_back({double(1 + q) * journey, double(others - q * p)});
+  return chains;
+}
+
+double kerf::longestStageSec(const PipelineFacts &facts, int64_t stage,
+                             double stepSec, double sumSec, double tailSec) {
+  double hops = double(facts.stages * facts.chunks - 1);
+  double journey =
+      std::max(0.0, sumSec - facts.putOffSec) + 2 * hops * facts.sendSec;
+  double busy = double(facts.microBatches) * (1 - facts.mostHeld);
+  double part = std::min(1.0, facts.bubble);
+  double longest = HUGE_VAL;
+  bool isFirst = true;
+  for (Line chain : chainsAt(facts, stage, journey)) {
+    bool tailOut = isFirst && facts.schedule == ScheduleKind::ZeroBubble;
+    double a = part * (chain.a + (tailOut ? 0 : tailSec));
+    double b = part * chain.b + (1 - part) * std::min(busy, chain.b);
+    longest = std::min(longest, b > 0          ? (stepSec - a) / b
+                                : a <= stepSec ? HUGE_VAL
+                                               : -1);
+    isFirst = false;
+  }
+  return longest;
 }

@@ -361,6 +361,7 @@ static TimePart partsOf(Accountant &accountant) {
   Timeline timeline = simulate(accountant.plan.work);
   TimePart time;
   time.stepSec = timeline.totalSec;
+  time.closedFormSec = closedFormSec(accountant.plan.work);
   for (size_t stage = 0; stage < accountant.plan.stages.size(); ++stage)
     accountant.addStage(time, timeline, stage);
   accountant.addIdle(time, timeline);

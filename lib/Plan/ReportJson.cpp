@@ -161,6 +161,7 @@ Value report::jsonOf(llvm::ArrayRef<PricedCollective> rows) {
 
 static Value timeOf(const TimePart &time) {
   Value value = numbersOf({{"step_sec", time.stepSec},
+                           {"closed_form_sec", time.closedFormSec},
                            {"mfu", time.mfu},
                            {"hfu", time.hfu},
                            {"scaling_efficiency", time.scaling},

@@ -298,6 +298,17 @@ static std::string roofWords(llvm::StringRef name) {
   return "the pipeline (bubble and imbalance)";
 }
 
+/// What the closed form leaves out, and whether that is much.
+static std::string closedWords(const TimePart &time) {
+  constexpr double kMuch = 0.02;
+  double apart = 1 - time.closedFormSec / time.stepSec;
+  std::string text = percent(apart) + " below the step";
+  if (apart <= kMuch)
+    return text;
+  return "warning: " + text +
+         "; the rest are waits that stages pass on to each other";
+}
+
 static std::string printRatios(const Explanation &e) {
   const TimePart &time = e.time;
   auto line = [](const std::string &name, const std::string &text) {
@@ -327,6 +338,7 @@ static std::string printRatios(const Explanation &e) {
                               seconds(time.roofs.front().stepSec));
   text += line("next", roofWords(time.next.name) + "; without both, " +
                            seconds(time.next.stepSec));
+  text += line("closed form " + seconds(time.closedFormSec), closedWords(time));
   return text;
 }
 
@@ -376,14 +388,14 @@ static std::string printRun(const Explanation &e, bool color) {
 
 static std::string certificateWords(const Certificate &c) {
   if (c.complete)
-    return "proven: in the search's model this plan takes " +
-           seconds(c.bestSec) + ", and no other of the space takes less";
+    return "proven: on the timeline this plan takes " + seconds(c.bestSec) +
+           ", and no other of the space takes less";
   std::string unless =
-      c.isMixed ? ", if parameters of a layer took the mean of their bytes,"
+      c.isMixed ? " if parameters of a layer took the mean of their bytes,"
                 : "";
-  return "in the search's model this plan takes " + seconds(c.bestSec) +
-         ", and" + unless + " none of the space takes less than " +
-         seconds(c.boundSec) + " (gap " + percent(c.gap()) + ")";
+  return "on the timeline this plan takes " + seconds(c.bestSec) + ", within " +
+         percent(c.gap()) + " of the best:" + unless +
+         " none of the space takes less than " + seconds(c.boundSec);
 }
 
 static std::string spaceWords(const Certificate &c) {

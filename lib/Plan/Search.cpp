@@ -15,9 +15,10 @@
 //      is guessed to be clearly slower than the best.
 //   2. Prove: what has the lowest bound comes first, until no bound is below
 //      the best, or the tables that may be solved are used up.
-// Leaves that come near the best are played on the timeline, which has the last
-// word: all whose closed form is below the best plan's time on it, and a
-// thousand of those that are a little above.
+// Guesses are of a closed form, bounds of the timeline (SearchLeafBound.cpp).
+// All leaves whose bound is below the best are solved and played, but where
+// they are guessed to be slower and another leaf's bound is lower anyway. Of
+// those that are left open all splits are played where these are few.
 //
 // Cost: tens of nanoseconds per shape, tens of microseconds per head whose
 // first bound is below the best, a microsecond per leaf, up to a millisecond
@@ -188,7 +189,8 @@ void Searcher::pushLeaf(const Pricing &pricing, const PriceList &prices,
                      /*forBound=*/true, times);
   if (stages.kinds.empty())
     return;
-  node.bound = node.guess = times.stepSec(boundOfSplit(stages));
+  node.bound = boundOfSplit(stages);
+  node.guess = std::max(node.bound, times.stepSec(leastObjective(stages)));
   push(node);
 }
 
@@ -212,14 +214,8 @@ StageProblem Searcher::problemOf(const Node &node, LeafTimes &times) {
 
 /// Works off one node, unless it cannot matter.
 void Searcher::work(const Node &node) {
-  if (node.bound >= best) {
-    bool near = node.bound <= best * (1 + kPlayedSlack);
-    if (node.level == Level::Leaf && near && leavesBeyond < kLeavesBeyond) {
-      ++leavesBeyond;
-      solveNode(node);
-    }
+  if (node.bound >= best && node.level != Level::Leaf)
     return;
-  }
   switch (node.level) {
   case Level::Shape:
     expandShape(node.index);
@@ -266,7 +262,9 @@ void Searcher::explore() {
       continue;
     }
     // Leaves may still win on the timeline; what needs tables is too far off.
-    if (node.level != Level::Leaf && node.guess > best * (1 + kExploredSlack))
+    bool isLeaf = node.level == Level::Leaf;
+    if (isLeaf ? node.guess >= best && ++leavesBeyond > kLeavesBeyond
+               : node.guess > best * (1 + kExploredSlack))
       deferred.push_back(node);
     else
       work(node);
@@ -285,6 +283,9 @@ void Searcher::prove() {
       putBack(node);
       continue;
     }
+    // It would be no better, and others are not known to be slower.
+    if (!problem.prove && node.guess >= best && node.bound >= looseBound)
+      continue;
     work(node);
     if (deferred.empty())
       continue;
@@ -326,22 +327,25 @@ bool search_detail::better(const PlanPoint &a, const PlanPoint &b) {
 }
 void Searcher::certify() {
   certificate.tablesSolved = problem.tables->solved();
+  closeLeaves();
   certificate.tablesBounded = 0;
   for (const TableKey &key : asked)
     certificate.tablesBounded += !solved.count(key);
   certificate.cutByBound = openHeads - certificate.leftOut;
-  double bound = std::min({bestClosed, openBound, looseBound});
-  certificate.bestSec = bestClosed < HUGE_VAL ? bestClosed : 0;
+  double bound = std::min(best, openBound);
+  for (const OpenLeaf &leaf : openLeaves)
+    bound = std::min(bound, leaf.least);
+  certificate.bestSec = winner ? winner->stepSec : 0;
   certificate.boundSec = bound < HUGE_VAL ? bound : 0;
   certificate.isMixed = llvm::any_of(
       problem.sizes, [](const KindSize &size) { return size.isMixed; });
   certificate.complete =
-      allLayouts && !certificate.isMixed && bound >= bestClosed * (1 - 1e-9);
+      allLayouts && !certificate.isMixed && bound >= best * (1 - 1e-9);
   certificate.model =
-      "closed form: slowest stage x micro-batches, the schedule's bubble, "
-      "messages and the mean data traffic; layers at the points of their "
-      "tables; leaves whose closed form is below the best time on the timeline "
-      "are ranked on the timeline";
+      "the timeline; layers at the points of their tables, each stage at its "
+      "fastest ones that fit; equal layers dealt evenly to the chunks of a "
+      "stage; what was not played is bounded by chains of tasks that wait for "
+      "each other";
 }
 
 SearchProblem search_detail::withSizes(const SearchProblem &problem) {
@@ -389,8 +393,8 @@ SearchResult kerf::search(const SearchProblem &problem) {
   Searcher searcher(sized);
   searcher.run();
   SearchResult result;
-  result.best = std::move(searcher.winner);
   searcher.certify();
+  result.best = std::move(searcher.winner);
   result.certificate = searcher.certificate;
   if (result.best)
     result.alternatives = searcher.alternatives.list(searcher, *result.best);

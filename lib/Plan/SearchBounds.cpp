@@ -104,43 +104,36 @@ bool ShapeBounds::wants(ScheduleKind kind) const {
   return pinned.empty() || llvm::is_contained(pinned, kind);
 }
 
-/// The closed form under the kindest of the schedules that are allowed: layers
-/// take `slowestSec` on the slowest stage and `sumSec` on all, messages go to a
-/// neighbour in the innermost tier.
+/// The kindest of the schedules that are allowed: layers take `slowestSec` on
+/// the slowest stage and `sumSec` on all, messages go to a neighbour in the
+/// innermost tier, and `tailSec` comes after the last backward.
 double ShapeBounds::scheduleSec(const Shape &shape, double slowestSec,
-                                double sumSec) const {
-  auto m = static_cast<double>(shape.microBatches);
-  auto p = static_cast<double>(shape.pp);
-  if (shape.pp == 1)
-    return m * slowestSec;
+                                double sumSec, double tailSec) const {
+  PipelineFacts facts;
+  facts.stages = shape.pp;
+  facts.microBatches = shape.microBatches;
+  facts.bubble = problem.profile.bubble;
+  facts.mostForward = 0.5; // or the backward is
   double part = static_cast<double>(shape.microBatch) /
                 static_cast<double>(shape.tp * shape.cp);
-  double message = message1(boundaryBytes * part);
-  double scale = problem.profile.bubble;
-  auto with = [&](double bubble, double sends) {
-    double idle = scale * bubble;
-    return std::max(0.0, m - idle) * slowestSec + idle * sumSec + scale * sends;
-  };
+  facts.sendSec = message1(boundaryBytes * part);
   double best = HUGE_VAL;
-  double trip = 2 * (p - 1) * message;
-  if (wants(ScheduleKind::GPipe))
-    best = std::min(best, with(1, trip));
-  if (wants(ScheduleKind::OneFOneB))
-    best = std::min(best, with(1, trip * std::max(1.0, m / p)));
-  if (wants(ScheduleKind::ZeroBubble)) {
-    // Weight gradients fill the bubble. Layouts in which they take longer are
-    // slower themselves, by more than that fills.
-    double filled = (1 + std::min(1.0, (m - 1) / (p - 1))) * weightSec * part;
-    best = std::min(best, with(std::max(0.0, 1 - filled / sumSec), trip));
-  }
-  if (wants(ScheduleKind::Interleaved) && shape.microBatches % shape.pp == 0) {
-    // Chunks divide the bubble and multiply the sends: the best number of them.
-    double most = static_cast<double>(layersOf(problem)) / p;
-    double gain = sumSec - slowestSec, price = 2 * p * message;
-    double chunks = price > 0 ? std::sqrt(gain / price) : most;
-    chunks = std::clamp(chunks, 1.0, std::max(1.0, most));
-    best = std::min(best, with(1 / chunks, price * chunks - 2 * message));
-  }
+  auto with = [&](ScheduleKind schedule, double putOffSec) {
+    if (shape.pp > 1 && !wants(schedule))
+      return;
+    facts.schedule = schedule;
+    facts.putOffSec = putOffSec;
+    best = std::min(best, pipelineBoundSec(facts, slowestSec, sumSec, tailSec,
+                                           BoundOver::Slower));
+  };
+  with(ScheduleKind::OneFOneB, 0);
+  if (shape.pp == 1)
+    return best;
+  with(ScheduleKind::GPipe, 0);
+  if (shape.microBatches % shape.pp == 0)
+    with(ScheduleKind::Interleaved, 0);
+  facts.mostForward = 1;
+  with(ScheduleKind::ZeroBubble, std::max(0.0, sumSec - otherSec * part));
   return best;
 }
 
@@ -165,17 +158,19 @@ double ShapeBounds::trafficSec(const Shape &shape) const {
 }
 
 double ShapeBounds::pipelineSec(const Shape &shape, double sumSec,
-                                double layerSec) const {
+                                double layerSec, double tailSec) const {
   // Some stage has the mean, and some at least so many whole layers.
   int64_t most = (layersOf(problem) + shape.pp - 1) / shape.pp;
   double slowest = std::max(sumSec / static_cast<double>(shape.pp),
                             static_cast<double>(most) * layerSec);
-  return scheduleSec(shape, slowest, sumSec) + problem.profile.stepSec;
+  // The first stage, which ends the step, may have next to no layers.
+  double tail = shape.pp == 1 ? tailSec : 0;
+  return scheduleSec(shape, slowest, sumSec, tail) + problem.profile.stepSec;
 }
 
 double ShapeBounds::secondsOf(const Shape &shape) {
   const Layers &layers = layersOfShape(shape);
-  return pipelineSec(shape, layers.sec, layers.layerSec) + trafficSec(shape);
+  return pipelineSec(shape, layers.sec, layers.layerSec, trafficSec(shape));
 }
 
 double ShapeBounds::secondsOf(const Shape &shape,
@@ -189,7 +184,7 @@ double ShapeBounds::secondsOf(const Shape &shape,
     if (isLayer(problem, kind))
       layerSec = std::min(layerSec, sec);
   }
-  return pipelineSec(shape, sum, layerSec) + trafficSec(shape);
+  return pipelineSec(shape, sum, layerSec, trafficSec(shape));
 }
 
 /// Bytes of a layer's state, cut as far as the pins allow.

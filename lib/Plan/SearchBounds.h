@@ -60,14 +60,17 @@ private:
   const Layers &layersOfShape(const Shape &shape);
   double layerEstimate(const OuterChoice &outer, int kind);
   bool wants(ScheduleKind kind) const;
-  double scheduleSec(const Shape &shape, double slowestSec,
-                     double sumSec) const;
+  double scheduleSec(const Shape &shape, double slowestSec, double sumSec,
+                     double tailSec) const;
+  double scheduleEstimate(const Shape &shape, double slowestSec,
+                          double sumSec) const;
   double stateOf(const Shape &shape, int kind) const;
   double trafficSec(const Shape &shape) const;
   double dataEstimate(const OuterChoice &outer);
-  /// The closed form without data traffic: all layers take `sumSec`, one at
-  /// least `layerSec`.
-  double pipelineSec(const Shape &shape, double sumSec, double layerSec) const;
+  /// All layers take `sumSec`, one at least `layerSec`, the mean stage at the
+  /// end `tailSec`.
+  double pipelineSec(const Shape &shape, double sumSec, double layerSec,
+                     double tailSec) const;
 };
 
 } // namespace kerf::search_detail

@@ -4,6 +4,7 @@
 #define KERF_LIB_PLAN_SEARCHDETAIL_H
 
 #include "kerf/Cost/Collectives.h"
+#include "kerf/Cost/PipelineBound.h"
 #include "kerf/Plan/Search.h"
 #include "kerf/Plan/Stages.h"
 
@@ -13,6 +14,7 @@
 
 #include <array>
 #include <map>
+#include <memory>
 
 namespace kerf::search_detail {
 
@@ -157,6 +159,8 @@ struct StepPrice {
 StepPrice stepPrice(const Pricing &pricing, const LayerPrice &sum);
 /// Adds what of a layer counts once per step.
 void addOnce(LayerPrice &sum, const LayerPrice &layer, double count);
+/// Keeps the smaller of each of these.
+void keepLeast(LayerPrice &least, const LayerPrice &price);
 
 /// Bytes of a rank's memory that are reserved. Where layers are not known:
 /// `exchangesRows` false, at least so many.
@@ -212,11 +216,44 @@ std::vector<StateCut> stateCutsOf(const SearchProblem &problem,
 // Leaves (Leaf.cpp)
 //===----------------------------------------------------------------------===//
 
+/// What no plan of a leaf can go below on the timeline, by what its slowest
+/// stage and all stages take.
+struct StepBound {
+  PipelineFacts facts; ///< but for `firstChunkSec`
+  double constantSec = 0;
+  int64_t layers = 0;
+  bool isUniform = false; ///< layers of one kind
+  /// Of a layer at its slowest point, at its fastest; of the embedding at its
+  /// slowest. `workSec`: without waits for data traffic, at least.
+  double slowLayerSec = 0, fastLayerSec = 0, slowFirstSec = 0;
+  double workSec = 0;
+  /// Backward (ZB-H1: weight gradient) and forward of a layer and of the
+  /// embedding at most: what traffic at the end may hide beside.
+  double lastLayerSec = 0, lastFirstSec = 0;
+  double firstLayerSec = 0, firstFirstSec = 0;
+  double gradientOverlap = 0, weightOverlap = 0;
+  /// After the last backward, with n layers beside the embedding on the first
+  /// stage: entry n.
+  std::vector<StepPrice> tails;
+  double at(double slowestSec, double sumSec, bool orSlower) const;
+  /// `StageProblem::most`.
+  void most(double stepSec, double sumSec,
+            llvm::MutableArrayRef<double> most) const;
+
+private:
+  int64_t fewestLayers(double slowestSec, double sumSec) const;
+  bool setFirstChunk(PipelineFacts &known, int64_t fewest,
+                     double slowestSec) const;
+  double tailSec(int64_t fewest, double slowestSec, bool orSlower) const;
+};
+
 /// How time depends on the stages in the closed form:
 ///   slowestWeight x slowest stage + sumWeight x all stages + onceSec.
+/// It is an estimate: what is likely to be fast is looked at first.
 struct LeafTimes {
   double slowestWeight = 0, sumWeight = 0, onceSec = 0;
   double linkSec = 0; ///< what messages take at least, and what comes once
+  std::shared_ptr<const StepBound> bound; ///< in `StageProblem::least`, too
   /// Of a split whose weighted stages take `objective`, or of a bound of it.
   double stepSec(double objective) const {
     return std::max(objective + onceSec, linkSec);
@@ -234,6 +271,10 @@ std::vector<LayoutChoice> layoutsOf(const SearchProblem &problem,
 /// Prices of all points of all kinds under an outer choice.
 using PriceList = std::vector<std::vector<LayerPrice>>;
 PriceList pricesOf(const Pricing &pricing, const TableList &tables);
+
+/// The bound of a leaf: the points that `stages` has.
+StepBound stepBoundOf(const Pricing &pricing, const StageProblem &stages,
+                      const TableList &tables, const PriceList &prices);
 
 /// The stages' problem of a leaf (the choice that is priced, and layouts) and
 /// what the closed form adds; `forBound` leaves memory out. `kinds` is empty

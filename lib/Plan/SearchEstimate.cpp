@@ -17,6 +17,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace kerf;
 using namespace kerf::search_detail;
@@ -68,6 +69,46 @@ double ShapeBounds::dataEstimate(const OuterChoice &outer) {
              gatherSec(memo, groups, weights / cut, 1);
 }
 
+/// The closed form under the kindest of the schedules that are allowed: layers
+/// take `slowestSec` on the slowest stage and `sumSec` on all, messages go to a
+/// neighbour in the innermost tier.
+double ShapeBounds::scheduleEstimate(const Shape &shape, double slowestSec,
+                                     double sumSec) const {
+  auto m = static_cast<double>(shape.microBatches);
+  auto p = static_cast<double>(shape.pp);
+  if (shape.pp == 1)
+    return m * slowestSec;
+  double part = static_cast<double>(shape.microBatch) /
+                static_cast<double>(shape.tp * shape.cp);
+  double message = message1(boundaryBytes * part);
+  double scale = problem.profile.bubble;
+  auto with = [&](double bubble, double sends) {
+    double idle = scale * bubble;
+    return std::max(0.0, m - idle) * slowestSec + idle * sumSec + scale * sends;
+  };
+  double best = HUGE_VAL;
+  double trip = 2 * (p - 1) * message;
+  if (wants(ScheduleKind::GPipe))
+    best = std::min(best, with(1, trip));
+  if (wants(ScheduleKind::OneFOneB))
+    best = std::min(best, with(1, trip * std::max(1.0, m / p)));
+  if (wants(ScheduleKind::ZeroBubble)) {
+    // Weight gradients fill the bubble. Layouts in which they take longer are
+    // slower themselves, by more than that fills.
+    double filled = (1 + std::min(1.0, (m - 1) / (p - 1))) * weightSec * part;
+    best = std::min(best, with(std::max(0.0, 1 - filled / sumSec), trip));
+  }
+  if (wants(ScheduleKind::Interleaved) && shape.microBatches % shape.pp == 0) {
+    // Chunks divide the bubble and multiply the sends: the best number of them.
+    double most = static_cast<double>(layersOf(problem)) / p;
+    double gain = sumSec - slowestSec, price = 2 * p * message;
+    double chunks = price > 0 ? std::sqrt(gain / price) : most;
+    chunks = std::clamp(chunks, 1.0, std::max(1.0, most));
+    best = std::min(best, with(1 / chunks, price * chunks - 2 * message));
+  }
+  return best;
+}
+
 double ShapeBounds::estimateOf(const Shape &shape,
                                const std::vector<MeshAxis> &order) {
   OuterChoice outer = shape.outer();
@@ -95,5 +136,9 @@ double ShapeBounds::estimateOf(const Shape &shape,
   double slower = 1 + dropped * dropped / 3;
   sum *= slower;
   layerSec *= slower;
-  return pipelineSec(shape, sum, layerSec) + dataEstimate(outer);
+  int64_t most = (layersOf(problem) + shape.pp - 1) / shape.pp;
+  double slowest = std::max(sum / static_cast<double>(shape.pp),
+                            static_cast<double>(most) * layerSec);
+  return scheduleEstimate(shape, slowest, sum) + problem.profile.stepSec +
+         dataEstimate(outer);
 }

@@ -20,11 +20,16 @@ namespace {
 /// All splits of one leaf.
 class Enumerator {
 public:
-  explicit Enumerator(const StageProblem &problem) : problem(problem) {}
+  /// `secondsOf`: of a split, on the timeline.
+  Enumerator(const StageProblem &problem,
+             llvm::function_ref<double(const StageSplit &)> secondsOf)
+      : problem(problem), secondsOf(secondsOf) {}
   StageSplit run();
 
 private:
   const StageProblem &problem;
+  llvm::function_ref<double(const StageSplit &)> secondsOf;
+  double leastSec = HUGE_VAL;
   std::vector<int> kinds; ///< of each layer
   StageSplit best;
   std::vector<int64_t> ends; ///< of chunk c x p + i
@@ -38,6 +43,7 @@ private:
   double bestSec = 0;
 
   void splitFrom(int64_t begin);
+  bool isDealt() const;
   void judge();
   void tryPoints(size_t layer, int64_t stage, double sec);
   bool fits(int64_t stage) const;
@@ -114,7 +120,24 @@ std::vector<SplitChunk> Enumerator::solveStage(int64_t stage, double &sec) {
   return chunks;
 }
 
+/// Equal layers are dealt evenly to the chunks of a stage, the later ones take
+/// the remainder: others are not in the space.
+bool Enumerator::isDealt() const {
+  if (problem.chunks == 1 || problem.layers.size() > 1)
+    return true;
+  for (int64_t stage = 0; stage < problem.stages; ++stage) {
+    llvm::SmallVector<int64_t, 8> counts;
+    for (size_t k = stage; k < ends.size(); k += problem.stages)
+      counts.push_back(ends[k] - (k ? ends[k - 1] : 0));
+    if (!llvm::is_sorted(counts) || counts.back() > counts.front() + 1)
+      return false;
+  }
+  return true;
+}
+
 void Enumerator::judge() {
+  if (!isDealt())
+    return;
   StageSplit split;
   for (int64_t stage = 0; stage < problem.stages; ++stage) {
     double sec = 0;
@@ -124,10 +147,11 @@ void Enumerator::judge() {
   }
   if (split.sumSec == HUGE_VAL)
     return;
-  split.objective = problem.slowestWeight * split.slowestSec +
-                    problem.sumWeight * split.sumSec;
-  if (split.objective < best.objective)
+  double sec = secondsOf(split);
+  if (sec < leastSec) {
+    leastSec = sec;
     best = std::move(split);
+  }
 }
 
 void Enumerator::splitFrom(int64_t begin) {
@@ -177,17 +201,18 @@ void ExhaustiveSearch::tryLeaf(const Pricing &pricing,
   if (auto programs =
           programsOf(pricing, tables, stages, problem.measureLayers))
     stages = std::move(*programs);
-  StageSplit split = Enumerator(stages).run();
+  auto secondsOf = [&](const StageSplit &split) {
+    return stepSecOf(problem, pricing.outer, placedOf(stages, split, tables));
+  };
+  StageSplit split = Enumerator(stages, secondsOf).run();
   ++certificate.evaluated;
   if (!split.fits())
     return;
-  double value = times.stepSec(split.objective);
-  if (!result.best || value < certificate.bestSec)
-    certificate.bestSec = certificate.boundSec = value;
   PlanPoint plan =
       evaluatePlan(problem, pricing.outer, placedOf(stages, split, tables));
   if (!result.best || better(plan, *result.best))
     result.best = std::move(plan);
+  certificate.bestSec = certificate.boundSec = result.best->stepSec;
 }
 
 void ExhaustiveSearch::tryHead(const OuterChoice &head,

@@ -163,7 +163,10 @@ StageSplit GivenFiller::run() {
       at = own[chunk].end += at;
     }
   split.objective = objectiveOf(stages, split.slowestSec, split.sumSec);
-  split.boundObjective = split.objective;
+  split.boundObjective = stages.least
+                             ? stages.least(split.slowestSec, split.sumSec,
+                                            /*orSlower=*/false)
+                             : split.objective;
   return split;
 }
 

@@ -11,15 +11,12 @@
 // the stage where one more costs least; where the last one ends, no split has a
 // shorter bottleneck, because stages only grow with their layers.
 //
-//   time  >= (m - b) T + b S + filling and draining + once per step
-//
-// as in SearchLeaf.cpp, T the bottleneck, S the layers at their fastest. What
-// is open in it is taken at its kindest:
-//   - S may be larger than known: then bubbles may be filled better (ZB-H1).
-//     With T fixed the sum is concave in S up to p T, so its ends tell; beyond,
-//     T grows with it, by more than this saves.
-//   - ZB-H1 fills with weight gradients, at most S less the least that all else
+// The time is then that of `pipelineBoundSec`, T the bottleneck, S the layers
+// at their fastest. What is open in it is taken at its kindest:
+//   - ZB-H1 puts off weight gradients, at most S less the least that all else
 //     takes.
+//   - What comes after the last backward is that of the first stage, which may
+//     have few layers: then T is larger.
 //   - Collectives take the cheapest algorithm of any size of message, so that
 //     they grow with the bytes.
 //
@@ -205,52 +202,86 @@ double HeadBounds::slowestSec(const OuterChoice &outer, const Relaxed &relaxed,
 // Leaves
 //===----------------------------------------------------------------------===//
 
-/// The closed form, with the slowest stage and all layers at their fastest.
-double HeadBounds::closedForm(const OuterChoice &outer, const Relaxed &relaxed,
-                              double slowest, double sum) const {
-  auto m = static_cast<double>(outer.microBatches);
-  auto p = static_cast<double>(outer.pp);
-  if (outer.pp == 1)
-    return m * slowest + relaxed.onceSec;
-  double scale = problem.profile.bubble, bubble = 1;
-  if (outer.schedule == ScheduleKind::Interleaved)
-    bubble = 1 / static_cast<double>(outer.chunks);
+/// What is known of the stages of a leaf.
+PipelineFacts HeadBounds::factsOf(const OuterChoice &outer,
+                                  const Relaxed &relaxed) const {
+  PipelineFacts facts;
+  facts.schedule = outer.schedule;
+  facts.stages = outer.pp;
+  facts.microBatches = outer.microBatches;
+  facts.chunks = outer.chunks;
+  facts.sendSec = relaxed.sendSec;
+  facts.bubble = problem.profile.bubble;
+  facts.mostForward = 0.5; // or the backward is
   if (outer.schedule == ScheduleKind::ZeroBubble) {
-    double filled = 1 + std::min(1.0, (m - 1) / (p - 1));
-    double weights = std::max(0.0, sum - relaxed.restSec);
-    bubble = std::max(0.0, 1 - filled * weights / sum);
+    facts.mostForward = 1;
+    facts.putOffSec = std::max(0.0, relaxed.sumSec - relaxed.restSec);
   }
-  double sends = 2 * (p - 1) * relaxed.sendSec;
-  return std::max(0.0, m - scale * bubble) * slowest + scale * bubble * sum +
-         scale * sends + relaxed.onceSec;
+  facts.firstChunkSec = relaxed.fastLayerSec;
+  // Waits for gathers and gradients of every micro-batch, not known apart.
+  if (outer.zero >= 2 && outer.pp > 1) {
+    facts.mostHeld = facts.mostEnds = 1;
+    facts.putOffSec = relaxed.sumSec;
+    facts.firstChunkSec = 0;
+  }
+  return facts;
+}
+
+/// The first stage may have fewer layers than the mean, and less to do at the
+/// end; then the others have more. So for numbers of layers on it, from the
+/// mean down to none.
+double HeadBounds::stepSec(const PipelineFacts &facts, const Relaxed &relaxed,
+                           double slowest) const {
+  auto at = [&](double sec, double tail) {
+    return problem.profile.stepSec + pipelineBoundSec(facts, sec,
+                                                      relaxed.sumSec, tail,
+                                                      BoundOver::Slower);
+  };
+  if (facts.stages == 1)
+    return at(slowest, relaxed.onceSec);
+  double mean = static_cast<double>(relaxed.allLayers) /
+                static_cast<double>(facts.stages);
+  double once = relaxed.onceSec - relaxed.firstOnceSec;
+  double first = problem.hasEmbedding ? relaxed.first.least() : 0;
+  double least = HUGE_VAL, most = mean;
+  for (double step = mean / 16; most > 0; step *= 2) {
+    double fewest = std::max(0.0, mean - step);
+    double rest = relaxed.sumSec - first - most * relaxed.slowLayerSec;
+    double sec =
+        std::max(slowest, rest / static_cast<double>(facts.stages - 1));
+    least =
+        std::min(least, at(sec, relaxed.firstOnceSec + fewest / mean * once));
+    most = fewest;
+  }
+  return least;
 }
 
 /// The bound of one leaf, or `enough` where it is no smaller.
 double HeadBounds::leafSec(const OuterChoice &outer, const Relaxed &relaxed,
                            double enough) {
   auto p = static_cast<double>(outer.pp);
-  double least = relaxed.sumSec;
   int64_t most = (relaxed.layers + outer.pp - 1) / outer.pp;
-  double even = std::max(least / p, double(most) * relaxed.layer.least());
-  auto at = [&](double slowest) {
-    double largest = std::max(least, p * slowest);
-    return std::min(closedForm(outer, relaxed, slowest, least),
-                    closedForm(outer, relaxed, slowest, largest));
-  };
+  double even = std::max(relaxed.sumSec / p,
+                         static_cast<double>(most) * relaxed.layer.least());
+  PipelineFacts facts = factsOf(outer, relaxed);
+  double least = stepSec(facts, relaxed, even);
   // Fast layers may hold more of the parameters than they must: that is paid
   // for once per step, or by slower ones in every micro-batch.
-  double mean = at(least / p) + relaxed.dearSec;
-  if (std::max(at(even), mean) >= enough)
+  if (outer.pp == 1)
+    least = std::max(least,
+                     stepSec(facts, relaxed, relaxed.sumSec) + relaxed.dearSec);
+  if (least >= enough)
     return enough;
-  // The bubble is at most the time of one micro-batch.
-  double limit = HUGE_VAL;
-  auto m = static_cast<double>(outer.microBatches);
-  if (enough < HUGE_VAL && m > problem.profile.bubble)
-    limit = (enough - relaxed.onceSec) / (m - problem.profile.bubble);
+  // With fewer seconds than `enough` no stage takes longer.
+  double steps = static_cast<double>(outer.microBatches) - facts.mostHeld;
+  double limit = steps > 0 ? (enough - problem.profile.stepSec) / steps /
+                                 std::min(1.0, facts.bubble)
+                           : HUGE_VAL;
   double slowest = slowestSec(outer, relaxed, limit);
-  return slowest < HUGE_VAL
-             ? std::min(enough, std::max(mean, at(std::max(even, slowest))))
-             : enough;
+  if (slowest == HUGE_VAL)
+    return enough;
+  slowest = std::max(even, slowest);
+  return std::min(enough, std::max(least, stepSec(facts, relaxed, slowest)));
 }
 
 double HeadBounds::secondsOf(const OuterChoice &head, double enough) {

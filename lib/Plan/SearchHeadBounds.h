@@ -12,7 +12,7 @@ class HeadBounds {
 public:
   HeadBounds(const SearchProblem &problem, GroupMemo &memo, ShapeBounds &layers)
       : problem(problem), memo(memo), layers(layers) {}
-  /// Seconds of the closed form that no leaf of a head can go below; infinite
+  /// Seconds that no leaf of a head can go below; infinite
   /// when none fits. From `enough` on any smaller bound may come back, though
   /// not below `enough`.
   double secondsOf(const OuterChoice &head, double enough);
@@ -65,8 +65,13 @@ private:
     Floor first, last;
     double sumSec = 0;  ///< of all layers, the first and the last kind too
     double restSec = 0; ///< of these, what is no weight gradient
-    double onceSec = 0; ///< of data traffic and the update
-    double sendSec = 0; ///< of one message between stages
+    /// Of data traffic and the update on the first stage: the embedding alone,
+    /// and with as many layers as the mean stage has.
+    double firstOnceSec = 0, onceSec = 0;
+    double sendSec = 0;    ///< of one message between stages
+    int64_t allLayers = 0; ///< of all kinds
+    /// Of the slowest kind at its fastest; of any.
+    double slowLayerSec = 0, fastLayerSec = HUGE_VAL;
     /// What fast layers cost on top per step, over the mean of the stages: more
     /// state to keep up.
     double dearSec = 0;
@@ -104,8 +109,9 @@ private:
               llvm::ArrayRef<double> held);
   double slowestSec(const OuterChoice &outer, const Relaxed &relaxed,
                     double limit);
-  double closedForm(const OuterChoice &outer, const Relaxed &relaxed,
-                    double slowest, double sum) const;
+  PipelineFacts factsOf(const OuterChoice &outer, const Relaxed &relaxed) const;
+  double stepSec(const PipelineFacts &facts, const Relaxed &relaxed,
+                 double slowest) const;
   double leafSec(const OuterChoice &outer, const Relaxed &relaxed,
                  double enough);
 };

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 using namespace kerf;
 using namespace kerf::search_detail;
@@ -312,12 +313,12 @@ HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
   return floor;
 }
 
-/// Gradients and weights of the mean stage as far as they cannot be hidden, and
-/// the update.
+/// Gradients and weights of a stage as far as they cannot be hidden, and the
+/// update.
 double HeadBounds::onceSec(const Pricing &pricing, const LayerPrice &sum) {
   const Profile &profile = problem.profile;
   int zero = pricing.outer.zero;
-  double stages = static_cast<double>(pricing.outer.pp), sums = 0, gathers = 0;
+  double sums = 0, gathers = 0;
   auto add = [&](const Replicas &replicas, double gradients, double weights) {
     double bucket = profile.bucketBytes;
     auto calls = [&](double bytes) {
@@ -330,12 +331,11 @@ double HeadBounds::onceSec(const Pricing &pricing, const LayerPrice &sum) {
     double part = gradients / static_cast<double>(ranksOf(replicas.shard));
     sums += cheapest(replicas.rest, part, calls(part), true);
   };
-  add(pricing.dense, sum.denseGradients / stages, sum.denseWeights / stages);
-  add(pricing.expert, sum.expertGradients / stages, sum.expertWeights / stages);
+  add(pricing.dense, sum.denseGradients, sum.denseWeights);
+  add(pricing.expert, sum.expertGradients, sum.expertWeights);
   return (1 - profile.gradientOverlap) * sums +
          (1 - profile.weightOverlap) * gathers +
-         profile.updateBytes * sum.updateElements / stages /
-             pricing.bytesPerSec;
+         profile.updateBytes * sum.updateElements / pricing.bytesPerSec;
 }
 
 /// Layers of other kinds in front of a kind's run and behind it. Where it has
@@ -360,7 +360,8 @@ HeadBounds::Relaxed HeadBounds::relax(const Pricing &pricing,
                                       llvm::ArrayRef<Known> known) {
   const OuterChoice &outer = pricing.outer;
   Relaxed relaxed;
-  LayerPrice once, all;
+  LayerPrice once, firstOnce, meanOnce;
+  std::optional<LayerPrice> leastOnce; // of a layer
   // Micro-batches that the slowest stage counts for at least.
   double steps = std::max(0.0, static_cast<double>(outer.microBatches) -
                                    (outer.pp > 1 ? problem.profile.bubble : 0));
@@ -371,7 +372,17 @@ HeadBounds::Relaxed HeadBounds::relax(const Pricing &pricing,
       count += other == kind ? static_cast<double>(layers) : 0;
     relaxed.sumSec += count * floor.least();
     relaxed.restSec += count * facts.state.restSec;
-    addOnce(all, once, count);
+    // One stage has all of them.
+    if (kind == embeddingOf(problem) || outer.pp == 1)
+      addOnce(firstOnce, once, count);
+    if (isLayer(problem, kind)) {
+      relaxed.allLayers += static_cast<int64_t>(count);
+      relaxed.slowLayerSec = std::max(relaxed.slowLayerSec, floor.least());
+      relaxed.fastLayerSec = std::min(relaxed.fastLayerSec, floor.least());
+      if (!leastOnce)
+        leastOnce = once;
+      keepLeast(*leastOnce, once);
+    }
     double dear = HUGE_VAL;
     for (auto [bytes, sec] : floor.state.points)
       dear = std::min(dear, steps * (sec - floor.state.fastest()) +
@@ -393,7 +404,13 @@ HeadBounds::Relaxed HeadBounds::relax(const Pricing &pricing,
   double part = static_cast<double>(outer.microBatch) /
                 static_cast<double>(outer.tp * outer.cp);
   relaxed.restSec = std::max(relaxed.restSec, layers.restSec() * part);
-  relaxed.onceSec = onceSec(pricing, all) + problem.profile.stepSec;
+  meanOnce = firstOnce;
+  if (outer.pp > 1 && leastOnce)
+    addOnce(meanOnce, *leastOnce,
+            static_cast<double>(relaxed.allLayers) /
+                static_cast<double>(outer.pp));
+  relaxed.firstOnceSec = onceSec(pricing, firstOnce);
+  relaxed.onceSec = onceSec(pricing, meanOnce);
   double boundary = layers.leastBoundary() * part;
   if (outer.pp > 1)
     relaxed.sendSec = sendSec(*problem.machine, problem.profile,

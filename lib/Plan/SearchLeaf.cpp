@@ -319,6 +319,17 @@ StageProblem search_detail::stageProblemOf(const Pricing &pricing,
   times = timesOf(pricing, sums);
   stages.slowestWeight = times.slowestWeight;
   stages.sumWeight = times.sumWeight;
+  times.bound = std::make_shared<const StepBound>(
+      stepBoundOf(pricing, stages, tables, prices));
+  stages.least = [bound = times.bound](double slowest, double sum,
+                                       bool orSlower) {
+    return bound->at(slowest, sum, orSlower);
+  };
+  if (outer.pp > 1)
+    stages.most = [bound = times.bound](double step, double sum,
+                                        llvm::MutableArrayRef<double> most) {
+      bound->most(step, sum, most);
+    };
   if (!forBound)
     setFlight(pricing, tables, stages);
   return stages;

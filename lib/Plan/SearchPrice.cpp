@@ -288,6 +288,14 @@ void search_detail::addOnce(LayerPrice &sum, const LayerPrice &layer,
   sum.expertWeights += count * layer.expertWeights;
 }
 
+void search_detail::keepLeast(LayerPrice &least, const LayerPrice &price) {
+  for (double LayerPrice::*part :
+       {&LayerPrice::updateElements, &LayerPrice::denseGradients,
+        &LayerPrice::expertGradients, &LayerPrice::denseWeights,
+        &LayerPrice::expertWeights})
+    least.*part = std::min(least.*part, price.*part);
+}
+
 void search_detail::visitStepExchanges(const Pricing &pricing,
                                        const LayerPrice &sum,
                                        VisitExchange visit) {

@@ -41,6 +41,12 @@ struct Head {
   std::vector<StateCut> cuts;
 };
 
+/// A leaf that was solved, and what no split of it can go below.
+struct OpenLeaf {
+  double least = 0;
+  Node node;
+};
+
 struct Evaluated {
   Node node;
   StageSplit split;
@@ -118,13 +124,13 @@ private:
   int64_t pushed = 0, openHeads = 0, leavesBeyond = 0;
   double tableBudget = 0, tablesCost = 0; ///< (`KindSize::tableCost`)
   bool allLayouts = true;
-  double tasks = 0; ///< played
-  /// What need not be looked at takes as long in closed form: the best closed
-  /// form, or the best plan on the timeline, whichever is longer.
+  double tasks = 0;  ///< played
+  double closed = 0; ///< so many for all splits of leaves
+  /// What need not be looked at takes as long: the best plan on the timeline.
   double best;
-  double bestClosed = HUGE_VAL;
-  double openBound = HUGE_VAL;  ///< of what was not looked at
-  double looseBound = HUGE_VAL; ///< of leaves, as far as they were solved
+  double openBound = HUGE_VAL;      ///< of what was not looked at
+  std::vector<OpenLeaf> openLeaves; ///< as far as they were solved
+  double looseBound = HUGE_VAL; ///< of those with too many splits to play all
 
   void push(Node node);
   Node pop();
@@ -153,10 +159,15 @@ private:
   std::vector<double> excessOf(const Node &node, const StageProblem &stages,
                                const StageSplit &split);
   double playLeaf(const Node &node, const StageProblem &stages,
-                  const StageSplit &split, double value);
+                  const StageSplit &split, double value, double least);
   bool mayWin(double sec) const;
   void keepLeaf(const Node &node, StageProblem &stages, const LeafTimes &times,
-                StageSplit split);
+                StageSplit split, double least);
+  void takeSplit(const Node &node, const StageProblem &stages,
+                 const StageSplit &split);
+  void closeLeaves();
+  bool closeLeaf(OpenLeaf &leaf);
+  bool hasFewSplits(const OuterChoice &outer) const;
 };
 
 /// Whether `a` comes before `b`: time, peak memory, fewer axes, name.

@@ -12,6 +12,8 @@ using namespace kerf::search_detail;
 
 /// Leaves are played on the timeline until so many tasks were played.
 static constexpr double kMostTasks = 2e8;
+/// All splits of leaves are played until so many tasks were played.
+static constexpr double kMostClosed = 2e7;
 
 PlanPoint Searcher::planOf(const Evaluated &leaf) {
   LeafTimes times;
@@ -23,8 +25,8 @@ PlanPoint Searcher::planOf(const Evaluated &leaf) {
 
 /// Seconds on the timeline; never, where that was not asked.
 double Searcher::playLeaf(const Node &node, const StageProblem &stages,
-                          const StageSplit &split, double value) {
-  if (value > best * (1 + kPlayedSlack))
+                          const StageSplit &split, double value, double least) {
+  if (value > best * (1 + kPlayedSlack) && least >= best)
     return HUGE_VAL;
   OuterChoice outer = outerOf(node);
   tasks += 2.0 * static_cast<double>(outer.pp) *
@@ -136,7 +138,7 @@ StageSplit Searcher::squeezed(const Node &node, StageProblem &stages,
 double Searcher::leastOf(const Node &node, const StageProblem &stages,
                          bool byPrograms, const LeafTimes &times,
                          const StageSplit &split) {
-  double least = std::max(node.bound, times.stepSec(split.boundObjective));
+  double least = std::max(node.bound, split.boundObjective);
   if (stages.chunks == 1)
     return least;
   // Of chunks not all splits are tried, and memory is not in their bound yet.
@@ -146,7 +148,7 @@ double Searcher::leastOf(const Node &node, const StageProblem &stages,
     least = std::max(least, headBounds.secondsOf(outerOf(node), head.tables,
                                                  head.layouts[node.layouts]));
   if (least < known)
-    least = std::max(least, times.stepSec(boundOfChunks(stages)));
+    least = std::max(least, boundOfChunks(stages));
   return least;
 }
 
@@ -178,7 +180,7 @@ bool Searcher::isHopeless(const Node &node, StageProblem stages) {
 void Searcher::solveNode(const Node &node) {
   LeafTimes times;
   StageProblem stages = problemOf(node, times);
-  stages.worth = best * (1 + kPlayedSlack) - times.onceSec;
+  stages.worth = best * (1 + kPlayedSlack);
   if (isHopeless(node, stages)) {
     ++certificate.evaluated;
     return;
@@ -188,7 +190,7 @@ void Searcher::solveNode(const Node &node) {
   if (stages.chunks > 1 && stages.layers.size() > 1) {
     const Head &head = heads[node.index];
     double least = byPrograms
-                       ? times.stepSec(boundOfChunks(stages))
+                       ? boundOfChunks(stages)
                        : headBounds.secondsOf(outerOf(node), head.tables,
                                               head.layouts[node.layouts]);
     if (least >= best * (1 + kPlayedSlack))
@@ -197,39 +199,162 @@ void Searcher::solveNode(const Node &node) {
   StageSplit split = splitOf(problem, stages, heads[node.index].tables);
   ++certificate.evaluated;
   // Also of a leaf of which no split, or no programs, that fit were found.
-  looseBound =
-      std::min(looseBound, leastOf(node, stages, byPrograms, times, split));
+  double least = leastOf(node, stages, byPrograms, times, split);
+  if (least < best) {
+    openLeaves.push_back({least, node});
+    if (!hasFewSplits(outerOf(node)))
+      looseBound = std::min(looseBound, least);
+  }
   if (split.fits())
-    keepLeaf(node, stages, times, std::move(split));
+    keepLeaf(node, stages, times, std::move(split), least);
+}
+
+/// Takes a split that fits, if it is the best.
+void Searcher::takeSplit(const Node &node, const StageProblem &stages,
+                         const StageSplit &split) {
+  PlanPoint plan =
+      evaluatePlan(problem, outerOf(node),
+                   placedOf(stages, split, heads[node.index].tables));
+  if (!winner || better(plan, *winner))
+    winner = std::move(plan);
+  best = std::min(best, winner->stepSec);
 }
 
 /// Takes note of a leaf that fits by sums, if its programs do.
 void Searcher::keepLeaf(const Node &node, StageProblem &stages,
-                        const LeafTimes &times, StageSplit split) {
+                        const LeafTimes &times, StageSplit split,
+                        double least) {
   double value = times.stepSec(split.objective);
-  double sec = playLeaf(node, stages, split, value);
+  double sec = playLeaf(node, stages, split, value, least);
   OuterChoice outer = outerOf(node);
   // Less room makes no leaf faster: others need not be made to fit.
-  if (problem.measure && (value < best || mayWin(sec) ||
-                          alternatives.improves(outer, {sec, value}))) {
+  if (problem.measure &&
+      (mayWin(sec) || alternatives.improves(outer, {sec, value}))) {
     bool isNew = false;
     split = fitted(node, stages, std::move(split), isNew);
     if (!split.fits())
       return;
     if (isNew) {
       value = times.stepSec(split.objective);
-      sec = playLeaf(node, stages, split, value);
+      sec = playLeaf(node, stages, split, value, least);
     }
   }
-  bestClosed = std::min(bestClosed, value);
-  if (mayWin(sec)) {
-    PlanPoint plan = evaluatePlan(
-        problem, outer, placedOf(stages, split, heads[node.index].tables));
-    if (!winner || better(plan, *winner))
-      winner = std::move(plan);
-  }
-  best = std::min(best, std::max(bestClosed, winner ? winner->stepSec : 0));
+  if (mayWin(sec))
+    takeSplit(node, stages, split);
   // What is clearly slower and was not played comes after all that was.
   evaluated.push_back({node, std::move(split)});
   alternatives.noteLeaf(outer, {sec, value}, evaluated.size() - 1);
+}
+
+//===----------------------------------------------------------------------===//
+// All splits of a leaf
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Goes through the borders of `count` chunks of `layers` layers.
+struct Borders {
+  int64_t count, layers;
+  std::vector<int64_t> ends; ///< of each chunk
+  Borders(int64_t count, int64_t layers) : count(count), layers(layers) {
+    for (int64_t k = 1; k < count; ++k)
+      ends.push_back(k);
+    ends.push_back(layers);
+  }
+  bool next() {
+    for (int64_t k = count - 2; k >= 0; --k) {
+      if (ends[k] + 1 > layers - (count - 1 - k))
+        continue;
+      ++ends[k];
+      for (int64_t later = k + 1; later + 1 < count; ++later)
+        ends[later] = ends[later - 1] + 1;
+      return true;
+    }
+    return false;
+  }
+};
+} // namespace
+
+/// Ways to choose the borders, or a large number.
+static double bordersOf(int64_t count, int64_t layers) {
+  double ways = 1;
+  for (int64_t k = 1; k < count; ++k)
+    ways *= double(layers - k) / double(k);
+  return ways;
+}
+
+/// Whether equal layers are dealt evenly to the chunks of each stage: then the
+/// later chunks have one more.
+static bool isDealt(llvm::ArrayRef<int64_t> ends, int64_t stages) {
+  for (int64_t stage = 0; stage < stages; ++stage) {
+    int64_t fewest = ends.back(), most = 0;
+    for (size_t k = stage; k < ends.size(); k += stages) {
+      int64_t own = ends[k] - (k ? ends[k - 1] : 0);
+      if (own < most)
+        return false;
+      fewest = std::min(fewest, own);
+      most = std::max(most, own);
+    }
+    if (most > fewest + 1)
+      return false;
+  }
+  return true;
+}
+
+bool Searcher::hasFewSplits(const OuterChoice &outer) const {
+  constexpr double kMostSplits = 3000;
+  const Pins &pins = problem.pins;
+  bool isPinned = !pins.stageLayers.empty() || !pins.chunkLayers.empty();
+  return !isPinned &&
+         bordersOf(outer.pp * outer.chunks, layersOf(problem)) <= kMostSplits;
+}
+
+/// Plays all splits of a leaf, where these are few. Takes the fastest that
+/// fits, and raises what none of them goes below. False where they are too
+/// many.
+bool Searcher::closeLeaf(OpenLeaf &leaf) {
+  OuterChoice outer = outerOf(leaf.node);
+  int64_t layers = layersOf(problem), count = outer.pp * outer.chunks;
+  double played = bordersOf(count, layers) * 2.0 *
+                  static_cast<double>(count * outer.microBatches);
+  if (!hasFewSplits(outer) || closed + played > kMostClosed)
+    return false;
+  closed += played;
+  LeafTimes times;
+  StageProblem stages = problemOf(leaf.node, times);
+  toPrograms(leaf.node, stages, problem.measureLayers);
+  bool isUniform = stages.layers.size() == 1;
+  double least = HUGE_VAL;
+  Borders borders(count, layers);
+  do {
+    if (isUniform && stages.chunks > 1 && !isDealt(borders.ends, stages.stages))
+      continue;
+    bool isExact = false;
+    StageSplit split = fillBorders(stages, borders.ends, isExact);
+    if (!split.fits() && isExact)
+      continue;
+    if (!split.fits() || !isExact)
+      return false;
+    double sec = stepSecOf(
+        problem, outer, placedOf(stages, split, heads[leaf.node.index].tables));
+    if (mayWin(sec) && problem.measure &&
+        maxOf(excessOf(leaf.node, stages, split)) > 0)
+      least = std::min(least, sec); // slower points may fit
+    else if (mayWin(sec))
+      takeSplit(leaf.node, stages, split);
+    else
+      least = std::min(least, sec);
+  } while (borders.next());
+  leaf.least = std::max(leaf.least, winner ? std::min(least, best) : least);
+  return true;
+}
+
+/// Closes what is left, the lowest first, until a leaf has too many splits.
+void Searcher::closeLeaves() {
+  auto isLower = [](const OpenLeaf &a, const OpenLeaf &b) {
+    return a.least < b.least;
+  };
+  llvm::sort(openLeaves, isLower);
+  for (OpenLeaf &leaf : openLeaves)
+    if (leaf.least >= best * (1 - 1e-9) || !closeLeaf(leaf))
+      break;
 }

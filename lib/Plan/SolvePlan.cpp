@@ -343,8 +343,7 @@ static bool dropsByOrder(ModelOp model) {
       .wasInterrupted();
 }
 
-/// The fastest plan on devices placed so that takes less than `enoughSec` in
-/// closed form.
+/// The fastest plan on devices placed so that takes less than `enoughSec`.
 static FailureOr<std::unique_ptr<Solution>> solveOn(ModelOp model,
                                                     const SolveRequest &request,
                                                     const Placement &placement,
@@ -425,7 +424,7 @@ static void tryPlacement(ModelOp model, const SolveRequest &request,
   Certificate known = best->result.certificate;
   double enough = HUGE_VAL;
   if (best->result.best)
-    enough = std::max(known.bestSec, best->result.best->stepSec);
+    enough = best->result.best->stepSec;
   auto other = solveOn(model, request, placement, enough);
   if (failed(other))
     return;

@@ -183,8 +183,71 @@ double stages_detail::leastBottleneck(const StageProblem &problem) {
   return best == kNever ? least : best;
 }
 
-double kerf::boundOfSplit(const StageProblem &problem) {
+/// The longest step, by halves, in which not all layers have a place:
+/// `layersIn(stage, sec)` of them take no longer on a stage. 0 where `most` is
+/// not known.
+static double
+leastPlaced(const StageProblem &problem,
+            llvm::function_ref<double(int64_t stage, double sec)> layersIn) {
+  if (!problem.most)
+    return 0;
+  double sum = leastSum(problem), all = double(layersOf(problem));
+  std::vector<double> most(problem.stages);
+  auto haveAll = [&](double step) {
+    problem.most(step, sum, most);
+    double placed = 0;
+    for (int64_t stage = 0; stage < problem.stages; ++stage) {
+      double own = layersIn(stage, most[stage]);
+      if (own < 0)
+        return false;
+      placed += own;
+    }
+    return placed >= all;
+  };
+  double below =
+      leastOf(problem, leastBottleneck(problem), sum, /*orSlower=*/true);
+  below *= 1 - 1e-9;
+  double above = below;
+  do {
+    if (below >= problem.worth || above > 64 * below)
+      return below;
+    below = above;
+    above *= 1.02;
+  } while (!haveAll(above));
+  for (int halving = 0; halving < 24; ++halving) {
+    double middle = (below + above) / 2;
+    (haveAll(middle) ? above : below) = middle;
+  }
+  return below;
+}
+
+double kerf::leastObjective(const StageProblem &problem) {
   return objectiveOf(problem, leastBottleneck(problem), leastSum(problem));
+}
+
+double kerf::boundOfSplit(const StageProblem &problem) {
+  double slowest = leastBottleneck(problem), sum = leastSum(problem);
+  if (!problem.least || !isUniform(problem))
+    return leastOf(problem, slowest, sum, /*orSlower=*/true);
+  // Equal layers: whole layers and what the stage has besides. Slower points
+  // make no stage faster.
+  double sec = fastestSec(problem.kinds[problem.layers.front().kind]);
+  double best = kNever;
+  double placed = leastPlaced(problem, [&](int64_t stage, double most) {
+    double room = (most - extraSec(problem, stage)) / sec;
+    return std::floor(std::min(room * (1 + 1e-9), double(layersOf(problem))));
+  });
+  for (int64_t stage : {int64_t(0), problem.stages / 2, problem.stages - 1}) {
+    double extra = extraSec(problem, stage);
+    double count = std::ceil((slowest - extra) / sec * (1 - 1e-9));
+    for (double n = std::max(count, 1.0);; ++n) {
+      double at = extra + n * sec;
+      if (leastOf(problem, at, sum, /*orSlower=*/true) >= best)
+        break;
+      best = std::min(best, leastOf(problem, at, sum, /*orSlower=*/false));
+    }
+  }
+  return std::max(best, placed);
 }
 
 //===----------------------------------------------------------------------===//
@@ -219,6 +282,10 @@ public:
   double bound();
   /// The stages that end after layers `stageEnds`, at their best points.
   StageSplit fill(llvm::ArrayRef<int64_t> stageEnds) const;
+  /// Whether no other points of these stages are faster.
+  bool isExact(llvm::ArrayRef<int64_t> stageEnds) const;
+  /// `leastPlaced` by what fills cannot go below; of a single run.
+  double placed();
 
 private:
   const StageProblem &problem;
@@ -241,7 +308,12 @@ private:
   double worthLimit() const;
   bool narrow(double limit);
   std::vector<double> candidates(double limit);
-  std::pair<double, double> bestBottleneck(double limit);
+  struct Best {
+    double objective = std::numeric_limits<double>::infinity();
+    double bottleneck = std::numeric_limits<double>::infinity();
+    double least = std::numeric_limits<double>::infinity();
+  };
+  Best bestBottleneck(double limit);
   double programme(double limit, std::vector<int64_t> *split);
   int64_t firstBegin(int64_t stage) const { return firsts[stage]; }
   int64_t lastBegin(int64_t stage) const {
@@ -391,8 +463,42 @@ StageSplit Splitter::fill(llvm::ArrayRef<int64_t> stageEnds) const {
     begin = end;
   }
   split.objective = objectiveOf(problem, split.slowestSec, split.sumSec);
-  split.boundObjective = objectiveOf(problem, slowest, sum);
+  split.boundObjective = leastOf(problem, slowest, sum, /*orSlower=*/false);
   return split;
+}
+
+bool Splitter::isExact(llvm::ArrayRef<int64_t> stageEnds) const {
+  int64_t begin = 0;
+  for (auto [stage, end] : llvm::enumerate(stageEnds)) {
+    Filled filled = fillOf(stage, begin, end);
+    if (filled.boundSec == kNever)
+      return true; // no points fit
+    if (filled.sec > filled.boundSec)
+      return false;
+    begin = end;
+  }
+  return true;
+}
+
+double Splitter::placed() {
+  if (starts.size() != 1)
+    return 0;
+  bool was = std::exchange(bounding, true);
+  double least = leastPlaced(problem, [&](int64_t stage, double limit) {
+    int64_t begin = firstBegin(stage), lowest = this->least[stage] - 1;
+    int64_t highest = lastEnd(stage) - begin;
+    while (lowest < highest) {
+      int64_t middle = (lowest + highest + 1) / 2;
+      double cost = costOf(stage, begin, begin + middle);
+      if (cost <= limit * (1 + 1e-9) && cost < kNever)
+        lowest = middle;
+      else
+        highest = middle - 1;
+    }
+    return double(std::max<int64_t>(lowest, 0));
+  });
+  bounding = was;
+  return least;
 }
 
 /// Ends of the stages from their numbers of layers.
@@ -403,8 +509,9 @@ static std::vector<int64_t> endsOf(llvm::ArrayRef<int64_t> counts) {
   return ends;
 }
 
-/// The best objective among bottlenecks of at most `limit`, and the bottleneck.
-std::pair<double, double> Splitter::bestBottleneck(double limit) {
+/// The best objective among bottlenecks of at most `limit`, and the bottleneck;
+/// what no split can go below.
+Splitter::Best Splitter::bestBottleneck(double limit) {
   std::vector<double> times = candidates(limit);
   double lowest = firsts.back() == problem.stages * problem.chunks
                       ? leastBottleneck(problem)
@@ -413,27 +520,37 @@ std::pair<double, double> Splitter::bestBottleneck(double limit) {
   auto first = llvm::partition_point(times, [&](double time) {
     return time < lowest || programme(time, nullptr) == kNever;
   });
+  Best best;
+  if (limit < kNever)
+    best.least = leastOf(problem, limit, leastSum(problem), /*orSlower=*/true);
   if (first == times.end())
-    return {kNever, kNever};
+    return best;
   double leastOfAll = programme(times.back(), nullptr);
-  std::pair<double, double> best = {kNever, kNever};
   for (auto time = first; time != times.end(); ++time) {
-    if (objectiveOf(problem, *time, leastOfAll) >= best.first)
+    bool mayImprove = objectiveOf(problem, *time, leastOfAll) < best.objective;
+    bool mayLower = problem.least && leastOf(problem, *time, leastOfAll,
+                                             /*orSlower=*/true) < best.least;
+    if (!mayImprove && !mayLower)
       break;
-    best = std::min(
-        best, {objectiveOf(problem, *time, programme(*time, nullptr)), *time});
+    double sum = programme(*time, nullptr);
+    double objective = objectiveOf(problem, *time, sum);
+    if (objective < best.objective)
+      best.objective = objective, best.bottleneck = *time;
+    best.least =
+        std::min(best.least, leastOf(problem, *time, sum, /*orSlower=*/false));
   }
   return best;
 }
 
 StageSplit Splitter::solve() {
-  double limit = kNever, bound = boundOfSplit(problem);
+  double limit = kNever, bound = leastObjective(problem);
   if (isUniform(problem)) {
     // Where memory does not bind, the bound is reached.
     StageSplit even =
         fill(endsOf(spreadLayers(problem, leastBottleneck(problem))));
     if (even.fits() && even.objective <= bound * (1 + 1e-12)) {
-      even.boundObjective = even.objective;
+      even.boundObjective =
+          problem.least ? boundOfSplit(problem) : even.objective;
       return even;
     }
     if (even.fits() && problem.slowestWeight > 0)
@@ -443,28 +560,36 @@ StageSplit Splitter::solve() {
   limit = std::min(limit, worthLimit());
   if (starts.size() == 1 && !narrow(limit))
     return {};
-  auto [objective, bottleneck] = bestBottleneck(limit);
+  Best best = bestBottleneck(limit);
   StageSplit result;
-  if (objective < kNever) {
+  if (best.objective < kNever) {
     std::vector<int64_t> split;
-    programme(bottleneck, &split);
+    programme(best.bottleneck, &split);
     result = fill(split);
-    result.boundObjective = result.objective;
   }
   if (!exact) {
     bounding = true;
-    result.boundObjective =
-        std::min(result.objective, bestBottleneck(limit).first);
+    best = bestBottleneck(limit);
   }
+  result.boundObjective = std::max(best.least, placed());
   return result;
 }
 
 /// No stage of a split that is of use takes longer.
 double Splitter::worthLimit() const {
-  if (problem.worth == kNever || problem.slowestWeight <= 0)
+  if (problem.worth == kNever)
     return kNever;
-  return (problem.worth - problem.sumWeight * leastSum(problem)) /
-         problem.slowestWeight * (1 + 1e-9);
+  double sum = leastSum(problem), below = 0, above = sum;
+  auto isWorth = [&](double slowest) {
+    return leastOf(problem, slowest, sum, /*orSlower=*/true) < problem.worth;
+  };
+  if (isWorth(above))
+    return kNever;
+  for (int halving = 0; halving < 40; ++halving) {
+    double middle = (below + above) / 2;
+    (isWorth(middle) ? below : above) = middle;
+  }
+  return above * (1 + 1e-9);
 }
 
 double Splitter::bound() {
@@ -472,7 +597,8 @@ double Splitter::bound() {
   if (starts.size() == 1 && !narrow(limit))
     return kNever;
   bounding = true;
-  return bestBottleneck(limit).first;
+  double least = bestBottleneck(limit).least;
+  return least < kNever ? std::max(least, placed()) : least;
 }
 
 //===----------------------------------------------------------------------===//
@@ -523,10 +649,28 @@ double kerf::boundOfChunks(const StageProblem &problem) {
     return kNever;
   auto [alone, filled] = longestRun(problem);
   // What the other layers add to the sum; to the slowest stage maybe nothing.
-  double besides = problem.sumWeight * (leastSum(problem) - leastSum(alone));
-  alone.worth -= besides;
-  double bound = Splitter(alone, std::move(filled)).bound() + besides;
+  double besides = leastSum(problem) - leastSum(alone);
+  alone.least = [&](double slowest, double sum, bool orSlower) {
+    return leastOf(problem, slowest, sum + besides, orSlower);
+  };
+  double bound = Splitter(alone, std::move(filled)).bound();
   return isUniform(problem) ? bound : std::max(bound, boundOfSplit(problem));
+}
+
+StageSplit kerf::fillBorders(const StageProblem &problem,
+                             llvm::ArrayRef<int64_t> ends, bool &isExact) {
+  if (problem.chunks == 1) {
+    Splitter splitter(problem);
+    StageSplit split = splitter.fill(ends);
+    isExact = splitter.isExact(ends);
+    return split;
+  }
+  std::vector<std::vector<SplitChunk>> chunks(problem.stages);
+  for (auto [k, end] : llvm::enumerate(ends))
+    chunks[k % problem.stages].push_back({k ? ends[k - 1] : 0, end, {}});
+  StageSplit split = fillChunks(problem, std::move(chunks));
+  isExact = split.fits() && split.sumSec <= leastSum(problem) * (1 + 1e-12);
+  return split;
 }
 
 StageSplit kerf::fillStages(const StageProblem &problem,

@@ -221,7 +221,9 @@ stages_detail::fillChunks(const StageProblem &problem,
   }
   split.stages = std::move(chunks);
   split.objective = objectiveOf(problem, split.slowestSec, split.sumSec);
-  split.boundObjective = std::min(boundOfSplit(problem), split.objective);
+  split.boundObjective = problem.least
+                             ? boundOfSplit(problem)
+                             : std::min(boundOfSplit(problem), split.objective);
   return split;
 }
 
@@ -306,6 +308,7 @@ StageSplit stages_detail::splitChunks(const StageProblem &problem) {
   int64_t all = problem.stages * problem.chunks, layers = layersOf(problem);
   int64_t rest = layers % all;
   StageSplit best;
+  double least = leastObjective(problem);
   best.boundObjective = boundOfSplit(problem);
   // The remainder at the end, at the beginning, or in the middle.
   for (int64_t at : {all - rest, int64_t(0), (all - rest) / 2}) {
@@ -316,7 +319,7 @@ StageSplit stages_detail::splitChunks(const StageProblem &problem) {
     search.descend();
     if (search.objective() < best.objective)
       best = search.result();
-    if (best.objective <= best.boundObjective * (1 + 1e-9) || rest == 0)
+    if (best.objective <= least * (1 + 1e-9) || rest == 0)
       break;
   }
   return best;

@@ -44,6 +44,13 @@ inline double objectiveOf(const StageProblem &problem, double slowest,
   return problem.slowestWeight * slowest + problem.sumWeight * sum;
 }
 
+/// `StageProblem::least`.
+inline double leastOf(const StageProblem &problem, double slowest, double sum,
+                      bool orSlower) {
+  return problem.least ? problem.least(slowest, sum, orSlower)
+                       : objectiveOf(problem, slowest, sum);
+}
+
 /// The layers that each stage gets when none has more than `limitSec` at the
 /// fastest points, surplus taken off the first stages; empty when the layers do
 /// not fit. Only for layers of one kind.

@@ -23,13 +23,17 @@ struct PipelineFacts {
   double sendSec = 0; ///< as in `StepWork`
   double bubble = 1;  ///< as in `StepWork`
   /// No stage's forward, its backward, its weight gradient (ZB-H1; else 0), its
-  /// waits for data traffic are a larger part of its time.
-  double mostForward = 1, mostBackward = 1, mostWeight = 1, mostHeld = 0;
+  /// waits for data traffic, of these the first gather's and the last
+  /// gradient's are a larger part of its time.
+  double mostForward = 1, mostBackward = 1, mostWeight = 1, mostHeld = 0,
+         mostEnds = 0;
   /// Of all stages together at most: waits for data traffic and, in ZB-H1,
   /// weight gradients.
   double putOffSec = 0;
   /// Forward and backward of a stage's first chunk at least, without waits.
   double firstChunkSec = 0;
+  /// What all first chunks together may lack to that.
+  double firstLackSec = 0;
 };
 
 /// Which pipelines a bound is for.
@@ -45,6 +49,13 @@ enum class BoundOver {
 double pipelineBoundSec(const PipelineFacts &facts, double slowestSec,
                         double sumSec, double tailSec,
                         BoundOver over = BoundOver::These);
+
+/// The most seconds that stage `stage` (from 0) may take where the step takes
+/// `stepSec` or less; negative where no step does. The other arguments as
+/// above. It knows where the stage is, so that stages with whole layers are
+/// bounded more tightly: they have no place for them all.
+double longestStageSec(const PipelineFacts &facts, int64_t stage,
+                       double stepSec, double sumSec, double tailSec);
 
 } // namespace kerf
 

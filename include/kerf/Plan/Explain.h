@@ -179,7 +179,10 @@ struct Roof {
 
 /// Parts of one step, mean over the stages; they add to `stepSec`.
 struct TimePart {
-  double stepSec = 0;
+  double stepSec = 0; ///< on the timeline
+  /// Chains of tasks through one stage at a time (`closedFormSec`): no more
+  /// than `stepSec`, but for rounding.
+  double closedFormSec = 0;
   // Compute. Recomputation holds all compute of it.
   double matmulSec = 0, attentionSec = 0, rowSec = 0, launchSec = 0,
          recomputeSec = 0, optimizerSec = 0;

@@ -158,10 +158,8 @@ struct Alternative {
 
 /// What the search can say about its result.
 ///
-/// `bestSec` and `boundSec` are times of the closed form (`LeafTimes` in
-/// lib/Plan/SearchDetail.h): m x slowest stage + the bubble + the mean data
-/// traffic. `PlanPoint::stepSec` is the timeline's, by which the best leaves
-/// are ranked again.
+/// `bestSec` is `PlanPoint::stepSec` of the best plan; no plan of the space
+/// that `model` names takes less than `boundSec` on the timeline.
 struct Certificate {
   double space = 0;  ///< outer choices; stages and points of layers aside
   int64_t heads = 0; ///< combinations of degrees, micro-batch, order
@@ -219,7 +217,7 @@ struct SearchProblem {
   bool prove = false;  ///< spend whatever is needed
   /// Also a plan that leaves this part of the memory free; 0: none is wanted.
   double roomyHeadroom = 0;
-  /// Steps that take as long in closed form are of no interest: there is one.
+  /// Steps that take as long are of no interest: there is one.
   double enoughSec = HUGE_VAL;
   /// Bytes of the programs of a plan by stage, where they are known better than
   /// as sums over layers (`ProgramMemory`); may give nothing. What is
@@ -256,8 +254,8 @@ struct SearchResult {
 SearchResult search(const SearchProblem &problem);
 
 /// What the search knows of a head (degrees, micro-batches and order of axes of
-/// `head`) before its tables are solved: seconds of the closed form that no
-/// plan of it can go below; infinite when none fits.
+/// `head`) before its tables are solved: seconds that no plan of it can go
+/// below; infinite when none fits.
 double headBoundSec(const SearchProblem &problem, const OuterChoice &head);
 
 /// Everything tried, for small problems; judges `search`.

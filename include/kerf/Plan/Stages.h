@@ -18,6 +18,7 @@
 #include "llvm/ADT/ArrayRef.h"
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -84,7 +85,17 @@ struct StageProblem {
   std::vector<std::vector<std::vector<double>>> held;
   std::vector<double> budget; ///< bytes of each stage
   double slowestWeight = 0, sumWeight = 1;
-  /// A split whose objective is larger is of no use and need not be found.
+  /// What no split can go below whose slowest stage takes just `slowestSec`, or
+  /// with `orSlower` that or more, and all of whose stages take `sumSec` or
+  /// more; it grows with `sumSec`, and with `orSlower` with both. Bounds are
+  /// made of it. Empty: the objective.
+  std::function<double(double slowestSec, double sumSec, bool orSlower)> least;
+  /// The most that each stage may take in a step of `stepSec`, whose stages all
+  /// take `sumSec` or more: steps are of `least`. Empty: not known.
+  std::function<void(double stepSec, double sumSec,
+                     llvm::MutableArrayRef<double> most)>
+      most;
+  /// A split for which `least` is larger is of no use and need not be found.
   double worth = std::numeric_limits<double>::infinity();
 };
 
@@ -98,8 +109,9 @@ struct StageSplit {
   std::vector<std::vector<SplitChunk>> stages; ///< empty: nothing fits
   double slowestSec = 0, sumSec = 0;
   double objective = std::numeric_limits<double>::infinity();
-  /// No split is better than this, or than the problem's `worth`; infinite
-  /// where none fits. With chunks it leaves memory out (`boundOfChunks`).
+  /// Of no split `least` is smaller, but where it is the problem's `worth` or
+  /// more; infinite where none fits. With chunks memory is left out
+  /// (`boundOfChunks`).
   double boundObjective = std::numeric_limits<double>::infinity();
   bool fits() const { return !stages.empty(); }
 };
@@ -117,11 +129,20 @@ StageSplit splitStages(const StageProblem &problem);
 StageSplit fillStages(const StageProblem &problem,
                       llvm::ArrayRef<int64_t> counts);
 
-/// A lower bound of the objective over all splits, without regard to memory:
-/// max T_i >= the least bottleneck of any distribution of layers to stages.
+/// What `least` is at least over all splits, without regard to memory: max T_i
+/// >= the least bottleneck of any distribution of layers to stages.
 double boundOfSplit(const StageProblem &problem);
 
-/// A lower bound, or `worth` where it is no smaller, of the objective over all
+/// The same of the objective.
+double leastObjective(const StageProblem &problem);
+
+/// The split into chunks with these borders: chunk k, which is chunk k / p of
+/// stage k mod p, ends after layer `ends[k]`. At its best points as far as
+/// `fillStage` finds them; `isExact` where it surely does.
+StageSplit fillBorders(const StageProblem &problem,
+                       llvm::ArrayRef<int64_t> ends, bool &isExact);
+
+/// What `least` is at least, or `worth` where that is no smaller, over all
 /// splits into chunks, whichever layers a chunk has (one at least), memory
 /// included; infinite where none fits or is of use. Of unlike layers only those
 /// of the longest run need room.
