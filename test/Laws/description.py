@@ -79,7 +79,7 @@ def in_other_units(lines):
 
 def in_other_order(lines):
     """Fields of tiers and of the device backwards, and the device last."""
-    flow = lambda m: "{" + ", ".join(reversed(re.findall(r"\w+: (?:\[[^]]*\]|[^,{}]+)", m[1]))) + "}"
+    flow = lambda m: "{" + ", ".join(reversed(re.findall(r'\w+: (?:"[^"]*"|\[[^]]*\]|[^,{}]+)', m[1]))) + "}"
     lines = [re.sub(r"\{([^{}]*)\}", flow, line) for line in lines if line.strip()]
     start = lines.index("device:")
     end = next((n for n in range(start + 1, len(lines)) if not lines[n].startswith(" ")), len(lines))
