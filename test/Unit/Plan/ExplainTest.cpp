@@ -434,7 +434,15 @@ PlanPoint planOf(double matmul, double attention, int64_t tp) {
   plan.outer.order = {MeshAxis::Tensor, MeshAxis::Data, MeshAxis::Pipeline,
                       MeshAxis::Context};
   plan.outer.microBatches = 4;
-  plan.stages = {{{{{{1, 1, layer}}}}, makeMemory(tp == 1 ? 20 : 10)}};
+  PlacedChunk chunk;
+  chunk.layers.push_back({1, 1, layer});
+  plan.stages.resize(1);
+  plan.stages[0].chunks.push_back(chunk);
+  plan.stages[0].memory = makeMemory(tp == 1 ? 20 : 10);
+  plan.work.microBatches = 4;
+  plan.work.stages.resize(1);
+  plan.work.stages[0].chunks.resize(1);
+  plan.work.stages[0].chunks[0].forwardSec = 1e-3 * (matmul + attention);
   plan.stepSec = 4e-3 * (matmul + attention);
   return plan;
 }
@@ -452,7 +460,6 @@ const SensitivityRow *rowOf(const Explanation &explanation,
 TEST(Explain, SensitivityByHand) {
   Example example;
   example.result.best = planOf(10, 4, 1);
-  example.result.best->work = makePlan().work;
   example.result.alternatives = {{"tp=2", "slower", planOf(13, 2, 2)}};
   ExplainInput input = example.input();
   EXPECT_TRUE(explain(input).sensitivity.rows.empty());
@@ -482,7 +489,6 @@ TEST(Explain, SensitivityByHand) {
 TEST(Explain, ChallengersAreScaledBack) {
   Example example;
   example.result.best = planOf(10, 4, 1);
-  example.result.best->work = makePlan().work;
   ExplainInput input = example.input();
   input.withSensitivity = input.searchesSensitivity = true;
   Assumption figure{Assumed::AttentionForward, "attention", 0.4, ""};
