@@ -174,16 +174,16 @@ private:
                           perStep});
   }
 
-  void note(int axis, AxisState from, AxisState to, double bytes,
+  void note(int axis, AxisState from, AxisState to, const Moving &what,
             bool perStep) {
-    if (auto exchange = terms.convertBy(axis, from, to, bytes))
+    if (auto exchange = terms.convertBy(axis, from, to, what))
       note(axis, *exchange, perStep);
   }
 
   /// Adds what it takes to bring a value into another state.
   void addConversion(double &sum, int axis, int value, AxisState from,
                      AxisState to) {
-    note(axis, from, to, terms.bytesOf(value, layout, axis), false);
+    note(axis, from, to, terms.movingOf(value, layout, axis), false);
     sum += convert(axis, value, from, to);
   }
 
@@ -207,7 +207,8 @@ private:
   }
 
   double convert(int axis, int value, AxisState from, AxisState to) const {
-    return terms.convertSec(axis, from, to, terms.bytesOf(value, layout, axis));
+    return terms.convertSec(axis, from, to,
+                            terms.movingOf(value, layout, axis));
   }
 
   void addReaders(int axis, int value, llvm::ArrayRef<int> readers,

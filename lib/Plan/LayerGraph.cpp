@@ -65,11 +65,13 @@ private:
   int64_t comm(double seconds) const {
     return toPicoseconds(seconds * query.commWeight);
   }
-  double convert(AxisState from, AxisState to, double bytes) const {
-    return terms.convertSec(axis(), from, to, bytes);
+  double convert(AxisState from, AxisState to, const Moving &what) const {
+    return terms.convertSec(axis(), from, to, what);
   }
-  double bytesOf(int value) const {
-    return traffic * terms.bytesOf(value, layout, axis());
+  Moving movingOf(int value) const {
+    Moving what = terms.movingOf(value, layout, axis());
+    what.bytes *= traffic;
+    return what;
   }
   /// Adds a table of traffic of a value or a parameter.
   template <typename Fn>
@@ -340,7 +342,7 @@ private:
   void addKeeping(int value) {
     const StateVariable &kept = out.kept[value];
     Source made = madeSource(value);
-    double bytes = bytesOf(value);
+    Moving what = movingOf(value);
     const StateVariable &shared = out.sharedForward[value];
     std::vector<int> variables = {made.variable, kept.variable};
     if (shared.variable >= 0)
@@ -351,9 +353,9 @@ private:
         return int64_t(0);
       if (kept.again[s[1]])
         return from == to ? int64_t(0) : kInfiniteCost;
-      double seconds = convert(from, to, bytes);
+      double seconds = convert(from, to, what);
       if (s.size() > 2 && shared.states[s[2]] != kNotKept)
-        seconds = std::min(seconds, convert(shared.states[s[2]], to, bytes));
+        seconds = std::min(seconds, convert(shared.states[s[2]], to, what));
       return comm(seconds);
     });
     double price = std::max(query.keptPrice, leastPrice(query));
@@ -385,14 +387,14 @@ private:
         StateVariable &shared =
             backward ? out.sharedBackward[v] : out.sharedForward[v];
         shared = variableOf(all);
-        double bytes = bytesOf(v);
+        Moving what = movingOf(v);
         addTraffic({int(v)}, {source.variable, shared.variable},
                    [&](const std::vector<int> &s) {
                      AxisState from = source.states[s[0]],
                                to = shared.states[s[1]];
                      return to == kNotKept || from == kNotKept
                                 ? int64_t(0)
-                                : comm(convert(from, to, bytes));
+                                : comm(convert(from, to, what));
                    });
       }
   }
@@ -416,12 +418,12 @@ private:
     }
     const StateVariable &shared =
         backward ? out.sharedBackward[value] : out.sharedForward[value];
-    double bytes = bytesOf(value);
+    Moving what = movingOf(value);
     bool whole = kind.values[value].param >= 0 && !restFree();
     auto direct = [&](AxisState from, AxisState to) {
       if (from == kNotKept || (whole && isSplit(from) && from != to))
         return kInfiniteCost;
-      return comm(convert(from, to, bytes));
+      return comm(convert(from, to, what));
     };
     if (shared.variable < 0) {
       addTraffic({value}, {source.variable, out.opVariables[op]},
@@ -448,11 +450,11 @@ private:
       if (value < 0 || boundary.variable < 0 || kind.values[value].producer < 0)
         return;
       Source made = madeSource(value);
-      double bytes = bytesOf(value);
+      Moving what = movingOf(value);
       addTraffic({value}, {made.variable, boundary.variable},
                  [&](const std::vector<int> &s) {
-                   return comm(convert(made.states[s[0]], boundary.states[s[1]],
-                                       bytes));
+                   return comm(
+                       convert(made.states[s[0]], boundary.states[s[1]], what));
                  });
     };
     end(kind.output, out.input);
@@ -514,7 +516,7 @@ private:
 
   void addAvailable(int op, int k, const StateVariable &result,
                     const StateVariable &operand) {
-    double bytes = bytesOf(kind.ops[op].operands[k]);
+    Moving what = movingOf(kind.ops[op].operands[k]);
     out.graph.addTable(
         {result.variable, operand.variable, out.opVariables[op]},
         [&](const std::vector<int> &s) {
@@ -524,7 +526,7 @@ private:
           return from == kNotKept
                      ? kInfiniteCost
                      : comm(convert(from, out.options[op][s[2]].operands[k],
-                                    bytes));
+                                    what));
         });
   }
 };

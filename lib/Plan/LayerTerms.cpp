@@ -19,7 +19,9 @@ LayerTerms::LayerTerms(const LayerContext &context, const LayerQuery &query,
     : context(context), query(query), kind(kind), facts(facts),
       traffic(facts.traffic[static_cast<size_t>(
           kernelStyleOf(context.profile, context.machine->device))]),
-      device(context.machine->perRank().device) {
+      device(context.machine->perRank().device),
+      packs(context.profile.fused && !query.ideal &&
+            device.target == BackendTarget::Cuda) {
   // A message of a layer is about as large as its boundary.
   int64_t local = query.key.microBatch * query.key.groups[2].size;
   batch = std::max<int64_t>(1, context.step->batch / local);
@@ -273,15 +275,11 @@ LayerTerms::variantBy(int index, const OpOption &option, int axis,
   return own;
 }
 
-/// Exchanged rows are written before and read after.
 double LayerTerms::variantSec(int index, const OpOption &option, int axis,
                               const LayerLayout &layout) const {
   double seconds = 0;
-  auto own = variantBy(index, option, axis, layout);
-  for (const Exchange &exchange : own)
+  for (const Exchange &exchange : variantBy(index, option, axis, layout))
     seconds += secOf(axis, exchange);
-  if (!own.empty() && own.front().kind == CollectiveKind::AllToAll)
-    seconds += rowSec(device, context.profile, 2 * own.front().bytes, 0);
   return seconds;
 }
 
@@ -348,28 +346,61 @@ double LayerTerms::heldBytesOf(int value, const LayerLayout &layout, int except,
   });
 }
 
+Moving LayerTerms::movingOf(int value, const LayerLayout &layout,
+                            int except) const {
+  Moving what(bytesOf(value, layout, except));
+  const LayerValue &facts = kind.values[value];
+  double outside = 1;
+  for (size_t d = 0; packs && d < facts.shape.size(); ++d) {
+    if (outside > 1)
+      what.inside |= 1U << d;
+    outside *= double(facts.shape[d]);
+    if (facts.classes[d] == IndexClass::Batch)
+      outside /= double(batch);
+    for (int axis = 0; axis < kInnerAxes; ++axis)
+      if (axis != except && has(axis) && !layout.axes[axis].ops.empty())
+        if (AxisState made = madeState(value, layout.axes[axis]);
+            isSplit(made) && splitDim(made) == int(d))
+          outside /= double(ranks[axis]);
+  }
+  return what;
+}
+
 std::optional<Exchange> LayerTerms::convertBy(int axis, AxisState from,
                                               AxisState to,
-                                              double bytes) const {
+                                              const Moving &what) const {
+  double bytes = what.bytes;
   if (from == to || bytes <= 0 || from == kReplicated)
     return std::nullopt;
+  auto copied = [&](AxisState state) {
+    return packs && what.isInside(state) ? bytes : 0;
+  };
+  if (from == kPending && !isSplit(to))
+    return Exchange{CollectiveKind::AllReduce, bytes};
   if (from == kPending)
-    return Exchange{isSplit(to) ? CollectiveKind::ReduceScatter
-                                : CollectiveKind::AllReduce,
-                    bytes};
-  if (isSplit(to))
-    return Exchange{CollectiveKind::AllToAll, bytes / double(ranks[axis])};
-  return Exchange{CollectiveKind::AllGather, bytes};
+    return Exchange{CollectiveKind::ReduceScatter, bytes, copied(to)};
+  if (!isSplit(to))
+    return Exchange{CollectiveKind::AllGather, bytes, copied(from)};
+  double own = 1 / double(ranks[axis]);
+  return Exchange{CollectiveKind::AllToAll, bytes * own,
+                  own * (copied(from) + copied(to))};
+}
+
+double LayerTerms::secOf(int axis, const Exchange &exchange) const {
+  double sec = costs[axis].of(exchange.kind)(exchange.bytes);
+  return exchange.copied > 0
+             ? sec + rowSec(device, context.profile, 2 * exchange.copied, 0)
+             : sec;
 }
 
 double LayerTerms::convertSec(int axis, AxisState from, AxisState to,
-                              double bytes) const {
+                              const Moving &what) const {
   constexpr double kImpossible = 1e12;
-  if (from == to || bytes <= 0)
+  if (from == to || what.bytes <= 0)
     return 0;
   if (to == kPending || isRagged(from) || isRagged(to))
     return kImpossible;
-  auto exchange = convertBy(axis, from, to, bytes);
+  auto exchange = convertBy(axis, from, to, what);
   return exchange ? secOf(axis, *exchange) : 0;
 }
 

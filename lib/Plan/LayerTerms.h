@@ -32,6 +32,19 @@ struct OpTime {
 struct Exchange {
   CollectiveKind kind = CollectiveKind::AllReduce;
   double bytes = 0;
+  double copied = 0; ///< bytes that are put in order before it or behind it
+};
+
+/// A tensor that may travel, whole over the axis that it travels on. Parts of a
+/// dimension that has others outside of it lie in many pieces: a collective of
+/// them is one of copies (`CommandTimes::packSec` of the room ProgramTime).
+struct Moving {
+  Moving(double bytes, uint32_t inside = 0) : bytes(bytes), inside(inside) {}
+  double bytes;
+  uint32_t inside; ///< bit d: dimensions before d have several elements
+  bool isInside(AxisState state) const {
+    return splitOuter(state) > 1 || (inside >> splitDim(state) & 1);
+  }
 };
 
 /// Which ops share a kernel: a row op with the only reader of what it makes;
@@ -138,18 +151,20 @@ public:
   double heldShare(AxisState state, int axis) const;
   /// The state in which a value comes on an axis.
   AxisState madeState(int value, const AxisLayout &axis) const;
-  /// Seconds to convert a value of `bytes` (whole over the axis).
-  double convertSec(int axis, AxisState from, AxisState to, double bytes) const;
+  /// That value as it travels.
+  Moving movingOf(int value, const LayerLayout &layout, int axis) const;
+  /// Seconds to bring a value into another state.
+  double convertSec(int axis, AxisState from, AxisState to,
+                    const Moving &what) const;
   /// The collective that does it; none where nothing travels.
   std::optional<Exchange> convertBy(int axis, AxisState from, AxisState to,
-                                    double bytes) const;
+                                    const Moving &what) const;
   /// Own collectives of an option.
   llvm::SmallVector<Exchange, 4> variantBy(int op, const OpOption &option,
                                            int axis,
                                            const LayerLayout &layout) const;
-  double secOf(int axis, const Exchange &exchange) const {
-    return costs[axis].of(exchange.kind)(exchange.bytes);
-  }
+  /// With its copies.
+  double secOf(int axis, const Exchange &exchange) const;
   /// Elements of a parameter on one rank, all axes but `axis` cut.
   double paramElements(int param, const LayerLayout &layout, int axis,
                        AxisState AxisLayout::Rest::*state) const;
@@ -163,6 +178,7 @@ public:
 
 private:
   int64_t batch = 1;
+  bool packs = false; ///< what travels must lie in one piece
   /// The last answers of `options`; they stay right while no other axis has
   /// ranks.
   mutable std::array<std::vector<std::vector<OpOption>>, kInnerAxes> made;

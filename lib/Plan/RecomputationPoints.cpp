@@ -170,7 +170,7 @@ private:
             terms.facts.forwardReaders[value][0] == index)
           seconds += terms.convertSec(
               axis, keptState(terms, layout, value, axis), option.operands[k],
-              terms.bytesOf(value, layout, axis));
+              terms.movingOf(value, layout, axis));
     }
     return toPicoseconds(seconds);
   }

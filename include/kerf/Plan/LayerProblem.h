@@ -132,8 +132,8 @@ struct LayerCost {
 struct LayerCollective {
   InnerAxis axis = InnerAxis::Tensor;
   CollectiveKind kind = CollectiveKind::AllReduce;
-  double bytes = 0; ///< as in kerf/Cost/Collectives.h
-  double sec = 0;
+  double bytes = 0;     ///< as in kerf/Cost/Collectives.h
+  double sec = 0;       ///< with copies that put rows in order
   bool perStep = false; ///< else of every micro-batch
 };
 
@@ -211,8 +211,7 @@ public:
                          llvm::ArrayRef<int64_t> numbers);
 
   /// The collectives of a point of `get(key)`: their seconds are those of its
-  /// parts (`TimeParts::commSec`, copies of exchanged rows left out) and its
-  /// `tensorSyncSec`.
+  /// parts (`TimeParts::commSec`) and its `tensorSyncSec`.
   std::vector<LayerCollective> collectivesOf(const TableKey &key,
                                              const LayerPoint &point);
 

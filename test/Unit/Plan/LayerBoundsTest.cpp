@@ -220,8 +220,10 @@ TEST(SolvedTables, CollectivesAreThePrice) {
   step.kinds = {Builder(4096, 16384).kind};
   step.runs = {{0, 4, 0}};
   Machine machine = twoTiers(2e10);
+  machine.device.target = BackendTarget::Cuda;
   SolvedTables tables(LayerContext{&step, &machine, Profile()});
   TableKey key;
+  key.microBatch = 2;
   key.groups = {Group{4, 1}, Group{2, 4}, Group{1, 1}};
   int many = 0;
   for (const LayerPoint &point : tables.get(key).points) {
