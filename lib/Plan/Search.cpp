@@ -41,6 +41,8 @@ constexpr double kExploredSlack = 0.05;
 /// Leaves that cannot be the best in closed form, solved for the timeline's
 /// sake.
 constexpr int64_t kLeavesBeyond = 1000;
+/// Guesses of heads are off by this part, mostly.
+constexpr double kGuessSlack = 0.08;
 
 static int64_t ordersCount(const SearchProblem &problem, const Shape &shape) {
   if (!problem.pins.order.empty())
@@ -149,6 +151,7 @@ bool Searcher::solveTables(Head &head) {
 void Searcher::expandHead(const Node &node) {
   int32_t index = node.index;
   Head &head = heads[index];
+  head.bound = node.bound;
   if (!solveTables(head)) {
     deferred.push_back(node);
     return;
@@ -189,7 +192,7 @@ void Searcher::pushLeaf(const Pricing &pricing, const PriceList &prices,
                      /*forBound=*/true, times);
   if (stages.kinds.empty())
     return;
-  node.bound = boundOfSplit(stages);
+  node.bound = std::max(head.bound, boundOfSplit(stages));
   node.guess = std::max(node.bound, times.stepSec(leastObjective(stages)));
   push(node);
 }
@@ -271,6 +274,14 @@ void Searcher::explore() {
   }
 }
 
+/// Whether a node is guessed to hold no better plan, and looking at it would
+/// not raise what is proven: others are not known to be slower.
+bool Searcher::isIdle(const Node &node) const {
+  double slack = node.level == Level::Leaf ? 0 : kGuessSlack;
+  return !problem.prove && node.guess >= best * (1 + slack) &&
+         node.bound >= looseBound;
+}
+
 /// Goes through what is left by bound.
 void Searcher::prove() {
   llvm::append_range(queue, deferred);
@@ -283,8 +294,7 @@ void Searcher::prove() {
       putBack(node);
       continue;
     }
-    // It would be no better, and others are not known to be slower.
-    if (!problem.prove && node.guess >= best && node.bound >= looseBound)
+    if (isIdle(node))
       continue;
     work(node);
     if (deferred.empty())
@@ -332,7 +342,7 @@ void Searcher::certify() {
   for (const TableKey &key : asked)
     certificate.tablesBounded += !solved.count(key);
   certificate.cutByBound = openHeads - certificate.leftOut;
-  double bound = std::min(best, openBound);
+  double bound = std::min({best, openBound, looseBound});
   for (const OpenLeaf &leaf : openLeaves)
     bound = std::min(bound, leaf.least);
   certificate.bestSec = winner ? winner->stepSec : 0;

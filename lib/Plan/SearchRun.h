@@ -35,6 +35,7 @@ struct Head {
   OuterChoice outer;
   bool legal = false;
   bool bounded = false; ///< with its memory
+  double bound = 0;     ///< when its tables were solved
   TableList tables;     ///< when solved
   std::vector<LayoutChoice> layouts;
   std::vector<Schedule> schedules;
@@ -130,13 +131,15 @@ private:
   double best;
   double openBound = HUGE_VAL;      ///< of what was not looked at
   std::vector<OpenLeaf> openLeaves; ///< as far as they were solved
-  double looseBound = HUGE_VAL; ///< of those with too many splits to play all
+  /// Of those with too many splits to play all; of leaves that are not solved.
+  double looseBound = HUGE_VAL;
 
   void push(Node node);
   Node pop();
   void work(const Node &node);
   void explore();
   void prove();
+  bool isIdle(const Node &node) const;
   void listShapes();
   double countStateCuts(const Shape &shape);
   void expandShape(int32_t index);

@@ -181,6 +181,9 @@ void Searcher::solveNode(const Node &node) {
   LeafTimes times;
   StageProblem stages = problemOf(node, times);
   stages.worth = best * (1 + kPlayedSlack);
+  // Solved for its bound alone: that of others is no higher.
+  if (!problem.prove && later.byBound && node.guess >= best)
+    stages.worth = std::min(stages.worth, looseBound);
   if (isHopeless(node, stages)) {
     ++certificate.evaluated;
     return;
@@ -193,7 +196,7 @@ void Searcher::solveNode(const Node &node) {
                        ? boundOfChunks(stages)
                        : headBounds.secondsOf(outerOf(node), head.tables,
                                               head.layouts[node.layouts]);
-    if (least >= best * (1 + kPlayedSlack))
+    if (least >= stages.worth)
       return;
   }
   StageSplit split = splitOf(problem, stages, heads[node.index].tables);
