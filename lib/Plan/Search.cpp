@@ -41,6 +41,8 @@ constexpr double kExploredSlack = 0.05;
 /// Leaves that cannot be the best in closed form, solved for the timeline's
 /// sake.
 constexpr int64_t kLeavesBeyond = 1000;
+/// Leaves that are guessed to be no better, solved for the proof's sake.
+constexpr int64_t kLeavesProven = 10000;
 /// Guesses of heads are off by this part, mostly.
 constexpr double kGuessSlack = 0.08;
 
@@ -296,6 +298,12 @@ void Searcher::prove() {
     }
     if (isIdle(node))
       continue;
+    // What is proven stays as it is.
+    if (!problem.prove && node.level == Level::Leaf && node.guess >= best &&
+        ++leavesProven > kLeavesProven) {
+      looseBound = std::min(looseBound, node.bound);
+      continue;
+    }
     work(node);
     if (deferred.empty())
       continue;

@@ -122,7 +122,7 @@ private:
   std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t>, int64_t>
       stateCuts;
   std::set<TableKey> asked, solved;
-  int64_t pushed = 0, openHeads = 0, leavesBeyond = 0;
+  int64_t pushed = 0, openHeads = 0, leavesBeyond = 0, leavesProven = 0;
   double tableBudget = 0, tablesCost = 0; ///< (`KindSize::tableCost`)
   bool allLayouts = true;
   double tasks = 0;  ///< played
