@@ -11,6 +11,7 @@
 #include "kerf/Pipeline/Mains.h"
 #include "kerf/Pipeline/Stages.h"
 #include "kerf/Plan/PlanFile.h"
+#include "kerf/Support/Input.h"
 #include "kerf/Support/Output.h"
 #include "kerf/Support/Version.h"
 
@@ -262,15 +263,30 @@ static void setMoeBuffer(ModuleOp module, double buffer) {
 /// plan as people write it.
 static constexpr llvm::StringLiteral kPlanTextName = "plan_json";
 
+/// What a plan that is given says of its price; nothing where it says nothing.
+static std::optional<json::Value> pricedIn(llvm::StringRef path) {
+  auto text = readFile(path);
+  if (!text) {
+    consumeError(text.takeError());
+    return std::nullopt;
+  }
+  auto plan = json::parse((*text)->getBuffer(),
+                          [](json::Position, const llvm::Twine &) {});
+  const json::Value *priced = failed(plan) ? nullptr : plan->find("priced");
+  return priced ? std::optional(*priced) : std::nullopt;
+}
+
 /// Before the stage recompute, which adds ops: rules number the ops of the step
-/// that a plan is made for.
+/// that a plan is made for. A plan that is not priced anew keeps its price.
 static void keepPlanText(ModelOp model, const Job &job) {
   const CheckedPlan *checked = job.checked ? &*job.checked : nullptr;
-  model->setAttr(
-      kPlanTextName,
-      StringAttr::get(model.getContext(),
-                      savePlan(model, job.reserveBytes, checked,
-                               job.priced ? &*job.priced : nullptr)));
+  std::optional<json::Value> priced = job.priced;
+  if (!priced && !job.stages.plan.empty())
+    priced = pricedIn(job.stages.plan);
+  model->setAttr(kPlanTextName,
+                 StringAttr::get(model.getContext(),
+                                 savePlan(model, job.reserveBytes, checked,
+                                          priced ? &*priced : nullptr)));
 }
 
 static bool hasOneModel(ModuleOp module) {

@@ -34,7 +34,8 @@
 // `reserve_bytes` is what the planner expects a rank to need besides its arena,
 // `checked` how the programs were compared with training on one rank, `priced`
 // what the step and its collectives were said to take (`pricedStep`): all are
-// told to who runs the program, and decide nothing.
+// told to who runs the program, and decide nothing. A plan that is given
+// without a cluster keeps its price.
 //
 // Kinds of layers are named as `printStep` does. `model` names the model that
 // the plan was made for: it is refused for another, and for one of other
