@@ -170,7 +170,7 @@ void BoundMaker::addRatios(const ChunkWork &work, double sec) {
   raise(facts.mostBackward, sec - forward);
   raise(facts.mostWeight, weight + gradient);
   raise(facts.mostHeld, sec - work.forwardSec - work.backwardSec);
-  raise(facts.mostEnds, gathered * work.forwardGatherSec + gradient);
+  raise(facts.mostEnds, forward - work.forwardSec + gradient);
 }
 
 static LayerPrice mostOnce() {

@@ -91,7 +91,7 @@ static Stage stageOf(const StepWork &step, const StageWork &stage) {
     sum.sec += forward + backward + weight + gradient;
     sum.work += c.forwardSec + c.backwardSec;
     if (&c == stage.chunks.data())
-      sum.ends = gathered * c.forwardGatherSec + gradient;
+      sum.ends = forward - c.forwardSec + gradient;
     sum.put += forward + backward + weight + gradient - c.forwardSec -
                (c.backwardSec - weight);
   }

@@ -273,10 +273,9 @@ TEST(ProgramMemory, PiecesLieBesideOtherChunks) {
     auto layoutOf = [&](int, const LayerPoint &point) {
       return &tables.layoutOf(layers.key, point);
     };
-    return ProgramMemory(context, 4, sumsEarly)
-        .of(plan, layoutOf)
-        .front()
-        .gradients;
+    StageMemory memory =
+        ProgramMemory(context, 4, sumsEarly).of(plan, layoutOf).front();
+    return memory.gradients + memory.transit;
   };
   ASSERT_GT(layers.points.size(), 1u);
   // Of one of two chunks, for two ranks.
