@@ -463,6 +463,7 @@ std::string kerf::printText(const Explanation &explanation, bool color) {
          printAlternatives(explanation.alternatives, explanation.time.stepSec,
                            color) +
          printRoomy(explanation.roomy, explanation.time.stepSec) +
-         printRun(explanation, color) + printTrust(explanation.trust, color) +
-         printSensitivity(explanation.sensitivity, color);
+         printRun(explanation, color) +
+         printSensitivity(explanation.sensitivity, color) +
+         printTrust(explanation.trust, color);
 }
