@@ -51,6 +51,10 @@ std::optional<Cut> Cut::parse(llvm::StringRef line) {
   return cut;
 }
 
+/// Parts of a fused product are blocks, or the heads of a model, of which tiny
+/// models have so many.
+static constexpr int64_t kMostBlocks = 4;
+
 std::optional<Cut> kerf::test::cutOf(Operation *op, const PlanAxes &axes) {
   auto iface = dyn_cast<FactorOpInterface>(op);
   if (!iface || isSource(op) || isa<UpdateOp>(op))
@@ -69,7 +73,7 @@ std::optional<Cut> kerf::test::cutOf(Operation *op, const PlanAxes &axes) {
     cut.factors[factor.name] = int64_t(list.size());
     if (assignment->blocks > 1 && tensor && llvm::is_contained(list, *tensor)) {
       cut.inBlocks = factor.name;
-      cut.blocks = assignment->blocks;
+      cut.blocks = std::min(assignment->blocks, kMostBlocks);
     }
   }
   cut.pending = int64_t(assignment->pending.size());
