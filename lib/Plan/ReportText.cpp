@@ -302,7 +302,11 @@ static std::string roofWords(llvm::StringRef name) {
 static std::string closedWords(const TimePart &time) {
   constexpr double kMuch = 0.02;
   double apart = 1 - time.closedFormSec / time.stepSec;
-  std::string text = percent(apart) + " below the step";
+  std::string text =
+      std::abs(apart) < 5e-4
+          ? "as long as the step"
+          : percent(std::abs(apart)) +
+                (apart < 0 ? " above the step" : " below the step");
   if (apart <= kMuch)
     return text;
   return "warning: " + text +

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SearchRun.h"
+#include "kerf/Plan/Report.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -112,7 +113,7 @@ std::vector<Alternative> Alternatives::list(Searcher &searcher,
       alternative.why = "not possible: some layer cannot be cut so";
     } else if (track.bound < HUGE_VAL) {
       alternative.why =
-          llvm::formatv("not tried: no faster than {0:f4} s", track.bound);
+          "not tried: no faster than " + report::seconds(track.bound);
     } else if (track.bytes <= capacityBytes(searcher.problem)) {
       alternative.why = "does not fit: some stage is too large in every split";
     } else {
