@@ -1,5 +1,4 @@
-//===- SearchLeafBound.cpp - what no plan of a leaf can go below
-//-----------===//
+//===- SearchLeafBound.cpp - what no plan of a leaf can go below ----------===//
 //
 // Problem: the layers of a leaf have their points, but lie on no stage yet.
 // What does its step take at least on the timeline?

@@ -25,7 +25,7 @@ Status NcclChannel::prepare() {
   Status status = state.alloc(1, greeting);
   if (!status.failed())
     status = state.gpu->makeStream(stream);
-  if (!status.failed())
+  if (!status.failed() && isSender())
     status = state.gpu->makeEvent(isJoined);
   if (stream)
     state.addStream(stream);
@@ -38,7 +38,7 @@ Status NcclChannel::prepare() {
 NcclChannel::~NcclChannel() {
   all.remove(this);
   // What nobody received is given up with the communicator.
-  if (stream && isSender() && sent != 0)
+  if (stream && sent != 0)
     (void)state.drain(stream);
   if (live)
     state.release(live);
