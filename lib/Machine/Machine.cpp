@@ -93,6 +93,14 @@ Machine Machine::withDevices(int64_t count) const {
   return result;
 }
 
+Machine Machine::withDevicesSpread(int64_t count, int64_t perUnit) const {
+  if (perUnit == 0)
+    return withDevices(count);
+  Machine spread = *this;
+  resize(spread.tiers.front(), perUnit);
+  return spread.withDevices(count);
+}
+
 std::vector<Placement> kerf::placementsOf(const Machine &described,
                                           int64_t count) {
   std::vector<Placement> placements = {
@@ -118,9 +126,7 @@ std::vector<Placement> kerf::placementsOf(const Machine &described,
   auto each = static_cast<int64_t>(llvm::bit_floor(uint64_t(count / units)));
   if (each == inner.size)
     return placements;
-  Machine spread = described;
-  resize(spread.tiers.front(), each);
-  add(spread.withDevices(each * units), each * units, each);
+  add(described.withDevicesSpread(each * units, each), each * units, each);
   return placements;
 }
 

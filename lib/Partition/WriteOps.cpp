@@ -213,6 +213,24 @@ static const Layout &normedAs(Value gradient, const Layout &need,
   return need;
 }
 
+/// Gradients whose norm is one op, and so one kernel: a kernel of a GPU takes a
+/// few hundred arguments (lib/Codegen/Compile.cpp), adapters have thousands.
+static constexpr size_t kMostNormed = 128;
+
+/// The sum of squares of what is cut alike.
+static Value squaredNorm(llvm::ArrayRef<Value> values, Type type,
+                         PlainBuilder &p) {
+  Value total;
+  for (; !values.empty();
+       values = values.drop_front(std::min(kMostNormed, values.size()))) {
+    Value norm = GlobalNormOp::create(p.builder, p.loc, type,
+                                      values.take_front(kMostNormed));
+    Value square = p.mul(norm, norm);
+    total = total ? p.add(total, square) : square;
+  }
+  return total;
+}
+
 /// The root of a sum of squares over parts: norms of what is cut alike,
 /// squared, summed over the axes that cut it. Every element counts once; of a
 /// gradient that several stages have, in the first of them.
@@ -241,8 +259,7 @@ void ProgramWriter::writeNorm(Operation *op, FunctionWriter &function,
   auto type = typeOf(op->getResult(0));
   Value total;
   for (auto &[list, values] : groups) {
-    Value norm = GlobalNormOp::create(builder, op->getLoc(), type, values);
-    Value square = p.mul(norm, norm);
+    Value square = squaredNorm(values, type, p);
     if (!list.empty())
       square = spmd::AllReduceOp::create(
           builder, op->getLoc(), square.getType(), ReduceKind::Sum, square,

@@ -200,6 +200,8 @@ json::Value kerf::pricedStep(const Solution &solution) {
   json::Value value = json::Value::makeObject();
   const PlanPoint &plan = *solution.result.best;
   value.set("cluster", json::Value::fromString(solution.machine.name));
+  if (solution.perUnit > 0)
+    value.set("per_unit", json::Value::fromInteger(solution.perUnit));
   value.set("step_sec", report::numberOf(plan.stepSec));
   value.set("collectives",
             report::jsonOf(priceCollectives(solution.explainInput(), plan)));

@@ -69,15 +69,30 @@ static void addPlanned(const json::Value &priced, Rows &rows) {
   }
 }
 
+/// The plan's price in the file, if it has one.
+static std::optional<json::Value> pricedOf(const ArtifactData &data) {
+  auto plan =
+      json::parse(data.plan, [](json::Position, const llvm::Twine &) {});
+  const json::Value *priced = failed(plan) ? nullptr : plan->find("priced");
+  return priced ? std::optional(*priced) : std::nullopt;
+}
+
+Machine kerf::machineOf(const ArtifactData &data, const Machine &machine) {
+  int64_t ranks = data.meta.world_size, perUnit = 0;
+  std::optional<json::Value> priced = pricedOf(data);
+  if (priced && textIn(*priced, "cluster") == machine.name)
+    perUnit = static_cast<int64_t>(numberIn(*priced, "per_unit"));
+  bool isKnown = perUnit > 0 && !machine.tiers.empty() &&
+                 perUnit <= machine.tiers.front().size;
+  return machine.withDevicesSpread(ranks, isKnown ? perUnit : 0);
+}
+
 Comparison kerf::compareWithPlan(const ArtifactData &data,
                                  const ProgramTime &time) {
   Comparison result;
   Rows rows;
   addSent(time, rows);
-  auto plan =
-      json::parse(data.plan, [](json::Position, const llvm::Twine &) {});
-  const json::Value *priced = failed(plan) ? nullptr : plan->find("priced");
-  if (priced) {
+  if (std::optional<json::Value> priced = pricedOf(data)) {
     addPlanned(*priced, rows);
     result.planned = {textIn(*priced, "cluster"),
                       numberIn(*priced, "step_sec")};

@@ -543,6 +543,6 @@ std::optional<ProgramTime> Simulator::run(std::string &error) {
 std::optional<ProgramTime>
 kerf::timeProgram(const ArtifactData &data, const Machine &machine,
                   const Profile &profile, bool keepEvents, std::string &error) {
-  Machine own = machine.withDevices(data.meta.world_size);
+  Machine own = machineOf(data, machine);
   return Simulator(data, own, profile, keepEvents).run(error);
 }

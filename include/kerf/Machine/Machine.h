@@ -197,6 +197,10 @@ struct Machine {
   /// device. The figures of `sharedBy` that suit the innermost tier's new size
   /// take their places.
   Machine withDevices(int64_t count) const;
+  /// `count` >= 1 devices of which each innermost unit has `perUnit`, at least
+  /// 1 and at most its size: the others of a unit are spares. 0 is
+  /// `withDevices`. The machine has tiers.
+  Machine withDevicesSpread(int64_t count, int64_t perUnit) const;
   /// This machine as one of its ranks sees it. Unless `device.shared` it is
   /// this machine. Else memory, reserve, memory bandwidth, peaks, power, price
   /// and the bandwidths of host and innermost tier, all stated for one

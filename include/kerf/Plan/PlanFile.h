@@ -31,6 +31,9 @@
 //               "differs": []},
 //   "priced": {"cluster": "hgx-h100", "step_sec": 30.9, "collectives": [...]}
 //
+// and, where a rack or node is to have ranks on `per_unit` of its devices
+// alone, that in `priced`, too.
+//
 // `reserve_bytes` is what the planner expects a rank to need besides its arena,
 // `checked` how the programs were compared with training on one rank, `priced`
 // what the step and its collectives were said to take (`pricedStep`): all are

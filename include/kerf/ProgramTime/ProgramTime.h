@@ -110,6 +110,11 @@ struct Comparison {
   std::optional<PlannedTime> planned;
   std::vector<ExchangeRow> rows; ///< by kind and axes
 };
+/// The devices of `machine` that the file's ranks are on. Where its plan was
+/// made for a machine of this name and leaves spares in each innermost unit, so
+/// do these.
+Machine machineOf(const ArtifactData &data, const Machine &machine);
+
 Comparison compareWithPlan(const ArtifactData &data, const ProgramTime &time);
 
 /// A screen of text, and the same as JSON.
