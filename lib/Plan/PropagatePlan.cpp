@@ -87,6 +87,7 @@ public:
 
   /// Lets ops that have an assignment say first how parameters rest.
   LogicalResult noteGiven(ModelOp model);
+  LogicalResult noteGiven(ModelOp model, bool ofCopies);
   LogicalResult assign(Operation *op, const Factors &facts,
                        llvm::ArrayRef<Layout> arriving,
                        const PlannedModel &plan) override;
@@ -103,6 +104,7 @@ private:
   }
   void setFromResult(Operation *op, const Layout &layout);
   void setFromOperands(Operation *op, llvm::ArrayRef<Layout> layouts);
+  void noteAsked(ParamOp param, const Layout &need);
   void noteSource(Value operand, const Layout &need);
   void search(Choice &choice, unsigned next);
   std::optional<Score> scoreOf(Choice &choice);
@@ -116,6 +118,9 @@ private:
   llvm::StringMap<llvm::SmallVector<Rest, 1>> params;
 
   const Rest *findRest(llvm::StringRef name, Iterations range) const;
+  Rest *findRest(llvm::StringRef name, Iterations range) {
+    return const_cast<Rest *>(std::as_const(*this).findRest(name, range));
+  }
   std::optional<Layout> restOf(llvm::StringRef name, Iterations range) const;
 };
 } // namespace
@@ -159,6 +164,42 @@ std::optional<Layout> Propagation::restOf(llvm::StringRef name,
   return known->second.front().layout;
 }
 
+/// What of a layout another one has, too.
+static Layout commonOf(Layout layout, const Layout &other) {
+  for (auto [d, dim] : llvm::enumerate(layout.dims)) {
+    const AxisList &own = other.dims[d];
+    auto differs =
+        std::mismatch(dim.begin(), dim.end(), own.begin(), own.end());
+    bool isAlike = layout.blocksOf(d) == other.blocksOf(d) &&
+                   layout.isRagged(d) == other.isRagged(d);
+    dim.erase(isAlike ? differs.first : dim.begin(), dim.end());
+    if (dim.empty())
+      layout.forgetParts(d);
+  }
+  return layout;
+}
+
+/// Whether the model reads a parameter in two places, as a tied table.
+static bool isTied(ParamOp param) {
+  return llvm::count_if(param->getUsers(), [](Operation *reader) {
+           PhaseAttr phase = getPhase(reader);
+           return !phase || phase.getKind() == PhaseKind::Forward;
+         }) > 1;
+}
+
+void Propagation::noteAsked(ParamOp param, const Layout &need) {
+  if (isTied(param)) {
+    noteSource(param, need);
+    return;
+  }
+  Iterations range = iterationsOf(param);
+  Layout own = need.reduced().without(axes.micro());
+  if (Rest *rest = findRest(param.getName(), range))
+    rest->layout = commonOf(rest->layout, own);
+  else
+    params[param.getName()].push_back({range, own});
+}
+
 /// The first reader of a parameter or constant decides where it rests; of a
 /// parameter of layers, the first reader of these layers.
 void Propagation::noteSource(Value operand, const Layout &need) {
@@ -189,7 +230,17 @@ static std::pair<Value, Layout> beforeQuantization(Value operand,
   return {original, layout};
 }
 
+/// A parameter rests as all that read it and are given ask for, with the axes
+/// that they agree on: so the search prices it (lib/Plan/LayerGraph.cpp). A
+/// tied one, of which the search prices each place apart, rests as the first
+/// reader asks. Then come the readers of copies.
 LogicalResult Propagation::noteGiven(ModelOp model) {
+  if (failed(noteGiven(model, /*ofCopies=*/false)))
+    return failure();
+  return noteGiven(model, /*ofCopies=*/true);
+}
+
+LogicalResult Propagation::noteGiven(ModelOp model, bool ofCopies) {
   WalkResult walk = model.getBody().walk([&](FactorOpInterface op) {
     if (!op->hasAttr(kAssignAttrName))
       return WalkResult::advance();
@@ -203,14 +254,18 @@ LogicalResult Propagation::noteGiven(ModelOp model) {
     auto layouts = layoutsOf(facts, *assignment, none, axes, error);
     if (failed(layouts))
       return WalkResult::advance(); // The op is refused when it is visited.
-    if (auto param = dyn_cast<ParamOp>(op.getOperation()))
+    if (auto param = dyn_cast<ParamOp>(op.getOperation()); param && ofCopies)
       params[param.getName()].insert(
           params[param.getName()].begin(),
           {iterationsOf(param), layouts->results[0]});
     for (auto [operand, need] :
          llvm::zip_equal(op->getOperands(), layouts->operands)) {
       auto [original, layout] = beforeQuantization(operand, need);
-      noteSource(original, layout);
+      auto param = dyn_cast_if_present<ParamOp>(original.getDefiningOp());
+      if (param && original == operand && !ofCopies)
+        noteAsked(param, layout);
+      else if (ofCopies)
+        noteSource(original, layout);
     }
     return WalkResult::advance();
   });
