@@ -286,7 +286,9 @@ static std::vector<OpOption> makeOptions(const LayerOp &op, int64_t ranks,
       continue;
     for (int64_t outer : patternsOf(op, f, facts.patterns)) {
       bool sums = kind == FactorKind::Sum || kind == FactorKind::Max;
-      if (outer == kExchangedOuter && !exchanges)
+      bool inBlocks = outer > 1 && outer < kRaggedOuter;
+      if ((outer == kExchangedOuter && !exchanges) ||
+          (inBlocks && op.readsIndices))
         continue;
       // Only ops that pass rows on take them as long as they are.
       if (outer >= kRaggedOuter
@@ -366,6 +368,33 @@ bool LayerTerms::mixesRows(int axis, int op, const OpOption &option,
   return false;
 }
 
+/// The variant of an option whose factors are all cut by the same axes, or
+/// null.
+static const FactorVariant *ringOf(const LayerOp &op, const OpOption &option) {
+  bool isRing = option.variant >= 0 && op.variants[option.variant].together;
+  return isRing ? &op.variants[option.variant] : nullptr;
+}
+
+/// True when ranks of one axis pass parts round while another axis cuts one of
+/// these factors alone.
+bool LayerTerms::mixesRings(int axis, int op, const OpOption &option,
+                            const LayerLayout &layout) const {
+  const LayerOp &layer = kind.ops[op];
+  auto breaks = [&](const OpOption &ring, const OpOption &other) {
+    const FactorVariant *variant = ringOf(layer, ring);
+    return variant && other.factor >= 0 && other.variant != ring.variant &&
+           llvm::is_contained(variant->factors, unsigned(other.factor));
+  };
+  for (int other = 0; other < kInnerAxes; ++other) {
+    if (other == axis || !has(other) || layout.axes[other].ops.empty())
+      continue;
+    const OpOption &own = layout.axes[other].ops[op];
+    if (breaks(option, own) || breaks(own, option))
+      return true;
+  }
+  return false;
+}
+
 const std::vector<std::vector<OpOption>> &
 LayerTerms::options(int axis, const LayerLayout &layout) const {
   std::vector<std::vector<OpOption>> &all = made[axis];
@@ -384,7 +413,8 @@ LayerTerms::options(int axis, const LayerLayout &layout) const {
     std::vector<OpOption> own;
     for (OpOption &option : makeOptions(op, ranks[axis], sizes, facts,
                                         context.step->moeBuffer > 0))
-      if (allowed(axis, op, option) && !mixesRows(axis, i, option, layout))
+      if (allowed(axis, op, option) && !mixesRows(axis, i, option, layout) &&
+          !mixesRings(axis, i, option, layout))
         own.push_back(std::move(option));
     all.push_back(std::move(own));
   }

@@ -66,6 +66,8 @@ struct LayerOp {
   double scores = 0;   ///< attention: batch x heads x queries x keys
   bool causal = false; ///< attention in which later queries see more keys
   bool view = false;   ///< moves nothing
+  /// Reads where elements are in the whole tensor: parts of blocks do not say.
+  bool readsIndices = false;
   bool alone = false;  ///< brings its own kernel, which joins no other
   bool tanh = false;   ///< a gelu, or its gradient, that products can end in
   /// Matmuls of routed tokens.
