@@ -368,6 +368,24 @@ bool LayerTerms::mixesRows(int axis, int op, const OpOption &option,
   return false;
 }
 
+/// True when an op would pass on a pending operand that is a maximum: what
+/// commutes with sums need not commute with these.
+bool LayerTerms::passesMaximum(const LayerOp &op,
+                               const OpOption &option) const {
+  auto isMaximum = [&](int value) {
+    int maker = kind.values[value].producer;
+    return maker >= 0 &&
+           llvm::any_of(kind.ops[maker].factors, [](const LayerFactor &f) {
+             return f.factor.kind == FactorKind::Max;
+           });
+  };
+  return llvm::any_of(llvm::zip_equal(op.operands, option.operands),
+                      [&](auto pair) {
+                        auto [value, state] = pair;
+                        return state == kPending && isMaximum(value);
+                      });
+}
+
 /// The variant of an option whose factors are all cut by the same axes, or
 /// null.
 static const FactorVariant *ringOf(const LayerOp &op, const OpOption &option) {
@@ -413,7 +431,8 @@ LayerTerms::options(int axis, const LayerLayout &layout) const {
     std::vector<OpOption> own;
     for (OpOption &option : makeOptions(op, ranks[axis], sizes, facts,
                                         context.step->moeBuffer > 0))
-      if (allowed(axis, op, option) && !mixesRows(axis, i, option, layout) &&
+      if (allowed(axis, op, option) && !passesMaximum(op, option) &&
+          !mixesRows(axis, i, option, layout) &&
           !mixesRings(axis, i, option, layout))
         own.push_back(std::move(option));
     all.push_back(std::move(own));

@@ -197,6 +197,7 @@ private:
                 ShareOf shareOf) const;
 
   bool allowed(int axis, const LayerOp &op, const OpOption &option) const;
+  bool passesMaximum(const LayerOp &op, const OpOption &option) const;
   bool mixesRows(int axis, int op, const OpOption &option,
                  const LayerLayout &layout) const;
   bool mixesRings(int axis, int op, const OpOption &option,
