@@ -15,6 +15,8 @@ import table
 MOST_APART = 1e-3
 # The placed arena is never above the planned one, and at most this much below.
 MOST_BELOW = 0.03
+# The compiled programs take as long as the plan says, to this part.
+MOST_OTHER = 0.03
 REFUSALS = {"does not fit": r"error: no plan of .* fits", "no backend": r"error: cluster '"}
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -113,7 +115,7 @@ class Measurement:
             common = [self.model(), f"--precision={self.row.precision}", f"--cluster={cluster}",
                       f"--devices={self.row.devices}", *self.row.options]
             if self.row.expect == "a file":
-                self.compile(common)
+                self.compile(common, cluster)
             else:
                 self.be_refused(common)
         except Failure as failure:
@@ -121,7 +123,7 @@ class Measurement:
         except (OSError, ValueError, KeyError) as error:
             self.figures["failures"].append(f"a tool wrote what cannot be read: {error!r}")
 
-    def compile(self, common):
+    def compile(self, common, cluster):
         explained, made = self.folder / "explained.json", self.folder / "made.kerf"
         done = self.tool("kerfc", *common, f"--explain-json={explained}", "-o", made, mark=explained)
         self.figures["mib"] = done.mib
@@ -132,6 +134,7 @@ class Measurement:
         self.figures.update(file_bytes=made.stat().st_size, compile_sec=done.seconds - (done.marked or 0.0))
         found = json.loads(explained.read_text())
         self.compare_arenas(found, made)
+        self.compare_times(found, made, cluster)
         work = self.row.devices * found["plan"]["choice"]["micro_batches"]
         if table.backend(self.repo, self.row.cluster) == "cuda" and work <= self.dry_work:
             self.dry_run(made)
@@ -187,6 +190,18 @@ class Measurement:
                 f"planned one; stage {worst}: {planned[worst]:.0f} bytes are planned, {placed[worst]} placed "
                 f"({100 * below[worst]:.2f} % below)")
 
+    def compare_times(self, explained, made, cluster):
+        """Seconds of a step as planned, and as the commands of the compiled programs take when they are simulated."""
+        told = json.loads(must(self.tool("kerf-inspect", "time", made, f"--cluster={cluster}", "--json"), "kerf-inspect time").out)
+        planned, program = explained["time"]["step_sec"], told["step_sec"]
+        self.figures["program_sec"] = program
+        other = abs(program / planned - 1)
+        if other <= MOST_OTHER and self.row.apart:
+            self.figures["failures"].append(f"'apart' is not needed any more: plan and programs are {100 * other:.1f} % apart")
+        if other > max(MOST_OTHER, self.row.apart):
+            self.figures["failures"].append(
+                f"the plan takes {planned:.4g} s, its programs {program:.4g} ({100 * (program / planned - 1):+.1f} %)" + exchanged(told))
+
     def read_checked(self, made):
         """What the file says of its proof; keeps the plan for `time_check`."""
         text = must(self.tool("kerf-inspect", "plan", made), "kerf-inspect plan").out
@@ -218,6 +233,13 @@ class Measurement:
         if not found or int(found[1]) != self.row.devices:
             raise Failure(f"kerf-run --dry-nccl does not say that {self.row.devices} ranks were checked")
         self.figures["nccl_calls"] = int(found[2])
+
+
+def exchanged(told):
+    """What is sent otherwise than planned, if that is more than a percent of all."""
+    least = 0.01 * sum(row["bytes"] for row in told["exchanges"])
+    return "".join(f"; {row['kind']} over {row['axes']}: {row['planned_bytes'] / 1e9:.2f} GB are planned, {row['bytes'] / 1e9:.2f} sent"
+                   for row in told["exchanges"] if abs(row["bytes"] - row["planned_bytes"]) > least)
 
 
 def cost_of(explained):

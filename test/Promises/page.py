@@ -4,14 +4,16 @@ import datetime
 import re
 from pathlib import Path
 
-HEAD = ("model", "sequences x tokens", "on", "precision", "options", "plan", "step s", "planned GiB", "placed GiB",
+import measure
+
+HEAD = ("model", "sequences x tokens", "on", "precision", "options", "plan", "step s", "program s", "planned GiB", "placed GiB",
         "below %", "NCCL calls", "search s", "compile s", "check s", "checked on", "MiB", "file KiB",
         "date")
 IDENTITY = 5
 # More address space than this is not given to a tool.
 MOST_GIB = 8
 # Cells that are the same wherever a row runs.
-STABLE = slice(0, 11)
+STABLE = slice(0, 12)
 TEXT = """# What is planned compiles
 
 Each row is a shipped model on a described cluster. `kerf-import` and `kerfc` run as users type them, then the file is checked.
@@ -23,6 +25,8 @@ the page. The command ends with status 1 and the reasons where a row
 
 - is refused, takes more than {seconds:.0f} s or {gib} GiB, or, where a refusal is expected, is not refused;
 - has a stage whose placed arena is above what was planned, or more than 3 % below it;
+- has programs that take more or less than the plan by more than {apart:.0f} % (`kerf-inspect time`), or by more than is said
+  below, or is said below without need;
 - makes a file that was not checked;
 - has a plan that, given back, is refused or differs by a thousandth in step time or memory;
 - would ask NCCL for something that hangs or finds no partner (`kerf-run --dry-nccl`).
@@ -34,6 +38,7 @@ It fails, too, where a shipped model or cluster, or a row of [the planner's figu
 | options | of `kerf-import` and `kerfc`; `pin` is the layout that is given, all else is searched |
 | plan | ranks of each kind (tp tensor, cp context, ep experts, dp data, pp stages); micro-batches x their sequences; schedule, v chunks per stage; ZeRO |
 | step s | predicted seconds of a step |
+| program s | the same, of the commands of the compiled programs, which are simulated on the same description |
 | planned, placed GiB | the largest arena of a stage, as the plan expects it and as the program has it; the reserve of context and libraries is not in it |
 | below % | how much less is placed than planned: least and most of all stages |
 | NCCL calls | of all ranks in a training step and an evaluation, all of them matched; left out beyond {dry} ranks x micro-batches, where that takes minutes |
@@ -44,10 +49,26 @@ It fails, too, where a shipped model or cluster, or a row of [the planner's figu
 | MiB | largest memory of `kerfc` |
 | file KiB | size of the file |
 
+{known}
 Measured on one core of: {processor}.
 
 {table}
 """
+
+
+def program_cell(figures):
+    """Seconds of the compiled programs; their difference where it is more than is promised."""
+    seconds, planned = figures.get("program_sec"), figures.get("step_sec")
+    if seconds is None:
+        return "-"
+    other = seconds / planned - 1
+    return f"{seconds:.4g}" + (f" ({100 * other:+.1f} %)" if abs(other) > measure.MOST_OTHER else "")
+
+
+def known_list(rows):
+    """Rows whose programs are known to take another time than the plan, and why."""
+    known = [f"- {row.name}: up to {100 * row.apart:.0f} %. {row.why_apart}" for row in rows if row.apart]
+    return "\n".join(["Where plan and program are known to be further apart:", "", *known, ""]) if known else ""
 
 
 def cells(row, figures):
@@ -59,7 +80,7 @@ def cells(row, figures):
     below = figures.get("below")
     plan = "; ".join(filter(None, [figures.get("plan"), row.expect if row.expect != "a file" else None,
                                    "FAILED" if figures.get("failures") else None]))
-    return [*row.identity, plan or "-", show("step_sec", ".4g"), show("planned_bytes", ".2f", 2**30),
+    return [*row.identity, plan or "-", show("step_sec", ".4g"), program_cell(figures), show("planned_bytes", ".2f", 2**30),
             show("placed_bytes", ".2f", 2**30), f"{100 * below[0]:.1f} .. {100 * below[1]:.1f}" if below else "-",
             show("nccl_calls", ",d"),
             show("search_sec", ".2f"), show("compile_sec", ".2f"), show("check_sec", ".2f"), figures.get("checked") or "-",
@@ -108,4 +129,6 @@ def write(rows, measured, path, seconds, dry_work):
     page = lines_of(path)
     body = [measured.get(row.identity) or page.get(row.identity) or cells(row, {}) for row in rows]
     table = "\n".join([line(HEAD), "|" + "---|" * len(HEAD), *map(line, body)])
-    Path(path).write_text(TEXT.format(seconds=seconds, gib=MOST_GIB, dry=f"{dry_work:,}", processor=processor(), table=table))
+    known = known_list(rows)
+    Path(path).write_text(TEXT.format(seconds=seconds, gib=MOST_GIB, apart=100 * measure.MOST_OTHER, dry=f"{dry_work:,}",
+                                      processor=processor(), table=table, known=known))

@@ -20,12 +20,24 @@ CHOICE = {"tp": 2, "cp": 1, "ep": 1, "dp": 2, "pp": 1, "chunks": 1, "micro_batch
           "schedule": "1f1b", "zero": 1}
 EXPLAINED = {"feasible": True, "plan": {"choice": CHOICE}, "time": {"step_sec": 0.5},
              "memory": {"stages_bytes": [{"total": 1100.0, "reserved": 100}]}}
+
+
+def inspecting(arena=990, step_sec=0.51, sent=1e9):
+    """A kerf-inspect that says so."""
+    told = {"step_sec": step_sec, "exchanges": [
+        {"kind": "all_gather", "axes": "tp", "planned_bytes": 1e9, "bytes": sent},
+        {"kind": "all_reduce", "axes": "dp", "planned_bytes": 1e9, "bytes": 1e9},
+    ]}  # fmt: skip
+    checked = {"checked": {"twin": "4 ranks", "largest_error": 0}}
+    return (f"case $1 in plan) echo '{json.dumps(checked)}';; time) echo '{json.dumps(told)}';; "
+            f"*) echo 'arena: {arena} bytes (0.0 GiB)';; esac")
+
+
 # Tools that keep the promise: what each runs, with $out and $json taken from its options.
 KEPT = {
     "kerf-import": 'touch "$out"',
     "kerfc": f"echo '{json.dumps(EXPLAINED)}' > \"$json\"; touch \"$out\"",
-    "kerf-inspect": "if [ $1 = plan ]; then echo '{\"checked\": {\"twin\": \"4 ranks\", \"largest_error\": 0}}'; "
-                    "else echo 'arena: 990 bytes (0.0 GiB)'; fi",
+    "kerf-inspect": inspecting(),
     "kerf-run": "echo 'checked: 4 ranks, 1 communicators, 9 calls: 9 collectives and 0 messages find their partners, nothing hangs'",
 }
 READ_OPTIONS = """#!/bin/bash
@@ -69,11 +81,23 @@ class Rows(unittest.TestCase):
         self.assertIn("'kerfc' took more than its time", failures({"kerfc": "exec sleep 60"}, seconds=0.3))
 
     def test_arena_above(self):
-        self.assertIn("(-0.10 % below)", failures({"kerf-inspect": "echo 'arena: 1001 bytes'"}))
+        self.assertIn("(-0.10 % below)", failures({"kerf-inspect": inspecting(arena=1001)}))
 
     def test_arena_far_below(self):
-        self.assertIn("(3.10 % below)", failures({"kerf-inspect": "echo 'arena: 969 bytes'"}))
-        self.assertEqual(failures({"kerf-inspect": "echo 'arena: 971 bytes'"}), "")
+        self.assertIn("(3.10 % below)", failures({"kerf-inspect": inspecting(arena=969)}))
+        self.assertEqual(failures({"kerf-inspect": inspecting(arena=971)}), "")
+
+    def test_programs_take_longer(self):
+        self.assertEqual(failures({"kerf-inspect": inspecting(step_sec=0.514)}), "")
+        slower = failures({"kerf-inspect": inspecting(step_sec=0.516, sent=2e9)})
+        self.assertEqual(slower, "the plan takes 0.5 s, its programs 0.516 (+3.2 %); all_gather over tp: 1.00 GB are planned, 2.00 sent")
+        self.assertIn("its programs 0.484 (-3.2 %)", failures({"kerf-inspect": inspecting(step_sec=0.484)}))
+
+    def test_known_to_take_longer(self):
+        known = {"apart": 0.05, "why_apart": "a cause"}
+        self.assertEqual(failures({"kerf-inspect": inspecting(step_sec=0.52)}, **known), "")
+        self.assertIn("(+6.0 %)", failures({"kerf-inspect": inspecting(step_sec=0.53)}, **known))
+        self.assertIn("'apart' is not needed any more", failures(**known))
 
     def test_not_checked(self):
         self.assertEqual(failures(checks=True), "")
@@ -123,7 +147,8 @@ class Table(unittest.TestCase):
         self.assertIn("two rows are", "\n".join(table.gaps([*rows, rows[0]], REPO)))
 
     def test_bad_rows(self):
-        for entry, message in (({"speed": 1}, "unknown key 'speed'"), ({"expect": "magic"}, "'expect' is 'magic'")):
+        for entry, message in (({"speed": 1}, "unknown key 'speed'"), ({"expect": "magic"}, "'expect' is 'magic'"),
+                               ({"apart": 0.1}, "'apart' and 'why_apart' belong together")):
             with self.assertRaisesRegex(ValueError, message):
                 table.Row({**ROW, **entry})
 
@@ -140,7 +165,7 @@ class Page(unittest.TestCase):
         page.write(self.rows, self.measured, self.path, 300, 1024)
 
     def test_same(self):
-        slower = {key: [*cells[:11], "9.99", *cells[12:]] for key, cells in self.measured.items()}
+        slower = {key: [*cells[:12], "9.99", *cells[13:]] for key, cells in self.measured.items()}
         self.assertEqual(page.differences(self.rows, slower, self.path), [])
 
     def test_another_step(self):
@@ -152,6 +177,13 @@ class Page(unittest.TestCase):
         self.assertIn("1 rows have no figures, such as 'm 1x8 4xc bf16'", page.differences(more, {}, self.path)[0])
         self.assertIn("a row that is not promised", page.differences(self.rows[:1], {}, self.path)[0])
         self.assertIn("another order", page.differences(self.rows[::-1], {}, self.path)[0])
+
+    def test_says_what_is_apart(self):
+        rows = [table.Row({**ROW, "apart": 0.05, "why_apart": "A cause."}), *self.rows[1:]]
+        page.write(rows, self.measured, self.path, 300, 1024)
+        self.assertIn("- m 1x2 4xc bf16: up to 5 %. A cause.", self.path.read_text())
+        self.assertEqual(page.program_cell({"step_sec": 1, "program_sec": 1.04}), "1.04 (+4.0 %)")
+        self.assertEqual(page.program_cell({"step_sec": 1, "program_sec": 1.02}), "1.02")
 
     def test_renews_some(self):
         first, second = (row.identity for row in self.rows)

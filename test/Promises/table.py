@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-KEYS = {"model", "batch", "seq", "devices", "cluster", "precision", "import", "options", "expect", "quick", "why"}
+KEYS = {"model", "batch", "seq", "devices", "cluster", "precision", "import", "options", "expect", "quick", "why",
+        "apart", "why_apart"}
 # What a row may end in, beside a file: the planner refuses, or nothing can be compiled for the devices.
 ENDS = {"a file", "does not fit", "no backend"}
 
@@ -24,6 +25,10 @@ class Row:
         self.import_options = shlex.split(entry.get("import", ""))
         self.options = shlex.split(entry.get("options", ""))
         self.expect, self.quick, self.why = entry.get("expect", "a file"), entry.get("quick", False), entry["why"]
+        # How far plan and program are known to be apart, beyond what is promised, and the cause.
+        self.apart, self.why_apart = entry.get("apart", 0.0), entry.get("why_apart", "")
+        if bool(self.apart) != bool(self.why_apart):
+            raise ValueError("'apart' and 'why_apart' belong together")
         if self.expect not in ENDS:
             raise ValueError(f"'expect' is '{self.expect}', expected one of {sorted(ENDS)}")
 
