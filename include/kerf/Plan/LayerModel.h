@@ -68,8 +68,8 @@ struct LayerOp {
   bool view = false;   ///< moves nothing
   /// Reads where elements are in the whole tensor: parts of blocks do not say.
   bool readsIndices = false;
-  bool alone = false;  ///< brings its own kernel, which joins no other
-  bool tanh = false;   ///< a gelu, or its gradient, that products can end in
+  bool alone = false; ///< brings its own kernel, which joins no other
+  bool tanh = false;  ///< a gelu, or its gradient, that products can end in
   /// Matmuls of routed tokens.
   bool isGrouped() const { return work.matmulFlops > 0 && !maps.empty(); }
 };

@@ -82,6 +82,13 @@ TEST(Devices, WithDevicesFillsFromTheInside) {
   EXPECT_EQ(cluster().withDevices(33).withDevices(96), cluster());
 }
 
+// So many of each innermost unit, the others being spares.
+TEST(Devices, WithDevicesSpreadLeavesSpares) {
+  EXPECT_EQ(sizes(cluster().withDevicesSpread(12, 6)), "6 2 1");
+  EXPECT_EQ(sizes(cluster().withDevicesSpread(30, 6)), "6 4 2");
+  EXPECT_EQ(sizes(cluster().withDevicesSpread(12, 0)), "8 2 1");
+}
+
 // A torus keeps the dimensions it states, and else is as near to a cube as it
 // can.
 TEST(Devices, WithDevicesShapesATorus) {
