@@ -78,13 +78,14 @@ static std::optional<json::Value> pricedOf(const ArtifactData &data) {
 }
 
 Machine kerf::machineOf(const ArtifactData &data, const Machine &machine) {
-  int64_t ranks = data.meta.world_size, perUnit = 0;
+  double perUnit = 0;
   std::optional<json::Value> priced = pricedOf(data);
   if (priced && textIn(*priced, "cluster") == machine.name)
-    perUnit = static_cast<int64_t>(numberIn(*priced, "per_unit"));
-  bool isKnown = perUnit > 0 && !machine.tiers.empty() &&
-                 perUnit <= machine.tiers.front().size;
-  return machine.withDevicesSpread(ranks, isKnown ? perUnit : 0);
+    perUnit = numberIn(*priced, "per_unit");
+  bool isKnown = perUnit >= 1 && !machine.tiers.empty() &&
+                 perUnit <= double(machine.tiers.front().size);
+  return machine.withDevicesSpread(data.meta.world_size,
+                                   isKnown ? static_cast<int64_t>(perUnit) : 0);
 }
 
 Comparison kerf::compareWithPlan(const ArtifactData &data,
