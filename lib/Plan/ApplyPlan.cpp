@@ -206,14 +206,10 @@ bool PlanWriter::passesRound() {
     const auto &[kind, point] = entry;
     const LayerLayout *layout = layoutOf(kind, point);
     const std::vector<LayerOp> &ops = step.kinds[kind].ops;
-    auto isRing = [&](int op, int axis) {
-      const OpOption *option = optionOn(layout, axis, op);
-      return option && option->variant >= 0 &&
-             ops[op].variants[option->variant].together;
-    };
     for (int op = 0, e = static_cast<int>(ops.size()); op < e; ++op)
       for (InnerAxis axis : {InnerAxis::Tensor, InnerAxis::Context})
-        if (isRing(op, static_cast<int>(axis)))
+        if (const auto *option = optionOn(layout, static_cast<int>(axis), op);
+            option && isRing(ops[op], *option))
           return true;
     return false;
   });

@@ -353,16 +353,32 @@ static bool cutsUnlike(const OpOption &option, const OpOption &other) {
 /// True when ranks of one axis exchange rows of a table that another axis has
 /// cut by owners where it is, or cut a dimension evenly whose rows are with
 /// owners: programs know one way for all axes of a dimension.
-bool LayerTerms::mixesRows(int axis, int op, const OpOption &option,
-                           const LayerLayout &layout) const {
+static bool mixRows(const OpOption &option, const OpOption &other) {
+  for (bool exchanged : {false, true})
+    if (hasRows(option, exchanged) && hasRows(other, !exchanged))
+      return true;
+  return cutsUnlike(option, other);
+}
+
+/// True when ranks of the first option's axis pass parts round while the other
+/// axis cuts one of these factors alone.
+static bool breaksRing(const LayerOp &op, const OpOption &ring,
+                       const OpOption &other) {
+  return isRing(op, ring) && other.factor >= 0 &&
+         other.variant != ring.variant &&
+         llvm::is_contained(op.variants[ring.variant].factors,
+                            unsigned(other.factor));
+}
+
+/// True when programs cannot carry out an option beside that of another axis.
+bool LayerTerms::clashes(int axis, int op, const OpOption &option,
+                         const LayerLayout &layout) const {
   for (int other = 0; other < kInnerAxes; ++other) {
     if (other == axis || !has(other) || layout.axes[other].ops.empty())
       continue;
     const OpOption &own = layout.axes[other].ops[op];
-    for (bool exchanged : {false, true})
-      if (hasRows(option, exchanged) && hasRows(own, !exchanged))
-        return true;
-    if (cutsUnlike(option, own))
+    if (mixRows(option, own) || breaksRing(kind.ops[op], option, own) ||
+        breaksRing(kind.ops[op], own, option))
       return true;
   }
   return false;
@@ -386,33 +402,6 @@ bool LayerTerms::passesMaximum(const LayerOp &op,
                       });
 }
 
-/// The variant of an option whose factors are all cut by the same axes, or
-/// null.
-static const FactorVariant *ringOf(const LayerOp &op, const OpOption &option) {
-  bool isRing = option.variant >= 0 && op.variants[option.variant].together;
-  return isRing ? &op.variants[option.variant] : nullptr;
-}
-
-/// True when ranks of one axis pass parts round while another axis cuts one of
-/// these factors alone.
-bool LayerTerms::mixesRings(int axis, int op, const OpOption &option,
-                            const LayerLayout &layout) const {
-  const LayerOp &layer = kind.ops[op];
-  auto breaks = [&](const OpOption &ring, const OpOption &other) {
-    const FactorVariant *variant = ringOf(layer, ring);
-    return variant && other.factor >= 0 && other.variant != ring.variant &&
-           llvm::is_contained(variant->factors, unsigned(other.factor));
-  };
-  for (int other = 0; other < kInnerAxes; ++other) {
-    if (other == axis || !has(other) || layout.axes[other].ops.empty())
-      continue;
-    const OpOption &own = layout.axes[other].ops[op];
-    if (breaks(option, own) || breaks(own, option))
-      return true;
-  }
-  return false;
-}
-
 const std::vector<std::vector<OpOption>> &
 LayerTerms::options(int axis, const LayerLayout &layout) const {
   std::vector<std::vector<OpOption>> &all = made[axis];
@@ -432,12 +421,15 @@ LayerTerms::options(int axis, const LayerLayout &layout) const {
     for (OpOption &option : makeOptions(op, ranks[axis], sizes, facts,
                                         context.step->moeBuffer > 0))
       if (allowed(axis, op, option) && !passesMaximum(op, option) &&
-          !mixesRows(axis, i, option, layout) &&
-          !mixesRings(axis, i, option, layout))
+          !clashes(axis, i, option, layout))
         own.push_back(std::move(option));
     all.push_back(std::move(own));
   }
   return all;
+}
+
+bool kerf::isRing(const LayerOp &op, const OpOption &option) {
+  return option.variant >= 0 && op.variants[option.variant].together;
 }
 
 bool kerf::holdsAllExperts(const LayerOp &op, InnerAxis axis,

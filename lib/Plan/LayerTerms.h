@@ -198,10 +198,8 @@ private:
 
   bool allowed(int axis, const LayerOp &op, const OpOption &option) const;
   bool passesMaximum(const LayerOp &op, const OpOption &option) const;
-  bool mixesRows(int axis, int op, const OpOption &option,
-                 const LayerLayout &layout) const;
-  bool mixesRings(int axis, int op, const OpOption &option,
-                  const LayerLayout &layout) const;
+  bool clashes(int axis, int op, const OpOption &option,
+               const LayerLayout &layout) const;
 };
 
 /// The state on an axis in which a forward value is kept: as the layout says,

@@ -87,7 +87,6 @@ public:
 
   /// Lets ops that have an assignment say first how parameters rest.
   LogicalResult noteGiven(ModelOp model);
-  LogicalResult noteGiven(ModelOp model, bool ofCopies);
   LogicalResult assign(Operation *op, const Factors &facts,
                        llvm::ArrayRef<Layout> arriving,
                        const PlannedModel &plan) override;
@@ -233,14 +232,11 @@ static std::pair<Value, Layout> beforeQuantization(Value operand,
 /// A parameter rests as all that read it and are given ask for, with the axes
 /// that they agree on: so the search prices it (lib/Plan/LayerGraph.cpp). A
 /// tied one, of which the search prices each place apart, rests as the first
-/// reader asks. Then come the readers of copies.
+/// reader asks. Readers of copies follow; what a parameter itself is given
+/// stands before all.
 LogicalResult Propagation::noteGiven(ModelOp model) {
-  if (failed(noteGiven(model, /*ofCopies=*/false)))
-    return failure();
-  return noteGiven(model, /*ofCopies=*/true);
-}
-
-LogicalResult Propagation::noteGiven(ModelOp model, bool ofCopies) {
+  llvm::SmallVector<std::pair<Value, Layout>> others;
+  llvm::SmallVector<std::pair<ParamOp, Layout>> own;
   WalkResult walk = model.getBody().walk([&](FactorOpInterface op) {
     if (!op->hasAttr(kAssignAttrName))
       return WalkResult::advance();
@@ -254,21 +250,24 @@ LogicalResult Propagation::noteGiven(ModelOp model, bool ofCopies) {
     auto layouts = layoutsOf(facts, *assignment, none, axes, error);
     if (failed(layouts))
       return WalkResult::advance(); // The op is refused when it is visited.
-    if (auto param = dyn_cast<ParamOp>(op.getOperation()); param && ofCopies)
-      params[param.getName()].insert(
-          params[param.getName()].begin(),
-          {iterationsOf(param), layouts->results[0]});
+    if (auto param = dyn_cast<ParamOp>(op.getOperation()))
+      own.emplace_back(param, layouts->results[0]);
     for (auto [operand, need] :
          llvm::zip_equal(op->getOperands(), layouts->operands)) {
       auto [original, layout] = beforeQuantization(operand, need);
       auto param = dyn_cast_if_present<ParamOp>(original.getDefiningOp());
-      if (param && original == operand && !ofCopies)
+      if (param && original == operand)
         noteAsked(param, layout);
-      else if (ofCopies)
-        noteSource(original, layout);
+      else
+        others.emplace_back(original, layout);
     }
     return WalkResult::advance();
   });
+  for (const auto &[value, layout] : others)
+    noteSource(value, layout);
+  for (auto &[param, layout] : own)
+    params[param.getName()].insert(params[param.getName()].begin(),
+                                   {iterationsOf(param), layout});
   return failure(walk.wasInterrupted());
 }
 

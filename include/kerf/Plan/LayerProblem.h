@@ -94,6 +94,10 @@ struct LayerLayout {
 using OptionFilter =
     std::function<bool(const LayerOp &, InnerAxis, const OpOption &)>;
 
+/// Whether the ranks of an option's axis pass parts round: its variant's
+/// factors are all cut by the same axes.
+bool isRing(const LayerOp &op, const OpOption &option);
+
 /// Whether ranks of the expert axis hold all experts in an op that routes rows
 /// to them.
 bool holdsAllExperts(const LayerOp &op, InnerAxis axis, const OpOption &option);

@@ -81,9 +81,14 @@ struct ProgramTime {
 /// to do about it, or "".
 std::string checkCluster(const ArtifactData &data, const Machine &machine);
 
-/// Simulates one training step. `checkCluster` must be empty; `machine` is as
-/// described, whatever its number of devices. None, and the reason in `error`,
-/// where stages wait for each other for ever.
+/// The devices of `machine` that the file's ranks are on. Where its plan was
+/// made for a machine of this name and leaves spares in each innermost unit, so
+/// do these.
+Machine machineOf(const ArtifactData &data, const Machine &machine);
+
+/// Simulates one training step, on `machineOf`. `checkCluster` must be empty;
+/// `machine` is as described, whatever its number of devices. None, and the
+/// reason in `error`, where stages wait for each other for ever.
 std::optional<ProgramTime> timeProgram(const ArtifactData &data,
                                        const Machine &machine,
                                        const Profile &profile, bool keepEvents,
@@ -110,11 +115,6 @@ struct Comparison {
   std::optional<PlannedTime> planned;
   std::vector<ExchangeRow> rows; ///< by kind and axes
 };
-/// The devices of `machine` that the file's ranks are on. Where its plan was
-/// made for a machine of this name and leaves spares in each innermost unit, so
-/// do these.
-Machine machineOf(const ArtifactData &data, const Machine &machine);
-
 Comparison compareWithPlan(const ArtifactData &data, const ProgramTime &time);
 
 /// A screen of text, and the same as JSON.
