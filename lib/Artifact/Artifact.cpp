@@ -85,9 +85,6 @@ void ArtifactData::endProgram() {
   program.buffer_count = buffers.size() - program.first_buffer;
   program.channel_count = channels.size() - program.first_channel;
   program.func_count = funcs.size() - program.first_func;
-  for (size_t f = program.first_func; f < funcs.size(); ++f)
-    if (funcs[f].slots == 0)
-      funcs[f].slots = program.slots;
   program.call_count = calls.size() - program.first_call;
 }
 
@@ -111,6 +108,7 @@ kerf_operand kerf::arenaOperand(int64_t offset, int64_t bytes, uint32_t dtype,
   operand.dtype = dtype;
   operand.offset = offset;
   operand.bytes = bytes;
+  operand.copies = 1;
   return operand;
 }
 

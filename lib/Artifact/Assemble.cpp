@@ -303,7 +303,7 @@ kerf_operand Assembler::operandOf(Attribute attribute) {
                            dtypeOf(arena.getType()), arena.getAccess());
     operand.iter_stride = arena.getIter();
     operand.slot_stride = arena.getSlot();
-    operand.by_micro = arena.getByMicro();
+    operand.copies = arena.getCopies();
   } else if (auto scalar = dyn_cast<exec::ScalarAttr>(attribute)) {
     operand.kind = KERF_SCALAR;
     operand.access = KERF_READ;
@@ -355,8 +355,6 @@ LogicalResult Assembler::addFunc(exec::FuncOp op) {
         return failure();
   }
   data.endFunc();
-  if (auto slots = op->getAttrOfType<IntegerAttr>("slots"))
-    data.funcs.back().slots = slots.getInt();
   return success();
 }
 
@@ -366,9 +364,8 @@ void Assembler::addSchedule(llvm::StringRef name) {
       continue;
     size_t begin = data.calls.size();
     for (auto call : schedule.getBody().getOps<exec::CallOp>())
-      data.calls.push_back({funcs.lookup(call.getCallee()),
-                            uint32_t(call.getMicro()), uint32_t(call.getSlot()),
-                            0});
+      data.calls.push_back(
+          {funcs.lookup(call.getCallee()), uint32_t(call.getMicro()), 0, 0});
     llvm::ArrayRef<kerf_call> all = data.calls;
     for (size_t i = begin; i < all.size(); ++i) {
       auto same = [&](const kerf_call &call) {

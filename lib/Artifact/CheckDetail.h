@@ -91,7 +91,6 @@ private:
   View &view;
   /// Whose records are being checked. Indices count in the whole file.
   const kerf_program *program = nullptr;
-  int64_t slots = 1; ///< of the function that is being checked
 };
 
 /// a * b into `product`; false when it overflows.

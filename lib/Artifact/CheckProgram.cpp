@@ -58,8 +58,7 @@ bool Checker::checkOperand(uint32_t index, uint32_t number, const Loop &loop) {
   uint32_t at = command.first_operand + number;
   const kerf_operand &operand = view.operands[at];
   if (operand.kind > KERF_ABSENT || operand.dtype >= KERF_DTYPE_COUNT ||
-      operand.by_micro > 1 || operand.reserved != 0 ||
-      (operand.access & ~(KERF_READ | KERF_WRITE)))
+      operand.reserved != 0 || (operand.access & ~(KERF_READ | KERF_WRITE)))
     return damaged("operand %u of command %u has kind %u, type %u, access %u",
                    number, index, operand.kind, operand.dtype, operand.access);
   if (operand.kind == KERF_ABSENT)
@@ -80,11 +79,15 @@ bool Checker::checkOperand(uint32_t index, uint32_t number, const Loop &loop) {
                    "bytes",
                    number, index, (long long)operand.iter_stride,
                    (long long)operand.slot_stride);
-  int64_t count = operand.by_micro ? view.meta->micro_batches : slots;
+  if (operand.copies < 1 || operand.copies > view.meta->micro_batches)
+    return damaged(
+        "operand %u of command %u has %u copies for %u micro-batches", number,
+        index, operand.copies, view.meta->micro_batches);
   int64_t lowest = operand.offset, highest = operand.offset;
   if (!extend(lowest, highest, operand.iter_stride, loop.start,
               std::max(loop.start, loop.end - 1)) ||
-      !extend(lowest, highest, operand.slot_stride, 0, count - 1))
+      !extend(lowest, highest, operand.slot_stride, 0,
+              int64_t(operand.copies) - 1))
     return damaged("operand %u of command %u lies nowhere", number, index);
   return checkRange(lowest, operand.bytes, size, "operand", at) &&
          checkRange(highest, operand.bytes, size, "operand", at);
@@ -408,10 +411,8 @@ bool Checker::checkFuncs() {
         return damaged("function %u starts at command %u, expected %llu", f,
                        func.first_command, (unsigned long long)next);
       next += func.command_count;
-      if (func.slots < 1 || func.slots > own.slots)
-        return damaged("function %u uses %u slots, its program has %u", f,
-                       func.slots, own.slots);
-      slots = func.slots;
+      if (func.reserved != 0)
+        return damaged("function %u has what it must not", f);
       if (!checkFunc(f))
         return false;
     }
@@ -430,11 +431,9 @@ bool Checker::checkCall(uint32_t index) {
   const kerf_call &call = view.calls[index];
   constexpr uint32_t known = KERF_CALL_FIRST | KERF_CALL_LAST;
   if (call.func >= program->func_count || (call.flags & ~known) ||
-      call.micro_batch >= view.meta->micro_batches ||
-      call.slot !=
-          call.micro_batch % view.funcs[program->first_func + call.func].slots)
-    return damaged("call %u is of function %u, micro-batch %u in slot %u",
-                   index, call.func, call.micro_batch, call.slot);
+      call.micro_batch >= view.meta->micro_batches || call.reserved != 0)
+    return damaged("call %u is of function %u, micro-batch %u", index,
+                   call.func, call.micro_batch);
   return true;
 }
 

@@ -49,7 +49,9 @@ static void printOperand(llvm::raw_ostream &os, const ArtifactData &data,
      << dtypeName(operand.dtype) << " [" << operand.offset << ", "
      << operand.offset + operand.bytes << ')';
   printStride(os, operand.iter_stride, "i");
-  printStride(os, operand.slot_stride, operand.by_micro ? "m" : "s");
+  bool isOwn = operand.copies >= data.meta.micro_batches;
+  printStride(os, operand.slot_stride,
+              isOwn ? "m" : "(m mod " + std::to_string(operand.copies) + ")");
 }
 
 //===----------------------------------------------------------------------===//
@@ -258,7 +260,7 @@ static void printCalls(llvm::raw_ostream &os, const ArtifactData &data,
     const kerf_call &call = data.calls[c];
     os << llvm::format("%6u  ", c)
        << data.strings.get(data.funcs[program.first_func + call.func].name)
-       << " micro-batch " << call.micro_batch << " slot " << call.slot
+       << " micro-batch " << call.micro_batch
        << (call.flags & KERF_CALL_FIRST ? " first" : "")
        << (call.flags & KERF_CALL_LAST ? " last" : "") << '\n';
   }

@@ -102,6 +102,15 @@ double kerf::chunksInFlight(ScheduleKind kind, int64_t stages, int64_t stage,
       std::min(all, warmUpOf(kind, stages, stage, microBatches, chunks) + 1));
 }
 
+HeldParts kerf::partsInFlight(ScheduleKind kind, int64_t stages, int64_t stage,
+                              int64_t microBatches) {
+  double all = chunksInFlight(kind, stages, stage, microBatches, 1);
+  if (kind != ScheduleKind::ZeroBubble)
+    return {all, all, 0};
+  return {double(std::min(microBatches, stages - stage)), all,
+          double(std::min(microBatches, stage + 1))};
+}
+
 static bool isTime(double sec) { return std::isfinite(sec) && sec >= 0; }
 
 static std::string checkChunk(const ChunkWork &work) {

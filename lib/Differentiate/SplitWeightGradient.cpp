@@ -2,18 +2,18 @@
 //
 // Problem: of a reverse repeat, let the weight gradients run at another time.
 //
-// Steps: the ops of the weight-gradient phase that no other op reads move to a
-// second repeat; so do carried accumulators that only they read. What they read
-// of the first repeat becomes a stack from the first to the second; slices and
-// the iteration number are read by both.
+// Steps: the products of weight gradients and what goes with them (PutOff.h)
+// move to a second repeat; so do carried accumulators that only they read. What
+// they read of the first repeat becomes a stack from the first to the second;
+// slices, views of these and the iteration number are read by both.
 //
 //===----------------------------------------------------------------------===//
 
 #include "kerf/Dialect/Kerf/Chunks.h"
+#include "kerf/Dialect/Kerf/PutOff.h"
 #include "kerf/Differentiate/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
-#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -27,90 +27,53 @@ namespace {
 /// Which half each piece of a reverse repeat belongs to.
 struct Division {
   RepeatOp repeat;
-  llvm::SetVector<Operation *> moved;
-  llvm::SmallVector<unsigned> stayCarried, moveCarried; ///< carried, by number
+  PutOff putOff;
   llvm::SmallVector<unsigned> stayStacked, moveStacked; ///< stacked, by number
   llvm::SetVector<Value> handed; ///< values the second half reads of the first
+  llvm::DenseSet<Operation *> remade; ///< that both halves make
+  bool isMoved(Operation *op) const { return putOff.ops.contains(op); }
 };
 } // namespace
 
-static bool isWeightOp(Operation &op) {
-  PhaseAttr phase = getPhase(&op);
-  return phase && phase.getKind() == PhaseKind::WeightGradient &&
-         !op.hasTrait<OpTrait::IsTerminator>();
-}
-
-/// True when only moved ops and the yield's operand `number` read `value`.
-static bool onlyForMoved(Value value, const Division &division,
-                         unsigned yieldOperand) {
-  return llvm::all_of(value.getUses(), [&](OpOperand &use) {
-    return division.moved.contains(use.getOwner()) ||
-           (isa<YieldOp>(use.getOwner()) &&
-            use.getOperandNumber() == yieldOperand);
-  });
-}
-
-/// Ops that can move: weight-gradient ops read by moved ops and the yield only.
-static void chooseOps(Division &division) {
-  Block &body = division.repeat.getBody().front();
-  for (Operation &op : llvm::reverse(body)) {
-    bool free =
-        isWeightOp(op) && llvm::all_of(op.getUsers(), [&](Operation *u) {
-          return division.moved.contains(u) || isa<YieldOp>(u);
-        });
-    if (free)
-      division.moved.insert(&op);
+static void divideStacked(Division &division) {
+  YieldOp yield = division.repeat.getYield();
+  for (auto [k, value] : llvm::enumerate(yield.getStacked())) {
+    Operation *maker = value.getDefiningOp();
+    bool moves = maker && division.isMoved(maker);
+    (moves ? division.moveStacked : division.stayStacked).push_back(k);
   }
 }
 
-/// Divides carried and stacked values. A carried value moves when its argument
-/// serves moved ops only; an op that feeds a staying one must stay.
-static void chooseValues(Division &division) {
-  RepeatOp repeat = division.repeat;
-  YieldOp yield = repeat.getYield();
-  auto isMoved = [&](Value value) {
-    Operation *op = value.getDefiningOp();
-    return op && division.moved.contains(op);
-  };
-  bool changed = true;
-  while (changed) {
-    changed = false;
-    division.stayCarried.clear();
-    division.moveCarried.clear();
-    for (auto [k, arg] : llvm::enumerate(repeat.getCarryArgs())) {
-      Value next = yield.getCarried()[k];
-      bool moves = isMoved(next) && onlyForMoved(arg, division, k);
-      (moves ? division.moveCarried : division.stayCarried).push_back(k);
-      if (!moves && isMoved(next))
-        changed |= division.moved.remove(next.getDefiningOp());
-    }
-    // What a staying op reads stays.
-    for (Operation &op : repeat.getBody().front().without_terminator())
-      if (!division.moved.contains(&op))
-        for (Value operand : op.getOperands())
-          if (isMoved(operand))
-            changed |= division.moved.remove(operand.getDefiningOp());
-  }
-  for (auto [k, value] : llvm::enumerate(yield.getStacked()))
-    (isMoved(value) ? division.moveStacked : division.stayStacked).push_back(k);
+/// Views of slices, and what has no operands, both halves make.
+static void remake(Division &division, Value value) {
+  Operation *maker = value.getDefiningOp();
+  if (maker && maker->getBlock() == &division.repeat.getBody().front() &&
+      division.remade.insert(maker).second)
+    for (Value operand : maker->getOperands())
+      remake(division, operand);
 }
 
-/// Values of the first half that the second reads and cannot make again.
+/// Finds what the second half reads of the first and cannot make again.
 static void collectHanded(Division &division) {
   RepeatOp repeat = division.repeat;
   Block &body = repeat.getBody().front();
-  for (Operation *op : division.moved)
+  for (Operation *op : division.putOff.ops)
     for (Value operand : op->getOperands()) {
-      if (operand.getParentBlock() != &body || operand == repeat.getIndex() ||
-          llvm::is_contained(repeat.getSliceArgs(), operand))
-        continue;
       Operation *maker = operand.getDefiningOp();
-      bool remade = maker && (division.moved.contains(maker) ||
-                              maker->getNumOperands() == 0);
+      bool isOutside = operand.getParentBlock() != &body;
+      if (isOutside || operand == repeat.getIndex() ||
+          llvm::is_contained(repeat.getSliceArgs(), operand) ||
+          (maker && division.isMoved(maker)))
+        continue;
+      if ((maker && maker->getNumOperands() == 0) ||
+          shownSlice(repeat, operand)) {
+        remake(division, operand);
+        continue;
+      }
       auto arg = dyn_cast<BlockArgument>(operand);
-      bool movedCarry = arg && llvm::is_contained(division.moveCarried,
-                                                  arg.getArgNumber() - 1);
-      if (!remade && !movedCarry)
+      bool isCarried = arg && llvm::is_contained(division.putOff.moveCarried,
+                                                 arg.getArgNumber() - 1);
+      if (!isCarried)
         division.handed.insert(operand);
     }
 }
@@ -178,16 +141,18 @@ static RepeatOp buildFirst(Division &division, OpBuilder &builder) {
   RepeatOp repeat = division.repeat;
   YieldOp yield = repeat.getYield();
   IRMapping mapping;
-  RepeatOp half = beginHalf(builder, repeat, division.stayCarried, {}, mapping);
+  RepeatOp half =
+      beginHalf(builder, repeat, division.putOff.stayCarried, {}, mapping);
   OpBuilder inner(repeat.getContext());
   inner.setInsertionPointToEnd(&half.getBody().front());
   for (Operation &op : repeat.getBody().front().without_terminator())
-    if (!division.moved.contains(&op))
+    if (!division.isMoved(&op))
       inner.clone(op, mapping);
   auto stacked = pick(yield.getStacked(), division.stayStacked, mapping);
   for (Value value : division.handed)
     stacked.push_back(mapping.lookup(value));
-  return endHalf(half, pick(yield.getCarried(), division.stayCarried, mapping),
+  return endHalf(half,
+                 pick(yield.getCarried(), division.putOff.stayCarried, mapping),
                  stacked, getPhase(repeat), getPhase(yield));
 }
 
@@ -200,23 +165,19 @@ static RepeatOp buildSecond(Division &division, RepeatOp first,
   llvm::SmallVector<Value> stacks(
       first.getStackResults().take_back(division.handed.size()));
   RepeatOp half =
-      beginHalf(builder, repeat, division.moveCarried, stacks, mapping);
+      beginHalf(builder, repeat, division.putOff.moveCarried, stacks, mapping);
   Block &body = half.getBody().front();
   for (Value value : division.handed)
     mapping.map(value, body.addArgument(value.getType(), value.getLoc()));
   OpBuilder inner(repeat.getContext());
   inner.setInsertionPointToEnd(&body);
-  for (Operation &op : repeat.getBody().front().without_terminator()) {
-    bool isSource = op.getNumOperands() == 0 &&
-                    llvm::any_of(op.getUsers(), [&](Operation *user) {
-                      return division.moved.contains(user);
-                    });
-    if (division.moved.contains(&op) || isSource)
+  for (Operation &op : repeat.getBody().front().without_terminator())
+    if (division.isMoved(&op) || division.remade.contains(&op))
       inner.clone(op, mapping);
-  }
   auto phase = PhaseAttr::get(repeat.getContext(), PhaseKind::WeightGradient,
                               getPhase(repeat).getOp());
-  return endHalf(half, pick(yield.getCarried(), division.moveCarried, mapping),
+  return endHalf(half,
+                 pick(yield.getCarried(), division.putOff.moveCarried, mapping),
                  pick(yield.getStacked(), division.moveStacked, mapping), phase,
                  getPhase(yield));
 }
@@ -233,19 +194,18 @@ static void dropUnusedSlices(RepeatOp repeat) {
 }
 
 static void splitReverse(RepeatOp repeat) {
-  Division division{repeat, {}, {}, {}, {}, {}, {}};
-  chooseOps(division);
-  chooseValues(division);
-  if (division.moved.empty())
+  Division division{repeat, findPutOff(repeat), {}, {}, {}, {}};
+  if (division.putOff.ops.empty())
     return;
+  divideStacked(division);
   collectHanded(division);
   OpBuilder builder(repeat);
   RepeatOp first = buildFirst(division, builder);
   RepeatOp second = buildSecond(division, first, builder);
   auto replace = [](Value from, Value to) { from.replaceAllUsesWith(to); };
-  for (auto [n, k] : llvm::enumerate(division.stayCarried))
+  for (auto [n, k] : llvm::enumerate(division.putOff.stayCarried))
     replace(repeat.getCarryResults()[k], first.getCarryResults()[n]);
-  for (auto [n, k] : llvm::enumerate(division.moveCarried))
+  for (auto [n, k] : llvm::enumerate(division.putOff.moveCarried))
     replace(repeat.getCarryResults()[k], second.getCarryResults()[n]);
   for (auto [n, k] : llvm::enumerate(division.stayStacked))
     replace(repeat.getStackResults()[k], first.getStackResults()[n]);

@@ -124,30 +124,6 @@ static LifeProblem describeLives(spmd::ProgramOp program, const StorageMap &map,
 // Slots
 //===----------------------------------------------------------------------===//
 
-/// Copies of the slot buffers that each function uses.
-static FailureOr<std::vector<int64_t>>
-countSlots(spmd::ProgramOp program, const StorageMap &map,
-           const LifeProblem &problem, llvm::ArrayRef<PlannedFunc> funcs) {
-  std::vector<int64_t> slots;
-  for (auto [func, planned] : llvm::zip(problem.funcs, funcs)) {
-    const Buffer *one = nullptr;
-    for (const LifeProblem::Use &use : func.uses) {
-      const Buffer &buffer = map.buffers[use.buffer];
-      if (buffer.scope != BufferScope::Slot)
-        continue;
-      if (one && one->copies != buffer.copies)
-        return program.emitOpError()
-               << "uses slot buffers of different numbers of copies in one "
-                  "function, @"
-               << planned.name << ": @" << one->name << " has " << one->copies
-               << ", @" << buffer.name << " " << buffer.copies;
-      one = &buffer;
-    }
-    slots.push_back(one ? one->copies : int64_t(program.getSlots()));
-  }
-  return slots;
-}
-
 /// No copy may hold two micro-batches at one time.
 static LogicalResult checkSlots(spmd::ProgramOp program, const StorageMap &map,
                                 const LifeProblem &problem) {
@@ -229,12 +205,9 @@ FailureOr<ArenaLayout> kerf::layOut(spmd::ProgramOp program,
                                     const StorageMap &map,
                                     llvm::ArrayRef<PlannedFunc> funcs) {
   LifeProblem lives = describeLives(program, map, funcs);
-  FailureOr<std::vector<int64_t>> slots =
-      countSlots(program, map, lives, funcs);
-  if (failed(slots) || failed(checkSlots(program, map, lives)))
+  if (failed(checkSlots(program, map, lives)))
     return failure();
   ArenaLayout layout;
-  layout.funcSlots = std::move(*slots);
   layout.offsets.assign(map.buffers.size(), -1);
   layout.slotStrides.assign(map.buffers.size(), 0);
   Items items = collectItems(map, lives, layout);

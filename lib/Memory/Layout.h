@@ -15,8 +15,6 @@ struct ArenaLayout {
   /// Intervals of commands; none: always.
   std::vector<llvm::SmallVector<LifeInterval>> lives;
   std::vector<int64_t> slotStrides; ///< bytes; 0 unless of slot scope
-  /// Per function: copies of the slot buffers that it uses.
-  std::vector<int64_t> funcSlots;
   int64_t sizeBytes = 0;
   int64_t lowerBoundBytes = 0;
   /// Largest sum of each class at one time.
@@ -24,8 +22,7 @@ struct ArenaLayout {
 };
 
 /// Places all buffers of a program whose calls are known. Fails where a slot
-/// buffer has too few copies, or a function uses buffers of several numbers of
-/// copies: a call has one slot.
+/// buffer has too few copies.
 mlir::FailureOr<ArenaLayout> layOut(spmd::ProgramOp program,
                                     const StorageMap &map,
                                     llvm::ArrayRef<PlannedFunc> funcs);

@@ -29,7 +29,7 @@ struct ProgramWriter {
   void writeParam(const StorageMap::Param &param);
   void writeTables();
   void writeBuffers();
-  void writeFunc(const PlannedFunc &func, int64_t slots);
+  void writeFunc(const PlannedFunc &func);
   void writeCommand(const PlannedCommand &command);
   void writeSchedules();
   Attribute operandOf(const PlannedOperand &operand);
@@ -110,11 +110,13 @@ Attribute ProgramWriter::operandOf(const PlannedOperand &operand) {
   if (operand.buffer < 0)
     return operand.other;
   bool byMicro = operand.micro != 0;
+  int64_t copies =
+      byMicro ? source.getMicroBatches() : map.buffers[operand.buffer].copies;
   int64_t slot = byMicro ? operand.micro : layout.slotStrides[operand.buffer];
-  return exec::ArenaAttr::get(builder.getContext(), operand.access,
-                              operand.element,
-                              layout.offsets[operand.buffer] + operand.offset,
-                              operand.iter, slot, byMicro, operand.bytes);
+  return exec::ArenaAttr::get(
+      builder.getContext(), operand.access, operand.element,
+      layout.offsets[operand.buffer] + operand.offset, operand.iter,
+      copies > 1 ? slot : 0, copies, operand.bytes);
 }
 
 void ProgramWriter::writeCommand(const PlannedCommand &command) {
@@ -131,9 +133,8 @@ void ProgramWriter::writeCommand(const PlannedCommand &command) {
                              : builder.getStringAttr(command.origin));
 }
 
-void ProgramWriter::writeFunc(const PlannedFunc &func, int64_t slots) {
+void ProgramWriter::writeFunc(const PlannedFunc &func) {
   auto op = exec::FuncOp::create(builder, source.getLoc(), func.name);
-  op->setAttr("slots", builder.getI64IntegerAttr(slots));
   OpBuilder::InsertionGuard guard(builder);
   Block &body = op.getBody().emplaceBlock();
   int64_t open = -1;
@@ -155,19 +156,14 @@ void ProgramWriter::writeFunc(const PlannedFunc &func, int64_t slots) {
 }
 
 void ProgramWriter::writeSchedules() {
-  llvm::StringMap<int64_t> slots;
-  for (auto [func, count] : llvm::zip(planned.funcs, layout.funcSlots))
-    slots[func.name] = count;
   for (auto schedule : source.getBody().getOps<spmd::ScheduleOp>()) {
     auto op = exec::ScheduleOp::create(builder, schedule.getLoc(),
                                        schedule.getNameAttr());
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
-    for (auto call : schedule.getBody().getOps<spmd::CallOp>()) {
-      int64_t micro = call.getMicro().value_or(0);
-      exec::CallOp::create(builder, call.getLoc(), call.getCallee(), micro,
-                           micro % slots.lookup(call.getCallee()));
-    }
+    for (auto call : schedule.getBody().getOps<spmd::CallOp>())
+      exec::CallOp::create(builder, call.getLoc(), call.getCallee(),
+                           call.getMicro().value_or(0));
   }
 }
 
@@ -216,8 +212,7 @@ static double countFlops(spmd::ProgramOp program) {
 
 /// Attributes of the program that the artifact's meta record is made of.
 static void setFacts(exec::ProgramOp program, spmd::ProgramOp source,
-                     llvm::ArrayRef<int64_t> slots,
-                     const MemoryOptions &options) {
+                     const StorageMap &map, const MemoryOptions &options) {
   OpBuilder builder(source.getContext());
   auto set = [&](llvm::StringRef name, Attribute value) {
     program->setAttr(name, value);
@@ -230,8 +225,8 @@ static void setFacts(exec::ProgramOp program, spmd::ProgramOp source,
   set("stage", builder.getI64IntegerAttr(source.getStage()));
   set("micro_batches", builder.getI64IntegerAttr(source.getMicroBatches()));
   int64_t most = source.getSlots();
-  for (int64_t count : slots)
-    most = std::max(most, count);
+  for (const Buffer &buffer : map.buffers)
+    most = std::max(most, buffer.copies);
   set("slots", builder.getI64IntegerAttr(most));
   set("workers", builder.getI64IntegerAttr(options.workers));
   set("target", builder.getStringAttr(kerf_target_name(options.target)));
@@ -273,7 +268,7 @@ static LogicalResult lower(spmd::ProgramOp source,
   program.setArena(layout->sizeBytes);
   program.setLowerBound(layout->lowerBoundBytes);
   program.setClasses(layout->classBytes);
-  setFacts(program, source, layout->funcSlots, options);
+  setFacts(program, source, *map, options);
   ProgramWriter writer{source,   program, *map,
                        *planned, *layout, OpBuilder(source.getContext())};
   // Tables first, then kernels, which are there already.
@@ -281,8 +276,8 @@ static LogicalResult lower(spmd::ProgramOp source,
   writer.writeTables();
   writer.writeBuffers();
   writer.builder.setInsertionPointToEnd(&program.getBody().front());
-  for (auto [func, slots] : llvm::zip(planned->funcs, layout->funcSlots))
-    writer.writeFunc(func, slots);
+  for (const PlannedFunc &func : planned->funcs)
+    writer.writeFunc(func);
   writer.writeSchedules();
   source.erase();
   return success();

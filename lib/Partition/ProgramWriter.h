@@ -71,6 +71,9 @@ private:
   void bring(mlir::Value value, Part part);
   mlir::Value use(mlir::Value value, const Layout &need, Part part,
                   mlir::OpBuilder &builder, mlir::Operation *reader);
+  bool convertsOnce(mlir::Value value, const Layout &need, Part part);
+  void bringConverted(mlir::Value value, const Layout &need, Part part,
+                      mlir::Operation *reader);
   mlir::Value usePiece(mlir::Value gradient, Part part,
                        mlir::OpBuilder &builder, mlir::Operation *reader);
   LocalValue makePiece(mlir::Value gradient, const LocalValue &local,
@@ -112,6 +115,10 @@ private:
   llvm::DenseMap<mlir::Value,
                  llvm::SmallVector<std::pair<bool, spmd::BufferOp>, 1>>
       buffers;
+  /// Buffers that hold a parameter in another layout than it rests in.
+  llvm::DenseMap<mlir::Attribute,
+                 llvm::SmallVector<std::pair<Layout, spmd::BufferOp>, 1>>
+      convertedParams;
   /// Parts in which values of other stages arrive.
   llvm::DenseMap<mlir::Value, Part> arrives;
   int64_t saved = 0;

@@ -145,11 +145,53 @@ void ProgramWriter::bring(Value value, Part part) {
   function.endHead(function.get(value).value.getDefiningOp());
 }
 
+/// True for a parameter that the function of every micro-batch would exchange
+/// to have it so: one that another layer of the step reads in another layout.
+bool ProgramWriter::convertsOnce(Value value, const Layout &need, Part part) {
+  auto param = value.getDefiningOp<ParamOp>();
+  return param && !isOnceAStep(part) && program.getMicroBatches() > 1 &&
+         isa<ModelOp>(param->getParentOp()) && pieces.level() < 3 &&
+         functionOf(part).exchangesFor(value, need);
+}
+
+/// Such a parameter is converted in the prologue: no micro-batch changes it.
+void ProgramWriter::bringConverted(Value value, const Layout &need, Part part,
+                                   Operation *reader) {
+  auto param = value.getDefiningOp<ParamOp>();
+  spmd::BufferOp buffer;
+  for (auto &[layout, known] : convertedParams[param.getNameAttr()])
+    if (layout == need)
+      buffer = known;
+  if (!buffer) {
+    Part once{PartKind::Prologue};
+    FunctionWriter &prologue = functionOf(once);
+    if (!prologue.has(value))
+      bring(value, once);
+    OpBuilder at = prologue.atEnd();
+    Value local = prologue.convert(at, value, need, reader);
+    std::string name =
+        ("moved" + llvm::Twine(saved++) + "." + param.getName()).str();
+    OpBuilder declares(functions.begin()->second.getFunc());
+    buffer = spmd::BufferOp::create(declares, value.getLoc(), name,
+                                    spmd::BufferKind::Step, local.getType());
+    spmd::WriteOp::create(at, value.getLoc(), local, name);
+    convertedParams[param.getNameAttr()].push_back({need, buffer});
+  }
+  FunctionWriter &function = functionOf(part);
+  OpBuilder head = function.atHead();
+  auto read = spmd::ReadOp::create(head, value.getLoc(), buffer.getType(),
+                                   buffer.getSymName());
+  function.endHead(read);
+  function.addConverted(value, read.getResult(), need);
+}
+
 Value ProgramWriter::use(Value value, const Layout &need, Part part,
                          OpBuilder &builder, Operation *reader) {
   FunctionWriter &function = functionOf(part);
   if (!function.has(value))
     bring(value, part);
+  if (convertsOnce(value, need, part))
+    bringConverted(value, need, part, reader);
   return function.convert(builder, value, need, reader);
 }
 

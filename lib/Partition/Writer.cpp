@@ -159,6 +159,15 @@ static bool isLocal(const Layout &from, const Layout &to,
          });
 }
 
+bool FunctionWriter::exchangesFor(Value global, const Layout &layout) const {
+  auto reaches = [&](const LocalValue &from) {
+    return from.layout == layout || isLocal(from.layout, layout, axes);
+  };
+  auto known = converted.find(global);
+  return !reaches(get(global)) &&
+         (known == converted.end() || llvm::none_of(known->second, reaches));
+}
+
 /// What another reader has gathered is cut again, where that spares an
 /// exchange: the gradient of a bias reads its columns of what a product
 /// gathers.

@@ -41,6 +41,14 @@ public:
   mlir::Value convert(mlir::OpBuilder &builder, mlir::Value global,
                       const Layout &layout, mlir::Operation *reader);
 
+  /// True where `convert` would have to ask other ranks.
+  bool exchangesFor(mlir::Value global, const Layout &layout) const;
+  /// Makes a converted form known that another function made.
+  void addConverted(mlir::Value global, mlir::Value local,
+                    const Layout &layout) {
+    converted[global].push_back({local, layout});
+  }
+
   /// The same for a local form that is not known by a global value; nothing is
   /// remembered.
   mlir::Value convertFrom(mlir::OpBuilder &builder, const LocalValue &from,

@@ -139,6 +139,8 @@ void Account::addLayers(const PlacedLayers &layers, LayerPrice &once) {
   TableKey key = keyOf(outer, layers.kind);
   for (const LayerCollective &own :
        input.collectivesOf(layers.kind, layers.point)) {
+    if (own.whenPutOff && outer.schedule != ScheduleKind::ZeroBubble)
+      continue;
     double calls = own.perStep ? count : times;
     add(nameOf(own.kind), namesOf(key.groups[static_cast<size_t>(own.axis)]),
         calls, calls * own.bytes, calls * own.sec);

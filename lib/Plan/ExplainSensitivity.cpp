@@ -85,8 +85,11 @@ static void scale(LayerPoint &point, Assumed what, double factor) {
   scale(point.backward, what, factor, true);
   if (matmulSec > 0)
     point.weightGradientSec *= point.backward.matmulSec / matmulSec;
-  if (what == Assumed::Network)
+  if (what == Assumed::Network) {
     point.tensorSyncSec /= factor;
+    for (double &sec : point.putOffCommSec)
+      sec /= factor;
+  }
 }
 
 static SearchProblem problemOf(const ExplainInput &input) {

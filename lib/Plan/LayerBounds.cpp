@@ -103,10 +103,10 @@ LayerQuery LayerBounds::idealQuery(int kind, int axis, Group group) const {
   return query;
 }
 
-/// The kind with weight gradients that take no time.
-static LayerKind withoutWeightGradients(LayerKind kind) {
+/// The kind with put-off weight gradients that take no time.
+static LayerKind withoutPutOff(LayerKind kind) {
   for (LayerOp &op : kind.ops)
-    op.view |= op.phase == LayerPhase::WeightGradient;
+    op.view |= op.isPutOff;
   return kind;
 }
 
@@ -126,7 +126,7 @@ double LayerBounds::ideal(Part part, int kind, int axis, Group group,
     return 0;
   LayerKind own = context.step->kinds[kind];
   if (part == Part::Rest)
-    own = withoutWeightGradients(std::move(own));
+    own = withoutPutOff(std::move(own));
   LayerTerms terms(context, query, own, facts[kind]);
   LayerSolution solution = solveIdeal(terms, axis);
   double sequences = double(query.key.microBatch) * shares;
@@ -252,8 +252,9 @@ KeptCurve LayerBounds::kept(const TableKey &key) {
   return curve;
 }
 
-/// Gradients of a kind that weight gradients read, as far as they grow with the
-/// batch; views of one value count once, by the largest part that is read.
+/// Gradients of a kind that put-off weight gradients read, as far as they grow
+/// with the batch; views of one value count once, by the largest part that is
+/// read.
 static double readLate(const LayerKind &kind) {
   std::vector<int> sources(kind.values.size());
   std::iota(sources.begin(), sources.end(), 0);
@@ -267,13 +268,12 @@ static double readLate(const LayerKind &kind) {
         sources[sourceOf(operand)] = sourceOf(op.results[0]);
   std::map<int, double> bytes;
   for (const LayerOp &op : kind.ops) {
-    if (op.phase != LayerPhase::WeightGradient || op.view)
+    if (!op.isPutOff || op.view)
       continue;
     for (int operand : op.operands) {
       const LayerValue &value = kind.values[operand];
       bool isMade = value.producer < 0 ? operand == kind.outputGradient
-                                       : kind.ops[value.producer].phase ==
-                                             LayerPhase::InputGradient;
+                                       : !kind.ops[value.producer].isPutOff;
       if (value.forward || !isMade ||
           !llvm::is_contained(value.classes, IndexClass::Batch))
         continue;

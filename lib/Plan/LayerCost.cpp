@@ -135,7 +135,7 @@ private:
               op, time);
       bool launch = terms.traffic.ops[i].launch;
       point.kernels += launch;
-      if (op.phase == LayerPhase::WeightGradient)
+      if (op.isPutOff)
         point.weightGradientSec += time.seconds;
       if (!isMadeAgain(op))
         continue;
@@ -154,6 +154,7 @@ private:
         continue;
       addReaders(axis, v, facts.forwardReaders[v], false);
       addReaders(axis, v, facts.backwardReaders[v], true);
+      addPutOff(axis, v, facts.backwardReaders[v]);
       if (kind.values[v].gradientOf >= 0)
         addGradient(axis, v);
       if (isKept(v) && layout.axes[axis].kept[v] >= 0)
@@ -167,11 +168,12 @@ private:
   }
 
   /// Enters a collective into the account.
-  void note(int axis, const Exchange &exchange, bool perStep) {
+  void note(int axis, const Exchange &exchange, bool perStep,
+            bool whenPutOff = false) {
     if (account)
       account->push_back({static_cast<InnerAxis>(axis), exchange.kind,
-                          exchange.bytes, terms.secOf(axis, exchange),
-                          perStep});
+                          exchange.bytes, terms.secOf(axis, exchange), perStep,
+                          whenPutOff});
   }
 
   void note(int axis, AxisState from, AxisState to, const Moving &what,
@@ -230,6 +232,31 @@ private:
         AxisState to = own.ops[reader].operands[k];
         addConversion(sum, axis, value, nearer(axis, value, from, shared, to),
                       to);
+      }
+  }
+
+  /// What put-off readers of a value exchange once more: they run in a function
+  /// of their own, to which the value comes as it was made or kept.
+  void addPutOff(int axis, int value, llvm::ArrayRef<int> readers) {
+    const AxisLayout &own = layout.axes[axis];
+    bool kept = kind.values[value].forward && kind.values[value].param < 0;
+    AxisState from =
+        kept ? keptState(value, axis) : terms.madeState(value, own);
+    std::set<AxisState> others, late;
+    for (int reader : readers)
+      for (auto [k, operand] : llvm::enumerate(kind.ops[reader].operands))
+        if (operand == value)
+          (kind.ops[reader].isPutOff ? late : others)
+              .insert(own.ops[reader].operands[k]);
+    if (others.empty())
+      return;
+    others.insert(own.sharedBackward[value]);
+    for (AxisState to : late)
+      if (others.count(to)) {
+        if (auto exchange = terms.convertBy(
+                axis, from, to, terms.movingOf(value, layout, axis)))
+          note(axis, *exchange, false, /*whenPutOff=*/true);
+        point.putOffCommSec[axis] += convert(axis, value, from, to);
       }
   }
 

@@ -353,6 +353,10 @@ private:
         return int64_t(0);
       if (kept.again[s[1]])
         return from == to ? int64_t(0) : kInfiniteCost;
+      // Programs keep a value as it is made, sums that are still to be made
+      // apart.
+      if (from != to && from >= kReplicated)
+        return kInfiniteCost;
       double seconds = convert(from, to, what);
       if (s.size() > 2 && shared.states[s[2]] != kNotKept)
         seconds = std::min(seconds, convert(shared.states[s[2]], to, what));

@@ -91,7 +91,7 @@ const LayerBounds::Shapes &LayerBounds::shapesOf(const TableKey &key) {
     llvm::SmallVector<int64_t, 8> cuts = terms.cutsOf(i, {}, -1);
     double beyond = leastBeyond(terms, i, terms.bestRate(op), cuts, 0);
     sum.allSec += beyond;
-    if (op.phase != LayerPhase::WeightGradient)
+    if (!op.isPutOff)
       sum.restSec += beyond;
   }
   return sum;

@@ -25,8 +25,10 @@ public:
   Body build() {
     gatherWeights();
     for (size_t i = 0; i < kind.ops.size(); ++i)
-      if (isIn(kind.ops[i].phase))
+      if (isIn(kind.ops[i]))
         emit(i);
+      else if (kind.ops[i].isPutOff && hasBackward())
+        handOver(kind.ops[i]);
     if (passes.forward && kind.output >= 0)
       handOn(kind.output, kind.input, layer.input);
     if (passes.inputGradients && kind.inputGradient >= 0)
@@ -73,15 +75,21 @@ private:
     if (layer.outer.zero < 3 || (passes.isLoop && !hasBackward()))
       return;
     for (const LayerOp &op : kind.ops)
-      if (isIn(op.phase))
+      if (isIn(op))
         for (int value : op.operands)
           if (kind.values[value].param >= 0)
             weight(value);
   }
-  bool isIn(LayerPhase phase) const {
-    return phase == LayerPhase::Forward         ? passes.forward
-           : phase == LayerPhase::InputGradient ? passes.inputGradients
-                                                : passes.weightGradients;
+  bool isIn(const LayerOp &op) const {
+    return op.phase == LayerPhase::Forward ? passes.forward
+           : op.isPutOff                   ? passes.weightGradients
+                                           : passes.inputGradients;
+  }
+  /// What a put-off op reads and no slot has is made now.
+  void handOver(const LayerOp &op) {
+    for (int value : op.operands)
+      if (isPutOff(rootOf(value)))
+        valueOf(value);
   }
 
   int weight(int value) {
@@ -98,6 +106,9 @@ private:
       isGathered = true;
       whole = std::max(whole, param.piece * param.ranks * each);
     }
+    // Outside of loops that is done once per step (`movedBytes`).
+    if (layer.isMovedOnce(param))
+      isGathered = false;
     int made =
         add(isGathered ? whole : 0, std::move(shape), Held::Communication);
     if (isGathered)

@@ -30,7 +30,8 @@ using namespace kerf::program_sketch;
 static constexpr double kPlacement = 1.01;
 
 /// Of a point whose floor is not known yet.
-static constexpr LayerBytes kUnset = {HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL};
+static constexpr LayerBytes kUnset = {HUGE_VAL, HUGE_VAL, HUGE_VAL,
+                                      HUGE_VAL, HUGE_VAL, HUGE_VAL};
 
 namespace {
 /// What the bytes of a kind's points depend on.
@@ -101,16 +102,17 @@ public:
     bytes.work = withWork ? kPlacement * workBytes() : 0;
     if (part == Part::Head)
       return bytes;
-    bytes.kept = layer.keptBytes(false) + layer.keptBytes(true);
+    bytes.kept = kPlacement * layer.keptBytes(Kept::Early);
+    double &late = putsOff ? bytes.late : bytes.kept;
+    late += kPlacement * layer.keptBytes(Kept::Late);
     // A single stage lets go of what its passes keep before put-off passes have
     // anything.
     if (part == Part::Layer && putsOff && isSummed && outer.pp > 1)
-      bytes.kept += layer.putOffBytes();
+      bytes.handed = kPlacement * layer.keptBytes(Kept::Handed);
     if (part == Part::Layer && layer.keepsInput()) {
-      bytes.kept += layer.boundaryBytes();
       bytes.once = kPlacement * layer.boundaryBytes();
+      (layer.inputKept() == Kept::Late ? late : bytes.kept) += bytes.once;
     }
-    bytes.kept *= kPlacement;
     return bytes;
   }
 
@@ -307,6 +309,8 @@ private:
     LayerBytes &least = floors[kind.kind][point];
     least.rest = std::min(least.rest, bytes.rest);
     least.kept = std::min(least.kept, bytes.kept);
+    least.late = std::min(least.late, bytes.late);
+    least.handed = std::min(least.handed, bytes.handed);
     least.once = std::min(least.once, bytes.once);
     least.work = std::min(least.work, bytes.work);
   }

@@ -307,6 +307,7 @@ void SketchedLayer::findParams() {
         continue;
       Param &param = params[p];
       param.isProduct = isMadeByProduct(op);
+      param.isPutOff = op.isPutOff;
       param.gradient =
           bytesIn(value, madeStates(value)) / kind.values[value].elementBytes;
       param.copies = summedOver(value);
@@ -346,17 +347,42 @@ void SketchedLayer::tie(SketchedLayer &first) {
       }
 }
 
-double SketchedLayer::keptBytes(bool isLate) const {
+double SketchedLayer::keptBytes(Kept kept) const {
   double bytes = 0;
-  for (size_t v = 0; v < places.size(); ++v)
-    if (roots[v] == int(v) && places[v].isKept && places[v].isLate == isLate &&
-        (kind.input < 0 || roots[kind.input] != int(v)))
-      bytes += roundedBytes(places[v].bytes);
+  for (size_t v = 0; v < places.size(); ++v) {
+    const Place &place = places[v];
+    bool isInput = kind.input >= 0 && roots[kind.input] == int(v);
+    bool counts =
+        kept == Kept::Handed
+            ? place.isPutOff
+            : place.isKept && !isInput && place.isLate == (kept == Kept::Late);
+    if (roots[v] == int(v) && counts)
+      bytes += roundedBytes(place.bytes);
+  }
   return bytes;
+}
+
+Kept SketchedLayer::inputKept() const {
+  return keepsInput() && places[roots[kind.input]].isLate ? Kept::Late
+                                                          : Kept::Early;
 }
 
 bool SketchedLayer::keepsInput() const {
   return kind.input >= 0 && places[roots[kind.input]].isKept;
+}
+
+double SketchedLayer::movedBytes() const {
+  double bytes = 0;
+  for (auto [p, param] : llvm::enumerate(params)) {
+    if (!isMovedOnce(param))
+      continue;
+    for (size_t v = 0; v < kind.values.size(); ++v)
+      if (kind.values[v].param == int(p)) {
+        bytes += roundedBytes(bytesIn(v, madeStates(v)));
+        break;
+      }
+  }
+  return bytes;
 }
 
 double SketchedLayer::inputBytes() const {
@@ -380,57 +406,27 @@ double SketchedLayer::gradientBoundaryBytes() const {
   return value < 0 ? 0 : bytesIn(value, outputGradient);
 }
 
-/// Marks the ops that are made again for what input gradients read.
-void SketchedLayer::findRemade(int value) {
-  const LayerValue &facts = kind.values[value];
-  if (!facts.forward || facts.producer < 0 || places[roots[value]].isKept ||
-      isRemade[facts.producer])
-    return;
-  isRemade[facts.producer] = true;
-  for (int operand : kind.ops[facts.producer].operands)
-    findRemade(operand);
-}
-
-/// A put-off op reads a value. What is made again for it alone is made beside
-/// it; what the input gradients have is handed over.
+/// A put-off op reads a value: what the forward pass keeps stays for it, all
+/// else the backward pass hands over. Views of what is kept are made again.
 void SketchedLayer::readLate(int value) {
   const LayerValue &facts = kind.values[value];
   Place &place = places[roots[value]];
-  place.isLate = true;
-  if (!facts.forward) {
-    place.isPutOff |= facts.producer < 0 ? value == kind.outputGradient
-                                         : kind.ops[facts.producer].phase ==
-                                               LayerPhase::InputGradient;
+  if (facts.param >= 0 || terms.isExternal(value))
     return;
-  }
-  if (facts.producer < 0 || place.isKept)
+  if (facts.producer < 0 && value != kind.input && value != kind.outputGradient)
     return;
-  const LayerOp &producer = kind.ops[facts.producer];
-  if (isRemade[facts.producer] && !isView(producer))
-    place.isPutOff |= !producer.operands.empty();
-  else
-    for (int operand : producer.operands)
-      readLate(operand);
+  if (facts.producer >= 0 && (kind.ops[facts.producer].isPutOff ||
+                              kind.ops[facts.producer].operands.empty()))
+    return;
+  place.isLate |= facts.forward && place.isKept;
+  place.isPutOff |= !place.isLate;
 }
 
 void SketchedLayer::findPutOff() {
-  isRemade.assign(kind.ops.size(), false);
   for (const LayerOp &op : kind.ops)
-    if (op.phase == LayerPhase::InputGradient)
-      for (int value : op.operands)
-        findRemade(value);
-  for (const LayerOp &op : kind.ops)
-    if (op.phase == LayerPhase::WeightGradient && !op.view)
+    if (op.isPutOff && !op.view)
       for (int value : op.operands)
         readLate(value);
-}
-
-double SketchedLayer::putOffBytes() const {
-  double bytes = 0;
-  for (size_t v = 0; v < places.size(); ++v)
-    if (roots[v] == int(v) && places[v].isPutOff)
-      bytes += roundedBytes(places[v].bytes);
-  return bytes;
 }
 
 OpOptions SketchedLayer::optionsOf(int op) const {

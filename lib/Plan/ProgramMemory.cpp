@@ -23,26 +23,37 @@ using namespace kerf::program_sketch;
 namespace {
 /// What a stage's schedule says about memory.
 struct Flight {
-  std::vector<int64_t> slots; ///< micro-batches that are held at most; by chunk
-  bool staysLong = false;     ///< see `StagePlan`
-  bool isStaggered = false;   ///< see `StagePlan`
+  std::vector<ByKept<int64_t>> slots; ///< micro-batches held at most; by chunk
+  bool staysLong = false;             ///< see `StagePlan`
+  bool isStaggered = false;           ///< see `StagePlan`
 };
 } // namespace
 
+/// Where something that is kept begins and ends.
+static std::pair<EventKind, EventKind> spanOf(Kept kept, bool putsOff) {
+  EventKind last = putsOff ? EventKind::WeightGradient : EventKind::Backward;
+  return {kept == Kept::Handed ? EventKind::Backward : EventKind::Forward,
+          kept == Kept::Early ? EventKind::Backward : last};
+}
+
 static Flight flightOf(const OuterChoice &outer, int64_t stage) {
   Flight flight;
-  std::vector<int64_t> held(outer.chunks, 0), left(outer.chunks);
-  flight.slots = held;
-  left.assign(outer.chunks, outer.microBatches);
+  flight.slots.resize(outer.chunks);
+  std::vector<ByKept<int64_t>> held = flight.slots;
+  std::vector<int64_t> left(outer.chunks, outer.microBatches);
   bool putsOff = outer.schedule == ScheduleKind::ZeroBubble;
   int64_t open = 0;
   for (const Task &task : stageOrder(outer.schedule, outer.pp, stage,
                                      outer.microBatches, outer.chunks)) {
-    int64_t &own = held[task.chunk], &most = flight.slots[task.chunk];
-    if (task.kind == EventKind::Forward)
-      most = std::max(most, ++own);
-    else if (!putsOff || task.kind == EventKind::WeightGradient)
-      --own;
+    for (Kept kept : kAllKept) {
+      auto [first, last] = spanOf(kept, putsOff);
+      int64_t &own = held[task.chunk][kept];
+      int64_t &most = flight.slots[task.chunk][kept];
+      if (task.kind == first)
+        most = std::max(most, ++own);
+      if (task.kind == last)
+        --own;
+    }
     open += task.kind == EventKind::Forward    ? 1
             : task.kind == EventKind::Backward ? -1
                                                : 0;
@@ -59,9 +70,9 @@ using LayerKey = std::tuple<int, int, int>;
 /// The keys of a plan's layers, and the tables that they are of: plans for
 /// which these are equal have the same layers.
 using LayerKeys = std::map<LayerKey, TableKey>;
-/// What layers have of an outer choice: data ranks, stages, micro-batches, ZeRO
-/// and the ranks that share state.
-using OuterKey = std::array<int64_t, 5>;
+/// What layers have of an outer choice: data ranks, stages, micro-batches,
+/// ZeRO, the ranks that share state and the schedule.
+using OuterKey = std::array<int64_t, 6>;
 
 struct ProgramMemory::State {
   LayerContext context;
@@ -83,7 +94,7 @@ struct ProgramMemory::State {
                 const std::map<LayerKey, LayerPoint> &points,
                 LayoutOfPoint layoutOf) const;
   Chunk chunkOf(const Layers &layers, const PlacedChunk &placed,
-                int64_t slots) const;
+                const ByKept<int64_t> &slots) const;
 };
 
 static LayerKey layerKeyOf(const PlacedLayers &layers) {
@@ -163,8 +174,8 @@ ProgramMemory::State::layersOf(const PlanPoint &plan, LayoutOfPoint layoutOf) {
   LayerKeys keys;
   for (auto &[key, point] : points)
     keys[key] = keyOf(outer, std::get<0>(key));
-  OuterKey key = {outer.dp, outer.pp, outer.microBatches, outer.zero,
-                  outer.shardGroup};
+  OuterKey key = {outer.dp,   outer.pp,         outer.microBatches,
+                  outer.zero, outer.shardGroup, int64_t(outer.schedule)};
   auto [at, isNew] = known.try_emplace({key, keys});
   if (isNew)
     at->second = sketch(outer, points, layoutOf);
@@ -173,7 +184,7 @@ ProgramMemory::State::layersOf(const PlanPoint &plan, LayoutOfPoint layoutOf) {
 
 Chunk ProgramMemory::State::chunkOf(const Layers &layers,
                                     const PlacedChunk &placed,
-                                    int64_t slots) const {
+                                    const ByKept<int64_t> &slots) const {
   Chunk chunk;
   chunk.slots = slots;
   for (const PlacedLayers &own : placed.layers) {

@@ -156,6 +156,20 @@ struct GradientRule {
   auto operator<=>(const GradientRule &) const = default;
 };
 
+/// What slots hold of a micro-batch: from the forward to the backward pass;
+/// with put-off weight gradients from forward to these, and from backward to
+/// these.
+enum class Kept { Early, Late, Handed };
+constexpr std::array<Kept, 3> kAllKept = {Kept::Early, Kept::Late,
+                                          Kept::Handed};
+template <typename T> struct ByKept {
+  std::array<T, 3> all = {};
+  T &operator[](Kept kept) { return all[static_cast<size_t>(kept)]; }
+  const T &operator[](Kept kept) const {
+    return all[static_cast<size_t>(kept)];
+  }
+};
+
 /// A kind of layer as it is cut, and where its values lie.
 class SketchedLayer {
 public:
@@ -174,12 +188,14 @@ public:
   /// What lives in a pass; worked out once.
   const Lives &lives(const Passes &passes) const;
 
-  /// Bytes of one layer in slots; of its input apart. With `isLate` what
-  /// put-off weight gradients read.
-  double keptBytes(bool isLate) const;
+  /// Bytes of one layer in slots; of its input apart.
+  double keptBytes(Kept kept) const;
   bool keepsInput() const;
-  /// Bytes that the input gradients leave for put-off weight gradients.
-  double putOffBytes() const;
+  /// How long the input is kept.
+  Kept inputKept() const;
+  /// Bytes of parameters that rest as another layer has them and are brought
+  /// into the layout of this one once per step.
+  double movedBytes() const;
   /// Bytes of what is handed on.
   double boundaryBytes() const;
   double gradientBoundaryBytes() const;
@@ -194,6 +210,7 @@ public:
     double ranks = 1;       ///< over which state is cut
     double piece = 0;       ///< elements of a part of it
     bool isProduct = false; ///< a product makes its gradient
+    bool isPutOff = false;  ///< its gradient may be made later
     /// Tensor ranks each make a part of all of it: the sum is cut among them.
     bool isScattered = false;
     bool isTied = false;   ///< another layer of the stage has it
@@ -238,12 +255,14 @@ private:
   struct Place {
     double bytes = 0;
     bool isKept = false, isPutOff = false;
-    bool isLate = false; ///< a weight gradient reads it
+    bool isLate = false; ///< a put-off weight gradient reads it
   };
-  std::vector<Place> places;  ///< by root
-  std::vector<bool> isRemade; ///< by op
-  std::vector<bool> isCopy;   ///< by op: a view that programs make a copy of
+  std::vector<Place> places; ///< by root
+  std::vector<bool> isCopy;  ///< by op: a view that programs make a copy of
 
+  bool isMovedOnce(const Param &param) const {
+    return param.isMoved && outer.zero < 3 && outer.microBatches > 1;
+  }
   /// True for ops that make no tensor of their own.
   bool isView(const LayerOp &op) const {
     return op.view && !isCopy[&op - kind.ops.data()];
@@ -256,7 +275,6 @@ private:
   void findCopies();
   void findRoots();
   void findPutOff();
-  void findRemade(int value);
   void readLate(int value);
   bool isMadeByProduct(const LayerOp &op) const;
   void findParams();

@@ -37,20 +37,22 @@ public:
         slots(chunks.size()) {
     rule.isSummed = outer.microBatches > 1;
     putsOff = outer.schedule == ScheduleKind::ZeroBubble;
-    for (const Chunk &chunk : chunks)
-      slotsStay |= chunk.slots > 1 || chunks.size() > 1;
+    for (Kept kept : kAllKept)
+      for (const Chunk &chunk : chunks)
+        slotsStay[kept] |= chunk.slots[kept] > 1 || chunks.size() > 1;
   }
 
   StageMemory memory() {
     if (rule.isSummed && !outer.endsByChunk())
       for (const Chunk &chunk : chunks)
         beginGradients(chunk);
-    for (size_t c = 0; slotsStay && c < chunks.size(); ++c)
-      for (bool isLate : {false, true})
-        slots[c][isLate].push_back(
-            line.begin(double(chunks[c].slots) * slotBytes(chunks[c], isLate),
-                       Held::Activations));
-    if (slotsStay)
+    for (size_t c = 0; c < chunks.size(); ++c)
+      for (Kept kept : kAllKept)
+        if (slotsStay[kept])
+          slots[c][kept].push_back(line.begin(double(chunks[c].slots[kept]) *
+                                                  slotBytes(chunks[c], kept),
+                                              Held::Activations));
+    if (slotsStay[Kept::Early])
       playForwards();
     if (outer.endsByChunk())
       playChunks();
@@ -73,11 +75,11 @@ private:
   const bool sumsEarly;              ///< over ranks, in the last backward pass
   const bool staysLong, isStaggered; ///< see `StagePlan`
   GradientRule rule;
-  bool putsOff = false, slotsStay = false;
+  bool putsOff = false;
+  ByKept<bool> slotsStay; ///< through the step: they have several copies
   TimeLine line;
-  /// Pieces of each chunk; the second: read late.
-  std::vector<std::array<std::vector<int>, 2>> slots;
-  std::map<const Run *, std::array<int, 2>> stacks; ///< such, of loops
+  std::vector<ByKept<std::vector<int>>> slots; ///< pieces of each chunk
+  std::map<const Run *, ByKept<int>> stacks;   ///< such, of loops
   /// Whole gradients, by the loop (or layer) and the parameter.
   std::map<std::pair<const void *, const SketchedLayer::Param *>, int> wholes;
   int headInput = -1;
@@ -146,11 +148,17 @@ private:
       line.begin(-gradientBytes(run, param), Held::Gradients);
   }
 
+  /// True for a parameter whose gradient these passes make.
+  static bool isMadeIn(const SketchedLayer::Param &param,
+                       const SketchedLayer::Passes &passes) {
+    return param.isPutOff ? passes.weightGradients : passes.inputGradients;
+  }
+
   /// Pieces that a loop makes of whole gradients, layer by layer.
-  void beginPieces(const Run &run) {
+  void beginPieces(const Run &run, const SketchedLayer::Passes &passes) {
     for (const SketchedLayer::Param &param : run.layer->params)
-      if (param.shrinks(outer.zero) && rule.isSummed &&
-          isSummedByLayer(run, param))
+      if (isMadeIn(param, passes) && param.shrinks(outer.zero) &&
+          rule.isSummed && isSummedByLayer(run, param))
         line.begin(pieceBytes(run, param), Held::Gradients);
   }
   static double pieceBytes(const Run &run, const SketchedLayer::Param &param) {
@@ -180,7 +188,7 @@ private:
   /// sums are smaller a piece comes and the whole goes, one after the other,
   /// and what does not divide is padded while the one before is under way.
   /// All-reduces run in their places.
-  void playSums(const Run &run) {
+  void playSums(const Run &run, const SketchedLayer::Passes &passes) {
     if (!rule.sumsEarly)
       return;
     const SketchedLayer::Param *before = nullptr;
@@ -192,7 +200,8 @@ private:
         endWhole(run, *before);
     };
     for (const SketchedLayer::Param &param : run.layer->params) {
-      if (!isSummedEarly(param) || !param.shrinks(outer.zero))
+      if (!isMadeIn(param, passes) || !isSummedEarly(param) ||
+          !param.shrinks(outer.zero))
         continue;
       if (isSummedByLayer(run, param)) {
         if (rule.isSummed)
@@ -253,52 +262,53 @@ private:
   // What is kept from forward to backward
   //===--------------------------------------------------------------------===//
 
-  double stackBytes(const Run &run, bool isLate) const {
-    double inputs = run.layer->keepsInput() && isLate
+  double stackBytes(const Run &run, Kept kept) const {
+    double inputs = run.layer->keepsInput() && run.layer->inputKept() == kept
                         ? double(run.count + 1) * run.layer->boundaryBytes()
                         : 0;
-    return double(run.count) * run.layer->keptBytes(isLate) + inputs;
+    return double(run.count) * run.layer->keptBytes(kept) + inputs;
   }
 
-  /// Of one micro-batch; with `isLate` what put-off weight gradients read.
-  double slotBytes(const Chunk &chunk, bool isLate) const {
-    double bytes = chunk.embedding ? chunk.embedding->keptBytes(isLate) : 0;
-    for (const Run &run : chunk.runs) {
-      bytes += stackBytes(run, isLate);
-      if (putsOff && isLate)
-        bytes += double(run.count) * run.layer->putOffBytes();
-    }
-    return bytes + (chunk.head && !isLate ? chunk.head->boundaryBytes() : 0);
+  /// Of one micro-batch.
+  double slotBytes(const Chunk &chunk, Kept kept) const {
+    double bytes = 0;
+    if (chunk.embedding && kept != Kept::Handed)
+      bytes += chunk.embedding->keptBytes(kept);
+    for (const Run &run : chunk.runs)
+      if (putsOff || kept != Kept::Handed)
+        bytes += stackBytes(run, kept);
+    bool hasInput = chunk.head && kept == Kept::Early;
+    return bytes + (hasInput ? chunk.head->boundaryBytes() : 0);
   }
 
-  void beginSlot(const Chunk &chunk, double bytes, bool isLate) {
-    if (!slotsStay)
-      slots[&chunk - chunks.data()][isLate].push_back(
+  void beginSlot(const Chunk &chunk, double bytes, Kept kept) {
+    if (!slotsStay[kept])
+      slots[&chunk - chunks.data()][kept].push_back(
           line.begin(bytes, Held::Activations));
   }
-  void endSlots(const Chunk &chunk, bool isLate) {
-    std::vector<int> &own = slots[&chunk - chunks.data()][isLate];
+  void endSlots(const Chunk &chunk, Kept kept) {
+    std::vector<int> &own = slots[&chunk - chunks.data()][kept];
     for (int piece : own)
       line.end(piece);
     own.clear();
   }
 
-  void endSlots(bool isLate) {
+  void endSlots(Kept kept) {
     for (const Chunk &chunk : chunks)
-      endSlots(chunk, isLate);
+      endSlots(chunk, kept);
   }
 
   /// The stacks of a run, where there is one micro-batch at a time: each goes
   /// after the loop that reads it last.
   void beginStacks(const Run &run) {
-    if (!slotsStay)
-      for (bool isLate : {false, true})
-        stacks[&run][isLate] =
-            line.begin(stackBytes(run, isLate), Held::Activations);
+    for (Kept kept : {Kept::Early, Kept::Late})
+      if (!slotsStay[kept])
+        stacks[&run][kept] =
+            line.begin(stackBytes(run, kept), Held::Activations);
   }
-  void endStack(const Run &run, bool isLate) {
-    if (!slotsStay)
-      line.end(stacks[&run][isLate]);
+  void endStack(const Run &run, Kept kept) {
+    if (!slotsStay[kept])
+      line.end(stacks[&run][kept]);
   }
 
   //===--------------------------------------------------------------------===//
@@ -330,8 +340,8 @@ private:
         rule.sumsEarly = isLast && sumsEarly;
         playBackward(chunk);
       }
-      for (bool isLate : {false, true})
-        endSlots(chunk, isLate);
+      for (Kept kept : kAllKept)
+        endSlots(chunk, kept);
     }
   }
 
@@ -339,27 +349,26 @@ private:
   /// that goes with its last backward pass; the chunk before comes later.
   void playMicroBatch(bool isLast) {
     bool isFinal = rule.sumsEarly && rule.isSummed;
-    if (!slotsStay)
+    if (!slotsStay[Kept::Early])
       playForwards();
     for (const Chunk &chunk : llvm::reverse(chunks)) {
       int pieces = line.begin(piecesBeside(chunk), Held::Gradients);
       playBackward(chunk);
       line.end(pieces);
       if (isFinal)
-        endSlots(chunk, /*isLate=*/false);
+        endSlots(chunk, Kept::Early);
       if (isFinal && !putsOff)
-        endSlots(chunk, /*isLate=*/true);
+        endSlots(chunk, Kept::Late);
     }
-    bool ends = isLast || !slotsStay;
-    if (ends && !staysLong)
-      endSlots(/*isLate=*/false);
+    auto ends = [&](Kept kept) { return isLast || !slotsStay[kept]; };
+    if (ends(Kept::Early) && !staysLong)
+      endSlots(Kept::Early);
     if (putsOff)
       for (const Chunk &chunk : chunks)
         playWeightGradients(chunk);
-    if (ends) {
-      endSlots(/*isLate=*/false);
-      endSlots(/*isLate=*/true);
-    }
+    for (Kept kept : kAllKept)
+      if (ends(kept))
+        endSlots(kept);
   }
 
   void play(const Lives &lives) {
@@ -381,8 +390,8 @@ private:
     SketchedLayer::Passes passes;
     passes.forward = true;
     if (chunk.embedding) {
-      for (bool isLate : {false, true})
-        beginSlot(chunk, chunk.embedding->keptBytes(isLate), isLate);
+      for (Kept kept : {Kept::Early, Kept::Late})
+        beginSlot(chunk, chunk.embedding->keptBytes(kept), kept);
       passes.isLoop = false;
       play(chunk.embedding->lives(passes));
     } else {
@@ -395,7 +404,7 @@ private:
         setCarry(run.layer->boundaryBytes());
       play(run.layer->lives(passes));
     }
-    if (chunk.head && !slotsStay)
+    if (chunk.head && !slotsStay[Kept::Early])
       headInput = line.begin(chunk.head->boundaryBytes(), Held::Activations);
     line.tick(); // Sent, or copied for the head.
     dropCarry();
@@ -417,7 +426,7 @@ private:
       passes.forward = true;
       passes.keeps = false;
       play(chunk.head->lives(passes));
-      playSums({chunk.head, 1, false});
+      playSums({chunk.head, 1, false}, passes);
       if (headInput >= 0)
         line.end(headInput);
     }
@@ -426,12 +435,13 @@ private:
     line.tick(); // Received, where there is no head.
     for (const Run &run : llvm::reverse(chunk.runs)) {
       if (putsOff)
-        beginSlot(chunk, double(run.count) * run.layer->putOffBytes(), true);
+        beginSlot(chunk, stackBytes(run, Kept::Handed), Kept::Handed);
       playLoop(run, backwardOf(run));
     }
     if (chunk.embedding) {
-      play(chunk.embedding->lives(backwardOf({chunk.embedding, 1, false})));
-      playSums({chunk.embedding, 1, false});
+      Run run = {chunk.embedding, 1, false};
+      play(chunk.embedding->lives(backwardOf(run)));
+      playSums(run, backwardOf(run));
     }
     line.tick(); // Sent.
     line.endLasting(Lasts::Call);
@@ -446,7 +456,7 @@ private:
           !rule.isSummed || !param.isProduct || (isCut(run) && param.ranks > 1);
       bool isInBody =
           rule.sumsEarly && rule.isSummed && isSummedByLayer(run, param);
-      if (!passes.weightGradients || !param.param->trainable || !isStacked ||
+      if (!isMadeIn(param, passes) || !param.param->trainable || !isStacked ||
           isInBody)
         continue;
       int stack = line.begin(gradientBytes(run, param), Held::Gradients);
@@ -455,15 +465,15 @@ private:
       else
         wholeOf(run, param) = stack;
     }
-    if (passes.weightGradients && rule.sumsEarly)
-      beginPieces(run);
+    if (rule.sumsEarly)
+      beginPieces(run, passes);
     play(run.layer->lives(passes));
-    for (bool isLate : {false, true})
-      if (isLate || !putsOff ? passes.weightGradients : passes.inputGradients)
-        endStack(run, isLate);
+    for (Kept kept : {Kept::Early, Kept::Late})
+      if (kept == Kept::Late || !putsOff ? passes.weightGradients
+                                         : passes.inputGradients)
+        endStack(run, kept);
     line.tick(); // Added to the sums.
-    if (passes.weightGradients)
-      playSums(run);
+    playSums(run, passes);
     for (int sum : sums)
       line.end(sum);
   }
@@ -550,7 +560,7 @@ private:
     for (const Chunk &chunk : chunks)
       for (const SketchedLayer *layer : {chunk.embedding, chunk.head})
         if (layer)
-          memory.temporaries += layer->inputBytes();
+          memory.temporaries += layer->inputBytes() + layer->movedBytes();
   }
 };
 } // namespace

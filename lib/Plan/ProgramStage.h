@@ -18,7 +18,7 @@ struct Run {
 struct Chunk {
   const SketchedLayer *embedding = nullptr, *head = nullptr;
   std::vector<Run> runs;
-  int64_t slots = 1; ///< micro-batches that are held at most
+  ByKept<int64_t> slots; ///< micro-batches that are held at most
 };
 
 /// What a stage's programs are made of.

@@ -11,6 +11,7 @@
 #include "kerf/Plan/ReadStep.h"
 
 #include "kerf/Dialect/Kerf/Constants.h"
+#include "kerf/Dialect/Kerf/PutOff.h"
 #include "kerf/Interfaces/KernelInterface.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -283,6 +284,8 @@ public:
   LayerKind read() {
     kind.name = segment.name;
     aliasSlices();
+    if (segment.reverse)
+      putOff = findPutOff(segment.reverse).ops;
     for (LayerPhase phase : {LayerPhase::Forward, LayerPhase::InputGradient})
       for (Operation *op : segment.ops)
         if ((phaseOf(op) == LayerPhase::Forward) ==
@@ -304,6 +307,7 @@ private:
   llvm::DenseMap<Value, Value> alias; ///< slice argument -> forward value
   llvm::DenseMap<Value, int> ids;
   llvm::DenseMap<int64_t, int> forwardOps;
+  llvm::SetVector<Operation *> putOff;
   std::map<std::tuple<int, int64_t>, int> orders;
 
   static LayerPhase phaseOf(Operation *op) {
@@ -398,6 +402,7 @@ private:
     layer.maps = factors.maps;
     layer.work = cost.getCost();
     layer.view = isa<ReshapeOp, SliceOp, PadOp>(op) || isDisjointSum(op);
+    layer.isPutOff = putOff.contains(op);
     layer.alone = getOwnKernel(op).has_value();
     bool forward = layer.phase == LayerPhase::Forward;
     for (Value operand : op->getOperands())

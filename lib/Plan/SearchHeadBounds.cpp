@@ -69,7 +69,8 @@ llvm::ArrayRef<double> HeadBounds::heldOf(const OuterChoice &outer) {
     return held;
   for (int64_t stage = 0; outer.chunks == 1 && stage < outer.pp; ++stage)
     held.push_back(
-        chunksInFlight(outer.schedule, outer.pp, stage, outer.microBatches, 1));
+        partsInFlight(outer.schedule, outer.pp, stage, outer.microBatches)
+            .early);
   if (outer.chunks == 1)
     return held;
   if (problem.measureLayers) {

@@ -39,8 +39,13 @@ double HeadBounds::Curve::at(double bytes) const {
 
 /// The fewest bytes of a layer that is held so often.
 double HeadBounds::Floor::each(const OuterChoice &outer, double held) const {
-  bool putsOff = outer.schedule == ScheduleKind::ZeroBubble;
-  return state.fewest() + held * (kept.fewest() + (putsOff ? putOffBytes : 0));
+  double bytes = state.fewest() + held * kept.fewest();
+  if (outer.schedule != ScheduleKind::ZeroBubble)
+    return bytes;
+  // Of the stage that holds so many until the backward pass.
+  double handed =
+      outer.microBatches < outer.pp ? 1 : double(outer.pp + 1) - held;
+  return bytes + handed * putOffBytes;
 }
 
 /// The least seconds for state and `held` times what is kept together: of two

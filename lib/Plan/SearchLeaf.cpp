@@ -335,8 +335,23 @@ StageProblem search_detail::stageProblemOf(const Pricing &pricing,
   return stages;
 }
 
+/// Adds what a point holds until put-off weight gradients, so that stages which
+/// hold f micro-batches until the backward pass have it, too: with p stages and
+/// p micro-batches or more these hand over p + 1 - f of them. With fewer it is
+/// the least of all stages.
+static void addPutOff(const OuterChoice &outer, const LayerBytes &bytes,
+                      StagePoint &point) {
+  double held = double(std::min(outer.microBatches, outer.pp));
+  bool isFull = outer.microBatches >= outer.pp;
+  point.stateBytes +=
+      held * bytes.late + (isFull ? double(outer.pp + 1) : 1) * bytes.handed;
+  if (isFull)
+    point.savedBytes -= bytes.handed;
+}
+
 /// Puts the bytes of programs at points; gives the least of `once`.
 static double setBytes(const SearchProblem &problem, StageProblem &stages,
+                       const OuterChoice &outer,
                        llvm::ArrayRef<std::vector<LayerBytes>> floors) {
   double once = HUGE_VAL;
   for (int kind : kindsOf(problem))
@@ -344,6 +359,8 @@ static double setBytes(const SearchProblem &problem, StageProblem &stages,
          llvm::zip_equal(stages.kinds[kind].points, floors[kind])) {
       point.savedBytes = bytes.kept;
       point.stateBytes = bytes.rest;
+      if (outer.schedule == ScheduleKind::ZeroBubble)
+        addPutOff(outer, bytes, point);
       point.workBytes = bytes.work;
       point.bufferBytes = 0;
       if (isLayer(problem, kind))
@@ -386,7 +403,7 @@ search_detail::programsOf(const Pricing &pricing, const TableList &tables,
   std::vector<std::vector<LayerBytes>> floors = measure(outer, points);
   if (floors.empty())
     return std::nullopt;
-  double once = setBytes(problem, stages, floors);
+  double once = setBytes(problem, stages, outer, floors);
   if (outer.schedule == ScheduleKind::ZeroBubble || outer.microBatches == 1 ||
       outer.endsByChunk())
     stages.kinds = withLeastWork(problem, std::move(stages.kinds), false);
@@ -398,7 +415,9 @@ search_detail::programsOf(const Pricing &pricing, const TableList &tables,
     // A program has slots of each chunk for the most that it ever holds.
     std::vector<double> slots(outer.chunks, 0);
     if (outer.chunks == 1)
-      slots[0] = stages.inFlight[stage];
+      slots[0] = stages.inFlight[stage] =
+          partsInFlight(outer.schedule, outer.pp, stage, outer.microBatches)
+              .early;
     else
       for (const std::vector<double> &held : stages.held[stage])
         for (auto [most, count] : llvm::zip_equal(slots, held))

@@ -142,6 +142,12 @@ static ChunkWork computeOf(const Pricing &pricing, int kind,
     work.weightGradientSec =
         std::min(point.weightGradientSec + work.backwardSec - backward,
                  work.backwardSec - floorBackward / 2);
+  if (pricing.outer.schedule == ScheduleKind::ZeroBubble) {
+    TimeParts more;
+    more.commSec = point.putOffCommSec;
+    work.backwardSec += exposedSec(more, profile);
+    work.weightGradientSec += exposedSec(more, profile);
+  }
   // What is made again is launched again.
   double again = exposedSec(point.recompute, profile);
   if (double all = point.forward.computeSec(); all > 0)

@@ -17,7 +17,6 @@
 #include "Slots.h"
 
 #include "mlir/IR/Builders.h"
-#include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
@@ -65,30 +64,24 @@ void kerf::setSlots(spmd::ProgramOp program) {
     return;
   // Buffers of each function, and whether it writes them.
   llvm::MapVector<StringAttr, llvm::MapVector<Operation *, bool>> touched;
-  llvm::EquivalenceClasses<Operation *> together;
   for (auto func : program.getBody().getOps<spmd::FuncOp>()) {
     auto &own = touched[func.getSymNameAttr()];
     func.walk([&](Operation *op) {
       if (spmd::BufferOp buffer = bufferOf(program, op))
         own[buffer] |= isa<spmd::WriteOp>(op);
     });
-    for (auto &[buffer, writes] : own)
-      together.unionSets(own.begin()->first, buffer);
   }
   llvm::MapVector<Operation *, llvm::SmallVector<Use>> uses;
   for (auto call : schedule.getBody().getOps<spmd::CallOp>())
     for (auto &[buffer, writes] : touched[call.getCalleeAttr().getAttr()])
       uses[buffer].push_back({int64_t(call.getMicro().value_or(0)), writes});
-  llvm::DenseMap<Operation *, int64_t> copies;
+  llvm::MapVector<Operation *, int64_t> copies;
   int64_t most = 1;
-  for (auto &[buffer, list] : uses) {
-    int64_t &known = copies[together.getLeaderValue(buffer)];
-    known = std::max(known, copiesOf(list));
-    most = std::max(most, known);
-  }
+  for (auto &[buffer, list] : uses)
+    most = std::max(most, copies[buffer] = copiesOf(list));
   program.setSlots(most);
   OpBuilder builder(program.getContext());
-  for (auto &[buffer, list] : uses)
-    if (int64_t own = copies[together.getLeaderValue(buffer)]; own < most)
+  for (auto [buffer, own] : copies)
+    if (own < most)
       buffer->setAttr("slots", builder.getI64IntegerAttr(own));
 }

@@ -45,8 +45,7 @@ Status kerf_session::resolve(uint32_t index, const Place &place) {
   for (uint32_t n = 0; n < command.operand_count; ++n) {
     const kerf_operand &operand = operands[n];
     if (operand.kind == KERF_ARENA) {
-      int64_t slot =
-          operand.by_micro ? place.call.micro_batch : place.call.slot;
+      int64_t slot = place.call.micro_batch % operand.copies;
       pointers[n] = arena + operand.offset + iteration * operand.iter_stride +
                     slot * operand.slot_stride;
     } else if (operand.kind == KERF_SCALAR) {

@@ -17,7 +17,7 @@
 // CHECK: stage 1 'two_1': arena of 128 bytes, 1 slot
 // CHECK-NEXT: channel 'forward' from 0
 // CHECK: step: 2 calls
-// CHECK-NEXT: 2 forward micro-batch 0 slot 0 first{{$}}
+// CHECK-NEXT: 2 forward micro-batch 0 first{{$}}
 // CHECK: evaluation: 1 calls
 // CHECK: 3 receive = receive 'forward' from 0 bytes 16
 // CHECK-NEXT: 4 total = all_reduce over pp dp (4 ranks) f32 sum count 1
@@ -44,7 +44,7 @@ module {
     }
     exec.schedule "train" {
       exec.call @forward
-      exec.call @forward micro 1 slot 1
+      exec.call @forward micro 1
     }
   }
   exec.program @two_1 arena 128 lower_bound 128 classes [64, 0, 0, 0, 0, 0, 0, 64] attributes {

@@ -111,28 +111,6 @@ spmd.program @crowded over <> micro_batches 3 slots 2 {
 
 // -----
 
-// A call has one slot, so its function's buffers have one number of copies.
-// expected-error@+1 {{'spmd.program' op uses slot buffers of different numbers of copies in one function, @forward: @a has 2, @b 1}}
-spmd.program @mixed over <> micro_batches 2 slots 2 {
-  spmd.buffer @a slot : tensor<4xf32>
-  spmd.buffer @b slot {slots = 1 : i64} : tensor<4xf32>
-  spmd.func @forward() {
-    %x = spmd.fused () -> (tensor<4xf32>) {
-      %c = kerf.constant dense<1.0> : tensor<4xf32>
-      spmd.yield %c : tensor<4xf32>
-    }
-    spmd.write %x to @a : tensor<4xf32>
-    spmd.write %x to @b : tensor<4xf32>
-    spmd.return
-  }
-  spmd.schedule "train" {
-    spmd.call @forward micro 0
-    spmd.call @forward micro 1
-  }
-}
-
-// -----
-
 // More copies than micro-batches hold nothing.
 spmd.program @idle over <> micro_batches 2 slots 2 {
   // expected-error@+1 {{'spmd.buffer' op expected 1 to 2 slots, found 3}}

@@ -12,13 +12,13 @@ spmd.program @stack over <> micro_batches 1 slots 1 {
   // CHECK: exec.func @forward {
   spmd.func @forward() {
     %x = spmd.read @x : tensor<16xf32>
-    // CHECK-NEXT: launch @k0 "fused" [] [#exec.arena<read f32 0 bytes 64>, #exec.arena<write f32 64 slot 256 bytes 64>]
+    // CHECK-NEXT: launch @k0 "fused" [] [#exec.arena<read f32 0 bytes 64>, #exec.arena<write f32 64 bytes 64>]
     %x0 = spmd.fused (%a = %x : tensor<16xf32>) -> (tensor<16xf32>) {
       %e = kerf.exp %a : tensor<16xf32>
       spmd.yield %e : tensor<16xf32>
     }
     // CHECK-NEXT: exec.loop 0 to 3 {
-    // CHECK-NEXT: launch @k1 "fused" [] [#exec.arena<read f32 64 iter 64 slot 256 bytes 64>, #exec.arena<write f32 128 iter 64 slot 256 bytes 64>]
+    // CHECK-NEXT: launch @k1 "fused" [] [#exec.arena<read f32 64 iter 64 bytes 64>, #exec.arena<write f32 128 iter 64 bytes 64>]
     // CHECK-NEXT: }
     %r:2 = kerf.repeat %i = 0 to 3 (%h = %x0 : tensor<16xf32>) {
       %t = spmd.fused (%a = %h : tensor<16xf32>) -> (tensor<16xf32>) {
@@ -27,7 +27,7 @@ spmd.program @stack over <> micro_batches 1 slots 1 {
       }
       kerf.yield %t stack(%h) : tensor<16xf32>, tensor<16xf32>
     }
-    // CHECK-NEXT: copy "copy" [64] [#exec.arena<read f32 256 slot 256 bytes 64>, #exec.arena<write f32 320 bytes 64>]
+    // CHECK-NEXT: copy "copy" [64] [#exec.arena<read f32 256 bytes 64>, #exec.arena<write f32 320 bytes 64>]
     // CHECK-NEXT: }
     spmd.write %r#1 to @saved : tensor<3x16xf32>
     spmd.write %r#0 to @y : tensor<16xf32>
@@ -35,7 +35,7 @@ spmd.program @stack over <> micro_batches 1 slots 1 {
   }
   // CHECK: exec.func @backward {
   spmd.func @backward() {
-    // CHECK-NEXT: launch @k2 "fused" [] [#exec.arena<read f32 64 slot 256 bytes 192>, #exec.arena<write f32 320 bytes 64>]
+    // CHECK-NEXT: launch @k2 "fused" [] [#exec.arena<read f32 64 bytes 192>, #exec.arena<write f32 320 bytes 64>]
     %s = spmd.read @saved : tensor<3x16xf32>
     %u = spmd.fused (%a = %s : tensor<3x16xf32>) -> (tensor<16xf32>) {
       %e = kerf.reduce sum %a dims [0] : tensor<3x16xf32>
@@ -211,7 +211,7 @@ spmd.program @slots over <> micro_batches 3 slots 2 {
   // CHECK: exec.buffer "sum" class 3 at [[SUM:[0-9]+]] bytes 128 live
   // CHECK: exec.func @forward {
   spmd.func @forward() {
-    // CHECK-NEXT: launch @k0 "fused" [] [#exec.arena<read f32 0 micro 128 bytes 128>, #exec.arena<write f32 [[SAVED]] slot 128 bytes 128>]
+    // CHECK-NEXT: launch @k0 "fused" [] [#exec.arena<read f32 0 slot 128 of 3 bytes 128>, #exec.arena<write f32 [[SAVED]] slot 128 of 2 bytes 128>]
     %x = spmd.read @x : tensor<2x16xf32>
     %e = spmd.fused (%a = %x : tensor<2x16xf32>) -> (tensor<2x16xf32>) {
       %e = kerf.exp %a : tensor<2x16xf32>
@@ -222,8 +222,8 @@ spmd.program @slots over <> micro_batches 3 slots 2 {
   }
   // CHECK: exec.func @backward {
   spmd.func @backward() {
-    // CHECK-NEXT: copy "copy" [128] [#exec.arena<read f32 [[SAVED]] slot 128 bytes 128>, #exec.arena<write f32 [[SUM]] bytes 128>] when 1
-    // CHECK-NEXT: launch @k1 "accumulate" [] [#exec.arena<read f32 [[SUM]] bytes 128>, #exec.arena<read f32 [[SAVED]] slot 128 bytes 128>, #exec.arena<write f32 [[SUM]] bytes 128>] when 2
+    // CHECK-NEXT: copy "copy" [128] [#exec.arena<read f32 [[SAVED]] slot 128 of 2 bytes 128>, #exec.arena<write f32 [[SUM]] bytes 128>] when 1
+    // CHECK-NEXT: launch @k1 "accumulate" [] [#exec.arena<read f32 [[SUM]] bytes 128>, #exec.arena<read f32 [[SAVED]] slot 128 of 2 bytes 128>, #exec.arena<write f32 [[SUM]] bytes 128>] when 2
     %s = spmd.read @saved : tensor<2x16xf32>
     spmd.accumulate %s into @sum : tensor<2x16xf32>
     spmd.return
@@ -237,7 +237,7 @@ spmd.program @slots over <> micro_batches 3 slots 2 {
   spmd.schedule "train" {
     // CHECK-NEXT: exec.call @forward{{$}}
     spmd.call @forward micro 0
-    // CHECK-NEXT: exec.call @forward micro 1 slot 1
+    // CHECK-NEXT: exec.call @forward micro 1
     spmd.call @forward micro 1
     spmd.call @backward micro 0
     // CHECK: exec.call @forward micro 2{{$}}

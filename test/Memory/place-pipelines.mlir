@@ -20,8 +20,8 @@ spmd.program @stage0 over <pp = 2, dp = 2> micro_batches 3 slots 2 attributes {c
   // CHECK: exec.buffer "recv" class 5 at [[GRADIENT:[0-9]+]] bytes 256 live
   // CHECK: exec.func @forward {
   spmd.func @forward() {
-    // CHECK-NEXT: launch @k0 "fused" [] [#exec.arena<read f32 0 micro 128 bytes 128>, #exec.arena<write f32 [[SAVED]] slot 128 bytes 128>]
-    // CHECK-NEXT: send "send" [0, 128] [#exec.arena<read f32 [[SAVED]] slot 128 bytes 128>]
+    // CHECK-NEXT: launch @k0 "fused" [] [#exec.arena<read f32 0 slot 128 of 3 bytes 128>, #exec.arena<write f32 [[SAVED]] slot 128 of 2 bytes 128>]
+    // CHECK-NEXT: send "send" [0, 128] [#exec.arena<read f32 [[SAVED]] slot 128 of 2 bytes 128>]
     %x = spmd.read @x : tensor<4x8xf32>
     %e = spmd.fused (%a = %x : tensor<4x8xf32>) -> (tensor<4x8xf32>) {
       %e = kerf.exp %a : tensor<4x8xf32>
@@ -48,7 +48,7 @@ spmd.program @stage0 over <pp = 2, dp = 2> micro_batches 3 slots 2 attributes {c
   // 1F1B: a forward ahead. Slots count per micro-batch.
   // CHECK: exec.schedule "train" {
   // CHECK-NEXT: exec.call @forward{{$}}
-  // CHECK-NEXT: exec.call @forward micro 1 slot 1
+  // CHECK-NEXT: exec.call @forward micro 1
   // CHECK-NEXT: exec.call @backward{{$}}
   // CHECK-NEXT: exec.call @forward micro 2{{$}}
   spmd.schedule "train" {
@@ -73,7 +73,7 @@ spmd.program @stage1 over <pp = 2, dp = 2> stage 1 micro_batches 3 slots 1 attri
   // CHECK: exec.buffer "saved" class 4 at [[SAVED:[0-9]+]] bytes 128 live
   // CHECK: exec.func @forward {
   spmd.func @forward() {
-    // CHECK-NEXT: receive "receive" [0, 128] [#exec.arena<write f32 [[SAVED]] slot 128 bytes 128>]
+    // CHECK-NEXT: receive "receive" [0, 128] [#exec.arena<write f32 [[SAVED]] bytes 128>]
     // CHECK-NEXT: }
     %x = spmd.recv from 0 on "forward" : tensor<4x8xf32>
     spmd.write %x to @saved : tensor<4x8xf32>

@@ -197,8 +197,8 @@ spmd.program @temporaries over <> micro_batches 8 slots 4 {
 
 // -----
 
-// Interleaved, two chunks: each has as many copies as it needs, and a call the
-// slot of its function's buffers. The program's number is the largest.
+// Interleaved, two chunks: each has as many copies as it needs. The program's
+// number is the largest.
 // CHECK-LABEL: exec.program @chunks
 // CHECK-SAME: slots = 3 : i64
 spmd.program @chunks over <> micro_batches 4 slots 2 {
@@ -243,8 +243,8 @@ spmd.program @chunks over <> micro_batches 4 slots 2 {
   }
   // CHECK: exec.schedule "train" {
   // CHECK-NEXT: exec.call @forward{{$}}
-  // CHECK-NEXT: exec.call @forward micro 1 slot 1
-  // CHECK-NEXT: exec.call @forward micro 2 slot 2
+  // CHECK-NEXT: exec.call @forward micro 1
+  // CHECK-NEXT: exec.call @forward micro 2
   // CHECK-NEXT: exec.call @forward_1{{$}}
   // CHECK-NEXT: exec.call @backward_1{{$}}
   // CHECK-NEXT: exec.call @forward_1 micro 1{{$}}
@@ -269,14 +269,16 @@ spmd.program @chunks over <> micro_batches 4 slots 2 {
 
 // Zero-bubble: the put-off weight gradient reads what the forward saved, which
 // therefore lives longer than what the backward reads alone: 3 copies of the one,
-// 2 of the other would do, but a call has one slot, so both have 3.
+// 2 of the other. One function writes both.
 // CHECK-LABEL: exec.program @zero_bubble
 spmd.program @zero_bubble over <> micro_batches 4 slots 3 {
   spmd.buffer @saved slot : tensor<16xf32>
-  spmd.buffer @mask slot : tensor<16xf32>
+  spmd.buffer @mask slot {slots = 2 : i64} : tensor<16xf32>
   spmd.buffer @sum step : tensor<16xf32>
   // CHECK: exec.buffer "saved" class 4 at {{[0-9]+}} bytes 192 live
-  // CHECK: exec.buffer "mask" class 4 at {{[0-9]+}} bytes 192 live
+  // CHECK: exec.buffer "mask" class 4 at {{[0-9]+}} bytes 128 live
+  // CHECK: exec.func @forward
+  // CHECK-NEXT: write f32 {{[0-9]+}} slot 64 of 3 bytes 64>, #exec.arena<write f32 {{[0-9]+}} slot 64 of 2 bytes 64>
   spmd.func @forward() {
     %t:2 = spmd.fused () -> (tensor<16xf32>, tensor<16xf32>) {
       %c = kerf.constant dense<1.0> : tensor<16xf32>

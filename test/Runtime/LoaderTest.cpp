@@ -268,12 +268,11 @@ const Fault kFaults[] = {
      [](auto &d) { d.funcs[1].first_command = 3; }},
     {"13 commands, functions have 12",
      [](auto &d) { d.commands.push_back(d.commands[0]); }},
-    {"function 0 uses 0 slots, its program has 2",
-     [](auto &d) { d.funcs[0].slots = 0; }},
-    {"function 0 uses 3 slots, its program has 2",
-     [](auto &d) { d.funcs[0].slots = 3; }},
+    {"function 0 has what it must not",
+     [](auto &d) { d.funcs[0].reserved = 1; }},
     {"call 0 is of function 4", [](auto &d) { d.calls[0].func = 4; }},
-    {"micro-batch 0 in slot 1", [](auto &d) { d.calls[0].slot = 1; }},
+    {"call 0 is of function 0, micro-batch 0",
+     [](auto &d) { d.calls[0].reserved = 1; }},
     {"call 1 has flags 0, expected 2", [](auto &d) { d.calls[1].flags = 0; }},
     {"command 0 has opcode 77", [](auto &d) { d.commands[0].opcode = 77; }},
     {"command 0 has opcode 6 and flags 64",
@@ -296,6 +295,10 @@ const Fault kFaults[] = {
      [](auto &d) { d.operands[d.commands[3].first_operand].kind = 9; }},
     {"operand 1 of command 3 has access 0",
      [](auto &d) { d.operands[d.commands[3].first_operand + 1].access = 0; }},
+    {"operand 1 of command 3 has 0 copies for 2 micro-batches",
+     [](auto &d) { d.operands[d.commands[3].first_operand + 1].copies = 0; }},
+    {"operand 1 of command 3 has 3 copies for 2 micro-batches",
+     [](auto &d) { d.operands[d.commands[3].first_operand + 1].copies = 3; }},
     {"operand 1 of command 3 has strides of 2",
      [](auto &d) {
        d.operands[d.commands[3].first_operand + 1].iter_stride = 2;
@@ -310,7 +313,9 @@ const Fault kFaults[] = {
      }},
     {"operand 6 lies at", // in the last slot only
      [](auto &d) {
-       d.operands[d.commands[3].first_operand + 1].slot_stride = 1 << 12;
+       kerf_operand &operand = d.operands[d.commands[3].first_operand + 1];
+       operand.copies = 2;
+       operand.slot_stride = 1 << 12;
      }},
     {"(matmul) has 9 operands, expected 4 to 8",
      [](auto &d) { d.commands[2].operand_count = 9; }},

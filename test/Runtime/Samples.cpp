@@ -62,7 +62,7 @@ static void setFlags(std::vector<kerf_call> &calls, size_t begin, size_t end) {
 
 void test::addCall(ArtifactData &data, uint32_t func, uint32_t microBatch) {
   const kerf_program &program = data.programs.back();
-  data.calls.push_back({func, microBatch, microBatch % program.slots, 0});
+  data.calls.push_back({func, microBatch, 0, 0});
   size_t begin = program.first_call;
   size_t train = std::min(begin + program.train_calls, data.calls.size());
   setFlags(data.calls, begin, train);
@@ -108,10 +108,10 @@ static kerf_param weightParam(ArtifactData &data, Arena &arena) {
 }
 
 static kerf_operand strided(kerf_operand operand, int64_t iterStride,
-                            int64_t slotStride = 0, bool byMicro = false) {
+                            int64_t slotStride = 0) {
   operand.iter_stride = iterStride;
   operand.slot_stride = slotStride;
-  operand.by_micro = byMicro;
+  operand.copies = slotStride != 0 ? kMicroBatches : 1;
   return operand;
 }
 
@@ -190,7 +190,7 @@ void Builder::forward() {
   command(KERF_OP_LOOP, "layers", {}, {0, kLayers, 0, 2});
   command(
       KERF_OP_MATMUL, "product",
-      {strided(arenaOperand(x, part, KERF_F32, KERF_READ), 0, part, true),
+      {strided(arenaOperand(x, part, KERF_F32, KERF_READ), 0, part),
        strided(arenaOperand(data.params[0].offset, weight, KERF_F32, KERF_READ),
                weight),
        arenaOperand(product, part, KERF_F32, KERF_WRITE), absentOperand()},

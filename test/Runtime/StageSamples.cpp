@@ -187,7 +187,7 @@ void StageBuilder::firstStage() {
   data.inputs.push_back({text("x"), KERF_ROLE_NONE, rows, x, 2 * part});
   kerf_operand of = floats(x, kPart, KERF_READ);
   of.slot_stride = part;
-  of.by_micro = 1;
+  of.copies = data.meta.micro_batches;
   kerf_operand sent = floats(y, kPart, KERF_READ);
   kerf_operand made = floats(y, kPart, KERF_WRITE);
   data.beginFunc("forward");

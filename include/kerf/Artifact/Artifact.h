@@ -75,7 +75,6 @@ struct ArtifactData {
                       llvm::ArrayRef<int64_t> attrs);
   /// Starts a function, which gets all commands that are added until the next
   /// call or `endFunc`. Returns its place in the program.
-  /// A function whose `slots` nobody sets uses as many as its program has.
   uint32_t beginFunc(llvm::StringRef name);
   void endFunc();
   /// Starts a program, which gets all records that are added until

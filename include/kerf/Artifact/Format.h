@@ -25,7 +25,7 @@ extern "C" {
 
 /* A text line would be damaged by transfers in text mode; so is this. */
 #define KERF_MAGIC "KERF\r\n\x1a\n"
-#define KERF_FORMAT_VERSION 7u
+#define KERF_FORMAT_VERSION 8u
 
 #define KERF_MAX_RANK 8      /* dimensions of a parameter or input */
 #define KERF_MAX_AXES 8      /* axes of the mesh */
@@ -278,8 +278,7 @@ typedef struct {
 typedef struct {
   uint32_t name; /* string */
   uint32_t first_command, command_count;
-  uint32_t slots; /* copies of the slot buffers that it uses; at most those of
-                     its program */
+  uint32_t reserved;
 } kerf_func;
 
 enum kerf_call_flags { KERF_CALL_FIRST = 1, KERF_CALL_LAST = 2 };
@@ -287,8 +286,8 @@ enum kerf_call_flags { KERF_CALL_FIRST = 1, KERF_CALL_LAST = 2 };
 typedef struct {
   uint32_t func;
   uint32_t micro_batch;
-  uint32_t slot;  /* micro_batch % the copies of its function's buffers */
   uint32_t flags; /* first, last call of this function in the step */
+  uint32_t reserved;
 } kerf_call;
 
 /* Attributes of each opcode, in order. Strides and counts in elements. */
@@ -426,7 +425,8 @@ typedef struct {
 } kerf_command;
 
 enum kerf_operand_kind {
-  KERF_ARENA,  /* address offset + i * iter_stride + slot * slot_stride */
+  KERF_ARENA,  /* address offset + i * iter_stride
+                  + micro_batch % copies * slot_stride */
   KERF_SCALAR, /* pointer to int32_t, value number `offset` of the scalars */
   KERF_ABSENT, /* null */
 };
@@ -437,10 +437,11 @@ typedef struct {
   uint8_t kind;
   uint8_t access;
   uint8_t dtype;
-  uint8_t by_micro; /* slot_stride counts micro-batches, not slots (inputs) */
-  uint32_t reserved;
-  int64_t offset; /* bytes */
-  int64_t bytes;  /* from the address: all that the command touches */
+  uint8_t reserved;
+  uint32_t copies; /* in the arena, slot_stride apart: 1, or as many as there
+                      are micro-batches in flight, or of inputs all */
+  int64_t offset;  /* bytes */
+  int64_t bytes;   /* from the address: all that the command touches */
   int64_t iter_stride, slot_stride; /* bytes */
 } kerf_operand;
 

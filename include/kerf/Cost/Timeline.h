@@ -139,6 +139,16 @@ double closedFormSec(const StepWork &work);
 double chunksInFlight(ScheduleKind kind, int64_t stages, int64_t stage,
                       int64_t microBatches, int64_t chunks);
 
+/// The same of a stage with one chunk, by what is held: until the backward pass
+/// (`early`), from forward to weight gradient (`late`), and what the backward
+/// pass leaves for the weight gradient (`handed`). ZB-H1: min(m, p - i),
+/// min(m, p) and min(m, i + 1); others hold all until the backward pass.
+struct HeldParts {
+  double early = 1, late = 1, handed = 0;
+};
+HeldParts partsInFlight(ScheduleKind kind, int64_t stages, int64_t stage,
+                        int64_t microBatches);
+
 /// Chrome / Perfetto trace as JSON: one process per stage, one thread per
 /// engine, microseconds.
 std::string traceOf(const Timeline &timeline);

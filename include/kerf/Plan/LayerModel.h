@@ -68,6 +68,8 @@ struct LayerOp {
   bool view = false;   ///< moves nothing
   /// Reads where elements are in the whole tensor: parts of blocks do not say.
   bool readsIndices = false;
+  /// A weight gradient that zero-bubble schedules make later (`findPutOff`).
+  bool isPutOff = false;
   bool alone = false; ///< brings its own kernel, which joins no other
   bool tanh = false;  ///< a gelu, or its gradient, that products can end in
   /// Matmuls of routed tokens.

@@ -136,9 +136,10 @@ struct LayerCost {
 struct LayerCollective {
   InnerAxis axis = InnerAxis::Tensor;
   CollectiveKind kind = CollectiveKind::AllReduce;
-  double bytes = 0;     ///< as in kerf/Cost/Collectives.h
-  double sec = 0;       ///< with copies that put rows in order
-  bool perStep = false; ///< else of every micro-batch
+  double bytes = 0;        ///< as in kerf/Cost/Collectives.h
+  double sec = 0;          ///< with copies that put rows in order
+  bool perStep = false;    ///< else of every micro-batch
+  bool whenPutOff = false; ///< of schedules that put weight gradients off alone
 };
 
 struct LayerSolution {

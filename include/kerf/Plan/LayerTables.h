@@ -40,7 +40,10 @@ struct TimeParts {
 /// One layout and one recomputation point of a layer, per rank.
 struct LayerPoint {
   TimeParts forward, backward, recompute; ///< recompute is part of no other
-  double weightGradientSec = 0; ///< part of `backward` that no layer waits for
+  double weightGradientSec = 0; ///< part of `backward` that can be put off
+  /// Collectives besides where it is: what is put off brings values into the
+  /// states that it needs by itself.
+  std::array<double, kInnerAxes> putOffCommSec = {};
   double savedBytes = 0; ///< kept from forward to backward, per micro-batch
   double workBytes = 0;  ///< most that lives at once inside, saved ones aside
   double boundaryBytes = 0; ///< handed to the next layer

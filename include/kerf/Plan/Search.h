@@ -135,7 +135,10 @@ struct PlacedStage {
 struct LayerBytes {
   double rest = 0; ///< weights, sums of gradients, state
   double kept = 0; ///< of a micro-batch, from forward to backward
-  double once = 0; ///< so too, but once for all layers of a chunk
+  /// Of a schedule that puts weight gradients off: from forward to these, and
+  /// from backward to these. `HeldParts` has the micro-batches of each.
+  double late = 0, handed = 0;
+  double once = 0; ///< as `kept`, but once for all layers of a chunk
   double work = 0; ///< while the layer runs
 };
 

@@ -37,8 +37,7 @@ void ExecDialect::initialize() {
 static const char *const kAccessNames[] = {"", "read", "write", "update"};
 
 Attribute ArenaAttr::parse(AsmParser &parser, Type) {
-  int64_t access = 0, offset = 0, iter = 0, slot = 0, bytes = 0;
-  bool byMicro = false;
+  int64_t access = 0, offset = 0, iter = 0, slot = 0, copies = 1, bytes = 0;
   Type type;
   llvm::StringRef word;
   if (parser.parseLess() || parser.parseKeyword(&word))
@@ -57,18 +56,14 @@ Attribute ArenaAttr::parse(AsmParser &parser, Type) {
       parser.parseInteger(iter))
     return {};
   if (succeeded(parser.parseOptionalKeyword("slot")) &&
-      parser.parseInteger(slot))
+      (parser.parseInteger(slot) || parser.parseKeyword("of") ||
+       parser.parseInteger(copies)))
     return {};
-  if (succeeded(parser.parseOptionalKeyword("micro"))) {
-    byMicro = true;
-    if (parser.parseInteger(slot))
-      return {};
-  }
   if (parser.parseKeyword("bytes") || parser.parseInteger(bytes) ||
       parser.parseGreater())
     return {};
   return ArenaAttr::get(parser.getContext(), access, type, offset, iter, slot,
-                        byMicro, bytes);
+                        copies, bytes);
 }
 
 void ArenaAttr::print(AsmPrinter &printer) const {
@@ -76,8 +71,8 @@ void ArenaAttr::print(AsmPrinter &printer) const {
           << getOffset();
   if (getIter() != 0)
     printer << " iter " << getIter();
-  if (getByMicro() || getSlot() != 0)
-    printer << (getByMicro() ? " micro " : " slot ") << getSlot();
+  if (getCopies() != 1)
+    printer << " slot " << getSlot() << " of " << getCopies();
   printer << " bytes " << getBytes() << '>';
 }
 

@@ -38,15 +38,15 @@ exec.program @all arena 1024 lower_bound 960 classes [256, 64, 64, 64, 256, 64, 
     exec.command all_reduce "loss" [1, 0, 0, 1] [#exec.arena<update f32 448 bytes 4>, #exec.arena<write f32 448 bytes 4>] when 4
     // CHECK-NEXT: exec.loop 0 to 2 {
     exec.loop 0 to 2 {
-      // CHECK-NEXT: exec.command launch @k0 "exp" [] [#exec.arena<read f32 512 iter 16 slot 64 bytes 16>, #exec.arena<write f32 576 bytes 16>]
-      exec.command launch @k0 "exp" [] [#exec.arena<read f32 512 iter 16 slot 64 bytes 16>, #exec.arena<write f32 576 bytes 16>]
+      // CHECK-NEXT: exec.command launch @k0 "exp" [] [#exec.arena<read f32 512 iter 16 slot 64 of 2 bytes 16>, #exec.arena<write f32 576 bytes 16>]
+      exec.command launch @k0 "exp" [] [#exec.arena<read f32 512 iter 16 slot 64 of 2 bytes 16>, #exec.arena<write f32 576 bytes 16>]
       // CHECK-NEXT: exec.command take "part" [1, 2, 16] [#exec.arena<read f32 512 bytes 32>, #exec.arena<write f32 640 bytes 16>, #exec.scalar<0 iter 0 micro 1 axes[2, 1]>]
       exec.command take "part" [1, 2, 16] [#exec.arena<read f32 512 bytes 32>, #exec.arena<write f32 640 bytes 16>, #exec.scalar<0 iter 0 micro 1 axes [2, 1]>]
     }
     // CHECK: exec.loop reverse 0 to 2 {
     exec.loop reverse 0 to 2 {
-      // CHECK-NEXT: exec.command copy "copy" [32] [#exec.arena<read i32 384 micro 32 bytes 32>, #exec.arena<write i32 512 bytes 32>] of "weight_gradient 3"
-      exec.command copy "copy" [32] [#exec.arena<read i32 384 micro 32 bytes 32>, #exec.arena<write i32 512 bytes 32>] of "weight_gradient 3"
+      // CHECK-NEXT: exec.command copy "copy" [32] [#exec.arena<read i32 384 slot 32 of 2 bytes 32>, #exec.arena<write i32 512 bytes 32>] of "weight_gradient 3"
+      exec.command copy "copy" [32] [#exec.arena<read i32 384 slot 32 of 2 bytes 32>, #exec.arena<write i32 512 bytes 32>] of "weight_gradient 3"
     }
     // CHECK: exec.command rotate "rotate" [1, 0, 4] [#exec.arena<read f32 512 bytes 16>, #exec.arena<write f32 576 bytes 16>]
     exec.command rotate "rotate" [1, 0, 4] [#exec.arena<read f32 512 bytes 16>, #exec.arena<write f32 576 bytes 16>]
@@ -61,7 +61,7 @@ exec.program @all arena 1024 lower_bound 960 classes [256, 64, 64, 64, 256, 64, 
   exec.schedule "train" {
     // CHECK-NEXT: exec.call @forward{{$}}
     exec.call @forward
-    // CHECK-NEXT: exec.call @forward micro 1 slot 1
-    exec.call @forward micro 1 slot 1
+    // CHECK-NEXT: exec.call @forward micro 1
+    exec.call @forward micro 1
   }
 }

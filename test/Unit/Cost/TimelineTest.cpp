@@ -194,6 +194,38 @@ static int64_t countInFlight(const std::vector<Task> &order, bool split) {
   return most;
 }
 
+/// Micro-batches between two tasks of a stage with one chunk, at most.
+static double countBetween(llvm::ArrayRef<Task> order, EventKind first,
+                           EventKind last) {
+  double now = 0, most = 0;
+  for (const Task &task : order) {
+    now += task.kind == first;
+    most = std::max(most, now);
+    now -= task.kind == last;
+  }
+  return most;
+}
+
+// ZB-H1 keeps apart what the backward pass reads, what weight gradients read
+// and what the one hands to the other.
+TEST(TimelineTest, PartsInFlight) {
+  for (int64_t p : {1, 2, 4, 7})
+    for (int64_t m : {1, 2, 4, 5, 16})
+      for (int64_t i = 0; i < p; ++i) {
+        auto order = stageOrder(ScheduleKind::ZeroBubble, p, i, m, 1);
+        HeldParts parts = partsInFlight(ScheduleKind::ZeroBubble, p, i, m);
+        EXPECT_EQ(parts.early,
+                  countBetween(order, EventKind::Forward, EventKind::Backward));
+        EXPECT_EQ(parts.late, countBetween(order, EventKind::Forward,
+                                           EventKind::WeightGradient));
+        EXPECT_EQ(parts.handed, countBetween(order, EventKind::Backward,
+                                             EventKind::WeightGradient));
+        HeldParts others = partsInFlight(ScheduleKind::OneFOneB, p, i, m);
+        EXPECT_EQ(others.early, others.late);
+        EXPECT_EQ(others.handed, 0);
+      }
+}
+
 // What a stage holds is what its order says.
 TEST(TimelineTest, ChunksInFlight) {
   Draw draw;

@@ -156,6 +156,8 @@ struct Builder {
     kind.output = y;
     kind.outputGradient = dy;
     kind.inputGradient = dx;
+    for (LayerOp &op : kind.ops)
+      op.isPutOff = op.phase == weights;
   }
 };
 

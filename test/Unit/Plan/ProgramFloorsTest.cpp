@@ -193,9 +193,11 @@ void compareFloors(std::mt19937 &random, LayerContext context,
                  outer->microBatches > 1;
   double putOff = putsOff ? tables.lowerBoundPutOffBytes(all[0].key) : 0;
   counts.late += putOff > 0;
-  for (auto [point, bytes] : llvm::zip_equal(all[0].points, least[0]))
+  for (auto [point, bytes] : llvm::zip_equal(all[0].points, least[0])) {
     EXPECT_GE(seconds(point->recompute, {}) * (1 + 1e-9),
-              at(kept, bytes.kept - putOff));
+              at(kept, bytes.kept + bytes.late));
+    EXPECT_GE(bytes.handed, putOff);
+  }
 }
 
 // No program is smaller than what its layers need at least, under any schedule

@@ -259,7 +259,11 @@ LayerBytes programBytes(const SearchProblem &sums, const OuterChoice &outer,
   if (outer.microBatches > 1)
     bytes.rest += memory.gradients;
   bytes.rest /= double(outer.chunks);
-  bytes.kept = (putsOff ? 1.6 : 1.2) * point.savedBytes;
+  bytes.kept = (putsOff ? 0.5 : 1.2) * point.savedBytes;
+  if (putsOff) {
+    bytes.late = 0.7 * point.savedBytes;
+    bytes.handed = 0.4 * point.savedBytes;
+  }
   bytes.once = 0.5 * point.boundaryBytes;
   bytes.work = 3 * point.workBytes;
   return bytes;

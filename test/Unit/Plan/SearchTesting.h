@@ -190,8 +190,8 @@ private:
 inline std::vector<double> slotsOf(const OuterChoice &outer, int64_t stage) {
   std::vector<double> held(outer.chunks, 0), most = held;
   if (outer.chunks == 1)
-    return {
-        chunksInFlight(outer.schedule, outer.pp, stage, outer.microBatches, 1)};
+    return {partsInFlight(outer.schedule, outer.pp, stage, outer.microBatches)
+                .early};
   for (const Task &task : stageOrder(outer.schedule, outer.pp, stage,
                                      outer.microBatches, outer.chunks)) {
     held[task.chunk] += task.kind == EventKind::Forward    ? 1
@@ -208,6 +208,8 @@ template <typename BytesOf>
 double addUp(const OuterChoice &outer, int64_t stage, const PlacedStage &placed,
              int embedding, int head, BytesOf bytesOf) {
   std::vector<double> slots = slotsOf(outer, stage);
+  HeldParts held =
+      partsInFlight(outer.schedule, outer.pp, stage, outer.microBatches);
   bool putsOff = outer.schedule == ScheduleKind::ZeroBubble;
   bool isSummed = outer.microBatches > 1;
   bool isOne = outer.chunks == 1 && slots[0] == 1;
@@ -216,7 +218,9 @@ double addUp(const OuterChoice &outer, int64_t stage, const PlacedStage &placed,
     double once = HUGE_VAL;
     for (const PlacedLayers &layers : chunk.layers) {
       LayerBytes bytes = bytesOf(layers);
-      sum += double(layers.count) * (bytes.rest + count * bytes.kept);
+      sum += double(layers.count) *
+             (bytes.rest + count * bytes.kept + held.late * bytes.late +
+              held.handed * bytes.handed);
       if (layers.kind == embedding || layers.kind == head) {
         bool counts = layers.kind == head || !isOne;
         ends = std::max(ends, counts ? bytes.work : 0);

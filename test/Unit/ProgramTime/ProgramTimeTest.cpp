@@ -54,9 +54,10 @@ struct Program {
     data.endFunc();
     for (uint32_t c = 0; c < calls; ++c)
       data.calls.push_back(
-          {0, c, 0,
+          {0, c,
            (c == 0 ? uint32_t(KERF_CALL_FIRST) : 0) |
-               (c + 1 == calls ? uint32_t(KERF_CALL_LAST) : 0)});
+               (c + 1 == calls ? uint32_t(KERF_CALL_LAST) : 0),
+           0});
     data.endProgram();
     data.programs.back().train_calls = calls;
   }

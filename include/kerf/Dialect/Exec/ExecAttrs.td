@@ -37,12 +37,12 @@ def Exec_ArenaAttr : AttrDef<Exec_Dialect, "Arena"> {
   let mnemonic = "arena";
   let summary = "A range of the arena that a command reads or writes";
   let description = [{
-    `#exec.arena<read f32 4096 iter 512 slot 64 bytes 2048>`: `bytes` from
-    `offset + i * iter + slot * s`, s being the slot, or with `by_micro` the
-    number of the micro-batch. Access is `read`, `write` or `update`.
+    `#exec.arena<read f32 4096 iter 512 slot 64 of 3 bytes 2048>`: `bytes` from
+    `offset + i * iter + slot * (m mod 3)` for iteration i and micro-batch m:
+    there are 3 copies, 64 bytes apart. Access is `read`, `write` or `update`.
   }];
   let parameters = (ins "int64_t":$access, "::mlir::Type":$type, "int64_t":$offset,
-    "int64_t":$iter, "int64_t":$slot, "bool":$byMicro, "int64_t":$bytes);
+    "int64_t":$iter, "int64_t":$slot, "int64_t":$copies, "int64_t":$bytes);
   let hasCustomAssemblyFormat = 1;
 }
 

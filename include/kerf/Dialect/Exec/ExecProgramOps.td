@@ -340,10 +340,9 @@ def Exec_CallOp : Exec_Op<"call", [HasParent<"ScheduleOp">]> {
     }
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$callee, DefaultValuedAttr<Kerf_I64Attr, "0">:$micro,
-    DefaultValuedAttr<Kerf_I64Attr, "0">:$slot);
+  let arguments = (ins FlatSymbolRefAttr:$callee, DefaultValuedAttr<Kerf_I64Attr, "0">:$micro);
   let hasVerifier = 1;
-  let assemblyFormat = "$callee (`micro` $micro^)? (`slot` $slot^)? attr-dict";
+  let assemblyFormat = "$callee (`micro` $micro^)? attr-dict";
 }
 
 #endif // EXEC_PROGRAM_OPS_TD

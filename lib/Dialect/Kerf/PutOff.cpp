@@ -1,0 +1,137 @@
+//===- PutOff.cpp - weight gradients that may run at another time ---------===//
+//
+// Steps: weight-gradient ops that no other op of the body reads could be put
+// off; of these the products are, and ops that add nothing to what is kept for
+// them. Carried values that put-off ops alone read go with them; an op that
+// turns out to feed a staying one stays.
+//
+// Cost: a few visits per use.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kerf/Dialect/Kerf/PutOff.h"
+
+using namespace mlir;
+using namespace kerf;
+
+using OpSet = llvm::SetVector<Operation *>;
+
+static bool isShown(Operation *op) {
+  return isa_and_nonnull<ReshapeOp, SliceOp>(op);
+}
+
+/// What is made again is made beside the input gradients: it is handed over,
+/// where what it is made of would have to be kept.
+static bool isWeightOp(Operation &op) {
+  PhaseAttr phase = getPhase(&op);
+  return phase && phase.getKind() == PhaseKind::WeightGradient &&
+         !op.hasTrait<OpTrait::IsTerminator>() &&
+         (!isRecomputed(&op) || isShown(&op));
+}
+
+static bool isProduct(Operation *op) {
+  auto cost = dyn_cast<CostOpInterface>(op);
+  return cost && cost.getCost().products() > 0;
+}
+
+/// What a chain of views shows.
+static Value rootOf(Value value) {
+  while (isShown(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
+Value kerf::shownSlice(RepeatOp repeat, Value value) {
+  Value root = rootOf(value);
+  bool isSlice =
+      root != value && llvm::is_contained(repeat.getSliceArgs(), root);
+  return isSlice ? root : Value();
+}
+
+static bool isReadBy(Operation *op, const OpSet &readers) {
+  return llvm::all_of(op->getUsers(), [&](Operation *user) {
+    return readers.contains(user) || isa<YieldOp>(user);
+  });
+}
+
+/// Weight-gradient ops that nothing but such ops and the yield reads; the last
+/// one first.
+static OpSet findFree(Block &body) {
+  OpSet free;
+  for (Operation &op : llvm::reverse(body))
+    if (isWeightOp(op) && isReadBy(&op, free))
+      free.insert(&op);
+  return free;
+}
+
+/// Of free ops the products, and what needs no more than these keep anyway.
+static OpSet chooseOps(const OpSet &free) {
+  llvm::DenseSet<Value> kept;
+  for (Operation *op : free)
+    if (isProduct(op))
+      for (Value operand : op->getOperands())
+        kept.insert(rootOf(operand));
+  OpSet chosen;
+  auto isThere = [&](Value operand) {
+    Value root = rootOf(operand);
+    Operation *maker = root.getDefiningOp();
+    return kept.contains(root) ||
+           (maker && (chosen.contains(maker) || maker->getNumOperands() == 0));
+  };
+  // In the order of the body.
+  for (Operation *op : llvm::reverse(free))
+    if (isProduct(op) || (op->getNumOperands() > 0 && !isShown(op) &&
+                          llvm::all_of(op->getOperands(), isThere)))
+      chosen.insert(op);
+  OpSet ordered;
+  for (Operation *op : free)
+    if ((chosen.contains(op) || isShown(op)) && isReadBy(op, ordered))
+      ordered.insert(op);
+  return ordered;
+}
+
+/// True when only put-off ops and the yield's operand `number` read `value`.
+static bool serves(Value value, const PutOff &putOff, unsigned number) {
+  return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+    return putOff.ops.contains(use.getOwner()) ||
+           (isa<YieldOp>(use.getOwner()) && use.getOperandNumber() == number);
+  });
+}
+
+/// Divides the carried values; false where an op had to stay for one.
+static bool divideCarried(RepeatOp repeat, PutOff &putOff) {
+  bool isDone = true;
+  putOff.stayCarried.clear();
+  putOff.moveCarried.clear();
+  for (auto [k, arg] : llvm::enumerate(repeat.getCarryArgs())) {
+    Operation *maker = repeat.getYield().getCarried()[k].getDefiningOp();
+    bool isMade = maker && putOff.ops.contains(maker);
+    bool moves = isMade && serves(arg, putOff, k);
+    (moves ? putOff.moveCarried : putOff.stayCarried).push_back(k);
+    if (isMade && !moves)
+      isDone &= !putOff.ops.remove(maker);
+  }
+  return isDone;
+}
+
+/// What a staying op reads stays; false where an op had to.
+static bool keepRead(RepeatOp repeat, PutOff &putOff) {
+  bool isDone = true;
+  for (Operation &op : repeat.getBody().front().without_terminator())
+    if (!putOff.ops.contains(&op))
+      for (Value operand : op.getOperands())
+        if (Operation *maker = operand.getDefiningOp())
+          isDone &= !putOff.ops.remove(maker);
+  return isDone;
+}
+
+PutOff kerf::findPutOff(RepeatOp reverse) {
+  PutOff putOff;
+  putOff.ops = chooseOps(findFree(reverse.getBody().front()));
+  bool isDone = false;
+  while (!isDone) {
+    isDone = divideCarried(reverse, putOff);
+    isDone &= keepRead(reverse, putOff);
+  }
+  return putOff;
+}
