@@ -168,6 +168,14 @@ static void relaxMemory(StageProblem &stages) {
     budget = std::numeric_limits<double>::infinity();
 }
 
+/// Bytes of the most loaded stage.
+static double mostBytes(const PlanPoint &plan) {
+  double most = 0;
+  for (const PlacedStage &stage : plan.stages)
+    most = std::max(most, stage.memory.total());
+  return most;
+}
+
 std::optional<PlanPoint>
 search_detail::placeBest(const SearchProblem &problem, const OuterChoice &outer,
                          const TableList &tables,
@@ -190,7 +198,9 @@ search_detail::placeBest(const SearchProblem &problem, const OuterChoice &outer,
       continue;
     PlanPoint plan =
         evaluatePlan(problem, outer, placedOf(stages, split, tables));
-    if (!best || plan.stepSec < best->stepSec)
+    bool isBetter = !best || (mustFit ? plan.stepSec < best->stepSec
+                                      : mostBytes(plan) < mostBytes(*best));
+    if (isBetter)
       best = std::move(plan);
   }
   return best;

@@ -8,8 +8,9 @@
 namespace kerf {
 
 /// Calls of a step and of an evaluation, then each function's commands with
-/// their operands as ranges of the arena: `r f32 [384, 416) + 64 i + 32 s` is
-/// read, moves by 64 bytes per iteration and by 32 per slot (`m`: micro-batch).
+/// their operands as ranges of the arena: `r f32 [384, 416) + 64 i + 32 m` is
+/// read, moves by 64 bytes per iteration and by 32 per micro-batch; of three
+/// copies `+ 32 (m mod 3)`.
 void dumpProgram(const ArtifactData &data, llvm::raw_ostream &os);
 
 /// Size of the arena against its lower bound, bytes of each class, and all
