@@ -53,11 +53,10 @@ struct Program {
   void end(uint32_t calls = 1) {
     data.endFunc();
     for (uint32_t c = 0; c < calls; ++c)
-      data.calls.push_back(
-          {0, c,
-           (c == 0 ? uint32_t(KERF_CALL_FIRST) : 0) |
-               (c + 1 == calls ? uint32_t(KERF_CALL_LAST) : 0),
-           0});
+      data.calls.push_back({0, c,
+                            (c == 0 ? uint32_t(KERF_CALL_FIRST) : 0) |
+                                (c + 1 == calls ? uint32_t(KERF_CALL_LAST) : 0),
+                            0});
     data.endProgram();
     data.programs.back().train_calls = calls;
   }
