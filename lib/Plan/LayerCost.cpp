@@ -235,13 +235,26 @@ private:
       }
   }
 
+  /// The state in which put-off readers get a value. A layer is given gradients
+  /// as the next one makes them, where that is smaller.
+  AxisState handedState(int axis, int value) const {
+    const AxisLayout &own = layout.axes[axis];
+    if (kind.values[value].forward && kind.values[value].param < 0)
+      return keptState(value, axis);
+    AxisState given = terms.madeState(value, own);
+    if (value != kind.outputGradient || kind.inputGradient < 0)
+      return given;
+    AxisState made = terms.madeState(kind.inputGradient, own);
+    bool isSmaller = made >= kReplicated &&
+                     terms.heldShare(made, axis) < terms.heldShare(given, axis);
+    return isSmaller ? made : given;
+  }
+
   /// What put-off readers of a value exchange once more: they run in a function
   /// of their own, to which the value comes as it was made or kept.
   void addPutOff(int axis, int value, llvm::ArrayRef<int> readers) {
     const AxisLayout &own = layout.axes[axis];
-    bool kept = kind.values[value].forward && kind.values[value].param < 0;
-    AxisState from =
-        kept ? keptState(value, axis) : terms.madeState(value, own);
+    AxisState from = handedState(axis, value);
     std::set<AxisState> others, late;
     for (int reader : readers)
       for (auto [k, operand] : llvm::enumerate(kind.ops[reader].operands))
