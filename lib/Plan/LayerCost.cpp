@@ -230,6 +230,11 @@ private:
         if (operand != value)
           continue;
         AxisState to = own.ops[reader].operands[k];
+        if (facts.shownAgain[reader]) {
+          addConversion(sum, axis, value, from, to);
+          addConversion(point.backward.commSec[axis], axis, value, from, to);
+          continue;
+        }
         addConversion(sum, axis, value, nearer(axis, value, from, shared, to),
                       to);
       }
@@ -284,7 +289,7 @@ private:
         note(axis, exchange, false);
     (op.phase == LayerPhase::Forward ? point.forward : point.backward)
         .commSec[axis] += own;
-    if (!again)
+    if (!again || facts.shownAgain[index])
       return;
     double &sum = point.recompute.commSec[axis];
     sum += own;

@@ -423,6 +423,8 @@ private:
     const StateVariable &shared =
         backward ? out.sharedBackward[value] : out.sharedForward[value];
     Moving what = movingOf(value);
+    if (facts.shownAgain[op])
+      return addShownAgain(op, operand, source);
     bool whole = kind.values[value].param >= 0 && !restFree();
     auto direct = [&](AxisState from, AxisState to) {
       if (from == kNotKept || (whole && isSplit(from) && from != to))
@@ -445,6 +447,19 @@ private:
                  return between == kNotKept
                             ? cost
                             : std::min(cost, direct(between, to));
+               });
+  }
+
+  /// A view converts its operand in both passes, for itself.
+  void addShownAgain(int op, int operand, const Source &source) {
+    int value = kind.ops[op].operands[operand];
+    Moving what = movingOf(value);
+    addTraffic({value}, {source.variable, out.opVariables[op]},
+               [&](const std::vector<int> &s) {
+                 double sec =
+                     convert(source.states[s[0]],
+                             out.options[op][s[1]].operands[operand], what);
+                 return comm(2 * sec);
                });
   }
 
@@ -527,10 +542,11 @@ private:
           if (!isMadeAgain(result, s[0]))
             return int64_t(0);
           AxisState from = operand.states[s[1]];
-          return from == kNotKept
-                     ? kInfiniteCost
-                     : comm(convert(from, out.options[op][s[2]].operands[k],
-                                    what));
+          if (from == kNotKept)
+            return kInfiniteCost;
+          if (facts.shownAgain[op])
+            return int64_t(0); // `addShownAgain` has it.
+          return comm(convert(from, out.options[op][s[2]].operands[k], what));
         });
   }
 };

@@ -45,6 +45,16 @@ LayerFacts::LayerFacts(const LayerKind &kind) {
         value.forward && value.param < 0 && (isMade || int(v) == kind.input);
     readBack[v] = forwardValues[v] && !backwardReaders[v].empty();
   }
+  shownAgain.assign(kind.ops.size(), false);
+  for (size_t i = kind.ops.size(); i-- > 0;) {
+    const LayerOp &op = kind.ops[i];
+    if (op.phase == LayerPhase::Forward && op.view && op.operands.size() == 1)
+      shownAgain[i] = llvm::any_of(op.results, [&](int v) {
+        return readBack[v] || llvm::any_of(forwardReaders[v], [&](int reader) {
+                 return shownAgain[reader];
+               });
+      });
+  }
   for (size_t style = 0; style < traffic.size(); ++style)
     traffic[style] = kernelTrafficOf(kind, static_cast<KernelStyle>(style));
   findPatterns(kind);

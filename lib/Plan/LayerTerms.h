@@ -91,6 +91,10 @@ public:
   /// Values that may be kept from forward to backward, and those of them that
   /// the backward pass reads.
   std::vector<bool> forwardValues, readBack;
+  /// By op: forward views that the backward pass shows again, since programs
+  /// keep what they show; so it brings their operands into the state that they
+  /// need once more.
+  std::vector<bool> shownAgain;
   /// By parameter: the value that an op makes its gradient; -1: none does.
   std::vector<int> gradients;
 
