@@ -82,9 +82,7 @@ public:
     addSaved();
     addParams();
     addWork();
-    int boundary = kind.input >= 0 ? kind.input : kind.output;
-    if (boundary >= 0)
-      point.boundaryBytes = localBytes(boundary);
+    point.boundaryBytes = boundaryBytes();
     double fixed = 0;
     for (const TimeParts *parts :
          {&point.forward, &point.backward, &point.recompute})
@@ -110,6 +108,15 @@ private:
   bool isMadeAgain(const LayerOp &op) const {
     return op.phase == LayerPhase::Forward &&
            llvm::any_of(op.results, [&](int v) { return isRecomputed(v); });
+  }
+
+  /// What is handed on lies as the layer is given it, or as it makes it, where
+  /// that is smaller.
+  double boundaryBytes() const {
+    double given = kind.input >= 0 ? localBytes(kind.input) : HUGE_VAL;
+    double made = kind.output >= 0 ? localBytes(kind.output) : HUGE_VAL;
+    double bytes = std::min(given, made);
+    return bytes < HUGE_VAL ? bytes : 0;
   }
 
   AxisState keptState(int value, int axis) const {

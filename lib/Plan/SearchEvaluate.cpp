@@ -200,7 +200,7 @@ double search_detail::messageBytes(const SearchProblem &problem,
   for (const PlacedStage &stage : plan.stages)
     for (const PlacedChunk &chunk : stage.chunks)
       for (const PlacedLayers &layers : chunk.layers)
-        if (layers.kind != headOf(problem))
+        if (isLayer(problem, layers.kind))
           bytes = std::max(bytes, layers.point.boundaryBytes);
   return bytes;
 }

@@ -308,7 +308,7 @@ StageProblem search_detail::stageProblemOf(const Pricing &pricing,
     sums.backwardSec += layers * price.work.backwardSec;
     sums.tiedBytes += layers * tiedBytes(pricing, point);
     sums.tensorSyncSec += layers * point.tensorSyncSec;
-    if (kind != stages.last)
+    if (isLayer(problem, kind))
       sums.boundaryBytes = std::max(sums.boundaryBytes, point.boundaryBytes);
     addOnce(sums.once, price, layers);
     if (kind == stages.first)

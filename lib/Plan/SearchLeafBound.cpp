@@ -285,7 +285,7 @@ StepBound BoundMaker::run() {
     double least = HUGE_VAL;
     for (const StagePoint &point : stages.kinds[kind].points)
       least = std::min(least, tables[kind]->points[point.id].boundaryBytes);
-    if (kind != stages.last)
+    if (isLayer(problem, kind))
       boundary = std::max(boundary, least);
   }
   // Chunks of a given plan may have any layers.

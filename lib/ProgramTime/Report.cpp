@@ -182,6 +182,26 @@ static void printExchanges(llvm::raw_ostream &os, const Comparison &compared) {
   }
 }
 
+/// The kernels of the critical stage that take most.
+static void printKernels(llvm::raw_ostream &os, const ProgramTime &time) {
+  constexpr size_t kMost = 12;
+  const StageTime &stage = time.stages[time.critical];
+  if (stage.kernelTimes.empty())
+    return;
+  os << "\nkernels that take most";
+  if (time.stages.size() > 1)
+    os << ", of stage " << time.critical;
+  os << "\n  function    calls     seconds  part of step  what\n";
+  for (const KernelTime &row :
+       llvm::ArrayRef(stage.kernelTimes)
+           .take_front(std::min(kMost, stage.kernelTimes.size())))
+    os << "  " << llvm::left_justify(row.func, 10)
+       << llvm::format("%7lld", (long long)row.calls)
+       << llvm::right_justify(secText(row.sec), 12)
+       << llvm::format("%12.1f %%  ", 100 * row.sec / time.stepSec) << row.name
+       << '\n';
+}
+
 /// "planned 30.92 s; the program takes 0.5 % more".
 static void printPlanned(llvm::raw_ostream &os, const Comparison &compared,
                          const Machine &machine, double stepSec) {
@@ -244,6 +264,7 @@ std::string kerf::printText(const ArtifactData &data, const Machine &machine,
   printParts(os, mean, time.stepSec);
   Comparison compared = compareWithPlan(data, time);
   printExchanges(os, compared);
+  printKernels(os, time);
   printStages(os, time);
   printPlanned(os, compared, machine, time.stepSec);
   return text;
@@ -274,6 +295,16 @@ static Value jsonOf(const MessageTime &row) {
   return value;
 }
 
+static Value jsonOf(const KernelTime &row) {
+  Value value = Value::makeObject();
+  value.set("function", Value::fromString(row.func));
+  value.set("name", Value::fromString(row.name));
+  value.set("part", Value::fromString(nameOf(row.part).str()));
+  value.set("calls", Value::fromInteger(row.calls));
+  value.set("sec", Value::fromNumber(row.sec));
+  return value;
+}
+
 static Value jsonOf(const StageTime &stage) {
   Value value = Value::makeObject(), work = Value::makeObject();
   for (size_t p = 0; p < kWorkParts; ++p)
@@ -290,6 +321,10 @@ static Value jsonOf(const StageTime &stage) {
     messages.array.push_back(jsonOf(row));
   value.set("collectives", std::move(collectives));
   value.set("messages", std::move(messages));
+  Value kernels = Value::makeArray();
+  for (const KernelTime &row : stage.kernelTimes)
+    kernels.array.push_back(jsonOf(row));
+  value.set("kernel_times", std::move(kernels));
   return value;
 }
 

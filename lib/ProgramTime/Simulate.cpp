@@ -82,6 +82,7 @@ struct Rank {
   std::vector<size_t> passed;          ///< messages, by channel
   StageTime time;
   std::map<uint32_t, CollectiveTime> byCommand;
+  std::map<uint32_t, int64_t> runs; ///< of kernels, by command
   std::map<uint32_t, MessageTime> byChannel;
   const kerf_call *call = nullptr; ///< that it is in
   Event drawn;                     ///< of that call
@@ -192,6 +193,7 @@ void Simulator::compute(Rank &rank, uint32_t index) {
   rank.time.workSec[size_t(time.part)] += time.sec;
   rank.time.launchSec += sec - time.sec;
   rank.time.kernels += 1;
+  rank.runs[index] += 1;
   rank.clock += sec;
 }
 
@@ -476,6 +478,36 @@ static std::string axesText(const ArtifactData &data, uint32_t axes) {
   return llvm::join(names, " ");
 }
 
+/// Runs of commands by function and name. A function for the last micro-batch
+/// counts with the one that it stands for.
+static std::vector<KernelTime>
+kernelsOf(const ArtifactData &data, llvm::ArrayRef<CommandTime> times,
+          const std::map<uint32_t, int64_t> &runs) {
+  std::map<std::tuple<llvm::StringRef, uint32_t, WorkPart>, KernelTime> rows;
+  for (auto [index, calls] : runs) {
+    auto func = llvm::upper_bound(data.funcs, index,
+                                  [](uint32_t command, const kerf_func &func) {
+                                    return command < func.first_command;
+                                  });
+    llvm::StringRef name = data.strings.get(std::prev(func)->name);
+    name.consume_back("_last");
+    uint32_t own = data.commands[index].name;
+    KernelTime &row = rows[{name, own, times[index].part}];
+    row.func = name.str();
+    row.name = data.strings.get(own).str();
+    row.part = times[index].part;
+    row.calls += calls;
+    row.sec += double(calls) * times[index].sec;
+  }
+  std::vector<KernelTime> all;
+  for (auto &[key, row] : rows)
+    all.push_back(std::move(row));
+  llvm::stable_sort(all, [](const KernelTime &a, const KernelTime &b) {
+    return a.sec > b.sec;
+  });
+  return all;
+}
+
 /// Adds up the commands of one kind and group.
 static std::vector<CollectiveTime>
 rowsOf(const ArtifactData &data,
@@ -503,6 +535,7 @@ ProgramTime Simulator::collect() {
   for (Rank &rank : ranks) {
     rank.time.idleSec += result.stepSec - rank.clock;
     rank.time.collectives = rowsOf(data, rank.byCommand);
+    rank.time.kernelTimes = kernelsOf(data, times, rank.runs);
     for (auto &[name, row] : rank.byChannel) {
       row.channel = data.strings.get(name).str();
       rank.time.messages.push_back(row);

@@ -50,6 +50,16 @@ struct MessageTime {
   double exposedSec = 0; ///< kernels of the receiver wait so long
 };
 
+/// Kernels, library calls and copies of one name in one function, by one rank
+/// in a step.
+struct KernelTime {
+  std::string func; ///< "forward", "backward", ...
+  std::string name; ///< of the file's command: "matmul", "rms_norm", ...
+  WorkPart part = WorkPart::Memory;
+  int64_t calls = 0;
+  double sec = 0;
+};
+
 /// What a rank of a stage spends its step on. The parts of `workSec`,
 /// `launchSec`, the exposed collectives, the messages, `sendSec` and `idleSec`
 /// add up to the step.
@@ -61,6 +71,7 @@ struct StageTime {
   double idleSec = 0;   ///< waits for other stages
   std::vector<CollectiveTime> collectives; ///< by kind and axes
   std::vector<MessageTime> messages;       ///< by channel
+  std::vector<KernelTime> kernelTimes;     ///< those that take most first
 
   double computeSec() const;
   double exposedSec() const; ///< collectives that kernels wait for
