@@ -237,11 +237,8 @@ private:
         if (operand != value)
           continue;
         AxisState to = own.ops[reader].operands[k];
-        if (facts.shownAgain[reader]) {
-          addConversion(sum, axis, value, from, to);
+        if (facts.convertsAgain[reader])
           addConversion(point.backward.commSec[axis], axis, value, from, to);
-          continue;
-        }
         addConversion(sum, axis, value, nearer(axis, value, from, shared, to),
                       to);
       }
@@ -296,12 +293,13 @@ private:
         note(axis, exchange, false);
     (op.phase == LayerPhase::Forward ? point.forward : point.backward)
         .commSec[axis] += own;
-    if (!again || facts.shownAgain[index])
+    if (!again)
       return;
     double &sum = point.recompute.commSec[axis];
     sum += own;
     for (auto [k, value] : llvm::enumerate(op.operands))
       if (kind.values[value].param < 0 && !terms.isExternal(value) &&
+          !facts.sharesAgain(kind, index, k) &&
           isFirstAgain(index, value, k, axis))
         addConversion(sum, axis, value, keptState(value, axis),
                       option.operands[k]);

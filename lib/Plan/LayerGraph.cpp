@@ -423,8 +423,8 @@ private:
     const StateVariable &shared =
         backward ? out.sharedBackward[value] : out.sharedForward[value];
     Moving what = movingOf(value);
-    if (facts.shownAgain[op])
-      return addShownAgain(op, operand, source);
+    if (facts.convertsAgain[op])
+      addAgain(op, operand, source);
     bool whole = kind.values[value].param >= 0 && !restFree();
     auto direct = [&](AxisState from, AxisState to) {
       if (from == kNotKept || (whole && isSplit(from) && from != to))
@@ -450,16 +450,15 @@ private:
                });
   }
 
-  /// A view converts its operand in both passes, for itself.
-  void addShownAgain(int op, int operand, const Source &source) {
+  /// The backward pass converts what a view shows once more.
+  void addAgain(int op, int operand, const Source &source) {
     int value = kind.ops[op].operands[operand];
     Moving what = movingOf(value);
     addTraffic({value}, {source.variable, out.opVariables[op]},
                [&](const std::vector<int> &s) {
-                 double sec =
-                     convert(source.states[s[0]],
-                             out.options[op][s[1]].operands[operand], what);
-                 return comm(2 * sec);
+                 return comm(convert(source.states[s[0]],
+                                     out.options[op][s[1]].operands[operand],
+                                     what));
                });
   }
 
@@ -544,8 +543,8 @@ private:
           AxisState from = operand.states[s[1]];
           if (from == kNotKept)
             return kInfiniteCost;
-          if (facts.shownAgain[op])
-            return int64_t(0); // `addShownAgain` has it.
+          if (facts.sharesAgain(kind, op, k))
+            return int64_t(0);
           return comm(convert(from, out.options[op][s[2]].operands[k], what));
         });
   }

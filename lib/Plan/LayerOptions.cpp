@@ -55,6 +55,13 @@ LayerFacts::LayerFacts(const LayerKind &kind) {
                });
       });
   }
+  convertsAgain.assign(kind.ops.size(), false);
+  for (const std::vector<int> &readers : forwardReaders) {
+    auto all = llvm::reverse(readers);
+    auto last = llvm::find_if(all, [&](int op) { return shownAgain[op]; });
+    if (last != all.end())
+      convertsAgain[*last] = true;
+  }
   for (size_t style = 0; style < traffic.size(); ++style)
     traffic[style] = kernelTrafficOf(kind, static_cast<KernelStyle>(style));
   findPatterns(kind);

@@ -93,8 +93,14 @@ public:
   std::vector<bool> forwardValues, readBack;
   /// By op: forward views that the backward pass shows again, since programs
   /// keep what they show; so it brings their operands into the state that they
-  /// need once more.
-  std::vector<bool> shownAgain;
+  /// need once more. Several views of a value share that: the last pays (of a
+  /// fused projection the values, which all queries read).
+  std::vector<bool> shownAgain, convertsAgain;
+  /// Whether an op that is made again finds its operand in the state that it
+  /// needs: the backward pass reads that, too, or it is shown again.
+  bool sharesAgain(const LayerKind &kind, int op, size_t operand) const {
+    return shownAgain[op] || readBack[kind.ops[op].operands[operand]];
+  }
   /// By parameter: the value that an op makes its gradient; -1: none does.
   std::vector<int> gradients;
 

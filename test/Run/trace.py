@@ -29,7 +29,7 @@ def schedules():
     found = []
     for part in listing.split("step: ")[1:]:
         calls = []
-        for name, micro in re.findall(r"^ +\d+  (\w+) micro-batch (\d+) ", part.split("evaluation: ")[0], re.M):
+        for name, micro in re.findall(r"^ +\d+  (\w+) micro-batch (\d+)\b", part.split("evaluation: ")[0], re.M):
             base, _, chunk = name.partition("_")
             kind = {"weights": "weight gradient"}.get(base, base)
             has_micro = kind in ("forward", "backward", "weight gradient")

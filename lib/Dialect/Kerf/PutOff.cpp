@@ -17,7 +17,7 @@ using namespace kerf;
 using OpSet = llvm::SetVector<Operation *>;
 
 static bool isShown(Operation *op) {
-  return isa_and_nonnull<ReshapeOp, SliceOp>(op);
+  return isa_and_nonnull<ReshapeOp, SliceOp, BroadcastOp>(op);
 }
 
 /// What is made again is made beside the input gradients: it is handed over,
@@ -64,7 +64,8 @@ static OpSet findFree(Block &body) {
   return free;
 }
 
-/// Of free ops the products, and what needs no more than these keep anyway.
+/// Of free ops the products with what follows them (a scale), and what needs no
+/// more than these keep anyway.
 static OpSet chooseOps(const OpSet &free) {
   llvm::DenseSet<Value> kept;
   for (Operation *op : free)
@@ -78,10 +79,14 @@ static OpSet chooseOps(const OpSet &free) {
     return kept.contains(root) ||
            (maker && (chosen.contains(maker) || maker->getNumOperands() == 0));
   };
+  auto isChosen = [&](Value operand) {
+    return chosen.contains(rootOf(operand).getDefiningOp());
+  };
   // In the order of the body.
   for (Operation *op : llvm::reverse(free))
-    if (isProduct(op) || (op->getNumOperands() > 0 && !isShown(op) &&
-                          llvm::all_of(op->getOperands(), isThere)))
+    if (isProduct(op) || llvm::any_of(op->getOperands(), isChosen) ||
+        (op->getNumOperands() > 0 && !isShown(op) &&
+         llvm::all_of(op->getOperands(), isThere)))
       chosen.insert(op);
   OpSet ordered;
   for (Operation *op : free)

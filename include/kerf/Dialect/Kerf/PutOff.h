@@ -34,8 +34,9 @@ struct PutOff {
 /// that is none of these.
 PutOff findPutOff(RepeatOp reverse);
 
-/// The slice argument that a chain of views (reshape, slice) shows; null where
-/// there is no such chain. Such a view costs nothing where it is made again.
+/// The slice argument that a chain of views (reshape, slice, broadcast) shows;
+/// null where there is no such chain. Such a view costs nothing where it is made
+/// again.
 mlir::Value shownSlice(RepeatOp repeat, mlir::Value value);
 
 } // namespace kerf
