@@ -20,6 +20,54 @@ using namespace kerf;
 // Facts of a layer
 //===----------------------------------------------------------------------===//
 
+/// True for a part of a tensor whose rows do not lie together.
+static bool cutsRows(const LayerKind &kind, const LayerOp &op) {
+  llvm::ArrayRef<int64_t> from = kind.values[op.operands[0]].shape;
+  llvm::ArrayRef<int64_t> to = kind.values[op.results[0]].shape;
+  const int64_t *first =
+      llvm::find_if(to, [](int64_t size) { return size != 1; });
+  size_t inner = std::min<size_t>(first - to.begin() + 1, to.size());
+  return from.size() != to.size() ||
+         from.drop_front(inner) != to.drop_front(inner);
+}
+
+/// True when attention alone reads a value, perhaps as heads: it does so in
+/// place.
+static bool isForAttention(const LayerKind &kind, int value) {
+  return llvm::all_of(kind.ops, [&](const LayerOp &op) {
+    if (!llvm::is_contained(op.operands, value))
+      return true;
+    return op.view ? op.name == "reshape" && isForAttention(kind, op.results[0])
+                   : op.work.attentionFlops > 0;
+  });
+}
+
+/// True when attention makes a value, perhaps as heads: it writes in place.
+static bool isOfAttention(const LayerKind &kind, int value) {
+  int producer = kind.values[value].producer;
+  if (producer < 0)
+    return false;
+  const LayerOp &op = kind.ops[producer];
+  return op.view
+             ? op.operands.size() == 1 && isOfAttention(kind, op.operands[0])
+             : op.work.attentionFlops > 0;
+}
+
+/// See `LayerFacts::copied`.
+static bool isCopied(const LayerKind &kind, const LayerOp &op) {
+  if (op.view && op.name == "slice")
+    return cutsRows(kind, op) && !isForAttention(kind, op.results[0]);
+  // Parts that are padded and added, but not sums of such sums.
+  bool isSum = op.view && op.operands.size() > 1;
+  auto isPart = [&](const LayerOp &reader) {
+    return reader.view && reader.operands.size() > 1 &&
+           llvm::is_contained(reader.operands, op.results[0]);
+  };
+  return isSum && llvm::none_of(kind.ops, isPart) &&
+         !llvm::all_of(op.operands,
+                       [&](int part) { return isOfAttention(kind, part); });
+}
+
 LayerFacts::LayerFacts(const LayerKind &kind) {
   size_t count = kind.values.size();
   forwardReaders.resize(count);
@@ -45,6 +93,15 @@ LayerFacts::LayerFacts(const LayerKind &kind) {
         value.forward && value.param < 0 && (isMade || int(v) == kind.input);
     readBack[v] = forwardValues[v] && !backwardReaders[v].empty();
   }
+  findShownAgain(kind);
+  for (const LayerOp &op : kind.ops)
+    copied.push_back(isCopied(kind, op));
+  for (size_t style = 0; style < traffic.size(); ++style)
+    traffic[style] = kernelTrafficOf(kind, static_cast<KernelStyle>(style));
+  findPatterns(kind);
+}
+
+void LayerFacts::findShownAgain(const LayerKind &kind) {
   shownAgain.assign(kind.ops.size(), false);
   for (size_t i = kind.ops.size(); i-- > 0;) {
     const LayerOp &op = kind.ops[i];
@@ -62,9 +119,6 @@ LayerFacts::LayerFacts(const LayerKind &kind) {
     if (last != all.end())
       convertsAgain[*last] = true;
   }
-  for (size_t style = 0; style < traffic.size(); ++style)
-    traffic[style] = kernelTrafficOf(kind, static_cast<KernelStyle>(style));
-  findPatterns(kind);
 }
 
 const std::vector<int> &LayerFacts::orderOf(int sort,

@@ -192,9 +192,40 @@ double LayerTerms::movedBytes(int index, const LayerLayout &layout, int axis,
   return bytes;
 }
 
+bool LayerTerms::copies(int index) const {
+  return context.profile.fused && !query.ideal && facts.copied[index];
+}
+
+/// Rows that are exchanged are put in order on both ways: each room is read and
+/// written once more.
+double LayerTerms::roomBytes(int index, const LayerLayout &layout, int axis,
+                             const OpOption *option) const {
+  const LayerOp &op = kind.ops[index];
+  double bytes = 0;
+  for (int a = 0; a < kInnerAxes; ++a) {
+    const OpOption *own = a == axis ? option
+                          : has(a) && !layout.axes[a].ops.empty()
+                              ? &layout.axes[a].ops[index]
+                              : nullptr;
+    if (own && own->variant >= 0 && context.profile.fused && !query.ideal &&
+        op.variants[own->variant].exchanges &&
+        !op.variants[own->variant].together)
+      bytes += 2 * exchangedBytes(index, *own, a, layout);
+  }
+  return bytes;
+}
+
 OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
                           const OpOption *option, bool again) const {
   const LayerOp &op = kind.ops[index];
+  if (op.view && copies(index)) {
+    // Shown again in the backward pass, whatever is made again.
+    double times = !facts.shownAgain[index] ? 1 : again ? 0 : 2;
+    double bytes = tensorBytes(index, true, 0, layout, axis, option);
+    return {WorkKind::Row,
+            times > 0 ? rowSec(device, context.profile, 2 * times * bytes, 0)
+                      : 0};
+  }
   if (op.view || (traffic.ops[index].inProduct && !again))
     return {};
   auto cuts = cutsOf(index, layout, axis);
@@ -203,7 +234,8 @@ OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
   double scale = 1;
   for (int64_t cut : cuts)
     scale *= double(cut);
-  double moved = movedBytes(index, layout, axis, option, again, scale);
+  double moved = movedBytes(index, layout, axis, option, again, scale) +
+                 roomBytes(index, layout, axis, option);
   const Profile &profile = context.profile;
   if (op.work.attentionFlops > 0) {
     // Queries of all heads: rows of the result.

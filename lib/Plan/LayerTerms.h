@@ -96,6 +96,9 @@ public:
   /// need once more. Several views of a value share that: the last pays (of a
   /// fused projection the values, which all queries read).
   std::vector<bool> shownAgain, convertsAgain;
+  /// By op: views that programs make a copy of: parts of rows that others than
+  /// attention read, and rows put together of such parts.
+  std::vector<bool> copied;
   /// Whether an op that is made again finds its operand in the state that it
   /// needs: the backward pass reads that, too, or it is shown again.
   bool sharesAgain(const LayerKind &kind, int op, size_t operand) const {
@@ -117,6 +120,7 @@ private:
   mutable std::map<std::pair<int, std::vector<int>>, std::vector<int>> orders;
 
   void findPatterns(const LayerKind &kind);
+  void findShownAgain(const LayerKind &kind);
 };
 
 /// One layer, one table key: everything a term asks for.
@@ -194,6 +198,9 @@ private:
   mutable std::array<std::vector<std::vector<OpOption>>, kInnerAxes> made;
 
   /// Bytes that an op reads and writes on one rank.
+  bool copies(int index) const;
+  double roomBytes(int index, const LayerLayout &layout, int axis,
+                   const OpOption *option) const;
   double movedBytes(int op, const LayerLayout &layout, int axis,
                     const OpOption *option, bool again, double scale) const;
   double tensorBytes(int op, bool isResult, int index,
