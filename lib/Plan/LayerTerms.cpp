@@ -380,7 +380,8 @@ double LayerTerms::heldBytesOf(int value, const LayerLayout &layout, int except,
 
 Moving LayerTerms::movingOf(int value, const LayerLayout &layout,
                             int except) const {
-  Moving what(bytesOf(value, layout, except));
+  // Whole rooms of rows travel, filled or not.
+  Moving what(heldBytesOf(value, layout, except, /*kept=*/false));
   const LayerValue &facts = kind.values[value];
   double outside = 1;
   for (size_t d = 0; packs && d < facts.shape.size(); ++d) {
