@@ -299,7 +299,7 @@ private:
     sum += own;
     for (auto [k, value] : llvm::enumerate(op.operands))
       if (kind.values[value].param < 0 && !terms.isExternal(value) &&
-          !facts.sharesAgain(kind, index, k) &&
+          !terms.sharesAgain(index, k, layout.axes[axis]) &&
           isFirstAgain(index, value, k, axis))
         addConversion(sum, axis, value, keptState(value, axis),
                       option.operands[k]);

@@ -543,7 +543,7 @@ private:
           AxisState from = operand.states[s[1]];
           if (from == kNotKept)
             return kInfiniteCost;
-          if (facts.sharesAgain(kind, op, k))
+          if (facts.shownAgain[op])
             return int64_t(0);
           return comm(convert(from, out.options[op][s[2]].operands[k], what));
         });

@@ -192,6 +192,21 @@ double LayerTerms::movedBytes(int index, const LayerLayout &layout, int axis,
   return bytes;
 }
 
+bool LayerTerms::sharesAgain(int op, size_t operand,
+                             const AxisLayout &axis) const {
+  int value = kind.ops[op].operands[operand];
+  AxisState to = axis.ops[op].operands[operand];
+  auto reads = [&](int reader) {
+    const LayerOp &own = kind.ops[reader];
+    for (auto [k, read] : llvm::enumerate(own.operands))
+      if (read == value && axis.ops[reader].operands[k] == to)
+        return true;
+    return false;
+  };
+  return facts.shownAgain[op] || axis.sharedBackward[value] == to ||
+         llvm::any_of(facts.backwardReaders[value], reads);
+}
+
 bool LayerTerms::copies(int index) const {
   return context.profile.fused && !query.ideal && facts.copied[index];
 }

@@ -99,11 +99,6 @@ public:
   /// By op: views that programs make a copy of: parts of rows that others than
   /// attention read, and rows put together of such parts.
   std::vector<bool> copied;
-  /// Whether an op that is made again finds its operand in the state that it
-  /// needs: the backward pass reads that, too, or it is shown again.
-  bool sharesAgain(const LayerKind &kind, int op, size_t operand) const {
-    return shownAgain[op] || readBack[kind.ops[op].operands[operand]];
-  }
   /// By parameter: the value that an op makes its gradient; -1: none does.
   std::vector<int> gradients;
 
@@ -189,6 +184,9 @@ public:
   Device device; ///< what a rank has of it
   /// Flops per second of large matmuls of an op's kind and number type.
   double bestRate(const LayerOp &op) const;
+  /// Whether an op that is made again finds its operand in the state that it
+  /// needs: an op of the backward pass reads it so, too, or shows it again.
+  bool sharesAgain(int op, size_t operand, const AxisLayout &axis) const;
 
 private:
   int64_t batch = 1;

@@ -167,7 +167,7 @@ private:
       seconds += terms.variantSec(index, option, axis, layout);
       for (auto [k, value] : llvm::enumerate(op.operands))
         if (terms.facts.forwardValues[value] &&
-            !terms.facts.sharesAgain(kind, index, k) &&
+            !terms.sharesAgain(index, k, layout.axes[axis]) &&
             terms.facts.forwardReaders[value][0] == index)
           seconds += terms.convertSec(
               axis, keptState(terms, layout, value, axis), option.operands[k],
