@@ -49,7 +49,8 @@ static bool isOfAttention(const LayerKind &kind, int value) {
     return false;
   const LayerOp &op = kind.ops[producer];
   return op.view
-             ? op.operands.size() == 1 && isOfAttention(kind, op.operands[0])
+             ? llvm::all_of(op.operands,
+                            [&](int from) { return isOfAttention(kind, from); })
              : op.work.attentionFlops > 0;
 }
 
