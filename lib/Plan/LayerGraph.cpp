@@ -332,6 +332,12 @@ private:
       kept.variable = out.graph.addVariable(kept.states.size());
     }
   }
+  static bool isState(const StateVariable &kept, AxisState state) {
+    for (auto [other, again] : llvm::zip(kept.states, kept.again))
+      if (!again && other == state)
+        return true;
+    return false;
+  }
   static bool isAgain(const StateVariable &kept, AxisState state) {
     for (auto [other, again] : llvm::zip(kept.states, kept.again))
       if (again && other == state)
@@ -355,7 +361,7 @@ private:
         return from == to ? int64_t(0) : kInfiniteCost;
       // Programs keep a value as it is made, sums that are still to be made
       // apart.
-      if (from != to && from >= kReplicated)
+      if (from != to && from >= kReplicated && isState(kept, from))
         return kInfiniteCost;
       double seconds = convert(from, to, what);
       if (s.size() > 2 && shared.states[s[2]] != kNotKept)

@@ -54,10 +54,13 @@ public:
                                               Held::Activations));
     if (slotsStay[Kept::Early])
       playForwards();
+    std::vector<int> moved = beginMoved();
     if (outer.endsByChunk())
       playChunks();
     else
       playMicroBatches();
+    for (int table : moved)
+      line.end(table);
     playUpdate();
     StageMemory memory = line.peak();
     double loss =
@@ -139,6 +142,16 @@ private:
           wholeOf(run, param) =
               line.begin(gradientBytes(run, param), Held::Gradients);
     });
+  }
+
+  /// Parameters that are in another layout for all micro-batches.
+  std::vector<int> beginMoved() {
+    std::vector<int> moved;
+    for (const Chunk &chunk : chunks)
+      for (const SketchedLayer *layer : {chunk.embedding, chunk.head})
+        if (layer)
+          moved.push_back(line.begin(layer->movedBytes(), Held::Communication));
+    return moved;
   }
 
   void endWhole(const Run &run, const SketchedLayer::Param &param) {
@@ -560,7 +573,7 @@ private:
     for (const Chunk &chunk : chunks)
       for (const SketchedLayer *layer : {chunk.embedding, chunk.head})
         if (layer)
-          memory.temporaries += layer->inputBytes() + layer->movedBytes();
+          memory.temporaries += layer->inputBytes();
   }
 };
 } // namespace

@@ -311,8 +311,8 @@ std::vector<int64_t> evenLayers(const SearchProblem &problem,
                                 const OuterChoice &outer);
 
 /// The fastest plan of one outer choice and split: layouts and points are
-/// tried. Without `mustFit` all layers keep the least they can, and memory has
-/// no limit.
+/// tried. Without `mustFit` all layers keep the least they can, memory has no
+/// limit, and what needs least of it is taken.
 std::optional<PlanPoint> placeBest(const SearchProblem &problem,
                                    const OuterChoice &outer,
                                    const TableList &tables,

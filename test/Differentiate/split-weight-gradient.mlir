@@ -1,4 +1,5 @@
 // RUN: kerf-opt --kerf-differentiate --kerf-split-weight-gradient --split-input-file %s | FileCheck %s
+// RUN: kerf-opt --kerf-differentiate --kerf-recompute-views --kerf-split-weight-gradient --split-input-file %s | FileCheck %s --check-prefix=VIEWS
 
 // A training step computes the same, also cut and with bf16.
 // RUN: kerf-opt --kerf-differentiate %S/Inputs/decoder.mlir -o %t.step.mlir
@@ -61,5 +62,63 @@ kerf.model @no_parameters() attributes {optimizer = #kerf.sgd<>} {
     kerf.yield %n : tensor<4xf32>
   }
   %loss = kerf.reduce sum %y dims [0] : tensor<4xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// Products are put off, and what reads nothing but their factors: the sum over
+// rows that is a bias' gradient. The norm's weight gradient would keep two more
+// tensors: it stays.
+
+// CHECK-LABEL: kerf.model @norm
+// CHECK: %[[F:.*]]:4 = kerf.repeat
+// CHECK: %[[I:.*]]:3 = kerf.repeat reverse
+// CHECK: %[[DU:.*]] = kerf.reshape
+// CHECK: kerf.reshape
+// CHECK: kerf.rms_norm_backward
+// CHECK: %[[DG:.*]] = kerf.rms_norm_weight_gradient
+// CHECK-NEXT: kerf.yield {{.*}} stack(%[[DG]],
+// CHECK: kerf.repeat reverse %{{.*}} = 0 to 3 () slices(%[[N:.*]] = %[[F]]#2 : tensor<3x2x3x4xf32>, %[[D:.*]] = %[[I]]#2 : tensor<3x2x3x4xf32>)
+// CHECK-NEXT: %[[DW:.*]] = kerf.einsum "bsn,bsk->nk" %[[D]], %[[N]]
+// CHECK-NEXT: %[[DB:.*]] = kerf.reduce sum %[[D]] dims [0, 1]
+// CHECK-NEXT: kerf.yield stack(%[[DW]], %[[DB]])
+kerf.model @norm() attributes {optimizer = #kerf.sgd<>} {
+  %x = kerf.param "x" init<normal, 0.5> : tensor<2x3x4xf32>
+  %y = kerf.repeat %i = 0 to 3 (%h = %x : tensor<2x3x4xf32>) {
+    %g = kerf.param "h.{i}.g" init<ones> : tensor<4xf32>
+    %n = kerf.rms_norm %h, %g : tensor<2x3x4xf32>, tensor<4xf32>
+    %w = kerf.param "h.{i}.w" init<normal, 0.5> : tensor<4x4xf32>
+    %b = kerf.param "h.{i}.b" init<zeros> : tensor<4xf32>
+    %0 = kerf.linear %n, %w bias %b : tensor<2x3x4xf32>, tensor<4x4xf32>, tensor<4xf32>
+    %1 = kerf.reshape %0 : tensor<2x3x4xf32> -> tensor<2x3x2x2xf32>
+    %2 = kerf.silu %1 : tensor<2x3x2x2xf32>
+    %3 = kerf.reshape %2 : tensor<2x3x2x2xf32> -> tensor<2x3x4xf32>
+    kerf.yield %3 : tensor<2x3x4xf32>
+  }
+  %loss = kerf.reduce sum %y dims [0, 1, 2] : tensor<2x3x4xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// A view of what the forward pass has kept is made again, not handed over.
+
+// VIEWS-LABEL: kerf.model @heads
+// VIEWS: kerf.repeat reverse
+// VIEWS: kerf.repeat reverse %{{.*}} () slices(%[[K:.*]] = %{{.*}} : tensor<3x2x3x2x2xf32>, %[[D:.*]] = %{{.*}} : tensor<3x2x3x4xf32>)
+// VIEWS-NEXT: %[[V:.*]] = kerf.reshape %[[K]]
+// VIEWS-NEXT: kerf.einsum "bsn,bsk->nk" %[[D]], %[[V]]
+kerf.model @heads() attributes {optimizer = #kerf.sgd<>} {
+  %x = kerf.param "x" init<normal, 0.5> : tensor<2x3x4xf32>
+  %y = kerf.repeat %i = 0 to 3 (%h = %x : tensor<2x3x4xf32>) {
+    %0 = kerf.reshape %h : tensor<2x3x4xf32> -> tensor<2x3x2x2xf32>
+    %1 = kerf.exp %0 : tensor<2x3x2x2xf32>
+    %2 = kerf.reshape %1 : tensor<2x3x2x2xf32> -> tensor<2x3x4xf32>
+    %w = kerf.param "h.{i}.w" init<normal, 0.5> : tensor<4x4xf32>
+    %3 = kerf.linear %2, %w : tensor<2x3x4xf32>, tensor<4x4xf32>
+    kerf.yield %3 : tensor<2x3x4xf32>
+  }
+  %loss = kerf.reduce sum %y dims [0, 1, 2] : tensor<2x3x4xf32>
   kerf.return %loss : tensor<f32>
 }
