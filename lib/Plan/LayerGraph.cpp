@@ -320,7 +320,7 @@ private:
       if (query.recompute && kind.values[v].producer >= 0) {
         Source made = madeSource(v);
         for (AxisState state : made.states)
-          if (!isAgain(kept, state)) {
+          if (!mayBe(kept, state, /*again=*/true)) {
             kept.states.push_back(state);
             kept.again.push_back(true);
           }
@@ -332,15 +332,11 @@ private:
       kept.variable = out.graph.addVariable(kept.states.size());
     }
   }
-  static bool isState(const StateVariable &kept, AxisState state) {
-    for (auto [other, again] : llvm::zip(kept.states, kept.again))
-      if (!again && other == state)
-        return true;
-    return false;
-  }
-  static bool isAgain(const StateVariable &kept, AxisState state) {
-    for (auto [other, again] : llvm::zip(kept.states, kept.again))
-      if (again && other == state)
+  /// True where a value may be kept in a state or, with `again`, made again in
+  /// it.
+  static bool mayBe(const StateVariable &kept, AxisState state, bool again) {
+    for (auto [other, isAgain] : llvm::zip(kept.states, kept.again))
+      if (isAgain == again && other == state)
         return true;
     return false;
   }
@@ -361,7 +357,8 @@ private:
         return from == to ? int64_t(0) : kInfiniteCost;
       // Programs keep a value as it is made, sums that are still to be made
       // apart.
-      if (from != to && from >= kReplicated && isState(kept, from))
+      if (from != to && from >= kReplicated &&
+          mayBe(kept, from, /*again=*/false))
         return kInfiniteCost;
       double seconds = convert(from, to, what);
       if (s.size() > 2 && shared.states[s[2]] != kNotKept)

@@ -131,24 +131,11 @@ private:
     joinPass([&](const LayerOp &op) { return !isForward(op); }, true);
   }
 
-  const LayerOp *makerOf(int value) const {
-    int producer = kind.values[value].producer;
-    return producer < 0 ? nullptr : &kind.ops[producer];
-  }
-
-  /// True for the scale of a product in 8 bits that nobody else reads: GPUs
-  /// multiply by it on the way.
+  /// True for the scale of a product in 8 bits: GPUs multiply by it on the way.
   bool isScale(const LayerOp &op) const {
-    if (style < KernelStyle::RowSums || op.name != "mul" ||
-        op.operands.size() != 2)
-      return false;
-    const LayerOp *product = makerOf(op.operands[0]);
-    const LayerOp *scale = makerOf(op.operands[1]);
-    bool isScalar = scale && scale->name == "broadcast" &&
-                    kind.values[scale->operands[0]].shape.empty();
-    return isScalar && product && product->work.matmulFlops > 0 &&
-           kind.values[product->operands[0]].elementBytes == 1 &&
-           forward[op.operands[0]] + backward[op.operands[0]] == 1;
+    const LayerOp *product =
+        style >= KernelStyle::RowSums ? scaledProduct(kind, op) : nullptr;
+    return product && kind.values[product->operands[0]].elementBytes == 1;
   }
 
   template <typename Pred> void joinPass(Pred isIn, bool isLast) {

@@ -20,26 +20,41 @@ using namespace kerf;
 // Facts of a layer
 //===----------------------------------------------------------------------===//
 
-/// True for a part of a tensor whose rows do not lie together.
-static bool cutsRows(const LayerKind &kind, const LayerOp &op) {
-  llvm::ArrayRef<int64_t> from = kind.values[op.operands[0]].shape;
-  llvm::ArrayRef<int64_t> to = kind.values[op.results[0]].shape;
+bool kerf::isStrided(llvm::ArrayRef<int64_t> from,
+                     llvm::ArrayRef<int64_t> part) {
   const int64_t *first =
-      llvm::find_if(to, [](int64_t size) { return size != 1; });
-  size_t inner = std::min<size_t>(first - to.begin() + 1, to.size());
-  return from.size() != to.size() ||
-         from.drop_front(inner) != to.drop_front(inner);
+      llvm::find_if(part, [](int64_t size) { return size != 1; });
+  size_t inner = std::min<size_t>(first - part.begin() + 1, part.size());
+  return from.size() != part.size() ||
+         from.drop_front(inner) != part.drop_front(inner);
 }
 
-/// True when attention alone reads a value, perhaps as heads: it does so in
-/// place.
-static bool isForAttention(const LayerKind &kind, int value) {
+bool kerf::isForAttention(const LayerKind &kind, int value) {
   return llvm::all_of(kind.ops, [&](const LayerOp &op) {
     if (!llvm::is_contained(op.operands, value))
       return true;
     return op.view ? op.name == "reshape" && isForAttention(kind, op.results[0])
                    : op.work.attentionFlops > 0;
   });
+}
+
+const LayerOp *kerf::scaledProduct(const LayerKind &kind, const LayerOp &op) {
+  if (op.name != "mul" || op.operands.size() != 2)
+    return nullptr;
+  auto makerOf = [&](int value) -> const LayerOp * {
+    int producer = kind.values[value].producer;
+    return producer < 0 ? nullptr : &kind.ops[producer];
+  };
+  int value = op.operands[0];
+  const LayerOp *product = makerOf(value), *scale = makerOf(op.operands[1]);
+  bool isScalar = scale && scale->name == "broadcast" &&
+                  kind.values[scale->operands[0]].shape.empty();
+  auto readers = llvm::count_if(kind.ops, [&](const LayerOp &reader) {
+    return llvm::is_contained(reader.operands, value);
+  });
+  bool isScaled =
+      isScalar && product && product->work.matmulFlops > 0 && readers == 1;
+  return isScaled ? product : nullptr;
 }
 
 /// True when attention makes a value, perhaps as heads: it writes in place.
@@ -57,7 +72,9 @@ static bool isOfAttention(const LayerKind &kind, int value) {
 /// See `LayerFacts::copied`.
 static bool isCopied(const LayerKind &kind, const LayerOp &op) {
   if (op.view && op.name == "slice")
-    return cutsRows(kind, op) && !isForAttention(kind, op.results[0]);
+    return isStrided(kind.values[op.operands[0]].shape,
+                     kind.values[op.results[0]].shape) &&
+           !isForAttention(kind, op.results[0]);
   // Parts that are padded and added, but not sums of such sums.
   bool isSum = op.view && op.operands.size() > 1;
   auto isPart = [&](const LayerOp &reader) {

@@ -72,6 +72,15 @@ struct KernelTraffic {
 };
 KernelTraffic kernelTrafficOf(const LayerKind &kind, KernelStyle style);
 
+/// True for a part of a tensor whose elements do not lie together in it.
+bool isStrided(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> part);
+/// True when attention alone reads a value, perhaps as heads: it does so in
+/// place.
+bool isForAttention(const LayerKind &kind, int value);
+/// The product whose result an op multiplies by a scalar that is then the
+/// product's scale, where nobody else reads the result; else null.
+const LayerOp *scaledProduct(const LayerKind &kind, const LayerOp &op);
+
 /// Facts about a layer that do not depend on the layout: readers, fusion, the
 /// patterns in which dimensions may be cut.
 class LayerFacts {
@@ -195,10 +204,11 @@ private:
   /// ranks.
   mutable std::array<std::vector<std::vector<OpOption>>, kInnerAxes> made;
 
-  /// Bytes that an op reads and writes on one rank.
+  /// True for a view that takes the time of a copy.
   bool copies(int index) const;
   double roomBytes(int index, const LayerLayout &layout, int axis,
                    const OpOption *option) const;
+  /// Bytes that an op reads and writes on one rank.
   double movedBytes(int op, const LayerLayout &layout, int axis,
                     const OpOption *option, bool again, double scale) const;
   double tensorBytes(int op, bool isResult, int index,

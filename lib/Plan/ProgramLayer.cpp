@@ -117,32 +117,6 @@ static bool isPartial(const States &states) {
   return llvm::is_contained(states, kPending);
 }
 
-/// True for a part whose elements lie together in the whole, as
-/// `isStridedView` (Classify.cpp of the room Fuse) asks.
-static bool isAdjacent(const Sizes &from, const Sizes &to) {
-  const auto *first = llvm::find_if(to, [](int64_t size) { return size != 1; });
-  size_t inner = std::min<size_t>(first - to.begin() + 1, to.size());
-  return from.size() == to.size() && llvm::ArrayRef(from).drop_front(inner) ==
-                                         llvm::ArrayRef(to).drop_front(inner);
-}
-
-/// True when only attention reads a value, perhaps as heads, or what ranks
-/// gather of it.
-bool SketchedLayer::isForAttention(int value) const {
-  return llvm::all_of(kind.ops, [&](const LayerOp &op) {
-    for (int operand : op.operands) {
-      if (operand != value)
-        continue;
-      bool isRead = op.view
-                        ? op.name == "reshape" && isForAttention(op.results[0])
-                        : op.work.attentionFlops > 0;
-      if (!isRead)
-        return false;
-    }
-    return true;
-  });
-}
-
 /// Views of what is kept are made again, whatever the layout says: as
 /// `kerf-recompute-views` decides.
 bool SketchedLayer::isKept(int value) const {
@@ -188,9 +162,9 @@ void SketchedLayer::findCopies() {
       continue;
     int from = op.operands[0], to = op.results[0];
     bool isAlone = isKept(to) && !isKeptBySlices(from);
-    isCopied = !isAdjacent(shapeIn(terms, from, neededStates(op, 0)),
-                           shapeIn(terms, to, madeStates(to))) &&
-               (isAlone || !isForAttention(to));
+    isCopied = isStrided(shapeIn(terms, from, neededStates(op, 0)),
+                         shapeIn(terms, to, madeStates(to))) &&
+               (isAlone || !isForAttention(kind, to));
   }
 }
 
@@ -274,21 +248,8 @@ bool SketchedLayer::isMadeByProduct(const LayerOp &op) const {
   // Put off, the product has its scale from another call: no power of two that
   // it could know.
   bool putsOff = outer.schedule == ScheduleKind::ZeroBubble;
-  if (op.name != "mul" || op.operands.size() != 2 || putsOff)
-    return false;
-  auto makerOf = [&](int value) -> const LayerOp * {
-    int producer = kind.values[value].producer;
-    return producer < 0 ? nullptr : &kind.ops[producer];
-  };
-  int value = op.operands[0];
-  const LayerOp *product = makerOf(value), *scale = makerOf(op.operands[1]);
-  bool isScalar = scale && scale->name == "broadcast" &&
-                  kind.values[scale->operands[0]].shape.empty();
-  auto readers = llvm::count_if(kind.ops, [&](const LayerOp &reader) {
-    return llvm::is_contained(reader.operands, value);
-  });
-  return isScalar && product && product->work.matmulFlops > 0 && readers == 1 &&
-         madeStates(value) == madeStates(op.results[0]);
+  return !putsOff && scaledProduct(kind, op) &&
+         madeStates(op.operands[0]) == madeStates(op.results[0]);
 }
 
 void SketchedLayer::findParams() {

@@ -271,7 +271,6 @@ private:
   bool showsKept(int value) const;
   bool isKeptAsView(int value) const;
   bool isKeptBySlices(int value) const;
-  bool isForAttention(int value) const;
   void findCopies();
   void findRoots();
   void findPutOff();

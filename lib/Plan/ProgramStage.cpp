@@ -54,13 +54,11 @@ public:
                                               Held::Activations));
     if (slotsStay[Kept::Early])
       playForwards();
-    std::vector<int> moved = beginMoved();
+    beginMoved();
     if (outer.endsByChunk())
       playChunks();
     else
       playMicroBatches();
-    for (int table : moved)
-      line.end(table);
     playUpdate();
     StageMemory memory = line.peak();
     double loss =
@@ -85,6 +83,7 @@ private:
   std::map<const Run *, ByKept<int>> stacks;   ///< such, of loops
   /// Whole gradients, by the loop (or layer) and the parameter.
   std::map<std::pair<const void *, const SketchedLayer::Param *>, int> wholes;
+  std::vector<int> moved; ///< see `beginMoved`
   int headInput = -1;
   double mostExchanged = 0; ///< bytes of rows on their way between experts
   int carry = -1;           ///< what a pass hands on outside of slots
@@ -144,14 +143,17 @@ private:
     });
   }
 
-  /// Parameters that are in another layout for all micro-batches.
-  std::vector<int> beginMoved() {
-    std::vector<int> moved;
+  /// Parameters that are in another layout until the last backward pass:
+  /// put-off weight gradients read none.
+  void beginMoved() {
     for (const Chunk &chunk : chunks)
       for (const SketchedLayer *layer : {chunk.embedding, chunk.head})
         if (layer)
           moved.push_back(line.begin(layer->movedBytes(), Held::Communication));
-    return moved;
+  }
+  void endMoved() {
+    for (int table : moved)
+      line.end(table);
   }
 
   void endWhole(const Run &run, const SketchedLayer::Param &param) {
@@ -356,6 +358,7 @@ private:
       for (Kept kept : kAllKept)
         endSlots(chunk, kept);
     }
+    endMoved();
   }
 
   /// All passes of a micro-batch; with `isLast` what it held goes. Of a chunk
@@ -373,6 +376,8 @@ private:
       if (isFinal && !putsOff)
         endSlots(chunk, Kept::Late);
     }
+    if (isLast)
+      endMoved();
     auto ends = [&](Kept kept) { return isLast || !slotsStay[kept]; };
     if (ends(Kept::Early) && !staysLong)
       endSlots(Kept::Early);
