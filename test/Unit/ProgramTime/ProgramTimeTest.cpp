@@ -95,10 +95,21 @@ static constexpr double kExact = 1e-12;
 
 /// The parts of every stage add up to the step.
 static void expectWhole(const ProgramTime &time) {
-  for (const StageTime &stage : time.stages)
+  for (const StageTime &stage : time.stages) {
     EXPECT_NEAR(stage.computeSec() + stage.launchSec + stage.exposedSec() +
                     stage.messageSec() + stage.sendSec + stage.idleSec,
                 time.stepSec, kExact);
+    // Kernels by name are all kernels, those that take most first.
+    double sec = 0;
+    int64_t calls = 0;
+    for (const KernelTime &row : stage.kernelTimes) {
+      sec += row.sec;
+      calls += row.calls;
+      EXPECT_GE(stage.kernelTimes.front().sec, row.sec);
+    }
+    EXPECT_NEAR(sec, stage.computeSec(), kExact);
+    EXPECT_EQ(calls, stage.kernels);
+  }
 }
 
 // An all-reduce of 300 MB over two ranks takes 0.3 s. Beside a kernel of 0.2 s
@@ -252,6 +263,8 @@ TEST(ProgramTimeTest, LoopsAndFlags) {
   ProgramTime time = program.time();
   EXPECT_NEAR(time.stepSec, 0.1 + 0.06 + 0.09 + 0.001, kExact);
   EXPECT_EQ(time.stages[0].kernels, 1 + 3 + 6 + 1);
+  EXPECT_EQ(time.stages[0].kernelTimes.front().func, "forward");
+  expectWhole(time);
 }
 
 // A GPU's host launches ahead of kernels: ten kernels of 1 ms behind one of 10
