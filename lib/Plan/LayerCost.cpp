@@ -237,7 +237,7 @@ private:
         if (operand != value)
           continue;
         AxisState to = own.ops[reader].operands[k];
-        if (facts.convertsAgain[reader])
+        if (terms.isOurs && facts.convertsAgain[reader])
           addConversion(point.backward.commSec[axis], axis, value, from, to);
         addConversion(sum, axis, value, nearer(axis, value, from, shared, to),
                       to);

@@ -357,7 +357,7 @@ private:
         return from == to ? int64_t(0) : kInfiniteCost;
       // Programs keep a value as it is made, sums that are still to be made
       // apart.
-      if (from != to && from >= kReplicated &&
+      if (terms.isOurs && from != to && from >= kReplicated &&
           mayBe(kept, from, /*again=*/false))
         return kInfiniteCost;
       double seconds = convert(from, to, what);
@@ -426,7 +426,7 @@ private:
     const StateVariable &shared =
         backward ? out.sharedBackward[value] : out.sharedForward[value];
     Moving what = movingOf(value);
-    if (facts.convertsAgain[op])
+    if (terms.isOurs && facts.convertsAgain[op])
       addAgain(op, operand, source);
     bool whole = kind.values[value].param >= 0 && !restFree();
     auto direct = [&](AxisState from, AxisState to) {
@@ -546,7 +546,7 @@ private:
           AxisState from = operand.states[s[1]];
           if (from == kNotKept)
             return kInfiniteCost;
-          if (facts.shownAgain[op])
+          if (terms.isOurs && facts.shownAgain[op])
             return int64_t(0);
           return comm(convert(from, out.options[op][s[2]].operands[k], what));
         });

@@ -241,8 +241,11 @@ void PairGraph::addTraffic(int side) {
     graph.addTable(list, [&](const std::vector<int> &s) {
       for (auto [i, variable] : llvm::enumerate(whole.variables))
         chosen[variable] = stateOf(side, list[i], s[i]);
-      bool cut =
-          maker >= 0 && isSplit(made[stateOf(1 - side, makerNumber, s[at])]);
+      AxisState state = maker >= 0 ? made[stateOf(1 - side, makerNumber, s[at])]
+                                   : kReplicated;
+      // Rooms of routed rows travel whole.
+      bool isRoom = terms.isOurs && isRagged(state);
+      bool cut = isSplit(state) && !isRoom;
       return (cut ? part : whole).at(own.graph.domains, chosen);
     });
   }

@@ -19,9 +19,8 @@ LayerTerms::LayerTerms(const LayerContext &context, const LayerQuery &query,
     : context(context), query(query), kind(kind), facts(facts),
       traffic(facts.traffic[static_cast<size_t>(
           kernelStyleOf(context.profile, context.machine->device))]),
-      device(context.machine->perRank().device),
-      packs(context.profile.fused && !query.ideal &&
-            device.target == BackendTarget::Cuda) {
+      isOurs(context.profile.fused), device(context.machine->perRank().device),
+      packs(isOurs && !query.ideal && device.target == BackendTarget::Cuda) {
   // A message of a layer is about as large as its boundary.
   int64_t local = query.key.microBatch * query.key.groups[2].size;
   batch = std::max<int64_t>(1, context.step->batch / local);
@@ -203,12 +202,12 @@ bool LayerTerms::sharesAgain(int op, size_t operand,
         return true;
     return false;
   };
-  return facts.shownAgain[op] || axis.sharedBackward[value] == to ||
-         llvm::any_of(facts.backwardReaders[value], reads);
+  return isOurs && (facts.shownAgain[op] || axis.sharedBackward[value] == to ||
+                    llvm::any_of(facts.backwardReaders[value], reads));
 }
 
 bool LayerTerms::copies(int index) const {
-  return context.profile.fused && !query.ideal && facts.copied[index];
+  return isOurs && !query.ideal && facts.copied[index];
 }
 
 /// Rows that are exchanged are put in order on both ways: each room is read and
@@ -222,7 +221,7 @@ double LayerTerms::roomBytes(int index, const LayerLayout &layout, int axis,
                           : has(a) && !layout.axes[a].ops.empty()
                               ? &layout.axes[a].ops[index]
                               : nullptr;
-    if (own && own->variant >= 0 && context.profile.fused && !query.ideal &&
+    if (own && own->variant >= 0 && isOurs && !query.ideal &&
         op.variants[own->variant].exchanges &&
         !op.variants[own->variant].together)
       bytes += 2 * exchangedBytes(index, *own, a, layout);
@@ -395,8 +394,9 @@ double LayerTerms::heldBytesOf(int value, const LayerLayout &layout, int except,
 
 Moving LayerTerms::movingOf(int value, const LayerLayout &layout,
                             int except) const {
-  // Whole rooms of rows travel, filled or not.
-  Moving what(heldBytesOf(value, layout, except, /*kept=*/false));
+  // In our programs whole rooms of rows travel, filled or not.
+  Moving what(isOurs ? heldBytesOf(value, layout, except, /*kept=*/false)
+                     : bytesOf(value, layout, except));
   const LayerValue &facts = kind.values[value];
   double outside = 1;
   for (size_t d = 0; packs && d < facts.shape.size(); ++d) {

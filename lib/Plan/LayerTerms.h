@@ -138,6 +138,8 @@ public:
   const LayerKind &kind;
   const LayerFacts &facts;
   const KernelTraffic &traffic;
+  /// The runtime is that of our programs: what these do alone is priced.
+  const bool isOurs;
   std::array<int64_t, kInnerAxes> ranks;
   std::array<GroupCosts, kInnerAxes> costs;
 

@@ -35,8 +35,8 @@ struct PutOff {
 PutOff findPutOff(RepeatOp reverse);
 
 /// The slice argument that a chain of views (reshape, slice, broadcast) shows;
-/// null where there is no such chain. Such a view costs nothing where it is made
-/// again.
+/// null where there is no such chain. Such a view costs nothing where it is
+/// made again.
 mlir::Value shownSlice(RepeatOp repeat, mlir::Value value);
 
 } // namespace kerf
