@@ -60,6 +60,25 @@ OptionFilter kerf::validate::megatronFilter(bool sequenceParallel) {
   };
 }
 
+/// Published runtimes exchange rows between ranks that hold parts of the
+/// experts; none gathers tokens, and none holds all experts on a rank of `ep`.
+static bool bringsRows(const LayerOp &op, const OpOption &option) {
+  auto exchanges = [](const FactorVariant &variant) {
+    return variant.exchanges;
+  };
+  if (!llvm::any_of(op.variants, exchanges))
+    return true;
+  return option.variant >= 0 && exchanges(op.variants[option.variant]);
+}
+
+/// `others`, and of experts that lie on several ranks only exchanged rows.
+static OptionFilter withExchange(OptionFilter others) {
+  return [=](const LayerOp &op, InnerAxis axis, const OpOption &option) {
+    return (axis != InnerAxis::Expert || bringsRows(op, option)) &&
+           (!others || others(op, axis, option));
+  };
+}
+
 PinnedTables::PinnedTables(LayerContext context, const Row &row,
                            std::shared_ptr<PinnedLayouts> layouts)
     : context(std::move(context)), row(row), layouts(std::move(layouts)) {}
@@ -92,6 +111,8 @@ LayerTable PinnedTables::make(const TableKey &key) {
   query.restFree = false;
   if (key.groups[0].size > 1)
     query.filter = megatronFilter(isParallel);
+  if (row.ep.value_or(1) > 1)
+    query.filter = withExchange(std::move(query.filter));
   query.input = {isParallel ? splitAt(1) : kReplicated, splitAt(1), splitAt(0)};
   query.outputGradient = query.input;
   const LayerLayout *layout = layoutOf(query);

@@ -52,6 +52,16 @@ static json::Value gpt2Config(const Row &row) {
   return config;
 }
 
+/// The number behind a word of the notes, as in "head_dim 128".
+static std::optional<int64_t> notedNumber(const Row &row,
+                                          llvm::StringRef word) {
+  auto [before, after] = llvm::StringRef(row.notes).split(word);
+  int64_t number = 0;
+  if (after.ltrim().consumeInteger(10, number))
+    return std::nullopt;
+  return number;
+}
+
 static json::Value decoderConfig(const Row &row, llvm::StringRef family) {
   json::Value config = json::Value::makeObject();
   auto integer = [&](llvm::StringRef key, int64_t value) {
@@ -66,11 +76,41 @@ static json::Value decoderConfig(const Row &row, llvm::StringRef family) {
   integer("max_position_embeddings", *row.sequence);
   integer("vocab_size", paddedVocabulary(row));
   config.set("tie_word_embeddings", json::Value::fromBool(isTied(row)));
+  if (std::optional<int64_t> size = notedNumber(row, "head_dim "))
+    integer("head_dim", *size);
   if (family == "mixtral") {
     integer("num_local_experts", *row.experts);
     integer("num_experts_per_tok", row.topK.value_or(2));
     config.set("sliding_window", json::Value());
   }
+  return config;
+}
+
+/// Latent attention, shared experts and dense first layers. Sizes of heads are
+/// those that DeepSeek published (arXiv 2412.19437, section 4.2).
+static json::Value latentConfig(const Row &row) {
+  json::Value config = decoderConfig(row, "deepseek_v3");
+  auto integer = [&](llvm::StringRef key, int64_t value) {
+    config.set(key, json::Value::fromInteger(value));
+  };
+  integer("intermediate_size",
+          notedNumber(row, "dense ffn ").value_or(*row.ffn));
+  integer("moe_intermediate_size", *row.ffn);
+  integer("first_k_dense_replace", notedNumber(row, "first ").value_or(0));
+  integer("n_routed_experts", *row.experts);
+  integer("num_experts_per_tok", row.topK.value_or(2));
+  integer("n_shared_experts", 1);
+  integer("n_group", 1);
+  integer("topk_group", 1);
+  integer("q_lora_rank", notedNumber(row, "q_lora ").value_or(1536));
+  integer("kv_lora_rank", notedNumber(row, "kv_lora ").value_or(512));
+  integer("qk_nope_head_dim", 128);
+  integer("qk_rope_head_dim", 64);
+  integer("v_head_dim", 128);
+  config.set("scoring_func", json::Value::fromString("sigmoid"));
+  config.set("topk_method", json::Value::fromString("noaux_tc"));
+  config.set("norm_topk_prob", json::Value::fromBool(true));
+  config.set("routed_scaling_factor", json::Value::fromNumber(2.5));
   return config;
 }
 
@@ -87,9 +127,10 @@ std::string kerf::validate::configOf(const Row &row, std::string &why) {
     why = "no importer for plain MLPs with grouped keys or experts";
     return "";
   }
-  json::Value config = isMixture ? decoderConfig(row, "mixtral")
-                       : isGated ? decoderConfig(row, "llama")
-                                 : gpt2Config(row);
+  json::Value config = isMixture && hasLatents(row) ? latentConfig(row)
+                       : isMixture ? decoderConfig(row, "mixtral")
+                       : isGated   ? decoderConfig(row, "llama")
+                                   : gpt2Config(row);
   return json::print(config);
 }
 

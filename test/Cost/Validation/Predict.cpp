@@ -124,6 +124,15 @@ withFloat8(const std::shared_ptr<const StepModel> &step) {
   return copy;
 }
 
+/// Rows of experts that lie on several ranks are exchanged, with room for even
+/// shares: routers of benchmarks are balanced by force.
+static std::shared_ptr<const StepModel>
+withExchange(const std::shared_ptr<const StepModel> &step) {
+  auto copy = std::make_shared<StepModel>(*step);
+  copy->moeBuffer = 1;
+  return copy;
+}
+
 void JobReader::prepare(Job &job) {
   const Row &row = *job.row;
   job.leftOut = anomalyOf(row);
@@ -148,7 +157,9 @@ void JobReader::prepare(Job &job) {
   if (!job.step)
     return;
   job.leftOut.clear();
-  if (row.precision == "fp8") {
+  if (row.ep.value_or(1) > 1)
+    job.step = withExchange(job.step);
+  if (isFloat8(row)) {
     job.step = withFloat8(job.step);
     // The best fp8 product of an H100 reaches 0.71 of its peak where bf16
     // reaches 0.80 (Bekman, Machine Learning Engineering, maximum achievable
@@ -197,6 +208,7 @@ static SearchProblem problemOf(const Job &job, const Profile &profile,
   problem.type = job.step->type;
   problem.maxTensor = problem.maxContext = problem.maxExpert = int64_t(1) << 20;
   problem.pins = job.pins;
+  problem.exchangesRows = job.step->moeBuffer > 0;
   return problem;
 }
 

@@ -234,6 +234,14 @@ std::vector<Row> kerf::validate::readRows(llvm::StringRef folder,
 // Measurements
 //===----------------------------------------------------------------------===//
 
+bool kerf::validate::isFloat8(const Row &row) {
+  return llvm::StringRef(row.precision).starts_with("fp8");
+}
+
+bool kerf::validate::hasLatents(const Row &row) {
+  return llvm::StringRef(row.notes).contains("MLA");
+}
+
 double kerf::validate::parametersOf(const Row &row) {
   double h = row.hidden.value_or(0), v = row.vocab.value_or(0);
   double heads = row.heads.value_or(1);
@@ -264,6 +272,15 @@ std::optional<double> kerf::validate::flopsOfFormula(const Row &row) {
   if (formula.contains("72"))
     return 72 * tokens * l * h * h *
            (1 + s / (6 * h) + *row.vocab / (12 * l * h));
+  // Of the experts those that a token meets, of the scores those below the
+  // diagonal. Latent attention has other sizes than these columns say.
+  if (formula.contains("P_active")) {
+    if (hasLatents(row))
+      return std::nullopt;
+    Row met = row;
+    met.experts = row.experts ? row.topK.value_or(1) : 1;
+    return 6 * tokens * parametersOf(met) + 1.5 * scoreFlops(row);
+  }
   if (formula.contains("6*") || formula.contains("Korthikanti")) {
     double head = row.vocab.value_or(0) * h;
     return 6 * tokens * (parametersOf(row) - *row.vocab * h + head) +

@@ -66,9 +66,17 @@ std::optional<double> measuredStepSec(const Row &row, double peak);
 
 /// Flops of a step as the row's source counts them, for TFLOP/s: Megatron's
 /// with full recomputation (Narayanan et al. 2021, arXiv 2104.04473, eq. 3),
-/// without it (Korthikanti et al. 2022, arXiv 2205.05198, appendix A), or 6 P
-/// tokens (Kaplan et al. 2020). None when the formula is none of these.
+/// without it (Korthikanti et al. 2022, arXiv 2205.05198, appendix A), 6 P
+/// tokens (Kaplan et al. 2020), or that of active parameters and causal scores
+/// (Megatron-Bridge). None when the formula is none of these, or the row does
+/// not state the sizes that it needs.
 std::optional<double> flopsOfFormula(const Row &row);
+
+/// Products inside layers are in an 8-bit type, whatever its scales.
+bool isFloat8(const Row &row);
+
+/// Attention reads latents (DeepSeek's MLA), by the row's notes.
+bool hasLatents(const Row &row);
 
 /// Parameters of the row's model: embeddings (the head apart, when it has its
 /// own), attention with grouped keys, gated or plain MLPs, all experts.

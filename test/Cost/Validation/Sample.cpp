@@ -21,7 +21,7 @@ std::vector<double> kerf::validate::featuresOf(const Row &row) {
           : row.recompute == "full" ? 1.0
                                     : 0.5,
           row.flash.value_or(false) ? 1.0 : 0.0,
-          row.precision == "fp8" ? 1.0 : 0.0};
+          isFloat8(row) ? 1.0 : 0.0};
 }
 
 /// Scales each feature to [0, 1]; constant ones become 0.

@@ -58,6 +58,32 @@ TEST(RowsTest, stepTimeFromFlops) {
   EXPECT_NEAR(*measuredStepSec(rowOf(kRow), 312e12), 3.528, 0.001);
 }
 
+// 8-bit products by any name of their scales.
+TEST(RowsTest, float8) {
+  Row row = rowOf(kRow);
+  for (const char *name : {"fp8", "fp8-cs", "fp8 (blockwise/mx)"}) {
+    row.precision = name;
+    EXPECT_TRUE(isFloat8(row)) << name;
+  }
+  row.precision = "bf16";
+  EXPECT_FALSE(isFloat8(row));
+}
+
+// Of 128 experts a token meets 8; latent attention's sizes are not stated.
+TEST(RowsTest, activeParameters) {
+  Row row = rowOf(kRow);
+  row.formula = "6*P_active_matmul + 6*L*n_heads*head_dim*s per token";
+  double dense = *flopsOfFormula(row);
+  row.experts = 128;
+  row.topK = 1;
+  EXPECT_EQ(*flopsOfFormula(row), dense);
+  row.topK = 8;
+  EXPECT_GT(*flopsOfFormula(row), 4 * dense);
+  EXPECT_LT(*flopsOfFormula(row), 8 * dense);
+  row.notes = "MLA attention (q_lora 1536)";
+  EXPECT_FALSE(flopsOfFormula(row).has_value());
+}
+
 // Errors name file, line, column and what was found.
 TEST(RowsTest, errors) {
   std::string text = kRow;
