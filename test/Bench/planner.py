@@ -114,6 +114,15 @@ def layout_of(found):
     return " ".join(parts).replace(" ,", ",")
 
 
+def reason_of(message):
+    """What the first line of a refusal says, without the file that it names."""
+    said = message.splitlines()[0].split("error: ")[-1] if message else ""
+    needs = re.search(r"needs ([0-9.]+ GiB)", said)
+    if "fits" not in said:
+        return said[:80] or "refused"
+    return "does not fit" + (f", needs {needs[1]}" if needs else "")
+
+
 def search(args, folder):
     rows = list(SEARCHES)
     for path in sorted(CLUSTERS.glob("*.yaml")):
@@ -130,7 +139,7 @@ def search(args, folder):
         took = f"{seconds[0]:.2f} ({seconds[1]:.2f})"
         where = f"{devices} x {cluster}"
         if found is None or not found["feasible"]:
-            why = message.splitlines()[0][:80] if message else "does not fit"
+            why = reason_of(message)
             print(f"| {model} | {where} | - | {why} | {took} | {mib:.0f} | | | | |", flush=True)
             continue
         proof = found["trust"]["certificate"]
@@ -165,7 +174,7 @@ def experts(args, folder):
         ratio = second / best if second and best else None
         if ratio:
             worst = ratio if worst is None else min(worst, ratio)
-        why = "" if second else f" ({(message.splitlines() or ['does not fit'])[0][:60]})"
+        why = "" if second else f" ({reason_of(message)})"
         print(f"| {model} | {devices} x {cluster} | {pins.replace('|', ' or ')}{why} | {figures_of(theirs)} | {layout_of(ours) if ours else '-'} | "
               f"{figures_of(ours)} | {f'{ratio:.3f}' if ratio else '-'} |", flush=True)
     print(f"\nleast ratio {worst:.3f}: below 1 the search would have missed a published layout" if worst else "")
