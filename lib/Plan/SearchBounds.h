@@ -56,8 +56,12 @@ private:
   /// boundary of a layer; a message between neighbours of the innermost tier.
   double weightSec = 0, boundaryBytes = HUGE_VAL, otherSec = 0;
   AlphaBeta message1;
+  /// Per sequence, by kind, ranks of experts and sequences of a micro-batch:
+  /// seconds of a layer's kernels.
+  std::map<std::tuple<int, int64_t, int64_t>, double> pooled;
 
   const Layers &layersOfShape(const Shape &shape);
+  double kernelsEstimate(const OuterChoice &outer, int kind);
   double layerEstimate(const OuterChoice &outer, int kind);
   bool wants(ScheduleKind kind) const;
   double scheduleSec(const Shape &shape, double slowestSec, double sumSec,

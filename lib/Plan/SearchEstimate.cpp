@@ -22,13 +22,43 @@
 using namespace kerf;
 using namespace kerf::search_detail;
 
+/// Sequences of a micro-batch from which on an expert's product has rows
+/// enough.
+constexpr int64_t kPooledSequences = 8;
+
+/// Seconds of a micro-batch's kernels of a layer whose only ranks are those of
+/// `ep`. Experts are the slower the fewer rows each has, so those of one rank
+/// say little of them: ranks that hold parts of the experts pool their rows.
+double ShapeBounds::kernelsEstimate(const OuterChoice &outer, int kind) {
+  const LayerPoint &one = *alone[kind];
+  auto sequences = static_cast<double>(outer.microBatch);
+  auto secOf = [](const LayerPoint &point) {
+    return point.forward.computeSec() + point.backward.computeSec();
+  };
+  if (one.expertElements <= 0 || outer.ep * outer.microBatch == 1)
+    return secOf(one) * sequences;
+  // Beyond so many rows more of them change nothing.
+  int64_t most = std::min(outer.microBatch, kPooledSequences);
+  auto [place, isNew] = pooled.try_emplace({kind, outer.ep, most});
+  if (isNew) {
+    TableKey key;
+    key.kind = kind;
+    key.microBatch = most;
+    key.groups[2] = {outer.ep, 1};
+    const LayerTable &table = problem.tables->get(key);
+    place->second = table.points.empty() ? secOf(one)
+                                         : secOf(table.points.front()) /
+                                               static_cast<double>(most);
+  }
+  return place->second * sequences;
+}
+
 /// Seconds of a layer and micro-batch on one rank, collectives included.
 double ShapeBounds::layerEstimate(const OuterChoice &outer, int kind) {
   const LayerPoint &point = *alone[kind];
   auto cut = static_cast<double>(outer.tp * outer.cp);
   auto sequences = static_cast<double>(outer.microBatch);
-  double compute = point.forward.computeSec() + point.backward.computeSec();
-  double sec = compute * sequences / cut;
+  double sec = kernelsEstimate(outer, kind) / cut;
   TableKey key = keyOf(outer, kind);
   double whole = point.boundaryBytes * sequences;
   double comm = 0;

@@ -14,6 +14,7 @@ same timeline. Needs a build (build/bin). One process at a time on an idle machi
 import argparse
 import json
 import os
+import re
 import resource
 import statistics
 import subprocess
