@@ -38,6 +38,8 @@ using namespace kerf::search_detail;
 
 /// What is guessed to be slower than the best by this part is not explored.
 constexpr double kExploredSlack = 0.05;
+/// The part of the tables that exploring may solve; the rest is for the proof.
+constexpr double kExploredTables = 0.5;
 /// Leaves that cannot be the best in closed form, solved for the timeline's
 /// sake.
 constexpr int64_t kLeavesBeyond = 1000;
@@ -322,9 +324,11 @@ void Searcher::prove() {
 }
 
 void Searcher::run() {
-  tableBudget = problem.prove ? HUGE_VAL : problem.budget;
+  double whole = problem.prove ? HUGE_VAL : problem.budget;
   listShapes();
+  tableBudget = kExploredTables * whole;
   explore();
+  tableBudget = whole;
   prove();
 }
 
