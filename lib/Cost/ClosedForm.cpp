@@ -128,6 +128,7 @@ static double flowShopSec(const StepWork &step,
 /// Largest bound over the stages, without the step's constant.
 static double longestPath(const StepWork &step,
                           llvm::ArrayRef<StageTimes> stages) {
+  Pipelining pipelining = step.pipelining();
   double m = double(step.microBatches);
   double roundTrip = 0; // behind the stage that is looked at
   for (const StageTimes &t : stages)
@@ -144,7 +145,8 @@ static double longestPath(const StepWork &step,
     if (i > 0)
       end -= t.forwardHeld;
     // Weight gradients that come after the last backward.
-    double late = std::min(m, double(i + 1)) * (t.weight + t.gradientHeld);
+    double late = std::min(m, double(pipelining.lateBy(int64_t(i)) + 1)) *
+                  (t.weight + t.gradientHeld);
     bool split = step.schedule == ScheduleKind::ZeroBubble;
     best = std::max(best, end + t.tail);
     best = std::max(best, end - (split ? late : t.gradientHeld) + after);

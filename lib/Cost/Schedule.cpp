@@ -9,6 +9,11 @@
 //   B5 the same in ZB-H1:                F0 F1 F2 B0 F3 B1 W0 F4 B2 W1 F5 B3 W2
 //   B4 ...
 //
+// In ZB-H1 stage i makes a weight gradient i micro-batches after its input
+// gradient, here one; a limit (`defer`) makes it earlier on late stages, which
+// then hold less and idle more. With none deferred it follows at once, and only
+// the gradient's message leaves earlier than in 1F1B.
+//
 //===----------------------------------------------------------------------===//
 
 #include "kerf/Cost/Timeline.h"
@@ -43,16 +48,21 @@ std::optional<ScheduleKind> kerf::scheduleNamed(llvm::StringRef name) {
       .Default(std::nullopt);
 }
 
+int64_t Pipelining::lateBy(int64_t stage) const {
+  if (schedule != ScheduleKind::ZeroBubble)
+    return 0;
+  return defer < 0 ? stage : std::min(stage, defer);
+}
+
 /// Forwards before the first backward can follow a forward (Megatron's
 /// `get_num_warmup`-rule for interleaving).
-static int64_t warmUpOf(ScheduleKind kind, int64_t stages, int64_t stage,
-                        int64_t microBatches, int64_t chunks) {
-  int64_t all = microBatches * chunks;
-  int64_t behind = stages - 1 - stage;
-  if (kind == ScheduleKind::GPipe)
+static int64_t warmUpOf(const Pipelining &own, int64_t stage) {
+  int64_t all = own.microBatches * own.chunks;
+  int64_t behind = own.stages - 1 - stage;
+  if (own.schedule == ScheduleKind::GPipe)
     return all;
-  if (kind == ScheduleKind::Interleaved)
-    return std::min(all, 2 * behind + (chunks - 1) * stages);
+  if (own.schedule == ScheduleKind::Interleaved)
+    return std::min(all, 2 * behind + (own.chunks - 1) * own.stages);
   return std::min(all, behind);
 }
 
@@ -68,24 +78,25 @@ static Task taskAt(EventKind kind, int64_t number, int64_t stages,
   return {kind, int(chunk), number / round * stages + number % stages};
 }
 
-std::vector<Task> kerf::stageOrder(ScheduleKind kind, int64_t stages,
-                                   int64_t stage, int64_t microBatches,
-                                   int64_t chunks) {
-  int64_t all = microBatches * chunks, forwards = 0, weights = 0;
-  bool split = kind == ScheduleKind::ZeroBubble;
+std::vector<Task> kerf::stageOrder(const Pipelining &pipelining,
+                                   int64_t stage) {
+  int64_t stages = pipelining.stages, chunks = pipelining.chunks;
+  int64_t all = pipelining.microBatches * chunks, forwards = 0, weights = 0;
+  bool split = pipelining.schedule == ScheduleKind::ZeroBubble;
   std::vector<Task> order;
   order.reserve(size_t(all) * (split ? 3 : 2));
   auto forward = [&] {
     order.push_back(taskAt(EventKind::Forward, forwards++, stages, chunks));
   };
-  int64_t warmUp = warmUpOf(kind, stages, stage, microBatches, chunks);
+  int64_t warmUp = warmUpOf(pipelining, stage);
+  int64_t late = pipelining.lateBy(stage);
   while (forwards < warmUp)
     forward();
   for (int64_t b = 0; b < all; ++b) {
     if (forwards < all)
       forward();
     order.push_back(taskAt(EventKind::Backward, b, stages, chunks));
-    if (split && b >= stage)
+    if (split && b >= late)
       order.push_back({EventKind::WeightGradient, 0, weights++});
   }
   while (split && weights < all)
@@ -93,22 +104,19 @@ std::vector<Task> kerf::stageOrder(ScheduleKind kind, int64_t stages,
   return order;
 }
 
-double kerf::chunksInFlight(ScheduleKind kind, int64_t stages, int64_t stage,
-                            int64_t microBatches, int64_t chunks) {
-  int64_t all = microBatches * chunks;
-  if (kind == ScheduleKind::ZeroBubble)
-    return double(std::min(all, stages));
-  return double(
-      std::min(all, warmUpOf(kind, stages, stage, microBatches, chunks) + 1));
+double kerf::chunksInFlight(const Pipelining &pipelining, int64_t stage) {
+  int64_t all = pipelining.microBatches * pipelining.chunks;
+  return double(std::min(all, warmUpOf(pipelining, stage) + 1 +
+                                  pipelining.lateBy(stage)));
 }
 
-HeldParts kerf::partsInFlight(ScheduleKind kind, int64_t stages, int64_t stage,
-                              int64_t microBatches) {
-  double all = chunksInFlight(kind, stages, stage, microBatches, 1);
-  if (kind != ScheduleKind::ZeroBubble)
+HeldParts kerf::partsInFlight(const Pipelining &pipelining, int64_t stage) {
+  double all = chunksInFlight(pipelining, stage);
+  if (pipelining.schedule != ScheduleKind::ZeroBubble)
     return {all, all, 0};
-  return {double(std::min(microBatches, stages - stage)), all,
-          double(std::min(microBatches, stage + 1))};
+  int64_t m = pipelining.microBatches;
+  return {double(std::min(m, pipelining.stages - stage)), all,
+          double(std::min(m, pipelining.lateBy(stage) + 1))};
 }
 
 static bool isTime(double sec) { return std::isfinite(sec) && sec >= 0; }

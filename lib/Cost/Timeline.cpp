@@ -119,8 +119,7 @@ void Player::prepare() {
     slot(backwardArrival, virtualStages - 1, m) = 0;
   }
   for (int64_t s = 0; s < stages; ++s)
-    states[s].order =
-        stageOrder(work.schedule, stages, s, work.microBatches, work.chunks);
+    states[s].order = stageOrder(work.pipelining(), s);
 }
 
 double Player::arrivalOf(int64_t stage, const Task &task) const {

@@ -56,8 +56,8 @@ static FailureOr<Split> findSplit(ModelOp model, PlanAttr plan) {
 static PlanAttr withMesh(PlanAttr plan, MeshAttr mesh) {
   return PlanAttr::get(plan.getContext(), mesh, plan.getMicroBatches(),
                        plan.getSchedule(), plan.getRecomputeAll(),
-                       plan.getRecompute(), plan.getChunks(), plan.getZero(),
-                       plan.getShardGroup(), plan.getStages(),
+                       plan.getRecompute(), plan.getChunks(), plan.getDefer(),
+                       plan.getZero(), plan.getShardGroup(), plan.getStages(),
                        plan.getMoeBuffer(), plan.getPlainOrder());
 }
 

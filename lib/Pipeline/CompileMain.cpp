@@ -254,9 +254,10 @@ static void setMoeBuffer(ModuleOp module, double buffer) {
                      PlanAttr::get(module.getContext(), plan.getMesh(),
                                    plan.getMicroBatches(), plan.getSchedule(),
                                    plan.getRecomputeAll(), plan.getRecompute(),
-                                   plan.getChunks(), plan.getZero(),
-                                   plan.getShardGroup(), plan.getStages(),
-                                   buffer, plan.getPlainOrder()));
+                                   plan.getChunks(), plan.getDefer(),
+                                   plan.getZero(), plan.getShardGroup(),
+                                   plan.getStages(), buffer,
+                                   plan.getPlainOrder()));
 }
 
 /// The attribute of a model, and of the first program of its step, with the

@@ -32,6 +32,8 @@ static constexpr llvm::StringLiteral kPinHelp =
     "  mb              sequences of a micro-batch on a data rank\n"
     "  m               micro-batches of a step\n"
     "  v               chunks per stage\n"
+    "  defer           micro-batches whose weight gradients wait at most "
+    "(zb-h1)\n"
     "  zero            0, 1 (optimizer state is cut), 2 (gradients), 3 "
     "(weights)\n"
     "  shard           ranks that share the state\n"

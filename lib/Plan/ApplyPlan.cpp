@@ -152,7 +152,8 @@ PlanAttr PlanWriter::makePlan() {
       model.getContext(), makeMesh(), outer.microBatches,
       nameOf(outer.schedule), /*recomputeAll=*/false,
       llvm::SmallVector<int64_t>(recompute.begin(), recompute.end()),
-      outer.chunks, outer.zero, outer.zero > 0 ? outer.shardGroup : 0,
+      outer.chunks, outer.defer, outer.zero,
+      outer.zero > 0 ? outer.shardGroup : 0,
       hasStages ? makeStages() : ArrayAttr(),
       outer.ep > 1 && step.moeBuffer < kRoomForAll ? step.moeBuffer : 0.0,
       step.plainOrder);

@@ -157,7 +157,8 @@ std::string kerf::shortLayout(const OuterChoice &outer) {
           std::to_string(outer.microBatch);
   if (outer.pp > 1)
     text += " | " + nameOf(outer.schedule).str() +
-            (outer.chunks > 1 ? " v " + std::to_string(outer.chunks) : "");
+            (outer.chunks > 1 ? " v " + std::to_string(outer.chunks) : "") +
+            (outer.defer >= 0 ? " defer " + std::to_string(outer.defer) : "");
   if (outer.zero > 0) {
     text += " | zero " + std::to_string(outer.zero);
     if (outer.shardGroup > 1 && outer.shardGroup < outer.dp * outer.cp)

@@ -351,7 +351,7 @@ LogicalResult PlanReader::run(llvm::StringRef text) {
   if (failed(root) || !errors.expectKind(*root, json::Kind::Object, "a plan"))
     return failure();
   errors.expectKeys(*root,
-                    {"assign", "checked", "chunks", "cp_order", "mesh",
+                    {"assign", "checked", "chunks", "cp_order", "defer", "mesh",
                      "micro_batches", "model", "moe_buffer", "order", "priced",
                      "recompute", "reserve_bytes", "schedule", "shard_group",
                      "stages", "version", "zero"},

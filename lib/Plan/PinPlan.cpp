@@ -110,6 +110,10 @@ void PlanPins::fixMesh() {
 void PlanPins::fixSchedule() {
   fix("m", pins.microBatches, plan.getMicroBatches());
   fix("v", pins.chunks, plan.getChunks());
+  if (plan.getSchedule() == nameOf(ScheduleKind::ZeroBubble))
+    fix("defer", pins.defer,
+        plan.getDefer() == kDeferAll ? plan.getStageCount() - 1
+                                     : plan.getDefer());
   fix("zero", pins.zero, plan.getZero());
   if (plan.getShardGroup() != 0)
     fix("shard", pins.shardGroup, plan.getShardGroup());

@@ -27,6 +27,7 @@ const NumberKey kNumbers[] = {{"tp", &Pins::tp, 1, kMany, true},
                               {"mb", &Pins::microBatch, 1, kMany},
                               {"m", &Pins::microBatches, 1, kMany},
                               {"v", &Pins::chunks, 1, kMany},
+                              {"defer", &Pins::defer, 0, kMany},
                               {"zero", &Pins::zero, 0, 3},
                               {"shard", &Pins::shardGroup, 1, kMany},
                               {"devices", &Pins::devices, 1, kMany}};

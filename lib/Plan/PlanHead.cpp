@@ -1,5 +1,6 @@
 #include "PlanHead.h"
 
+#include "kerf/Cost/Timeline.h"
 #include "kerf/Plan/ReadStep.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -469,6 +470,9 @@ PlanAttr HeadReader::run() {
   int64_t chunks = readInteger("chunks", 1, "a number of chunks per stage");
   if (!check("chunks", PlanAttr::checkChunks(chunks, schedule)))
     chunks = 1;
+  int64_t defer = readInteger("defer", kDeferAll, "a number of micro-batches");
+  if (!check("defer", PlanAttr::checkDefer(defer, schedule)))
+    defer = kDeferAll;
   int64_t zero = readInteger("zero", 0, "a number from 0 to 3 as zero");
   if (!check("zero", PlanAttr::checkZero(zero)))
     zero = 0;
@@ -483,7 +487,7 @@ PlanAttr HeadReader::run() {
   if (!check("stages", PlanAttr::checkStages(stages, chunks, mesh)))
     stages = {};
   return PlanAttr::get(context, mesh, micro, schedule, all, recompute, chunks,
-                       zero, group, stages, moeBuffer, plainOrder);
+                       defer, zero, group, stages, moeBuffer, plainOrder);
 }
 
 PlanAttr kerf::readPlanHead(ModelOp model, const json::Value &root,

@@ -43,8 +43,7 @@ static Flight flightOf(const OuterChoice &outer, int64_t stage) {
   std::vector<int64_t> left(outer.chunks, outer.microBatches);
   bool putsOff = outer.schedule == ScheduleKind::ZeroBubble;
   int64_t open = 0;
-  for (const Task &task : stageOrder(outer.schedule, outer.pp, stage,
-                                     outer.microBatches, outer.chunks)) {
+  for (const Task &task : stageOrder(outer.pipelining(), stage)) {
     for (Kept kept : kAllKept) {
       auto [first, last] = spanOf(kept, putsOff);
       int64_t &own = held[task.chunk][kept];
@@ -85,8 +84,7 @@ struct ProgramMemory::State {
 
   using Layers = std::map<LayerKey, std::unique_ptr<SketchedLayer>>;
   std::map<std::pair<OuterKey, LayerKeys>, Layers> known;
-  /// By schedule, stages, micro-batches and chunks; of each stage.
-  std::map<std::array<int64_t, 4>, std::vector<Flight>> flights;
+  std::map<Pipelining, std::vector<Flight>> flights; ///< of each stage
 
   const std::vector<Flight> &flightsOf(const OuterChoice &outer);
   const Layers *layersOf(const PlanPoint &plan, LayoutOfPoint layoutOf);
@@ -153,9 +151,7 @@ ProgramMemory::State::sketch(const OuterChoice &outer,
 
 const std::vector<Flight> &
 ProgramMemory::State::flightsOf(const OuterChoice &outer) {
-  auto [at, isNew] =
-      flights.try_emplace({static_cast<int64_t>(outer.schedule), outer.pp,
-                           outer.microBatches, outer.chunks});
+  auto [at, isNew] = flights.try_emplace(outer.pipelining());
   if (isNew)
     for (int64_t stage = 0; stage < outer.pp; ++stage)
       at->second.push_back(flightOf(outer, stage));

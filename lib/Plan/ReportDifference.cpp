@@ -67,6 +67,8 @@ static void addDecisions(PlanDifference &result, const PlanPart &a,
   add("schedule", nameOf(a.outer.schedule).str(),
       nameOf(b.outer.schedule).str());
   number("chunks", a.outer.chunks, b.outer.chunks);
+  number("micro-batches deferred", a.outer.mostDeferred(),
+         b.outer.mostDeferred());
   add("state", a.state, b.state);
   add("stages", stagesCell(a), stagesCell(b));
   for (size_t i = 0; i < std::min(a.kinds.size(), b.kinds.size()); ++i)

@@ -39,6 +39,8 @@ static Value outerOf(const OuterChoice &outer) {
                            {"zero", number(outer.zero)},
                            {"shard_group", number(outer.shardGroup)}});
   value.set("schedule", textOf(nameOf(outer.schedule)));
+  if (outer.schedule == ScheduleKind::ZeroBubble)
+    value.set("defer", numberOf(number(outer.mostDeferred())));
   Value order = Value::makeArray();
   for (MeshAxis axis : outer.order)
     order.array.push_back(textOf(explain_detail::axisName(axis)));

@@ -47,6 +47,12 @@ static std::string batchWords(const OuterChoice &outer) {
     text += ", schedule " + nameOf(outer.schedule).str();
   if (outer.pp > 1 && outer.chunks > 1)
     text += " with " + std::to_string(outer.chunks) + " chunks per stage";
+  if (outer.defer >= 0)
+    text +=
+        " deferring weight gradients of " +
+        (outer.defer == 0   ? "no micro-batch"
+         : outer.defer == 1 ? "1 micro-batch"
+                            : std::to_string(outer.defer) + " micro-batches");
   return text;
 }
 

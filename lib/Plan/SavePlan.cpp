@@ -1,4 +1,5 @@
 #include "PlanHead.h"
+#include "kerf/Cost/Timeline.h"
 #include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/Plan/Passes.h"
 #include "kerf/Plan/PlanFile.h"
@@ -86,6 +87,7 @@ static json::Value headOf(ModelOp model, PlanAttr plan) {
                                   plan.getRecomputeAll() ? "full" : "none")
                             : numbersOf(plan.getRecompute()));
   setInteger("chunks", plan.getChunks(), 1);
+  setInteger("defer", plan.getDefer(), kDeferAll);
   setInteger("zero", plan.getZero(), 0);
   setInteger("shard_group", plan.getShardGroup(), 0);
   if (plan.getMoeBuffer() != 0)

@@ -177,7 +177,8 @@ void Searcher::expandHead(const Node &node) {
     Pricing pricing(problem, outer, memo);
     PriceList prices = pricesOf(pricing, head.tables);
     for (size_t schedule = 0; schedule < head.schedules.size(); ++schedule) {
-      std::tie(outer.schedule, outer.chunks) = head.schedules[schedule];
+      std::tie(outer.schedule, outer.chunks, outer.defer) =
+          head.schedules[schedule];
       for (size_t layouts = 0; layouts < head.layouts.size(); ++layouts)
         pushLeaf(pricing, prices,
                  {0, 0, Level::Leaf, 0, index, static_cast<int16_t>(cut),
@@ -205,7 +206,8 @@ OuterChoice Searcher::outerOf(const Node &node) const {
   const Head &head = heads[node.index];
   OuterChoice outer = head.outer;
   std::tie(outer.zero, outer.shardGroup) = head.cuts[node.cut];
-  std::tie(outer.schedule, outer.chunks) = head.schedules[node.schedule];
+  std::tie(outer.schedule, outer.chunks, outer.defer) =
+      head.schedules[node.schedule];
   return outer;
 }
 

@@ -205,7 +205,12 @@ std::vector<Shape> shapesOf(const SearchProblem &problem);
 /// Orders of the axes that give different groups.
 std::vector<std::vector<MeshAxis>> ordersOf(const SearchProblem &problem,
                                             const Shape &shape);
-using Schedule = std::pair<ScheduleKind, int64_t>; ///< and chunks
+/// A schedule with its chunks and what it defers.
+using Schedule = std::tuple<ScheduleKind, int64_t, int64_t>;
+/// `OuterChoice::defer` of a pin.
+inline int64_t deferOf(int64_t pinned, int64_t stages) {
+  return pinned < stages - 1 ? pinned : kDeferAll;
+}
 std::vector<Schedule> schedulesOf(const SearchProblem &problem,
                                   const Shape &shape);
 using StateCut = std::pair<int, int64_t>; ///< ZeRO level, shard group

@@ -27,6 +27,8 @@ std::string OuterChoice::print() const {
       dp, microBatch, microBatches, nameOf(schedule));
   if (chunks > 1)
     text += " v " + std::to_string(chunks);
+  if (defer >= 0)
+    text += " defer " + std::to_string(defer);
   text += " | zero " + std::to_string(zero);
   if (zero > 0)
     text += " over " + std::to_string(shardGroup);
@@ -65,8 +67,8 @@ HeldChunks search_detail::heldChunks(int64_t stages, int64_t stage,
     });
     largest.push_back(held);
   };
-  for (const Task &task :
-       stageOrder(ScheduleKind::Interleaved, stages, stage, counted, chunks)) {
+  for (const Task &task : stageOrder(
+           {ScheduleKind::Interleaved, stages, counted, chunks}, stage)) {
     bool forward = task.kind == EventKind::Forward;
     if (!forward)
       note();
@@ -112,9 +114,8 @@ void Evaluator::addActivations(size_t stage, llvm::ArrayRef<double> saved) {
     return;
   double &bytes = plan.stages[stage].memory.activations;
   if (outer.chunks == 1) {
-    bytes = saved[0] * chunksInFlight(outer.schedule, outer.pp,
-                                      static_cast<int64_t>(stage),
-                                      outer.microBatches, 1);
+    bytes = saved[0] *
+            chunksInFlight(outer.pipelining(), static_cast<int64_t>(stage));
     return;
   }
   for (const std::vector<double> &held :
@@ -217,6 +218,7 @@ void Evaluator::run() {
   plan.work.schedule = plan.outer.schedule;
   plan.work.microBatches = plan.outer.microBatches;
   plan.work.chunks = plan.outer.chunks;
+  plan.work.defer = plan.outer.defer;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage)
     addStage(stage);
   addTiedSync();

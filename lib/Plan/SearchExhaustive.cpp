@@ -61,6 +61,9 @@ bool Enumerator::fits(int64_t stage) const {
     const StagePoint &point = kinds[layer.kind].points[layer.point];
     state += point.stateBytes;
     saved[layer.chunk] += point.savedBytes;
+    if (!problem.late.empty())
+      state += problem.late[stage] * point.lateBytes +
+               problem.handed[stage] * point.handedBytes;
     work = std::max(work, point.workBytes);
     buffer = std::max(buffer, point.bufferBytes);
   }
@@ -229,7 +232,7 @@ void ExhaustiveSearch::tryHead(const OuterChoice &head,
     Pricing pricing(problem, outer, memo);
     PriceList prices = pricesOf(pricing, tables);
     for (Schedule schedule : schedules) {
-      std::tie(outer.schedule, outer.chunks) = schedule;
+      std::tie(outer.schedule, outer.chunks, outer.defer) = schedule;
       bool all = true;
       for (const LayoutChoice &layouts : layoutsOf(problem, tables, all))
         tryLeaf(pricing, layouts, tables, prices);

@@ -59,7 +59,7 @@ static Need leastOf(const SearchProblem &problem, const Shape &shape) {
   std::vector<Schedule> schedules = schedulesOf(problem, shape);
   if (schedules.empty())
     return least;
-  std::tie(outer.schedule, outer.chunks) = schedules.front();
+  std::tie(outer.schedule, outer.chunks, outer.defer) = schedules.front();
   TableList tables = tablesOf(problem, outer);
   for (int kind : kindsOf(problem))
     if (tables[kind]->points.empty())

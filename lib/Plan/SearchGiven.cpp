@@ -52,6 +52,13 @@ private:
       return stages.held[stage];
     return {{stages.inFlight[stage]}};
   }
+  /// The layers of a run where `held` micro-batches are.
+  StageItem itemOf(int64_t stage, const GivenRun &run,
+                   llvm::ArrayRef<double> held) const {
+    if (stages.chunks == 1)
+      return stages.itemOn(stage, run.layers.kind, run.layers.count);
+    return {run.layers.kind, run.layers.count, held[run.chunk]};
+  }
   std::vector<int> pointsOf(const GivenLayers &layers) const;
   std::vector<GivenRun> runsOf(int64_t stage) const;
   Filled fill(int64_t stage, llvm::ArrayRef<GivenRun> runs) const;
@@ -103,7 +110,7 @@ bool GivenFiller::fits(int64_t stage, llvm::ArrayRef<GivenRun> runs,
       const StagePoint &point =
           kinds[run.layers.kind].points[run.points[part.point]];
       auto count = static_cast<double>(part.count);
-      bytes += count * (held[run.chunk] * point.savedBytes + point.stateBytes);
+      bytes += count * itemOf(stage, run, held).bytesAt(point);
       work = std::max(work, point.workBytes);
       buffer = std::max(buffer, point.bufferBytes);
     }
@@ -122,8 +129,10 @@ Filled GivenFiller::fill(int64_t stage, llvm::ArrayRef<GivenRun> runs) const {
   }
   for (llvm::ArrayRef<double> held : heldBy(stage)) {
     Items items;
-    for (auto [i, run] : llvm::enumerate(runs))
-      items.push_back({static_cast<int>(i), run.layers.count, held[run.chunk]});
+    for (auto [i, run] : llvm::enumerate(runs)) {
+      items.push_back(itemOf(stage, run, held));
+      items.back().kind = static_cast<int>(i);
+    }
     Filled filled = fillStage(own, items, stages.budget[stage]);
     if (filled.fits() && fits(stage, runs, filled))
       return filled;

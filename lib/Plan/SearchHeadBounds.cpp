@@ -41,9 +41,7 @@ using namespace kerf::search_detail;
 /// Programs have slots of each chunk for the most that it ever holds.
 void HeadBounds::holdSlots(const OuterChoice &outer,
                            std::vector<double> &held) {
-  std::vector<std::vector<double>> &more =
-      knownMore[{static_cast<int64_t>(outer.schedule), outer.pp,
-                 outer.microBatches, outer.chunks}];
+  std::vector<std::vector<double>> &more = knownMore[outer.pipelining()];
   for (const HeldChunks &states :
        memo.heldBy(outer.pp, outer.microBatches, outer.chunks)) {
     std::vector<double> slots(outer.chunks, 0);
@@ -61,16 +59,12 @@ void HeadBounds::holdSlots(const OuterChoice &outer,
 /// interleaved stage the states of its schedule are averaged: the largest is no
 /// smaller; and all layers count as the chunk that is held least.
 llvm::ArrayRef<double> HeadBounds::heldOf(const OuterChoice &outer) {
-  auto [it, isNew] =
-      knownHeld.try_emplace({static_cast<int64_t>(outer.schedule), outer.pp,
-                             outer.microBatches, outer.chunks});
+  auto [it, isNew] = knownHeld.try_emplace(outer.pipelining());
   std::vector<double> &held = it->second;
   if (!isNew)
     return held;
   for (int64_t stage = 0; outer.chunks == 1 && stage < outer.pp; ++stage)
-    held.push_back(
-        partsInFlight(outer.schedule, outer.pp, stage, outer.microBatches)
-            .early);
+    held.push_back(partsInFlight(outer.pipelining(), stage).early);
   if (outer.chunks == 1)
     return held;
   if (problem.measureLayers) {
@@ -107,9 +101,7 @@ struct Growing {
 /// others have a layer, and those that are held longer than the least keep more
 /// of it.
 void HeadBounds::fillChunks(const OuterChoice &outer, const Relaxed &relaxed) {
-  llvm::ArrayRef<std::vector<double>> more =
-      knownMore[{static_cast<int64_t>(outer.schedule), outer.pp,
-                 outer.microBatches, outer.chunks}];
+  llvm::ArrayRef<std::vector<double>> more = knownMore[outer.pipelining()];
   int64_t all = outer.pp * outer.chunks;
   for (auto [index, stage] : llvm::enumerate(stages)) {
     stage.own = 0;
@@ -285,11 +277,24 @@ double HeadBounds::leafSec(const OuterChoice &outer, const Relaxed &relaxed,
   return std::min(enough, std::max(least, stepSec(facts, relaxed, slowest)));
 }
 
+/// The schedules of a head that a bound is needed for: of those that differ in
+/// what they defer the first, which holds least. Their bounds differ in that
+/// alone.
+static std::vector<Schedule> kindestOf(llvm::ArrayRef<Schedule> schedules) {
+  std::vector<Schedule> kindest;
+  for (const Schedule &schedule : schedules)
+    if (kindest.empty() ||
+        std::get<0>(schedule) != std::get<0>(kindest.back()) ||
+        std::get<0>(schedule) != ScheduleKind::ZeroBubble)
+      kindest.push_back(schedule);
+  return kindest;
+}
+
 double HeadBounds::secondsOf(const OuterChoice &head, double enough) {
   Shape shape;
   shape.pp = head.pp;
   shape.microBatches = head.microBatches;
-  std::vector<Schedule> schedules = schedulesOf(problem, shape);
+  std::vector<Schedule> schedules = kindestOf(schedulesOf(problem, shape));
   std::vector<Known> known;
   for (int kind : kindsOf(problem))
     known.push_back(knownOf(head, kind));
@@ -300,7 +305,7 @@ double HeadBounds::secondsOf(const OuterChoice &head, double enough) {
     Pricing pricing(problem, outer, memo);
     Relaxed relaxed = relax(pricing, known);
     for (Schedule schedule : schedules) {
-      std::tie(outer.schedule, outer.chunks) = schedule;
+      std::tie(outer.schedule, outer.chunks, outer.defer) = schedule;
       least = leafSec(outer, relaxed, least);
     }
   }

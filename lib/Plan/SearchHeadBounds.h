@@ -79,11 +79,10 @@ private:
   const SearchProblem &problem;
   GroupMemo &memo;
   ShapeBounds &layers;
-  /// By schedule, stages, micro-batches and chunks: `heldOf`.
-  std::map<std::array<int64_t, 4>, std::vector<double>> knownHeld;
+  std::map<Pipelining, std::vector<double>> knownHeld; ///< `heldOf`
   /// Micro-batches that each chunk of each stage holds more of than the one
-  /// that is held least, where programs have slots; by the same.
-  std::map<std::array<int64_t, 4>, std::vector<std::vector<double>>> knownMore;
+  /// that is held least, where programs have slots.
+  std::map<Pipelining, std::vector<std::vector<double>>> knownMore;
   /// Layers of a stage: their curve, and what the stage has besides.
   struct Stage {
     Curve layer;

@@ -43,9 +43,10 @@ double HeadBounds::Floor::each(const OuterChoice &outer, double held) const {
   if (outer.schedule != ScheduleKind::ZeroBubble)
     return bytes;
   // Of the stage that holds so many until the backward pass.
-  double handed =
-      outer.microBatches < outer.pp ? 1 : double(outer.pp + 1) - held;
-  return bytes + handed * putOffBytes;
+  double late = 0;
+  if (outer.microBatches >= outer.pp)
+    late = double(outer.pipelining().lateBy(outer.pp - int64_t(held)));
+  return bytes + (1 + late) * putOffBytes;
 }
 
 /// The least seconds for state and `held` times what is kept together: of two

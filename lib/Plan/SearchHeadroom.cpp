@@ -28,6 +28,9 @@ static Pins pinsOf(Pins pins, const OuterChoice &outer) {
   pins.microBatch = {outer.microBatch};
   pins.microBatches = {outer.microBatches};
   pins.chunks = {outer.chunks};
+  pins.defer.clear();
+  if (outer.schedule == ScheduleKind::ZeroBubble)
+    pins.defer = {outer.mostDeferred()};
   pins.zero = {outer.zero};
   pins.shardGroup = {outer.shardGroup};
   pins.schedules = {outer.schedule};

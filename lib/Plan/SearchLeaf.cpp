@@ -141,7 +141,9 @@ static double bubblePart(const OuterChoice &outer, const LeafSums &sums) {
   if (outer.schedule == ScheduleKind::ZeroBubble) {
     auto others = static_cast<double>(std::max<int64_t>(1, outer.pp - 1));
     double filled =
-        1 + std::min(1.0, static_cast<double>(outer.microBatches - 1) / others);
+        1 +
+        std::min(1.0, static_cast<double>(outer.microBatches - 1) / others) *
+            static_cast<double>(outer.mostDeferred()) / others;
     return std::max(0.0, 1 - filled * sums.weightSec / sums.sec);
   }
   return 1;
@@ -170,11 +172,12 @@ static double linkSecOf(const OuterChoice &outer, const LeafSums &sums,
 }
 
 /// Messages that fill and drain the pipeline one after the other. In ZB-H1 each
-/// micro-batch after the second waits for two more, until a stage has all.
+/// micro-batch after the second waits for two more, until a stage has all that
+/// it defers.
 static double tripsOf(const OuterChoice &outer) {
   int64_t others = outer.pp - 1, more = 0;
   if (outer.schedule == ScheduleKind::ZeroBubble)
-    more = std::clamp<int64_t>(outer.microBatches - 2, 0, others);
+    more = std::clamp<int64_t>(outer.microBatches - 2, 0, outer.mostDeferred());
   return static_cast<double>(2 * (others + more));
 }
 
@@ -252,8 +255,7 @@ static void setFlight(const Pricing &pricing, const TableList &tables,
   for (int64_t stage = 0; stage < outer.pp; ++stage) {
     stages.budget.push_back(capacityBytes(problem) - reserved);
     if (outer.chunks == 1)
-      stages.inFlight.push_back(chunksInFlight(outer.schedule, outer.pp, stage,
-                                               outer.microBatches, 1));
+      stages.inFlight.push_back(chunksInFlight(outer.pipelining(), stage));
   }
   stages.budget.back() -= logitBytesOf(problem, outer);
 }
@@ -335,20 +337,6 @@ StageProblem search_detail::stageProblemOf(const Pricing &pricing,
   return stages;
 }
 
-/// Adds what a point holds until put-off weight gradients, so that stages which
-/// hold f micro-batches until the backward pass have it, too: with p stages and
-/// p micro-batches or more these hand over p + 1 - f of them. With fewer it is
-/// the least of all stages.
-static void addPutOff(const OuterChoice &outer, const LayerBytes &bytes,
-                      StagePoint &point) {
-  double held = double(std::min(outer.microBatches, outer.pp));
-  bool isFull = outer.microBatches >= outer.pp;
-  point.stateBytes +=
-      held * bytes.late + (isFull ? double(outer.pp + 1) : 1) * bytes.handed;
-  if (isFull)
-    point.savedBytes -= bytes.handed;
-}
-
 /// Puts the bytes of programs at points; gives the least of `once`.
 static double setBytes(const SearchProblem &problem, StageProblem &stages,
                        const OuterChoice &outer,
@@ -359,8 +347,8 @@ static double setBytes(const SearchProblem &problem, StageProblem &stages,
          llvm::zip_equal(stages.kinds[kind].points, floors[kind])) {
       point.savedBytes = bytes.kept;
       point.stateBytes = bytes.rest;
-      if (outer.schedule == ScheduleKind::ZeroBubble)
-        addPutOff(outer, bytes, point);
+      point.lateBytes = bytes.late;
+      point.handedBytes = bytes.handed;
       point.workBytes = bytes.work;
       point.bufferBytes = 0;
       if (isLayer(problem, kind))
@@ -414,11 +402,12 @@ search_detail::programsOf(const Pricing &pricing, const TableList &tables,
   for (int64_t stage = 0; stage < outer.pp; ++stage) {
     // A program has slots of each chunk for the most that it ever holds.
     std::vector<double> slots(outer.chunks, 0);
-    if (outer.chunks == 1)
-      slots[0] = stages.inFlight[stage] =
-          partsInFlight(outer.schedule, outer.pp, stage, outer.microBatches)
-              .early;
-    else
+    if (outer.chunks == 1) {
+      HeldParts parts = partsInFlight(outer.pipelining(), stage);
+      slots[0] = stages.inFlight[stage] = parts.early;
+      stages.late.push_back(parts.late);
+      stages.handed.push_back(parts.handed);
+    } else
       for (const std::vector<double> &held : stages.held[stage])
         for (auto [most, count] : llvm::zip_equal(slots, held))
           most = std::max(most, count);

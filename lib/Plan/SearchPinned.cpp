@@ -91,6 +91,8 @@ void PinnedReader::readSchedule() {
     errors.push_back("'schedule' is not fixed: found several");
   if (!pins.schedules.empty())
     outer.schedule = pins.schedules.front();
+  if (!pins.defer.empty())
+    outer.defer = deferOf(one("defer", pins.defer, 0), outer.pp);
   int64_t layers = layersOf(problem);
   if (outer.pp * outer.chunks > layers)
     errors.push_back(llvm::formatv("pp {0} x v {1} = {2} chunks of layers, "
@@ -101,6 +103,7 @@ void PinnedReader::readSchedule() {
   work.schedule = outer.schedule;
   work.microBatches = outer.microBatches;
   work.chunks = outer.chunks;
+  work.defer = outer.defer;
   work.stages.resize(outer.pp);
   for (StageWork &stage : work.stages)
     stage.chunks.resize(outer.chunks);

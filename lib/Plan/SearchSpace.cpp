@@ -16,6 +16,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <set>
 
 using namespace kerf;
 using namespace kerf::search_detail;
@@ -204,6 +205,24 @@ search_detail::ordersOf(const SearchProblem &problem, const Shape &shape) {
   return orders;
 }
 
+/// What ZB-H1 may defer, the least first: nothing, powers of four, or as much
+/// as fills the bubble.
+static std::vector<int64_t> deferralsOf(const Pins &pins, int64_t stages) {
+  std::set<int64_t> limits;
+  for (int64_t pinned : pins.defer)
+    limits.insert(std::min(pinned, stages - 1));
+  if (limits.empty()) {
+    limits = {0, stages - 1};
+    for (int64_t limit = 1; limit < stages - 1; limit *= 4)
+      limits.insert(limit);
+  }
+  std::vector<int64_t> deferrals;
+  for (int64_t limit : limits)
+    if (allows(pins, "defer", {}, limit))
+      deferrals.push_back(deferOf(limit, stages));
+  return deferrals;
+}
+
 std::vector<Schedule> search_detail::schedulesOf(const SearchProblem &problem,
                                                  const Shape &shape) {
   const Pins &pins = problem.pins;
@@ -218,12 +237,15 @@ std::vector<Schedule> search_detail::schedulesOf(const SearchProblem &problem,
     if (oneChunk && wanted(kind) &&
         (shape.pp > 1 || kind == ScheduleKind::OneFOneB ||
          !pins.schedules.empty()))
-      schedules.push_back({kind, 1});
+      for (int64_t defer : kind == ScheduleKind::ZeroBubble
+                               ? deferralsOf(pins, shape.pp)
+                               : std::vector<int64_t>{kDeferAll})
+        schedules.push_back({kind, 1, defer});
   if (shape.pp > 1 && wanted(ScheduleKind::Interleaved) &&
       shape.microBatches % shape.pp == 0)
     for (int64_t v = 2; v * shape.pp <= layersOf(problem); ++v)
       if (allows(pins, "v", pins.chunks, v))
-        schedules.push_back({ScheduleKind::Interleaved, v});
+        schedules.push_back({ScheduleKind::Interleaved, v, kDeferAll});
   return schedules;
 }
 

@@ -77,7 +77,7 @@ void stages_detail::setFlight(const StageProblem &problem, int64_t stage,
   };
   for (StageItem &item : items) {
     if (problem.chunks == 1)
-      item.inFlight = problem.inFlight[stage];
+      item = problem.itemOn(stage, item.kind, item.count);
     else if (item.kind == problem.first)
       item.inFlight = most([](auto &held) { return held.front(); });
     else if (item.kind == problem.last)

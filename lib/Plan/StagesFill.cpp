@@ -269,9 +269,8 @@ Filled kerf::fillStage(llvm::ArrayRef<StageKind> kinds,
   for (const StageItem &item : items) {
     Options &list = filler.options.emplace_back();
     for (auto [j, point] : llvm::enumerate(kinds[item.kind].points))
-      list.push_back({point.sec,
-                      item.inFlight * point.savedBytes + point.stateBytes,
-                      point.workBytes, point.bufferBytes, int(j)});
+      list.push_back({point.sec, item.bytesAt(point), point.workBytes,
+                      point.bufferBytes, int(j)});
     if (!llvm::is_sorted(list, faster))
       llvm::sort(list, faster);
   }

@@ -57,12 +57,6 @@ private:
 };
 } // namespace
 
-static std::vector<Task> orderOf(spmd::ProgramOp program, ScheduleKind kind,
-                                 int64_t chunks) {
-  return stageOrder(kind, program.getStageCount(), program.getStage(),
-                    program.getMicroBatches(), chunks);
-}
-
 static llvm::StringRef functionOf(EventKind kind) {
   switch (kind) {
   case EventKind::Forward:
@@ -95,10 +89,10 @@ static void setCapacity(const StagePrograms &programs) {
     program->setAttr(kCapacityAttrName, builder.getI64IntegerAttr(capacity));
 }
 
-static void orderTraining(spmd::ProgramOp program, ScheduleKind kind,
-                          int64_t chunks) {
+static void orderTraining(spmd::ProgramOp program,
+                          const Pipelining &pipelining) {
   ScheduleWriter schedule(program, "train");
-  std::vector<Task> order = orderOf(program, kind, chunks);
+  std::vector<Task> order = stageOrder(pipelining, program.getStage());
   schedule.call("prologue");
   for (const Task &task : order)
     schedule.call(functionOf(task.kind), task.chunk, task.microBatch);
@@ -108,11 +102,11 @@ static void orderTraining(spmd::ProgramOp program, ScheduleKind kind,
 }
 
 /// The forward calls of training, in their order.
-static void orderEvaluation(spmd::ProgramOp program, ScheduleKind kind,
-                            int64_t chunks) {
+static void orderEvaluation(spmd::ProgramOp program,
+                            const Pipelining &pipelining) {
   ScheduleWriter schedule(program, "evaluate");
   schedule.call("prologue");
-  for (const Task &task : orderOf(program, kind, chunks))
+  for (const Task &task : stageOrder(pipelining, program.getStage()))
     if (task.kind == EventKind::Forward)
       schedule.call("evaluate", task.chunk, task.microBatch);
   schedule.call("finish_evaluation");
@@ -135,9 +129,11 @@ struct OrderMicroBatchesPass
       llvm::StringRef name = schedule;
       if (name.empty() && plan)
         name = plan.getSchedule();
-      auto kind = scheduleNamed(name).value_or(ScheduleKind::OneFOneB);
-      int64_t chunks = plan ? plan.getChunks() : 1;
-      if (kind == ScheduleKind::Interleaved &&
+      Pipelining pipelining = {
+          scheduleNamed(name).value_or(ScheduleKind::OneFOneB),
+          program.getStageCount(), program.getMicroBatches(),
+          plan ? plan.getChunks() : 1, plan ? plan.getDefer() : kDeferAll};
+      if (pipelining.schedule == ScheduleKind::Interleaved &&
           program.getMicroBatches() % program.getStageCount() != 0) {
         program.emitOpError()
             << "is interleaved with " << program.getMicroBatches()
@@ -146,9 +142,9 @@ struct OrderMicroBatchesPass
         return signalPassFailure();
       }
       if (!program.getSchedule("train"))
-        orderTraining(program, kind, chunks);
+        orderTraining(program, pipelining);
       if (!program.getSchedule("evaluate"))
-        orderEvaluation(program, kind, chunks);
+        orderEvaluation(program, pipelining);
     }
     for (const StagePrograms &programs : getPipelines(getOperation()))
       setCapacity(programs);

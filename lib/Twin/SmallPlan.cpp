@@ -231,7 +231,8 @@ SmallPlan kerf::shrinkPlan(PlanAttr plan, llvm::ArrayRef<int64_t> layers) {
   small.plan = PlanAttr::get(
       plan.getContext(), mesh, microBatchesOf(plan, stages, perStage),
       plan.getSchedule(), plan.getRecomputeAll(), plan.getRecompute(), perStage,
-      plan.getZero(), shardGroup, stagesAttr, buffer, plan.getPlainOrder());
+      plan.getDefer(), plan.getZero(), shardGroup, stagesAttr, buffer,
+      plan.getPlainOrder());
   if (plan.getMicroBatches() > 1 && small.plan.getMicroBatches() == 1)
     small.differs.push_back("one micro-batch");
   if (buffer != plan.getMoeBuffer())

@@ -110,6 +110,8 @@ def layout_of(found):
     choice = found["plan"]["choice"]
     parts = [f"{k} {choice[k]}" for k in ("tp", "cp", "ep", "dp", "pp") if choice[k] > 1]
     schedule = choice["schedule"] + (f" v {choice['chunks']}" if choice["chunks"] > 1 else "")
+    if "defer" in choice and choice["defer"] < choice["pp"] - 1:
+        schedule += f" defer {choice['defer']}"
     parts.append(f", {choice['micro_batches']} x {choice['micro_batch']}")
     parts.append(f", {schedule}, zero {choice['zero']}")
     return " ".join(parts).replace(" ,", ",")

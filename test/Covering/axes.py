@@ -21,7 +21,7 @@ LEFT_OUT = {
 COVERED = {
     "kerf-import": "optimizer packed lora-rank quantize-base",
     "kerfc": "precision pin bucket-gradients overlap moe-buffer",
-    "pins": "tp cp ep pp dp mb m v zero shard schedule recompute order layers moe cp_order",
+    "pins": "tp cp ep pp dp mb m v zero shard schedule recompute order layers moe cp_order defer",
 }
 
 
@@ -110,6 +110,7 @@ def axes_of(compiler, model, clusters):
         "zero": ["0", "1", "2", "3"],
         "shard": [NONE, "all", "part"],
         "schedule": [NONE, *pin("schedule")],
+        "defer": [NONE, "0", "1", "3"],
         "v": ["1", "2", "3"],
         "m": degrees,
         "mb": ["1", "2"],
@@ -167,6 +168,7 @@ RULES = [
     (("ep", "moe"), lambda c: is_one_of(c, "moe", c["ep"] != "1")),
     (("ep", "dp"), lambda c: int(c["dp"]) % int(c["ep"]) == 0),
     (("pp", "schedule"), lambda c: is_one_of(c, "schedule", c["pp"] != "1")),
+    (("defer", "schedule"), lambda c: c["defer"] == NONE or c["schedule"] == "zb-h1"),
     (("v", "schedule"), lambda c: (c["schedule"] == "interleaved") == (c["v"] != "1")),
     (("pp", "m", "schedule"), lambda c: c["schedule"] != "interleaved" or int(c["m"]) % int(c["pp"]) == 0),
     (("pp", "v", "layers"), lambda c: c["layers"] != "listed" or (c["pp"] != "1" and c["v"] == "1")),

@@ -81,7 +81,8 @@ def palm_of(case, text, optimizer):
 
 def pins_of(case):
     """As text; `-` leaves a pin out."""
-    pins = {key: case[key] for key in ("tp", "cp", "ep", "pp", "dp", "m", "mb", "v", "zero", "schedule", "recompute")}
+    same = "tp cp ep pp dp m mb v zero schedule defer recompute"
+    pins = {key: case[key] for key in same.split()}
     pins["shard"] = {"all": degree(case, "dp", "cp"), "part": part_of(case)}.get(case["shard"], NONE)
     pins["moe"] = "all_to_all" if case["moe"] == "room" else case["moe"]
     pins["cp_order"] = case["cp_order"]

@@ -13,6 +13,7 @@ parallelism, two data ranks, two micro-batches and cut optimizer state. The word
     plain                context ranks have parts by position, not of equal causal work
     m4                   micro-batches
     gpipe 1f1b zb-h1     schedule of a pipeline; v2: interleaved, with two chunks per stage
+    defer1               so many weight gradients wait on a stage of zb-h1 at most
     zero1 zero2 zero3    what of the state is cut over data ranks; group2: over so many of them
     full selective       recomputation
     tied untied          the other choice for the output table than the family's
@@ -68,10 +69,10 @@ COMMON = """
     dp2.tp2.sp.zero1 dp2.tp2.vocab.m2.zero3 dp4.tp2.zero2 dp2.tp2.inner.zero3.full
     cp2 cp4 cp4.plain cp2.m2.full cp2.dp2 cp2.dp2.zero1 cp2.dp2.m2.zero3 cp2.tp2 cp2.tp2.dp2.zero2
     pp2.gpipe.m4 pp2.1f1b.m4 pp2.1f1b.m8.full pp2.zb-h1.m4 pp2.v2.m4 pp4.gpipe.m4 pp4.1f1b.m8
-    pp4.zb-h1.m8 pp2.v2.m2.selective pp2.zb-h1.m4.full
+    pp4.zb-h1.m8 pp4.zb-h1.m8.defer1 pp2.v2.m2.selective pp2.zb-h1.m4.full
     pp2.dp2.1f1b.m4 pp2.dp2.gpipe.m2.zero1 pp2.dp2.zb-h1.m4.zero2 pp2.dp2.1f1b.m2.zero3
     pp2.dp2.v2.m2.zero1 pp2.dp4.1f1b.m2.zero3.group2 pp2.tp2.1f1b.m4 pp2.tp2.sp.vocab.1f1b.m2
-    pp2.tp2.sp.v2.m4 pp2.tp2.zb-h1.m4 pp4.tp2.1f1b.m4 pp4.dp2.zb-h1.m4.zero1
+    pp2.tp2.sp.v2.m4 pp2.tp2.zb-h1.m4 pp4.tp2.1f1b.m4 pp4.dp2.zb-h1.m4.zero1.defer0
     pp2.cp2.1f1b.m4 pp2.cp2.dp2.1f1b.m2.zero1 pp2.tp2.dp2.sp.1f1b.m4.zero1
     pp2.tp2.dp2.sp.v2.m2.zero3.full pp2.tp2.dp2.vocab.zb-h1.m4.zero2.inner
     dp2.early dp4.m2.early dp2.m2.zero1.early dp4.zero1.group2.early dp2.tp2.sp.m2.early
@@ -142,6 +143,7 @@ class Layout:
         self.sizes = {axis: number(axis, 1) for axis in AXES}
         self.micro = number("m", 1)
         self.chunks = number("v", 1)
+        self.defer = number("defer", None)
         self.zero = number("zero", 0)
         self.group = number("group", 0)
         self.room = number("room", 0)
@@ -308,6 +310,8 @@ def plan_of(family, layout):
     }
     if layout.chunks > 1:
         plan["chunks"] = layout.chunks
+    if layout.defer is not None:
+        plan["defer"] = layout.defer
     if layout.zero:
         plan["zero"] = layout.zero
     if layout.group:

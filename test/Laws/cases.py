@@ -57,10 +57,10 @@ class Cases:
         return cluster
 
     def pins(self, devices, batch):
-        keys = self.draw.choices(("tp", "pp", "cp", "zero", "mb", "recompute", "schedule"), k=self.draw.choice((0, 0, 1, 2)))
+        keys = self.draw.choices(("tp", "pp", "cp", "zero", "mb", "recompute", "schedule", "defer"), k=self.draw.choice((0, 0, 1, 2)))
         some = lambda most: self.draw.choice([n for n in divisors(devices) if n <= most])
         values = {"tp": some(8), "pp": some(4), "cp": some(2), "zero": self.draw.randrange(4), "mb": self.draw.choice((1, 2, 4)),
-                  "recompute": self.draw.choice(("none", "selective", "full")),
+                  "defer": self.draw.randrange(3), "recompute": self.draw.choice(("none", "selective", "full")),
                   "schedule": self.draw.choice(("gpipe", "1f1b", "interleaved", "zb-h1"))}  # fmt: skip
         return tuple((key, values[key]) for key in dict.fromkeys(keys))
 

@@ -17,7 +17,7 @@ MORE = (  # what a better machine has: kind, fields, factor
     ("less launch time", ("launch",), 0.5),
     ("less reserve", desc.RESERVES, 0.5),
 )
-PINNED = ("tp", "cp", "ep", "pp", "dp", "zero", "schedule", "mb", "v")
+PINNED = ("tp", "cp", "ep", "pp", "dp", "zero", "schedule", "v", "defer", "mb")
 
 
 @dataclasses.dataclass
@@ -157,9 +157,11 @@ def divisors(number):
 
 
 def schedules(pp):
+    """Names, chunks per stage, and micro-batches whose weight gradients wait at most."""
     if pp == 1:
-        return [("1f1b", 1)]
-    return [(name, 1) for name in ("gpipe", "1f1b", "zb-h1")] + [("interleaved", v) for v in (2, 3, 4)]
+        return [("1f1b", 1, None)]
+    simple = [("gpipe", 1, None), ("1f1b", 1, None), *(("zb-h1", 1, defer) for defer in range(pp))]
+    return [*simple, *(("interleaved", v, None) for v in (2, 3, 4))]
 
 
 def pin_sets(case, has_experts):
@@ -169,8 +171,9 @@ def pin_sets(case, has_experts):
             continue
         dp = case.devices // (tp * cp * pp)
         parts = [ep for ep in divisors(dp) if ep == 1 or has_experts], range(4 if dp * cp > 1 else 1)
-        for ep, zero, (schedule, v), mb in itertools.product(*parts, schedules(pp), divisors(case.batch // dp)):
-            pins = dict(zip(PINNED, (tp, cp, ep, pp, dp, zero, schedule, mb, v)))
+        for ep, zero, schedule, mb in itertools.product(*parts, schedules(pp), divisors(case.batch // dp)):
+            pins = dict(zip(PINNED, (tp, cp, ep, pp, dp, zero, *schedule, mb)))
+            pins = {key: value for key, value in pins.items() if value is not None}
             if pins | dict(case.pins) == dict(case.pins) | pins:
                 yield tuple((pins | dict(case.pins)).items())
 

@@ -60,8 +60,9 @@ class Answer:
     def pins(self):
         """The plan's own decisions."""
         keys = {"mb": "micro_batch", "m": "micro_batches", "v": "chunks", "shard": "shard_group"}
-        names = ("tp", "cp", "ep", "pp", "dp", "mb", "m", "v", "zero", "shard", "schedule")
-        own = [(name, self.choice[keys.get(name, name)]) for name in names]
+        names = ("tp", "cp", "ep", "pp", "dp", "mb", "m", "v", "zero", "shard", "schedule", "defer")
+        own = [(name, keys.get(name, name)) for name in names]
+        own = [(name, self.choice[key]) for name, key in own if key in self.choice]
         own = [(key, value) for key, value in own if key != "shard" or self.choice["zero"] > 0]
         short = {"tensor": "tp", "context": "cp", "data": "dp", "pipeline": "pp"}
         order = ".".join(short[axis] for axis in self.choice["order_innermost_first"])

@@ -251,4 +251,6 @@ def layout_of(choice):
     """A plan's first line, as on the screen of --explain."""
     degrees = " ".join(f"{k} {choice[k]}" for k in ("tp", "cp", "ep", "dp", "pp") if choice[k] > 1)
     schedule = choice["schedule"] + (f" v {choice['chunks']}" if choice["chunks"] > 1 else "")
+    if "defer" in choice and choice["defer"] < choice["pp"] - 1:
+        schedule += f" defer {choice['defer']}"
     return f"{degrees or 'one rank'}, {choice['micro_batches']} x {choice['micro_batch']}, {schedule}, zero {choice['zero']}"

@@ -161,10 +161,11 @@ void ExpertWriter::drawHead() {
                             sizeOf(axis));
   head = llvm::formatv(R"("mesh": {{{0}}, "micro_batches": {1})", mesh, micro);
   static const char *schedules[] = {R"("gpipe")", R"("1f1b")", R"("zb-h1")",
+                                    R"("zb-h1", "defer": 0)",
                                     R"("interleaved", "chunks": 2)"};
   if (stages > 1)
     head += std::string(", \"schedule\": ") +
-            schedules[pick(micro % stages == 0 ? 4 : 3)];
+            schedules[pick(micro % stages == 0 ? 5 : 4)];
   if (int64_t zero = data * experts > 1 ? pick(4) : 0)
     head += llvm::formatv(", \"zero\": {0}", zero);
   if (pick(3) == 0)

@@ -47,8 +47,10 @@ std::string PlanWriter::pipeline(int64_t micro) {
     return pick(4) ? "" : "\"schedule\": \"gpipe\", ";
   if (micro % stages == 0 && pick(3) == 0)
     return "\"schedule\": \"interleaved\", \"chunks\": 2, ";
-  static const char *schedules[] = {"gpipe", "1f1b", "zb-h1"};
-  return std::string("\"schedule\": \"") + schedules[pick(3)] + "\", ";
+  static const char *schedules[] = {R"("gpipe")", R"("1f1b")", R"("zb-h1")",
+                                    R"("zb-h1", "defer": 0)",
+                                    R"("zb-h1", "defer": 1)"};
+  return std::string("\"schedule\": ") + schedules[pick(5)] + ", ";
 }
 
 std::string PlanWriter::over(std::initializer_list<std::string> axes) {

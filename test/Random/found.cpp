@@ -133,6 +133,7 @@ static std::vector<const char *> valuesOf(llvm::StringRef key) {
       {"mb", {"=1", "=2"}},
       {"m", {"=2", "=4"}},
       {"v", {"=2"}},
+      {"defer", {"=0", "=1"}},
       {"zero", {"=1", "=2", "=3"}},
       {"shard", {"=2"}},
       {"devices", {"=2", "=4", "=8"}},
@@ -302,8 +303,9 @@ static std::string headOf(const std::string &plan) {
   llvm::SmallVector<llvm::StringRef> lines;
   llvm::StringRef(plan).split(lines, '\n');
   for (llvm::StringRef line : lines)
-    for (llvm::StringRef key : {"\"mesh\"", "\"micro_batches\"", "\"schedule\"",
-                                "\"zero\"", "\"chunks\"", "\"shard_group\""})
+    for (llvm::StringRef key :
+         {"\"mesh\"", "\"micro_batches\"", "\"schedule\"", "\"zero\"",
+          "\"chunks\"", "\"defer\"", "\"shard_group\""})
       if (line.starts_with(key))
         head += line.str();
   return head;

@@ -12,6 +12,7 @@
 #include "llvm/ADT/StringRef.h"
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,6 +27,21 @@ enum class ScheduleKind { GPipe, OneFOneB, Interleaved, ZeroBubble };
 llvm::StringRef
 nameOf(ScheduleKind kind); ///< "gpipe" "1f1b" "interleaved" "zb-h1"
 std::optional<ScheduleKind> scheduleNamed(llvm::StringRef name);
+
+/// Micro-batches whose weight gradients ZB-H1 lets wait on a stage at most; the
+/// fewer, the less memory and the more idle time.
+constexpr int64_t kDeferAll = -1; ///< as many as fill the bubble: i on stage i
+
+/// How the stages of a pipeline take micro-batches in turn.
+struct Pipelining {
+  ScheduleKind schedule = ScheduleKind::OneFOneB;
+  int64_t stages = 1, microBatches = 1, chunks = 1;
+  int64_t defer = kDeferAll; ///< of ZB-H1
+  /// Micro-batches that stage i is late with weight gradients: i, or `defer`
+  /// where that is less; other schedules 0.
+  int64_t lateBy(int64_t stage) const;
+  friend auto operator<=>(const Pipelining &, const Pipelining &) = default;
+};
 
 /// What one micro-batch costs on one chunk of layers. Seconds of the compute
 /// engine, in-layer collectives that are not hidden included.
@@ -56,6 +72,7 @@ struct StepWork {
   ScheduleKind schedule = ScheduleKind::OneFOneB;
   int64_t microBatches = 1;
   int64_t chunks = 1;            ///< per stage; 1 unless interleaved
+  int64_t defer = kDeferAll;     ///< of ZB-H1 (`Pipelining`)
   std::vector<StageWork> stages; ///< first to last
   /// Seconds of one message of activations (or their gradients) between
   /// neighbouring stages. A stage sends one message at a time, beside compute.
@@ -67,6 +84,9 @@ struct StepWork {
   /// What cannot be, or "": micro-batches no multiple of the stages with
   /// interleaving, and so on.
   std::string check() const;
+  Pipelining pipelining() const {
+    return {schedule, int64_t(stages.size()), microBatches, chunks, defer};
+  }
 };
 
 enum class EventKind {
@@ -120,9 +140,8 @@ struct Task {
   int64_t microBatch;
 };
 /// The order in which a stage's compute engine takes its work. Only ZB-H1 has
-/// tasks of weight gradients: stage i is i micro-batches late with them.
-std::vector<Task> stageOrder(ScheduleKind kind, int64_t stages, int64_t stage,
-                             int64_t microBatches, int64_t chunks);
+/// tasks of weight gradients.
+std::vector<Task> stageOrder(const Pipelining &pipelining, int64_t stage);
 
 /// Plays the step. `work.check()` must be empty. Linear in the tasks.
 Timeline simulate(const StepWork &work, bool keepEvents = false);
@@ -134,20 +153,19 @@ double closedFormSec(const StepWork &work);
 
 /// Micro-batches whose activations a stage holds at once, in chunks: forwards
 /// whose backward (ZB-H1: weight gradient) is not done. 1F1B min(m, p - i);
-/// ZB-H1 min(m, p) on all stages; interleaved min(m v, 2 (p - i - 1) + (v - 1)
-/// p + 1); GPipe m.
-double chunksInFlight(ScheduleKind kind, int64_t stages, int64_t stage,
-                      int64_t microBatches, int64_t chunks);
+/// ZB-H1 min(m, p) on all stages, less where fewer are deferred; interleaved
+/// min(m v, 2 (p - i - 1) + (v - 1) p + 1); GPipe m.
+double chunksInFlight(const Pipelining &pipelining, int64_t stage);
 
 /// The same of a stage with one chunk, by what is held: until the backward pass
 /// (`early`), from forward to weight gradient (`late`), and what the backward
-/// pass leaves for the weight gradient (`handed`). ZB-H1: min(m, p - i),
-/// min(m, p) and min(m, i + 1); others hold all until the backward pass.
+/// pass leaves for the weight gradient (`handed`). ZB-H1, d late on stage i:
+/// min(m, p - i), min(m, p - i + d) and min(m, d + 1); others hold all until
+/// the backward pass.
 struct HeldParts {
   double early = 1, late = 1, handed = 0;
 };
-HeldParts partsInFlight(ScheduleKind kind, int64_t stages, int64_t stage,
-                        int64_t microBatches);
+HeldParts partsInFlight(const Pipelining &pipelining, int64_t stage);
 
 /// Chrome / Perfetto trace as JSON: one process per stage, one thread per
 /// engine, microseconds.

@@ -20,7 +20,8 @@
 //
 // `order` names the axes of the mesh, the slowest first; without it they are in
 // the order of the text. Further fields, all optional, are those of
-// `#kerf.plan`: `chunks`, `zero`, `shard_group`, `moe_buffer`, `cp_order`, and
+// `#kerf.plan`: `chunks`, `defer`, `zero`, `shard_group`, `moe_buffer`,
+// `cp_order`, and
 //
 //   "stages": [[{"kind": "embedding", "count": 1}, {"kind": "layer", "count":
 //   8}],

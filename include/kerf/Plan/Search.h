@@ -34,7 +34,7 @@ struct GivenLayers {
 /// What can be pinned, bounded or forbidden. Empty lists: anything.
 struct Pins {
   std::vector<int64_t> tp, cp, ep, pp, dp, microBatch, microBatches, chunks,
-      zero, shardGroup, devices;
+      defer, zero, shardGroup, devices;
   std::vector<ScheduleKind> schedules;
   /// "none", "full", "selective" or empty (searched): of every layer.
   std::string recompute;
@@ -67,9 +67,15 @@ struct OuterChoice {
   int64_t microBatch = 1, microBatches = 1;
   ScheduleKind schedule = ScheduleKind::OneFOneB;
   int64_t chunks = 1;
+  int64_t defer = kDeferAll; ///< of ZB-H1, less than pp - 1
   int zero = 0; ///< 0: replicated; 1 optimizer; 2 + gradients; 3 + weights cut
   int64_t shardGroup = 1; ///< ranks (of dp x cp) over which state is cut
   int64_t ranks() const { return tp * cp * dp * pp; }
+  /// Micro-batches that the last stage is late with weight gradients.
+  int64_t mostDeferred() const { return pipelining().lateBy(pp - 1); }
+  Pipelining pipelining() const {
+    return {schedule, pp, microBatches, chunks, defer};
+  }
   /// True where all backward passes of a stage's chunk are over before those of
   /// the chunk before it begin.
   bool endsByChunk() const { return chunks > 1 && microBatches <= pp; }

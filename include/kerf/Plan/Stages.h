@@ -33,6 +33,9 @@ struct StagePoint {
   double workBytes = 0;   ///< most that lives at once inside
   double bufferBytes = 0; ///< communication buffers that the layer needs
   int id = 0;             ///< of the caller
+  /// Per micro-batch whose weight gradient waits, from its forward pass and
+  /// from its backward pass on.
+  double lateBytes = 0, handedBytes = 0;
 };
 
 /// Points of a kind of layer, any order; at least one.
@@ -44,7 +47,13 @@ struct StageKind {
 struct StageItem {
   int kind = 0;
   int64_t count = 0;
-  double inFlight = 1; ///< micro-batches whose saved bytes are held
+  double inFlight = 1;         ///< micro-batches whose saved bytes are held
+  double late = 0, handed = 0; ///< whose late bytes, whose handed ones are
+  /// Bytes of a layer but for those of its work.
+  double bytesAt(const StagePoint &point) const {
+    return inFlight * point.savedBytes + late * point.lateBytes +
+           handed * point.handedBytes + point.stateBytes;
+  }
 };
 
 /// Layers of one stage at their points.
@@ -61,7 +70,7 @@ struct Filled {
 };
 
 /// The fastest points of some layers under `budget`:
-///   sum inFlight x saved + sum state + max work + max buffer <= budget.
+///   sum `bytesAt` + max work + max buffer <= budget.
 /// Exact when all layers fit at their fastest points or when there are at most
 /// `kExactFills` combinations; otherwise greedy along the convex hulls, which
 /// is at most one step of one layer from the best.
@@ -80,6 +89,18 @@ struct StageProblem {
   int64_t chunks = 1; ///< per stage, dealt out in turn when > 1
   /// Micro-batches that stage i holds; with chunks, see `held`.
   std::vector<double> inFlight;
+  /// Micro-batches whose weight gradients wait on stage i (`StageItem`); empty
+  /// where none do.
+  std::vector<double> late, handed;
+  /// `count` layers of a kind on stage i, which has one chunk.
+  StageItem itemOn(int64_t stage, int kind, int64_t count) const {
+    StageItem item = {kind, count, inFlight[stage]};
+    if (!late.empty()) {
+      item.late = late[stage];
+      item.handed = handed[stage];
+    }
+    return item;
+  }
   /// With chunks: per stage the vectors of micro-batches held of each chunk
   /// that no other vector covers.
   std::vector<std::vector<std::vector<double>>> held;

@@ -251,6 +251,20 @@ std::string PlanAttr::checkChunks(int64_t chunks, llvm::StringRef schedule) {
   return "";
 }
 
+std::string PlanAttr::checkDefer(int64_t defer, llvm::StringRef schedule) {
+  constexpr int64_t all = -1, most = 1 << 20;
+  if (defer == all)
+    return "";
+  if (defer < 0 || defer > most)
+    return "expected 0 to " + std::to_string(most) +
+           " micro-batches to defer, found " + std::to_string(defer);
+  if (schedule != "zb-h1")
+    return ("expected no defer with schedule '" + schedule + "', found " +
+            llvm::Twine(defer) + "; weight gradients wait in \"zb-h1\"")
+        .str();
+  return "";
+}
+
 std::string PlanAttr::checkZero(int64_t zero) {
   if (zero >= 0 && zero <= 3)
     return "";
@@ -300,12 +314,13 @@ std::string PlanAttr::checkMoeBuffer(double buffer) {
 LogicalResult PlanAttr::verify(EmitError emitError, MeshAttr mesh,
                                int64_t microBatches, llvm::StringRef schedule,
                                bool all, llvm::ArrayRef<int64_t> recompute,
-                               int64_t chunks, int64_t zero, int64_t shardGroup,
-                               ArrayAttr stages, Real moeBuffer, bool) {
+                               int64_t chunks, int64_t defer, int64_t zero,
+                               int64_t shardGroup, ArrayAttr stages,
+                               Real moeBuffer, bool) {
   for (const std::string &wrong :
        {checkMicroBatches(microBatches), checkSchedule(schedule),
-        checkChunks(chunks, schedule), checkZero(zero),
-        checkShardGroup(shardGroup, zero, mesh),
+        checkChunks(chunks, schedule), checkDefer(defer, schedule),
+        checkZero(zero), checkShardGroup(shardGroup, zero, mesh),
         checkStages(stages, chunks, mesh), checkMoeBuffer(moeBuffer)})
     if (!wrong.empty())
       return emitError() << wrong;
@@ -338,7 +353,7 @@ static ParseResult parseRecompute(AsmParser &parser, bool &all,
 /// Fields of a plan as they are read.
 namespace {
 struct PlanFields {
-  int64_t microBatches = 1, chunks = 1, zero = 0, shardGroup = 0;
+  int64_t microBatches = 1, chunks = 1, defer = -1, zero = 0, shardGroup = 0;
   std::string schedule;
   bool all = false, plainOrder = false;
   llvm::SmallVector<int64_t> ops;
@@ -352,6 +367,17 @@ static ParseResult parseMoeBuffer(AsmParser &parser, Real &buffer) {
   if (succeeded(read))
     buffer = *read;
   return failure(failed(read));
+}
+
+/// A number, which is none of the plans that do not say it.
+static ParseResult parseDefer(AsmParser &parser, int64_t &defer) {
+  llvm::SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseInteger(defer))
+    return failure();
+  if (defer >= 0)
+    return success();
+  return parser.emitError(loc)
+         << "expected 0 or more micro-batches to defer, found " << defer;
 }
 
 /// `[[embedding x 1, decoder x 8], [decoder x 8, head x 1]]`.
@@ -398,6 +424,8 @@ static ParseResult parseOptionalFields(AsmParser &parser, PlanFields &fields) {
     ParseResult parsed = success();
     if (name == "chunks")
       parsed = parser.parseInteger(fields.chunks);
+    else if (name == "defer")
+      parsed = parseDefer(parser, fields.defer);
     else if (name == "zero")
       parsed = parser.parseInteger(fields.zero);
     else if (name == "shard_group")
@@ -411,7 +439,7 @@ static ParseResult parseOptionalFields(AsmParser &parser, PlanFields &fields) {
     else
       return parser.emitError(loc)
              << "unknown field '" << name
-             << "' of a plan, expected chunks, zero, "
+             << "' of a plan, expected chunks, defer, zero, "
                 "shard_group, stages, cp_order or moe_buffer";
     if (parsed)
       return failure();
@@ -439,8 +467,9 @@ Attribute PlanAttr::parse(AsmParser &parser, Type) {
   return PlanAttr::getChecked(
       EmitError(emitError), parser.getContext(), mesh, fields.microBatches,
       llvm::StringRef(fields.schedule), fields.all,
-      llvm::ArrayRef<int64_t>(fields.ops), fields.chunks, fields.zero,
-      fields.shardGroup, fields.stages, fields.moeBuffer, fields.plainOrder);
+      llvm::ArrayRef<int64_t>(fields.ops), fields.chunks, fields.defer,
+      fields.zero, fields.shardGroup, fields.stages, fields.moeBuffer,
+      fields.plainOrder);
 }
 
 void PlanAttr::print(AsmPrinter &printer) const {
@@ -455,6 +484,8 @@ void PlanAttr::print(AsmPrinter &printer) const {
     printNumbers(printer, getRecompute());
   if (getChunks() != 1)
     printer << ", chunks = " << getChunks();
+  if (getDefer() >= 0)
+    printer << ", defer = " << getDefer();
   if (getZero() != 0)
     printer << ", zero = " << getZero();
   if (getShardGroup() != 0)

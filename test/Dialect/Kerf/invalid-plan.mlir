@@ -74,7 +74,7 @@ kerf.model @model_c8(tokens %t: tensor<4x8xi32>, %x: tensor<f32>) attributes {zi
 
 // -----
 
-// expected-error @below {{unknown field 'colour' of a plan, expected chunks, zero, shard_group, stages, cp_order or moe_buffer}}
+// expected-error @below {{unknown field 'colour' of a plan, expected chunks, defer, zero, shard_group, stages, cp_order or moe_buffer}}
 "test.use"() {plan = #kerf.plan<mesh = <pp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, colour = 1>} : () -> ()
 
 // -----
@@ -86,6 +86,16 @@ kerf.model @model_c8(tokens %t: tensor<4x8xi32>, %x: tensor<f32>) attributes {zi
 
 // expected-error @below {{expected one chunk per stage with schedule '1f1b', found 2; several need "interleaved"}}
 "test.use"() {plan = #kerf.plan<mesh = <pp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, chunks = 2>} : () -> ()
+
+// -----
+
+// expected-error @below {{expected 0 or more micro-batches to defer, found -1}}
+"test.use"() {plan = #kerf.plan<mesh = <pp = 2>, micro_batches = 1, schedule = "zb-h1", recompute = none, defer = -1>} : () -> ()
+
+// -----
+
+// expected-error @below {{expected no defer with schedule '1f1b', found 1; weight gradients wait in "zb-h1"}}
+"test.use"() {plan = #kerf.plan<mesh = <pp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, defer = 1>} : () -> ()
 
 // -----
 

@@ -38,6 +38,12 @@ kerf.model @staged(%x: tensor<f32>) attributes {
   kerf.return %x : tensor<f32>
 }
 
+// CHECK: plan = #kerf.plan<mesh = <pp = 2>, micro_batches = 4, schedule = "zb-h1", recompute = none, defer = 0, zero = 1>
+kerf.model @deferring(%x: tensor<f32>) attributes {
+    plan = #kerf.plan<mesh = <pp = 2>, micro_batches = 4, schedule = "zb-h1", recompute = none, zero = 1, defer = 0>} {
+  kerf.return %x : tensor<f32>
+}
+
 // CHECK: plan = #kerf.plan<mesh = <ep = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, moe_buffer = 1.25>
 kerf.model @exchanging(%x: tensor<f32>) attributes {
     plan = #kerf.plan<mesh = <ep = 2>, micro_batches = 1, schedule = "1f1b", recompute = none, moe_buffer = 1.25>} {

@@ -44,6 +44,8 @@ struct Draw {
     step.schedule = kind;
     step.stages.resize(size_t(upTo(8)));
     step.microBatches = upTo(24);
+    if (kind == ScheduleKind::ZeroBubble)
+      step.defer = upTo(10) - 2;
     if (kind == ScheduleKind::Interleaved) {
       step.chunks = upTo(4);
       step.microBatches = upTo(4) * int64_t(step.stages.size());

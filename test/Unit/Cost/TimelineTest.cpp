@@ -47,6 +47,8 @@ struct Draw {
     step.schedule = kind;
     step.stages.resize(size_t(upTo(6)));
     step.microBatches = upTo(14);
+    if (kind == ScheduleKind::ZeroBubble)
+      step.defer = upTo(8) - 2;
     if (kind == ScheduleKind::Interleaved) {
       step.chunks = upTo(4);
       step.microBatches = upTo(4) * int64_t(step.stages.size());
@@ -211,16 +213,19 @@ static double countBetween(llvm::ArrayRef<Task> order, EventKind first,
 TEST(TimelineTest, PartsInFlight) {
   for (int64_t p : {1, 2, 4, 7})
     for (int64_t m : {1, 2, 4, 5, 16})
-      for (int64_t i = 0; i < p; ++i) {
-        auto order = stageOrder(ScheduleKind::ZeroBubble, p, i, m, 1);
-        HeldParts parts = partsInFlight(ScheduleKind::ZeroBubble, p, i, m);
+      for (int64_t n = 0; n < 3 * p; ++n) {
+        int64_t i = n % p, defer = kDeferAll + n / p;
+        Pipelining own = {ScheduleKind::ZeroBubble, p, m, 1, defer};
+        auto order = stageOrder(own, i);
+        HeldParts parts = partsInFlight(own, i);
         EXPECT_EQ(parts.early,
                   countBetween(order, EventKind::Forward, EventKind::Backward));
         EXPECT_EQ(parts.late, countBetween(order, EventKind::Forward,
                                            EventKind::WeightGradient));
         EXPECT_EQ(parts.handed, countBetween(order, EventKind::Backward,
                                              EventKind::WeightGradient));
-        HeldParts others = partsInFlight(ScheduleKind::OneFOneB, p, i, m);
+        own.schedule = ScheduleKind::OneFOneB;
+        HeldParts others = partsInFlight(own, i);
         EXPECT_EQ(others.early, others.late);
         EXPECT_EQ(others.handed, 0);
       }
@@ -234,17 +239,19 @@ TEST(TimelineTest, ChunksInFlight) {
     StepWork step = draw.sizes(kind);
     int64_t p = int64_t(step.stages.size());
     for (int64_t i = 0; i < p; ++i) {
-      auto order = stageOrder(kind, p, i, step.microBatches, step.chunks);
-      EXPECT_EQ(chunksInFlight(kind, p, i, step.microBatches, step.chunks),
+      auto order = stageOrder(step.pipelining(), i);
+      EXPECT_EQ(chunksInFlight(step.pipelining(), i),
                 countInFlight(order, kind == ScheduleKind::ZeroBubble));
     }
   }
   // 1F1B holds p - i, and ZB-H1 no more than its first stage (Qi et al. 2023).
-  EXPECT_EQ(chunksInFlight(ScheduleKind::OneFOneB, 4, 0, 16, 1), 4);
-  EXPECT_EQ(chunksInFlight(ScheduleKind::OneFOneB, 4, 3, 16, 1), 1);
-  EXPECT_EQ(chunksInFlight(ScheduleKind::ZeroBubble, 4, 3, 16, 1), 4);
+  EXPECT_EQ(chunksInFlight({ScheduleKind::OneFOneB, 4, 16}, 0), 4);
+  EXPECT_EQ(chunksInFlight({ScheduleKind::OneFOneB, 4, 16}, 3), 1);
+  EXPECT_EQ(chunksInFlight({ScheduleKind::ZeroBubble, 4, 16}, 3), 4);
+  EXPECT_EQ(chunksInFlight({ScheduleKind::ZeroBubble, 4, 16, 1, 1}, 3), 2);
   // Korthikanti et al. 2022: p (1 + (p - 1) / (p v)) layers' worth, times v.
-  EXPECT_EQ(chunksInFlight(ScheduleKind::Interleaved, 4, 0, 16, 2), 4 * 2 + 3);
+  EXPECT_EQ(chunksInFlight({ScheduleKind::Interleaved, 4, 16, 2}, 0),
+            4 * 2 + 3);
 }
 
 using Key =

@@ -190,10 +190,8 @@ private:
 inline std::vector<double> slotsOf(const OuterChoice &outer, int64_t stage) {
   std::vector<double> held(outer.chunks, 0), most = held;
   if (outer.chunks == 1)
-    return {partsInFlight(outer.schedule, outer.pp, stage, outer.microBatches)
-                .early};
-  for (const Task &task : stageOrder(outer.schedule, outer.pp, stage,
-                                     outer.microBatches, outer.chunks)) {
+    return {partsInFlight(outer.pipelining(), stage).early};
+  for (const Task &task : stageOrder(outer.pipelining(), stage)) {
     held[task.chunk] += task.kind == EventKind::Forward    ? 1
                         : task.kind == EventKind::Backward ? -1
                                                            : 0;
@@ -208,8 +206,7 @@ template <typename BytesOf>
 double addUp(const OuterChoice &outer, int64_t stage, const PlacedStage &placed,
              int embedding, int head, BytesOf bytesOf) {
   std::vector<double> slots = slotsOf(outer, stage);
-  HeldParts held =
-      partsInFlight(outer.schedule, outer.pp, stage, outer.microBatches);
+  HeldParts held = partsInFlight(outer.pipelining(), stage);
   bool putsOff = outer.schedule == ScheduleKind::ZeroBubble;
   bool isSummed = outer.microBatches > 1;
   bool isOne = outer.chunks == 1 && slots[0] == 1;

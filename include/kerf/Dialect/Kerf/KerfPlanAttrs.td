@@ -86,6 +86,8 @@ def Kerf_PlanAttr : AttrDef<Kerf_Dialect, "Plan"> {
     Optional, printed when they say something:
 
     - `chunks = 2`: of a stage, with the schedule "interleaved".
+    - `defer = 1`: micro-batches whose weight gradients wait at most, with the
+      schedule "zb-h1"; else as many as fill the bubble, i on stage i.
     - `zero = 1`: what of the state is cut over data ranks: 1 that of the
       optimizer, 2 gradients too, 3 weights too (Rajbhandari et al. 2020, arXiv
       1910.02054). `shard_group = 8`: over how many of them, the innermost; all
@@ -103,7 +105,8 @@ def Kerf_PlanAttr : AttrDef<Kerf_Dialect, "Plan"> {
   let parameters = (ins "::kerf::MeshAttr":$mesh, "int64_t":$microBatches,
     StringRefParameter<"order of the micro-batches">:$schedule,
     "bool":$recomputeAll, OptionalArrayRefParameter<"int64_t">:$recompute,
-    "int64_t":$chunks, "int64_t":$zero, "int64_t":$shardGroup,
+    "int64_t":$chunks, "int64_t":$defer, "int64_t":$zero,
+    "int64_t":$shardGroup,
     OptionalParameter<"::mlir::ArrayAttr">:$stages,
     AttrOrTypeParameter<"::kerf::Real", "room of exchanged rows", "double">:$moeBuffer,
     "bool":$plainOrder);
@@ -112,8 +115,8 @@ def Kerf_PlanAttr : AttrDef<Kerf_Dialect, "Plan"> {
       "::llvm::StringRef":$schedule, "bool":$recomputeAll,
       "::llvm::ArrayRef<int64_t>":$recompute), [{
       return $_get($_ctxt, mesh, microBatches, schedule, recomputeAll, recompute,
-                   /*chunks=*/1, /*zero=*/0, /*shardGroup=*/0,
-                   ::mlir::ArrayAttr(), /*moeBuffer=*/0.0,
+                   /*chunks=*/1, /*defer=*/-1, /*zero=*/0,
+                   /*shardGroup=*/0, ::mlir::ArrayAttr(), /*moeBuffer=*/0.0,
                    /*plainOrder=*/false);
     }]>,
   ];
@@ -129,6 +132,7 @@ def Kerf_PlanAttr : AttrDef<Kerf_Dialect, "Plan"> {
     static ::std::string checkMicroBatches(int64_t count);
     static ::std::string checkSchedule(::llvm::StringRef schedule);
     static ::std::string checkChunks(int64_t chunks, ::llvm::StringRef schedule);
+    static ::std::string checkDefer(int64_t defer, ::llvm::StringRef schedule);
     static ::std::string checkZero(int64_t zero);
     static ::std::string checkShardGroup(int64_t group, int64_t zero,
                                          ::kerf::MeshAttr mesh);
