@@ -101,6 +101,23 @@ Machine Machine::withDevicesSpread(int64_t count, int64_t perUnit) const {
   return spread.withDevices(count);
 }
 
+/// Of `count` devices or fewer, three quarters at least, as many as make the
+/// torus whose longest dimension is shortest; `count` where others are no
+/// better, or where a torus is full.
+static int64_t shortestTorus(int64_t count, const Tier &torus) {
+  if (count > torus.size)
+    return count;
+  int64_t best = count;
+  int64_t longest = torusDims(count, torus.dims.size()).front();
+  for (int64_t other = count - 1; 4 * other >= 3 * count && other > 0; --other)
+    if (int64_t own = torusDims(other, torus.dims.size()).front();
+        own < longest) {
+      best = other;
+      longest = own;
+    }
+  return best;
+}
+
 std::vector<Placement> kerf::placementsOf(const Machine &described,
                                           int64_t count) {
   std::vector<Placement> placements = {
@@ -116,8 +133,9 @@ std::vector<Placement> kerf::placementsOf(const Machine &described,
   };
   const Tier &inner = described.tiers.front();
   if (inner.kind == TierKind::Torus)
-    add(described.withDevices(llvm::bit_floor(uint64_t(count))),
-        static_cast<int64_t>(llvm::bit_floor(uint64_t(count))), 0);
+    for (auto other : {static_cast<int64_t>(llvm::bit_floor(uint64_t(count))),
+                       shortestTorus(count, inner)})
+      add(described.withDevices(other), other, 0);
   if (count <= inner.size)
     return placements;
   int64_t whole = count / inner.size * inner.size;

@@ -473,6 +473,22 @@ bool LayerTerms::clashes(int axis, int op, const OpOption &option,
   return false;
 }
 
+/// True when an op would pass on a pending operand whose maker has more to do
+/// with the sum: it adds a bias to it.
+bool LayerTerms::passesUnfinished(const LayerOp &op,
+                                  const OpOption &option) const {
+  return llvm::any_of(llvm::zip_equal(op.operands, option.operands),
+                      [&](auto pair) {
+                        auto [value, state] = pair;
+                        int maker = kind.values[value].producer;
+                        return state == kPending && maker >= 0 &&
+                               llvm::any_of(kind.ops[maker].variants,
+                                            [](const FactorVariant &variant) {
+                                              return variant.leavesSum;
+                                            });
+                      });
+}
+
 /// True when an op would pass on a pending operand that is a maximum: what
 /// commutes with sums need not commute with these.
 bool LayerTerms::passesMaximum(const LayerOp &op,
@@ -510,7 +526,7 @@ LayerTerms::options(int axis, const LayerLayout &layout) const {
     for (OpOption &option : makeOptions(op, ranks[axis], sizes, facts,
                                         context.step->moeBuffer > 0))
       if (allowed(axis, op, option) && !passesMaximum(op, option) &&
-          !clashes(axis, i, option, layout))
+          !passesUnfinished(op, option) && !clashes(axis, i, option, layout))
         own.push_back(std::move(option));
     all.push_back(std::move(own));
   }

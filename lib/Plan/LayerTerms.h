@@ -225,6 +225,7 @@ private:
 
   bool allowed(int axis, const LayerOp &op, const OpOption &option) const;
   bool passesMaximum(const LayerOp &op, const OpOption &option) const;
+  bool passesUnfinished(const LayerOp &op, const OpOption &option) const;
   bool clashes(int axis, int op, const OpOption &option,
                const LayerLayout &layout) const;
 };

@@ -20,10 +20,10 @@ using namespace kerf::program_sketch;
 /// time: on training steps by up to 0.6 % of what comes and goes.
 static constexpr double kPlacementLoss = 0.01;
 /// Whole gradients of a layer that are on their way between ranks are large and
-/// live across much that is not: by up to half of the largest. Rooms for rows
-/// of experts do so, too, and sums of several chunks that change places in the
-/// update.
-static constexpr double kPartLoss = 0.45, kRoomLoss = 0.75;
+/// live across much that is not: by up to 0.07 of the largest on the promised
+/// pipelines. Rooms for rows of experts do so, too, and sums of several chunks
+/// that change places in the update.
+static constexpr double kPartLoss = 0.15, kRoomLoss = 0.75;
 /// Rate, number of the step, seed, loss, norm and the like.
 static constexpr double kScalars = 1024;
 

@@ -126,10 +126,13 @@ std::vector<int64_t> ShapeLister::dataDegrees(int64_t inner) const {
     if (d * inner <= devices && allowed("dp", pins.dp, d) &&
         allowed("devices", pins.devices, d * inner))
       degrees.push_back(d);
-  // A pin speaks for itself; else smaller ones only waste devices.
+  // A pin speaks for itself; else smaller ones only waste devices, but for the
+  // smallest of models, which most ranks would hold up.
+  constexpr int64_t few = 16;
   if (!degrees.empty() && pins.dp.empty() && pins.devices.empty()) {
     int64_t largest = degrees.back();
-    llvm::erase_if(degrees, [&](int64_t d) { return 2 * d < largest; });
+    llvm::erase_if(
+        degrees, [&](int64_t d) { return 2 * d < largest && d * inner > few; });
   }
   return degrees;
 }

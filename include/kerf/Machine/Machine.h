@@ -222,7 +222,8 @@ struct Placement {
 /// Ways to use up to `count` >= 1 devices of a description, at least three
 /// quarters of them: `withDevices(count)`, which is first; whole innermost
 /// units alone; as many devices of each as a power of two allows, the rest
-/// being spares; of a torus a power of two. Each shape once. Where devices
+/// being spares; of a torus a power of two, and as many as make its longest
+/// dimension shortest. Each shape once. Where devices
 /// share a computer there is the first alone.
 std::vector<Placement> placementsOf(const Machine &described, int64_t count);
 

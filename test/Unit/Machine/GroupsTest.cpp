@@ -290,6 +290,9 @@ TEST(Groups, PlacesDevicesInBetterShapes) {
   EXPECT_EQ(placements(torus({16, 16, 16}), 64), "64 = 64.4.4.4");
   EXPECT_EQ(placements(torus({16, 16, 16}), 65),
             "65 = 65.13.5.1; 64 = 64.4.4.4");
+  EXPECT_EQ(placements(torus({16, 16, 16}), 7), "7 = 7.7.1.1; 6 = 6.3.2.1");
+  EXPECT_EQ(placements(torus({16, 16, 16}), 14),
+            "14 = 14.7.2.1; 12 = 12.3.2.2");
 }
 
 // A ring along one of three dimensions of a torus has a third of the links, and
