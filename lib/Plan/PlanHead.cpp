@@ -471,6 +471,12 @@ PlanAttr HeadReader::run() {
   if (!check("chunks", PlanAttr::checkChunks(chunks, schedule)))
     chunks = 1;
   int64_t defer = readInteger("defer", kDeferAll, "a number of micro-batches");
+  if (const json::Value *given = root.find("defer"); given && defer < 0) {
+    if (given->isInteger)
+      errors.at(given->position)
+          << "expected 0 or more micro-batches to defer, found " << defer;
+    defer = kDeferAll;
+  }
   if (!check("defer", PlanAttr::checkDefer(defer, schedule)))
     defer = kDeferAll;
   int64_t zero = readInteger("zero", 0, "a number from 0 to 3 as zero");

@@ -22,8 +22,8 @@ static constexpr double kPlacementLoss = 0.01;
 /// Whole gradients of a layer that are on their way between ranks are large and
 /// live across much that is not: by up to 0.07 of the largest on the promised
 /// pipelines. Rooms for rows of experts do so, too, and sums of several chunks
-/// that change places in the update.
-static constexpr double kPartLoss = 0.15, kRoomLoss = 0.75;
+/// that change places in the update, by more.
+static constexpr double kPartLoss = 0.15, kRoomLoss = 0.75, kMovedLoss = 0.45;
 /// Rate, number of the step, seed, loss, norm and the like.
 static constexpr double kScalars = 1024;
 
@@ -61,9 +61,8 @@ public:
       playMicroBatches();
     playUpdate();
     StageMemory memory = line.peak();
-    double loss =
-        std::max(kPlacementLoss * memory.total(), kPartLoss * largestPart()) +
-        kRoomLoss * mostExchanged;
+    double loss = std::max(kPlacementLoss * memory.total(), partLoss()) +
+                  kRoomLoss * mostExchanged;
     memory.temporaries += std::ceil(loss + kScalars);
     splitGradients(memory);
     addResting(memory);
@@ -183,17 +182,17 @@ private:
   /// Bytes of the largest gradient of a layer that is summed over ranks by
   /// itself, beside sums over micro-batches, or of a loop that is summed in the
   /// update beside those of other chunks.
-  double largestPart() const {
+  double partLoss() const {
     double most = 0;
+    bool moves = outer.zero == 0 && chunks.size() > 1;
     forEachRun([&](const Run &run) {
       for (const SketchedLayer::Param &param : run.layer->params) {
         double bytes = param.gradient * param.param->gradientBytes;
-        bool changesPlace = outer.zero == 0 && chunks.size() > 1 &&
-                            param.copies > 1 && !isSummedEarly(param);
+        bool changesPlace = moves && param.copies > 1 && !isSummedEarly(param);
         if (changesPlace)
-          most = std::max(most, double(run.count) * bytes);
+          most = std::max(most, kMovedLoss * double(run.count) * bytes);
         else if (rule.isSummed && isSummedByLayer(run, param))
-          most = std::max(most, bytes);
+          most = std::max(most, (moves ? kMovedLoss : kPartLoss) * bytes);
       }
     });
     return most;
