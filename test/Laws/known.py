@@ -2,7 +2,7 @@
 
 # (law, kind of comparison): (the largest part by which it may be broken, why)
 KNOWN = {
-    (2, "more rate"): (0.005, "where launches are all: those of what is made again are shared out by time, which changes"),
+    (2, "more rate"): (0.3, "where launches are all: those of what is made again are shared out by time, and its points are chosen without them"),
     (4, "t(B) <= t(2B)"): (0.02, "with adapters, where launches are all: at the larger size there is one kernel less"),
     (5, "own values pinned"): (1e-3, "of layouts that take equally long to the last digit the larger is found; bytes differ"),
     (8, "--prove proves"): (0.05, "where one layout has millions of splits into stages, they are not all played"),
