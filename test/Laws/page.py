@@ -82,7 +82,7 @@ def examples(rows):
 def causes_of():
     """One line for each cause."""
     places = {}
-    for (law, kind), (_, cause) in KNOWN.items():
+    for (law, kind), (_, _, cause) in KNOWN.items():
         places.setdefault(cause, []).append(f"law {law}, {kind}")
     for cause, known in places.items():
         yield f"- {'; '.join(known)}: {cause}."
