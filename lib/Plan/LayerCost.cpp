@@ -187,6 +187,9 @@ private:
             bool perStep) {
     if (auto exchange = terms.convertBy(axis, from, to, what))
       note(axis, *exchange, perStep);
+    if (auto inner = terms.gatherWithin(from, to, what); inner && account)
+      account->push_back({static_cast<InnerAxis>(axis), inner->kind,
+                          inner->bytes, terms.secOf(kTensor, *inner), perStep});
   }
 
   /// Adds what it takes to bring a value into another state.

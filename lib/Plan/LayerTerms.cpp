@@ -9,6 +9,9 @@
 
 using namespace kerf;
 
+static constexpr int kTensor = static_cast<int>(InnerAxis::Tensor);
+static constexpr int kContext = static_cast<int>(InnerAxis::Context);
+
 int64_t kerf::toPicoseconds(double seconds) {
   double count = seconds * 1e12;
   return count < double(kInfiniteCost) ? std::llround(count) : kInfiniteCost;
@@ -120,6 +123,26 @@ static MatmulShape shapeOf(const LayerOp &op, llvm::ArrayRef<double> sizes) {
   return shape;
 }
 
+/// A product for each expert, of any number of rows. Experts are what the rows'
+/// owners are in the op's map.
+static MatmulShape groupedShapeOf(const LayerOp &op,
+                                  llvm::ArrayRef<double> sizes) {
+  MatmulShape shape = shapeOf(op, sizes);
+  shape.isGrouped = true;
+  for (unsigned owner : op.maps[0].to)
+    shape.batch *= sizes[owner];
+  return shape;
+}
+
+/// What the rows of an expert are in its product: summed over in gradients of
+/// weights, of which there is one per expert, else rows of the result.
+static double &groupedRows(const LayerOp &op, MatmulShape &shape) {
+  bool isGradient = llvm::any_of(op.maps[0].to, [&](unsigned owner) {
+    return has(op.resultFactors[0], owner);
+  });
+  return isGradient ? shape.k : shape.m;
+}
+
 /// True for a gather of rows: a factor of one operand alone is neither in a
 /// result nor summed over.
 static bool looksUp(const LayerOp &op) {
@@ -156,9 +179,10 @@ double LayerTerms::productSec(int index, llvm::ArrayRef<int64_t> cuts) const {
     flops /= double(cuts[f]);
     sizes.push_back(double(op.factors[f].factor.size) / double(cuts[f]));
   }
-  MatmulShape shape = shapeOf(op, sizes);
-  shape.isGrouped = op.isGrouped();
-  shape.batch *= flops / shape.flops();
+  MatmulShape shape =
+      op.isGrouped() ? groupedShapeOf(op, sizes) : shapeOf(op, sizes);
+  double &rest = op.isGrouped() ? groupedRows(op, shape) : shape.batch;
+  rest *= flops / shape.flops();
   double width = kind.values[op.operands[0]].elementBytes;
   return matmulSec(device, context.profile, shape, op.type, width);
 }
@@ -392,12 +416,28 @@ double LayerTerms::heldBytesOf(int value, const LayerLayout &layout, int except,
   });
 }
 
+int LayerTerms::cutDim(int value, const LayerLayout &layout) const {
+  if (!has(kTensor) || layout.axes[kTensor].ops.empty())
+    return -1;
+  const AxisLayout &own = layout.axes[kTensor];
+  AxisState made = madeState(value, own);
+  for (const auto &readers :
+       {facts.forwardReaders[value], facts.backwardReaders[value]})
+    for (int reader : readers)
+      for (auto [k, operand] : llvm::enumerate(kind.ops[reader].operands))
+        if (operand == value && own.ops[reader].operands[k] != made)
+          return -1;
+  return isSplit(made) ? int(splitDim(made)) : -1;
+}
+
 Moving LayerTerms::movingOf(int value, const LayerLayout &layout,
                             int except) const {
   // In our programs whole rooms of rows travel, filled or not.
   Moving what(isOurs ? heldBytesOf(value, layout, except, /*kept=*/false)
                      : bytesOf(value, layout, except));
   const LayerValue &facts = kind.values[value];
+  if (except == kContext)
+    what.cutWithin = cutDim(value, layout);
   double outside = 1;
   for (size_t d = 0; packs && d < facts.shape.size(); ++d) {
     if (outside > 1)
@@ -434,6 +474,17 @@ std::optional<Exchange> LayerTerms::convertBy(int axis, AxisState from,
                   own * (copied(from) + copied(to))};
 }
 
+std::optional<Exchange> LayerTerms::gatherWithin(AxisState from, AxisState to,
+                                                 const Moving &what) const {
+  auto isCut = [&](AxisState state) {
+    return isSplit(state) && splitDim(state) == what.cutWithin;
+  };
+  if (what.cutWithin < 0 || isCut(from) == isCut(to))
+    return std::nullopt;
+  return Exchange{CollectiveKind::AllGather,
+                  what.bytes * double(ranks[kTensor])};
+}
+
 double LayerTerms::secOf(int axis, const Exchange &exchange) const {
   double sec = costs[axis].of(exchange.kind)(exchange.bytes);
   return exchange.copied > 0
@@ -449,7 +500,10 @@ double LayerTerms::convertSec(int axis, AxisState from, AxisState to,
   if (to == kPending || isRagged(from) || isRagged(to))
     return kImpossible;
   auto exchange = convertBy(axis, from, to, what);
-  return exchange ? secOf(axis, *exchange) : 0;
+  double sec = exchange ? secOf(axis, *exchange) : 0;
+  if (auto inner = gatherWithin(from, to, what))
+    sec += secOf(kTensor, *inner);
+  return sec;
 }
 
 double LayerTerms::paramElements(int param, const LayerLayout &layout,

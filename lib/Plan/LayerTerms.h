@@ -42,6 +42,10 @@ struct Moving {
   Moving(double bytes, uint32_t inside = 0) : bytes(bytes), inside(inside) {}
   double bytes;
   uint32_t inside; ///< bit d: dimensions before d have several elements
+  /// The dimension that tensor ranks cut, of what moves over context ranks; -1:
+  /// none, or other ranks. Context ranks cut a dimension first: what is to be
+  /// cut, or is cut, within their parts is first gathered over tensor ranks.
+  int cutWithin = -1;
   bool isInside(AxisState state) const {
     return splitOuter(state) > 1 || (inside >> splitDim(state) & 1);
   }
@@ -171,6 +175,9 @@ public:
   double heldShare(AxisState state, int axis) const;
   /// The state in which a value comes on an axis.
   AxisState madeState(int value, const AxisLayout &axis) const;
+  /// The dimension that tensor ranks cut of a value, for all that read it; else
+  /// -1: where one reads all of it, it is gathered anyway.
+  int cutDim(int value, const LayerLayout &layout) const;
   /// That value as it travels.
   Moving movingOf(int value, const LayerLayout &layout, int axis) const;
   /// Seconds to bring a value into another state.
@@ -179,6 +186,9 @@ public:
   /// The collective that does it; none where nothing travels.
   std::optional<Exchange> convertBy(int axis, AxisState from, AxisState to,
                                     const Moving &what) const;
+  /// What tensor ranks gather so that context ranks can: `Moving::cutWithin`.
+  std::optional<Exchange> gatherWithin(AxisState from, AxisState to,
+                                       const Moving &what) const;
   /// Own collectives of an option.
   llvm::SmallVector<Exchange, 4> variantBy(int op, const OpOption &option,
                                            int axis,
