@@ -164,7 +164,7 @@ void Account::addEnds() {
   Groups ends = endsOf(outer);
   for (const PlacedLayers &layers : plan.stages.back().chunks.back().layers)
     if (double bytes = tiedBytes(pricing, layers.point); bytes > 0)
-      add(nameOf(CollectiveKind::AllReduce), "pp", 2, 2 * bytes,
+      add("message", "update", 2, 2 * bytes,
           2 * reduceSec(memo, ends, bytes, 1));
 }
 

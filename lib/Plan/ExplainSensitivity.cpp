@@ -72,6 +72,7 @@ static void scale(TimeParts &parts, Assumed what, double factor,
   case Assumed::Network:
     for (double &sec : parts.commSec)
       sec /= factor;
+    parts.hiddenSec /= factor;
     return;
   default:
     return;
@@ -89,6 +90,7 @@ static void scale(LayerPoint &point, Assumed what, double factor) {
     point.tensorSyncSec /= factor;
     for (double &sec : point.putOffCommSec)
       sec /= factor;
+    point.putOffHiddenSec /= factor;
   }
 }
 

@@ -81,6 +81,18 @@ static void addTimes(TimeParts &sum, const TimeParts &part, double times) {
   sum.rowSec += times * part.rowSec;
   for (int axis = 0; axis < kInnerAxes; ++axis)
     sum.commSec[axis] += times * part.commSec[axis];
+  sum.hiddenSec += times * part.hiddenSec;
+}
+
+/// The backward pass of a layer under a schedule.
+static TimeParts backwardOf(const LayerPoint &point, ScheduleKind schedule) {
+  TimeParts parts = point.backward;
+  if (schedule != ScheduleKind::ZeroBubble)
+    return parts;
+  parts.hiddenSec -= point.putOffHiddenSec;
+  for (int axis = 0; axis < kInnerAxes; ++axis)
+    parts.commSec[axis] += point.putOffCommSec[axis];
+  return parts;
 }
 
 /// Time of the compute engine under the plain rule, nothing added.
@@ -110,7 +122,8 @@ void Accountant::readParts() {
       for (const PlacedLayers &layers : chunk.layers) {
         auto count = static_cast<double>(layers.count);
         addTimes(sum.forward, layers.point.forward, count);
-        addTimes(sum.backward, layers.point.backward, count);
+        addTimes(sum.backward, backwardOf(layers.point, plan.outer.schedule),
+                 count);
         addTimes(sum.recompute, layers.point.recompute, count);
         bytes += count * layers.point.trainedShare *
                  (added(layers, layers.point.denseElements, shards) +
@@ -159,13 +172,16 @@ void Accountant::addStage(TimePart &time, const Timeline &timeline,
     for (InnerAxis axis :
          {InnerAxis::Tensor, InnerAxis::Context, InnerAxis::Expert}) {
       auto index = static_cast<size_t>(axis);
-      double sec =
-          times * (sum.forward.commSec[index] + sum.backward.commSec[index] +
-                   sum.recompute.commSec[index]);
+      double sec = 0, hidden = 0;
+      for (const TimeParts *parts :
+           {&sum.forward, &sum.backward, &sum.recompute}) {
+        sec += times * parts->commSec[index];
+        hidden += axis == InnerAxis::Expert ? times * parts->hiddenSec : 0;
+      }
       TrafficRow &row =
           traffic(time, axisName(axis), groupOf(plan.outer, axis));
       row.totalSec += sec;
-      row.exposedSec += exposed() * sec;
+      row.exposedSec += exposed() * (sec - hidden);
     }
     data += times * (chunk.forwardGatherSec + chunk.backwardGatherSec +
                      chunk.gradientSec);
@@ -263,18 +279,20 @@ double Accountant::bytesSent(const TimePart &time) const {
 static double directionWithout(const TimeParts &own, const TimeParts &again,
                                double launch, double extra,
                                const Without &without, double exposed) {
-  double compute = 0, comm = 0;
+  double compute = 0, waited = 0, comm = 0;
   for (const TimeParts *parts : {&own, &again}) {
     if (!without[Compute])
       compute += parts->matmulSec + parts->attentionSec;
     if (!without[Memory])
       compute += parts->rowSec;
-    if (!without[Network])
-      comm += parts->allCommSec();
+    if (without[Network])
+      continue;
+    waited += parts->allCommSec();
+    comm += parts->linkSec();
   }
   compute += without[Memory] ? 0 : extra;
   compute += without[Launches] ? 0 : launch;
-  return compute + std::max(exposed * comm, comm - compute);
+  return compute + std::max(exposed * waited, comm - compute);
 }
 
 double Accountant::stepWithout(const Without &without) const {

@@ -110,6 +110,12 @@ static LayerKind withoutPutOff(LayerKind kind) {
   return kind;
 }
 
+LayerKind kerf::withoutBeside(LayerKind kind, const LayerFacts &facts) {
+  for (auto [op, isBeside] : llvm::zip_equal(kind.ops, facts.beside))
+    op.view |= isBeside;
+  return kind;
+}
+
 /// Seconds per sequence of one axis alone, to which 1/shares of the ops is
 /// charged.
 double LayerBounds::ideal(Part part, int kind, int axis, Group group,
@@ -124,7 +130,7 @@ double LayerBounds::ideal(Part part, int kind, int axis, Group group,
   query.commWeight *= shares;
   if (context.step->batch % query.key.groups[kExpert].size != 0)
     return 0;
-  LayerKind own = context.step->kinds[kind];
+  LayerKind own = withoutBeside(context.step->kinds[kind], facts[kind]);
   if (part == Part::Rest)
     own = withoutPutOff(std::move(own));
   LayerTerms terms(context, query, own, facts[kind]);

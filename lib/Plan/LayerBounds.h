@@ -20,6 +20,11 @@ inline double leastSecOf(const LayerSolution &solution, const LayerKind &kind) {
   return std::max(0.0, double(solution.picoseconds) - rounded) * 1e-12;
 }
 
+/// The kind with ops beside routed tokens that take no time. Collectives hide
+/// beside these alone, for no longer than they last, so no layout takes less
+/// than its other ops and all its collectives.
+LayerKind withoutBeside(LayerKind kind, const LayerFacts &facts);
+
 /// Seconds of a micro-batch for a second per sequence of an axis alone.
 double scaleOf(const TableKey &key, int axis);
 /// Axes of more than one rank.

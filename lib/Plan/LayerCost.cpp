@@ -19,6 +19,7 @@ TimeParts &TimeParts::operator+=(const TimeParts &other) {
   groupedSec += other.groupedSec;
   for (int axis = 0; axis < kInnerAxes; ++axis)
     commSec[axis] += other.commSec[axis];
+  hiddenSec += other.hiddenSec;
   return *this;
 }
 
@@ -79,6 +80,7 @@ public:
     for (int axis = 0; axis < kInnerAxes; ++axis)
       if (terms.has(axis))
         addAxis(axis);
+    hideBeside();
     addSaved();
     addParams();
     addWork();
@@ -86,7 +88,7 @@ public:
     double fixed = 0;
     for (const TimeParts *parts :
          {&point.forward, &point.backward, &point.recompute})
-      fixed += parts->computeSec() + query.commWeight * parts->allCommSec();
+      fixed += parts->computeSec() + query.commWeight * parts->linkSec();
     result.objective += fixed;
     return result;
   }
@@ -100,6 +102,8 @@ private:
   std::vector<LayerCollective> *account; ///< or null
   LayerCost result;
   LayerPoint &point = result.point;
+  /// Conversions of the expert axis, forward and backward.
+  std::array<double, 2> travelSec = {};
 
   bool isRecomputed(int value) const {
     return layout.axes[kTensor].kept[value] == kRecomputed;
@@ -147,7 +151,7 @@ private:
       if (!isMadeAgain(op))
         continue;
       addTime(point.recompute, op, terms.timeOf(i, layout, -1, nullptr, true));
-      point.kernels += launch;
+      point.kernelsAgain += launch;
     }
   }
 
@@ -169,9 +173,8 @@ private:
     }
     for (size_t i = 0; i < kind.ops.size(); ++i)
       addOp(axis, i);
-    addEnd(axis, kind.output, layout.axes[axis].input, point.forward);
-    addEnd(axis, kind.inputGradient, layout.axes[axis].outputGradient,
-           point.backward);
+    addEnd(false, axis, kind.output, layout.axes[axis].input);
+    addEnd(true, axis, kind.inputGradient, layout.axes[axis].outputGradient);
   }
 
   /// Enters a collective into the account.
@@ -192,11 +195,44 @@ private:
                           inner->bytes, terms.secOf(kTensor, *inner), perStep});
   }
 
-  /// Adds what it takes to bring a value into another state.
-  void addConversion(double &sum, int axis, int value, AxisState from,
-                     AxisState to) {
+  /// Adds what it takes to bring a value into another state; its seconds.
+  double addConversion(double &sum, int axis, int value, AxisState from,
+                       AxisState to) {
     note(axis, from, to, terms.movingOf(value, layout, axis), false);
-    sum += convert(axis, value, from, to);
+    double sec = convert(axis, value, from, to);
+    sum += sec;
+    return sec;
+  }
+
+  /// As `addConversion`, of what programs need not wait for at once.
+  void addTravel(bool backward, int axis, int value, AxisState from,
+                 AxisState to) {
+    double &sum = (backward ? point.backward : point.forward).commSec[axis];
+    double sec = addConversion(sum, axis, value, from, to);
+    travelSec[backward] += axis == kExpert ? sec : 0;
+  }
+
+  /// Seconds of a pass' ops beside routed tokens.
+  double besideSec(bool backward, bool withPutOff) const {
+    double sec = 0;
+    for (auto [op, own] : llvm::enumerate(kind.ops))
+      if (facts.beside[op] && (own.phase != LayerPhase::Forward) == backward &&
+          (withPutOff || !own.isPutOff))
+        sec += terms.timeOf(op, layout).seconds;
+    return sec;
+  }
+
+  /// Conversions of the expert axis run beside the expert that all tokens have,
+  /// for as long as it lasts: programs start a collective when its operand is
+  /// made and wait for it where it is read. Rows that are exchanged one by one
+  /// are read at once.
+  void hideBeside() {
+    if (!terms.isOurs || !llvm::is_contained(facts.beside, true))
+      return;
+    point.forward.hiddenSec = std::min(travelSec[0], besideSec(false, true));
+    point.backward.hiddenSec = std::min(travelSec[1], besideSec(true, true));
+    point.putOffHiddenSec = point.backward.hiddenSec -
+                            std::min(travelSec[1], besideSec(true, false));
   }
 
   /// What is kept is made from the value or from what its readers share.
@@ -232,9 +268,8 @@ private:
         kept ? keptState(value, axis) : terms.madeState(value, own);
     AxisState shared =
         (backward ? own.sharedBackward : own.sharedForward)[value];
-    double &sum = (backward ? point.backward : point.forward).commSec[axis];
     if (shared >= 0)
-      addConversion(sum, axis, value, from, shared);
+      addTravel(backward, axis, value, from, shared);
     for (int reader : readers)
       for (auto [k, operand] : llvm::enumerate(kind.ops[reader].operands)) {
         if (operand != value)
@@ -242,8 +277,8 @@ private:
         AxisState to = own.ops[reader].operands[k];
         if (terms.isOurs && facts.convertsAgain[reader])
           addConversion(point.backward.commSec[axis], axis, value, from, to);
-        addConversion(sum, axis, value, nearer(axis, value, from, shared, to),
-                      to);
+        addTravel(backward, axis, value, nearer(axis, value, from, shared, to),
+                  to);
       }
   }
 
@@ -324,10 +359,10 @@ private:
     return true;
   }
 
-  void addEnd(int axis, int value, AxisState boundary, TimeParts &parts) {
+  void addEnd(bool backward, int axis, int value, AxisState boundary) {
     if (value >= 0 && kind.values[value].producer >= 0)
-      addConversion(parts.commSec[axis], axis, value,
-                    terms.madeState(value, layout.axes[axis]), boundary);
+      addTravel(backward, axis, value,
+                terms.madeState(value, layout.axes[axis]), boundary);
   }
 
   bool restFree(int axis) const { return query.restFree && axis == kTensor; }

@@ -112,11 +112,41 @@ LayerFacts::LayerFacts(const LayerKind &kind) {
     readBack[v] = forwardValues[v] && !backwardReaders[v].empty();
   }
   findShownAgain(kind);
+  findBeside(kind);
   for (const LayerOp &op : kind.ops)
     copied.push_back(isCopied(kind, op));
   for (size_t style = 0; style < traffic.size(); ++style)
     traffic[style] = kernelTrafficOf(kind, static_cast<KernelStyle>(style));
   findPatterns(kind);
+}
+
+void LayerFacts::findBeside(const LayerKind &kind) {
+  size_t count = kind.ops.size();
+  std::vector<bool> feeds(count, false), follows(count, false);
+  auto isBackward = [&](size_t op) {
+    return kind.ops[op].phase != LayerPhase::Forward;
+  };
+  std::array<bool, 2> routes = {};
+  for (size_t i = 0; i < count; ++i) {
+    bool isGrouped = kind.ops[i].isGrouped();
+    routes[isBackward(i)] = routes[isBackward(i)] || isGrouped;
+    follows[i] = isGrouped ||
+                 llvm::any_of(kind.ops[i].operands, [&](int value) {
+                   int maker = kind.values[value].producer;
+                   return maker >= 0 && isBackward(maker) == isBackward(i) &&
+                          follows[maker];
+                 });
+  }
+  for (size_t i = count; i-- > 0;)
+    feeds[i] = kind.ops[i].isGrouped() ||
+               llvm::any_of(kind.ops[i].results, [&](int value) {
+                 const auto &readers =
+                     isBackward(i) ? backwardReaders : forwardReaders;
+                 return llvm::any_of(readers[value],
+                                     [&](int reader) { return feeds[reader]; });
+               });
+  for (size_t i = 0; i < count; ++i)
+    beside.push_back(routes[isBackward(i)] && !feeds[i] && !follows[i]);
 }
 
 void LayerFacts::findShownAgain(const LayerKind &kind) {

@@ -111,7 +111,9 @@ std::vector<LayerBounds::Line> LayerBounds::linesOf(int axis, Group group,
   LayerQuery query = idealQuery(number, axis, group);
   query.commWeight *= shares;
   double sequences = double(query.key.microBatch);
-  LayerTerms terms(context, query, kind, facts[number]);
+  LayerKind own =
+      group.size > 1 ? withoutBeside(kind, facts[number]) : kind;
+  LayerTerms terms(context, query, own, facts[number]);
   std::vector<Line> lines;
   auto solve = [&](double price) -> std::optional<Point> {
     query.statePrice = price * sequences * shares;

@@ -112,6 +112,10 @@ public:
   /// By op: views that programs make a copy of: parts of rows that others than
   /// attention read, and rows put together of such parts.
   std::vector<bool> copied;
+  /// By op: it neither makes anything for the matmuls of routed tokens of its
+  /// pass nor reads anything of them (the expert that all tokens have), so
+  /// collectives of these run beside it.
+  std::vector<bool> beside;
   /// By parameter: the value that an op makes its gradient; -1: none does.
   std::vector<int> gradients;
 
@@ -129,6 +133,7 @@ private:
 
   void findPatterns(const LayerKind &kind);
   void findShownAgain(const LayerKind &kind);
+  void findBeside(const LayerKind &kind);
 };
 
 /// One layer, one table key: everything a term asks for.

@@ -120,13 +120,25 @@ static double exposedSec(const TimeParts &parts, const Profile &profile) {
   return parts.computeSec() + (1 - profile.tensorOverlap) * parts.allCommSec();
 }
 
+/// What recomputation takes at least: our programs launch what it needs, other
+/// runtimes the part of the forward pass that its time is of that.
+static double floorAgain(const Profile &profile, const Device &device,
+                         const LayerPoint &point, double floorForward) {
+  if (profile.fused)
+    return point.kernelsAgain * device.launchSec;
+  double all = point.forward.computeSec();
+  return all > 0 ? floorForward * point.recompute.computeSec() / all : 0;
+}
+
 /// Forward and backward of one layer without data traffic.
 static ChunkWork computeOf(const Pricing &pricing, int kind,
                            const LayerPoint &point) {
   const Profile &profile = pricing.problem.profile;
   // A backward pass launches about two kernels for one of the forward pass (one
   // product becomes two).
-  double launches = point.kernels * pricing.problem.machine->device.launchSec;
+  const Device &device = pricing.problem.machine->device;
+  int kernels = point.kernels + (profile.fused ? 0 : point.kernelsAgain);
+  double launches = kernels * device.launchSec;
   double floorForward = launches / 3, floorBackward = 2 * launches / 3;
   if (isLayer(pricing.problem, kind)) {
     floorForward = std::max(floorForward, profile.layerFloorForwardSec);
@@ -147,12 +159,11 @@ static ChunkWork computeOf(const Pricing &pricing, int kind,
     more.commSec = point.putOffCommSec;
     work.backwardSec += exposedSec(more, profile);
     work.weightGradientSec += exposedSec(more, profile);
+    work.backwardSec += (1 - profile.tensorOverlap) * point.putOffHiddenSec;
   }
   // What is made again is launched again.
-  double again = exposedSec(point.recompute, profile);
-  if (double all = point.forward.computeSec(); all > 0)
-    again = std::max(again, floorForward * point.recompute.computeSec() / all);
-  work.backwardSec += again;
+  work.backwardSec += std::max(exposedSec(point.recompute, profile),
+                               floorAgain(profile, device, point, floorForward));
   return work;
 }
 

@@ -17,6 +17,8 @@ MOST_APART = 1e-3
 MOST_BELOW = 0.03
 # The compiled programs take as long as the plan says, to this part.
 MOST_OTHER = 0.03
+# Of a kind of exchange over some axes as many bytes are sent as priced, to this part of all that is sent.
+MOST_SENT = 0.01
 REFUSALS = {"does not fit": r"error: no plan of .* fits", "no backend": r"error: cluster '"}
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -200,7 +202,18 @@ class Measurement:
             self.figures["failures"].append(f"'apart' is not needed any more: plan and programs are {100 * other:.1f} % apart")
         if other > max(MOST_OTHER, self.row.apart):
             self.figures["failures"].append(
-                f"the plan takes {planned:.4g} s, its programs {program:.4g} ({100 * (program / planned - 1):+.1f} %)" + exchanged(told))
+                f"the plan takes {planned:.4g} s, its programs {program:.4g} ({100 * (program / planned - 1):+.1f} %)")
+        self.compare_exchanges(told)
+
+    def compare_exchanges(self, told):
+        """Bytes and calls that are priced, and that the compiled programs send."""
+        found = sent_otherwise(told["exchanges"])
+        unknown = [text for name, text in found.items() if name not in self.row.otherwise]
+        stale = sorted(set(self.row.otherwise) - set(found))
+        if unknown:
+            self.figures["failures"].append("what is sent is not what is priced: " + "; ".join(unknown))
+        if stale:
+            self.figures["failures"].append(f"'otherwise' is not needed any more for {', '.join(stale)}")
 
     def read_checked(self, made):
         """What the file says of its proof; keeps the plan for `time_check`."""
@@ -235,11 +248,13 @@ class Measurement:
         self.figures["nccl_calls"] = int(found[2])
 
 
-def exchanged(told):
-    """What is sent otherwise than planned, if that is more than a percent of all."""
-    least = 0.01 * sum(row["bytes"] for row in told["exchanges"])
-    return "".join(f"; {row['kind']} over {row['axes']}: {row['planned_bytes'] / 1e9:.2f} GB are planned, {row['bytes'] / 1e9:.2f} sent"
-                   for row in told["exchanges"] if abs(row["bytes"] - row["planned_bytes"]) > least)
+def sent_otherwise(exchanges):
+    """Kinds over axes of which more or fewer bytes are sent than priced: name, both sides."""
+    most = MOST_SENT * sum(row["bytes"] for row in exchanges)
+    return {f"{row['kind']} {row['axes']}":
+            f"{row['kind']} over {row['axes']}: {row['planned_bytes'] / 1e9:.3f} GB in {row['planned_calls']:.0f} calls are priced, "
+            f"{row['bytes'] / 1e9:.3f} GB in {row['calls']:.0f} sent"
+            for row in exchanges if abs(row["bytes"] - row["planned_bytes"]) > most}
 
 
 def cost_of(explained):

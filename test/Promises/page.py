@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import measure
+import table
 
 HEAD = ("model", "sequences x tokens", "on", "precision", "options", "plan", "step s", "program s", "planned GiB", "placed GiB",
         "below %", "NCCL calls", "search s", "compile s", "check s", "checked on", "MiB", "file KiB",
@@ -27,6 +28,8 @@ the page. The command ends with status 1 and the reasons where a row
 - has a stage whose placed arena is above what was planned, or more than 3 % below it;
 - has programs that take more or less than the plan by more than {apart:.0f} % (`kerf-inspect time`), or by more than is said
   below, or is said below without need;
+- has programs that send otherwise than is priced: of a kind of collective over some axes, of messages on a channel, other bytes
+  by more than {sent:.0f} % of all that is sent, but for what is said below;
 - makes a file that was not checked;
 - has a plan that, given back, is refused or differs by a thousandth in step time or memory;
 - would ask NCCL for something that hangs or finds no partner (`kerf-run --dry-nccl`).
@@ -68,7 +71,24 @@ def program_cell(figures):
 def known_list(rows):
     """Rows whose programs are known to take another time than the plan, and why."""
     known = [f"- {row.name}: up to {100 * row.apart:.0f} %. {row.why_apart}" for row in rows if row.apart]
-    return "\n".join(["Where plan and program are known to be further apart:", "", *known, ""]) if known else ""
+    apart = ["Where plan and program are known to be further apart:", "", *known, ""] if known else []
+    return "\n".join([*apart, *otherwise_list(rows)])
+
+
+def otherwise_list(rows):
+    """Causes for which programs send otherwise than is priced, and in which rows."""
+    lines = []
+    for cause, why in table_causes(rows):
+        lines.append(f"- {why}")
+        for row in rows:
+            if names := [name for name, own in row.otherwise.items() if own == cause]:
+                lines.append(f"  - {row.name}: {', '.join(names)}")
+    return ["Where programs are known to send otherwise than is priced:", "", *lines, ""] if lines else []
+
+
+def table_causes(rows):
+    """The causes that some row has, with their texts."""
+    return [(cause, why) for cause, why in table.CAUSES.items() if any(cause in row.otherwise.values() for row in rows)]
 
 
 def cells(row, figures):
@@ -128,7 +148,8 @@ def write(rows, measured, path, seconds, dry_work):
     """The page with what was measured now, and of other rows what it had."""
     page = lines_of(path)
     body = [measured.get(row.identity) or page.get(row.identity) or cells(row, {}) for row in rows]
-    table = "\n".join([line(HEAD), "|" + "---|" * len(HEAD), *map(line, body)])
+    lines = "\n".join([line(HEAD), "|" + "---|" * len(HEAD), *map(line, body)])
     known = known_list(rows)
     Path(path).write_text(TEXT.format(seconds=seconds, gib=MOST_GIB, apart=100 * measure.MOST_OTHER, dry=f"{dry_work:,}",
-                                      processor=processor(), table=table, known=known))
+                                      processor=processor(), table=lines, known=known,
+                                      sent=100 * measure.MOST_SENT))

@@ -25,8 +25,8 @@ EXPLAINED = {"feasible": True, "plan": {"choice": CHOICE}, "time": {"step_sec": 
 def inspecting(arena=990, step_sec=0.51, sent=1e9):
     """A kerf-inspect that says so."""
     told = {"step_sec": step_sec, "exchanges": [
-        {"kind": "all_gather", "axes": "tp", "planned_bytes": 1e9, "bytes": sent},
-        {"kind": "all_reduce", "axes": "dp", "planned_bytes": 1e9, "bytes": 1e9},
+        {"kind": "all_gather", "axes": "tp", "planned_bytes": 1e9, "bytes": sent, "planned_calls": 3, "calls": 4},
+        {"kind": "all_reduce", "axes": "dp", "planned_bytes": 1e9, "bytes": 1e9, "planned_calls": 1, "calls": 1},
     ]}  # fmt: skip
     checked = {"checked": {"twin": "4 ranks", "largest_error": 0}}
     return (f"case $1 in plan) echo '{json.dumps(checked)}';; time) echo '{json.dumps(told)}';; "
@@ -89,9 +89,18 @@ class Rows(unittest.TestCase):
 
     def test_programs_take_longer(self):
         self.assertEqual(failures({"kerf-inspect": inspecting(step_sec=0.514)}), "")
-        slower = failures({"kerf-inspect": inspecting(step_sec=0.516, sent=2e9)})
-        self.assertEqual(slower, "the plan takes 0.5 s, its programs 0.516 (+3.2 %); all_gather over tp: 1.00 GB are planned, 2.00 sent")
+        self.assertEqual(failures({"kerf-inspect": inspecting(step_sec=0.516)}), "the plan takes 0.5 s, its programs 0.516 (+3.2 %)")
         self.assertIn("its programs 0.484 (-3.2 %)", failures({"kerf-inspect": inspecting(step_sec=0.484)}))
+
+    def test_programs_send_otherwise(self):
+        self.assertEqual(failures({"kerf-inspect": inspecting(sent=1.005e9)}), "")
+        more = failures({"kerf-inspect": inspecting(sent=1.03e9)})
+        self.assertEqual(more, "what is sent is not what is priced: "
+                               "all_gather over tp: 1.000 GB in 3 calls are priced, 1.030 GB in 4 sent")
+        self.assertIn("0.970 GB in 4 sent", failures({"kerf-inspect": inspecting(sent=0.97e9)}))
+        known = {"otherwise": {"all_gather tp": "two axes"}}
+        self.assertEqual(failures({"kerf-inspect": inspecting(sent=2e9)}, **known), "")
+        self.assertIn("'otherwise' is not needed any more for all_gather tp", failures(**known))
 
     def test_known_to_take_longer(self):
         known = {"apart": 0.05, "why_apart": "a cause"}
@@ -148,7 +157,8 @@ class Table(unittest.TestCase):
 
     def test_bad_rows(self):
         for entry, message in (({"speed": 1}, "unknown key 'speed'"), ({"expect": "magic"}, "'expect' is 'magic'"),
-                               ({"apart": 0.1}, "'apart' and 'why_apart' belong together")):
+                               ({"apart": 0.1}, "'apart' and 'why_apart' belong together"),
+                               ({"otherwise": {"all_gather tp": "magic"}}, "unknown cause 'magic'")):
             with self.assertRaisesRegex(ValueError, message):
                 table.Row({**ROW, **entry})
 
@@ -184,6 +194,12 @@ class Page(unittest.TestCase):
         self.assertIn("- m 1x2 4xc bf16: up to 5 %. A cause.", self.path.read_text())
         self.assertEqual(page.program_cell({"step_sec": 1, "program_sec": 1.04}), "1.04 (+4.0 %)")
         self.assertEqual(page.program_cell({"step_sec": 1, "program_sec": 1.02}), "1.02")
+
+    def test_says_what_is_sent_otherwise(self):
+        rows = [table.Row({**ROW, "otherwise": {"all_gather tp": "ring", "message forward": "border"}}), *self.rows[1:]]
+        page.write(rows, self.measured, self.path, 300, 1024)
+        self.assertIn(f"- {table.CAUSES['ring']}\n  - m 1x2 4xc bf16: all_gather tp\n", self.path.read_text())
+        self.assertIn(f"- {table.CAUSES['border']}\n  - m 1x2 4xc bf16: message forward\n", self.path.read_text())
 
     def test_renews_some(self):
         first, second = (row.identity for row in self.rows)

@@ -9,7 +9,18 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 KEYS = {"model", "batch", "seq", "devices", "cluster", "precision", "import", "options", "expect", "quick", "why",
-        "apart", "why_apart"}
+        "apart", "why_apart", "otherwise"}
+# Why programs send otherwise than is priced: what `otherwise` of a row may say of an exchange ("all_gather tp").
+CAUSES = {
+    "two axes": "What is cut over two axes programs gather or sum over both at once, or over the larger first; the price takes "
+                "one axis at a time.",
+    "sum": "Sums are priced as all-reduce and sent as reduce-scatter and all-gather, or the other way round.",
+    "ring": "Keys and values go round a ring; the price gathers them.",
+    "slices": "A part of what is gathered for another reader is free in the price; programs exchange what both are made of.",
+    "border": "Programs send the part of a layer's border that a tensor rank has, and gather it behind.",
+    "experts over cp": "All tokens come to each context rank, so gradients of experts are whole there: their sums are not sent.",
+    "unknown": "The cause was not looked for yet.",
+}
 # What a row may end in, beside a file: the planner refuses, or nothing can be compiled for the devices.
 ENDS = {"a file", "does not fit", "no backend"}
 
@@ -27,6 +38,10 @@ class Row:
         self.expect, self.quick, self.why = entry.get("expect", "a file"), entry.get("quick", False), entry["why"]
         # How far plan and program are known to be apart, beyond what is promised, and the cause.
         self.apart, self.why_apart = entry.get("apart", 0.0), entry.get("why_apart", "")
+        # Exchanges ("all_gather tp") that are sent otherwise than priced, and which of the causes it is.
+        self.otherwise = entry.get("otherwise", {})
+        if unknown := set(self.otherwise.values()) - set(CAUSES):
+            raise ValueError(f"unknown cause '{sorted(unknown)[0]}', expected one of {sorted(CAUSES)}")
         if bool(self.apart) != bool(self.why_apart):
             raise ValueError("'apart' and 'why_apart' belong together")
         if self.expect not in ENDS:

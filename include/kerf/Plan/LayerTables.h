@@ -32,8 +32,14 @@ struct TimeParts {
   double matmulSec = 0, attentionSec = 0, rowSec = 0;
   double groupedSec = 0; ///< part of `matmulSec`: matmuls of routed tokens
   std::array<double, kInnerAxes> commSec = {}; ///< collectives of each axis
+  /// Part of the expert axis' collectives that runs beside ops of the layer
+  /// that need nothing of it: the expert that all tokens have.
+  double hiddenSec = 0;
   double computeSec() const { return matmulSec + attentionSec + rowSec; }
-  double allCommSec() const { return commSec[0] + commSec[1] + commSec[2]; }
+  /// All collectives, as long as they take on their links.
+  double linkSec() const { return commSec[0] + commSec[1] + commSec[2]; }
+  /// Collectives that are waited for.
+  double allCommSec() const { return linkSec() - hiddenSec; }
   TimeParts &operator+=(const TimeParts &other);
 };
 
@@ -44,10 +50,13 @@ struct LayerPoint {
   /// Collectives besides where it is: what is put off brings values into the
   /// states that it needs by itself.
   std::array<double, kInnerAxes> putOffCommSec = {};
+  /// Part of the backward's `hiddenSec` that only what can be put off hides.
+  double putOffHiddenSec = 0;
   double savedBytes = 0; ///< kept from forward to backward, per micro-batch
   double workBytes = 0;  ///< most that lives at once inside, saved ones aside
   double boundaryBytes = 0; ///< handed to the next layer
-  int kernels = 0;          ///< launches, forward and backward
+  int kernels = 0;      ///< launches, forward and backward
+  int kernelsAgain = 0; ///< launches of what is recomputed
   /// Local elements of parameters by what they are replicated over: dense ones
   /// over data, context and expert ranks; experts over data and context only.
   /// Experts that all expert ranks hold whole are dense.
