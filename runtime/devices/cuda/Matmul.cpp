@@ -297,7 +297,7 @@ bool Preparation::chooseEpilogue() {
   bool isAsked = isAuxAligned();
   if (isAsked && setEpilogue(parts.library) && chooseAlgorithm())
     return true;
-  if (step.wide || parts.library == CUBLASLT_EPILOGUE_DEFAULT)
+  if (parts.library == CUBLASLT_EPILOGUE_DEFAULT)
     return false;
   bool isBiasDone = parts.readsBias && parts.isGelu &&
                     setEpilogue(CUBLASLT_EPILOGUE_BIAS) && chooseAlgorithm();

@@ -80,8 +80,10 @@ bool OwnEpilogue::prepare(Request &r, bool isBiasDone) {
   __int128 count = static_cast<__int128>(a.batch) * a.m * a.n;
   __int128 blocks = (count + epilogueThreads - 1) / epilogueThreads;
   a.blocks = static_cast<int32_t>(std::min<__int128>(blocks, 4096));
+  const char *name =
+      a.dtype == KERF_F64 ? "epilogue_bias_wide" : "epilogue_elements";
   if (a.kind != Linear || hasBias)
-    if (!(elements = r.ownKernel(kerf_ptx_epilogue, "epilogue_elements")))
+    if (!(elements = r.ownKernel(kerf_ptx_epilogue, name)))
       return false;
   if (!parts.writesBias)
     return true;

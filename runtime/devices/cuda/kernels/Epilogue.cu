@@ -55,6 +55,19 @@ void epilogue_elements(const EpilogueArguments a) {
   }
 }
 
+/// Of f64 there is a bias alone.
+KERF_KERNEL(epilogueThreads, 1)
+void epilogue_bias_wide(const EpilogueArguments a) {
+  int64_t count = a.batch * a.m * a.n;
+  int64_t step = (int64_t)a.blocks * epilogueThreads;
+  for (int64_t i = (int64_t)blockX() * epilogueThreads + threadIndex();
+       i < count; i += step) {
+    int64_t column = i % a.n, row = i / a.n % a.m, batch = i / a.n / a.m;
+    static_cast<double *>(a.c)[batch * a.batchStride + row * a.row + column] +=
+        static_cast<const double *>(a.bias)[column];
+  }
+}
+
 /// Always the same order of additions: rows p, p + 8, ... in part p, then the
 /// parts.
 KERF_KERNEL(epilogueThreads, 1)

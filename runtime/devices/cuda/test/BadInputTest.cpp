@@ -190,39 +190,11 @@ static void testLaunch(const Gpu &gpu) {
   change(&Command::threads, 0u, "found 0 threads a block, expected 1 to 64");
   change(&Command::threads, 65u, "found 65 threads a block, expected 1 to 64");
   change(&Command::function, (kerf_function *)nullptr, "its kernel is missing");
-  for (size_t count : {1, 3}) { // of the kernel's two
-    Command other = launch;
-    other.operands.assign(count, x);
-    std::string message = Step(gpu, other).runMessage();
-    expectText(message, "INVALID_VALUE");
-    expectText(message, "the file gives " + std::to_string(count) +
-                            " arguments, its kernel may have others");
-  }
 }
 
 //===----------------------------------------------------------------------===//
 // The device
 //===----------------------------------------------------------------------===//
-
-static void testImages(const Gpu &gpu) {
-  expectText(Image(gpu, "no cubin", "").message, "there is no PTX: compile");
-  std::string broken = kernelText;
-  broken.replace(broken.find("add.s32"), 7, "frobnicate");
-  std::string message = Image(gpu, "", broken).message;
-  expectText(message, "the driver refuses them on this GPU (sm_");
-  expectText(message, "frobnicate"); // the assembler's log
-  expectText(message, "; update the driver");
-  // Of a cubin that fails, too, and of what is for a later GPU.
-  size_t target = broken.find(".target sm_");
-  broken.replace(target, broken.find_first_of("\n,", target) - target,
-                 ".target sm_999");
-  message = Image(gpu, "no cubin", broken).message;
-  expectText(message, "(their machine code: ");
-  expectText(message, "; compile with --gpu=sm_80");
-  std::string text = kernelText;
-  text.resize(text.size() / 2);
-  expectText(Image(gpu, "", text).message, "the driver refuses them");
-}
 
 static void testNoMemory(const Gpu &gpu) {
   void *memory;
@@ -255,30 +227,6 @@ static void testFeatures() {
                 "sm_999a,sm_,ptx,ptx12345,sm_80b");
 }
 
-/// An access outside of memory is told by the next wait, with its step where
-/// each step is waited for. The device is of no more use then.
-static void testIllegalAddress(bool sync) {
-  Variable variable("KERF_CUDA_SYNC", sync ? "1" : "0");
-  Gpu gpu;
-  Image image(gpu, "", kernelText);
-  kerf_function *add = image.find("long_add");
-  Buffer x(gpu, KERF_I32, 64);
-  x.put(std::vector<double>(64, 1));
-  Command command = {KERF_OP_LAUNCH, {}, {x, x}, -1, 0, add, 1, 64};
-  Step sound(gpu, command, "sound");
-  command.units = INT64_C(1) << 30; // far behind the buffer
-  Step wild(gpu, command, "wild");
-  expectText(sound.runMessage(), "");
-  std::string message = wild.runMessage();
-  if (!sync)
-    message += gpu.waitMessage();
-  expectText(message, "ILLEGAL_ADDRESS");
-  expectText(message, sync ? "in 'wild'"
-                           : "in one of 2 steps, of which the last is 'wild' "
-                             "(KERF_NO_GRAPH=1 KERF_CUDA_SYNC=1 finds the "
-                             "step)");
-}
-
 void cudatest::testBadInput() {
   {
     Gpu gpu;
@@ -291,13 +239,8 @@ void cudatest::testBadInput() {
     testSimple(gpu);
     testTakePart(gpu);
     testLaunch(gpu);
-    testImages(gpu);
     testNoMemory(gpu);
     gpu.wait();
   }
   testFeatures();
-}
-
-void cudatest::testFatal(const std::string &which) {
-  testIllegalAddress(which == "sync");
 }

@@ -1,9 +1,11 @@
 //===- CudaTest.cpp - the cuda device against plain loops -----------------===//
 //
-// kerf-cuda-test [seed]: every step of this folder, errors, order between
-// streams and graphs. kerf-cuda-test fault | sync: what is said of a kernel
-// that leaves its memory. Runs on a GPU, or on the simulator that
-// KERF_CUDA_PATH names.
+// kerf-cuda-test [seed]: every group of tests in one process.
+// kerf-cuda-test GROUP [seed]: one of them, so that a driver that ends the
+// process takes no other group along. kerf-cuda-test groups: their names, in
+// order; what a driver may crash at comes last. kerf-cuda-test fault | sync:
+// what is said of a kernel that leaves its memory. Runs on a GPU, or on the
+// simulator that KERF_CUDA_PATH names.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,8 +43,50 @@ static void testRefusal(const char *text, const char *status) {
            status);
 }
 
+namespace {
+struct Group {
+  const char *name;
+  void (*run)(std::mt19937 &random);
+};
+} // namespace
+
+static const Group groups[] = {
+    {"steps", [](std::mt19937 &) { testSteps(); }},
+    {"streams", [](std::mt19937 &) { testStreams(); }},
+    {"matmul", testMatmul},
+    {"epilogues", testEpilogues},
+    {"refusals", [](std::mt19937 &) { testBadInput(); }},
+    {"measuring", testMeasuring},
+    {"abuse", [](std::mt19937 &) { testAbuse(); }},
+};
+
+static int printGroups() {
+  for (const Group &group : groups)
+    std::puts(group.name);
+  return 0;
+}
+
+static bool isGroup(const std::string &name) {
+  for (const Group &group : groups)
+    if (name == group.name)
+      return true;
+  return false;
+}
+
+/// Runs the group of this name, or all.
+static int runGroups(const std::string &name, unsigned seed) {
+  std::mt19937 random(seed);
+  for (const Group &group : groups)
+    if (name.empty() || name == group.name)
+      group.run(random);
+  std::string what = name.empty() ? "" : name + ", ";
+  return finish((what + "seed " + std::to_string(seed)).c_str());
+}
+
 int main(int argc, char **argv) {
   std::string first = argc > 1 ? argv[1] : "1";
+  if (first == "groups")
+    return printGroups();
   if (first == "refuses" && argc >= 3) {
     testRefusal(argv[2], argc > 3 ? argv[3] : nullptr);
     return finish(argv[2]);
@@ -53,13 +97,12 @@ int main(int argc, char **argv) {
     testFatal(first);
     return finish(argv[1]);
   }
-  unsigned seed = std::strtoul(first.c_str(), nullptr, 10);
-  std::mt19937 random(seed);
-  testSteps();
-  testStreams();
-  testMatmul(random);
-  testEpilogues(random);
-  testBadInput();
-  testMeasuring(random);
-  return finish(("seed " + std::to_string(seed)).c_str());
+  if (isGroup(first))
+    return runGroups(first, argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 1);
+  char *end = nullptr;
+  unsigned seed = std::strtoul(first.c_str(), &end, 10);
+  if (!*end)
+    return runGroups("", seed);
+  std::fprintf(stderr, "no group '%s'; 'groups' lists them\n", argv[1]);
+  return 2;
 }

@@ -214,6 +214,12 @@ static void testScales(const Gpu &gpu, std::mt19937 &random) {
 void cudatest::testEpilogues(std::mt19937 &random) {
   Gpu gpu;
   testScales(gpu, random);
+  for (const char *offered : {"", "none"})
+    for (bool accumulate : {false, true})
+      runCase(gpu, random,
+              {KERF_EPILOGUE_BIAS, KERF_F64, KERF_F64, 35, 7, 12, false, true,
+               accumulate},
+              offered);
   for (const char *offered : {"", "bias", "none"})
     for (int64_t epilogue = KERF_EPILOGUE_BIAS;
          epilogue <= KERF_EPILOGUE_BGRAD_B; ++epilogue)

@@ -131,6 +131,8 @@ void testMatmul(std::mt19937 &random);
 void testEpilogues(std::mt19937 &random);
 void testBadInput();
 void testMeasuring(std::mt19937 &random);
+/// What a driver may crash at: the last group.
+void testAbuse();
 /// 90 of "sm_90"; 0 where there is none.
 int capabilityOf(const Gpu &gpu);
 /// Of the first GPU with products of 8-bit floats.
