@@ -16,6 +16,9 @@ config.environment["PATH"] = os.pathsep.join(
 config.environment["KERF_CUDA_OWN_ATTENTION"] = "1"
 config.substitutions.append(("%source_root", config.kerf_source_root))
 config.substitutions.append(("%python", config.python))
+# Stand-ins of the runtime's tests.
+build = os.path.dirname(config.kerf_tools_dir.rstrip(os.sep))
+config.substitutions.append(("%runtime_tests", os.path.join(build, "test/Runtime")))
 config.substitutions.append(("%test_plugin", config.test_plugin))
 config.substitutions.append(("%fault_plugin", config.fault_plugin))
 
