@@ -2,17 +2,20 @@
 # What is run on a machine with a GPU, from one folder: nothing is compiled there.
 #
 #   test/Bench/gpu-day.sh prepare FOLDER [OPTION...]   needs a build, no GPU; options: gpu.py's
-#   test/Bench/gpu-day.sh check FOLDER                 needs a GPU: doctor, tests, layouts
-#   test/Bench/gpu-day.sh bench FOLDER [OPTION...]     needs a GPU: gpu.py with these options
-#   test/Bench/gpu-day.sh kernels FOLDER               needs a GPU: speed of the own kernels
+#   test/Bench/gpu-day.sh first FOLDER                 what tells most, in nine steps
+#   test/Bench/gpu-day.sh check FOLDER                 doctor, tests, layouts, sanitizers
+#   test/Bench/gpu-day.sh bench FOLDER [OPTION...]     gpu.py with these options
+#   test/Bench/gpu-day.sh kernels FOLDER               speed of the own kernels
 #
-# `check` prints a line for each of its runs and exits with 1 where one failed; what they
-# wrote is in FOLDER/logs. Libraries are looked for as docs/cuda.md tells; the
-# simulator in build/simulator can stand in for a GPU.
+# All but `prepare` need a GPU, end within 540 s (--limit=SECONDS) and print a line for
+# each of their runs, whatever fails; all that they write is under FOLDER/out (--out=OUT):
+# a record and an archive of logs (gpu_day.py). They exit with 1 where a run failed.
+# Libraries are looked for as docs/cuda.md tells; the simulator in build/simulator can
+# stand in for a GPU: `--tiny`, also of `prepare`, has models and layouts for it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-action=${1:?expected prepare, check, bench or kernels}
+action=${1:?expected prepare, first, check, bench or kernels}
 folder=${2:?expected a folder}
 shift 2
 
@@ -56,40 +59,12 @@ draw = random.Random(1)
 array.array("H", (draw.randrange(96) for _ in range(4096))).tofile(open(sys.argv[1], "wb"))
 TOKENS
   layouts | while read -r name model batch; do
-    prepare_layout "$name" "$model" "$batch"
+    if [[ " $* " != *" --tiny "* || "$name" = one || "$name" = tiny-gpt2-dp2 ]]; then
+      prepare_layout "$name" "$model" "$batch"
+    fi
   done
   python3 -B "$here/gpu.py" --compile "$folder/models" "$@"
   du -sk "$folder" | awk '{ printf "%s: %.1f MiB\n", $2, $1 / 1024 }'
-}
-
-# run NAME SECONDS COMMAND...: a line for it; exit status 77 is a skip.
-run() {
-  local name=$1 limit=$2 start=$SECONDS status=0
-  shift 2
-  timeout "$limit" "$@" > "$folder/logs/$name" 2>&1 || status=$?
-  case $status in
-  0) echo "ok $name, $((SECONDS - start)) s" ;;
-  77) echo "skipped $name: $(tail -n 1 "$folder/logs/$name")" ;;
-  *)
-    echo "FAILED $name ($status): $(tail -n 1 "$folder/logs/$name")"
-    failures=$((failures + 1))
-    ;;
-  esac
-}
-
-train() {
-  "$folder/bin/kerf-run" "$folder/layouts/$1.kerf" --data "$folder/layouts/data.bin" --data-format=u16 --steps 3
-}
-
-# Trains a layout on this machine's GPUs and compares with the CPU's losses. Ranks that
-# share a GPU talk through host memory: NCCL refuses them.
-check_layout() {
-  KERF_TRANSPORT=shm train "$1" > "$folder/logs/$1.run"
-  local part=1e-5
-  # Against the CPU's f32: its own bf16 is up to 7.7e-5 off in three steps (eight tiny
-  # families, five seeds each). Another order of sums rounds otherwise, not more: 6 times that.
-  if [ "${1%-bf16}" != "$1" ]; then part=5e-4; fi
-  python3 -B "$root/test/Simulator/Inputs/same_losses.py" "$folder/layouts/$1.expected" "$folder/logs/$1.run" "$part"
 }
 
 sanitize() {
@@ -99,33 +74,10 @@ sanitize() {
     "$folder/layouts/one.kerf" --data "$folder/layouts/data.bin" --data-format=u16 --steps 1
 }
 
-check() {
-  failures=0
-  mkdir -p "$folder/logs"
-  # `timeout` runs programs, so the functions above are called by this script again.
-  run doctor 30 "$folder/bin/kerf-run" "$folder/layouts/one.kerf" --doctor
-  cat "$folder/logs/doctor"
-  run cuda-test 90 "$folder/bin/kerf-cuda-test"
-  run cuda-fault 30 "$folder/bin/kerf-cuda-test" fault
-  run cuda-kernels-test 120 "$folder/bin/kerf-cuda-kernels-test"
-  run cudnn-test 120 "$folder/bin/kerf-cuda-kernels-test" fused
-  while read -r name _; do
-    run "$name" 30 "$0" layout "$folder" "$name" < /dev/null
-  done < <(layouts)
-  for tool in memcheck racecheck; do
-    run "sanitizer-$tool" 60 "$0" sanitize "$folder" "$tool"
-  done
-  echo "$failures failed"
-  [ "$failures" = 0 ]
-}
-
 export LD_LIBRARY_PATH=$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 case $action in
 prepare) unset LD_LIBRARY_PATH && prepare "$@" ;;
-check) check ;;
-layout) check_layout "$@" ;;
 sanitize) sanitize "$@" ;;
-kernels) "$folder/bin/kerf-cuda-kernels-bench" "$@" ;;
-bench) KERF_BIN=$folder/bin python3 -B "$here/gpu.py" --compiled "$folder/models" "$@" ;;
-*) echo "$0: unknown action '$action', expected prepare, check, bench or kernels" >&2 && exit 1 ;;
+first | check | bench | kernels) KERF_BIN=$folder/bin exec python3 -B "$here/gpu_day.py" "$action" "$folder" "$@" ;;
+*) echo "$0: unknown action '$action', expected prepare, first, check, bench or kernels" >&2 && exit 1 ;;
 esac
