@@ -10,6 +10,7 @@
 #include "Plugin.h"
 #include "Status.h"
 
+#include <chrono>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,7 +29,8 @@ public:
   Tuner(const Tuner &) = delete;
 
   Status open(const kerf_session_options &options, kerf_device_facts *facts);
-  Status tuneAll(double budgetSec, kerf_tuned_fn take, void *user);
+  Status tuneAll(double budgetSec, double limitSec, kerf_tuned_fn take,
+                 void *user);
 
 private:
   Status tuneProgram(const View &view);
@@ -40,6 +42,7 @@ private:
   kerf_device *device = nullptr;
   char *arena = nullptr; ///< of the program at hand
   double budgetSec = 0;
+  std::chrono::steady_clock::time_point end; ///< no product starts after it
   kerf_tuned_fn take = nullptr;
   void *user = nullptr;
   std::set<std::string> done; ///< products
@@ -77,6 +80,10 @@ Status Tuner::tuneStep(kerf_step *step, const View &view, uint32_t index) {
     return failure(KERF_FAILED, "%s", error);
   if (!tuned.product[0] || !done.insert(tuned.product).second)
     return {};
+  if (std::chrono::steady_clock::now() >= end) {
+    take(user, &tuned);
+    return {};
+  }
   std::vector<void *> pointers;
   for (uint32_t n = 0; n < command.operand_count; ++n) {
     const kerf_operand &operand = view.operands[command.first_operand + n];
@@ -121,8 +128,12 @@ Status Tuner::tuneProgram(const View &view) {
   return status;
 }
 
-Status Tuner::tuneAll(double budget, kerf_tuned_fn taker, void *its) {
+Status Tuner::tuneAll(double budget, double limitSec, kerf_tuned_fn taker,
+                      void *its) {
   budgetSec = budget;
+  end = std::chrono::steady_clock::now() +
+        std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+            std::chrono::duration<double>(limitSec));
   take = taker;
   user = its;
   Status status;
@@ -134,12 +145,12 @@ Status Tuner::tuneAll(double budget, kerf_tuned_fn taker, void *its) {
 
 kerf_status kerf_tune(const kerf_artifact *artifact,
                       const kerf_session_options *options, double budgetSec,
-                      kerf_tuned_fn take, void *user, kerf_device_facts *facts,
-                      kerf_error *error) {
+                      double limitSec, kerf_tuned_fn take, void *user,
+                      kerf_device_facts *facts, kerf_error *error) {
   Tuner tuner(*artifact);
   Status status = tuner.open(*options, facts);
   if (!status.failed())
-    status = tuner.tuneAll(budgetSec, take, user);
+    status = tuner.tuneAll(budgetSec, limitSec, take, user);
   if (status.failed())
     status.message = artifact->name + ": " + status.message;
   return status.report(error);

@@ -315,6 +315,9 @@ static constexpr OptionRow rows[] = {
      "time for each figure of --calibrate, each product of --tune (default: "
      "100)",
      integer<&R::measureMs, 1>},
+    {"tune-seconds", "N",
+     "time after which --tune begins no other product (default: 20)",
+     integer<&R::tuneSeconds, 0>},
     {"measure-tiny", nullptr,
      "let --calibrate measure tiny sizes, to try it where no GPU is: the "
      "figures mean nothing",

@@ -216,6 +216,24 @@ static void tellEntry(const kerf_tuned &tuned) {
   std::fflush(stdout);
 }
 
+namespace {
+/// Products as they are tuned, and how many no time was left for.
+struct Taken {
+  TuningFile file;
+  size_t left = 0;
+
+  static void take(void *user, const kerf_tuned *tuned) {
+    auto *taken = static_cast<Taken *>(user);
+    if (tuned->choices == 0) {
+      ++taken->left;
+      return;
+    }
+    taken->file.entries.push_back(*tuned);
+    tellEntry(*tuned);
+  }
+};
+} // namespace
+
 int kerf::runtime::tuneModel(const RunOptions &options,
                              const kerf_artifact *artifact,
                              std::string &error) {
@@ -232,19 +250,21 @@ int kerf::runtime::tuneModel(const RunOptions &options,
   how.device = options.device.empty() ? nullptr : options.device.c_str();
   how.plugin_path =
       options.pluginPath.empty() ? nullptr : options.pluginPath.c_str();
-  TuningFile file;
+  Taken taken;
+  TuningFile &file = taken.file;
   kerf_device_facts facts;
   kerf_error failure;
-  auto take = [](void *user, const kerf_tuned *tuned) {
-    static_cast<TuningFile *>(user)->entries.push_back(*tuned);
-    tellEntry(*tuned);
-  };
   double start = now();
   if (kerf_tune(artifact, &how, static_cast<double>(options.measureMs) / 1e3,
-                take, &file, &facts, &failure)) {
+                static_cast<double>(options.tuneSeconds), Taken::take, &taken,
+                &facts, &failure)) {
     error = failure.message;
     return kerf_exit_code(failure.status);
   }
+  if (taken.left)
+    std::printf("%zu products are left to the library's first algorithm: "
+                "%lld s are over (--tune-seconds)\n",
+                taken.left, static_cast<long long>(options.tuneSeconds));
   file.tunedOn = facts.tuned_on;
   file.driver = facts.driver;
   file.date = today();

@@ -44,7 +44,7 @@ HERE = Path(__file__).resolve().parent
 RECORD = HERE / "Inputs/gpu-record.json"
 ABOUT = "about.json"  # of a folder of compiled models
 ROUND_SEC = 3  # aim of a round's measured steps
-TUNE_SEC = 20  # for --tune, at most
+TUNE_SEC = 20  # after which --tune begins no other product
 START_SEC = 30  # at least, for a run of Kerf
 
 
@@ -84,11 +84,11 @@ class KerfSide:
         self.last_sec = 0  # that the last round took, starting included
         self.options, self.tuning = [], {}
 
-    def tune(self, timeout):
+    def tune(self, seconds):
         """Lets kerf-run time its library's algorithms, for the rounds that follow."""
         start = time.monotonic()
         try:
-            path = gpu_kerf.tune(self.compiled, self.folder, timeout)
+            path = gpu_kerf.tune(self.compiled, self.folder, seconds, seconds + START_SEC)
             self.options = [f"--tuning={path}"]
             self.tuning = {"tuning_sec": round(time.monotonic() - start, 1)}
         except gpu_kerf.Failed as failed:

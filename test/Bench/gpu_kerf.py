@@ -163,10 +163,11 @@ def layout_of(plan):
     return f"{choice['micro_batches']} x {choice['micro_batch']}, computed again: {again}"
 
 
-def tune(compiled, folder, timeout):
-    """A file with the fastest algorithms of the model's products. Raises Failed."""
+def tune(compiled, folder, seconds, timeout):
+    """A file with the fastest algorithms of the products that are begun in so many
+    seconds. Raises Failed."""
     path = folder / f"{compiled.stem}-tuning.json"
-    run([BIN / "kerf-run", compiled.artifact, f"--tune={path}"], timeout)
+    run([BIN / "kerf-run", compiled.artifact, f"--tune={path}", f"--tune-seconds={seconds}"], timeout)
     return path
 
 

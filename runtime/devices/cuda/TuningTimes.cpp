@@ -8,6 +8,10 @@
 // Another algorithm than the library's first must be faster by more than one
 // percent: less is noise, and the first one needs no explanation.
 //
+// Large products are what a model's time for tuning is spent on: of those that
+// take more than 5 ms the first 8 algorithms of the list are timed, and after
+// one round those that took half as long again as the fastest are left alone.
+//
 //===----------------------------------------------------------------------===//
 
 #include "Events.h"
@@ -32,6 +36,7 @@ using Graph = std::unique_ptr<kerf_graph, DropGraph>;
 struct Timed {
   size_t number; ///< of the candidate
   Graph graph;
+  bool isSlow = false;         ///< after the first round
   std::vector<double> seconds; ///< of one product, by round
   double median() const {
     std::vector<double> sorted = seconds;
@@ -68,6 +73,10 @@ private:
   template <typename Enqueue> double timeOf(Enqueue enqueue);
   int64_t countFor(double seconds) const;
   void record(size_t number);
+  void recordAll();
+  void timeRounds();
+  void leaveSlow();
+  const Timed &best() const;
   void tell(const Timed &best, const Timed &first, kerf_tuned &tuned) const;
 
   kerf_step &step;
@@ -85,7 +94,9 @@ private:
 
 /// Numbers of either sign that are finite and not 0 in every format of floats,
 /// of 1 and 2 bytes (every byte is 0x3c to 0x3f but for the sign) and more:
-/// zeros would let a GPU run faster than it does in training, and NaNs too.
+/// zeros would let a GPU run faster than it does in training, and NaNs too. A
+/// piece is copied from the host, the rest from what is there, twice as much
+/// each time.
 void Timing::fill() {
   std::vector<uint16_t> block(1 << 16);
   for (size_t n = 0; n < block.size(); ++n) {
@@ -93,10 +104,15 @@ void Timing::fill() {
     block[n] = static_cast<uint16_t>(0x3c3c | (mixed >> 16 & 0x8383));
   }
   uint64_t most = block.size() * sizeof block[0];
-  for (size_t n = 0; n < tunable.operandBytes.size(); ++n)
-    for (uint64_t at = 0; at < tunable.operandBytes[n]; at += most)
-      copyIn(&device, static_cast<char *>(pointers[n]) + at, block.data(),
-             std::min(most, tunable.operandBytes[n] - at));
+  for (size_t n = 0; n < tunable.operandBytes.size(); ++n) {
+    uint64_t bytes = tunable.operandBytes[n], done = std::min(most, bytes);
+    copyIn(&device, pointers[n], block.data(), done);
+    auto at = reinterpret_cast<CUdeviceptr>(pointers[n]);
+    for (uint64_t count; done < bytes; done += count) {
+      count = std::min(done, bytes - done);
+      device.driver.copyOnDevice(at + done, at, count, device.streams[0]);
+    }
+  }
 }
 
 bool Timing::enqueue(int64_t count) {
@@ -162,18 +178,32 @@ void Timing::tell(const Timed &best, const Timed &first,
   tuned.first_seconds = first.number == 0 ? first.median() : 0;
 }
 
-kerf_device_status Timing::run(kerf_tuned &tuned) {
-  fill();
-  if (!call(reserveTimes(&device, 2, error, errorBytes)) ||
-      !call(startTimes(&device, error, errorBytes)))
-    return status;
+/// Records the candidates that are worth it, after one product told how long
+/// they may take.
+void Timing::recordAll() {
   double once = 0;
   if (takeAnyThatRuns()) // which loads everything
     once = timeOf(
         [&] { return enqueue(1) ? KERF_DEVICE_OK : KERF_DEVICE_FAILED; });
   inGraph = countFor(once);
+  constexpr double longSec = 5e-3;
+  constexpr size_t fewOfLong = 8;
   for (size_t n = 0; n < tunable.candidates.size() && !status; ++n)
-    record(n);
+    if (once <= longSec || all.size() < fewOfLong)
+      record(n);
+}
+
+/// Leaves those alone that the first round showed to be far from the fastest,
+/// but the library's first.
+void Timing::leaveSlow() {
+  double fastest = all[0].seconds[0];
+  for (const Timed &timed : all)
+    fastest = std::min(fastest, timed.seconds[0]);
+  for (size_t n = 1; n < all.size(); ++n)
+    all[n].isSlow = all[n].seconds[0] > 1.5 * fastest;
+}
+
+void Timing::timeRounds() {
   auto launch = [&](Timed &timed) {
     return launchGraph(&device, timed.graph.get(), error, errorBytes);
   };
@@ -181,24 +211,41 @@ kerf_device_status Timing::run(kerf_tuned &tuned) {
   double spent = 0;
   for (int round = 0; round < most && !status; ++round) {
     for (Timed &timed : all) {
+      if (timed.isSlow)
+        continue;
       if (!call(launch(timed)))
         break;
       double seconds = timeOf([&] { return launch(timed); });
       timed.seconds.push_back(seconds / static_cast<double>(inGraph));
       spent += 2 * seconds;
     }
+    if (round == 0 && !status && !all.empty())
+      leaveSlow();
     if (round + 1 >= fewest && spent > budgetSec)
       break;
   }
-  if (status || all.empty())
-    return status ? status : KERF_DEVICE_FAILED;
+}
+
+const Timed &Timing::best() const {
   const Timed *best = &all[0];
   for (const Timed &timed : all)
-    if (timed.median() < 0.99 * all[0].median() &&
+    if (!timed.isSlow && timed.median() < 0.99 * all[0].median() &&
         timed.median() < best->median())
       best = &timed;
-  take(best->number);
-  tell(*best, all[0], tuned);
+  return *best;
+}
+
+kerf_device_status Timing::run(kerf_tuned &tuned) {
+  fill();
+  if (!call(reserveTimes(&device, 2, error, errorBytes)) ||
+      !call(startTimes(&device, error, errorBytes)))
+    return status;
+  recordAll();
+  timeRounds();
+  if (status || all.empty())
+    return status ? status : KERF_DEVICE_FAILED;
+  take(best().number);
+  tell(best(), all[0], tuned);
   return KERF_DEVICE_OK;
 }
 

@@ -419,8 +419,8 @@ kerf_status kerf_examine_device(const char *, const char *, char *text,
   return KERF_OK;
 }
 kerf_status kerf_tune(const kerf_artifact *, const kerf_session_options *,
-                      double, kerf_tuned_fn, void *, kerf_device_facts *,
-                      kerf_error *error) {
+                      double, double, kerf_tuned_fn, void *,
+                      kerf_device_facts *, kerf_error *error) {
   std::snprintf(error->message, sizeof error->message, "nothing to tune");
   return error->status = KERF_UNSUPPORTED;
 }

@@ -233,7 +233,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   if (!why.empty())
     return refuse(CUBLAS_STATUS_NOT_SUPPORTED, why);
   uint64_t k = desc->transA ? a->rows : a->columns;
-  for (uint32_t number : {0u, 1u, 2u}) {
+  const char *more = getenv("KERF_SIM_ALGORITHMS");
+  uint32_t numbers = more ? 1 + strtoul(more, nullptr, 10) : 3;
+  for (uint32_t number = 0; number < numbers; ++number) {
     uint32_t split = number == 0 ? 2 : 1;
     uint64_t bytes = splitBytes(*d, split);
     bool isAllowed = split == 1 || (k >= 512 && preference->reductions & 2 &&

@@ -17,6 +17,12 @@ static double hostSeconds() {
   return time.tv_sec + 1e-9 * time.tv_nsec;
 }
 
+static bool isSimulator() {
+  Gpu gpu;
+  return std::string(api().describe(gpu)).find("simulator") !=
+         std::string::npos;
+}
+
 /// A call that must succeed; reports its message.
 template <typename Call> static void mustWork(const char *what, Call call) {
   char error[512] = "";
@@ -93,9 +99,9 @@ static void testTimes() {
 /// are a quarter of one apart; times of neighbours must be finer. Only the
 /// simulator's clock can be made to run so fast.
 static void testLongRun() {
-  Gpu gpu;
-  if (std::string(api().describe(gpu)).find("simulator") == std::string::npos)
+  if (!isSimulator())
     return;
+  Gpu gpu;
   constexpr uint32_t count = 5000;
   constexpr double tick = 0.7003117; // seconds from one event to the next
   setenv("KERF_SIM_TICK", "0.7003117", 1);
@@ -189,7 +195,13 @@ struct Tuned {
 
 /// A product m x n x k of f32, by rows, prepared and tuned.
 struct Product {
-  explicit Product(kerf_device *device) : device(device) {
+  explicit Product(kerf_device *device, int64_t m = 8, int64_t n = 12,
+                   int64_t k = 16)
+      : attrs({KERF_F32, KERF_F32, KERF_F32, 1, m, n, k, 0, k, 1, 0, n, 1, 0, n,
+               0, 0, 0}),
+        sizes({uint64_t(4 * m * k), uint64_t(4 * k * n), uint64_t(4 * m * n), 0,
+               0}),
+        device(device) {
     kerf_command command = {};
     command.opcode = KERF_OP_MATMUL;
     command.operand_count = sizes.size();
@@ -220,10 +232,8 @@ struct Product {
         api().free(device, pointers[n], sizes[n]);
   }
 
-  static constexpr int64_t m = 8, n = 12, k = 16;
-  std::vector<int64_t> attrs = {KERF_F32, KERF_F32, KERF_F32, 1, m, n, k, 0, k,
-                                1,        0,        n,        1, 0, n, 0, 0, 0};
-  std::vector<uint64_t> sizes = {4 * m * k, 4 * k *n, 4 * m *n, 0, 0};
+  std::vector<int64_t> attrs;
+  std::vector<uint64_t> sizes;
   std::vector<void *> pointers;
   kerf_device *device;
   kerf_step *step = nullptr;
@@ -259,6 +269,41 @@ static kerf_tuned tuneOne() {
     failed("number %d of %d in %g s, the first in %g s", tuned.index,
            tuned.choices, tuned.seconds, tuned.first_seconds);
   return tuned;
+}
+
+/// Of products that take long few algorithms are timed. Only the simulator's
+/// clock can make them so, and say how many there are.
+static void testLongProducts() {
+  if (!isSimulator())
+    return;
+  Variable algorithms("KERF_SIM_ALGORITHMS", "20");
+  if (kerf_tuned tuned = tuneOne(); tuned.choices != 20)
+    failed("%d algorithms of a short product, expected 20", tuned.choices);
+  Variable tick("KERF_SIM_TICK", "0.006");
+  if (kerf_tuned tuned = tuneOne(); tuned.choices != 8)
+    failed("%d algorithms of a long product, expected 8", tuned.choices);
+}
+
+/// Operands that are larger than the piece that is copied from the host are
+/// filled to the end, with finite numbers other than 0.
+static void testFill() {
+  kerf_device_options options = {};
+  options.tunes = 1;
+  Tuned gpu(options);
+  Product product(gpu.device, 300, 200, 100);
+  kerf_tuned tuned = {};
+  mustWork("tune", [&](char *error, size_t bytes) {
+    return api().tune(product.step, product.pointers.data(), 1e-3, &tuned,
+                      error, bytes);
+  });
+  for (size_t n : {0, 1}) {
+    std::vector<float> found(product.sizes[n] / sizeof(float));
+    api().copy_out(gpu.device, found.data(), product.pointers[n],
+                   product.sizes[n]);
+    for (float value : found)
+      if (!std::isfinite(value) || value == 0)
+        return failed("an operand has %g", value);
+  }
 }
 
 /// What preparing the product says where `entry` was tuned on `tunedOn`.
@@ -297,4 +342,6 @@ void cudatest::testMeasuring(std::mt19937 &random) {
   testLongRun();
   testBuiltins(random);
   testTuning();
+  testLongProducts();
+  testFill();
 }

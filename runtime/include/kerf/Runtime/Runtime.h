@@ -349,14 +349,15 @@ typedef void (*kerf_tuned_fn)(void *user, const kerf_tuned *tuned);
 
 /* Times the algorithms that the device's library has for each product of the
  * file, equal ones once, for about `budget_sec` each, and gives `take` the
- * fastest. One process does it for all stages, without other ranks, in device
+ * fastest. No product is begun when `limit_sec` have passed: it is given with 0
+ * `choices`. One process does it for all stages, without other ranks, in device
  * memory of the size of an arena. Of `options` device and plugin_path count.
  * Sets `facts`. */
 KERF_API kerf_status kerf_tune(const kerf_artifact *artifact,
                                const kerf_session_options *options,
-                               double budget_sec, kerf_tuned_fn take,
-                               void *user, kerf_device_facts *facts,
-                               kerf_error *error);
+                               double budget_sec, double limit_sec,
+                               kerf_tuned_fn take, void *user,
+                               kerf_device_facts *facts, kerf_error *error);
 
 /*===-- Measuring a machine -----------------------------------------------===*/
 
