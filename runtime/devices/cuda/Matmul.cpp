@@ -31,6 +31,10 @@ struct Matmul : kerf_step {
                              size_t errorBytes) override;
 
   cublasLtMatmulDesc_t desc = nullptr;
+  /// Without the epilogue, which own kernels do instead if it `leaves` that;
+  /// null where there is no choice.
+  cublasLtMatmulDesc_t plain = nullptr;
+  bool leaves = false;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
   cublasLtMatmulAlgo_t algorithm = {};
   size_t workspaceBytes = 0; ///< that the algorithm uses
@@ -55,8 +59,9 @@ Matmul::~Matmul() {
   for (cublasLtMatrixLayout_t layout : {a, b, c})
     if (layout)
       blas.layoutDestroy(layout);
-  if (desc)
-    blas.descDestroy(desc);
+  for (cublasLtMatmulDesc_t made : {desc, plain})
+    if (made)
+      blas.descDestroy(made);
 }
 
 //===----------------------------------------------------------------------===//
@@ -79,7 +84,7 @@ kerf_device_status Matmul::execute(void *const *pointers, char *error,
       status =
           blas.descSet(desc, attribute, &pointers[operand], sizeof(void *));
   };
-  give(givesBias, CUBLASLT_MATMUL_DESC_BIAS_POINTER, Bias);
+  give(givesBias && !leaves, CUBLASLT_MATMUL_DESC_BIAS_POINTER, Bias);
   give(givesAux, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, Aux);
   give(givesScaleA, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, ScaleA);
   give(givesScaleB, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, ScaleB);
@@ -87,16 +92,16 @@ kerf_device_status Matmul::execute(void *const *pointers, char *error,
   double wideOne = 1, wideBeta = accumulate;
   if (status == CUBLAS_STATUS_SUCCESS)
     status = blas.matmul(
-        blas.handle, desc, wide ? static_cast<void *>(&wideOne) : &one,
-        pointers[B], b, pointers[A], a,
-        wide ? static_cast<void *>(&wideBeta) : &beta, pointers[C], c,
-        pointers[C], c, &algorithm,
+        blas.handle, leaves ? plain : desc,
+        wide ? static_cast<void *>(&wideOne) : &one, pointers[B], b,
+        pointers[A], a, wide ? static_cast<void *>(&wideBeta) : &beta,
+        pointers[C], c, pointers[C], c, &algorithm,
         workspaceBytes ? alignedWorkspace(pointers[Workspace]) : nullptr,
         workspaceBytes, device.streams[0]);
   if (status == CUBLAS_STATUS_SUCCESS) {
     kerf_device_status done = enqueued(*this, CUDA_SUCCESS, error, errorBytes);
-    return done || own.isEmpty() ? done
-                                 : own.run(*this, pointers, error, errorBytes);
+    bool isWhole = own.isEmpty() || (plain && !leaves);
+    return done || isWhole ? done : own.run(*this, pointers, error, errorBytes);
   }
   say(error, errorBytes, "command '%s': cuBLASLt: %s", name.c_str(),
       blas.text(status).c_str());
@@ -168,6 +173,8 @@ private:
   bool makeDesc();
   bool setEpilogue(cublasLtEpilogue_t epilogue);
   bool isAuxAligned() const;
+  const char *declined();
+  bool addLeaving();
   bool chooseEpilogue();
   bool chooseAlgorithm();
   bool setPreference(cublasLtMatmulPreference_t preference);
@@ -179,7 +186,6 @@ private:
     return call(blas.descSet(step.desc, attribute, &value, sizeof value),
                 "describe a product");
   }
-  size_t workspaceGiven() const;
 
   Request &r;
   Matmul &step;
@@ -291,12 +297,48 @@ bool Preparation::isAuxAligned() const {
          (r.attr(N) % 8 == 0 && alignmentOf(r.info.operands[Aux]) % 16 == 0);
 }
 
+/// Why cuBLASLt is not asked for the epilogue; null: it is.
+const char *Preparation::declined() {
+  if (!isAuxAligned())
+    return "takes no aux that lies as that of";
+  if (!parts.isRowSum())
+    return nullptr;
+  if (r.device.ownBgrad)
+    return "is not asked (KERF_CUDA_OWN_BGRAD) for";
+  step.choices.left = findLeaving(r, parts.library, workspaceOf(r));
+  return step.choices.left ? "was tuned to be slower with" : nullptr;
+}
+
+/// Where the device tunes, the product alone with own kernels behind it is a
+/// candidate, too: for sums of rows cuBLASLt's may be older and slower ones.
+bool Preparation::addLeaving() {
+  if (!r.device.tuning.tunes || !parts.isRowSum())
+    return true;
+  Tunable whole = step.choices;
+  cublasLtMatmulAlgo_t algorithm = step.algorithm;
+  size_t workspaceBytes = step.workspaceBytes;
+  std::swap(step.desc, step.plain);
+  bool isFound = makeDesc() && setEpilogue(CUBLASLT_EPILOGUE_DEFAULT) &&
+                 chooseAlgorithm() && step.own.prepare(r, false);
+  std::swap(step.desc, step.plain);
+  whole.leavingFrom = whole.candidates.size();
+  if (isFound)
+    for (const auto &candidate : step.choices.candidates)
+      whole.candidates.push_back(candidate);
+  whole.leaves = &step.leaves;
+  step.choices = std::move(whole);
+  step.algorithm = algorithm;
+  step.workspaceBytes = workspaceBytes;
+  step.givesBias = true;
+  return true;
+}
+
 /// An algorithm with the whole epilogue, or one with the bias, or the product
 /// alone; own kernels do the rest.
 bool Preparation::chooseEpilogue() {
-  bool isAsked = isAuxAligned();
-  if (isAsked && setEpilogue(parts.library) && chooseAlgorithm())
-    return true;
+  const char *why = declined();
+  if (!why && setEpilogue(parts.library) && chooseAlgorithm())
+    return addLeaving();
   if (parts.library == CUBLASLT_EPILOGUE_DEFAULT)
     return false;
   bool isBiasDone = parts.readsBias && parts.isGelu &&
@@ -308,16 +350,14 @@ bool Preparation::chooseEpilogue() {
     std::fprintf(stderr,
                  "kerf: cuda: '%s': cuBLASLt %s epilogue %lld; own kernels do "
                  "it\n",
-                 r.name(),
-                 isAsked ? "has no algorithm with"
-                         : "takes no aux that lies as that of",
+                 r.name(), why ? why : "has no algorithm with",
                  (long long)r.attr(Epilogue));
   return step.own.prepare(r, isBiasDone);
 }
 
-/// Bytes that are left of the workspace however far `execute` must go to an
-/// aligned address: the choice must not depend on where the arena lies.
-size_t Preparation::workspaceGiven() const {
+/// Bytes that are left however far `execute` must go to an aligned address: the
+/// choice must not depend on where the arena lies.
+size_t kerf::cuda::workspaceOf(const Request &r) {
   if (r.absent(Workspace))
     return 0;
   const kerf_operand &workspace = r.info.operands[Workspace];
@@ -337,7 +377,7 @@ bool Preparation::setPreference(cublasLtMatmulPreference_t preference) {
                          : CUBLASLT_REDUCTION_SCHEME_MASK;
   const kerf_operand *operands = r.info.operands;
   return set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-             uint64_t(workspaceGiven())) &&
+             uint64_t(workspaceOf(r))) &&
          set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes) &&
          set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
              alignmentOf(operands[B])) &&
@@ -356,7 +396,7 @@ bool Preparation::refuse(const char *why) {
       dtypeText(r.attr(ADtype)), (long long)r.attr(Batch), (long long)r.attr(M),
       (long long)r.attr(K), (long long)r.attr(Batch), (long long)r.attr(K),
       (long long)r.attr(N), dtypeText(r.attr(CDtype)),
-      r.attr(Epilogue) ? " with an epilogue" : "", workspaceGiven(), why);
+      r.attr(Epilogue) ? " with an epilogue" : "", workspaceOf(r), why);
 }
 
 /// Tells the choice on stderr, for people who compare runs.
@@ -378,14 +418,14 @@ void Preparation::tell(size_t workspaceBytes) const {
                config(CUBLASLT_ALGO_CONFIG_STAGES_ID),
                config(CUBLASLT_ALGO_CONFIG_SPLITK_NUM),
                config(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME), workspaceBytes,
-               workspaceGiven());
+               workspaceOf(r));
 }
 
 bool Preparation::takeFirst(const cublasLtMatmulHeuristicResult_t *results,
                             int count) {
   for (int n = 0; n < count; ++n) {
     if (results[n].state != CUBLAS_STATUS_SUCCESS ||
-        results[n].workspaceSize > workspaceGiven())
+        results[n].workspaceSize > workspaceOf(r))
       continue;
     step.algorithm = results[n].algo;
     step.workspaceBytes = results[n].workspaceSize;
@@ -414,7 +454,7 @@ bool Preparation::chooseAlgorithm() {
     step.choices.workspaceBytes = &step.workspaceBytes;
     chosen =
         status == CUBLAS_STATUS_SUCCESS
-            ? chooseTuned(r, workspaceGiven(), results, count, step.choices) &&
+            ? chooseTuned(r, workspaceOf(r), results, count, step.choices) &&
                   takeFirst(results, count)
             : refuse(blas.text(status).c_str());
   }

@@ -18,10 +18,16 @@ struct EpilogueParts {
   /// cuBLASLt's name; scales are attributes of any. Its first factor is our
   /// second one, see Matmul.cpp.
   cublasLtEpilogue_t library = CUBLASLT_EPILOGUE_DEFAULT;
+
+  /// Nothing but the sum of a factor's rows, which does not need the product.
+  bool isRowSum() const { return writesBias && !hasAux; }
 };
 
 /// The parts of a `kerf_epilogue`, which must be one.
 EpilogueParts epilogueParts(int64_t epilogue);
+
+/// Bytes of the workspace that does not depend on where the arena lies.
+size_t workspaceOf(const Request &request);
 
 /// "f32"; "?" for a type that no product has.
 const char *dtypeText(int64_t dtype);
@@ -42,9 +48,13 @@ public:
                          size_t errorBytes) const;
 
 private:
+  bool prepareSums(Request &request);
+
   CUfunction elements = nullptr, sums = nullptr;
-  EpilogueArguments arguments; ///< without addresses
+  CUfunction partSums = nullptr; ///< before `sums`, whose rows are its results
+  EpilogueArguments arguments;   ///< without addresses
   RowSumArguments sumArguments;
+  RowSumArguments partArguments;
   uint32_t summed = 0; ///< operand whose rows are summed
   bool hasBias = false, hasAux = false;
 };

@@ -85,11 +85,48 @@ bool OwnEpilogue::prepare(Request &r, bool isBiasDone) {
   if (a.kind != Linear || hasBias)
     if (!(elements = r.ownKernel(kerf_ptx_epilogue, name)))
       return false;
-  if (!parts.writesBias)
-    return true;
+  return !parts.writesBias || prepareSums(r);
+}
+
+/// In how many parts the rows are summed, first each and then all: as many as
+/// fill any GPU, of 64 rows or more. 1: by one kernel, where rows are not whole
+/// 16 bytes or the workspace has no room.
+static int64_t partsOf(const Request &r, uint32_t summed,
+                       const RowSumArguments &a) {
+  constexpr int64_t fewestRows = 64, enoughBlocks = 528;
+  int64_t bytes = kerf_dtype_bytes(a.fromDtype);
+  bool isWide = (bytes == 2 || a.fromDtype == KERF_F32) && a.column == 1 &&
+                a.columns * bytes % 16 == 0 && a.row * bytes % 16 == 0 &&
+                alignmentOf(r.info.operands[summed]) >= 16;
+  if (!isWide)
+    return 1;
+  int64_t width = rowSumColumns * rowSumWidth(static_cast<int>(bytes));
+  int64_t blocks = (a.columns + width - 1) / width;
+  auto room = static_cast<int64_t>(workspaceOf(r)) / (4 * a.columns);
+  return std::max<int64_t>(1, std::min({a.rows / fewestRows, room,
+                                        (enoughBlocks + blocks - 1) / blocks}));
+}
+
+bool OwnEpilogue::prepareSums(Request &r) {
   summed = setRows(r, sumArguments);
+  int64_t parts = partsOf(r, summed, sumArguments);
+  if (parts > 1) {
+    partArguments = sumArguments;
+    partArguments.parts = static_cast<int32_t>(parts);
+    sumArguments.rows = parts;
+    sumArguments.row = sumArguments.columns;
+    sumArguments.fromDtype = KERF_F32;
+    partSums = r.ownKernel(kerf_ptx_epilogue, "epilogue_row_parts");
+    if (!partSums)
+      return false;
+  }
   sums = r.ownKernel(kerf_ptx_epilogue, "epilogue_row_sums");
   return sums;
+}
+
+/// Blocks for all columns, of so many each.
+static unsigned blocksFor(const RowSumArguments &a, int64_t columns) {
+  return static_cast<unsigned>((a.columns + columns - 1) / columns);
 }
 
 kerf_device_status OwnEpilogue::run(kerf_step &step, void *const *pointers,
@@ -108,11 +145,21 @@ kerf_device_status OwnEpilogue::run(kerf_step &step, void *const *pointers,
   if (!sums)
     return KERF_DEVICE_OK;
   RowSumArguments a = sumArguments;
-  a.from = pointers[summed];
+  a.from = partSums ? pointers[Workspace] : pointers[summed];
   a.to = pointers[Bias];
+  if (partSums) {
+    RowSumArguments p = partArguments;
+    p.from = pointers[summed];
+    p.to = pointers[Workspace];
+    int64_t width = rowSumColumns * rowSumWidth(kerf_dtype_bytes(p.fromDtype));
+    void *list[] = {&p};
+    Grid grid{blocksFor(p, width) * static_cast<unsigned>(p.parts), 1, 1,
+              epilogueThreads};
+    if (kerf_device_status status =
+            launch(step, partSums, grid, list, error, errorBytes))
+      return status;
+  }
   void *list[] = {&a};
-  Grid grid{
-      static_cast<unsigned>((a.columns + rowSumColumns - 1) / rowSumColumns), 1,
-      1, epilogueThreads};
+  Grid grid{blocksFor(a, rowSumColumns), 1, 1, epilogueThreads};
   return launch(step, sums, grid, list, error, errorBytes);
 }

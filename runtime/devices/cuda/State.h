@@ -69,8 +69,9 @@ struct kerf_device {
   bool log = false;          ///< KERF_CUDA_LOG: tell choices on stderr
   bool tf32 = false;         ///< KERF_CUDA_TF32: f32 products in TF32
   bool ownAttention = false; ///< KERF_CUDA_OWN_ATTENTION: never by cuDNN
-  bool noWgmma = false;      ///< KERF_CUDA_NO_WGMMA, or refused: by mma.sync
-  bool poison = false;       ///< KERF_POISON: fresh memory is NaN
+  bool ownBgrad = false; ///< KERF_CUDA_OWN_BGRAD: sums of rows by own kernels
+  bool noWgmma = false;  ///< KERF_CUDA_NO_WGMMA, or refused: by mma.sync
+  bool poison = false;   ///< KERF_POISON: fresh memory is NaN
 
   /// The driver's calls of this thread are about this GPU from now on.
   void makeCurrent();

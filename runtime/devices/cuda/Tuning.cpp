@@ -123,8 +123,11 @@ static int findTuned(const CublasLt &blas, const kerf_tuned &tuned,
   for (int n = 0; n < count; ++n)
     if (std::memcmp(&results[n].algo, tuned.data, sizeof tuned.data) == 0)
       return n;
+  std::string choice = tuned.choice;
+  if (choice.starts_with(leavingWords))
+    choice.erase(0, std::strlen(leavingWords));
   for (int n = 0; n < count; ++n)
-    if (choiceOf(blas, results[n]) == tuned.choice)
+    if (choiceOf(blas, results[n]) == choice)
       return n;
   return count;
 }
@@ -151,6 +154,15 @@ static void keep(const Request &r, const std::string &words,
         r.info.operands[n].kind == KERF_ARENA ? r.info.operands[n].bytes : 0);
 }
 
+const kerf_tuned *kerf::cuda::findLeaving(const Request &r, int epilogue,
+                                          size_t workspaceBytes) {
+  const auto &entries = r.device.tuning.entries;
+  auto entry = entries.find(productOf(r, epilogue, workspaceBytes));
+  bool isLeft = entry != entries.end() &&
+                std::string(entry->second.choice).starts_with(leavingWords);
+  return isLeft ? &entry->second : nullptr;
+}
+
 bool kerf::cuda::chooseTuned(Request &r, size_t workspaceBytes,
                              cublasLtMatmulHeuristicResult_t *results,
                              int count, Tunable &tunable) {
@@ -166,9 +178,9 @@ bool kerf::cuda::chooseTuned(Request &r, size_t workspaceBytes,
   auto entry = tuning.entries.find(words);
   // Without any algorithm the product is computed in another way, and asked
   // for again.
-  if (entry == tuning.entries.end() || count == 0)
+  if ((entry == tuning.entries.end() && !tunable.left) || count == 0)
     return true;
-  const kerf_tuned &tuned = entry->second;
+  const kerf_tuned &tuned = tunable.left ? *tunable.left : entry->second;
   int found = findTuned(r.device.blas, tuned, results, count);
   if (found == count || !fits(results[found], workspaceBytes)) {
     tunable.lost = "the tuned algorithm (" + std::string(tuned.choice) +

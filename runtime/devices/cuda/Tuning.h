@@ -38,6 +38,11 @@ struct Tunable {
   int epilogue = 0;    ///< that cuBLASLt is asked for; may change until it fits
   std::string lost;    ///< why a tuned algorithm cannot be taken, if so
   std::vector<cublasLtMatmulHeuristicResult_t> candidates;
+  /// Of candidates from here on own kernels do the epilogue; `leaves` says so.
+  size_t leavingFrom = SIZE_MAX;
+  bool *leaves = nullptr;
+  /// The file's entry that leaves the epilogue of this product, if it does.
+  const kerf_tuned *left = nullptr;
   std::vector<uint64_t> operandBytes;
   cublasLtMatmulAlgo_t *algorithm = nullptr; ///< what the step takes
   size_t *workspaceBytes = nullptr;          ///< that it uses
@@ -54,6 +59,13 @@ std::string tunedOn(kerf_device &device);
 /// An algorithm in words: "algorithm 66, tile 20, stages 8, ...".
 std::string choiceOf(const CublasLt &blas,
                      const cublasLtMatmulHeuristicResult_t &result);
+
+/// The entry of the device's file that leaves `epilogue` of this product to own
+/// kernels; null: none does.
+const kerf_tuned *findLeaving(const Request &request, int epilogue,
+                              size_t workspaceBytes);
+/// How such an entry's `choice` begins.
+constexpr char leavingWords[] = "epilogue left, ";
 
 /// Puts the algorithm that the device was given for this product in front of
 /// `count` results of cuBLASLt, and keeps them in `tunable` if it tunes.

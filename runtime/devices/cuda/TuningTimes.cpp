@@ -67,6 +67,8 @@ private:
   void take(size_t number) {
     *tunable.algorithm = tunable.candidates[number].algo;
     *tunable.workspaceBytes = tunable.candidates[number].workspaceSize;
+    if (tunable.leaves)
+      *tunable.leaves = number >= tunable.leavingFrom;
   }
   bool enqueue(int64_t count);
   bool takeAnyThatRuns();
@@ -162,14 +164,15 @@ void Timing::record(size_t number) {
   kerf_graph *graph = nullptr;
   auto ended = endGraph(&device, isWhole ? &graph : nullptr, error, errorBytes);
   if (isWhole && call(ended))
-    all.push_back({number, Graph(graph), {}});
+    all.push_back({number, Graph(graph), false, {}});
 }
 
 void Timing::tell(const Timed &best, const Timed &first,
                   kerf_tuned &tuned) const {
   const cublasLtMatmulHeuristicResult_t &taken =
       tunable.candidates[best.number];
-  std::snprintf(tuned.choice, sizeof tuned.choice, "%s",
+  std::snprintf(tuned.choice, sizeof tuned.choice, "%s%s",
+                best.number >= tunable.leavingFrom ? leavingWords : "",
                 choiceOf(device.blas, taken).c_str());
   std::memcpy(tuned.data, &taken.algo, sizeof tuned.data);
   tuned.index = static_cast<int32_t>(best.number);
@@ -188,8 +191,12 @@ void Timing::recordAll() {
   inGraph = countFor(once);
   constexpr double longSec = 5e-3;
   constexpr size_t fewOfLong = 8;
-  for (size_t n = 0; n < tunable.candidates.size() && !status; ++n)
-    if (once <= longSec || all.size() < fewOfLong)
+  size_t count = tunable.candidates.size(), few = count;
+  if (once > longSec)
+    few = fewOfLong;
+  size_t whole = std::min(tunable.leavingFrom, count);
+  for (size_t n = 0; n < count && !status; ++n)
+    if ((n < whole ? n : n - whole) < few)
       record(n);
 }
 

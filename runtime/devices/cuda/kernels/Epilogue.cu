@@ -41,6 +41,32 @@ KERF_DEVICE float finish(const EpilogueArguments &a, float sum, int64_t row,
   return sum;
 }
 
+using Chunk = uint32_t __attribute__((ext_vector_type(4)));
+
+/// Adds the elements of 16 bytes.
+template <class T> KERF_DEVICE void addChunk(float *sums, Chunk chunk) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    uint32_t word = chunk[i];
+    if constexpr (sizeof(T) == 4) {
+      sums[i] += __builtin_bit_cast(float, word);
+    } else {
+      sums[2 * i] += toFloat(__builtin_bit_cast(T, (uint16_t)word));
+      sums[2 * i + 1] += toFloat(__builtin_bit_cast(T, (uint16_t)(word >> 16)));
+    }
+  }
+}
+
+/// Adds rows from `row` on, every rowSumParts-th before `end`.
+template <class T>
+KERF_DEVICE void addRows(float *sums, const RowSumArguments &a, int64_t column,
+                         int64_t row, int64_t end) {
+  const T *from = static_cast<const T *>(a.from) + column;
+#pragma unroll 4
+  for (; row < end; row += rowSumParts)
+    addChunk<T>(sums, *(const Chunk *)(from + row * a.row));
+}
+
 } // namespace
 
 KERF_KERNEL(epilogueThreads, 1)
@@ -87,4 +113,42 @@ void epilogue_row_sums(const RowSumArguments a) {
   for (int other = 1; other < rowSumParts; ++other)
     sum += sums[other][lane];
   store(a.to, a.toDtype, column, sum);
+}
+
+/// The sums of a part of the rows, f32 [parts, columns], where columns have
+/// stride 1 and rows are whole 16 bytes: a thread reads so many. Rows p, p + 8,
+/// ... of the part first, then those sums.
+KERF_KERNEL(epilogueThreads, 1)
+void epilogue_row_parts(const RowSumArguments a) {
+  __shared__ float sums[rowSumParts][rowSumColumns * rowSumWidth(2)];
+  int lane = threadIndex() % rowSumColumns,
+      warp = threadIndex() / rowSumColumns;
+  int width = rowSumWidth(a.fromDtype == KERF_F32 ? 4 : 2);
+  int64_t whole = rowSumColumns * width;
+  int64_t blocks = (a.columns + whole - 1) / whole;
+  int64_t part = blockX() / blocks, first = blockX() % blocks * whole;
+  int64_t rows = (a.rows + a.parts - 1) / a.parts, row = part * rows;
+  int64_t end = row + rows < a.rows ? row + rows : a.rows;
+  int64_t column = first + lane * width;
+  float own[rowSumWidth(2)] = {};
+  if (column < a.columns) {
+    if (a.fromDtype == KERF_F32)
+      addRows<float>(own, a, column, row + warp, end);
+    else if (a.fromDtype == KERF_F16)
+      addRows<F16>(own, a, column, row + warp, end);
+    else
+      addRows<Bf16>(own, a, column, row + warp, end);
+  }
+#pragma unroll
+  for (int i = 0; i < rowSumWidth(2); ++i)
+    if (i < width)
+      sums[warp][lane * width + i] = own[i];
+  barrier();
+  int at = threadIndex();
+  if (at >= whole || first + at >= a.columns)
+    return;
+  float sum = sums[0][at];
+  for (int other = 1; other < rowSumParts; ++other)
+    sum += sums[other][at];
+  static_cast<float *>(a.to)[part * a.columns + first + at] = sum;
 }

@@ -26,18 +26,22 @@ struct EpilogueArguments {
   int32_t blocks = 1;
 };
 
-/// to[column] = sum of from[row, column] over the rows.
+/// to[column] = sum of from[row, column] over the rows; or, of each of `parts`
+/// of the rows, to[part, column].
 struct RowSumArguments {
   const void *from = nullptr;
   void *to = nullptr;
   int64_t rows = 1, columns = 1;
   int64_t row = 0, column = 1; ///< strides
   int32_t fromDtype = 0, toDtype = 0;
+  int32_t parts = 1;
 };
 
 constexpr int epilogueThreads = 256;
 /// Columns of a block that sums rows; so many threads share a column.
 constexpr int rowSumColumns = 32, rowSumParts = epilogueThreads / rowSumColumns;
+/// Columns of a thread that reads 16 bytes, of elements of so many bytes.
+constexpr int rowSumWidth(int bytes) { return 16 / bytes; }
 
 } // namespace kerf::cuda
 

@@ -128,9 +128,13 @@ static void compare(const Case &c, const char *offered, const char *what,
            (long long)c.n, (long long)c.k, offered, what, error, most);
 }
 
-static void runCase(const Gpu &gpu, std::mt19937 &random, const Case &c,
-                    const char *offered) {
+/// With a workspace of so many numbers; returns how many of them were written.
+static int64_t runCase(const Gpu &gpu, std::mt19937 &random, const Case &c,
+                       const char *offered, int64_t workspaceCount = 0) {
   Variable variable("KERF_SIM_EPILOGUES", offered);
+  Buffer workspace;
+  if (workspaceCount)
+    workspace = Buffer(gpu, KERF_F32, workspaceCount);
   Buffer a(gpu, c.dtype, c.m * c.k), b(gpu, c.dtype, c.k * c.n);
   Buffer result(gpu, c.result, c.m * c.n), aux(gpu, c.result, c.m * c.n);
   Buffer bias(gpu, c.result, c.columns());
@@ -148,7 +152,7 @@ static void runCase(const Gpu &gpu, std::mt19937 &random, const Case &c,
                       c.transposesA ? 1 : c.k, c.transposesA ? c.m : 1, 0,
                       c.transposesB ? 1 : c.n, c.transposesB ? c.k : 1, 0, c.n,
                       c.accumulate, c.epilogue, c.result},
-                     {a, b, result, Buffer(), hasBias ? bias : Buffer()}};
+                     {a, b, result, workspace, hasBias ? bias : Buffer()}};
   if (c.hasAux())
     command.operands.push_back(aux);
   Step step(gpu, command);
@@ -158,6 +162,53 @@ static void runCase(const Gpu &gpu, std::mt19937 &random, const Case &c,
   compare(c, offered, "the result", result, v.c);
   compare(c, offered, "the bias", bias, v.bias);
   compare(c, offered, "aux", aux, v.aux);
+  if (!workspaceCount)
+    return 0;
+  std::vector<double> numbers = workspace.get();
+  return std::count_if(numbers.begin(), numbers.end(),
+                       [](double x) { return !std::isnan(x); });
+}
+
+/// Long sums of rows are cut into parts of 64 rows or more, which lie in the
+/// workspace first, where it has room and rows are whole 16 bytes.
+static void testRowParts(const Gpu &gpu, std::mt19937 &random) {
+  struct {
+    int64_t n, k, workspace, written;
+  } sizes[] = {{520, 200, 4096, 3 * 520},
+               {40, 1000, 4096, 15 * 40},
+               {40, 1000, 200, 3 * 40}, // beside what alignment may take
+               {44, 1000, 4096, 0},     // of 16 bits no whole 16 bytes
+               {40, 100, 4096, 0}};
+  for (uint32_t dtype : {KERF_F32, KERF_BF16, KERF_F16})
+    for (auto [n, k, workspace, written] : sizes) {
+      Case c = {
+          KERF_EPILOGUE_BGRAD_B, dtype, KERF_F32, 8, n, k, true, false, false};
+      if (n == 44 && dtype == KERF_F32)
+        written = 15 * 44;
+      int64_t found = runCase(gpu, random, c, "none", workspace);
+      if (found != written)
+        failed("sums of %lld rows of %lld columns of dtype %u: %lld numbers in "
+               "the workspace, expected %lld",
+               (long long)k, (long long)n, dtype, (long long)found,
+               (long long)written);
+    }
+}
+
+/// KERF_CUDA_OWN_BGRAD: own kernels, whatever cuBLASLt offers.
+static void testOwnBgrad(std::mt19937 &random) {
+  Variable own("KERF_CUDA_OWN_BGRAD", "1");
+  Gpu gpu;
+  Case c = {KERF_EPILOGUE_BGRAD_B,
+            KERF_BF16,
+            KERF_F32,
+            8,
+            40,
+            128,
+            true,
+            false,
+            true};
+  if (runCase(gpu, random, c, "", 4096) != 2 * 40)
+    failed("sums of rows are not by own kernels");
 }
 
 /// A product of 8-bit floats by scales of either factor, into f32 perhaps added
@@ -214,6 +265,8 @@ static void testScales(const Gpu &gpu, std::mt19937 &random) {
 void cudatest::testEpilogues(std::mt19937 &random) {
   Gpu gpu;
   testScales(gpu, random);
+  testRowParts(gpu, random);
+  testOwnBgrad(random);
   for (const char *offered : {"", "none"})
     for (bool accumulate : {false, true})
       runCase(gpu, random,
