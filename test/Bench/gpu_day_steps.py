@@ -100,7 +100,8 @@ def test_device(day):
 def test_kernels(day):
     cases = [2] if day.tiny else []
     for which in ("attention", "grouped", "fused"):
-        day.run(f"kernels-{which}", 120, [program(day, "kerf-cuda-kernels-test"), which, *cases])
+        day.run(f"kernels-{which}", 60, [program(day, "kerf-cuda-kernels-test"), which, *cases])
+    day.run("kernels-tiles", 60, [program(day, "kerf-cuda-kernels-test"), "tiles", *([300] if day.tiny else [])])
 
 
 def versions(day):

@@ -93,7 +93,8 @@ function(kerf_cuda_kernel_tests simulator)
   set(tests ${KERF_CUDA_KERNELS_DIR}/test)
   add_executable(kerf-cuda-kernels-test ${tests}/AttentionCase.cpp
     ${tests}/AttentionTest.cpp ${tests}/ChoiceTest.cpp ${tests}/FusedTest.cpp
-    ${tests}/GroupedTest.cpp ${tests}/KernelsTest.cpp ${tests}/../../test/Support.cpp)
+    ${tests}/GroupedTest.cpp ${tests}/KernelsTest.cpp ${tests}/TilesTest.cpp
+    ${tests}/../../test/Support.cpp)
   target_link_libraries(kerf-cuda-kernels-test PRIVATE kerf_device_cuda
     kerf_device_cuda_flags)
   foreach(which attention grouped)
@@ -109,7 +110,8 @@ function(kerf_cuda_kernel_tests simulator)
     set(with_cudnn "${simulator}:${simulator}/cudnn")
   endif()
   add_test(NAME kerf-cuda-fused COMMAND kerf-cuda-kernels-test fused)
-  set_tests_properties(kerf-cuda-fused PROPERTIES
+  add_test(NAME kerf-cuda-tiles COMMAND kerf-cuda-kernels-test tiles 600)
+  set_tests_properties(kerf-cuda-fused kerf-cuda-tiles PROPERTIES
     ENVIRONMENT "KERF_CUDA_PATH=${with_cudnn}" SKIP_RETURN_CODE 77)
   add_executable(kerf-cuda-kernels-bench
     ${KERF_CUDA_KERNELS_DIR}/../bench/KernelsBench.cpp)

@@ -197,6 +197,25 @@ void cudatest::runAttention(const Gpu &gpu, std::mt19937 &random,
   expectGaps(c, c.dvs, m.dvs, "dv");
 }
 
+AttentionResults cudatest::attentionResults(const Gpu &gpu, AttentionCase &c) {
+  Memory m = allocate(gpu, c);
+  m.y = bufferOf(gpu, c, c.y, false);
+  m.lse = Buffer(gpu, KERF_F32, c.b * c.h * c.sq);
+  m.dq = bufferOf(gpu, c, c.dq, false);
+  m.dk = bufferOf(gpu, c, c.dk, false);
+  m.dvs = bufferOf(gpu, c, c.dvs, false);
+  for (bool backward : {false, true}) {
+    Command command = commandOf(gpu, c, m, backward);
+    Step step(gpu, command, "attention");
+    if (!step.message.empty())
+      failed("%s: %s", c.describe().c_str(), step.message.c_str());
+    else
+      step.run();
+    gpu.wait();
+  }
+  return {{m.y.get(), m.lse.get(), m.dq.get(), m.dk.get(), m.dvs.get()}};
+}
+
 /// Which keys are seen, which weights are dropped, and what part of a whole
 /// this is.
 static void drawOptions(std::mt19937 &random, AttentionCase &c) {

@@ -3,6 +3,8 @@
 // kerf-cuda-kernels-test [attention|grouped|fused [cases [seed]]]. Runs on a
 // GPU, or on the simulator that KERF_CUDA_PATH names. `fused` is attention by
 // cuDNN instead; without it all attention is by own kernels.
+// kerf-cuda-kernels-test tiles [longest]: attention by cuDNN beside own
+// kernels, up to 4099 positions, or `longest`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,6 +25,13 @@ static void testGroupedForms(std::mt19937 &random, int64_t cases) {
   }
 }
 
+static int runTiles(int64_t longest) {
+  if (!testTiles(longest))
+    return 77;
+  std::printf("tiles: %d failures\n", failures());
+  return failures() ? 1 : 0;
+}
+
 int main(int argc, char **argv) {
   std::string which = argc > 1 ? argv[1] : "";
   int64_t cases = argc > 2 ? std::atoll(argv[2]) : 12;
@@ -38,6 +47,8 @@ int main(int argc, char **argv) {
       return path && *path ? 1 : 77;
     }
     std::printf("%s\n", api().describe(gpu));
+    if (which == "tiles")
+      return runTiles(argc > 2 ? std::atoll(argv[2]) : INT64_MAX);
     if (fused && !testFused())
       return 77;
     if (which != "grouped" && !fused)

@@ -28,6 +28,16 @@ private:
 void runAttention(const Gpu &gpu, std::mt19937 &random, AttentionCase &c,
                   bool wide, int64_t small = 0);
 
+/// What a case's inputs give, by tensor, in the order y, lse, dq, dk, dv: the
+/// gradient is of the forward pass's own results.
+struct AttentionResults {
+  static constexpr const char *names[] = {"y", "lse", "dq", "dk", "dv"};
+  std::vector<double> tensors[5];
+};
+
+/// Runs a case whose inputs are drawn, both directions.
+AttentionResults attentionResults(const Gpu &gpu, AttentionCase &c);
+
 /// Draws so many cases of each kind.
 void testAttention(const Gpu &gpu, std::mt19937 &random, int64_t cases);
 void testGroupedMatmul(const Gpu &gpu, std::mt19937 &random, int64_t cases);
@@ -37,6 +47,10 @@ void testGroupedWide(const Gpu &gpu, std::mt19937 &random, int64_t cases);
 void testGroupedSizes();
 /// Attention that cuDNN takes. False where it is not installed.
 bool testFused();
+/// Attention over many tiles, up to `longest` positions: by cuDNN, where it is,
+/// and by own kernels, whose results are compared. Prints which directions
+/// cuDNN takes. False where it is not installed.
+bool testTiles(int64_t longest);
 /// Which kernels are chosen, and what is refused.
 void testChoices();
 

@@ -1,0 +1,138 @@
+//===- TilesTest.cpp - attention over many tiles, two ways ----------------===//
+//
+// Plain loops take too long for thousands of positions. Own kernels and cuDNN
+// have nothing in common but what they mean: each checks the other.
+//
+//===----------------------------------------------------------------------===//
+
+#include "AttentionCase.h"
+#include "KernelsTest.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+using namespace cudatest;
+
+namespace {
+struct Tiles {
+  int64_t s, h, g, d;
+  bool causal;
+  int64_t window = 0;
+  bool segments = false;
+};
+} // namespace
+
+/// Several tiles of 128 positions with a rest that fills none; whole ones;
+/// those that a window or documents leave out.
+static constexpr Tiles cases[] = {
+    {259, 2, 1, 64, true},
+    {257, 1, 1, 128, false},
+    {517, 1, 1, 64, true, 200},
+    {384, 2, 2, 64, true, 0, true},
+    {1024, 4, 4, 64, true},
+    {1021, 8, 2, 128, true},
+    {1500, 2, 2, 64, false},
+    {2047, 4, 1, 64, true, 600},
+    {2048, 2, 2, 128, true, 0, true},
+    {4096, 8, 1, 64, true},
+    {4096, 2, 2, 128, true},
+    {4099, 4, 2, 128, true},
+};
+
+static AttentionCase caseOf(const Tiles &t) {
+  AttentionCase c;
+  c.dtype = KERF_BF16;
+  c.b = 1;
+  c.h = t.h;
+  c.g = t.g;
+  c.sq = c.sk = t.s;
+  c.d = c.dv = t.d;
+  c.causal = t.causal;
+  c.window = t.window;
+  c.segments = t.segments;
+  // Sharper than usual: averages of thousands of values would all be near 0.
+  c.scale = 4 / std::sqrt(double(t.d));
+  const int64_t global[] = {c.b, c.h, c.sq, c.sk};
+  std::copy(global, global + 4, c.global);
+  std::mt19937 random(static_cast<unsigned>(t.s));
+  c.draw(random, /*wide=*/true);
+  return c;
+}
+
+/// Where the results of a tensor differ by more than their types explain, and
+/// by how much of the largest; "" where they do not.
+static std::string differenceOf(const AttentionResults &a,
+                                const AttentionResults &b) {
+  char text[160] = "";
+  for (int n = 0; n < 5 && !*text; ++n) {
+    double largest = 0, worst = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < a.tensors[n].size(); ++i) {
+      double x = a.tensors[n][i], y = b.tensors[n][i];
+      if (std::isnan(x) && std::isnan(y)) // gaps
+        continue;
+      largest = std::max(largest, std::fabs(x));
+      double off = std::fabs(x - y);
+      if (!(off <= worst)) {
+        worst = std::isnan(off) ? INFINITY : off;
+        at = i;
+      }
+    }
+    if (!(worst <= (n == 1 ? 1e-4 : 2e-2) * largest))
+      std::snprintf(text, sizeof text, "%s differs by %g of %g at %zu",
+                    AttentionResults::names[n], worst, largest, at);
+  }
+  return text;
+}
+
+/// Results of either way; `log` tells which way it was.
+static AttentionResults resultsOf(AttentionCase &c, bool own,
+                                  std::string &log) {
+  Variable way("KERF_CUDA_OWN_ATTENTION", own ? "1" : "0");
+  Variable logs("KERF_CUDA_LOG", "1");
+  Gpu gpu;
+  int before = failures();
+  Captured captured;
+  AttentionResults results = attentionResults(gpu, c);
+  log = captured.text();
+  if (failures() > before)
+    std::fputs(log.c_str(), stderr);
+  return results;
+}
+
+/// Of how many directions cuDNN's log tells.
+static const char *takenIn(const std::string &log) {
+  size_t first = log.find("attention by cuDNN");
+  if (first == log.npos)
+    return "neither";
+  return log.find("attention by cuDNN", first + 1) == log.npos ? "one" : "both";
+}
+
+bool cudatest::testTiles(int64_t longest) {
+  std::string log;
+  for (const Tiles &tiles : cases) {
+    if (tiles.s > longest)
+      continue;
+    AttentionCase c = caseOf(tiles);
+    AttentionResults fused = resultsOf(c, false, log);
+    if (log.find("libcudnn.so.9 is not found") != log.npos) {
+      std::fprintf(stderr, "skipped: %s", log.c_str());
+      return false;
+    }
+    std::printf("%s: cuDNN takes %s\n", c.describe().c_str(), takenIn(log));
+    AttentionResults own = resultsOf(c, true, log);
+    std::string difference = differenceOf(own, fused);
+    if (!difference.empty())
+      failed("%s: %s between own kernels and cuDNN", c.describe().c_str(),
+             difference.c_str());
+    // The comparison can fail: other keys are seen.
+    AttentionCase other = c;
+    other.window = (c.window ? c.window : c.sk) / 4;
+    if (c.causal && tiles.s < 600 &&
+        differenceOf(own, resultsOf(other, true, log)).empty())
+      failed("%s: a window of %lld is not told from this", c.describe().c_str(),
+             (long long)other.window);
+  }
+  return true;
+}
