@@ -82,6 +82,9 @@ static inline int64_t kerf_cuda_grouped_workspace(const int64_t *attrs) {
  * order of sums that never changes it keeps gradients of scores, 16 bits each,
  * and those of keys and values for each query head. */
 #define KERF_CUDA_ATTENTION_BYTES (INT64_C(256) << 20)
+/* A single key head that is more than that may take so much: cuDNN is worth
+ * more than the memory where sequences are that long. */
+#define KERF_CUDA_ATTENTION_MOST_BYTES (INT64_C(1) << 30)
 /* Its workspace has this alignment and so many bytes besides. */
 #define KERF_CUDA_ATTENTION_ALIGN 256
 #define KERF_CUDA_ATTENTION_EXTRA 1024
@@ -141,6 +144,16 @@ kerf_cuda_attention_parts(const int64_t *attrs, int64_t most) {
   return part;
 }
 
+/* The parts that the compiler makes room for. */
+static inline kerf_cuda_attention_part
+kerf_cuda_attention_planned(const int64_t *attrs) {
+  kerf_cuda_attention_part part =
+      kerf_cuda_attention_parts(attrs, KERF_CUDA_ATTENTION_BYTES);
+  return part.bytes ? part
+                    : kerf_cuda_attention_parts(attrs,
+                                                KERF_CUDA_ATTENTION_MOST_BYTES);
+}
+
 /* Bytes of the workspace of KERF_OP_ATTENTION: a few of cuDNN, which own
  * kernels do without. */
 static inline int64_t kerf_cuda_attention_workspace(const int64_t *attrs) {
@@ -160,8 +173,7 @@ static inline int64_t kerf_cuda_attention_delta(const int64_t *attrs) {
  * may use for a part. */
 static inline int64_t
 kerf_cuda_attention_backward_workspace(const int64_t *attrs) {
-  int64_t bytes =
-      kerf_cuda_attention_parts(attrs, KERF_CUDA_ATTENTION_BYTES).bytes;
+  int64_t bytes = kerf_cuda_attention_planned(attrs).bytes;
   if (bytes > 0)
     bytes += KERF_CUDA_ATTENTION_ALIGN;
   return kerf_cuda_round(kerf_cuda_attention_delta(attrs) + bytes);

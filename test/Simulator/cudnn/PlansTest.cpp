@@ -54,6 +54,9 @@ static constexpr Case cases[] = {
     {"one key head", 1, 4, 1, 77, 333, 80, 80, false, 0, false, true, true},
     {"packed", 2, 4, 2, 512, 512, 128, 128, true, 0, true, true, false},
     {"packed window", 2, 4, 4, 512, 512, 64, 64, true, 64, true, true, false},
+    // The parts that the benchmark's longest sequences are cut into.
+    {"part of 1b", 1, 16, 2, 4096, 4096, 64, 64, true, 0, false, true, true},
+    {"part of 8b", 1, 4, 1, 8192, 8192, 128, 128, true, 0, false, true, true},
 };
 
 static CudnnDescriptor describe(Cudnn &cudnn, const GpuFacts &gpu) {
@@ -121,8 +124,7 @@ static int64_t workspaceOf(const FusedAttention &part) {
   std::vector<int64_t> attrs(KERF_ATTN_ATTR_COUNT);
   const int64_t sizes[] = {s.dtype, s.b, s.h, s.g, s.sq, s.sk, s.d, s.dv};
   std::copy(sizes, sizes + 8, attrs.begin());
-  return kerf_cuda_attention_parts(attrs.data(), KERF_CUDA_ATTENTION_BYTES)
-      .bytes;
+  return kerf_cuda_attention_planned(attrs.data()).bytes;
 }
 
 /// Is this a version of cuDNN that docs/cuda.md names as not asked for all?

@@ -240,9 +240,11 @@ static void runShapes(const std::string &which) {
     runAttention({"tiny", 1, 192, 2, 1, 64, 64, true});
   if (which == "" || which == "attention")
     for (const AttentionShape &shape :
-         {AttentionShape{"gpt2", 16, 1024, 12, 12, 64, 64, true},
-          AttentionShape{"llama-1b", 4, 4096, 32, 8, 64, 64, true},
+         {AttentionShape{"gpt2-124m", 32, 1024, 12, 12, 64, 64, true},
+          AttentionShape{"gpt2-1.5b", 16, 1024, 25, 25, 64, 64, true},
+          AttentionShape{"llama-1b", 4, 4096, 32, 4, 64, 64, true},
           AttentionShape{"llama-8b", 2, 8192, 32, 8, 128, 128, true},
+          AttentionShape{"moe-1b", 16, 2048, 16, 8, 64, 64, true},
           AttentionShape{"full", 4, 4096, 16, 16, 128, 128, false},
           AttentionShape{"deepseek", 2, 4096, 16, 16, 192, 128, true}})
       runAttention(shape);

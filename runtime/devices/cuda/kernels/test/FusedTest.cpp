@@ -118,6 +118,35 @@ static void testParts(const Gpu &gpu) {
   }
 }
 
+/// Gradients of the benchmark's models have room for cuDNN, and the device cuts
+/// them by that room as the compiler did.
+static void testModelParts() {
+  struct {
+    const char *model;
+    int64_t b, h, g, s, d, rows, groups;
+  } const models[] = {{"gpt2-124m", 32, 12, 12, 1024, 64, 8, 12},
+                      {"gpt2-1.5b", 16, 25, 25, 1024, 64, 4, 25},
+                      {"llama-1b", 4, 32, 4, 4096, 64, 1, 2},
+                      {"llama-3-8b-8-layers", 2, 32, 8, 8192, 128, 1, 1},
+                      {"moe-1b", 16, 16, 8, 2048, 64, 1, 8}};
+  for (const auto &m : models) {
+    AttentionCase c =
+        caseOf({KERF_BF16, m.b, m.h, m.g, m.s, m.s, m.d, m.d, true});
+    std::vector<int64_t> attrs = c.attributes();
+    auto planned = kerf_cuda_attention_planned(attrs.data());
+    auto cut = kerf_cuda_attention_parts(
+        attrs.data(), kerf_cuda_attention_backward_workspace(attrs.data()) -
+                          kerf_cuda_attention_delta(attrs.data()) -
+                          KERF_CUDA_ATTENTION_ALIGN);
+    if (planned.rows != m.rows || planned.groups != m.groups ||
+        planned.bytes > KERF_CUDA_ATTENTION_MOST_BYTES ||
+        cut.rows != planned.rows || cut.groups != planned.groups)
+      failed("%s: parts of %lld rows and %lld key heads in %lld bytes", m.model,
+             (long long)planned.rows, (long long)planned.groups,
+             (long long)planned.bytes);
+  }
+}
+
 /// What Kerf means otherwise stays with the own kernels, and says why.
 static void testOthers(const Gpu &gpu) {
   auto expect = [&](AttentionCase c, bool wide, const std::string &why) {
@@ -177,6 +206,7 @@ static void testRefusals() {
 bool cudatest::testFused() {
   Variable log("KERF_CUDA_LOG", "1");
   Gpu gpu;
+  testModelParts();
   const char *simulator = std::getenv("KERF_CUDA_PATH");
   int version = 0;
   for (const Fused &fused : cases) {
