@@ -90,6 +90,21 @@ class Texts(unittest.TestCase):
         self.assertEqual(MODELS["llama-3-8b-8-layers"].config()["num_hidden_layers"], 8)
 
 
+class AnyOrder(unittest.TestCase):
+    def test_has_a_row_of_its_own(self):
+        record = json.loads((HERE / "Inputs/gpu-measured.json").read_text())
+        model = record["models"][0]
+        before = gpu_tables.speed(record).splitlines()
+        model["kerf_any_order"] = model["kerf"] | {"tokens_per_sec": 4321.0}
+        added = [line for line in gpu_tables.speed(record).splitlines() if line not in before]
+        self.assertEqual(len(added), 1)
+        self.assertTrue(added[0].startswith("| one | Kerf, attention's sums in any order | 4,321 |"), added)
+
+    def test_variables_reach_the_program(self):
+        said = gpu_kerf.run(["sh", "-c", "echo $KERF_X"], variables={"KERF_X": "there"})
+        self.assertEqual(said, "there\n")
+
+
 class Models(unittest.TestCase):
     def test_tiny_models_have_the_same_kind(self):
         for name, model in MODELS.items():

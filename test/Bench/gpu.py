@@ -45,6 +45,7 @@ RECORD = HERE / "Inputs/gpu-record.json"
 ABOUT = "about.json"  # of a folder of compiled models
 ROUND_SEC = 3  # aim of a round's measured steps
 TUNE_SEC = 20  # after which --tune begins no other product
+ANY_ORDER = {"KERF_CUDA_ATTENTION_ANY_ORDER": "1"}  # docs/cuda.md
 START_SEC = 30  # at least, for a run of Kerf
 
 
@@ -78,8 +79,9 @@ def commit():
 class KerfSide:
     """Rounds of kerf-run, and what the last one's trace tells."""
 
-    def __init__(self, compiled, steps, folder, gpu):
+    def __init__(self, compiled, steps, folder, gpu, variables={}):
         self.compiled, self.steps, self.folder, self.gpu = compiled, steps, folder, gpu
+        self.variables = variables
         self.times, self.memory, self.error, self.details = [], [], "", {}
         self.last_sec = 0  # that the last round took, starting included
         self.options, self.tuning = [], {}
@@ -102,7 +104,9 @@ class KerfSide:
         timeout = max(end - start, START_SEC)
         try:
             with gpu_kerf.Meter() as meter:
-                found = gpu_kerf.train(self.compiled, self.steps, self.folder, timeout, is_traced, self.options)
+                found = gpu_kerf.train(
+                    self.compiled, self.steps, self.folder, timeout, is_traced, self.options, self.variables
+                )
         except gpu_kerf.Failed as failed:
             self.error = str(failed)
             return
@@ -148,7 +152,13 @@ def measure(compiled, model, args, folder, record, end):
             break
     if torch.version:
         record["versions"]["torch"] = torch.version
-    return {"kerf": kerf.row(), "torch": torch.row(), "steps_per_round": steps}
+    rows = {"kerf": kerf.row(), "torch": torch.row(), "steps_per_round": steps}
+    if args.any_order:
+        other = KerfSide(compiled, steps, folder, record["gpu"], ANY_ORDER)
+        other.options = kerf.options
+        other.round(end)
+        rows["kerf_any_order"] = other.row()
+    return rows
 
 
 def rows_of(name, model, args, folder, record, end):
@@ -276,6 +286,7 @@ def arguments():
     parser.add_argument("--steps", type=int, help="measured steps of a round (default: by the prediction)")
     parser.add_argument("--copy-mib", type=int, default=1024, help="size of the copies whose speed is measured")
     parser.add_argument("--tune", action="store_true", help="kerf-run --tune first, up to 20 s of a model's time")
+    parser.add_argument("--any-order", action="store_true", help="a round of Kerf with attention's sums in any order, too")
     parser.add_argument("--quick", action="store_true", help="two variants of PyTorch")
     args = parser.parse_args()
     args.variants = [variant for variant in args.variants.split(",") if variant]

@@ -23,11 +23,12 @@ class Failed(Exception):
     """A program failed; the text is the last line that it wrote."""
 
 
-def run(command, timeout=None):
-    """stdout of a command. Raises Failed, also when `timeout` seconds have passed."""
+def run(command, timeout=None, variables={}):
+    """stdout of a command, with `variables` in its environment. Raises Failed, also
+    when `timeout` seconds have passed."""
     command = [str(part) for part in command]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=os.environ | variables)
     except subprocess.TimeoutExpired:
         raise Failed(f"{Path(command[0]).name} took more than {timeout:.0f} s") from None
     if done.returncode:
@@ -171,7 +172,7 @@ def tune(compiled, folder, seconds, timeout):
     return path
 
 
-def train(compiled, steps, folder, timeout, is_traced=False, options=()):
+def train(compiled, steps, folder, timeout, is_traced=False, options=(), variables={}):
     """Seconds of `steps` steps after WARMUP, what kerf-run said, and the trace of one
     more step, or None. Raises Failed."""
     log, trace = folder / "log.jsonl", folder / "trace.json"
@@ -183,7 +184,7 @@ def train(compiled, steps, folder, timeout, is_traced=False, options=()):
     command += [f"--data-format={number_type(compiled.vocabulary)}", f"--peak-tflops={compiled.peak_flops / 1e12}"]
     if is_traced:
         command += ["--trace", trace, f"--trace-steps={last}..{last}"]
-    text = run([*command, *options], timeout)
+    text = run([*command, *options], timeout, variables)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     found = [line["elapsed_ms"] / 1e3 for line in lines if "elapsed_ms" in line]
     events = json.loads(trace.read_text())["traceEvents"] if is_traced else None

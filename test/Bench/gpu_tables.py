@@ -131,6 +131,9 @@ def speed(record):
         rows.append([row["name"], "Kerf tuned" if "tuning_sec" in kerf else "Kerf", *rates(kerf, record), *own])
         for said in [kerf[key] for key in ("reason", "tuning_failed") if measured(kerf) and key in kerf]:
             rows.append([row["name"], "Kerf", said, *["-"] * 6])
+        if "kerf_any_order" in row:
+            other = "Kerf, attention's sums in any order"
+            rows.append([row["name"], other, *rates(row["kerf_any_order"], record), *["-"] * 3])
         rows.append([row["name"], "PyTorch " + torch.get("variant", ""), *rates(torch, record), "-", "-", "-"])
         for variant, told in torch.get("variants", {}).items():
             if variant != torch.get("variant"):

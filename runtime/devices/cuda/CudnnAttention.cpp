@@ -15,8 +15,9 @@
 // Heads that share keys have dk and dv of their own first, which are added.
 // That ds k goes straight into dq, and not into a sum of f32 that blocks add
 // to, makes cuDNN keep ds in its workspace: no order of sums depends on the
-// order of blocks then. Names and order of operations follow NVIDIA's
-// cudnn-frontend, whose patterns are what cuDNN is tested with.
+// order of blocks then. Where any order will do, the sum is there. Names and
+// order of operations follow NVIDIA's cudnn-frontend, whose patterns are what
+// cuDNN is tested with.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,6 +47,8 @@ bool FusedAttention::has(int role) const {
   case SegmentsQ:
   case SegmentsK:
     return shape.segments;
+  case DqSum:
+    return backward && anyOrder;
   default:
     return true;
   }
@@ -60,14 +63,23 @@ int64_t FusedAttention::idOf(int role) const {
 
 std::vector<int64_t> FusedAttention::key(int64_t workspaceBytes) const {
   const AttentionShape &s = shape;
-  std::vector<int64_t> key = {backward,      lse,
-                              s.dtype,       s.b,
-                              s.h,           s.g,
-                              s.sq,          s.sk,
-                              s.d,           s.dv,
-                              s.causal,      s.window,
-                              s.segments,    std::bit_cast<int64_t>(s.scale),
-                              rowAlignment,  segmentAlignment,
+  std::vector<int64_t> key = {backward,
+                              anyOrder,
+                              lse,
+                              s.dtype,
+                              s.b,
+                              s.h,
+                              s.g,
+                              s.sq,
+                              s.sk,
+                              s.d,
+                              s.dv,
+                              s.causal,
+                              s.window,
+                              s.segments,
+                              std::bit_cast<int64_t>(s.scale),
+                              rowAlignment,
+                              segmentAlignment,
                               workspaceBytes};
   for (const HeadStrides *strides :
        {&s.q, &s.k, &s.v, &s.y, &s.dy, &s.dq, &s.dk, &s.dvs})
@@ -180,13 +192,17 @@ void Builder::addGiven() {
     at[F::Dv] = keys(s.dvs, s.dv, false);
     at[F::Delta] = rowsGiven();
   }
-  if (!s.segments)
-    return;
   int64_t alignment = part.segmentAlignment;
-  at[F::SegmentsQ] = graph.given(CUDNN_DATA_INT32, {s.b, 1, s.sq, 1},
-                                 {s.sq, s.sq, 1, 1}, alignment);
-  at[F::SegmentsK] = graph.given(CUDNN_DATA_INT32, {s.b, 1, 1, s.sk},
-                                 {s.sk, s.sk, s.sk, 1}, alignment);
+  if (s.segments) {
+    at[F::SegmentsQ] = graph.given(CUDNN_DATA_INT32, {s.b, 1, s.sq, 1},
+                                   {s.sq, s.sq, 1, 1}, alignment);
+    at[F::SegmentsK] = graph.given(CUDNN_DATA_INT32, {s.b, 1, 1, s.sk},
+                                   {s.sk, s.sk, s.sk, 1}, alignment);
+  }
+  int64_t head = s.sq * s.d;
+  if (part.has(F::DqSum))
+    at[F::DqSum] = graph.given(CUDNN_DATA_FLOAT, {s.b, s.h, s.sq, s.d},
+                               {s.h * head, head, s.d, 1}, 16);
 }
 
 /// Scores whose key is not seen become `hidden`.
@@ -273,7 +289,12 @@ void Builder::addBackward() {
                   {strideOf(s.k.batch, s.sk * s.k.position),
                    strideOf(s.k.head, s.d), strideOf(s.k.position, s.d), 1}),
       at[F::K]);
-  graph.matmul(ds, k, at[F::Dq]);
+  if (!part.has(F::DqSum)) {
+    graph.matmul(ds, k, at[F::Dq]);
+    return;
+  }
+  Tensor sum = graph.matmul(ds, k, at[F::DqSum]);
+  graph.pointwise(CUDNN_POINTWISE_IDENTITY, CUDNN_DATA_FLOAT, at[F::Dq], sum);
 }
 
 void FusedAttention::build(CudnnGraph &graph, size_t version) const {
@@ -318,13 +339,15 @@ std::string kerf::cuda::fusedRefusal(const FusedAttention &part, size_t version,
     return "attention is wrong in this version";
   if (!part.backward)
     return "";
+  if (part.anyOrder && version < 90600)
+    return "sums of dq are not cleared before 9.6";
   if (version <= 91500 && s.sk % 128 != 0)
     return "gradients before 9.15.1 need a number of keys that 128 divides";
   bool isUneven = s.d > 128 && s.d < 192 && s.dv > 64 && s.dv < 128;
   if (capability / 10 == 9 && isUneven && version >= 91100 && version < 91300)
     return "gradients in 9.11 and 9.12 need 192 channels of keys here, or 128 "
            "of values";
-  if (capability / 10 == 10 && version < 91800)
+  if (capability / 10 == 10 && version < 91800 && !part.anyOrder)
     return "gradients before 9.18 are not deterministic on this GPU";
   return "";
 }

@@ -12,11 +12,27 @@ namespace kerf::cuda {
 /// as cuDNN is asked for it.
 struct FusedAttention {
   /// What a graph has in memory.
-  enum Role { Q, K, V, Y, Lse, Dy, Dq, Dk, Dv, Delta, SegmentsQ, SegmentsK };
-  static constexpr int roles = SegmentsK + 1;
+  /// DqSum: f32 [B,H,Sq,D], dense.
+  enum Role {
+    Q,
+    K,
+    V,
+    Y,
+    Lse,
+    Dy,
+    Dq,
+    Dk,
+    Dv,
+    Delta,
+    SegmentsQ,
+    SegmentsK,
+    DqSum
+  };
+  static constexpr int roles = DqSum + 1;
 
   device::AttentionShape shape; ///< b, h and g are those of a part
   bool backward = false;
+  bool anyOrder = false;    ///< dq is added up in f32 by atomic operations
   bool lse = true;          ///< it is wanted, forward
   int64_t rowAlignment = 4; ///< of parts of lse and delta, bytes, at most 16
   int64_t segmentAlignment = 4;

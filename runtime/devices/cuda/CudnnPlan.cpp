@@ -16,6 +16,7 @@ struct CudnnChoice {
   Cudnn &cudnn;
   CudnnGraph &graph;
   int64_t workspaceBytes;
+  bool anyOrder;
   const CudnnDescriptor *gpu;
   std::string refusal; ///< of the first configuration that does not do
 
@@ -64,7 +65,7 @@ bool CudnnChoice::readEngine(const CudnnDescriptor &config, int64_t &index) {
            " does not tell whether it is deterministic");
     return false;
   }
-  for (int64_t i = 0; i < count; ++i)
+  for (int64_t i = 0; i < count && !anyOrder; ++i)
     if (notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) {
       refuse("engine " + std::to_string(index) + " is not deterministic");
       return false;
@@ -151,9 +152,9 @@ std::shared_ptr<CudnnPlan> CudnnChoice::run() {
 
 std::shared_ptr<CudnnPlan> CudnnPlan::make(Cudnn &cudnn, CudnnGraph &graph,
                                            int64_t workspaceBytes,
-                                           std::string &refusal,
+                                           bool anyOrder, std::string &refusal,
                                            const CudnnDescriptor *gpu) {
-  CudnnChoice choice{cudnn, graph, workspaceBytes, gpu, {}};
+  CudnnChoice choice{cudnn, graph, workspaceBytes, anyOrder, gpu, {}};
   auto plan = choice.run();
   if (!plan)
     refusal = choice.refusal;

@@ -3,7 +3,9 @@
 // A forward pass is one execution of a plan. A gradient is one for each part
 // (kerf_cuda_attention_parts): batch rows and key heads do not need each other,
 // so parts bound what cuDNN keeps of them in the workspace. All parts are
-// alike and share a plan, as do all commands that are alike.
+// alike and share a plan, as do all commands that are alike. Where any order of
+// sums will do, parts are batch rows alone, and their sums of dq in f32 lie in
+// the workspace before what cuDNN has of it; cuDNN clears them (since 9.6).
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +33,8 @@ struct FusedStep : kerf_step {
   FusedAttention part;
   std::shared_ptr<CudnnPlan> plan;
   int64_t rows = 1, groups = 1; ///< of the whole: how many parts there are
-  int64_t deltaBytes = 0;       ///< of the workspace, before cuDNN's
+  int64_t deltaBytes = 0;       ///< of the workspace, before all else
+  int64_t sumBytes = 0;         ///< sums of dq, before cuDNN's
   std::vector<int64_t> ids;     ///< of what is in memory
   std::vector<PartStrides> strides;
 
@@ -48,6 +51,7 @@ struct Fusing {
   FusedAttention part;
   int64_t rows, groups; ///< parts
   int64_t deltaBytes, workspaceBytes;
+  int64_t sumBytes = 0; ///< of workspaceBytes, sums of dq of a part
 
   std::string check(const AttentionShape &shape, bool isWide);
   const Cudnn::Entry &find();
@@ -59,6 +63,7 @@ private:
   bool sharesSegments() const;
   void measureWorkspace();
   void cut(const AttentionShape &shape);
+  void cutRows(const AttentionShape &shape);
   int64_t alignmentOfRows() const;
 };
 } // namespace
@@ -109,10 +114,31 @@ void Fusing::measureWorkspace() {
       std::max<int64_t>(0, bytes - deltaBytes - KERF_CUDA_ATTENTION_ALIGN);
 }
 
+/// Parts of whole batch rows: as many as have room for sums of dq and, where
+/// heads share keys, their own gradients of these. Where none has, the order
+/// stays fixed.
+void Fusing::cutRows(const AttentionShape &shape) {
+  constexpr int64_t align = KERF_CUDA_ATTENTION_ALIGN;
+  int64_t sum = 4 * shape.h * shape.sq * shape.d, row = sum;
+  if (shape.h > shape.g)
+    row += 2 * shape.h * shape.sk * (shape.d + shape.dv);
+  int64_t most = workspaceBytes - KERF_CUDA_ATTENTION_EXTRA - align;
+  part.anyOrder = most >= row;
+  if (!part.anyOrder)
+    return;
+  part.shape.b = kerf_cuda_divisor(shape.b, most / row);
+  rows = shape.b / part.shape.b;
+  sumBytes = (part.shape.b * sum + align - 1) / align * align;
+}
+
 /// Makes the shape that of a part.
 void Fusing::cut(const AttentionShape &shape) {
   rows = groups = 1;
   if (!part.backward)
+    return;
+  if (part.anyOrder)
+    cutRows(shape);
+  if (part.anyOrder)
     return;
   kerf_cuda_attention_part size =
       kerf_cuda_attention_parts(r.attrs(), workspaceBytes);
@@ -153,7 +179,7 @@ std::string Fusing::check(const AttentionShape &shape, bool isWide) {
     return why;
   measureWorkspace();
   cut(shape);
-  if (part.backward &&
+  if (part.backward && !part.anyOrder &&
       kerf_cuda_attention_parts(r.attrs(), workspaceBytes).bytes == 0)
     return "gradients of the scores of one key head alone are more than the "
            "workspace may have";
@@ -176,7 +202,8 @@ const Cudnn::Entry &Fusing::find() {
     return entry;
   CudnnGraph graph(cudnn);
   part.build(graph, cudnn.getVersion());
-  entry.plan = CudnnPlan::make(cudnn, graph, workspaceBytes, entry.refusal);
+  entry.plan = CudnnPlan::make(cudnn, graph, workspaceBytes - sumBytes,
+                               part.anyOrder, entry.refusal);
   return entry;
 }
 
@@ -192,6 +219,8 @@ static PartStrides stridesOf(const FusedAttention &part, int role,
   using F = FusedAttention;
   if (role == F::SegmentsQ || role == F::SegmentsK)
     return {4 * s.sq, 0};
+  if (role == F::DqSum) // all parts have the same one
+    return {0, 0};
   if (role == F::Lse || role == F::Delta)
     return {4 * allHeads * s.sq, 4 * (s.h / s.g) * s.sq};
   bool isOfKeys =
@@ -209,6 +238,7 @@ static StepPointer makeStep(const Fusing &fusing,
   step->rows = fusing.rows;
   step->groups = fusing.groups;
   step->deltaBytes = fusing.deltaBytes;
+  step->sumBytes = fusing.sumBytes;
   for (int role = 0; role < FusedAttention::roles; ++role)
     if (step->part.has(role)) {
       step->ids.push_back(step->part.idOf(role));
@@ -220,20 +250,23 @@ static StepPointer makeStep(const Fusing &fusing,
 static void tellChoice(const Fusing &fusing, const CudnnPlan &plan) {
   std::fprintf(stderr,
                "kerf: cuda: '%s': attention by cuDNN %s, engine %lld, %lld "
-               "parts, workspace %lld of %lld\n",
+               "parts, workspace %lld of %lld%s\n",
                fusing.r.name(), fusing.r.device.cudnn.version().c_str(),
                (long long)plan.engine, (long long)(fusing.rows * fusing.groups),
-               (long long)plan.workspaceBytes,
-               (long long)fusing.workspaceBytes);
+               (long long)plan.workspaceBytes, (long long)fusing.workspaceBytes,
+               fusing.part.anyOrder ? ", sums of dq in any order" : "");
 }
 
-StepPointer kerf::cuda::prepareFused(Request &r, const AttentionShape &shape,
-                                     bool backward, bool isWide) {
+/// Null where cuDNN does not take it; `why` says so.
+static StepPointer tryFused(Request &r, const AttentionShape &shape,
+                            bool backward, bool isWide, bool anyOrder,
+                            std::string &why) {
   Fusing fusing{r, {}, 1, 1, 0, 0};
   fusing.part.backward = backward;
+  fusing.part.anyOrder = anyOrder;
   Cudnn &cudnn = r.device.cudnn;
-  std::string why = r.device.ownAttention ? "KERF_CUDA_OWN_ATTENTION is set"
-                                          : fusing.check(shape, isWide);
+  why = r.device.ownAttention ? "KERF_CUDA_OWN_ATTENTION is set"
+                              : fusing.check(shape, isWide);
   // Only where it may be taken is it opened: it is large.
   if (why.empty() && !cudnn.start(r.device.driver.version))
     why = cudnn.library.failure;
@@ -248,6 +281,17 @@ StepPointer kerf::cuda::prepareFused(Request &r, const AttentionShape &shape,
     }
     why = entry.refusal;
   }
+  return nullptr;
+}
+
+StepPointer kerf::cuda::prepareFused(Request &r, const AttentionShape &shape,
+                                     bool backward, bool isWide) {
+  std::string why;
+  if (backward && r.device.anyOrder)
+    if (StepPointer step = tryFused(r, shape, backward, isWide, true, why))
+      return step;
+  if (StepPointer step = tryFused(r, shape, backward, isWide, false, why))
+    return step;
   if (r.device.log)
     std::fprintf(stderr, "kerf: cuda: '%s': attention not by cuDNN: %s\n",
                  r.name(), why.c_str());
@@ -257,6 +301,15 @@ StepPointer kerf::cuda::prepareFused(Request &r, const AttentionShape &shape,
 //===----------------------------------------------------------------------===//
 // Running
 //===----------------------------------------------------------------------===//
+
+/// The first address of the workspace that cuDNN takes; null: it needs none.
+static void *workspaceAt(void *workspace, int64_t skipped, int64_t bytes) {
+  constexpr CUdeviceptr most = KERF_CUDA_ATTENTION_ALIGN - 1;
+  if (bytes == 0)
+    return nullptr;
+  CUdeviceptr at = address(workspace) + static_cast<CUdeviceptr>(skipped);
+  return reinterpret_cast<void *>((at + most) & ~most);
+}
 
 /// Addresses of what is in memory, of the first part.
 std::vector<void *> FusedStep::addresses(void *const *pointers) const {
@@ -268,6 +321,8 @@ std::vector<void *> FusedStep::addresses(void *const *pointers) const {
       continue;
     if (role == F::Delta)
       result.push_back(pointers[workspace]);
+    else if (role == F::DqSum)
+      result.push_back(workspaceAt(pointers[workspace], deltaBytes, sumBytes));
     else if (role >= F::SegmentsQ)
       result.push_back(pointers[workspace + 1 + (role - F::SegmentsQ)]);
     else
@@ -276,20 +331,12 @@ std::vector<void *> FusedStep::addresses(void *const *pointers) const {
   return result;
 }
 
-/// The first address of the workspace that cuDNN takes; null: it needs none.
-static void *workspaceAt(void *workspace, int64_t skipped, int64_t bytes) {
-  constexpr CUdeviceptr most = KERF_CUDA_ATTENTION_ALIGN - 1;
-  if (bytes == 0)
-    return nullptr;
-  CUdeviceptr at = address(workspace) + static_cast<CUdeviceptr>(skipped);
-  return reinterpret_cast<void *>((at + most) & ~most);
-}
-
 kerf_device_status FusedStep::execute(void *const *pointers, char *error,
                                       size_t errorBytes) {
   const std::vector<void *> first = addresses(pointers);
+  // The sums are whole times the alignment.
   void *workspace = workspaceAt(pointers[workspaceOf(part.backward)],
-                                deltaBytes, plan->workspaceBytes);
+                                deltaBytes + sumBytes, plan->workspaceBytes);
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t group = 0; group < groups; ++group) {
       std::vector<void *> at = first;

@@ -138,6 +138,7 @@ kerf_device_status kerf::cuda::openGpu(kerf_device &device,
   device.tf32 = isOn("KERF_CUDA_TF32");
   device.poison = isOn("KERF_POISON");
   device.ownAttention = isOn("KERF_CUDA_OWN_ATTENTION");
+  device.anyOrder = isOn("KERF_CUDA_ATTENTION_ANY_ORDER");
   device.ownBgrad = isOn("KERF_CUDA_OWN_BGRAD");
   device.noWgmma = isOn("KERF_CUDA_NO_WGMMA");
   if (!device.driver.open(error, errorBytes))

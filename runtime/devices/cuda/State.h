@@ -69,6 +69,8 @@ struct kerf_device {
   bool log = false;          ///< KERF_CUDA_LOG: tell choices on stderr
   bool tf32 = false;         ///< KERF_CUDA_TF32: f32 products in TF32
   bool ownAttention = false; ///< KERF_CUDA_OWN_ATTENTION: never by cuDNN
+  /// KERF_CUDA_ATTENTION_ANY_ORDER: sums of dq by cuDNN's atomic operations.
+  bool anyOrder = false;
   bool ownBgrad = false; ///< KERF_CUDA_OWN_BGRAD: sums of rows by own kernels
   bool noWgmma = false;  ///< KERF_CUDA_NO_WGMMA, or refused: by mma.sync
   bool poison = false;   ///< KERF_POISON: fresh memory is NaN

@@ -83,9 +83,9 @@ static std::string checkPointwise(const GraphOperation &o) {
   bool compares =
       o.mode >= CUDNN_POINTWISE_CMP_EQ && o.mode < CUDNN_POINTWISE_GEN_INDEX;
   bool selects = o.mode == CUDNN_POINTWISE_BINARY_SELECT;
-  bool isUnary = o.mode == CUDNN_POINTWISE_EXP ||
-                 o.mode == CUDNN_POINTWISE_LOG ||
-                 o.mode == CUDNN_POINTWISE_GEN_INDEX;
+  bool isUnary =
+      o.mode == CUDNN_POINTWISE_EXP || o.mode == CUDNN_POINTWISE_LOG ||
+      o.mode == CUDNN_POINTWISE_IDENTITY || o.mode == CUDNN_POINTWISE_GEN_INDEX;
   if (isUnary != (o.b.id == 0) || selects != (o.t.id != 0))
     return "a pointwise operation with other operands than its mode has";
   if ((o.mode == CUDNN_POINTWISE_GEN_INDEX) != (o.axis >= 0 && o.axis < 4))
@@ -151,12 +151,21 @@ std::string GraphProgram::take(std::vector<GraphOperation> given) {
   return "";
 }
 
+bool GraphProgram::addsInMemory() const {
+  return std::any_of(operations.begin(), operations.end(),
+                     [](const GraphOperation &o) {
+                       return o.kind == GraphKind::Matmul && !o.y.isInner &&
+                              o.y.type == CUDNN_DATA_FLOAT;
+                     });
+}
+
 /// As what cuDNN 9.19 asks for: a little for attention, gradients of scores
-/// (16 bits) and of shared heads for its gradient.
+/// (16 bits) and of shared heads for its gradient. Where a product is added up
+/// in f32 in memory, gradients of scores are not kept.
 int64_t GraphProgram::workspaceBytes() const {
   int64_t bytes = 256, products = 0;
   for (const GraphOperation &o : operations) {
-    if (o.kind == GraphKind::Matmul && ++products == 1)
+    if (o.kind == GraphKind::Matmul && ++products == 1 && !addsInMemory())
       bytes += 2 * o.y.shape[0] * o.y.shape[1] * ((o.y.shape[2] + 63) / 64) *
                64 * ((o.y.shape[3] + 127) / 128) * 128;
     if (o.kind == GraphKind::Matmul && o.y.isInner &&
@@ -305,6 +314,8 @@ double Run::combine(const GraphOperation &o, const Shape &i) {
     return std::exp(x);
   case CUDNN_POINTWISE_LOG:
     return std::log(x);
+  case CUDNN_POINTWISE_IDENTITY:
+    return x;
   case CUDNN_POINTWISE_CMP_EQ:
     return x == b;
   case CUDNN_POINTWISE_CMP_GT:

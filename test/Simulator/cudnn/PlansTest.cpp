@@ -90,8 +90,10 @@ static HeadStrides dense(int64_t rows, int64_t heads, int64_t width) {
   return {rows * heads * width, heads * width, width};
 }
 
-static FusedAttention attentionOf(const Case &c, bool backward, bool lse) {
+static FusedAttention attentionOf(const Case &c, bool backward, bool lse,
+                                  bool anyOrder) {
   FusedAttention part;
+  part.anyOrder = anyOrder;
   kerf::device::AttentionShape &s = part.shape;
   s = {};
   s.dtype = KERF_BF16;
@@ -139,8 +141,9 @@ static bool mayRefuse(size_t version, int sm, const Case &c, bool backward) {
 
 /// False where the answer is not the expected one.
 static bool runCase(Cudnn &cudnn, const CudnnDescriptor &gpu, int sm,
-                    const Case &c, bool backward, bool lse) {
-  FusedAttention part = attentionOf(c, backward, lse);
+                    const Case &c, bool backward, bool lse,
+                    bool anyOrder = false) {
+  FusedAttention part = attentionOf(c, backward, lse, anyOrder);
   bool expected = sm != 80 || (backward ? c.backward80 : c.forward80);
   std::string refusal = fusedRefusal(part);
   if (refusal.empty()) {
@@ -151,9 +154,13 @@ static bool runCase(Cudnn &cudnn, const CudnnDescriptor &gpu, int sm,
   if (refusal.empty()) {
     CudnnGraph graph(cudnn);
     part.build(graph, cudnn.getVersion());
-    plan = CudnnPlan::make(cudnn, graph, workspaceOf(part), refusal, &gpu);
+    plan = CudnnPlan::make(cudnn, graph, workspaceOf(part), anyOrder, refusal,
+                           &gpu);
   }
-  const char *direction = backward ? "backward" : lse ? "forward" : "no lse";
+  const char *direction = anyOrder   ? "any order"
+                          : backward ? "backward"
+                          : lse      ? "forward"
+                                     : "no lse";
   if (plan)
     std::printf("sm_%d %-13s %-8s engine %lld, workspace %lld of %lld\n", sm,
                 c.name, direction, (long long)plan->engine,
@@ -190,6 +197,7 @@ int main(int argc, char **argv) {
     for (const Case &c : cases) {
       failures += !runCase(cudnn, description, gpu.sm, c, false, true);
       failures += !runCase(cudnn, description, gpu.sm, c, true, true);
+      failures += !runCase(cudnn, description, gpu.sm, c, true, true, true);
       if (!all)
         break;
     }

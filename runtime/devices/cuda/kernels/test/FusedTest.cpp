@@ -147,6 +147,38 @@ static void testModelParts() {
   }
 }
 
+/// Sums of dq in any order: by batch rows that have room for them, and in the
+/// fixed order where none has.
+static void testAnyOrder() {
+  Variable any("KERF_CUDA_ATTENTION_ANY_ORDER", "1");
+  Gpu gpu;
+  struct {
+    Fused fused;
+    int64_t sums; ///< rows of them that the workspace has room for
+    const char *parts;
+  } const sizes[] = {
+      {{KERF_BF16, 2, 4, 2, 40, 40, 64, 64, true}, 2, "1 parts"},
+      {{KERF_BF16, 2, 4, 2, 40, 40, 64, 64, true}, 1, "2 parts"},
+      {{KERF_F16, 2, 2, 2, 33, 33, 128, 128, true, 7}, 1, "2 parts"},
+      {{KERF_BF16, 3, 2, 1, 48, 48, 64, 64, true, 0, true}, 2, "3 parts"}};
+  for (const auto &[fused, sums, parts] : sizes) {
+    AttentionCase c = caseOf(fused);
+    c.repeats = false;
+    int64_t row = 4 * c.h * c.sq * c.d;
+    if (c.h > c.g)
+      row += 2 * c.h * c.sk * (c.d + c.dv);
+    std::string log =
+        run(gpu, c, true,
+            kerf_cuda_attention_delta(c.attributes().data()) + sums * row +
+                KERF_CUDA_ATTENTION_EXTRA + 2 * KERF_CUDA_ATTENTION_ALIGN);
+    expectText(log, parts);
+    expectText(log, "sums of dq in any order");
+  }
+  AttentionCase c = caseOf({KERF_BF16, 1, 1, 1, 512, 512, 256, 256, true});
+  if (run(gpu, c, true, 4096).find("any order") != std::string::npos)
+    failed("sums of dq are in a workspace that has no room for them");
+}
+
 /// What Kerf means otherwise stays with the own kernels, and says why.
 static void testOthers(const Gpu &gpu) {
   auto expect = [&](AttentionCase c, bool wide, const std::string &why) {
@@ -225,8 +257,10 @@ bool cudatest::testFused() {
     version = std::max(version, versionIn(text));
   }
   // Elsewhere the own kernels may have taken them.
-  if (expectedOf(cases[0], capabilityOf(gpu), version) == 2)
+  if (expectedOf(cases[0], capabilityOf(gpu), version) == 2) {
     testParts(gpu);
+    testAnyOrder();
+  }
   testOthers(gpu);
   if (simulator && *simulator)
     testRefusals();
