@@ -149,9 +149,9 @@ static inline kerf_cuda_attention_part
 kerf_cuda_attention_planned(const int64_t *attrs) {
   kerf_cuda_attention_part part =
       kerf_cuda_attention_parts(attrs, KERF_CUDA_ATTENTION_BYTES);
-  return part.bytes ? part
-                    : kerf_cuda_attention_parts(attrs,
-                                                KERF_CUDA_ATTENTION_MOST_BYTES);
+  return part.bytes
+             ? part
+             : kerf_cuda_attention_parts(attrs, KERF_CUDA_ATTENTION_MOST_BYTES);
 }
 
 /* Bytes of the workspace of KERF_OP_ATTENTION: a few of cuDNN, which own

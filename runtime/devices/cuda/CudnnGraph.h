@@ -106,8 +106,8 @@ class CudnnPlan {
 public:
   /// The first of cuDNN's list, in its order, that can run `graph` in
   /// `workspaceBytes`, with sums in an order that does not change or, where
-  /// `anyOrder` is set, in any. Takes for the GPU the one of `cudnn.handle`, or, where that is null, the one that
-  /// `gpu` describes. Null sets `refusal`.
+  /// `anyOrder` is set, in any. Takes for the GPU the one of `cudnn.handle`,
+  /// or, where that is null, the one that `gpu` describes. Null sets `refusal`.
   static std::shared_ptr<CudnnPlan> make(Cudnn &cudnn, CudnnGraph &graph,
                                          int64_t workspaceBytes, bool anyOrder,
                                          std::string &refusal,
