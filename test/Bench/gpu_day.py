@@ -171,7 +171,9 @@ class Day:
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("action", choices=list(ACTIONS))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path, help="all that is written (default: FOLDER/out)")

@@ -207,8 +207,18 @@ def check(day):
 
 
 def measure_kernels(day):
-    for which in ("tiny",) if day.tiny else ("attention", "grouped"):
-        day.run(f"bench-{which}", 60, [program(day, "kerf-cuda-kernels-bench"), which], shows=True)
+    log = {"KERF_CUDA_LOG": "1"}
+    if day.tiny:
+        forms = [("tiny", "tiny", log)]
+    else:
+        forms = [
+            ("attention", "attention", log),
+            ("grouped", "grouped", log),
+            ("attention-any-order", "attention", log | {"KERF_CUDA_ATTENTION_ANY_ORDER": "1"}),
+            ("attention-own", "attention", log | {"KERF_CUDA_OWN_ATTENTION": "1"}),
+        ]
+    for name, which, variables in forms:
+        day.run(f"bench-{name}", 60, [program(day, "kerf-cuda-kernels-bench"), which], variables, shows=True)
 
 
 def bench(day):

@@ -30,23 +30,33 @@ static kerf_device *device;
   std::exit(1);
 }
 
-/// Memory of bf16 numbers in [-1, 1], or with given words.
+/// A million bf16 numbers in [-1, 1]: operands repeat them, since drawing a
+/// gigabyte takes longer than what is measured.
+static const std::vector<uint16_t> &numbers() {
+  static std::vector<uint16_t> drawn;
+  std::mt19937 random(1);
+  for (int n = drawn.size(); n < 1 << 20; ++n)
+    drawn.push_back(static_cast<uint16_t>(
+        std::bit_cast<uint32_t>(static_cast<float>(random() % 2049) / 1024 -
+                                1) >>
+        16));
+  return drawn;
+}
+
+/// Memory of numbers, or with given words.
 static void *makeOperand(int64_t bytes, const std::vector<int32_t> &words) {
   void *memory;
   char error[512];
   if (api.alloc(device, bytes, &memory, error, sizeof error))
     giveUp(error);
-  static std::mt19937 random(1);
-  std::vector<uint16_t> host(bytes / 2);
-  for (uint16_t &value : host)
-    value = static_cast<uint16_t>(
-        std::bit_cast<uint32_t>(static_cast<float>(random() % 2049) / 1024 -
-                                1) >>
-        16);
-  const void *content = host.data();
-  if (!words.empty())
-    content = words.data();
-  api.copy_in(device, memory, content, bytes);
+  if (!words.empty()) {
+    api.copy_in(device, memory, words.data(), bytes);
+    return memory;
+  }
+  auto most = static_cast<int64_t>(numbers().size() * sizeof(uint16_t));
+  for (int64_t at = 0; at < bytes; at += most)
+    api.copy_in(device, static_cast<char *>(memory) + at, numbers().data(),
+                std::min(most, bytes - at));
   return memory;
 }
 

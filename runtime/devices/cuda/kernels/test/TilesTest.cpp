@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 
 using namespace cudatest;
 
@@ -86,12 +87,15 @@ static std::string differenceOf(const AttentionResults &a,
   return text;
 }
 
-/// Results of either way; `log` tells which way it was.
-static AttentionResults resultsOf(AttentionCase &c, bool own,
-                                  std::string &log) {
+/// A device that asks cuDNN, or does not.
+static std::unique_ptr<Gpu> open(bool own) {
   Variable way("KERF_CUDA_OWN_ATTENTION", own ? "1" : "0");
-  Variable logs("KERF_CUDA_LOG", "1");
-  Gpu gpu;
+  return std::make_unique<Gpu>();
+}
+
+/// Results on a device; `log` tells which way it was.
+static AttentionResults resultsOf(const Gpu &gpu, AttentionCase &c,
+                                  std::string &log) {
   int before = failures();
   Captured captured;
   AttentionResults results = attentionResults(gpu, c);
@@ -109,30 +113,38 @@ static const char *takenIn(const std::string &log) {
   return log.find("attention by cuDNN", first + 1) == log.npos ? "one" : "both";
 }
 
+/// The comparison can fail: other keys are seen.
+static void expectDifference(const Gpu &gpu, AttentionCase c,
+                             const AttentionResults &results) {
+  std::string log, what = c.describe();
+  c.window = (c.window ? c.window : c.sk) / 4;
+  if (differenceOf(results, resultsOf(gpu, c, log)).empty())
+    failed("%s: a window of %lld is not told from this", what.c_str(),
+           (long long)c.window);
+}
+
 bool cudatest::testTiles(int64_t longest) {
+  Variable logs("KERF_CUDA_LOG", "1");
+  std::unique_ptr<Gpu> fused = open(false), own = open(true);
   std::string log;
   for (const Tiles &tiles : cases) {
     if (tiles.s > longest)
       continue;
     AttentionCase c = caseOf(tiles);
-    AttentionResults fused = resultsOf(c, false, log);
+    AttentionResults found = resultsOf(*fused, c, log);
     if (log.find("libcudnn.so.9 is not found") != log.npos) {
       std::fprintf(stderr, "skipped: %s", log.c_str());
       return false;
     }
     std::printf("%s: cuDNN takes %s\n", c.describe().c_str(), takenIn(log));
-    AttentionResults own = resultsOf(c, true, log);
-    std::string difference = differenceOf(own, fused);
+    std::fflush(stdout);
+    AttentionResults expected = resultsOf(*own, c, log);
+    std::string difference = differenceOf(expected, found);
     if (!difference.empty())
       failed("%s: %s between own kernels and cuDNN", c.describe().c_str(),
              difference.c_str());
-    // The comparison can fail: other keys are seen.
-    AttentionCase other = c;
-    other.window = (c.window ? c.window : c.sk) / 4;
-    if (c.causal && tiles.s < 600 &&
-        differenceOf(own, resultsOf(other, true, log)).empty())
-      failed("%s: a window of %lld is not told from this", c.describe().c_str(),
-             (long long)other.window);
+    if (c.causal && tiles.s < 600)
+      expectDifference(*own, c, expected);
   }
   return true;
 }
