@@ -137,6 +137,18 @@ def layout(day, name, nccl=False):
     day.run("nccl-pair" if nccl else f"layout-{name}", 60 if nccl else 30, command, variables, judge)
 
 
+def nccl_pair_abort(day):
+    """Two ranks over NCCL of which one is killed: the other says so and ends."""
+    files = day.folder / "layouts"
+    command = ["bash", "-c", '! "$@"', "--", "bash", HERE / "nccl-pair.sh", program(day, "kerf-run")]
+    command += [files / "tiny-gpt2-dp2.kerf", "--data", files / "data.bin", "--data-format=u16", "--steps", 1000000]
+
+    def judge(said):
+        return {} if "rank 1 died" in said else {"failed": "rank 0 did not say 'rank 1 died'"}
+
+    day.run("nccl-pair-abort", 30, command, {"KERF_PAIR_KILL": "10"}, judge)
+
+
 def layouts(day):
     for path in sorted((day.folder / "layouts").glob("*.expected")):
         layout(day, path.stem)
@@ -192,6 +204,7 @@ def first(day):
     day.begin("8: ranks", 90)
     layouts(day)
     layout(day, "tiny-gpt2-dp2", nccl=True)
+    nccl_pair_abort(day)
     day.begin("9: memcheck", 30)
     sanitize(day, "memcheck", 60)
 
@@ -202,6 +215,7 @@ def check(day):
     test_device(day)
     layouts(day)
     layout(day, "tiny-gpt2-dp2", nccl=True)
+    nccl_pair_abort(day)
     for tool in ("memcheck", "racecheck"):
         sanitize(day, tool, 60)
 

@@ -7,7 +7,8 @@
 # machine of its own (NCCL_HOSTID, LOCAL_WORLD_SIZE), so that they talk by sockets of the
 # loopback device: slow, but starting, splitting, recording and ending are NCCL's own.
 # Prints what rank 0 prints; where a rank failed, also what rank 1 said. The exit status
-# is that of rank 0, or else that of rank 1. The GPU holds both ranks' arenas.
+# is that of rank 0, or else that of rank 1. The GPU holds both ranks' arenas. With
+# KERF_PAIR_KILL=SECONDS rank 1 is killed after so long: rank 0 must end, too.
 set -euo pipefail
 program=${1:?expected the program kerf-run}
 file=${2:?expected a file for two ranks}
@@ -24,6 +25,9 @@ RANK=1 NCCL_HOSTID=kerf-pair-1 "$program" "$file" "$@" > "$said" 2>&1 &
 other=$!
 RANK=0 NCCL_HOSTID=kerf-pair-0 "$program" "$file" "$@" &
 first=$!
+if [ -n "${KERF_PAIR_KILL:-}" ]; then
+  (sleep "$KERF_PAIR_KILL" && kill -KILL "$other") > /dev/null 2>&1 &
+fi
 status=0 second=0
 wait "$first" || status=$?
 wait "$other" || second=$?
