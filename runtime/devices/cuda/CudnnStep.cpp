@@ -120,6 +120,8 @@ void Fusing::measureWorkspace() {
 void Fusing::cutRows(const AttentionShape &shape) {
   constexpr int64_t align = KERF_CUDA_ATTENTION_ALIGN;
   int64_t sum = 4 * shape.h * shape.sq * shape.d, row = sum;
+  if (r.device.capability < 90) // engines there keep sums of their own
+    row += sum;
   if (shape.h > shape.g)
     row += 2 * shape.h * shape.sk * (shape.d + shape.dv);
   int64_t most = workspaceBytes - KERF_CUDA_ATTENTION_EXTRA - align;
