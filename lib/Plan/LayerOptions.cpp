@@ -130,12 +130,12 @@ void LayerFacts::findBeside(const LayerKind &kind) {
   for (size_t i = 0; i < count; ++i) {
     bool isGrouped = kind.ops[i].isGrouped();
     routes[isBackward(i)] = routes[isBackward(i)] || isGrouped;
-    follows[i] = isGrouped ||
-                 llvm::any_of(kind.ops[i].operands, [&](int value) {
-                   int maker = kind.values[value].producer;
-                   return maker >= 0 && isBackward(maker) == isBackward(i) &&
-                          follows[maker];
-                 });
+    follows[i] =
+        isGrouped || llvm::any_of(kind.ops[i].operands, [&](int value) {
+          int maker = kind.values[value].producer;
+          return maker >= 0 && isBackward(maker) == isBackward(i) &&
+                 follows[maker];
+        });
   }
   for (size_t i = count; i-- > 0;)
     feeds[i] = kind.ops[i].isGrouped() ||

@@ -111,8 +111,7 @@ std::vector<LayerBounds::Line> LayerBounds::linesOf(int axis, Group group,
   LayerQuery query = idealQuery(number, axis, group);
   query.commWeight *= shares;
   double sequences = double(query.key.microBatch);
-  LayerKind own =
-      group.size > 1 ? withoutBeside(kind, facts[number]) : kind;
+  LayerKind own = group.size > 1 ? withoutBeside(kind, facts[number]) : kind;
   LayerTerms terms(context, query, own, facts[number]);
   std::vector<Line> lines;
   auto solve = [&](double price) -> std::optional<Point> {

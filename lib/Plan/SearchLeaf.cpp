@@ -62,13 +62,11 @@ bool search_detail::allowsPoint(const Pins &pins, const LayerTable &table,
   if (pins.recompute == "selective") {
     // Korthikanti et al. 2022 (arXiv 2205.05198): attention alone. Without such
     // a point: the first step from nothing.
-    auto inner = llvm::ArrayRef(own).drop_front();
-    auto found = llvm::find_if(inner, [](const LayerPoint *candidate) {
-      return llvm::StringRef(candidate->recomputed).contains("attention");
-    });
-    wanted = found != inner.end() ? *found
-             : inner.empty()      ? own.front()
-                                  : inner.front();
+    auto found = llvm::find_if(
+        own, [](const LayerPoint *other) { return other->isSelective; });
+    wanted = found != own.end() ? *found
+             : own.size() > 1   ? own[1]
+                                : own.front();
   }
   return wanted == &point;
 }

@@ -162,8 +162,9 @@ static ChunkWork computeOf(const Pricing &pricing, int kind,
     work.backwardSec += (1 - profile.tensorOverlap) * point.putOffHiddenSec;
   }
   // What is made again is launched again.
-  work.backwardSec += std::max(exposedSec(point.recompute, profile),
-                               floorAgain(profile, device, point, floorForward));
+  work.backwardSec +=
+      std::max(exposedSec(point.recompute, profile),
+               floorAgain(profile, device, point, floorForward));
   return work;
 }
 

@@ -389,6 +389,8 @@ static FailureOr<std::unique_ptr<Solution>> solveOn(ModelOp model,
   auto find = [&](bool holdAllExperts) -> LogicalResult {
     OptionFilter filter = expertOptions(model, solution->pins, holdAllExperts);
     solution->tables = std::make_unique<SolvedTables>(context, filter, planned);
+    if (solution->pins.recompute == "selective")
+      solution->tables->offerSelective();
     if (given)
       solution->given =
           pinRecomputation(getPlan(model), solution->step, *solution->tables);

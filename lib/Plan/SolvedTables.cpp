@@ -73,6 +73,7 @@ struct SolvedTables::State {
   void noteBorder(const TableKey &key, const LayerLayout &layout);
   void add(const LayerTerms &terms, const LayerSolution &solution,
            Entry &entry);
+  bool offersSelective = false;
 };
 
 /// Options that both filters allow.
@@ -189,6 +190,23 @@ static bool exchangesRows(const LayerKind &kind, const LayerLayout &layout) {
   });
 }
 
+void SolvedTables::offerSelective() { state->offersSelective = true; }
+
+/// The point of a layout that recomputes attention and nothing else; none where
+/// there is no attention.
+static std::optional<std::pair<LayerLayout, LayerCost>>
+selectivePoint(const LayerTerms &terms, const LayerLayout &layout) {
+  llvm::SmallVector<int64_t> numbers;
+  for (const LayerOp &op : terms.kind.ops)
+    if (op.phase == LayerPhase::Forward && op.work.attentionFlops > 0)
+      numbers.push_back(op.number);
+  if (numbers.empty())
+    return std::nullopt;
+  auto point = recomputationPointOf(terms, layout, numbers);
+  point.second.point.isSelective = true;
+  return point;
+}
+
 void SolvedTables::State::add(const LayerTerms &terms,
                               const LayerSolution &solution, Entry &entry) {
   int layout = entry.table.layouts++;
@@ -197,6 +215,9 @@ void SolvedTables::State::add(const LayerTerms &terms,
   // What a step makes again is in the reverse of a repeat.
   if (!repeats[terms.query.key.kind])
     points.resize(1);
+  else if (offersSelective)
+    if (auto point = selectivePoint(terms, solution.layout))
+      points.push_back(std::move(*point));
   for (auto &[own, cost] : points) {
     LayerPoint point = cost.point;
     point.layout = layout;

@@ -3,15 +3,6 @@
 from cases import is_small
 
 
-def is_tiny(case):
-    return case.model.startswith("tiny-")
-
-
-def makes_again(case):
-    """In a model of a few thousand parameters a layer, with a pin of recomputation."""
-    return is_tiny(case) and any(key == "recompute" for key, _ in case.pins)
-
-
 def has_many_layers(case):
     return not is_small(case.model)
 
@@ -22,8 +13,6 @@ def any_case(_case):
 
 # (law, kind of comparison): (the largest part by which it may be broken, of which cases, why)
 KNOWN = {
-    (2, "more rate"): (0.3, makes_again, "where launches are all: those of what is made again are shared out by time, and its points are chosen without them"),
-    (4, "t(B) <= t(2B)"): (0.02, any_case, "with adapters, where launches are all: at the larger size there is one kernel less"),
     (5, "own values pinned"): (1e-3, any_case, "of layouts that take equally long to the last digit the larger is found; bytes differ"),
     (8, "--prove proves"): (0.05, has_many_layers, "where one layout has millions of splits into stages, they are not all played"),
 }

@@ -200,6 +200,11 @@ public:
   SolvedTables(LayerContext context, OptionFilter filter = {},
                OptionFilter given = {});
   ~SolvedTables() override;
+  /// Tables that are solved from now on have, for each layout, a point that
+  /// recomputes attention and nothing else (`LayerPoint::isSelective`), near
+  /// the hull of the others or not: what the pin `recompute=selective` means
+  /// may not depend on the machine.
+  void offerSelective();
   TableKey alike(const TableKey &key) override;
   const LayerTable &get(const TableKey &key) override;
   double lowerBoundSec(const TableKey &key) override;

@@ -55,8 +55,8 @@ struct LayerPoint {
   double savedBytes = 0; ///< kept from forward to backward, per micro-batch
   double workBytes = 0;  ///< most that lives at once inside, saved ones aside
   double boundaryBytes = 0; ///< handed to the next layer
-  int kernels = 0;      ///< launches, forward and backward
-  int kernelsAgain = 0; ///< launches of what is recomputed
+  int kernels = 0;          ///< launches, forward and backward
+  int kernelsAgain = 0;     ///< launches of what is recomputed
   /// Local elements of parameters by what they are replicated over: dense ones
   /// over data, context and expert ranks; experts over data and context only.
   /// Experts that all expert ranks hold whole are dense.
@@ -76,6 +76,7 @@ struct LayerPoint {
   double denseExcessBytes = 0, expertExcessBytes = 0;
   double trainedShare = 1;    ///< of the local elements: others are frozen
   bool exchangesRows = false; ///< of experts, between ranks
+  bool isSelective = false;   ///< attention is recomputed, and nothing else
   int layout = -1;            ///< number of the layout in its table
   int point = -1; ///< number of the recomputation point of that layout
   int list = -1;  ///< of ops to make again, that a given plan has; -1: none
