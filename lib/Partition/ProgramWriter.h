@@ -51,6 +51,11 @@ private:
   void declareMoeNeed();
   void checkMoeNeed(PartKind kind);
   const PlanAxes &axes() const { return training.plan.axes; }
+  /// The layout in which an op of the present model reads an operand.
+  const Layout &needOf(mlir::OpOperand &use) {
+    const OpLayouts &layouts = now->plan.ops.find(use.getOwner())->second;
+    return layouts.operands[use.getOperandNumber()];
+  }
 
   // Outputs.cpp
   void writeOutputs();
@@ -69,6 +74,9 @@ private:
   spmd::BufferOp bufferFor(mlir::Value value, Part from, Part to);
   void passOn(mlir::Value value, Part from, Part to);
   void bring(mlir::Value value, Part part);
+  bool followsSoon(mlir::Operation *reader, mlir::Operation *later, Part part);
+  mlir::OpOperand *sharedBy(mlir::Value value, const Layout &need, Part part,
+                            mlir::Operation *reader);
   mlir::Value use(mlir::Value value, const Layout &need, Part part,
                   mlir::OpBuilder &builder, mlir::Operation *reader);
   bool convertsOnce(mlir::Value value, const Layout &need, Part part);

@@ -185,6 +185,65 @@ void ProgramWriter::bringConverted(Value value, const Layout &need, Part part,
   function.addConverted(value, read.getResult(), need);
 }
 
+/// Elements that a rank reads and writes in an op.
+static int64_t elementsOf(Operation *op, const PlannedModel &plan) {
+  const OpLayouts &layouts = plan.ops.find(op)->second;
+  int64_t sum = 0;
+  for (auto [value, layout] :
+       llvm::zip_equal(op->getOperands(), layouts.operands))
+    sum += localType(value.getType(), layout, plan.axes).getNumElements();
+  for (auto [value, layout] :
+       llvm::zip_equal(op->getResults(), layouts.results))
+    sum += localType(value.getType(), layout, plan.axes).getNumElements();
+  return sum;
+}
+
+/// True for a later reader in the same block and function, so soon that no op
+/// in between works on more than the first reader: such an op runs beside what
+/// the later one gathers, which would have to be waited for here.
+bool ProgramWriter::followsSoon(Operation *reader, Operation *later,
+                                Part part) {
+  if (reader->getBlock() != later->getBlock() || isa<ReturnOp>(later) ||
+      !reader->isBeforeInBlock(later))
+    return false;
+  int64_t most = elementsOf(reader, now->plan);
+  for (Operation *op = reader->getNextNode(); op != later;
+       op = op->getNextNode())
+    if (op->getNumRegions() > 0 ||
+        (!isSource(op) && elementsOf(op, now->plan) > most))
+      return false;
+  return now->model != later->getParentOp() ||
+         (now->placement.runsOn(later, stage) && partOf(later) == part);
+}
+
+/// Where a reader would exchange for a part of what a later one needs: that
+/// later one; of several the one from whose layout most is cut, else the first.
+/// Null if there is none.
+OpOperand *ProgramWriter::sharedBy(Value value, const Layout &need, Part part,
+                                   Operation *reader) {
+  FunctionWriter &function = functionOf(part);
+  if (isOnceAStep(part) || function.get(value).isPiece ||
+      !function.exchangesFor(value, need))
+    return nullptr;
+  OpOperand *best = nullptr;
+  auto isBetter = [&](OpOperand &use) {
+    if (!best)
+      return true;
+    const Layout &from = needOf(use), &known = needOf(*best);
+    bool gives = isLocal(from, known, axes());
+    bool gets = isLocal(known, from, axes());
+    return gives == gets ? use.getOwner()->isBeforeInBlock(best->getOwner())
+                         : gives;
+  };
+  for (OpOperand &use : value.getUses())
+    if (followsSoon(reader, use.getOwner(), part) && needOf(use) != need &&
+        isLocal(needOf(use), need, axes()) && isBetter(use))
+      best = &use;
+  return best;
+}
+
+/// What another reader gathers soon is gathered here already, and this reader
+/// cuts its part of it: else both would ask other ranks.
 Value ProgramWriter::use(Value value, const Layout &need, Part part,
                          OpBuilder &builder, Operation *reader) {
   FunctionWriter &function = functionOf(part);
@@ -192,6 +251,8 @@ Value ProgramWriter::use(Value value, const Layout &need, Part part,
     bring(value, part);
   if (convertsOnce(value, need, part))
     bringConverted(value, need, part, reader);
+  else if (OpOperand *other = sharedBy(value, need, part, reader))
+    function.convert(builder, value, needOf(*other), other->getOwner());
   return function.convert(builder, value, need, reader);
 }
 

@@ -148,9 +148,7 @@ Value FunctionWriter::convertFrom(OpBuilder &builder, const LocalValue &from,
   return value;
 }
 
-/// Whether ranks get from one layout to another without each other.
-static bool isLocal(const Layout &from, const Layout &to,
-                    const PlanAxes &axes) {
+bool kerf::isLocal(const Layout &from, const Layout &to, const PlanAxes &axes) {
   std::string error;
   auto steps = planConversion(from, to, axes, error);
   return succeeded(steps) &&

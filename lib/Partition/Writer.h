@@ -84,6 +84,9 @@ private:
   llvm::SmallVector<spmd::OffsetOp> offsets;
 };
 
+/// True where ranks get from one layout to another without each other.
+bool isLocal(const Layout &from, const Layout &to, const PlanAxes &axes);
+
 /// `[dp, micro]` as attribute.
 mlir::ArrayAttr axesAttr(mlir::MLIRContext *context, const PlanAxes &axes,
                          llvm::ArrayRef<unsigned> list);

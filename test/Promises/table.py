@@ -16,7 +16,8 @@ CAUSES = {
                 "one axis at a time.",
     "sum": "Sums are priced as all-reduce and sent as reduce-scatter and all-gather, or the other way round.",
     "ring": "Keys and values go round a ring; the price gathers them.",
-    "slices": "A part of what is gathered for another reader is free in the price; programs exchange what both are made of.",
+    "slices": "A part of what is gathered for another reader is free in the price; programs exchange what both are made of where a larger "
+              "op runs beside that gather.",
     "border": "Programs send the part of a layer's border that a tensor rank has, and gather it behind.",
     "experts over cp": "All tokens come to each context rank, so gradients of experts are whole there: their sums are not sent.",
     "unknown": "The cause was not looked for yet.",
