@@ -130,11 +130,11 @@ void LayerFacts::findBeside(const LayerKind &kind) {
   for (size_t i = 0; i < count; ++i) {
     bool isGrouped = kind.ops[i].isGrouped();
     routes[isBackward(i)] = routes[isBackward(i)] || isGrouped;
+    // Also what reads rows that the forward pass routed.
     follows[i] =
         isGrouped || llvm::any_of(kind.ops[i].operands, [&](int value) {
           int maker = kind.values[value].producer;
-          return maker >= 0 && isBackward(maker) == isBackward(i) &&
-                 follows[maker];
+          return maker >= 0 && follows[maker];
         });
   }
   for (size_t i = count; i-- > 0;)
