@@ -42,6 +42,7 @@ struct ChunkParts {
   TimeParts forward, backward, recompute;
   double forwardLaunch = 0, backwardLaunch = 0;
   double accumulateSec = 0; ///< adding up gradients; part of the backward
+  double forwardMaxima = 0, backwardMaxima = 0; ///< seconds: data ranks' maxima
 };
 
 /// The resources whose absence is asked for.
@@ -114,6 +115,13 @@ void Accountant::readParts() {
            search_detail::accumulatedBytes(profile, plan.outer.microBatches,
                                            cut > 1, isEmbedding);
   };
+  search_detail::GroupMemo memo(machine, profile);
+  auto maxima = [&](int count) {
+    return profile.fused
+               ? search_detail::maximaSec(
+                     memo, search_detail::outerDataGroups(plan.outer), count)
+               : 0;
+  };
   for (auto [stage, work] : llvm::zip(plan.stages, plan.work.stages)) {
     parts.emplace_back();
     for (auto [chunk, chunkWork] : llvm::zip(stage.chunks, work.chunks)) {
@@ -128,9 +136,12 @@ void Accountant::readParts() {
         bytes += count * layers.point.trainedShare *
                  (added(layers, layers.point.denseElements, shards) +
                   added(layers, layers.point.expertElements, expertShards));
+        sum.forwardMaxima += count * maxima(layers.point.forwardMaxima);
+        sum.backwardMaxima += count * maxima(layers.point.backwardMaxima);
       }
-      double forward = chunkWork.forwardSec - plainSec(sum.forward, exposed());
-      double backward = chunkWork.backwardSec -
+      double forward = chunkWork.forwardSec - sum.forwardMaxima -
+                       plainSec(sum.forward, exposed());
+      double backward = chunkWork.backwardSec - sum.backwardMaxima -
                         plainSec(sum.backward, exposed()) -
                         plainSec(sum.recompute, exposed());
       double accumulate = rate > 0 ? bytes / rate : 0;
@@ -161,6 +172,7 @@ void Accountant::addStage(TimePart &time, const Timeline &timeline,
   const StageWork &work = plan.work.stages[stage];
   double times = microBatches() / stages(), once = 1 / stages();
   double data = once * (work.gradientSyncSec + work.weightGatherSec);
+  double maxima = 0;
   for (auto [sum, chunk] : llvm::zip(parts[stage], work.chunks)) {
     time.matmulSec += times * (sum.forward.matmulSec + sum.backward.matmulSec);
     time.attentionSec +=
@@ -185,6 +197,7 @@ void Accountant::addStage(TimePart &time, const Timeline &timeline,
     }
     data += times * (chunk.forwardGatherSec + chunk.backwardGatherSec +
                      chunk.gradientSec);
+    maxima += times * (sum.forwardMaxima + sum.backwardMaxima);
   }
   time.optimizerSec += once * work.updateSec;
   // Without data ranks: what the ends of the pipeline tell each other about
@@ -193,8 +206,8 @@ void Accountant::addStage(TimePart &time, const Timeline &timeline,
   if (group.size == 1)
     group = groupOf(plan.outer, MeshAxis::Pipeline);
   TrafficRow &row = traffic(time, "data", group);
-  row.totalSec += data;
-  row.exposedSec += once * timeline.exposedDataSec[stage];
+  row.totalSec += data + maxima;
+  row.exposedSec += once * timeline.exposedDataSec[stage] + maxima;
 }
 
 /// Work of a stage's compute engine in a step.
@@ -305,6 +318,10 @@ double Accountant::stepWithout(const Without &without) const {
       chunk.backwardSec =
           directionWithout(sum.backward, sum.recompute, sum.backwardLaunch,
                            sum.accumulateSec, without, exposed());
+      if (!without[Network]) {
+        chunk.forwardSec += sum.forwardMaxima;
+        chunk.backwardSec += sum.backwardMaxima;
+      }
       if (before > 0)
         chunk.weightGradientSec *= std::min(1.0, chunk.backwardSec / before);
       if (without[Network])

@@ -138,6 +138,14 @@ private:
                                         : parts.rowSec) += time.seconds;
   }
 
+  /// True for a maximum over all sequences, of which each data rank has some.
+  static bool isMaximumOfBatch(const LayerOp &op) {
+    return llvm::any_of(op.factors, [](const LayerFactor &own) {
+      return own.index == IndexClass::Batch &&
+             own.factor.kind == FactorKind::Max;
+    });
+  }
+
   void addOps() {
     for (size_t i = 0; i < kind.ops.size(); ++i) {
       const LayerOp &op = kind.ops[i];
@@ -148,8 +156,12 @@ private:
       point.kernels += launch;
       if (op.isPutOff)
         point.weightGradientSec += time.seconds;
+      bool isShared = isMaximumOfBatch(op);
+      (op.phase == LayerPhase::Forward ? point.forwardMaxima
+                                       : point.backwardMaxima) += isShared;
       if (!isMadeAgain(op))
         continue;
+      point.backwardMaxima += isShared;
       addTime(point.recompute, op, terms.timeOf(i, layout, -1, nullptr, true));
       point.kernelsAgain += launch;
     }

@@ -205,6 +205,8 @@ double LayerTerms::movedBytes(int index, const LayerLayout &layout, int axis,
   for (size_t i = 0; i < op.results.size(); ++i)
     if (again ? traffic.inMemory[op.results[i]] : own.writes[i])
       bytes += tensorBytes(index, true, i, layout, axis, option, true);
+  if (isOurs && !query.ideal)
+    bytes += 2 * op.tableBytes / scale;
   double more = own.epilogue;
   // A product that adds to the sum of micro-batches reads it, too.
   if (context.profile.fused && query.microBatches > 1 &&

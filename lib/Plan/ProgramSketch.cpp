@@ -203,11 +203,26 @@ private:
            all.take_back() == llvm::ArrayRef(shape);
   }
 
+  /// True for a kernel that reads its operand turned.
+  static bool isTurned(const Node &node) {
+    return node.op && node.op->name == "transpose";
+  }
+
+  /// True where elements do not mix: no rows are needed whole.
+  static bool isPointwise(const Node &node) {
+    return !node.op ||
+           llvm::all_of(node.op->factors, [](const LayerFactor &own) {
+             return own.factor.kind == FactorKind::Parallel;
+           });
+  }
+
   /// The largest tensor of a kernel, if the others are whole, rows, columns or
-  /// scalars.
+  /// scalars; of one that reads turned, what it makes.
   Sizes spaceOf(const Node &node) const {
-    if (!node.isKernel)
+    if (!node.isKernel || (node.op && node.op->ownLoops))
       return {};
+    if (isTurned(node))
+      return body.tensors[node.writes[0]].shape;
     Sizes space;
     double most = 0;
     llvm::SmallVector<int, 8> all(node.reads.begin(), node.reads.end());
@@ -257,15 +272,24 @@ private:
       }
   }
 
-  /// True if all that one node reads of the other is whole or one per row.
+  /// True if all that one node reads of the other is whole or one per row, and
+  /// not turned.
   bool flows(int maker, int reader) const {
     const Sizes &space = spaces[maker];
     return llvm::all_of(body.nodes[reader].reads, [&](int tensor) {
       const Sizes &shape = body.tensors[tensor].shape;
       return !llvm::is_contained(body.nodes[maker].writes, tensor) ||
-             shape == space ||
-             llvm::ArrayRef(space).drop_back() == llvm::ArrayRef(shape);
+             (!isTurned(body.nodes[reader]) &&
+              (shape == space ||
+               llvm::ArrayRef(space).drop_back() == llvm::ArrayRef(shape)));
     });
+  }
+
+  /// True if the loops of two nodes with one space can be one: rows and columns
+  /// are of what is read straight.
+  bool haveOneLoop(int a, int b) const {
+    const Node &x = body.nodes[a], &y = body.nodes[b];
+    return (!isTurned(x) && !isTurned(y)) || (isPointwise(x) && isPointwise(y));
   }
 
   void tryJoin(int a, int b) {
@@ -277,7 +301,7 @@ private:
       return;
     for (int x : members[first])
       for (int y : members[second])
-        if (!flows(x, y) || !flows(y, x))
+        if (!haveOneLoop(x, y) || !flows(x, y) || !flows(y, x))
           return;
     if (reaches(first, second) || reaches(second, first))
       return;

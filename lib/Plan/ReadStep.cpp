@@ -404,6 +404,7 @@ private:
     layer.view = isa<ReshapeOp, SliceOp, PadOp>(op) || isDisjointSum(op);
     layer.isPutOff = putOff.contains(op);
     layer.alone = getOwnKernel(op).has_value();
+    layer.ownLoops = isa<RopeOp, UnitOp, RouteOp, RouteBackwardOp>(op);
     bool forward = layer.phase == LayerPhase::Forward;
     for (Value operand : op->getOperands())
       layer.operands.push_back(idOf(operand, forward));
@@ -463,6 +464,10 @@ private:
       layer.tanh = gelu.getKind() == GeluKind::Tanh;
     if (auto backward = dyn_cast<GeluBackwardOp>(op))
       layer.tanh = backward.getKind() == GeluKind::Tanh;
+    // Of each row and expert how many rows came before.
+    if (auto slots = dyn_cast<AssignSlotsOp>(op))
+      layer.tableBytes =
+          4.0 * typeOf(slots.getExperts()).getNumElements() * slots.getCount();
     if (layer.work.attentionFlops == 0)
       return;
     auto q = typeOf(op->getOperand(0)).getShape();

@@ -61,6 +61,9 @@ struct Replicas {
 /// the expert ranks left out). With ZeRO-0 all are `rest`.
 Replicas replicasOf(const OuterChoice &outer, bool expert);
 
+/// Data ranks that are no inner axis; none: no group.
+Groups outerDataGroups(const OuterChoice &outer);
+
 int64_t ranksOf(const Groups &groups);
 
 /// Whether state can be cut over so many of the innermost data ranks.
@@ -80,9 +83,20 @@ double gatherSec(GroupMemo &memo, const Groups &groups, double bytes,
 double reduceSec(GroupMemo &memo, const Groups &groups, double bytes,
                  double calls);
 
-/// When data ranks exchange gradients and weights: for every layer and
+/// Seconds of so many maxima, one by one: programs wait for each of them.
+double maximaSec(GroupMemo &memo, const Groups &groups, int count);
+
+/// When data ranks exchange gradients, weights and maxima: for every layer and
 /// micro-batch, or once per step.
-enum class DataTime { Gradient, ForwardGather, BackwardGather, Sync, Update };
+enum class DataTime {
+  Gradient,
+  ForwardGather,
+  BackwardGather,
+  ForwardMaxima,
+  BackwardMaxima,
+  Sync,
+  Update
+};
 
 /// Collectives of data ranks over groups inside each other, of so many bytes
 /// together: one for each group, or, of an all-reduce, also back.
@@ -105,6 +119,8 @@ struct Pricing {
   const OuterChoice &outer;
   GroupMemo &memo;
   Replicas dense, expert;
+  /// Data ranks, without those of the inner axes; for maxima.
+  Groups data;
   double bytesPerSec = 0; ///< of streaming kernels
   double share = 1;       ///< ranks that share a device's memory
   Pricing(const SearchProblem &problem, const OuterChoice &outer,
@@ -123,6 +139,7 @@ struct LayerPrice {
          expertWeights = 0;
   /// Weights that are gathered, frozen ones too; of ZeRO-3.
   double denseGathers = 0, expertGathers = 0;
+  int forwardMaxima = 0, backwardMaxima = 0; ///< as `LayerPoint` has them
   double stateBytes() const {
     return weights + masters + gradients + optimizer;
   }

@@ -105,7 +105,7 @@ Pricing::Pricing(const SearchProblem &problem, const OuterChoice &outer,
                  GroupMemo &memo)
     : problem(problem), outer(outer), memo(memo),
       dense(replicasOf(outer, false)), expert(replicasOf(outer, true)),
-      share(shareOf(*problem.machine)) {
+      data(outerDataGroups(outer)), share(shareOf(*problem.machine)) {
   const Device &device = problem.machine->device;
   double reached = device.efficiency.memory > 0 ? device.efficiency.memory : 1;
   bytesPerSec = device.memoryBytesPerSec * reached / share;
@@ -244,6 +244,22 @@ static void addState(LayerPrice &price, const Pricing &pricing, int kind,
   price.work.weightGradientSec += accumulate;
 }
 
+/// The part of a layer's work that has an exchange of a micro-batch.
+static double ChunkWork::*secOf(DataTime time) {
+  switch (time) {
+  case DataTime::Gradient:
+    return &ChunkWork::gradientSec;
+  case DataTime::ForwardGather:
+    return &ChunkWork::forwardGatherSec;
+  case DataTime::BackwardGather:
+    return &ChunkWork::backwardGatherSec;
+  case DataTime::ForwardMaxima:
+    return &ChunkWork::forwardSec;
+  default:
+    return &ChunkWork::backwardSec;
+  }
+}
+
 LayerPrice search_detail::priceOf(const Pricing &pricing, int kind,
                                   const LayerPoint &point) {
   const OuterChoice &outer = pricing.outer;
@@ -258,12 +274,12 @@ LayerPrice search_detail::priceOf(const Pricing &pricing, int kind,
     addState(price, pricing, kind, point, dense, false);
   if (point.expertElements > 0)
     addState(price, pricing, kind, point, point.expertElements, true);
+  if (pricing.problem.profile.fused) {
+    price.forwardMaxima = point.forwardMaxima;
+    price.backwardMaxima = point.backwardMaxima;
+  }
   visitLayerExchanges(pricing, price, [&](const DataExchange &exchange) {
-    double sec = exchange.sec(pricing.memo);
-    (exchange.time == DataTime::Gradient ? price.work.gradientSec
-     : exchange.time == DataTime::ForwardGather
-         ? price.work.forwardGatherSec
-         : price.work.backwardGatherSec) += sec;
+    price.work.*secOf(exchange.time) += exchange.sec(pricing.memo);
   });
   return price;
 }
@@ -282,6 +298,12 @@ void search_detail::visitLayerExchanges(const Pricing &pricing,
   };
   group(pricing.dense.shard, price.denseGradients, price.denseGathers);
   group(pricing.expert.shard, price.expertGradients, price.expertGathers);
+  for (auto [time, count] :
+       {std::pair(DataTime::ForwardMaxima, price.forwardMaxima),
+        {DataTime::BackwardMaxima, price.backwardMaxima}})
+    if (count > 0)
+      visit({time, CollectiveKind::AllReduce, &pricing.data, 4.0 * count,
+             double(count)});
 }
 
 double LayerPrice::stageSec(const Profile &profile) const {

@@ -96,6 +96,11 @@ static Groups dataGroups(const OuterChoice &outer, bool expert) {
   return groups;
 }
 
+Groups search_detail::outerDataGroups(const OuterChoice &outer) {
+  Group data{outer.dp / outer.ep, outer.strideOf(MeshAxis::Data) * outer.ep};
+  return data.size > 1 ? Groups{data} : Groups{};
+}
+
 /// Splits groups into the `ranks` innermost members and the rest; false if that
 /// is not a group.
 static bool splitGroups(const Groups &groups, int64_t ranks, Groups &inner,
@@ -201,6 +206,11 @@ double search_detail::reduceSec(GroupMemo &memo, const Groups &groups,
   return scatterSec(memo, inner, bytes, calls) +
          callsSec(memo.of(outermost, part / calls).allReduce, part, calls) +
          gatherSec(memo, inner, bytes, calls);
+}
+
+double search_detail::maximaSec(GroupMemo &memo, const Groups &groups,
+                                int count) {
+  return count > 0 ? reduceSec(memo, groups, 4.0 * count, count) : 0;
 }
 
 double DataExchange::sec(GroupMemo &memo) const {

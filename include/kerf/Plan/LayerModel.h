@@ -60,8 +60,10 @@ struct LayerOp {
   llvm::SmallVector<FactorVariant, 1> variants;
   /// Moves rows as data decides (dispatch, combine, grouped products).
   llvm::SmallVector<FactorMap, 1> maps;
-  std::string type;    ///< number type of its products: "bf16"
-  OpCost work;         ///< of the whole op
+  std::string type; ///< number type of its products: "bf16"
+  OpCost work;      ///< of the whole op
+  /// Of a table that our programs write and read besides.
+  double tableBytes = 0;
   double headSize = 0; ///< attention
   double scores = 0;   ///< attention: batch x heads x queries x keys
   bool causal = false; ///< attention in which later queries see more keys
@@ -70,6 +72,9 @@ struct LayerOp {
   bool readsIndices = false;
   /// A weight gradient that zero-bubble schedules make later (`findPutOff`).
   bool isPutOff = false;
+  /// Our programs run it in loops that no other op can share: halves of rows
+  /// change places (rope), or one number comes of a whole tensor (unit).
+  bool ownLoops = false;
   bool alone = false; ///< brings its own kernel, which joins no other
   bool tanh = false;  ///< a gelu, or its gradient, that products can end in
   /// Matmuls of routed tokens.

@@ -55,8 +55,11 @@ struct LayerPoint {
   double savedBytes = 0; ///< kept from forward to backward, per micro-batch
   double workBytes = 0;  ///< most that lives at once inside, saved ones aside
   double boundaryBytes = 0; ///< handed to the next layer
-  int kernels = 0;          ///< launches, forward and backward
-  int kernelsAgain = 0;     ///< launches of what is recomputed
+  /// Numbers of which data ranks share the largest: maxima of tensors that
+  /// micro-batches cut. Those of what is recomputed count backward.
+  int forwardMaxima = 0, backwardMaxima = 0;
+  int kernels = 0;      ///< launches, forward and backward
+  int kernelsAgain = 0; ///< launches of what is recomputed
   /// Local elements of parameters by what they are replicated over: dense ones
   /// over data, context and expert ranks; experts over data and context only.
   /// Experts that all expert ranks hold whole are dense.
