@@ -136,6 +136,19 @@ static std::string drawPlan(ModelWriter &writer, std::mt19937_64 &random,
          rules + "]}";
 }
 
+constexpr const char *kCpus[] = {"native", "x86-64-v2", "x86-64-v3",
+                                 "x86-64-v4"};
+
+/// Whether this machine runs code for a drawn processor: not all have AVX-512.
+static bool runsHere(llvm::StringRef cpu) {
+  __builtin_cpu_init();
+  if (cpu == "x86-64-v4")
+    return __builtin_cpu_supports("x86-64-v4");
+  if (cpu == "x86-64-v3")
+    return __builtin_cpu_supports("x86-64-v3");
+  return true;
+}
+
 static Way drawWay(ModelWriter &writer, uint64_t seed, bool planned,
                    int64_t ranks) {
   std::mt19937_64 random(seed * 7919 + 1);
@@ -148,8 +161,9 @@ static Way drawWay(ModelWriter &writer, uint64_t seed, bool planned,
     way.stages.recompute = {choice};
   static const char *precisions[] = {"bf16", "f16", "f32", "f32", "f32"};
   way.stages.precision = precisions[pick(5)];
-  static const char *cpus[] = {"native", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
-  way.stages.cpu = cpus[pick(4)];
+  way.stages.cpu = kCpus[pick(4)];
+  if (!runsHere(way.stages.cpu))
+    way.stages.cpu = "native";
   way.threads = ranks > 1 ? 1 : 1 + pick(3);
   way.ignored = pick(3) ? 0 : pick(2) ? 30 : 100;
   if (planned)
