@@ -227,7 +227,7 @@ KeptCurve LayerBounds::curveOf(int kind) const {
   // grow with the batch counts nothing.
   LayerQuery query = idealQuery(kind, kTensor, Group{});
   query.key.microBatch = 1;
-  LayerKind own = context.step->kinds[kind];
+  LayerKind own = withoutBeside(context.step->kinds[kind], facts[kind]);
   for (LayerValue &value : own.values)
     if (!llvm::is_contained(value.classes, IndexClass::Batch))
       value.elementBytes = 0;

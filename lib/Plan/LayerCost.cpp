@@ -104,6 +104,7 @@ private:
   LayerPoint &point = result.point;
   /// Conversions of the expert axis, forward and backward.
   std::array<double, 2> travelSec = {};
+  double besideAgainSec = 0; ///< ops beside routed tokens that are recomputed
 
   bool isRecomputed(int value) const {
     return layout.axes[kTensor].kept[value] == kRecomputed;
@@ -162,7 +163,9 @@ private:
       if (!isMadeAgain(op))
         continue;
       point.backwardMaxima += isShared;
-      addTime(point.recompute, op, terms.timeOf(i, layout, -1, nullptr, true));
+      OpTime again = terms.timeOf(i, layout, -1, nullptr, true);
+      addTime(point.recompute, op, again);
+      besideAgainSec += facts.beside[i] ? again.seconds : 0;
       point.kernelsAgain += launch;
     }
   }
@@ -243,6 +246,9 @@ private:
       return;
     point.forward.hiddenSec = std::min(travelSec[0], besideSec(false, true));
     point.backward.hiddenSec = std::min(travelSec[1], besideSec(true, true));
+    // What the backward's own ops do not hide runs beside recomputed ones.
+    point.recompute.hiddenSec =
+        std::min(travelSec[1] - point.backward.hiddenSec, besideAgainSec);
     point.putOffHiddenSec = point.backward.hiddenSec -
                             std::min(travelSec[1], besideSec(true, false));
   }
