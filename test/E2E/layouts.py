@@ -430,11 +430,8 @@ def read_row(text):
     return json.loads(re.sub(r"\b(inf|nan)\b", "1e300", text))
 
 
-def judge(row, layout):
+def judge(row, layout, bounds=BOUNDS):
     """What of a row is out of bounds."""
-    # Adam's update has the relative error of its gradient: where that is a thousandth of the
-    # tensor's largest, a thousand times the error of states, which are parts of the largest.
-    bounds = BOUNDS | {"updates": max(BOUNDS["updates"], 1e3 * row["states"])}
     wrong = [name for name, bound in bounds.items() if not row[name] <= bound]
     wrong += [] if row["same"] else ["not the same bits twice"]
     return wrong + ([] if row["ranks"] == layout.ranks else [f"{row['ranks']} ranks"])
