@@ -222,7 +222,7 @@ PipelineFacts HeadBounds::factsOf(const OuterChoice &outer,
 
 /// The first stage may have fewer layers than the mean, and less to do at the
 /// end; then the others have more. So for numbers of layers on it, from the
-/// mean down to none.
+/// mean down to none. Beside a heavy head it may have more than the mean.
 double HeadBounds::stepSec(const PipelineFacts &facts, const Relaxed &relaxed,
                            double slowest) const {
   auto at = [&](double sec, double tail) {
@@ -236,7 +236,7 @@ double HeadBounds::stepSec(const PipelineFacts &facts, const Relaxed &relaxed,
                 static_cast<double>(facts.stages);
   double once = relaxed.onceSec - relaxed.firstOnceSec;
   double first = problem.hasEmbedding ? relaxed.first.least() : 0;
-  double least = HUGE_VAL, most = mean;
+  double least = at(slowest, relaxed.onceSec), most = mean;
   for (double step = mean / 16; most > 0; step *= 2) {
     double fewest = std::max(0.0, mean - step);
     double rest = relaxed.sumSec - first - most * relaxed.slowLayerSec;
