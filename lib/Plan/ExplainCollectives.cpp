@@ -142,8 +142,15 @@ void Account::addLayers(const PlacedLayers &layers, LayerPrice &once) {
     if (own.whenPutOff && outer.schedule != ScheduleKind::ZeroBubble)
       continue;
     double calls = own.perStep ? count : times;
-    add(nameOf(own.kind), namesOf(key.groups[static_cast<size_t>(own.axis)]),
-        calls, calls * own.bytes, calls * own.sec);
+    llvm::SmallVector<Group, kInnerAxes> groups;
+    for (size_t axis = 0; axis < kInnerAxes; ++axis)
+      if (axis == static_cast<size_t>(own.axis) || own.others >> axis & 1)
+        groups.push_back(key.groups[axis]);
+    double part = 1;
+    if (own.pieceSec > 0 && input.profile.fused)
+      part /= double(pricing.shards(own.ofExperts, layers.point));
+    add(nameOf(own.kind), namesOf(groups), calls, calls * own.bytes * part,
+        calls * (own.sec - own.pieceSec * (1 - part)));
   }
   LayerPrice price = priceOf(pricing, layers.kind, layers.point);
   visitLayerExchanges(pricing, price, [&](const DataExchange &exchange) {

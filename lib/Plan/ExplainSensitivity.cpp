@@ -87,7 +87,9 @@ static void scale(LayerPoint &point, Assumed what, double factor) {
   if (matmulSec > 0)
     point.weightGradientSec *= point.backward.matmulSec / matmulSec;
   if (what == Assumed::Network) {
-    point.tensorSyncSec /= factor;
+    for (double *sec :
+         {&point.tensorSyncSec, &point.denseSumSec, &point.expertSumSec})
+      *sec /= factor;
     for (double &sec : point.putOffCommSec)
       sec /= factor;
     point.putOffHiddenSec /= factor;

@@ -107,8 +107,10 @@ void Accountant::readParts() {
   // Gradients that are cut are added up where they rest.
   auto shards = static_cast<double>(
       plan.outer.zero >= 2 ? std::max<int64_t>(plan.outer.shardGroup, 1) : 1);
-  double expertShards =
-      std::max(1.0, shards / static_cast<double>(plan.outer.ep));
+  auto expertShards = [&](const LayerPoint &point) {
+    int64_t others = plan.outer.ep * (point.expertsWhole ? plan.outer.cp : 1);
+    return std::max(1.0, shards / static_cast<double>(others));
+  };
   auto added = [&](const PlacedLayers &layers, double elements, double cut) {
     bool isEmbedding = layers.kind == step.embedding();
     return elements / cut *
@@ -135,7 +137,11 @@ void Accountant::readParts() {
         addTimes(sum.recompute, layers.point.recompute, count);
         bytes += count * layers.point.trainedShare *
                  (added(layers, layers.point.denseElements, shards) +
-                  added(layers, layers.point.expertElements, expertShards));
+                  added(layers, layers.point.expertElements,
+                        expertShards(layers.point)));
+        sum.backward.matmulSec +=
+            count *
+            search_detail::addingSec(layers.point, plan.outer.microBatches);
         sum.forwardMaxima += count * maxima(layers.point.forwardMaxima);
         sum.backwardMaxima += count * maxima(layers.point.backwardMaxima);
       }

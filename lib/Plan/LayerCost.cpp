@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 using namespace kerf;
 
@@ -24,6 +25,7 @@ TimeParts &TimeParts::operator+=(const TimeParts &other) {
 }
 
 static constexpr int kTensor = static_cast<int>(InnerAxis::Tensor);
+static constexpr int kContext = static_cast<int>(InnerAxis::Context);
 static constexpr int kExpert = static_cast<int>(InnerAxis::Expert);
 
 AxisState kerf::keptState(const LayerTerms &terms, const LayerLayout &layout,
@@ -73,13 +75,15 @@ public:
   CostSum(const LayerTerms &terms, const LayerLayout &layout,
           std::vector<LayerCollective> *account)
       : terms(terms), kind(terms.kind), facts(terms.facts), query(terms.query),
-        layout(layout), account(account) {}
+        layout(layout), account(account),
+        ranksOnSeveral(terms.has(0) + terms.has(1) + terms.has(2) > 1) {}
 
   LayerCost sum() {
     addOps();
     for (int axis = 0; axis < kInnerAxes; ++axis)
       if (terms.has(axis))
         addAxis(axis);
+    addTogether();
     hideBeside();
     addSaved();
     addParams();
@@ -89,7 +93,8 @@ public:
     for (const TimeParts *parts :
          {&point.forward, &point.backward, &point.recompute})
       fixed += parts->computeSec() + query.commWeight * parts->linkSec();
-    result.objective += fixed;
+    // The solver knows what moves over each axis alone.
+    result.objective += fixed + query.commWeight * apartSec;
     return result;
   }
 
@@ -100,11 +105,40 @@ private:
   const LayerQuery &query;
   const LayerLayout &layout;
   std::vector<LayerCollective> *account; ///< or null
+  const bool ranksOnSeveral;
   LayerCost result;
   LayerPoint &point = result.point;
   /// Conversions of the expert axis, forward and backward.
   std::array<double, 2> travelSec = {};
   double besideAgainSec = 0; ///< ops beside routed tokens that are recomputed
+
+  /// Why a value is brought into another state, and for which operand.
+  enum class Reason { Read, Shown, Kept, MadeAgain, HandedOn };
+  /// What an axis asks of a value, for an operand of an op; -1: what its
+  /// readers on this axis share. All of one purpose is one conversion, and the
+  /// reads of a pass share what they can.
+  struct Asked {
+    Reason reason;
+    bool backward;
+    int value, op;
+    size_t operand;
+    TimeParts *parts;
+    AxisMove move;
+    AxisState nearer; ///< from which this axis alone gets it
+    bool travels;     ///< `travelSec`
+    auto purpose() const {
+      return std::make_tuple(reason, backward, value,
+                             reason == Reason::Read ? -1 : op,
+                             reason == Reason::Read ? 0 : operand);
+    }
+    auto tie() const {
+      return std::make_tuple(purpose(), op, operand, move.axis);
+    }
+  };
+  std::vector<Asked> asked;
+  using States = std::array<AxisState, kInnerAxes>;
+  /// What tables price it at, less what it takes.
+  double apartSec = 0;
 
   bool isRecomputed(int value) const {
     return layout.axes[kTensor].kept[value] == kRecomputed;
@@ -157,6 +191,7 @@ private:
       point.kernels += launch;
       if (op.isPutOff)
         point.weightGradientSec += time.seconds;
+      point.addingSec += terms.addingSec(i, layout);
       bool isShared = isMaximumOfBatch(op);
       (op.phase == LayerPhase::Forward ? point.forwardMaxima
                                        : point.backwardMaxima) += isShared;
@@ -196,8 +231,9 @@ private:
   void note(int axis, const Exchange &exchange, bool perStep,
             bool whenPutOff = false) {
     if (account)
-      account->push_back({static_cast<InnerAxis>(axis), exchange.kind,
-                          exchange.bytes, terms.secOf(axis, exchange), perStep,
+      account->push_back({static_cast<InnerAxis>(axis), 0, exchange.kind,
+                          exchange.bytes, terms.secOf(axis, exchange),
+                          /*pieceSec=*/0, /*ofExperts=*/false, perStep,
                           whenPutOff});
   }
 
@@ -206,25 +242,129 @@ private:
     if (auto exchange = terms.convertBy(axis, from, to, what))
       note(axis, *exchange, perStep);
     if (auto inner = terms.gatherWithin(from, to, what); inner && account)
-      account->push_back({static_cast<InnerAxis>(axis), inner->kind,
-                          inner->bytes, terms.secOf(kTensor, *inner), perStep});
+      account->push_back({static_cast<InnerAxis>(axis), 0, inner->kind,
+                          inner->bytes, terms.secOf(kTensor, *inner),
+                          /*pieceSec=*/0, /*ofExperts=*/false, perStep});
   }
 
   /// Adds what it takes to bring a value into another state; its seconds.
-  double addConversion(double &sum, int axis, int value, AxisState from,
+  double addConversion(TimeParts &parts, int axis, int value, AxisState from,
                        AxisState to) {
     note(axis, from, to, terms.movingOf(value, layout, axis), false);
     double sec = convert(axis, value, from, to);
-    sum += sec;
+    parts.commSec[axis] += sec;
     return sec;
   }
 
-  /// As `addConversion`, of what programs need not wait for at once.
-  void addTravel(bool backward, int axis, int value, AxisState from,
-                 AxisState to) {
-    double &sum = (backward ? point.backward : point.forward).commSec[axis];
-    double sec = addConversion(sum, axis, value, from, to);
-    travelSec[backward] += axis == kExpert ? sec : 0;
+  TimeParts &partsOf(bool backward) {
+    return backward ? point.backward : point.forward;
+  }
+
+  /// As `addConversion`, of what programs need not wait for at once: where
+  /// `travels`.
+  void ask(const Asked &one) {
+    if (one.move.from == one.move.to)
+      return;
+    if (ranksOnSeveral && terms.isOurs)
+      asked.push_back(one);
+    else
+      add(one);
+  }
+
+  void add(const Asked &one) {
+    travelled(one, one.move.axis,
+              addConversion(*one.parts, one.move.axis, one.value, one.nearer,
+                            one.move.to));
+  }
+
+  void travelled(const Asked &own, int axis, double sec) {
+    if (own.travels && axis == kExpert)
+      travelSec[own.backward] += sec;
+  }
+
+  /// What one operand asks of several axes is one conversion in programs.
+  void addTogether() {
+    llvm::sort(asked, [](const Asked &a, const Asked &b) {
+      return a.tie() < b.tie();
+    });
+    for (size_t first = 0, end; first < asked.size(); first = end) {
+      unsigned axes = 0;
+      for (end = first;
+           end < asked.size() && asked[end].purpose() == asked[first].purpose();
+           ++end)
+        axes |= unsigned(travelsOver(asked[end])) << asked[end].move.axis;
+      llvm::ArrayRef<Asked> own(&asked[first], end - first);
+      if (llvm::popcount(axes) > 1)
+        addJoint(own);
+      else
+        for (const Asked &one : own)
+          add(one);
+    }
+  }
+
+  bool travelsOver(const Asked &own) const {
+    auto [axis, from, to] = own.move;
+    return terms
+        .convertBy(axis, from, to, terms.movingOf(own.value, layout, axis))
+        .has_value();
+  }
+
+  /// As `FunctionWriter::convert`: a reader takes what another one has, or a
+  /// part of it, else it exchanges.
+  void addJoint(llvm::ArrayRef<Asked> own) {
+    llvm::SmallVector<States, 4> needs;
+    States from;
+    from.fill(kReplicated);
+    for (const Asked &one : own) {
+      apartSec += convert(one.move.axis, one.value, one.nearer, one.move.to);
+      from[one.move.axis] = one.move.from;
+    }
+    for (size_t first = 0, end; first < own.size(); first = end) {
+      States need = from;
+      for (end = first; end < own.size() && own[end].op == own[first].op &&
+                        own[end].operand == own[first].operand;
+           ++end)
+        need[own[end].move.axis] = own[end].move.to;
+      if (own[first].op >= 0 || own[first].reason != Reason::Read)
+        needs.push_back(need);
+    }
+    // What is whole on more axes first: others are parts of it.
+    llvm::sort(needs, [](const States &a, const States &b) {
+      auto whole = [](const States &s) { return llvm::count(s, kReplicated); };
+      return std::make_pair(-whole(a), a) < std::make_pair(-whole(b), b);
+    });
+    llvm::SmallVector<States, 4> known = {from};
+    for (const States &need : needs) {
+      if (llvm::none_of(
+              known, [&](const States &have) { return isPartOf(need, have); }))
+        exchange(own.front(), from, need);
+      known.push_back(need);
+    }
+  }
+
+  static bool isPartOf(const States &need, const States &have) {
+    return llvm::all_of(llvm::zip(need, have), [](auto pair) {
+      auto [to, from] = pair;
+      return to == from || from == kReplicated;
+    });
+  }
+
+  void exchange(const Asked &own, const States &from, const States &need) {
+    llvm::SmallVector<AxisMove, kInnerAxes> moves;
+    for (int axis = 0; axis < kInnerAxes; ++axis)
+      if (AxisMove move = {axis, from[axis], need[axis]};
+          move.from != move.to && move.from != kReplicated)
+        moves.push_back(move);
+    for (const JointExchange &joint :
+         moveTogether(terms, layout, own.value, moves)) {
+      if (account)
+        account->push_back({static_cast<InnerAxis>(joint.axis), joint.others,
+                            joint.exchange.kind, joint.exchange.bytes,
+                            joint.sec});
+      own.parts->commSec[joint.axis] += joint.sec;
+      travelled(own, joint.axis, joint.sec);
+      apartSec -= joint.sec;
+    }
   }
 
   /// Seconds of a pass' ops beside routed tokens.
@@ -258,8 +398,15 @@ private:
     const AxisLayout &own = layout.axes[axis];
     AxisState from = nearer(axis, value, terms.madeState(value, own),
                             own.sharedForward[value], own.kept[value]);
-    addConversion(point.forward.commSec[axis], axis, value, from,
-                  own.kept[value]);
+    ask({Reason::Kept,
+         false,
+         value,
+         -1,
+         0,
+         &point.forward,
+         {axis, from, own.kept[value]},
+         from,
+         /*travels=*/false});
   }
 
   /// Of the state in which a value is and the one that its readers share (-1:
@@ -286,17 +433,41 @@ private:
         kept ? keptState(value, axis) : terms.madeState(value, own);
     AxisState shared =
         (backward ? own.sharedBackward : own.sharedForward)[value];
+    TimeParts &parts = partsOf(backward);
     if (shared >= 0)
-      addTravel(backward, axis, value, from, shared);
+      ask({Reason::Read,
+           backward,
+           value,
+           -1,
+           0,
+           &parts,
+           {axis, from, shared},
+           from,
+           /*travels=*/true});
     for (int reader : readers)
       for (auto [k, operand] : llvm::enumerate(kind.ops[reader].operands)) {
         if (operand != value)
           continue;
         AxisState to = own.ops[reader].operands[k];
         if (terms.isOurs && facts.convertsAgain[reader])
-          addConversion(point.backward.commSec[axis], axis, value, from, to);
-        addTravel(backward, axis, value, nearer(axis, value, from, shared, to),
-                  to);
+          ask({Reason::Shown,
+               backward,
+               value,
+               reader,
+               k,
+               &point.backward,
+               {axis, from, to},
+               from,
+               /*travels=*/false});
+        ask({Reason::Read,
+             backward,
+             value,
+             reader,
+             k,
+             &parts,
+             {axis, from, to},
+             nearer(axis, value, from, shared, to),
+             /*travels=*/true});
       }
   }
 
@@ -351,14 +522,20 @@ private:
         .commSec[axis] += own;
     if (!again)
       return;
-    double &sum = point.recompute.commSec[axis];
-    sum += own;
+    point.recompute.commSec[axis] += own;
     for (auto [k, value] : llvm::enumerate(op.operands))
       if (kind.values[value].param < 0 && !terms.isExternal(value) &&
           !terms.sharesAgain(index, k, layout.axes[axis]) &&
           isFirstAgain(index, value, k, axis))
-        addConversion(sum, axis, value, keptState(value, axis),
-                      option.operands[k]);
+        ask({Reason::MadeAgain,
+             true,
+             value,
+             index,
+             k,
+             &point.recompute,
+             {axis, keptState(value, axis), option.operands[k]},
+             keptState(value, axis),
+             /*travels=*/false});
   }
 
   /// Ops that are made again share a conversion of what they read.
@@ -379,8 +556,15 @@ private:
 
   void addEnd(bool backward, int axis, int value, AxisState boundary) {
     if (value >= 0 && kind.values[value].producer >= 0)
-      addTravel(backward, axis, value,
-                terms.madeState(value, layout.axes[axis]), boundary);
+      ask({Reason::HandedOn,
+           backward,
+           value,
+           -1,
+           0,
+           &partsOf(backward),
+           {axis, terms.madeState(value, layout.axes[axis]), boundary},
+           terms.madeState(value, layout.axes[axis]),
+           /*travels=*/true});
   }
 
   bool restFree(int axis) const { return query.restFree && axis == kTensor; }
@@ -400,8 +584,20 @@ private:
           terms.convertSec(axis, made, rest.gradient, bytes);
       return;
     }
-    note(axis, made, rest.weight, bytes, true);
     point.tensorSyncSec += terms.convertSec(axis, made, rest.weight, bytes);
+    if (made != kPending || isSplit(rest.weight))
+      return note(axis, made, rest.weight, bytes, true);
+    double byBytes = bytes * terms.costs[axis].allReduce.beta;
+    (isExpert(p) ? point.expertSumSec : point.denseSumSec) += byBytes;
+    LayerCollective sum;
+    sum.axis = static_cast<InnerAxis>(axis);
+    sum.bytes = bytes;
+    sum.sec = terms.convertSec(axis, made, rest.weight, bytes);
+    sum.pieceSec = byBytes;
+    sum.ofExperts = isExpert(p);
+    sum.perStep = true;
+    if (account && bytes > 0)
+      account->push_back(sum);
   }
 
   //===--------------------------------------------------------------------===//
@@ -449,14 +645,24 @@ private:
             isSplit(axis.params[p].weight));
   }
 
+  /// Whether context ranks make the gradient of a parameter whole: they have
+  /// all rows that it is a sum of.
+  bool isWholeOverContext(int p) const {
+    int value = facts.gradients[p];
+    return terms.has(kContext) && value >= 0 &&
+           terms.madeState(value, layout.axes[kContext]) != kPending;
+  }
+
   void addParams() {
     double all = 0, trained = 0, weights = 0;
-    double masters = 0, gradients = 0, states = 0;
+    double masters = 0, gradients = 0, states = 0, trainedWeights = 0;
     for (size_t p = 0; p < kind.params.size(); ++p) {
       const LayerParam &param = kind.params[p];
       double elements =
           terms.paramElements(p, layout, -1, &AxisLayout::Rest::weight);
       (isExpert(p) ? point.expertElements : point.denseElements) += elements;
+      if (!param.shared)
+        ++(isExpert(p) ? point.expertTensors : point.denseTensors);
       if (param.shared)
         point.sharedElements += elements;
       all += elements;
@@ -464,7 +670,11 @@ private:
       addResting(p);
       if (!param.trainable)
         continue;
+      if (!param.shared)
+        ++(isExpert(p) ? point.expertTrained : point.denseTrained);
+      point.expertsWhole |= isExpert(p) && isWholeOverContext(p);
       trained += elements;
+      trainedWeights += elements * param.weightBytes;
       masters += elements * param.masterBytes;
       gradients += elements * param.gradientBytes;
       states += elements * param.stateBytes;
@@ -472,6 +682,8 @@ private:
     if (all > 0) {
       point.trainedShare = trained / all;
       point.weightBytes = weights / all;
+      if (trained > 0)
+        point.trainedWeightBytes = trainedWeights / trained;
       point.masterBytes = masters / all;
       point.gradientBytes = gradients / all;
       point.stateBytes = states / all;

@@ -43,6 +43,28 @@ LayerTerms::LayerTerms(const LayerContext &context, const LayerQuery &query,
             &costs[axis].allGather, &costs[axis].allToAll})
         cost->alpha = 0;
   }
+  joinGroups(typical);
+}
+
+void LayerTerms::joinGroups(double typicalBytes) {
+  for (unsigned axes = 0; axes < jointCosts.size(); ++axes) {
+    llvm::SmallVector<Group, kInnerAxes> groups;
+    for (int axis = 0; axis < kInnerAxes; ++axis)
+      if (axes >> axis & 1 && has(axis))
+        groups.push_back(query.key.groups[axis]);
+    if (groups.size() != size_t(llvm::popcount(axes)) || groups.size() < 2)
+      continue;
+    llvm::sort(groups, [](Group a, Group b) { return a.stride < b.stride; });
+    Group all = groups.front();
+    bool isOne = true;
+    for (Group next : llvm::drop_begin(groups)) {
+      isOne &= next.stride == all.stride * all.size;
+      all.size *= next.size;
+    }
+    if (isOne)
+      jointCosts[axes] =
+          groupCosts(*context.machine, context.profile, all, typicalBytes);
+  }
 }
 
 bool LayerTerms::isExternal(int value) const {
@@ -207,14 +229,26 @@ double LayerTerms::movedBytes(int index, const LayerLayout &layout, int axis,
       bytes += tensorBytes(index, true, i, layout, axis, option, true);
   if (isOurs && !query.ideal)
     bytes += 2 * op.tableBytes / scale;
-  double more = own.epilogue;
-  // A product that adds to the sum of micro-batches reads it, too.
-  if (context.profile.fused && query.microBatches > 1 &&
-      op.work.matmulFlops > 0 && kind.values[op.results[0]].gradientOf >= 0)
-    more += 1;
-  if (more > 0 && !again)
-    bytes += more * tensorBytes(index, true, 0, layout, axis, option);
+  if (own.epilogue > 0 && !again)
+    bytes += own.epilogue * tensorBytes(index, true, 0, layout, axis, option);
   return bytes;
+}
+
+double LayerTerms::addingSec(int index, const LayerLayout &layout) const {
+  const LayerOp &op = kind.ops[index];
+  if (!context.profile.fused || query.ideal || op.work.matmulFlops <= 0 ||
+      kind.values[op.results[0]].gradientOf < 0)
+    return 0;
+  auto cuts = cutsOf(index, layout, -1);
+  double scale = 1;
+  for (int64_t cut : cuts)
+    scale *= double(cut);
+  double moved = movedBytes(index, layout, -1, nullptr, false, scale);
+  double more = tensorBytes(index, true, 0, layout, -1, nullptr);
+  double rate = device.memoryBytesPerSec * device.efficiency.memory;
+  double product = productSec(index, cuts);
+  return std::max(product, (moved + more) / rate) -
+         std::max(product, moved / rate);
 }
 
 bool LayerTerms::sharesAgain(int op, size_t operand,
@@ -492,6 +526,26 @@ double LayerTerms::secOf(int axis, const Exchange &exchange) const {
   return exchange.copied > 0
              ? sec + rowSec(device, context.profile, 2 * exchange.copied, 0)
              : sec;
+}
+
+double LayerTerms::secOf(int axis, unsigned others,
+                         const Exchange &exchange) const {
+  unsigned axes = others | 1U << axis;
+  if (others == 0)
+    return secOf(axis, exchange);
+  if (jointCosts[axes]) {
+    double copies =
+        secOf(axis, exchange) - secOf(axis, {exchange.kind, exchange.bytes, 0});
+    return jointCosts[axes]->of(exchange.kind)(exchange.bytes) + copies;
+  }
+  // One after the other, the innermost last of a gather, of what is then cut.
+  double sec = 0, bytes = exchange.bytes;
+  for (int other = 0; other < kInnerAxes; ++other)
+    if (axes >> other & 1) {
+      sec += secOf(other, {exchange.kind, bytes, 0});
+      bytes /= double(ranks[other]);
+    }
+  return sec;
 }
 
 double LayerTerms::convertSec(int axis, AxisState from, AxisState to,

@@ -35,6 +35,20 @@ struct Exchange {
   double copied = 0; ///< bytes that are put in order before it or behind it
 };
 
+/// What an axis asks of a value that a reader needs otherwise.
+struct AxisMove {
+  int axis;
+  AxisState from, to;
+};
+
+/// An exchange over an axis and, where bits of them are set, over others.
+struct JointExchange {
+  int axis;
+  unsigned others;
+  Exchange exchange;
+  double sec;
+};
+
 /// A tensor that may travel, whole over the axis that it travels on. Parts of a
 /// dimension that has others outside of it lie in many pieces: a collective of
 /// them is one of copies (`CommandTimes::packSec` of the room ProgramTime).
@@ -164,6 +178,9 @@ public:
   /// (`axis` -1: the layout's on all); `again`: when it is made again.
   OpTime timeOf(int op, const LayerLayout &layout, int axis = -1,
                 const OpOption *option = nullptr, bool again = false) const;
+  /// Seconds that a product of a gradient takes longer where it adds to the sum
+  /// of micro-batches, which it reads.
+  double addingSec(int op, const LayerLayout &layout) const;
   /// Seconds of a product's flops in the shape that `cuts` of its factors
   /// leave, whatever it reads.
   double productSec(int op, llvm::ArrayRef<int64_t> cuts) const;
@@ -200,6 +217,8 @@ public:
                                            const LayerLayout &layout) const;
   /// With its copies.
   double secOf(int axis, const Exchange &exchange) const;
+  /// The same of the ranks of several axes; bit a of `others`: of axis a, too.
+  double secOf(int axis, unsigned others, const Exchange &exchange) const;
   /// Elements of a parameter on one rank, all axes but `axis` cut.
   double paramElements(int param, const LayerLayout &layout, int axis,
                        AxisState AxisLayout::Rest::*state) const;
@@ -217,6 +236,8 @@ public:
 private:
   int64_t batch = 1;
   bool packs = false; ///< what travels must lie in one piece
+  /// Of the ranks of several axes, by their bits; where they are one group.
+  std::array<std::optional<GroupCosts>, 1 << kInnerAxes> jointCosts;
   /// The last answers of `options`; they stay right while no other axis has
   /// ranks.
   mutable std::array<std::vector<std::vector<OpOption>>, kInnerAxes> made;
@@ -238,6 +259,7 @@ private:
   double partOf(int value, const LayerLayout &layout, int except,
                 ShareOf shareOf) const;
 
+  void joinGroups(double typicalBytes);
   bool allowed(int axis, const LayerOp &op, const OpOption &option) const;
   bool passesMaximum(const LayerOp &op, const OpOption &option) const;
   bool passesUnfinished(const LayerOp &op, const OpOption &option) const;
@@ -265,6 +287,13 @@ double excessPrice(const LayerQuery &query);
 /// collectives, too.
 LayerCost sumCosts(const LayerTerms &terms, const LayerLayout &layout,
                    std::vector<LayerCollective> *account = nullptr);
+
+/// The exchanges that bring a value to a reader which asks two axes or more for
+/// other parts: programs make one after the other, of what the one before has
+/// left.
+llvm::SmallVector<JointExchange, 3>
+moveTogether(const LayerTerms &terms, const LayerLayout &layout, int value,
+             llvm::ArrayRef<AxisMove> moves);
 
 /// `solveLayer` and `recomputationPoints` with everything at hand.
 LayerSolution solveWith(const LayerTerms &terms);

@@ -391,7 +391,10 @@ SearchProblem search_detail::withSizes(const SearchProblem &problem) {
             point.masterBytes,
             point.gradientBytes,
             point.stateBytes,
-            point.trainedShare};
+            point.trainedShare,
+            point.trainedWeightBytes,
+            double(point.denseTrained),
+            double(point.expertTrained)};
   }
   return sized;
 }

@@ -65,6 +65,9 @@ KindSize ShapeBounds::sizeOf(int kind) const {
     size.gradientBytes = point->gradientBytes;
     size.stateBytes = point->stateBytes;
     size.trainedShare = point->trainedShare;
+    size.trainedWeightBytes = point->trainedWeightBytes;
+    size.denseTrained = point->denseTrained;
+    size.expertTrained = point->expertTrained;
   }
   // As in the price of a layer.
   if (problem.profile.gradientBytes != Profile().gradientBytes)

@@ -59,7 +59,9 @@ struct Replicas {
 
 /// Replicas of dense parameters (data x context), or of expert ones (of these,
 /// the expert ranks left out). With ZeRO-0 all are `rest`.
-Replicas replicasOf(const OuterChoice &outer, bool expert);
+/// `overContext` false: without context ranks, of what each of them has whole.
+Replicas replicasOf(const OuterChoice &outer, bool expert,
+                    bool overContext = true);
 
 /// Data ranks that are no inner axis; none: no group.
 Groups outerDataGroups(const OuterChoice &outer);
@@ -118,27 +120,39 @@ struct Pricing {
   const SearchProblem &problem;
   const OuterChoice &outer;
   GroupMemo &memo;
-  Replicas dense, expert;
+  /// Of dense parameters, of experts, and of experts whose gradients context
+  /// ranks make whole (`LayerPoint::expertsWhole`).
+  Replicas dense, expert, whole;
   /// Data ranks, without those of the inner axes; for maxima.
   Groups data;
   double bytesPerSec = 0; ///< of streaming kernels
   double share = 1;       ///< ranks that share a device's memory
   Pricing(const SearchProblem &problem, const OuterChoice &outer,
           GroupMemo &memo);
-  int64_t shards(bool expert) const;
+  /// Of experts, too, but where `point` has them whole.
+  const Replicas &replicas(bool isExpert, const LayerPoint &point) const;
+  int64_t shards(bool isExpert, const LayerPoint &point) const;
+};
+
+/// What data ranks exchange of one group of parameters; bytes.
+struct ParamTraffic {
+  double gradients = 0, weights = 0; ///< whole ones, of trained parameters
+  double gathers = 0; ///< weights that ZeRO-3 gathers, frozen ones too
+  /// Parameters, each of which has a collective of its own (`Profile::fused`).
+  double tensors = 0, trained = 0;
+  void add(const ParamTraffic &other, double count);
+  void keepLeast(const ParamTraffic &other);
 };
 
 /// A layer at a point under an outer choice.
 struct LayerPrice {
   ChunkWork work; ///< of one layer
   double weights = 0, masters = 0, gradients = 0, optimizer = 0; ///< bytes
-  double bufferBytes = 0;    ///< communication
-  double updateElements = 0; ///< that the update touches
-  /// Whole gradients and weights, by dense and expert; bytes, for traffic.
-  double denseGradients = 0, expertGradients = 0, denseWeights = 0,
-         expertWeights = 0;
-  /// Weights that are gathered, frozen ones too; of ZeRO-3.
-  double denseGathers = 0, expertGathers = 0;
+  double bufferBytes = 0;            ///< communication
+  double updateElements = 0;         ///< that the update touches
+  ParamTraffic dense, expert, whole; ///< as `Pricing` has their ranks
+  int gathers = 2;                   ///< for a micro-batch (`gathersOf`)
+  double tensorSyncSec = 0;          ///< once per step
   int forwardMaxima = 0, backwardMaxima = 0; ///< as `LayerPoint` has them
   double stateBytes() const {
     return weights + masters + gradients + optimizer;
@@ -148,9 +162,16 @@ struct LayerPrice {
   double stageSec(const Profile &profile) const;
 };
 LayerPrice priceOf(const Pricing &pricing, int kind, const LayerPoint &point);
+/// How often ZeRO-3 gathers the weights of a kind for a micro-batch: forward,
+/// and backward but for tables, which no gradient reads, and for a head, whose
+/// backward pass follows at once.
+int gathersOf(const SearchProblem &problem, int kind);
 /// What data ranks exchange for a priced layer of each micro-batch.
 void visitLayerExchanges(const Pricing &pricing, const LayerPrice &price,
                          VisitExchange visit);
+/// Collectives once per step for so many parameters that take `bytes`: one for
+/// each in our programs, else buckets.
+double callsOf(const Profile &profile, double tensors, double bytes);
 /// And once per step, for the sum of a stage's layers.
 void visitStepExchanges(const Pricing &pricing, const LayerPrice &sum,
                         VisitExchange visit);
@@ -164,6 +185,9 @@ Groups endsOf(const OuterChoice &outer);
 /// ones (ZeRO 2 and 3) and tables of an embedding.
 double accumulatedBytes(const Profile &profile, int64_t microBatches,
                         bool isCut, bool isEmbedding);
+
+/// Mean over micro-batches of `LayerPoint::addingSec`.
+double addingSec(const LayerPoint &point, int64_t microBatches);
 
 /// Bytes of the accumulated gradient of a parameter that an earlier stage holds
 /// too.

@@ -163,7 +163,7 @@ void Evaluator::addStage(size_t index) {
       memory.optimizer += count * price.optimizer;
       memory.temporaries = std::max(memory.temporaries, layers.point.workBytes);
       memory.communication = std::max(memory.communication, price.bufferBytes);
-      tensorSync += count * layers.point.tensorSyncSec;
+      tensorSync += count * price.tensorSyncSec;
       addOnce(once, price, count);
     }
   }

@@ -53,6 +53,7 @@ private:
     double least = 0; ///< seconds
     KindSize size;
     double putOffBytes = 0;
+    int gathers = 2; ///< of weights that are cut, per micro-batch
   };
   /// All layers under one outer choice but the schedule.
   struct Relaxed {

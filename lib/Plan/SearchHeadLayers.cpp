@@ -123,19 +123,22 @@ double HeadBounds::leastBeta(const Groups &groups, bool allReduce) {
 double HeadBounds::onceEach(const Pricing &pricing, const KindSize &size,
                             bool isExpert) {
   const Profile &profile = problem.profile;
-  const Replicas &replicas = isExpert ? pricing.expert : pricing.dense;
   int zero = pricing.outer.zero;
-  double cut = 1 / static_cast<double>(ranksOf(replicas.shard));
-  double shard = leastBeta(replicas.shard, false), sums = 0, gathers = 0;
-  if (zero == 1)
-    sums += shard * size.gradientBytes;
-  if (zero == 1 || zero == 2)
-    gathers += shard * size.weightBytes * size.trainedShare;
-  sums += leastBeta(replicas.rest, true) * cut * size.gradientBytes;
-  return (1 - profile.gradientOverlap) * sums +
-         (1 - profile.weightOverlap) * gathers +
-         profile.updateBytes * size.trainedShare * (zero >= 1 ? cut : 1) /
-             pricing.bytesPerSec;
+  auto over = [&](const Replicas &replicas) {
+    double cut = 1 / static_cast<double>(ranksOf(replicas.shard));
+    double shard = leastBeta(replicas.shard, false), sums = 0, gathers = 0;
+    if (zero == 1)
+      sums += shard * size.gradientBytes;
+    if (zero == 1 || zero == 2)
+      gathers += shard * size.trainedWeightBytes * size.trainedShare;
+    sums += leastBeta(replicas.rest, true) * cut * size.gradientBytes;
+    return (1 - profile.gradientOverlap) * sums +
+           (1 - profile.weightOverlap) * gathers +
+           profile.updateBytes * size.trainedShare * (zero >= 1 ? cut : 1) /
+               pricing.bytesPerSec;
+  };
+  return isExpert ? std::min(over(pricing.expert), over(pricing.whole))
+                  : over(pricing.dense);
 }
 
 /// Seconds by elements as seconds by bytes of state: at least `least` seconds,
@@ -177,6 +180,7 @@ HeadBounds::Known HeadBounds::knownOf(const OuterChoice &head, int kind) {
   known.kept = problem.tables->lowerBoundKept(key);
   known.least = problem.tables->lowerBoundSec(key);
   known.size = layers.sizeOf(kind);
+  known.gathers = gathersOf(problem, kind);
   // As `ProgramFloors` counts them.
   if (problem.measureLayers && isLayer(problem, kind) && head.pp > 1 &&
       head.microBatches > 1)
@@ -222,6 +226,7 @@ HeadBounds::Known HeadBounds::knownOf(int kind, const LayerTable &table,
   };
   Known known;
   known.size = layers.sizeOf(kind);
+  known.gathers = gathersOf(problem, kind);
   StateFloor &state = known.state;
   state.denseElements = state.expertElements = state.restSec = HUGE_VAL;
   known.least = HUGE_VAL;
@@ -267,8 +272,11 @@ HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
         isExpert ? known.state.expertElements : known.state.denseElements;
     if (elements <= 0)
       continue;
-    const Groups &shard = isExpert ? pricing.expert.shard : pricing.dense.shard;
-    double cut = 1 / static_cast<double>(pricing.shards(isExpert));
+    // Experts: over fewer ranks (`LayerPoint::expertsWhole`), cut over more.
+    const Groups &shard = isExpert ? pricing.whole.shard : pricing.dense.shard;
+    double cut =
+        1 / static_cast<double>(
+                ranksOf(isExpert ? pricing.expert.shard : pricing.dense.shard));
     double part[] = {1, 1, 1};
     for (int level = 1; level <= 3; ++level)
       part[level - 1] = outer.zero >= level ? cut : 1;
@@ -285,8 +293,8 @@ HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
     if (outer.zero >= 2)
       traffic += exposedSums * leastBeta(shard, false) * size.gradientBytes;
     if (outer.zero >= 3)
-      traffic +=
-          exposedGathers * 2 * leastBeta(shard, false) * size.weightBytes;
+      traffic += exposedGathers * known.gathers * leastBeta(shard, false) *
+                 size.weightBytes;
     secEach = std::min(secEach, accumulate + traffic);
     dearEach = std::min(dearEach, onceEach(pricing, size, isExpert));
     state += elements * each;
@@ -300,14 +308,15 @@ HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
           weights * ((outer.zero >= 3 ? 2 : 0) +
                      (outer.zero >= 2 ? size.trainedShare : 0));
     once.updateElements += elements * size.trainedShare * part[0];
-    (isExpert ? once.expertGradients : once.denseGradients) += gradient;
-    (isExpert ? once.expertWeights : once.denseWeights) +=
-        weights * size.trainedShare;
+    ParamTraffic &own = isExpert ? once.expert : once.dense;
+    own.gradients += gradient;
+    own.weights += elements * size.trainedShare * size.trainedWeightBytes;
+    own.trained += isExpert ? size.expertTrained : size.denseTrained;
   }
   if (state == 0) // no parameters
     bytesEach = secEach = dearEach = 0;
-  fixed += exposedGathers * 2 * gathers + exposedSums * gradients;
-  floor.linkSec = 2 * gathers + exposedSums * gradients;
+  fixed += exposedGathers * known.gathers * gathers + exposedSums * gradients;
+  floor.linkSec = known.gathers * gathers + exposedSums * gradients;
   floor.state.points =
       stateCurve(known.state.seconds, known.least, bytesEach, secEach);
   if (bytesEach > 0)
@@ -324,23 +333,25 @@ HeadBounds::Floor HeadBounds::floorOf(const Pricing &pricing,
 double HeadBounds::onceSec(const Pricing &pricing, const LayerPrice &sum) {
   const Profile &profile = problem.profile;
   int zero = pricing.outer.zero;
-  double sums = 0, gathers = 0;
-  auto add = [&](const Replicas &replicas, double gradients, double weights) {
-    double bucket = profile.bucketBytes;
+  auto over = [&](const Replicas &replicas, const ParamTraffic &own) {
     auto calls = [&](double bytes) {
-      return bucket > 0 ? std::max(1.0, std::ceil(bytes / bucket)) : 1;
+      return callsOf(profile, own.trained, bytes);
     };
+    double sums = 0, gathers = 0;
     if (zero == 1)
-      sums += cheapest(replicas.shard, gradients, calls(gradients), false);
+      sums +=
+          cheapest(replicas.shard, own.gradients, calls(own.gradients), false);
     if (zero == 1 || zero == 2)
-      gathers += cheapest(replicas.shard, weights, calls(weights), false);
-    double part = gradients / static_cast<double>(ranksOf(replicas.shard));
+      gathers +=
+          cheapest(replicas.shard, own.weights, calls(own.weights), false);
+    double part = own.gradients / static_cast<double>(ranksOf(replicas.shard));
     sums += cheapest(replicas.rest, part, calls(part), true);
+    return (1 - profile.gradientOverlap) * sums +
+           (1 - profile.weightOverlap) * gathers;
   };
-  add(pricing.dense, sum.denseGradients, sum.denseWeights);
-  add(pricing.expert, sum.expertGradients, sum.expertWeights);
-  return (1 - profile.gradientOverlap) * sums +
-         (1 - profile.weightOverlap) * gathers +
+  return over(pricing.dense, sum.dense) +
+         std::min(over(pricing.expert, sum.expert),
+                  over(pricing.whole, sum.expert)) +
          profile.updateBytes * sum.updateElements / pricing.bytesPerSec;
 }
 

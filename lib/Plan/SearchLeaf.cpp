@@ -307,7 +307,7 @@ StageProblem search_detail::stageProblemOf(const Pricing &pricing,
     sums.forwardSec += layers * price.work.forwardSec;
     sums.backwardSec += layers * price.work.backwardSec;
     sums.tiedBytes += layers * tiedBytes(pricing, point);
-    sums.tensorSyncSec += layers * point.tensorSyncSec;
+    sums.tensorSyncSec += layers * price.tensorSyncSec;
     if (isLayer(problem, kind))
       sums.boundaryBytes = std::max(sums.boundaryBytes, point.boundaryBytes);
     addOnce(sums.once, price, layers);

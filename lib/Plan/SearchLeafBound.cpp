@@ -174,8 +174,9 @@ void BoundMaker::addRatios(const ChunkWork &work, double sec) {
 
 static LayerPrice mostOnce() {
   LayerPrice once;
-  once.updateElements = once.denseGradients = once.expertGradients =
-      once.denseWeights = once.expertWeights = HUGE_VAL;
+  once.updateElements = HUGE_VAL;
+  for (ParamTraffic *own : {&once.dense, &once.expert, &once.whole})
+    *own = {HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL};
   return once;
 }
 
@@ -194,7 +195,7 @@ void BoundMaker::addKind(int kind, int64_t count) {
     last = std::max(last, split ? work.weightGradientSec : work.backwardSec);
     first = std::max(first, work.forwardSec);
     keepLeast(once, price);
-    sync = std::min(sync, layer.tensorSyncSec);
+    sync = std::min(sync, price.tensorSyncSec);
     tiedLeast = std::min(tiedLeast, tiedBytes(pricing, layer));
     if (isLayer(pricing.problem, kind)) {
       bound.fastLayerSec = std::min(bound.fastLayerSec, point.sec);

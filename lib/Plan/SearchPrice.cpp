@@ -105,14 +105,36 @@ Pricing::Pricing(const SearchProblem &problem, const OuterChoice &outer,
                  GroupMemo &memo)
     : problem(problem), outer(outer), memo(memo),
       dense(replicasOf(outer, false)), expert(replicasOf(outer, true)),
+      whole(replicasOf(outer, true, /*overContext=*/false)),
       data(outerDataGroups(outer)), share(shareOf(*problem.machine)) {
   const Device &device = problem.machine->device;
   double reached = device.efficiency.memory > 0 ? device.efficiency.memory : 1;
   bytesPerSec = device.memoryBytesPerSec * reached / share;
 }
 
-int64_t Pricing::shards(bool isExpert) const {
-  return ranksOf(isExpert ? expert.shard : dense.shard);
+const Replicas &Pricing::replicas(bool isExpert,
+                                  const LayerPoint &point) const {
+  return !isExpert ? dense : point.expertsWhole ? whole : expert;
+}
+
+int64_t Pricing::shards(bool isExpert, const LayerPoint &point) const {
+  return ranksOf(replicas(isExpert, point).shard);
+}
+
+void ParamTraffic::add(const ParamTraffic &other, double count) {
+  gradients += count * other.gradients;
+  weights += count * other.weights;
+  gathers += count * other.gathers;
+  // Layers of a stage have theirs in one stack.
+  tensors += std::min(1.0, count) * other.tensors;
+  trained += std::min(1.0, count) * other.trained;
+}
+
+void ParamTraffic::keepLeast(const ParamTraffic &other) {
+  for (double ParamTraffic::*part :
+       {&ParamTraffic::gradients, &ParamTraffic::weights,
+        &ParamTraffic::gathers, &ParamTraffic::tensors, &ParamTraffic::trained})
+    this->*part = std::min(this->*part, other.*part);
 }
 
 /// Compute, and of collectives what it does not hide.
@@ -128,6 +150,11 @@ static double floorAgain(const Profile &profile, const Device &device,
     return point.kernelsAgain * device.launchSec;
   double all = point.forward.computeSec();
   return all > 0 ? floorForward * point.recompute.computeSec() / all : 0;
+}
+
+double search_detail::addingSec(const LayerPoint &point, int64_t microBatches) {
+  auto m = static_cast<double>(microBatches);
+  return point.addingSec * (m - 1) / m;
 }
 
 /// Forward and backward of one layer without data traffic.
@@ -154,6 +181,10 @@ static ChunkWork computeOf(const Pricing &pricing, int kind,
     work.weightGradientSec =
         std::min(point.weightGradientSec + work.backwardSec - backward,
                  work.backwardSec - floorBackward / 2);
+  double adding = addingSec(point, pricing.outer.microBatches);
+  work.backwardSec += adding;
+  if (point.weightGradientSec > 0)
+    work.weightGradientSec += adding;
   if (pricing.outer.schedule == ScheduleKind::ZeroBubble) {
     TimeParts more;
     more.commSec = point.putOffCommSec;
@@ -215,27 +246,30 @@ static void addState(LayerPrice &price, const Pricing &pricing, int kind,
                      const LayerPoint &point, double elements, bool isExpert) {
   const Profile &profile = pricing.problem.profile;
   int zero = pricing.outer.zero;
-  double cut = 1 / double(pricing.shards(isExpert));
+  double cut = 1 / double(pricing.shards(isExpert, point));
   double gradientBytes = elements * gradientBytesOf(profile, point);
   double weightBytes = elements * point.weightBytes;
+  double trained = elements * point.trainedShare;
   price.weights += weightBytes * (zero >= 3 ? cut : 1);
   price.masters += elements * point.masterBytes * (zero >= 1 ? cut : 1);
   bool isCut = zero >= 2 && cut < 1;
   price.gradients += isCut ? gradientBytes * cut
                            : gradientBytes + excessOf(profile, point, isExpert);
   price.optimizer += elements * point.stateBytes * (zero >= 1 ? cut : 1);
-  double trained = elements * point.trainedShare;
   price.updateElements += trained * (zero >= 1 ? cut : 1);
   // Whole weights of this layer and the next one, and this one's gradient, in
   // the type of the weights, before it is cut.
   if (cut < 1)
     price.bufferBytes += weightBytes * ((zero >= 3 ? 2 : 0) +
                                         (zero >= 2 ? point.trainedShare : 0));
-  double &gradients = isExpert ? price.expertGradients : price.denseGradients;
-  double &weights = isExpert ? price.expertWeights : price.denseWeights;
-  gradients += gradientBytes;
-  weights += weightBytes * point.trainedShare;
-  (isExpert ? price.expertGathers : price.denseGathers) += weightBytes;
+  ParamTraffic &traffic = !isExpert            ? price.dense
+                          : point.expertsWhole ? price.whole
+                                               : price.expert;
+  traffic.gradients += gradientBytes;
+  traffic.weights += trained * point.trainedWeightBytes;
+  traffic.gathers += weightBytes;
+  traffic.tensors += isExpert ? point.expertTensors : point.denseTensors;
+  traffic.trained += isExpert ? point.expertTrained : point.denseTrained;
   double accumulate =
       accumulatedBytes(profile, pricing.outer.microBatches, isCut,
                        kind == embeddingOf(pricing.problem)) *
@@ -260,10 +294,26 @@ static double ChunkWork::*secOf(DataTime time) {
   }
 }
 
+/// Programs cut a gradient over data ranks before tensor ranks sum it.
+static double tensorSyncOf(const Pricing &pricing, const LayerPoint &point) {
+  double sec = point.tensorSyncSec;
+  if (!pricing.problem.profile.fused)
+    return sec;
+  for (auto [isExpert, sums] :
+       {std::pair(false, point.denseSumSec), {true, point.expertSumSec}})
+    sec -= sums * (1 - 1 / double(pricing.shards(isExpert, point)));
+  return sec;
+}
+
+int search_detail::gathersOf(const SearchProblem &problem, int kind) {
+  return isLayer(problem, kind) ? 2 : 1;
+}
+
 LayerPrice search_detail::priceOf(const Pricing &pricing, int kind,
                                   const LayerPoint &point) {
   const OuterChoice &outer = pricing.outer;
   LayerPrice price;
+  price.gathers = gathersOf(pricing.problem, kind);
   price.work = computeOf(pricing, kind, point);
   // A value that collectives gather or reduce; one received and one that
   // leaves.
@@ -274,6 +324,7 @@ LayerPrice search_detail::priceOf(const Pricing &pricing, int kind,
     addState(price, pricing, kind, point, dense, false);
   if (point.expertElements > 0)
     addState(price, pricing, kind, point, point.expertElements, true);
+  price.tensorSyncSec = tensorSyncOf(pricing, point);
   if (pricing.problem.profile.fused) {
     price.forwardMaxima = point.forwardMaxima;
     price.backwardMaxima = point.backwardMaxima;
@@ -288,16 +339,24 @@ void search_detail::visitLayerExchanges(const Pricing &pricing,
                                         const LayerPrice &price,
                                         VisitExchange visit) {
   int zero = pricing.outer.zero;
-  auto group = [&](const Groups &shard, double gradients, double weights) {
+  const DataTime times[] = {DataTime::ForwardGather, DataTime::BackwardGather};
+  auto gathers = llvm::ArrayRef(times).take_front(price.gathers);
+  bool isFused = pricing.problem.profile.fused;
+  auto calls = [&](double tensors) {
+    return isFused ? std::max(1.0, tensors) : 1;
+  };
+  auto group = [&](const Groups &shard, const ParamTraffic &own) {
     if (zero >= 2)
       visit({DataTime::Gradient, CollectiveKind::ReduceScatter, &shard,
-             gradients});
+             own.gradients, calls(own.trained)});
     if (zero >= 3)
-      for (DataTime time : {DataTime::ForwardGather, DataTime::BackwardGather})
-        visit({time, CollectiveKind::AllGather, &shard, weights});
+      for (DataTime time : gathers)
+        visit({time, CollectiveKind::AllGather, &shard, own.gathers,
+               calls(own.tensors)});
   };
-  group(pricing.dense.shard, price.denseGradients, price.denseGathers);
-  group(pricing.expert.shard, price.expertGradients, price.expertGathers);
+  group(pricing.dense.shard, price.dense);
+  group(pricing.expert.shard, price.expert);
+  group(pricing.whole.shard, price.whole);
   for (auto [time, count] :
        {std::pair(DataTime::ForwardMaxima, price.forwardMaxima),
         {DataTime::BackwardMaxima, price.backwardMaxima}})
@@ -322,41 +381,48 @@ double LayerPrice::stageSec(const Profile &profile) const {
 void search_detail::addOnce(LayerPrice &sum, const LayerPrice &layer,
                             double count) {
   sum.updateElements += count * layer.updateElements;
-  sum.denseGradients += count * layer.denseGradients;
-  sum.expertGradients += count * layer.expertGradients;
-  sum.denseWeights += count * layer.denseWeights;
-  sum.expertWeights += count * layer.expertWeights;
+  sum.dense.add(layer.dense, count);
+  sum.expert.add(layer.expert, count);
+  sum.whole.add(layer.whole, count);
 }
 
 void search_detail::keepLeast(LayerPrice &least, const LayerPrice &price) {
-  for (double LayerPrice::*part :
-       {&LayerPrice::updateElements, &LayerPrice::denseGradients,
-        &LayerPrice::expertGradients, &LayerPrice::denseWeights,
-        &LayerPrice::expertWeights})
-    least.*part = std::min(least.*part, price.*part);
+  least.updateElements = std::min(least.updateElements, price.updateElements);
+  least.dense.keepLeast(price.dense);
+  least.expert.keepLeast(price.expert);
+  least.whole.keepLeast(price.whole);
+}
+
+double search_detail::callsOf(const Profile &profile, double tensors,
+                              double bytes) {
+  if (profile.fused)
+    return std::max(1.0, tensors);
+  double bucket = profile.bucketBytes;
+  return bucket > 0 ? std::max(1.0, std::ceil(bytes / bucket)) : 1;
 }
 
 void search_detail::visitStepExchanges(const Pricing &pricing,
                                        const LayerPrice &sum,
                                        VisitExchange visit) {
   int zero = pricing.outer.zero;
-  double bucket = pricing.problem.profile.bucketBytes;
-  auto calls = [&](double bytes) {
-    return bucket > 0 ? std::max(1.0, std::ceil(bytes / bucket)) : 1;
-  };
-  auto group = [&](const Replicas &replicas, double gradients, double weights) {
+  const Profile &profile = pricing.problem.profile;
+  auto group = [&](const Replicas &replicas, const ParamTraffic &own) {
+    auto calls = [&](double bytes) {
+      return callsOf(profile, own.trained, bytes);
+    };
     if (zero == 1)
       visit({DataTime::Sync, CollectiveKind::ReduceScatter, &replicas.shard,
-             gradients, calls(gradients)});
+             own.gradients, calls(own.gradients)});
     if (zero == 1 || zero == 2)
       visit({DataTime::Update, CollectiveKind::AllGather, &replicas.shard,
-             weights, calls(weights)});
-    double part = gradients / double(ranksOf(replicas.shard));
+             own.weights, calls(own.weights)});
+    double part = own.gradients / double(ranksOf(replicas.shard));
     visit({DataTime::Sync, CollectiveKind::AllReduce, &replicas.rest, part,
            calls(part)});
   };
-  group(pricing.dense, sum.denseGradients, sum.denseWeights);
-  group(pricing.expert, sum.expertGradients, sum.expertWeights);
+  group(pricing.dense, sum.dense);
+  group(pricing.expert, sum.expert);
+  group(pricing.whole, sum.whole);
 }
 
 StepPrice search_detail::stepPrice(const Pricing &pricing,

@@ -79,10 +79,11 @@ int64_t search_detail::ranksOf(const Groups &groups) {
 }
 
 /// Data and context ranks, the inner ones first; neighbours in one group.
-static Groups dataGroups(const OuterChoice &outer, bool expert) {
+static Groups dataGroups(const OuterChoice &outer, bool expert,
+                         bool overContext = true) {
   int64_t experts = expert ? outer.ep : 1;
   Group data{outer.dp / experts, outer.strideOf(MeshAxis::Data) * experts};
-  Group context{outer.cp, outer.strideOf(MeshAxis::Context)};
+  Group context{overContext ? outer.cp : 1, outer.strideOf(MeshAxis::Context)};
   Groups groups;
   for (Group group : {data, context})
     if (group.size > 1)
@@ -139,8 +140,9 @@ bool search_detail::canShard(const OuterChoice &outer, int64_t shardGroup) {
   return shardGroup == 1;
 }
 
-Replicas search_detail::replicasOf(const OuterChoice &outer, bool expert) {
-  Groups groups = dataGroups(outer, expert);
+Replicas search_detail::replicasOf(const OuterChoice &outer, bool expert,
+                                   bool overContext) {
+  Groups groups = dataGroups(outer, expert, overContext);
   Replicas replicas;
   replicas.rest = groups;
   if (outer.zero == 0)
@@ -150,6 +152,8 @@ Replicas search_detail::replicasOf(const OuterChoice &outer, bool expert) {
   if (expert)
     ranks =
         std::max<int64_t>(1, ranks == all ? all / outer.ep : ranks / outer.ep);
+  if (!overContext)
+    ranks = std::min(ranks, ranksOf(groups));
   if (!splitGroups(groups, ranks, replicas.shard, replicas.rest)) {
     replicas.shard.clear();
     replicas.rest = groups;

@@ -186,7 +186,7 @@ static bool differ(const LayerKind &kind, double LayerParam::*bytes,
 /// they are read first.
 static KindSize sizeOf(const LayerKind &kind) {
   KindSize size;
-  double elements = 0;
+  double elements = 0, trainedWeights = 0;
   size.trainedShare = 0;
   for (const LayerParam &param : kind.params) {
     if (param.shared)
@@ -197,10 +197,14 @@ static KindSize sizeOf(const LayerKind &kind) {
     if (!param.trainable)
       continue;
     size.trainedShare += param.elements;
+    ++(param.expert ? size.expertTrained : size.denseTrained);
+    trainedWeights += param.elements * param.weightBytes;
     size.masterBytes += param.elements * param.masterBytes;
     size.gradientBytes += param.elements * param.gradientBytes;
     size.stateBytes += param.elements * param.stateBytes;
   }
+  if (size.trainedShare > 0)
+    size.trainedWeightBytes = trainedWeights / size.trainedShare;
   for (double *part :
        {&size.weightBytes, &size.masterBytes, &size.gradientBytes,
         &size.stateBytes, &size.trainedShare})

@@ -242,6 +242,7 @@ static bool sameCosts(const LayerPoint &a, const LayerPoint &b) {
          near(a.savedBytes, b.savedBytes) &&
          near(a.denseElements, b.denseElements) &&
          near(a.expertElements, b.expertElements) &&
+         a.expertsWhole == b.expertsWhole &&
          near(a.denseExcessBytes, b.denseExcessBytes) &&
          near(a.expertExcessBytes, b.expertExcessBytes);
 }

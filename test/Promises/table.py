@@ -12,8 +12,8 @@ KEYS = {"model", "batch", "seq", "devices", "cluster", "precision", "import", "o
         "apart", "why_apart", "otherwise"}
 # Why programs send otherwise than is priced: what `otherwise` of a row may say of an exchange ("all_gather tp").
 CAUSES = {
-    "two axes": "What is cut over two axes programs gather or sum over both at once, or over the larger first; the price takes "
-                "one axis at a time.",
+    "two axes": "Where attention passes keys round a ring all ops cut rows in the order of the mesh, and programs gather over two axes "
+                "at once; the price takes one axis at a time.",
     "sum": "Sums are priced as all-reduce and sent as reduce-scatter and all-gather, or the other way round.",
     "ring": "Keys and values go round a ring; the price gathers them.",
     "slices": "A part of what is gathered for another reader is free in the price; programs exchange what both are made of where a larger "

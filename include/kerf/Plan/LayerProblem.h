@@ -134,10 +134,15 @@ struct LayerCost {
 
 /// A collective that is in the price of a layout.
 struct LayerCollective {
-  InnerAxis axis = InnerAxis::Tensor;
+  InnerAxis axis = InnerAxis::Tensor; ///< whose time it is
+  unsigned others = 0; ///< bit a: ranks of inner axis a take part, too
   CollectiveKind kind = CollectiveKind::AllReduce;
-  double bytes = 0;        ///< as in kerf/Cost/Collectives.h
-  double sec = 0;          ///< with copies that put rows in order
+  double bytes = 0; ///< as in kerf/Cost/Collectives.h
+  double sec = 0;   ///< with copies that put rows in order
+  /// Of a gradient's sum, which pieces of state alone need
+  /// (`LayerPoint::denseSumSec`): what grows with bytes; else 0.
+  double pieceSec = 0;
+  bool ofExperts = false;  ///< that gradient
   bool perStep = false;    ///< else of every micro-batch
   bool whenPutOff = false; ///< of schedules that put weight gradients off alone
 };

@@ -64,12 +64,25 @@ struct LayerPoint {
   /// over data, context and expert ranks; experts over data and context only.
   /// Experts that all expert ranks hold whole are dense.
   double denseElements = 0, expertElements = 0;
+  /// What products of gradients take longer where they add to earlier
+  /// micro-batches: all but the first.
+  double addingSec = 0;
+  /// Parameters of either kind; data ranks exchange each by itself. And of
+  /// these, trained ones.
+  int denseTensors = 0, expertTensors = 0;
+  int denseTrained = 0, expertTrained = 0;
+  /// Context ranks have all rows of the experts, so each makes their gradients
+  /// whole: these are no sums over context ranks.
+  bool expertsWhole = false;
   /// Of the dense ones: parameters that an earlier kind holds too (tied
   /// embeddings); on the same stage they count once.
   double sharedElements = 0;
   /// Of gradients that are sums over tensor ranks (norms, embeddings, what lies
   /// as it is made): once per step.
   double tensorSyncSec = 0;
+  /// Of that, what grows with bytes of sums that stay whole: where state is cut
+  /// over data ranks, tensor ranks sum the pieces alone.
+  double denseSumSec = 0, expertSumSec = 0;
   /// Bytes per local element: weight as used, master, gradient, state; the mean
   /// where parameters differ (frozen ones, adapters).
   double weightBytes = 2, masterBytes = 4, gradientBytes = 4, stateBytes = 8;
@@ -77,10 +90,11 @@ struct LayerPoint {
   /// them, are larger than elements x gradientBytes. A sum over ranks that is
   /// still to be made is whole on each of them.
   double denseExcessBytes = 0, expertExcessBytes = 0;
-  double trainedShare = 1;    ///< of the local elements: others are frozen
-  bool exchangesRows = false; ///< of experts, between ranks
-  bool isSelective = false;   ///< attention is recomputed, and nothing else
-  int layout = -1;            ///< number of the layout in its table
+  double trainedShare = 1;       ///< of the local elements: others are frozen
+  double trainedWeightBytes = 2; ///< as `weightBytes`, of the trained alone
+  bool exchangesRows = false;    ///< of experts, between ranks
+  bool isSelective = false;      ///< attention is recomputed, and nothing else
+  int layout = -1;               ///< number of the layout in its table
   int point = -1; ///< number of the recomputation point of that layout
   int list = -1;  ///< of ops to make again, that a given plan has; -1: none
   std::string recomputed; ///< in words: "nothing", "all", "norms, swiglu"

@@ -195,7 +195,9 @@ struct Infeasible {
 struct KindSize {
   double denseElements = 0, expertElements = 0;
   double weightBytes = 0, masterBytes = 0, gradientBytes = 0, stateBytes = 0;
-  double trainedShare = 1; ///< of the elements: others are frozen
+  double trainedShare = 1;       ///< of the elements: others are frozen
+  double trainedWeightBytes = 2; ///< as `weightBytes`, of the trained alone
+  double denseTrained = 0, expertTrained = 0; ///< parameters
   /// Parameters take so unlike bytes (adapters and a frozen base) that bounds
   /// by the mean may be above the truth.
   bool isMixed = false;

@@ -181,8 +181,9 @@ TEST(EvaluatePinned, DataTraffic) {
               4 * allGatherSec(machine, profile, all, 2e8) +
                   2 * allGatherSec(machine, profile, all, 1e8),
               1e-5);
-  EXPECT_EQ(zero3.chunks[0].backwardGatherSec,
-            zero3.chunks[0].forwardGatherSec);
+  // No gradient reads a table, and the head's follows its forward pass.
+  EXPECT_NEAR(zero3.chunks[0].backwardGatherSec,
+              4 * allGatherSec(machine, profile, all, 2e8), 1e-5);
   EXPECT_NEAR(zero3.chunks[0].gradientSec,
               4 * reduceScatterSec(machine, profile, all, 4e8) +
                   2 * reduceScatterSec(machine, profile, all, 2e8),
