@@ -112,10 +112,8 @@ bool Emitter::pickRows(llvm::ArrayRef<RowReduce> reduces) {
   return true;
 }
 
-bool Emitter::reduceRows(llvm::ArrayRef<RowReduce> all) {
-  std::vector<RowReduce> reduces, picked;
-  for (const RowReduce &reduce : all)
-    (picks(reduce.op) ? picked : reduces).push_back(reduce);
+bool Emitter::atRows(llvm::ArrayRef<RowReduce> all,
+                     llvm::function_ref<bool()> body) {
   unsigned place = 0;
   bool eachOwn = false; // Each thread has a row of its own.
   for (const RowReduce &reduce : all) {
@@ -127,27 +125,112 @@ bool Emitter::reduceRows(llvm::ArrayRef<RowReduce> all) {
     Team together = team();
     if (eachOwn)
       team() = Team();
-    // All threads read what is picked: before the sums' barrier, after which
-    // one of them may write it.
-    isDone = tryEmit([&] { return pickRows(picked); });
-    if (isDone && reduces.empty())
-      synchronize();
-    else if (isDone)
-      isDone = reduceInWidths(reduces);
+    isDone = body();
     team() = together;
   });
   return isDone;
 }
 
-bool Emitter::reduceInWidths(llvm::ArrayRef<RowReduce> reduces) {
-  int64_t count = product(reducedShape(reduces[0].op)), width = 1;
+bool Emitter::inWidths(int64_t count, llvm::function_ref<bool(int64_t)> body) {
+  int64_t width = 1;
   while (width < maxLanes && width < count)
     width *= 2;
   for (; width >= 1; width /= 2)
-    if (tryEmit([&] { return tryReduceRows(reduces, width); }))
+    if (tryEmit([&] { return body(width); }))
       return true;
   return false;
 }
+
+bool Emitter::reduceRows(llvm::ArrayRef<RowReduce> all) {
+  std::vector<RowReduce> reduces, picked;
+  for (const RowReduce &reduce : all)
+    (picks(reduce.op) ? picked : reduces).push_back(reduce);
+  return atRows(all, [&] {
+    // All threads read what is picked: before the sums' barrier, after which
+    // one of them may write it.
+    bool isDone = tryEmit([&] { return pickRows(picked); });
+    if (isDone && reduces.empty())
+      synchronize();
+    else if (isDone)
+      isDone = inWidths(product(reducedShape(reduces[0].op)),
+                        [&](int64_t x) { return tryReduceRows(reduces, x); });
+    return isDone;
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Sums of exponentials
+//===----------------------------------------------------------------------===//
+
+bool kerf::codegen::sumsExpBelow(ReduceOp sum, ReduceOp max) {
+  auto exp = sum.getX().getDefiningOp<ExpOp>();
+  auto sub = exp ? exp.getX().getDefiningOp<SubOp>() : SubOp();
+  auto top = sub ? sub.getRhs().getDefiningOp<BroadcastOp>() : BroadcastOp();
+  int64_t rank = typeOf(sum.getX()).getRank();
+  return top && sum.getKind() == ReduceKind::Sum &&
+         max.getKind() == ReduceKind::Max && top.getX() == max.getResult() &&
+         sub.getLhs() == max.getX() && elementOf(max.getX()).isF32() &&
+         sum.getDims() == max.getDims() && sum.getDims().size() == 1 &&
+         sum.getDims()[0] == rank - 1 &&
+         static_cast<int64_t>(top.getDims().size()) == rank - 1;
+}
+
+// Each thread has the maximum m of what it saw and the sum s of exp(x - m): a
+// vector with a larger maximum turns s into s exp(m - larger). The team's
+// threads then bring theirs to one maximum. Source: Milakov and Gimelshein
+// 2018, "Online normalizer calculation for softmax".
+bool Emitter::tryReduceExps(const RowReduce &max, const RowReduce &sum,
+                            int64_t width) {
+  ReduceOp op = max.op;
+  int64_t count = product(reducedShape(op));
+  Type type = typeOfNumbers(elementOf(op.getX()));
+  // A finite one: with -inf the difference of two maxima would be undefined.
+  Value lowest = arith.number(type, -std::numeric_limits<float>::max());
+  auto joined = [&](Value value, bool isMax) {
+    return width > 1 ? arith.reduceLanes(value, isMax) : value;
+  };
+  auto body = [&](const Index &column, ValueRange before) {
+    auto inner = space.delinearize(column, reducedShape(op));
+    Result element = inner ? pull(op.getX(), operandIndices(op, max.at, *inner))
+                           : std::nullopt;
+    if (!element || space.activeLanes < lanes)
+      return Carried();
+    setInsertionPoint(depth());
+    Value x = vectorOf(*element);
+    Value top = arith.max(before[0], joined(x, true));
+    Value tops = width > 1 ? arith.splat(top, width) : top;
+    Value more = joined(arith.exp(arith.sub(x, tops)), false);
+    Value scale = arith.exp(arith.sub(before[0], top));
+    return Carried{top, arith.add(arith.mul(before[1], scale), more)};
+  };
+  auto own = forVectors(count, width, cutsOf({op.getX()}, count, width),
+                        {lowest, arith.number(type, 0)}, body);
+  if (!own)
+    return false;
+  setInsertionPoint(depth());
+  Value top = combine({(*own)[0]}, {true})[0];
+  Value scale = arith.exp(arith.sub((*own)[0], top));
+  Value total = combine({arith.mul((*own)[1], scale)}, {false})[0];
+  setTotal(max, top);
+  setTotal(sum, total);
+  return true;
+}
+
+bool Emitter::reduceExps(const RowReduce &max, const RowReduce &sum,
+                         llvm::ArrayRef<RowReduce> picked) {
+  std::vector<RowReduce> all(picked);
+  all.push_back(max);
+  return atRows(all, [&] {
+    return tryEmit([&] { return pickRows(picked); }) &&
+           inWidths(product(reducedShape(max.op)), [&](int64_t width) {
+             return tryReduceExps(max, sum, width);
+           });
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// One at a time
+//===----------------------------------------------------------------------===//
 
 Result Emitter::emitReduce(ReduceOp op, llvm::ArrayRef<Index> at) {
   bool isMax = op.getKind() == ReduceKind::Max;

@@ -24,6 +24,26 @@ static unsigned levelOf(ReduceOp op, llvm::ArrayRef<ReduceOp> among,
   return levels[op] = level;
 }
 
+/// Takes a maximum and the sum of exponentials below it out of two loops over a
+/// row that lies in memory, if there is nothing else in them: the row is then
+/// read once for both. Returns false if code for them was begun and failed.
+bool PartEmitter::emitRowExps(std::vector<Emitter::RowReduce> &first,
+                              std::vector<Emitter::RowReduce> &second,
+                              int64_t columns) {
+  auto isPicked = [](const Emitter::RowReduce &each) { return picks(each.op); };
+  auto max = llvm::find_if_not(first, isPicked);
+  if (!e.isGpu() || e.isUnrolled(columns / e.maxLanes) || second.size() != 1 ||
+      max == first.end() || !sumsExpBelow(second[0].op, max->op) ||
+      llvm::count_if(first, isPicked) + 1 != int64_t(first.size()))
+    return true;
+  Emitter::RowReduce top = *max;
+  first.erase(max);
+  bool isDone = e.reduceExps(top, second[0], first);
+  first.clear();
+  second.clear();
+  return isDone;
+}
+
 bool PartEmitter::emitRowReduces(const Part &part, const Index &row) {
   llvm::SmallVector<ReduceOp> reduces;
   for (unsigned result : part.results)
@@ -42,9 +62,13 @@ bool PartEmitter::emitRowReduces(const Part &part, const Index &row) {
     if (columns > 0)
       loops[{level, columns}].push_back({op, *at});
   }
-  for (auto &[key, together] : loops)
-    if (!e.reduceRows(together))
+  for (auto &[key, together] : loops) {
+    auto next = loops.find({key.first + 1, key.second});
+    if (next != loops.end() && !emitRowExps(together, next->second, key.second))
       return false;
+    if (!together.empty() && !e.reduceRows(together))
+      return false;
+  }
   // What a lane read for the sums, another may overwrite. Shuffles order no
   // memory; the sums of a block have waited at a barrier.
   if (!loops.empty() && e.team().size <= kWarp && overwrites(part.results))

@@ -116,6 +116,11 @@ public:
     Indices at;
   };
   bool reduceRows(llvm::ArrayRef<RowReduce> reduces);
+  /// On a GPU: the maximum of each row and the sum of exponentials below it
+  /// (see `sumsExpBelow`), in one loop over a row that is read from memory.
+  /// `picked`: sums that `picks` holds for, which are read before.
+  bool reduceExps(const RowReduce &max, const RowReduce &sum,
+                  llvm::ArrayRef<RowReduce> picked);
 
   /// A number that is known at run time only, as an index. `differs` as in
   /// `IndexSpace::Variable`.
@@ -248,7 +253,12 @@ private:
   std::optional<Element> emitGather(GatherOp op, llvm::ArrayRef<Index> at);
   std::optional<Element> emitReduce(ReduceOp op, llvm::ArrayRef<Index> at);
   std::optional<Element> emitEinsum(EinsumOp op, llvm::ArrayRef<Index> at);
-  bool reduceInWidths(llvm::ArrayRef<RowReduce> reduces);
+  /// Runs `body` where the rows are known, by the team that shares them.
+  bool atRows(llvm::ArrayRef<RowReduce> reduces,
+              llvm::function_ref<bool()> body);
+  /// As `tryEmit`, in the widest vectors that `body` takes.
+  bool inWidths(int64_t count, llvm::function_ref<bool(int64_t)> body);
+  bool tryReduceExps(const RowReduce &max, const RowReduce &sum, int64_t lanes);
   bool tryReduceRows(llvm::ArrayRef<RowReduce> reduces, int64_t lanes);
   /// Of sums that pick an element (see `picks`): reads it, without a loop.
   bool pickRows(llvm::ArrayRef<RowReduce> reduces);

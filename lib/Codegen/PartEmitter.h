@@ -46,6 +46,8 @@ private:
   bool emitRow(const Part &part, const Index &row, Value isFirst,
                const Index &unit);
   bool emitRowReduces(const Part &part, const Index &row);
+  bool emitRowExps(std::vector<Emitter::RowReduce> &first,
+                   std::vector<Emitter::RowReduce> &second, int64_t columns);
   bool emitColumns(llvm::ArrayRef<unsigned> results, int64_t columns,
                    const Index &row, Value isFirst, const Index &unit);
   bool emitTopK(const Part &part);

@@ -66,6 +66,9 @@ bool reducesRows(ReduceOp op);
 /// Whether the sum is of one element, which a number names:
 /// `sum select(iota == number, x, 0)` over the last dimension.
 bool picks(ReduceOp op);
+/// Whether `sum` is of exp(x - m) over the last dimension, and `max` is m, the
+/// maximum of x, in f32.
+bool sumsExpBelow(ReduceOp sum, ReduceOp max);
 /// Columns, multiples of `multiple`, before which a comparison of the column's
 /// number with a constant that `roots` are computed from has one answer.
 llvm::SmallVector<int64_t> comparedColumns(llvm::ArrayRef<mlir::Value> roots,

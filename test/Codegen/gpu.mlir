@@ -95,6 +95,36 @@ exec.kernel @long_row(%x: tensor<2x65536xbf16>) -> tensor<2x65536xbf16> {
   %y = kerf.softmax %x : tensor<2x65536xbf16>
   exec.yield %y : tensor<2x65536xbf16>
 }
+// The maximum and the sum of exponentials below it in one loop: the maximum grows
+// all along the row, falls, and is masked at first.
+exec.kernel @row_that_grows(%x: tensor<3x5008xf32> {test.range = [0.0, 1.0]}) -> tensor<3x5008xf32> {
+  %i = kerf.iota dim 1 : tensor<3x5008xi32>
+  %n = kerf.cast %i : tensor<3x5008xi32> -> tensor<3x5008xf32>
+  %c = kerf.constant dense<0.05> : tensor<3x5008xf32>
+  %up = kerf.mul %n, %c : tensor<3x5008xf32>
+  %z = kerf.add %x, %up : tensor<3x5008xf32>
+  %y = kerf.softmax %z : tensor<3x5008xf32>
+  exec.yield %y : tensor<3x5008xf32>
+}
+exec.kernel @row_that_falls(%x: tensor<3x5008xbf16> {test.range = [0.0, 1.0]}) -> tensor<3x5008xf32> {
+  %i = kerf.iota dim 1 : tensor<3x5008xi32>
+  %n = kerf.cast %i : tensor<3x5008xi32> -> tensor<3x5008xf32>
+  %c = kerf.constant dense<-0.05> : tensor<3x5008xf32>
+  %down = kerf.mul %n, %c : tensor<3x5008xf32>
+  %w = kerf.cast %x : tensor<3x5008xbf16> -> tensor<3x5008xf32>
+  %z = kerf.add %w, %down : tensor<3x5008xf32>
+  %y = kerf.softmax %z : tensor<3x5008xf32>
+  exec.yield %y : tensor<3x5008xf32>
+}
+exec.kernel @row_that_begins_masked(%x: tensor<2x40960xf32>) -> tensor<2x40960xf32> {
+  %i = kerf.iota dim 1 : tensor<2x40960xi32>
+  %c = kerf.constant dense<40003> : tensor<2x40960xi32>
+  %open = kerf.compare gt %i, %c : tensor<2x40960xi32>
+  %none = kerf.constant dense<0xFF800000> : tensor<2x40960xf32>
+  %z = kerf.select %open, %x, %none : tensor<2x40960xf32>
+  %y = kerf.softmax %z : tensor<2x40960xf32>
+  exec.yield %y : tensor<2x40960xf32>
+}
 exec.kernel @integers(%x: tensor<4x600xi32>) -> (tensor<4xi32>, tensor<4xi32>) {
   %s = kerf.reduce sum %x dims [1] : tensor<4x600xi32>
   %m = kerf.reduce max %x dims [1] : tensor<4x600xi32>
@@ -210,6 +240,36 @@ exec.kernel @padded_loss(%x: tensor<5x1032xbf16>, %i: tensor<5xi32> {test.range 
   %gradient = kerf.sub %part, %hot : tensor<5x1032xf32>
   %narrow = kerf.cast %gradient : tensor<5x1032xf32> -> tensor<5x1032xbf16>
   exec.yield %loss, %narrow : tensor<5xf32>, tensor<5x1032xbf16>
+}
+// A loss over rows that do not fit registers: the row is read for the maximum, the
+// sum and the target at once, and overwritten by its gradient.
+exec.kernel @long_loss(%x: tensor<3x5008xbf16>, %i: tensor<3xi32> {test.range = [-30, 5008]}) -> (tensor<3xf32>, tensor<3x5008xbf16>) attributes {inplace = [[1, 0]]} {
+  %end = kerf.constant dense<4999> : tensor<3x5008xi32>
+  %none = kerf.constant dense<0xFF80> : tensor<3x5008xbf16>
+  %zero = kerf.constant dense<0.0> : tensor<3x5008xf32>
+  %column = kerf.iota dim 1 : tensor<3x5008xi32>
+  %isReal = kerf.compare lt %column, %end : tensor<3x5008xi32>
+  %logits = kerf.select %isReal, %x, %none : tensor<3x5008xbf16>
+  %wide = kerf.cast %logits : tensor<3x5008xbf16> -> tensor<3x5008xf32>
+  %most = kerf.reduce max %wide dims [1] : tensor<3x5008xf32>
+  %most2 = kerf.broadcast %most dims [0] : tensor<3xf32> -> tensor<3x5008xf32>
+  %less = kerf.sub %wide, %most2 : tensor<3x5008xf32>
+  %power = kerf.exp %less : tensor<3x5008xf32>
+  %sum = kerf.reduce sum %power dims [1] : tensor<3x5008xf32>
+  %target = kerf.broadcast %i dims [0] : tensor<3xi32> -> tensor<3x5008xi32>
+  %isTarget = kerf.compare eq %column, %target : tensor<3x5008xi32>
+  %own = kerf.select %isTarget, %wide, %zero : tensor<3x5008xf32>
+  %picked = kerf.reduce sum %own dims [1] : tensor<3x5008xf32>
+  %log = kerf.log %sum : tensor<3xf32>
+  %lse = kerf.add %most, %log : tensor<3xf32>
+  %loss = kerf.sub %lse, %picked : tensor<3xf32>
+  %lse2 = kerf.broadcast %lse dims [0] : tensor<3xf32> -> tensor<3x5008xf32>
+  %below = kerf.sub %wide, %lse2 : tensor<3x5008xf32>
+  %part = kerf.exp %below : tensor<3x5008xf32>
+  %hot = kerf.cast %isTarget : tensor<3x5008xi1> -> tensor<3x5008xf32>
+  %gradient = kerf.sub %part, %hot : tensor<3x5008xf32>
+  %narrow = kerf.cast %gradient : tensor<3x5008xf32> -> tensor<3x5008xbf16>
+  exec.yield %loss, %narrow : tensor<3xf32>, tensor<3x5008xbf16>
 }
 exec.kernel @pick_alone(%x: tensor<40x77xf32>, %i: tensor<40xi32> {test.range = [-20, 90]}) -> tensor<40xf32> {
   %zero = kerf.constant dense<0.0> : tensor<40x77xf32>
