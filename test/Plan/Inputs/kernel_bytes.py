@@ -10,10 +10,13 @@ operands of the program's kernels by more than BOUND; the update is in neither.
 """
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "Bench"))
+from gpu_program import commands_of  # noqa: E402
 
 BOUND = 0.05
 RATE = 1e12  # bytes per second
@@ -36,33 +39,13 @@ def run(*command):
     return subprocess.run([str(part) for part in command], check=True, capture_output=True, text=True).stdout
 
 
-def bytes_of(command):
-    """Bytes of a command's operands. Of a table only the rows that it hands on are read."""
-    sizes = {"r": [], "w": []}
-    for mode, first, end in re.findall(r"([rw]) \w+ \[(\d+), (\d+)\)", command):
-        sizes[mode].append(int(end) - int(first))
-    read, written = sum(sizes["r"]), sum(sizes["w"])
-    return written + (min(read, written) if command.startswith("embedding =") else read)
-
-
 def program_bytes(text, micro_batches):
     """Bytes of the launches and copies of a step, without evaluation and update."""
-    total, loop, function = 0, (0, 1), ""
-    for line in text.splitlines():
-        if line.startswith("function "):
-            function, loop = line.split()[1].rstrip(":"), (0, 1)
-        found = re.match(r" *\d+( +)(.*)", line)
-        if function not in ("forward", "backward") or not found:
-            continue
-        indent, command = len(found[1]), found[2]
-        if indent <= loop[0]:
-            loop = (0, 1)
-        if counts := re.match(r"loop = loop i = (\d+) \.\. (\d+)", command):
-            loop = (indent, int(counts[2]) - int(counts[1]) + 1)
-        if re.match(r"\S+ = (launch|copy)", command):
-            times = 1 if "if first" in command else micro_batches - ("unless first" in command)
-            total += bytes_of(command) * loop[1] * times
-    return total
+    return sum(
+        command.times * command.bytes
+        for command in commands_of(text, micro_batches)
+        if command.function in ("forward", "backward") and command.kind in ("launch", "copy")
+    )
 
 
 def main():
