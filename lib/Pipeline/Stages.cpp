@@ -135,6 +135,8 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
           {/*gelu=*/false, /*sums=*/false, /*wideScales=*/true}));
     }
     pm.addPass(createOutlineKernelsPass());
+    if (options.fuse && options.target == "cuda")
+      pm.addPass(createHoistTablesPass());
     if (options.fuse)
       pm.addPass(createFuseGroupsPass());
     // Only now it is known what is computed in one go.

@@ -356,6 +356,14 @@ double SketchedLayer::inputBytes() const {
   return bytes;
 }
 
+double SketchedLayer::stepTableBytes() const {
+  double most = 0;
+  if (terms.device.target == BackendTarget::Cuda)
+    for (const LayerOp &op : kind.ops)
+      most = std::max(most, op.stepTableBytes);
+  return roundedBytes(most / double(query.key.groups[1].size));
+}
+
 double SketchedLayer::boundaryBytes() const {
   int value = kind.input >= 0 ? kind.input : kind.output;
   return value < 0 ? 0 : bytesIn(value, input);

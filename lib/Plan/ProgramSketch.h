@@ -201,6 +201,8 @@ public:
   double gradientBoundaryBytes() const;
   /// Bytes of the step's inputs that it reads, of all micro-batches.
   double inputBytes() const;
+  /// Bytes of the tables that it reads and that the step has once.
+  double stepTableBytes() const;
 
   struct Param {
     const LayerParam *param = nullptr;

@@ -578,6 +578,12 @@ private:
       for (const SketchedLayer *layer : {chunk.embedding, chunk.head})
         if (layer)
           memory.temporaries += layer->inputBytes();
+    // Layers have the same ones.
+    double tables = 0;
+    forEachRun([&](const Run &run) {
+      tables = std::max(tables, run.layer->stepTableBytes());
+    });
+    memory.temporaries += tables;
   }
 };
 } // namespace

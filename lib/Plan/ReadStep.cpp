@@ -468,6 +468,11 @@ private:
     if (auto slots = dyn_cast<AssignSlotsOp>(op))
       layer.tableBytes =
           4.0 * typeOf(slots.getExperts()).getNumElements() * slots.getCount();
+    // Cosines and sines of each position, in f32.
+    if (auto rope = dyn_cast<RopeOp>(op); rope && !rope.getPositions()) {
+      auto x = typeOf(rope.getX()).getShape();
+      layer.stepTableBytes = 4.0 * x[1] * x[3];
+    }
     if (layer.work.attentionFlops == 0)
       return;
     auto q = typeOf(op->getOperand(0)).getShape();

@@ -57,6 +57,16 @@ def OutlineKernelsPass : Pass<"kerf-outline-kernels", "::mlir::ModuleOp"> {
   }];
 }
 
+def HoistTablesPass : Pass<"kerf-hoist-tables", "::mlir::ModuleOp"> {
+  let summary = "Make tables of constants once per step";
+  let description = [{
+    A costly function of constants that a kernel spreads along leading dimensions
+    (the cosines and sines of rotary positions) is made by the prologue and kept in
+    a buffer of the step; equal tables of all functions are one. For speed: each
+    kernel would store it again before it reads it, a launch more.
+  }];
+}
+
 def FuseGroupsPass : Pass<"kerf-fuse-groups", "::mlir::ModuleOp"> {
   let summary = "Join kernels that work on the same rows";
   let description = [{

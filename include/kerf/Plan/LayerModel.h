@@ -64,6 +64,8 @@ struct LayerOp {
   OpCost work;      ///< of the whole op
   /// Of a table that our programs write and read besides.
   double tableBytes = 0;
+  /// Of tables that programs of GPUs make once per step (`kerf-hoist-tables`).
+  double stepTableBytes = 0;
   double headSize = 0; ///< attention
   double scores = 0;   ///< attention: batch x heads x queries x keys
   bool causal = false; ///< attention in which later queries see more keys
