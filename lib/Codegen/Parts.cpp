@@ -67,14 +67,19 @@ std::optional<ScatterRoot> kerf::codegen::scatterRootOf(Value value) {
   return std::nullopt;
 }
 
-/// Number of rows, if the value is computed row by row.
+/// Number of rows, if the value is computed row by row: of its own, where it
+/// has sums over such, for short sums of a GPU's kernels may be of others.
 static std::optional<int64_t> rowCountOf(Value value) {
-  int64_t elements = typeOf(value).getNumElements(), rows = 0;
+  int64_t elements = typeOf(value).getNumElements(), rows = 0, own = 0;
   for (ReduceOp reduce : rowReducesOf(value)) {
     int64_t count = typeOf(reduce.getResult()).getNumElements();
-    if (count > 0 && elements % count == 0)
-      rows = std::max(rows, count);
+    if (count == 0 || elements % count != 0)
+      continue;
+    rows = std::max(rows, count);
+    if (count < elements && typeOf(reduce.getX()).getNumElements() == elements)
+      own = std::max(own, count);
   }
+  rows = own ? own : rows;
   return rows ? std::optional(rows) : std::nullopt;
 }
 
@@ -210,8 +215,6 @@ std::vector<Part> kerf::codegen::partsOf(exec::KernelOp kernel) {
 //===----------------------------------------------------------------------===//
 
 static constexpr int64_t kWarp = 32, kMaxLanes = 8;
-/// Rows of up to this many columns are a thread's work.
-static constexpr int64_t kShortRow = 16;
 /// Vectors of a row that a thread can keep in registers.
 static constexpr int64_t kTurns = 4;
 /// Few blocks have a multiprocessor each, or share it with one other.

@@ -14,6 +14,9 @@
 
 namespace kerf::codegen {
 
+/// Rows of up to this many columns are the work of a GPU's thread.
+constexpr int64_t kShortRow = 16;
+
 struct Part {
   enum Kind {
     Flat,       ///< elements in blocks

@@ -24,6 +24,8 @@
 #include "ChunkSums.h"
 #include "Parts.h"
 
+#include "kerf/Dialect/Kerf/PlainBuilder.h"
+
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -39,6 +41,7 @@ namespace {
 /// The values to be stored, and questions about what lies between them.
 struct Stored {
   llvm::SetVector<Value> values;
+  bool forGpu = false;
 
   /// Calls `visit` for every op that `root` is computed from without stored
   /// values between; not those behind an op for which it returns false.
@@ -62,6 +65,9 @@ struct Stored {
     if (!values.contains(operand))
       forCone(operand, visit);
   }
+  /// True for a sum of a few addends that a thread of a GPU takes again where
+  /// it is needed: `elements` of them are not many more than there are sums.
+  bool takesAgain(Operation *sum, int64_t elements) const;
   bool add(Value value) {
     return value.getDefiningOp() && !value.getDefiningOp<ConstantOp>() &&
            values.insert(value);
@@ -90,6 +96,19 @@ static bool isSum(Operation *op) {
   return isa<EinsumOp>(op);
 }
 
+/// A sum of so few addends that a thread of a GPU takes them all.
+static bool isShort(Operation *sum) {
+  auto reduce = dyn_cast<ReduceOp>(sum);
+  return reduce &&
+         sizeOf(reduce.getX()) <= kShortRow * sizeOf(reduce.getResult());
+}
+
+bool Stored::takesAgain(Operation *sum, int64_t elements) const {
+  constexpr int64_t mostReaders = kShortRow * kShortRow;
+  return forGpu && isShort(sum) &&
+         elements <= mostReaders * sizeOf(sum->getResult(0));
+}
+
 static bool hasSum(const Stored &stored, Value operand) {
   bool found = false;
   stored.forOperand(operand, [&](Operation *op) {
@@ -109,12 +128,14 @@ static bool isTrivial(const Stored &stored, Value operand) {
 }
 
 /// Stores what sums under `root`, `elements` of them, would compute more than
-/// once: all but sums of the rows that `root` is made of.
-static bool storeInnerSums(Stored &stored, Value root, int64_t rows) {
+/// once: all but sums of the rows that `root` is made of, and, with
+/// `takeAgain`, short ones.
+static bool storeInnerSums(Stored &stored, Value root, int64_t rows,
+                           bool takeAgain = false) {
   bool changed = false;
   int64_t elements = sizeOf(root);
   stored.forOperand(root, [&](Operation *op) {
-    if (!isSum(op))
+    if (!isSum(op) || (takeAgain && stored.takesAgain(op, elements)))
       return true;
     auto reduce = dyn_cast<ReduceOp>(op);
     int64_t size = sizeOf(op->getResult(0));
@@ -128,17 +149,33 @@ static bool storeInnerSums(Stored &stored, Value root, int64_t rows) {
   return changed;
 }
 
-/// Number of rows that a root is computed in.
+/// Number of rows that a root is computed in. Of a GPU's kernel, which may have
+/// short sums of other rows, too: those that are as long as the root's.
 static int64_t rowsOfRoot(const Stored &stored, Value root) {
-  int64_t rows = 0;
+  int64_t rows = 0, own = 0;
   stored.forCone(root, [&](Operation *op) {
     auto reduce = dyn_cast<ReduceOp>(op);
-    if (reduce && isSum(op) && reducesRows(reduce) &&
-        sizeOf(root) % std::max<int64_t>(sizeOf(op->getResult(0)), 1) == 0)
-      rows = std::max(rows, sizeOf(op->getResult(0)));
+    if (!reduce || !isSum(op) || !reducesRows(reduce) ||
+        sizeOf(root) % std::max<int64_t>(sizeOf(op->getResult(0)), 1) != 0)
+      return true;
+    rows = std::max(rows, sizeOf(op->getResult(0)));
+    if (sizeOf(reduce.getX()) == sizeOf(root))
+      own = std::max(own, sizeOf(op->getResult(0)));
     return true;
   });
-  return rows;
+  return stored.forGpu && own ? own : rows;
+}
+
+/// True for a table that is cheaper to compute where its rows are looked up
+/// than to store: each element is asked for about once, and made of a few.
+static bool isCheapTable(const Stored &stored, GatherOp gather) {
+  bool isCheap =
+      stored.forGpu && sizeOf(gather.getResult()) <= sizeOf(gather.getTable());
+  stored.forOperand(gather.getTable(), [&](Operation *op) {
+    isCheap &= isShapeOrCast(op) || isa<AddOp, SubOp, MulOp>(op);
+    return isCheap;
+  });
+  return isCheap;
 }
 
 /// Rules about the operands of one op.
@@ -154,7 +191,9 @@ static bool storeOperands(Stored &stored, Operation *op) {
   } else if (auto cumsum = dyn_cast<CumsumOp>(op)) {
     storeIf(hasSum(stored, cumsum.getX()), cumsum.getX());
   } else if (auto gather = dyn_cast<GatherOp>(op)) {
-    storeIf(!isTrivial(stored, gather.getTable()), gather.getTable());
+    storeIf(!isTrivial(stored, gather.getTable()) &&
+                !isCheapTable(stored, gather),
+            gather.getTable());
     storeIf(hasSum(stored, gather.getIndex()), gather.getIndex());
   } else if (isa<EinsumOp>(op)) {
     for (Value operand : op->getOperands())
@@ -170,7 +209,8 @@ static bool storeOperands(Stored &stored, Operation *op) {
   } else if (auto reduce = dyn_cast<ReduceOp>(op); reduce && isSum(op)) {
     changed |=
         storeInnerSums(stored, reduce.getX(),
-                       reducesRows(reduce) ? sizeOf(reduce.getResult()) : -1);
+                       reducesRows(reduce) ? sizeOf(reduce.getResult()) : -1,
+                       /*takeAgain=*/isShort(reduce));
   } else if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
     Value x = broadcast.getX();
     int64_t rank = typeOf(broadcast.getResult()).getRank();
@@ -222,7 +262,7 @@ static bool storeSumsUnderRoot(Stored &stored, Value root) {
   int64_t rows = rowsOfRoot(stored, root);
   bool changed = false;
   stored.forCone(root, [&](Operation *op) {
-    if (!isSum(op))
+    if (!isSum(op) || stored.takesAgain(op, sizeOf(root)))
       return true;
     auto reduce = dyn_cast<ReduceOp>(op);
     int64_t size = sizeOf(op->getResult(0));
@@ -237,8 +277,35 @@ static bool storeSumsUnderRoot(Stored &stored, Value root) {
   return changed;
 }
 
-static Stored chooseStored(exec::KernelOp kernel) {
+/// Running sums over a few elements, of which other ops read: as sums of what
+/// comes before, which need no launch of their own.
+static bool expandRunningSums(exec::KernelOp kernel) {
+  llvm::SmallVector<CumsumOp> found;
+  kernel.walk([&](CumsumOp op) {
+    if (typeOf(op.getX()).getDimSize(op.getDim()) <= kShortRow &&
+        !llvm::any_of(op->getUsers(), llvm::IsaPred<exec::YieldOp>))
+      found.push_back(op);
+  });
+  for (CumsumOp op : found) {
+    OpBuilder builder(op);
+    PlainBuilder p{builder, op.getLoc()};
+    int64_t at = op.getDim(), rank = typeOf(op.getX()).getRank();
+    llvm::SmallVector<int64_t> shape(typeOf(op.getX()).getShape()), dims;
+    shape.insert(shape.begin() + at, shape[at]);
+    for (int64_t d = 0; d < rank; ++d)
+      dims.push_back(d <= at ? d : d + 1);
+    Value isBefore =
+        p.compare(CompareKind::LT, p.iota(shape, at), p.iota(shape, at + 1));
+    Value each = p.select(isBefore, p.broadcast(op.getX(), dims, shape), 0.0);
+    op.getResult().replaceAllUsesWith(p.sum(each, {at}));
+    op->erase();
+  }
+  return !found.empty();
+}
+
+static Stored chooseStored(exec::KernelOp kernel, bool forGpu) {
   Stored stored;
+  stored.forGpu = forGpu;
   bool changed = true;
   while (changed) {
     changed = false;
@@ -421,8 +488,9 @@ SplitKernel Splitter::run() {
 }
 
 SplitKernel kerf::splitKernel(exec::KernelOp kernel, SplitOptions options) {
-  bool changed = chunkSums(kernel, options.forGpu);
-  Stored stored = chooseStored(kernel);
+  bool changed = options.forGpu && expandRunningSums(kernel);
+  changed |= chunkSums(kernel, options.forGpu);
+  Stored stored = chooseStored(kernel, options.forGpu);
   if (changed || !stored.values.empty())
     return Splitter(kernel, std::move(stored)).run();
   KernelLaunch launch{kernel, {}};

@@ -53,6 +53,9 @@ struct KernelSpace {
   KernelKind kind = KernelKind::Other;
   /// Shape of the largest tensor inside, without those that are read turned.
   llvm::SmallVector<int64_t> shape;
+  /// Its elements are sums of rows that are looked up: for readers that want
+  /// each once.
+  bool looksUp = false;
 };
 
 /// True for a value that a kernel reads from memory through a transpose alone.

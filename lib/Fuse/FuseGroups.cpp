@@ -46,7 +46,7 @@ struct BlockGraph {
   llvm::SmallVector<unsigned> group;
   llvm::SmallVector<KernelSpace> spaces;
 
-  explicit BlockGraph(Block &block);
+  BlockGraph(Block &block, bool gathers);
   /// The op of this block that makes a value, or -1.
   int64_t producer(Value value, Block &block) const;
   llvm::SmallVector<unsigned> members(unsigned of) const;
@@ -71,7 +71,24 @@ static bool isOrdered(Operation *op) {
   return joinsStages || !isMemoryEffectFree(op);
 }
 
-BlockGraph::BlockGraph(Block &block) {
+/// What `kerf.combine` became, perhaps with what it absorbed.
+static bool isCombine(Operation *op) {
+  auto kind = op->getAttrOfType<StringAttr>(kKindAttrName);
+  return isa<spmd::FusedOp>(op) && kind &&
+         (kind.getValue() == "combine" ||
+          kind.getValue().ends_with("+combine"));
+}
+
+/// The loops of a kernel. Rows that are looked up are summed where the result
+/// is made: as if they lay there.
+static KernelSpace spaceOf(spmd::FusedOp fused, bool gathers) {
+  if (!gathers || !isCombine(fused))
+    return getKernelSpace(fused);
+  auto shape = typeOf(fused->getResult(0)).getShape();
+  return {KernelKind::Pointwise, llvm::to_vector(shape), /*looksUp=*/true};
+}
+
+BlockGraph::BlockGraph(Block &block, bool gathers) {
   for (Operation &op : block.without_terminator()) {
     ids[&op] = ops.size();
     ops.push_back(&op);
@@ -91,7 +108,7 @@ BlockGraph::BlockGraph(Block &block) {
       lastOrdered = id;
     }
     if (auto fused = dyn_cast<spmd::FusedOp>(op))
-      spaces[id] = getKernelSpace(fused);
+      spaces[id] = spaceOf(fused, gathers);
     group.push_back(id);
   }
 }
@@ -168,7 +185,8 @@ static bool haveOneSpace(Operation *x, const KernelSpace &ofX, Operation *y,
       ofX.kind == KernelKind::Pointwise && ofY.kind == KernelKind::Pointwise;
   return ofX.kind != KernelKind::Other && ofY.kind != KernelKind::Other &&
          ofX.shape == ofY.shape &&
-         (isPointwise || (!readsTurned(x) && !readsTurned(y)));
+         (isPointwise ||
+          (!readsTurned(x) && !readsTurned(y) && !ofX.looksUp && !ofY.looksUp));
 }
 
 bool BlockGraph::canJoin(unsigned a, unsigned b) const {
@@ -342,8 +360,83 @@ static void rebuild(BlockGraph &graph, Block &block) {
   }
 }
 
+//===----------------------------------------------------------------------===//
+// Tables of rows that are looked up
+//===----------------------------------------------------------------------===//
+
+/// The operand whose rows a combination looks up, or null.
+static OpOperand *tableOf(spmd::FusedOp combine) {
+  OpOperand *table = nullptr;
+  combine.getBody().front().walk([&](GatherOp gather) {
+    Value from = gather.getTable();
+    while (isa_and_nonnull<ReshapeOp, CastOp>(from.getDefiningOp()))
+      from = from.getDefiningOp()->getOperand(0);
+    if (auto argument = dyn_cast<BlockArgument>(from))
+      table = &combine->getOpOperand(argument.getArgNumber());
+  });
+  return table;
+}
+
+/// True for sums and differences of whole tensors: each element is looked up
+/// once, so that it may as well be made then.
+static bool isPlainSum(spmd::FusedOp fused) {
+  auto shape = typeOf(fused->getResult(0)).getShape();
+  return fused->getNumResults() == 1 &&
+         llvm::all_of(fused->getOperandTypes(),
+                      [&](Type type) {
+                        return cast<RankedTensorType>(type).getShape() == shape;
+                      }) &&
+         llvm::all_of(fused.getBody().front().without_terminator(),
+                      llvm::IsaPred<AddOp, SubOp, CastOp>);
+}
+
+/// The kernel that makes a table for one reader; what only renames its elements
+/// goes into the kernel.
+static spmd::FusedOp makerOf(OpOperand &table) {
+  Value value = table.get();
+  auto reshape = value.getDefiningOp<ReshapeOp>();
+  Value made = reshape ? reshape.getX() : value;
+  auto maker = made.getDefiningOp<spmd::FusedOp>();
+  if (!maker || maker->getBlock() != table.getOwner()->getBlock() ||
+      !value.hasOneUse() || !made.hasOneUse() || !isPlainSum(maker))
+    return {};
+  if (!reshape)
+    return maker;
+  Operation *yield = maker.getBody().front().getTerminator();
+  OpBuilder inside(yield);
+  yield->setOperand(0,
+                    ReshapeOp::create(inside, reshape.getLoc(), value.getType(),
+                                      yield->getOperand(0)));
+  made.setType(cast<RankedTensorType>(value.getType()));
+  value.replaceAllUsesWith(made);
+  reshape->erase();
+  return maker;
+}
+
+/// Puts a sum that is made for a combination alone into it.
+static void absorbTable(spmd::FusedOp combine) {
+  OpOperand *table = tableOf(combine);
+  spmd::FusedOp maker = table ? makerOf(*table) : spmd::FusedOp();
+  if (!maker)
+    return;
+  buildGroup({maker, combine}, combine);
+  combine->erase();
+  maker->erase();
+}
+
+static void absorbTables(Block &block) {
+  llvm::SmallVector<spmd::FusedOp> found;
+  for (auto fused : block.getOps<spmd::FusedOp>())
+    if (isCombine(fused))
+      found.push_back(fused);
+  for (spmd::FusedOp combine : found)
+    absorbTable(combine);
+}
+
 namespace {
 struct FuseGroups : kerf::impl::FuseGroupsPassBase<FuseGroups> {
+  using FuseGroupsPassBase::FuseGroupsPassBase;
+
   void runOnOperation() override {
     llvm::SmallVector<Block *> blocks;
     getOperation().walk([&](Operation *op) {
@@ -355,7 +448,9 @@ struct FuseGroups : kerf::impl::FuseGroupsPassBase<FuseGroups> {
   }
 
   void fuseBlock(Block &block) {
-    BlockGraph graph(block);
+    if (gathers)
+      absorbTables(block);
+    BlockGraph graph(block, gathers);
     for (unsigned id = 0; id < graph.ops.size(); ++id)
       if (isa<spmd::FusedOp>(graph.ops[id]))
         joinProducers(graph, id);

@@ -138,7 +138,7 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
     if (options.fuse && options.target == "cuda")
       pm.addPass(createHoistTablesPass());
     if (options.fuse)
-      pm.addPass(createFuseGroupsPass());
+      pm.addPass(createFuseGroupsPass({/*gathers=*/options.target == "cuda"}));
     // Only now it is known what is computed in one go.
     if (options.overlap)
       pm.addPass(createOverlapCollectivesPass());

@@ -155,11 +155,13 @@ private:
     note(body, kernelGroups(body));
   }
 
-  static void addNode(Body &body, const LayerOp &op) {
+  void addNode(Body &body, const LayerOp &op) const {
     Node &node = body.nodes.emplace_back();
     node.reads.append(op.operands.begin(), op.operands.end());
     node.writes.append(op.results.begin(), op.results.end());
-    node.isKernel = isRowOp(op);
+    node.gathers =
+        style >= KernelStyle::RowSums && looksUpRows(op, BackendTarget::Cuda);
+    node.isKernel = node.gathers || isRowOp(op);
     node.op = &op;
   }
 

@@ -238,8 +238,9 @@ private:
     addNode(reads, writes);
     Node &node = body.nodes.back();
     node.op = &op;
-    node.isKernel =
-        op.work.products() <= 0 && op.maps.empty() && !op.alone && !op.view;
+    node.gathers = looksUpRows(op, layer.terms.device.target);
+    node.isKernel = node.gathers || (op.work.products() <= 0 &&
+                                     op.maps.empty() && !op.alone && !op.view);
     node.workspace =
         workspaceOf(layer.terms, index, layer.optionsOf(index), layer.workers);
     for (auto [whole, part] : parts)

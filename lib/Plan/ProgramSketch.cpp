@@ -158,6 +158,9 @@ public:
   /// Puts the nodes into groups.
   void find() {
     for (size_t i = 0; i < body.nodes.size(); ++i)
+      if (body.nodes[i].gathers)
+        absorbTable(i);
+    for (size_t i = 0; i < body.nodes.size(); ++i)
       for (int maker : llvm::reverse(earlier[i]))
         tryJoin(maker, i);
     for (size_t i = 0; i < body.nodes.size(); ++i)
@@ -221,7 +224,7 @@ private:
   Sizes spaceOf(const Node &node) const {
     if (!node.isKernel || (node.op && node.op->ownLoops))
       return {};
-    if (isTurned(node))
+    if (isTurned(node) || node.gathers)
       return body.tensors[node.writes[0]].shape;
     Sizes space;
     double most = 0;
@@ -286,10 +289,29 @@ private:
   }
 
   /// True if the loops of two nodes with one space can be one: rows and columns
-  /// are of what is read straight.
+  /// are of what is read straight, and not of rows that are looked up.
   bool haveOneLoop(int a, int b) const {
     const Node &x = body.nodes[a], &y = body.nodes[b];
-    return (!isTurned(x) && !isTurned(y)) || (isPointwise(x) && isPointwise(y));
+    auto isElementwise = [](const Node &node) {
+      return node.gathers || isPointwise(node);
+    };
+    return (!isTurned(x) && !isTurned(y) && !x.gathers && !y.gathers) ||
+           (isElementwise(x) && isElementwise(y));
+  }
+
+  /// A sum whose rows only node `at` looks up joins it.
+  void absorbTable(int at) {
+    int table = body.nodes[at].reads[0];
+    for (int maker : earlier[at]) {
+      const Node &node = body.nodes[maker];
+      if (!node.isKernel || !node.op || node.op->name != "add" ||
+          node.writes.size() != 1 || node.writes[0] != table ||
+          readers[table].size() != 1)
+        continue;
+      spaces[maker] = spaces[at];
+      join(maker, at);
+      return;
+    }
   }
 
   void tryJoin(int a, int b) {

@@ -41,6 +41,9 @@ struct Tensor {
 struct Node {
   llvm::SmallVector<int, 6> reads, writes; ///< tensors
   bool isKernel = false, isCollective = false;
+  /// A kernel that looks up rows of experts and sums them: it joins others as
+  /// what it makes, and sums that are made for it alone.
+  bool gathers = false;
   double workspace = 0;        ///< bytes, while it runs
   const LayerOp *op = nullptr; ///< that it was made for; null: another command
   bool isGone = false;         ///< a product has it as its epilogue
@@ -55,6 +58,12 @@ struct Body {
   int carried = -1, next = -1;
   double exchanged = 0; ///< bytes of the largest room for rows on their way
 };
+
+/// True for an op whose kernel may be joined though it looks up rows: programs
+/// of GPUs combine rows of experts so (`kerf-fuse-groups`).
+inline bool looksUpRows(const LayerOp &op, BackendTarget target) {
+  return target == BackendTarget::Cuda && op.name == "combine";
+}
 
 /// Lets products end in gelu (where `gelu` says so), its gradient and sums of
 /// rows, as the stage `fuse` does for GPUs (FuseEpilogues.cpp there).

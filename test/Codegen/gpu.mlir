@@ -196,6 +196,44 @@ exec.kernel @table(%x: tensor<500x48xf32>, %i: tensor<500xi32> {test.range = [-3
   %y = kerf.scatter_add %x, %i : tensor<500x48xf32>, tensor<500xi32> -> tensor<1030x48xf32>
   exec.yield %y : tensor<1030x48xf32>
 }
+// Rows of experts: a sum is made where its rows are looked up, and the residual is
+// added to what they sum to; slots of one table for three groups.
+exec.kernel @looked_up(%a: tensor<2x24x40xbf16>, %b: tensor<2x24x40xbf16>, %i: tensor<3x8x2xi32> {test.range = [-1, 48]}, %w: tensor<3x8x2xf32>, %x: tensor<3x8x40xbf16>) -> tensor<3x8x40xbf16> {
+  %r = kerf.add %a, %b : tensor<2x24x40xbf16>
+  %one = kerf.reshape %r : tensor<2x24x40xbf16> -> tensor<1x48x40xbf16>
+  %c = kerf.combine %one, %i weights %w : tensor<3x8x2xf32> : tensor<1x48x40xbf16>, tensor<3x8x2xi32>
+  %y = kerf.add %x, %c : tensor<3x8x40xbf16>
+  exec.yield %y : tensor<3x8x40xbf16>
+}
+exec.kernel @joint_slots(%e: tensor<3x16xi32> {test.range = [0, 4]}) -> (tensor<3x16xi32>, tensor<3x4xi32>) {
+  %spread = kerf.broadcast %e dims [0, 1] : tensor<3x16xi32> -> tensor<3x16x4xi32>
+  %number = kerf.iota dim 2 : tensor<3x16x4xi32>
+  %is = kerf.compare eq %spread, %number : tensor<3x16x4xi32>
+  %hot = kerf.cast %is : tensor<3x16x4xi1> -> tensor<3x16x4xi32>
+  %before = kerf.cumsum %hot dim 1 : tensor<3x16x4xi32>
+  %own = kerf.mul %hot, %before : tensor<3x16x4xi32>
+  %rank = kerf.reduce sum %own dims [2] : tensor<3x16x4xi32>
+  %sizes = kerf.reduce sum %hot dims [1] : tensor<3x16x4xi32>
+  %total = kerf.reduce sum %sizes dims [0] : tensor<3x4xi32>
+  %lower = kerf.cumsum %total dim 0 : tensor<4xi32>
+  %earlier = kerf.cumsum %sizes dim 0 : tensor<3x4xi32>
+  %lower2 = kerf.broadcast %lower dims [1] : tensor<4xi32> -> tensor<3x4xi32>
+  %start = kerf.add %earlier, %lower2 : tensor<3x4xi32>
+  %start2 = kerf.broadcast %start dims [0, 2] : tensor<3x4xi32> -> tensor<3x16x4xi32>
+  %first = kerf.mul %hot, %start2 : tensor<3x16x4xi32>
+  %begin = kerf.reduce sum %first dims [2] : tensor<3x16x4xi32>
+  %slot = kerf.add %begin, %rank : tensor<3x16xi32>
+  exec.yield %slot, %start : tensor<3x16xi32>, tensor<3x4xi32>
+}
+// Short sums of other rows than the result's.
+exec.kernel @route_of_few(%l: tensor<2x50x8xbf16>, %e: tensor<2x50x3xi32> {test.range = [0, 8]}, %d: tensor<2x50x3xf32>) -> tensor<2x50x8xbf16> {
+  %y = kerf.route_backward %l, %e, %d renormalize : tensor<2x50x8xbf16>, tensor<2x50x3xi32>, tensor<2x50x3xf32>
+  exec.yield %y : tensor<2x50x8xbf16>
+}
+exec.kernel @route_of_sixteen(%l: tensor<1x33x16xf32>, %e: tensor<1x33x5xi32> {test.range = [0, 16]}, %d: tensor<1x33x5xf32>) -> tensor<1x33x16xf32> {
+  %y = kerf.route_backward %l, %e, %d renormalize : tensor<1x33x16xf32>, tensor<1x33x5xi32>, tensor<1x33x5xf32>
+  exec.yield %y : tensor<1x33x16xf32>
+}
 // Parts of different kinds share a launch.
 exec.kernel @parts(%x: tensor<20x300xf32>, %y: tensor<7000xf32>, %i: tensor<90xi32> {test.range = [0, 50]}, %z: tensor<90x16xf32>) -> (tensor<20x300xf32>, tensor<7000xf32>, tensor<50x16xf32>) {
   %a = kerf.softmax %x : tensor<20x300xf32>

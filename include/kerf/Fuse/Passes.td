@@ -73,7 +73,11 @@ def FuseGroupsPass : Pass<"kerf-fuse-groups", "::mlir::ModuleOp"> {
     Kernels over one space (the shape of their largest tensor) are joined with
     their producers and with readers of the same tensors, as long as no other op
     stands between them. For speed: values inside a kernel cost no memory.
+    With `gathers`, `kerf.combine` takes part: it is joined as a sum of the rows that
+    it makes, and a sum that is made for it alone is made where it looks up rows.
   }];
+  let options = [Option<"gathers", "gathers", "bool", /*default=*/"false",
+    "Join kernels that look up rows of experts, too">];
 }
 
 def VerifyFusedPass : Pass<"kerf-verify-fused", "::mlir::ModuleOp"> {
