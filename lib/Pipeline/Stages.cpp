@@ -124,6 +124,8 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
       pm.addPass(createBucketGradientsPass());
   }
   if (stage == Stage::Fuse) {
+    if (options.fuse && options.target == "cuda")
+      pm.addPass(createJoinGroupsPass());
     pm.addPass(createMergePadsPass());
     pm.addPass(createWidenProductsPass(
         WidenProductsPassOptions{!multipliesFloat8(options)}));

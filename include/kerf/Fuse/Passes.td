@@ -14,6 +14,18 @@ def MergePadsPass : Pass<"kerf-merge-pads", "::mlir::ModuleOp"> {
   }];
 }
 
+def JoinGroupsPass : Pass<"kerf-join-groups", "::mlir::ModuleOp"> {
+  let summary = "Give all groups of tokens of a rank one table of experts' rows";
+  let description = [{
+    `kerf.assign_slots` gives each group of sequences a table of its own. In the
+    program of a rank that has all experts, rows of all groups go into one, in which
+    those of an expert lie together. For speed: products of experts work on tiles of
+    128 rows, of which an expert's last one is not full; now it has one, not one for
+    each group. Nothing changes where experts are cut among ranks, or where tables
+    have a capacity.
+  }];
+}
+
 def FuseEpiloguesPass : Pass<"kerf-fuse-epilogues", "::mlir::ModuleOp"> {
   let summary = "Let matrix products compute what follows them";
   let description = [{

@@ -269,6 +269,8 @@ Values AssignSlotsOp::decompose(OpBuilder &builder) {
 /// Slots of all groups' tables laid end to end; negative ones stay so.
 static Value globalSlots(PlainBuilder &p, Value slots, int64_t groups,
                          int64_t rows) {
+  if (groups == 1)
+    return slots;
   Shape shape = typeOf(slots).getShape();
   Value group = p.iota({groups, shape[0] / groups, shape[1], shape[2]}, 0);
   Value base = p.reshape(p.mul(group, static_cast<double>(rows)), shape);
