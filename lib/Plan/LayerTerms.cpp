@@ -209,6 +209,20 @@ double LayerTerms::productSec(int index, llvm::ArrayRef<int64_t> cuts) const {
   return matmulSec(device, context.profile, shape, op.type, width);
 }
 
+/// True for a sum over ranks that is still to be made on some axis.
+static bool isPending(int index, const LayerLayout &layout, int axis,
+                      const OpOption *option) {
+  for (int a = 0; a < kInnerAxes; ++a) {
+    const OpOption *own = a == axis ? option
+                          : layout.axes[a].ops.empty()
+                              ? nullptr
+                              : &layout.axes[a].ops[index];
+    if (own && own->results[0] == kPending)
+      return true;
+  }
+  return false;
+}
+
 /// Kernels write all rows that there is room for: rows of no expert are zeros.
 /// They read all of them, too, but for ops that know which rows are whose.
 double LayerTerms::movedBytes(int index, const LayerLayout &layout, int axis,
@@ -229,6 +243,11 @@ double LayerTerms::movedBytes(int index, const LayerLayout &layout, int axis,
       bytes += tensorBytes(index, true, i, layout, axis, option, true);
   if (isOurs && !query.ideal)
     bytes += 2 * op.tableBytes / scale;
+  // A collective stands between rows of experts that are combined and what is
+  // added to them: it writes what that reads.
+  if (op.name == "combine" && !again && !own.writes[0] &&
+      isPending(index, layout, axis, option))
+    bytes += 2 * tensorBytes(index, true, 0, layout, axis, option);
   if (own.epilogue > 0 && !again)
     bytes += own.epilogue * tensorBytes(index, true, 0, layout, axis, option);
   return bytes;
