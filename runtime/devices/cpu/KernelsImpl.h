@@ -99,6 +99,22 @@ KERF_INLINE void setNumber(void *y, Number number, int64_t i, float x) {
     ((uint16_t *)y)[i] = number == Number::BF16 ? toBf16(x) : toF16(x);
 }
 
+typedef uint16_t Halves __attribute__((vector_size(lanes * 2)));
+typedef _Float16 HalfFloats __attribute__((vector_size(lanes * 2)));
+
+KERF_INLINE Floats loadAny(const void *x, Number number, int64_t i) {
+  if (number == Number::F32)
+    return load((const float *)x + i);
+  if (number == Number::F16) {
+    HalfFloats halves;
+    memcpy(&halves, (const uint16_t *)x + i, sizeof(halves));
+    return __builtin_convertvector(halves, Floats);
+  }
+  Halves halves;
+  memcpy(&halves, (const uint16_t *)x + i, sizeof(halves));
+  return (Floats)(__builtin_convertvector(halves, Ints) << 16);
+}
+
 KERF_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 //===----------------------------------------------------------------------===//
@@ -169,25 +185,60 @@ KERF_INLINE void copyLine(float *out, const void *data, Number number,
   _mm512_storeu_ps(out, loadLine(data, number, index, count));
 }
 #else
+/// 16 floats; those from `count` on zero.
 KERF_INLINE void copyLine(float *out, const void *data, Number number,
                           int64_t index, int64_t count) {
-  if (number == Number::F32 && count >= block) {
-    memcpy(out, (const float *)data + index, block * 4);
-    return;
+  if (count >= block)
+    for (int64_t j = 0; j < block; j += lanes)
+      save(out + j, loadAny(data, number, index + j));
+  else
+    for (int64_t j = 0; j < block; ++j)
+      out[j] = j < count ? numberAt(data, number, index + j) : 0;
+}
+
+/// Four columns of 16 lines, `row` floats apart, become four lines.
+KERF_INLINE void transposeFour(float *const out[4], const float *in,
+                               int64_t row) {
+  for (int64_t i = 0; i < block; i += 8) {
+#ifdef __AVX__
+    auto two = [&](int64_t line) __attribute__((always_inline)) {
+      const float *from = in + (i + line) * row;
+      __m256 low = _mm256_castps128_ps256(_mm_loadu_ps(from));
+      return _mm256_insertf128_ps(low, _mm_loadu_ps(from + 4 * row), 1);
+    };
+    __m256 a = two(0), b = two(1), c = two(2), d = two(3);
+    __m256 ab = _mm256_unpacklo_ps(a, b), cd = _mm256_unpacklo_ps(c, d);
+    __m256 abHigh = _mm256_unpackhi_ps(a, b), cdHigh = _mm256_unpackhi_ps(c, d);
+    _mm256_storeu_ps(out[0] + i, _mm256_shuffle_ps(ab, cd, 0x44));
+    _mm256_storeu_ps(out[1] + i, _mm256_shuffle_ps(ab, cd, 0xee));
+    _mm256_storeu_ps(out[2] + i, _mm256_shuffle_ps(abHigh, cdHigh, 0x44));
+    _mm256_storeu_ps(out[3] + i, _mm256_shuffle_ps(abHigh, cdHigh, 0xee));
+#else
+    for (int64_t j = 0; j < 8; ++j)
+      for (int64_t l = 0; l < 4; ++l)
+        out[l][i + j] = in[(i + j) * row + l];
+#endif
   }
-  for (int64_t j = 0; j < block; ++j)
-    out[j] = j >= count ? 0 : numberAt(data, number, index + j);
 }
 
 static void transposeBlock(float *out, int64_t outRow, int64_t outLines,
                            const void *data, Number number, int64_t index,
                            int64_t stride, int64_t count, int64_t lines) {
-  float in[block][block];
-  for (int64_t i = 0; i < block; ++i)
-    copyLine(in[i], data, number, index + i * stride, i < lines ? count : 0);
-  for (int64_t i = 0; i < outLines; ++i)
-    for (int64_t j = 0; j < block; ++j)
-      out[i * outRow + j] = in[j][i];
+  float copy[block * block], unused[block];
+  const float *in = (const float *)data + index;
+  if (number != Number::F32 || count < block || lines < block) {
+    for (int64_t i = 0; i < block; ++i)
+      copyLine(copy + i * block, data, number, index + i * stride,
+               i < lines ? count : 0);
+    in = copy;
+    stride = block;
+  }
+  for (int64_t i = 0; i < outLines; i += 4) {
+    float *to[4];
+    for (int64_t l = 0; l < 4; ++l)
+      to[l] = i + l < outLines ? out + (i + l) * outRow : unused;
+    transposeFour(to, in + i, stride);
+  }
 }
 #endif
 
@@ -198,6 +249,8 @@ static void packA(void *packed, View a, int64_t m, int64_t k,
   auto pack = [&](int64_t i0, int64_t k0) __attribute__((always_inline)) {
     int64_t rows = least(stripRows, m - i0), depth = least(block, k - k0);
     int64_t index = i0 * a.row + k0 * a.column;
+    // Whole lines are faster than their first `rows` numbers.
+    int64_t count = least(block, m - i0);
     float *out =
         (float *)packed + (i0 / stripRows * blocks + k0 / block) * blockSize;
     if (a.column == 1)
@@ -206,7 +259,7 @@ static void packA(void *packed, View a, int64_t m, int64_t k,
                  i < rows ? depth : 0);
     else
       transposeBlock(out, block, stripRows, a.data, a.number, index, a.column,
-                     rows, depth);
+                     count, depth);
   };
   if (a.column == 1)
     for (int64_t i0 = 0; i0 < m; i0 += stripRows)
@@ -487,22 +540,6 @@ static void gradientRow(float *s, float *dp, int64_t n, float scale,
 static void scaleRow(float *x, int64_t n, float factor) {
   for (int64_t i = 0; i < n; ++i)
     x[i] *= factor;
-}
-
-typedef uint16_t Halves __attribute__((vector_size(lanes * 2)));
-typedef _Float16 HalfFloats __attribute__((vector_size(lanes * 2)));
-
-KERF_INLINE Floats loadAny(const void *x, Number number, int64_t i) {
-  if (number == Number::F32)
-    return load((const float *)x + i);
-  if (number == Number::F16) {
-    HalfFloats halves;
-    memcpy(&halves, (const uint16_t *)x + i, sizeof(halves));
-    return __builtin_convertvector(halves, Floats);
-  }
-  Halves halves;
-  memcpy(&halves, (const uint16_t *)x + i, sizeof(halves));
-  return (Floats)(__builtin_convertvector(halves, Ints) << 16);
 }
 
 /// As setNumber.
