@@ -6,9 +6,10 @@
 // Products work on packed operands. With L = 64 / element bytes (16 for f32,
 // 32 for bf16):
 //  - A, m x k: strips of h rows (stripRows), each [k / L][h][L], zero-filled;
-//  - B, k x n: panels of `panel` columns, each [k][panel] for f32 and
-//    [k / 32][panel / 16][16][16][2] (pairs of k) for bf16, zero-filled to
-//    whole panels and k to whole L.
+//  - B, k x n: panels of `panel` columns, each [k][panel] for f32,
+//    [k / 2][panel][2] (pairs of k) for bf16 and, for AMX, [k / 32][panel / 16]
+//    [16][16][2], zero-filled to whole panels and k to whole L.
+// So pairs lie as f32 do: the loops are the same but for what they add.
 // An element of the product is summed in the order of k, whatever its place in
 // a tile: its bits do not depend on how rows and columns are cut.
 //
@@ -37,6 +38,7 @@ struct View {
 /// Products of one packed element type; values are summed in f32.
 struct Engine {
   bool bf16;            ///< packed elements are bf16, else f32
+  bool wholeStrips;     ///< all strips have `strip` rows
   int64_t panel;        ///< columns of a panel
   int64_t strip;        ///< largest number of rows of a strip
   int64_t elementBytes; ///< of a packed element
@@ -65,7 +67,7 @@ struct Engine {
   }
   /// Height of the strips that m rows are cut into: as equal as they can be.
   int64_t stripRows(int64_t m) const {
-    if (bf16)
+    if (wholeStrips)
       return strip;
     int64_t strips = (m + strip - 1) / strip;
     return strips ? (m + strips - 1) / strips : 1;
@@ -145,7 +147,8 @@ struct Kernels {
                           int64_t xRow, int64_t rows, int64_t columns);
 };
 
-/// Those of the best instruction set that this machine and system have.
+/// Those of the best instruction set that this machine and system have;
+/// AVX-512's for bf16 only where `isBf16Fast`.
 const Kernels &kernels();
 /// By name ("generic", "avx2", "avx512", "avx512bf16", "amx"); null if this
 /// machine lacks it.

@@ -12,6 +12,9 @@
 namespace {
 namespace impl {
 
+constexpr int64_t bf16Strip = 16; ///< rows of a strip
+constexpr Packing halves = {64, 1024};
+
 struct alignas(64) TileShapes {
   uint8_t palette = 1, startRow = 0, reserved[14] = {};
   uint16_t rowBytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
@@ -100,12 +103,12 @@ static void partStrips(int64_t rows, int64_t n, int64_t k, const char *a,
 static void multiplyAt(int64_t m, int64_t n, int64_t k, const char *a,
                        Layout at, const char *b, float *c, int64_t cRow,
                        bool accumulate, const char *next) {
-  constexpr int64_t pair = 2 * bf16Strip, blockLines = 32;
-  int64_t lines = next ? (blockLines * pair + m - 1) / m : 0, first = 0;
+  constexpr int64_t pair = 2 * bf16Strip, panelLines = 32;
+  int64_t lines = next ? (panelLines * pair + m - 1) / m : 0, first = 0;
   next = next ? next : b;
   for (int64_t i = 0; i < m; i += pair, a += 2 * at.strip, first += lines) {
     int64_t rows = least(pair, m - i);
-    lines = least(lines, blockLines - first);
+    lines = least(lines, panelLines - first);
     if (n == panel && rows == pair)
       twoStrips(k, a, at, b, c + i * cRow, cRow, accumulate, next + first * 64,
                 lines);
@@ -137,9 +140,16 @@ static void enter() {
 
 static void leave() { _tile_release(); }
 
-constexpr kerf::cpu::Engine bf16Engine = {
-    true,      panel,     bf16Strip,    2,           line,
-    packBf16A, packBf16B, multiplyBf16, multiplyRows};
+constexpr kerf::cpu::Engine bf16Engine = {true,
+                                          true,
+                                          panel,
+                                          bf16Strip,
+                                          2,
+                                          line,
+                                          packBf16A,
+                                          packBf16B<halves>,
+                                          multiplyBf16,
+                                          multiplyRows};
 
 } // namespace impl
 } // namespace

@@ -317,9 +317,16 @@ KERF_INLINE void fetch(const char *block, int64_t first, int64_t lines) {
     _mm_prefetch(block + i * 64, _MM_HINT_T1);
 }
 
-/// `next`: where this strip's share of the next panel starts; `lines` of every
-/// `panel` lines are its.
-template <int H>
+/// What the loops multiply: packed elements of 4 bytes, of which each has some
+/// numbers that are neighbors in k.
+struct Singles {
+  static constexpr int64_t numbers = 1;
+  KERF_INLINE Floats add(Floats sum, Floats x, Floats y) { return sum + x * y; }
+};
+
+/// k counts elements. `next`: where this strip's share of the next panel
+/// starts; `lines` of every `panel` lines are its.
+template <typename Element, int H>
 KERF_INLINE void tile(int64_t rows, int64_t n, int64_t k, const float *a,
                       const float *b, float *c, int64_t cRow, bool accumulate,
                       const char *next, int64_t lines) {
@@ -338,7 +345,7 @@ KERF_INLINE void tile(int64_t rows, int64_t n, int64_t k, const float *a,
         Floats x = splat(a[i * block + l]);
 #pragma GCC unroll 4
         for (int v = 0; v < panelVectors; ++v)
-          sum[i][v] += x * bs[v];
+          sum[i][v] = Element::add(sum[i][v], x, bs[v]);
       }
     }
   }
@@ -361,7 +368,7 @@ KERF_INLINE void tile(int64_t rows, int64_t n, int64_t k, const float *a,
   savePart(c, cRow, part, panel, rows, n, accumulate);
 }
 
-template <int H>
+template <typename Element, int H>
 static void strips(int64_t m, int64_t n, int64_t k, const char *a,
                    int64_t stripBytes, const float *b, float *c, int64_t cRow,
                    bool accumulate, const char *next) {
@@ -371,30 +378,32 @@ static void strips(int64_t m, int64_t n, int64_t k, const char *a,
   int64_t at = 0;
   for (int64_t i = 0; i < m; i += H, a += stripBytes, at += lines) {
     lines = least(lines, panel - at);
-    tile<H>(least(H, m - i), n, k, (const float *)a, b, c + i * cRow, cRow,
-            accumulate, next + at * 64, lines);
+    tile<Element, H>(least(H, m - i), n, k, (const float *)a, b, c + i * cRow,
+                     cRow, accumulate, next + at * 64, lines);
   }
 }
 
-template <int H>
+template <typename Element, int H>
 static void multiplyFrom(int64_t m, int64_t n, int64_t k, const void *a,
                          int64_t stripRows, int64_t stripBytes, const void *b,
                          float *c, int64_t cRow, bool accumulate,
                          const void *next) {
   if (stripRows == H)
-    return strips<H>(m, n, k, (const char *)a, stripBytes, (const float *)b, c,
-                     cRow, accumulate, (const char *)next);
+    return strips<Element, H>(m, n, k, (const char *)a, stripBytes,
+                              (const float *)b, c, cRow, accumulate,
+                              (const char *)next);
   if constexpr (H > 1)
-    multiplyFrom<H - 1>(m, n, k, a, stripRows, stripBytes, b, c, cRow,
-                        accumulate, next);
+    multiplyFrom<Element, H - 1>(m, n, k, a, stripRows, stripBytes, b, c, cRow,
+                                 accumulate, next);
 }
 
+template <typename Element>
 static void multiply(int64_t m, int64_t n, int64_t k, const void *a,
                      int64_t stripRows, int64_t stripBytes, const void *b,
                      float *c, int64_t cRow, bool accumulate,
                      const void *next) {
-  multiplyFrom<KERF_STRIP>(m, n, k, a, stripRows, stripBytes, b, c, cRow,
-                           accumulate, next);
+  multiplyFrom<Element, KERF_STRIP>(m, n, k / Element::numbers, a, stripRows,
+                                    stripBytes, b, c, cRow, accumulate, next);
 }
 
 //===----------------------------------------------------------------------===//
@@ -628,7 +637,8 @@ static void storeTransposed(void *y, int64_t yRow, Number number,
 }
 
 constexpr kerf::cpu::Engine f32Engine = {
-    false, panel, KERF_STRIP, 4, block, packA, packB, multiply, nullptr};
+    false, false, panel, KERF_STRIP,        4,
+    block, packA, packB, multiply<Singles>, nullptr};
 
 static inline void nothing() {}
 

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../Isa.h"
 #include "Support.h"
 
 #include <cstdio>
@@ -73,9 +74,23 @@ static void testLaunch() {
     }
 }
 
+/// Signatures of Cooper Lake, Sapphire Rapids, Emerald Rapids, Zen 4 and 5.
+static void testFastBf16() {
+  using kerf::cpu::isBf16Fast;
+  for (uint32_t signature : {0x806f8u, 0xc06f2u})
+    if (isBf16Fast("GenuineIntel", signature))
+      failed("bf16 is called fast on Intel's %x", signature);
+  if (!isBf16Fast("GenuineIntel", 0x5065b))
+    failed("bf16 is called slow on Cooper Lake");
+  for (uint32_t signature : {0xa10f11u, 0xb00f21u})
+    if (!isBf16Fast("AuthenticAMD", signature))
+      failed("bf16 is called slow on AMD's %x", signature);
+}
+
 int main(int argc, char **argv) {
   unsigned seed = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 1;
   std::mt19937 random(seed);
+  testFastBf16();
   testLaunch();
   testCopyAndZero(random);
   testMatmul(random);

@@ -156,6 +156,7 @@ void cputest::runEverywhere(Command &command, const std::string &what,
   std::vector<std::vector<char>> before;
   for (const Buffer &operand : command.operands)
     before.push_back(operand.content());
+  bool any = false;
   for (const char *isa : {"generic", "avx2", "avx512", "avx512bf16", "amx"}) {
     setenv("KERF_CPU_ISA", isa, 1);
     kerf_device_options options = {};
@@ -163,6 +164,7 @@ void cputest::runEverywhere(Command &command, const std::string &what,
     kerf_device *device = nullptr;
     if (api().create(&options, &device, nullptr, 0))
       continue; // not on this machine
+    any = true;
     api().destroy(device);
     std::vector<std::vector<char>> first;
     for (int workers : {1, 2, 3, 5}) {
@@ -186,6 +188,8 @@ void cputest::runEverywhere(Command &command, const std::string &what,
       }
     }
   }
+  if (!any)
+    failed("%s: no instruction set could be tried", what.c_str());
   unsetenv("KERF_CPU_ISA");
 }
 
