@@ -22,6 +22,26 @@ static constexpr llvm::StringLiteral kUseful[] = {
 
 std::string CpuTarget::featureList() const { return llvm::join(features, ","); }
 
+/// Where `vdpbf16ps` is slow, products are computed in f32 (the cpu device's
+/// isBf16Fast): on Intel's CPUs but Cooper Lake.
+static bool isDotFast(llvm::StringRef name) {
+  return name.starts_with("znver") || name == "cooperlake";
+}
+
+std::string CpuTarget::whyNotFaster(llvm::StringRef precision) const {
+  if (precision == "f32")
+    return "";
+  if (precision == "f16")
+    return "no CPU's instructions for f16 are used";
+  bool hasDot = llvm::is_contained(features, "avx512bf16");
+  if (hasTiles || (hasDot && isDotFast(name)))
+    return "";
+  if (hasDot)
+    return "'" + name +
+           "' without AMX multiplies bf16 at half the rate of f32 at best";
+  return "'" + name + "' has neither AMX nor AVX-512 bf16";
+}
+
 /// What the least target has: older CPUs are not supported.
 static constexpr llvm::StringLiteral kLeast = "x86-64-v2";
 
@@ -64,6 +84,8 @@ FailureOr<CpuTarget> kerf::resolveCpu(llvm::StringRef name,
   for (llvm::StringRef feature : kUseful)
     if (available.contains(feature))
       target.features.push_back(feature.str());
+  target.hasTiles =
+      available.contains("amx-tile") && available.contains("amx-bf16");
   if (available.contains("avx2"))
     target.vectorBytes = 32;
   if (available.contains("avx512bw") && available.contains("avx512dq") &&

@@ -34,9 +34,14 @@ struct CpuTarget {
   /// Instruction sets that kernels may use, as LLVM names them, sorted.
   std::vector<std::string> features;
   int64_t vectorBytes = 16; ///< of the widest register
+  bool hasTiles = false;    ///< AMX for bf16; kernels do not use it
 
   /// The features by comma, for the artifact.
   std::string featureList() const;
+  /// Why a step in `precision` (as --precision) is not expected to be faster
+  /// than in f32, which is how the cpu device then computes its products. Empty
+  /// where it is.
+  std::string whyNotFaster(llvm::StringRef precision) const;
 };
 
 /// The target of a name: `x86-64-v2`, `x86-64-v3`, `x86-64-v4`, a CPU as LLVM
