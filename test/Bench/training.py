@@ -30,11 +30,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("KERF_BIN", ROOT / "build/bin"))
 PEERS = ROOT / "test/Bench/peers"
+sys.path.append(str(PEERS))
+from models import config_of  # noqa: E402
+
 MODELS = {
     "gpt2-124m": (512, 4),
     "gpt-mini": (256, 8),
     "llama-mini": (512, 4),
     "moe-mini": (256, 4),
+    "qwen3-48m": (256, 4),
 }
 BEST = {
     ("torch", "f32"): ["eager", "compile"],
@@ -60,7 +64,7 @@ def run(command, **options):
 def compile_model(name, dtype, threads, folder):
     """Imports without dropout and compiles. Returns the file and the seconds."""
     seq, batch = MODELS[name]
-    config = json.loads((ROOT / f"examples/models/{name}/config.json").read_text())
+    config = config_of(name)
     for key in ("attn_pdrop", "embd_pdrop", "resid_pdrop"):
         if key in config:
             config[key] = 0.0

@@ -1,4 +1,4 @@
-"""What the peers share: shapes from `examples/models`, weights, tokens, timing, report.
+"""What the peers share: shapes of models (`config_of`), weights, tokens, timing, report.
 
 Weights are drawn with numpy and are the same for all peers, so that their first loss
 must agree (`check_loss`). Layers are stacked in dimension 0 of their weights. Shapes
@@ -25,6 +25,7 @@ MODELS = {
     "gpt-mini": (256, 8),
     "llama-mini": (512, 4),
     "moe-mini": (256, 4),
+    "qwen3-48m": (256, 4),
 }
 LEARNING_RATE, BETA1, BETA2, EPS, DECAY, CLIP = 3e-4, 0.9, 0.95, 1e-8, 0.1, 1.0
 
@@ -32,7 +33,8 @@ LEARNING_RATE, BETA1, BETA2, EPS, DECAY, CLIP = 3e-4, 0.9, 0.95, 1e-8, 0.1, 1.0
 @dataclass(frozen=True)
 class Shape:
     """A model and its step. `kv` is the number of key and value heads; `experts` is 0
-    for a dense model. A GPT has biases, layer norms and learned positions."""
+    for a dense model. A GPT has biases, layer norms and learned positions. `head_norms`:
+    queries and keys are normed by head, as in Qwen3."""
 
     name: str
     gpt: bool
@@ -49,6 +51,7 @@ class Shape:
     top: int
     seq: int
     batch: int
+    head_norms: bool = False
 
     @property
     def head_dim(self):
@@ -59,10 +62,17 @@ class Shape:
         return self.seq * self.batch
 
 
+def config_of(name):
+    """Hugging Face configuration of the model `name` of MODELS: one that ships, or one of
+    the benchmark's own."""
+    own = ROOT / f"test/Bench/Inputs/{name}.json"
+    path = own if own.exists() else ROOT / f"examples/models/{name}/config.json"
+    return json.loads(path.read_text())
+
+
 def shape_of(name):
     """Shape of the model `name` of MODELS, from its config. Dropout is left out."""
-    config = json.loads((ROOT / "examples/models" / name / "config.json").read_text())
-    return shape_from(name, config, *MODELS[name])
+    return shape_from(name, config_of(name), *MODELS[name])
 
 
 def shape_from(name, config, seq, batch):
@@ -85,7 +95,8 @@ def shape_from(name, config, seq, batch):
         top = config.get("num_experts_per_tok", 0)
     gpt = config["model_type"] == "gpt2"
     vocab = config["vocab_size"]
-    return Shape(name, gpt, *sizes, vocab, positions, eps, theta, experts, top, seq, batch)
+    norms = config["model_type"] == "qwen3"
+    return Shape(name, gpt, *sizes, vocab, positions, eps, theta, experts, top, seq, batch, norms)
 
 
 def weight_shapes(s):
@@ -101,6 +112,8 @@ def weight_shapes(s):
         whole = {"wte": (s.vocab, h), "wpe": (s.positions, h), "lnf": (h,), "lnf_b": (h,)}
     else:
         layer = {"ln1": (h,), "qkv": (h, h + 2 * kv), "proj": (h, h), "ln2": (h,)}
+        if s.head_norms:
+            layer |= {"q_norm": (s.head_dim,), "k_norm": (s.head_dim,)}
         if s.experts:
             layer |= {
                 "router": (h, s.experts),

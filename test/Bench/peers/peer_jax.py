@@ -66,6 +66,8 @@ def attention(s, words, x, p):
         part.reshape(*x.shape[:2], -1, d)
         for part in jnp.split(qkv, (s.heads * d, (s.heads + s.kv) * d), -1)
     )
+    if s.head_norms:
+        q, k = norm(s, q, p, "q_norm"), norm(s, k, p, "k_norm")
     if not s.gpt:
         q, k = rotated(s, q), rotated(s, k)
     if "sdpa" in words:

@@ -95,7 +95,7 @@ class Model(torch.nn.Module):
     def norm(self, x, p, name):
         if self.s.gpt:
             return F.layer_norm(x, (self.s.hidden,), p[name], p[name + "_b"], self.s.eps)
-        return F.rms_norm(x, (self.s.hidden,), p[name].to(x.dtype), self.s.eps)
+        return F.rms_norm(x, p[name].shape, p[name].to(x.dtype), self.s.eps)
 
     def attention(self, x, p):
         s, d = self.s, self.s.head_dim
@@ -104,6 +104,8 @@ class Model(torch.nn.Module):
             part.unflatten(-1, (-1, d)).transpose(1, 2)
             for part in qkv.split((s.heads * d, s.kv * d, s.kv * d), -1)
         )
+        if s.head_norms:
+            q, k = self.norm(q, p, "q_norm"), self.norm(k, p, "k_norm")
         if not s.gpt:
             q, k = self.rotated(q), self.rotated(k)
         out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=s.kv < s.heads)
