@@ -551,7 +551,7 @@ static void scaleRow(float *x, int64_t n, float factor) {
     x[i] *= factor;
 }
 
-/// As setNumber.
+/// As setNumber; bf16 by its own instruction makes subnormal numbers 0.
 KERF_INLINE void saveAny(void *y, Number number, int64_t i, Floats x) {
   if (number == Number::F32)
     return save((float *)y + i, x);
@@ -560,10 +560,14 @@ KERF_INLINE void saveAny(void *y, Number number, int64_t i, Floats x) {
     memcpy((uint16_t *)y + i, &halves, sizeof(halves));
     return;
   }
+#ifdef __AVX512BF16__
+  __m256i halves = (__m256i)_mm512_cvtneps_pbh((__m512)x);
+#else
   Ints bits = bitsOf(x);
   Ints rounded = bits + 0x7fff + ((bits >> 16) & 1);
   rounded = x == x ? rounded : bits | 0x400000;
   Halves halves = __builtin_convertvector(rounded >> 16, Halves);
+#endif
   memcpy((uint16_t *)y + i, &halves, sizeof(halves));
 }
 

@@ -3,6 +3,7 @@
 // What the kernels' source files use of AVX-512, its bf16 and AMX, on any
 // processor: the names of the instructions, replaced before such a file is
 // included. So these files are tested on machines without the instructions.
+// KERF_EMULATE_BF16: the file is for processors with bf16.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,6 +15,9 @@
 #include <string.h>
 
 #define __AVX512F__ 1
+#ifdef KERF_EMULATE_BF16
+#define __AVX512BF16__ 1
+#endif
 
 namespace {
 namespace emulated {
@@ -42,9 +46,13 @@ struct ManyHalves {
 };
 
 inline float ofBf16(uint16_t x) { return cast<float>(uint32_t(x) << 16); }
-/// To the nearest, ties to even; numbers are finite.
+/// To the nearest, ties to even; NaN stays NaN, subnormal numbers become 0.
 inline uint16_t toBf16(float x) {
   uint32_t bits = cast<uint32_t>(x);
+  if (x != x)
+    return static_cast<uint16_t>(bits >> 16 | 0x40);
+  if ((bits & 0x7f800000) == 0)
+    return static_cast<uint16_t>(bits >> 16 & 0x8000);
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
