@@ -236,7 +236,8 @@ double HeadBounds::stepSec(const PipelineFacts &facts, const Relaxed &relaxed,
                 static_cast<double>(facts.stages);
   double once = relaxed.onceSec - relaxed.firstOnceSec;
   double first = problem.hasEmbedding ? relaxed.first.least() : 0;
-  double least = at(slowest, relaxed.onceSec), most = mean;
+  double full = mean > 0 ? first + mean * relaxed.fastLayerSec : 0;
+  double least = at(std::max(slowest, full), relaxed.onceSec), most = mean;
   for (double step = mean / 16; most > 0; step *= 2) {
     double fewest = std::max(0.0, mean - step);
     double rest = relaxed.sumSec - first - most * relaxed.slowLayerSec;
