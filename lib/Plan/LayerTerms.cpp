@@ -47,24 +47,28 @@ LayerTerms::LayerTerms(const LayerContext &context, const LayerQuery &query,
 }
 
 void LayerTerms::joinGroups(double typicalBytes) {
-  for (unsigned axes = 0; axes < jointCosts.size(); ++axes) {
-    llvm::SmallVector<Group, kInnerAxes> groups;
-    for (int axis = 0; axis < kInnerAxes; ++axis)
-      if (axes >> axis & 1 && has(axis))
-        groups.push_back(query.key.groups[axis]);
-    if (groups.size() != size_t(llvm::popcount(axes)) || groups.size() < 2)
-      continue;
-    llvm::sort(groups, [](Group a, Group b) { return a.stride < b.stride; });
-    Group all = groups.front();
-    bool isOne = true;
-    for (Group next : llvm::drop_begin(groups)) {
-      isOne &= next.stride == all.stride * all.size;
-      all.size *= next.size;
-    }
-    if (isOne)
+  for (unsigned axes = 0; axes < jointCosts.size(); ++axes)
+    if (auto all = jointGroup(query.key, axes))
       jointCosts[axes] =
-          groupCosts(*context.machine, context.profile, all, typicalBytes);
+          groupCosts(*context.machine, context.profile, *all, typicalBytes);
+}
+
+std::optional<Group> kerf::jointGroup(const TableKey &key, unsigned axes) {
+  llvm::SmallVector<Group, kInnerAxes> groups;
+  for (int axis = 0; axis < kInnerAxes; ++axis)
+    if (axes >> axis & 1)
+      groups.push_back(key.groups[axis]);
+  if (groups.size() < 2 ||
+      llvm::any_of(groups, [](Group group) { return group.size < 2; }))
+    return std::nullopt;
+  llvm::sort(groups, [](Group a, Group b) { return a.stride < b.stride; });
+  Group all = groups.front();
+  for (Group next : llvm::drop_begin(groups)) {
+    if (next.stride != all.stride * all.size)
+      return std::nullopt;
+    all.size *= next.size;
   }
+  return all;
 }
 
 bool LayerTerms::isExternal(int value) const {

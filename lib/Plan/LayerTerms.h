@@ -306,6 +306,10 @@ std::pair<LayerLayout, LayerCost>
 recomputationPointOf(const LayerTerms &terms, const LayerLayout &layout,
                      llvm::ArrayRef<int64_t> numbers);
 
+/// The one group that ranks of several axes are together, if they are one: bit
+/// a of `axes`: axis a, which has ranks.
+std::optional<Group> jointGroup(const TableKey &key, unsigned axes);
+
 /// Times costs in the solver's unit.
 int64_t toPicoseconds(double seconds);
 

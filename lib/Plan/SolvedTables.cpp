@@ -55,8 +55,13 @@ struct SolvedTables::State {
   std::optional<LayerBounds> bounds;
   /// Groups that stand for others, by size and stride.
   std::map<std::pair<int64_t, int64_t>, Group> groups;
+  /// Groups of several axes: by what each costs those that were seen, and for
+  /// each key the one that stands for it.
+  std::map<TableKey, std::vector<TableKey>> several;
+  std::map<TableKey, TableKey> moving;
   int64_t solved = 0;
 
+  TableKey movingAlike(const TableKey &key, TableKey other);
   bool divides(const TableKey &key) const {
     int64_t local = key.microBatch * key.groups[2].size;
     return local > 0 && context.step->batch % local == 0;
@@ -143,6 +148,48 @@ TableKey SolvedTables::alike(const TableKey &key) {
         }
     group = it->second;
   }
+  return state->movingAlike(key, other);
+}
+
+/// Which axis is the outer one, and what their ranks are together, counts where
+/// values move over several.
+static bool movesAlike(const Machine &machine, const TableKey &a,
+                       const TableKey &b) {
+  for (int one = 0; one < kInnerAxes; ++one)
+    for (int two = 0; two < one; ++two)
+      if (a.groups[one].size > 1 && a.groups[two].size > 1 &&
+          (a.groups[one].stride < a.groups[two].stride) !=
+              (b.groups[one].stride < b.groups[two].stride))
+        return false;
+  for (unsigned axes = 0; axes < 1U << kInnerAxes; ++axes) {
+    auto own = jointGroup(a, axes), other = jointGroup(b, axes);
+    if (own.has_value() != other.has_value() ||
+        (own && !costsSame(machine, *own, *other)))
+      return false;
+  }
+  return true;
+}
+
+/// Of keys whose axes cost the same each, the first that moves values over
+/// several as `key` does.
+TableKey SolvedTables::State::movingAlike(const TableKey &key, TableKey other) {
+  if (llvm::count_if(key.groups, [](Group own) { return own.size > 1; }) < 2)
+    return other;
+  TableKey own, costs;
+  own.groups = key.groups;
+  costs.groups = other.groups;
+  auto [it, isNew] = moving.try_emplace(own, own);
+  if (isNew) {
+    std::vector<TableKey> &known = several[costs];
+    auto found = llvm::find_if(known, [&](const TableKey &first) {
+      return movesAlike(*context.machine, first, own);
+    });
+    if (found != known.end())
+      it->second = *found;
+    else
+      known.push_back(own);
+  }
+  other.groups = it->second.groups;
   return other;
 }
 int64_t SolvedTables::solved() const { return state->solved; }
