@@ -12,14 +12,13 @@ KEYS = {"model", "batch", "seq", "devices", "cluster", "precision", "import", "o
         "apart", "why_apart", "otherwise"}
 # Why programs send otherwise than is priced: what `otherwise` of a row may say of an exchange ("all_gather tp").
 CAUSES = {
-    "two axes": "Where attention passes keys round a ring all ops cut rows in the order of the mesh, and programs gather over two axes "
-                "at once; the price takes one axis at a time.",
+    "two axes": "Programs gather over two axes at once, or over the other one first, where keys go round a ring or a value is cut within "
+                "the parts of another axis; the price takes one axis at a time.",
     "sum": "Sums are priced as all-reduce and sent as reduce-scatter and all-gather, or the other way round.",
     "ring": "Keys and values go round a ring; the price gathers them.",
     "slices": "A part of what is gathered for another reader is free in the price; programs exchange what both are made of where a larger "
               "op runs beside that gather.",
     "border": "Programs send the part of a layer's border that a tensor rank has, and gather it behind.",
-    "experts over cp": "All tokens come to each context rank, so gradients of experts are whole there: their sums are not sent.",
     "unknown": "The cause was not looked for yet.",
 }
 # What a row may end in, beside a file: the planner refuses, or nothing can be compiled for the devices.
