@@ -260,8 +260,8 @@ private:
     return backward ? point.backward : point.forward;
   }
 
-  /// As `addConversion`, of what programs need not wait for at once: where
-  /// `travels`.
+  /// Takes note of what an axis asks for; adds it at once where no other axis
+  /// has ranks.
   void ask(const Asked &one) {
     if (one.move.from == one.move.to)
       return;
