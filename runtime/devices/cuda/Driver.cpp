@@ -41,6 +41,8 @@ bool Driver::open(char *error, size_t errorBytes) {
         library.failure.c_str());
     return false;
   }
+  findOptional(library, {"cuFuncGetParamInfo",
+                         reinterpret_cast<void **>(&functionGetParamInfo)});
   CUresult result = init(0);
   if (result == CUDA_ERROR_NO_DEVICE) {
     say(error, errorBytes, "%s", noGpu);

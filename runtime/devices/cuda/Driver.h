@@ -185,6 +185,10 @@ struct Driver {
   /// Where `open` failed: the driver is there but did not start, for a reason
   /// that may pass.
   bool mayStartLater = false;
+  /// Where a kernel's parameter `index` lies and how long it is; an error where
+  /// there is none. Null before CUDA 12.4.
+  CUresult (*functionGetParamInfo)(CUfunction function, size_t index,
+                                   size_t *offset, size_t *bytes) = nullptr;
 };
 
 } // namespace kerf::cuda

@@ -135,3 +135,7 @@ bool kerf::cuda::findSymbols(Library &library,
     findPath(library, *symbols.front().address);
   return true;
 }
+
+void kerf::cuda::findOptional(const Library &library, const Symbol &symbol) {
+  *symbol.address = dlsym(library.handle, symbol.name);
+}

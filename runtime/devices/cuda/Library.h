@@ -31,6 +31,9 @@ struct Symbol {
 /// Finds all functions of `library`. False after setting `library.failure`.
 bool findSymbols(Library &library, const std::vector<Symbol> &symbols);
 
+/// Finds a function that older libraries do not have: null there.
+void findOptional(const Library &library, const Symbol &symbol);
+
 } // namespace kerf::cuda
 
 #endif // KERF_DEVICES_CUDA_LIBRARY_H

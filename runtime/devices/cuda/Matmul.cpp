@@ -301,8 +301,15 @@ bool Preparation::isAuxAligned() const {
 const char *Preparation::declined() {
   if (!isAuxAligned())
     return "takes no aux that lies as that of";
+  // It offers algorithms all the same, which fail when they run: seen
+  // with 13.1.
+  if (parts.writesBias && parts.hasAux && workspaceOf(r) == 0)
+    return "needs a workspace for";
   if (!parts.isRowSum())
     return nullptr;
+  bool sumsOwn = r.attr(Epilogue) == KERF_EPILOGUE_BGRAD_B;
+  if (sumsOwn ? b.itself : !a.itself)
+    return "sums no factor that lies like that of";
   if (r.device.ownBgrad)
     return "is not asked (KERF_CUDA_OWN_BGRAD) for";
   step.choices.left = findLeaving(r, parts.library, workspaceOf(r));

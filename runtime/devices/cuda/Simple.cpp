@@ -64,9 +64,8 @@ static void *const launchEnd = nullptr;
 static void *const launchBufferPointer = reinterpret_cast<void *>(1);
 static void *const launchBufferSize = reinterpret_cast<void *>(2);
 
-/// The arguments go as one buffer with a size, which the driver compares with
-/// the kernel's parameters: a list of addresses it would read as far as the
-/// kernel has parameters, whatever the file says.
+/// The arguments go as one buffer with a size: a list of addresses the driver
+/// would read as far as the kernel has parameters, whatever the file says.
 kerf_device_status Launch::execute(void *const *pointers, char *error,
                                    size_t errorBytes) {
   if (grid.x == 0)
@@ -77,13 +76,7 @@ kerf_device_status Launch::execute(void *const *pointers, char *error,
   CUresult result = device.driver.launchKernel(
       function, grid.x, grid.y, grid.z, grid.threads, 1, 1, grid.sharedBytes,
       device.streams[0], nullptr, extra);
-  if (result != CUDA_ERROR_INVALID_VALUE)
-    return enqueued(*this, result, error, errorBytes);
-  say(error, errorBytes,
-      "command '%s': %s: the file gives %u arguments, its kernel may have "
-      "others: compile the model again",
-      name.c_str(), device.driver.text(result).c_str(), count);
-  return KERF_DEVICE_FAILED;
+  return enqueued(*this, result, error, errorBytes);
 }
 
 /// Copies rows of `inner` bytes that lie `parts` rows apart.
@@ -123,6 +116,24 @@ kerf_device_status Take::execute(void *const *pointers, char *error,
       error, errorBytes);
 }
 
+/// Has the kernel as many parameters as the file gives arguments? No launch
+/// tells: with too few the kernel reads what lies behind them (seen with driver
+/// 580).
+static bool checkParameters(Request &r) {
+  auto has = [&](size_t index) {
+    size_t offset = 0, bytes = 0;
+    return r.device.driver.functionGetParamInfo(
+               r.info.function->handle, index, &offset, &bytes) == CUDA_SUCCESS;
+  };
+  uint32_t count = r.info.argument_count;
+  if (!r.device.driver.functionGetParamInfo ||
+      (!has(count) && (count == 0 || has(count - 1))))
+    return true;
+  return r.fail("the file gives %u arguments, its kernel has %s: compile the "
+                "model again",
+                count, has(count) ? "more" : "fewer");
+}
+
 /// Does the kernel's launch make sense?
 static bool checkLaunch(Request &r) {
   const kerf_step_info &info = r.info;
@@ -139,7 +150,7 @@ static bool checkLaunch(Request &r) {
     return r.fail("found %u threads a block, expected 1 to %lld of this kernel "
                   "on this GPU",
                   info.threads, (long long)most);
-  return true;
+  return checkParameters(r);
 }
 
 StepPointer kerf::cuda::prepareLaunch(Request &r) {

@@ -216,7 +216,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
 
 /// Three: the sum over k in two parts, where it is long and there is room, and
 /// in one, by two tiles that give the same bits. All demand the alignment that
-/// was promised.
+/// was promised. As cuBLASLt 13.1, it also offers sums of rows of d without a
+/// workspace and those of factors that lie otherwise; such a product fails.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
     cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
@@ -237,10 +238,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
   uint32_t numbers = more ? 1 + strtoul(more, nullptr, 10) : 3;
   for (uint32_t number = 0; number < numbers; ++number) {
     uint32_t split = number == 0 ? 2 : 1;
-    uint64_t bytes = splitBytes(*d, split);
-    bool isAllowed = split == 1 || (k >= 512 && preference->reductions & 2 &&
-                                    bytes <= preference->workspaceBytes &&
-                                    desc->compute != CUBLAS_COMPUTE_64F);
+    uint64_t bytes = splitBytes(*d, split) + epilogueBytes(desc->epilogue);
+    bool fits = bytes <= preference->workspaceBytes;
+    bool isAllowed =
+        split == 1 || (k >= 512 && preference->reductions & 2 && fits &&
+                       desc->compute != CUBLAS_COMPUTE_64F);
     if (!isAllowed || *found == asked)
       continue;
     cublasLtMatmulHeuristicResult_t &result = results[(*found)++];
@@ -250,7 +252,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
            sizeof algorithm.alignment);
     static_assert(sizeof algorithm <= sizeof result.algo);
     memcpy(&result.algo, &algorithm, sizeof algorithm);
-    result.workspaceSize = bytes;
+    result.workspaceSize = fits ? bytes : 0;
     result.wavesCount = 1;
   }
   return CUBLAS_STATUS_SUCCESS;
@@ -294,7 +296,8 @@ static std::string refusePointers(const Product &product) {
              " is null or not aligned to the " + std::to_string(alignment) +
              " bytes that were promised";
   }
-  uint64_t needed = splitBytes(product.d, product.algorithm.split);
+  uint64_t needed = splitBytes(product.d, product.algorithm.split) +
+                    epilogueBytes(product.desc.epilogue);
   if (needed > product.workspaceBytes ||
       (needed && (!product.workspace || product.workspace % 256)))
     return "the workspace is too small, null or not aligned to 256 bytes";
@@ -341,7 +344,8 @@ cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
     memcpy(&product.algorithm, algorithm, sizeof product.algorithm);
   if (product.algorithm.magic != magic)
     return refuse(CUBLAS_STATUS_INVALID_VALUE, "no algorithm");
-  why = refusePointers(product);
+  why = sumsColumns(*desc) ? refusePointers(product)
+                           : "the summed factor has rows of the summed index";
   if (!why.empty())
     return refuse(CUBLAS_STATUS_INVALID_VALUE, why);
   int result = bridgeEnqueue(stream, [product] { run(product); });

@@ -169,6 +169,21 @@ uint64_t kerf::sim::splitBytes(const Layout &d, uint32_t split) {
   return split < 2 ? 0 : d.rows * d.columns * d.batch * split * 4;
 }
 
+uint64_t kerf::sim::epilogueBytes(uint32_t epilogue) {
+  return epilogue == CUBLASLT_EPILOGUE_DGELU_BGRAD ? 256 : 0;
+}
+
+bool kerf::sim::sumsColumns(const Desc &desc) {
+  switch (desc.epilogue) {
+  case CUBLASLT_EPILOGUE_BGRADA:
+    return !desc.transA;
+  case CUBLASLT_EPILOGUE_BGRADB:
+    return desc.transB;
+  default:
+    return true;
+  }
+}
+
 // ---- Elements ---------------------------------------------------------------
 
 static double float8Of(uint8_t bits, int digits, int bias) {

@@ -64,6 +64,11 @@ std::string refusal(const cublasLtMatmulDescOpaque &desc,
                     const cublasLtMatrixLayoutOpaque &d);
 /// Bytes that splitting the sum needs.
 uint64_t splitBytes(const cublasLtMatrixLayoutOpaque &d, uint32_t split);
+/// Bytes that the epilogue needs besides: of one that sums rows of d.
+uint64_t epilogueBytes(uint32_t epilogue);
+/// Whether an epilogue that sums a factor finds it by columns of the summed
+/// index; true for others.
+bool sumsColumns(const cublasLtMatmulDescOpaque &desc);
 /// Computes it now. Throws Trap where an operand is outside of memory.
 void run(const Product &product);
 

@@ -161,6 +161,8 @@ KERF_SIM_CALL cuModuleGetGlobal(CUdeviceptr *memory, size_t *bytes,
                                 CUmodule module, const char *name);
 KERF_SIM_CALL cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
                                  CUfunction function);
+KERF_SIM_CALL cuFuncGetParamInfo(CUfunction function, size_t index,
+                                 size_t *offset, size_t *bytes);
 KERF_SIM_CALL cuFuncSetAttribute(CUfunction function,
                                  CUfunction_attribute attribute, int value);
 KERF_SIM_CALL cuLaunchKernel(CUfunction function, unsigned gridX,

@@ -155,6 +155,16 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
     }
   });
 }
+CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset,
+                            size_t *bytes) {
+  return call("cuFuncGetParamInfo", true, [&] {
+    const std::vector<Variable> &params = function->entry->params;
+    require(index < params.size(), InvalidValue, "no such parameter");
+    *offset = params[index].offset;
+    if (bytes)
+      *bytes = params[index].bytes;
+  });
+}
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
                             int value) {
   return call("cuFuncSetAttribute", true, [&] {
@@ -187,8 +197,10 @@ static std::vector<uint8_t> packParams(const Entry &entry, void **arguments,
       buffer = extra[1];
     else if (*extra == CU_LAUNCH_PARAM_BUFFER_SIZE)
       bytes = *static_cast<size_t *>(extra[1]);
-  require(params.empty() || (buffer && bytes == params.size()), InvalidValue,
-          "other arguments than the kernel has");
+  require(params.empty() || buffer, InvalidValue, "no arguments");
+  // As driver 580: too few are not told.
+  require(bytes <= params.size(), LaunchOutOfResources,
+          "more arguments than the kernel has");
   if (!params.empty())
     memcpy(params.data(), buffer, bytes);
   return params;

@@ -31,6 +31,7 @@ static constexpr Tiles cases[] = {
     {257, 1, 1, 128, false},
     {517, 1, 1, 64, true, 200},
     {384, 2, 2, 64, true, 0, true},
+    {384, 2, 1, 128, false, 0, true},
     {1024, 4, 4, 64, true},
     {1021, 8, 2, 128, true},
     {1500, 2, 2, 64, false},
@@ -61,12 +62,13 @@ static AttentionCase caseOf(const Tiles &t) {
   return c;
 }
 
-/// Where the results of a tensor differ by more than their types explain, and
-/// by how much of the largest; "" where they do not.
+/// Where the results of tensors differ by more than their types explain, and by
+/// how much of the largest; "" where they do not.
 static std::string differenceOf(const AttentionResults &a,
                                 const AttentionResults &b) {
-  char text[160] = "";
-  for (int n = 0; n < 5 && !*text; ++n) {
+  std::string all;
+  for (int n = 0; n < 5; ++n) {
+    char text[160] = "";
     double largest = 0, worst = 0;
     size_t at = 0;
     for (size_t i = 0; i < a.tensors[n].size(); ++i) {
@@ -81,15 +83,19 @@ static std::string differenceOf(const AttentionResults &a,
       }
     }
     if (!(worst <= (n == 1 ? 1e-4 : 2e-2) * largest))
-      std::snprintf(text, sizeof text, "%s differs by %g of %g at %zu",
-                    AttentionResults::names[n], worst, largest, at);
+      std::snprintf(text, sizeof text, "%s%s differs by %g of %g at %zu",
+                    all.empty() ? "" : ", ", AttentionResults::names[n], worst,
+                    largest, at);
+    all += text;
   }
-  return text;
+  return all;
 }
 
-/// A device that asks cuDNN, or does not.
-static std::unique_ptr<Gpu> open(bool own) {
+/// A device with own kernels alone, or one that asks cuDNN first, for sums of
+/// dq in any order perhaps.
+static std::unique_ptr<Gpu> open(bool own, bool anyOrder = false) {
   Variable way("KERF_CUDA_OWN_ATTENTION", own ? "1" : "0");
+  Variable order("KERF_CUDA_ATTENTION_ANY_ORDER", anyOrder ? "1" : "0");
   return std::make_unique<Gpu>();
 }
 
@@ -123,9 +129,18 @@ static void expectDifference(const Gpu &gpu, AttentionCase c,
            (long long)c.window);
 }
 
+static void compare(const AttentionCase &c, const AttentionResults &own,
+                    const AttentionResults &found, const char *how) {
+  std::string difference = differenceOf(own, found);
+  if (!difference.empty())
+    failed("%s: %s between own kernels and cuDNN%s", c.describe().c_str(),
+           difference.c_str(), how);
+}
+
 bool cudatest::testTiles(int64_t longest) {
   Variable logs("KERF_CUDA_LOG", "1");
   std::unique_ptr<Gpu> fused = open(false), own = open(true);
+  std::unique_ptr<Gpu> any = open(false, /*anyOrder=*/true);
   std::string log;
   for (const Tiles &tiles : cases) {
     if (tiles.s > longest)
@@ -139,10 +154,12 @@ bool cudatest::testTiles(int64_t longest) {
     std::printf("%s: cuDNN takes %s\n", c.describe().c_str(), takenIn(log));
     std::fflush(stdout);
     AttentionResults expected = resultsOf(*own, c, log);
-    std::string difference = differenceOf(expected, found);
-    if (!difference.empty())
-      failed("%s: %s between own kernels and cuDNN", c.describe().c_str(),
-             difference.c_str());
+    compare(c, expected, found, "");
+    AttentionCase other = c;
+    other.repeats = false;
+    found = resultsOf(*any, other, log);
+    if (log.find("in any order") != log.npos)
+      compare(c, expected, found, " with sums in any order");
     if (c.causal && tiles.s < 600)
       expectDifference(*own, c, expected);
   }
