@@ -12,8 +12,6 @@ using namespace mlir;
 using namespace kerf;
 using namespace kerf::codegen;
 
-/// Vectors of sums that a thread can keep, of each result.
-static constexpr int64_t kMaxTurns = 4;
 static constexpr int64_t kWarp = 32;
 
 /// Columns of the sums; none if they differ.
@@ -94,7 +92,7 @@ bool PartEmitter::emitChunk(const Part &part, const Index &unit,
     first = a.add(begin, e.materialize(split.quotient));
   }
   int64_t vectors = columns / lanes, turns = vectors / team.size;
-  if (vectors % team.size != 0 || turns > kMaxTurns)
+  if (vectors % team.size != 0 || !fitsRegisters(turns, lanes))
     return false;
   auto columnOf = [&](int64_t turn) {
     return columnAt(team.rank + Index(turn * team.size), lanes);

@@ -336,6 +336,95 @@ bool PartEmitter::emitScatterRows(const ScatterRoot &root, unsigned result,
   return isDone;
 }
 
+// All threads look through the indices together, several at once: one after the
+// other would take as many times as long.
+void PartEmitter::findTokens(Value index, Value tokenOf, Value first,
+                             Value last) {
+  constexpr int64_t atOnce = 8;
+  int64_t tokens = typeOf(index).getNumElements();
+  int64_t each = e.threads * atOnce, batches = (tokens + each - 1) / each;
+  e.loop(word(0), word(batches), {0, batches - 1}, [&](const Index &batch) {
+    llvm::SmallVector<std::pair<Value, Value>> found; // row and token
+    for (int64_t k = 0; k < atOnce; ++k) {
+      Index at = batch * each + Index(k * e.threads) + e.thread;
+      Value number = e.materialize(at);
+      Value token = smaller(number, word(tokens - 1));
+      auto id = e.pullAt(index, e.opaque(token, {0, tokens - 1}, true));
+      Value row = arith::ExtSIOp::create(e.builder, a.loc, a.i64(), id->value);
+      Value exists = arith::CmpIOp::create(
+          e.builder, a.loc, arith::CmpIPredicate::eq, number, token);
+      found.push_back({a.select(exists, row, word(-1)), token});
+    }
+    for (auto [row, token] : found)
+      e.when(isWithin(e, row, first, last), [&, row = row, token = token] {
+        e.storeWord(tokenOf, a.sub(row, first),
+                    arith::TruncIOp::create(e.builder, a.loc, a.i32(), token));
+      });
+  });
+}
+
+bool PartEmitter::emitPlacedRow(const ScatterRoot &root, unsigned result,
+                                const Index &row, Value token, int64_t lanes) {
+  ScatterAddOp op = root.scatter;
+  int64_t tokens = typeOf(op.getIndex()).getNumElements();
+  int64_t columns = typeOf(op.getX()).getNumElements() / tokens;
+  Index from =
+      e.opaque(arith::ExtSIOp::create(e.builder, a.loc, a.i64(), token),
+               {0, tokens - 1});
+  bool isDone = true;
+  auto vector = [&](const Index &column, ValueRange) {
+    Index position = row * columns + column;
+    auto x = e.pullAt(op.getX(), from * columns + column);
+    auto empty = emptyRow(root, position);
+    isDone &= x && empty;
+    if (x && empty)
+      e.store(result, position,
+              {a.add(empty->value, x->value), column.lane != 0});
+    return Emitter::Carried();
+  };
+  return e.forVectors(columns, lanes, {}, {}, vector) && isDone;
+}
+
+// A unit owns some rows of the table: it notes in shared memory which token
+// each of them has, -1 for none.
+bool PartEmitter::emitPlacedRows(const ScatterRoot &root, unsigned result,
+                                 const Index &unit, const Part &part,
+                                 int64_t lanes) {
+  constexpr int64_t warp = 32;
+  ScatterAddOp op = root.scatter;
+  int64_t columns = typeOf(op.getResult()).getNumElements() / part.count;
+  Value first = e.materialize(unit * part.chunk);
+  Value last = smaller(a.add(first, word(part.chunk)), word(part.count));
+  Value tokenOf = e.sharedWords(part.chunk);
+  e.sharedLoop(word(0), word(part.chunk), {0, part.chunk - 1}, {},
+               [&](const Index &row, ValueRange) {
+                 e.storeWord(tokenOf, e.materialize(row), a.bits(a.i32(), -1));
+                 return Emitter::Carried();
+               });
+  e.synchronize();
+  findTokens(op.getIndex(), tokenOf, first, last);
+  e.synchronize();
+  auto split = *e.space.divide(e.thread, warp);
+  Team team = {warp, split.remainder};
+  bool isDone = true;
+  auto put = [&](const Index &row, ValueRange) {
+    Value token = e.loadWord(tokenOf, a.sub(e.materialize(row), first));
+    Value isNone = arith::CmpIOp::create(
+        e.builder, a.loc, arith::CmpIPredicate::slt, token, a.bits(a.i32(), 0));
+    Value isThere = arith::XOrIOp::create(e.builder, a.loc, isNone,
+                                          a.bits(isNone.getType(), 1));
+    e.guarded(isThere, [&] {
+      isDone &= emitPlacedRow(root, result, row, token, lanes);
+    });
+    e.guarded(isNone,
+              [&] { isDone &= fillRow(root, result, row, columns, lanes); });
+    return Emitter::Carried();
+  };
+  e.stepLoop(a.add(first, e.materialize(split.quotient)), last,
+             e.threads / warp, {0, part.count - 1}, team, {}, put);
+  return isDone;
+}
+
 bool PartEmitter::emitScatter(const Part &part) {
   unsigned result = part.results[0];
   auto root = *scatterRootOf(values[result]);
@@ -345,7 +434,9 @@ bool PartEmitter::emitScatter(const Part &part) {
     bool isDone = e.tryEmit([&] {
       bool inner = true;
       forUnits(part, [&](const Index &unit) {
-        inner = emitScatterRows(root, result, unit, part, lanes);
+        inner = part.owner == Part::Placed
+                    ? emitPlacedRows(root, result, unit, part, lanes)
+                    : emitScatterRows(root, result, unit, part, lanes);
       });
       return inner;
     });

@@ -413,6 +413,32 @@ Value Emitter::setBit(Value bits, Value number) {
   return wasClear;
 }
 
+//===----------------------------------------------------------------------===//
+// Words of a block
+//===----------------------------------------------------------------------===//
+
+Value Emitter::sharedWords(int64_t count) {
+  LLVM::GlobalOp array = sharedArray(arith.i32(), count);
+  setInsertionPoint(depth());
+  return LLVM::AddressOfOp::create(builder, arith.loc, array);
+}
+
+void Emitter::storeWord(Value words, Value number, Value word) {
+  setInsertionPoint(depth());
+  Value at =
+      LLVM::GEPOp::create(builder, arith.loc, words.getType(), arith.i32(),
+                          words, llvm::ArrayRef<LLVM::GEPArg>{number});
+  LLVM::StoreOp::create(builder, arith.loc, word, at);
+}
+
+Value Emitter::loadWord(Value words, Value number) {
+  setInsertionPoint(depth());
+  Value at =
+      LLVM::GEPOp::create(builder, arith.loc, words.getType(), arith.i32(),
+                          words, llvm::ArrayRef<LLVM::GEPArg>{number});
+  return LLVM::LoadOp::create(builder, arith.loc, arith.i32(), at);
+}
+
 /// Has some turns of a loop stand side by side. A thread waits for memory most
 /// of the time: 64 bytes under way per thread keep a GPU's memory at work.
 void Emitter::unroll(scf::ForOp loop, llvm::ArrayRef<Access> all) {

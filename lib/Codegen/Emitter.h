@@ -151,6 +151,11 @@ public:
   /// together. Whether it was clear.
   Value setBit(Value bits, Value number);
   Value isClear(Value bits, Value number);
+  /// `count` i32 that all threads of the block have together, undefined.
+  Value sharedWords(int64_t count);
+  /// One of them; other threads' are there after `synchronize`.
+  void storeWord(Value words, Value number, Value word);
+  Value loadWord(Value words, Value number);
   /// Waits for the team: what its threads did to memory before comes first.
   void synchronize();
   /// The value of the thread that differs in the bits `distance`, of a warp.

@@ -61,6 +61,12 @@ private:
                 const Index &row, Value isFirst, int64_t lanes);
   bool emitScatterRows(const ScatterRoot &root, unsigned result,
                        const Index &unit, const Part &part, int64_t lanes);
+  /// Where no two tokens have one row: see Part::Placed.
+  bool emitPlacedRows(const ScatterRoot &root, unsigned result,
+                      const Index &unit, const Part &part, int64_t lanes);
+  bool emitPlacedRow(const ScatterRoot &root, unsigned result, const Index &row,
+                     Value token, int64_t lanes);
+  void findTokens(Value index, Value tokenOf, Value first, Value last);
   bool emitCumsum(const Part &part);
   bool emitCumsumLine(unsigned result, int64_t length,
                       llvm::function_ref<Index(const Index &)> positionOf);

@@ -270,6 +270,23 @@ static int64_t threadsOfRow(int64_t vectors, int64_t rows,
   return vectors >= 2048 && !areFew(rows, gpu) ? 512 : threadsFor(vectors);
 }
 
+/// Threads of a block that goes down a chunk's rows: such that all have equally
+/// many vectors, of the widest kind that can be dealt out so, and about 256. 0
+/// if none can.
+static int64_t threadsOfChunk(int64_t columns, int64_t lanes) {
+  for (; lanes >= 1; lanes /= 2) {
+    int64_t vectors = columns / lanes, best = 0;
+    for (int64_t threads = 2 * kWarp; threads <= 512; threads += kWarp)
+      if (columns % lanes == 0 && vectors % threads == 0 &&
+          fitsRegisters(vectors / threads, lanes) &&
+          std::abs(threads - 256) < std::abs(best - 256))
+        best = threads;
+    if (best > 0)
+      return best;
+  }
+  return 0;
+}
+
 /// Threads of a warp that compute a row. All rows of a warp exist: they
 /// exchange registers together. Best are two vectors for each, or at least
 /// equally many, which then stay in registers.
@@ -357,6 +374,14 @@ static bool hasFewTallSums(const Part &part, exec::KernelOp kernel) {
          });
 }
 
+/// Whether a table's rows have a token each at most, of tokens that there are.
+static bool isPlaced(const Part &part, exec::KernelOp kernel) {
+  Value table = kernel.getYield().getValues()[part.results[0]];
+  ScatterAddOp op = scatterRootOf(table)->scatter;
+  int64_t tokens = typeOf(op.getIndex()).getNumElements();
+  return op.getDistinct() && tokens > 0 && tokens <= INT32_MAX;
+}
+
 /// Chooses who computes what of a part; returns the threads that it wants.
 static int64_t assignThreads(Part &part, exec::KernelOp kernel,
                              const GpuParts &gpu) {
@@ -370,6 +395,14 @@ static int64_t assignThreads(Part &part, exec::KernelOp kernel,
   }
   if (part.kind == Part::Flat)
     return threadsFor(part.isPartial ? part.chunk / lanes : part.count / lanes);
+  if (part.kind == Part::ScatterAdd && isPlaced(part, kernel)) {
+    constexpr int64_t mostRows = 8192; // of 48 KiB of shared memory
+    part.owner = Part::Placed;
+    int64_t blocks = 2 * gpu.processors;
+    part.chunk =
+        std::clamp<int64_t>((part.count + blocks - 1) / blocks, 1, mostRows);
+    return 256;
+  }
   if (part.kind == Part::ScatterAdd) {
     constexpr int64_t blocks = 512;
     part.chunk = std::max<int64_t>((part.count + blocks - 1) / blocks, 1);
@@ -395,6 +428,8 @@ static int64_t assignThreads(Part &part, exec::KernelOp kernel,
     part.team = teamFor(vectors, part.count);
   if (part.owner != Part::Block)
     return std::min<int64_t>(128, threadsFor(part.count * part.team));
+  if (int64_t threads = part.isPartial ? threadsOfChunk(columns, lanes) : 0)
+    return threads;
   return threadsOfRow(vectors, part.count, gpu);
 }
 

@@ -39,11 +39,19 @@ struct Part {
   /// of columns and walks down the rows of the chunk; a chunk is cut into slabs
   /// of columns, each a unit. With `Sums`, elements are sums over leading
   /// dimensions: a unit has 32 of them, whose addends the block's warps share.
-  enum Owner { Block, Warp, Thread, Columns, Sums };
+  /// With `Placed`, the block first finds which token each row of a table has,
+  /// then its warps take turns with the rows.
+  enum Owner { Block, Warp, Thread, Columns, Sums, Placed };
   Owner owner = Block;
   int64_t team = 32;
   int64_t slabs = 1;
 };
+
+/// Whether a thread can keep the sums of so many vectors: 16 numbers, or four
+/// vectors.
+constexpr bool fitsRegisters(int64_t turns, int64_t lanes) {
+  return turns <= 4 || turns * lanes <= 16;
+}
 
 /// The parts of a kernel, in order of their units.
 std::vector<Part> partsOf(exec::KernelOp kernel);

@@ -239,7 +239,10 @@ LogicalResult CommandBuilder::buildAttention(Operation *op) {
     setStrides(values, first, stridesOf(result));
     operands.push_back(operand(result, KERF_WRITE));
   }
-  rest(backward, workspaceBytes(exec::Opcode::AttentionBackward, values));
+  rest(backward, backward.getSegments().empty()
+                     ? workspaceBytes(exec::Opcode::AttentionBackward, values)
+                     : kerf_documents_workspace(options.target, values.data(),
+                                                options.workers));
   add(exec::Opcode::AttentionBackward, op, "attention_backward", values)
       .operands = operands;
   return success();

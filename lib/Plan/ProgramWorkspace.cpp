@@ -107,7 +107,8 @@ static double groupedWorkspace(const Library &library,
 struct AttentionAttrs {
   llvm::ArrayRef<int64_t> q, k, v; ///< shapes
   bool isBackward = false, isRounded = false;
-  bool drops = false;   ///< some scores at random
+  bool drops = false;     ///< some scores at random
+  bool documents = false; ///< packed ones
   int64_t contexts = 1; ///< ranks that share causal work evenly by their order
   int64_t whole = 0;    ///< queries of all ranks
 };
@@ -115,8 +116,8 @@ struct AttentionAttrs {
 static double attentionWorkspace(const Library &library,
                                  const AttentionAttrs &attention) {
   int64_t attrs[KERF_ATTN_ATTR_COUNT] = {};
-  const auto &[q, k, v, isBackward, isRounded, drops, contexts, whole] =
-      attention;
+  const auto &[q, k, v, isBackward, isRounded, drops, documents, contexts,
+               whole] = attention;
   attrs[KERF_ATTN_DTYPE] = isRounded ? KERF_BF16 : KERF_F32;
   attrs[KERF_ATTN_B] = q[0];
   attrs[KERF_ATTN_SQ] = q[1];
@@ -128,6 +129,9 @@ static double attentionWorkspace(const Library &library,
   attrs[KERF_ATTN_DROPOUT] = drops; // Whether there is any is what counts.
   attrs[KERF_ATTN_ZIGZAG] = contexts > 1 ? contexts : 0;
   attrs[KERF_ATTN_GLOBAL + 2] = whole;
+  if (isBackward && documents)
+    return double(
+        kerf_documents_workspace(library.target, attrs, library.workers));
   return library.bytes(
       isBackward ? KERF_OP_ATTENTION_BACKWARD : KERF_OP_ATTENTION, attrs);
 }
@@ -171,6 +175,9 @@ double PlacedOp::attention(const Library &library) const {
   // Random bits come from a seed, which is a number, as nothing else here is.
   attrs.drops = llvm::any_of(
       op.operands, [&](int value) { return valueOf(value).shape.empty(); });
+  // Numbers of documents, one for each position.
+  attrs.documents = llvm::any_of(
+      op.operands, [&](int value) { return valueOf(value).shape.size() == 2; });
   attrs.contexts = isOrdered ? contexts : 1;
   attrs.whole = valueOf(op.operands[0]).shape[1];
   return attentionWorkspace(library, attrs);

@@ -196,6 +196,39 @@ exec.kernel @table(%x: tensor<500x48xf32>, %i: tensor<500xi32> {test.range = [-3
   %y = kerf.scatter_add %x, %i : tensor<500x48xf32>, tensor<500xi32> -> tensor<1030x48xf32>
   exec.yield %y : tensor<1030x48xf32>
 }
+// No two tokens have one row: rows without any, tokens without a row, one row for
+// each block and many, what is there already, columns that no vector divides.
+exec.kernel @placed(%x: tensor<500x48xf32>) -> tensor<990x48xf32> {
+  %i = kerf.iota dim 0 : tensor<500xi32>
+  %two = kerf.constant dense<2> : tensor<500xi32>
+  %four = kerf.constant dense<4> : tensor<500xi32>
+  %d = kerf.mul %i, %two : tensor<500xi32>
+  %r = kerf.sub %d, %four : tensor<500xi32>
+  %y = kerf.scatter_add %x, %r {distinct} : tensor<500x48xf32>, tensor<500xi32> -> tensor<990x48xf32>
+  exec.yield %y : tensor<990x48xf32>
+}
+exec.kernel @placed_few(%x: tensor<3000x1024xbf16>) -> tensor<40x1024xbf16> {
+  %i = kerf.iota dim 0 : tensor<3000xi32>
+  %last = kerf.constant dense<2990> : tensor<3000xi32>
+  %r = kerf.sub %last, %i : tensor<3000xi32>
+  %y = kerf.scatter_add %x, %r {distinct} : tensor<3000x1024xbf16>, tensor<3000xi32> -> tensor<40x1024xbf16>
+  exec.yield %y : tensor<40x1024xbf16>
+}
+exec.kernel @placed_into(%x: tensor<50x65xf32>, %z: tensor<90x65xf32>) -> tensor<90x65xf32> attributes {inplace = [[0, 1]]} {
+  %i = kerf.iota dim 0 : tensor<50xi32>
+  %r = kerf.add %i, %i : tensor<50xi32>
+  %y = kerf.scatter_add %x, %r {distinct} : tensor<50x65xf32>, tensor<50xi32> -> tensor<90x65xf32>
+  %w = kerf.add %z, %y : tensor<90x65xf32>
+  exec.yield %w : tensor<90x65xf32>
+}
+// Sums of rows that no power of two deals out: five narrow vectors a thread.
+exec.kernel @odd_chunks(%x: tensor<700x1600xbf16>, %d: tensor<700x1600xbf16>, %g: tensor<1600xf32>) -> (tensor<700x1600xbf16>, tensor<1600xf32>, tensor<1600xf32>) {
+  %dx = kerf.layer_norm_backward %x, %g, %d eps 1.0e-5 : tensor<700x1600xbf16>, tensor<1600xf32>
+  %dg = kerf.layer_norm_weight_gradient %x, %d eps 1.0e-5 : tensor<700x1600xbf16> -> tensor<1600xf32>
+  %w = kerf.cast %d : tensor<700x1600xbf16> -> tensor<700x1600xf32>
+  %db = kerf.reduce sum %w dims [0] : tensor<700x1600xf32>
+  exec.yield %dx, %dg, %db : tensor<700x1600xbf16>, tensor<1600xf32>, tensor<1600xf32>
+}
 // Rows of experts: a sum is made where its rows are looked up, and the residual is
 // added to what they sum to; slots of one table for three groups.
 exec.kernel @looked_up(%a: tensor<2x24x40xbf16>, %b: tensor<2x24x40xbf16>, %i: tensor<3x8x2xi32> {test.range = [-1, 48]}, %w: tensor<3x8x2xf32>, %x: tensor<3x8x40xbf16>) -> tensor<3x8x40xbf16> {

@@ -36,7 +36,14 @@ exec.kernel @assign_slots_capacity(%e: tensor<2x24x2xi32>) -> (tensor<2x24x2xi32
   exec.yield %s, %n : tensor<2x24x2xi32>, tensor<1x8xi32>
 }
 
-exec.kernel @dispatch(%x: tensor<2x24x65xf32>, %s: tensor<2x24x2xi32> {test.range = [-1, 48]}) -> (tensor<2x48x65xf32>) {
+// Slots are all different; some choices have none.
+exec.kernel @dispatch(%x: tensor<2x24x65xf32>) -> (tensor<2x48x65xf32>) {
+  %s = kerf.constant dense<
+    [[[11, -1], [9, 40], [26, 32], [43, 21], [46, 37], [-1, 45], [38, 42], [25, 28], [17, 19], [14, -1], [2, 27],
+    [12, -1], [-1, 13], [-1, 35], [0, 36], [18, 6], [24, 47], [30, 23], [7, 10], [3, 15], [29, 1], [33, 41], [44,
+    22], [16, 39]], [[18, 25], [-1, 41], [46, 14], [-1, 10], [26, 3], [47, 2], [34, 29], [7, 32], [39, 28], [-1,
+    17], [24, 12], [31, -1], [40, 8], [1, 5], [35, -1], [15, 11], [20, 30], [36, 22], [43, -1], [44, 42], [0, 37],
+    [38, 19], [21, 4], [16, 9]]]> : tensor<2x24x2xi32>
   %r = kerf.dispatch %x, %s : tensor<2x24x65xf32>, tensor<2x24x2xi32> -> tensor<2x48x65xf32>
   exec.yield %r : tensor<2x48x65xf32>
 }

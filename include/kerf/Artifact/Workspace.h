@@ -46,6 +46,16 @@ static inline int64_t kerf_workspace(enum kerf_target target, uint32_t opcode,
   }
 }
 
+/* The same of the gradient of attention over packed documents, which no library
+ * takes on GPUs (CudnnAttention.cpp). */
+static inline int64_t kerf_documents_workspace(enum kerf_target target,
+                                               const int64_t *attrs,
+                                               int64_t workers) {
+  return target == KERF_TARGET_CUDA
+             ? kerf_cuda_attention_delta(attrs)
+             : kerf_cpu_attention_backward_workspace(attrs, workers);
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -296,7 +296,9 @@ Values DispatchOp::decompose(OpBuilder &builder) {
   // added to zero in the result's own type, so that no wider table is made.
   x = p.cast(x, table.getElementType());
   Value slots = globalSlots(p, getSlots(), shape[0], shape[1]);
-  return {p.reshape(p.scatterAdd(x, slots, shape[0] * shape[1]), shape)};
+  return {p.reshape(p.scatterAdd(x, slots, shape[0] * shape[1],
+                                 /*distinct=*/true),
+                    shape)};
 }
 
 /// Rows of the choices: `[B,S,k,D]`.

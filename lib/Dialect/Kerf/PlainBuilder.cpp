@@ -200,10 +200,11 @@ Value PlainBuilder::gather(Value table, Value index) {
   return GatherOp::create(builder, loc, table, index);
 }
 
-Value PlainBuilder::scatterAdd(Value x, Value index, int64_t rows) {
+Value PlainBuilder::scatterAdd(Value x, Value index, int64_t rows,
+                               bool distinct) {
   llvm::SmallVector<int64_t> shape = {rows};
   llvm::append_range(shape,
                      typeOf(x).getShape().drop_front(typeOf(index).getRank()));
   return ScatterAddOp::create(builder, loc, withShape(x.getType(), shape), x,
-                              index);
+                              index, distinct);
 }

@@ -374,7 +374,9 @@ def Kerf_ScatterAddOp : Kerf_Op<"scatter_add", [Pure, Kerf_Factors, Kerf_Gradien
   let summary = "Add rows into a table of zeros by index";
   let description = [{
     `y[r, :] = sum of x[i..., :] over the i with index[i...] = r`; indices
-    outside the table are ignored. The transpose of `gather`.
+    outside the table are ignored. The transpose of `gather`. With `distinct`
+    no two indices that are in the table are equal: rows are only put there. If
+    some are equal, one of their rows is.
 
     Life: made by decompositions of gradients and of dispatch.
 
@@ -388,7 +390,7 @@ def Kerf_ScatterAddOp : Kerf_Op<"scatter_add", [Pure, Kerf_Factors, Kerf_Gradien
     %y = kerf.scatter_add %x, %i : tensor<4x16xf32>, tensor<4xi32> -> tensor<32x16xf32>
     ```
   }];
-  let arguments = (ins Kerf_Number:$x, Kerf_Int:$index);
+  let arguments = (ins Kerf_Number:$x, Kerf_Int:$index, UnitAttr:$distinct);
   let results = (outs Kerf_Number:$result);
   let assemblyFormat = "$x `,` $index attr-dict `:` type($x) `,` type($index) `->` type($result)";
   let hasVerifier = 1;

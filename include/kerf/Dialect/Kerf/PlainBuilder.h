@@ -89,7 +89,9 @@ struct PlainBuilder {
                      mlir::Type element = {});
 
   mlir::Value gather(mlir::Value table, mlir::Value index);
-  mlir::Value scatterAdd(mlir::Value x, mlir::Value index, int64_t rows);
+  /// `distinct`: no two indices are equal.
+  mlir::Value scatterAdd(mlir::Value x, mlir::Value index, int64_t rows,
+                         bool distinct = false);
 };
 
 /// Dimensions `first, first+1, ..., last-1`.
