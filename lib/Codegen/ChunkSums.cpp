@@ -16,18 +16,17 @@ namespace {
 /// would.
 struct ChunkLimits {
   int64_t most;       ///< chunks of a sum over rows
-  int64_t mostOfLong; ///< and of one over rows of `longRow` columns
+  int64_t mostOfLong; ///< and of one whose rows a block takes one by one
   int64_t mostOfAll;  ///< chunks of a sum over all elements
   int64_t leastOfAll; ///< elements of such a chunk
 };
 } // namespace
 
-static constexpr int64_t kLongRow = 2048;
 static constexpr ChunkLimits kCpuLimits = {64, 64, 64, kLargeSum / 2};
-/// A GPU has hundreds of blocks at work at a time. Of long rows, which a block
-/// takes one by one, eight for each of 132 processors: on an H200 264 took a
-/// tenth longer at 2,048 columns, a third at 1,600. Short ones lie with warps,
-/// which 256 chunks give enough to do.
+/// A GPU has hundreds of blocks at work at a time. Of rows that a block takes
+/// one by one, eight for each of 132 processors: on an H200 264 took a sixth
+/// longer at 2,048 columns, a third at 1,600. Where warps have rows of their
+/// own, 256 chunks are best: with 528, 768 columns took twice as long.
 static constexpr ChunkLimits kGpuLimits = {256, 1056, 512, kLargeSum / 4};
 
 static int64_t sizeOf(Value value) { return typeOf(value).getNumElements(); }
@@ -46,8 +45,29 @@ static std::optional<int64_t> leadingRows(ReduceOp op) {
   return rows;
 }
 
-/// Rows of a chunk, or none if one launch does.
-static std::optional<int64_t> chunkRowsOf(ReduceOp op,
+/// Is x known only when all of each of its `rows` was read?
+static bool sharesRows(ReduceOp op, int64_t rows) {
+  return llvm::any_of(rowReducesOf(op.getX()), [&](ReduceOp inner) {
+    return sizeOf(inner.getResult()) == rows;
+  });
+}
+
+/// Whether a GPU's blocks take rows of the kernel's sums one by one: rows that
+/// must be known first and do not fit a warp's registers. All sums of a kernel
+/// are cut alike.
+static bool goesByBlocks(exec::KernelOp kernel) {
+  int64_t lanes = gpuLanesOf(kernel);
+  return llvm::any_of(kernel.getBody().front(), [&](Operation &each) {
+    auto op = dyn_cast<ReduceOp>(each);
+    auto rows = op ? leadingRows(op) : std::nullopt;
+    return rows && *rows > 1 && sharesRows(op, *rows) &&
+           !fitsWarp(sizeOf(op.getX()) / *rows, lanes);
+  });
+}
+
+/// Rows of a chunk, or none if one launch does. `most` chunks of a sum over
+/// rows.
+static std::optional<int64_t> chunkRowsOf(ReduceOp op, int64_t most,
                                           const ChunkLimits &limits) {
   auto rows = leadingRows(op);
   if (!rows || *rows < 2)
@@ -64,22 +84,20 @@ static std::optional<int64_t> chunkRowsOf(ReduceOp op,
         std::max<int64_t>(elements / limits.mostOfAll, limits.leastOfAll);
     return roundUp(chunk, 4096);
   }
-  bool sharesRows = llvm::any_of(rowReducesOf(op.getX()), [&](ReduceOp inner) {
-    return sizeOf(inner.getResult()) == *rows;
-  });
-  if (!sharesRows && elements < kLargeSum)
+  if (!sharesRows(op, *rows) && elements < kLargeSum)
     return std::nullopt;
-  int64_t most = columns >= kLongRow ? limits.mostOfLong : limits.most;
   int64_t chunks = std::min(most, (*rows + 15) / 16);
   return (*rows + chunks - 1) / chunks;
 }
 
 bool kerf::codegen::chunkSums(exec::KernelOp kernel, bool forGpu) {
   const ChunkLimits &limits = forGpu ? kGpuLimits : kCpuLimits;
+  int64_t most =
+      forGpu && goesByBlocks(kernel) ? limits.mostOfLong : limits.most;
   bool changed = false;
   for (Operation &each : llvm::make_early_inc_range(kernel.getBody().front())) {
     auto op = dyn_cast<ReduceOp>(each);
-    auto by = op ? chunkRowsOf(op, limits) : std::nullopt;
+    auto by = op ? chunkRowsOf(op, most, limits) : std::nullopt;
     if (!by)
       continue;
     int64_t rows = *leadingRows(op), columns = sizeOf(op.getX()) / rows;

@@ -222,8 +222,7 @@ static bool areFew(int64_t blocks, const GpuParts &gpu) {
   return blocks <= 2 * gpu.processors;
 }
 
-/// Elements of 16 bytes of the narrowest tensor of numbers.
-static int64_t gpuLanesOf(exec::KernelOp kernel) {
+int64_t kerf::codegen::gpuLanesOf(exec::KernelOp kernel) {
   unsigned bits = 64;
   auto narrow = [&](Type type) {
     Type element = cast<RankedTensorType>(type).getElementType();
@@ -241,6 +240,11 @@ static int64_t vectorsOf(int64_t columns, int64_t lanes) {
   while (columns % lanes != 0)
     lanes /= 2;
   return columns / lanes;
+}
+
+bool kerf::codegen::fitsWarp(int64_t columns, int64_t lanes) {
+  int64_t vectors = vectorsOf(columns, lanes);
+  return vectors % kWarp == 0 && vectors <= kTurns * kWarp;
 }
 
 static int64_t threadsFor(int64_t vectors) {
@@ -416,7 +420,7 @@ static int64_t assignThreads(Part &part, exec::KernelOp kernel,
     part.owner = Part::Columns;
     return std::min<int64_t>(threadsFor(vectors), 128);
   }
-  if (part.isPartial && vectors % kWarp == 0 && vectors <= kTurns * kWarp) {
+  if (part.isPartial && fitsWarp(columns, lanes)) {
     part.owner = Part::Warp;
     return kWarp * (columns / vectors); // see `combineVectors`
   }

@@ -56,6 +56,12 @@ constexpr bool fitsRegisters(int64_t turns, int64_t lanes) {
 /// The parts of a kernel, in order of their units.
 std::vector<Part> partsOf(exec::KernelOp kernel);
 
+/// Elements of 16 bytes of the narrowest tensor of numbers, of a GPU's kernel.
+int64_t gpuLanesOf(exec::KernelOp kernel);
+/// Whether a warp keeps a row of so many columns in registers, in vectors of
+/// `lanes`.
+bool fitsWarp(int64_t columns, int64_t lanes);
+
 /// How a GPU computes a kernel.
 struct GpuParts {
   std::vector<Part> parts;
