@@ -181,9 +181,12 @@ bool PartEmitter::emitSums(const Part &part, const Index &unit) {
 bool PartEmitter::emitFlat(const Part &part) {
   bool isDone = false;
   e.isFinal = true;
-  if (part.owner == Part::Sums)
+  if (part.owner == Part::Sums || part.owner == Part::Tiles)
     return e.tryEmit([&] {
-      forUnits(part, [&](const Index &unit) { isDone = emitSums(part, unit); });
+      forUnits(part, [&](const Index &unit) {
+        isDone = part.owner == Part::Sums ? emitSums(part, unit)
+                                          : emitTiles(part, unit);
+      });
       return isDone;
     });
   for (int64_t lanes : widths(part.count)) {

@@ -173,7 +173,7 @@ static Value compute(Arith &a, Operation *op, llvm::ArrayRef<Value> x,
       .Default([](Operation *) { return Value(); });
 }
 
-static bool isPointwise(Operation *op) {
+bool kerf::codegen::isPointwise(Operation *op) {
   return isa<AddOp, SubOp, MulOp, DivOp, MaxOp, MinOp, PowOp, NegOp, ExpOp,
              LogOp, SqrtOp, RsqrtOp, TanhOp, ErfOp, SinOp, CosOp, LogisticOp,
              PowerOfTwoOp, CompareOp, SelectOp, CastOp>(op);

@@ -478,6 +478,50 @@ Value Emitter::loadLanes(Value pointer, Value address, Type storage,
   return all;
 }
 
+llvm::ArrayRef<Value> Emitter::loadPieces(Value pointer, Type storage,
+                                          const Index &first) {
+  std::vector<int64_t> key = {
+      reinterpret_cast<int64_t>(pointer.getAsOpaquePointer()), lanes};
+  first.appendKey(key);
+  llvm::SmallVector<Value> &pieces = scopes.back().pieces[key];
+  if (!pieces.empty())
+    return pieces;
+  Type type = arith.vector(storage, tileSide);
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    Index piece = first + Index(lane * first.lane);
+    piece.lane = 1;
+    unsigned align = alignmentOf(pointer, storage, piece);
+    Value address = pointerTo(pointer, storage, piece);
+    pieces.push_back(loadOne(pointer, address, type, align));
+  }
+  return pieces;
+}
+
+Value Emitter::loadAcross(Value pointer, Type storage, const Index &position) {
+  if (tileSide == 1 || position.lane <= 1 || position.lane % tileSide != 0 ||
+      !constants.contains(pointer))
+    return Value();
+  size_t argument = llvm::find(pointers, pointer) - pointers.begin();
+  auto tensor = cast<RankedTensorType>(kernel.getArgumentTypes()[argument]);
+  Index first = position;
+  int64_t column = position.constant & (tileSide - 1);
+  first.constant -= column;
+  // Then a piece with an element of the tensor lies in it.
+  if (space.alignmentOf(first, tileSide) != tileSide ||
+      tensor.getNumElements() % tileSide != 0)
+    return Value();
+  llvm::ArrayRef<Value> pieces = loadPieces(pointer, storage, first);
+  Value all = arith.number(arith.vector(storage, lanes), 0);
+  for (auto [lane, piece] : llvm::enumerate(pieces)) {
+    Value element = vector::ExtractOp::create(builder, arith.loc, piece,
+                                              llvm::ArrayRef<int64_t>{column});
+    all = vector::InsertOp::create(
+        builder, arith.loc, element, all,
+        llvm::ArrayRef<int64_t>{static_cast<int64_t>(lane)});
+  }
+  return all;
+}
+
 void Emitter::storeOnce(unsigned result, const Index &position,
                         Element element) {
   Value isFirst = arith::CmpIOp::create(

@@ -56,7 +56,7 @@ void Emitter::startCpu(llvm::StringRef symbol) {
 void Emitter::enter(Block *block) {
   Team team = scopes.empty() ? Team() : scopes.back().team;
   bool isRepeated = !scopes.empty() && scopes.back().isRepeated;
-  scopes.push_back({block, nullptr, {}, {}, {}, {}, team, isRepeated});
+  scopes.push_back({block, nullptr, {}, {}, {}, {}, {}, team, isRepeated});
   setInsertionPoint(depth());
 }
 
@@ -472,6 +472,8 @@ std::optional<Element> Emitter::loadFrom(Value pointer, Type element,
   Value value;
   if (position.lane == 1 && space.activeLanes == lanes) {
     value = loadOne(pointer, address, type, align);
+  } else if (Value across = loadAcross(pointer, storage, position)) {
+    value = across;
   } else if (isGpu()) {
     value = loadLanes(pointer, address, storage, position.lane, align);
   } else if (position.lane == 1) {

@@ -179,6 +179,9 @@ public:
   /// thread does its own.
   Team addends;
   mlir::LLVM::LLVMFuncOp function;
+  /// Elements that a thread looks at in each of an operand's rows, one request
+  /// after the other (see Part::Tiles). They are read together.
+  int64_t tileSide = 1;
 
   /// Lanes of the current context; 1 outside of vectors.
   int64_t lanes = 1;
@@ -225,6 +228,8 @@ private:
     std::map<unsigned, Value> variables; ///< by number
     std::map<std::vector<int64_t>, Value> sums;
     std::map<std::vector<int64_t>, std::pair<Index, Value>> rows;
+    /// Pieces of operands' rows that a tile reads.
+    std::map<std::vector<int64_t>, llvm::SmallVector<Value>> pieces;
     Team team;
     bool isRepeated = false; ///< in a loop
   };
@@ -302,6 +307,12 @@ private:
   /// A vector of elements that are `step` apart.
   Value loadLanes(Value pointer, Value address, Type storage, int64_t step,
                   unsigned align);
+  /// A vector across the rows of an argument, whose pieces in the tile are read
+  /// once; null if they are not whole vectors of memory.
+  Value loadAcross(Value pointer, Type storage, const Index &position);
+  /// The pieces that begin at the lanes of `first`.
+  llvm::ArrayRef<Value> loadPieces(Value pointer, Type storage,
+                                   const Index &first);
   /// A store of what the whole team knows.
   void storeOnce(unsigned result, const Index &position, Element element);
 

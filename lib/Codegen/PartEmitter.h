@@ -34,6 +34,10 @@ private:
   bool emitFlatBlock(const Part &part, const Index &unit, int64_t lanes);
   bool emitSums(const Part &part, const Index &unit);
   bool emitFlatThreads(const Part &part, const Index &unit, int64_t lanes);
+  /// A square of elements in vectors of `lanes`, from a position on.
+  bool emitTileIn(const Part &part, const Index &first, int64_t lanes);
+  bool emitTile(const Part &part, const Index &first);
+  bool emitTiles(const Part &part, const Index &unit);
   bool emitRows(const Part &part);
   bool emitPartialRows(const Part &part);
   bool emitDown(const Part &part, const Index &unit, int64_t lanes);

@@ -386,6 +386,25 @@ static bool isPlaced(const Part &part, exec::KernelOp kernel) {
   return op.getDistinct() && tokens > 0 && tokens <= INT32_MAX;
 }
 
+/// Tiles of elements of [columns, rows] that are read as [rows, columns].
+static std::optional<Tiling> tilingOf(const Part &part, exec::KernelOp kernel,
+                                      int64_t lanes) {
+  if (part.kind != Part::Flat || part.isPartial)
+    return std::nullopt;
+  llvm::SmallVector<Value> results;
+  for (unsigned result : part.results)
+    results.push_back(kernel.getYield().getValues()[result]);
+  return tilingOf(results, lanes);
+}
+
+/// Threads of a block of tiles. Where there are few, many blocks share them.
+static int64_t threadsOfTiles(const Tiling &tiling, const GpuParts &gpu) {
+  int64_t tiles = tiling.tilesDown() * tiling.tilesAlong();
+  int64_t all = tiles * tiling.outer * tiling.middle;
+  return std::min<int64_t>(threadsFor(tiles),
+                           areFew(all / 256, gpu) ? 64 : 256);
+}
+
 /// Chooses who computes what of a part; returns the threads that it wants.
 static int64_t assignThreads(Part &part, exec::KernelOp kernel,
                              const GpuParts &gpu) {
@@ -396,6 +415,11 @@ static int64_t assignThreads(Part &part, exec::KernelOp kernel,
   if (hasFewTallSums(part, kernel)) {
     part.owner = Part::Sums;
     return gpu.parts.size() == 1 ? 512 : 256;
+  }
+  if (auto tiling = tilingOf(part, kernel, lanes)) {
+    part.owner = Part::Tiles;
+    part.tiling = *tiling;
+    return threadsOfTiles(*tiling, gpu);
   }
   if (part.kind == Part::Flat)
     return threadsFor(part.isPartial ? part.chunk / lanes : part.count / lanes);
@@ -484,6 +508,8 @@ GpuParts kerf::codegen::gpuPartsOf(exec::KernelOp kernel, int processors) {
     gpu.threads = std::max(gpu.threads, assignThreads(part, kernel, gpu));
   for (Part &part : gpu.parts) {
     part.chunk = gpuChunkOf(part, gpu);
+    if (part.owner == Part::Tiles)
+      dealOut(part.tiling, gpu.threads);
     if (part.owner == Part::Columns)
       part.slabs = slabsOf(longestRow(part, kernel), gpu);
   }

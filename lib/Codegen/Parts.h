@@ -8,6 +8,8 @@
 #ifndef KERF_CODEGEN_PARTS_H
 #define KERF_CODEGEN_PARTS_H
 
+#include "Tiles.h"
+
 #include "kerf/Dialect/Exec/Exec.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -30,7 +32,10 @@ struct Part {
   int64_t count;          ///< elements, rows, lines
   int64_t chunk = 1;      ///< of them in a unit
   bool isPartial = false; ///< has partial sums, one per unit
-  int64_t units() const { return (count + chunk - 1) / chunk * slabs; }
+  int64_t units() const {
+    return owner == Tiles ? tiling.blocks()
+                          : (count + chunk - 1) / chunk * slabs;
+  }
   int64_t grain = 1;
 
   /// On a GPU: who computes a row or line, one after the other (`Block`) or all
@@ -40,11 +45,13 @@ struct Part {
   /// of columns, each a unit. With `Sums`, elements are sums over leading
   /// dimensions: a unit has 32 of them, whose addends the block's warps share.
   /// With `Placed`, the block first finds which token each row of a table has,
-  /// then its warps take turns with the rows.
-  enum Owner { Block, Warp, Thread, Columns, Sums, Placed };
+  /// then its warps take turns with the rows. With `Tiles`, a thread has a
+  /// square of elements, and a unit is a block of such.
+  enum Owner { Block, Warp, Thread, Columns, Sums, Placed, Tiles };
   Owner owner = Block;
   int64_t team = 32;
   int64_t slabs = 1;
+  Tiling tiling = {};
 };
 
 /// Whether a thread can keep the sums of so many vectors: 16 numbers, or four
@@ -75,6 +82,10 @@ GpuParts gpuPartsOf(exec::KernelOp kernel, int processors);
 /// Runs `body` for each op that `roots` are computed from, once.
 void forCone(llvm::ArrayRef<mlir::Value> roots,
              llvm::function_ref<void(mlir::Operation *)> body);
+
+/// Whether each element of the op's result is computed from those of the
+/// operands at the same index.
+bool isPointwise(mlir::Operation *op);
 
 /// Sums and maxima over last dimensions that `root` is computed from, operands
 /// before users.

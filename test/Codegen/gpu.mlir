@@ -52,6 +52,130 @@ exec.kernel @across(%x: tensor<64x33xf32>) -> tensor<33x64xf32> {
   exec.yield %z : tensor<33x64xf32>
 }
 
+// Operands that are read across their rows: a thread has a square of elements.
+exec.kernel @turned_float8(%x: tensor<512x256xbf16> {test.range = [-3.0, 3.0]}, %u: tensor<f32> {test.range = [0.5, 2.0]}) -> tensor<256x512xf8E4M3FN> {
+  %t = kerf.transpose %x perm [1, 0] : tensor<512x256xbf16>
+  %w = kerf.cast %t : tensor<256x512xbf16> -> tensor<256x512xf32>
+  %b = kerf.broadcast %u dims [] : tensor<f32> -> tensor<256x512xf32>
+  %s = kerf.mul %w, %b : tensor<256x512xf32>
+  %q = kerf.cast %s : tensor<256x512xf32> -> tensor<256x512xf8E4M3FN>
+  exec.yield %q : tensor<256x512xf8E4M3FN>
+}
+// Numbers that are no multiples of a block's, in batches; squares of four, of two.
+exec.kernel @turned(%x: tensor<136x1032xbf16>) -> tensor<1032x136xbf16> {
+  %t = kerf.transpose %x perm [1, 0] : tensor<136x1032xbf16>
+  exec.yield %t : tensor<1032x136xbf16>
+}
+exec.kernel @turned_batches(%x: tensor<3x40x72xf32>) -> tensor<3x72x40xf32> {
+  %t = kerf.transpose %x perm [0, 2, 1] : tensor<3x40x72xf32>
+  exec.yield %t : tensor<3x72x40xf32>
+}
+exec.kernel @turned_fours(%x: tensor<36x60xbf16>) -> tensor<60x36xf32> {
+  %t = kerf.transpose %x perm [1, 0] : tensor<36x60xbf16>
+  %y = kerf.cast %t : tensor<60x36xbf16> -> tensor<60x36xf32>
+  exec.yield %y : tensor<60x36xf32>
+}
+exec.kernel @turned_twos(%x: tensor<2x50x34xbf16>) -> tensor<2x34x50xbf16> {
+  %t = kerf.transpose %x perm [0, 2, 1] : tensor<2x50x34xbf16>
+  exec.yield %t : tensor<2x34x50xbf16>
+}
+exec.kernel @turned_wide(%x: tensor<24x70xf64>) -> tensor<70x24xf64> {
+  %t = kerf.transpose %x perm [1, 0] : tensor<24x70xf64>
+  exec.yield %t : tensor<70x24xf64>
+}
+exec.kernel @turned_odd(%x: tensor<3x17x65xbf16>) -> tensor<3x65x17xbf16> {
+  %t = kerf.transpose %x perm [0, 2, 1] : tensor<3x17x65xbf16>
+  exec.yield %t : tensor<3x65x17xbf16>
+}
+// Few squares along the result's rows; a dimension between both.
+exec.kernel @turned_flat(%x: tensor<16x1024xbf16>) -> tensor<1024x16xbf16> {
+  %t = kerf.transpose %x perm [1, 0] : tensor<16x1024xbf16>
+  exec.yield %t : tensor<1024x16xbf16>
+}
+exec.kernel @turned_around(%x: tensor<2x64x3x40xbf16>) -> tensor<2x40x3x64xbf16> {
+  %t = kerf.transpose %x perm [0, 3, 2, 1] : tensor<2x64x3x40xbf16>
+  exec.yield %t : tensor<2x40x3x64xbf16>
+}
+// Beside operands that are not turned: of the same shape, spread both ways, and
+// the same one.
+exec.kernel @turned_beside(%x: tensor<64x96xbf16>, %y: tensor<96x64xf32>, %c: tensor<96xf32>, %r: tensor<64xbf16>) -> tensor<96x64xbf16> {
+  %t = kerf.transpose %x perm [1, 0] : tensor<64x96xbf16>
+  %w = kerf.cast %t : tensor<96x64xbf16> -> tensor<96x64xf32>
+  %c2 = kerf.broadcast %c dims [0] : tensor<96xf32> -> tensor<96x64xf32>
+  %r2 = kerf.broadcast %r dims [1] : tensor<64xbf16> -> tensor<96x64xbf16>
+  %r3 = kerf.cast %r2 : tensor<96x64xbf16> -> tensor<96x64xf32>
+  %a = kerf.mul %w, %y : tensor<96x64xf32>
+  %b = kerf.add %a, %c2 : tensor<96x64xf32>
+  %d = kerf.sub %b, %r3 : tensor<96x64xf32>
+  %z = kerf.cast %d : tensor<96x64xf32> -> tensor<96x64xbf16>
+  exec.yield %z : tensor<96x64xbf16>
+}
+exec.kernel @turned_onto_itself(%x: tensor<80x80xf32>) -> tensor<80x80xf32> {
+  %t = kerf.transpose %x perm [1, 0] : tensor<80x80xf32>
+  %y = kerf.add %x, %t : tensor<80x80xf32>
+  exec.yield %y : tensor<80x80xf32>
+}
+exec.kernel @turned_in_place(%x: tensor<48x64xf32>, %y: tensor<64x48xf32>) -> tensor<64x48xf32> attributes {inplace = [[0, 1]]} {
+  %t = kerf.transpose %x perm [1, 0] : tensor<48x64xf32>
+  %z = kerf.sub %y, %t : tensor<64x48xf32>
+  exec.yield %z : tensor<64x48xf32>
+}
+// Two of them, too many for squares of eight; of different rows, for none.
+exec.kernel @turned_twice(%x: tensor<64x96xf32>, %y: tensor<64x96xf32>) -> tensor<96x64xbf16> {
+  %s = kerf.transpose %x perm [1, 0] : tensor<64x96xf32>
+  %t = kerf.transpose %y perm [1, 0] : tensor<64x96xf32>
+  %w = kerf.logistic %s : tensor<96x64xf32>
+  %a = kerf.mul %w, %t : tensor<96x64xf32>
+  %z = kerf.cast %a : tensor<96x64xf32> -> tensor<96x64xbf16>
+  exec.yield %z : tensor<96x64xbf16>
+}
+exec.kernel @turned_two_ways(%x: tensor<16x8x24xf32>, %y: tensor<24x16x8xf32>) -> tensor<8x24x16xf32> {
+  %s = kerf.transpose %x perm [1, 2, 0] : tensor<16x8x24xf32>
+  %t = kerf.transpose %y perm [2, 0, 1] : tensor<24x16x8xf32>
+  %z = kerf.add %s, %t : tensor<8x24x16xf32>
+  exec.yield %z : tensor<8x24x16xf32>
+}
+// Rows of other shapes, and such that a vector crosses; columns from an odd one on.
+exec.kernel @turned_tokens(%x: tensor<4x24x64xbf16>) -> tensor<64x4x24xbf16> {
+  %r = kerf.reshape %x : tensor<4x24x64xbf16> -> tensor<96x64xbf16>
+  %t = kerf.transpose %r perm [1, 0] : tensor<96x64xbf16>
+  %y = kerf.reshape %t : tensor<64x96xbf16> -> tensor<64x4x24xbf16>
+  exec.yield %y : tensor<64x4x24xbf16>
+}
+exec.kernel @turned_across(%x: tensor<4x6x64xbf16>) -> tensor<64x24xbf16> {
+  %s = kerf.transpose %x perm [1, 0, 2] : tensor<4x6x64xbf16>
+  %r = kerf.reshape %s : tensor<6x4x64xbf16> -> tensor<24x64xbf16>
+  %t = kerf.transpose %r perm [1, 0] : tensor<24x64xbf16>
+  exec.yield %t : tensor<64x24xbf16>
+}
+exec.kernel @turned_slice(%x: tensor<70x80xbf16>) -> tensor<64x64xbf16> {
+  %s = kerf.slice %x offsets [5, 11] sizes [64, 64] : tensor<70x80xbf16>
+  %t = kerf.transpose %s perm [1, 0] : tensor<64x64xbf16>
+  exec.yield %t : tensor<64x64xbf16>
+}
+exec.kernel @turned_odd_rows(%x: tensor<64x75xbf16>) -> tensor<64x64xbf16> {
+  %s = kerf.slice %x offsets [0, 8] sizes [64, 64] : tensor<64x75xbf16>
+  %t = kerf.transpose %s perm [1, 0] : tensor<64x64xbf16>
+  exec.yield %t : tensor<64x64xbf16>
+}
+// Two results, of one shape and of two; beside other parts.
+exec.kernel @turned_results(%x: tensor<64x80xbf16>) -> (tensor<80x64xbf16>, tensor<80x64xf32>) {
+  %t = kerf.transpose %x perm [1, 0] : tensor<64x80xbf16>
+  %y = kerf.neg %t : tensor<80x64xbf16>
+  %w = kerf.cast %t : tensor<80x64xbf16> -> tensor<80x64xf32>
+  exec.yield %y, %w : tensor<80x64xbf16>, tensor<80x64xf32>
+}
+exec.kernel @turned_and_not(%x: tensor<64x80xbf16>) -> (tensor<80x64xbf16>, tensor<64x80xbf16>) {
+  %t = kerf.transpose %x perm [1, 0] : tensor<64x80xbf16>
+  %y = kerf.neg %x : tensor<64x80xbf16>
+  exec.yield %t, %y : tensor<80x64xbf16>, tensor<64x80xbf16>
+}
+exec.kernel @turned_part(%x: tensor<64x80xbf16>, %y: tensor<5x2304xf32>) -> (tensor<5x2304xf32>, tensor<80x64xbf16>) {
+  %s = kerf.softmax %y : tensor<5x2304xf32>
+  %t = kerf.transpose %x perm [1, 0] : tensor<64x80xbf16>
+  exec.yield %s, %t : tensor<5x2304xf32>, tensor<80x64xbf16>
+}
+
 // A row per thread, per warp, per block: with all vectors of a row in registers
 // and with a loop.
 exec.kernel @row_of_thread(%x: tensor<201x8xf32>) -> tensor<201x8xf32> {

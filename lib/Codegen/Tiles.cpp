@@ -1,0 +1,194 @@
+//===- Tiles.cpp - results that read operands across their rows -----------===//
+
+#include "Tiles.h"
+
+#include "Parts.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <numeric>
+#include <set>
+
+using namespace mlir;
+using namespace kerf;
+using namespace kerf::codegen;
+
+/// For each dimension of a value, the one of the result that it follows.
+using Dims = llvm::SmallVector<int64_t>;
+/// It follows none, or several.
+static constexpr int64_t kUnknown = -1;
+
+/// What a reshape's operand follows: leading and trailing dimensions that it
+/// has in common with the result.
+static Dims beforeReshape(llvm::ArrayRef<int64_t> from,
+                          llvm::ArrayRef<int64_t> to, const Dims &dims) {
+  auto numbersOf = [](llvm::ArrayRef<int64_t> shape) {
+    Dims numbers;
+    for (auto [i, size] : llvm::enumerate(shape))
+      if (size != 1)
+        numbers.push_back(i);
+    return numbers;
+  };
+  Dims before(from.size(), kUnknown);
+  Dims a = numbersOf(from), b = numbersOf(to);
+  size_t common = std::min(a.size(), b.size()), leading = 0;
+  while (leading < common && from[a[leading]] == to[b[leading]]) {
+    before[a[leading]] = dims[b[leading]];
+    ++leading;
+  }
+  for (size_t k = 1; k <= common - leading; ++k) {
+    int64_t i = a[a.size() - k], j = b[b.size() - k];
+    if (from[i] != to[j])
+      break;
+    before[i] = dims[j];
+  }
+  return before;
+}
+
+namespace {
+/// Follows a result's dimensions to the arguments.
+class Reads {
+public:
+  explicit Reads(int64_t along) : along(along) {}
+
+  void follow(Value value, const Dims &dims);
+  /// All ops are plain, and arguments that are read across their rows have them
+  /// along one dimension.
+  bool fit() const { return isPlain && down != kUnknown; }
+
+  int64_t down = kUnknown;
+  int64_t bits = 0; ///< of an element of each of these arguments
+
+private:
+  void followArgument(RankedTensorType type, const Dims &dims);
+  bool followView(Operation *op, const Dims &dims);
+
+  int64_t along;
+  bool isPlain = true;
+  std::set<std::pair<void *, std::vector<int64_t>>> seen;
+};
+} // namespace
+
+void Reads::followArgument(RankedTensorType type, const Dims &dims) {
+  llvm::ArrayRef<int64_t> shape = type.getShape();
+  int64_t last = type.getRank() - 1;
+  while (last >= 0 && shape[last] == 1)
+    --last;
+  if (last < 0 || dims[last] == kUnknown || dims[last] == along)
+    return;
+  bool isAcross = false; // else it is spread along the result's rows
+  for (int64_t i = 0; i < last; ++i)
+    isAcross |= shape[i] != 1 && (dims[i] == along || dims[i] == kUnknown);
+  if (!isAcross)
+    return;
+  isPlain &= down == kUnknown || down == dims[last];
+  down = dims[last];
+  bits += std::max(type.getElementTypeBitWidth(), 8u);
+}
+
+bool Reads::followView(Operation *op, const Dims &dims) {
+  return llvm::TypeSwitch<Operation *, bool>(op)
+      .Case([&](BroadcastOp op) {
+        Dims from;
+        for (int64_t dim : op.getDims())
+          from.push_back(dims[dim]);
+        follow(op.getX(), from);
+        return true;
+      })
+      .Case([&](TransposeOp op) {
+        Dims from(dims.size());
+        for (auto [to, dim] : llvm::enumerate(op.getPerm()))
+          from[dim] = dims[to];
+        follow(op.getX(), from);
+        return true;
+      })
+      .Case([&](ReshapeOp op) {
+        follow(op.getX(),
+               beforeReshape(typeOf(op.getX()).getShape(),
+                             typeOf(op.getResult()).getShape(), dims));
+        return true;
+      })
+      .Case([&](SliceOp op) {
+        follow(op.getX(), dims);
+        return true;
+      })
+      .Default([](Operation *) { return false; });
+}
+
+void Reads::follow(Value value, const Dims &dims) {
+  if (!seen.insert({value.getAsOpaquePointer(), {dims.begin(), dims.end()}})
+           .second)
+    return;
+  Operation *op = value.getDefiningOp();
+  if (!op) {
+    followArgument(typeOf(value), dims);
+    return;
+  }
+  if (isa<ConstantOp, IotaOp>(op) || followView(op, dims))
+    return;
+  isPlain &= isPointwise(op);
+  if (isPlain)
+    for (Value operand : op->getOperands())
+      follow(operand, dims);
+}
+
+static int64_t productOf(llvm::ArrayRef<int64_t> sizes) {
+  int64_t product = 1;
+  for (int64_t size : sizes)
+    product *= size;
+  return product;
+}
+
+/// The largest side, a power of two, that divides both dimensions. What is read
+/// across rows is in registers for the whole tile: 64 of them at most.
+static int64_t sideOf(const Tiling &tiling, int64_t lanes, int64_t bits) {
+  constexpr int64_t mostBits = int64_t(64) * 32;
+  int64_t side = lanes;
+  while (tiling.down % side != 0 || tiling.along % side != 0 ||
+         (side > 1 && side * side * bits > mostBits))
+    side /= 2;
+  return side;
+}
+
+std::optional<Tiling> kerf::codegen::tilingOf(llvm::ArrayRef<Value> results,
+                                              int64_t lanes) {
+  llvm::ArrayRef<int64_t> shape = typeOf(results.front()).getShape();
+  int64_t along = static_cast<int64_t>(shape.size()) - 1;
+  while (along > 0 && shape[along] == 1)
+    --along;
+  if (along < 1)
+    return std::nullopt;
+  Dims all(shape.size());
+  std::iota(all.begin(), all.end(), 0);
+  Reads reads(along);
+  for (Value result : results) {
+    if (typeOf(result).getShape() != shape)
+      return std::nullopt;
+    reads.follow(result, all);
+  }
+  if (!reads.fit())
+    return std::nullopt;
+  Tiling tiling;
+  tiling.outer = productOf(shape.take_front(reads.down));
+  tiling.down = shape[reads.down];
+  tiling.middle =
+      productOf(shape.slice(reads.down + 1, along - reads.down - 1));
+  tiling.along = shape[along];
+  tiling.side = sideOf(tiling, lanes, reads.bits);
+  return tiling.side > 1 ? std::optional(tiling) : std::nullopt;
+}
+
+// Of a warp, 8 threads read 128 bytes of an operand's row, and 4 write 32 bytes
+// or more of a result's. Where a block has more threads along the result's rows
+// than there are tiles, it has more of them down.
+void kerf::codegen::dealOut(Tiling &tiling, int64_t threads) {
+  constexpr int64_t usual = 8, most = 32;
+  int64_t down = 1;
+  auto canDouble = [&] { return 2 * down <= tiling.tilesDown(); };
+  while (down < usual && canDouble())
+    down *= 2;
+  while (down < most && canDouble() && threads / down > tiling.tilesAlong())
+    down *= 2;
+  tiling.threadsDown = down;
+  tiling.threadsAlong = threads / down;
+}
