@@ -180,11 +180,15 @@ static double unfusedSec(const Device &device, const Profile &profile,
   return flops / productRate(device, profile, type) + memorySec(device, bytes);
 }
 
-/// Flop/s of fused attention with heads of 128 or more.
-static double attentionRate(const Device &device, llvm::StringRef type,
-                            bool backward, double keys) {
+/// Flop/s of fused attention with heads of 128 or more. What was measured of
+/// its gradient was so with Kerf's.
+static double attentionRate(const Device &device, const Profile &profile,
+                            llvm::StringRef type, bool backward, double keys) {
   double forward = device.efficiency.attention;
-  double ratio = device.efficiency.attentionBackward, start = 0;
+  double ratio = device.efficiency.attentionBackward;
+  double start = device.efficiency.attentionKeys;
+  if (device.target == BackendTarget::Cuda)
+    ratio *= profile.attentionBackward;
   if (const TypeEfficiency *measured = measuredOf(device, type)) {
     forward = measured->attention > 0 ? measured->attention : forward;
     if (measured->attentionBackward > 0)
@@ -203,7 +207,8 @@ double kerf::attentionSec(const Device &device, const Profile &profile,
     return std::max(
         unfusedSec(device, profile, headSize, scores, type, backward),
         memorySec(device, bytes));
-  double rate = attentionRate(device, type, backward, keys) * profile.attention;
+  double rate =
+      attentionRate(device, profile, type, backward, keys) * profile.attention;
   // The exponent is fitted to published steps of models with heads of 64 to
   // 128.
   if (headSize < 128)

@@ -105,6 +105,8 @@ static void printEfficiency(const Efficiency &part, llvm::raw_ostream &os) {
     print("grouped_matmul", part.groupedMatmul);
   print("attention", part.attention);
   print("attention_backward", part.attentionBackward);
+  if (part.attentionKeys > 0)
+    print("attention_keys", part.attentionKeys);
   print("memory", part.memory);
   print("network", part.network);
   if (!part.types.empty()) {

@@ -167,6 +167,7 @@ void cluster::readEfficiency(MapReader &device, Efficiency &efficiency,
   part("grouped_matmul", kPart, efficiency.groupedMatmul);
   part("attention", kPart, efficiency.attention);
   part("attention_backward", kRatio, efficiency.attentionBackward);
+  part("attention_keys", kDepth, efficiency.attentionKeys);
   part("memory", kPart, efficiency.memory);
   part("network", kPart, efficiency.network);
   readTypes(map, efficiency, problems);

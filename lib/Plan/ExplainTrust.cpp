@@ -110,6 +110,8 @@ void Collector::addEfficiency() {
     forward = type->second.attention;
   if (isTyped && type->second.attentionBackward > 0)
     ratio = type->second.attentionBackward;
+  else if (device.target == BackendTarget::Cuda)
+    ratio *= profile.attentionBackward; // as attentionSec has it
   const char *name = profile.flash ? "attention forward, of peak"
                                    : "attention forward, scores in memory";
   addPart(Assumed::AttentionForward, name, "attention", forward,

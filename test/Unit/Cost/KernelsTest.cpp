@@ -1,4 +1,5 @@
 #include "kerf/Cost/Kernels.h"
+#include "kerf/Cost/Profiles.h"
 
 #include "gtest/gtest.h"
 
@@ -166,7 +167,11 @@ TEST(KernelsTest, FusedAttention) {
   };
   EXPECT_DOUBLE_EQ(sec(128, false), flops / rate);
   EXPECT_DOUBLE_EQ(sec(256, false), flops / rate);
-  EXPECT_DOUBLE_EQ(sec(128, true), flops / (rate * 0.8));
+  // Of sums in a fixed order, on a GPU; others' are not.
+  double ordered = Profile().attentionBackward;
+  EXPECT_LT(ordered, 1);
+  EXPECT_DOUBLE_EQ(sec(128, true), flops / (rate * 0.8 * ordered));
+  EXPECT_DOUBLE_EQ(profileNamed("nemo")->attentionBackward, 1);
   EXPECT_NEAR(sec(64, false), flops / (rate * 0.7846), 1e-6);
   // One query against a long cache: bytes decide.
   EXPECT_DOUBLE_EQ(attentionSec(h100(), {}, 1e6, 1e9, 128, 1e4, "bf16", false),
