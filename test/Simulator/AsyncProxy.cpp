@@ -57,7 +57,7 @@ void AsyncProxy::fence(const Warp &warp) {
   for (int lane = 0; lane < lanes; ++lane)
     if (warp.mask >> lane & 1)
       fences[warp.index * lanes + lane].push_back(
-          {warp.block->epoch, warp.epoch});
+          {warp.known[warp.index], warp.epoch});
 }
 
 void AsyncProxy::requireVisible(const Warp &warp, uint64_t offset) const {
@@ -77,8 +77,9 @@ void AsyncProxy::requireVisible(const Warp &warp, uint64_t offset) const {
       fail("fence.proxy.async is missing: that thread executes one after "
            "writing");
     const Fence &fence = fences[thread][count];
-    bool isOwn = thread / lanes == warp.index && fence.warpEpoch < warp.epoch;
-    if (!isOwn && fence.epoch >= warp.block->epoch)
+    uint32_t other = thread / lanes;
+    bool isOwn = other == warp.index && fence.warpEpoch < warp.epoch;
+    if (!isOwn && fence.arrivals >= warp.known[other])
       fail("no barrier lies between its fence.proxy.async and the product");
   }
 }

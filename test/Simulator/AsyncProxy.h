@@ -47,7 +47,7 @@ private:
     int32_t line = 0;    ///< of the product that reads it
   };
   struct Fence {
-    uint32_t epoch, warpEpoch;
+    uint32_t arrivals, warpEpoch; ///< of its warp
   };
   void requireUnread(const Warp &warp, int lane, uint64_t offset) const;
   void requireVisible(const Warp &warp, uint64_t offset) const;

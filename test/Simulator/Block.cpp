@@ -9,8 +9,6 @@
 
 using namespace kerf::sim;
 
-static constexpr int barrierCount = 16;
-
 void kerf::sim::trap(const Warp &warp, int lane, Status status,
                      const std::string &text) {
   const Block &block = *warp.block;
@@ -120,7 +118,7 @@ void Block::start() {
   std::fill(shared.begin(), shared.end(), 0xFF);
   std::fill(sharedWritten.begin(), sharedWritten.end(), 0);
   std::fill(local.begin(), local.end(), 0xFF);
-  epoch = 0;
+  std::fill(std::begin(barriers), std::end(barriers), BlockBarrier());
   if (races)
     races->start(shared.size());
   if (proxy)
@@ -132,6 +130,7 @@ void Block::start() {
     warp->live = count == lanes ? ~0u : (1u << count) - 1;
     warp->atBarrier = warp->waiting = 0;
     warp->epoch = 1;
+    warp->known.fill(0);
     if (warp->matrices)
       warp->matrices->start();
     warp->copies.clear();
@@ -156,36 +155,90 @@ static uint32_t lanesAt(const Warp &warp, int number) {
   return result;
 }
 
+/// What was done before arrivals that `from` knows of is over for `to`.
+static void learn(Arrivals &to, const Arrivals &from) {
+  for (int warp = 0; warp < mostWarps; ++warp)
+    to[warp] = std::max(to[warp], from[warp]);
+}
+
+void Block::arrive(Warp &warp, uint32_t here, int number) {
+  BlockBarrier &barrier = barriers[number];
+  auto fail = [&](const std::string &text) {
+    trap(warp, __builtin_ctz(here), LaunchFailed,
+         "barrier " + std::to_string(number) + text);
+  };
+  uint32_t wanted = current->offset ? current->offset : threadCount;
+  if (barrier.isComplete())
+    release(number);
+  if (!barrier.arrived)
+    barrier.wanted = wanted;
+  if (wanted != barrier.wanted)
+    fail(" is one of " + std::to_string(wanted) + " threads here and of " +
+         std::to_string(barrier.wanted) + " elsewhere");
+  if (barrier.passing >> warp.index & 1)
+    fail(": the warp has arrived there before and the barrier is not complete");
+  barrier.arrived += __builtin_popcount(here);
+  if (!current->mode) { // does not wait
+    if (here != warp.live)
+      fail(": a part of the warp arrives without waiting");
+    barrier.passing |= 1u << warp.index;
+    ++warp.known[warp.index];
+    learn(barrier.known, warp.known);
+  }
+}
+
 /// Lets the threads of every complete barrier go on. True if there was one.
-bool Block::release() {
+bool Block::releaseAll() {
   bool any = false;
-  for (int number = 0; number < barrierCount; ++number) {
-    uint64_t arrived = 0, wanted = 0;
-    for (auto &warp : warps)
-      if (uint32_t here = lanesAt(*warp, number)) {
-        arrived += __builtin_popcount(here);
-        int64_t count = program->code[warp->place[__builtin_ctz(here)]].offset;
-        wanted = count ? count : threadCount;
-      }
-    if (!arrived || arrived != wanted)
+  for (int number = 0; number < int(std::size(barriers)); ++number)
+    if (barriers[number].isComplete()) {
+      release(number);
+      any = true;
+    }
+  return any;
+}
+
+/// Lets the threads of a complete barrier go on.
+void Block::release(int number) {
+  BlockBarrier &barrier = barriers[number];
+  ++statistics.barriers;
+  for (auto &warp : warps) {
+    uint32_t here = lanesAt(*warp, number);
+    if (!here)
       continue;
-    any = true;
-    ++epoch;
-    ++statistics.barriers;
-    for (auto &warp : warps) {
-      uint32_t here = lanesAt(*warp, number);
-      uint32_t first = here ? warp->place[__builtin_ctz(here)] : 0;
+    uint32_t first = warp->place[__builtin_ctz(here)];
+    for (int lane = 0; lane < lanes; ++lane)
+      if (here >> lane & 1 && warp->place[lane] != first) {
+        current = &program->code[first];
+        trap(*warp, lane, LaunchFailed,
+             "barrier divergence: lanes of the warp are at another barrier");
+      }
+    if (here != warp->live)
+      trap(*warp, __builtin_ctz(here), LaunchFailed,
+           "barrier divergence: other lanes of the warp are not there");
+    ++warp->known[warp->index];
+    learn(barrier.known, warp->known);
+  }
+  for (auto &warp : warps)
+    if (uint32_t here = lanesAt(*warp, number)) {
+      learn(warp->known, barrier.known);
       for (int lane = 0; lane < lanes; ++lane)
-        if (here >> lane & 1 && warp->place[lane]++ != first) {
-          current = &program->code[first];
-          trap(*warp, lane, LaunchFailed,
-               "barrier divergence: lanes of the warp are at another barrier");
-        }
+        warp->place[lane] += here >> lane & 1;
       warp->atBarrier &= ~here;
       ++warp->epoch;
     }
-  }
-  return any;
+  barrier = BlockBarrier();
+}
+
+/// Whoever arrived at a barrier was waited for.
+void Block::requireComplete() {
+  for (BlockBarrier &barrier : barriers)
+    if (barrier.arrived)
+      trap(*warps[__builtin_ctz(barrier.passing)], 0, LaunchFailed,
+           "the block ends and " + std::to_string(barrier.arrived) + " of " +
+               std::to_string(barrier.wanted) +
+               " threads have arrived at barrier " +
+               std::to_string(&barrier - barriers));
 }
 
 /// Says who waits for whom.
@@ -228,11 +281,13 @@ void Block::run() {
       alive |= warp.live != 0;
     }
     if (!alive) {
+      releaseAll();
+      requireComplete();
       if (proxy)
         endWarpgroups(*this);
       return;
     }
-    if (!release() && !moved)
+    if (!releaseAll() && !moved)
       deadlock();
   }
 }

@@ -63,18 +63,23 @@ void Decoder::decodeBarrier(bool ofWarp) {
     inst.list = members;
     return;
   }
-  if (!has("sync"))
-    fail("of barriers, only .sync is simulated");
+  bool waits = has("sync"), isCounted = statement->operands.size() > 1;
+  if (!waits && !has("arrive"))
+    fail("of barriers, only .sync and .arrive are simulated");
+  if (!waits && !isCounted)
+    fail(".arrive tells how many threads the barrier is for");
+  if (isCounted && operand(1).kind != Operand::Immediate)
+    fail("barriers are simulated for a constant number of threads only");
+  if (isCounted && operand(1).bits % lanes)
+    fail("a barrier is one of whole warps");
+  if (operand(0).kind == Operand::Immediate && operand(0).bits > 15)
+    fail("a block has barriers 0..15");
+  uint32_t number = value(operand(0), false);
   Inst &inst = emit(nullptr);
   inst.action = Action::BlockBarrier;
-  for (size_t at = 0; at < statement->operands.size(); ++at)
-    if (operand(at).kind != Operand::Immediate)
-      fail("barriers are simulated with constant operands only");
-  inst.mode = operand(0).bits;
-  if (inst.mode > 15)
-    fail("a block has barriers 0..15");
-  if (statement->operands.size() > 1)
-    inst.offset = operand(1).bits;
+  inst.a = number;
+  inst.mode = waits;
+  inst.offset = isCounted ? operand(1).bits : 0;
 }
 
 /// Copies a parameter between the caller's place and that of `callee`.

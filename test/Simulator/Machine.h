@@ -13,11 +13,14 @@
 #include "Ptx.h"
 #include "Warpgroup.h"
 
+#include <array>
 #include <memory>
 
 namespace kerf::sim {
 
-inline constexpr int lanes = 32;
+inline constexpr int lanes = 32, mostWarps = 32;
+/// By warp: how many of its arrivals at barriers of the block are known.
+using Arrivals = std::array<uint32_t, mostWarps>;
 
 struct Warp;
 struct Inst;
@@ -32,7 +35,7 @@ enum class Action : uint8_t {
   Call,
   Return, ///< of a function, or exit of a kernel
   Exit,
-  BlockBarrier,
+  BlockBarrier, ///< arrives, and waits where `mode` is not 0
   WarpBarrier,
 };
 
@@ -171,7 +174,10 @@ struct Warp {
   uint32_t live = 0; ///< lanes that have not ended
   uint32_t atBarrier = 0, waiting = 0;
   uint32_t index = 0;
-  uint32_t epoch = 1; ///< counts barriers of the warp
+  uint32_t epoch = 1; ///< counts its barriers, of the warp and of the block
+  /// Of each warp that barriers of the block order before this one. What a warp
+  /// did before that many arrivals is over.
+  Arrivals known;
   Block *block = nullptr;
   const Program *program = nullptr;
   std::vector<uint64_t> registerStore;
@@ -199,6 +205,7 @@ private:
   bool finish(const Inst &inst);
   bool collect(const Inst &inst);
   uint32_t collectReady(const Inst &inst, uint32_t want);
+  int barrierNumber(const Inst &inst) const;
   bool arrive(const Inst &inst);
   void put(uint32_t which, uint32_t where);
 
@@ -207,6 +214,15 @@ private:
 };
 
 struct RaceCheck;
+
+/// A barrier of the block while some have arrived.
+struct BlockBarrier {
+  uint32_t arrived = 0, wanted = 0; ///< threads
+  uint32_t passing = 0;             ///< warps that arrived and went on
+  Arrivals known{};                 ///< to those who arrived
+
+  bool isComplete() const { return arrived && arrived == wanted; }
+};
 
 /// A block while it runs.
 struct Block {
@@ -219,7 +235,7 @@ struct Block {
   std::vector<uint8_t> shared, sharedWritten;
   std::vector<uint8_t> local; ///< thread by thread
   std::vector<std::unique_ptr<Warp>> warps;
-  uint32_t epoch = 0; ///< counts barriers
+  BlockBarrier barriers[16];
   const Inst *current = nullptr;
   uint64_t instructionLimit = 0;
   RaceCheck *races = nullptr;
@@ -230,10 +246,15 @@ struct Block {
 
   /// Runs one block. Throws Trap.
   void run();
+  /// Lanes of `warp` arrive at a barrier, for `current`. When it is complete
+  /// the next who arrive, or the end of a round of all warps, let all go on.
+  void arrive(Warp &warp, uint32_t lanes, int number);
 
 private:
   void start();
-  bool release();
+  void release(int number);
+  bool releaseAll();
+  void requireComplete();
   [[noreturn]] void deadlock();
 };
 

@@ -20,18 +20,61 @@ RaceCheck *kerf::sim::raceCheck() {
 void RaceCheck::start(uint32_t sharedBytes) {
   cells.assign(sharedBytes / wordBytes + 1, Cell());
   splits.clear();
+  readers.clear();
   lines.clear();
 }
 
-/// Is what `who` did at these epochs over for `thread` of `warp`?
-static bool isOrdered(uint32_t who, uint32_t epoch, uint32_t warpEpoch,
+static uint32_t warpOf(uint32_t who) {
+  return who & warpFlag ? who & ~warpFlag : (who - 1) / lanes;
+}
+
+/// Is what `who`, not everybody, did then over for `thread` of `warp`?
+static bool isOrdered(uint32_t who, uint32_t arrivals, uint32_t epoch,
                       const Warp &warp, uint32_t thread) {
-  if (!who || who == thread + 1 || epoch < warp.block->epoch)
+  if (!who || who == thread + 1)
     return true;
-  if (who == everybody)
-    return false;
-  uint32_t other = who & warpFlag ? who & ~warpFlag : (who - 1) / lanes;
-  return other == warp.index && warpEpoch < warp.epoch;
+  uint32_t other = warpOf(who);
+  return arrivals < warp.known[other] ||
+         (other == warp.index && epoch < warp.epoch);
+}
+
+/// Are all reads over for `thread` of `warp`?
+inline bool RaceCheck::isRead(const Cell &cell, const Warp &warp,
+                              uint32_t thread) const {
+  if (cell.reader != everybody)
+    return isOrdered(cell.reader, cell.readArrivals, cell.readEpoch, warp,
+                     thread);
+  const Arrivals &last = readers[cell.readers - 1];
+  for (size_t other = 0; other < warp.block->warps.size(); ++other)
+    if (last[other] > warp.known[other])
+      return false;
+  return true;
+}
+
+/// `isOrdered`: behind all reads before.
+inline void RaceCheck::read(const Access &access, Cell &cell, bool isOrdered) {
+  const Warp &warp = access.warp;
+  uint32_t arrivals = warp.known[warp.index], inWarp = warpFlag | warp.index;
+  bool isKnown = cell.reader && cell.reader != everybody;
+  if (isOrdered) {
+    cell.reader = warp.index * lanes + access.lane + 1;
+  } else if (isKnown && warpOf(cell.reader) == warp.index) {
+    cell.reader = inWarp;
+  } else {
+    if (!cell.readers) {
+      readers.emplace_back();
+      cell.readers = static_cast<uint32_t>(readers.size());
+    }
+    Arrivals &last = readers[cell.readers - 1];
+    if (isKnown) {
+      last.fill(0);
+      last[warpOf(cell.reader)] = cell.readArrivals + 1;
+    }
+    last[warp.index] = arrivals + 1;
+    cell.reader = everybody;
+  }
+  cell.readArrivals = arrivals;
+  cell.readEpoch = warp.epoch - access.isPast;
 }
 
 /// One byte or word, in shared memory or at an address.
@@ -42,10 +85,9 @@ inline void RaceCheck::withinBlock(const Access &access, Cell &cell,
   auto place = [&] {
     return isShared ? "shared byte " + std::to_string(at) : describeAddress(at);
   };
-  bool afterWrite = isOrdered(cell.writer, cell.writeEpoch, cell.writeWarpEpoch,
-                              warp, thread);
-  bool afterRead =
-      isOrdered(cell.reader, cell.readEpoch, cell.readWarpEpoch, warp, thread);
+  bool afterWrite =
+      isOrdered(cell.writer, cell.writeArrivals, cell.writeEpoch, warp, thread);
+  bool afterRead = isRead(cell, warp, thread);
   if (!afterWrite && !(access.isWrite && access.isSame))
     trap(warp, access.lane, LaunchFailed,
          "race: " + place() + (access.isWrite ? " is written" : " is read") +
@@ -55,19 +97,11 @@ inline void RaceCheck::withinBlock(const Access &access, Cell &cell,
     trap(warp, access.lane, LaunchFailed,
          "race: " + place() +
              " is written, another thread read it and no barrier lies between");
-  if (access.isWrite) {
-    cell.writer = thread + 1;
-    cell.writeEpoch = warp.block->epoch;
-    cell.writeWarpEpoch = warp.epoch;
-    return;
-  }
-  uint32_t inWarp = warpFlag | warp.index;
-  bool sameWarp =
-      cell.reader == inWarp || (cell.reader && !(cell.reader & warpFlag) &&
-                                (cell.reader - 1) / lanes == warp.index);
-  cell.reader = afterRead ? thread + 1 : sameWarp ? inWarp : everybody;
-  cell.readEpoch = warp.block->epoch;
-  cell.readWarpEpoch = warp.epoch - access.isPast;
+  if (!access.isWrite)
+    return read(access, cell, afterRead);
+  cell.writer = thread + 1;
+  cell.writeArrivals = warp.known[warp.index];
+  cell.writeEpoch = warp.epoch;
 }
 
 /// Cells of the bytes of a word, which begin as that of the word.
@@ -76,6 +110,11 @@ RaceCheck::bytesOf(Cell &word) {
   if (!word.split) {
     std::array<Cell, wordBytes> bytes;
     bytes.fill(word);
+    for (Cell &one : bytes) // readers of its own
+      if (word.readers) {
+        readers.push_back(Arrivals(readers[word.readers - 1]));
+        one.readers = static_cast<uint32_t>(readers.size());
+      }
     splits.push_back(bytes);
     word.split = static_cast<uint32_t>(splits.size());
   }

@@ -3,7 +3,9 @@
 // On with KERF_SIM_RACES=1. Two threads of a block race where both touch a byte
 // of shared or global memory, one writes, and no barrier lies between; the
 // lanes of a warp may also use a barrier of the warp. Equal values written are
-// no race.
+// no race. A barrier of the block orders what those who arrive did, or knew to
+// be over, before what those who wait do then (vector clocks of warps; Flanagan
+// and Freund 2009, "FastTrack").
 // Blocks of a launch race where one writes another value to a byte that another
 // wrote, or reads it (KERF_SIM_ORDER=reverse shows the other half of those).
 //
@@ -43,9 +45,10 @@ struct RaceCheck {
 
 private:
   struct Cell {
-    uint32_t writer = 0, writeEpoch = 0, writeWarpEpoch = 0;
-    uint32_t reader = 0, readEpoch = 0, readWarpEpoch = 0;
-    uint32_t split = 0; ///< of a word: 1 + where its bytes' cells are
+    uint32_t writer = 0, writeArrivals = 0, writeEpoch = 0;
+    uint32_t reader = 0, readArrivals = 0, readEpoch = 0;
+    uint32_t readers = 0; ///< of many warps: 1 + where they are
+    uint32_t split = 0;   ///< of a word: 1 + where its bytes' cells are
   };
   /// Mostly whole words are accessed: a word has one cell until one of its
   /// bytes is touched alone.
@@ -54,13 +57,17 @@ private:
   static constexpr uint64_t lineBytes = 16;
   using Line = std::array<Cell, lineBytes / wordBytes>;
   std::array<Cell, wordBytes> &bytesOf(Cell &word);
+  bool isRead(const Cell &cell, const Warp &warp, uint32_t thread) const;
+  void read(const Access &access, Cell &cell, bool isOrdered);
   void withinBlock(const Access &access, Cell &cell, bool isShared,
                    uint64_t at);
   void touch(const Access &access, Cell *words, bool isShared, uint64_t at);
 
   std::vector<Cell> cells;                         ///< of shared memory's words
   std::vector<std::array<Cell, wordBytes>> splits; ///< by Cell::split - 1
-  std::unordered_map<uint64_t, Line> lines;        ///< that this block touched
+  /// By Cell::readers - 1: 1 + arrivals of each warp before it read last.
+  std::vector<Arrivals> readers;
+  std::unordered_map<uint64_t, Line> lines; ///< that this block touched
 };
 
 /// The check of this process, or null where it is off.

@@ -194,10 +194,32 @@ bool Warp::collect(const Inst &inst) {
   return false;
 }
 
+/// The number of a barrier of the block, on which the lanes agree.
+int Warp::barrierNumber(const Inst &inst) const {
+  const auto *numbers = reinterpret_cast<const uint32_t *>(registers + inst.a);
+  uint32_t number = numbers[__builtin_ctz(mask)];
+  forLanes(mask, [&](int lane) {
+    if (numbers[lane] != number)
+      trap(*this, lane, IllegalInstruction,
+           "lanes of the warp name other barriers");
+  });
+  if (number >= std::size(block->barriers))
+    trap(*this, __builtin_ctz(mask), IllegalInstruction,
+         "a block has barriers 0..15");
+  return number;
+}
+
 bool Warp::arrive(const Inst &inst) {
+  bool waits = inst.mode;
   put(active & ~mask, at + 1);
-  put(mask, at);
-  atBarrier |= mask;
-  forLanes(mask, [&](int lane) { barrier[lane] = inst.mode; });
+  put(mask, waits ? at : at + 1);
+  if (!mask)
+    return false;
+  int number = barrierNumber(inst);
+  block->arrive(*this, mask, number);
+  if (waits) {
+    atBarrier |= mask;
+    forLanes(mask, [&](int lane) { barrier[lane] = number; });
+  }
   return false;
 }

@@ -67,10 +67,115 @@ static void testBarriers() {
         LaunchFailed, "deadlock of lanes");
   passes("setp.lt.u32 %p1, %t, 32; @%p1 bra A; bar.sync 0; bra E;"
          "A: bar.sync 0; E:"); // by whole warps, that is allowed
+  stops("and.b32 %r1, %t, 16; setp.eq.u32 %p1, %r1, 0; @%p1 bra A;"
+        "bar.sync 1, 32; bra E; A: bar.sync 2, 32; E:",
+        LaunchFailed, "other lanes of the warp are not there");
   stops("brkpt;", InvalidPtx, "'brkpt' is not simulated");
   stops("trap;", LaunchFailed, "stops itself");
   Setting limit("KERF_SIM_LIMIT", "1000");
   stops("L: bra L;", LaunchTimeout, "has run 1000 instructions");
+}
+
+/// The first warp does `first`, all others `rest`.
+static std::string parted(const std::string &first, const std::string &rest) {
+  return "setp.lt.u32 %p1, %t, 32; @!%p1 bra R;" + first + "bra E; R:" + rest +
+         "E:";
+}
+
+/// Barriers of a part of the block, at which some only arrive.
+static void testArrivals() {
+  passes("bar.sync 3, 32;");
+  passes("add.u32 %r1, %t, 0; shr.u32 %r1, %r1, 5; barrier.sync %r1, 32;");
+  passes(parted("bar.arrive 1, 64;", "bar.sync 1, 64;"));
+  passes(parted("bar.arrive 1, 64; bar.sync 2, 64; bar.arrive 1, 64;"
+                "bar.sync 2, 64;",
+                "bar.sync 1, 64; bar.arrive 2, 64; barrier.cta.sync 1, 64;"
+                "barrier.cta.arrive 2, 64;"));
+  // Complete by those who do not wait, and used again at once.
+  passes(parted("bar.arrive 1, 32; bar.arrive 1, 32;", ""));
+  Result result = run(kernel(parted("bar.arrive 1, 96;", "bar.sync 1, 96;")),
+                      {}, 128, {}, {96, 1, 1});
+  same(result.statistics.barriers, uint64_t(1), "one barrier of three warps");
+
+  stops(parted("", "bar.sync 1, 64;"), LaunchFailed,
+        "32 threads wait at barriers");
+  stops(parted("bar.arrive 2, 64;", "bar.sync 1, 64;"), LaunchFailed,
+        "32 threads wait at barriers");
+  stops(parted("bar.arrive 1, 64;", ""), LaunchFailed,
+        "the block ends and 32 of 64 threads have arrived at barrier 1");
+  stops(parted("bar.arrive 1, 96; bar.arrive 1, 96;", ""), LaunchFailed,
+        "barrier 1: the warp has arrived there before");
+  stops(parted("bar.arrive 1, 64; bar.sync 1, 64;", ""), LaunchFailed,
+        "barrier 1: the warp has arrived there before");
+  stops(parted("bar.arrive 1, 64;", "bar.sync 1, 96;"), LaunchFailed,
+        "barrier 1 is one of 96 threads here and of 64 elsewhere");
+  stops("setp.lt.u32 %p1, %t, 8; @%p1 bar.arrive 1, 64;", LaunchFailed,
+        "a part of the warp arrives without waiting");
+  stops("bar.sync %t, 32;", IllegalInstruction, "name other barriers");
+  stops("mov.u32 %r1, 16; bar.sync %r1, 32;", IllegalInstruction,
+        "barriers 0..15");
+  stops("bar.arrive 1;", InvalidPtx, "how many threads");
+  stops("bar.sync 1, 40;", InvalidPtx, "whole warps");
+  stops("bar.sync 1, %t;", InvalidPtx, "a constant number of threads");
+}
+
+/// An arrival orders what was done before it, for those who wait alone.
+static void testArrivalRaces() {
+  Setting races("KERF_SIM_RACES", "1");
+  std::string write = std::string(shared) + "st.shared.b32 [%d2], %t;";
+  std::string read = "ld.shared.b32 %r2, [s];", over = "st.shared.b32 [s], 9;";
+  std::string begin = std::string(shared) + "mov.b64 %d4, s;";
+  for (const char *order : {"", "reverse"}) {
+    Setting setting("KERF_SIM_ORDER", order);
+    auto ordered = [&](const std::string &first, const std::string &rest) {
+      passes(begin + parted(first, rest));
+    };
+    auto races = [&](const std::string &first, const std::string &rest,
+                     Extent threads = {64, 1, 1}) {
+      stops(begin + parted(first, rest), LaunchFailed,
+            "no barrier lies between", threads);
+    };
+    std::string arrive = "bar.arrive 1, 64;", wait = "bar.sync 1, 64;";
+    std::string put = "setp.eq.u32 %p2, %t, 0; @%p2 st.shared.b32 [s], 5;";
+    std::string putOther = "setp.eq.u32 %p2, %t, 32; @%p2 " + over;
+    // Writes, then reads.
+    ordered(put + arrive, wait + read);
+    races(arrive + put + "bar.sync 2, 64;",
+          wait + putOther + "bar.arrive 2, 64;");
+    // Reads, then writes.
+    ordered(put + "bar.warp.sync -1;" + read + arrive, wait + putOther);
+    races(put + "bar.warp.sync -1;" + arrive + read + "bar.sync 2, 64;",
+          wait + putOther + "bar.arrive 2, 64;");
+    // Who only arrives learns nothing.
+    races(arrive + put + "bar.sync 2, 64;",
+          putOther + wait + "bar.arrive 2, 64;");
+    // Knowledge is passed on by the second of three warps, but not past it.
+    std::string second = "setp.lt.u32 %p3, %t, 64; @!%p3 bra T;";
+    std::string third = "setp.eq.u32 %p2, %t, 64; @%p2 " + over;
+    passes(begin + parted(put + arrive, second + wait +
+                                            "bar.arrive 2, 64;"
+                                            "bra E; T: bar.sync 2, 64;" +
+                                            third),
+           {96, 1, 1});
+    races(put + arrive,
+          second + "bar.arrive 2, 64;" + wait + "bra E; T: bar.sync 2, 64;" +
+              third,
+          {96, 1, 1});
+    // A barrier of others orders nothing.
+    races(put, second + "bar.sync 1, 64; bra E; T: bar.sync 1, 64;" + third,
+          {96, 1, 1});
+    // Many warps have read: each is waited for.
+    std::string readers = put + "bar.sync 3, 96;" + read;
+    passes(begin + parted(readers + "bar.arrive 1, 96;",
+                          "bar.sync 3, 96;" + second + read +
+                              "bar.arrive 1, 96; bra E; T: bar.sync 1, 96;" +
+                              third),
+           {96, 1, 1});
+    races(readers,
+          "bar.sync 3, 96;" + second + read +
+              "bar.arrive 1, 64; bra E; T: bar.sync 1, 64;" + third,
+          {96, 1, 1});
+  }
 }
 
 static void testRaces() {
@@ -193,7 +298,9 @@ void testWarpgroupChecks(); // WarpgroupCheckTest.cpp
 int main() {
   testAddresses();
   testBarriers();
+  testArrivals();
   testRaces();
+  testArrivalRaces();
   testPoison();
   testLaunches();
   testParser();

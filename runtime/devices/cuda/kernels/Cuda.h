@@ -30,6 +30,16 @@ KERF_DEVICE int blocksX() { return __nvvm_read_ptx_sreg_nctaid_x(); }
 /// Waits for all threads of the block.
 KERF_DEVICE void barrier() { __syncthreads(); }
 
+/// One of the barriers 1 to 15, of `threads` of the block in whole warps: what
+/// they did before they arrived is done for those who wait. Only the latter
+/// stand still.
+template <int threads> KERF_DEVICE void waitAt(int number) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "n"(threads) : "memory");
+}
+template <int threads> KERF_DEVICE void arriveAt(int number) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(number), "n"(threads) : "memory");
+}
+
 /// Brings the lanes of a warp together, as what they do in step wants it, after
 /// code in which they may have parted.
 KERF_DEVICE void joinLanes() { __nvvm_bar_warp_sync(0xffffffff); }
@@ -38,6 +48,13 @@ KERF_DEVICE void joinLanes() { __nvvm_bar_warp_sync(0xffffffff); }
 /// part.
 KERF_DEVICE float exchange(float value, int bits) {
   return __nvvm_shfl_sync_bfly_f32(0xffffffff, value, bits, 31);
+}
+
+/// Of the thread's warp, in a form of which the compiler knows that all lanes
+/// have the same: what depends on it alone does not part them.
+KERF_DEVICE int warpIndex() {
+  return __nvvm_shfl_sync_idx_i32(0xffffffff, threadIndex() / warpThreads, 0,
+                                  31);
 }
 
 KERF_DEVICE float largest(float a, float b) { return __nvvm_fmax_f(a, b); }

@@ -36,11 +36,16 @@ constexpr int groupedMmaDepth = 64, groupedMmaStages = 3;
 constexpr int groupedMmaBytes =
     2 * groupedMmaStages * groupedMmaSide * groupedMmaDepth * 2;
 
-/// By warpgroups, of the same pieces: columns of a block's results.
-constexpr int groupedWgmmaThreads = 256, groupedWgmmaColumns = 256;
+/// By warpgroups, of the same pieces: two that multiply and one that copies;
+/// columns of a block's results, pieces in shared memory, bytes of it. Each
+/// warp that multiplies has a part of its own for its results.
+constexpr int groupedWgmmaThreads = 384, groupedWgmmaColumns = 256;
 constexpr int groupedWgmmaStages = 4;
-constexpr int groupedWgmmaBytes = groupedWgmmaStages * 2 * groupedMmaDepth *
-                                  (groupedMmaSide + groupedWgmmaColumns);
+constexpr int groupedWgmmaResultBytes = 4480, groupedWgmmaResultWarps = 8;
+constexpr int groupedWgmmaBytes =
+    groupedWgmmaStages * 2 * groupedMmaDepth *
+        (groupedMmaSide + groupedWgmmaColumns) +
+    groupedWgmmaResultWarps * groupedWgmmaResultBytes;
 
 } // namespace kerf::cuda
 

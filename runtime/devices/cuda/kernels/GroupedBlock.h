@@ -72,8 +72,7 @@ template <class T> struct Lines {
 /// Where results go: those below `rows` and `columns`.
 struct Results {
   int64_t first, stride; ///< in y, in elements
-  int rows;
-  int64_t columns;
+  int rows, columns;
 };
 
 /// results = left right^T over the segments. No rows of results: nothing to do.
@@ -128,7 +127,7 @@ template <class Number, bool transposed, int width> struct Rows {
             {w + column * (transposed ? 1 : a.k), transposed ? a.n : a.k,
              clamped(a.n - column, width)},
             {&a, 0, tile.used ? (int)a.k : 0},
-            {row * a.n + column, a.n, tile.rows, a.n - column}};
+            {row * a.n + column, a.n, tile.rows, (int)(a.n - column)}};
   }
 };
 
@@ -158,7 +157,7 @@ template <class Number, int width> struct Weights {
             {right + column, columns(), clamped(columns() - column, width)},
             {&a, expert, 0},
             {(expert * rows() + row) * columns() + column, columns(), count,
-             columns() - column}};
+             (int)(columns() - column)}};
   }
 };
 

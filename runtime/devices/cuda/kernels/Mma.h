@@ -88,15 +88,12 @@ KERF_DEVICE void storePair(uint32_t address, float first, float second) {
                "f"(second)
                : "memory");
 }
-/// Eight numbers from shared memory.
-KERF_DEVICE void loadEight(float (&to)[8], uint32_t address) {
-#pragma unroll
-  for (int i = 0; i < 8; i += 4)
-    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
-                 : "=f"(to[i]), "=f"(to[i + 1]), "=f"(to[i + 2]),
-                   "=f"(to[i + 3])
-                 : "r"(address + i * 4)
-                 : "memory");
+/// Four numbers from shared memory.
+KERF_DEVICE void loadFour(float *to, uint32_t address) {
+  asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
+               : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+               : "r"(address)
+               : "memory");
 }
 
 KERF_DEVICE int laneIndex() { return threadIndex() % warpThreads; }

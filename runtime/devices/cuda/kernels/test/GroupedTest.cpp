@@ -106,7 +106,8 @@ void Grouped::run(const Gpu &gpu, std::mt19937 &random) {
   xs = draw(random, table() * (gradient ? n : k));
   ws = draw(random, gradient ? table() * k : weight());
   ys = draw(random, gradient ? weight() : table() * n);
-  drawSizes(random);
+  if (sizes.empty())
+    drawSizes(random);
   Command command;
   command.opcode = KERF_OP_GROUPED_MATMUL;
   command.attrs = attributes();
@@ -176,6 +177,29 @@ static Grouped drawLarge(std::mt19937 &random, bool gradient, bool transposed) {
   return t;
 }
 
+/// Experts whose rows end around the edges of tiles and of pieces, and pieces
+/// of the other index that are not whole. `n` and `k` tell apart wide blocks of
+/// columns from narrow ones.
+static Grouped drawEdges(std::mt19937 &random, bool gradient, bool transposed,
+                         int64_t n, int64_t k) {
+  Grouped t = drawWide(random, 90);
+  t.gradient = gradient;
+  t.transposed = transposed;
+  t.accumulate = gradient && pick(random, 0, 1);
+  t.sizes = {0, 1, 63, 65, 0, 128, 129, 400, 0};
+  t.experts = static_cast<int64_t>(t.sizes.size());
+  t.rows = 790; // four belong to nobody
+  t.groups = 1;
+  if (gradient) { // parts of the summed index, some of them empty
+    t.sizes.insert(t.sizes.end(), t.sizes.rbegin(), t.sizes.rend());
+    t.groups = 2;
+  }
+  t.capacity = 0;
+  t.n = n;
+  t.k = k;
+  return t;
+}
+
 void cudatest::testGroupedMatmul(const Gpu &gpu, std::mt19937 &random,
                                  int64_t cases) {
   for (int64_t i = 0; i < cases; ++i)
@@ -192,8 +216,15 @@ void cudatest::testGroupedWide(const Gpu &gpu, std::mt19937 &random,
   for (int64_t i = 0; i < cases; ++i)
     drawWide(random, i % 4 ? 90 : 300).run(gpu, random);
   for (bool gradient : {false, true}) {
-    for (bool transposed : {false, true})
+    for (bool transposed : {false, true}) {
       drawLarge(random, gradient, transposed).run(gpu, random);
+      drawEdges(random, gradient, transposed, 264, 72).run(gpu, random);
+      drawEdges(random, gradient, transposed, 40, 200).run(gpu, random);
+    }
+    // Nothing but zeros: no block has a piece.
+    Grouped empty = drawEdges(random, gradient, false, 264, 72);
+    empty.sizes.assign(empty.sizes.size(), 0);
+    empty.run(gpu, random);
     Grouped many = drawWide(random, 60); // more blocks than processors
     many.gradient = gradient;
     many.accumulate = false;
