@@ -10,10 +10,30 @@
 using namespace kerf;
 using namespace kerf::explain_detail;
 
-/// Kerf's steps were measured on CPUs (docs/prediction-figures.md), and on no
-/// GPU (docs/hardware.md).
-static bool wasMeasured(const Device &device) {
-  return device.target == BackendTarget::Cpu;
+/// Of which GPUs steps in bf16 were measured, each on one (docs/hardware.md):
+/// "an H100", or an empty text.
+static std::string measuredAlone(const ExplainInput &input) {
+  std::string name = llvm::StringRef(input.machine->device.name).lower();
+  if (input.profile.name != "kerf" || input.step->type != "bf16")
+    return "";
+  for (llvm::StringRef chip : {"h100", "h200"})
+    if (llvm::StringRef(name).contains(chip))
+      return "an " + chip.upper();
+  return "";
+}
+
+/// Kerf's steps were measured on CPUs (docs/prediction-figures.md), and on one
+/// GPU of two kinds.
+static void addMeasured(TrustPart &part, const ExplainInput &input,
+                        const OuterChoice &outer) {
+  part.measuredAlone = measuredAlone(input);
+  part.isMeasured = input.machine->device.target == BackendTarget::Cpu;
+  if (part.measuredAlone.empty() || outer.ranks() > 1)
+    return;
+  part.isMeasured = true;
+  part.errorBand = 0.06;
+  part.errorSource = "five models on " + part.measuredAlone +
+                     "; more where 128 does not divide the width";
 }
 
 /// Expected error of step times: what fits of such models to published runs
@@ -207,9 +227,9 @@ TrustPart explain_detail::describeTrust(const ExplainInput &input,
   trust.notModelled = {"stragglers and jitter", "other jobs on the network",
                        "thermal throttling", "input pipeline",
                        "fragmentation of memory"};
-  trust.isMeasured = wasMeasured(input.machine->device);
   trust.notCompiled = describeBackend(input.machine->device);
   addErrorBand(trust, profile, plan.outer);
+  addMeasured(trust, input, plan.outer);
   trust.certificate = input.result->certificate;
   trust.excluded = input.excluded;
   return trust;

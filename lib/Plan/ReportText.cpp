@@ -422,8 +422,12 @@ static std::string errorWords(const TrustPart &trust) {
   std::string band = "about " + percent(trust.errorBand, 0);
   if (trust.isMeasured)
     return band + " of the step time is expected (" + trust.errorSource + ")";
-  return "projection: Kerf was not measured on such devices; published steps "
-         "of others are met within " +
+  std::string measured =
+      trust.measuredAlone.empty()
+          ? "not measured on such devices"
+          : "measured on " + trust.measuredAlone + ", not on several";
+  return "projection: Kerf was " + measured +
+         "; published steps of others are met within " +
          band + " (" + trust.errorSource + ")";
 }
 

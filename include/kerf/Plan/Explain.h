@@ -283,6 +283,8 @@ struct TrustPart {
   /// Kerf's own steps were measured on devices of this backend. Otherwise times
   /// are a projection, and the error is that of other runtimes' steps.
   bool isMeasured = false;
+  /// Where it was measured on one such device but not on several: "an H100".
+  std::string measuredAlone;
   double errorBand = 0; ///< expected error of the step time, part of 1
   std::string errorSource;
   Certificate certificate;
