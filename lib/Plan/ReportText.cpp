@@ -427,8 +427,8 @@ static std::string errorWords(const TrustPart &trust) {
           ? "not measured on such devices"
           : "measured on " + trust.measuredAlone + ", not on several";
   return "projection: Kerf was " + measured +
-         "; published steps of others are met within " +
-         band + " (" + trust.errorSource + ")";
+         "; published steps of others are met within " + band + " (" +
+         trust.errorSource + ")";
 }
 
 static std::string printTrust(const TrustPart &trust, bool color) {

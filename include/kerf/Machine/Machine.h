@@ -50,8 +50,6 @@ struct Efficiency {
       0; ///< fused attention forward, head size 128 / peak, (0, 1]
   /// Fused attention backward: rate / rate of the forward, in (0, 2].
   double attentionBackward = 0;
-  /// As `TypeEfficiency::attentionKeys`, of number types that have no figures.
-  double attentionKeys = 0;
   double memory = 0;  ///< streaming kernels / memory bandwidth, in (0, 1]
   double network = 0; ///< large collectives inside a tier / bandwidth, (0, 1]
   std::map<std::string, TypeEfficiency> types = {}; ///< by number type
@@ -63,6 +61,8 @@ struct Efficiency {
   /// As `TypeEfficiency::depth`, of number types that have no figures; none: 64
   /// on GPUs (`shapeEfficiency`), else 0.
   std::optional<double> depth = {};
+  /// As `TypeEfficiency::attentionKeys`, of number types that have no figures.
+  double attentionKeys = 0;
   /// Where a part comes from, by the name of its field: "matmul". A part that
   /// is missing here is one that was stated without a source.
   std::map<std::string, std::string> sources = {};
