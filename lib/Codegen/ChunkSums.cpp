@@ -25,8 +25,9 @@ struct ChunkLimits {
 static constexpr ChunkLimits kCpuLimits = {64, 64, 64, kLargeSum / 2};
 /// A GPU has hundreds of blocks at work at a time. Of rows that a block takes
 /// one by one, eight for each of 132 processors: on an H200 264 took a sixth
-/// longer at 2,048 columns, a third at 1,600. Where warps have rows of their
-/// own, 256 chunks are best: with 528, 768 columns took twice as long.
+/// longer at 2,048 columns, 256 a third at 1,600. Where warps have rows of
+/// their own, sums need up to 225 registers, which only few blocks may have
+/// (`registersFor`): with 528 chunks 768 columns took twice as long.
 static constexpr ChunkLimits kGpuLimits = {256, 1056, 512, kLargeSum / 4};
 
 static int64_t sizeOf(Value value) { return typeOf(value).getNumElements(); }

@@ -180,23 +180,31 @@ static double unfusedSec(const Device &device, const Profile &profile,
   return flops / productRate(device, profile, type) + memorySec(device, bytes);
 }
 
-/// Flop/s of fused attention with heads of 128 or more. What was measured of
-/// its gradient was so with Kerf's.
+AttentionRates kerf::attentionRatesOf(const Device &device,
+                                      const Profile &profile,
+                                      llvm::StringRef type) {
+  const Efficiency &stated = device.efficiency;
+  AttentionRates rates = {stated.attention, stated.attentionBackward,
+                          stated.attentionKeys};
+  if (device.target == BackendTarget::Cuda)
+    rates.backwardRatio *= profile.attentionBackward;
+  if (const TypeEfficiency *measured = measuredOf(device, type)) {
+    if (measured->attention > 0)
+      rates.forward = measured->attention;
+    if (measured->attentionBackward > 0)
+      rates.backwardRatio = measured->attentionBackward;
+    rates.keysStart = measured->attentionKeys;
+  }
+  return rates;
+}
+
+/// Flop/s of fused attention with heads of 128 or more.
 static double attentionRate(const Device &device, const Profile &profile,
                             llvm::StringRef type, bool backward, double keys) {
-  double forward = device.efficiency.attention;
-  double ratio = device.efficiency.attentionBackward;
-  double start = device.efficiency.attentionKeys;
-  if (device.target == BackendTarget::Cuda)
-    ratio *= profile.attentionBackward;
-  if (const TypeEfficiency *measured = measuredOf(device, type)) {
-    forward = measured->attention > 0 ? measured->attention : forward;
-    if (measured->attentionBackward > 0)
-      ratio = measured->attentionBackward;
-    start = measured->attentionKeys;
-  }
-  double rate = peakOf(device, type) * forward * (backward ? ratio : 1);
-  return keys > 0 ? rate * keys / (keys + start) : rate;
+  AttentionRates rates = attentionRatesOf(device, profile, type);
+  double rate = peakOf(device, type) * rates.forward * profile.attention *
+                (backward ? rates.backwardRatio : 1);
+  return keys > 0 ? rate * keys / (keys + rates.keysStart) : rate;
 }
 
 double kerf::attentionSec(const Device &device, const Profile &profile,
@@ -207,8 +215,7 @@ double kerf::attentionSec(const Device &device, const Profile &profile,
     return std::max(
         unfusedSec(device, profile, headSize, scores, type, backward),
         memorySec(device, bytes));
-  double rate =
-      attentionRate(device, profile, type, backward, keys) * profile.attention;
+  double rate = attentionRate(device, profile, type, backward, keys);
   // The exponent is fitted to published steps of models with heads of 64 to
   // 128.
   if (headSize < 128)

@@ -2,6 +2,7 @@
 
 #include "ExplainDetail.h"
 
+#include "kerf/Cost/Kernels.h"
 #include "kerf/Plan/Report.h"
 #include "kerf/Support/Gpus.h"
 
@@ -123,21 +124,14 @@ void Collector::addEfficiency() {
   else if (hasGrouped(*input.step))
     add(Assumed::Grouped, "grouped matmuls, of peak",
         efficiency.matmul * profile.matmul, "assumed: as matmuls");
-  auto type = efficiency.types.find(input.step->type);
-  bool isTyped = type != efficiency.types.end();
-  double forward = efficiency.attention, ratio = efficiency.attentionBackward;
-  if (isTyped && type->second.attention > 0)
-    forward = type->second.attention;
-  if (isTyped && type->second.attentionBackward > 0)
-    ratio = type->second.attentionBackward;
-  else if (device.target == BackendTarget::Cuda)
-    ratio *= profile.attentionBackward; // as attentionSec has it
+  AttentionRates rates = attentionRatesOf(device, profile, input.step->type);
   const char *name = profile.flash ? "attention forward, of peak"
                                    : "attention forward, scores in memory";
-  addPart(Assumed::AttentionForward, name, "attention", forward,
+  addPart(Assumed::AttentionForward, name, "attention", rates.forward,
           profile.attention);
   addPart(Assumed::AttentionBackward, "attention backward, of peak",
-          "attention_backward", forward * ratio, profile.attention);
+          "attention_backward", rates.forward * rates.backwardRatio,
+          profile.attention);
   addPart(Assumed::Memory, "memory, of bandwidth", "memory", efficiency.memory,
           1);
   addPart(Assumed::Network, "links, of bandwidth", "network",

@@ -47,6 +47,19 @@ double matmulSec(const Device &device, const Profile &profile,
                  const MatmulShape &shape, llvm::StringRef type,
                  double elementBytes);
 
+/// What fused attention with heads of 128 or more reaches.
+struct AttentionRates {
+  double forward = 0;       ///< part of the type's peak
+  double backwardRatio = 0; ///< rate of the gradient / that of the forward
+  double keysStart = 0;     ///< as `TypeEfficiency::attentionKeys`
+};
+/// As measured of the type, else as the device states; the profile's part of
+/// the gradient on GPUs (`Profile::attentionBackward`) is in what the device
+/// states, not in what was measured, which was so with Kerf's. Without
+/// `Profile::attention`.
+AttentionRates attentionRatesOf(const Device &device, const Profile &profile,
+                                llvm::StringRef type);
+
 /// Seconds of attention of `flops` (products of scores, a causal half counted
 /// as half; backward with the scores made again: 2.5 times the forward) that
 /// moves `bytes`. `headSize` below 128 is slower by (headSize/128)^0.35.

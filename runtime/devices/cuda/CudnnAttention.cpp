@@ -339,10 +339,10 @@ std::string kerf::cuda::fusedRefusal(const FusedAttention &part, size_t version,
     return "attention is wrong in this version";
   if (!part.backward)
     return "";
-  // Found on an H200 with 9.14 and 9.19: whatever they are compared with, all
-  // segments of keys are those of the first ones there.
+  // Seen on an H200 with 9.14 and 9.19: 0 for queries and keys of all documents
+  // but the first.
   if (s.segments)
-    return "gradients of packed documents see other documents' keys";
+    return "gradients of packed documents are wrong";
   if (part.anyOrder && version < 90600)
     return "sums of dq are not cleared before 9.6";
   if (version <= 91500 && s.sk % 128 != 0)
