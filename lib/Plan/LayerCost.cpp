@@ -786,3 +786,14 @@ LayerCost kerf::costOf(const LayerContext &context, const LayerQuery &query,
   LayerTerms terms(context, query, kind, facts);
   return sumCosts(terms, layout);
 }
+
+std::shared_ptr<const StepFacts> kerf::stepFactsOf(const StepModel &step) {
+  return std::make_shared<StepFacts>(step.kinds.begin(), step.kinds.end());
+}
+
+LayerCost kerf::costOf(const LayerContext &context, const LayerQuery &query,
+                       const LayerLayout &layout, const StepFacts &facts) {
+  int kind = query.key.kind;
+  LayerTerms terms(context, query, context.step->kinds[kind], facts[kind]);
+  return sumCosts(terms, layout);
+}

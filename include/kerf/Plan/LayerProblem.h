@@ -189,6 +189,14 @@ PairSolution solvePair(const LayerContext &context, const LayerQuery &query,
 LayerCost costOf(const LayerContext &context, const LayerQuery &query,
                  const LayerLayout &layout);
 
+/// What is known of each kind of layer of a step whatever its layout, opaque.
+class LayerFacts;
+using StepFacts = std::vector<LayerFacts>;
+std::shared_ptr<const StepFacts> stepFactsOf(const StepModel &step);
+/// The same for who asks often of one step: finding facts takes longer.
+LayerCost costOf(const LayerContext &context, const LayerQuery &query,
+                 const LayerLayout &layout, const StepFacts &facts);
+
 /// The recomputation points of a layout: from nothing made again to everything
 /// but the layer's input, the lower convex hull of (time, kept bytes).
 std::vector<std::pair<LayerLayout, LayerCost>>

@@ -80,8 +80,10 @@ static OptionFilter withExchange(OptionFilter others) {
 }
 
 PinnedTables::PinnedTables(LayerContext context, const Row &row,
-                           std::shared_ptr<PinnedLayouts> layouts)
-    : context(std::move(context)), row(row), layouts(std::move(layouts)) {}
+                           std::shared_ptr<PinnedLayouts> layouts,
+                           std::shared_ptr<const StepFacts> facts)
+    : context(std::move(context)), row(row), layouts(std::move(layouts)),
+      facts(std::move(facts)) {}
 
 const LayerLayout *PinnedTables::layoutOf(const LayerQuery &query) {
   // Layouts do not depend on how many sequences a micro-batch has, nor on how
@@ -118,7 +120,7 @@ LayerTable PinnedTables::make(const TableKey &key) {
   const LayerLayout *layout = layoutOf(query);
   if (!layout)
     return {};
-  LayerPoint point = costOf(context, query, *layout).point;
+  LayerPoint point = costOf(context, query, *layout, *facts).point;
   addRuntimeCosts({context, row, key, *layout}, point);
   point.layout = point.point = 0;
   return {{point}, 1};

@@ -33,7 +33,8 @@ public:
   /// `layouts` is filled on demand and may be shared by rows that differ in
   /// batch, micro-batch, machine and profile only.
   PinnedTables(LayerContext context, const Row &row,
-               std::shared_ptr<PinnedLayouts> layouts);
+               std::shared_ptr<PinnedLayouts> layouts,
+               std::shared_ptr<const StepFacts> facts);
   const LayerTable &get(const TableKey &key) override;
   double lowerBoundSec(const TableKey &key) override;
   double lowerBoundSavedBytes(const TableKey &key) override;
@@ -43,6 +44,7 @@ private:
   LayerContext context;
   const Row &row;
   std::shared_ptr<PinnedLayouts> layouts;
+  std::shared_ptr<const StepFacts> facts;
   std::map<TableKey, LayerTable> tables;
 
   /// The layout that a query finds, null when there is none.

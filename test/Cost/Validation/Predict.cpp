@@ -168,6 +168,7 @@ void JobReader::prepare(Job &job) {
     if (fp8 != job.cluster.device.peak.end())
       fp8->second *= 0.88;
   }
+  job.facts = stepFactsOf(*job.step);
   std::string why;
   std::string key =
       configOf(row, why) + (row.sequenceParallel.value_or(false) ? " sp" : "");
@@ -249,7 +250,7 @@ static double statedBytes(const Row &row, const PlanPoint &plan) {
 Prediction kerf::validate::predict(const Job &job, const Profile &base) {
   Profile profile = profileOf(*job.row, base);
   PinnedTables tables({job.step.get(), &job.cluster, profile}, *job.row,
-                      job.layouts);
+                      job.layouts, job.facts);
   SearchProblem problem = problemOf(job, profile, tables);
   std::vector<std::string> errors;
   std::optional<PlanPoint> plan = evaluatePinned(problem, errors);

@@ -20,6 +20,7 @@ struct Job {
   std::string runtime; ///< name of a profile
   std::string leftOut; ///< why it cannot be predicted; "" if it can
   std::shared_ptr<const StepModel> step;
+  std::shared_ptr<const StepFacts> facts; ///< of `step`
   Machine cluster;
   Pins pins;
   std::shared_ptr<PinnedLayouts> layouts;
