@@ -296,7 +296,15 @@ moveTogether(const LayerTerms &terms, const LayerLayout &layout, int value,
              llvm::ArrayRef<AxisMove> moves);
 
 /// `solveLayer` and `recomputationPoints` with everything at hand.
+/// What the rounds of coordinate descent found: layouts alone, since ranks that
+/// cost the same on each axis, not together, share them.
+struct LayerRounds {
+  std::vector<LayerSolution> found; ///< without costs
+  bool isStuck = false;             ///< the next round finds nothing
+};
 LayerSolution solveWith(const LayerTerms &terms);
+/// The same; takes rounds that are known and adds those that are not.
+LayerSolution solveWith(const LayerTerms &terms, LayerRounds &known);
 /// The exact optimum of one axis, the others without ranks.
 LayerSolution solveIdeal(const LayerTerms &terms, int axis);
 std::vector<std::pair<LayerLayout, LayerCost>>

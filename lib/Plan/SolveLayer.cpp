@@ -40,26 +40,47 @@ static bool solveAxis(const LayerTerms &terms, int axis,
   return true;
 }
 
-LayerSolution kerf::solveWith(const LayerTerms &terms) {
-  std::vector<int> order;
+/// The axes with the least freedom first.
+static llvm::SmallVector<int, kInnerAxes> axesOf(const LayerTerms &terms) {
+  llvm::SmallVector<int, kInnerAxes> order;
   for (InnerAxis axis : {InnerAxis::Expert, InnerAxis::Context})
     if (terms.has(static_cast<int>(axis)))
       order.push_back(static_cast<int>(axis));
   order.push_back(kTensor);
+  return order;
+}
+
+/// Solves every axis once more; false where nothing is possible.
+static bool addRound(const LayerTerms &terms, LayerRounds &known) {
+  LayerSolution next =
+      known.found.empty() ? LayerSolution() : known.found.back();
+  known.isStuck =
+      known.isStuck || llvm::any_of(axesOf(terms), [&](int axis) {
+        return !solveAxis(terms, axis, next);
+      });
+  if (!known.isStuck)
+    known.found.push_back(std::move(next));
+  return !known.isStuck;
+}
+
+LayerSolution kerf::solveWith(const LayerTerms &terms, LayerRounds &known) {
   LayerSolution best;
-  LayerSolution current;
-  for (int round = 0; round < kRounds; ++round) {
-    for (int axis : order)
-      if (!solveAxis(terms, axis, current))
-        return best;
+  size_t rounds = axesOf(terms).size() == 1 ? 1 : kRounds;
+  for (size_t round = 0; round < rounds; ++round) {
+    if (round == known.found.size() && !addRound(terms, known))
+      break;
+    LayerSolution current = known.found[round];
     current.cost = sumCosts(terms, current.layout);
     if (best.possible() && current.cost.objective >= best.cost.objective)
       break;
-    best = current;
-    if (order.size() == 1)
-      break;
+    best = std::move(current);
   }
   return best;
+}
+
+LayerSolution kerf::solveWith(const LayerTerms &terms) {
+  LayerRounds none;
+  return solveWith(terms, none);
 }
 
 /// Both axes at once; `bound` is what no layout can beat.

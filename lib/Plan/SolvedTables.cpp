@@ -59,6 +59,9 @@ struct SolvedTables::State {
   /// each key the one that stands for it.
   std::map<TableKey, std::vector<TableKey>> several;
   std::map<TableKey, TableKey> moving;
+  /// What was found for groups that cost the same on each axis, by everything
+  /// else that the layouts of a key depend on.
+  std::map<std::vector<double>, LayerRounds> rounds;
   int64_t solved = 0;
 
   TableKey movingAlike(const TableKey &key, TableKey other);
@@ -69,6 +72,7 @@ struct SolvedTables::State {
   /// Of unlike layers, bounds of heads use the state of those that take most.
   bool isPriced(int kind) const { return !repeats[kind] || kind == mainKind; }
   LayerQuery queryOf(const TableKey &key);
+  LayerSolution solutionOf(const LayerTerms &terms, bool isOnlyGiven);
   void solve(const TableKey &key, Entry &entry);
   void solveUnder(const OptionFilter &options, const TableKey &key,
                   Entry &entry);
@@ -344,6 +348,31 @@ LayerQuery SolvedTables::State::queryOf(const TableKey &key) {
   return query;
 }
 
+LayerSolution SolvedTables::State::solutionOf(const LayerTerms &terms,
+                                              bool isOnlyGiven) {
+  const LayerQuery &query = terms.query;
+  // Only of several axes others can cost the same on each.
+  if (llvm::count_if(query.key.groups,
+                     [](Group group) { return group.size > 1; }) < 2)
+    return solveWith(terms);
+  std::vector<double> what = {double(query.key.kind),
+                              double(query.key.microBatch),
+                              query.keptPrice,
+                              query.statePrice,
+                              double(query.gradientsAsMade),
+                              double(isOnlyGiven)};
+  for (int axis = 0; axis < kInnerAxes; ++axis) {
+    Group group = query.key.groups[axis];
+    if (auto known = groups.find({group.size, group.stride});
+        known != groups.end())
+      group = known->second;
+    what.insert(what.end(), {double(group.size), double(group.stride),
+                             double(query.input[axis]),
+                             double(query.outputGradient[axis])});
+  }
+  return solveWith(terms, rounds[what]);
+}
+
 void SolvedTables::State::solveUnder(const OptionFilter &options,
                                      const TableKey &key, Entry &entry) {
   LayerQuery query = queryOf(key);
@@ -360,7 +389,7 @@ void SolvedTables::State::solveUnder(const OptionFilter &options,
       break;
     query.keptPrice = query.statePrice = price.part * perByte;
     query.gradientsAsMade = price.gradientsAsMade;
-    LayerSolution solution = solveWith(terms);
+    LayerSolution solution = solutionOf(terms, &options == &both);
     if (!solution.possible())
       return;
     const LayerPoint &point = solution.cost.point;

@@ -103,6 +103,7 @@ def run(arguments, ask, tally):
             planned += 1
         else:
             refused += 1
+        ask.planner.forget()
     tried = 0
     for case, sets in cases.enumerated() if arguments.enumerate else ():
         start, plan = time.time(), ask(case)

@@ -77,6 +77,12 @@ class Planner:
         self.answers, self.files, self.runs = {}, {}, 0
         self.reason = ""  # of the last command that was refused
 
+    def forget(self):
+        """Forgets answers and files: cases share few."""
+        for path in self.files.values():
+            path.unlink()
+        self.answers, self.files = {}, {}
+
     def tool(self, name, *arguments):
         command = [str(self.binaries / name), *map(str, arguments)]
         try:
