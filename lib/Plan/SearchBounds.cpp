@@ -4,12 +4,13 @@
 // Which heads need not be looked at?
 //
 // Idea: the closed form with every open decision at its kindest is a lower
-// bound: layers at the tables' own bound, groups innermost, the schedule with
-// the least bubble, gradients scattered only, state cut as far as pins allow.
-// Memory: stage i of a 1F1B pipeline holds min(m, p - i) micro-batches, so it
-// takes at most (capacity / (held x saved + state)) layers; if all stages
-// together take fewer than there are, nothing fits. Nor where some layer's
-// programs need more by themselves.
+// bound: layers at the tables' own bound, groups where their links carry most
+// (innermost; on a torus perhaps further out, along several dimensions), the
+// schedule with the least bubble, gradients scattered only, state cut as far as
+// pins allow. Memory: stage i of a 1F1B pipeline holds min(m, p - i)
+// micro-batches, so it takes at most (capacity / (held x saved + state))
+// layers; if all stages together take fewer than there are, nothing fits. Nor
+// where some layer's programs need more by themselves.
 //
 // Cost: tens of nanoseconds per shape, and one look-up.
 //
@@ -75,6 +76,60 @@ KindSize ShapeBounds::sizeOf(int kind) const {
   return size;
 }
 
+/// Seconds per byte of the kinds of collectives, in large messages.
+static std::array<double, 4> betasOf(const SearchProblem &problem,
+                                     Group group) {
+  GroupCosts costs = groupCosts(*problem.machine, problem.profile, group, 1e12);
+  return {costs.allReduce.beta, costs.reduceScatter.beta, costs.allGather.beta,
+          costs.allToAll.beta};
+}
+
+llvm::ArrayRef<Group> ShapeBounds::fastestGroups(int64_t size) {
+  auto [it, isNew] = fastest.try_emplace(size);
+  if (!isNew)
+    return it->second;
+  // In a switch no other stride has more members in a unit.
+  it->second = {{size, 1}};
+  bool hasTorus = llvm::any_of(problem.machine->tiers, [](const Tier &tier) {
+    return tier.kind == TierKind::Torus;
+  });
+  if (size == 1 || !hasTorus)
+    return it->second;
+  std::vector<std::pair<std::array<double, 4>, Group>> known = {
+      {betasOf(problem, {size, 1}), {size, 1}}};
+  auto noSlower = [](const auto &a, const auto &b) {
+    return llvm::all_of(llvm::zip_equal(a, b), [](auto pair) {
+      return std::get<0>(pair) <= std::get<1>(pair) * (1 + 1e-12);
+    });
+  };
+  int64_t most = problem.machine->describedDevices() / size;
+  for (int64_t stride = 2; stride <= most; ++stride) {
+    std::array<double, 4> own = betasOf(problem, {size, stride});
+    if (llvm::any_of(known,
+                     [&](auto &other) { return noSlower(other.first, own); }))
+      continue;
+    llvm::erase_if(known,
+                   [&](auto &other) { return noSlower(own, other.first); });
+    known.push_back({own, {size, stride}});
+  }
+  it->second.clear();
+  for (auto &[betas, group] : known)
+    it->second.push_back(group);
+  return it->second;
+}
+
+/// The least that a layer takes under the groups of a shape.
+double ShapeBounds::layerSecOf(TableKey key, const Shape &shape) {
+  double least = HUGE_VAL;
+  for (Group tensor : fastestGroups(shape.tp))
+    for (Group context : fastestGroups(shape.cp))
+      for (Group experts : fastestGroups(shape.ep)) {
+        key.groups = {tensor, context, experts};
+        least = std::min(least, problem.tables->lowerBoundSec(key));
+      }
+  return least;
+}
+
 const ShapeBounds::Layers &ShapeBounds::layersOfShape(const Shape &shape) {
   uint64_t key = (uint64_t(shape.tp) << 48) ^ (uint64_t(shape.cp) << 36) ^
                  (uint64_t(shape.ep) << 20) ^ uint64_t(shape.microBatch);
@@ -88,7 +143,7 @@ const ShapeBounds::Layers &ShapeBounds::layersOfShape(const Shape &shape) {
     table.kind = kind;
     table.microBatch = shape.microBatch;
     table.groups = {Group{shape.tp, 1}, Group{shape.cp, 1}, Group{shape.ep, 1}};
-    double sec = problem.tables->lowerBoundSec(table);
+    double sec = layerSecOf(table, shape);
     layers.sec += static_cast<double>(count) * sec;
     if (problem.measureLeast)
       layers.programBytes =
@@ -141,7 +196,7 @@ double ShapeBounds::scheduleSec(const Shape &shape, double slowestSec,
 }
 
 /// Gradients must at least be scattered, and the update done once by someone.
-double ShapeBounds::trafficSec(const Shape &shape) const {
+double ShapeBounds::trafficSec(const Shape &shape) {
   int64_t ranks = shape.dp * shape.cp;
   double gradientBytes = 0, elements = 0;
   for (auto [kind, count] : problem.runs) {
@@ -156,8 +211,10 @@ double ShapeBounds::trafficSec(const Shape &shape) const {
     return 0;
   double cut = static_cast<double>(shape.tp * shape.pp);
   double bytes = gradientBytes / cut;
-  return (1 - problem.profile.gradientOverlap) * bytes *
-         memo.of({ranks, 1}, bytes).reduceScatter.beta;
+  double beta = HUGE_VAL;
+  for (Group group : fastestGroups(ranks))
+    beta = std::min(beta, memo.of(group, bytes).reduceScatter.beta);
+  return (1 - problem.profile.gradientOverlap) * bytes * beta;
 }
 
 double ShapeBounds::pipelineSec(const Shape &shape, double sumSec,

@@ -11,7 +11,7 @@
 namespace kerf::search_detail {
 
 /// Bounds before any table is solved: every open decision at its kindest, each
-/// group innermost. Times and bytes of layers are remembered by degrees.
+/// group where its links carry most. Times and bytes of layers are remembered by degrees.
 class ShapeBounds {
 public:
   ShapeBounds(const SearchProblem &problem, GroupMemo &memo);
@@ -60,6 +60,12 @@ private:
   /// seconds of a layer's kernels.
   std::map<std::tuple<int, int64_t, int64_t>, double> pooled;
 
+  /// By size: the groups of which none has links that carry more of all kinds
+  /// of collectives.
+  std::map<int64_t, llvm::SmallVector<Group, 1>> fastest;
+
+  llvm::ArrayRef<Group> fastestGroups(int64_t size);
+  double layerSecOf(TableKey key, const Shape &shape);
   const Layers &layersOfShape(const Shape &shape);
   double kernelsEstimate(const OuterChoice &outer, int kind);
   double layerEstimate(const OuterChoice &outer, int kind);
@@ -69,7 +75,7 @@ private:
   double scheduleEstimate(const Shape &shape, double slowestSec,
                           double sumSec) const;
   double stateOf(const Shape &shape, int kind) const;
-  double trafficSec(const Shape &shape) const;
+  double trafficSec(const Shape &shape);
   double dataEstimate(const OuterChoice &outer);
   /// All layers take `sumSec`, one at least `layerSec`, the mean stage at the
   /// end `tailSec`.

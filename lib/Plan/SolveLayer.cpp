@@ -54,10 +54,9 @@ static llvm::SmallVector<int, kInnerAxes> axesOf(const LayerTerms &terms) {
 static bool addRound(const LayerTerms &terms, LayerRounds &known) {
   LayerSolution next =
       known.found.empty() ? LayerSolution() : known.found.back();
-  known.isStuck =
-      known.isStuck || llvm::any_of(axesOf(terms), [&](int axis) {
-        return !solveAxis(terms, axis, next);
-      });
+  known.isStuck = known.isStuck || llvm::any_of(axesOf(terms), [&](int axis) {
+                    return !solveAxis(terms, axis, next);
+                  });
   if (!known.isStuck)
     known.found.push_back(std::move(next));
   return !known.isStuck;

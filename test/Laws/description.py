@@ -83,8 +83,19 @@ def in_other_order(lines):
     lines = [re.sub(r"\{([^{}]*)\}", flow, line) for line in lines if line.strip()]
     start = lines.index("device:")
     end = next((n for n in range(start + 1, len(lines)) if not lines[n].startswith(" ")), len(lines))
-    device = [lines[start], *reversed(lines[start + 1:end])]
-    return lines[:start] + lines[end:] + device
+    return lines[:start] + lines[end:] + [lines[start], *backwards(lines[start + 1:end])]
+
+
+def backwards(lines):
+    """Fields backwards, each with what is indented below it."""
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    fields = []
+    for line in lines:
+        if line[indent] != " ":
+            fields.append([line])
+        else:
+            fields[-1].append(line)
+    return [line for field in reversed(fields) for line in [field[0], *(backwards(field[1:]) if field[1:] else [])]]
 
 
 def with_other_names(lines):
