@@ -28,6 +28,8 @@
 //                 tier t. Tier by tier: f-1 messages per tier, (f-1)/f of all
 //                 bytes over each. A byte crosses several links of a torus.
 //
+//   rotate        a step of the flat ring.
+//
 // An all-reduce by ring or tier by tier is a reduce-scatter and an all-gather.
 //
 // Example: 64 ranks, 8 per node, 450 GB/s inside, 50 GB/s and 5 us outside: the
@@ -45,7 +47,7 @@ using namespace kerf;
 
 llvm::StringRef kerf::nameOf(CollectiveKind kind) {
   static const llvm::StringRef names[] = {"all_reduce", "reduce_scatter",
-                                          "all_gather", "all_to_all"};
+                                          "all_gather", "all_to_all", "rotate"};
   return names[size_t(kind)];
 }
 
@@ -211,6 +213,7 @@ GroupCosts kerf::groupCosts(const Machine &machine, const Profile &profile,
   costs.reduceScatter = bestFor(scatters(profile, hops, ranks), typicalBytes);
   costs.allGather = costs.reduceScatter;
   costs.allToAll = bestFor(exchanges(profile, hops, ranks), typicalBytes);
+  costs.rotate = withCall(profile, {slowestOf(hops)}).front();
   return costs;
 }
 

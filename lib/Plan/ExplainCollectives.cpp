@@ -149,7 +149,8 @@ void Account::addLayers(const PlacedLayers &layers, LayerPrice &once) {
     double part = 1;
     if (own.pieceSec > 0 && input.profile.fused)
       part /= double(pricing.shards(own.ofExperts, layers.point));
-    add(nameOf(own.kind), namesOf(groups), calls, calls * own.bytes * part,
+    double each = calls * double(own.times);
+    add(nameOf(own.kind), namesOf(groups), each, each * own.bytes * part,
         calls * (own.sec - own.pieceSec * (1 - part)));
   }
   LayerPrice price = priceOf(pricing, layers.kind, layers.point);

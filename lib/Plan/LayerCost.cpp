@@ -234,7 +234,7 @@ private:
       account->push_back({static_cast<InnerAxis>(axis), 0, exchange.kind,
                           exchange.bytes, terms.secOf(axis, exchange),
                           /*pieceSec=*/0, /*ofExperts=*/false, perStep,
-                          whenPutOff});
+                          whenPutOff, exchange.times});
   }
 
   void note(int axis, AxisState from, AxisState to, const Moving &what,

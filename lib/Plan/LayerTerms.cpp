@@ -356,6 +356,15 @@ OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
           rowSec(device, profile, moved, op.work.vectorFlops / scale)};
 }
 
+bool kerf::takesAllKeys(const LayerKind &kind, const LayerOp &op,
+                        int64_t ranks) {
+  if (op.work.attentionFlops <= 0)
+    return true;
+  int64_t heads = kind.values[op.operands[0]].shape[2];
+  int64_t keyHeads = kind.values[op.operands[1]].shape[2];
+  return ranks * keyHeads <= heads;
+}
+
 llvm::SmallVector<Exchange, 4>
 LayerTerms::variantBy(int index, const OpOption &option, int axis,
                       const LayerLayout &layout) const {
@@ -380,8 +389,8 @@ LayerTerms::variantBy(int index, const OpOption &option, int axis,
     rows /= value.elementBytes * op.factors[option.factor].factor.size;
     return {2, {CollectiveKind::AllReduce, 4 * rows}};
   }
-  // What has the second factor alone travels round the ring, and back in
-  // gradients.
+  // What has the second factor alone is gathered or travels round a ring;
+  // gradients of it are scattered or travel on until they are home.
   unsigned first = variant.factors[0], second = variant.factors[1];
   auto travels = [&](const TensorFactors &dims) {
     bool has = false;
@@ -392,15 +401,22 @@ LayerTerms::variantBy(int index, const OpOption &option, int axis,
     }
     return has;
   };
+  bool inRing = !takesAllKeys(kind, op, ranks[axis]);
+  auto by = [&](double bytes, CollectiveKind gather, int64_t rounds) {
+    return inRing ? Exchange{CollectiveKind::Rotate, bytes / double(ranks[axis]),
+                             0, rounds}
+                  : Exchange{gather, bytes};
+  };
   llvm::SmallVector<Exchange, 4> own;
   for (size_t i = 0; i < op.operands.size(); ++i)
     if (travels(op.operandFactors[i]))
-      own.push_back({CollectiveKind::AllGather,
-                     tensorBytes(index, false, i, layout, axis, nullptr)});
+      own.push_back(by(tensorBytes(index, false, i, layout, axis, nullptr),
+                       CollectiveKind::AllGather, ranks[axis] - 1));
+  // What was added to on the way goes home in the end.
   for (size_t i = 0; i < op.results.size(); ++i)
     if (travels(op.resultFactors[i]))
-      own.push_back({CollectiveKind::AllGather,
-                     tensorBytes(index, true, i, layout, axis, nullptr)});
+      own.push_back(by(tensorBytes(index, true, i, layout, axis, nullptr),
+                       CollectiveKind::ReduceScatter, ranks[axis]));
   return own;
 }
 
@@ -545,7 +561,8 @@ std::optional<Exchange> LayerTerms::gatherWithin(AxisState from, AxisState to,
 }
 
 double LayerTerms::secOf(int axis, const Exchange &exchange) const {
-  double sec = costs[axis].of(exchange.kind)(exchange.bytes);
+  double sec = double(exchange.times) *
+               costs[axis].of(exchange.kind)(exchange.bytes);
   return exchange.copied > 0
              ? sec + rowSec(device, context.profile, 2 * exchange.copied, 0)
              : sec;

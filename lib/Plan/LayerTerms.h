@@ -33,6 +33,7 @@ struct Exchange {
   CollectiveKind kind = CollectiveKind::AllReduce;
   double bytes = 0;
   double copied = 0; ///< bytes that are put in order before it or behind it
+  int64_t times = 1; ///< one after the other
 };
 
 /// What an axis asks of a value that a reader needs otherwise.
@@ -98,6 +99,11 @@ bool isForAttention(const LayerKind &kind, int value);
 /// The product whose result an op multiplies by a scalar that is then the
 /// product's scale, where nobody else reads the result; else null.
 const LayerOp *scaledProduct(const LayerKind &kind, const LayerOp &op);
+
+/// Whether an op that ranks work on together, each with a part of what both
+/// factors have, gathers it. Attention does where all keys take no more than the
+/// queries, as `buildVariant` does; else keys go round a ring.
+bool takesAllKeys(const LayerKind &kind, const LayerOp &op, int64_t ranks);
 
 /// Facts about a layer that do not depend on the layout: readers, fusion, the
 /// patterns in which dimensions may be cut.

@@ -278,12 +278,8 @@ private:
   /// comes, where all keys would take more than the queries.
   static double partsOf(const LayerOp &op, const LayerKind &kind,
                         int64_t ranks) {
-    if (op.work.attentionFlops <= 0)
-      return double(ranks);
-    int64_t heads = kind.values[op.operands[0]].shape[2];
-    int64_t keyHeads = kind.values[op.operands[1]].shape[2];
-    return double(ranks * keyHeads <= heads ? ranks
-                                            : std::min<int64_t>(2, ranks));
+    return double(takesAllKeys(kind, op, ranks) ? ranks
+                                                : std::min<int64_t>(2, ranks));
   }
 
   /// An op that works on all parts of some operands gathers these, and hands

@@ -341,9 +341,8 @@ double CommandTimes::collectiveSec(const kerf_command &command,
     case KERF_OP_ALL_TO_ALL:
       sec += own.allToAll(bytes);
       break;
-    default: // one of the n - 1 rounds of a gather
-      return costs(sequences[s], ranks * bytes).allGather(ranks * bytes) /
-             (ranks - 1);
+    default: // KERF_OP_ROTATE
+      return own.rotate(bytes);
     }
     if (command.opcode != KERF_OP_ALL_TO_ALL)
       bytes /= ranks;

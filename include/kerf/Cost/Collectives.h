@@ -17,7 +17,13 @@
 
 namespace kerf {
 
-enum class CollectiveKind { AllReduce, ReduceScatter, AllGather, AllToAll };
+enum class CollectiveKind {
+  AllReduce,
+  ReduceScatter,
+  AllGather,
+  AllToAll,
+  Rotate, ///< each rank hands so many bytes to the next one of a ring
+};
 llvm::StringRef nameOf(CollectiveKind kind); ///< "all_reduce", ...
 
 /// Seconds, 0 for a group of one. An all-reduce by ring or tier by tier is a
@@ -42,7 +48,7 @@ struct AlphaBeta {
 /// The algorithms that are best at `typicalBytes`: exact there, and never below
 /// the functions above elsewhere. All zero for a group of one.
 struct GroupCosts {
-  AlphaBeta allReduce, reduceScatter, allGather, allToAll;
+  AlphaBeta allReduce, reduceScatter, allGather, allToAll, rotate;
   const AlphaBeta &of(CollectiveKind kind) const {
     switch (kind) {
     case CollectiveKind::AllReduce:
@@ -52,9 +58,11 @@ struct GroupCosts {
     case CollectiveKind::AllGather:
       return allGather;
     case CollectiveKind::AllToAll:
+      return allToAll;
+    case CollectiveKind::Rotate:
       break;
     }
-    return allToAll;
+    return rotate;
   }
 };
 GroupCosts groupCosts(const Machine &, const Profile &, Group,

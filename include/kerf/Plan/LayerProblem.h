@@ -145,6 +145,7 @@ struct LayerCollective {
   bool ofExperts = false;  ///< that gradient
   bool perStep = false;    ///< else of every micro-batch
   bool whenPutOff = false; ///< of schedules that put weight gradients off alone
+  int64_t times = 1; ///< one after the other: bytes of each, seconds of all
 };
 
 struct LayerSolution {
