@@ -403,8 +403,8 @@ LayerTerms::variantBy(int index, const OpOption &option, int axis,
   };
   bool inRing = !takesAllKeys(kind, op, ranks[axis]);
   auto by = [&](double bytes, CollectiveKind gather, int64_t rounds) {
-    return inRing ? Exchange{CollectiveKind::Rotate, bytes / double(ranks[axis]),
-                             0, rounds}
+    return inRing ? Exchange{CollectiveKind::Rotate,
+                             bytes / double(ranks[axis]), 0, rounds}
                   : Exchange{gather, bytes};
   };
   llvm::SmallVector<Exchange, 4> own;
@@ -561,8 +561,8 @@ std::optional<Exchange> LayerTerms::gatherWithin(AxisState from, AxisState to,
 }
 
 double LayerTerms::secOf(int axis, const Exchange &exchange) const {
-  double sec = double(exchange.times) *
-               costs[axis].of(exchange.kind)(exchange.bytes);
+  double sec =
+      double(exchange.times) * costs[axis].of(exchange.kind)(exchange.bytes);
   return exchange.copied > 0
              ? sec + rowSec(device, context.profile, 2 * exchange.copied, 0)
              : sec;

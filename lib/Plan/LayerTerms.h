@@ -101,8 +101,8 @@ bool isForAttention(const LayerKind &kind, int value);
 const LayerOp *scaledProduct(const LayerKind &kind, const LayerOp &op);
 
 /// Whether an op that ranks work on together, each with a part of what both
-/// factors have, gathers it. Attention does where all keys take no more than the
-/// queries, as `buildVariant` does; else keys go round a ring.
+/// factors have, gathers it. Attention does where all keys take no more than
+/// the queries, as `buildVariant` does; else keys go round a ring.
 bool takesAllKeys(const LayerKind &kind, const LayerOp &op, int64_t ranks);
 
 /// Facts about a layer that do not depend on the layout: readers, fusion, the

@@ -11,7 +11,8 @@
 namespace kerf::search_detail {
 
 /// Bounds before any table is solved: every open decision at its kindest, each
-/// group where its links carry most. Times and bytes of layers are remembered by degrees.
+/// group where its links carry most. Times and bytes of layers are remembered
+/// by degrees.
 class ShapeBounds {
 public:
   ShapeBounds(const SearchProblem &problem, GroupMemo &memo);

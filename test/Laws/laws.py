@@ -94,7 +94,8 @@ def judge(arguments, cases, ask, tally, case):
 
 
 def run(arguments, ask, tally):
-    cases, end = Cases(arguments.repo, arguments.quick), time.time() + arguments.seconds
+    start = time.time()
+    cases, end = Cases(arguments.repo, arguments.quick), start + arguments.seconds
     planned = refused = 0
     while planned < arguments.count and time.time() < end:
         # Each case has draws of its own: what is asked of one changes no other.
@@ -104,6 +105,8 @@ def run(arguments, ask, tally):
         else:
             refused += 1
         ask.planner.forget()
+        if (planned + refused) % 50 == 0:
+            print(f"{planned} cases, {time.time() - start:.0f} s", file=sys.stderr, flush=True)
     tried = 0
     for case, sets in cases.enumerated() if arguments.enumerate else ():
         start, plan = time.time(), ask(case)

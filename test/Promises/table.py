@@ -15,7 +15,6 @@ CAUSES = {
     "two axes": "Programs gather over two axes at once, or over the other one first, where keys go round a ring or a value is cut within "
                 "the parts of another axis; the price takes one axis at a time.",
     "sum": "Sums are priced as all-reduce and sent as reduce-scatter and all-gather, or the other way round.",
-    "ring": "Keys and values go round a ring; the price gathers them.",
     "slices": "A part of what is gathered for another reader is free in the price; programs exchange what both are made of where a larger "
               "op runs beside that gather.",
     "border": "Programs send the part of a layer's border that a tensor rank has, and gather it behind.",

@@ -291,3 +291,17 @@ TEST(CollectivesTest, GroupCosts) {
     }
   }
 }
+
+// A gather as a ring is n - 1 rotations of a part, but for what calls cost.
+TEST(CollectivesTest, RotationsAreARing) {
+  Machine machine = cluster(4, 8);
+  Profile profile;
+  profile.collectiveSec = 0;
+  profile.flatCollectives = true;
+  for (Group group : {Group{4, 1}, Group{4, 8}, Group{16, 1}}) {
+    GroupCosts costs = groupCosts(machine, profile, group, 1e9);
+    auto ranks = double(group.size);
+    EXPECT_NEAR((ranks - 1) * costs.rotate(1e9 / ranks), costs.allGather(1e9),
+                1e-12);
+  }
+}
