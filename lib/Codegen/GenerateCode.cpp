@@ -3,6 +3,9 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Base64.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "codegen"
 
 namespace kerf {
 #define GEN_PASS_DEF_GENERATECODEPASS
@@ -100,6 +103,7 @@ static LogicalResult generate(ModuleOp module, const Target &target,
         "features", builder.getStringAttr(llvm::join(compiled->features, ",")));
   }
   setImages(programs, *compiled);
+  LDBG() << "kernels compiled for " << target.name;
   return success();
 }
 

@@ -40,6 +40,9 @@
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "differentiate"
 
 using namespace mlir;
 using namespace kerf;
@@ -569,5 +572,7 @@ LogicalResult kerf::differentiate(ModelOp model, bool scaleLoss) {
   if (failed(appendUpdates(model, context.params, lossScale)))
     return failure();
   eraseDead(model);
+  LDBG() << model.getSymName() << ": " << context.params.get().size()
+         << " parameters have a gradient and an update";
   return success();
 }

@@ -34,6 +34,9 @@
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "fuse"
 
 namespace kerf {
 #define GEN_PASS_DEF_FUSEEPILOGUESPASS
@@ -328,6 +331,8 @@ struct FuseEpilogues : kerf::impl::FuseEpiloguesPassBase<FuseEpilogues> {
         ops.push_back(found);
       return WalkResult::advance();
     });
+    LDBG() << ops.size() << " x " << Op::getOperationName()
+           << " looked at as the end of a matmul";
     for (Op op : ops)
       fuse(op);
   }

@@ -24,6 +24,9 @@
 #include "mlir/Transforms/CSE.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "fuse"
 
 namespace kerf {
 #define GEN_PASS_DEF_FUSEGROUPSPASS
@@ -457,7 +460,13 @@ struct FuseGroups : kerf::impl::FuseGroupsPassBase<FuseGroups> {
     for (unsigned id = 0; id < graph.ops.size(); ++id)
       if (isa<spmd::FusedOp>(graph.ops[id]))
         joinSiblings(graph, id);
+    auto kernels = [&] {
+      return std::distance(block.op_begin<spmd::FusedOp>(),
+                           block.op_end<spmd::FusedOp>());
+    };
+    [[maybe_unused]] int64_t before = llvm::DebugFlag ? kernels() : 0;
     rebuild(graph, block);
+    LDBG() << "a block of " << before << " kernels has " << kernels();
   }
 };
 } // namespace

@@ -6,9 +6,12 @@
 
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/DebugLog.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <cmath>
+
+#define DEBUG_TYPE "ingest"
 
 using namespace kerf;
 using namespace mlir;
@@ -302,5 +305,6 @@ OwningOpRef<ModuleOp> kerf::importConfig(llvm::StringRef json,
   const Family *family = readFamily(*root, loc, locationOf);
   if (!family)
     return {};
+  LDBG() << "family " << family->name << ", as " << family->modelClass;
   return importFamily(*family, *root, fileName, options, context);
 }

@@ -5,9 +5,14 @@
 #include "kerf/Memory/Passes.h"
 #include "kerf/Support/Padding.h"
 
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "memory"
+
 namespace kerf {
 #define GEN_PASS_DEF_PLACEMEMORYPASS
 #include "kerf/Memory/Passes.h.inc"
+
 } // namespace kerf
 
 using namespace mlir;
@@ -265,6 +270,8 @@ static LogicalResult lower(spmd::ProgramOp source,
   FailureOr<ArenaLayout> layout = layOut(source, *map, planned->funcs);
   if (failed(layout))
     return failure();
+  LDBG() << source.getSymName() << ": arena of " << layout->sizeBytes
+         << " bytes, at least " << layout->lowerBoundBytes << " live at once";
   program.setArena(layout->sizeBytes);
   program.setLowerBound(layout->lowerBoundBytes);
   program.setClasses(layout->classBytes);

@@ -25,13 +25,35 @@
 #include "kerf/Dialect/Kerf/Evaluation.h"
 #include "kerf/Partition/Passes.h"
 
+#include "llvm/Support/DebugLog.h"
+
+#include <map>
+
+#define DEBUG_TYPE "partition"
+
 using namespace mlir;
 using namespace kerf;
 
 namespace kerf {
 #define GEN_PASS_DEF_PARTITIONPASS
 #include "kerf/Partition/Passes.h.inc"
+
 } // namespace kerf
+
+/// Collectives of each program by kind.
+static void logCollectives(ModuleOp module) {
+  for (auto program : module.getOps<spmd::ProgramOp>()) {
+    std::map<std::string, int64_t> counts;
+    program.walk([&](Operation *op) {
+      if (spmd::isExchange(op))
+        ++counts[op->getName().stripDialect().str()];
+    });
+    std::string text;
+    for (const auto &[name, count] : counts)
+      text += ", " + std::to_string(count) + " " + name;
+    LDBG() << program.getSymName() << text;
+  }
+}
 
 /// Replaces a model by the programs of its stages.
 static LogicalResult partition(ModelOp model, PlannedModel plan) {
@@ -50,6 +72,7 @@ static LogicalResult partition(ModelOp model, PlannedModel plan) {
   StatePieces pieces(model, training.plan);
   for (int64_t stage = 0; stage < training.placement.stages(); ++stage)
     ProgramWriter(training, evaluation, origins, pieces, stage).run();
+  LLVM_DEBUG(logCollectives(model->getParentOfType<ModuleOp>()));
   model.erase();
   return success();
 }

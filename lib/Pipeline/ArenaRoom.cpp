@@ -1,6 +1,6 @@
 #include "ArenaRoom.h"
 
-#include "kerf/Plan/Report.h"
+#include "kerf/Report/Report.h"
 
 using namespace mlir;
 using namespace kerf;

@@ -5,7 +5,7 @@
 
 #include "kerf/Dialect/Exec/Exec.h"
 #include "kerf/Dialect/Kerf/Layout.h"
-#include "kerf/Plan/Search.h"
+#include "kerf/Search/Search.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"

@@ -4,7 +4,7 @@
 #define KERF_LIB_PIPELINE_CHECKTWIN_H
 
 #include "kerf/Pipeline/Stages.h"
-#include "kerf/Plan/PlanFile.h"
+#include "kerf/PlanIR/PlanFile.h"
 #include "kerf/Twin/Twin.h"
 
 namespace kerf {

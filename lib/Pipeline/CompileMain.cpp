@@ -10,8 +10,9 @@
 #include "kerf/Dialect/Spmd/Spmd.h"
 #include "kerf/Pipeline/Mains.h"
 #include "kerf/Pipeline/Stages.h"
-#include "kerf/Plan/PlanFile.h"
+#include "kerf/PlanIR/PlanFile.h"
 #include "kerf/Support/Input.h"
+#include "kerf/Support/Log.h"
 #include "kerf/Support/Output.h"
 #include "kerf/Support/Version.h"
 
@@ -130,6 +131,9 @@ struct CommandLine {
       "dump-stages-to",
       cl::desc("Write the IR after each stage to this folder"),
       cl::value_desc("folder"), cl::cat(category)};
+  std::string aboutLog = describeLogOption();
+  cl::list<std::string> log{"log", cl::CommaSeparated, cl::desc(aboutLog),
+                            cl::value_desc("names"), cl::cat(category)};
   cl::OptionCategory planCategory{"Planner options"};
   PlanOptions planner{planCategory};
   cl::list<std::string> plugins{
@@ -679,6 +683,9 @@ int kerf::compileMain(int argc, char **argv) {
     listClusters(llvm::outs());
     return 0;
   }
+  std::string unknown;
+  if (!enableLogs(options.log, unknown))
+    return fail(unknown);
   Job job;
   if (readJob(options, job))
     return 1;

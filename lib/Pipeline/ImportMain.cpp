@@ -4,6 +4,7 @@
 #include "kerf/Pipeline/Mains.h"
 #include "kerf/Pipeline/Stages.h"
 #include "kerf/Support/Input.h"
+#include "kerf/Support/Log.h"
 #include "kerf/Support/Output.h"
 #include "kerf/Support/Version.h"
 
@@ -44,6 +45,9 @@ struct CommandLine {
                              cl::desc("<config.json, a folder with one, or - "
                                       "for standard input>"),
                              cl::cat(category)};
+  std::string aboutLog = describeLogOption();
+  cl::list<std::string> log{"log", cl::CommaSeparated, cl::desc(aboutLog),
+                            cl::value_desc("names"), cl::cat(category)};
   cl::opt<std::string> output{"o", cl::desc("Write to this file (default: -)"),
                               cl::value_desc("file"), cl::init("-"),
                               cl::cat(category)};
@@ -242,6 +246,9 @@ int kerf::importMain(int argc, char **argv) {
   CommandLine options;
   cl::HideUnrelatedOptions(options.category);
   cl::ParseCommandLineOptions(argc, argv, overview());
+  std::string unknown;
+  if (!enableLogs(options.log, unknown))
+    return fail(unknown);
   if (options.listFields.getNumOccurrences())
     return listFields(options);
   if (!options.input.getNumOccurrences())

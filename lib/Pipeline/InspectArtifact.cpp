@@ -3,7 +3,7 @@
 #include "Inspect.h"
 
 #include "kerf/Artifact/Dump.h"
-#include "kerf/Plan/PlanFile.h"
+#include "kerf/PlanIR/PlanFile.h"
 #include "kerf/Support/Input.h"
 
 #include "llvm/ADT/StringSwitch.h"

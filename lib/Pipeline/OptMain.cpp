@@ -2,6 +2,7 @@
 
 #include "kerf/Pipeline/Mains.h"
 #include "kerf/Pipeline/Stages.h"
+#include "kerf/Support/Log.h"
 #include "kerf/Support/Output.h"
 #include "kerf/Support/Version.h"
 
@@ -17,15 +18,22 @@ int kerf::optMain(int argc, char **argv) {
   registerDialects(registry);
   registerPasses();
   showOwnVersion();
+  std::string aboutLog = describeLogOption(), error;
+  llvm::cl::list<std::string> log{"log", llvm::cl::CommaSeparated,
+                                  llvm::cl::desc(aboutLog),
+                                  llvm::cl::value_desc("names")};
   if (failed(checkPlugins({argv, static_cast<size_t>(argc)})))
     return 1;
   auto [inputPath, outputPath] =
       registerAndParseCLIOptions(argc, argv, "runs Kerf passes\n", registry);
   llvm::InitLLVM init(argc, argv);
+  if (!enableLogs(log, error)) {
+    llvm::errs() << "error: " << error << '\n';
+    return 1;
+  }
   MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
   if (config.shouldShowDialects() || config.shouldListPasses())
     return failed(MlirOptMain(argc, argv, inputPath, outputPath, registry));
-  std::string error;
   auto buffer = readInput(inputPath, error);
   if (!buffer) {
     llvm::errs() << "error: " << error << '\n';

@@ -13,6 +13,7 @@
 #include "kerf/Memory/Passes.h"
 #include "kerf/Partition/Passes.h"
 #include "kerf/Plan/Passes.h"
+#include "kerf/PlanIR/Passes.h"
 #include "kerf/Precision/Passes.h"
 #include "kerf/Recompute/Passes.h"
 #include "kerf/Schedule/Passes.h"
@@ -218,6 +219,7 @@ void kerf::registerPasses() {
   registerKerfIngestPasses();
   registerKerfDifferentiatePasses();
   registerKerfPrecisionPasses();
+  registerKerfPlanIRPasses();
   registerKerfPlanPasses();
   registerKerfPartitionPasses();
   registerKerfSchedulePasses();

@@ -4,8 +4,8 @@
 #define KERF_LIB_PLAN_LAYERPLACES_H
 
 #include "kerf/Dialect/Kerf/Kerf.h"
-#include "kerf/Plan/LayerProblem.h"
-#include "kerf/Plan/Search.h"
+#include "kerf/Layer/LayerProblem.h"
+#include "kerf/Search/Search.h"
 
 #include "llvm/ADT/MapVector.h"
 

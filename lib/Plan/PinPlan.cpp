@@ -8,8 +8,8 @@
 #include "LayerPlaces.h"
 #include "kerf/Dialect/Kerf/Constants.h"
 #include "kerf/Dialect/Kerf/Layout.h"
-#include "kerf/Plan/Pins.h"
 #include "kerf/Plan/SolvePlan.h"
+#include "kerf/Search/Pins.h"
 
 #include <map>
 #include <set>

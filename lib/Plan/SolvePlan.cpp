@@ -12,16 +12,21 @@
 #include "SolveExperts.h"
 #include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/Dialect/Kerf/SplitBias.h"
+#include "kerf/Footprint/ProgramFloors.h"
 #include "kerf/Machine/Shipped.h"
 #include "kerf/Plan/Passes.h"
-#include "kerf/Plan/Pins.h"
-#include "kerf/Plan/ProgramFloors.h"
-#include "kerf/Plan/ReadStep.h"
+#include "kerf/PlanIR/Passes.h"
+#include "kerf/Report/Report.h"
+#include "kerf/Search/Pins.h"
+#include "kerf/Step/ReadStep.h"
 #include "kerf/Support/Input.h"
 
+#include "llvm/Support/DebugLog.h"
 #include "llvm/Support/FileSystem.h"
 
 #include <functional>
+
+#define DEBUG_TYPE "plan"
 
 using namespace mlir;
 using namespace kerf;
@@ -436,6 +441,8 @@ static void tryPlacement(ModelOp model, const SolveRequest &request,
     return;
   Certificate own = (*other)->result.certificate;
   const std::optional<PlanPoint> &plan = (*other)->result.best;
+  LDBG() << "placement of " << placement.devices << " devices: "
+         << (plan ? report::seconds(plan->stepSec) : "nothing faster");
   bool isFaster =
       plan && (!best->result.best ||
                plan->stepSec < best->result.best->stepSec * (1 - 1e-9));
@@ -526,3 +533,15 @@ struct SolvePlanPass : public kerf::impl::SolvePlanPassBase<SolvePlanPass> {
   }
 };
 } // namespace
+
+json::Value kerf::pricedStep(const Solution &solution) {
+  json::Value value = json::Value::makeObject();
+  const PlanPoint &plan = *solution.result.best;
+  value.set("cluster", json::Value::fromString(solution.machine.name));
+  if (solution.perUnit > 0)
+    value.set("per_unit", json::Value::fromInteger(solution.perUnit));
+  value.set("step_sec", report::numberOf(plan.stepSec));
+  value.set("collectives",
+            report::jsonOf(priceCollectives(solution.explainInput(), plan)));
+  return value;
+}

@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ExplainDetail.h"
+#include "kerf/Report/ExplainDetail.h"
 
 #include "kerf/Plan/SolvePlan.h"
 

@@ -1,6 +1,6 @@
 //===- Sweep.cpp - how many devices, and which ----------------------------===//
 
-#include "kerf/Plan/Sweep.h"
+#include "kerf/Report/Sweep.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

@@ -14,6 +14,10 @@
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
 #include "kerf/Precision/Passes.h"
 
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "precision"
+
 using namespace mlir;
 using namespace kerf;
 
@@ -260,6 +264,18 @@ static LogicalResult checkScaled(ModelOp model, FloatType narrow) {
   return diagnostic;
 }
 
+/// Casts, and values of the narrow type.
+static void logCasts(ModelOp model, FloatType narrow) {
+  int64_t casts = 0, narrowed = 0;
+  model.walk([&](Operation *op) {
+    casts += isa<CastOp>(op);
+    for (Type type : op->getResultTypes())
+      if (auto tensor = dyn_cast<RankedTensorType>(type))
+        narrowed += tensor.getElementType() == narrow;
+  });
+  LDBG() << narrowed << " values in " << narrow << ", " << casts << " casts";
+}
+
 namespace {
 struct PrecisionPass : public kerf::impl::PrecisionPassBase<PrecisionPass> {
   using PrecisionPassBase::PrecisionPassBase;
@@ -275,10 +291,12 @@ struct PrecisionPass : public kerf::impl::PrecisionPassBase<PrecisionPass> {
     FloatType narrow = BFloat16Type::get(&getContext());
     if (policy == "f16")
       narrow = Float16Type::get(&getContext());
-    for (ModelOp model : getOperation().getOps<ModelOp>())
+    for (ModelOp model : getOperation().getOps<ModelOp>()) {
       if (failed(checkScaled(model, narrow)) ||
           failed(Narrowing(model, narrow).run()))
         return signalPassFailure();
+      LLVM_DEBUG(logCasts(model, narrow));
+    }
   }
 };
 

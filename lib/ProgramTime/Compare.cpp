@@ -1,7 +1,7 @@
 //===- Compare.cpp - a program's exchanges beside those of its price ------===//
 //
 // A plan file says in `priced` which collectives its price counts
-// (lib/Plan/ExplainCollectives.cpp). Here they stand beside those of the
+// (lib/Report/ExplainCollectives.cpp). Here they stand beside those of the
 // compiled programs: kind by kind and axes by axes, what a rank sends in a
 // step, as the mean of the stages.
 //

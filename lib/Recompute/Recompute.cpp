@@ -4,6 +4,10 @@
 #include "kerf/Dialect/Kerf/Constants.h"
 #include "kerf/Recompute/Passes.h"
 
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "recompute"
+
 using namespace mlir;
 using namespace kerf;
 using namespace kerf::recompute;
@@ -11,6 +15,7 @@ using namespace kerf::recompute;
 namespace kerf {
 #define GEN_PASS_DEF_RECOMPUTEPASS
 #include "kerf/Recompute/Passes.h.inc"
+
 } // namespace kerf
 
 namespace {
@@ -164,6 +169,8 @@ static void recomputePair(RepeatPair &pair, const Choice &choice) {
   for (Value value : values.forward().getYield().getStacked())
     if (values.isKept(value))
       saved.insert(value);
+  LDBG() << saved.size() << " values saved for the backward pass, the others "
+         << "are recomputed";
   values.close(saved);
 }
 

@@ -36,6 +36,10 @@
 
 #include "mlir/IR/Builders.h"
 
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "schedule"
+
 using namespace mlir;
 using namespace kerf;
 
@@ -289,6 +293,8 @@ void Overlap::run() {
     if (!sunk.contains(op))
       startEarly(op);
     border = waitLate(op);
+    LDBG() << op->getName() << " at " << op->getLoc()
+           << (spmd::isStarted(op) ? " runs beside others" : " is waited for");
   }
 }
 

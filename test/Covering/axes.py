@@ -10,10 +10,10 @@ MOST_DECODED = 12  # ranks x micro-batches x layers of weights in 4 bits: the in
 
 # Options and pins that are no axis. One that is in neither list fails the command.
 LEFT_OUT = {
-    "kerf-import": """help help-list version o batch seq list-fields locations name beta1 beta2 eps momentum
+    "kerf-import": """help help-list version o log batch seq list-fields locations name beta1 beta2 eps momentum
         weight-decay state-block clip-norm z-loss aux-loss capacity-factor router-bias-rate lora-alpha
         lora-targets lora-dropout""",
-    "kerfc": """help help-list version o emit plan cluster devices cpu gpu target dump-stages-to start-after
+    "kerfc": """help help-list version o log emit plan cluster devices cpu gpu target dump-stages-to start-after
         stop-after run-after max-threads fuse explain explain-json prove search-sensitivity svg sweep tokens trace versus
         load-dialect-plugin load-pass-plugin recompute check""",
     "pins": "devices",

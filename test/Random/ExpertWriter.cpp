@@ -2,7 +2,7 @@
 
 #include "ExpertWriter.h"
 
-#include "kerf/Plan/Pins.h"
+#include "kerf/Search/Pins.h"
 
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"

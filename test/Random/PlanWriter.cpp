@@ -1,6 +1,6 @@
 #include "PlanWriter.h"
 
-#include "kerf/Plan/Pins.h"
+#include "kerf/Search/Pins.h"
 
 #include "llvm/Support/raw_ostream.h"
 

@@ -4,7 +4,7 @@
 
 #include "kerf/Interpreter/SpmdInterpreter.h"
 #include "kerf/Partition/Passes.h"
-#include "kerf/Plan/Passes.h"
+#include "kerf/PlanIR/Passes.h"
 #include "kerf/Schedule/Passes.h"
 
 #include "mlir/IR/Diagnostics.h"

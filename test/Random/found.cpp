@@ -17,9 +17,9 @@
 #include "Judge.h"
 
 #include "kerf/Ingest/Import.h"
-#include "kerf/Plan/Pins.h"
-#include "kerf/Plan/PlanFile.h"
 #include "kerf/Plan/SolvePlan.h"
+#include "kerf/PlanIR/PlanFile.h"
+#include "kerf/Search/Pins.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"

@@ -20,7 +20,7 @@
 #include "ModelWriter.h"
 #include "PlanWriter.h"
 
-#include "kerf/Plan/PlanFile.h"
+#include "kerf/PlanIR/PlanFile.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"

@@ -36,7 +36,7 @@
 
 #include "kerf/Ingest/Import.h"
 #include "kerf/Partition/Passes.h"
-#include "kerf/Plan/PlanFile.h"
+#include "kerf/PlanIR/PlanFile.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"

@@ -186,6 +186,8 @@ class Sizes(Case):
         ):
             with self.subTest(finding):
                 self.refuses(sizes.check, {path: text}, finding)
+        many = {f"lib/A/{n}.cpp": "" for n in range(46)}
+        self.refuses(sizes.check, many, "lib/A: 46 sources")
 
 
 class Others(Case):

@@ -1,5 +1,7 @@
-"""Files over 800 lines, functions over 100 and Utils.cpp over 200 are refused."""
+"""Files over 800 lines, functions over 100, Utils.cpp over 200 and folders of more than
+45 sources are refused."""
 
+import collections
 import re
 
 import common
@@ -7,6 +9,7 @@ import common
 FILE_LIMIT = 800
 FUNCTION_LIMIT = 100
 UTILS_LIMIT = 200
+FOLDER_LIMIT = 45
 
 # What may hold braces without being code: raw strings, comments, strings,
 # characters, preprocessor lines.
@@ -68,10 +71,12 @@ def functions(text):
 
 def check(root):
     findings = []
+    sources = collections.Counter()
     folders = ("include", "lib", "tools", "runtime", "test", "docs", "examples")
     for path in common.select(root, folders, (".cpp", ".cu", ".h", ".td", ".py")):
         text = common.read(root, path)
         lines = len(text.splitlines())
+        sources[path.parent] += path.parts[0] != "test"
         if lines > FILE_LIMIT:
             findings.append(f"{path}: {lines} lines, at most {FILE_LIMIT}")
         if path.parts[0] == "lib" and path.name == "Utils.cpp" and lines > UTILS_LIMIT:
@@ -82,6 +87,11 @@ def check(root):
                 for first, length in functions(text)
                 if length > FUNCTION_LIMIT
             ]
+    findings += [
+        f"{folder}: {count} sources, at most {FOLDER_LIMIT} in a folder"
+        for folder, count in sources.items()
+        if count > FOLDER_LIMIT
+    ]
     return findings
 
 

@@ -17,10 +17,6 @@ namespace kerf {
 #define GEN_PASS_REGISTRATION
 #include "kerf/Plan/Passes.h.inc"
 
-/// What `kerf-propagate-plan` does to a model: gives every op of a step that
-/// has no assignment one. Fails with a diagnostic when an op cannot follow.
-mlir::LogicalResult propagatePlan(ModelOp model);
-
 } // namespace kerf
 
 #endif // KERF_PLAN_PASSES_H

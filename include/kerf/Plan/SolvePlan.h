@@ -4,8 +4,8 @@
 #define KERF_PLAN_SOLVEPLAN_H
 
 #include "kerf/Dialect/Kerf/Kerf.h"
-#include "kerf/Plan/Explain.h"
-#include "kerf/Plan/ProgramMemory.h"
+#include "kerf/Footprint/ProgramMemory.h"
+#include "kerf/Report/Explain.h"
 #include "kerf/Support/Json.h"
 
 #include <memory>

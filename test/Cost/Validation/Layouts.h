@@ -12,8 +12,8 @@
 
 #include "Rows.h"
 
-#include "kerf/Plan/LayerProblem.h"
-#include "kerf/Plan/Search.h"
+#include "kerf/Layer/LayerProblem.h"
+#include "kerf/Search/Search.h"
 
 namespace kerf::validate {
 

@@ -4,7 +4,7 @@
 
 #include "kerf/Ingest/Import.h"
 #include "kerf/Pipeline/Stages.h"
-#include "kerf/Plan/ReadStep.h"
+#include "kerf/Step/ReadStep.h"
 #include "kerf/Support/Json.h"
 
 #include "mlir/IR/MLIRContext.h"

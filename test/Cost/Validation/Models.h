@@ -5,7 +5,7 @@
 
 #include "Rows.h"
 
-#include "kerf/Plan/LayerModel.h"
+#include "kerf/Step/LayerModel.h"
 
 #include <memory>
 

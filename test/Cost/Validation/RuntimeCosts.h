@@ -12,7 +12,7 @@
 
 #include "Rows.h"
 
-#include "kerf/Plan/LayerProblem.h"
+#include "kerf/Layer/LayerProblem.h"
 
 namespace kerf::validate {
 

@@ -14,7 +14,7 @@
 #ifndef KERF_TEST_PLAN_INTEGERPROGRAM_H
 #define KERF_TEST_PLAN_INTEGERPROGRAM_H
 
-#include "kerf/Plan/FactorGraph.h"
+#include "kerf/FactorGraph/FactorGraph.h"
 
 /// The program in the LP format of CPLEX, which cbc, glpsol, HiGHS and others
 /// read.

@@ -9,7 +9,7 @@
 
 #include "IntegerProgram.h"
 
-#include "kerf/Plan/GraphBounds.h"
+#include "kerf/FactorGraph/GraphBounds.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/CommandLine.h"

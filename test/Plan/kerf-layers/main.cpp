@@ -12,9 +12,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "kerf/Layer/LayerProblem.h"
 #include "kerf/Pipeline/Stages.h"
-#include "kerf/Plan/LayerProblem.h"
-#include "kerf/Plan/ReadStep.h"
+#include "kerf/Step/ReadStep.h"
 
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"

@@ -1,7 +1,7 @@
 #include "PartitionTesting.h"
 
 #include "kerf/Pipeline/Stages.h"
-#include "kerf/Plan/PlanFile.h"
+#include "kerf/PlanIR/PlanFile.h"
 
 #include "mlir/IR/Verifier.h"
 #include "llvm/Support/MemoryBuffer.h"

@@ -8,7 +8,7 @@
 #ifndef KERF_TEST_UNIT_PLAN_EXPLAINTESTING_H
 #define KERF_TEST_UNIT_PLAN_EXPLAINTESTING_H
 
-#include "kerf/Plan/Explain.h"
+#include "kerf/Report/Explain.h"
 
 namespace kerf::test {
 

@@ -1,4 +1,4 @@
-#include "kerf/Plan/FactorGraphCache.h"
+#include "kerf/FactorGraph/FactorGraphCache.h"
 
 #include "RandomGraphs.h"
 

@@ -1,4 +1,4 @@
-#include "kerf/Plan/GraphBounds.h"
+#include "kerf/FactorGraph/GraphBounds.h"
 
 #include "RandomGraphs.h"
 

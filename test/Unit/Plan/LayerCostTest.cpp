@@ -3,7 +3,7 @@
 #include "LayerTesting.h"
 
 #include "kerf/Cost/Kernels.h"
-#include "kerf/Plan/LayerProblem.h"
+#include "kerf/Layer/LayerProblem.h"
 
 #include "llvm/ADT/ArrayRef.h"
 

@@ -3,7 +3,7 @@
 #ifndef KERF_TEST_UNIT_PLAN_LAYERTESTING_H
 #define KERF_TEST_UNIT_PLAN_LAYERTESTING_H
 
-#include "kerf/Plan/LayerProblem.h"
+#include "kerf/Layer/LayerProblem.h"
 
 #include "llvm/ADT/ArrayRef.h"
 

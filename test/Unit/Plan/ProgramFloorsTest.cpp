@@ -1,9 +1,9 @@
 //===- ProgramFloorsTest.cpp - floors of layers against programs ----------===//
 
-#include "kerf/Plan/ProgramFloors.h"
+#include "kerf/Footprint/ProgramFloors.h"
 #include "LayerTesting.h"
 #include "SearchTesting.h"
-#include "kerf/Plan/ProgramMemory.h"
+#include "kerf/Footprint/ProgramMemory.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -3,7 +3,7 @@
 #ifndef KERF_TEST_UNIT_PLAN_RANDOMGRAPHS_H
 #define KERF_TEST_UNIT_PLAN_RANDOMGRAPHS_H
 
-#include "kerf/Plan/FactorGraph.h"
+#include "kerf/FactorGraph/FactorGraph.h"
 
 #include <random>
 

@@ -2,7 +2,7 @@
 
 #include "ExplainTesting.h"
 
-#include "kerf/Plan/Report.h"
+#include "kerf/Report/Report.h"
 #include "kerf/Support/Json.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -2,7 +2,7 @@
 
 #include "SearchTesting.h"
 
-#include "kerf/Plan/Pins.h"
+#include "kerf/Search/Pins.h"
 
 #include "gtest/gtest.h"
 

@@ -5,7 +5,7 @@
 
 #include "kerf/Cost/Collectives.h"
 #include "kerf/Cost/Timeline.h"
-#include "kerf/Plan/Search.h"
+#include "kerf/Search/Search.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -1,6 +1,6 @@
 //===- StagesTest.cpp - splits of stages against brute force --------------===//
 
-#include "kerf/Plan/Stages.h"
+#include "kerf/Search/Stages.h"
 
 #include "gtest/gtest.h"
 

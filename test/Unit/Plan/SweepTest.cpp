@@ -2,7 +2,7 @@
 
 #include "ExplainTesting.h"
 
-#include "kerf/Plan/Sweep.h"
+#include "kerf/Report/Sweep.h"
 #include "kerf/Support/Json.h"
 
 #include "llvm/ADT/StringExtras.h"

@@ -1,0 +1,49 @@
+//===- ProgramFloors.h - what programs need at least, by layer ------------===//
+//
+// `ProgramMemory` plays a whole stage. The search asks the other way round:
+// which layers can a stage have at all? Sums of these bytes are never above
+// what is played, so they may cut off and bound what was not played.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_FOOTPRINT_PROGRAMFLOORS_H
+#define KERF_FOOTPRINT_PROGRAMFLOORS_H
+
+#include "kerf/Layer/LayerProblem.h"
+#include "kerf/Search/Search.h"
+
+#include <memory>
+
+namespace kerf {
+
+/// Points of a kind and the layouts behind them, in the same order.
+struct KindPoints {
+  int kind = 0;
+  TableKey key; ///< of the table that the points are of
+  std::vector<const LayerPoint *> points;
+  std::vector<const LayerLayout *> layouts;
+};
+
+/// Least bytes of layers; what was asked before is remembered.
+class ProgramFloors {
+public:
+  /// As of `ProgramMemory`.
+  ProgramFloors(LayerContext context, int64_t workers);
+  ~ProgramFloors();
+
+  /// By kind (empty for others) and point: bytes that a program cannot go
+  /// below; see `LayerBytes`. `kinds`: all that a plan has, with every point
+  /// that it may take. Without `withWork` nothing is played, and `work` is 0.
+  std::vector<std::vector<LayerBytes>> of(const OuterChoice &outer,
+                                          llvm::ArrayRef<KindPoints> kinds,
+                                          bool withWork = true);
+
+private:
+  struct State;
+  class Asker;
+  std::unique_ptr<State> state;
+};
+
+} // namespace kerf
+
+#endif // KERF_FOOTPRINT_PROGRAMFLOORS_H

@@ -1,0 +1,104 @@
+//===- Sketch.h - kernels of a layer as plain data ------------------------===//
+//
+// What later stages make of a layer's ops, without IR: nodes that read and
+// write tensors, joined to kernels, with products' epilogues, collectives that
+// start early, and what lives when.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_KERNELS_SKETCH_H
+#define KERF_KERNELS_SKETCH_H
+
+#include "kerf/Machine/Machine.h"
+#include "kerf/Step/LayerModel.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+#include <array>
+#include <vector>
+
+namespace kerf::program_sketch {
+
+using Sizes = llvm::SmallVector<int64_t, 4>;
+
+/// Classes of `StageMemory` that come and go.
+enum class Held { Gradients, Activations, Temporaries, Communication };
+
+/// How long a tensor lives when nothing reads it any more.
+enum class Lasts { Body, Call, Step };
+
+struct Tensor {
+  double bytes = 0; ///< 0: it lies in something that is counted by itself
+  Sizes shape;      ///< of this rank
+  Held held = Held::Temporaries;
+  Lasts lasts = Lasts::Body; ///< else until `TimeLine::endLasting`
+};
+
+/// A kernel, a library call or a collective.
+struct Node {
+  llvm::SmallVector<int, 6> reads, writes; ///< tensors
+  bool isKernel = false, isCollective = false;
+  /// A kernel that looks up rows of experts and sums them: it joins others as
+  /// what it makes, and sums that are made for it alone.
+  bool gathers = false;
+  double workspace = 0;        ///< bytes, while it runs
+  const LayerOp *op = nullptr; ///< that it was made for; null: another command
+  bool isGone = false;         ///< a product has it as its epilogue
+};
+
+/// What a function does for one layer.
+struct Body {
+  std::vector<Tensor> tensors;
+  std::vector<Node> nodes;
+  /// The value that the layer is given and the one that it hands on, where both
+  /// have one place: -1: no such.
+  int carried = -1, next = -1;
+  double exchanged = 0; ///< bytes of the largest room for rows on their way
+};
+
+/// True for an op whose kernel may be joined though it looks up rows: programs
+/// of GPUs combine rows of experts so (`kerf-fuse-groups`).
+inline bool looksUpRows(const LayerOp &op, BackendTarget target) {
+  return target == BackendTarget::Cuda && op.name == "combine";
+}
+
+/// Lets products end in gelu (where `gelu` says so), its gradient and sums of
+/// rows, as the stage `fuse` does for GPUs (FuseEpilogues.cpp there).
+void fuseEpilogues(Body &body, const LayerKind &kind, bool gelu);
+
+/// Joins kernels and orders the nodes as the stage `fuse` does (FuseGroups.cpp
+/// there): producers with readers, then readers of one tensor, where the loops
+/// are the same and nothing stands between.
+void joinKernels(Body &body);
+/// The kernel of each node: the number of its first node.
+std::vector<int> kernelGroups(const Body &body);
+
+/// Starts collectives early and waits for them late, as `fuse` does at its end
+/// (OverlapCollectives.cpp of the room Schedule): what they read lives until
+/// then.
+void overlapCollectives(Body &body);
+
+/// Bytes by class.
+struct Levels {
+  std::array<double, 4> bytes = {}; ///< by `Held`
+  double &operator[](Held held) { return bytes[static_cast<size_t>(held)]; }
+  Levels &operator+=(const Levels &other);
+  Levels &operator-=(const Levels &other);
+  double total() const;
+};
+
+/// What playing the nodes of a body, one after the other, does to the memory.
+struct Lives {
+  Levels peak;                ///< when most lives
+  std::array<Levels, 3> left; ///< what outlasts the body; by `Lasts`
+  double exchanged = 0;       ///< see `Body`
+};
+/// What a body hands on lives to the end of it.
+Lives livesOf(const Body &body);
+
+/// Bytes as buffers have them: whole cache lines.
+double roundedBytes(double bytes);
+
+} // namespace kerf::program_sketch
+
+#endif // KERF_KERNELS_SKETCH_H

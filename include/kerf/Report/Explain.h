@@ -1,0 +1,378 @@
+//===- Explain.h - what a plan means, in numbers and words ----------------===//
+//
+// Everything that `--explain` shows is data first (`Explanation`), computed
+// once; text, JSON and the difference of two plans are views of it. Seconds,
+// bytes and flops without prefixes; shares are parts of 1.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_REPORT_EXPLAIN_H
+#define KERF_REPORT_EXPLAIN_H
+
+#include "kerf/Layer/LayerProblem.h"
+#include "kerf/Search/Search.h"
+#include "kerf/Step/LayerModel.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kerf {
+
+/// Figures of the cluster's description that no datasheet has.
+enum class Assumed {
+  Matmul,
+  Grouped,
+  AttentionForward,
+  AttentionBackward,
+  Memory,
+  Network,
+  HiddenLayers,
+  HiddenGradients,
+  HiddenWeights,
+  Headroom
+};
+struct Assumption {
+  Assumed what = Assumed::Matmul;
+  std::string name;   ///< "matmuls, of peak"
+  double value = 0;   ///< part of 1
+  std::string source; ///< of the description, or "assumed"
+};
+
+/// A plan that was found with a figure moved; its times are those under it.
+struct Challenger {
+  Assumption figure; ///< as it is
+  double value = 0;  ///< to which it was moved
+  PlanPoint plan;
+};
+
+/// What the explanation is made from; pointers are borrowed.
+struct ExplainInput {
+  const StepModel *step = nullptr;
+  const Machine *machine = nullptr; ///< with its number of devices
+  /// Devices of the machine, which may fill its tiers in part; 0: as many as it
+  /// describes.
+  int64_t devices = 0;
+  int64_t perUnit = 0;  ///< used of each innermost unit; 0: units are filled
+  double filledSec = 0; ///< best step with units filled; 0: that is this one
+  Profile profile;
+  const SearchResult *result = nullptr;
+  /// The layout behind a point of a kind; may give null (unknown), may be
+  /// empty.
+  std::function<const LayerLayout *(int kind, const LayerPoint &)> layoutOf;
+  /// The collectives of a layer at a point; without it none are known.
+  std::function<std::vector<LayerCollective>(int kind, const LayerPoint &)>
+      collectivesOf;
+  /// Features that the target cannot execute, with the reason (`Pins`).
+  std::vector<std::pair<std::string, std::string>> excluded;
+  double tokens = 0; ///< of the run; 0: `kTokensPerParameter` per parameter
+  /// Rank plans again with figures moved (`SensitivityPart`).
+  bool withSensitivity = false;
+  std::vector<Challenger> challengers; ///< to be ranked, too
+  bool searchesSensitivity = false;    ///< they were looked for
+  double roomyHeadroom = 0; ///< that `SearchResult::roomy` was asked with
+};
+
+/// Memory that the plan of `RoomyPlan` leaves free.
+constexpr double kRoomyHeadroom = 0.05;
+
+/// Tokens per parameter at which a training budget is best spent (Hoffmann et
+/// al. 2022, arXiv 2203.15556, table 3: about 20).
+constexpr double kTokensPerParameter = 20;
+
+//===----------------------------------------------------------------------===//
+// 1. The plan
+//===----------------------------------------------------------------------===//
+
+/// One axis of the mesh, innermost first in `PlanPart`.
+struct AxisRow {
+  std::string name; ///< "tensor", "context", "expert", "data", "pipeline"
+  Group group;
+  std::string tier;    ///< outermost tier that its groups cross
+  std::string carries; ///< what travels along it
+};
+
+struct StageRow {
+  std::string ranks;     ///< "0-31", "0-7, 64-71, ... (4 blocks)"
+  std::string layers;    ///< "embedding, 16 decoder"
+  std::string recompute; ///< "nothing", "12 all, 4 nothing"
+};
+
+/// How some ops of a kind are cut along an axis, in the field's words.
+struct LayoutWords {
+  std::string axis;             ///< "tensor"
+  std::string words;            ///< "column-parallel"
+  std::vector<std::string> ops; ///< weights or ops: "q_proj", "swiglu"
+};
+
+struct KindRow {
+  std::string name;
+  int64_t count = 0;               ///< layers of this kind in the model
+  std::vector<LayoutWords> layout; ///< empty: unknown, or one rank
+};
+
+struct PlanPart {
+  std::string model, cluster, device, type;
+  std::string typeNote; ///< why it is this type, or ""
+  int64_t batch = 0, sequence = 0;
+  double parameters = 0;
+  int64_t devices = 0, spares = 0; ///< asked for; those without a rank
+  int64_t perUnit = 0;  ///< used of each innermost unit; 0: units are filled
+  std::string unit;     ///< the name of such a unit
+  double filledSec = 0; ///< best step with units filled; 0: that is this one
+  OuterChoice outer;
+  std::vector<AxisRow> axes;
+  std::vector<StageRow> stages;
+  std::vector<KindRow> kinds;
+  std::string state; ///< where weights, gradients, optimizer state rest
+  /// Ranks that `outer.ep` counts have all experts each: data ranks.
+  bool holdsAllExperts = false;
+};
+
+/// "column-parallel", "sequence-parallel", "replicated", ... for a forward op
+/// under an option; `cutsWords`: what it cuts are the vocabulary's words.
+std::string wordsFor(const LayerOp &op, const OpOption &option, bool cutsWords);
+
+//===----------------------------------------------------------------------===//
+// 2. Memory
+//===----------------------------------------------------------------------===//
+
+/// Bytes of each stage's most loaded rank.
+struct MemoryPart {
+  double capacity = 0; ///< physical bytes of a rank's device
+  std::vector<StageMemory> stages;
+  Reserve reserve;  ///< of what `stages` call reserved
+  int tightest = 0; ///< stage with the least headroom
+  double headroom(size_t stage) const {
+    return capacity - stages[stage].total();
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// 3. Time of a step
+//===----------------------------------------------------------------------===//
+
+/// Traffic along one axis, mean over stages.
+struct TrafficRow {
+  std::string axis, tier;
+  double totalSec = 0;   ///< of the links
+  double exposedSec = 0; ///< that the compute engine waits for
+};
+
+/// What a rank sends along some axes of the mesh in a step, in one kind of
+/// collective; mean over the stages. Messages that it receives are one more.
+struct PricedCollective {
+  std::string kind; ///< "all_reduce", ..., "message"
+  std::string axes; ///< "tp", "dp ep"; of the mesh, the slowest first; of
+                    ///< messages "forward" or "backward"
+  double calls = 0; ///< as they are priced: one for each group of parameters
+  double bytes = 0; ///< as in kerf/Cost/Collectives.h
+  double sec = 0;   ///< of the links, hidden or not
+};
+
+/// A resource, and the step without it.
+struct Roof {
+  std::string name; ///< "compute", "memory", "network", "launches", "pipeline"
+  double stepSec = 0; ///< if the resource were infinitely fast
+};
+
+/// Parts of one step, mean over the stages; they add to `stepSec`.
+struct TimePart {
+  double stepSec = 0; ///< on the timeline
+  /// Chains of tasks through one stage at a time (`closedFormSec`): no more
+  /// than `stepSec`, but for rounding.
+  double closedFormSec = 0;
+  // Compute. Recomputation holds all compute of it.
+  double matmulSec = 0, attentionSec = 0, rowSec = 0, launchSec = 0,
+         recomputeSec = 0, optimizerSec = 0;
+  std::vector<TrafficRow> traffic;           ///< rows without traffic left out
+  std::vector<PricedCollective> collectives; ///< of `traffic`, by kind, axes
+  // Coordination. `constantSec`: the runtime's fixed time per step.
+  double bubbleSec = 0, imbalanceSec = 0, constantSec = 0;
+
+  double modelFlops = 0;      ///< of the step, nothing recomputed
+  double recomputedFlops = 0; ///< estimated: as the times of recomputation
+  double peak = 0;            ///< flop/s of all ranks' devices together
+  double mfu = 0;             ///< modelFlops / (stepSec x peak)
+  double hfu = 0;             ///< with recomputed flops
+  /// Step of devices that reach their best rate of products and never wait /
+  /// this step.
+  double scaling = 0;
+  /// Bytes sent per rank / flops per rank: link time x bandwidth, so latencies
+  /// count as bytes (an upper bound).
+  double bytesPerFlop = 0;
+  std::vector<Roof> roofs; ///< the most binding one first
+  Roof next; ///< the most binding one if the first vanished, with both gone
+
+  double computeSec() const {
+    return matmulSec + attentionSec + rowSec + launchSec + recomputeSec +
+           optimizerSec;
+  }
+  double exposedSec() const;
+  double coordinationSec() const {
+    return bubbleSec + imbalanceSec + constantSec;
+  }
+};
+
+/// The collectives and messages that the price of a plan counts.
+std::vector<PricedCollective> priceCollectives(const ExplainInput &input,
+                                               const PlanPoint &plan);
+
+/// Accounts for the time of a step. `simulate(plan.work)` gives the total.
+TimePart accountTime(const StepModel &step, const Machine &machine,
+                     const Profile &profile, const PlanPoint &plan);
+
+//===----------------------------------------------------------------------===//
+// 4. Alternatives
+//===----------------------------------------------------------------------===//
+
+struct AlternativeRow {
+  std::string what, why;
+  double stepSec = 0; ///< 0: not evaluated, or it does not fit
+  std::string layout; ///< in short
+};
+
+/// The fastest plan found that leaves more memory free.
+struct RoomyPlan {
+  double headroom = 0; ///< part of the memory; 0: it was not asked for
+  double stepSec = 0;  ///< 0: none was found
+  std::string layout;
+  bool isBest = false; ///< it is the plan that is explained
+};
+
+/// "tp 8 dp 4 pp 2 | 16 x 2 | 1f1b | zero 1".
+std::string shortLayout(const OuterChoice &outer);
+
+//===----------------------------------------------------------------------===//
+// 5. The run
+//===----------------------------------------------------------------------===//
+
+/// A run over `tokens`; all devices of the machine are paid for, spares too.
+struct RunPart {
+  double tokens = 0, steps = 0;
+  double tokensPerSec = 0;
+  double tokensPerParameter = 0;
+  double seconds = 0; ///< with the time lost to failures and checkpoints
+  double deviceHours = 0;
+  double joules = 0; ///< at the devices' rated power, cooling (PUE) included
+  double flopsPerJoule = 0;
+  std::string currency; ///< "" without a price
+  double price = 0;
+  double carbonKg = 0; ///< 0: not stated
+  // Failures; 0 without a stated reliability.
+  double failuresPerDay = 0;
+  double checkpointBytes = 0;       ///< of the whole model
+  double checkpointSec = 0;         ///< time to save one
+  double checkpointIntervalSec = 0; ///< sqrt(2 x save x MTBF) (Young 1974)
+  double goodput = 1; ///< part of the time that makes progress (Daly 2006)
+};
+
+/// A run on `devices` devices of a machine; `tokens` 0: `kTokensPerParameter`
+/// per parameter.
+RunPart planRun(const StepModel &step, const Machine &machine, int64_t devices,
+                double stepSec, double tokens);
+
+//===----------------------------------------------------------------------===//
+// 6. What it rests on
+//===----------------------------------------------------------------------===//
+
+struct TrustPart {
+  std::vector<Assumption> figures;
+  std::vector<std::string> assumptions, notModelled;
+  /// Kerf's own steps were measured on devices of this backend. Otherwise times
+  /// are a projection, and the error is that of other runtimes' steps.
+  bool isMeasured = false;
+  /// Where it was measured on one such device but not on several: "an H100".
+  std::string measuredAlone;
+  double errorBand = 0; ///< expected error of the step time, part of 1
+  std::string errorSource;
+  Certificate certificate;
+  std::vector<std::pair<std::string, std::string>> excluded;
+  /// That no programs are made for these devices, and what can be done; empty
+  /// where they are.
+  std::string notCompiled;
+};
+
+//===----------------------------------------------------------------------===//
+// 7. When another plan would win
+//===----------------------------------------------------------------------===//
+
+/// The range of a figure in which the plan stays the fastest of those that were
+/// ranked again, the others unmoved.
+struct SensitivityRow {
+  std::string name;
+  double value = 0, from = 0, to = 0; ///< parts of 1
+  /// Layouts that win just outside; empty: the range ends where nobody looked.
+  std::string below, above;
+};
+
+struct SensitivityPart {
+  std::vector<SensitivityRow> rows; ///< empty: it was not asked for
+  int64_t plans = 0;                ///< ranked, this one included
+  bool isSearched = false; ///< also with each figure at the ends of its range
+};
+
+//===----------------------------------------------------------------------===//
+// All of it
+//===----------------------------------------------------------------------===//
+
+struct Explanation {
+  bool feasible = false;
+  PlanPart plan;
+  MemoryPart memory;
+  TimePart time;
+  std::vector<AlternativeRow> alternatives;
+  RoomyPlan roomy;
+  RunPart run;
+  TrustPart trust;
+  SensitivityPart sensitivity;
+  Infeasible infeasible; ///< when nothing fits
+};
+
+/// Explains `result->best`; without one, why nothing fits.
+Explanation explain(const ExplainInput &input);
+
+/// The screen, at most 110 columns; with `color`, headings stand out on a
+/// terminal. Of an infeasible problem: error and notes in the house form.
+std::string printText(const Explanation &explanation, bool color = false);
+/// All data as JSON with sorted keys and `"version": 1`.
+std::string printJson(const Explanation &explanation);
+
+/// "no plan fits ...", and notes with reasons and reliefs, without the words
+/// "error" and "note".
+struct Refusal {
+  std::string message;
+  std::vector<std::string> notes;
+};
+Refusal refusalOf(const Explanation &explanation);
+
+//===----------------------------------------------------------------------===//
+// Two plans
+//===----------------------------------------------------------------------===//
+
+/// A decision that differs.
+struct DecisionRow {
+  std::string what, a, b;
+};
+/// A quantity of both plans; the unit is that of its table.
+struct QuantityRow {
+  std::string what;
+  double a = 0, b = 0;
+};
+struct PlanDifference {
+  std::vector<DecisionRow> decisions; ///< those that differ
+  std::vector<QuantityRow> time;      ///< seconds; the first is the step
+  std::vector<QuantityRow> memory;    ///< bytes of the tightest stage by class
+  std::vector<QuantityRow> rates;     ///< MFU, tokens per second, device-hours
+};
+
+/// Both must be feasible.
+PlanDifference difference(const Explanation &a, const Explanation &b);
+std::string printText(const PlanDifference &difference, llvm::StringRef nameA,
+                      llvm::StringRef nameB, bool color = false);
+std::string printJson(const PlanDifference &difference);
+
+} // namespace kerf
+
+#endif // KERF_REPORT_EXPLAIN_H

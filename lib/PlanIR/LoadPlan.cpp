@@ -1,0 +1,406 @@
+#include "PlanHead.h"
+#include "kerf/Dialect/Kerf/Float8.h"
+#include "kerf/Dialect/Kerf/Layout.h"
+#include "kerf/Dialect/Kerf/SplitBias.h"
+#include "kerf/PlanIR/Passes.h"
+#include "kerf/PlanIR/PlanFile.h"
+#include "kerf/Support/Input.h"
+#include "kerf/Support/Json.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/GlobPattern.h"
+
+using namespace mlir;
+using namespace kerf;
+
+namespace kerf {
+#define GEN_PASS_DEF_LOADPLANPASS
+#include "kerf/PlanIR/Passes.h.inc"
+} // namespace kerf
+
+namespace {
+/// One entry of "assign".
+struct Rule {
+  json::Position position;
+  std::string op; ///< name, or phase; empty for parameters
+  std::optional<llvm::GlobPattern> param, weight;
+  const json::Value *factors = nullptr, *pending = nullptr, *variant = nullptr;
+  int64_t blocks = 1;
+  bool routed = false;
+  bool matched = false;
+  bool wrong = false; ///< it was reported, at the first op that it matches
+};
+
+class PlanReader {
+public:
+  PlanReader(ModelOp model, llvm::StringRef path)
+      : model(model), errors(model.getContext(), path) {}
+
+  LogicalResult run(llvm::StringRef text);
+
+private:
+  bool readRule(const json::Value &value);
+  void readWays(const json::Value &value, Rule &rule);
+  bool readGlob(const json::Value &rule, llvm::StringRef key,
+                std::optional<llvm::GlobPattern> &glob);
+  std::optional<AxisList> readAxes(const json::Value &value);
+  bool readFactors(const Rule &rule, Operation *op, const Factors &facts,
+                   Assignment &assignment);
+  bool readVariants(const json::Value &value, const Factors &facts,
+                    Assignment &assignment);
+  std::optional<Assignment> readAssignment(const Rule &rule, Operation *op,
+                                           const Factors &facts);
+  bool isOfAbsentCast(const Rule &rule);
+  void checkMatched();
+  bool matches(const Rule &rule, Operation *op);
+  Rule *findRule(Operation *op);
+  void splitBiases();
+  bool assign(Rule &rule, Operation *op);
+
+  ModelOp model;
+  PlanErrors errors;
+  PlanAttr plan;
+  std::vector<Rule> rules;
+  llvm::DenseMap<Operation *, std::string> names; ///< by phase
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+bool PlanReader::readGlob(const json::Value &rule, llvm::StringRef key,
+                          std::optional<llvm::GlobPattern> &glob) {
+  const json::Value *value = rule.find(key);
+  if (!value)
+    return true;
+  if (!errors.expectKind(*value, json::Kind::String, key))
+    return false;
+  // Braces belong to parameter names; only * and ? are patterns.
+  std::string text;
+  for (char c : value->string) {
+    if (llvm::StringRef("{}[]\\").contains(c))
+      text += '\\';
+    text += c;
+  }
+  // The pattern refers to its text, which lives with the context.
+  auto kept = StringAttr::get(model.getContext(), text);
+  auto pattern = llvm::GlobPattern::create(kept.getValue());
+  if (!pattern) {
+    errors.at(value->position)
+        << "bad pattern: " << llvm::toString(pattern.takeError());
+    return false;
+  }
+  glob = std::move(*pattern);
+  return true;
+}
+
+void PlanReader::readWays(const json::Value &value, Rule &rule) {
+  if (const json::Value *blocks = value.find("blocks")) {
+    if (!blocks->isInteger || blocks->integer < 1)
+      errors.at(blocks->position) << "expected a number of blocks, at least 1";
+    else
+      rule.blocks = blocks->integer;
+  }
+  if (const json::Value *routed = value.find("routed"))
+    rule.routed = errors.expectKind(*routed, json::Kind::Bool, "routed") &&
+                  routed->boolean;
+}
+
+bool PlanReader::readRule(const json::Value &value) {
+  Rule rule;
+  rule.position = value.position;
+  if (!errors.expectKind(value, json::Kind::Object, "a rule"))
+    return false;
+  errors.expectKeys(value,
+                    {"op", "weight", "param", "factors", "pending", "variant",
+                     "blocks", "routed"},
+                    "a rule");
+  if (!readGlob(value, "param", rule.param) ||
+      !readGlob(value, "weight", rule.weight))
+    return false;
+  if (const json::Value *op = value.find("op")) {
+    if (!errors.expectKind(*op, json::Kind::String, "op"))
+      return false;
+    rule.op = op->string;
+  }
+  if (rule.op.empty() == !rule.param || (rule.param && rule.weight)) {
+    errors.at(value.position)
+        << "expected either \"op\", with or without \"weight\", or "
+           "\"param\" in a rule";
+    return false;
+  }
+  rule.factors = value.find("factors");
+  rule.pending = value.find("pending");
+  rule.variant = value.find("variant");
+  readWays(value, rule);
+  if (!rule.factors) {
+    errors.at(value.position) << "expected \"factors\" in a rule";
+    return false;
+  }
+  if (!errors.expectKind(*rule.factors, json::Kind::Object, "factors"))
+    return false;
+  rules.push_back(std::move(rule));
+  return true;
+}
+
+std::optional<AxisList> PlanReader::readAxes(const json::Value &value) {
+  if (!errors.expectKind(value, json::Kind::Array, "axes"))
+    return std::nullopt;
+  PlanAxes axes(plan);
+  AxisList list;
+  bool fine = true;
+  for (const json::Value &name : value.array) {
+    if (!errors.expectKind(name, json::Kind::String, "an axis")) {
+      fine = false;
+      continue;
+    }
+    auto axis = axes.find(name.string);
+    if (axis) {
+      list.push_back(*axis);
+      continue;
+    }
+    fine = false;
+    errors.at(name.position) << "unknown axis " << json::quote(name.string)
+                             << ", expected one of the mesh or \"micro\"";
+  }
+  return fine ? std::optional<AxisList>(list) : std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Matching
+//===----------------------------------------------------------------------===//
+
+/// Is the op `forward 12 0` meant by `forward 12` or its whole name?
+static bool matchesPhase(llvm::StringRef text, llvm::StringRef name) {
+  return name.consume_front(text) && (name.empty() || name.front() == ' ');
+}
+
+/// What rules name an op by: a linear op is one in 8-bit floats, too.
+static llvm::StringRef nameOf(Operation *op) {
+  PhaseAttr phase = getPhase(op);
+  bool isLinear = isa<EinsumOp>(op) && phase &&
+                  phase.getKind() == PhaseKind::Forward &&
+                  unquantized(op->getOperand(0)) != op->getOperand(0);
+  return isLinear ? LinearOp::getOperationName() : op->getName().getStringRef();
+}
+
+bool PlanReader::matches(const Rule &rule, Operation *op) {
+  if (rule.param) {
+    auto param = dyn_cast<ParamOp>(op);
+    return param && rule.param->match(param.getName());
+  }
+  if (llvm::StringRef(rule.op).contains(' ')) {
+    if (!matchesPhase(rule.op, names.lookup(op)))
+      return false;
+  } else if (nameOf(op) != rule.op && op->getName().stripDialect() != rule.op &&
+             nameOf(op) != "kerf." + rule.op) {
+    return false;
+  }
+  return !rule.weight || llvm::any_of(op->getOperands(), [&](Value operand) {
+    ParamOp param = findWeight(operand);
+    return param && rule.weight->match(param.getName());
+  });
+}
+
+Rule *PlanReader::findRule(Operation *op) {
+  Rule *first = nullptr;
+  for (Rule &rule : rules)
+    if (matches(rule, op)) {
+      rule.matched = true;
+      first = first ? first : &rule;
+    }
+  return first;
+}
+
+//===----------------------------------------------------------------------===//
+// Assigning
+//===----------------------------------------------------------------------===//
+
+bool PlanReader::readFactors(const Rule &rule, Operation *op,
+                             const Factors &facts, Assignment &assignment) {
+  bool fine = true;
+  for (const json::Member &entry : rule.factors->object) {
+    auto *factor = llvm::find_if(
+        facts.factors, [&](const Factor &f) { return f.name == entry.key; });
+    if (factor == facts.factors.end()) {
+      std::string known;
+      llvm::raw_string_ostream os(known);
+      printFactors(os, facts);
+      auto diagnostic = errors.at(entry.keyPosition)
+                        << "no factor " << json::quote(entry.key)
+                        << " in an op that the rule matches";
+      diagnostic.attachNote(op->getLoc()) << "it has the factors " << known;
+      fine = false;
+      continue;
+    }
+    auto list = readAxes(entry.value);
+    fine &= list.has_value();
+    if (list)
+      assignment.factors[factor - facts.factors.begin()] = *list;
+  }
+  return fine;
+}
+
+bool PlanReader::readVariants(const json::Value &value, const Factors &facts,
+                              Assignment &assignment) {
+  if (!errors.expectKind(value, json::Kind::Array, "variant"))
+    return false;
+  for (const json::Value &name : value.array) {
+    auto *variant =
+        llvm::find_if(facts.variants, [&](const FactorVariant &known) {
+          return known.name == name.string;
+        });
+    if (variant == facts.variants.end()) {
+      errors.at(name.position) << "no variant " << json::quote(name.string)
+                               << " of an op that the rule matches";
+      return false;
+    }
+    assignment.variants.push_back(variant - facts.variants.begin());
+  }
+  llvm::sort(assignment.variants);
+  return true;
+}
+
+std::optional<Assignment> PlanReader::readAssignment(const Rule &rule,
+                                                     Operation *op,
+                                                     const Factors &facts) {
+  Assignment assignment;
+  assignment.factors.resize(facts.factors.size());
+  assignment.blocks = rule.blocks;
+  assignment.routed = rule.routed;
+  bool fine = readFactors(rule, op, facts, assignment);
+  if (rule.variant)
+    fine &= readVariants(*rule.variant, facts, assignment);
+  if (rule.pending) {
+    auto pending = readAxes(*rule.pending);
+    fine &= pending.has_value();
+    if (pending)
+      assignment.pending = *pending;
+  }
+  return fine ? std::optional<Assignment>(assignment) : std::nullopt;
+}
+
+/// Products whose sum a rule cuts add their bias afterwards.
+void PlanReader::splitBiases() {
+  llvm::SmallVector<FactorOpInterface> ops;
+  model.getBody().walk([&](FactorOpInterface op) { ops.push_back(op); });
+  for (FactorOpInterface op : ops) {
+    Rule *rule = findRule(op);
+    if (!rule)
+      continue;
+    Factors facts = op.getFactors();
+    bool cutsSum = llvm::any_of(facts.variants, [&](const FactorVariant &v) {
+      return v.leavesSum && llvm::any_of(v.factors, [&](unsigned f) {
+               return rule->factors->find(facts.factors[f].name) != nullptr;
+             });
+    });
+    if (cutsSum)
+      splitBias(op);
+  }
+  names = namesOfOps(model);
+}
+
+/// False when the rule cannot be carried out, which is reported once.
+bool PlanReader::assign(Rule &rule, Operation *op) {
+  PlanAxes axes(plan);
+  Factors facts = cast<FactorOpInterface>(op).getFactors();
+  auto assignment = readAssignment(rule, op, facts);
+  if (!assignment)
+    return false;
+  // Sums arrive or do not; all else can be told here, with line and column.
+  Assignment cuts = *assignment;
+  cuts.pending.clear();
+  llvm::SmallVector<Layout> none(op->getNumOperands());
+  std::string message;
+  if (failed(layoutsOf(facts, cuts, none, axes, message))) {
+    std::string known;
+    llvm::raw_string_ostream os(known);
+    printFactors(os, facts);
+    auto diagnostic = errors.at(rule.factors->position)
+                      << "a rule cannot be carried out: " << message;
+    diagnostic.attachNote(op->getLoc()) << "in this op, with factors " << known;
+    return false;
+  }
+  setAssignment(op, facts, *assignment, axes);
+  return true;
+}
+
+/// A cast that this step does not need: the plan was made for another number
+/// type.
+bool PlanReader::isOfAbsentCast(const Rule &rule) {
+  auto [phase, cast] = llvm::StringRef(rule.op).split(" cast ");
+  return !cast.empty() && llvm::any_of(names, [&, phase = phase](auto &entry) {
+    return matchesPhase(phase, entry.second);
+  });
+}
+
+void PlanReader::checkMatched() {
+  for (const Rule &rule : rules)
+    if (!rule.matched && !isOfAbsentCast(rule))
+      errors.at(rule.position)
+          << "a rule matches no op; ops are named as in the step's IR, "
+             "without 'kerf.'";
+}
+
+LogicalResult PlanReader::run(llvm::StringRef text) {
+  auto root =
+      json::parse(text, [&](json::Position at, const llvm::Twine &what) {
+        errors.at(at) << what;
+      });
+  if (failed(root) || !errors.expectKind(*root, json::Kind::Object, "a plan"))
+    return failure();
+  errors.expectKeys(*root,
+                    {"assign", "checked", "chunks", "cp_order", "defer", "mesh",
+                     "micro_batches", "model", "moe_buffer", "order", "priced",
+                     "recompute", "reserve_bytes", "schedule", "shard_group",
+                     "stages", "version", "zero"},
+                    "a plan");
+  if (const json::Value *reserve = root->find("reserve_bytes"))
+    errors.expectKind(*reserve, json::Kind::Number, "reserve_bytes");
+  if (const json::Value *checked = root->find("checked"))
+    errors.expectKind(*checked, json::Kind::Object, "checked");
+  if (const json::Value *priced = root->find("priced"))
+    errors.expectKind(*priced, json::Kind::Object, "priced");
+  plan = readPlanHead(model, *root, errors);
+  if (const json::Value *assign = root->find("assign"))
+    if (errors.expectKind(*assign, json::Kind::Array, "assign"))
+      for (const json::Value &rule : assign->array)
+        readRule(rule);
+  if (!plan) // Rules name its axes.
+    return failure();
+  model->setAttr(kPlanAttrName, plan);
+  names = namesOfOps(model);
+  splitBiases();
+  llvm::SmallVector<Operation *> ops;
+  model.getBody().walk([&](FactorOpInterface op) { ops.push_back(op); });
+  for (Operation *op : ops)
+    if (Rule *rule = findRule(op); rule && !rule->wrong)
+      rule->wrong = !assign(*rule, op);
+  checkMatched();
+  return success(!errors.found());
+}
+
+LogicalResult kerf::loadPlan(ModelOp model, llvm::StringRef text,
+                             llvm::StringRef path) {
+  return PlanReader(model, path).run(text);
+}
+
+namespace {
+struct LoadPlanPass : public kerf::impl::LoadPlanPassBase<LoadPlanPass> {
+  using LoadPlanPassBase::LoadPlanPassBase;
+
+  void runOnOperation() override {
+    auto buffer = readFile(file);
+    if (!buffer) {
+      mlir::emitError(getOperation().getLoc())
+          << "cannot read plan '" << file
+          << "': " << toString(buffer.takeError());
+      return signalPassFailure();
+    }
+    for (ModelOp model : getOperation().getOps<ModelOp>())
+      if (failed(loadPlan(model, (*buffer)->getBuffer(), file)))
+        return signalPassFailure();
+  }
+};
+} // namespace

@@ -1,0 +1,512 @@
+//===- ExplainPlan.cpp - a plan in the field's words ----------------------===//
+
+#include "kerf/Report/ExplainDetail.h"
+
+#include "kerf/Report/Report.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+using namespace kerf;
+using namespace kerf::explain_detail;
+
+//===----------------------------------------------------------------------===//
+// The mesh
+//===----------------------------------------------------------------------===//
+
+Group explain_detail::groupOf(const OuterChoice &outer, MeshAxis axis) {
+  return {outer.sizeOf(axis), outer.strideOf(axis)};
+}
+
+Group explain_detail::groupOf(const OuterChoice &outer, InnerAxis axis) {
+  return keyOf(outer, /*kind=*/0).groups[static_cast<size_t>(axis)];
+}
+
+Group explain_detail::dataGroup(const OuterChoice &outer) {
+  Group data = groupOf(outer, MeshAxis::Data);
+  Group context = groupOf(outer, MeshAxis::Context);
+  if (outer.cp == 1)
+    return data;
+  if (outer.dp == 1)
+    return context;
+  return {outer.dp * outer.cp, std::min(data.stride, context.stride)};
+}
+
+const char *explain_detail::axisName(MeshAxis axis) {
+  constexpr const char *names[] = {"tensor", "context", "data", "pipeline"};
+  return names[static_cast<size_t>(axis)];
+}
+
+const char *explain_detail::axisName(InnerAxis axis) {
+  constexpr const char *names[] = {"tensor", "context", "expert"};
+  return names[static_cast<size_t>(axis)];
+}
+
+/// What travels along an axis.
+static std::string cargoOf(const OuterChoice &outer, MeshAxis axis) {
+  switch (axis) {
+  case MeshAxis::Tensor:
+    return "activations inside layers";
+  case MeshAxis::Context:
+    return "keys and values; gradients";
+  case MeshAxis::Data:
+    return outer.zero >= 3 ? "weights and gradients, every micro-batch"
+                           : "gradients";
+  case MeshAxis::Pipeline:
+    return "activations between stages";
+  }
+  return "";
+}
+
+/// The layout of the first layer of a kind; null where none is known.
+static const LayerLayout *layoutIn(const ExplainInput &input,
+                                   const PlanPoint &plan, int kind) {
+  for (const PlacedStage &stage : plan.stages)
+    for (const PlacedChunk &chunk : stage.chunks)
+      for (const PlacedLayers &layers : chunk.layers)
+        if (layers.kind == kind && input.layoutOf)
+          return input.layoutOf(kind, layers.point);
+  return nullptr;
+}
+
+/// What travels between ranks of experts: routed tokens, where the layouts cut
+/// experts; "" where each rank has all of them.
+static std::string expertCargo(const ExplainInput &input,
+                               const PlanPoint &plan) {
+  bool isCut = false, isExchanged = false, isKnown = false;
+  for (auto [k, kind] : llvm::enumerate(input.step->kinds)) {
+    const LayerLayout *layout = layoutIn(input, plan, static_cast<int>(k));
+    if (!layout)
+      continue;
+    isKnown = true;
+    const AxisLayout &cuts =
+        layout->axes[static_cast<size_t>(InnerAxis::Expert)];
+    for (auto [op, option] : llvm::zip(kind.ops, cuts.ops)) {
+      isExchanged |=
+          option.variant >= 0 && op.variants[option.variant].exchanges;
+      isCut |= option.factor >= 0 &&
+               op.factors[option.factor].index == IndexClass::Expert;
+    }
+  }
+  if (isKnown && !isCut && !isExchanged)
+    return "";
+  return isExchanged ? "rows to their experts and back; a part of data"
+                     : "tokens to all experts, and sums back; a part of data";
+}
+
+static std::vector<AxisRow> axesOf(const ExplainInput &input,
+                                   const PlanPoint &plan) {
+  const OuterChoice &outer = plan.outer;
+  std::vector<AxisRow> rows;
+  auto add = [&](const char *name, Group group, std::string carries) {
+    if (group.size > 1)
+      rows.push_back({name, group, outermostTier(*input.machine, group).str(),
+                      std::move(carries)});
+  };
+  for (MeshAxis axis : outer.order) {
+    std::string cargo = axis == MeshAxis::Data ? expertCargo(input, plan) : "";
+    if (!cargo.empty())
+      add("expert", groupOf(outer, InnerAxis::Expert), std::move(cargo));
+    add(axisName(axis), groupOf(outer, axis), cargoOf(outer, axis));
+  }
+  return rows;
+}
+
+/// "over all 8 data ranks", "over 8 of 64 data ranks, in 8 copies".
+static std::string shardWords(const OuterChoice &outer) {
+  int64_t all = outer.dp * outer.cp;
+  std::string ranks = outer.cp > 1 ? " data and context ranks" : " data ranks";
+  int64_t shard = std::clamp<int64_t>(outer.shardGroup, 1, all);
+  if (shard == all)
+    return "over all " + std::to_string(all) + ranks;
+  return "over " + std::to_string(shard) + " of " + std::to_string(all) +
+         ranks + ", in " + std::to_string(all / shard) + " copies";
+}
+
+/// Where state rests, with the level of ZeRO (Rajbhandari et al. 2020).
+static std::string stateWords(const OuterChoice &outer) {
+  constexpr const char *what[] = {
+      "", "ZeRO-1: optimizer state", "ZeRO-2: gradients and optimizer state",
+      "ZeRO-3: weights, gradients and optimizer state"};
+  if (outer.dp * outer.cp == 1)
+    return "weights, gradients and optimizer state in one copy";
+  if (outer.zero == 0)
+    return "weights, gradients and optimizer state whole on each of the " +
+           std::to_string(outer.dp * outer.cp) + " data ranks (ZeRO-0)";
+  return std::string(what[outer.zero]) + " cut " + shardWords(outer);
+}
+
+std::string kerf::shortLayout(const OuterChoice &outer) {
+  std::string text;
+  auto add = [&](const char *name, int64_t size) {
+    if (size > 1)
+      text += (text.empty() ? "" : " ") + std::string(name) + " " +
+              std::to_string(size);
+  };
+  add("tp", outer.tp);
+  add("cp", outer.cp);
+  add("ep", outer.ep);
+  add("dp", outer.dp);
+  add("pp", outer.pp);
+  text = text.empty() ? "1 rank" : text;
+  text += " | " + std::to_string(outer.microBatches) + " x " +
+          std::to_string(outer.microBatch);
+  if (outer.pp > 1)
+    text += " | " + nameOf(outer.schedule).str() +
+            (outer.chunks > 1 ? " v " + std::to_string(outer.chunks) : "") +
+            (outer.defer >= 0 ? " defer " + std::to_string(outer.defer) : "");
+  if (outer.zero > 0) {
+    text += " | zero " + std::to_string(outer.zero);
+    if (outer.shardGroup > 1 && outer.shardGroup < outer.dp * outer.cp)
+      text += "/" + std::to_string(outer.shardGroup);
+  }
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// Stages
+//===----------------------------------------------------------------------===//
+
+/// Ranks whose coordinate on the pipeline is `stage`.
+static std::string ranksOf(const OuterChoice &outer, int64_t stage) {
+  Group pipeline = groupOf(outer, MeshAxis::Pipeline);
+  int64_t block = pipeline.stride, period = block * pipeline.size;
+  int64_t blocks = outer.ranks() / period;
+  auto range = [&](int64_t first) {
+    std::string text = std::to_string(first);
+    return block == 1 ? text : text + "-" + std::to_string(first + block - 1);
+  };
+  std::string text = range(stage * block);
+  if (blocks > 1)
+    text += ", " + range(stage * block + period);
+  if (blocks > 2)
+    text += ", ... (" + std::to_string(blocks) + " blocks)";
+  return text;
+}
+
+using NameCount = std::pair<std::string, int64_t>;
+
+/// Counts of equal names that follow each other: "embedding, 16 x layer".
+static std::string countNames(llvm::ArrayRef<NameCount> names) {
+  std::vector<NameCount> runs;
+  for (const auto &[name, count] : names) {
+    if (!runs.empty() && runs.back().first == name)
+      runs.back().second += count;
+    else
+      runs.push_back({name, count});
+  }
+  std::string text;
+  for (const auto &[name, count] : runs) {
+    text += text.empty() ? "" : ", ";
+    text += (count > 1 ? std::to_string(count) + " x " : "") + name;
+  }
+  return text;
+}
+
+/// Chunks of a stage, equal ones that follow each other together: "embedding,
+/// layer | 9 x [layer]".
+static std::string joinChunks(llvm::ArrayRef<std::string> chunks) {
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < chunks.size();) {
+    size_t end = i + 1;
+    while (end < chunks.size() && chunks[end] == chunks[i])
+      ++end;
+    texts.push_back(end - i > 1
+                        ? std::to_string(end - i) + " x [" + chunks[i] + "]"
+                        : chunks[i]);
+    i = end;
+  }
+  return llvm::join(texts, " | ");
+}
+
+/// Recomputation points of a stage's layers: "6 x (norms, swiglu), 4 x
+/// nothing".
+static std::string recomputeWords(llvm::ArrayRef<NameCount> points) {
+  std::vector<NameCount> sums;
+  for (const auto &[name, count] : points) {
+    auto known = llvm::find_if(
+        sums, [&](const NameCount &sum) { return sum.first == name; });
+    if (known == sums.end())
+      sums.push_back({name, count});
+    else
+      known->second += count;
+  }
+  if (sums.empty())
+    return "nothing";
+  if (sums.size() == 1)
+    return sums.front().first;
+  std::string text;
+  for (const auto &[name, count] : sums) {
+    bool list = name.find(',') != std::string::npos;
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + " x " +
+            (list ? "(" + name + ")" : name);
+  }
+  return text;
+}
+
+/// True for embedding and head: what no repeat holds.
+static bool isOutside(const StepModel &step, int kind) {
+  return llvm::none_of(step.runs, [&](const LayerRun &run) {
+    return run.kind == kind && run.repeat >= 0;
+  });
+}
+
+static StageRow describeStage(const StepModel &step, const OuterChoice &outer,
+                              const PlacedStage &stage, int64_t number) {
+  std::vector<NameCount> points;
+  std::vector<std::string> chunks;
+  for (const PlacedChunk &chunk : stage.chunks) {
+    std::vector<NameCount> names;
+    for (const PlacedLayers &run : chunk.layers) {
+      names.push_back({step.kinds[run.kind].name, run.count});
+      if (!isOutside(step, run.kind) || run.point.recompute.computeSec() > 0)
+        points.push_back({run.point.recomputed, run.count});
+    }
+    chunks.push_back(countNames(names));
+  }
+  return {ranksOf(outer, number), joinChunks(chunks), recomputeWords(points)};
+}
+
+//===----------------------------------------------------------------------===//
+// Layers
+//===----------------------------------------------------------------------===//
+
+/// True if a tensor has the factor in one of its dimensions.
+static bool hasFactor(const TensorFactors &tensor, int factor) {
+  return llvm::any_of(tensor, [&](const DimFactors &dims) {
+    return llvm::is_contained(dims, static_cast<unsigned>(factor));
+  });
+}
+
+static std::string variantWords(const FactorVariant &variant) {
+  if (variant.name == "ring")
+    return "context-parallel, keys and values in a ring";
+  if (variant.name == "split_vocabulary")
+    return "vocabulary-parallel";
+  if (variant.exchanges)
+    return "expert-parallel, rows exchanged";
+  std::string words = variant.name;
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
+/// Words for a cut of a product with a weight, or of any other op, along what
+/// is neither tokens nor experts.
+static std::string featureWords(const LayerOp &op, const OpOption &option,
+                                bool cutsWords) {
+  const Factor &factor = op.factors[option.factor].factor;
+  bool attention = op.scores > 0;
+  bool heads = factor.name == "h" || (attention && factor.name != "e");
+  bool weighted =
+      !op.weight.empty() && (op.work.matmulFlops > 0 || op.name == "embedding");
+  if (cutsWords)
+    return "vocabulary-parallel";
+  if (heads)
+    return "by heads";
+  if (!weighted)
+    return "by features";
+  bool inResult = llvm::any_of(op.resultFactors, [&](const auto &result) {
+    return hasFactor(result, option.factor);
+  });
+  return inResult ? "column-parallel" : "row-parallel";
+}
+
+std::string kerf::wordsFor(const LayerOp &op, const OpOption &option,
+                           bool cutsWords) {
+  if (option.variant >= 0)
+    return variantWords(op.variants[option.variant]);
+  if (option.factor < 0)
+    return option.passes >= 0 ? "on partial sums" : "replicated";
+  switch (op.factors[option.factor].index) {
+  case IndexClass::Batch:
+    return "by batch";
+  case IndexClass::Sequence:
+    return op.scores > 0 ? "context-parallel, keys and values gathered"
+                         : "sequence-parallel";
+  case IndexClass::Expert:
+    return "expert-parallel";
+  case IndexClass::Other:
+    return featureWords(op, option, cutsWords);
+  }
+  return "";
+}
+
+/// "model.layers.{i}.mlp.up_proj.weight" -> its last `parts` components before
+/// "weight".
+static std::string tailOf(llvm::StringRef pattern, size_t parts) {
+  pattern.consume_back(".weight");
+  llvm::SmallVector<llvm::StringRef> names;
+  pattern.split(names, '.');
+  if (names.size() > parts)
+    names.erase(names.begin(), names.end() - static_cast<ptrdiff_t>(parts));
+  return llvm::join(names, ".");
+}
+
+/// Short names of the weights of a kind, longer where they would be the same.
+static std::map<std::string, std::string> shortNames(const LayerKind &kind) {
+  std::map<std::string, int> uses;
+  std::map<std::string, std::string> names;
+  for (const LayerOp &op : kind.ops)
+    if (names.try_emplace(op.weight, tailOf(op.weight, 1)).second)
+      ++uses[tailOf(op.weight, 1)];
+  for (auto &[pattern, name] : names)
+    if (uses[name] > 1)
+      name = tailOf(pattern, 2);
+  return names;
+}
+
+/// True if a backward op of `forward` is cut although it is not.
+static bool cutBackward(const LayerKind &kind, const AxisLayout &layout,
+                        size_t forward) {
+  if (layout.ops[forward].factor >= 0)
+    return false;
+  for (auto [op, option] : llvm::zip(kind.ops, layout.ops))
+    if (op.phase != LayerPhase::Forward &&
+        op.forward == static_cast<int>(forward) && option.factor >= 0)
+      return true;
+  return false;
+}
+
+/// Adds to names that stand in several rows how many ops of that name a row
+/// has: "rope (1 of 2)".
+static void countOps(std::vector<LayoutWords> &rows) {
+  std::map<std::string, int64_t> all;
+  for (const LayoutWords &row : rows)
+    for (const std::string &name : row.ops)
+      ++all[name];
+  for (LayoutWords &row : rows) {
+    std::vector<std::string> names;
+    for (const std::string &name : row.ops) {
+      auto own = llvm::count(row.ops, name);
+      std::string text = name;
+      if (own < all[name])
+        text += " (" + std::to_string(own) + " of " +
+                std::to_string(all[name]) + ")";
+      if (!llvm::is_contained(names, text))
+        names.push_back(text);
+    }
+    row.ops = std::move(names);
+  }
+}
+
+using OpFactor = std::pair<int, unsigned>; // op of a kind, factor of the op
+
+/// Appends the factors of the ops that make the operands of `op`, in dimensions
+/// that its `factor` makes up alone.
+static void addMakers(const LayerKind &kind, OpFactor user,
+                      std::vector<OpFactor> &factors) {
+  const LayerOp &op = kind.ops[user.first];
+  for (auto [value, tensor] : llvm::zip(op.operands, op.operandFactors)) {
+    int maker = kind.values[value].producer;
+    if (maker < 0)
+      continue;
+    const LayerOp &made = kind.ops[maker];
+    size_t result = llvm::find(made.results, value) - made.results.begin();
+    for (auto [dim, own] : llvm::enumerate(tensor))
+      if (own == DimFactors{user.second} &&
+          made.resultFactors[result][dim].size() == 1)
+        factors.push_back({maker, made.resultFactors[result][dim][0]});
+  }
+}
+
+/// The factors that are words of the vocabulary: rows of an embedding's table,
+/// and what the loss may split as such, back to the product that makes it.
+static std::set<OpFactor> wordFactors(const LayerKind &kind) {
+  std::vector<OpFactor> open;
+  for (auto [i, op] : llvm::enumerate(kind.ops)) {
+    for (const FactorVariant &variant : op.variants)
+      if (variant.name == "split_vocabulary")
+        open.push_back({i, variant.factors[0]});
+    for (unsigned f = 0; op.name == "embedding" && f < op.factors.size(); ++f)
+      if (!hasFactor(op.resultFactors[0], f))
+        open.push_back({i, f});
+  }
+  std::set<OpFactor> words;
+  while (!open.empty()) {
+    OpFactor next = open.back();
+    open.pop_back();
+    if (words.insert(next).second)
+      addMakers(kind, next, open);
+  }
+  return words;
+}
+
+/// Forward ops by what cuts them, in order of their first op.
+static std::vector<LayoutWords>
+wordsOfAxis(const LayerKind &kind, const AxisLayout &layout, InnerAxis axis) {
+  std::map<std::string, std::string> names = shortNames(kind);
+  std::set<OpFactor> vocabulary = wordFactors(kind);
+  std::vector<LayoutWords> rows;
+  for (auto [i, op] : llvm::enumerate(kind.ops)) {
+    if (op.phase != LayerPhase::Forward || op.view)
+      continue;
+    const OpOption &option = layout.ops[i];
+    bool cutsWords =
+        option.factor >= 0 && vocabulary.count({i, unsigned(option.factor)});
+    std::string words = wordsFor(op, option, cutsWords);
+    if (cutBackward(kind, layout, i))
+      words += ", cut in the backward pass";
+    auto row = llvm::find_if(
+        rows, [&](const LayoutWords &known) { return known.words == words; });
+    if (row == rows.end())
+      row = rows.insert(row, {axisName(axis), words, {}});
+    row->ops.push_back(op.weight.empty() ? op.name : names[op.weight]);
+  }
+  countOps(rows);
+  return rows;
+}
+
+static KindRow describeKind(const ExplainInput &input, const PlanPoint &plan,
+                            int kind, int64_t count) {
+  const LayerKind &layer = input.step->kinds[kind];
+  KindRow row{layer.name, count, {}};
+  const LayerLayout *layout = layoutIn(input, plan, kind);
+  if (!layout)
+    return row;
+  for (InnerAxis axis :
+       {InnerAxis::Tensor, InnerAxis::Context, InnerAxis::Expert}) {
+    const AxisLayout &cuts = layout->axes[static_cast<size_t>(axis)];
+    if (groupOf(plan.outer, axis).size > 1 &&
+        cuts.ops.size() == layer.ops.size())
+      llvm::append_range(row.layout, wordsOfAxis(layer, cuts, axis));
+  }
+  return row;
+}
+
+PlanPart explain_detail::describePlan(const ExplainInput &input,
+                                      const PlanPoint &plan) {
+  const StepModel &step = *input.step;
+  const Machine &machine = *input.machine;
+  PlanPart part;
+  part.model = step.name;
+  part.cluster = machine.name;
+  part.device = machine.device.name;
+  part.type = step.type;
+  part.batch = step.batch;
+  part.sequence = step.sequence;
+  part.parameters = step.parameters();
+  part.devices = devicesOf(input);
+  part.spares = part.devices - plan.outer.ranks();
+  part.perUnit = input.perUnit;
+  part.filledSec = input.filledSec;
+  if (input.perUnit > 0)
+    part.unit = machine.tiers.front().name;
+  part.outer = plan.outer;
+  part.axes = axesOf(input, plan);
+  for (auto [i, stage] : llvm::enumerate(plan.stages))
+    part.stages.push_back(
+        describeStage(step, plan.outer, stage, static_cast<int64_t>(i)));
+  std::vector<int64_t> counts(step.kinds.size());
+  for (const LayerRun &run : step.runs)
+    counts[run.kind] += run.count;
+  for (size_t kind = 0; kind < counts.size(); ++kind)
+    part.kinds.push_back(
+        describeKind(input, plan, static_cast<int>(kind), counts[kind]));
+  part.state = stateWords(plan.outer);
+  part.holdsAllExperts = plan.outer.ep > 1 && expertCargo(input, plan).empty();
+  return part;
+}

@@ -1,0 +1,230 @@
+//===- ExplainTrust.cpp - what an explanation rests on --------------------===//
+
+#include "kerf/Report/ExplainDetail.h"
+
+#include "kerf/Cost/Kernels.h"
+#include "kerf/Report/Report.h"
+#include "kerf/Support/Gpus.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace kerf;
+using namespace kerf::explain_detail;
+
+/// Of which GPUs steps in bf16 were measured, each on one (docs/hardware.md):
+/// "an H100", or an empty text.
+static std::string measuredAlone(const ExplainInput &input) {
+  std::string name = llvm::StringRef(input.machine->device.name).lower();
+  if (input.profile.name != "kerf" || input.step->type != "bf16")
+    return "";
+  for (llvm::StringRef chip : {"h100", "h200"})
+    if (llvm::StringRef(name).contains(chip))
+      return "an " + chip.upper();
+  return "";
+}
+
+/// Kerf's steps were measured on CPUs (docs/prediction-figures.md), and on one
+/// GPU of two kinds.
+static void addMeasured(TrustPart &part, const ExplainInput &input,
+                        const OuterChoice &outer) {
+  part.measuredAlone = measuredAlone(input);
+  part.isMeasured = input.machine->device.target == BackendTarget::Cpu;
+  if (part.measuredAlone.empty() || outer.ranks() > 1)
+    return;
+  part.isMeasured = true;
+  part.errorBand = 0.06;
+  part.errorSource = "five models on " + part.measuredAlone +
+                     "; more where 128 does not divide the width";
+}
+
+/// Expected error of step times: what fits of such models to published runs
+/// reach on rows that they were not fitted to.
+static void addErrorBand(TrustPart &part, const Profile &profile,
+                         const OuterChoice &outer) {
+  llvm::StringRef name = profile.name;
+  if (outer.ranks() >= 256 && outer.dp * outer.cp > outer.tp * outer.pp) {
+    part.errorBand = 0.12;
+    part.errorSource = "256 ranks and more, mostly data-parallel";
+  } else if (name.starts_with("megatron") || name.starts_with("nemo")) {
+    part.errorBand = 0.05;
+    part.errorSource = "runtimes like Megatron";
+  } else {
+    part.errorBand = 0.07;
+    part.errorSource = "other runtimes";
+  }
+}
+
+/// See `TrustPart::notCompiled`.
+static std::string describeBackend(const Device &device) {
+  const GpuFacts *gpu = findGpu(device.arch);
+  bool isCompiled = device.target == BackendTarget::Cpu ||
+                    (device.target == BackendTarget::Cuda && gpu && gpu->ptx);
+  if (isCompiled)
+    return "";
+  std::string arch = device.arch.empty() ? "" : " (" + device.arch + ")";
+  return "none are made for '" + device.name + "'" + arch +
+         "; --emit=plan writes this plan, --emit=verify tries it on virtual "
+         "ranks, and --plan compiles it for CPUs (--target=cpu) or other GPUs "
+         "(--gpu=" +
+         listCompiledGpus() + ")";
+}
+
+//===----------------------------------------------------------------------===//
+// Assumptions
+//===----------------------------------------------------------------------===//
+
+static std::string sourceOf(const std::map<std::string, std::string> &sources,
+                            const std::string &field) {
+  auto it = sources.find(field);
+  return it == sources.end() ? "cluster file" : it->second;
+}
+
+static bool hasGrouped(const StepModel &step) {
+  for (const LayerKind &kind : step.kinds)
+    for (const LayerOp &op : kind.ops)
+      if (op.isGrouped())
+        return true;
+  return false;
+}
+
+namespace {
+/// Collects the rows of one explanation.
+struct Collector {
+  const ExplainInput &input;
+  const Device &device;
+  std::vector<Assumption> rows;
+
+  void addEfficiency();
+  void addHidden();
+
+private:
+  void add(Assumed what, std::string name, double value, std::string source) {
+    rows.push_back({what, std::move(name), value, std::move(source)});
+  }
+  /// A part of the device's peak; a runtime's own factor is named.
+  void addPart(Assumed what, const char *name, const char *field, double value,
+               double factor) {
+    std::string source = sourceOf(device.efficiency.sources, field);
+    if (factor != 1)
+      source += "; runtime '" + input.profile.name + "' reaches " +
+                report::percent(factor, 0) + " of it";
+    add(what, name, value * factor, source);
+  }
+};
+} // namespace
+
+void Collector::addEfficiency() {
+  const Efficiency &efficiency = device.efficiency;
+  const Profile &profile = input.profile;
+  addPart(Assumed::Matmul, "matmuls, of peak", "matmul", efficiency.matmul,
+          profile.matmul);
+  if (hasGrouped(*input.step) && efficiency.groupedMatmul > 0)
+    addPart(Assumed::Grouped, "grouped matmuls, of peak", "grouped_matmul",
+            efficiency.groupedMatmul, profile.matmul);
+  else if (hasGrouped(*input.step))
+    add(Assumed::Grouped, "grouped matmuls, of peak",
+        efficiency.matmul * profile.matmul, "assumed: as matmuls");
+  AttentionRates rates = attentionRatesOf(device, profile, input.step->type);
+  const char *name = profile.flash ? "attention forward, of peak"
+                                   : "attention forward, scores in memory";
+  addPart(Assumed::AttentionForward, name, "attention", rates.forward,
+          profile.attention);
+  addPart(Assumed::AttentionBackward, "attention backward, of peak",
+          "attention_backward", rates.forward * rates.backwardRatio,
+          profile.attention);
+  addPart(Assumed::Memory, "memory, of bandwidth", "memory", efficiency.memory,
+          1);
+  addPart(Assumed::Network, "links, of bandwidth", "network",
+          efficiency.network, 1);
+}
+
+void Collector::addHidden() {
+  const Profile &profile = input.profile;
+  const HiddenTraffic &hidden = device.hidden;
+  auto share = [&](Assumed what, const char *name, const char *field,
+                   bool isStated, double value) {
+    bool isCpu = device.target == BackendTarget::Cpu;
+    std::string source = isStated ? sourceOf(hidden.sources, field)
+                         : isCpu ? "ranks send with the cores that compute"
+                                 : "assumed for runtime '" + profile.name + "'";
+    add(what, name, value, source);
+  };
+  share(Assumed::HiddenLayers, "hidden, inside layers", "layers",
+        hidden.layers.has_value(), profile.tensorOverlap);
+  share(Assumed::HiddenGradients, "hidden, of gradients", "gradients",
+        hidden.gradients.has_value(), profile.gradientOverlap);
+  share(Assumed::HiddenWeights, "hidden, of weights", "weights",
+        hidden.weights.has_value(), profile.weightOverlap);
+}
+
+std::vector<Assumption>
+explain_detail::assumptionsOf(const ExplainInput &input) {
+  const Device &device = input.machine->device;
+  Collector collector{input, device, {}};
+  collector.addEfficiency();
+  collector.addHidden();
+  collector.rows.push_back(
+      {Assumed::Headroom, "memory kept free", device.headroom,
+       device.headroomSource.empty() ? "cluster file" : device.headroomSource});
+  return std::move(collector.rows);
+}
+
+/// How matmuls lose by their shape.
+static std::string shapeWords(const Device &device, llvm::StringRef type) {
+  const Efficiency &efficiency = device.efficiency;
+  auto own = efficiency.types.find(type.str());
+  bool isTyped = own != efficiency.types.end();
+  bool hasRows =
+      (isTyped && !own->second.rows.empty()) || !efficiency.rows.empty();
+  const GpuFacts *gpu =
+      device.target == BackendTarget::Cuda ? findGpu(device.arch) : nullptr;
+  std::vector<std::string> words;
+  if (gpu)
+    words.push_back("whole tiles and waves on " +
+                    std::to_string(int(gpu->processors)) + " multiprocessors");
+  if (hasRows)
+    words.push_back("a curve by rows (" +
+                    sourceOf(efficiency.sources,
+                             isTyped ? "by_type." + type.str() : "matmul") +
+                    ")");
+  double depth = isTyped ? own->second.depth : efficiency.depth.value_or(0);
+  if (gpu && !isTyped)
+    depth = efficiency.depth.value_or(64);
+  if (depth > 0)
+    words.push_back("a start like " + report::fixed(depth, 0) +
+                    " more steps of depth");
+  return words.empty() ? "matmuls of all shapes reach the same rate"
+                       : "matmuls lose by shape: " + llvm::join(words, ", ");
+}
+
+TrustPart explain_detail::describeTrust(const ExplainInput &input,
+                                        const PlanPoint &plan) {
+  const Profile &profile = input.profile;
+  TrustPart trust;
+  trust.figures = assumptionsOf(input);
+  trust.assumptions = {"runtime '" + profile.name + "'; " +
+                           shapeWords(input.machine->device, input.step->type),
+                       "experts evenly loaded; every sequence full"};
+  if (plan.work.stages.size() > 1 && profile.bubble != 1)
+    trust.assumptions.push_back("idle time in the pipeline is " +
+                                report::percent(profile.bubble, 0) +
+                                " of the schedule's");
+  if (plan.outer.cp > 1)
+    trust.assumptions.push_back(
+        input.step->plainOrder ||
+                input.step->sequence % (2 * plan.outer.cp) != 0
+            ? "the last context rank has most of the causal attention (tokens "
+              "in "
+              "plain order)"
+            : "causal attention costs every context rank the same (tokens in "
+              "zigzag order)");
+  trust.notModelled = {"stragglers and jitter", "other jobs on the network",
+                       "thermal throttling", "input pipeline",
+                       "fragmentation of memory"};
+  trust.notCompiled = describeBackend(input.machine->device);
+  addErrorBand(trust, profile, plan.outer);
+  addMeasured(trust, input, plan.outer);
+  trust.certificate = input.result->certificate;
+  trust.excluded = input.excluded;
+  return trust;
+}

@@ -1,0 +1,138 @@
+//===- ReportAlternatives.cpp - the plans that lost, on the screen --------===//
+
+#include "kerf/Report/Report.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <map>
+
+using namespace kerf;
+using namespace kerf::report;
+
+namespace {
+/// The most rows of plans that were evaluated.
+constexpr size_t kMostRows = 10;
+/// Of them, rows in which one key stands.
+constexpr int64_t kMostOfKey = 3;
+/// The most values of a degree that are named.
+constexpr size_t kMostValues = 5;
+
+/// Alternatives with one outcome.
+struct Merged {
+  std::vector<std::string> what; ///< "tp=4"
+  AlternativeRow row;
+};
+} // namespace
+
+static llvm::StringRef keyOf(llvm::StringRef what) {
+  return what.split('=').first;
+}
+
+/// Plans that run, those of one layout and time together.
+static std::vector<Merged> mergeRunning(llvm::ArrayRef<AlternativeRow> rows) {
+  std::vector<Merged> merged;
+  for (const AlternativeRow &row : rows) {
+    if (row.stepSec <= 0)
+      continue;
+    auto same = llvm::find_if(merged, [&](const Merged &known) {
+      return known.row.layout == row.layout && known.row.stepSec == row.stepSec;
+    });
+    if (same == merged.end())
+      same = merged.insert(same, {{}, row});
+    same->what.push_back(row.what);
+  }
+  return merged;
+}
+
+/// The fastest of every key, then the fastest of the rest, few of each key; in
+/// order of time.
+static std::vector<Merged> selectRunning(std::vector<Merged> all) {
+  std::vector<bool> taken(all.size(), false);
+  std::map<std::string, int64_t> rows; // of each key
+  size_t count = 0;
+  auto take = [&](size_t i, int64_t most) {
+    bool wanted = llvm::any_of(all[i].what, [&](const std::string &what) {
+      return rows[keyOf(what).str()] < most;
+    });
+    if (taken[i] || !wanted)
+      return;
+    taken[i] = true;
+    ++count;
+    for (const std::string &what : all[i].what)
+      ++rows[keyOf(what).str()];
+  };
+  for (size_t i = 0; i < all.size(); ++i)
+    take(i, 1);
+  for (size_t i = 0; i < all.size() && count < kMostRows; ++i)
+    take(i, kMostOfKey);
+  std::vector<Merged> selected;
+  for (auto [i, merged] : llvm::enumerate(all))
+    if (taken[i])
+      selected.push_back(std::move(merged));
+  return selected;
+}
+
+/// Numbers that were not evaluated, by key and kind of reason; the reason is
+/// that of the first.
+static std::vector<Merged> mergeOthers(llvm::ArrayRef<AlternativeRow> rows) {
+  auto kind = [](llvm::StringRef why) {
+    return why.take_until([](char c) { return c >= '0' && c <= '9'; });
+  };
+  std::vector<Merged> merged;
+  for (const AlternativeRow &row : rows) {
+    if (row.stepSec > 0)
+      continue;
+    auto same = llvm::find_if(merged, [&](const Merged &known) {
+      return keyOf(known.row.what) == keyOf(row.what) &&
+             kind(known.row.why) == kind(row.why);
+    });
+    if (same == merged.end())
+      same = merged.insert(same, {{}, row});
+    else if (same->row.why != row.why &&
+             !llvm::StringRef(same->row.why).ends_with(" (the first)"))
+      same->row.why += " (the first)";
+    same->what.push_back(row.what);
+  }
+  return merged;
+}
+
+/// "tp=4, 8, 16": values of one key together.
+static std::string joinWhat(const std::vector<std::string> &list) {
+  std::string text, key;
+  size_t values = 0;
+  for (const std::string &what : list) {
+    llvm::StringRef own = keyOf(what);
+    if (own != key) {
+      text += (text.empty() ? "" : ", ") + what;
+      key = own.str();
+      values = 1;
+    } else if (++values <= kMostValues) {
+      text += "," + llvm::StringRef(what).split('=').second.str();
+    } else if (what == list.back()) {
+      text += ",.." + llvm::StringRef(what).split('=').second.str();
+    }
+  }
+  return clean(text);
+}
+
+std::string report::printAlternatives(llvm::ArrayRef<AlternativeRow> rows,
+                                      double stepSec, bool color) {
+  if (rows.empty())
+    return "";
+  std::string text = heading("ALTERNATIVES", "the fastest plans with", color);
+  Table running{"lrrw", 2, {}}, others{"lw", 2, {}};
+  for (const Merged &merged : selectRunning(mergeRunning(rows))) {
+    const AlternativeRow &row = merged.row;
+    std::string more = (row.stepSec >= stepSec ? "+" : "") +
+                       percent(row.stepSec / stepSec - 1);
+    running.rows.push_back({joinWhat(merged.what), seconds(row.stepSec), more,
+                            row.layout + ": " + clean(row.why)});
+  }
+  for (const Merged &merged : mergeOthers(rows))
+    others.rows.push_back({joinWhat(merged.what), clean(merged.row.why)});
+  text += running.print();
+  if (!running.rows.empty() && !others.rows.empty())
+    text += "\n";
+  return text + others.print();
+}

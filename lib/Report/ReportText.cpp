@@ -1,0 +1,483 @@
+//===- ReportText.cpp - the screen of --explain ---------------------------===//
+
+#include "kerf/Report/Report.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace kerf;
+using namespace kerf::report;
+
+//===----------------------------------------------------------------------===//
+// Head and plan
+//===----------------------------------------------------------------------===//
+
+static std::string printHead(const Explanation &e) {
+  const PlanPart &plan = e.plan;
+  std::string text =
+      clean(plan.model) + " on " + clean(plan.cluster) + ": " +
+      grouped(plan.devices) + " x " + clean(plan.device) + ", " + plan.type +
+      (plan.typeNote.empty() ? "" : " (" + plan.typeNote + ")") + "\n";
+  double tokens = static_cast<double>(plan.batch) * plan.sequence;
+  text += counted(plan.parameters) + " parameters; a step has " +
+          plural(plan.batch, "sequence") + " of " +
+          plural(plan.sequence, "token") + ", " + counted(tokens) +
+          " together\n\n";
+  size_t stage = e.memory.tightest;
+  std::string memory =
+      gib(e.memory.stages[stage].total()) + " of " + gib(e.memory.capacity);
+  return text + "  step " + seconds(e.time.stepSec) + "   " +
+         counted(e.run.tokensPerSec) + " tokens/s   MFU " +
+         percent(e.time.mfu) + "   memory " + memory +
+         (e.memory.stages.size() > 1 ? " on stage " + std::to_string(stage)
+                                     : "") +
+         "\n";
+}
+
+/// "16 micro-batches of 2 sequences per data rank, 1f1b".
+static std::string batchWords(const OuterChoice &outer) {
+  std::string text = plural(outer.microBatches, "micro-batch");
+  if (outer.microBatches != 1)
+    text.insert(text.size() - 1, "e");
+  text += " of " + plural(outer.microBatch, "sequence") + " per data rank";
+  if (outer.pp > 1)
+    text += ", schedule " + nameOf(outer.schedule).str();
+  if (outer.pp > 1 && outer.chunks > 1)
+    text += " with " + std::to_string(outer.chunks) + " chunks per stage";
+  if (outer.defer >= 0)
+    text +=
+        " deferring weight gradients of " +
+        (outer.defer == 0   ? "no micro-batch"
+         : outer.defer == 1 ? "1 micro-batch"
+                            : std::to_string(outer.defer) + " micro-batches");
+  return text;
+}
+
+/// Rows that only differ in their first cell (a number) become one: "1-6".
+static void mergeRows(std::vector<std::vector<std::string>> &rows) {
+  std::vector<std::vector<std::string>> merged;
+  std::vector<std::string> first;
+  for (auto &row : rows) {
+    bool same =
+        !merged.empty() && llvm::ArrayRef(row).drop_front() ==
+                               llvm::ArrayRef(merged.back()).drop_front();
+    if (!same) {
+      first.push_back(row[0]);
+      merged.push_back(row);
+    } else {
+      merged.back()[0] = first.back() + "-" + row[0];
+    }
+  }
+  rows = std::move(merged);
+}
+
+/// Stages that follow each other with equal layers and points share a row.
+static std::string printStages(const PlanPart &plan) {
+  Table table{
+      "lllw", 2, {{"stage", "ranks", "layers", "made again in the backward"}}};
+  for (size_t first = 0; first < plan.stages.size();) {
+    const StageRow &row = plan.stages[first];
+    size_t last = first;
+    while (last + 1 < plan.stages.size() &&
+           plan.stages[last + 1].layers == row.layers &&
+           plan.stages[last + 1].recompute == row.recompute)
+      ++last;
+    std::string number = std::to_string(first), ranks = row.ranks;
+    if (last > first) {
+      number += "-" + std::to_string(last);
+      // Of ranks in several blocks the first block is enough here.
+      ranks = llvm::StringRef(ranks).split(',').first.str() + " .. " +
+              llvm::StringRef(plan.stages[last].ranks).split(',').first.str();
+    }
+    table.rows.push_back({number, ranks, row.layers, row.recompute});
+    first = last + 1;
+  }
+  return table.print();
+}
+
+static std::string printKinds(const PlanPart &plan) {
+  Table table{"lllw", 2, {}};
+  for (const KindRow &kind : plan.kinds) {
+    std::string name = clean(kind.name);
+    if (kind.count > 1)
+      name += " (x " + std::to_string(kind.count) + ")";
+    std::string axis;
+    for (const LayoutWords &words : kind.layout) {
+      table.rows.push_back({name, words.axis == axis ? "" : words.axis,
+                            words.words, llvm::join(words.ops, ", ")});
+      axis = words.axis;
+      name.clear();
+    }
+  }
+  return table.rows.empty() ? "" : "\n" + table.print();
+}
+
+/// Which devices are used, where that is not all in turn, and why.
+static std::string placementWords(const PlanPart &plan) {
+  std::string text;
+  if (plan.spares > 0)
+    text += "  " + plural(plan.spares, "device") + " of " +
+            grouped(plan.devices) + " without work (spares)\n";
+  if (plan.perUnit > 0)
+    text += "  place " + plural(plan.perUnit, "rank") + " in each " +
+            clean(plan.unit) + " unit: ranks are numbered so\n";
+  if (plan.filledSec > 0)
+    text += "  because the best step found on units that are filled one after "
+            "the other takes " +
+            seconds(plan.filledSec) + "\n";
+  return text;
+}
+
+static std::string printPlan(const PlanPart &plan, bool color) {
+  OuterChoice named = plan.outer;
+  if (plan.holdsAllExperts)
+    named.ep = 1;
+  std::string text = heading("PLAN", shortLayout(named), color);
+  text += "  " + batchWords(plan.outer) + "\n  " + plan.state + "\n";
+  if (plan.holdsAllExperts)
+    text += "  ep=" + std::to_string(plan.outer.ep) +
+            " is data parallelism here: each of these ranks has all experts\n";
+  text += placementWords(plan);
+  Table axes{"lrrll", 2, {{"axis", "size", "stride", "over", "carries"}}};
+  for (const AxisRow &row : plan.axes)
+    axes.rows.push_back({row.name, std::to_string(row.group.size),
+                         std::to_string(row.group.stride), clean(row.tier),
+                         row.carries});
+  if (!plan.axes.empty())
+    text += "\n" + axes.print();
+  return text + "\n" + printStages(plan) + printKinds(plan);
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+/// What the reserve is for, where that is stated.
+static std::string printReserve(const Reserve &reserve, bool small) {
+  if (reserve.context + reserve.libraries + reserve.connection == 0)
+    return "";
+  auto cell = [&](double bytes) {
+    return fixed(bytes / (small ? 1 << 20 : 1 << 30), 1);
+  };
+  std::string text = "\n  reserved: context and code " + cell(reserve.context) +
+                     ", libraries " + cell(reserve.libraries);
+  double others = reserve.fixed - reserve.context - reserve.libraries;
+  if (others > 0)
+    text += ", others " + cell(others);
+  if (reserve.connections > 0)
+    text += ", " + plural(reserve.connections, "connection") + " to others " +
+            cell(double(reserve.connections) * reserve.connection);
+  return text + "\n";
+}
+
+/// What of the gradients is not in their column.
+static std::string printTransit(const MemoryPart &memory, bool small) {
+  const StageMemory &stage = memory.stages[memory.tightest];
+  if (stage.transit < 1e-3 * stage.total())
+    return "";
+  std::string where = memory.stages.size() > 1
+                          ? " on stage " + std::to_string(memory.tightest)
+                          : "";
+  return "\n" +
+         paragraph("of temporary, " +
+                       fixed(stage.transit / (small ? 1 << 20 : 1 << 30), 1) +
+                       where +
+                       " are gradients on their way between ranks, or stored "
+                       "otherwise than their weights",
+                   2, 2);
+}
+
+static std::string printMemory(const MemoryPart &memory, bool color) {
+  double largest = 0;
+  for (const StageMemory &stage : memory.stages)
+    largest = std::max(largest, stage.total() - stage.reserved);
+  bool small = largest < (1 << 30);
+  auto cell = [&](double bytes) {
+    return fixed(bytes / (small ? 1 << 20 : 1 << 30), 1);
+  };
+  Table table{"lrrrrrrrrrr", 2, {}};
+  for (auto [i, stage] : llvm::enumerate(memory.stages))
+    table.rows.push_back(
+        {std::to_string(i), cell(stage.weights), cell(stage.masters),
+         cell(stage.gradients), cell(stage.optimizer), cell(stage.activations),
+         cell(stage.temporaries), cell(stage.communication),
+         cell(stage.reserved), cell(stage.total()), cell(memory.headroom(i))});
+  mergeRows(table.rows);
+  table.rows.insert(table.rows.begin(),
+                    {"stage", "weights", "masters", "gradients", "optimizer",
+                     "activations", "temporary", "buffers", "reserved", "total",
+                     "headroom"});
+  return heading("MEMORY",
+                 std::string(small ? "MiB" : "GiB") +
+                     " on each stage's most loaded rank, of " +
+                     gib(memory.capacity),
+                 color) +
+         table.print() + printTransit(memory, small) +
+         printReserve(memory.reserve, small);
+}
+
+//===----------------------------------------------------------------------===//
+// Time
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct TimeLine {
+  std::string name;
+  double sec;
+  std::string remark;
+};
+} // namespace
+
+/// The lines of compute, communication and coordination.
+static std::array<std::vector<TimeLine>, 3> timeLines(const TimePart &time) {
+  std::array<std::vector<TimeLine>, 3> groups;
+  groups[0] = {{"matmul", time.matmulSec, ""},
+               {"attention", time.attentionSec, ""},
+               {"memory-bound kernels", time.rowSec, ""},
+               {"launch gaps", time.launchSec, ""},
+               {"recomputation", time.recomputeSec, ""},
+               {"optimizer", time.optimizerSec, ""}};
+  for (const TrafficRow &row : time.traffic) {
+    double hidden = row.totalSec - row.exposedSec;
+    groups[1].push_back({row.axis + ", " + row.tier, row.exposedSec,
+                         seconds(row.totalSec) + " on the links, " +
+                             (hidden > 1e-9 ? seconds(hidden) : "none") +
+                             " hidden"});
+  }
+  groups[2] = {{"pipeline bubble", time.bubbleSec, ""},
+               {"stage imbalance", time.imbalanceSec, ""}};
+  if (time.constantSec > 0)
+    groups[2].push_back({"fixed, per step", time.constantSec, ""});
+  return groups;
+}
+
+static std::string bar(int64_t tenths) {
+  return std::string((tenths + 12) / 25, '#'); // one per 2.5 %
+}
+
+static std::string printShares(const TimePart &time) {
+  constexpr const char *titles[] = {"compute", "communication, exposed",
+                                    "coordination"};
+  auto groups = timeLines(time);
+  std::vector<double> parts;
+  for (const auto &group : groups)
+    for (const TimeLine &line : group)
+      parts.push_back(line.sec);
+  std::vector<int64_t> shares = tenths(parts);
+  auto share = [](int64_t tenths) {
+    return fixed(static_cast<double>(tenths) / 10, 1) + " %";
+  };
+  Table table{"lrrlw", 2, {}};
+  size_t next = 0;
+  for (auto [title, group] : llvm::zip(titles, groups)) {
+    double sum = 0;
+    int64_t all = 0;
+    std::vector<std::vector<std::string>> rows;
+    for (const TimeLine &line : group) {
+      sum += line.sec;
+      all += shares[next];
+      if (line.sec > 1e-9 * time.stepSec)
+        rows.push_back({"  " + line.name, seconds(line.sec),
+                        share(shares[next]), bar(shares[next]), line.remark});
+      ++next;
+    }
+    table.rows.push_back({title, seconds(sum), share(all), "", ""});
+    llvm::append_range(table.rows, rows);
+  }
+  table.rows.push_back({"one step", seconds(time.stepSec), "100.0 %", "", ""});
+  return table.print();
+}
+
+/// What a roof is, as the subject of a sentence.
+static std::string roofWords(llvm::StringRef name) {
+  if (name == "compute")
+    return "compute (products and attention)";
+  if (name == "memory")
+    return "memory bandwidth";
+  if (name == "network")
+    return "the network";
+  if (name == "launches")
+    return "kernel launches";
+  return "the pipeline (bubble and imbalance)";
+}
+
+/// What the closed form leaves out, and whether that is much.
+static std::string closedWords(const TimePart &time) {
+  constexpr double kMuch = 0.02;
+  double apart = 1 - time.closedFormSec / time.stepSec;
+  std::string text =
+      std::abs(apart) < 5e-4
+          ? "as long as the step"
+          : percent(std::abs(apart)) +
+                (apart < 0 ? " above the step" : " below the step");
+  if (apart <= kMuch)
+    return text;
+  return "warning: " + text +
+         "; the rest are waits that stages pass on to each other";
+}
+
+static std::string printRatios(const Explanation &e) {
+  const TimePart &time = e.time;
+  auto line = [](const std::string &name, const std::string &text) {
+    size_t at = 30;
+    std::string result = "  " + name;
+    result.resize(at, ' ');
+    return result + paragraph(text, 0, at);
+  };
+  std::string text = "\n";
+  text += line("MFU " + percent(time.mfu),
+               scaled(time.modelFlops, "FLOP") + " / (" +
+                   seconds(time.stepSec) + " x " + scaled(time.peak, "FLOP/s") +
+                   "), the peak of all ranks in " + e.plan.type);
+  text += line("HFU " + percent(time.hfu),
+               time.recomputedFlops > 0
+                   ? "with " + scaled(time.recomputedFlops, "FLOP") +
+                         " of products done again"
+                   : "no products are done again");
+  text += line("scaling efficiency " + percent(time.scaling),
+               "against ranks that reach the device's best rate of products "
+               "and never wait");
+  text += line("computing " + percent(time.computeSec() / time.stepSec),
+               "of the time; at most " + short3(1000 * time.bytesPerFlop) +
+                   " bytes sent per 1,000 flops");
+  std::string first = roofWords(time.roofs.front().name);
+  text += line("binding", first + "; were it free, a step would take " +
+                              seconds(time.roofs.front().stepSec));
+  text += line("next", roofWords(time.next.name) + "; without both, " +
+                           seconds(time.next.stepSec));
+  text += line("closed form " + seconds(time.closedFormSec), closedWords(time));
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// Alternatives and run
+//===----------------------------------------------------------------------===//
+
+static std::string printFailures(const RunPart &run) {
+  std::string often = run.failuresPerDay < 1
+                          ? "one in " + duration(86400 / run.failuresPerDay)
+                          : short3(run.failuresPerDay) + " a day";
+  return often + "; saving " + scaled(run.checkpointBytes, "B") + " in " +
+         seconds(run.checkpointSec) + " every " +
+         duration(run.checkpointIntervalSec) + ", " + percent(run.goodput, 2) +
+         " of the time makes progress";
+}
+
+static std::string printRun(const Explanation &e, bool color) {
+  const RunPart &run = e.run;
+  Table table{"lw", 2, {}};
+  table.rows.push_back(
+      {"tokens", counted(run.tokens) + ", " + short3(run.tokensPerParameter) +
+                     " per parameter (compute-optimal: about " +
+                     fixed(kTokensPerParameter, 0) + "), " +
+                     plural(run.steps, "step")});
+  table.rows.push_back({"time", duration(run.seconds) + " at " +
+                                    counted(run.tokensPerSec) + " tokens/s; " +
+                                    amount(run.deviceHours) + " device-hours"});
+  std::string carbon =
+      run.carbonKg > 0 ? "; " + amount(run.carbonKg) + " kg CO2" : "";
+  if (run.joules > 0)
+    table.rows.push_back({"energy", scaled(run.joules / 3600, "Wh") + " at " +
+                                        scaled(run.flopsPerJoule, "FLOP/J") +
+                                        carbon});
+  if (!run.currency.empty())
+    table.rows.push_back(
+        {"price", (run.price < 99.5 ? short3(run.price) : grouped(run.price)) +
+                      " " + clean(run.currency)});
+  if (run.failuresPerDay > 0)
+    table.rows.push_back({"failures", printFailures(run)});
+  return heading("RUN", "", color) + table.print();
+}
+
+//===----------------------------------------------------------------------===//
+// Trust
+//===----------------------------------------------------------------------===//
+
+static std::string certificateWords(const Certificate &c) {
+  if (c.complete)
+    return "proven: on the timeline this plan takes " + seconds(c.bestSec) +
+           ", and no other of the space takes less";
+  std::string unless =
+      c.isMixed ? " if parameters of a layer took the mean of their bytes,"
+                : "";
+  return "on the timeline this plan takes " + seconds(c.bestSec) + ", within " +
+         percent(c.gap()) + " of the best:" + unless +
+         " none of the space takes less than " + seconds(c.boundSec);
+}
+
+static std::string spaceWords(const Certificate &c) {
+  std::string left = c.leftOut > 0 ? grouped(c.leftOut) + " left out, " : "";
+  return counted(c.space) + " outer choices in " + grouped(c.heads) +
+         " heads; " + grouped(c.cutByMemory) + " cut by memory, " +
+         grouped(c.cutByBound) + " by bound, " + grouped(c.illegal) +
+         " not legal; " + left + plural(c.evaluated, "layout") +
+         " evaluated, " + plural(c.tablesSolved, "layer table") + " solved, " +
+         grouped(c.tablesBounded) + " only bounded";
+}
+
+static std::string errorWords(const TrustPart &trust) {
+  std::string band = "about " + percent(trust.errorBand, 0);
+  if (trust.isMeasured)
+    return band + " of the step time is expected (" + trust.errorSource + ")";
+  std::string measured =
+      trust.measuredAlone.empty()
+          ? "not measured on such devices"
+          : "measured on " + trust.measuredAlone + ", not on several";
+  return "projection: Kerf was " + measured +
+         "; published steps of others are met within " + band + " (" +
+         trust.errorSource + ")";
+}
+
+static std::string printTrust(const TrustPart &trust, bool color) {
+  Table table{"lw", 2, {}};
+  table.rows.push_back({"error", errorWords(trust)});
+  std::string title = "assumed";
+  for (const Assumption &figure : trust.figures) {
+    table.rows.push_back({title, figure.name + ": " + percent(figure.value, 0) +
+                                     " (" + clean(figure.source) + ")"});
+    title.clear();
+  }
+  for (const std::string &line : trust.assumptions) {
+    table.rows.push_back({title, line});
+    title.clear();
+  }
+  table.rows.push_back({"not modelled", llvm::join(trust.notModelled, ", ")});
+  table.rows.push_back({"search", spaceWords(trust.certificate)});
+  table.rows.push_back({"", certificateWords(trust.certificate)});
+  if (!trust.certificate.model.empty())
+    table.rows.push_back({"", "the model: " + trust.certificate.model});
+  title = "not searched";
+  for (const auto &[feature, reason] : trust.excluded) {
+    table.rows.push_back({title, feature + ": " + reason});
+    title.clear();
+  }
+  if (!trust.notCompiled.empty())
+    table.rows.push_back({"programs", clean(trust.notCompiled)});
+  return heading("TRUST", "", color) + table.print();
+}
+
+static std::string printRefusal(const Explanation &explanation) {
+  Refusal refusal = refusalOf(explanation);
+  std::string text = "error: " + refusal.message + "\n";
+  for (const std::string &note : refusal.notes)
+    text += "note: " + note + "\n";
+  return text;
+}
+
+std::string kerf::printText(const Explanation &explanation, bool color) {
+  if (!explanation.feasible)
+    return printRefusal(explanation);
+  return printHead(explanation) + printPlan(explanation.plan, color) +
+         printMemory(explanation.memory, color) +
+         heading("TIME", "one step, mean over stages", color) +
+         printShares(explanation.time) + printRatios(explanation) +
+         printAlternatives(explanation.alternatives, explanation.time.stepSec,
+                           color) +
+         printRoomy(explanation.roomy, explanation.time.stepSec) +
+         printRun(explanation, color) +
+         printSensitivity(explanation.sensitivity, color) +
+         printTrust(explanation.trust, color);
+}

@@ -1,0 +1,123 @@
+//===- SweepReport.cpp - a sweep as a table and as JSON -------------------===//
+
+#include "kerf/Report/Report.h"
+
+#include "kerf/Report/Sweep.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace kerf;
+using namespace kerf::report;
+using json::Value;
+
+/// What is to be known of a point: "fewest, front".
+static std::string remarkOf(const SweepPoint &point) {
+  std::vector<std::string> remarks;
+  if (point.fewest)
+    remarks.push_back("fewest");
+  if (point.pareto)
+    remarks.push_back("front");
+  if (point.noFasterThan > 0)
+    remarks.push_back("no faster than " + grouped(point.noFasterThan));
+  return llvm::join(remarks, ", ");
+}
+
+/// Numbers of one machine, with its price in the heading.
+static Table numbersTable(llvm::ArrayRef<SweepPoint> points) {
+  std::string price = "price";
+  for (const SweepPoint &point : points)
+    if (!point.run.currency.empty())
+      price = clean(point.run.currency);
+  Table table{"rrrrrrrrrw",
+              2,
+              {{"devices", "step", "tokens/s", "MFU", "scaling", "time",
+                "dev-hours", price, "energy", ""}}};
+  for (const SweepPoint &point : points) {
+    std::string devices = grouped(point.devices);
+    if (!point.fits) {
+      std::vector<std::string> row(10, "-");
+      row.front() = devices;
+      row.back() = "does not fit";
+      table.rows.push_back(std::move(row));
+      continue;
+    }
+    const RunPart &run = point.run;
+    table.rows.push_back(
+        {devices, seconds(point.stepSec), counted(run.tokensPerSec),
+         percent(point.mfu), percent(point.scaling), duration(run.seconds),
+         amount(run.deviceHours),
+         run.currency.empty() ? "-" : amount(run.price),
+         run.joules > 0 ? scaled(run.joules / 3600, "Wh") : "-",
+         remarkOf(point)});
+  }
+  return table;
+}
+
+/// Layouts of one machine, or why there is none.
+static Table layoutsTable(llvm::ArrayRef<SweepPoint> points) {
+  Table table{"rw", 2, {{"devices", "layout"}}};
+  for (const SweepPoint &point : points) {
+    std::string layout =
+        point.fits ? point.layout : "none: " + clean(point.reason);
+    if (point.spares > 0)
+      layout += ", " + plural(point.spares, "spare");
+    table.rows.push_back({grouped(point.devices), layout});
+  }
+  return table;
+}
+
+std::string kerf::printText(const Sweep &sweep, bool color) {
+  double tokens = static_cast<double>(sweep.batch) * sweep.sequence;
+  std::string text = clean(sweep.model) + ": steps of " +
+                     plural(sweep.batch, "sequence") + " of " +
+                     plural(sweep.sequence, "token") + " (" + counted(tokens) +
+                     "); a run of " + counted(sweep.tokens) + " tokens\n";
+  llvm::ArrayRef<SweepPoint> rest = sweep.points;
+  while (!rest.empty()) {
+    std::string machine = rest.front().machine;
+    auto points = rest.take_while(
+        [&](const SweepPoint &point) { return point.machine == machine; });
+    rest = rest.drop_front(points.size());
+    text += heading(clean(machine), "", color) + numbersTable(points).print() +
+            "\n" + layoutsTable(points).print();
+  }
+  return text + "\n" +
+         paragraph("fewest: the smallest number that fits. front: no other of "
+                   "this table ends sooner for fewer device-hours. scaling: "
+                   "against devices that always run products at their best "
+                   "rate. time, dev-hours, price and energy are of the run.",
+                   0, 0);
+}
+
+std::string kerf::printJson(const Sweep &sweep) {
+  Value value = Value::makeObject();
+  value.set("version", Value::fromInteger(1));
+  value.set("model", Value::fromString(sweep.model));
+  value.set("tokens", numberOf(sweep.tokens));
+  value.set("batch", Value::fromInteger(sweep.batch));
+  value.set("sequence", Value::fromInteger(sweep.sequence));
+  Value points = Value::makeArray();
+  for (const SweepPoint &point : sweep.points) {
+    Value row = Value::makeObject();
+    row.set("machine", Value::fromString(point.machine));
+    row.set("devices", Value::fromInteger(point.devices));
+    row.set("fits", Value::fromBool(point.fits));
+    if (point.fits) {
+      row.set("layout", Value::fromString(point.layout));
+      row.set("spares", Value::fromInteger(point.spares));
+      row.set("step_sec", numberOf(point.stepSec));
+      row.set("mfu", numberOf(point.mfu));
+      row.set("scaling_efficiency", numberOf(point.scaling));
+      row.set("run", jsonOf(point.run));
+      row.set("fewest", Value::fromBool(point.fewest));
+      row.set("pareto", Value::fromBool(point.pareto));
+      if (point.noFasterThan > 0)
+        row.set("no_faster_than", Value::fromInteger(point.noFasterThan));
+    } else {
+      row.set("reason", Value::fromString(point.reason));
+    }
+    points.array.push_back(std::move(row));
+  }
+  value.set("points", std::move(points));
+  return json::print(value) + "\n";
+}

@@ -1,0 +1,370 @@
+//===- SearchSolve.cpp - leaves: the best split that fits -----------------===//
+//
+// A leaf is split by sums over layers. Where programs are measured, those that
+// may become the best, or stand beside it in the explanation, are made to fit.
+//
+//===----------------------------------------------------------------------===//
+
+#include "SearchRun.h"
+
+#include "kerf/Support/Screen.h"
+
+#include "llvm/Support/DebugLog.h"
+
+#define DEBUG_TYPE "search"
+
+using namespace kerf;
+using namespace kerf::search_detail;
+
+/// Leaves are played on the timeline until so many tasks were played.
+static constexpr double kMostTasks = 2e8;
+/// All splits of leaves are played until so many tasks were played.
+static constexpr double kMostClosed = 2e7;
+
+PlanPoint Searcher::planOf(const Evaluated &leaf) {
+  LeafTimes times;
+  StageProblem stages = problemOf(leaf.node, times);
+  return evaluatePlan(
+      problem, outerOf(leaf.node),
+      placedOf(stages, leaf.split, heads[leaf.node.index].tables));
+}
+
+/// Seconds on the timeline; never, where that was not asked.
+double Searcher::playLeaf(const Node &node, const StageProblem &stages,
+                          const StageSplit &split, double value, double least) {
+  if (value > best * (1 + kPlayedSlack) && least >= best)
+    return HUGE_VAL;
+  OuterChoice outer = outerOf(node);
+  tasks += 2.0 * static_cast<double>(outer.pp) *
+           static_cast<double>(outer.microBatches * outer.chunks);
+  if (winner && tasks > kMostTasks)
+    return HUGE_VAL;
+  return stepSecOf(problem, outer,
+                   placedOf(stages, split, heads[node.index].tables));
+}
+
+/// Whether a leaf of these seconds may be the result.
+bool Searcher::mayWin(double sec) const {
+  constexpr double kEqual = 2e-9; // then `better` decides
+  return sec < HUGE_VAL && (!winner || sec <= winner->stepSec * (1 + kEqual));
+}
+
+/// Bytes by which the programs of each stage go beyond the memory.
+std::vector<double> Searcher::excessOf(const Node &node,
+                                       const StageProblem &stages,
+                                       const StageSplit &split) {
+  PlanPoint plan;
+  plan.outer = outerOf(node);
+  plan.stages = placedOf(stages, split, heads[node.index].tables);
+  std::vector<double> excess;
+  double most = capacityBytes(problem);
+  for (const StageMemory &stage : measuredOf(problem, plan))
+    excess.push_back(
+        stage.total() <= most * (1 + 1e-12) ? 0 : stage.total() - most);
+  return excess;
+}
+
+static double maxOf(llvm::ArrayRef<double> excess) {
+  return excess.empty() ? 0 : *llvm::max_element(excess);
+}
+
+/// A split whose programs fit: stages get less and less room for the sums that
+/// splits are made by. `isNew`: it is another one than `split`. Steps that
+/// double end soon, and may jump over what fits: then `squeezed` goes back.
+StageSplit Searcher::fitted(const Node &node, StageProblem &stages,
+                            StageSplit split, bool &isNew) {
+  constexpr int kTries = 4;
+  double bound = split.boundObjective;
+  std::vector<double> whole = stages.budget;
+  for (int i = 0; split.fits(); ++i) {
+    std::vector<double> excess = excessOf(node, stages, split);
+    if (maxOf(excess) == 0)
+      return split;
+    isNew = true;
+    if (i == kTries)
+      break;
+    for (auto [room, bytes] : llvm::zip(stages.budget, excess))
+      room -= (1 << i) * bytes;
+    split = splitOf(problem, stages, heads[node.index].tables);
+    split.boundObjective = bound;
+  }
+  split = squeezed(node, stages, whole);
+  split.boundObjective = bound;
+  return split;
+}
+
+/// As `fitted`, from the other end: the split that needs the least by the sums
+/// is the first whose programs are measured. Where they fit, stages get as much
+/// more room as programs allow.
+StageSplit Searcher::squeezed(const Node &node, StageProblem &stages,
+                              llvm::ArrayRef<double> whole) {
+  constexpr int kCoarse = 6, kFine = 6, kMeasured = 4;
+  constexpr double kNear = 0.05; // of the memory; more than that is hopeless
+  double none = 0, least = 1, most = 1; // parts of the room
+  auto splitAt = [&](double part) {
+    for (auto [room, all] : llvm::zip(stages.budget, whole))
+      room = part * all;
+    return splitOf(problem, stages, heads[node.index].tables);
+  };
+  auto excessAt = [&](double part, StageSplit &split) {
+    split = splitAt(part);
+    return split.fits() ? maxOf(excessOf(node, stages, split)) : HUGE_VAL;
+  };
+  auto findLeast = [&](int halvings) {
+    for (int i = 0; i < halvings; ++i) {
+      double middle = (none + least) / 2;
+      (splitAt(middle).fits() ? least : none) = middle;
+    }
+  };
+  StageSplit best, split;
+  findLeast(kCoarse);
+  double excess = excessAt(least, best);
+  if (excess > 0 && excess <= kNear * capacityBytes(problem))
+    findLeast(kFine);
+  // Programs need less with the sums on the whole, not at every step.
+  double fitting = least;
+  for (double more : {1.0, 1.1, 1.25, 1.5})
+    if (excess > 0 && excess <= kNear * capacityBytes(problem))
+      excess = excessAt(fitting = more * least, best);
+  if (excess > 0)
+    return {};
+  least = fitting;
+  for (int i = 0; i < kMeasured && least < most; ++i) {
+    double middle = (least + most) / 2;
+    bool fits = excessAt(middle, split) == 0;
+    (fits ? least : most) = middle;
+    if (fits && split.objective < best.objective)
+      best = std::move(split);
+  }
+  return best;
+}
+
+/// What no split of a leaf can go below, as far as it matters; `split` is the
+/// one that was found.
+double Searcher::leastOf(const Node &node, const StageProblem &stages,
+                         bool byPrograms, const LeafTimes &times,
+                         const StageSplit &split) {
+  double least = std::max(node.bound, split.boundObjective);
+  if (stages.chunks == 1)
+    return least;
+  // Of chunks not all splits are tried, and memory is not in their bound yet.
+  double known = std::min(best, times.stepSec(split.objective));
+  const Head &head = heads[node.index];
+  if (least < known && !byPrograms)
+    least = std::max(least, headBounds.secondsOf(outerOf(node), head.tables,
+                                                 head.layouts[node.layouts]));
+  if (least < known)
+    least = std::max(least, boundOfChunks(stages));
+  return least;
+}
+
+/// Turns a leaf's problem from sums over layers into what programs need, where
+/// that is known.
+bool Searcher::toPrograms(const Node &node, StageProblem &stages,
+                          const SearchProblem::MeasureLayers &measure) {
+  OuterChoice outer = outerOf(node);
+  Pricing pricing(problem, outer, memo);
+  std::optional<StageProblem> programs =
+      programsOf(pricing, heads[node.index].tables, stages, measure);
+  if (programs)
+    stages = std::move(*programs);
+  return programs.has_value();
+}
+
+/// Whether a leaf is of no use by what lasts in its programs alone: most that
+/// do not fit need not be played.
+bool Searcher::isHopeless(const Node &node, StageProblem stages) {
+  const Pins &pins = problem.pins;
+  bool isPinned = !pins.stageLayers.empty() || !pins.chunkLayers.empty();
+  if (isPinned || !toPrograms(node, stages, problem.measureLasting))
+    return false;
+  double least = stages.chunks > 1 ? boundOfChunks(stages)
+                                   : splitStages(stages).boundObjective;
+  return least >= stages.worth;
+}
+
+void Searcher::solveNode(const Node &node) {
+  LeafTimes times;
+  StageProblem stages = problemOf(node, times);
+  stages.worth = best * (1 + kPlayedSlack);
+  // Solved for its bound alone: that of others is no higher.
+  if (!problem.prove && later.byBound && node.guess >= best)
+    stages.worth = std::min(stages.worth, looseBound);
+  if (isHopeless(node, stages)) {
+    ++certificate.evaluated;
+    return;
+  }
+  bool byPrograms = toPrograms(node, stages, problem.measureLayers);
+  // Chunks of unlike layers take long.
+  if (stages.chunks > 1 && stages.layers.size() > 1) {
+    const Head &head = heads[node.index];
+    double least = byPrograms
+                       ? boundOfChunks(stages)
+                       : headBounds.secondsOf(outerOf(node), head.tables,
+                                              head.layouts[node.layouts]);
+    if (least >= stages.worth)
+      return;
+  }
+  StageSplit split = splitOf(problem, stages, heads[node.index].tables);
+  ++certificate.evaluated;
+  // Also of a leaf of which no split, or no programs, that fit were found.
+  double least = leastOf(node, stages, byPrograms, times, split);
+  if (least < best) {
+    openLeaves.push_back({least, node});
+    if (!hasFewSplits(outerOf(node)))
+      looseBound = std::min(looseBound, least);
+  }
+  if (split.fits())
+    keepLeaf(node, stages, times, std::move(split), least);
+}
+
+/// Takes a split that fits, if it is the best.
+void Searcher::takeSplit(const Node &node, const StageProblem &stages,
+                         const StageSplit &split) {
+  PlanPoint plan =
+      evaluatePlan(problem, outerOf(node),
+                   placedOf(stages, split, heads[node.index].tables));
+  LDBG() << report::seconds(plan.stepSec) << " for " << plan.outer.print();
+  if (!winner || better(plan, *winner))
+    winner = std::move(plan);
+  best = std::min(best, winner->stepSec);
+}
+
+/// Takes note of a leaf that fits by sums, if its programs do.
+void Searcher::keepLeaf(const Node &node, StageProblem &stages,
+                        const LeafTimes &times, StageSplit split,
+                        double least) {
+  double value = times.stepSec(split.objective);
+  double sec = playLeaf(node, stages, split, value, least);
+  OuterChoice outer = outerOf(node);
+  // Less room makes no leaf faster: others need not be made to fit.
+  if (problem.measure &&
+      (mayWin(sec) || alternatives.improves(outer, {sec, value}))) {
+    bool isNew = false;
+    split = fitted(node, stages, std::move(split), isNew);
+    if (!split.fits())
+      return;
+    if (isNew) {
+      value = times.stepSec(split.objective);
+      sec = playLeaf(node, stages, split, value, least);
+    }
+  }
+  if (mayWin(sec))
+    takeSplit(node, stages, split);
+  // What is clearly slower and was not played comes after all that was.
+  evaluated.push_back({node, std::move(split)});
+  alternatives.noteLeaf(outer, {sec, value}, evaluated.size() - 1);
+}
+
+//===----------------------------------------------------------------------===//
+// All splits of a leaf
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Goes through the borders of `count` chunks of `layers` layers.
+struct Borders {
+  int64_t count, layers;
+  std::vector<int64_t> ends; ///< of each chunk
+  Borders(int64_t count, int64_t layers) : count(count), layers(layers) {
+    for (int64_t k = 1; k < count; ++k)
+      ends.push_back(k);
+    ends.push_back(layers);
+  }
+  bool next() {
+    for (int64_t k = count - 2; k >= 0; --k) {
+      if (ends[k] + 1 > layers - (count - 1 - k))
+        continue;
+      ++ends[k];
+      for (int64_t later = k + 1; later + 1 < count; ++later)
+        ends[later] = ends[later - 1] + 1;
+      return true;
+    }
+    return false;
+  }
+};
+} // namespace
+
+/// Ways to choose the borders, or a large number.
+static double bordersOf(int64_t count, int64_t layers) {
+  double ways = 1;
+  for (int64_t k = 1; k < count; ++k)
+    ways *= double(layers - k) / double(k);
+  return ways;
+}
+
+/// Whether equal layers are dealt evenly to the chunks of each stage: then the
+/// later chunks have one more.
+static bool isDealt(llvm::ArrayRef<int64_t> ends, int64_t stages) {
+  for (int64_t stage = 0; stage < stages; ++stage) {
+    int64_t fewest = ends.back(), most = 0;
+    for (size_t k = stage; k < ends.size(); k += stages) {
+      int64_t own = ends[k] - (k ? ends[k - 1] : 0);
+      if (own < most)
+        return false;
+      fewest = std::min(fewest, own);
+      most = std::max(most, own);
+    }
+    if (most > fewest + 1)
+      return false;
+  }
+  return true;
+}
+
+bool Searcher::hasFewSplits(const OuterChoice &outer) const {
+  constexpr double kMostSplits = 3000;
+  const Pins &pins = problem.pins;
+  bool isPinned = !pins.stageLayers.empty() || !pins.chunkLayers.empty();
+  return !isPinned &&
+         bordersOf(outer.pp * outer.chunks, layersOf(problem)) <= kMostSplits;
+}
+
+/// Plays all splits of a leaf, where these are few. Takes the fastest that
+/// fits, and raises what none of them goes below. False where they are too
+/// many.
+bool Searcher::closeLeaf(OpenLeaf &leaf) {
+  OuterChoice outer = outerOf(leaf.node);
+  int64_t layers = layersOf(problem), count = outer.pp * outer.chunks;
+  double played = bordersOf(count, layers) * 2.0 *
+                  static_cast<double>(count * outer.microBatches);
+  if (!hasFewSplits(outer) || closed + played > kMostClosed)
+    return false;
+  closed += played;
+  LeafTimes times;
+  StageProblem stages = problemOf(leaf.node, times);
+  toPrograms(leaf.node, stages, problem.measureLayers);
+  bool isUniform = stages.layers.size() == 1;
+  double least = HUGE_VAL;
+  Borders borders(count, layers);
+  do {
+    if (isUniform && stages.chunks > 1 && !isDealt(borders.ends, stages.stages))
+      continue;
+    bool isExact = false;
+    StageSplit split = fillBorders(stages, borders.ends, isExact);
+    if (!split.fits() && isExact)
+      continue;
+    if (!split.fits() || !isExact)
+      return false;
+    double sec = stepSecOf(
+        problem, outer, placedOf(stages, split, heads[leaf.node.index].tables));
+    if (mayWin(sec) && problem.measure &&
+        maxOf(excessOf(leaf.node, stages, split)) > 0)
+      least = std::min(least, sec); // slower points may fit
+    else if (mayWin(sec))
+      takeSplit(leaf.node, stages, split);
+    else
+      least = std::min(least, sec);
+  } while (borders.next());
+  leaf.least = std::max(leaf.least, winner ? std::min(least, best) : least);
+  return true;
+}
+
+/// Closes what is left, the lowest first, until a leaf has too many splits.
+void Searcher::closeLeaves() {
+  auto isLower = [](const OpenLeaf &a, const OpenLeaf &b) {
+    return a.least < b.least;
+  };
+  llvm::sort(openLeaves, isLower);
+  for (OpenLeaf &leaf : openLeaves)
+    if (leaf.least >= best * (1 - 1e-9) || !closeLeaf(leaf))
+      break;
+}
