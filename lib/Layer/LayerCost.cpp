@@ -509,33 +509,40 @@ private:
       }
   }
 
-  /// Own collectives of an op, `times` times, as one with those of other axes;
-  /// seconds of one time.
-  double addVariant(int axis, int index, const OpOption &option, int times) {
+  /// Own collectives of an op, once more where it is recomputed, as one with
+  /// those of other axes; seconds of the op and of its recomputation.
+  std::pair<double, double> addVariant(int axis, int index,
+                                       const OpOption &option, bool again) {
     unsigned partners = terms.partnersOf(index, option, axis, layout);
-    double sec = 0;
+    double once = 0, more = 0;
     if (!LayerTerms::isCounted(axis, partners))
       for (const Exchange &own :
            terms.variantBy(index, option, axis, layout, partners)) {
-        sec += terms.secOf(axis, partners, own);
-        for (int i = 0; i < times; ++i)
-          note(axis, own, false, false, partners);
+        double sec = terms.secOf(axis, partners, own);
+        once += sec;
+        note(axis, own, false, false, partners);
+        if (!again || own.oncePerPass)
+          continue;
+        more += sec;
+        note(axis, own, false, false, partners);
       }
     if (partners)
-      apartSec += times * (terms.variantSec(index, option, axis, layout) - sec);
-    return sec;
+      apartSec +=
+          (again ? 2 : 1) * terms.variantSec(index, option, axis, layout) -
+          once - more;
+    return {once, more};
   }
 
   void addOp(int axis, int index) {
     const LayerOp &op = kind.ops[index];
     const OpOption &option = layout.axes[axis].ops[index];
     bool again = isMadeAgain(op);
-    double own = addVariant(axis, index, option, again ? 2 : 1);
+    auto [own, more] = addVariant(axis, index, option, again);
     (op.phase == LayerPhase::Forward ? point.forward : point.backward)
         .commSec[axis] += own;
     if (!again)
       return;
-    point.recompute.commSec[axis] += own;
+    point.recompute.commSec[axis] += more;
     for (auto [k, value] : llvm::enumerate(op.operands))
       if (kind.values[value].param < 0 && !terms.isExternal(value) &&
           !terms.sharesAgain(index, k, layout.axes[axis]) &&

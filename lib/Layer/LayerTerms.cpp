@@ -365,6 +365,19 @@ bool kerf::takesAllKeys(const LayerKind &kind, const LayerOp &op,
   return ranks * keyHeads <= heads;
 }
 
+/// Whether no op before it in its pass may exchange routed tokens: ops of a
+/// pass share the counts that one of them exchanges.
+static bool isFirstExchange(const LayerKind &kind, int index) {
+  bool isForward = kind.ops[index].phase == LayerPhase::Forward;
+  return llvm::none_of(
+      llvm::ArrayRef(kind.ops).take_front(index), [&](const LayerOp &op) {
+        return (op.phase == LayerPhase::Forward) == isForward &&
+               llvm::any_of(op.variants, [](const FactorVariant &variant) {
+                 return variant.exchanges && !variant.together;
+               });
+      });
+}
+
 llvm::SmallVector<Exchange, 4>
 LayerTerms::variantBy(int index, const OpOption &option, int axis,
                       const LayerLayout &layout, unsigned partners) const {
@@ -375,12 +388,17 @@ LayerTerms::variantBy(int index, const OpOption &option, int axis,
   if (variant.leavesSum || (variant.exchanges && variant.together))
     return {};
   if (variant.exchanges) {
-    // Of the experts: the last operand has them, by group.
-    double counts =
-        4.0 * double(op.factors[op.operandFactors.back()[1][0]].factor.size);
-    return {
-        {CollectiveKind::AllToAll, exchangedBytes(index, option, axis, layout)},
-        {CollectiveKind::AllToAll, counts}};
+    llvm::SmallVector<Exchange, 4> own = {
+        {CollectiveKind::AllToAll,
+         exchangedBytes(index, option, axis, layout)}};
+    // Counts of tokens by expert, of which the last operand has them by group.
+    if (isFirstExchange(kind, index)) {
+      double experts =
+          double(op.factors[op.operandFactors.back()[1][0]].factor.size);
+      own.push_back({CollectiveKind::AllToAll, 4.0 * experts, 0, 1,
+                     /*oncePerPass=*/true});
+    }
+    return own;
   }
   if (!variant.together) {
     // Statistics of the rows that a cut goes through: a maximum and a sum, f32.

@@ -168,7 +168,8 @@ private:
       if (!LayerTerms::isCounted(axis, partners))
         for (const Exchange &exchange :
              terms.variantBy(index, option, axis, layout, partners))
-          seconds += terms.secOf(axis, partners, exchange);
+          if (!exchange.oncePerPass)
+            seconds += terms.secOf(axis, partners, exchange);
       for (auto [k, value] : llvm::enumerate(op.operands))
         if (terms.facts.forwardValues[value] &&
             !terms.sharesAgain(index, k, layout.axes[axis]) &&

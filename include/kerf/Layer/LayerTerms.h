@@ -34,6 +34,8 @@ struct Exchange {
   double bytes = 0;
   double copied = 0; ///< bytes that are put in order before it or behind it
   int64_t times = 1; ///< one after the other
+  /// Once in a pass: what is recomputed in the backward pass finds it there.
+  bool oncePerPass = false;
 };
 
 /// What an axis asks of a value that a reader needs otherwise.
