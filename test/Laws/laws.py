@@ -2,17 +2,20 @@
 """Plans drawn cases again with changed machines, batches and pins, and checks the laws of docs/laws.md.
 
     laws.py BIN REPO [--count N] [--seed S] [--seconds T] [--quick] [--laws N,N] [--enumerate [SETS]]
-            [--table FILE] [--log FILE]
+            [--table FILE] [--log FILE] [--state FILE]
 
 Cases are shipped models on shipped clusters, some of them changed. Each plan is asked for as users
 do it: kerf-import, then `kerfc --explain-json`. A violation is printed with the commands (of bash, in
 the repository, with the tools on the path) that show it. Exit status 1 where there is one that
 known.py does not explain. --quick draws small models alone. --enumerate tries every combination of
-pins of small cases besides, or so many of each (all take hours).
+pins of small cases besides, or so many of each (all take hours). --state keeps what was done in a
+file, after every case, and goes on from there: 2,000 cases take hours. The page then tells of how many
+builds they are.
 """
 
 import argparse
 import dataclasses
+import hashlib
 import json
 import sys
 import tempfile
@@ -36,6 +39,14 @@ class Tally:
         self.log = log
         self.unexplained = 0
 
+    def to_json(self):
+        rows = [[law, kind, dataclasses.asdict(row)] for (law, kind), row in self.rows.items()]
+        return {"rows": rows, "unexplained": self.unexplained}
+
+    def take(self, saved):
+        self.rows = {(law, kind): page.Row(**row) for law, kind, row in saved["rows"]}
+        self.unexplained = saved["unexplained"]
+
     def add(self, law, check):
         row = self.rows.setdefault((law, check.kind), page.Row())
         row.checks += 1
@@ -53,6 +64,40 @@ class Tally:
             record = {"law": law, "kind": check.kind, "excess": check.excess, "said": check.said, "commands": commands}
             self.log.write(json.dumps(record) + "\n")
             self.log.flush()
+
+
+class State:
+    """What was done so far, kept in a file (none: nowhere)."""
+
+    def __init__(self, path, seed, build):
+        self.path = path
+        self.done = {"seed": seed, "planned": 0, "refused": 0, "commands": 0, "builds": []}
+        if path and path.exists():
+            self.done = json.loads(path.read_text())
+            if self.done["seed"] != seed:
+                sys.exit(f"{path} is of --seed {self.done['seed']}")
+        if build not in self.done["builds"]:
+            self.done["builds"].append(build)
+
+    def take(self, tally):
+        if "tally" in self.done:
+            tally.take(self.done["tally"])
+
+    def save(self, tally):
+        if not self.path:
+            return
+        self.done["tally"] = tally.to_json()
+        fresh = self.path.with_name(self.path.name + ".new")
+        fresh.write_text(json.dumps(self.done))
+        fresh.replace(self.path)
+
+
+def build_of(binaries):
+    """A few digits that tell builds apart."""
+    digest = hashlib.sha256((binaries / "kerfc").read_bytes())
+    for library in sorted([*binaries.glob("libKerf.so"), *(binaries.parent / "lib").glob("libKerf.so")]):
+        digest.update(library.read_bytes())
+    return digest.hexdigest()[:8]
 
 
 class Ask:
@@ -93,21 +138,20 @@ def judge(arguments, cases, ask, tally, case):
     return True
 
 
-def run(arguments, ask, tally):
-    start = time.time()
+def run(arguments, ask, tally, state):
+    start, done = time.time(), state.done
     cases, end = Cases(arguments.repo, arguments.quick), start + arguments.seconds
-    planned = refused = 0
-    while planned < arguments.count and time.time() < end:
+    while done["planned"] < arguments.count and time.time() < end:
         # Each case has draws of its own: what is asked of one changes no other.
-        cases.draw.seed(f"{arguments.seed} {planned + refused}")
-        if judge(arguments, cases, ask, tally, cases.case()):
-            planned += 1
-        else:
-            refused += 1
+        cases.draw.seed(f"{arguments.seed} {done['planned'] + done['refused']}")
+        before = ask.planner.runs
+        done["planned" if judge(arguments, cases, ask, tally, cases.case()) else "refused"] += 1
+        done["commands"] += ask.planner.runs - before
         ask.planner.forget()
-        if (planned + refused) % 50 == 0:
-            print(f"{planned} cases, {time.time() - start:.0f} s", file=sys.stderr, flush=True)
-    tried = 0
+        state.save(tally)
+        if (done["planned"] + done["refused"]) % 50 == 0:
+            print(f"{done['planned']} cases, {time.time() - start:.0f} s", file=sys.stderr, flush=True)
+    tried, before = 0, ask.planner.runs
     for case, sets in cases.enumerated() if arguments.enumerate else ():
         start, plan = time.time(), ask(case)
         if arguments.enumerate < len(sets):
@@ -115,7 +159,8 @@ def run(arguments, ask, tally):
         obeys(tally, 9, case, none_is_faster(ask, case, plan, sets))
         tried += len(sets)
         print(f"enumerated {case.command()}: {len(sets)} sets of pins, {time.time() - start:.0f} s", flush=True)
-    return page.Run(arguments, planned, refused, tried)
+    done["commands"] += ask.planner.runs - before
+    return page.Run(arguments, done["planned"], done["refused"], tried, done["commands"], len(done["builds"]))
 
 
 def read_arguments():
@@ -131,6 +176,7 @@ def read_arguments():
                         help="combinations of pins of each small case, too (all)")
     parser.add_argument("--table", type=Path, help="write what was found to this page")
     parser.add_argument("--log", type=Path, help="write violations to this file, as JSON lines")
+    parser.add_argument("--state", type=Path, help="keep what was done in this file, and go on from it")
     return parser.parse_args()
 
 
@@ -139,12 +185,14 @@ def main():
     arguments.bin, arguments.repo = arguments.bin.resolve(), arguments.repo.resolve()
     with tempfile.TemporaryDirectory() as folder:
         planner = Planner(arguments.bin, arguments.repo, folder)
-        tally = Tally(arguments.log and arguments.log.open("w"))
-        done = run(arguments, Ask(planner), tally)
+        tally = Tally(arguments.log and arguments.log.open("a" if arguments.state else "w"))
+        state = State(arguments.state, arguments.seed, build_of(arguments.bin))
+        state.take(tally)
+        done = run(arguments, Ask(planner), tally, state)
     if arguments.table:
-        arguments.table.write_text(page.text(tally.rows, dataclasses.replace(done, commands=planner.runs)))
+        arguments.table.write_text(page.text(tally.rows, done))
     print("\n" + "\n".join(page.summary(tally.rows)))
-    print(f"{done.planned} cases, {done.refused} without a plan, {planner.runs} commands, {time.time() - start:.0f} s; "
+    print(f"{done.planned} cases, {done.refused} without a plan, {done.commands} commands, {time.time() - start:.0f} s; "
           f"{tally.unexplained} violations without a known cause")
     return tally.unexplained > 0
 

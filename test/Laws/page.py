@@ -15,7 +15,7 @@ them changed, and asks `kerf-import` and `kerfc --explain-json` for plans that b
 
     test/Laws/laws.py build/bin . {options} --table docs/laws.md
 
-writes this page: {planned} cases with a plan, {refused} without one, {commands:,} commands. A test runs a minute of it. Every violation
+writes this page: {planned} cases with a plan, {refused} without one, {commands:,} commands{builds}. A test runs a minute of it. Every violation
 is printed with the commands that show it; the status is 1 where its cause is not known.
 
 *Largest* is the part by which the law is broken. A plan may be slower than another by as much as its certificate leaves open
@@ -53,6 +53,7 @@ class Run:
     refused: int
     enumerated: int  # sets of pins
     commands: int = 0
+    builds: int = 1  # of the planner
 
     def options(self):
         """Of the command that did the same."""
@@ -93,6 +94,6 @@ def text(rows, run):
     enumerated = f"Of {len(ENUMERATED)} small cases {run.enumerated:,} combinations of pins were tried for law 9.\n" if run.enumerated else ""
     causes = "\n".join(causes_of()) or "None."
     return TEXT.format(options=run.options(),
-                       planned=run.planned, refused=run.refused, commands=run.commands,
+                       planned=run.planned, refused=run.refused, commands=run.commands, builds=f" of {run.builds} builds" * (run.builds > 1),
                        enumerated=enumerated, table=f"{laws}\n\n" + "\n".join(summary(rows)),
                        examples="\n".join(examples(rows)), causes=causes)
