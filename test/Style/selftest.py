@@ -92,7 +92,7 @@ class Layering(Case):
     def test_table(self):
         files = {"t.txt": "A: B\n"}
         self.refuses(layering.check, files, "names 'B'", "ROOT/t.txt")
-        self.refuses(layering.check, {"t.txt": "A:\nA:\n"}, "each room once", "ROOT/t.txt")
+        self.refuses(layering.check, {"t.txt": "A:\nA:\n"}, "each component once", "ROOT/t.txt")
 
 
 class OpDocs(Case):
