@@ -1,9 +1,16 @@
 #!/usr/bin/env bash
-# Configures (the first time) and builds into build/. Quick when nothing changed.
-# Arguments are handed to cmake and force a new configuration: .ci/build.sh -DKERF_PCH=ON
+# Configures (the first time) and builds into build/. Quick when nothing changed. Says how far it is: on a terminal in
+# place, elsewhere in a line a minute.
+#   --programs   what users run, without tests, simulator and benchmarks
+# All other arguments are handed to cmake and force a new configuration: .ci/build.sh -DKERF_PCH=ON
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build
+targets=()
+if [[ ${1:-} == --programs ]]; then
+  targets=(kerf-programs)
+  shift
+fi
 
 if [[ ! -f $build/build.ninja || $# -gt 0 ]]; then
   mkdir -p "$build"
@@ -13,4 +20,7 @@ if [[ ! -f $build/build.ninja || $# -gt 0 ]]; then
     exit 1
   }
 fi
-ninja --quiet -C "$build"
+terminal=0
+[[ -t 1 ]] && terminal=1
+NINJA_STATUS='@%f/%t %e ' ninja -C "$build" "${targets[@]}" |
+  awk -v terminal="$terminal" -f "$root/.ci/progress.awk"

@@ -12,8 +12,11 @@ install(TARGETS Kerf kerf_runtime kerf_llvm EXPORT KerfTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS ${tools} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+# What users run, without tests, simulator and benchmarks.
+add_custom_target(kerf-programs DEPENDS ${tools})
 foreach(plugin kerf_device_cpu kerf_device_cuda kerf_wire_mpi)
   if(TARGET ${plugin})
+    add_dependencies(kerf-programs ${plugin})
     install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/kerf)
   endif()
 endforeach()

@@ -17,7 +17,7 @@ show() {
 
 say "1. Packages and build"
 .ci/setup.sh
-.ci/build.sh
+.ci/build.sh --programs
 mkdir -p "$out"
 echo "built: build/bin"
 
