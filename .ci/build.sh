@@ -22,5 +22,8 @@ if [[ ! -f $build/build.ninja || $# -gt 0 ]]; then
 fi
 terminal=0
 [[ -t 1 ]] && terminal=1
+awk=(awk)
+# mawk waits for a full buffer otherwise.
+awk -W version 2>&1 </dev/null | grep -q mawk && awk+=(-W interactive)
 NINJA_STATUS='@%f/%t %e ' ninja -C "$build" "${targets[@]}" |
-  awk -v terminal="$terminal" -f "$root/.ci/progress.awk"
+  "${awk[@]}" -v terminal="$terminal" -f "$root/.ci/progress.awk"

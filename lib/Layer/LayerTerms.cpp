@@ -12,6 +12,18 @@ using namespace kerf;
 static constexpr int kTensor = static_cast<int>(InnerAxis::Tensor);
 static constexpr int kContext = static_cast<int>(InnerAxis::Context);
 
+llvm::StringRef kerf::axisName(InnerAxis axis) {
+  switch (axis) {
+  case InnerAxis::Tensor:
+    return "tp";
+  case InnerAxis::Context:
+    return "cp";
+  case InnerAxis::Expert:
+    return "ep";
+  }
+  llvm_unreachable("covered switch");
+}
+
 int64_t kerf::toPicoseconds(double seconds) {
   double count = seconds * 1e12;
   return count < double(kInfiniteCost) ? std::llround(count) : kInfiniteCost;

@@ -31,8 +31,6 @@ struct MemoryPrice {
 /// whole on each rank are the faster ones, and mostly fit.
 constexpr MemoryPrice kPrices[] = {
     {0, false}, {0.1, false}, {2, false}, {2, true}};
-constexpr std::array<llvm::StringLiteral, kInnerAxes> kAxisNames = {"tp", "cp",
-                                                                    "ep"};
 /// Micro-batches over which the solver spreads costs once per step.
 constexpr int64_t kTypicalMicroBatches = 8;
 
@@ -430,10 +428,10 @@ bool SolvedTables::State::isGiven(int kind, const LayerLayout &layout) const {
 static std::string textOf(const TableKey &key) {
   std::string text = "kind " + std::to_string(key.kind) + ", " +
                      std::to_string(key.microBatch) + " sequences";
-  for (auto [axis, group] : llvm::zip_equal(kAxisNames, key.groups))
+  for (auto [axis, group] : llvm::enumerate(key.groups))
     if (group.size > 1)
-      text += ", " + axis.str() + " " + std::to_string(group.size) + " x " +
-              std::to_string(group.stride);
+      text += ", " + axisName(static_cast<InnerAxis>(axis)).str() + " " +
+              std::to_string(group.size) + " x " + std::to_string(group.stride);
   return text;
 }
 

@@ -6,18 +6,6 @@
 using namespace mlir;
 using namespace kerf;
 
-llvm::StringRef kerf::axisName(InnerAxis axis) {
-  switch (axis) {
-  case InnerAxis::Tensor:
-    return "tp";
-  case InnerAxis::Context:
-    return "cp";
-  case InnerAxis::Expert:
-    return "ep";
-  }
-  llvm_unreachable("covered switch");
-}
-
 std::map<int, LayerPoint> kerf::pointsOf(const PlanPoint &plan) {
   std::map<int, LayerPoint> points;
   for (const PlacedStage &stage : plan.stages)

@@ -52,9 +52,6 @@ llvm::SmallVector<unsigned, 2> cutBy(const LayerOp &op, const OpOption &option);
 std::vector<int64_t> recomputedOps(const StepModel &step, int kind,
                                    const LayerLayout *layout);
 
-/// The name of an inner axis in meshes: "tp", "cp", "ep".
-llvm::StringRef axisName(InnerAxis axis);
-
 } // namespace kerf
 
 #endif // KERF_LIB_PLAN_LAYERPLACES_H

@@ -453,7 +453,7 @@ wordsOfAxis(const LayerKind &kind, const AxisLayout &layout, InnerAxis axis) {
     auto row = llvm::find_if(
         rows, [&](const LayoutWords &known) { return known.words == words; });
     if (row == rows.end())
-      row = rows.insert(row, {axisName(axis), words, {}});
+      row = rows.insert(row, {explain_detail::axisName(axis), words, {}});
     row->ops.push_back(op.weight.empty() ? op.name : names[op.weight]);
   }
   countOps(rows);

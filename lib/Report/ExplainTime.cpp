@@ -196,8 +196,8 @@ void Accountant::addStage(TimePart &time, const Timeline &timeline,
         sec += times * parts->commSec[index];
         hidden += axis == InnerAxis::Expert ? times * parts->hiddenSec : 0;
       }
-      TrafficRow &row =
-          traffic(time, axisName(axis), groupOf(plan.outer, axis));
+      TrafficRow &row = traffic(time, explain_detail::axisName(axis),
+                                groupOf(plan.outer, axis));
       row.totalSec += sec;
       row.exposedSec += exposed() * (sec - hidden);
     }

@@ -74,7 +74,7 @@ void joinKernels(Body &body);
 std::vector<int> kernelGroups(const Body &body);
 
 /// Starts collectives early and waits for them late, as `fuse` does at its end
-/// (OverlapCollectives.cpp of the room Schedule): what they read lives until
+/// (OverlapCollectives.cpp of Schedule): what they read lives until
 /// then.
 void overlapCollectives(Body &body);
 

@@ -26,6 +26,8 @@ namespace kerf {
 /// others.
 enum class InnerAxis { Tensor, Context, Expert };
 constexpr int kInnerAxes = 3;
+/// In meshes and pins: "tp", "cp", "ep".
+llvm::StringRef axisName(InnerAxis axis);
 
 /// Seconds by what they are spent on; of one layer and micro-batch.
 struct TimeParts {

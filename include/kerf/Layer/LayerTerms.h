@@ -54,7 +54,7 @@ struct JointExchange {
 
 /// A tensor that may travel, whole over the axis that it travels on. Parts of a
 /// dimension that has others outside of it lie in many pieces: a collective of
-/// them is one of copies (`CommandTimes::packSec` of the room ProgramTime).
+/// them is one of copies (`CommandTimes::packSec` of ProgramTime).
 struct Moving {
   Moving(double bytes, uint32_t inside = 0) : bytes(bytes), inside(inside) {}
   double bytes;

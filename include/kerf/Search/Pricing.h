@@ -1,5 +1,4 @@
-//===- Pricing.h - what a layer and a stage cost under an outer choice
-//------===//
+//===- Pricing.h - costs of layers and stages under an outer choice -------===//
 
 #ifndef KERF_SEARCH_PRICING_H
 #define KERF_SEARCH_PRICING_H
