@@ -399,8 +399,11 @@ TEST(NcclLibrary, NeedsAGpu) {
   EXPECT_EQ(status.code, KERF_INVALID);
   EXPECT_EQ(status.message, "transport 'nccl' moves memory of GPUs, and this "
                             "job runs on 'the host': use shm, tcp or mpi");
-  kerf_device_api api = {KERF_DEVICE_ABI, sizeof api, "cpu",
-                         KERF_DEVICE_HOST_MEMORY};
+  kerf_device_api api = {};
+  api.abi_version = KERF_DEVICE_ABI;
+  api.struct_bytes = sizeof api;
+  api.name = "cpu";
+  api.flags = KERF_DEVICE_HOST_MEMORY;
   rendezvous.api = &api;
   status = connectNccl(rendezvous, nullptr, transport);
   EXPECT_NE(status.message.find("runs on 'cpu'"), std::string::npos);

@@ -404,8 +404,8 @@ static void testFork() {
   pid_t child = fork();
   if (child == 0) {
     CUdeviceptr memory = 0;
-    _exit(cuInit(0) == notInitialized &&
-                  cuMemAlloc(&memory, 16) == notInitialized
+    _exit(cuInit(0) == CUresult(notInitialized) &&
+                  cuMemAlloc(&memory, 16) == CUresult(notInitialized)
               ? 0
               : 1);
   }
