@@ -16,19 +16,29 @@ namespace {
 /// would.
 struct ChunkLimits {
   int64_t most;       ///< chunks of a sum over rows
-  int64_t mostOfLong; ///< and of one whose rows a block takes one by one
   int64_t mostOfAll;  ///< chunks of a sum over all elements
   int64_t leastOfAll; ///< elements of such a chunk
 };
 } // namespace
 
-static constexpr ChunkLimits kCpuLimits = {64, 64, 64, kLargeSum / 2};
-/// A GPU has hundreds of blocks at work at a time. Of rows that a block takes
-/// one by one, eight for each of 132 processors: on an H200 264 took a sixth
-/// longer at 2,048 columns, 256 a third at 1,600. Where warps have rows of
+static constexpr ChunkLimits kCpuLimits = {64, 64, kLargeSum / 2};
+/// A GPU has hundreds of blocks at work at a time. Where warps have rows of
 /// their own, sums need up to 225 registers, which only few blocks may have
-/// (`registersFor`): with 528 chunks 768 columns took twice as long.
-static constexpr ChunkLimits kGpuLimits = {256, 1056, 512, kLargeSum / 4};
+/// (`registersFor`): on an H200 768 columns took twice as long with 528 chunks.
+static constexpr ChunkLimits kGpuLimits = {256, 512, kLargeSum / 4};
+
+/// Chunks of rows of so many columns, which a block takes one by one: up to
+/// eight for each of 132 processors, and as often as many as are at work at a
+/// time. Of 1,600 columns these are 3, and 1,024 chunks took an H100 as long as
+/// 3 x 396; a sixth less when they were 396. (264 took an H200 a sixth longer
+/// at 2,048 columns, 256 a third at 1,600.)
+static int64_t chunksOfLong(int64_t columns, int64_t lanes) {
+  constexpr int64_t processors = 132, mostOfProcessor = 8;
+  int64_t threads = std::max<int64_t>(threadsOfChunk(columns, lanes), 64);
+  int64_t atOnce =
+      std::clamp<int64_t>(blocksOfProcessor(threads), 1, mostOfProcessor);
+  return processors * (mostOfProcessor / atOnce * atOnce);
+}
 
 static int64_t sizeOf(Value value) { return typeOf(value).getNumElements(); }
 
@@ -53,17 +63,21 @@ static bool sharesRows(ReduceOp op, int64_t rows) {
   });
 }
 
-/// Whether a GPU's blocks take rows of the kernel's sums one by one: rows that
-/// must be known first and do not fit a warp's registers. All sums of a kernel
-/// are cut alike.
-static bool goesByBlocks(exec::KernelOp kernel) {
+/// Chunks of a GPU's sums over rows. All sums of a kernel are cut alike: as
+/// those whose rows must be known first and do not fit a warp's registers,
+/// which a block takes one by one.
+static int64_t chunksOnGpu(exec::KernelOp kernel) {
   int64_t lanes = gpuLanesOf(kernel);
-  return llvm::any_of(kernel.getBody().front(), [&](Operation &each) {
+  for (Operation &each : kernel.getBody().front()) {
     auto op = dyn_cast<ReduceOp>(each);
     auto rows = op ? leadingRows(op) : std::nullopt;
-    return rows && *rows > 1 && sharesRows(op, *rows) &&
-           !fitsWarp(sizeOf(op.getX()) / *rows, lanes);
-  });
+    if (!rows || *rows < 2 || !sharesRows(op, *rows))
+      continue;
+    int64_t columns = sizeOf(op.getX()) / *rows;
+    if (!fitsWarp(columns, lanes))
+      return chunksOfLong(columns, lanes);
+  }
+  return kGpuLimits.most;
 }
 
 /// Rows of a chunk, or none if one launch does. `most` chunks of a sum over
@@ -93,8 +107,7 @@ static std::optional<int64_t> chunkRowsOf(ReduceOp op, int64_t most,
 
 bool kerf::codegen::chunkSums(exec::KernelOp kernel, bool forGpu) {
   const ChunkLimits &limits = forGpu ? kGpuLimits : kCpuLimits;
-  int64_t most =
-      forGpu && goesByBlocks(kernel) ? limits.mostOfLong : limits.most;
+  int64_t most = forGpu ? chunksOnGpu(kernel) : limits.most;
   bool changed = false;
   for (Operation &each : llvm::make_early_inc_range(kernel.getBody().front())) {
     auto op = dyn_cast<ReduceOp>(each);

@@ -99,6 +99,7 @@ bool PartEmitter::emitChunk(const Part &part, const Index &unit,
   };
   bool isDone = true;
   auto addRow = [&](const Index &row, ValueRange before) {
+    size_t reads = e.reads.size();
     isDone = isDone && emitRowReduces(part, row);
     e.isFinal = true;
     isDone = isDone && emitOthers(part, columns, row, unit);
@@ -113,6 +114,7 @@ bool PartEmitter::emitChunk(const Part &part, const Index &unit,
                              addTo(sums, position,
                                    before.slice(turn * count, count), Value()));
       });
+    e.prefetchRows(row, step, last, columns, reads);
     return all;
   };
   Emitter::Carried initial;

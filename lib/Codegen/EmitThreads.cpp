@@ -11,6 +11,7 @@ namespace LLVM = mlir::LLVM;
 /// Threads of a warp, which exchange registers.
 static constexpr int64_t kWarp = 32;
 static constexpr unsigned kGlobalMemory = 1, kSharedMemory = 3;
+static constexpr int64_t kLineBytes = 128; ///< that memory is read by
 
 //===----------------------------------------------------------------------===//
 // The function
@@ -463,6 +464,67 @@ void Emitter::unroll(scf::ForOp loop, llvm::ArrayRef<Access> all) {
 //===----------------------------------------------------------------------===//
 // Memory
 //===----------------------------------------------------------------------===//
+
+/// Arguments of which a turn reads the row with its number.
+static llvm::SmallSetVector<int64_t, 8>
+rowsReadBy(llvm::ArrayRef<Emitter::Access> reads, const Index &row,
+           int64_t columns) {
+  llvm::SmallSetVector<int64_t, 8> arguments;
+  for (const Emitter::Access &read : reads)
+    for (const Index::Term &term : read.position.terms)
+      if (term.variable == row.terms[0].variable && term.coefficient == columns)
+        arguments.insert(read.number);
+  return arguments;
+}
+
+void Emitter::prefetchLine(int64_t argument, Value row, int64_t columns,
+                           const Index &line) {
+  Type storage =
+      storageOf(cast<RankedTensorType>(kernel.getArgumentTypes()[argument])
+                    .getElementType());
+  int64_t perLine = kLineBytes * 8 / storage.getIntOrFloatBitWidth();
+  for (int64_t first = 0; first < columns; first += perLine * team().size) {
+    Value column = materialize(line * perLine + Index(first));
+    Value count = arith.bits(arith.i64(), columns);
+    Value isInside = arith::CmpIOp::create(
+        builder, arith.loc, arith::CmpIPredicate::slt, column, count);
+    auto branch = scf::IfOp::create(builder, arith.loc, isInside,
+                                    /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    Value position = arith.add(arith.mul(row, count), column);
+    Value address = LLVM::GEPOp::create(
+        builder, arith.loc, pointers[argument].getType(), storage,
+        pointers[argument], llvm::ArrayRef<LLVM::GEPArg>{position});
+    // LLVM 22 has an intrinsic for it, but not on GPUs before sm_90.
+    LLVM::InlineAsmOp::create(builder, arith.loc, TypeRange(), address,
+                              "prefetch.global.L2 [$0];", "l",
+                              /*has_side_effects=*/true,
+                              /*is_align_stack=*/false,
+                              LLVM::TailCallKind::None, LLVM::AsmDialectAttr(),
+                              ArrayAttr());
+  }
+}
+
+void Emitter::prefetchRows(const Index &row, int64_t step, Value end,
+                           int64_t columns, size_t before) {
+  if (row.isConstant())
+    return; // There is one row.
+  auto arguments =
+      rowsReadBy(llvm::ArrayRef(reads).drop_front(before), row, columns);
+  auto number = cast<BlockArgument>(materialize(row));
+  materialize(team().rank);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(number.getOwner());
+  Value next = arith.add(number, arith.bits(arith.i64(), step));
+  Value isThere = arith::CmpIOp::create(builder, arith.loc,
+                                        arith::CmpIPredicate::slt, next, end);
+  auto branch = scf::IfOp::create(builder, arith.loc, isThere,
+                                  /*withElseRegion=*/false);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  for (int64_t argument : arguments)
+    prefetchLine(argument, next, columns, team().rank);
+}
 
 Value Emitter::loadLanes(Value pointer, Value address, Type storage,
                          int64_t step, unsigned align) {

@@ -156,6 +156,11 @@ public:
   /// One of them; other threads' are there after `synchronize`.
   void storeWord(Value words, Value number, Value word);
   Value loadWord(Value words, Value number);
+  /// At the start of a turn of the current loop over rows, asks memory for what
+  /// the turn `step` rows on reads, as far as it is before `end`: the same rows
+  /// of arguments that this turn's reads are of, those since `before`.
+  void prefetchRows(const Index &row, int64_t step, Value end, int64_t columns,
+                    size_t before);
   /// Waits for the team: what its threads did to memory before comes first.
   void synchronize();
   /// The value of the thread that differs in the bits `distance`, of a warp.
@@ -313,6 +318,9 @@ private:
   /// The pieces that begin at the lanes of `first`.
   llvm::ArrayRef<Value> loadPieces(Value pointer, Type storage,
                                    const Index &first);
+  /// Asks memory for the team's lines of a row of an argument.
+  void prefetchLine(int64_t argument, Value row, int64_t columns,
+                    const Index &line);
   /// A store of what the whole team knows.
   void storeOnce(unsigned result, const Index &position, Element element);
 

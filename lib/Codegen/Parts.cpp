@@ -274,10 +274,7 @@ static int64_t threadsOfRow(int64_t vectors, int64_t rows,
   return vectors >= 2048 && !areFew(rows, gpu) ? 512 : threadsFor(vectors);
 }
 
-/// Threads of a block that goes down a chunk's rows: such that all have equally
-/// many vectors, of the widest kind that can be dealt out so, and about 256. 0
-/// if none can.
-static int64_t threadsOfChunk(int64_t columns, int64_t lanes) {
+int64_t kerf::codegen::threadsOfChunk(int64_t columns, int64_t lanes) {
   for (; lanes >= 1; lanes /= 2) {
     int64_t vectors = columns / lanes, best = 0;
     for (int64_t threads = 2 * kWarp; threads <= 512; threads += kWarp)
@@ -480,11 +477,19 @@ static int64_t slabsOf(int64_t columns, const GpuParts &gpu) {
   return (vectors + gpu.threads - 1) / gpu.threads;
 }
 
+/// Registers of a multiprocessor. Each of its quarters has as many, and whole
+/// warps: 9 warps take the room of 12.
+static constexpr int64_t kRegisters = 65536, kQuarters = 4;
+static constexpr int64_t kUsualRegisters = 128; ///< of a thread, at most
+
+int64_t kerf::codegen::blocksOfProcessor(int64_t threads) {
+  return kRegisters / kUsualRegisters / threads;
+}
+
 /// Registers that a thread may have. Long rows wait for memory more than they
 /// compute: blocks share a multiprocessor such that 1,024 threads are there,
 /// and 768 of sums of all elements.
 static int64_t registersFor(const GpuParts &gpu) {
-  constexpr int64_t ofProcessor = 65536;
   int64_t units = 0, registers = 64;
   for (const Part &part : gpu.parts) {
     units += part.units();
@@ -492,11 +497,12 @@ static int64_t registersFor(const GpuParts &gpu) {
                      !part.isPartial && gpu.threads >= 512;
     bool isSum = part.kind == Part::Flat && part.isPartial;
     if (!isLongRow)
-      registers = std::max<int64_t>(registers, isSum ? 80 : 128);
+      registers = std::max<int64_t>(registers, isSum ? 80 : kUsualRegisters);
   }
   if (areFew(units, gpu))
     registers = 255;
-  return std::min(registers, ofProcessor / gpu.threads / 8 * 8);
+  int64_t threads = llvm::alignTo(gpu.threads, kQuarters * kWarp);
+  return std::min(registers, kRegisters / threads / 8 * 8);
 }
 
 GpuParts kerf::codegen::gpuPartsOf(exec::KernelOp kernel, int processors) {

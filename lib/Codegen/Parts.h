@@ -68,6 +68,13 @@ int64_t gpuLanesOf(exec::KernelOp kernel);
 /// Whether a warp keeps a row of so many columns in registers, in vectors of
 /// `lanes`.
 bool fitsWarp(int64_t columns, int64_t lanes);
+/// Threads of a block that goes down a chunk's rows: such that all have equally
+/// many vectors, of the widest kind that can be dealt out so, and about 256. 0
+/// if none can.
+int64_t threadsOfChunk(int64_t columns, int64_t lanes);
+/// Blocks that share a multiprocessor's registers, where a thread has as many
+/// as most kernels may have.
+int64_t blocksOfProcessor(int64_t threads);
 
 /// How a GPU computes a kernel.
 struct GpuParts {

@@ -2,6 +2,8 @@
 """Tokens per second of one training step: Kerf, JAX and PyTorch side by side on the CPU.
 
     test/Bench/training.py [--model NAME] [--dtype f32|bf16] [--python PYTHON] [--quick]
+    test/Bench/training.py --compile FOLDER --cpu NAME    compiles alone: for another machine
+    test/Bench/training.py --compiled FOLDER ...          with those files: needs kerf-run alone
 
 Needs a build (build/bin, or the folder that KERF_BIN names) and, for the peers, a Python
 with torch and jax. Every run is a process of its own on the same cores; rounds alternate between Kerf and the peers, and
@@ -61,7 +63,7 @@ def run(command, **options):
     return done
 
 
-def compile_model(name, dtype, threads, folder):
+def compile_model(name, dtype, threads, folder, options=()):
     """Imports without dropout and compiles. Returns the file and the seconds."""
     seq, batch = MODELS[name]
     config = config_of(name)
@@ -72,8 +74,29 @@ def compile_model(name, dtype, threads, folder):
     model, artifact = folder / f"{name}.mlir", folder / f"{name}-{dtype}.kerf"
     run([BIN / "kerf-import", folder / "config.json", "--batch", batch, "--seq", seq, "-o", model])
     start = time.perf_counter()
-    run([BIN / "kerfc", model, f"--precision={dtype}", f"--max-threads={threads}", "-o", artifact])
+    run([BIN / "kerfc", model, f"--precision={dtype}", f"--max-threads={threads}", *options, "-o", artifact])
+    model.unlink()
     return artifact, time.perf_counter() - start
+
+
+def compile_all(args):
+    """Files for --compiled, which may be carried to another machine."""
+    args.compile.mkdir(parents=True, exist_ok=True)
+    for name, dtype in chosen(args):
+        artifact, seconds = compile_model(name, dtype, args.threads, args.compile, [f"--cpu={args.cpu}"])
+        print(f"{artifact.name}: {seconds:.2f} s")
+
+
+def artifact_of(name, dtype, args, folder):
+    """The compiled model, now or before, and the seconds that it took (NaN: before)."""
+    if args.compiled:
+        return args.compiled / f"{name}-{dtype}.kerf", float("nan")
+    return compile_model(name, dtype, args.threads, folder)
+
+
+def chosen(args):
+    names = MODELS if args.model == "all" else [args.model]
+    return [(name, dtype) for name in names for dtype in (("f32", "bf16") if args.dtype == "all" else (args.dtype,))]
 
 
 def number_type(vocabulary):
@@ -132,8 +155,8 @@ def ceilings(args):
 def bench(name, dtype, args, folder):
     seq, batch = MODELS[name]
     tokens = seq * batch
-    artifact, seconds = compile_model(name, dtype, args.threads, folder)
-    vocabulary = json.loads((folder / "config.json").read_text())["vocab_size"]
+    artifact, seconds = artifact_of(name, dtype, args, folder)
+    vocabulary = config_of(name)["vocab_size"]
     data = corpus(folder, vocabulary)
     best = {}
     for peer in args.peers:
@@ -184,7 +207,12 @@ def main():
     parser.add_argument("--python", default=sys.executable, help="with torch and jax")
     parser.add_argument("--peers", default="jax,torch", help="by comma; empty for none")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--compile", type=Path, metavar="FOLDER")
+    parser.add_argument("--cpu", default="native", help="of --compile: kerfc's --cpu")
+    parser.add_argument("--compiled", type=Path, metavar="FOLDER")
     args = parser.parse_args()
+    if args.compile:
+        return compile_all(args)
     args.peers = [peer for peer in args.peers.split(",") if peer]
     print(f"{args.threads} threads, {args.steps} steps a round, median of {args.rounds} rounds\n")
     args.ceiling = ceilings(args)
@@ -196,9 +224,8 @@ def main():
     print("|---|---|---|---|---|---|---|---|---|")
     shares = []
     with tempfile.TemporaryDirectory() as folder:
-        for name in MODELS if args.model == "all" else [args.model]:
-            for dtype in ("f32", "bf16") if args.dtype == "all" else (args.dtype,):
-                shares.append((name, dtype, bench(name, dtype, args, Path(folder))))
+        for name, dtype in chosen(args):
+            shares.append((name, dtype, bench(name, dtype, args, Path(folder))))
     for name, dtype, text in shares:
         print(f"\n{name} {dtype}: share of time per kind of command")
         print(text[text.find("time by command") :])

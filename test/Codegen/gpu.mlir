@@ -31,6 +31,9 @@
 // The assembler is told the size of blocks and what they may take.
 // CHECK-DAG: .reqntid 256
 // CHECK-DAG: .maxnreg 255
+// Each quarter of a multiprocessor serves whole warps: 9 take the room of 12.
+// CHECK: .reqntid 288
+// CHECK-NEXT: .maxnreg 168
 
 exec.kernel @vectors(%x: tensor<2048xf32>, %y: tensor<2048xf32>) -> tensor<2048xf32> {
   %z = kerf.add %x, %y : tensor<2048xf32>
@@ -539,4 +542,14 @@ exec.kernel @empty_sums(%x: tensor<64x0x4xf32>) -> tensor<8x4xf32> {
   %s = kerf.reduce sum %x dims [0] : tensor<64x0x4xf32>
   %y = kerf.pad %s low [0, 0] high [8, 0] : tensor<0x4xf32>
   exec.yield %y : tensor<8x4xf32>
+}
+
+// Few rows, of 288 vectors.
+exec.kernel @nine_warps(%x: tensor<4x2304xbf16>) -> tensor<4x2304xbf16> {
+  %w = kerf.cast %x : tensor<4x2304xbf16> -> tensor<4x2304xf32>
+  %s = kerf.reduce sum %w dims [1] : tensor<4x2304xf32>
+  %b = kerf.broadcast %s dims [0] : tensor<4xf32> -> tensor<4x2304xf32>
+  %z = kerf.add %w, %b : tensor<4x2304xf32>
+  %y = kerf.cast %z : tensor<4x2304xf32> -> tensor<4x2304xbf16>
+  exec.yield %y : tensor<4x2304xbf16>
 }

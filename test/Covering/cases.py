@@ -19,6 +19,7 @@ QUANTIZED = SMALL | {
     "num_attention_heads": 16, "n_head": 16, "head_dim": 4, "q_lora_rank": 64, "kv_lora_rank": 64,
     "v_head_dim": 4,
 }  # fmt: skip
+SEQ = 8  # tokens of a sequence, or a few more
 GROUPS_OF_HEADS = {"llama": 2, "mistral": 3, "qwen2": 2, "qwen3": 4}  # heads that share keys; others: one
 PALM_SIZES = {"8": "batch", "16": "seq", "32": 24, "4": 12, "6": 2, "128": 24, "96": 48, "24": 24, "1": 1}
 
@@ -43,7 +44,7 @@ def batch_of(case):
 def seq_of(case):
     """A multiple of twice the context ranks, and of the tensor ranks in each part."""
     seq = 2 * degree(case, "cp", "tp")
-    return seq * math.ceil(8 / seq)
+    return seq * math.ceil(SEQ / seq)
 
 
 def experts_of(case):

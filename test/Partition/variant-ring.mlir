@@ -41,3 +41,17 @@ kerf.model @gathered(%x: tensor<1x8x2x8xf32>, %z: tensor<1x8x1x8xf32>) attribute
   %s = kerf.reduce sum %y dims [0, 1, 2, 3] {kerf.assign = #kerf.assign<s = [cp]>} : tensor<1x8x2x8xf32>
   kerf.return %s : tensor<f32>
 }
+
+// -----
+
+// Batch rows and heads are cut. A mask reads positions alone, which are whole:
+// the op is told no offsets, and a library may compute it.
+// CHECK-LABEL: spmd.program @rows_and_heads
+// CHECK:         kerf.attention %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}} causal : tensor<1x8x1x8xf32>
+kerf.model @rows_and_heads(%x: tensor<2x8x2x8xf32>) attributes {
+    plan = #kerf.plan<mesh = <dp = 2, tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
+  %q = kerf.exp %x {kerf.assign = #kerf.assign<b = [dp], x = [tp]>} : tensor<2x8x2x8xf32>
+  %y = kerf.attention %q, %q, %q causal {kerf.assign = #kerf.assign<b = [dp], g = [tp]>} : tensor<2x8x2x8xf32>, tensor<2x8x2x8xf32>, tensor<2x8x2x8xf32>
+  %s = kerf.reduce sum %y dims [0, 1, 2, 3] {kerf.assign = #kerf.assign<b = [dp], x = [tp]>} : tensor<2x8x2x8xf32>
+  kerf.return %s : tensor<f32>
+}

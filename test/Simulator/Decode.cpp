@@ -330,6 +330,7 @@ void Decoder::finishKernel() {
   for (const Variable &param : function.params)
     entry.paramBytes = param.offset + param.bytes;
   memcpy(entry.maxThreads, function.maxThreads, sizeof entry.maxThreads);
+  entry.maxRegisters = function.maxRegisters[0];
   memcpy(entry.requiredThreads, function.requiredThreads,
          sizeof entry.requiredThreads);
   entry.localBytes = alignTo(localEnd, 16);

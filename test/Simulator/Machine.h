@@ -106,6 +106,7 @@ struct Entry {
   uint32_t sharedBytes = 0; ///< static
   uint32_t localBytes = 0;
   uint32_t maxThreads[3], requiredThreads[3];
+  uint32_t maxRegisters; ///< of a thread; 0 where the text does not say
   /// Of the kernel and the functions that it may call.
   uint32_t registerBytes = 0, predicates = 0;
   std::vector<Constant> constants;

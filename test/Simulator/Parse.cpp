@@ -222,6 +222,7 @@ void Parser::parseFunction(bool isEntry) {
     std::string word = lexer.name("'{'");
     uint32_t *sizes = word == ".maxntid"   ? made.maxThreads
                       : word == ".reqntid" ? made.requiredThreads
+                      : word == ".maxnreg" ? made.maxRegisters
                                            : nullptr;
     for (int axis = 0; lexer.peek().kind == Token::Number; ++axis) {
       uint64_t value = lexer.number().bits;

@@ -75,6 +75,7 @@ struct Function {
   std::map<std::string, std::vector<std::string>> targets;
   uint32_t registerBytes = 0, predicates = 0;
   uint32_t maxThreads[3] = {0, 0, 0}, requiredThreads[3] = {0, 0, 0};
+  uint32_t maxRegisters[3] = {0, 0, 0}; ///< the first alone
 };
 
 struct Parsed {

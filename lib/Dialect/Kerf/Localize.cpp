@@ -158,13 +158,18 @@ void CrossEntropyBackwardOp::localize(OpBuilder &builder, Shards shards) {
   addOffset(p, getOffsetMutable(), getFactors().operands[0].back(), shards);
 }
 
-/// Masks and dropout read the global indices of the scores `[B,H,Sq,Sk]`.
+/// The global indices of the scores `[B,H,Sq,Sk]` that are read: a causal mask
+/// reads those of queries and keys, dropout all. An op that is told no offsets
+/// is the same on all ranks, and may be a library's.
 template <typename Op>
 static void localizeAttention(OpBuilder &builder, Op op, Shards shards) {
   PlainBuilder p{builder, op.getLoc()};
   Factors facts = op.getFactors();
   const TensorFactors &q = facts.operands[0], &k = facts.operands[1];
-  localizeIndices(p, op, {q[0], q[2], q[1], k[1]}, shards);
+  bool drops = op.getDropout() && op.getDropout()->convertToDouble() > 0;
+  if (isCut({q[1], k[1]}, shards) ? op.getCausal() || drops
+                                  : drops && isCut({q[0], q[2]}, shards))
+    localizeIndices(p, op, {q[0], q[2], q[1], k[1]}, shards);
 }
 
 void AttentionOp::localize(OpBuilder &builder, Shards shards) {

@@ -128,6 +128,15 @@ static uint32_t dynamicLimit(const CUfunc_st &function) {
                   fixed < standard ? standard - fixed : 0);
 }
 
+/// Threads of a block that a multiprocessor has registers for, if each takes as
+/// many as its text allows. Each quarter of them serves whole warps: a block of
+/// 9 warps takes the room of 12 (seen on an H100).
+static uint32_t threadsByRegisters(uint32_t registers) {
+  constexpr uint32_t ofQuarter = 65536 / 4, quarters = 4, warp = 32;
+  uint32_t ofWarp = (registers + 7) / 8 * 8 * warp;
+  return ofWarp ? ofQuarter / ofWarp * quarters * warp : UINT32_MAX;
+}
+
 CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
                             CUfunction function) {
   return call("cuFuncGetAttribute", true, [&] {
@@ -136,7 +145,8 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
         entry.maxThreads[0] * entry.maxThreads[1] * entry.maxThreads[2];
     switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-      *value = most ? most : 1024;
+      *value =
+          std::min(most ? most : 1024, threadsByRegisters(entry.maxRegisters));
       break;
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
       *value = entry.sharedBytes;
