@@ -146,7 +146,7 @@ def nccl_pair_abort(day):
     def judge(said):
         return {} if "rank 1 died" in said else {"failed": "rank 0 did not say 'rank 1 died'"}
 
-    day.run("nccl-pair-abort", 30, command, {"KERF_PAIR_KILL": "10"}, judge)
+    day.run("nccl-pair-abort", 30, command, {"KERF_PAIR_KILL": "2"}, judge)
 
 
 def layouts(day):
