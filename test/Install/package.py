@@ -8,7 +8,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import tarfile
 import tempfile
 import unittest
 
@@ -37,9 +36,10 @@ class Package(unittest.TestCase):
         return made
 
     def test_tarball_brings_all_libraries(self):
-        with tarfile.open(self.pack("TGZ", "*.tar.gz")) as archive:
-            archive.extractall(self.folder / "user", filter="data")
-        (kerf,) = (self.folder / "user").iterdir()
+        packed, user = self.pack("TGZ", "*.tar.gz"), self.folder / "user"
+        user.mkdir()
+        run("tar", "-xf", packed, "-C", user)
+        (kerf,) = user.iterdir()
         programs = sorted((kerf / "bin").iterdir())
         self.assertGreater(len(programs), 4)
         for program in programs:
