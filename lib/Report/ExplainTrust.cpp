@@ -221,6 +221,14 @@ TrustPart explain_detail::describeTrust(const ExplainInput &input,
   trust.notModelled = {"stragglers and jitter", "other jobs on the network",
                        "thermal throttling", "input pipeline",
                        "fragmentation of memory"};
+  // docs/hardware.md has the rates. A library's graph has no place for masks
+  // that depend on the rank.
+  if (plan.outer.cp > 1 && profile.name == Profile().name &&
+      input.machine->device.target == BackendTarget::Cuda)
+    trust.notModelled.insert(
+        trust.notModelled.begin(),
+        "context ranks take Kerf's own kernels for causal attention, which "
+        "reached 0.3 to 0.5 of the assumed rates on an H200");
   trust.notCompiled = describeBackend(input.machine->device);
   addErrorBand(trust, profile, plan.outer);
   addMeasured(trust, input, plan.outer);
