@@ -1,8 +1,8 @@
 //===- Epilogues.cpp - products that compute what follows them -----===//
 //
-// What FuseEpilogues.cpp of the room Fuse does to programs for GPUs, on the
-// nodes of a body: gelu and its gradient end the product that makes what they
-// read, sums of rows join a product that reads the rows.
+// What FuseEpilogues.cpp of the component Fuse does to programs for GPUs, on
+// the nodes of a body: gelu and its gradient end the product that makes what
+// they read, sums of rows join a product that reads the rows.
 //
 //===----------------------------------------------------------------------===//
 

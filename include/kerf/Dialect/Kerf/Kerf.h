@@ -1,7 +1,7 @@
 //===- Kerf.h - the model language ----------------------------------------===//
 //
 // Ops and attributes of the `kerf` dialect, and small questions about them that
-// several rooms ask.
+// several components ask.
 //
 //===----------------------------------------------------------------------===//
 
