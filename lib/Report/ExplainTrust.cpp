@@ -228,7 +228,7 @@ TrustPart explain_detail::describeTrust(const ExplainInput &input,
     trust.notModelled.insert(
         trust.notModelled.begin(),
         "context ranks take Kerf's own kernels for causal attention, which "
-        "reached 0.3 to 0.5 of the assumed rates on an H200");
+        "reached 0.2 to 0.5 of the assumed rates on an H200");
   trust.notCompiled = describeBackend(input.machine->device);
   addErrorBand(trust, profile, plan.outer);
   addMeasured(trust, input, plan.outer);

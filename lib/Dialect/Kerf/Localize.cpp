@@ -167,8 +167,9 @@ static void localizeAttention(OpBuilder &builder, Op op, Shards shards) {
   Factors facts = op.getFactors();
   const TensorFactors &q = facts.operands[0], &k = facts.operands[1];
   bool drops = op.getDropout() && op.getDropout()->convertToDouble() > 0;
-  if (isCut({q[1], k[1]}, shards) ? op.getCausal() || drops
-                                  : drops && isCut({q[0], q[2]}, shards))
+  bool readsPositions = op.getCausal() || drops;
+  if ((readsPositions && isCut({q[1], k[1]}, shards)) ||
+      (drops && isCut({q[0], q[2]}, shards)))
     localizeIndices(p, op, {q[0], q[2], q[1], k[1]}, shards);
 }
 
