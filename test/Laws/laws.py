@@ -2,7 +2,7 @@
 """Plans drawn cases again with changed machines, batches and pins, and checks the laws of docs/laws.md.
 
     laws.py BIN REPO [--count N] [--seed S] [--seconds T] [--quick] [--laws N,N] [--enumerate [SETS]]
-            [--table FILE] [--log FILE] [--state FILE]
+            [--table FILE] [--log FILE] [--state FILE] [--jobs N]
 
 Cases are shipped models on shipped clusters, some of them changed. Each plan is asked for as users
 do it: kerf-import, then `kerfc --explain-json`. A violation is printed with the commands (of bash, in
@@ -10,13 +10,15 @@ the repository, with the tools on the path) that show it. Exit status 1 where th
 known.py does not explain. --quick draws small models alone. --enumerate tries every combination of
 pins of small cases besides, or so many of each (all take hours). --state keeps what was done in a
 file, after every case, and goes on from there: 2,000 cases take hours. The page then tells of how many
-builds they are.
+builds they are. --jobs plans several cases at once; what is drawn and counted is the same.
 """
 
 import argparse
 import dataclasses
 import hashlib
+import itertools
 import json
+import multiprocessing
 import sys
 import tempfile
 import time
@@ -114,49 +116,98 @@ class Ask:
         return self.planner.reason
 
 
-def obeys(tally, law, case, checks):
-    """Judges one law; a command that breaks down breaks the law."""
+def obeyed(law, case, checks):
+    """The checks of one law; a command that breaks down breaks the law."""
     try:
         for check in checks:
-            tally.add(law, check)
+            yield law, check
     except Broken as broken:
-        tally.add(law, Check("breaks down", float("inf"), [case], said=str(broken)))
+        yield law, Check("breaks down", float("inf"), [case], said=str(broken))
 
 
-def judge(arguments, cases, ask, tally, case):
-    """All laws for one case; False where it has no plan."""
+def judge(laws, cases, ask, case):
+    """(law, check) of all laws for one case; None where it has no plan."""
     try:
         plan = ask(case)
     except Broken as broken:
-        tally.add(1, Check("breaks down", float("inf"), [case], said=str(broken)))
-        return False
+        return [(1, Check("breaks down", float("inf"), [case], said=str(broken)))]
     if not plan:
-        return False
-    for law in arguments.laws:
+        return None
+    found = []
+    for law in laws:
         judged = cases.sample(case) if law == 9 else cases.draw
-        obeys(tally, law, case, LAWS[law][1](ask, case, plan, judged))
-    return True
+        found += obeyed(law, case, LAWS[law][1](ask, case, plan, judged))
+    return found
+
+
+class Worker:
+    """Judges cases by number, in a process of its own perhaps."""
+
+    def __init__(self, arguments):
+        self.arguments = arguments
+        self.folder = tempfile.TemporaryDirectory()
+        self.cases = Cases(arguments.repo, arguments.quick)
+        self.ask = Ask(Planner(arguments.bin, arguments.repo, self.folder.name))
+
+    def __call__(self, number):
+        """(checks or None, commands); None where there is no time left."""
+        if time.time() > self.arguments.end:
+            return None
+        # Each case has draws of its own: what is asked of one changes no other.
+        self.cases.draw.seed(f"{self.arguments.seed} {number}")
+        before = self.ask.planner.runs
+        checks = judge(self.arguments.laws, self.cases, self.ask, self.cases.case())
+        self.ask.planner.forget()
+        return checks, self.ask.planner.runs - before
+
+
+def start_worker(arguments):
+    global worker
+    worker = Worker(arguments)
+
+
+def work(number):
+    return worker(number)
+
+
+def outcomes(arguments, first):
+    """What becomes of cases `first`, `first` + 1 and so on, in order."""
+    numbers = itertools.count(first)
+    if arguments.jobs == 1:
+        yield from map(Worker(arguments), numbers)
+        return
+    with multiprocessing.Pool(arguments.jobs, start_worker, (arguments,)) as pool:
+        # A few at a time: a pool would read all numbers there are.
+        ahead = [pool.apply_async(work, (next(numbers),)) for _ in range(2 * arguments.jobs)]
+        while True:
+            yield ahead.pop(0).get()
+            ahead.append(pool.apply_async(work, (next(numbers),)))
 
 
 def run(arguments, ask, tally, state):
     start, done = time.time(), state.done
-    cases, end = Cases(arguments.repo, arguments.quick), start + arguments.seconds
-    while done["planned"] < arguments.count and time.time() < end:
-        # Each case has draws of its own: what is asked of one changes no other.
-        cases.draw.seed(f"{arguments.seed} {done['planned'] + done['refused']}")
-        before = ask.planner.runs
-        done["planned" if judge(arguments, cases, ask, tally, cases.case()) else "refused"] += 1
-        done["commands"] += ask.planner.runs - before
-        ask.planner.forget()
+    cases, arguments.end = Cases(arguments.repo, arguments.quick), start + arguments.seconds
+    found = outcomes(arguments, done["planned"] + done["refused"]) if done["planned"] < arguments.count else ()
+    for outcome in found:
+        if outcome is None:
+            break
+        checks, commands = outcome
+        done["refused" if checks is None else "planned"] += 1
+        done["commands"] += commands
+        for law, check in checks or ():
+            tally.add(law, check)
         state.save(tally)
         if (done["planned"] + done["refused"]) % 50 == 0:
             print(f"{done['planned']} cases, {time.time() - start:.0f} s", file=sys.stderr, flush=True)
+        if done["planned"] >= arguments.count:
+            break
     tried, before = 0, ask.planner.runs
     for case, sets in cases.enumerated() if arguments.enumerate else ():
         start, plan = time.time(), ask(case)
         if arguments.enumerate < len(sets):
             sets = cases.draw.sample(sets, arguments.enumerate)
-        obeys(tally, 9, case, none_is_faster(ask, case, plan, sets))
+        for law, check in obeyed(9, case, none_is_faster(ask, case, plan, sets)):
+            tally.add(law, check)
         tried += len(sets)
         print(f"enumerated {case.command()}: {len(sets)} sets of pins, {time.time() - start:.0f} s", flush=True)
     done["commands"] += ask.planner.runs - before
@@ -177,6 +228,7 @@ def read_arguments():
     parser.add_argument("--table", type=Path, help="write what was found to this page")
     parser.add_argument("--log", type=Path, help="write violations to this file, as JSON lines")
     parser.add_argument("--state", type=Path, help="keep what was done in this file, and go on from it")
+    parser.add_argument("--jobs", type=int, default=1, help="cases at once (%(default)s)")
     return parser.parse_args()
 
 
