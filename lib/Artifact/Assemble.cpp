@@ -277,6 +277,7 @@ uint32_t Assembler::scalarOf(exec::ScalarAttr scalar) {
     record.constant = scalar.getConstant();
     record.iteration = scalar.getIteration();
     record.micro = scalar.getMicro();
+    record.modulus = scalar.getModulo();
     for (auto [i, factor] : llvm::enumerate(scalar.getAxes()))
       record.axis[i] = factor;
     data.scalars.push_back(record);

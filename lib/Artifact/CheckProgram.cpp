@@ -71,6 +71,10 @@ bool Checker::checkOperand(uint32_t index, uint32_t number, const Loop &loop) {
     if (operand.offset < 0 || operand.offset >= view.scalars.count)
       return damaged("operand %u of command %u is scalar %lld of %u", number,
                      index, (long long)operand.offset, view.scalars.count);
+    int32_t modulus = view.scalars[operand.offset].modulus;
+    if (modulus < 0)
+      return damaged("operand %u of command %u is a scalar modulo %d", number,
+                     index, modulus);
     return true;
   }
   int64_t size = kerf_dtype_bytes(operand.dtype);

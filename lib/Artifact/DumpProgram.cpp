@@ -23,14 +23,16 @@ static void printStride(llvm::raw_ostream &os, int64_t stride,
     os << (stride < 0 ? " - " : " + ") << std::abs(stride) << ' ' << index;
 }
 
-/// `1000 + 100 i + 10 m + 1 data`.
+/// `1000 + 100 i + 10 m + 1 data`, `(1000 + 1 data) mod 4000`.
 static void printScalar(llvm::raw_ostream &os, const ArtifactData &data,
                         const kerf_scalar &scalar) {
-  os << scalar.constant;
+  os << (scalar.modulus ? "(" : "") << scalar.constant;
   printStride(os, scalar.iteration, "i");
   printStride(os, scalar.micro, "m");
   for (auto [a, axis] : llvm::enumerate(data.axes))
     printStride(os, scalar.axis[a], data.strings.get(axis.name));
+  if (scalar.modulus)
+    os << ") mod " << scalar.modulus;
 }
 
 static void printOperand(llvm::raw_ostream &os, const ArtifactData &data,

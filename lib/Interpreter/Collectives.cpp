@@ -66,5 +66,10 @@ HostTensor kerf::evaluateOffset(spmd::OffsetOp offset, const Place &place) {
   for (auto [axis, stride] : llvm::zip(
            offset.getAxes().getAsRange<StringAttr>(), offset.getStrides()))
     value.data[0] += place.coordinate(axis) * stride;
+  value.data[0] += offset.getStart().value_or(0);
+  if (std::optional<int64_t> modulo = offset.getModulo()) {
+    double rest = std::fmod(value.data[0], *modulo);
+    value.data[0] = rest < 0 ? rest + *modulo : rest;
+  }
   return value;
 }

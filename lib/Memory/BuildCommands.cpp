@@ -44,7 +44,7 @@ PlannedOperand CommandBuilder::scalar(Value value) {
   MLIRContext *context = program.getContext();
   PlannedOperand operand;
   if (isa<BlockArgument>(value)) {
-    operand.other = exec::ScalarAttr::get(context, 0, 1, 0, {});
+    operand.other = exec::ScalarAttr::get(context, 0, 1, 0, {}, 0);
     return operand;
   }
   auto offset = value.getDefiningOp<spmd::OffsetOp>();
@@ -57,7 +57,9 @@ PlannedOperand CommandBuilder::scalar(Value value) {
     int64_t at = mesh.find(axis);
     (at < 0 ? micro : axes[at]) += stride;
   }
-  operand.other = exec::ScalarAttr::get(context, 0, 0, micro, axes);
+  operand.other =
+      exec::ScalarAttr::get(context, offset.getStart().value_or(0), 0, micro,
+                            axes, offset.getModulo().value_or(0));
   return operand;
 }
 

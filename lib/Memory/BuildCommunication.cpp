@@ -65,7 +65,8 @@ PlannedOperand CommandBuilder::placeIn(ArrayAttr names) {
     stride *= source.getAxisSize(axis);
   }
   PlannedOperand place;
-  place.other = exec::ScalarAttr::get(program.getContext(), 0, 0, micro, axes);
+  place.other =
+      exec::ScalarAttr::get(program.getContext(), 0, 0, micro, axes, 0);
   return place;
 }
 

@@ -58,6 +58,8 @@ static std::optional<int64_t> constantOf(Value value) {
 static std::optional<Strides> stepsOf(Value value, const RankAxes &axes) {
   Strides strides(axes.count(), 0);
   if (auto offset = value.getDefiningOp<spmd::OffsetOp>()) {
+    if (offset.getModulo())
+      return std::nullopt;
     for (auto [name, stride] : llvm::zip(offset.getAxes(), offset.getStrides()))
       for (unsigned axis :
            axes.numbersOf(ArrayAttr::get(value.getContext(), name)))

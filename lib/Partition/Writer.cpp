@@ -58,8 +58,7 @@ Value FunctionWriter::offset(llvm::ArrayRef<unsigned> list, int64_t localSize) {
         known.getStrides() == llvm::ArrayRef<int64_t>(strides))
       return known.getResult();
   OpBuilder builder = atHead();
-  auto made = spmd::OffsetOp::create(builder, func.getLoc(), names,
-                                     builder.getDenseI64ArrayAttr(strides));
+  auto made = spmd::OffsetOp::create(builder, func.getLoc(), names, strides);
   endHead(made);
   offsets.push_back(made);
   return made.getResult();

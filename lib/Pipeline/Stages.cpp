@@ -127,6 +127,7 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
   if (stage == Stage::Fuse) {
     if (options.fuse && options.target == "cuda")
       pm.addPass(createJoinGroupsPass());
+    pm.addPass(createFoldOffsetsPass());
     pm.addPass(createMergePadsPass());
     pm.addPass(createWidenProductsPass(
         WidenProductsPassOptions{!multipliesFloat8(options)}));

@@ -32,7 +32,25 @@ int32_t kerf_session::scalarAt(const kerf_scalar &scalar,
                   int64_t(scalar.micro) * place.call.micro_batch;
   for (uint32_t a = 0; a < view.axes.count; ++a)
     value += int64_t(scalar.axis[a]) * coordinates[a];
+  if (int64_t modulus = scalar.modulus; modulus > 0)
+    value = (value % modulus + modulus) % modulus;
   return static_cast<int32_t>(value);
+}
+
+/// What does not change from call to call of a command's operands.
+std::vector<int64_t>
+kerf_session::fixedScalars(const kerf_command &command) const {
+  std::vector<int64_t> fixed(command.operand_count, KERF_NOT_FIXED);
+  const kerf_call any = {};
+  for (uint32_t n = 0; n < command.operand_count; ++n) {
+    const kerf_operand &operand = view.operands[command.first_operand + n];
+    if (operand.kind != KERF_SCALAR)
+      continue;
+    const kerf_scalar &scalar = view.scalars[operand.offset];
+    if (scalar.iteration == 0 && scalar.micro == 0)
+      fixed[n] = scalarAt(scalar, {any, -1});
+  }
+  return fixed;
 }
 
 /// Finds the addresses of a command's operands.

@@ -273,6 +273,8 @@ Status kerf_session::prepare(uint32_t index) {
   info.command = &command;
   info.operands = view.operands.data + command.first_operand;
   info.attrs = view.attrs.data + command.first_attr;
+  std::vector<int64_t> fixed = fixedScalars(command);
+  info.fixed = fixed.data();
   info.name = view.string(command.name);
   if (command.opcode == KERF_OP_LAUNCH) {
     const kerf_kernel &kernel = view.kernels[info.attrs[0]];

@@ -188,6 +188,7 @@ private:
   Status expectNext(const kerf_command &command);
   void lookAhead(uint32_t begin, uint32_t end);
   int32_t scalarAt(const kerf_scalar &scalar, const Place &place) const;
+  std::vector<int64_t> fixedScalars(const kerf_command &command) const;
   Status resolve(uint32_t index, const Place &place);
   void account(uint32_t index, const Place &place, double start, double end,
                size_t time = SIZE_MAX);

@@ -322,6 +322,7 @@ const Fault kFaults[] = {
     {"(matmul) has 3 operands, expected 4 to 8",
      [](auto &d) { d.commands[2].operand_count = 3; }},
     {"is scalar 1 of 1", [](auto &d) { d.operands.end()[-2].offset = 1; }},
+    {"is a scalar modulo -1", [](auto &d) { d.scalars[0].modulus = -1; }},
     {"(all_reduce) is in group 1 of 1",
      [](auto &d) { d.attrs[d.commands[6].first_attr] = 1; }},
     {"(all_reduce) has type 4",

@@ -4,6 +4,8 @@
 #include "Job.h"
 #include "Samples.h"
 
+#include "kerf/Runtime/Device.h"
+
 #include "gtest/gtest.h"
 
 #include <cmath>
@@ -180,6 +182,16 @@ TEST(Session, TakesParts) {
     ASSERT_EQ(kerf_session_run_step(job.session, &job.error), KERF_OK);
     EXPECT_EQ(job.loss(), 12 + 4 * part);
   }
+  // Modulo 3: of 4 part 1, of -1 part 2.
+  for (auto [part, rest] : {std::pair(4, 1), std::pair(-1, 2)}) {
+    ArtifactData data = takingProgram(part);
+    data.scalars[0].modulus = 3;
+    Job around(data);
+    ASSERT_TRUE(around.session) << around.error.message;
+    kerf_session_set_input(around.session, 0, x.data(), 96, &around.error);
+    ASSERT_EQ(kerf_session_run_step(around.session, &around.error), KERF_OK);
+    EXPECT_EQ(around.loss(), 12 + 4 * rest);
+  }
   Job job(takingProgram(3));
   EXPECT_EQ(kerf_session_run_step(job.session, &job.error), KERF_INVALID);
   EXPECT_STREQ(job.error.message, "'part' (take): takes part 3 of 3");
@@ -311,7 +323,9 @@ TEST(Session, RefusesDevicesThatDoNotFit) {
   EXPECT_NE(message.find("set KERF_PLUGIN_PATH to its folder"),
             std::string::npos);
   data.meta.target = data.strings.intern("wrongabi");
-  EXPECT_NE(refusal(data).find("has interface 4, this runtime needs 3"),
+  EXPECT_NE(refusal(data).find(
+                "has interface " + std::to_string(KERF_DEVICE_ABI + 1) +
+                ", this runtime needs " + std::to_string(KERF_DEVICE_ABI)),
             std::string::npos);
 }
 

@@ -25,7 +25,7 @@ extern "C" {
 
 /* A text line would be damaged by transfers in text mode; so is this. */
 #define KERF_MAGIC "KERF\r\n\x1a\n"
-#define KERF_FORMAT_VERSION 8u
+#define KERF_FORMAT_VERSION 9u
 
 #define KERF_MAX_RANK 8      /* dimensions of a parameter or input */
 #define KERF_MAX_AXES 8      /* axes of the mesh */
@@ -446,11 +446,12 @@ typedef struct {
 } kerf_operand;
 
 /* constant + iteration * i + micro * m + sum over axes of axis[a] *
- * coordinate[a]: the index of a shard, a layer's number. */
+ * coordinate[a], and of that the rest modulo `modulus` where it is positive:
+ * the index of a shard, a layer's number, a place further along a ring. */
 typedef struct {
   int32_t constant, iteration, micro;
   int32_t axis[KERF_MAX_AXES];
-  int32_t reserved;
+  int32_t modulus; /* 0: none; the rest is not negative */
 } kerf_scalar;
 
 /* "cpu": void kernel(void *const *arguments, int64_t begin, int64_t end)

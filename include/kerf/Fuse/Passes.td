@@ -26,6 +26,17 @@ def JoinGroupsPass : Pass<"kerf-join-groups", "::mlir::ModuleOp"> {
   }];
 }
 
+def FoldOffsetsPass : Pass<"kerf-fold-offsets", "::mlir::ModuleOp"> {
+  let summary = "Tell attention where its part lies by one number each";
+  let description = [{
+    What computes an offset of `kerf.attention` from `spmd.offset` and constants
+    becomes one `spmd.offset`: sums, multiples, and the place along a ring that goes
+    on at its beginning. For speed: such a number is known when a file is loaded, so
+    that a library can be asked for just what the rank's queries see, and no kernel
+    computes it in every layer.
+  }];
+}
+
 def FuseEpiloguesPass : Pass<"kerf-fuse-epilogues", "::mlir::ModuleOp"> {
   let summary = "Let matrix products compute what follows them";
   let description = [{

@@ -236,8 +236,15 @@ LogicalResult GatherParamOp::verify() {
 }
 
 LogicalResult OffsetOp::verify() {
-  if (failed(verifyGroup(*this, getAxes(), /*allowMicro=*/true)))
+  ProgramOp program = programOf(*this);
+  if (!program)
+    return emitOpError("stands outside a 'spmd.program'");
+  if (failed(verifyAxes(*this, program, getAxes(), /*allowMicro=*/true)))
     return failure();
+  if (IntegerAttr modulo = getModuloAttr();
+      modulo && modulo.getInt() <= 0) // offset_c2
+    return emitOpError() << "expected a positive modulus, found "
+                         << modulo.getInt();
   if (getAxes().size() != getStrides().size()) // offset_c1
     return emitOpError() << "expected one stride per axis, found "
                          << getStrides().size() << " of " << getAxes().size();

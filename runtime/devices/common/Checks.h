@@ -31,6 +31,13 @@ public:
     return operand >= info.command->operand_count ||
            info.operands[operand].kind == KERF_ABSENT;
   }
+  /// The value of a scalar that is the same in all calls, 0 for an absent one;
+  /// KERF_NOT_FIXED for others.
+  int64_t fixed(uint32_t operand) const {
+    return absent(operand) ? 0
+           : info.fixed    ? info.fixed[operand]
+                           : KERF_NOT_FIXED;
+  }
   /// The command's name, for people.
   const char *name() const { return info.name ? info.name : "?"; }
 

@@ -399,6 +399,16 @@ spmd.program @offset_c1_axis over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 
 // -----
 
+spmd.program @offset_c2 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.func @forward() {
+    // expected-error @below {{expected a positive modulus, found 0}}
+    %y = spmd.offset [dp * 2] modulo 0
+    spmd.return
+  }
+}
+
+// -----
+
 spmd.program @fused_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   spmd.func @forward() {
     %x = kerf.constant dense<1.0> : tensor<4x16xf32>

@@ -47,6 +47,8 @@ spmd.program @all over <dp = 2, tp = 2> micro_batches 2 slots 1 {
     spmd.stop_if %z "it needs" : tensor<f32>
     // CHECK-NEXT: spmd.offset [dp * 4, micro * 2]
     %i = spmd.offset [dp * 4, micro * 2]
+    // CHECK-NEXT: spmd.offset [dp * 4] start 4 modulo 8
+    %ring = spmd.offset [dp * 4] start 4 modulo 8
     // CHECK-NEXT: spmd.fused (%[[A:.*]] = %{{.*}} : tensor<4xf32>) -> (tensor<4xf32>)
     %f = spmd.fused (%b = %x : tensor<4xf32>) -> (tensor<4xf32>) {
       // CHECK-NEXT: kerf.exp %[[A]]

@@ -50,11 +50,14 @@ def Exec_ScalarAttr : AttrDef<Exec_Dialect, "Scalar"> {
   let mnemonic = "scalar";
   let summary = "A small integer that the runtime computes";
   let description = [{
-    `constant + iteration * i + micro * m + sum of axes[a] * coordinate a`.
+    `constant + iteration * i + micro * m + sum of axes[a] * coordinate a`, and
+    of that the rest modulo `modulo` where it is positive.
   }];
   let parameters = (ins "int64_t":$constant, "int64_t":$iteration, "int64_t":$micro,
-    OptionalArrayRefParameter<"int64_t">:$axes);
-  let assemblyFormat = "`<` $constant `iter` $iteration `micro` $micro (`axes` `[` $axes^ `]`)? `>`";
+    OptionalArrayRefParameter<"int64_t">:$axes, DefaultValuedParameter<"int64_t", "0">:$modulo);
+  let assemblyFormat = [{
+    `<` $constant `iter` $iteration `micro` $micro (`axes` `[` $axes^ `]`)? (`modulo` $modulo^)? `>`
+  }];
 }
 
 def Exec_AbsentAttr : AttrDef<Exec_Dialect, "Absent"> {

@@ -424,27 +424,37 @@ def Spmd_OffsetOp : Spmd_Op<"offset", [Pure]> {
   let summary = "Compute the first global index of a part";
   let description = [{
     The sum over the listed axes of coordinate * stride; the coordinate along
-    `micro` is the number of the present micro-batch.
+    `micro` is the number of the present micro-batch. `start` is added; with
+    `modulo` it is the rest of that, which is not negative: the place of keys
+    that went around a ring.
 
-    Life: made by `kerf-partition` for ops that read global indices; a number
-    that the runtime computes after memory is placed.
+    Life: made by `kerf-partition` for ops that read global indices, with `start`
+    and `modulo` by `kerf-fold-offsets`; a number that the runtime computes after
+    memory is placed.
 
     Constraints:
     (C1) the axes are axes of the mesh or `micro`, each at most once, with one
     stride each.
+    (C2) the modulus is positive.
 
     ```mlir
     spmd.program @p over <dp = 2> micro_batches 2 slots 1 {
       spmd.func @forward() {
         %first = spmd.offset [dp * 4, micro * 2]
+        %next = spmd.offset [dp * 4] start 4 modulo 8
         spmd.return
       }
     }
     ```
   }];
-  let arguments = (ins Spmd_Axes:$axes, DenseI64ArrayAttr:$strides);
+  let arguments = (ins Spmd_Axes:$axes, DenseI64ArrayAttr:$strides,
+    OptionalAttr<I64Attr>:$start, OptionalAttr<I64Attr>:$modulo);
   let results = (outs Kerf_I32Scalar:$result);
-  let assemblyFormat = "custom<Strides>($axes, $strides) attr-dict";
+  let assemblyFormat = "custom<Strides>($axes, $strides) (`start` $start^)? (`modulo` $modulo^)? attr-dict";
+  let builders = [OpBuilder<(ins "::mlir::ArrayAttr":$axes, "::llvm::ArrayRef<int64_t>":$strides), [{
+    auto i32 = ::mlir::RankedTensorType::get({}, $_builder.getI32Type());
+    build($_builder, $_state, i32, axes, $_builder.getDenseI64ArrayAttr(strides), {}, {});
+  }]>];
   let hasVerifier = 1;
 }
 

@@ -28,9 +28,10 @@
 extern "C" {
 #endif
 
-#define KERF_DEVICE_ABI 3u
+#define KERF_DEVICE_ABI 4u
 #define KERF_DEVICE_ENTRY "kerf_device_entry"
 #define KERF_DEVICE_STREAMS 4u
+#define KERF_NOT_FIXED INT64_MIN /* of kerf_step_info.fixed */
 /* Of the built-in kernels: elements of a unit, threads of a block. */
 #define KERF_BUILTIN_ELEMENTS 4096
 #define KERF_BUILTIN_THREADS 256u
@@ -87,10 +88,13 @@ typedef struct {
   const kerf_command *command;
   const kerf_operand *operands; /* command->operand_count */
   const int64_t *attrs;         /* command->attr_count */
-  const char *name;             /* for messages */
-  kerf_function *function;      /* of KERF_OP_LAUNCH, else null */
-  int64_t units, grain;         /* of KERF_OP_LAUNCH */
-  uint32_t threads;             /* of KERF_OP_LAUNCH; per block, 0 on a CPU */
+  /* One per operand: the value of a KERF_SCALAR that is the same in all calls
+   * on this rank, else KERF_NOT_FIXED. Null: none is known. */
+  const int64_t *fixed;
+  const char *name;        /* for messages */
+  kerf_function *function; /* of KERF_OP_LAUNCH, else null */
+  int64_t units, grain;    /* of KERF_OP_LAUNCH */
+  uint32_t threads;        /* of KERF_OP_LAUNCH; per block, 0 on a CPU */
   /* Arguments the kernel expects; must equal the operands. */
   uint32_t argument_count;
 } kerf_step_info;
