@@ -191,6 +191,12 @@ static void setAttentionValues(Op op, llvm::SmallVectorImpl<int64_t> &values) {
   values[KERF_ATTN_ZIGZAG] = op.getZigzag() ? op.getZigzag()->getRanks() : 0;
 }
 
+/// An offset of no axes: that of a dimension that is not cut.
+static bool isZero(Value offset) {
+  auto op = offset.getDefiningOp<spmd::OffsetOp>();
+  return op && op.getAxes().empty() && op.getStart().value_or(0) == 0;
+}
+
 LogicalResult CommandBuilder::buildAttention(Operation *op) {
   llvm::SmallVector<int64_t> values(KERF_ATTN_ATTR_COUNT, 0);
   llvm::SmallVector<PlannedOperand> operands;
@@ -202,12 +208,20 @@ LogicalResult CommandBuilder::buildAttention(Operation *op) {
     for (Value value : {attention.getQ(), attention.getK(), attention.getV()})
       operands.push_back(operand(value, KERF_READ));
   };
+  auto attentionBytes = [&](exec::Opcode opcode, auto attention) {
+    return attention.getSegments().empty()
+               ? workspaceBytes(opcode, values)
+               : kerf_documents_workspace(options.target,
+                                          static_cast<uint32_t>(opcode),
+                                          values.data(), options.workers);
+  };
   auto rest = [&](auto attention, int64_t bytes) {
     operands.push_back(optional(attention.getSeed()));
     operands.push_back(optional(attention.getStep()));
     operands.push_back(optional(attention.getLayer()));
     for (unsigned i = 0; i < 4; ++i)
-      operands.push_back(attention.getOffsets().empty()
+      operands.push_back(attention.getOffsets().empty() ||
+                                 isZero(attention.getOffsets()[i])
                              ? absent()
                              : scalar(attention.getOffsets()[i]));
     operands.push_back(workspace(bytes, "attention"));
@@ -222,7 +236,7 @@ LogicalResult CommandBuilder::buildAttention(Operation *op) {
     operands.push_back(forward.getLse()
                            ? operand(forward.getLogSumExp(), KERF_WRITE)
                            : absent());
-    rest(forward, workspaceBytes(exec::Opcode::Attention, values));
+    rest(forward, attentionBytes(exec::Opcode::Attention, forward));
     add(exec::Opcode::Attention, op, "attention", values).operands = operands;
     return success();
   }
@@ -239,10 +253,7 @@ LogicalResult CommandBuilder::buildAttention(Operation *op) {
     setStrides(values, first, stridesOf(result));
     operands.push_back(operand(result, KERF_WRITE));
   }
-  rest(backward, backward.getSegments().empty()
-                     ? workspaceBytes(exec::Opcode::AttentionBackward, values)
-                     : kerf_documents_workspace(options.target, values.data(),
-                                                options.workers));
+  rest(backward, attentionBytes(exec::Opcode::AttentionBackward, backward));
   add(exec::Opcode::AttentionBackward, op, "attention_backward", values)
       .operands = operands;
   return success();

@@ -230,6 +230,8 @@ def measure_kernels(day):
             ("grouped", "grouped", log),
             ("attention-any-order", "attention", log | {"KERF_CUDA_ATTENTION_ANY_ORDER": "1"}),
             ("attention-own", "attention", log | {"KERF_CUDA_OWN_ATTENTION": "1"}),
+            ("context", "context", log),
+            ("context-own", "context", log | {"KERF_CUDA_OWN_ATTENTION": "1"}),
         ]
     for name, which, variables in forms:
         day.run(f"bench-{name}", 60, [program(day, "kerf-cuda-kernels-bench"), which], variables, shows=True)

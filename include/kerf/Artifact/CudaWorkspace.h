@@ -82,9 +82,9 @@ static inline int64_t kerf_cuda_grouped_workspace(const int64_t *attrs) {
  * order of sums that never changes it keeps gradients of scores, 16 bits each,
  * and those of keys and values for each query head. Small parts do not fill a
  * GPU: on an H200 sixteen took 1.4 to 1.8 times as long as one to four. So a
- * part may have 2,304 tiles of 128 queries, 576 KiB for each query of a
+ * part may have 2,304 tiles of 128 queries, 576 KiB for each key of a
  * sequence, within two bounds. */
-#define KERF_CUDA_ATTENTION_QUERY_BYTES (INT64_C(576) << 10)
+#define KERF_CUDA_ATTENTION_KEY_BYTES (INT64_C(576) << 10)
 #define KERF_CUDA_ATTENTION_LEAST_BYTES (INT64_C(576) << 20)
 #define KERF_CUDA_ATTENTION_MOST_BYTES (INT64_C(2304) << 20)
 /* Its workspace has this alignment and so many bytes besides. */
@@ -92,21 +92,65 @@ static inline int64_t kerf_cuda_grouped_workspace(const int64_t *attrs) {
 #define KERF_CUDA_ATTENTION_EXTRA 1024
 /* Positions are rounded up to tiles. */
 #define KERF_CUDA_ATTENTION_TILE 128
+/* Tiles that fill a GPU. */
+#define KERF_CUDA_ATTENTION_FULL 128
 
-/* Batch rows and key heads of a part, divisors of all; bytes 0: not in parts
- * by cuDNN. */
+/* Batch rows and key heads of a part, and query heads of each of its key heads,
+ * divisors of all; bytes 0: not in parts by cuDNN. Where a part has not all
+ * query heads of its one key head, gradients of keys and values of the parts
+ * are added up in f32: `sums` bytes of these and of a part's own. */
 typedef struct {
-  int64_t rows, groups, bytes;
+  int64_t rows, groups, heads, bytes, sums;
 } kerf_cuda_attention_part;
 
-/* May cuDNN be asked, by the attributes: 16 bits, whole 16 bytes, neither
- * dropout nor the zigzag order? */
+/* May cuDNN be asked, by the attributes: 16 bits, whole 16 bytes, no dropout?
+ */
 static inline int kerf_cuda_attention_is_fused(const int64_t *attrs) {
   int64_t d = attrs[KERF_ATTN_D], dv = attrs[KERF_ATTN_DV];
   return (attrs[KERF_ATTN_DTYPE] == KERF_BF16 ||
           attrs[KERF_ATTN_DTYPE] == KERF_F16) &&
          d % 8 == 0 && dv % 8 == 0 && d <= 256 && dv <= 256 &&
-         attrs[KERF_ATTN_DROPOUT] == 0 && attrs[KERF_ATTN_ZIGZAG] == 0;
+         attrs[KERF_ATTN_DROPOUT] == 0;
+}
+
+/* Has a rank's part in the zigzag order all keys? Its two chunks of queries
+ * then each see the first of them by position, so cuDNN is given copies of
+ * keys and values in that order, and asked for one chunk after the other. */
+static inline int kerf_cuda_attention_is_sorted(const int64_t *attrs) {
+  int64_t ranks = attrs[KERF_ATTN_ZIGZAG], whole = attrs[KERF_ATTN_GLOBAL + 2];
+  return ranks > 1 && attrs[KERF_ATTN_CAUSAL] &&
+         kerf_cuda_attention_is_fused(attrs) && attrs[KERF_ATTN_SK] == whole &&
+         attrs[KERF_ATTN_SQ] == whole / ranks;
+}
+
+/* Of keys and values of a rank, or their gradients, in such an order: bytes of
+ * the first `rows` positions, each tensor dense and aligned. */
+typedef struct {
+  int64_t keys, values;
+} kerf_cuda_attention_copies;
+
+static inline kerf_cuda_attention_copies
+kerf_cuda_attention_sorted(const int64_t *attrs, int64_t rows) {
+  int64_t heads = 2 * attrs[KERF_ATTN_B] * rows * attrs[KERF_ATTN_G];
+  const int64_t unit = KERF_CUDA_ATTENTION_ALIGN;
+  kerf_cuda_attention_copies bytes;
+  bytes.keys = (heads * attrs[KERF_ATTN_D] + unit - 1) / unit * unit;
+  bytes.values = (heads * attrs[KERF_ATTN_DV] + unit - 1) / unit * unit;
+  return bytes;
+}
+
+/* Bytes of all such copies: keys and values; their gradients of the later chunk
+ * of queries, which may see all keys, and of the earlier one, which sees half
+ * of them at most. */
+static inline int64_t kerf_cuda_attention_copied(const int64_t *attrs,
+                                                 int backward) {
+  kerf_cuda_attention_copies all, half;
+  if (!kerf_cuda_attention_is_sorted(attrs))
+    return 0;
+  all = kerf_cuda_attention_sorted(attrs, attrs[KERF_ATTN_SK]);
+  half = kerf_cuda_attention_sorted(attrs, attrs[KERF_ATTN_SK] / 2);
+  return backward ? 2 * (all.keys + all.values) + half.keys + half.values
+                  : all.keys + all.values;
 }
 
 /* The largest divisor of `count` that is at most `most`, which is positive. */
@@ -117,15 +161,37 @@ static inline int64_t kerf_cuda_divisor(int64_t count, int64_t most) {
   return part;
 }
 
+/* Of the key head that parts have in common, in f32 and in 16 bits: what is
+ * added up, and what a part adds; keys, then values. */
+typedef struct {
+  int64_t keys, values, part_keys, part_values, end; /* where each begins */
+} kerf_cuda_attention_shared;
+
+static inline kerf_cuda_attention_shared
+kerf_cuda_attention_sums(const int64_t *attrs) {
+  const int64_t unit = KERF_CUDA_ATTENTION_ALIGN, rows = attrs[KERF_ATTN_SK];
+  int64_t keys = (2 * rows * attrs[KERF_ATTN_D] + unit - 1) / unit * unit;
+  int64_t values = (2 * rows * attrs[KERF_ATTN_DV] + unit - 1) / unit * unit;
+  kerf_cuda_attention_shared at;
+  at.keys = 0;
+  at.values = 2 * keys;
+  at.part_keys = at.values + 2 * values;
+  at.part_values = at.part_keys + keys;
+  at.end = at.part_values + values;
+  return at;
+}
+
 /* How the gradient is cut into parts of `most` bytes at most. */
 static inline kerf_cuda_attention_part
 kerf_cuda_attention_parts(const int64_t *attrs, int64_t most) {
   const int64_t tile = KERF_CUDA_ATTENTION_TILE;
-  kerf_cuda_attention_part part = {0, 0, 0};
+  kerf_cuda_attention_part part = {0, 0, 0, 0, 0};
   int64_t b = attrs[KERF_ATTN_B], g = attrs[KERF_ATTN_G];
   int64_t sk = attrs[KERF_ATTN_SK];
-  int64_t queries = (attrs[KERF_ATTN_SQ] + tile - 1) / tile * tile;
-  int64_t keys = (sk + tile - 1) / tile * tile, heads, unit, units;
+  int64_t chunks = kerf_cuda_attention_is_sorted(attrs) ? 2 : 1;
+  int64_t rows = attrs[KERF_ATTN_SQ] / chunks;
+  int64_t queries = (rows + tile - 1) / tile * tile;
+  int64_t keys = (sk + tile - 1) / tile * tile, heads, score, own, unit, units;
   most -= KERF_CUDA_ATTENTION_EXTRA;
   if (!kerf_cuda_attention_is_fused(attrs) || b < 1 || g < 1 || queries < 1 ||
       keys < 1 || keys > most / queries)
@@ -133,37 +199,91 @@ kerf_cuda_attention_parts(const int64_t *attrs, int64_t most) {
   heads = attrs[KERF_ATTN_H] / g;
   if (heads < 1 || heads > most)
     return part;
-  unit = 2 * queries * keys; /* bytes of a query head */
-  if (heads > 1)
-    unit += 2 * sk * (attrs[KERF_ATTN_D] + attrs[KERF_ATTN_DV]);
-  if (unit > most / heads)
-    return part;
-  units = most / (unit * heads);
-  part.groups = kerf_cuda_divisor(g, units);
-  part.rows = part.groups < g ? 1 : kerf_cuda_divisor(b, units / g);
-  part.bytes = part.rows * part.groups * heads * unit;
+  /* Bytes of a query head: its scores and, beside others, its own gradients of
+   * keys and values. */
+  score = 2 * queries * keys;
+  own = 2 * sk * (attrs[KERF_ATTN_D] + attrs[KERF_ATTN_DV]);
+  unit = score + (heads > 1 ? own : 0);
+  if (unit <= most / heads) {
+    units = most / (unit * heads);
+    part.groups = kerf_cuda_divisor(g, units);
+    part.rows = part.groups < g ? 1 : kerf_cuda_divisor(b, units / g);
+    part.heads = heads;
+  } else {
+    int64_t sums = kerf_cuda_attention_sums(attrs).end;
+    if (score > most - sums)
+      return part;
+    part.rows = part.groups = part.heads = 1;
+    part.sums = sums;
+    if (unit <= (most - sums) / 2)
+      part.heads = kerf_cuda_divisor(heads, (most - sums) / unit);
+    unit = part.heads > 1 ? unit : score;
+  }
+  part.bytes = part.rows * part.groups * part.heads * unit + part.sums;
   part.bytes += KERF_CUDA_ATTENTION_EXTRA;
   return part;
 }
 
-/* The parts that the compiler makes room for. */
+/* The parts that the compiler makes room for. Twice as much where one query
+ * head alone is more, or where query heads of a key head are apart and few
+ * queries of theirs fill no GPU (of a context rank: 4,096 with 131,072 keys are
+ * 32 tiles for each head). */
 static inline kerf_cuda_attention_part
 kerf_cuda_attention_planned(const int64_t *attrs) {
-  int64_t queries = attrs[KERF_ATTN_SQ];
+  int64_t keys = attrs[KERF_ATTN_SK], rows = attrs[KERF_ATTN_SQ];
   int64_t most = KERF_CUDA_ATTENTION_MOST_BYTES;
-  if (queries < most / KERF_CUDA_ATTENTION_QUERY_BYTES)
-    most = queries * KERF_CUDA_ATTENTION_QUERY_BYTES;
+  kerf_cuda_attention_part part;
+  if (keys < most / KERF_CUDA_ATTENTION_KEY_BYTES)
+    most = keys * KERF_CUDA_ATTENTION_KEY_BYTES;
   if (most < KERF_CUDA_ATTENTION_LEAST_BYTES)
     most = KERF_CUDA_ATTENTION_LEAST_BYTES;
-  return kerf_cuda_attention_parts(attrs, most);
+  part = kerf_cuda_attention_parts(attrs, most);
+  if (kerf_cuda_attention_is_sorted(attrs))
+    rows /= 2;
+  if (part.bytes == 0 ||
+      (part.sums > 0 &&
+       part.heads * rows < KERF_CUDA_ATTENTION_TILE * KERF_CUDA_ATTENTION_FULL))
+    part = kerf_cuda_attention_parts(attrs, 2 * most);
+  return part;
 }
 
-/* Bytes of the workspace of KERF_OP_ATTENTION: a few of cuDNN, which own
- * kernels do without. */
+/* Do own kernels compute it because of what it is (CudnnStep.cpp,
+ * ContextPieces.cpp)? `packed`: within documents; `part`: queries or keys are a
+ * part of a sequence. */
+static inline int kerf_cuda_attention_is_own_kind(const int64_t *attrs,
+                                                  int backward, int packed,
+                                                  int part) {
+  int64_t ranks = attrs[KERF_ATTN_ZIGZAG], sq = attrs[KERF_ATTN_SQ];
+  int is_zigzag = attrs[KERF_ATTN_CAUSAL] && ranks > 1;
+  int is_ring = is_zigzag && !kerf_cuda_attention_is_sorted(attrs);
+  return !kerf_cuda_attention_is_fused(attrs) ||
+         (packed && (backward || part)) ||
+         (is_ring && (attrs[KERF_ATTN_WINDOW] || attrs[KERF_ATTN_SK] != sq ||
+                      sq != attrs[KERF_ATTN_GLOBAL + 2] / ranks));
+}
+
+/* The same, or because gradients of one query head are more than the workspace
+ * may have. */
+static inline int kerf_cuda_attention_is_own(const int64_t *attrs, int backward,
+                                             int packed, int part) {
+  return kerf_cuda_attention_is_own_kind(attrs, backward, packed, part) ||
+         (backward && kerf_cuda_attention_planned(attrs).bytes == 0);
+}
+
+/* Bytes of the workspace of KERF_OP_ATTENTION: copies, and a few of cuDNN,
+ * which own kernels do without. */
 static inline int64_t kerf_cuda_attention_workspace(const int64_t *attrs) {
   return kerf_cuda_attention_is_fused(attrs)
-             ? KERF_CUDA_ATTENTION_EXTRA + KERF_CUDA_ATTENTION_ALIGN
+             ? KERF_CUDA_ATTENTION_EXTRA + KERF_CUDA_ATTENTION_ALIGN +
+                   kerf_cuda_attention_copied(attrs, /*backward=*/0)
              : 0;
+}
+
+/* The same over packed documents, of which no part of a sequence is cuDNN's. */
+static inline int64_t
+kerf_cuda_attention_documents_workspace(const int64_t *attrs) {
+  return kerf_cuda_attention_workspace(attrs) -
+         kerf_cuda_attention_copied(attrs, /*backward=*/0);
 }
 
 /* Bytes of sum(dy * y) of each row, f32 [B,H,Sq]: at the beginning of the
@@ -173,13 +293,14 @@ static inline int64_t kerf_cuda_attention_delta(const int64_t *attrs) {
                          attrs[KERF_ATTN_SQ]);
 }
 
-/* Bytes of the workspace of KERF_OP_ATTENTION_BACKWARD: delta, then what cuDNN
- * may use for a part. */
+/* Bytes of the workspace of KERF_OP_ATTENTION_BACKWARD: delta, then copies and
+ * what cuDNN may use for a part. */
 static inline int64_t
 kerf_cuda_attention_backward_workspace(const int64_t *attrs) {
   int64_t bytes = kerf_cuda_attention_planned(attrs).bytes;
   if (bytes > 0)
-    bytes += KERF_CUDA_ATTENTION_ALIGN;
+    bytes += KERF_CUDA_ATTENTION_ALIGN +
+             kerf_cuda_attention_copied(attrs, /*backward=*/1);
   return kerf_cuda_round(kerf_cuda_attention_delta(attrs) + bytes);
 }
 

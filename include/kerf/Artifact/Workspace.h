@@ -46,14 +46,17 @@ static inline int64_t kerf_workspace(enum kerf_target target, uint32_t opcode,
   }
 }
 
-/* The same of the gradient of attention over packed documents, which no library
- * takes on GPUs (CudnnAttention.cpp). */
+/* The same of attention over packed documents: on GPUs no library takes its
+ * gradient (CudnnAttention.cpp), nor a part of a sequence. */
 static inline int64_t kerf_documents_workspace(enum kerf_target target,
+                                               uint32_t opcode,
                                                const int64_t *attrs,
                                                int64_t workers) {
-  return target == KERF_TARGET_CUDA
-             ? kerf_cuda_attention_delta(attrs)
-             : kerf_cpu_attention_backward_workspace(attrs, workers);
+  if (target != KERF_TARGET_CUDA)
+    return kerf_workspace(target, opcode, attrs, workers);
+  return opcode == KERF_OP_ATTENTION
+             ? kerf_cuda_attention_documents_workspace(attrs)
+             : kerf_cuda_attention_delta(attrs);
 }
 
 #ifdef __cplusplus

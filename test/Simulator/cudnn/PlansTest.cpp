@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "CudnnAttention.h"
+#include "attention/CudnnAttention.h"
 #include "kerf/Artifact/CudaWorkspace.h"
 
 #include <bit>
@@ -34,6 +34,7 @@ struct Case {
   int64_t window;
   bool segments;
   bool forward80, backward80; ///< expected on sm_80; all are on sm_90
+  bool bottomRight = false;
 };
 } // namespace
 
@@ -57,6 +58,11 @@ static constexpr Case cases[] = {
     // The parts that the benchmark's longest sequences are cut into.
     {"part of 1b", 1, 16, 2, 4096, 4096, 64, 64, true, 0, false, true, true},
     {"part of 8b", 1, 4, 1, 8192, 8192, 128, 128, true, 0, false, true, true},
+    // Of context ranks: a chunk of queries over all keys before it.
+    {"chunk", 1, 8, 2, 512, 2048, 128, 128, true, 0, false, true, true, true},
+    {"odd chunk", 2, 4, 4, 20, 100, 64, 64, true, 0, false, true, true, true},
+    {"chunk window", 1, 4, 2, 256, 1024, 64, 64, true, 300, false, true, true,
+     true},
 };
 
 static CudnnDescriptor describe(Cudnn &cudnn, const GpuFacts &gpu) {
@@ -113,6 +119,8 @@ static FusedAttention attentionOf(const Case &c, bool backward, bool lse,
   s.scale = 1 / std::sqrt(double(c.d));
   s.segments = c.segments;
   part.backward = backward;
+  part.bottomRight = c.bottomRight;
+  part.rowCount = c.sq;
   part.lse = lse;
   part.rowAlignment = c.sq % 4 == 0 ? 16 : 4;
   return part;
@@ -136,7 +144,8 @@ static bool mayRefuse(size_t version, int sm, const Case &c, bool backward) {
   bool hasNoRest = version < 91501 && c.sk % 128 != 0;
   bool hasNoUneven =
       sm == 90 && isUneven && version >= 91100 && version < 91300;
-  return isWrong || (backward && (hasNoRest || hasNoUneven));
+  return isWrong || (backward && c.segments) ||
+         (backward && (hasNoRest || hasNoUneven));
 }
 
 /// False where the answer is not the expected one.

@@ -1,11 +1,12 @@
 //===- KernelsBench.cpp - speed of the device's own kernels ---------------===//
 //
-// kerf-cuda-kernels-bench [attention|grouped|tiny]: attention forward and
-// backward, and products of experts, of layers of known models; random numbers,
-// the median of several rounds, each of which waits once. `tiny` takes small
-// shapes, to try the program where no GPU is. Products of experts are measured
-// in the form that the device chooses, and again by mma.sync, which is the same
-// on other GPUs than those of compute capability 9.0.
+// kerf-cuda-kernels-bench [attention|context|grouped|tiny]: attention forward
+// and backward, that of context ranks and long sequences, and products of
+// experts, of layers of known models; random numbers, the median of several
+// rounds, each of which waits once. `tiny` takes small shapes, to try the
+// program where no GPU is. Products of experts are measured in the form that
+// the device chooses, and again by mma.sync, which is the same on other GPUs
+// than those of compute capability 9.0.
 //
 //===----------------------------------------------------------------------===//
 
@@ -72,6 +73,7 @@ struct Work {
   std::vector<int64_t> attrs;
   std::vector<Operand> operands;
   double flops;
+  std::vector<int64_t> fixed = {}; ///< as kerf_step_info has it
 };
 } // namespace
 
@@ -118,6 +120,7 @@ static void run(const Work &work) {
   info.command = &command;
   info.operands = operands.data();
   info.attrs = work.attrs.data();
+  info.fixed = work.fixed.empty() ? nullptr : work.fixed.data();
   info.name = work.what.c_str();
   kerf_step *step;
   char error[512];
@@ -140,59 +143,86 @@ struct AttentionShape {
   const char *model;
   int64_t b, s, h, g, d, dv;
   bool causal;
+  /// A context rank in the zigzag order, with all keys or those of `other`.
+  int64_t ranks = 1, rank = 0, other = -1;
+  kerf_dtype dtype = KERF_BF16;
+
+  int64_t queries() const { return s / ranks; }
+  int64_t keys() const { return other < 0 ? s : queries(); }
+  std::string name() const;
+  std::vector<int64_t> attributes() const;
+  std::vector<int64_t> fixed(bool backward) const;
 };
 } // namespace
 
-static std::vector<int64_t> attentionAttributes(const AttentionShape &a) {
-  std::vector<int64_t> attrs = {KERF_BF16, a.b, a.h, a.g, a.s, a.s, a.d, a.dv};
-  const int64_t heads[] = {a.h, a.g, a.g, a.h, a.h, a.h, a.g, a.g};
-  const int64_t width[] = {a.d, a.d, a.dv, a.dv, a.dv, a.d, a.d, a.dv};
+std::string AttentionShape::name() const {
+  char text[128];
+  snprintf(text, sizeof text, "%s b=%lld s=%lld h=%lld/%lld d=%lld/%lld%s",
+           model, (long long)b, (long long)s, (long long)h, (long long)g,
+           (long long)d, (long long)dv, causal ? " causal" : "");
+  std::string all = text;
+  if (ranks > 1)
+    all += " rank " + std::to_string(rank) + "/" + std::to_string(ranks);
+  if (other >= 0)
+    all += " of " + std::to_string(other);
+  return all;
+}
+
+std::vector<int64_t> AttentionShape::attributes() const {
+  int64_t sq = queries(), sk = keys();
+  std::vector<int64_t> attrs = {dtype, b, h, g, sq, sk, d, dv};
+  const int64_t heads[] = {h, g, g, h, h, h, g, g};
+  const int64_t width[] = {d, d, dv, dv, dv, d, d, dv};
+  const int64_t rows[] = {sq, sk, sk, sq, sq, sq, sk, sk};
   for (int i = 0; i < 8; ++i)
     for (int64_t stride :
-         {a.s * heads[i] * width[i], heads[i] * width[i], width[i]})
+         {rows[i] * heads[i] * width[i], heads[i] * width[i], width[i]})
       attrs.push_back(stride);
-  attrs.push_back(a.causal);
+  attrs.push_back(causal);
   attrs.push_back(0);
-  attrs.push_back(std::bit_cast<int64_t>(1 / std::sqrt(double(a.d))));
+  attrs.push_back(std::bit_cast<int64_t>(1 / std::sqrt(double(d))));
   attrs.push_back(0);
   attrs.push_back(0);
-  for (int64_t whole : {a.b, a.h, a.s, a.s})
+  for (int64_t whole : {b, h, s, s})
     attrs.push_back(whole);
-  attrs.push_back(0);
+  attrs.push_back(ranks > 1 ? ranks : 0);
   return attrs;
+}
+
+/// Of a rank: where its queries and keys begin.
+std::vector<int64_t> AttentionShape::fixed(bool backward) const {
+  size_t scalars = backward ? 9 : 5;
+  std::vector<int64_t> values(scalars + 8, KERF_NOT_FIXED);
+  values[scalars + 5] = rank * queries();
+  values[scalars + 6] = std::max<int64_t>(other, 0) * queries();
+  return values;
 }
 
 /// Multiplications are counted as in Dao 2023: two products forward, five
 /// backward, half of them under a causal mask.
 static void runAttention(const AttentionShape &a) {
-  double products =
-      2.0 * a.b * a.h * a.s * a.s * (a.causal ? 0.5 : 1); // per channel
-  int64_t rows = a.b * a.s * 2; // bytes of a head's channel
-  Operand q{rows * a.h * a.d, {}}, k{rows * a.g * a.d, {}};
-  Operand v{rows * a.g * a.dv, {}}, y{rows * a.h * a.dv, {}};
-  Operand lse{4 * a.b * a.h * a.s, {}}, none;
-  char name[96];
-  snprintf(name, sizeof name, "%s b=%lld s=%lld h=%lld/%lld d=%lld/%lld%s",
-           a.model, (long long)a.b, (long long)a.s, (long long)a.h,
-           (long long)a.g, (long long)a.d, (long long)a.dv,
-           a.causal ? " causal" : "");
-  Work work = {std::string(name) + " forward",
-               KERF_OP_ATTENTION,
-               attentionAttributes(a),
-               {q, k, v, y, lse},
-               products * (a.d + a.dv)};
-  work.operands.resize(work.operands.size() + 7);
-  work.operands.push_back(
-      {kerf_cuda_attention_workspace(work.attrs.data()), {}});
-  run(work);
-  work.what = std::string(name) + " backward";
+  double products = 2.0 * a.b * a.h * a.queries() * a.keys() *
+                    (a.causal ? 0.5 : 1); // per channel
+  int64_t bytes = kerf_dtype_bytes(a.dtype);
+  int64_t rows = a.b * a.queries() * bytes, keys = a.b * a.keys() * bytes;
+  Operand q{rows * a.h * a.d, {}}, k{keys * a.g * a.d, {}};
+  Operand v{keys * a.g * a.dv, {}}, y{rows * a.h * a.dv, {}};
+  Operand lse{4 * a.b * a.h * a.queries(), {}}, none, offset{4, {0}};
+  auto addRest = [&](Work &work, int64_t workspace) {
+    for (int i = 0; i < 7; ++i)
+      work.operands.push_back(a.ranks > 1 && i >= 5 ? offset : none);
+    work.operands.push_back({workspace, {}});
+    run(work);
+  };
+  Work work = {a.name() + " forward", KERF_OP_ATTENTION,       a.attributes(),
+               {q, k, v, y, lse},     products * (a.d + a.dv), a.fixed(false)};
+  addRest(work, kerf_cuda_attention_workspace(work.attrs.data()));
+  work.what = a.name() + " backward";
   work.opcode = KERF_OP_ATTENTION_BACKWARD;
   work.flops = products * (3 * a.d + 2 * a.dv);
+  work.fixed = a.fixed(true);
   work.operands = {q, k, v, y, lse, y, q, k, v};
-  work.operands.resize(work.operands.size() + 7);
-  work.operands.push_back(
-      {kerf_cuda_attention_backward_workspace(work.attrs.data()), {}});
-  run(work);
+  addRest(work, kerf_cuda_attention_backward_workspace(work.attrs.data()));
 }
 
 //===----------------------------------------------------------------------===//
@@ -247,7 +277,8 @@ static kerf_device *open() {
 
 static void runShapes(const std::string &which) {
   if (which == "tiny")
-    runAttention({"tiny", 1, 192, 2, 1, 64, 64, true});
+    for (int64_t ranks : {1, 2})
+      runAttention({"tiny", 1, 192, 2, 1, 64, 64, true, ranks, ranks - 1});
   if (which == "" || which == "attention")
     for (const AttentionShape &shape :
          {AttentionShape{"gpt2-124m", 32, 1024, 12, 12, 64, 64, true},
@@ -255,8 +286,20 @@ static void runShapes(const std::string &which) {
           AttentionShape{"llama-1b", 4, 4096, 32, 4, 64, 64, true},
           AttentionShape{"llama-8b", 2, 8192, 32, 8, 128, 128, true},
           AttentionShape{"moe-1b", 16, 2048, 16, 8, 64, 64, true},
+          AttentionShape{"f32", 4, 2048, 16, 16, 64, 64, true, 1, 0, -1,
+                         KERF_F32},
           AttentionShape{"full", 4, 4096, 16, 16, 128, 128, false},
           AttentionShape{"deepseek", 2, 4096, 16, 16, 192, 128, true}})
+      runAttention(shape);
+  if (which == "" || which == "context")
+    for (const AttentionShape &shape :
+         {AttentionShape{"llama-8b", 1, 32768, 32, 8, 128, 128, true},
+          AttentionShape{"llama-8b", 1, 32768, 32, 8, 128, 128, true, 4, 1},
+          AttentionShape{"llama-8b", 4, 8192, 32, 8, 128, 128, true, 2, 0},
+          AttentionShape{"llama-405b", 1, 131072, 16, 1, 128, 128, true, 16, 5},
+          AttentionShape{"ring", 1, 16384, 16, 16, 128, 128, true, 4, 2, 1},
+          AttentionShape{"ring", 1, 16384, 16, 16, 128, 128, true, 4, 2, 2},
+          AttentionShape{"ring", 1, 16384, 16, 16, 128, 128, true, 4, 2, 3}})
       runAttention(shape);
 }
 

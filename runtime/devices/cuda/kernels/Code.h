@@ -19,6 +19,7 @@ extern const char kerf_ptx_attention_forward_bf16[];
 extern const char kerf_ptx_attention_forward_f16[];
 extern const char kerf_ptx_attention_backward_bf16[];
 extern const char kerf_ptx_attention_backward_f16[];
+extern const char kerf_ptx_beside[];
 extern const char kerf_ptx_epilogue[];
 extern const char kerf_ptx_grouped_plan[];
 extern const char kerf_ptx_grouped_plain[];

@@ -79,6 +79,7 @@ function(kerf_cuda_kernels target)
     kerf_cuda_ptx_for(sm_90a kerf_ptx_grouped_wgmma_${number} GroupedWgmma.cu
       KERF_NUMBER=${number})
   endforeach()
+  kerf_cuda_ptx(kerf_ptx_beside Beside.cu)
   kerf_cuda_ptx(kerf_ptx_epilogue Epilogue.cu)
   kerf_cuda_ptx(kerf_ptx_grouped_plan GroupedPlan.cu)
   kerf_cuda_ptx(kerf_ptx_grouped_plain GroupedPlain.cu)

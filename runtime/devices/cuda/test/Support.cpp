@@ -270,6 +270,7 @@ Step::Step(const Gpu &gpu, const Command &command, const char *name)
   info.command = &record;
   info.operands = operands.data();
   info.attrs = command.attrs.data();
+  info.fixed = command.fixed.empty() ? nullptr : command.fixed.data();
   info.name = name;
   info.function = command.function;
   info.units = command.units;

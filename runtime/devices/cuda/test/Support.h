@@ -89,6 +89,7 @@ struct Command {
   int64_t units = 0;
   uint32_t threads = 0;
   int shifted = -1; ///< operand that begins 64 bytes later, as in an arena
+  std::vector<int64_t> fixed = {}; ///< as kerf_step_info has it; empty: unknown
 };
 
 /// A step that ends with the block.

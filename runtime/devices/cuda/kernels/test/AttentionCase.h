@@ -37,7 +37,8 @@ struct AttentionCase {
   double scale, dropout = 0;
   int64_t global[4], offsets[4] = {0, 0, 0, 0};
   int64_t seed = 0, step = 0, layer = -1;
-  bool repeats = true; ///< two runs give the same bits
+  bool repeats = true;    ///< two runs give the same bits
+  bool knowsRank = false; ///< offsets are known when a step is made
 
   HeadArray q, k, v, y, dy, dq, dk, dvs;
   std::vector<double> lse; ///< [b, h, sq]

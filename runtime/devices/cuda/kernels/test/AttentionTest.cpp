@@ -2,6 +2,8 @@
 
 #include "KernelsTest.h"
 
+#include "../../../common/AttentionShape.h"
+
 #include "AttentionCase.h"
 
 #include <algorithm>
@@ -165,6 +167,12 @@ static Command commandOf(const Gpu &gpu, AttentionCase &c, Memory &m,
                                    : Buffer());
   for (const Buffer &segments : m.segments)
     command.operands.push_back(segments);
+  if (c.knowsRank) {
+    command.fixed.assign(command.operands.size(), KERF_NOT_FIXED);
+    std::copy(c.offsets, c.offsets + 4,
+              command.fixed.begin() + kerf::device::attentionScalars(backward) +
+                  3);
+  }
   return command;
 }
 

@@ -178,6 +178,104 @@ static void testAnyOrder() {
     failed("sums of dq are in a workspace that has no room for them");
 }
 
+/// The part of `rank` of so many, whose keys are all, or those of rank `other`
+/// (-1: all).
+static AttentionCase partOf(Fused f, int64_t ranks, int64_t rank, int64_t other,
+                            bool zigzag) {
+  int64_t all = f.sq;
+  f.sq = all / ranks;
+  f.sk = other < 0 ? all : f.sq;
+  f.causal = true;
+  AttentionCase c = caseOf(f);
+  c.global[2] = c.global[3] = all;
+  c.offsets[2] = rank * f.sq;
+  c.offsets[3] = std::max<int64_t>(other, 0) * f.sq;
+  c.zigzag = zigzag ? ranks : 0;
+  c.knowsRank = true;
+  return c;
+}
+
+/// A key head with all its query heads has no room: parts of these.
+static void testShares(const Gpu &gpu) {
+  for (int64_t ranks : {1, 2}) {
+    Fused fused = {KERF_BF16, 2, 8, 2, 24, 24, 64, 32, true};
+    AttentionCase c =
+        ranks == 1 ? caseOf(fused) : partOf(fused, 2, 1, -1, true);
+    std::vector<int64_t> attrs = c.attributes();
+    int64_t rest = kerf_cuda_attention_delta(attrs.data()) +
+                   kerf_cuda_attention_copied(attrs.data(), /*backward=*/1) +
+                   kerf_cuda_attention_sums(attrs.data()).end +
+                   KERF_CUDA_ATTENTION_EXTRA + KERF_CUDA_ATTENTION_ALIGN;
+    int64_t scores = 2 * 128 * 128, own = 2 * c.sk * (c.d + c.dv);
+    // Chunks of queries of a context rank are parts of their own.
+    expectText(run(gpu, c, true, rest + scores), "16 parts");
+    c = ranks == 1 ? caseOf(fused) : partOf(fused, 2, 1, -1, true);
+    expectText(run(gpu, c, true, rest + 2 * (scores + own)), "8 parts");
+  }
+}
+
+/// What ranks of a cut sequence see, all of it by cuDNN.
+static void testContext(const Gpu &gpu) {
+  const Fused grouped = {KERF_BF16, 2, 4, 2, 72, 0, 64, 64};
+  const Fused uneven = {KERF_F16, 1, 2, 2, 120, 0, 80, 24};
+  auto expect = [&](AttentionCase c, int pieces) {
+    std::string log = run(gpu, c);
+    // Before 9.15.1 gradients may be own kernels'.
+    int taken = countOf(log, "attention by cuDNN");
+    if (taken != 2 * pieces &&
+        !(taken == pieces && versionIn(log) <= 91500 && pieces > 0))
+      failed("%s: cuDNN took %d pieces of %d:\n%s", c.describe().c_str(), taken,
+             2 * pieces, log.c_str());
+    if (pieces == 0 && countOf(log, "attention not by cuDNN"))
+      failed("%s: own kernels where nothing is seen", c.describe().c_str());
+  };
+  for (const Fused &fused : {grouped, uneven})
+    for (int64_t ranks : {2, 3})
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        expect(partOf(fused, ranks, rank, -1, true), 2);
+        expect(partOf(fused, ranks, rank, -1, false), 1);
+        for (int64_t other = 0; other < ranks; ++other) {
+          expect(partOf(fused, ranks, rank, other, true), 1);
+          expect(partOf(fused, ranks, rank, other, false), other <= rank);
+        }
+      }
+  for (int64_t rank = 0; rank < 2; ++rank)
+    for (bool zigzag : {false, true})
+      for (int64_t window : {5, 33}) {
+        AttentionCase c = partOf(grouped, 2, rank, -1, zigzag);
+        c.window = window;
+        expect(c, zigzag ? 2 : 1);
+      }
+}
+
+/// Pieces that a part is not cut into, or that are known too late.
+static void testContextOthers(const Gpu &gpu) {
+  auto expect = [&](AttentionCase c, const std::string &why) {
+    expectBoth(run(gpu, c), c, "attention not by cuDNN: " + why);
+  };
+  const Fused fused = {KERF_BF16, 1, 2, 2, 48, 0, 32, 32};
+  AttentionCase c = partOf(fused, 2, 1, -1, true);
+  c.knowsRank = false;
+  expect(c, "a mask that changes from call to call");
+  c = partOf(fused, 2, 1, 0, true);
+  c.window = 7;
+  expect(c, "a window over a ring of ranks");
+  c = partOf(fused, 2, 1, 0, false);
+  c.window = 30;
+  expect(c, "a window that ends between a rank's queries and keys");
+  c = partOf(fused, 2, 1, -1, false);
+  c.offsets[2] += 8;
+  c.global[2] += 8;
+  expect(c, "queries that begin before their keys or end behind them");
+  c = partOf(fused, 2, 1, -1, true);
+  c.segments = true;
+  expect(c, "packed documents on a part of a sequence");
+  // Where the compiler planned no copies.
+  c = partOf(fused, 2, 1, -1, true);
+  expectText(run(gpu, c, true, 4096),
+             "attention not by cuDNN: no room for keys by position");
+}
+
 /// What Kerf means otherwise stays with the own kernels, and says why.
 static void testOthers(const Gpu &gpu) {
   auto expect = [&](AttentionCase c, bool wide, const std::string &why) {
@@ -188,13 +286,6 @@ static void testOthers(const Gpu &gpu) {
   AttentionCase other = c;
   other.dropout = 0.25;
   expect(other, true, "dropout draws Kerf's random numbers");
-  other = c;
-  other.zigzag = 2;
-  expect(other, true, "the zigzag order of ranks");
-  other = c;
-  other.offsets[2] = other.offsets[3] = 8;
-  other.global[2] = other.global[3] = 24;
-  expect(other, true, "a mask that depends on where a rank's queries");
   other = c;
   other.dtype = KERF_F32;
   expect(other, true, "f32");
@@ -228,6 +319,10 @@ static void testRefusals() {
   expectText(log, "gradients before 9.15.1 need a number of keys");
   if (capabilityOf(gpu) != 90)
     return;
+  c = partOf({KERF_BF16, 1, 2, 2, 512, 0, 32, 32}, 2, 1, -1, false);
+  expectText(run(gpu, c), "attention by cuDNN 9.1.0");
+  c.window = 30;
+  expectText(run(gpu, c), "parts of a sequence before 9.6 need numbers");
   Variable uneven("KERF_SIM_CUDNN_VERSION", "91200");
   Gpu other;
   c = caseOf({KERF_BF16, 1, 1, 1, 8, 128, 160, 96, true});
@@ -261,7 +356,10 @@ bool cudatest::testFused() {
   if (expectedOf(cases[0], capabilityOf(gpu), version) == 2) {
     testParts(gpu);
     testAnyOrder();
+    testShares(gpu);
+    testContext(gpu);
   }
+  testContextOthers(gpu);
   testOthers(gpu);
   if (std::strstr(api().describe(gpu), "simulator"))
     testRefusals();

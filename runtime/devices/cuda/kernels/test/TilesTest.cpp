@@ -21,6 +21,7 @@ struct Tiles {
   bool causal;
   int64_t window = 0;
   bool segments = false;
+  int64_t ranks = 1, rank = 0, other = -1; ///< zigzag; keys of `other`, or all
 };
 } // namespace
 
@@ -40,6 +41,13 @@ static constexpr Tiles cases[] = {
     {4096, 8, 1, 64, true},
     {4096, 2, 2, 128, true},
     {4099, 4, 2, 128, true},
+    {1024, 4, 2, 64, true, 0, false, 2, 0},
+    {1024, 4, 2, 64, true, 0, false, 2, 1},
+    {1536, 2, 2, 128, true, 0, false, 3, 1},
+    {2048, 4, 1, 128, true, 300, false, 4, 2},
+    {1024, 2, 2, 64, true, 0, false, 2, 1, 0},
+    {2048, 2, 2, 128, true, 0, false, 4, 1, 2},
+    {2048, 2, 2, 128, true, 0, false, 4, 3, 3},
 };
 
 static AttentionCase caseOf(const Tiles &t) {
@@ -48,15 +56,20 @@ static AttentionCase caseOf(const Tiles &t) {
   c.b = 1;
   c.h = t.h;
   c.g = t.g;
-  c.sq = c.sk = t.s;
+  c.sq = t.s / t.ranks;
+  c.sk = t.other < 0 ? t.s : c.sq;
   c.d = c.dv = t.d;
   c.causal = t.causal;
   c.window = t.window;
   c.segments = t.segments;
   // Sharper than usual: averages of thousands of values would all be near 0.
   c.scale = 4 / std::sqrt(double(t.d));
-  const int64_t global[] = {c.b, c.h, c.sq, c.sk};
+  const int64_t global[] = {c.b, c.h, t.s, t.s};
   std::copy(global, global + 4, c.global);
+  c.zigzag = t.ranks > 1 ? t.ranks : 0;
+  c.offsets[2] = t.rank * c.sq;
+  c.offsets[3] = std::max<int64_t>(t.other, 0) * c.sq;
+  c.knowsRank = true;
   std::mt19937 random(static_cast<unsigned>(t.s));
   c.draw(random, /*wide=*/true);
   return c;
@@ -153,6 +166,11 @@ bool cudatest::testTiles(int64_t longest) {
     }
     std::printf("%s: cuDNN takes %s\n", c.describe().c_str(), takenIn(log));
     std::fflush(stdout);
+    // Of context ranks all of it, on the GPU on which that was seen.
+    if (tiles.ranks > 1 && capabilityOf(*fused) == 90 &&
+        log.find("not by cuDNN") != log.npos)
+      failed("%s: not all of it is cuDNN's:\n%s", c.describe().c_str(),
+             log.c_str());
     AttentionResults expected = resultsOf(*own, c, log);
     compare(c, expected, found, "");
     AttentionCase other = c;

@@ -75,6 +75,8 @@ std::vector<int64_t> FusedAttention::key(int64_t workspaceBytes) const {
                               s.d,
                               s.dv,
                               s.causal,
+                              bottomRight,
+                              rowCount,
                               s.window,
                               s.segments,
                               std::bit_cast<int64_t>(s.scale),
@@ -172,7 +174,8 @@ Builder::Tensor Builder::keys(const HeadStrides &t, int64_t width,
 }
 
 Builder::Tensor Builder::rowsGiven() {
-  return graph.given(CUDNN_DATA_FLOAT, rows, {s.h * s.sq, s.sq, 1, 1},
+  return graph.given(CUDNN_DATA_FLOAT, rows,
+                     {s.h * part.rowCount, part.rowCount, 1, 1},
                      part.rowAlignment);
 }
 
@@ -209,13 +212,20 @@ void Builder::addGiven() {
 Builder::Tensor Builder::mask(Tensor x) {
   if (s.causal) {
     Tensor row = indexOf(2, x), column = indexOf(3, x);
+    if (part.bottomRight) {
+      row = addWhole(CUDNN_POINTWISE_ADD, row,
+                     graph.whole(static_cast<int32_t>(s.sk)));
+      row = addWhole(CUDNN_POINTWISE_SUB, row,
+                     graph.whole(static_cast<int32_t>(s.sq)));
+    }
     x = select(x, compare(CUDNN_POINTWISE_CMP_GE, row, column));
   }
   // No sum of a larger one with a column is taken: it may not fit.
-  if (s.window && s.window < s.sq) {
+  int64_t shift = part.bottomRight ? s.sk - s.sq : 0;
+  if (s.window && s.window < s.sq + shift) {
     Tensor row = indexOf(2, x);
     Tensor end = addWhole(CUDNN_POINTWISE_ADD, indexOf(3, x),
-                          graph.whole(static_cast<int32_t>(s.window)));
+                          graph.whole(static_cast<int32_t>(s.window - shift)));
     x = select(x, compare(CUDNN_POINTWISE_CMP_GT, end, row));
   }
   if (s.segments) {
@@ -319,8 +329,6 @@ std::string kerf::cuda::fusedRefusal(const FusedAttention &part) {
     return "f32";
   if (s.dropout > 0)
     return "dropout draws Kerf's random numbers";
-  if (s.zigzag)
-    return "the zigzag order of ranks";
   if (!(s.scale > 0))
     return "a scale that is not positive";
   if (s.sq == 1 && s.sk == 1)
@@ -337,6 +345,12 @@ std::string kerf::cuda::fusedRefusal(const FusedAttention &part, size_t version,
   const AttentionShape &s = part.shape;
   if (version == 91000 || version == 91001)
     return "attention is wrong in this version";
+  if (part.bottomRight && version < 90600 &&
+      (s.window || s.sq % 64 != 0 || s.sk % 64 != 0))
+    return "parts of a sequence before 9.6 need numbers of positions that 64 "
+           "divides, and no window";
+  if (part.bottomRight && s.sq == 1 && version < 91000)
+    return "a part of one query before 9.10";
   if (!part.backward)
     return "";
   // Seen on an H200 with 9.14 and 9.19: 0 for queries and keys of all documents

@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "../common/AttentionShape.h"
+#include "../../common/AttentionShape.h"
+#include "../Step.h"
+#include "../kernels/AttentionArguments.h"
+#include "../kernels/Code.h"
 #include "CudnnStep.h"
-#include "Step.h"
 #include "kerf/Artifact/CudaWorkspace.h"
-#include "kernels/AttentionArguments.h"
-#include "kernels/Code.h"
 
 #include <algorithm>
 #include <cstdio>

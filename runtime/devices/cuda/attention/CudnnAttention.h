@@ -3,8 +3,8 @@
 #ifndef KERF_DEVICES_CUDA_CUDNNATTENTION_H
 #define KERF_DEVICES_CUDA_CUDNNATTENTION_H
 
-#include "../common/AttentionShape.h"
-#include "CudnnGraph.h"
+#include "../../common/AttentionShape.h"
+#include "../CudnnGraph.h"
 
 namespace kerf::cuda {
 
@@ -32,11 +32,19 @@ struct FusedAttention {
 
   device::AttentionShape shape; ///< b, h and g are those of a part
   bool backward = false;
-  bool anyOrder = false;    ///< dq is added up in f32 by atomic operations
-  bool lse = true;          ///< it is wanted, forward
+  bool anyOrder = false; ///< dq is added up in f32 by atomic operations
+  bool lse = true;       ///< it is wanted, forward
+  /// A causal mask lets the last query see the last key, and a window ends
+  /// there too; else the first one sees the first key.
+  bool bottomRight = false;
+  int64_t rowCount = 0;     ///< of lse and delta, from one head to the next
   int64_t rowAlignment = 4; ///< of parts of lse and delta, bytes, at most 16
   int64_t segmentAlignment = 4;
 
+  /// Are this tensor's rows keys?
+  static bool isOfKeys(int role) {
+    return role == K || role == V || role == Dk || role == Dv;
+  }
   /// Does a graph have this in memory?
   bool has(int role) const;
   /// Id of a role in graphs: roles are their first tensors, in order.
