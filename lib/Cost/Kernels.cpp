@@ -200,27 +200,32 @@ AttentionRates kerf::attentionRatesOf(const Device &device,
 
 /// Flop/s of fused attention with heads of 128 or more.
 static double attentionRate(const Device &device, const Profile &profile,
-                            llvm::StringRef type, bool backward, double keys) {
-  AttentionRates rates = attentionRatesOf(device, profile, type);
-  double rate = peakOf(device, type) * rates.forward * profile.attention *
-                (backward ? rates.backwardRatio : 1);
-  return keys > 0 ? rate * keys / (keys + rates.keysStart) : rate;
+                            const AttentionWork &work) {
+  AttentionRates rates = attentionRatesOf(device, profile, work.type);
+  double rate = peakOf(device, work.type) * rates.forward * profile.attention *
+                (work.backward ? rates.backwardRatio : 1);
+  // Of f32 what was measured is that of own kernels.
+  const TypeEfficiency *measured = measuredOf(device, work.type);
+  bool isMeasured = measured && measured->attention > 0 && work.type == "f32";
+  if (work.isOwn && !isMeasured)
+    rate *= work.backward ? profile.ownAttentionBackward : profile.ownAttention;
+  return work.keys > 0 ? rate * work.keys / (work.keys + rates.keysStart)
+                       : rate;
 }
 
 double kerf::attentionSec(const Device &device, const Profile &profile,
-                          double flops, double bytes, double headSize,
-                          double scores, llvm::StringRef type, bool backward,
-                          double keys) {
+                          const AttentionWork &work) {
+  double moving = memorySec(device, work.bytes);
   if (!profile.flash)
-    return std::max(
-        unfusedSec(device, profile, headSize, scores, type, backward),
-        memorySec(device, bytes));
-  double rate = attentionRate(device, profile, type, backward, keys);
+    return std::max(unfusedSec(device, profile, work.headSize, work.scores,
+                               work.type, work.backward),
+                    moving);
+  double rate = attentionRate(device, profile, work);
   // The exponent is fitted to published steps of models with heads of 64 to
   // 128.
-  if (headSize < 128)
-    rate *= std::pow(headSize / 128, 0.35);
-  return std::max(flops > 0 ? flops / rate : 0, memorySec(device, bytes));
+  if (work.headSize < 128)
+    rate *= std::pow(work.headSize / 128, 0.35);
+  return std::max(work.flops > 0 ? work.flops / rate : 0, moving);
 }
 
 double kerf::rowSec(const Device &device, const Profile &profile, double bytes,

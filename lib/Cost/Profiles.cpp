@@ -22,6 +22,7 @@ static Profile pytorch(const char *name) {
   // mean.
   profile.attention = 0.85;
   profile.attentionBackward = 1;
+  profile.ownAttention = profile.ownAttentionBackward = 1;
   // Element-wise kernels that a compiler would join each read and write memory.
   profile.memory = 2;
   // Python launches about 60 kernels forward and 110 backward at 13 us each.

@@ -128,12 +128,13 @@ static double attentionWorkspace(const Library &library,
   attrs[KERF_ATTN_DV] = v[3];
   attrs[KERF_ATTN_DROPOUT] = drops; // Whether there is any is what counts.
   attrs[KERF_ATTN_ZIGZAG] = contexts > 1 ? contexts : 0;
+  attrs[KERF_ATTN_CAUSAL] = contexts > 1; // What else is causal needs no more.
   attrs[KERF_ATTN_GLOBAL + 2] = whole;
-  if (isBackward && documents)
-    return double(
-        kerf_documents_workspace(library.target, attrs, library.workers));
-  return library.bytes(
-      isBackward ? KERF_OP_ATTENTION_BACKWARD : KERF_OP_ATTENTION, attrs);
+  kerf_opcode opcode =
+      isBackward ? KERF_OP_ATTENTION_BACKWARD : KERF_OP_ATTENTION;
+  return documents ? double(kerf_documents_workspace(library.target, opcode,
+                                                     attrs, library.workers))
+                   : library.bytes(opcode, attrs);
 }
 
 namespace {
@@ -172,12 +173,8 @@ double PlacedOp::attention(const Library &library) const {
   AttentionAttrs attrs = {q, k, v};
   attrs.isBackward = op.phase != LayerPhase::Forward;
   attrs.isRounded = valueOf(op.operands[0]).elementBytes < 4;
-  // Random bits come from a seed, which is a number, as nothing else here is.
-  attrs.drops = llvm::any_of(
-      op.operands, [&](int value) { return valueOf(value).shape.empty(); });
-  // Numbers of documents, one for each position.
-  attrs.documents = llvm::any_of(
-      op.operands, [&](int value) { return valueOf(value).shape.size() == 2; });
+  attrs.drops = op.dropsScores;
+  attrs.documents = op.isPacked;
   attrs.contexts = isOrdered ? contexts : 1;
   attrs.whole = valueOf(op.operands[0]).shape[1];
   return attentionWorkspace(library, attrs);

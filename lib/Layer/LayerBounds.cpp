@@ -61,8 +61,9 @@ LayerBounds::Floor LayerBounds::floorOf(int number) const {
       floor.seconds += op.work.matmulFlops / rate;
     } else if (op.work.attentionFlops > 0) {
       floor.seconds +=
-          attentionSec(device, profile, op.work.attentionFlops, 0, op.headSize,
-                       op.scores, op.type, op.phase != LayerPhase::Forward);
+          attentionSec(device, profile,
+                       {op.work.attentionFlops, 0, op.headSize, op.scores,
+                        op.type, op.phase != LayerPhase::Forward});
     } else {
       double bytes = 0;
       for (auto [value, moves] : llvm::zip(op.results, traffic.ops[i].writes))

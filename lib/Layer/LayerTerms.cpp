@@ -2,6 +2,8 @@
 
 #include "kerf/Layer/LayerTerms.h"
 
+#include "kerf/Artifact/CudaWorkspace.h"
+
 #include "kerf/Cost/Kernels.h"
 
 #include <algorithm>
@@ -195,18 +197,99 @@ static bool looksUp(const LayerOp &op) {
   return false;
 }
 
+/// Ranks that share the sequence of an attention.
+static int64_t sequenceRanks(const LayerOp &op, llvm::ArrayRef<int64_t> cuts) {
+  const auto *ring = llvm::find_if(
+      op.variants, [](const FactorVariant &v) { return v.together; });
+  return ring == op.variants.end()
+             ? 1
+             : std::max(cuts[ring->factors[0]], cuts[ring->factors[1]]);
+}
+
+/// Are tokens in the order in which n ranks have equal causal work?
+static bool isZigzag(const StepModel &step, int64_t n) {
+  return !step.plainOrder && step.sequence % (2 * n) == 0;
+}
+
 /// Causal work of the last of n ranks that share a sequence, in parts of the
 /// mean: (2n - 1) / n with parts by position (of n^2 equal blocks of queries
 /// and keys a rank r has r whole and one half ones), else 1.
 static double causalSkew(const LayerOp &op, llvm::ArrayRef<int64_t> cuts,
                          const StepModel &step) {
-  const auto *ring = llvm::find_if(
-      op.variants, [](const FactorVariant &v) { return v.together; });
-  if (!op.causal || ring == op.variants.end())
-    return 1;
-  int64_t n = std::max(cuts[ring->factors[0]], cuts[ring->factors[1]]);
-  bool isEqual = !step.plainOrder && step.sequence % (2 * n) == 0;
-  return isEqual ? 1 : double(2 * n - 1) / double(n);
+  int64_t n = sequenceRanks(op, cuts);
+  return !op.causal || isZigzag(step, n) ? 1 : double(2 * n - 1) / double(n);
+}
+
+/// A dimension of an operand on one rank.
+static int64_t localSize(const LayerKind &kind, const LayerOp &op, int operand,
+                         int dim, llvm::ArrayRef<int64_t> cuts) {
+  int64_t parts = 1;
+  for (unsigned f : op.operandFactors[operand][dim])
+    parts *= cuts[f];
+  return std::max<int64_t>(1, kind.values[op.operands[operand]].shape[dim] /
+                                  parts);
+}
+
+std::vector<int64_t> LayerTerms::attentionAttrs(const LayerOp &op,
+                                                llvm::ArrayRef<int64_t> cuts,
+                                                int64_t contexts) const {
+  std::vector<int64_t> attrs(KERF_ATTN_ATTR_COUNT, 0);
+  const auto &q = kind.values[op.operands[0]].shape;
+  const auto &k = kind.values[op.operands[1]].shape;
+  const auto &v = kind.values[op.operands[2]].shape;
+  bool hasAllKeys = takesAllKeys(kind, op, contexts);
+  attrs[KERF_ATTN_DTYPE] = op.type == "f32"   ? KERF_F32
+                           : op.type == "f16" ? KERF_F16
+                                              : KERF_BF16;
+  attrs[KERF_ATTN_B] = localSize(kind, op, 0, 0, cuts);
+  attrs[KERF_ATTN_SQ] = std::max<int64_t>(1, q[1] / contexts);
+  attrs[KERF_ATTN_H] = localSize(kind, op, 0, 2, cuts);
+  attrs[KERF_ATTN_G] = localSize(kind, op, 1, 2, cuts);
+  attrs[KERF_ATTN_SK] =
+      hasAllKeys ? k[1] : std::max<int64_t>(1, k[1] / contexts);
+  attrs[KERF_ATTN_D] = q[3];
+  attrs[KERF_ATTN_DV] = v[3];
+  attrs[KERF_ATTN_CAUSAL] = op.causal;
+  attrs[KERF_ATTN_WINDOW] = op.window;
+  attrs[KERF_ATTN_DROPOUT] = op.dropsScores; // Whether there is any counts.
+  attrs[KERF_ATTN_GLOBAL + 2] = q[1];
+  attrs[KERF_ATTN_ZIGZAG] =
+      op.causal && isZigzag(*context.step, contexts) ? contexts : 0;
+  return attrs;
+}
+
+/// Do Kerf's own kernels compute an attention on GPUs? By its kind alone:
+/// bounds come of times on fewer ranks, where a gradient may be too large for
+/// the library that is not so on more. All context ranks are taken to cut it.
+bool LayerTerms::isOwnAttention(const LayerOp &op,
+                                llvm::ArrayRef<int64_t> cuts) const {
+  int64_t contexts = ranks[static_cast<int>(InnerAxis::Context)];
+  return device.target == BackendTarget::Cuda &&
+         kerf_cuda_attention_is_own_kind(
+             attentionAttrs(op, cuts, contexts).data(),
+             op.phase != LayerPhase::Forward, op.isPacked, contexts > 1);
+}
+
+double LayerTerms::orderBytes(const LayerOp &op,
+                              llvm::ArrayRef<int64_t> cuts) const {
+  bool isSorted =
+      device.target == BackendTarget::Cuda &&
+      context.profile.name == Profile().name &&
+      kerf_cuda_attention_is_sorted(
+          attentionAttrs(op, cuts, sequenceRanks(op, cuts)).data()) &&
+      !isOwnAttention(op, cuts);
+  if (!isSorted)
+    return 0;
+  double bytes = 0;
+  for (int keys : {1, 2}) {
+    double parts = 1;
+    for (int dim : {0, 2}) // batch and heads
+      for (unsigned f : op.operandFactors[keys][dim])
+        parts *= double(cuts[f]);
+    bytes += kind.values[op.operands[keys]].bytes() / parts;
+  }
+  return bytes *
+         (op.phase == LayerPhase::Forward ? kSortedForward : kSortedBackward);
 }
 
 double LayerTerms::productSec(int index, llvm::ArrayRef<int64_t> cuts) const {
@@ -350,12 +433,18 @@ OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
     // Queries of all heads: rows of the result.
     double rows = tensorBytes(index, true, 0, layout, axis, option) /
                   (kind.values[op.results[0]].elementBytes * op.headSize);
+    AttentionWork work = {op.work.attentionFlops / scale,
+                          moved,
+                          op.headSize,
+                          op.scores / scale,
+                          op.type,
+                          op.phase != LayerPhase::Forward,
+                          rows > 0 ? op.scores / scale / rows : 0,
+                          isOwnAttention(op, cuts)};
     return {WorkKind::Attention,
             causalSkew(op, cuts, *context.step) *
-                attentionSec(device, profile, op.work.attentionFlops / scale,
-                             moved, op.headSize, op.scores / scale, op.type,
-                             op.phase != LayerPhase::Forward,
-                             rows > 0 ? op.scores / scale / rows : 0)};
+                    attentionSec(device, profile, work) +
+                rowSec(device, profile, orderBytes(op, cuts), 0)};
   }
   if (op.work.matmulFlops > 0) {
     if (query.ideal)

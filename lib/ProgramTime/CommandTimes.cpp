@@ -23,6 +23,7 @@
 #include "CommandTimes.h"
 
 #include "kerf/Artifact/Check.h"
+#include "kerf/Artifact/CudaWorkspace.h"
 #include "kerf/Cost/Collectives.h"
 #include "kerf/Cost/Kernels.h"
 #include "kerf/Support/Json.h"
@@ -138,6 +139,21 @@ static double visiblePairs(const int64_t *a) {
   return skew * square / parts;
 }
 
+/// Do own kernels compute it on a GPU?
+bool CommandTimes::isOwnAttention(const kerf_command &command) const {
+  if (device.target != BackendTarget::Cuda)
+    return false;
+  const int64_t *a = attrsOf(command);
+  bool isBackward = command.opcode == KERF_OP_ATTENTION_BACKWARD;
+  uint32_t scalars = isBackward ? 9 : 5;
+  auto has = [&](uint32_t n) {
+    return operand(command, n).kind != KERF_ABSENT;
+  };
+  bool isPacked = command.operand_count > scalars + 8;
+  bool isPart = has(scalars + 5) || has(scalars + 6);
+  return kerf_cuda_attention_is_own(a, isBackward, isPacked, isPart);
+}
+
 double CommandTimes::attentionSec(const kerf_command &command) const {
   const int64_t *a = attrsOf(command);
   bool isBackward = command.opcode == KERF_OP_ATTENTION_BACKWARD;
@@ -151,9 +167,22 @@ double CommandTimes::attentionSec(const kerf_command &command) const {
   double once = queries * (d + dv) + keys * (d + dv);
   double elements = isBackward ? 2 * once : once;
   double bytes = elements * widthOf(a[KERF_ATTN_DTYPE]) + 4 * queries;
-  return kerf::attentionSec(
-      device, profile, flops, bytes, d, queries * size(KERF_ATTN_SK),
-      typeName(a[KERF_ATTN_DTYPE]), isBackward, size(KERF_ATTN_SK));
+  bool isOwn = isOwnAttention(command);
+  AttentionWork work = {flops,
+                        bytes,
+                        d,
+                        queries * size(KERF_ATTN_SK),
+                        typeName(a[KERF_ATTN_DTYPE]),
+                        isBackward,
+                        size(KERF_ATTN_SK),
+                        isOwn};
+  double sec = kerf::attentionSec(device, profile, work);
+  if (device.target != BackendTarget::Cuda || isOwn ||
+      !kerf_cuda_attention_is_sorted(a))
+    return sec;
+  double copied = keys * (d + dv) * widthOf(a[KERF_ATTN_DTYPE]);
+  return sec +
+         movingSec(copied * (isBackward ? kSortedBackward : kSortedForward));
 }
 
 /// Of the rows that a product in groups has room for, the part that even

@@ -47,6 +47,7 @@ public:
 
 private:
   double matmulSec(const kerf_command &command) const;
+  bool isOwnAttention(const kerf_command &command) const;
   double attentionSec(const kerf_command &command) const;
   double groupedSec(const kerf_program &program,
                     const kerf_command &command) const;

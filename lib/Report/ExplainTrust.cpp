@@ -197,6 +197,24 @@ static std::string shapeWords(const Device &device, llvm::StringRef type) {
                        : "matmuls lose by shape: " + llvm::join(words, ", ");
 }
 
+/// Which attention Kerf's own kernels compute on GPUs; "": none.
+static std::string ownAttentionOf(const ExplainInput &input, int64_t contexts) {
+  bool drops = false, isPacked = false;
+  for (const LayerKind &kind : input.step->kinds)
+    for (const LayerOp &op : kind.ops) {
+      drops |= op.dropsScores;
+      isPacked |= op.isPacked;
+    }
+  if (input.machine->device.target != BackendTarget::Cuda ||
+      input.profile.ownAttention == 1)
+    return "";
+  return drops                       ? "attention with dropout"
+         : input.step->type == "f32" ? "attention in f32"
+         : !isPacked                 ? ""
+         : contexts > 1 ? "attention within documents on context ranks"
+                        : "gradients of attention within documents";
+}
+
 TrustPart explain_detail::describeTrust(const ExplainInput &input,
                                         const PlanPoint &plan) {
   const Profile &profile = input.profile;
@@ -218,17 +236,14 @@ TrustPart explain_detail::describeTrust(const ExplainInput &input,
               "plain order)"
             : "causal attention costs every context rank the same (tokens in "
               "zigzag order)");
+  if (std::string own = ownAttentionOf(input, plan.outer.cp); !own.empty())
+    trust.assumptions.push_back(
+        own + ": by Kerf's own kernels, at " +
+        report::percent(profile.ownAttention, 0) + " of the library's rate, " +
+        report::percent(profile.ownAttentionBackward, 0) + " backward");
   trust.notModelled = {"stragglers and jitter", "other jobs on the network",
                        "thermal throttling", "input pipeline",
                        "fragmentation of memory"};
-  // docs/hardware.md has the rates. A library's graph has no place for masks
-  // that depend on the rank.
-  if (plan.outer.cp > 1 && profile.name == Profile().name &&
-      input.machine->device.target == BackendTarget::Cuda)
-    trust.notModelled.insert(
-        trust.notModelled.begin(),
-        "context ranks take Kerf's own kernels for causal attention, which "
-        "reached 0.2 to 0.5 of the assumed rates on an H200");
   trust.notCompiled = describeBackend(input.machine->device);
   addErrorBand(trust, profile, plan.outer);
   addMeasured(trust, input, plan.outer);

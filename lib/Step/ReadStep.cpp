@@ -479,10 +479,16 @@ private:
     layer.headSize = q.back();
     layer.scores =
         double(q[0]) * q[1] * q[2] * typeOf(op->getOperand(1)).getDimSize(1);
+    auto note = [&layer](auto attention) {
+      layer.causal = attention.getCausal();
+      layer.dropsScores = bool(attention.getSeed());
+      layer.isPacked = !attention.getSegments().empty();
+      layer.window = attention.getWindow().value_or(0);
+    };
     if (auto forward = dyn_cast<AttentionOp>(op))
-      layer.causal = forward.getCausal();
+      note(forward);
     if (auto backward = dyn_cast<AttentionBackwardOp>(op))
-      layer.causal = backward.getCausal();
+      note(backward);
   }
 
   void noteGradient(Value result, int id) {

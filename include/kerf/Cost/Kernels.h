@@ -60,16 +60,33 @@ struct AttentionRates {
 AttentionRates attentionRatesOf(const Device &device, const Profile &profile,
                                 llvm::StringRef type);
 
-/// Seconds of attention of `flops` (products of scores, a causal half counted
-/// as half; backward with the scores made again: 2.5 times the forward) that
-/// moves `bytes`. `headSize` below 128 is slower by (headSize/128)^0.35.
-/// Unfused attention (`Profile::flash` false) makes all `scores` (batch x heads
-/// x queries x keys of this rank) in plain products and pays bytes per score.
-/// Of the rate `keys` seen per query leave what was measured
-/// (`TypeEfficiency::attentionKeys`); 0: all of it.
-double attentionSec(const Device &device, const Profile &profile, double flops,
-                    double bytes, double headSize, double scores,
-                    llvm::StringRef type, bool backward, double keys = 0);
+/// An attention, or its gradient, on one rank.
+struct AttentionWork {
+  /// Of products of scores, a causal half counted as half; backward with the
+  /// scores made again: 2.5 times the forward.
+  double flops = 0;
+  double bytes = 0;     ///< that it moves
+  double headSize = 0;  ///< channels; below 128 it is slower by (n/128)^0.35
+  double scores = 0;    ///< batch x heads x queries x keys
+  llvm::StringRef type; ///< "bf16"
+  bool backward = false;
+  /// Seen per query: of the rate they leave what was measured
+  /// (`TypeEfficiency::attentionKeys`); 0: all of it.
+  double keys = 0;
+  /// Kerf's own kernels compute it on a GPU, since its library does not
+  /// (`Profile::ownAttention`).
+  bool isOwn = false;
+};
+
+/// Bytes that kernels beside the library move for keys and values that lie in
+/// the zigzag order of ranks, per byte of these: a copy by position; backward,
+/// two gradients, of which one has half of the positions, and their sum, too.
+constexpr double kSortedForward = 2, kSortedBackward = 4.5;
+
+/// Seconds of it. Unfused attention (`Profile::flash` false) makes all scores
+/// in plain products and pays bytes per score.
+double attentionSec(const Device &device, const Profile &profile,
+                    const AttentionWork &work);
 
 /// Seconds of an element-wise or row kernel that moves `bytes` and does
 /// `vectorFlops` (at the f32 peak).

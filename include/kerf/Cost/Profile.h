@@ -22,6 +22,11 @@ struct Profile {
   /// in any order: Kerf's are in a fixed one. Measured on an H200: 0.78 at
   /// 4,096 and 8,192 positions, 0.86 to 0.93 below.
   double attentionBackward = 0.8;
+  /// Rate of attention by Kerf's own kernels on GPUs / that of the library, and
+  /// of its gradient. Measured on an H200 (docs/hardware.md): 0.31 to 0.39, and
+  /// 0.18 to 0.49.
+  double ownAttention = 0.37;
+  double ownAttentionBackward = 0.42;
   double memory = 1; ///< multiplier of bytes of row kernels
   bool flash = true; ///< attention without a buffer of scores
   /// Row kernels are joined as the stage `fuse` does, products end in what

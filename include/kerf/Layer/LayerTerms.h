@@ -192,6 +192,15 @@ public:
   /// Seconds of a product's flops in the shape that `cuts` of its factors
   /// leave, whatever it reads.
   double productSec(int op, llvm::ArrayRef<int64_t> cuts) const;
+  /// As KERF_OP_ATTENTION has them on one of so many ranks that share its
+  /// sequence, without strides.
+  std::vector<int64_t> attentionAttrs(const LayerOp &op,
+                                      llvm::ArrayRef<int64_t> cuts,
+                                      int64_t contexts) const;
+  bool isOwnAttention(const LayerOp &op, llvm::ArrayRef<int64_t> cuts) const;
+  /// Bytes that copies of an attention's keys and values move where these lie
+  /// in the zigzag order and its library wants them by position.
+  double orderBytes(const LayerOp &op, llvm::ArrayRef<int64_t> cuts) const;
   /// Own communication of an option (ring, split vocabulary), seconds.
   double variantSec(int op, const OpOption &option, int axis,
                     const LayerLayout &layout) const;

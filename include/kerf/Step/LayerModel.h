@@ -66,10 +66,13 @@ struct LayerOp {
   double tableBytes = 0;
   /// Of tables that programs of GPUs make once per step (`kerf-hoist-tables`).
   double stepTableBytes = 0;
-  double headSize = 0; ///< attention
-  double scores = 0;   ///< attention: batch x heads x queries x keys
-  bool causal = false; ///< attention in which later queries see more keys
-  bool view = false;   ///< moves nothing
+  double headSize = 0;      ///< attention
+  double scores = 0;        ///< attention: batch x heads x queries x keys
+  bool causal = false;      ///< attention in which later queries see more keys
+  bool dropsScores = false; ///< attention that drops some at random
+  bool isPacked = false;    ///< attention within documents
+  int64_t window = 0;       ///< of attention; 0: none
+  bool view = false;        ///< moves nothing
   /// Reads where elements are in the whole tensor: parts of blocks do not say.
   bool readsIndices = false;
   /// A weight gradient that zero-bubble schedules make later (`findPutOff`).

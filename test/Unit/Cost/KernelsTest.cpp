@@ -162,8 +162,8 @@ TEST(KernelsTest, HalfOnCpu) {
 TEST(KernelsTest, FusedAttention) {
   double flops = 1e12, rate = 1000e12 * 0.5;
   auto sec = [&](double headSize, bool backward) {
-    return attentionSec(h100(), {}, flops, 1e6, headSize, 1e9, "bf16",
-                        backward);
+    return attentionSec(h100(), {},
+                        {flops, 1e6, headSize, 1e9, "bf16", backward});
   };
   EXPECT_DOUBLE_EQ(sec(128, false), flops / rate);
   EXPECT_DOUBLE_EQ(sec(256, false), flops / rate);
@@ -174,20 +174,38 @@ TEST(KernelsTest, FusedAttention) {
   EXPECT_DOUBLE_EQ(profileNamed("nemo")->attentionBackward, 1);
   EXPECT_NEAR(sec(64, false), flops / (rate * 0.7846), 1e-6);
   // One query against a long cache: bytes decide.
-  EXPECT_DOUBLE_EQ(attentionSec(h100(), {}, 1e6, 1e9, 128, 1e4, "bf16", false),
+  EXPECT_DOUBLE_EQ(attentionSec(h100(), {}, {1e6, 1e9, 128, 1e4, "bf16"}),
                    1e9 / (3e12 * 0.75));
 }
 
 // Where it was measured a type has a rate of its own, and few keys cost more.
 TEST(KernelsTest, MeasuredAttention) {
   auto rate = [](const char *type, bool backward, double keys) {
-    return 1e12 / attentionSec(measured(), {}, 1e12, 1e6, 128, 1e9, type,
-                               backward, keys);
+    return 1e12 / attentionSec(measured(), {},
+                               {1e12, 1e6, 128, 1e9, type, backward, keys});
   };
   EXPECT_DOUBLE_EQ(rate("f32", false, 0), 60e12 * 0.25);
   EXPECT_DOUBLE_EQ(rate("f32", false, 100), 60e12 * 0.25 / 2);
   EXPECT_DOUBLE_EQ(rate("f32", true, 300), 60e12 * 0.25 * 0.8 * 0.75);
   EXPECT_DOUBLE_EQ(rate("bf16", false, 100), 1000e12 * 0.5);
+}
+
+// What the library does not take has the rates of own kernels; other runtimes'
+// profiles know no such kernels.
+TEST(KernelsTest, OwnAttention) {
+  AttentionWork work = {1e12, 1e6, 128, 1e9, "bf16"}, own = work;
+  own.isOwn = true;
+  double sec = attentionSec(h100(), {}, work);
+  EXPECT_DOUBLE_EQ(attentionSec(h100(), {}, own), sec / Profile().ownAttention);
+  work.backward = own.backward = true;
+  EXPECT_DOUBLE_EQ(attentionSec(h100(), {}, own),
+                   attentionSec(h100(), {}, work) /
+                       Profile().ownAttentionBackward);
+  own.type = work.type = "f32"; // was measured by own kernels
+  EXPECT_DOUBLE_EQ(attentionSec(measured(), {}, own),
+                   attentionSec(measured(), {}, work));
+  EXPECT_DOUBLE_EQ(attentionSec(h100(), *profileNamed("nemo"), own),
+                   attentionSec(h100(), *profileNamed("nemo"), work));
 }
 
 // Unfused attention makes masked scores too and moves bytes for each.
@@ -198,10 +216,10 @@ TEST(KernelsTest, UnfusedAttention) {
   profile.scoreBytesBackward = 19;
   double scores = 1e9, products = 1000e12 * 0.8, memory = 3e12 * 0.75;
   EXPECT_DOUBLE_EQ(
-      attentionSec(h100(), profile, 2.56e11, 1e6, 128, scores, "bf16", false),
+      attentionSec(h100(), profile, {2.56e11, 1e6, 128, scores, "bf16"}),
       4 * 128 * scores / products + 13 * scores / memory);
   EXPECT_DOUBLE_EQ(
-      attentionSec(h100(), profile, 6.4e11, 1e6, 128, scores, "bf16", true),
+      attentionSec(h100(), profile, {6.4e11, 1e6, 128, scores, "bf16", true}),
       8 * 128 * scores / products + 19 * scores / memory);
 }
 
