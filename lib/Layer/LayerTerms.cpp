@@ -263,7 +263,8 @@ std::vector<int64_t> LayerTerms::attentionAttrs(const LayerOp &op,
 /// the library that is not so on more. All context ranks are taken to cut it.
 bool LayerTerms::isOwnAttention(const LayerOp &op,
                                 llvm::ArrayRef<int64_t> cuts) const {
-  int64_t contexts = ranks[static_cast<int>(InnerAxis::Context)];
+  int64_t contexts = std::max(ranks[static_cast<int>(InnerAxis::Context)],
+                              sequenceRanks(op, cuts));
   return device.target == BackendTarget::Cuda &&
          kerf_cuda_attention_is_own_kind(
              attentionAttrs(op, cuts, contexts).data(),

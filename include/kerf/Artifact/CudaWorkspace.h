@@ -224,10 +224,10 @@ kerf_cuda_attention_parts(const int64_t *attrs, int64_t most) {
   return part;
 }
 
-/* The parts that the compiler makes room for. Twice as much where one query
- * head alone is more, or where query heads of a key head are apart and few
- * queries of theirs fill no GPU (of a context rank: 4,096 with 131,072 keys are
- * 32 tiles for each head). */
+/* The parts that the compiler makes room for. Where query heads of a key head
+ * are apart and few queries of theirs fill no GPU (of a context rank: 4,096
+ * with 131,072 keys are 32 tiles for each head), twice as much; where one query
+ * head alone is more, four times as much. */
 static inline kerf_cuda_attention_part
 kerf_cuda_attention_planned(const int64_t *attrs) {
   int64_t keys = attrs[KERF_ATTN_SK], rows = attrs[KERF_ATTN_SQ];
@@ -244,6 +244,8 @@ kerf_cuda_attention_planned(const int64_t *attrs) {
       (part.sums > 0 &&
        part.heads * rows < KERF_CUDA_ATTENTION_TILE * KERF_CUDA_ATTENTION_FULL))
     part = kerf_cuda_attention_parts(attrs, 2 * most);
+  if (part.bytes == 0)
+    part = kerf_cuda_attention_parts(attrs, 4 * most);
   return part;
 }
 
