@@ -30,8 +30,8 @@ struct Beside {
   CUfunction function;
   Grid grid;
   uint32_t operand; ///< the tensor
-  int64_t sorted[2] = {-1,
-                       -1}; ///< of Order, bytes from the aligned workspace on
+  /// Of Order: bytes from the aligned workspace on; -1: none.
+  int64_t sorted[2] = {-1, -1};
   OrderArguments order = {};
   BlankArguments blank = {};
   UnseenArguments unseen = {};
