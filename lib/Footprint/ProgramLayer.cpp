@@ -61,11 +61,9 @@ States SketchedLayer::neededStates(const LayerOp &op, size_t operand) const {
   return states;
 }
 
-/// The states in which a layer hands on what it makes, if that is whole.
-static bool isWhole(const States &states) {
-  return llvm::none_of(states, [](AxisState state) {
-    return state == kPending || isRagged(state);
-  });
+/// True for states in which a layer hands on what it makes.
+static bool areHandedOn(const States &states) {
+  return llvm::all_of(states, isHandedOn);
 }
 
 void SketchedLayer::setBoundary(const SketchedLayer *embedding,
@@ -78,16 +76,17 @@ void SketchedLayer::setBoundary(const SketchedLayer *embedding,
   }
   if (embedding && embedding->kind.output >= 0)
     if (States made = embedding->madeStates(embedding->kind.output);
-        isWhole(made))
+        areHandedOn(made))
       input = made;
   if (head && head->kind.inputGradient >= 0)
-    if (States made = head->madeStates(head->kind.inputGradient); isWhole(made))
+    if (States made = head->madeStates(head->kind.inputGradient);
+        areHandedOn(made))
       outputGradient = made;
   auto settle = [&](int value, States &given) {
     if (value < 0 || kind.values[value].producer < 0)
       return;
     States made = madeStates(value);
-    if (isWhole(made) && bytesIn(value, made) <= bytesIn(value, given))
+    if (areHandedOn(made))
       given = made;
   };
   settle(kind.output, input);

@@ -88,7 +88,9 @@ public:
     addSaved();
     addParams();
     addWork();
-    point.boundaryBytes = boundaryBytes();
+    point.boundaryBytes = boundaryBytes(kind.input, kind.output);
+    point.boundaryGradientBytes =
+        boundaryBytes(kind.outputGradient, kind.inputGradient);
     double fixed = 0;
     for (const TimeParts *parts :
          {&point.forward, &point.backward, &point.recompute})
@@ -151,9 +153,9 @@ private:
 
   /// What is handed on lies as the layer is given it, or as it makes it, where
   /// that is smaller.
-  double boundaryBytes() const {
-    double given = kind.input >= 0 ? localBytes(kind.input) : HUGE_VAL;
-    double made = kind.output >= 0 ? localBytes(kind.output) : HUGE_VAL;
+  double boundaryBytes(int in, int out) const {
+    double given = in >= 0 ? localBytes(in) : HUGE_VAL;
+    double made = out >= 0 ? localBytes(out) : HUGE_VAL;
     double bytes = std::min(given, made);
     return bytes < HUGE_VAL ? bytes : 0;
   }

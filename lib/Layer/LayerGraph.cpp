@@ -465,21 +465,26 @@ private:
                });
   }
 
-  /// What the layer hands on lies as what it was handed.
+  /// What the layer hands on lies as what it was handed. Where it chooses that
+  /// itself it is what it makes.
   void addEnds() {
-    auto end = [&](int value, const StateVariable &boundary) {
+    auto end = [&](int value, const StateVariable &boundary, bool isChosen) {
       if (value < 0 || boundary.variable < 0 || kind.values[value].producer < 0)
         return;
       Source made = madeSource(value);
       Moving what = movingOf(value);
       addTraffic({value}, {made.variable, boundary.variable},
                  [&](const std::vector<int> &s) {
-                   return comm(
-                       convert(made.states[s[0]], boundary.states[s[1]], what));
+                   AxisState from = made.states[s[0]];
+                   AxisState to = boundary.states[s[1]];
+                   bool isElse = isChosen && from != to && isHandedOn(from);
+                   return comm(isElse ? kImpossibleSec
+                                      : convert(from, to, what));
                  });
     };
-    end(kind.output, out.input);
-    end(kind.inputGradient, out.outputGradient);
+    end(kind.output, out.input, kind.input >= 0 && query.input[axis()] < 0);
+    end(kind.inputGradient, out.outputGradient,
+        kind.outputGradient >= 0 && query.outputGradient[axis()] < 0);
   }
 
   //===--------------------------------------------------------------------===//

@@ -746,11 +746,10 @@ double LayerTerms::secOf(int axis, unsigned others,
 
 double LayerTerms::convertSec(int axis, AxisState from, AxisState to,
                               const Moving &what) const {
-  constexpr double kImpossible = 1e12;
   if (from == to || what.bytes <= 0)
     return 0;
   if (to == kPending || isRagged(from) || isRagged(to))
-    return kImpossible;
+    return kImpossibleSec;
   auto exchange = convertBy(axis, from, to, what);
   double sec = exchange ? secOf(axis, *exchange) : 0;
   if (auto inner = gatherWithin(from, to, what))

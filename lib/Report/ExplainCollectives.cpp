@@ -165,9 +165,15 @@ void Account::addEnds() {
     return;
   double borders = double(outer.pp * plan.work.chunks - 1);
   double calls = borders * double(outer.microBatches);
-  double bytes = messageBytes(pricing.problem, plan);
-  for (const char *channel : {"forward", "backward"})
-    add("message", channel, calls, calls * bytes, calls * plan.work.sendSec);
+  MessageBytes messages = messageBytes(pricing.problem, plan);
+  auto addMessages = [&](const char *channel, double bytes) {
+    int64_t stride = outer.strideOf(MeshAxis::Pipeline);
+    double sec = sendSec(*pricing.problem.machine, pricing.problem.profile,
+                         stride, bytes);
+    add("message", channel, calls, calls * bytes, calls * sec);
+  };
+  addMessages("forward", messages.forward);
+  addMessages("backward", messages.backward);
   Groups ends = endsOf(outer);
   for (const PlacedLayers &layers : plan.stages.back().chunks.back().layers)
     if (double bytes = tiedBytes(pricing, layers.point); bytes > 0)

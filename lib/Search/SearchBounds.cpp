@@ -46,7 +46,8 @@ ShapeBounds::ShapeBounds(const SearchProblem &problem, GroupMemo &memo)
                 std::max(0.0, problem.tables->lowerBoundSec(key) -
                                   alone[kind]->weightGradientSec);
     if (isLayer(problem, kind))
-      boundaryBytes = std::min(boundaryBytes, alone[kind]->boundaryBytes);
+      boundaryBytes = std::min({boundaryBytes, alone[kind]->boundaryBytes,
+                                alone[kind]->messageBytes()});
   }
   if (boundaryBytes == HUGE_VAL)
     boundaryBytes = 0;

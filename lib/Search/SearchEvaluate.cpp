@@ -195,23 +195,28 @@ Groups search_detail::endsOf(const OuterChoice &outer) {
   return {{2, (outer.pp - 1) * outer.strideOf(MeshAxis::Pipeline)}};
 }
 
-double search_detail::messageBytes(const SearchProblem &problem,
-                                   const PlanPoint &plan) {
-  double bytes = 0;
+MessageBytes search_detail::messageBytes(const SearchProblem &problem,
+                                         const PlanPoint &plan) {
+  MessageBytes bytes;
   for (const PlacedStage &stage : plan.stages)
     for (const PlacedChunk &chunk : stage.chunks)
       for (const PlacedLayers &layers : chunk.layers)
-        if (isLayer(problem, layers.kind))
-          bytes = std::max(bytes, layers.point.boundaryBytes);
+        if (isLayer(problem, layers.kind)) {
+          const LayerPoint &point = layers.point;
+          bytes.forward = std::max(bytes.forward, point.boundaryBytes);
+          bytes.backward =
+              std::max(bytes.backward, point.boundaryGradientBytes);
+        }
   return bytes;
 }
 
 double Evaluator::sendSecOf() const {
   if (plan.outer.pp == 1)
     return 0;
+  MessageBytes bytes = messageBytes(problem, plan);
   return sendSec(*problem.machine, problem.profile,
                  plan.outer.strideOf(MeshAxis::Pipeline),
-                 messageBytes(problem, plan));
+                 (bytes.forward + bytes.backward) / 2);
 }
 
 void Evaluator::run() {

@@ -126,7 +126,7 @@ PriceList search_detail::pricesOf(const Pricing &pricing,
 namespace {
 /// What of the fastest points counts in the closed form, over all layers.
 struct LeafSums {
-  double sec = 0, weightSec = 0, boundaryBytes = 0, tensorSyncSec = 0;
+  double sec = 0, weightSec = 0, messageBytes = 0, tensorSyncSec = 0;
   double forwardSec = 0, backwardSec = 0, tiedBytes = 0;
   LayerPrice once, embeddingOnce;
 };
@@ -224,7 +224,7 @@ static LeafTimes timesOf(const Pricing &pricing, const LeafSums &sums) {
   if (outer.pp == 1)
     return times;
   double send = sendSec(*problem.machine, profile,
-                        outer.strideOf(MeshAxis::Pipeline), sums.boundaryBytes);
+                        outer.strideOf(MeshAxis::Pipeline), sums.messageBytes);
   // A runtime's multiplier below 1 shortens what links hold up, too.
   times.linkSec = std::min(1.0, profile.bubble) * linkSecOf(outer, sums, send) +
                   times.onceSec;
@@ -309,7 +309,7 @@ StageProblem search_detail::stageProblemOf(const Pricing &pricing,
     sums.tiedBytes += layers * tiedBytes(pricing, point);
     sums.tensorSyncSec += layers * price.tensorSyncSec;
     if (isLayer(problem, kind))
-      sums.boundaryBytes = std::max(sums.boundaryBytes, point.boundaryBytes);
+      sums.messageBytes = std::max(sums.messageBytes, point.messageBytes());
     addOnce(sums.once, price, layers);
     if (kind == stages.first)
       addOnce(sums.embeddingOnce, price, layers);

@@ -285,7 +285,7 @@ StepBound BoundMaker::run() {
     // The longest message of the plan: no layer's is shorter than its least.
     double least = HUGE_VAL;
     for (const StagePoint &point : stages.kinds[kind].points)
-      least = std::min(least, tables[kind]->points[point.id].boundaryBytes);
+      least = std::min(least, tables[kind]->points[point.id].messageBytes());
     if (isLayer(problem, kind))
       boundary = std::max(boundary, least);
   }

@@ -8,7 +8,7 @@ from judges import divisors, pin_sets
 from planner import Case
 
 # Sequence of a model, and how often it is drawn, by the start of its name.
-SIZES = (("tiny-", 32, 6), ("llama-mini", 256, 6), ("moe-mini", 128, 6), ("gpt-mini", 128, 6), ("gpt2-124m", 1024, 2),
+SIZES = (("tiny-", 32, 20), ("llama-mini", 256, 20), ("moe-mini", 128, 20), ("gpt-mini", 128, 20), ("gpt2-124m", 1024, 4),
          ("qwen3-8b", 2048, 1), ("mistral-7b", 2048, 1), ("mixtral-8x7b", 2048, 1), ("qwen3-30b-a3b", 2048, 1),
          ("sc21-18b", 2048, 1))  # fmt: skip
 CHANGES = (("memory",), ("memory_bandwidth",), ("peak",), ("bandwidth",), desc.LATENCIES)

@@ -196,10 +196,10 @@ class Page(unittest.TestCase):
         self.assertEqual(page.program_cell({"step_sec": 1, "program_sec": 1.02}), "1.02")
 
     def test_says_what_is_sent_otherwise(self):
-        rows = [table.Row({**ROW, "otherwise": {"all_gather tp": "sum", "message forward": "border"}}), *self.rows[1:]]
+        rows = [table.Row({**ROW, "otherwise": {"all_gather tp": "sum", "message forward": "slices"}}), *self.rows[1:]]
         page.write(rows, self.measured, self.path, 300, 1024)
         self.assertIn(f"- {table.CAUSES['sum']}\n  - m 1x2 4xc bf16: all_gather tp\n", self.path.read_text())
-        self.assertIn(f"- {table.CAUSES['border']}\n  - m 1x2 4xc bf16: message forward\n", self.path.read_text())
+        self.assertIn(f"- {table.CAUSES['slices']}\n  - m 1x2 4xc bf16: message forward\n", self.path.read_text())
 
     def test_renews_some(self):
         first, second = (row.identity for row in self.rows)

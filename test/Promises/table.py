@@ -17,7 +17,6 @@ CAUSES = {
     "sum": "Sums are priced as all-reduce and sent as reduce-scatter and all-gather, or the other way round.",
     "slices": "A part of what is gathered for another reader is free in the price; programs exchange what both are made of where a larger "
               "op runs beside that gather.",
-    "border": "Programs send the part of a layer's border that a tensor rank has, and gather it behind.",
     "decoded": "Programs gather weights that are decoded from 4 bits for the gradient of their input; the price has small gathers in their place.",
 }
 # What a row may end in, beside a file: the planner refuses, or nothing can be compiled for the devices.

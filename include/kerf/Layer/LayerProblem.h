@@ -57,6 +57,12 @@ inline bool isExchanged(AxisState state) {
 inline bool isRagged(AxisState state) {
   return isSplit(state) && splitOuter(state) >= kRaggedOuter;
 }
+/// True for a state in which layers hand values on as they make them: what the
+/// first of them is given is converted once, not what each of them makes
+/// (`staysAsMade` of lib/Dialect/Kerf/PlanModel.cpp).
+inline bool isHandedOn(AxisState state) {
+  return state != kPending && !isRagged(state);
+}
 
 /// One way to work on an axis.
 struct OpOption {

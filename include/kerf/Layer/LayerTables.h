@@ -57,6 +57,7 @@ struct LayerPoint {
   double savedBytes = 0; ///< kept from forward to backward, per micro-batch
   double workBytes = 0;  ///< most that lives at once inside, saved ones aside
   double boundaryBytes = 0; ///< handed to the next layer
+  double boundaryGradientBytes = 0; ///< handed to the layer before
   /// Numbers of which data ranks share the largest: maxima of tensors that
   /// micro-batches cut. Those of what is recomputed count backward.
   int forwardMaxima = 0, backwardMaxima = 0;
@@ -100,6 +101,10 @@ struct LayerPoint {
   int point = -1; ///< number of the recomputation point of that layout
   int list = -1;  ///< of ops to make again, that a given plan has; -1: none
   std::string recomputed; ///< in words: "nothing", "all", "norms, swiglu"
+  /// Of a message between stages, the mean of both ways.
+  double messageBytes() const {
+    return (boundaryBytes + boundaryGradientBytes) / 2;
+  }
 };
 
 /// What a table is made for.

@@ -19,6 +19,9 @@
 
 namespace kerf {
 
+/// What cannot be done costs in tables, s.
+constexpr double kImpossibleSec = 1e12;
+
 /// Which kind of engine an op keeps busy.
 enum class WorkKind { Matmul, Attention, Row };
 

@@ -173,8 +173,12 @@ double callsOf(const Profile &profile, double tensors, double bytes);
 /// And once per step, for the sum of a stage's layers.
 void visitStepExchanges(const Pricing &pricing, const LayerPrice &sum,
                         VisitExchange visit);
-/// Bytes that a stage hands to the next one; the longest message counts.
-double messageBytes(const SearchProblem &problem, const PlanPoint &plan);
+/// Bytes of the longest message from a stage to the next one, and of the
+/// longest to the one before.
+struct MessageBytes {
+  double forward = 0, backward = 0;
+};
+MessageBytes messageBytes(const SearchProblem &problem, const PlanPoint &plan);
 /// The groups of the first and the last stage.
 Groups endsOf(const OuterChoice &outer);
 

@@ -369,19 +369,11 @@ LogicalResult Planner::visitBody(RepeatOp repeat,
   return visitBlock(repeat.getBody().front());
 }
 
-/// True when a carried value is to lie as the body makes it: that is no sum and
-/// takes no more room. What it begins with is then converted once, not what
-/// every iteration makes.
-static bool staysAsMade(const Layout &carried, const Layout &made,
-                        const PlanAxes &axes) {
-  auto parts = [&](const Layout &layout) {
-    int64_t count = 1;
-    for (const AxisList &list : layout.dims)
-      count *= axes.sizeOf(list);
-    return count;
-  };
+/// True when a carried value is to lie as the body makes it, which is no sum.
+/// What it begins with is then converted once, not what every iteration makes.
+static bool staysAsMade(const Layout &carried, const Layout &made) {
   return !(made == carried) && !made.isPending() && !made.any && !made.zero &&
-         made.ragged < 0 && carried.ragged < 0 && parts(made) >= parts(carried);
+         made.ragged < 0 && carried.ragged < 0;
 }
 
 LogicalResult Planner::visitRepeat(RepeatOp repeat) {
@@ -401,7 +393,7 @@ LogicalResult Planner::visitRepeat(RepeatOp repeat) {
         layout.sums = found.sums;
       layout.any = layout.zero = false;
       again = true;
-    } else if (staysAsMade(layout, found, plan.axes)) {
+    } else if (staysAsMade(layout, found)) {
       layout = found;
       again = true;
     }

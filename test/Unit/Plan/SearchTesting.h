@@ -171,6 +171,7 @@ private:
       }
       point.weightGradientSec = point.forward.matmulSec;
       point.boundaryBytes = kind.boundaryBytes * share;
+      point.boundaryGradientBytes = point.boundaryBytes;
       point.savedBytes =
           point.boundaryBytes + keeps * kept * kind.savedBytes * share;
       point.workBytes = kind.workBytes * share;
