@@ -273,22 +273,16 @@ bool LayerTerms::isOwnAttention(const LayerOp &op,
 
 double LayerTerms::orderBytes(const LayerOp &op,
                               llvm::ArrayRef<int64_t> cuts) const {
-  bool isSorted =
-      device.target == BackendTarget::Cuda &&
-      context.profile.name == Profile().name &&
-      kerf_cuda_attention_is_sorted(
-          attentionAttrs(op, cuts, sequenceRanks(op, cuts)).data()) &&
-      !isOwnAttention(op, cuts);
-  if (!isSorted)
+  if (device.target != BackendTarget::Cuda ||
+      context.profile.name != Profile().name)
     return 0;
-  double bytes = 0;
-  for (int keys : {1, 2}) {
-    double parts = 1;
-    for (int dim : {0, 2}) // batch and heads
-      for (unsigned f : op.operandFactors[keys][dim])
-        parts *= double(cuts[f]);
-    bytes += kind.values[op.operands[keys]].bytes() / parts;
-  }
+  auto attrs = attentionAttrs(op, cuts, sequenceRanks(op, cuts));
+  if (!kerf_cuda_attention_is_sorted(attrs.data()) || isOwnAttention(op, cuts))
+    return 0;
+  double rows = double(attrs[KERF_ATTN_B]) * double(attrs[KERF_ATTN_SK]) *
+                double(attrs[KERF_ATTN_G]);
+  double bytes = rows * double(attrs[KERF_ATTN_D] + attrs[KERF_ATTN_DV]) *
+                 double(kind.values[op.operands[1]].elementBytes);
   return bytes *
          (op.phase == LayerPhase::Forward ? kSortedForward : kSortedBackward);
 }
