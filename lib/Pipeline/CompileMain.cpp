@@ -52,7 +52,8 @@ namespace {
 struct CommandLine {
   cl::OptionCategory category{"Compiler options"};
   cl::opt<std::string> input{cl::Positional, cl::init("-"),
-                             cl::desc("<model.mlir, or - for standard input>"),
+                             cl::desc("<model.mlir, a step of --emit=step, or "
+                                      "- for standard input>"),
                              cl::cat(category)};
   cl::opt<std::string> output{"o", cl::desc("Write to this file (default: -)"),
                               cl::value_desc("file"), cl::init("-"),
@@ -123,7 +124,9 @@ struct CommandLine {
       cl::value_desc("what"), cl::init("twin"), cl::cat(category)};
   cl::opt<std::string> emit{
       "emit",
-      cl::desc("ir (default); plan: the completed plan as JSON; verify: the "
+      cl::desc("ir (default); plan: the completed plan as JSON; step: what "
+               "the planner knows of the model, as JSON that kerfc plans in "
+               "its place; verify: the "
                "step and the programs of its ranks, for kerf-inspect verify; "
                "twin: the same of the small step that stands for this one"),
       cl::value_desc("what"), cl::init("ir"), cl::cat(category)};
@@ -179,7 +182,7 @@ struct Job {
   std::shared_ptr<Solution> solution; ///< until the plan on the IR is complete
   std::optional<ArenaRoom> room;      ///< where devices are known
   bool emitsPlan = false, emitsCheck = false, isArtifact = false;
-  bool emitsTwin = false;
+  bool emitsTwin = false, emitsStep = false;
   PlanCheck check = PlanCheck::Twin;
   bool writes = true;        ///< IR, a plan or a compiled file
   bool hasPrecision = false; ///< given, or of the input
@@ -453,9 +456,10 @@ static LogicalResult writeArtifactOf(ModuleOp module, llvm::StringRef path) {
 
 /// The stages to run. 1 after an error.
 static int readStages(const CommandLine &options, Job &job) {
-  if (!llvm::is_contained({"ir", "plan", "verify", "twin"}, options.emit))
+  if (!llvm::is_contained({"ir", "plan", "step", "verify", "twin"},
+                          options.emit))
     return fail("unknown --emit '" + options.emit +
-                "', expected ir, plan, verify or twin");
+                "', expected ir, plan, step, verify or twin");
   auto check = llvm::StringSwitch<std::optional<PlanCheck>>(options.check)
                    .Case("off", PlanCheck::Off)
                    .Case("twin", PlanCheck::Twin)
@@ -468,6 +472,7 @@ static int readStages(const CommandLine &options, Job &job) {
   job.emitsPlan = options.emit == "plan";
   job.emitsCheck = options.emit == "verify";
   job.emitsTwin = options.emit == "twin";
+  job.emitsStep = options.emit == "step";
   job.isArtifact = options.stopAfter.empty() &&
                    llvm::StringRef(options.output).ends_with(".kerf");
   bool asksForOutput =
@@ -482,9 +487,10 @@ static int readStages(const CommandLine &options, Job &job) {
   if (!last)
     return fail("unknown stage '" + options.stopAfter +
                 "', expected one of: " + knownStages());
-  job.last = job.emitsPlan || job.emitsTwin ? Stage::Plan
-             : job.emitsCheck               ? Stage::Schedule
-                                            : *last;
+  job.last = job.emitsStep                    ? Stage::Precision
+             : job.emitsPlan || job.emitsTwin ? Stage::Plan
+             : job.emitsCheck                 ? Stage::Schedule
+                                              : *last;
   job.done = parseStageName(options.startAfter);
   if (!options.startAfter.empty() && !job.done)
     return fail("unknown stage '" + options.startAfter +
@@ -503,6 +509,10 @@ static int checkTask(const CommandLine &options, const Job &job) {
   if (job.done && *job.done >= Stage::Plan)
     return fail("--cluster plans in the stage plan, which --start-after=" +
                 options.startAfter + " leaves behind");
+  if (job.emitsStep)
+    return fail(
+        "--emit=step is of the model alone, whatever the devices: leave "
+        "out --cluster, and say --precision=bf16 where it would");
   if (job.last < Stage::Plan)
     return fail("--cluster plans in the stage plan, which --stop-after=" +
                 options.stopAfter + " does not reach");
@@ -638,14 +648,40 @@ static LogicalResult writeTwin(ModuleOp module, const Job &job) {
 }
 
 /// What needs no planned IR: a sweep, or a search that is only shown.
-static LogicalResult showOnly(ModuleOp module, const Job &job) {
-  if (failed(runStages(module, job, Stage::Precision)))
+static LogicalResult showOnly(const PlanInput &input, const Job &job) {
+  if (input.module && failed(runStages(input.module, job, Stage::Precision)))
     return failure();
   if (!job.task.sweep.empty())
-    return runSweep(module, job.task);
-  auto solution = solveTask(module, job.task);
+    return runSweep(input, job.task);
+  auto solution = solveTask(input, job.task);
   return success(succeeded(solution) &&
-                 succeeded(showTask(module, job.task, **solution)));
+                 succeeded(showTask(input, job.task, **solution)));
+}
+
+/// Plans a step without its model, of which nothing can be compiled.
+static int showStep(InputModule &input, const CommandLine &options, Job &job) {
+  if (!job.task.plans())
+    return fail("a step has no model to compile: it is planned, for "
+                "--cluster=FILE");
+  auto needsModel = [&](const auto &option) {
+    if (option.getNumOccurrences())
+      fail("a step has no model, which " +
+           llvm::Twine(option.ArgStr.size() > 1 ? "--" : "-") + option.ArgStr +
+           " needs; its products are of type " + input.step()->type);
+    return option.getNumOccurrences() > 0;
+  };
+  if (needsModel(options.output) || needsModel(options.emit) ||
+      needsModel(options.stopAfter) || needsModel(options.startAfter) ||
+      needsModel(options.dump) || needsModel(options.plan) ||
+      needsModel(options.precision) || needsModel(options.own))
+    return 1;
+  if (!job.task.shows())
+    return fail("a step has no model to compile; say what to show of its plan: "
+                "--explain, --explain-json, --versus, --trace, --svg or "
+                "--sweep");
+  if (failed(readClusters(input.getContext(), job.task)))
+    return 1;
+  return failed(showOnly(PlanInput(*input.step(), input.getContext()), job));
 }
 
 /// Reads the clusters, from which the number type follows where none is given.
@@ -689,7 +725,9 @@ int kerf::compileMain(int argc, char **argv) {
   Job job;
   if (readJob(options, job))
     return 1;
-  InputModule input(options.input, options.plugins);
+  InputModule input(options.input, options.plugins, /*takesSteps=*/true);
+  if (input.step())
+    return showStep(input, options, job);
   ModuleOp module = input.get();
   if (!module || (job.done && failed(checkContracts(module, *job.done))) ||
       failed(readMachines(module.getContext(), job)))
@@ -702,6 +740,8 @@ int kerf::compileMain(int argc, char **argv) {
     return 1;
   if (!job.writes)
     return 0;
+  if (job.emitsStep)
+    return failed(writeStep(module, job.output));
   if (job.emitsPlan)
     return failed(writePlan(module, job.output));
   if (job.emitsTwin)

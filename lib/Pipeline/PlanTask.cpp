@@ -5,7 +5,7 @@
 #include "kerf/Report/Report.h"
 #include "kerf/Report/Sweep.h"
 #include "kerf/Search/Pins.h"
-#include "kerf/Step/ReadStep.h"
+#include "kerf/Step/StepFile.h"
 #include "kerf/Support/Gpus.h"
 #include "kerf/Support/Input.h"
 #include "kerf/Support/Output.h"
@@ -258,15 +258,23 @@ static SolveRequest requestOf(const PlanTask &task, const Machine &machine) {
   return request;
 }
 
-FailureOr<std::unique_ptr<Solution>> kerf::solveTask(ModuleOp module,
-                                                     const PlanTask &task) {
-  auto model = modelOf(module);
+/// A plan for a step, or for the one model of a module.
+static FailureOr<std::unique_ptr<Solution>>
+solveInput(const PlanInput &input, const SolveRequest &request) {
+  if (input.step)
+    return solveStep(*input.step, request, input.context);
+  auto model = modelOf(input.module);
   if (failed(model))
     return failure();
+  return solvePlan(*model, request);
+}
+
+FailureOr<std::unique_ptr<Solution>> kerf::solveTask(const PlanInput &input,
+                                                     const PlanTask &task) {
   SolveRequest request = requestOf(task, task.machines.front());
   if (explains(task))
     request.roomyHeadroom = kRoomyHeadroom;
-  return solvePlan(*model, request);
+  return solveInput(input, request);
 }
 
 static LogicalResult writeText(llvm::StringRef path, llvm::StringRef text) {
@@ -296,13 +304,17 @@ solveFile(ModuleOp module, const PlanTask &task, llvm::StringRef path) {
 }
 
 /// The fastest plan with other pins, or the plan of a file, beside this one.
-static LogicalResult showVersus(ModuleOp module, const PlanTask &task,
+static LogicalResult showVersus(const PlanInput &input, const PlanTask &task,
                                 const Explanation &own) {
   PlanTask other = task;
   bool isFile = llvm::StringRef(task.versus).ends_with(".json");
+  if (isFile && input.step)
+    return fail("--versus=" + llvm::Twine(task.versus) +
+                " assigns ops of a model, and a step has none; compare with "
+                "pins, or give the model");
   other.pins = isFile ? "" : task.versus;
-  auto solution =
-      isFile ? solveFile(module, other, task.versus) : solveTask(module, other);
+  auto solution = isFile ? solveFile(input.module, other, task.versus)
+                         : solveTask(input, other);
   if (failed(solution))
     return failure();
   Explanation explanation = explain((*solution)->explainInput(task.tokens));
@@ -315,24 +327,40 @@ static LogicalResult showVersus(ModuleOp module, const PlanTask &task,
   return success();
 }
 
-LogicalResult kerf::showTask(ModuleOp module, const PlanTask &task,
+/// Whether the input has a plan, which is kept.
+static bool hasPlan(const PlanInput &input) {
+  if (input.step)
+    return false;
+  auto model = modelOf(input.module);
+  return succeeded(model) && (*model)->hasAttr(kPlanAttrName);
+}
+
+/// Tells what clashes, at the model where there is one.
+static LogicalResult refuse(const PlanInput &input, const Solution &solution) {
+  ModuleOp module = input.module;
+  return refuseSolution(input.step
+                            ? emitError(UnknownLoc::get(input.context))
+                            : (*module.getOps<ModelOp>().begin()).emitError(),
+                        solution);
+}
+
+LogicalResult kerf::showTask(const PlanInput &input, const PlanTask &task,
                              const Solution &solution) {
-  ExplainInput input = solution.explainInput(task.tokens);
+  ExplainInput facts = solution.explainInput(task.tokens);
   if (explains(task)) {
-    input.withSensitivity = true;
-    input.searchesSensitivity = task.searchSensitivity;
-    auto model = modelOf(module);
-    if (task.searchSensitivity && succeeded(model))
-      input.challengers = findChallengers(
-          *model, requestOf(task, task.machines.front()), solution);
-    input.roomyHeadroom = kRoomyHeadroom;
+    facts.withSensitivity = true;
+    facts.searchesSensitivity = task.searchSensitivity;
+    if (task.searchSensitivity && !hasPlan(input))
+      facts.challengers = findChallengers(
+          requestOf(task, task.machines.front()), solution, input.context);
+    facts.roomyHeadroom = kRoomyHeadroom;
   }
-  Explanation explanation = explain(input);
+  Explanation explanation = explain(facts);
   explanation.plan.typeNote = task.typeNote;
   if (failed(writeText(task.explainJson, printJson(explanation))))
     return failure();
-  if (!solution.result.best) // Says what clashes.
-    return applySolution(*module.getOps<ModelOp>().begin(), solution);
+  if (!solution.result.best)
+    return refuse(input, solution);
   if (task.explain)
     llvm::outs() << printText(explanation, llvm::outs().has_colors());
   Timeline timeline;
@@ -344,19 +372,30 @@ LogicalResult kerf::showTask(ModuleOp module, const PlanTask &task,
       solution.step.name + ", " + shortLayout(solution.result.best->outer);
   if (!task.svg.empty() && failed(writeText(task.svg, svgOf(timeline, title))))
     return failure();
-  return task.versus.empty() ? success()
-                             : showVersus(module, task, explanation);
+  return task.versus.empty() ? success() : showVersus(input, task, explanation);
 }
 
 //===----------------------------------------------------------------------===//
 // Many plans
 //===----------------------------------------------------------------------===//
 
-LogicalResult kerf::runSweep(ModuleOp module, const PlanTask &task) {
-  auto model = modelOf(module);
+/// The step of an input, as the planner knows it.
+static FailureOr<StepModel> stepOf(const PlanInput &input) {
+  if (input.step)
+    return *input.step;
+  auto model = modelOf(input.module);
   if (failed(model))
     return failure();
-  auto step = readStep(*model);
+  return plannedStep(*model);
+}
+
+LogicalResult kerf::writeStep(ModuleOp module, llvm::StringRef path) {
+  auto step = stepOf(module);
+  return failed(step) ? failure() : writeText(path, printStepFile(*step));
+}
+
+LogicalResult kerf::runSweep(const PlanInput &source, const PlanTask &task) {
+  auto step = stepOf(source);
   if (failed(step))
     return failure();
   std::string error;
@@ -375,7 +414,7 @@ LogicalResult kerf::runSweep(ModuleOp module, const PlanTask &task) {
       return SearchResult();
     request.machine = machine;
     request.devices = devices;
-    auto solution = solvePlan(*model, request);
+    auto solution = solveInput(source, request);
     wrong |= failed(solution);
     return failed(solution) ? SearchResult() : (*solution)->result;
   });

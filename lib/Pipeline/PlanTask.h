@@ -69,19 +69,35 @@ bool computesInBf16(const PlanTask &task);
 /// Prints the names of the shipped descriptions, and what each is of.
 void listClusters(llvm::raw_ostream &os);
 
-/// A plan for the one model of a module on the task's cluster; a model that has
-/// a plan keeps it. Fails with a diagnostic.
-mlir::FailureOr<std::unique_ptr<Solution>> solveTask(mlir::ModuleOp module,
+/// What is planned: the one model of a module, or a step without its model.
+struct PlanInput {
+  PlanInput(mlir::ModuleOp module)
+      : module(module), context(module.getContext()) {}
+  PlanInput(const StepModel &step, mlir::MLIRContext *context)
+      : step(&step), context(context) {}
+
+  mlir::ModuleOp module;           ///< or null
+  const StepModel *step = nullptr; ///< or null
+  mlir::MLIRContext *context;
+};
+
+/// A plan for the input on the task's cluster; a model that has a plan keeps
+/// it. Fails with a diagnostic.
+mlir::FailureOr<std::unique_ptr<Solution>> solveTask(const PlanInput &input,
                                                      const PlanTask &task);
 
 /// Prints and writes what the task asks to see. Fails when a file cannot be
 /// written, or with a diagnostic when nothing fits.
-mlir::LogicalResult showTask(mlir::ModuleOp module, const PlanTask &task,
+mlir::LogicalResult showTask(const PlanInput &input, const PlanTask &task,
                              const Solution &solution);
 
-/// Plans the module's model on each cluster with each number of devices, and
+/// Plans the input on each cluster with each number of devices, and
 /// prints the table.
-mlir::LogicalResult runSweep(mlir::ModuleOp module, const PlanTask &task);
+mlir::LogicalResult runSweep(const PlanInput &input, const PlanTask &task);
+
+/// Writes what the planner knows of the module's model, after the stage
+/// `precision`, to a file or to "-".
+mlir::LogicalResult writeStep(mlir::ModuleOp module, llvm::StringRef path);
 
 } // namespace kerf
 

@@ -17,6 +17,7 @@
 #include "kerf/Precision/Passes.h"
 #include "kerf/Recompute/Passes.h"
 #include "kerf/Schedule/Passes.h"
+#include "kerf/Step/StepFile.h"
 #include "kerf/Support/Gpus.h"
 #include "kerf/Support/Input.h"
 #include "kerf/Support/Output.h"
@@ -292,15 +293,18 @@ std::optional<std::string> kerf::findUnsafeText(llvm::StringRef text) {
   return findLongLine(text);
 }
 
-OwningOpRef<ModuleOp> kerf::readModule(llvm::StringRef path,
-                                       llvm::SourceMgr &sources,
-                                       MLIRContext &context) {
+static std::unique_ptr<llvm::MemoryBuffer> openInput(llvm::StringRef path) {
   std::string error;
   auto buffer = readInput(path, error);
-  if (!buffer) {
+  if (!buffer)
     llvm::WithColor::error() << error << '\n';
-    return nullptr;
-  }
+  return buffer;
+}
+
+/// The module of a text.
+static OwningOpRef<ModuleOp>
+parseModule(std::unique_ptr<llvm::MemoryBuffer> buffer,
+            llvm::SourceMgr &sources, MLIRContext &context) {
   if (auto unsafe = findUnsafeText(buffer->getBuffer())) {
     llvm::errs() << buffer->getBufferIdentifier() << ':' << *unsafe << '\n';
     return nullptr;
@@ -318,6 +322,13 @@ OwningOpRef<ModuleOp> kerf::readModule(llvm::StringRef path,
   return module;
 }
 
+OwningOpRef<ModuleOp> kerf::readModule(llvm::StringRef path,
+                                       llvm::SourceMgr &sources,
+                                       MLIRContext &context) {
+  auto buffer = openInput(path);
+  return buffer ? parseModule(std::move(buffer), sources, context) : nullptr;
+}
+
 /// Prints problems of options, which have no place in a file.
 static LogicalResult printWithoutLocation(Diagnostic &diagnostic) {
   if (!isa<UnknownLoc>(diagnostic.getLocation()))
@@ -331,7 +342,7 @@ static LogicalResult printWithoutLocation(Diagnostic &diagnostic) {
 }
 
 InputModule::InputModule(llvm::StringRef path,
-                         llvm::ArrayRef<std::string> plugins) {
+                         llvm::ArrayRef<std::string> plugins, bool takesSteps) {
   DialectRegistry registry;
   registerDialects(registry);
   if (failed(loadPlugins(plugins, registry)))
@@ -343,7 +354,19 @@ InputModule::InputModule(llvm::StringRef path,
       std::make_unique<SourceMgrDiagnosticHandler>(sources, context.get());
   optionHandler = std::make_unique<ScopedDiagnosticHandler>(
       context.get(), printWithoutLocation);
-  module = readModule(path, sources, *context);
+  auto buffer = openInput(path);
+  if (!buffer)
+    return;
+  if (!takesSteps || !isStepFile(buffer->getBuffer())) {
+    module = parseModule(std::move(buffer), sources, *context);
+    return;
+  }
+  llvm::StringRef name = buffer->getBufferIdentifier();
+  readStep = readStepFile(
+      buffer->getBuffer(), [&](json::Position at, const llvm::Twine &what) {
+        emitError(FileLineColLoc::get(context.get(), name, at.line, at.column))
+            << what;
+      });
 }
 
 LogicalResult kerf::writeModule(ModuleOp module, llvm::StringRef path) {

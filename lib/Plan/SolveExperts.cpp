@@ -13,18 +13,27 @@
 using namespace mlir;
 using namespace kerf;
 
-double kerf::moeBufferOf(ModelOp model, const SolveRequest &request) {
-  PlanAttr plan = getPlan(model);
-  bool exchanges = request.pins.moe == "all_to_all";
-  PlanAxes axes(plan);
+/// Whether an op of a plan that is given exchanges rows.
+static bool exchangesAny(ModelOp model) {
+  bool exchanges = false;
+  PlanAxes axes(getPlan(model));
   model.getBody().walk([&](FactorOpInterface op) {
     Factors facts = op.getFactors();
     auto assignment = getAssignment(op, facts, axes);
     exchanges |= succeeded(assignment) && exchangesRows(facts, *assignment);
   });
-  double given =
-      request.moeBuffer > 0 ? request.moeBuffer : plan.getMoeBuffer();
-  return given > 0 ? given : exchanges ? kRoomForAll : 0;
+  return exchanges;
+}
+
+double kerf::moeBufferOf(ModelOp given, const SolveRequest &request) {
+  double room = request.moeBuffer;
+  if (room <= 0 && given)
+    room = getPlan(given).getMoeBuffer();
+  if (room > 0)
+    return room;
+  bool exchanges =
+      request.pins.moe == "all_to_all" || (given && exchangesAny(given));
+  return exchanges ? kRoomForAll : 0;
 }
 
 /// The only way in which the search that made a plan may have brought rows to
@@ -87,17 +96,17 @@ static OptionFilter filterWholeExperts(OptionFilter others) {
   };
 }
 
-bool kerf::mayHoldAllExperts(ModelOp model, const Pins &pins) {
-  if (model->hasAttr(kPlanAttrName))
-    return !cutsExperts(model);
+bool kerf::mayHoldAllExperts(ModelOp given, const Pins &pins) {
+  if (given)
+    return !cutsExperts(given);
   return llvm::any_of(pins.ep, [](int64_t ep) { return ep > 1; });
 }
 
-OptionFilter kerf::expertOptions(ModelOp model, const Pins &pins,
+OptionFilter kerf::expertOptions(ModelOp given, const Pins &pins,
                                  bool holdAll) {
   std::string asked = pins.moe;
-  if (model->hasAttr(kPlanAttrName) && asked.empty())
-    asked = moeWayOf(model);
+  if (given && asked.empty())
+    asked = moeWayOf(given);
   OptionFilter options = filterMoe(std::move(asked));
   return holdAll ? options : filterWholeExperts(std::move(options));
 }

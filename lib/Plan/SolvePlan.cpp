@@ -323,9 +323,20 @@ static SearchProblem problemOf(const Solution &solution,
   return problem;
 }
 
-static LogicalResult refuse(ModelOp model, llvm::ArrayRef<std::string> errors) {
+namespace {
+/// What a plan is searched for.
+struct Subject {
+  const StepModel &step;
+  ModelOp given; ///< a model whose plan is to be kept, or null
+  MLIRContext *context;
+  std::function<InFlightDiagnostic()> error; ///< begins one, at its place
+};
+} // namespace
+
+static LogicalResult refuse(const Subject &subject,
+                            llvm::ArrayRef<std::string> errors) {
   for (const std::string &error : errors)
-    model.emitError() << error;
+    subject.error() << error;
   return failure(!errors.empty());
 }
 
@@ -352,8 +363,34 @@ static bool dropsByOrder(ModelOp model) {
       .wasInterrupted();
 }
 
+FailureOr<StepModel> kerf::plannedStep(ModelOp model) {
+  auto step = readStep(model);
+  if (failed(step))
+    return failure();
+  step->keepsOrder = dropsByOrder(model);
+  step->updatesPieces = updatesPieces(model);
+  step->accumulates =
+      model->hasAttr(kPlanAttrName) || accumulates(model, *step);
+  return step;
+}
+
+/// Leaves out of the space what cannot be done for a step, and tells it.
+static void excludeFor(const StepModel &step, Pins &pins,
+                       std::vector<std::string> &errors) {
+  if (!step.updatesPieces)
+    keepStateWhole(pins, errors);
+  if (step.accumulates)
+    return;
+  if (!allows(pins, "m", pins.microBatches, 1))
+    errors.push_back("the pins ask for micro-batches, and this model combines "
+                     "values of the whole batch; the nearest is m=1");
+  pins.microBatches = {1};
+  pins.excluded.push_back({"micro-batches (m > 1)",
+                           "the model combines values of the whole batch"});
+}
+
 /// The fastest plan on devices placed so that takes less than `enoughSec`.
-static FailureOr<std::unique_ptr<Solution>> solveOn(ModelOp model,
+static FailureOr<std::unique_ptr<Solution>> solveOn(const Subject &subject,
                                                     const SolveRequest &request,
                                                     const Placement &placement,
                                                     double enoughSec) {
@@ -363,56 +400,43 @@ static FailureOr<std::unique_ptr<Solution>> solveOn(ModelOp model,
   solution->perUnit = placement.perUnit;
   solution->profile = profileFor(solution->machine, request.profile);
   solution->pins = request.pins;
-  auto step = readStep(model);
-  if (failed(step))
-    return failure();
-  solution->step = std::move(*step);
-  solution->step.moeBuffer = moeBufferOf(model, request);
+  ModelOp given = subject.given;
+  solution->step = subject.step;
+  solution->step.moeBuffer = moeBufferOf(given, request);
   solution->step.plainOrder = request.pins.cpOrder == "plain" ||
-                              getPlan(model).getPlainOrder() ||
-                              dropsByOrder(model);
+                              subject.step.keepsOrder ||
+                              (given && getPlan(given).getPlainOrder());
   std::vector<std::string> errors = request.pinErrors;
   if (request.pins.cpOrder == "zigzag" && solution->step.plainOrder)
     errors.push_back("the pins ask for cp_order=zigzag, and this model or its "
                      "plan needs tokens in their order; the nearest is "
                      "cp_order=plain");
-  bool given = model->hasAttr(kPlanAttrName);
-  if (!given && !updatesPieces(model))
-    keepStateWhole(solution->pins, errors);
-  if (!given && !accumulates(model, solution->step)) {
-    Pins &pins = solution->pins;
-    if (!allows(pins, "m", pins.microBatches, 1))
-      errors.push_back(
-          "the pins ask for micro-batches, and this model combines "
-          "values of the whole batch; the nearest is m=1");
-    pins.microBatches = {1};
-    pins.excluded.push_back({"micro-batches (m > 1)",
-                             "the model combines values of the whole batch"});
-  }
   OptionFilter planned;
   if (given) {
-    planned = pinPlan(model, solution->step, solution->pins, errors);
-    keepWhole(model, solution->step);
+    planned = pinPlan(given, solution->step, solution->pins, errors);
+    keepWhole(given, solution->step);
+  } else {
+    excludeFor(subject.step, solution->pins, errors);
   }
   LayerContext context{&solution->step, &solution->machine, solution->profile};
   auto find = [&](bool holdAllExperts) -> LogicalResult {
-    OptionFilter filter = expertOptions(model, solution->pins, holdAllExperts);
+    OptionFilter filter = expertOptions(given, solution->pins, holdAllExperts);
     solution->tables = std::make_unique<SolvedTables>(context, filter, planned);
     if (solution->pins.recompute == "selective")
       solution->tables->offerSelective();
     if (given)
       solution->given =
-          pinRecomputation(getPlan(model), solution->step, *solution->tables);
+          pinRecomputation(getPlan(given), solution->step, *solution->tables);
     SearchProblem problem = problemOf(*solution, request);
     for (const std::string &wrong : problem.check())
       errors.push_back(wrong);
-    if (failed(refuse(model, errors)))
+    if (failed(refuse(subject, errors)))
       return failure();
     problem.enoughSec = enoughSec;
     solution->result = search(problem);
     return success();
   };
-  bool mayHoldAll = mayHoldAllExperts(model, solution->pins);
+  bool mayHoldAll = mayHoldAllExperts(given, solution->pins);
   if (failed(find(/*holdAllExperts=*/given && mayHoldAll)))
     return failure();
   bool foundNone = !solution->result.best && enoughSec == HUGE_VAL;
@@ -427,16 +451,16 @@ static FailureOr<std::unique_ptr<Solution>> solveOn(ModelOp model,
 
 /// Takes what is faster on devices placed in another way. What was proven holds
 /// for all placements.
-static void tryPlacement(ModelOp model, const SolveRequest &request,
+static void tryPlacement(const Subject &subject, const SolveRequest &request,
                          const Placement &placement,
                          std::unique_ptr<Solution> &best) {
-  ScopedDiagnosticHandler quiet(model.getContext(),
+  ScopedDiagnosticHandler quiet(subject.context,
                                 [](Diagnostic &) { return success(); });
   Certificate known = best->result.certificate;
   double enough = HUGE_VAL;
   if (best->result.best)
     enough = best->result.best->stepSec;
-  auto other = solveOn(model, request, placement, enough);
+  auto other = solveOn(subject, request, placement, enough);
   if (failed(other))
     return;
   Certificate own = (*other)->result.certificate;
@@ -458,21 +482,21 @@ static void tryPlacement(ModelOp model, const SolveRequest &request,
   certificate.complete = known.complete && own.complete;
 }
 
-static FailureOr<std::unique_ptr<Solution>> solve(ModelOp model,
+static FailureOr<std::unique_ptr<Solution>> solve(const Subject &subject,
                                                   const SolveRequest &request) {
   constexpr int64_t mostDevices = 1 << 20; // that a mesh may have
   int64_t devices =
       request.devices ? *request.devices : request.machine.describedDevices();
   if (devices < 1 || devices > mostDevices)
-    return emitError(UnknownLoc::get(model.getContext()))
+    return emitError(UnknownLoc::get(subject.context))
            << "expected 1 to " << mostDevices << " devices, found " << devices;
   std::vector<Placement> placements = placementsOf(request.machine, devices);
   auto solution =
-      solveOn(model, request, placements.front(), request.enoughSec);
+      solveOn(subject, request, placements.front(), request.enoughSec);
   if (failed(solution))
     return failure();
   for (const Placement &placement : llvm::drop_begin(placements))
-    tryPlacement(model, request, placement, *solution);
+    tryPlacement(subject, request, placement, *solution);
   (*solution)->devices = devices;
   return solution;
 }
@@ -492,19 +516,36 @@ static OwningOpRef<ModelOp> withBiases(ModelOp model) {
 
 FailureOr<std::unique_ptr<Solution>>
 kerf::solvePlan(ModelOp model, const SolveRequest &request) {
-  if (!model->hasAttr(kPlanAttrName))
-    return solve(model, request);
-  return solve(*withBiases(model), request);
+  bool isGiven = model->hasAttr(kPlanAttrName);
+  OwningOpRef<ModelOp> given = isGiven ? withBiases(model) : nullptr;
+  auto step = plannedStep(isGiven ? *given : model);
+  if (failed(step))
+    return failure();
+  return solve({*step, isGiven ? *given : ModelOp(), model.getContext(),
+                [&] { return model.emitError(); }},
+               request);
+}
+
+FailureOr<std::unique_ptr<Solution>>
+kerf::solveStep(const StepModel &step, const SolveRequest &request,
+                MLIRContext *context) {
+  auto nowhere = UnknownLoc::get(context);
+  return solve({step, ModelOp(), context, [=] { return emitError(nowhere); }},
+               request);
+}
+
+LogicalResult kerf::refuseSolution(InFlightDiagnostic diagnostic,
+                                   const Solution &solution) {
+  Refusal refusal = refusalOf(explain(solution.explainInput()));
+  diagnostic << refusal.message;
+  for (const std::string &note : refusal.notes)
+    diagnostic.attachNote() << note;
+  return diagnostic;
 }
 
 LogicalResult kerf::applySolution(ModelOp model, const Solution &solution) {
-  if (!solution.result.best) {
-    Refusal refusal = refusalOf(explain(solution.explainInput()));
-    auto diagnostic = model.emitError() << refusal.message;
-    for (const std::string &note : refusal.notes)
-      diagnostic.attachNote() << note;
-    return failure();
-  }
+  if (!solution.result.best)
+    return refuseSolution(model.emitError(), solution);
   return applyPlan(model, solution.step, *solution.result.best,
                    [&](int kind, const LayerPoint &point) {
                      return solution.layoutOf(kind, point);

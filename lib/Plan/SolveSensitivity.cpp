@@ -68,15 +68,14 @@ static Machine moved(Machine machine, const Assumption &figure, double value) {
   return machine;
 }
 
-std::vector<Challenger> kerf::findChallengers(ModelOp model,
-                                              const SolveRequest &request,
-                                              const Solution &solution) {
+std::vector<Challenger> kerf::findChallengers(const SolveRequest &request,
+                                              const Solution &solution,
+                                              MLIRContext *context) {
   std::vector<Challenger> challengers;
   const std::optional<PlanPoint> &best = solution.result.best;
-  bool isGiven = model->hasAttr(kPlanAttrName);
-  if (!best || isGiven || !solution.machine.sharedBy.empty())
+  if (!best || !solution.machine.sharedBy.empty())
     return challengers;
-  ScopedDiagnosticHandler quiet(model.getContext(),
+  ScopedDiagnosticHandler quiet(context,
                                 [](Diagnostic &) { return success(); });
   ExplainInput input = solution.explainInput();
   SolveRequest other = request;
@@ -92,7 +91,7 @@ std::vector<Challenger> kerf::findChallengers(ModelOp model,
         continue;
       other.machine = moved(request.machine, figure, end);
       other.enoughSec = movedSec(input, *best, figure, end);
-      auto found = solvePlan(model, other);
+      auto found = solveStep(solution.step, other, context);
       if (succeeded(found) && (*found)->result.best)
         challengers.push_back({figure, end, *(*found)->result.best});
     }

@@ -3,6 +3,7 @@
 #ifndef KERF_PIPELINE_STAGES_H
 #define KERF_PIPELINE_STAGES_H
 
+#include "kerf/Step/LayerModel.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -112,9 +113,14 @@ mlir::OwningOpRef<mlir::ModuleOp> readModule(llvm::StringRef path,
 class InputModule {
 public:
   /// Reads `path`; on failure the module is null and a message was printed.
-  InputModule(llvm::StringRef path, llvm::ArrayRef<std::string> plugins);
+  /// With `takesSteps` the file may be a step without its model
+  /// (kerf/Step/StepFile.h): the module is null then, and `step` is there.
+  InputModule(llvm::StringRef path, llvm::ArrayRef<std::string> plugins,
+              bool takesSteps = false);
 
   mlir::ModuleOp get() { return module.get(); }
+  const std::optional<StepModel> &step() const { return readStep; }
+  mlir::MLIRContext *getContext() { return context.get(); }
 
 private:
   std::unique_ptr<mlir::MLIRContext> context;
@@ -123,6 +129,7 @@ private:
   /// Problems of options have no place in a file.
   std::unique_ptr<mlir::ScopedDiagnosticHandler> optionHandler;
   mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::optional<StepModel> readStep;
 };
 
 /// Writes a module as text to a file (by rename) or to "-".

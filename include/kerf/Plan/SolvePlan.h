@@ -82,19 +82,34 @@ struct Solution {
 mlir::FailureOr<std::unique_ptr<Solution>>
 solvePlan(ModelOp model, const SolveRequest &request);
 
+/// What the planner knows of a model after the stage `precision`, whatever the
+/// devices. Fails with a diagnostic where `readStep` does.
+mlir::FailureOr<StepModel> plannedStep(ModelOp model);
+
+/// Searches a plan for a step without its model, as `solvePlan` does. Pins that
+/// cannot be met are diagnostics without a place.
+mlir::FailureOr<std::unique_ptr<Solution>>
+solveStep(const StepModel &step, const SolveRequest &request,
+          mlir::MLIRContext *context);
+
 /// What the best plan's step was said to take, for `savePlan`; it must be
 /// there.
 json::Value pricedStep(const Solution &solution);
 
 /// Plans that are faster than the best one of `solution`, each under one figure
 /// that is moved to an end of its range (`SensitivityRow`). Each is searched
-/// with few tables. None where a plan is given, or figures depend on ranks.
-std::vector<Challenger> findChallengers(ModelOp model,
-                                        const SolveRequest &request,
-                                        const Solution &solution);
+/// with few tables. None where figures depend on ranks. `solution` is no plan
+/// that was given.
+std::vector<Challenger> findChallengers(const SolveRequest &request,
+                                        const Solution &solution,
+                                        mlir::MLIRContext *context);
 
-/// Writes the best plan on the model that it was searched for. Fails with a
-/// diagnostic that tells what clashes when nothing fits.
+/// Tells, in a diagnostic that was begun, what clashes when nothing fits.
+mlir::LogicalResult refuseSolution(mlir::InFlightDiagnostic diagnostic,
+                                   const Solution &solution);
+
+/// Writes the best plan on the model that it was searched for. Fails as
+/// `refuseSolution` when nothing fits.
 mlir::LogicalResult applySolution(ModelOp model, const Solution &solution);
 
 /// Checks a completed plan against the search that it comes from: each operand

@@ -144,6 +144,12 @@ struct StepModel {
   /// Ranks that share a sequence have parts of it by position, not in the order
   /// in which causal work is equal (`#kerf.zigzag`).
   bool plainOrder = false;
+  /// Tokens are dropped by their order, which is so not to be changed.
+  bool keepsOrder = false;
+  /// It means the same in micro-batches.
+  bool accumulates = true;
+  /// Updates are made element by element: state can rest in flat pieces.
+  bool updatesPieces = true;
   double parameters() const; ///< elements, tied ones once
   int64_t layers() const;    ///< without embedding and head
   /// Kinds of what stands in front of the first repeat and behind the last; -1:
