@@ -20,23 +20,26 @@ struct Arity {
 static constexpr uint32_t kByKernel = UINT32_MAX;
 
 static const Arity kArity[KERF_OP_COUNT] = {
-    {kByKernel, 0, 1},              // launch
-    {4, 8, 18},                     // matmul
+    {kByKernel, 0, KERF_LAUNCH_ATTR_COUNT}, // launch
+    {KERF_MATMUL_BIAS, KERF_MATMUL_OPERAND_COUNT,
+     KERF_MATMUL_ATTR_COUNT},       // matmul
     {13, 15, KERF_ATTN_ATTR_COUNT}, // attention
     {17, 19, KERF_ATTN_ATTR_COUNT}, // attention_backward
-    {5, 5, 12},                     // grouped_matmul
-    {2, 2, 1},                      // copy
-    {1, 1, 1},                      // zero
-    {0, 0, 4},                      // loop
-    {2, 2, 4},                      // all_reduce
-    {2, 2, 4},                      // all_gather
-    {2, 2, 5},                      // reduce_scatter
-    {2, 2, 6},                      // all_to_all
-    {3, 3, 3},                      // take
-    {2, 2, 3},                      // rotate
-    {1, 1, 2},                      // send
-    {1, 1, 2},                      // receive
-    {2, 2, 1},                      // wait
+    {KERF_GROUPED_OPERAND_COUNT, KERF_GROUPED_OPERAND_COUNT,
+     KERF_GROUPED_ATTR_COUNT},              // grouped_matmul
+    {2, 2, KERF_COPY_ATTR_COUNT},           // copy
+    {1, 1, KERF_COPY_ATTR_COUNT},           // zero
+    {0, 0, KERF_LOOP_ATTR_COUNT},           // loop
+    {2, 2, KERF_ALL_REDUCE_ATTR_COUNT},     // all_reduce
+    {2, 2, KERF_ALL_GATHER_ATTR_COUNT},     // all_gather
+    {2, 2, KERF_REDUCE_SCATTER_ATTR_COUNT}, // reduce_scatter
+    {2, 2, KERF_ALL_TO_ALL_ATTR_COUNT},     // all_to_all
+    {KERF_TAKE_OPERAND_COUNT, KERF_TAKE_OPERAND_COUNT,
+     KERF_TAKE_ATTR_COUNT},         // take
+    {2, 2, KERF_ROTATE_ATTR_COUNT}, // rotate
+    {1, 1, KERF_SEND_ATTR_COUNT},   // send
+    {1, 1, KERF_SEND_ATTR_COUNT},   // receive
+    {2, 2, KERF_WAIT_ATTR_COUNT},   // wait
     {1, 1, 0},                      // stop_if
 };
 
@@ -109,7 +112,7 @@ bool Checker::checkDataOperands(uint32_t index, uint32_t count) {
 
 bool Checker::checkMemory(uint32_t index) {
   const kerf_command &command = view.commands[index];
-  int64_t bytes = view.attrs[command.first_attr];
+  int64_t bytes = view.attrs[command.first_attr + KERF_COPY_BYTES];
   if (!checkDataOperands(index, command.operand_count))
     return false;
   for (uint32_t n = 0; n < command.operand_count; ++n)
@@ -127,14 +130,18 @@ bool Checker::checkTake(uint32_t index) {
   if (!checkDataOperands(index, 2))
     return false;
   int64_t destination, source;
-  if (operands[2].kind != KERF_SCALAR || attrs[0] < 0 || attrs[1] < 1 ||
-      attrs[2] < 0 || !multiply(attrs[0], attrs[2], destination) ||
-      !multiply(destination, attrs[1], source) || source > operands[0].bytes ||
-      destination > operands[1].bytes)
+  if (operands[KERF_TAKE_PART].kind != KERF_SCALAR ||
+      attrs[KERF_TAKE_OUTER] < 0 || attrs[KERF_TAKE_PARTS] < 1 ||
+      attrs[KERF_TAKE_BYTES] < 0 ||
+      !multiply(attrs[KERF_TAKE_OUTER], attrs[KERF_TAKE_BYTES], destination) ||
+      !multiply(destination, attrs[KERF_TAKE_PARTS], source) ||
+      source > operands[KERF_TAKE_SOURCE].bytes ||
+      destination > operands[KERF_TAKE_DESTINATION].bytes)
     return damaged("command %u (take) of %lld x %lld x %lld bytes does not fit "
                    "its operands",
-                   index, (long long)attrs[0], (long long)attrs[1],
-                   (long long)attrs[2]);
+                   index, (long long)attrs[KERF_TAKE_OUTER],
+                   (long long)attrs[KERF_TAKE_PARTS],
+                   (long long)attrs[KERF_TAKE_BYTES]);
   return true;
 }
 
@@ -164,7 +171,7 @@ struct Volume {
 static bool volumeOf(uint32_t opcode, const int64_t *attrs, int64_t ranks,
                      Volume &volume) {
   bool hasMode = opcode != KERF_OP_ALL_GATHER && opcode != KERF_OP_ROTATE;
-  uint32_t first = hasMode ? 3 : 2;
+  uint32_t first = KERF_COLLECTIVE_ATTR_COUNT + hasMode;
   int64_t elements = 1;
   for (uint32_t a = first; a < kArity[opcode].attrs; ++a)
     if (attrs[a] < 0 || !multiply(elements, attrs[a], elements))
@@ -188,28 +195,35 @@ bool Checker::checkCollective(uint32_t index) {
   const char *name = opcodeName(command.opcode);
   if (!checkDataOperands(index, 2))
     return false;
-  if (attrs[0] < 0 || attrs[0] >= view.groups.count)
+  if (attrs[KERF_COLLECTIVE_GROUP] < 0 ||
+      attrs[KERF_COLLECTIVE_GROUP] >= view.groups.count)
     return damaged("command %u (%s) is in group %lld of %u", index, name,
-                   (long long)attrs[0], view.groups.count);
+                   (long long)attrs[KERF_COLLECTIVE_GROUP], view.groups.count);
   bool reduces = command.opcode == KERF_OP_ALL_REDUCE ||
                  command.opcode == KERF_OP_REDUCE_SCATTER;
   static_assert(KERF_SUM == 0 && KERF_MAX == 1);
+  constexpr int kMode = KERF_COLLECTIVE_ATTR_COUNT; // where there is one
   bool hasMode = reduces || command.opcode == KERF_OP_ALL_TO_ALL;
-  if (hasMode && (attrs[2] < 0 || attrs[2] > 1))
+  if (hasMode && (attrs[kMode] < 0 || attrs[kMode] > 1))
     return damaged("command %u (%s) has %s %lld", index, name,
-                   reduces ? "reduction" : "direction", (long long)attrs[2]);
-  if (attrs[1] < 0 || attrs[1] >= KERF_DTYPE_COUNT ||
-      (reduces && kerf_dtype_bytes(attrs[1]) == 1))
+                   reduces ? "reduction" : "direction",
+                   (long long)attrs[kMode]);
+  if (attrs[KERF_COLLECTIVE_DTYPE] < 0 ||
+      attrs[KERF_COLLECTIVE_DTYPE] >= KERF_DTYPE_COUNT ||
+      (reduces && kerf_dtype_bytes(attrs[KERF_COLLECTIVE_DTYPE]) == 1))
     return damaged("command %u (%s) has type %lld", index, name,
-                   (long long)attrs[1]);
+                   (long long)attrs[KERF_COLLECTIVE_DTYPE]);
   Volume volume;
-  int64_t source, destination, size = kerf_dtype_bytes(attrs[1]);
+  int64_t source, destination,
+      size = kerf_dtype_bytes(attrs[KERF_COLLECTIVE_DTYPE]);
   const kerf_operand *operands = view.operands.data + command.first_operand;
-  if (!volumeOf(command.opcode, attrs, view.groups[attrs[0]].size, volume) ||
+  if (!volumeOf(command.opcode, attrs,
+                view.groups[attrs[KERF_COLLECTIVE_GROUP]].size, volume) ||
       !multiply(volume.source, size, source) ||
       !multiply(volume.destination, size, destination) ||
       source > operands[0].bytes || destination > operands[1].bytes ||
-      operands[0].dtype != attrs[1] || operands[1].dtype != attrs[1])
+      operands[0].dtype != attrs[KERF_COLLECTIVE_DTYPE] ||
+      operands[1].dtype != attrs[KERF_COLLECTIVE_DTYPE])
     return damaged("command %u (%s) does not fit its operands of %lld and "
                    "%lld bytes",
                    index, name, (long long)operands[0].bytes,
@@ -227,11 +241,12 @@ bool Checker::checkMessage(uint32_t index) {
   const char *name = opcodeName(command.opcode);
   if (!checkDataOperands(index, 1))
     return false;
-  if (attrs[0] < 0 || attrs[0] >= program->channel_count)
+  if (attrs[KERF_SEND_CHANNEL] < 0 ||
+      attrs[KERF_SEND_CHANNEL] >= program->channel_count)
     return damaged("command %u (%s) is of channel %lld of %u", index, name,
-                   (long long)attrs[0], program->channel_count);
+                   (long long)attrs[KERF_SEND_CHANNEL], program->channel_count);
   const kerf_channel &channel =
-      view.channels[program->first_channel + attrs[0]];
+      view.channels[program->first_channel + attrs[KERF_SEND_CHANNEL]];
   bool sends = command.opcode == KERF_OP_SEND;
   uint32_t end = sends ? channel.from : channel.to;
   if (end != program - view.programs.data)
@@ -241,12 +256,12 @@ bool Checker::checkMessage(uint32_t index) {
         index, name, program - view.programs.data, view.string(channel.name),
         end);
   int64_t bytes = view.operands[command.first_operand].bytes;
-  if (attrs[1] < 0 || attrs[1] > bytes ||
-      static_cast<uint64_t>(attrs[1]) > channel.bytes)
+  if (attrs[KERF_SEND_BYTES] < 0 || attrs[KERF_SEND_BYTES] > bytes ||
+      static_cast<uint64_t>(attrs[KERF_SEND_BYTES]) > channel.bytes)
     return damaged("command %u (%s) moves %lld bytes, its operand has %lld and "
                    "channel '%s' %llu",
-                   index, name, (long long)attrs[1], (long long)bytes,
-                   view.string(channel.name),
+                   index, name, (long long)attrs[KERF_SEND_BYTES],
+                   (long long)bytes, view.string(channel.name),
                    (unsigned long long)channel.bytes);
   return true;
 }
@@ -296,7 +311,7 @@ bool Checker::checkCommand(uint32_t index, const Loop &loop) {
                    name, command.attr_count, arity.attrs);
   Arity wanted = arity;
   if (command.opcode == KERF_OP_LAUNCH) {
-    int64_t kernel = view.attrs[command.first_attr];
+    int64_t kernel = view.attrs[command.first_attr + KERF_LAUNCH_KERNEL];
     if (kernel < 0 || kernel >= view.kernels.count)
       return damaged("command %u launches kernel %lld of %u", index,
                      (long long)kernel, view.kernels.count);
@@ -327,7 +342,7 @@ bool Checker::checkCommand(uint32_t index, const Loop &loop) {
 bool Checker::checkWait(uint32_t index, uint32_t first,
                         std::vector<uint32_t> &started) {
   const kerf_command &command = view.commands[index];
-  int64_t back = view.attrs[command.first_attr];
+  int64_t back = view.attrs[command.first_attr + KERF_WAIT_BACK];
   auto at = back < 1 || back > int64_t(index - first)
                 ? started.end()
                 : std::find(started.begin(), started.end(), index - back);
@@ -351,16 +366,20 @@ bool Checker::checkLoop(uint32_t index, uint32_t funcEnd, Loop &loop,
                         uint32_t &last) {
   const int64_t *attrs = view.attrs.data + view.commands[index].first_attr;
   constexpr int64_t mostIterations = 1 << 24;
-  if (attrs[0] < 0 || attrs[1] < attrs[0] || attrs[1] > mostIterations ||
-      attrs[2] < 0 || attrs[2] > 1)
+  if (attrs[KERF_LOOP_START] < 0 ||
+      attrs[KERF_LOOP_END] < attrs[KERF_LOOP_START] ||
+      attrs[KERF_LOOP_END] > mostIterations || attrs[KERF_LOOP_REVERSE] < 0 ||
+      attrs[KERF_LOOP_REVERSE] > 1)
     return damaged("command %u loops from %lld to %lld", index,
-                   (long long)attrs[0], (long long)attrs[1]);
-  if (attrs[3] < 0 || attrs[3] > funcEnd - index - 1)
+                   (long long)attrs[KERF_LOOP_START],
+                   (long long)attrs[KERF_LOOP_END]);
+  if (attrs[KERF_LOOP_BODY] < 0 || attrs[KERF_LOOP_BODY] > funcEnd - index - 1)
     return damaged("command %u loops over %lld commands, its function has %u "
                    "more",
-                   index, (long long)attrs[3], funcEnd - index - 1);
-  loop = {attrs[0], attrs[1]};
-  last = index + attrs[3];
+                   index, (long long)attrs[KERF_LOOP_BODY],
+                   funcEnd - index - 1);
+  loop = {attrs[KERF_LOOP_START], attrs[KERF_LOOP_END]};
+  last = index + attrs[KERF_LOOP_BODY];
   return true;
 }
 

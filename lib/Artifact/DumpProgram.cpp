@@ -62,12 +62,13 @@ static void printOperand(llvm::raw_ostream &os, const ArtifactData &data,
 
 static void printGroup(llvm::raw_ostream &os, const ArtifactData &data,
                        const int64_t *attrs) {
-  const kerf_group &group = data.groups[attrs[0]];
+  const kerf_group &group = data.groups[attrs[KERF_COLLECTIVE_GROUP]];
   os << " over";
   for (auto [a, axis] : llvm::enumerate(data.axes))
     if (group.axes >> a & 1)
       os << ' ' << data.strings.get(axis.name);
-  os << " (" << group.size << " ranks) " << dtypeName(attrs[1]);
+  os << " (" << group.size << " ranks) "
+     << dtypeName(attrs[KERF_COLLECTIVE_DTYPE]);
 }
 
 static void printReduction(llvm::raw_ostream &os, int64_t reduction) {
@@ -100,18 +101,20 @@ static void printEpilogue(llvm::raw_ostream &os, int64_t epilogue,
 }
 
 static void printMatmul(llvm::raw_ostream &os, const int64_t *attrs) {
-  os << ' ' << dtypeName(attrs[0]) << " x " << dtypeName(attrs[1]) << " -> "
-     << dtypeName(attrs[2]);
-  if (attrs[3] != 1)
-    os << " batch " << attrs[3];
-  os << " m " << attrs[4] << " n " << attrs[5] << " k " << attrs[6];
-  if (attrs[9] != 1)
+  os << ' ' << dtypeName(attrs[KERF_MATMUL_A_DTYPE]) << " x "
+     << dtypeName(attrs[KERF_MATMUL_B_DTYPE]) << " -> "
+     << dtypeName(attrs[KERF_MATMUL_C_DTYPE]);
+  if (attrs[KERF_MATMUL_BATCH] != 1)
+    os << " batch " << attrs[KERF_MATMUL_BATCH];
+  os << " m " << attrs[KERF_MATMUL_M] << " n " << attrs[KERF_MATMUL_N] << " k "
+     << attrs[KERF_MATMUL_K];
+  if (attrs[KERF_MATMUL_A_COL] != 1)
     os << " a transposed";
-  if (attrs[12] != 1)
+  if (attrs[KERF_MATMUL_B_COL] != 1)
     os << " b transposed";
-  if (attrs[15])
+  if (attrs[KERF_MATMUL_ACCUMULATE])
     os << " accumulate";
-  printEpilogue(os, attrs[16], attrs[17]);
+  printEpilogue(os, attrs[KERF_MATMUL_EPILOGUE], attrs[KERF_MATMUL_BIAS_DTYPE]);
 }
 
 static void printAttention(llvm::raw_ostream &os, const int64_t *attrs) {
@@ -135,29 +138,34 @@ static void printCollective(llvm::raw_ostream &os, const ArtifactData &data,
                             uint32_t opcode, const int64_t *attrs) {
   printGroup(os, data, attrs);
   if (opcode == KERF_OP_ALL_REDUCE || opcode == KERF_OP_REDUCE_SCATTER)
-    printReduction(os, attrs[2]);
+    printReduction(os, attrs[KERF_ALL_REDUCE_REDUCTION]);
   if (opcode == KERF_OP_ALL_REDUCE)
-    os << " count " << attrs[3];
+    os << " count " << attrs[KERF_ALL_REDUCE_ELEMENTS];
   else if (opcode == KERF_OP_ROTATE)
-    os << " count " << attrs[2];
+    os << " count " << attrs[KERF_ROTATE_ELEMENTS];
   else if (opcode == KERF_OP_ALL_GATHER)
-    os << " outer " << attrs[2] << " inner " << attrs[3];
+    os << " outer " << attrs[KERF_ALL_GATHER_OUTER] << " inner "
+       << attrs[KERF_ALL_GATHER_INNER];
   else if (opcode == KERF_OP_REDUCE_SCATTER)
-    os << " outer " << attrs[3] << " inner " << attrs[4];
+    os << " outer " << attrs[KERF_REDUCE_SCATTER_OUTER] << " inner "
+       << attrs[KERF_REDUCE_SCATTER_INNER];
   else
-    os << (attrs[2] ? " back" : "") << " outer " << attrs[3] << " middle "
-       << attrs[4] << " inner " << attrs[5];
+    os << (attrs[KERF_ALL_TO_ALL_BACK] ? " back" : "") << " outer "
+       << attrs[KERF_ALL_TO_ALL_OUTER] << " middle "
+       << attrs[KERF_ALL_TO_ALL_MIDDLE] << " inner "
+       << attrs[KERF_ALL_TO_ALL_INNER];
 }
 
 /// `"forward" to 1`: the message's channel and the other stage.
 static void printMessage(llvm::raw_ostream &os, const ArtifactData &data,
                          const kerf_program &program, uint32_t opcode,
                          const int64_t *attrs) {
-  const kerf_channel &channel = data.channels[program.first_channel + attrs[0]];
+  const kerf_channel &channel =
+      data.channels[program.first_channel + attrs[KERF_SEND_CHANNEL]];
   os << " '" << data.strings.get(channel.name) << "' "
      << (opcode == KERF_OP_SEND ? "to " : "from ")
      << (opcode == KERF_OP_SEND ? channel.to : channel.from) << " bytes "
-     << attrs[1];
+     << attrs[KERF_SEND_BYTES];
 }
 
 static void printAttrs(llvm::raw_ostream &os, const ArtifactData &data,
@@ -166,7 +174,7 @@ static void printAttrs(llvm::raw_ostream &os, const ArtifactData &data,
   const int64_t *attrs = data.attrs.data() + command.first_attr;
   switch (command.opcode) {
   case KERF_OP_LAUNCH: {
-    const kerf_kernel &kernel = data.kernels[attrs[0]];
+    const kerf_kernel &kernel = data.kernels[attrs[KERF_LAUNCH_KERNEL]];
     os << ' ' << data.strings.get(kernel.symbol) << " units " << kernel.units;
     break;
   }
@@ -178,35 +186,40 @@ static void printAttrs(llvm::raw_ostream &os, const ArtifactData &data,
     printAttention(os, attrs);
     break;
   case KERF_OP_GROUPED_MATMUL:
-    os << (attrs[0] ? " weight gradient " : " ") << dtypeName(attrs[1]) << " x "
-       << dtypeName(attrs[2]) << " -> " << dtypeName(attrs[3]) << " groups "
-       << attrs[4] << " rows " << attrs[5] << " experts " << attrs[6] << " n "
-       << attrs[7] << " k " << attrs[8] << (attrs[9] ? " transposed" : "");
-    if (attrs[10])
-      os << " capacity " << attrs[10];
-    if (attrs[11])
+    os << (attrs[KERF_GROUPED_KIND] ? " weight gradient " : " ")
+       << dtypeName(attrs[KERF_GROUPED_X_DTYPE]) << " x "
+       << dtypeName(attrs[KERF_GROUPED_W_DTYPE]) << " -> "
+       << dtypeName(attrs[KERF_GROUPED_Y_DTYPE]) << " groups "
+       << attrs[KERF_GROUPED_GROUPS] << " rows " << attrs[KERF_GROUPED_ROWS]
+       << " experts " << attrs[KERF_GROUPED_EXPERTS] << " n "
+       << attrs[KERF_GROUPED_N] << " k " << attrs[KERF_GROUPED_K]
+       << (attrs[KERF_GROUPED_TRANSPOSED] ? " transposed" : "");
+    if (attrs[KERF_GROUPED_CAPACITY])
+      os << " capacity " << attrs[KERF_GROUPED_CAPACITY];
+    if (attrs[KERF_GROUPED_ACCUMULATE])
       os << " accumulate";
     break;
   case KERF_OP_COPY:
   case KERF_OP_ZERO:
-    os << " bytes " << attrs[0];
+    os << " bytes " << attrs[KERF_COPY_BYTES];
     break;
   case KERF_OP_TAKE:
-    os << " outer " << attrs[0] << " parts " << attrs[1] << " bytes "
-       << attrs[2];
+    os << " outer " << attrs[KERF_TAKE_OUTER] << " parts "
+       << attrs[KERF_TAKE_PARTS] << " bytes " << attrs[KERF_TAKE_BYTES];
     break;
   case KERF_OP_SEND:
   case KERF_OP_RECEIVE:
     printMessage(os, data, program, command.opcode, attrs);
     break;
   case KERF_OP_LOOP:
-    os << " i = " << attrs[0] << " .. " << attrs[1] - 1
-       << (attrs[2] ? " reversed" : "");
+    os << " i = " << attrs[KERF_LOOP_START] << " .. "
+       << attrs[KERF_LOOP_END] - 1
+       << (attrs[KERF_LOOP_REVERSE] ? " reversed" : "");
     break;
   case KERF_OP_STOP_IF:
     break;
   case KERF_OP_WAIT:
-    os << " back " << attrs[0];
+    os << " back " << attrs[KERF_WAIT_BACK];
     break;
   default:
     printCollective(os, data, command.opcode, attrs);
@@ -250,7 +263,8 @@ static void printFunc(llvm::raw_ostream &os, const ArtifactData &data,
        c < func.first_command + func.command_count; ++c) {
     printCommand(os, data, program, c, c < bodyEnd ? 2 : 0);
     if (data.commands[c].opcode == KERF_OP_LOOP)
-      bodyEnd = c + 1 + data.attrs[data.commands[c].first_attr + 3];
+      bodyEnd =
+          c + 1 + data.attrs[data.commands[c].first_attr + KERF_LOOP_BODY];
   }
 }
 

@@ -88,7 +88,7 @@ void kerf::dumpKernels(const ArtifactData &data, llvm::raw_ostream &os) {
   std::vector<uint32_t> launches(data.kernels.size());
   for (const kerf_command &command : data.commands)
     if (command.opcode == KERF_OP_LAUNCH)
-      ++launches[data.attrs[command.first_attr]];
+      ++launches[data.attrs[command.first_attr + KERF_LAUNCH_KERNEL]];
   llvm::StringRef processor = data.strings.get(data.meta.cpu);
   bool isGpu = !data.ptx.empty();
   os << data.kernels.size() << " kernels in ";

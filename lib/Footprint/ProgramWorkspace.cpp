@@ -78,11 +78,11 @@ static double productWorkspace(const Library &library, const LayerOp &op,
       own[lhs ? 0 : 1] *= sizes[f];
   }
   int64_t attrs[kMostAttrs] = {};
-  attrs[2] = isRounded ? KERF_BF16 : KERF_F32;
-  attrs[3] = batch;
-  attrs[4] = own[std::max(first, 0)];
-  attrs[5] = own[1 - std::max(first, 0)];
-  attrs[6] = k;
+  attrs[KERF_MATMUL_C_DTYPE] = isRounded ? KERF_BF16 : KERF_F32;
+  attrs[KERF_MATMUL_BATCH] = batch;
+  attrs[KERF_MATMUL_M] = own[std::max(first, 0)];
+  attrs[KERF_MATMUL_N] = own[1 - std::max(first, 0)];
+  attrs[KERF_MATMUL_K] = k;
   return library.bytes(KERF_OP_MATMUL, attrs);
 }
 
@@ -93,13 +93,13 @@ static double groupedWorkspace(const Library &library,
                                llvm::ArrayRef<int64_t> y, bool isRounded) {
   int64_t attrs[kMostAttrs] = {};
   bool isGradient = y.size() != x.size() || y.take_front(2) != x.take_front(2);
-  attrs[0] = isGradient;
-  attrs[3] = isRounded ? KERF_BF16 : KERF_F32;
-  attrs[4] = x[0];
-  attrs[5] = x[1];
-  attrs[6] = isGradient ? y[0] : w[0];
-  attrs[7] = isGradient ? y[1] : y[2];
-  attrs[8] = isGradient ? y[2] : x[2];
+  attrs[KERF_GROUPED_KIND] = isGradient;
+  attrs[KERF_GROUPED_Y_DTYPE] = isRounded ? KERF_BF16 : KERF_F32;
+  attrs[KERF_GROUPED_GROUPS] = x[0];
+  attrs[KERF_GROUPED_ROWS] = x[1];
+  attrs[KERF_GROUPED_EXPERTS] = isGradient ? y[0] : w[0];
+  attrs[KERF_GROUPED_N] = isGradient ? y[1] : y[2];
+  attrs[KERF_GROUPED_K] = isGradient ? y[2] : x[2];
   return library.bytes(KERF_OP_GROUPED_MATMUL, attrs);
 }
 

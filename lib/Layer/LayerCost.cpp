@@ -151,13 +151,11 @@ private:
            llvm::any_of(op.results, [&](int v) { return isRecomputed(v); });
   }
 
-  /// What is handed on lies as the layer is given it, or as it makes it, where
-  /// that is smaller.
+  /// What is handed on lies as it is given, or as it is made if that is less.
   double boundaryBytes(int in, int out) const {
     double given = in >= 0 ? localBytes(in) : HUGE_VAL;
     double made = out >= 0 ? localBytes(out) : HUGE_VAL;
-    double bytes = std::min(given, made);
-    return bytes < HUGE_VAL ? bytes : 0;
+    return in < 0 && out < 0 ? 0 : std::min(given, made);
   }
 
   AxisState keptState(int value, int axis) const {

@@ -145,12 +145,13 @@ bool CommandTimes::isOwnAttention(const kerf_command &command) const {
     return false;
   const int64_t *a = attrsOf(command);
   bool isBackward = command.opcode == KERF_OP_ATTENTION_BACKWARD;
-  uint32_t scalars = isBackward ? 9 : 5;
+  uint32_t scalars = kerf_attention_scalars(isBackward);
   auto has = [&](uint32_t n) {
     return operand(command, n).kind != KERF_ABSENT;
   };
-  bool isPacked = command.operand_count > scalars + 8;
-  bool isPart = has(scalars + 5) || has(scalars + 6);
+  bool isPacked = command.operand_count > scalars + KERF_ATTN_SEGMENTS_Q;
+  bool isPart =
+      has(scalars + KERF_ATTN_OFFSET_Q) || has(scalars + KERF_ATTN_OFFSET_K);
   return kerf_cuda_attention_is_own(a, isBackward, isPacked, isPart);
 }
 
@@ -190,8 +191,9 @@ double CommandTimes::attentionSec(const kerf_command &command) const {
 /// ranks exchange rows one of as many even shares as there is room for.
 double CommandTimes::usedShare(const kerf_program &program,
                                const int64_t *attrs) const {
-  int64_t experts = attrs[6], sides[] = {attrs[7], attrs[8]};
-  if (bool hasCapacity = attrs[10] > 0; hasCapacity)
+  int64_t experts = attrs[KERF_GROUPED_EXPERTS],
+          sides[] = {attrs[KERF_GROUPED_N], attrs[KERF_GROUPED_K]};
+  if (bool hasCapacity = attrs[KERF_GROUPED_CAPACITY] > 0; hasCapacity)
     return 1;
   for (uint32_t p = 0; p < program.param_count; ++p) {
     const kerf_layout &layout = data.params[program.first_param + p].layout;

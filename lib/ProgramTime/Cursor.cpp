@@ -46,9 +46,9 @@ void Cursor::settle() {
       continue;
     }
     const int64_t *attrs = data.attrs.data() + command.first_attr;
-    int64_t count = runs ? attrs[1] - attrs[0] : 0;
+    int64_t count = runs ? attrs[KERF_LOOP_END] - attrs[KERF_LOOP_START] : 0;
     bodyBegin = at + 1;
-    bodyEnd = bodyBegin + uint32_t(attrs[3]);
+    bodyEnd = bodyBegin + uint32_t(attrs[KERF_LOOP_BODY]);
     turns = count;
     // An empty body has nothing to repeat.
     if (count <= 0 || bodyBegin == bodyEnd) {

@@ -240,7 +240,8 @@ bool Simulator::settle(size_t stage) {
 bool Simulator::collective(size_t stage, uint32_t index) {
   Rank &rank = ranks[stage];
   const kerf_command &command = data.commands[index];
-  uint32_t group = uint32_t(data.attrs[command.first_attr]);
+  uint32_t group =
+      uint32_t(data.attrs[command.first_attr + KERF_COLLECTIVE_GROUP]);
   if (!rank.isPosted) {
     if (!settle(stage))
       return false;
@@ -273,8 +274,8 @@ bool Simulator::collective(size_t stage, uint32_t index) {
 bool Simulator::send(size_t stage, const kerf_command &command) {
   Rank &rank = ranks[stage];
   const int64_t *attrs = data.attrs.data() + command.first_attr;
-  Channel &channel = *rank.channels[attrs[0]];
-  size_t number = rank.passed[attrs[0]];
+  Channel &channel = *rank.channels[attrs[KERF_SEND_CHANNEL]];
+  size_t number = rank.passed[attrs[KERF_SEND_CHANNEL]];
   bool mustWait = number >= channel.holds;
   if (!settle(stage) ||
       (mustWait && channel.taken.size() <= number - channel.holds))
@@ -282,23 +283,23 @@ bool Simulator::send(size_t stage, const kerf_command &command) {
   if (mustWait)
     waitUntil(rank, channel.taken[number - channel.holds]);
   launch(rank);
-  copy(rank, double(attrs[1]));
+  copy(rank, double(attrs[KERF_SEND_BYTES]));
   channel.made.push_back(rank.clock);
-  rank.passed[attrs[0]] += 1;
+  rank.passed[attrs[KERF_SEND_CHANNEL]] += 1;
   return true;
 }
 
 bool Simulator::receive(size_t stage, const kerf_command &command) {
   Rank &rank = ranks[stage];
   const int64_t *attrs = data.attrs.data() + command.first_attr;
-  Channel &channel = *rank.channels[attrs[0]];
-  size_t number = rank.passed[attrs[0]];
+  Channel &channel = *rank.channels[attrs[KERF_SEND_CHANNEL]];
+  size_t number = rank.passed[attrs[KERF_SEND_CHANNEL]];
   if (!settle(stage) || channel.made.size() <= number)
     return false;
   bool isExpected = channel.expectedSec >= 0;
-  const kerf_channel &own =
-      data.channels[data.programs[stage].first_channel + attrs[0]];
-  double bytes(attrs[1]);
+  const kerf_channel &own = data.channels[data.programs[stage].first_channel +
+                                          attrs[KERF_SEND_CHANNEL]];
+  double bytes(attrs[KERF_SEND_BYTES]);
   double sec = prices.messageSec(own.from, own.to, bytes);
   double start = std::max(channel.made[number], channel.expectedSec);
   if (isExpected) {
@@ -324,7 +325,7 @@ bool Simulator::receive(size_t stage, const kerf_command &command) {
     copy(rank, bytes);
   if (hasOwnHost)
     channel.expectedSec = rank.clock;
-  rank.passed[attrs[0]] += 1;
+  rank.passed[attrs[KERF_SEND_CHANNEL]] += 1;
   return true;
 }
 
@@ -405,7 +406,9 @@ void Simulator::noteExchange(size_t stage, uint32_t index, double start,
   const Rank &rank = ranks[stage];
   const kerf_command &command = data.commands[index];
   if (!keepEvents || end <= start ||
-      !isOfData(rank, uint32_t(data.attrs[command.first_attr])))
+      !isOfData(
+          rank,
+          uint32_t(data.attrs[command.first_attr + KERF_COLLECTIVE_GROUP])))
     return;
   EventKind kind =
       command.opcode != KERF_OP_ALL_GATHER   ? EventKind::GradientSync
@@ -429,8 +432,9 @@ bool Simulator::step(size_t stage, const kerf_command &command) {
   case KERF_OP_RECEIVE:
     return receive(stage, command);
   case KERF_OP_WAIT: {
-    bool isOwn = rank.started.command ==
-                 index - uint32_t(data.attrs[command.first_attr]);
+    bool isOwn =
+        rank.started.command ==
+        index - uint32_t(data.attrs[command.first_attr + KERF_WAIT_BACK]);
     return !isOwn || settle(stage);
   }
   case KERF_OP_STOP_IF: // The host reads a number.
@@ -515,7 +519,9 @@ rowsOf(const ArtifactData &data,
   std::map<std::pair<uint32_t, uint32_t>, CollectiveTime> rows;
   for (const auto &[index, own] : byCommand) {
     const kerf_command &command = data.commands[index];
-    uint32_t axes = data.groups[data.attrs[command.first_attr]].axes;
+    uint32_t axes =
+        data.groups[data.attrs[command.first_attr + KERF_COLLECTIVE_GROUP]]
+            .axes;
     CollectiveTime &row = rows[{command.opcode, axes}];
     row.kind = artifact::opcodeName(command.opcode);
     row.axes = axesText(data, axes);

@@ -97,22 +97,26 @@ static std::vector<Merged> mergeOthers(llvm::ArrayRef<AlternativeRow> rows) {
   return merged;
 }
 
-/// "tp=4, 8, 16": values of one key together.
+/// "tp=4,8,16 and 3 more": values of one key together.
 static std::string joinWhat(const std::vector<std::string> &list) {
   std::string text, key;
   size_t values = 0;
+  auto endKey = [&] {
+    if (values > kMostValues)
+      text += " and " + std::to_string(values - kMostValues) + " more";
+  };
   for (const std::string &what : list) {
     llvm::StringRef own = keyOf(what);
     if (own != key) {
+      endKey();
       text += (text.empty() ? "" : ", ") + what;
       key = own.str();
       values = 1;
     } else if (++values <= kMostValues) {
       text += "," + llvm::StringRef(what).split('=').second.str();
-    } else if (what == list.back()) {
-      text += ",.." + llvm::StringRef(what).split('=').second.str();
     }
   }
+  endKey();
   return clean(text);
 }
 

@@ -1,7 +1,8 @@
 //===- SearchAlternatives.cpp - the best plan per value of a decision -----===//
 //
 // What a person asks of a plan: why not tp = 4? Recorded while searching, from
-// what is evaluated anyway; of values that never came up the bound is told.
+// what is evaluated anyway; of values that never came up it is told whether
+// lower bounds exclude them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -95,6 +96,14 @@ static std::string pinText(int decision, int64_t value) {
               : std::to_string(value));
 }
 
+/// Of plans that take so long at least.
+static std::string whyUntried(double boundSec, double bestSec) {
+  if (boundSec >= bestSec * (1 - 1e-9))
+    return "no faster: proven by lower bounds, without a try";
+  return "open: takes " + report::seconds(boundSec) +
+         " at least; --prove looks further";
+}
+
 std::vector<Alternative> Alternatives::list(Searcher &searcher,
                                             const PlanPoint &best) {
   auto chosen = valuesOf(best.outer);
@@ -112,8 +121,8 @@ std::vector<Alternative> Alternatives::list(Searcher &searcher,
     } else if (track.bound < HUGE_VAL && track.bound >= kImpossibleSec) {
       alternative.why = "not possible: some layer cannot be cut so";
     } else if (track.bound < HUGE_VAL) {
-      alternative.why =
-          "not tried: no faster than " + report::seconds(track.bound);
+      alternative.why = whyUntried(
+          std::max(track.bound, searcher.certificate.boundSec), best.stepSec);
     } else if (track.bytes <= capacityBytes(searcher.problem)) {
       alternative.why = "does not fit: some stage is too large in every split";
     } else {

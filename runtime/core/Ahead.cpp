@@ -31,9 +31,9 @@ void kerf_session::lookAhead(uint32_t begin, uint32_t end) {
         std::fill(last.begin(), last.end(), none);
       if (command.opcode != KERF_OP_RECEIVE)
         return Status();
-      if (size_t before = last[attrs[0]]; before != none)
-        ahead[before] = attrs[1];
-      last[attrs[0]] = ahead.size();
+      if (size_t before = last[attrs[KERF_SEND_CHANNEL]]; before != none)
+        ahead[before] = attrs[KERF_SEND_BYTES];
+      last[attrs[KERF_SEND_CHANNEL]] = ahead.size();
       ahead.push_back(0);
       return Status();
     });
@@ -44,6 +44,6 @@ Status kerf_session::expectNext(const kerf_command &command) {
   if (!transport->onDevice())
     return {};
   uint64_t bytes = ahead[received++];
-  int64_t channel = view.attrs[command.first_attr];
+  int64_t channel = view.attrs[command.first_attr + KERF_SEND_CHANNEL];
   return bytes == 0 ? Status() : channels[channel]->expect(bytes);
 }

@@ -83,8 +83,8 @@ template <typename Call> Status Prepared::ask(Call call) const {
 /// Of the built-in kernels three operands mean the sum of two vectors.
 Status Prepared::builtin(kerf_step_info &info) {
   bool isSum = given.operand_count == 3;
-  info.units = given.attrs[0];
-  info.grain = given.attrs[1];
+  info.units = given.attrs[KERF_BENCH_UNITS];
+  info.grain = given.attrs[KERF_BENCH_GRAIN];
   info.argument_count = given.operand_count;
   if (bench.hasHostMemory()) {
     kerf_kernel_fn function = isSum ? addVectors : doNothing;
@@ -132,7 +132,7 @@ Status Prepared::openMail() {
   ChannelSpec spec;
   spec.from = 0;
   spec.to = 1;
-  spec.bytes = given.attrs[1];
+  spec.bytes = given.attrs[KERF_SEND_BYTES];
   Status status = bench.transport->open(spec, bench.rank == 0 ? out : in);
   if (status.failed())
     return status;
@@ -168,7 +168,7 @@ Status Prepared::prepare() {
 Status Prepared::thereAndBack() {
   if (bench.rank > 1)
     return {};
-  uint64_t bytes = given.attrs[1];
+  uint64_t bytes = given.attrs[KERF_SEND_BYTES];
   Status status = bench.rank == 0 ? out->send(pointers[0], bytes)
                                   : in->receive(pointers[0], bytes);
   if (status.failed())

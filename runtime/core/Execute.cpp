@@ -116,15 +116,16 @@ Status kerf_session::settle() {
     return {};
   uint32_t index = std::exchange(started, KERF_NONE);
   const kerf_command &command = view.commands[index];
-  return groups[view.attrs[command.first_attr]]->finish();
+  return groups[view.attrs[command.first_attr + KERF_COLLECTIVE_GROUP]]
+      ->finish();
 }
 
 Status kerf_session::collective(uint32_t index) {
   const kerf_command &command = view.commands[index];
   const int64_t *attrs = view.attrs.data + command.first_attr;
   if (command.opcode == KERF_OP_WAIT)
-    return started == index - attrs[0] ? settle() : Status();
-  Communicator &group = *groups[attrs[0]];
+    return started == index - attrs[KERF_WAIT_BACK] ? settle() : Status();
+  Communicator &group = *groups[attrs[KERF_COLLECTIVE_GROUP]];
   Exchange exchange =
       exchangeOf(command.opcode, attrs, pointers[0], pointers[1]);
   if (!(command.flags & KERF_STARTS))
@@ -135,30 +136,31 @@ Status kerf_session::collective(uint32_t index) {
 
 Status kerf_session::message(const kerf_command &command) {
   const int64_t *attrs = view.attrs.data + command.first_attr;
-  Channel &channel = *channels[attrs[0]];
+  Channel &channel = *channels[attrs[KERF_SEND_CHANNEL]];
   if (command.opcode == KERF_OP_SEND)
-    return channel.send(pointers[0], attrs[1]);
-  Status status = channel.receive(pointers[0], attrs[1]);
+    return channel.send(pointers[0], attrs[KERF_SEND_BYTES]);
+  Status status = channel.receive(pointers[0], attrs[KERF_SEND_BYTES]);
   return status.failed() ? status : expectNext(command);
 }
 
 /// Which part KERF_OP_TAKE takes is known at run time only.
 static Status checkTaken(const int64_t *attrs, void *const *pointers) {
-  int32_t part = *static_cast<const int32_t *>(pointers[2]);
-  if (part >= 0 && part < attrs[1])
+  int32_t part = *static_cast<const int32_t *>(pointers[KERF_TAKE_PART]);
+  if (part >= 0 && part < attrs[KERF_TAKE_PARTS])
     return {};
   return failure(KERF_INVALID, "takes part %d of %lld", part,
-                 (long long)attrs[1]);
+                 (long long)attrs[KERF_TAKE_PARTS]);
 }
 
 /// One part of [outer, parts, inner] of memory of the host.
 static void take(const int64_t *attrs, void *const *pointers) {
-  int64_t part = *static_cast<const int32_t *>(pointers[2]);
-  int64_t parts = attrs[1], bytes = attrs[2];
-  auto *source = static_cast<const char *>(pointers[0]) + part * bytes;
-  auto *destination = static_cast<char *>(pointers[1]);
+  int64_t part = *static_cast<const int32_t *>(pointers[KERF_TAKE_PART]);
+  int64_t parts = attrs[KERF_TAKE_PARTS], bytes = attrs[KERF_TAKE_BYTES];
+  auto *source =
+      static_cast<const char *>(pointers[KERF_TAKE_SOURCE]) + part * bytes;
+  auto *destination = static_cast<char *>(pointers[KERF_TAKE_DESTINATION]);
   // A file may let them overlap.
-  for (int64_t o = 0; o < attrs[0] && bytes != 0; ++o)
+  for (int64_t o = 0; o < attrs[KERF_TAKE_OUTER] && bytes != 0; ++o)
     std::memmove(destination + o * bytes, source + o * parts * bytes, bytes);
 }
 

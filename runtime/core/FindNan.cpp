@@ -75,11 +75,11 @@ static Written writtenBy(const kerf_operand &operand, uint32_t n,
     return written;
   // Between the rows of a product may lie what others write.
   uint64_t size = kerf_dtype_bytes(operand.dtype);
-  written.matrices = attrs[3];
-  written.rows = attrs[4];
-  written.rowBytes = attrs[5] * size;
-  written.matrixPitch = attrs[13] * size;
-  written.rowPitch = attrs[14] * size;
+  written.matrices = attrs[KERF_MATMUL_BATCH];
+  written.rows = attrs[KERF_MATMUL_M];
+  written.rowBytes = attrs[KERF_MATMUL_N] * size;
+  written.matrixPitch = attrs[KERF_MATMUL_C_BATCH] * size;
+  written.rowPitch = attrs[KERF_MATMUL_C_ROW] * size;
   return written;
 }
 

@@ -236,7 +236,7 @@ Status kerf_session::reserveExchanges() {
       const kerf_command &command = view.commands[func.first_command + n];
       const int64_t *attrs = view.attrs.data + command.first_attr;
       if (isCollective(command.opcode))
-        status = groups[attrs[0]]->reserve(
+        status = groups[attrs[KERF_COLLECTIVE_GROUP]]->reserve(
             exchangeOf(command.opcode, attrs, nullptr, nullptr));
     }
   return status;
@@ -250,12 +250,12 @@ Status kerf_session::reserveBounceBuffers() {
       const kerf_command &command = view.commands[func.first_command + n];
       const int64_t *attrs = view.attrs.data + command.first_attr;
       if (command.opcode == KERF_OP_SEND)
-        given = std::max<uint64_t>(given, attrs[1]);
+        given = std::max<uint64_t>(given, attrs[KERF_SEND_BYTES]);
       if (command.opcode == KERF_OP_RECEIVE)
-        got = std::max<uint64_t>(got, attrs[1]);
+        got = std::max<uint64_t>(got, attrs[KERF_SEND_BYTES]);
       if (!isCollective(command.opcode))
         continue;
-      uint32_t members = view.groups[attrs[0]].size;
+      uint32_t members = view.groups[attrs[KERF_COLLECTIVE_GROUP]].size;
       Exchange exchange = exchangeOf(command.opcode, attrs, nullptr, nullptr);
       given = std::max(given, sourceBytes(exchange, members));
       got = std::max(got, destinationBytes(exchange, members));
@@ -277,7 +277,7 @@ Status kerf_session::prepare(uint32_t index) {
   info.fixed = fixed.data();
   info.name = view.string(command.name);
   if (command.opcode == KERF_OP_LAUNCH) {
-    const kerf_kernel &kernel = view.kernels[info.attrs[0]];
+    const kerf_kernel &kernel = view.kernels[info.attrs[KERF_LAUNCH_KERNEL]];
     info.function = api->find_kernel(image, view.string(kernel.symbol));
     if (!info.function)
       return failure(KERF_INVALID, "the image has no kernel '%s'",

@@ -259,10 +259,12 @@ kerf::runtime::Status kerf_session::forCommands(const kerf_call &call,
       continue;
     }
     const int64_t *attrs = view.attrs.data + command.first_attr;
-    int64_t count = runs ? attrs[1] - attrs[0] : 0;
-    uint32_t bodyEnd = c + 1 + attrs[3];
+    int64_t count = runs ? attrs[KERF_LOOP_END] - attrs[KERF_LOOP_START] : 0;
+    uint32_t bodyEnd = c + 1 + attrs[KERF_LOOP_BODY];
     for (int64_t n = 0; n < count; ++n) {
-      int64_t iteration = attrs[2] ? attrs[1] - 1 - n : attrs[0] + n;
+      int64_t iteration = attrs[KERF_LOOP_REVERSE]
+                              ? attrs[KERF_LOOP_END] - 1 - n
+                              : attrs[KERF_LOOP_START] + n;
       for (uint32_t b = c + 1; b < bodyEnd; ++b)
         if (kerf::runtime::applies(view.commands[b], call))
           if (status = body(b, iteration); status.failed())

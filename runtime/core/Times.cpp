@@ -76,7 +76,8 @@ bool kerf_session::isEnqueued(uint32_t index) const {
 uint32_t kerf_session::streamOf(uint32_t index) const {
   const kerf_command &command = view.commands[index];
   return kerf::artifact::isCollective(command.opcode)
-             ? groups[view.attrs[command.first_attr]]->stream()
+             ? groups[view.attrs[command.first_attr + KERF_COLLECTIVE_GROUP]]
+                   ->stream()
              : 0;
 }
 

@@ -113,8 +113,9 @@ static int64_t eventsOf(const View &view, uint32_t begin, uint32_t end) {
       const kerf_command &command = view.commands[n];
       const int64_t *attrs = view.attrs.data + command.first_attr;
       bool isLoop = command.opcode == KERF_OP_LOOP;
-      int64_t turns = isLoop ? attrs[1] - attrs[0] : 1;
-      uint32_t bodyEnd = isLoop ? n + 1 + attrs[3] : n + 1;
+      int64_t turns =
+          isLoop ? attrs[KERF_LOOP_END] - attrs[KERF_LOOP_START] : 1;
+      uint32_t bodyEnd = isLoop ? n + 1 + attrs[KERF_LOOP_BODY] : n + 1;
       int64_t body = isLoop ? 0 : eventsOf(command);
       for (uint32_t b = n + 1; b < bodyEnd; ++b)
         body += eventsOf(view.commands[b]);
@@ -144,17 +145,17 @@ static void describe(const kerf_session &session, uint32_t index,
   event.kind = opcodeName(command.opcode);
   event.location = view.string(command.location);
   if (isMessage(command.opcode)) {
-    const kerf_channel &channel = view.channels[attrs[0]];
+    const kerf_channel &channel = view.channels[attrs[KERF_SEND_CHANNEL]];
     bool isSender = command.opcode == KERF_OP_SEND;
     event.channel = view.string(channel.name);
     event.peer =
         rankOfProgram(view, session.rank, isSender ? channel.to : channel.from);
-    event.bytes = attrs[1];
+    event.bytes = attrs[KERF_SEND_BYTES];
     return;
   }
   bool movesOnce = isExchange(command.opcode);
   if (isCollective(command.opcode))
-    event.axes = view.groups[attrs[0]].axes;
+    event.axes = view.groups[attrs[KERF_COLLECTIVE_GROUP]].axes;
   for (uint32_t n = 0; n < command.operand_count; ++n) {
     const kerf_operand &operand = view.operands[command.first_operand + n];
     uint64_t bytes = operand.kind == KERF_ARENA ? operand.bytes : 0;

@@ -5,6 +5,7 @@ import sys
 import tempfile
 import unittest
 
+import command_attrs
 import common
 import dead_checks
 import docs_reference
@@ -205,6 +206,12 @@ class Others(Case):
         for folder in ("work", "root", "home/ann"):
             for text in (f"see /{folder}/main", f'"/{folder}"', f"-I/{folder}/x", f"=/{folder}/"):
                 self.refuses(machine_paths.check, {"docs/a.md": text}, "docs/a.md:1")
+
+    def test_command_attrs(self):
+        good = {"lib/A/A.cpp": "attrs[KERF_LOOP_BODY]; attrs[first + i]; attrs[a]\n", "runtime/test/A.cpp": "attrs[3]\n"}
+        self.accepts(command_attrs.check, good)
+        for text in ("x = attrs[3];", "r.attr(0)", "view.attrs[command.first_attr]"):
+            self.refuses(command_attrs.check, good | {"runtime/core/A.cpp": text}, "runtime/core/A.cpp:1")
 
     def test_format(self):
         style = {".clang-format": "BasedOnStyle: LLVM\n"}

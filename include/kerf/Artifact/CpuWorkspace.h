@@ -103,20 +103,24 @@ static inline int64_t kerf_cpu_product_bytes(const kerf_cpu_product *p,
 static inline int64_t kerf_cpu_matmul_workspace(const int64_t *attrs,
                                                 int64_t workers) {
   kerf_cpu_product p = kerf_cpu_plan_product(
-      attrs[4], attrs[5], attrs[6], attrs[2] != KERF_F32, attrs[3] > 1);
+      attrs[KERF_MATMUL_M], attrs[KERF_MATMUL_N], attrs[KERF_MATMUL_K],
+      attrs[KERF_MATMUL_C_DTYPE] != KERF_F32, attrs[KERF_MATMUL_BATCH] > 1);
   return kerf_cpu_product_bytes(&p, workers);
 }
 
 /* The product of KERF_OP_GROUPED_MATMUL's attributes: that of one expert that
  * owns all rows. */
 static inline kerf_cpu_product kerf_cpu_plan_grouped(const int64_t *attrs) {
-  int64_t rows = attrs[4] * attrs[5], n = attrs[7], k = attrs[8];
-  int rounded = attrs[3] != KERF_F32;
-  if (attrs[0] == 0)
+  int64_t rows = attrs[KERF_GROUPED_GROUPS] * attrs[KERF_GROUPED_ROWS],
+          n = attrs[KERF_GROUPED_N], k = attrs[KERF_GROUPED_K];
+  int rounded = attrs[KERF_GROUPED_Y_DTYPE] != KERF_F32;
+  if (attrs[KERF_GROUPED_KIND] == 0)
     return kerf_cpu_plan_product(rows, n, k, rounded, 0);
   /* Sums of several groups: always in the shared place. */
-  kerf_cpu_product p = attrs[9] ? kerf_cpu_plan_product(k, n, attrs[5], 0, 0)
-                                : kerf_cpu_plan_product(n, k, attrs[5], 0, 0);
+  kerf_cpu_product p =
+      attrs[KERF_GROUPED_TRANSPOSED]
+          ? kerf_cpu_plan_product(k, n, attrs[KERF_GROUPED_ROWS], 0, 0)
+          : kerf_cpu_plan_product(n, k, attrs[KERF_GROUPED_ROWS], 0, 0);
   p.shared_sums = rounded ? kerf_cpu_round(n * k * 4, 64) : 0;
   return p;
 }

@@ -40,7 +40,7 @@ static inline int64_t kerf_cuda_round(int64_t bytes) {
  * algorithm. */
 static inline int64_t kerf_cuda_matmul_workspace(const int64_t *attrs) {
   int64_t work = 1;
-  for (int i = 3; i <= 6; ++i) { /* batch m n k */
+  for (int i = KERF_MATMUL_BATCH; i <= KERF_MATMUL_K; ++i) {
     if (attrs[i] == 0)
       return 0;
     if (work > KERF_CUDA_MATMUL_SMALL / attrs[i])
@@ -63,16 +63,19 @@ typedef struct {
 /* Tiles that the rows of a group are cut into, at most. With a capacity every
  * expert's place has tiles of its own, and so has what lies behind. */
 static inline int64_t kerf_cuda_grouped_tiles(const int64_t *attrs) {
-  return attrs[5] / KERF_CUDA_GROUPED_ROWS + attrs[6] + 1;
+  return attrs[KERF_GROUPED_ROWS] / KERF_CUDA_GROUPED_ROWS +
+         attrs[KERF_GROUPED_EXPERTS] + 1;
 }
 
 /* Bytes of the workspace of KERF_OP_GROUPED_MATMUL: kind 0 the tiles of each
  * group, kind 1 the first row of each expert of each group, as int32. */
 static inline int64_t kerf_cuda_grouped_workspace(const int64_t *attrs) {
-  if (attrs[0] == 0)
-    return kerf_cuda_round(attrs[4] * kerf_cuda_grouped_tiles(attrs) *
+  if (attrs[KERF_GROUPED_KIND] == 0)
+    return kerf_cuda_round(attrs[KERF_GROUPED_GROUPS] *
+                           kerf_cuda_grouped_tiles(attrs) *
                            (int64_t)sizeof(kerf_cuda_grouped_tile));
-  return kerf_cuda_round(attrs[4] * attrs[6] * 4);
+  return kerf_cuda_round(attrs[KERF_GROUPED_GROUPS] *
+                         attrs[KERF_GROUPED_EXPERTS] * 4);
 }
 
 /*===-- Attention ---------------------------------------------------------===*/

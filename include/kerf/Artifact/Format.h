@@ -290,73 +290,190 @@ typedef struct {
   uint32_t reserved;
 } kerf_call;
 
-/* Attributes of each opcode, in order. Strides and counts in elements. */
+/* Attributes and operands have names, in the enumerations behind these; strides
+ * and counts are in elements. Those of collectives begin with
+ * kerf_collective_attr. */
 enum kerf_opcode {
-  /* kernel. Operands: the kernel's arguments. */
-  KERF_OP_LAUNCH,
-  /* a_dtype b_dtype c_dtype batch m n k a_batch a_row a_col b_batch b_row b_col
-   * c_batch c_row accumulate epilogue bias_dtype.
-   * c[batch,m,n] (+)= a[batch,m,k] b[batch,k,n], then the epilogue. Operands:
-   * a b c workspace [bias [aux [scale_a [scale_b]]]], each absent where the
-   * epilogue has none. Columns of c have stride 1; aux[m,n] is dense and of c's
-   * dtype; a scale is one f32, a power of two, and 1 where it is absent. */
-  KERF_OP_MATMUL,
-  /* Per kerf_attention_attr. Operands: q k v y lse seed step layer offset_b
-   * offset_h offset_q offset_k workspace [segments_q segments_k]. */
-  KERF_OP_ATTENTION,
-  /* As ATTENTION. Operands: q k v y lse dy dq dk dv seed step layer offset_b
-   * offset_h offset_q offset_k workspace [segments_q segments_k]. */
-  KERF_OP_ATTENTION_BACKWARD,
-  /* kind x_dtype w_dtype y_dtype groups rows experts n k transposed capacity
-   * accumulate.
-   * Rows of x, [groups, rows, k], lie expert after expert; sizes[groups,
-   * experts] (i32) tells how many belong to each. With a capacity c > 0 the
-   * rows of expert e start at e * c, else where those of e-1 end.
-   *
-   * Kind 0: y[g,r,n] = sum_k x[g,r,k] w[e,n,k] (transposed: w[e,k,n]); rows of
-   * no expert become zero. Kind 1, the weight gradient: y[e,n,k] (+)= sum
-   * over groups and rows of e of x[g,r,n] w[g,r,k] (transposed: y[e,k,n]); it
-   * alone may accumulate. Operands: x w sizes y workspace. */
-  KERF_OP_GROUPED_MATMUL,
-  /* bytes. Operands: source destination. */
-  KERF_OP_COPY,
-  /* bytes. Operand: destination, set to zero. */
-  KERF_OP_ZERO,
-  /* start end reverse body: runs the next `body` commands for iterations
-   * start..end-1, or from the end. Not nested. No operands. */
-  KERF_OP_LOOP,
-  /* group dtype reduction count. Operands: source destination (may be one). */
-  KERF_OP_ALL_REDUCE,
-  /* group dtype outer inner: [outer, inner] of each of n ranks to
-   * [outer, n, inner]. Operands: source destination. */
-  KERF_OP_ALL_GATHER,
-  /* group dtype reduction outer inner: [outer, n, inner] summed over ranks;
-   * rank r keeps [outer, inner] at r. Operands: source destination. */
-  KERF_OP_REDUCE_SCATTER,
-  /* group dtype back outer middle inner. Of n ranks. back 0: the source is
-   * [outer, n, middle, inner], its part r of the second dimension goes to rank
-   * r; the destination is [outer, middle, n, inner], the third dimension by
-   * sender. back 1: from [outer, middle, n, inner] to [outer, n, middle,
-   * inner]. Operands: source destination. */
-  KERF_OP_ALL_TO_ALL,
-  /* outer parts inner_bytes: [outer, parts, inner] to [outer, inner], the part
-   * that the scalar tells. Operands: source destination part. */
-  KERF_OP_TAKE,
-  /* group dtype count: the value of the member after this one, of the first for
-   * the last. Operands: source destination. */
-  KERF_OP_ROTATE,
-  /* channel bytes. Operand: source. */
-  KERF_OP_SEND,
-  /* channel bytes. Operand: destination. */
-  KERF_OP_RECEIVE,
-  /* back: the collective that stands `back` commands before, in the same loop
-   * or outside of any, is done when this one is. Operands: as there. */
-  KERF_OP_WAIT,
-  /* No attributes. Operand: an f32. Ends the step with an error where it is
-   * above zero: the command's name, followed by the number. */
-  KERF_OP_STOP_IF,
+  KERF_OP_LAUNCH,             /* kerf_launch_attr; the kernel's arguments */
+  KERF_OP_MATMUL,             /* kerf_matmul_attr, kerf_matmul_operand */
+  KERF_OP_ATTENTION,          /* kerf_attention_attr, kerf_attention_operand */
+  KERF_OP_ATTENTION_BACKWARD, /* the same */
+  KERF_OP_GROUPED_MATMUL,     /* kerf_grouped_attr, kerf_grouped_operand */
+  KERF_OP_COPY,               /* kerf_copy_attr; source destination */
+  KERF_OP_ZERO,               /* kerf_copy_attr; destination, set to zero */
+  KERF_OP_LOOP,               /* kerf_loop_attr; none */
+  KERF_OP_ALL_REDUCE,         /* kerf_all_reduce_attr; source destination, which
+                                 may be one */
+  KERF_OP_ALL_GATHER,         /* kerf_all_gather_attr; source destination */
+  KERF_OP_REDUCE_SCATTER,     /* kerf_reduce_scatter_attr; source destination */
+  KERF_OP_ALL_TO_ALL,         /* kerf_all_to_all_attr; source destination */
+  KERF_OP_TAKE,               /* kerf_take_attr, kerf_take_operand */
+  KERF_OP_ROTATE,             /* kerf_rotate_attr; source destination */
+  KERF_OP_SEND,               /* kerf_send_attr; source */
+  KERF_OP_RECEIVE,            /* kerf_send_attr; destination */
+  KERF_OP_WAIT,               /* kerf_wait_attr; as the collective has them */
+  KERF_OP_STOP_IF,            /* none; an f32. Ends the step with an error where
+                                 it is above zero: the command's name, followed
+                                 by the number */
   KERF_OP_COUNT
 };
+
+enum kerf_launch_attr { KERF_LAUNCH_KERNEL, KERF_LAUNCH_ATTR_COUNT };
+
+/* c[batch,m,n] (+)= a[batch,m,k] b[batch,k,n], then the epilogue. Columns of c
+ * have stride 1. */
+enum kerf_matmul_attr {
+  KERF_MATMUL_A_DTYPE,
+  KERF_MATMUL_B_DTYPE,
+  KERF_MATMUL_C_DTYPE,
+  KERF_MATMUL_BATCH,
+  KERF_MATMUL_M,
+  KERF_MATMUL_N,
+  KERF_MATMUL_K,
+  KERF_MATMUL_A_BATCH,
+  KERF_MATMUL_A_ROW,
+  KERF_MATMUL_A_COL,
+  KERF_MATMUL_B_BATCH,
+  KERF_MATMUL_B_ROW,
+  KERF_MATMUL_B_COL,
+  KERF_MATMUL_C_BATCH,
+  KERF_MATMUL_C_ROW,
+  KERF_MATMUL_ACCUMULATE,
+  KERF_MATMUL_EPILOGUE,
+  KERF_MATMUL_BIAS_DTYPE,
+  KERF_MATMUL_ATTR_COUNT,
+};
+
+/* Bias, aux and scales are there, or not absent, where the epilogue has them.
+ * aux[m,n] is dense and of c's dtype; a scale is one f32, a power of two, and 1
+ * where it is absent. */
+enum kerf_matmul_operand {
+  KERF_MATMUL_A,
+  KERF_MATMUL_B,
+  KERF_MATMUL_C,
+  KERF_MATMUL_WORKSPACE,
+  KERF_MATMUL_BIAS,
+  KERF_MATMUL_AUX,
+  KERF_MATMUL_SCALE_A,
+  KERF_MATMUL_SCALE_B,
+  KERF_MATMUL_OPERAND_COUNT
+};
+
+/* Rows of x, [groups, rows, k], lie expert after expert; sizes[groups, experts]
+ * (i32) tells how many belong to each. With a capacity c > 0 the rows of expert
+ * e start at e * c, else where those of e-1 end.
+ *
+ * Kind 0: y[g,r,n] = sum_k x[g,r,k] w[e,n,k] (transposed: w[e,k,n]); rows of no
+ * expert become zero. Kind 1, the weight gradient: y[e,n,k] (+)= sum over
+ * groups and rows of e of x[g,r,n] w[g,r,k] (transposed: y[e,k,n]); it alone
+ * may accumulate. */
+enum kerf_grouped_attr {
+  KERF_GROUPED_KIND,
+  KERF_GROUPED_X_DTYPE,
+  KERF_GROUPED_W_DTYPE,
+  KERF_GROUPED_Y_DTYPE,
+  KERF_GROUPED_GROUPS,
+  KERF_GROUPED_ROWS,
+  KERF_GROUPED_EXPERTS,
+  KERF_GROUPED_N,
+  KERF_GROUPED_K,
+  KERF_GROUPED_TRANSPOSED,
+  KERF_GROUPED_CAPACITY,
+  KERF_GROUPED_ACCUMULATE,
+  KERF_GROUPED_ATTR_COUNT,
+};
+
+enum kerf_grouped_operand {
+  KERF_GROUPED_X,
+  KERF_GROUPED_W,
+  KERF_GROUPED_SIZES,
+  KERF_GROUPED_Y,
+  KERF_GROUPED_WORKSPACE,
+  KERF_GROUPED_OPERAND_COUNT
+};
+
+enum kerf_copy_attr { KERF_COPY_BYTES, KERF_COPY_ATTR_COUNT };
+
+/* Runs the next `body` commands for iterations start..end-1, or from the end.
+ * Not nested. */
+enum kerf_loop_attr {
+  KERF_LOOP_START,
+  KERF_LOOP_END,
+  KERF_LOOP_REVERSE,
+  KERF_LOOP_BODY,
+  KERF_LOOP_ATTR_COUNT,
+};
+
+enum kerf_collective_attr {
+  KERF_COLLECTIVE_GROUP,
+  KERF_COLLECTIVE_DTYPE,
+  KERF_COLLECTIVE_ATTR_COUNT
+};
+
+enum kerf_all_reduce_attr {
+  KERF_ALL_REDUCE_REDUCTION = KERF_COLLECTIVE_ATTR_COUNT,
+  KERF_ALL_REDUCE_ELEMENTS,
+  KERF_ALL_REDUCE_ATTR_COUNT,
+};
+
+/* [outer, inner] of each of n ranks to [outer, n, inner]. */
+enum kerf_all_gather_attr {
+  KERF_ALL_GATHER_OUTER = KERF_COLLECTIVE_ATTR_COUNT,
+  KERF_ALL_GATHER_INNER,
+  KERF_ALL_GATHER_ATTR_COUNT,
+};
+
+/* [outer, n, inner] summed over ranks; rank r keeps [outer, inner] at r. */
+enum kerf_reduce_scatter_attr {
+  KERF_REDUCE_SCATTER_REDUCTION = KERF_COLLECTIVE_ATTR_COUNT,
+  KERF_REDUCE_SCATTER_OUTER,
+  KERF_REDUCE_SCATTER_INNER,
+  KERF_REDUCE_SCATTER_ATTR_COUNT,
+};
+
+/* Of n ranks. back 0: the source is [outer, n, middle, inner], its part r of
+ * the second dimension goes to rank r; the destination is [outer, middle, n,
+ * inner], the third dimension by sender. back 1: from [outer, middle, n, inner]
+ * to [outer, n, middle, inner]. */
+enum kerf_all_to_all_attr {
+  KERF_ALL_TO_ALL_BACK = KERF_COLLECTIVE_ATTR_COUNT,
+  KERF_ALL_TO_ALL_OUTER,
+  KERF_ALL_TO_ALL_MIDDLE,
+  KERF_ALL_TO_ALL_INNER,
+  KERF_ALL_TO_ALL_ATTR_COUNT,
+};
+
+/* The value of the member after this one, of the first for the last. */
+enum kerf_rotate_attr {
+  KERF_ROTATE_ELEMENTS = KERF_COLLECTIVE_ATTR_COUNT,
+  KERF_ROTATE_ATTR_COUNT,
+};
+
+/* [outer, parts, inner] to [outer, inner], the part that the scalar tells;
+ * inner in bytes. */
+enum kerf_take_attr {
+  KERF_TAKE_OUTER,
+  KERF_TAKE_PARTS,
+  KERF_TAKE_BYTES,
+  KERF_TAKE_ATTR_COUNT,
+};
+
+enum kerf_take_operand {
+  KERF_TAKE_SOURCE,
+  KERF_TAKE_DESTINATION,
+  KERF_TAKE_PART,
+  KERF_TAKE_OPERAND_COUNT
+};
+
+enum kerf_send_attr {
+  KERF_SEND_CHANNEL,
+  KERF_SEND_BYTES,
+  KERF_SEND_ATTR_COUNT,
+};
+
+/* The collective that stands `back` commands before, in the same loop or
+ * outside of any, is done when this one is. */
+enum kerf_wait_attr { KERF_WAIT_BACK, KERF_WAIT_ATTR_COUNT };
 
 enum kerf_reduction { KERF_SUM, KERF_MAX };
 
@@ -407,6 +524,39 @@ enum kerf_attention_attr {
   KERF_ATTN_ZIGZAG = KERF_ATTN_GLOBAL + 4, /* ranks of kerf_zigzag, or 0 */
   KERF_ATTN_ATTR_COUNT
 };
+
+/* Tensors of attention; those from dy on are of its gradient. */
+enum kerf_attention_operand {
+  KERF_ATTN_IN_Q,
+  KERF_ATTN_IN_K,
+  KERF_ATTN_IN_V,
+  KERF_ATTN_IN_Y,
+  KERF_ATTN_IN_LSE,
+  KERF_ATTN_IN_DY,
+  KERF_ATTN_IN_DQ,
+  KERF_ATTN_IN_DK,
+  KERF_ATTN_IN_DV
+};
+
+/* Further operands of attention, from `kerf_attention_scalars` on. Segments are
+ * there where documents are packed. */
+enum kerf_attention_scalar {
+  KERF_ATTN_SEED,
+  KERF_ATTN_STEP,
+  KERF_ATTN_LAYER,
+  KERF_ATTN_OFFSET_B,
+  KERF_ATTN_OFFSET_H,
+  KERF_ATTN_OFFSET_Q,
+  KERF_ATTN_OFFSET_K,
+  KERF_ATTN_WORKSPACE,
+  KERF_ATTN_SEGMENTS_Q,
+  KERF_ATTN_SEGMENTS_K
+};
+
+/* The operand that is KERF_ATTN_SEED. */
+static inline uint32_t kerf_attention_scalars(int backward) {
+  return backward ? KERF_ATTN_IN_DV + 1 : KERF_ATTN_IN_LSE + 1;
+}
 
 enum kerf_command_flags {
   KERF_IF_FIRST = 1,     /* only in the first call of the function */

@@ -95,7 +95,8 @@ static bool hasTensors(Checks &c, bool backward, const AttentionShape &s) {
       !hasHeads(c, s, 2, "v", s.v, true, s.dv) ||
       !hasHeads(c, s, 3, "y", s.y, false, s.dv))
     return false;
-  if ((backward || !c.absent(4)) && !c.hasBytes(4, "lse", rows))
+  if ((backward || !c.absent(KERF_ATTN_IN_LSE)) &&
+      !c.hasBytes(KERF_ATTN_IN_LSE, "lse", rows))
     return false;
   return !backward || (hasHeads(c, s, 5, "dy", s.dy, false, s.dv) &&
                        hasHeads(c, s, 6, "dq", s.dq, false, s.d) &&

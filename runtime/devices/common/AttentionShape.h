@@ -31,9 +31,10 @@ struct AttentionShape {
   int64_t bytes() const { return kerf_dtype_bytes(dtype); }
 };
 
-/// First operand after the tensors: the seed, with six more scalars, then the
-/// workspace and perhaps segments.
-constexpr uint32_t attentionScalars(bool backward) { return backward ? 9 : 5; }
+/// First operand after the tensors: KERF_ATTN_SEED.
+inline uint32_t attentionScalars(bool backward) {
+  return kerf_attention_scalars(backward);
+}
 
 /// Checks attributes and operands of either direction, but not the workspace.
 /// False after writing a message.

@@ -1,6 +1,6 @@
 //===- ProductAttrs.h - attributes and operands of products by place ------===//
 //
-// As Format.h lists them at KERF_OP_MATMUL and KERF_OP_GROUPED_MATMUL.
+// The names of Format.h, short.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,27 +15,36 @@
 
 namespace kerf::device::matmul {
 enum Attr : uint32_t {
-  ADtype,
-  BDtype,
-  CDtype,
-  Batch,
-  M,
-  N,
-  K,
-  ABatch,
-  ARow,
-  ACol,
-  BBatch,
-  BRow,
-  BCol,
-  CBatch,
-  CRow,
-  Accumulate,
-  Epilogue,
-  BiasDtype,
-  AttrCount
+  ADtype = KERF_MATMUL_A_DTYPE,
+  BDtype = KERF_MATMUL_B_DTYPE,
+  CDtype = KERF_MATMUL_C_DTYPE,
+  Batch = KERF_MATMUL_BATCH,
+  M = KERF_MATMUL_M,
+  N = KERF_MATMUL_N,
+  K = KERF_MATMUL_K,
+  ABatch = KERF_MATMUL_A_BATCH,
+  ARow = KERF_MATMUL_A_ROW,
+  ACol = KERF_MATMUL_A_COL,
+  BBatch = KERF_MATMUL_B_BATCH,
+  BRow = KERF_MATMUL_B_ROW,
+  BCol = KERF_MATMUL_B_COL,
+  CBatch = KERF_MATMUL_C_BATCH,
+  CRow = KERF_MATMUL_C_ROW,
+  Accumulate = KERF_MATMUL_ACCUMULATE,
+  Epilogue = KERF_MATMUL_EPILOGUE,
+  BiasDtype = KERF_MATMUL_BIAS_DTYPE,
+  AttrCount = KERF_MATMUL_ATTR_COUNT
 };
-enum Operand : uint32_t { A, B, C, Workspace, Bias, Aux, ScaleA, ScaleB };
+enum Operand : uint32_t {
+  A = KERF_MATMUL_A,
+  B = KERF_MATMUL_B,
+  C = KERF_MATMUL_C,
+  Workspace = KERF_MATMUL_WORKSPACE,
+  Bias = KERF_MATMUL_BIAS,
+  Aux = KERF_MATMUL_AUX,
+  ScaleA = KERF_MATMUL_SCALE_A,
+  ScaleB = KERF_MATMUL_SCALE_B,
+};
 
 /// A scale is one f32 of the arena: one of another type may lie unaligned, and
 /// scalars are whole numbers.
@@ -83,21 +92,27 @@ inline bool hasMatrices(Checks &r) {
 
 namespace kerf::device::grouped {
 enum Attr : uint32_t {
-  Kind,
-  XDtype,
-  WDtype,
-  YDtype,
-  Groups,
-  Rows,
-  Experts,
-  N,
-  K,
-  Transposed,
-  Capacity,
-  Accumulate,
-  AttrCount
+  Kind = KERF_GROUPED_KIND,
+  XDtype = KERF_GROUPED_X_DTYPE,
+  WDtype = KERF_GROUPED_W_DTYPE,
+  YDtype = KERF_GROUPED_Y_DTYPE,
+  Groups = KERF_GROUPED_GROUPS,
+  Rows = KERF_GROUPED_ROWS,
+  Experts = KERF_GROUPED_EXPERTS,
+  N = KERF_GROUPED_N,
+  K = KERF_GROUPED_K,
+  Transposed = KERF_GROUPED_TRANSPOSED,
+  Capacity = KERF_GROUPED_CAPACITY,
+  Accumulate = KERF_GROUPED_ACCUMULATE,
+  AttrCount = KERF_GROUPED_ATTR_COUNT
 };
-enum Operand : uint32_t { X, W, Sizes, Y, Workspace };
+enum Operand : uint32_t {
+  X = KERF_GROUPED_X,
+  W = KERF_GROUPED_W,
+  Sizes = KERF_GROUPED_SIZES,
+  Y = KERF_GROUPED_Y,
+  Workspace = KERF_GROUPED_WORKSPACE,
+};
 } // namespace kerf::device::grouped
 
 #endif // KERF_DEVICES_COMMON_PRODUCTATTRS_H

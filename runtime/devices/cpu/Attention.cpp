@@ -9,10 +9,11 @@ static int64_t scalarAt(void *pointer, int64_t otherwise) {
 }
 
 AttentionScalars::AttentionScalars(void *const *pointers)
-    : seed(scalarAt(pointers[0], 0)), step(scalarAt(pointers[1], 0)),
-      layer(scalarAt(pointers[2], -1)) {
+    : seed(scalarAt(pointers[KERF_ATTN_SEED], 0)),
+      step(scalarAt(pointers[KERF_ATTN_STEP], 0)),
+      layer(scalarAt(pointers[KERF_ATTN_LAYER], -1)) {
   for (int i = 0; i < 4; ++i)
-    offset[i] = scalarAt(pointers[3 + i], 0);
+    offset[i] = scalarAt(pointers[KERF_ATTN_OFFSET_B + i], 0);
 }
 
 std::vector<RowRun> kerf::cpu::runsOf(int64_t rows, int64_t offset,
@@ -73,5 +74,6 @@ bool kerf::cpu::readAttention(Request &r, bool backward, AttentionShape &s) {
   if (!kerf::device::readAttention(r, backward, s))
     return false;
   s.number = numberOf(s.dtype);
-  return r.hasWorkspace(kerf::device::attentionScalars(backward) + 7);
+  return r.hasWorkspace(kerf::device::attentionScalars(backward) +
+                        KERF_ATTN_WORKSPACE);
 }

@@ -85,20 +85,20 @@ StepPointer kerf::cpu::prepareLaunch(Request &request) {
 StepPointer kerf::cpu::prepareCopy(Request &request) {
   if (!request.hasCounts(1, {2}) ||
       !request.inRange(0, "bytes", 0, INT64_MAX / 2) ||
-      !request.hasBytes(0, "source", request.attr(0)) ||
-      !request.hasBytes(1, "destination", request.attr(0)))
+      !request.hasBytes(0, "source", request.attr(KERF_COPY_BYTES)) ||
+      !request.hasBytes(1, "destination", request.attr(KERF_COPY_BYTES)))
     return nullptr;
   auto step = std::make_unique<Copy>(request.device);
-  step->bytes = request.attr(0);
+  step->bytes = request.attr(KERF_COPY_BYTES);
   return step;
 }
 
 StepPointer kerf::cpu::prepareZero(Request &request) {
   if (!request.hasCounts(1, {1}) ||
       !request.inRange(0, "bytes", 0, INT64_MAX / 2) ||
-      !request.hasBytes(0, "destination", request.attr(0)))
+      !request.hasBytes(0, "destination", request.attr(KERF_COPY_BYTES)))
     return nullptr;
   auto step = std::make_unique<Zero>(request.device);
-  step->bytes = request.attr(0);
+  step->bytes = request.attr(KERF_COPY_BYTES);
   return step;
 }

@@ -166,20 +166,20 @@ StepPointer kerf::cuda::prepareLaunch(Request &r) {
 
 StepPointer kerf::cuda::prepareCopy(Request &r) {
   if (!r.hasCounts(1, {2}) || !r.inRange(0, "bytes", 0, INT64_MAX / 2) ||
-      !r.hasBytes(0, "source", r.attr(0)) ||
-      !r.hasBytes(1, "destination", r.attr(0)))
+      !r.hasBytes(0, "source", r.attr(KERF_COPY_BYTES)) ||
+      !r.hasBytes(1, "destination", r.attr(KERF_COPY_BYTES)))
     return nullptr;
   auto step = std::make_unique<Copy>(r.device, r.info.name);
-  step->bytes = r.attr(0);
+  step->bytes = r.attr(KERF_COPY_BYTES);
   return step;
 }
 
 StepPointer kerf::cuda::prepareZero(Request &r) {
   if (!r.hasCounts(1, {1}) || !r.inRange(0, "bytes", 0, INT64_MAX / 2) ||
-      !r.hasBytes(0, "destination", r.attr(0)))
+      !r.hasBytes(0, "destination", r.attr(KERF_COPY_BYTES)))
     return nullptr;
   auto step = std::make_unique<Zero>(r.device, r.info.name);
-  step->bytes = r.attr(0);
+  step->bytes = r.attr(KERF_COPY_BYTES);
   return step;
 }
 
@@ -187,12 +187,15 @@ StepPointer kerf::cuda::prepareTake(Request &r) {
   if (!r.hasCounts(3, {3}) || !r.isSize(0, "outer") || !r.isSize(1, "parts") ||
       !r.isSize(2, "bytes of a part"))
     return nullptr;
-  int64_t outer = r.attr(0), parts = r.attr(1), inner = r.attr(2);
-  if (!r.hasExtent(0, "source", 1, {outer, parts, inner},
+  int64_t outer = r.attr(KERF_TAKE_OUTER), parts = r.attr(KERF_TAKE_PARTS),
+          inner = r.attr(KERF_TAKE_BYTES);
+  if (!r.hasExtent(KERF_TAKE_SOURCE, "source", 1, {outer, parts, inner},
                    {parts * inner, inner, 1}) ||
-      !r.hasExtent(1, "destination", 1, {outer, inner}, {inner, 1}))
+      !r.hasExtent(KERF_TAKE_DESTINATION, "destination", 1, {outer, inner},
+                   {inner, 1}))
     return nullptr;
-  if (r.absent(2) || r.info.operands[2].kind != KERF_SCALAR) {
+  if (r.absent(KERF_TAKE_PART) ||
+      r.info.operands[KERF_TAKE_PART].kind != KERF_SCALAR) {
     r.fail("operand 2 (part) is no scalar");
     return nullptr;
   }

@@ -191,8 +191,12 @@ TEST(Report, ManyAlternatives) {
   rows.push_back({"zero=3", "+9 s traffic", 99, "last"});
   for (int i : {4, 8, 16, 32, 64, 128})
     rows.push_back({"tp=" + std::to_string(i),
-                    "not tried: no faster than " + std::to_string(i) + " s", 0,
-                    ""});
+                    "open: takes " + std::to_string(i) +
+                        " s at least; --prove looks further",
+                    0, ""});
+  for (int i : {2, 4, 8})
+    rows.push_back({"cp=" + std::to_string(i),
+                    "no faster: proven by lower bounds, without a try", 0, ""});
   rows.push_back({"tp=3", "not legal: 3 does not divide 8", 0, ""});
   std::string text = report::printAlternatives(rows, 1, false);
   expectNarrow(text);
@@ -201,9 +205,11 @@ TEST(Report, ManyAlternatives) {
   EXPECT_TRUE(shown.contains("  v=3 "));
   EXPECT_FALSE(shown.contains("  v=4 "));
   EXPECT_TRUE(shown.contains("  zero=3 "));
-  EXPECT_TRUE(shown.contains("  tp=4,8,16,32,64,..128  not tried: no faster "
-                             "than 4 s (the first)\n"));
-  EXPECT_TRUE(shown.contains("  tp=3                   not legal"));
+  EXPECT_TRUE(shown.contains("  tp=4,8,16,32,64 and 1 more  open: takes 4 s at "
+                             "least; --prove looks further (the first)\n"));
+  EXPECT_TRUE(shown.contains("  cp=2,4,8                    no faster: proven "
+                             "by lower bounds, without a try\n"));
+  EXPECT_TRUE(shown.contains("  tp=3                        not legal"));
 }
 
 // Headings are bold on a terminal, and the rest is the same.

@@ -565,4 +565,41 @@ TEST(Search, TellsAlternatives) {
   EXPECT_GT(without, 5);
 }
 
+/// With `what` ("tp=4") pinned besides.
+static SearchProblem pinned(const SearchProblem &problem,
+                            const std::string &what) {
+  std::vector<std::string> errors;
+  Pins one = parsePins(what, errors);
+  EXPECT_TRUE(errors.empty());
+  SearchProblem other = problem;
+  for (auto list : {&Pins::tp, &Pins::cp, &Pins::ep, &Pins::pp,
+                    &Pins::microBatch, &Pins::zero, &Pins::chunks})
+    if (!(one.*list).empty())
+      other.pins.*list = one.*list;
+  if (!one.schedules.empty())
+    other.pins.schedules = one.schedules;
+  return other;
+}
+
+// What is called proven without a try is: of everything with that value nothing
+// is faster. What is open takes as long as is said, at least.
+TEST(Search, ProvesAlternatives) {
+  int proven = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    auto instance = randomInstance(seed);
+    SearchResult result = search(instance->problem);
+    for (const Alternative &alternative : result.alternatives) {
+      if (alternative.why != "no faster: proven by lower bounds, without a try")
+        continue;
+      ++proven;
+      SearchResult all =
+          searchExhaustively(pinned(instance->problem, alternative.what));
+      if (all.best)
+        EXPECT_GE(all.best->stepSec, result.best->stepSec * (1 - 1e-9))
+            << "seed " << seed << ": " << alternative.what;
+    }
+  }
+  EXPECT_GT(proven, 20);
+}
+
 } // namespace

@@ -240,7 +240,7 @@ static StepPointer prepare(Request &r, bool backward) {
   AttentionShape shape;
   if (!readAttention(r, backward, shape) || !fitsKernels(r, shape))
     return nullptr;
-  uint32_t workspace = attentionScalars(backward) + 7;
+  uint32_t workspace = attentionScalars(backward) + KERF_ATTN_WORKSPACE;
   if (backward &&
       !r.hasBytes(workspace, "workspace", kerf_cuda_attention_delta(r.attrs())))
     return nullptr;
@@ -275,23 +275,23 @@ StepPointer kerf::cuda::prepareAttentionBackward(Request &request) {
 
 /// Puts the addresses of a run into the arguments.
 static void bind(AttentionArguments &a, bool backward, void *const *pointers) {
-  a.q.data = pointers[0];
-  a.k.data = pointers[1];
-  a.v.data = pointers[2];
-  a.y.data = pointers[3];
-  a.lse = static_cast<float *>(pointers[4]);
+  a.q.data = pointers[KERF_ATTN_IN_Q];
+  a.k.data = pointers[KERF_ATTN_IN_K];
+  a.v.data = pointers[KERF_ATTN_IN_V];
+  a.y.data = pointers[KERF_ATTN_IN_Y];
+  a.lse = static_cast<float *>(pointers[KERF_ATTN_IN_LSE]);
   void *const *scalars = pointers + attentionScalars(backward);
   const int32_t **const at[] = {&a.seed,    &a.step,    &a.layer,  &a.offsetB,
                                 &a.offsetH, &a.offsetQ, &a.offsetK};
-  for (int i = 0; i < 7; ++i)
+  for (int i = 0; i < KERF_ATTN_WORKSPACE; ++i)
     *at[i] = static_cast<const int32_t *>(scalars[i]);
   if (!backward)
     return;
-  a.dy.data = pointers[5];
-  a.dq.data = pointers[6];
-  a.dk.data = pointers[7];
-  a.dv.data = pointers[8];
-  a.delta = static_cast<float *>(scalars[7]);
+  a.dy.data = pointers[KERF_ATTN_IN_DY];
+  a.dq.data = pointers[KERF_ATTN_IN_DQ];
+  a.dk.data = pointers[KERF_ATTN_IN_DK];
+  a.dv.data = pointers[KERF_ATTN_IN_DV];
+  a.delta = static_cast<float *>(scalars[KERF_ATTN_WORKSPACE]);
 }
 
 kerf_device_status Attention::execute(void *const *pointers, char *error,

@@ -220,7 +220,7 @@ bool Maker::addBlank(uint32_t operand, const HeadStrides &strides,
 }
 
 bool Maker::addUnseen(int64_t first, int64_t count) {
-  if (count == 0 || fused.request.absent(4))
+  if (count == 0 || fused.request.absent(KERF_ATTN_IN_LSE))
     return true;
   Beside beside{Beside::Unseen, nullptr, {}, 4, {}};
   beside.unseen = {nullptr, shape.b * shape.h, static_cast<int32_t>(shape.sq),
@@ -298,7 +298,8 @@ StepPointer kerf::cuda::fuseContext(const FusedRequest &fused,
                                     std::string &why) {
   Request &r = fused.request;
   uint32_t scalars = attentionScalars(fused.backward);
-  int64_t offsetQ = r.fixed(scalars + 5), offsetK = r.fixed(scalars + 6);
+  int64_t offsetQ = r.fixed(scalars + KERF_ATTN_OFFSET_Q),
+          offsetK = r.fixed(scalars + KERF_ATTN_OFFSET_K);
   if (offsetQ == KERF_NOT_FIXED || offsetK == KERF_NOT_FIXED) {
     why = "a mask that changes from call to call";
     return nullptr;

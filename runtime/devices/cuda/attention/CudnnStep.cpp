@@ -114,7 +114,7 @@ Fusing::Fusing(const FusedRequest &fused, const FusedView &view)
   part.backward = fused.backward;
   part.anyOrder = fused.anyOrder;
   part.bottomRight = view.bottomRight;
-  part.lse = !r.absent(4);
+  part.lse = !r.absent(KERF_ATTN_IN_LSE);
   part.rowCount = attrs[KERF_ATTN_SQ];
   attrs[KERF_ATTN_SQ] = view.shape.sq;
   attrs[KERF_ATTN_SK] = view.shape.sk;
@@ -214,8 +214,8 @@ int64_t Fusing::alignmentOfRows() const {
   uint64_t step = 4 * static_cast<uint64_t>(part.shape.h * part.rowCount);
   uint64_t bits = 16 | (rows * groups * shares > 1 ? step : 0) |
                   4 * static_cast<uint64_t>(view.query);
-  if (!r.absent(4))
-    bits |= alignmentOf(r.info.operands[4]);
+  if (!r.absent(KERF_ATTN_IN_LSE))
+    bits |= alignmentOf(r.info.operands[KERF_ATTN_IN_LSE]);
   if (part.backward)
     bits |= alignmentOf(r.info.operands[attentionWorkspace(true)]);
   return static_cast<int64_t>(bits & -bits);
@@ -449,7 +449,8 @@ static StepPointer tryFused(const FusedRequest &fused,
     return nullptr;
   }
   uint32_t scalars = attentionScalars(fused.backward);
-  bool isPart = !r.absent(scalars + 5) || !r.absent(scalars + 6);
+  bool isPart = !r.absent(scalars + KERF_ATTN_OFFSET_Q) ||
+                !r.absent(scalars + KERF_ATTN_OFFSET_K);
   if (shape.causal && (isPart || shape.zigzag))
     return fuseContext(fused, shape, why);
   FusedView whole;

@@ -54,7 +54,7 @@ StepPointer prepareFused(Request &request, const device::AttentionShape &shape,
 
 /// Of a command of attention: its operand that is the workspace.
 constexpr uint32_t attentionWorkspace(bool backward) {
-  return device::attentionScalars(backward) + 7;
+  return device::attentionScalars(backward) + KERF_ATTN_WORKSPACE;
 }
 
 /// The first address of a workspace behind `skipped` bytes that cuDNN takes.

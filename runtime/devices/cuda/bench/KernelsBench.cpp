@@ -191,10 +191,11 @@ std::vector<int64_t> AttentionShape::attributes() const {
 
 /// Of a rank: where its queries and keys begin.
 std::vector<int64_t> AttentionShape::fixed(bool backward) const {
-  size_t scalars = backward ? 9 : 5;
-  std::vector<int64_t> values(scalars + 8, KERF_NOT_FIXED);
-  values[scalars + 5] = rank * queries();
-  values[scalars + 6] = std::max<int64_t>(other, 0) * queries();
+  size_t scalars = kerf_attention_scalars(backward);
+  std::vector<int64_t> values(scalars + KERF_ATTN_SEGMENTS_Q, KERF_NOT_FIXED);
+  values[scalars + KERF_ATTN_OFFSET_Q] = rank * queries();
+  values[scalars + KERF_ATTN_OFFSET_K] =
+      std::max<int64_t>(other, 0) * queries();
   return values;
 }
 

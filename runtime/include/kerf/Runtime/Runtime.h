@@ -384,8 +384,10 @@ KERF_API void kerf_bench_memory(const kerf_bench *bench, kerf_memory *memory);
 /* A command as in a file, with buffers of its own. Groups are all ranks.
  * Besides those of devices: KERF_OP_ALL_REDUCE .. ALL_TO_ALL; KERF_OP_SEND, a
  * message from rank 0 to 1 and back; and as KERF_OP_LAUNCH two built-in kernels
- * with the attributes units, grain: without operands one that does nothing,
- * with three the sum of two vectors of f32, a unit per element. */
+ * with the attributes of kerf_bench_attr: without operands one that does
+ * nothing, with three the sum of two vectors of f32, a unit per element. */
+enum kerf_bench_attr { KERF_BENCH_UNITS, KERF_BENCH_GRAIN };
+
 typedef struct {
   uint32_t opcode; /* kerf_opcode */
   uint32_t attr_count, operand_count;
