@@ -75,7 +75,8 @@ struct StepWork {
   int64_t defer = kDeferAll;     ///< of ZB-H1 (`Pipelining`)
   std::vector<StageWork> stages; ///< first to last
   /// Seconds of one message between neighbouring stages, the mean of those of
-  /// activations and of their gradients. A stage sends one message at a time, beside compute.
+  /// activations and of their gradients. A stage sends one message at a time,
+  /// beside compute.
   double sendSec = 0;
   /// Parts of traffic hidden beside compute: of gradients, and of weights.
   double gradientOverlap = 0.5, weightOverlap = 0.5;

@@ -56,7 +56,7 @@ struct LayerPoint {
   double putOffHiddenSec = 0;
   double savedBytes = 0; ///< kept from forward to backward, per micro-batch
   double workBytes = 0;  ///< most that lives at once inside, saved ones aside
-  double boundaryBytes = 0; ///< handed to the next layer
+  double boundaryBytes = 0;         ///< handed to the next layer
   double boundaryGradientBytes = 0; ///< handed to the layer before
   /// Numbers of which data ranks share the largest: maxima of tensors that
   /// micro-batches cut. Those of what is recomputed count backward.
