@@ -170,7 +170,7 @@ void Searcher::expandHead(const Node &node) {
     ++certificate.illegal;
     return;
   }
-  head.layouts = layoutsOf(problem, head.tables, allLayouts);
+  head.layouts = layoutsOf(problem, head.tables, certificate.allLayouts);
   Shape shape;
   shape.pp = head.outer.pp;
   shape.microBatches = head.outer.microBatches;
@@ -374,8 +374,8 @@ void Searcher::certify() {
   certificate.boundSec = bound < HUGE_VAL ? bound : 0;
   certificate.isMixed = llvm::any_of(
       problem.sizes, [](const KindSize &size) { return size.isMixed; });
-  certificate.complete =
-      allLayouts && !certificate.isMixed && bound >= best * (1 - 1e-9);
+  certificate.complete = certificate.allLayouts && !certificate.isMixed &&
+                         bound >= best * (1 - 1e-9);
   certificate.model =
       "the timeline; layers at the points of their tables, each stage at its "
       "fastest ones that fit; equal layers dealt evenly to the chunks of a "

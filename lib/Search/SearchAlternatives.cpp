@@ -86,7 +86,7 @@ void Alternatives::noteLeaf(const OuterChoice &outer,
 }
 
 /// Bounds of what no layout does are larger than any step (LayerBounds.cpp).
-static constexpr double kImpossibleSec = 1e9;
+static constexpr double kLongestSec = 1e9;
 
 static std::string pinText(int decision, int64_t value) {
   std::string text = kNames[decision];
@@ -96,12 +96,14 @@ static std::string pinText(int decision, int64_t value) {
               : std::to_string(value));
 }
 
-/// Of plans that take so long at least.
-static std::string whyUntried(double boundSec, double bestSec) {
-  if (boundSec >= bestSec * (1 - 1e-9))
-    return "no faster: proven by lower bounds, without a try";
-  return "open: takes " + report::seconds(boundSec) +
-         " at least; --prove looks further";
+/// Of plans that take so long at least, where bounds are strict: they hold for
+/// all layouts, whatever bytes the parameters of a layer take.
+static std::string whyUntried(double boundSec, double bestSec, bool isStrict) {
+  if (boundSec < bestSec * (1 - 1e-9))
+    return "open: takes " + report::seconds(boundSec) +
+           " at least; --prove looks further";
+  return isStrict ? "no faster: proven by lower bounds, without a try"
+                  : "no faster by lower bounds, which are not strict here";
 }
 
 std::vector<Alternative> Alternatives::list(Searcher &searcher,
@@ -118,11 +120,13 @@ std::vector<Alternative> Alternatives::list(Searcher &searcher,
       alternative.why =
           llvm::formatv("{0:f1} % slower",
                         (alternative.plan->stepSec / best.stepSec - 1) * 100);
-    } else if (track.bound < HUGE_VAL && track.bound >= kImpossibleSec) {
+    } else if (track.bound < HUGE_VAL && track.bound >= kLongestSec) {
       alternative.why = "not possible: some layer cannot be cut so";
     } else if (track.bound < HUGE_VAL) {
-      alternative.why = whyUntried(
-          std::max(track.bound, searcher.certificate.boundSec), best.stepSec);
+      const Certificate &certificate = searcher.certificate;
+      alternative.why =
+          whyUntried(std::max(track.bound, certificate.boundSec), best.stepSec,
+                     certificate.allLayouts && !certificate.isMixed);
     } else if (track.bytes <= capacityBytes(searcher.problem)) {
       alternative.why = "does not fit: some stage is too large in every split";
     } else {

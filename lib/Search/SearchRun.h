@@ -124,9 +124,8 @@ private:
   std::set<TableKey> asked, solved;
   int64_t pushed = 0, openHeads = 0, leavesBeyond = 0, leavesProven = 0;
   double tableBudget = 0, tablesCost = 0; ///< (`KindSize::tableCost`)
-  bool allLayouts = true;
-  double tasks = 0;  ///< played
-  double closed = 0; ///< so many for all splits of leaves
+  double tasks = 0;                       ///< played
+  double closed = 0;                      ///< so many for all splits of leaves
   /// What need not be looked at takes as long: the best plan on the timeline.
   double best;
   double openBound = HUGE_VAL;      ///< of what was not looked at

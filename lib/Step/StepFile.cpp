@@ -14,6 +14,7 @@
 #include <array>
 #include <concepts>
 #include <limits>
+#include <vector>
 
 using namespace kerf;
 
@@ -143,6 +144,7 @@ void visitFields(Of<LayerRun> auto &run, auto visit) {
   visit("repeat", run.repeat);
 }
 
+/// What a request decides (`moeBuffer`, `plainOrder`) is not of the file.
 void visitFields(Of<StepModel> auto &step, auto visit) {
   visit("name", step.name);
   visit("batch", step.batch);
@@ -151,8 +153,6 @@ void visitFields(Of<StepModel> auto &step, auto visit) {
   visit("type", step.type);
   visit("kinds", step.kinds);
   visit("runs", step.runs);
-  visit("moe_buffer", step.moeBuffer);
-  visit("plain_order", step.plainOrder);
   visit("keeps_order", step.keepsOrder);
   visit("accumulates", step.accumulates);
   visit("updates_pieces", step.updatesPieces);
@@ -344,6 +344,14 @@ private:
 // Checks
 //===----------------------------------------------------------------------===//
 
+/// Something wrong with a step.
+struct StepError {
+  int kind = -1;        ///< index; -1: of the step itself
+  llvm::StringRef list; ///< of the kind: "values", "ops", "params" or ""
+  size_t index = 0;     ///< in that list
+  std::string message;
+};
+
 template <class T> bool isIndex(T index, size_t size) {
   return index >= T(0) && static_cast<size_t>(index) < size;
 }
@@ -470,7 +478,9 @@ private:
 
 } // namespace
 
-std::vector<StepError> kerf::checkStep(const StepModel &step) {
+/// What is wrong; of each op and value the first thing. Empty: a search may use
+/// the step.
+static std::vector<StepError> checkStep(const StepModel &step) {
   std::vector<StepError> errors;
   auto tell = [&](const std::string &message) {
     errors.push_back({-1, "", 0, message});

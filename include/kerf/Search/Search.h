@@ -177,8 +177,9 @@ struct Certificate {
   int64_t evaluated = 0; ///< leaves
   int64_t tablesSolved = 0, tablesBounded = 0;
   double bestSec = 0, boundSec = 0; ///< boundSec <= bestSec
-  bool complete = false; ///< nothing is left whose bound is below the best
-  bool isMixed = false;  ///< bounds are by mean bytes (`KindSize::isMixed`)
+  bool complete = false;  ///< nothing is left whose bound is below the best
+  bool isMixed = false;   ///< bounds are by mean bytes (`KindSize::isMixed`)
+  bool allLayouts = true; ///< of tables were looked at where they are many
   double gap() const { return boundSec > 0 ? bestSec / boundSec - 1 : 0; }
   std::string model; ///< what it holds for, in words
 };

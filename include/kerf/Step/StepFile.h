@@ -19,7 +19,6 @@
 #include "kerf/Support/Json.h"
 
 #include <optional>
-#include <vector>
 
 namespace kerf {
 
@@ -34,18 +33,6 @@ bool isStepFile(llvm::StringRef text);
 /// points at nothing, a shape that its factors do not make.
 std::optional<StepModel> readStepFile(llvm::StringRef text,
                                       json::ErrorHandler onError);
-
-/// Something wrong with a step.
-struct StepError {
-  int kind = -1;        ///< index; -1: of the step itself
-  llvm::StringRef list; ///< of the kind: "values", "ops", "params" or ""
-  size_t index = 0;     ///< in that list
-  std::string message;
-};
-
-/// What is wrong; of each op and value the first thing. Empty: a search may use
-/// the step.
-std::vector<StepError> checkStep(const StepModel &step);
 
 } // namespace kerf
 
