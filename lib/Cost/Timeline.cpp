@@ -273,6 +273,6 @@ Timeline Player::play() {
 }
 
 Timeline kerf::simulate(const StepWork &work, bool keepEvents) {
-  assert(work.check().empty() && "the step cannot be played");
+  assert(work.check().empty() && "the step cannot be simulated");
   return Player(work, keepEvents).play();
 }

@@ -16,7 +16,7 @@
 //   3. Gradients of per-iteration parameters are yielded as stacks.
 //   4. A forward value read by the reverse body becomes a stacked result of the
 //      forward repeat and a slice of the reverse one; what costs nothing
-//      (parameters, constants, the iteration number) is made again instead, and
+//      (parameters, constants, the iteration number) is recomputed instead, and
 //      so is what frozen parameters alone make.
 //
 // Example: y = repeat 3 (h = x) { yield exp(h) } becomes

@@ -53,7 +53,7 @@ static void remake(Division &division, Value value) {
       remake(division, operand);
 }
 
-/// Finds what the second half reads of the first and cannot make again.
+/// Finds what the second half reads of the first and cannot recompute.
 static void collectHanded(Division &division) {
   RepeatOp repeat = division.repeat;
   Block &body = repeat.getBody().front();

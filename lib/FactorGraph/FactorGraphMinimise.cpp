@@ -34,7 +34,7 @@ constexpr int64_t kLeastEntries = 8, kBlockEntries = 64, kWorthChoosing = 4096;
 /// copied, a block, and a table's cost of a state in a block.
 constexpr int64_t kCostOfCopy = 12, kCostOfBlock = 60, kCostOfState = 6;
 
-using Positions = llvm::SmallVector<int, 8>;
+using PositionList = llvm::SmallVector<int, 8>;
 using Steps = llvm::SmallVector<int64_t, 8>;
 
 /// A table as it is walked.
@@ -51,7 +51,7 @@ struct Reader {
 
 /// Positions of a sum's variables, the last fastest.
 struct Blocks {
-  Positions outer, inner;
+  PositionList outer, inner;
   int64_t blocks = 1, entries = 1; ///< entries of a block
 };
 
@@ -72,8 +72,8 @@ private:
   int64_t states = 1;                  ///< of the minimised variable
   std::vector<Reader> readers;
   Blocks plan;
-  Positions lies; ///< as the message lies, the last fastest
-  Steps steps;    ///< of the message
+  PositionList lies; ///< as the message lies, the last fastest
+  Steps steps;       ///< of the message
 
   std::vector<int64_t> excess; ///< [states, entries]
   llvm::SmallVector<Reader *, 8> withRows, single;
@@ -81,9 +81,9 @@ private:
   llvm::SmallVector<StateCost, 16> open; ///< the states that are possible
   llvm::SmallVector<Row, kMostRows + 1> rows;
 
-  Positions everything() const;
-  Positions byTables() const;
-  Positions asIn(const Reader &reader) const;
+  PositionList everything() const;
+  PositionList byTables() const;
+  PositionList asIn(const Reader &reader) const;
   Blocks blocksOf(llvm::ArrayRef<int> list, size_t count) const;
   void findRows(const Blocks &blocks);
   void sortOuter(Blocks &blocks) const;
@@ -125,8 +125,8 @@ Walk::Walk(llvm::ArrayRef<int> domains, llvm::ArrayRef<TableView> tables,
 // ---- Which variables are inner ----------------------------------------------
 
 /// All variables, those first with which few tables get rows.
-Positions Walk::byTables() const {
-  Positions left = everything(), taken;
+PositionList Walk::byTables() const {
+  PositionList left = everything(), taken;
   llvm::SmallVector<bool, 8> touched(readers.size(), false);
   while (!left.empty()) {
     auto rank = [&](int i) {
@@ -148,8 +148,8 @@ Positions Walk::byTables() const {
   return taken;
 }
 
-Positions Walk::everything() const {
-  Positions all;
+PositionList Walk::everything() const {
+  PositionList all;
   for (int i = 0, e = variables.size(); i < e; ++i)
     all.push_back(i);
   return all;
@@ -157,8 +157,8 @@ Positions Walk::everything() const {
 
 /// All variables, those first that turn fastest in the table; it need not know
 /// all.
-Positions Walk::asIn(const Reader &reader) const {
-  Positions all = everything();
+PositionList Walk::asIn(const Reader &reader) const {
+  PositionList all = everything();
   auto rank = [&](int i) {
     return std::tuple(reader.steps[i] == 0, reader.steps[i], i);
   };
@@ -253,15 +253,15 @@ static size_t fewest(llvm::ArrayRef<int> list, llvm::ArrayRef<int64_t> sizes,
 }
 
 void Walk::choose(llvm::ArrayRef<int> order) {
-  Positions soon = everything();
+  PositionList soon = everything();
   llvm::sort(soon, [&](int a, int b) {
     return order[variables[a]] < order[variables[b]];
   });
-  Positions list = byTables();
+  PositionList list = byTables();
   Blocks best = blocksOf(list, fewest(list, sizes, kBlockEntries));
   if (best.blocks * best.entries * states >= kWorthChoosing) {
     int64_t least = rate(best, soon);
-    auto consider = [&](const Positions &list) {
+    auto consider = [&](const PositionList &list) {
       size_t count = fewest(list, sizes, kLeastEntries),
              most = fewest(list, sizes, kBlockEntries);
       for (; count <= most; ++count) {
@@ -276,7 +276,7 @@ void Walk::choose(llvm::ArrayRef<int> order) {
     consider(list);
     for (const Reader &reader : readers)
       consider(asIn(reader));
-    consider(Positions(llvm::reverse(soon)));
+    consider(PositionList(llvm::reverse(soon)));
   }
   lies = llvm::to_vector<8>(llvm::make_filter_range(
       soon, [&](int i) { return llvm::is_contained(best.outer, i); }));

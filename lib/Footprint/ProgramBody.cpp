@@ -2,7 +2,7 @@
 //
 // A pass over a layer as a function of a program has it: ops in their order,
 // collectives where a value is first needed in another state (later readers in
-// the same state share it), what is made again just before it is needed, and
+// the same state share it), what is recomputed just before it is needed, and
 // gradients that are cut at the end.
 //
 //===----------------------------------------------------------------------===//

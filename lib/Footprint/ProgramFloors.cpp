@@ -1,6 +1,6 @@
 //===- ProgramFloors.cpp - what programs need at least, by layer ----------===//
 //
-// Problem: a stage's program is played as a whole, so a bound of it would need
+// Problem: a stage's program is simulated as a whole, so a bound of it would need
 // every split and every choice of points.
 //
 // Idea: whatever else lies on a stage, there is a time in its last backward

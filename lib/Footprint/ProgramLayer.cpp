@@ -116,7 +116,7 @@ static bool isPartial(const States &states) {
   return llvm::is_contained(states, kPending);
 }
 
-/// Views of what is kept are made again, whatever the layout says: as
+/// Views of what is kept are recomputed, whatever the layout says: as
 /// `kerf-recompute-views` decides.
 bool SketchedLayer::isKept(int value) const {
   const AxisLayout &tensor = layout.axes[static_cast<int>(InnerAxis::Tensor)];
@@ -375,7 +375,7 @@ double SketchedLayer::gradientBoundaryBytes() const {
 }
 
 /// A put-off op reads a value: what the forward pass keeps stays for it, all
-/// else the backward pass hands over. Views of what is kept are made again.
+/// else the backward pass hands over. Views of what is kept are recomputed.
 void SketchedLayer::readLate(int value) {
   const LayerValue &facts = kind.values[value];
   Place &place = places[roots[value]];

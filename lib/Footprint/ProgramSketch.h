@@ -5,7 +5,7 @@
 // collectives into tensors of their own, kernels are joined, each value lives
 // from its maker to its last reader, library calls need a workspace. So the
 // passes over a layer are written down as nodes that read and write tensors,
-// and played on one time line with what lives longer: stacks of kept values,
+// and simulated on one time line with what lives longer: stacks of kept values,
 // gradients. The most that lives at one time is the arena.
 //
 //===----------------------------------------------------------------------===//
@@ -70,7 +70,7 @@ using AxisOptions = std::vector<std::vector<OpOption>>;
 /// These by kind, axis, ranks and parts of the batch.
 using WorkspaceMemo = std::map<std::array<int64_t, 4>, AxisOptions>;
 
-/// Bytes of the workspace that a layer needs under its kindest layout.
+/// Bytes of the workspace that a layer needs under its best-case layout.
 double leastWorkspace(const LayerTerms &terms, int64_t workers,
                       WorkspaceMemo &memo);
 

@@ -25,7 +25,7 @@ bool canLengthen(mlir::Value value);
 /// True for an op that becomes (part of) a kernel.
 bool isKernelOp(mlir::Operation *op);
 
-/// True for what every reader makes again: constants, index tensors, and
+/// True for what every reader recomputes: constants, index tensors, and
 /// scalars that come from powers of two and constants, such as the inverse of a
 /// unit.
 bool isKernelSource(mlir::Operation *op);

@@ -16,7 +16,7 @@ namespace kerf {
 using namespace mlir;
 using namespace kerf;
 
-/// Ops that every reader makes again, as they stood before the first became a
+/// Ops that every reader recomputes, as they stood before the first became a
 /// kernel.
 using Sources = llvm::SetVector<Operation *>;
 

@@ -56,7 +56,7 @@ static int64_t dimOf(const TensorFactors &dims, unsigned factor) {
 /// cut, which two factors make up.
 static Factors factorsOf(Operation *op) {
   if (auto own = dyn_cast<spmd::SliceOwnOp>(op)) {
-    Factors factors;
+    Factors factors(Positions::Ignored);
     TensorFactors dims;
     for (int64_t size : typeOf(own.getX()).getShape())
       dims.push_back({factors.add("d", size)});
@@ -75,7 +75,7 @@ static bool isOutermost(Value value, int64_t dim) {
                       [](int64_t size) { return size == 1; });
 }
 
-/// True for ops that are made again rather than padded, whoever else reads
+/// True for ops that are recomputed rather than padded, whoever else reads
 /// them.
 static bool isSource(Operation *op) {
   return isa<IotaOp, BroadcastOp>(op) ||
@@ -261,7 +261,7 @@ RankedTensorType RegionWriter::widerType(Value value, int64_t dim) const {
   return withShape(value.getType(), shape);
 }
 
-/// `value` with `fill` in its new columns. Made again for each reader, whose
+/// `value` with `fill` in its new columns. Recomputed for each reader, whose
 /// kernel it becomes a part of.
 Value RegionWriter::mask(OpBuilder &builder, Operation *op, Value value,
                          int64_t dim, double fill) {

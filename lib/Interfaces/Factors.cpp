@@ -19,12 +19,12 @@ std::string kerf::leadingLabels(int64_t count) {
   return letters.take_front(count).str();
 }
 
-Factors kerf::labelledFactors(Operation *op,
+Factors kerf::labelledFactors(Operation *op, Positions positions,
                               llvm::ArrayRef<std::string> operands,
                               llvm::ArrayRef<std::string> results,
                               llvm::ArrayRef<unsigned> linear,
                               llvm::StringRef whole) {
-  Factors facts;
+  Factors facts(positions);
   auto dimensions = [&](llvm::StringRef labels, Type type) {
     TensorFactors tensor;
     llvm::ArrayRef<int64_t> shape = cast<RankedTensorType>(type).getShape();
@@ -54,13 +54,14 @@ Factors kerf::labelledFactors(Operation *op,
   return facts;
 }
 
-Factors kerf::pointwiseFactors(Operation *op, llvm::ArrayRef<unsigned> linear) {
+Factors kerf::pointwiseFactors(Operation *op, Positions positions,
+                               llvm::ArrayRef<unsigned> linear) {
   auto labels = [](Type type) {
     return leadingLabels(cast<RankedTensorType>(type).getRank());
   };
   auto operands = llvm::map_to_vector(op->getOperandTypes(), labels);
   auto results = llvm::map_to_vector(op->getResultTypes(), labels);
-  return labelledFactors(op, operands, results, linear);
+  return labelledFactors(op, positions, operands, results, linear);
 }
 
 static LogicalResult verifyTensor(Operation *op, const Factors &facts,

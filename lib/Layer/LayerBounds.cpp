@@ -218,8 +218,8 @@ static KeptCurve underPoints(KeptCurve points) {
 /// One sequence on one rank, without shapes.
 ///
 /// Why it bounds every layout on n ranks: a value that is kept there takes at
-/// least 1/n of its bytes, and an op that is made again at least 1/n of its
-/// seconds, since neither is cut by more than n; which ops must be made again
+/// least 1/n of its bytes, and an op that is recomputed at least 1/n of its
+/// seconds, since neither is cut by more than n; which ops must be recomputed
 /// for a set of kept values depends on the ops alone. So n x (bytes, seconds)
 /// of a point is above the curve of one rank, whose seconds and bytes per
 /// sequence do not depend on the micro-batch.

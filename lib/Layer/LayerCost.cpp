@@ -558,7 +558,7 @@ private:
              /*travels=*/false});
   }
 
-  /// Ops that are made again share a conversion of what they read.
+  /// Ops that are recomputed share a conversion of what they read.
   bool isFirstAgain(int index, int value, int operand, int axis) const {
     AxisState wanted = layout.axes[axis].ops[index].operands[operand];
     for (int reader : facts.forwardReaders[value]) {
@@ -751,7 +751,7 @@ private:
 
   /// The most bytes that live at once in a pass, kept ones aside: forward
   /// values until their last reader, in the backward pass gradients and what is
-  /// made again (all of it at once, which is never too little).
+  /// recomputed (all of it at once, which is never too little).
   void addWork() {
     double again = 0;
     for (size_t v = 0; v < kind.values.size(); ++v)

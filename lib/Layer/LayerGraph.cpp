@@ -3,7 +3,7 @@
 // Variables and tables (search-notes of the design have the list): the option
 // of every op; per value with several readers in a pass the state they share;
 // per forward value that the backward pass reads the state in which it is kept,
-// or that it is made again; where weights, gradients and optimizer state rest;
+// or that it is recomputed; where weights, gradients and optimizer state rest;
 // the states at the layer's borders. Tables are over one op (its time), a
 // value's maker and its reader (the conversion), or three (with a shared state
 // between).
@@ -332,7 +332,7 @@ private:
       kept.variable = out.graph.addVariable(kept.states.size());
     }
   }
-  /// True where a value may be kept in a state or, with `again`, made again in
+  /// True where a value may be kept in a state or, with `again`, recomputed in
   /// it.
   static bool mayBe(const StateVariable &kept, AxisState state, bool again) {
     for (auto [other, isAgain] : llvm::zip(kept.states, kept.again))
@@ -528,7 +528,7 @@ private:
     return !kept.again.empty() && kept.again[state];
   }
 
-  /// A later result is made again only with the first.
+  /// A later result is recomputed only with the first.
   void addTogether(const StateVariable &first, const StateVariable &other) {
     if (other.variable < 0)
       return;

@@ -11,7 +11,7 @@ namespace kerf {
 struct StateVariable {
   int variable = -1;
   std::vector<AxisState> states;
-  /// Of kept values: made again in this state, not kept (`states` has the
+  /// Of kept values: recomputed in this state, not kept (`states` has the
   /// state).
   std::vector<bool> again;
 };

@@ -407,7 +407,7 @@ static std::vector<OpOption> makeOptions(const LayerOp &op, int64_t ranks,
       bool sums = kind == FactorKind::Sum || kind == FactorKind::Max;
       bool inBlocks = outer > 1 && outer < kRaggedOuter;
       if ((outer == kExchangedOuter && !exchanges) ||
-          (inBlocks && op.readsIndices))
+          (inBlocks && op.readsPositions))
         continue;
       // Only ops that pass rows on take them as long as they are.
       if (outer >= kRaggedOuter

@@ -406,7 +406,7 @@ OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
                           const OpOption *option, bool again) const {
   const LayerOp &op = kind.ops[index];
   if (op.view && copies(index)) {
-    // Shown again in the backward pass, whatever is made again.
+    // Shown again in the backward pass, whatever is recomputed.
     double times = !facts.shownAgain[index] ? 1 : again ? 0 : 2;
     double bytes = tensorBytes(index, true, 0, layout, axis, option);
     return {WorkKind::Row,

@@ -1,8 +1,8 @@
-//===- RecomputationPoints.cpp - what to make again in the backward pass --===//
+//===- RecomputationPoints.cpp - what to recompute in the backward pass --===//
 //
-// Problem: a fixed layout; which forward values are kept, which made again from
+// Problem: a fixed layout; which forward values are kept, which recomputed from
 // kept ones? Under a price of kept bytes this is a sum of tables over values
-// (kept, made again, dropped), solved by elimination. Prices between known
+// (kept, recomputed, dropped), solved by elimination. Prices between known
 // points give the lower convex hull of (seconds, bytes): dichotomy, about two
 // solves per point found.
 //
@@ -130,7 +130,7 @@ private:
     });
   }
 
-  /// The op's time if any result is made again; its operands must be there.
+  /// The op's time if any result is recomputed; its operands must be there.
   void addOp(FactorGraph &graph, int index) const {
     const LayerOp &op = kind.ops[index];
     int first = variables[op.results[0]];
@@ -197,7 +197,7 @@ private:
     return {own, cost};
   }
 
-  /// "nothing", "all", or the ops that are made again.
+  /// "nothing", "all", or the ops that are recomputed.
   std::string inWords(const LayerLayout &own) const {
     std::vector<std::string> names;
     bool all = true, any = false;

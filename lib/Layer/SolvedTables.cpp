@@ -267,7 +267,7 @@ void SolvedTables::State::add(const LayerTerms &terms,
   int layout = entry.table.layouts++;
   int number = 0;
   auto points = recomputationPointsWith(terms, solution.layout);
-  // What a step makes again is in the reverse of a repeat.
+  // What a step recomputes is in the reverse of a repeat.
   if (!repeats[terms.query.key.kind])
     points.resize(1);
   else if (offersSelective)
@@ -525,4 +525,13 @@ SolvedTables::collectivesOf(const TableKey &key, const LayerPoint &point) {
   std::vector<LayerCollective> account;
   sumCosts(terms, layoutOf(key, point), &account);
   return account;
+}
+
+std::vector<LayerBuffer> SolvedTables::buffersOf(const TableKey &key,
+                                                 const LayerPoint &point,
+                                                 size_t count) {
+  LayerQuery query = state->queryOf(alike(key));
+  LayerTerms terms(state->context, query, state->context.step->kinds[key.kind],
+                   state->facts[key.kind]);
+  return largestBuffers(terms, layoutOf(key, point), count);
 }

@@ -268,7 +268,7 @@ void RowOrder::checkFactors(Operation *op, FactorOpInterface withFactors) {
       fail(op, "drops tokens by their order");
     else if (facts.factors[f].kind == FactorKind::Whole)
       fail(op, "works on whole sequences");
-    else if (facts.readsIndices && !readsVocabulary(op, f, facts))
+    else if (facts.readsPositions() && !readsVocabulary(op, f, facts))
       fail(op, "reads positions");
   }
 }

@@ -11,6 +11,7 @@
 #include "kerf/Pipeline/Mains.h"
 #include "kerf/Pipeline/Stages.h"
 #include "kerf/PlanIR/PlanFile.h"
+#include "kerf/Report/Explain.h"
 #include "kerf/Support/Input.h"
 #include "kerf/Support/Log.h"
 #include "kerf/Support/Output.h"
@@ -18,6 +19,7 @@
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
@@ -33,7 +35,7 @@ static constexpr llvm::StringLiteral kOverview =
 
 Stages: ingest (checks the model), differentiate (appends gradients and
 updates), precision (gives every value its type), plan (decides what is cut),
-recompute (what the backward pass makes again), partition (writes the program of
+recompute (what the backward pass recomputes), partition (writes the program of
 a rank), schedule (orders its calls), fuse (makes kernels), memory (places every
 buffer), codegen (compiles the kernels). Any output of a stage can be edited and
 resumed with --start-after. With -o NAME.kerf all stages run, and the compiled
@@ -179,6 +181,7 @@ struct Job {
   double reserveBytes = 0; ///< of a rank, besides its arena; 0: not known
   std::optional<CheckedPlan> checked; ///< once the plan was tried
   std::optional<json::Value> priced;  ///< where devices are known
+  std::string planned; ///< layout, step and memory in one line; or ""
   std::shared_ptr<Solution> solution; ///< until the plan on the IR is complete
   std::optional<ArenaRoom> room;      ///< where devices are known
   bool emitsPlan = false, emitsCheck = false, isArtifact = false;
@@ -233,8 +236,10 @@ static LogicalResult planAndShow(ModuleOp module, Job &job) {
   const std::optional<PlanPoint> &best = (*solution)->result.best;
   if (best && job.isArtifact)
     job.room.emplace(machine, *best);
-  if (best && job.isArtifact)
+  if (best && job.isArtifact) {
     job.priced = pricedStep(**solution);
+    job.planned = printLine(explain((*solution)->explainInput()));
+  }
   if (best && machine.device.target == BackendTarget::Cuda)
     job.reserveBytes = best->stages.front().memory.reserved;
   // What the stage fuse makes depends on the target, but is there for all.
@@ -450,6 +455,23 @@ static LogicalResult writeArtifactOf(ModuleOp module, llvm::StringRef path) {
   return failure();
 }
 
+/// How a plan was tried, in few words.
+static std::string checkWords(const std::optional<CheckedPlan> &checked) {
+  if (!checked || checked->twin.empty())
+    return "not tried against one rank";
+  std::string error = llvm::formatv("{0:e0}", checked->largestError).str();
+  return "tried: " + checked->twin + " trains as on one rank (to " + error +
+         ")";
+}
+
+/// One line of what was compiled for a cluster, unless it was explained. 0.
+static int tellOfArtifact(const Job &job) {
+  if (!job.planned.empty() && !job.task.shows() && job.output != "-")
+    llvm::outs() << "wrote '" << job.output << "': " << job.planned << "; "
+                 << checkWords(job.checked) << '\n';
+  return 0;
+}
+
 //===----------------------------------------------------------------------===//
 // The command
 //===----------------------------------------------------------------------===//
@@ -519,7 +541,8 @@ static int checkTask(const CommandLine &options, const Job &job) {
   if (!job.task.sweep.empty() && job.writes &&
       options.output.getNumOccurrences())
     return fail("--sweep makes many plans and writes no output, found -o");
-  bool prints = job.task.explain || !job.task.versus.empty();
+  bool prints =
+      job.task.explain != ExplainSize::None || !job.task.versus.empty();
   if (prints && job.writes && job.output == "-")
     return fail("the explanation goes to standard output; say with -o where "
                 "the rest is to go");
@@ -607,7 +630,7 @@ static LogicalResult check(ModuleOp module, Job &job) {
 
 /// Runs the stages from `done` to `last`. What the stage plan finds out about
 /// the devices is for the stages behind it.
-static LogicalResult runStages(ModuleOp module, Job job, Stage last) {
+static LogicalResult runStages(ModuleOp module, Job &job, Stage last) {
   for (Stage stage : kStages) {
     if ((job.done && stage <= *job.done) || stage > last)
       continue;
@@ -621,7 +644,7 @@ static LogicalResult runStages(ModuleOp module, Job job, Stage last) {
 
 /// Runs the stages to the schedule and writes the step, as it is before the
 /// plan, beside the programs that it became.
-static LogicalResult writeCheck(ModuleOp module, const Job &job) {
+static LogicalResult writeCheck(ModuleOp module, Job &job) {
   if (failed(runStages(module, job, Stage::Precision)))
     return failure();
   OwningOpRef<ModuleOp> step(module.clone());
@@ -648,7 +671,7 @@ static LogicalResult writeTwin(ModuleOp module, const Job &job) {
 }
 
 /// What needs no planned IR: a sweep, or a search that is only shown.
-static LogicalResult showOnly(const PlanInput &input, const Job &job) {
+static LogicalResult showOnly(const PlanInput &input, Job &job) {
   if (input.module && failed(runStages(input.module, job, Stage::Precision)))
     return failure();
   if (!job.task.sweep.empty())
@@ -676,9 +699,10 @@ static int showStep(InputModule &input, const CommandLine &options, Job &job) {
       needsModel(options.precision) || needsModel(options.own))
     return 1;
   if (!job.task.shows())
-    return fail("a step has no model to compile; say what to show of its plan: "
-                "--explain, --explain-json, --versus, --trace, --svg or "
-                "--sweep");
+    return fail(
+        "a step has no model to compile; say what to show of its plan: "
+        "--explain, --explain-json, --html, --versus, --trace, --svg or "
+        "--sweep");
   if (failed(readClusters(input.getContext(), job.task)))
     return 1;
   return failed(showOnly(PlanInput(*input.step(), input.getContext()), job));
@@ -692,7 +716,8 @@ static LogicalResult readMachines(MLIRContext *context, Job &job) {
     return success();
   job.stages.precision = computesInBf16(job.task) ? "bf16" : "f32";
   job.task.typeNote = "--precision was not given";
-  if (job.stages.precision != "f32" && !job.task.explain) // The screen says it.
+  if (job.stages.precision != "f32" &&
+      job.task.explain == ExplainSize::None) // The screen says it.
     llvm::WithColor::note() << job.task.typeNote << ": bf16, which the devices "
                             << "of the cluster have\n";
   return success();
@@ -747,6 +772,6 @@ int kerf::compileMain(int argc, char **argv) {
   if (job.emitsTwin)
     return failed(writeTwin(module, job));
   if (job.isArtifact)
-    return failed(writeArtifactOf(module, job.output));
+    return failed(writeArtifactOf(module, job.output)) || tellOfArtifact(job);
   return failed(writeModule(module, job.output));
 }

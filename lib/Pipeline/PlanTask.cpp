@@ -69,12 +69,25 @@ PlanOptions::PlanOptions(cl::OptionCategory &category)
             cl::desc("Solve every table of layers that may matter, however "
                      "long it takes; the certificate tells what gap is left"),
             cl::cat(category)),
-      explain("explain",
-              cl::desc("Print the plan, its memory, time, alternatives, the "
-                       "run and what all this rests on"),
-              cl::cat(category)),
-      explainJson("explain-json", cl::desc("The same as JSON"),
+      explain(
+          "explain", cl::ValueOptional, cl::init(ExplainSize::None),
+          cl::desc("Print the plan and why it is the best"),
+          cl::values(
+              clEnumValN(ExplainSize::Short, "", ""),
+              clEnumValN(ExplainSize::Short, "short",
+                         "layout, step, memory, next best, what to doubt (the "
+                         "default)"),
+              clEnumValN(ExplainSize::Full, "full",
+                         "layouts of layers, memory and time by part, "
+                         "alternatives, the run, and what all this rests on"),
+              clEnumValN(ExplainSize::Json, "json",
+                         "all of it as JSON, as --explain-json=-")),
+          cl::cat(category)),
+      explainJson("explain-json", cl::desc("The whole explanation as JSON"),
                   cl::value_desc("file"), cl::cat(category)),
+      html("html",
+           cl::desc("Write the whole explanation as one page for a browser"),
+           cl::value_desc("file"), cl::cat(category)),
       searchSensitivity(
           "search-sensitivity",
           cl::desc("Search again with each assumed figure at both ends of its "
@@ -119,6 +132,7 @@ static std::string needsCluster(const PlanOptions &options) {
   look(options.prove);
   look(options.explain);
   look(options.explainJson);
+  look(options.html);
   look(options.searchSensitivity);
   look(options.tokens);
   look(options.versus);
@@ -126,11 +140,6 @@ static std::string needsCluster(const PlanOptions &options) {
   look(options.svg);
   look(options.sweep);
   return found;
-}
-
-/// Whether somebody will read an explanation.
-static bool explains(const PlanTask &task) {
-  return task.explain || !task.explainJson.empty();
 }
 
 FailureOr<PlanTask> kerf::planTaskOf(const PlanOptions &options) {
@@ -151,9 +160,11 @@ FailureOr<PlanTask> kerf::planTaskOf(const PlanOptions &options) {
   task.prove = options.prove;
   task.explain = options.explain;
   task.explainJson = options.explainJson;
+  task.html = options.html;
   task.searchSensitivity = options.searchSensitivity;
-  if (task.searchSensitivity && !explains(task))
-    return fail("--search-sensitivity needs --explain or --explain-json");
+  if (task.searchSensitivity && !task.explains())
+    return fail("--search-sensitivity needs --explain, --explain-json or "
+                "--html");
   task.versus = options.versus;
   task.trace = options.trace;
   task.svg = options.svg;
@@ -169,10 +180,10 @@ FailureOr<PlanTask> kerf::planTaskOf(const PlanOptions &options) {
                 "; several are compared with --sweep");
   if (!task.sweep.empty() && task.devices)
     return fail("expected --devices or --sweep, found both");
-  llvm::StringRef ofOne = task.explain           ? "explain"
-                          : !task.versus.empty() ? "versus"
-                          : !task.trace.empty()  ? "trace"
-                                                 : "";
+  llvm::StringRef ofOne = task.explain != ExplainSize::None ? "explain"
+                          : !task.versus.empty()            ? "versus"
+                          : !task.trace.empty()             ? "trace"
+                                                            : "";
   if (!task.sweep.empty() && !ofOne.empty())
     return fail("--" + ofOne + " shows one plan, found --sweep, too");
   return task;
@@ -272,7 +283,7 @@ solveInput(const PlanInput &input, const SolveRequest &request) {
 FailureOr<std::unique_ptr<Solution>> kerf::solveTask(const PlanInput &input,
                                                      const PlanTask &task) {
   SolveRequest request = requestOf(task, task.machines.front());
-  if (explains(task))
+  if (task.explains())
     request.roomyHeadroom = kRoomyHeadroom;
   return solveInput(input, request);
 }
@@ -344,10 +355,26 @@ static LogicalResult refuse(const PlanInput &input, const Solution &solution) {
                         solution);
 }
 
+static void printScreen(ExplainSize size, const Explanation &explanation) {
+  bool color = llvm::outs().has_colors();
+  switch (size) {
+  case ExplainSize::None:
+    return;
+  case ExplainSize::Short:
+    llvm::outs() << printShort(explanation, color);
+    return;
+  case ExplainSize::Full:
+    llvm::outs() << printText(explanation, color);
+    return;
+  case ExplainSize::Json:
+    llvm::outs() << printJson(explanation);
+  }
+}
+
 LogicalResult kerf::showTask(const PlanInput &input, const PlanTask &task,
                              const Solution &solution) {
   ExplainInput facts = solution.explainInput(task.tokens);
-  if (explains(task)) {
+  if (task.explains()) {
     facts.withSensitivity = true;
     facts.searchesSensitivity = task.searchSensitivity;
     if (task.searchSensitivity && !hasPlan(input))
@@ -361,16 +388,17 @@ LogicalResult kerf::showTask(const PlanInput &input, const PlanTask &task,
     return failure();
   if (!solution.result.best)
     return refuse(input, solution);
-  if (task.explain)
-    llvm::outs() << printText(explanation, llvm::outs().has_colors());
+  printScreen(task.explain, explanation);
   Timeline timeline;
-  if (!task.trace.empty() || !task.svg.empty())
+  if (!task.trace.empty() || !task.svg.empty() || !task.html.empty())
     timeline = simulate(solution.result.best->work, /*keepEvents=*/true);
   if (!task.trace.empty() && failed(writeText(task.trace, traceOf(timeline))))
     return failure();
   std::string title =
       solution.step.name + ", " + shortLayout(solution.result.best->outer);
-  if (!task.svg.empty() && failed(writeText(task.svg, svgOf(timeline, title))))
+  if (failed(writeText(task.svg, svgOf(timeline, title))) ||
+      failed(
+          writeText(task.html, printHtml(explanation, svgOf(timeline, title)))))
     return failure();
   return task.versus.empty() ? success() : showVersus(input, task, explanation);
 }

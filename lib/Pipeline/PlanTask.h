@@ -10,6 +10,9 @@
 
 namespace kerf {
 
+/// How much --explain prints.
+enum class ExplainSize { None, Short, Full, Json };
+
 /// The options of kerfc that plan for a cluster.
 struct PlanOptions {
   explicit PlanOptions(llvm::cl::OptionCategory &category);
@@ -19,8 +22,9 @@ struct PlanOptions {
   llvm::cl::list<std::string> pins;
   llvm::cl::opt<double> moeBuffer;
   llvm::cl::opt<bool> prove;
-  llvm::cl::opt<bool> explain;
+  llvm::cl::opt<ExplainSize> explain;
   llvm::cl::opt<std::string> explainJson;
+  llvm::cl::opt<std::string> html;
   llvm::cl::opt<bool> searchSensitivity;
   llvm::cl::opt<double> tokens;
   llvm::cl::opt<std::string> versus;
@@ -42,16 +46,21 @@ struct PlanTask {
   bool searchSensitivity = false;
   int64_t workers = 8;           ///< threads of a rank
   std::optional<bool> sumsEarly; ///< as --bucket-gradients
-  bool explain = false;
-  std::string explainJson, versus, trace, svg; ///< files, and pins
+  ExplainSize explain = ExplainSize::None;
+  std::string explainJson, html, versus, trace, svg; ///< files, and pins
   std::string sweep;
   double tokens = 0;
 
   bool plans() const { return !clusters.empty(); }
   /// True when something is shown instead of IR.
   bool shows() const {
-    return explain || !explainJson.empty() || !versus.empty() ||
-           !trace.empty() || !svg.empty() || !sweep.empty();
+    return explains() || !versus.empty() || !trace.empty() || !svg.empty() ||
+           !sweep.empty();
+  }
+  /// True when somebody will read an explanation.
+  bool explains() const {
+    return explain != ExplainSize::None || !explainJson.empty() ||
+           !html.empty();
   }
 };
 

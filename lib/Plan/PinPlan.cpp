@@ -17,15 +17,15 @@
 using namespace mlir;
 using namespace kerf;
 
-/// Ops that a run of layers makes again, where the plan says so of the run.
+/// Ops that a run of layers recomputes, where the plan says so of the run.
 static std::optional<std::vector<int64_t>> listOf(LayersAttr run) {
   if (DenseI64ArrayAttr list = run.getRecompute())
     return list.asArrayRef().vec();
   return std::nullopt;
 }
 
-/// Lists of ops that a plan makes again: first that of all layers, then those
-/// of single runs. Empty where it lists none: all, or nothing, is made again.
+/// Lists of ops that a plan recomputes: first that of all layers, then those
+/// of single runs. Empty where it lists none: all, or nothing, is recomputed.
 static std::vector<std::vector<int64_t>> listsOf(PlanAttr plan) {
   std::vector<std::vector<int64_t>> lists = {plan.getRecompute()};
   if (plan.getStages())
@@ -143,7 +143,7 @@ void PlanPins::fixStages(const StepModel &step) {
   }
 }
 
-/// Which layers lie on each chunk, and what they make again.
+/// Which layers lie on each chunk, and what they recompute.
 void PlanPins::fixLayers(const StepModel &step) {
   if (!plan.getStages())
     return;

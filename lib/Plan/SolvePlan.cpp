@@ -146,6 +146,13 @@ ExplainInput Solution::explainInput(double tokens) const {
                ? std::vector<LayerCollective>()
                : tables->collectivesOf(keyOf(result.best->outer, kind), point);
   };
+  input.buffersOf = [this](const OuterChoice &outer, int kind,
+                           const LayerPoint &point) {
+    constexpr size_t most = 5;
+    return !tables || point.layout < 0
+               ? std::vector<LayerBuffer>()
+               : tables->buffersOf(keyOf(outer, kind), point, most);
+  };
   input.excluded = pins.excluded;
   input.tokens = tokens;
   return input;

@@ -6,8 +6,8 @@
 // Idea: ranks of a stage have one program and equal commands, so one rank
 // stands for all of them, exactly: it meets others of its stage at the same
 // time. A rank is a few clocks. As its order is fixed, every time is the
-// largest of the times that it waits for, plus a duration; stages are played in
-// turn, each as far as what it waits for is known (as in Cost/Timeline.cpp).
+// largest of the times that it waits for, plus a duration; stages are simulated
+// in turn, each as far as what it waits for is known (as in Cost/Timeline.cpp).
 //
 //   kernel       begins when the one before is done and the host has launched
 //                it; a GPU's host runs ahead, `launch` seconds per command
@@ -506,8 +506,8 @@ kernelsOf(const ArtifactData &data, llvm::ArrayRef<CommandTime> times,
   std::vector<KernelTime> all;
   for (auto &[key, row] : rows)
     all.push_back(std::move(row));
-  llvm::stable_sort(all, [](const KernelTime &a, const KernelTime &b) {
-    return a.sec > b.sec;
+  llvm::sort(all, [](const KernelTime &a, const KernelTime &b) {
+    return std::tie(b.sec, a.func, a.name) < std::tie(a.sec, b.func, b.name);
   });
   return all;
 }

@@ -131,7 +131,7 @@ static bool isListed(Value value, const Choice &choice) {
   return phase && llvm::is_contained(choice.ops, phase.getOp());
 }
 
-/// Saves what listed ops and views read, so that they alone are made again.
+/// Saves what listed ops and views read, so that they alone are recomputed.
 static void saveOperands(SavedValues &pair, const Choice &choice,
                          llvm::DenseSet<Value> &saved) {
   llvm::SetVector<Value> wanted(pair.needed().begin(), pair.needed().end());
@@ -148,7 +148,7 @@ static void saveOperands(SavedValues &pair, const Choice &choice,
   }
 }
 
-/// What is saved where views and the listed ops alone are made again.
+/// What is saved where views and the listed ops alone are recomputed.
 static llvm::DenseSet<Value> exceptListed(SavedValues &pair,
                                           const Choice &choice) {
   llvm::DenseSet<Value> saved;

@@ -13,6 +13,7 @@ static MemoryPart describeMemory(const ExplainInput &input,
                                  const PlanPoint &plan) {
   MemoryPart part;
   part.capacity = input.machine->perRank().device.memoryBytes;
+  part.buffers = describeBuffers(input, plan);
   part.reserve = reserveOf(*input.machine, input.profile, plan.outer,
                            plan.exchangesRows());
   for (const PlacedStage &stage : plan.stages)
@@ -35,8 +36,11 @@ Explanation kerf::explain(const ExplainInput &input) {
   result.plan.device = input.machine->device.name;
   result.plan.devices = devicesOf(input);
   result.feasible = input.result->best.has_value();
-  if (!result.feasible)
+  if (!result.feasible) {
+    if (result.infeasible.least)
+      result.leastBuffers = describeBuffers(input, *result.infeasible.least);
     return result;
+  }
   const PlanPoint &plan = *input.result->best;
   result.plan = describePlan(input, plan);
   result.memory = describeMemory(input, plan);
@@ -64,6 +68,9 @@ Refusal kerf::refusalOf(const Explanation &explanation) {
     refusal.message += ": " + why.reasons.front();
   for (size_t i = 1; i < why.reasons.size(); ++i)
     refusal.notes.push_back(why.reasons[i]);
+  if (!explanation.leastBuffers.empty())
+    refusal.notes.push_back("largest buffer: " +
+                            report::bufferWords(explanation.leastBuffers[0]));
   for (auto [i, relief] : llvm::enumerate(why.reliefs))
     refusal.notes.push_back((i ? "or: " : "cheapest relief: ") + relief);
   return refusal;

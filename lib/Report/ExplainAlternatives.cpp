@@ -20,7 +20,7 @@ spentBy(const TimePart &time) {
   for (const TrafficRow &row : time.traffic)
     if (row.axis == "data")
       exposed -= row.exposedSec;
-  return {{"products and attention", time.matmulSec + time.attentionSec},
+  return {{"matmuls and attention", time.matmulSec + time.attentionSec},
           {"memory-bound kernels", time.rowSec},
           {"launch gaps", time.launchSec},
           {"recomputation", time.recomputeSec},

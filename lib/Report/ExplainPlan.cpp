@@ -346,8 +346,9 @@ static std::string tailOf(llvm::StringRef pattern, size_t parts) {
   return llvm::join(names, ".");
 }
 
-/// Short names of the weights of a kind, longer where they would be the same.
-static std::map<std::string, std::string> shortNames(const LayerKind &kind) {
+/// Longer where they would be the same.
+std::map<std::string, std::string>
+explain_detail::shortNames(const LayerKind &kind) {
   std::map<std::string, int> uses;
   std::map<std::string, std::string> names;
   for (const LayerOp &op : kind.ops)

@@ -258,7 +258,7 @@ void Accountant::addIdle(TimePart &time, const Timeline &timeline) const {
 }
 
 /// Flops that are done again: forward flops of a kind times the part of its
-/// forward time that is spent again, products and attention apart.
+/// forward time that is spent again, matmuls and attention apart.
 double Accountant::recomputedFlops() const {
   double flops = 0;
   for (const PlacedStage &stage : plan.stages)

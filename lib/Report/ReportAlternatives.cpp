@@ -120,21 +120,33 @@ static std::string joinWhat(const std::vector<std::string> &list) {
   return clean(text);
 }
 
+Table report::tableOfAlternatives(llvm::ArrayRef<AlternativeRow> rows,
+                                  double stepSec) {
+  Table table{"lrrw", 2, {}};
+  for (const Merged &merged : selectRunning(mergeRunning(rows))) {
+    const AlternativeRow &row = merged.row;
+    std::string more = (row.stepSec >= stepSec ? "+" : "") +
+                       percent(row.stepSec / stepSec - 1);
+    table.rows.push_back({joinWhat(merged.what), seconds(row.stepSec), more,
+                          row.layout + ": " + clean(row.why)});
+  }
+  return table;
+}
+
+Table report::tableOfUntried(llvm::ArrayRef<AlternativeRow> rows) {
+  Table table{"lw", 2, {}};
+  for (const Merged &merged : mergeOthers(rows))
+    table.rows.push_back({joinWhat(merged.what), clean(merged.row.why)});
+  return table;
+}
+
 std::string report::printAlternatives(llvm::ArrayRef<AlternativeRow> rows,
                                       double stepSec, bool color) {
   if (rows.empty())
     return "";
   std::string text = heading("ALTERNATIVES", "the fastest plans with", color);
-  Table running{"lrrw", 2, {}}, others{"lw", 2, {}};
-  for (const Merged &merged : selectRunning(mergeRunning(rows))) {
-    const AlternativeRow &row = merged.row;
-    std::string more = (row.stepSec >= stepSec ? "+" : "") +
-                       percent(row.stepSec / stepSec - 1);
-    running.rows.push_back({joinWhat(merged.what), seconds(row.stepSec), more,
-                            row.layout + ": " + clean(row.why)});
-  }
-  for (const Merged &merged : mergeOthers(rows))
-    others.rows.push_back({joinWhat(merged.what), clean(merged.row.why)});
+  Table running = tableOfAlternatives(rows, stepSec);
+  Table others = tableOfUntried(rows);
   text += running.print();
   if (!running.rows.empty() && !others.rows.empty())
     text += "\n";

@@ -128,6 +128,23 @@ static Value planOf(const PlanPart &plan) {
   return value;
 }
 
+static Value buffersOf(llvm::ArrayRef<BufferRow> rows) {
+  Value list = Value::makeArray();
+  for (const BufferRow &row : rows) {
+    Value value =
+        numbersOf({{"bytes", row.bytes}, {"element_bytes", row.elementBytes}});
+    value.set("layer", textOf(row.layer));
+    value.set("op", textOf(row.op));
+    Value shape = Value::makeArray();
+    for (int64_t size : row.shape)
+      shape.array.push_back(Value::fromInteger(size));
+    value.set("shape", std::move(shape));
+    value.set("not_split_by", stringsOf(row.wholeOver));
+    list.array.push_back(std::move(value));
+  }
+  return list;
+}
+
 static Value memoryOf(const MemoryPart &memory) {
   Value value = Value::makeObject();
   value.set("capacity_bytes", numberOf(memory.capacity));
@@ -148,6 +165,7 @@ static Value memoryOf(const MemoryPart &memory) {
                                       {"headroom", memory.headroom(i)}}));
   }
   value.set("stages_bytes", std::move(stages));
+  value.set("largest_buffers", buffersOf(memory.buffers));
   const Reserve &reserve = memory.reserve;
   value.set("reserve_bytes",
             numbersOf({{"fixed", reserve.fixed},
@@ -312,6 +330,7 @@ std::string kerf::printJson(const Explanation &explanation) {
     value.set("error", textOf(refusalOf(explanation).message));
     value.set("reasons", stringsOf(explanation.infeasible.reasons));
     value.set("reliefs", stringsOf(explanation.infeasible.reliefs));
+    value.set("largest_buffers", buffersOf(explanation.leastBuffers));
     return json::print(value) + "\n";
   }
   value.set("plan", planOf(explanation.plan));

@@ -15,41 +15,52 @@ static std::string winners(const SensitivityRow &row) {
   return text;
 }
 
-std::string report::printSensitivity(const SensitivityPart &part, bool color) {
-  if (part.rows.empty())
-    return "";
-  std::string text = heading(
-      "SENSITIVITY",
-      "the plan stays the fastest while a figure, moved alone, is within",
-      color);
+Table report::tableOfSensitivity(const SensitivityPart &part) {
   Table table{"lrrlrw", 2, {}};
   for (const SensitivityRow &row : part.rows)
     table.rows.push_back({row.name, percent(row.value), percent(row.from), "to",
                           percent(row.to), winners(row)});
-  text += table.print() + "\n";
-  std::string plans = plural(double(part.plans), "plan");
-  return text +
-         paragraph(part.isSearched
-                       ? "ranked: " + plans +
-                             ", which the search kept or found with a figure "
-                             "at an end of its range"
-                       : "ranked again: " + plans +
-                             " that the search kept; others may win sooner, "
-                             "--search-sensitivity looks for them",
-                   2, 2);
+  return table;
 }
 
-std::string report::printRoomy(const RoomyPlan &roomy, double stepSec) {
+std::string report::rankedWords(const SensitivityPart &part) {
+  std::string plans = plural(double(part.plans), "plan");
+  if (part.isSearched)
+    return "ranked: " + plans +
+           ", which the search kept or found with a figure at an end of its "
+           "range";
+  return "ranked again: " + plans +
+         " that the search kept; others may win sooner, --search-sensitivity "
+         "looks for them";
+}
+
+std::string report::printSensitivity(const SensitivityPart &part, bool color) {
+  if (part.rows.empty())
+    return "";
+  return heading("SENSITIVITY",
+                 "the plan stays the fastest while a figure, moved alone, is "
+                 "within",
+                 color) +
+         tableOfSensitivity(part).print() + "\n" +
+         paragraph(rankedWords(part), 2, 2);
+}
+
+std::string report::roomyWords(const RoomyPlan &roomy, double stepSec) {
   if (roomy.headroom == 0)
     return "";
   std::string text =
-      "\n  with " + percent(roomy.headroom, 0) + " of the memory free: ";
+      "with " + percent(roomy.headroom, 0) + " of the memory free: ";
   if (roomy.stepSec == 0)
-    return text + "no plan found\n";
+    return text + "no plan found";
   if (roomy.isBest)
-    return text + "this plan\n";
+    return text + "this plan";
   return text + seconds(roomy.stepSec) + " (+" +
-         percent(roomy.stepSec / stepSec - 1) + "), " + roomy.layout + "\n";
+         percent(roomy.stepSec / stepSec - 1) + "), " + roomy.layout;
+}
+
+std::string report::printRoomy(const RoomyPlan &roomy, double stepSec) {
+  std::string words = roomyWords(roomy, stepSec);
+  return words.empty() ? "" : "\n  " + words + "\n";
 }
 
 static json::Value textOf(const std::string &text) {

@@ -1,4 +1,4 @@
-//===- ReportText.cpp - the screen of --explain ---------------------------===//
+//===- ReportText.cpp - the screen of --explain=full ----------------------===//
 
 #include "kerf/Report/Report.h"
 
@@ -15,21 +15,23 @@ using namespace kerf::report;
 // Head and plan
 //===----------------------------------------------------------------------===//
 
-static std::string printHead(const Explanation &e) {
-  const PlanPart &plan = e.plan;
+std::string report::printTitle(const PlanPart &plan) {
   std::string text =
       clean(plan.model) + " on " + clean(plan.cluster) + ": " +
       grouped(plan.devices) + " x " + clean(plan.device) + ", " + plan.type +
       (plan.typeNote.empty() ? "" : " (" + plan.typeNote + ")") + "\n";
   double tokens = static_cast<double>(plan.batch) * plan.sequence;
-  text += counted(plan.parameters) + " parameters; a step has " +
-          plural(plan.batch, "sequence") + " of " +
-          plural(plan.sequence, "token") + ", " + counted(tokens) +
-          " together\n\n";
+  return text + counted(plan.parameters) + " parameters; a step has " +
+         plural(plan.batch, "sequence") + " of " +
+         plural(plan.sequence, "token") + ", " + counted(tokens) +
+         " together\n";
+}
+
+static std::string printHead(const Explanation &e) {
   size_t stage = e.memory.tightest;
   std::string memory =
       gib(e.memory.stages[stage].total()) + " of " + gib(e.memory.capacity);
-  return text + "  step " + seconds(e.time.stepSec) + "   " +
+  return printTitle(e.plan) + "\n  step " + seconds(e.time.stepSec) + "   " +
          counted(e.run.tokensPerSec) + " tokens/s   MFU " +
          percent(e.time.mfu) + "   memory " + memory +
          (e.memory.stages.size() > 1 ? " on stage " + std::to_string(stage)
@@ -37,8 +39,7 @@ static std::string printHead(const Explanation &e) {
          "\n";
 }
 
-/// "16 micro-batches of 2 sequences per data rank, 1f1b".
-static std::string batchWords(const OuterChoice &outer) {
+std::string report::batchWords(const OuterChoice &outer) {
   std::string text = plural(outer.microBatches, "micro-batch");
   if (outer.microBatches != 1)
     text.insert(text.size() - 1, "e");
@@ -75,9 +76,11 @@ static void mergeRows(std::vector<std::vector<std::string>> &rows) {
 }
 
 /// Stages that follow each other with equal layers and points share a row.
-static std::string printStages(const PlanPart &plan) {
+Table report::tableOfStages(const PlanPart &plan) {
   Table table{
-      "lllw", 2, {{"stage", "ranks", "layers", "made again in the backward"}}};
+      "lllw",
+      2,
+      {{"stage", "ranks", "layers", "recomputed in the backward pass"}}};
   for (size_t first = 0; first < plan.stages.size();) {
     const StageRow &row = plan.stages[first];
     size_t last = first;
@@ -95,10 +98,10 @@ static std::string printStages(const PlanPart &plan) {
     table.rows.push_back({number, ranks, row.layers, row.recompute});
     first = last + 1;
   }
-  return table.print();
+  return table;
 }
 
-static std::string printKinds(const PlanPart &plan) {
+Table report::tableOfKinds(const PlanPart &plan) {
   Table table{"lllw", 2, {}};
   for (const KindRow &kind : plan.kinds) {
     std::string name = clean(kind.name);
@@ -112,43 +115,54 @@ static std::string printKinds(const PlanPart &plan) {
       name.clear();
     }
   }
-  return table.rows.empty() ? "" : "\n" + table.print();
+  return table;
 }
 
-/// Which devices are used, where that is not all in turn, and why.
-static std::string placementWords(const PlanPart &plan) {
-  std::string text;
+std::vector<std::string> report::placementWords(const PlanPart &plan) {
+  std::vector<std::string> lines;
+  if (plan.holdsAllExperts)
+    lines.push_back("ep=" + std::to_string(plan.outer.ep) +
+                    " is data parallelism here: each of these ranks has all "
+                    "experts");
   if (plan.spares > 0)
-    text += "  " + plural(plan.spares, "device") + " of " +
-            grouped(plan.devices) + " without work (spares)\n";
+    lines.push_back(plural(plan.spares, "device") + " of " +
+                    grouped(plan.devices) + " without work (spares)");
   if (plan.perUnit > 0)
-    text += "  place " + plural(plan.perUnit, "rank") + " in each " +
-            clean(plan.unit) + " unit: ranks are numbered so\n";
+    lines.push_back("place " + plural(plan.perUnit, "rank") + " in each " +
+                    clean(plan.unit) + " unit: ranks are numbered so");
   if (plan.filledSec > 0)
-    text += "  because the best step found on units that are filled one after "
-            "the other takes " +
-            seconds(plan.filledSec) + "\n";
-  return text;
+    lines.push_back("because the best step found on units that are filled one "
+                    "after the other takes " +
+                    seconds(plan.filledSec));
+  return lines;
 }
 
-static std::string printPlan(const PlanPart &plan, bool color) {
-  OuterChoice named = plan.outer;
-  if (plan.holdsAllExperts)
-    named.ep = 1;
-  std::string text = heading("PLAN", shortLayout(named), color);
-  text += "  " + batchWords(plan.outer) + "\n  " + plan.state + "\n";
-  if (plan.holdsAllExperts)
-    text += "  ep=" + std::to_string(plan.outer.ep) +
-            " is data parallelism here: each of these ranks has all experts\n";
-  text += placementWords(plan);
+Table report::tableOfAxes(const PlanPart &plan) {
   Table axes{"lrrll", 2, {{"axis", "size", "stride", "over", "carries"}}};
   for (const AxisRow &row : plan.axes)
     axes.rows.push_back({row.name, std::to_string(row.group.size),
                          std::to_string(row.group.stride), clean(row.tier),
                          row.carries});
+  return axes;
+}
+
+std::string report::layoutOf(const PlanPart &plan) {
+  OuterChoice named = plan.outer;
+  if (plan.holdsAllExperts)
+    named.ep = 1;
+  return shortLayout(named);
+}
+
+static std::string printPlan(const PlanPart &plan, bool color) {
+  std::string text = heading("PLAN", layoutOf(plan), color);
+  text += "  " + batchWords(plan.outer) + "\n  " + plan.state + "\n";
+  for (const std::string &line : placementWords(plan))
+    text += "  " + line + "\n";
   if (!plan.axes.empty())
-    text += "\n" + axes.print();
-  return text + "\n" + printStages(plan) + printKinds(plan);
+    text += "\n" + tableOfAxes(plan).print();
+  text += "\n" + tableOfStages(plan).print();
+  Table kinds = tableOfKinds(plan);
+  return kinds.rows.empty() ? text : text + "\n" + kinds.print();
 }
 
 //===----------------------------------------------------------------------===//
@@ -190,6 +204,46 @@ static std::string printTransit(const MemoryPart &memory, bool small) {
                    2, 2);
 }
 
+/// "[1, 4096, 32064] x 2 B".
+static std::string shapeWords(const BufferRow &buffer) {
+  std::vector<std::string> sizes;
+  for (int64_t size : buffer.shape)
+    sizes.push_back(std::to_string(size));
+  return "[" + llvm::join(sizes, ", ") + "] x " +
+         std::to_string(static_cast<int64_t>(buffer.elementBytes)) + " B";
+}
+
+static std::string sizeWords(double bytes) {
+  return bytes < (1 << 30) ? fixed(bytes / (1 << 20), 1) + " MiB" : gib(bytes);
+}
+
+static std::string wholeWords(const BufferRow &buffer) {
+  return buffer.wholeOver.empty()
+             ? ""
+             : "not split by " + llvm::join(buffer.wholeOver, ", ");
+}
+
+std::string report::bufferWords(const BufferRow &buffer) {
+  std::string whole = wholeWords(buffer);
+  return clean(buffer.op) + " of " + clean(buffer.layer) + ", " +
+         shapeWords(buffer) + ", " + sizeWords(buffer.bytes) +
+         " of a micro-batch on a rank" + (whole.empty() ? "" : "; " + whole);
+}
+
+Table report::tableOfBuffers(llvm::ArrayRef<BufferRow> rows) {
+  Table table{"rllll", 2, {}};
+  for (const BufferRow &row : rows)
+    table.rows.push_back({sizeWords(row.bytes), clean(row.layer), clean(row.op),
+                          shapeWords(row), wholeWords(row)});
+  return table;
+}
+
+static std::string printBuffers(llvm::ArrayRef<BufferRow> rows) {
+  return rows.empty() ? ""
+                      : "\n  largest buffers of one micro-batch on a rank\n" +
+                            tableOfBuffers(rows).print();
+}
+
 static std::string printMemory(const MemoryPart &memory, bool color) {
   double largest = 0;
   for (const StageMemory &stage : memory.stages)
@@ -216,23 +270,14 @@ static std::string printMemory(const MemoryPart &memory, bool color) {
                      gib(memory.capacity),
                  color) +
          table.print() + printTransit(memory, small) +
-         printReserve(memory.reserve, small);
+         printReserve(memory.reserve, small) + printBuffers(memory.buffers);
 }
 
 //===----------------------------------------------------------------------===//
 // Time
 //===----------------------------------------------------------------------===//
 
-namespace {
-struct TimeLine {
-  std::string name;
-  double sec;
-  std::string remark;
-};
-} // namespace
-
-/// The lines of compute, communication and coordination.
-static std::array<std::vector<TimeLine>, 3> timeLines(const TimePart &time) {
+std::array<std::vector<TimeLine>, 3> report::timeLines(const TimePart &time) {
   std::array<std::vector<TimeLine>, 3> groups;
   groups[0] = {{"matmul", time.matmulSec, ""},
                {"attention", time.attentionSec, ""},
@@ -294,7 +339,7 @@ static std::string printShares(const TimePart &time) {
 /// What a roof is, as the subject of a sentence.
 static std::string roofWords(llvm::StringRef name) {
   if (name == "compute")
-    return "compute (products and attention)";
+    return "compute (matmuls and attention)";
   if (name == "memory")
     return "memory bandwidth";
   if (name == "network")
@@ -335,10 +380,10 @@ static std::string printRatios(const Explanation &e) {
   text += line("HFU " + percent(time.hfu),
                time.recomputedFlops > 0
                    ? "with " + scaled(time.recomputedFlops, "FLOP") +
-                         " of products done again"
-                   : "no products are done again");
-  text += line("scaling efficiency " + percent(time.scaling),
-               "against ranks that reach the device's best rate of products "
+                         " of matmuls recomputed"
+                   : "no matmuls are recomputed");
+  text += line("of an ideal step " + percent(time.scaling),
+               "against ranks that reach the device's best rate of matmuls "
                "and never wait");
   text += line("computing " + percent(time.computeSec() / time.stepSec),
                "of the time; at most " + short3(1000 * time.bytesPerFlop) +
@@ -366,8 +411,7 @@ static std::string printFailures(const RunPart &run) {
          " of the time makes progress";
 }
 
-static std::string printRun(const Explanation &e, bool color) {
-  const RunPart &run = e.run;
+Table report::tableOfRun(const RunPart &run) {
   Table table{"lw", 2, {}};
   table.rows.push_back(
       {"tokens", counted(run.tokens) + ", " + short3(run.tokensPerParameter) +
@@ -389,7 +433,7 @@ static std::string printRun(const Explanation &e, bool color) {
                       " " + clean(run.currency)});
   if (run.failuresPerDay > 0)
     table.rows.push_back({"failures", printFailures(run)});
-  return heading("RUN", "", color) + table.print();
+  return table;
 }
 
 //===----------------------------------------------------------------------===//
@@ -411,14 +455,14 @@ static std::string certificateWords(const Certificate &c) {
 static std::string spaceWords(const Certificate &c) {
   std::string left = c.leftOut > 0 ? grouped(c.leftOut) + " left out, " : "";
   return counted(c.space) + " outer choices in " + grouped(c.heads) +
-         " heads; " + grouped(c.cutByMemory) + " cut by memory, " +
+         " candidates; " + grouped(c.cutByMemory) + " cut by memory, " +
          grouped(c.cutByBound) + " by bound, " + grouped(c.illegal) +
          " not legal; " + left + plural(c.evaluated, "layout") +
          " evaluated, " + plural(c.tablesSolved, "layer table") + " solved, " +
          grouped(c.tablesBounded) + " only bounded";
 }
 
-static std::string errorWords(const TrustPart &trust) {
+std::string report::errorWords(const TrustPart &trust) {
   std::string band = "about " + percent(trust.errorBand, 0);
   if (trust.isMeasured)
     return band + " of the step time is expected (" + trust.errorSource + ")";
@@ -431,7 +475,7 @@ static std::string errorWords(const TrustPart &trust) {
          trust.errorSource + ")";
 }
 
-static std::string printTrust(const TrustPart &trust, bool color) {
+Table report::tableOfTrust(const TrustPart &trust) {
   Table table{"lw", 2, {}};
   table.rows.push_back({"error", errorWords(trust)});
   std::string title = "assumed";
@@ -456,7 +500,7 @@ static std::string printTrust(const TrustPart &trust, bool color) {
   }
   if (!trust.notCompiled.empty())
     table.rows.push_back({"programs", clean(trust.notCompiled)});
-  return heading("TRUST", "", color) + table.print();
+  return table;
 }
 
 static std::string printRefusal(const Explanation &explanation) {
@@ -477,7 +521,7 @@ std::string kerf::printText(const Explanation &explanation, bool color) {
          printAlternatives(explanation.alternatives, explanation.time.stepSec,
                            color) +
          printRoomy(explanation.roomy, explanation.time.stepSec) +
-         printRun(explanation, color) +
+         heading("RUN", "", color) + tableOfRun(explanation.run).print() +
          printSensitivity(explanation.sensitivity, color) +
-         printTrust(explanation.trust, color);
+         heading("TRUST", "", color) + tableOfTrust(explanation.trust).print();
 }

@@ -16,9 +16,9 @@
 //   2. Prove: what has the lowest bound comes first, until no bound is below
 //      the best, or the tables that may be solved are used up.
 // Guesses are of a closed form, bounds of the timeline (SearchLeafBound.cpp).
-// All leaves whose bound is below the best are solved and played, but where
+// All leaves whose bound is below the best are solved and simulated, but where
 // they are guessed to be slower and another leaf's bound is lower anyway. Of
-// those that are left open all splits are played where these are few.
+// those that are left open all splits are simulated where these are few.
 //
 // Cost: tens of nanoseconds per shape, tens of microseconds per head whose
 // first bound is below the best, a microsecond per leaf, up to a millisecond
@@ -379,7 +379,7 @@ void Searcher::certify() {
   certificate.model =
       "the timeline; layers at the points of their tables, each stage at its "
       "fastest ones that fit; equal layers dealt evenly to the chunks of a "
-      "stage; what was not played is bounded by chains of tasks that wait for "
+      "stage; what was not simulated is bounded by chains of tasks that wait for "
       "each other";
 }
 

@@ -3,7 +3,7 @@
 // Problem: there are a million heads and a few hundred tables may be solved.
 // Which heads need not be looked at?
 //
-// Idea: the closed form with every open decision at its kindest is a lower
+// Idea: the closed form with every open decision at its best case is a lower
 // bound: layers at the tables' own bound, groups where their links carry most
 // (innermost; on a torus perhaps further out, along several dimensions), the
 // schedule with the least bubble, gradients scattered only, state cut as far as
@@ -163,7 +163,7 @@ bool ShapeBounds::wants(ScheduleKind kind) const {
   return pinned.empty() || llvm::is_contained(pinned, kind);
 }
 
-/// The kindest of the schedules that are allowed: layers take `slowestSec` on
+/// The best case of the schedules that are allowed: layers take `slowestSec` on
 /// the slowest stage and `sumSec` on all, messages go to a neighbour in the
 /// innermost tier, and `tailSec` comes after the last backward.
 double ShapeBounds::scheduleSec(const Shape &shape, double slowestSec,

@@ -10,7 +10,7 @@
 
 namespace kerf::search_detail {
 
-/// Bounds before any table is solved: every open decision at its kindest, each
+/// Bounds before any table is solved: every open decision at its best case, each
 /// group where its links carry most. Times and bytes of layers are remembered
 /// by degrees.
 class ShapeBounds {

@@ -99,7 +99,7 @@ double ShapeBounds::dataEstimate(const OuterChoice &outer) {
              gatherSec(memo, groups, weights / cut, 1);
 }
 
-/// The closed form under the kindest of the schedules that are allowed: layers
+/// The closed form under the best case of the schedules that are allowed: layers
 /// take `slowestSec` on the slowest stage and `sumSec` on all, messages go to a
 /// neighbour in the innermost tier.
 double ShapeBounds::scheduleEstimate(const Shape &shape, double slowestSec,
@@ -158,7 +158,7 @@ double ShapeBounds::estimateOf(const Shape &shape,
   auto held = static_cast<double>(std::min(shape.microBatches, shape.pp));
   double activations = held * saved * static_cast<double>(shape.microBatch) /
                        static_cast<double>(shape.pp * shape.tp * shape.cp);
-  // Of what does not fit the cheapest is made again first: a quarter of the
+  // Of what does not fit the cheapest is recomputed first: a quarter of the
   // extra time for half of the bytes. All of it is a forward pass.
   double room = capacityBytes(problem) - bytesOf(shape);
   double dropped =

@@ -51,7 +51,7 @@ static Need needOf(PlanPoint plan) {
   return need;
 }
 
-/// The least that a shape comes to: state cut the most, everything made again.
+/// The least that a shape comes to: state cut the most, everything recomputed.
 static Need leastOf(const SearchProblem &problem, const Shape &shape) {
   Need least;
   OuterChoice outer = shape.outer();
@@ -144,6 +144,7 @@ static void addReasons(const SearchProblem &problem, Infeasible &infeasible) {
       least.stage, formatBytes(least.bytes), least.plan.outer.print(),
       problem.machine->device.name, capacityWords(problem)));
   infeasible.reasons.push_back("largest part is " + largestPart(memory));
+  infeasible.least = least.plan;
   if (least.bytes <= capacityBytes(problem))
     infeasible.reasons.push_back("a plan that fits was not found with as many "
                                  "layer tables as are solved by default; "

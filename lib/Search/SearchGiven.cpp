@@ -1,6 +1,6 @@
 //===- SearchGiven.cpp - the stages of a plan that is given ---------------===//
 //
-// A given plan says which layers lie on which chunk and what they make again.
+// A given plan says which layers lie on which chunk and what they recompute.
 // What is left are points that differ in nothing that a plan says: those that
 // fit a stage are chosen as in a search.
 //

@@ -3,16 +3,16 @@
 // Problem: the bounds of shapes know neither what a way to cut state costs nor
 // that what is fast does not fit. Which heads are worth their tables?
 //
-// Idea: the leaves of a head (schedule, ZeRO) one by one, each with the kindest
+// Idea: the leaves of a head (schedule, ZeRO) one by one, each with the best-case
 // layers that there can be: the tables' bound of the time, parameters cut by
 // all tensor (and expert) ranks, and a convex curve of (bytes kept, seconds
-// made again). n layers of a stage with room for b bytes take at least n times
+// recomputed). n layers of a stage with room for b bytes take at least n times
 // the curve at b / n, since the curve is convex. The layers go one by one to
 // the stage where one more costs least; where the last one ends, no split has a
 // shorter bottleneck, because stages only grow with their layers.
 //
 // The time is then that of `pipelineBoundSec`, T the bottleneck, S the layers
-// at their fastest. What is open in it is taken at its kindest:
+// at their fastest. What is open in it is taken at its best case:
 //   - ZB-H1 puts off weight gradients, at most S less the least that all else
 //     takes.
 //   - What comes after the last backward is that of the first stage, which may
@@ -281,21 +281,21 @@ double HeadBounds::leafSec(const OuterChoice &outer, const Relaxed &relaxed,
 /// The schedules of a head that a bound is needed for: of those that differ in
 /// what they defer the first, which holds least. Their bounds differ in that
 /// alone.
-static std::vector<Schedule> kindestOf(llvm::ArrayRef<Schedule> schedules) {
-  std::vector<Schedule> kindest;
+static std::vector<Schedule> bestCasesOf(llvm::ArrayRef<Schedule> schedules) {
+  std::vector<Schedule> bestCases;
   for (const Schedule &schedule : schedules)
-    if (kindest.empty() ||
-        std::get<0>(schedule) != std::get<0>(kindest.back()) ||
+    if (bestCases.empty() ||
+        std::get<0>(schedule) != std::get<0>(bestCases.back()) ||
         std::get<0>(schedule) != ScheduleKind::ZeroBubble)
-      kindest.push_back(schedule);
-  return kindest;
+      bestCases.push_back(schedule);
+  return bestCases;
 }
 
 double HeadBounds::secondsOf(const OuterChoice &head, double enough) {
   Shape shape;
   shape.pp = head.pp;
   shape.microBatches = head.microBatches;
-  std::vector<Schedule> schedules = kindestOf(schedulesOf(problem, shape));
+  std::vector<Schedule> schedules = bestCasesOf(schedulesOf(problem, shape));
   std::vector<Known> known;
   for (int kind : kindsOf(problem))
     known.push_back(knownOf(head, kind));

@@ -30,11 +30,11 @@ private:
     double fastest() const { return points.back().second; }
     double at(double bytes) const;
   };
-  /// The kindest layer of a kind under one way to cut state. A micro-batch
-  /// takes max(seconds by state + what is made again, linkSec).
+  /// The best-case layer of a kind under one way to cut state. A micro-batch
+  /// takes max(seconds by state + what is recomputed, linkSec).
   struct Floor {
     Curve state; ///< seconds by bytes of state
-    Curve kept;  ///< seconds made again by bytes kept of a micro-batch
+    Curve kept;  ///< seconds recomputed by bytes kept of a micro-batch
     double linkSec = 0, bufferBytes = 0;
     /// Bytes that are kept besides where weight gradients are put off.
     double putOffBytes = 0;

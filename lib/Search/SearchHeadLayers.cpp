@@ -1,9 +1,9 @@
-//===- SearchHeadLayers.cpp - the kindest layers of a head ----------------===//
+//===- SearchHeadLayers.cpp - the best-case layers of a head ---------------===//
 //
 // Problem: the tables of a head are not solved. What can its layers not go
 // below under a way to cut state?
 //
-// Idea: the tables' own bounds (time by elements held, seconds made again by
+// Idea: the tables' own bounds (time by elements held, seconds recomputed by
 // bytes kept) with what an element costs on top: bytes of weights, gradients
 // and optimizer, their traffic, the accumulation of its gradient, the update.
 // All of these grow with the elements, so the bounds stay convex curves of

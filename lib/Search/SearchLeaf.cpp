@@ -47,7 +47,7 @@ bool search_detail::allowsPoint(const Pins &pins, const LayerTable &table,
                                 const LayerPoint &point) {
   if (pins.recompute.empty())
     return true;
-  // Points of the same layout, from nothing made again to everything.
+  // Points of the same layout, from nothing recomputed to everything.
   llvm::SmallVector<const LayerPoint *, 12> own;
   for (const LayerPoint &other : table.points)
     if (other.layout == point.layout)

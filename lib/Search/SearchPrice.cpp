@@ -192,7 +192,7 @@ static ChunkWork computeOf(const Pricing &pricing, int kind,
     work.weightGradientSec += exposedSec(more, profile);
     work.backwardSec += (1 - profile.tensorOverlap) * point.putOffHiddenSec;
   }
-  // What is made again is launched again.
+  // What is recomputed is launched again.
   work.backwardSec +=
       std::max(exposedSec(point.recompute, profile),
                floorAgain(profile, device, point, floorForward));

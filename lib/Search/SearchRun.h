@@ -13,7 +13,7 @@
 
 namespace kerf::search_detail {
 
-/// Leaves are played on the timeline when their closed form is at most this
+/// Leaves are simulated on the timeline when their closed form is at most this
 /// part above the best.
 constexpr double kPlayedSlack = 0.08;
 
@@ -60,7 +60,7 @@ class Alternatives {
 public:
   void noteMisfit(const Shape &shape, double bytes);
   void noteBound(const Shape &shape, double bound);
-  /// `value`: seconds of the timeline (never, if not played), closed form.
+  /// `value`: seconds of the timeline (never, if not simulated), closed form.
   void noteLeaf(const OuterChoice &outer, std::pair<double, double> value,
                 size_t leaf);
   /// Whether `noteLeaf` would keep it.
@@ -124,7 +124,7 @@ private:
   std::set<TableKey> asked, solved;
   int64_t pushed = 0, openHeads = 0, leavesBeyond = 0, leavesProven = 0;
   double tableBudget = 0, tablesCost = 0; ///< (`KindSize::tableCost`)
-  double tasks = 0;                       ///< played
+  double tasks = 0;                       ///< simulated
   double closed = 0;                      ///< so many for all splits of leaves
   /// What need not be looked at takes as long: the best plan on the timeline.
   double best;

@@ -16,9 +16,9 @@
 using namespace kerf;
 using namespace kerf::search_detail;
 
-/// Leaves are played on the timeline until so many tasks were played.
+/// Leaves are simulated on the timeline until so many tasks were simulated.
 static constexpr double kMostTasks = 2e8;
-/// All splits of leaves are played until so many tasks were played.
+/// All splits of leaves are simulated until so many tasks were simulated.
 static constexpr double kMostClosed = 2e7;
 
 PlanPoint Searcher::planOf(const Evaluated &leaf) {
@@ -172,7 +172,7 @@ bool Searcher::toPrograms(const Node &node, StageProblem &stages,
 }
 
 /// Whether a leaf is of no use by what lasts in its programs alone: most that
-/// do not fit need not be played.
+/// do not fit need not be simulated.
 bool Searcher::isHopeless(const Node &node, StageProblem stages) {
   const Pins &pins = problem.pins;
   bool isPinned = !pins.stageLayers.empty() || !pins.chunkLayers.empty();
@@ -251,7 +251,7 @@ void Searcher::keepLeaf(const Node &node, StageProblem &stages,
   }
   if (mayWin(sec))
     takeSplit(node, stages, split);
-  // What is clearly slower and was not played comes after all that was.
+  // What is clearly slower and was not simulated comes after all that was.
   evaluated.push_back({node, std::move(split)});
   alternatives.noteLeaf(outer, {sec, value}, evaluated.size() - 1);
 }
@@ -324,11 +324,11 @@ bool Searcher::hasFewSplits(const OuterChoice &outer) const {
 bool Searcher::closeLeaf(OpenLeaf &leaf) {
   OuterChoice outer = outerOf(leaf.node);
   int64_t layers = layersOf(problem), count = outer.pp * outer.chunks;
-  double played = bordersOf(count, layers) * 2.0 *
+  double simulated = bordersOf(count, layers) * 2.0 *
                   static_cast<double>(count * outer.microBatches);
-  if (!hasFewSplits(outer) || closed + played > kMostClosed)
+  if (!hasFewSplits(outer) || closed + simulated > kMostClosed)
     return false;
-  closed += played;
+  closed += simulated;
   LeafTimes times;
   StageProblem stages = problemOf(leaf.node, times);
   toPrograms(leaf.node, stages, problem.measureLayers);

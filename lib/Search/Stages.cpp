@@ -144,7 +144,7 @@ std::vector<int64_t> stages_detail::spreadLayers(const StageProblem &problem,
   return counts;
 }
 
-/// The kindest sum of all layers.
+/// The best case sum of all layers.
 static double leastSum(const StageProblem &problem) {
   double sec = 0;
   for (const StageItem &item :

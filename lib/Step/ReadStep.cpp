@@ -397,7 +397,7 @@ private:
     layer.resultFactors.assign(factors.results.begin(), factors.results.end());
     layer.linearOperands = factors.linearOperands;
     layer.jointly = factors.jointly;
-    layer.readsIndices = factors.readsIndices;
+    layer.readsPositions = factors.readsPositions();
     layer.variants = factors.variants;
     layer.maps = factors.maps;
     layer.work = cost.getCost();

@@ -104,7 +104,7 @@ void visitFields(Of<LayerOp> auto &op, auto visit) {
   visit("is_packed", op.isPacked);
   visit("window", op.window);
   visit("view", op.view);
-  visit("reads_indices", op.readsIndices);
+  visit("reads_positions", op.readsPositions);
   visit("is_put_off", op.isPutOff);
   visit("own_loops", op.ownLoops);
   visit("alone", op.alone);

@@ -76,7 +76,7 @@ LAYOUTS = [
     (2, "dp=2,ep=2,m=2", False), (2, "dp=2,ep=2,moe=all_to_all", False), (4, "dp=4,zero=3,shard=2", False),
 ]
 # Of eight layers of gpt2, on devices too small to keep all: layers of one stage
-# differ in what they make again.
+# differ in what they recompute.
 TIGHT = (2, "pp=2,m=4,v=2,schedule=interleaved", "2.5 MB", {"n_layer": 8})
 # Of a model whose heads have weights of their own, by hand, on GPUs.
 BATCHED = [(1, ""), (1, "m=2"), (1, "m=2,recompute=full"), (2, "dp=2,zero=3"), (2, "tp=2")]
@@ -190,7 +190,7 @@ def rows(binaries, source, flags, folder):
 
 
 def differ(plan):
-    """Whether layers of one stage's chunks differ in what is made again."""
+    """Whether layers of one stage's chunks differ in what is recomputed."""
     stages = plan["mesh"]["pp"]
     return any(len({str(run.get("recompute")) for chunk in plan["stages"][stage::stages] for run in chunk
                     if run["kind"] == "layer"}) > 1 for stage in range(stages))

@@ -91,7 +91,7 @@ def plan(step, cluster, devices, pins="", prove=False):
     """(explanation or None, (seconds, CPU seconds), peak MiB, message) of one plan in a process of its own."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         command = [BIN / "kerfc", step, "--start-after=precision", f"--cluster={CLUSTERS / cluster}.yaml",
-                   f"--devices={devices}", "--explain", f"--explain-json={out.name}"]
+                   f"--devices={devices}", "--explain=full", f"--explain-json={out.name}"]
         command += [f"--pin={pins}"] if pins else []
         command += ["--prove"] if prove else []
         command += OPTIONS.get(step.stem.rsplit("-", 2)[0], [])

@@ -3,7 +3,7 @@
 // RUN: kerf-opt --kerf-differentiate --kerf-recompute=values=selective --kerf-verify-differentiated --split-input-file %s | FileCheck %s
 // RUN: kerf-opt --kerf-differentiate --kerf-recompute=values=6 --kerf-verify-differentiated --split-input-file %s | FileCheck %s
 
-// A frozen weight gets no gradient; its numbers are made again of its codes in the reverse
+// A frozen weight gets no gradient; its numbers are recomputed of its codes in the reverse
 // body, just before they are read, and are never stacked.
 
 // CHECK-LABEL: kerf.model @codes

@@ -102,7 +102,7 @@ kerf.model @norm() attributes {optimizer = #kerf.sgd<>} {
 
 // -----
 
-// A view of what the forward pass has kept is made again, not handed over.
+// A view of what the forward pass has kept is recomputed, not handed over.
 
 // VIEWS-LABEL: kerf.model @heads
 // VIEWS: kerf.repeat reverse

@@ -25,7 +25,7 @@ spmd.program @softmax over <> micro_batches 1 slots 1 {
   }
 }
 
-// A constant is made again in each kernel that reads it; one that a library op
+// A constant is recomputed in each kernel that reads it; one that a library op
 // reads is a kernel itself. One that nobody reads is gone.
 // CHECK-LABEL: spmd.program @constants
 spmd.program @constants over <> micro_batches 1 slots 1 {
@@ -57,7 +57,7 @@ spmd.program @constants over <> micro_batches 1 slots 1 {
   }
 }
 
-// The inverse of a unit is made again where it is read, and is no kernel; one of
+// The inverse of a unit is recomputed where it is read, and is no kernel; one of
 // a number that may be anything is one.
 // CHECK-LABEL: spmd.program @units
 spmd.program @units over <> micro_batches 1 slots 1 {

@@ -26,7 +26,7 @@ KNOWN = {
     (2, "more rate"): (0.005, is_small_model, LAUNCHES),
     (4, "t(B) <= t(2B)"): (0.03, is_tiny, "of the smallest models launches are all: which kernels are joined depends on which tensor is the largest"),
     (5, "own values pinned"): (5e-3, any_case, "of layouts that take equally long to the last digit the larger is found; bytes differ"),
-    (8, "--prove proves"): (0.05, has_many_layers, "where one layout has millions of splits into stages, they are not all played"),
+    (8, "--prove proves"): (0.05, has_many_layers, "where one layout has millions of splits into stages, they are not all simulated"),
 }
 
 

@@ -38,7 +38,9 @@ void kerf_test::TestDialect::initialize() {
 // softplus_gate
 //===----------------------------------------------------------------------===//
 
-Factors SoftplusGateOp::getFactors() { return pointwiseFactors(*this, {0}); }
+Factors SoftplusGateOp::getFactors() {
+  return pointwiseFactors(*this, Positions::Ignored, {0});
+}
 
 OpCost SoftplusGateOp::getCost() {
   return costWithFlops(*this, 0, 22.0 * typeOf(getX()).getNumElements());

@@ -1,7 +1,7 @@
 // RUN: kerf-opt --kerf-differentiate --kerf-precision=policy=bf16 --kerf-verify-precision %s | FileCheck %s
 
 // Numbers that are made of codes have the type of weights, in the forward pass and where
-// they are made again; scales stay f32. Nothing frozen has a master.
+// they are recomputed; scales stay f32. Nothing frozen has a master.
 
 // CHECK-LABEL: kerf.model @codes
 // CHECK: kerf.repeat

@@ -249,7 +249,7 @@ class Events(around_steps.Case):
         self.assertEqual([entry for entry in found if entry[0] != "train/tokens_per_second"], expected)
 
     # A run that is killed leaves a file of whole records; the one that goes on adds a file which takes the steps back
-    # that it makes again.
+    # that it recomputes.
     def test_kill_and_resume(self):
         process = self.start("--steps=1000", "--save-state=s", "--save-every=4", "--tensorboard=tb", "--lr=0.1",
                              environment={"KERF_FAKE_SLEEP": "5"})  # fmt: skip

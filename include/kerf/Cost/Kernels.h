@@ -63,7 +63,7 @@ AttentionRates attentionRatesOf(const Device &device, const Profile &profile,
 /// An attention, or its gradient, on one rank.
 struct AttentionWork {
   /// Of products of scores, a causal half counted as half; backward with the
-  /// scores made again: 2.5 times the forward.
+  /// scores recomputed: 2.5 times the forward.
   double flops = 0;
   double bytes = 0;     ///< that it moves
   double headSize = 0;  ///< channels; below 128 it is slower by (n/128)^0.35

@@ -2,7 +2,7 @@
 //
 // `ProgramMemory` plays a whole stage. The search asks the other way round:
 // which layers can a stage have at all? Sums of these bytes are never above
-// what is played, so they may cut off and bound what was not played.
+// what is simulated, so they may cut off and bound what was not simulated.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +33,7 @@ public:
 
   /// By kind (empty for others) and point: bytes that a program cannot go
   /// below; see `LayerBytes`. `kinds`: all that a plan has, with every point
-  /// that it may take. Without `withWork` nothing is played, and `work` is 0.
+  /// that it may take. Without `withWork` nothing is simulated, and `work` is 0.
   std::vector<std::vector<LayerBytes>> of(const OuterChoice &outer,
                                           llvm::ArrayRef<KindPoints> kinds,
                                           bool withWork = true);

@@ -2,7 +2,7 @@
 //
 // The search reckons with sums over layers, fast and the same for all runtimes.
 // A plan that is about to be written as programs of Kerf can be known better:
-// its passes are played as the later stages write them down, with everything
+// its passes are simulated as the later stages write them down, with everything
 // that lives for a while, workspaces of library calls and inputs.
 //
 //===----------------------------------------------------------------------===//
@@ -23,7 +23,7 @@ namespace kerf {
 using LayoutOfPoint =
     llvm::function_ref<const LayerLayout *(int kind, const LayerPoint &)>;
 
-/// Plays plans; layers that were played before are remembered.
+/// Simulates plans; layers that were simulated before are remembered.
 class ProgramMemory {
 public:
   /// Of programs for the machine's target; on CPUs workspaces are made for

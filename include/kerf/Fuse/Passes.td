@@ -74,7 +74,7 @@ def OutlineKernelsPass : Pass<"kerf-outline-kernels", "::mlir::ModuleOp"> {
   let description = [{
     Contractions, attention and views stay; every other compute op becomes an
     `spmd.fused` of its decomposition. Constants, index tensors and scalars that are
-    computed from units (`kerf.unit`) alone are made again in each kernel that reads
+    computed from units (`kerf.unit`) alone are recomputed in each kernel that reads
     them. Needed for correctness: code is generated
     for `spmd.fused` alone.
   }];

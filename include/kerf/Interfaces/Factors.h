@@ -18,9 +18,18 @@
 
 namespace kerf {
 
+/// Does an element of a result depend on where it stands, or on where elements
+/// of operands stand? Then parts that are no ranges of the global dimension
+/// (zigzag, blocks) mean something else, and the planner offers none. There is
+/// no default: an op that forgot to say so would train another model.
+enum class Positions { Ignored, Read };
+
 /// All facts about one op's iteration space. Invariants (`verifyFactors`): one
 /// entry per operand and per result, one list per dimension, products match.
 struct Factors {
+  explicit Factors(Positions positions) : positions(positions) {}
+
+  Positions positions;
   llvm::SmallVector<Factor, 6> factors;
   llvm::SmallVector<TensorFactors, 4> operands;
   llvm::SmallVector<TensorFactors, 2> results;
@@ -31,10 +40,10 @@ struct Factors {
   bool jointly = false;
   llvm::SmallVector<FactorVariant, 1> variants;
   llvm::SmallVector<FactorMap, 1> maps;
-  /// The op reads global indices: parts that are no ranges mean something else.
-  bool readsIndices = false;
   /// A maximum over a factor that micro-batches cut is that of each of them.
   bool maxOfMicroBatch = false;
+
+  bool readsPositions() const { return positions == Positions::Read; }
 
   /// Adds a factor and returns its index.
   unsigned add(llvm::StringRef name, int64_t size,
@@ -52,13 +61,13 @@ struct FactorShard {
 /// Factors of an op all of whose non-scalar operands and results have one
 /// shape and whose elements do not mix. With `linear`, lists the operands in
 /// which it is linear.
-Factors pointwiseFactors(mlir::Operation *op,
+Factors pointwiseFactors(mlir::Operation *op, Positions positions,
                          llvm::ArrayRef<unsigned> linear = {});
 
 /// Factors from einsum-like labels: one string of letters per operand and per
 /// result, one letter per dimension. A letter in no result is a sum. Letters of
 /// `whole` must not be cut.
-Factors labelledFactors(mlir::Operation *op,
+Factors labelledFactors(mlir::Operation *op, Positions positions,
                         llvm::ArrayRef<std::string> operands,
                         llvm::ArrayRef<std::string> results,
                         llvm::ArrayRef<unsigned> linear = {},

@@ -4,7 +4,7 @@
 // takes a factor to cut (or none), every value follows, and values that do not
 // lie as their readers need them are converted by collectives. Find the options
 // of ops, the reshards that several readers share, the state in which values
-// are kept for the backward pass (or that they are made again), and where
+// are kept for the backward pass (or that they are recomputed), and where
 // weight, gradient and optimizer state rest, with the least time plus price x
 // bytes.
 //
@@ -33,7 +33,7 @@ namespace kerf {
 using AxisState = int32_t;
 constexpr AxisState kReplicated = 0;
 constexpr AxisState kNotKept = -1;    ///< of a forward value: dropped
-constexpr AxisState kRecomputed = -2; ///< made again in the backward pass
+constexpr AxisState kRecomputed = -2; ///< recomputed in the backward pass
 constexpr AxisState kPending = -3;    ///< a sum still to be made
 /// Dimension `dim` is cut. With `outer` > 1 the dimension is outer x n x inner
 /// and n is cut: every rank has a part of each of `outer` blocks (the three
@@ -118,7 +118,7 @@ struct LayerQuery {
   /// rest: between micro-batches a sum over ranks is whole on each of them.
   bool gradientsAsMade = true;
   double commWeight = 1;  ///< multiplier of communication (overlap)
-  bool recompute = false; ///< values may be made again
+  bool recompute = false; ///< values may be recomputed
   bool restFree = true;   ///< weight, gradient and optimizer state may be cut
   bool anyFactor = false; ///< the tensor axis may cut the batch too
   /// Products at the best rate, messages without latency: what is found is a
@@ -136,6 +136,14 @@ struct LayerQuery {
 struct LayerCost {
   LayerPoint point;
   double objective = 0; ///< what the solver minimises, in seconds
+};
+
+/// A value of one micro-batch that a rank has in memory.
+struct LayerBuffer {
+  int value = 0;                       ///< of the kind
+  llvm::SmallVector<int64_t, 4> shape; ///< on the rank
+  double bytes = 0;
+  unsigned whole = 0; ///< bit a: each rank of inner axis a has all of it
 };
 
 /// A collective that is in the price of a layout.
@@ -204,7 +212,7 @@ std::shared_ptr<const StepFacts> stepFactsOf(const StepModel &step);
 LayerCost costOf(const LayerContext &context, const LayerQuery &query,
                  const LayerLayout &layout, const StepFacts &facts);
 
-/// The recomputation points of a layout: from nothing made again to everything
+/// The recomputation points of a layout: from nothing recomputed to everything
 /// but the layer's input, the lower convex hull of (time, kept bytes).
 std::vector<std::pair<LayerLayout, LayerCost>>
 recomputationPoints(const LayerContext &context, const LayerQuery &query,
@@ -244,6 +252,10 @@ public:
   /// parts (`TimeParts::commSec`) and its `tensorSyncSec`.
   std::vector<LayerCollective> collectivesOf(const TableKey &key,
                                              const LayerPoint &point);
+
+  /// The `count` largest values of a point of `get(key)`, the largest first.
+  std::vector<LayerBuffer> buffersOf(const TableKey &key,
+                                     const LayerPoint &point, size_t count);
 
 private:
   struct State;

@@ -99,7 +99,7 @@ struct LayerPoint {
   bool isSelective = false;      ///< attention is recomputed, and nothing else
   int layout = -1;               ///< number of the layout in its table
   int point = -1; ///< number of the recomputation point of that layout
-  int list = -1;  ///< of ops to make again, that a given plan has; -1: none
+  int list = -1;  ///< of ops to recompute, that a given plan has; -1: none
   std::string recomputed; ///< in words: "nothing", "all", "norms, swiglu"
   /// Of a message between stages, the mean of both ways.
   double messageBytes() const {

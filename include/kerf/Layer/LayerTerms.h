@@ -90,8 +90,8 @@ struct KernelTraffic {
     bool launch = false;    ///< the first op of a kernel or call
   };
   std::vector<Op> ops;
-  /// Values that are in memory for somebody. An op that is made again reads and
-  /// writes these, since its neighbours may not be made again.
+  /// Values that are in memory for somebody. An op that is recomputed reads and
+  /// writes these, since its neighbours may not be recomputed.
   std::vector<bool> inMemory;
 };
 KernelTraffic kernelTrafficOf(const LayerKind &kind, KernelStyle style);
@@ -186,7 +186,7 @@ public:
   llvm::SmallVector<int64_t, 8> cutsOf(int op, const LayerLayout &layout,
                                        int axis) const;
   /// Seconds of an op with `option` on `axis` and the layout's on the others
-  /// (`axis` -1: the layout's on all); `again`: when it is made again.
+  /// (`axis` -1: the layout's on all); `again`: when it is recomputed.
   OpTime timeOf(int op, const LayerLayout &layout, int axis = -1,
                 const OpOption *option = nullptr, bool again = false) const;
   /// Seconds that a product of a gradient takes longer where it adds to the sum
@@ -260,7 +260,7 @@ public:
   Device device; ///< what a rank has of it
   /// Flops per second of large matmuls of an op's kind and number type.
   double bestRate(const LayerOp &op) const;
-  /// Whether an op that is made again finds its operand in the state that it
+  /// Whether an op that is recomputed finds its operand in the state that it
   /// needs: an op of the backward pass reads it so, too, or shows it again.
   bool sharesAgain(int op, size_t operand, const AxisLayout &axis) const;
 
@@ -356,6 +356,11 @@ int64_t toPicoseconds(double seconds);
 inline double splitShare(AxisState state, int64_t ranks) {
   return isSplit(state) ? 1.0 / double(ranks) : 1.0;
 }
+
+/// Values in memory of a layer with a layout, the `count` largest.
+std::vector<LayerBuffer> largestBuffers(const LayerTerms &terms,
+                                        const LayerLayout &layout,
+                                        size_t count);
 
 } // namespace kerf
 

@@ -10,7 +10,7 @@ def RecomputeViewsPass : Pass<"kerf-recompute-views", "::mlir::ModuleOp"> {
   let description = [{
     A forward value that the reverse repeat reads as a slice of a stack, and that
     is a `kerf.reshape`, `kerf.slice`, `kerf.transpose` or `kerf.broadcast` of
-    another value, is made again in the reverse body where that takes fewer
+    another value, is recomputed in the reverse body where that takes fewer
     stacked bytes, or equally many in fewer stacks. Stacks of one value are
     merged; stacks and slices that nobody reads are dropped, with the ops that
     only they need. What `kerf-recompute` computes again is so still. A model without a backward pass stays as it is.

@@ -1,8 +1,8 @@
 //===- Explain.h - what a plan means, in numbers and words ----------------===//
 //
-// Everything that `--explain` shows is data first (`Explanation`), computed
-// once; text, JSON and the difference of two plans are views of it. Seconds,
-// bytes and flops without prefixes; shares are parts of 1.
+// Everything that `--explain` and `--html` show is data first (`Explanation`),
+// computed once; text, JSON and the difference of two plans are views of it.
+// Seconds, bytes and flops without prefixes; shares are parts of 1.
 //
 //===----------------------------------------------------------------------===//
 
@@ -64,6 +64,11 @@ struct ExplainInput {
   /// The collectives of a layer at a point; without it none are known.
   std::function<std::vector<LayerCollective>(int kind, const LayerPoint &)>
       collectivesOf;
+  /// The largest values of a layer at a point of a plan; without it none are
+  /// known.
+  std::function<std::vector<LayerBuffer>(const OuterChoice &outer, int kind,
+                                         const LayerPoint &)>
+      buffersOf;
   /// Features that the target cannot execute, with the reason (`Pins`).
   std::vector<std::pair<std::string, std::string>> excluded;
   double tokens = 0; ///< of the run; 0: `kTokensPerParameter` per parameter
@@ -138,12 +143,22 @@ std::string wordsFor(const LayerOp &op, const OpOption &option, bool cutsWords);
 // 2. Memory
 //===----------------------------------------------------------------------===//
 
+/// A value of one micro-batch, as a rank has it.
+struct BufferRow {
+  std::string layer;                   ///< kind of layer: "head"
+  std::string op;                      ///< that makes it: "linear lm_head"
+  llvm::SmallVector<int64_t, 4> shape; ///< on the rank
+  double bytes = 0, elementBytes = 0;
+  std::vector<std::string> wholeOver; ///< axes that do not split it
+};
+
 /// Bytes of each stage's most loaded rank.
 struct MemoryPart {
   double capacity = 0; ///< physical bytes of a rank's device
   std::vector<StageMemory> stages;
-  Reserve reserve;  ///< of what `stages` call reserved
-  int tightest = 0; ///< stage with the least headroom
+  Reserve reserve;                ///< of what `stages` call reserved
+  int tightest = 0;               ///< stage with the least headroom
+  std::vector<BufferRow> buffers; ///< the largest of the plan
   double headroom(size_t stage) const {
     return capacity - stages[stage].total();
   }
@@ -328,14 +343,24 @@ struct Explanation {
   TrustPart trust;
   SensitivityPart sensitivity;
   Infeasible infeasible; ///< when nothing fits
+  /// Of the plan that needs the least, when nothing fits.
+  std::vector<BufferRow> leastBuffers;
 };
 
 /// Explains `result->best`; without one, why nothing fits.
 Explanation explain(const ExplainInput &input);
 
-/// The screen, at most 110 columns; with `color`, headings stand out on a
+/// What one must know, in about twelve lines: what, whether it fits, why this
+/// plan, the next best, what to doubt. Colors and refusals as `printText`.
+std::string printShort(const Explanation &explanation, bool color = false);
+/// Layout, step, memory: "tp 2 dp 4 | 16 x 2; step 1.20 s, memory ...".
+std::string printLine(const Explanation &explanation);
+/// The whole screen, at most 110 columns; with `color`, headings stand out on a
 /// terminal. Of an infeasible problem: error and notes in the house form.
 std::string printText(const Explanation &explanation, bool color = false);
+/// A page for a browser that needs nothing else: all of it, with bars, and the
+/// picture of the schedule (an `<svg>` element). Prints on a few sheets.
+std::string printHtml(const Explanation &explanation, llvm::StringRef schedule);
 /// All data as JSON with sorted keys and `"version": 1`.
 std::string printJson(const Explanation &explanation);
 

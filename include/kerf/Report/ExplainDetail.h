@@ -5,6 +5,8 @@
 
 #include "kerf/Report/Explain.h"
 
+#include <map>
+
 namespace kerf::explain_detail {
 
 /// Ranks of an axis; of the others it has one group per combination.
@@ -36,6 +38,12 @@ std::pair<double, double> rangeOf(const Assumption &figure);
 /// Seconds of a plan with a figure moved to `value`.
 double movedSec(const ExplainInput &input, const PlanPoint &plan,
                 const Assumption &figure, double value);
+
+/// Short names of the weights of a kind, by pattern.
+std::map<std::string, std::string> shortNames(const LayerKind &kind);
+/// The largest buffers of a plan, of each kind of layer at its first point.
+std::vector<BufferRow> describeBuffers(const ExplainInput &input,
+                                       const PlanPoint &plan);
 
 PlanPart describePlan(const ExplainInput &input, const PlanPoint &plan);
 SensitivityPart describeSensitivity(const ExplainInput &input,

@@ -1,5 +1,4 @@
-//===- Report.h - parts of the screen and of its JSON
-//----------------------===//
+//===- Report.h - parts of the screen and of its JSON ---------------------===//
 
 #ifndef KERF_REPORT_REPORT_H
 #define KERF_REPORT_REPORT_H
@@ -11,10 +10,67 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
+#include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kerf::report {
+
+/// What is planned, in two lines: model, devices, number type; the step's size.
+std::string printTitle(const PlanPart &plan);
+/// "72.1 GiB of 74.5 GiB on stage 6, 2.4 GiB (3.2 %) to spare".
+std::string fitWords(const MemoryPart &memory);
+/// That less than 3 % is left, and what leaving more costs; "": enough is left.
+std::string headroomWarning(const Explanation &explanation);
+/// "linear lm_head of head, [1, 4096, 32064] bf16, 250 MiB of a micro-batch on
+/// a rank; not split by tp".
+std::string bufferWords(const BufferRow &buffer);
+/// Parts of a step by what the time goes to, the largest first; they add to the
+/// step.
+std::vector<std::pair<std::string, double>> timeShares(const TimePart &time);
+/// How far the best layout may be from this one.
+std::string optimumWords(const Certificate &certificate);
+/// How wrong the times may be, and how that is known.
+std::string errorWords(const TrustPart &trust);
+
+/// "tp 8 dp 4 pp 2 | 16 x 2 | 1f1b | zero 1"; ranks that hold all experts are
+/// data ranks.
+std::string layoutOf(const PlanPart &plan);
+/// "16 micro-batches of 2 sequences per data rank, 1f1b".
+std::string batchWords(const OuterChoice &outer);
+/// Which devices are used, where that is not all in turn, and why.
+std::vector<std::string> placementWords(const PlanPart &plan);
+
+//===----------------------------------------------------------------------===//
+// Tables that the screen and the page share; the first row of those of axes and
+// stages is a heading
+//===----------------------------------------------------------------------===//
+
+Table tableOfAxes(const PlanPart &plan);
+Table tableOfStages(const PlanPart &plan);
+Table tableOfKinds(const PlanPart &plan);
+Table tableOfBuffers(llvm::ArrayRef<BufferRow> rows);
+Table tableOfAlternatives(llvm::ArrayRef<AlternativeRow> rows, double stepSec);
+/// Values of degrees that were not evaluated, and why not.
+Table tableOfUntried(llvm::ArrayRef<AlternativeRow> rows);
+Table tableOfRun(const RunPart &run);
+Table tableOfSensitivity(const SensitivityPart &part);
+Table tableOfTrust(const TrustPart &trust);
+
+/// A part of a step: its seconds, and what else is known of it.
+struct TimeLine {
+  std::string name;
+  double sec;
+  std::string remark;
+};
+/// The lines of compute, communication and coordination.
+std::array<std::vector<TimeLine>, 3> timeLines(const TimePart &time);
+
+/// How many plans the sensitivity rests on.
+std::string rankedWords(const SensitivityPart &part);
+/// "with 5 % of the memory free: 17.34 s (+0.1 %), ..."; "": not asked for.
+std::string roomyWords(const RoomyPlan &roomy, double stepSec);
 
 /// The part of the screen: plans that are the same share a row, at most ten
 /// rows, few of one key; numbers of one degree that were not evaluated share

@@ -57,7 +57,7 @@ def VerifyScheduledPass : Pass<"kerf-verify-scheduled", "::mlir::ModuleOp"> {
     micro-batch are called once for every one, every buffer is written before it
     is read, and a slot is not written for another micro-batch while it is still
     to be read. Of a pipeline no stage waits for ever, and messages are received as
-    they were sent: sends, receives and what all stages combine are played through.
+    they were sent: sends, receives and what all stages combine are simulated.
   }];
 }
 

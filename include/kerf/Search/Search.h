@@ -187,6 +187,7 @@ struct Certificate {
 /// Why nothing fits: the smallest clash and the cheapest relief.
 struct Infeasible {
   std::vector<std::string> reasons;
+  std::optional<PlanPoint> least; ///< the plan that needs the least memory
   std::vector<std::string> reliefs;
 };
 
@@ -221,7 +222,7 @@ struct SearchProblem {
   int64_t vocabulary = 0;      ///< for `Profile::logitBytes`
   int64_t batch = 1;           ///< sequences of a step
   int64_t sequence = 1;        ///< tokens of one
-  double flopsPerStep = 0;     ///< products and attention, nothing recomputed
+  double flopsPerStep = 0;     ///< matmuls and attention, nothing recomputed
   std::string type;            ///< "bf16": which peak counts
   int64_t maxTensor = 1, maxContext = 1, maxExpert = 1; ///< useful sizes
   Pins pins;

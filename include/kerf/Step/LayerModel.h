@@ -74,7 +74,7 @@ struct LayerOp {
   int64_t window = 0;       ///< of attention; 0: none
   bool view = false;        ///< moves nothing
   /// Reads where elements are in the whole tensor: parts of blocks do not say.
-  bool readsIndices = false;
+  bool readsPositions = false;
   /// A weight gradient that zero-bubble schedules make later (`findPutOff`).
   bool isPutOff = false;
   /// Our programs run it in loops that no other op can share: halves of rows
@@ -116,7 +116,7 @@ struct LayerKind {
   int inputGradient = -1;  ///< value
   // Carried values after the first (running sums of a loss) are small: they
   // count as values from outside, which cost nothing.
-  /// Forward flops of products and attention, whole batch.
+  /// Forward flops of matmuls and attention, whole batch.
   double forwardFlops() const;
 };
 
@@ -157,7 +157,7 @@ struct StepModel {
   int embedding() const { return runs.empty() ? -1 : aside(runs.front()); }
   int head() const { return runs.empty() ? -1 : aside(runs.back()); }
   double tokens() const { return double(batch) * sequence; }
-  /// Flops of products and attention (visible pairs) of one step, nothing
+  /// Flops of matmuls and attention (visible pairs) of one step, nothing
   /// recomputed: what MFU counts (PaLM, Chowdhery et al. 2022, appendix B).
   double stepFlops() const;
 

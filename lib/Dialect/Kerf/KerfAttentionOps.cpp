@@ -152,7 +152,7 @@ LogicalResult AttentionBackwardOp::inferReturnTypes(MLIRContext *,
 namespace {
 /// Indices of attention's factors.
 struct AttentionFactors {
-  Factors facts;
+  Factors facts{Positions::Read};
   unsigned b, g, r, q, k, d, e;
   TensorFactors query() const { return {{b}, {q}, {g, r}, {d}}; }
   TensorFactors key() const { return {{b}, {k}, {g}, {d}}; }
@@ -187,7 +187,6 @@ template <typename Op> static AttentionFactors attentionFactors(Op op) {
                    bool(op.getStep()) + bool(op.getLayer());
   f.facts.operands.resize(f.facts.operands.size() + scalars);
   f.facts.variants.push_back({"ring", {f.q, f.k}, /*together=*/true});
-  f.facts.readsIndices = true;
   return f;
 }
 

@@ -338,4 +338,6 @@ LogicalResult ParamOp::verify() {
 
 bool ParamOp::isPerIteration() { return hasIteration(getName()); }
 
-Factors ParamOp::getFactors() { return pointwiseFactors(*this); }
+Factors ParamOp::getFactors() {
+  return pointwiseFactors(*this, Positions::Ignored);
+}

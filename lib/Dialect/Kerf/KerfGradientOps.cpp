@@ -34,8 +34,8 @@ Factors EmbeddingGradientOp::getFactors() {
   llvm::SmallVector<std::string> operands = {ids + "d", ids};
   if (getOffset())
     operands.push_back("");
-  Factors facts = labelledFactors(*this, operands, {"vd"}, {0});
-  facts.readsIndices = true;
+  Factors facts =
+      labelledFactors(*this, Positions::Read, operands, {"vd"}, {0});
   return facts;
 }
 
@@ -62,7 +62,8 @@ static LogicalResult verifyRow(Operation *op, Value x, Value vector) {
   LogicalResult Op::verify() { return verifyRow(*this, getX(), getGain()); }   \
   Factors Op::getFactors() {                                                   \
     std::string x = rowLabels(getX()) + "d";                                   \
-    return labelledFactors(*this, {x, "d", x}, {x}, {2}, "d");                 \
+    return labelledFactors(*this, Positions::Ignored, {x, "d", x}, {x}, {2},   \
+                           "d");                                               \
   }                                                                            \
   OpCost Op::getCost() {                                                       \
     return costWithFlops(*this, 0, FLOPS * sizeOf(getX()));                    \
@@ -75,7 +76,8 @@ KERF_NORM_BACKWARD(RmsNormBackwardOp, 11)   // rms_norm_backward_c1
   LogicalResult Op::verify() { return verifyRow(*this, getX(), getResult()); } \
   Factors Op::getFactors() {                                                   \
     std::string x = rowLabels(getX()) + "d";                                   \
-    return labelledFactors(*this, {x, x}, {"d"}, {1}, "d");                    \
+    return labelledFactors(*this, Positions::Ignored, {x, x}, {"d"}, {1},      \
+                           "d");                                               \
   }                                                                            \
   OpCost Op::getCost() {                                                       \
     return costWithFlops(*this, 0, FLOPS * sizeOf(getX()));                    \
@@ -90,7 +92,9 @@ KERF_NORM_WEIGHT_GRADIENT(RmsNormWeightGradientOp, 6)
 //===----------------------------------------------------------------------===//
 
 #define KERF_ACTIVATION_BACKWARD(Op, FLOPS, LINEAR)                            \
-  Factors Op::getFactors() { return pointwiseFactors(*this, {LINEAR}); }       \
+  Factors Op::getFactors() {                                                   \
+    return pointwiseFactors(*this, Positions::Ignored, {LINEAR});              \
+  }                                                                            \
   OpCost Op::getCost() {                                                       \
     return costWithFlops(*this, 0, FLOPS * sizeOf((*this)->getResult(0)));     \
   }
@@ -108,7 +112,7 @@ LogicalResult SoftmaxBackwardOp::verify() {
 
 Factors SoftmaxBackwardOp::getFactors() {
   std::string y = rowLabels(getY()) + "v";
-  return labelledFactors(*this, {y, y}, {y}, {1}, "v");
+  return labelledFactors(*this, Positions::Ignored, {y, y}, {y}, {1}, "v");
 }
 
 OpCost SoftmaxBackwardOp::getCost() {
@@ -138,9 +142,9 @@ Factors CrossEntropyBackwardOp::getFactors() {
   std::string rows = rowLabels(getLogits());
   llvm::SmallVector<std::string> operands = {rows + "v", rows};
   operands.resize(getNumOperands());
-  Factors facts = labelledFactors(*this, operands, {rows + "v"}, {2}, "v");
+  Factors facts =
+      labelledFactors(*this, Positions::Read, operands, {rows + "v"}, {2}, "v");
   facts.variants.push_back({"split_vocabulary", {facts.operands[0].back()[0]}});
-  facts.readsIndices = true;
   return facts;
 }
 

@@ -88,7 +88,8 @@ Factors RouteOp::getFactors() {
   llvm::SmallVector<std::string> operands = {"bse"};
   if (getBias())
     operands.push_back("e");
-  return labelledFactors(*this, operands, {"bsk", "bsk"}, {}, "ek");
+  return labelledFactors(*this, Positions::Ignored, operands, {"bsk", "bsk"},
+                         {}, "ek");
 }
 
 OpCost RouteOp::getCost() {
@@ -117,7 +118,8 @@ LogicalResult RouteBackwardOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
 }
 
 Factors RouteBackwardOp::getFactors() {
-  return labelledFactors(*this, {"bse", "bsk", "bsk"}, {"bse"}, {2}, "ek");
+  return labelledFactors(*this, Positions::Ignored, {"bse", "bsk", "bsk"},
+                         {"bse"}, {2}, "ek");
 }
 
 OpCost RouteBackwardOp::getCost() {
@@ -135,7 +137,7 @@ LogicalResult ExpertLoadOp::verify() {
 }
 
 Factors ExpertLoadOp::getFactors() {
-  return labelledFactors(*this, {"bsk"}, {"e"}, {}, "ke");
+  return labelledFactors(*this, Positions::Ignored, {"bsk"}, {"e"}, {}, "ke");
 }
 
 /// Shared by the load-balance loss and its gradient.
@@ -162,7 +164,7 @@ LogicalResult LoadBalanceLossOp::verify() {
 /// `[G n, S, E], [G n, S, k]`: a cut of G sums losses; a cut inside a group
 /// must reduce counts and means, which is the op's own communication.
 static Factors balanceFactors(Operation *op, int64_t group, bool backward) {
-  Factors facts;
+  Factors facts(Positions::Ignored);
   Shape logits = typeOf(op->getOperand(0)).getShape();
   unsigned g = facts.add("g", logits[0] / group, FactorKind::Sum);
   unsigned n = facts.add("n", group, FactorKind::Whole);
@@ -233,7 +235,7 @@ LogicalResult AssignSlotsOp::inferReturnTypes(MLIRContext *context,
 /// Factors of ops over tokens `[g n, s, ...]` and tables `[g, ...]`.
 namespace {
 struct TokenFactors {
-  Factors facts;
+  Factors facts{Positions::Ignored};
   unsigned g, n, s, k;
   TensorFactors choices() const { return {{g, n}, {s}, {k}}; }
 };
@@ -439,7 +441,7 @@ LogicalResult GroupedMatmulOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
 namespace {
 /// Factors of ops over rows `[G,R,*]`, weights `[E,N,K]` and sizes `[G,E]`.
 struct ExpertFactors {
-  Factors facts;
+  Factors facts{Positions::Ignored};
   unsigned g, e, n, k;
   DimFactors r;
   TensorFactors rows(unsigned inner) const { return {{g}, r, {inner}}; }

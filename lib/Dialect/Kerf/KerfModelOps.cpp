@@ -533,7 +533,7 @@ LogicalResult GlobalNormOp::verify() {
 }
 
 Factors GlobalNormOp::getFactors() {
-  Factors facts;
+  Factors facts(Positions::Ignored);
   FactorVariant squares{"sum_squares", {}};
   for (auto [i, gradient] : llvm::enumerate(getGradients())) {
     TensorFactors dims;
@@ -576,7 +576,9 @@ LogicalResult ClipFactorOp::verify() {
   return success();
 }
 
-Factors ClipFactorOp::getFactors() { return pointwiseFactors(*this); }
+Factors ClipFactorOp::getFactors() {
+  return pointwiseFactors(*this, Positions::Ignored);
+}
 
 llvm::SmallVector<Value> ClipFactorOp::decompose(OpBuilder &builder) {
   PlainBuilder p{builder, getLoc()};
@@ -608,7 +610,7 @@ LogicalResult UpdateOp::verify() {
 }
 
 Factors UpdateOp::getFactors() {
-  Factors facts;
+  Factors facts(Positions::Ignored);
   TensorFactors dims;
   for (auto [d, size] : llvm::enumerate(typeOf(getGradient()).getShape()))
     dims.push_back({facts.add("g" + std::to_string(d), size)});

@@ -49,8 +49,8 @@ Factors EmbeddingOp::getFactors() {
   llvm::SmallVector<std::string> operands = {ids, "vd"};
   if (getOffset())
     operands.push_back("");
-  Factors facts = labelledFactors(*this, operands, {ids + "d"}, {1});
-  facts.readsIndices = true;
+  Factors facts =
+      labelledFactors(*this, Positions::Read, operands, {ids + "d"}, {1});
   return facts;
 }
 
@@ -100,7 +100,8 @@ static Factors productFactors(Operation *op,
                               const std::string &result, Value bias) {
   if (bias)
     operands.push_back("n");
-  Factors facts = labelledFactors(op, operands, {result}, {}, bias ? "k" : "");
+  Factors facts = labelledFactors(op, Positions::Ignored, operands, {result},
+                                  {}, bias ? "k" : "");
   if (bias)
     facts.variants.push_back({"bias_after_sum",
                               {facts.operands[0].back()[0]},
@@ -198,7 +199,8 @@ Factors LayerNormOp::getFactors() {
   llvm::SmallVector<std::string> operands = {rows + "d", "d"};
   if (getBias())
     operands.push_back("d");
-  return labelledFactors(*this, operands, {rows + "d"}, {}, "d");
+  return labelledFactors(*this, Positions::Ignored, operands, {rows + "d"}, {},
+                         "d");
 }
 
 OpCost LayerNormOp::getCost() {
@@ -214,7 +216,8 @@ LogicalResult RmsNormOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
 
 Factors RmsNormOp::getFactors() {
   std::string rows = rowLabels(getX());
-  return labelledFactors(*this, {rows + "d", "d"}, {rows + "d"}, {1}, "d");
+  return labelledFactors(*this, Positions::Ignored, {rows + "d", "d"},
+                         {rows + "d"}, {1}, "d");
 }
 
 OpCost RmsNormOp::getCost() {
@@ -260,8 +263,8 @@ Factors RopeOp::getFactors() {
     operands.push_back("bs");
   if (getOffset())
     operands.push_back("");
-  Factors facts = labelledFactors(*this, operands, {"bshd"}, {0}, "d");
-  facts.readsIndices = true;
+  Factors facts =
+      labelledFactors(*this, Positions::Read, operands, {"bshd"}, {0}, "d");
   return facts;
 }
 
@@ -275,7 +278,9 @@ OpCost RopeOp::getCost() {
 
 // Flops per element: a transcendental function counts as 10.
 #define KERF_ACTIVATION(Op, FLOPS, ...)                                        \
-  Factors Op::getFactors() { return pointwiseFactors(*this, {__VA_ARGS__}); }  \
+  Factors Op::getFactors() {                                                   \
+    return pointwiseFactors(*this, Positions::Ignored, {__VA_ARGS__});         \
+  }                                                                            \
   OpCost Op::getCost() {                                                       \
     return costWithFlops(*this, 0, FLOPS * sizeOf(getResult()));               \
   }
@@ -294,7 +299,8 @@ LogicalResult SoftmaxOp::verify() {
 
 Factors SoftmaxOp::getFactors() {
   std::string rows = rowLabels(getX());
-  return labelledFactors(*this, {rows + "v"}, {rows + "v"}, {}, "v");
+  return labelledFactors(*this, Positions::Ignored, {rows + "v"}, {rows + "v"},
+                         {}, "v");
 }
 
 OpCost SoftmaxOp::getCost() {
@@ -326,9 +332,9 @@ static llvm::SmallVector<std::string> withScalars(const std::string &labels,
 
 Factors DropoutOp::getFactors() {
   std::string labels = leadingLabels(typeOf(getX()).getRank());
-  Factors facts = labelledFactors(
-      *this, withScalars(labels, getNumOperands() - 1), {labels}, {0});
-  facts.readsIndices = true;
+  Factors facts =
+      labelledFactors(*this, Positions::Read,
+                      withScalars(labels, getNumOperands() - 1), {labels}, {0});
   return facts;
 }
 
@@ -338,8 +344,8 @@ Factors DropoutOp::getFactors() {
 
 /// "At least 1" holds for the whole count only: parts sum theirs before it.
 Factors CountValidOp::getFactors() {
-  return labelledFactors(*this, {leadingLabels(typeOf(getTargets()).getRank())},
-                         {""});
+  return labelledFactors(*this, Positions::Ignored,
+                         {leadingLabels(typeOf(getTargets()).getRank())}, {""});
 }
 
 LogicalResult CrossEntropyOp::verify() {
@@ -358,9 +364,9 @@ Factors CrossEntropyOp::getFactors() {
   std::string rows = rowLabels(getLogits());
   llvm::SmallVector<std::string> operands = {rows + "v", rows};
   operands.resize(getNumOperands());
-  Factors facts = labelledFactors(*this, operands, {""}, {}, "v");
+  Factors facts =
+      labelledFactors(*this, Positions::Read, operands, {""}, {}, "v");
   facts.variants.push_back({"split_vocabulary", {facts.operands[0].back()[0]}});
-  facts.readsIndices = true;
   return facts;
 }
 

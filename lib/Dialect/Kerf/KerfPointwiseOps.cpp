@@ -31,7 +31,9 @@ static void mapBinary(Operands operands, Results results, Fn fn) {
 /// EXPR is the value at x; GRADIENT the operand's gradient from the builder p,
 /// the operand x, the result y and the result's gradient dy.
 #define KERF_UNARY(Op, EXPR, GRADIENT, ...)                                    \
-  Factors Op::getFactors() { return pointwiseFactors(*this, {__VA_ARGS__}); }  \
+  Factors Op::getFactors() {                                                   \
+    return pointwiseFactors(*this, Positions::Ignored, {__VA_ARGS__});         \
+  }                                                                            \
   void Op::evaluate(Operands operands, Results results) {                      \
     mapUnary(operands, results, [](double x) { return EXPR; });                \
   }                                                                            \
@@ -59,7 +61,9 @@ KERF_UNARY(LogisticOp, 1 / (1 + std::exp(-x)),
 #undef KERF_UNARY
 
 // Operand and result are checked by their types. // power_of_two_c1
-Factors PowerOfTwoOp::getFactors() { return pointwiseFactors(*this); }
+Factors PowerOfTwoOp::getFactors() {
+  return pointwiseFactors(*this, Positions::Ignored);
+}
 
 static double powerOfTwo(double x) {
   int power = 127;
@@ -113,7 +117,7 @@ static double smaller(double a, double b) {
 
 /// Factors of an op that is linear in all of `operands` at once.
 static Factors jointFactors(Operation *op, llvm::ArrayRef<unsigned> operands) {
-  Factors facts = pointwiseFactors(op, operands);
+  Factors facts = pointwiseFactors(op, Positions::Ignored, operands);
   facts.jointly = true;
   return facts;
 }
@@ -127,17 +131,19 @@ static bool isInteger(Value value) {
 static Factors roundedFactors(Operation *op) {
   bool rounds = isInteger(op->getOperand(0)) || isInteger(op->getResult(0)) ||
                 isFloat8(op->getResult(0).getType());
-  return pointwiseFactors(op, rounds ? llvm::ArrayRef<unsigned>()
-                                     : llvm::ArrayRef<unsigned>{0});
+  return pointwiseFactors(op, Positions::Ignored,
+                          rounds ? llvm::ArrayRef<unsigned>()
+                                 : llvm::ArrayRef<unsigned>{0});
 }
 
 KERF_BINARY(AddOp, a + b, jointFactors(*this, {0, 1}))
 KERF_BINARY(SubOp, a - b, jointFactors(*this, {0, 1}))
-KERF_BINARY(MulOp, multiply(a, b, isInteger), pointwiseFactors(*this, {0, 1}))
+KERF_BINARY(MulOp, multiply(a, b, isInteger),
+            pointwiseFactors(*this, Positions::Ignored, {0, 1}))
 KERF_BINARY(DivOp, divide(a, b, isInteger), roundedFactors(*this))
-KERF_BINARY(MaxOp, larger(a, b), pointwiseFactors(*this))
-KERF_BINARY(MinOp, smaller(a, b), pointwiseFactors(*this))
-KERF_BINARY(PowOp, std::pow(a, b), pointwiseFactors(*this))
+KERF_BINARY(MaxOp, larger(a, b), pointwiseFactors(*this, Positions::Ignored))
+KERF_BINARY(MinOp, smaller(a, b), pointwiseFactors(*this, Positions::Ignored))
+KERF_BINARY(PowOp, std::pow(a, b), pointwiseFactors(*this, Positions::Ignored))
 #undef KERF_BINARY
 
 LogicalResult AddOp::buildGradient(GradientBuilder &gradients) {
@@ -209,7 +215,9 @@ LogicalResult CompareOp::inferReturnTypes(MLIRContext *context,
   return success();
 }
 
-Factors CompareOp::getFactors() { return pointwiseFactors(*this); }
+Factors CompareOp::getFactors() {
+  return pointwiseFactors(*this, Positions::Ignored);
+}
 
 static bool holds(CompareKind kind, double a, double b) {
   switch (kind) {

@@ -45,7 +45,7 @@ LogicalResult DequantizeOp::verify() {
 
 /// Rows and blocks may be cut; a block may not.
 Factors DequantizeOp::getFactors() {
-  Factors facts;
+  Factors facts(Positions::Ignored);
   llvm::ArrayRef<int64_t> scales = typeOf(getScales()).getShape();
   TensorFactors rows;
   for (auto [letter, size] :

@@ -36,7 +36,7 @@ OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
 
 /// Only a constant whose elements are equal is the same on every part.
 Factors ConstantOp::getFactors() {
-  Factors facts = pointwiseFactors(*this);
+  Factors facts = pointwiseFactors(*this, Positions::Ignored);
   if (!getValue().isSplat())
     for (Factor &factor : facts.factors)
       factor.kind = FactorKind::Whole;
@@ -77,9 +77,10 @@ LogicalResult IotaOp::verify() {
                            type.getDimSize(getDim()));
 }
 
-/// Factors of a result that no tensor operand has; scalars have no dimensions.
+/// Factors of a result that no tensor operand has, and whose elements tell
+/// where they stand; scalars have no dimensions.
 static Factors sourceFactors(Operation *op) {
-  Factors facts;
+  Factors facts(Positions::Read);
   facts.operands.resize(op->getNumOperands());
   TensorFactors dims;
   llvm::ArrayRef<int64_t> shape = typeOf(op->getResult(0)).getShape();
@@ -90,17 +91,9 @@ static Factors sourceFactors(Operation *op) {
   return facts;
 }
 
-Factors IotaOp::getFactors() {
-  Factors facts = sourceFactors(*this);
-  facts.readsIndices = true;
-  return facts;
-}
+Factors IotaOp::getFactors() { return sourceFactors(*this); }
 
-Factors RandomUniformOp::getFactors() {
-  Factors facts = sourceFactors(*this);
-  facts.readsIndices = true;
-  return facts;
-}
+Factors RandomUniformOp::getFactors() { return sourceFactors(*this); }
 
 /// Checks `global` and `offsets` of an op on a shard of shape `shape`.
 LogicalResult kerf::verifyShard(Operation *op, llvm::ArrayRef<int64_t> shape,
@@ -157,7 +150,7 @@ Factors BroadcastOp::getFactors() {
   std::string to = leadingLabels(typeOf(getResult()).getRank()), from;
   for (int64_t dim : getDims())
     from += to[dim];
-  return labelledFactors(*this, {from}, {to}, {0});
+  return labelledFactors(*this, Positions::Ignored, {from}, {to}, {0});
 }
 
 LogicalResult ReshapeOp::verify() {
@@ -183,7 +176,7 @@ static void addUnmatched(Factors &facts, llvm::ArrayRef<int64_t> shape,
 /// `4*4`. Dimensions are matched from the left while one divides the other;
 /// what follows stays whole.
 Factors ReshapeOp::getFactors() {
-  Factors facts;
+  Factors facts(Positions::Ignored);
   llvm::ArrayRef<int64_t> from = typeOf(getX()).getShape();
   llvm::ArrayRef<int64_t> to = typeOf(getResult()).getShape();
   TensorFactors fromDims(from.size()), toDims(to.size());
@@ -257,7 +250,7 @@ Factors TransposeOp::getFactors() {
   std::string from = leadingLabels(getPerm().size()), to;
   for (int64_t dim : getPerm())
     to += from[dim];
-  return labelledFactors(*this, {from}, {to}, {0});
+  return labelledFactors(*this, Positions::Ignored, {from}, {to}, {0});
 }
 
 LogicalResult SliceOp::inferReturnTypes(MLIRContext *context,
@@ -290,7 +283,7 @@ static bool isBlock(int64_t large, int64_t small, int64_t offset) {
 /// window that is one of equal blocks leaves the index within a block free;
 /// other windows must not be cut.
 static Factors windowFactors(Operation *op, llvm::ArrayRef<int64_t> offsets) {
-  Factors facts;
+  Factors facts(Positions::Ignored);
   llvm::ArrayRef<int64_t> from = typeOf(op->getOperand(0)).getShape();
   llvm::ArrayRef<int64_t> to = typeOf(op->getResult(0)).getShape();
   std::string labels = leadingLabels(from.size());
@@ -402,7 +395,7 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *context,
 }
 
 Factors ConcatOp::getFactors() {
-  Factors facts;
+  Factors facts(Positions::Ignored);
   int64_t cut = getDim();
   auto result = typeOf(getResult());
   std::string labels = leadingLabels(result.getRank());
@@ -482,7 +475,8 @@ LogicalResult EinsumOp::verify() {
 
 Factors EinsumOp::getFactors() {
   auto [lhs, rhs, out] = splitEquation(getEquation());
-  return labelledFactors(*this, {lhs.str(), rhs.str()}, {out.str()}, {0, 1});
+  return labelledFactors(*this, Positions::Ignored, {lhs.str(), rhs.str()},
+                         {out.str()}, {0, 1});
 }
 
 OpCost EinsumOp::getCost() {
@@ -535,7 +529,7 @@ Factors ReduceOp::getFactors() {
     if (!llvm::is_contained(getDims(), static_cast<int64_t>(d)))
       to += from[d];
   bool isSum = getKind() == ReduceKind::Sum;
-  Factors facts = labelledFactors(*this, {from}, {to},
+  Factors facts = labelledFactors(*this, Positions::Ignored, {from}, {to},
                                   isSum ? llvm::ArrayRef<unsigned>{0}
                                         : llvm::ArrayRef<unsigned>{});
   for (Factor &factor : facts.factors)
@@ -558,7 +552,8 @@ LogicalResult UnitOp::verify() {
 /// The unit of a whole is the largest of its parts, for it grows with them.
 Factors UnitOp::getFactors() {
   Factors facts =
-      labelledFactors(*this, {leadingLabels(typeOf(getX()).getRank())}, {""});
+      labelledFactors(*this, Positions::Ignored,
+                      {leadingLabels(typeOf(getX()).getRank())}, {""});
   for (Factor &factor : facts.factors)
     factor.kind = FactorKind::Max;
   facts.maxOfMicroBatch = true;
@@ -594,7 +589,7 @@ LogicalResult CumsumOp::inferReturnTypes(MLIRContext *context,
 }
 
 Factors CumsumOp::getFactors() {
-  Factors facts = pointwiseFactors(*this, {0});
+  Factors facts = pointwiseFactors(*this, Positions::Ignored, {0});
   facts.factors[facts.operands[0][getDim()][0]].kind = FactorKind::Whole;
   return facts;
 }
@@ -617,8 +612,8 @@ LogicalResult TopKOp::inferReturnTypes(MLIRContext *context,
 
 Factors TopKOp::getFactors() {
   std::string rows = leadingLabels(typeOf(getX()).getRank() - 1);
-  return labelledFactors(*this, {rows + "e"}, {rows + "k", rows + "k"}, {},
-                         "ek");
+  return labelledFactors(*this, Positions::Ignored, {rows + "e"},
+                         {rows + "k", rows + "k"}, {}, "ek");
 }
 
 LogicalResult GatherOp::inferReturnTypes(MLIRContext *context,
@@ -646,7 +641,8 @@ static std::string rowLabels(int64_t count) {
 Factors GatherOp::getFactors() {
   std::string index = leadingLabels(typeOf(getIndex()).getRank());
   std::string row = rowLabels(typeOf(getTable()).getRank() - 1);
-  return labelledFactors(*this, {"v" + row, index}, {index + row}, {0}, "v");
+  return labelledFactors(*this, Positions::Ignored, {"v" + row, index},
+                         {index + row}, {0}, "v");
 }
 
 LogicalResult ScatterAddOp::verify() {
@@ -665,5 +661,6 @@ LogicalResult ScatterAddOp::verify() {
 Factors ScatterAddOp::getFactors() {
   std::string index = leadingLabels(typeOf(getIndex()).getRank());
   std::string row = rowLabels(typeOf(getResult()).getRank() - 1);
-  return labelledFactors(*this, {index + row, index}, {"v" + row}, {0}, "v");
+  return labelledFactors(*this, Positions::Ignored, {index + row, index},
+                         {"v" + row}, {0}, "v");
 }

@@ -522,7 +522,7 @@ std::string Cuts::findBlocks() {
            std::to_string(factor.size) + " does not divide into parts of " +
            std::to_string(assignment.blocks) + " blocks over " +
            axes.print(assignment.factors[inBlocks]);
-  if (outer > 1 && facts.readsIndices)
+  if (outer > 1 && facts.readsPositions())
     return "the op reads global indices, which parts of blocks do not have";
   return "";
 }
@@ -542,7 +542,7 @@ std::string Cuts::findRagged(llvm::ArrayRef<Layout> arriving) {
     if (isMapped(facts, f) ||
         assignment.factors[f] != layout.dims[layout.ragged])
       continue;
-    if (facts.factors[f].kind != FactorKind::Parallel || facts.readsIndices)
+    if (facts.factors[f].kind != FactorKind::Parallel || facts.readsPositions())
       return "factor '" + facts.factors[f].name +
              "' is cut by experts, whose rows have no place of their own";
     ragged[f] = true;

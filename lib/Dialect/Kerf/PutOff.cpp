@@ -20,7 +20,7 @@ static bool isShown(Operation *op) {
   return isa_and_nonnull<ReshapeOp, SliceOp, BroadcastOp>(op);
 }
 
-/// What is made again is made beside the input gradients: it is handed over,
+/// What is recomputed is made beside the input gradients: it is handed over,
 /// where what it is made of would have to be kept.
 static bool isWeightOp(Operation &op) {
   PhaseAttr phase = getPhase(&op);

@@ -158,7 +158,7 @@ double RuntimeLayer::savedBytes() const {
   return bytes;
 }
 
-/// Dropout keeps a byte per number, which ours makes again from its seed.
+/// Dropout keeps a byte per number, which ours recomputes from its seed.
 double RuntimeLayer::maskBytes() const {
   double bytes = 0;
   for (const LayerOp &op : kind.ops)
@@ -265,7 +265,7 @@ void RuntimeLayer::addLogitCopies() {
         allGatherSec(*context.machine, profile, key.groups[0], 2 * logits);
 }
 
-/// Sets what is made again, what is kept for it, and the peak inside.
+/// Sets what is recomputed, what is kept for it, and the peak inside.
 void RuntimeLayer::recompute(Again again) {
   double whole = point.savedBytes, input = point.boundaryBytes;
   switch (again) {
@@ -308,11 +308,11 @@ void RuntimeLayer::run() {
     addUnfusedNorms();
   if (!context.profile.flash) {
     addUnalignedHeads();
-    // Made again, scores live for one layer at a time.
+    // Recomputed, scores live for one layer at a time.
     (again == Again::Nothing ? point.savedBytes : point.workBytes) +=
         scoreBytes();
   }
-  // Embedding and head are not made again.
+  // Embedding and head are not recomputed.
   if (isLayer())
     return recompute(again);
   if (key.kind == context.step->runs.back().kind)

@@ -16,7 +16,7 @@
 
 namespace kerf::validate {
 
-/// What a run makes again in the backward pass.
+/// What a run recomputes in the backward pass.
 enum class Again {
   Nothing,
   Attention,  ///< Megatron's "selective": the core of attention

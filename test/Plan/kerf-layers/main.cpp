@@ -82,7 +82,7 @@ static void printPoint(const LayerPoint &point) {
   printParts("recompute", point.recompute);
   llvm::outs() << fmt::format("kept {:.3f} MB, work {:.3f} MB, boundary {:.3f} "
                               "MB, parameters {:.0f} dense "
-                              "{:.0f} expert, kernels {}, made again: {}\n",
+                              "{:.0f} expert, kernels {}, recomputed: {}\n",
                               point.savedBytes / 1e6, point.workBytes / 1e6,
                               point.boundaryBytes / 1e6, point.denseElements,
                               point.expertElements, point.kernels,

@@ -143,7 +143,7 @@ static Known knownOf(const StepWork &step) {
   return known;
 }
 
-// No step that is played is faster, whatever its stages, messages and data
+// No step that is simulated is faster, whatever its stages, messages and data
 // traffic are, and for nearly equal stages it is near.
 TEST(PipelineBoundTest, HoldsForTheTimeline) {
   Draw draw;
@@ -161,7 +161,7 @@ TEST(PipelineBoundTest, HoldsForTheTimeline) {
   }
 }
 
-// Nor does any stage of a step that is played take longer than it may.
+// Nor does any stage of a step that is simulated take longer than it may.
 TEST(PipelineBoundTest, HoldsForEachStage) {
   Draw draw;
   for (int round = 0; round < 40000; ++round) {

@@ -41,7 +41,7 @@ struct Draw {
   }
   int64_t upTo(int64_t most) { return 1 + int64_t(random() % most); }
 
-  /// A size at which `kind` can be played.
+  /// A size at which `kind` can be simulated.
   StepWork sizes(ScheduleKind kind) {
     StepWork step;
     step.schedule = kind;
@@ -133,7 +133,7 @@ TEST(TimelineTest, PublishedTimes) {
     }
 }
 
-// Even stages with free sends: the closed form is the played time.
+// Even stages with free sends: the closed form is the simulated time.
 TEST(TimelineTest, ClosedFormOfEvenStages) {
   Draw draw;
   for (int round = 0; round < 2000; ++round) {
@@ -169,7 +169,7 @@ TEST(TimelineTest, ClosedFormHasBothWaits) {
   EXPECT_DOUBLE_EQ(closedFormSec(step), 4 * 8 + 2 + 2);
 }
 
-// It is never above the played time, however uneven the stages and however busy
+// It is never above the simulated time, however uneven the stages and however busy
 // the links.
 TEST(TimelineTest, ClosedFormIsALowerBound) {
   Draw draw;
@@ -433,7 +433,7 @@ TEST(TimelineTest, MonotoneInTraffic) {
   }
 }
 
-// What cannot be played is said.
+// What cannot be simulated is said.
 TEST(TimelineTest, Refusals) {
   StepWork step = evenStep(ScheduleKind::Interleaved, 4, 8, 2, 1, 2, 1);
   EXPECT_EQ(step.check(), "");

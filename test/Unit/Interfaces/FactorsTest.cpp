@@ -49,7 +49,7 @@ struct FactorsTest : ::testing::Test {
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   LinearOp op;
-  Factors facts;
+  Factors facts{Positions::Ignored};
 };
 
 TEST_F(FactorsTest, trueFactors) {

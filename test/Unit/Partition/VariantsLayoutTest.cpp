@@ -83,7 +83,7 @@ TEST_F(VariantsLayoutTest, BlocksAreConverted) {
 /// The thirds of a fused product: its output is made of three blocks, a slice
 /// of a third of none.
 TEST_F(VariantsLayoutTest, BlocksFollowFactors) {
-  Factors slice;
+  Factors slice(Positions::Ignored);
   unsigned b = slice.add("b", 2), x = slice.add("x", 3, FactorKind::Whole),
            c = slice.add("c", 8);
   slice.operands = {{{b}, {x, c}}};
@@ -97,7 +97,7 @@ TEST_F(VariantsLayoutTest, BlocksFollowFactors) {
   EXPECT_EQ(printLayout(layouts->operands[0], *axes), "[[], [tp] of 3 blocks]");
   EXPECT_EQ(printLayout(layouts->results[0], *axes), "[[], [tp]]");
 
-  Factors linear;
+  Factors linear(Positions::Ignored);
   unsigned k = linear.add("k", 4, FactorKind::Sum), n = linear.add("n", 24);
   linear.operands = {{{k}}, {{n}, {k}}};
   linear.results = {{{n}}};
@@ -110,7 +110,7 @@ TEST_F(VariantsLayoutTest, BlocksFollowFactors) {
   EXPECT_EQ(printLayout(layouts->results[0], *axes),
             "[[tp] of 3 blocks] sum [ep]");
 
-  linear.readsIndices = true;
+  linear.positions = Positions::Read;
   EXPECT_TRUE(failed(layoutsOf(
       linear, assignment, {Layout::whole(1), Layout::whole(2)}, *axes, error)));
   EXPECT_EQ(error,
@@ -129,7 +129,7 @@ TEST_F(VariantsLayoutTest, RaggedRowsStay) {
   rows.dims[0] = {ep};
   rows.ragged = 0;
   EXPECT_EQ(localType(tensor({8, 2}), rows, *axes), tensor({8, 2}));
-  Factors facts;
+  Factors facts(Positions::Ignored);
   unsigned r = facts.add("r", 8), d = facts.add("d", 2);
   facts.operands = {{{r}, {d}}};
   facts.results = {{{r}, {d}}};

@@ -82,7 +82,7 @@ TEST(EvaluatePinned, TwoStages) {
   instance->machine.tiers[0].latencySec = 0;
   instance->machine.tiers[0].bytesPerSec = 1e30;
   PlanPoint plan = pinned(*instance, "pp=2,dp=1,mb=1,m=8,recompute=full");
-  // Everything is made again: 4 forwards' worth per layer.
+  // Everything is recomputed: 4 forwards' worth per layer.
   double first = 2 * 4e-3, last = 2 * 4e-3 + 3 * 0.5e-3;
   EXPECT_NEAR(plan.stepSec, 7 * last + first + last, 1e-4 * plan.stepSec);
   EXPECT_DOUBLE_EQ(plan.stages[0].memory.activations, 2 * 2 * 1e8);
@@ -223,7 +223,7 @@ TEST(EvaluatePinned, Profile) {
   PlanPoint plan = pinned(*instance, "dp=1,mb=1,m=8,recompute=none");
   double layers = 4 * 7e-3, head = 1.5e-3, accumulate = 8 * 5e8 / 2e12;
   EXPECT_NEAR(plan.stepSec, 0.25 + 8 * (layers + head + accumulate), 1e-9);
-  // What is made again is launched again.
+  // What is recomputed is launched again.
   plan = pinned(*instance, "dp=1,mb=1,m=8,recompute=full");
   EXPECT_NEAR(plan.stepSec, 0.25 + 8 * (4 * 9e-3 + head + accumulate), 1e-9);
   profile.logitBytes = 16;
@@ -241,7 +241,7 @@ TEST(EvaluatePinned, TooLargeIsCosted) {
   PlanPoint plan = pinned(*instance, "dp=1,mb=1,m=8");
   EXPECT_FALSE(fits(instance->problem, plan));
   EXPECT_GT(plan.stepSec, 0);
-  // It comes closest with everything made again.
+  // It comes closest with everything recomputed.
   EXPECT_DOUBLE_EQ(plan.stages[0].memory.activations, 4 * 1e8);
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 // No point of a solved table is below what is known of it without solving it:
 // neither its time for the parameters that it holds, nor that time without
-// weight gradients, nor what it makes again for the bytes that it keeps. The
+// weight gradients, nor what it recomputes for the bytes that it keeps. The
 // bounds are not idle: some points are near, on several axes too.
 TEST(LayerBounds, HoldForSolvedTables) {
   int points = 0, near = 0, nearTogether = 0, nearRest = 0, sloped = 0;

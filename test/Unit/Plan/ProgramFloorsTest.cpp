@@ -169,11 +169,11 @@ void compareFloors(std::mt19937 &random, LayerContext context,
   plan.outer = *outer;
   plan.stages = randomStages(random, *outer, all);
   ProgramMemory programs(context, 4, sumsEarly);
-  std::vector<StageMemory> played =
+  std::vector<StageMemory> simulated =
       programs.of(plan, [&](int kind, const LayerPoint &point) {
         return &tables.layoutOf(all[kind].key, point);
       });
-  ASSERT_EQ(played.size(), plan.stages.size());
+  ASSERT_EQ(simulated.size(), plan.stages.size());
   auto bytesOf = [&](const PlacedLayers &layers) {
     const auto &points = all[layers.kind].points;
     auto own = llvm::find_if(points, [&](const LayerPoint *point) {
@@ -181,7 +181,7 @@ void compareFloors(std::mt19937 &random, LayerContext context,
     });
     return least[layers.kind][own - points.begin()];
   };
-  for (auto [index, memory] : llvm::enumerate(played)) {
+  for (auto [index, memory] : llvm::enumerate(simulated)) {
     double sum = addUp(*outer, int64_t(index), plan.stages[index],
                        hasEnds ? 1 : -1, hasEnds ? 2 : -1, bytesOf);
     ++counts.stages;
@@ -201,7 +201,7 @@ void compareFloors(std::mt19937 &random, LayerContext context,
 }
 
 // No program is smaller than what its layers need at least, under any schedule
-// and way to cut state, whatever its layers make again; most are not much
+// and way to cut state, whatever its layers recompute; most are not much
 // larger. What heads are bounded by before there are tables is less still. So
 // too between an embedding and a head with one weight, and on GPUs, whose
 // products end in gelu.
@@ -252,7 +252,7 @@ OuterChoice interleaved() {
 
 // Pieces of the last chunk's gradients come when all whole ones live, and stay
 // while the first chunk passes back: they lie beside all that ever lies there.
-// That is where it makes again what the last chunk keeps.
+// That is where it recomputes what the last chunk keeps.
 TEST(ProgramMemory, PiecesLieBesideOtherChunks) {
   StepModel step;
   step.batch = kBatch;

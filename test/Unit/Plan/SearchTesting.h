@@ -21,7 +21,7 @@ namespace kerf::search_testing {
 struct SyntheticKind {
   double forwardSec = 0;   ///< on one device; backward takes twice that
   double messageBytes = 0; ///< reduced on each inner axis, forward and backward
-  double savedBytes = 0;   ///< nothing made again
+  double savedBytes = 0;   ///< nothing recomputed
   double boundaryBytes = 0; ///< kept in any case, and handed on
   double workBytes = 0;
   double denseElements = 0, expertElements = 0, sharedElements = 0;

@@ -479,7 +479,7 @@ TEST(Stages, GivenSplitIsKept) {
   problem.slowestWeight = 1;
   StageSplit split = fillStages(problem, {3, 1});
   ASSERT_TRUE(split.fits());
-  // Three layers in flight twice need 6 bytes: one is made again.
+  // Three layers in flight twice need 6 bytes: one is recomputed.
   EXPECT_DOUBLE_EQ(split.slowestSec, 4);
   EXPECT_DOUBLE_EQ(split.sumSec, 5);
 }

@@ -13,7 +13,7 @@ inline constexpr llvm::StringLiteral kModelFlopsAttrName = "model_flops";
 
 /// Flops of a step's products over the whole batch, as MFU counts them: forward
 /// and gradients; of attention the visible pairs, four products in the gradient
-/// for two in the forward pass. What is made again, by the plan or inside a
+/// for two in the forward pass. What is recomputed, by the plan or inside a
 /// kernel, is not among them. A model that is not differentiated has its
 /// forward pass only.
 double countModelFlops(ModelOp model);

@@ -36,7 +36,7 @@ PutOff findPutOff(RepeatOp reverse);
 
 /// The slice argument that a chain of views (reshape, slice, broadcast) shows;
 /// null where there is no such chain. Such a view costs nothing where it is
-/// made again.
+/// recomputed.
 mlir::Value shownSlice(RepeatOp repeat, mlir::Value value);
 
 } // namespace kerf

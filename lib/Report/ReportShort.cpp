@@ -1,0 +1,150 @@
+//===- ReportShort.cpp - the answer in twelve lines -----------------------===//
+//
+// What, whether it fits, why this plan, what comes next, what to doubt.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kerf/Report/Report.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <tuple>
+
+using namespace kerf;
+using namespace kerf::report;
+
+/// Below this part of the memory, what is left is worth a warning: an estimate
+/// may be wrong by as much.
+static constexpr double kLittleHeadroom = 0.03;
+
+std::string report::fitWords(const MemoryPart &memory) {
+  size_t stage = memory.tightest;
+  double left = memory.headroom(stage);
+  std::string text =
+      gib(memory.stages[stage].total()) + " of " + gib(memory.capacity);
+  if (memory.stages.size() > 1)
+    text += " on stage " + std::to_string(stage);
+  return text + ", " + gib(left) + " (" + percent(left / memory.capacity) +
+         ") to spare";
+}
+
+std::string report::headroomWarning(const Explanation &e) {
+  double left = e.memory.headroom(e.memory.tightest);
+  if (left >= kLittleHeadroom * e.memory.capacity)
+    return "";
+  std::string roomy = roomyWords(e.roomy, e.time.stepSec);
+  return "warning: less than " + percent(kLittleHeadroom, 0) +
+         " of the memory is left" + (roomy.empty() ? "" : "; " + roomy);
+}
+
+std::vector<std::pair<std::string, double>>
+report::timeShares(const TimePart &time) {
+  std::vector<std::pair<std::string, double>> parts = {
+      {"computing", time.computeSec()},
+      {"pipeline bubble", time.bubbleSec},
+      {"stage imbalance", time.imbalanceSec},
+      {"fixed, per step", time.constantSec}};
+  for (const TrafficRow &row : time.traffic)
+    parts.push_back(
+        {row.axis + " traffic on " + clean(row.tier), row.exposedSec});
+  llvm::sort(parts, [](const auto &a, const auto &b) {
+    return std::tie(b.second, a.first) < std::tie(a.second, b.first);
+  });
+  return parts;
+}
+
+/// The largest parts of a step, and no share below half a percent.
+static std::string timeWords(const TimePart &time) {
+  constexpr size_t most = 4;
+  constexpr double least = 0.005;
+  std::vector<std::string> words;
+  for (const auto &[name, sec] : timeShares(time))
+    if (words.size() < most && sec >= least * time.stepSec)
+      words.push_back(percent(sec / time.stepSec) + " " + name);
+  return llvm::join(words, ", ");
+}
+
+std::string report::optimumWords(const Certificate &c) {
+  if (c.complete)
+    return "proven: no other layout that was offered takes less";
+  return "no layout that was offered takes less than " + seconds(c.boundSec) +
+         ": at most " + percent(c.gap()) + " could be won";
+}
+
+/// The fastest layout that lost, and why.
+static std::string nextWords(const Explanation &e) {
+  const AlternativeRow *next = nullptr;
+  for (const AlternativeRow &row : e.alternatives)
+    if (row.stepSec > 0 && (!next || row.stepSec < next->stepSec))
+      next = &row;
+  if (!next)
+    return "";
+  return seconds(next->stepSec) + " (+" +
+         percent(next->stepSec / e.time.stepSec - 1) + ") " + next->layout +
+         (next->why.empty() ? "" : ": " + next->why);
+}
+
+static std::string runWords(const RunPart &run) {
+  std::string text = counted(run.tokens) + " tokens take " +
+                     duration(run.seconds) + ", " + amount(run.deviceHours) +
+                     " device-hours";
+  if (run.currency.empty())
+    return text;
+  return text + ", " +
+         (run.price < 99.5 ? short3(run.price) : grouped(run.price)) + " " +
+         clean(run.currency);
+}
+
+/// The figure whose change takes the least to make another plan win.
+static std::string tightestFigure(const SensitivityPart &part) {
+  const SensitivityRow *tightest = nullptr;
+  double least = 0;
+  bool isBelow = false;
+  for (const SensitivityRow &row : part.rows)
+    for (bool below : {true, false}) {
+      if ((below ? row.below : row.above).empty())
+        continue;
+      double way = std::abs((below ? row.from : row.to) - row.value);
+      if (tightest && way >= least)
+        continue;
+      tightest = &row;
+      least = way;
+      isBelow = below;
+    }
+  if (!tightest)
+    return "";
+  return "; another plan wins with " + tightest->name +
+         (isBelow ? " below " : " above ") +
+         percent(isBelow ? tightest->from : tightest->to) + " (here " +
+         percent(tightest->value) + ")";
+}
+
+std::string kerf::printLine(const Explanation &e) {
+  return layoutOf(e.plan) + "; step " + seconds(e.time.stepSec) + ", memory " +
+         fitWords(e.memory);
+}
+
+std::string kerf::printShort(const Explanation &e, bool color) {
+  if (!e.feasible)
+    return printText(e, color);
+  Table table{"lw", 2, {}};
+  table.rows = {{"layout", layoutOf(e.plan)},
+                {"step", seconds(e.time.stepSec) + ", " +
+                             counted(e.run.tokensPerSec) + " tokens/s, MFU " +
+                             percent(e.time.mfu)},
+                {"memory", fitWords(e.memory)},
+                {"time goes", timeWords(e.time)},
+                {"why this", optimumWords(e.trust.certificate)}};
+  if (std::string warning = headroomWarning(e); !warning.empty())
+    table.rows.insert(table.rows.begin() + 3, {"", warning});
+  if (std::string next = nextWords(e); !next.empty())
+    table.rows.push_back({"next best", next});
+  table.rows.push_back({"run", runWords(e.run)});
+  table.rows.push_back(
+      {"doubt", errorWords(e.trust) + tightestFigure(e.sensitivity)});
+  if (!e.trust.notCompiled.empty())
+    table.rows.push_back({"programs", clean(e.trust.notCompiled)});
+  return printTitle(e.plan) + "\n" + table.print() +
+         "\n  more: --explain=full, --html=FILE; -o FILE compiles it\n";
+}
