@@ -1,7 +1,7 @@
 //===- ProgramFloors.cpp - what programs need at least, by layer ----------===//
 //
-// Problem: a stage's program is simulated as a whole, so a bound of it would need
-// every split and every choice of points.
+// Problem: a stage's program is simulated as a whole, so a bound of it would
+// need every split and every choice of points.
 //
 // Idea: whatever else lies on a stage, there is a time in its last backward
 // pass at which everything that is kept for its micro-batches still lives,

@@ -269,7 +269,8 @@ static std::string trafficOf(const TimePart &time) {
 
 static std::string scheduleOf(llvm::StringRef picture) {
   return headingOf("The schedule of a step") +
-         "<p class=\"zoom\"><button id=\"out\" title=\"smaller\">-</button> <span "
+         "<p class=\"zoom\"><button id=\"out\" title=\"smaller\">-</button> "
+         "<span "
          "id=\"zoom\"></span> <button id=\"in\" "
          "title=\"larger\">+</button></p>\n<div class=\"schedule\">" +
          picture.str() + "</div>\n";

@@ -379,7 +379,8 @@ void Searcher::certify() {
   certificate.model =
       "the timeline; layers at the points of their tables, each stage at its "
       "fastest ones that fit; equal layers dealt evenly to the chunks of a "
-      "stage; what was not simulated is bounded by chains of tasks that wait for "
+      "stage; what was not simulated is bounded by chains of tasks that wait "
+      "for "
       "each other";
 }
 

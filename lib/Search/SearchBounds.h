@@ -10,9 +10,9 @@
 
 namespace kerf::search_detail {
 
-/// Bounds before any table is solved: every open decision at its best case, each
-/// group where its links carry most. Times and bytes of layers are remembered
-/// by degrees.
+/// Bounds before any table is solved: every open decision at its best case,
+/// each group where its links carry most. Times and bytes of layers are
+/// remembered by degrees.
 class ShapeBounds {
 public:
   ShapeBounds(const SearchProblem &problem, GroupMemo &memo);

@@ -99,9 +99,9 @@ double ShapeBounds::dataEstimate(const OuterChoice &outer) {
              gatherSec(memo, groups, weights / cut, 1);
 }
 
-/// The closed form under the best case of the schedules that are allowed: layers
-/// take `slowestSec` on the slowest stage and `sumSec` on all, messages go to a
-/// neighbour in the innermost tier.
+/// The closed form under the best case of the schedules that are allowed:
+/// layers take `slowestSec` on the slowest stage and `sumSec` on all, messages
+/// go to a neighbour in the innermost tier.
 double ShapeBounds::scheduleEstimate(const Shape &shape, double slowestSec,
                                      double sumSec) const {
   auto m = static_cast<double>(shape.microBatches);

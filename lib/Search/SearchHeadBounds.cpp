@@ -3,13 +3,13 @@
 // Problem: the bounds of shapes know neither what a way to cut state costs nor
 // that what is fast does not fit. Which heads are worth their tables?
 //
-// Idea: the leaves of a head (schedule, ZeRO) one by one, each with the best-case
-// layers that there can be: the tables' bound of the time, parameters cut by
-// all tensor (and expert) ranks, and a convex curve of (bytes kept, seconds
-// recomputed). n layers of a stage with room for b bytes take at least n times
-// the curve at b / n, since the curve is convex. The layers go one by one to
-// the stage where one more costs least; where the last one ends, no split has a
-// shorter bottleneck, because stages only grow with their layers.
+// Idea: the leaves of a head (schedule, ZeRO) one by one, each with the
+// best-case layers that there can be: the tables' bound of the time, parameters
+// cut by all tensor (and expert) ranks, and a convex curve of (bytes kept,
+// seconds recomputed). n layers of a stage with room for b bytes take at least
+// n times the curve at b / n, since the curve is convex. The layers go one by
+// one to the stage where one more costs least; where the last one ends, no
+// split has a shorter bottleneck, because stages only grow with their layers.
 //
 // The time is then that of `pipelineBoundSec`, T the bottleneck, S the layers
 // at their fastest. What is open in it is taken at its best case:

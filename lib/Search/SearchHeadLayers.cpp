@@ -1,4 +1,5 @@
-//===- SearchHeadLayers.cpp - the best-case layers of a head ---------------===//
+//===- SearchHeadLayers.cpp - the best-case layers of a head
+//---------------===//
 //
 // Problem: the tables of a head are not solved. What can its layers not go
 // below under a way to cut state?

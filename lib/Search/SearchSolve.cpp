@@ -325,7 +325,7 @@ bool Searcher::closeLeaf(OpenLeaf &leaf) {
   OuterChoice outer = outerOf(leaf.node);
   int64_t layers = layersOf(problem), count = outer.pp * outer.chunks;
   double simulated = bordersOf(count, layers) * 2.0 *
-                  static_cast<double>(count * outer.microBatches);
+                     static_cast<double>(count * outer.microBatches);
   if (!hasFewSplits(outer) || closed + simulated > kMostClosed)
     return false;
   closed += simulated;

@@ -33,7 +33,8 @@ public:
 
   /// By kind (empty for others) and point: bytes that a program cannot go
   /// below; see `LayerBytes`. `kinds`: all that a plan has, with every point
-  /// that it may take. Without `withWork` nothing is simulated, and `work` is 0.
+  /// that it may take. Without `withWork` nothing is simulated, and `work` is
+  /// 0.
   std::vector<std::vector<LayerBytes>> of(const OuterChoice &outer,
                                           llvm::ArrayRef<KindPoints> kinds,
                                           bool withWork = true);

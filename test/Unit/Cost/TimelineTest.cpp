@@ -169,8 +169,8 @@ TEST(TimelineTest, ClosedFormHasBothWaits) {
   EXPECT_DOUBLE_EQ(closedFormSec(step), 4 * 8 + 2 + 2);
 }
 
-// It is never above the simulated time, however uneven the stages and however busy
-// the links.
+// It is never above the simulated time, however uneven the stages and however
+// busy the links.
 TEST(TimelineTest, ClosedFormIsALowerBound) {
   Draw draw;
   for (int round = 0; round < 6000; ++round) {
