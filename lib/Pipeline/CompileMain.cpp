@@ -459,9 +459,10 @@ static LogicalResult writeArtifactOf(ModuleOp module, llvm::StringRef path) {
 static std::string checkWords(const std::optional<CheckedPlan> &checked) {
   if (!checked || checked->twin.empty())
     return "not tried against one rank";
-  std::string error = llvm::formatv("{0:e0}", checked->largestError).str();
-  return "tried: " + checked->twin + " trains as on one rank (to " + error +
-         ")";
+  bool isTwin = llvm::StringRef(checked->twin).starts_with("a twin");
+  return llvm::formatv("{0} trains as on one rank (to {1:e0})",
+                       isTwin ? "its twin" : "the step", checked->largestError)
+      .str();
 }
 
 /// One line of what was compiled for a cluster, unless it was explained. 0.

@@ -24,6 +24,17 @@ static MemoryPart describeMemory(const ExplainInput &input,
   return part;
 }
 
+/// Buffers that one would split to make a plan fit: others are not why it does
+/// not.
+static std::vector<BufferRow> largeBuffers(const ExplainInput &input,
+                                           const PlanPoint &plan) {
+  constexpr double share = 0.02; // of a device's memory
+  std::vector<BufferRow> rows = describeBuffers(input, plan);
+  double least = share * input.machine->perRank().device.memoryBytes;
+  llvm::erase_if(rows, [&](const BufferRow &row) { return row.bytes < least; });
+  return rows;
+}
+
 int64_t explain_detail::devicesOf(const ExplainInput &input) {
   return input.devices > 0 ? input.devices : input.machine->describedDevices();
 }
@@ -38,7 +49,7 @@ Explanation kerf::explain(const ExplainInput &input) {
   result.feasible = input.result->best.has_value();
   if (!result.feasible) {
     if (result.infeasible.least)
-      result.leastBuffers = describeBuffers(input, *result.infeasible.least);
+      result.leastBuffers = largeBuffers(input, *result.infeasible.least);
     return result;
   }
   const PlanPoint &plan = *input.result->best;

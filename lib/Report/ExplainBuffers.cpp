@@ -4,6 +4,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
 #include <set>
 #include <tuple>
 
@@ -52,8 +53,13 @@ explain_detail::describeBuffers(const ExplainInput &input,
                input.buffersOf(plan.outer, layers.kind, layers.point))
             rows.push_back(describe(input.step->kinds[layers.kind], buffer));
   llvm::sort(rows, [](const BufferRow &a, const BufferRow &b) {
-    return std::tie(b.bytes, a.layer, a.op) < std::tie(a.bytes, b.layer, b.op);
+    return std::tie(b.bytes, a.layer, a.op, a.shape) <
+           std::tie(a.bytes, b.layer, b.op, b.shape);
   });
+  auto isSame = [](const BufferRow &a, const BufferRow &b) {
+    return std::tie(a.layer, a.op, a.shape) == std::tie(b.layer, b.op, b.shape);
+  };
+  rows.erase(std::unique(rows.begin(), rows.end(), isSame), rows.end());
   if (rows.size() > kNamed)
     rows.resize(kNamed);
   return rows;

@@ -121,8 +121,9 @@ static std::string tightestFigure(const SensitivityPart &part) {
 }
 
 std::string kerf::printLine(const Explanation &e) {
-  return layoutOf(e.plan) + "; step " + seconds(e.time.stepSec) + ", memory " +
-         fitWords(e.memory);
+  double most = e.memory.stages[e.memory.tightest].total();
+  return layoutOf(e.plan) + "; step " + seconds(e.time.stepSec) + ", " +
+         gib(most) + " of " + gib(e.memory.capacity);
 }
 
 std::string kerf::printShort(const Explanation &e, bool color) {

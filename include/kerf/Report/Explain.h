@@ -353,7 +353,7 @@ Explanation explain(const ExplainInput &input);
 /// What one must know, in about twelve lines: what, whether it fits, why this
 /// plan, the next best, what to doubt. Colors and refusals as `printText`.
 std::string printShort(const Explanation &explanation, bool color = false);
-/// Layout, step, memory: "tp 2 dp 4 | 16 x 2; step 1.20 s, memory ...".
+/// Layout, step, memory: "tp 2 dp 4 | 16 x 2; step 1.20 s, 3 GiB of 80 GiB".
 std::string printLine(const Explanation &explanation);
 /// The whole screen, at most 110 columns; with `color`, headings stand out on a
 /// terminal. Of an infeasible problem: error and notes in the house form.
