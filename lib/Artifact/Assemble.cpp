@@ -89,6 +89,7 @@ void Assembler::setMeta(uint64_t inputHash) {
   meta.cpu = text("cpu");
   meta.features = text("features");
   meta.adapter = text("adapter");
+  meta.config = text("config");
   meta.world_size = mesh ? mesh.getRankCount() : 1;
   meta.micro_batches = number("micro_batches");
   meta.max_workers = number("workers");

@@ -56,9 +56,11 @@ bool Checker::checkSeries(int64_t offset, int64_t stride, int64_t count,
 bool Checker::checkMeta() {
   const kerf_meta &meta = *view.meta;
   for (uint32_t string : {meta.model, meta.compiler, meta.target, meta.cpu,
-                          meta.features, meta.adapter})
+                          meta.features, meta.adapter, meta.config})
     if (!checkString(string, "metadata", 0))
       return false;
+  if (meta.reserved != 0)
+    return damaged("reserved metadata is %u, expected 0", meta.reserved);
   if (meta.micro_batches == 0 || meta.micro_batches > INT32_MAX)
     return damaged("%u micro-batches", meta.micro_batches);
   if (meta.max_workers == 0 || meta.max_workers > 4096)

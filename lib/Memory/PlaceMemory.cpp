@@ -246,8 +246,8 @@ static void setFacts(exec::ProgramOp program, spmd::ProgramOp source,
       set("vocabulary", builder.getI64IntegerAttr(*vocabulary));
   }
   for (llvm::StringRef fact :
-       {llvm::StringRef("plan_json"), llvm::StringRef("adapter"),
-        llvm::StringRef(kModelFlopsAttrName)})
+       {llvm::StringRef("plan_json"), llvm::StringRef(kAdapterAttrName),
+        llvm::StringRef(kConfigAttrName), llvm::StringRef(kModelFlopsAttrName)})
     if (Attribute value = source->getAttr(fact))
       set(fact, value);
 }

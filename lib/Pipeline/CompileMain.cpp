@@ -331,16 +331,19 @@ static void warnOfPrecision(const Job &job) {
 /// Runs one stage; its contract is part of the pipeline.
 static LogicalResult runStage(ModuleOp module, Stage stage, Job &job) {
   // The plan, as people write it, stays with the program into the artifact, and
-  // so do the model's flops and what an adapter is.
+  // so do the model's flops, its config and what an adapter is.
   if (stage == Stage::Recompute)
     for (ModelOp model : module.getOps<ModelOp>())
       keepPlanText(model, job);
-  Attribute plan, adapter;
+  std::vector<NamedAttribute> kept;
   double modelFlops = 0;
   if (stage == Stage::Partition)
     for (ModelOp model : module.getOps<ModelOp>()) {
-      plan = model->getAttr(kPlanTextName);
-      adapter = model->getAttr(kAdapterAttrName);
+      for (llvm::StringRef name :
+           {llvm::StringRef(kPlanTextName), llvm::StringRef(kAdapterAttrName),
+            llvm::StringRef(kConfigAttrName)})
+        if (Attribute value = model->getAttr(name))
+          kept.emplace_back(name, value);
       modelFlops = countModelFlops(model);
       if (job.room && failed(job.room->note(model)))
         return failure();
@@ -369,12 +372,10 @@ static LogicalResult runStage(ModuleOp module, Stage stage, Job &job) {
   if (stage != Stage::Partition || programs.empty())
     return success();
   spmd::ProgramOp first = *programs.begin();
-  if (plan)
-    first->setAttr(kPlanTextName, plan);
+  for (NamedAttribute fact : kept)
+    first->setAttr(fact.getName(), fact.getValue());
   first->setAttr(kModelFlopsAttrName,
                  Builder(module.getContext()).getF64FloatAttr(modelFlops));
-  if (adapter)
-    first->setAttr(kAdapterAttrName, adapter);
   return success();
 }
 

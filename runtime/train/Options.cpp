@@ -2,6 +2,7 @@
 
 #include "kerf/Train/Options.h"
 
+#include "kerf/Train/ModelFolder.h"
 #include "kerf/Train/Text.h"
 
 #include <algorithm>
@@ -221,8 +222,14 @@ static constexpr OptionRow rows[] = {
      "initial weights: a safetensors file, or a folder with a checkpoint",
      text<&R::initFrom>},
     {"save-weights", "PATH",
-     "write the weights at the end: a .safetensors file or a folder",
+     "write the weights at the end, also after SIGTERM: a .safetensors file, "
+     "or "
+     "a folder with what the transformers library's from_pretrained reads",
      text<&R::saveWeights>},
+    {"export-every", "N",
+     "also write the weights of every N steps, to PATH/step-N of "
+     "--save-weights=PATH",
+     integer<&R::exportEvery, 1>},
     {"init-adapter", "FOLDER",
      "initial adapters of a model that has them: as the peft library saves "
      "them",
@@ -401,6 +408,9 @@ static bool checkOptions(const RunOptions &options, std::string &error) {
   else if (options.heldout && !options.heldoutData.empty())
     error = "'--heldout' and '--heldout-data' both choose the held-out data: "
             "use one";
+  else if (options.exportEvery > 0 &&
+           (options.saveWeights.empty() || !isModelFolder(options.saveWeights)))
+    error = "'--export-every' needs '--save-weights=FOLDER'";
   else if (options.saveEvery > 0 && options.saveState.empty())
     error = "'--save-every' needs '--save-state=DIR'";
   else if (options.traceFirst > 0 && options.trace.empty())

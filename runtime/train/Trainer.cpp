@@ -2,8 +2,10 @@
 
 #include "kerf/Train/Trainer.h"
 
+#include "kerf/Train/Files.h"
 #include "kerf/Train/Launcher.h"
 #include "kerf/Train/Log.h"
+#include "kerf/Train/ModelFolder.h"
 #include "kerf/Train/Permutation.h"
 #include "kerf/Train/Plot.h"
 #include "kerf/Train/Signals.h"
@@ -63,6 +65,8 @@ private:
   bool save();
   bool finishRun();
   bool saveAll();
+  bool exportWeights(const std::string &path);
+  void tellWritten(const std::vector<std::string> &written);
   bool writePlot();
   void printProfile();
 
@@ -454,7 +458,12 @@ bool Trainer::loop() {
         !evaluate())
       return false;
     bool isDue = options.saveEvery > 0 && state.step % options.saveEvery == 0;
-    if (!agreeToStop() || ((isDue || isLast || stop) && !save()))
+    bool isExported =
+        options.exportEvery > 0 && state.step % options.exportEvery == 0;
+    if (!agreeToStop() || ((isDue || isLast || stop) && !save()) ||
+        (isExported &&
+         !exportWeights(joinPath(options.saveWeights,
+                                 "step-" + std::to_string(state.step)))))
       return false;
   }
   return !trace || finishTrace();
@@ -555,24 +564,43 @@ bool Trainer::finishRun() {
   kerf_session_memory(session, &memory);
   if (memory.device_total)
     log->line(" at the end " + describeReserve(setup.artifact, memory));
-  return (stop || saveAll()) && check(kerf_session_barrier(session, &failure));
+  return saveAll() && check(kerf_session_barrier(session, &failure));
 }
 
-bool Trainer::saveAll() {
+void Trainer::tellWritten(const std::vector<std::string> &written) {
+  for (const std::string &path : written)
+    log->line(" wrote " + quote(path));
+}
+
+/// Writes the weights; a folder becomes one that libraries load.
+bool Trainer::exportWeights(const std::string &path) {
   std::vector<std::string> written;
   std::string message;
   auto shardBytes =
       static_cast<uint64_t>(std::min(options.shardMegabytes * 1e6, 1e18));
-  if (!options.saveWeights.empty() &&
-      !saveWeights(session, setup.artifact, options.saveWeights, shardBytes,
-                   written, message))
+  bool isFirst = kerf_session_rank(session) == 0;
+  if (!saveWeights(session, setup.artifact, path, shardBytes, written,
+                   message) ||
+      (isFirst && isModelFolder(path) &&
+       !completeModelFolder(setup.artifact, path, options.initFrom, written,
+                            message)))
     return failLocally("the weights were not saved: " + message);
+  tellWritten(written);
+  return true;
+}
+
+/// What is kept at the end; adapters and weights of a run that was stopped,
+/// too.
+bool Trainer::saveAll() {
+  if (!options.saveWeights.empty() && !exportWeights(options.saveWeights))
+    return false;
+  std::vector<std::string> written;
+  std::string message;
   if (!options.saveAdapter.empty() &&
       !saveAdapter(session, setup.artifact, options.saveAdapter, written,
                    message))
     return failLocally("the adapters were not saved: " + message);
-  for (const std::string &path : written)
-    log->line(" wrote " + quote(path));
+  tellWritten(written);
   return true;
 }
 

@@ -84,7 +84,7 @@ class Compiled(jobs.JobTest):
             self.assertLess(abs(loss - whole[step]), 1e-5 * whole[step])
 
     def test_signal_saves(self):
-        process = self.start("--steps=100000", "--save-state=s", "--lr=1e-2", "--warmup=0")
+        process = self.start("--steps=100000", "--save-state=s", "--save-weights=w", "--lr=1e-2", "--warmup=0")
         for line in process.stdout:
             if " iteration        3/" in line:
                 break
@@ -93,6 +93,7 @@ class Compiled(jobs.JobTest):
         self.assertEqual(process.returncode, 128 + signal.SIGTERM, out + err)
         self.assertIn("saved the state of step", out)
         self.assertTrue((self.folder / "s/state.safetensors").exists())
+        self.assertTrue((self.folder / "w/model.safetensors").exists())
 
     def test_weights_come_back(self):
         self.losses("--steps=5", "--lr=1e-2", "--save-weights=w")

@@ -25,7 +25,7 @@ extern "C" {
 
 /* A text line would be damaged by transfers in text mode; so is this. */
 #define KERF_MAGIC "KERF\r\n\x1a\n"
-#define KERF_FORMAT_VERSION 9u
+#define KERF_FORMAT_VERSION 10u
 
 #define KERF_MAX_RANK 8      /* dimensions of a parameter or input */
 #define KERF_MAX_AXES 8      /* axes of the mesh */
@@ -109,7 +109,9 @@ typedef struct {
   uint32_t micro_batches; /* of a step */
   uint32_t max_workers;   /* threads that workspaces are planned for */
   uint32_t pipeline_axis; /* whose coordinate is the rank's program, or NONE */
-  uint32_t adapter; /* string: adapter_config.json of what is trained, or "" */
+  uint32_t adapter;  /* string: adapter_config.json of what is trained, or "" */
+  uint32_t config;   /* string: config.json of the model, or "" */
+  uint32_t reserved; /* 0 */
   uint64_t input_hash;     /* of model, plan and options */
   double matmul_flops;     /* of one training step over all ranks */
   double model_flops;      /* without recomputation: what MFU counts */

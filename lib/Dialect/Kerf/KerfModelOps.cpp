@@ -214,10 +214,12 @@ LogicalResult ModelOp::verify() {
   if (plan && !isa<PlanAttr>(plan)) // model_c7
     return emitOpError() << "expected 'plan' to be a #kerf.plan, found "
                          << plan;
-  Attribute adapter = (*this)->getAttr(kAdapterAttrName);
-  if (adapter && !isa<StringAttr>(adapter)) // model_c9
-    return emitOpError() << "expected 'adapter' to be a string, found "
-                         << adapter;
+  for (llvm::StringRef name : {kAdapterAttrName, kConfigAttrName}) {
+    Attribute text = (*this)->getAttr(name);
+    if (text && !isa<StringAttr>(text)) // model_c9
+      return emitOpError() << "expected '" << name << "' to be a string, found "
+                           << text;
+  }
   return failure(failed(verifyOptimizer(*this)) || failed(verifyOrder(*this)));
 }
 

@@ -80,6 +80,9 @@ inline constexpr llvm::StringLiteral kPipelineAxis = "pp";
 
 /// Name of a model's attribute with the text of an adapter's config.
 inline constexpr llvm::StringLiteral kAdapterAttrName = "adapter";
+/// Name of a model's attribute with the text of the config.json that it was
+/// imported from.
+inline constexpr llvm::StringLiteral kConfigAttrName = "config";
 /// Name of a model's attribute with the order of its rows, a `ZigzagAttr`.
 inline constexpr llvm::StringLiteral kZigzagAttrName = "zigzag";
 /// Name of the unit attribute of ops of a reverse repeat that compute a forward

@@ -24,7 +24,9 @@ def Kerf_ModelOp : Kerf_Op<"model", [IsolatedFromAbove, Symbol,
     `plan` (`#kerf.plan`: how the step is distributed), `zigzag` (`#kerf.zigzag`
     along [1]: `tokens`, `targets`, `segments` and `positions` come in this order),
     `adapter` (what the trainable parameters are as an adapter: the text of a
-    `peft` library's `adapter_config.json`).
+    `peft` library's `adapter_config.json`), `config` (the text of the
+    `config.json` that the model was imported from, which is written beside its
+    weights).
 
     Life: written by the user or `kerf-import`; `kerf-differentiate` appends the
     backward pass and the updates; partition removes it.
@@ -41,7 +43,7 @@ def Kerf_ModelOp : Kerf_Op<"model", [IsolatedFromAbove, Symbol,
     body of its own. Ops of other dialects may stand in it.
     (C7) `plan` is a `#kerf.plan`.
     (C8) `zigzag` is along [1], with as many rows as those inputs have there.
-    (C9) `adapter` is a string.
+    (C9) `adapter` and `config` are strings.
 
     ```mlir
     kerf.model @mean(%x: tensor<4xf32>) {

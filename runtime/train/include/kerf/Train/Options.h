@@ -38,7 +38,7 @@ struct RunOptions {
 
   std::string initFrom, saveWeights, saveState, resume;
   std::string initAdapter, saveAdapter;
-  int64_t saveEvery = 0;
+  int64_t saveEvery = 0, exportEvery = 0;
   double shardMegabytes = 5000;
 
   std::string device, pluginPath;
