@@ -272,8 +272,6 @@ static OwningOpRef<ModuleOp> importFamily(const Family &family,
     name = options.modelName;
   ModelOp model = createModel(builder, loc, name, options);
   setOptimizer(model, options, *importer);
-  model->setAttr(kConfigAttrName,
-                 builder.getStringAttr(json::print(root, {/*indent=*/0})));
   LayerBuilder layers(model, config, options);
   importer->build(layers);
   if (failed(layers.finishAdapters()) || failed(verify(*module)))

@@ -1,9 +1,11 @@
 //===- ImportMain.cpp - kerf-import ---------------------------------------===//
 
+#include "kerf/Dialect/Kerf/Kerf.h"
 #include "kerf/Ingest/Import.h"
 #include "kerf/Pipeline/Mains.h"
 #include "kerf/Pipeline/Stages.h"
 #include "kerf/Support/Input.h"
+#include "kerf/Support/Json.h"
 #include "kerf/Support/Log.h"
 #include "kerf/Support/Output.h"
 #include "kerf/Support/Version.h"
@@ -179,6 +181,17 @@ static std::string configOf(llvm::StringRef path) {
   return file.str().str();
 }
 
+/// Keeps the text of the config with the model, on one line.
+static void keepConfig(mlir::ModuleOp module, llvm::StringRef text) {
+  auto root = json::parse(text, [](json::Position, const llvm::Twine &) {});
+  if (failed(root)) // The importer has read it.
+    return;
+  auto attribute = mlir::StringAttr::get(module.getContext(),
+                                         json::print(*root, {/*indent=*/0}));
+  for (ModelOp model : module.getOps<ModelOp>())
+    model->setAttr(kConfigAttrName, attribute);
+}
+
 static int runImport(const CommandLine &options) {
   std::string path = configOf(options.input.getValue());
   auto buffer = readFileOrStdin(path);
@@ -200,6 +213,7 @@ static int runImport(const CommandLine &options) {
       importConfig(text, name, options.values, &context);
   if (!module)
     return 1;
+  keepConfig(*module, text);
   mlir::OpPrintingFlags flags;
   flags.enableDebugInfo(options.locations);
   return write(options.output, [&](llvm::raw_ostream &os) {

@@ -6,6 +6,7 @@
 #include "kerf/Report/Sweep.h"
 #include "kerf/Search/Pins.h"
 #include "kerf/Step/StepFile.h"
+#include "kerf/Support/Counts.h"
 #include "kerf/Support/Gpus.h"
 #include "kerf/Support/Input.h"
 #include "kerf/Support/Output.h"
@@ -95,8 +96,16 @@ PlanOptions::PlanOptions(cl::OptionCategory &category)
                    "figures rests on more plans"),
           cl::cat(category)),
       tokens("tokens",
-             cl::desc("Tokens of the run that is explained (default: 20 per "
-                      "parameter)"),
+             cl::desc("Tokens of the run that is explained, such as 300B or 1T "
+                      "(default: 20 per parameter)"),
+             cl::value_desc("number"), cl::cat(category)),
+      within("within",
+             cl::desc("With --sweep: what the run may take, such as 30d; the "
+                      "cheapest row that meets it is marked"),
+             cl::value_desc("time"), cl::cat(category)),
+      budget("budget",
+             cl::desc("With --sweep: what the run may cost, such as 500k, in "
+                      "the currency of the cluster"),
              cl::value_desc("number"), cl::cat(category)),
       versus("versus",
              cl::desc("Plan with these pins, too, or cost the plan of this "
@@ -135,11 +144,44 @@ static std::string needsCluster(const PlanOptions &options) {
   look(options.html);
   look(options.searchSensitivity);
   look(options.tokens);
+  look(options.within);
+  look(options.budget);
   look(options.versus);
   look(options.trace);
   look(options.svg);
   look(options.sweep);
   return found;
+}
+
+/// Reads an amount into `value` where it is given.
+static LogicalResult readAmount(const cl::opt<std::string> &option,
+                                std::optional<double> (*read)(llvm::StringRef),
+                                llvm::StringRef expected, double &value) {
+  if (!option.getNumOccurrences())
+    return success();
+  std::optional<double> found = read(option);
+  if (!found)
+    return fail("expected " + expected + " as --" + option.ArgStr +
+                ", found '" + option + "'");
+  value = *found;
+  return success();
+}
+
+static LogicalResult readAmounts(const PlanOptions &options, PlanTask &task) {
+  if (failed(readAmount(options.tokens, readCount,
+                        "a number of tokens (20000000000, 300B, 1T)",
+                        task.tokens)) ||
+      failed(readAmount(options.within, readDuration, "a time (36h, 30d, 2w)",
+                        task.limits.seconds)) ||
+      failed(readAmount(options.budget, readCount, "an amount (50000, 1.5M)",
+                        task.limits.price)))
+    return failure();
+  if (task.tokens > 0 && task.tokens < 1)
+    return fail("expected at least one token as --tokens, found '" +
+                options.tokens + "'");
+  if (task.limits.any() && task.sweep.empty())
+    return fail("--within and --budget choose a row of --sweep");
+  return success();
 }
 
 FailureOr<PlanTask> kerf::planTaskOf(const PlanOptions &options) {
@@ -169,11 +211,8 @@ FailureOr<PlanTask> kerf::planTaskOf(const PlanOptions &options) {
   task.trace = options.trace;
   task.svg = options.svg;
   task.sweep = options.sweep;
-  task.tokens = options.tokens;
-  if (options.tokens.getNumOccurrences() &&
-      !(task.tokens >= 1 && std::isfinite(task.tokens)))
-    return fail("expected at least one token as --tokens, found " +
-                llvm::Twine(std::to_string(task.tokens)));
+  if (failed(readAmounts(options, task)))
+    return failure();
   if (task.clusters.size() > 1 && task.sweep.empty())
     return fail("expected one --cluster, found " +
                 llvm::Twine(task.clusters.size()) +
@@ -434,6 +473,7 @@ LogicalResult kerf::runSweep(const PlanInput &source, const PlanTask &task) {
   input.step = &*step;
   input.devices = *counts;
   input.tokens = task.tokens;
+  input.limits = task.limits;
   input.machines = task.machines;
   SolveRequest request = requestOf(task, task.machines.front());
   bool wrong = false;

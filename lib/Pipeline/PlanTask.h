@@ -4,6 +4,7 @@
 #define KERF_LIB_PIPELINE_PLANTASK_H
 
 #include "kerf/Plan/SolvePlan.h"
+#include "kerf/Report/Sweep.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/CommandLine.h"
@@ -26,7 +27,7 @@ struct PlanOptions {
   llvm::cl::opt<std::string> explainJson;
   llvm::cl::opt<std::string> html;
   llvm::cl::opt<bool> searchSensitivity;
-  llvm::cl::opt<double> tokens;
+  llvm::cl::opt<std::string> tokens, within, budget;
   llvm::cl::opt<std::string> versus;
   llvm::cl::opt<std::string> trace;
   llvm::cl::opt<std::string> svg;
@@ -50,6 +51,7 @@ struct PlanTask {
   std::string explainJson, html, versus, trace, svg; ///< files, and pins
   std::string sweep;
   double tokens = 0;
+  SweepLimits limits; ///< of the sweep
 
   bool plans() const { return !clusters.empty(); }
   /// True when something is shown instead of IR.

@@ -133,18 +133,55 @@ static SweepPoint planPoint(const SweepInput &input, const Machine &machine,
   point.stepSec = time.stepSec;
   point.mfu = time.mfu;
   point.scaling = time.scaling;
+  point.errorBand = errorBandOf(input.profile, plan.outer).part;
   point.run =
       planRun(*input.step, machine, devices, time.stepSec, input.tokens);
   return point;
 }
 
-/// True if `other` is at least as good in time and device-hours, and better in
-/// one.
+/// What a run costs: money where both have a price in one currency, else
+/// device-hours.
+static std::pair<double, double> costs(const RunPart &a, const RunPart &b) {
+  bool priced = !a.currency.empty() && a.currency == b.currency;
+  return priced ? std::pair(a.price, b.price)
+                : std::pair(a.deviceHours, b.deviceHours);
+}
+
+/// True if `other` is at least as good in time and cost, and better in one.
 static bool dominates(const SweepPoint &other, const SweepPoint &point) {
   const RunPart &a = other.run, &b = point.run;
-  return other.fits && a.seconds <= b.seconds &&
-         a.deviceHours <= b.deviceHours &&
-         (a.seconds < b.seconds || a.deviceHours < b.deviceHours);
+  auto [costA, costB] = costs(a, b);
+  return other.fits && a.seconds <= b.seconds && costA <= costB &&
+         (a.seconds < b.seconds || costA < costB);
+}
+
+/// Whether a run stays within the limits even if it takes as much longer as the
+/// prediction may be wrong. Without a price no budget is met.
+static bool meets(const SweepPoint &point, const SweepLimits &limits) {
+  double margin = 1 + point.errorBand;
+  bool inTime =
+      limits.seconds == 0 || point.run.seconds * margin <= limits.seconds;
+  bool isPaid = limits.price == 0 || (!point.run.currency.empty() &&
+                                      point.run.price * margin <= limits.price);
+  return point.fits && inTime && isPaid;
+}
+
+/// Marks what meets the limits, and the cheapest of that.
+static void choosePoint(Sweep &sweep) {
+  SweepPoint *cheapest = nullptr;
+  for (SweepPoint &point : sweep.points) {
+    point.meets = sweep.limits.any() && meets(point, sweep.limits);
+    if (!point.meets)
+      continue;
+    if (cheapest) {
+      auto [own, best] = costs(point.run, cheapest->run);
+      if (own >= best)
+        continue;
+    }
+    cheapest = &point;
+  }
+  if (cheapest)
+    cheapest->cheapest = true;
 }
 
 static void markPoints(std::vector<SweepPoint> &points) {
@@ -173,6 +210,7 @@ static void markPoints(std::vector<SweepPoint> &points) {
 static Sweep startSweep(const SweepInput &input) {
   Sweep result;
   result.model = input.step->name;
+  result.limits = input.limits;
   result.batch = input.step->batch;
   result.sequence = input.step->sequence;
   result.tokens = input.tokens > 0
@@ -190,5 +228,6 @@ Sweep kerf::sweep(const SweepInput &input, PlanDevices plan) {
           planPoint(input, machine, devices, plan(machine, devices)));
     }
   markPoints(result.points);
+  choosePoint(result);
   return result;
 }

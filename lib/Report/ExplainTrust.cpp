@@ -39,19 +39,13 @@ static void addMeasured(TrustPart &part, const ExplainInput &input,
 
 /// Expected error of step times: what fits of such models to published runs
 /// reach on rows that they were not fitted to.
-static void addErrorBand(TrustPart &part, const Profile &profile,
-                         const OuterChoice &outer) {
+ErrorBand kerf::errorBandOf(const Profile &profile, const OuterChoice &outer) {
   llvm::StringRef name = profile.name;
-  if (outer.ranks() >= 256 && outer.dp * outer.cp > outer.tp * outer.pp) {
-    part.errorBand = 0.12;
-    part.errorSource = "256 ranks and more, mostly data-parallel";
-  } else if (name.starts_with("megatron") || name.starts_with("nemo")) {
-    part.errorBand = 0.05;
-    part.errorSource = "runtimes like Megatron";
-  } else {
-    part.errorBand = 0.07;
-    part.errorSource = "other runtimes";
-  }
+  if (outer.ranks() >= 256 && outer.dp * outer.cp > outer.tp * outer.pp)
+    return {0.12, "256 ranks and more, mostly data-parallel"};
+  if (name.starts_with("megatron") || name.starts_with("nemo"))
+    return {0.05, "runtimes like Megatron"};
+  return {0.07, "other runtimes"};
 }
 
 /// See `TrustPart::notCompiled`.
@@ -245,7 +239,9 @@ TrustPart explain_detail::describeTrust(const ExplainInput &input,
                        "thermal throttling", "input pipeline",
                        "fragmentation of memory"};
   trust.notCompiled = describeBackend(input.machine->device);
-  addErrorBand(trust, profile, plan.outer);
+  ErrorBand band = errorBandOf(profile, plan.outer);
+  trust.errorBand = band.part;
+  trust.errorSource = band.source;
   addMeasured(trust, input, plan.outer);
   trust.certificate = input.result->certificate;
   trust.excluded = input.excluded;

@@ -17,6 +17,10 @@ static std::string remarkOf(const SweepPoint &point) {
     remarks.push_back("fewest");
   if (point.pareto)
     remarks.push_back("front");
+  if (point.cheapest)
+    remarks.push_back("cheapest");
+  else if (point.meets)
+    remarks.push_back("in limits");
   if (point.noFasterThan > 0)
     remarks.push_back("no faster than " + grouped(point.noFasterThan));
   return llvm::join(remarks, ", ");
@@ -66,6 +70,46 @@ static Table layoutsTable(llvm::ArrayRef<SweepPoint> points) {
   return table;
 }
 
+static std::string limitWords(const Sweep &sweep) {
+  std::vector<std::string> words;
+  if (sweep.limits.seconds > 0)
+    words.push_back("within " + duration(sweep.limits.seconds));
+  if (sweep.limits.price > 0)
+    words.push_back("for at most " + grouped(sweep.limits.price));
+  return llvm::join(words, " and ");
+}
+
+/// What the limits leave, or what comes nearest to them.
+static std::string printDecision(const Sweep &sweep) {
+  if (!sweep.limits.any())
+    return "";
+  const SweepPoint *chosen = nullptr, *soonest = nullptr;
+  for (const SweepPoint &point : sweep.points) {
+    if (point.cheapest)
+      chosen = &point;
+    if (point.fits && (!soonest || point.run.seconds < soonest->run.seconds))
+      soonest = &point;
+  }
+  auto words = [](const SweepPoint &point) {
+    const RunPart &run = point.run;
+    return grouped(point.devices) + " of " + clean(point.machine) + ", " +
+           duration(run.seconds) +
+           (run.currency.empty()
+                ? ""
+                : ", " + grouped(run.price) + " " + clean(run.currency)) +
+           ", and up to " + percent(point.errorBand, 0) +
+           " more if the prediction is off";
+  };
+  std::string text = "\n" + limitWords(sweep) + ": ";
+  if (chosen)
+    text += words(*chosen);
+  else if (soonest)
+    text += "none of this table; the soonest is " + words(*soonest);
+  else
+    text += "none of this table fits";
+  return paragraph(text, 0, 0);
+}
+
 std::string kerf::printText(const Sweep &sweep, bool color) {
   double tokens = static_cast<double>(sweep.batch) * sweep.sequence;
   std::string text = clean(sweep.model) + ": steps of " +
@@ -81,9 +125,9 @@ std::string kerf::printText(const Sweep &sweep, bool color) {
     text += heading(clean(machine), "", color) + numbersTable(points).print() +
             "\n" + layoutsTable(points).print();
   }
-  return text + "\n" +
+  return text + printDecision(sweep) + "\n" +
          paragraph("fewest: the smallest number that fits. front: no other of "
-                   "this table ends sooner for fewer device-hours. scaling: "
+                   "this table ends sooner for less. scaling: "
                    "against devices that always run products at their best "
                    "rate. time, dev-hours, price and energy are of the run.",
                    0, 0);
@@ -111,6 +155,9 @@ std::string kerf::printJson(const Sweep &sweep) {
       row.set("run", jsonOf(point.run));
       row.set("fewest", Value::fromBool(point.fewest));
       row.set("pareto", Value::fromBool(point.pareto));
+      row.set("error_band", numberOf(point.errorBand));
+      row.set("meets_limits", Value::fromBool(point.meets));
+      row.set("cheapest", Value::fromBool(point.cheapest));
       if (point.noFasterThan > 0)
         row.set("no_faster_than", Value::fromInteger(point.noFasterThan));
     } else {

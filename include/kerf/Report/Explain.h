@@ -292,6 +292,14 @@ RunPart planRun(const StepModel &step, const Machine &machine, int64_t devices,
 // 6. What it rests on
 //===----------------------------------------------------------------------===//
 
+/// How wrong a step time may be, part of 1, and where that is from.
+struct ErrorBand {
+  double part = 0;
+  std::string source;
+};
+/// From published steps of other runtimes.
+ErrorBand errorBandOf(const Profile &profile, const OuterChoice &outer);
+
 struct TrustPart {
   std::vector<Assumption> figures;
   std::vector<std::string> assumptions, notModelled;

@@ -33,15 +33,25 @@ struct SweepPoint {
   double stepSec = 0, mfu = 0, scaling = 0;
   RunPart run;
   bool fewest = false; ///< the fewest devices of this machine that fit
-  bool pareto = false; ///< no other is both sooner done and fewer device-hours
+  bool pareto = false; ///< no other is both sooner done and cheaper
   /// A smaller number of the same machine takes no longer; 0: none does.
   int64_t noFasterThan = 0;
+  double errorBand = 0;  ///< of time and price, part of 1
+  bool meets = false;    ///< the limits of the sweep, with the error band
+  bool cheapest = false; ///< of those that meet them
+};
+
+/// What a run may take; 0: anything.
+struct SweepLimits {
+  double seconds = 0, price = 0;
+  bool any() const { return seconds > 0 || price > 0; }
 };
 
 struct Sweep {
   std::string model;
   double tokens = 0; ///< of the run
   int64_t batch = 0, sequence = 0;
+  SweepLimits limits;
   std::vector<SweepPoint> points; ///< by machine as given, then by devices
 };
 
@@ -51,6 +61,7 @@ struct SweepInput {
   std::vector<int64_t> devices;  ///< ascending
   Profile profile;
   double tokens = 0; ///< 0: `kTokensPerParameter` per parameter
+  SweepLimits limits;
 };
 
 /// Plans one step on `devices` devices of a machine, which has just as many

@@ -5,6 +5,7 @@
 
 #include "llvm/ADT/StringRef.h"
 
+#include <optional>
 #include <string>
 
 namespace kerf {
@@ -16,6 +17,13 @@ std::string groupDigits(double number);
 /// "2 batches".
 std::string countOf(double number, llvm::StringRef noun,
                     llvm::StringRef plural = "s");
+
+/// "1.5T", "300 B" (billions), "20M", "50k", "2e12" -> a number; none where it
+/// is no finite number above 0.
+std::optional<double> readCount(llvm::StringRef text);
+/// "30d", "1.5 h", "90 min", "2 weeks", "1 year" -> seconds; none where it is
+/// no duration above 0. A number alone is of seconds.
+std::optional<double> readDuration(llvm::StringRef text);
 
 } // namespace kerf
 
