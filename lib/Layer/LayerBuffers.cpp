@@ -8,6 +8,7 @@
 
 #include "kerf/Layer/LayerTerms.h"
 
+#include <cmath>
 #include <tuple>
 
 using namespace kerf;
@@ -33,9 +34,12 @@ static LayerBuffer bufferOf(const LayerTerms &terms, const LayerLayout &layout,
     if (!terms.has(axis) || layout.axes[axis].ops.empty())
       continue;
     AxisState made = terms.madeState(index, layout.axes[axis]);
+    // Of routed tokens a rank has the room that programs make.
+    double share = terms.heldShare(made, axis);
     if (isSplit(made))
-      buffer.shape[splitDim(made)] /= terms.ranks[axis];
-    else
+      buffer.shape[splitDim(made)] = static_cast<int64_t>(
+          std::llround(double(buffer.shape[splitDim(made)]) * share));
+    if (share == 1)
       buffer.whole |= 1U << axis;
   }
   return buffer;

@@ -461,9 +461,11 @@ static std::string checkWords(const std::optional<CheckedPlan> &checked) {
   if (!checked || checked->twin.empty())
     return "not tried against one rank";
   bool isTwin = llvm::StringRef(checked->twin).starts_with("a twin");
-  return llvm::formatv("{0} trains as on one rank (to {1:e0})",
-                       isTwin ? "its twin" : "the step", checked->largestError)
-      .str();
+  std::string error = checked->largestError > 0
+                          ? llvm::formatv("{0:e0}", checked->largestError).str()
+                          : "the bit";
+  return (isTwin ? "its twin" : "the step") +
+         (" trains as on one rank (to " + error + ")");
 }
 
 /// One line of what was compiled for a cluster, unless it was explained. 0.

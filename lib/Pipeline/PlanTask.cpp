@@ -220,6 +220,7 @@ FailureOr<PlanTask> kerf::planTaskOf(const PlanOptions &options) {
   if (!task.sweep.empty() && task.devices)
     return fail("expected --devices or --sweep, found both");
   llvm::StringRef ofOne = task.explain != ExplainSize::None ? "explain"
+                          : !task.html.empty()              ? "html"
                           : !task.versus.empty()            ? "versus"
                           : !task.trace.empty()             ? "trace"
                                                             : "";
@@ -396,18 +397,10 @@ static LogicalResult refuse(const PlanInput &input, const Solution &solution) {
 
 static void printScreen(ExplainSize size, const Explanation &explanation) {
   bool color = llvm::outs().has_colors();
-  switch (size) {
-  case ExplainSize::None:
-    return;
-  case ExplainSize::Short:
+  if (size == ExplainSize::Short)
     llvm::outs() << printShort(explanation, color);
-    return;
-  case ExplainSize::Full:
+  if (size == ExplainSize::Full)
     llvm::outs() << printText(explanation, color);
-    return;
-  case ExplainSize::Json:
-    llvm::outs() << printJson(explanation);
-  }
 }
 
 LogicalResult kerf::showTask(const PlanInput &input, const PlanTask &task,
@@ -425,6 +418,8 @@ LogicalResult kerf::showTask(const PlanInput &input, const PlanTask &task,
   explanation.plan.typeNote = task.typeNote;
   if (failed(writeText(task.explainJson, printJson(explanation))))
     return failure();
+  if (task.explain == ExplainSize::Json)
+    llvm::outs() << printJson(explanation);
   if (!solution.result.best)
     return refuse(input, solution);
   printScreen(task.explain, explanation);
@@ -435,9 +430,11 @@ LogicalResult kerf::showTask(const PlanInput &input, const PlanTask &task,
     return failure();
   std::string title =
       solution.step.name + ", " + shortLayout(solution.result.best->outer);
-  if (failed(writeText(task.svg, svgOf(timeline, title))) ||
-      failed(
-          writeText(task.html, printHtml(explanation, svgOf(timeline, title)))))
+  std::string picture =
+      task.svg.empty() && task.html.empty() ? "" : svgOf(timeline, title);
+  if (failed(writeText(task.svg, picture)) ||
+      (!task.html.empty() &&
+       failed(writeText(task.html, printHtml(explanation, picture)))))
     return failure();
   return task.versus.empty() ? success() : showVersus(input, task, explanation);
 }

@@ -487,6 +487,7 @@ static void tryPlacement(const Subject &subject, const SolveRequest &request,
   if (known.boundSec > 0 && own.boundSec > 0)
     certificate.boundSec = std::min(known.boundSec, own.boundSec);
   certificate.complete = known.complete && own.complete;
+  certificate.allLayouts = known.allLayouts && own.allLayouts;
 }
 
 static FailureOr<std::unique_ptr<Solution>> solve(const Subject &subject,

@@ -133,35 +133,49 @@ static SweepPoint planPoint(const SweepInput &input, const Machine &machine,
   point.stepSec = time.stepSec;
   point.mfu = time.mfu;
   point.scaling = time.scaling;
-  point.errorBand = errorBandOf(input.profile, plan.outer).part;
+  point.errorBand =
+      errorBandOf(*input.step, machine, input.profile, plan.outer).part;
   point.run =
       planRun(*input.step, machine, devices, time.stepSec, input.tokens);
   return point;
 }
 
-/// What a run costs: money where both have a price in one currency, else
+/// What a run costs: money where all runs are priced in one currency, else
 /// device-hours.
-static std::pair<double, double> costs(const RunPart &a, const RunPart &b) {
-  bool priced = !a.currency.empty() && a.currency == b.currency;
-  return priced ? std::pair(a.price, b.price)
-                : std::pair(a.deviceHours, b.deviceHours);
+static double costOf(const SweepPoint &point, llvm::StringRef currency) {
+  return currency.empty() ? point.run.deviceHours : point.run.price;
+}
+
+/// The currency of all points that fit, or "".
+static std::string currencyOf(const std::vector<SweepPoint> &points) {
+  std::optional<std::string> currency;
+  for (const SweepPoint &point : points) {
+    if (!point.fits)
+      continue;
+    if (currency && *currency != point.run.currency)
+      return "";
+    currency = point.run.currency;
+  }
+  return currency.value_or("");
 }
 
 /// True if `other` is at least as good in time and cost, and better in one.
-static bool dominates(const SweepPoint &other, const SweepPoint &point) {
-  const RunPart &a = other.run, &b = point.run;
-  auto [costA, costB] = costs(a, b);
-  return other.fits && a.seconds <= b.seconds && costA <= costB &&
-         (a.seconds < b.seconds || costA < costB);
+static bool dominates(const SweepPoint &other, const SweepPoint &point,
+                      llvm::StringRef currency) {
+  double sec = point.run.seconds, cost = costOf(point, currency);
+  double otherSec = other.run.seconds, otherCost = costOf(other, currency);
+  return other.fits && otherSec <= sec && otherCost <= cost &&
+         (otherSec < sec || otherCost < cost);
 }
 
-/// Whether a run stays within the limits even if it takes as much longer as the
-/// prediction may be wrong. Without a price no budget is met.
-static bool meets(const SweepPoint &point, const SweepLimits &limits) {
+/// Whether a run stays within the limits even if it takes longer by the error
+/// that is expected of the prediction.
+static bool meets(const SweepPoint &point, const Sweep &sweep) {
   double margin = 1 + point.errorBand;
+  const SweepLimits &limits = sweep.limits;
   bool inTime =
       limits.seconds == 0 || point.run.seconds * margin <= limits.seconds;
-  bool isPaid = limits.price == 0 || (!point.run.currency.empty() &&
+  bool isPaid = limits.price == 0 || (!sweep.currency.empty() &&
                                       point.run.price * margin <= limits.price);
   return point.fits && inTime && isPaid;
 }
@@ -170,27 +184,23 @@ static bool meets(const SweepPoint &point, const SweepLimits &limits) {
 static void choosePoint(Sweep &sweep) {
   SweepPoint *cheapest = nullptr;
   for (SweepPoint &point : sweep.points) {
-    point.meets = sweep.limits.any() && meets(point, sweep.limits);
-    if (!point.meets)
-      continue;
-    if (cheapest) {
-      auto [own, best] = costs(point.run, cheapest->run);
-      if (own >= best)
-        continue;
-    }
-    cheapest = &point;
+    point.meets = sweep.limits.any() && meets(point, sweep);
+    if (point.meets && (!cheapest || costOf(point, sweep.currency) <
+                                         costOf(*cheapest, sweep.currency)))
+      cheapest = &point;
   }
   if (cheapest)
     cheapest->cheapest = true;
 }
 
-static void markPoints(std::vector<SweepPoint> &points) {
+static void markPoints(std::vector<SweepPoint> &points,
+                       llvm::StringRef currency) {
   for (SweepPoint &point : points) {
     if (!point.fits)
       continue;
     point.fewest = true;
     point.pareto = llvm::none_of(points, [&](const SweepPoint &other) {
-      return dominates(other, point);
+      return dominates(other, point, currency);
     });
     const SweepPoint *fastest = nullptr;
     for (const SweepPoint &other : points) {
@@ -227,7 +237,8 @@ Sweep kerf::sweep(const SweepInput &input, PlanDevices plan) {
       result.points.push_back(
           planPoint(input, machine, devices, plan(machine, devices)));
     }
-  markPoints(result.points);
+  result.currency = currencyOf(result.points);
+  markPoints(result.points, result.currency);
   choosePoint(result);
   return result;
 }

@@ -13,9 +13,10 @@ using namespace kerf::explain_detail;
 
 /// Of which GPUs steps in bf16 were measured, each on one (docs/hardware.md):
 /// "an H100", or an empty text.
-static std::string measuredAlone(const ExplainInput &input) {
-  std::string name = llvm::StringRef(input.machine->device.name).lower();
-  if (input.profile.name != "kerf" || input.step->type != "bf16")
+static std::string measuredAlone(const StepModel &step, const Machine &machine,
+                                 const Profile &profile) {
+  std::string name = llvm::StringRef(machine.device.name).lower();
+  if (profile.name != "kerf" || step.type != "bf16")
     return "";
   for (llvm::StringRef chip : {"h100", "h200"})
     if (llvm::StringRef(name).contains(chip))
@@ -23,29 +24,33 @@ static std::string measuredAlone(const ExplainInput &input) {
   return "";
 }
 
-/// Kerf's steps were measured on CPUs (docs/prediction-figures.md), and on one
-/// GPU of two kinds.
-static void addMeasured(TrustPart &part, const ExplainInput &input,
-                        const OuterChoice &outer) {
-  part.measuredAlone = measuredAlone(input);
-  part.isMeasured = input.machine->device.target == BackendTarget::Cpu;
-  if (part.measuredAlone.empty() || outer.ranks() > 1)
-    return;
-  part.isMeasured = true;
-  part.errorBand = 0.06;
-  part.errorSource = "five models on " + part.measuredAlone +
-                     "; more where 128 does not divide the width";
-}
-
-/// Expected error of step times: what fits of such models to published runs
-/// reach on rows that they were not fitted to.
-ErrorBand kerf::errorBandOf(const Profile &profile, const OuterChoice &outer) {
+/// Of other runtimes: what fits of such models to published runs reach on rows
+/// that they were not fitted to.
+ErrorBand kerf::errorBandOf(const StepModel &step, const Machine &machine,
+                            const Profile &profile, const OuterChoice &outer) {
+  std::string measured = measuredAlone(step, machine, profile);
+  if (!measured.empty() && outer.ranks() == 1)
+    return {0.06, "five models on " + measured +
+                      "; more where 128 does not divide the width"};
   llvm::StringRef name = profile.name;
   if (outer.ranks() >= 256 && outer.dp * outer.cp > outer.tp * outer.pp)
     return {0.12, "256 ranks and more, mostly data-parallel"};
   if (name.starts_with("megatron") || name.starts_with("nemo"))
     return {0.05, "runtimes like Megatron"};
   return {0.07, "other runtimes"};
+}
+
+/// Kerf's steps were measured on CPUs (docs/prediction-figures.md), and on one
+/// GPU of two kinds.
+static void addMeasured(TrustPart &part, const ExplainInput &input,
+                        const OuterChoice &outer) {
+  const Machine &machine = *input.machine;
+  part.measuredAlone = measuredAlone(*input.step, machine, input.profile);
+  part.isMeasured = machine.device.target == BackendTarget::Cpu ||
+                    (!part.measuredAlone.empty() && outer.ranks() == 1);
+  ErrorBand band = errorBandOf(*input.step, machine, input.profile, outer);
+  part.errorBand = band.part;
+  part.errorSource = band.source;
 }
 
 /// See `TrustPart::notCompiled`.
@@ -239,9 +244,6 @@ TrustPart explain_detail::describeTrust(const ExplainInput &input,
                        "thermal throttling", "input pipeline",
                        "fragmentation of memory"};
   trust.notCompiled = describeBackend(input.machine->device);
-  ErrorBand band = errorBandOf(profile, plan.outer);
-  trust.errorBand = band.part;
-  trust.errorSource = band.source;
   addMeasured(trust, input, plan.outer);
   trust.certificate = input.result->certificate;
   trust.excluded = input.excluded;

@@ -10,8 +10,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-
-#include <algorithm>
+#include "llvm/Support/raw_ostream.h"
 
 using namespace kerf;
 using namespace kerf::report;
@@ -35,7 +34,6 @@ th { color: var(--soft); font-weight: normal; } .r { text-align: right; white-sp
 .row { display: grid; grid-template-columns: 190px 1fr 130px; gap: 10px; align-items: center; margin: 3px 0; font-size: 14px; }
 .row.top { font-weight: bold; margin-top: 10px; }
 .bar { display: flex; height: 16px; background: #eceff1; position: relative; } .bar span { height: 100%; }
-.limit { position: absolute; top: -3px; bottom: -3px; width: 2px; background: var(--bad); }
 .keys span { display: inline-block; margin-right: 16px; font-size: 13px; } .keys i { display: inline-block; width: 11px; height: 11px; margin-right: 5px; }
 .schedule { overflow: auto; border: 1px solid var(--line); background: #fff; } .schedule svg { display: block; height: auto; }
 button { font: inherit; padding: 2px 12px; border: 1px solid var(--line); background: #fff; border-radius: 4px; cursor: pointer; }
@@ -63,25 +61,10 @@ static constexpr char kScript[] = R"js(
 
 /// Text as it may stand between tags and in attributes.
 static std::string escape(llvm::StringRef text) {
-  std::string out;
-  for (char c : text)
-    switch (c) {
-    case '&':
-      out += "&amp;";
-      break;
-    case '<':
-      out += "&lt;";
-      break;
-    case '>':
-      out += "&gt;";
-      break;
-    case '"':
-      out += "&quot;";
-      break;
-    default:
-      out += c;
-    }
-  return out;
+  std::string result;
+  llvm::raw_string_ostream os(result);
+  llvm::printHTMLEscaped(text, os);
+  return result;
 }
 
 static std::string paragraphOf(llvm::StringRef text,
@@ -148,10 +131,12 @@ static std::string decisionOf(const Explanation &e) {
         card((e.run.price < 99.5 ? short3(e.run.price) : grouped(e.run.price)) +
                  " " + clean(e.run.currency),
              "the run, at the price of the cluster's description");
-  text += card(e.trust.certificate.complete
-                   ? "the best"
-                   : "within " + percent(e.trust.certificate.gap()),
-               optimumWords(e.trust.certificate));
+  const Certificate &proof = e.trust.certificate;
+  std::string rank = proof.space <= 1      ? "given"
+                     : proof.complete      ? "the best"
+                     : proof.boundSec <= 0 ? "best found"
+                                           : "within " + percent(proof.gap());
+  text += card(rank, optimumWords(proof));
   return text + "</div>\n" + paragraphOf(warning, "warning") +
          paragraphOf(errorWords(e.trust), "soft");
 }
@@ -175,13 +160,13 @@ static std::string barOf(llvm::ArrayRef<Piece> pieces) {
       text += "<span style=\"width:" + fixed(100 * piece.part, 2) +
               "%;background:" + piece.colour + "\" title=\"" +
               escape(piece.name) + "\"></span>";
-  return text;
+  return text + "</div>";
 }
 
 static std::string rowOf(llvm::StringRef name, const std::string &bar,
                          llvm::StringRef value, llvm::StringRef kind = "") {
   return "<div class=\"row " + kind.str() + "\"><span>" + escape(name) +
-         "</span>" + bar + "</div><span class=\"r\">" + escape(value) +
+         "</span>" + bar + "<span class=\"r\">" + escape(value) +
          "</span></div>\n";
 }
 

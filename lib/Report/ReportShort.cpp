@@ -9,6 +9,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <algorithm>
+#include <cmath>
 #include <tuple>
 
 using namespace kerf;
@@ -66,10 +68,16 @@ static std::string timeWords(const TimePart &time) {
 }
 
 std::string report::optimumWords(const Certificate &c) {
+  if (c.space <= 1)
+    return "no other layout was offered: this one is given or pinned";
   if (c.complete)
     return "proven: no other layout that was offered takes less";
+  if (c.boundSec <= 0)
+    return "how fast other layouts could be is not known";
+  std::string loosely =
+      !c.isMixed && c.allLayouts ? "" : " (lower bounds are not strict here)";
   return "no layout that was offered takes less than " + seconds(c.boundSec) +
-         ": at most " + percent(c.gap()) + " could be won";
+         loosely + ": at most " + percent(c.gap()) + " could be won";
 }
 
 /// The fastest layout that lost, and why.
@@ -80,9 +88,9 @@ static std::string nextWords(const Explanation &e) {
       next = &row;
   if (!next)
     return "";
-  return seconds(next->stepSec) + " (+" +
-         percent(next->stepSec / e.time.stepSec - 1) + ") " + next->layout +
-         (next->why.empty() ? "" : ": " + next->why);
+  double slower = std::max(next->stepSec / e.time.stepSec - 1, 0.0);
+  return seconds(next->stepSec) + " (+" + percent(slower) + ") " +
+         next->layout + (next->why.empty() ? "" : ": " + clean(next->why));
 }
 
 static std::string runWords(const RunPart &run) {
@@ -96,28 +104,25 @@ static std::string runWords(const RunPart &run) {
          clean(run.currency);
 }
 
-/// The figure whose change takes the least to make another plan win.
+/// The assumed figure whose change takes the least to make another plan win; ""
+/// where that is far off.
 static std::string tightestFigure(const SensitivityPart &part) {
-  const SensitivityRow *tightest = nullptr;
-  double least = 0;
-  bool isBelow = false;
-  for (const SensitivityRow &row : part.rows)
-    for (bool below : {true, false}) {
-      if ((below ? row.below : row.above).empty())
-        continue;
-      double way = std::abs((below ? row.from : row.to) - row.value);
-      if (tightest && way >= least)
-        continue;
-      tightest = &row;
-      least = way;
-      isBelow = below;
-    }
-  if (!tightest)
-    return "";
-  return "; another plan wins with " + tightest->name +
-         (isBelow ? " below " : " above ") +
-         percent(isBelow ? tightest->from : tightest->to) + " (here " +
-         percent(tightest->value) + ")";
+  double least = 0.25; // parts of 1
+  std::string text;
+  auto consider = [&](const SensitivityRow &row, double end, bool isBelow) {
+    double way = std::abs(end - row.value);
+    if ((isBelow ? row.below : row.above).empty() || way >= least)
+      return;
+    least = way;
+    text = "; another plan wins if '" + row.name + "' is " +
+           (isBelow ? "below " : "above ") + percent(end) +
+           " (assumed: " + percent(row.value) + ")";
+  };
+  for (const SensitivityRow &row : part.rows) {
+    consider(row, row.from, true);
+    consider(row, row.to, false);
+  }
+  return text;
 }
 
 std::string kerf::printLine(const Explanation &e) {

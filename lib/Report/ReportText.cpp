@@ -214,6 +214,8 @@ static std::string shapeWords(const BufferRow &buffer) {
 }
 
 static std::string sizeWords(double bytes) {
+  if (bytes < (1 << 20))
+    return fixed(bytes / (1 << 10), 1) + " KiB";
   return bytes < (1 << 30) ? fixed(bytes / (1 << 20), 1) + " MiB" : gib(bytes);
 }
 
@@ -446,7 +448,8 @@ static std::string certificateWords(const Certificate &c) {
            ", and no other of the space takes less";
   std::string unless =
       c.isMixed ? " if parameters of a layer took the mean of their bytes,"
-                : "";
+      : !c.allLayouts ? " of the layouts of layers that were looked at,"
+                      : "";
   return "on the timeline this plan takes " + seconds(c.bestSec) + ", within " +
          percent(c.gap()) + " of the best:" + unless +
          " none of the space takes less than " + seconds(c.boundSec);

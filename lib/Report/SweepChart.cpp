@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
 #include <cmath>
@@ -50,16 +51,8 @@ static std::string number(double value) { return fixed(value, 1); }
 
 static std::string escape(llvm::StringRef text) {
   std::string result;
-  for (char c : text) {
-    if (c == '&')
-      result += "&amp;";
-    else if (c == '<')
-      result += "&lt;";
-    else if (c == '>')
-      result += "&gt;";
-    else
-      result += llvm::isPrint(c) ? c : '?';
-  }
+  llvm::raw_string_ostream os(result);
+  llvm::printHTMLEscaped(text, os);
   return result;
 }
 
@@ -249,10 +242,9 @@ std::string kerf::svgOf(const Sweep &sweep) {
     for (const Line &line : lines)
       text += drawLine(line, panel, index);
   }
-  text +=
-      label(kLeft[0], kHeight - 8, "start",
-            "percentages: MFU. filled: no other is sooner done for fewer "
-            "device-hours. dashed: without any loss. crosses: nothing fits.",
-            "font-size=\"11\" fill=\"" + std::string(kSoft) + "\"");
+  text += label(kLeft[0], kHeight - 8, "start",
+                "percentages: MFU. filled: no other is sooner done for less. "
+                "dashed: without any loss. crosses: nothing fits.",
+                "font-size=\"11\" fill=\"" + std::string(kSoft) + "\"");
   return text + "</svg>\n";
 }

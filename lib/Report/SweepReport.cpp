@@ -75,38 +75,49 @@ static std::string limitWords(const Sweep &sweep) {
   if (sweep.limits.seconds > 0)
     words.push_back("within " + duration(sweep.limits.seconds));
   if (sweep.limits.price > 0)
-    words.push_back("for at most " + grouped(sweep.limits.price));
+    words.push_back(
+        "for at most " + grouped(sweep.limits.price) +
+        (sweep.currency.empty() ? "" : " " + clean(sweep.currency)));
   return llvm::join(words, " and ");
+}
+
+static std::string choiceWords(const SweepPoint &point) {
+  const RunPart &run = point.run;
+  std::string price = run.currency.empty() ? ""
+                                           : ", " + grouped(run.price) + " " +
+                                                 clean(run.currency);
+  return grouped(point.devices) + " of " + clean(point.machine) + ", " +
+         duration(run.seconds) + price + ", and about " +
+         percent(point.errorBand, 0) + " more where the prediction is off";
 }
 
 /// What the limits leave, or what comes nearest to them.
 static std::string printDecision(const Sweep &sweep) {
   if (!sweep.limits.any())
     return "";
-  const SweepPoint *chosen = nullptr, *soonest = nullptr;
+  const SweepPoint *chosen = nullptr, *soonest = nullptr, *cheapest = nullptr;
   for (const SweepPoint &point : sweep.points) {
     if (point.cheapest)
       chosen = &point;
     if (point.fits && (!soonest || point.run.seconds < soonest->run.seconds))
       soonest = &point;
+    if (point.fits && (!cheapest || point.run.price < cheapest->run.price))
+      cheapest = &point;
   }
-  auto words = [](const SweepPoint &point) {
-    const RunPart &run = point.run;
-    return grouped(point.devices) + " of " + clean(point.machine) + ", " +
-           duration(run.seconds) +
-           (run.currency.empty()
-                ? ""
-                : ", " + grouped(run.price) + " " + clean(run.currency)) +
-           ", and up to " + percent(point.errorBand, 0) +
-           " more if the prediction is off";
-  };
   std::string text = "\n" + limitWords(sweep) + ": ";
   if (chosen)
-    text += words(*chosen);
-  else if (soonest)
-    text += "none of this table; the soonest is " + words(*soonest);
-  else
-    text += "none of this table fits";
+    return paragraph(text + choiceWords(*chosen), 0, 0);
+  if (!soonest)
+    return paragraph(text + "none, for nothing fits", 0, 0);
+  if (sweep.limits.price > 0 && sweep.currency.empty())
+    return paragraph(text + "none, for what fits has no price in one currency "
+                            "('price' in the cluster's description)",
+                     0, 0);
+  text += "none of this table, with the expected error on top";
+  if (sweep.limits.seconds > 0)
+    text += "; the soonest is " + choiceWords(*soonest);
+  if (sweep.limits.price > 0)
+    text += "; the cheapest is " + choiceWords(*cheapest);
   return paragraph(text, 0, 0);
 }
 

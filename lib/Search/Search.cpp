@@ -380,8 +380,7 @@ void Searcher::certify() {
       "the timeline; layers at the points of their tables, each stage at its "
       "fastest ones that fit; equal layers dealt evenly to the chunks of a "
       "stage; what was not simulated is bounded by chains of tasks that wait "
-      "for "
-      "each other";
+      "for each other";
 }
 
 SearchProblem search_detail::withSizes(const SearchProblem &problem) {

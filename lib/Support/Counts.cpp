@@ -50,7 +50,7 @@ std::optional<double> kerf::readCount(llvm::StringRef text) {
 std::optional<double> kerf::readDuration(llvm::StringRef text) {
   return readScaled(text, [](llvm::StringRef unit) {
     return llvm::StringSwitch<double>(unit)
-        .Cases({"", "s", "sec"}, 1)
+        .Cases({"s", "sec"}, 1)
         .Case("min", 60)
         .Cases({"h", "hour", "hours"}, 3600)
         .Cases({"d", "day", "days"}, 86400)

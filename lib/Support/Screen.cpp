@@ -136,7 +136,7 @@ std::vector<std::string> report::wrap(llvm::StringRef text, size_t width) {
   for (llvm::StringRef word : words) {
     bool starts = lines.back().empty();
     // A number stays with its percent sign.
-    if (!starts && word != "%" &&
+    if (!starts && !word.starts_with("%") &&
         lines.back().size() + 1 + word.size() > width) {
       lines.emplace_back();
       starts = true;

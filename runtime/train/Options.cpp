@@ -235,7 +235,9 @@ static constexpr OptionRow rows[] = {
      "them",
      text<&R::initAdapter>},
     {"save-adapter", "FOLDER",
-     "write the adapters at the end, for the peft library",
+     "write the adapters at the end, also of a run that is stopped by a "
+     "signal, "
+     "for the peft library",
      text<&R::saveAdapter>},
     {"shard-size", "MB", "largest file of saved weights (default: 5000)",
      real<&R::shardMegabytes>},

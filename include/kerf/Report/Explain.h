@@ -297,8 +297,10 @@ struct ErrorBand {
   double part = 0;
   std::string source;
 };
-/// From published steps of other runtimes.
-ErrorBand errorBandOf(const Profile &profile, const OuterChoice &outer);
+/// From steps that were measured on such a device; else from published steps of
+/// other runtimes.
+ErrorBand errorBandOf(const StepModel &step, const Machine &machine,
+                      const Profile &profile, const OuterChoice &outer);
 
 struct TrustPart {
   std::vector<Assumption> figures;

@@ -23,8 +23,8 @@ std::string printTitle(const PlanPart &plan);
 std::string fitWords(const MemoryPart &memory);
 /// That less than 3 % is left, and what leaving more costs; "": enough is left.
 std::string headroomWarning(const Explanation &explanation);
-/// "linear lm_head of head, [1, 4096, 32064] bf16, 250 MiB of a micro-batch on
-/// a rank; not split by tp".
+/// "linear lm_head of head, [1, 4096, 32064] x 2 B, 250.5 MiB of a micro-batch
+/// on a rank; not split by tensor".
 std::string bufferWords(const BufferRow &buffer);
 /// Parts of a step by what the time goes to, the largest first; they add to the
 /// step.

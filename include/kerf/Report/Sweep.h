@@ -36,7 +36,7 @@ struct SweepPoint {
   bool pareto = false; ///< no other is both sooner done and cheaper
   /// A smaller number of the same machine takes no longer; 0: none does.
   int64_t noFasterThan = 0;
-  double errorBand = 0;  ///< of time and price, part of 1
+  double errorBand = 0;  ///< expected, of time and price; part of 1
   bool meets = false;    ///< the limits of the sweep, with the error band
   bool cheapest = false; ///< of those that meet them
 };
@@ -52,6 +52,7 @@ struct Sweep {
   double tokens = 0; ///< of the run
   int64_t batch = 0, sequence = 0;
   SweepLimits limits;
+  std::string currency;           ///< in which all that fits is priced; or ""
   std::vector<SweepPoint> points; ///< by machine as given, then by devices
 };
 

@@ -22,7 +22,7 @@ std::string countOf(double number, llvm::StringRef noun,
 /// is no finite number above 0.
 std::optional<double> readCount(llvm::StringRef text);
 /// "30d", "1.5 h", "90 min", "2 weeks", "1 year" -> seconds; none where it is
-/// no duration above 0. A number alone is of seconds.
+/// no duration above 0. A number alone is none.
 std::optional<double> readDuration(llvm::StringRef text);
 
 } // namespace kerf

@@ -11,7 +11,7 @@ TEST(Counts, ReadsUnits) {
   EXPECT_EQ(readCount(" 300 B "), 3e11);
   EXPECT_EQ(readCount("20M"), 2e7);
   EXPECT_EQ(readCount("50k"), 5e4);
-  EXPECT_EQ(readDuration("90"), 90.0);
+  EXPECT_EQ(readDuration("90s"), 90.0);
   EXPECT_EQ(readDuration("90 min"), 5400.0);
   EXPECT_EQ(readDuration("1.5h"), 5400.0);
   EXPECT_EQ(readDuration("30d"), 30 * 86400.0);
@@ -25,6 +25,7 @@ TEST(Counts, RefusesOthers) {
     EXPECT_FALSE(readCount(text)) << text;
     EXPECT_FALSE(readDuration(text)) << text;
   }
+  EXPECT_FALSE(readDuration("30"));  // of what?
   EXPECT_FALSE(readDuration("30m")); // months or minutes?
   EXPECT_FALSE(readCount("30d"));
 }
