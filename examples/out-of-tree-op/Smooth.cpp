@@ -1,8 +1,8 @@
 //===- Smooth.cpp - an op of one's own, with its own kernel ---------------===//
 //
 // All that Kerf needs to know: factors (how it may be cut), cost, meaning,
-// gradient, and kernels. The planner, partitioning, recomputation, fusion and the
-// runtime ask for these; none of them is edited.
+// gradient, and kernels. The planner, partitioning, recomputation, fusion and
+// the runtime ask for these; none of them is edited.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,9 +37,11 @@ void smooth::SmoothDialect::initialize() {
 // Factors: elements do not mix; the gradient is linear in dy. Cost: flops.
 //===----------------------------------------------------------------------===//
 
-Factors SquareplusOp::getFactors() { return pointwiseFactors(*this, {}); }
+Factors SquareplusOp::getFactors() {
+  return pointwiseFactors(*this, Positions::Ignored, {});
+}
 Factors SquareplusBackwardOp::getFactors() {
-  return pointwiseFactors(*this, {1});
+  return pointwiseFactors(*this, Positions::Ignored, {1});
 }
 
 /// Flops of an element; a root counts as 10.
@@ -91,8 +93,8 @@ static constexpr char kKernels[] =
 #include "kernels.ll.inc"
     ;
 
-/// A function of kernels.c, whose units are elements. Other element types get the
-/// kernel that Kerf generates from the decomposition.
+/// A function of kernels.c, whose units are elements. Other element types get
+/// the kernel that Kerf generates from the decomposition.
 static std::optional<KernelCode> kernelOf(llvm::StringRef function,
                                           Value result) {
   RankedTensorType type = typeOf(result);
