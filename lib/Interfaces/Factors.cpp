@@ -86,6 +86,8 @@ static LogicalResult verifyTensor(Operation *op, const Factors &facts,
 }
 
 LogicalResult kerf::verifyFactors(Operation *op, const Factors &facts) {
+  if (facts.positions != Positions::Ignored && !facts.readsPositions())
+    return op->emitOpError("does not say whether it reads positions");
   if (facts.operands.size() != op->getNumOperands() ||
       facts.results.size() != op->getNumResults())
     return op->emitOpError("has factors for another number of operands or "

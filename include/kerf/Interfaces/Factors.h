@@ -22,7 +22,7 @@ namespace kerf {
 /// of operands stand? Then parts that are no ranges of the global dimension
 /// (zigzag, blocks) mean something else, and the planner offers none. There is
 /// no default: an op that forgot to say so would train another model.
-enum class Positions { Ignored, Read };
+enum class Positions { Ignored = 1, Read }; // `{}` is neither
 
 /// All facts about one op's iteration space. Invariants (`verifyFactors`): one
 /// entry per operand and per result, one list per dimension, products match.

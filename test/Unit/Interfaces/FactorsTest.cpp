@@ -52,6 +52,12 @@ struct FactorsTest : ::testing::Test {
   Factors facts{Positions::Ignored};
 };
 
+TEST_F(FactorsTest, saysWhetherItReadsPositions) {
+  facts.positions = {};
+  EXPECT_EQ(error(),
+            "'kerf.linear' op does not say whether it reads positions");
+}
+
 TEST_F(FactorsTest, trueFactors) {
   EXPECT_EQ(error(), "");
   EXPECT_EQ(print(), "b=8 s=16 k=64(sum) n=256 : [b, s, k], [n, k] -> "
