@@ -15,7 +15,8 @@ them changed, and asks `kerf-import` and `kerfc --explain-json` for plans that b
 
     test/Laws/laws.py build/bin . {options} --table docs/laws.md
 
-writes this page: {planned} cases with a plan, {refused} without one, {commands:,} commands{builds}. A test runs a minute of it. Every violation
+writes this page: {planned} cases with a plan, {refused} without one, {commands:,} commands{builds}. A test runs a minute of it;
+`--state test/Laws/state.json` and a larger `--count` go on from what was done. Every violation
 is printed with the commands that show it; the status is 1 where its cause is not known.
 
 *Largest* is the part by which the law is broken. A plan may be slower than another by as much as its certificate leaves open
