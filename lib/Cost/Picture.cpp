@@ -10,6 +10,8 @@
 
 #include "kerf/Cost/Timeline.h"
 
+#include "kerf/Support/Screen.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -96,13 +98,6 @@ private:
 };
 } // namespace
 
-static std::string escaped(llvm::StringRef text) {
-  std::string result;
-  llvm::raw_string_ostream os(result);
-  llvm::printHTMLEscaped(text, os);
-  return result;
-}
-
 /// Colours of the first and of the last chunk.
 static std::pair<Rgb, Rgb> rangeOf(EventKind kind) {
   switch (kind) {
@@ -182,7 +177,7 @@ void Picture::drawHead() {
      << "<rect width=\"100%\" height=\"100%\" fill=\"#fcfcfa\"/>\n"
      << "<text x=\"24\" y=\"34\" font-size=\"19\" font-weight=\"bold\" "
         "fill=\"#1b2733\">"
-     << escaped(title) << "</text>\n";
+     << report::escapeMarkup(title) << "</text>\n";
   double share =
       timeline.totalSec > 0 ? 100 * timeline.bubbleSec / timeline.totalSec : 0;
   os << "<text x=\"24\" y=\"56\" fill=\"#5c6873\">" << rows()

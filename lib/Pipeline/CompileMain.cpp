@@ -229,16 +229,18 @@ static LogicalResult planAndShow(ModuleOp module, Job &job) {
   auto models = module.getOps<ModelOp>();
   bool given = !models.empty() && (*models.begin())->hasAttr(kPlanAttrName);
   auto solution = solveTask(module, job.task);
-  if (failed(solution) || failed(showTask(module, job.task, **solution)))
+  if (failed(solution))
+    return failure();
+  auto shown = showTask(module, job.task, **solution);
+  if (failed(shown))
     return failure();
   const Machine &machine = (*solution)->machine;
   job.stages.bucketGradients = (*solution)->sumsEarly;
   const std::optional<PlanPoint> &best = (*solution)->result.best;
-  if (best && job.isArtifact)
-    job.room.emplace(machine, *best);
   if (best && job.isArtifact) {
+    job.room.emplace(machine, *best);
     job.priced = pricedStep(**solution);
-    job.planned = printLine(explain((*solution)->explainInput()));
+    job.planned = printLine(*shown);
   }
   if (best && machine.device.target == BackendTarget::Cuda)
     job.reserveBytes = best->stages.front().memory.reserved;

@@ -403,8 +403,9 @@ static void printScreen(ExplainSize size, const Explanation &explanation) {
     llvm::outs() << printText(explanation, color);
 }
 
-LogicalResult kerf::showTask(const PlanInput &input, const PlanTask &task,
-                             const Solution &solution) {
+FailureOr<Explanation> kerf::showTask(const PlanInput &input,
+                                      const PlanTask &task,
+                                      const Solution &solution) {
   ExplainInput facts = solution.explainInput(task.tokens);
   if (task.explains()) {
     facts.withSensitivity = true;
@@ -436,7 +437,9 @@ LogicalResult kerf::showTask(const PlanInput &input, const PlanTask &task,
       (!task.html.empty() &&
        failed(writeText(task.html, printHtml(explanation, picture)))))
     return failure();
-  return task.versus.empty() ? success() : showVersus(input, task, explanation);
+  if (!task.versus.empty() && failed(showVersus(input, task, explanation)))
+    return failure();
+  return explanation;
 }
 
 //===----------------------------------------------------------------------===//

@@ -97,10 +97,11 @@ struct PlanInput {
 mlir::FailureOr<std::unique_ptr<Solution>> solveTask(const PlanInput &input,
                                                      const PlanTask &task);
 
-/// Prints and writes what the task asks to see. Fails when a file cannot be
-/// written, or with a diagnostic when nothing fits.
-mlir::LogicalResult showTask(const PlanInput &input, const PlanTask &task,
-                             const Solution &solution);
+/// Prints and writes what the task asks to see; returns what it explained.
+/// Fails when a file cannot be written, or with a diagnostic when nothing fits.
+mlir::FailureOr<Explanation> showTask(const PlanInput &input,
+                                      const PlanTask &task,
+                                      const Solution &solution);
 
 /// Plans the input on each cluster with each number of devices, and
 /// prints the table.

@@ -10,7 +10,6 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/raw_ostream.h"
 
 using namespace kerf;
 using namespace kerf::report;
@@ -59,24 +58,16 @@ static constexpr char kScript[] = R"js(
 })();
 )js";
 
-/// Text as it may stand between tags and in attributes.
-static std::string escape(llvm::StringRef text) {
-  std::string result;
-  llvm::raw_string_ostream os(result);
-  llvm::printHTMLEscaped(text, os);
-  return result;
-}
-
 static std::string paragraphOf(llvm::StringRef text,
                                llvm::StringRef kind = "") {
   if (text.empty())
     return "";
   return "<p" + (kind.empty() ? "" : " class=\"" + kind.str() + "\"") + ">" +
-         escape(text) + "</p>\n";
+         escapeMarkup(text) + "</p>\n";
 }
 
 static std::string headingOf(llvm::StringRef title) {
-  return "<h2>" + escape(title) + "</h2>\n";
+  return "<h2>" + escapeMarkup(title) + "</h2>\n";
 }
 
 static std::string tableOf(const Table &table, bool hasHeading) {
@@ -89,7 +80,7 @@ static std::string tableOf(const Table &table, bool hasHeading) {
     for (auto [column, value] : llvm::enumerate(row)) {
       bool right = column < table.align.size() && table.align[column] == 'r';
       text += std::string("<") + cell + (right ? " class=\"r\">" : ">") +
-              escape(value) + "</" + cell + ">";
+              escapeMarkup(value) + "</" + cell + ">";
     }
     text += "</tr>\n";
   }
@@ -109,8 +100,8 @@ static Table withHeading(Table table, std::vector<std::string> heading) {
 
 static std::string card(llvm::StringRef large, llvm::StringRef small,
                         llvm::StringRef kind = "") {
-  return "<div class=\"card " + kind.str() + "\"><b>" + escape(large) +
-         "</b><i>" + escape(small) + "</i></div>\n";
+  return "<div class=\"card " + kind.str() + "\"><b>" + escapeMarkup(large) +
+         "</b><i>" + escapeMarkup(small) + "</i></div>\n";
 }
 
 static std::string decisionOf(const Explanation &e) {
@@ -126,11 +117,8 @@ static std::string decisionOf(const Explanation &e) {
   text += card(duration(e.run.seconds), counted(e.run.tokens) + " tokens, " +
                                             amount(e.run.deviceHours) +
                                             " device-hours");
-  if (!e.run.currency.empty())
-    text +=
-        card((e.run.price < 99.5 ? short3(e.run.price) : grouped(e.run.price)) +
-                 " " + clean(e.run.currency),
-             "the run, at the price of the cluster's description");
+  if (std::string price = priceWords(e.run); !price.empty())
+    text += card(price, "the run, at the price of the cluster's description");
   const Certificate &proof = e.trust.certificate;
   std::string rank = proof.space <= 1      ? "given"
                      : proof.complete      ? "the best"
@@ -159,14 +147,14 @@ static std::string barOf(llvm::ArrayRef<Piece> pieces) {
     if (piece.part > 0)
       text += "<span style=\"width:" + fixed(100 * piece.part, 2) +
               "%;background:" + piece.colour + "\" title=\"" +
-              escape(piece.name) + "\"></span>";
+              escapeMarkup(piece.name) + "\"></span>";
   return text + "</div>";
 }
 
 static std::string rowOf(llvm::StringRef name, const std::string &bar,
                          llvm::StringRef value, llvm::StringRef kind = "") {
-  return "<div class=\"row " + kind.str() + "\"><span>" + escape(name) +
-         "</span>" + bar + "<span class=\"r\">" + escape(value) +
+  return "<div class=\"row " + kind.str() + "\"><span>" + escapeMarkup(name) +
+         "</span>" + bar + "<span class=\"r\">" + escapeMarkup(value) +
          "</span></div>\n";
 }
 
@@ -304,7 +292,7 @@ static std::string pageOf(llvm::StringRef title, const std::string &body) {
   return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta "
          "charset=\"utf-8\">\n<meta name=\"viewport\" "
          "content=\"width=device-width\">\n<title>" +
-         escape(title) + "</title>\n<style>" + kStyle +
+         escapeMarkup(title) + "</title>\n<style>" + kStyle +
          "</style>\n</head>\n<body>\n" + body + "<script>" + kScript +
          "</script>\n</body>\n</html>\n";
 }
@@ -316,9 +304,10 @@ std::string kerf::printHtml(const Explanation &e, llvm::StringRef schedule) {
   std::string trust =
       headingOf("Trust") + tableOf(tableOfTrust(e.trust), false);
   std::string body =
-      "<h1>" + escape(title) + "</h1>\n" + paragraphOf(size.rtrim(), "soft") +
-      decisionOf(e) + pairOf(memoryOf(e.memory), timeOf(e.time)) +
-      scheduleOf(schedule) + pairOf(planOf(e.plan), trafficOf(e.time)) +
-      alternativesOf(e) + pairOf(run + sensitivityOf(e.sensitivity), trust);
+      "<h1>" + escapeMarkup(title) + "</h1>\n" +
+      paragraphOf(size.rtrim(), "soft") + decisionOf(e) +
+      pairOf(memoryOf(e.memory), timeOf(e.time)) + scheduleOf(schedule) +
+      pairOf(planOf(e.plan), trafficOf(e.time)) + alternativesOf(e) +
+      pairOf(run + sensitivityOf(e.sensitivity), trust);
   return pageOf(title, body);
 }

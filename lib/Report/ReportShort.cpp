@@ -40,8 +40,10 @@ std::string report::headroomWarning(const Explanation &e) {
          " of the memory is left" + (roomy.empty() ? "" : "; " + roomy);
 }
 
-std::vector<std::pair<std::string, double>>
-report::timeShares(const TimePart &time) {
+/// Parts of a step by what the time goes to, the largest first; they add to the
+/// step.
+static std::vector<std::pair<std::string, double>>
+timeShares(const TimePart &time) {
   std::vector<std::pair<std::string, double>> parts = {
       {"computing", time.computeSec()},
       {"pipeline bubble", time.bubbleSec},
@@ -97,11 +99,8 @@ static std::string runWords(const RunPart &run) {
   std::string text = counted(run.tokens) + " tokens take " +
                      duration(run.seconds) + ", " + amount(run.deviceHours) +
                      " device-hours";
-  if (run.currency.empty())
-    return text;
-  return text + ", " +
-         (run.price < 99.5 ? short3(run.price) : grouped(run.price)) + " " +
-         clean(run.currency);
+  std::string price = priceWords(run);
+  return price.empty() ? text : text + ", " + price;
 }
 
 /// The assumed figure whose change takes the least to make another plan win; ""

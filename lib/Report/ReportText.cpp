@@ -413,6 +413,13 @@ static std::string printFailures(const RunPart &run) {
          " of the time makes progress";
 }
 
+std::string report::priceWords(const RunPart &run) {
+  if (run.currency.empty())
+    return "";
+  return (run.price < 99.5 ? short3(run.price) : grouped(run.price)) + " " +
+         clean(run.currency);
+}
+
 Table report::tableOfRun(const RunPart &run) {
   Table table{"lw", 2, {}};
   table.rows.push_back(
@@ -429,10 +436,8 @@ Table report::tableOfRun(const RunPart &run) {
     table.rows.push_back({"energy", scaled(run.joules / 3600, "Wh") + " at " +
                                         scaled(run.flopsPerJoule, "FLOP/J") +
                                         carbon});
-  if (!run.currency.empty())
-    table.rows.push_back(
-        {"price", (run.price < 99.5 ? short3(run.price) : grouped(run.price)) +
-                      " " + clean(run.currency)});
+  if (std::string price = priceWords(run); !price.empty())
+    table.rows.push_back({"price", price});
   if (run.failuresPerDay > 0)
     table.rows.push_back({"failures", printFailures(run)});
   return table;

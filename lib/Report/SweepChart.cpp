@@ -6,7 +6,6 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
 #include <cmath>
@@ -49,18 +48,11 @@ struct Line {
 
 static std::string number(double value) { return fixed(value, 1); }
 
-static std::string escape(llvm::StringRef text) {
-  std::string result;
-  llvm::raw_string_ostream os(result);
-  llvm::printHTMLEscaped(text, os);
-  return result;
-}
-
 static std::string label(double x, double y, llvm::StringRef anchor,
                          llvm::StringRef text, llvm::StringRef more = "") {
   return "<text x=\"" + number(x) + "\" y=\"" + number(y) +
          "\" text-anchor=\"" + anchor.str() + "\" " + more.str() + ">" +
-         escape(text) + "</text>\n";
+         escapeMarkup(text) + "</text>\n";
 }
 
 static std::string segment(double x1, double y1, double x2, double y2,
@@ -202,7 +194,7 @@ static std::string drawLine(const Line &line, const Panel &panel, int index) {
     text += "<circle cx=\"" + number(x) + "\" cy=\"" + number(y) +
             "\" r=\"4.5\" stroke-width=\"2\" stroke=\"" + color + "\" fill=\"" +
             (point->pareto ? color : "#ffffff") + "\"><title>" +
-            escape(point->layout) + "</title></circle>\n";
+            escapeMarkup(point->layout) + "</title></circle>\n";
     if (index == 0)
       text += label(x + 8, y + 15, "start", percent(point->mfu, 0),
                     "font-size=\"10\" fill=\"" + color + "\"");

@@ -82,13 +82,11 @@ static std::string limitWords(const Sweep &sweep) {
 }
 
 static std::string choiceWords(const SweepPoint &point) {
-  const RunPart &run = point.run;
-  std::string price = run.currency.empty() ? ""
-                                           : ", " + grouped(run.price) + " " +
-                                                 clean(run.currency);
+  std::string price = priceWords(point.run);
   return grouped(point.devices) + " of " + clean(point.machine) + ", " +
-         duration(run.seconds) + price + ", and about " +
-         percent(point.errorBand, 0) + " more where the prediction is off";
+         duration(point.run.seconds) + (price.empty() ? "" : ", " + price) +
+         ", and about " + percent(point.errorBand, 0) +
+         " more where the prediction is off";
 }
 
 /// What the limits leave, or what comes nearest to them.

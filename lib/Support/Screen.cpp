@@ -200,3 +200,10 @@ std::string report::clean(llvm::StringRef text) {
     result += llvm::isPrint(c) || (c & 0x80) ? c : '?';
   return result;
 }
+
+std::string report::escapeMarkup(llvm::StringRef text) {
+  std::string result;
+  llvm::raw_string_ostream os(result);
+  llvm::printHTMLEscaped(text, os);
+  return result;
+}

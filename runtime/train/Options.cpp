@@ -222,9 +222,8 @@ static constexpr OptionRow rows[] = {
      "initial weights: a safetensors file, or a folder with a checkpoint",
      text<&R::initFrom>},
     {"save-weights", "PATH",
-     "write the weights at the end, also after SIGTERM: a .safetensors file, "
-     "or "
-     "a folder with what the transformers library's from_pretrained reads",
+     "write the weights at the end, also after a signal: a .safetensors file, "
+     "or a folder that the transformers library's from_pretrained reads",
      text<&R::saveWeights>},
     {"export-every", "N",
      "also write the weights of every N steps, to PATH/step-N of "
@@ -235,9 +234,7 @@ static constexpr OptionRow rows[] = {
      "them",
      text<&R::initAdapter>},
     {"save-adapter", "FOLDER",
-     "write the adapters at the end, also of a run that is stopped by a "
-     "signal, "
-     "for the peft library",
+     "write the adapters at the end, also after a signal, for the peft library",
      text<&R::saveAdapter>},
     {"shard-size", "MB", "largest file of saved weights (default: 5000)",
      real<&R::shardMegabytes>},
@@ -536,6 +533,6 @@ std::string kerf::runtime::helpText() {
          "no\n"
          "          number: the same run would fail again\n"
          "  >= 128  a fault of the machine, worth a retry; 128 + N: ended by\n"
-         "          signal N (after SIGINT and SIGTERM the state is saved if\n"
-         "          --save-state is given)\n";
+         "          signal N (after SIGINT and SIGTERM what --save-state,\n"
+         "          --save-weights and --save-adapter ask for is saved)\n";
 }

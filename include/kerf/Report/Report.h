@@ -12,7 +12,6 @@
 
 #include <array>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace kerf::report {
@@ -26,9 +25,8 @@ std::string headroomWarning(const Explanation &explanation);
 /// "linear lm_head of head, [1, 4096, 32064] x 2 B, 250.5 MiB of a micro-batch
 /// on a rank; not split by tensor".
 std::string bufferWords(const BufferRow &buffer);
-/// Parts of a step by what the time goes to, the largest first; they add to the
-/// step.
-std::vector<std::pair<std::string, double>> timeShares(const TimePart &time);
+/// "1,490,464 USD"; "" without a price.
+std::string priceWords(const RunPart &run);
 /// How far the best layout may be from this one.
 std::string optimumWords(const Certificate &certificate);
 /// How wrong the times may be, and how that is known.

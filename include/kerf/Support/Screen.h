@@ -60,6 +60,9 @@ std::string paragraph(llvm::StringRef text, size_t indent, size_t hanging);
 /// A heading of a part, bold on a terminal.
 std::string heading(llvm::StringRef title, llvm::StringRef more, bool color);
 
+/// Text as it may stand between tags of HTML and SVG, and in attributes.
+std::string escapeMarkup(llvm::StringRef text);
+
 /// Text from a stranger without control characters.
 std::string clean(llvm::StringRef text);
 

@@ -330,3 +330,27 @@ TEST(Report, DifferenceOfTwoPlans) {
 }
 
 } // namespace
+
+// What is said of other layouts is what the certificate says, no more.
+TEST(Report, OptimumIsNotOverstated) {
+  Certificate c;
+  c.space = 100;
+  c.bestSec = 2;
+  c.boundSec = 1;
+  std::string open = report::optimumWords(c);
+  EXPECT_NE(open.find("1.000 s: at most 100.0 % could be won"),
+            std::string::npos)
+      << open;
+  c.allLayouts = false;
+  EXPECT_NE(report::optimumWords(c).find("not strict"), std::string::npos);
+  c.allLayouts = true;
+  c.isMixed = true;
+  EXPECT_NE(report::optimumWords(c).find("not strict"), std::string::npos);
+  c.boundSec = 0;
+  EXPECT_NE(report::optimumWords(c).find("not known"), std::string::npos);
+  c.isMixed = false;
+  c.complete = true;
+  EXPECT_EQ(report::optimumWords(c).rfind("proven", 0), 0u);
+  c.space = 1;
+  EXPECT_EQ(report::optimumWords(c).find("proven"), std::string::npos);
+}
