@@ -1,6 +1,7 @@
 #include "Fields.h"
 
 #include "kerf/Ingest/Import.h"
+#include "kerf/Support/Nearest.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -445,24 +446,12 @@ const Field *kerf::findField(llvm::ArrayRef<Field> fields,
 
 llvm::StringRef kerf::nearestName(llvm::ArrayRef<Field> fields,
                                   llvm::StringRef name) {
-  // A third of the letters wrong is another word; long names cost time.
-  unsigned best = std::max<size_t>(2, name.size() / 3) + 1;
-  llvm::StringRef nearest;
-  if (name.size() > 64)
-    return nearest;
-  auto consider = [&](llvm::StringRef known) {
-    unsigned distance =
-        name.edit_distance(known, /*AllowReplacements=*/true, best);
-    if (!known.empty() && distance < best) {
-      best = distance;
-      nearest = known;
-    }
-  };
+  llvm::SmallVector<llvm::StringRef> known;
   for (const Field &field : fields) {
-    consider(field.name);
-    consider(field.alias);
+    known.push_back(field.name);
+    known.push_back(field.alias);
   }
-  return nearest;
+  return nearestWord(known, name);
 }
 
 //===----------------------------------------------------------------------===//

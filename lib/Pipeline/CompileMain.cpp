@@ -12,6 +12,7 @@
 #include "kerf/Pipeline/Stages.h"
 #include "kerf/PlanIR/PlanFile.h"
 #include "kerf/Report/Explain.h"
+#include "kerf/Report/Report.h"
 #include "kerf/Support/Input.h"
 #include "kerf/Support/Log.h"
 #include "kerf/Support/Output.h"
@@ -241,6 +242,10 @@ static LogicalResult planAndShow(ModuleOp module, Job &job) {
     job.room.emplace(machine, *best);
     job.priced = pricedStep(**solution);
     job.planned = printLine(*shown);
+    // Who only writes a file sees no explanation.
+    if (!job.task.explains())
+      for (const std::string &warning : report::warningsOf(*shown))
+        llvm::errs() << warning << '\n';
   }
   if (best && machine.device.target == BackendTarget::Cuda)
     job.reserveBytes = best->stages.front().memory.reserved;
@@ -411,7 +416,9 @@ static LogicalResult writePlan(ModuleOp module, llvm::StringRef path) {
     fail("expected one kerf.model to print the plan of");
     return failure();
   }
-  std::string error, text = savePlan(*models.begin());
+  std::string error,
+      text = savePlan(*models.begin(), /*reserveBytes=*/0, /*checked=*/nullptr,
+                      /*priced=*/nullptr, /*described=*/true);
   if (succeeded(writeFileAtomically(
           path, [&](llvm::raw_ostream &os) { os << text; }, error)))
     return success();

@@ -6,9 +6,12 @@
 #include "kerf/PlanIR/PlanFile.h"
 #include "kerf/Support/Input.h"
 #include "kerf/Support/Json.h"
+#include "kerf/Support/Nearest.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/GlobPattern.h"
+
+#include <set>
 
 using namespace mlir;
 using namespace kerf;
@@ -24,6 +27,7 @@ struct Rule {
   json::Position position;
   std::string op; ///< name, or phase; empty for parameters
   std::optional<llvm::GlobPattern> param, weight;
+  llvm::StringRef paramText, weightText; ///< as written
   const json::Value *factors = nullptr, *pending = nullptr, *variant = nullptr;
   int64_t blocks = 1;
   bool routed = false;
@@ -52,6 +56,9 @@ private:
                                            const Factors &facts);
   bool isOfAbsentCast(const Rule &rule);
   void checkMatched();
+  void tellUnmatched(const Rule &rule);
+  void tellPhase(const Rule &rule);
+  void tellName(const Rule &rule);
   bool matches(const Rule &rule, Operation *op);
   Rule *findRule(Operation *op);
   void splitBiases();
@@ -114,11 +121,17 @@ bool PlanReader::readRule(const json::Value &value) {
     return false;
   errors.expectKeys(value,
                     {"op", "weight", "param", "factors", "pending", "variant",
-                     "blocks", "routed"},
+                     "blocks", "routed", "at"},
                     "a rule");
+  if (const json::Value *at = value.find("at"))
+    errors.expectKind(*at, json::Kind::String, "at");
   if (!readGlob(value, "param", rule.param) ||
       !readGlob(value, "weight", rule.weight))
     return false;
+  for (auto [key, text] : {std::make_pair("param", &rule.paramText),
+                           std::make_pair("weight", &rule.weightText)})
+    if (const json::Value *glob = value.find(key))
+      *text = glob->string;
   if (const json::Value *op = value.find("op")) {
     if (!errors.expectKind(*op, json::Kind::String, "op"))
       return false;
@@ -335,12 +348,90 @@ bool PlanReader::isOfAbsentCast(const Rule &rule) {
   });
 }
 
+/// Adds "did you mean 'linear'?".
+static void suggest(InFlightDiagnostic &diagnostic,
+                    const std::set<std::string> &known, llvm::StringRef word) {
+  llvm::SmallVector<llvm::StringRef> words(known.begin(), known.end());
+  if (llvm::StringRef nearest = nearestWord(words, word); !nearest.empty())
+    diagnostic.attachNote() << "did you mean '" << nearest << "'?";
+}
+
+/// Of `forward 110 0`: that there is no such phase, number or op.
+void PlanReader::tellPhase(const Rule &rule) {
+  auto [kind, rest] = llvm::StringRef(rule.op).split(' ');
+  std::set<std::string> kinds;
+  int64_t least = INT64_MAX, most = INT64_MIN, same = 0;
+  llvm::StringRef number = rest.split(' ').first;
+  for (const auto &[op, name] : names) {
+    auto [ownKind, ownRest] = llvm::StringRef(name).split(' ');
+    kinds.insert(ownKind.str());
+    if (ownKind != kind)
+      continue;
+    int64_t own = getPhase(op).getOp();
+    least = std::min(least, own);
+    most = std::max(most, own);
+    same += ownRest.split(' ').first == number;
+  }
+  auto diagnostic = errors.at(rule.position);
+  if (!kinds.count(kind.str())) {
+    diagnostic << "a rule matches no op: none is of a phase '" << kind
+               << "'; the step has " << llvm::join(kinds, ", ");
+    suggest(diagnostic, kinds, kind);
+  } else if (same == 0) {
+    diagnostic << "a rule matches no op: no op is '" << kind << " " << number
+               << "'; numbers of that phase are between " << least << " and "
+               << most;
+  } else {
+    diagnostic << "a rule matches no op: '" << kind << " " << number << "' has "
+               << same << (same == 1 ? " op" : " ops")
+               << ", counted from 0, casts apart; found '" << rule.op << "'";
+  }
+}
+
+/// Of an op's name, or of the weight it is to read.
+void PlanReader::tellName(const Rule &rule) {
+  std::set<std::string> ops, weights;
+  Rule byName = rule;
+  byName.weight.reset();
+  bool isNamed = false;
+  model.getBody().walk([&](FactorOpInterface op) {
+    ops.insert(op->getName().stripDialect().str());
+    if (!matches(byName, op))
+      return;
+    isNamed = true;
+    for (Value operand : op->getOperands())
+      if (ParamOp param = findWeight(operand))
+        weights.insert(param.getName().str());
+  });
+  auto diagnostic = errors.at(rule.position);
+  if (isNamed) {
+    diagnostic << "a rule matches no op: no '" << rule.op
+               << "' reads a parameter that '" << rule.weightText
+               << "' matches; they read " << llvm::join(weights, ", ");
+    return;
+  }
+  diagnostic << "a rule matches no op: no op of the step is called '" << rule.op
+             << "'";
+  suggest(diagnostic, ops, rule.op);
+}
+
+void PlanReader::tellUnmatched(const Rule &rule) {
+  if (!rule.param)
+    return llvm::StringRef(rule.op).contains(' ') ? tellPhase(rule)
+                                                  : tellName(rule);
+  std::set<std::string> params;
+  model.getBody().walk(
+      [&](ParamOp param) { params.insert(param.getName().str()); });
+  auto diagnostic = errors.at(rule.position)
+                    << "a rule matches no parameter: none is called '"
+                    << rule.paramText << "'";
+  suggest(diagnostic, params, rule.paramText);
+}
+
 void PlanReader::checkMatched() {
   for (const Rule &rule : rules)
     if (!rule.matched && !isOfAbsentCast(rule))
-      errors.at(rule.position)
-          << "a rule matches no op; ops are named as in the step's IR, "
-             "without 'kerf.'";
+      tellUnmatched(rule);
 }
 
 LogicalResult PlanReader::run(llvm::StringRef text) {

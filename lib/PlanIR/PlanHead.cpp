@@ -7,6 +7,7 @@
 #include "llvm/Support/xxhash.h"
 
 #include <map>
+#include <set>
 
 using namespace mlir;
 using namespace kerf;
@@ -158,6 +159,7 @@ private:
   std::string readSchedule();
   bool readPlainOrder();
   double readMoeBuffer();
+  bool isForwardOp(int64_t number);
   void readNumbers(const json::Value &value,
                    llvm::SmallVectorImpl<int64_t> &ops);
   bool readRecompute(llvm::SmallVectorImpl<int64_t> &ops);
@@ -170,6 +172,7 @@ private:
   const json::Value &root;
   PlanErrors &errors;
   std::vector<PlacedRun> layers; ///< of all stages, in their order
+  std::set<int64_t> forwardOps;  ///< numbers; known once one is asked for
 };
 } // namespace
 
@@ -333,6 +336,18 @@ double HeadReader::readMoeBuffer() {
   return fine ? value->number : 0;
 }
 
+/// Whether the step has a forward op of this number.
+bool HeadReader::isForwardOp(int64_t number) {
+  if (forwardOps.empty())
+    model.getBody().walk([&](Operation *op) {
+      PhaseAttr phase = getPhase(op);
+      if (phase && phase.getKind() == PhaseKind::Forward)
+        forwardOps.insert(phase.getOp());
+    });
+  // A model alone, not differentiated yet, has no phases.
+  return forwardOps.empty() || forwardOps.count(number) > 0;
+}
+
 void HeadReader::readNumbers(const json::Value &value,
                              llvm::SmallVectorImpl<int64_t> &ops) {
   for (const json::Value &op : value.array) {
@@ -342,6 +357,11 @@ void HeadReader::readNumbers(const json::Value &value,
       errors.at(op.position)
           << "expected numbers of forward ops to recompute, found "
           << op.integer;
+    else if (!isForwardOp(op.integer))
+      errors.at(op.position)
+          << "no forward op has the number " << op.integer
+          << "; those of this step are between " << *forwardOps.begin()
+          << " and " << *forwardOps.rbegin();
     else
       ops.push_back(op.integer);
   }

@@ -56,6 +56,10 @@ ModelStamp stampOf(ModelOp model);
 /// phase have none.
 llvm::DenseMap<mlir::Operation *, std::string> namesOfOps(ModelOp model);
 
+/// What the ops of a step are, for people: "linear h.{}.mlp.c_fc.weight,
+/// gpt.mlir:17"; of the backward pass with what they are of.
+llvm::DenseMap<mlir::Operation *, std::string> describeOps(ModelOp model);
+
 /// Reads all but the rules; fields that are wrong count as not given. Null when
 /// the plan is for another model or its mesh is wrong: rules mean nothing then.
 PlanAttr readPlanHead(ModelOp model, const json::Value &root,

@@ -112,9 +112,12 @@ static json::Value checkedOf(const CheckedPlan &checked) {
   return value;
 }
 
-/// One rule per op.
-static std::vector<json::Value> rulesOf(ModelOp model) {
+/// One rule per op; `described`: with what it is.
+static std::vector<json::Value> rulesOf(ModelOp model, bool described) {
   std::vector<json::Value> rules;
+  llvm::DenseMap<Operation *, std::string> words;
+  if (described)
+    words = describeOps(model);
   llvm::DenseMap<Operation *, std::string> names = namesOfOps(model);
   model.getBody().walk([&](FactorOpInterface op) {
     auto assign = op->getAttrOfType<AssignAttr>(kAssignAttrName);
@@ -132,6 +135,8 @@ static std::vector<json::Value> rulesOf(ModelOp model) {
       rule.set("blocks", json::Value::fromInteger(assign.getBlocks()));
     if (assign.getRouted())
       rule.set("routed", json::Value::fromBool(true));
+    if (auto at = words.find(op); at != words.end())
+      rule.set("at", json::Value::fromString(at->second));
     rules.push_back(std::move(rule));
   });
   return rules;
@@ -139,7 +144,7 @@ static std::vector<json::Value> rulesOf(ModelOp model) {
 
 std::string kerf::savePlan(ModelOp model, double reserveBytes,
                            const CheckedPlan *checked,
-                           const json::Value *priced) {
+                           const json::Value *priced, bool described) {
   json::PrintOptions line;
   line.indent = 0;
   json::Value head = headOf(model, getPlan(model));
@@ -157,7 +162,7 @@ std::string kerf::savePlan(ModelOp model, double reserveBytes,
   // difference of two plans is one of lines.
   std::string text = "{\n\"assign\": [";
   bool first = true;
-  for (const json::Value &rule : rulesOf(model)) {
+  for (const json::Value &rule : rulesOf(model, described)) {
     text += (first ? "\n" : ",\n") + json::print(rule, line);
     first = false;
   }

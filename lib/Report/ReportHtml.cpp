@@ -125,7 +125,8 @@ static std::string decisionOf(const Explanation &e) {
                      : proof.boundSec <= 0 ? "best found"
                                            : "within " + percent(proof.gap());
   text += card(rank, optimumWords(proof));
-  return text + "</div>\n" + paragraphOf(warning, "warning") +
+  return text + "</div>\n" +
+         paragraphOf(llvm::join(warningsOf(e), " "), "warning") +
          paragraphOf(errorWords(e.trust), "soft");
 }
 

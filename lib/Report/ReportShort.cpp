@@ -40,6 +40,38 @@ std::string report::headroomWarning(const Explanation &e) {
          " of the memory is left" + (roomy.empty() ? "" : "; " + roomy);
 }
 
+/// Whether each op of each layer is whole on all ranks of an axis.
+static bool isIdle(const PlanPart &plan, llvm::StringRef axis) {
+  bool isKnown = false;
+  for (const KindRow &kind : plan.kinds)
+    for (const LayoutWords &row : kind.layout)
+      if (row.axis == axis) {
+        isKnown = true;
+        if (row.words != "replicated")
+          return false;
+      }
+  return isKnown;
+}
+
+std::string report::idleWarning(const PlanPart &plan) {
+  std::string text;
+  for (const AxisRow &axis : plan.axes)
+    if (axis.group.size > 1 && isIdle(plan, axis.name))
+      text += (text.empty() ? "warning: " : "; ") +
+              plural(axis.group.size, axis.name + " rank") +
+              " do the same work: no op is split over them, since a pin asks "
+              "for them where sizes do not divide or splitting is slower";
+  return text;
+}
+
+std::vector<std::string> report::warningsOf(const Explanation &e) {
+  std::vector<std::string> found;
+  for (const std::string &text : {headroomWarning(e), idleWarning(e.plan)})
+    if (!text.empty())
+      found.push_back(text);
+  return found;
+}
+
 /// Parts of a step by what the time goes to, the largest first; they add to the
 /// step.
 static std::vector<std::pair<std::string, double>>
@@ -141,7 +173,7 @@ std::string kerf::printShort(const Explanation &e, bool color) {
                 {"memory", fitWords(e.memory)},
                 {"time goes", timeWords(e.time)},
                 {"why this", optimumWords(e.trust.certificate)}};
-  if (std::string warning = headroomWarning(e); !warning.empty())
+  for (const std::string &warning : warningsOf(e))
     table.rows.insert(table.rows.begin() + 3, {"", warning});
   if (std::string next = nextWords(e); !next.empty())
     table.rows.push_back({"next best", next});

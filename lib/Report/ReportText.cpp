@@ -162,7 +162,11 @@ static std::string printPlan(const PlanPart &plan, bool color) {
     text += "\n" + tableOfAxes(plan).print();
   text += "\n" + tableOfStages(plan).print();
   Table kinds = tableOfKinds(plan);
-  return kinds.rows.empty() ? text : text + "\n" + kinds.print();
+  if (!kinds.rows.empty())
+    text += "\n" + kinds.print();
+  if (std::string warning = idleWarning(plan); !warning.empty())
+    text += "\n" + paragraph(warning, 2, 4);
+  return text;
 }
 
 //===----------------------------------------------------------------------===//

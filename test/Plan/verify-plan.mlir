@@ -271,7 +271,7 @@ kerf.model @two_ways(%x: tensor<4x2x3xf32>, %slots: tensor<4x2x2xi32>, %sizes: t
 kerf.model @sum_of_inputs(%x: tensor<2x4xf32>, %w: tensor<4xf32>, %z: tensor<f32>) attributes {
     plan = #kerf.plan<mesh = <tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {
   %s = kerf.reduce sum %x dims [0] {kerf.assign = #kerf.assign<b = [tp]>} : tensor<2x4xf32>
-  // expected-error @below {{cannot be cut as assigned: no sum over 'tp' arrives at the operands it is linear in}}
+  // expected-error @below {{cannot be cut as assigned: no sum over 'tp' arrives at the operands it is linear in; leave 'tp' out of what is pending here, or cut what its operand is summed over by it}}
   // expected-note @below {{its factors are}}
   %y = kerf.mul %s, %w {kerf.assign = #kerf.assign<pending = [tp]>, kerf.phase = #kerf.phase<input_gradient 1>} : tensor<4xf32>
   kerf.return %z : tensor<f32>

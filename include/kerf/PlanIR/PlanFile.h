@@ -16,7 +16,8 @@
 // The first rule that matches an op counts. Ops without one are left to the
 // propagation. A rule of a cast that the step does not have, being of another
 // number type, says nothing. `pending`, `variant`, `blocks` and `routed` are as
-// in `#kerf.assign`.
+// in `#kerf.assign`. `at` says for people what an op is and where it stands in
+// the model, "linear h.{}.mlp.c_fc.weight, gpt.mlir:17"; it is not read.
 //
 // `order` names the axes of the mesh, the slowest first; without it they are in
 // the order of the text. Further fields, all optional, are those of
@@ -77,10 +78,13 @@ mlir::LogicalResult loadPlan(ModelOp model, llvm::StringRef text,
 /// The plan of a model with sorted keys, one rule per op: `loadPlan` on the
 /// step that the plan was made for gives the same IR again, and that the same
 /// text but for the fields `reserve_bytes`: `reserveBytes`, unless 0, and
-/// `checked` and `priced`, where they are given.
+/// `checked` and `priced`, where they are given. `described`: each rule says
+/// what its op is and where it stands in the model, as `at`; loading does not
+/// read that.
 std::string savePlan(ModelOp model, double reserveBytes = 0,
                      const CheckedPlan *checked = nullptr,
-                     const json::Value *priced = nullptr);
+                     const json::Value *priced = nullptr,
+                     bool described = false);
 
 /// What differs between two plan files, a line per decision: "mesh.tp: 2 -> 4",
 /// "-" where one has none; "" when they say the same. On failure `error` holds

@@ -619,7 +619,10 @@ static std::string passPending(const Factors &facts, unsigned axis,
   size_t expected = facts.jointly ? facts.linearOperands.size() : 1;
   if (carriers.empty() || carriers.size() != expected)
     return "no sum over '" + axes.nameOf(axis).str() +
-           "' arrives at the operands it is linear in";
+           "' arrives at the operands it is linear in; leave '" +
+           axes.nameOf(axis).str() +
+           "' out of what is pending here, or cut what its operand is summed "
+           "over by it";
   for (unsigned operand : carriers)
     insertSorted(layouts.operands[operand].sums, axis);
   for (Layout &result : layouts.results)
