@@ -237,7 +237,7 @@ private:
         gather(op, index, reads, writes);
     addNode(reads, writes);
     Node &node = body.nodes.back();
-    node.op = &op;
+    setOp(node, op);
     node.gathers = looksUpRows(op, layer.terms.device.target);
     node.isKernel = node.gathers || (op.work.products() <= 0 &&
                                      op.maps.empty() && !op.alone && !op.view);

@@ -164,11 +164,13 @@ private:
   std::vector<llvm::SmallVector<int, 4>> members;
   std::vector<llvm::BitVector> ancestors;
 
-  bool fitsIn(const Sizes &shape, const Sizes &space) const {
-    llvm::ArrayRef<int64_t> all(space);
-    return shape.empty() || shape == space ||
-           all.drop_back() == llvm::ArrayRef(shape) ||
-           all.take_back() == llvm::ArrayRef(shape);
+  /// Whole, rows, columns or a scalar.
+  template <typename Dims>
+  static bool fitsIn(const Dims &own, const Dims &space) {
+    llvm::ArrayRef all(space);
+    return own.empty() || own == space ||
+           (!all.empty() && (all.drop_back() == llvm::ArrayRef(own) ||
+                             all.take_back() == llvm::ArrayRef(own)));
   }
 
   /// True for a kernel that reads its operand turned.
@@ -184,6 +186,39 @@ private:
            });
   }
 
+  /// A tensor that a node reads or writes.
+  struct Use {
+    const Sizes *shape;
+    const TensorFactors *factors; ///< null: an epilogue brought it
+    double elements;
+  };
+
+  llvm::SmallVector<Use, 8> usesOf(const Node &node) const {
+    llvm::SmallVector<Use, 8> uses;
+    for (auto [tensors, factors] :
+         {std::make_pair(llvm::ArrayRef(node.reads),
+                         llvm::ArrayRef(node.readFactors)),
+          std::make_pair(llvm::ArrayRef(node.writes),
+                         llvm::ArrayRef(node.writeFactors))})
+      for (auto [k, tensor] : llvm::enumerate(tensors)) {
+        const Sizes &shape = body.tensors[tensor].shape;
+        double elements = 1;
+        for (int64_t size : shape)
+          elements *= double(size);
+        uses.push_back(
+            {&shape, k < factors.size() ? factors[k] : nullptr, elements});
+      }
+    return uses;
+  }
+
+  /// Sizes alone may agree by chance: of as many sequences as tokens, a sum
+  /// over sequences is as large as one over channels.
+  static bool fits(const Use &own, const Use &largest) {
+    return fitsIn(*own.shape, *largest.shape) &&
+           (!own.factors || !largest.factors ||
+            fitsIn(*own.factors, *largest.factors));
+  }
+
   /// The largest tensor of a kernel, if the others are whole, rows, columns or
   /// scalars; of one that reads turned, what it makes.
   Sizes spaceOf(const Node &node) const {
@@ -191,23 +226,16 @@ private:
       return {};
     if (isTurned(node) || node.gathers)
       return body.tensors[node.writes[0]].shape;
-    Sizes space;
-    double most = 0;
-    llvm::SmallVector<int, 8> all(node.reads.begin(), node.reads.end());
-    all.append(node.writes.begin(), node.writes.end());
-    for (int tensor : all) {
-      double elements = 1;
-      for (int64_t size : body.tensors[tensor].shape)
-        elements *= double(size);
-      if (elements > most) {
-        most = elements;
-        space = body.tensors[tensor].shape;
-      }
-    }
-    for (int tensor : all)
-      if (space.empty() || !fitsIn(body.tensors[tensor].shape, space))
-        return {};
-    return space;
+    llvm::SmallVector<Use, 8> uses = usesOf(node);
+    const Use *largest =
+        llvm::max_element(uses, [](const Use &x, const Use &y) {
+          return x.elements < y.elements;
+        });
+    if (largest == uses.end() || !llvm::all_of(uses, [&](const Use &own) {
+          return fits(own, *largest);
+        }))
+      return {};
+    return *largest->shape;
   }
 
   /// True if `from` comes before `to` by a way over other groups.

@@ -117,6 +117,14 @@ LayerKind kerf::withoutBeside(LayerKind kind, const LayerFacts &facts) {
   return kind;
 }
 
+/// The kind with recomputed matmuls of experts that take no time, too: what the
+/// backward pass exchanges runs beside them.
+static LayerKind withoutGrouped(LayerKind kind) {
+  for (LayerOp &op : kind.ops)
+    op.view |= op.phase == LayerPhase::Forward && op.isGrouped();
+  return kind;
+}
+
 /// Seconds per sequence of one axis alone, to which 1/shares of the ops is
 /// charged.
 double LayerBounds::ideal(Part part, int kind, int axis, Group group,
@@ -223,12 +231,14 @@ static KeptCurve underPoints(KeptCurve points) {
 /// for a set of kept values depends on the ops alone. So n x (bytes, seconds)
 /// of a point is above the curve of one rank, whose seconds and bytes per
 /// sequence do not depend on the micro-batch.
-KeptCurve LayerBounds::curveOf(int kind) const {
+KeptCurve LayerBounds::curveOf(int kind, bool travels) const {
   // One sequence, or prices of bytes leave the range of costs; what does not
   // grow with the batch counts nothing.
   LayerQuery query = idealQuery(kind, kTensor, Group{});
   query.key.microBatch = 1;
   LayerKind own = withoutBeside(context.step->kinds[kind], facts[kind]);
+  if (travels)
+    own = withoutGrouped(std::move(own));
   for (LayerValue &value : own.values)
     if (!llvm::is_contained(value.classes, IndexClass::Batch))
       value.elementBytes = 0;
@@ -245,9 +255,10 @@ KeptCurve LayerBounds::curveOf(int kind) const {
 }
 
 KeptCurve LayerBounds::kept(const TableKey &key) {
-  auto [it, isNew] = curves.try_emplace(key.kind);
+  bool travels = key.groups[kExpert].size > 1;
+  auto [it, isNew] = curves.try_emplace({key.kind, travels});
   if (isNew)
-    it->second = curveOf(key.kind);
+    it->second = curveOf(key.kind, travels);
   if (it->second.empty())
     return {{savedBytes(key), 0}};
   double part = double(context.step->batch) * partOf(key, context.step->batch);

@@ -72,8 +72,8 @@ private:
   /// axis, group and shares.
   std::map<std::array<int64_t, 6>, double> idealSec;
 
-  /// Of one sequence on one rank, by kind.
-  std::map<int, KeptCurve> curves;
+  /// Of one sequence on one rank, by kind and whether rows travel to experts.
+  std::map<std::pair<int, bool>, KeptCurve> curves;
   std::map<int, double> putOff; ///< of the whole batch, by kind
 
   /// Parameters on a rank, lines of the tensor axis alone and of all axes.
@@ -111,7 +111,7 @@ private:
   std::vector<Line> together(const TableKey &key, const State &state);
   double contextSec(const TableKey &key);
   State &stateOf(const TableKey &key, bool priced);
-  KeptCurve curveOf(int kind) const;
+  KeptCurve curveOf(int kind, bool travels) const;
   const Shapes &shapesOf(const TableKey &key);
   LayerQuery idealQuery(int kind, int axis, Group group) const;
   double ideal(Part part, int kind, int axis, Group group, int shares);

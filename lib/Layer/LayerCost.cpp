@@ -112,7 +112,9 @@ private:
   LayerPoint &point = result.point;
   /// Conversions of the expert axis, forward and backward.
   std::array<double, 2> travelSec = {};
-  double besideAgainSec = 0; ///< ops beside routed tokens that are recomputed
+  /// Recomputed ops that need no gradient of routed tokens: those beside the
+  /// tokens, and products of experts.
+  double besideAgainSec = 0;
 
   /// Why a value is brought into another state, and for which operand.
   enum class Reason { Read, Shown, Kept, MadeAgain, HandedOn };
@@ -200,7 +202,8 @@ private:
       point.backwardMaxima += isShared;
       OpTime again = terms.timeOf(i, layout, -1, nullptr, true);
       addTime(point.recompute, op, again);
-      besideAgainSec += facts.beside[i] ? again.seconds : 0;
+      if (facts.beside[i] || op.isGrouped())
+        besideAgainSec += again.seconds;
       point.kernelsAgain += launch;
     }
   }
@@ -382,7 +385,7 @@ private:
   /// made and wait for it where it is read. Rows that are exchanged one by one
   /// are read at once.
   void hideBeside() {
-    if (!terms.isOurs || !llvm::is_contained(facts.beside, true))
+    if (!terms.isOurs)
       return;
     point.forward.hiddenSec = std::min(travelSec[0], besideSec(false, true));
     point.backward.hiddenSec = std::min(travelSec[1], besideSec(true, true));

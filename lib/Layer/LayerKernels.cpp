@@ -163,7 +163,7 @@ private:
     node.gathers =
         style >= KernelStyle::RowSums && looksUpRows(op, BackendTarget::Cuda);
     node.isKernel = node.gathers || isRowOp(op);
-    node.op = &op;
+    setOp(node, op);
   }
 
   /// A last node that reads what is needed behind the pass.

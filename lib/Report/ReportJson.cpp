@@ -276,6 +276,7 @@ Value report::jsonOf(const RunPart &run) {
 static Value certificateOf(const Certificate &c) {
   auto number = [](int64_t count) { return static_cast<double>(count); };
   Value value = numbersOf({{"space", c.space},
+                           {"splits", c.splits},
                            {"heads", number(c.heads)},
                            {"cut_by_memory", number(c.cutByMemory)},
                            {"cut_by_bound", number(c.cutByBound)},

@@ -98,6 +98,9 @@ void Searcher::listShapes() {
   for (auto [index, shape] : llvm::enumerate(shapes)) {
     int64_t orders = ordersCount(problem, shape);
     certificate.heads += orders;
+    for (auto [schedule, chunks, defer] : schedulesOf(problem, shape))
+      certificate.splits = std::max(
+          certificate.splits, bordersOf(shape.pp * chunks, layersOf(problem)));
     OuterChoice outer = shape.outer();
     outer.order = ordersOf(problem, shape).front();
     certificate.space +=
@@ -185,26 +188,32 @@ void Searcher::expandHead(const Node &node) {
       std::tie(outer.schedule, outer.chunks, outer.defer) =
           head.schedules[schedule];
       for (size_t layouts = 0; layouts < head.layouts.size(); ++layouts)
-        pushLeaf(pricing, prices,
-                 {0, 0, Level::Leaf, 0, index, static_cast<int16_t>(cut),
-                  static_cast<int16_t>(schedule),
-                  static_cast<int32_t>(layouts)});
+        if (Node leaf = boundedLeaf(pricing, prices,
+                                    {0, 0, Level::Leaf, 0, index,
+                                     static_cast<int16_t>(cut),
+                                     static_cast<int16_t>(schedule),
+                                     static_cast<int32_t>(layouts)});
+            leaf.bound < HUGE_VAL)
+          push(leaf);
     }
   }
 }
 
-void Searcher::pushLeaf(const Pricing &pricing, const PriceList &prices,
-                        Node node) {
+/// A leaf with its bound and guess; never, where pins allow no point of it.
+Node Searcher::boundedLeaf(const Pricing &pricing, const PriceList &prices,
+                           Node node) {
   const Head &head = heads[node.index];
   LeafTimes times;
   StageProblem stages =
       stageProblemOf(pricing, head.layouts[node.layouts], head.tables, prices,
                      /*forBound=*/true, times);
-  if (stages.kinds.empty())
-    return;
+  if (stages.kinds.empty()) {
+    node.bound = HUGE_VAL;
+    return node;
+  }
   node.bound = std::max(head.bound, boundOfSplit(stages));
   node.guess = std::max(node.bound, times.stepSec(leastObjective(stages)));
-  push(node);
+  return node;
 }
 
 OuterChoice Searcher::outerOf(const Node &node) const {
@@ -340,9 +349,29 @@ void Searcher::run() {
          << " plans that fit";
   tableBudget = whole;
   prove();
+  settleTies();
   LDBG() << "proved: best " << report::seconds(best) << ", what is open takes "
          << report::seconds(std::min({best, openBound, looseBound}))
          << " at least, " << problem.tables->solved() << " tables";
+}
+
+/// Of the winner's outer choice other layouts may take as long and less memory;
+/// what is no faster was not looked at.
+void Searcher::settleTies() {
+  constexpr double kEqual = 1e-9;
+  if (!winner)
+    return;
+  Node first = won;
+  const Head &head = heads[first.index];
+  OuterChoice outer = outerOf(first);
+  Pricing pricing(problem, outer, memo);
+  PriceList prices = pricesOf(pricing, head.tables);
+  for (size_t layouts = 0; layouts < head.layouts.size(); ++layouts) {
+    Node other = first;
+    other.layouts = static_cast<int32_t>(layouts);
+    if (boundedLeaf(pricing, prices, other).bound <= best * (1 + kEqual))
+      solveNode(other);
+  }
 }
 
 bool search_detail::better(const PlanPoint &a, const PlanPoint &b) {

@@ -96,6 +96,7 @@ struct Searcher {
   Alternatives alternatives;
   std::vector<Evaluated> evaluated; ///< leaves that fit
   std::optional<PlanPoint> winner;  ///< the best one on the timeline
+  Node won;                         ///< its leaf
 
 private:
   GroupMemo memo;
@@ -138,6 +139,7 @@ private:
   void work(const Node &node);
   void explore();
   void prove();
+  void settleTies();
   bool isIdle(const Node &node) const;
   void listShapes();
   double countStateCuts(const Shape &shape);
@@ -146,7 +148,6 @@ private:
   bool raise(Node &node);
   void putBack(const Node &node);
   void expandHead(const Node &node);
-  void pushLeaf(const Pricing &pricing, const PriceList &prices, Node node);
   StageProblem problemOf(const Node &node, LeafTimes &times);
   bool toPrograms(const Node &node, StageProblem &stages,
                   const SearchProblem::MeasureLayers &measure);
@@ -163,6 +164,7 @@ private:
   double playLeaf(const Node &node, const StageProblem &stages,
                   const StageSplit &split, double value, double least);
   bool mayWin(double sec) const;
+  Node boundedLeaf(const Pricing &pricing, const PriceList &prices, Node node);
   void keepLeaf(const Node &node, StageProblem &stages, const LeafTimes &times,
                 StageSplit split, double least);
   void takeSplit(const Node &node, const StageProblem &stages,
@@ -171,6 +173,9 @@ private:
   bool closeLeaf(OpenLeaf &leaf);
   bool hasFewSplits(const OuterChoice &outer) const;
 };
+
+/// Ways to cut `layers` layers into `count` chunks.
+double bordersOf(int64_t count, int64_t layers);
 
 /// Whether `a` comes before `b`: time, peak memory, fewer axes, name.
 bool better(const PlanPoint &a, const PlanPoint &b);

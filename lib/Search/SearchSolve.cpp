@@ -29,6 +29,13 @@ PlanPoint Searcher::planOf(const Evaluated &leaf) {
       placedOf(stages, leaf.split, heads[leaf.node.index].tables));
 }
 
+double search_detail::bordersOf(int64_t count, int64_t layers) {
+  double ways = 1;
+  for (int64_t k = 1; k < count; ++k)
+    ways *= double(layers - k) / double(k);
+  return ways;
+}
+
 /// Seconds on the timeline; never, where that was not asked.
 double Searcher::playLeaf(const Node &node, const StageProblem &stages,
                           const StageSplit &split, double value, double least) {
@@ -225,8 +232,10 @@ void Searcher::takeSplit(const Node &node, const StageProblem &stages,
       evaluatePlan(problem, outerOf(node),
                    placedOf(stages, split, heads[node.index].tables));
   LDBG() << report::seconds(plan.stepSec) << " for " << plan.outer.print();
-  if (!winner || better(plan, *winner))
+  if (!winner || better(plan, *winner)) {
     winner = std::move(plan);
+    won = node;
+  }
   best = std::min(best, winner->stepSec);
 }
 
@@ -283,14 +292,6 @@ struct Borders {
   }
 };
 } // namespace
-
-/// Ways to choose the borders, or a large number.
-static double bordersOf(int64_t count, int64_t layers) {
-  double ways = 1;
-  for (int64_t k = 1; k < count; ++k)
-    ways *= double(layers - k) / double(k);
-  return ways;
-}
 
 /// Whether equal layers are dealt evenly to the chunks of each stage: then the
 /// later chunks have one more.

@@ -2,7 +2,7 @@
 """Plans drawn cases again with changed machines, batches and pins, and checks the laws of docs/laws.md.
 
     laws.py BIN REPO [--count N] [--seed S] [--seconds T] [--quick] [--laws N,N] [--enumerate [SETS]]
-            [--table FILE] [--log FILE] [--state FILE] [--jobs N]
+            [--table FILE] [--log FILE] [--state FILE [--again]] [--jobs N]
 
 Cases are shipped models on shipped clusters, some of them changed. Each plan is asked for as users
 do it: kerf-import, then `kerfc --explain-json`. A violation is printed with the commands (of bash, in
@@ -10,7 +10,8 @@ the repository, with the tools on the path) that show it. Exit status 1 where th
 known.py does not explain. --quick draws small models alone. --enumerate tries every combination of
 pins of small cases besides, or so many of each (all take hours). --state keeps what was done in a
 file, after every case, and goes on from there: 2,000 cases take hours. The page then tells of how many
-builds they are. --jobs plans several cases at once; what is drawn and counted is the same.
+builds they are. --again judges the cases that broke a law once more, with the planner as it is now. --jobs
+plans several cases at once; what is drawn and counted is the same.
 """
 
 import argparse
@@ -19,6 +20,8 @@ import hashlib
 import itertools
 import json
 import multiprocessing
+import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -34,38 +37,58 @@ from planner import Broken, Planner
 
 
 class Tally:
-    """Checks and violations by law and kind."""
+    """Checks by law and kind, and the violations of each case."""
 
     def __init__(self, log):
-        self.rows = {}
+        self.checks = {}
+        self.violations = {}  # by the case's number (None: enumerated)
         self.log = log
-        self.unexplained = 0
 
     def to_json(self):
-        rows = [[law, kind, dataclasses.asdict(row)] for (law, kind), row in self.rows.items()]
-        return {"rows": rows, "unexplained": self.unexplained}
+        checks = [[law, kind, number] for (law, kind), number in self.checks.items()]
+        return {"checks": checks, "violations": [[case, found] for case, found in self.violations.items()]}
 
     def take(self, saved):
-        self.rows = {(law, kind): page.Row(**row) for law, kind, row in saved["rows"]}
-        self.unexplained = saved["unexplained"]
+        self.checks = {(law, kind): number for law, kind, number in saved["checks"]}
+        self.violations = dict(saved["violations"])
 
-    def add(self, law, check):
-        row = self.rows.setdefault((law, check.kind), page.Row())
-        row.checks += 1
+    def count(self, law, check):
+        self.checks[law, check.kind] = self.checks.get((law, check.kind), 0) + 1
+
+    def add(self, case, law, check):
+        self.count(law, check)
+        self.note(case, law, check)
+
+    def replace(self, case, checks):
+        """What a case gives now in place of what it gave."""
+        self.violations.pop(case, None)
+        for law, check in checks:
+            self.note(case, law, check)
+
+    def note(self, case, law, check):
         if check.excess <= 0:
             return
-        row.violations += 1
         commands = [case.command() for case in check.cases[:-1]] + [check.cases[-1].command(check.more)]
-        if check.excess > row.largest:
-            row.largest, row.example, row.said = check.excess, commands, check.said
-        cause = cause_of(law, check)
-        self.unexplained += not cause
-        text = f"{'KNOWN' if cause else 'VIOLATION'} law {law}, {check.kind}: {page.percent(check.excess)} ({check.said})"
+        record = {"law": law, "kind": check.kind, "excess": check.excess, "said": check.said, "commands": commands,
+                  "cause": cause_of(law, check)}  # fmt: skip
+        self.violations.setdefault(case, []).append(record)
+        text = f"{'KNOWN' if record['cause'] else 'VIOLATION'} case {case}, law {law}, {check.kind}: {page.percent(check.excess)} ({check.said})"
         print("\n".join([text, *(f"    {command}" for command in commands)]), flush=True)
         if self.log:
-            record = {"law": law, "kind": check.kind, "excess": check.excess, "said": check.said, "commands": commands}
             self.log.write(json.dumps(record) + "\n")
             self.log.flush()
+
+    def rows(self):
+        rows = {key: page.Row(checks=number) for key, number in self.checks.items()}
+        for record in itertools.chain.from_iterable(self.violations.values()):
+            row = rows.setdefault((record["law"], record["kind"]), page.Row())
+            row.violations += 1
+            if record["excess"] > row.largest:
+                row.largest, row.example, row.said = record["excess"], record["commands"], record["said"]
+        return rows
+
+    def unexplained(self):
+        return sum(not record["cause"] for record in itertools.chain.from_iterable(self.violations.values()))
 
 
 class State:
@@ -97,8 +120,9 @@ class State:
 def build_of(binaries):
     """A few digits that tell builds apart."""
     digest = hashlib.sha256((binaries / "kerfc").read_bytes())
-    for library in sorted([*binaries.glob("libKerf.so"), *(binaries.parent / "lib").glob("libKerf.so")]):
-        digest.update(library.read_bytes())
+    loaded = subprocess.run(["ldd", binaries / "kerfc"], capture_output=True, text=True).stdout
+    for library in re.findall(r"=> (\S*/libKerf\S*) ", loaded):
+        digest.update(Path(library).read_bytes())
     return digest.hexdigest()[:8]
 
 
@@ -170,44 +194,62 @@ def work(number):
     return worker(number)
 
 
-def outcomes(arguments, first):
-    """What becomes of cases `first`, `first` + 1 and so on, in order."""
-    numbers = itertools.count(first)
+def outcomes(arguments, numbers):
+    """(number, what becomes of it) of cases, in order."""
     if arguments.jobs == 1:
-        yield from map(Worker(arguments), numbers)
+        judged = Worker(arguments)
+        yield from ((number, judged(number)) for number in numbers)
         return
     with multiprocessing.Pool(arguments.jobs, start_worker, (arguments,)) as pool:
         # A few at a time: a pool would read all numbers there are.
-        ahead = [pool.apply_async(work, (next(numbers),)) for _ in range(2 * arguments.jobs)]
-        while True:
-            yield ahead.pop(0).get()
-            ahead.append(pool.apply_async(work, (next(numbers),)))
+        start = lambda some: [(number, pool.apply_async(work, (number,))) for number in some]
+        ahead = start(itertools.islice(numbers, 16 * arguments.jobs))
+        while ahead:
+            number, result = ahead.pop(0)
+            yield number, result.get()
+            ahead += start(itertools.islice(numbers, 1))
 
 
-def run(arguments, ask, tally, state):
+def judge_again(arguments, tally, state):
+    """The cases that broke a law, with the planner as it is now."""
+    for number, outcome in outcomes(arguments, iter([number for number in tally.violations if number is not None])):
+        if outcome is None:
+            break
+        tally.replace(number, outcome[0] or ())
+        state.save(tally)
+
+
+def judge_new(arguments, tally, state):
     start, done = time.time(), state.done
-    cases, arguments.end = Cases(arguments.repo, arguments.quick), start + arguments.seconds
-    found = outcomes(arguments, done["planned"] + done["refused"]) if done["planned"] < arguments.count else ()
-    for outcome in found:
+    if done["planned"] >= arguments.count:
+        return
+    for number, outcome in outcomes(arguments, itertools.count(done["planned"] + done["refused"])):
         if outcome is None:
             break
         checks, commands = outcome
         done["refused" if checks is None else "planned"] += 1
         done["commands"] += commands
         for law, check in checks or ():
-            tally.add(law, check)
+            tally.add(number, law, check)
         state.save(tally)
         if (done["planned"] + done["refused"]) % 50 == 0:
             print(f"{done['planned']} cases, {time.time() - start:.0f} s", file=sys.stderr, flush=True)
         if done["planned"] >= arguments.count:
             break
+
+
+def run(arguments, ask, tally, state):
+    cases, arguments.end, done = Cases(arguments.repo, arguments.quick), time.time() + arguments.seconds, state.done
+    if arguments.again:
+        judge_again(arguments, tally, state)
+    judge_new(arguments, tally, state)
     tried, before = 0, ask.planner.runs
     for case, sets in cases.enumerated() if arguments.enumerate else ():
         start, plan = time.time(), ask(case)
         if arguments.enumerate < len(sets):
             sets = cases.draw.sample(sets, arguments.enumerate)
         for law, check in obeyed(9, case, none_is_faster(ask, case, plan, sets)):
-            tally.add(law, check)
+            tally.add(None, law, check)
         tried += len(sets)
         print(f"enumerated {case.command()}: {len(sets)} sets of pins, {time.time() - start:.0f} s", flush=True)
     done["commands"] += ask.planner.runs - before
@@ -228,6 +270,7 @@ def read_arguments():
     parser.add_argument("--table", type=Path, help="write what was found to this page")
     parser.add_argument("--log", type=Path, help="write violations to this file, as JSON lines")
     parser.add_argument("--state", type=Path, help="keep what was done in this file, and go on from it")
+    parser.add_argument("--again", action="store_true", help="with --state: judge the cases that broke a law again, first")
     parser.add_argument("--jobs", type=int, default=1, help="cases at once (%(default)s)")
     return parser.parse_args()
 
@@ -242,11 +285,11 @@ def main():
         state.take(tally)
         done = run(arguments, Ask(planner), tally, state)
     if arguments.table:
-        arguments.table.write_text(page.text(tally.rows, done))
-    print("\n" + "\n".join(page.summary(tally.rows)))
+        arguments.table.write_text(page.text(tally.rows(), done))
+    print("\n" + "\n".join(page.summary(tally.rows())))
     print(f"{done.planned} cases, {done.refused} without a plan, {done.commands} commands, {time.time() - start:.0f} s; "
-          f"{tally.unexplained} violations without a known cause")
-    return tally.unexplained > 0
+          f"{tally.unexplained()} violations without a known cause")
+    return tally.unexplained() > 0
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ class Planner:
             "memory": {"stages_bytes": [{"total": 1e9}], "capacity_bytes": number(text, "memory")},
             "plan": {"choice": dict(CHOICE)},
             "alternatives": [{"what": "tp=2", "step_sec": 2 * slower, "layout": ""}],
-            "trust": {"certificate": {"gap": 0.0, "bound_sec": sec, "space": 100, "complete": "--prove" in case.options,
+            "trust": {"certificate": {"gap": 0.0, "bound_sec": sec, "space": 100, "splits": 1, "complete": "--prove" in case.options,
                                       "by_mean_bytes": False}},
         }  # fmt: skip
         self.fault(case, explained)

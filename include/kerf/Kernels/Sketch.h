@@ -43,7 +43,9 @@ struct Node {
   bool gathers = false;
   double workspace = 0;        ///< bytes, while it runs
   const LayerOp *op = nullptr; ///< that it was made for; null: another command
-  bool isGone = false;         ///< a product has it as its epilogue
+  /// Factors of the dimensions of the first `reads` and `writes`.
+  llvm::SmallVector<const TensorFactors *, 6> readFactors, writeFactors;
+  bool isGone = false; ///< a product has it as its epilogue
 };
 
 /// What a function does for one layer.
@@ -55,6 +57,16 @@ struct Body {
   int carried = -1, next = -1;
   double exchanged = 0; ///< bytes of the largest room for rows on their way
 };
+
+/// Makes a node that of an op whose operands it reads and whose results it
+/// writes, in their order.
+inline void setOp(Node &node, const LayerOp &op) {
+  node.op = &op;
+  for (const TensorFactors &factors : op.operandFactors)
+    node.readFactors.push_back(&factors);
+  for (const TensorFactors &factors : op.resultFactors)
+    node.writeFactors.push_back(&factors);
+}
 
 /// True for an op whose kernel may be joined though it looks up rows: programs
 /// of GPUs combine rows of experts so (`kerf-fuse-groups`).

@@ -171,6 +171,8 @@ struct Alternative {
 /// that `model` names takes less than `boundSec` on the timeline.
 struct Certificate {
   double space = 0;  ///< outer choices; stages and points of layers aside
+  /// Ways in which an outer choice cuts equal layers into chunks, at most.
+  double splits = 1;
   int64_t heads = 0; ///< combinations of degrees, micro-batch, order
   int64_t cutByMemory = 0, cutByBound = 0, illegal = 0; ///< of the heads
   int64_t leftOut = 0;   ///< heads whose tables the budget did not allow
