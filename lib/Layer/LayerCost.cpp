@@ -112,9 +112,7 @@ private:
   LayerPoint &point = result.point;
   /// Conversions of the expert axis, forward and backward.
   std::array<double, 2> travelSec = {};
-  /// Recomputed ops that need no gradient of routed tokens: those beside the
-  /// tokens, and products of experts.
-  double besideAgainSec = 0;
+  double besideAgainSec = 0; ///< recomputed ops that need no routed gradient
 
   /// Why a value is brought into another state, and for which operand.
   enum class Reason { Read, Shown, Kept, MadeAgain, HandedOn };
@@ -202,8 +200,7 @@ private:
       point.backwardMaxima += isShared;
       OpTime again = terms.timeOf(i, layout, -1, nullptr, true);
       addTime(point.recompute, op, again);
-      if (facts.beside[i] || op.isGrouped())
-        besideAgainSec += again.seconds;
+      besideAgainSec += facts.beside[i] || op.isGrouped() ? again.seconds : 0;
       point.kernelsAgain += launch;
     }
   }

@@ -369,7 +369,8 @@ void Searcher::settleTies() {
   for (size_t layouts = 0; layouts < head.layouts.size(); ++layouts) {
     Node other = first;
     other.layouts = static_cast<int32_t>(layouts);
-    if (boundedLeaf(pricing, prices, other).bound <= best * (1 + kEqual))
+    if (other.layouts != first.layouts &&
+        boundedLeaf(pricing, prices, other).bound <= best * (1 + kEqual))
       solveNode(other);
   }
 }

@@ -170,7 +170,7 @@ struct Alternative {
 /// `bestSec` is `PlanPoint::stepSec` of the best plan; no plan of the space
 /// that `model` names takes less than `boundSec` on the timeline.
 struct Certificate {
-  double space = 0;  ///< outer choices; stages and points of layers aside
+  double space = 0; ///< outer choices; stages and points of layers aside
   /// Ways in which an outer choice cuts equal layers into chunks, at most.
   double splits = 1;
   int64_t heads = 0; ///< combinations of degrees, micro-batch, order
