@@ -2,6 +2,7 @@
 
 import json
 import random
+import sys
 
 import description as desc
 from judges import divisors, pin_sets
@@ -12,6 +13,8 @@ SIZES = (("tiny-", 32, 20), ("llama-mini", 256, 20), ("moe-mini", 128, 20), ("gp
          ("qwen3-8b", 2048, 1), ("mistral-7b", 2048, 1), ("mixtral-8x7b", 2048, 1), ("qwen3-30b-a3b", 2048, 1),
          ("sc21-18b", 2048, 1))  # fmt: skip
 CHANGES = (("memory",), ("memory_bandwidth",), ("peak",), ("bandwidth",), desc.LATENCIES)
+# Clusters that came later are drawn from a case on: earlier ones stay what they were (`--state`, `--again`).
+LATER = dict.fromkeys(("a10-server", "l4-server", "l40s-server", "mi325x", "rtx-pro-6000-server", "rtx6000-ada-workstation", "trn2"), 477)
 SAMPLED = 4  # pinned plans of a drawn case
 # model, sequences, cluster, devices: every combination of pins is tried.
 ENUMERATED = (
@@ -49,8 +52,8 @@ class Cases:
         start, _, _ = self.draw.choices(self.sizes, [weight for _, _, weight in self.sizes])[0]
         return [model for model in self.configs if model.startswith(start)]
 
-    def cluster(self):
-        cluster = self.draw.choice(list(self.clusters.values()))
+    def cluster(self, number):
+        cluster = self.draw.choice([text for name, text in self.clusters.items() if LATER.get(name, 0) <= number])
         for fields in CHANGES:
             if self.draw.random() < 0.2:
                 cluster = cluster.changed(desc.scaled, fields, self.draw.choice((0.25, 0.5, 2, 3)))
@@ -64,14 +67,15 @@ class Cases:
                   "schedule": self.draw.choice(("gpipe", "1f1b", "interleaved", "zb-h1"))}  # fmt: skip
         return tuple((key, values[key]) for key in dict.fromkeys(keys))
 
-    def case(self):
+    def case(self, number=sys.maxsize):
+        """What is drawn as case `number`."""
         model = self.draw.choice(self.models())
         devices = self.draw.choice((1, 2, 3, 4, 6, 8, 8, 12, 16, 16, 32) if is_small(model) else (8, 16, 32, 64))
         batch = devices * self.draw.choice((4, 8, 16))
         options = (("--moe-buffer=1.25",),) if self.has_experts(model) else ()
         options = self.draw.choice((*options, (), (), ("--precision=f32",)))
         imports = self.draw.choice(((), (), (), (), ("--lora-rank=8",), ("--optimizer=sgd",)))
-        return Case(model, batch, sequence_of(model), self.cluster(), devices, self.pins(devices, batch), options, imports)
+        return Case(model, batch, sequence_of(model), self.cluster(number), devices, self.pins(devices, batch), options, imports)
 
     def sample(self, case):
         """Some sets of pins."""

@@ -3,14 +3,6 @@
 from cases import is_small
 
 
-def has_many_layers(case):
-    return not is_small(case.model)
-
-
-def is_tiny(case):
-    return case.model.startswith("tiny-")
-
-
 def is_small_model(case):
     return is_small(case.model)
 

@@ -180,7 +180,7 @@ class Worker:
         # Each case has draws of its own: what is asked of one changes no other.
         self.cases.draw.seed(f"{self.arguments.seed} {number}")
         before = self.ask.planner.runs
-        checks = judge(self.arguments.laws, self.cases, self.ask, self.cases.case())
+        checks = judge(self.arguments.laws, self.cases, self.ask, self.cases.case(number))
         self.ask.planner.forget()
         return checks, self.ask.planner.runs - before
 
