@@ -49,10 +49,10 @@ double kerf::peakOf(const Device &device, llvm::StringRef type) {
   return lowest;
 }
 
-/// Multiprocessors of a GPU; 0 when unknown.
-static double multiprocessors(const Device &device) {
-  const GpuFacts *gpu =
-      device.target == BackendTarget::Cuda ? findGpu(device.arch) : nullptr;
+double kerf::multiprocessors(const Device &device) {
+  if (device.target != BackendTarget::Cuda || device.processors > 0)
+    return static_cast<double>(device.processors);
+  const GpuFacts *gpu = findGpu(device.arch);
   return gpu ? gpu->processors : 0;
 }
 

@@ -159,7 +159,11 @@ static void printDevice(const Device &device, llvm::raw_ostream &os) {
     os << "  power: " << printQuantity(device.powerWatt, Quantity::Watts)
        << "\n";
   if (device.target == BackendTarget::Cuda)
-    os << "  backend: {target: cuda, arch: " << device.arch << "}\n";
+    os << "  backend: {target: cuda, arch: " << device.arch
+       << (device.processors > 0
+               ? ", processors: " + std::to_string(device.processors)
+               : "")
+       << "}\n";
   else
     os << "  backend: "
        << (device.target == BackendTarget::Cpu ? "{target: cpu}" : "none")

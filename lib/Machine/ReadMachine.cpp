@@ -117,6 +117,8 @@ static void readBackend(MapReader &device, Device &result, Problems &problems) {
   MapReader map(member->value, "'backend'", problems);
   int target = map.choice("target", Need::Required, {"cuda", "cpu"});
   std::string arch = map.name("arch", Need::Optional);
+  if (target == 0)
+    result.processors = map.count("processors", Need::Optional);
   map.finish();
   if (target < 0)
     return;

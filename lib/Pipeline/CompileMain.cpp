@@ -2,6 +2,7 @@
 
 #include "ArenaRoom.h"
 #include "CheckTwin.h"
+#include "NewClusterTask.h"
 #include "PlanTask.h"
 
 #include "kerf/Artifact/Assemble.h"
@@ -142,6 +143,7 @@ struct CommandLine {
                             cl::value_desc("names"), cl::cat(category)};
   cl::OptionCategory planCategory{"Planner options"};
   PlanOptions planner{planCategory};
+  NewClusterOptions newCluster{planCategory};
   cl::list<std::string> plugins{
       "load-dialect-plugin",
       cl::desc("Shared object with a dialect of your own"),
@@ -594,6 +596,8 @@ static int readJob(const CommandLine &options, Job &job) {
   auto task = planTaskOf(options.planner);
   if (failed(task))
     return 1;
+  if (std::string wrong = checkNewCluster(options.newCluster); !wrong.empty())
+    return fail(wrong);
   job.task = *task;
   job.output = options.output;
   job.dump = options.dump;
@@ -757,6 +761,8 @@ int kerf::compileMain(int argc, char **argv) {
     listClusters(llvm::outs());
     return 0;
   }
+  if (options.newCluster.wanted)
+    return writeNewCluster(options.newCluster, options.output);
   std::string unknown;
   if (!enableLogs(options.log, unknown))
     return fail(unknown);

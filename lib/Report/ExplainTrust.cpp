@@ -175,19 +175,18 @@ static std::string shapeWords(const Device &device, llvm::StringRef type) {
   bool isTyped = own != efficiency.types.end();
   bool hasRows =
       (isTyped && !own->second.rows.empty()) || !efficiency.rows.empty();
-  const GpuFacts *gpu =
-      device.target == BackendTarget::Cuda ? findGpu(device.arch) : nullptr;
+  double processors = multiprocessors(device);
   std::vector<std::string> words;
-  if (gpu)
-    words.push_back("whole tiles and waves on " +
-                    std::to_string(int(gpu->processors)) + " multiprocessors");
+  if (processors > 0)
+    words.push_back("whole tiles and waves on " + report::fixed(processors, 0) +
+                    " multiprocessors");
   if (hasRows)
     words.push_back("a curve by rows (" +
                     sourceOf(efficiency.sources,
                              isTyped ? "by_type." + type.str() : "matmul") +
                     ")");
   double depth = isTyped ? own->second.depth : efficiency.depth.value_or(0);
-  if (gpu && !isTyped)
+  if (processors > 0 && !isTyped)
     depth = efficiency.depth.value_or(64);
   if (depth > 0)
     words.push_back("a start like " + report::fixed(depth, 0) +

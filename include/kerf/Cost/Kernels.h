@@ -30,6 +30,9 @@ struct MatmulShape {
 /// there is none.
 double peakOf(const Device &device, llvm::StringRef type);
 
+/// Streaming multiprocessors of a GPU; 0 when unknown.
+double multiprocessors(const Device &device);
+
 /// Part of the device's best product rate that a shape reaches, in (0, 1]:
 /// whole tiles (128 x 128 and others, the best is taken), whole waves of tiles
 /// over the multiprocessors, and the start of each tile's loop over k. 1 on

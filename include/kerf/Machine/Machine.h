@@ -104,6 +104,8 @@ struct Device {
   double powerWatt = 0; ///< 0: not stated
   BackendTarget target = BackendTarget::None;
   std::string arch; ///< "sm_90"; empty unless the target is `Cuda`
+  /// Streaming multiprocessors; 0: those of the usual part of `arch`.
+  int64_t processors = 0;
   HiddenTraffic hidden;
   double headroom = 0; ///< part of the memory that a plan leaves free, [0, 0.5]
   std::string headroomSource; ///< "" where it was stated without one

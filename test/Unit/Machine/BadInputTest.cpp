@@ -376,6 +376,13 @@ TEST(BadMachine, Choices) {
       {"name: d", "name: d\n  backend: {target: cpu, arch: sm_90}",
        "4:32: error: field 'arch': target 'cpu' has none, it is that of the "
        "computer that compiles\n"},
+      {"name: d",
+       "name: d\n  backend: {target: cuda, arch: sm_90, processors: 0}",
+       "4:52: error: field 'processors': found '0', expected a whole number "
+       "from 1 to 1000000000\n"},
+      {"name: d", "name: d\n  backend: {target: cpu, processors: 8}",
+       "4:26: error: unknown field 'processors' in 'backend'\n"
+       "  fields of 'backend': target, arch\n"},
       {"name: d", "name: d\n  shared: yes",
        "4:11: error: field 'shared': found 'yes', expected one of false, "
        "true\n"},
@@ -422,6 +429,24 @@ TEST(BadMachine, Warnings) {
        "6:16: warning: '4.5 PFLOP/s' is the bf16 peak with structured "
        "sparsity, training computes dense: 2.25 PFLOP/s\n"},
       {"bf16: 100 TFLOP/s", "bf16: 312 TFLOP/s", ""},
+      {"name: d", "name: l40s", ""},
+      {"bf16: 100 TFLOP/s", "bf16: 733 TFLOP/s",
+       "6:16: warning: '733 TFLOP/s' is the bf16 peak with structured "
+       "sparsity, training computes dense: 362.05 TFLOP/s\n"},
+      {"bf16: 100 TFLOP/s", "bf16: 242 TFLOP/s",
+       "6:16: warning: '242 TFLOP/s' is the bf16 peak with structured "
+       "sparsity, training computes dense: 121 TFLOP/s\n"},
+      {"bf16: 100 TFLOP/s", "bf16: 250 TFLOP/s",
+       "6:16: warning: '250 TFLOP/s' is the bf16 peak with structured "
+       "sparsity, training computes dense: 125 TFLOP/s\n"},
+      {"bf16: 100 TFLOP/s", "bf16: 1007.6 TFLOP/s, fp8: 2015 TFLOP/s",
+       "6:16: warning: '1007.6 TFLOP/s' is the bf16 peak with structured "
+       "sparsity, training computes dense: 503.8 TFLOP/s\n"
+       "6:37: warning: '2015 TFLOP/s' is the fp8 peak with structured "
+       "sparsity, training computes dense: 1.0076 PFLOP/s\n"},
+      {"bf16: 100 TFLOP/s", "bf16: 2614 TFLOP/s",
+       "6:16: warning: '2614 TFLOP/s' is the bf16 peak with structured "
+       "sparsity, training computes dense: 1.307 PFLOP/s\n"},
       {"100 TFLOP/s}\ntiers:\n  - {name: t, size: 8, bandwidth: 100",
        "312 TFLOP/s}\ntiers:\n  - {name: t, size: 8, bandwidth: 600",
        "8:35: warning: '600 GB/s' is the sum of both directions, a bandwidth "

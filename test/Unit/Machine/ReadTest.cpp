@@ -136,6 +136,7 @@ device:
   backend:
     target: cuda
     arch: sm_90a
+    processors: 114
   shared: true
 tiers:
 - name: inner
@@ -175,6 +176,7 @@ price: {device_hour: 2.5, currency: USD, carbon: 0.4 kg/kWh, pue: 1.25}
   device.powerWatt = 700;
   device.target = BackendTarget::Cuda;
   device.arch = "sm_90a";
+  device.processors = 114;
   device.shared = true;
   expected.tiers = {
       {"inner", TierKind::Switch, 4, {}, 100e9, 1e-6, 1},
@@ -283,7 +285,7 @@ TEST(ReadMachine, EfficiencyByFamily) {
 // and comes back equal from its print.
 TEST(Shipped, ReadAndPrintedAgain) {
   std::vector<std::string> files = shippedFiles();
-  EXPECT_EQ(files.size(), 14u);
+  EXPECT_EQ(files.size(), 21u);
   for (const std::string &file : files) {
     Machine machine = read(contents(file));
     EXPECT_FALSE(machine.host) << file; // It would be warned of.
