@@ -39,8 +39,8 @@ static std::optional<llvm::StringRef> wrongSize(Type type) {
 /// Attributes that are not the op's own would be ignored: a misspelt `eps`.
 static LogicalResult checkAttributes(Operation *op) {
   static constexpr llvm::StringLiteral modelAttributes[] = {
-      "optimizer",     "groups",      "clip_norm", kAdapterAttrName,
-      kConfigAttrName, kPlanAttrName, "plan_json"};
+      "optimizer",    "groups",        "clip_norm",   kAdapterAttrName,
+      kTitleAttrName, kConfigAttrName, kPlanAttrName, "plan_json"};
   for (NamedAttribute attribute : op->getDiscardableAttrs()) {
     llvm::StringRef name = attribute.getName().getValue();
     bool isModels =
@@ -50,7 +50,7 @@ static LogicalResult checkAttributes(Operation *op) {
     auto diagnostic = op->emitOpError()
                       << "has unknown attribute '" << name << "'";
     if (isa<ModelOp>(op))
-      diagnostic.attachNote() << "a model has optimizer, groups and clip_norm";
+      diagnostic.attachNote() << "a model has optimizer, groups, clip_norm and title";
     return diagnostic;
   }
   return success();

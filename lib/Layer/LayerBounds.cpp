@@ -255,7 +255,8 @@ KeptCurve LayerBounds::curveOf(int kind, bool travels) const {
 }
 
 KeptCurve LayerBounds::kept(const TableKey &key) {
-  bool travels = key.groups[kExpert].size > 1;
+  bool travels = key.groups[kExpert].size > 1 &&
+                 llvm::is_contained(facts[key.kind].beside, true);
   auto [it, isNew] = curves.try_emplace({key.kind, travels});
   if (isNew)
     it->second = curveOf(key.kind, travels);

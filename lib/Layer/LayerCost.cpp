@@ -382,7 +382,7 @@ private:
   /// made and wait for it where it is read. Rows that are exchanged one by one
   /// are read at once.
   void hideBeside() {
-    if (!terms.isOurs)
+    if (!terms.isOurs || !llvm::is_contained(facts.beside, true))
       return;
     point.forward.hiddenSec = std::min(travelSec[0], besideSec(false, true));
     point.backward.hiddenSec = std::min(travelSec[1], besideSec(true, true));

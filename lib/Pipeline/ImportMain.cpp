@@ -192,6 +192,30 @@ static void keepConfig(mlir::ModuleOp module, llvm::StringRef text) {
     model->setAttr(kConfigAttrName, attribute);
 }
 
+/// What people call a model: the folder of its config.json, or the name of
+/// another file; "" where it comes from standard input.
+static std::string titleOf(llvm::StringRef path) {
+  if (path == "-")
+    return "";
+  llvm::SmallString<128> whole(path);
+  if (llvm::sys::fs::make_absolute(whole))
+    return "";
+  llvm::sys::path::remove_dots(whole, /*remove_dot_dot=*/true);
+  llvm::StringRef stem = llvm::sys::path::stem(whole);
+  return stem != "config"
+             ? stem.str()
+             : llvm::sys::path::filename(llvm::sys::path::parent_path(whole))
+                   .str();
+}
+
+/// Names models, unless --name did.
+static void setTitle(mlir::ModuleOp module, const std::string &title) {
+  if (!title.empty())
+    for (ModelOp model : module.getOps<ModelOp>())
+      model->setAttr(kTitleAttrName,
+                     mlir::StringAttr::get(module.getContext(), title));
+}
+
 static int runImport(const CommandLine &options) {
   std::string path = configOf(options.input.getValue());
   auto buffer = readFileOrStdin(path);
@@ -214,6 +238,7 @@ static int runImport(const CommandLine &options) {
   if (!module)
     return 1;
   keepConfig(*module, text);
+  setTitle(*module, options.values.modelName.empty() ? titleOf(path) : "");
   mlir::OpPrintingFlags flags;
   flags.enableDebugInfo(options.locations);
   return write(options.output, [&](llvm::raw_ostream &os) {

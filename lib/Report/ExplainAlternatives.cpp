@@ -18,7 +18,7 @@ static std::vector<std::pair<std::string, double>>
 spentBy(const TimePart &time) {
   double exposed = time.exposedSec();
   for (const TrafficRow &row : time.traffic)
-    if (row.axis == "data")
+    if (row.axis == "data" || row.axis == kTiedWeights)
       exposed -= row.exposedSec;
   return {{"matmuls and attention", time.matmulSec + time.attentionSec},
           {"memory-bound kernels", time.rowSec},

@@ -209,9 +209,10 @@ void Accountant::addStage(TimePart &time, const Timeline &timeline,
   // Without data ranks: what the ends of the pipeline tell each other about
   // parameters that both hold.
   Group group = dataGroup(plan.outer);
-  if (group.size == 1)
+  bool isTied = group.size == 1;
+  if (isTied)
     group = groupOf(plan.outer, MeshAxis::Pipeline);
-  TrafficRow &row = traffic(time, "data", group);
+  TrafficRow &row = traffic(time, isTied ? kTiedWeights.data() : "data", group);
   row.totalSec += data + maxima;
   row.exposedSec += once * timeline.exposedDataSec[stage] + maxima;
 }

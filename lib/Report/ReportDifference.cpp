@@ -94,7 +94,8 @@ static void addQuantities(PlanDifference &result, const Explanation &a,
       {"recomputation", x.recomputeSec, y.recomputeSec},
       {"optimizer", x.optimizerSec, y.optimizerSec},
   };
-  for (const char *axis : {"tensor", "context", "expert", "data", "pipeline"})
+  for (const char *axis :
+       {"tensor", "context", "expert", "data", kTiedWeights.data(), "pipeline"})
     result.time.push_back({std::string(axis) + " traffic, exposed",
                            exposedOf(x, axis), exposedOf(y, axis)});
   result.time.push_back({"pipeline bubble", x.bubbleSec, y.bubbleSec});

@@ -75,6 +75,21 @@ static void mergeRows(std::vector<std::vector<std::string>> &rows) {
   rows = std::move(merged);
 }
 
+/// Ranks of some stages by those of the first and the last: "4-11, 4 each"; of
+/// several blocks the first one.
+static std::string ranksOfStages(llvm::StringRef first, llvm::StringRef last) {
+  auto [block, others] = first.split(',');
+  auto [low, high] = block.split('-');
+  llvm::StringRef end = last.split(',').first;
+  int64_t from = 0, to = 0;
+  low.getAsInteger(10, from);
+  (high.empty() ? low : high).getAsInteger(10, to);
+  std::string text = low.str() + "-" +
+                     (end.contains('-') ? end.split('-').second : end).str() +
+                     ", " + std::to_string(to - from + 1) + " each";
+  return others.empty() ? text : text + ", and so in other blocks";
+}
+
 /// Stages that follow each other with equal layers and points share a row.
 Table report::tableOfStages(const PlanPart &plan) {
   Table table{
@@ -91,9 +106,7 @@ Table report::tableOfStages(const PlanPart &plan) {
     std::string number = std::to_string(first), ranks = row.ranks;
     if (last > first) {
       number += "-" + std::to_string(last);
-      // Of ranks in several blocks the first block is enough here.
-      ranks = llvm::StringRef(ranks).split(',').first.str() + " .. " +
-              llvm::StringRef(plan.stages[last].ranks).split(',').first.str();
+      ranks = ranksOfStages(ranks, plan.stages[last].ranks);
     }
     table.rows.push_back({number, ranks, row.layers, row.recompute});
     first = last + 1;

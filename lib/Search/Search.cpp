@@ -356,7 +356,7 @@ void Searcher::run() {
 }
 
 /// Of the winner's outer choice other layouts may take as long and less memory;
-/// what is no faster was not looked at.
+/// of what is bound to be no faster nothing was looked at.
 void Searcher::settleTies() {
   constexpr double kEqual = 1e-9;
   if (!winner)
@@ -369,8 +369,9 @@ void Searcher::settleTies() {
   for (size_t layouts = 0; layouts < head.layouts.size(); ++layouts) {
     Node other = first;
     other.layouts = static_cast<int32_t>(layouts);
+    double bound = boundedLeaf(pricing, prices, other).bound;
     if (other.layouts != first.layouts &&
-        boundedLeaf(pricing, prices, other).bound <= best * (1 + kEqual))
+        std::abs(bound - best) <= kEqual * best)
       solveNode(other);
   }
 }

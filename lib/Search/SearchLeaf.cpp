@@ -91,17 +91,12 @@ std::vector<LayoutChoice> search_detail::layoutsOf(const SearchProblem &problem,
                                                    const TableList &tables,
                                                    bool &all) {
   constexpr size_t kMost = 256;
-  /// More choices than these are not made for kinds that occur once: these then
-  /// have the layout that a micro-batch is fastest with.
-  constexpr size_t kMostOnce = 64;
   std::vector<LayoutChoice> choices = {LayoutChoice(tables.size(), -1)};
   for (int kind : kindsOf(problem)) {
     int64_t count = 0;
     for (auto [other, layers] : problem.runs)
       count += other == kind ? layers : 0;
-    size_t layouts = tables[kind]->layouts;
-    if (count == 1 && !isMixed(*tables[kind]) &&
-        (layouts == 1 || choices.size() * layouts > kMostOnce))
+    if (count == 1 && !isMixed(*tables[kind]))
       continue;
     std::vector<LayoutChoice> next;
     for (const LayoutChoice &choice : choices)

@@ -164,6 +164,10 @@ private:
   double playLeaf(const Node &node, const StageProblem &stages,
                   const StageSplit &split, double value, double least);
   bool mayWin(double sec) const;
+  bool fitsMemory(const Node &node, const StageProblem &stages,
+                  const StageSplit &split);
+  StageSplit withBestOnce(const Node &node, const StageProblem &stages,
+                          StageSplit split, double &sec);
   Node boundedLeaf(const Pricing &pricing, const PriceList &prices, Node node);
   void keepLeaf(const Node &node, StageProblem &stages, const LeafTimes &times,
                 StageSplit split, double least);

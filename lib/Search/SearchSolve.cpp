@@ -225,6 +225,47 @@ void Searcher::solveNode(const Node &node) {
     keepLeaf(node, stages, times, std::move(split), least);
 }
 
+/// Whether a split needs no more memory than there is.
+bool Searcher::fitsMemory(const Node &node, const StageProblem &stages,
+                          const StageSplit &split) {
+  if (problem.measure)
+    return maxOf(excessOf(node, stages, split)) == 0;
+  PlanPoint plan =
+      evaluatePlan(problem, outerOf(node),
+                   placedOf(stages, split, heads[node.index].tables));
+  return fits(problem, plan);
+}
+
+/// Layers that occur once (embedding and head) have the point that a
+/// micro-batch is fastest with. How they lie also decides what happens once per
+/// step: where that may matter, the point that the step is fastest with. `sec`
+/// is what the split takes.
+StageSplit Searcher::withBestOnce(const Node &node, const StageProblem &stages,
+                                  StageSplit split, double &sec) {
+  constexpr double kSlack = 0.1; // of the best; what is slower stays slower
+  constexpr int64_t kFewMicroBatches = 16;
+  OuterChoice outer = outerOf(node);
+  if (!split.fits() || sec > best * (1 + kSlack) ||
+      outer.microBatches > kFewMicroBatches)
+    return split;
+  const TableList &tables = heads[node.index].tables;
+  for (int kind : {embeddingOf(problem), headOf(problem)})
+    for (size_t point = 0; point < stages.kinds[kind].points.size(); ++point) {
+      StageSplit other = split;
+      for (std::vector<SplitChunk> &chunks : other.stages)
+        for (SplitChunk &chunk : chunks)
+          for (Filled::Part &part : chunk.parts)
+            if (part.kind == kind)
+              part.point = static_cast<int>(point);
+      double own = stepSecOf(problem, outer, placedOf(stages, other, tables));
+      if (own < sec * (1 - 1e-9) && fitsMemory(node, stages, other)) {
+        split = std::move(other);
+        sec = own;
+      }
+    }
+  return split;
+}
+
 /// Takes a split that fits, if it is the best.
 void Searcher::takeSplit(const Node &node, const StageProblem &stages,
                          const StageSplit &split) {
@@ -245,6 +286,7 @@ void Searcher::keepLeaf(const Node &node, StageProblem &stages,
                         double least) {
   double value = times.stepSec(split.objective);
   double sec = playLeaf(node, stages, split, value, least);
+  split = withBestOnce(node, stages, std::move(split), sec);
   OuterChoice outer = outerOf(node);
   // Less room makes no leaf faster: others need not be made to fit.
   if (problem.measure &&
@@ -256,6 +298,7 @@ void Searcher::keepLeaf(const Node &node, StageProblem &stages,
     if (isNew) {
       value = times.stepSec(split.objective);
       sec = playLeaf(node, stages, split, value, least);
+      split = withBestOnce(node, stages, std::move(split), sec);
     }
   }
   if (mayWin(sec))

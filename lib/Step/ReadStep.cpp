@@ -594,7 +594,8 @@ void markGradient(Value gradient, const std::string &name,
 
 FailureOr<StepModel> kerf::readStep(ModelOp model) {
   StepModel step;
-  step.name = model.getSymName().str();
+  auto title = model->getAttrOfType<StringAttr>(kTitleAttrName);
+  step.name = title ? title.str() : model.getSymName().str();
   if (BlockArgument tokens = model.getInput("tokens")) {
     auto type = cast<RankedTensorType>(tokens.getType());
     step.batch = type.getRank() > 0 ? type.getDimSize(0) : 1;

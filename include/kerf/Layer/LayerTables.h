@@ -35,8 +35,8 @@ struct TimeParts {
   double groupedSec = 0; ///< part of `matmulSec`: matmuls of routed tokens
   std::array<double, kInnerAxes> commSec = {}; ///< collectives of each axis
   /// Part of the expert axis' collectives that runs beside ops of the layer
-  /// that need nothing of it: the expert that all tokens have, and recomputed
-  /// matmuls of experts.
+  /// that need nothing of it: the expert that all tokens have, and beside it
+  /// recomputed matmuls of the others.
   double hiddenSec = 0;
   double computeSec() const { return matmulSec + attentionSec + rowSec; }
   /// All collectives, as long as they take on their links.

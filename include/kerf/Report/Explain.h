@@ -168,6 +168,10 @@ struct MemoryPart {
 // 3. Time of a step
 //===----------------------------------------------------------------------===//
 
+/// `TrafficRow::axis` of what the ends of a pipeline without data ranks tell
+/// each other of a table that both have.
+inline constexpr llvm::StringLiteral kTiedWeights = "tied weights";
+
 /// Traffic along one axis, mean over stages.
 struct TrafficRow {
   std::string axis, tier;

@@ -214,7 +214,8 @@ LogicalResult ModelOp::verify() {
   if (plan && !isa<PlanAttr>(plan)) // model_c7
     return emitOpError() << "expected 'plan' to be a #kerf.plan, found "
                          << plan;
-  for (llvm::StringRef name : {kAdapterAttrName, kConfigAttrName}) {
+  for (llvm::StringRef name :
+       {kAdapterAttrName, kConfigAttrName, kTitleAttrName}) {
     Attribute text = (*this)->getAttr(name);
     if (text && !isa<StringAttr>(text)) // model_c9
       return emitOpError() << "expected '" << name << "' to be a string, found "

@@ -83,6 +83,9 @@ inline constexpr llvm::StringLiteral kAdapterAttrName = "adapter";
 /// Name of a model's attribute with the text of the config.json that it was
 /// imported from.
 inline constexpr llvm::StringLiteral kConfigAttrName = "config";
+/// Name of a model's attribute with what people call it: the folder of that
+/// config, "llama-3-8b"; the symbol is that of its family.
+inline constexpr llvm::StringLiteral kTitleAttrName = "title";
 /// Name of a model's attribute with the order of its rows, a `ZigzagAttr`.
 inline constexpr llvm::StringLiteral kZigzagAttrName = "zigzag";
 /// Name of the unit attribute of ops of a reverse repeat that compute a forward
