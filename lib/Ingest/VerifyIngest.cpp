@@ -50,7 +50,8 @@ static LogicalResult checkAttributes(Operation *op) {
     auto diagnostic = op->emitOpError()
                       << "has unknown attribute '" << name << "'";
     if (isa<ModelOp>(op))
-      diagnostic.attachNote() << "a model has optimizer, groups, clip_norm and title";
+      diagnostic.attachNote()
+          << "a model has optimizer, groups, clip_norm and title";
     return diagnostic;
   }
   return success();

@@ -87,7 +87,7 @@ static std::string ranksOfStages(llvm::StringRef first, llvm::StringRef last) {
   std::string text = low.str() + "-" +
                      (end.contains('-') ? end.split('-').second : end).str() +
                      ", " + std::to_string(to - from + 1) + " each";
-  return others.empty() ? text : text + ", and so in other blocks";
+  return others.empty() ? text : text + ", ...";
 }
 
 /// Stages that follow each other with equal layers and points share a row.

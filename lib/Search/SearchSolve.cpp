@@ -249,8 +249,9 @@ StageSplit Searcher::withBestOnce(const Node &node, const StageProblem &stages,
       outer.microBatches > kFewMicroBatches)
     return split;
   const TableList &tables = heads[node.index].tables;
-  for (int kind : {embeddingOf(problem), headOf(problem)})
-    for (size_t point = 0; point < stages.kinds[kind].points.size(); ++point) {
+  for (int kind : {embeddingOf(problem), headOf(problem)}) {
+    size_t points = kind < 0 ? 0 : stages.kinds[kind].points.size();
+    for (size_t point = 0; point < points; ++point) {
       StageSplit other = split;
       for (std::vector<SplitChunk> &chunks : other.stages)
         for (SplitChunk &chunk : chunks)
@@ -263,6 +264,7 @@ StageSplit Searcher::withBestOnce(const Node &node, const StageProblem &stages,
         sec = own;
       }
     }
+  }
   return split;
 }
 

@@ -292,7 +292,7 @@ Status kerf_session::runCommand(uint32_t index, const Place &place) {
     account(index, place, start, clockSeconds(), time);
   bool isDone = !(command.flags & KERF_STARTS);
   if (!status.failed() && checkNans && isDone)
-    status = findNan(index);
+    status = findNan(index, place);
   return status.failed() ? describeFailure(index, std::move(status)) : status;
 }
 

@@ -8,40 +8,77 @@
 
 #include "Numbers.h"
 
+#include "kerf/Artifact/Check.h"
+
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <string>
 #include <vector>
 
 using namespace kerf::runtime;
 
-/// Is a value no number, or positive infinity? Negative infinity is what masks
-/// and logarithms of nothing hold.
-static bool isBad(double x) { return x != x || x == HUGE_VAL; }
+namespace {
+/// What some numbers are. Negative infinity is what masks and logarithms of
+/// nothing hold: it is not bad.
+struct Looked {
+  double largest = 0;      ///< of the finite ones, without sign
+  int64_t badAt = -1;      ///< index of the first NaN or positive infinity
+  int64_t count = 0;       ///< that were looked at
+  bool isInfinite = false; ///< that one
 
-static bool hasBad(const void *data, uint64_t bytes, uint32_t dtype) {
-  auto any = [&](auto *values, auto load) {
-    uint64_t count = bytes / sizeof *values;
-    return std::any_of(values, values + count,
-                       [&](auto x) { return isBad(load(x)); });
+  void take(double x) {
+    bool isBad = x != x || x == HUGE_VAL;
+    if (isBad && badAt < 0) {
+      badAt = count;
+      isInfinite = x == x;
+    }
+    if (!isBad && x != -HUGE_VAL)
+      largest = std::max(largest, std::fabs(x));
+    ++count;
+  }
+};
+} // namespace
+
+/// 8 bits, of which `exponent` are the exponent's, as a number; those that the
+/// type has for NaN and infinity as such.
+static double fromBits8(uint8_t bits, uint32_t dtype) {
+  bool isWide = dtype == KERF_F8E5M2;
+  int fraction = isWide ? 2 : 3, bias = isWide ? 15 : 7;
+  int mantissa = bits & ((1 << fraction) - 1);
+  int exponent = (bits & 0x7f) >> fraction;
+  double sign = bits & 0x80 ? -1 : 1;
+  if (isWide && exponent == 31)
+    return mantissa ? NAN : sign * HUGE_VAL;
+  if (!isWide && (bits & 0x7f) == 0x7f) // has no infinity
+    return NAN;
+  double value = exponent == 0 ? std::ldexp(mantissa, 1 - bias - fraction)
+                               : std::ldexp(mantissa + (1 << fraction),
+                                            exponent - bias - fraction);
+  return sign * value;
+}
+
+/// Looks at numbers of a type; at nothing where it is no floating-point type.
+static void look(const void *data, uint64_t bytes, uint32_t dtype,
+                 Looked &looked) {
+  auto all = [&](auto *values, auto load) {
+    for (uint64_t i = 0; i < bytes / sizeof *values; ++i)
+      looked.take(load(values[i]));
   };
   switch (dtype) {
   case KERF_F32:
-    return any(static_cast<const float *>(data), [](float x) { return x; });
+    return all(static_cast<const float *>(data), [](float x) { return x; });
   case KERF_F64:
-    return any(static_cast<const double *>(data), [](double x) { return x; });
+    return all(static_cast<const double *>(data), [](double x) { return x; });
   case KERF_BF16:
-    return any(static_cast<const uint16_t *>(data), fromBf16);
+    return all(static_cast<const uint16_t *>(data), fromBf16);
   case KERF_F16:
-    return any(static_cast<const uint16_t *>(data), fromF16);
-  case KERF_F8E4M3: // has no infinity
-    return any(static_cast<const uint8_t *>(data),
-               [](uint8_t x) { return (x & 0x7f) == 0x7f ? NAN : 0; });
-  case KERF_F8E5M2: // 0xfc: negative infinity
-    return any(static_cast<const uint8_t *>(data), [](uint8_t x) {
-      return (x & 0x7f) >= 0x7c && x != 0xfc ? NAN : 0;
-    });
+    return all(static_cast<const uint16_t *>(data), fromF16);
+  case KERF_F8E4M3:
+  case KERF_F8E5M2:
+    return all(static_cast<const uint8_t *>(data),
+               [=](uint8_t x) { return fromBits8(x, dtype); });
   }
-  return false;
 }
 
 /// Workspaces hold anything.
@@ -83,7 +120,54 @@ static Written writtenBy(const kerf_operand &operand, uint32_t n,
   return written;
 }
 
-Status kerf_session::findNan(uint32_t index) {
+/// The parameter that an address of the arena lies in, by name; "" if none.
+std::string kerf_session::parameterAt(const void *address) const {
+  int64_t offset = static_cast<const char *>(address) - arena;
+  const kerf_program &own = view.programs[program];
+  for (uint32_t p = 0; p < own.param_count; ++p) {
+    const kerf_param &param = view.params[own.first_param + p];
+    int64_t bytes = kerf_dtype_bytes(param.layout.dtype);
+    for (uint32_t d = 0; d < param.layout.rank; ++d)
+      bytes *= param.layout.local[d];
+    for (int64_t i = param.start; i < param.end; ++i) {
+      int64_t begin = param.offset + (i - param.start) * param.stride;
+      if (offset >= begin && offset < begin + std::max<int64_t>(bytes, 1))
+        return kerf::artifact::expandName(view.string(param.name), i, -1);
+    }
+  }
+  return "";
+}
+
+/// What the inputs of a command are: "inputs reach 3.1 (operand 0), 2e+38
+/// (wte.weight)".
+Status kerf_session::describeInputs(const kerf_command &command,
+                                    std::string &text) const {
+  std::vector<char> host;
+  for (uint32_t n = 0; n < command.operand_count; ++n) {
+    const kerf_operand &operand = view.operands[command.first_operand + n];
+    if (operand.kind != KERF_ARENA || operand.access != KERF_READ)
+      continue;
+    host.resize(operand.bytes);
+    if (Status status = fetch(host.data(), pointers[n], operand.bytes);
+        status.failed())
+      return status;
+    Looked looked;
+    look(host.data(), operand.bytes, operand.dtype, looked);
+    if (looked.count == 0)
+      continue;
+    std::string name = parameterAt(pointers[n]);
+    char value[32];
+    std::snprintf(value, sizeof value, "%.3g", looked.largest);
+    text += std::string(text.empty() ? "" : ", ") +
+            (looked.badAt < 0    ? value
+             : looked.isInfinite ? "inf"
+                                 : "nan") +
+            " (" + (name.empty() ? "operand " + std::to_string(n) : name) + ")";
+  }
+  return {};
+}
+
+Status kerf_session::findNan(uint32_t index, const Place &place) {
   if (Status status = synchronize(); status.failed())
     return status;
   const kerf_command &command = view.commands[index];
@@ -96,17 +180,31 @@ Status kerf_session::findNan(uint32_t index) {
     Written written = writtenBy(operand, n, command.opcode,
                                 view.attrs.data + command.first_attr);
     host.resize(written.rowBytes);
+    Looked looked;
     for (uint64_t row = 0; row < written.matrices * written.rows; ++row) {
       const char *from = static_cast<const char *>(pointers[n]) +
                          row / written.rows * written.matrixPitch +
                          row % written.rows * written.rowPitch;
-      Status status = fetch(host.data(), from, written.rowBytes);
-      if (status.failed())
+      if (Status status = fetch(host.data(), from, written.rowBytes);
+          status.failed())
         return status;
-      if (hasBad(host.data(), written.rowBytes, operand.dtype))
-        return failure(KERF_NOT_FINITE,
-                       "made a value that is not finite (operand %u)", n);
+      look(host.data(), written.rowBytes, operand.dtype, looked);
     }
+    if (looked.badAt < 0)
+      continue;
+    std::string inputs;
+    if (Status status = describeInputs(command, inputs); status.failed())
+      return status;
+    std::string layer = place.iteration < 0
+                            ? ""
+                            : "layer " + std::to_string(place.iteration) + ", ";
+    return failure(KERF_NOT_FINITE,
+                   "%smicro-batch %u: made %s at element %lld of %lld (operand "
+                   "%u)%s%s",
+                   layer.c_str(), place.call.micro_batch,
+                   looked.isInfinite ? "inf" : "nan", (long long)looked.badAt,
+                   (long long)looked.count, n,
+                   inputs.empty() ? "" : "; its inputs reach ", inputs.c_str());
   }
   return {};
 }

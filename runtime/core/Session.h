@@ -201,7 +201,9 @@ private:
   Status beginTime(uint32_t stream, size_t &time);
   Status endTime(size_t time);
   Status readTimes();
-  Status findNan(uint32_t index);
+  Status findNan(uint32_t index, const Place &place);
+  Status describeInputs(const kerf_command &command, std::string &text) const;
+  std::string parameterAt(const void *address) const;
   Status describeFailure(uint32_t index, Status status) const;
 
   /// A part of a training step that the device recorded, and the

@@ -8,6 +8,7 @@
 #include "kerf/Train/Options.h"
 #include "kerf/Train/Setup.h"
 #include "kerf/Train/Signals.h"
+#include "kerf/Train/State.h"
 #include "kerf/Train/Text.h"
 #include "kerf/Train/Trace.h"
 #include "kerf/Train/Trainer.h"
@@ -52,6 +53,52 @@ static int runDry(const RunOptions &options, const kerf_artifact *artifact) {
   return 0;
 }
 
+/// An argument as a shell reads it.
+static std::string shellWord(const std::string &word) {
+  constexpr const char *plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+      "-_=+.,:/@%";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos)
+    return word;
+  std::string text = "'";
+  for (char c : word)
+    text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
+/// The command that goes on from a state: the one that was typed, but for what
+/// gave it its weights.
+static std::string resumeCommand(const std::vector<std::string> &arguments,
+                                 const std::string &state) {
+  std::string text = "kerf-run";
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string &word = arguments[i];
+    std::string name = word.substr(0, word.find('='));
+    if (name == "--resume" || name == "--init-from" ||
+        name == "--init-adapter") {
+      i += word.find('=') == std::string::npos;
+      continue;
+    }
+    text += " " + shellWord(word);
+  }
+  return text + " --resume " + shellWord(state);
+}
+
+/// How to go on after a job that failed: from what step, and by which command;
+/// "" where nothing was to be saved.
+static std::string resumeNote(const RunOptions &options,
+                              const std::vector<std::string> &arguments) {
+  if (options.saveState.empty())
+    return "";
+  SavedState saved;
+  std::string error;
+  if (!saved.open(options.saveState, error))
+    return "nothing to resume: " + error;
+  return "'" + options.saveState + "' has step " +
+         std::to_string(saved.state().step) + "; to go on from it:\n  " +
+         resumeCommand(arguments, options.saveState);
+}
+
 /// Starts all ranks of a job. One that fails may have been killed: what its
 /// trace has until then is merged here.
 static int launch(const RunOptions &options, const kerf_artifact *artifact,
@@ -63,10 +110,16 @@ static int launch(const RunOptions &options, const kerf_artifact *artifact,
   }
   int status = options.transport == "mpi" ? launchMpi(worldSize, arguments)
                                           : launchRanks(worldSize, arguments);
-  if (status == 0 || options.trace.empty())
+  if (status == 0)
     return status;
-  if (std::string note = rescuedTrace(options.trace, artifact); !note.empty())
-    std::fprintf(stderr, "kerf-run: note: %s\n", note.c_str());
+  auto tell = [](const std::string &note) {
+    if (!note.empty())
+      std::fprintf(stderr, "kerf-run: note: %s\n", note.c_str());
+  };
+  if (!options.trace.empty())
+    tell(rescuedTrace(options.trace, artifact));
+  if (status != 1) // A rank is lost; else what is wrong comes again.
+    tell(resumeNote(options, arguments));
   return status;
 }
 

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import sys
@@ -83,6 +84,24 @@ class Faults(jobs.JobTest):
             self.assertEqual(err, f"kerf-run: error: rank {rank} was killed by signal 9 (Killed)\n")
             self.assertEqual([p for p in ranks if lives(p)], [])
             self.assertEqual(segments(process.pid), [])
+
+    # A job that saves its state says from what step, and by which command, it goes on; that command does.
+    def test_how_to_go_on(self):
+        process = self.start("--save-state=my state", "--save-every=2", "--warmup=0", "--init-from=nothing")
+        self.end(process, 1)  # What is wrong comes again: nothing is said of resuming.
+        process = self.start("--save-state=my state", "--save-every=2", "--warmup=0")
+        ranks = self.ranks(process)
+        self.step(process, 6)
+        os.kill(ranks[1], signal.SIGKILL)
+        _, err = self.end(process, 128 + signal.SIGKILL)
+        found = re.search(r"note: 'my state' has step (\d+); to go on from it:\n  (kerf-run .*)\n", err)
+        self.assertTrue(found, err)
+        self.assertGreaterEqual(int(found[1]), 2)
+        self.assertEqual(shlex.split(found[2])[-2:], ["--resume", "my state"])
+        process = self.launch(*shlex.split(found[2]))
+        self.step(process, int(found[1]) + 1)
+        process.terminate()
+        self.end(process, 128 + signal.SIGTERM)
 
     # No rank outlives its launcher.
     def test_kill_of_the_launcher(self):
