@@ -15,9 +15,9 @@ FEW = "a layer's table has few layouts; where launches are most of a step, which
 # (law, kind of comparison): (the largest part by which it may be broken, of which cases, why)
 KNOWN = {
     (2, "more rate"): (0.007, is_small_model, FEW),
-    (2, "more bandwidth"): (0.001, is_small_model, FEW),
+    (2, "more bandwidth"): (0.0004, is_small_model, FEW),
     (2, "more memory bandwidth"): (0.004, is_small_model, FEW),
-    (8, "--prove proves"): (0.05, any_case, "where memory binds, layers of programs that do not fit are not tried at all their points"),
+    (8, "--prove proves"): (0.04, any_case, "where memory binds, layers of programs that do not fit are not tried at all their points"),
 }
 
 
