@@ -39,10 +39,13 @@ static std::string subjectOf(const json::Value &rule) {
   return subject;
 }
 
+/// What is left of a rule are its decisions; "at" only tells a reader what the
+/// op is.
 static void addRule(const json::Value &rule, Decisions &decisions) {
   json::Value rest = json::Value::makeObject();
   for (const json::Member &member : rule.object)
-    if (member.key != "op" && member.key != "param" && member.key != "weight")
+    if (member.key != "op" && member.key != "param" && member.key != "weight" &&
+        member.key != "at")
       rest.set(member.key, member.value);
   decisions.set(subjectOf(rule), onOneLine(rest));
 }
