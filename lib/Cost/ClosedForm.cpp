@@ -120,8 +120,7 @@ static double flowShopSec(const StepWork &step,
     backward = std::max(backward, t.backward);
     sum += t.forward + t.backward;
   }
-  double sends = 2 * double(stages.size() - 1) * step.sendSec;
-  return sum + sends + double(step.microBatches - 1) * (forward + backward) +
+  return sum + 2 * step.journeySec() + double(step.microBatches - 1) * (forward + backward) +
          stages.front().tail;
 }
 
@@ -131,14 +130,19 @@ static double longestPath(const StepWork &step,
   Pipelining pipelining = step.pipelining();
   double m = double(step.microBatches);
   double roundTrip = 0; // behind the stage that is looked at
-  for (const StageTimes &t : stages)
-    roundTrip += t.forward + t.backward + 2 * step.sendSec;
+  // A stage's share: its own passes and the messages from and to the one before.
+  auto shareOf = [&](size_t i) {
+    double messages = i > 0 ? 2 * step.sendOver(i - 1) : 0;
+    return stages[i].forward + stages[i].backward + messages;
+  };
+  for (size_t i = 0; i < stages.size(); ++i)
+    roundTrip += shareOf(i);
   double before = 0, best = flowShopSec(step, stages);
   double after = -std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < stages.size(); ++i) {
     const StageTimes &t = stages[i];
     int64_t behind = int64_t(stages.size() - 1 - i);
-    roundTrip -= t.forward + t.backward + 2 * step.sendSec;
+    roundTrip -= shareOf(i);
     double end = before + m * (t.work() + t.held()) +
                  gapOf(step, t, behind, std::max(0.0, roundTrip));
     // The first gather may be over before the first micro-batch arrives.
@@ -151,9 +155,9 @@ static double longestPath(const StepWork &step,
     best = std::max(best, end + t.tail);
     best = std::max(best, end - (split ? late : t.gradientHeld) + after);
     double here = (split ? late : 0) + t.tail;
-    after = std::max(after, here) + t.backwardFirst + step.sendSec;
+    after = std::max(after, here) + t.backwardFirst + step.sendOver(i);
     // The stage before sees its own backward, then the message.
-    before += t.forwardFirst + step.sendSec;
+    before += t.forwardFirst + step.sendOver(i);
   }
   return best;
 }

@@ -237,12 +237,24 @@ double kerf::allToAllSec(const Machine &machine, const Profile &profile,
   return groupCosts(machine, profile, group, bytes).allToAll(bytes);
 }
 
-double kerf::sendSec(const Machine &machine, const Profile &profile,
-                     int64_t stride, double bytes) {
-  Hops hops = hopsOf(machine, {2, stride});
-  if (hops.empty() || bytes <= 0)
-    return 0;
-  const Hop &outermost = hops.back();
-  return profile.collectiveSec + outermost.latencySec +
-         bytes * outermost.secPerByte;
+AlphaBeta kerf::messageCost(const Machine &machine, const Profile &profile,
+                            size_t tier) {
+  if (machine.device.shared)
+    return messageCost(machine.perRank(), profile, tier);
+  const Tier &own = machine.tiers[tier];
+  double perSec = own.bytesPerSec / own.oversubscription *
+                  machine.device.efficiency.network;
+  // A neighbour is reached along one dimension.
+  if (own.kind == TierKind::Torus)
+    perSec /= static_cast<double>(own.dims.size());
+  return {profile.collectiveSec + own.latencySec, 1 / perSec};
+}
+
+std::vector<double> kerf::messageSecs(const Machine &machine,
+                                      const Profile &profile, Group pipeline,
+                                      int64_t devices, double bytes) {
+  std::vector<double> secs;
+  for (size_t tier : tiersOfBorders(machine, pipeline, devices))
+    secs.push_back(messageCost(machine, profile, tier)(bytes));
+  return secs;
 }

@@ -41,6 +41,7 @@
 
 #include "kerf/Cost/PipelineBound.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>
@@ -80,14 +81,14 @@ static double flowShopSec(const PipelineFacts &facts, double journey,
   double others = double(facts.microBatches - 1);
   return journey +
          std::max(ownSteps(facts) * slowest,
-                  2 * others * (facts.stages > 1 ? facts.sendSec : 0));
+                  2 * others * facts.mostSendSec);
 }
 
 /// m T + x of interleaved stages; see above.
 static double interleavedSec(const PipelineFacts &facts, double slowest,
                              double sum, BoundOver over) {
   double m = double(facts.microBatches), p = double(facts.stages);
-  double each = facts.firstChunkSec + 2 * facts.sendSec;
+  double each = facts.firstChunkSec + 2 * facts.leastSendSec;
   double own = std::max(0.0, m - facts.mostEnds) * slowest;
   // The mean over the stages.
   double mean =
@@ -106,10 +107,26 @@ static double interleavedSec(const PipelineFacts &facts, double slowest,
   return std::max(mean, own + more);
 }
 
-/// A stage sends one message at a time.
-static double busiestLinkSec(const PipelineFacts &facts) {
-  double each = 2 * double(facts.chunks) - (facts.stages == 2 ? 1 : 0);
-  return double(facts.microBatches) * each * facts.sendSec;
+/// Seconds of what a stage sends of each micro-batch. The first one sends no
+/// gradient of its first chunk, the last one nothing after its last.
+static double sentBy(llvm::ArrayRef<double> sendSec, int64_t chunks,
+                     size_t stage) {
+  size_t last = sendSec.size() - 1;
+  double forward = double(chunks - (stage == last)) * sendSec[stage];
+  double backward = double(chunks - (stage == 0)) *
+                    sendSec[stage == 0 ? last : stage - 1];
+  return forward + backward;
+}
+
+void PipelineFacts::setSends(llvm::ArrayRef<double> sendSec) {
+  leastSendSec = mostSendSec = busiestSendSec = 0;
+  journeySendSec = journeySec(sendSec, chunks);
+  if (sendSec.size() < 2)
+    return;
+  leastSendSec = *llvm::min_element(sendSec);
+  mostSendSec = *llvm::max_element(sendSec.drop_back());
+  for (size_t stage = 0; stage < sendSec.size(); ++stage)
+    busiestSendSec = std::max(busiestSendSec, sentBy(sendSec, chunks, stage));
 }
 
 double kerf::pipelineBoundSec(const PipelineFacts &facts, double slowestSec,
@@ -117,10 +134,10 @@ double kerf::pipelineBoundSec(const PipelineFacts &facts, double slowestSec,
   double own = double(facts.microBatches) * slowestSec;
   if (facts.stages == 1)
     return own + tailSec;
-  double end = busiestLinkSec(facts);
-  double hops = double(facts.stages * facts.chunks - 1);
+  // A stage sends one message at a time.
+  double end = double(facts.microBatches) * facts.busiestSendSec;
   double journey =
-      std::max(0.0, sumSec - facts.putOffSec) + 2 * hops * facts.sendSec;
+      std::max(0.0, sumSec - facts.putOffSec) + 2 * facts.journeySendSec;
   switch (facts.schedule) {
   case ScheduleKind::GPipe:
     end = std::max(end, flowShopSec(facts, journey, slowestSec));
@@ -171,7 +188,7 @@ static llvm::SmallVector<Line, 5> chainsAt(const PipelineFacts &facts,
   llvm::SmallVector<Line, 5> chains;
   double own = double(facts.microBatches) - facts.mostEnds;
   if (facts.schedule == ScheduleKind::Interleaved) {
-    double each = facts.firstChunkSec + 2 * facts.sendSec;
+    double each = facts.firstChunkSec + 2 * facts.leastSendSec;
     chains.push_back(
         {std::max(0.0, double(stage) * each - facts.firstLackSec), own});
     chains.push_back({journey, 0});
@@ -190,9 +207,8 @@ static llvm::SmallVector<Line, 5> chainsAt(const PipelineFacts &facts,
 
 double kerf::longestStageSec(const PipelineFacts &facts, int64_t stage,
                              double stepSec, double sumSec, double tailSec) {
-  double hops = double(facts.stages * facts.chunks - 1);
   double journey =
-      std::max(0.0, sumSec - facts.putOffSec) + 2 * hops * facts.sendSec;
+      std::max(0.0, sumSec - facts.putOffSec) + 2 * facts.journeySendSec;
   double busy = double(facts.microBatches) * (1 - facts.mostHeld);
   double part = std::min(1.0, facts.bubble);
   double longest = HUGE_VAL;

@@ -18,6 +18,7 @@
 
 #include "kerf/Cost/Timeline.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
 #include <algorithm>
@@ -148,6 +149,19 @@ static std::string checkStages(const StepWork &step) {
   return "";
 }
 
+double kerf::journeySec(llvm::ArrayRef<double> sendSec, int64_t chunks) {
+  if (sendSec.empty())
+    return 0;
+  double once = 0;
+  for (double sec : sendSec.drop_back())
+    once += sec;
+  return double(chunks) * once + double(chunks - 1) * sendSec.back();
+}
+
+double StepWork::journeySec() const {
+  return kerf::journeySec(sendSec, chunks);
+}
+
 std::string StepWork::check() const {
   int64_t p = int64_t(stages.size());
   if (p == 0)
@@ -160,7 +174,11 @@ std::string StepWork::check() const {
   if (schedule == ScheduleKind::Interleaved && microBatches % p != 0)
     return "interleaving needs micro-batches in multiples of the " +
            std::to_string(p) + " stages, found " + std::to_string(microBatches);
-  if (!isTime(sendSec) || !isTime(constantSec) || !isTime(bubble))
+  if (!sendSec.empty() && sendSec.size() != stages.size())
+    return std::to_string(sendSec.size()) + " times of messages between " +
+           std::to_string(p) + " stages";
+  if (!llvm::all_of(sendSec, isTime) || !isTime(constantSec) ||
+      !isTime(bubble))
     return "a time of the step is negative or not finite";
   auto isShare = [](double part) { return part >= 0 && part <= 1; };
   if (!isShare(gradientOverlap) || !isShare(weightOverlap))

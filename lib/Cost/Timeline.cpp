@@ -205,9 +205,13 @@ void Player::handOver(int64_t stage, const Task &task) {
     return;
   StageState &state = states[size_t(stage)];
   double arrival = state.computeEnd;
-  if (stages > 1 && work.sendSec > 0) {
+  // Over the border behind the stage or before it; that before the first stage
+  // is the last one.
+  int64_t border = forward ? stage : (stage + stages - 1) % stages;
+  double sec = stages > 1 ? work.sendOver(static_cast<size_t>(border)) : 0;
+  if (sec > 0) {
     double start = std::max(state.sendFree, state.computeEnd);
-    arrival = state.sendFree = start + work.sendSec;
+    arrival = state.sendFree = start + sec;
     note(EventKind::Send, Engine::PipeLink, stage, &task, start, arrival);
   }
   slot(forward ? forwardArrival : backwardArrival, target, task.microBatch) =

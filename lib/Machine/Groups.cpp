@@ -92,3 +92,41 @@ llvm::StringRef kerf::outermostTier(const Machine &machine, Group group) {
   return tiers.empty() ? ""
                        : llvm::StringRef(machine.tiers[tiers.back().tier].name);
 }
+
+/// True if a multiple of `width` is among the `count` numbers after a block's
+/// start + `from`, for one of the blocks that start at multiples of `period`
+/// below `devices`.
+static bool crosses(int64_t width, int64_t from, int64_t count, int64_t period,
+                    int64_t devices) {
+  // Blocks lie the same way in the units again after so many.
+  int64_t different = width / std::gcd(width, period);
+  int64_t blocks = std::min(different, devices / period);
+  for (int64_t block = 0; block < blocks; ++block) {
+    int64_t start = block * period + from;
+    if ((start + count) / width > start / width)
+      return true;
+  }
+  return false;
+}
+
+std::vector<size_t> kerf::tiersOfBorders(const Machine &machine, Group pipeline,
+                                         int64_t devices) {
+  if (pipeline.size < 2 || machine.tiers.empty())
+    return {};
+  int64_t stride = pipeline.stride, period = pipeline.size * stride;
+  std::vector<size_t> result(static_cast<size_t>(pipeline.size), 0);
+  int64_t width = machine.tiers.front().size;
+  for (size_t tier = 1; tier < machine.tiers.size(); ++tier) {
+    for (int64_t border = 0; border < pipeline.size; ++border) {
+      // Pairs r, r + stride with r in the stage; the last border's reach over
+      // the whole block.
+      bool isLast = border + 1 == pipeline.size;
+      int64_t from = isLast ? 0 : border * stride;
+      int64_t count = isLast ? period - 1 : 2 * stride - 1;
+      if (crosses(width, from, count, period, devices))
+        result[static_cast<size_t>(border)] = tier;
+    }
+    width *= machine.tiers[tier].size;
+  }
+  return result;
+}

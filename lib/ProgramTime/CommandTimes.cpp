@@ -75,7 +75,8 @@ static MoeRoom moeRoomOf(const ArtifactData &data) {
 CommandTimes::CommandTimes(const ArtifactData &data, const Machine &machine,
                            const Profile &profile)
     : data(data), machine(machine), profile(profile),
-      device(machine.perRank().device), moe(moeRoomOf(data)) {}
+      device(machine.perRank().device), moe(moeRoomOf(data)),
+      messages(messagesOf()) {}
 
 //===----------------------------------------------------------------------===//
 // Kernels
@@ -410,32 +411,26 @@ CommandTime CommandTimes::collective(const kerf_command &command) const {
   return time;
 }
 
-/// Devices of the largest unit that both ends of a message between two stages
-/// are in, whatever the ranks' other coordinates; the worst pair counts.
-int64_t CommandTimes::unitBetween(uint32_t from, uint32_t to) const {
+std::vector<AlphaBeta> CommandTimes::messagesOf() const {
   uint32_t axis = data.meta.pipeline_axis;
-  int64_t stride = 1, stages = data.axes[axis].size;
+  if (axis >= data.axes.size())
+    return {};
+  int64_t stride = 1;
   for (size_t a = data.axes.size(); a-- > axis + 1;)
     stride *= data.axes[a].size;
-  int64_t unit = 1;
-  for (size_t tier = 0; tier < machine.tiers.size(); ++tier) {
-    int64_t width = machine.devicesWithin(tier);
-    bool crosses = false;
-    for (int64_t r = 0; r < data.meta.world_size && !crosses; ++r)
-      crosses = r / stride % stages == from &&
-                r / width != (r + (int64_t(to) - from) * stride) / width;
-    if (crosses)
-      unit = width;
-  }
-  return unit;
+  std::vector<AlphaBeta> costs;
+  for (size_t tier : tiersOfBorders(machine, {data.axes[axis].size, stride},
+                                    data.meta.world_size))
+    costs.push_back(messageCost(machine, profile, tier));
+  return costs;
 }
 
-/// Ranks as far apart as the width of a unit are in two units.
-double CommandTimes::messageSec(uint32_t from, uint32_t to, double bytes) {
-  auto [known, isNew] = units.try_emplace({from, to}, 0);
-  if (isNew)
-    known->second = unitBetween(from, to);
-  return sendSec(machine, profile, known->second, bytes);
+double CommandTimes::messageSec(uint32_t from, uint32_t to,
+                                double bytes) const {
+  uint32_t first = std::min(from, to), second = std::max(from, to);
+  // Others than neighbours are the two ends.
+  size_t border = second - first == 1 ? first : messages.size() - 1;
+  return border < messages.size() ? messages[border](bytes) : 0;
 }
 
 //===----------------------------------------------------------------------===//

@@ -3,11 +3,11 @@
 #ifndef KERF_LIB_PROGRAMTIME_COMMANDTIMES_H
 #define KERF_LIB_PROGRAMTIME_COMMANDTIMES_H
 
+#include "kerf/Cost/Collectives.h"
 #include "kerf/ProgramTime/ProgramTime.h"
 
 #include "llvm/ADT/StringSet.h"
 
-#include <map>
 #include <vector>
 
 namespace kerf {
@@ -37,7 +37,7 @@ public:
   CommandTime of(const kerf_program &program,
                  const kerf_command &command) const;
   /// Seconds of a message between two stages.
-  double messageSec(uint32_t from, uint32_t to, double bytes);
+  double messageSec(uint32_t from, uint32_t to, double bytes) const;
   /// Seconds of a copy of `bytes` in a rank's memory.
   double copySec(double bytes) const;
   /// The ranks of a group as sequences, inner ones first.
@@ -60,7 +60,7 @@ private:
   double usedShare(const kerf_program &program, const int64_t *attrs) const;
   double shareOf(const kerf_layout &layout) const;
   double movingSec(double bytes) const;
-  int64_t unitBetween(uint32_t from, uint32_t to) const;
+  std::vector<AlphaBeta> messagesOf() const;
 
   const int64_t *attrsOf(const kerf_command &command) const {
     return data.attrs.data() + command.first_attr;
@@ -74,7 +74,7 @@ private:
   const Profile &profile;
   Device device; ///< what a rank has of it
   MoeRoom moe;
-  std::map<std::pair<uint32_t, uint32_t>, int64_t> units; ///< `unitBetween`
+  std::vector<AlphaBeta> messages; ///< between stages, by border
 };
 
 } // namespace kerf

@@ -49,7 +49,7 @@ namespace {
 /// A channel between the ranks of two stages.
 struct Channel {
   size_t holds = 1, to = 0;  ///< the stage that receives
-  std::vector<double> made;  ///< by message: its copy is done
+  std::vector<double> made;  ///< by message: its copy is done, the link free
   std::vector<double> taken; ///< its receiver has it
   double expectedSec = -1;   ///< there is room for the next; < 0: not yet
 };
@@ -75,6 +75,7 @@ struct Rank {
   Cursor cursor;
   double clock = 0; ///< kernels so far are done
   double host = 0;  ///< launches so far are done
+  double linkFree = 0; ///< messages so far have left
   Started started;
   bool isPosted = false; ///< has come to the meeting that it stands before
   std::map<uint32_t, size_t> meetings; ///< by axes: how many it has left
@@ -105,6 +106,8 @@ private:
   bool settle(size_t stage);
   bool send(size_t stage, const kerf_command &command);
   bool receive(size_t stage, const kerf_command &command);
+  double leave(size_t stage, int64_t channel, double bytes);
+  double messageSec(size_t stage, int64_t channel, double bytes) const;
   void copy(Rank &rank, double bytes);
   void stop(size_t stage);
   void expose(Rank &rank, uint32_t index, double sec);
@@ -283,10 +286,29 @@ bool Simulator::send(size_t stage, const kerf_command &command) {
   if (mustWait)
     waitUntil(rank, channel.taken[number - channel.holds]);
   launch(rank);
-  copy(rank, double(attrs[KERF_SEND_BYTES]));
-  channel.made.push_back(rank.clock);
+  double bytes(attrs[KERF_SEND_BYTES]);
+  copy(rank, bytes);
+  channel.made.push_back(leave(stage, attrs[KERF_SEND_CHANNEL], bytes));
   rank.passed[attrs[KERF_SEND_CHANNEL]] += 1;
   return true;
+}
+
+/// When a message that is ready may leave: a rank sends one at a time, whichever
+/// way. The receiver of CPU ranks fetches it itself.
+double Simulator::leave(size_t stage, int64_t channel, double bytes) {
+  Rank &rank = ranks[stage];
+  if (!hasOwnHost)
+    return rank.clock;
+  double start = std::max(rank.linkFree, rank.clock);
+  rank.linkFree = start + messageSec(stage, channel, bytes);
+  return start;
+}
+
+double Simulator::messageSec(size_t stage, int64_t channel,
+                             double bytes) const {
+  const kerf_channel &own =
+      data.channels[data.programs[stage].first_channel + size_t(channel)];
+  return prices.messageSec(own.from, own.to, bytes);
 }
 
 bool Simulator::receive(size_t stage, const kerf_command &command) {
@@ -300,7 +322,7 @@ bool Simulator::receive(size_t stage, const kerf_command &command) {
   const kerf_channel &own = data.channels[data.programs[stage].first_channel +
                                           attrs[KERF_SEND_CHANNEL]];
   double bytes(attrs[KERF_SEND_BYTES]);
-  double sec = prices.messageSec(own.from, own.to, bytes);
+  double sec = messageSec(stage, attrs[KERF_SEND_CHANNEL], bytes);
   double start = std::max(channel.made[number], channel.expectedSec);
   if (isExpected) {
     launch(rank);

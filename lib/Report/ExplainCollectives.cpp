@@ -163,22 +163,20 @@ void Account::addLayers(const PlacedLayers &layers, LayerPrice &once) {
 void Account::addEnds() {
   if (outer.pp == 1)
     return;
-  double borders = double(outer.pp * plan.work.chunks - 1);
-  double calls = borders * double(outer.microBatches);
+  double m = double(outer.microBatches);
+  double calls = double(outer.pp * plan.work.chunks - 1) * m;
   MessageBytes messages = messageBytes(pricing.problem, plan);
   auto addMessages = [&](const char *channel, double bytes) {
-    int64_t stride = outer.strideOf(MeshAxis::Pipeline);
-    double sec = sendSec(*pricing.problem.machine, pricing.problem.profile,
-                         stride, bytes);
-    add("message", channel, calls, calls * bytes, calls * sec);
+    std::vector<double> secs = sendSecs(pricing.problem, outer, bytes);
+    add("message", channel, calls, calls * bytes,
+        m * journeySec(secs, plan.work.chunks));
   };
   addMessages("forward", messages.forward);
   addMessages("backward", messages.backward);
-  Groups ends = endsOf(outer);
   for (const PlacedLayers &layers : plan.stages.back().chunks.back().layers)
     if (double bytes = tiedBytes(pricing, layers.point); bytes > 0)
       add("message", "update", 2, 2 * bytes,
-          2 * reduceSec(memo, ends, bytes, 1));
+          2 * tiedSec(pricing.problem, outer, bytes));
 }
 
 std::vector<PricedCollective> Account::rows() {

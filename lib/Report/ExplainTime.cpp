@@ -244,14 +244,13 @@ void Accountant::addIdle(TimePart &time, const Timeline &timeline) const {
       std::max(timeline.totalSec - time.constantSec - longest, 0.0);
   if (plan.work.stages.size() > 1) {
     StepWork free = plan.work;
-    free.sendSec = 0;
+    free.sendSec.clear();
     double lost = timeline.totalSec - simulate(free).totalSec;
     TrafficRow &row =
         traffic(time, "pipeline", groupOf(plan.outer, MeshAxis::Pipeline));
-    // A stage sends an activation and a gradient per chunk and micro-batch, but
-    // for the two ends of the pipeline.
-    double borders = stages() * static_cast<double>(plan.work.chunks) - 1;
-    row.totalSec = 2 * borders * microBatches() * plan.work.sendSec / stages();
+    // An activation and a gradient of every micro-batch cross all borders; the
+    // mean stage's share.
+    row.totalSec = 2 * microBatches() * plan.work.journeySec() / stages();
     row.exposedSec = std::clamp(lost, 0.0, std::min(waiting, row.totalSec));
     waiting -= row.exposedSec;
   }
@@ -341,7 +340,7 @@ double Accountant::stepWithout(const Without &without) const {
       stage.gradientSyncSec = stage.weightGatherSec = 0;
   }
   if (without[Network])
-    work.sendSec = 0;
+    work.sendSec.clear();
   Timeline timeline = simulate(work);
   if (!without[Pipeline])
     return timeline.totalSec;

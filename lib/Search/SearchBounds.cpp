@@ -28,6 +28,19 @@
 using namespace kerf;
 using namespace kerf::search_detail;
 
+/// No message between two ranks is faster, whichever tiers it crosses.
+static AlphaBeta leastMessage(const Machine &machine, const Profile &profile) {
+  AlphaBeta least = {HUGE_VAL, HUGE_VAL};
+  for (size_t tier = 0; tier < machine.tiers.size(); ++tier) {
+    if (machine.tiers[tier].size == 1)
+      continue;
+    AlphaBeta own = messageCost(machine, profile, tier);
+    least.alpha = std::min(least.alpha, own.alpha);
+    least.beta = std::min(least.beta, own.beta);
+  }
+  return least.alpha < HUGE_VAL ? least : AlphaBeta();
+}
+
 ShapeBounds::ShapeBounds(const SearchProblem &problem, GroupMemo &memo)
     : problem(problem), memo(memo) {
   TableList tables = tablesOf(problem, OuterChoice());
@@ -51,9 +64,7 @@ ShapeBounds::ShapeBounds(const SearchProblem &problem, GroupMemo &memo)
   }
   if (boundaryBytes == HUGE_VAL)
     boundaryBytes = 0;
-  double one = sendSec(*problem.machine, problem.profile, 1, 1e6);
-  double two = sendSec(*problem.machine, problem.profile, 1, 2e6);
-  message1 = {2 * one - two, (two - one) / 1e6};
+  message = leastMessage(*problem.machine, problem.profile);
 }
 
 KindSize ShapeBounds::sizeOf(int kind) const {
@@ -164,8 +175,8 @@ bool ShapeBounds::wants(ScheduleKind kind) const {
 }
 
 /// The best case of the schedules that are allowed: layers take `slowestSec` on
-/// the slowest stage and `sumSec` on all, messages go to a neighbour in the
-/// innermost tier, and `tailSec` comes after the last backward.
+/// the slowest stage and `sumSec` on all, messages go over the fastest links,
+/// and `tailSec` comes after the last backward.
 double ShapeBounds::scheduleSec(const Shape &shape, double slowestSec,
                                 double sumSec, double tailSec) const {
   PipelineFacts facts;
@@ -175,7 +186,8 @@ double ShapeBounds::scheduleSec(const Shape &shape, double slowestSec,
   facts.mostForward = 0.5; // or the backward is
   double part = static_cast<double>(shape.microBatch) /
                 static_cast<double>(shape.tp * shape.cp);
-  facts.sendSec = message1(boundaryBytes * part);
+  facts.setSends(std::vector<double>(static_cast<size_t>(shape.pp),
+                                     message(boundaryBytes * part)));
   double best = HUGE_VAL;
   auto with = [&](ScheduleKind schedule, double putOffSec) {
     if (shape.pp > 1 && !wants(schedule))

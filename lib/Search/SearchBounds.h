@@ -54,9 +54,9 @@ private:
   /// there is none.
   std::vector<std::optional<LayerPoint>> alone;
   /// Of all layers alone, one sequence: their weight gradients. The least
-  /// boundary of a layer; a message between neighbours of the innermost tier.
+  /// boundary of a layer; a message on the fastest links.
   double weightSec = 0, boundaryBytes = HUGE_VAL, otherSec = 0;
-  AlphaBeta message1;
+  AlphaBeta message;
   /// Per sequence, by kind, ranks of experts and sequences of a micro-batch:
   /// seconds of a layer's kernels.
   std::map<std::tuple<int, int64_t, int64_t>, double> pooled;
@@ -73,8 +73,8 @@ private:
   bool wants(ScheduleKind kind) const;
   double scheduleSec(const Shape &shape, double slowestSec, double sumSec,
                      double tailSec) const;
-  double scheduleEstimate(const Shape &shape, double slowestSec,
-                          double sumSec) const;
+  double scheduleEstimate(const Shape &shape, const OuterChoice &outer,
+                          double slowestSec, double sumSec) const;
   double stateOf(const Shape &shape, int kind) const;
   double trafficSec(const Shape &shape);
   double dataEstimate(const OuterChoice &outer);

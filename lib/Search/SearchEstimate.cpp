@@ -101,16 +101,18 @@ double ShapeBounds::dataEstimate(const OuterChoice &outer) {
 
 /// The closed form under the best case of the schedules that are allowed:
 /// layers take `slowestSec` on the slowest stage and `sumSec` on all, messages
-/// go to a neighbour in the innermost tier.
-double ShapeBounds::scheduleEstimate(const Shape &shape, double slowestSec,
-                                     double sumSec) const {
+/// as long as over the mean border.
+double ShapeBounds::scheduleEstimate(const Shape &shape,
+                                     const OuterChoice &outer,
+                                     double slowestSec, double sumSec) const {
   auto m = static_cast<double>(shape.microBatches);
   auto p = static_cast<double>(shape.pp);
   if (shape.pp == 1)
     return m * slowestSec;
   double part = static_cast<double>(shape.microBatch) /
                 static_cast<double>(shape.tp * shape.cp);
-  double message = message1(boundaryBytes * part);
+  std::vector<double> secs = sendSecs(problem, outer, boundaryBytes * part);
+  double message = secs.empty() ? 0 : journeySec(secs, 1) / (p - 1);
   double scale = problem.profile.bubble;
   auto with = [&](double bubble, double sends) {
     double idle = scale * bubble;
@@ -169,6 +171,6 @@ double ShapeBounds::estimateOf(const Shape &shape,
   int64_t most = (layersOf(problem) + shape.pp - 1) / shape.pp;
   double slowest = std::max(sum / static_cast<double>(shape.pp),
                             static_cast<double>(most) * layerSec);
-  return scheduleEstimate(shape, slowest, sum) + problem.profile.stepSec +
+  return scheduleEstimate(shape, outer, slowest, sum) + problem.profile.stepSec +
          dataEstimate(outer);
 }

@@ -104,7 +104,7 @@ private:
   void addStage(size_t stage);
   void addActivations(size_t stage, llvm::ArrayRef<double> saved);
   void addTiedSync();
-  double sendSecOf() const;
+  std::vector<double> sendSecs() const;
 };
 } // namespace
 
@@ -183,16 +183,25 @@ void Evaluator::addTiedSync() {
   const OuterChoice &outer = plan.outer;
   if (outer.pp == 1)
     return;
-  Groups ends = endsOf(outer);
   for (const PlacedLayers &layers : plan.stages.back().chunks.back().layers) {
-    double sec = reduceSec(memo, ends, tiedBytes(pricing, layers.point), 1);
+    double sec = tiedSec(problem, outer, tiedBytes(pricing, layers.point));
     plan.work.stages.front().gradientSyncSec += sec;
     plan.work.stages.back().gradientSyncSec += sec;
   }
 }
 
-Groups search_detail::endsOf(const OuterChoice &outer) {
-  return {{2, (outer.pp - 1) * outer.strideOf(MeshAxis::Pipeline)}};
+std::vector<double> search_detail::sendSecs(const SearchProblem &problem,
+                                            const OuterChoice &outer,
+                                            double bytes) {
+  return messageSecs(*problem.machine, problem.profile,
+                     {outer.pp, outer.strideOf(MeshAxis::Pipeline)},
+                     outer.ranks(), bytes);
+}
+
+double search_detail::tiedSec(const SearchProblem &problem,
+                              const OuterChoice &outer, double bytes) {
+  std::vector<double> secs = sendSecs(problem, outer, bytes);
+  return secs.empty() ? 0 : secs.back();
 }
 
 MessageBytes search_detail::messageBytes(const SearchProblem &problem,
@@ -210,13 +219,10 @@ MessageBytes search_detail::messageBytes(const SearchProblem &problem,
   return bytes;
 }
 
-double Evaluator::sendSecOf() const {
-  if (plan.outer.pp == 1)
-    return 0;
+std::vector<double> Evaluator::sendSecs() const {
   MessageBytes bytes = messageBytes(problem, plan);
-  return sendSec(*problem.machine, problem.profile,
-                 plan.outer.strideOf(MeshAxis::Pipeline),
-                 (bytes.forward + bytes.backward) / 2);
+  return search_detail::sendSecs(problem, plan.outer,
+                                 (bytes.forward + bytes.backward) / 2);
 }
 
 void Evaluator::run() {
@@ -227,7 +233,7 @@ void Evaluator::run() {
   for (size_t stage = 0; stage < plan.stages.size(); ++stage)
     addStage(stage);
   addTiedSync();
-  plan.work.sendSec = sendSecOf();
+  plan.work.sendSec = sendSecs();
   plan.work.gradientOverlap = problem.profile.gradientOverlap;
   plan.work.weightOverlap = problem.profile.weightOverlap;
   plan.work.bubble = problem.profile.bubble;

@@ -203,7 +203,7 @@ PipelineFacts HeadBounds::factsOf(const OuterChoice &outer,
   facts.stages = outer.pp;
   facts.microBatches = outer.microBatches;
   facts.chunks = outer.chunks;
-  facts.sendSec = relaxed.sendSec;
+  facts.setSends(relaxed.sendSec);
   facts.bubble = problem.profile.bubble;
   facts.mostForward = 0.5; // or the backward is
   if (outer.schedule == ScheduleKind::ZeroBubble) {

@@ -69,7 +69,7 @@ private:
     /// Of data traffic and the update on the first stage: the embedding alone,
     /// and with as many layers as the mean stage has.
     double firstOnceSec = 0, onceSec = 0;
-    double sendSec = 0;    ///< of one message between stages
+    std::vector<double> sendSec; ///< as in `StepWork`
     int64_t allLayers = 0; ///< of all kinds
     /// Of the slowest kind at its fastest; of any.
     double slowLayerSec = 0, fastLayerSec = HUGE_VAL;

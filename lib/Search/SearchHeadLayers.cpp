@@ -430,9 +430,7 @@ HeadBounds::Relaxed HeadBounds::relax(const Pricing &pricing,
   relaxed.firstOnceSec = onceSec(pricing, firstOnce);
   relaxed.onceSec = onceSec(pricing, meanOnce);
   double boundary = layers.leastBoundary() * part;
-  if (outer.pp > 1)
-    relaxed.sendSec = sendSec(*problem.machine, problem.profile,
-                              outer.strideOf(MeshAxis::Pipeline), boundary);
+  relaxed.sendSec = sendSecs(problem, outer, boundary);
   int values = (outer.tp * outer.cp > 1 ? 1 : 0) + (outer.pp > 1 ? 2 : 0);
   relaxed.layer.bufferBytes += values * boundary;
   if (problem.measureLayers)

@@ -147,17 +147,27 @@ static double bubblePart(const OuterChoice &outer, const LeafSums &sums) {
   return 1;
 }
 
-/// Seconds that messages of `sec` make a step take at least, but for what comes
-/// after the pipeline; see above.
+/// Messages of the pipeline alone.
+static PipelineFacts messagesOf(const SearchProblem &problem,
+                                const OuterChoice &outer, double bytes) {
+  PipelineFacts facts;
+  facts.stages = outer.pp;
+  facts.chunks = outer.chunks;
+  facts.setSends(sendSecs(problem, outer, bytes));
+  return facts;
+}
+
+/// Seconds that messages make a step take at least, but for what comes after
+/// the pipeline; see above.
 static double linkSecOf(const OuterChoice &outer, const LeafSums &sums,
-                        double sec) {
+                        const PipelineFacts &messages) {
   auto m = static_cast<double>(outer.microBatches);
-  auto p = static_cast<double>(outer.pp), v = static_cast<double>(outer.chunks);
-  double trip = 2 * (p - 1) * sec;
-  double busiest = m * (2 * v - (outer.pp == 2 ? 1 : 0)) * sec;
+  auto p = static_cast<double>(outer.pp);
+  double trip = 2 * messages.journeySendSec;
+  double busiest = m * messages.busiestSendSec;
   switch (outer.schedule) {
   case ScheduleKind::GPipe:
-    return sums.sec + trip + 2 * (m - 1) * sec;
+    return sums.sec + trip + 2 * (m - 1) * messages.mostSendSec;
   case ScheduleKind::OneFOneB:
     return std::max(busiest, std::ceil(m / p) * (sums.sec + trip));
   case ScheduleKind::ZeroBubble:
@@ -169,14 +179,17 @@ static double linkSecOf(const OuterChoice &outer, const LeafSums &sums,
   return 0;
 }
 
-/// Messages that fill and drain the pipeline one after the other. In ZB-H1 each
-/// micro-batch after the second waits for two more, until a stage has all that
-/// it defers.
-static double tripsOf(const OuterChoice &outer) {
-  int64_t others = outer.pp - 1, more = 0;
+/// Seconds of messages that fill and drain the pipeline one after the other. In
+/// ZB-H1 each micro-batch after the second waits for two more, until a stage
+/// has all that it defers.
+static double fillSecOf(const OuterChoice &outer,
+                        const PipelineFacts &messages) {
+  int64_t more = 0;
   if (outer.schedule == ScheduleKind::ZeroBubble)
     more = std::clamp<int64_t>(outer.microBatches - 2, 0, outer.mostDeferred());
-  return static_cast<double>(2 * (others + more));
+  double hops = static_cast<double>(outer.pp * outer.chunks - 1);
+  double mean = messages.journeySendSec / hops;
+  return 2 * static_cast<double>(outer.pp - 1 + more) * mean;
 }
 
 /// What comes after the pipeline: the mean stage's gradients and weights as far
@@ -188,10 +201,7 @@ static double tailSec(const Pricing &pricing, const LeafSums &sums) {
   const OuterChoice &outer = pricing.outer;
   auto stages = static_cast<double>(outer.pp);
   double sync = sums.tensorSyncSec / stages;
-  if (outer.pp > 1) {
-    Groups ends = {{2, (outer.pp - 1) * outer.strideOf(MeshAxis::Pipeline)}};
-    sync += reduceSec(pricing.memo, ends, sums.tiedBytes, 1);
-  }
+  sync += tiedSec(pricing.problem, outer, sums.tiedBytes);
   double chunks = stages * static_cast<double>(outer.chunks);
   auto exposed = [&](double sec, double overlap, double beside) {
     return sec - std::min(overlap * sec, beside / chunks);
@@ -223,12 +233,11 @@ static LeafTimes timesOf(const Pricing &pricing, const LeafSums &sums) {
   times.onceSec = tailSec(pricing, sums) + profile.stepSec;
   if (outer.pp == 1)
     return times;
-  double send = sendSec(*problem.machine, profile,
-                        outer.strideOf(MeshAxis::Pipeline), sums.messageBytes);
+  PipelineFacts messages = messagesOf(problem, outer, sums.messageBytes);
   // A runtime's multiplier below 1 shortens what links hold up, too.
-  times.linkSec = std::min(1.0, profile.bubble) * linkSecOf(outer, sums, send) +
+  times.linkSec = std::min(1.0, profile.bubble) * linkSecOf(outer, sums, messages) +
                   times.onceSec;
-  times.onceSec += profile.bubble * tripsOf(outer) * send;
+  times.onceSec += profile.bubble * fillSecOf(outer, messages);
   return times;
 }
 

@@ -230,11 +230,7 @@ void BoundMaker::addKind(int kind, int64_t count) {
 /// Of the first stage; of one stage, of all layers.
 void BoundMaker::addTails() {
   const OuterChoice &outer = pricing.outer;
-  double tiedSync = 0;
-  if (outer.pp > 1) {
-    Groups ends = {{2, (outer.pp - 1) * outer.strideOf(MeshAxis::Pipeline)}};
-    tiedSync = reduceSec(pricing.memo, ends, tied, 1);
-  }
+  double tiedSync = tiedSec(pricing.problem, outer, tied);
   int64_t most = outer.pp == 1 ? bound.layers : bound.layers / outer.pp;
   for (int64_t n = 0; n <= most; ++n) {
     StepPrice &tail = bound.tails.emplace_back();
@@ -295,9 +291,7 @@ StepBound BoundMaker::run() {
   // has no first gather to wait for.)
   if (bound.isUniform && stages.first < 0)
     facts.mostEnds /= static_cast<double>(facts.chunks);
-  if (outer.pp > 1)
-    facts.sendSec = sendSec(*problem.machine, problem.profile,
-                            outer.strideOf(MeshAxis::Pipeline), boundary);
+  facts.setSends(sendSecs(problem, outer, boundary));
   addTails();
   return std::move(bound);
 }

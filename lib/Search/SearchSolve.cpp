@@ -392,6 +392,7 @@ bool Searcher::closeLeaf(OpenLeaf &leaf) {
       return false;
     double sec = stepSecOf(
         problem, outer, placedOf(stages, split, heads[leaf.node.index].tables));
+    split = withBestOnce(leaf.node, stages, std::move(split), sec);
     if (mayWin(sec) && problem.measure &&
         maxOf(excessOf(leaf.node, stages, split)) > 0)
       least = std::min(least, sec); // slower points may fit

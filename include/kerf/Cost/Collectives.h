@@ -15,6 +15,8 @@
 
 #include "llvm/ADT/StringRef.h"
 
+#include <vector>
+
 namespace kerf {
 
 enum class CollectiveKind {
@@ -34,9 +36,6 @@ double allReduceSec(const Machine &, const Profile &, Group, double bytes);
 double reduceScatterSec(const Machine &, const Profile &, Group, double bytes);
 double allGatherSec(const Machine &, const Profile &, Group, double bytes);
 double allToAllSec(const Machine &, const Profile &, Group, double bytes);
-/// One message between ranks `stride` apart.
-double sendSec(const Machine &, const Profile &, int64_t stride, double bytes);
-
 /// Alpha and beta of one kind of collective over one group, so that a search
 /// need not work out the tiers again: seconds = alpha + beta x bytes.
 struct AlphaBeta {
@@ -67,6 +66,14 @@ struct GroupCosts {
 };
 GroupCosts groupCosts(const Machine &, const Profile &, Group,
                       double typicalBytes);
+
+/// One message between two ranks that crosses `tier` (index in
+/// `Machine::tiers`) and none outside it.
+AlphaBeta messageCost(const Machine &, const Profile &, size_t tier);
+/// Seconds of a message of `bytes` over each border between the stages of a
+/// pipeline; the entries are those of `tiersOfBorders`.
+std::vector<double> messageSecs(const Machine &, const Profile &,
+                                Group pipeline, int64_t devices, double bytes);
 
 } // namespace kerf
 

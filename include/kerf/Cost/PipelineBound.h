@@ -20,8 +20,12 @@ namespace kerf {
 struct PipelineFacts {
   ScheduleKind schedule = ScheduleKind::OneFOneB;
   int64_t stages = 1, microBatches = 1, chunks = 1;
-  double sendSec = 0; ///< as in `StepWork`
-  double bubble = 1;  ///< as in `StepWork`
+  /// Messages, set by `setSends`: seconds of one over the fastest border and
+  /// over the slowest between neighbours; of those that take a micro-batch
+  /// through all chunks; of those of a micro-batch that the busiest stage sends.
+  double leastSendSec = 0, mostSendSec = 0, journeySendSec = 0,
+         busiestSendSec = 0;
+  double bubble = 1; ///< as in `StepWork`
   /// No stage's forward, its backward, its weight gradient (ZB-H1; else 0), its
   /// waits for data traffic, of these the first gather's and the last
   /// gradient's are a larger part of its time.
@@ -34,6 +38,9 @@ struct PipelineFacts {
   double firstChunkSec = 0;
   /// What all first chunks together may lack to that.
   double firstLackSec = 0;
+
+  /// `sendSec` as in `StepWork`. `stages` and `chunks` must be set.
+  void setSends(llvm::ArrayRef<double> sendSec);
 };
 
 /// Which pipelines a bound is for.

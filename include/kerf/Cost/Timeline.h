@@ -9,6 +9,7 @@
 #ifndef KERF_COST_TIMELINE_H
 #define KERF_COST_TIMELINE_H
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <array>
@@ -58,6 +59,10 @@ struct ChunkWork {
   double forwardGatherSec = 0, backwardGatherSec = 0, gradientSec = 0;
 };
 
+/// Seconds of the messages that take a micro-batch through all chunks of a
+/// pipeline, one way. `sendSec` as in `StepWork`.
+double journeySec(llvm::ArrayRef<double> sendSec, int64_t chunks);
+
 struct StageWork {
   std::vector<ChunkWork> chunks; ///< `StepWork::chunks` of them
   /// Once per step on the data link. Gradients: `gradientOverlap` of it, as far
@@ -74,10 +79,16 @@ struct StepWork {
   int64_t chunks = 1;            ///< per stage; 1 unless interleaved
   int64_t defer = kDeferAll;     ///< of ZB-H1 (`Pipelining`)
   std::vector<StageWork> stages; ///< first to last
-  /// Seconds of one message between neighbouring stages, the mean of those of
-  /// activations and of their gradients. A stage sends one message at a time,
-  /// beside compute.
-  double sendSec = 0;
+  /// Seconds of one message over each border, the mean of those of activations
+  /// and of their gradients: entry b between stage b and b + 1, the last one
+  /// between the last stage and the first (of interleaved chunks). Empty: free.
+  /// A stage sends one message at a time, beside compute.
+  std::vector<double> sendSec;
+  double sendOver(size_t border) const {
+    return sendSec.empty() ? 0 : sendSec[border];
+  }
+  /// Seconds of the messages that take a micro-batch through all chunks.
+  double journeySec() const;
   /// Parts of traffic hidden beside compute: of gradients, and of weights.
   double gradientOverlap = 0.5, weightOverlap = 0.5;
   double bubble = 1;      ///< multiplier of idle time (a runtime profile's)

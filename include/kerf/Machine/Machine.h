@@ -301,6 +301,15 @@ std::vector<GroupTier> tiersOf(const Machine &machine, Group group);
 /// empty.
 llvm::StringRef outermostTier(const Machine &machine, Group group);
 
+/// Of the borders between the stages of a pipeline, the outermost tier that a
+/// message crosses (index in `Machine::tiers`), whatever the ranks' other
+/// coordinates: the worst pair counts. `pipeline` has the stages as members;
+/// `devices`, a multiple of its size x stride, are used. Entry b: from stage b
+/// to b + 1; the last one: between the last stage and the first. Empty for one
+/// stage, and on a machine without tiers.
+std::vector<size_t> tiersOfBorders(const Machine &machine, Group pipeline,
+                                   int64_t devices);
+
 } // namespace kerf
 
 #endif // KERF_MACHINE_MACHINE_H

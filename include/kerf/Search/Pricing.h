@@ -179,8 +179,14 @@ struct MessageBytes {
   double forward = 0, backward = 0;
 };
 MessageBytes messageBytes(const SearchProblem &problem, const PlanPoint &plan);
-/// The groups of the first and the last stage.
-Groups endsOf(const OuterChoice &outer);
+/// Seconds of a message of `bytes` over each border between stages, as in
+/// `StepWork`.
+std::vector<double> sendSecs(const SearchProblem &problem,
+                             const OuterChoice &outer, double bytes);
+/// Seconds in which the first and the last stage send each other `bytes` of a
+/// gradient that both have; 0 with one stage.
+double tiedSec(const SearchProblem &problem, const OuterChoice &outer,
+               double bytes);
 
 /// Bytes that a micro-batch moves per trained element to add up its gradient.
 /// Programs add in the product that makes it (`Profile::fused`), but for cut

@@ -42,7 +42,8 @@ TEST(CollectivesTest, NothingToDo) {
   EXPECT_EQ(allReduceSec(machine, {}, {1, 1}, MB), 0);
   EXPECT_EQ(allToAllSec(machine, {}, {1, 1}, MB), 0);
   EXPECT_EQ(allGatherSec(machine, {}, {8, 1}, 0), 0);
-  EXPECT_EQ(sendSec(machine, {}, 8, 0), 0);
+  EXPECT_EQ(messageCost(machine, {}, 1)(0), 0);
+  EXPECT_TRUE(messageSecs(machine, {}, {1, 1}, 32, MB).empty());
 }
 
 // Inside a node a large all-gather is a ring: 7 steps, 7/8 of the bytes.
@@ -110,11 +111,19 @@ TEST(CollectivesTest, SmallAllToAllGoesByTier) {
   EXPECT_NEAR(allToAllSec(machine, {}, {16, 1}, 16e3), expected, 1e-12);
 }
 
-// A message crosses the outermost tier between its ends.
-TEST(CollectivesTest, Send) {
+// A message crosses the outermost tier between its ends: of 16 stages in nodes
+// of 8, the ones in the middle and back to the first.
+TEST(CollectivesTest, Messages) {
   Machine machine = cluster(8, 8);
-  EXPECT_NEAR(sendSec(machine, {}, 1, MB), 2e-6 + MB / 450e9, 1e-15);
-  EXPECT_NEAR(sendSec(machine, {}, 8, MB), 5e-6 + MB / 50e9, 1e-15);
+  double inside = 2e-6 + MB / 450e9, between = 5e-6 + MB / 50e9;
+  std::vector<double> secs = messageSecs(machine, {}, {16, 1}, 64, MB);
+  ASSERT_EQ(secs.size(), 16u);
+  for (size_t border = 0; border < 16; ++border)
+    EXPECT_NEAR(secs[border], border % 8 == 7 ? between : inside, 1e-15);
+  for (double sec : messageSecs(machine, {}, {8, 8}, 64, MB))
+    EXPECT_NEAR(sec, between, 1e-15);
+  for (double sec : messageSecs(machine, {}, {4, 2}, 64, MB))
+    EXPECT_NEAR(sec, inside, 1e-15);
 }
 
 // A call's own start counts once, whatever the algorithm.
@@ -147,10 +156,10 @@ TEST(CollectivesTest, Torus) {
 // Ranks that share one memory share its bandwidth.
 TEST(CollectivesTest, SharedDevice) {
   Machine machine = cluster(1, 4);
-  double alone = sendSec(machine, {}, 1, 1000 * MB);
+  double alone = messageCost(machine, {}, 0)(1000 * MB);
   machine.device.shared = true;
-  EXPECT_NEAR(sendSec(machine, {}, 1, 1000 * MB) - 2e-6, 4 * (alone - 2e-6),
-              1e-12);
+  EXPECT_NEAR(messageCost(machine, {}, 0)(1000 * MB) - 2e-6,
+              4 * (alone - 2e-6), 1e-12);
 }
 
 // Published all-gathers and reduce-scatters of 256 MB on 16 to 512 H100 over

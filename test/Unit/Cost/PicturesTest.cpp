@@ -12,7 +12,7 @@ static StepWork example(int64_t microBatches) {
   StepWork step;
   step.schedule = ScheduleKind::ZeroBubble;
   step.microBatches = microBatches;
-  step.sendSec = 1e-4;
+  step.sendSec.assign(4, 1e-4);
   StageWork stage;
   stage.chunks.resize(1);
   stage.chunks[0].forwardSec = 1e-3;
@@ -82,6 +82,7 @@ TEST(PicturesTest, SmallSchedule) {
 TEST(PicturesTest, LargeSchedule) {
   StepWork step = example(512);
   step.stages.resize(16, step.stages[0]);
+  step.sendSec.assign(16, 1e-4);
   Timeline timeline = simulate(step, true);
   EXPECT_GT(timeline.events.size(), 30000u);
   std::string svg = svgOf(timeline, "large");

@@ -53,7 +53,12 @@ struct Draw {
     constexpr double kUnlike[] = {0, 0.02, 0.2, 2};
     double unlike = kUnlike[random() % 4];
     bool traffic = random() % 4 == 0;
-    step.sendSec = coin() ? uniform(0, coin() ? 0.05 : 2) : 0;
+    // Borders are alike, or those of every k-th stage are slow.
+    double send = coin() ? uniform(0, coin() ? 0.05 : 2) : 0;
+    int64_t slow = upTo(4);
+    if (send > 0 || coin())
+      for (size_t border = 1; border <= step.stages.size(); ++border)
+        step.sendSec.push_back(int64_t(border) % slow ? send / 8 : send);
     step.gradientOverlap = uniform(0, 1);
     step.weightOverlap = uniform(0, 1);
     step.bubble = coin() ? 1 : uniform(0.5, 1.5);
@@ -118,7 +123,7 @@ static Known knownOf(const StepWork &step) {
   facts.stages = int64_t(step.stages.size());
   facts.microBatches = step.microBatches;
   facts.chunks = step.chunks;
-  facts.sendSec = step.sendSec;
+  facts.setSends(step.sendSec);
   facts.bubble = step.bubble;
   facts.mostForward = facts.mostBackward = facts.mostWeight = 0;
   facts.firstChunkSec = 1e9;

@@ -59,7 +59,9 @@ struct Draw {
   /// Everything uneven; with `traffic`, links are busy too.
   StepWork step(ScheduleKind kind, bool traffic) {
     StepWork step = sizes(kind);
-    step.sendSec = random() % 2 ? uniform(0, 0.5) : 0;
+    if (random() % 2)
+      for (size_t border = 0; border < step.stages.size(); ++border)
+        step.sendSec.push_back(random() % 2 ? uniform(0, 0.5) : 0.01);
     step.gradientOverlap = uniform(0, 1);
     step.weightOverlap = uniform(0, 1);
     step.bubble = uniform(0.5, 1.5);
@@ -93,7 +95,7 @@ struct Draw {
 //   F0 0..1, send, F1 1.5..2.5, B1 2.5..4.5, send, B0 5..7.
 TEST(TimelineTest, OneMicroBatch) {
   StepWork step = evenStep(ScheduleKind::OneFOneB, 2, 1, 1, 1, 2, 1);
-  step.sendSec = 0.5;
+  step.sendSec = {0.5, 0.5};
   Timeline timeline = simulate(step, true);
   EXPECT_DOUBLE_EQ(timeline.totalSec, 7);
   EXPECT_DOUBLE_EQ(timeline.bubbleSec, 4);
@@ -107,8 +109,27 @@ TEST(TimelineTest, OneMicroBatch) {
 // its backwards end at 12, 13 and 14 and arrive at 15, 18 and 21.
 TEST(TimelineTest, SendsShareTheLink) {
   StepWork step = evenStep(ScheduleKind::GPipe, 2, 3, 1, 1, 1, 0);
-  step.sendSec = 3;
+  step.sendSec = {3, 3};
   EXPECT_DOUBLE_EQ(simulate(step).totalSec, 22);
+}
+
+// Three stages, the first border at 1 second, the second at 4; interleaved
+// chunks go back to the first stage over the last border, at 2. The first
+// micro-batch is through its chunks of the second stage at 3 and 13, where its
+// message waits for those of the two other micro-batches, 4 seconds each, until
+// 15; it arrives at 19.
+TEST(TimelineTest, BordersHaveTheirOwnTimes) {
+  StepWork step = evenStep(ScheduleKind::Interleaved, 3, 3, 2, 1, 1, 0);
+  step.sendSec = {1, 4, 2};
+  EXPECT_DOUBLE_EQ(step.journeySec(), 12);
+  Timeline timeline = simulate(step, true);
+  double first = 0;
+  for (const Event &event : timeline.events)
+    if (event.kind == EventKind::Forward && event.microBatch == 0)
+      first = std::max(first, event.endSec);
+  EXPECT_DOUBLE_EQ(first, 20);
+  step.sendSec = {1, 4};
+  EXPECT_EQ(step.check(), "2 times of messages between 3 stages");
 }
 
 // The published times of even stages: (m + p - 1)(f + b) for GPipe and 1F1B, a
@@ -286,7 +307,10 @@ static void expectExclusive(const Timeline &timeline) {
 static void expectDependencies(const StepWork &step,
                                const std::map<Key, Event> &tasks) {
   int p = int(step.stages.size()), last = p * int(step.chunks) - 1;
-  double send = p > 1 ? step.sendSec : 0;
+  // Of the border behind a chunk.
+  auto send = [&](int s) {
+    return p > 1 ? step.sendOver(static_cast<size_t>(s % p)) : 0;
+  };
   for (int64_t m = 0; m < step.microBatches; ++m)
     for (int s = 0; s <= last; ++s) {
       auto at = [&](EventKind kind, int s) {
@@ -297,10 +321,10 @@ static void expectDependencies(const StepWork &step,
       EXPECT_GE(backward.startSec, forward.endSec - 1e-9);
       if (s > 0)
         EXPECT_GE(forward.startSec,
-                  at(EventKind::Forward, s - 1).endSec + send - 1e-9);
+                  at(EventKind::Forward, s - 1).endSec + send(s - 1) - 1e-9);
       if (s < last)
         EXPECT_GE(backward.startSec,
-                  at(EventKind::Backward, s + 1).endSec + send - 1e-9);
+                  at(EventKind::Backward, s + 1).endSec + send(s) - 1e-9);
       if (step.schedule == ScheduleKind::ZeroBubble)
         EXPECT_GE(at(EventKind::WeightGradient, s).startSec,
                   backward.endSec - 1e-9);
@@ -414,7 +438,8 @@ TEST(TimelineTest, MonotoneInTraffic) {
     StageWork &stage = more.stages[draw.random() % more.stages.size()];
     switch (draw.random() % 5) {
     case 0:
-      more.sendSec += 0.3;
+      more.sendSec.resize(more.stages.size(), 0);
+      more.sendSec[draw.random() % more.sendSec.size()] += 0.3;
       break;
     case 1:
       stage.gradientSyncSec += 1;

@@ -381,4 +381,50 @@ TEST(Groups, PartsAreTheLargestThatNeverStraddle) {
   EXPECT_GT(crossing, 500);
 }
 
+/// The outermost tier that some pair of ranks crosses, by looking at them all.
+std::vector<size_t> bordersByWalking(const Machine &machine, Group pipeline,
+                                     int64_t devices) {
+  std::vector<size_t> result(static_cast<size_t>(pipeline.size), 0);
+  for (size_t tier = 1; tier < machine.tiers.size(); ++tier) {
+    int64_t width = machine.devicesWithin(tier - 1);
+    for (int64_t rank = 0; rank < devices; ++rank) {
+      int64_t stage = rank / pipeline.stride % pipeline.size;
+      bool isLast = stage + 1 == pipeline.size;
+      int64_t to = rank + (isLast ? -stage : 1) * pipeline.stride;
+      if (rank / width != to / width)
+        result[static_cast<size_t>(stage)] = tier;
+    }
+  }
+  return result;
+}
+
+// Also where groups do not fill units, and where a machine has spares.
+TEST(Groups, BordersOfPipelines) {
+  EXPECT_EQ(tiersOfBorders(cluster(), {4, 1}, 96),
+            (std::vector<size_t>{0, 0, 0, 0}));
+  EXPECT_EQ(tiersOfBorders(cluster(), {4, 4}, 96),
+            (std::vector<size_t>{0, 1, 0, 1}));
+  EXPECT_EQ(tiersOfBorders(cluster(), {3, 32}, 96),
+            (std::vector<size_t>{2, 2, 2}));
+  EXPECT_TRUE(tiersOfBorders(cluster(), {1, 1}, 96).empty());
+  std::mt19937 random(5);
+  auto upTo = [&](int64_t most) { return int64_t(random() % most) + 1; };
+  int mixed = 0;
+  for (int round = 0; round < 1000; ++round) {
+    Machine machine;
+    for (int64_t i = 0, count = upTo(3); i < count; ++i)
+      machine.tiers.push_back(makeSwitch("t", upTo(6), 1e9));
+    Group pipeline{1 + upTo(9), upTo(6)};
+    int64_t devices = pipeline.size * pipeline.stride * upTo(5);
+    machine.tiers.push_back(makeSwitch("last", devices, 1e9));
+    std::vector<size_t> tiers = tiersOfBorders(machine, pipeline, devices);
+    EXPECT_EQ(tiers, bordersByWalking(machine, pipeline, devices))
+        << pipeline.size << " at " << pipeline.stride << " of " << devices
+        << " on " << sizes(machine);
+    mixed += *std::min_element(tiers.begin(), tiers.end()) !=
+             *std::max_element(tiers.begin(), tiers.end());
+  }
+  EXPECT_GT(mixed, 300);
+}
+
 } // namespace

@@ -205,10 +205,11 @@ TEST(EvaluatePinned, TiedEmbedding) {
   EXPECT_DOUBLE_EQ(alone.stages[0].memory.weights, (5e8 - 4e7) * 2);
   PlanPoint two = pinned(*instance, "pp=2,dp=1,mb=1,m=8");
   EXPECT_DOUBLE_EQ(two.stages[1].memory.weights, 2.5e8 * 2);
-  EXPECT_NEAR(two.work.stages[0].gradientSyncSec,
-              allReduceSec(instance->machine, instance->problem.profile, {2, 1},
-                           4e7 * 4),
-              1e-6);
+  // One message each way, at the same time.
+  EXPECT_NEAR(
+      two.work.stages[0].gradientSyncSec,
+      messageCost(instance->machine, instance->problem.profile, 0)(4e7 * 4),
+      1e-12);
 }
 
 // Floors, overlap and accumulation of a runtime's profile.

@@ -142,7 +142,9 @@ PlanPoint randomPlan(std::mt19937 &random) {
   }
   work.chunks = chunks;
   work.microBatches = pp * (1 + random() % 3);
-  work.sendSec = number(5e-3);
+  work.sendSec.assign(static_cast<size_t>(pp), 0);
+  for (double &sec : work.sendSec)
+    sec = number(5e-3);
   work.bubble = 0.9;
   work.constantSec = number(10e-3);
   plan.stages.assign(pp, {});

@@ -193,7 +193,7 @@ inline PlanPoint makePlan() {
   plan.stages = {{{{{{0, 1, embedding}, {1, 2, layer}}}}, makeMemory(20)},
                  {{{{{1, 2, layer}, {2, 1, head}}}}, makeMemory(12)}};
   plan.work.microBatches = 4;
-  plan.work.sendSec = 1e-3;
+  plan.work.sendSec = {1e-3, 1e-3};
   plan.work.gradientOverlap = plan.work.weightOverlap = 0.5;
   plan.work.stages.resize(2);
   for (StageWork &stage : plan.work.stages) {

@@ -232,6 +232,36 @@ TEST(ProgramTimeTest, MessagesThatAreExpected) {
   }
 }
 
+// The middle one of three stages sends both neighbours two messages of 1 s, each
+// copied in 0.2 s before. The four leave one after the other from 0.2 s on; the
+// last one comes beside nothing and is copied from its buffer.
+TEST(ProgramTimeTest, MessagesOfARankShareItsLink) {
+  Program program(3, 1);
+  for (uint32_t stage : {0u, 1u, 2u}) {
+    program.begin("forward");
+    if (stage == 1) {
+      program.channel(1, 0, 2);
+      program.channel(1, 2, 2);
+      for (int64_t round = 0; round < 2; ++round) {
+        program.add(KERF_OP_SEND, {0, 100 * MB});
+        program.add(KERF_OP_SEND, {1, 100 * MB});
+      }
+    } else {
+      program.channel(1, stage, 2);
+      program.add(KERF_OP_RECEIVE, {0, 100 * MB});
+      program.add(KERF_OP_RECEIVE, {0, 100 * MB});
+    }
+    program.end();
+  }
+  Machine machine = machineOf(BackendTarget::Cuda, 3);
+  machine.tiers[0].bytesPerSec = 0.1e9;
+  std::string error;
+  auto time = timeProgram(program.data, machine, {}, false, error);
+  ASSERT_TRUE(time);
+  EXPECT_NEAR(time->stepSec, 0.2 + 4 * 1.0 + 0.2, kExact);
+  expectWhole(*time);
+}
+
 // Stages meet when the last one comes, started or not.
 TEST(ProgramTimeTest, CollectiveOverStages) {
   for (uint32_t flags : {0u, uint32_t(KERF_STARTS)}) {
