@@ -133,10 +133,9 @@ static SweepPoint planPoint(const SweepInput &input, const Machine &machine,
   point.stepSec = time.stepSec;
   point.mfu = time.mfu;
   point.scaling = time.scaling;
-  point.errorBand =
-      errorBandOf(*input.step, machine, input.profile, plan.outer).part;
   point.run =
       planRun(*input.step, machine, devices, time.stepSec, input.tokens);
+  point.run.band = errorBandOf(*input.step, machine, input.profile, plan.outer);
   return point;
 }
 
@@ -171,7 +170,7 @@ static bool dominates(const SweepPoint &other, const SweepPoint &point,
 /// Whether a run stays within the limits even if it takes longer by the error
 /// that is expected of the prediction.
 static bool meets(const SweepPoint &point, const Sweep &sweep) {
-  double margin = 1 + point.errorBand;
+  double margin = 1 + point.run.band.more;
   const SweepLimits &limits = sweep.limits;
   bool inTime =
       limits.seconds == 0 || point.run.seconds * margin <= limits.seconds;

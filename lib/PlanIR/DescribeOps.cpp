@@ -2,7 +2,7 @@
 
 #include "PlanHead.h"
 
-#include "llvm/Support/Path.h"
+#include "kerf/Interfaces/Place.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -25,22 +25,6 @@ static std::string nameWith(Operation *op) {
   if (ParamOp weight = weightOf(op))
     name += " " + weight.getName().str();
   return name;
-}
-
-/// "model.mlir:17"; "line 17" of a text without a name, "" of no text.
-static std::string placeOf(Location location) {
-  FileLineColLoc found;
-  location->walk([&](Location part) {
-    found = dyn_cast<FileLineColLoc>(part);
-    return found ? WalkResult::interrupt() : WalkResult::advance();
-  });
-  if (!found || found.getLine() == 0)
-    return "";
-  llvm::StringRef file = llvm::sys::path::filename(found.getFilename());
-  std::string line = std::to_string(found.getLine());
-  return file.empty() || file == "-" || file.starts_with("<")
-             ? "line " + line
-             : file.str() + ":" + line;
 }
 
 llvm::DenseMap<Operation *, std::string> kerf::describeOps(ModelOp model) {

@@ -60,6 +60,8 @@ Explanation kerf::explain(const ExplainInput &input) {
   result.alternatives = describeAlternatives(input, result.time);
   result.run = planRun(*input.step, *input.machine, result.plan.devices,
                        result.time.stepSec, input.tokens);
+  result.run.band =
+      errorBandOf(*input.step, *input.machine, input.profile, plan.outer);
   result.roomy = describeRoomy(input, plan);
   result.trust = describeTrust(input, plan);
   if (input.withSensitivity)

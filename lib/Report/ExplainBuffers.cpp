@@ -5,6 +5,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -23,11 +24,67 @@ static std::string nameOf(const LayerKind &kind, const LayerOp &op) {
   return says ? name : name + ", backward pass";
 }
 
-static BufferRow describe(const LayerKind &kind, const LayerBuffer &buffer) {
+/// What a plan calls the op.
+static std::string ruleOf(const LayerOp &op) {
+  constexpr const char *phases[] = {"forward ", "input_gradient ",
+                                    "weight_gradient "};
+  return phases[static_cast<size_t>(op.phase)] + std::to_string(op.number) +
+         " " + std::to_string(op.order);
+}
+
+/// Pins that cut a dimension further than the plan does and the others as it
+/// does: fewer sequences of a micro-batch, more context or tensor ranks where
+/// these cut the value or there are none yet.
+static std::vector<std::string> pinsFor(const LayerValue &value,
+                                        const LayerBuffer &buffer,
+                                        const OuterChoice &outer) {
+  std::map<std::string, int64_t> now;
+  std::map<std::string, int64_t> more;
+  auto note = [&](InnerAxis axis, const char *name, int64_t ranks) {
+    if (buffer.whole >> static_cast<int>(axis) & 1)
+      return;
+    if (ranks > 1)
+      now[name] = ranks;
+    more[name] = 2 * ranks;
+  };
+  for (auto [meaning, size] : llvm::zip(value.classes, buffer.shape)) {
+    if (meaning == IndexClass::Batch) {
+      now["mb"] = outer.microBatch;
+      if (outer.microBatch > 1)
+        more["mb"] = outer.microBatch / 2;
+    }
+    if (meaning == IndexClass::Sequence && size > 1)
+      note(InnerAxis::Context, "cp", outer.cp);
+    if (meaning == IndexClass::Other && size > 1)
+      note(InnerAxis::Tensor, "tp", outer.tp);
+  }
+  std::vector<std::string> pins;
+  for (auto [name, degree] : more) {
+    std::map<std::string, int64_t> all = now;
+    all[name] = degree;
+    int64_t ranks = 1;
+    std::string pin;
+    for (auto [own, count] : all) {
+      ranks *= own == "mb" ? 1 : count;
+      pin += (pin.empty() ? "" : ",") + own + "=" + std::to_string(count);
+    }
+    if (outer.ranks() % ranks == 0)
+      pins.push_back(pin);
+  }
+  return pins;
+}
+
+static BufferRow describe(const LayerKind &kind, const LayerBuffer &buffer,
+                          const OuterChoice &outer) {
   const LayerValue &value = kind.values[buffer.value];
+  const LayerOp &op = kind.ops[value.producer];
   BufferRow row;
   row.layer = kind.name;
-  row.op = nameOf(kind, kind.ops[value.producer]);
+  row.op = nameOf(kind, op);
+  row.place = op.place;
+  row.pins = pinsFor(value, buffer, outer);
+  if (buffer.whole)
+    row.rule = ruleOf(op);
   row.shape = buffer.shape;
   row.bytes = buffer.bytes;
   row.elementBytes = value.elementBytes;
@@ -51,7 +108,8 @@ explain_detail::describeBuffers(const ExplainInput &input,
         if (kinds.insert(layers.kind).second)
           for (const LayerBuffer &buffer :
                input.buffersOf(plan.outer, layers.kind, layers.point))
-            rows.push_back(describe(input.step->kinds[layers.kind], buffer));
+            rows.push_back(
+                describe(input.step->kinds[layers.kind], buffer, plan.outer));
   llvm::sort(rows, [](const BufferRow &a, const BufferRow &b) {
     return std::tie(b.bytes, a.layer, a.op, a.shape) <
            std::tie(a.bytes, b.layer, b.op, b.shape);

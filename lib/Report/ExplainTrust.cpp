@@ -24,20 +24,66 @@ static std::string measuredAlone(const StepModel &step, const Machine &machine,
   return "";
 }
 
-/// Of other runtimes: what fits of such models to published runs reach on rows
-/// that they were not fitted to.
+static bool hasGrouped(const StepModel &step) {
+  for (const LayerKind &kind : step.kinds)
+    for (const LayerOp &op : kind.ops)
+      if (op.isGrouped())
+        return true;
+  return false;
+}
+
+/// Whether steps on such a device are among those that the model is judged by.
+static bool isJudgedOn(const Device &device) {
+  std::string name = llvm::StringRef(device.name).lower();
+  return llvm::any_of(
+      llvm::ArrayRef({"v100", "a100", "h100", "h200", "h800", "tpu-v4"}),
+      [&](llvm::StringRef chip) {
+        return llvm::StringRef(name).contains(chip);
+      });
+}
+
+/// Of dense models in 16 bits on known GPUs: what fits of such models to
+/// published runs reach on rows that they were not fitted to.
+static ErrorBand bandOfRuntime(const Profile &profile,
+                               const OuterChoice &outer) {
+  llvm::StringRef name = profile.name;
+  if (outer.ranks() >= 256 && outer.dp * outer.cp > outer.tp * outer.pp)
+    return {0.12, 0.12, "256 ranks and more, mostly data-parallel"};
+  if (name.starts_with("megatron") || name.starts_with("nemo"))
+    return {0.05, 0.05, "runtimes like Megatron"};
+  return {0.07, 0.07, "other runtimes"};
+}
+
+// The figures of experts and of fp8 are those of docs/planner-figures.md, of
+// CPUs those of docs/prediction-figures.md.
 ErrorBand kerf::errorBandOf(const StepModel &step, const Machine &machine,
                             const Profile &profile, const OuterChoice &outer) {
   std::string measured = measuredAlone(step, machine, profile);
   if (!measured.empty() && outer.ranks() == 1)
-    return {0.06, "five models on " + measured +
-                      "; more where 128 does not divide the width"};
-  llvm::StringRef name = profile.name;
-  if (outer.ranks() >= 256 && outer.dp * outer.cp > outer.tp * outer.pp)
-    return {0.12, "256 ranks and more, mostly data-parallel"};
-  if (name.starts_with("megatron") || name.starts_with("nemo"))
-    return {0.05, "runtimes like Megatron"};
-  return {0.07, "other runtimes"};
+    return {0.06, 0.06,
+            "five models on " + measured +
+                "; more where 128 does not divide the width"};
+  if (machine.device.target == BackendTarget::Cpu)
+    return {0.1, 0.1,
+            "27 layouts on a machine that was described by measuring it: 4 % "
+            "in the median, 10 % at most"};
+  ErrorBand widest = bandOfRuntime(profile, outer);
+  auto consider = [&](bool applies, ErrorBand other) {
+    if (applies && other.more > widest.more)
+      widest = std::move(other);
+  };
+  consider(step.type == "fp8",
+           {0.1, 0.1,
+            "fp8: dense published steps are met within 4 %, Kerf's casts "
+            "beside the products are assumed"});
+  consider(
+      !isJudgedOn(machine.device),
+      {0.2, 0.2, "assumed: none of the published steps was on such a device"});
+  consider(hasGrouped(step),
+           {0.1, 0.4,
+            "experts: of 9 published steps one took 8 % less than foretold, 7 "
+            "took 37 to 56 % more, one with small experts 3.3 times as long"});
+  return widest;
 }
 
 /// Kerf's steps were measured on CPUs (docs/prediction-figures.md), and on one
@@ -48,9 +94,7 @@ static void addMeasured(TrustPart &part, const ExplainInput &input,
   part.measuredAlone = measuredAlone(*input.step, machine, input.profile);
   part.isMeasured = machine.device.target == BackendTarget::Cpu ||
                     (!part.measuredAlone.empty() && outer.ranks() == 1);
-  ErrorBand band = errorBandOf(*input.step, machine, input.profile, outer);
-  part.errorBand = band.part;
-  part.errorSource = band.source;
+  part.band = errorBandOf(*input.step, machine, input.profile, outer);
 }
 
 /// See `TrustPart::notCompiled`.
@@ -76,14 +120,6 @@ static std::string sourceOf(const std::map<std::string, std::string> &sources,
                             const std::string &field) {
   auto it = sources.find(field);
   return it == sources.end() ? "cluster file" : it->second;
-}
-
-static bool hasGrouped(const StepModel &step) {
-  for (const LayerKind &kind : step.kinds)
-    for (const LayerOp &op : kind.ops)
-      if (op.isGrouped())
-        return true;
-  return false;
 }
 
 namespace {

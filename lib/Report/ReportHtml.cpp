@@ -110,15 +110,19 @@ static std::string decisionOf(const Explanation &e) {
   text += card(layoutOf(e.plan), batchWords(e.plan.outer) + "; " + e.plan.state,
                "wide");
   text += card(seconds(e.time.stepSec) + " a step",
-               counted(e.run.tokensPerSec) + " tokens/s, MFU " +
+               spanWords(e.trust.band, e.time.stepSec, seconds) + "; " +
+                   counted(e.run.tokensPerSec) + " tokens/s, MFU " +
                    percent(e.time.mfu));
   text += card(warning.empty() ? "fits" : "fits, barely", fitWords(e.memory),
                warning.empty() ? "fits" : "tight");
-  text += card(duration(e.run.seconds), counted(e.run.tokens) + " tokens, " +
-                                            amount(e.run.deviceHours) +
-                                            " device-hours");
+  text += card(duration(e.run.seconds),
+               spanWords(e.run.band, e.run.seconds, duration) + "; " +
+                   counted(e.run.tokens) + " tokens, " +
+                   amount(e.run.deviceHours) + " device-hours");
   if (std::string price = priceWords(e.run); !price.empty())
-    text += card(price, "the run, at the price of the cluster's description");
+    text += card(price, spanWords(e.run.band, e.run.price, moneyWords) +
+                            "; the run, at the price of the cluster's "
+                            "description");
   const Certificate &proof = e.trust.certificate;
   std::string rank = proof.space <= 1      ? "given"
                      : proof.complete      ? "the best"
@@ -194,7 +198,7 @@ static std::string memoryOf(const MemoryPart &memory) {
                      "soft") +
          tableOf(withHeading(tableOfBuffers(memory.buffers),
                              {"largest buffers of a micro-batch", "layer",
-                              "made by", "on a rank", ""}),
+                              "made by", "at", "on a rank", ""}),
                  true);
 }
 

@@ -139,7 +139,9 @@ static Value buffersOf(llvm::ArrayRef<BufferRow> rows) {
     for (int64_t size : row.shape)
       shape.array.push_back(Value::fromInteger(size));
     value.set("shape", std::move(shape));
+    value.set("place", textOf(row.place));
     value.set("not_split_by", stringsOf(row.wholeOver));
+    value.set("pins", stringsOf(row.pins));
     list.array.push_back(std::move(value));
   }
   return list;
@@ -297,8 +299,9 @@ static Value certificateOf(const Certificate &c) {
 static Value trustOf(const TrustPart &trust) {
   Value value = Value::makeObject();
   value.set("measured", Value::fromBool(trust.isMeasured));
-  value.set("error_band", numberOf(trust.errorBand));
-  value.set("error_source", textOf(trust.errorSource));
+  value.set("error_band", numberOf(trust.band.more));
+  value.set("error_band_less", numberOf(trust.band.less));
+  value.set("error_source", textOf(trust.band.source));
   Value figures = Value::makeArray();
   for (const Assumption &figure : trust.figures) {
     Value line = Value::makeObject();

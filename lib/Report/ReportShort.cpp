@@ -129,9 +129,9 @@ static std::string nextWords(const Explanation &e) {
 
 static std::string runWords(const RunPart &run) {
   std::string text = counted(run.tokens) + " tokens take " +
-                     duration(run.seconds) + ", " + amount(run.deviceHours) +
-                     " device-hours";
-  std::string price = priceWords(run);
+                     rangeWords(run.band, run.seconds, duration) + ", " +
+                     amount(run.deviceHours) + " device-hours";
+  std::string price = priceRange(run);
   return price.empty() ? text : text + ", " + price;
 }
 
@@ -167,9 +167,9 @@ std::string kerf::printShort(const Explanation &e, bool color) {
     return printText(e, color);
   Table table{"lw", 2, {}};
   table.rows = {{"layout", layoutOf(e.plan)},
-                {"step", seconds(e.time.stepSec) + ", " +
-                             counted(e.run.tokensPerSec) + " tokens/s, MFU " +
-                             percent(e.time.mfu)},
+                {"step", rangeWords(e.trust.band, e.time.stepSec, seconds) +
+                             ", " + counted(e.run.tokensPerSec) +
+                             " tokens/s, MFU " + percent(e.time.mfu)},
                 {"memory", fitWords(e.memory)},
                 {"time goes", timeWords(e.time)},
                 {"why this", optimumWords(e.trust.certificate)}};

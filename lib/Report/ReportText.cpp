@@ -31,7 +31,8 @@ static std::string printHead(const Explanation &e) {
   size_t stage = e.memory.tightest;
   std::string memory =
       gib(e.memory.stages[stage].total()) + " of " + gib(e.memory.capacity);
-  return printTitle(e.plan) + "\n  step " + seconds(e.time.stepSec) + "   " +
+  return printTitle(e.plan) + "\n  step " +
+         rangeWords(e.trust.band, e.time.stepSec, seconds) + "   " +
          counted(e.run.tokensPerSec) + " tokens/s   MFU " +
          percent(e.time.mfu) + "   memory " + memory +
          (e.memory.stages.size() > 1 ? " on stage " + std::to_string(stage)
@@ -242,25 +243,48 @@ static std::string wholeWords(const BufferRow &buffer) {
              : "not split by " + llvm::join(buffer.wholeOver, ", ");
 }
 
+/// "smaller with --pin=cp=2 or --pin=tp=8; a rule for 'forward 6 0' in a plan
+/// by hand may split it by tensor"; "" where nothing is known.
+static std::string reliefWords(const BufferRow &buffer) {
+  std::string pins, text;
+  for (const std::string &pin : buffer.pins)
+    pins += (pins.empty() ? "" : " or ") + ("--pin=" + pin);
+  if (!pins.empty())
+    text = "smaller with " + pins;
+  if (!buffer.rule.empty())
+    text += (text.empty() ? "" : "; ") +
+            ("a rule for '" + buffer.rule +
+             "' in a plan by hand may split it by ") +
+            llvm::join(buffer.wholeOver, ", ");
+  return text;
+}
+
 std::string report::bufferWords(const BufferRow &buffer) {
-  std::string whole = wholeWords(buffer);
-  return clean(buffer.op) + " of " + clean(buffer.layer) + ", " +
-         shapeWords(buffer) + ", " + sizeWords(buffer.bytes) +
-         " of a micro-batch on a rank" + (whole.empty() ? "" : "; " + whole);
+  std::string text = "'" + clean(buffer.op) + "' of " + clean(buffer.layer);
+  if (!buffer.place.empty())
+    text += " at " + clean(buffer.place);
+  text += ", " + shapeWords(buffer) + ", " + sizeWords(buffer.bytes) +
+          " of a micro-batch on a rank";
+  for (const std::string &more : {wholeWords(buffer), reliefWords(buffer)})
+    text += more.empty() ? "" : "; " + more;
+  return text;
 }
 
 Table report::tableOfBuffers(llvm::ArrayRef<BufferRow> rows) {
-  Table table{"rllll", 2, {}};
+  Table table{"rlllll", 2, {}};
   for (const BufferRow &row : rows)
     table.rows.push_back({sizeWords(row.bytes), clean(row.layer), clean(row.op),
-                          shapeWords(row), wholeWords(row)});
+                          clean(row.place), shapeWords(row), wholeWords(row)});
   return table;
 }
 
 static std::string printBuffers(llvm::ArrayRef<BufferRow> rows) {
-  return rows.empty() ? ""
-                      : "\n  largest buffers of one micro-batch on a rank\n" +
-                            tableOfBuffers(rows).print();
+  if (rows.empty())
+    return "";
+  std::string relief = reliefWords(rows.front());
+  return "\n  largest buffers of one micro-batch on a rank\n" +
+         tableOfBuffers(rows).print() +
+         (relief.empty() ? "" : "  the first: " + relief + "\n");
 }
 
 static std::string printMemory(const MemoryPart &memory, bool color) {
@@ -430,11 +454,32 @@ static std::string printFailures(const RunPart &run) {
          " of the time makes progress";
 }
 
+/// A price without its currency.
+std::string report::moneyWords(double price) {
+  return price < 99.5 ? short3(price) : grouped(price);
+}
+
 std::string report::priceWords(const RunPart &run) {
   if (run.currency.empty())
     return "";
-  return (run.price < 99.5 ? short3(run.price) : grouped(run.price)) + " " +
-         clean(run.currency);
+  return moneyWords(run.price) + " " + clean(run.currency);
+}
+
+std::string report::spanWords(const ErrorBand &band, double value,
+                              llvm::function_ref<std::string(double)> words) {
+  return words(value * (1 - band.less)) + " to " +
+         words(value * (1 + band.more));
+}
+
+std::string report::rangeWords(const ErrorBand &band, double value,
+                               llvm::function_ref<std::string(double)> words) {
+  return words(value) + " (" + spanWords(band, value, words) + ")";
+}
+
+std::string report::priceRange(const RunPart &run) {
+  return run.currency.empty() ? ""
+                              : rangeWords(run.band, run.price, moneyWords) +
+                                    " " + clean(run.currency);
 }
 
 Table report::tableOfRun(const RunPart &run) {
@@ -444,16 +489,17 @@ Table report::tableOfRun(const RunPart &run) {
                      " per parameter (compute-optimal: about " +
                      fixed(kTokensPerParameter, 0) + "), " +
                      plural(run.steps, "step")});
-  table.rows.push_back({"time", duration(run.seconds) + " at " +
-                                    counted(run.tokensPerSec) + " tokens/s; " +
-                                    amount(run.deviceHours) + " device-hours"});
+  table.rows.push_back({"time", rangeWords(run.band, run.seconds, duration) +
+                                    " at " + counted(run.tokensPerSec) +
+                                    " tokens/s; " + amount(run.deviceHours) +
+                                    " device-hours"});
   std::string carbon =
       run.carbonKg > 0 ? "; " + amount(run.carbonKg) + " kg CO2" : "";
   if (run.joules > 0)
     table.rows.push_back({"energy", scaled(run.joules / 3600, "Wh") + " at " +
                                         scaled(run.flopsPerJoule, "FLOP/J") +
                                         carbon});
-  if (std::string price = priceWords(run); !price.empty())
+  if (std::string price = priceRange(run); !price.empty())
     table.rows.push_back({"price", price});
   if (run.failuresPerDay > 0)
     table.rows.push_back({"failures", printFailures(run)});
@@ -488,16 +534,19 @@ static std::string spaceWords(const Certificate &c) {
 }
 
 std::string report::errorWords(const TrustPart &trust) {
-  std::string band = "about " + percent(trust.errorBand, 0);
+  const ErrorBand &own = trust.band;
+  std::string band = own.less == own.more ? "about " + percent(own.more, 0)
+                                          : percent(own.less, 0) + " less to " +
+                                                percent(own.more, 0) + " more";
   if (trust.isMeasured)
-    return band + " of the step time is expected (" + trust.errorSource + ")";
+    return band + " of the step time is expected (" + own.source + ")";
   std::string measured =
       trust.measuredAlone.empty()
           ? "not measured on such devices"
           : "measured on " + trust.measuredAlone + ", not on several";
   return "projection: Kerf was " + measured +
          "; published steps of others are met within " + band + " (" +
-         trust.errorSource + ")";
+         own.source + ")";
 }
 
 Table report::tableOfTrust(const TrustPart &trust) {

@@ -85,7 +85,7 @@ static std::string choiceWords(const SweepPoint &point) {
   std::string price = priceWords(point.run);
   return grouped(point.devices) + " of " + clean(point.machine) + ", " +
          duration(point.run.seconds) + (price.empty() ? "" : ", " + price) +
-         ", and about " + percent(point.errorBand, 0) +
+         ", and about " + percent(point.run.band.more, 0) +
          " more where the prediction is off";
 }
 
@@ -164,7 +164,7 @@ std::string kerf::printJson(const Sweep &sweep) {
       row.set("run", jsonOf(point.run));
       row.set("fewest", Value::fromBool(point.fewest));
       row.set("pareto", Value::fromBool(point.pareto));
-      row.set("error_band", numberOf(point.errorBand));
+      row.set("error_band", numberOf(point.run.band.more));
       row.set("meets_limits", Value::fromBool(point.meets));
       row.set("cheapest", Value::fromBool(point.cheapest));
       if (point.noFasterThan > 0)

@@ -15,6 +15,7 @@
 //      is guessed to be clearly slower than the best.
 //   2. Prove: what has the lowest bound comes first, until no bound is below
 //      the best, or the tables that may be solved are used up.
+//   3. Where they are: what is open near the best plan (SearchPolish.cpp).
 // Guesses are of a closed form, bounds of the timeline (SearchLeafBound.cpp).
 // All leaves whose bound is below the best are solved and simulated, but where
 // they are guessed to be slower and another leaf's bound is lower anyway. Of
@@ -329,6 +330,10 @@ void Searcher::prove() {
     openBound = deferred.front().bound;
     break;
   }
+}
+
+/// Counts what could not be looked at.
+void Searcher::countLeftOut() {
   if (openBound >= best)
     return;
   certificate.leftOut = 1;
@@ -349,6 +354,8 @@ void Searcher::run() {
          << " plans that fit";
   tableBudget = whole;
   prove();
+  polish();
+  countLeftOut();
   settleTies();
   LDBG() << "proved: best " << report::seconds(best) << ", what is open takes "
          << report::seconds(std::min({best, openBound, looseBound}))

@@ -139,6 +139,10 @@ private:
   void work(const Node &node);
   void explore();
   void prove();
+  void polish();
+  std::vector<Node> takeNear();
+  Shape shapeOf(const Node &node) const;
+  void countLeftOut();
   void settleTies();
   bool isIdle(const Node &node) const;
   void listShapes();

@@ -13,6 +13,7 @@
 #include "kerf/Dialect/Kerf/Constants.h"
 #include "kerf/Dialect/Kerf/PutOff.h"
 #include "kerf/Interfaces/KernelInterface.h"
+#include "kerf/Interfaces/Place.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringSet.h"
@@ -386,6 +387,7 @@ private:
     Factors factors = facts.getFactors();
     LayerOp layer;
     layer.name = op->getName().stripDialect().str();
+    layer.place = placeOf(op->getLoc());
     layer.phase = phaseOf(op);
     layer.number = numberOf(op);
     layer.order = orders[{static_cast<int>(layer.phase), layer.number}]++;

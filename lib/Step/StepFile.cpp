@@ -80,6 +80,7 @@ void visitFields(Of<OpCost> auto &cost, auto visit) {
 void visitFields(Of<LayerOp> auto &op, auto visit) {
   visit("name", op.name);
   visit("weight", op.weight);
+  visit("place", op.place);
   visit("phase", op.phase);
   visit("number", op.number);
   visit("order", op.order);

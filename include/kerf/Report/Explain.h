@@ -149,7 +149,13 @@ struct BufferRow {
   std::string op;                      ///< that makes it: "linear lm_head"
   llvm::SmallVector<int64_t, 4> shape; ///< on the rank
   double bytes = 0, elementBytes = 0;
+  std::string place;                  ///< "model.mlir:17", or ""
   std::vector<std::string> wholeOver; ///< axes that do not split it
+  /// What may make it smaller: "cp=2,mb=4" (`Pins`).
+  std::vector<std::string> pins;
+  /// Where axes are there and do not split it: the op as a plan names it
+  /// ("forward 6 0"); else "".
+  std::string rule;
 };
 
 /// Bytes of each stage's most loaded rank.
@@ -268,7 +274,15 @@ std::string shortLayout(const OuterChoice &outer);
 //===----------------------------------------------------------------------===//
 
 /// A run over `tokens`; all devices of the machine are paid for, spares too.
+/// How wrong the time of a step, and so of a run and its price, may be: it may
+/// take so much less or more, parts of 1; and where that is from.
+struct ErrorBand {
+  double less = 0, more = 0;
+  std::string source;
+};
+
 struct RunPart {
+  ErrorBand band; ///< of `seconds`, `deviceHours`, `joules` and `price`
   double tokens = 0, steps = 0;
   double tokensPerSec = 0;
   double tokensPerParameter = 0;
@@ -296,11 +310,6 @@ RunPart planRun(const StepModel &step, const Machine &machine, int64_t devices,
 // 6. What it rests on
 //===----------------------------------------------------------------------===//
 
-/// How wrong a step time may be, part of 1, and where that is from.
-struct ErrorBand {
-  double part = 0;
-  std::string source;
-};
 /// From steps that were measured on such a device; else from published steps of
 /// other runtimes.
 ErrorBand errorBandOf(const StepModel &step, const Machine &machine,
@@ -314,8 +323,7 @@ struct TrustPart {
   bool isMeasured = false;
   /// Where it was measured on one such device but not on several: "an H100".
   std::string measuredAlone;
-  double errorBand = 0; ///< expected error of the step time, part of 1
-  std::string errorSource;
+  ErrorBand band;
   Certificate certificate;
   std::vector<std::pair<std::string, std::string>> excluded;
   /// That no programs are made for these devices, and what can be done; empty

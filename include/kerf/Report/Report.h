@@ -8,6 +8,7 @@
 #include "kerf/Support/Screen.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <array>
@@ -32,6 +33,16 @@ std::vector<std::string> warningsOf(const Explanation &explanation);
 std::string bufferWords(const BufferRow &buffer);
 /// "1,490,464 USD"; "" without a price.
 std::string priceWords(const RunPart &run);
+/// A price without its currency.
+std::string moneyWords(double price);
+/// "31.96 s to 36.78 s": where a time or a price is expected, in such words.
+std::string spanWords(const ErrorBand &band, double value,
+                      llvm::function_ref<std::string(double)> words);
+/// "34.37 s (31.96 s to 36.78 s)"
+std::string rangeWords(const ErrorBand &band, double value,
+                       llvm::function_ref<std::string(double)> words);
+/// "1,490,464 (1,386,131 to 1,594,796) USD"; "" without a price.
+std::string priceRange(const RunPart &run);
 /// How far the best layout may be from this one.
 std::string optimumWords(const Certificate &certificate);
 /// How wrong the times may be, and how that is known.

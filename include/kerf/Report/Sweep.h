@@ -36,7 +36,6 @@ struct SweepPoint {
   bool pareto = false; ///< no other is both sooner done and cheaper
   /// A smaller number of the same machine takes no longer; 0: none does.
   int64_t noFasterThan = 0;
-  double errorBand = 0;  ///< expected, of time and price; part of 1
   bool meets = false;    ///< the limits of the sweep, with the error band
   bool cheapest = false; ///< of those that meet them
 };

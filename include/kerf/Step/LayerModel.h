@@ -46,6 +46,7 @@ struct LayerFactor {
 struct LayerOp {
   std::string name;   ///< "linear"
   std::string weight; ///< name pattern of the parameter it reads first, or ""
+  std::string place;  ///< for people: "model.mlir:17", or ""
   LayerPhase phase = LayerPhase::Forward;
   int number = -1;  ///< of its phase in the IR: the forward op's number
   int order = 0;    ///< among the ops of that phase and number in the IR

@@ -66,6 +66,40 @@ ParseResult ModelOp::parse(OpAsmParser &parser, OperationState &result) {
   return parser.parseRegion(*result.addRegion(), args);
 }
 
+/// Attributes of a model: where they are long (a configuration is), each on a
+/// line of its own, so that the model's line can be shown with an error.
+static void printModelAttrs(OpAsmPrinter &p, ModelOp model) {
+  constexpr size_t kLongLine = 100;
+  llvm::SmallVector<NamedAttribute> shown;
+  size_t length = 0;
+  for (NamedAttribute named : model->getAttrs()) {
+    if (named.getName() == "sym_name" || named.getName() == "roles")
+      continue;
+    shown.push_back(named);
+    std::string text;
+    llvm::raw_string_ostream(text) << named.getValue();
+    length += named.getName().size() + text.size();
+  }
+  if (length <= kLongLine) {
+    p.printOptionalAttrDictWithKeyword(shown);
+    return;
+  }
+  p << " attributes {";
+  p.increaseIndent();
+  llvm::interleave(
+      shown,
+      [&](NamedAttribute named) {
+        p.printNewline();
+        p.printKeywordOrString(named.getName());
+        if (!isa<UnitAttr>(named.getValue()))
+          p << " = " << named.getValue();
+      },
+      [&] { p << ','; });
+  p.decreaseIndent();
+  p.printNewline();
+  p << '}';
+}
+
 void ModelOp::print(OpAsmPrinter &p) {
   p << ' ';
   p.printSymbolName(getSymName());
@@ -79,8 +113,7 @@ void ModelOp::print(OpAsmPrinter &p) {
                           p.printRegionArgument(arg);
                         });
   p << ')';
-  p.printOptionalAttrDictWithKeyword((*this)->getAttrs(),
-                                     {"sym_name", "roles"});
+  printModelAttrs(p, *this);
   p << ' ';
   p.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }
