@@ -220,7 +220,6 @@ FailureOr<PlanTask> kerf::planTaskOf(const PlanOptions &options) {
   if (!task.sweep.empty() && task.devices)
     return fail("expected --devices or --sweep, found both");
   llvm::StringRef ofOne = task.explain != ExplainSize::None ? "explain"
-                          : !task.html.empty()              ? "html"
                           : !task.versus.empty()            ? "versus"
                           : !task.trace.empty()             ? "trace"
                                                             : "";
@@ -490,6 +489,8 @@ LogicalResult kerf::runSweep(const PlanInput &source, const PlanTask &task) {
     return failure();
   llvm::outs() << printText(found, llvm::outs().has_colors());
   if (failed(writeText(task.explainJson, printJson(found))))
+    return failure();
+  if (!task.html.empty() && failed(writeText(task.html, printHtml(found))))
     return failure();
   return task.svg.empty() ? success() : writeText(task.svg, svgOf(found));
 }

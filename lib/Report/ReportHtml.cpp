@@ -1,108 +1,21 @@
 //===- ReportHtml.cpp - an explanation as a page for a browser ------------===//
 //
-// One file: style and script are in it, nothing is fetched. The decision comes
-// first; the rest is what --explain=full prints, with bars. Without the script
-// all but the zoom of the schedule works.
+// The decision comes first; the rest is what --explain=full prints, with bars.
 //
 //===----------------------------------------------------------------------===//
 
-#include "kerf/Report/Report.h"
+#include "PageTables.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace kerf;
 using namespace kerf::report;
-
-static constexpr char kStyle[] = R"css(
-:root { --ink: #1b2733; --soft: #5c6873; --line: #dfe3e6; --paper: #fcfcfa; --good: #2e7d4f; --bad: #b3422f; }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 1180px; padding: 24px 28px 60px; background: var(--paper); color: var(--ink);
-       font: 15px/1.45 Helvetica, Arial, sans-serif; }
-h1 { font-size: 24px; margin: 0 0 2px; } h2 { font-size: 18px; margin: 34px 0 8px; border-bottom: 1px solid var(--line); }
-p { margin: 6px 0; } .soft { color: var(--soft); } .warning { color: var(--bad); font-weight: bold; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(200px, 1fr)); gap: 12px; margin: 18px 0; }
-.card { border: 1px solid var(--line); border-radius: 6px; padding: 10px 14px; background: #fff; }
-.card b { display: block; font-size: 21px; } .card i { font-style: normal; color: var(--soft); font-size: 13px; }
-.card.wide { grid-column: 1 / -1; } .card.wide b { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: 18px; }
-.card.fits { border-left: 5px solid var(--good); } .card.tight { border-left: 5px solid var(--bad); }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; margin: 10px 0; font-size: 14px; }
-th, td { text-align: left; vertical-align: top; padding: 3px 14px 3px 0; border-bottom: 1px solid var(--line); }
-th { color: var(--soft); font-weight: normal; } .r { text-align: right; white-space: nowrap; }
-.row { display: grid; grid-template-columns: 190px 1fr 130px; gap: 10px; align-items: center; margin: 3px 0; font-size: 14px; }
-.row.top { font-weight: bold; margin-top: 10px; }
-.bar { display: flex; height: 16px; background: #eceff1; position: relative; } .bar span { height: 100%; }
-.keys span { display: inline-block; margin-right: 16px; font-size: 13px; } .keys i { display: inline-block; width: 11px; height: 11px; margin-right: 5px; }
-.schedule { overflow: auto; border: 1px solid var(--line); background: #fff; } .schedule svg { display: block; height: auto; }
-button { font: inherit; padding: 2px 12px; border: 1px solid var(--line); background: #fff; border-radius: 4px; cursor: pointer; }
-@media print { body { padding: 0; font-size: 10px; max-width: none; } h1 { font-size: 16px; } h2 { font-size: 12px; margin: 10px 0 3px; }
-  .cards { grid-template-columns: repeat(5, 1fr); gap: 5px; margin: 6px 0; } .card { padding: 3px 6px; } .card b { font-size: 12px; }
-  .card i, table, .row, .keys span { font-size: 8px; } table { margin: 2px 0; } th, td { padding: 0 7px 0 0; line-height: 1.25; }
-  .row { margin: 1px 0; grid-template-columns: 120px 1fr 80px; } .bar { height: 8px; } button { display: none; }
-  .bar, .keys i { print-color-adjust: exact; -webkit-print-color-adjust: exact; } .row, tr, .card { break-inside: avoid; }
-  .schedule svg { width: 100% !important; max-height: 74mm; } .scroll, .schedule { overflow: visible; } .zoom { display: none; }
-  h2 { break-after: avoid; } p { margin: 2px 0; } .soft { font-size: 8px; }
-  .pair { display: grid; grid-template-columns: 1fr 1fr; gap: 18px; align-items: start; } .pair .row { grid-template-columns: 84px 1fr 66px; gap: 5px; }
-  @page { margin: 11mm; } }
-)css";
-
-static constexpr char kScript[] = R"js(
-(function () {
-  var picture = document.querySelector('.schedule svg'), part = 1;
-  if (!picture) return;
-  function show() { picture.style.width = 100 * part + '%'; document.getElementById('zoom').textContent = Math.round(100 * part) + ' %'; }
-  document.getElementById('in').onclick = function () { part = Math.min(32, part * 2); show(); };
-  document.getElementById('out').onclick = function () { part = Math.max(1, part / 2); show(); };
-  show();
-})();
-)js";
-
-static std::string paragraphOf(llvm::StringRef text,
-                               llvm::StringRef kind = "") {
-  if (text.empty())
-    return "";
-  return "<p" + (kind.empty() ? "" : " class=\"" + kind.str() + "\"") + ">" +
-         escapeMarkup(text) + "</p>\n";
-}
-
-static std::string headingOf(llvm::StringRef title) {
-  return "<h2>" + escapeMarkup(title) + "</h2>\n";
-}
-
-static std::string tableOf(const Table &table, bool hasHeading) {
-  if (table.rows.empty())
-    return "";
-  std::string text = "<div class=\"scroll\"><table>\n";
-  for (auto [i, row] : llvm::enumerate(table.rows)) {
-    const char *cell = hasHeading && i == 0 ? "th" : "td";
-    text += "<tr>";
-    for (auto [column, value] : llvm::enumerate(row)) {
-      bool right = column < table.align.size() && table.align[column] == 'r';
-      text += std::string("<") + cell + (right ? " class=\"r\">" : ">") +
-              escapeMarkup(value) + "</" + cell + ">";
-    }
-    text += "</tr>\n";
-  }
-  return text + "</table></div>\n";
-}
-
-/// The table with a first row; none where it is empty.
-static Table withHeading(Table table, std::vector<std::string> heading) {
-  if (!table.rows.empty())
-    table.rows.insert(table.rows.begin(), std::move(heading));
-  return table;
-}
+using namespace kerf::page;
 
 //===----------------------------------------------------------------------===//
 // The decision
 //===----------------------------------------------------------------------===//
-
-static std::string card(llvm::StringRef large, llvm::StringRef small,
-                        llvm::StringRef kind = "") {
-  return "<div class=\"card " + kind.str() + "\"><b>" + escapeMarkup(large) +
-         "</b><i>" + escapeMarkup(small) + "</i></div>\n";
-}
 
 static std::string decisionOf(const Explanation &e) {
   std::string warning = headroomWarning(e);
@@ -130,8 +43,8 @@ static std::string decisionOf(const Explanation &e) {
                                            : "within " + percent(proof.gap());
   text += card(rank, optimumWords(proof));
   return text + "</div>\n" +
-         paragraphOf(llvm::join(warningsOf(e), " "), "warning") +
-         paragraphOf(errorWords(e.trust), "soft");
+         paragraph(llvm::join(warningsOf(e), " "), "warning") +
+         paragraph(errorWords(e.trust), "soft");
 }
 
 //===----------------------------------------------------------------------===//
@@ -182,8 +95,8 @@ static std::vector<Piece> piecesOf(const StageMemory &stage, double capacity) {
 
 static std::string memoryOf(const MemoryPart &memory) {
   double most = memory.capacity;
-  std::string text = headingOf("Memory of each stage's most loaded rank") +
-                     "<p class=\"keys\">";
+  std::string text =
+      heading("Memory of each stage's most loaded rank") + "<p class=\"keys\">";
   for (const Piece &piece : piecesOf(StageMemory(), most))
     text += "<span><i style=\"background:" + piece.colour + "\"></i>" +
             llvm::StringRef(piece.name).split(',').first.str() + "</span>";
@@ -192,10 +105,10 @@ static std::string memoryOf(const MemoryPart &memory) {
     text += rowOf("stage " + std::to_string(i), barOf(piecesOf(stage, most)),
                   gib(stage.total()));
   return text +
-         paragraphOf("The whole bar is " + gib(memory.capacity) +
-                         ", a device's memory; a colour says its bytes when "
-                         "pointed at.",
-                     "soft") +
+         paragraph("The whole bar is " + gib(memory.capacity) +
+                       ", a device's memory; a colour says its bytes when "
+                       "pointed at.",
+                   "soft") +
          tableOf(withHeading(tableOfBuffers(memory.buffers),
                              {"largest buffers of a micro-batch", "layer",
                               "made by", "at", "on a rank", ""}),
@@ -206,7 +119,7 @@ static std::string timeOf(const TimePart &time) {
   constexpr const char *titles[] = {"compute", "communication, exposed",
                                     "coordination"};
   constexpr const char *colours[] = {"#2f6db3", "#c44e60", "#9aa5ad"};
-  std::string text = headingOf("Time of a step, mean over stages");
+  std::string text = heading("Time of a step, mean over stages");
   for (auto [title, colour, group] :
        llvm::zip(titles, colours, timeLines(time))) {
     double sum = 0;
@@ -239,14 +152,14 @@ static std::string trafficOf(const TimePart &time) {
                           scaled(row.bytes, "B"), seconds(row.sec)});
   if (axes.rows.size() == 1 && kinds.rows.size() == 1)
     return "";
-  std::string text = headingOf("Traffic of a rank in a step");
+  std::string text = heading("Traffic of a rank in a step");
   if (axes.rows.size() > 1)
     text += tableOf(axes, true);
   return kinds.rows.size() > 1 ? text + tableOf(kinds, true) : text;
 }
 
 static std::string scheduleOf(llvm::StringRef picture) {
-  return headingOf("The schedule of a step") +
+  return heading("The schedule of a step") +
          "<p class=\"zoom\"><button id=\"out\" title=\"smaller\">-</button> "
          "<span "
          "id=\"zoom\"></span> <button id=\"in\" "
@@ -255,9 +168,9 @@ static std::string scheduleOf(llvm::StringRef picture) {
 }
 
 static std::string planOf(const PlanPart &plan) {
-  std::string text = headingOf("Plan");
+  std::string text = heading("Plan");
   for (const std::string &line : placementWords(plan))
-    text += paragraphOf(line);
+    text += paragraph(line);
   if (!plan.axes.empty())
     text += tableOf(tableOfAxes(plan), true);
   text += tableOf(tableOfStages(plan), true);
@@ -272,47 +185,31 @@ static std::string alternativesOf(const Explanation &e) {
   Table running =
       withHeading(tableOfAlternatives(e.alternatives, e.time.stepSec),
                   {"with", "step", "slower", "layout, and why it loses"});
-  return headingOf("Alternatives: the fastest plans with") +
+  return heading("Alternatives: the fastest plans with") +
          tableOf(running, true) +
          tableOf(tableOfUntried(e.alternatives), false) +
-         paragraphOf(roomyWords(e.roomy, e.time.stepSec));
+         paragraph(roomyWords(e.roomy, e.time.stepSec));
 }
 
 static std::string sensitivityOf(const SensitivityPart &part) {
   if (part.rows.empty())
     return "";
-  return headingOf("Sensitivity: the plan stays the fastest while a figure, "
-                   "moved alone, is within") +
+  return heading("Sensitivity: the plan stays the fastest while a figure, "
+                 "moved alone, is within") +
          tableOf(tableOfSensitivity(part), false) +
-         paragraphOf(rankedWords(part), "soft");
-}
-
-/// Two parts, on paper beside each other.
-static std::string pairOf(const std::string &left, const std::string &right) {
-  return "<div class=\"pair\">\n<div>" + left + "</div>\n<div>" + right +
-         "</div>\n</div>\n";
-}
-
-static std::string pageOf(llvm::StringRef title, const std::string &body) {
-  return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta "
-         "charset=\"utf-8\">\n<meta name=\"viewport\" "
-         "content=\"width=device-width\">\n<title>" +
-         escapeMarkup(title) + "</title>\n<style>" + kStyle +
-         "</style>\n</head>\n<body>\n" + body + "<script>" + kScript +
-         "</script>\n</body>\n</html>\n";
+         paragraph(rankedWords(part), "soft");
 }
 
 std::string kerf::printHtml(const Explanation &e, llvm::StringRef schedule) {
   std::string head = printTitle(e.plan);
   auto [title, size] = llvm::StringRef(head).split('\n');
-  std::string run = headingOf("The run") + tableOf(tableOfRun(e.run), false);
-  std::string trust =
-      headingOf("Trust") + tableOf(tableOfTrust(e.trust), false);
+  std::string run = heading("The run") + tableOf(tableOfRun(e.run), false);
+  std::string trust = heading("Trust") + tableOf(tableOfTrust(e.trust), false);
   std::string body =
       "<h1>" + escapeMarkup(title) + "</h1>\n" +
-      paragraphOf(size.rtrim(), "soft") + decisionOf(e) +
-      pairOf(memoryOf(e.memory), timeOf(e.time)) + scheduleOf(schedule) +
-      pairOf(planOf(e.plan), trafficOf(e.time)) + alternativesOf(e) +
-      pairOf(run + sensitivityOf(e.sensitivity), trust);
-  return pageOf(title, body);
+      paragraph(size.rtrim(), "soft") + decisionOf(e) +
+      pair(memoryOf(e.memory), timeOf(e.time)) + scheduleOf(schedule) +
+      pair(planOf(e.plan), trafficOf(e.time)) + alternativesOf(e) +
+      pair(run + sensitivityOf(e.sensitivity), trust);
+  return document(title, body);
 }

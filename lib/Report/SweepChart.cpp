@@ -14,7 +14,7 @@ using namespace kerf;
 using namespace kerf::report;
 
 namespace {
-constexpr double kWidth = 1080, kHeight = 520;
+constexpr double kWidth = 1080, kHeight = 534;
 constexpr double kTop = 104, kBottom = 452; ///< of both panels
 constexpr double kPanelWidth = 430;
 constexpr double kLeft[2] = {80, 622};
@@ -76,37 +76,78 @@ static std::vector<Line> linesOf(const Sweep &sweep) {
   return lines;
 }
 
-/// What a panel shows of a point.
-static double valueOf(const SweepPoint &point, int panel) {
-  return panel == 0 ? point.run.tokensPerSec : point.stepSec;
+/// Days, or hours where the whole chart is shorter than some days.
+static bool isInHours(const Sweep &sweep) {
+  double longest = 0;
+  for (const SweepPoint &point : sweep.points)
+    longest = std::max(longest, point.run.seconds);
+  return longest < 5 * 86400;
 }
 
-/// What it would be without any loss.
-static double perfectOf(const SweepPoint &point, int panel) {
-  if (point.scaling <= 0)
-    return valueOf(point, panel);
-  return panel == 0 ? point.run.tokensPerSec / point.scaling
-                    : point.stepSec * point.scaling;
+/// What a run costs in the second panel: money, or device-hours.
+static double costOf(const Sweep &sweep, const SweepPoint &point) {
+  return sweep.currency.empty() ? point.run.deviceHours : point.run.price;
 }
 
-/// Limits around all values, a little apart from the frame.
+/// Where a point stands: tokens per second over devices, price over days.
+static double xOf(const Sweep &sweep, const SweepPoint &point, int panel) {
+  if (panel == 0)
+    return static_cast<double>(point.devices);
+  return point.run.seconds / (isInHours(sweep) ? 3600 : 86400);
+}
+static double yOf(const Sweep &sweep, const SweepPoint &point, int panel) {
+  return panel == 0 ? point.run.tokensPerSec : costOf(sweep, point);
+}
+
+/// Tokens per second without any loss.
+static double perfectOf(const SweepPoint &point) {
+  return point.scaling <= 0 ? point.run.tokensPerSec
+                            : point.run.tokensPerSec / point.scaling;
+}
+
+/// The limits of the run in the second panel; 0: none.
+static double limitDays(const Sweep &sweep) {
+  return sweep.limits.seconds / (isInHours(sweep) ? 3600 : 86400);
+}
+static double limitPrice(const Sweep &sweep) {
+  return sweep.currency.empty() ? 0 : sweep.limits.price;
+}
+
+/// Bounds around all values, a little apart from the frame. A limit of the run
+/// that is far from them all is left out.
 static Panel panelOf(const Sweep &sweep, int index) {
   Panel panel;
   panel.left = kLeft[index];
+  constexpr double kNear = 3;
   double first = 1e300, last = 0, low = 1e300, high = 0;
+  auto holdX = [&](double value) {
+    first = std::min(first, value);
+    last = std::max(last, value);
+  };
+  auto holdY = [&](double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  };
   for (const SweepPoint &point : sweep.points) {
-    auto devices = static_cast<double>(point.devices);
-    first = std::min(first, devices);
-    last = std::max(last, devices);
+    if (point.fits || index == 0)
+      holdX(xOf(sweep, point, index));
     if (!point.fits)
       continue;
-    for (double value : {valueOf(point, index), perfectOf(point, index)}) {
-      low = std::min(low, value);
-      high = std::max(high, value);
-    }
+    holdY(yOf(sweep, point, index));
+    if (index == 0)
+      holdY(perfectOf(point));
   }
-  panel.firstX = first / 1.15;
-  panel.lastX = last * 1.15;
+  if (index == 1) {
+    double limit = limitDays(sweep), most = limitPrice(sweep);
+    if (limit > 0 && limit >= first / kNear && limit <= last * kNear)
+      holdX(limit);
+    if (most > 0 && most >= low / kNear && most <= high * kNear)
+      holdY(most);
+  }
+  if (last > 0) {
+    panel.firstX = first / 1.15;
+    panel.lastX = last * 1.15;
+  }
   panel.low = high > 0 ? low / 1.4 : 1;
   panel.high = high > 0 ? high * 1.3 : 10;
   return panel;
@@ -137,17 +178,19 @@ static std::string tickText(const std::string &text) {
   return digits.str() + (unit.empty() ? "" : " " + unit.str());
 }
 
-/// Numbers of devices that are far enough from each other to be written.
-static std::vector<int64_t> deviceTicks(const Sweep &sweep,
-                                        const Panel &panel) {
-  std::vector<int64_t> counts, result;
+/// Values along the bottom that are far enough from each other to be written:
+/// the numbers of devices; round numbers of days.
+static std::vector<double> bottomTicks(const Sweep &sweep, const Panel &panel,
+                                       int index) {
+  std::vector<double> all, result;
+  if (index == 1)
+    return ticks(panel.firstX, panel.lastX);
   for (const SweepPoint &point : sweep.points)
-    counts.push_back(point.devices);
-  llvm::sort(counts);
-  for (int64_t count : counts)
-    if (result.empty() || panel.x(static_cast<double>(count)) >
-                              panel.x(static_cast<double>(result.back())) + 36)
-      result.push_back(count);
+    all.push_back(static_cast<double>(point.devices));
+  llvm::sort(all);
+  for (double value : all)
+    if (result.empty() || panel.x(value) > panel.x(result.back()) + 36)
+      result.push_back(value);
   return result;
 }
 
@@ -157,47 +200,131 @@ static std::string frame(const Sweep &sweep, const Panel &panel, int index) {
   for (double tick : ticks(panel.low, panel.high)) {
     double y = panel.y(tick);
     text += segment(panel.left, y, right, y, kGrid);
-    text += label(panel.left - 8, y + 4, "end",
-                  tickText(index == 0 ? counted(tick) : seconds(tick)));
+    text += label(panel.left - 8, y + 4, "end", tickText(counted(tick)));
   }
-  for (int64_t tick : deviceTicks(sweep, panel)) {
-    double x = panel.x(static_cast<double>(tick));
+  for (double tick : bottomTicks(sweep, panel, index)) {
+    double x = panel.x(tick);
     text += segment(x, kTop, x, kBottom, kGrid);
-    text += label(x, kBottom + 18, "middle", grouped(tick));
+    text += label(x, kBottom + 18, "middle",
+                  tick < 1 ? fixed(tick, 1) : grouped(tick));
   }
   text += "<path d=\"M" + number(panel.left) + " " + number(kTop) + "V" +
           number(kBottom) + "H" + number(right) + "\" fill=\"none\" stroke=\"" +
           kAxis + "\"/>\n";
-  text += label((panel.left + right) / 2, kBottom + 40, "middle", "devices");
-  return text + label(panel.left, kTop - 12, "start",
-                      index == 0 ? "tokens per second" : "time of a step",
-                      "font-weight=\"bold\"");
+  std::string bottom = index == 0         ? "devices"
+                       : isInHours(sweep) ? "hours of the run"
+                                          : "days of the run";
+  text += label((panel.left + right) / 2, kBottom + 40, "middle", bottom);
+  std::string title = "tokens per second";
+  if (index == 1)
+    title = sweep.currency.empty()
+                ? "device-hours of the run"
+                : "price of the run, " + clean(sweep.currency);
+  return text +
+         label(panel.left, kTop - 12, "start", title, "font-weight=\"bold\"");
 }
 
-/// A line with its points: filled where on the front; a cross on the axis where
-/// nothing fits.
-static std::string drawLine(const Line &line, const Panel &panel, int index) {
+/// The limits of a run, in the panel of its price.
+static std::string drawLimits(const Sweep &sweep, const Panel &panel) {
+  constexpr const char *kDashed = "stroke-width=\"1.5\" "
+                                  "stroke-dasharray=\"7 4\"";
+  std::string text;
+  if (double most = limitDays(sweep);
+      most > panel.firstX && most < panel.lastX) {
+    double x = panel.x(most);
+    text += segment(x, kTop, x, kBottom, kAxis, kDashed);
+    text +=
+        label(x - 4, kTop + 10, "end",
+              "within " + duration(sweep.limits.seconds), "font-size=\"11\"");
+  }
+  if (double most = limitPrice(sweep); most > panel.low && most < panel.high) {
+    double y = panel.y(most);
+    text += segment(panel.left, y, panel.left + kPanelWidth, y, kAxis, kDashed);
+    text += label(panel.left + 6, y - 4, "start",
+                  "at most " + grouped(most) + " " + clean(sweep.currency),
+                  "font-size=\"11\"");
+  }
+  return text;
+}
+
+namespace {
+/// Draws lines one after the other; labels that would lie over what is written
+/// are left out.
+struct Pen {
+  const Sweep &sweep;
+  const Panel &panel;
+  int index;
+  struct Box {
+    double left, top, right, bottom;
+  };
+  std::vector<Box> written;
+
+  std::string draw(const Line &line);
+
+private:
+  std::string drawMisfit(const Line &line, const SweepPoint &point) const;
+  std::string drawPoint(const Line &line, const SweepPoint &point);
+  std::string name(double x, double y, const std::string &text,
+                   const char *color);
+};
+} // namespace
+
+/// A small label right below a point, or above it.
+std::string Pen::name(double x, double y, const std::string &text,
+                      const char *color) {
+  for (double below : {15.0, -8.0}) {
+    Box box{x + 8, y + below - 9, x + 8 + 6.2 * double(text.size()),
+            y + below + 2};
+    bool isFree = llvm::none_of(written, [&](const Box &other) {
+      return box.left < other.right && other.left < box.right &&
+             box.top < other.bottom && other.top < box.bottom;
+    });
+    if (!isFree)
+      continue;
+    written.push_back(box);
+    return label(x + 8, y + below, "start", text,
+                 "font-size=\"10\" fill=\"" + std::string(color) + "\"");
+  }
+  return "";
+}
+
+/// A cross on the axis where nothing fits.
+std::string Pen::drawMisfit(const Line &line, const SweepPoint &point) const {
+  double x = panel.x(static_cast<double>(point.devices)), y = line.crossY;
+  return segment(x - 4, y - 4, x + 4, y + 4, line.color, "stroke-width=\"2\"") +
+         segment(x - 4, y + 4, x + 4, y - 4, line.color, "stroke-width=\"2\"");
+}
+
+/// Filled where on the front, ringed where it is what the limits leave.
+std::string Pen::drawPoint(const Line &line, const SweepPoint &point) {
+  double x = panel.x(xOf(sweep, point, index));
+  double y = panel.y(yOf(sweep, point, index));
+  std::string place =
+      "<circle cx=\"" + number(x) + "\" cy=\"" + number(y) + "\"";
+  std::string text = place + " r=\"4.5\" stroke-width=\"2\" stroke=\"" +
+                     line.color + "\" fill=\"" +
+                     (point.pareto ? line.color : "#ffffff") + "\"><title>" +
+                     escapeMarkup(point.layout) + "</title></circle>\n";
+  if (point.cheapest)
+    text += place + " r=\"9\" fill=\"none\" stroke=\"" + kAxis +
+            "\" stroke-width=\"1.5\"/>\n";
+  std::string word =
+      index == 0 ? percent(point.mfu, 0) : grouped(point.devices);
+  return text + name(x, y, word, line.color);
+}
+
+std::string Pen::draw(const Line &line) {
   std::string text, path, perfect;
   for (const SweepPoint *point : line.points) {
-    double x = panel.x(static_cast<double>(point->devices));
-    std::string color = line.color;
     if (!point->fits) {
-      double y = line.crossY;
-      text += segment(x - 4, y - 4, x + 4, y + 4, color, "stroke-width=\"2\"");
-      text += segment(x - 4, y + 4, x + 4, y - 4, color, "stroke-width=\"2\"");
+      text += index == 0 ? drawMisfit(line, *point) : "";
       continue;
     }
-    double y = panel.y(valueOf(*point, index));
-    path += number(x) + "," + number(y) + " ";
-    perfect +=
-        number(x) + "," + number(panel.y(perfectOf(*point, index))) + " ";
-    text += "<circle cx=\"" + number(x) + "\" cy=\"" + number(y) +
-            "\" r=\"4.5\" stroke-width=\"2\" stroke=\"" + color + "\" fill=\"" +
-            (point->pareto ? color : "#ffffff") + "\"><title>" +
-            escapeMarkup(point->layout) + "</title></circle>\n";
+    double x = panel.x(xOf(sweep, *point, index));
+    path += number(x) + "," + number(panel.y(yOf(sweep, *point, index))) + " ";
     if (index == 0)
-      text += label(x + 8, y + 15, "start", percent(point->mfu, 0),
-                    "font-size=\"10\" fill=\"" + color + "\"");
+      perfect += number(x) + "," + number(panel.y(perfectOf(*point))) + " ";
+    text += drawPoint(line, *point);
   }
   std::string open = "<polyline fill=\"none\" stroke=\"" +
                      std::string(line.color) + "\" points=\"";
@@ -231,12 +358,19 @@ std::string kerf::svgOf(const Sweep &sweep) {
   for (int index = 0; index < 2; ++index) {
     Panel panel = panelOf(sweep, index);
     text += frame(sweep, panel, index);
+    text += index == 1 ? drawLimits(sweep, panel) : "";
+    Pen pen{sweep, panel, index, {}};
     for (const Line &line : lines)
-      text += drawLine(line, panel, index);
+      text += pen.draw(line);
   }
-  text += label(kLeft[0], kHeight - 8, "start",
-                "percentages: MFU. filled: no other is sooner done for less. "
-                "dashed: without any loss. crosses: nothing fits.",
-                "font-size=\"11\" fill=\"" + std::string(kSoft) + "\"");
+  auto note = [&](double y, const char *words) {
+    return label(kLeft[0], y, "start", words,
+                 "font-size=\"11\" fill=\"" + std::string(kSoft) + "\"");
+  };
+  text += note(kHeight - 22, "left: MFU beside each point, dotted without any "
+                             "loss, crosses where nothing fits. right: numbers "
+                             "of devices beside each point.");
+  text += note(kHeight - 8, "filled: no other is sooner done for less. ringed: "
+                            "the cheapest within the limits (dashed).");
   return text + "</svg>\n";
 }

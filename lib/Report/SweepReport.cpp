@@ -1,8 +1,6 @@
 //===- SweepReport.cpp - a sweep as a table and as JSON -------------------===//
 
-#include "kerf/Report/Report.h"
-
-#include "kerf/Report/Sweep.h"
+#include "SweepTables.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -26,8 +24,7 @@ static std::string remarkOf(const SweepPoint &point) {
   return llvm::join(remarks, ", ");
 }
 
-/// Numbers of one machine, with its price in the heading.
-static Table numbersTable(llvm::ArrayRef<SweepPoint> points) {
+Table report::numbersTable(llvm::ArrayRef<SweepPoint> points) {
   std::string price = "price";
   for (const SweepPoint &point : points)
     if (!point.run.currency.empty())
@@ -57,8 +54,7 @@ static Table numbersTable(llvm::ArrayRef<SweepPoint> points) {
   return table;
 }
 
-/// Layouts of one machine, or why there is none.
-static Table layoutsTable(llvm::ArrayRef<SweepPoint> points) {
+Table report::layoutsTable(llvm::ArrayRef<SweepPoint> points) {
   Table table{"rw", 2, {{"devices", "layout"}}};
   for (const SweepPoint &point : points) {
     std::string layout =
@@ -89,8 +85,7 @@ static std::string choiceWords(const SweepPoint &point) {
          " more where the prediction is off";
 }
 
-/// What the limits leave, or what comes nearest to them.
-static std::string printDecision(const Sweep &sweep) {
+std::string report::decisionWords(const Sweep &sweep) {
   if (!sweep.limits.any())
     return "";
   const SweepPoint *chosen = nullptr, *soonest = nullptr, *cheapest = nullptr;
@@ -102,44 +97,57 @@ static std::string printDecision(const Sweep &sweep) {
     if (point.fits && (!cheapest || point.run.price < cheapest->run.price))
       cheapest = &point;
   }
-  std::string text = "\n" + limitWords(sweep) + ": ";
+  std::string text = limitWords(sweep) + ": ";
   if (chosen)
-    return paragraph(text + choiceWords(*chosen), 0, 0);
+    return text + choiceWords(*chosen);
   if (!soonest)
-    return paragraph(text + "none, for nothing fits", 0, 0);
+    return text + "none, for nothing fits";
   if (sweep.limits.price > 0 && sweep.currency.empty())
-    return paragraph(text + "none, for what fits has no price in one currency "
-                            "('price' in the cluster's description)",
-                     0, 0);
+    return text + "none, for what fits has no price in one currency ('price' "
+                  "in the cluster's description)";
   text += "none of this table, with the expected error on top";
   if (sweep.limits.seconds > 0)
     text += "; the soonest is " + choiceWords(*soonest);
   if (sweep.limits.price > 0)
     text += "; the cheapest is " + choiceWords(*cheapest);
-  return paragraph(text, 0, 0);
+  return text;
+}
+
+std::vector<llvm::ArrayRef<SweepPoint>> report::byMachine(const Sweep &sweep) {
+  std::vector<llvm::ArrayRef<SweepPoint>> parts;
+  llvm::ArrayRef<SweepPoint> rest = sweep.points;
+  while (!rest.empty()) {
+    const std::string &machine = rest.front().machine;
+    parts.push_back(rest.take_while(
+        [&](const SweepPoint &point) { return point.machine == machine; }));
+    rest = rest.drop_front(parts.back().size());
+  }
+  return parts;
+}
+
+std::string report::sizeWords(const Sweep &sweep) {
+  double tokens = static_cast<double>(sweep.batch) * sweep.sequence;
+  return "steps of " + plural(sweep.batch, "sequence") + " of " +
+         plural(sweep.sequence, "token") + " (" + counted(tokens) +
+         "); a run of " + counted(sweep.tokens) + " tokens";
+}
+
+std::string report::columnWords() {
+  return "fewest: the smallest number that fits. front: no other of this table "
+         "ends sooner for less. scaling: against devices that always run "
+         "products at their best rate. time, dev-hours, price and energy are "
+         "of the run.";
 }
 
 std::string kerf::printText(const Sweep &sweep, bool color) {
-  double tokens = static_cast<double>(sweep.batch) * sweep.sequence;
-  std::string text = clean(sweep.model) + ": steps of " +
-                     plural(sweep.batch, "sequence") + " of " +
-                     plural(sweep.sequence, "token") + " (" + counted(tokens) +
-                     "); a run of " + counted(sweep.tokens) + " tokens\n";
-  llvm::ArrayRef<SweepPoint> rest = sweep.points;
-  while (!rest.empty()) {
-    std::string machine = rest.front().machine;
-    auto points = rest.take_while(
-        [&](const SweepPoint &point) { return point.machine == machine; });
-    rest = rest.drop_front(points.size());
-    text += heading(clean(machine), "", color) + numbersTable(points).print() +
-            "\n" + layoutsTable(points).print();
-  }
-  return text + printDecision(sweep) + "\n" +
-         paragraph("fewest: the smallest number that fits. front: no other of "
-                   "this table ends sooner for less. scaling: "
-                   "against devices that always run products at their best "
-                   "rate. time, dev-hours, price and energy are of the run.",
-                   0, 0);
+  std::string text = clean(sweep.model) + ": " + sizeWords(sweep) + "\n";
+  for (llvm::ArrayRef<SweepPoint> points : byMachine(sweep))
+    text += heading(clean(points.front().machine), "", color) +
+            numbersTable(points).print() + "\n" + layoutsTable(points).print();
+  std::string decision = decisionWords(sweep);
+  if (!decision.empty())
+    text += paragraph("\n" + decision, 0, 0);
+  return text + "\n" + paragraph(columnWords(), 0, 0);
 }
 
 std::string kerf::printJson(const Sweep &sweep) {

@@ -2,6 +2,8 @@
 
 #include "kerf/Support/Screen.h"
 
+#include "kerf/Support/Page.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
@@ -202,8 +204,5 @@ std::string report::clean(llvm::StringRef text) {
 }
 
 std::string report::escapeMarkup(llvm::StringRef text) {
-  std::string result;
-  llvm::raw_string_ostream os(result);
-  llvm::printHTMLEscaped(text, os);
-  return result;
+  return page::escape(text);
 }

@@ -283,6 +283,10 @@ static constexpr OptionRow rows[] = {
      "loss, for TensorBoard",
      text<&R::tensorboard>},
     {"plot", "FILE", "draw the loss as SVG at the end", text<&R::plot>},
+    {"html", "FILE",
+     "write a page for a browser at the end: loss, speed beside what was "
+     "planned, where ranks waited",
+     text<&R::html>},
     {"trace", "FILE",
      "write what every rank did when as JSON, for Perfetto and kerf-inspect "
      "compare",
@@ -416,6 +420,7 @@ static bool checkOptions(const RunOptions &options, std::string &error) {
     error = "'--trace-steps' needs '--trace=FILE'";
   else if (!options.trace.empty() &&
            (options.trace == options.logJson || options.trace == options.plot ||
+            options.trace == options.html ||
             isAmong(options.data, options.trace)))
     error = "'--trace' names a file that another option uses: " +
             quote(options.trace);

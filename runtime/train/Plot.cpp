@@ -119,13 +119,15 @@ static Frame makeFrame(const std::vector<LossPoint> &train,
   if (frame.lastStep == frame.firstStep)
     frame.lastStep += 1;
   double margin = std::max(0.05 * (frame.high - frame.low), 1e-3);
+  if (entropy >= frame.high) // room for the legend above the line
+    frame.high += 3 * margin;
   frame.low =
       frame.low >= 0 ? std::max(0.0, frame.low - margin) : frame.low - margin;
   frame.high += margin;
   return frame;
 }
 
-static std::string axes(const Frame &frame) {
+static std::string axes(const Frame &frame, const std::string &unit) {
   std::string text = "<g stroke=\"#e5e7eb\">\n", labels;
   double bottom = kHeight - kBottom, right = kWidth - kRight;
   for (double tick : niceTicks(frame.low, frame.high, 6)) {
@@ -147,7 +149,7 @@ static std::string axes(const Frame &frame) {
   text += label((kLeft + right) / 2, kHeight - 14, "middle", "step");
   double middle = (kTop + bottom) / 2;
   return text +
-         label(18, middle, "middle", "loss (nats per token)",
+         label(18, middle, "middle", unit,
                format(" transform=\"rotate(-90 18 %.1f)\"", middle).c_str());
 }
 
@@ -168,17 +170,20 @@ static std::string legend(const LossPlot &plot,
   std::string text;
   double y = kTop + 18;
   auto last = [](const std::vector<LossPoint> &points) {
-    return format(" (last %.3f)", points.back().loss);
+    double value = points.back().loss;
+    return format(value < 1000 ? " (last %.3f)" : " (last %.0f)", value);
   };
   if (!train.empty())
     y = legendRow(text, y, kTrain, "stroke-width=\"2\"",
-                  "training loss" + last(train));
+                  plot.name + last(train));
   if (!heldout.empty())
     y = legendRow(text, y, kHeldout, "stroke-width=\"2\"",
                   "held-out loss" + last(heldout));
   if (plot.unigramEntropy > 0)
     legendRow(text, y, kEntropy, "stroke-dasharray=\"6 4\"",
-              format("unigram entropy (%.3f)", plot.unigramEntropy));
+              plot.entropyName +
+                  format(plot.unigramEntropy < 1000 ? " (%.3f)" : " (%.0f)",
+                         plot.unigramEntropy));
   return text;
 }
 
@@ -194,7 +199,7 @@ std::string kerf::runtime::renderLossPlot(const LossPlot &plot) {
   text += "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
   text += label(kWidth / 2, 30, "middle", plot.title,
                 " font-size=\"17\" font-weight=\"bold\"");
-  text += axes(frame);
+  text += axes(frame, plot.unit);
   if (plot.unigramEntropy > 0) {
     double y = frame.y(plot.unigramEntropy);
     text += format("<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" "

@@ -244,12 +244,23 @@ static bool chooseTrace(const RunOptions &options, RunSetup &setup,
             (next > options.steps ? "none"
                                   : "steps " + std::to_string(next) + ".." +
                                         std::to_string(options.steps));
-  else if (isFolder(options.trace))
-    error = "cannot write " + quote(options.trace) + ": it is a folder";
-  else if (!isFolder(parentFolder(options.trace)))
-    error = "cannot write " + quote(options.trace) + ": there is no folder " +
-            quote(parentFolder(options.trace));
   return error.empty();
+}
+
+/// Files that are written when the run is over have a place.
+static bool checkOutputs(const RunOptions &options, std::string &error) {
+  for (const std::string &path : {options.trace, options.plot, options.html}) {
+    if (path.empty())
+      continue;
+    if (isFolder(path))
+      error = "cannot write " + quote(path) + ": it is a folder";
+    else if (!isFolder(parentFolder(path)))
+      error = "cannot write " + quote(path) + ": there is no folder " +
+              quote(parentFolder(path));
+    if (!error.empty())
+      return false;
+  }
+  return true;
 }
 
 static bool checkAdapter(const RunOptions &options,
@@ -272,7 +283,7 @@ bool kerf::runtime::prepareRun(const RunOptions &options,
          findPorts(artifact, setup.ports, error) &&
          openData(options, setup, error) && openState(options, setup, error) &&
          chooseEvaluation(options, setup, error) &&
-         chooseTrace(options, setup, error);
+         checkOutputs(options, error) && chooseTrace(options, setup, error);
 }
 
 //===----------------------------------------------------------------------===//

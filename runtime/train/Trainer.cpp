@@ -7,7 +7,7 @@
 #include "kerf/Train/Log.h"
 #include "kerf/Train/ModelFolder.h"
 #include "kerf/Train/Permutation.h"
-#include "kerf/Train/Plot.h"
+#include "kerf/Train/RunPage.h"
 #include "kerf/Train/Signals.h"
 #include "kerf/Train/Text.h"
 #include "kerf/Train/Trace.h"
@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 
 using namespace kerf::runtime;
 
@@ -67,7 +68,9 @@ private:
   bool saveAll();
   bool exportWeights(const std::string &path);
   void tellWritten(const std::vector<std::string> &written);
-  bool writePlot();
+  bool writePictures();
+  bool write(const std::string &path, const std::function<std::string()> &text);
+  std::string renderPage();
   void printProfile();
 
   bool setInputs();
@@ -85,7 +88,7 @@ private:
   Batch batch;
   kerf_session *session = nullptr;
   std::optional<Log> log;
-  LossPlot plot;
+  RunPage page;
   std::optional<TracePart> trace;
   TuningFile tuned;
   StepTimes times;
@@ -346,7 +349,7 @@ bool Trainer::gatherWaits(StepRecord &record) {
                                    waitsBefore.messages,
                                waits.barriers - waitsBetween.barriers};
   waitsBetween = waits;
-  if (!isTold(state.step) && options.logJson.empty())
+  if (!isTold(state.step) && options.logJson.empty() && options.html.empty())
     return true;
   std::vector<std::array<double, 3>> all(meta.world_size, own);
   if (meta.world_size > 1 &&
@@ -354,6 +357,8 @@ bool Trainer::gatherWaits(StepRecord &record) {
                                  all.data()->data(), &failure)))
     return false;
   record.waits = summarizeWaits(all);
+  if (!options.html.empty())
+    page.note(record, all);
   return true;
 }
 
@@ -363,7 +368,7 @@ bool Trainer::step() {
   if (!runStep(record))
     return false;
   log->step(record, isTold(state.step));
-  plot.train.push_back({static_cast<double>(state.step), record.loss});
+  page.plot.train.push_back({static_cast<double>(state.step), record.loss});
   return checkLoss(record);
 }
 
@@ -417,7 +422,7 @@ bool Trainer::evaluate() {
   HeldoutRecord record{state.step, options.steps, next,
                        targets > 0 ? sum / targets : 0};
   log->heldout(record);
-  plot.heldout.push_back({static_cast<double>(state.step), record.loss});
+  page.plot.heldout.push_back({static_cast<double>(state.step), record.loss});
   return true;
 }
 
@@ -529,18 +534,46 @@ void Trainer::rescueTrace() {
 // End
 //===----------------------------------------------------------------------===//
 
-bool Trainer::writePlot() {
-  if (options.plot.empty() || kerf_session_rank(session) != 0)
+bool Trainer::writePictures() {
+  if (kerf_session_rank(session) != 0)
     return true;
-  plot.title = std::string(kerf_artifact_string(setup.artifact, meta.model)) +
-               ": " + withCommas(state.step) + " steps of " +
-               withCommas(ports.rows * ports.sequence) + " tokens";
-  plot.unigramEntropy = setup.unigramEntropy;
+  page.plot.title =
+      std::string(kerf_artifact_string(setup.artifact, meta.model)) + ": " +
+      withCommas(state.step) + " steps of " +
+      withCommas(ports.rows * ports.sequence) + " tokens";
+  page.plot.unigramEntropy = setup.unigramEntropy;
+  return write(options.plot, [&] { return renderLossPlot(page.plot); }) &&
+         write(options.html, [&] { return renderPage(); });
+}
+
+/// Writes a text where a path is given, and says so.
+bool Trainer::write(const std::string &path,
+                    const std::function<std::string()> &text) {
   std::string message;
-  if (!writeFile(options.plot, renderLossPlot(plot), message))
+  if (path.empty())
+    return true;
+  if (!writeFile(path, text(), message))
     return failLocally(message);
-  log->line(" wrote " + quote(options.plot));
+  log->line(" wrote " + quote(path));
   return true;
+}
+
+std::string Trainer::renderPage() {
+  page.tokens = static_cast<double>(ports.rows * ports.sequence);
+  page.ranks = meta.world_size;
+  page.isStopped = state.step < options.steps;
+  uint64_t size = 0;
+  const char *plan = kerf_artifact_plan(setup.artifact, &size);
+  page.foretold = readForetold({plan, size});
+  kerf_memory memory;
+  kerf_session_memory(session, &memory);
+  page.arenaBytes = memory.arena;
+  kerf_profile_entry entry;
+  for (uint32_t i = 0;
+       options.isProfiled && kerf_session_profile(session, i, &entry); ++i)
+    page.commands.push_back(
+        {entry.name, entry.seconds, static_cast<int64_t>(entry.calls)});
+  return renderRunPage(page);
 }
 
 void Trainer::printProfile() {
@@ -560,7 +593,7 @@ void Trainer::printProfile() {
 bool Trainer::finishRun() {
   if (options.isProfiled)
     printProfile();
-  if (!writePlot())
+  if (!writePictures())
     return false;
   // With all that libraries load when they are used first.
   kerf_memory memory;
@@ -611,8 +644,8 @@ int Trainer::run(std::string &message) {
   bool isDone = openSession() && openLog() && describeStart() && setWeights() &&
                 openTrace() && loop() && finishRun();
   // A failed run still shows how it went; its own error comes first.
-  if (!isDone && log && plot.train.size() > 1)
-    (void)writePlot();
+  if (!isDone && log && page.plot.train.size() > 1)
+    (void)writePictures();
   if (!isDone)
     rescueTrace();
   if (log)

@@ -5,7 +5,7 @@
 #include "kerf/Train/Json.h"
 #include "kerf/Train/Log.h"
 #include "kerf/Train/Options.h"
-#include "kerf/Train/Plot.h"
+#include "kerf/Train/RunPage.h"
 #include "kerf/Train/Schedule.h"
 #include "kerf/Train/Text.h"
 
@@ -176,6 +176,40 @@ TEST(PlotTest, IsWellFormed) {
   EXPECT_HAS(svg, "unigram entropy (3.100)");
   EXPECT_HAS(svg, "held-out loss (last 1.200)");
   EXPECT_EQ(svg.find("nan"), std::string::npos);
+}
+
+TEST(RunPageTest, TellsWhatWasForetold) {
+  RunPage page;
+  EXPECT_EQ(medianStepSec(page), 0);
+  EXPECT_HAS(renderRunPage(page), "no step was done");
+  page.foretold = readForetold(
+      R"({"priced": {"cluster": "a<b", "step_sec": 0.5}, "version": 1})");
+  EXPECT_EQ(page.foretold.stepSec, 0.5);
+  EXPECT_EQ(readForetold("{}").stepSec, 0);
+  EXPECT_EQ(readForetold("no JSON").stepSec, 0);
+  page.plot.title = "gpt & co";
+  page.tokens = 1000;
+  page.ranks = 2;
+  // The first step took longest and does not count.
+  double msecs[] = {9000, 600, 560, 640};
+  for (int i = 0; i < 4; ++i) {
+    StepRecord record;
+    record.step = i + 1;
+    record.elapsedMs = msecs[i];
+    page.note(record, {{0.001, 0.3, 0}, {0.001, 0.1, 0.002}});
+    page.plot.train.push_back({double(i + 1), 5.0 - i});
+  }
+  page.commands = {{"matmul", 3, 40}, {"copy", 1, 2}};
+  EXPECT_EQ(medianStepSec(page), 0.6);
+  std::string text = renderRunPage(page);
+  for (const char *part : {"gpt &amp; co", "600 ms a step",
+                           "20 % more (planned: 500 ms on "
+                           "&apos;a&lt;b&apos;)",
+                           "1667 tokens/s", "planned (2000)", "75.0 %"})
+    EXPECT_HAS(text, part);
+  // The rank that waits least comes first.
+  EXPECT_LT(text.find("<span>rank 1</span>"), text.find("<span>rank 0</span>"));
+  EXPECT_EQ(text.find("nan"), std::string::npos);
 }
 
 TEST(PlotTest, DrawsLittleAndNothing) {

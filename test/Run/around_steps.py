@@ -88,6 +88,19 @@ class Training(Case):
             self.assertIn(part, text)
         self.assertEqual(len(list(root.iter("{http://www.w3.org/2000/svg}circle"))), 4)
 
+    def test_page(self):
+        self.run_program("--steps=6", "--heldout=0.1", "--eval-every=3", "--profile", "--html=run.html", "--log-json=log.json")
+        page = (self.folder / "run.html").read_text()
+        self.assertNotRegex(page, r'(src|href)="|url\(|@import|nan|inf<')
+        for part in ("training loss of step 6", "held-out", "tokens/s", "rank 0", "Commands that took most"):
+            self.assertIn(part, page)
+        self.assertIn(f"<b>{self.losses()[6]:.4f}</b>", page)
+        steps = sorted(json.loads(line)["elapsed_ms"] for line in (self.folder / "log.json").read_text().splitlines()
+                       if "elapsed_ms" in line and json.loads(line)["iteration"] > 1)
+        median = steps[len(steps) // 2]
+        told = f"{median:.4g} ms" if median < 1000 else f"{median / 1000:.4g} s"
+        self.assertIn(f"<b>{told} a step</b>", page)
+
     def test_heldout_file(self):
         self.write("held.txt", TEXT[:100].encode())
         out = self.run_program("--steps=1", "--heldout-data=held.txt")
@@ -344,7 +357,8 @@ class BadInput(Case):
         self.assertIn("Exit status:", self.run_program("--help"))
         self.assertIn("kerf-run 0", self.run_program("--version"))
         self.refused("cannot write 'none/log.json'", "--log-json=none/log.json")
-        self.refused("cannot write 'none/p.svg'", "--steps=1", "--plot=none/p.svg")
+        for option in ("plot", "html", "trace"):  # before the first step, not after the last
+            self.refused(f"cannot write 'none/out': there is no folder 'none'", "--steps=2", f"--{option}=none/out")
 
     def test_data(self):
         self.refused("cannot open 'none.txt'", data="none.txt")

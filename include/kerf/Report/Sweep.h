@@ -73,8 +73,11 @@ Sweep sweep(const SweepInput &input, PlanDevices plan);
 /// The table, at most 110 columns.
 std::string printText(const Sweep &sweep, bool color = false);
 std::string printJson(const Sweep &sweep);
-/// Two charts over devices, logarithmic: tokens per second beside the line of
-/// perfect scaling, and step time. One colour per machine.
+/// A page for a browser: the decision, both charts, the tables.
+std::string printHtml(const Sweep &sweep);
+/// Two charts, logarithmic: tokens per second over devices beside the line of
+/// perfect scaling; price (device-hours where prices are unknown or in several
+/// currencies) over days, with the limits. One colour per machine.
 std::string svgOf(const Sweep &sweep);
 
 } // namespace kerf

@@ -47,7 +47,7 @@ struct RunOptions {
   int64_t threads = 0;
   bool checkNans = false, isProfiled = false;
   double peakTflops = 0;
-  std::string logJson, tensorboard, plot;
+  std::string logJson, tensorboard, plot, html;
   std::string trace;                     ///< empty: none
   int64_t traceFirst = 0, traceLast = 0; ///< steps; 0: chosen by the run
   int64_t logEvery = 1;

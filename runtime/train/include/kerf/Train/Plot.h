@@ -16,9 +16,11 @@ struct LossPoint {
 struct LossPlot {
   std::string title;
   std::vector<LossPoint> train, heldout;
+  std::string unit = "loss (nats per token)"; ///< of the axis
+  std::string name = "training loss", entropyName = "unigram entropy";
   /// Entropy of single tokens in nats: what a model reaches that only knows
   /// how frequent they are; 0: unknown.
-  double unigramEntropy = 0;
+  double unigramEntropy = 0; ///< or another level to compare with
 };
 
 /// Positions of about `count` round ticks (1, 2 or 5 times a power of ten) in
