@@ -3,7 +3,9 @@
 #ifndef KERF_LIB_PIPELINE_INSPECT_H
 #define KERF_LIB_PIPELINE_INSPECT_H
 
+#include "kerf/Artifact/Artifact.h"
 #include "kerf/Dialect/Kerf/Kerf.h"
+#include "kerf/ProgramTime/ProgramTime.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -55,9 +57,18 @@ int inspectTime(llvm::StringRef path, const InspectOptions &options);
 /// Returns the exit status.
 int inspectPlans(llvm::StringRef pathA, llvm::StringRef pathB);
 
-/// Prints how the trace of a run differs from the predicted timeline, by kind
-/// of work. Returns the exit status.
-int inspectTraces(llvm::StringRef measured, llvm::StringRef predicted);
+/// How long a step of a compiled file runs on the cluster of the options; else
+/// prints an error.
+std::optional<ProgramTime> timeFile(llvm::StringRef path,
+                                    const InspectOptions &options,
+                                    bool keepEvents, ArtifactData &data,
+                                    Machine &machine);
+
+/// Prints how the trace of a run differs from a predicted timeline, by kind of
+/// work; from what a compiled file (with the options' cluster) is foretold, by
+/// op, too. Returns the exit status.
+int inspectTraces(llvm::StringRef measured, llvm::StringRef predicted,
+                  const InspectOptions &options);
 
 } // namespace kerf
 

@@ -8,8 +8,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CompareOps.h"
 #include "Inspect.h"
-#include "TraceFile.h"
+
+#include "kerf/Support/Input.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
@@ -55,7 +57,7 @@ struct Samples {
 
 /// What one rank did in one step.
 struct RankStep {
-  std::vector<Event> calls, exchanges; ///< in order of start
+  std::vector<trace::Event> calls, exchanges; ///< in order of start
 };
 
 struct Summary {
@@ -69,11 +71,11 @@ using RankSteps = std::map<std::pair<int64_t, int64_t>, RankStep>;
 /// By step and process.
 static RankSteps groupSteps(const File &file) {
   RankSteps steps;
-  for (const Event &event : file.events) {
+  for (const trace::Event &event : file.events) {
     RankStep &step = steps[{event.step, event.pid}];
     (event.isCall() ? step.calls : step.exchanges).push_back(event);
   }
-  auto starts = [](const Event &a, const Event &b) {
+  auto starts = [](const trace::Event &a, const trace::Event &b) {
     return std::tie(a.start, a.end) < std::tie(b.start, b.end);
   };
   for (auto &[key, step] : steps) {
@@ -86,10 +88,10 @@ static RankSteps groupSteps(const File &file) {
 /// Takes out of measured calls what the prediction has on links.
 static void subtractExchanges(RankStep &step) {
   size_t next = 0;
-  for (Event &call : step.calls) {
+  for (trace::Event &call : step.calls) {
     double end = call.end;
     for (; next < step.exchanges.size(); ++next) {
-      const Event &exchange = step.exchanges[next];
+      const trace::Event &exchange = step.exchanges[next];
       if (exchange.start >= end)
         break;
       if (exchange.start >= call.start && exchange.isData)
@@ -121,7 +123,7 @@ static void addRankStep(const RankStep &step, int64_t stage, double span,
                         std::map<Row, Samples> &rows) {
   double computing = 0, communicating = 0;
   std::map<Row, int64_t> counts;
-  for (const Event &call : step.calls) {
+  for (const trace::Event &call : step.calls) {
     computing += call.seconds();
     if (call.kind == Kind::Other)
       continue;
@@ -130,7 +132,7 @@ static void addRankStep(const RankStep &step, int64_t stage, double span,
     rows[row].seconds.push_back(call.seconds());
     rows[row].perStep = std::max(rows[row].perStep, ++counts[row]);
   }
-  for (const Event &exchange : step.exchanges)
+  for (const trace::Event &exchange : step.exchanges)
     if (exchange.kind == Kind::Communication && exchange.isData)
       communicating += exchange.seconds();
   auto add = [&](Kind kind, double seconds) {
@@ -151,7 +153,7 @@ static Summary summarize(const File &file) {
   for (auto &[key, step] : steps) {
     auto [at, isNew] = spans.try_emplace(key.first, INFINITY, -INFINITY);
     for (const auto *events : {&step.calls, &step.exchanges})
-      for (const Event &event : *events) {
+      for (const trace::Event &event : *events) {
         at->second.first = std::min(at->second.first, event.start);
         at->second.second = std::max(at->second.second, event.end);
       }
@@ -293,12 +295,37 @@ static bool pairRows(const Summary &measured, const Summary &predicted,
   return true;
 }
 
+/// What is foretold: by a trace, or by the commands of a compiled file, whose
+/// times go to `program`.
+static std::optional<File> readForetold(llvm::StringRef path,
+                                        const InspectOptions &options,
+                                        std::optional<ProgramTime> &program) {
+  auto buffer = readFileOrStdin(path);
+  if (!buffer || !isArtifact((*buffer)->getBuffer())) {
+    llvm::consumeError(buffer.takeError());
+    return trace::readFile(path, /*isMeasured=*/false);
+  }
+  if (options.cluster.empty()) {
+    fail("'compare' with a compiled file needs --cluster=FILE, or a name that "
+         "kerfc --cluster=list prints");
+    return std::nullopt;
+  }
+  ArtifactData data;
+  Machine machine;
+  program = timeFile(path, options, /*keepEvents=*/true, data, machine);
+  if (!program)
+    return std::nullopt;
+  return readText(traceOf(program->timeline), path, /*isMeasured=*/false);
+}
+
 int kerf::inspectTraces(llvm::StringRef measuredPath,
-                        llvm::StringRef predictedPath) {
-  auto measured = readFile(measuredPath, /*isMeasured=*/true);
+                        llvm::StringRef predictedPath,
+                        const InspectOptions &options) {
+  auto measured = trace::readFile(measuredPath, /*isMeasured=*/true);
   if (!measured)
     return 1;
-  auto predicted = readFile(predictedPath, /*isMeasured=*/false);
+  std::optional<ProgramTime> program;
+  auto predicted = readForetold(predictedPath, options, program);
   if (!predicted)
     return 1;
   if (measured->stages != predicted->stages)
@@ -324,5 +351,7 @@ int kerf::inspectTraces(llvm::StringRef measuredPath,
         "       error      per step\n";
   for (const Line &line : lines)
     printLine(line);
+  if (program)
+    printOps(*measured, {runs.steps.begin(), runs.steps.end()}, *program);
   return 0;
 }

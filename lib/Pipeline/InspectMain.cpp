@@ -42,7 +42,8 @@ or at what was compiled from it
   kerf-inspect plan A B               what differs between two plans (JSON, or
                                       compiled files)
   kerf-inspect compare RUN PREDICTED  what kerf-run --trace measured beside what
-                                      kerfc --trace predicted
+                                      kerfc --trace predicted; or MODEL.kerf
+                                      and --cluster, then op by op, too
 
 Exit status: 0 done; 1 the input is wrong or a check failed; 128 or more when
 the program was killed.
@@ -151,10 +152,10 @@ int kerf::inspectMain(int argc, char **argv) {
     return fail("expected one input for '" + options.command + "', found '" +
                 options.other + "', too");
   if (isComparison && !options.other.getNumOccurrences())
-    return fail("expected two traces for 'compare': of a run and the predicted "
-                "one");
+    return fail("expected two files for 'compare': the trace of a run, and the "
+                "predicted one or the compiled file");
   if (isComparison)
-    return inspectTraces(options.input, options.other);
+    return inspectTraces(options.input, options.other, options.values);
   if (options.other.getNumOccurrences())
     return inspectPlans(options.input, options.other);
   if (options.command == "time")

@@ -31,25 +31,42 @@ static std::string readProgram(llvm::StringRef path, ArtifactData &data) {
   return path.str() + ": " + error;
 }
 
+std::optional<ProgramTime> kerf::timeFile(llvm::StringRef path,
+                                          const InspectOptions &options,
+                                          bool keepEvents, ArtifactData &data,
+                                          Machine &machine) {
+  auto refuse = [](const llvm::Twine &message) {
+    fail(message);
+    return std::nullopt;
+  };
+  if (std::string error = readProgram(path, data); !error.empty())
+    return refuse(error);
+  mlir::MLIRContext context;
+  llvm::SourceMgr sources;
+  mlir::SourceMgrDiagnosticHandler printer(sources, &context);
+  auto cluster = readCluster(&context, options.cluster);
+  if (failed(cluster))
+    return std::nullopt;
+  machine = std::move(*cluster);
+  std::string error = checkCluster(data, machine);
+  if (!error.empty())
+    return refuse(path + ": " + error);
+  auto time = timeProgram(data, machine, {}, keepEvents, error);
+  if (!time)
+    return refuse(path + ": " + error);
+  return time;
+}
+
 int kerf::inspectTime(llvm::StringRef path, const InspectOptions &options) {
   if (options.cluster.empty())
     return fail("'time' needs --cluster=FILE, or a name that kerfc "
                 "--cluster=list prints");
   ArtifactData data;
-  if (std::string error = readProgram(path, data); !error.empty())
-    return fail(error);
-  mlir::MLIRContext context;
-  llvm::SourceMgr sources;
-  mlir::SourceMgrDiagnosticHandler printer(sources, &context);
-  auto machine = readCluster(&context, options.cluster);
-  if (failed(machine))
-    return 1;
-  std::string error = checkCluster(data, *machine);
-  if (!error.empty())
-    return fail(path + ": " + error);
-  auto time = timeProgram(data, *machine, {}, !options.trace.empty(), error);
+  Machine machine;
+  auto time = timeFile(path, options, !options.trace.empty(), data, machine);
   if (!time)
-    return fail(path + ": " + error);
+    return 1;
+  std::string error;
   if (!options.trace.empty() &&
       failed(writeFileAtomically(
           options.trace,
@@ -57,6 +74,6 @@ int kerf::inspectTime(llvm::StringRef path, const InspectOptions &options) {
           error)))
     return fail("cannot write '" + options.trace + "': " + error);
   llvm::outs() << (options.json ? printJson(data, *time)
-                                : printText(data, *machine, *time));
+                                : printText(data, machine, *time));
   return 0;
 }

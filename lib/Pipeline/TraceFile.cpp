@@ -20,12 +20,13 @@ public:
   TraceReader(llvm::StringRef path, bool isMeasured)
       : path(path), isMeasured(isMeasured) {}
 
-  std::optional<File> read();
+  std::optional<File> read(llvm::StringRef text);
 
 private:
   bool fail(json::Position at, const llvm::Twine &message);
   bool readHead(const json::Value &root);
   bool readEvent(const json::Value &value);
+  bool readOp(const json::Value &value);
   void readProcess(const json::Value &value);
   bool number(const json::Value &value, llvm::StringRef key, double &result);
 
@@ -97,7 +98,29 @@ static bool isDataTraffic(const json::Value &arguments) {
       axes, [](llvm::StringRef axis) { return axis == "dp" || axis == "pp"; });
 }
 
+/// A command of a call; other events have no call that they are in.
+bool TraceReader::readOp(const json::Value &value) {
+  const json::Value *arguments = value.find("args");
+  llvm::StringRef call = arguments ? textOf(arguments->find("call")) : "";
+  llvm::StringRef kind = textOf(value.find("cat"));
+  if (!isMeasured || call.empty() || kind == "wait")
+    return true;
+  double pid = 0, length = 0;
+  if (!number(value, "pid", pid) || !number(value, "dur", length))
+    return false;
+  // "forward 3" is that of a micro-batch.
+  if (arguments->find("micro_batch"))
+    call = call.rsplit(' ').first;
+  trace.ops.push_back({static_cast<int64_t>(pid),
+                       integerOr(arguments->find("step"), 0), call.str(),
+                       textOf(value.find("name")).str(), kind.str(),
+                       textOf(arguments->find("op")).str(), length * 1e-6});
+  return true;
+}
+
 bool TraceReader::readEvent(const json::Value &value) {
+  if (!readOp(value))
+    return false;
   auto kind = kindNamed(textOf(value.find("cat")), isMeasured);
   if (!kind)
     return true;
@@ -147,16 +170,11 @@ bool TraceReader::readHead(const json::Value &root) {
   return true;
 }
 
-std::optional<File> TraceReader::read() {
-  auto buffer = readFileOrStdin(path);
-  if (!buffer) {
-    fail({}, "cannot read: " + toString(buffer.takeError()));
-    return std::nullopt;
-  }
-  auto root = json::parse((*buffer)->getBuffer(),
-                          [&](json::Position at, const llvm::Twine &message) {
-                            fail(at, message);
-                          });
+std::optional<File> TraceReader::read(llvm::StringRef text) {
+  auto root =
+      json::parse(text, [&](json::Position at, const llvm::Twine &message) {
+        fail(at, message);
+      });
   if (failed(root))
     return std::nullopt;
   const json::Value *events = root->find("traceEvents");
@@ -188,6 +206,17 @@ std::optional<File> TraceReader::read() {
   return std::move(trace);
 }
 
+std::optional<File> trace::readText(llvm::StringRef text, llvm::StringRef path,
+                                    bool isMeasured) {
+  return TraceReader(path, isMeasured).read(text);
+}
+
 std::optional<File> trace::readFile(llvm::StringRef path, bool isMeasured) {
-  return TraceReader(path, isMeasured).read();
+  auto buffer = readFileOrStdin(path);
+  if (buffer)
+    return readText((*buffer)->getBuffer(), path, isMeasured);
+  llvm::WithColor::error() << path
+                           << ": cannot read: " << toString(buffer.takeError())
+                           << '\n';
+  return std::nullopt;
 }

@@ -37,17 +37,31 @@ struct Event {
   bool isCall() const { return kind <= Kind::Other; }
 };
 
+/// What one command of a measured call took, of an op of the model.
+struct OpEvent {
+  int64_t pid = 0, step = 0;
+  std::string call; ///< "forward", "update", ...
+  std::string name; ///< "matmul", "all_gather", ...
+  std::string kind; ///< "matmul", "launch", ...
+  std::string op;   ///< "forward 12", or ""
+  double seconds = 0;
+};
+
 /// What a comparison needs of one trace; processes are ranks or stages.
 struct File {
   std::string model; ///< empty: predicted
   int64_t stages = 0;
   std::map<int64_t, int64_t> stageOf; ///< by process
   std::vector<Event> events;
+  std::vector<OpEvent> ops; ///< of a run
 };
 
 /// Reads a trace of a run (`kerf-run --trace`) or a predicted one (`kerfc
 /// --trace`). Otherwise prints an error that begins with the path.
 std::optional<File> readFile(llvm::StringRef path, bool isMeasured);
+/// The same of a text.
+std::optional<File> readText(llvm::StringRef text, llvm::StringRef path,
+                             bool isMeasured);
 
 } // namespace kerf::trace
 

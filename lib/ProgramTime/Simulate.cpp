@@ -73,8 +73,8 @@ struct Rank {
       : cursor(data, program) {}
 
   Cursor cursor;
-  double clock = 0; ///< kernels so far are done
-  double host = 0;  ///< launches so far are done
+  double clock = 0;    ///< kernels so far are done
+  double host = 0;     ///< launches so far are done
   double linkFree = 0; ///< messages so far have left
   Started started;
   bool isPosted = false; ///< has come to the meeting that it stands before
@@ -293,8 +293,8 @@ bool Simulator::send(size_t stage, const kerf_command &command) {
   return true;
 }
 
-/// When a message that is ready may leave: a rank sends one at a time, whichever
-/// way. The receiver of CPU ranks fetches it itself.
+/// When a message that is ready may leave: a rank sends one at a time,
+/// whichever way. The receiver of CPU ranks fetches it itself.
 double Simulator::leave(size_t stage, int64_t channel, double bytes) {
   Rank &rank = ranks[stage];
   if (!hasOwnHost)
@@ -504,6 +504,15 @@ static std::string axesText(const ArtifactData &data, uint32_t axes) {
   return llvm::join(names, " ");
 }
 
+/// The function that a command is in.
+static const kerf_func &funcOf(const ArtifactData &data, uint32_t index) {
+  auto after = llvm::upper_bound(data.funcs, index,
+                                 [](uint32_t command, const kerf_func &func) {
+                                   return command < func.first_command;
+                                 });
+  return *std::prev(after);
+}
+
 /// Runs of commands by function and name. A function for the last micro-batch
 /// counts with the one that it stands for.
 static std::vector<KernelTime>
@@ -511,11 +520,7 @@ kernelsOf(const ArtifactData &data, llvm::ArrayRef<CommandTime> times,
           const std::map<uint32_t, int64_t> &runs) {
   std::map<std::tuple<llvm::StringRef, uint32_t, WorkPart>, KernelTime> rows;
   for (auto [index, calls] : runs) {
-    auto func = llvm::upper_bound(data.funcs, index,
-                                  [](uint32_t command, const kerf_func &func) {
-                                    return command < func.first_command;
-                                  });
-    llvm::StringRef name = data.strings.get(std::prev(func)->name);
+    llvm::StringRef name = data.strings.get(funcOf(data, index).name);
     name.consume_back("_last");
     uint32_t own = data.commands[index].name;
     KernelTime &row = rows[{name, own, times[index].part}];
@@ -532,6 +537,38 @@ kernelsOf(const ArtifactData &data, llvm::ArrayRef<CommandTime> times,
     return std::tie(b.sec, a.func, a.name) < std::tie(a.sec, b.func, b.name);
   });
   return all;
+}
+
+/// "forward", "weight gradient", ... of a function; its own name for others.
+static std::string callOf(llvm::StringRef function) {
+  int chunk = 0;
+  auto kind = kindOf(function, chunk);
+  return kind ? nameOf(*kind).str() : function.str();
+}
+
+/// Adds up the commands of one op in one kind of call.
+static std::vector<OpTime>
+opsOf(const ArtifactData &data, llvm::ArrayRef<CommandTime> times,
+      const std::map<uint32_t, int64_t> &runs,
+      const std::map<uint32_t, CollectiveTime> &exchanges) {
+  std::map<std::tuple<std::string, uint32_t, uint32_t>, OpTime> rows;
+  auto add = [&](uint32_t index, int64_t calls, double sec, bool isExchange) {
+    const kerf_command &command = data.commands[index];
+    std::string call = callOf(data.strings.get(funcOf(data, index).name));
+    OpTime &row = rows[{call, command.name, command.location}];
+    row.call = call;
+    row.name = data.strings.get(command.name).str();
+    row.op = data.strings.get(command.location).str();
+    row.isExchange = isExchange;
+    row.calls += calls;
+    row.sec += sec;
+  };
+  for (auto [index, calls] : runs)
+    add(index, calls, double(calls) * times[index].sec, false);
+  for (const auto &[index, own] : exchanges)
+    add(index, own.calls, own.sec, true);
+  auto values = llvm::make_second_range(rows);
+  return {values.begin(), values.end()};
 }
 
 /// Adds up the commands of one kind and group.
@@ -564,6 +601,7 @@ ProgramTime Simulator::collect() {
     rank.time.idleSec += result.stepSec - rank.clock;
     rank.time.collectives = rowsOf(data, rank.byCommand);
     rank.time.kernelTimes = kernelsOf(data, times, rank.runs);
+    rank.time.opTimes = opsOf(data, times, rank.runs, rank.byCommand);
     for (auto &[name, row] : rank.byChannel) {
       row.channel = data.strings.get(name).str();
       rank.time.messages.push_back(row);

@@ -60,6 +60,17 @@ struct KernelTime {
   double sec = 0;
 };
 
+/// What one op of the model is in calls of one kind: a kernel, a library call, a
+/// copy or an exchange, by one rank in a step, of all layers together.
+struct OpTime {
+  std::string call; ///< "forward", "weight gradient", ..., or the function
+  std::string name; ///< of the file's command: "matmul", "all_gather", ...
+  std::string op;   ///< "forward 12", as plans name ops; or ""
+  bool isExchange = false;
+  int64_t calls = 0;
+  double sec = 0;
+};
+
 /// What a rank of a stage spends its step on. The parts of `workSec`,
 /// `launchSec`, the exposed collectives, the messages, `sendSec` and `idleSec`
 /// add up to the step.
@@ -72,6 +83,7 @@ struct StageTime {
   std::vector<CollectiveTime> collectives; ///< by kind and axes
   std::vector<MessageTime> messages;       ///< by channel
   std::vector<KernelTime> kernelTimes;     ///< those that take most first
+  std::vector<OpTime> opTimes;             ///< by call, name and op
 
   double computeSec() const;
   double exposedSec() const; ///< collectives that kernels wait for
