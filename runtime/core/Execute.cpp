@@ -338,7 +338,10 @@ Status kerf_session::finishRun(Status status) {
   transport->enter(UINT32_MAX);
   if (status.failed()) {
     broken = status.message;
-    transport->abort(status.message.c_str());
+    bool isFirst = transport->abort(status.message.c_str());
+    // Ranks come to the same value at the same time: one of them tells.
+    if (!isFirst && status.code == KERF_NOT_FINITE)
+      status = failure(KERF_PEER_LOST, "another rank found it, too");
   }
   return status;
 }

@@ -181,12 +181,13 @@ void Mail::tell(char what, const std::string &text) {
       (void)startCopy(KERF_LANE_CONTROL, r, 0, message.data(), message.size());
 }
 
-void Mail::abort(const std::string &message) {
+bool Mail::abort(const std::string &message) {
   if (hasAborted || aborted.failed())
-    return;
+    return false;
   hasAborted = true;
   tell(kAborts, message);
   poll();
+  return true;
 }
 
 void Mail::poll() {

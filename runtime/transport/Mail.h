@@ -59,7 +59,7 @@ public:
   /// Moves along what nobody waits for.
   void poll();
   /// Tells all other ranks. Only the first one counts.
-  void abort(const std::string &message);
+  bool abort(const std::string &message);
   /// This rank fails as another one does, and should end after it.
   void follow(const Status &status) { aborted = status; }
 

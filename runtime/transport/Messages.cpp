@@ -378,8 +378,8 @@ public:
     mail->watch.enter(command);
     mail->poll();
   }
-  void abort(const char *message) override {
-    mail->abort("rank " + std::to_string(mail->rank) + ": " + message);
+  bool abort(const char *message) override {
+    return mail->abort("rank " + std::to_string(mail->rank) + ": " + message);
   }
   Status waitFor(const std::function<bool()> &isDone) override {
     return mail->waitFor(isDone);

@@ -139,9 +139,9 @@ public:
     return openChannel(post.memory(), spec, channel);
   }
   void enter(uint32_t command) override { post.memory().watch.enter(command); }
-  void abort(const char *message) override {
+  bool abort(const char *message) override {
     std::string text = "rank " + std::to_string(post.rank()) + ": " + message;
-    post.memory().abort(text.c_str());
+    return post.memory().abort(text.c_str());
   }
   Status waitFor(const std::function<bool()> &isDone) override {
     return post.memory().poll(isDone);

@@ -49,7 +49,7 @@ public:
                    spec.from, spec.to);
   }
   void enter(uint32_t) override {}
-  void abort(const char *) override {}
+  bool abort(const char *) override { return true; }
   Status waitFor(const std::function<bool()> &isDone) override {
     while (!isDone())
       sched_yield();

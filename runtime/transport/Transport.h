@@ -143,8 +143,9 @@ public:
   /// (UINT32_MAX): for messages about ranks that hang. Moves messages along
   /// that are under way, so it should be called between commands. Cheap.
   virtual void enter(uint32_t command) = 0;
-  /// Makes the other ranks fail with `message`. Only the first one counts.
-  virtual void abort(const char *message) = 0;
+  /// Makes the other ranks fail with `message`. Only the first one counts: true
+  /// if this is it, as far as this rank knows.
+  virtual bool abort(const char *message) = 0;
 
   /// Do groups and channels work on memory of the device? Then what they do is
   /// enqueued: an exchange starts after the steps before `start`, and the steps

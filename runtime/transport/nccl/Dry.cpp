@@ -189,7 +189,7 @@ public:
     return failure(KERF_INVALID, "a dry run has no channels of the host");
   }
   void enter(uint32_t command) override { rank.command = command; }
-  void abort(const char *) override {}
+  bool abort(const char *) override { return true; }
   Status waitFor(const std::function<bool()> &isDone) override {
     // All is done at once.
     return isDone() ? Status()

@@ -335,9 +335,10 @@ public:
     state.command = command;
     state.host->enter(command);
   }
-  void abort(const char *message) override {
-    state.host->abort(message);
+  bool abort(const char *message) override {
+    bool isFirst = state.host->abort(message);
     state.abortAll();
+    return isFirst;
   }
   bool onDevice() const override { return true; }
   bool recordable() const override { return true; }
