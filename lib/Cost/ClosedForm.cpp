@@ -120,7 +120,8 @@ static double flowShopSec(const StepWork &step,
     backward = std::max(backward, t.backward);
     sum += t.forward + t.backward;
   }
-  return sum + 2 * step.journeySec() + double(step.microBatches - 1) * (forward + backward) +
+  return sum + 2 * step.journeySec() +
+         double(step.microBatches - 1) * (forward + backward) +
          stages.front().tail;
 }
 
@@ -130,7 +131,8 @@ static double longestPath(const StepWork &step,
   Pipelining pipelining = step.pipelining();
   double m = double(step.microBatches);
   double roundTrip = 0; // behind the stage that is looked at
-  // A stage's share: its own passes and the messages from and to the one before.
+  // A stage's share: its own passes and the messages from and to the one
+  // before.
   auto shareOf = [&](size_t i) {
     double messages = i > 0 ? 2 * step.sendOver(i - 1) : 0;
     return stages[i].forward + stages[i].backward + messages;

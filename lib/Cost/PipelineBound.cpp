@@ -80,8 +80,7 @@ static double flowShopSec(const PipelineFacts &facts, double journey,
                           double slowest) {
   double others = double(facts.microBatches - 1);
   return journey +
-         std::max(ownSteps(facts) * slowest,
-                  2 * others * facts.mostSendSec);
+         std::max(ownSteps(facts) * slowest, 2 * others * facts.mostSendSec);
 }
 
 /// m T + x of interleaved stages; see above.
@@ -113,8 +112,8 @@ static double sentBy(llvm::ArrayRef<double> sendSec, int64_t chunks,
                      size_t stage) {
   size_t last = sendSec.size() - 1;
   double forward = double(chunks - (stage == last)) * sendSec[stage];
-  double backward = double(chunks - (stage == 0)) *
-                    sendSec[stage == 0 ? last : stage - 1];
+  double backward =
+      double(chunks - (stage == 0)) * sendSec[stage == 0 ? last : stage - 1];
   return forward + backward;
 }
 

@@ -177,8 +177,7 @@ std::string StepWork::check() const {
   if (!sendSec.empty() && sendSec.size() != stages.size())
     return std::to_string(sendSec.size()) + " times of messages between " +
            std::to_string(p) + " stages";
-  if (!llvm::all_of(sendSec, isTime) || !isTime(constantSec) ||
-      !isTime(bubble))
+  if (!llvm::all_of(sendSec, isTime) || !isTime(constantSec) || !isTime(bubble))
     return "a time of the step is negative or not finite";
   auto isShare = [](double part) { return part >= 0 && part <= 1; };
   if (!isShare(gradientOverlap) || !isShare(weightOverlap))

@@ -48,10 +48,10 @@ static ErrorBand bandOfRuntime(const Profile &profile,
                                const OuterChoice &outer) {
   llvm::StringRef name = profile.name;
   if (outer.ranks() >= 256 && outer.dp * outer.cp > outer.tp * outer.pp)
-    return {0.12, 0.12, "256 ranks and more, mostly data-parallel"};
+    return {0.12, 0.12, "256 ranks and more, mostly data-parallel", true};
   if (name.starts_with("megatron") || name.starts_with("nemo"))
-    return {0.05, 0.05, "runtimes like Megatron"};
-  return {0.07, 0.07, "other runtimes"};
+    return {0.05, 0.05, "runtimes like Megatron", true};
+  return {0.07, 0.07, "other runtimes", true};
 }
 
 // The figures of experts and of fp8 are those of docs/planner-figures.md, of

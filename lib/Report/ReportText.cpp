@@ -545,8 +545,9 @@ std::string report::errorWords(const TrustPart &trust) {
           ? "not measured on such devices"
           : "measured on " + trust.measuredAlone + ", not on several";
   return "projection: Kerf was " + measured +
-         "; published steps of others are met within " + band + " (" +
-         own.source + ")";
+         (own.isOfOthers ? "; published steps of others are met within " + band
+                         : "; " + band + " is expected") +
+         " (" + own.source + ")";
 }
 
 Table report::tableOfTrust(const TrustPart &trust) {

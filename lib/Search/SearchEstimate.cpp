@@ -171,6 +171,6 @@ double ShapeBounds::estimateOf(const Shape &shape,
   int64_t most = (layersOf(problem) + shape.pp - 1) / shape.pp;
   double slowest = std::max(sum / static_cast<double>(shape.pp),
                             static_cast<double>(most) * layerSec);
-  return scheduleEstimate(shape, outer, slowest, sum) + problem.profile.stepSec +
-         dataEstimate(outer);
+  return scheduleEstimate(shape, outer, slowest, sum) +
+         problem.profile.stepSec + dataEstimate(outer);
 }

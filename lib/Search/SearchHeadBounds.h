@@ -70,7 +70,7 @@ private:
     /// and with as many layers as the mean stage has.
     double firstOnceSec = 0, onceSec = 0;
     std::vector<double> sendSec; ///< as in `StepWork`
-    int64_t allLayers = 0; ///< of all kinds
+    int64_t allLayers = 0;       ///< of all kinds
     /// Of the slowest kind at its fastest; of any.
     double slowLayerSec = 0, fastLayerSec = HUGE_VAL;
     /// What fast layers cost on top per step, over the mean of the stages: more

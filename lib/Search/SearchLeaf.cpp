@@ -235,8 +235,9 @@ static LeafTimes timesOf(const Pricing &pricing, const LeafSums &sums) {
     return times;
   PipelineFacts messages = messagesOf(problem, outer, sums.messageBytes);
   // A runtime's multiplier below 1 shortens what links hold up, too.
-  times.linkSec = std::min(1.0, profile.bubble) * linkSecOf(outer, sums, messages) +
-                  times.onceSec;
+  times.linkSec =
+      std::min(1.0, profile.bubble) * linkSecOf(outer, sums, messages) +
+      times.onceSec;
   times.onceSec += profile.bubble * fillSecOf(outer, messages);
   return times;
 }

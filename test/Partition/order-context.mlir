@@ -4,7 +4,7 @@
 // that those of the index: it makes positions. So do rope and dropout; the op
 // on a parameter of as many rows as there are positions does not.
 // CHECK-LABEL: kerf.model @told
-// CHECK-SAME:    zigzag = #kerf.zigzag<2 x 2 along [1]>
+// CHECK:         zigzag = #kerf.zigzag<2 x 2 along [1]>
 // CHECK:         kerf.iota dim 0 zigzag <2 x 2 along [0]> : tensor<8xi32>
 // CHECK:         kerf.dropout %{{.*}} zigzag <2 x 2 along [1]>
 // CHECK:         kerf.rope %{{.*}} zigzag <2 x 2 along [1]>
@@ -165,7 +165,7 @@ kerf.model @half(tokens %t: tensor<1x8xi32>) attributes {
 // Where attentions are cut in two ways, parts of both have equal work: those of
 // two ranks are two of the parts of four.
 // CHECK-LABEL: kerf.model @both
-// CHECK-SAME:    zigzag = #kerf.zigzag<4 x 1 along [1]>
+// CHECK:         zigzag = #kerf.zigzag<4 x 1 along [1]>
 // CHECK-COUNT-2: kerf.attention %{{.*}} causal zigzag <4 x 1 along [2, 3]>
 kerf.model @both(tokens %t: tensor<1x8xi32>) attributes {
     plan = #kerf.plan<mesh = <cp = 2, tp = 2>, micro_batches = 1, schedule = "1f1b", recompute = none>} {

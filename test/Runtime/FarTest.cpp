@@ -424,9 +424,7 @@ public:
     return inner->open(spec, channel);
   }
   void enter(uint32_t command) override { inner->enter(command); }
-  bool abort(const char *message) override {
-    return inner->abort(message);
-  }
+  bool abort(const char *message) override { return inner->abort(message); }
   bool recordable() const override { return true; }
   runtime::Status drain() override {
     if (drains-- != 0)

@@ -22,7 +22,8 @@ struct PipelineFacts {
   int64_t stages = 1, microBatches = 1, chunks = 1;
   /// Messages, set by `setSends`: seconds of one over the fastest border and
   /// over the slowest between neighbours; of those that take a micro-batch
-  /// through all chunks; of those of a micro-batch that the busiest stage sends.
+  /// through all chunks; of those of a micro-batch that the busiest stage
+  /// sends.
   double leastSendSec = 0, mostSendSec = 0, journeySendSec = 0,
          busiestSendSec = 0;
   double bubble = 1; ///< as in `StepWork`

@@ -60,8 +60,8 @@ struct KernelTime {
   double sec = 0;
 };
 
-/// What one op of the model is in calls of one kind: a kernel, a library call, a
-/// copy or an exchange, by one rank in a step, of all layers together.
+/// What one op of the model is in calls of one kind: a kernel, a library call,
+/// a copy or an exchange, by one rank in a step, of all layers together.
 struct OpTime {
   std::string call; ///< "forward", "weight gradient", ..., or the function
   std::string name; ///< of the file's command: "matmul", "all_gather", ...

@@ -279,6 +279,7 @@ std::string shortLayout(const OuterChoice &outer);
 struct ErrorBand {
   double less = 0, more = 0;
   std::string source;
+  bool isOfOthers = false; ///< published steps of other runtimes are so far off
 };
 
 struct RunPart {

@@ -18,7 +18,11 @@ kerf.model @roles(tokens %tokens: tensor<2x8xi32>, targets %targets: tensor<2x8x
 
 // The attributes of a model; numbers print as short as they read back.
 // CHECK-LABEL: kerf.model @adamw(
-// CHECK-SAME: ) attributes {clip_norm = 1.000000e+00 : f64, groups = [#kerf.group<match = "*.bias", weight_decay = 0.0>, #kerf.group<match = "h.?.w", weight_decay = 0.01, rate_scale = 0.1>, #kerf.group<match = "*.e", weight_decay = 0.0, rule = #kerf.balance<rate = 0.001, target = 8.0>>], optimizer = #kerf.adamw<beta1 = 0.8, beta2 = 0.95, eps = 1.0e-06, weight_decay = 0.1>} {
+// CHECK-SAME: ) attributes {{[{]}}
+// CHECK-NEXT: clip_norm = 1.000000e+00 : f64,
+// CHECK-NEXT: groups = [#kerf.group<match = "*.bias", weight_decay = 0.0>, #kerf.group<match = "h.?.w", weight_decay = 0.01, rate_scale = 0.1>, #kerf.group<match = "*.e", weight_decay = 0.0, rule = #kerf.balance<rate = 0.001, target = 8.0>>],
+// CHECK-NEXT: optimizer = #kerf.adamw<beta1 = 0.8, beta2 = 0.95, eps = 1.0e-06, weight_decay = 0.1>
+// CHECK-NEXT: } {
 kerf.model @adamw() attributes {
     clip_norm = 1.0,
     groups = [#kerf.group<match = "*.bias", weight_decay = 0>,
@@ -33,7 +37,13 @@ kerf.model @adamw() attributes {
 
 // Rules with nothing but defaults, and with everything; a scalar f64 loss.
 // CHECK-LABEL: kerf.model @rules(
-// CHECK-SAME: %[[A:.*]]: tensor<f64>) attributes {a.adamw = #kerf.adamw<>, a.all = #kerf.sgd<momentum = 0.9, nesterov = true, weight_decay = 0.01>, a.bits = #kerf.adamw_8bit<beta2 = 0.95, block = 64>, a.lion = #kerf.lion<beta1 = 0.95, beta2 = 0.98, weight_decay = 1.0>, optimizer = #kerf.sgd<>} {
+// CHECK-SAME: %[[A:.*]]: tensor<f64>) attributes {{[{]}}
+// CHECK-NEXT: a.adamw = #kerf.adamw<>,
+// CHECK-NEXT: a.all = #kerf.sgd<momentum = 0.9, nesterov = true, weight_decay = 0.01>,
+// CHECK-NEXT: a.bits = #kerf.adamw_8bit<beta2 = 0.95, block = 64>,
+// CHECK-NEXT: a.lion = #kerf.lion<beta1 = 0.95, beta2 = 0.98, weight_decay = 1.0>,
+// CHECK-NEXT: optimizer = #kerf.sgd<>
+// CHECK-NEXT: } {
 kerf.model @rules(%a: tensor<f64>) attributes {
     a.all = #kerf.sgd<momentum = 0.9, nesterov = true, weight_decay = 1.0e-2>,
     a.bits = #kerf.adamw_8bit<beta2 = 0.95, block = 64, min_elements = 4096>,

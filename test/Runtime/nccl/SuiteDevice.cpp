@@ -135,9 +135,7 @@ public:
     return status;
   }
   void enter(uint32_t command) override { inner->enter(command); }
-  bool abort(const char *message) override {
-    return inner->abort(message);
-  }
+  bool abort(const char *message) override { return inner->abort(message); }
   Status meet() override { return inner->meet(); }
   Status waitFor(const std::function<bool()> &isDone) override {
     return inner->waitFor(isDone);

@@ -158,8 +158,8 @@ TEST(CollectivesTest, SharedDevice) {
   Machine machine = cluster(1, 4);
   double alone = messageCost(machine, {}, 0)(1000 * MB);
   machine.device.shared = true;
-  EXPECT_NEAR(messageCost(machine, {}, 0)(1000 * MB) - 2e-6,
-              4 * (alone - 2e-6), 1e-12);
+  EXPECT_NEAR(messageCost(machine, {}, 0)(1000 * MB) - 2e-6, 4 * (alone - 2e-6),
+              1e-12);
 }
 
 // Published all-gathers and reduce-scatters of 256 MB on 16 to 512 H100 over

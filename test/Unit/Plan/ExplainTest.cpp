@@ -247,6 +247,37 @@ TEST(Explain, RunByHand) {
   EXPECT_DOUBLE_EQ(planRun(makeStep(), machine, 8, 0.5, 8192).steps, 1);
 }
 
+// Who has been judged by published steps has the smallest interval; the widest
+// of what applies counts.
+TEST(Explain, IntervalsOfTimes) {
+  StepModel step = makeStep();
+  step.type = "bf16";
+  Machine machine = makeMachine();
+  machine.device.target = BackendTarget::Cuda;
+  Profile profile;
+  OuterChoice outer;
+  outer.tp = outer.dp = 2;
+  auto band = [&] { return errorBandOf(step, machine, profile, outer); };
+  EXPECT_EQ(band().more, 0.2); // toy-80g
+  machine.device.name = "a100-80g";
+  EXPECT_EQ(band().more, 0.07);
+  EXPECT_EQ(band().less, 0.07);
+  step.type = "fp8";
+  EXPECT_EQ(band().more, 0.1);
+  outer.dp = 256;
+  EXPECT_EQ(band().more, 0.12);
+  LayerOp expert;
+  expert.name = "grouped_matmul";
+  expert.maps.push_back(FactorMap());
+  expert.work.matmulFlops = 1;
+  step.kinds[0].ops.push_back(expert);
+  ASSERT_TRUE(expert.isGrouped());
+  EXPECT_EQ(band().more, 0.4);
+  EXPECT_EQ(band().less, 0.1);
+  machine.device.target = BackendTarget::Cpu;
+  EXPECT_EQ(band().more, 0.1);
+}
+
 // Failures: 8 devices that fail every 8e6 s fail together every 1e6 s; 12 bytes
 // of 100 M parameters at 8 x 1 MB/s are saved in 150 s; sqrt(2 x 150 x 1e6) =
 // 17,320 s; 0.98268 of the time makes progress (worked out with a series).

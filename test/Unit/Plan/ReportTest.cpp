@@ -59,7 +59,7 @@ TEST(Report, Screen) {
             R"(toy on two-boxes: 12 x toy-80g, bf16
 100 M parameters; a step has 8 sequences of 1,024 tokens, 8,192 together
 
-  step 484 ms   16.9 k tokens/s   MFU 7.2 %   memory 62.0 GiB of 80.0 GiB on stage 0
+  step 484 ms (387 ms to 581 ms)   16.9 k tokens/s   MFU 7.2 %   memory 62.0 GiB of 80.0 GiB on stage 0
 
 PLAN  tp 2 dp 2 pp 2 | 4 x 1 | 1f1b | zero 1
 
@@ -121,15 +121,15 @@ ALTERNATIVES  the fastest plans with
 RUN
 
   tokens    2.00 B, 20.0 per parameter (compute-optimal: about 20), 244,141 steps
-  time      32.8 h at 16.9 k tokens/s; 394 device-hours
+  time      32.8 h (26.3 h to 39.4 h) at 16.9 k tokens/s; 394 device-hours
   energy    236 kWh at 8.03 GFLOP/J; 94.5 kg CO2
-  price     985 USD
+  price     985 (788 to 1,182) USD
   failures  one in 174 days; saving 1.20 GB in 50.0 ms every 20.4 min, 99.99 % of the time makes progress
 
 TRUST
 
-  error         projection: Kerf was not measured on such devices; published steps of others are met within
-                about 7 % (other runtimes)
+  error         projection: Kerf was not measured on such devices; about 20 % is expected (assumed: none of
+                the published steps was on such a device)
   assumed       matmuls, of peak: 80 % (cluster file)
                 attention forward, of peak: 40 % (cluster file)
                 attention backward, of peak: 34 % (cluster file)

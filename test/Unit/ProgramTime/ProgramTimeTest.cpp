@@ -232,9 +232,9 @@ TEST(ProgramTimeTest, MessagesThatAreExpected) {
   }
 }
 
-// The middle one of three stages sends both neighbours two messages of 1 s, each
-// copied in 0.2 s before. The four leave one after the other from 0.2 s on; the
-// last one comes beside nothing and is copied from its buffer.
+// The middle one of three stages sends both neighbours two messages of 1 s,
+// each copied in 0.2 s before. The four leave one after the other from 0.2 s
+// on; the last one comes beside nothing and is copied from its buffer.
 TEST(ProgramTimeTest, MessagesOfARankShareItsLink) {
   Program program(3, 1);
   for (uint32_t stage : {0u, 1u, 2u}) {
