@@ -293,6 +293,32 @@ kerf_status kerf_session_set_input_global(kerf_session *session, uint32_t input,
   return status.report(error);
 }
 
+kerf_status kerf_session_input_rows(const kerf_session *session, uint32_t input,
+                                    uint8_t *marks, uint64_t rows,
+                                    kerf_error *error) {
+  Status status = checkInput(*session, input);
+  if (status.failed())
+    return status.report(error);
+  const kerf_layout &layout = session->artifact.inputs[input].layout;
+  if (layout.rank == 0 || rows != static_cast<uint64_t>(layout.global[0]))
+    return failure(KERF_INVALID, "input %u has not %llu rows", input,
+                   static_cast<unsigned long long>(rows))
+        .report(error);
+  const kerf_input *record = session->artifact.inputOf(session->program, input);
+  if (!record)
+    return status.report(error);
+  int64_t inRow = 1;
+  for (uint32_t d = 1; d < layout.rank; ++d)
+    inRow *= layout.global[d];
+  Shard shard(session->view, record->layout, session->rank);
+  shard.runs(0, shard.size(), [&](int64_t global, int64_t, int64_t count) {
+    for (int64_t row = global / inRow; row <= (global + count - 1) / inRow;
+         ++row)
+      marks[row] = 1;
+  });
+  return status.report(error);
+}
+
 /// `value` as bytes of a type; false when the type cannot hold it.
 static bool convert(double value, uint32_t dtype, char bytes[8]) {
   auto put = [&](auto x) {

@@ -2,11 +2,11 @@
 
 #include "kerf/Train/Trainer.h"
 
+#include "kerf/Train/Feeder.h"
 #include "kerf/Train/Files.h"
 #include "kerf/Train/Launcher.h"
 #include "kerf/Train/Log.h"
 #include "kerf/Train/ModelFolder.h"
-#include "kerf/Train/Permutation.h"
 #include "kerf/Train/RunPage.h"
 #include "kerf/Train/Signals.h"
 #include "kerf/Train/Text.h"
@@ -29,8 +29,7 @@ public:
   Trainer(const RunOptions &options, const RunSetup &setup)
       : options(options), setup(setup), ports(setup.ports),
         meta(*kerf_artifact_meta(setup.artifact)), state(setup.start),
-        order(setup.data.training.weights, state.seed),
-        batch(ports.rows, ports.sequence) {}
+        feeder(setup.data.training, state.seed, ports.rows, ports.sequence) {}
   ~Trainer() { kerf_session_destroy(session); }
   Trainer(const Trainer &) = delete;
 
@@ -49,7 +48,8 @@ private:
     return number % options.logEvery == 0 || number == options.steps;
   }
   bool step();
-  bool fillBatch();
+  bool findRows();
+  const Batch *nextBatch();
   bool runStep(StepRecord &record);
   bool runSession();
   void noteLossScale(StepRecord &record);
@@ -73,7 +73,7 @@ private:
   std::string renderPage();
   void printProfile();
 
-  bool setInputs();
+  bool setInputs(const Batch &batch);
   bool output(uint32_t index, double &value);
   bool fail(int code, const std::string &message);
   bool failLocally(const std::string &message);
@@ -84,8 +84,7 @@ private:
   const ModelPorts &ports;
   const kerf_meta &meta;
   RunState state;
-  Interleave order;
-  Batch batch;
+  Feeder feeder;
   kerf_session *session = nullptr;
   std::optional<Log> log;
   RunPage page;
@@ -228,7 +227,7 @@ bool Trainer::loadFrom(const std::string &path, Loader *load) {
 // Steps
 //===----------------------------------------------------------------------===//
 
-bool Trainer::setInputs() {
+bool Trainer::setInputs(const Batch &batch) {
   struct Port {
     uint32_t index;
     const std::vector<int32_t> &values;
@@ -249,18 +248,28 @@ bool Trainer::output(uint32_t index, double &value) {
   return check(kerf_session_get_output(session, index, &value, &failure));
 }
 
-bool Trainer::fillBatch() {
-  std::string message;
-  for (int64_t row = 0; row < ports.rows; ++row) {
-    SourcePlace place = order.at(state.consumedSamples + row);
-    const SampleRange &range = setup.data.training.ranges[place.source];
-    int64_t sample = shuffledSample(range.samples(), state.seed, place.index,
-                                    static_cast<int64_t>(place.source));
-    if (!range.fill(sample, batch, row, message))
-      return failLocally(message);
-  }
-  state.consumedSamples += ports.rows;
+/// Which rows of a batch this rank has a part of.
+bool Trainer::findRows() {
+  std::vector<uint8_t> marks(static_cast<size_t>(ports.rows), 0);
+  for (uint32_t port :
+       {ports.tokens, ports.targets, ports.segments, ports.positions})
+    if (port != KERF_NONE &&
+        !check(kerf_session_input_rows(session, port, marks.data(),
+                                       marks.size(), &failure)))
+      return false;
+  feeder.keepRows(std::move(marks));
   return true;
+}
+
+/// The batch of the step; the next one is made while it runs.
+const Batch *Trainer::nextBatch() {
+  std::string message;
+  const Batch *batch =
+      feeder.next(state.consumedSamples, state.step == options.steps, message);
+  if (!batch)
+    failLocally(message);
+  state.consumedSamples += ports.rows;
+  return batch;
 }
 
 bool Trainer::isTraced() const {
@@ -318,7 +327,8 @@ bool Trainer::runStep(StepRecord &record) {
   auto scalar = [&](kerf_role role, double value) {
     return check(kerf_session_set_scalar(session, role, value, &failure));
   };
-  if (!fillBatch() || !setInputs() ||
+  const Batch *batch = nextBatch();
+  if (!batch || !setInputs(*batch) ||
       !scalar(KERF_ROLE_SEED, static_cast<double>(state.seed)) ||
       !scalar(KERF_ROLE_STEP, static_cast<double>(state.updates())) ||
       !scalar(KERF_ROLE_LEARNING_RATE, record.learningRate))
@@ -397,6 +407,7 @@ bool Trainer::checkLoss(const StepRecord &record) {
 bool Trainer::evaluate() {
   const Mixture &heldout = *setup.data.heldout;
   Interleave places(heldout.weights, state.seed);
+  Batch batch(ports.rows, ports.sequence);
   double sum = 0, targets = 0;
   int64_t next = 0;
   std::string message;
@@ -411,7 +422,7 @@ bool Trainer::evaluate() {
         return failLocally(message);
     }
     double loss = 0;
-    if (!setInputs() ||
+    if (!setInputs(batch) ||
         !check(kerf_session_run_evaluation(session, &failure)) ||
         !output(ports.loss, loss))
       return false;
@@ -641,8 +652,8 @@ bool Trainer::saveAll() {
 }
 
 int Trainer::run(std::string &message) {
-  bool isDone = openSession() && openLog() && describeStart() && setWeights() &&
-                openTrace() && loop() && finishRun();
+  bool isDone = openSession() && findRows() && openLog() && describeStart() &&
+                setWeights() && openTrace() && loop() && finishRun();
   // A failed run still shows how it went; its own error comes first.
   if (!isDone && log && page.plot.train.size() > 1)
     (void)writePictures();

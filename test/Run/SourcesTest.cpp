@@ -2,6 +2,7 @@
 
 #include "RunTesting.h"
 
+#include "kerf/Train/Feeder.h"
 #include "kerf/Train/MegatronIndex.h"
 #include "kerf/Train/Permutation.h"
 #include "kerf/Train/Sources.h"
@@ -392,6 +393,57 @@ TEST_F(MixtureTest, BySizeMakesCommonEpochs) {
     }
     EXPECT_EQ(shown.size(), 45u);
   }
+}
+
+// Batches are the same whether a thread has made them ahead or not, and rows
+// that are kept are where they are without the others.
+TEST_F(MixtureTest, FeederMakesTheSameBatches) {
+  Sources sources;
+  open({4 * 30 + 1, 4 * 12 + 1, 4 * 3 + 1}, {}, sources);
+  constexpr int64_t rows = 5;
+  auto rowsFrom = [&](int64_t first) {
+    Feeder alone(sources.training, 7, rows, 4);
+    std::string error;
+    const Batch *batch = alone.next(first, /*isLast=*/true, error);
+    return batch ? batch->tokens : std::vector<int32_t>();
+  };
+  Feeder whole(sources.training, 7, rows, 4),
+      part(sources.training, 7, rows, 4);
+  part.keepRows({0, 1, 0, 0, 1});
+  // In turn, then from another place, as a run that goes on.
+  for (int64_t first : {0, 5, 10, 15, 100, 105, 5}) {
+    std::string error;
+    const Batch *all = whole.next(first, first == 105, error);
+    const Batch *some = part.next(first, first == 105, error);
+    ASSERT_TRUE(all && some) << error;
+    std::vector<int32_t> expected = rowsFrom(first);
+    EXPECT_EQ(all->tokens, expected) << first;
+    for (int64_t row : {1, 4})
+      for (int64_t i = 4 * row; i < 4 * row + 4; ++i)
+        EXPECT_EQ(some->tokens[i], expected[i]) << first;
+    EXPECT_EQ(some->tokens[0], 0); // nobody made it
+  }
+}
+
+// What cannot be read is told when its batch is asked for, not before.
+TEST_F(MixtureTest, FeederTellsOfBadTokensInTime) {
+  SourceOptions options;
+  options.vocabulary = 9;
+  options.sequence = 4;
+  std::vector<uint16_t> tokens(17, 3);
+  tokens.insert(tokens.end(), 4, 12);
+  options.training.push_back({put("t.bin", bytesOf(tokens)), 0});
+  Sources sources;
+  int64_t documentEnd = -2;
+  std::string error;
+  ASSERT_TRUE(openSources(options, sources, documentEnd, error)) << error;
+  Feeder feeder(sources.training, 0, 1, 4);
+  int64_t bad = -1;
+  for (int64_t i = 0; i < 5 && bad < 0; ++i)
+    if (!feeder.next(i, false, error))
+      bad = i;
+  EXPECT_GE(bad, 0);
+  EXPECT_FALSE(error.empty());
 }
 
 // Files of one length are not shuffled alike; the first one as if it were the

@@ -380,6 +380,27 @@ TEST(Stages, KeepTiedWeightsAlike) {
   });
 }
 
+// The ranks of a stage that has an input share its rows, two each; the others
+// need none.
+TEST(Stages, RowsOfInputs) {
+  for (uint32_t dataRanks : {1, 2})
+    onPipeline(dataRanks, [&](Rank &rank, uint32_t number) {
+      uint64_t rows = 2 * dataRanks;
+      std::vector<uint8_t> marks(rows, 0);
+      auto ask = [&](uint32_t input, uint64_t count) {
+        return kerf_session_input_rows(rank.session, input, marks.data(), count,
+                                       &rank.error);
+      };
+      rank.expect(ask(0, rows) == KERF_OK, "rows");
+      std::vector<uint8_t> expected(rows, 0);
+      if (number < dataRanks) // of the first stage
+        std::fill_n(expected.begin() + 2 * number, 2, 1);
+      rank.expect(marks == expected, "which rows");
+      rank.expect(ask(0, rows + 1) == KERF_INVALID, "a row too many");
+      rank.expect(ask(1, rows) == KERF_INVALID, "no such input");
+    });
+}
+
 // All ranks count the same parameters, each once, and the same inputs.
 TEST(Stages, NumberParametersOverAllStages) {
   onPipeline(2, [&](Rank &rank, uint32_t) {
