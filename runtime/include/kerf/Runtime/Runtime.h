@@ -215,9 +215,10 @@ KERF_API kerf_status kerf_session_set_input_global(kerf_session *session,
                                                    const void *data,
                                                    uint64_t bytes,
                                                    kerf_error *error);
-/* Sets `marks` of the rows, along the first dimension, of which this rank's part
- * of an input has an element to 1, and leaves others as they are; nothing on
- * ranks whose stage does not have the input. `rows`: as many as the input has.
+/* Sets `marks` of the rows, along the first dimension, of which this rank's
+ * part of an input has an element to 1, and leaves others as they are; nothing
+ * on ranks whose stage does not have the input. `rows`: as many as the input
+ * has.
  */
 KERF_API kerf_status kerf_session_input_rows(const kerf_session *session,
                                              uint32_t input, uint8_t *marks,
