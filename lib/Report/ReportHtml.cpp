@@ -109,10 +109,12 @@ static std::string memoryOf(const MemoryPart &memory) {
                        ", a device's memory; a colour says its bytes when "
                        "pointed at.",
                    "soft") +
+         "<div class=\"tight\">" +
          tableOf(withHeading(tableOfBuffers(memory.buffers),
                              {"largest buffers of a micro-batch", "layer",
                               "made by", "at", "on a rank", ""}),
-                 true);
+                 true) +
+         "</div>\n";
 }
 
 static std::string timeOf(const TimePart &time) {

@@ -46,7 +46,7 @@ button { font: inherit; padding: 2px 12px; border: 1px solid var(--line); backgr
   .schedule svg { width: 100% !important; max-height: 74mm; } .scroll, .schedule { overflow: visible; } .zoom { display: none; }
   h2 { break-after: avoid; } p { margin: 2px 0; } .soft { font-size: 8px; }
   .pair { display: grid; grid-template-columns: 1fr 1fr; gap: 18px; align-items: start; } .pair .row { grid-template-columns: 84px 1fr 66px; gap: 5px; }
-  @page { margin: 11mm; } }
+  .tight td, .tight th { white-space: nowrap; padding-right: 4px; } @page { margin: 11mm; } }
 )css";
 
 inline constexpr char kScript[] = R"js(
