@@ -7,7 +7,7 @@ using namespace kerf;
 using namespace kerf::codegen;
 
 // All reads come before all writes: they are under way together.
-bool PartEmitter::emitTileIn(const Part &part, const Index &first,
+bool PartEmitter::emitTileIn(const Part &part, const Corner &corner,
                              int64_t lanes) {
   const Tiling &tiling = part.tiling;
   int64_t row = tiling.middle * tiling.along;
@@ -16,8 +16,11 @@ bool PartEmitter::emitTileIn(const Part &part, const Index &first,
     llvm::SmallVector<std::tuple<unsigned, Index, Element>> elements;
     for (int64_t i = 0; i < tiling.side; ++i)
       for (int64_t j = 0; j < tiling.side; j += lanes)
-        for (unsigned result : part.results) {
-          Index position = first + Index(i * row + j);
+        for (auto [result, isStraight] :
+             llvm::zip(part.results, tiling.isStraight)) {
+          Index position = isStraight
+                               ? corner.straight + Index(i * tiling.down + j)
+                               : corner.turned + Index(i * row + j);
           position.lane = lanes > 1;
           auto element = e.pullAt(values[result], position);
           isDone &= element.has_value();
@@ -31,11 +34,11 @@ bool PartEmitter::emitTileIn(const Part &part, const Index &first,
   return isDone;
 }
 
-bool PartEmitter::emitTile(const Part &part, const Index &first) {
+bool PartEmitter::emitTile(const Part &part, const Corner &corner) {
   bool isDone = false;
   e.tileSide = part.tiling.side;
   for (int64_t lanes = e.tileSide; lanes >= 1 && !isDone; lanes /= 2)
-    isDone = e.tryEmit([&] { return emitTileIn(part, first, lanes); });
+    isDone = e.tryEmit([&] { return emitTileIn(part, corner, lanes); });
   e.tileSide = 1;
   return isDone;
 }
@@ -49,9 +52,15 @@ bool PartEmitter::emitTiles(const Part &part, const Index &unit) {
   Index down = block[1] * tiling.threadsDown + thread.remainder;
   Index along = block[3] * tiling.threadsAlong + thread.quotient;
   auto emit = [&](const Index &down, const Index &along) {
-    Indices at = {block[0], down * tiling.side, block[2], along * tiling.side};
-    return emitTile(part, e.space.linearize(at, {tiling.outer, tiling.down,
-                                                 tiling.middle, tiling.along}));
+    Index i = down * tiling.side, j = along * tiling.side;
+    Corner corner;
+    corner.turned = e.space.linearize(
+        {block[0], i, block[2], j},
+        {tiling.outer, tiling.down, tiling.middle, tiling.along});
+    corner.straight = e.space.linearize(
+        {block[0], block[2], j, i},
+        {tiling.outer, tiling.middle, tiling.along, tiling.down});
+    return emitTile(part, corner);
   };
   if (tiling.isFull())
     return emit(down, along);

@@ -34,9 +34,14 @@ private:
   bool emitFlatBlock(const Part &part, const Index &unit, int64_t lanes);
   bool emitSums(const Part &part, const Index &unit);
   bool emitFlatThreads(const Part &part, const Index &unit, int64_t lanes);
-  /// A square of elements in vectors of `lanes`, from a position on.
-  bool emitTileIn(const Part &part, const Index &first, int64_t lanes);
-  bool emitTile(const Part &part, const Index &first);
+  /// Where a square begins in results that are transposed and in those that are
+  /// not.
+  struct Corner {
+    Index turned, straight;
+  };
+  /// A square of elements in vectors of `lanes`.
+  bool emitTileIn(const Part &part, const Corner &corner, int64_t lanes);
+  bool emitTile(const Part &part, const Corner &corner);
   bool emitTiles(const Part &part, const Index &unit);
   bool emitRows(const Part &part);
   bool emitPartialRows(const Part &part);

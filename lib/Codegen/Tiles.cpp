@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <algorithm>
 #include <numeric>
 #include <set>
 
@@ -54,22 +55,26 @@ public:
   void follow(Value value, const Dims &dims);
   /// All ops are plain, and arguments that are read across their rows have them
   /// along one dimension.
-  bool fit() const { return isPlain && down != kUnknown; }
+  bool isPlain() const { return onlyPlain; }
+  bool fit() const { return onlyPlain && down != kUnknown; }
+  bool readsAlong() const { return onlyPlain && down == kUnknown; }
 
   int64_t down = kUnknown;
-  int64_t bits = 0; ///< of an element of each of these arguments
+  std::set<void *> across; ///< these arguments
+  int64_t bits = 0;        ///< of an element of each of them
 
 private:
-  void followArgument(RankedTensorType type, const Dims &dims);
+  void followArgument(Value argument, const Dims &dims);
   bool followView(Operation *op, const Dims &dims);
 
   int64_t along;
-  bool isPlain = true;
+  bool onlyPlain = true;
   std::set<std::pair<void *, std::vector<int64_t>>> seen;
 };
 } // namespace
 
-void Reads::followArgument(RankedTensorType type, const Dims &dims) {
+void Reads::followArgument(Value argument, const Dims &dims) {
+  auto type = typeOf(argument);
   llvm::ArrayRef<int64_t> shape = type.getShape();
   int64_t last = type.getRank() - 1;
   while (last >= 0 && shape[last] == 1)
@@ -81,9 +86,10 @@ void Reads::followArgument(RankedTensorType type, const Dims &dims) {
     isAcross |= shape[i] != 1 && (dims[i] == along || dims[i] == kUnknown);
   if (!isAcross)
     return;
-  isPlain &= down == kUnknown || down == dims[last];
+  onlyPlain &= down == kUnknown || down == dims[last];
   down = dims[last];
-  bits += std::max(type.getElementTypeBitWidth(), 8u);
+  if (across.insert(argument.getAsOpaquePointer()).second)
+    bits += std::max(type.getElementTypeBitWidth(), 8u);
 }
 
 bool Reads::followView(Operation *op, const Dims &dims) {
@@ -121,13 +127,13 @@ void Reads::follow(Value value, const Dims &dims) {
     return;
   Operation *op = value.getDefiningOp();
   if (!op) {
-    followArgument(typeOf(value), dims);
+    followArgument(value, dims);
     return;
   }
   if (isa<ConstantOp, IotaOp>(op) || followView(op, dims))
     return;
-  isPlain &= isPointwise(op);
-  if (isPlain)
+  onlyPlain &= isPointwise(op);
+  if (onlyPlain)
     for (Value operand : op->getOperands())
       follow(operand, dims);
 }
@@ -150,31 +156,70 @@ static int64_t sideOf(const Tiling &tiling, int64_t lanes, int64_t bits) {
   return side;
 }
 
-std::optional<Tiling> kerf::codegen::tilingOf(llvm::ArrayRef<Value> results,
-                                              int64_t lanes) {
-  llvm::ArrayRef<int64_t> shape = typeOf(results.front()).getShape();
-  int64_t along = static_cast<int64_t>(shape.size()) - 1;
-  while (along > 0 && shape[along] == 1)
-    --along;
-  if (along < 1)
-    return std::nullopt;
+/// The last dimension that has more than one element.
+static int64_t lastOf(llvm::ArrayRef<int64_t> shape) {
+  int64_t last = static_cast<int64_t>(shape.size()) - 1;
+  while (last > 0 && shape[last] == 1)
+    --last;
+  return last;
+}
+
+/// How arguments are read where a result is made in its own order.
+static Reads readsOf(Value result) {
+  llvm::ArrayRef<int64_t> shape = typeOf(result).getShape();
   Dims all(shape.size());
   std::iota(all.begin(), all.end(), 0);
-  Reads reads(along);
-  for (Value result : results) {
-    if (typeOf(result).getShape() != shape)
-      return std::nullopt;
-    reads.follow(result, all);
-  }
-  if (!reads.fit())
+  Reads reads(lastOf(shape));
+  reads.follow(result, all);
+  return reads;
+}
+
+/// Sizes of a tensor but those of 1.
+static Dims sizesOf(llvm::ArrayRef<int64_t> shape) {
+  Dims sizes;
+  llvm::copy_if(shape, std::back_inserter(sizes),
+                [](int64_t size) { return size != 1; });
+  return sizes;
+}
+
+/// True for a result that lies as operands of transposed results do, whose
+/// dimension `down` comes last there.
+static bool liesStraight(Value result, llvm::ArrayRef<int64_t> turned,
+                         int64_t down) {
+  Dims sizes = llvm::to_vector(turned);
+  std::rotate(sizes.begin() + down, sizes.begin() + down + 1, sizes.end());
+  return sizesOf(typeOf(result).getShape()) == sizesOf(sizes);
+}
+
+std::optional<Tiling> kerf::codegen::tilingOf(llvm::ArrayRef<Value> results,
+                                              int64_t lanes) {
+  llvm::SmallVector<Reads> reads = llvm::map_to_vector(results, readsOf);
+  // Who reads most arguments across their rows says what a tile holds.
+  const Reads *across = llvm::max_element(reads, [](const Reads &x, const Reads &y) {
+    return x.across.size() < y.across.size();
+  });
+  if (across == reads.end() || !across->fit())
+    return std::nullopt;
+  auto shape = typeOf(results[across - reads.begin()]).getShape();
+  int64_t along = lastOf(shape), down = across->down;
+  if (along < 1)
     return std::nullopt;
   Tiling tiling;
-  tiling.outer = productOf(shape.take_front(reads.down));
-  tiling.down = shape[reads.down];
-  tiling.middle =
-      productOf(shape.slice(reads.down + 1, along - reads.down - 1));
+  for (auto [result, own] : llvm::zip(results, reads)) {
+    bool isStraight = own.readsAlong() && liesStraight(result, shape, down);
+    tiling.isStraight.push_back(isStraight);
+    bool isAlike = typeOf(result).getShape() == shape && own.isPlain() &&
+                   (own.readsAlong() || own.down == down) &&
+                   std::includes(across->across.begin(), across->across.end(),
+                                 own.across.begin(), own.across.end());
+    if (!isStraight && !isAlike)
+      return std::nullopt;
+  }
+  tiling.outer = productOf(shape.take_front(down));
+  tiling.down = shape[down];
+  tiling.middle = productOf(shape.slice(down + 1, along - down - 1));
   tiling.along = shape[along];
-  tiling.side = sideOf(tiling, lanes, reads.bits);
+  tiling.side = sideOf(tiling, lanes, across->bits);
   return tiling.side > 1 ? std::optional(tiling) : std::nullopt;
 }
 

@@ -3,7 +3,8 @@
 // An element of a transposed matrix lies a row from the next one: read one by
 // one, each takes a sector of memory for itself. A thread of a GPU therefore
 // has a square tile of the result, and reads the operand's part of it row by
-// row.
+// row. A copy that is not transposed is written by who has the tile of the
+// transposed one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,6 +14,7 @@
 #include "mlir/IR/Value.h"
 
 #include <optional>
+#include <vector>
 
 namespace kerf::codegen {
 
@@ -23,6 +25,8 @@ struct Tiling {
   int64_t side = 1;
   /// Tiles of a block, one for each thread.
   int64_t threadsDown = 1, threadsAlong = 1;
+  /// For each result: it lies as the operands do, [outer, middle, along, down].
+  std::vector<bool> isStraight = {};
 
   int64_t tilesDown() const { return down / side; }
   int64_t tilesAlong() const { return along / side; }
@@ -42,8 +46,9 @@ struct Tiling {
 };
 
 /// Tiles of results that plain ops compute from operands, some of them read
-/// across their rows; none if there are no such, or sizes are odd. `lanes`:
-/// elements of a thread's access.
+/// across their rows; none if there are no such, or sizes are odd. Results of
+/// the operands' shape may be among them. `lanes`: elements of a thread's
+/// access.
 std::optional<Tiling> tilingOf(llvm::ArrayRef<mlir::Value> results,
                                int64_t lanes);
 /// Deals tiles out to the threads of a block, a multiple of 32.

@@ -553,9 +553,11 @@ const Lives &SketchedLayer::lives(const Passes &passes) const {
   if (!isNew)
     return at->second;
   Body body = BodyBuilder(*this, passes).build();
-  if (const Device &device = terms.device; device.target == BackendTarget::Cuda)
+  const Device &device = terms.device;
+  bool isGpu = device.target == BackendTarget::Cuda;
+  if (isGpu)
     fuseEpilogues(body, kind, hasGeluProducts(device.arch));
-  joinKernels(body);
+  joinKernels(body, isGpu);
   overlapCollectives(body);
   placeNext(body);
   return at->second = livesOf(body);

@@ -5,8 +5,9 @@
 // readers of one tensor with each other, when no other op stands between.
 // Steps, per block: build the graph of ops; visit kernels in order and try to
 // join each with the groups it reads from, then with groups that read what it
-// reads; a join is legal when the graph of groups stays acyclic; sort the block
-// by groups; build one kernel per group.
+// reads; then each copy of a tensor with its turned copy; a join is legal when
+// the graph of groups stays acyclic; sort the block by groups; build one kernel
+// per group.
 // Cost: (kernels)^2 searches of the graph of a block, some hundred ops.
 //
 //   n = layer_norm x; a = add n, y; m = linear a: {layer_norm, add} join; the
@@ -267,6 +268,56 @@ static void joinSiblings(BlockGraph &graph, unsigned id) {
       graph.join(graph.group[other], graph.group[id]);
 }
 
+/// The tensor that the members of a group read from outside, if what else they
+/// read are scalars and all are elementwise; else null.
+static Value copiedBy(const BlockGraph &graph, unsigned group) {
+  Value copied;
+  for (unsigned id : graph.members(group)) {
+    Operation *op = graph.ops[id];
+    if (!isa<spmd::FusedOp>(op) ||
+        graph.spaces[id].kind != KernelKind::Pointwise ||
+        graph.spaces[id].looksUp)
+      return {};
+    for (Value x : op->getOperands()) {
+      auto maker = graph.ids.find(x.getDefiningOp());
+      bool isInner =
+          maker != graph.ids.end() && graph.group[maker->second] == group;
+      if (isInner || typeOf(x).getRank() == 0)
+        continue;
+      if (copied && copied != x)
+        return {};
+      copied = x;
+    }
+  }
+  return copied;
+}
+
+static bool turnsCopy(const BlockGraph &graph, unsigned group) {
+  return llvm::any_of(graph.members(group), [&](unsigned id) {
+    return readsTurned(graph.ops[id]);
+  });
+}
+
+/// Joins a kernel that copies a tensor, rounded or scaled, with one that makes
+/// a turned copy of it: a square of it is read once and written twice.
+static void joinTurned(BlockGraph &graph, unsigned turned) {
+  Value x = copiedBy(graph, turned);
+  if (!x || !turnsCopy(graph, turned))
+    return;
+  for (Operation *user : x.getUsers()) {
+    auto found = graph.ids.find(user);
+    if (found == graph.ids.end() || graph.group[found->second] == turned)
+      continue;
+    unsigned other = graph.group[found->second];
+    if (copiedBy(graph, other) == x && !turnsCopy(graph, other) &&
+        graph.spaces[other].shape == typeOf(x).getShape() &&
+        !graph.joinMakesCycle(turned, other)) {
+      graph.join(turned, other);
+      return;
+    }
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // Building
 //===----------------------------------------------------------------------===//
@@ -460,6 +511,9 @@ struct FuseGroups : kerf::impl::FuseGroupsPassBase<FuseGroups> {
     for (unsigned id = 0; id < graph.ops.size(); ++id)
       if (isa<spmd::FusedOp>(graph.ops[id]))
         joinSiblings(graph, id);
+    for (unsigned id = 0; turned && id < graph.ops.size(); ++id)
+      if (graph.group[id] == id)
+        joinTurned(graph, id);
     auto kernels = [&] {
       return std::distance(block.op_begin<spmd::FusedOp>(),
                            block.op_end<spmd::FusedOp>());

@@ -1,6 +1,7 @@
 //===- Sketch.cpp - nodes, tensors and when they live ---------------------===//
 
 #include "kerf/Kernels/Sketch.h"
+#include "kerf/Support/UnitRows.h"
 
 #include "llvm/ADT/BitVector.h"
 
@@ -120,8 +121,9 @@ public:
     }
   }
 
-  /// Puts the nodes into groups.
-  void find() {
+  /// Puts the nodes into groups; those that copy a tensor beside those that
+  /// make turned copies of it, where `turned` says so.
+  void find(bool turned) {
     for (size_t i = 0; i < body.nodes.size(); ++i)
       if (body.nodes[i].gathers)
         absorbTable(i);
@@ -132,6 +134,11 @@ public:
       for (size_t other = 0; other < i; ++other)
         if (shareInput(other, i))
           tryJoin(other, i);
+    for (size_t i = 0; turned && i < body.nodes.size(); ++i)
+      if (int tensor = copiedBy(i); tensor >= 0 && turnsCopy(i))
+        for (int reader : readers[tensor])
+          if (joinTurned(i, groups[reader], tensor))
+            break;
   }
 
   /// One node per group, in an order that respects who reads whom.
@@ -226,6 +233,9 @@ private:
       return {};
     if (isTurned(node) || node.gathers)
       return body.tensors[node.writes[0]].shape;
+    if (node.op && node.op->name == "unit" &&
+        body.tensors[node.reads[0]].shape.back() < kLeastUnitRow)
+      return {};
     llvm::SmallVector<Use, 8> uses = usesOf(node);
     const Use *largest =
         llvm::max_element(uses, [](const Use &x, const Use &y) {
@@ -266,6 +276,47 @@ private:
         all.set(first);
         all.reset(second);
       }
+  }
+
+  /// The tensor that all members of a group read from outside, if what else
+  /// they read are scalars and all are elementwise kernels; else -1.
+  int copiedBy(int group) const {
+    int copied = -1;
+    for (int member : members[group]) {
+      const Node &node = body.nodes[member];
+      if (!node.isKernel || !isPointwise(node) || node.gathers ||
+          (node.op && node.op->ownLoops))
+        return -1;
+      for (int tensor : node.reads) {
+        bool isOwn = llvm::any_of(members[group], [&](int maker) {
+          return llvm::is_contained(body.nodes[maker].writes, tensor);
+        });
+        if (isOwn || body.tensors[tensor].shape.empty())
+          continue;
+        if (copied >= 0 && copied != tensor)
+          return -1;
+        copied = tensor;
+      }
+    }
+    return copied;
+  }
+
+  bool turnsCopy(int group) const {
+    return llvm::any_of(members[group], [&](int member) {
+      return isTurned(body.nodes[member]);
+    });
+  }
+
+  bool joinTurned(int turned, int other, int tensor) {
+    if (other == turned || copiedBy(other) != tensor || turnsCopy(other) ||
+        spaces[other] != body.tensors[tensor].shape)
+      return false;
+    int first = std::min(turned, other), second = std::max(turned, other);
+    if (reaches(first, second) || reaches(second, first))
+      return false;
+    join(first, second);
+    spaces[first].clear();
+    return true;
   }
 
   /// True if all that one node reads of the other is whole or one per row, and
@@ -425,14 +476,14 @@ void program_sketch::overlapCollectives(Body &body) {
     }
 }
 
-void program_sketch::joinKernels(Body &body) {
+void program_sketch::joinKernels(Body &body, bool turned) {
   Joiner joiner(body);
-  joiner.find();
+  joiner.find(turned);
   body.nodes = joiner.joined();
 }
 
-std::vector<int> program_sketch::kernelGroups(const Body &body) {
+std::vector<int> program_sketch::kernelGroups(const Body &body, bool turned) {
   Joiner joiner(body);
-  joiner.find();
+  joiner.find(turned);
   return joiner.groupsOfNodes();
 }

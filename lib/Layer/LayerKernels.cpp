@@ -148,12 +148,13 @@ private:
       if (isIn(op) && !isSource(op) && !isScale(op))
         addNode(body, op);
     addNeeded(body, isLast);
-    if (style >= KernelStyle::RowSums)
+    bool isGpu = style >= KernelStyle::RowSums;
+    if (isGpu)
       fuseEpilogues(body, kind, style == KernelStyle::Gelu);
     for (auto [op, own] : llvm::zip(kind.ops, out.ops))
       if (isIn(op))
         forget(op, own);
-    note(body, kernelGroups(body));
+    note(body, kernelGroups(body, isGpu));
   }
 
   void addNode(Body &body, const LayerOp &op) const {

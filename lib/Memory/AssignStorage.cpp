@@ -180,10 +180,17 @@ bool Assigner::sinkPrefix(SliceOp slice, const Storage &storage) {
   return true;
 }
 
+/// True for a scale of a product: libraries want it at an address that 16
+/// divides, which a scalar among others has not.
+static bool isScale(Value value) {
+  return typeOf(value).getRank() == 0 &&
+         llvm::any_of(value.getUsers(), llvm::IsaPred<spmd::ProductOp>);
+}
+
 /// Makes the op that computes `value` put it into `storage`; false if it is
 /// somewhere else already.
 bool Assigner::sink(Value value, const Storage &storage) {
-  if (map.values.count(value))
+  if (map.values.count(value) || isScale(value))
     return false;
   Operation *def = value.getDefiningOp();
   if (!def || isa<kerf::ParamOp, spmd::ReadOp, PadOp>(def))

@@ -142,8 +142,10 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
     pm.addPass(createOutlineKernelsPass());
     if (options.fuse && options.target == "cuda")
       pm.addPass(createHoistTablesPass());
-    if (options.fuse)
-      pm.addPass(createFuseGroupsPass({/*gathers=*/options.target == "cuda"}));
+    if (options.fuse) {
+      bool isGpu = options.target == "cuda";
+      pm.addPass(createFuseGroupsPass({/*gathers=*/isGpu, /*turned=*/isGpu}));
+    }
     // Only now it is known what is computed in one go.
     if (options.overlap)
       pm.addPass(createOverlapCollectivesPass());

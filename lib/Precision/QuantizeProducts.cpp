@@ -14,11 +14,15 @@
 // Steps, for each linear op of a repeat and the einsums that its number as
 // their phase marks as its gradients: quantise both operands, each dimension
 // that is summed last, in one order; multiply; scale; add the bias. Within a
-// block a value has one unit and one copy per order of its dimensions.
+// block a value has one unit and one copy per order of its dimensions. What a
+// backward repeat reads of its forward one has the unit that it had there, as a
+// stack of scalars: finding it reads the whole tensor.
 //
 //   y = linear x w^T + b, x [4,16,32], w [96,32] bf16:
 //     u = unit x, v = unit w, z = x8 w8^T for x8 = f8(x / u), w8 = f8(w / v),
 //     y = z (u v) + b
+//   dw = dy^T x: t = unit dy, dy8 = f8(dy / t), dw = (dy8^T x8) (t u), u from
+//     the stack
 //
 // Cost: one visit per op.
 //
@@ -30,6 +34,7 @@
 #include "llvm/ADT/MapVector.h"
 
 #include <map>
+#include <memory>
 
 using namespace mlir;
 using namespace kerf;
@@ -56,12 +61,27 @@ struct Quantized {
   Value unit;  ///< a scalar of the operand's type
 };
 
+/// A tensor, and the type of 8-bit floats whose unit is meant.
+using UnitKey = std::pair<void *, void *>;
+UnitKey keyOf(Value x, FloatType type) {
+  return {x.getAsOpaquePointer(),
+          const_cast<void *>(type.getAsOpaquePointer())};
+}
+
 /// Rewrites the products of one block.
 class BlockQuantizer {
 public:
   explicit BlockQuantizer(Block &block) : block(block) {}
   /// Rewrites the linear ops of these numbers and their gradients.
   void run(const llvm::DenseSet<int64_t> &linears);
+  /// The `kerf.unit` of a value of this block, or null.
+  Value unitFound(Value x, FloatType type) const {
+    return found.lookup_or(keyOf(x, type), Value());
+  }
+  /// Lets a value's unit be read from here, as f32.
+  void setUnit(Value x, FloatType type, Value unit) {
+    given[keyOf(x, type)] = unit;
+  }
 
 private:
   void rewrite(Operation *op, const Product &product, Value bias);
@@ -70,9 +90,9 @@ private:
   Value unitOf(PlainBuilder &p, Value x, FloatType type);
 
   Block &block;
-  using Key = std::pair<void *, void *>; ///< value, type
-  std::map<Key, Value> units, inverses;
-  std::map<std::pair<Key, std::vector<int64_t>>, Value> copies;
+  llvm::DenseMap<UnitKey, Value> found, given; ///< f32
+  std::map<UnitKey, Value> units, inverses;
+  std::map<std::pair<UnitKey, std::vector<int64_t>>, Value> copies;
 };
 } // namespace
 
@@ -111,22 +131,26 @@ static llvm::DenseSet<int64_t> findLinears(ModelOp model) {
 // Quantising
 //===----------------------------------------------------------------------===//
 
-/// The unit of `x`, as a scalar of its element type.
+/// The unit of `x`, as a scalar of its element type. One that is read from a
+/// stack is rounded to a power of two, which it is: so products know it.
 Value BlockQuantizer::unitOf(PlainBuilder &p, Value x, FloatType type) {
-  Value &unit = units[{x.getAsOpaquePointer(),
-                       const_cast<void *>(type.getAsOpaquePointer())}];
-  if (!unit)
-    unit = p.cast(UnitOp::create(p.builder, p.loc, x, TypeAttr::get(type)),
-                  typeOf(x).getElementType());
-  return unit;
+  Value &unit = units[keyOf(x, type)];
+  if (unit)
+    return unit;
+  Value whole;
+  if (Value known = given.lookup(keyOf(x, type)))
+    whole = PowerOfTwoOp::create(p.builder, p.loc, known);
+  else
+    whole = found[keyOf(x, type)] =
+        UnitOp::create(p.builder, p.loc, x, TypeAttr::get(type));
+  return unit = p.cast(whole, typeOf(x).getElementType());
 }
 
 /// `x` with its dimensions in the order `perm`, in its unit.
 Quantized BlockQuantizer::quantize(PlainBuilder &p, Value x, FloatType type,
                                    llvm::ArrayRef<int64_t> perm) {
   Value unit = unitOf(p, x, type);
-  Key key = {x.getAsOpaquePointer(),
-             const_cast<void *>(type.getAsOpaquePointer())};
+  UnitKey key = keyOf(x, type);
   Value &copy = copies[{key, perm.vec()}];
   if (copy)
     return {copy, unit};
@@ -227,6 +251,68 @@ void BlockQuantizer::run(const llvm::DenseSet<int64_t> &linears) {
 }
 
 //===----------------------------------------------------------------------===//
+// Units that are kept
+//===----------------------------------------------------------------------===//
+
+/// The repeat with `values` stacked, too; the stacks come last.
+static RepeatOp stackMore(RepeatOp old, llvm::ArrayRef<Value> values) {
+  old.getYield().getStackedMutable().append(values);
+  OpBuilder builder(old);
+  auto repeat =
+      RepeatOp::create(builder, old.getLoc(), old.inferResultTypes(),
+                       old.getInits(), old.getSlices(), old.getStart(),
+                       old.getEnd(), old.getReverse(), old.getPairAttr());
+  repeat->setDiscardableAttrs(old->getDiscardableAttrDictionary());
+  repeat.getBody().takeBody(old.getBody());
+  for (auto [from, to] : llvm::zip(old.getResults(), repeat.getResults()))
+    from.replaceAllUsesWith(to);
+  old.erase();
+  return repeat;
+}
+
+/// What a backward repeat has of its forward one: values that are stacked for
+/// it, and weights; as the backward one names them and as the forward one does.
+static llvm::SmallVector<std::pair<Value, Value>> sharedBy(RepeatOp forward,
+                                                           RepeatOp backward) {
+  llvm::SmallVector<std::pair<Value, Value>> shared;
+  auto stacks = forward.getStackResults();
+  for (auto [arg, stack] :
+       llvm::zip(backward.getSliceArgs(), backward.getSlices()))
+    if (auto at = llvm::find(stacks, stack); at != stacks.end())
+      shared.push_back(
+          {arg, forward.getYield().getStacked()[at - stacks.begin()]});
+  llvm::DenseMap<llvm::StringRef, Value> weights;
+  for (auto param : forward.getBody().getOps<ParamOp>())
+    weights[param.getName()] = param;
+  for (auto param : backward.getBody().getOps<ParamOp>())
+    if (Value own = weights.lookup(param.getName()))
+      shared.push_back({param, own});
+  return shared;
+}
+
+/// Gives a backward repeat the units that the forward one found.
+static void keepUnits(RepeatOp &forward, const BlockQuantizer &found,
+                      RepeatOp backward, BlockQuantizer &to) {
+  auto type = Float8E4M3FNType::get(forward.getContext());
+  llvm::SmallVector<Value> units, readers;
+  for (auto [x, own] : sharedBy(forward, backward))
+    if (Value unit = found.unitFound(own, type)) {
+      units.push_back(unit);
+      readers.push_back(x);
+    }
+  if (units.empty())
+    return;
+  forward = stackMore(forward, units);
+  auto added = forward.getStackResults().take_back(units.size());
+  backward.getSlicesMutable().append(llvm::to_vector_of<Value>(added));
+  Block &body = backward.getBody().front();
+  for (auto [x, stack] : llvm::zip(readers, added)) {
+    auto scalar = RankedTensorType::get({}, typeOf(stack).getElementType());
+    to.setUnit(x, type, body.addArgument(scalar, stack.getLoc()));
+  }
+}
+
+//===----------------------------------------------------------------------===//
 // Numbers
 //===----------------------------------------------------------------------===//
 
@@ -265,14 +351,32 @@ static void renumber(ModelOp model, const llvm::DenseSet<int64_t> &linears) {
       repeat.setPair(numbers.lookup_or(*pair, *pair));
 }
 
+/// Rewrites forward repeats before those that are paired with them.
+static void rewriteRepeats(ModelOp model,
+                           const llvm::DenseSet<int64_t> &linears) {
+  llvm::DenseMap<int64_t, std::pair<RepeatOp, std::unique_ptr<BlockQuantizer>>>
+      forward; // by number
+  for (RepeatOp repeat :
+       llvm::make_early_inc_range(model.getBody().getOps<RepeatOp>())) {
+    auto own = std::make_unique<BlockQuantizer>(repeat.getBody().front());
+    PhaseAttr phase = getPhase(repeat);
+    auto pair = forward.find(phase ? phase.getOp() : -1);
+    bool isForward = phase && phase.getKind() == PhaseKind::Forward;
+    if (!isForward && pair != forward.end())
+      keepUnits(pair->second.first, *pair->second.second, repeat, *own);
+    own->run(linears);
+    if (isForward)
+      forward[phase.getOp()] = {repeat, std::move(own)};
+  }
+}
+
 namespace {
 struct QuantizeProductsPass
     : public kerf::impl::QuantizeProductsPassBase<QuantizeProductsPass> {
   void runOnOperation() override {
     for (ModelOp model : getOperation().getOps<ModelOp>()) {
       llvm::DenseSet<int64_t> linears = findLinears(model);
-      for (RepeatOp repeat : model.getBody().getOps<RepeatOp>())
-        BlockQuantizer(repeat.getBody().front()).run(linears);
+      rewriteRepeats(model, linears);
       if (!linears.empty())
         renumber(model, linears);
     }

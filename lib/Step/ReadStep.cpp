@@ -406,7 +406,7 @@ private:
     layer.view = isa<ReshapeOp, SliceOp, PadOp>(op) || isDisjointSum(op);
     layer.isPutOff = putOff.contains(op);
     layer.alone = getOwnKernel(op).has_value();
-    layer.ownLoops = isa<RopeOp, UnitOp, RouteOp, RouteBackwardOp>(op);
+    layer.ownLoops = isa<RopeOp, RouteOp, RouteBackwardOp>(op);
     bool forward = layer.phase == LayerPhase::Forward;
     for (Value operand : op->getOperands())
       layer.operands.push_back(idOf(operand, forward));

@@ -40,14 +40,19 @@
 // CHECK: kerf.add %[[Z]], %[[C]] {{.*}} : tensor<2x8x32xbf16>
 // CHECK: kerf.linear {{.*}} : tensor<2x8x32xbf16>, tensor<8x32xbf16>
 // CHECK: kerf.linear {{.*}} : tensor<2x8x8xbf16>, tensor<16x8xbf16>
+// Units of the input and of the weight are kept for the backward pass.
+// CHECK: kerf.yield {{.*}} stack({{.*}}%[[UX]], %[[UW]])
 // CHECK: kerf.linear {{.*}} : tensor<2x8x16xbf16>, tensor<16x16xbf16>
 
 // Gradients of results are f8E5M2; one unit serves both of their products. Those of weights stay f32.
-// CHECK: kerf.repeat reverse
+// CHECK: kerf.repeat reverse {{.*}}[[KX:%[a-z0-9]+]] = %{{[0-9]+#[0-9]+}} : tensor<2xf32>, [[KW:%[a-z0-9]+]] = %{{[0-9]+#[0-9]+}} : tensor<2xf32>)
 // CHECK: kerf.unit {{.*}} of f8E5M2
-// CHECK-NOT: of f8E5M2
+// CHECK-NOT: kerf.unit
+// CHECK: kerf.power_of_two [[KW]]
+// CHECK-NOT: kerf.unit
 // CHECK: kerf.einsum "bsn,kn->bsk" {{.*}}phase<input_gradient [[N]]>{{.*}} : tensor<2x8x32xf8E5M2>, tensor<16x32xf8E4M3FN> -> tensor<2x8x16xbf16>
-// CHECK-NOT: of f8E5M2
+// CHECK-NOT: kerf.unit
+// CHECK: kerf.power_of_two [[KX]]
 // CHECK: kerf.einsum "nbs,kbs->kn" {{.*}}phase<weight_gradient [[N]]>{{.*}} : tensor<32x2x8xf8E5M2>, tensor<16x2x8xf8E4M3FN> -> tensor<16x32xf32>
 kerf.model @layers(tokens %t: tensor<2x8xi32>, targets %u: tensor<2x8xi32>) attributes {optimizer = #kerf.adamw<>} {
   %wte = kerf.param "wte" init<normal, 0.5> : tensor<16x16xf32>

@@ -98,9 +98,13 @@ def FuseGroupsPass : Pass<"kerf-fuse-groups", "::mlir::ModuleOp"> {
     stands between them. For speed: values inside a kernel cost no memory.
     With `gathers`, `kerf.combine` takes part: it is joined as a sum of the rows that
     it makes, and a sum that is made for it alone is made where it looks up rows.
+    With `turned`, a kernel that copies a tensor (casts or scales it) is joined with one that makes
+    a transposed copy of it.
   }];
   let options = [Option<"gathers", "gathers", "bool", /*default=*/"false",
-    "Join kernels that look up rows of experts, too">];
+    "Join kernels that look up rows of experts, too">,
+    Option<"turned", "turned", "bool", /*default=*/"false",
+    "Join copies of a tensor with transposed ones">];
 }
 
 def VerifyFusedPass : Pass<"kerf-verify-fused", "::mlir::ModuleOp"> {

@@ -80,10 +80,11 @@ void fuseEpilogues(Body &body, const LayerKind &kind, bool gelu);
 
 /// Joins kernels and orders the nodes as the stage `fuse` does (FuseGroups.cpp
 /// there): producers with readers, then readers of one tensor, where the loops
-/// are the same and nothing stands between.
-void joinKernels(Body &body);
+/// are the same and nothing stands between; and, where `turned` says so, copies
+/// of a tensor with transposed ones, as programs of GPUs do.
+void joinKernels(Body &body, bool turned);
 /// The kernel of each node: the number of its first node.
-std::vector<int> kernelGroups(const Body &body);
+std::vector<int> kernelGroups(const Body &body, bool turned);
 
 /// Starts collectives early and waits for them late, as `fuse` does at its end
 /// (OverlapCollectives.cpp of Schedule): what they read lives until

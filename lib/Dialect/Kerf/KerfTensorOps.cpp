@@ -1,4 +1,5 @@
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
+#include "kerf/Support/UnitRows.h"
 
 #include "Shard.h"
 
@@ -567,8 +568,18 @@ OpCost UnitOp::getCost() {
 llvm::SmallVector<Value> UnitOp::decompose(OpBuilder &builder) {
   PlainBuilder p{builder, getLoc()};
   Value x = p.cast(getX(), builder.getF32Type());
-  Value largest = p.reduce(ReduceKind::Max, p.max(x, p.neg(x)),
-                           dimRange(0, typeOf(x).getRank()));
+  // A maximum for each row first: the kernel that makes the rows can do that.
+  Value largest = p.max(x, p.neg(x));
+  llvm::ArrayRef<int64_t> shape = typeOf(x).getShape();
+  int64_t rank = shape.size(), kept = rank, columns = 1;
+  while (kept > 0 && columns < kLeastUnitRow &&
+         columns * shape[kept - 1] <= kMostUnitRow)
+    columns *= shape[--kept];
+  if (columns < kShortUnitRow)
+    kept = 0;
+  largest = p.reduce(ReduceKind::Max, largest, dimRange(kept, rank));
+  if (kept > 0)
+    largest = p.reduce(ReduceKind::Max, largest, dimRange(0, kept));
   auto of = cast<FloatType>(getOf());
   double limit =
       llvm::APFloat::getLargest(of.getFloatSemantics()).convertToDouble();

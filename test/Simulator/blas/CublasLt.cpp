@@ -340,6 +340,11 @@ cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
                   {magic, 1, {1, 1, 1, 1}, 1},
                   address(workspace),
                   workspaceBytes};
+  // As 13.1 does when it runs, though it offers algorithms before.
+  for (const void *scale : {desc->scaleA, desc->scaleB})
+    if (address(scale) % 16 != 0)
+      return refuse(CUBLAS_STATUS_NOT_SUPPORTED,
+                    "a scale's address is no multiple of 16");
   if (algorithm)
     memcpy(&product.algorithm, algorithm, sizeof product.algorithm);
   if (product.algorithm.magic != magic)
