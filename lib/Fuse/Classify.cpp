@@ -112,8 +112,30 @@ bool kerf::keepsPowers(CastOp cast) {
   return to.isF32() || to.isBF16() || to.isF64();
 }
 
+/// What a loop reads a slice of, or null.
+static Value sliced(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto repeat = argument ? dyn_cast<RepeatOp>(argument.getOwner()->getParentOp())
+                         : RepeatOp();
+  if (!repeat || !llvm::is_contained(repeat.getSliceArgs(), argument))
+    return {};
+  return repeat.getSlices()[argument.getArgNumber() - 1 -
+                            repeat.getInits().size()];
+}
+
+/// True for a buffer of units (`kerf-hoist-units`).
+static bool holdsUnits(spmd::ReadOp read) {
+  Operation *buffer = SymbolTable::lookupNearestSymbolFrom(
+      read, read.getSourceAttr());
+  return buffer && buffer->hasAttr(kUnitsAttrName);
+}
+
 bool kerf::isPowerOfTwo(Value value) {
+  if (Value stack = sliced(value))
+    return isPowerOfTwo(stack);
   Operation *def = value.getDefiningOp();
+  if (auto read = dyn_cast_or_null<spmd::ReadOp>(def))
+    return holdsUnits(read);
   if (auto reduce = dyn_cast_or_null<spmd::AllReduceOp>(def))
     return reduce.getKind() == ReduceKind::Max && isPowerOfTwo(reduce.getX());
   if (auto cast = dyn_cast_or_null<CastOp>(def))

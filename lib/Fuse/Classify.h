@@ -33,6 +33,9 @@ bool isKernelSource(mlir::Operation *op);
 /// True for a cast to a type with the exponents of f32 at least.
 bool keepsPowers(CastOp cast);
 
+/// Marks a buffer of units of weights (`kerf-hoist-units`).
+constexpr llvm::StringLiteral kUnitsAttrName = "spmd.units";
+
 /// True for what holds powers of two alone, so that multiplying by it is exact:
 /// units, largest ones of several ranks, and parts of such.
 bool isPowerOfTwo(mlir::Value value);

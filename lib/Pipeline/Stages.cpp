@@ -139,6 +139,8 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
       pm.addPass(createFuseEpiloguesPass(
           {/*gelu=*/false, /*sums=*/false, /*wideScales=*/true}));
     }
+    if (options.fuse && options.target == "cuda")
+      pm.addPass(createHoistUnitsPass());
     pm.addPass(createOutlineKernelsPass());
     if (options.fuse && options.target == "cuda")
       pm.addPass(createHoistTablesPass());

@@ -29,6 +29,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
+#include "kerf/Dialect/Kerf/Stacks.h"
 #include "kerf/Precision/Passes.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -254,22 +255,6 @@ void BlockQuantizer::run(const llvm::DenseSet<int64_t> &linears) {
 // Units that are kept
 //===----------------------------------------------------------------------===//
 
-/// The repeat with `values` stacked, too; the stacks come last.
-static RepeatOp stackMore(RepeatOp old, llvm::ArrayRef<Value> values) {
-  old.getYield().getStackedMutable().append(values);
-  OpBuilder builder(old);
-  auto repeat =
-      RepeatOp::create(builder, old.getLoc(), old.inferResultTypes(),
-                       old.getInits(), old.getSlices(), old.getStart(),
-                       old.getEnd(), old.getReverse(), old.getPairAttr());
-  repeat->setDiscardableAttrs(old->getDiscardableAttrDictionary());
-  repeat.getBody().takeBody(old.getBody());
-  for (auto [from, to] : llvm::zip(old.getResults(), repeat.getResults()))
-    from.replaceAllUsesWith(to);
-  old.erase();
-  return repeat;
-}
-
 /// What a backward repeat has of its forward one: values that are stacked for
 /// it, and weights; as the backward one names them and as the forward one does.
 static llvm::SmallVector<std::pair<Value, Value>> sharedBy(RepeatOp forward,
@@ -302,14 +287,10 @@ static void keepUnits(RepeatOp &forward, const BlockQuantizer &found,
     }
   if (units.empty())
     return;
-  forward = stackMore(forward, units);
+  forward = addStacks(forward, units);
   auto added = forward.getStackResults().take_back(units.size());
-  backward.getSlicesMutable().append(llvm::to_vector_of<Value>(added));
-  Block &body = backward.getBody().front();
-  for (auto [x, stack] : llvm::zip(readers, added)) {
-    auto scalar = RankedTensorType::get({}, typeOf(stack).getElementType());
-    to.setUnit(x, type, body.addArgument(scalar, stack.getLoc()));
-  }
+  for (auto [x, stack] : llvm::zip(readers, added))
+    to.setUnit(x, type, addSlice(backward, stack));
 }
 
 //===----------------------------------------------------------------------===//

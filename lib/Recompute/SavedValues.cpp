@@ -18,6 +18,8 @@
 
 #include "SavedValues.h"
 
+#include "kerf/Dialect/Kerf/Stacks.h"
+
 #include "mlir/IR/IRMapping.h"
 
 using namespace mlir;

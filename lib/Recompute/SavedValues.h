@@ -62,10 +62,6 @@ private:
 /// True when a copy of the op computes the same: it has no effect and no body.
 bool canCopy(mlir::Operation *op);
 
-/// Recreates `repeat` with exactly these stacks, each once; readers of a stack
-/// are led to the new one. A stack that is read must be among them.
-RepeatOp setStacks(RepeatOp repeat, llvm::ArrayRef<mlir::Value> stacked);
-
 /// Drops stacks and slices of repeats that nobody reads, merges stacks of one
 /// value, and erases ops in repeats that nobody reads then.
 void dropUnread(ModelOp model);

@@ -1,0 +1,22 @@
+//===- Stacks.h - what repeats stack ---------------------------------------===//
+
+#ifndef KERF_DIALECT_KERF_STACKS_H
+#define KERF_DIALECT_KERF_STACKS_H
+
+#include "kerf/Dialect/Kerf/Kerf.h"
+
+namespace kerf {
+
+/// Recreates `repeat` with exactly these stacks, each once; readers of a stack
+/// are led to the new one. A stack that is read must be among them.
+RepeatOp setStacks(RepeatOp repeat, llvm::ArrayRef<mlir::Value> stacked);
+
+/// The same with stacks of `values` behind the others.
+RepeatOp addStacks(RepeatOp repeat, llvm::ArrayRef<mlir::Value> values);
+
+/// Lets a repeat read a slice of `stack` in each iteration; the slice.
+mlir::BlockArgument addSlice(RepeatOp repeat, mlir::Value stack);
+
+} // namespace kerf
+
+#endif // KERF_DIALECT_KERF_STACKS_H
