@@ -164,6 +164,11 @@ bool kerf::codegen::chunkSums(exec::KernelOp kernel, bool forGpu) {
     Value sum = exec::PartialReduceOp::create(
         builder, op.getLoc(), withShape(wide, {chunks, columns}), op.getKind(),
         x, *by);
+    // Sums of sums of all elements are a row, which a GPU's block adds up; of a
+    // column each sum is one thread's.
+    if (forGpu && columns == 1)
+      sum = ReshapeOp::create(builder, op.getLoc(), withShape(wide, {chunks}),
+                              sum);
     if (chunks > 1)
       sum = ReduceOp::create(builder, op.getLoc(), op.getKind(), sum,
                              llvm::ArrayRef<int64_t>{0});

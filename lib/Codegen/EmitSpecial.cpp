@@ -242,6 +242,9 @@ std::optional<Element> PartEmitter::emptyRow(const ScatterRoot &root,
 
 bool PartEmitter::fillRow(const ScatterRoot &root, unsigned result,
                           const Index &row, int64_t columns, int64_t lanes) {
+  if (auto table = dyn_cast_or_null<BlockArgument>(root.other);
+      table && e.kernel.getInplaceArgument(result) == table.getArgNumber())
+    return true; // It has what it had.
   bool isDone = true;
   auto all = e.forVectors(columns, lanes, {}, {},
                           [&](const Index &column, ValueRange) {

@@ -61,11 +61,13 @@ static std::optional<Strides> reshapeStrides(llvm::ArrayRef<int64_t> from,
 namespace {
 struct Assigner {
   spmd::ProgramOp program;
+  bool forGpu;
   StorageMap map;
 
   LogicalResult run();
   void assignFunction(spmd::FuncOp func);
   void assignAccumulator(spmd::AccumulateOp accumulate);
+  bool assignTable(spmd::AccumulateOp accumulate, const Storage &target);
   void assignRepeatResults(RepeatOp repeat);
   void assignCarry(RepeatOp repeat, unsigned index);
   void assignBody(RepeatOp repeat);
@@ -435,14 +437,71 @@ static Operation *soleProduct(Value value, bool inStack = false) {
              : nullptr;
 }
 
+/// The kernel that makes a value which nothing else reads, if that is all that it
+/// does; or null.
+static spmd::FusedOp soleKernel(Value value) {
+  auto fused = value.getDefiningOp<spmd::FusedOp>();
+  return fused && fused->getNumResults() == 1 && value.hasOneUse()
+             ? fused
+             : spmd::FusedOp();
+}
+
+static Operation *rootOf(spmd::FusedOp kernel) {
+  return kernel.getBody().front().getTerminator()->getOperand(0).getDefiningOp();
+}
+
+/// True for a kernel that adds rows to a table of zeros, in f32.
+static bool addsRows(spmd::FusedOp kernel) {
+  return kernel && isa_and_nonnull<ScatterAddOp>(rootOf(kernel)) &&
+         typeOf(kernel->getResult(0)).getElementType().isF32();
+}
+
+/// The gradient of a table whose rows are looked up is summed over micro-batches
+/// where it rests: a kernel then touches the rows of its tokens alone. The
+/// gradient of a head that is the same table is there before, by its product.
+bool Assigner::assignTable(spmd::AccumulateOp accumulate,
+                           const Storage &target) {
+  spmd::FusedOp kernel = soleKernel(accumulate.getValue());
+  if (!forGpu || !kernel)
+    return false;
+  if (addsRows(kernel)) {
+    map.tables[accumulate] = kernel;
+  } else {
+    auto add = dyn_cast_or_null<AddOp>(rootOf(kernel));
+    if (!add || kernel->getNumOperands() != 2 ||
+        kernel.getBody().front().getOperations().size() != 2)
+      return false;
+    spmd::FusedOp rows;
+    Value other;
+    for (unsigned i : {0, 1})
+      if (auto own = soleKernel(kernel->getOperand(i)); addsRows(own)) {
+        rows = own;
+        other = kernel->getOperand(1 - i);
+      }
+    Operation *product = other ? soleProduct(other) : nullptr;
+    if (!rows || !product || !sink(other, target))
+      return false;
+    map.accumulating.insert(product);
+    map.tables[accumulate] = rows;
+    map.absorbed.insert(kernel);
+    map.values[kernel->getResult(0)] = target;
+  }
+  spmd::FusedOp rows = map.tables[accumulate];
+  map.absorbed.insert(rows);
+  map.values[rows->getResult(0)] = target;
+  return true;
+}
+
 /// A gradient that a product makes is summed over micro-batches by the product
 /// itself: one buffer less, and nothing to add afterwards.
 void Assigner::assignAccumulator(spmd::AccumulateOp accumulate) {
-  Operation *product = soleProduct(accumulate.getValue());
-  if (!product || program.getMicroBatches() < 2)
+  if (program.getMicroBatches() < 2)
     return;
   Storage storage{map.symbols[accumulate.getTarget()], 0, 0,
                   denseStrides(typeOf(accumulate.getValue()).getShape())};
+  Operation *product = soleProduct(accumulate.getValue());
+  if (assignTable(accumulate, storage) || !product)
+    return;
   if (!sink(accumulate.getValue(), storage))
     return;
   map.inPlace.insert(accumulate);
@@ -506,8 +565,9 @@ LogicalResult Assigner::run() {
   return success();
 }
 
-FailureOr<StorageMap> kerf::assignStorage(spmd::ProgramOp program) {
-  Assigner assigner{program, StorageMap()};
+FailureOr<StorageMap> kerf::assignStorage(spmd::ProgramOp program,
+                                               bool forGpu) {
+  Assigner assigner{program, forGpu, StorageMap()};
   if (failed(assigner.run()))
     return failure();
   return std::move(assigner.map);

@@ -80,6 +80,8 @@ void CommandBuilder::launch(exec::KernelOp kernel,
 }
 
 LogicalResult CommandBuilder::buildFused(spmd::FusedOp fused) {
+  if (map.absorbed.contains(fused))
+    return success();
   Block &body = fused.getBody().front();
   exec::KernelOp kernel = makeKernel(fused.getLoc(), fused->getOperandTypes(),
                                      fused->getResultTypes());

@@ -79,6 +79,7 @@ struct CommandBuilder {
                  llvm::SmallVector<PlannedOperand> &operands);
   PlannedOperand weightOf(UpdateOp update, const StorageMap::Param &param);
   mlir::LogicalResult buildAccumulate(spmd::AccumulateOp accumulate);
+  void buildTable(spmd::AccumulateOp accumulate, const Storage &target);
   mlir::LogicalResult buildMatmul(mlir::Operation *op);
   mlir::LogicalResult buildProduct(spmd::ProductOp op);
   struct Epilogue;

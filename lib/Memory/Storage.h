@@ -88,6 +88,10 @@ struct StorageMap {
   llvm::DenseSet<mlir::Operation *> inPlace;
   /// Products that add to what is in their place, but in the first call.
   llvm::DenseSet<mlir::Operation *> accumulating;
+  /// By `spmd.accumulate`: the kernel whose rows are added to a table in its
+  /// place. Neither it nor what is in `absorbed` has a command of its own.
+  llvm::DenseMap<mlir::Operation *, spmd::FusedOp> tables;
+  llvm::DenseSet<mlir::Operation *> absorbed;
   /// Buffers of declared symbols: buffers, inputs, outputs.
   llvm::StringMap<unsigned> symbols;
 
@@ -140,7 +144,8 @@ Storage storageOf(const StorageMap &map, kerf::ParamOp read);
 Storage storageOf(const StorageMap &map, spmd::ReadOp read);
 
 /// Decides the place of every value.
-mlir::FailureOr<StorageMap> assignStorage(spmd::ProgramOp program);
+mlir::FailureOr<StorageMap> assignStorage(spmd::ProgramOp program,
+                                          bool forGpu);
 
 } // namespace kerf
 
