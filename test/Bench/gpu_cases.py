@@ -32,8 +32,9 @@ sys.path.append(str(ROOT / "test/Covering"))
 
 STEPS, STOP = 5, 2
 # Parts of losses and norms that may differ, by precision: of the first step, whose weights are the same,
-# and of the losses of all, where a token may have gone to another expert.
-FIRST = {"f32": (1e-6, 1e-5), "bf16": (5e-4, 5e-3), "f16": (5e-5, 2e-3), "fp8": (2e-3, 3e-2)}
+# and of the losses of all, where a token may have gone to another expert. (In f16 one may in the first step:
+# a case with experts was 5.4e-5 off on CPUs and 6.3e-5 on a GPU, all others below 1.2e-5.)
+FIRST = {"f32": (1e-6, 1e-5), "bf16": (5e-4, 5e-3), "f16": (1e-4, 2e-3), "fp8": (2e-3, 3e-2)}
 ALL = {"f32": 1e-5, "bf16": 5e-3, "f16": 2e-3, "fp8": 1e-2}
 TRAIN = [f"--steps={STEPS}", "--lr=1e-3", "--warmup=0", "--data-format=u16", "--seed=3"]
 LIMIT_SEC = 90  # of one run
