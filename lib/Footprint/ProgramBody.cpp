@@ -453,6 +453,14 @@ private:
     addCollective({tensor}, {add(0, {}, Held::Gradients)});
   }
 
+  /// True for a gradient whose rows programs for GPUs add up where the sum
+  /// rests: that of an embedding, and of a head that is the same table.
+  bool isTable(int index, const SketchedLayer::Param &param) const {
+    return layer.outer.zero < 2 &&
+           layer.terms.device.target == BackendTarget::Cuda &&
+           (param.isTied || kind.ops[index].name == "embedding_gradient");
+  }
+
   /// Bytes that a result needs of its own.
   double bytesOf(int index, int value) const {
     const LayerValue &facts = kind.values[value];
@@ -461,11 +469,13 @@ private:
     if (int p = facts.gradientOf; p >= 0) {
       // Else a stack has them, or the sum that the product adds to.
       const SketchedLayer::Param &param = layer.params[p];
-      bool isAdded = passes.gradients.isSummed && param.isProduct;
-      bool isPart = isSummedHere(p) && (passes.gradients.isSummed ||
-                                        param.shrinks(layer.outer.zero));
-      bool isOwn =
-          isCut(p) || param.isTied || isPart || (!passes.isLoop && !isAdded);
+      bool isSummed = passes.gradients.isSummed;
+      bool isRows = isSummed && isTable(index, param);
+      bool isAdded = isRows || (isSummed && param.isProduct);
+      bool isPart =
+          isSummedHere(p) && (isSummed || param.shrinks(layer.outer.zero));
+      bool isOwn = isCut(p) || isPart || (param.isTied && !isRows) ||
+                   (!passes.isLoop && !isAdded);
       return isOwn ? bytes : 0;
     }
     if (isPutOff(root))

@@ -307,6 +307,7 @@ static bool writeShard(const std::string &path, const SavedTensor *begin,
   for (const SavedTensor *t = begin; t != end; ++t) {
     bytes.resize(bytesOf(*t));
     if (!t->read(bytes.data(), error) ||
+        !checkFinite(t->name, t->dtype, bytes, error) ||
         !writer.append(bytes.data(), bytes.size(), error))
       return false;
   }

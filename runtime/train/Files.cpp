@@ -137,9 +137,16 @@ bool OutputFile::open(const std::string &path, std::string &error) {
   if (isFolder(path))
     return fail("write", EISDIR, error);
   removeAbandoned(path);
-  std::string name = path + kTemporary + std::to_string(getpid());
-  descriptor =
-      ::open(name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  std::string name;
+  // Names are taken by processes of other machines that have this number.
+  for (int attempt = 0; descriptor < 0 && attempt < 100; ++attempt) {
+    name = path + kTemporary + std::to_string(getpid()) +
+           (attempt ? "0" + std::to_string(attempt) : "");
+    descriptor = ::open(
+        name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (descriptor < 0 && errno != EEXIST)
+      break;
+  }
   if (descriptor < 0)
     return fail("write", errno, error);
   temporary = std::move(name);
@@ -208,6 +215,12 @@ bool kerf::runtime::writeFile(const std::string &path, std::string_view text,
   OutputFile file;
   return file.open(path, error) &&
          file.write(text.data(), text.size(), error) && file.commit(error);
+}
+
+bool kerf::runtime::tryFile(const std::string &path, std::string &error) {
+  OutputFile file;
+  return makeFolder(parentFolder(path), error) && file.open(path, error) &&
+         file.write("", 1, error);
 }
 
 bool kerf::runtime::makeFolder(const std::string &path, std::string &error) {

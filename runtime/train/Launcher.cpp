@@ -15,6 +15,7 @@
 
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -86,10 +87,28 @@ private:
 };
 } // namespace
 
+/// 128 bits that nobody can guess: the name of the job's shared memory, and what
+/// ranks say to each other over tcp, follow from the session's name.
+static std::string drawSecret() {
+  unsigned long long words[2] = {};
+  size_t got = 0;
+  while (got < sizeof words) {
+    ssize_t more = getrandom(reinterpret_cast<char *>(words) + got,
+                             sizeof words - got, 0);
+    if (more > 0)
+      got += static_cast<size_t>(more);
+    else if (errno != EINTR)
+      break; // no such call: the clock tells jobs apart
+  }
+  if (got < sizeof words)
+    words[0] = static_cast<unsigned long long>(now() * 1e6);
+  return format("%016llx%016llx", words[0], words[1]);
+}
+
 Job::Job(int64_t worldSize)
     : worldSize(worldSize),
-      session(format("kerf-%lld-%llx", static_cast<long long>(getpid()),
-                     static_cast<unsigned long long>(now() * 1e6))) {
+      session(format("kerf-%lld-", static_cast<long long>(getpid())) +
+              drawSecret()) {
   sigemptyset(&waited);
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD})
     sigaddset(&waited, signal);

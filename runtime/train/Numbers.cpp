@@ -2,6 +2,8 @@
 
 #include "kerf/Train/Numbers.h"
 
+#include "kerf/Train/Text.h"
+
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -110,6 +112,51 @@ int64_t kerf::runtime::findNonFinite(const float *values, int64_t count) {
     if (!std::isfinite(values[i]))
       return i;
   return -1;
+}
+
+/// The first element whose bits below the sign are `infinity` or more.
+template <typename Word>
+static int64_t findBits(const void *values, int64_t count, Word infinity) {
+  constexpr Word magnitude = static_cast<Word>(~Word(0)) >> 1;
+  const char *bytes = static_cast<const char *>(values);
+  for (int64_t i = 0; i < count; ++i) {
+    Word word;
+    std::memcpy(&word, bytes + i * sizeof(Word), sizeof(Word));
+    if ((word & magnitude) >= infinity)
+      return i;
+  }
+  return -1;
+}
+
+int64_t kerf::runtime::findNonFinite(uint32_t dtype, const void *values,
+                                     int64_t count) {
+  switch (dtype) {
+  case KERF_F32:
+    return findBits<uint32_t>(values, count, UINT32_C(0x7f800000));
+  case KERF_BF16:
+    return findBits<uint16_t>(values, count, UINT16_C(0x7f80));
+  case KERF_F16:
+    return findBits<uint16_t>(values, count, UINT16_C(0x7c00));
+  case KERF_F64:
+    return findBits<uint64_t>(values, count, UINT64_C(0x7ff0000000000000));
+  default:
+    return -1;
+  }
+}
+
+bool kerf::runtime::checkFinite(const std::string &name, uint32_t dtype,
+                                const std::vector<char> &bytes,
+                                std::string &error) {
+  size_t width = std::max<size_t>(kerf_dtype_bytes(dtype), 1);
+  auto count = static_cast<int64_t>(bytes.size() / width);
+  int64_t bad = findNonFinite(dtype, bytes.data(), count);
+  if (bad < 0)
+    return true;
+  float value = NAN;
+  (void)toFloats(dtype, bytes.data() + bad * width, 1, &value);
+  error = "element " + std::to_string(bad) + " of " + quote(name) + " is " +
+          format("%g", value);
+  return false;
 }
 
 std::string_view kerf::runtime::dtypeName(uint32_t dtype) {

@@ -8,11 +8,14 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 
 using namespace kerf::runtime;
 
 static constexpr const char *fileName = "state.safetensors";
-static constexpr const char *versionText = "1";
+/// Version 1 had a checksum of the tensors' bytes alone.
+static constexpr const char *versionText = "2", *oldVersionText = "1";
+static constexpr const char *checksumKey = "checksum";
 
 namespace {
 /// A checksum over 64-bit words that is fed piece by piece. Eight independent
@@ -29,6 +32,11 @@ public:
     for (; i < bytes; i += 8)
       mix(i / 8 % 8, p + i, std::min<uint64_t>(8, bytes - i));
     total += bytes;
+  }
+  void add(const std::string &text) {
+    uint64_t length = text.size();
+    add(&length, sizeof length);
+    add(text.data(), length);
   }
   std::string text() const {
     uint64_t sum = kerf_mix(total);
@@ -83,32 +91,49 @@ static std::vector<StateTensor> listState(const kerf_artifact *artifact) {
 // Saving
 //===----------------------------------------------------------------------===//
 
-static void describeRun(const RunState &state, SafetensorsWriter &writer) {
+using Metadata = std::map<std::string, std::string>;
+
+static Metadata describeRun(const RunState &state) {
   auto real = [](double value) { return format("%.17g", value); };
   const Schedule &schedule = state.schedule;
-  writer.setMetadata("kerf_state", versionText);
-  writer.setMetadata("checksum", std::string(16, '0'));
-  writer.setMetadata("step", std::to_string(state.step));
-  writer.setMetadata("consumed_samples", std::to_string(state.consumedSamples));
-  writer.setMetadata("seed", std::to_string(state.seed));
-  writer.setMetadata(
-      "data", std::to_string(static_cast<int64_t>(state.dataFingerprint)));
-  writer.setMetadata("program",
-                     std::to_string(static_cast<int64_t>(state.programHash)));
-  writer.setMetadata("decay", std::string(decayName(schedule.decay)));
-  writer.setMetadata("lr", real(schedule.peak));
-  writer.setMetadata("min_lr", real(schedule.minimum));
-  writer.setMetadata("warmup", std::to_string(schedule.warmupSteps));
-  writer.setMetadata("decay_steps", std::to_string(schedule.decaySteps));
-  writer.setMetadata("wsd_decay", real(schedule.wsdPart));
+  Metadata meta = {
+      {"kerf_state", versionText},
+      {checksumKey, std::string(16, '0')},
+      {"step", std::to_string(state.step)},
+      {"consumed_samples", std::to_string(state.consumedSamples)},
+      {"seed", std::to_string(state.seed)},
+      {"data", std::to_string(static_cast<int64_t>(state.dataFingerprint))},
+      {"program", std::to_string(static_cast<int64_t>(state.programHash))},
+      {"decay", std::string(decayName(schedule.decay))},
+      {"lr", real(schedule.peak)},
+      {"min_lr", real(schedule.minimum)},
+      {"warmup", std::to_string(schedule.warmupSteps)},
+      {"decay_steps", std::to_string(schedule.decaySteps)},
+      {"wsd_decay", real(schedule.wsdPart)},
+  };
   if (!state.lossScale)
-    return;
-  writer.setMetadata("loss_scale", real(state.lossScale->factor));
-  writer.setMetadata("loss_scale_interval",
-                     std::to_string(state.lossScale->interval));
-  writer.setMetadata("good_steps", std::to_string(state.lossScale->goodSteps));
-  writer.setMetadata("skipped_steps",
-                     std::to_string(state.lossScale->skippedSteps));
+    return meta;
+  meta["loss_scale"] = real(state.lossScale->factor);
+  meta["loss_scale_interval"] = std::to_string(state.lossScale->interval);
+  meta["good_steps"] = std::to_string(state.lossScale->goodSteps);
+  meta["skipped_steps"] = std::to_string(state.lossScale->skippedSteps);
+  return meta;
+}
+
+/// What the file says beside the bytes of tensors, but for the checksum.
+static void addMetadata(const Metadata &meta, Checksum &checksum) {
+  for (const auto &[key, value] : meta)
+    if (key != checksumKey) {
+      checksum.add(key);
+      checksum.add(value);
+    }
+}
+
+static void addTensor(const std::string &name, const std::string &dtype,
+                      const std::vector<int64_t> &shape, Checksum &checksum) {
+  checksum.add(name);
+  checksum.add(dtype);
+  checksum.add(shape.data(), shape.size() * sizeof(int64_t));
 }
 
 bool kerf::runtime::saveState(kerf_session *session,
@@ -118,15 +143,18 @@ bool kerf::runtime::saveState(kerf_session *session,
   bool isWriter = kerf_session_rank(session) == 0;
   std::vector<StateTensor> tensors = listState(artifact);
   SafetensorsWriter writer;
+  Checksum checksum;
   if (isWriter) {
-    describeRun(state, writer);
+    Metadata meta = describeRun(state);
+    addMetadata(meta, checksum);
+    for (const auto &[key, value] : meta)
+      writer.setMetadata(key, value);
     for (const StateTensor &t : tensors)
       writer.declare(t.name, t.tensor.dtype, t.tensor.shape);
     if (!makeFolder(folder, error) ||
         !writer.open(joinPath(folder, fileName), error))
       return false;
   }
-  Checksum checksum;
   std::vector<char> bytes;
   for (const StateTensor &t : tensors) {
     bytes.resize(isWriter ? t.tensor.bytes : 0);
@@ -137,13 +165,23 @@ bool kerf::runtime::saveState(kerf_session *session,
       error = failure.message;
       return false;
     }
+    if (!isWriter)
+      continue;
+    if (!checkFinite(t.name, t.tensor.dtype, bytes, error))
+      return false;
+    const char *dtype = safetensorsDtype(t.tensor.dtype);
+    addTensor(t.name, dtype ? dtype : "?", t.tensor.shape, checksum);
     checksum.add(bytes.data(), bytes.size());
-    if (isWriter && !writer.append(bytes.data(), bytes.size(), error))
+    if (!writer.append(bytes.data(), bytes.size(), error))
       return false;
   }
   return !isWriter ||
-         (writer.patchMetadata("checksum", checksum.text(), error) &&
+         (writer.patchMetadata(checksumKey, checksum.text(), error) &&
           writer.finish(error) && writer.publish(error));
+}
+
+bool kerf::runtime::tryState(const std::string &folder, std::string &error) {
+  return tryFile(joinPath(folder, fileName), error);
 }
 
 //===----------------------------------------------------------------------===//
@@ -156,6 +194,23 @@ static bool isPossible(const LossScale &scale, int64_t step) {
   return factor > 0 && std::isfinite(factor) && scale.interval >= 0 &&
          scale.goodSteps >= 0 && scale.skippedSteps >= 0 &&
          scale.skippedSteps <= step;
+}
+
+/// Whether a run can have come so far: each step takes a sample at least, and
+/// fewer than 2^31. Sums with sizes of batches stay far from the largest number.
+static bool isPossible(int64_t step, int64_t samples) {
+  constexpr int64_t mostSteps = INT64_C(1) << 50,
+                    mostSamples = INT64_C(1) << 60, mostOfStep = INT32_MAX;
+  return step >= 0 && step <= mostSteps && samples >= step &&
+         samples <= mostSamples && samples / mostOfStep <= step &&
+         (step > 0 || samples == 0);
+}
+
+static bool isPossible(const Schedule &schedule) {
+  return std::isfinite(schedule.peak) && schedule.minimum >= 0 &&
+         schedule.minimum <= schedule.peak && schedule.warmupSteps >= 0 &&
+         schedule.decaySteps >= 0 && schedule.wsdPart >= 0 &&
+         schedule.wsdPart <= 1;
 }
 
 /// Reads the metadata of a run; false if an entry is missing, malformed or out
@@ -196,7 +251,8 @@ static bool readRun(const SafetensorsFile &file, RunState &state) {
     scale.skippedSteps = integer("skipped_steps");
     isComplete &= isPossible(scale, state.step);
   }
-  return isComplete && state.step >= 0 && state.consumedSamples >= 0;
+  return isComplete && isPossible(schedule) &&
+         isPossible(state.step, state.consumedSamples);
 }
 
 bool SavedState::open(const std::string &folder, std::string &error) {
@@ -209,14 +265,22 @@ bool SavedState::open(const std::string &folder, std::string &error) {
   if (!file.open(path, error))
     return false;
   auto version = file.metadata().find("kerf_state");
-  if (version == file.metadata().end() || version->second != versionText) {
+  bool isOld = version != file.metadata().end() &&
+               version->second == oldVersionText;
+  if (!isOld && (version == file.metadata().end() ||
+                 version->second != versionText)) {
     error = quote(path) + " is no saved state of version " + versionText;
     return false;
   }
   Checksum checksum;
-  for (const TensorEntry &entry : file.tensors())
+  if (!isOld)
+    addMetadata(file.metadata(), checksum);
+  for (const TensorEntry &entry : file.tensors()) {
+    if (!isOld)
+      addTensor(entry.name, entry.dtype, entry.shape, checksum);
     checksum.add(file.data(entry), entry.end - entry.begin);
-  auto stored = file.metadata().find("checksum");
+  }
+  auto stored = file.metadata().find(checksumKey);
   if (stored == file.metadata().end() || stored->second != checksum.text()) {
     error = quote(path) + " is damaged: its checksum does not agree";
     return false;

@@ -38,6 +38,7 @@ public:
 private:
   bool openSession();
   bool openLog();
+  bool tryTargets();
   bool setWeights();
   using Loader = decltype(loadWeights);
   bool loadFrom(const std::string &path, Loader *load);
@@ -190,6 +191,23 @@ bool Trainer::describeStart() {
                    ? "; exchanges through " +
                          formatBytes(memory.bounce_buffers) + " of the host"
                    : ""));
+  return true;
+}
+
+/// A run that cannot keep what it makes ends before its first step.
+bool Trainer::tryTargets() {
+  if (kerf_session_rank(session) != 0)
+    return true;
+  std::string message;
+  if (!options.saveState.empty() && !tryState(options.saveState, message))
+    return failLocally("the state cannot be saved: " + message);
+  // A file of the folder, whatever its name will be.
+  auto fileOf = [](const std::string &path) {
+    return isModelFolder(path) ? joinPath(path, "weights") : path;
+  };
+  for (const std::string &path : {options.saveWeights, options.saveAdapter})
+    if (!path.empty() && !tryFile(fileOf(path), message))
+      return failLocally("the weights cannot be saved: " + message);
   return true;
 }
 
@@ -653,7 +671,7 @@ bool Trainer::saveAll() {
 
 int Trainer::run(std::string &message) {
   bool isDone = openSession() && findRows() && openLog() && describeStart() &&
-                setWeights() && openTrace() && loop() && finishRun();
+                tryTargets() && setWeights() && openTrace() && loop() && finishRun();
   // A failed run still shows how it went; its own error comes first.
   if (!isDone && log && page.plot.train.size() > 1)
     (void)writePictures();

@@ -313,6 +313,24 @@ static bool lockByte(int file, uint32_t rank) {
   return fcntl(file, F_SETLK, &lock) == 0;
 }
 
+/// Shared memory that another user made, or that others may write, is not ours
+/// whatever its name says.
+static Status checkOwner(int file, const std::string &path,
+                         const std::string &job) {
+  struct stat info = {};
+  if (fstat(file, &info) != 0)
+    return failure(KERF_FAILED, "cannot look at shared memory '%s': %s",
+                   path.c_str(), std::strerror(errno));
+  if (info.st_uid == geteuid() && (info.st_mode & 077) == 0)
+    return {};
+  return failure(KERF_INVALID,
+                 "shared memory '%s' of the job '%s' is of user %u, mode %03o, "
+                 "expected one of user %u alone: choose another MASTER_PORT or "
+                 "KERF_SESSION",
+                 path.c_str(), job.c_str(), info.st_uid, info.st_mode & 0777,
+                 geteuid());
+}
+
 /// Rank 0: makes the segment, in place of one that a killed job left.
 Status Segment::create(const Rendezvous &rendezvous) {
   constexpr int attempts = 100;
@@ -324,8 +342,18 @@ Status Segment::create(const Rendezvous &rendezvous) {
       return failure(KERF_FAILED, "cannot make shared memory '%s': %s",
                      path.c_str(), std::strerror(errno));
     file = shm_open(path.c_str(), O_RDWR | O_CLOEXEC, 0600);
+    if (file < 0 && errno == EACCES)
+      return failure(KERF_INVALID,
+                     "shared memory '%s' of the job '%s' is of another user: "
+                     "choose another MASTER_PORT or KERF_SESSION",
+                     path.c_str(), rendezvous.name.c_str());
     if (file < 0)
       continue;
+    if (Status status = checkOwner(file, path, rendezvous.name);
+        status.failed()) {
+      close();
+      return status;
+    }
     // As a rank that is none, so that byte 0 counts.
     struct flock lock = {};
     lock.l_type = F_WRLCK;
@@ -363,6 +391,11 @@ Status Segment::open(const Rendezvous &rendezvous, bool &found) {
   file = shm_open(path.c_str(), O_RDWR | O_CLOEXEC, 0600);
   if (file < 0)
     return {};
+  if (Status status = checkOwner(file, path, rendezvous.name);
+      status.failed()) {
+    close();
+    return status;
+  }
   struct stat info;
   uint32_t size = 0;
   uint64_t ready = 0;

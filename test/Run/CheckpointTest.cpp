@@ -4,6 +4,7 @@
 
 #include "kerf/Artifact/Format.h"
 #include "kerf/Train/Checkpoint.h"
+#include "kerf/Train/Safetensors.h"
 #include "kerf/Train/Json.h"
 #include "kerf/Train/Numbers.h"
 
@@ -332,14 +333,39 @@ TEST_F(CheckpointTest, AcceptsTiedHeadsAndConstantBuffers) {
 
 TEST_F(CheckpointTest, NamesTensorsThatAreNotFinite) {
   for (float bad : {NAN, INFINITY}) {
-    save(path("w.safetensors"), {{"a", {1, bad, 3}, {3}}});
-    Checkpoint checkpoint;
     std::string error;
+    float written[] = {1, bad, 3};
+    SafetensorsWriter writer;
+    writer.declare("a", KERF_F32, {3});
+    ASSERT_TRUE(writer.open(path("w.safetensors"), error) &&
+                writer.append(written, sizeof written, error) &&
+                writer.finish(error) && writer.publish(error))
+        << error;
+    Checkpoint checkpoint;
     ASSERT_TRUE(checkpoint.open(path("w.safetensors"), error));
     float values[3];
     EXPECT_FALSE(readTensor(checkpoint, *checkpoint.find("a"), values, error));
     EXPECT_HAS(error, "tensor 'a' is not finite: element 1 is");
   }
+}
+
+// What is there stays: no file is put in its place.
+TEST_F(CheckpointTest, SavesNothingThatIsNotFinite) {
+  save(path("w.safetensors"), {{"a", {1, 2, 3}, {3}}});
+  for (uint32_t dtype : {KERF_F32, KERF_BF16, KERF_F16})
+    for (float bad : {NAN, -INFINITY}) {
+      std::vector<std::string> written;
+      std::string error;
+      EXPECT_FALSE(saveCheckpoint(path("w.safetensors"),
+                                  {saved({"a", {1, 2, bad}, {3}}, dtype)}, 1,
+                                  written, error));
+      EXPECT_HAS(error, "element 2 of 'a' is ");
+    }
+  Checkpoint checkpoint;
+  std::string error;
+  ASSERT_TRUE(checkpoint.open(path("w.safetensors"), error));
+  float values[3];
+  EXPECT_TRUE(readTensor(checkpoint, *checkpoint.find("a"), values, error));
 }
 
 TEST_F(CheckpointTest, ConvertsHalfTypes) {

@@ -17,6 +17,7 @@ import unittest
 import xml.etree.ElementTree
 
 import jobs
+import states
 
 PROGRAM = ""
 TEXT = jobs.text(300)
@@ -192,11 +193,12 @@ class State(Case):
             self.refused(message, "--resume=s")
         path.write_bytes(good[:-1])
         self.refused("truncated", "--resume=s")
-        path.write_bytes(good.replace(b'"kerf_state":"1"', b'"kerf_state":"9"'))
-        self.refused("is no saved state of version 1", "--resume=s")
-        path.write_bytes(good.replace(b'"seed":', b'"sexd":'))
-        self.refused("its metadata is incomplete", "--resume=s")
+        path.write_bytes(good.replace(b'"kerf_state":"2"', b'"kerf_state":"9"'))
+        self.refused("is no saved state of version 2", "--resume=s")
         path.write_bytes(good.replace(b"param:transformer.w.", b"param:transformer.v."))
+        self.refused("checksum does not agree", "--resume=s")
+        renamed = states.changed(good.replace(b"param:transformer.w.", b"param:transformer.v."))
+        path.write_bytes(renamed)
         self.refused("is of another model: tensor 'param:transformer.w.weight' is missing",
                      "--resume=s")  # fmt: skip
         path.write_bytes(good)
@@ -204,6 +206,84 @@ class State(Case):
         self.write("other.txt", TEXT[1:].encode())
         out = self.run_program("--resume=s", "--steps=3", data="other.txt")
         self.assertIn("the saved run had other data", out)
+
+    def test_all_that_a_state_says_is_checked(self):
+        self.run_program("--steps=2", "--save-state=s")
+        path = self.folder / "s/state.safetensors"
+        good = path.read_bytes()
+        header, _ = states.parts(good)
+        self.assertEqual(states.changed(good), good)
+        for key, value in header["__metadata__"].items():
+            if key in ("kerf_state", "checksum"):
+                continue
+            with self.subTest(key=key):
+                text = f'"{key}":"{value}"'.encode()
+                at = good.index(text) + len(text) - 2
+                path.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
+                self.refused("checksum does not agree", "--resume=s")
+
+    def test_what_no_run_has(self):
+        self.run_program("--steps=2", "--save-state=s")
+        path = self.folder / "s/state.safetensors"
+        good = path.read_bytes()
+        for metadata in (
+            {"seed": None}, {"step": "-1"}, {"step": "x"}, {"step": str(1 << 60)},
+            {"consumed_samples": "-8"}, {"consumed_samples": "9223372036854775807"},
+            {"consumed_samples": "1"}, {"step": "0"}, {"min_lr": "-1"}, {"min_lr": "nan"},
+            {"min_lr": "1"}, {"lr": "inf"}, {"warmup": "-1"}, {"decay_steps": "-1"},
+            {"wsd_decay": "2"}, {"decay": "slow"},
+        ):  # fmt: skip
+            with self.subTest(**metadata):
+                path.write_bytes(states.changed(good, **metadata))
+                self.refused("its metadata is incomplete or wrong", "--resume=s", "--steps=4")
+
+    def test_states_of_version_1(self):
+        self.run_program("--steps=2", "--decay-steps=4", "--save-state=s")
+        path = self.folder / "s/state.safetensors"
+        path.write_bytes(states.changed(path.read_bytes(), kerf_state="1"))
+        out = self.run_program("--resume=s", "--steps=4", "--save-state=s")
+        self.assertIn("from step 2 saved in 's'", out)
+        self.assertEqual(states.parts(path.read_bytes())[0]["__metadata__"]["kerf_state"], "2")
+
+    # The loss is of the weights before the update: it says nothing of what is saved.
+    def test_what_is_not_finite_replaces_nothing(self):
+        self.run_program("--steps=1", "--save-state=s", "--save-weights=w.safetensors")
+        before = {name: (self.folder / name).read_bytes() for name in ("s/state.safetensors", "w.safetensors")}
+        for option, what in (("--save-state=s", "the state was not saved: element "),
+                             ("--save-weights=w.safetensors", "the weights were not saved: element ")):
+            with self.subTest(option):
+                out = self.run_program("--steps=1", "--lr=1e39", "--warmup=0", option, status=1)
+                self.assertRegex(out, re.escape(what) + r"\d+ of '.*' is -?(inf|nan)")
+        for name, data in before.items():
+            self.assertEqual((self.folder / name).read_bytes(), data)
+        self.assertEqual(os.listdir(self.folder / "s"), ["state.safetensors"])
+
+    def test_targets_are_tried_before_the_first_step(self):
+        (self.folder / "file").touch()
+        for option in ("--save-state=file", "--save-state=file/s", "--save-weights=file/w",
+                       "--save-weights=file/w.safetensors"):  # fmt: skip
+            with self.subTest(option):
+                out = self.run_program("--steps=3", option, status=1)
+                self.assertIn(" cannot be saved: cannot make the folder 'file", out)
+                self.assertNotIn("iteration", out)
+        (self.folder / "w.safetensors").mkdir()
+        out = self.run_program("--steps=3", "--save-weights=w.safetensors", status=1)
+        self.assertIn("the weights cannot be saved: cannot write 'w.safetensors'", out)
+        self.assertNotIn("iteration", out)
+
+    # As one that a process on another machine, of the same number, has in a shared folder.
+    def test_temporary_files_of_others_are_left_alone(self):
+        target = self.folder / "target"
+        target.write_bytes(b"mine")
+        script = (
+            "import os, sys; os.symlink('target', f's/state.safetensors.tmp-{os.getpid()}');"
+            "os.execv(sys.argv[1], sys.argv[1:])"
+        )
+        (self.folder / "s").mkdir()
+        command = [sys.executable, "-c", script, PROGRAM, "fake.kerf", "--data=text.txt", "--steps=1", "--save-state=s"]
+        self.end(self.launch(*command), 0)
+        self.assertEqual(target.read_bytes(), b"mine")
+        self.assertIn("state.safetensors", os.listdir(self.folder / "s"))
 
 
 class Weights(Case):
@@ -305,15 +385,9 @@ class LossScale(Case):
         self.run_program("--steps=1", "--save-state=s", model="half.kerf")
         path = self.folder / "s/state.safetensors"
         good = path.read_bytes()
-        (length,) = struct.unpack("<Q", good[:8])
 
         def change(**entries):
-            header = json.loads(good[8 : 8 + length])
-            self.assertLessEqual(set(entries), set(header["__metadata__"]))
-            header["__metadata__"] |= entries
-            text = json.dumps(header).encode()
-            text += b" " * (-len(text) % 8)
-            path.write_bytes(struct.pack("<Q", len(text)) + text + good[8 + length :])
+            path.write_bytes(states.changed(good, **entries))
 
         return change
 

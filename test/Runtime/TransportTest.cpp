@@ -10,8 +10,14 @@
 #include "Forked.h"
 #include "Plugin.h"
 #include "ShmChannel.h"
+#include "ShmSegment.h"
 
 #include "gtest/gtest.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 using namespace kerf::runtime;
 using namespace kerf::test;
@@ -114,6 +120,28 @@ TEST(Transport, TakesOverWhatAKilledJobLeft) {
   };
   EXPECT_EQ(runRanks(2, joins), std::vector<int>(2, 0));
   EXPECT_FALSE(hasSegment(name));
+}
+
+// Its name can be guessed: whoever else made it is not joined, and not removed.
+TEST(Transport, RefusesMemoryThatIsNotOurs) {
+  std::string name = jobName(), path = shm::pathOf(name);
+  int file = shm_open(path.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+  ASSERT_GE(file, 0);
+  ASSERT_EQ(fchmod(file, 0666), 0);
+  for (uint32_t rank : {0, 1}) {
+    Rendezvous rendezvous = rendezvousOf(name, rank, 2);
+    rendezvous.timeoutSec = 0.1;
+    std::unique_ptr<Transport> transport;
+    std::string message = connectShm(rendezvous, transport).message;
+    EXPECT_NE(message.find("of user " + std::to_string(geteuid()) +
+                           ", mode 666, expected one of user " +
+                           std::to_string(geteuid()) + " alone"),
+              std::string::npos)
+        << message;
+  }
+  EXPECT_TRUE(hasSegment(name));
+  close(file);
+  shm_unlink(path.c_str());
 }
 
 TEST(Transport, CleansUpForALauncher) {

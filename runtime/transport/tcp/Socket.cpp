@@ -187,9 +187,17 @@ int kerf::runtime::tcp::connectTo(const std::string &host,
   }
 }
 
-int kerf::runtime::tcp::listenOn(const std::string &port, std::string &error) {
+/// A machine's name may stand for 127.0.1.1 on itself, and for another address
+/// elsewhere: numbers count, and the name that means nothing else.
+static bool isLoopback(const std::string &host) {
+  return host.rfind("127.", 0) == 0 || host == "::1" || host == "localhost";
+}
+
+int kerf::runtime::tcp::listenOn(const std::string &host,
+                                 const std::string &port, std::string &error) {
   Addresses found;
-  if (!find(nullptr, port, AI_PASSIVE, found, error))
+  const char *own = isLoopback(host) ? host.c_str() : nullptr;
+  if (!find(own, port, AI_PASSIVE, found, error))
     return -1;
   // The order is the system's: take IPv6, which takes IPv4 as well, if it can.
   for (int family : {AF_INET6, AF_INET})

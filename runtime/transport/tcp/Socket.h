@@ -92,8 +92,10 @@ private:
 /// which may not listen yet. -1 after setting `error`.
 int connectTo(const std::string &host, const std::string &port, double deadline,
               std::string &error);
-/// Listens on all addresses of the machine. -1 after setting `error`.
-int listenOn(const std::string &port, std::string &error);
+/// Listens on `host` where that is an address of this machine alone (127.x,
+/// ::1, localhost), else on all addresses. -1 after setting `error`.
+int listenOn(const std::string &host, const std::string &port,
+             std::string &error);
 /// Sends or receives all of it, or fails at the deadline.
 bool transferAll(int file, void *data, uint64_t bytes, double deadline,
                  bool isWrite);

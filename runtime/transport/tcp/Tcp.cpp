@@ -258,14 +258,33 @@ static void raiseLimit(uint32_t size) {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/// Hears who comes in; what is no rank of this job is turned away.
-static void welcome(kerf_wire &wire, int file, double deadline) {
-  Hello hello;
-  auto wait = std::min(deadline, secondsNow() + 5);
-  if (!transferAll(file, &hello, sizeof hello, wait, false) ||
-      std::memcmp(hello.magic, kMagic, sizeof kMagic) != 0 ||
+namespace {
+/// A connection that has not said yet who it is.
+struct Guest {
+  int file;
+  double deadline;
+  Hello hello = {};
+  size_t received = 0;
+};
+} // namespace
+
+/// Takes what a guest has said; false when there is nothing more to hear of it.
+static bool hear(Guest &guest) {
+  char *at = reinterpret_cast<char *>(&guest.hello) + guest.received;
+  ssize_t got = recv(guest.file, at, sizeof(Hello) - guest.received,
+                     MSG_DONTWAIT);
+  if (got < 0)
+    return errno == EAGAIN || errno == EINTR;
+  guest.received += size_t(got);
+  return got > 0;
+}
+
+/// Answers who said all; what is no rank of this job is turned away.
+static void welcome(kerf_wire &wire, const Guest &guest) {
+  const Hello &hello = guest.hello;
+  if (std::memcmp(hello.magic, kMagic, sizeof kMagic) != 0 ||
       hello.name != patience.name) {
-    close(file);
+    close(guest.file);
     return;
   }
   Answer answer = Answer::Welcome;
@@ -274,12 +293,35 @@ static void welcome(kerf_wire &wire, int file, double deadline) {
   else if (wire.sockets[hello.rank])
     answer = Answer::Taken;
   uint32_t reply[2] = {uint32_t(answer), wire.size};
-  bool isTold = transferAll(file, reply, sizeof reply, wait, true);
+  bool isTold =
+      transferAll(guest.file, reply, sizeof reply, guest.deadline, true);
   if (!isTold || answer != Answer::Welcome) {
-    close(file);
+    close(guest.file);
     return;
   }
-  wire.sockets[hello.rank] = std::make_unique<Socket>(file);
+  wire.sockets[hello.rank] = std::make_unique<Socket>(guest.file);
+}
+
+/// Hears all guests together: one that says nothing delays no other, and is
+/// sent away when its time is over, or others need the place.
+static void hearGuests(kerf_wire &wire, std::list<Guest> &guests) {
+  size_t most = 2 * size_t(wire.size) + 64;
+  while (guests.size() > most) {
+    close(guests.front().file);
+    guests.pop_front();
+  }
+  for (auto guest = guests.begin(); guest != guests.end();) {
+    bool goesOn = hear(*guest) && secondsNow() < guest->deadline;
+    if (guest->received == sizeof(Hello))
+      welcome(wire, *guest);
+    else if (!goesOn)
+      close(guest->file);
+    else {
+      ++guest;
+      continue;
+    }
+    guest = guests.erase(guest);
+  }
 }
 
 static uint32_t missingRank(const kerf_wire &wire) {
@@ -297,25 +339,32 @@ static kerf_wire_status gatherRanks(kerf_wire &wire, const std::string &port,
   // own for a moment (`isOwnEnd`).
   constexpr double patienceSec = 2;
   double start = secondsNow();
-  int listener = listenOn(port, problem);
+  const char *address = std::getenv("MASTER_ADDR");
+  std::string host = address ? address : "";
+  int listener = listenOn(host, port, problem);
   while (listener < 0 && secondsNow() < start + patienceSec) {
     usleep(50'000);
-    listener = listenOn(port, problem);
+    listener = listenOn(host, port, problem);
   }
   if (listener < 0)
     return fail(error, bytes, KERF_WIRE_FAILED,
                 "%s; KERF_PORT=N takes another one, on all ranks",
                 problem.c_str());
   double deadline = secondsNow() + patience.seconds;
+  constexpr double guestSec = 5;
+  std::list<Guest> guests;
   while (missingRank(wire) < wire.size && secondsNow() < deadline) {
     pollfd entry = {listener, POLLIN, 0};
-    if (poll(&entry, 1, 50) <= 0)
-      continue;
-    int file = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-    if (file >= 0)
-      welcome(wire, file, deadline);
+    if (poll(&entry, 1, guests.empty() ? 50 : 2) > 0) {
+      int file = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+      if (file >= 0)
+        guests.push_back({file, std::min(deadline, secondsNow() + guestSec)});
+    }
+    hearGuests(wire, guests);
   }
   close(listener);
+  for (const Guest &guest : guests)
+    close(guest.file);
   if (uint32_t missing = missingRank(wire); missing < wire.size)
     return fail(error, bytes, KERF_WIRE_FAILED,
                 "rank %u did not come within %g s", missing, patience.seconds);

@@ -73,6 +73,10 @@ private:
   std::string target, temporary;
 };
 
+/// Whether `path` can be written: makes its folder, and a temporary file beside
+/// it that does not stay. What is at `path` is not touched.
+[[nodiscard]] bool tryFile(const std::string &path, std::string &error);
+
 /// Writes `text` to `path` by rename.
 [[nodiscard]] bool writeFile(const std::string &path, std::string_view text,
                              std::string &error);

@@ -6,7 +6,9 @@
 #include "kerf/Artifact/Format.h"
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace kerf::runtime {
 
@@ -26,6 +28,16 @@ float fromF16(uint16_t bits);
 
 /// The index of the first NaN or infinity, -1 if all are finite.
 int64_t findNonFinite(const float *values, int64_t count);
+
+/// The same of `count` elements of a kerf_dtype, as they are stored; -1 for
+/// types that have neither, and for those of 8 bits.
+int64_t findNonFinite(uint32_t dtype, const void *values, int64_t count);
+
+/// False, with "element 7 of 'NAME' is nan", where `bytes` of a kerf_dtype hold
+/// a number that is not finite: it must not take the place of ones that are.
+[[nodiscard]] bool checkFinite(const std::string &name, uint32_t dtype,
+                               const std::vector<char> &bytes,
+                               std::string &error);
 
 /// "f32", "bf16", ... of a kerf_dtype; "?" for what is none.
 std::string_view dtypeName(uint32_t dtype);

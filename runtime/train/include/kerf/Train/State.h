@@ -4,7 +4,7 @@
 // optimizer state as global tensors (any layout loads any layout), and as
 // metadata the step, the place in the data, the seed, the learning-rate
 // schedule and the loss scale. It is replaced by rename only when the new one
-// is complete, and carries a checksum.
+// is complete, and carries a checksum of all that it says.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,11 +39,16 @@ struct RunState {
 };
 
 /// Saves to `folder`, which is made if needed. Collective; the first rank
-/// writes. On failure the state that was there stays.
+/// writes. On failure the state that was there stays; what is not finite is
+/// a failure.
 [[nodiscard]] bool saveState(kerf_session *session,
                              const kerf_artifact *artifact,
                              const std::string &folder, const RunState &state,
                              std::string &error);
+
+/// Whether a state can be saved to `folder`: makes it, and a file there that
+/// does not stay.
+[[nodiscard]] bool tryState(const std::string &folder, std::string &error);
 
 /// A state that is being loaded.
 class SavedState {
