@@ -195,9 +195,10 @@ std::optional<Tiling> kerf::codegen::tilingOf(llvm::ArrayRef<Value> results,
                                               int64_t lanes) {
   llvm::SmallVector<Reads> reads = llvm::map_to_vector(results, readsOf);
   // Who reads most arguments across their rows says what a tile holds.
-  const Reads *across = llvm::max_element(reads, [](const Reads &x, const Reads &y) {
-    return x.across.size() < y.across.size();
-  });
+  const Reads *across =
+      llvm::max_element(reads, [](const Reads &x, const Reads &y) {
+        return x.across.size() < y.across.size();
+      });
   if (across == reads.end() || !across->fit())
     return std::nullopt;
   auto shape = typeOf(results[across - reads.begin()]).getShape();

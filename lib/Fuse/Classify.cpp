@@ -115,18 +115,19 @@ bool kerf::keepsPowers(CastOp cast) {
 /// What a loop reads a slice of, or null.
 static Value sliced(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
-  auto repeat = argument ? dyn_cast<RepeatOp>(argument.getOwner()->getParentOp())
-                         : RepeatOp();
+  auto repeat = argument
+                    ? dyn_cast<RepeatOp>(argument.getOwner()->getParentOp())
+                    : RepeatOp();
   if (!repeat || !llvm::is_contained(repeat.getSliceArgs(), argument))
     return {};
-  return repeat.getSlices()[argument.getArgNumber() - 1 -
-                            repeat.getInits().size()];
+  return repeat
+      .getSlices()[argument.getArgNumber() - 1 - repeat.getInits().size()];
 }
 
 /// True for a buffer of units (`kerf-hoist-units`).
 static bool holdsUnits(spmd::ReadOp read) {
-  Operation *buffer = SymbolTable::lookupNearestSymbolFrom(
-      read, read.getSourceAttr());
+  Operation *buffer =
+      SymbolTable::lookupNearestSymbolFrom(read, read.getSourceAttr());
   return buffer && buffer->hasAttr(kUnitsAttrName);
 }
 

@@ -293,9 +293,8 @@ static Value copiedBy(const BlockGraph &graph, unsigned group) {
 }
 
 static bool turnsCopy(const BlockGraph &graph, unsigned group) {
-  return llvm::any_of(graph.members(group), [&](unsigned id) {
-    return readsTurned(graph.ops[id]);
-  });
+  return llvm::any_of(graph.members(group),
+                      [&](unsigned id) { return readsTurned(graph.ops[id]); });
 }
 
 /// Joins a kernel that copies a tensor, rounded or scaled, with one that makes

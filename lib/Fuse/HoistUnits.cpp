@@ -7,9 +7,9 @@
 // libraries want scales at such addresses.
 // Steps, per program: 1. find units of per-layer weights, equal ones of all
 // functions together. 2. The prologue gets a loop over the layers that finds
-// them. 3. Functions read slices of the buffer. What a forward loop kept of them
-// for the backward pass is read from there, too, and kept no more.
-// Cost: linear in the ops of a program.
+// them. 3. Functions read slices of the buffer. What a forward loop kept of
+// them for the backward pass is read from there, too, and kept no more. Cost:
+// linear in the ops of a program.
 //
 //   forward: repeat { w = param "h.{i}.w"; u = unit w; ... stack(u) }
 //   backward: repeat { ... power_of_two u }
@@ -124,12 +124,11 @@ void Hoister::makeLoop(Layers layers, llvm::ArrayRef<Unit *> units) {
   auto line = RankedTensorType::get({kLine}, f32);
   Type stack = RankedTensorType::get({end - start, kLine}, f32);
   llvm::SmallVector<Type> types(units.size(), stack);
-  auto repeat = RepeatOp::create(
-      builder, loc, types, ValueRange(), ValueRange(),
-      builder.getI64IntegerAttr(start), builder.getI64IntegerAttr(end),
-      UnitAttr(), IntegerAttr());
-  repeat->setAttr(kPhaseAttrName,
-                  getPhase(units[0]->ops[0]->getParentOp()));
+  auto repeat = RepeatOp::create(builder, loc, types, ValueRange(),
+                                 ValueRange(), builder.getI64IntegerAttr(start),
+                                 builder.getI64IntegerAttr(end), UnitAttr(),
+                                 IntegerAttr());
+  repeat->setAttr(kPhaseAttrName, getPhase(units[0]->ops[0]->getParentOp()));
   Block &body = repeat.getBody().emplaceBlock();
   auto from = cast<RepeatOp>(units[0]->ops[0]->getParentOp());
   body.addArgument(from.getIndex().getType(), loc);
@@ -162,8 +161,7 @@ Value Hoister::lineIn(RepeatOp repeat, const Unit &unit) {
   OpBuilder builder = OpBuilder::atBlockBegin(&func.getBody().front());
   auto type = RankedTensorType::get(
       {repeat.getEnd() - repeat.getStart(), kLine}, builder.getF32Type());
-  auto read =
-      spmd::ReadOp::create(builder, repeat.getLoc(), type, unit.buffer);
+  auto read = spmd::ReadOp::create(builder, repeat.getLoc(), type, unit.buffer);
   return line = addSlice(repeat, read);
 }
 
@@ -205,7 +203,8 @@ static bool follow(Value stack, Layers layers, spmd::ProgramOp program,
                    Kept &kept) {
   for (Operation *user : stack.getUsers()) {
     auto write = dyn_cast<spmd::WriteOp>(user);
-    if (!write || (kept.buffer && kept.buffer.getSymName() != write.getTarget()))
+    if (!write ||
+        (kept.buffer && kept.buffer.getSymName() != write.getTarget()))
       return false;
     kept.buffer = dyn_cast_or_null<spmd::BufferOp>(
         SymbolTable::lookupSymbolIn(program, write.getTarget()));
@@ -223,11 +222,11 @@ static bool follow(Value stack, Layers layers, spmd::ProgramOp program,
     for (OpOperand &use : read.getResult().getUses()) {
       auto repeat = dyn_cast<RepeatOp>(use.getOwner());
       unsigned number = use.getOperandNumber();
-      isKnown &= repeat && layersOf(repeat) == layers &&
-                 number >= repeat.getInits().size() &&
-                 collectUsers(repeat.getSliceArgs()[number -
-                                                    repeat.getInits().size()],
-                              kept);
+      isKnown &=
+          repeat && layersOf(repeat) == layers &&
+          number >= repeat.getInits().size() &&
+          collectUsers(repeat.getSliceArgs()[number - repeat.getInits().size()],
+                       kept);
       if (!isKnown)
         return;
     }
@@ -255,8 +254,8 @@ void Hoister::replaceKept(UnitOp op, const Unit &unit) {
   if (at == stacked.end())
     return;
   Kept kept;
-  if (!follow(repeat.getStackResults()[at - stacked.begin()],
-              layersOf(repeat), program, kept))
+  if (!follow(repeat.getStackResults()[at - stacked.begin()], layersOf(repeat),
+              program, kept))
     return;
   for (PowerOfTwoOp user : kept.users) {
     auto reader = cast<RepeatOp>(user->getParentOp());

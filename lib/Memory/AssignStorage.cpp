@@ -437,8 +437,8 @@ static Operation *soleProduct(Value value, bool inStack = false) {
              : nullptr;
 }
 
-/// The kernel that makes a value which nothing else reads, if that is all that it
-/// does; or null.
+/// The kernel that makes a value which nothing else reads, if that is all that
+/// it does; or null.
 static spmd::FusedOp soleKernel(Value value) {
   auto fused = value.getDefiningOp<spmd::FusedOp>();
   return fused && fused->getNumResults() == 1 && value.hasOneUse()
@@ -447,7 +447,11 @@ static spmd::FusedOp soleKernel(Value value) {
 }
 
 static Operation *rootOf(spmd::FusedOp kernel) {
-  return kernel.getBody().front().getTerminator()->getOperand(0).getDefiningOp();
+  return kernel.getBody()
+      .front()
+      .getTerminator()
+      ->getOperand(0)
+      .getDefiningOp();
 }
 
 /// True for a kernel that adds rows to a table of zeros, in f32.
@@ -456,9 +460,10 @@ static bool addsRows(spmd::FusedOp kernel) {
          typeOf(kernel->getResult(0)).getElementType().isF32();
 }
 
-/// The gradient of a table whose rows are looked up is summed over micro-batches
-/// where it rests: a kernel then touches the rows of its tokens alone. The
-/// gradient of a head that is the same table is there before, by its product.
+/// The gradient of a table whose rows are looked up is summed over
+/// micro-batches where it rests: a kernel then touches the rows of its tokens
+/// alone. The gradient of a head that is the same table is there before, by its
+/// product.
 bool Assigner::assignTable(spmd::AccumulateOp accumulate,
                            const Storage &target) {
   spmd::FusedOp kernel = soleKernel(accumulate.getValue());
@@ -566,7 +571,7 @@ LogicalResult Assigner::run() {
 }
 
 FailureOr<StorageMap> kerf::assignStorage(spmd::ProgramOp program,
-                                               bool forGpu) {
+                                          bool forGpu) {
   Assigner assigner{program, forGpu, StorageMap()};
   if (failed(assigner.run()))
     return failure();

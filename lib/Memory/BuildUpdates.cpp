@@ -291,8 +291,8 @@ void CommandBuilder::buildTable(spmd::AccumulateOp accumulate,
     Value sum = mapping.lookup(from.getTerminator()->getOperand(0));
     int64_t last = static_cast<int64_t>(types.size()) - 1;
     if (adds)
-      sum = PlainBuilder{builder, rows.getLoc()}.add(body.getArgument(last),
-                                                     sum);
+      sum =
+          PlainBuilder{builder, rows.getLoc()}.add(body.getArgument(last), sum);
     exec::YieldOp::create(builder, rows.getLoc(), sum);
     llvm::SmallVector<PlannedOperand> operands;
     for (Value value : rows->getOperands())

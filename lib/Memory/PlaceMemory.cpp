@@ -260,8 +260,8 @@ static LogicalResult lower(spmd::ProgramOp source,
       builder.getDenseI64ArrayAttr(
           llvm::SmallVector<int64_t>(KERF_CLASS_COUNT, 0)));
   program.getBody().emplaceBlock();
-  FailureOr<StorageMap> map = assignStorage(
-      source, /*forGpu=*/options.target == KERF_TARGET_CUDA);
+  FailureOr<StorageMap> map =
+      assignStorage(source, /*forGpu=*/options.target == KERF_TARGET_CUDA);
   if (failed(map))
     return failure();
   FailureOr<PlannedProgram> planned =

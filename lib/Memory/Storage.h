@@ -144,8 +144,7 @@ Storage storageOf(const StorageMap &map, kerf::ParamOp read);
 Storage storageOf(const StorageMap &map, spmd::ReadOp read);
 
 /// Decides the place of every value.
-mlir::FailureOr<StorageMap> assignStorage(spmd::ProgramOp program,
-                                          bool forGpu);
+mlir::FailureOr<StorageMap> assignStorage(spmd::ProgramOp program, bool forGpu);
 
 } // namespace kerf
 

@@ -271,11 +271,11 @@ static void addState(LayerPrice &price, const Pricing &pricing, int kind,
   traffic.tensors += isExpert ? point.expertTensors : point.denseTensors;
   traffic.trained += isExpert ? point.expertTrained : point.denseTrained;
   // On GPUs its rows are added where the sum rests.
-  bool isAddedUp = kind == embeddingOf(pricing.problem) &&
-                   pricing.problem.machine->device.target != BackendTarget::Cuda;
+  bool isAddedUp =
+      kind == embeddingOf(pricing.problem) &&
+      pricing.problem.machine->device.target != BackendTarget::Cuda;
   double accumulate =
-      accumulatedBytes(profile, pricing.outer.microBatches, isCut,
-                       isAddedUp) *
+      accumulatedBytes(profile, pricing.outer.microBatches, isCut, isAddedUp) *
       trained * (isCut ? cut : 1) / pricing.bytesPerSec;
   price.work.backwardSec += accumulate;
   price.work.weightGradientSec += accumulate;

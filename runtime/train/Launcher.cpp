@@ -87,14 +87,14 @@ private:
 };
 } // namespace
 
-/// 128 bits that nobody can guess: the name of the job's shared memory, and what
-/// ranks say to each other over tcp, follow from the session's name.
+/// 128 bits that nobody can guess: the name of the job's shared memory, and
+/// what ranks say to each other over tcp, follow from the session's name.
 static std::string drawSecret() {
   unsigned long long words[2] = {};
   size_t got = 0;
   while (got < sizeof words) {
-    ssize_t more = getrandom(reinterpret_cast<char *>(words) + got,
-                             sizeof words - got, 0);
+    ssize_t more =
+        getrandom(reinterpret_cast<char *>(words) + got, sizeof words - got, 0);
     if (more > 0)
       got += static_cast<size_t>(more);
     else if (errno != EINTR)

@@ -197,7 +197,8 @@ static bool isPossible(const LossScale &scale, int64_t step) {
 }
 
 /// Whether a run can have come so far: each step takes a sample at least, and
-/// fewer than 2^31. Sums with sizes of batches stay far from the largest number.
+/// fewer than 2^31. Sums with sizes of batches stay far from the largest
+/// number.
 static bool isPossible(int64_t step, int64_t samples) {
   constexpr int64_t mostSteps = INT64_C(1) << 50,
                     mostSamples = INT64_C(1) << 60, mostOfStep = INT32_MAX;
@@ -265,10 +266,10 @@ bool SavedState::open(const std::string &folder, std::string &error) {
   if (!file.open(path, error))
     return false;
   auto version = file.metadata().find("kerf_state");
-  bool isOld = version != file.metadata().end() &&
-               version->second == oldVersionText;
-  if (!isOld && (version == file.metadata().end() ||
-                 version->second != versionText)) {
+  bool isOld =
+      version != file.metadata().end() && version->second == oldVersionText;
+  if (!isOld &&
+      (version == file.metadata().end() || version->second != versionText)) {
     error = quote(path) + " is no saved state of version " + versionText;
     return false;
   }

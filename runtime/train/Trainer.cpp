@@ -671,7 +671,8 @@ bool Trainer::saveAll() {
 
 int Trainer::run(std::string &message) {
   bool isDone = openSession() && findRows() && openLog() && describeStart() &&
-                tryTargets() && setWeights() && openTrace() && loop() && finishRun();
+                tryTargets() && setWeights() && openTrace() && loop() &&
+                finishRun();
   // A failed run still shows how it went; its own error comes first.
   if (!isDone && log && page.plot.train.size() > 1)
     (void)writePictures();

@@ -4,9 +4,9 @@
 
 #include "kerf/Artifact/Format.h"
 #include "kerf/Train/Checkpoint.h"
-#include "kerf/Train/Safetensors.h"
 #include "kerf/Train/Json.h"
 #include "kerf/Train/Numbers.h"
+#include "kerf/Train/Safetensors.h"
 
 #include <bit>
 #include <cmath>

@@ -271,8 +271,8 @@ struct Guest {
 /// Takes what a guest has said; false when there is nothing more to hear of it.
 static bool hear(Guest &guest) {
   char *at = reinterpret_cast<char *>(&guest.hello) + guest.received;
-  ssize_t got = recv(guest.file, at, sizeof(Hello) - guest.received,
-                     MSG_DONTWAIT);
+  ssize_t got =
+      recv(guest.file, at, sizeof(Hello) - guest.received, MSG_DONTWAIT);
   if (got < 0)
     return errno == EAGAIN || errno == EINTR;
   guest.received += size_t(got);

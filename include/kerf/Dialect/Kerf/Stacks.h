@@ -1,4 +1,5 @@
-//===- Stacks.h - what repeats stack ---------------------------------------===//
+//===- Stacks.h - what repeats stack
+//---------------------------------------===//
 
 #ifndef KERF_DIALECT_KERF_STACKS_H
 #define KERF_DIALECT_KERF_STACKS_H
