@@ -41,6 +41,11 @@ using namespace kerf;
 /// Scalars of a line in the buffer, of which the first is the unit.
 static constexpr int64_t kLine = 4;
 
+static void setPhase(Operation *op, PhaseAttr phase) {
+  if (phase)
+    op->setAttr(kPhaseAttrName, phase);
+}
+
 namespace {
 /// Layers of a loop.
 using Layers = std::pair<int64_t, int64_t>;
@@ -128,7 +133,7 @@ void Hoister::makeLoop(Layers layers, llvm::ArrayRef<Unit *> units) {
                                  ValueRange(), builder.getI64IntegerAttr(start),
                                  builder.getI64IntegerAttr(end), UnitAttr(),
                                  IntegerAttr());
-  repeat->setAttr(kPhaseAttrName, getPhase(units[0]->ops[0]->getParentOp()));
+  setPhase(repeat, getPhase(units[0]->ops[0]->getParentOp()));
   Block &body = repeat.getBody().emplaceBlock();
   auto from = cast<RepeatOp>(units[0]->ops[0]->getParentOp());
   body.addArgument(from.getIndex().getType(), loc);
@@ -141,7 +146,7 @@ void Hoister::makeLoop(Layers layers, llvm::ArrayRef<Unit *> units) {
     auto own = cast<UnitOp>(inside.clone(*op.getOperation()));
     own.getXMutable().assign(weight->getResult(0));
     Value spread = p.broadcast(own, {}, line.getShape());
-    spread.getDefiningOp()->setAttr(kPhaseAttrName, getPhase(op));
+    setPhase(spread.getDefiningOp(), getPhase(op));
     results.push_back(spread);
   }
   YieldOp::create(inside, loc, ValueRange(), results);
@@ -173,7 +178,7 @@ Value Hoister::readIn(RepeatOp repeat, const Unit &unit, Operation *at) {
   Value first = p.slice(line, {0}, {1});
   Value scalar = p.reshape(first, {});
   for (Value value : {first, scalar})
-    value.getDefiningOp()->setAttr(kPhaseAttrName, getPhase(at));
+    setPhase(value.getDefiningOp(), getPhase(at));
   return scalar;
 }
 
