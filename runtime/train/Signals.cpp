@@ -4,6 +4,8 @@
 
 #include <csignal>
 
+#include <unistd.h>
+
 static volatile std::sig_atomic_t received = 0;
 
 static void remember(int signal) {
@@ -13,7 +15,18 @@ static void remember(int signal) {
   std::signal(SIGUSR1, SIG_DFL);
 }
 
+/// Data and weights are read where the system maps them: where a file becomes
+/// shorter meanwhile, there is nothing to read.
+static void tellLostFile(int) {
+  constexpr char text[] =
+      "kerf-run: error: a file that is being read (data, weights or a state) "
+      "became shorter, or its disk fails\n";
+  (void)!write(STDERR_FILENO, text, sizeof text - 1);
+  _exit(128 + SIGBUS);
+}
+
 void kerf::runtime::catchSignals() {
+  std::signal(SIGBUS, tellLostFile);
   struct sigaction action{};
   action.sa_handler = remember;
   // Blocking system calls of the step go on.

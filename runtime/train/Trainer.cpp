@@ -113,11 +113,12 @@ bool Trainer::fail(int code, const std::string &message) {
   return false;
 }
 
-/// An error that other ranks cannot see: they are told.
+/// An error that other ranks cannot see: they are told. A run that was asked to
+/// end has the status of that, whatever could not be kept.
 bool Trainer::failLocally(const std::string &message) {
   if (session && meta.world_size > 1)
     kerf_session_abort(session, message.c_str());
-  return fail(1, message);
+  return fail(stop ? 128 + stop : 1, message);
 }
 
 bool Trainer::check(kerf_status code, const std::string &where) {

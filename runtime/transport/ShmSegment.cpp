@@ -8,6 +8,7 @@
 #include <cstring>
 #include <ctime>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
@@ -331,9 +332,44 @@ static Status checkOwner(int file, const std::string &path,
                  geteuid());
 }
 
+/// True for a segment of this user that no rank has, and none is about to: its
+/// maker locks the first byte at once and lives as long as the job.
+static bool isAbandoned(int file) {
+  constexpr time_t oldSeconds = 60;
+  struct stat info = {};
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET; // all bytes
+  return fstat(file, &info) == 0 && info.st_uid == geteuid() &&
+         time(nullptr) - info.st_mtime > oldSeconds &&
+         fcntl(file, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+}
+
+/// Removes what jobs left that were killed, launcher and all, before their
+/// ranks had met: nobody comes back for a name that is drawn anew each time.
+static void removeAbandoned() {
+  std::string start = pathOf("").substr(1);
+  DIR *folder = opendir("/dev/shm");
+  if (!folder)
+    return;
+  while (dirent *entry = readdir(folder)) {
+    std::string name = entry->d_name;
+    if (name.compare(0, start.size(), start) != 0)
+      continue;
+    int file = shm_open(("/" + name).c_str(), O_RDWR | O_CLOEXEC, 0600);
+    if (file < 0)
+      continue;
+    if (isAbandoned(file))
+      shm_unlink(("/" + name).c_str());
+    close(file);
+  }
+  closedir(folder);
+}
+
 /// Rank 0: makes the segment, in place of one that a killed job left.
 Status Segment::create(const Rendezvous &rendezvous) {
   constexpr int attempts = 100;
+  removeAbandoned();
   for (int attempt = 0; file < 0; ++attempt) {
     file = shm_open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file >= 0)

@@ -155,6 +155,28 @@ class State(Case):
             whole = self.losses("whole.json")
             self.assertEqual(rest, {k: v for k, v in whole.items() if k > step})
 
+    def test_full_disk_at_a_signal(self):
+        process = self.start("--steps=1000", "--save-state=s", environment={"KERF_FAKE_SLEEP": "20"}, limit=100)
+        for line in process.stdout:
+            if " iteration        2/" in line:
+                break
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM, out + err)
+        self.assertIn("the state was not saved: cannot write", err)
+
+    def test_data_that_becomes_shorter(self):
+        self.write("long.bin", struct.pack("<H", 1) * 600_000)
+        process = self.start("--steps=1000", "--data-format=u16", data="long.bin",
+                             environment={"KERF_FAKE_SLEEP": "20"})  # fmt: skip
+        for line in process.stdout:
+            if " iteration        2/" in line:
+                break
+        os.truncate(self.folder / "long.bin", 0)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 128 + signal.SIGBUS, out + err)
+        self.assertIn("became shorter", err)
+
     def test_second_signal_kills(self):
         process = self.start("--steps=9", environment={"KERF_FAKE_SLEEP": "3000"})
         for line in process.stdout:

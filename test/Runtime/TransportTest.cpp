@@ -144,6 +144,38 @@ TEST(Transport, RefusesMemoryThatIsNotOurs) {
   shm_unlink(path.c_str());
 }
 
+// Jobs that were killed, launcher and all, before their ranks had met.
+TEST(Transport, RemovesWhatNobodyComesBackFor) {
+  std::string old = jobName(), young = jobName(), used = jobName();
+  auto make = [](const std::string &name, int64_t seconds) {
+    int file = shm_open(shm::pathOf(name).c_str(), O_RDWR | O_CREAT | O_EXCL,
+                        0600);
+    timespec at = {time(nullptr) - seconds, 0}, times[2] = {at, at};
+    futimens(file, times);
+    return file;
+  };
+  close(make(old, 100));
+  close(make(young, 1));
+  int file = make(used, 100);
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_len = 1;
+  ASSERT_EQ(fcntl(file, F_SETLK, &lock), 0); // as a rank that lives
+  std::string name = jobName();
+  auto joins = [&](uint32_t r) {
+    std::unique_ptr<Transport> transport;
+    return connectShm(rendezvousOf(name, r, 2), transport).failed();
+  };
+  EXPECT_EQ(runRanks(2, joins), std::vector<int>(2, 0));
+  EXPECT_FALSE(hasSegment(old));
+  EXPECT_TRUE(hasSegment(young));
+  EXPECT_TRUE(hasSegment(used));
+  close(file);
+  shm_unlink(shm::pathOf(young).c_str());
+  shm_unlink(shm::pathOf(used).c_str());
+}
+
 TEST(Transport, CleansUpForALauncher) {
   std::string name = jobName();
   auto dies = [&](uint32_t) {

@@ -32,12 +32,23 @@ def free_port():
         return listener.getsockname()[1]
 
 
+def outer_address():
+    """An address of this machine that others see, or None."""
+    with socket.socket(type=socket.SOCK_DGRAM) as own:
+        try:
+            own.connect(("192.0.2.1", 9))  # sends nothing
+        except OSError:
+            return None
+        address = own.getsockname()[0]
+    return None if address.startswith("127.") else address
+
+
 class Job:
     """Ranks that run one case; `codes` has the status of each, of mpirun alone with mpi."""
 
     number = 0
 
-    def __init__(self, case, size, transport=None, ends=True):
+    def __init__(self, case, size, transport=None, ends=True, meanwhile=None):
         self.processes = []
         Job.number += 1
         environment = {
@@ -57,6 +68,8 @@ class Job:
             for rank in range(size):
                 named = {**environment, "RANK": str(rank), "WORLD_SIZE": str(size)}
                 self.add([SUITE, transport, case], named)
+                if rank == 0 and meanwhile:
+                    meanwhile(int(environment["MASTER_PORT"]))
         self.finish(ends)
 
     def add(self, command, environment):
@@ -109,6 +122,31 @@ class Conformance(unittest.TestCase):
     # Many ranks on few cores get through.
     def test_crowd(self):
         self.job("crowd", 8)
+
+    # Who comes in and says nothing, or something else, delays nobody; and where ranks meet on the loopback, nobody
+    # else is heard.
+    @unittest.skipUnless("tcp" in sys.argv[1:2], "of the wire that listens")
+    def test_strangers(self):
+        strangers = []
+
+        def visit(port):
+            deadline = time.monotonic() + 10
+            while len(strangers) < 12 and time.monotonic() < deadline:
+                try:
+                    strangers.append(socket.create_connection(("127.0.0.1", port), timeout=1))
+                except OSError:
+                    time.sleep(0.01)
+                    continue
+                if len(strangers) % 3 == 0:
+                    strangers[-1].sendall(b"GET / HTTP/1.1\r\n\r\n" * 4)
+            if address := outer_address():
+                with self.assertRaises(OSError):
+                    socket.create_connection((address, port), timeout=1)
+
+        job = Job("groups", 4, meanwhile=visit)
+        self.assertEqual(set(job.codes), {0}, job.out + job.err)
+        self.assertEqual(len(strangers), 12)
+        self.assertLess(job.seconds, 10)  # 5 s for each of them, before
 
     # Sums do not depend on the run, nor on the transport.
     def test_bits(self):
