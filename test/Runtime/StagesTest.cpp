@@ -448,6 +448,7 @@ TEST(Stages, SaveForAnyLayout) {
     runtime::RunState state;
     std::string error;
     state.step = 5;
+    state.consumedSamples = 40;
     rank.expect(runtime::saveState(rank.session, rank.artifact, folder.path,
                                    state, error),
                 error);

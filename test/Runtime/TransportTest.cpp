@@ -148,8 +148,8 @@ TEST(Transport, RefusesMemoryThatIsNotOurs) {
 TEST(Transport, RemovesWhatNobodyComesBackFor) {
   std::string old = jobName(), young = jobName(), used = jobName();
   auto make = [](const std::string &name, int64_t seconds) {
-    int file = shm_open(shm::pathOf(name).c_str(), O_RDWR | O_CREAT | O_EXCL,
-                        0600);
+    int file =
+        shm_open(shm::pathOf(name).c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
     timespec at = {time(nullptr) - seconds, 0}, times[2] = {at, at};
     futimens(file, times);
     return file;
