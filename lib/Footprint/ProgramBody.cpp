@@ -453,12 +453,17 @@ private:
     addCollective({tensor}, {add(0, {}, Held::Gradients)});
   }
 
-  /// True for a gradient whose rows programs for GPUs add up where the sum
-  /// rests: that of an embedding, and of a head that is the same table.
-  bool isTable(int index, const SketchedLayer::Param &param) const {
-    return layer.outer.zero < 2 &&
-           layer.terms.device.target == BackendTarget::Cuda &&
-           (param.isTied || kind.ops[index].name == "embedding_gradient");
+  /// True for a gradient that programs for GPUs add up where the sum rests:
+  /// rows of an embedding, and that of a head which is the same table, unless
+  /// it is summed or moved between tensor ranks first.
+  bool isTable(int index, int value, const SketchedLayer::Param &param) const {
+    if (layer.outer.zero >= 2 ||
+        layer.terms.device.target != BackendTarget::Cuda)
+      return false;
+    bool isWhole =
+        layer.madeStates(value)[unsigned(InnerAxis::Tensor)] != kPending;
+    return kind.ops[index].name == "embedding_gradient" ||
+           (param.isTied && isWhole && !param.isMoved);
   }
 
   /// Bytes that a result needs of its own.
@@ -470,7 +475,7 @@ private:
       // Else a stack has them, or the sum that the product adds to.
       const SketchedLayer::Param &param = layer.params[p];
       bool isSummed = passes.gradients.isSummed;
-      bool isRows = isSummed && isTable(index, param);
+      bool isRows = isSummed && isTable(index, value, param);
       bool isAdded = isRows || (isSummed && param.isProduct);
       bool isPart =
           isSummedHere(p) && (isSummed || param.shrinks(layer.outer.zero));

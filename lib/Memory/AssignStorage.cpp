@@ -483,10 +483,13 @@ bool Assigner::assignTable(spmd::AccumulateOp accumulate,
         rows = own;
         other = kernel->getOperand(1 - i);
       }
-    Operation *product = other ? soleProduct(other) : nullptr;
-    if (!rows || !product || !sink(other, target))
+    if (!rows)
       return false;
-    map.accumulating.insert(product);
+    Operation *product = soleProduct(other);
+    if (product && sink(other, target))
+      map.accumulating.insert(product);
+    else
+      map.besideTables[accumulate] = other;
     map.tables[accumulate] = rows;
     map.absorbed.insert(kernel);
     map.values[kernel->getResult(0)] = target;

@@ -318,10 +318,20 @@ LogicalResult CommandBuilder::buildAccumulate(spmd::AccumulateOp accumulate) {
   auto type = typeOf(value);
   Storage target{map.symbols[accumulate.getTarget()], 0, 0,
                  denseStrides(type.getShape())};
-  if (map.tables.contains(accumulate)) {
-    buildTable(accumulate, target);
+  if (!map.tables.contains(accumulate)) {
+    addUp(accumulate, value, target);
     return success();
   }
+  if (Value beside = map.besideTables.lookup(accumulate))
+    addUp(accumulate, beside, target);
+  buildTable(accumulate, target);
+  return success();
+}
+
+/// Sets `target` to a value in the first call, and adds it in later ones.
+void CommandBuilder::addUp(spmd::AccumulateOp accumulate, Value value,
+                           const Storage &target) {
+  auto type = typeOf(value);
   if (!continues)
     copy(accumulate, operand(value, KERF_READ), at(target, type, KERF_WRITE),
          KERF_IF_FIRST);
@@ -337,5 +347,4 @@ LogicalResult CommandBuilder::buildAccumulate(spmd::AccumulateOp accumulate) {
          {at(target, type, KERF_READ), operand(value, KERF_READ),
           at(target, type, KERF_WRITE)},
          accumulate, "accumulate", continues ? 0 : KERF_UNLESS_FIRST);
-  return success();
 }

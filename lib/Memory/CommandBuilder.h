@@ -80,6 +80,8 @@ struct CommandBuilder {
   PlannedOperand weightOf(UpdateOp update, const StorageMap::Param &param);
   mlir::LogicalResult buildAccumulate(spmd::AccumulateOp accumulate);
   void buildTable(spmd::AccumulateOp accumulate, const Storage &target);
+  void addUp(spmd::AccumulateOp accumulate, mlir::Value value,
+             const Storage &target);
   mlir::LogicalResult buildMatmul(mlir::Operation *op);
   mlir::LogicalResult buildProduct(spmd::ProductOp op);
   struct Epilogue;

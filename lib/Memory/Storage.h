@@ -91,6 +91,8 @@ struct StorageMap {
   /// By `spmd.accumulate`: the kernel whose rows are added to a table in its
   /// place. Neither it nor what is in `absorbed` has a command of its own.
   llvm::DenseMap<mlir::Operation *, spmd::FusedOp> tables;
+  /// By the same: what is added up first, where no product has done so.
+  llvm::DenseMap<mlir::Operation *, mlir::Value> besideTables;
   llvm::DenseSet<mlir::Operation *> absorbed;
   /// Buffers of declared symbols: buffers, inputs, outputs.
   llvm::StringMap<unsigned> symbols;
