@@ -455,15 +455,11 @@ private:
 
   /// True for a gradient that programs for GPUs add up where the sum rests:
   /// rows of an embedding, and that of a head which is the same table, unless
-  /// it is summed or moved between tensor ranks first.
-  bool isTable(int index, int value, const SketchedLayer::Param &param) const {
-    if (layer.outer.zero >= 2 ||
-        layer.terms.device.target != BackendTarget::Cuda)
-      return false;
-    bool isWhole =
-        layer.madeStates(value)[unsigned(InnerAxis::Tensor)] != kPending;
-    return kind.ops[index].name == "embedding_gradient" ||
-           (param.isTied && isWhole && !param.isMoved);
+  /// it is scattered or moved between tensor ranks first.
+  bool isTable(int index, const SketchedLayer::Param &param) const {
+    return layer.outer.zero < 2 && !param.isScattered && !param.isMoved &&
+           layer.terms.device.target == BackendTarget::Cuda &&
+           (param.isTied || kind.ops[index].name == "embedding_gradient");
   }
 
   /// Bytes that a result needs of its own.
@@ -475,7 +471,7 @@ private:
       // Else a stack has them, or the sum that the product adds to.
       const SketchedLayer::Param &param = layer.params[p];
       bool isSummed = passes.gradients.isSummed;
-      bool isRows = isSummed && isTable(index, value, param);
+      bool isRows = isSummed && isTable(index, param);
       bool isAdded = isRows || (isSummed && param.isProduct);
       bool isPart =
           isSummedHere(p) && (isSummed || param.shrinks(layer.outer.zero));

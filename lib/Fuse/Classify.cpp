@@ -112,6 +112,15 @@ bool kerf::keepsPowers(CastOp cast) {
   return to.isF32() || to.isBF16() || to.isF64();
 }
 
+std::string kerf::newBufferName(spmd::ProgramOp program,
+                                llvm::StringRef start) {
+  for (int64_t number = 0;; ++number) {
+    std::string name = start.str() + std::to_string(number);
+    if (!SymbolTable::lookupSymbolIn(program, name))
+      return name;
+  }
+}
+
 /// What a loop reads a slice of, or null.
 static Value sliced(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);

@@ -33,6 +33,9 @@ bool isKernelSource(mlir::Operation *op);
 /// True for a cast to a type with the exponents of f32 at least.
 bool keepsPowers(CastOp cast);
 
+/// `start` with the first number that names nothing in the program yet.
+std::string newBufferName(spmd::ProgramOp program, llvm::StringRef start);
+
 /// Marks a buffer of units of weights (`kerf-hoist-units`).
 constexpr llvm::StringLiteral kUnitsAttrName = "spmd.units";
 

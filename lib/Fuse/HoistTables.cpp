@@ -154,10 +154,7 @@ void Hoister::find() {
 }
 
 void Hoister::declare(Table &table) {
-  int64_t number = 0;
-  do
-    table.name = "table" + std::to_string(number++);
-  while (SymbolTable::lookupSymbolIn(program, table.name));
+  table.name = newBufferName(program, "table");
   OpBuilder builder(prologue);
   spmd::BufferOp::create(builder, program.getLoc(), table.name,
                          spmd::BufferKind::Step, table.readers[0].getType());

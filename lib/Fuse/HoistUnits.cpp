@@ -110,10 +110,7 @@ void Hoister::find() {
 }
 
 void Hoister::declare(Unit &unit, Type type) {
-  int64_t number = 0;
-  do
-    unit.buffer = "units" + std::to_string(number++);
-  while (SymbolTable::lookupSymbolIn(program, unit.buffer));
+  unit.buffer = newBufferName(program, "units");
   OpBuilder builder(prologue);
   auto buffer = spmd::BufferOp::create(builder, program.getLoc(), unit.buffer,
                                        spmd::BufferKind::Step, type);
@@ -220,6 +217,10 @@ static bool follow(Value stack, Layers layers, spmd::ProgramOp program,
   if (!kept.buffer)
     return false;
   bool isKnown = true;
+  program.walk([&](spmd::WriteOp write) {
+    isKnown &= write.getTarget() != kept.buffer.getSymName() ||
+               llvm::is_contained(kept.writes, write);
+  });
   program.walk([&](spmd::ReadOp read) {
     if (read.getSource() != kept.buffer.getSymName())
       return;
@@ -239,18 +240,6 @@ static bool follow(Value stack, Layers layers, spmd::ProgramOp program,
   return isKnown;
 }
 
-/// Drops a loop's slices of `stack`.
-static void dropSlices(Value stack) {
-  while (!stack.use_empty()) {
-    OpOperand &use = *stack.use_begin();
-    auto repeat = cast<RepeatOp>(use.getOwner());
-    unsigned number = use.getOperandNumber() - repeat.getInits().size();
-    repeat.getBody().front().eraseArgument(
-        repeat.getSliceArgs()[number].getArgNumber());
-    repeat.getSlicesMutable().erase(number);
-  }
-}
-
 /// Lets the backward pass read a unit that was kept for it from the buffer.
 void Hoister::replaceKept(UnitOp op, const Unit &unit) {
   auto repeat = cast<RepeatOp>(op->getParentOp());
@@ -268,7 +257,9 @@ void Hoister::replaceKept(UnitOp op, const Unit &unit) {
     user.erase();
   }
   for (spmd::ReadOp read : kept.reads) {
-    dropSlices(read.getResult());
+    llvm::SmallVector<Operation *> readers(read->getUsers());
+    for (Operation *reader : readers)
+      dropUnreadSlices(cast<RepeatOp>(reader));
     read.erase();
   }
   for (spmd::WriteOp write : kept.writes)
@@ -281,16 +272,6 @@ void Hoister::replace(UnitOp op, const Unit &unit) {
   Value read = readIn(cast<RepeatOp>(op->getParentOp()), unit, op);
   op.getResult().replaceAllUsesWith(read);
   op.erase();
-}
-
-/// Drops stacks that nobody reads.
-static void dropStacks(RepeatOp repeat) {
-  llvm::SmallVector<Value> stacked;
-  for (auto [value, stack] :
-       llvm::zip(repeat.getYield().getStacked(), repeat.getStackResults()))
-    if (!stack.use_empty())
-      stacked.push_back(value);
-  setStacks(repeat, stacked);
 }
 
 void Hoister::run() {
@@ -310,7 +291,7 @@ void Hoister::run() {
         replace(op, *unit);
       }
     for (Operation *loop : loops)
-      dropStacks(cast<RepeatOp>(loop));
+      dropUnreadStacks(cast<RepeatOp>(loop));
   }
 }
 

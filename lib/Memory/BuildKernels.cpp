@@ -79,22 +79,27 @@ void CommandBuilder::launch(exec::KernelOp kernel,
   }
 }
 
+llvm::SmallVector<Value> CommandBuilder::cloneBody(spmd::FusedOp fused,
+                                                   exec::KernelOp kernel) {
+  Block &from = fused.getBody().front(), &to = kernel.getBody().front();
+  IRMapping mapping;
+  for (auto [old, own] : llvm::zip(from.getArguments(), to.getArguments()))
+    mapping.map(old, own);
+  OpBuilder builder = OpBuilder::atBlockEnd(&to);
+  for (Operation &op : from.without_terminator())
+    builder.clone(op, mapping);
+  return llvm::map_to_vector(
+      from.getTerminator()->getOperands(),
+      [&](Value value) { return mapping.lookupOrDefault(value); });
+}
+
 LogicalResult CommandBuilder::buildFused(spmd::FusedOp fused) {
   if (map.absorbed.contains(fused))
     return success();
-  Block &body = fused.getBody().front();
   exec::KernelOp kernel = makeKernel(fused.getLoc(), fused->getOperandTypes(),
                                      fused->getResultTypes());
-  Block &inner = kernel.getBody().front();
-  IRMapping mapping;
-  for (auto [from, to] : llvm::zip(body.getArguments(), inner.getArguments()))
-    mapping.map(from, to);
-  OpBuilder builder = OpBuilder::atBlockEnd(&inner);
-  for (Operation &op : body.without_terminator())
-    builder.clone(op, mapping);
-  llvm::SmallVector<Value> results;
-  for (Value value : body.getTerminator()->getOperands())
-    results.push_back(mapping.lookupOrDefault(value));
+  llvm::SmallVector<Value> results = cloneBody(fused, kernel);
+  OpBuilder builder = OpBuilder::atBlockEnd(&kernel.getBody().front());
   exec::YieldOp::create(builder, fused.getLoc(), results);
   llvm::SmallVector<PlannedOperand> operands;
   for (Value value : fused->getOperands())

@@ -281,14 +281,9 @@ void CommandBuilder::buildTable(spmd::AccumulateOp accumulate,
     if (adds)
       types.push_back(type);
     exec::KernelOp kernel = makeKernel(rows.getLoc(), types, {type});
-    Block &body = kernel.getBody().front(), &from = rows.getBody().front();
-    IRMapping mapping;
-    for (auto [old, own] : llvm::zip(from.getArguments(), body.getArguments()))
-      mapping.map(old, own);
+    Value sum = cloneBody(rows, kernel).front();
+    Block &body = kernel.getBody().front();
     OpBuilder builder = OpBuilder::atBlockEnd(&body);
-    for (Operation &op : from.without_terminator())
-      builder.clone(op, mapping);
-    Value sum = mapping.lookup(from.getTerminator()->getOperand(0));
     int64_t last = static_cast<int64_t>(types.size()) - 1;
     if (adds)
       sum =

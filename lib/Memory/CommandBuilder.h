@@ -79,6 +79,10 @@ struct CommandBuilder {
                  llvm::SmallVector<PlannedOperand> &operands);
   PlannedOperand weightOf(UpdateOp update, const StorageMap::Param &param);
   mlir::LogicalResult buildAccumulate(spmd::AccumulateOp accumulate);
+  /// Copies what a kernel computes to the end of `kernel`, whose first
+  /// arguments are its operands; its results there.
+  static llvm::SmallVector<mlir::Value> cloneBody(spmd::FusedOp fused,
+                                                  exec::KernelOp kernel);
   void buildTable(spmd::AccumulateOp accumulate, const Storage &target);
   void addUp(spmd::AccumulateOp accumulate, mlir::Value value,
              const Storage &target);

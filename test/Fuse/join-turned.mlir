@@ -70,3 +70,23 @@ spmd.program @largest over <> micro_batches 1 slots 1 {
     spmd.return
   }
 }
+
+// -----
+
+// A row is the last dimension, however long.
+// CHECK-LABEL: spmd.program @long
+// CHECK: spmd.fused {{.*}}spmd.kind = "silu+unit"
+// CHECK-NOT: spmd.fused
+spmd.program @long over <> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<16x53248xbf16> cut [[], []] : tensor<16x53248xbf16>
+  spmd.output @y last : tensor<16x53248xbf16>
+  spmd.output @u last : tensor<f32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<16x53248xbf16>
+    %y = kerf.silu %x : tensor<16x53248xbf16>
+    %u = kerf.unit %y of f8E4M3FN : tensor<16x53248xbf16>
+    spmd.write %y to @y : tensor<16x53248xbf16>
+    spmd.write %u to @u : tensor<f32>
+    spmd.return
+  }
+}

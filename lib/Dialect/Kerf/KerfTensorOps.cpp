@@ -573,7 +573,7 @@ llvm::SmallVector<Value> UnitOp::decompose(OpBuilder &builder) {
   llvm::ArrayRef<int64_t> shape = typeOf(x).getShape();
   int64_t rank = shape.size(), kept = rank, columns = 1;
   while (kept > 0 && columns < kLeastUnitRow &&
-         columns * shape[kept - 1] <= kMostUnitRow)
+         (columns == 1 || columns * shape[kept - 1] <= kMostUnitRow))
     columns *= shape[--kept];
   if (columns < kShortUnitRow)
     kept = 0;

@@ -1,5 +1,7 @@
 #include "kerf/Dialect/Kerf/Stacks.h"
 
+#include "llvm/ADT/SetVector.h"
+
 using namespace mlir;
 using namespace kerf;
 
@@ -42,4 +44,23 @@ BlockArgument kerf::addSlice(RepeatOp repeat, Value stack) {
   auto type = typeOf(stack);
   return repeat.getBody().front().addArgument(
       withShape(type, type.getShape().drop_front()), stack.getLoc());
+}
+
+RepeatOp kerf::dropUnreadStacks(RepeatOp repeat) {
+  llvm::SetVector<Value> stacked;
+  for (auto [value, stack] :
+       llvm::zip(repeat.getYield().getStacked(), repeat.getStackResults()))
+    if (!stack.use_empty())
+      stacked.insert(value);
+  return setStacks(repeat, stacked.getArrayRef());
+}
+
+void kerf::dropUnreadSlices(RepeatOp repeat) {
+  Block &body = repeat.getBody().front();
+  unsigned first = 1 + repeat.getInits().size();
+  for (unsigned k = repeat.getSlices().size(); k-- > 0;)
+    if (body.getArgument(first + k).use_empty()) {
+      body.eraseArgument(first + k);
+      repeat.getSlicesMutable().erase(k);
+    }
 }

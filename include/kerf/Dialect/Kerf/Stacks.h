@@ -1,5 +1,4 @@
-//===- Stacks.h - what repeats stack
-//---------------------------------------===//
+//===- Stacks.h - what repeats stack and read slices of -------------------===//
 
 #ifndef KERF_DIALECT_KERF_STACKS_H
 #define KERF_DIALECT_KERF_STACKS_H
@@ -17,6 +16,12 @@ RepeatOp addStacks(RepeatOp repeat, llvm::ArrayRef<mlir::Value> values);
 
 /// Lets a repeat read a slice of `stack` in each iteration; the slice.
 mlir::BlockArgument addSlice(RepeatOp repeat, mlir::Value stack);
+
+/// Drops stacks that nobody reads, and merges those of one value.
+RepeatOp dropUnreadStacks(RepeatOp repeat);
+
+/// Drops slices that the body does not read.
+void dropUnreadSlices(RepeatOp repeat);
 
 } // namespace kerf
 
