@@ -4,8 +4,8 @@
 // the bytes of a layer cost 10 % and 200 % of its time; at last gradients count
 // as ops make them, whole where they are sums over ranks), each with its
 // recomputation points. Of collectives that part counts which compute does not
-// hide. What comes before and after the layers takes the
-// borders that the layers ask for when memory is free.
+// hide. What comes before and after the layers takes the borders that the
+// layers ask for when memory is free, and their price of a byte.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,6 +33,8 @@ constexpr MemoryPrice kPrices[] = {
     {0, false}, {0.1, false}, {2, false}, {2, true}};
 /// Micro-batches over which the solver spreads costs once per step.
 constexpr int64_t kTypicalMicroBatches = 8;
+/// Bytes of weights, gradients and optimizer state for each element.
+constexpr double kHeldBytes = 16;
 
 struct Entry {
   LayerTable table;
@@ -51,9 +53,10 @@ struct SolvedTables::State {
   std::vector<LayerFacts> facts;
   std::vector<bool> repeats; ///< by kind
   std::map<TableKey, Entry> entries;
-  /// Borders of the layers, by key of the main kind.
+  /// Borders of the layers and their seconds per byte, by key of the main kind.
   struct Border {
     std::array<AxisState, kInnerAxes> input, outputGradient;
+    double secPerByte = 0;
   };
   std::map<TableKey, Border> borders;
   std::optional<LayerBounds> bounds;
@@ -82,8 +85,9 @@ struct SolvedTables::State {
                   Entry &entry);
   bool isGiven(int kind, const LayerLayout &layout) const;
   Entry &entryOf(const TableKey &key);
+  double priceOfByte(const TableKey &key, const LayerPoint &point);
   Border borderOf(TableKey key);
-  void noteBorder(const TableKey &key, const LayerLayout &layout);
+  void noteBorder(const TableKey &key, const LayerSolution &solution);
   void add(const LayerTerms &terms, const LayerSolution &solution,
            Entry &entry);
   bool offersSelective = false;
@@ -202,9 +206,20 @@ TableKey SolvedTables::State::movingAlike(const TableKey &key, TableKey other) {
 }
 int64_t SolvedTables::solved() const { return state->solved; }
 
-/// Remembers the borders that the layers ask for when memory is free.
+static double heldBytes(const LayerPoint &point) {
+  return point.savedBytes +
+         kHeldBytes * (point.denseElements + point.expertElements);
+}
+
+static double secPerByte(const LayerPoint &point) {
+  return (point.forward.computeSec() + point.backward.computeSec()) /
+         std::max(heldBytes(point), 1.0);
+}
+
+/// Remembers what the layers ask for when memory is free.
 void SolvedTables::State::noteBorder(const TableKey &key,
-                                     const LayerLayout &layout) {
+                                     const LayerSolution &solution) {
+  const LayerLayout &layout = solution.layout;
   Border border;
   border.input.fill(-1);
   border.outputGradient.fill(-1);
@@ -213,6 +228,7 @@ void SolvedTables::State::noteBorder(const TableKey &key,
       border.input[axis] = layout.axes[axis].input;
       border.outputGradient[axis] = layout.axes[axis].outputGradient;
     }
+  border.secPerByte = secPerByte(solution.cost.point);
   borders[key] = border;
 }
 
@@ -302,10 +318,6 @@ static bool sameCosts(const LayerPoint &a, const LayerPoint &b) {
          near(a.expertExcessBytes, b.expertExcessBytes);
 }
 
-static double heldBytes(const LayerPoint &point) {
-  return point.savedBytes + 16 * (point.denseElements + point.expertElements);
-}
-
 /// Gradients are so much larger than their weights that others are worth a
 /// solve: of most experts' layers they are not.
 static bool hasExcess(const LayerPoint &point) {
@@ -377,6 +389,14 @@ LayerSolution SolvedTables::State::solutionOf(const LayerTerms &terms,
   return solveWith(terms, rounds[what]);
 }
 
+/// Seconds per byte held. What comes before and after the layers moves its
+/// bytes once per step as they do, however little it computes (an embedding
+/// next to nothing): a byte is worth as much there. Frozen ones do not move.
+double SolvedTables::State::priceOfByte(const TableKey &key,
+                                        const LayerPoint &point) {
+  return point.trainedShare > 0 ? borderOf(key).secPerByte : secPerByte(point);
+}
+
 void SolvedTables::State::solveUnder(const OptionFilter &options,
                                      const TableKey &key, Entry &entry) {
   LayerQuery query = queryOf(key);
@@ -397,12 +417,10 @@ void SolvedTables::State::solveUnder(const OptionFilter &options,
     if (!solution.possible())
       return;
     const LayerPoint &point = solution.cost.point;
-    if (price.part == 0) {
-      if (key.kind == mainKind)
-        noteBorder(key, solution.layout);
-      perByte = (point.forward.computeSec() + point.backward.computeSec()) /
-                std::max(heldBytes(point), 1.0);
-    }
+    if (seen.empty() && key.kind == mainKind)
+      noteBorder(key, solution);
+    if (seen.empty())
+      perByte = priceOfByte(key, point);
     bool known = llvm::any_of(
         seen, [&](const LayerPoint &other) { return sameCosts(other, point); });
     if (!known)

@@ -258,6 +258,7 @@ bool Searcher::raise(Node &node) {
   if (node.level != Level::Head || heads[node.index].bounded)
     return false;
   heads[node.index].bounded = true;
+  ++boundedHeads;
   double enough = best * (1 + kExploredSlack);
   double bound = headBounds.secondsOf(heads[node.index].outer, enough);
   if (bound <= node.bound)
@@ -278,8 +279,13 @@ void Searcher::putBack(const Node &node) {
   }
 }
 
+bool Searcher::givesUp() const {
+  return !winner && boundedHeads > problem.hopeless;
+}
+
 void Searcher::explore() {
-  while (!queue.empty() && queue.front().guess <= best * (1 + kPlayedSlack)) {
+  while (!queue.empty() && !givesUp() &&
+         queue.front().guess <= best * (1 + kPlayedSlack)) {
     Node node = pop();
     if (raise(node)) {
       putBack(node);
@@ -309,7 +315,7 @@ void Searcher::prove() {
   deferred.clear();
   later.byBound = true;
   std::make_heap(queue.begin(), queue.end(), later);
-  while (!queue.empty() && queue.front().bound < best) {
+  while (!queue.empty() && !givesUp() && queue.front().bound < best) {
     Node node = pop();
     if (raise(node)) {
       putBack(node);

@@ -24,8 +24,10 @@
 using namespace kerf;
 using namespace kerf::search_detail;
 
-/// Tables that one relief may cost, and how many times the devices are tried.
+/// Tables that one relief may cost, heads that it looks at where none fits, and
+/// how many times the devices are tried.
 constexpr double kReliefTables = 60;
+constexpr int64_t kReliefHeads = 5000;
 constexpr int64_t kMostTimes = 64;
 /// Shapes that are worked out to find the one that needs the least.
 constexpr size_t kShapesTried = 4;
@@ -158,6 +160,7 @@ static void addPinReliefs(const SearchProblem &problem,
     SearchProblem other = problem;
     other.pins = relaxed;
     other.budget = kReliefTables;
+    other.hopeless = kReliefHeads;
     if (auto plan = searchQuietly(other))
       infeasible.reliefs.push_back(
           llvm::formatv("fits without the pin {0}: {1:f3} s per step ({2})",
@@ -183,6 +186,7 @@ static void addHeadroomRelief(const SearchProblem &problem,
   SearchProblem other = problem;
   other.machine = &full;
   other.budget = kReliefTables;
+  other.hopeless = kReliefHeads;
   if (!anyMayFit(other))
     return;
   if (auto plan = searchQuietly(other))
@@ -203,6 +207,7 @@ static void addDeviceRelief(const SearchProblem &problem,
     SearchProblem other = problem;
     other.machine = &larger;
     other.budget = kReliefTables;
+    other.hopeless = kReliefHeads;
     if (!anyMayFit(other))
       continue;
     if (auto plan = searchQuietly(other)) {

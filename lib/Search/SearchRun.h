@@ -123,7 +123,8 @@ private:
   std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t>, int64_t>
       stateCuts;
   std::set<TableKey> asked, solved;
-  int64_t pushed = 0, openHeads = 0, leavesBeyond = 0, leavesProven = 0;
+  int64_t pushed = 0, openHeads = 0, boundedHeads = 0, leavesBeyond = 0,
+          leavesProven = 0;
   double tableBudget = 0, tablesCost = 0; ///< (`KindSize::tableCost`)
   double tasks = 0;                       ///< simulated
   double closed = 0;                      ///< so many for all splits of leaves
@@ -137,6 +138,8 @@ private:
   void push(Node node);
   Node pop();
   void work(const Node &node);
+  /// Whether a search that found nothing that fits has looked long enough.
+  bool givesUp() const;
   void explore();
   void prove();
   void polish();

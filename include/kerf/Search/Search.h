@@ -14,6 +14,7 @@
 #include "kerf/Layer/LayerTables.h"
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -229,7 +230,10 @@ struct SearchProblem {
   int64_t maxTensor = 1, maxContext = 1, maxExpert = 1; ///< useful sizes
   Pins pins;
   double budget = 600; ///< what tables that are solved may cost (`tableCost`)
-  bool prove = false;  ///< spend whatever is needed
+  /// Heads whose memory is bounded before a search that found no plan that fits
+  /// gives up.
+  int64_t hopeless = std::numeric_limits<int64_t>::max();
+  bool prove = false; ///< spend whatever is needed
   /// Also a plan that leaves this part of the memory free; 0: none is wanted.
   double roomyHeadroom = 0;
   /// Steps that take as long are of no interest: there is one.
