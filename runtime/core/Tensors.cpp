@@ -7,6 +7,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <tuple>
+#include <utility>
 
 using namespace kerf::artifact;
 using namespace kerf::runtime;
@@ -45,9 +47,10 @@ void kerf_session::writeGlobal(const kerf_layout &layout, int64_t offset,
   }
 }
 
-/// Of ranks that have the same elements, is this the first one?
-static bool isFirstCopy(const View &view, const kerf_layout &layout,
-                        uint32_t rank) {
+/// Which one of the ranks that have the same elements this is, and how many
+/// they are; ranks of other stages do not count.
+static std::pair<uint32_t, uint32_t>
+copyOf(const View &view, const kerf_layout &layout, uint32_t rank) {
   uint32_t used = layout.pieces;
   if (view.meta->pipeline_axis != KERF_NONE)
     used |= 1u << view.meta->pipeline_axis;
@@ -55,12 +58,14 @@ static bool isFirstCopy(const View &view, const kerf_layout &layout,
     for (uint8_t axis : layout.cuts[d])
       if (axis != 0xff)
         used |= 1u << axis;
-  uint32_t coordinates[KERF_MAX_AXES];
+  uint32_t coordinates[KERF_MAX_AXES], copy = 0, copies = 1;
   coordinatesOf(view, rank, coordinates);
   for (uint32_t a = 0; a < view.axes.count; ++a)
-    if (!(used >> a & 1) && coordinates[a] != 0)
-      return false;
-  return true;
+    if (!(used >> a & 1)) {
+      copy = copy * view.axes[a].size + coordinates[a];
+      copies *= view.axes[a].size;
+    }
+  return {copy, copies};
 }
 
 Status kerf_session::readGlobal(const kerf_layout &layout, uint32_t owner,
@@ -69,7 +74,7 @@ Status kerf_session::readGlobal(const kerf_layout &layout, uint32_t owner,
   int64_t elements = Shard(view, layout, rank).size();
   std::vector<uint32_t> sources;
   for (uint32_t r = 0; r < world->size(); ++r)
-    if (programOf(view, r) == owner && isFirstCopy(view, layout, r))
+    if (programOf(view, r) == owner && copyOf(view, layout, r).first == 0)
       sources.push_back(r);
   // In parts, so that little is held beside the result.
   int64_t most = std::min(kPartElements, elements);
@@ -149,13 +154,17 @@ static Place placeOf(const kerf_artifact &artifact, const kerf_tensor &tensor,
           state.offset + number * state.stride};
 }
 
-/// The record by which this rank has a tensor that exists, or null.
-static const kerf_param *ownRecord(const kerf_session &session,
-                                   const kerf_tensor &tensor) {
-  const kerf_param *param =
-      session.artifact.paramOf(session.program, tensor.param);
+/// The record by which a stage has a tensor that exists, or null.
+static const kerf_param *recordOf(const kerf_artifact &artifact,
+                                  uint32_t program, const kerf_tensor &tensor) {
+  const kerf_param *param = artifact.paramOf(program, tensor.param);
   bool has = param && (tensor.kind == KERF_TENSOR_PARAM || !isBare(*param));
   return has ? param : nullptr;
+}
+
+static const kerf_param *ownRecord(const kerf_session &session,
+                                   const kerf_tensor &tensor) {
+  return recordOf(session.artifact, session.program, tensor);
 }
 
 /// `given` bytes for a tensor that has `expected`.
@@ -250,6 +259,73 @@ kerf_status kerf_session_write_global(kerf_session *session,
     session->writeGlobal(place.layout, place.offset, data);
   }
   return status.report(error);
+}
+
+//===----------------------------------------------------------------------===//
+// C border: parts of tensors
+//===----------------------------------------------------------------------===//
+
+kerf_status kerf_tensor_holding(const kerf_artifact *artifact,
+                                const kerf_tensor *tensor, uint32_t rank,
+                                bool *has, kerf_holding *holding,
+                                kerf_error *error) {
+  *has = false;
+  Status status = checkTensor(*artifact, *tensor);
+  if (status.failed())
+    return status.report(error);
+  const View &view = artifact->view;
+  if (rank >= view.meta->world_size)
+    return failure(KERF_INVALID, "no rank %u of %u", rank,
+                   view.meta->world_size)
+        .report(error);
+  uint32_t program = programOf(view, rank);
+  const kerf_param *param = recordOf(*artifact, program, *tensor);
+  if (!param)
+    return status.report(error);
+  *has = true;
+  holding->layout = placeOf(*artifact, *tensor, *param).layout;
+  Shard shard(view, holding->layout, rank);
+  holding->elements = shard.filled();
+  holding->row = shard.row();
+  std::tie(holding->copy, holding->copies) =
+      copyOf(view, holding->layout, rank);
+  holding->is_home =
+      artifact->paramHolders[tensor->param].front().program == program;
+  return status.report(error);
+}
+
+uint32_t kerf_holding_boxes(const kerf_artifact *artifact,
+                            const kerf_holding *holding, uint32_t rank,
+                            int64_t begin, int64_t end, kerf_box *boxes,
+                            uint32_t capacity) {
+  std::vector<kerf_box> found =
+      Shard(artifact->view, holding->layout, rank).boxes(begin, end);
+  std::copy_n(found.begin(), std::min<size_t>(found.size(), capacity), boxes);
+  return static_cast<uint32_t>(found.size());
+}
+
+kerf_status kerf_session_read_part(kerf_session *session,
+                                   const kerf_tensor *tensor, int64_t begin,
+                                   int64_t end, void *data, kerf_error *error) {
+  Status status = checkTensor(session->artifact, *tensor);
+  const kerf_param *param =
+      status.failed() ? nullptr : ownRecord(*session, *tensor);
+  if (!param)
+    return (status.failed()
+                ? status
+                : failure(KERF_INVALID, "the tensor is on another stage"))
+        .report(error);
+  Place place = placeOf(session->artifact, *tensor, *param);
+  int64_t size = kerf_dtype_bytes(place.layout.dtype);
+  int64_t stored = Shard(session->view, place.layout, session->rank).size();
+  if (begin < 0 || begin > end || end > stored)
+    return failure(KERF_INVALID, "elements %lld to %lld of %lld were asked for",
+                   (long long)begin, (long long)end, (long long)stored)
+        .report(error);
+  return session
+      ->fetch(data, session->arena + place.offset + begin * size,
+              (end - begin) * size)
+      .report(error);
 }
 
 //===----------------------------------------------------------------------===//

@@ -102,9 +102,10 @@ static int measureTogether(const RunOptions &options, int64_t ranks,
   }
   std::string path = format("/proc/%lld/fd/%d", (long long)getpid(), file);
   setenv(resultVariable, path.c_str(), 1);
-  int status = options.transport == "mpi"
-                   ? launchMpi(ranks, rankArguments(options))
-                   : launchRanks(ranks, rankArguments(options));
+  int status =
+      (options.transport == "mpi" ? launchMpi(ranks, rankArguments(options))
+                                  : launchRanks(ranks, rankArguments(options)))
+          .status;
   std::ifstream result(path);
   std::string name, value;
   while (std::getline(result, name, '\t') && std::getline(result, value))

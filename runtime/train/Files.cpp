@@ -171,13 +171,6 @@ bool OutputFile::write(const void *data, uint64_t size, std::string &error) {
   return true;
 }
 
-bool OutputFile::overwrite(uint64_t offset, const void *data, uint64_t size,
-                           std::string &error) {
-  if (pwrite(descriptor, data, size, offset) != static_cast<ssize_t>(size))
-    return fail("write", errno, error);
-  return true;
-}
-
 bool OutputFile::finish(std::string &error) {
   int code = fsync(descriptor) == 0 ? 0 : errno;
   if (close(descriptor) != 0 && code == 0)

@@ -67,13 +67,14 @@ public:
 
   /// Starts all ranks; false if the system refuses.
   bool start(const std::vector<std::string> &arguments);
-  int wait();
+  JobEnd wait();
 
 private:
   [[noreturn]] void become(int64_t rank, std::vector<char *> &argv);
   void handleSignal(int signal);
   void reap();
   void killRest();
+  void listen();
 
   int64_t worldSize;
   std::string session;
@@ -81,7 +82,8 @@ private:
   sigset_t waited, before;
   std::vector<pid_t> ranks; ///< 0 once it ended
   int64_t running = 0;
-  int status = 0;
+  FaultPipe pipe;
+  JobEnd end;
   double failedAt = 0;
   bool isKilled = false;
 };
@@ -113,6 +115,7 @@ Job::Job(int64_t worldSize)
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD})
     sigaddset(&waited, signal);
   sigprocmask(SIG_BLOCK, &waited, &before);
+  pipe.open();
 }
 
 void Job::become(int64_t rank, std::vector<char *> &argv) {
@@ -133,6 +136,7 @@ void Job::become(int64_t rank, std::vector<char *> &argv) {
   set("MASTER_PORT", std::to_string(20000 + launcher % 40000));
   set("KERF_SESSION", session);
   set("KERF_LAUNCHED", "1");
+  pipe.handOn();
   sigprocmask(SIG_SETMASK, &before, nullptr);
   execv("/proc/self/exe", argv.data());
   std::fprintf(stderr, "kerf-run: error: cannot start rank %lld: %s\n",
@@ -172,6 +176,7 @@ void Job::killRest() {
 }
 
 void Job::handleSignal(int signal) {
+  end.isAsked = true;
   for (pid_t rank : ranks)
     if (rank > 0)
       kill(rank, signal);
@@ -195,32 +200,62 @@ void Job::reap() {
                    static_cast<long long>(it - ranks.begin()), WTERMSIG(code),
                    strsignal(WTERMSIG(code)));
     // Ranks that only lost another one are not the cause.
-    if (status == 0 || status == peerLost)
-      status = own;
+    if (end.status == 0 || end.status == peerLost)
+      end.status = own;
+    if (WIFSIGNALED(code) && end.fault.signal == 0) {
+      end.fault.kind = FaultKind::Failed;
+      end.fault.rank = it - ranks.begin();
+      end.fault.signal = WTERMSIG(code);
+    }
     if (failedAt == 0)
       failedAt = now();
   }
 }
 
-int Job::wait() {
+/// Of ranks that failed by themselves the first one in number is the cause; one
+/// that was killed comes before all.
+void Job::listen() {
+  for (FaultRecord told; pipe.take(told);) {
+    if (end.firstStep == 0)
+      end.firstStep = told.step;
+    end.lastStep = std::max(end.lastStep, told.step);
+    bool isCause =
+        told.kind != FaultKind::None && told.kind != FaultKind::PeerLost;
+    if (!isCause || end.fault.signal != 0 ||
+        (end.fault.rank >= 0 && end.fault.rank <= told.rank))
+      continue;
+    end.fault.kind = told.kind;
+    end.fault.rank = told.rank;
+  }
+}
+
+JobEnd Job::wait() {
   while (running > 0) {
     timespec timeout = {0, 50'000'000};
     int signal = sigtimedwait(&waited, nullptr, &timeout);
     if (signal > 0 && signal != SIGCHLD)
       handleSignal(signal);
     reap();
+    listen();
     if (failedAt > 0 && !isKilled && now() - failedAt > graceSec)
       killRest();
   }
-  return status;
+  listen();
+  if (end.status != 0 && end.fault.kind == FaultKind::None)
+    end.fault.kind = end.status < 128 ? FaultKind::Refused : FaultKind::Failed;
+  if (end.status != 0)
+    end.fault.step = end.lastStep > 0 ? end.lastStep : -1;
+  return end;
 }
 
-int kerf::runtime::launchRanks(int64_t worldSize,
-                               const std::vector<std::string> &arguments) {
+JobEnd kerf::runtime::launchRanks(int64_t worldSize,
+                                  const std::vector<std::string> &arguments) {
   Job job(worldSize);
   bool isStarted = job.start(arguments);
-  int status = job.wait();
-  return isStarted ? status : peerLost;
+  JobEnd end = job.wait();
+  if (!isStarted)
+    end.status = peerLost;
+  return end;
 }
 
 //===----------------------------------------------------------------------===//
@@ -247,7 +282,7 @@ int kerf::runtime::launchRanks(int64_t worldSize,
 
 /// Waits for mpirun. It kills its ranks on SIGTERM, but passes on SIGUSR1, on
 /// which they end in good order.
-static int waitForMpirun(pid_t child, const sigset_t &signals) {
+static JobEnd waitForMpirun(pid_t child, const sigset_t &signals) {
   int asked = 0, code = 0;
   while (waitpid(child, &code, WNOHANG) == 0) {
     timespec timeout = {0, 50'000'000};
@@ -258,11 +293,16 @@ static int waitForMpirun(pid_t child, const sigset_t &signals) {
     asked = signal;
   }
   int status = WIFSIGNALED(code) ? 128 + WTERMSIG(code) : WEXITSTATUS(code);
-  return asked != 0 && status == 128 + SIGUSR1 ? 128 + asked : status;
+  JobEnd end;
+  end.status = asked != 0 && status == 128 + SIGUSR1 ? 128 + asked : status;
+  end.isAsked = asked != 0;
+  if (end.status != 0)
+    end.fault.kind = end.status < 128 ? FaultKind::Refused : FaultKind::Failed;
+  return end;
 }
 
-int kerf::runtime::launchMpi(int64_t worldSize,
-                             const std::vector<std::string> &arguments) {
+JobEnd kerf::runtime::launchMpi(int64_t worldSize,
+                                const std::vector<std::string> &arguments) {
   std::error_code failed;
   std::string self = std::filesystem::read_symlink("/proc/self/exe", failed);
   std::vector<std::string> command = {
@@ -281,7 +321,10 @@ int kerf::runtime::launchMpi(int64_t worldSize,
   if (child < 0) {
     std::fprintf(stderr, "kerf-run: error: cannot start mpirun: %s\n",
                  std::strerror(errno));
-    return peerLost;
+    JobEnd end;
+    end.status = peerLost;
+    end.fault.kind = FaultKind::Failed;
+    return end;
   }
   return waitForMpirun(child, waited);
 }

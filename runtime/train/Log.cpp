@@ -147,6 +147,57 @@ std::vector<Scalar> kerf::runtime::heldoutScalars(const HeldoutRecord &r) {
   return {{"eval/loss", r.loss}};
 }
 
+/// "2.05 s", "3.1 ms".
+static std::string shortTime(double seconds) {
+  return seconds < 1 ? format("%.1f ms", 1e3 * seconds)
+                     : format("%.2f s", seconds);
+}
+
+std::string kerf::runtime::formatLoad(const LoadRecord &r) {
+  double part = static_cast<double>(r.read) /
+                static_cast<double>(std::max<uint64_t>(r.needed, 1));
+  return "  state       " + formatBytes(r.read) + " read in " +
+         shortTime(r.seconds) +
+         format(", %.3f times what the ranks store", part);
+}
+
+std::string kerf::runtime::formatLoadJson(const LoadRecord &r) {
+  return format("{\"loaded_bytes\": %llu, \"needed_bytes\": %llu, "
+                "\"most_read\": %.6g, \"load_ms\": %.3f, \"loaded_from\": ",
+                static_cast<unsigned long long>(r.read),
+                static_cast<unsigned long long>(r.needed), r.most,
+                1e3 * r.seconds) +
+         jsonQuote(r.path) + "}";
+}
+
+std::string kerf::runtime::formatSave(const SaveRecord &r) {
+  double rate = static_cast<double>(r.bytes) / std::max(r.writeSec, 1e-9);
+  return format(" saved the state of step %lld in ", asLong(r.step)) +
+         quote(r.path) + ": " + formatBytes(r.bytes) + ", copied in " +
+         shortTime(r.copySec) + ", written in " + shortTime(r.writeSec) +
+         format(" (%.3g GB/s)", rate * 1e-9) +
+         (r.waitSec > 0 ? ", waited " + shortTime(r.waitSec) : "");
+}
+
+std::string kerf::runtime::formatSaveJson(const SaveRecord &r) {
+  return format("{\"saved_iteration\": %lld, \"iteration\": %lld, "
+                "\"saved_bytes\": %llu, \"save_copy_ms\": %.3f, "
+                "\"save_write_ms\": %.3f, \"save_wait_ms\": %.3f, "
+                "\"save_stall_ms\": %.3f, \"saved_in\": ",
+                asLong(r.step), asLong(r.now),
+                static_cast<unsigned long long>(r.bytes), 1e3 * r.copySec,
+                1e3 * r.writeSec, 1e3 * r.waitSec,
+                1e3 * (r.copySec + r.waitSec)) +
+         jsonQuote(r.path) + "}";
+}
+
+std::vector<Scalar> kerf::runtime::saveScalars(const SaveRecord &r) {
+  return {{"save/stall_ms", 1e3 * (r.copySec + r.waitSec)},
+          {"save/write_ms", 1e3 * r.writeSec},
+          {"save/gigabytes_per_second",
+           static_cast<double>(r.bytes) / std::max(r.writeSec, 1e-9) * 1e-9}};
+}
+
 std::string kerf::runtime::formatProgress(int64_t step, int64_t steps,
                                           double loss, double secondsLeft,
                                           int width) {
@@ -256,6 +307,17 @@ void Log::heldout(const HeldoutRecord &record) {
   line(formatHeldout(record));
   json(formatHeldoutJson(record));
   event(record.step, heldoutScalars(record));
+}
+
+void Log::load(const LoadRecord &record) {
+  line(formatLoad(record));
+  json(formatLoadJson(record));
+}
+
+void Log::save(const SaveRecord &record) {
+  line(formatSave(record));
+  json(formatSaveJson(record));
+  event(record.now, saveScalars(record));
 }
 
 void Log::finish() { clearBar(); }

@@ -241,9 +241,19 @@ static constexpr OptionRow rows[] = {
     {"save-state", "DIR",
      "save everything that --resume needs, at the end and on SIGINT or SIGTERM",
      text<&R::saveState>},
-    {"save-every", "N", "save the state also every N steps",
+    {"save-every", "N",
+     "save the state also every N steps, beside training; to DIR/step-N",
      integer<&R::saveEvery, 1>},
-    {"resume", "DIR", "go on, bit for bit, from a saved state",
+    {"keep", "N", "newest saved states that stay (default: 2)",
+     integer<&R::keep, 1>},
+    {"keep-every", "N", "saved states of every N-th step stay, too",
+     integer<&R::keepEvery, 1>},
+    {"save-bandwidth", "MB",
+     "most megabytes per second that a rank writes while it trains",
+     real<&R::saveMegabytes>},
+    {"resume", "DIR",
+     "go on, bit for bit, from the newest saved state in DIR, or from "
+     "DIR/step-N; in any layout, on any number of ranks",
      text<&R::resume>},
 
     {"Execution", nullptr, nullptr, nullptr},
@@ -259,6 +269,10 @@ static constexpr OptionRow rows[] = {
      "stop when nothing moves in the whole job for so long within a step, and "
      "name the rank that hangs; 0: never (default: 60)",
      real<&R::hangSec>},
+    {"max-restarts", "N",
+     "start the job again after a fault of the machine, from the newest state "
+     "of --save-state, N times within an hour at most (default: 0)",
+     integer<&R::maxRestarts, 0>},
     {"plugin-path", "DIRS",
      "folders of device and transport libraries, by colon",
      text<&R::pluginPath>},
@@ -416,6 +430,12 @@ static bool checkOptions(const RunOptions &options, std::string &error) {
     error = "'--export-every' needs '--save-weights=FOLDER'";
   else if (options.saveEvery > 0 && options.saveState.empty())
     error = "'--save-every' needs '--save-state=DIR'";
+  else if (const char *name = options.keepEvery > 0       ? "keep-every"
+                              : options.saveMegabytes > 0 ? "save-bandwidth"
+                              : options.maxRestarts > 0   ? "max-restarts"
+                                                          : nullptr;
+           name && options.saveState.empty())
+    error = std::string("'--") + name + "' needs '--save-state=DIR'";
   else if (options.traceFirst > 0 && options.trace.empty())
     error = "'--trace-steps' needs '--trace=FILE'";
   else if (!options.trace.empty() &&

@@ -9,6 +9,7 @@
 #include "kerf/Train/Setup.h"
 #include "kerf/Train/Signals.h"
 #include "kerf/Train/State.h"
+#include "kerf/Train/Supervise.h"
 #include "kerf/Train/Text.h"
 #include "kerf/Train/Trace.h"
 #include "kerf/Train/Trainer.h"
@@ -53,37 +54,6 @@ static int runDry(const RunOptions &options, const kerf_artifact *artifact) {
   return 0;
 }
 
-/// An argument as a shell reads it.
-static std::string shellWord(const std::string &word) {
-  constexpr const char *plain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-      "-_=+.,:/@%";
-  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos)
-    return word;
-  std::string text = "'";
-  for (char c : word)
-    text += c == '\'' ? "'\\''" : std::string(1, c);
-  return text + "'";
-}
-
-/// The command that goes on from a state: the one that was typed, but for what
-/// gave it its weights.
-static std::string resumeCommand(const std::vector<std::string> &arguments,
-                                 const std::string &state) {
-  std::string text = "kerf-run";
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const std::string &word = arguments[i];
-    std::string name = word.substr(0, word.find('='));
-    if (name == "--resume" || name == "--init-from" ||
-        name == "--init-adapter") {
-      i += word.find('=') == std::string::npos;
-      continue;
-    }
-    text += " " + shellWord(word);
-  }
-  return text + " --resume " + shellWord(state);
-}
-
 /// How to go on after a job that failed: from what step, and by which command;
 /// "" where nothing was to be saved.
 static std::string resumeNote(const RunOptions &options,
@@ -104,12 +74,16 @@ static std::string resumeNote(const RunOptions &options,
 static int launch(const RunOptions &options, const kerf_artifact *artifact,
                   const std::vector<std::string> &arguments) {
   int64_t worldSize = kerf_artifact_meta(artifact)->world_size;
-  if (!options.trace.empty()) {
-    removeTraceParts(options.trace, worldSize);
-    setenv(traceLauncher, "1", 1);
-  }
-  int status = options.transport == "mpi" ? launchMpi(worldSize, arguments)
-                                          : launchRanks(worldSize, arguments);
+  auto start = [&](const std::vector<std::string> &own) {
+    if (!options.trace.empty()) {
+      removeTraceParts(options.trace, worldSize);
+      setenv(traceLauncher, "1", 1);
+    }
+    return options.transport == "mpi" ? launchMpi(worldSize, own)
+                                      : launchRanks(worldSize, own);
+  };
+  int status = options.maxRestarts > 0 ? supervise(options, arguments, start)
+                                       : start(arguments).status;
   if (status == 0)
     return status;
   auto tell = [](const std::string &note) {
@@ -156,7 +130,7 @@ static int runJob(const std::vector<std::string> &arguments) {
   RunSetup setup;
   if (!prepareRun(options, opened, setup, error))
     return report(1, error);
-  if (worldSize > 1 && !isRankProcess())
+  if ((worldSize > 1 || options.maxRestarts > 0) && !isRankProcess())
     return launch(options, opened, arguments);
   ignoreWriteSignals();
   int status = train(options, setup, error);

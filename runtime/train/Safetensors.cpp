@@ -228,13 +228,20 @@ const TensorEntry *SafetensorsFile::find(std::string_view name) const {
 
 void SafetensorsWriter::declare(std::string name, uint32_t dtype,
                                 std::vector<int64_t> shape) {
+  const char *dtypeName = safetensorsDtype(dtype);
+  declare(std::move(name), dtypeName ? dtypeName : "?", kerf_dtype_bytes(dtype),
+          std::move(shape));
+}
+
+void SafetensorsWriter::declare(std::string name, const std::string &dtype,
+                                int64_t elementBytes,
+                                std::vector<int64_t> shape) {
   TensorEntry entry;
   entry.name = std::move(name);
   entry.shape = std::move(shape);
-  const char *dtypeName = safetensorsDtype(dtype);
-  entry.dtype = dtypeName ? dtypeName : "?";
+  entry.dtype = dtype;
   entry.begin = dataBytes();
-  entry.end = entry.begin + entry.elements() * kerf_dtype_bytes(dtype);
+  entry.end = entry.begin + entry.elements() * elementBytes;
   entries.push_back(std::move(entry));
 }
 
@@ -268,17 +275,4 @@ bool SafetensorsWriter::open(const std::string &path, std::string &error) {
 bool SafetensorsWriter::append(const void *data, uint64_t size,
                                std::string &error) {
   return file.write(data, size, error);
-}
-
-bool SafetensorsWriter::patchMetadata(const std::string &key,
-                                      const std::string &value,
-                                      std::string &error) {
-  std::string before = jsonQuote(key) + ":" + jsonQuote(meta[key]);
-  std::string after = jsonQuote(key) + ":" + jsonQuote(value);
-  size_t at = header.find(before);
-  if (at == std::string::npos || before.size() != after.size()) {
-    error = "metadata " + quote(key) + " cannot change its length";
-    return false;
-  }
-  return file.overwrite(8 + at, after.data(), after.size(), error);
 }

@@ -332,7 +332,7 @@ static std::string describeStart(const RunOptions &options,
   std::string seed = "seed " + std::to_string(setup.start.seed);
   if (setup.saved)
     return "from step " + withCommas(setup.start.step) + " saved in " +
-           quote(options.resume) + ", " + seed;
+           quote(setup.saved->path()) + ", " + seed;
   std::string adapter =
       options.initAdapter.empty()
           ? ""

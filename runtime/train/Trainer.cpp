@@ -2,6 +2,7 @@
 
 #include "kerf/Train/Trainer.h"
 
+#include "kerf/Train/Faults.h"
 #include "kerf/Train/Feeder.h"
 #include "kerf/Train/Files.h"
 #include "kerf/Train/Launcher.h"
@@ -9,6 +10,7 @@
 #include "kerf/Train/ModelFolder.h"
 #include "kerf/Train/RunPage.h"
 #include "kerf/Train/Signals.h"
+#include "kerf/Train/StateWriter.h"
 #include "kerf/Train/Text.h"
 #include "kerf/Train/Trace.h"
 #include "kerf/Train/Tuning.h"
@@ -30,7 +32,10 @@ public:
       : options(options), setup(setup), ports(setup.ports),
         meta(*kerf_artifact_meta(setup.artifact)), state(setup.start),
         feeder(setup.data.training, state.seed, ports.rows, ports.sequence) {}
-  ~Trainer() { kerf_session_destroy(session); }
+  ~Trainer() {
+    writer.reset();
+    kerf_session_destroy(session);
+  }
   Trainer(const Trainer &) = delete;
 
   int run(std::string &message);
@@ -39,7 +44,9 @@ private:
   bool openSession();
   bool openLog();
   bool tryTargets();
+  void noteOtherStates();
   bool setWeights();
+  bool restore();
   using Loader = decltype(loadWeights);
   bool loadFrom(const std::string &path, Loader *load);
   bool describeStart();
@@ -49,6 +56,7 @@ private:
     return number % options.logEvery == 0 || number == options.steps;
   }
   bool step();
+  void tell(FaultKind kind) const;
   bool findRows();
   const Batch *nextBatch();
   bool runStep(StepRecord &record);
@@ -65,6 +73,9 @@ private:
   bool evaluate();
   bool agreeToStop();
   bool save();
+  bool finishSave(bool hasWaited);
+  bool pollSave();
+  bool failSave(const std::string &message);
   bool finishRun();
   bool saveAll();
   bool exportWeights(const std::string &path);
@@ -90,12 +101,14 @@ private:
   std::optional<Log> log;
   RunPage page;
   std::optional<TracePart> trace;
+  std::optional<StateWriter> writer; ///< where states are saved
   TuningFile tuned;
   StepTimes times;
   kerf_waits waitsBefore{}, waitsBetween{}; ///< before the step, after the last
   int64_t savedStep = -1;
   int stop = 0;
   kerf_error failure{};
+  FaultKind fault = FaultKind::None; ///< why the run failed
   int status = 0;
   std::string error;
 };
@@ -109,6 +122,8 @@ bool Trainer::fail(int code, const std::string &message) {
   if (status == 0) {
     status = code;
     error = message;
+    if (fault == FaultKind::None)
+      fault = code < 128 ? FaultKind::Refused : FaultKind::Failed;
   }
   return false;
 }
@@ -125,6 +140,8 @@ bool Trainer::check(kerf_status code, const std::string &where) {
   // A rank that lost another one adds nothing to what that one and the launcher
   // say.
   bool isSilent = code == KERF_PEER_LOST && std::getenv("KERF_LAUNCHED");
+  if (code == KERF_PEER_LOST && status == 0)
+    fault = FaultKind::PeerLost;
   return code == KERF_OK ||
          fail(kerf_exit_code(code), isSilent ? "" : where + failure.message);
 }
@@ -195,13 +212,33 @@ bool Trainer::describeStart() {
   return true;
 }
 
+/// A folder with states that this run does not go on from.
+void Trainer::noteOtherStates() {
+  std::vector<SavedStep> steps;
+  if (!options.saveState.empty() && !setup.saved)
+    steps = listSteps(options.saveState);
+  if (steps.empty())
+    return;
+  int64_t last = 0;
+  for (const SavedStep &step : steps)
+    last = std::max(last, step.step);
+  log->line("  note        " + quote(options.saveState) +
+            " has states of an earlier run, up to step " +
+            std::to_string(last) + ": they go as this one saves");
+}
+
 /// A run that cannot keep what it makes ends before its first step.
 bool Trainer::tryTargets() {
+  std::string message;
+  if (!options.saveState.empty()) {
+    SaveOptions wanted{options.saveState, options.keep, options.keepEvery,
+                       options.saveMegabytes * 1e6};
+    if (!writer.emplace(session, setup.artifact, wanted).open(message))
+      return failLocally("the state cannot be saved: " + message);
+  }
   if (kerf_session_rank(session) != 0)
     return true;
-  std::string message;
-  if (!options.saveState.empty() && !tryState(options.saveState, message))
-    return failLocally("the state cannot be saved: " + message);
+  noteOtherStates();
   // A file of the folder, whatever its name will be.
   auto fileOf = [](const std::string &path) {
     return isModelFolder(path) ? joinPath(path, "weights") : path;
@@ -213,14 +250,37 @@ bool Trainer::tryTargets() {
 }
 
 bool Trainer::setWeights() {
-  std::string message;
   if (setup.saved)
-    return setup.saved->restore(session, setup.artifact, message) ||
-           failLocally(message);
+    return restore();
   if (!check(kerf_session_initialize(session, state.seed, &failure)))
     return false;
   return loadFrom(options.initFrom, loadWeights) &&
          loadFrom(options.initAdapter, loadAdapter);
+}
+
+/// Sets what was saved, and says what was read for it.
+bool Trainer::restore() {
+  std::string message;
+  LoadTimes own;
+  if (!setup.saved->restore(session, setup.artifact, own, message))
+    return failLocally(message);
+  std::array<double, 3> numbers = {static_cast<double>(own.needed),
+                                   static_cast<double>(own.read), own.seconds};
+  std::vector<std::array<double, 3>> all(meta.world_size, numbers);
+  if (meta.world_size > 1 &&
+      !check(kerf_session_gather(session, numbers.data(), numbers.size(),
+                                 all.data()->data(), &failure)))
+    return false;
+  LoadRecord record;
+  record.path = setup.saved->path();
+  for (auto [needed, read, seconds] : all) {
+    record.needed += static_cast<uint64_t>(needed);
+    record.read += static_cast<uint64_t>(read);
+    record.most = std::max(record.most, needed > 0 ? read / needed : 1);
+    record.seconds = std::max(record.seconds, seconds);
+  }
+  log->load(record);
+  return true;
 }
 
 /// Sets weights from a file or folder, if one is named.
@@ -391,8 +451,16 @@ bool Trainer::gatherWaits(StepRecord &record) {
   return true;
 }
 
+/// What a launcher that starts jobs again has to know.
+void Trainer::tell(FaultKind kind) const {
+  auto rank = session ? static_cast<int32_t>(kerf_session_rank(session)) : 0;
+  tellLauncher({kind, rank, state.step});
+}
+
 bool Trainer::step() {
   ++state.step;
+  if (kerf_session_rank(session) == 0)
+    tell(FaultKind::None);
   StepRecord record;
   if (!runStep(record))
     return false;
@@ -415,6 +483,7 @@ bool Trainer::checkLoss(const StepRecord &record) {
   std::string next = options.checkNans
                          ? ""
                          : "; --check-nans names the op that went bad first";
+  fault = FaultKind::NotFinite;
   // All ranks have this loss: one says so.
   return fail(1, kerf_session_rank(session) != 0
                      ? ""
@@ -466,17 +535,49 @@ bool Trainer::agreeToStop() {
   return true;
 }
 
+/// All ranks that failed say so to the others; of those that failed together
+/// one has the message.
+bool Trainer::failSave(const std::string &message) {
+  return message.empty() ? fail(stop ? 128 + stop : 1, "")
+                         : failLocally("the state was not saved: " + message);
+}
+
+/// Begins to save the state; what is being written is waited for.
 bool Trainer::save() {
-  if (options.saveState.empty() || savedStep == state.step)
+  if (!writer || savedStep == state.step)
     return true;
+  if (writer->isBusy()) {
+    log->line(" the state of step " + std::to_string(savedStep) +
+              " is still being written: waiting");
+    if (!finishSave(/*hasWaited=*/true))
+      return false;
+  }
   std::string message;
-  if (!saveState(session, setup.artifact, options.saveState, state, message))
-    return failLocally("the state was not saved: " + message);
+  if (!writer->begin(state, message))
+    return failSave(message);
   savedStep = state.step;
-  log->line(" saved the state of step " + std::to_string(state.step) + " in " +
-            quote(options.saveState));
-  // No rank may leave while the first one still writes.
-  return check(kerf_session_barrier(session, &failure));
+  return true;
+}
+
+bool Trainer::finishSave(bool hasWaited) {
+  SaveRecord record;
+  std::string message;
+  if (!writer->finish(hasWaited, record, message))
+    return failSave(message);
+  record.now = state.step;
+  log->save(record);
+  return true;
+}
+
+/// Completes what all ranks have written.
+bool Trainer::pollSave() {
+  if (!writer || !writer->isBusy())
+    return true;
+  bool isWritten = false;
+  std::string message;
+  if (!writer->poll(isWritten, message))
+    return failSave(message);
+  return !isWritten || finishSave(/*hasWaited=*/false);
 }
 
 bool Trainer::loop() {
@@ -487,8 +588,12 @@ bool Trainer::loop() {
   if (setup.data.heldout && state.step == 0 && !evaluate())
     return false;
   while (state.step < last && !stop) {
-    if (!step())
+    if (!step()) {
+      // All ranks have this loss; what they copied before is good.
+      if (fault == FaultKind::NotFinite && writer && writer->isBusy())
+        (void)finishSave(/*hasWaited=*/true);
       return false;
+    }
     if (trace && state.step == setup.traceLast && !finishTrace())
       return false;
     bool isLast = state.step == last;
@@ -498,12 +603,15 @@ bool Trainer::loop() {
     bool isDue = options.saveEvery > 0 && state.step % options.saveEvery == 0;
     bool isExported =
         options.exportEvery > 0 && state.step % options.exportEvery == 0;
-    if (!agreeToStop() || ((isDue || isLast || stop) && !save()) ||
+    if (!agreeToStop() || !pollSave() ||
+        ((isDue || isLast || stop) && !save()) ||
         (isExported &&
          !exportWeights(joinPath(options.saveWeights,
                                  "step-" + std::to_string(state.step)))))
       return false;
   }
+  if (writer && writer->isBusy() && !finishSave(/*hasWaited=*/true))
+    return false;
   return !trace || finishTrace();
 }
 
@@ -677,8 +785,10 @@ int Trainer::run(std::string &message) {
   // A failed run still shows how it went; its own error comes first.
   if (!isDone && log && page.plot.train.size() > 1)
     (void)writePictures();
-  if (!isDone)
+  if (!isDone) {
+    tell(fault);
     rescueTrace();
+  }
   if (log)
     log->finish();
   message = error;

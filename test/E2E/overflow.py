@@ -13,14 +13,16 @@ fixed small scale, nothing is planted, and the losses have to be close to those 
 import array
 import json
 import re
-import struct
 import sys
 import tempfile
 from pathlib import Path
 
 sys.dont_write_bytecode = True
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "Run"))
+
 import layouts as e2e
+import states
 
 # Family, layout, stage, the axis and coordinate that overflow, and where: a gradient that the update reads
 # (of which ranks hold different parts), or an operand in the backward pass (of one data rank's rows).
@@ -84,13 +86,12 @@ def planted(text, stage, axis, coordinate, where):
 
 
 def tensors(folder):
-    """The metadata of a saved state, and its tensors as bytes."""
-    file = (Path(folder) / "state.safetensors").read_bytes()
-    (size,) = struct.unpack("<Q", file[:8])
-    header = json.loads(file[8 : 8 + size])
-    data = file[8 + size :]
-    meta = header.pop("__metadata__")
-    return meta, {n: data[slice(*entry["data_offsets"])] for n, entry in header.items()}
+    """The manifest of a saved state, and its tensors as bytes."""
+    path = states.newest(folder)
+    entries = states.manifest(path)
+    for key in ("checksum", "save", "index_bytes", "index_checksum"):
+        entries.pop(key)
+    return entries, states.tensors(path)
 
 
 class Runs:
@@ -109,7 +110,8 @@ class Runs:
         fixed += ["--lr=1e-3", "--lr-schedule=constant", "--warmup=0", "--decay-steps=100"]
         fixed += [f"--save-state={self.folder / name}", f"--log-json={log}"]
         e2e.call(self.bench.bin / "kerf-run", self.file, *fixed, *options)
-        return [json.loads(line) for line in log.read_text().splitlines()]
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        return [line for line in lines if "loss" in line]
 
     def saved(self, name):
         return tensors(self.folder / name)

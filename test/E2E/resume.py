@@ -16,7 +16,10 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "Run"))
+
 import layouts as e2e
+import states
 
 STEPS = 3  # between saved states
 
@@ -77,7 +80,7 @@ def check_chain(runs, chain):
 
 
 def saved(folder):
-    return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+    return states.content(states.newest(folder))
 
 
 def check_same(runs, name):

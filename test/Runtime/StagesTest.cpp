@@ -7,6 +7,7 @@
 #include "kerf/Artifact/Check.h"
 #include "kerf/Runtime/Runtime.h"
 #include "kerf/Train/State.h"
+#include "kerf/Train/StateWriter.h"
 
 #include "llvm/Support/raw_ostream.h"
 #include "gtest/gtest.h"
@@ -449,8 +450,12 @@ TEST(Stages, SaveForAnyLayout) {
     std::string error;
     state.step = 5;
     state.consumedSamples = 40;
-    rank.expect(runtime::saveState(rank.session, rank.artifact, folder.path,
-                                   state, error),
+    runtime::SaveOptions options;
+    options.folder = folder.path;
+    runtime::StateWriter writer(rank.session, rank.artifact, options);
+    runtime::SaveRecord record;
+    rank.expect(writer.open(error) && writer.begin(state, error) &&
+                    writer.finish(/*hasWaited=*/true, record, error),
                 error);
     // No rank may leave while the first one writes.
     kerf_session_barrier(rank.session, nullptr);
@@ -458,8 +463,9 @@ TEST(Stages, SaveForAnyLayout) {
   auto load = [&](Rank &rank) {
     runtime::SavedState saved;
     std::string error;
+    runtime::LoadTimes times;
     rank.expect(saved.open(folder.path, error) &&
-                    saved.restore(rank.session, rank.artifact, error),
+                    saved.restore(rank.session, rank.artifact, times, error),
                 error);
     rank.expect(saved.state().step == 5, "step");
     for (const auto &[key, bytes] : readAll(rank))

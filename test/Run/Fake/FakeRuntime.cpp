@@ -378,6 +378,59 @@ kerf_status kerf_session_write_global(kerf_session *s,
   return KERF_OK;
 }
 
+/// Every rank has all of a tensor.
+kerf_status kerf_tensor_holding(const kerf_artifact *artifact,
+                                const kerf_tensor *tensor, uint32_t rank,
+                                bool *has, kerf_holding *holding,
+                                kerf_error *error) {
+  *has = true;
+  *holding = {};
+  kerf_tensor_layout(artifact, tensor, &holding->layout, error);
+  holding->elements = 1;
+  for (uint32_t d = 0; d < holding->layout.rank; ++d)
+    holding->elements *= holding->layout.global[d];
+  holding->row = holding->layout.global[holding->layout.rank - 1];
+  holding->copy = rank;
+  holding->copies = artifact->meta.world_size;
+  holding->is_home = true;
+  return KERF_OK;
+}
+
+uint64_t kerf_local_bytes(const kerf_artifact *, const kerf_layout *layout) {
+  return kerf_global_bytes(layout);
+}
+
+/// Whole rows.
+uint32_t kerf_holding_boxes(const kerf_artifact *, const kerf_holding *holding,
+                            uint32_t, int64_t begin, int64_t end,
+                            kerf_box *boxes, uint32_t capacity) {
+  kerf_box box{};
+  box.begin[0] = begin / holding->row;
+  box.end[0] = end / holding->row;
+  box.end[1] = box.stride[0] = holding->row;
+  box.stride[1] = 1;
+  box.first = begin;
+  if (capacity > 0)
+    boxes[0] = box;
+  return 1;
+}
+
+kerf_status kerf_session_read_part(kerf_session *s, const kerf_tensor *tensor,
+                                   int64_t begin, int64_t end, void *data,
+                                   kerf_error *) {
+  kerf_layout layout;
+  kerf_tensor_layout(s->artifact, tensor, &layout, nullptr);
+  (void)fromFloats(layout.dtype, find(s, *tensor).data() + begin, end - begin,
+                   data);
+  return KERF_OK;
+}
+
+kerf_status kerf_session_write(kerf_session *s, const kerf_tensor *tensor,
+                               const void *data, uint64_t bytes,
+                               kerf_error *error) {
+  return kerf_session_write_global(s, tensor, data, bytes, error);
+}
+
 //===----------------------------------------------------------------------===//
 // Job
 //===----------------------------------------------------------------------===//

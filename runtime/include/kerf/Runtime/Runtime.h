@@ -284,6 +284,48 @@ KERF_API kerf_status kerf_session_write_global(kerf_session *session,
                                                const void *data, uint64_t bytes,
                                                kerf_error *error);
 
+/*===-- Parts of tensors --------------------------------------------------===*/
+
+/* Elements of a tensor that a rank stores, as a box of the global tensor: of
+ * dimension d the indices [begin[d], end[d]). The one at `begin` is element
+ * `first` of what the rank stores, and `stride[d]` elements lie from one index
+ * of dimension d to the next; of the last dimension that is 1. */
+typedef struct {
+  int64_t begin[KERF_MAX_RANK], end[KERF_MAX_RANK];
+  int64_t stride[KERF_MAX_RANK];
+  int64_t first;
+} kerf_box;
+
+/* How a rank stores a tensor. */
+typedef struct {
+  kerf_layout layout; /* with the tensor's own dtype */
+  int64_t elements;   /* stored, without the padding behind them */
+  int64_t row;        /* of them lie together in the last dimension */
+  /* The rank is number `copy` of `copies` ranks that store the same elements,
+   * those of other stages apart. */
+  uint32_t copy, copies;
+  bool is_home; /* the stage is the one that read_global reads */
+} kerf_holding;
+
+/* Sets `holding` of a rank that has the tensor; otherwise sets `has` to false.
+ */
+KERF_API kerf_status kerf_tensor_holding(const kerf_artifact *artifact,
+                                         const kerf_tensor *tensor,
+                                         uint32_t rank, bool *has,
+                                         kerf_holding *holding,
+                                         kerf_error *error);
+/* The stored elements [begin, end) as disjoint boxes: returns how many there
+ * are, and writes at most `capacity` of them. */
+KERF_API uint32_t kerf_holding_boxes(const kerf_artifact *artifact,
+                                     const kerf_holding *holding, uint32_t rank,
+                                     int64_t begin, int64_t end,
+                                     kerf_box *boxes, uint32_t capacity);
+/* Copies the stored elements [begin, end) of a tensor that this rank has. */
+KERF_API kerf_status kerf_session_read_part(kerf_session *session,
+                                            const kerf_tensor *tensor,
+                                            int64_t begin, int64_t end,
+                                            void *data, kerf_error *error);
+
 /*===-- Job ---------------------------------------------------------------===*/
 
 /* Collective: waits for all ranks. */

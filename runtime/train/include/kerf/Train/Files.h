@@ -55,9 +55,6 @@ public:
   [[nodiscard]] bool open(const std::string &path, std::string &error);
   /// Appends.
   [[nodiscard]] bool write(const void *data, uint64_t size, std::string &error);
-  /// Replaces bytes written before.
-  [[nodiscard]] bool overwrite(uint64_t offset, const void *data, uint64_t size,
-                               std::string &error);
   /// Makes the file durable and puts it in place of `path`. On failure `path`
   /// is as it was.
   [[nodiscard]] bool commit(std::string &error);

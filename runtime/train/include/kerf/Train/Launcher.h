@@ -3,6 +3,8 @@
 #ifndef KERF_TRAIN_LAUNCHER_H
 #define KERF_TRAIN_LAUNCHER_H
 
+#include "kerf/Train/Faults.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -23,16 +25,26 @@ int64_t usableCores();
 /// number: the cores this process may use, divided by LOCAL_WORLD_SIZE.
 int64_t defaultThreads(int64_t worldSize);
 
+/// How a job ended.
+struct JobEnd {
+  /// That of the rank which failed first by itself, 128 + N if signal N killed
+  /// it.
+  int status = 0;
+  bool isAsked = false;                ///< a signal to the launcher ended it
+  Fault fault;                         ///< where the status is not 0
+  int64_t firstStep = 0, lastStep = 0; ///< that ranks told; 0: none
+};
+
 /// Runs this program once per rank with `arguments`, tells the ranks about each
 /// other (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
 /// MASTER_PORT, KERF_SESSION), and waits for all. SIGINT and SIGTERM are passed
 /// on. When a rank fails, the others get a moment to say why and are killed.
-/// Returns the exit status of the job: that of the rank which failed first by
-/// itself, 128 + N if signal N killed it. No rank outlives the launcher.
-int launchRanks(int64_t worldSize, const std::vector<std::string> &arguments);
+/// No rank outlives the launcher.
+JobEnd launchRanks(int64_t worldSize,
+                   const std::vector<std::string> &arguments);
 
-/// The same through mpirun, on this machine.
-int launchMpi(int64_t worldSize, const std::vector<std::string> &arguments);
+/// The same through mpirun, on this machine; the fault has its status alone.
+JobEnd launchMpi(int64_t worldSize, const std::vector<std::string> &arguments);
 
 } // namespace kerf::runtime
 

@@ -71,6 +71,31 @@ struct HeldoutRecord {
 std::string formatHeldout(const HeldoutRecord &record);
 std::string formatHeldoutJson(const HeldoutRecord &record);
 
+/// A state that was loaded.
+struct LoadRecord {
+  std::string path;
+  uint64_t needed = 0; ///< bytes that the ranks store, together
+  uint64_t read = 0;   ///< bytes of files that they read for it
+  double most = 0;     ///< read / needed, of the rank that read the most
+  double seconds = 0;  ///< of the slowest rank
+};
+std::string formatLoad(const LoadRecord &record);
+std::string formatLoadJson(const LoadRecord &record);
+
+/// A state that was saved.
+struct SaveRecord {
+  int64_t step = 0; ///< that was saved
+  int64_t now = 0;  ///< steps that are done when it is whole
+  std::string path;
+  uint64_t bytes = 0;
+  /// Seconds of the slowest rank: training stood still for the copy and for
+  /// the wait, and went on beside the writing.
+  double copySec = 0, writeSec = 0, waitSec = 0;
+};
+std::string formatSave(const SaveRecord &record);
+std::string formatSaveJson(const SaveRecord &record);
+std::vector<Scalar> saveScalars(const SaveRecord &record);
+
 /// The same for TensorBoard, with the tags of Hugging Face's Trainer where it
 /// has them.
 std::vector<Scalar> stepScalars(const StepRecord &record);
@@ -100,6 +125,8 @@ public:
   void line(const std::string &text);
   void step(const StepRecord &record, bool hasLine);
   void heldout(const HeldoutRecord &record);
+  void load(const LoadRecord &record);
+  void save(const SaveRecord &record);
   /// Removes the progress bar.
   void finish();
 

@@ -39,6 +39,9 @@ struct RunOptions {
   std::string initFrom, saveWeights, saveState, resume;
   std::string initAdapter, saveAdapter;
   int64_t saveEvery = 0, exportEvery = 0;
+  int64_t keep = 2, keepEvery = 0; ///< checkpoints; 0: none more
+  int64_t maxRestarts = 0;         ///< within an hour
+  double saveMegabytes = 0;        ///< per second and rank; 0: no limit
   double shardMegabytes = 5000;
 
   std::string device, pluginPath;

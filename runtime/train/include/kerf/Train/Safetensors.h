@@ -72,24 +72,24 @@ private:
 /// in memory.
 class SafetensorsWriter {
 public:
-  /// Declares a tensor of `bytes` bytes; before `open`.
+  /// Declares a tensor; before `open`.
   void declare(std::string name, uint32_t dtype, std::vector<int64_t> shape);
+  /// The same with the name of a type in the file, and its bytes.
+  void declare(std::string name, const std::string &dtype, int64_t elementBytes,
+               std::vector<int64_t> shape);
   void setMetadata(const std::string &key, const std::string &value) {
     meta[key] = value;
   }
   /// Bytes of all declared data.
   uint64_t dataBytes() const;
+  /// Bytes in front of the data; after `open`.
+  uint64_t dataStart() const { return 8 + header.size(); }
   /// Writes the header to a temporary file beside `path`. The data starts at a
   /// multiple of 8.
   [[nodiscard]] bool open(const std::string &path, std::string &error);
   /// Appends data: of the next tensor, or a piece of it.
   [[nodiscard]] bool append(const void *data, uint64_t size,
                             std::string &error);
-  /// Replaces the value of a metadata key by one of equal length, written
-  /// before with `setMetadata` and plain characters.
-  [[nodiscard]] bool patchMetadata(const std::string &key,
-                                   const std::string &value,
-                                   std::string &error);
   /// As OutputFile. All declared data must have been appended.
   [[nodiscard]] bool finish(std::string &error) { return file.finish(error); }
   [[nodiscard]] bool publish(std::string &error) { return file.publish(error); }

@@ -1,0 +1,193 @@
+//===- StateFolder.cpp - checkpoints of a run in a folder -----------------===//
+
+#include "kerf/Train/StateFolder.h"
+
+#include "kerf/Train/Files.h"
+#include "kerf/Train/StateIndex.h"
+#include "kerf/Train/Text.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <tuple>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+using namespace kerf::runtime;
+
+static constexpr std::string_view prefix = "step-";
+static constexpr const char *partialSuffix = ".partial";
+/// One that another takes the place of, where a file system cannot exchange
+/// them at once. It stays whole until the other one is there.
+static constexpr const char *replacedSuffix = ".replaced";
+static constexpr const char *lockName = ".kerf-run.lock";
+
+std::string kerf::runtime::rankFileName(uint32_t rank) {
+  return format("rank-%05u.safetensors", rank);
+}
+
+static std::string stepFolder(const std::string &folder, int64_t step) {
+  return joinPath(folder, std::string(prefix) + std::to_string(step));
+}
+
+std::string kerf::runtime::partialFolder(const std::string &folder,
+                                         int64_t step) {
+  return stepFolder(folder, step) + partialSuffix;
+}
+
+/// The step of "step-12" and "step-12.replaced"; false for other names.
+static bool readStep(std::string name, int64_t &step) {
+  if (name.compare(0, prefix.size(), prefix) != 0)
+    return false;
+  if (endsWith(name, replacedSuffix))
+    name.resize(name.size() - std::strlen(replacedSuffix));
+  name.erase(0, prefix.size());
+  return parseInteger(name, step) && step >= 0 && std::to_string(step) == name;
+}
+
+/// The number of a save, as its manifest says.
+static int64_t readNumber(const std::string &path) {
+  constexpr int64_t newest = INT64_MAX;
+  MappedFile file;
+  Metadata entries;
+  std::string error;
+  int64_t number = newest;
+  if (!file.open(joinPath(path, manifestName), error) ||
+      !parseManifest({reinterpret_cast<const char *>(file.data()), file.size()},
+                     entries, error) ||
+      !parseInteger(entries[numberKey], number))
+    return newest;
+  return number;
+}
+
+std::vector<SavedStep> kerf::runtime::listSteps(const std::string &folder) {
+  std::vector<SavedStep> steps;
+  for (const std::string &name : listFolder(folder)) {
+    SavedStep own;
+    own.path = joinPath(folder, name);
+    if (!readStep(name, own.step) ||
+        !fileExists(joinPath(own.path, manifestName)))
+      continue;
+    own.number = readNumber(own.path);
+    steps.push_back(own);
+  }
+  std::sort(steps.begin(), steps.end(),
+            [](const SavedStep &a, const SavedStep &b) {
+              return std::tie(a.number, a.step) < std::tie(b.number, b.step);
+            });
+  return steps;
+}
+
+int64_t kerf::runtime::nextNumber(const std::string &folder) {
+  int64_t next = 1;
+  for (const SavedStep &step : listSteps(folder))
+    if (step.number < INT64_MAX)
+      next = std::max(next, step.number + 1);
+  return next;
+}
+
+static void syncFolder(const std::string &path) {
+  int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0)
+    return;
+  fsync(folder);
+  close(folder);
+}
+
+/// Whether a file is one that a save writes, or began to.
+static bool isOurs(const std::string &name) {
+  size_t temporary = name.find(".tmp-");
+  std::string own = name.substr(0, temporary);
+  return own == manifestName || own == indexName ||
+         (own.compare(0, 5, "rank-") == 0 && endsWith(own, ".safetensors"));
+}
+
+/// Removes a checkpoint: first what makes it one.
+static void removeStep(const std::string &path) {
+  removeFile(joinPath(path, manifestName));
+  for (const std::string &name : listFolder(path))
+    if (isOurs(name))
+      removeFile(joinPath(path, name));
+  rmdir(path.c_str());
+}
+
+bool kerf::runtime::beginStep(const std::string &folder, int64_t step,
+                              std::string &error) {
+  for (const std::string &name : listFolder(folder))
+    if (name.compare(0, prefix.size(), prefix) == 0 &&
+        endsWith(name, partialSuffix))
+      removeStep(joinPath(folder, name));
+  return makeFolder(partialFolder(folder, step), error);
+}
+
+void kerf::runtime::abandonStep(const std::string &folder, int64_t step) {
+  removeStep(partialFolder(folder, step));
+}
+
+/// Puts `fresh` in place of `old`, which becomes `fresh`'s name or another one.
+static bool exchange(const std::string &fresh, const std::string &old,
+                     std::string &replaced) {
+  replaced = fresh;
+  if (renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, old.c_str(),
+                RENAME_EXCHANGE) == 0)
+    return true;
+  if (errno != EINVAL && errno != ENOSYS)
+    return false;
+  replaced = old + replacedSuffix;
+  return rename(old.c_str(), replaced.c_str()) == 0 &&
+         rename(fresh.c_str(), old.c_str()) == 0;
+}
+
+bool kerf::runtime::publishStep(const std::string &folder, int64_t step,
+                                std::string &path, std::string &error) {
+  std::string partial = partialFolder(folder, step), replaced;
+  path = stepFolder(folder, step);
+  syncFolder(partial);
+  bool isThere = isFolder(path);
+  bool isDone = isThere ? exchange(partial, path, replaced)
+                        : rename(partial.c_str(), path.c_str()) == 0;
+  if (!isDone) {
+    error = "cannot rename " + quote(partial) + " to " + quote(path) + ": " +
+            strerror(errno);
+    return false;
+  }
+  syncFolder(folder);
+  if (isThere)
+    removeStep(replaced);
+  return true;
+}
+
+void kerf::runtime::pruneSteps(const std::string &folder, int64_t keep,
+                               int64_t keepEvery) {
+  std::vector<SavedStep> steps = listSteps(folder);
+  auto count = static_cast<int64_t>(steps.size());
+  for (int64_t i = 0; i < count - keep; ++i)
+    if (keepEvery == 0 || steps[i].step % keepEvery != 0)
+      removeStep(steps[i].path);
+}
+
+FolderLock::~FolderLock() {
+  if (descriptor >= 0)
+    close(descriptor);
+}
+
+bool FolderLock::take(const std::string &folder, std::string &error) {
+  if (!makeFolder(folder, error))
+    return false;
+  std::string path = joinPath(folder, lockName);
+  descriptor =
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (descriptor < 0) {
+    error = "cannot write " + quote(path) + ": " + strerror(errno);
+    return false;
+  }
+  // Some file systems have no locks: then nothing is kept apart.
+  if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+    return true;
+  error = "another run saves to " + quote(folder) +
+          " now; give this one a folder of its own";
+  return false;
+}

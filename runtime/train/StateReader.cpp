@@ -1,0 +1,399 @@
+//===- StateReader.cpp - loads a checkpoint into any layout ---------------===//
+
+#include "kerf/Train/StateReader.h"
+
+#include "kerf/Artifact/Format.h"
+#include "kerf/Train/Checksum.h"
+#include "kerf/Train/Files.h"
+#include "kerf/Train/Log.h"
+#include "kerf/Train/Numbers.h"
+#include "kerf/Train/Pieces.h"
+#include "kerf/Train/Safetensors.h"
+#include "kerf/Train/StateFolder.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace kerf::runtime;
+
+/// Most bytes that are read at a time: whole blocks.
+static constexpr uint64_t windowBytes = 1024 * blockBytes;
+
+namespace {
+/// Bytes of a piece that a rank stores one after the other.
+struct Row {
+  uint64_t from, bytes;
+  char *to;
+};
+
+/// What two boxes share.
+struct Overlap {
+  const IndexedPiece *piece;
+  std::vector<int64_t> begin, end;
+};
+
+/// Reads files of a checkpoint.
+class PieceFiles {
+public:
+  PieceFiles(const std::string &folder, const StateIndex &index)
+      : folder(folder), index(index) {}
+  ~PieceFiles() {
+    for (auto [number, descriptor] : descriptors)
+      close(descriptor);
+  }
+  PieceFiles(const PieceFiles &) = delete;
+
+  /// Reads what a rank stores of a tensor as one box.
+  bool readBox(const std::string &name, const kerf_box &box, uint64_t width,
+               char *to, std::string &error);
+  uint64_t bytes() const { return readCount; }
+
+private:
+  bool openFile(uint32_t number, std::string &error);
+  bool readBytes(uint32_t number, uint64_t offset, void *data, uint64_t bytes,
+                 std::string &error);
+  bool readSums(const IndexedPiece &piece, std::vector<uint64_t> &sums,
+                std::string &error);
+  bool readRows(const IndexedPiece &piece, const std::vector<Row> &rows,
+                std::string &error);
+  bool readOverlap(const Overlap &overlap, const kerf_box &box, uint64_t width,
+                   char *to, std::string &error);
+
+  const std::string &folder;
+  const StateIndex &index;
+  std::map<uint32_t, int> descriptors; ///< of files that were opened
+  uint64_t readCount = 0;
+};
+} // namespace
+
+static bool isDamaged(const std::string &folder, const std::string &file,
+                      const std::string &what, std::string &error) {
+  error = quote(joinPath(folder, file)) + " is damaged: " + what;
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Manifest and index
+//===----------------------------------------------------------------------===//
+
+static bool readText(const std::string &path, MappedFile &file,
+                     std::string_view &text, std::string &error) {
+  if (!file.open(path, error))
+    return false;
+  text = {reinterpret_cast<const char *>(file.data()), file.size()};
+  return true;
+}
+
+bool StateReader::open(const std::string &path, std::string &error) {
+  folder = path;
+  MappedFile manifestFile, indexFile;
+  std::string_view text;
+  std::string reason;
+  if (!readText(joinPath(folder, manifestName), manifestFile, text, error))
+    return false;
+  if (!parseManifest(text, entries, reason))
+    return isDamaged(folder, manifestName, reason, error);
+  if (!readText(joinPath(folder, indexName), indexFile, text, error))
+    return false;
+  Checksum sum;
+  sum.add(std::string(text));
+  if (entries["index_bytes"] != std::to_string(text.size()) ||
+      entries["index_checksum"] != sum.text())
+    return isDamaged(folder, indexName,
+                     "its checksum is not that of the manifest", error);
+  return parseIndex(text, index, reason) ||
+         isDamaged(folder, indexName, reason, error);
+}
+
+bool StateReader::checkModel(const kerf_artifact *artifact,
+                             std::string &error) const {
+  std::vector<StateTensor> tensors = listState(artifact);
+  for (const StateTensor &t : tensors) {
+    auto it = index.tensors.find(t.name);
+    if (it != index.tensors.end() && it->second.shape == t.tensor.shape &&
+        kerfDtype(it->second.dtype) == t.tensor.dtype)
+      continue;
+    error = "the saved state " + quote(folder) + " is of another model: ";
+    error += it == index.tensors.end()
+                 ? "tensor " + quote(t.name) + " is missing"
+                 : "tensor " + quote(t.name) + " is " +
+                       formatShape(it->second.shape) + " " + it->second.dtype;
+    error += ", expected " + formatShape(t.tensor.shape) + " " +
+             std::string(dtypeName(t.tensor.dtype));
+    return false;
+  }
+  if (index.tensors.size() == tensors.size())
+    return true;
+  error = "the saved state " + quote(folder) +
+          " is of another model: " + std::to_string(index.tensors.size()) +
+          " tensors, expected " + std::to_string(tensors.size());
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Bytes
+//===----------------------------------------------------------------------===//
+
+/// Opens a file when it is needed first; its size must be the index's.
+bool PieceFiles::openFile(uint32_t number, std::string &error) {
+  if (descriptors.count(number))
+    return true;
+  const IndexedFile &file = index.files[number];
+  std::string path = joinPath(folder, file.name);
+  int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0) {
+    error = "cannot open " + quote(path) + ": " + strerror(errno);
+    if (errno == ENOENT)
+      error += "; a checkpoint is read from a folder that all machines share";
+    return false;
+  }
+  struct stat status{};
+  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode) ||
+      static_cast<uint64_t>(status.st_size) != file.bytes) {
+    close(descriptor);
+    return isDamaged(folder, file.name,
+                     "it has " + std::to_string(status.st_size) +
+                         " bytes, the index says " + std::to_string(file.bytes),
+                     error);
+  }
+  descriptors[number] = descriptor;
+  return true;
+}
+
+/// `offset` counts from the start of the file's data.
+bool PieceFiles::readBytes(uint32_t number, uint64_t offset, void *data,
+                           uint64_t bytes, std::string &error) {
+  const IndexedFile &file = index.files[number];
+  char *to = static_cast<char *>(data);
+  uint64_t at = file.data + offset;
+  readCount += bytes;
+  while (bytes > 0) {
+    ssize_t got = pread(descriptors[number], to, bytes, static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got <= 0) {
+      error = "cannot read " + quote(joinPath(folder, file.name)) + ": " +
+              (got < 0 ? strerror(errno) : "it ends too early");
+      return false;
+    }
+    to += got;
+    at += got;
+    bytes -= got;
+  }
+  return true;
+}
+
+bool PieceFiles::readSums(const IndexedPiece &piece,
+                          std::vector<uint64_t> &sums, std::string &error) {
+  const IndexedFile &file = index.files[piece.file];
+  sums.resize(piece.blocks());
+  uint64_t bytes = sums.size() * sizeof(uint64_t);
+  if (!readBytes(piece.file, file.sums + piece.sums * sizeof(uint64_t),
+                 sums.data(), bytes, error))
+    return false;
+  return checksumOf(sums.data(), bytes) == piece.checksum ||
+         isDamaged(folder, file.name,
+                   "the checksums of its blocks do not agree", error);
+}
+
+/// Reads rows that come one behind the other in the piece, and all blocks that
+/// they touch.
+bool PieceFiles::readRows(const IndexedPiece &piece,
+                          const std::vector<Row> &rows, std::string &error) {
+  std::vector<uint64_t> sums;
+  if (!openFile(piece.file, error) || !readSums(piece, sums, error))
+    return false;
+  std::vector<char> window;
+  uint64_t windowBegin = 0, windowEnd = 0;
+  auto load = [&](uint64_t begin, uint64_t end) {
+    windowBegin = begin / blockBytes * blockBytes;
+    windowEnd =
+        std::min((end + blockBytes - 1) / blockBytes * blockBytes, piece.bytes);
+    window.resize(windowEnd - windowBegin);
+    if (!readBytes(piece.file, piece.offset + windowBegin, window.data(),
+                   window.size(), error))
+      return false;
+    for (uint64_t b = windowBegin; b < windowEnd; b += blockBytes)
+      if (checksumOf(window.data() + (b - windowBegin),
+                     std::min(blockBytes, windowEnd - b)) !=
+          sums[b / blockBytes])
+        return isDamaged(folder, index.files[piece.file].name,
+                         "the checksum of a block does not agree", error);
+    return true;
+  };
+  for (size_t i = 0; i < rows.size(); ++i) {
+    Row row = rows[i];
+    while (row.bytes > 0) {
+      if (row.from < windowBegin || row.from >= windowEnd) {
+        // With the rows behind it that begin where the last block ends.
+        uint64_t end = row.from + row.bytes;
+        for (size_t next = i + 1;
+             next < rows.size() && end - row.from < windowBytes &&
+             rows[next].from / blockBytes <=
+                 (end + blockBytes - 1) / blockBytes;
+             ++next)
+          end = rows[next].from + rows[next].bytes;
+        if (!load(row.from, std::min(end, row.from + windowBytes)))
+          return false;
+      }
+      uint64_t bytes = std::min(row.bytes, windowEnd - row.from);
+      std::memcpy(row.to, window.data() + (row.from - windowBegin), bytes);
+      row.from += bytes;
+      row.to += bytes;
+      row.bytes -= bytes;
+    }
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Boxes
+//===----------------------------------------------------------------------===//
+
+/// False where two boxes share nothing.
+static bool intersect(const std::vector<int64_t> &begin,
+                      const std::vector<int64_t> &end, const int64_t *low,
+                      const int64_t *high, Overlap &overlap) {
+  size_t dims = begin.size();
+  overlap.begin.resize(dims);
+  overlap.end.resize(dims);
+  for (size_t d = 0; d < dims; ++d) {
+    overlap.begin[d] = std::max(begin[d], low[d]);
+    overlap.end[d] = std::min(end[d], high[d]);
+    if (overlap.begin[d] >= overlap.end[d])
+      return false;
+  }
+  return true;
+}
+
+static int64_t elementsOf(const Overlap &overlap) {
+  int64_t count = 1;
+  for (size_t d = 0; d < overlap.begin.size(); ++d)
+    count *= overlap.end[d] - overlap.begin[d];
+  return count;
+}
+
+/// The pieces that have elements of a box. False where they do not make it up,
+/// each element once.
+static bool findOverlaps(const IndexedTensor &tensor, const kerf_box &box,
+                         std::vector<Overlap> &overlaps) {
+  int64_t left = 1;
+  for (size_t d = 0; d < tensor.shape.size(); ++d)
+    left *= box.end[d] - box.begin[d];
+  for (const IndexedPiece &piece : tensor.pieces) {
+    Overlap own;
+    own.piece = &piece;
+    if (!intersect(piece.begin, piece.end, box.begin, box.end, own))
+      continue;
+    for (const Overlap &other : overlaps)
+      if (Overlap both; intersect(own.begin, own.end, other.begin.data(),
+                                  other.end.data(), both))
+        return false;
+    left -= elementsOf(own);
+    overlaps.push_back(std::move(own));
+  }
+  return left == 0;
+}
+
+/// Calls body(index) for each row of an overlap: all dimensions but the last.
+template <typename Body>
+static void forRows(const Overlap &overlap, Body body) {
+  std::vector<int64_t> at = overlap.begin;
+  size_t outer = at.empty() ? 0 : at.size() - 1;
+  while (true) {
+    body(at);
+    size_t d = outer;
+    while (d > 0 && ++at[d - 1] == overlap.end[d - 1]) {
+      at[d - 1] = overlap.begin[d - 1];
+      --d;
+    }
+    if (d == 0)
+      return;
+  }
+}
+
+/// Row by row: the last dimension lies together on both sides.
+bool PieceFiles::readOverlap(const Overlap &overlap, const kerf_box &box,
+                             uint64_t width, char *to, std::string &error) {
+  const IndexedPiece &piece = *overlap.piece;
+  size_t dims = overlap.begin.size();
+  uint64_t bytes = width;
+  if (dims > 0)
+    bytes *= overlap.end[dims - 1] - overlap.begin[dims - 1];
+  std::vector<Row> rows;
+  forRows(overlap, [&](const std::vector<int64_t> &at) {
+    int64_t from = 0, stored = box.first;
+    for (size_t d = 0; d < dims; ++d) {
+      from = from * (piece.end[d] - piece.begin[d]) + at[d] - piece.begin[d];
+      stored += (at[d] - box.begin[d]) * box.stride[d];
+    }
+    rows.push_back({from * width, bytes, to + stored * width});
+  });
+  return readRows(piece, rows, error);
+}
+
+bool PieceFiles::readBox(const std::string &name, const kerf_box &box,
+                         uint64_t width, char *to, std::string &error) {
+  std::vector<Overlap> overlaps;
+  if (!findOverlaps(index.tensors.at(name), box, overlaps))
+    return isDamaged(folder, indexName,
+                     "the pieces of " + quote(name) + " do not make it up",
+                     error);
+  for (const Overlap &overlap : overlaps) {
+    std::string reason;
+    if (readOverlap(overlap, box, width, to, reason))
+      continue;
+    error = reason + ", in " +
+            quote(pieceName(name, overlap.piece->begin, overlap.piece->end));
+    return false;
+  }
+  return true;
+}
+
+bool StateReader::restore(kerf_session *session, const kerf_artifact *artifact,
+                          LoadTimes &times, std::string &error) const {
+  double start = now();
+  times = {};
+  PieceFiles files(folder, index);
+  if (!checkModel(artifact, error))
+    return false;
+  uint32_t rank = kerf_session_rank(session);
+  std::vector<char> bytes;
+  for (const StateTensor &t : listState(artifact)) {
+    bool has = false;
+    kerf_holding holding;
+    kerf_error failure;
+    if (kerf_tensor_holding(artifact, &t.tensor.id, rank, &has, &holding,
+                            &failure) != KERF_OK) {
+      error = failure.message;
+      return false;
+    }
+    if (!has)
+      continue;
+    auto width = static_cast<uint64_t>(kerf_dtype_bytes(t.tensor.dtype));
+    // Padding is zero.
+    bytes.assign(kerf_local_bytes(artifact, &holding.layout), 0);
+    std::vector<kerf_box> boxes(kerf_holding_boxes(
+        artifact, &holding, rank, 0, holding.elements, nullptr, 0));
+    kerf_holding_boxes(artifact, &holding, rank, 0, holding.elements,
+                       boxes.data(), static_cast<uint32_t>(boxes.size()));
+    for (const kerf_box &box : boxes)
+      if (!files.readBox(t.name, box, width, bytes.data(), error))
+        return false;
+    times.needed += holding.elements * width;
+    if (kerf_session_write(session, &t.tensor.id, bytes.data(), bytes.size(),
+                           &failure) != KERF_OK) {
+      error = failure.message;
+      return false;
+    }
+  }
+  times.read = files.bytes();
+  times.seconds = now() - start;
+  return true;
+}

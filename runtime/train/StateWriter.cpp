@@ -1,0 +1,439 @@
+//===- StateWriter.cpp - saves a state beside training --------------------===//
+
+#include "kerf/Train/StateWriter.h"
+
+#include "kerf/Artifact/Format.h"
+#include "kerf/Train/Checksum.h"
+#include "kerf/Train/Files.h"
+#include "kerf/Train/Numbers.h"
+#include "kerf/Train/Safetensors.h"
+#include "kerf/Train/State.h"
+#include "kerf/Train/Text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <new>
+
+using namespace kerf::runtime;
+
+/// Bytes that are gathered, checked and written at a time: whole blocks.
+static constexpr uint64_t chunkBytes = 256 * blockBytes;
+
+//===----------------------------------------------------------------------===//
+// Writing
+//===----------------------------------------------------------------------===//
+
+/// What the thread of a rank works on. It reads all but the last part, which is
+/// its result once `isDone`.
+struct StateWriter::Job {
+  RunState state;
+  std::string path; ///< of this rank's file
+  double bytesPerSecond = 0;
+  const std::vector<StateTensor> *tensors = nullptr;
+  const std::vector<Share> *shares = nullptr;
+  std::unique_ptr<char[]> copy; ///< the shares, one after the other
+  uint64_t copyBytes = 0;
+  double copySec = 0;
+  std::atomic<bool> isStopped{false};
+
+  std::vector<uint64_t> sums;      ///< of all blocks
+  std::vector<uint64_t> checksums; ///< of the pieces
+  uint64_t dataStart = 0, fileBytes = 0, sumsStart = 0;
+  double writeSec = 0;
+  std::string error;
+  std::atomic<bool> isDone{false};
+
+  void run();
+
+private:
+  bool write();
+  bool writePiece(const Piece &piece, const char *share);
+  bool writeSums();
+  void pace();
+  const char *gather(const Piece &piece, const char *share, uint64_t first,
+                     uint64_t bytes);
+
+  SafetensorsWriter file;
+  std::vector<char> chunk;
+  uint64_t written = 0;
+  double start = 0;
+};
+
+void StateWriter::Job::run() {
+  start = now();
+  try {
+    (void)write();
+  } catch (const std::bad_alloc &) {
+    error = "out of memory";
+  }
+  writeSec = now() - start;
+  isDone = true;
+}
+
+bool StateWriter::Job::write() {
+  uint64_t blocks = 0;
+  for (const Share &share : *shares)
+    for (const Piece &piece : share.pieces) {
+      const StateTensor &tensor = (*tensors)[piece.tensor];
+      file.declare(pieceName(tensor, piece.box), tensor.tensor.dtype,
+                   boxShape(tensor, piece.box));
+      blocks += (piece.bytes + blockBytes - 1) / blockBytes;
+    }
+  sumsStart = file.dataBytes();
+  file.declare(sumsName, "U64", sizeof(uint64_t),
+               {static_cast<int64_t>(blocks)});
+  sums.clear();
+  checksums.clear();
+  if (!file.open(path, error))
+    return false;
+  dataStart = file.dataStart();
+  fileBytes = dataStart + file.dataBytes();
+  const char *share = copy.get();
+  for (const Share &own : *shares) {
+    int64_t size = kerf_dtype_bytes((*tensors)[own.tensor].tensor.dtype);
+    for (const Piece &piece : own.pieces)
+      if (!writePiece(piece, share))
+        return false;
+    share += (own.end - own.begin) * size;
+  }
+  return file.append(sums.data(), sums.size() * sizeof(uint64_t), error) &&
+         file.finish(error) && file.publish(error);
+}
+
+/// A piece that does not lie together is gathered row by row.
+bool StateWriter::Job::writePiece(const Piece &piece, const char *share) {
+  const StateTensor &tensor = (*tensors)[piece.tensor];
+  size_t firstSum = sums.size();
+  auto width = static_cast<uint64_t>(kerf_dtype_bytes(tensor.tensor.dtype));
+  for (uint64_t at = 0; at < piece.bytes; at += chunkBytes) {
+    uint64_t bytes = std::min(chunkBytes, piece.bytes - at);
+    const char *data = gather(piece, share, at, bytes);
+    int64_t bad = findNonFinite(tensor.tensor.dtype, data,
+                                static_cast<int64_t>(bytes / width));
+    if (bad >= 0) {
+      std::vector<char> element(data + bad * width, data + (bad + 1) * width);
+      return checkFinite(pieceName(tensor, piece.box), tensor.tensor.dtype,
+                         element, error);
+    }
+    for (uint64_t b = 0; b < bytes; b += blockBytes)
+      sums.push_back(checksumOf(data + b, std::min(blockBytes, bytes - b)));
+    if (isStopped) {
+      error = "the run ended";
+      return false;
+    }
+    if (!file.append(data, bytes, error))
+      return false;
+    written += bytes;
+    pace();
+  }
+  checksums.push_back(checksumOf(sums.data() + firstSum,
+                                 (sums.size() - firstSum) * sizeof(uint64_t)));
+  return true;
+}
+
+/// Bytes [first, first + bytes) of a piece, row-major.
+const char *StateWriter::Job::gather(const Piece &piece, const char *share,
+                                     uint64_t first, uint64_t bytes) {
+  const StateTensor &tensor = (*tensors)[piece.tensor];
+  auto width = static_cast<int64_t>(kerf_dtype_bytes(tensor.tensor.dtype));
+  std::vector<int64_t> shape = boxShape(tensor, piece.box);
+  const char *from = share + piece.box.first * width;
+  // Dimensions that lie together, from the last one on.
+  int64_t run = 1;
+  size_t outer = shape.size();
+  while (outer > 0 &&
+         (piece.box.stride[outer - 1] == run || shape[outer - 1] == 1))
+    run *= shape[--outer];
+  if (outer == 0)
+    return from + first;
+  chunk.resize(bytes);
+  int64_t at = static_cast<int64_t>(first) / width, left = bytes / width;
+  for (char *to = chunk.data(); left > 0;) {
+    int64_t count = std::min(run - at % run, left), place = at % run;
+    int64_t index = at / run;
+    for (size_t d = outer; d-- > 0; index /= shape[d])
+      place += index % shape[d] * piece.box.stride[d];
+    std::memcpy(to, from + place * width, count * width);
+    to += count * width;
+    at += count;
+    left -= count;
+  }
+  return chunk.data();
+}
+
+/// Sleeps where writing is ahead of what it may take.
+void StateWriter::Job::pace() {
+  if (bytesPerSecond <= 0)
+    return;
+  double due = start + static_cast<double>(written) / bytesPerSecond;
+  for (double ahead; (ahead = due - now()) > 0 && !isStopped;)
+    std::this_thread::sleep_for(
+        std::chrono::duration<double>(std::min(ahead, 0.05)));
+}
+
+//===----------------------------------------------------------------------===//
+// Start
+//===----------------------------------------------------------------------===//
+
+StateWriter::StateWriter(kerf_session *session, const kerf_artifact *artifact,
+                         SaveOptions options)
+    : session(session), artifact(artifact), options(std::move(options)),
+      rank(kerf_session_rank(session)),
+      ranks(kerf_artifact_meta(artifact)->world_size),
+      tensors(listState(artifact)), shares(sharesOf(artifact, tensors, rank)) {}
+
+StateWriter::~StateWriter() {
+  if (job)
+    job->isStopped = true;
+  if (thread.joinable())
+    thread.join();
+  if (rank == 0 && isPartial)
+    abandonStep(options.folder, job->state.step);
+}
+
+static bool check(kerf_status status, const kerf_error &failure,
+                  std::string &error) {
+  if (status != KERF_OK)
+    error = failure.message;
+  return status == KERF_OK;
+}
+
+/// Folders of other machines may be seen a moment later.
+static bool seesFolder(const std::string &path) {
+  constexpr double mostSec = 10;
+  for (double end = now() + mostSec; !isFolder(path);) {
+    if (now() > end)
+      return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
+/// A rank on a machine that does not share the folder.
+static std::string notShared(uint32_t rank, const std::string &folder) {
+  return "rank " + std::to_string(rank) + " does not see " + quote(folder) +
+         ": --save-state needs a folder that all machines share";
+}
+
+bool StateWriter::open(std::string &error) {
+  if (rank == 0 && (!lock.take(options.folder, error) ||
+                    !tryFile(joinPath(options.folder, manifestName), error)))
+    return false;
+  kerf_error failure;
+  if (ranks > 1 &&
+      !check(kerf_session_barrier(session, &failure), failure, error))
+    return false;
+  if (rank > 0 && !seesFolder(options.folder)) {
+    error = notShared(rank, options.folder);
+    return false;
+  }
+  return true;
+}
+
+bool StateWriter::copy(const RunState &state, std::string &error) {
+  double start = now();
+  uint64_t bytes = 0;
+  for (const Share &share : shares)
+    bytes += (share.end - share.begin) *
+             kerf_dtype_bytes(tensors[share.tensor].tensor.dtype);
+  auto fresh = std::make_unique<Job>();
+  // One copy serves all saves.
+  if (job)
+    fresh->copy = std::move(job->copy);
+  else
+    fresh->copy.reset(new char[bytes]);
+  char *to = fresh->copy.get();
+  for (const Share &share : shares) {
+    kerf_error failure;
+    if (!check(kerf_session_read_part(session, &tensors[share.tensor].tensor.id,
+                                      share.begin, share.end, to, &failure),
+               failure, error))
+      return false;
+    to += (share.end - share.begin) *
+          kerf_dtype_bytes(tensors[share.tensor].tensor.dtype);
+  }
+  fresh->state = state;
+  fresh->path =
+      joinPath(partialFolder(options.folder, state.step), rankFileName(rank));
+  fresh->bytesPerSecond = options.bytesPerSecond;
+  fresh->tensors = &tensors;
+  fresh->shares = &shares;
+  fresh->copyBytes = bytes;
+  fresh->copySec = now() - start;
+  job = std::move(fresh);
+  return true;
+}
+
+bool StateWriter::begin(const RunState &state, std::string &error) {
+  std::string partial = partialFolder(options.folder, state.step);
+  if (rank == 0 && !beginStep(options.folder, state.step, error))
+    return false;
+  if (!copy(state, error))
+    return false;
+  kerf_error failure;
+  if (ranks > 1 &&
+      !check(kerf_session_barrier(session, &failure), failure, error))
+    return false;
+  if (!seesFolder(partial)) {
+    error = notShared(rank, partial);
+    return false;
+  }
+  // Signals are the main thread's.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread = std::thread([own = job.get()] { own->run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  busy = isPartial = true;
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// End
+//===----------------------------------------------------------------------===//
+
+/// Of several ranks that failed, as on a full disk, the first one tells.
+bool StateWriter::poll(bool &isWritten, std::string &error) {
+  bool isDone = job->isDone;
+  bool hasFailed = isDone && !job->error.empty();
+  int32_t said = hasFailed ? 2 + static_cast<int32_t>(ranks - rank)
+                 : isDone  ? 0
+                           : 1;
+  int32_t worst = said;
+  kerf_error failure;
+  if (ranks > 1 &&
+      !check(kerf_session_agree_max(session, &worst, &failure), failure, error))
+    return false;
+  isWritten = worst == 0;
+  if (worst > 1 && hasFailed && worst == said)
+    error = job->error;
+  return worst <= 1;
+}
+
+/// What each rank tells of its file, as numbers that a double holds.
+static void pushHalves(uint64_t value, std::vector<double> &numbers) {
+  numbers.push_back(static_cast<double>(value >> 32));
+  numbers.push_back(static_cast<double>(value & UINT32_MAX));
+}
+
+namespace {
+/// Reads them again.
+class Halves {
+public:
+  explicit Halves(const double *next) : next(next) {}
+  uint64_t take() {
+    auto high = static_cast<uint64_t>(next[0]);
+    auto low = static_cast<uint64_t>(next[1]);
+    next += 2;
+    return high << 32 | low;
+  }
+  double number() { return *next++; }
+
+private:
+  const double *next;
+};
+} // namespace
+
+bool StateWriter::finish(bool hasWaited, SaveRecord &record,
+                         std::string &error) {
+  double start = now();
+  thread.join();
+  busy = false;
+  bool isWritten = false;
+  if (!poll(isWritten, error))
+    return false;
+  std::vector<double> own = {job->copySec, job->writeSec,
+                             hasWaited ? now() - start : 0};
+  for (uint64_t value :
+       {job->copyBytes, job->dataStart, job->fileBytes, job->sumsStart})
+    pushHalves(value, own);
+  for (uint64_t checksum : job->checksums)
+    pushHalves(checksum, own);
+  auto width = static_cast<int32_t>(own.size());
+  kerf_error failure;
+  if (ranks > 1 &&
+      !check(kerf_session_agree_max(session, &width, &failure), failure, error))
+    return false;
+  own.resize(width);
+  std::vector<double> all(own.size() * ranks);
+  if (ranks == 1)
+    all = own;
+  else if (!check(kerf_session_gather(session, own.data(), width, all.data(),
+                                      &failure),
+                  failure, error))
+    return false;
+  record = {};
+  record.step = job->state.step;
+  for (uint32_t r = 0; r < ranks; ++r) {
+    Halves read(&all[static_cast<size_t>(r) * width]);
+    record.copySec = std::max(record.copySec, read.number());
+    record.writeSec = std::max(record.writeSec, read.number());
+    record.waitSec = std::max(record.waitSec, read.number());
+    record.bytes += read.take();
+  }
+  return rank != 0 || publish(all, width, record, error);
+}
+
+StateIndex StateWriter::indexOf(const std::vector<double> &all,
+                                uint32_t width) const {
+  StateIndex index;
+  for (const StateTensor &tensor : tensors) {
+    const char *dtype = safetensorsDtype(tensor.tensor.dtype);
+    index.tensors[tensor.name] = {dtype ? dtype : "?", tensor.tensor.shape, {}};
+  }
+  for (uint32_t r = 0; r < ranks; ++r) {
+    Halves read(&all[static_cast<size_t>(r) * width + 3]);
+    (void)read.take();
+    IndexedFile file;
+    file.name = rankFileName(r);
+    file.data = read.take();
+    file.bytes = read.take();
+    file.sums = read.take();
+    index.files.push_back(file);
+    uint64_t offset = 0, sums = 0;
+    for (const Share &share : sharesOf(artifact, tensors, r))
+      for (const Piece &piece : share.pieces) {
+        const StateTensor &tensor = tensors[piece.tensor];
+        size_t dims = tensor.tensor.shape.size();
+        IndexedPiece &own = index.tensors[tensor.name].pieces.emplace_back();
+        own.begin.assign(piece.box.begin, piece.box.begin + dims);
+        own.end.assign(piece.box.end, piece.box.end + dims);
+        own.file = r;
+        own.offset = offset;
+        own.bytes = piece.bytes;
+        own.sums = sums;
+        own.checksum = read.take();
+        offset += own.bytes;
+        sums += own.blocks();
+      }
+  }
+  return index;
+}
+
+/// Index, then manifest, then the name.
+bool StateWriter::publish(const std::vector<double> &all, uint32_t width,
+                          SaveRecord &record, std::string &error) {
+  std::string partial = partialFolder(options.folder, job->state.step);
+  std::string index = renderIndex(indexOf(all, width));
+  Metadata manifest = describeRun(job->state);
+  manifest["kerf_checkpoint"] = checkpointVersion;
+  manifest["model"] =
+      kerf_artifact_string(artifact, kerf_artifact_meta(artifact)->model);
+  manifest[numberKey] = std::to_string(nextNumber(options.folder));
+  manifest["index_bytes"] = std::to_string(index.size());
+  manifest["index_checksum"] = [&] {
+    Checksum sum;
+    sum.add(index);
+    return sum.text();
+  }();
+  if (!writeFile(joinPath(partial, indexName), index, error) ||
+      !writeFile(joinPath(partial, manifestName), renderManifest(manifest),
+                 error) ||
+      !publishStep(options.folder, job->state.step, record.path, error))
+    return false;
+  isPartial = false;
+  pruneSteps(options.folder, options.keep, options.keepEvery);
+  return true;
+}

@@ -1,0 +1,227 @@
+//===- Supervise.cpp - starts a job again after a fault -------------------===//
+
+#include "kerf/Train/Supervise.h"
+
+#include "kerf/Train/Files.h"
+#include "kerf/Train/Json.h"
+#include "kerf/Train/Log.h"
+#include "kerf/Train/StateFolder.h"
+#include "kerf/Train/Text.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <optional>
+
+using namespace kerf::runtime;
+
+static constexpr double windowSec = 3600, longestPauseSec = 60;
+static constexpr const char *historyName = "run.json";
+
+//===----------------------------------------------------------------------===//
+// Commands
+//===----------------------------------------------------------------------===//
+
+std::vector<std::string>
+kerf::runtime::resumeArguments(const std::vector<std::string> &arguments,
+                               const std::string &state) {
+  std::vector<std::string> result;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string &word = arguments[i];
+    std::string name = word.substr(0, word.find('='));
+    if (name == "--resume" || name == "--init-from" ||
+        name == "--init-adapter") {
+      i += word.find('=') == std::string::npos;
+      continue;
+    }
+    result.push_back(word);
+  }
+  result.insert(result.end(), {"--resume", state});
+  return result;
+}
+
+/// An argument as a shell reads it.
+static std::string shellWord(const std::string &word) {
+  constexpr const char *plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+      "-_=+.,:/@%";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos)
+    return word;
+  std::string text = "'";
+  for (char c : word)
+    text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
+std::string
+kerf::runtime::resumeCommand(const std::vector<std::string> &arguments,
+                             const std::string &state) {
+  std::string text = "kerf-run";
+  for (const std::string &word : resumeArguments(arguments, state))
+    text += " " + shellWord(word);
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// History
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct Attempt {
+  int64_t from = 0, to = 0; ///< steps that were done before and after
+  double seconds = 0;
+  JobEnd end;
+};
+
+/// What stands in run.json.
+class History {
+public:
+  explicit History(const std::string &folder)
+      : path(joinPath(folder, historyName)) {
+    readOld();
+  }
+  void add(const Attempt &attempt);
+
+private:
+  void readOld();
+
+  std::string path;
+  std::vector<std::string> lines; ///< an attempt each
+};
+} // namespace
+
+/// Attempts of earlier launches stay: one line each, as they were written.
+void History::readOld() {
+  MappedFile file;
+  std::string error;
+  JsonValue root;
+  if (!fileExists(path) || !file.open(path, error))
+    return;
+  std::string text(reinterpret_cast<const char *>(file.data()), file.size());
+  if (!parseJson(text, root, error))
+    return;
+  for (size_t at = 0, end; at < text.size(); at = end + 1) {
+    end = std::min(text.find('\n', at), text.size());
+    std::string line = text.substr(at, end - at);
+    if (line.compare(0, 3, "  {") != 0)
+      continue;
+    line.erase(0, 2);
+    if (endsWith(line, ","))
+      line.pop_back();
+    if (parseJson(line, root, error))
+      lines.push_back(line);
+  }
+}
+
+void History::add(const Attempt &attempt) {
+  char day[32] = "";
+  std::time_t seconds = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  std::strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  std::string fault = attempt.end.fault.kind == FaultKind::None
+                          ? "null"
+                          : jsonQuote(attempt.end.fault.words());
+  lines.push_back(format("{\"ended\": \"%s\", \"from_step\": %lld, "
+                         "\"to_step\": %lld, \"seconds\": %.3f, \"status\": "
+                         "%d, \"fault\": ",
+                         day, static_cast<long long>(attempt.from),
+                         static_cast<long long>(attempt.to), attempt.seconds,
+                         attempt.end.status) +
+                  fault + "}");
+  std::string text = "{\"attempts\": [";
+  for (size_t i = 0; i < lines.size(); ++i)
+    text += (i ? ",\n  " : "\n  ") + lines[i];
+  std::string error;
+  if (!writeFile(path, text + "\n]}\n", error))
+    std::fprintf(stderr, "kerf-run: note: %s\n", error.c_str());
+}
+
+//===----------------------------------------------------------------------===//
+// Restarts
+//===----------------------------------------------------------------------===//
+
+static void tell(const std::string &text) {
+  std::fprintf(stderr, "kerf-run: %s\n", text.c_str());
+}
+
+/// Sleeps; the signal that ended it early, or 0.
+static int pause(double seconds) {
+  sigset_t signals, before;
+  sigemptyset(&signals);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP})
+    sigaddset(&signals, signal);
+  sigprocmask(SIG_BLOCK, &signals, &before);
+  timespec time = {
+      static_cast<time_t>(seconds),
+      static_cast<long>((seconds - static_cast<int64_t>(seconds)) * 1e9)};
+  int signal = sigtimedwait(&signals, nullptr, &time);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  return std::max(signal, 0);
+}
+
+static std::optional<SavedStep> newestStep(const std::string &folder) {
+  std::vector<SavedStep> steps = listSteps(folder);
+  if (steps.empty())
+    return std::nullopt;
+  return steps.back();
+}
+
+/// Whether another try may go better; else says why not.
+static bool isWorthwhile(const JobEnd &end, const std::optional<Fault> &before,
+                         size_t restarts, int64_t most) {
+  if (end.status < 128 && end.fault.kind != FaultKind::NotFinite)
+    return false; // What is wrong was told.
+  if (before && *before == end.fault && end.fault.step > 0) {
+    tell("error: " + end.fault.words() +
+         " again: the same fault in the same step is no fault of the machine; "
+         "not started again");
+    return false;
+  }
+  if (static_cast<int64_t>(restarts) < most)
+    return true;
+  tell("error: " + std::to_string(restarts) +
+       (restarts == 1 ? " restart" : " restarts") +
+       " within an hour: not started again");
+  return false;
+}
+
+int kerf::runtime::supervise(
+    const RunOptions &options, const std::vector<std::string> &arguments,
+    const std::function<JobEnd(const std::vector<std::string> &)> &launch) {
+  History history(options.saveState);
+  std::vector<std::string> next = arguments;
+  std::vector<double> restarts; ///< their times, those of the last hour
+  std::optional<Fault> before;
+  double pauseSec = 1;
+  int64_t reached = 0; ///< number of the newest checkpoint
+  while (true) {
+    double start = now();
+    JobEnd end = launch(next);
+    history.add({end.firstStep - 1, end.lastStep, now() - start, end});
+    if (end.status == 0 || end.isAsked)
+      return end.status;
+    double limit = now() - windowSec;
+    restarts.erase(std::remove_if(restarts.begin(), restarts.end(),
+                                  [&](double time) { return time < limit; }),
+                   restarts.end());
+    if (!isWorthwhile(end, before, restarts.size(), options.maxRestarts))
+      return end.status;
+    before = end.fault;
+    std::optional<SavedStep> newest = newestStep(options.saveState);
+    if (newest && newest->number > reached)
+      pauseSec = 1;
+    reached = newest ? newest->number : 0;
+    restarts.push_back(now());
+    tell("note: " + end.fault.words() + "; restart " +
+         std::to_string(restarts.size()) + " of " +
+         std::to_string(options.maxRestarts) + " within an hour, from " +
+         (newest ? quote(newest->path) : "the start") +
+         format(", in %.0f s", pauseSec));
+    if (int signal = pause(pauseSec))
+      return 128 + signal;
+    pauseSec = std::min(2 * pauseSec, longestPauseSec);
+    next = newest ? resumeArguments(arguments, newest->path) : arguments;
+  }
+}

@@ -1,0 +1,78 @@
+//===- StateFolder.h - checkpoints of a run in a folder ---------*- C++ -*-===//
+//
+// A folder has a checkpoint for each saved step, `step-12/`, with
+//   rank-00000.safetensors ..  the pieces that each rank saved (Pieces.h), and
+//                              a checksum of each block of them;
+//   index.json                 where each piece of each tensor lies;
+//   manifest.json              step, place in the data, schedule, loss scale.
+// It is written as `step-12.partial/`, the manifest last, and gets its name by
+// one rename: what has no manifest is no checkpoint.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_TRAIN_STATEFOLDER_H
+#define KERF_TRAIN_STATEFOLDER_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kerf::runtime {
+
+inline constexpr const char *manifestName = "manifest.json";
+inline constexpr const char *indexName = "index.json";
+/// Tensor of a rank's file with its blocks' checksums, and the bytes of a
+/// block. Blocks count from the start of each piece.
+inline constexpr const char *sumsName = "checksums";
+inline constexpr uint64_t blockBytes = 4096;
+
+/// "rank-00003.safetensors".
+std::string rankFileName(uint32_t rank);
+/// "FOLDER/step-12.partial".
+std::string partialFolder(const std::string &folder, int64_t step);
+
+struct SavedStep {
+  int64_t step = 0;
+  /// Saves are numbered: a folder may have states of a run that went further,
+  /// and of one that began again. One whose manifest cannot be read is the
+  /// newest, so that nobody goes on from an older one without a word.
+  int64_t number = 0;
+  std::string path;
+};
+/// The checkpoints in a folder that have a manifest, the oldest save first.
+std::vector<SavedStep> listSteps(const std::string &folder);
+/// The number of the next save.
+int64_t nextNumber(const std::string &folder);
+
+/// Removes what saves that never ended left, and makes an empty partial folder.
+[[nodiscard]] bool beginStep(const std::string &folder, int64_t step,
+                             std::string &error);
+/// Removes a partial checkpoint that will not be completed.
+void abandonStep(const std::string &folder, int64_t step);
+/// Gives a partial checkpoint its name; one of the same step that was there is
+/// replaced at once. `path` is its folder then.
+[[nodiscard]] bool publishStep(const std::string &folder, int64_t step,
+                               std::string &path, std::string &error);
+/// What a manifest has as a save's number.
+inline constexpr const char *numberKey = "save";
+
+/// Removes checkpoints but the `keep` newest and those of every `keepEvery`-th
+/// step (0: none). Other files in their folders stay.
+void pruneSteps(const std::string &folder, int64_t keep, int64_t keepEvery);
+
+/// Keeps other runs from saving to the same folder, as long as it lives.
+class FolderLock {
+public:
+  FolderLock() = default;
+  FolderLock(const FolderLock &) = delete;
+  ~FolderLock();
+  /// Makes the folder and locks it. Fails where another run has it.
+  [[nodiscard]] bool take(const std::string &folder, std::string &error);
+
+private:
+  int descriptor = -1;
+};
+
+} // namespace kerf::runtime
+
+#endif // KERF_TRAIN_STATEFOLDER_H

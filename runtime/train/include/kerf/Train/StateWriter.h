@@ -1,0 +1,84 @@
+//===- StateWriter.h - saves a state beside training ------------*- C++ -*-===//
+//
+// A save has three parts. All ranks copy what they save between two steps
+// (`begin`). A thread of each writes the copy while training goes on. When all
+// have, the ranks exchange their checksums, and the first one writes index and
+// manifest and gives the checkpoint its name (`finish`): until then it does not
+// exist, and what was saved before stays.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_TRAIN_STATEWRITER_H
+#define KERF_TRAIN_STATEWRITER_H
+
+#include "kerf/Train/Log.h"
+#include "kerf/Train/Pieces.h"
+#include "kerf/Train/RunState.h"
+#include "kerf/Train/StateFolder.h"
+#include "kerf/Train/StateIndex.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace kerf::runtime {
+
+struct SaveOptions {
+  std::string folder;
+  int64_t keep = 2;      ///< newest checkpoints that stay
+  int64_t keepEvery = 0; ///< those of every so many steps stay, too; 0: none
+  double bytesPerSecond = 0; ///< most that a rank writes; 0: as fast as it can
+};
+
+class StateWriter {
+public:
+  StateWriter(kerf_session *session, const kerf_artifact *artifact,
+              SaveOptions options);
+  /// Ends the writing; what is not whole does not stay.
+  ~StateWriter();
+  StateWriter(const StateWriter &) = delete;
+
+  /// Makes the folder and tries it. Collective; the first rank locks it, others
+  /// look whether they see it.
+  [[nodiscard]] bool open(std::string &error);
+
+  /// Copies what this rank saves and starts to write it. Collective; no save
+  /// may be under way.
+  [[nodiscard]] bool begin(const RunState &state, std::string &error);
+  /// Whether a save is under way: the same on all ranks.
+  bool isBusy() const { return busy; }
+  /// Collective, while one is under way: whether all ranks have written. False
+  /// with an `error`, or with none where another rank tells it, when one could
+  /// not.
+  [[nodiscard]] bool poll(bool &isWritten, std::string &error);
+  /// Collective: waits until all ranks have written, and completes the
+  /// checkpoint. `hasWaited`: training stands still for it.
+  [[nodiscard]] bool finish(bool hasWaited, SaveRecord &record,
+                            std::string &error);
+
+private:
+  struct Job;
+
+  bool copy(const RunState &state, std::string &error);
+  bool publish(const std::vector<double> &all, uint32_t width,
+               SaveRecord &record, std::string &error);
+  StateIndex indexOf(const std::vector<double> &all, uint32_t width) const;
+
+  kerf_session *session;
+  const kerf_artifact *artifact;
+  SaveOptions options;
+  uint32_t rank, ranks;
+  std::vector<StateTensor> tensors;
+  std::vector<Share> shares;
+  FolderLock lock;
+  std::unique_ptr<Job> job;
+  std::thread thread;
+  bool busy = false;
+  bool isPartial = false; ///< a folder is there that has no name yet
+};
+
+} // namespace kerf::runtime
+
+#endif // KERF_TRAIN_STATEWRITER_H

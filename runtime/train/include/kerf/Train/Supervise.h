@@ -1,0 +1,36 @@
+//===- Supervise.h - starts a job again after a fault -----------*- C++ -*-===//
+
+#ifndef KERF_TRAIN_SUPERVISE_H
+#define KERF_TRAIN_SUPERVISE_H
+
+#include "kerf/Train/Launcher.h"
+#include "kerf/Train/Options.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace kerf::runtime {
+
+/// The arguments that go on from a state: those that were typed, but for what
+/// gave the run its weights.
+std::vector<std::string>
+resumeArguments(const std::vector<std::string> &arguments,
+                const std::string &state);
+/// The same as a command for a shell.
+std::string resumeCommand(const std::vector<std::string> &arguments,
+                          const std::string &state);
+
+/// Runs a job and starts it again after faults, from the newest checkpoint of
+/// `--save-state`, with pauses of 1 to 60 s that grow until a later one is
+/// there. Gives up at `--max-restarts` of them within an hour, at the same
+/// fault in the same step a second time, and where the same run would fail
+/// again. Writes `run.json` to the folder of states: each attempt with its
+/// steps, seconds, status and fault. Returns the exit status of the last one.
+int supervise(
+    const RunOptions &options, const std::vector<std::string> &arguments,
+    const std::function<JobEnd(const std::vector<std::string> &)> &launch);
+
+} // namespace kerf::runtime
+
+#endif // KERF_TRAIN_SUPERVISE_H
