@@ -193,11 +193,10 @@ StateWriter::~StateWriter() {
     abandonStep(options.folder, job->state.step);
 }
 
-static bool check(kerf_status status, const kerf_error &failure,
-                  std::string &error) {
-  if (status != KERF_OK)
+bool StateWriter::check(kerf_status code, std::string &error) {
+  if (code != KERF_OK)
     error = failure.message;
-  return status == KERF_OK;
+  return code == KERF_OK;
 }
 
 /// Folders of other machines may be seen a moment later.
@@ -221,9 +220,7 @@ bool StateWriter::open(std::string &error) {
   if (rank == 0 && (!lock.take(options.folder, error) ||
                     !tryFile(joinPath(options.folder, manifestName), error)))
     return false;
-  kerf_error failure;
-  if (ranks > 1 &&
-      !check(kerf_session_barrier(session, &failure), failure, error))
+  if (ranks > 1 && !check(kerf_session_barrier(session, &failure), error))
     return false;
   if (rank > 0 && !seesFolder(options.folder)) {
     error = notShared(rank, options.folder);
@@ -246,10 +243,9 @@ bool StateWriter::copy(const RunState &state, std::string &error) {
     fresh->copy.reset(new char[bytes]);
   char *to = fresh->copy.get();
   for (const Share &share : shares) {
-    kerf_error failure;
     if (!check(kerf_session_read_part(session, &tensors[share.tensor].tensor.id,
                                       share.begin, share.end, to, &failure),
-               failure, error))
+               error))
       return false;
     to += (share.end - share.begin) *
           kerf_dtype_bytes(tensors[share.tensor].tensor.dtype);
@@ -272,9 +268,7 @@ bool StateWriter::begin(const RunState &state, std::string &error) {
     return false;
   if (!copy(state, error))
     return false;
-  kerf_error failure;
-  if (ranks > 1 &&
-      !check(kerf_session_barrier(session, &failure), failure, error))
+  if (ranks > 1 && !check(kerf_session_barrier(session, &failure), error))
     return false;
   if (!seesFolder(partial)) {
     error = notShared(rank, partial);
@@ -302,9 +296,8 @@ bool StateWriter::poll(bool &isWritten, std::string &error) {
                  : isDone  ? 0
                            : 1;
   int32_t worst = said;
-  kerf_error failure;
   if (ranks > 1 &&
-      !check(kerf_session_agree_max(session, &worst, &failure), failure, error))
+      !check(kerf_session_agree_max(session, &worst, &failure), error))
     return false;
   isWritten = worst == 0;
   if (worst > 1 && hasFailed && worst == said)
@@ -352,9 +345,8 @@ bool StateWriter::finish(bool hasWaited, SaveRecord &record,
   for (uint64_t checksum : job->checksums)
     pushHalves(checksum, own);
   auto width = static_cast<int32_t>(own.size());
-  kerf_error failure;
   if (ranks > 1 &&
-      !check(kerf_session_agree_max(session, &width, &failure), failure, error))
+      !check(kerf_session_agree_max(session, &width, &failure), error))
     return false;
   own.resize(width);
   std::vector<double> all(own.size() * ranks);
@@ -362,7 +354,7 @@ bool StateWriter::finish(bool hasWaited, SaveRecord &record,
     all = own;
   else if (!check(kerf_session_gather(session, own.data(), width, all.data(),
                                       &failure),
-                  failure, error))
+                  error))
     return false;
   record = {};
   record.step = job->state.step;

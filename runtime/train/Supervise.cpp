@@ -169,11 +169,12 @@ static std::optional<SavedStep> newestStep(const std::string &folder) {
 }
 
 /// Whether another try may go better; else says why not.
-static bool isWorthwhile(const JobEnd &end, const std::optional<Fault> &before,
-                         size_t restarts, int64_t most) {
+static bool isWorthwhile(const JobEnd &end, int64_t same, size_t restarts,
+                         int64_t most) {
   if (end.status < 128 && end.fault.kind != FaultKind::NotFinite)
     return false; // What is wrong was told.
-  if (before && *before == end.fault && end.fault.step > 0) {
+  // SIGKILL comes from outside, twice in one step by chance perhaps.
+  if (same > (end.fault.signal == SIGKILL ? 2 : 1)) {
     tell("error: " + end.fault.words() +
          " again: the same fault in the same step is no fault of the machine; "
          "not started again");
@@ -193,7 +194,8 @@ int kerf::runtime::supervise(
   History history(options.saveState);
   std::vector<std::string> next = arguments;
   std::vector<double> restarts; ///< their times, those of the last hour
-  std::optional<Fault> before;
+  Fault before;
+  int64_t same = 0; ///< faults in a row that were the last one
   double pauseSec = 1;
   int64_t reached = 0; ///< number of the newest checkpoint
   while (true) {
@@ -206,9 +208,10 @@ int kerf::runtime::supervise(
     restarts.erase(std::remove_if(restarts.begin(), restarts.end(),
                                   [&](double time) { return time < limit; }),
                    restarts.end());
-    if (!isWorthwhile(end, before, restarts.size(), options.maxRestarts))
-      return end.status;
+    same = end.fault == before && end.fault.step > 0 ? same + 1 : 1;
     before = end.fault;
+    if (!isWorthwhile(end, same, restarts.size(), options.maxRestarts))
+      return end.status;
     std::optional<SavedStep> newest = newestStep(options.saveState);
     if (newest && newest->number > reached)
       pauseSec = 1;

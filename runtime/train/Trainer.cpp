@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 
@@ -535,11 +536,17 @@ bool Trainer::agreeToStop() {
   return true;
 }
 
-/// All ranks that failed say so to the others; of those that failed together
-/// one has the message.
+/// Ranks that cannot write have agreed on which of them tells; the others have
+/// no message.
 bool Trainer::failSave(const std::string &message) {
+  std::string text = "the state was not saved: ";
+  if (kerf_status code = writer->failed()) {
+    std::snprintf(failure.message, sizeof failure.message, "%s",
+                  message.c_str());
+    return check(code, text);
+  }
   return message.empty() ? fail(stop ? 128 + stop : 1, "")
-                         : failLocally("the state was not saved: " + message);
+                         : failLocally(text + message);
 }
 
 /// Begins to save the state; what is being written is waited for.

@@ -57,16 +57,20 @@ public:
   /// checkpoint. `hasWaited`: training stands still for it.
   [[nodiscard]] bool finish(bool hasWaited, SaveRecord &record,
                             std::string &error);
+  /// Why a call failed: KERF_OK where it could not write.
+  kerf_status failed() const { return failure.status; }
 
 private:
   struct Job;
 
+  bool check(kerf_status code, std::string &error);
   bool copy(const RunState &state, std::string &error);
   bool publish(const std::vector<double> &all, uint32_t width,
                SaveRecord &record, std::string &error);
   StateIndex indexOf(const std::vector<double> &all, uint32_t width) const;
 
   kerf_session *session;
+  kerf_error failure{};
   const kerf_artifact *artifact;
   SaveOptions options;
   uint32_t rank, ranks;

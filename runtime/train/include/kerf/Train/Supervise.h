@@ -24,9 +24,10 @@ std::string resumeCommand(const std::vector<std::string> &arguments,
 /// Runs a job and starts it again after faults, from the newest checkpoint of
 /// `--save-state`, with pauses of 1 to 60 s that grow until a later one is
 /// there. Gives up at `--max-restarts` of them within an hour, at the same
-/// fault in the same step a second time, and where the same run would fail
-/// again. Writes `run.json` to the folder of states: each attempt with its
-/// steps, seconds, status and fault. Returns the exit status of the last one.
+/// fault in the same step a second time in a row (SIGKILL: a third time), and
+/// where the same run would fail again. Writes `run.json` to the folder of
+/// states: each attempt with its steps, seconds, status and fault. Returns the
+/// exit status of the last one.
 int supervise(
     const RunOptions &options, const std::vector<std::string> &arguments,
     const std::function<JobEnd(const std::vector<std::string> &)> &launch);
