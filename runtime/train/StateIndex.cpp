@@ -6,14 +6,47 @@
 #include "kerf/Train/Checksum.h"
 #include "kerf/Train/Json.h"
 #include "kerf/Train/Safetensors.h"
-#include "kerf/Train/StateFolder.h"
+
+#include <algorithm>
 
 using namespace kerf::runtime;
 
 static constexpr const char *checksumKey = "checksum";
 
-uint64_t IndexedPiece::blocks() const {
-  return (bytes + blockBytes - 1) / blockBytes;
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+Tiling::Tiling(const std::vector<int64_t> &shape, uint64_t elementBytes)
+    : rowBytes(elementBytes) {
+  for (int64_t size : shape)
+    rows *= static_cast<uint64_t>(size);
+  if (!shape.empty()) {
+    rows /= static_cast<uint64_t>(shape.back());
+    rowBytes *= static_cast<uint64_t>(shape.back());
+  }
+  // Few rows have wider tiles.
+  uint64_t wide = std::max(tileWidth, tileBytes / std::min(rows, tileBytes));
+  width = std::min(rowBytes, wide);
+  height = std::max<uint64_t>(1, tileBytes / width);
+}
+
+uint64_t Tiling::sum(const char *data, uint64_t count, uint64_t stride,
+                     uint64_t column) const {
+  uint64_t bytes = std::min(width, rowBytes - column * width);
+  if (bytes == stride)
+    return checksumOf(data, count * bytes);
+  Checksum sum;
+  for (uint64_t row = 0; row < count; ++row)
+    sum.add(data + row * stride, bytes);
+  return sum.value();
+}
+
+Tiling IndexedPiece::tiling(uint64_t elementBytes) const {
+  std::vector<int64_t> shape;
+  for (size_t d = 0; d < begin.size(); ++d)
+    shape.push_back(end[d] - begin[d]);
+  return {shape, elementBytes};
 }
 
 //===----------------------------------------------------------------------===//
@@ -42,8 +75,9 @@ static std::string renderPiece(const IndexedPiece &piece) {
 }
 
 std::string kerf::runtime::renderIndex(const StateIndex &index) {
-  std::string text =
-      "{\"block\": " + std::to_string(blockBytes) + ",\n\"files\": [";
+  std::string text = "{\"tile_bytes\": " + std::to_string(Tiling::tileBytes) +
+                     ", \"tile_width\": " + std::to_string(Tiling::tileWidth) +
+                     ",\n\"files\": [";
   const char *comma = "";
   for (const IndexedFile &file : index.files) {
     text += std::string(comma) + "\n  {\"name\": " + jsonQuote(file.name) +
@@ -193,11 +227,15 @@ static IndexedPiece readPiece(const JsonValue &value, const StateIndex &index,
   const IndexedFile &own = index.files[piece.file];
   if (piece.bytes == 0 || piece.bytes != bytesOfBox(tensor, piece))
     reader.fail("a piece is no box of its tensor");
+  if (!reader.isFine())
+    return piece;
   uint64_t firstSum = 0, sumsEnd = own.bytes - own.data;
+  uint64_t tiles =
+      piece.tiling(kerf_dtype_bytes(kerfDtype(tensor.dtype))).tiles();
   if (!fits(piece.offset, piece.bytes, 1, own.sums) ||
       __builtin_mul_overflow(piece.sums, UINT64_C(8), &firstSum) ||
       __builtin_add_overflow(firstSum, own.sums, &firstSum) ||
-      !fits(firstSum, piece.blocks(), 8, sumsEnd))
+      !fits(firstSum, tiles, 8, sumsEnd))
     reader.fail("a piece lies outside of " + quote(own.name));
   return piece;
 }
@@ -227,9 +265,11 @@ bool kerf::runtime::parseIndex(std::string_view text, StateIndex &index,
   index = {};
   error.clear();
   Reader reader(error);
-  if (reader.number(root, "block") != blockBytes)
-    return reader.fail("blocks of another size than " +
-                       std::to_string(blockBytes));
+  if (reader.number(root, "tile_bytes") != Tiling::tileBytes ||
+      reader.number(root, "tile_width") != Tiling::tileWidth)
+    return reader.fail("tiles of another size than " +
+                       std::to_string(Tiling::tileBytes) + " and " +
+                       std::to_string(Tiling::tileWidth));
   for (const JsonValue &file : reader.list(root, "files").array)
     index.files.push_back(readFile(file, reader));
   const JsonValue *tensors = root.find("tensors");

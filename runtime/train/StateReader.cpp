@@ -22,14 +22,19 @@
 
 using namespace kerf::runtime;
 
-/// Most bytes that are read at a time: whole blocks.
-static constexpr uint64_t windowBytes = 1024 * blockBytes;
+/// Bytes that are read at a time, or a band of tiles.
+static constexpr uint64_t windowBytes = 4 << 20;
 
 namespace {
-/// Bytes of a piece that a rank stores one after the other.
+/// A row of a piece and where a part of it goes.
 struct Row {
-  uint64_t from, bytes;
+  uint64_t number;
   char *to;
+};
+
+/// Bytes [begin, end) of rows.
+struct Columns {
+  uint64_t begin, end;
 };
 
 /// What two boxes share.
@@ -58,9 +63,14 @@ private:
   bool openFile(uint32_t number, std::string &error);
   bool readBytes(uint32_t number, uint64_t offset, void *data, uint64_t bytes,
                  std::string &error);
-  bool readSums(const IndexedPiece &piece, std::vector<uint64_t> &sums,
-                std::string &error);
-  bool readRows(const IndexedPiece &piece, const std::vector<Row> &rows,
+  bool readSums(const IndexedPiece &piece, const Tiling &tiling,
+                std::vector<uint64_t> &sums, std::string &error);
+  bool readBands(const IndexedPiece &piece, const Tiling &tiling,
+                 uint64_t firstRow, uint64_t rows, Columns columns,
+                 const std::vector<uint64_t> &sums, std::vector<char> &data,
+                 std::string &error);
+  bool readRows(const IndexedPiece &piece, const Tiling &tiling,
+                const std::vector<Row> &rows, Columns columns,
                 std::string &error);
   bool readOverlap(const Overlap &overlap, const kerf_box &box, uint64_t width,
                    char *to, std::string &error);
@@ -189,65 +199,83 @@ bool PieceFiles::readBytes(uint32_t number, uint64_t offset, void *data,
   return true;
 }
 
-bool PieceFiles::readSums(const IndexedPiece &piece,
+bool PieceFiles::readSums(const IndexedPiece &piece, const Tiling &tiling,
                           std::vector<uint64_t> &sums, std::string &error) {
   const IndexedFile &file = index.files[piece.file];
-  sums.resize(piece.blocks());
+  sums.resize(tiling.tiles());
   uint64_t bytes = sums.size() * sizeof(uint64_t);
   if (!readBytes(piece.file, file.sums + piece.sums * sizeof(uint64_t),
                  sums.data(), bytes, error))
     return false;
   return checksumOf(sums.data(), bytes) == piece.checksum ||
-         isDamaged(folder, file.name,
-                   "the checksums of its blocks do not agree", error);
+         isDamaged(folder, file.name, "the checksums of its tiles do not agree",
+                   error);
 }
 
-/// Reads rows that come one behind the other in the piece, and all blocks that
-/// they touch.
-bool PieceFiles::readRows(const IndexedPiece &piece,
-                          const std::vector<Row> &rows, std::string &error) {
-  std::vector<uint64_t> sums;
-  if (!openFile(piece.file, error) || !readSums(piece, sums, error))
-    return false;
-  std::vector<char> window;
-  uint64_t windowBegin = 0, windowEnd = 0;
-  auto load = [&](uint64_t begin, uint64_t end) {
-    windowBegin = begin / blockBytes * blockBytes;
-    windowEnd =
-        std::min((end + blockBytes - 1) / blockBytes * blockBytes, piece.bytes);
-    window.resize(windowEnd - windowBegin);
-    if (!readBytes(piece.file, piece.offset + windowBegin, window.data(),
-                   window.size(), error))
+/// Reads whole tiles of some bands, and checks them. Rows lie in `data` one
+/// behind the other.
+bool PieceFiles::readBands(const IndexedPiece &piece, const Tiling &tiling,
+                           uint64_t firstRow, uint64_t rows, Columns columns,
+                           const std::vector<uint64_t> &sums,
+                           std::vector<char> &data, std::string &error) {
+  uint64_t width = columns.end - columns.begin;
+  data.resize(rows * width);
+  // Whole rows lie together.
+  bool isWhole = width == tiling.rowBytes;
+  for (uint64_t r = 0; r < rows; r += isWhole ? rows : 1)
+    if (!readBytes(
+            piece.file,
+            piece.offset + (firstRow + r) * tiling.rowBytes + columns.begin,
+            data.data() + r * width, isWhole ? data.size() : width, error))
       return false;
-    for (uint64_t b = windowBegin; b < windowEnd; b += blockBytes)
-      if (checksumOf(window.data() + (b - windowBegin),
-                     std::min(blockBytes, windowEnd - b)) !=
-          sums[b / blockBytes])
+  for (uint64_t r = 0; r < rows; r += tiling.height)
+    for (uint64_t at = columns.begin; at < columns.end; at += tiling.width) {
+      uint64_t column = at / tiling.width;
+      uint64_t number =
+          (firstRow + r) / tiling.height * tiling.columns() + column;
+      if (tiling.sum(data.data() + r * width + (at - columns.begin),
+                     std::min(tiling.height, rows - r), width,
+                     column) != sums[number])
         return isDamaged(folder, index.files[piece.file].name,
-                         "the checksum of a block does not agree", error);
-    return true;
-  };
-  for (size_t i = 0; i < rows.size(); ++i) {
-    Row row = rows[i];
-    while (row.bytes > 0) {
-      if (row.from < windowBegin || row.from >= windowEnd) {
-        // With the rows behind it that begin where the last block ends.
-        uint64_t end = row.from + row.bytes;
-        for (size_t next = i + 1;
-             next < rows.size() && end - row.from < windowBytes &&
-             rows[next].from / blockBytes <=
-                 (end + blockBytes - 1) / blockBytes;
-             ++next)
-          end = rows[next].from + rows[next].bytes;
-        if (!load(row.from, std::min(end, row.from + windowBytes)))
-          return false;
-      }
-      uint64_t bytes = std::min(row.bytes, windowEnd - row.from);
-      std::memcpy(row.to, window.data() + (row.from - windowBegin), bytes);
-      row.from += bytes;
-      row.to += bytes;
-      row.bytes -= bytes;
+                         "the checksum of a tile does not agree", error);
     }
+  return true;
+}
+
+/// Copies the bytes of some rows, of rising numbers.
+bool PieceFiles::readRows(const IndexedPiece &piece, const Tiling &tiling,
+                          const std::vector<Row> &rows, Columns columns,
+                          std::string &error) {
+  std::vector<uint64_t> sums;
+  if (!openFile(piece.file, error) || !readSums(piece, tiling, sums, error))
+    return false;
+  Columns tiles = {
+      columns.begin / tiling.width * tiling.width,
+      std::min((columns.end + tiling.width - 1) / tiling.width * tiling.width,
+               tiling.rowBytes)};
+  uint64_t width = tiles.end - tiles.begin;
+  uint64_t most = std::max(windowBytes / (tiling.height * width), UINT64_C(1));
+  std::vector<char> data;
+  for (size_t i = 0; i < rows.size();) {
+    // Bands that follow each other, as far as rows of them are wanted.
+    uint64_t first = rows[i].number / tiling.height, last = first;
+    size_t end = i;
+    for (; end < rows.size(); ++end) {
+      uint64_t band = rows[end].number / tiling.height;
+      if (band > last + 1 || band >= first + most)
+        break;
+      last = band;
+    }
+    uint64_t firstRow = first * tiling.height;
+    uint64_t count =
+        std::min((last + 1) * tiling.height, tiling.rows) - firstRow;
+    if (!readBands(piece, tiling, firstRow, count, tiles, sums, data, error))
+      return false;
+    for (; i < end; ++i)
+      std::memcpy(rows[i].to,
+                  data.data() + (rows[i].number - firstRow) * width +
+                      (columns.begin - tiles.begin),
+                  columns.end - columns.begin);
   }
   return true;
 }
@@ -323,19 +351,22 @@ bool PieceFiles::readOverlap(const Overlap &overlap, const kerf_box &box,
                              uint64_t width, char *to, std::string &error) {
   const IndexedPiece &piece = *overlap.piece;
   size_t dims = overlap.begin.size();
-  uint64_t bytes = width;
+  Columns columns = {0, width};
   if (dims > 0)
-    bytes *= overlap.end[dims - 1] - overlap.begin[dims - 1];
+    columns = {(overlap.begin[dims - 1] - piece.begin[dims - 1]) * width,
+               (overlap.end[dims - 1] - piece.begin[dims - 1]) * width};
   std::vector<Row> rows;
   forRows(overlap, [&](const std::vector<int64_t> &at) {
-    int64_t from = 0, stored = box.first;
+    int64_t number = 0, stored = box.first;
     for (size_t d = 0; d < dims; ++d) {
-      from = from * (piece.end[d] - piece.begin[d]) + at[d] - piece.begin[d];
+      if (d + 1 < dims)
+        number =
+            number * (piece.end[d] - piece.begin[d]) + at[d] - piece.begin[d];
       stored += (at[d] - box.begin[d]) * box.stride[d];
     }
-    rows.push_back({from * width, bytes, to + stored * width});
+    rows.push_back({static_cast<uint64_t>(number), to + stored * width});
   });
-  return readRows(piece, rows, error);
+  return readRows(piece, piece.tiling(width), rows, columns, error);
 }
 
 bool PieceFiles::readBox(const std::string &name, const kerf_box &box,

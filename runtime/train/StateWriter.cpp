@@ -18,8 +18,8 @@
 
 using namespace kerf::runtime;
 
-/// Bytes that are gathered, checked and written at a time: whole blocks.
-static constexpr uint64_t chunkBytes = 256 * blockBytes;
+/// Bytes that are gathered, checked and written at a time, or a band of tiles.
+static constexpr uint64_t chunkBytes = 1 << 20;
 
 //===----------------------------------------------------------------------===//
 // Writing
@@ -38,7 +38,7 @@ struct StateWriter::Job {
   double copySec = 0;
   std::atomic<bool> isStopped{false};
 
-  std::vector<uint64_t> sums;      ///< of all blocks
+  std::vector<uint64_t> sums;      ///< of all tiles
   std::vector<uint64_t> checksums; ///< of the pieces
   uint64_t dataStart = 0, fileBytes = 0, sumsStart = 0;
   double writeSec = 0;
@@ -49,7 +49,9 @@ struct StateWriter::Job {
 
 private:
   bool write();
+  Tiling tilingOf(const Piece &piece) const;
   bool writePiece(const Piece &piece, const char *share);
+  bool checkPart(const Piece &piece, const char *data, uint64_t bytes);
   bool writeSums();
   void pace();
   const char *gather(const Piece &piece, const char *share, uint64_t first,
@@ -73,17 +75,17 @@ void StateWriter::Job::run() {
 }
 
 bool StateWriter::Job::write() {
-  uint64_t blocks = 0;
+  uint64_t tiles = 0;
   for (const Share &share : *shares)
     for (const Piece &piece : share.pieces) {
       const StateTensor &tensor = (*tensors)[piece.tensor];
       file.declare(pieceName(tensor, piece.box), tensor.tensor.dtype,
                    boxShape(tensor, piece.box));
-      blocks += (piece.bytes + blockBytes - 1) / blockBytes;
+      tiles += tilingOf(piece).tiles();
     }
   sumsStart = file.dataBytes();
   file.declare(sumsName, "U64", sizeof(uint64_t),
-               {static_cast<int64_t>(blocks)});
+               {static_cast<int64_t>(tiles)});
   sums.clear();
   checksums.clear();
   if (!file.open(path, error))
@@ -102,23 +104,43 @@ bool StateWriter::Job::write() {
          file.finish(error) && file.publish(error);
 }
 
-/// A piece that does not lie together is gathered row by row.
-bool StateWriter::Job::writePiece(const Piece &piece, const char *share) {
+Tiling StateWriter::Job::tilingOf(const Piece &piece) const {
   const StateTensor &tensor = (*tensors)[piece.tensor];
-  size_t firstSum = sums.size();
+  return {boxShape(tensor, piece.box),
+          static_cast<uint64_t>(kerf_dtype_bytes(tensor.tensor.dtype))};
+}
+
+/// What is not finite is not saved.
+bool StateWriter::Job::checkPart(const Piece &piece, const char *data,
+                                 uint64_t bytes) {
+  const StateTensor &tensor = (*tensors)[piece.tensor];
   auto width = static_cast<uint64_t>(kerf_dtype_bytes(tensor.tensor.dtype));
-  for (uint64_t at = 0; at < piece.bytes; at += chunkBytes) {
-    uint64_t bytes = std::min(chunkBytes, piece.bytes - at);
-    const char *data = gather(piece, share, at, bytes);
-    int64_t bad = findNonFinite(tensor.tensor.dtype, data,
-                                static_cast<int64_t>(bytes / width));
-    if (bad >= 0) {
-      std::vector<char> element(data + bad * width, data + (bad + 1) * width);
-      return checkFinite(pieceName(tensor, piece.box), tensor.tensor.dtype,
-                         element, error);
-    }
-    for (uint64_t b = 0; b < bytes; b += blockBytes)
-      sums.push_back(checksumOf(data + b, std::min(blockBytes, bytes - b)));
+  int64_t bad = findNonFinite(tensor.tensor.dtype, data,
+                              static_cast<int64_t>(bytes / width));
+  if (bad < 0)
+    return true;
+  std::vector<char> element(data + bad * width, data + (bad + 1) * width);
+  return checkFinite(pieceName(tensor, piece.box), tensor.tensor.dtype, element,
+                     error);
+}
+
+/// Some bands at a time; a piece that does not lie together is gathered.
+bool StateWriter::Job::writePiece(const Piece &piece, const char *share) {
+  Tiling tiling = tilingOf(piece);
+  size_t firstSum = sums.size();
+  uint64_t bandBytes = tiling.height * tiling.rowBytes;
+  uint64_t step = std::max(chunkBytes / bandBytes, UINT64_C(1)) * tiling.height;
+  for (uint64_t row = 0; row < tiling.rows; row += step) {
+    uint64_t rows = std::min(step, tiling.rows - row);
+    uint64_t bytes = rows * tiling.rowBytes;
+    const char *data = gather(piece, share, row * tiling.rowBytes, bytes);
+    if (!checkPart(piece, data, bytes))
+      return false;
+    for (uint64_t r = 0; r < rows; r += tiling.height)
+      for (uint64_t c = 0; c < tiling.columns(); ++c)
+        sums.push_back(tiling.sum(data + r * tiling.rowBytes + c * tiling.width,
+                                  std::min(tiling.height, rows - r),
+                                  tiling.rowBytes, c));
     if (isStopped) {
       error = "the run ended";
       return false;
@@ -398,7 +420,7 @@ StateIndex StateWriter::indexOf(const std::vector<double> &all,
         own.sums = sums;
         own.checksum = read.take();
         offset += own.bytes;
-        sums += own.blocks();
+        sums += own.tiling(kerf_dtype_bytes(tensor.tensor.dtype)).tiles();
       }
   }
   return index;

@@ -617,6 +617,12 @@ bool Trainer::loop() {
                                  "step-" + std::to_string(state.step)))))
       return false;
   }
+  // Also where there was nothing to train: a state comes into another folder,
+  // in this layout.
+  bool isThere =
+      setup.saved && parentFolder(setup.saved->path()) == options.saveState;
+  if (savedStep < 0 && !isThere && !save())
+    return false;
   if (writer && writer->isBusy() && !finishSave(/*hasWaited=*/true))
     return false;
   return !trace || finishTrace();

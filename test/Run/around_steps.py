@@ -235,8 +235,8 @@ class State(Case):
             damaged(name, b"", "")
         data, start = good["rank-00000.safetensors"], states.index(path)["files"][0]["data"]
         flipped = lambda at: data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
-        damaged("rank-00000.safetensors", flipped(start + 5), "is damaged: the checksum of a block does not agree, in 'param:")
-        damaged("rank-00000.safetensors", flipped(len(data) - 3), "is damaged: the checksums of its blocks do not agree, in 'param:")
+        damaged("rank-00000.safetensors", flipped(start + 5), "is damaged: the checksum of a tile does not agree, in 'param:")
+        damaged("rank-00000.safetensors", flipped(len(data) - 3), "is damaged: the checksums of its tiles do not agree, in 'param:")
         damaged("index.json", good["index.json"].replace(b'"file": 0', b'"file": 1', 1), "its checksum is not that of the manifest")
         damaged("manifest.json", good["manifest.json"].replace(b'"step": "2"', b'"step": "3"'), "its checksum does not agree")
         (path / "rank-00000.safetensors").rename(path / "away")
@@ -288,7 +288,7 @@ class State(Case):
         hostile("is no name of a file in this folder", lambda index: index["files"][0].update(name="../../secret"))
         hostile("has data outside of its bytes", lambda index: index["files"][0].update(data=huge))
         hostile("bytes, the index says", lambda index: index["files"][0].update(bytes=huge))
-        hostile("blocks of another size", lambda index: index.update(block=1))
+        hostile("tiles of another size", lambda index: index.update(tile_width=1))
         hostile("expected a list 'files'", lambda index: index.pop("files"))
         hostile("expected an object 'tensors'", lambda index: index.update(tensors=[]))
         twice = lambda index: index["tensors"]["param:transformer.w.weight"]["pieces"].append(piece(index))

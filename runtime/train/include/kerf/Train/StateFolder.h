@@ -2,7 +2,7 @@
 //
 // A folder has a checkpoint for each saved step, `step-12/`, with
 //   rank-00000.safetensors ..  the pieces that each rank saved (Pieces.h), and
-//                              a checksum of each block of them;
+//                              a checksum of each tile of them;
 //   index.json                 where each piece of each tensor lies;
 //   manifest.json              step, place in the data, schedule, loss scale.
 // It is written as `step-12.partial/`, the manifest last, and gets its name by
@@ -21,10 +21,8 @@ namespace kerf::runtime {
 
 inline constexpr const char *manifestName = "manifest.json";
 inline constexpr const char *indexName = "index.json";
-/// Tensor of a rank's file with its blocks' checksums, and the bytes of a
-/// block. Blocks count from the start of each piece.
+/// Tensor of a rank's file with the checksums of its pieces' tiles.
 inline constexpr const char *sumsName = "checksums";
-inline constexpr uint64_t blockBytes = 4096;
 
 /// "rank-00003.safetensors".
 std::string rankFileName(uint32_t rank);

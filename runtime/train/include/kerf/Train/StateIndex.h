@@ -3,7 +3,7 @@
 // manifest.json is an object of strings: what the run was at, size and checksum
 // of the index, and a checksum of all that. index.json is
 //
-//   {"block": 4096,
+//   {"tile_bytes": 4096, "tile_width": 512,
 //    "files": [{"name": "rank-00000.safetensors", "bytes": 8392, "data": 200,
 //               "sums": 8184}],
 //    "tensors": {"param:wte.weight": {"dtype": "F32", "shape": [32, 64],
@@ -12,8 +12,8 @@
 //                  "0123456789abcdef"}]}}}
 //
 // `data` is where a file's data starts; offsets count from there, also that of
-// the file's checksums. A piece's blocks have the checksums from number `sums`
-// on, and `checksum` is of these.
+// the file's checksums. A piece's tiles (Tiling) have the checksums from number
+// `sums` on, and `checksum` is of these.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,12 +30,33 @@
 
 namespace kerf::runtime {
 
+/// A piece as rows of its last dimension, in tiles of some bytes of some rows,
+/// each of which has a checksum: parts of rows and parts of columns are read,
+/// and checked, without the rest. Tiles of a band of rows come one after the
+/// other. A piece [64 x 1024] of f32 has 8 rows of 512 bytes in a tile.
+struct Tiling {
+  static constexpr uint64_t tileBytes = 4096, tileWidth = 512;
+
+  uint64_t rows = 1, rowBytes = 0;
+  uint64_t width = 0, height = 1; ///< of a tile: bytes, rows
+
+  Tiling(const std::vector<int64_t> &shape, uint64_t elementBytes);
+  uint64_t columns() const { return (rowBytes + width - 1) / width; }
+  uint64_t bands() const { return (rows + height - 1) / height; }
+  uint64_t tiles() const { return bands() * columns(); }
+  uint64_t bytes() const { return rows * rowBytes; }
+  /// The checksum of tile `column` of `count` rows, which lie `stride` bytes
+  /// apart; `data` is where the tile begins.
+  uint64_t sum(const char *data, uint64_t count, uint64_t stride,
+               uint64_t column) const;
+};
+
 struct IndexedPiece {
   std::vector<int64_t> begin, end;
   uint32_t file = 0;
   uint64_t offset = 0, bytes = 0, sums = 0, checksum = 0;
 
-  uint64_t blocks() const;
+  Tiling tiling(uint64_t elementBytes) const;
 };
 
 struct IndexedTensor {

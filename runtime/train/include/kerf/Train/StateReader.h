@@ -1,7 +1,7 @@
 //===- StateReader.h - loads a checkpoint into any layout -------*- C++ -*-===//
 //
 // Each rank finds which pieces of the checkpoint have what it stores, reads the
-// blocks of those bytes and no others, and checks each block that it read. No
+// tiles (StateIndex.h) of those bytes and no others, and checks each one. No
 // rank reads for another one.
 //
 //===----------------------------------------------------------------------===//
