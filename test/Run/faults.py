@@ -207,6 +207,77 @@ class Faults(jobs.JobTest):
         self.assertRegex(out + err, r"process rank 1 .* exited on signal 9")
         self.assert_gone(starter + ranks)
 
+    SUPERVISED = ("--save-state=s", "--save-every=2", "--warmup=0", "--log-json=log.json")
+
+    def kill_one(self, process):
+        ranks = self.ranks(process)
+        os.kill(ranks[1], signal.SIGKILL)
+
+    # A job whose rank is killed goes on from the newest state, and ends as if nothing had been.
+    def test_starts_again(self):
+        process = self.start(*self.SUPERVISED, "--max-restarts=2", "--steps=300")
+        self.step(process, 6)
+        self.kill_one(process)
+        out, err = self.end(process, 0)
+        self.assertRegex(err, r"note: rank 1 was killed by signal 9 \(Killed\) in step \d+; restart 1 of 2 within an "
+                              r"hour, from 's/step-\d+', in 1 s\n$")  # fmt: skip
+        self.assertIn("saved the state of step 300 in 's/step-300'", out)
+        attempts = json.loads((self.folder / "s/run.json").read_text())["attempts"]
+        self.assertEqual([attempt["status"] for attempt in attempts], [137, 0])
+        self.assertEqual([attempt["from_step"] for attempt in attempts], [0, int(re.search(r"step-(\d+)'", err)[1])])
+        self.assertEqual(attempts[1]["to_step"], 300)
+        self.assertIn("rank 1 was killed by signal 9", attempts[0]["fault"])
+        self.assertIsNone(attempts[1]["fault"])
+        found = {}
+        for line in (self.folder / "log.json").read_text().splitlines():
+            said = json.loads(line)
+            if "loss" in said:
+                self.assertEqual(found.setdefault(said["iteration"], said["loss"]), said["loss"])
+        self.assertEqual(sorted(found), list(range(1, 301)))
+
+    def test_restarts_are_counted(self):
+        process = self.start(*self.SUPERVISED, "--max-restarts=1")
+        self.step(process, 6)
+        self.kill_one(process)
+        self.step(process, 8)
+        time.sleep(0.1)
+        self.kill_one(process)
+        _, err = self.end(process, 128 + signal.SIGKILL)
+        self.assertIn("error: 1 restart within an hour: not started again", err)
+
+    # What the program does each time is no fault of the machine.
+    def test_same_fault_again(self):
+        process = self.start(*self.SUPERVISED, "--max-restarts=9", "--lr=1e30")
+        _, err = self.end(process, 1)
+        self.assertRegex(err, r"the loss was no number in step (\d+); restart 1 of 9[^\n]*\n(.*\n)*"
+                              r"[^\n]*error: the loss was no number in step \1 again: the same fault")  # fmt: skip
+
+    def test_what_is_wrong_is_not_tried_again(self):
+        process = self.start(*self.SUPERVISED, "--max-restarts=9", "--init-from=nothing")
+        _, err = self.end(process, 1)
+        self.assertNotIn("restart", err)
+        process = self.start("--max-restarts=9")
+        _, err = self.end(process, 1)
+        self.assertIn("'--max-restarts' needs '--save-state=DIR'", err)
+
+    def test_stop_between_two_starts(self):
+        process = self.start(*self.SUPERVISED, "--max-restarts=9")
+        self.step(process, 4)
+        self.kill_one(process)
+        for line in process.stderr:
+            if "restart 1 of 9" in line:
+                break
+        process.terminate()
+        self.end(process, 128 + signal.SIGTERM, seconds=10)
+
+    # A rank that stands still is a fault of the machine, too.
+    def test_hang_starts_again(self):
+        process = self.start(*self.SUPERVISED, "--max-restarts=2", "--steps=300", "--hang-timeout=0.5")
+        self.step(process, 6)
+        os.kill(self.ranks(process)[1], signal.SIGSTOP)
+        _, err = self.end(process, 0)
+        self.assertRegex(err, r"note: rank \d failed in step \d+; restart 1 of 2")
+
     # The doctor looks at the machine with the eyes of the model.
     def test_doctor(self):
         out, _ = self.end(self.start("--doctor"), 0)
