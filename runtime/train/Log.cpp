@@ -153,6 +153,18 @@ static std::string shortTime(double seconds) {
                      : format("%.2f s", seconds);
 }
 
+LoadRecord
+kerf::runtime::summarizeLoads(const std::vector<std::array<double, 3>> &ranks) {
+  LoadRecord record;
+  for (auto [needed, read, seconds] : ranks) {
+    record.needed += static_cast<uint64_t>(needed);
+    record.read += static_cast<uint64_t>(read);
+    record.most = std::max(record.most, needed > 0 ? read / needed : 1);
+    record.seconds = std::max(record.seconds, seconds);
+  }
+  return record;
+}
+
 std::string kerf::runtime::formatLoad(const LoadRecord &r) {
   double part = static_cast<double>(r.read) /
                 static_cast<double>(std::max<uint64_t>(r.needed, 1));

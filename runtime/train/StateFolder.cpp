@@ -81,6 +81,19 @@ std::vector<SavedStep> kerf::runtime::listSteps(const std::string &folder) {
   return steps;
 }
 
+std::string kerf::runtime::noteStates(const std::string &folder) {
+  std::vector<SavedStep> steps;
+  if (!folder.empty())
+    steps = listSteps(folder);
+  if (steps.empty())
+    return "";
+  int64_t last = 0;
+  for (const SavedStep &step : steps)
+    last = std::max(last, step.step);
+  return quote(folder) + " has states of an earlier run, up to step " +
+         std::to_string(last) + ": they go as this one saves";
+}
+
 int64_t kerf::runtime::nextNumber(const std::string &folder) {
   int64_t next = 1;
   for (const SavedStep &step : listSteps(folder))

@@ -45,7 +45,6 @@ private:
   bool openSession();
   bool openLog();
   bool tryTargets();
-  void noteOtherStates();
   bool setWeights();
   bool restore();
   using Loader = decltype(loadWeights);
@@ -213,21 +212,6 @@ bool Trainer::describeStart() {
   return true;
 }
 
-/// A folder with states that this run does not go on from.
-void Trainer::noteOtherStates() {
-  std::vector<SavedStep> steps;
-  if (!options.saveState.empty() && !setup.saved)
-    steps = listSteps(options.saveState);
-  if (steps.empty())
-    return;
-  int64_t last = 0;
-  for (const SavedStep &step : steps)
-    last = std::max(last, step.step);
-  log->line("  note        " + quote(options.saveState) +
-            " has states of an earlier run, up to step " +
-            std::to_string(last) + ": they go as this one saves");
-}
-
 /// A run that cannot keep what it makes ends before its first step.
 bool Trainer::tryTargets() {
   std::string message;
@@ -239,7 +223,9 @@ bool Trainer::tryTargets() {
   }
   if (kerf_session_rank(session) != 0)
     return true;
-  noteOtherStates();
+  if (std::string note = noteStates(options.saveState);
+      !note.empty() && !setup.saved)
+    log->line("  note        " + note);
   // A file of the folder, whatever its name will be.
   auto fileOf = [](const std::string &path) {
     return isModelFolder(path) ? joinPath(path, "weights") : path;
@@ -272,14 +258,8 @@ bool Trainer::restore() {
       !check(kerf_session_gather(session, numbers.data(), numbers.size(),
                                  all.data()->data(), &failure)))
     return false;
-  LoadRecord record;
+  LoadRecord record = summarizeLoads(all);
   record.path = setup.saved->path();
-  for (auto [needed, read, seconds] : all) {
-    record.needed += static_cast<uint64_t>(needed);
-    record.read += static_cast<uint64_t>(read);
-    record.most = std::max(record.most, needed > 0 ? read / needed : 1);
-    record.seconds = std::max(record.seconds, seconds);
-  }
   log->load(record);
   return true;
 }

@@ -79,6 +79,8 @@ struct LoadRecord {
   double most = 0;     ///< read / needed, of the rank that read the most
   double seconds = 0;  ///< of the slowest rank
 };
+/// The same from (needed, read, seconds) of each rank, without the path.
+LoadRecord summarizeLoads(const std::vector<std::array<double, 3>> &ranks);
 std::string formatLoad(const LoadRecord &record);
 std::string formatLoadJson(const LoadRecord &record);
 
