@@ -335,6 +335,7 @@ Mail::~Mail() {
   constexpr double patienceSec = 2, graceSec = 0.2;
   double start = secondsNow(), emptyAt = 0;
   watch.enter(UINT32_MAX);
+  watch.leave();
   watch.beginWait();
   for (uint32_t round = 0;; ++round) {
     poll();

@@ -74,7 +74,7 @@ double Watch::limit() const {
   bool isPatient = std::any_of(notes.begin(), notes.end(), [](RankNote *note) {
     return !note || (note->command.load() == 0 && !note->isWaiting.load());
   });
-  return limitSec * (isPatient ? 10 : 1);
+  return limitSec * (isPatient && !isLeaving ? 10 : 1);
 }
 
 bool Watch::isStalled() {

@@ -39,6 +39,9 @@ public:
   void move();
   void beginWait();
   void endWait();
+  /// This rank leaves: nobody has anything to do outside of a run any more that
+  /// is worth more patience than a command.
+  void leave() { isLeaving = true; }
 
   /// While it waits, a few times per second: did nothing move for too long?
   /// Ten times that long where a rank cannot be seen or is busy outside of a
@@ -62,6 +65,7 @@ private:
   uint64_t lastTotal = 0;
   std::vector<uint32_t> lastLooks; ///< by rank, when the time began to run
   double since = 0;
+  bool isLeaving = false;
 };
 
 /// Seconds of a clock that only goes forward.

@@ -23,6 +23,10 @@ enum FrameKind : uint32_t {
   kBye,       ///< rank `from` ends its connection
 };
 
+/// Frames for others that rank 0 holds until a rank takes them: beyond this, who
+/// sends to it is not read on.
+constexpr uint64_t kMostHeld = uint64_t(64) << 20;
+
 struct Head {
   uint32_t kind, from, to, tag;
   uint64_t bytes;
@@ -56,13 +60,21 @@ public:
   /// may still come.
   bool isBroken = false;
   bool hasSaidBye = false;
+  uint64_t held = 0; ///< bytes in `out` that are frames' own
+  /// Where the last frame that was handed on goes.
+  const Socket *target = nullptr;
 
+  /// What this side sends has no room.
+  bool isPaused() const {
+    return target && target->canSend() && target->held > kMostHeld;
+  }
   bool canSend() const { return !isClosed && !isBroken; }
   /// Sends what the system takes. Calls done(transfer) for each that is sent.
   template <typename Done> void write(Done done) {
     while (canSend() && !out.empty() && writeSome()) {
       if (kerf_transfer *transfer = out.front().transfer)
         done(transfer);
+      held -= out.front().copy.size();
       out.pop_front();
       sent = 0;
     }
@@ -71,7 +83,7 @@ public:
   /// whole one.
   template <typename Take> void read(Take take) {
     constexpr int most = 16;
-    for (int n = 0; n < most && readSome(); ++n) {
+    for (int n = 0; n < most && !isPaused() && readSome(); ++n) {
       take(std::move(current));
       current = {};
       received = 0;

@@ -112,8 +112,10 @@ static void deliver(kerf_transfer &transfer, const Incoming &frame) {
 static void post(kerf_wire &wire, uint32_t to, Head head,
                  std::vector<char> data) {
   head.bytes = data.size();
-  if (Socket *socket = wire.to(to); socket && socket->canSend())
+  if (Socket *socket = wire.to(to); socket && socket->canSend()) {
+    socket->held += data.size();
     socket->out.push_back({head, nullptr, std::move(data), nullptr});
+  }
 }
 
 /// Passes what waits to be sent, and replaces an older note.
@@ -131,6 +133,7 @@ static void postNote(kerf_wire &wire, uint32_t to, uint32_t of) {
       return;
     }
   Head head = {kNote, of, to, 0, note.size()};
+  socket->held += note.size();
   out.insert(out.begin() + std::min<size_t>(out.size(), 1),
              {head, nullptr, std::move(note), nullptr});
 }
@@ -160,8 +163,10 @@ static void take(kerf_wire &wire, Socket &socket, Incoming frame) {
   } else if (head.kind == kLost) {
     lose(wire, head.from);
   } else if (head.to != wire.rank) {
-    if (wire.isCenter() && head.to < wire.size)
+    if (wire.isCenter() && head.to < wire.size) {
+      socket.target = wire.to(head.to);
       post(wire, head.to, head, std::move(frame.data));
+    }
   } else {
     wire.unheard += head.kind == KERF_LANE_CONTROL;
     auto waiting =
@@ -511,6 +516,7 @@ static void cancel(kerf_wire *wire, kerf_transfer *transfer) {
         continue;
       // Part of it may be under way: the rest is sent from a copy.
       frame.copy.assign(frame.data, frame.data + frame.head.bytes);
+      socket->held += frame.copy.size();
       frame.data = nullptr;
       frame.transfer = nullptr;
     }
