@@ -63,9 +63,7 @@ std::string Fault::words() const {
             strsignal(signal) + ")";
   else if (kind == FaultKind::NotFinite)
     text = "the loss was no number";
-  else if (rank < 0)
-    text = "the job failed";
   else
-    text += " failed";
+    text = "the job failed";
   return step > 0 ? text + " in step " + std::to_string(step) : text;
 }

@@ -249,6 +249,12 @@ bool kerf::runtime::fileExists(const std::string &path) {
   return stat(path.c_str(), &status) == 0;
 }
 
+bool kerf::runtime::isSameFile(const std::string &a, const std::string &b) {
+  struct stat first{}, second{};
+  return stat(a.c_str(), &first) == 0 && stat(b.c_str(), &second) == 0 &&
+         first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
 std::vector<std::string> kerf::runtime::listFolder(const std::string &path) {
   std::vector<std::string> names;
   if (DIR *folder = opendir(path.c_str())) {

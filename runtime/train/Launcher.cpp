@@ -43,6 +43,12 @@ void kerf::runtime::adoptMpiRank() {
   setenv("KERF_LAUNCHED", "1", 1);
 }
 
+static constexpr const char *restartName = "KERF_RESTARTED";
+
+bool kerf::runtime::isRestart() { return std::getenv(restartName) != nullptr; }
+
+void kerf::runtime::markRestart() { setenv(restartName, "1", 1); }
+
 int64_t kerf::runtime::usableCores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -63,7 +69,10 @@ namespace {
 class Job {
 public:
   explicit Job(int64_t worldSize);
-  ~Job() { kerf_session_cleanup(session.c_str()); }
+  ~Job() {
+    kerf_session_cleanup(session.c_str());
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+  }
 
   /// Starts all ranks; false if the system refuses.
   bool start(const std::vector<std::string> &arguments);
@@ -241,6 +250,10 @@ JobEnd Job::wait() {
       killRest();
   }
   listen();
+  // One that comes as the job ends is for the launcher alone.
+  timespec none = {0, 0};
+  for (int signal; (signal = sigtimedwait(&waited, nullptr, &none)) > 0;)
+    end.isAsked |= signal != SIGCHLD;
   if (end.status != 0 && end.fault.kind == FaultKind::None)
     end.fault.kind = end.status < 128 ? FaultKind::Refused : FaultKind::Failed;
   if (end.status != 0)
@@ -326,5 +339,7 @@ JobEnd kerf::runtime::launchMpi(int64_t worldSize,
     end.fault.kind = FaultKind::Failed;
     return end;
   }
-  return waitForMpirun(child, waited);
+  JobEnd end = waitForMpirun(child, waited);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  return end;
 }

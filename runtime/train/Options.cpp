@@ -2,6 +2,7 @@
 
 #include "kerf/Train/Options.h"
 
+#include "kerf/Train/Launcher.h"
 #include "kerf/Train/ModelFolder.h"
 #include "kerf/Train/Text.h"
 
@@ -418,9 +419,10 @@ static bool checkOptions(const RunOptions &options, std::string &error) {
     error = "'--dry-rank' needs '--dry-nccl'";
   else if (options.artifact.empty())
     error = "expected a compiled model: kerf-run MODEL.kerf --data FILE";
-  else if (!options.initFrom.empty() && !options.resume.empty())
+  else if (!options.initFrom.empty() && !options.resume.empty() && !isRestart())
     error = "'--init-from' and '--resume' both give the weights: use one";
-  else if (!options.initAdapter.empty() && !options.resume.empty())
+  else if (!options.initAdapter.empty() && !options.resume.empty() &&
+           !isRestart())
     error = "'--init-adapter' and '--resume' both give the adapters: use one";
   else if (options.heldout && !options.heldoutData.empty())
     error = "'--heldout' and '--heldout-data' both choose the held-out data: "

@@ -55,17 +55,18 @@ static int runDry(const RunOptions &options, const kerf_artifact *artifact) {
 }
 
 /// How to go on after a job that failed: from what step, and by which command;
-/// "" where nothing was to be saved.
+/// "" where nothing was to be saved. Saves from number `first` on are its own.
 static std::string resumeNote(const RunOptions &options,
-                              const std::vector<std::string> &arguments) {
+                              const std::vector<std::string> &arguments,
+                              int64_t first) {
   if (options.saveState.empty())
     return "";
-  SavedState saved;
-  std::string error;
-  if (!saved.open(options.saveState, error))
-    return "nothing to resume: " + error;
+  std::optional<SavedStep> newest = newestSince(options.saveState, first);
+  if (!newest)
+    return "nothing to resume: the job saved no state in '" +
+           options.saveState + "'";
   return "'" + options.saveState + "' has step " +
-         std::to_string(saved.state().step) + "; to go on from it:\n  " +
+         std::to_string(newest->step) + "; to go on from it:\n  " +
          resumeCommand(arguments, options.saveState);
 }
 
@@ -74,8 +75,9 @@ static std::string resumeNote(const RunOptions &options,
 static int launch(const RunOptions &options, const kerf_artifact *artifact,
                   const std::vector<std::string> &arguments) {
   int64_t worldSize = kerf_artifact_meta(artifact)->world_size;
+  int64_t first = nextNumber(options.saveState);
   auto start = [&](const std::vector<std::string> &own) {
-    if (!options.trace.empty()) {
+    if (!options.trace.empty() && !isRestart()) {
       removeTraceParts(options.trace, worldSize);
       setenv(traceLauncher, "1", 1);
     }
@@ -93,7 +95,7 @@ static int launch(const RunOptions &options, const kerf_artifact *artifact,
   if (!options.trace.empty())
     tell(rescuedTrace(options.trace, artifact));
   if (status != 1) // A rank is lost; else what is wrong comes again.
-    tell(resumeNote(options, arguments));
+    tell(resumeNote(options, arguments, first));
   return status;
 }
 

@@ -3,6 +3,7 @@
 #include "kerf/Train/Setup.h"
 
 #include "kerf/Train/Json.h"
+#include "kerf/Train/Launcher.h"
 #include "kerf/Train/Text.h"
 #include "kerf/Train/Weights.h"
 
@@ -196,7 +197,8 @@ static bool chooseLossScale(const RunOptions &options, RunSetup &setup,
   if (makesDynamic && !scale->isDynamic())
     scale->interval = LossScale().interval;
   scale->interval = options.lossScaleInterval.value_or(scale->interval);
-  scale->factor = options.initialLossScale.value_or(scale->factor);
+  if (!isRestart())
+    scale->factor = options.initialLossScale.value_or(scale->factor);
   return true;
 }
 
@@ -239,7 +241,13 @@ static bool chooseTrace(const RunOptions &options, RunSetup &setup,
     setup.traceFirst = std::min(next + 1, options.steps);
     setup.traceLast = std::min(setup.traceFirst + 2, options.steps);
   }
-  if (setup.traceFirst < next || setup.traceFirst > setup.traceLast)
+  bool hasStep =
+      setup.traceFirst >= next && setup.traceFirst <= setup.traceLast;
+  if (!hasStep && isRestart()) {
+    setup.traceFirst = setup.traceLast = 0;
+    setup.notes.push_back("the steps of '--trace' were made before the job was "
+                          "started again");
+  } else if (!hasStep)
     error = "'--trace' has no step to trace: this run makes " +
             (next > options.steps ? "none"
                                   : "steps " + std::to_string(next) + ".." +

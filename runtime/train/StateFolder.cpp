@@ -14,6 +14,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace kerf::runtime;
@@ -23,6 +24,8 @@ static constexpr const char *partialSuffix = ".partial";
 /// One that another takes the place of, where a file system cannot exchange
 /// them at once. It stays whole until the other one is there.
 static constexpr const char *replacedSuffix = ".replaced";
+/// One that is being removed.
+static constexpr const char *removedSuffix = ".removed";
 static constexpr const char *lockName = ".kerf-run.lock";
 
 std::string kerf::runtime::rankFileName(uint32_t rank) {
@@ -48,19 +51,38 @@ static bool readStep(std::string name, int64_t &step) {
   return parseInteger(name, step) && step >= 0 && std::to_string(step) == name;
 }
 
-/// The number of a save, as its manifest says.
+/// The number of a save, as its manifest says; 0 where that cannot be read.
 static int64_t readNumber(const std::string &path) {
-  constexpr int64_t newest = INT64_MAX;
   MappedFile file;
   Metadata entries;
   std::string error;
-  int64_t number = newest;
-  if (!file.open(joinPath(path, manifestName), error) ||
-      !parseManifest({reinterpret_cast<const char *>(file.data()), file.size()},
-                     entries, error) ||
-      !parseInteger(entries[numberKey], number))
-    return newest;
-  return number;
+  int64_t number = 0;
+  bool isRead =
+      file.open(joinPath(path, manifestName), error) &&
+      parseManifest({reinterpret_cast<const char *>(file.data()), file.size()},
+                    entries, error) &&
+      parseInteger(entries[numberKey], number);
+  return isRead ? number : 0;
+}
+
+/// When a manifest was written, as its file system says; in nanoseconds.
+static int64_t timeOf(const std::string &path) {
+  struct stat status{};
+  if (stat(joinPath(path, manifestName).c_str(), &status) != 0)
+    return 0;
+  return status.st_mtim.tv_sec * INT64_C(1'000'000'000) +
+         status.st_mtim.tv_nsec;
+}
+
+/// What cannot be read is the newest, unless a later one can.
+static void rankUnreadable(std::vector<SavedStep> &steps) {
+  int64_t newest = 0;
+  for (const SavedStep &step : steps)
+    if (step.isReadable())
+      newest = std::max(newest, timeOf(step.path));
+  for (SavedStep &step : steps)
+    if (!step.isReadable())
+      step.number = timeOf(step.path) < newest ? 0 : INT64_MAX;
 }
 
 std::vector<SavedStep> kerf::runtime::listSteps(const std::string &folder) {
@@ -74,6 +96,7 @@ std::vector<SavedStep> kerf::runtime::listSteps(const std::string &folder) {
     own.number = readNumber(own.path);
     steps.push_back(own);
   }
+  rankUnreadable(steps);
   std::sort(steps.begin(), steps.end(),
             [](const SavedStep &a, const SavedStep &b) {
               return std::tie(a.number, a.step) < std::tie(b.number, b.step);
@@ -91,15 +114,19 @@ std::string kerf::runtime::noteStates(const std::string &folder) {
   for (const SavedStep &step : steps)
     last = std::max(last, step.step);
   return quote(folder) + " has states of an earlier run, up to step " +
-         std::to_string(last) + ": they go as this one saves";
+         std::to_string(last) + ": --keep counts them, too";
 }
 
 int64_t kerf::runtime::nextNumber(const std::string &folder) {
   int64_t next = 1;
   for (const SavedStep &step : listSteps(folder))
-    if (step.number < INT64_MAX)
+    if (step.isReadable())
       next = std::max(next, step.number + 1);
   return next;
+}
+
+static bool isLeft(const std::string &path) {
+  return endsWith(path, partialSuffix) || endsWith(path, removedSuffix);
 }
 
 static void syncFolder(const std::string &path) {
@@ -118,21 +145,43 @@ static bool isOurs(const std::string &name) {
          (own.compare(0, 5, "rank-") == 0 && endsWith(own, ".safetensors"));
 }
 
-/// Removes a checkpoint: first what makes it one.
+/// Removes a checkpoint: under another name first, so that what is left of one
+/// when the job ends is removed by the next save. A folder with files of others
+/// keeps them, and its name.
 static void removeStep(const std::string &path) {
-  removeFile(joinPath(path, manifestName));
-  for (const std::string &name : listFolder(path))
+  std::string removed = path;
+  if (!isLeft(path)) {
+    removed += removedSuffix;
+    if (rename(path.c_str(), removed.c_str()) != 0)
+      removed = path;
+  }
+  removeFile(joinPath(removed, manifestName));
+  for (const std::string &name : listFolder(removed))
     if (isOurs(name))
-      removeFile(joinPath(path, name));
-  rmdir(path.c_str());
+      removeFile(joinPath(removed, name));
+  if (rmdir(removed.c_str()) != 0 && removed != path)
+    rename(removed.c_str(), path.c_str());
+}
+
+/// What saves that never ended left: unfinished checkpoints, those that were
+/// being removed, and those that another one took the place of.
+static void removeLeft(const std::string &folder) {
+  for (const std::string &name : listFolder(folder)) {
+    std::string path = joinPath(folder, name);
+    bool isReplaced =
+        endsWith(name, replacedSuffix) &&
+        fileExists(
+            joinPath(path.substr(0, path.size() - std::strlen(replacedSuffix)),
+                     manifestName));
+    if (name.compare(0, prefix.size(), prefix) == 0 &&
+        (isLeft(name) || isReplaced))
+      removeStep(path);
+  }
 }
 
 bool kerf::runtime::beginStep(const std::string &folder, int64_t step,
                               std::string &error) {
-  for (const std::string &name : listFolder(folder))
-    if (name.compare(0, prefix.size(), prefix) == 0 &&
-        endsWith(name, partialSuffix))
-      removeStep(joinPath(folder, name));
+  removeLeft(folder);
   return makeFolder(partialFolder(folder, step), error);
 }
 
@@ -176,6 +225,10 @@ bool kerf::runtime::publishStep(const std::string &folder, int64_t step,
 void kerf::runtime::pruneSteps(const std::string &folder, int64_t keep,
                                int64_t keepEvery) {
   std::vector<SavedStep> steps = listSteps(folder);
+  steps.erase(
+      std::remove_if(steps.begin(), steps.end(),
+                     [](const SavedStep &own) { return !own.isReadable(); }),
+      steps.end());
   auto count = static_cast<int64_t>(steps.size());
   for (int64_t i = 0; i < count - keep; ++i)
     if (keepEvery == 0 || steps[i].step % keepEvery != 0)

@@ -34,7 +34,9 @@ Tiling::Tiling(const std::vector<int64_t> &shape, uint64_t elementBytes)
 uint64_t Tiling::sum(const char *data, uint64_t count, uint64_t stride,
                      uint64_t column) const {
   uint64_t bytes = std::min(width, rowBytes - column * width);
-  if (bytes == stride)
+  // Whole rows lie together; who sums parts of them does it row by row, also
+  // where these lie together.
+  if (bytes == rowBytes)
     return checksumOf(data, count * bytes);
   Checksum sum;
   for (uint64_t row = 0; row < count; ++row)

@@ -24,6 +24,8 @@ using namespace kerf::runtime;
 
 /// Bytes that are read at a time, or a band of tiles.
 static constexpr uint64_t windowBytes = 4 << 20;
+/// Files that are open at a time.
+static constexpr size_t mostOpen = 64;
 
 namespace {
 /// A row of a piece and where a part of it goes.
@@ -112,7 +114,7 @@ bool StateReader::open(const std::string &path, std::string &error) {
   if (!readText(joinPath(folder, indexName), indexFile, text, error))
     return false;
   Checksum sum;
-  sum.add(std::string(text));
+  sum.add(text);
   if (entries["index_bytes"] != std::to_string(text.size()) ||
       entries["index_checksum"] != sum.text())
     return isDamaged(folder, indexName,
@@ -154,6 +156,11 @@ bool StateReader::checkModel(const kerf_artifact *artifact,
 bool PieceFiles::openFile(uint32_t number, std::string &error) {
   if (descriptors.count(number))
     return true;
+  if (descriptors.size() >= mostOpen) {
+    for (auto [other, descriptor] : descriptors)
+      close(descriptor);
+    descriptors.clear();
+  }
   const IndexedFile &file = index.files[number];
   std::string path = joinPath(folder, file.name);
   int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);

@@ -15,6 +15,7 @@
 #include <csignal>
 #include <cstring>
 #include <new>
+#include <system_error>
 
 using namespace kerf::runtime;
 
@@ -37,6 +38,7 @@ struct StateWriter::Job {
   uint64_t copyBytes = 0;
   double copySec = 0;
   std::atomic<bool> isStopped{false};
+  std::atomic<bool> isUrgent{false}; ///< training waits for it
 
   std::vector<uint64_t> sums;      ///< of all tiles
   std::vector<uint64_t> checksums; ///< of the pieces
@@ -187,10 +189,10 @@ const char *StateWriter::Job::gather(const Piece &piece, const char *share,
 
 /// Sleeps where writing is ahead of what it may take.
 void StateWriter::Job::pace() {
-  if (bytesPerSecond <= 0)
+  if (bytesPerSecond <= 0 || isUrgent)
     return;
   double due = start + static_cast<double>(written) / bytesPerSecond;
-  for (double ahead; (ahead = due - now()) > 0 && !isStopped;)
+  for (double ahead; (ahead = due - now()) > 0 && !isStopped && !isUrgent;)
     std::this_thread::sleep_for(
         std::chrono::duration<double>(std::min(ahead, 0.05)));
 }
@@ -252,7 +254,6 @@ bool StateWriter::open(std::string &error) {
 }
 
 bool StateWriter::copy(const RunState &state, std::string &error) {
-  double start = now();
   uint64_t bytes = 0;
   for (const Share &share : shares)
     bytes += (share.end - share.begin) *
@@ -279,12 +280,12 @@ bool StateWriter::copy(const RunState &state, std::string &error) {
   fresh->tensors = &tensors;
   fresh->shares = &shares;
   fresh->copyBytes = bytes;
-  fresh->copySec = now() - start;
   job = std::move(fresh);
   return true;
 }
 
 bool StateWriter::begin(const RunState &state, std::string &error) {
+  double start = now();
   std::string partial = partialFolder(options.folder, state.step);
   if (rank == 0 && !beginStep(options.folder, state.step, error))
     return false;
@@ -296,12 +297,21 @@ bool StateWriter::begin(const RunState &state, std::string &error) {
     error = notShared(rank, partial);
     return false;
   }
+  job->copySec = now() - start;
   // Signals are the main thread's.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread = std::thread([own = job.get()] { own->run(); });
+  bool isStarted = true;
+  try {
+    thread = std::thread([own = job.get()] { own->run(); });
+  } catch (const std::system_error &problem) {
+    error = std::string("cannot start a thread: ") + problem.what();
+    isStarted = false;
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!isStarted)
+    return false;
   busy = isPartial = true;
   return true;
 }
@@ -354,11 +364,20 @@ private:
 bool StateWriter::finish(bool hasWaited, SaveRecord &record,
                          std::string &error) {
   double start = now();
+  job->isUrgent = hasWaited;
+  // Ranks that wait look at each other now and then: a slow disk is no hang,
+  // and what goes wrong elsewhere ends it.
+  bool isWritten = false;
+  for (auto pause = std::chrono::milliseconds(1);; pause *= 2) {
+    if (!poll(isWritten, error))
+      return false;
+    if (isWritten)
+      break;
+    pause = std::min(pause, std::chrono::milliseconds(50));
+    std::this_thread::sleep_for(pause);
+  }
   thread.join();
   busy = false;
-  bool isWritten = false;
-  if (!poll(isWritten, error))
-    return false;
   std::vector<double> own = {job->copySec, job->writeSec,
                              hasWaited ? now() - start : 0};
   for (uint64_t value :
@@ -387,7 +406,13 @@ bool StateWriter::finish(bool hasWaited, SaveRecord &record,
     record.waitSec = std::max(record.waitSec, read.number());
     record.bytes += read.take();
   }
-  return rank != 0 || publish(all, width, record, error);
+  if (rank != 0)
+    return true;
+  // The others wait for this rank in the next step.
+  double written = now();
+  bool isDone = publish(all, width, record, error);
+  record.waitSec += now() - written;
+  return isDone;
 }
 
 StateIndex StateWriter::indexOf(const std::vector<double> &all,

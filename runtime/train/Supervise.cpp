@@ -12,7 +12,8 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
-#include <optional>
+#include <initializer_list>
+#include <string_view>
 
 using namespace kerf::runtime;
 
@@ -23,21 +24,19 @@ static constexpr const char *historyName = "run.json";
 // Commands
 //===----------------------------------------------------------------------===//
 
-std::vector<std::string>
-kerf::runtime::resumeArguments(const std::vector<std::string> &arguments,
-                               const std::string &state) {
+/// The arguments but for some options and their values.
+static std::vector<std::string>
+without(const std::vector<std::string> &arguments,
+        std::initializer_list<std::string_view> options) {
   std::vector<std::string> result;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string &word = arguments[i];
     std::string name = word.substr(0, word.find('='));
-    if (name == "--resume" || name == "--init-from" ||
-        name == "--init-adapter") {
+    if (std::find(options.begin(), options.end(), name) == options.end())
+      result.push_back(word);
+    else
       i += word.find('=') == std::string::npos;
-      continue;
-    }
-    result.push_back(word);
   }
-  result.insert(result.end(), {"--resume", state});
   return result;
 }
 
@@ -58,9 +57,10 @@ std::string
 kerf::runtime::resumeCommand(const std::vector<std::string> &arguments,
                              const std::string &state) {
   std::string text = "kerf-run";
-  for (const std::string &word : resumeArguments(arguments, state))
+  for (const std::string &word :
+       without(arguments, {"--resume", "--init-from", "--init-adapter"}))
     text += " " + shellWord(word);
-  return text;
+  return text + " --resume " + shellWord(state);
 }
 
 //===----------------------------------------------------------------------===//
@@ -69,7 +69,8 @@ kerf::runtime::resumeCommand(const std::vector<std::string> &arguments,
 
 namespace {
 struct Attempt {
-  int64_t from = 0, to = 0; ///< steps that were done before and after
+  /// Steps that were done before and after; -1: nobody told.
+  int64_t from = -1, to = -1;
   double seconds = 0;
   JobEnd end;
 };
@@ -123,12 +124,13 @@ void History::add(const Attempt &attempt) {
   std::string fault = attempt.end.fault.kind == FaultKind::None
                           ? "null"
                           : jsonQuote(attempt.end.fault.words());
-  lines.push_back(format("{\"ended\": \"%s\", \"from_step\": %lld, "
-                         "\"to_step\": %lld, \"seconds\": %.3f, \"status\": "
-                         "%d, \"fault\": ",
-                         day, static_cast<long long>(attempt.from),
-                         static_cast<long long>(attempt.to), attempt.seconds,
-                         attempt.end.status) +
+  auto step = [](int64_t number) {
+    return number < 0 ? "null" : std::to_string(number);
+  };
+  lines.push_back(format("{\"ended\": \"%s\", \"from_step\": ", day) +
+                  step(attempt.from) + ", \"to_step\": " + step(attempt.to) +
+                  format(", \"seconds\": %.3f, \"status\": %d, \"fault\": ",
+                         attempt.seconds, attempt.end.status) +
                   fault + "}");
   std::string text = "{\"attempts\": [";
   for (size_t i = 0; i < lines.size(); ++i)
@@ -161,11 +163,25 @@ static int pause(double seconds) {
   return std::max(signal, 0);
 }
 
-static std::optional<SavedStep> newestStep(const std::string &folder) {
-  std::vector<SavedStep> steps = listSteps(folder);
-  if (steps.empty())
-    return std::nullopt;
-  return steps.back();
+std::optional<SavedStep> kerf::runtime::newestSince(const std::string &folder,
+                                                    int64_t first) {
+  std::optional<SavedStep> newest;
+  for (const SavedStep &step : listSteps(folder))
+    if (step.isReadable() && step.number >= first)
+      newest = step;
+  return newest;
+}
+
+/// Steps that an attempt made whole.
+static Attempt attemptOf(const JobEnd &end, double seconds) {
+  Attempt attempt;
+  attempt.seconds = seconds;
+  attempt.end = end;
+  if (end.firstStep > 0)
+    attempt.from = end.firstStep - 1;
+  if (end.lastStep > 0)
+    attempt.to = end.status == 0 ? end.lastStep : end.lastStep - 1;
+  return attempt;
 }
 
 /// Whether another try may go better; else says why not.
@@ -193,6 +209,7 @@ int kerf::runtime::supervise(
     const std::function<JobEnd(const std::vector<std::string> &)> &launch) {
   History history(options.saveState);
   std::vector<std::string> next = arguments;
+  int64_t first = nextNumber(options.saveState); ///< of this job's saves
   std::vector<double> restarts; ///< their times, those of the last hour
   Fault before;
   int64_t same = 0; ///< faults in a row that were the last one
@@ -201,7 +218,7 @@ int kerf::runtime::supervise(
   while (true) {
     double start = now();
     JobEnd end = launch(next);
-    history.add({end.firstStep - 1, end.lastStep, now() - start, end});
+    history.add(attemptOf(end, now() - start));
     if (end.status == 0 || end.isAsked)
       return end.status;
     double limit = now() - windowSec;
@@ -212,7 +229,7 @@ int kerf::runtime::supervise(
     before = end.fault;
     if (!isWorthwhile(end, same, restarts.size(), options.maxRestarts))
       return end.status;
-    std::optional<SavedStep> newest = newestStep(options.saveState);
+    std::optional<SavedStep> newest = newestSince(options.saveState, first);
     if (newest && newest->number > reached)
       pauseSec = 1;
     reached = newest ? newest->number : 0;
@@ -225,6 +242,11 @@ int kerf::runtime::supervise(
     if (int signal = pause(pauseSec))
       return 128 + signal;
     pauseSec = std::min(2 * pauseSec, longestPauseSec);
-    next = newest ? resumeArguments(arguments, newest->path) : arguments;
+    markRestart();
+    next = arguments;
+    if (newest) {
+      next = without(arguments, {"--resume"});
+      next.insert(next.end(), {"--resume", newest->path});
+    }
   }
 }

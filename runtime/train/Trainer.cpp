@@ -577,8 +577,9 @@ bool Trainer::loop() {
   while (state.step < last && !stop) {
     if (!step()) {
       // All ranks have this loss; what they copied before is good.
-      if (fault == FaultKind::NotFinite && writer && writer->isBusy())
-        (void)finishSave(/*hasWaited=*/true);
+      if (fault == FaultKind::NotFinite && writer && writer->isBusy() &&
+          finishSave(/*hasWaited=*/true))
+        (void)kerf_session_barrier(session, &failure);
       return false;
     }
     if (trace && state.step == setup.traceLast && !finishTrace())
@@ -599,8 +600,7 @@ bool Trainer::loop() {
   }
   // Also where there was nothing to train: a state comes into another folder,
   // in this layout.
-  bool isThere =
-      setup.saved && parentFolder(setup.saved->path()) == options.saveState;
+  bool isThere = setup.saved && setup.saved->isIn(options.saveState);
   if (savedStep < 0 && !isThere && !save())
     return false;
   if (writer && writer->isBusy() && !finishSave(/*hasWaited=*/true))

@@ -235,6 +235,28 @@ class Faults(jobs.JobTest):
                 self.assertEqual(found.setdefault(said["iteration"], said["loss"]), said["loss"])
         self.assertEqual(sorted(found), list(range(1, 301)))
 
+    # States that were there before are another run's; signals reach ranks of a second start, too.
+    def test_starts_again_from_its_own_states(self):
+        process = self.start("--save-state=s", "--warmup=0", "--steps=20")
+        self.end(process, 0)
+        process = self.start("--save-state=s", "--save-every=1000000", "--max-restarts=2", "--trace=t.json", "--trace-steps=2..3")
+        self.step(process, 6)
+        self.kill_one(process)
+        self.step(process, 1)
+        self.step(process, 4)
+        process.terminate()
+        out, err = self.end(process, 128 + signal.SIGTERM)
+        self.assertIn("restart 1 of 2 within an hour, from the start", err)
+        self.assertIn("saved the state of step ", out)
+
+    def test_trace_is_made_once(self):
+        process = self.start(*self.SUPERVISED, "--max-restarts=2", "--trace=t.json", "--trace-steps=2..3", "--steps=200")
+        self.step(process, 8)
+        self.kill_one(process)
+        out, _ = self.end(process, 0)
+        self.assertIn("the steps of '--trace' were made before the job was started again", out)
+        self.assertIn("traceEvents", (self.folder / "t.json").read_text())
+
     def test_restarts_are_counted(self):
         process = self.start(*self.SUPERVISED, "--max-restarts=1")
         self.step(process, 6)
@@ -276,7 +298,7 @@ class Faults(jobs.JobTest):
         self.step(process, 6)
         os.kill(self.ranks(process)[1], signal.SIGSTOP)
         _, err = self.end(process, 0)
-        self.assertRegex(err, r"note: rank \d failed in step \d+; restart 1 of 2")
+        self.assertRegex(err, r"note: the job failed in step \d+; restart 1 of 2")
 
     # The doctor looks at the machine with the eyes of the model.
     def test_doctor(self):

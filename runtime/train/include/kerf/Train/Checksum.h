@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 namespace kerf::runtime {
 
@@ -28,7 +29,7 @@ public:
       mix(i / 8 % 8, p + i, std::min<uint64_t>(8, bytes - i));
     total += bytes;
   }
-  void add(const std::string &text) {
+  void add(std::string_view text) {
     uint64_t length = text.size();
     add(&length, sizeof length);
     add(text.data(), length);

@@ -55,9 +55,11 @@ struct Fault {
   int signal = 0;    ///< that killed the rank; 0: it ended by itself
   int64_t step = -1; ///< that the job was in; -1: before the first
 
+  /// The same thing again. Of ranks that fail by themselves, as when nothing
+  /// moves, any one may be the first to tell.
   bool operator==(const Fault &other) const {
-    return kind == other.kind && rank == other.rank && signal == other.signal &&
-           step == other.step;
+    return kind == other.kind && signal == other.signal && step == other.step &&
+           (signal == 0 || rank == other.rank);
   }
   /// "rank 1 was killed by signal 9 (Killed) in step 12".
   std::string words() const;

@@ -85,6 +85,8 @@ std::string joinPath(const std::string &folder, const std::string &name);
 std::string parentFolder(const std::string &path);
 bool isFolder(const std::string &path);
 bool fileExists(const std::string &path);
+/// Whether two paths name one file or folder.
+bool isSameFile(const std::string &a, const std::string &b);
 /// Names of the entries of a folder, sorted; none if it cannot be read.
 std::vector<std::string> listFolder(const std::string &path);
 /// Removes a file; fine if there is none.

@@ -14,6 +14,11 @@ namespace kerf::runtime {
 /// Whether somebody else started this process as a rank (RANK is set).
 bool isRankProcess();
 
+/// Whether the job was started again after a fault: what its options said of
+/// its beginning is done. `markRestart` says so to the ranks that are started.
+bool isRestart();
+void markRestart();
+
 /// In a process that mpirun started: sets RANK, WORLD_SIZE, LOCAL_RANK and
 /// LOCAL_WORLD_SIZE to what MPI says, unless RANK is set.
 void adoptMpiRank();

@@ -4,6 +4,7 @@
 #define KERF_TRAIN_STATE_H
 
 #include "kerf/Runtime/Runtime.h"
+#include "kerf/Train/Files.h"
 #include "kerf/Train/RunState.h"
 #include "kerf/Train/StateFile.h"
 #include "kerf/Train/StateReader.h"
@@ -27,6 +28,11 @@ public:
   const RunState &state() const { return run; }
   /// Where the state was found.
   const std::string &path() const { return found; }
+  /// Whether it is a checkpoint among those of a folder.
+  bool isIn(const std::string &folder) const {
+    return std::holds_alternative<StateReader>(source) &&
+           isSameFile(parentFolder(found), folder);
+  }
   /// Sets all tensors that this rank has. Fails on what is damaged, and on the
   /// state of another model.
   [[nodiscard]] bool restore(kerf_session *session,

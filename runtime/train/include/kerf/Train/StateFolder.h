@@ -33,8 +33,10 @@ struct SavedStep {
   int64_t step = 0;
   /// Saves are numbered: a folder may have states of a run that went further,
   /// and of one that began again. One whose manifest cannot be read is the
-  /// newest, so that nobody goes on from an older one without a word.
+  /// newest unless a later one can, so that nobody goes on from an older one
+  /// without a word.
   int64_t number = 0;
+  bool isReadable() const { return number > 0 && number < INT64_MAX; }
   std::string path;
 };
 /// The checkpoints in a folder that have a manifest, the oldest save first.
@@ -58,7 +60,8 @@ void abandonStep(const std::string &folder, int64_t step);
 inline constexpr const char *numberKey = "save";
 
 /// Removes checkpoints but the `keep` newest and those of every `keepEvery`-th
-/// step (0: none). Other files in their folders stay.
+/// step (0: none). Those that cannot be read stay and do not count. Other files
+/// in their folders stay.
 void pruneSteps(const std::string &folder, int64_t keep, int64_t keepEvery);
 
 /// Keeps other runs from saving to the same folder, as long as it lives.

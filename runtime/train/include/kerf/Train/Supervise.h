@@ -5,21 +5,23 @@
 
 #include "kerf/Train/Launcher.h"
 #include "kerf/Train/Options.h"
+#include "kerf/Train/StateFolder.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace kerf::runtime {
 
-/// The arguments that go on from a state: those that were typed, but for what
+/// The command that goes on from a state: the one that was typed, but for what
 /// gave the run its weights.
-std::vector<std::string>
-resumeArguments(const std::vector<std::string> &arguments,
-                const std::string &state);
-/// The same as a command for a shell.
 std::string resumeCommand(const std::vector<std::string> &arguments,
                           const std::string &state);
+
+/// The newest checkpoint of a folder of those from number `first` on: what was
+/// there before the job is another run's.
+std::optional<SavedStep> newestSince(const std::string &folder, int64_t first);
 
 /// Runs a job and starts it again after faults, from the newest checkpoint of
 /// `--save-state`, with pauses of 1 to 60 s that grow until a later one is
