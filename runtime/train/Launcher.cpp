@@ -49,6 +49,25 @@ bool kerf::runtime::isRestart() { return std::getenv(restartName) != nullptr; }
 
 void kerf::runtime::markRestart() { setenv(restartName, "1", 1); }
 
+/// Signals that were blocked when the program began: ranks begin with them.
+static const sigset_t &startMask() {
+  static const sigset_t mask = [] {
+    sigset_t now;
+    sigprocmask(SIG_BLOCK, nullptr, &now);
+    return now;
+  }();
+  return mask;
+}
+
+void kerf::runtime::holdSignals() {
+  (void)startMask();
+  sigset_t held;
+  sigemptyset(&held);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP})
+    sigaddset(&held, signal);
+  sigprocmask(SIG_BLOCK, &held, nullptr);
+}
+
 int64_t kerf::runtime::usableCores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -120,6 +139,7 @@ Job::Job(int64_t worldSize)
     : worldSize(worldSize),
       session(format("kerf-%lld-", static_cast<long long>(getpid())) +
               drawSecret()) {
+  (void)startMask();
   sigemptyset(&waited);
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD})
     sigaddset(&waited, signal);
@@ -146,7 +166,7 @@ void Job::become(int64_t rank, std::vector<char *> &argv) {
   set("KERF_SESSION", session);
   set("KERF_LAUNCHED", "1");
   pipe.handOn();
-  sigprocmask(SIG_SETMASK, &before, nullptr);
+  sigprocmask(SIG_SETMASK, &startMask(), nullptr);
   execv("/proc/self/exe", argv.data());
   std::fprintf(stderr, "kerf-run: error: cannot start rank %lld: %s\n",
                static_cast<long long>(rank), std::strerror(errno));
@@ -322,6 +342,7 @@ JobEnd kerf::runtime::launchMpi(int64_t worldSize,
       "mpirun", "--oversubscribe",         "--bind-to", "none",
       "-n",     std::to_string(worldSize), self};
   command.insert(command.end(), arguments.begin(), arguments.end());
+  (void)startMask();
   sigset_t waited, before;
   sigemptyset(&waited);
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD})
@@ -330,7 +351,7 @@ JobEnd kerf::runtime::launchMpi(int64_t worldSize,
   std::fflush(nullptr);
   pid_t child = fork();
   if (child == 0)
-    becomeMpirun(command, before);
+    becomeMpirun(command, startMask());
   if (child < 0) {
     std::fprintf(stderr, "kerf-run: error: cannot start mpirun: %s\n",
                  std::strerror(errno));

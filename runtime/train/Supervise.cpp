@@ -148,19 +148,14 @@ static void tell(const std::string &text) {
   std::fprintf(stderr, "kerf-run: %s\n", text.c_str());
 }
 
-/// Sleeps; the signal that ended it early, or 0.
+/// Sleeps; the signal that ended it early, or came before, or 0.
 static int pause(double seconds) {
-  sigset_t signals, before;
+  sigset_t signals;
   sigemptyset(&signals);
   for (int signal : {SIGINT, SIGTERM, SIGHUP})
     sigaddset(&signals, signal);
-  sigprocmask(SIG_BLOCK, &signals, &before);
-  timespec time = {
-      static_cast<time_t>(seconds),
-      static_cast<long>((seconds - static_cast<int64_t>(seconds)) * 1e9)};
-  int signal = sigtimedwait(&signals, nullptr, &time);
-  sigprocmask(SIG_SETMASK, &before, nullptr);
-  return std::max(signal, 0);
+  timespec time = {static_cast<time_t>(seconds), 0};
+  return std::max(sigtimedwait(&signals, nullptr, &time), 0);
 }
 
 std::optional<SavedStep> kerf::runtime::newestSince(const std::string &folder,
@@ -207,6 +202,7 @@ static bool isWorthwhile(const JobEnd &end, int64_t same, size_t restarts,
 int kerf::runtime::supervise(
     const RunOptions &options, const std::vector<std::string> &arguments,
     const std::function<JobEnd(const std::vector<std::string> &)> &launch) {
+  holdSignals();
   History history(options.saveState);
   std::vector<std::string> next = arguments;
   int64_t first = nextNumber(options.saveState); ///< of this job's saves

@@ -19,6 +19,10 @@ bool isRankProcess();
 bool isRestart();
 void markRestart();
 
+/// Keeps signals that end a program from doing so, for who looks for them
+/// (`sigtimedwait`); ranks that are started do not inherit that.
+void holdSignals();
+
 /// In a process that mpirun started: sets RANK, WORLD_SIZE, LOCAL_RANK and
 /// LOCAL_WORLD_SIZE to what MPI says, unless RANK is set.
 void adoptMpiRank();
