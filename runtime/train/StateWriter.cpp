@@ -17,6 +17,9 @@
 #include <new>
 #include <system_error>
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 using namespace kerf::runtime;
 
 /// Bytes that are gathered, checked and written at a time, or a band of tiles.
@@ -34,8 +37,7 @@ struct StateWriter::Job {
   double bytesPerSecond = 0;
   const std::vector<StateTensor> *tensors = nullptr;
   const std::vector<Share> *shares = nullptr;
-  std::unique_ptr<char[]> copy; ///< the shares, one after the other
-  uint64_t copyBytes = 0;
+  const char *copy = nullptr; ///< the shares, one after the other
   double copySec = 0;
   std::atomic<bool> isStopped{false};
   std::atomic<bool> isUrgent{false}; ///< training waits for it
@@ -65,7 +67,15 @@ private:
   double start = 0;
 };
 
+/// What a writing thread takes of a processor that training wants, too: about
+/// a tenth.
+static void giveWay() {
+  constexpr int niceness = 10;
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), niceness);
+}
+
 void StateWriter::Job::run() {
+  giveWay();
   start = now();
   try {
     (void)write();
@@ -94,7 +104,7 @@ bool StateWriter::Job::write() {
     return false;
   dataStart = file.dataStart();
   fileBytes = dataStart + file.dataBytes();
-  const char *share = copy.get();
+  const char *share = copy;
   for (const Share &own : *shares) {
     int64_t size = kerf_dtype_bytes((*tensors)[own.tensor].tensor.dtype);
     for (const Piece &piece : own.pieces)
@@ -211,8 +221,9 @@ StateWriter::StateWriter(kerf_session *session, const kerf_artifact *artifact,
 StateWriter::~StateWriter() {
   if (job)
     job->isStopped = true;
-  if (thread.joinable())
-    thread.join();
+  for (std::thread *own : {&thread, &touching})
+    if (own->joinable())
+      own->join();
   if (rank == 0 && isPartial)
     abandonStep(options.folder, job->state.step);
 }
@@ -250,21 +261,48 @@ bool StateWriter::open(std::string &error) {
     error = notShared(rank, options.folder);
     return false;
   }
-  return true;
+  return reserve(error);
+}
+
+/// Memory that is touched first takes the system longer than the copy does.
+bool StateWriter::reserve(std::string &error) {
+  for (const Share &share : shares)
+    copyBytes += (share.end - share.begin) *
+                 kerf_dtype_bytes(tensors[share.tensor].tensor.dtype);
+  memory.reset(new (std::nothrow) char[copyBytes]);
+  if (!memory) {
+    error = "there is no memory for a copy of " + formatBytes(copyBytes);
+    return false;
+  }
+  return startThread(
+      touching,
+      [this] {
+        giveWay();
+        std::memset(memory.get(), 0, copyBytes);
+      },
+      error);
+}
+
+/// Signals are the main thread's.
+bool StateWriter::startThread(std::thread &made, std::function<void()> body,
+                              std::string &error) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    made = std::thread(std::move(body));
+  } catch (const std::system_error &problem) {
+    error = std::string("cannot start a thread: ") + problem.what();
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return made.joinable();
 }
 
 bool StateWriter::copy(const RunState &state, std::string &error) {
-  uint64_t bytes = 0;
-  for (const Share &share : shares)
-    bytes += (share.end - share.begin) *
-             kerf_dtype_bytes(tensors[share.tensor].tensor.dtype);
+  if (touching.joinable())
+    touching.join();
   auto fresh = std::make_unique<Job>();
-  // One copy serves all saves.
-  if (job)
-    fresh->copy = std::move(job->copy);
-  else
-    fresh->copy.reset(new char[bytes]);
-  char *to = fresh->copy.get();
+  char *to = memory.get();
   for (const Share &share : shares) {
     if (!check(kerf_session_read_part(session, &tensors[share.tensor].tensor.id,
                                       share.begin, share.end, to, &failure),
@@ -279,7 +317,7 @@ bool StateWriter::copy(const RunState &state, std::string &error) {
   fresh->bytesPerSecond = options.bytesPerSecond;
   fresh->tensors = &tensors;
   fresh->shares = &shares;
-  fresh->copyBytes = bytes;
+  fresh->copy = memory.get();
   job = std::move(fresh);
   return true;
 }
@@ -298,19 +336,7 @@ bool StateWriter::begin(const RunState &state, std::string &error) {
     return false;
   }
   job->copySec = now() - start;
-  // Signals are the main thread's.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool isStarted = true;
-  try {
-    thread = std::thread([own = job.get()] { own->run(); });
-  } catch (const std::system_error &problem) {
-    error = std::string("cannot start a thread: ") + problem.what();
-    isStarted = false;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!isStarted)
+  if (!startThread(thread, [own = job.get()] { own->run(); }, error))
     return false;
   busy = isPartial = true;
   return true;
@@ -381,7 +407,7 @@ bool StateWriter::finish(bool hasWaited, SaveRecord &record,
   std::vector<double> own = {job->copySec, job->writeSec,
                              hasWaited ? now() - start : 0};
   for (uint64_t value :
-       {job->copyBytes, job->dataStart, job->fileBytes, job->sumsStart})
+       {copyBytes, job->dataStart, job->fileBytes, job->sumsStart})
     pushHalves(value, own);
   for (uint64_t checksum : job->checksums)
     pushHalves(checksum, own);

@@ -18,6 +18,7 @@
 #include "kerf/Train/StateIndex.h"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -64,6 +65,9 @@ private:
   struct Job;
 
   bool check(kerf_status code, std::string &error);
+  bool reserve(std::string &error);
+  static bool startThread(std::thread &made, std::function<void()> body,
+                          std::string &error);
   bool copy(const RunState &state, std::string &error);
   bool publish(const std::vector<double> &all, uint32_t width,
                SaveRecord &record, std::string &error);
@@ -77,8 +81,10 @@ private:
   std::vector<StateTensor> tensors;
   std::vector<Share> shares;
   FolderLock lock;
+  std::unique_ptr<char[]> memory; ///< of the copy, the same for all saves
+  uint64_t copyBytes = 0;
   std::unique_ptr<Job> job;
-  std::thread thread;
+  std::thread thread, touching;
   bool busy = false;
   bool isPartial = false; ///< a folder is there that has no name yet
 };
