@@ -274,13 +274,11 @@ bool StateWriter::reserve(std::string &error) {
     error = "there is no memory for a copy of " + formatBytes(copyBytes);
     return false;
   }
-  return startThread(
-      touching,
-      [this] {
-        giveWay();
-        std::memset(memory.get(), 0, copyBytes);
-      },
-      error);
+  auto touch = [this] {
+    giveWay();
+    std::memset(memory.get(), 0, copyBytes);
+  };
+  return !options.isOften || startThread(touching, touch, error);
 }
 
 /// Signals are the main thread's.

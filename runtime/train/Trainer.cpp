@@ -217,7 +217,7 @@ bool Trainer::tryTargets() {
   std::string message;
   if (!options.saveState.empty()) {
     SaveOptions wanted{options.saveState, options.keep, options.keepEvery,
-                       options.saveMegabytes * 1e6};
+                       options.saveMegabytes * 1e6, options.saveEvery > 0};
     if (!writer.emplace(session, setup.artifact, wanted).open(message))
       return failLocally("the state cannot be saved: " + message);
   }

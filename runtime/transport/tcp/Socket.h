@@ -23,8 +23,8 @@ enum FrameKind : uint32_t {
   kBye,       ///< rank `from` ends its connection
 };
 
-/// Frames for others that rank 0 holds until a rank takes them: beyond this, who
-/// sends to it is not read on.
+/// Frames for others that rank 0 holds until a rank takes them: beyond this,
+/// who sends to it is not read on.
 constexpr uint64_t kMostHeld = uint64_t(64) << 20;
 
 struct Head {

@@ -31,6 +31,7 @@ struct SaveOptions {
   int64_t keep = 2;      ///< newest checkpoints that stay
   int64_t keepEvery = 0; ///< those of every so many steps stay, too; 0: none
   double bytesPerSecond = 0; ///< most that a rank writes; 0: as fast as it can
+  bool isOften = false;      ///< memory of the copy is made ready at the start
 };
 
 class StateWriter {
