@@ -8,7 +8,8 @@
 # paths everywhere, --save-state in a folder that all machines see.
 #
 # Read here:      KERF_RUN          path of kerf-run (default: the one on PATH)
-# Passed on:      KERF_PLUGIN_PATH  folders of device and transport libraries
+# Passed on:      KERF_SESSION      name of the job, which others must not guess (default: drawn)
+#                 KERF_PLUGIN_PATH  folders of device and transport libraries
 #                 KERF_CPU_ISA      most that kernels of the CPU library use: avx2, avx512, ...
 # Set by mpirun:  OMPI_COMM_WORLD_* rank and size, which kerf-run takes instead of RANK and WORLD_SIZE
 #
@@ -38,7 +39,8 @@ if [[ $hosts == - ]]; then
 else
   options+=(--hostfile "$hosts")
 fi
-for name in KERF_PLUGIN_PATH KERF_CPU_ISA; do
+export KERF_SESSION=${KERF_SESSION:-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')}
+for name in KERF_SESSION KERF_PLUGIN_PATH KERF_CPU_ISA; do
   [[ -z ${!name:-} ]] || options+=(-x "$name")
 done
 exec mpirun "${options[@]}" "$(realpath -- "$run")" "$(realpath -- "$model")" --data "$(realpath -- "$data")" \

@@ -9,7 +9,8 @@
 #
 # Read here:     KERF_RUN          path of kerf-run (default: the one on PATH)
 #                KERF_SLURM_MPI    srun's way to start MPI (default: pmix; 'srun --mpi=list' has all)
-# Passed on:     KERF_PLUGIN_PATH  folders of device and transport libraries
+# Passed on:     KERF_SESSION      name of the job, which others must not guess (default: drawn)
+#                KERF_PLUGIN_PATH  folders of device and transport libraries
 #                KERF_CPU_ISA      most that kernels of the CPU library use: avx2, avx512, ...
 # Set per rank:  RANK, WORLD_SIZE, LOCAL_RANK, KERF_LAUNCHED (srun tells who was killed)
 #
@@ -32,6 +33,7 @@ shift 2
 command -v srun >/dev/null || stop "srun is missing"
 run=$(command -v -- "${KERF_RUN:-kerf-run}") || stop "'${KERF_RUN:-kerf-run}' is missing: set PATH or KERF_RUN"
 cores=${SLURM_CPUS_PER_TASK:-1}
+export KERF_SESSION=${KERF_SESSION:-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')}
 
 # Neighbours in rank talk most: block distribution fills a machine before the next one starts.
 options=(--mpi="${KERF_SLURM_MPI:-pmix}" --ntasks="$SLURM_NTASKS" --cpus-per-task="$cores")
