@@ -75,7 +75,7 @@ private:
   bool save();
   bool finishSave(bool hasWaited);
   bool pollSave();
-  bool failSave(const std::string &message);
+  bool failSave(const std::string &text, const std::string &message);
   bool finishRun();
   bool saveAll();
   bool exportWeights(const std::string &path);
@@ -219,7 +219,7 @@ bool Trainer::tryTargets() {
     SaveOptions wanted{options.saveState, options.keep, options.keepEvery,
                        options.saveMegabytes * 1e6, options.saveEvery > 0};
     if (!writer.emplace(session, setup.artifact, wanted).open(message))
-      return failLocally("the state cannot be saved: " + message);
+      return failSave("the state cannot be saved: ", message);
   }
   if (kerf_session_rank(session) != 0)
     return true;
@@ -516,10 +516,11 @@ bool Trainer::agreeToStop() {
   return true;
 }
 
+static constexpr const char *notSaved = "the state was not saved: ";
+
 /// Ranks that cannot write have agreed on which of them tells; the others have
 /// no message.
-bool Trainer::failSave(const std::string &message) {
-  std::string text = "the state was not saved: ";
+bool Trainer::failSave(const std::string &text, const std::string &message) {
   if (kerf_status code = writer->failed()) {
     std::snprintf(failure.message, sizeof failure.message, "%s",
                   message.c_str());
@@ -541,7 +542,7 @@ bool Trainer::save() {
   }
   std::string message;
   if (!writer->begin(state, message))
-    return failSave(message);
+    return failSave(notSaved, message);
   savedStep = state.step;
   return true;
 }
@@ -550,7 +551,7 @@ bool Trainer::finishSave(bool hasWaited) {
   SaveRecord record;
   std::string message;
   if (!writer->finish(hasWaited, record, message))
-    return failSave(message);
+    return failSave(notSaved, message);
   record.now = state.step;
   log->save(record);
   return true;
@@ -563,7 +564,7 @@ bool Trainer::pollSave() {
   bool isWritten = false;
   std::string message;
   if (!writer->poll(isWritten, message))
-    return failSave(message);
+    return failSave(notSaved, message);
   return !isWritten || finishSave(/*hasWaited=*/false);
 }
 

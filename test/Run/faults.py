@@ -282,6 +282,12 @@ class Faults(jobs.JobTest):
         _, err = self.end(process, 1)
         self.assertIn("'--max-restarts' needs '--save-state=DIR'", err)
 
+    # What is wrong for all ranks is told by one.
+    def test_no_place_for_states(self):
+        _, err = self.end(self.start("--save-state=text.txt/s"), 1)
+        self.assertEqual(err, "kerf-run: rank 0: error: the state cannot be saved: cannot make the folder 'text.txt/s': "
+                              "Not a directory\n")  # fmt: skip
+
     def test_stop_between_two_starts(self):
         process = self.start(*self.SUPERVISED, "--max-restarts=9")
         self.step(process, 4)
