@@ -11,6 +11,7 @@
 
 #include "kerf/Dialect/Kerf/Chunks.h"
 #include "kerf/Dialect/Kerf/PutOff.h"
+#include "kerf/Dialect/Kerf/Stacks.h"
 #include "kerf/Differentiate/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -182,17 +183,6 @@ static RepeatOp buildSecond(Division &division, RepeatOp first,
                  getPhase(yield));
 }
 
-/// Drops slices whose argument nobody reads.
-static void dropUnusedSlices(RepeatOp repeat) {
-  Block &body = repeat.getBody().front();
-  unsigned first = 1 + repeat.getInits().size();
-  for (unsigned k = repeat.getSlices().size(); k-- > 0;)
-    if (body.getArgument(first + k).use_empty()) {
-      body.eraseArgument(first + k);
-      repeat.getSlicesMutable().erase(k);
-    }
-}
-
 static void splitReverse(RepeatOp repeat) {
   Division division{repeat, findPutOff(repeat), {}, {}, {}, {}};
   if (division.putOff.ops.empty())
@@ -212,8 +202,8 @@ static void splitReverse(RepeatOp repeat) {
   for (auto [n, k] : llvm::enumerate(division.moveStacked))
     replace(repeat.getStackResults()[k], second.getStackResults()[n]);
   repeat.erase();
-  dropUnusedSlices(first);
-  dropUnusedSlices(second);
+  dropUnreadSlices(first);
+  dropUnreadSlices(second);
 }
 
 namespace {

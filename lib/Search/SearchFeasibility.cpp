@@ -153,14 +153,20 @@ static void addReasons(const SearchProblem &problem, Infeasible &infeasible) {
                                  "--prove spends more");
 }
 
+/// The problem with what a way out may cost.
+static SearchProblem reliefOf(const SearchProblem &problem) {
+  SearchProblem relief = problem;
+  relief.budget = kReliefTables;
+  relief.hopeless = kReliefHeads;
+  return relief;
+}
+
 /// One pin taken away at a time.
 static void addPinReliefs(const SearchProblem &problem,
                           Infeasible &infeasible) {
   for (const Pins &relaxed : relaxationsOf(problem.pins)) {
-    SearchProblem other = problem;
+    SearchProblem other = reliefOf(problem);
     other.pins = relaxed;
-    other.budget = kReliefTables;
-    other.hopeless = kReliefHeads;
     if (auto plan = searchQuietly(other))
       infeasible.reliefs.push_back(
           llvm::formatv("fits without the pin {0}: {1:f3} s per step ({2})",
@@ -183,10 +189,8 @@ static void addHeadroomRelief(const SearchProblem &problem,
     return;
   Machine full = *problem.machine;
   full.device.headroom = 0;
-  SearchProblem other = problem;
+  SearchProblem other = reliefOf(problem);
   other.machine = &full;
-  other.budget = kReliefTables;
-  other.hopeless = kReliefHeads;
   if (!anyMayFit(other))
     return;
   if (auto plan = searchQuietly(other))
@@ -204,10 +208,8 @@ static void addDeviceRelief(const SearchProblem &problem,
   int64_t devices = problem.machine->describedDevices();
   for (int64_t times = 2; times <= kMostTimes; times *= 2) {
     Machine larger = problem.machine->withDevices(devices * times);
-    SearchProblem other = problem;
+    SearchProblem other = reliefOf(problem);
     other.machine = &larger;
-    other.budget = kReliefTables;
-    other.hopeless = kReliefHeads;
     if (!anyMayFit(other))
       continue;
     if (auto plan = searchQuietly(other)) {

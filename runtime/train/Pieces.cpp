@@ -3,6 +3,9 @@
 #include "kerf/Train/Pieces.h"
 
 #include "kerf/Artifact/Format.h"
+#include "kerf/Train/Numbers.h"
+#include "kerf/Train/Safetensors.h"
+#include "kerf/Train/Text.h"
 
 #include <algorithm>
 #include <tuple>
@@ -57,14 +60,41 @@ static std::pair<int64_t, int64_t> shareOf(const kerf_holding &holding,
   return {at(number), at(number + 1)};
 }
 
-static std::vector<kerf_box> boxesOf(const kerf_artifact *artifact,
-                                     const kerf_holding &holding, uint32_t rank,
-                                     int64_t begin, int64_t end) {
+std::vector<kerf_box> kerf::runtime::boxesOf(const kerf_artifact *artifact,
+                                             const kerf_holding &holding,
+                                             uint32_t rank, int64_t begin,
+                                             int64_t end) {
   std::vector<kerf_box> boxes(
       kerf_holding_boxes(artifact, &holding, rank, begin, end, nullptr, 0));
   kerf_holding_boxes(artifact, &holding, rank, begin, end, boxes.data(),
                      static_cast<uint32_t>(boxes.size()));
   return boxes;
+}
+
+bool kerf::runtime::isOfModel(
+    const std::string &path, size_t count,
+    const std::vector<StateTensor> &state,
+    const std::function<SavedShape(const std::string &name)> &find,
+    std::string &error) {
+  std::string start =
+      "the saved state " + quote(path) + " is of another model: ";
+  for (const StateTensor &t : state) {
+    SavedShape found = find(t.name);
+    if (found.shape && *found.shape == t.tensor.shape &&
+        kerfDtype(found.dtype) == t.tensor.dtype)
+      continue;
+    error =
+        start + "tensor " + quote(t.name) +
+        (found.shape ? " is " + formatShape(*found.shape) + " " + found.dtype
+                     : " is missing") +
+        ", expected " + formatShape(t.tensor.shape) + " " +
+        std::string(dtypeName(t.tensor.dtype));
+    return false;
+  }
+  if (count != state.size())
+    error = start + std::to_string(count) + " tensors, expected " +
+            std::to_string(state.size());
+  return count == state.size();
 }
 
 std::vector<int64_t> kerf::runtime::boxShape(const StateTensor &tensor,

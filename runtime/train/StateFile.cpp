@@ -4,7 +4,6 @@
 
 #include "kerf/Train/Checksum.h"
 #include "kerf/Train/Files.h"
-#include "kerf/Train/Numbers.h"
 #include "kerf/Train/Pieces.h"
 #include "kerf/Train/Text.h"
 
@@ -65,30 +64,22 @@ bool StateFile::open(const std::string &folder, std::string &error) {
 bool StateFile::restore(kerf_session *session, const kerf_artifact *artifact,
                         std::string &error) const {
   std::vector<StateTensor> tensors = listState(artifact);
+  auto find = [this](const std::string &name) -> SavedShape {
+    const TensorEntry *entry = file.find(name);
+    if (!entry)
+      return {};
+    return {&entry->shape, entry->dtype};
+  };
+  if (!isOfModel(file.path(), file.tensors().size(), tensors, find, error))
+    return false;
   for (const StateTensor &t : tensors) {
-    const TensorEntry *entry = file.find(t.name);
-    if (!entry || entry->shape != t.tensor.shape ||
-        kerfDtype(entry->dtype) != t.tensor.dtype) {
-      error =
-          "the saved state " + quote(file.path()) + " is of another model: ";
-      error += entry ? "tensor " + quote(t.name) + " is " +
-                           formatShape(entry->shape) + " " + entry->dtype
-                     : "tensor " + quote(t.name) + " is missing";
-      error += ", expected " + formatShape(t.tensor.shape) + " " +
-               std::string(dtypeName(t.tensor.dtype));
-      return false;
-    }
     kerf_error failure;
-    if (kerf_session_write_global(session, &t.tensor.id, file.data(*entry),
-                                  t.tensor.bytes, &failure) != KERF_OK) {
+    if (kerf_session_write_global(session, &t.tensor.id,
+                                  file.data(*file.find(t.name)), t.tensor.bytes,
+                                  &failure) != KERF_OK) {
       error = failure.message;
       return false;
     }
   }
-  if (file.tensors().size() == tensors.size())
-    return true;
-  error = "the saved state " + quote(file.path()) +
-          " is of another model: " + std::to_string(file.tensors().size()) +
-          " tensors, expected " + std::to_string(tensors.size());
-  return false;
+  return true;
 }

@@ -6,7 +6,6 @@
 #include "kerf/Train/Checksum.h"
 #include "kerf/Train/Files.h"
 #include "kerf/Train/Log.h"
-#include "kerf/Train/Numbers.h"
 #include "kerf/Train/Pieces.h"
 #include "kerf/Train/Safetensors.h"
 #include "kerf/Train/StateFolder.h"
@@ -121,31 +120,6 @@ bool StateReader::open(const std::string &path, std::string &error) {
                      "its checksum is not that of the manifest", error);
   return parseIndex(text, index, reason) ||
          isDamaged(folder, indexName, reason, error);
-}
-
-bool StateReader::checkModel(const kerf_artifact *artifact,
-                             std::string &error) const {
-  std::vector<StateTensor> tensors = listState(artifact);
-  for (const StateTensor &t : tensors) {
-    auto it = index.tensors.find(t.name);
-    if (it != index.tensors.end() && it->second.shape == t.tensor.shape &&
-        kerfDtype(it->second.dtype) == t.tensor.dtype)
-      continue;
-    error = "the saved state " + quote(folder) + " is of another model: ";
-    error += it == index.tensors.end()
-                 ? "tensor " + quote(t.name) + " is missing"
-                 : "tensor " + quote(t.name) + " is " +
-                       formatShape(it->second.shape) + " " + it->second.dtype;
-    error += ", expected " + formatShape(t.tensor.shape) + " " +
-             std::string(dtypeName(t.tensor.dtype));
-    return false;
-  }
-  if (index.tensors.size() == tensors.size())
-    return true;
-  error = "the saved state " + quote(folder) +
-          " is of another model: " + std::to_string(index.tensors.size()) +
-          " tensors, expected " + std::to_string(tensors.size());
-  return false;
 }
 
 //===----------------------------------------------------------------------===//
@@ -399,11 +373,18 @@ bool StateReader::restore(kerf_session *session, const kerf_artifact *artifact,
   double start = now();
   times = {};
   PieceFiles files(folder, index);
-  if (!checkModel(artifact, error))
+  std::vector<StateTensor> tensors = listState(artifact);
+  auto find = [this](const std::string &name) -> SavedShape {
+    auto it = index.tensors.find(name);
+    if (it == index.tensors.end())
+      return {};
+    return {&it->second.shape, it->second.dtype};
+  };
+  if (!isOfModel(folder, index.tensors.size(), tensors, find, error))
     return false;
   uint32_t rank = kerf_session_rank(session);
   std::vector<char> bytes;
-  for (const StateTensor &t : listState(artifact)) {
+  for (const StateTensor &t : tensors) {
     bool has = false;
     kerf_holding holding;
     kerf_error failure;
@@ -417,11 +398,8 @@ bool StateReader::restore(kerf_session *session, const kerf_artifact *artifact,
     auto width = static_cast<uint64_t>(kerf_dtype_bytes(t.tensor.dtype));
     // Padding is zero.
     bytes.assign(kerf_local_bytes(artifact, &holding.layout), 0);
-    std::vector<kerf_box> boxes(kerf_holding_boxes(
-        artifact, &holding, rank, 0, holding.elements, nullptr, 0));
-    kerf_holding_boxes(artifact, &holding, rank, 0, holding.elements,
-                       boxes.data(), static_cast<uint32_t>(boxes.size()));
-    for (const kerf_box &box : boxes)
+    for (const kerf_box &box :
+         boxesOf(artifact, holding, rank, 0, holding.elements))
       if (!files.readBox(t.name, box, width, bytes.data(), error))
         return false;
     times.needed += holding.elements * width;

@@ -56,7 +56,6 @@ private:
   Tiling tilingOf(const Piece &piece) const;
   bool writePiece(const Piece &piece, const char *share);
   bool checkPart(const Piece &piece, const char *data, uint64_t bytes);
-  bool writeSums();
   void pace();
   const char *gather(const Piece &piece, const char *share, uint64_t first,
                      uint64_t bytes);
@@ -66,6 +65,12 @@ private:
   uint64_t written = 0;
   double start = 0;
 };
+
+static uint64_t bytesOf(const std::vector<StateTensor> &tensors,
+                        const Share &share) {
+  return (share.end - share.begin) *
+         kerf_dtype_bytes(tensors[share.tensor].tensor.dtype);
+}
 
 /// What a writing thread takes of a processor that training wants, too: about
 /// a tenth.
@@ -106,11 +111,10 @@ bool StateWriter::Job::write() {
   fileBytes = dataStart + file.dataBytes();
   const char *share = copy;
   for (const Share &own : *shares) {
-    int64_t size = kerf_dtype_bytes((*tensors)[own.tensor].tensor.dtype);
     for (const Piece &piece : own.pieces)
       if (!writePiece(piece, share))
         return false;
-    share += (own.end - own.begin) * size;
+    share += bytesOf(*tensors, own);
   }
   return file.append(sums.data(), sums.size() * sizeof(uint64_t), error) &&
          file.finish(error) && file.publish(error);
@@ -267,8 +271,7 @@ bool StateWriter::open(std::string &error) {
 /// Memory that is touched first takes the system longer than the copy does.
 bool StateWriter::reserve(std::string &error) {
   for (const Share &share : shares)
-    copyBytes += (share.end - share.begin) *
-                 kerf_dtype_bytes(tensors[share.tensor].tensor.dtype);
+    copyBytes += bytesOf(tensors, share);
   memory.reset(new (std::nothrow) char[copyBytes]);
   if (!memory) {
     error = "there is no memory for a copy of " + formatBytes(copyBytes);
@@ -306,8 +309,7 @@ bool StateWriter::copy(const RunState &state, std::string &error) {
                                       share.begin, share.end, to, &failure),
                error))
       return false;
-    to += (share.end - share.begin) *
-          kerf_dtype_bytes(tensors[share.tensor].tensor.dtype);
+    to += bytesOf(tensors, share);
   }
   fresh->state = state;
   fresh->path =

@@ -17,16 +17,10 @@ import time
 import unittest
 
 import jobs
+from jobs import children
 
 MODEL = OTHER = ""
 TRANSPORTS = ["shm"] + (["mpi"] if shutil.which("mpirun") else [])
-
-
-def children(pid):
-    try:
-        return [int(p) for p in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
 
 
 def lives(pid):

@@ -11,6 +11,14 @@ def text(lines):
     return "".join(f"line {i} of {i * i} and {i % 7}\n" for i in range(lines))
 
 
+def children(pid):
+    """Processes that a process started; none where it is gone."""
+    try:
+        return [int(p) for p in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
 class JobTest(unittest.TestCase):
     """Each test has a new folder, with a text."""
 

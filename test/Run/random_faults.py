@@ -41,6 +41,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import states
+from jobs import children
 
 STEPS, EVERY = 60, 4
 # Ranks and pins; the others are free.
@@ -67,7 +68,8 @@ class Layout:
     """A compiled model, and its undisturbed run."""
 
     def __init__(self, bench, family, ranks, pins):
-        self.bench, self.ranks, self.name = bench, ranks, f"{family}-{ranks}" + (f" {pins}" if pins else "")
+        self.bench, self.family, self.ranks = bench, family, ranks
+        self.name = f"{family}-{ranks}" + (f" {pins}" if pins else "")
         self.folder = Path(tempfile.mkdtemp(dir=bench.folder))
         model, self.file = self.folder / "m.mlir", self.folder / "m.kerf"
         config = bench.source / f"examples/models/{MODELS[family]}/config.json"
@@ -113,13 +115,6 @@ class Bench:
         if number not in self.layouts:
             self.layouts[number] = Layout(self, *LAYOUTS[number])
         return self.layouts[number]
-
-
-def children(pid):
-    try:
-        return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
 
 
 class Case:
@@ -302,8 +297,8 @@ class Case:
         self.broken(lambda path, _: path.unlink(), name)
 
     def run_other(self):
-        other = self.bench.layout(self.draw.choice([n for n, row in enumerate(LAYOUTS) if MODELS[row[0]] not in self.layout.name
-                                                    and row[0] != self.layout.name.split("-")[0]]))  # fmt: skip
+        others = [number for number, row in enumerate(LAYOUTS) if row[0] != self.layout.family]
+        other = self.bench.layout(self.draw.choice(others))
         self.bandwidth = 1000
         self.wait(self.start(f"--steps={EVERY}"), [0])
         before = {path.name: states.files(path) for path in self.steps()}

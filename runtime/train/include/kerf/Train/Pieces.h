@@ -18,6 +18,7 @@
 #include "kerf/Train/Weights.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,24 @@ struct Share {
 std::vector<Share> sharesOf(const kerf_artifact *artifact,
                             const std::vector<StateTensor> &state,
                             uint32_t rank);
+
+/// The elements [begin, end) of what a rank stores, as boxes.
+std::vector<kerf_box> boxesOf(const kerf_artifact *artifact,
+                              const kerf_holding &holding, uint32_t rank,
+                              int64_t begin, int64_t end);
+
+/// Shape and dtype of a saved tensor, as in safetensors.
+struct SavedShape {
+  const std::vector<int64_t> *shape = nullptr; ///< null: there is none
+  std::string dtype;
+};
+/// Whether a state that was saved at `path`, of `count` tensors, is of a model
+/// with the tensors `state`.
+[[nodiscard]] bool
+isOfModel(const std::string &path, size_t count,
+          const std::vector<StateTensor> &state,
+          const std::function<SavedShape(const std::string &name)> &find,
+          std::string &error);
 
 /// "param:wte.weight[0:16,4:8]"; a scalar has "[]".
 std::string pieceName(const std::string &tensor,

@@ -38,8 +38,6 @@ public:
                              std::string &error) const;
 
 private:
-  bool checkModel(const kerf_artifact *artifact, std::string &error) const;
-
   std::string folder;
   Metadata entries;
   StateIndex index;
