@@ -277,6 +277,8 @@ Status kerf_session::runCommand(uint32_t index, const Place &place) {
     status = synchronize();
   double start = isTimed ? clockSeconds() : 0;
   if (!status.failed())
+    status = awaitSnapshot(index);
+  if (!status.failed())
     status = resolve(index, place);
   if (!status.failed() && byDevice)
     status = beginTime(streamOf(index), time);

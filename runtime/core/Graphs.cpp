@@ -9,7 +9,8 @@
 // learning rate, loss scale) lies in the arena.
 //
 // The host must read a number at KERF_OP_STOP_IF, so there the recording is
-// cut.
+// cut. A step beside which a snapshot is copied runs command by command: it
+// waits where it writes what is copied.
 //
 //===----------------------------------------------------------------------===//
 
@@ -113,7 +114,8 @@ void kerf_session::dropParts() {
 
 Status kerf_session::runStep() {
   uint32_t end = view.program->train_calls;
-  if (!hasStepped || !broken.empty() || !mayRecord()) {
+  bool isCopied = snapshot && snapshot->isPending();
+  if (!hasStepped || isCopied || !broken.empty() || !mayRecord()) {
     Status status = runCalls(0, end);
     hasStepped = !status.failed();
     return status;

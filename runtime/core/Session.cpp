@@ -359,6 +359,8 @@ kerf_session::~kerf_session() {
   transport.reset();
   if (!device)
     return;
+  if (pinnedMemory)
+    api->free_host(device, pinnedMemory);
   for (kerf_step *step : steps)
     api->destroy_step(step);
   api->unload_image(image);

@@ -5,11 +5,13 @@
 
 #include "Artifact.h"
 #include "Bounce.h"
+#include "Snapshot.h"
 #include "Transport.h"
 
 #include "kerf/Runtime/Device.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <ctime>
 #include <functional>
 #include <memory>
@@ -147,6 +149,19 @@ struct kerf_session {
   /// Copies `bytes` at `memory` of the device to `host`, after all steps so
   /// far. Fails with what went wrong in them or in the copy.
   Status fetch(void *host, const void *memory, uint64_t bytes) const;
+
+  // Snapshot.cpp
+  using Snapshot = kerf::runtime::Snapshot;
+  /// Memory of the host for snapshots; `beside`: such that a device copies to
+  /// it beside its steps, where it can.
+  Status takeSnapshotMemory(uint64_t bytes, bool beside, void **memory);
+  /// Copies parts of the arena as they are now, beside the next step where
+  /// that is possible.
+  Status beginSnapshot(std::vector<Snapshot::Part> parts);
+  /// Returns when the snapshot is there. Another thread may call it.
+  Status finishSnapshot();
+  std::unique_ptr<Snapshot> snapshot; ///< the one that was begun last, or null
+
   /// Gives up what is recorded, also half a recording (Graphs.cpp); what a
   /// `recordable` transport calls before it fails.
   void dropParts();
@@ -187,6 +202,7 @@ private:
   Status message(const kerf_command &command);
   Status expectNext(const kerf_command &command);
   void lookAhead(uint32_t begin, uint32_t end);
+  Status awaitSnapshot(uint32_t index);
   int32_t scalarAt(const kerf_scalar &scalar, const Place &place) const;
   std::vector<int64_t> fixedScalars(const kerf_command &command) const;
   Status resolve(uint32_t index, const Place &place);
@@ -229,6 +245,13 @@ private:
   std::vector<uint64_t> ahead;
   uint32_t aheadOf = KERF_NONE; ///< the first of these calls
   size_t received = 0;          ///< messages of the run
+
+  std::vector<uint32_t> firstRun; ///< firstRuns, once there is a snapshot
+  struct Free {
+    void operator()(void *memory) const { std::free(memory); }
+  };
+  std::unique_ptr<void, Free> snapshotMemory;
+  void *pinnedMemory = nullptr; ///< of snapshots, the device's
 
   std::vector<void *> pointers; ///< of the current command's operands
   std::vector<int32_t> scalars; ///< what they point to

@@ -304,28 +304,40 @@ uint32_t kerf_holding_boxes(const kerf_artifact *artifact,
   return static_cast<uint32_t>(found.size());
 }
 
-kerf_status kerf_session_read_part(kerf_session *session,
-                                   const kerf_tensor *tensor, int64_t begin,
-                                   int64_t end, void *data, kerf_error *error) {
-  Status status = checkTensor(session->artifact, *tensor);
-  const kerf_param *param =
-      status.failed() ? nullptr : ownRecord(*session, *tensor);
+/// Where a part lies in the arena, with its bytes.
+static Status findPart(const kerf_session &session, const kerf_part &part,
+                       Snapshot::Part &found) {
+  Status status = checkTensor(session.artifact, part.tensor);
+  if (status.failed())
+    return status;
+  const kerf_param *param = ownRecord(session, part.tensor);
   if (!param)
-    return (status.failed()
-                ? status
-                : failure(KERF_INVALID, "the tensor is on another stage"))
-        .report(error);
-  Place place = placeOf(session->artifact, *tensor, *param);
+    return failure(KERF_INVALID, "the tensor is on another stage");
+  Place place = placeOf(session.artifact, part.tensor, *param);
   int64_t size = kerf_dtype_bytes(place.layout.dtype);
-  int64_t stored = Shard(session->view, place.layout, session->rank).size();
-  if (begin < 0 || begin > end || end > stored)
+  int64_t stored = Shard(session.view, place.layout, session.rank).size();
+  if (part.begin < 0 || part.begin > part.end || part.end > stored)
     return failure(KERF_INVALID, "elements %lld to %lld of %lld were asked for",
-                   (long long)begin, (long long)end, (long long)stored)
-        .report(error);
-  return session
-      ->fetch(data, session->arena + place.offset + begin * size,
-              (end - begin) * size)
-      .report(error);
+                   (long long)part.begin, (long long)part.end,
+                   (long long)stored);
+  found.offset = place.offset + part.begin * size;
+  found.bytes = (part.end - part.begin) * size;
+  return {};
+}
+
+kerf_status kerf_session_begin_snapshot(kerf_session *session,
+                                        const kerf_part *parts, uint32_t count,
+                                        void *memory, kerf_error *error) {
+  std::vector<Snapshot::Part> found(count);
+  char *to = static_cast<char *>(memory);
+  for (uint32_t n = 0; n < count; ++n) {
+    Status status = findPart(*session, parts[n], found[n]);
+    if (status.failed())
+      return status.report(error);
+    found[n].to = to;
+    to += found[n].bytes;
+  }
+  return session->beginSnapshot(std::move(found)).report(error);
 }
 
 //===----------------------------------------------------------------------===//

@@ -79,7 +79,15 @@ void MappedFile::adviseRandom() const {
 // OutputFile
 //===----------------------------------------------------------------------===//
 
+/// Bytes of a write. Direct ones begin and end at multiples of a page, and wait
+/// for the disk: they must be large.
+static constexpr uint64_t bufferBytes = 8 << 20;
+static constexpr uint64_t pageBytes = 4096;
+static constexpr uint64_t directBytes = 1 << 20; ///< that need no buffer
+
 OutputFile &OutputFile::operator=(OutputFile &&other) noexcept {
+  std::swap(buffer, other.buffer);
+  std::swap(buffered, other.buffered);
   std::swap(descriptor, other.descriptor);
   std::swap(lock, other.lock);
   std::swap(target, other.target);
@@ -156,22 +164,86 @@ bool OutputFile::open(const std::string &path, std::string &error) {
   return true;
 }
 
-bool OutputFile::write(const void *data, uint64_t size, std::string &error) {
-  const char *next = static_cast<const char *>(data);
-  while (size > 0) {
+/// Not all file systems know direct writes.
+static bool setDirect(int descriptor, bool isDirect) {
+#ifdef O_DIRECT
+  int flags = fcntl(descriptor, F_GETFL);
+  int wanted = isDirect ? flags | O_DIRECT : flags & ~O_DIRECT;
+  return flags >= 0 &&
+         (wanted == flags || fcntl(descriptor, F_SETFL, wanted) == 0);
+#else
+  return !isDirect;
+#endif
+}
+
+/// Writes bytes that lie and end at pages; the last part may end anywhere, and
+/// is written through the page cache, as is what the disk takes no direct write
+/// of.
+bool OutputFile::put(const char *next, uint64_t size, bool isLast,
+                     std::string &error) {
+  setDirect(descriptor, !isLast);
+  for (const char *end = next + size; next < end;) {
     ssize_t written =
-        ::write(descriptor, next, std::min(size, UINT64_C(1) << 30));
+        ::write(descriptor, next, std::min<uint64_t>(end - next, bufferBytes));
     if (written < 0 && errno == EINTR)
       continue;
+    if (written < 0 && errno == EINVAL && !isLast) {
+      isLast = true;
+      setDirect(descriptor, false);
+      continue;
+    }
     if (written <= 0)
       return fail("write", written < 0 ? errno : ENOSPC, error);
     next += written;
-    size -= written;
+    if (written % pageBytes != 0) {
+      isLast = true;
+      setDirect(descriptor, false);
+    }
+  }
+  return true;
+}
+
+bool OutputFile::flush(bool isLast, std::string &error) {
+  return put(buffer.get(), std::exchange(buffered, 0), isLast, error);
+}
+
+bool OutputFile::write(const void *data, uint64_t size, std::string &error) {
+  if (!buffer) {
+    buffer.reset(
+        static_cast<char *>(std::aligned_alloc(pageBytes, bufferBytes)));
+    if (!buffer)
+      return fail("write", ENOMEM, error);
+  }
+  const char *next = static_cast<const char *>(data);
+  while (size > 0) {
+    // Of large parts that lie as the disk wants them, only what the last page
+    // lacks is copied.
+    uint64_t lacking = (pageBytes - buffered % pageBytes) % pageBytes;
+    bool isApart = size >= lacking + directBytes &&
+                   reinterpret_cast<uintptr_t>(next + lacking) % pageBytes == 0;
+    if (isApart && buffered == 0) {
+      uint64_t whole = size / pageBytes * pageBytes;
+      if (!put(next, whole, /*isLast=*/false, error))
+        return false;
+      next += whole;
+      size -= whole;
+      continue;
+    }
+    uint64_t taken = isApart ? lacking : std::min(size, bufferBytes - buffered);
+    std::memcpy(buffer.get() + buffered, next, taken);
+    buffered += taken;
+    next += taken;
+    size -= taken;
+    if ((isApart || buffered == bufferBytes) && !flush(/*isLast=*/false, error))
+      return false;
   }
   return true;
 }
 
 bool OutputFile::finish(std::string &error) {
+  if (!flush(/*isLast=*/true, error))
+    return false;
+  buffer.reset();
   int code = fsync(descriptor) == 0 ? 0 : errno;
   if (close(descriptor) != 0 && code == 0)
     code = errno;
@@ -213,7 +285,7 @@ bool kerf::runtime::writeFile(const std::string &path, std::string_view text,
 bool kerf::runtime::tryFile(const std::string &path, std::string &error) {
   OutputFile file;
   return makeFolder(parentFolder(path), error) && file.open(path, error) &&
-         file.write("", 1, error);
+         file.write("", 1, error) && file.finish(error);
 }
 
 bool kerf::runtime::makeFolder(const std::string &path, std::string &error) {

@@ -187,24 +187,23 @@ std::string kerf::runtime::formatSave(const SaveRecord &r) {
   return format(" saved the state of step %lld in ", asLong(r.step)) +
          quote(r.path) + ": " + formatBytes(r.bytes) + ", copied in " +
          shortTime(r.copySec) + ", written in " + shortTime(r.writeSec) +
-         format(" (%.3g GB/s)", rate * 1e-9) +
-         (r.waitSec > 0 ? ", waited " + shortTime(r.waitSec) : "");
+         format(" (%.3g GB/s)", rate * 1e-9) + ", training waited " +
+         shortTime(r.stallSec);
 }
 
 std::string kerf::runtime::formatSaveJson(const SaveRecord &r) {
   return format("{\"saved_iteration\": %lld, \"iteration\": %lld, "
                 "\"saved_bytes\": %llu, \"save_copy_ms\": %.3f, "
-                "\"save_write_ms\": %.3f, \"save_wait_ms\": %.3f, "
-                "\"save_stall_ms\": %.3f, \"saved_in\": ",
+                "\"save_write_ms\": %.3f, \"save_stall_ms\": %.3f, "
+                "\"saved_in\": ",
                 asLong(r.step), asLong(r.now),
                 static_cast<unsigned long long>(r.bytes), 1e3 * r.copySec,
-                1e3 * r.writeSec, 1e3 * r.waitSec,
-                1e3 * (r.copySec + r.waitSec)) +
+                1e3 * r.writeSec, 1e3 * r.stallSec) +
          jsonQuote(r.path) + "}";
 }
 
 std::vector<Scalar> kerf::runtime::saveScalars(const SaveRecord &r) {
-  return {{"save/stall_ms", 1e3 * (r.copySec + r.waitSec)},
+  return {{"save/stall_ms", 1e3 * r.stallSec},
           {"save/write_ms", 1e3 * r.writeSec},
           {"save/gigabytes_per_second",
            static_cast<double>(r.bytes) / std::max(r.writeSec, 1e-9) * 1e-9}};

@@ -4,9 +4,11 @@
 
 #include "kerf/Train/Text.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 using namespace kerf::runtime;
 
@@ -114,16 +116,33 @@ int64_t kerf::runtime::findNonFinite(const float *values, int64_t count) {
   return -1;
 }
 
-/// The first element whose bits below the sign are `infinity` or more.
+/// Whether the bits below the sign of any of these are `infinity` or more. All
+/// are looked at, so that it becomes vector instructions.
 template <typename Word>
-static int64_t findBits(const void *values, int64_t count, Word infinity) {
-  constexpr Word magnitude = static_cast<Word>(~Word(0)) >> 1;
-  const char *bytes = static_cast<const char *>(values);
+static bool hasBits(const char *bytes, int64_t count, Word infinity) {
+  constexpr Word magnitude = std::numeric_limits<Word>::max();
+  Word found = 0;
   for (int64_t i = 0; i < count; ++i) {
     Word word;
     std::memcpy(&word, bytes + i * sizeof(Word), sizeof(Word));
-    if ((word & magnitude) >= infinity)
-      return i;
+    found |= static_cast<Word>((word & magnitude) >= infinity);
+  }
+  return found != 0;
+}
+
+/// The first element of which that is so. `Word`: a signed type, as vectors
+/// compare those.
+template <typename Word>
+static int64_t findBits(const void *values, int64_t count, Word infinity) {
+  constexpr int64_t block = 4096;
+  const char *bytes = static_cast<const char *>(values);
+  for (int64_t begin = 0; begin < count; begin += block) {
+    int64_t end = std::min(begin + block, count);
+    if (!hasBits(bytes + begin * sizeof(Word), end - begin, infinity))
+      continue;
+    for (int64_t i = begin; i < end; ++i)
+      if (hasBits(bytes + i * sizeof(Word), 1, infinity))
+        return i;
   }
   return -1;
 }
@@ -132,13 +151,13 @@ int64_t kerf::runtime::findNonFinite(uint32_t dtype, const void *values,
                                      int64_t count) {
   switch (dtype) {
   case KERF_F32:
-    return findBits<uint32_t>(values, count, UINT32_C(0x7f800000));
+    return findBits<int32_t>(values, count, 0x7f800000);
   case KERF_BF16:
-    return findBits<uint16_t>(values, count, UINT16_C(0x7f80));
+    return findBits<int16_t>(values, count, 0x7f80);
   case KERF_F16:
-    return findBits<uint16_t>(values, count, UINT16_C(0x7c00));
+    return findBits<int16_t>(values, count, 0x7c00);
   case KERF_F64:
-    return findBits<uint64_t>(values, count, UINT64_C(0x7ff0000000000000));
+    return findBits<int64_t>(values, count, INT64_C(0x7ff0000000000000));
   default:
     return -1;
   }

@@ -266,7 +266,8 @@ bool SafetensorsWriter::open(const std::string &path, std::string &error) {
               std::to_string(entry.end) + "]}";
   }
   header += "}";
-  header.resize((header.size() + 7) / 8 * 8, ' ');
+  uint64_t unit = dataBytes() < (1 << 20) ? 8 : 4096;
+  header.resize((8 + header.size() + unit - 1) / unit * unit - 8, ' ');
   uint64_t length = header.size();
   return file.open(path, error) && file.write(&length, 8, error) &&
          file.write(header.data(), header.size(), error);

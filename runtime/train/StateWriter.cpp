@@ -14,7 +14,6 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
-#include <new>
 #include <system_error>
 
 #include <sys/resource.h>
@@ -22,8 +21,9 @@
 
 using namespace kerf::runtime;
 
-/// Bytes that are gathered, checked and written at a time, or a band of tiles.
-static constexpr uint64_t chunkBytes = 1 << 20;
+/// Bytes that are gathered and written at a time, and those that are checked at
+/// a time, which fit a cache; or a band of tiles.
+static constexpr uint64_t chunkBytes = 8 << 20, checkedBytes = 256 << 10;
 
 //===----------------------------------------------------------------------===//
 // Writing
@@ -32,30 +32,36 @@ static constexpr uint64_t chunkBytes = 1 << 20;
 /// What the thread of a rank works on. It reads all but the last part, which is
 /// its result once `isDone`.
 struct StateWriter::Job {
+  kerf_session *session = nullptr; ///< for its snapshot alone
   RunState state;
   std::string path; ///< of this rank's file
   double bytesPerSecond = 0;
+  double cores = 0; ///< that it takes at most while training goes on; 0: any
   const std::vector<StateTensor> *tensors = nullptr;
   const std::vector<Share> *shares = nullptr;
   const char *copy = nullptr; ///< the shares, one after the other
-  double copySec = 0;
+  double begunAt = 0;         ///< by `now`
+  double beginSec = 0;        ///< that training stood still for
   std::atomic<bool> isStopped{false};
   std::atomic<bool> isUrgent{false}; ///< training waits for it
 
   std::vector<uint64_t> sums;      ///< of all tiles
   std::vector<uint64_t> checksums; ///< of the pieces
   uint64_t dataStart = 0, fileBytes = 0, sumsStart = 0;
-  double writeSec = 0;
+  double copySec = 0, writeSec = 0;
   std::string error;
   std::atomic<bool> isDone{false};
 
   void run();
 
 private:
+  bool finishCopy();
   bool write();
   Tiling tilingOf(const Piece &piece) const;
   bool writePiece(const Piece &piece, const char *share);
   bool checkPart(const Piece &piece, const char *data, uint64_t bytes);
+  bool checkRows(const Piece &piece, const Tiling &tiling, const char *data,
+                 uint64_t rows);
   void pace();
   const char *gather(const Piece &piece, const char *share, uint64_t first,
                      uint64_t bytes);
@@ -63,7 +69,7 @@ private:
   SafetensorsWriter file;
   std::vector<char> chunk;
   uint64_t written = 0;
-  double start = 0;
+  double start = 0, startCpu = 0;
 };
 
 static uint64_t bytesOf(const std::vector<StateTensor> &tensors,
@@ -72,8 +78,15 @@ static uint64_t bytesOf(const std::vector<StateTensor> &tensors,
          kerf_dtype_bytes(tensors[share.tensor].tensor.dtype);
 }
 
-/// What a writing thread takes of a processor that training wants, too: about
-/// a tenth.
+/// Seconds that this thread computed.
+static double threadSeconds() {
+  timespec time;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) +
+         1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// A writing thread takes little of a processor that training wants, too.
 static void giveWay() {
   constexpr int niceness = 10;
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), niceness);
@@ -81,14 +94,25 @@ static void giveWay() {
 
 void StateWriter::Job::run() {
   giveWay();
-  start = now();
   try {
-    (void)write();
+    if (finishCopy())
+      (void)write();
   } catch (const std::bad_alloc &) {
     error = "out of memory";
   }
   writeSec = now() - start;
   isDone = true;
+}
+
+/// Copies beside training what a step has not had to copy itself.
+bool StateWriter::Job::finishCopy() {
+  kerf_error failure{};
+  if (kerf_session_finish_snapshot(session, &failure) != KERF_OK)
+    error = failure.message;
+  start = now();
+  startCpu = threadSeconds();
+  copySec = start - begunAt;
+  return error.empty();
 }
 
 bool StateWriter::Job::write() {
@@ -140,6 +164,25 @@ bool StateWriter::Job::checkPart(const Piece &piece, const char *data,
                      error);
 }
 
+/// Looks at whole rows and sums up their tiles, some bands at a time.
+bool StateWriter::Job::checkRows(const Piece &piece, const Tiling &tiling,
+                                 const char *data, uint64_t rows) {
+  uint64_t step = tiling.height;
+  step *= std::max(checkedBytes / (step * tiling.rowBytes), UINT64_C(1));
+  for (uint64_t row = 0; row < rows; row += step) {
+    uint64_t end = std::min(row + step, rows);
+    if (!checkPart(piece, data + row * tiling.rowBytes,
+                   (end - row) * tiling.rowBytes))
+      return false;
+    for (uint64_t r = row; r < end; r += tiling.height)
+      for (uint64_t c = 0; c < tiling.columns(); ++c)
+        sums.push_back(tiling.sum(data + r * tiling.rowBytes + c * tiling.width,
+                                  std::min(tiling.height, end - r),
+                                  tiling.rowBytes, c));
+  }
+  return true;
+}
+
 /// Some bands at a time; a piece that does not lie together is gathered.
 bool StateWriter::Job::writePiece(const Piece &piece, const char *share) {
   Tiling tiling = tilingOf(piece);
@@ -150,13 +193,8 @@ bool StateWriter::Job::writePiece(const Piece &piece, const char *share) {
     uint64_t rows = std::min(step, tiling.rows - row);
     uint64_t bytes = rows * tiling.rowBytes;
     const char *data = gather(piece, share, row * tiling.rowBytes, bytes);
-    if (!checkPart(piece, data, bytes))
+    if (!checkRows(piece, tiling, data, rows))
       return false;
-    for (uint64_t r = 0; r < rows; r += tiling.height)
-      for (uint64_t c = 0; c < tiling.columns(); ++c)
-        sums.push_back(tiling.sum(data + r * tiling.rowBytes + c * tiling.width,
-                                  std::min(tiling.height, rows - r),
-                                  tiling.rowBytes, c));
     if (isStopped) {
       error = "the run ended";
       return false;
@@ -203,9 +241,11 @@ const char *StateWriter::Job::gather(const Piece &piece, const char *share,
 
 /// Sleeps where writing is ahead of what it may take.
 void StateWriter::Job::pace() {
-  if (bytesPerSecond <= 0 || isUrgent)
-    return;
-  double due = start + static_cast<double>(written) / bytesPerSecond;
+  double due = start;
+  if (bytesPerSecond > 0)
+    due += static_cast<double>(written) / bytesPerSecond;
+  if (cores > 0)
+    due = std::max(due, start + (threadSeconds() - startCpu) / cores);
   for (double ahead; (ahead = due - now()) > 0 && !isStopped && !isUrgent;)
     std::this_thread::sleep_for(
         std::chrono::duration<double>(std::min(ahead, 0.05)));
@@ -223,9 +263,11 @@ StateWriter::StateWriter(kerf_session *session, const kerf_artifact *artifact,
       tensors(listState(artifact)), shares(sharesOf(artifact, tensors, rank)) {}
 
 StateWriter::~StateWriter() {
-  if (job)
+  if (job) {
     job->isStopped = true;
-  for (std::thread *own : {&thread, &touching})
+    kerf_session_drop_snapshot(session);
+  }
+  for (std::thread *own : {&thread, &aside})
     if (own->joinable())
       own->join();
   if (rank == 0 && isPartial)
@@ -272,16 +314,16 @@ bool StateWriter::open(std::string &error) {
 bool StateWriter::reserve(std::string &error) {
   for (const Share &share : shares)
     copyBytes += bytesOf(tensors, share);
-  memory.reset(new (std::nothrow) char[copyBytes]);
-  if (!memory) {
-    error = "there is no memory for a copy of " + formatBytes(copyBytes);
+  if (!check(kerf_session_snapshot_memory(session,
+                                          std::max<uint64_t>(copyBytes, 1),
+                                          options.isOften, &memory, &failure),
+             error))
     return false;
-  }
   auto touch = [this] {
     giveWay();
-    std::memset(memory.get(), 0, copyBytes);
+    std::memset(memory, 0, copyBytes);
   };
-  return !options.isOften || startThread(touching, touch, error);
+  return !options.isOften || startThread(aside, touch, error);
 }
 
 /// Signals are the main thread's.
@@ -299,25 +341,36 @@ bool StateWriter::startThread(std::thread &made, std::function<void()> body,
   return made.joinable();
 }
 
+/// A tenth of those that train. On a device others do.
+double StateWriter::coresToTake() const {
+  const kerf_meta *meta = kerf_artifact_meta(artifact);
+  bool isOnHost =
+      std::string_view("cpu") == kerf_artifact_string(artifact, meta->target);
+  return isOnHost ? 0.1 * kerf_session_workers(session) : 0;
+}
+
 bool StateWriter::copy(const RunState &state, std::string &error) {
-  if (touching.joinable())
-    touching.join();
+  if (aside.joinable())
+    aside.join();
   auto fresh = std::make_unique<Job>();
-  char *to = memory.get();
-  for (const Share &share : shares) {
-    if (!check(kerf_session_read_part(session, &tensors[share.tensor].tensor.id,
-                                      share.begin, share.end, to, &failure),
-               error))
-      return false;
-    to += bytesOf(tensors, share);
-  }
+  std::vector<kerf_part> parts;
+  for (const Share &share : shares)
+    parts.push_back({tensors[share.tensor].tensor.id, share.begin, share.end});
+  fresh->begunAt = now();
+  if (!check(kerf_session_begin_snapshot(session, parts.data(),
+                                         static_cast<uint32_t>(parts.size()),
+                                         memory, &failure),
+             error))
+    return false;
+  fresh->session = session;
   fresh->state = state;
   fresh->path =
       joinPath(partialFolder(options.folder, state.step), rankFileName(rank));
   fresh->bytesPerSecond = options.bytesPerSecond;
+  fresh->cores = coresToTake();
   fresh->tensors = &tensors;
   fresh->shares = &shares;
-  fresh->copy = memory.get();
+  fresh->copy = static_cast<const char *>(memory);
   job = std::move(fresh);
   return true;
 }
@@ -335,7 +388,7 @@ bool StateWriter::begin(const RunState &state, std::string &error) {
     error = notShared(rank, partial);
     return false;
   }
-  job->copySec = now() - start;
+  job->beginSec = now() - start;
   if (!startThread(thread, [own = job.get()] { own->run(); }, error))
     return false;
   busy = isPartial = true;
@@ -391,6 +444,8 @@ bool StateWriter::finish(bool hasWaited, SaveRecord &record,
                          std::string &error) {
   double start = now();
   job->isUrgent = hasWaited;
+  if (hasWaited) // helps; what goes wrong the job tells
+    (void)kerf_session_finish_snapshot(session, nullptr);
   // Ranks that wait look at each other now and then: a slow disk is no hang,
   // and what goes wrong elsewhere ends it.
   bool isWritten = false;
@@ -404,8 +459,9 @@ bool StateWriter::finish(bool hasWaited, SaveRecord &record,
   }
   thread.join();
   busy = false;
-  std::vector<double> own = {job->copySec, job->writeSec,
-                             hasWaited ? now() - start : 0};
+  double stoodStill = job->beginSec + kerf_session_snapshot_wait(session) +
+                      (hasWaited ? now() - start : 0);
+  std::vector<double> own = {job->copySec, job->writeSec, stoodStill};
   for (uint64_t value :
        {copyBytes, job->dataStart, job->fileBytes, job->sumsStart})
     pushHalves(value, own);
@@ -429,7 +485,7 @@ bool StateWriter::finish(bool hasWaited, SaveRecord &record,
     Halves read(&all[static_cast<size_t>(r) * width]);
     record.copySec = std::max(record.copySec, read.number());
     record.writeSec = std::max(record.writeSec, read.number());
-    record.waitSec = std::max(record.waitSec, read.number());
+    record.stallSec = std::max(record.stallSec, read.number());
     record.bytes += read.take();
   }
   if (rank != 0)
@@ -437,7 +493,7 @@ bool StateWriter::finish(bool hasWaited, SaveRecord &record,
   // The others wait for this rank in the next step.
   double written = now();
   bool isDone = publish(all, width, record, error);
-  record.waitSec += now() - written;
+  record.stallSec += now() - written;
   return isDone;
 }
 
@@ -499,6 +555,10 @@ bool StateWriter::publish(const std::vector<double> &all, uint32_t width,
       !publishStep(options.folder, job->state.step, record.path, error))
     return false;
   isPartial = false;
-  pruneSteps(options.folder, options.keep, options.keepEvery);
-  return true;
+  // To remove gigabytes takes a while.
+  auto prune = [this] {
+    giveWay();
+    pruneSteps(options.folder, options.keep, options.keepEvery);
+  };
+  return startThread(aside, prune, error);
 }

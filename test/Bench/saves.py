@@ -8,11 +8,13 @@ parameters (22 layers of 2048) in bf16 with f32 masters and plain SGD: a state o
 a machine of 24 GB holds twice beside the gradients. A round is, one after the other,
 
   - `dd` of as many bytes into the folder, with fsync, and read back: what the disk gives;
-  - kerf-run on one rank, saving after step 4 of 12: the step before, the stall, the steps while it writes;
-  - torch.distributed.checkpoint.async_save of the same tensors, while a product of the same size as a
-    step's runs in a loop: its stall, its products while it writes.
+  - kerf-run on one rank, saving after step 12 of 24: the steps without a save, the stall, the steps while it
+    copies and writes;
+  - torch.distributed.checkpoint.async_save of the same tensors, while products run in a loop as long as a
+    step: its stall, its loops while it writes; copied between two loops, and in a thread beside one.
 
-Printed are medians and ranges over the rounds, the processor, and versions.
+A step beside a save is the mean of those that begin before all is written, the copy's included, by the median
+of those without one. Printed are medians and ranges over the rounds, the processor, and versions.
 """
 
 import argparse
@@ -27,7 +29,7 @@ from array import array
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-STEPS, SAVED = 14, 4
+STEPS, SAVED = 24, 12
 LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2048, "intermediate_size": 5632,
          "num_attention_heads": 32, "num_key_value_heads": 4, "vocab_size": 32000, "max_position_embeddings": 2048,
          "rms_norm_eps": 1e-5, "hidden_act": "silu", "tie_word_embeddings": False, "torch_dtype": "bfloat16"}  # fmt: skip
@@ -64,12 +66,12 @@ def kerf(binaries, folder):
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     save = next(line for line in lines if line.get("saved_iteration") == SAVED)
     steps = {line["iteration"]: line["elapsed_ms"] / 1e3 for line in lines if "loss" in line}
-    before = statistics.median(steps[n] for n in range(2, SAVED + 1))
-    last = min(save["iteration"], 2 * SAVED)
-    beside = [steps[n] for n in range(SAVED + 1, last + 1)]
+    last = save["iteration"]
+    alone = statistics.median(steps[n] for n in (*range(3, SAVED + 1), *range(last + 1, STEPS)))
+    beside = statistics.mean(steps[n] for n in range(SAVED + 1, last + 1))
     call("rm", "-rf", folder / "s")
-    return {"step": before, "stall": save["save_stall_ms"] / 1e3, "write": save["save_write_ms"] / 1e3,
-            "bytes": save["saved_bytes"], "slower": statistics.median(beside) / before}  # fmt: skip
+    return {"step": alone, "stall": save["save_stall_ms"] / 1e3, "write": save["save_write_ms"] / 1e3,
+            "bytes": save["saved_bytes"], "slower": beside / alone}  # fmt: skip
 
 
 def show(name, rounds, key, unit="", scale=1):
@@ -95,21 +97,23 @@ def main():
     with tempfile.TemporaryDirectory(prefix="kerf-saves-", dir=options.folder) as name:
         folder = Path(name)
         compiled(options.bin, folder, options.layers)
-        ours, theirs, wrote = [], [], []
+        ours, theirs, wrote = [], {"between": [], "beside": []}, []
         for _ in range(options.rounds):
             ours.append(kerf(options.bin, folder))
             size = ours[-1]["bytes"]
             wrote.append({"rate": disk(folder, size)})
-            out = call(options.python, HERE / "peers/dcp_torch.py", folder / "dcp", size, f"{ours[-1]['step']:.3f}")
-            theirs.append(json.loads(out.splitlines()[-1]))
-            call("rm", "-rf", folder / "dcp")
-    for one in (*ours, *theirs):
+            for mode, rounds in theirs.items():
+                out = call(options.python, HERE / "peers/dcp_torch.py", folder / "dcp", size, f"{ours[-1]['step']:.3f}", mode)
+                rounds.append(json.loads(out.splitlines()[-1]))
+                call("rm", "-rf", folder / "dcp")
+    for one in (*ours, *theirs["between"], *theirs["beside"]):
         one["rate"] = one["bytes"] / one["write"] / 1e9
         one["part"] = one["stall"] / one["step"]
     print(f"{processor()}, {os.cpu_count()} cores; {ours[0]['bytes'] / 1e9:.2f} GB a state; {options.rounds} rounds")
     print("dd")
     show("write and fsync", wrote, "rate", "GB/s")
-    for title, rounds in (("kerf-run", ours), (f"torch {theirs[0]['torch']}, async_save", theirs)):
+    peers = [(f"torch {rounds[0]['torch']}, async_save, copied {mode}", rounds) for mode, rounds in theirs.items()]
+    for title, rounds in (("kerf-run", ours), *peers):
         print(title)
         show("step without a save", rounds, "step", "s")
         show("stall of a save", rounds, "stall", "s")

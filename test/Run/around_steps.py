@@ -436,7 +436,8 @@ class State(Case):
         self.assertEqual([line["saved_iteration"] for line in saves], [1, 2, 3])
         for line in saves:
             self.assertEqual(line["saved_in"], f"s/step-{line['saved_iteration']}")
-            self.assertGreaterEqual(line["save_stall_ms"], line["save_wait_ms"])
+            self.assertGreater(line["save_stall_ms"], 0)
+            self.assertGreater(line["save_copy_ms"], 0)
             self.assertLess(line["save_write_ms"], 3000)  # at 0.1 MB/s it is 6,700
 
     def test_bandwidth(self):

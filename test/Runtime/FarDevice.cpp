@@ -9,8 +9,10 @@
 // - a step runs when somebody waits for it, not before: who reads too early
 //   reads what was there;
 // - what is recorded is kept and run with each launch; what may not happen
-// while
-//   it is recorded fails, as does a graph that outlives its steps.
+//   while it is recorded fails, as does a graph that outlives its steps;
+// - a copy beside the steps reads its memory when somebody waits for it, or
+// when
+//   the first step runs that waits for it.
 //
 // KERF_FAR_FAIL=N lets the N-th step that runs (from 1) fail.
 // KERF_FAR_FAIL_COPY=1 lets copies to the host fail; the next wait tells.
@@ -25,6 +27,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
@@ -38,7 +41,15 @@ constexpr uint64_t kFar = UINT64_C(1) << 62;
 
 FarCounts counts;
 
-/// A step that waits, with the inner device's addresses.
+/// A copy beside the steps.
+struct Beside {
+  void *to;
+  const void *from;
+  uint64_t bytes;
+};
+
+/// A step that waits, with the inner device's addresses; without a step, a wait
+/// for the copies.
 struct Item {
   kerf_step *step;
   std::vector<void *> pointers;
@@ -74,6 +85,9 @@ struct kerf_device {
   std::map<uint64_t, uint64_t> memory; ///< bytes by the inner address
   std::map<int32_t, int32_t *> scalars;
   std::set<kerf_graph *> graphs;
+  std::mutex mutex; ///< of the copies
+  std::vector<Beside> copies;
+  std::set<void *> hostMemory;
   uint64_t ran = 0;
 
   kerf_device_status refuseRecording(const char *what, char *error,
@@ -92,6 +106,7 @@ struct kerf_device {
     return at < start + bytes ? reinterpret_cast<void *>(at) : nullptr;
   }
   void run();
+  void copyAll();
 };
 
 struct kerf_graph {
@@ -122,6 +137,13 @@ static void take(const kerf_step &step, const Item &item) {
                  from + (o * step.parts + item.part) * step.bytes, step.bytes);
 }
 
+void kerf_device::copyAll() {
+  std::lock_guard lock(mutex);
+  for (const Beside &copy : copies)
+    std::memcpy(copy.to, copy.from, copy.bytes);
+  copies.clear();
+}
+
 /// Runs what waits. The first failure stays.
 void kerf_device::run() {
   const char *fails = std::getenv("KERF_FAR_FAIL");
@@ -129,7 +151,9 @@ void kerf_device::run() {
     if (!failure.empty())
       break;
     char error[256] = "";
-    if (fails && ++ran == std::strtoull(fails, nullptr, 10))
+    if (!item.step)
+      copyAll();
+    else if (fails && ++ran == std::strtoull(fails, nullptr, 10))
       failure = "step " + std::to_string(ran) + " was told to fail";
     else if (!item.step->near)
       take(*item.step, item);
@@ -196,6 +220,10 @@ static void destroy(kerf_device *device) {
     return;
   if (!device->graphs.empty()) {
     std::fprintf(stderr, "far device: a graph outlives it\n");
+    std::abort();
+  }
+  if (!device->hostMemory.empty()) {
+    std::fprintf(stderr, "far device: memory of the host outlives it\n");
     std::abort();
   }
   for (auto [value, address] : device->scalars)
@@ -277,6 +305,50 @@ static kerf_device_status memoryInfo(kerf_device *device, uint64_t *freeBytes,
   *totalBytes = *freeBytes = UINT64_C(1) << 30;
   for (auto [address, bytes] : device->memory)
     *freeBytes -= bytes;
+  return KERF_DEVICE_OK;
+}
+
+//===----------------------------------------------------------------------===//
+// Copies beside the steps
+//===----------------------------------------------------------------------===//
+
+static kerf_device_status allocHost(kerf_device *device, uint64_t bytes,
+                                    void **memory, char *error,
+                                    size_t errorBytes) {
+  if (std::getenv("KERF_FAR_NO_HOST_MEMORY"))
+    return say(error, errorBytes, "memory cannot be pinned",
+               KERF_DEVICE_NO_MEMORY);
+  *memory = std::malloc(bytes);
+  device->hostMemory.insert(*memory);
+  return KERF_DEVICE_OK;
+}
+
+static void freeHost(kerf_device *device, void *memory) {
+  device->hostMemory.erase(memory);
+  std::free(memory);
+}
+
+static kerf_device_status copyBeside(kerf_device *device, void *host,
+                                     const void *memory, uint64_t bytes,
+                                     char *error, size_t errorBytes) {
+  void *near = readyFor(device, memory);
+  if (!near)
+    return say(error, errorBytes, device->failure);
+  std::lock_guard lock(device->mutex);
+  device->copies.push_back({host, near, bytes});
+  return KERF_DEVICE_OK;
+}
+
+static kerf_device_status joinCopies(kerf_device *device, char *error,
+                                     size_t errorBytes) {
+  if (device->refuseRecording("a wait for copies", error, errorBytes))
+    return KERF_DEVICE_FAILED;
+  device->queue.push_back({nullptr, {}, 0});
+  return KERF_DEVICE_OK;
+}
+
+static kerf_device_status awaitCopies(kerf_device *device, char *, size_t) {
+  device->copyAll();
   return KERF_DEVICE_OK;
 }
 
@@ -429,6 +501,15 @@ static const kerf_device_api kApi = {
     .launch_graph = launchGraph,
     .destroy_graph = destroyGraph,
     .memory_info = memoryInfo,
+    .reserve_times = nullptr,
+    .start_times = nullptr,
+    .note_time = nullptr,
+    .read_time = nullptr,
+    .alloc_host = allocHost,
+    .free_host = freeHost,
+    .copy_beside = copyBeside,
+    .join_copies = joinCopies,
+    .await_copies = awaitCopies,
 };
 
 extern "C" __attribute__((visibility("default"))) const FarCounts *

@@ -1,5 +1,6 @@
 //===- Device.cpp - the cuda device's entry -------------------------------===//
 
+#include "Copies.h"
 #include "Events.h"
 #include "Facts.h"
 #include "Features.h"
@@ -136,6 +137,11 @@ static const kerf_device_api api = {
     .start_times = startTimes,
     .note_time = noteTime,
     .read_time = readTime,
+    .alloc_host = allocHost,
+    .free_host = freeHost,
+    .copy_beside = copyBeside,
+    .join_copies = joinCopies,
+    .await_copies = awaitCopies,
     .facts = facts,
     .builtin_kernel = builtinKernel,
     .tune = tune,

@@ -2,6 +2,7 @@
 
 #include "State.h"
 
+#include "Copies.h"
 #include "Events.h"
 
 #include "../common/Checks.h"
@@ -176,6 +177,7 @@ void kerf::cuda::closeGpu(kerf_device &device) {
   if (device.fault)
     driver.memFree(device.fault);
   dropTimes(device);
+  dropCopies(device);
   Staging &staging = device.staging;
   for (CUevent event : staging.done)
     if (event)

@@ -34,6 +34,13 @@ struct Staging {
   CUevent done[2] = {};
 };
 
+/// The stream of copies beside the steps, with an event before the first of
+/// them and one behind the last; made when they are asked for.
+struct Copies {
+  CUstream stream = nullptr;
+  CUevent before = nullptr, done = nullptr;
+};
+
 /// Events that take times, and one whose time of the host's clock is known.
 struct Times {
   std::vector<CUevent> events;
@@ -56,6 +63,7 @@ struct kerf_device {
   kerf::cuda::CUstream streams[KERF_DEVICE_STREAMS] = {};
   kerf::cuda::CUevent events[KERF_DEVICE_STREAMS] = {}; ///< for `order`
   kerf::cuda::Staging staging;
+  kerf::cuda::Copies copies;
   kerf::cuda::Times times;
   kerf::cuda::Tuning tuning;
   std::string description;

@@ -65,6 +65,7 @@ struct kerf_session {
   std::vector<int32_t> inputs[4];
   /// w (rounded to bf16), its f32 master, its momentum; b of two layers.
   std::vector<float> w, master, momentum, b[2];
+  std::vector<char> snapshot;
 };
 
 static kerf_status fail(kerf_error *error, kerf_status code,
@@ -415,15 +416,32 @@ uint32_t kerf_holding_boxes(const kerf_artifact *, const kerf_holding *holding,
   return 1;
 }
 
-kerf_status kerf_session_read_part(kerf_session *s, const kerf_tensor *tensor,
-                                   int64_t begin, int64_t end, void *data,
-                                   kerf_error *) {
-  kerf_layout layout;
-  kerf_tensor_layout(s->artifact, tensor, &layout, nullptr);
-  (void)fromFloats(layout.dtype, find(s, *tensor).data() + begin, end - begin,
-                   data);
+int32_t kerf_session_workers(const kerf_session *) { return 1; }
+kerf_status kerf_session_snapshot_memory(kerf_session *s, uint64_t bytes, bool,
+                                         void **memory, kerf_error *) {
+  s->snapshot.resize(bytes);
+  *memory = s->snapshot.data();
   return KERF_OK;
 }
+kerf_status kerf_session_begin_snapshot(kerf_session *s, const kerf_part *parts,
+                                        uint32_t count, void *memory,
+                                        kerf_error *) {
+  char *to = static_cast<char *>(memory);
+  for (uint32_t n = 0; n < count; ++n) {
+    const kerf_part &part = parts[n];
+    kerf_layout layout;
+    kerf_tensor_layout(s->artifact, &part.tensor, &layout, nullptr);
+    (void)fromFloats(layout.dtype, find(s, part.tensor).data() + part.begin,
+                     part.end - part.begin, to);
+    to += (part.end - part.begin) * kerf_dtype_bytes(layout.dtype);
+  }
+  return KERF_OK;
+}
+kerf_status kerf_session_finish_snapshot(kerf_session *, kerf_error *) {
+  return KERF_OK;
+}
+void kerf_session_drop_snapshot(kerf_session *) {}
+double kerf_session_snapshot_wait(const kerf_session *) { return 0; }
 
 kerf_status kerf_session_write(kerf_session *s, const kerf_tensor *tensor,
                                const void *data, uint64_t bytes,

@@ -2,6 +2,8 @@
 
 #include "Support.h"
 
+#include <thread>
+
 #include <dlfcn.h>
 
 using namespace cudatest;
@@ -157,6 +159,54 @@ static void testUnjoined(const Gpu &gpu, const Image &image) {
   testReplay(gpu, image);
 }
 
+/// A copy beside the steps reads what was there before them: the step that
+/// overwrites it waits.
+static void testCopiesBeside(const Gpu &gpu) {
+  kerf_device *device = gpu;
+  void *memory = nullptr;
+  constexpr int64_t count = 1 << 20;
+  expectOk(messageOf(api().join_copies, device)); // of none
+  expectOk(messageOf(api().await_copies, device));
+  expectOk(messageOf(api().alloc_host, device, uint64_t(count * 4), &memory));
+  if (!memory)
+    return;
+  auto *host = static_cast<int32_t *>(memory);
+  Buffer x = number(gpu, 5, count), y = number(gpu, 6, count);
+  for (int round = 0; round < 2; ++round) {
+    x.put(std::vector<double>(count, 1));
+    Buffer z = number(gpu, 5 + round, count);
+    Step(gpu, {KERF_OP_COPY, {count * 4}, {z, x}}).run();
+    const void *from = x.data();
+    expectOk(messageOf(api().copy_beside, device, memory, from,
+                       uint64_t(count * 4)));
+    Step(gpu, {KERF_OP_ZERO, {count * 4}, {y}}).run();
+    expectOk(messageOf(api().join_copies, device));
+    Step(gpu, {KERF_OP_ZERO, {count * 4}, {x}}).run();
+    if (round == 0) // all streams but that of the copies
+      gpu.wait();
+    // Another thread waits, without a context of its own.
+    std::string message = "not run";
+    std::thread([&] {
+      message = messageOf(api().await_copies, device);
+    }).join();
+    expectOk(message);
+    gpu.wait();
+    for (int64_t i = 0; i < count; ++i)
+      if (host[i] != 5 + round)
+        return failed("found %d at %lld, expected %d", host[i], (long long)i,
+                      5 + round);
+    expectNumber(x, 0);
+  }
+  expectOk(messageOf(api().begin_graph, device));
+  expectText(messageOf(api().copy_beside, device, memory, (const void *)x.data(),
+                       uint64_t(4)),
+             "cannot copy while a graph is recorded");
+  expectText(messageOf(api().join_copies, device),
+             "cannot join copies while a graph is recorded");
+  expectOk(messageOf(api().end_graph, device, (kerf_graph **)nullptr));
+  api().free_host(device, memory);
+}
+
 /// Two devices of one process: ranks that share a GPU in tests.
 static void testTwoDevices() {
   Gpu one(0), two(1);
@@ -175,5 +225,6 @@ void cudatest::testStreams() {
   testExchange(gpu, image);
   testRecordingErrors(gpu, image);
   testUnjoined(gpu, image);
+  testCopiesBeside(gpu);
   testTwoDevices();
 }

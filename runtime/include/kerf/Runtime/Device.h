@@ -10,8 +10,8 @@
 |* KERF_DEVICE_OK, write a message (lower case, no full stop, NUL-terminated,
 |* cut to fit) into `error`, which may be null when `error_bytes` is 0.
 |*
-|* A device is used by one thread at a time. It has no hidden threads but its
-|* pool, which lives from `create` to `destroy`.
+|* A device is used by one thread at a time, but for `await_copies`. It has no
+|* hidden threads but its pool, which lives from `create` to `destroy`.
 |*
 \*===----------------------------------------------------------------------===*/
 
@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-#define KERF_DEVICE_ABI 4u
+#define KERF_DEVICE_ABI 5u
 #define KERF_DEVICE_ENTRY "kerf_device_entry"
 #define KERF_DEVICE_STREAMS 4u
 #define KERF_NOT_FIXED INT64_MIN /* of kerf_step_info.fixed */
@@ -227,6 +227,26 @@ typedef struct {
   kerf_device_status (*read_time)(kerf_device *device, uint32_t index,
                                   double *seconds, char *error,
                                   size_t error_bytes);
+
+  /* These five together. Memory of the host that the device copies to by
+   * itself; to be given back before the device is destroyed. */
+  kerf_device_status (*alloc_host)(kerf_device *device, uint64_t bytes,
+                                   void **memory, char *error,
+                                   size_t error_bytes);
+  void (*free_host)(kerf_device *device, void *memory);
+  /* Enqueues a copy to such memory after all steps so far, and beside those
+   * that follow. */
+  kerf_device_status (*copy_beside)(kerf_device *device, void *host,
+                                    const void *memory, uint64_t bytes,
+                                    char *error, size_t error_bytes);
+  /* Steps that are enqueued from now on run after these copies. Not while a
+   * graph is recorded. */
+  kerf_device_status (*join_copies)(kerf_device *device, char *error,
+                                    size_t error_bytes);
+  /* Waits for these copies. Another thread may call it at any time, with a
+   * message of its own. */
+  kerf_device_status (*await_copies)(kerf_device *device, char *error,
+                                     size_t error_bytes);
 
   void (*facts)(const kerf_device *device, kerf_device_facts *facts);
   /* A kernel of `kerf_builtin`; lives as long as the device. */

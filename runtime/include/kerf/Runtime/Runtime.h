@@ -320,11 +320,41 @@ KERF_API uint32_t kerf_holding_boxes(const kerf_artifact *artifact,
                                      const kerf_holding *holding, uint32_t rank,
                                      int64_t begin, int64_t end,
                                      kerf_box *boxes, uint32_t capacity);
-/* Copies the stored elements [begin, end) of a tensor that this rank has. */
-KERF_API kerf_status kerf_session_read_part(kerf_session *session,
-                                            const kerf_tensor *tensor,
-                                            int64_t begin, int64_t end,
-                                            void *data, kerf_error *error);
+
+/*===-- Snapshots ---------------------------------------------------------===*/
+
+/* The stored elements [begin, end) of a tensor that this rank has. */
+typedef struct {
+  kerf_tensor tensor;
+  int64_t begin, end;
+} kerf_part;
+
+/* `bytes` of the host's memory for snapshots: the session's, until it is
+ * destroyed; asked for once. `beside`: a device should copy to it beside its
+ * steps; taken from the start, not when it is touched. */
+KERF_API kerf_status kerf_session_snapshot_memory(kerf_session *session,
+                                                  uint64_t bytes, bool beside,
+                                                  void **memory,
+                                                  kerf_error *error);
+/* Copies parts as they are now to that memory, one after the other, in the
+ * given order. It returns at once where the copy can be made beside the next
+ * training step, which waits before it writes what is not copied; otherwise
+ * when the copy is there. Until it is finished, tensors may be written by steps
+ * only, and no other snapshot be begun. */
+KERF_API kerf_status kerf_session_begin_snapshot(kerf_session *session,
+                                                 const kerf_part *parts,
+                                                 uint32_t count, void *memory,
+                                                 kerf_error *error);
+/* Returns when the copy is there: on a CPU the calling threads make it. May be
+ * called by another thread while this one runs steps, and several times. Fails
+ * when it was dropped. */
+KERF_API kerf_status kerf_session_finish_snapshot(kerf_session *session,
+                                                  kerf_error *error);
+/* Nobody wants the copy any more. */
+KERF_API void kerf_session_drop_snapshot(kerf_session *session);
+/* Seconds that steps waited for the snapshot that was begun last: on a device
+ * that waits by itself they are not known, and 0. */
+KERF_API double kerf_session_snapshot_wait(const kerf_session *session);
 
 /*===-- Job ---------------------------------------------------------------===*/
 

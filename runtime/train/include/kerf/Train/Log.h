@@ -90,9 +90,9 @@ struct SaveRecord {
   int64_t now = 0;  ///< steps that are done when it is whole
   std::string path;
   uint64_t bytes = 0;
-  /// Seconds of the slowest rank: training stood still for the copy and for
-  /// the wait, and went on beside the writing.
-  double copySec = 0, writeSec = 0, waitSec = 0;
+  /// Seconds of the slowest rank: until the copy was made, of the writing, and
+  /// those that training stood still.
+  double copySec = 0, writeSec = 0, stallSec = 0;
 };
 std::string formatSave(const SaveRecord &record);
 std::string formatSaveJson(const SaveRecord &record);

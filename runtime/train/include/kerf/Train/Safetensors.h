@@ -85,7 +85,7 @@ public:
   /// Bytes in front of the data; after `open`.
   uint64_t dataStart() const { return 8 + header.size(); }
   /// Writes the header to a temporary file beside `path`. The data starts at a
-  /// multiple of 8.
+  /// multiple of 8, of large files at one of a page.
   [[nodiscard]] bool open(const std::string &path, std::string &error);
   /// Appends data: of the next tensor, or a piece of it.
   [[nodiscard]] bool append(const void *data, uint64_t size,

@@ -1,10 +1,11 @@
 //===- StateWriter.h - saves a state beside training ------------*- C++ -*-===//
 //
-// A save has three parts. All ranks copy what they save between two steps
-// (`begin`). A thread of each writes the copy while training goes on. When all
-// have, the ranks exchange their checksums, and the first one writes index and
-// manifest and gives the checkpoint its name (`finish`): until then it does not
-// exist, and what was saved before stays.
+// A save has three parts. Between two steps all ranks begin a copy of what they
+// save (`begin`). A thread of each makes it, beside the next step as far as
+// that allows, and writes it while training goes on. When all have, the ranks
+// exchange their checksums, and the first one writes index and manifest and
+// gives the checkpoint its name (`finish`): until then it does not exist, and
+// what was saved before stays.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,8 +47,8 @@ public:
   /// look whether they see it.
   [[nodiscard]] bool open(std::string &error);
 
-  /// Copies what this rank saves and starts to write it. Collective; no save
-  /// may be under way.
+  /// Starts to copy what this rank saves, as it is now, and to write it.
+  /// Collective; no save may be under way.
   [[nodiscard]] bool begin(const RunState &state, std::string &error);
   /// Whether a save is under way: the same on all ranks.
   bool isBusy() const { return busy; }
@@ -69,6 +70,7 @@ private:
   bool reserve(std::string &error);
   static bool startThread(std::thread &made, std::function<void()> body,
                           std::string &error);
+  double coresToTake() const;
   bool copy(const RunState &state, std::string &error);
   bool publish(const std::vector<double> &all, uint32_t width,
                SaveRecord &record, std::string &error);
@@ -82,10 +84,11 @@ private:
   std::vector<StateTensor> tensors;
   std::vector<Share> shares;
   FolderLock lock;
-  std::unique_ptr<char[]> memory; ///< of the copy, the same for all saves
+  void *memory = nullptr; ///< of the copy, the session's
   uint64_t copyBytes = 0;
   std::unique_ptr<Job> job;
-  std::thread thread, touching;
+  std::thread thread; ///< of the save that is under way
+  std::thread aside;  ///< makes memory ready, removes old states
   bool busy = false;
   bool isPartial = false; ///< a folder is there that has no name yet
 };
