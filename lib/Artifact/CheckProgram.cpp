@@ -56,6 +56,22 @@ static bool extend(int64_t &lowest, int64_t &highest, int64_t stride,
          add(highest, std::max(a, b), highest);
 }
 
+/// The operand that a command of the runtime's own fills, or KERF_NONE. What is
+/// saved beside a step rests on its access.
+static uint32_t filledOperand(uint32_t opcode) {
+  switch (opcode) {
+  case KERF_OP_ZERO:
+  case KERF_OP_RECEIVE:
+    return 0;
+  case KERF_OP_COPY:
+    return 1;
+  case KERF_OP_TAKE:
+    return KERF_TAKE_DESTINATION;
+  default:
+    return isCollective(opcode) ? 1 : KERF_NONE;
+  }
+}
+
 bool Checker::checkOperand(uint32_t index, uint32_t number, const Loop &loop) {
   const kerf_command &command = view.commands[index];
   uint32_t at = command.first_operand + number;
@@ -66,7 +82,8 @@ bool Checker::checkOperand(uint32_t index, uint32_t number, const Loop &loop) {
                    number, index, operand.kind, operand.dtype, operand.access);
   if (operand.kind == KERF_ABSENT)
     return true;
-  if (operand.access == 0 ||
+  bool isFilled = number == filledOperand(command.opcode);
+  if (operand.access == 0 || (isFilled && !(operand.access & KERF_WRITE)) ||
       (operand.kind == KERF_SCALAR && operand.access != KERF_READ))
     return damaged("operand %u of command %u has access %u", number, index,
                    operand.access);

@@ -271,13 +271,12 @@ Status kerf_session::runCommand(uint32_t index, const Place &place) {
   bool isTimed = isWatched || isExchange(command.opcode);
   bool byDevice = isTimedByDevice() && isEnqueued(index);
   size_t time = SIZE_MAX;
-  Status status;
-  // What an exchange through the host waits for is no part of it.
-  if (bounceBuffers && isExchange(command.opcode))
+  // What a command, or an exchange through the host, waits for is no part of
+  // it.
+  Status status = awaitSnapshot(index);
+  if (!status.failed() && bounceBuffers && isExchange(command.opcode))
     status = synchronize();
   double start = isTimed ? clockSeconds() : 0;
-  if (!status.failed())
-    status = awaitSnapshot(index);
   if (!status.failed())
     status = resolve(index, place);
   if (!status.failed() && byDevice)

@@ -10,7 +10,8 @@
 //
 // The host must read a number at KERF_OP_STOP_IF, so there the recording is
 // cut. A step beside which a snapshot is copied runs command by command: it
-// waits where it writes what is copied.
+// waits where it writes what is copied. So it does on all ranks, also on those
+// that copy nothing: what is recorded of an exchange must be on all.
 //
 //===----------------------------------------------------------------------===//
 
@@ -114,8 +115,8 @@ void kerf_session::dropParts() {
 
 Status kerf_session::runStep() {
   uint32_t end = view.program->train_calls;
-  bool isCopied = snapshot && snapshot->isPending();
-  if (!hasStepped || isCopied || !broken.empty() || !mayRecord()) {
+  bool isBeside = std::exchange(isBesideSnapshot, false);
+  if (!hasStepped || isBeside || !broken.empty() || !mayRecord()) {
     Status status = runCalls(0, end);
     hasStepped = !status.failed();
     return status;

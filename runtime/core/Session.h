@@ -246,7 +246,9 @@ private:
   uint32_t aheadOf = KERF_NONE; ///< the first of these calls
   size_t received = 0;          ///< messages of the run
 
-  std::vector<uint32_t> firstRun; ///< firstRuns, once there is a snapshot
+  /// Of the training step, once there is a snapshot.
+  std::unique_ptr<kerf::runtime::WriteOrder> writeOrder;
+  bool isBesideSnapshot = false; ///< the next training step
   struct Free {
     void operator()(void *memory) const { std::free(memory); }
   };

@@ -27,87 +27,56 @@ using namespace kerf::runtime;
 // When a step writes what
 //===----------------------------------------------------------------------===//
 
-std::vector<uint32_t> kerf::runtime::firstRuns(const View &view) {
-  std::vector<uint32_t> first(view.commands.count, KERF_NONE);
+/// Iterations [start, end) that a command runs in.
+struct WriteOrder::Iterations {
+  int64_t start = 0, end = 1;
+};
+
+/// Adds all that a command may write, whatever the call and the iteration.
+void WriteOrder::add(const View &view, const kerf_command &command,
+                     const Iterations &iterations, uint32_t place) {
+  for (uint32_t n = 0; n < command.operand_count; ++n) {
+    const kerf_operand &operand = view.operands[command.first_operand + n];
+    if (operand.kind != KERF_ARENA || !(operand.access & KERF_WRITE))
+      continue;
+    int64_t slots = (int64_t(operand.copies) - 1) * operand.slot_stride;
+    auto [low, high] =
+        std::minmax({iterations.start * operand.iter_stride,
+                     (iterations.end - 1) * operand.iter_stride});
+    written.push_back(
+        {operand.offset + low + std::min<int64_t>(slots, 0),
+         operand.offset + high + std::max<int64_t>(slots, 0) + operand.bytes,
+         place});
+  }
+}
+
+WriteOrder::WriteOrder(const View &view)
+    : first(view.commands.count, KERF_NONE) {
   uint32_t next = 0;
   for (uint32_t c = 0; c < view.program->train_calls; ++c) {
     const kerf_func &func = view.funcs[view.calls[c].func];
     if (func.command_count == 0 || first[func.first_command] != KERF_NONE)
       continue;
-    for (uint32_t n = 0; n < func.command_count; ++n)
-      first[func.first_command + n] = next++;
-  }
-  return first;
-}
-
-namespace {
-/// Bytes [begin, end) of the arena that a command may write.
-struct Written {
-  int64_t begin, end;
-  uint32_t number; ///< in `firstRuns`
-};
-
-/// Iterations [start, end) that a command runs in.
-struct Iterations {
-  int64_t start = 0, end = 1;
-};
-} // namespace
-
-/// All that an operand may touch, whatever the call and the iteration.
-static Written hullOf(const kerf_operand &operand, Iterations iterations,
-                      uint32_t number) {
-  int64_t slots = (int64_t(operand.copies) - 1) * operand.slot_stride;
-  auto [low, high] = std::minmax({iterations.start * operand.iter_stride,
-                                  (iterations.end - 1) * operand.iter_stride});
-  return {operand.offset + low + std::min<int64_t>(slots, 0),
-          operand.offset + high + std::max<int64_t>(slots, 0) + operand.bytes,
-          number};
-}
-
-static void addWritten(const View &view, const kerf_command &command,
-                       Iterations iterations, uint32_t number,
-                       std::vector<Written> &written) {
-  for (uint32_t n = 0; n < command.operand_count; ++n) {
-    const kerf_operand &operand = view.operands[command.first_operand + n];
-    if (operand.kind == KERF_ARENA && operand.access & KERF_WRITE)
-      written.push_back(hullOf(operand, iterations, number));
-  }
-}
-
-/// What the commands of a training step write, in the order of `firstRuns`.
-static std::vector<Written> writtenBy(const View &view,
-                                      const std::vector<uint32_t> &first) {
-  std::vector<Written> written;
-  for (const kerf_func &func : view.funcs) {
     uint32_t bodyEnd = 0;
     Iterations loop;
     for (uint32_t n = 0; n < func.command_count; ++n) {
-      uint32_t c = func.first_command + n;
-      const kerf_command &command = view.commands[c];
-      if (first[c] == KERF_NONE)
-        continue;
+      uint32_t own = func.first_command + n;
+      const kerf_command &command = view.commands[own];
       if (command.opcode == KERF_OP_LOOP) {
         const int64_t *attrs = view.attrs.data + command.first_attr;
         loop = {attrs[KERF_LOOP_START], attrs[KERF_LOOP_END]};
-        bodyEnd = c + 1 + attrs[KERF_LOOP_BODY];
+        bodyEnd = own + 1 + attrs[KERF_LOOP_BODY];
       }
-      addWritten(view, command, c < bodyEnd ? loop : Iterations(), first[c],
-                 written);
+      add(view, command, own < bodyEnd ? loop : Iterations(), next);
+      first[own] = next++;
     }
   }
-  std::sort(written.begin(), written.end(),
-            [](const Written &a, const Written &b) {
-              return std::tie(a.number, a.begin) < std::tie(b.number, b.begin);
-            });
-  return written;
 }
 
-static uint32_t dueOf(const Snapshot::Part &part,
-                      const std::vector<Written> &written) {
-  int64_t end = part.offset + static_cast<int64_t>(part.bytes);
+uint32_t WriteOrder::firstWrite(int64_t offset, uint64_t bytes) const {
   for (const Written &w : written)
-    if (w.begin < end && part.offset < w.end)
-      return w.number;
+    if (w.begin < offset + static_cast<int64_t>(bytes) && offset < w.end)
+      return w.place;
   return KERF_NONE;
 }
 
@@ -115,13 +84,12 @@ static uint32_t dueOf(const Snapshot::Part &part,
 // Copying on a host
 //===----------------------------------------------------------------------===//
 
-Snapshot::Snapshot(const View &view, const std::vector<uint32_t> &first,
-                   std::vector<Part> given)
+Snapshot::Snapshot(const WriteOrder &order, std::vector<Part> given)
     : parts(std::move(given)) {
-  constexpr uint64_t chunkBytes = 4 << 20;
-  std::vector<Written> written = writtenBy(view, first);
+  // A step may wait for one that a thread of low priority copies.
+  constexpr uint64_t chunkBytes = 1 << 20;
   for (Part &part : parts)
-    part.due = dueOf(part, written);
+    part.due = order.firstWrite(part.offset, part.bytes);
   std::sort(parts.begin(), parts.end(), [](const Part &a, const Part &b) {
     return std::tie(a.due, a.to) < std::tie(b.due, b.to);
   });
@@ -134,22 +102,22 @@ Snapshot::Snapshot(const View &view, const std::vector<uint32_t> &first,
   dueNext = chunks.empty() ? KERF_NONE : chunks.front().due;
 }
 
-/// How many chunks are due up to `number`: they lie in front.
-size_t Snapshot::dueChunks(uint32_t number) const {
-  return std::upper_bound(chunks.begin(), chunks.end(), number,
+/// How many chunks are due up to `place`: they lie in front.
+size_t Snapshot::dueChunks(uint32_t place) const {
+  return std::upper_bound(chunks.begin(), chunks.end(), place,
                           [](uint32_t value, const Chunk &chunk) {
                             return value < chunk.due;
                           }) -
          chunks.begin();
 }
 
-void Snapshot::passed(uint32_t number) {
-  size_t there = dueChunks(number);
+void Snapshot::passed(uint32_t place) {
+  size_t there = dueChunks(place);
   dueNext = there < chunks.size() ? chunks[there].due : KERF_NONE;
 }
 
-bool Snapshot::copy(const char *arena, uint32_t number) {
-  size_t end = dueChunks(number);
+bool Snapshot::copy(const char *arena, uint32_t place) {
+  size_t end = dueChunks(place);
   // A chunk that is taken is copied, also beyond the end.
   while (next.load(std::memory_order_relaxed) < end && !isDropped) {
     size_t own = next.fetch_add(1);
@@ -165,7 +133,7 @@ bool Snapshot::copy(const char *arena, uint32_t number) {
         return false;
       sched_yield();
     }
-  return true;
+  return !isDropped;
 }
 
 //===----------------------------------------------------------------------===//
@@ -198,9 +166,10 @@ Status kerf_session::takeSnapshotMemory(uint64_t bytes, bool beside,
 }
 
 Status kerf_session::beginSnapshot(std::vector<Snapshot::Part> parts) {
-  if (firstRun.empty())
-    firstRun = firstRuns(view);
-  snapshot = std::make_unique<Snapshot>(view, firstRun, std::move(parts));
+  if (!writeOrder)
+    writeOrder = std::make_unique<WriteOrder>(view);
+  snapshot = std::make_unique<Snapshot>(*writeOrder, std::move(parts));
+  isBesideSnapshot = true;
   if (hasHostMemory())
     return {};
   snapshot->isOnDevice = pinnedMemory != nullptr;
@@ -221,14 +190,14 @@ Status kerf_session::beginSnapshot(std::vector<Snapshot::Part> parts) {
 
 /// Before a command runs: what it writes must be copied.
 Status kerf_session::awaitSnapshot(uint32_t index) {
-  if (!snapshot || !snapshot->isDue(firstRun[index]))
+  if (!snapshot || !snapshot->isDue(writeOrder->placeOf(index)))
     return {};
   double start = clockSeconds();
-  uint32_t number = firstRun[index];
+  uint32_t place = writeOrder->placeOf(index);
   char error[512] = "";
   if (!snapshot->isOnDevice) {
-    snapshot->copy(arena, number);
-    snapshot->passed(number);
+    snapshot->copy(arena, place);
+    snapshot->passed(place);
   } else if (api->join_copies(device, error, sizeof error)) {
     return failure(KERF_FAILED, "%s", error);
   } else {

@@ -187,7 +187,9 @@ bool OutputFile::put(const char *next, uint64_t size, bool isLast,
         ::write(descriptor, next, std::min<uint64_t>(end - next, bufferBytes));
     if (written < 0 && errno == EINTR)
       continue;
-    if (written < 0 && errno == EINVAL && !isLast) {
+    bool isRefused = written < 0 && (errno == EINVAL || errno == EFAULT ||
+                                     errno == EOPNOTSUPP);
+    if (isRefused && !isLast) {
       isLast = true;
       setDirect(descriptor, false);
       continue;

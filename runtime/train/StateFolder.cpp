@@ -147,8 +147,9 @@ static bool isOurs(const std::string &name) {
 
 /// Removes a checkpoint: under another name first, so that what is left of one
 /// when the job ends is removed by the next save. A folder with files of others
-/// keeps them, and its name.
-static void removeStep(const std::string &path) {
+/// keeps them, and its name. Once `isStopped` the rest stays.
+static void removeStep(const std::string &path,
+                       const std::atomic<bool> *isStopped = nullptr) {
   std::string removed = path;
   if (!isLeft(path)) {
     removed += removedSuffix;
@@ -156,9 +157,12 @@ static void removeStep(const std::string &path) {
       removed = path;
   }
   removeFile(joinPath(removed, manifestName));
-  for (const std::string &name : listFolder(removed))
+  for (const std::string &name : listFolder(removed)) {
+    if (isStopped && *isStopped)
+      return;
     if (isOurs(name))
       removeFile(joinPath(removed, name));
+  }
   if (rmdir(removed.c_str()) != 0 && removed != path)
     rename(removed.c_str(), path.c_str());
 }
@@ -223,7 +227,8 @@ bool kerf::runtime::publishStep(const std::string &folder, int64_t step,
 }
 
 void kerf::runtime::pruneSteps(const std::string &folder, int64_t keep,
-                               int64_t keepEvery) {
+                               int64_t keepEvery,
+                               const std::atomic<bool> &isStopped) {
   std::vector<SavedStep> steps = listSteps(folder);
   steps.erase(
       std::remove_if(steps.begin(), steps.end(),
@@ -232,7 +237,7 @@ void kerf::runtime::pruneSteps(const std::string &folder, int64_t keep,
   auto count = static_cast<int64_t>(steps.size());
   for (int64_t i = 0; i < count - keep; ++i)
     if (keepEvery == 0 || steps[i].step % keepEvery != 0)
-      removeStep(steps[i].path);
+      removeStep(steps[i].path, &isStopped);
 }
 
 FolderLock::~FolderLock() {

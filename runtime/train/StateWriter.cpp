@@ -42,13 +42,16 @@ struct StateWriter::Job {
   const char *copy = nullptr; ///< the shares, one after the other
   double begunAt = 0;         ///< by `now`
   double beginSec = 0;        ///< that training stood still for
+  int64_t polls = 0;          ///< one after each step
   std::atomic<bool> isStopped{false};
   std::atomic<bool> isUrgent{false}; ///< training waits for it
+  std::atomic<bool> isLate{false};   ///< half the time to the next save is gone
 
   std::vector<uint64_t> sums;      ///< of all tiles
   std::vector<uint64_t> checksums; ///< of the pieces
   uint64_t dataStart = 0, fileBytes = 0, sumsStart = 0;
   double copySec = 0, writeSec = 0;
+  kerf_status status = KERF_OK; ///< why the copy failed
   std::string error;
   std::atomic<bool> isDone{false};
 
@@ -93,7 +96,6 @@ static void giveWay() {
 }
 
 void StateWriter::Job::run() {
-  giveWay();
   try {
     if (finishCopy())
       (void)write();
@@ -107,7 +109,8 @@ void StateWriter::Job::run() {
 /// Copies beside training what a step has not had to copy itself.
 bool StateWriter::Job::finishCopy() {
   kerf_error failure{};
-  if (kerf_session_finish_snapshot(session, &failure) != KERF_OK)
+  status = kerf_session_finish_snapshot(session, &failure);
+  if (status != KERF_OK)
     error = failure.message;
   start = now();
   startCpu = threadSeconds();
@@ -244,7 +247,7 @@ void StateWriter::Job::pace() {
   double due = start;
   if (bytesPerSecond > 0)
     due += static_cast<double>(written) / bytesPerSecond;
-  if (cores > 0)
+  if (cores > 0 && !isLate)
     due = std::max(due, start + (threadSeconds() - startCpu) / cores);
   for (double ahead; (ahead = due - now()) > 0 && !isStopped && !isUrgent;)
     std::this_thread::sleep_for(
@@ -262,7 +265,13 @@ StateWriter::StateWriter(kerf_session *session, const kerf_artifact *artifact,
       ranks(kerf_artifact_meta(artifact)->world_size),
       tensors(listState(artifact)), shares(sharesOf(artifact, tensors, rank)) {}
 
+void StateWriter::settle() {
+  if (aside.joinable())
+    aside.join();
+}
+
 StateWriter::~StateWriter() {
+  isEnding = true;
   if (job) {
     job->isStopped = true;
     kerf_session_drop_snapshot(session);
@@ -316,24 +325,28 @@ bool StateWriter::reserve(std::string &error) {
     copyBytes += bytesOf(tensors, share);
   if (!check(kerf_session_snapshot_memory(session,
                                           std::max<uint64_t>(copyBytes, 1),
-                                          options.isOften, &memory, &failure),
+                                          options.every > 0, &memory, &failure),
              error))
     return false;
-  auto touch = [this] {
-    giveWay();
-    std::memset(memory, 0, copyBytes);
-  };
-  return !options.isOften || startThread(aside, touch, error);
+  auto touch = [this] { std::memset(memory, 0, copyBytes); };
+  return options.every <= 0 || startThread(aside, touch, error);
 }
 
-/// Signals are the main thread's.
+/// Signals are the main thread's. What finds no memory is left undone.
 bool StateWriter::startThread(std::thread &made, std::function<void()> body,
                               std::string &error) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    made = std::thread(std::move(body));
+    made = std::thread([own = std::move(body)] {
+      giveWay();
+      try {
+        own();
+      } catch (const std::bad_alloc &) {
+        return;
+      }
+    });
   } catch (const std::system_error &problem) {
     error = std::string("cannot start a thread: ") + problem.what();
   }
@@ -341,17 +354,16 @@ bool StateWriter::startThread(std::thread &made, std::function<void()> body,
   return made.joinable();
 }
 
-/// A tenth of those that train. On a device others do.
+/// Little of those that train: with the copy, steps then take less than a tenth
+/// longer. On a device others train.
 double StateWriter::coresToTake() const {
   const kerf_meta *meta = kerf_artifact_meta(artifact);
   bool isOnHost =
       std::string_view("cpu") == kerf_artifact_string(artifact, meta->target);
-  return isOnHost ? 0.1 * kerf_session_workers(session) : 0;
+  return isOnHost ? 0.08 * kerf_session_workers(session) : 0;
 }
 
 bool StateWriter::copy(const RunState &state, std::string &error) {
-  if (aside.joinable())
-    aside.join();
   auto fresh = std::make_unique<Job>();
   std::vector<kerf_part> parts;
   for (const Share &share : shares)
@@ -378,6 +390,7 @@ bool StateWriter::copy(const RunState &state, std::string &error) {
 bool StateWriter::begin(const RunState &state, std::string &error) {
   double start = now();
   std::string partial = partialFolder(options.folder, state.step);
+  settle();
   if (rank == 0 && !beginStep(options.folder, state.step, error))
     return false;
   if (!copy(state, error))
@@ -401,6 +414,7 @@ bool StateWriter::begin(const RunState &state, std::string &error) {
 
 /// Of several ranks that failed, as on a full disk, the first one tells.
 bool StateWriter::poll(bool &isWritten, std::string &error) {
+  job->isLate = 2 * ++job->polls >= options.every;
   bool isDone = job->isDone;
   bool hasFailed = isDone && !job->error.empty();
   int32_t said = hasFailed ? 2 + static_cast<int32_t>(ranks - rank)
@@ -411,8 +425,10 @@ bool StateWriter::poll(bool &isWritten, std::string &error) {
       !check(kerf_session_agree_max(session, &worst, &failure), error))
     return false;
   isWritten = worst == 0;
-  if (worst > 1 && hasFailed && worst == said)
+  if (worst > 1 && hasFailed && worst == said) {
     error = job->error;
+    failure.status = job->status;
+  }
   return worst <= 1;
 }
 
@@ -557,8 +573,10 @@ bool StateWriter::publish(const std::vector<double> &all, uint32_t width,
   isPartial = false;
   // To remove gigabytes takes a while.
   auto prune = [this] {
-    giveWay();
-    pruneSteps(options.folder, options.keep, options.keepEvery);
+    pruneSteps(options.folder, options.keep, options.keepEvery, isEnding);
   };
-  return startThread(aside, prune, error);
+  std::string why;
+  if (!startThread(aside, prune, why))
+    prune();
+  return true;
 }

@@ -217,7 +217,7 @@ bool Trainer::tryTargets() {
   std::string message;
   if (!options.saveState.empty()) {
     SaveOptions wanted{options.saveState, options.keep, options.keepEvery,
-                       options.saveMegabytes * 1e6, options.saveEvery > 0};
+                       options.saveMegabytes * 1e6, options.saveEvery};
     if (!writer.emplace(session, setup.artifact, wanted).open(message))
       return failSave("the state cannot be saved: ", message);
   }
@@ -727,6 +727,8 @@ bool Trainer::finishRun() {
     printProfile();
   if (!writePictures())
     return false;
+  if (writer)
+    writer->settle();
   // With all that libraries load when they are used first.
   kerf_memory memory;
   kerf_session_memory(session, &memory);

@@ -295,6 +295,10 @@ const Fault kFaults[] = {
      [](auto &d) { d.operands[d.commands[3].first_operand].kind = 9; }},
     {"operand 1 of command 3 has access 0",
      [](auto &d) { d.operands[d.commands[3].first_operand + 1].access = 0; }},
+    {"operand 0 of command 0 has access 1", // which zeroes it
+     [](auto &d) {
+       d.operands[d.commands[0].first_operand].access = KERF_READ;
+     }},
     {"operand 1 of command 3 has 0 copies for 2 micro-batches",
      [](auto &d) { d.operands[d.commands[3].first_operand + 1].copies = 0; }},
     {"operand 1 of command 3 has 3 copies for 2 micro-batches",

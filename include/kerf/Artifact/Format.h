@@ -583,6 +583,8 @@ enum kerf_operand_kind {
   KERF_ABSENT, /* null */
 };
 
+/* Whatever a command may change is KERF_WRITE: a state is copied beside a step
+ * until the step comes to a command that writes it. */
 enum kerf_access { KERF_READ = 1, KERF_WRITE = 2 };
 
 typedef struct {

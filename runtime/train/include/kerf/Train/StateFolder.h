@@ -13,6 +13,7 @@
 #ifndef KERF_TRAIN_STATEFOLDER_H
 #define KERF_TRAIN_STATEFOLDER_H
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -61,8 +62,10 @@ inline constexpr const char *numberKey = "save";
 
 /// Removes checkpoints but the `keep` newest and those of every `keepEvery`-th
 /// step (0: none). Those that cannot be read stay and do not count. Other files
-/// in their folders stay.
-void pruneSteps(const std::string &folder, int64_t keep, int64_t keepEvery);
+/// in their folders stay. Ends early, between two files, once `isStopped`: the
+/// next save removes the rest.
+void pruneSteps(const std::string &folder, int64_t keep, int64_t keepEvery,
+                const std::atomic<bool> &isStopped);
 
 /// Keeps other runs from saving to the same folder, as long as it lives.
 class FolderLock {

@@ -32,7 +32,7 @@ struct SaveOptions {
   int64_t keep = 2;      ///< newest checkpoints that stay
   int64_t keepEvery = 0; ///< those of every so many steps stay, too; 0: none
   double bytesPerSecond = 0; ///< most that a rank writes; 0: as fast as it can
-  bool isOften = false;      ///< memory of the copy is made ready at the start
+  int64_t every = 0;         ///< steps between saves; 0: at the end alone
 };
 
 class StateWriter {
@@ -60,6 +60,8 @@ public:
   /// checkpoint. `hasWaited`: training stands still for it.
   [[nodiscard]] bool finish(bool hasWaited, SaveRecord &record,
                             std::string &error);
+  /// Waits until what was removed aside is gone.
+  void settle();
   /// Why a call failed: KERF_OK where it could not write.
   kerf_status failed() const { return failure.status; }
 
@@ -89,6 +91,7 @@ private:
   std::unique_ptr<Job> job;
   std::thread thread; ///< of the save that is under way
   std::thread aside;  ///< makes memory ready, removes old states
+  std::atomic<bool> isEnding{false};
   bool busy = false;
   bool isPartial = false; ///< a folder is there that has no name yet
 };
