@@ -141,7 +141,8 @@ bool Snapshot::copy(const char *arena, uint32_t place) {
 //===----------------------------------------------------------------------===//
 
 static bool canCopyBeside(const kerf_device_api &api) {
-  return api.alloc_host && api.copy_beside;
+  return api.alloc_host && api.free_host && api.copy_beside &&
+         api.join_copies && api.await_copies;
 }
 
 Status kerf_session::takeSnapshotMemory(uint64_t bytes, bool beside,

@@ -119,7 +119,8 @@ int64_t kerf::runtime::findNonFinite(const float *values, int64_t count) {
 /// Whether the bits below the sign of any of these are `infinity` or more. All
 /// are looked at, so that it becomes vector instructions.
 template <typename Word>
-static bool hasBits(const char *bytes, int64_t count, Word infinity) {
+[[gnu::always_inline]] static inline bool
+hasBits(const char *bytes, int64_t count, Word infinity) {
   constexpr Word magnitude = std::numeric_limits<Word>::max();
   Word found = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -133,7 +134,8 @@ static bool hasBits(const char *bytes, int64_t count, Word infinity) {
 /// The first element of which that is so. `Word`: a signed type, as vectors
 /// compare those.
 template <typename Word>
-static int64_t findBits(const void *values, int64_t count, Word infinity) {
+[[gnu::always_inline]] static inline int64_t
+findBits(const void *values, int64_t count, Word infinity) {
   constexpr int64_t block = 4096;
   const char *bytes = static_cast<const char *>(values);
   for (int64_t begin = 0; begin < count; begin += block) {
@@ -147,8 +149,8 @@ static int64_t findBits(const void *values, int64_t count, Word infinity) {
   return -1;
 }
 
-int64_t kerf::runtime::findNonFinite(uint32_t dtype, const void *values,
-                                     int64_t count) {
+[[gnu::always_inline]] static inline int64_t
+findNonFiniteOf(uint32_t dtype, const void *values, int64_t count) {
   switch (dtype) {
   case KERF_F32:
     return findBits<int32_t>(values, count, 0x7f800000);
@@ -161,6 +163,23 @@ int64_t kerf::runtime::findNonFinite(uint32_t dtype, const void *values,
   default:
     return -1;
   }
+}
+
+#if defined(__x86_64__)
+/// The same loop with wider vectors.
+__attribute__((target("avx2"))) static int64_t
+findNonFiniteAvx2(uint32_t dtype, const void *values, int64_t count) {
+  return findNonFiniteOf(dtype, values, count);
+}
+#endif
+
+int64_t kerf::runtime::findNonFinite(uint32_t dtype, const void *values,
+                                     int64_t count) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2"))
+    return findNonFiniteAvx2(dtype, values, count);
+#endif
+  return findNonFiniteOf(dtype, values, count);
 }
 
 bool kerf::runtime::checkFinite(const std::string &name, uint32_t dtype,

@@ -72,7 +72,7 @@ private:
   SafetensorsWriter file;
   std::vector<char> chunk;
   uint64_t written = 0;
-  double start = 0, startCpu = 0;
+  double start = 0;
 };
 
 static uint64_t bytesOf(const std::vector<StateTensor> &tensors,
@@ -113,7 +113,6 @@ bool StateWriter::Job::finishCopy() {
   if (status != KERF_OK)
     error = failure.message;
   start = now();
-  startCpu = threadSeconds();
   copySec = start - begunAt;
   return error.empty();
 }
@@ -248,7 +247,7 @@ void StateWriter::Job::pace() {
   if (bytesPerSecond > 0)
     due += static_cast<double>(written) / bytesPerSecond;
   if (cores > 0 && !isLate)
-    due = std::max(due, start + (threadSeconds() - startCpu) / cores);
+    due = std::max(due, begunAt + threadSeconds() / cores);
   for (double ahead; (ahead = due - now()) > 0 && !isStopped && !isUrgent;)
     std::this_thread::sleep_for(
         std::chrono::duration<double>(std::min(ahead, 0.05)));
@@ -354,13 +353,13 @@ bool StateWriter::startThread(std::thread &made, std::function<void()> body,
   return made.joinable();
 }
 
-/// Little of those that train: with the copy, steps then take less than a tenth
-/// longer. On a device others train.
+/// While this thread computes one that trains does not, and all wait for that
+/// one: steps take about a tenth longer. On a device others train.
 double StateWriter::coresToTake() const {
   const kerf_meta *meta = kerf_artifact_meta(artifact);
   bool isOnHost =
       std::string_view("cpu") == kerf_artifact_string(artifact, meta->target);
-  return isOnHost ? 0.08 * kerf_session_workers(session) : 0;
+  return isOnHost ? 0.08 / ranks : 0;
 }
 
 bool StateWriter::copy(const RunState &state, std::string &error) {

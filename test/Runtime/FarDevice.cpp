@@ -11,11 +11,11 @@
 // - what is recorded is kept and run with each launch; what may not happen
 //   while it is recorded fails, as does a graph that outlives its steps;
 // - a copy beside the steps reads its memory when somebody waits for it, or
-// when
 //   the first step runs that waits for it.
 //
 // KERF_FAR_FAIL=N lets the N-th step that runs (from 1) fail.
 // KERF_FAR_FAIL_COPY=1 lets copies to the host fail; the next wait tells.
+// KERF_FAR_NO_HOST_MEMORY=1 has no memory for copies beside the steps.
 //
 //===----------------------------------------------------------------------===//
 

@@ -416,7 +416,6 @@ uint32_t kerf_holding_boxes(const kerf_artifact *, const kerf_holding *holding,
   return 1;
 }
 
-int32_t kerf_session_workers(const kerf_session *) { return 1; }
 kerf_status kerf_session_snapshot_memory(kerf_session *s, uint64_t bytes, bool,
                                          void **memory, kerf_error *) {
   s->snapshot.resize(bytes);
