@@ -40,7 +40,7 @@ static std::string decisionOf(const Explanation &e) {
   std::string rank = proof.space <= 1      ? "given"
                      : proof.complete      ? "the best"
                      : proof.boundSec <= 0 ? "best found"
-                                           : "within " + percent(proof.gap());
+                                           : "not proven";
   text += card(rank, optimumWords(proof));
   return text + "</div>\n" +
          paragraph(llvm::join(warningsOf(e), " "), "warning") +

@@ -111,7 +111,8 @@ std::string report::optimumWords(const Certificate &c) {
   std::string loosely =
       !c.isMixed && c.allLayouts ? "" : " (lower bounds are not strict here)";
   return "no layout that was offered takes less than " + seconds(c.boundSec) +
-         loosely + ": at most " + percent(c.gap()) + " could be won";
+         loosely + ": at most " + percent(1 - c.boundSec / c.bestSec) +
+         " could be won";
 }
 
 /// The fastest layout that lost, and why.
@@ -125,6 +126,15 @@ static std::string nextWords(const Explanation &e) {
   double slower = std::max(next->stepSec / e.time.stepSec - 1, 0.0);
   return seconds(next->stepSec) + " (+" + percent(slower) + ") " +
          next->layout + (next->why.empty() ? "" : ": " + clean(next->why));
+}
+
+/// Devices that the plan leaves alone are paid for.
+static std::string sparesWords(const PlanPart &plan) {
+  if (plan.spares <= 0)
+    return "";
+  std::string used = std::to_string(plan.devices - plan.spares);
+  return "uses " + used + " of " + grouped(plan.devices) +
+         " devices: --devices=" + used + " is as fast, and the run costs less";
 }
 
 static std::string runWords(const RunPart &run) {
@@ -175,6 +185,8 @@ std::string kerf::printShort(const Explanation &e, bool color) {
                 {"why this", optimumWords(e.trust.certificate)}};
   for (const std::string &warning : warningsOf(e))
     table.rows.insert(table.rows.begin() + 3, {"", warning});
+  if (std::string spares = sparesWords(e.plan); !spares.empty())
+    table.rows.insert(table.rows.begin() + 1, {"", spares});
   if (std::string next = nextWords(e); !next.empty())
     table.rows.push_back({"next best", next});
   table.rows.push_back({"run", runWords(e.run)});

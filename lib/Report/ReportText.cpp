@@ -454,9 +454,12 @@ static std::string printFailures(const RunPart &run) {
          " of the time makes progress";
 }
 
-/// A price without its currency.
+/// A price without its currency. Its range has no more than two digits that
+/// mean something.
 std::string report::moneyWords(double price) {
-  return price < 99.5 ? short3(price) : grouped(price);
+  if (price < 99.5)
+    return short3(price);
+  return price < 9999.5 ? grouped(price) : counted(price);
 }
 
 std::string report::priceWords(const RunPart &run) {
@@ -535,18 +538,21 @@ static std::string spaceWords(const Certificate &c) {
 
 std::string report::errorWords(const TrustPart &trust) {
   const ErrorBand &own = trust.band;
-  std::string band = own.less == own.more ? "about " + percent(own.more, 0)
-                                          : percent(own.less, 0) + " less to " +
-                                                percent(own.more, 0) + " more";
+  std::string within = "about " + percent(own.more, 0);
+  std::string band = own.less == own.more
+                         ? "the step may be off by " + within
+                         : "the step may take " + percent(own.less, 0) +
+                               " less to " + percent(own.more, 0) + " more";
   if (trust.isMeasured)
-    return band + " of the step time is expected (" + own.source + ")";
+    return band + " (" + own.source + ")";
   std::string measured =
       trust.measuredAlone.empty()
           ? "not measured on such devices"
           : "measured on " + trust.measuredAlone + ", not on several";
   return "projection: Kerf was " + measured +
-         (own.isOfOthers ? "; published steps of others are met within " + band
-                         : "; " + band + " is expected") +
+         (own.isOfOthers ? "; published steps of others are met within " +
+                               within + " in the median"
+                         : "; " + band) +
          " (" + own.source + ")";
 }
 

@@ -182,6 +182,12 @@ std::string kerf::runtime::formatLoadJson(const LoadRecord &r) {
          jsonQuote(r.path) + "}";
 }
 
+std::string kerf::runtime::describeStop(int signal, int64_t step,
+                                        int64_t steps) {
+  return format(" ended by signal %d (%s) after step %lld of %lld", signal,
+                strsignal(signal), asLong(step), asLong(steps));
+}
+
 std::string kerf::runtime::formatSave(const SaveRecord &r) {
   double rate = static_cast<double>(r.bytes) / std::max(r.writeSec, 1e-9);
   return format(" saved the state of step %lld in ", asLong(r.step)) +

@@ -19,6 +19,73 @@ bool kerf::runtime::isModelFolder(const std::string &path) {
   return !endsWith(path, ".safetensors");
 }
 
+/// The type of the weights that are written, as the transformers library names
+/// it: the widest of all parameters.
+static const char *writtenType(const kerf_artifact *artifact) {
+  uint32_t count = 0;
+  const kerf_param *params = kerf_artifact_params(artifact, &count);
+  const char *name = "bfloat16";
+  for (uint32_t p = 0; p < count; ++p) {
+    if (params[p].layout.dtype == KERF_F32)
+      return "float32";
+    if (params[p].layout.dtype == KERF_F16)
+      name = "float16";
+  }
+  return name;
+}
+
+/// Gives the string at `key` another value: a base of another type would have
+/// the library round what was trained.
+static void setString(std::string &json, const std::string &key,
+                      const std::string &value) {
+  size_t at = json.find("\"" + key + "\"");
+  size_t open = at == std::string::npos
+                    ? at
+                    : json.find_first_not_of(" :", at + key.size() + 2);
+  if (open == std::string::npos || json[open] != '"')
+    return;
+  size_t close = json.find('"', open + 1);
+  if (close != std::string::npos)
+    json.replace(open + 1, close - open - 1, value);
+}
+
+/// Members on lines of their own, as people and `diff` read them.
+static std::string indented(const std::string &json) {
+  std::string text;
+  size_t depth = 0;
+  bool isString = false, isOpened = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    char c = json[i];
+    if (isString || c == '"') {
+      isOpened = false;
+      text += c;
+      if (c == '\\' && isString && i + 1 < json.size())
+        text += json[++i];
+      else if (c == '"')
+        isString = !isString;
+      continue;
+    }
+    if (c == ' ' || c == '\n')
+      continue;
+    bool opens = c == '{' || c == '[', closes = c == '}' || c == ']';
+    bool isEmpty = closes && isOpened;
+    isOpened = opens;
+    if (closes)
+      --depth;
+    if (isEmpty)
+      text.resize(text.find_last_not_of(" \n") + 1);
+    else if (closes)
+      text += "\n" + std::string(2 * depth, ' ');
+    text += c;
+    if (c == ':')
+      text += ' ';
+    depth += opens;
+    if (opens || c == ',')
+      text += "\n" + std::string(2 * depth, ' ');
+  }
+  return text;
+}
+
 static bool writeConfig(const kerf_artifact *artifact,
                         const std::string &folder,
                         std::vector<std::string> &written, std::string &error) {
@@ -27,8 +94,10 @@ static bool writeConfig(const kerf_artifact *artifact,
   // Adapters are parameters of their own, which the config does not tell of.
   if (config.empty() || *kerf_artifact_string(artifact, meta.adapter))
     return true;
+  for (const char *key : {"dtype", "torch_dtype"})
+    setString(config, key, writtenType(artifact));
   std::string path = joinPath(folder, "config.json");
-  if (!writeFile(path, config + "\n", error))
+  if (!writeFile(path, indented(config) + "\n", error))
     return false;
   written.push_back(path);
   return true;

@@ -213,7 +213,11 @@ static bool openState(const RunOptions &options, RunSetup &setup,
       return fail(error, "'--seed' " + std::to_string(*options.seed) +
                              " is not that of the saved state, " +
                              std::to_string(setup.start.seed));
-    if (setup.start.dataFingerprint != setup.data.fingerprint())
+    bool isSameData = setup.start.dataFingerprint == setup.data.fingerprint();
+    if (!isSameData && isRestart())
+      return fail(error, "the data is not what the job began with: it is not "
+                         "started again by itself");
+    if (!isSameData)
       setup.notes.push_back("the saved run had other data: it does not go on "
                             "where it was");
     if (setup.start.programHash !=
@@ -363,8 +367,11 @@ static std::string describeHeldout(const RunSetup &setup) {
     source =
         "the last " + withCommas(tokens) + " tokens" +
         (heldout.ranges.size() > 1 ? " in all, of each file its part" : "");
-  return source + "; loss over " + withCommas(setup.evalSamples) +
-         " samples every " + withCommas(setup.evalEvery) + " steps";
+  std::string samples = withCommas(setup.evalSamples);
+  if (setup.evalSamples < heldout.samples())
+    samples += " of " + withCommas(heldout.samples());
+  return source + "; loss over " + samples + " samples every " +
+         withCommas(setup.evalEvery) + " steps";
 }
 
 /// The largest arena, and those of all stages.

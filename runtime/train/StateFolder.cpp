@@ -104,7 +104,7 @@ std::vector<SavedStep> kerf::runtime::listSteps(const std::string &folder) {
   return steps;
 }
 
-std::string kerf::runtime::noteStates(const std::string &folder) {
+std::string kerf::runtime::refuseStates(const std::string &folder) {
   std::vector<SavedStep> steps;
   if (!folder.empty())
     steps = listSteps(folder);
@@ -113,8 +113,9 @@ std::string kerf::runtime::noteStates(const std::string &folder) {
   int64_t last = 0;
   for (const SavedStep &step : steps)
     last = std::max(last, step.step);
-  return quote(folder) + " has states of an earlier run, up to step " +
-         std::to_string(last) + ": --keep counts them, too";
+  return quote(folder) + " has the states of another run, up to step " +
+         std::to_string(last) + ", which this one would remove: go on from " +
+         "them with --resume=" + folder + ", or save to another folder";
 }
 
 int64_t kerf::runtime::nextNumber(const std::string &folder) {

@@ -223,9 +223,10 @@ bool Trainer::tryTargets() {
   }
   if (kerf_session_rank(session) != 0)
     return true;
-  if (std::string note = noteStates(options.saveState);
-      !note.empty() && !setup.saved)
-    log->line("  note        " + note);
+  bool goesOn = setup.saved && setup.saved->isIn(options.saveState);
+  if (std::string why = refuseStates(options.saveState);
+      !goesOn && !why.empty())
+    return failLocally(why);
   // A file of the folder, whatever its name will be.
   auto fileOf = [](const std::string &path) {
     return isModelFolder(path) ? joinPath(path, "weights") : path;
@@ -725,16 +726,16 @@ void Trainer::printProfile() {
 bool Trainer::finishRun() {
   if (options.isProfiled)
     printProfile();
-  if (!writePictures())
-    return false;
-  if (writer)
-    writer->settle();
+  if (stop)
+    log->line(describeStop(stop, state.step, options.steps));
+  writer ? writer->settle() : void();
   // With all that libraries load when they are used first.
   kerf_memory memory;
   kerf_session_memory(session, &memory);
   if (memory.device_total)
     log->line(" at the end " + describeReserve(setup.artifact, memory));
-  return saveAll() && check(kerf_session_barrier(session, &failure));
+  return saveAll() && writePictures() &&
+         check(kerf_session_barrier(session, &failure));
 }
 
 void Trainer::tellWritten(const std::vector<std::string> &written) {
@@ -767,8 +768,8 @@ bool Trainer::saveAll() {
   std::vector<std::string> written;
   std::string message;
   if (!options.saveAdapter.empty() &&
-      !saveAdapter(session, setup.artifact, options.saveAdapter, written,
-                   message))
+      !saveAdapter(session, setup.artifact, options.saveAdapter,
+                   options.initFrom, written, message))
     return failLocally("the adapters were not saved: " + message);
   tellWritten(written);
   return true;

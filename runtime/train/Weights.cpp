@@ -198,7 +198,8 @@ chooseLoaded(const kerf_artifact *artifact, const Checkpoint &checkpoint,
   bool lacksAdapters =
       hasAdapter(artifact) && !hasTrained(artifact, checkpoint, parameters);
   if (lacksAdapters)
-    notes.push_back("it has no adapters: the model's are not set by it");
+    notes.push_back("the weights have no adapters: those of the model start "
+                    "anew, or come from --init-adapter");
   for (const GlobalTensor &tensor : parameters) {
     LoadedParameter loaded{tensor, checkpointTensors(artifact, tensor), {}};
     bool isTrained = !(paramOf(artifact, tensor).flags & KERF_PARAM_FROZEN);
@@ -423,19 +424,23 @@ static std::vector<GlobalTensor> listAdapters(const kerf_artifact *artifact) {
 bool kerf::runtime::saveAdapter(kerf_session *session,
                                 const kerf_artifact *artifact,
                                 const std::string &folder,
+                                const std::string &base,
                                 std::vector<std::string> &written,
                                 std::string &error) {
   std::vector<GlobalTensor> parameters = listAdapters(artifact);
   if (kerf_session_rank(session) != 0)
     return handOver(session, parameters, error);
-  const char *config =
+  std::string config =
       kerf_artifact_string(artifact, kerf_artifact_meta(artifact)->adapter);
+  constexpr std::string_view noBase = "\"base_model_name_or_path\":null";
+  if (size_t at = config.find(noBase); at != std::string::npos && !base.empty())
+    config.replace(at + noBase.size() - 4, 4, jsonQuote(base));
   std::string path = joinPath(folder, adapterConfigName);
   if (!saveCheckpoint(
           joinPath(folder, adapterName),
           savedTensors(session, artifact, parameters, adapterPrefix),
           UINT64_MAX, written, error) ||
-      !writeFile(path, std::string(config) + "\n", error))
+      !writeFile(path, config + "\n", error))
     return false;
   written.push_back(path);
   return true;

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import struct
 import sys
@@ -138,6 +139,7 @@ class State(Case):
 
     def test_signals(self):
         for number in (signal.SIGINT, signal.SIGTERM):
+            shutil.rmtree(self.folder / "s", ignore_errors=True)
             process = self.start("--steps=1000", "--save-state=s", "--lr=0.1", "--decay-steps=20",
                                  environment={"KERF_FAKE_SLEEP": "20"})  # fmt: skip
             for line in process.stdout:
@@ -364,14 +366,26 @@ class State(Case):
         self.assertNotEqual(self.saved()["step-20"], before["step-20"])
         self.assertEqual(sorted(os.listdir(self.folder / "s")), [".kerf-run.lock", "step-18", "step-20"])
 
-    # A run that begins again in a folder of states is what one goes on from, not the one that went further.
+    # What was saved last is what one goes on from, not what went further.
     def test_the_newest_save_counts(self):
         self.run_program("--steps=8", "--save-state=s", "--save-every=4")
-        out = self.run_program("--steps=2", "--save-state=s", "--seed=5")
-        self.assertIn("'s' has states of an earlier run, up to step 8: --keep counts them, too", out)
-        self.assertIn("from step 2 saved in 's/step-2', seed 5", self.run_program("--steps=3", "--resume=s"))
-        self.run_program("--steps=4", "--resume=s", "--save-state=s")
-        self.assertEqual([path.name for path in states.steps(self.folder / "s")], ["step-2", "step-4"])
+        self.run_program("--steps=6", "--resume=s/step-4", "--save-state=s")
+        self.assertIn("from step 6 saved in 's/step-6'", self.run_program("--steps=7", "--resume=s"))
+        self.run_program("--steps=7", "--resume=s", "--save-state=s")
+        self.assertEqual([path.name for path in states.steps(self.folder / "s")], ["step-6", "step-7"])
+
+    # A run that forgets --resume would remove what another one saved.
+    def test_states_of_another_run_stay(self):
+        self.run_program("--steps=8", "--save-state=s", "--save-every=4")
+        before = self.saved()
+        for resume in ([], ["--resume=other"]):
+            if resume:
+                self.run_program("--steps=2", "--save-state=other")
+            out = self.run_program("--steps=4", "--save-state=s", *resume, status=1)
+            self.assertIn("'s' has the states of another run, up to step 8, which this one would remove: go on from them with "
+                          "--resume=s, or save to another folder", out)  # fmt: skip
+            self.assertNotIn("iteration", out)
+        self.assertEqual(self.saved(), before)
 
     # Nobody goes on from an older state without a word.
     def test_damaged_newest(self):
@@ -383,10 +397,10 @@ class State(Case):
 
     # Nor does it take the place of states that can be read.
     def test_damaged_one_among_good_ones(self):
-        self.run_program("--steps=4", "--save-state=s")
+        self.run_program("--steps=4", "--save-state=s", "--save-every=2")
         path = self.folder / "s/step-4/manifest.json"
         path.write_text(path.read_text().replace("4", "5"))
-        self.run_program("--steps=9", "--save-state=s", "--save-every=3", "--keep=1")
+        self.run_program("--steps=9", "--resume=s/step-2", "--save-state=s", "--save-every=3", "--keep=1")
         self.assertEqual(sorted(os.listdir(self.folder / "s")), [".kerf-run.lock", "step-4", "step-9"])
         self.assertIn("from step 9", self.run_program("--resume=s", "--steps=10"))
 
@@ -425,7 +439,7 @@ class State(Case):
         self.assertNotIn("iteration", out)
         process.terminate()
         self.end(process, 128 + signal.SIGTERM)
-        self.run_program("--steps=3", "--save-state=s")
+        self.run_program("--steps=3", "--resume=s", "--save-state=s")
 
     # A save that is due while the one before is written waits for it, and says so.
     def test_saves_come_one_after_the_other(self):
@@ -465,10 +479,10 @@ class State(Case):
     def test_what_is_not_finite_replaces_nothing(self):
         self.run_program("--steps=1", "--save-state=s", "--save-weights=w.safetensors")
         before = self.saved(), (self.folder / "w.safetensors").read_bytes()
-        for option, what in (("--save-state=s", "the state was not saved: element "),
-                             ("--save-weights=w.safetensors", "the weights were not saved: element ")):
-            with self.subTest(option):
-                out = self.run_program("--steps=1", "--lr=1e39", "--warmup=0", option, status=1)
+        for options, what in ((["--save-state=s", "--resume=s", "--steps=2"], "the state was not saved: element "),
+                              (["--save-weights=w.safetensors", "--warmup=0", "--steps=1"], "the weights were not saved: element ")):
+            with self.subTest(options[0]):
+                out = self.run_program("--lr=1e39", "--min-lr=1e39", *options, status=1)
                 self.assertRegex(out, re.escape(what) + r"\d+ of '.*' is -?(inf|nan)")
         self.assertEqual((self.saved(), (self.folder / "w.safetensors").read_bytes()), before)
         self.assertEqual(sorted(os.listdir(self.folder / "s")), [".kerf-run.lock", "step-1"])

@@ -229,10 +229,15 @@ class Faults(jobs.JobTest):
                 self.assertEqual(found.setdefault(said["iteration"], said["loss"]), said["loss"])
         self.assertEqual(sorted(found), list(range(1, 301)))
 
-    # States that were there before are another run's; signals reach ranks of a second start, too.
-    def test_starts_again_from_its_own_states(self):
-        process = self.start("--save-state=s", "--warmup=0", "--steps=20")
-        self.end(process, 0)
+    # States that were there before are another run's.
+    def test_leaves_states_of_others_alone(self):
+        self.end(self.start("--save-state=s", "--warmup=0", "--steps=20"), 0)
+        _, err = self.end(self.start("--save-state=s", "--save-every=5", "--max-restarts=2"), 1)
+        self.assertIn("'s' has the states of another run, up to step 20", err)
+        self.assertNotIn("restart 1", err)
+
+    # Before its first save a job begins anew; signals reach ranks of a second start, too.
+    def test_starts_again_from_the_start(self):
         process = self.start("--save-state=s", "--save-every=1000000", "--max-restarts=2", "--trace=t.json", "--trace-steps=2..3")
         self.step(process, 6)
         self.kill_one(process)

@@ -84,6 +84,9 @@ LoadRecord summarizeLoads(const std::vector<std::array<double, 3>> &ranks);
 std::string formatLoad(const LoadRecord &record);
 std::string formatLoadJson(const LoadRecord &record);
 
+/// A line for a run that a signal ended.
+std::string describeStop(int signal, int64_t step, int64_t steps);
+
 /// A state that was saved.
 struct SaveRecord {
   int64_t step = 0; ///< that was saved

@@ -42,9 +42,9 @@ struct SavedStep {
 };
 /// The checkpoints in a folder that have a manifest, the oldest save first.
 std::vector<SavedStep> listSteps(const std::string &folder);
-/// Of a run that begins in a folder of other states, what it does to them; ""
-/// where there are none.
-std::string noteStates(const std::string &folder);
+/// Why a run that does not go on from the states in `folder` may not save
+/// there; "" where there are none.
+std::string refuseStates(const std::string &folder);
 /// The number of the next save.
 int64_t nextNumber(const std::string &folder);
 

@@ -55,12 +55,12 @@ GlobalTensor siblingTensor(const kerf_artifact *artifact,
 
 /// Writes the trained parameters of a model with adapters, and what they are,
 /// to a folder in the form of the peft library: `adapter_model.safetensors` and
-/// `adapter_config.json`. Collective, the first rank writes.
-[[nodiscard]] bool saveAdapter(kerf_session *session,
-                               const kerf_artifact *artifact,
-                               const std::string &folder,
-                               std::vector<std::string> &written,
-                               std::string &error);
+/// `adapter_config.json`, which names `base`, the weights that they belong to
+/// ("": not known). Collective, the first rank writes.
+[[nodiscard]] bool
+saveAdapter(kerf_session *session, const kerf_artifact *artifact,
+            const std::string &folder, const std::string &base,
+            std::vector<std::string> &written, std::string &error);
 
 /// Sets the trained parameters from such a folder, as loadWeights does.
 [[nodiscard]] bool loadAdapter(kerf_session *session,
