@@ -272,7 +272,7 @@ TEST(Explain, IntervalsOfTimes) {
   expert.work.matmulFlops = 1;
   step.kinds[0].ops.push_back(expert);
   ASSERT_TRUE(expert.isGrouped());
-  EXPECT_EQ(band().more, 0.4);
+  EXPECT_EQ(band().more, 0.56);
   EXPECT_EQ(band().less, 0.1);
   machine.device.target = BackendTarget::Cpu;
   EXPECT_EQ(band().more, 0.1);
