@@ -267,14 +267,6 @@ static LogicalResult checkSolution(ModuleOp module, Job &job) {
                   : success();
 }
 
-/// A plan that is given has its own number of devices.
-static void takeDevices(ModuleOp module, Job &job) {
-  for (ModelOp model : module.getOps<ModelOp>())
-    if (auto plan = model->getAttrOfType<PlanAttr>(kPlanAttrName))
-      if (!job.task.devices)
-        job.task.devices = llvm::product_of(plan.getMesh().getSizes());
-}
-
 /// Gives the plans of a module the room that the command line asks for.
 static void setMoeBuffer(ModuleOp module, double buffer) {
   for (ModelOp model : module.getOps<ModelOp>())
@@ -379,7 +371,7 @@ static LogicalResult runStage(ModuleOp module, Stage stage, Job &job) {
   if (stage == Stage::Plan && job.task.moeBuffer > 0)
     setMoeBuffer(module, job.task.moeBuffer);
   if (plans && given)
-    takeDevices(module, job);
+    takeDevices(module, job.task);
   if (plans && given && failed(planAndShow(module, job)))
     return failure();
   if (plans && failed(checkSolution(module, job)))
@@ -639,13 +631,8 @@ static int readJob(const CommandLine &options, Job &job) {
   if (failed(loadPassPlugins(options.passPlugins)))
     return 1;
   std::string error;
-  if (failed(checkOwnPasses(job.stages.own, error)))
+  if (failed(checkOwnPasses(job.stages.own, job.last, error)))
     return fail("--run-after: " + llvm::StringRef(error).rtrim());
-  for (llvm::StringRef own : job.stages.own)
-    if (parseStageName(own.split(':').first) > job.last)
-      return fail("--run-after=" + own + ": kerfc ends after the stage " +
-                  getStageName(job.last) +
-                  " here; say --stop-after, or -o NAME.kerf");
   return 0;
 }
 

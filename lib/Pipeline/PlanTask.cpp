@@ -319,6 +319,13 @@ solveInput(const PlanInput &input, const SolveRequest &request) {
   return solvePlan(*model, request);
 }
 
+void kerf::takeDevices(ModuleOp module, PlanTask &task) {
+  for (ModelOp model : module.getOps<ModelOp>())
+    if (auto plan = model->getAttrOfType<PlanAttr>(kPlanAttrName))
+      if (!task.devices)
+        task.devices = llvm::product_of(plan.getMesh().getSizes());
+}
+
 FailureOr<std::unique_ptr<Solution>> kerf::solveTask(const PlanInput &input,
                                                      const PlanTask &task) {
   SolveRequest request = requestOf(task, task.machines.front());

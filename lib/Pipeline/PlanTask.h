@@ -103,6 +103,8 @@ mlir::FailureOr<Explanation> showTask(const PlanInput &input,
                                       const PlanTask &task,
                                       const Solution &solution);
 
+/// Without a number of devices, those of the plan that a model has.
+void takeDevices(mlir::ModuleOp module, PlanTask &task);
 /// Plans the input on each cluster with each number of devices, and
 /// prints the table.
 mlir::LogicalResult runSweep(const PlanInput &input, const PlanTask &task);

@@ -368,7 +368,7 @@ static std::string describeHeldout(const RunSetup &setup) {
         "the last " + withCommas(tokens) + " tokens" +
         (heldout.ranges.size() > 1 ? " in all, of each file its part" : "");
   std::string samples = withCommas(setup.evalSamples);
-  if (setup.evalSamples < heldout.samples())
+  if (heldout.ranges.size() == 1 && setup.evalSamples < heldout.samples())
     samples += " of " + withCommas(heldout.samples());
   return source + "; loss over " + samples + " samples every " +
          withCommas(setup.evalEvery) + " steps";

@@ -241,13 +241,15 @@ const char *StateWriter::Job::gather(const Piece &piece, const char *share,
   return chunk.data();
 }
 
-/// Sleeps where writing is ahead of what it may take.
+/// Sleeps where writing is ahead of what it may take. What is small is written
+/// at once.
 void StateWriter::Job::pace() {
+  constexpr double freeSec = 0.02; ///< of a processor
   double due = start;
   if (bytesPerSecond > 0)
     due += static_cast<double>(written) / bytesPerSecond;
   if (cores > 0 && !isLate)
-    due = std::max(due, begunAt + threadSeconds() / cores);
+    due = std::max(due, begunAt + (threadSeconds() - freeSec) / cores);
   for (double ahead; (ahead = due - now()) > 0 && !isStopped && !isUrgent;)
     std::this_thread::sleep_for(
         std::chrono::duration<double>(std::min(ahead, 0.05)));

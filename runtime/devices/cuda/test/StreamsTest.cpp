@@ -198,8 +198,8 @@ static void testCopiesBeside(const Gpu &gpu) {
     expectNumber(x, 0);
   }
   expectOk(messageOf(api().begin_graph, device));
-  expectText(messageOf(api().copy_beside, device, memory, (const void *)x.data(),
-                       uint64_t(4)),
+  expectText(messageOf(api().copy_beside, device, memory,
+                       (const void *)x.data(), uint64_t(4)),
              "cannot copy while a graph is recorded");
   expectText(messageOf(api().join_copies, device),
              "cannot join copies while a graph is recorded");
