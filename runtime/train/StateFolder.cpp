@@ -168,9 +168,7 @@ static void removeStep(const std::string &path,
     rename(removed.c_str(), path.c_str());
 }
 
-/// What saves that never ended left: unfinished checkpoints, those that were
-/// being removed, and those that another one took the place of.
-static void removeLeft(const std::string &folder) {
+void kerf::runtime::tidyFolder(const std::string &folder) {
   for (const std::string &name : listFolder(folder)) {
     std::string path = joinPath(folder, name);
     bool isReplaced =
@@ -186,7 +184,7 @@ static void removeLeft(const std::string &folder) {
 
 bool kerf::runtime::beginStep(const std::string &folder, int64_t step,
                               std::string &error) {
-  removeLeft(folder);
+  tidyFolder(folder);
   return makeFolder(partialFolder(folder, step), error);
 }
 

@@ -311,6 +311,8 @@ bool StateWriter::open(std::string &error) {
   if (rank == 0 && (!lock.take(options.folder, error) ||
                     !tryFile(joinPath(options.folder, manifestName), error)))
     return false;
+  if (rank == 0)
+    tidyFolder(options.folder);
   if (ranks > 1 && !check(kerf_session_barrier(session, &failure), error))
     return false;
   if (rank > 0 && !seesFolder(options.folder)) {

@@ -48,7 +48,10 @@ std::string refuseStates(const std::string &folder);
 /// The number of the next save.
 int64_t nextNumber(const std::string &folder);
 
-/// Removes what saves that never ended left, and makes an empty partial folder.
+/// Removes what saves that never ended left: unfinished checkpoints, those that
+/// were being removed, and those that another one took the place of.
+void tidyFolder(const std::string &folder);
+/// Does so, and makes an empty partial folder.
 [[nodiscard]] bool beginStep(const std::string &folder, int64_t step,
                              std::string &error);
 /// Removes a partial checkpoint that will not be completed.
