@@ -631,7 +631,7 @@ static int readJob(const CommandLine &options, Job &job) {
   if (failed(loadPassPlugins(options.passPlugins)))
     return 1;
   std::string error;
-  if (failed(checkOwnPasses(job.stages.own, job.last, error)))
+  if (failed(checkOwnPasses(job.stages.own, error)))
     return fail("--run-after: " + llvm::StringRef(error).rtrim());
   return 0;
 }

@@ -166,7 +166,7 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
   addContract(pm, stage);
 }
 
-LogicalResult kerf::checkOwnPasses(llvm::ArrayRef<std::string> own, Stage last,
+LogicalResult kerf::checkOwnPasses(llvm::ArrayRef<std::string> own,
                                    std::string &error) {
   for (const std::string &entry : own) {
     auto [stage, passes] = llvm::StringRef(entry).split(':');
@@ -180,12 +180,6 @@ LogicalResult kerf::checkOwnPasses(llvm::ArrayRef<std::string> own, Stage last,
     OpPassManager pm(ModuleOp::getOperationName());
     if (failed(parsePassPipeline(passes, pm, os)))
       return failure();
-    if (*parseStageName(stage) > last) {
-      os << "nothing runs after the stage " << stage << " here, since "
-         << getStageName(last)
-         << " is the last one; say --stop-after, or -o NAME.kerf";
-      return failure();
-    }
   }
   return success();
 }

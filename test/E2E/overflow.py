@@ -13,6 +13,7 @@ fixed small scale, nothing is planted, and the losses have to be close to those 
 import array
 import json
 import re
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -106,6 +107,8 @@ class Runs:
         """What the log tells of each step; saves the state under the name."""
         log = self.folder / f"{name}.log"
         log.unlink(missing_ok=True)
+        if not any(option.startswith("--resume") for option in options):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
         fixed = ["--data-format=u16", f"--data={self.folder / 'tokens.bin'}", "--threads=1"]
         fixed += ["--lr=1e-3", "--lr-schedule=constant", "--warmup=0", "--decay-steps=100"]
         fixed += [f"--save-state={self.folder / name}", f"--log-json={log}"]

@@ -57,9 +57,9 @@ struct StageOptions {
   std::vector<std::string> own;
 };
 
-/// Checks entries of `StageOptions::own`: stages up to `last` and passes that
-/// exist. Says what is wrong in `error`.
-mlir::LogicalResult checkOwnPasses(llvm::ArrayRef<std::string> own, Stage last,
+/// Checks entries of `StageOptions::own`: stages and passes that exist. Says
+/// what is wrong in `error`.
+mlir::LogicalResult checkOwnPasses(llvm::ArrayRef<std::string> own,
                                    std::string &error);
 
 /// Checks that a GPU ("sm_90") multiplies 8-bit floats. Says in `error` why
