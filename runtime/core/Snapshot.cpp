@@ -105,7 +105,7 @@ Snapshot::Snapshot(const WriteOrder &order, std::vector<Part> given)
 /// How many chunks are due up to `place`: they lie in front.
 size_t Snapshot::dueChunks(uint32_t place) const {
   return std::upper_bound(chunks.begin(), chunks.end(), place,
-                          [](uint32_t value, const Chunk &chunk) {
+                          [](uint32_t value, const Part &chunk) {
                             return value < chunk.due;
                           }) -
          chunks.begin();
@@ -123,7 +123,7 @@ bool Snapshot::copy(const char *arena, uint32_t place) {
     size_t own = next.fetch_add(1);
     if (own >= chunks.size())
       break;
-    const Chunk &chunk = chunks[own];
+    const Part &chunk = chunks[own];
     std::memcpy(chunk.to, arena + chunk.offset, chunk.bytes);
     isCopied[own].store(true, std::memory_order_release);
   }

@@ -75,16 +75,10 @@ public:
   double waitedSec = 0;    ///< by steps, for parts that were due
 
 private:
-  struct Chunk {
-    int64_t offset;
-    uint64_t bytes;
-    char *to;
-    uint32_t due;
-  };
   size_t dueChunks(uint32_t place) const;
 
   std::vector<Part> parts;
-  std::vector<Chunk> chunks;
+  std::vector<Part> chunks;                      ///< of them, small ones
   std::unique_ptr<std::atomic<bool>[]> isCopied; ///< by chunk
   std::atomic<size_t> next{0};
   std::atomic<bool> isDropped{false};

@@ -8,8 +8,8 @@ parameters (22 layers of 2048) in bf16 with f32 masters and plain SGD: a state o
 a machine of 24 GB holds twice beside the gradients. A round is, one after the other,
 
   - `dd` of as many bytes into the folder, with fsync, and read back: what the disk gives;
-  - kerf-run on one rank, saving after step 12 of 24: the steps without a save, the stall, the steps while it
-    copies and writes;
+  - kerf-run on one rank, saving every 12 of 61 steps: means of four saves of the stall and of the steps while
+    it copies and writes, beside the 7 steps before and behind it;
   - torch.distributed.checkpoint.async_save of the same tensors, while products run in a loop as long as a
     step: its stall, its loops while it writes; copied between two loops, and in a thread beside one.
 
@@ -29,7 +29,7 @@ from array import array
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-STEPS, SAVED = 24, 12
+STEPS, SAVED, NEAR = 61, 12, 7
 LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2048, "intermediate_size": 5632,
          "num_attention_heads": 32, "num_key_value_heads": 4, "vocab_size": 32000, "max_position_embeddings": 2048,
          "rms_norm_eps": 1e-5, "hidden_act": "silu", "tie_word_embeddings": False, "torch_dtype": "bfloat16"}  # fmt: skip
@@ -64,14 +64,18 @@ def kerf(binaries, folder):
     call(binaries / "kerf-run", folder / "m.kerf", "--data-format=u16", f"--data={folder / 'tokens.bin'}", f"--steps={STEPS}",
          f"--save-every={SAVED}", "--keep=1", "--save-state=s", f"--log-json={log}", cwd=folder)  # fmt: skip
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    save = next(line for line in lines if line.get("saved_iteration") == SAVED)
     steps = {line["iteration"]: line["elapsed_ms"] / 1e3 for line in lines if "loss" in line}
-    last = save["iteration"]
-    alone = statistics.median(steps[n] for n in (*range(3, SAVED + 1), *range(last + 1, STEPS)))
-    beside = statistics.mean(steps[n] for n in range(SAVED + 1, last + 1))
+    saves = [line for line in lines if line.get("saved_iteration", STEPS) < STEPS - 1]
+    busy = {n for save in saves for n in range(save["saved_iteration"] + 1, save["iteration"] + 1)} | {1, 2, 3, STEPS}
+    found = []
+    for save in saves:
+        first, last = save["saved_iteration"], save["iteration"]
+        alone = statistics.mean(steps[n] for n in range(first - NEAR + 1, last + NEAR + 1) if n in steps and n not in busy)
+        beside = statistics.mean(steps[n] for n in range(first + 1, last + 1))
+        found.append({"step": alone, "stall": save["save_stall_ms"] / 1e3, "write": save["save_write_ms"] / 1e3,
+                      "bytes": save["saved_bytes"], "slower": beside / alone})  # fmt: skip
     call("rm", "-rf", folder / "s")
-    return {"step": alone, "stall": save["save_stall_ms"] / 1e3, "write": save["save_write_ms"] / 1e3,
-            "bytes": save["saved_bytes"], "slower": beside / alone}  # fmt: skip
+    return {key: statistics.mean(one[key] for one in found) for key in found[0]}
 
 
 def show(name, rounds, key, unit="", scale=1):
@@ -100,7 +104,7 @@ def main():
         ours, theirs, wrote = [], {"between": [], "beside": []}, []
         for _ in range(options.rounds):
             ours.append(kerf(options.bin, folder))
-            size = ours[-1]["bytes"]
+            size = int(ours[-1]["bytes"])
             wrote.append({"rate": disk(folder, size)})
             for mode, rounds in theirs.items():
                 out = call(options.python, HERE / "peers/dcp_torch.py", folder / "dcp", size, f"{ours[-1]['step']:.3f}", mode)

@@ -149,6 +149,7 @@ class State(Case):
             out, err = process.communicate(timeout=60)
             self.assertEqual(process.returncode, 128 + number, out + err)
             step = int(re.search(r"saved the state of step (\d+)", out)[1])
+            self.assertRegex(out, rf"ended by signal {int(number)} \(\w+\) after step {step} of 1000")
             self.run_program(f"--steps={step + 2}", "--resume=s", "--log-json=rest.json")
             rest = self.losses("rest.json")
             (self.folder / "rest.json").unlink()
@@ -474,6 +475,13 @@ class State(Case):
         self.assertEqual(self.saved(), before)
         self.assertIn("from step 2 ", self.run_program("--steps=3", "--save-state=s", "--resume=s"))
         self.assertEqual(sorted(os.listdir(self.folder / "s")), [".kerf-run.lock", "step-2", "step-3"])
+
+    # What cannot be drawn does not cost what was trained.
+    def test_weights_before_pictures(self):
+        out = self.run_program("--steps=2", "--save-weights=w.safetensors", "--html=/proc/page.html", status=1)
+        self.assertIn("'/proc/page.html'", out)
+        self.assertIn("iteration        2/", out)
+        self.assertTrue((self.folder / "w.safetensors").exists())
 
     # The loss is of the weights before the update: it says nothing of what is saved.
     def test_what_is_not_finite_replaces_nothing(self):

@@ -128,6 +128,10 @@ class Sources(around_steps.Case):
         self.run_mix("a", "--steps=2", "--save-state=s")
         out = self.run_program("--data=0.5:text.txt", "--data=0.5:other.txt", "--resume=s", "--steps=3", data=None)
         self.assertIn("the saved run had other data: it does not go on where it was", out)
+        # By itself no job goes on with them.
+        out = self.run_program("--data=0.5:text.txt", "--data=0.5:other.txt", "--resume=s", "--steps=3", data=None, status=1,
+                               environment={"KERF_RESTARTED": "1"})  # fmt: skip
+        self.assertIn("the data is not what the job began with: it is not started again by itself", out)
 
     def test_heldout_files(self):
         self.write("held.txt", around_steps.TEXT[:100].encode())

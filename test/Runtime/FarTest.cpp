@@ -93,20 +93,6 @@ struct Job {
   }
 };
 
-/// The training program of one rank without its exchange: a copy onto itself.
-ArtifactData aloneProgram() {
-  ArtifactData data = trainingProgram();
-  for (kerf_command &command : data.commands) {
-    if (command.opcode != KERF_OP_ALL_REDUCE)
-      continue;
-    command.opcode = KERF_OP_COPY;
-    command.attr_count = 1;
-    const kerf_operand &all = data.operands[command.first_operand];
-    data.attrs[command.first_attr] = all.bytes;
-  }
-  return data;
-}
-
 /// What `steps` steps of a program give, an evaluation after the third.
 std::vector<std::vector<float>> train(const ArtifactData &data,
                                       const kerf_session_options &options,

@@ -277,3 +277,16 @@ std::string test::written(const ArtifactData &data) {
   }
   return bytes;
 }
+
+ArtifactData kerf::test::aloneProgram() {
+  ArtifactData data = trainingProgram();
+  for (kerf_command &command : data.commands) {
+    if (command.opcode != KERF_OP_ALL_REDUCE)
+      continue;
+    command.opcode = KERF_OP_COPY;
+    command.attr_count = 1;
+    const kerf_operand &all = data.operands[command.first_operand];
+    data.attrs[command.first_attr] = all.bytes;
+  }
+  return data;
+}

@@ -33,6 +33,8 @@ void addCall(ArtifactData &data, uint32_t func, uint32_t microBatch);
 ///   update:   all_reduce sum; for i: w[i] += sum[i]; loss = sum[2][0]
 ///   evaluate: rank number and 100 i + 10 m to `loss`
 ArtifactData trainingProgram(uint32_t ranks = 1);
+/// The same of one rank without its exchange: a copy onto itself.
+ArtifactData aloneProgram();
 
 /// Products, attention and experts for the cpu device, without kernels.
 ///   inputs a [4,6], b [6,5], q [1,5,2,8], sizes [2,3] i32

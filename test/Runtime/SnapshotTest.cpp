@@ -27,26 +27,13 @@ namespace {
 const char *const kFar = KERF_TEST_PLUGINS "/far";
 constexpr int64_t kWeight = kWidth * kWidth;
 
-/// Three layers that a step changes, without an exchange.
-ArtifactData changingProgram() {
-  ArtifactData data = trainingProgram();
-  for (kerf_command &command : data.commands) {
-    if (command.opcode != KERF_OP_ALL_REDUCE)
-      continue;
-    command.opcode = KERF_OP_COPY;
-    command.attr_count = 1;
-    data.attrs[command.first_attr] = data.operands[command.first_operand].bytes;
-  }
-  return data;
-}
-
 struct Job {
   kerf_artifact *artifact = nullptr;
   kerf_session *session = nullptr;
   kerf_error error = {};
 
   explicit Job(const char *plugins) {
-    std::string bytes = written(changingProgram());
+    std::string bytes = written(aloneProgram());
     kerf_session_options options;
     kerf_session_options_init(&options);
     options.plugin_path = plugins;
