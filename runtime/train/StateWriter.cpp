@@ -358,7 +358,7 @@ bool StateWriter::startThread(std::thread &made, std::function<void()> body,
 }
 
 /// While this thread computes one that trains does not, and all wait for that
-/// one: steps take about a tenth longer. On a device others train.
+/// one: steps take a tenth to a sixth longer. On a device others train.
 double StateWriter::coresToTake() const {
   const kerf_meta *meta = kerf_artifact_meta(artifact);
   bool isOnHost =
