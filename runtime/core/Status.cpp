@@ -30,6 +30,7 @@ int kerf_exit_code(kerf_status status) {
     return 0;
   case KERF_FAILED:
   case KERF_PEER_LOST:
+  case KERF_STALLED:
     return 128;
   default:
     return 1;

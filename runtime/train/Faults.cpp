@@ -58,11 +58,18 @@ bool FaultPipe::take(FaultRecord &record) {
 
 std::string Fault::words() const {
   std::string text = "rank " + std::to_string(rank);
-  if (signal)
-    text += " was killed by signal " + std::to_string(signal) + " (" +
-            strsignal(signal) + ")";
+  auto named = [&] {
+    return "by signal " + std::to_string(signal) + " (" + strsignal(signal) +
+           ")";
+  };
+  if (kind == FaultKind::Asked)
+    text = "the job was asked to end " + named();
+  else if (signal)
+    text += " was killed " + named();
   else if (kind == FaultKind::NotFinite)
     text = "the loss was no number";
+  else if (kind == FaultKind::Stalled)
+    text = "nothing moved in the job";
   else
     text = "the job failed";
   return step > 0 ? text + " in step " + std::to_string(step) : text;

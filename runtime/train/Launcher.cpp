@@ -205,7 +205,7 @@ void Job::killRest() {
 }
 
 void Job::handleSignal(int signal) {
-  end.isAsked = true;
+  end.askedBy = signal;
   for (pid_t rank : ranks)
     if (rank > 0)
       kill(rank, signal);
@@ -273,7 +273,12 @@ JobEnd Job::wait() {
   // One that comes as the job ends is for the launcher alone.
   timespec none = {0, 0};
   for (int signal; (signal = sigtimedwait(&waited, nullptr, &none)) > 0;)
-    end.isAsked |= signal != SIGCHLD;
+    if (signal != SIGCHLD)
+      end.askedBy = signal;
+  // A rank that dies of being asked twice is no fault.
+  if (end.askedBy && end.status != 0 &&
+      (end.fault.kind == FaultKind::None || end.fault.signal == end.askedBy))
+    end.fault = {FaultKind::Asked, -1, end.askedBy};
   if (end.status != 0 && end.fault.kind == FaultKind::None)
     end.fault.kind = end.status < 128 ? FaultKind::Refused : FaultKind::Failed;
   if (end.status != 0)
@@ -328,8 +333,10 @@ static JobEnd waitForMpirun(pid_t child, const sigset_t &signals) {
   int status = WIFSIGNALED(code) ? 128 + WTERMSIG(code) : WEXITSTATUS(code);
   JobEnd end;
   end.status = asked != 0 && status == 128 + SIGUSR1 ? 128 + asked : status;
-  end.isAsked = asked != 0;
-  if (end.status != 0)
+  end.askedBy = asked;
+  if (end.status != 0 && asked)
+    end.fault = {FaultKind::Asked, -1, asked};
+  else if (end.status != 0)
     end.fault.kind = end.status < 128 ? FaultKind::Refused : FaultKind::Failed;
   return end;
 }

@@ -240,7 +240,9 @@ static constexpr OptionRow rows[] = {
     {"shard-size", "MB", "largest file of saved weights (default: 5000)",
      real<&R::shardMegabytes>},
     {"save-state", "DIR",
-     "save everything that --resume needs, at the end and on SIGINT or SIGTERM",
+     "save everything that --resume needs, at the end and on SIGINT, SIGTERM "
+     "or "
+     "SIGHUP",
      text<&R::saveState>},
     {"save-every", "N",
      "save the state also every N steps, beside training; to DIR/step-N",
@@ -560,6 +562,8 @@ std::string kerf::runtime::helpText() {
          "no\n"
          "          number: the same run would fail again\n"
          "  >= 128  a fault of the machine, worth a retry; 128 + N: ended by\n"
-         "          signal N (after SIGINT and SIGTERM what --save-state,\n"
-         "          --save-weights and --save-adapter ask for is saved)\n";
+         "          signal N (after SIGINT, SIGTERM and SIGHUP what\n"
+         "          --save-state, --save-weights and --save-adapter ask for "
+         "is\n"
+         "          saved)\n";
 }

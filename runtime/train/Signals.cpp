@@ -8,11 +8,19 @@
 
 static volatile std::sig_atomic_t received = 0;
 
+static constexpr int endings[] = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
+
+/// nohup's: a lost terminal shall not end the run.
+static bool isIgnored(int signal) {
+  struct sigaction now{};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 static void remember(int signal) {
   received = signal;
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
-  std::signal(SIGUSR1, SIG_DFL);
+  for (int ending : endings)
+    if (!isIgnored(ending))
+      std::signal(ending, SIG_DFL);
 }
 
 /// Data and weights are read where the system maps them: where a file becomes
@@ -31,9 +39,9 @@ void kerf::runtime::catchSignals() {
   action.sa_handler = remember;
   // Blocking system calls of the step go on.
   action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  sigaction(SIGUSR1, &action, nullptr);
+  for (int signal : endings)
+    if (signal != SIGHUP || !isIgnored(signal))
+      sigaction(signal, &action, nullptr);
 }
 
 void kerf::runtime::ignoreWriteSignals() {

@@ -215,7 +215,7 @@ int kerf::runtime::supervise(
     double start = now();
     JobEnd end = launch(next);
     history.add(attemptOf(end, now() - start));
-    if (end.status == 0 || end.isAsked)
+    if (end.status == 0 || end.askedBy)
       return end.status;
     double limit = now() - windowSec;
     restarts.erase(std::remove_if(restarts.begin(), restarts.end(),

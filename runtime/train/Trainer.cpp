@@ -140,8 +140,8 @@ bool Trainer::check(kerf_status code, const std::string &where) {
   // A rank that lost another one adds nothing to what that one and the launcher
   // say.
   bool isSilent = code == KERF_PEER_LOST && std::getenv("KERF_LAUNCHED");
-  if (code == KERF_PEER_LOST && status == 0)
-    fault = FaultKind::PeerLost;
+  if (status == 0 && (code == KERF_PEER_LOST || code == KERF_STALLED))
+    fault = code == KERF_STALLED ? FaultKind::Stalled : FaultKind::PeerLost;
   return code == KERF_OK ||
          fail(kerf_exit_code(code), isSilent ? "" : where + failure.message);
 }

@@ -223,7 +223,7 @@ Status Mail::checkStall(double now) {
     return {};
   std::string message = watch.describe();
   abort("rank " + std::to_string(rank) + ": " + message);
-  return failure(KERF_FAILED, "%s", message.c_str());
+  return failure(KERF_STALLED, "%s", message.c_str());
 }
 
 //===----------------------------------------------------------------------===//

@@ -209,7 +209,7 @@ Status Segment::checkStall() {
   std::string told = "rank " + std::to_string(rank) + ": " + message;
   // Many notice at once: one tells.
   if (abort(told.c_str()))
-    return failure(KERF_FAILED, "%s", message.c_str());
+    return failure(KERF_STALLED, "%s", message.c_str());
   return {};
 }
 

@@ -54,7 +54,7 @@ uint64_t Watch::totalMoves() const {
 
 void Watch::restart() {
   lastTotal = totalMoves();
-  since = secondsNow();
+  since = lastLook = secondsNow();
   for (uint32_t r = 0; r < notes.size(); ++r)
     lastLooks[r] = notes[r] ? notes[r]->looks.load() : 0;
 }
@@ -78,10 +78,16 @@ double Watch::limit() const {
 }
 
 bool Watch::isStalled() {
+  // Looks are some 50 ms apart, on a busy machine more.
+  constexpr double longestPauseSec = 1;
   notes[rank]->looks.fetch_add(1);
   if (totalMoves() != lastTotal)
     restart();
-  return limitSec > 0 && secondsNow() - since > limit();
+  double time = secondsNow();
+  if (time - lastLook > longestPauseSec)
+    since += time - lastLook;
+  lastLook = time;
+  return limitSec > 0 && time - since > limit();
 }
 
 bool Watch::isLate(uint32_t of) const {

@@ -45,7 +45,8 @@ public:
 
   /// While it waits, a few times per second: did nothing move for too long?
   /// Ten times that long where a rank cannot be seen or is busy outside of a
-  /// run (it may write a large file).
+  /// run (it may write a large file). Time in which this rank itself did not
+  /// run (a job that was suspended) does not count.
   bool isStalled();
   /// Whom this rank waits with, and who is late and where.
   std::string describe() const;
@@ -64,7 +65,7 @@ private:
   const std::vector<uint32_t> *group = nullptr;
   uint64_t lastTotal = 0;
   std::vector<uint32_t> lastLooks; ///< by rank, when the time began to run
-  double since = 0;
+  double since = 0, lastLook = 0;
   bool isLeaving = false;
 };
 

@@ -303,7 +303,48 @@ class Faults(jobs.JobTest):
         self.step(process, 6)
         os.kill(self.ranks(process)[1], signal.SIGSTOP)
         _, err = self.end(process, 0)
-        self.assertRegex(err, r"note: the job failed in step \d+; restart 1 of 2")
+        self.assertRegex(err, r"note: nothing moved in the job in step \d+; restart 1 of 2")
+        self.assertRegex(self.attempts()[0]["fault"], r"^nothing moved in the job in step \d+$")
+
+    def attempts(self):
+        return json.loads((self.folder / "s/run.json").read_text())["attempts"]
+
+    # Who was asked to end did not fail.
+    def test_who_asked_is_told(self):
+        process = self.start(*self.SUPERVISED, "--max-restarts=2")
+        self.step(process, 4)
+        process.terminate()
+        self.end(process, 128 + signal.SIGTERM)
+        self.assertRegex(self.attempts()[0]["fault"], r"^the job was asked to end by signal 15 \(Terminated\) in step \d+$")
+
+    # A closed terminal asks as the others do; under nohup it says nothing.
+    def test_hangup(self):
+        process = self.start("--save-state=s", "--warmup=0")
+        self.step(process, 4)
+        process.send_signal(signal.SIGHUP)
+        out, _ = self.end(process, 128 + signal.SIGHUP)
+        self.assertIn("saved the state of step ", out)
+        process = self.launch("nohup", "kerf-run", MODEL, "--data=text.txt", "--steps=200", "--log-every=1")
+        self.step(process, 4)
+        for pid in [process.pid, *self.ranks(process)]:
+            os.kill(pid, signal.SIGHUP)
+        self.end(process, 0)
+
+    # A job that was suspended did not hang.
+    def test_suspended(self):
+        process = self.start("--hang-timeout=2", "--steps=300")
+        others, last = [process.pid, *self.ranks(process)[:-1]], self.ranks(process)[-1]
+        self.step(process, 3)
+        os.kill(last, signal.SIGSTOP)
+        time.sleep(0.5)  # now the others wait
+        for pid in others:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(3)
+        for pid in others:
+            os.kill(pid, signal.SIGCONT)
+        time.sleep(0.3)
+        os.kill(last, signal.SIGCONT)
+        self.end(process, 0)
 
     # The doctor looks at the machine with the eyes of the model.
     def test_doctor(self):

@@ -56,7 +56,8 @@ typedef enum {
   KERF_NO_MEMORY,   /* the system has not enough of it */
   KERF_FAILED,      /* the system or a library said no */
   KERF_NOT_FINITE,  /* check_nans found a value that is no number */
-  KERF_PEER_LOST    /* another rank died, left or stopped the job */
+  KERF_PEER_LOST,   /* another rank died, left or stopped the job */
+  KERF_STALLED      /* nothing moved for `stall_timeout_sec` */
 } kerf_status;
 
 #define KERF_MESSAGE_BYTES 1024

@@ -16,9 +16,11 @@ namespace kerf::runtime {
 enum class FaultKind : int32_t {
   None,      ///< the rank is in this step
   NotFinite, ///< the loss is no number
-  Failed,    ///< a device, a link or memory failed, or nothing moved
+  Failed,    ///< a device, a link or memory failed
   PeerLost,  ///< another rank left
-  Refused    ///< the same run would fail again
+  Refused,   ///< the same run would fail again
+  Stalled,   ///< nothing moved
+  Asked      ///< a signal to the launcher ended the job
 };
 
 /// What a rank tells.
@@ -52,7 +54,7 @@ private:
 struct Fault {
   FaultKind kind = FaultKind::None;
   int64_t rank = -1;
-  int signal = 0;    ///< that killed the rank; 0: it ended by itself
+  int signal = 0;    ///< that killed the rank or ended the job; 0: none
   int64_t step = -1; ///< that the job was in; -1: before the first
 
   /// The same thing again. Of ranks that fail by themselves, as when nothing

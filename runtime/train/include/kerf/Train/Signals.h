@@ -5,9 +5,9 @@
 
 namespace kerf::runtime {
 
-/// From now on the first SIGINT, SIGTERM or SIGUSR1 is only remembered; the
-/// second one kills. (mpirun passes on SIGUSR1, and kills on SIGTERM.) Before
-/// all ranks have met there is nothing to end in good order, and a rank that
+/// From now on the first SIGINT, SIGTERM, SIGHUP or SIGUSR1 is only remembered;
+/// the second one kills. (mpirun passes on SIGUSR1, and kills on SIGTERM.) A
+/// SIGHUP that is ignored (nohup) stays so. Before all ranks have met there is nothing to end in good order, and a rank that
 /// waits for others would go on waiting.
 void catchSignals();
 
