@@ -297,6 +297,13 @@ void Log::line(const std::string &text) {
   std::fflush(stdout);
 }
 
+void Log::begin(const std::vector<std::string> &lines,
+                const std::string &text) {
+  for (const std::string &each : lines)
+    line(each);
+  json(text);
+}
+
 void Log::step(const StepRecord &record, bool hasLine) {
   if (isSilent)
     return;

@@ -7,6 +7,7 @@
 #include "kerf/Train/Text.h"
 
 #include <algorithm>
+#include <sstream>
 
 using namespace kerf::runtime;
 
@@ -241,8 +242,7 @@ static constexpr OptionRow rows[] = {
      real<&R::shardMegabytes>},
     {"save-state", "DIR",
      "save everything that --resume needs, at the end and on SIGINT, SIGTERM "
-     "or "
-     "SIGHUP",
+     "or SIGHUP",
      text<&R::saveState>},
     {"save-every", "N",
      "save the state also every N steps, beside training; to DIR/step-N",
@@ -404,21 +404,57 @@ static bool isAmong(const std::vector<SourceOption> &sources,
       [&](const SourceOption &source) { return source.path == path; });
 }
 
+/// Options that say nothing without another one. "|": one of several.
+static constexpr const char *needs[][2] = {
+    {"output", "calibrate"},
+    {"ranks", "calibrate"},
+    {"measure-tiny", "calibrate"},
+    {"measure-ms", "calibrate|tune=FILE"},
+    {"tune-seconds", "tune=FILE"},
+    {"dry-rank", "dry-nccl"},
+    {"export-every", "save-weights=FOLDER"},
+    {"shard-size", "save-weights=PATH"},
+    {"save-every", "save-state=DIR"},
+    {"keep", "save-state=DIR"},
+    {"keep-every", "save-state=DIR"},
+    {"save-bandwidth", "save-state=DIR"},
+    {"max-restarts", "save-state=DIR"},
+    {"trace-steps", "trace=FILE"},
+    {"eval-batches", "eval-every=N|heldout=PART|heldout-data=FILE"},
+};
+
+/// The first option that needs another one which is not given: an error.
+static std::string findNeed(const std::vector<std::string> &given) {
+  auto isGiven = [&](const std::string &name) {
+    return std::find(given.begin(), given.end(), name) != given.end();
+  };
+  for (auto [name, others] : needs) {
+    if (!isGiven(name))
+      continue;
+    std::string list;
+    bool isMet = false;
+    std::stringstream stream(others);
+    for (std::string other; std::getline(stream, other, '|');) {
+      isMet |= isGiven(other.substr(0, other.find('=')));
+      list += (list.empty() ? "'--" : " or '--") + other + "'";
+    }
+    if (!isMet)
+      return std::string("'--") + name + "' needs " + list;
+  }
+  return "";
+}
+
 /// Refuses what contradicts itself.
 static bool checkOptions(const RunOptions &options, std::string &error) {
   if (options.isCalibration && !options.artifact.empty())
     error = "'--calibrate' measures the machine and takes no model, found " +
             quote(options.artifact);
+  else if (!(error = findNeed(options.given)).empty())
+    return false;
   else if (options.isCalibration)
     return true;
-  else if (!options.output.empty() || options.ranks > 0)
-    error = "'--output' and '--ranks' need '--calibrate'";
-  else if (options.isTiny)
-    error = "'--measure-tiny' needs '--calibrate'";
   else if (!options.tune.empty() && !options.tuning.empty())
     error = "'--tune' writes what '--tuning' reads: tune first, then run";
-  else if (options.dryRank >= 0 && !options.isDry)
-    error = "'--dry-rank' needs '--dry-nccl'";
   else if (options.artifact.empty())
     error = "expected a compiled model: kerf-run MODEL.kerf --data FILE";
   else if (!options.initFrom.empty() && !options.resume.empty() && !isRestart())
@@ -429,19 +465,8 @@ static bool checkOptions(const RunOptions &options, std::string &error) {
   else if (options.heldout && !options.heldoutData.empty())
     error = "'--heldout' and '--heldout-data' both choose the held-out data: "
             "use one";
-  else if (options.exportEvery > 0 &&
-           (options.saveWeights.empty() || !isModelFolder(options.saveWeights)))
+  else if (options.exportEvery > 0 && !isModelFolder(options.saveWeights))
     error = "'--export-every' needs '--save-weights=FOLDER'";
-  else if (options.saveEvery > 0 && options.saveState.empty())
-    error = "'--save-every' needs '--save-state=DIR'";
-  else if (const char *name = options.keepEvery > 0       ? "keep-every"
-                              : options.saveMegabytes > 0 ? "save-bandwidth"
-                              : options.maxRestarts > 0   ? "max-restarts"
-                                                          : nullptr;
-           name && options.saveState.empty())
-    error = std::string("'--") + name + "' needs '--save-state=DIR'";
-  else if (options.traceFirst > 0 && options.trace.empty())
-    error = "'--trace-steps' needs '--trace=FILE'";
   else if (!options.trace.empty() &&
            (options.trace == options.logJson || options.trace == options.plot ||
             options.trace == options.html ||
@@ -463,6 +488,7 @@ static bool checkOptions(const RunOptions &options, std::string &error) {
 bool kerf::runtime::parseOptions(const std::vector<std::string> &arguments,
                                  RunOptions &options, std::string &error) {
   error.clear();
+  options.arguments = arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string &argument = arguments[i];
     if (argument.size() < 2 || argument[0] != '-') {
@@ -483,6 +509,7 @@ bool kerf::runtime::parseOptions(const std::vector<std::string> &arguments,
                                                  : name);
     if (!row)
       return unknownOption(name, error);
+    options.given.push_back(row->name);
     bool hasValue = equals != std::string::npos;
     if (!row->value && hasValue) {
       error = "option '--" + name + "' takes no value";

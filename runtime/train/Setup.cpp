@@ -476,3 +476,43 @@ std::vector<std::string> kerf::runtime::describeSetup(const RunOptions &options,
     add("note", note);
   return lines;
 }
+
+/// "[a, b]" of what `print` makes of each.
+template <typename Range, typename Print>
+static std::string jsonList(const Range &range, Print print) {
+  std::string text;
+  for (size_t i = 0; i < range.size(); ++i)
+    text += (i ? ", " : "") + print(i);
+  return "[" + text + "]";
+}
+
+std::string kerf::runtime::describeSetupJson(const RunOptions &options,
+                                             const RunSetup &setup) {
+  const kerf_meta *meta = kerf_artifact_meta(setup.artifact);
+  auto number = [](int64_t value) { return std::to_string(value); };
+  auto string = [&](uint32_t offset) {
+    return jsonQuote(kerf_artifact_string(setup.artifact, offset));
+  };
+  std::string data = jsonList(setup.data.files, [&](size_t i) {
+    const TokenFile &file = setup.data.files[i];
+    return "{\"path\": " + jsonQuote(file.path()) +
+           ", \"tokens\": " + number(file.size()) +
+           format(", \"share\": %.9g}", setup.data.training.share(i));
+  });
+  std::string arguments = jsonList(options.arguments, [&](size_t i) {
+    return jsonQuote(options.arguments[i]);
+  });
+  return "{\"run\": {\"began\": " + jsonQuote(utcNow()) +
+         ", \"version\": " + jsonQuote(KERF_VERSION) +
+         ", \"arguments\": " + arguments +
+         ", \"model\": " + string(meta->model) + ", \"program\": " +
+         jsonQuote(format("%016llx",
+                          static_cast<unsigned long long>(meta->input_hash))) +
+         ", \"target\": " + string(meta->target) +
+         ", \"ranks\": " + number(meta->world_size) +
+         ", \"samples_per_step\": " + number(setup.ports.rows) +
+         ", \"tokens_per_sample\": " + number(setup.ports.sequence) +
+         ", \"seed\": " + number(setup.start.seed) +
+         ", \"from_step\": " + number(setup.start.step) +
+         ", \"steps\": " + number(options.steps) + ", \"data\": " + data + "}}";
+}

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <ctime>
 #include <initializer_list>
 #include <string_view>
 
@@ -116,18 +115,13 @@ void History::readOld() {
 }
 
 void History::add(const Attempt &attempt) {
-  char day[32] = "";
-  std::time_t seconds = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  std::strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%SZ", &parts);
   std::string fault = attempt.end.fault.kind == FaultKind::None
                           ? "null"
                           : jsonQuote(attempt.end.fault.words());
   auto step = [](int64_t number) {
     return number < 0 ? "null" : std::to_string(number);
   };
-  lines.push_back(format("{\"ended\": \"%s\", \"from_step\": ", day) +
+  lines.push_back("{\"ended\": " + jsonQuote(utcNow()) + ", \"from_step\": " +
                   step(attempt.from) + ", \"to_step\": " + step(attempt.to) +
                   format(", \"seconds\": %.3f, \"status\": %d, \"fault\": ",
                          attempt.seconds, attempt.end.status) +

@@ -144,6 +144,15 @@ std::string kerf::runtime::today() {
   return text;
 }
 
+std::string kerf::runtime::utcNow() {
+  char text[32] = "";
+  std::time_t seconds = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
 std::string kerf::runtime::nearest(std::string_view word,
                                    const std::vector<std::string> &candidates) {
   std::string best;

@@ -194,8 +194,7 @@ bool Trainer::openLog() {
 }
 
 bool Trainer::describeStart() {
-  for (const std::string &line : describeSetup(options, setup))
-    log->line(line);
+  log->begin(describeSetup(options, setup), describeSetupJson(options, setup));
   log->line(std::string("  device      ") + kerf_session_describe(session) +
             (meta.world_size > 1 ? " per rank" : ""));
   kerf_memory memory;

@@ -155,7 +155,7 @@ def prepare(args):
 
 def rows_of(log):
     """Losses and norms of gradients of a log of kerf-run."""
-    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    rows = [json.loads(line) for line in log.read_text().splitlines() if '"run"' not in line]
     return [[row["loss"], row["grad_norm"]] for row in rows if "elapsed_ms" in row]
 
 

@@ -185,7 +185,7 @@ def train(compiled, steps, folder, timeout, is_traced=False, options=(), variabl
     if is_traced:
         command += ["--trace", trace, f"--trace-steps={last}..{last}"]
     text = run([*command, *options], timeout, variables)
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    lines = [json.loads(line) for line in log.read_text().splitlines() if '"run"' not in line]
     found = [line["elapsed_ms"] / 1e3 for line in lines if "elapsed_ms" in line]
     events = json.loads(trace.read_text())["traceEvents"] if is_traced else None
     return found[WARMUP : WARMUP + steps], text, events

@@ -77,7 +77,7 @@ def kerf_losses(name, model, folder):
     gpu_kerf.run([*command, "--steps=0", "--save-weights", weights])
     rate = [f"--lr={models.LEARNING_RATE}", "--lr-schedule=constant", "--warmup=0"]
     gpu_kerf.run([*command, f"--steps={STEPS}", "--log-json", log, "--threads=1", *rate])
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    lines = [json.loads(line) for line in log.read_text().splitlines() if '"run"' not in line]
     return [line["loss"] for line in lines if "loss" in line]
 
 

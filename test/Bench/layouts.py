@@ -146,7 +146,7 @@ def run_layout(layout, steps, folder, profile=False):
     command = [BIN / "kerf-run", layout.file, "--data", folder / "tokens.bin", "--data-format=u16"]
     command += ["--steps", steps + 2, "--log-json", layout.log] + ["--profile"] * profile
     out = run(command).stdout
-    lines = [json.loads(line) for line in layout.log.read_text().splitlines()]
+    lines = [json.loads(line) for line in layout.log.read_text().splitlines() if '"run"' not in line]
     lines = [line for line in lines if "elapsed_ms" in line]
     layout.peak_mb = max(layout.peak_mb, max(line.get("peak_memory_mb", 0) for line in lines))
     layout.arena_mib = float(re.search(r"arena +([0-9.,]+) MiB", out)[1].replace(",", ""))

@@ -63,7 +63,7 @@ def kerf(binaries, folder):
     log.unlink(missing_ok=True)
     call(binaries / "kerf-run", folder / "m.kerf", "--data-format=u16", f"--data={folder / 'tokens.bin'}", f"--steps={STEPS}",
          f"--save-every={SAVED}", "--keep=1", "--save-state=s", f"--log-json={log}", cwd=folder)  # fmt: skip
-    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    lines = [json.loads(line) for line in log.read_text().splitlines() if '"run"' not in line]
     steps = {line["iteration"]: line["elapsed_ms"] / 1e3 for line in lines if "loss" in line}
     saves = [line for line in lines if line.get("saved_iteration", STEPS) < STEPS - 1]
     busy = {n for save in saves for n in range(save["saved_iteration"] + 1, save["iteration"] + 1)} | {1, 2, 3, STEPS}

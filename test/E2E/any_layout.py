@@ -82,7 +82,7 @@ class Model:
         path = states.newest(self.folder / save)
         said = {key: value for key, value in states.content(path)["manifest.json"].items()
                 if not key.startswith("index_") and key != "program"}  # fmt: skip
-        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        lines = [json.loads(line) for line in log.read_text().splitlines() if '"run"' not in line]
         read = [line["most_read"] for line in lines if "most_read" in line]
         return said, states.tensors(path), read
 

@@ -113,7 +113,7 @@ class Runs:
         fixed += ["--lr=1e-3", "--lr-schedule=constant", "--warmup=0", "--decay-steps=100"]
         fixed += [f"--save-state={self.folder / name}", f"--log-json={log}"]
         e2e.call(self.bench.bin / "kerf-run", self.file, *fixed, *options)
-        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        lines = [json.loads(line) for line in log.read_text().splitlines() if '"run"' not in line]
         return [line for line in lines if "loss" in line]
 
     def saved(self, name):

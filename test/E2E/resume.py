@@ -60,7 +60,7 @@ class Runs:
         options += [f"--steps={steps}", f"--save-state={save}", f"--log-json={log}"]
         options += [f"--resume={resume}"] if resume else []
         e2e.call(self.bench.bin / "kerf-run", self.file(name), *options)
-        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        lines = [json.loads(line) for line in log.read_text().splitlines() if '"run"' not in line]
         return [line["loss"] for line in lines if "loss" in line]
 
 

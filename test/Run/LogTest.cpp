@@ -291,7 +291,15 @@ TEST(OptionsTest, Refuses) {
   EXPECT_EQ(optionError({"m", "--heldout-data=1:a", "--heldout-data=b"}),
             "'--heldout-data' gives a weight to some files and none to 'b': "
             "give one to all, or to none to mix them by size");
-  EXPECT_HAS(optionError({"m", "--save-every=3"}), "needs '--save-state=DIR'");
+  for (const char *option : {"save-every", "keep", "keep-every",
+                             "save-bandwidth", "max-restarts"})
+    EXPECT_EQ(optionError({"m", std::string("--") + option + "=3"}),
+              std::string("'--") + option + "' needs '--save-state=DIR'");
+  EXPECT_EQ(optionError({"m", "--measure-ms=3"}),
+            "'--measure-ms' needs '--calibrate' or '--tune=FILE'");
+  EXPECT_EQ(optionError({"m", "--eval-batches=3"}),
+            "'--eval-batches' needs '--eval-every=N' or '--heldout=PART' or "
+            "'--heldout-data=FILE'");
   EXPECT_HAS(optionError({"m", "--lr-schedule=linear", "--wsd-decay=0.5"}),
              "needs '--lr-schedule=wsd'");
 }

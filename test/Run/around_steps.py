@@ -40,7 +40,7 @@ class Case(jobs.JobTest):
         return out + err
 
     def losses(self, name="log.json"):
-        lines = [json.loads(line) for line in (self.folder / name).read_text().splitlines()]
+        lines = [json.loads(line) for line in (self.folder / name).read_text().splitlines() if '"run"' not in line]
         return {line["iteration"]: line["loss"] for line in lines if "loss" in line}
 
     def refused(self, message, *arguments, status=1, **others):
@@ -446,7 +446,7 @@ class State(Case):
     def test_saves_come_one_after_the_other(self):
         out = self.run_program("--steps=3", "--save-state=s", "--save-every=1", "--save-bandwidth=0.1", "--log-json=log.json")
         self.assertIn("the state of step 1 is still being written: waiting", out)
-        lines = [json.loads(line) for line in (self.folder / "log.json").read_text().splitlines()]
+        lines = [json.loads(line) for line in (self.folder / "log.json").read_text().splitlines() if '"run"' not in line]
         saves = [line for line in lines if "saved_iteration" in line]
         self.assertEqual([line["saved_iteration"] for line in saves], [1, 2, 3])
         for line in saves:
@@ -458,7 +458,7 @@ class State(Case):
     def test_bandwidth(self):
         self.run_program("--steps=12", "--save-state=s", "--save-every=3", "--keep=9", "--save-bandwidth=4", "--log-json=log.json",
                          environment={"KERF_FAKE_SLEEP": "100"})  # fmt: skip
-        lines = [json.loads(line) for line in (self.folder / "log.json").read_text().splitlines()]
+        lines = [json.loads(line) for line in (self.folder / "log.json").read_text().splitlines() if '"run"' not in line]
         first = next(line for line in lines if "saved_iteration" in line)
         self.assertEqual(first["saved_iteration"], 3)
         self.assertGreater(first["iteration"], 3)
@@ -565,7 +565,7 @@ class LossScale(Case):
         environment = {"KERF_FAKE_OVERFLOW": str(most), **others.pop("environment", {})}
         self.run_program(f"--log-json={log}", *arguments, model="half.kerf",
                          environment=environment, **others)  # fmt: skip
-        lines = [json.loads(line) for line in (self.folder / log).read_text().splitlines()]
+        lines = [json.loads(line) for line in (self.folder / log).read_text().splitlines() if '"run"' not in line]
         return [(line["loss_scale"], line["skipped_iterations"]) for line in lines if "loss_scale" in line]
 
     def test_falls_and_rises(self):

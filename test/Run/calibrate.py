@@ -146,7 +146,7 @@ class Case(unittest.TestCase):
         out = self.run_program("--calibrate", "fake.kerf", status=1)
         self.assertIn("'--calibrate' measures the machine and takes no model, found 'fake.kerf'", out)
         out = self.run_program("fake.kerf", "-o", "machine.yaml", status=1)
-        self.assertIn("'--output' and '--ranks' need '--calibrate'", out)
+        self.assertIn("'--output' needs '--calibrate'", out)
         out = self.run_program(
             "--calibrate", status=1, environment={"RANK": "0", "WORLD_SIZE": "2"}
         )  # fmt: skip

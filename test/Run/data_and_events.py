@@ -110,7 +110,7 @@ class Sources(around_steps.Case):
         self.write("b.txt", b"b" * 1000)
         self.run_program("--data=15:a.txt", "--data=1:b.txt", "--heldout-data=b.txt", "--steps=8", "--eval-every=8",
                          "--lr=0.03", "--log-json=log", data=None)  # fmt: skip
-        lines = [around_steps.json.loads(line) for line in (self.folder / "log").read_text().splitlines()]
+        lines = [around_steps.json.loads(line) for line in (self.folder / "log").read_text().splitlines() if '"run"' not in line]
         before, after = [line["heldout_loss"] for line in lines if "heldout_loss" in line]
         self.assertLess(after, before - 0.5)
 
@@ -232,7 +232,13 @@ class Events(around_steps.Case):
     def test_agree_with_the_log(self):
         self.run_program("--steps=6", "--heldout=0.1", "--eval-every=3", "--tensorboard=a/tb", "--log-json=log.json",
                          "--log-every=4", model="fake2.kerf")  # fmt: skip
-        lines = [around_steps.json.loads(line) for line in (self.folder / "log.json").read_text().splitlines()]
+        lines = (self.folder / "log.json").read_text().splitlines()
+        run = around_steps.json.loads(lines[0])["run"]
+        self.assertRegex(run["began"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        self.assertIn("--log-json=log.json", run["arguments"])
+        self.assertEqual((run["from_step"], run["seed"], sum('"run"' in line for line in lines)), (0, 0, 1))
+        self.assertEqual(sum(file["tokens"] for file in run["data"]) > 0, True)
+        lines = list(map(around_steps.json.loads, lines[1:]))
         expected = []
         for line in lines:
             step = line["iteration"]

@@ -31,7 +31,7 @@ def run(model, data, folder, *arguments):
     log.unlink(missing_ok=True)
     command = ["kerf-run", model, f"--data={data}", f"--log-json={log}", "--heldout=0.05", *arguments]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return out, [json.loads(line) for line in log.read_text().splitlines()]
+    return out, [json.loads(line) for line in log.read_text().splitlines() if '"run"' not in line]
 
 
 def heldout_loss(records):

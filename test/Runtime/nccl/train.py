@@ -45,7 +45,7 @@ def losses(bench, file, data, log, *options, **variables):
     )
     if done.returncode:
         raise e2e.Failed(f"{options} ended with {done.returncode}: {done.stderr.strip()[-400:]}")
-    rows = [json.loads(line) for line in Path(log).read_text().splitlines()]
+    rows = [json.loads(line) for line in Path(log).read_text().splitlines() if '"run"' not in line]
     keys = ("step", "loss", "grad_norm", "heldout_loss", "eval_loss")
     return [[row[key] for key in keys if key in row] for row in rows]
 

@@ -130,6 +130,8 @@ public:
   void line(const std::string &text);
   void step(const StepRecord &record, bool hasLine);
   void heldout(const HeldoutRecord &record);
+  /// What run this is, in lines and as one of JSON (`describeSetup`).
+  void begin(const std::vector<std::string> &lines, const std::string &text);
   void load(const LoadRecord &record);
   void save(const SaveRecord &record);
   /// Removes the progress bar.

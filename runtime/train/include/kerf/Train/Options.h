@@ -15,6 +15,8 @@ namespace kerf::runtime {
 
 /// What the user asked for. Empty optionals are chosen by the run and printed.
 struct RunOptions {
+  std::vector<std::string> arguments; ///< as they were typed
+  std::vector<std::string> given;     ///< names of options among them
   std::string artifact;
   bool isHelp = false, isVersion = false, isDoctor = false;
   bool isCalibration = false;

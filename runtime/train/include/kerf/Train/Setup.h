@@ -61,6 +61,10 @@ struct RunSetup {
 std::vector<std::string> describeSetup(const RunOptions &options,
                                        const RunSetup &setup);
 
+/// The same for programs, on one line: when it began, what was typed, and what
+/// was decided.
+std::string describeSetupJson(const RunOptions &options, const RunSetup &setup);
+
 /// What of the device is in use besides the arena, now and before anything was
 /// loaded (the driver's context, other processes), and, where the compiler knew
 /// the machine, what it planned for. Nothing of a device without memory of its

@@ -25,6 +25,8 @@ std::string formatBytes(uint64_t bytes);
 std::string formatDuration(double seconds);
 /// "2026-01-31", of this machine's clock and zone.
 std::string today();
+/// "2026-01-31T12:34:56Z".
+std::string utcNow();
 /// A shape as "[2 x 3]".
 std::string formatShape(const std::vector<int64_t> &shape);
 
