@@ -8,8 +8,9 @@
 
 using namespace kerf::runtime;
 
-bool LossScale::note(double gradNorm) {
+bool LossScale::note(double gradNorm, double loss) {
   bool isGood = std::isfinite(gradNorm);
+  lostSteps = std::isfinite(loss) ? 0 : lostSteps + 1;
   skippedSteps += !isGood;
   goodSteps = isGood ? goodSteps + 1 : 0;
   if (!isDynamic())

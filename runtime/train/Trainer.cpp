@@ -376,7 +376,7 @@ void Trainer::noteLossScale(StepRecord &record) {
   if (!state.lossScale)
     return;
   record.lossScale = state.lossScale->factor;
-  record.isSkipped = !state.lossScale->note(*record.gradNorm);
+  record.isSkipped = !state.lossScale->note(*record.gradNorm, record.loss);
   record.skippedSteps = state.lossScale->skippedSteps;
 }
 
@@ -451,14 +451,15 @@ bool Trainer::step() {
 }
 
 /// A step that a dynamic loss scale skipped may have any loss: of some batch an
-/// activation overflows, too.
+/// activation overflows, too. Not of every batch.
 bool Trainer::checkLoss(const StepRecord &record) {
   if (record.isSkipped && state.lossScale->isTooSmall())
     return fail(1, "step " + std::to_string(state.step) +
                        format(" overflows with a loss scale of %g: it is not "
                               "the scale; compile with --precision=bf16",
                               *record.lossScale));
-  bool maySkip = record.isSkipped && state.lossScale->isDynamic();
+  bool maySkip = record.isSkipped &&
+                 !state.lossScale->isLost(options.steps - setup.start.step);
   if (std::isfinite(record.loss) || maySkip)
     return true;
   std::string next = options.checkNans

@@ -23,7 +23,7 @@ struct Row {
 
 static void expectSeries(LossScale scale, const std::vector<Row> &rows) {
   for (size_t i = 0; i < rows.size(); ++i) {
-    EXPECT_EQ(scale.note(rows[i].overflows ? INFINITY : 1.0),
+    EXPECT_EQ(scale.note(rows[i].overflows ? INFINITY : 1.0, 1.0),
               !rows[i].overflows);
     EXPECT_EQ(scale.factor, rows[i].factor) << "step " << i;
     EXPECT_EQ(scale.goodSteps, rows[i].good) << "step " << i;
@@ -68,9 +68,9 @@ TEST(LossScaleTest, CountsSkippedSteps) {
   LossScale scale;
   EXPECT_EQ(scale.factor, 65536);
   EXPECT_EQ(scale.interval, 2000);
-  EXPECT_FALSE(scale.note(NAN));
-  EXPECT_TRUE(scale.note(0));
-  EXPECT_FALSE(scale.note(INFINITY));
+  EXPECT_FALSE(scale.note(NAN, 1.0));
+  EXPECT_TRUE(scale.note(0, 1.0));
+  EXPECT_FALSE(scale.note(INFINITY, 1.0));
   EXPECT_EQ(scale.skippedSteps, 2);
   EXPECT_EQ(scale.factor, 16384);
   EXPECT_EQ(scale.describe(),
@@ -81,7 +81,7 @@ TEST(LossScaleTest, CountsSkippedSteps) {
 TEST(LossScaleTest, FixedAndTooSmall) {
   LossScale fixed{512, 0, 0, 0};
   for (int i = 0; i < 100; ++i)
-    EXPECT_EQ(fixed.note(i % 2 ? 1.0 : NAN), i % 2);
+    EXPECT_EQ(fixed.note(i % 2 ? 1.0 : NAN, 1.0), i % 2);
   EXPECT_EQ(fixed.factor, 512);
   EXPECT_EQ(fixed.skippedSteps, 50);
   EXPECT_FALSE(fixed.isTooSmall());
@@ -89,8 +89,24 @@ TEST(LossScaleTest, FixedAndTooSmall) {
   LossScale falling;
   int steps = 0;
   for (; !falling.isTooSmall(); ++steps)
-    falling.note(NAN);
+    falling.note(NAN, 1.0);
   EXPECT_EQ(steps, 30); // 2^16 / 2^30 < 1e-4
+}
+
+// One batch may overflow in the forward pass; where each does, it is no matter
+// of the scale. Of a run of three steps three are enough.
+TEST(LossScaleTest, LossesThatAreNoNumbers) {
+  LossScale scale;
+  for (int i = 0; i < 4; ++i) {
+    scale.note(NAN, NAN);
+    EXPECT_FALSE(scale.isLost(100));
+    EXPECT_EQ(scale.isLost(3), i >= 2);
+  }
+  scale.note(1, 1);
+  EXPECT_FALSE(scale.isLost(1));
+  for (int i = 0; i < 5; ++i)
+    scale.note(INFINITY, INFINITY);
+  EXPECT_TRUE(scale.isLost(100));
 }
 
 TEST(LossScaleTest, LogTells) {

@@ -615,6 +615,12 @@ class LossScale(Case):
         self.refused("the loss of step 1 is nan", "--loss-scale=65536", model="half.kerf",
                      environment={"KERF_FAKE_OVERFLOW": "0", "KERF_FAKE_NAN": "1"})  # fmt: skip
 
+    # Weights that are no numbers are no matter of the scale: the run does not end as if it had trained.
+    def test_no_loss_is_a_number(self):
+        always = {"KERF_FAKE_OVERFLOW": "0", "KERF_FAKE_NAN": "1"}
+        self.refused("the loss of step 5 is nan; --check-nans names", "--steps=99", model="half.kerf", environment=always)
+        self.refused("the loss of step 3 is nan; --check-nans names", "--steps=3", model="half.kerf", environment=always)
+
     def saved_state(self):
         """A saved state, and a function that gives entries of its metadata other values."""
         self.run_program("--steps=1", "--save-state=s", model="half.kerf")
