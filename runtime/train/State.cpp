@@ -27,6 +27,18 @@ bool SavedState::openCheckpoint(const std::string &folder, std::string &error) {
   return false;
 }
 
+void SavedState::tellEarlier(std::string &error) const {
+  std::string earlier;
+  for (const SavedStep &step : listSteps(parentFolder(found))) {
+    if (isSameFile(step.path, found))
+      break;
+    if (step.isReadable())
+      earlier = step.path;
+  }
+  if (!earlier.empty())
+    error += "; the one before it is " + quote(earlier);
+}
+
 bool SavedState::open(const std::string &folder, std::string &error) {
   if (fileExists(joinPath(folder, manifestName)))
     return openCheckpoint(folder, error);
@@ -34,8 +46,7 @@ bool SavedState::open(const std::string &folder, std::string &error) {
   if (!steps.empty()) {
     if (openCheckpoint(steps.back().path, error))
       return true;
-    if (steps.size() > 1)
-      error += "; the one before it is " + quote(steps[steps.size() - 2].path);
+    tellEarlier(error);
     return false;
   }
   if (!fileExists(joinPath(folder, stateFileName))) {
@@ -53,8 +64,14 @@ bool SavedState::open(const std::string &folder, std::string &error) {
 
 bool SavedState::restore(kerf_session *session, const kerf_artifact *artifact,
                          LoadTimes &times, std::string &error) const {
-  if (const auto *reader = std::get_if<StateReader>(&source))
-    return reader->restore(session, artifact, times, error);
+  if (const auto *reader = std::get_if<StateReader>(&source)) {
+    bool isDone = reader->restore(session, artifact, times, error);
+    bool isDamaged = error.find(" is damaged: ") != std::string::npos ||
+                     error.find("cannot open ") == 0;
+    if (!isDone && isDamaged)
+      tellEarlier(error);
+    return isDone;
+  }
   double start = now();
   const StateFile &file = std::get<StateFile>(source);
   bool isDone = file.restore(session, artifact, error);

@@ -396,6 +396,19 @@ class State(Case):
         self.refused("'s/step-8/manifest.json' is damaged: its checksum does not agree; the one before it is 's/step-4'", "--resume=s")
         self.assertIn("from step 4", self.run_program("--resume=s/step-4", "--steps=5"))
 
+    # So of what a rank finds when it reads its tensors; the model of another shape has no better state.
+    def test_damaged_tensors(self):
+        self.run_program("--steps=8", "--save-state=s", "--save-every=4")
+        path = self.folder / "s/step-8/rank-00000.safetensors"
+        data = path.read_bytes()
+        path.write_bytes(data[:-300] + bytes([data[-300] ^ 1]) + data[-299:])
+        for state in "s", "s/step-8":
+            self.refused("is damaged: ", f"--resume={state}", "--steps=9")
+            self.refused("; the one before it is 's/step-4'\n", f"--resume={state}", "--steps=9")
+        path.unlink()
+        self.refused("cannot open 's/step-8/rank-00000.safetensors': No such file", "--resume=s", "--steps=9")
+        self.refused("; the one before it is 's/step-4'\n", "--resume=s", "--steps=9")
+
     # Nor does it take the place of states that can be read.
     def test_damaged_one_among_good_ones(self):
         self.run_program("--steps=4", "--save-state=s", "--save-every=2")

@@ -41,6 +41,8 @@ public:
 
 private:
   bool openCheckpoint(const std::string &folder, std::string &error);
+  /// Adds which state came before the one that is damaged, if any.
+  void tellEarlier(std::string &error) const;
 
   std::variant<StateReader, StateFile> source;
   std::string found;
