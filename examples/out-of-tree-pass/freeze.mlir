@@ -1,4 +1,5 @@
 // RUN: kerf-opt --load-pass-plugin=%plugin --pass-pipeline='builtin.module(freeze-parameters{name=embed})' %s | FileCheck %s
+// RUN: kerf-opt --load-pass-plugin=%plugin --freeze-parameters=name=embed %s | FileCheck %s
 // RUN: kerfc --load-pass-plugin=%plugin --run-after='ingest:freeze-parameters{name=embed}' %s | FileCheck %s --check-prefix=STEP
 // RUN: not kerfc --load-pass-plugin=%plugin --run-after='ingest:freeze-parameters{name=nothing}' %s 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not kerfc --load-pass-plugin=%plugin --run-after='ingest:freeze-parameters{name=w}' %s 2>&1 | FileCheck %s --check-prefix=ALL

@@ -95,8 +95,7 @@ static void initialize(ParamOp param, const std::string &name,
   if (master)
     state.masters[name] = full;
   full.type = type;
-  for (double &x : full.data)
-    x = roundToType(x, type.getElementType(), options.f64);
+  roundToType(full.data, type.getElementType(), options.f64);
   state.params[name] = std::move(full);
 }
 

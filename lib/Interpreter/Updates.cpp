@@ -4,9 +4,7 @@ using namespace mlir;
 using namespace kerf;
 
 void kerf::roundTensor(HostTensor &tensor, bool f64) {
-  Type element = tensor.type.getElementType();
-  for (double &x : tensor.data)
-    x = roundToType(x, element, f64);
+  roundToType(tensor.data, tensor.type.getElementType(), f64);
 }
 
 llvm::SmallVector<HostTensor>

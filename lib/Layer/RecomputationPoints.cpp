@@ -4,7 +4,8 @@
 // kept ones? Under a price of kept bytes this is a sum of tables over values
 // (kept, recomputed, dropped), solved by elimination. Prices between known
 // points give the lower convex hull of (seconds, bytes): dichotomy, about two
-// solves per point found.
+// solves per point found. Of more points than are kept, those that lie farthest
+// below the line between their neighbours are found first.
 //
 // Example: gelu(x w) with x kept. Points: keep both results (0 s, 8 units);
 // make gelu again (bytes of a row kernel, 4 units); make the product again too.
@@ -14,13 +15,14 @@
 #include "LayerGraph.h"
 
 #include <algorithm>
+#include <optional>
 
 using namespace kerf;
 
 namespace {
 
 constexpr int kTensor = static_cast<int>(InnerAxis::Tensor);
-constexpr size_t kMostPoints = 8;
+constexpr size_t kMostPoints = 12;
 /// Sort of these graphs, after those of the axes.
 constexpr int kOrders = kInnerAxes;
 enum : int { Dropped = 0, Kept = 1, Again = 2 };
@@ -42,11 +44,23 @@ public:
   }
 
   std::vector<Point> find() {
-    Point none = at(0), all = at(1e-3);
-    std::vector<Point> points = {none};
-    if (bytes(all) < bytes(none)) {
-      between(none, all, points);
-      points.push_back(all);
+    std::vector<Point> points = {at(0)};
+    Point all = at(highestPrice());
+    if (bytes(all) >= bytes(points.front()))
+      return points;
+    points.push_back(std::move(all));
+    std::vector<Gap> gaps;
+    for (std::optional<Gap> gap = gapBehind(points, 0); gap;
+         gap = takeWidest(gaps)) {
+      auto place = llvm::find_if(points, [&](const Point &point) {
+        return bytes(point) < bytes(gap->middle);
+      });
+      size_t at = points.insert(place, std::move(gap->middle)) - points.begin();
+      if (points.size() >= kMostPoints)
+        break;
+      for (size_t before : {at - 1, at})
+        if (auto next = gapBehind(points, before))
+          gaps.push_back(std::move(*next));
     }
     return points;
   }
@@ -82,6 +96,17 @@ private:
   std::vector<int> variables; ///< of values; -1: none
   FactorGraph withoutPrices;
 
+  /// Seconds per byte that no op is worth, and that no sum of bytes takes to
+  /// what is impossible.
+  double highestPrice() const {
+    double bytes = 1;
+    for (size_t v = 0; v < kind.values.size(); ++v)
+      if (variables[v] >= 0)
+        bytes += keptBytes(terms, layout, v);
+    constexpr double most = 1e-3, part = 0.25;
+    return std::min(most, part * double(kInfiniteCost) * 1e-12 / bytes);
+  }
+
   static double seconds(const Point &point) {
     const TimeParts &again = point.second.point.recompute;
     return again.computeSec() + again.allCommSec();
@@ -90,20 +115,38 @@ private:
     return point.second.point.savedBytes;
   }
 
-  void between(const Point &fast, const Point &small,
-               std::vector<Point> &points) {
+  /// A point between two neighbours, and how much below their line it lies.
+  struct Gap {
+    Point middle;
+    double sec = 0;
+  };
+
+  /// Behind a point and before the next; none where no point lies below.
+  std::optional<Gap> gapBehind(llvm::ArrayRef<Point> points,
+                               size_t index) const {
+    const Point &fast = points[index], &small = points[index + 1];
     double saved = bytes(fast) - bytes(small);
-    if (points.size() + 1 >= kMostPoints || saved <= 0)
-      return;
+    if (saved <= 0)
+      return std::nullopt;
     double price = (seconds(small) - seconds(fast)) / saved;
     Point middle = at(price);
     auto value = [&](const Point &p) { return seconds(p) + price * bytes(p); };
     if (value(middle) >= value(fast) * (1 - 1e-9) ||
         bytes(middle) >= bytes(fast) || bytes(middle) <= bytes(small))
-      return;
-    between(fast, middle, points);
-    points.push_back(middle);
-    between(middle, small, points);
+      return std::nullopt;
+    double below = value(fast) - value(middle);
+    return Gap{std::move(middle), below};
+  }
+
+  static std::optional<Gap> takeWidest(std::vector<Gap> &gaps) {
+    if (gaps.empty())
+      return std::nullopt;
+    auto widest = std::max_element(
+        gaps.begin(), gaps.end(),
+        [](const Gap &a, const Gap &b) { return a.sec < b.sec; });
+    Gap taken = std::move(*widest);
+    gaps.erase(widest);
+    return taken;
   }
 
   /// The best set under a price of kept bytes.

@@ -633,6 +633,7 @@ static int readJob(const CommandLine &options, Job &job) {
   std::string error;
   if (failed(checkOwnPasses(job.stages.own, error)))
     return fail("--run-after: " + llvm::StringRef(error).rtrim());
+  warnOfUnreached(job.stages.own, job.done, job.last);
   return 0;
 }
 

@@ -55,8 +55,15 @@ std::optional<int> kerf::inspectArtifact(llvm::StringRef command,
   return 0;
 }
 
+namespace {
+struct PlanText {
+  std::string text;
+  uint64_t program = 0; ///< of the compiled file that has it; 0: a plan's text
+};
+} // namespace
+
 /// The plan in a compiled file, or the text of a plan.
-static std::optional<std::string> readPlan(llvm::StringRef path) {
+static std::optional<PlanText> readPlan(llvm::StringRef path) {
   auto buffer = readFileOrStdin(path);
   if (!buffer) {
     fail("cannot read '" + path + "': " + toString(buffer.takeError()));
@@ -64,11 +71,11 @@ static std::optional<std::string> readPlan(llvm::StringRef path) {
   }
   llvm::StringRef bytes = (*buffer)->getBuffer();
   if (!isArtifact(bytes))
-    return bytes.str();
+    return PlanText{bytes.str()};
   ArtifactData data;
   std::string error;
   if (succeeded(readArtifact(bytes, data, error)))
-    return data.plan;
+    return PlanText{data.plan, data.meta.input_hash};
   fail(path + ": " + error);
   return std::nullopt;
 }
@@ -79,11 +86,19 @@ int kerf::inspectPlans(llvm::StringRef pathA, llvm::StringRef pathB) {
   if (!b)
     return 1;
   std::string error;
-  auto text = comparePlans(*a, pathA, *b, pathB, error);
+  auto text = comparePlans(a->text, pathA, b->text, pathB, error);
   if (!text) {
     llvm::errs() << error << '\n';
     return 1;
   }
-  llvm::outs() << (text->empty() ? "the plans say the same\n" : *text);
+  if (!text->empty()) {
+    llvm::outs() << *text;
+    return 0;
+  }
+  llvm::outs() << "the plans say the same\n";
+  // Optimizer, number types and rates are the model's.
+  if (a->program && b->program && a->program != b->program)
+    llvm::outs() << "the programs differ: another model (its optimizer, too), "
+                    "option or version of the compiler\n";
   return 0;
 }

@@ -7,10 +7,13 @@
 #include "kerf/Differentiate/Passes.h"
 #include "kerf/Interpreter/Interpreter.h"
 #include "kerf/Pipeline/GradientCheck.h"
+#include "kerf/Support/Screen.h"
 
 #include "llvm/Support/Format.h"
+#include "llvm/Support/WithColor.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <chrono>
 #include <cmath>
 
 using namespace mlir;
@@ -86,7 +89,8 @@ static double largest(const HostTensor &tensor) {
 }
 
 FailureOr<std::map<std::string, double>>
-kerf::checkGradients(ModelOp model, int64_t seed, int64_t samples) {
+kerf::checkGradients(ModelOp model, int64_t seed, int64_t samples,
+                     const GradientWatch &watch) {
   if (failed(checkInterpretable(model)))
     return failure();
   OwningOpRef<ModuleOp> module = ModuleOp::create(model.getLoc());
@@ -106,29 +110,54 @@ kerf::checkGradients(ModelOp model, int64_t seed, int64_t samples) {
   check.state.params = state.params;
   if (failed(training.run(makeInputs(step, seed, 1, 0), state)))
     return failure();
+  if (watch.begin)
+    watch.begin(static_cast<int64_t>(state.gradients.size()));
   std::map<std::string, double> errors;
   for (const auto &[name, gradient] : state.gradients) {
     auto error = check.errorOf(name, gradient, samples);
     if (failed(error))
       return failure();
     errors[name] = *error / std::max(largest(gradient), 1e-3);
+    if (watch.parameter)
+      watch.parameter(name, errors[name]);
   }
   return errors;
 }
 
 static LogicalResult checkModel(ModelOp model, const InspectOptions &options) {
-  auto errors = checkGradients(model, options.seed, options.samples);
-  if (failed(errors))
-    return failure();
-  bool passed = !errors->empty();
-  llvm::outs() << "model @" << model.getSymName() << '\n';
-  for (const auto &[name, error] : *errors) {
+  bool passed = true;
+  GradientWatch watch;
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point before;
+  int64_t left = 0, done = 0;
+  watch.begin = [&](int64_t parameters) { left = parameters; };
+  // By the second parameter, since the first losses touch memory first: how
+  // long the others will take.
+  auto tellRest = [&] {
+    constexpr double longSec = 10;
+    std::chrono::duration<double> last = Clock::now() - before;
+    before = Clock::now();
+    if (double sec = double(left) * last.count(); done == 2 && sec > longSec)
+      llvm::WithColor::note(llvm::errs())
+          << left << " parameters more, about " << report::seconds(sec)
+          << "; --samples=1 tries one element of each\n";
+  };
+  watch.parameter = [&](const std::string &name, double error) {
     bool close = error <= options.tolerance; // false for NaN
     passed &= close;
     llvm::outs() << "  " << (close ? "ok    " : "WRONG ")
                  << llvm::format("%8.1e  ", error) << name << '\n';
-  }
-  if (passed)
+    llvm::outs().flush();
+    --left;
+    ++done;
+    tellRest();
+  };
+  llvm::outs() << "model @" << model.getSymName() << '\n';
+  llvm::outs().flush();
+  auto errors = checkGradients(model, options.seed, options.samples, watch);
+  if (failed(errors))
+    return failure();
+  if (passed && !errors->empty())
     return success();
   return model.emitOpError("has gradients that differ from central "
                            "differences");

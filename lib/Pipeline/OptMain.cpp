@@ -22,7 +22,7 @@ int kerf::optMain(int argc, char **argv) {
   llvm::cl::list<std::string> log{"log", llvm::cl::CommaSeparated,
                                   llvm::cl::desc(aboutLog),
                                   llvm::cl::value_desc("names")};
-  if (failed(checkPlugins({argv, static_cast<size_t>(argc)})))
+  if (failed(readPlugins({argv, static_cast<size_t>(argc)})))
     return 1;
   auto [inputPath, outputPath] =
       registerAndParseCLIOptions(argc, argv, "runs Kerf passes\n", registry);

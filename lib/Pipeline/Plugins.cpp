@@ -51,7 +51,7 @@ LogicalResult kerf::checkPlugin(llvm::StringRef path) {
   return failure();
 }
 
-LogicalResult kerf::checkPlugins(llvm::ArrayRef<char *> given) {
+LogicalResult kerf::readPlugins(llvm::ArrayRef<char *> given) {
   // Response files are read as MLIR will do; it tells what it cannot read.
   llvm::BumpPtrAllocator memory;
   llvm::StringSaver saver(memory);
@@ -65,7 +65,8 @@ LogicalResult kerf::checkPlugins(llvm::ArrayRef<char *> given) {
       continue;
     if (path.empty() && i + 1 < arguments.size())
       path = arguments[i + 1];
-    if (failed(checkPlugin(path)))
+    if (failed(name == "load-pass-plugin" ? loadPassPlugins(path.str())
+                                          : checkPlugin(path)))
       return failure();
   }
   return success();

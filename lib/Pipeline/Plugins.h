@@ -11,9 +11,10 @@ namespace kerf {
 /// of Kerf, by which it would be bound to other classes. Does not load it.
 mlir::LogicalResult checkPlugin(llvm::StringRef path);
 
-/// The same for all plug-ins that a command line of `kerf-opt` names, itself or
-/// in a response file (`@file`): MLIR loads them while it reads the options.
-mlir::LogicalResult checkPlugins(llvm::ArrayRef<char *> given);
+/// Checks all plug-ins that a command line of `kerf-opt` names, itself or in a
+/// response file (`@file`), and registers their passes. MLIR loads plug-ins
+/// while it reads the options, too late for passes to be options themselves.
+mlir::LogicalResult readPlugins(llvm::ArrayRef<char *> given);
 
 } // namespace kerf
 

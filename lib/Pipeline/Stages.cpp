@@ -184,6 +184,21 @@ LogicalResult kerf::checkOwnPasses(llvm::ArrayRef<std::string> own,
   return success();
 }
 
+void kerf::warnOfUnreached(llvm::ArrayRef<std::string> own,
+                           std::optional<Stage> done, Stage last) {
+  for (const std::string &entry : own) {
+    Stage stage = *parseStageName(llvm::StringRef(entry).split(':').first);
+    bool isDone = done && stage <= *done;
+    if (stage <= last && !isDone)
+      continue;
+    llvm::WithColor::warning()
+        << "--run-after: '" << entry << "' does not run: "
+        << (isDone ? "the input is behind this stage"
+                   : "the last stage is '" + getStageName(last).str() + "'")
+        << '\n';
+  }
+}
+
 void kerf::addContract(OpPassManager &pm, Stage stage) {
   switch (stage) {
   case Stage::Ingest:

@@ -153,6 +153,7 @@ ExplainInput Solution::explainInput(double tokens) const {
                ? std::vector<LayerBuffer>()
                : tables->buffersOf(keyOf(outer, kind), point, most);
   };
+  input.asked = &asked;
   input.excluded = pins.excluded;
   input.tokens = tokens;
   return input;
@@ -284,6 +285,8 @@ static SearchProblem problemOf(const Solution &solution,
   boundRanks(problem.pins, solution.machine, solution.devices);
   problem.budget = request.budget;
   problem.prove = request.prove;
+  problem.isQuick = request.isQuick;
+  problem.hopeless = request.hopeless;
   problem.roomyHeadroom = request.roomyHeadroom;
   // Nothing is written for other devices, or by another runtime.
   if (solution.machine.device.target == BackendTarget::None ||
@@ -400,13 +403,39 @@ static void excludeFor(const StepModel &step, Pins &pins,
 static FailureOr<std::unique_ptr<Solution>> solveOn(const Subject &subject,
                                                     const SolveRequest &request,
                                                     const Placement &placement,
+                                                    double enoughSec);
+
+/// A plan on another number of devices, if one is soon found.
+static std::optional<PlanPoint> tryDevices(const Subject &subject,
+                                           const SolveRequest &request,
+                                           int64_t devices) {
+  constexpr double tables = 60;
+  constexpr int64_t heads = 5000;
+  SolveRequest other = request;
+  other.budget = tables;
+  other.hopeless = heads;
+  other.isQuick = true;
+  other.prove = false;
+  other.roomyHeadroom = 0;
+  ScopedDiagnosticHandler quiet(subject.context,
+                                [](Diagnostic &) { return success(); });
+  // Any step will do; where there is none, nobody asks why.
+  auto found = solveOn(subject, other,
+                       {request.machine.withDevices(devices), devices, 0},
+                       std::numeric_limits<double>::max());
+  return succeeded(found) ? (*found)->result.best : std::nullopt;
+}
+
+static FailureOr<std::unique_ptr<Solution>> solveOn(const Subject &subject,
+                                                    const SolveRequest &request,
+                                                    const Placement &placement,
                                                     double enoughSec) {
   auto solution = std::make_unique<Solution>();
   solution->machine = placement.machine;
   solution->devices = placement.devices;
   solution->perUnit = placement.perUnit;
   solution->profile = profileFor(solution->machine, request.profile);
-  solution->pins = request.pins;
+  solution->pins = solution->asked = request.pins;
   ModelOp given = subject.given;
   solution->step = subject.step;
   solution->step.moeBuffer = moeBufferOf(given, request);
@@ -440,6 +469,9 @@ static FailureOr<std::unique_ptr<Solution>> solveOn(const Subject &subject,
     if (failed(refuse(subject, errors)))
       return failure();
     problem.enoughSec = enoughSec;
+    problem.tryDevices = [&](int64_t devices) {
+      return tryDevices(subject, request, devices);
+    };
     solution->result = search(problem);
     return success();
   };

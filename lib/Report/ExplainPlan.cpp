@@ -3,6 +3,7 @@
 #include "kerf/Report/ExplainDetail.h"
 
 #include "kerf/Report/Report.h"
+#include "kerf/Search/Pins.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -508,6 +509,9 @@ PlanPart explain_detail::describePlan(const ExplainInput &input,
     part.kinds.push_back(
         describeKind(input, plan, static_cast<int>(kind), counts[kind]));
   part.state = stateWords(plan.outer);
-  part.holdsAllExperts = plan.outer.ep > 1 && expertCargo(input, plan).empty();
+  bool sharesExperts = plan.outer.ep > 1 && !expertCargo(input, plan).empty();
+  part.holdsAllExperts = plan.outer.ep > 1 && !sharesExperts;
+  if (input.asked)
+    part.idlePins = idlePins(*input.asked, plan.outer, sharesExperts);
   return part;
 }

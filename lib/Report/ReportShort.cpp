@@ -64,9 +64,16 @@ std::string report::idleWarning(const PlanPart &plan) {
   return text;
 }
 
+std::string report::idlePinsWarning(const PlanPart &plan) {
+  return plan.idlePins.empty() ? ""
+                               : "warning: pins that change nothing here: " +
+                                     llvm::join(plan.idlePins, ", ");
+}
+
 std::vector<std::string> report::warningsOf(const Explanation &e) {
   std::vector<std::string> found;
-  for (const std::string &text : {headroomWarning(e), idleWarning(e.plan)})
+  for (const std::string &text :
+       {headroomWarning(e), idleWarning(e.plan), idlePinsWarning(e.plan)})
     if (!text.empty())
       found.push_back(text);
   return found;

@@ -178,8 +178,9 @@ static std::string printPlan(const PlanPart &plan, bool color) {
   Table kinds = tableOfKinds(plan);
   if (!kinds.rows.empty())
     text += "\n" + kinds.print();
-  if (std::string warning = idleWarning(plan); !warning.empty())
-    text += "\n" + paragraph(warning, 2, 4);
+  for (const std::string &warning : {idleWarning(plan), idlePinsWarning(plan)})
+    if (!warning.empty())
+      text += "\n" + paragraph(warning, 2, 4);
   return text;
 }
 

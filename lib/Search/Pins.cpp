@@ -7,6 +7,7 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
+#include <map>
 
 using namespace kerf;
 
@@ -50,6 +51,7 @@ public:
 private:
   std::vector<std::string> &errors;
   Pins pins;
+  std::map<std::string, std::string> given; ///< item of each key
 
   void error(const llvm::Twine &message) { errors.push_back(message.str()); }
   void item(llvm::StringRef text);
@@ -76,10 +78,16 @@ std::vector<llvm::StringRef> kerf::axisNames() {
   return names;
 }
 
-std::vector<llvm::StringRef> kerf::pinKeys() {
-  std::vector<llvm::StringRef> names(std::begin(kOthers), std::end(kOthers));
+static std::vector<llvm::StringRef> numberKeys() {
+  std::vector<llvm::StringRef> names;
   for (const NumberKey &key : kNumbers)
     names.push_back(key.name);
+  return names;
+}
+
+std::vector<llvm::StringRef> kerf::pinKeys() {
+  std::vector<llvm::StringRef> names(std::begin(kOthers), std::end(kOthers));
+  llvm::append_range(names, numberKeys());
   return names;
 }
 
@@ -217,6 +225,13 @@ void Parser::layers(llvm::StringRef value) {
   }
 }
 
+/// How one of several values is asked for, where a key takes that.
+static std::string choiceHint(llvm::StringRef key) {
+  bool takesSeveral =
+      key == "schedule" || llvm::is_contained(numberKeys(), key);
+  return takesSeveral ? "; a choice is written '" + key.str() + "=A|B'" : "";
+}
+
 void Parser::item(llvm::StringRef text) {
   size_t equals = text.find('=');
   if (equals == llvm::StringRef::npos)
@@ -224,6 +239,10 @@ void Parser::item(llvm::StringRef text) {
   bool forbid = text.take_front(equals).ends_with("!");
   llvm::StringRef key = text.take_front(equals).rtrim("!").trim();
   llvm::StringRef value = text.drop_front(equals + 1).trim();
+  auto [before, isNew] = given.try_emplace(key.str(), text.str());
+  if (!forbid && !isNew && before->second != text)
+    return error("pin '" + key + "' is given twice: '" + before->second +
+                 "' and '" + text + "'" + choiceHint(key));
   for (const NumberKey &known : kNumbers)
     if (known.name == key)
       return number(known, value, forbid);
@@ -303,6 +322,33 @@ static std::vector<std::string> itemsOf(const Pins &pins) {
 
 std::string kerf::printPins(const Pins &pins) {
   return llvm::join(itemsOf(pins), ",");
+}
+
+std::vector<std::string> kerf::idlePins(const Pins &pins,
+                                        const OuterChoice &chosen,
+                                        bool sharesExperts) {
+  // Where a key says nothing of a plan, and why.
+  const struct {
+    llvm::StringLiteral key;
+    bool isIdle;
+    llvm::StringLiteral why;
+  } rules[] = {
+      {"ep", !sharesExperts && chosen.ep > 1, "no experts are split over them"},
+      {"moe", !sharesExperts, "no experts are split over ranks"},
+      {"cp_order", chosen.cp == 1, "cp is 1"},
+      {"schedule", chosen.pp == 1, "pp is 1"},
+      {"defer", chosen.schedule != ScheduleKind::ZeroBubble,
+       "the schedule is not zb-h1"},
+      {"zero", chosen.zero > 0 && chosen.dp * chosen.cp == 1,
+       "there are no data ranks to split state over"},
+      {"shard", chosen.zero == 0, "zero is 0"}};
+  std::vector<std::string> found;
+  for (const std::string &item : itemsOf(pins))
+    for (const auto &rule : rules)
+      if (rule.isIdle &&
+          llvm::StringRef(item).split('=').first.rtrim('!') == rule.key)
+        found.push_back(item + " (" + rule.why.str() + ")");
+  return found;
 }
 
 std::vector<Pins> kerf::relaxationsOf(const Pins &pins) {

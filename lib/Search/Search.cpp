@@ -51,6 +51,8 @@ constexpr double kExploredTables = 0.5;
 constexpr int64_t kLeavesBeyond = 1000;
 /// Leaves that are guessed to be no better, solved for the proof's sake.
 constexpr int64_t kLeavesProven = 10000;
+/// Leaves that a quick search looks at where it has found a plan.
+constexpr double kQuickLeaves = 2000;
 /// Guesses of heads are off by this part, mostly.
 constexpr double kGuessSlack = 0.08;
 
@@ -280,7 +282,9 @@ void Searcher::putBack(const Node &node) {
 }
 
 bool Searcher::givesUp() const {
-  return !winner && boundedHeads > problem.hopeless;
+  if (winner)
+    return problem.isQuick && certificate.evaluated > kQuickLeaves;
+  return boundedHeads > problem.hopeless;
 }
 
 void Searcher::explore() {
@@ -358,6 +362,8 @@ void Searcher::run() {
   LDBG() << "explored: best " << report::seconds(best) << ", "
          << problem.tables->solved() << " tables, " << evaluated.size()
          << " plans that fit";
+  if (problem.isQuick)
+    return;
   tableBudget = whole;
   prove();
   polish();

@@ -30,7 +30,7 @@ constexpr double kReliefTables = 60;
 constexpr int64_t kReliefHeads = 5000;
 constexpr int64_t kMostTimes = 64;
 /// Shapes that are worked out to find the one that needs the least.
-constexpr size_t kShapesTried = 4;
+constexpr size_t kShapesTried = 16;
 
 namespace {
 struct Need {
@@ -79,13 +79,30 @@ static Need leastOf(const SearchProblem &problem, const Shape &shape) {
   return least;
 }
 
+/// Of each combination of degrees the shape with the smallest micro-batch: the
+/// larger ones need no less.
+static std::vector<Shape> smallMicroBatches(std::vector<Shape> shapes) {
+  auto degrees = [](const Shape &s) {
+    return std::make_tuple(s.tp, s.cp, s.ep, s.pp, s.dp);
+  };
+  llvm::sort(shapes, [&](const Shape &a, const Shape &b) {
+    return std::make_pair(degrees(a), a.microBatch) <
+           std::make_pair(degrees(b), b.microBatch);
+  });
+  auto isSame = [&](const Shape &a, const Shape &b) {
+    return degrees(a) == degrees(b);
+  };
+  shapes.erase(std::unique(shapes.begin(), shapes.end(), isSame), shapes.end());
+  return shapes;
+}
+
 /// Shapes in order of the memory that they need at least; of equal ones first
 /// those whose layers take less.
 static std::vector<Shape> smallestShapes(const SearchProblem &problem) {
   GroupMemo memo(*problem.machine, problem.profile);
   ShapeBounds bounds(problem, memo);
   std::vector<std::tuple<double, double, size_t>> order;
-  std::vector<Shape> shapes = shapesOf(problem), smallest;
+  std::vector<Shape> shapes = smallMicroBatches(shapesOf(problem)), smallest;
   for (auto [index, shape] : llvm::enumerate(shapes))
     order.push_back({bounds.bytesOf(shape), bounds.layerBytesOf(shape), index});
   llvm::sort(order);
@@ -158,6 +175,7 @@ static SearchProblem reliefOf(const SearchProblem &problem) {
   SearchProblem relief = problem;
   relief.budget = kReliefTables;
   relief.hopeless = kReliefHeads;
+  relief.isQuick = true;
   return relief;
 }
 
@@ -169,7 +187,8 @@ static void addPinReliefs(const SearchProblem &problem,
     other.pins = relaxed;
     if (auto plan = searchQuietly(other))
       infeasible.reliefs.push_back(
-          llvm::formatv("fits without the pin {0}: {1:f3} s per step ({2})",
+          llvm::formatv("fits without the pin {0}: {1:f3} s per step or less "
+                        "({2})",
                         differenceOf(problem.pins, relaxed), plan->stepSec,
                         plan->outer.print()));
   }
@@ -196,7 +215,7 @@ static void addHeadroomRelief(const SearchProblem &problem,
   if (auto plan = searchQuietly(other))
     infeasible.reliefs.push_back(
         llvm::formatv("fits with 'headroom: 0' in the cluster's 'device': "
-                      "{0:f3} s per step ({1})",
+                      "{0:f3} s per step or less ({1})",
                       plan->stepSec, plan->outer.print()));
 }
 
@@ -212,9 +231,11 @@ static void addDeviceRelief(const SearchProblem &problem,
     other.machine = &larger;
     if (!anyMayFit(other))
       continue;
-    if (auto plan = searchQuietly(other)) {
+    auto plan = problem.tryDevices ? problem.tryDevices(devices * times)
+                                   : searchQuietly(other);
+    if (plan) {
       infeasible.reliefs.push_back(
-          llvm::formatv("fits on {0} devices: {1:f3} s per step ({2})",
+          llvm::formatv("fits on {0} devices: {1:f3} s per step or less ({2})",
                         devices * times, plan->stepSec, plan->outer.print()));
       return;
     }

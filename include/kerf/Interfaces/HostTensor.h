@@ -34,6 +34,9 @@ void forEachIndex(llvm::ArrayRef<int64_t> shape,
 /// Rounds `value` to the nearest value of `type`, ties to even. Integers wrap
 /// to their width. `f64Compute` leaves floats as they are.
 double roundToType(double value, mlir::Type type, bool f64Compute);
+/// The same for many.
+void roundToType(llvm::MutableArrayRef<double> values, mlir::Type type,
+                 bool f64Compute);
 
 } // namespace kerf
 

@@ -40,7 +40,10 @@ struct SolveRequest {
   std::vector<std::string> pinErrors;
   Profile profile;
   bool prove = false;
-  double budget = 600; ///< layer tables of 100 ops that may be solved
+  double budget = 600;  ///< layer tables of 100 ops that may be solved
+  bool isQuick = false; ///< as `SearchProblem::isQuick`
+  /// As `SearchProblem::hopeless`.
+  int64_t hopeless = std::numeric_limits<int64_t>::max();
   /// As `SearchProblem::enoughSec`.
   double enoughSec = HUGE_VAL;
   /// As `SearchProblem::roomyHeadroom`.
@@ -61,6 +64,7 @@ struct Solution {
   /// nothing fits.
   double filledSec = 0;
   Profile profile;
+  Pins asked;
   Pins pins; ///< as asked for, and what the target excludes
   StepModel step;
   bool sumsEarly = false; ///< what the memory of its programs was found for

@@ -69,6 +69,7 @@ struct ExplainInput {
   std::function<std::vector<LayerBuffer>(const OuterChoice &outer, int kind,
                                          const LayerPoint &)>
       buffersOf;
+  const Pins *asked = nullptr; ///< pins of a person; may be null
   /// Features that the target cannot execute, with the reason (`Pins`).
   std::vector<std::pair<std::string, std::string>> excluded;
   double tokens = 0; ///< of the run; 0: `kTokensPerParameter` per parameter
@@ -133,6 +134,7 @@ struct PlanPart {
   std::string state; ///< where weights, gradients, optimizer state rest
   /// Ranks that `outer.ep` counts have all experts each: data ranks.
   bool holdsAllExperts = false;
+  std::vector<std::string> idlePins; ///< as `idlePins` says them
 };
 
 /// "column-parallel", "sequence-parallel", "replicated", ... for a forward op

@@ -26,6 +26,7 @@ std::string headroomWarning(const Explanation &explanation);
 /// That ranks of an axis do the same work, since no op is cut over it; "": none
 /// do.
 std::string idleWarning(const PlanPart &plan);
+std::string idlePinsWarning(const PlanPart &plan);
 /// All that a person should know before the plan is used.
 std::vector<std::string> warningsOf(const Explanation &explanation);
 /// "linear lm_head of head, [1, 4096, 32064] x 2 B, 250.5 MiB of a micro-batch

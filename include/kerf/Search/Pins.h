@@ -39,6 +39,12 @@ std::vector<Pins> relaxationsOf(const Pins &pins);
 /// What `pins` fix and `relaxed` does not, as text: "tp=8".
 std::string differenceOf(const Pins &pins, const Pins &relaxed);
 
+/// Pins that say nothing of the plan that was chosen under them, each with the
+/// reason: "cp_order=plain (cp is 1)". `sharesExperts`: ranks of experts hold
+/// different ones.
+std::vector<std::string> idlePins(const Pins &pins, const OuterChoice &chosen,
+                                  bool sharesExperts);
+
 /// "tp", "cp", "dp", "pp".
 llvm::StringRef nameOf(MeshAxis axis);
 

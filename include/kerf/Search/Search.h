@@ -234,6 +234,12 @@ struct SearchProblem {
   /// gives up.
   int64_t hopeless = std::numeric_limits<int64_t>::max();
   bool prove = false; ///< spend whatever is needed
+  /// A plan that fits is wanted, not the best: soon after one is found the
+  /// search ends.
+  bool isQuick = false;
+  /// A plan on another number of devices of the cluster, if one is soon found;
+  /// empty: `machine` is taken with more devices.
+  std::function<std::optional<PlanPoint>(int64_t devices)> tryDevices;
   /// Also a plan that leaves this part of the memory free; 0: none is wanted.
   double roomyHeadroom = 0;
   /// Steps that take as long are of no interest: there is one.

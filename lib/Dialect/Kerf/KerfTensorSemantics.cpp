@@ -18,23 +18,34 @@ static int64_t flatten(Index index, Index strides) {
                             int64_t(0));
 }
 
+static double asDouble(llvm::APFloat element) {
+  bool losesInfo;
+  element.convert(llvm::APFloat::IEEEdouble(),
+                  llvm::APFloat::rmNearestTiesToEven, &losesInfo);
+  return element.convertToDouble();
+}
+
+static double asDouble(const llvm::APInt &element) {
+  bool isBool = element.getBitWidth() == 1;
+  return isBool ? double(element.getZExtValue())
+                : double(element.getSExtValue());
+}
+
+template <typename Element>
+static void fillFrom(DenseElementsAttr value, std::vector<double> &data) {
+  if (value.isSplat())
+    return std::fill(data.begin(), data.end(),
+                     asDouble(value.getSplatValue<Element>()));
+  for (auto [i, element] : llvm::enumerate(value.getValues<Element>()))
+    data[i] = asDouble(element);
+}
+
 void ConstantOp::evaluate(Operands, Results results) {
   auto value = cast<DenseElementsAttr>(getValue());
-  auto &data = results[0].data;
-  if (isa<FloatType>(value.getElementType())) {
-    for (auto [i, element] :
-         llvm::enumerate(value.getValues<llvm::APFloat>())) {
-      bool losesInfo;
-      element.convert(llvm::APFloat::IEEEdouble(),
-                      llvm::APFloat::rmNearestTiesToEven, &losesInfo);
-      data[i] = element.convertToDouble();
-    }
-    return;
-  }
-  bool isBool = value.getElementType().isInteger(1);
-  for (auto [i, element] : llvm::enumerate(value.getValues<llvm::APInt>()))
-    data[i] = isBool ? double(element.getZExtValue())
-                     : double(element.getSExtValue());
+  if (isa<FloatType>(value.getElementType()))
+    fillFrom<llvm::APFloat>(value, results[0].data);
+  else
+    fillFrom<llvm::APInt>(value, results[0].data);
 }
 
 void IotaOp::evaluate(Operands operands, Results results) {

@@ -211,6 +211,35 @@ TEST(SolvedTables, ShareAlikeGroups) {
   EXPECT_EQ(tables.solved(), 4);
 }
 
+// Values of any size may be recomputed: the price at which all are is no sum
+// that a table of costs cannot hold.
+TEST(SolvedTables, LargeValuesAreRecomputed) {
+  auto leastPart = [](double elementBytes) {
+    StepModel step;
+    step.batch = kBatch;
+    step.sequence = kTokens;
+    step.type = "bf16";
+    step.kinds = {Builder(4096, 16384).kind};
+    for (LayerValue &value : step.kinds.front().values)
+      value.elementBytes = elementBytes;
+    step.runs = {{0, 4, 0}};
+    Machine machine = twoTiers(2e10);
+    SolvedTables tables(LayerContext{&step, &machine, Profile()});
+    TableKey key;
+    key.microBatch = kBatch;
+    double least = HUGE_VAL, most = 0;
+    for (const LayerPoint &point : tables.get(key).points) {
+      least = std::min(least, point.savedBytes);
+      most = std::max(most, point.savedBytes);
+    }
+    return least / most;
+  };
+  double part = leastPart(2);
+  EXPECT_LT(part, 0.5);
+  for (double larger : {32.0, 2048.0, 32768.0}) // 9 TiB of values
+    EXPECT_NEAR(leastPart(2 * larger), part, 1e-9);
+}
+
 // The collectives of a point are what its communication is priced with.
 TEST(SolvedTables, CollectivesAreThePrice) {
   StepModel step;

@@ -4,6 +4,8 @@
 
 #include "kerf/Search/Pins.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include "gtest/gtest.h"
 
 using namespace kerf;
@@ -62,6 +64,39 @@ TEST(Pins, ErrorsAreListedTogether) {
   EXPECT_EQ(errors[6], "pin 'order': 'tp' stands twice");
   EXPECT_EQ(errors[7], "pin 'schedule': only numbers can be forbidden by '!='");
   EXPECT_EQ(errors[8], "pin 'pp': expected 'key=value' such as 'tp=8'");
+}
+
+// A key has one value, a choice, or values that are forbidden.
+TEST(Pins, NoKeyTwice) {
+  std::vector<std::string> errors =
+      errorsOf("tp=2,tp=1,recompute=full,recompute=none,pp=2,pp=2,dp!=2,dp!=4");
+  ASSERT_EQ(errors.size(), 2u);
+  EXPECT_EQ(errors[0], "pin 'tp' is given twice: 'tp=2' and 'tp=1'; a choice "
+                       "is written 'tp=A|B'");
+  EXPECT_EQ(errors[1], "pin 'recompute' is given twice: 'recompute=full' and "
+                       "'recompute=none'");
+}
+
+// What a pin asks for may say nothing of the plan that is found.
+TEST(Pins, Idle) {
+  std::vector<std::string> errors;
+  Pins pins = parsePins("ep=2,moe=gather,cp_order=plain,schedule=1f1b,defer=1,"
+                        "zero=3,shard=2,tp=2",
+                        errors);
+  OuterChoice chosen;
+  chosen.tp = chosen.ep = 2;
+  chosen.zero = 3;
+  EXPECT_EQ(llvm::join(idlePins(pins, chosen, false), "; "),
+            "ep=2 (no experts are split over them); defer=1 (the schedule is "
+            "not zb-h1); zero=3 (there are no data ranks to split state over); "
+            "schedule=1f1b (pp is 1); moe=gather (no experts are split over "
+            "ranks); cp_order=plain (cp is 1)");
+  chosen.dp = chosen.cp = chosen.pp = 2;
+  chosen.schedule = ScheduleKind::ZeroBubble;
+  EXPECT_TRUE(idlePins(pins, chosen, true).empty());
+  chosen.zero = 0;
+  EXPECT_EQ(idlePins(pins, chosen, true),
+            std::vector<std::string>{"shard=2 (zero is 0)"});
 }
 
 TEST(Pins, LongRangesAreRefused) {
