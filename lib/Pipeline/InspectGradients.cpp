@@ -134,7 +134,7 @@ static LogicalResult checkModel(ModelOp model, const InspectOptions &options) {
   // By the second parameter, since the first losses touch memory first: how
   // long the others will take.
   auto tellRest = [&] {
-    constexpr double longSec = 10;
+    constexpr double longSec = 30;
     std::chrono::duration<double> last = Clock::now() - before;
     before = Clock::now();
     if (double sec = double(left) * last.count(); done == 2 && sec > longSec)

@@ -99,6 +99,10 @@ PlanOptions::PlanOptions(cl::OptionCategory &category)
              cl::desc("Tokens of the run that is explained, such as 300B or 1T "
                       "(default: 20 per parameter)"),
              cl::value_desc("number"), cl::cat(category)),
+      price("price",
+            cl::desc("Price of a device-hour, instead of the cluster's, in its "
+                     "currency"),
+            cl::value_desc("amount"), cl::cat(category)),
       within("within",
              cl::desc("With --sweep: what the run may take, such as 30d; the "
                       "cheapest row that meets it is marked"),
@@ -144,6 +148,7 @@ static std::string needsCluster(const PlanOptions &options) {
   look(options.html);
   look(options.searchSensitivity);
   look(options.tokens);
+  look(options.price);
   look(options.within);
   look(options.budget);
   look(options.versus);
@@ -179,6 +184,11 @@ static LogicalResult readAmounts(const PlanOptions &options, PlanTask &task) {
   if (task.tokens > 0 && task.tokens < 1)
     return fail("expected at least one token as --tokens, found '" +
                 options.tokens + "'");
+  if (options.price.getNumOccurrences())
+    task.price = options.price;
+  if (task.price && !(*task.price >= 0 && std::isfinite(*task.price)))
+    return fail("expected an amount that is not negative as --price, found " +
+                llvm::Twine(std::to_string(*task.price)));
   if (task.limits.any() && task.sweep.empty())
     return fail("--within and --budget choose a row of --sweep");
   return success();
@@ -237,6 +247,12 @@ LogicalResult kerf::readClusters(MLIRContext *context, PlanTask &task) {
     auto machine = readCluster(context, cluster);
     if (failed(machine))
       return failure();
+    if (task.price && !machine->price)
+      return fail("--price: '" + cluster +
+                  "' states no currency; add 'price: "
+                  "{device_hour: 1, currency: USD}' to it");
+    if (task.price)
+      machine->price->deviceHour = *task.price;
     task.machines.push_back(*machine);
   }
   return success();

@@ -27,7 +27,9 @@ struct PlanOptions {
   llvm::cl::opt<std::string> explainJson;
   llvm::cl::opt<std::string> html;
   llvm::cl::opt<bool> searchSensitivity;
-  llvm::cl::opt<std::string> tokens, within, budget;
+  llvm::cl::opt<std::string> tokens;
+  llvm::cl::opt<double> price;
+  llvm::cl::opt<std::string> within, budget;
   llvm::cl::opt<std::string> versus;
   llvm::cl::opt<std::string> trace;
   llvm::cl::opt<std::string> svg;
@@ -51,7 +53,8 @@ struct PlanTask {
   std::string explainJson, html, versus, trace, svg; ///< files, and pins
   std::string sweep;
   double tokens = 0;
-  SweepLimits limits; ///< of the sweep
+  std::optional<double> price; ///< of a device-hour; else the cluster's
+  SweepLimits limits;          ///< of the sweep
 
   bool plans() const { return !clusters.empty(); }
   /// True when something is shown instead of IR.

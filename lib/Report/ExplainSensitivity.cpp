@@ -280,7 +280,7 @@ static double peakOf(const PlanPoint &plan) {
 /// at. With more the plan stays until it does not fit.
 SensitivityRow Ranking::headroomRow(const Assumption &figure) const {
   double capacity = input.machine->perRank().device.memoryBytes;
-  SensitivityRow row{figure.name, figure.value, figure.value, 0, "", ""};
+  SensitivityRow row{figure.name, figure.value, figure.value, 0, "", "", true};
   row.to = std::max(figure.value, 1 - peakOf(*all.front()) / capacity);
   const PlanPoint *next = nullptr;
   auto take = [&](const PlanPoint &plan) {
@@ -303,7 +303,7 @@ SensitivityRow Ranking::rowOf(const Assumption &figure) const {
   if (figure.what == Assumed::Headroom)
     return headroomRow(figure);
   auto [least, most] = rangeOf(figure);
-  SensitivityRow row{figure.name, figure.value, least, most, "", ""};
+  SensitivityRow row{figure.name, figure.value, least, most, "", "", false};
   if (least < figure.value) {
     Crossing below = crossing(figure, least);
     row.from = below.value;

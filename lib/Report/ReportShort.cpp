@@ -149,12 +149,21 @@ static std::string runWords(const RunPart &run) {
                      rangeWords(run.band, run.seconds, duration) + ", " +
                      amount(run.deviceHours) + " device-hours";
   std::string price = priceRange(run);
-  return price.empty() ? text : text + ", " + price;
+  if (price.empty())
+    return text;
+  return text + " at " + moneyWords(run.price / run.deviceHours) + ": " + price;
+}
+
+/// Whether more memory can be left free for less than a hundredth of the time:
+/// then it is no matter that another plan does so.
+static bool isRoomCheap(const Explanation &e) {
+  constexpr double cheap = 1.01;
+  return e.roomy.stepSec > 0 && e.roomy.stepSec < cheap * e.time.stepSec;
 }
 
 /// The assumed figure whose change takes the least to make another plan win; ""
 /// where that is far off.
-static std::string tightestFigure(const SensitivityPart &part) {
+static std::string tightestFigure(const Explanation &e) {
   double least = 0.25; // parts of 1
   std::string text;
   auto consider = [&](const SensitivityRow &row, double end, bool isBelow) {
@@ -166,7 +175,9 @@ static std::string tightestFigure(const SensitivityPart &part) {
            (isBelow ? "below " : "above ") + percent(end) +
            " (assumed: " + percent(row.value) + ")";
   };
-  for (const SensitivityRow &row : part.rows) {
+  for (const SensitivityRow &row : e.sensitivity.rows) {
+    if (row.isChoice && isRoomCheap(e))
+      continue;
     consider(row, row.from, true);
     consider(row, row.to, false);
   }
@@ -197,8 +208,7 @@ std::string kerf::printShort(const Explanation &e, bool color) {
   if (std::string next = nextWords(e); !next.empty())
     table.rows.push_back({"next best", next});
   table.rows.push_back({"run", runWords(e.run)});
-  table.rows.push_back(
-      {"doubt", errorWords(e.trust) + tightestFigure(e.sensitivity)});
+  table.rows.push_back({"doubt", errorWords(e.trust) + tightestFigure(e)});
   if (!e.trust.notCompiled.empty())
     table.rows.push_back({"programs", clean(e.trust.notCompiled)});
   return printTitle(e.plan) + "\n" + table.print() +

@@ -31,7 +31,7 @@ Table report::numbersTable(llvm::ArrayRef<SweepPoint> points) {
       price = clean(point.run.currency);
   Table table{"rrrrrrrrrw",
               2,
-              {{"devices", "step", "tokens/s", "MFU", "scaling", "time",
+              {{"devices", "step", "tokens/s", "MFU", "of ideal", "time",
                 "dev-hours", price, "energy", ""}}};
   for (const SweepPoint &point : points) {
     std::string devices = grouped(point.devices);
@@ -134,7 +134,7 @@ std::string report::sizeWords(const Sweep &sweep) {
 
 std::string report::columnWords() {
   return "fewest: the smallest number that fits. front: no other of this table "
-         "ends sooner for less. scaling: against devices that always run "
+         "ends sooner for less. of ideal: against devices that always run "
          "products at their best rate. time, dev-hours, price and energy are "
          "of the run.";
 }

@@ -14,7 +14,7 @@ LEFT_OUT = {
         weight-decay state-block clip-norm z-loss aux-loss capacity-factor router-bias-rate lora-alpha
         lora-targets lora-dropout""",
     "kerfc": """help help-list version o log emit plan cluster devices cpu gpu target dump-stages-to start-after
-        stop-after run-after max-threads fuse explain explain-json html new-cluster device per-node nodes nic cluster-name prove search-sensitivity svg sweep within budget tokens trace versus
+        stop-after run-after max-threads fuse explain explain-json html new-cluster device per-node nodes nic cluster-name prove search-sensitivity svg sweep within budget tokens price trace versus
         load-dialect-plugin load-pass-plugin recompute check""",
     "pins": "devices",
 }

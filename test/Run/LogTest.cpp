@@ -291,8 +291,8 @@ TEST(OptionsTest, Refuses) {
   EXPECT_EQ(optionError({"m", "--heldout-data=1:a", "--heldout-data=b"}),
             "'--heldout-data' gives a weight to some files and none to 'b': "
             "give one to all, or to none to mix them by size");
-  for (const char *option : {"save-every", "keep", "keep-every",
-                             "save-bandwidth", "max-restarts"})
+  for (const char *option :
+       {"save-every", "keep", "keep-every", "save-bandwidth", "max-restarts"})
     EXPECT_EQ(optionError({"m", std::string("--") + option + "=3"}),
               std::string("'--") + option + "' needs '--save-state=DIR'");
   EXPECT_EQ(optionError({"m", "--measure-ms=3"}),

@@ -64,8 +64,8 @@ mlir::LogicalResult checkOwnPasses(llvm::ArrayRef<std::string> own,
 
 /// Warns of entries that were checked whose stage does not run: it comes behind
 /// `last`, or `done` is not before it.
-void warnOfUnreached(llvm::ArrayRef<std::string> own,
-                     std::optional<Stage> done, Stage last);
+void warnOfUnreached(llvm::ArrayRef<std::string> own, std::optional<Stage> done,
+                     Stage last);
 
 /// Checks that a GPU ("sm_90") multiplies 8-bit floats. Says in `error` why
 /// not.

@@ -345,6 +345,7 @@ struct SensitivityRow {
   double value = 0, from = 0, to = 0; ///< parts of 1
   /// Layouts that win just outside; empty: the range ends where nobody looked.
   std::string below, above;
+  bool isChoice = false; ///< of a person (memory kept free), not of nature
 };
 
 struct SensitivityPart {

@@ -154,6 +154,17 @@ TRUST
 )");
 }
 
+// More room that costs next to nothing is no doubt about the plan.
+TEST(Report, CheapRoomIsNoDoubt) {
+  Explanation e = explainAll();
+  e.sensitivity.rows = {
+      {"memory kept free", 0.03, 0, 0.031, "", "tp 8", /*isChoice=*/true}};
+  e.roomy = {0.05, e.time.stepSec * 1.005, "tp 8", false};
+  EXPECT_EQ(printShort(e).find("kept free"), std::string::npos);
+  e.roomy.stepSec = e.time.stepSec * 1.05;
+  EXPECT_NE(printShort(e).find("kept free"), std::string::npos);
+}
+
 // Sixteen interleaved stages with long layouts stay within 110 columns, and
 // equal stages share a line of the memory table.
 TEST(Report, WideScreen) {

@@ -40,15 +40,15 @@ struct JobEnd {
   /// it.
   int status = 0;
   int askedBy = 0; ///< a signal to the launcher that ended it, 0: none
-  Fault fault;                         ///< where the status is not 0
+  Fault fault;     ///< where the status is not 0
   int64_t firstStep = 0, lastStep = 0; ///< that ranks told; 0: none
 };
 
 /// Runs this program once per rank with `arguments`, tells the ranks about each
 /// other (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
-/// MASTER_PORT, KERF_SESSION), and waits for all. SIGINT, SIGTERM and SIGHUP are
-/// passed on. When a rank fails, the others get a moment to say why and are killed.
-/// No rank outlives the launcher.
+/// MASTER_PORT, KERF_SESSION), and waits for all. SIGINT, SIGTERM and SIGHUP
+/// are passed on. When a rank fails, the others get a moment to say why and are
+/// killed. No rank outlives the launcher.
 JobEnd launchRanks(int64_t worldSize,
                    const std::vector<std::string> &arguments);
 

@@ -7,8 +7,9 @@ namespace kerf::runtime {
 
 /// From now on the first SIGINT, SIGTERM, SIGHUP or SIGUSR1 is only remembered;
 /// the second one kills. (mpirun passes on SIGUSR1, and kills on SIGTERM.) A
-/// SIGHUP that is ignored (nohup) stays so. Before all ranks have met there is nothing to end in good order, and a rank that
-/// waits for others would go on waiting.
+/// SIGHUP that is ignored (nohup) stays so. Before all ranks have met there is
+/// nothing to end in good order, and a rank that waits for others would go on
+/// waiting.
 void catchSignals();
 
 /// From now on writing to a closed pipe or beyond a file-size limit is an error
