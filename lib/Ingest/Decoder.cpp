@@ -1,8 +1,8 @@
 //===- Decoder.cpp - LlamaForCausalLM and its relatives -------------------===//
 //
-// Pre-norm layers with rotary positions, grouped-query or latent attention
-// (deepseek_v3) and a gated MLP (llama, mistral, qwen2, qwen3) or a mixture of
-// experts (mixtral, qwen3_moe, deepseek_v3).
+// Layers with rotary positions, grouped-query or latent attention
+// (deepseek_v3) and an MLP, or a mixture of experts (mixtral, qwen3_moe,
+// deepseek_v3). What else differs is the form of a family (DecoderForm.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,41 +14,30 @@ using namespace kerf;
 using namespace mlir;
 
 namespace {
-/// Defaults that differ between the library's config classes.
-struct Defaults {
-  llvm::StringLiteral family;
-  int64_t vocab, hidden, inner, layers;
-  /// Absent: as many as attention heads.
-  std::optional<int64_t> kvHeads;
-  /// Absent: hidden size divided by attention heads.
-  std::optional<int64_t> headDim;
-  int64_t maxPositions;
-  double eps;
-  double theta;
-  std::optional<int64_t> window;
-};
-
 class DecoderImporter : public Importer {
 public:
-  explicit DecoderImporter(const Defaults &defaults) : defaults(defaults) {}
+  explicit DecoderImporter(const DecoderForm &form) : form(form) {
+    c.form = &form;
+  }
   void read(ConfigReader &config, const ImportOptions &options) override;
   void build(LayerBuilder &b) override;
   llvm::SmallVector<llvm::StringRef> vectorNames() override;
   llvm::SmallVector<GroupAttr> ruleGroups(MLIRContext *context) override;
 
 private:
-  bool isFamily(llvm::StringRef name) const { return defaults.family == name; }
-  bool isQwen() const { return defaults.family.starts_with("qwen"); }
+  bool isFamily(llvm::StringRef name) const { return form.family == name; }
+  bool isQwen() const { return form.family.starts_with("qwen"); }
   void readLeftOut(ConfigReader &config);
   void readBiases(ConfigReader &config);
+  void readPlacement(ConfigReader &config);
+  void readDropouts(ConfigReader &config);
+  void readFactors(ConfigReader &config);
+  void readPadding(ConfigReader &config);
   void readWindow(ConfigReader &config);
   void readHeads(ConfigReader &config);
   void readPositions(ConfigReader &config, const ImportOptions &options);
   void checkSizes(ConfigReader &config, const ImportOptions &options);
   Value embed(LayerBuilder &b, Value table);
-  Value attend(LayerBuilder &b, Value x, bool hasWindow);
-  Heads project(LayerBuilder &b, Value norm);
-  Value mlp(LayerBuilder &b, Value x);
   /// What layers hand on, and what each run of layers with experts says: the
   /// sum of its auxiliary losses, or its logits.
   struct Flow {
@@ -60,40 +49,32 @@ private:
   /// Null when there is none.
   Value auxLoss(LayerBuilder &b, const Flow &flow);
 
-  const Defaults &defaults;
+  const DecoderForm &form;
   DecoderConfig c;
 };
 } // namespace
-
-static constexpr std::nullopt_t kNone = std::nullopt;
-static constexpr Defaults kDefaults[] = {
-    {"deepseek_v3", 129280, 7168, 18432, 61, kNone, kNone, 4096, 1e-6, 1e4,
-     kNone},
-    {"llama", 32000, 4096, 11008, 32, kNone, kNone, 2048, 1e-6, 1e4, kNone},
-    {"mistral", 32000, 4096, 14336, 32, 8, kNone, 131072, 1e-6, 1e4, 4096},
-    {"mixtral", 32000, 4096, 14336, 32, 8, kNone, 131072, 1e-5, 1e6, kNone},
-    {"qwen2", 151936, 4096, 22016, 32, 32, kNone, 32768, 1e-6, 1e4, 4096},
-    {"qwen3", 151936, 4096, 22016, 32, 32, 128, 32768, 1e-6, 1e4, 4096},
-    {"qwen3_moe", 151936, 2048, 6144, 24, 4, kNone, 32768, 1e-6, 1e4, 4096},
-};
 
 //===----------------------------------------------------------------------===//
 // Config
 //===----------------------------------------------------------------------===//
 
 void DecoderImporter::read(ConfigReader &config, const ImportOptions &options) {
-  c.vocab = config.integer("vocab_size", defaults.vocab);
-  c.hidden = config.integer("hidden_size", defaults.hidden);
-  c.inner = config.integer("intermediate_size", defaults.inner);
-  c.layers = config.integer("num_hidden_layers", defaults.layers, kLayerRange);
-  c.eps = config.real("rms_norm_eps", defaults.eps);
-  c.rawStd = config.real("initializer_range", 0.02);
+  c.vocab = config.integer("vocab_size", form.vocab);
+  c.hidden = config.integer("hidden_size", form.hidden);
+  c.inner = config.integer("intermediate_size", form.inner);
+  c.layers = config.integer("num_hidden_layers", form.layers, kLayerRange);
+  c.eps = config.real(form.epsField, form.eps);
+  c.rawStd = config.real("initializer_range", form.std);
   c.std = c.rawStd == 0 ? 0.02 : c.rawStd;
-  c.dropout = config.real("attention_dropout", 0.0, kRateRange);
-  c.act = readActivation(config, "hidden_act", "silu");
-  c.isTied = config.boolean("tie_word_embeddings", false);
-  c.hasHeadNorms = isFamily("qwen3") || isFamily("qwen3_moe");
+  c.act = readActivation(config, "hidden_act", form.activation);
+  // The name that published configs have for its approximation.
+  if (isFamily("gemma") && c.act == Activation::GeluExact)
+    c.act = Activation::GeluTanh;
+  c.isTied = config.boolean("tie_word_embeddings", form.isTied);
   readBiases(config);
+  readPlacement(config);
+  readDropouts(config);
+  readFactors(config);
   readWindow(config);
   if (isFamily("deepseek_v3")) {
     readLatents(config, c);
@@ -102,11 +83,7 @@ void DecoderImporter::read(ConfigReader &config, const ImportOptions &options) {
     readHeads(config);
   }
   readPositions(config, options);
-  // A negative index counts from the end.
-  c.padToken = config.optionalInteger("pad_token_id", std::nullopt,
-                                      {-c.vocab, c.vocab - 1});
-  if (c.padToken && *c.padToken < 0)
-    *c.padToken += c.vocab;
+  readPadding(config);
   if (isFamily("mixtral"))
     c.experts = mixtralExperts(config, c.inner);
   if (isFamily("qwen3_moe"))
@@ -115,7 +92,7 @@ void DecoderImporter::read(ConfigReader &config, const ImportOptions &options) {
     c.experts = deepseekExperts(config, options);
   if (c.experts)
     readRouting(config, options, *c.experts);
-  readLayerRuns(config, defaults.family, options.seq, c);
+  readLayerRuns(config, form.family, options.seq, c);
   if (!config.failed())
     checkSizes(config, options);
 }
@@ -148,31 +125,105 @@ void DecoderImporter::readLeftOut(ConfigReader &config) {
 }
 
 void DecoderImporter::readBiases(ConfigReader &config) {
-  if (isFamily("llama"))
+  auto isAny = [&](std::initializer_list<llvm::StringRef> families) {
+    return llvm::is_contained(families, form.family);
+  };
+  if (isAny({"llama", "granite", "nemotron", "smollm3"}))
     c.hasMlpBias = config.boolean("mlp_bias", false);
-  if (isFamily("llama") || isFamily("deepseek_v3") || c.hasHeadNorms)
+  if (isAny({"llama", "deepseek_v3", "qwen3", "qwen3_moe", "granite",
+             "nemotron", "smollm3", "olmo2", "gemma", "cohere"}))
     c.hasInputBias = c.hasOutputBias = config.boolean("attention_bias", false);
+  if (isFamily("glm4"))
+    c.hasInputBias = config.boolean("attention_bias", true);
   if (isFamily("qwen2"))
     c.hasInputBias = true;
+  if (isFamily("stablelm"))
+    c.hasInputBias = config.boolean("use_qkv_bias", false);
+  if (isFamily("starcoder2"))
+    c.hasInputBias = c.hasOutputBias = c.hasMlpBias =
+        config.boolean("use_bias", true);
+  if (isFamily("gpt_neox")) {
+    c.hasInputBias = c.hasOutputBias = config.boolean("attention_bias", true);
+    c.hasMlpBias = true;
+  }
+}
+
+void DecoderImporter::readPlacement(ConfigReader &config) {
+  constexpr llvm::StringLiteral field = "use_parallel_residual";
+  c.placement = form.placement;
+  if (isFamily("gpt_neox") && !config.boolean(field, true))
+    c.placement = Placement::Before;
+  if (isFamily("stablelm") && config.boolean(field, false))
+    c.placement = Placement::Parallel;
+}
+
+void DecoderImporter::readDropouts(ConfigReader &config) {
+  auto rate = [&](llvm::StringRef field) {
+    return config.real(field, 0.0, kRateRange);
+  };
+  c.dropout = rate("attention_dropout");
+  if (isFamily("phi3"))
+    c.attentionOutputDropout = c.mlpDropout = rate("resid_pdrop");
+  if (isFamily("starcoder2")) {
+    c.attentionOutputDropout = c.mlpDropout = rate("residual_dropout");
+    c.embeddingDropout = rate("embedding_dropout");
+  }
+  if (isFamily("gpt_neox"))
+    c.embeddingDropout = c.attentionOutputDropout = c.mlpDropout =
+        rate("hidden_dropout");
+  if (isFamily("stablelm"))
+    c.mlpDropout = rate("hidden_dropout");
+}
+
+void DecoderImporter::readFactors(ConfigReader &config) {
+  constexpr RealRange above{0.0, RealRange().end, true};
+  if (form.scalesEmbedding)
+    c.embeddingScale = std::sqrt(c.hidden);
+  if (isFamily("cohere"))
+    c.logitScale = config.real("logit_scale", 0.0625, above);
+  if (!isFamily("granite"))
+    return;
+  c.embeddingScale = config.real("embedding_multiplier", 1.0, above);
+  c.residualScale = config.real("residual_multiplier", 1.0, above);
+  c.logitScale = 1 / config.real("logits_scaling", 1.0, above);
+  c.scoreScale = config.real("attention_multiplier", 1.0, above);
+}
+
+/// The token whose embedding gets no gradient.
+void DecoderImporter::readPadding(ConfigReader &config) {
+  constexpr llvm::StringLiteral field = "pad_token_id";
+  if (isFamily("gpt_neox"))
+    return;
+  // A negative index counts from the end.
+  c.padToken =
+      config.optionalInteger(field, form.padToken, {-c.vocab, c.vocab - 1});
+  if (!config.failed() && c.padToken && *c.padToken >= c.vocab)
+    config.valueError(field) << "expected '" << field << "' below 'vocab_size' "
+                             << c.vocab << ", found " << *c.padToken;
+  if (c.padToken && *c.padToken < 0)
+    *c.padToken += c.vocab;
 }
 
 void DecoderImporter::readWindow(ConfigReader &config) {
-  if (isFamily("llama") || isFamily("deepseek_v3"))
+  auto isAny = [&](std::initializer_list<llvm::StringRef> families) {
+    return llvm::is_contained(families, form.family);
+  };
+  if (!isQwen() && !isAny({"mistral", "mixtral", "phi3", "starcoder2"}))
     return;
-  c.window = config.optionalInteger("sliding_window", defaults.window);
+  c.window = config.optionalInteger("sliding_window", form.window);
   if (isQwen() && !config.boolean("use_sliding_window", false))
     c.window = std::nullopt;
 }
 
 void DecoderImporter::readHeads(ConfigReader &config) {
-  c.heads = config.integer("num_attention_heads", 32);
-  c.kvHeads = config.optionalInteger("num_key_value_heads", defaults.kvHeads)
+  c.heads = config.integer("num_attention_heads", form.heads);
+  c.kvHeads = config.optionalInteger("num_key_value_heads", form.kvHeads)
                   .value_or(c.heads);
   // Where the library divides by it, null is no number.
   std::optional<int64_t> headDim =
       isQwen() && config.find("head_dim")
           ? config.integer("head_dim", 1)
-          : config.optionalInteger("head_dim", defaults.headDim);
+          : config.optionalInteger("head_dim", form.headDim);
   c.headDim = headDim.value_or(std::max<int64_t>(c.hidden / c.heads, 1));
   if (config.failed())
     return;
@@ -181,7 +232,7 @@ void DecoderImporter::readHeads(ConfigReader &config) {
     config.valueError("num_attention_heads")
         << "expected 'num_attention_heads' to divide 'hidden_size' " << c.hidden
         << ", found " << c.heads;
-  else if (c.headDim % 2 != 0)
+  else if (!form.rotatedPart && c.headDim % 2 != 0)
     config.valueError(headDim ? "head_dim" : "num_attention_heads")
         << "expected an even head size, as rotary positions turn pairs, found "
         << c.headDim;
@@ -194,8 +245,8 @@ void DecoderImporter::readHeads(ConfigReader &config) {
 void DecoderImporter::readPositions(ConfigReader &config,
                                     const ImportOptions &options) {
   int64_t longest =
-      config.integer("max_position_embeddings", defaults.maxPositions);
-  c.rope = readRope(config, defaults.theta, longest,
+      config.integer("max_position_embeddings", form.maxPositions);
+  c.rope = readRope(config, form, longest,
                     c.latents ? c.latents->rotated : c.headDim);
   if (options.seq > longest)
     config.warning("max_position_embeddings")
@@ -228,7 +279,9 @@ void DecoderImporter::checkSizes(ConfigReader &config,
 }
 
 llvm::SmallVector<llvm::StringRef> DecoderImporter::vectorNames() {
-  if (c.hasInputBias || c.hasMlpBias)
+  bool hasNormBias =
+      form.norm == NormForm::Layer || form.norm == NormForm::LayerPlusOne;
+  if (c.hasInputBias || c.hasMlpBias || hasNormBias)
     return {"*.bias", "*norm.weight"};
   return {"*norm.weight"};
 }
@@ -251,70 +304,18 @@ Value DecoderImporter::embed(LayerBuilder &b, Value table) {
   IntegerAttr padding;
   if (c.padToken)
     padding = builder.getI64IntegerAttr(*c.padToken);
-  return EmbeddingOp::create(builder, b.getLoc(), b.input("tokens"), table,
-                             /*offset=*/Value(), padding);
-}
-
-Value kerf::buildRotation(LayerBuilder &b, Value x, const DecoderConfig &c) {
-  OpBuilder &builder = b.getBuilder();
-  bool isInterleaved = c.latents && c.latents->isInterleaved;
-  return RopeOp::create(builder, b.getLoc(), x, b.input("positions"),
-                        /*offset=*/Value(),
-                        builder.getF64FloatAttr(c.rope.theta), c.rope.scaling,
-                        /*inverse=*/UnitAttr(), /*zigzag=*/ZigzagAttr(),
-                        isInterleaved ? builder.getUnitAttr() : UnitAttr());
-}
-
-Heads DecoderImporter::project(LayerBuilder &b, Value norm) {
-  auto project = [&](llvm::StringRef name, int64_t heads) {
-    Value y = b.linear(norm, "model.layers.{i}.self_attn." + name,
-                       {heads * c.headDim, c.std, c.hasInputBias});
-    return b.splitHeads(y, heads);
-  };
-  auto normalize = [&](Value heads, llvm::StringRef name) {
-    return b.rmsNorm(heads, "model.layers.{i}.self_attn." + name, c.eps);
-  };
-  Value q = project("q_proj", c.heads);
-  Value k = project("k_proj", c.kvHeads);
-  Value v = project("v_proj", c.kvHeads);
-  if (c.hasHeadNorms) {
-    q = normalize(q, "q_norm");
-    k = normalize(k, "k_norm");
-  }
-  return {buildRotation(b, q, c), buildRotation(b, k, c), v};
-}
-
-Value DecoderImporter::attend(LayerBuilder &b, Value x, bool hasWindow) {
-  constexpr llvm::StringLiteral module = "model.layers.self_attn";
-  b.enter("model.layers.input_layernorm", "rms_norm_eps");
-  Value norm = b.rmsNorm(x, "model.layers.{i}.input_layernorm", c.eps);
-  b.enter(module, "num_attention_heads");
-  auto [q, k, v] = c.latents ? buildLatentHeads(b, norm, c) : project(b, norm);
-  AttentionForm form;
-  if (hasWindow)
-    form.window = c.window;
-  if (c.latents && c.rope.scoreScale != 1)
-    form.scale = c.rope.scoreScale / std::sqrt(c.headDim);
-  form.dropout = c.dropout;
-  Value y = b.joinHeads(b.attention(q, k, v, module, form));
-  y = b.linear(y, "model.layers.{i}.self_attn.o_proj",
-               {c.hidden, c.std, c.hasOutputBias});
-  return b.plain().add(x, y);
-}
-
-Value DecoderImporter::mlp(LayerBuilder &b, Value x) {
-  b.enter("model.layers.post_attention_layernorm", "rms_norm_eps");
-  Value norm = b.rmsNorm(x, "model.layers.{i}.post_attention_layernorm", c.eps);
-  b.enter("model.layers.mlp", "intermediate_size");
-  Value y = b.gatedMlp(norm, "model.layers.{i}.mlp", c.act,
-                       {c.inner, c.std, c.hasMlpBias});
-  return b.plain().add(x, y);
+  Value x = EmbeddingOp::create(builder, b.getLoc(), b.input("tokens"), table,
+                                /*offset=*/Value(), padding);
+  if (c.embeddingScale != 1)
+    x = b.plain().mul(x, c.embeddingScale);
+  return b.dropout(x, form.names.model.str() + ".embedding_dropout",
+                   c.embeddingDropout);
 }
 
 void DecoderImporter::denseLayers(LayerBuilder &b, const LayerRun &run,
                                   Flow &flow) {
   auto body = [&](ValueRange carried) -> llvm::SmallVector<Value> {
-    return {mlp(b, attend(b, carried[0], run.hasWindow))};
+    return {buildLayer(b, carried[0], c, run)};
   };
   flow.x = b.repeat(run.start, run.end, flow.x, {}, body).getResult(0);
 }
@@ -333,10 +334,8 @@ void DecoderImporter::mixtureLayers(LayerBuilder &b, const LayerRun &run,
         RankedTensorType::get({shape[0], shape[1], experts.count}, b.f32()));
   }
   auto body = [&](ValueRange carried) -> llvm::SmallVector<Value> {
-    Value h = attend(b, carried[0], run.hasWindow);
-    b.enter("model.layers.post_attention_layernorm", "rms_norm_eps");
-    Value norm =
-        b.rmsNorm(h, "model.layers.{i}.post_attention_layernorm", c.eps);
+    Value h = addAttention(b, carried[0], c, run);
+    Value norm = buildNorm(b, h, form.names.secondNorm, c);
     MixtureResult mixture = buildMixture(b, norm, c);
     llvm::SmallVector<Value> next = {b.plain().add(h, mixture.output)};
     if (experts.aux == AuxLoss::Layer)
@@ -368,32 +367,33 @@ Value DecoderImporter::auxLoss(LayerBuilder &b, const Flow &flow) {
 }
 
 void DecoderImporter::build(LayerBuilder &b) {
-  b.enter("model.embed_tokens", "vocab_size");
+  const ModuleNames &names = form.names;
+  std::string model = names.model.str() + ".";
+  b.enter(model + names.embedding, "vocab_size");
   Value table =
-      b.weight("model.embed_tokens.weight", {c.vocab, c.hidden}, c.std);
+      b.weight(model + names.embedding + ".weight", {c.vocab, c.hidden}, c.std);
   Flow flow;
   flow.x = embed(b, table);
   for (const LayerRun &run : c.runs) {
-    b.enter("model.layers", "num_hidden_layers");
+    b.enter(model + "layers", "num_hidden_layers");
     if (run.hasExperts)
       mixtureLayers(b, run, flow);
     else
       denseLayers(b, run, flow);
   }
   Value aux = auxLoss(b, flow);
-  b.enter("model.norm", "rms_norm_eps");
-  Value x = b.rmsNorm(flow.x, "model.norm", c.eps);
-  b.enter("lm_head", "vocab_size");
+  b.enter(model + names.lastNorm, form.epsField);
+  Value x = b.norm(form.norm, flow.x, model + names.lastNorm, c.eps);
+  b.enter(names.head, "vocab_size");
   Value logits = c.isTied ? Value(LinearOp::create(b.getBuilder(), b.getLoc(),
                                                    x, table, /*bias=*/Value(),
                                                    /*transposed=*/UnitAttr()))
-                          : b.linear(x, "lm_head", {c.vocab, c.std});
+                          : b.linear(x, names.head, {c.vocab, c.std});
+  if (c.logitScale != 1)
+    logits = b.plain().mul(logits, c.logitScale);
   b.finish(logits, aux, c.experts ? c.experts->auxCoefficient : 0.0);
 }
 
 std::unique_ptr<Importer> kerf::makeDecoderImporter(llvm::StringRef family) {
-  for (const Defaults &defaults : kDefaults)
-    if (defaults.family == family)
-      return std::make_unique<DecoderImporter>(defaults);
-  llvm_unreachable("no defaults for this family");
+  return std::make_unique<DecoderImporter>(formOf(family));
 }

@@ -1,7 +1,7 @@
 //===- Decoder.h - The llama line of models ---------------------*- C++ -*-===//
 //
-// The families share everything but the window of attention, norms and biases
-// in it, whether it goes through latents, and what follows it.
+// The families share everything but what their form says, the window of
+// attention, whether it goes through latents, and what follows it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,6 +47,8 @@ struct Experts {
 struct LayerRun {
   int64_t start, end;
   bool hasWindow, hasExperts;
+  /// Queries and keys are rotated by their positions.
+  bool isRotated = true;
 };
 
 /// Multi-head latent attention (DeepSeek-V2 report, 2.1): keys and values are
@@ -63,6 +65,8 @@ struct Latents {
 };
 
 struct DecoderConfig {
+  const DecoderForm *form = nullptr;
+  Placement placement;
   int64_t vocab, hidden, inner, layers, heads, kvHeads, headDim;
   double eps;
   /// Standard deviation of initial weights: the field's, and with the library's
@@ -76,14 +80,21 @@ struct DecoderConfig {
   std::optional<int64_t> window, padToken;
   /// Biases of queries, keys and values; of attention's output; of the MLP.
   bool hasInputBias = false, hasOutputBias = false, hasMlpBias = false;
-  /// Queries and keys are normalized, each head by itself.
-  bool hasHeadNorms = false;
   bool isTied = false;
+  /// Of embeddings, of what attention and the MLP add.
+  double embeddingDropout = 0, attentionOutputDropout = 0, mlpDropout = 0;
+  /// Factors: on embeddings, on what layers add, on logits; on scores, instead
+  /// of the root of the head's size.
+  double embeddingScale = 1, residualScale = 1, logitScale = 1;
+  std::optional<double> scoreScale = std::nullopt;
   std::optional<Experts> experts;
   /// All layers in order.
   std::vector<LayerRun> runs;
 
   int64_t expertLayers() const;
+  /// "model.layers.{i}.<module>", and of all layers "model.layers.<module>".
+  std::string layerName(llvm::StringRef module) const;
+  std::string moduleName(llvm::StringRef module) const;
 };
 
 /// Reads heads with latents.
@@ -95,7 +106,23 @@ struct Heads {
   mlir::Value q, k, v;
 };
 Heads buildLatentHeads(LayerBuilder &b, mlir::Value x, const DecoderConfig &c);
-/// Rotates heads by their positions.
+/// Queries, keys and values without latents.
+Heads buildHeads(LayerBuilder &b, mlir::Value x, const DecoderConfig &c,
+                 bool isRotated);
+/// What attention and the MLP give of what they read.
+mlir::Value buildAttention(LayerBuilder &b, mlir::Value x,
+                           const DecoderConfig &c, const LayerRun &run);
+mlir::Value buildMlp(LayerBuilder &b, mlir::Value x, const DecoderConfig &c);
+/// A norm of a layer.
+mlir::Value buildNorm(LayerBuilder &b, mlir::Value x, llvm::StringRef module,
+                      const DecoderConfig &c);
+/// x + attention, as the family places its norms.
+mlir::Value addAttention(LayerBuilder &b, mlir::Value x, const DecoderConfig &c,
+                         const LayerRun &run);
+/// A layer without experts.
+mlir::Value buildLayer(LayerBuilder &b, mlir::Value x, const DecoderConfig &c,
+                       const LayerRun &run);
+/// Rotates heads, or the first channels of them, by their positions.
 mlir::Value buildRotation(LayerBuilder &b, mlir::Value x,
                           const DecoderConfig &c);
 

@@ -28,7 +28,7 @@ public:
 };
 
 std::unique_ptr<Importer> makeGpt2Importer();
-/// deepseek_v3, llama, mistral, mixtral, qwen2, qwen3 or qwen3_moe.
+/// All others: of llama's line.
 std::unique_ptr<Importer> makeDecoderImporter(llvm::StringRef family);
 
 /// Checks that a tensor of these dimensions is one that could exist: a

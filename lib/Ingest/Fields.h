@@ -49,8 +49,9 @@ const Family *findFamily(llvm::StringRef name);
 /// Fields of the family, then those that all families have.
 llvm::SmallVector<Field> allFields(const Family &family);
 
-/// Fields of `rope_scaling` and `rope_parameters`.
-llvm::ArrayRef<Field> ropeFields();
+/// Fields of `rope_scaling` and `rope_parameters`; of a family whose configs
+/// may rotate a part of each head, or not.
+llvm::SmallVector<Field> ropeFields(bool mayTurnPart);
 
 /// The field of this name or alias, or null.
 const Field *findField(llvm::ArrayRef<Field> fields, llvm::StringRef name);

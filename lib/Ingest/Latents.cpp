@@ -78,15 +78,6 @@ void kerf::checkLatents(ConfigReader &config, const DecoderConfig &c,
 // Layers
 //===----------------------------------------------------------------------===//
 
-/// Channels [start, start + size) of the last dimension.
-static Value channels(LayerBuilder &b, Value x, int64_t start, int64_t size) {
-  llvm::SmallVector<int64_t> sizes(typeOf(x).getShape());
-  llvm::SmallVector<int64_t> offsets(sizes.size(), 0);
-  offsets.back() = start;
-  sizes.back() = size;
-  return b.plain().slice(x, offsets, sizes);
-}
-
 static Value buildQueries(LayerBuilder &b, Value x, const DecoderConfig &c) {
   const std::string module = "model.layers.{i}.self_attn.";
   const Latents &latents = *c.latents;
@@ -101,8 +92,8 @@ static Value buildQueries(LayerBuilder &b, Value x, const DecoderConfig &c) {
     q = b.linear(x, module + "q_proj", wide);
   }
   q = b.splitHeads(q, c.heads);
-  Value plain = channels(b, q, 0, latents.plain);
-  Value rotated = channels(b, q, latents.plain, latents.rotated);
+  Value plain = b.channels(q, 0, latents.plain);
+  Value rotated = b.channels(q, latents.plain, latents.rotated);
   return b.plain().concat(3, {plain, buildRotation(b, rotated, c)});
 }
 
@@ -114,18 +105,18 @@ Heads kerf::buildLatentHeads(LayerBuilder &b, Value x, const DecoderConfig &c) {
   Value both =
       b.linear(x, module + "kv_a_proj_with_mqa",
                {latents.rank + latents.rotated, c.std, c.hasInputBias});
-  Value latent = b.rmsNorm(channels(b, both, 0, latents.rank),
+  Value latent = b.rmsNorm(b.channels(both, 0, latents.rank),
                            module + "kv_a_layernorm", Latents::eps);
   Value kv =
       b.splitHeads(b.linear(latent, module + "kv_b_proj",
                             {c.heads * (latents.plain + latents.value), c.std}),
                    c.heads);
-  Value one = b.splitHeads(channels(b, both, latents.rank, latents.rotated), 1);
+  Value one = b.splitHeads(b.channels(both, latents.rank, latents.rotated), 1);
   one = buildRotation(b, one, c);
   llvm::SmallVector<int64_t> shape(typeOf(one).getShape());
   Value flat = p.reshape(one, {shape[0], shape[1], shape[3]});
   shape[2] = c.heads;
   Value rotated = p.broadcast(flat, {0, 1, 3}, shape);
-  Value k = p.concat(3, {channels(b, kv, 0, latents.plain), rotated});
-  return {q, k, channels(b, kv, latents.plain, latents.value)};
+  Value k = p.concat(3, {b.channels(kv, 0, latents.plain), rotated});
+  return {q, k, b.channels(kv, latents.plain, latents.value)};
 }

@@ -105,6 +105,33 @@ Value LayerBuilder::rmsNorm(Value x, const llvm::Twine &module, double eps) {
   return RmsNormOp::create(builder, loc, x, gain, builder.getF64FloatAttr(eps));
 }
 
+Value LayerBuilder::norm(NormForm form, Value x, const llvm::Twine &module,
+                         double eps) {
+  int64_t size = typeOf(x).getShape().back();
+  FloatAttr small = builder.getF64FloatAttr(eps);
+  switch (form) {
+  case NormForm::Rms:
+    return rmsNorm(x, module, eps);
+  case NormForm::RmsPlusOne: {
+    Value gain = plain().add(zeros(module + ".weight", size), 1.0);
+    return RmsNormOp::create(builder, loc, x, gain, small);
+  }
+  case NormForm::Layer:
+    return layerNorm(x, module, eps);
+  case NormForm::LayerPlusOne: {
+    // The library begins with weights of 1.
+    Value gain = plain().add(ones(module + ".weight", size), 1.0);
+    Value bias = zeros(module + ".bias", size);
+    return LayerNormOp::create(builder, loc, x, gain, bias, small);
+  }
+  case NormForm::LayerWithoutBias: {
+    Value gain = ones(module + ".weight", size);
+    return LayerNormOp::create(builder, loc, x, gain, /*bias=*/Value(), small);
+  }
+  }
+  llvm_unreachable("every form is built above");
+}
+
 Value LayerBuilder::seed() {
   return model.getOrAddInput("seed",
                              RankedTensorType::get({}, builder.getI32Type()));
@@ -158,6 +185,14 @@ Value LayerBuilder::gatedMlp(Value x, const llvm::Twine &module,
 //===----------------------------------------------------------------------===//
 // Attention
 //===----------------------------------------------------------------------===//
+
+Value LayerBuilder::channels(Value x, int64_t start, int64_t size) {
+  llvm::SmallVector<int64_t> sizes(typeOf(x).getShape());
+  llvm::SmallVector<int64_t> offsets(sizes.size(), 0);
+  offsets.back() = start;
+  sizes.back() = size;
+  return plain().slice(x, offsets, sizes);
+}
 
 Value LayerBuilder::splitHeads(Value x, int64_t heads) {
   llvm::ArrayRef<int64_t> shape = typeOf(x).getShape();

@@ -24,6 +24,15 @@ enum class Activation { GeluTanh, GeluExact, Silu, SquaredRelu };
 Activation readActivation(ConfigReader &config, llvm::StringRef field,
                           llvm::StringRef absent);
 
+/// A norm's kind, gain and bias.
+enum class NormForm {
+  Rms,
+  RmsPlusOne, ///< the gain is 1 + weight
+  Layer,
+  LayerPlusOne,
+  LayerWithoutBias,
+};
+
 /// A linear layer's weight and bias.
 struct LinearForm {
   int64_t outputs;
@@ -78,6 +87,8 @@ public:
   mlir::Value linear(mlir::Value x, const llvm::Twine &module, LinearForm form);
   mlir::Value layerNorm(mlir::Value x, const llvm::Twine &module, double eps);
   mlir::Value rmsNorm(mlir::Value x, const llvm::Twine &module, double eps);
+  mlir::Value norm(NormForm form, mlir::Value x, const llvm::Twine &module,
+                   double eps);
   /// x itself when the rate is 0.
   mlir::Value dropout(mlir::Value x, llvm::StringRef name, double rate);
   mlir::Value activation(Activation kind, mlir::Value x);
@@ -88,6 +99,8 @@ public:
   mlir::Value gatedMlp(mlir::Value x, const llvm::Twine &module,
                        Activation kind, LinearForm wide);
 
+  /// Channels [start, start + size) of the last dimension.
+  mlir::Value channels(mlir::Value x, int64_t start, int64_t size);
   /// `[B,S,H D]` as `[B,S,H,D]`, and back.
   mlir::Value splitHeads(mlir::Value x, int64_t heads);
   mlir::Value joinHeads(mlir::Value x);

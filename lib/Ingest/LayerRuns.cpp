@@ -1,7 +1,8 @@
 //===- LayerRuns.cpp - Which layers of a model are alike ------------------===//
 //
-// Layers differ in two things: whether attention has a window, and whether
-// experts follow it. Neighbours that are alike become one repeat.
+// Layers differ in three things: whether attention has a window, whether it
+// rotates, and whether experts follow it. Neighbours that are alike become one
+// repeat.
 //
 //===----------------------------------------------------------------------===//
 
@@ -74,12 +75,43 @@ static std::vector<bool> readExpertLayers(ConfigReader &config,
   return experts;
 }
 
+/// Layers of smollm3 that rotate queries and keys: as `no_rope_layers` says, or
+/// all but every `no_rope_layer_interval`-th.
+static std::vector<bool> readRotated(ConfigReader &config,
+                                     const DecoderConfig &c) {
+  constexpr llvm::StringLiteral field = "no_rope_layers";
+  int64_t interval = config.integer("no_rope_layer_interval", 4);
+  std::vector<bool> rotated(c.layers);
+  for (int64_t i = 0; i < c.layers; ++i)
+    rotated[i] = (i + 1) % interval != 0;
+  if (!config.findNonNull(field))
+    return rotated;
+  llvm::ArrayRef<json::Value> stated = config.list(field);
+  if (!config.failed() && static_cast<int64_t>(stated.size()) != c.layers)
+    config.error(field) << "field '" << field << "': expected 0 or 1 for "
+                        << c.layers << " layers, found " << stated.size();
+  if (config.failed())
+    return rotated;
+  for (int64_t i = 0; i < c.layers; ++i) {
+    const json::Value &entry = stated[i];
+    if (entry.kind != json::Kind::Number || !entry.isInteger ||
+        entry.integer < 0 || entry.integer > 1)
+      config.errorAt(entry, field, "0 or 1");
+    else
+      rotated[i] = entry.integer == 1;
+  }
+  return rotated;
+}
+
 void kerf::readLayerRuns(ConfigReader &config, llvm::StringRef family,
                          int64_t seq, DecoderConfig &c) {
   std::vector<bool> windows(c.layers, c.window.has_value());
   std::vector<bool> experts(c.layers, c.experts.has_value());
-  if (family == "qwen2" || family == "qwen3")
+  std::vector<bool> rotated(c.layers, true);
+  if (family == "qwen2" || family == "qwen3" || family == "smollm3")
     windows = readWindows(config, c);
+  if (family == "smollm3")
+    rotated = readRotated(config, c);
   if (family == "qwen3_moe")
     experts = readExpertLayers(config, c);
   if (family == "deepseek_v3") {
@@ -90,10 +122,11 @@ void kerf::readLayerRuns(ConfigReader &config, llvm::StringRef family,
   if (c.window && *c.window >= seq)
     windows.assign(c.layers, false);
   for (int64_t i = 0; i < c.layers; ++i) {
-    if (i > 0 && windows[i] == windows[i - 1] && experts[i] == experts[i - 1])
+    if (i > 0 && windows[i] == windows[i - 1] && experts[i] == experts[i - 1] &&
+        rotated[i] == rotated[i - 1])
       ++c.runs.back().end;
     else
-      c.runs.push_back({i, i + 1, windows[i], experts[i]});
+      c.runs.push_back({i, i + 1, windows[i], experts[i], rotated[i]});
   }
   if (!config.failed() && c.runs.size() > kMaxRuns)
     config.error("num_hidden_layers")

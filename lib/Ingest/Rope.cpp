@@ -181,21 +181,51 @@ static Attribute readScaling(ConfigReader &rope, double theta,
   return {};
 }
 
-Rope kerf::readRope(ConfigReader &config, double theta, int64_t maxPositions,
-                    int64_t headDim) {
-  theta = config.real("rope_theta", theta, kPositive);
+/// Channels that turn, of a part of all.
+static int64_t rotatedOf(ConfigReader &config, llvm::StringRef field,
+                         double part, int64_t headDim) {
+  // Truncated as in the library.
+  auto rotated = static_cast<int64_t>(static_cast<double>(headDim) * part);
+  if (rotated % 2 != 0 || rotated == 0)
+    config.error(field) << "expected '" << field
+                        << "' to rotate an even number of channels, as rotary "
+                           "positions turn pairs, found "
+                        << rotated << " of " << headDim;
+  return rotated;
+}
+
+Rope kerf::readRope(ConfigReader &config, const DecoderForm &form,
+                    int64_t maxPositions, int64_t headDim) {
+  constexpr RealRange kPart = {0.0, 1.0 + 1e-9, true};
+  constexpr llvm::StringLiteral kPartField = "partial_rotary_factor";
+  Rope found;
+  found.theta = config.real(form.thetaField, form.theta, kPositive);
+  double part = 1.0;
+  if (form.rotatedPart)
+    part = config.real(form.rotatedPartField, *form.rotatedPart, kPart);
   llvm::StringRef name;
   const json::Value *parameters = findParameters(config, name);
-  if (!parameters)
-    return {theta, {}};
+  if (!parameters) {
+    found.rotated = form.rotatedPart ? rotatedOf(config, form.rotatedPartField,
+                                                 part, headDim)
+                                     : headDim;
+    return found;
+  }
   std::string prefix = (name + ".").str();
+  llvm::SmallVector<Field> fields = ropeFields(form.rotatedPart.has_value());
   ConfigReader rope(*parameters, config.getFileName(), config.getContext(),
-                    ropeFields(), "config", prefix);
+                    fields, "config", prefix);
   rope.checkFields();
-  theta = rope.real("rope_theta", theta, kPositive);
-  Attribute scaling = readScaling(rope, theta, maxPositions, headDim);
-  double scoreScale = rope.failed() ? 1.0 : readScoreScale(rope);
+  found.theta = rope.real("rope_theta", found.theta, kPositive);
+  if (form.rotatedPart)
+    part = rope.real(kPartField, part, kPart);
+  found.rotated =
+      form.rotatedPart ? rotatedOf(rope, kPartField, part, headDim) : headDim;
+  if (!rope.failed())
+    found.scaling = readScaling(rope, found.theta, maxPositions, found.rotated);
+  if (!rope.failed())
+    found.scoreScale = readScoreScale(rope);
   if (rope.failed())
     config.markFailed();
-  return {theta, scaling, scoreScale};
+  return found;
 }

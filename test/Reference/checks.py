@@ -60,9 +60,10 @@ def check_attention(model, tokens):
 
 
 def frequencies(config):
-    """Rotary frequencies [head_dim / 2] for default, linear, llama3 and yarn RoPE."""
+    """Rotary frequencies [channels that turn / 2] for default, linear, llama3 and yarn RoPE."""
     rope = config.rope_parameters
     dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    dim = int(dim * (rope.get("partial_rotary_factor") or 1))  # the first channels of a head
     result = [rope["rope_theta"] ** (-2 * i / dim) for i in range(dim // 2)]
     if rope["rope_type"] == "linear":
         return [f / rope["factor"] for f in result], None

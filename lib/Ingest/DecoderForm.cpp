@@ -1,0 +1,217 @@
+//===- DecoderForm.cpp - The families of decoders -------------------------===//
+//
+// Figures are the defaults of the library's config classes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "DecoderForm.h"
+
+using namespace kerf;
+
+static DecoderForm sized(llvm::StringLiteral family, int64_t vocab,
+                         int64_t hidden, int64_t inner, int64_t layers,
+                         int64_t maxPositions, double eps) {
+  DecoderForm form;
+  form.family = family;
+  form.vocab = vocab;
+  form.hidden = hidden;
+  form.inner = inner;
+  form.layers = layers;
+  form.maxPositions = maxPositions;
+  form.eps = eps;
+  return form;
+}
+
+static DecoderForm cohere() {
+  DecoderForm form = sized("cohere", 256000, 8192, 22528, 40, 8192, 1e-5);
+  form.heads = 64;
+  form.theta = 5e5;
+  form.padToken = 0;
+  form.isTied = true;
+  form.epsField = "layer_norm_eps";
+  form.norm = NormForm::LayerWithoutBias;
+  form.placement = Placement::Parallel;
+  form.turnsNeighbours = true;
+  return form;
+}
+
+static DecoderForm deepseekV3() {
+  return sized("deepseek_v3", 129280, 7168, 18432, 61, 4096, 1e-6);
+}
+
+static DecoderForm gemma() {
+  DecoderForm form = sized("gemma", 256000, 3072, 24576, 28, 8192, 1e-6);
+  form.heads = 16;
+  form.kvHeads = 16;
+  form.headDim = 256;
+  form.padToken = 0;
+  form.isTied = true;
+  form.activation = "gelu_pytorch_tanh";
+  form.norm = NormForm::RmsPlusOne;
+  form.scalesEmbedding = true;
+  return form;
+}
+
+static DecoderForm glm4() {
+  DecoderForm form =
+      sized("glm4", 151552, 4096, 13696, 40, 131072, 0.00000015625);
+  form.kvHeads = 2;
+  form.headDim = 128;
+  form.padToken = 151329;
+  form.rotatedPart = 0.5;
+  form.placement = Placement::Around;
+  form.mlp = MlpForm::GatedInOne;
+  form.turnsNeighbours = true;
+  form.names.up = "gate_up_proj";
+  form.names.attentionNorm = "post_self_attn_layernorm";
+  form.names.mlpNorm = "post_mlp_layernorm";
+  return form;
+}
+
+static DecoderForm gptNeox() {
+  DecoderForm form = sized("gpt_neox", 50432, 6144, 24576, 44, 2048, 1e-5);
+  form.heads = 64;
+  form.activation = "gelu";
+  form.epsField = "layer_norm_eps";
+  form.rotatedPart = 0.25;
+  form.rotatedPartField = "rotary_pct";
+  form.thetaField = "rotary_emb_base";
+  form.norm = NormForm::Layer;
+  form.placement = Placement::ParallelOfTwo;
+  form.qkv = QkvForm::ByHead;
+  form.mlp = MlpForm::Plain;
+  ModuleNames &names = form.names;
+  names.model = "gpt_neox";
+  names.embedding = "embed_in";
+  names.lastNorm = "final_layer_norm";
+  names.head = "embed_out";
+  names.attention = "attention";
+  names.qkv = "query_key_value";
+  names.output = "dense";
+  names.up = "dense_h_to_4h";
+  names.down = "dense_4h_to_h";
+  return form;
+}
+
+static DecoderForm granite() {
+  return sized("granite", 32000, 4096, 11008, 32, 2048, 1e-6);
+}
+
+static DecoderForm llama() {
+  return sized("llama", 32000, 4096, 11008, 32, 2048, 1e-6);
+}
+
+static DecoderForm mistral() {
+  DecoderForm form = sized("mistral", 32000, 4096, 14336, 32, 131072, 1e-6);
+  form.kvHeads = 8;
+  form.window = 4096;
+  return form;
+}
+
+static DecoderForm mixtral() {
+  DecoderForm form = sized("mixtral", 32000, 4096, 14336, 32, 131072, 1e-5);
+  form.kvHeads = 8;
+  form.theta = 1e6;
+  return form;
+}
+
+static DecoderForm nemotron() {
+  DecoderForm form = sized("nemotron", 256000, 6144, 24576, 32, 4096, 1e-5);
+  form.heads = 48;
+  form.std = 0.0134;
+  form.activation = "relu2";
+  form.epsField = "norm_eps";
+  form.rotatedPart = 0.5;
+  form.norm = NormForm::LayerPlusOne;
+  form.mlp = MlpForm::Plain;
+  return form;
+}
+
+static DecoderForm olmo2() {
+  DecoderForm form = sized("olmo2", 50304, 4096, 11008, 32, 2048, 1e-5);
+  form.padToken = 1;
+  form.placement = Placement::After;
+  form.headNorms = HeadNorms::AllHeads;
+  form.names.attentionNorm = "post_attention_layernorm";
+  form.names.mlpNorm = "post_feedforward_layernorm";
+  return form;
+}
+
+static DecoderForm phi3() {
+  DecoderForm form = sized("phi3", 32064, 3072, 8192, 32, 4096, 1e-5);
+  form.padToken = 32000;
+  form.rotatedPart = 1.0;
+  form.qkv = QkvForm::OneAfterTheOther;
+  form.mlp = MlpForm::GatedInOne;
+  form.names.up = "gate_up_proj";
+  return form;
+}
+
+static DecoderForm qwen2() {
+  DecoderForm form = sized("qwen2", 151936, 4096, 22016, 32, 32768, 1e-6);
+  form.kvHeads = 32;
+  form.window = 4096;
+  return form;
+}
+
+static DecoderForm qwen3() {
+  DecoderForm form = sized("qwen3", 151936, 4096, 22016, 32, 32768, 1e-6);
+  form.kvHeads = 32;
+  form.headDim = 128;
+  form.window = 4096;
+  form.headNorms = HeadNorms::EachHead;
+  return form;
+}
+
+static DecoderForm qwen3Moe() {
+  DecoderForm form = sized("qwen3_moe", 151936, 2048, 6144, 24, 32768, 1e-6);
+  form.kvHeads = 4;
+  form.window = 4096;
+  form.headNorms = HeadNorms::EachHead;
+  return form;
+}
+
+static DecoderForm smollm3() {
+  DecoderForm form = sized("smollm3", 128256, 2048, 11008, 36, 32768, 1e-6);
+  form.heads = 16;
+  form.kvHeads = 4;
+  form.theta = 2e6;
+  form.padToken = 128004;
+  form.isTied = true;
+  return form;
+}
+
+static DecoderForm stablelm() {
+  DecoderForm form = sized("stablelm", 50304, 2560, 6912, 32, 4096, 1e-5);
+  form.kvHeads = 32;
+  form.epsField = "layer_norm_eps";
+  form.rotatedPart = 0.25;
+  form.norm = NormForm::Layer;
+  return form;
+}
+
+static DecoderForm starcoder2() {
+  DecoderForm form = sized("starcoder2", 49152, 3072, 12288, 30, 4096, 1e-5);
+  form.heads = 24;
+  form.kvHeads = 2;
+  form.std = 0.018042;
+  form.isTied = true;
+  form.activation = "gelu_pytorch_tanh";
+  form.epsField = "norm_epsilon";
+  form.norm = NormForm::Layer;
+  form.mlp = MlpForm::Plain;
+  form.names.up = "c_fc";
+  form.names.down = "c_proj";
+  return form;
+}
+
+const DecoderForm &kerf::formOf(llvm::StringRef family) {
+  static const DecoderForm forms[] = {
+      cohere(), deepseekV3(), gemma(),    glm4(),     gptNeox(),  granite(),
+      llama(),  mistral(),    mixtral(),  nemotron(), olmo2(),    phi3(),
+      qwen2(),  qwen3(),      qwen3Moe(), smollm3(),  stablelm(), starcoder2()};
+  for (const DecoderForm &form : forms)
+    if (form.family == family)
+      return form;
+  llvm_unreachable("no form of this family");
+}
