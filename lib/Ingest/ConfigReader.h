@@ -47,6 +47,8 @@ public:
   /// Refuses fields that are unknown or Fixed to another value.
   void checkFields();
 
+  /// Whether such a config may have the field.
+  bool knows(llvm::StringRef name) const { return findField(fields, name); }
   /// The value of the field under its name or alias, or null when absent.
   const json::Value *find(llvm::StringRef name) const;
   /// As `find`, with null also where the config says `null`.

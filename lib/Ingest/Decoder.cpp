@@ -66,7 +66,7 @@ void DecoderImporter::read(ConfigReader &config, const ImportOptions &options) {
   c.eps = config.real(form.epsField, form.eps);
   c.rawStd = config.real("initializer_range", form.std);
   c.std = c.rawStd == 0 ? 0.02 : c.rawStd;
-  c.act = readActivation(config, "hidden_act", form.activation);
+  c.act = readActivation(config, form.activationField, form.activation);
   // The name that published configs have for its approximation.
   if (isFamily("gemma") && c.act == Activation::GeluExact)
     c.act = Activation::GeluTanh;
@@ -128,13 +128,19 @@ void DecoderImporter::readBiases(ConfigReader &config) {
   auto isAny = [&](std::initializer_list<llvm::StringRef> families) {
     return llvm::is_contained(families, form.family);
   };
-  if (isAny({"llama", "granite", "nemotron", "smollm3"}))
+  if (isAny({"llama", "granite", "nemotron", "smollm3", "arcee", "seed_oss"}))
     c.hasMlpBias = config.boolean("mlp_bias", false);
   if (isAny({"llama", "deepseek_v3", "qwen3", "qwen3_moe", "granite",
-             "nemotron", "smollm3", "olmo2", "gemma", "cohere"}))
+             "nemotron", "smollm3", "olmo2", "olmo3", "gemma", "gemma3_text",
+             "cohere", "cohere2", "arcee"}))
     c.hasInputBias = c.hasOutputBias = config.boolean("attention_bias", false);
-  if (isFamily("glm4"))
+  if (isAny({"glm", "glm4", "seed_oss"}))
     c.hasInputBias = config.boolean("attention_bias", true);
+  if (isFamily("seed_oss"))
+    c.hasOutputBias = config.boolean("attention_out_bias", false);
+  if (isFamily("ernie4_5"))
+    c.hasInputBias = c.hasOutputBias = c.hasMlpBias =
+        config.boolean("use_bias", false);
   if (isFamily("qwen2"))
     c.hasInputBias = true;
   if (isFamily("stablelm"))
@@ -158,10 +164,12 @@ void DecoderImporter::readPlacement(ConfigReader &config) {
 }
 
 void DecoderImporter::readDropouts(ConfigReader &config) {
-  auto rate = [&](llvm::StringRef field) {
-    return config.real(field, 0.0, kRateRange);
+  auto rate = [&](llvm::StringRef field, double absent = 0) {
+    return config.real(field, absent, kRateRange);
   };
-  c.dropout = rate("attention_dropout");
+  c.dropout = rate("attention_dropout", form.attentionDropout);
+  if (isFamily("seed_oss"))
+    c.attentionOutputDropout = c.mlpDropout = rate("residual_dropout", 0.1);
   if (isFamily("phi3"))
     c.attentionOutputDropout = c.mlpDropout = rate("resid_pdrop");
   if (isFamily("starcoder2")) {
@@ -179,7 +187,9 @@ void DecoderImporter::readFactors(ConfigReader &config) {
   constexpr RealRange above{0.0, RealRange().end, true};
   if (form.scalesEmbedding)
     c.embeddingScale = std::sqrt(c.hidden);
-  if (isFamily("cohere"))
+  if (isFamily("gemma3_text"))
+    c.scoreScale = 1 / std::sqrt(config.integer("query_pre_attn_scalar", 256));
+  if (isFamily("cohere") || isFamily("cohere2"))
     c.logitScale = config.real("logit_scale", 0.0625, above);
   if (!isFamily("granite"))
     return;
@@ -208,7 +218,11 @@ void DecoderImporter::readWindow(ConfigReader &config) {
   auto isAny = [&](std::initializer_list<llvm::StringRef> families) {
     return llvm::is_contained(families, form.family);
   };
-  if (!isQwen() && !isAny({"mistral", "mixtral", "phi3", "starcoder2"}))
+  // Layers of these have it whatever the config says of the others.
+  if (isAny({"gemma3_text", "olmo3"}))
+    c.window = config.integer("sliding_window", *form.window);
+  if (!isQwen() && !isAny({"mistral", "mixtral", "phi3", "starcoder2",
+                           "cohere2", "exaone4"}))
     return;
   c.window = config.optionalInteger("sliding_window", form.window);
   if (isQwen() && !config.boolean("use_sliding_window", false))
@@ -246,8 +260,14 @@ void DecoderImporter::readPositions(ConfigReader &config,
                                     const ImportOptions &options) {
   int64_t longest =
       config.integer("max_position_embeddings", form.maxPositions);
-  c.rope = readRope(config, form, longest,
-                    c.latents ? c.latents->rotated : c.headDim);
+  if (form.windowTheta) {
+    Ropes ropes = readRopes(config, form, longest, c.headDim);
+    c.rope = ropes.full;
+    c.windowRope = ropes.window;
+  } else {
+    c.rope = readRope(config, form, longest,
+                      c.latents ? c.latents->rotated : c.headDim);
+  }
   if (options.seq > longest)
     config.warning("max_position_embeddings")
         << "sequences of " << options.seq << " tokens are longer than the "

@@ -49,6 +49,12 @@ struct LayerRun {
   bool hasWindow, hasExperts;
   /// Queries and keys are rotated by their positions.
   bool isRotated = true;
+  /// The rotation is that of layers with a window.
+  bool isLocal = false;
+  bool isAlike(const LayerRun &o) const {
+    return hasWindow == o.hasWindow && hasExperts == o.hasExperts &&
+           isRotated == o.isRotated && isLocal == o.isLocal;
+  }
 };
 
 /// Multi-head latent attention (DeepSeek-V2 report, 2.1): keys and values are
@@ -75,6 +81,8 @@ struct DecoderConfig {
   double dropout;
   Activation act;
   Rope rope;
+  /// Of layers with a window, where it differs.
+  std::optional<Rope> windowRope;
   std::optional<Latents> latents;
   /// `window` is of the layers that have one.
   std::optional<int64_t> window, padToken;
@@ -108,7 +116,7 @@ struct Heads {
 Heads buildLatentHeads(LayerBuilder &b, mlir::Value x, const DecoderConfig &c);
 /// Queries, keys and values without latents.
 Heads buildHeads(LayerBuilder &b, mlir::Value x, const DecoderConfig &c,
-                 bool isRotated);
+                 const LayerRun &run);
 /// What attention and the MLP give of what they read.
 mlir::Value buildAttention(LayerBuilder &b, mlir::Value x,
                            const DecoderConfig &c, const LayerRun &run);
@@ -124,7 +132,7 @@ mlir::Value buildLayer(LayerBuilder &b, mlir::Value x, const DecoderConfig &c,
                        const LayerRun &run);
 /// Rotates heads, or the first channels of them, by their positions.
 mlir::Value buildRotation(LayerBuilder &b, mlir::Value x,
-                          const DecoderConfig &c);
+                          const DecoderConfig &c, const Rope &rope);
 
 /// Reads which layers have a window and which have experts, after the number of
 /// layers, the window and the experts.

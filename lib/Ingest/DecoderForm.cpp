@@ -205,11 +205,103 @@ static DecoderForm starcoder2() {
   return form;
 }
 
+static DecoderForm arcee() {
+  DecoderForm form = sized("arcee", 32000, 2560, 18432, 32, 4096, 1e-5);
+  form.activation = "relu2";
+  form.mlp = MlpForm::Plain;
+  return form;
+}
+
+static DecoderForm cohere2() {
+  DecoderForm form = cohere();
+  form.family = "cohere2";
+  form.theta = 1e4;
+  form.window = 4096;
+  form.pattern = 4;
+  return form;
+}
+
+static DecoderForm ernie45() {
+  DecoderForm form = sized("ernie4_5", 103424, 1024, 3072, 18, 131072, 1e-5);
+  form.heads = 16;
+  form.kvHeads = 2;
+  form.headDim = 128;
+  form.theta = 5e5;
+  form.padToken = 0;
+  form.isTied = true;
+  form.turnsNeighbours = true;
+  return form;
+}
+
+static DecoderForm exaone4() {
+  DecoderForm form = sized("exaone4", 102400, 4096, 16384, 32, 2048, 1e-5);
+  form.kvHeads = 32;
+  form.window = 4096;
+  form.pattern = 4;
+  form.placement = Placement::After;
+  form.headNorms = HeadNorms::EachHead;
+  form.names.attentionNorm = "post_attention_layernorm";
+  form.names.mlpNorm = "post_feedforward_layernorm";
+  return form;
+}
+
+static DecoderForm gemma3Text() {
+  DecoderForm form = gemma();
+  form.family = "gemma3_text";
+  form.vocab = 262208;
+  form.hidden = 2304;
+  form.inner = 9216;
+  form.layers = 26;
+  form.heads = 8;
+  form.kvHeads = 4;
+  form.maxPositions = 131072;
+  form.theta = 1e6;
+  form.windowTheta = 1e4;
+  form.window = 4096;
+  form.pattern = 6;
+  form.activationField = "hidden_activation";
+  form.placement = Placement::Around;
+  form.headNorms = HeadNorms::EachHead;
+  form.names.attentionNorm = "post_attention_layernorm";
+  form.names.secondNorm = "pre_feedforward_layernorm";
+  form.names.mlpNorm = "post_feedforward_layernorm";
+  return form;
+}
+
+static DecoderForm glm() {
+  DecoderForm form = glm4();
+  form.family = "glm";
+  form.placement = Placement::Before;
+  return form;
+}
+
+static DecoderForm olmo3() {
+  DecoderForm form = olmo2();
+  form.family = "olmo3";
+  form.theta = 5e5;
+  form.windowTheta = 5e5;
+  form.window = 4096;
+  form.pattern = 4;
+  return form;
+}
+
+static DecoderForm seedOss() {
+  DecoderForm form = sized("seed_oss", 155136, 4096, 27648, 64, 524288, 1e-6);
+  form.heads = 80;
+  form.kvHeads = 8;
+  form.headDim = 128;
+  form.padToken = 1;
+  form.attentionDropout = 0.1;
+  return form;
+}
+
 const DecoderForm &kerf::formOf(llvm::StringRef family) {
   static const DecoderForm forms[] = {
-      cohere(), deepseekV3(), gemma(),    glm4(),     gptNeox(),  granite(),
-      llama(),  mistral(),    mixtral(),  nemotron(), olmo2(),    phi3(),
-      qwen2(),  qwen3(),      qwen3Moe(), smollm3(),  stablelm(), starcoder2()};
+      arcee(),    cohere(),     cohere2(), deepseekV3(), ernie45(), exaone4(),
+      gemma(),    gemma3Text(), glm(),     glm4(),       gptNeox(), granite(),
+      llama(),    mistral(),    mixtral(), nemotron(),   olmo2(),   olmo3(),
+      phi3(),     qwen2(),      qwen3(),   qwen3Moe(),   seedOss(), smollm3(),
+      stablelm(), starcoder2()};
   for (const DecoderForm &form : forms)
     if (form.family == family)
       return form;

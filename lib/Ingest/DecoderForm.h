@@ -58,10 +58,15 @@ struct DecoderForm {
   /// Absent: hidden size divided by attention heads.
   std::optional<int64_t> headDim = std::nullopt;
   int64_t maxPositions = 2048;
-  double eps = 1e-6, theta = 1e4, std = 0.02;
+  double eps = 1e-6, theta = 1e4, std = 0.02, attentionDropout = 0;
   std::optional<int64_t> window = std::nullopt, padToken = std::nullopt;
   bool isTied = false;
-  llvm::StringLiteral activation = "silu", epsField = "rms_norm_eps";
+  llvm::StringLiteral activation = "silu", activationField = "hidden_act",
+                      epsField = "rms_norm_eps";
+  /// Layers in a pattern: all but every so many-th have a window.
+  std::optional<int64_t> pattern = std::nullopt;
+  /// Base of the rotation in layers with a window, where it differs.
+  std::optional<double> windowTheta = std::nullopt;
   /// The part of each head that is rotated, where a config may say so.
   std::optional<double> rotatedPart = std::nullopt;
   llvm::StringLiteral rotatedPartField = "partial_rotary_factor",

@@ -41,15 +41,16 @@ static Value addScaled(LayerBuilder &b, Value x, Value y,
 // Attention
 //===----------------------------------------------------------------------===//
 
-Value kerf::buildRotation(LayerBuilder &b, Value x, const DecoderConfig &c) {
+Value kerf::buildRotation(LayerBuilder &b, Value x, const DecoderConfig &c,
+                          const Rope &rope) {
   OpBuilder &builder = b.getBuilder();
-  int64_t size = typeOf(x).getShape().back(), turned = c.rope.rotated;
+  int64_t size = typeOf(x).getShape().back(), turned = rope.rotated;
   Value part = turned < size ? b.channels(x, 0, turned) : x;
   bool isInterleaved =
       c.form->turnsNeighbours || (c.latents && c.latents->isInterleaved);
   part = RopeOp::create(builder, b.getLoc(), part, b.input("positions"),
-                        /*offset=*/Value(),
-                        builder.getF64FloatAttr(c.rope.theta), c.rope.scaling,
+                        /*offset=*/Value(), builder.getF64FloatAttr(rope.theta),
+                        rope.scaling,
                         /*inverse=*/UnitAttr(), /*zigzag=*/ZigzagAttr(),
                         isInterleaved ? builder.getUnitAttr() : UnitAttr());
   if (turned == size)
@@ -92,17 +93,18 @@ static Heads projectAll(LayerBuilder &b, Value x, const DecoderConfig &c,
 }
 
 Heads kerf::buildHeads(LayerBuilder &b, Value x, const DecoderConfig &c,
-                       bool isRotated) {
+                       const LayerRun &run) {
   std::string module = c.layerName(c.form->names.attention) + ".";
   Heads heads = c.form->qkv == QkvForm::Separate ? projectEach(b, x, c, module)
                                                  : projectAll(b, x, c, module);
   if (c.form->headNorms == HeadNorms::EachHead) {
-    heads.q = b.rmsNorm(heads.q, module + "q_norm", c.eps);
-    heads.k = b.rmsNorm(heads.k, module + "k_norm", c.eps);
+    heads.q = b.norm(c.form->norm, heads.q, module + "q_norm", c.eps);
+    heads.k = b.norm(c.form->norm, heads.k, module + "k_norm", c.eps);
   }
-  if (isRotated) {
-    heads.q = buildRotation(b, heads.q, c);
-    heads.k = buildRotation(b, heads.k, c);
+  const Rope &rope = run.isLocal && c.windowRope ? *c.windowRope : c.rope;
+  if (run.isRotated) {
+    heads.q = buildRotation(b, heads.q, c, rope);
+    heads.k = buildRotation(b, heads.k, c, rope);
   }
   return heads;
 }
@@ -112,8 +114,8 @@ Value kerf::buildAttention(LayerBuilder &b, Value x, const DecoderConfig &c,
   const ModuleNames &names = c.form->names;
   std::string module = c.moduleName(names.attention);
   b.enter(module, "num_attention_heads");
-  auto [q, k, v] = c.latents ? buildLatentHeads(b, x, c)
-                             : buildHeads(b, x, c, run.isRotated);
+  auto [q, k, v] =
+      c.latents ? buildLatentHeads(b, x, c) : buildHeads(b, x, c, run);
   AttentionForm form;
   if (run.hasWindow)
     form.window = c.window;

@@ -40,6 +40,9 @@ struct Family {
   llvm::ArrayRef<Field> fields;
 };
 
+/// Those whose layers differ from llama's in form.
+llvm::ArrayRef<Family> formFamilies();
+
 /// All families, by name.
 llvm::ArrayRef<Family> getFamilies();
 

@@ -94,7 +94,7 @@ static Value buildQueries(LayerBuilder &b, Value x, const DecoderConfig &c) {
   q = b.splitHeads(q, c.heads);
   Value plain = b.channels(q, 0, latents.plain);
   Value rotated = b.channels(q, latents.plain, latents.rotated);
-  return b.plain().concat(3, {plain, buildRotation(b, rotated, c)});
+  return b.plain().concat(3, {plain, buildRotation(b, rotated, c, c.rope)});
 }
 
 Heads kerf::buildLatentHeads(LayerBuilder &b, Value x, const DecoderConfig &c) {
@@ -112,7 +112,7 @@ Heads kerf::buildLatentHeads(LayerBuilder &b, Value x, const DecoderConfig &c) {
                             {c.heads * (latents.plain + latents.value), c.std}),
                    c.heads);
   Value one = b.splitHeads(b.channels(both, latents.rank, latents.rotated), 1);
-  one = buildRotation(b, one, c);
+  one = buildRotation(b, one, c, c.rope);
   llvm::SmallVector<int64_t> shape(typeOf(one).getShape());
   Value flat = p.reshape(one, {shape[0], shape[1], shape[3]});
   shape[2] = c.heads;

@@ -21,15 +21,28 @@ int64_t DecoderConfig::expertLayers() const {
   return count;
 }
 
-/// `layer_types` of qwen2 and qwen3; without it the layers from
-/// `max_window_layers` on have the window.
+/// Layers with a window as far as no list says: those from `max_window_layers`
+/// on, or in a pattern all but every so many-th.
+static std::vector<bool> windowsByRule(ConfigReader &config,
+                                       const DecoderConfig &c) {
+  std::vector<bool> windows(c.layers);
+  if (c.form->pattern) {
+    int64_t period = config.integer("sliding_window_pattern", *c.form->pattern);
+    for (int64_t i = 0; i < c.layers; ++i)
+      windows[i] = c.window && (i + 1) % period != 0;
+    return windows;
+  }
+  int64_t full = config.integer("max_window_layers", 28, {0});
+  for (int64_t i = 0; i < c.layers; ++i)
+    windows[i] = c.window && i >= full;
+  return windows;
+}
+
+/// As `layer_types` says, or else a rule.
 static std::vector<bool> readWindows(ConfigReader &config,
                                      const DecoderConfig &c) {
   constexpr llvm::StringLiteral field = "layer_types";
-  int64_t full = config.integer("max_window_layers", 28, {0});
-  std::vector<bool> windows(c.layers);
-  for (int64_t i = 0; i < c.layers; ++i)
-    windows[i] = c.window && i >= full;
+  std::vector<bool> windows = windowsByRule(config, c);
   if (!config.findNonNull(field))
     return windows;
   llvm::ArrayRef<json::Value> types = config.list(field);
@@ -47,7 +60,9 @@ static std::vector<bool> readWindows(ConfigReader &config,
       config.errorAt(types[i], field,
                      "'full_attention', as the config has no window")
               .attachNote()
-          << "a window needs 'use_sliding_window' and 'sliding_window'";
+          << (config.knows("use_sliding_window")
+                  ? "a window needs 'use_sliding_window' and 'sliding_window'"
+                  : "a window needs 'sliding_window'");
   }
   return windows;
 }
@@ -73,6 +88,15 @@ static std::vector<bool> readExpertLayers(ConfigReader &config,
                            "and 'decoder_sparse_step' "
                         << step << " leave none";
   return experts;
+}
+
+/// Where layers without a window see all tokens, cohere2 and exaone4 rotate
+/// only in those with one.
+static std::vector<bool> rotatedBy(llvm::StringRef family,
+                                   const std::vector<bool> &local,
+                                   const DecoderConfig &c) {
+  bool isByType = family == "cohere2" || (family == "exaone4" && c.window);
+  return isByType ? local : std::vector<bool>(c.layers, true);
 }
 
 /// Layers of smollm3 that rotate queries and keys: as `no_rope_layers` says, or
@@ -107,11 +131,12 @@ void kerf::readLayerRuns(ConfigReader &config, llvm::StringRef family,
                          int64_t seq, DecoderConfig &c) {
   std::vector<bool> windows(c.layers, c.window.has_value());
   std::vector<bool> experts(c.layers, c.experts.has_value());
-  std::vector<bool> rotated(c.layers, true);
-  if (family == "qwen2" || family == "qwen3" || family == "smollm3")
+  if (family == "qwen2" || family == "qwen3" || family == "smollm3" ||
+      c.form->pattern)
     windows = readWindows(config, c);
-  if (family == "smollm3")
-    rotated = readRotated(config, c);
+  std::vector<bool> local = windows;
+  std::vector<bool> rotated = family == "smollm3" ? readRotated(config, c)
+                                                  : rotatedBy(family, local, c);
   if (family == "qwen3_moe")
     experts = readExpertLayers(config, c);
   if (family == "deepseek_v3") {
@@ -122,11 +147,13 @@ void kerf::readLayerRuns(ConfigReader &config, llvm::StringRef family,
   if (c.window && *c.window >= seq)
     windows.assign(c.layers, false);
   for (int64_t i = 0; i < c.layers; ++i) {
-    if (i > 0 && windows[i] == windows[i - 1] && experts[i] == experts[i - 1] &&
-        rotated[i] == rotated[i - 1])
+    // Whether a layer is local matters where that changes its rotation.
+    bool isLocal = local[i] && c.windowRope;
+    LayerRun run = {i, i + 1, windows[i], experts[i], rotated[i], isLocal};
+    if (i > 0 && c.runs.back().isAlike(run))
       ++c.runs.back().end;
     else
-      c.runs.push_back({i, i + 1, windows[i], experts[i], rotated[i]});
+      c.runs.push_back(run);
   }
   if (!config.failed() && c.runs.size() > kMaxRuns)
     config.error("num_hidden_layers")

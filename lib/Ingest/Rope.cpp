@@ -181,6 +181,69 @@ static Attribute readScaling(ConfigReader &rope, double theta,
   return {};
 }
 
+/// One of the objects in `rope_parameters`, or `rope_scaling`; null: none.
+static Rope readOne(ConfigReader &config, const json::Value *parameters,
+                    const llvm::Twine &prefix, double theta,
+                    int64_t maxPositions, int64_t headDim) {
+  Rope found;
+  found.theta = theta;
+  found.rotated = headDim;
+  if (!parameters || parameters->kind == json::Kind::Null)
+    return found;
+  std::string name = prefix.str();
+  llvm::SmallVector<Field> fields = ropeFields(/*mayTurnPart=*/false);
+  ConfigReader rope(*parameters, config.getFileName(), config.getContext(),
+                    fields, "config", name);
+  rope.checkFields();
+  found.theta = rope.real("rope_theta", theta, kPositive);
+  found.scaling = readScaling(rope, found.theta, maxPositions, headDim);
+  if (rope.failed())
+    config.markFailed();
+  return found;
+}
+
+Ropes kerf::readRopes(ConfigReader &config, const DecoderForm &form,
+                      int64_t maxPositions, int64_t headDim) {
+  static constexpr Field kTypes[] = {
+      {"full_attention", FieldUse::Used, "of layers that see all tokens"},
+      {"sliding_attention", FieldUse::Used, "of layers with a window"}};
+  double theta = config.real("rope_theta", form.theta, kPositive);
+  double windowTheta = *form.windowTheta;
+  if (config.knows("rope_local_base_freq"))
+    windowTheta = config.real("rope_local_base_freq", windowTheta, kPositive);
+  constexpr llvm::StringLiteral kNew = "rope_parameters";
+  constexpr llvm::StringLiteral kOld = "rope_scaling";
+  const json::Value *full = config.findNonNull(kOld), *window = nullptr;
+  std::string prefix = (kOld + ".").str();
+  for (llvm::StringRef field : {kNew, kOld})
+    if (const json::Value *value = config.findNonNull(field);
+        value && value->kind != json::Kind::Object) {
+      config.error(field) << "field '" << field
+                          << "': expected an object or null, found "
+                          << ConfigReader::describe(*value);
+      return {};
+    }
+  if (const json::Value *types = config.findNonNull(kNew)) {
+    if (full)
+      config.error(kOld) << "field '" << kOld << "' contradicts field '" << kNew
+                         << "'";
+    std::string own = (kNew + ".").str();
+    ConfigReader byType(*types, config.getFileName(), config.getContext(),
+                        kTypes, "config", own);
+    byType.checkFields();
+    full = byType.findNonNull("full_attention");
+    window = byType.findNonNull("sliding_attention");
+    prefix = own + "full_attention.";
+    if (byType.failed())
+      config.markFailed();
+  }
+  if (config.failed())
+    return {};
+  return {readOne(config, full, prefix, theta, maxPositions, headDim),
+          readOne(config, window, kNew + ".sliding_attention.", windowTheta,
+                  maxPositions, headDim)};
+}
+
 /// Channels that turn, of a part of all.
 static int64_t rotatedOf(ConfigReader &config, llvm::StringRef field,
                          double part, int64_t headDim) {
@@ -221,8 +284,7 @@ Rope kerf::readRope(ConfigReader &config, const DecoderForm &form,
     part = rope.real(kPartField, part, kPart);
   found.rotated =
       form.rotatedPart ? rotatedOf(rope, kPartField, part, headDim) : headDim;
-  if (!rope.failed())
-    found.scaling = readScaling(rope, found.theta, maxPositions, found.rotated);
+  found.scaling = readScaling(rope, found.theta, maxPositions, found.rotated);
   if (!rope.failed())
     found.scoreScale = readScoreScale(rope);
   if (rope.failed())

@@ -25,6 +25,17 @@ struct Rope {
 Rope readRope(ConfigReader &config, const DecoderForm &form,
               int64_t maxPositions, int64_t headDim);
 
+/// The rotations of layers that see all tokens, and of those with a window.
+struct Ropes {
+  Rope full, window;
+};
+
+/// Reads both, of a family whose form has a base for the second:
+/// `rope_parameters` has an object for each, older configs have `rope_scaling`
+/// for the first alone.
+Ropes readRopes(ConfigReader &config, const DecoderForm &form,
+                int64_t maxPositions, int64_t headDim);
+
 } // namespace kerf
 
 #endif // KERF_LIB_INGEST_ROPE_H

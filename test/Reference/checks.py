@@ -59,16 +59,15 @@ def check_attention(model, tokens):
             raise ValueError("attention weights are not zero exactly where masked")
 
 
-def frequencies(config):
+def frequencies(config, rope):
     """Rotary frequencies [channels that turn / 2] for default, linear, llama3 and yarn RoPE."""
-    rope = config.rope_parameters
     dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     dim = int(dim * (rope.get("partial_rotary_factor") or 1))  # the first channels of a head
     result = [rope["rope_theta"] ** (-2 * i / dim) for i in range(dim // 2)]
     if rope["rope_type"] == "linear":
         return [f / rope["factor"] for f in result], None
     if rope["rope_type"] == "yarn":
-        return yarn_frequencies(config, result)
+        return yarn_frequencies(config, rope, result)
     if rope["rope_type"] != "llama3":
         return result, None
     low, high = rope["low_freq_factor"], rope["high_freq_factor"]
@@ -87,16 +86,14 @@ def band(kept):
     return "kept" if kept == 1 else "divided" if kept == 0 else "between"
 
 
-def yarn_factor(config):
+def yarn_factor(config, rope):
     """The factor of yarn; null is how much longer sequences are than the trained ones."""
-    rope = config.rope_parameters
     grown = config.max_position_embeddings / rope["original_max_position_embeddings"]
     return rope["factor"] or grown
 
 
-def yarn_frequencies(config, frequencies):
+def yarn_frequencies(config, rope, frequencies):
     """Between the pairs that turn beta_fast and beta_slow times, f goes over to f / factor."""
-    rope = config.rope_parameters
 
     def pair(turns):
         # The (fractional) pair whose frequency turns so often in the trained context.
@@ -108,19 +105,18 @@ def yarn_frequencies(config, frequencies):
         low, high = math.floor(low), math.ceil(high)
     low, high = max(low, 0), min(high, 2 * len(frequencies) - 1)
     kept = [1 - min(max((j - low) / (high - low), 0.0), 1.0) for j in range(len(frequencies))]
-    factor = yarn_factor(config)
+    factor = yarn_factor(config, rope)
     scaled = [k * f + (1 - k) * f / factor for k, f in zip(kept, frequencies, strict=True)]
     return scaled, [band(k) for k in kept]
 
 
-def magnitude(config):
+def magnitude(config, rope):
     """What cosines and sines are multiplied by: other than 1 for yarn only."""
-    rope = config.rope_parameters
     if rope["rope_type"] != "yarn":
         return 1.0
     if "attention_factor" in rope:
         return rope["attention_factor"]
-    grown = 0.1 * math.log(yarn_factor(config))
+    grown = 0.1 * math.log(yarn_factor(config, rope))
     if "mscale" in rope:
         return (rope["mscale"] * grown + 1) / (rope["mscale_all_dim"] * grown + 1)
     return grown + 1
@@ -131,12 +127,22 @@ def check_rope(model):
     rotary = getattr(model.base_model, "rotary_emb", None)
     if rotary is None:
         return
-    expected, bands = frequencies(model.config)
+    if "rope_theta" in model.config.rope_parameters:
+        check_rotation(model.config, model.config.rope_parameters, rotary.inv_freq, rotary.attention_scaling)
+        check_scores(model)
+        return
+    for kind in set(model.config.layer_types):  # layers with a window have their own
+        own = getattr(rotary, f"{kind}_inv_freq"), getattr(rotary, f"{kind}_attention_scaling")
+        check_rotation(model.config, model.config.rope_parameters[kind], *own)
+
+
+def check_rotation(config, rope, inv_freq, scaling):
+    """The same of one set of parameters."""
+    expected, bands = frequencies(config, rope)
     expected = torch.tensor(expected, dtype=torch.float64)
-    near("rotary frequencies", expected / rotary.inv_freq, torch.ones_like(expected))
-    if not math.isclose(rotary.attention_scaling, magnitude(model.config), rel_tol=TIGHT):
-        raise ValueError(f"cos and sin are scaled by {rotary.attention_scaling}")
-    check_scores(model)
+    near("rotary frequencies", expected / inv_freq, torch.ones_like(expected))
+    if not math.isclose(scaling, magnitude(config, rope), rel_tol=TIGHT):
+        raise ValueError(f"cos and sin are scaled by {scaling}")
     if bands is not None and len(set(bands)) != 3:
         raise ValueError(f"expected three bands of frequencies, found {bands}")
 
@@ -149,7 +155,7 @@ def check_scores(model):
     rope = config.rope_parameters
     length = 1.0
     if rope["rope_type"] == "yarn" and "mscale_all_dim" in rope:
-        length += 0.1 * math.log(yarn_factor(config)) * rope["mscale_all_dim"]
+        length += 0.1 * math.log(yarn_factor(config, rope)) * rope["mscale_all_dim"]
     expected = length**2 / math.sqrt(config.qk_nope_head_dim + config.qk_rope_head_dim)
     for layer in model.base_model.layers:
         if not math.isclose(layer.self_attn.scaling, expected, rel_tol=TIGHT):

@@ -36,9 +36,7 @@ TEST(Fields, notAConfig) {
 }
 
 TEST(Fields, family) {
-  const std::string known =
-      "note: expected one of deepseek_v3, gpt2, llama, mistral, mixtral, "
-      "qwen2, qwen3, qwen3_moe\n";
+  const std::string known = "note: expected one of " + listFamilies() + "\n";
   EXPECT_EQ(errorsOf("{}"),
             "1:1: error: missing field 'model_type'\n1:1: " + known);
   EXPECT_EQ(errorsOf("{\"model_type\":\n \"bert\"}"),
@@ -468,9 +466,49 @@ TEST(Options, ranges) {
             "expected 'aux-loss' to be config or none, found 'layer'\n");
 }
 
+// The forms of families: what a config may say of norms, rotation and layers.
+TEST(Fields, forms) {
+  auto errors = [](llvm::StringRef type, const std::string &more) {
+    return errorsOf("{\"model_type\": \"" + type.str() +
+                    "\", \"num_hidden_layers\": 2, \"vocab_size\": 200000,\n" +
+                    more + "}");
+  };
+  EXPECT_EQ(errors("gpt_neox", "\"rotary_pct\": 0.02"),
+            "2:15: error: expected 'rotary_pct' to rotate an even number of "
+            "channels, as rotary positions turn pairs, found 1 of 96\n");
+  EXPECT_EQ(errors("phi3", "\"pad_token_id\": 200000"),
+            "2:17: error: field 'pad_token_id': expected an integer from "
+            "-200000 to 199999, found 200000\n");
+  EXPECT_EQ(errors("smollm3", "\"no_rope_layers\": [1]"),
+            "2:19: error: field 'no_rope_layers': expected 0 or 1 for 2 "
+            "layers, found 1\n");
+  EXPECT_EQ(errors("smollm3", "\"no_rope_layers\": [1, 2]"),
+            "2:23: error: field 'no_rope_layers': expected 0 or 1, found 2\n");
+  EXPECT_EQ(errors("gemma3_text", "\"attn_logit_softcapping\": 50.0"),
+            "2:27: error: unsupported field 'attn_logit_softcapping': expected "
+            "null, found 50.0\n2:27: note: the field bounds logits by a "
+            "hyperbolic tangent\n");
+  EXPECT_EQ(errors("cohere2", "\"sliding_window\": null, \"layer_types\": "
+                              "[\"sliding_attention\", \"full_attention\"]"),
+            "2:41: error: field 'layer_types': expected 'full_attention', as "
+            "the config has no window, found 'sliding_attention'\n"
+            "2:41: note: a window needs 'sliding_window'\n");
+  EXPECT_EQ(errors("gemma3_text", "\"rope_parameters\": {\"rope_theta\": 5}"),
+            "2:21: error: unknown field 'rope_parameters.rope_theta' of a "
+            "config\n2:21: note: remove it if it does not change the "
+            "computation\n");
+  EXPECT_EQ(
+      errors("llama", "\"rope_parameters\": {\"partial_rotary_factor\": "
+                      "0.5}")
+          .substr(0, 66),
+      "2:46: error: unsupported field 'rope_parameters.partial_rotary_fac");
+}
+
 TEST(ListFields, everyFamily) {
-  for (llvm::StringRef family : {"deepseek_v3", "gpt2", "llama", "mistral",
-                                 "mixtral", "qwen2", "qwen3", "qwen3_moe"}) {
+  llvm::SmallVector<llvm::StringRef> families;
+  std::string list = listFamilies();
+  llvm::StringRef(list).split(families, ", ");
+  for (llvm::StringRef family : families) {
     std::string text;
     llvm::raw_string_ostream os(text);
     EXPECT_TRUE(printFields(family, os));
@@ -481,8 +519,10 @@ TEST(ListFields, everyFamily) {
   EXPECT_FALSE(printFields("bert", os));
   EXPECT_EQ(text, "");
   EXPECT_EQ(listFamilies(),
-            "deepseek_v3, gpt2, llama, mistral, mixtral, qwen2, qwen3, "
-            "qwen3_moe");
+            "arcee, cohere, cohere2, deepseek_v3, ernie4_5, exaone4, gemma, "
+            "gemma3_text, glm, glm4, gpt2, gpt_neox, granite, llama, mistral, "
+            "mixtral, nemotron, olmo2, olmo3, phi3, qwen2, qwen3, qwen3_moe, "
+            "seed_oss, smollm3, stablelm, starcoder2");
 }
 
 } // namespace

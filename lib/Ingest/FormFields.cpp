@@ -1,0 +1,412 @@
+//===- FormFields.cpp - Fields of families that differ in form ------------===//
+//
+// Configs of the families whose layers DecoderForm.cpp describes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Fields.h"
+
+using namespace kerf;
+
+static constexpr FieldUse Used = FieldUse::Used;
+static constexpr FieldUse Inert = FieldUse::Inert;
+static constexpr FieldUse Fixed = FieldUse::Fixed;
+
+static constexpr llvm::StringLiteral kUnlike =
+    "is not read by this family, though it seems to make layers unlike each "
+    "other";
+static constexpr llvm::StringLiteral kNoBias =
+    "not read by this family, though it seems to add biases";
+static constexpr llvm::StringLiteral kQuotient =
+    "(default null: hidden_size / heads)";
+
+/// What the families below share; each has the fields of its own besides.
+#define KERF_FORM_FIELDS(VOCAB, HIDDEN, INNER, LAYERS, HEADS, POSITIONS, ACT,  \
+                         STD, TIED, PAD)                                       \
+  {"attention_dropout", Used, "(default 0)"},                                  \
+      {"hidden_act", Used, "of the MLP (default \"" ACT "\")"},                \
+      {"hidden_size", Used, "(default " HIDDEN ")"},                           \
+      {"initializer_range", Used,                                              \
+       "standard deviation of initial weights (default " STD ")"},             \
+      {"intermediate_size", Used, "of the MLP (default " INNER ")"},           \
+      {"max_position_embeddings", Used,                                        \
+       "longest sequence without a warning (default " POSITIONS ")"},          \
+      {"num_attention_heads", Used, "(default " HEADS ")"},                    \
+      {"num_hidden_layers", Used, "(default " LAYERS ")"},                     \
+      {"rope_parameters", Used, "frequencies of the rotation"},                \
+      {"rope_scaling", Used, "older spelling of rope_parameters"},             \
+      {"tie_word_embeddings", Used,                                            \
+       "use the embedding as the head (default " TIED ")"},                    \
+      {"vocab_size", Used, "(default " VOCAB ")"},                             \
+      {"pad_token_id", Used,                                                   \
+       "its embedding gets no gradient (default " PAD ")"},                    \
+      {"pretraining_tp", Inert, "not read by this family"}
+
+#define KERF_ALIKE                                                             \
+  {"layer_types", Fixed, kUnlike, "null"},                                     \
+      {"original_max_position_embeddings", Fixed,                              \
+       "overrides the field of this name in rope_parameters", "null"}
+
+#define KERF_NO_PART                                                           \
+  {"partial_rotary_factor", Fixed, "rotates a part of each head", "null 1.0"}
+#define KERF_KV(DEFAULT)                                                       \
+  {"num_key_value_heads", Used,                                                \
+   "(default " DEFAULT "; null: num_attention_heads)"}
+#define KERF_THETA(DEFAULT)                                                    \
+  {"rope_theta", Used, "base of the rotation (default " DEFAULT ")"}
+#define KERF_EPS(NAME, DEFAULT) {NAME, Used, "(default " DEFAULT ")"}
+#define KERF_PART(DEFAULT)                                                     \
+  {"partial_rotary_factor", Used,                                              \
+   "part of each head that turns (default " DEFAULT ")"}
+
+static constexpr llvm::StringLiteral kAllBiases =
+    "biases in attention (default false)";
+static constexpr llvm::StringLiteral kMlpBias =
+    "biases in the MLP (default false)";
+static constexpr llvm::StringLiteral kAdded =
+    "dropout of what layers add (default 0)";
+static constexpr llvm::StringLiteral kSeesAll =
+    "tokens that a token sees, with itself (default null: all)";
+
+static constexpr Field kCohereFields[] = {
+    KERF_FORM_FIELDS("256000", "8192", "22528", "40", "64", "8192", "silu",
+                     "0.02", "true", "0"),
+    KERF_KV("null"),
+    KERF_THETA("500000"),
+    KERF_ALIKE,
+    KERF_EPS("layer_norm_eps", "1e-5"),
+    KERF_NO_PART,
+    {"attention_bias", Used, kAllBiases},
+    {"logit_scale", Used, "factor on logits (default 0.0625)"},
+    {"use_qk_norm", Fixed, "normalizes queries and keys by head", "false null"},
+};
+
+static constexpr Field kGemmaFields[] = {
+    KERF_FORM_FIELDS("256000", "3072", "24576", "28", "16", "8192",
+                     "gelu_pytorch_tanh", "0.02", "true", "0"),
+    KERF_KV("16"),
+    KERF_THETA("10000"),
+    KERF_ALIKE,
+    KERF_EPS("rms_norm_eps", "1e-6"),
+    KERF_NO_PART,
+    {"attention_bias", Used, kAllBiases},
+    {"head_dim", Used, "(default 256)"},
+    {"hidden_activation", Fixed,
+     "is an older spelling of hidden_act, which this family reads",
+     "null \"gelu_pytorch_tanh\""},
+    {"use_bidirectional_attention", Fixed, "lets tokens attend to later ones",
+     "null false"},
+};
+
+static constexpr Field kGlm4Fields[] = {
+    KERF_FORM_FIELDS("151552", "4096", "13696", "40", "32", "131072", "silu",
+                     "0.02", "false", "151329"),
+    KERF_KV("2"),
+    KERF_THETA("10000"),
+    KERF_ALIKE,
+    KERF_EPS("rms_norm_eps", "1.5625e-7"),
+    KERF_PART("0.5"),
+    {"attention_bias", Used,
+     "biases of queries, keys and values (default true)"},
+    {"head_dim", Used, "(default 128)"},
+};
+
+static constexpr Field kGptNeoxFields[] = {
+    KERF_FORM_FIELDS("50432", "6144", "24576", "44", "64", "2048", "gelu",
+                     "0.02", "false", "not read"),
+    KERF_ALIKE,
+    KERF_EPS("layer_norm_eps", "1e-5"),
+    {"attention_bias", Used, "biases in attention (default true)"},
+    {"hidden_dropout", Used, kAdded},
+    {"rotary_emb_base", Used, "base of the rotation (default 10000)"},
+    {"rotary_pct", Used, "part of each head that turns (default 0.25)"},
+    {"use_parallel_residual", Used,
+     "attention and MLP read the same (default true)"},
+};
+
+static constexpr Field kGraniteFields[] = {
+    KERF_FORM_FIELDS("32000", "4096", "11008", "32", "32", "2048", "silu",
+                     "0.02", "false", "null"),
+    KERF_KV("null"),
+    KERF_THETA("10000"),
+    KERF_ALIKE,
+    KERF_EPS("rms_norm_eps", "1e-6"),
+    KERF_NO_PART,
+    {"attention_bias", Used, kAllBiases},
+    {"attention_multiplier", Used, "factor on scores (default 1)"},
+    {"embedding_multiplier", Used, "factor on embeddings (default 1)"},
+    {"logits_scaling", Used, "logits are divided by it (default 1)"},
+    {"mlp_bias", Used, kMlpBias},
+    {"residual_multiplier", Used, "factor on what layers add (default 1)"},
+};
+
+static constexpr Field kNemotronFields[] = {
+    KERF_FORM_FIELDS("256000", "6144", "24576", "32", "48", "4096", "relu2",
+                     "0.0134", "false", "null"),
+    KERF_KV("null"),
+    KERF_THETA("10000"),
+    KERF_ALIKE,
+    KERF_EPS("norm_eps", "1e-5"),
+    KERF_PART("0.5"),
+    {"attention_bias", Used, kAllBiases},
+    {"head_dim", Used, kQuotient},
+    {"mlp_bias", Used, kMlpBias},
+};
+
+static constexpr Field kOlmo2Fields[] = {
+    KERF_FORM_FIELDS("50304", "4096", "11008", "32", "32", "2048", "silu",
+                     "0.02", "false", "1"),
+    KERF_KV("null"),
+    KERF_THETA("10000"),
+    KERF_ALIKE,
+    KERF_EPS("rms_norm_eps", "1e-5"),
+    KERF_NO_PART,
+    {"attention_bias", Used, kAllBiases},
+};
+
+static constexpr Field kPhi3Fields[] = {
+    KERF_FORM_FIELDS("32064", "3072", "8192", "32", "32", "4096", "silu",
+                     "0.02", "false", "32000"),
+    KERF_KV("null"),
+    KERF_THETA("10000"),
+    {"layer_types", Fixed, kUnlike, "null"},
+    {"original_max_position_embeddings", Inert, "of rope type longrope"},
+    KERF_EPS("rms_norm_eps", "1e-5"),
+    KERF_PART("1"),
+    {"embd_pdrop", Inert, "not read by this family"},
+    {"resid_pdrop", Used, kAdded},
+    {"sliding_window", Used, kSeesAll},
+    {"attention_bias", Fixed, kNoBias, "false null"},
+};
+
+static constexpr Field kSmollm3Fields[] = {
+    KERF_FORM_FIELDS("128256", "2048", "11008", "36", "16", "32768", "silu",
+                     "0.02", "true", "128004"),
+    KERF_KV("4"),
+    KERF_THETA("2000000"),
+    {"layer_types", Used, "per layer full_attention (default null)"},
+    {"original_max_position_embeddings", Fixed,
+     "overrides the field of this name in rope_parameters", "null"},
+    KERF_EPS("rms_norm_eps", "1e-6"),
+    KERF_NO_PART,
+    {"attention_bias", Used, kAllBiases},
+    {"mlp_bias", Used, kMlpBias},
+    {"no_rope_layer_interval", Used,
+     "every so many layers have no rotation (default 4), unless "
+     "no_rope_layers says"},
+    {"no_rope_layers", Used, "per layer 1: rotation, 0: none (default null)"},
+    {"max_window_layers", Inert, "not read by this family"},
+    {"sliding_window", Inert, "without use_sliding_window it does not count"},
+    {"use_sliding_window", Fixed, "limits attention in layers without rotation",
+     "false"},
+};
+
+static constexpr Field kStablelmFields[] = {
+    KERF_FORM_FIELDS("50304", "2560", "6912", "32", "32", "4096", "silu",
+                     "0.02", "false", "null"),
+    KERF_KV("32"),
+    KERF_THETA("10000"),
+    KERF_ALIKE,
+    KERF_EPS("layer_norm_eps", "1e-5"),
+    KERF_PART("0.25"),
+    {"hidden_dropout", Used, "dropout of what the MLP adds (default 0)"},
+    {"use_parallel_residual", Used,
+     "attention and MLP read the same (default false)"},
+    {"use_qkv_bias", Used,
+     "biases of queries, keys and values (default false)"},
+    {"qk_layernorm", Fixed, "normalizes queries and keys by head", "false"},
+};
+
+static constexpr Field kStarcoder2Fields[] = {
+    KERF_FORM_FIELDS("49152", "3072", "12288", "30", "24", "4096",
+                     "gelu_pytorch_tanh", "0.018042", "true", "null"),
+    KERF_KV("2"),
+    KERF_THETA("10000"),
+    KERF_ALIKE,
+    KERF_EPS("norm_epsilon", "1e-5"),
+    KERF_NO_PART,
+    {"embedding_dropout", Used, "(default 0)"},
+    {"residual_dropout", Used, kAdded},
+    {"sliding_window", Used, kSeesAll},
+    {"use_bias", Used, "biases in attention and MLP (default true)"},
+    {"activation_function", Inert, "not read by this family"},
+    {"attention_softmax_in_fp32", Inert, "not read by this family"},
+    {"scale_attention_softmax_in_fp32", Inert, "not read by this family"},
+    {"scale_attn_weights", Inert, "not read by this family"},
+    {"mlp_type", Fixed, "is not read by this family", "\"default\" null"},
+    {"norm_type", Fixed, "is not read by this family", "\"layer_norm\" null"},
+};
+
+static constexpr llvm::StringLiteral kInputBias =
+    "biases of queries, keys and values (default true)";
+static constexpr llvm::StringLiteral kTypes =
+    "per layer full_attention or sliding_attention (default null)";
+
+/// Layers in a pattern: all but every N-th have a window.
+#define KERF_PATTERN(WINDOW, PERIOD)                                           \
+  {"layer_types", Used, kTypes},                                               \
+      {"original_max_position_embeddings", Fixed,                              \
+       "overrides the field of this name in rope_parameters", "null"},         \
+      {"sliding_window", Used,                                                 \
+       "tokens that a token sees in layers with a window, with itself "        \
+       "(default " WINDOW ")"},                                                \
+      {"sliding_window_pattern", Used,                                         \
+       "every so many layers see all tokens (default " PERIOD                  \
+       "), unless layer_types says"}
+
+static constexpr Field kArceeFields[] = {
+    KERF_FORM_FIELDS("32000", "2560", "18432", "32", "32", "4096", "relu2",
+                     "0.02", "false", "null"),
+    KERF_KV("null"),
+    KERF_THETA("10000"),
+    KERF_ALIKE,
+    KERF_EPS("rms_norm_eps", "1e-5"),
+    KERF_NO_PART,
+    {"attention_bias", Used, kAllBiases},
+    {"head_dim", Used, kQuotient},
+    {"mlp_bias", Used, kMlpBias},
+};
+
+static constexpr Field kCohere2Fields[] = {
+    KERF_FORM_FIELDS("256000", "8192", "22528", "40", "64", "8192", "silu",
+                     "0.02", "true", "0"),
+    KERF_KV("null"),
+    KERF_THETA("10000"),
+    KERF_PATTERN("4096", "4"),
+    KERF_EPS("layer_norm_eps", "1e-5"),
+    KERF_NO_PART,
+    {"attention_bias", Used, kAllBiases},
+    {"logit_scale", Used, "factor on logits (default 0.0625)"},
+    {"head_dim", Inert, "not read by this family"},
+    {"cache_implementation", Inert, "a setting of text generation"},
+    {"order_of_interleaved_layers", Inert, "not read by this family"},
+    {"position_embedding_type", Inert, "not read by this family"},
+    {"rotary_pct", Fixed, "is not read by this family", "null 1.0"},
+    {"use_embedding_sharing", Inert, "not read by this family"},
+    {"use_gated_activation", Inert, "not read by this family"},
+    {"use_parallel_block", Inert, "not read by this family"},
+    {"use_parallel_embedding", Inert, "not read by this family"},
+    {"use_qk_norm", Fixed, "normalizes queries and keys by head", "false null"},
+};
+
+static constexpr Field kErnie45Fields[] = {
+    KERF_FORM_FIELDS("103424", "1024", "3072", "18", "16", "131072", "silu",
+                     "0.02", "true", "0"),
+    KERF_KV("2"),
+    KERF_THETA("500000"),
+    KERF_ALIKE,
+    KERF_EPS("rms_norm_eps", "1e-5"),
+    KERF_NO_PART,
+    {"head_dim", Used, "(default 128)"},
+    {"use_bias", Used, "biases in attention and MLP (default false)"},
+};
+
+static constexpr Field kExaone4Fields[] = {
+    KERF_FORM_FIELDS("102400", "4096", "16384", "32", "32", "2048", "silu",
+                     "0.02", "false", "null"),
+    KERF_KV("32"),
+    KERF_THETA("10000"),
+    KERF_PATTERN("4096; null: none", "4"),
+    KERF_EPS("rms_norm_eps", "1e-5"),
+    KERF_NO_PART,
+    {"head_dim", Used, kQuotient},
+    {"cache_implementation", Inert, "a setting of text generation"},
+};
+
+static constexpr llvm::StringLiteral kSoftcap =
+    "bounds logits by a hyperbolic tangent";
+
+static constexpr Field kGemma3TextFields[] = {
+    KERF_FORM_FIELDS("262208", "2304", "9216", "26", "8", "131072",
+                     "gelu_pytorch_tanh", "0.02", "true", "0"),
+    KERF_KV("4"),
+    KERF_THETA("1000000"),
+    KERF_PATTERN("4096", "6"),
+    KERF_EPS("rms_norm_eps", "1e-6"),
+    KERF_NO_PART,
+    {"attention_bias", Used, kAllBiases},
+    {"head_dim", Used, "(default 256)"},
+    {"hidden_activation", Used, "of the MLP (default \"gelu_pytorch_tanh\")"},
+    {"query_pre_attn_scalar", Used,
+     "scores are divided by its root (default 256)"},
+    {"rope_local_base_freq", Used,
+     "base of the rotation in layers with a window (default 10000)"},
+    {"cache_implementation", Inert, "a setting of text generation"},
+    {"_sliding_window_pattern", Inert, "a record, not read"},
+    {"attn_logit_softcapping", Fixed, kSoftcap, "null"},
+    {"final_logit_softcapping", Fixed, kSoftcap, "null"},
+    {"use_bidirectional_attention", Fixed, "lets tokens attend to later ones",
+     "null false"},
+};
+
+static constexpr Field kGlmFields[] = {
+    KERF_FORM_FIELDS("151552", "4096", "13696", "40", "32", "131072", "silu",
+                     "0.02", "false", "151329"),
+    KERF_KV("2"),
+    KERF_THETA("10000"),
+    KERF_ALIKE,
+    KERF_EPS("rms_norm_eps", "1.5625e-7"),
+    KERF_PART("0.5"),
+    {"attention_bias", Used, kInputBias},
+    {"head_dim", Used, "(default 128)"},
+};
+
+static constexpr Field kOlmo3Fields[] = {
+    KERF_FORM_FIELDS("50304", "4096", "11008", "32", "32", "2048", "silu",
+                     "0.02", "false", "1"),
+    KERF_KV("null"),
+    KERF_THETA("500000"),
+    KERF_PATTERN("4096", "4"),
+    KERF_EPS("rms_norm_eps", "1e-5"),
+    KERF_NO_PART,
+    {"attention_bias", Used, kAllBiases},
+};
+
+static constexpr Field kSeedOssFields[] = {
+    KERF_FORM_FIELDS("155136", "4096", "27648", "64", "80", "524288", "silu",
+                     "0.02", "false", "1"),
+    KERF_KV("8"),
+    KERF_THETA("10000"),
+    KERF_ALIKE,
+    KERF_EPS("rms_norm_eps", "1e-6"),
+    KERF_NO_PART,
+    {"attention_bias", Used, kInputBias},
+    {"attention_out_bias", Used,
+     "biases of attention's output (default false)"},
+    {"head_dim", Used, "(default 128)"},
+    {"mlp_bias", Used, kMlpBias},
+    {"residual_dropout", Used, "dropout of what layers add (default 0.1)"},
+};
+
+#undef KERF_PATTERN
+#undef KERF_FORM_FIELDS
+#undef KERF_ALIKE
+#undef KERF_NO_PART
+#undef KERF_KV
+#undef KERF_THETA
+#undef KERF_EPS
+#undef KERF_PART
+
+static constexpr Family kFormFamilies[] = {
+    {"arcee", "ArceeForCausalLM", kArceeFields},
+    {"cohere", "CohereForCausalLM", kCohereFields},
+    {"cohere2", "Cohere2ForCausalLM", kCohere2Fields},
+    {"ernie4_5", "Ernie4_5ForCausalLM", kErnie45Fields},
+    {"exaone4", "Exaone4ForCausalLM", kExaone4Fields},
+    {"gemma", "GemmaForCausalLM", kGemmaFields},
+    {"gemma3_text", "Gemma3ForCausalLM", kGemma3TextFields},
+    {"glm", "GlmForCausalLM", kGlmFields},
+    {"glm4", "Glm4ForCausalLM", kGlm4Fields},
+    {"gpt_neox", "GPTNeoXForCausalLM", kGptNeoxFields},
+    {"granite", "GraniteForCausalLM", kGraniteFields},
+    {"nemotron", "NemotronForCausalLM", kNemotronFields},
+    {"olmo2", "Olmo2ForCausalLM", kOlmo2Fields},
+    {"olmo3", "Olmo3ForCausalLM", kOlmo3Fields},
+    {"phi3", "Phi3ForCausalLM", kPhi3Fields},
+    {"seed_oss", "SeedOssForCausalLM", kSeedOssFields},
+    {"smollm3", "SmolLM3ForCausalLM", kSmollm3Fields},
+    {"stablelm", "StableLmForCausalLM", kStablelmFields},
+    {"starcoder2", "Starcoder2ForCausalLM", kStarcoder2Fields},
+};
+
+llvm::ArrayRef<Family> kerf::formFamilies() { return kFormFamilies; }
