@@ -20,7 +20,7 @@ QUANTIZED = SMALL | {
     "v_head_dim": 4,
 }  # fmt: skip
 SEQ = 8  # tokens of a sequence, or a few more
-GROUPS_OF_HEADS = {"llama": 2, "mistral": 3, "qwen2": 2, "qwen3": 4}  # heads that share keys; others: one
+GROUPS_OF_HEADS = {"llama": 2, "mistral": 3, "qwen2": 2, "qwen3": 4, "gemma3": 2, "olmo2": 2, "phi3": 3, "cohere2": 2}  # heads that share keys; others: one
 PALM_SIZES = {"8": "batch", "16": "seq", "32": 24, "4": 12, "6": 2, "128": 24, "96": 48, "24": 24, "1": 1}
 
 
@@ -63,6 +63,8 @@ def config_of(case, text):
     sizes = QUANTIZED if "+" in case["adapter"] else SMALL
     sizes = sizes | dict.fromkeys(EXPERTS, experts_of(case))
     sizes |= dict.fromkeys(("num_hidden_layers", "n_layer"), layers_of(case))
+    if "rotary_pct" in config:  # of heads of 4 channels, 2 turn
+        sizes["hidden_size"] = max(sizes["hidden_size"], 4 * sizes["num_attention_heads"])
     config |= {key: size for key, size in sizes.items() if key in config}
     if "n_embd" in config:
         config["n_inner"] = config["n_embd"]
