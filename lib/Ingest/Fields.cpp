@@ -109,10 +109,6 @@ static constexpr Field kCommonFields[] = {
      "false null"},
 };
 
-static constexpr llvm::StringLiteral kUnlike =
-    "is not read by this family, though it seems to make layers unlike each "
-    "other";
-
 static constexpr llvm::StringLiteral kSummary =
     "a setting of the double-heads model";
 
@@ -181,11 +177,6 @@ static constexpr Field kGpt2Fields[] = {
       {"partial_rotary_factor", Fixed, "rotates a part of each head",          \
        "null 1.0"}
 
-static constexpr llvm::StringLiteral kBias =
-    "biases in attention (default false)";
-static constexpr llvm::StringLiteral kQuotient =
-    "(default null: hidden_size / heads)";
-
 static constexpr Field kLlamaFields[] = {
     KERF_DECODER_FIELDS("32000", "4096", "11008", "32", "null", "2048", "1e-6",
                         "10000"),
@@ -199,8 +190,6 @@ static constexpr Field kLlamaFields[] = {
      "null"},
 };
 
-static constexpr llvm::StringLiteral kNoBias =
-    "not read by this family, though it seems to add biases";
 static constexpr llvm::StringLiteral kWindow =
     "tokens that a token sees, with itself (default 4096; null: all)";
 

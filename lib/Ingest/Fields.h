@@ -31,6 +31,17 @@ struct Field {
   llvm::StringLiteral alias = "";
 };
 
+/// Words of fields that many families have.
+inline constexpr llvm::StringLiteral kUnlike =
+    "is not read by this family, though it seems to make layers unlike each "
+    "other";
+inline constexpr llvm::StringLiteral kBias =
+    "biases in attention (default false)";
+inline constexpr llvm::StringLiteral kNoBias =
+    "not read by this family, though it seems to add biases";
+inline constexpr llvm::StringLiteral kQuotient =
+    "(default null: hidden_size / heads)";
+
 struct Family {
   /// The config's `model_type`.
   llvm::StringLiteral name;

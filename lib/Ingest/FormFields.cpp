@@ -12,14 +12,6 @@ static constexpr FieldUse Used = FieldUse::Used;
 static constexpr FieldUse Inert = FieldUse::Inert;
 static constexpr FieldUse Fixed = FieldUse::Fixed;
 
-static constexpr llvm::StringLiteral kUnlike =
-    "is not read by this family, though it seems to make layers unlike each "
-    "other";
-static constexpr llvm::StringLiteral kNoBias =
-    "not read by this family, though it seems to add biases";
-static constexpr llvm::StringLiteral kQuotient =
-    "(default null: hidden_size / heads)";
-
 /// What the families below share; each has the fields of its own besides.
 #define KERF_FORM_FIELDS(VOCAB, HIDDEN, INNER, LAYERS, HEADS, POSITIONS, ACT,  \
                          STD, TIED, PAD)                                       \
@@ -59,8 +51,6 @@ static constexpr llvm::StringLiteral kQuotient =
   {"partial_rotary_factor", Used,                                              \
    "part of each head that turns (default " DEFAULT ")"}
 
-static constexpr llvm::StringLiteral kAllBiases =
-    "biases in attention (default false)";
 static constexpr llvm::StringLiteral kMlpBias =
     "biases in the MLP (default false)";
 static constexpr llvm::StringLiteral kAdded =
@@ -76,7 +66,7 @@ static constexpr Field kCohereFields[] = {
     KERF_ALIKE,
     KERF_EPS("layer_norm_eps", "1e-5"),
     KERF_NO_PART,
-    {"attention_bias", Used, kAllBiases},
+    {"attention_bias", Used, kBias},
     {"logit_scale", Used, "factor on logits (default 0.0625)"},
     {"use_qk_norm", Fixed, "normalizes queries and keys by head", "false null"},
 };
@@ -89,7 +79,7 @@ static constexpr Field kGemmaFields[] = {
     KERF_ALIKE,
     KERF_EPS("rms_norm_eps", "1e-6"),
     KERF_NO_PART,
-    {"attention_bias", Used, kAllBiases},
+    {"attention_bias", Used, kBias},
     {"head_dim", Used, "(default 256)"},
     {"hidden_activation", Fixed,
      "is an older spelling of hidden_act, which this family reads",
@@ -132,7 +122,7 @@ static constexpr Field kGraniteFields[] = {
     KERF_ALIKE,
     KERF_EPS("rms_norm_eps", "1e-6"),
     KERF_NO_PART,
-    {"attention_bias", Used, kAllBiases},
+    {"attention_bias", Used, kBias},
     {"attention_multiplier", Used, "factor on scores (default 1)"},
     {"embedding_multiplier", Used, "factor on embeddings (default 1)"},
     {"logits_scaling", Used, "logits are divided by it (default 1)"},
@@ -148,7 +138,7 @@ static constexpr Field kNemotronFields[] = {
     KERF_ALIKE,
     KERF_EPS("norm_eps", "1e-5"),
     KERF_PART("0.5"),
-    {"attention_bias", Used, kAllBiases},
+    {"attention_bias", Used, kBias},
     {"head_dim", Used, kQuotient},
     {"mlp_bias", Used, kMlpBias},
 };
@@ -161,7 +151,7 @@ static constexpr Field kOlmo2Fields[] = {
     KERF_ALIKE,
     KERF_EPS("rms_norm_eps", "1e-5"),
     KERF_NO_PART,
-    {"attention_bias", Used, kAllBiases},
+    {"attention_bias", Used, kBias},
 };
 
 static constexpr Field kPhi3Fields[] = {
@@ -189,7 +179,7 @@ static constexpr Field kSmollm3Fields[] = {
      "overrides the field of this name in rope_parameters", "null"},
     KERF_EPS("rms_norm_eps", "1e-6"),
     KERF_NO_PART,
-    {"attention_bias", Used, kAllBiases},
+    {"attention_bias", Used, kBias},
     {"mlp_bias", Used, kMlpBias},
     {"no_rope_layer_interval", Used,
      "every so many layers have no rotation (default 4), unless "
@@ -262,7 +252,7 @@ static constexpr Field kArceeFields[] = {
     KERF_ALIKE,
     KERF_EPS("rms_norm_eps", "1e-5"),
     KERF_NO_PART,
-    {"attention_bias", Used, kAllBiases},
+    {"attention_bias", Used, kBias},
     {"head_dim", Used, kQuotient},
     {"mlp_bias", Used, kMlpBias},
 };
@@ -275,7 +265,7 @@ static constexpr Field kCohere2Fields[] = {
     KERF_PATTERN("4096", "4"),
     KERF_EPS("layer_norm_eps", "1e-5"),
     KERF_NO_PART,
-    {"attention_bias", Used, kAllBiases},
+    {"attention_bias", Used, kBias},
     {"logit_scale", Used, "factor on logits (default 0.0625)"},
     {"head_dim", Inert, "not read by this family"},
     {"cache_implementation", Inert, "a setting of text generation"},
@@ -324,7 +314,7 @@ static constexpr Field kGemma3TextFields[] = {
     KERF_PATTERN("4096", "6"),
     KERF_EPS("rms_norm_eps", "1e-6"),
     KERF_NO_PART,
-    {"attention_bias", Used, kAllBiases},
+    {"attention_bias", Used, kBias},
     {"head_dim", Used, "(default 256)"},
     {"hidden_activation", Used, "of the MLP (default \"gelu_pytorch_tanh\")"},
     {"query_pre_attn_scalar", Used,
@@ -359,7 +349,7 @@ static constexpr Field kOlmo3Fields[] = {
     KERF_PATTERN("4096", "4"),
     KERF_EPS("rms_norm_eps", "1e-5"),
     KERF_NO_PART,
-    {"attention_bias", Used, kAllBiases},
+    {"attention_bias", Used, kBias},
 };
 
 static constexpr Field kSeedOssFields[] = {
