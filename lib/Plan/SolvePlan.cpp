@@ -18,6 +18,7 @@
 #include "kerf/PlanIR/Passes.h"
 #include "kerf/Report/Report.h"
 #include "kerf/Search/Pins.h"
+#include "kerf/Search/Relief.h"
 #include "kerf/Step/ReadStep.h"
 #include "kerf/Support/Input.h"
 
@@ -409,11 +410,9 @@ static FailureOr<std::unique_ptr<Solution>> solveOn(const Subject &subject,
 static std::optional<PlanPoint> tryDevices(const Subject &subject,
                                            const SolveRequest &request,
                                            int64_t devices) {
-  constexpr double tables = 60;
-  constexpr int64_t heads = 5000;
   SolveRequest other = request;
-  other.budget = tables;
-  other.hopeless = heads;
+  other.budget = kReliefTables;
+  other.hopeless = kReliefHeads;
   other.isQuick = true;
   other.prove = false;
   other.roomyHeadroom = 0;

@@ -13,6 +13,7 @@
 #include "SearchBounds.h"
 
 #include "kerf/Search/Pins.h"
+#include "kerf/Search/Relief.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -24,10 +25,7 @@
 using namespace kerf;
 using namespace kerf::search_detail;
 
-/// Tables that one relief may cost, heads that it looks at where none fits, and
-/// how many times the devices are tried.
-constexpr double kReliefTables = 60;
-constexpr int64_t kReliefHeads = 5000;
+/// How many times the devices are tried.
 constexpr int64_t kMostTimes = 64;
 /// Shapes that are worked out to find the one that needs the least.
 constexpr size_t kShapesTried = 16;

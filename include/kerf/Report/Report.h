@@ -26,6 +26,7 @@ std::string headroomWarning(const Explanation &explanation);
 /// That ranks of an axis do the same work, since no op is cut over it; "": none
 /// do.
 std::string idleWarning(const PlanPart &plan);
+/// That pins say nothing of the plan (`PlanPart::idlePins`); "": none do.
 std::string idlePinsWarning(const PlanPart &plan);
 /// All that a person should know before the plan is used.
 std::vector<std::string> warningsOf(const Explanation &explanation);
