@@ -675,7 +675,7 @@ void hangs(Rank &rank) {
   std::string message = "waited 2 s in a group of ranks 0-" +
                         std::to_string(rank.size - 1) +
                         "; late: rank 1 in command 5";
-  if (status.code == KERF_FAILED) {
+  if (status.code == KERF_STALLED) {
     // Of a device more may be known.
     status.message.resize(std::min(status.message.size(), message.size()));
     rank.expectFailure(status, message);
