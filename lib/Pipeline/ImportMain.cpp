@@ -1,5 +1,7 @@
 //===- ImportMain.cpp - kerf-import ---------------------------------------===//
 
+#include "ImportGraph.h"
+
 #include "kerf/Dialect/Kerf/Kerf.h"
 #include "kerf/Ingest/Import.h"
 #include "kerf/Pipeline/Mains.h"
@@ -25,12 +27,15 @@ using namespace kerf;
 namespace cl = llvm::cl;
 
 static std::string overview() {
-  return R"(prints the kerf.model of a Hugging Face config.json
+  return R"(prints the kerf.model of a Hugging Face config.json, or of a graph that
+kerf.export of the Python package wrote
 
-The model's loss and gradients are those of the transformers library 5.23 in
-training mode. Families:
+The loss and gradients of a config's model are those of the transformers library
+5.23 in training mode. Families:
 )" + listFamilies() +
          R"(.
+In a graph, layers are recognized in plain ops and layers that repeat become
+loops.
 
 Exit status: 0 when the model was written; 1 when an option, the config or a
 file is wrong, and nothing was written; 128 or more when the program was killed.
@@ -44,8 +49,8 @@ struct CommandLine {
   ImportOptions values;
   cl::OptionCategory category{"Import options"};
   cl::opt<std::string> input{cl::Positional,
-                             cl::desc("<config.json, a folder with one, or - "
-                                      "for standard input>"),
+                             cl::desc("<config.json, a folder with one, a "
+                                      "graph.mlir, or - for standard input>"),
                              cl::cat(category)};
   std::string aboutLog = describeLogOption();
   cl::list<std::string> log{"log", cl::CommaSeparated, cl::desc(aboutLog),
@@ -140,6 +145,12 @@ struct CommandLine {
   cl::opt<std::string, true> modelName{
       "name", cl::desc("Name of the model (default: the family)"),
       cl::location(values.modelName), cl::cat(category)};
+  cl::opt<bool> plain{"plain",
+                      cl::desc("Leave the plain ops of a graph as they are"),
+                      cl::cat(category)};
+  cl::opt<bool> flat{"flat",
+                     cl::desc("Leave a graph's layers that repeat written out"),
+                     cl::cat(category)};
   cl::opt<std::string> listFields{
       "list-fields",
       cl::desc("Print what becomes of each field of a family's configs"),
@@ -216,13 +227,54 @@ static void setTitle(mlir::ModuleOp module, const std::string &title) {
                      mlir::StringAttr::get(module.getContext(), title));
 }
 
-static int runImport(const CommandLine &options) {
+/// Options of configs, which a graph has in itself.
+static int checkGraphOptions(CommandLine &options) {
+  static constexpr llvm::StringLiteral common[] = {
+      "o", "log", "name", "plain", "flat", "locations"};
+  for (auto &[name, option] : cl::getRegisteredOptions())
+    if (option->getNumOccurrences() && !llvm::is_contained(common, name) &&
+        llvm::is_contained(option->Categories, &options.category))
+      return fail("--" + name + " is for configs: a graph says it itself");
+  return 0;
+}
+
+static int runGraph(CommandLine &options,
+                    std::unique_ptr<llvm::MemoryBuffer> buffer,
+                    llvm::StringRef path) {
+  if (int bad = checkGraphOptions(options))
+    return bad;
+  GraphOptions graph{!options.plain, !options.flat};
+  return importGraph(std::move(buffer), graph, [&](mlir::ModuleOp module) {
+    const std::string &name = options.values.modelName;
+    for (ModelOp model : module.getOps<ModelOp>())
+      if (!name.empty())
+        model.setSymName(name);
+    setTitle(module, name.empty() ? titleOf(path) : "");
+    mlir::OpPrintingFlags flags;
+    flags.enableDebugInfo(); // lines of the user's source
+    return write(options.output, [&](llvm::raw_ostream &os) {
+      module->print(os, flags);
+      os << '\n';
+    });
+  });
+}
+
+static int runImport(CommandLine &options) {
   std::string path = configOf(options.input.getValue());
   auto buffer = readFileOrStdin(path);
   if (!buffer)
     return fail("cannot read '" + path + "': " + toString(buffer.takeError()));
   std::string name = path == "-" ? "<stdin>" : path;
   llvm::StringRef text = (*buffer)->getBuffer();
+  if (isGraph(path, text))
+    return runGraph(options, std::move(*buffer), path);
+  if (options.plain || options.flat)
+    return fail("--plain and --flat are for graphs");
+  for (const cl::Option *option :
+       {static_cast<const cl::Option *>(&options.batch),
+        static_cast<const cl::Option *>(&options.seq)})
+    if (!option->getNumOccurrences())
+      return fail("expected --" + option->ArgStr + ", see --help");
   if (auto longLine = findLongLine(text)) {
     llvm::errs() << name << ':' << *longLine << '\n';
     return 1;
@@ -291,12 +343,7 @@ int kerf::importMain(int argc, char **argv) {
   if (options.listFields.getNumOccurrences())
     return listFields(options);
   if (!options.input.getNumOccurrences())
-    return fail("expected the path of a config, see --help");
-  for (const cl::Option *option :
-       {static_cast<const cl::Option *>(&options.batch),
-        static_cast<const cl::Option *>(&options.seq)})
-    if (!option->getNumOccurrences())
-      return fail("expected --" + option->ArgStr + ", see --help");
+    return fail("expected the path of a config or a graph, see --help");
   if (options.beta2.getNumOccurrences())
     options.values.beta2 = options.beta2.getValue();
   if (options.capacityFactor.getNumOccurrences())

@@ -15,6 +15,7 @@
 #include "kerf/Plan/Passes.h"
 #include "kerf/PlanIR/Passes.h"
 #include "kerf/Precision/Passes.h"
+#include "kerf/Raise/Passes.h"
 #include "kerf/Recompute/Passes.h"
 #include "kerf/Schedule/Passes.h"
 #include "kerf/Step/StepFile.h"
@@ -244,6 +245,7 @@ void kerf::registerPasses() {
   registerKerfPlanPasses();
   registerKerfPartitionPasses();
   registerKerfSchedulePasses();
+  registerKerfRaisePasses();
   registerKerfRecomputePasses();
   registerKerfFusePasses();
   registerKerfMemoryPasses();
@@ -320,10 +322,9 @@ static std::unique_ptr<llvm::MemoryBuffer> openInput(llvm::StringRef path) {
   return buffer;
 }
 
-/// The module of a text.
-static OwningOpRef<ModuleOp>
-parseModule(std::unique_ptr<llvm::MemoryBuffer> buffer,
-            llvm::SourceMgr &sources, MLIRContext &context) {
+OwningOpRef<ModuleOp>
+kerf::parseModule(std::unique_ptr<llvm::MemoryBuffer> buffer,
+                  llvm::SourceMgr &sources, MLIRContext &context) {
   if (auto unsafe = findUnsafeText(buffer->getBuffer())) {
     llvm::errs() << buffer->getBufferIdentifier() << ':' << *unsafe << '\n';
     return nullptr;

@@ -106,6 +106,11 @@ std::optional<std::string> findLongLine(llvm::StringRef text);
 /// `prescanText` finds. Returns "line:column: error: message".
 std::optional<std::string> findUnsafeText(llvm::StringRef text);
 
+/// The module of a text; messages as of `readModule`.
+mlir::OwningOpRef<mlir::ModuleOp>
+parseModule(std::unique_ptr<llvm::MemoryBuffer> buffer,
+            llvm::SourceMgr &sources, mlir::MLIRContext &context);
+
 /// Reads and parses a module; messages go to standard error as
 /// `file:line:col: error: ...`. Null on failure. `sources` must outlive the
 /// module's diagnostics.

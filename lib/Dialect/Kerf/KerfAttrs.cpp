@@ -161,6 +161,16 @@ LogicalResult RopeLinearAttr::verify(EmitError emitError, Real factor) {
   return success();
 }
 
+LogicalResult RopeTableAttr::verify(EmitError emitError,
+                                    DenseF64ArrayAttr frequencies,
+                                    Real magnitude) {
+  if (!(magnitude > 0 && std::isfinite(magnitude)) ||
+      !llvm::all_of(frequencies.asArrayRef(),
+                    [](double f) { return std::isfinite(f); }))
+    return emitError() << "expected finite frequencies and magnitude > 0";
+  return success();
+}
+
 LogicalResult RopeYarnAttr::verify(EmitError emitError, Real factor, Real low,
                                    Real high, Real magnitude) {
   if (!(factor >= 1 && low >= 0 && high > low && magnitude > 0 &&

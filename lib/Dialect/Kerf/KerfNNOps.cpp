@@ -245,6 +245,12 @@ LogicalResult RopeOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
   if (!(theta > 0) || !std::isfinite(theta)) // rope_c3
     return emitOptionalError(
         loc, "'kerf.rope' expected a finite theta > 0, found ", theta);
+  auto table = dyn_cast_or_null<RopeTableAttr>(adaptor.getScalingAttr());
+  int64_t pairs = x.getDimSize(3) / 2;
+  if (table && table.getFrequencies().size() != pairs) // rope_c5
+    return emitOptionalError(loc, "'kerf.rope' expected ", pairs,
+                             " frequencies, found ",
+                             table.getFrequencies().size());
   ZigzagAttr zigzag = adaptor.getZigzagAttr();
   if (zigzag && (adaptor.getPositions() || // rope_c4
                  zigzag.getDims() != llvm::ArrayRef<int64_t>{1} ||

@@ -164,6 +164,8 @@ Values RmsNormWeightGradientOp::decompose(OpBuilder &builder) {
 /// in f64: a constant of D/2 numbers.
 static double ropeFrequency(int64_t j, int64_t dim, double theta,
                             Attribute scaling) {
+  if (auto table = dyn_cast_or_null<RopeTableAttr>(scaling))
+    return table.getFrequencies()[j];
   double f = std::pow(theta, -2.0 * j / dim);
   if (auto linear = dyn_cast_or_null<RopeLinearAttr>(scaling))
     return f / linear.getFactor();
@@ -183,6 +185,14 @@ static double ropeFrequency(int64_t j, int64_t dim, double theta,
     return f / llama.getFactor();
   double t = (llama.getOriginal() / wavelength - low) / (high - low);
   return (1 - t) * f / llama.getFactor() + t * f;
+}
+
+/// Factor on cosines and sines.
+static double ropeMagnitude(Attribute scaling) {
+  if (auto yarn = dyn_cast_or_null<RopeYarnAttr>(scaling))
+    return yarn.getMagnitude();
+  auto table = dyn_cast_or_null<RopeTableAttr>(scaling);
+  return table ? table.getMagnitude() : 1.0;
 }
 
 /// Angles `[B,S,D/2]`, or `[1,S,D/2]` without positions.
@@ -253,9 +263,9 @@ Values RopeOp::decompose(OpBuilder &builder) {
     return p.broadcast(table, {0, 1, 3}, half);
   };
   Value cos = p.cos(angles), sin = p.sin(angles);
-  if (auto yarn = dyn_cast_or_null<RopeYarnAttr>(getScalingAttr())) {
-    cos = p.mul(cos, yarn.getMagnitude());
-    sin = p.mul(sin, yarn.getMagnitude());
+  if (double magnitude = ropeMagnitude(getScalingAttr()); magnitude != 1) {
+    cos = p.mul(cos, magnitude);
+    sin = p.mul(sin, magnitude);
   }
   cos = spread(cos);
   sin = spread(sin);

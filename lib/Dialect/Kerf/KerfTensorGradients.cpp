@@ -79,6 +79,21 @@ LogicalResult ReduceOp::buildGradient(GradientBuilder &gradients) {
   return success();
 }
 
+LogicalResult CumsumOp::buildGradient(GradientBuilder &gradients) {
+  PlainBuilder p{gradients.builder(), getLoc()};
+  // dx[i] = sum of dy[j], j > i: all but those up to i.
+  Value dy = gradients.of(getResult());
+  llvm::ArrayRef<int64_t> shape = typeOf(dy).getShape();
+  llvm::SmallVector<int64_t> kept;
+  for (int64_t d = 0, rank = shape.size(); d < rank; ++d)
+    if (d != getDim())
+      kept.push_back(d);
+  Value all = p.broadcast(p.sum(dy, {getDim()}), kept, shape);
+  Value before = CumsumOp::create(p.builder, p.loc, dy, getDim());
+  gradients.add(getX(), p.sub(p.sub(all, before), dy));
+  return success();
+}
+
 LogicalResult TopKOp::buildGradient(GradientBuilder &gradients) {
   PlainBuilder p{gradients.builder(), getLoc()};
   // dx[..., e] = sum_k dvalues[..., k] [indices[..., k] = e]

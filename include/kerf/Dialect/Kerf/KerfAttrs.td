@@ -296,4 +296,17 @@ def Kerf_RopeYarnAttr : Kerf_Attr<"RopeYarn", "rope_yarn"> {
   let genVerifyDecl = 1;
 }
 
+def Kerf_RopeTableAttr : Kerf_Attr<"RopeTable", "rope_table"> {
+  let summary = "Rotary frequencies as a list";
+  let description = [{
+    Pair j turns by `position frequencies[j]`, whatever `theta` is. Cosines and
+    sines are multiplied by `magnitude`. For scalings that have no attribute of
+    their own, as graphs from elsewhere bring them along.
+  }];
+  let parameters = (ins "::mlir::DenseF64ArrayAttr":$frequencies,
+    Kerf_Real<"length of a turned pair", "1.0">:$magnitude);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 #endif // KERF_ATTRS_TD

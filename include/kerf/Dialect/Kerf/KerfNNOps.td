@@ -264,7 +264,7 @@ def Kerf_RopeOp : Kerf_LayerOp<"rope", [Kerf_Localize, AttrSizedOperandSegments]
     The position is `positions[b,s]` if given, else `offset + s`, with `zigzag`
     the position of that row. `scaling`
     changes the frequencies. `inverse` is the transpose: it rotates back (and
-    multiplies by the magnitude of `#kerf.rope_yarn` again). Angles in f32 at
+    multiplies by the scaling's magnitude again). Angles in f32 at
     least.
 
     Life: written by the user or the importer; fused into kernels.
@@ -273,8 +273,9 @@ def Kerf_RopeOp : Kerf_LayerOp<"rope", [Kerf_Localize, AttrSizedOperandSegments]
     (C1) x has rank 4 and an even last dimension.
     (C2) positions are `[B,S]`.
     (C3) theta > 0, and the scaling is one of `#kerf.rope_llama3`,
-    `#kerf.rope_linear`, `#kerf.rope_yarn`.
+    `#kerf.rope_linear`, `#kerf.rope_yarn`, `#kerf.rope_table`.
     (C4) `zigzag` is along [1] and comes without positions.
+    (C5) a `#kerf.rope_table` has a frequency for each pair of channels.
 
     ```mlir
     %q = kerf.constant dense<0.5> : tensor<2x8x4x16xf32>

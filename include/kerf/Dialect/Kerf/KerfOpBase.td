@@ -55,8 +55,8 @@ class Kerf_AnyOf<Pred condition, string summary> : Attr<condition, summary> {
 def Kerf_OptimizerRule : Kerf_AnyOf<
     CPred<"::llvm::isa<::kerf::OptimizerRuleInterface>($_self)">, "optimizer rule">;
 def Kerf_RopeScalingKind : Kerf_AnyOf<
-    CPred<"(::llvm::isa<::kerf::RopeLlama3Attr, ::kerf::RopeLinearAttr, ::kerf::RopeYarnAttr>($_self))">,
-    "rope scaling (#kerf.rope_llama3, #kerf.rope_linear or #kerf.rope_yarn)">;
+    CPred<"(::llvm::isa<::kerf::RopeLlama3Attr, ::kerf::RopeLinearAttr, ::kerf::RopeYarnAttr, ::kerf::RopeTableAttr>($_self))">,
+    "rope scaling (#kerf.rope_llama3, #kerf.rope_linear, #kerf.rope_yarn or #kerf.rope_table)">;
 
 //===----------------------------------------------------------------------===//
 // Classes

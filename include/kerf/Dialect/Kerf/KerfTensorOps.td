@@ -307,7 +307,7 @@ def Kerf_UnitOp : Kerf_Op<"unit", [Pure, Kerf_Factors, Kerf_Cost, Kerf_Decompose
   let hasVerifier = 1;
 }
 
-def Kerf_CumsumOp : Kerf_InferredOp<"cumsum", [Kerf_PointwiseCost, Kerf_Evaluate]> {
+def Kerf_CumsumOp : Kerf_InferredOp<"cumsum", [Kerf_Gradient, Kerf_PointwiseCost, Kerf_Evaluate]> {
   let summary = "Sum elements before an index";
   let description = [{
     Exclusive prefix sum along `dim`: `y[j] = sum of x[0..j-1]`.

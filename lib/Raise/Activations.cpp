@@ -1,0 +1,163 @@
+//===- Activations.cpp - activations and gates ----------------------------===//
+
+#include "Views.h"
+
+#include <cmath>
+
+using namespace kerf;
+using namespace mlir;
+
+static bool isNear(std::optional<double> found, double expected) {
+  return found && std::abs(*found - expected) <= 1e-6 * std::abs(expected);
+}
+
+/// The other operand of a product with the number `factor`; null else.
+static Value timesNumber(Value value, double factor) {
+  if (auto mul = value.getDefiningOp<MulOp>())
+    for (auto [x, number] : bothOrders(mul))
+      if (isNear(splatOf(number), factor))
+        return x;
+  if (auto div = value.getDefiningOp<DivOp>())
+    if (isNear(splatOf(div.getRhs()), 1 / factor))
+      return div.getLhs();
+  return {};
+}
+
+static Value plusNumber(Value value, double number) {
+  if (auto add = value.getDefiningOp<AddOp>())
+    for (auto [x, other] : bothOrders(add))
+      if (isNear(splatOf(other), number))
+        return x;
+  return {};
+}
+
+/// True where `value` is x^3.
+static bool isCube(Value value, Value x) {
+  if (auto pow = value.getDefiningOp<PowOp>())
+    return pow.getLhs() == x && isNear(splatOf(pow.getRhs()), 3);
+  auto mul = value.getDefiningOp<MulOp>();
+  if (!mul)
+    return false;
+  for (auto [square, other] : bothOrders(mul)) {
+    auto inner = square.getDefiningOp<MulOp>();
+    if (inner && other == x && inner.getLhs() == x && inner.getRhs() == x)
+      return true;
+  }
+  return false;
+}
+
+/// True where `value` is sqrt(2/pi) (x + 0.044715 x^3).
+static bool isTanhInner(Value value, Value x) {
+  Value sum = timesNumber(value, std::sqrt(2 / M_PI));
+  auto add = sum ? sum.getDefiningOp<AddOp>() : nullptr;
+  if (!add)
+    return false;
+  for (auto [first, second] : bothOrders(add)) {
+    Value cube = timesNumber(second, 0.044715);
+    if (first == x && cube && isCube(cube, x))
+      return true;
+  }
+  return false;
+}
+
+/// The kind of gelu of which `gate` is (1 + f(x)); `half` of it where the
+/// factor 1/2 is inside.
+static std::optional<GeluKind> geluGate(Value gate, Value x, double half) {
+  Value curve = plusNumber(gate, half);
+  if (curve && half != 1)
+    curve = timesNumber(curve, half);
+  if (!curve)
+    return std::nullopt;
+  if (auto tanh = curve.getDefiningOp<TanhOp>(); tanh)
+    return isTanhInner(tanh->getOperand(0), x) ? std::optional(GeluKind::Tanh)
+                                               : std::nullopt;
+  auto erf = curve.getDefiningOp<ErfOp>();
+  if (erf && timesNumber(erf->getOperand(0), std::sqrt(0.5)) == x)
+    return GeluKind::Exact;
+  return std::nullopt;
+}
+
+namespace {
+
+/// x logistic(x).
+struct RaiseSilu : OpRewritePattern<MulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MulOp op,
+                                PatternRewriter &rewriter) const override {
+    for (auto [x, gate] : bothOrders(op)) {
+      auto logistic = gate.getDefiningOp<LogisticOp>();
+      if (logistic && logistic->getOperand(0) == x) {
+        rewriter.replaceOpWithNewOp<SiluOp>(op, op.getType(), x);
+        return success();
+      }
+    }
+    return failure();
+  }
+};
+
+/// silu(a) b, where nothing else reads silu(a).
+struct RaiseSwiglu : OpRewritePattern<MulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MulOp op,
+                                PatternRewriter &rewriter) const override {
+    for (auto [gate, up] : bothOrders(op)) {
+      auto silu = gate.getDefiningOp<SiluOp>();
+      if (silu && silu->hasOneUse() && up != gate) {
+        rewriter.replaceOpWithNewOp<SwigluOp>(op, op.getType(), silu.getX(),
+                                              up);
+        return success();
+      }
+    }
+    return failure();
+  }
+};
+
+/// max(x, 0)^2.
+struct RaiseSquaredRelu : OpRewritePattern<MulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MulOp op,
+                                PatternRewriter &rewriter) const override {
+    auto relu = op.getLhs().getDefiningOp<MaxOp>();
+    if (!relu || op.getRhs() != op.getLhs() || splatOf(relu.getRhs()) != 0.0)
+      return failure();
+    rewriter.replaceOpWithNewOp<SquaredReluOp>(op, op.getType(), relu.getLhs());
+    return success();
+  }
+};
+
+/// x/2 (1 + f(x)), the factors in any order.
+struct RaiseGelu : OpRewritePattern<MulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MulOp op,
+                                PatternRewriter &rewriter) const override {
+    auto take = [&](Value x, std::optional<GeluKind> kind) {
+      if (!kind)
+        return failure();
+      rewriter.replaceOpWithNewOp<GeluOp>(op, op.getType(), *kind, x);
+      return success();
+    };
+    for (auto [a, b] : bothOrders(op)) {
+      if (Value x = timesNumber(a, 0.5)) // (x/2) (1 + f)
+        if (succeeded(take(x, geluGate(b, x, 1.0))))
+          return success();
+      if (Value gate = timesNumber(b, 0.5)) // x ((1 + f)/2)
+        if (succeeded(take(a, geluGate(gate, a, 1.0))))
+          return success();
+      if (succeeded(take(a, geluGate(b, a, 0.5)))) // x (1/2 + f/2)
+        return success();
+      if (splatOf(b) == 0.5) // (x (1 + f))/2
+        if (auto product = a.getDefiningOp<MulOp>())
+          for (auto [x, gate] : bothOrders(product))
+            if (succeeded(take(x, geluGate(gate, x, 1.0))))
+              return success();
+    }
+    return failure();
+  }
+};
+
+} // namespace
+
+void kerf::addActivationPatterns(RewritePatternSet &patterns) {
+  patterns.add<RaiseSilu, RaiseSwiglu, RaiseSquaredRelu, RaiseGelu>(
+      patterns.getContext());
+}

@@ -1,0 +1,136 @@
+#include "Masks.h"
+
+using namespace kerf;
+using namespace mlir;
+
+namespace {
+
+/// row rows + column columns + constant.
+struct Affine {
+  int64_t rows = 0, columns = 0, constant = 0;
+
+  Affine operator-(const Affine &other) const {
+    return {rows - other.rows, columns - other.columns,
+            constant - other.constant};
+  }
+  Affine operator+(const Affine &other) const {
+    return {rows + other.rows, columns + other.columns,
+            constant + other.constant};
+  }
+  bool isConstant() const { return rows == 0 && columns == 0; }
+};
+
+/// Reads masks of scores whose last two dimensions are rows and columns.
+struct Reader {
+  int64_t rank;
+
+  std::optional<Affine> affineOf(Seen seen) const {
+    seen = lookThrough(seen);
+    Operation *op = seen.value.getDefiningOp();
+    if (auto iota = dyn_cast_or_null<IotaOp>(op)) {
+      int64_t along = seen.dims[iota.getDim()];
+      if (iota.getOffset() || iota.getZigzag() ||
+          (along >= 0 && along < rank - 2))
+        return std::nullopt;
+      return Affine{along == rank - 2, along == rank - 1, 0};
+    }
+    if (auto splat = splatOf(seen.value))
+      return Affine{0, 0, static_cast<int64_t>(*splat)};
+    if (isa_and_nonnull<CastOp>(op))
+      return affineOf(seen.operand(0));
+    if (!isa_and_nonnull<AddOp, SubOp, NegOp>(op))
+      return std::nullopt;
+    auto a = affineOf(seen.operand(0));
+    if (a && isa<NegOp>(op))
+      return Affine{} - *a;
+    auto b = a ? affineOf(seen.operand(1)) : std::nullopt;
+    if (!b)
+      return std::nullopt;
+    return isa<AddOp>(op) ? *a + *b : *a - *b;
+  }
+
+  /// `column <= row`, or `column >= row - w + 1`.
+  std::optional<MaskForm> comparisonOf(CompareOp op, Seen seen) const {
+    auto a = affineOf(seen.operand(0)), b = affineOf(seen.operand(1));
+    if (!a || !b)
+      return documentsOf(op, seen);
+    // difference <= 0
+    Affine difference = *a - *b;
+    switch (op.getKind()) {
+    case CompareKind::LT:
+      difference.constant += 1;
+      break;
+    case CompareKind::LE:
+      break;
+    case CompareKind::GT:
+      difference = Affine{0, 0, 1} + *b - *a;
+      break;
+    case CompareKind::GE:
+      difference = *b - *a;
+      break;
+    default:
+      return std::nullopt;
+    }
+    MaskForm form;
+    if (difference.rows == -1 && difference.columns == 1 &&
+        difference.constant == 0)
+      form.isCausal = true;
+    else if (difference.rows == 1 && difference.columns == -1 &&
+             difference.constant < 1)
+      form.window = 1 - difference.constant;
+    else
+      return std::nullopt;
+    return form;
+  }
+
+  /// Equal numbers of documents of row and column.
+  std::optional<MaskForm> documentsOf(CompareOp op, Seen seen) const {
+    Seen a = lookThrough(seen.operand(0)), b = lookThrough(seen.operand(1));
+    if (op.getKind() != CompareKind::EQ || a.value != b.value ||
+        typeOf(a.value).getRank() != 2 || !isa<BlockArgument>(a.value))
+      return std::nullopt;
+    llvm::SmallVector<int64_t> row = {0, rank - 2}, column = {0, rank - 1};
+    if (!(a.dims == row && b.dims == column) &&
+        !(a.dims == column && b.dims == row))
+      return std::nullopt;
+    MaskForm form;
+    form.segments = a.value;
+    return form;
+  }
+
+  std::optional<MaskForm> both(Seen a, Seen b) const {
+    auto first = read(a);
+    auto second = first ? read(b) : std::nullopt;
+    if (!second || (first->window && second->window) ||
+        (first->segments && second->segments))
+      return std::nullopt;
+    first->isCausal |= second->isCausal;
+    if (second->window)
+      first->window = second->window;
+    if (second->segments)
+      first->segments = second->segments;
+    return first;
+  }
+
+  std::optional<MaskForm> read(Seen seen) const {
+    seen = lookThrough(seen);
+    if (splatOf(seen.value) == 1.0)
+      return MaskForm();
+    if (auto compare = seen.op<CompareOp>())
+      return comparisonOf(compare, seen);
+    // a and b are written as a ? b : false.
+    auto select = seen.op<SelectOp>();
+    if (select && splatOf(select.getOnFalse()) == 0.0)
+      return both(seen.operand(0), seen.operand(1));
+    return std::nullopt;
+  }
+};
+
+} // namespace
+
+std::optional<MaskForm> kerf::maskOf(Value mask) {
+  int64_t rank = typeOf(mask).getRank();
+  if (rank < 2)
+    return std::nullopt;
+  return Reader{rank}.read({mask, dimRange(0, rank)});
+}

@@ -1,0 +1,484 @@
+//===- Roll.cpp - loops of layers that repeat -----------------------------===//
+//
+// Names propose, ops prove. Parameters whose names differ in one number are a
+// stack. In the order of the program the ops of layer i stand between the
+// first that reads a parameter of layer i and the first of layer i + 1; a
+// period of one or more layers repeats where the ops of one period are those
+// of the next, read the same operands, and hand the same values on.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LayerNames.h"
+
+#include "kerf/Dialect/Kerf/PlainBuilder.h"
+#include "kerf/Raise/Passes.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <map>
+
+using namespace kerf;
+using namespace mlir;
+
+namespace kerf {
+#define GEN_PASS_DEF_ROLLPASS
+#include "kerf/Raise/Passes.h.inc"
+} // namespace kerf
+
+/// Layers in a body at most.
+static constexpr int64_t kLongestPeriod = 16;
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+/// True for ops that are made again wherever they are read.
+static bool isLeaf(Operation *op) {
+  return isa<ConstantOp, IotaOp, ParamOp>(op) && op->getNumOperands() == 0;
+}
+
+/// Moves what follows from positions alone to the top: it belongs to no layer.
+static void hoistPositions(Block &block) {
+  Operation *last = nullptr;
+  llvm::DenseSet<Operation *> known;
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    if (isLeaf(&op) || !isPure(&op))
+      continue;
+    bool isKnown = op.getNumOperands() > 0 &&
+                   llvm::all_of(op.getOperands(), [&](Value operand) {
+                     Operation *def = operand.getDefiningOp();
+                     return def && !isa<ParamOp>(def) &&
+                            (isLeaf(def) || known.contains(def));
+                   });
+    if (isKnown)
+      known.insert(&op);
+  }
+  // Leaves first, then what is made of them, in their order.
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    if (!isLeaf(&op) && !known.contains(&op))
+      continue;
+    if (last)
+      op.moveAfter(last);
+    else
+      op.moveBefore(&block, block.begin());
+    last = &op;
+  }
+}
+
+namespace {
+
+/// The ops of a model that are no leaves, in order.
+struct Program {
+  std::vector<Operation *> ops;
+  llvm::DenseMap<Operation *, int64_t> placeOf;
+
+  explicit Program(Block &block) {
+    for (Operation &op : block.without_terminator())
+      if (!isLeaf(&op)) {
+        placeOf[&op] = ops.size();
+        ops.push_back(&op);
+      }
+  }
+  int64_t place(Value value) const {
+    Operation *def = value.getDefiningOp();
+    auto it = def ? placeOf.find(def) : placeOf.end();
+    return it == placeOf.end() ? -1 : it->second;
+  }
+};
+
+/// Ops [start, end) of a program: one layer.
+struct Range {
+  int64_t start = 0, end = 0;
+  int64_t size() const { return end - start; }
+};
+
+//===----------------------------------------------------------------------===//
+// Alike
+//===----------------------------------------------------------------------===//
+
+/// Compares the ops of one period with those of the next.
+class Comparison {
+public:
+  Comparison(const Program &program, const Stack &stack, int64_t period)
+      : program(program), stack(stack), period(period) {}
+
+  /// True where ops from `b` on are those from `a` on, `count` of them, one
+  /// period later. Values that are handed on are recorded in `handed`.
+  bool isAlike(int64_t a, int64_t b, int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      if (!isAlike(program.ops[a + i], program.ops[b + i], a, b))
+        return false;
+    return true;
+  }
+
+  /// What operands from before period a are one period later, by what they
+  /// are in the first: (place in the period, result) of its maker.
+  using Maker = std::pair<int64_t, unsigned>;
+  std::map<std::pair<int64_t, unsigned>, Maker> handed;
+
+private:
+  bool isAlike(Operation *x, Operation *y, int64_t a, int64_t b) {
+    if (x->getName() != y->getName() ||
+        x->getResultTypes() != y->getResultTypes() ||
+        x->getNumOperands() != y->getNumOperands() || isa<RepeatOp>(x) ||
+        !areAlike(x->getAttrDictionary(), y->getAttrDictionary()))
+      return false;
+    for (auto [n, pair] :
+         llvm::enumerate(llvm::zip(x->getOperands(), y->getOperands()))) {
+      auto [u, v] = pair;
+      if (!isAlike(u, v, a, b, program.placeOf.lookup(x) - a, n))
+        return false;
+    }
+    return true;
+  }
+
+  /// Attributes are equal, but that names have the number of their layer.
+  bool areAlike(DictionaryAttr x, DictionaryAttr y) const {
+    if (x == y)
+      return true;
+    if (x.size() != y.size())
+      return false;
+    for (auto [u, v] : llvm::zip(x, y)) {
+      if (u.getName() != v.getName())
+        return false;
+      if (u.getValue() == v.getValue())
+        continue;
+      auto a = dyn_cast<StringAttr>(u.getValue());
+      auto b = dyn_cast<StringAttr>(v.getValue());
+      if (!a || !b || !stack.isLater(a.getValue(), b.getValue(), period))
+        return false;
+    }
+    return true;
+  }
+
+  bool isAlike(Value u, Value v, int64_t a, int64_t b, int64_t place,
+               unsigned operand) {
+    if (u.getType() != v.getType())
+      return false;
+    Operation *x = u.getDefiningOp(), *y = v.getDefiningOp();
+    bool isLeafPair = x && y && isLeaf(x) && isLeaf(y);
+    if (isLeafPair)
+      return x == y ||
+             (x->getName() == y->getName() &&
+              areAlike(x->getAttrDictionary(), y->getAttrDictionary()));
+    int64_t from = program.place(u), to = program.place(v);
+    if (from >= a || to >= b) // made within
+      return from - a == to - b && cast<OpResult>(u).getResultNumber() ==
+                                       cast<OpResult>(v).getResultNumber();
+    if (to < a) // from before both
+      return u == v && !handed.contains({place, operand});
+    // Made by the first period: handed on.
+    Maker maker = {to - a, cast<OpResult>(v).getResultNumber()};
+    auto [it, isNew] = handed.try_emplace({place, operand}, maker);
+    return it->second == maker;
+  }
+
+  const Program &program;
+  const Stack &stack;
+  int64_t period;
+};
+
+//===----------------------------------------------------------------------===//
+// Runs
+//===----------------------------------------------------------------------===//
+
+/// Layers [first, first + period count) whose ops repeat.
+struct Run {
+  int64_t first = 0, period = 1, count = 1;
+  int64_t layers() const { return period * count; }
+};
+
+/// Where the layers of a stack begin; empty where layers are mixed.
+struct Layers {
+  std::vector<Range> ranges;
+  int64_t firstNumber = 0;
+};
+
+} // namespace
+
+static Layers findLayers(const Program &program, const Stack &stack) {
+  Layers layers;
+  layers.firstNumber = stack.first();
+  std::map<int64_t, std::pair<int64_t, int64_t>> uses; // first and last
+  for (auto [place, op] : llvm::enumerate(program.ops))
+    for (Value operand : op->getOperands())
+      if (auto param = operand.getDefiningOp<ParamOp>())
+        if (auto number = stack.numberOf(param.getName())) {
+          auto [it, isNew] = uses.try_emplace(*number, place, place);
+          it->second.second = place;
+        }
+  int64_t expected = layers.firstNumber;
+  for (auto &[number, places] : uses) {
+    if (number != expected++)
+      return {};
+    if (!layers.ranges.empty() && layers.ranges.back().end > places.first)
+      return {};
+    layers.ranges.push_back({places.first, places.second + 1});
+  }
+  for (size_t i = 0; i + 1 < layers.ranges.size(); ++i)
+    layers.ranges[i].end = layers.ranges[i + 1].start;
+  return layers;
+}
+
+/// Ops of a period that begins at layer `first`.
+static Range periodAt(const Layers &layers, int64_t first, int64_t period) {
+  return {layers.ranges[first].start, layers.ranges[first + period - 1].end};
+}
+
+/// How many periods from `first` on are alike. The last layer of the stack ends
+/// where its neighbour's length says.
+static int64_t countAlike(const Program &program, const Stack &stack,
+                          const Layers &layers, int64_t first, int64_t period) {
+  int64_t total = layers.ranges.size(), count = 1;
+  if (first + 2 * period > total)
+    return 1;
+  Range one = periodAt(layers, first, period);
+  Comparison comparison(program, stack, period);
+  for (; first + (count + 1) * period <= total; ++count) {
+    Range a = periodAt(layers, first + (count - 1) * period, period);
+    Range b = periodAt(layers, first + count * period, period);
+    bool isLast = first + (count + 1) * period == total;
+    if (isLast)
+      b.end = b.start + one.size();
+    if (b.size() != one.size() ||
+        b.end > static_cast<int64_t>(program.ops.size()) ||
+        !comparison.isAlike(a.start, b.start, one.size()))
+      break;
+  }
+  return count;
+}
+
+/// The run from `first` on that covers most layers; a short period wins.
+static Run findRun(const Program &program, const Stack &stack,
+                   const Layers &layers, int64_t first) {
+  Run best = {first, 1, 1};
+  for (int64_t period = 1; period <= kLongestPeriod; ++period) {
+    int64_t count = countAlike(program, stack, layers, first, period);
+    if (count > 1 && period * count > (best.count > 1 ? best.layers() : 1))
+      best = {first, period, count};
+  }
+  return best;
+}
+
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Makes the loop of a run.
+class Loop {
+public:
+  Loop(const Program &program, const Stack &stack, const Layers &layers,
+       const Run &run)
+      : program(program), stack(stack), run(run),
+        one(periodAt(layers, run.first, run.period)),
+        number(layers.firstNumber + run.first) {}
+
+  /// False, and nothing is changed, where values leave the layers that a loop
+  /// does not give.
+  bool build() {
+    if (!compare() || !findCarried() || !findResults())
+      return false;
+    OpBuilder builder(program.ops[one.start]);
+    int64_t start = number / run.period, end = start + run.count;
+    offset = number % run.period;
+    llvm::SmallVector<Value> inits;
+    for (const Carried &value : carried)
+      inits.push_back(value.init);
+    auto repeat = RepeatOp::create(
+        builder, program.ops[one.start]->getLoc(), ValueRange(inits).getTypes(),
+        inits, /*slices=*/ValueRange(), builder.getI64IntegerAttr(start),
+        builder.getI64IntegerAttr(end), /*reverse=*/UnitAttr(),
+        /*pair=*/IntegerAttr());
+    fill(repeat);
+    replace(repeat);
+    return true;
+  }
+
+private:
+  struct Carried {
+    Value init;
+    Comparison::Maker maker;
+  };
+
+  Operation *opAt(int64_t period, int64_t place) const {
+    return program.ops[one.start + period * one.size() + place];
+  }
+  Range lastPeriod() const {
+    int64_t start = one.start + (run.count - 1) * one.size();
+    return {start, start + one.size()};
+  }
+
+  bool compare() {
+    comparison.emplace(program, stack, run.period);
+    return comparison->isAlike(one.start, one.start + one.size(), one.size());
+  }
+
+  /// What the first period reads from before and later ones from their
+  /// neighbour.
+  bool findCarried() {
+    for (auto &[use, maker] : comparison->handed) {
+      Value init = opAt(0, use.first)->getOperand(use.second);
+      bool isKnown = false;
+      for (const Carried &known : carried) {
+        if (known.init == init && known.maker != maker)
+          return false;
+        isKnown |= known.init == init && known.maker == maker;
+      }
+      if (!isKnown)
+        carried.push_back({init, maker});
+    }
+    return !carried.empty();
+  }
+
+  /// What is read after the loop: carried values of its last period alone.
+  bool findResults() const {
+    for (int64_t place = one.start; place < lastPeriod().end; ++place)
+      for (OpResult result : program.ops[place]->getResults())
+        for (OpOperand &use : result.getUses())
+          if (isOutside(use.getOwner()) && !slotOf(place, result))
+            return false;
+    return true;
+  }
+
+  bool isOutside(Operation *user) const {
+    auto it = program.placeOf.find(user);
+    return it == program.placeOf.end() || it->second >= lastPeriod().end;
+  }
+
+  std::optional<unsigned> slotOf(int64_t place, OpResult result) const {
+    Comparison::Maker maker = {place - lastPeriod().start,
+                               result.getResultNumber()};
+    for (auto [slot, value] : llvm::enumerate(carried))
+      if (value.maker == maker)
+        return slot;
+    return std::nullopt;
+  }
+
+  void fill(RepeatOp repeat) {
+    MLIRContext *context = repeat.getContext();
+    Block &body = repeat.getBody().emplaceBlock();
+    Location loc = repeat.getLoc();
+    Value index = body.addArgument(
+        RankedTensorType::get({}, IntegerType::get(context, 32)), loc);
+    IRMapping map;
+    for (const Carried &value : carried)
+      map.map(value.init, body.addArgument(value.init.getType(), loc));
+    OpBuilder builder = OpBuilder::atBlockEnd(&body);
+    for (int64_t place = one.start; place < one.end; ++place) {
+      Operation *op = program.ops[place];
+      for (Value operand : op->getOperands())
+        if (Operation *leaf = operand.getDefiningOp();
+            leaf && isLeaf(leaf) && !map.contains(operand))
+          rename(builder.clone(*leaf, map));
+      Operation *copy = builder.clone(*op, map);
+      rename(copy);
+      draw(copy, index);
+    }
+    llvm::SmallVector<Value> yields;
+    for (const Carried &value : carried)
+      yields.push_back(map.lookup(
+          opAt(0, value.maker.first)->getResult(value.maker.second)));
+    YieldOp::create(builder, loc, yields, ValueRange());
+  }
+
+  /// Names with the number of a layer get the loop's.
+  void rename(Operation *op) const {
+    for (NamedAttribute attribute : op->getAttrs())
+      if (auto text = dyn_cast<StringAttr>(attribute.getValue()))
+        if (attribute.getName() == "name")
+          op->setAttr("name",
+                      StringAttr::get(op->getContext(), nameOf(op, text)));
+  }
+
+  std::string nameOf(Operation *op, StringAttr name) const {
+    auto found = stack.numberOf(name.getValue());
+    if (!found)
+      return name.str();
+    if (isa<ParamOp>(op))
+      return stack.templateOf(name.getValue(), run.period,
+                              *found - number + offset);
+    return stack.withoutNumber(name.getValue(), *found - number, run.period);
+  }
+
+  /// Draws of a loop's iterations differ by its number.
+  void draw(Operation *copy, Value index) const {
+    if (auto drop = dyn_cast<DropoutOp>(copy); drop && !drop.getLayer())
+      drop.getLayerMutable().assign(index);
+    auto attention = dyn_cast<AttentionOp>(copy);
+    if (attention && attention.getDropout() && !attention.getLayer())
+      attention.getLayerMutable().assign(index);
+  }
+
+  void replace(RepeatOp repeat) {
+    for (int64_t place = lastPeriod().start; place < lastPeriod().end; ++place)
+      for (OpResult result : program.ops[place]->getResults())
+        if (auto slot = slotOf(place, result))
+          result.replaceUsesWithIf(
+              repeat.getResult(*slot),
+              [&](OpOperand &use) { return isOutside(use.getOwner()); });
+    for (int64_t place = lastPeriod().end; place-- > one.start;) {
+      program.ops[place]->dropAllUses();
+      program.ops[place]->erase();
+    }
+  }
+
+  const Program &program;
+  const Stack &stack;
+  Run run;
+  Range one;
+  int64_t number = 0; ///< of the first layer
+  int64_t offset = 0; ///< of the first layer in its period
+  std::optional<Comparison> comparison;
+  std::vector<Carried> carried;
+};
+
+} // namespace
+
+/// Rolls the next run of a stack; false when there is none.
+static bool rollOne(Block &block, const Stack &stack, std::string &told) {
+  Program program(block);
+  Layers layers = findLayers(program, stack);
+  for (int64_t first = 0; first < static_cast<int64_t>(layers.ranges.size());
+       ++first) {
+    Run run = findRun(program, stack, layers, first);
+    if (run.count < 2)
+      continue;
+    if (!Loop(program, stack, layers, run).build())
+      continue;
+    int64_t number = layers.firstNumber + first;
+    told += (told.empty() ? "" : ", ") + stack.prefix() +
+            std::to_string(number) + " to " +
+            std::to_string(number + run.layers() - 1);
+    if (run.period > 1)
+      told += " in steps of " + std::to_string(run.period);
+    return true;
+  }
+  return false;
+}
+
+static void eraseUnread(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isPure(&op) && op.use_empty() && !op.hasTrait<OpTrait::IsTerminator>())
+      op.erase();
+}
+
+namespace {
+struct RollPass : kerf::impl::RollPassBase<RollPass> {
+  void runOnOperation() override {
+    for (ModelOp model : getOperation().getOps<ModelOp>()) {
+      Block &block = model.getBody().front();
+      hoistPositions(block);
+      std::string told;
+      for (const Stack &stack : findStacks(model))
+        while (rollOne(block, stack, told))
+          ;
+      eraseUnread(block);
+      if (!told.empty())
+        model.emitRemark() << "rolled layers " << told;
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,77 @@
+//===- Views.h - what values look like through broadcasts and views -------===//
+//
+// Graphs that come from elsewhere are full of dimensions of size 1, transposes
+// and broadcasts. Patterns ask here what is behind them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_LIB_RAISE_VIEWS_H
+#define KERF_LIB_RAISE_VIEWS_H
+
+#include "kerf/Dialect/Kerf/Kerf.h"
+#include "kerf/Dialect/Kerf/PlainBuilder.h"
+
+#include "mlir/IR/PatternMatch.h"
+
+#include <optional>
+
+namespace kerf {
+
+/// A value as seen from the dimensions of another: `dims[i]` is the dimension
+/// of the viewer that dimension i of `value` follows, -1 where the value has
+/// size 1 and the viewer none.
+struct Seen {
+  mlir::Value value;
+  llvm::SmallVector<int64_t> dims;
+
+  /// An operand of the op that makes the value, which is pointwise.
+  Seen operand(unsigned index) const;
+  /// The op that makes the value, if it is an `Op`.
+  template <typename Op> Op op() const { return value.getDefiningOp<Op>(); }
+};
+
+/// What is behind broadcasts, transposes, and reshapes that add or remove
+/// dimensions of size 1.
+Seen lookThrough(mlir::Value value);
+Seen lookThrough(Seen seen);
+
+/// The number that all elements are, where the text says so.
+std::optional<double> splatOf(mlir::Value value);
+
+/// `value` as a vector along dimension `dim` of the viewer, [size]; null where
+/// it varies along others, too. May make a reshape.
+mlir::Value vectorAlong(mlir::OpBuilder &builder, mlir::Location loc,
+                        mlir::Value value, int64_t dim);
+
+/// An element of a value.
+struct Element {
+  mlir::Value value;
+  llvm::SmallVector<int64_t> index;
+};
+
+/// The element that `element` is a view of: behind broadcasts, reshapes,
+/// transposes, slices and concatenations.
+Element sourceOf(Element element);
+
+/// What the element is, if constants and iotas alone say it.
+std::optional<double> numberAt(Element element);
+
+/// The two operands of a pointwise op of two operands, in both orders.
+template <typename Op>
+llvm::SmallVector<std::pair<mlir::Value, mlir::Value>, 2> bothOrders(Op op) {
+  return {{op.getLhs(), op.getRhs()}, {op.getRhs(), op.getLhs()}};
+}
+
+// Patterns, a file each.
+void addViewPatterns(mlir::RewritePatternSet &patterns);
+void addNormPatterns(mlir::RewritePatternSet &patterns);
+void addActivationPatterns(mlir::RewritePatternSet &patterns);
+void addRopePatterns(mlir::RewritePatternSet &patterns);
+/// Removes what patterns of rotary embeddings noted at tables.
+void eraseRopeNotes(mlir::Operation *root);
+void addAttentionPatterns(mlir::RewritePatternSet &patterns);
+void addLossPatterns(mlir::RewritePatternSet &patterns);
+
+} // namespace kerf
+
+#endif // KERF_LIB_RAISE_VIEWS_H

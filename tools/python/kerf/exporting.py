@@ -1,0 +1,377 @@
+"""Writes a PyTorch module as a model of the kerf dialect."""
+
+import os
+from pathlib import Path
+
+import torch
+
+from . import aten, constants, parameters
+from .text import Value, Writer, quoted, type_of
+
+DEFAULT_OPTIMIZER = "#kerf.adamw<beta2 = 0.95, weight_decay = 0.1>"
+
+
+class ExportError(Exception):
+    """The module cannot be exported; the text says what is missing and where it stands in the user's source."""
+
+
+class _Step(torch.nn.Module):
+    """The module with its loss: what a step computes."""
+
+    def __init__(self, module, loss):
+        super().__init__()
+        self.module = module
+        self.loss = loss
+
+    def forward(self, *inputs):
+        if self.loss is None:
+            return _loss_of(self.module(*inputs))
+        *inputs, targets = inputs
+        return self.loss(self.module(*inputs), targets)
+
+
+def _tensors(output):
+    if isinstance(output, torch.Tensor):
+        return [output]
+    if hasattr(output, "values") and not isinstance(output, (tuple, list)):
+        output = list(output.values())
+    if isinstance(output, (tuple, list)):
+        return [tensor for part in output for tensor in _tensors(part)]
+    return []
+
+
+def _loss_of(output):
+    """The scalar among what the module returns."""
+    scalars = [t for t in _tensors(output) if t.dim() == 0 and t.is_floating_point()]
+    if len(scalars) != 1:
+        raise ExportError(
+            f"the module returns {len(scalars)} scalars, expected one: its loss. A module that returns logits needs "
+            "loss='cross_entropy' or a function of (output, targets)"
+        )
+    return scalars[0]
+
+
+def _logits_of(output):
+    if hasattr(output, "logits"):
+        return output.logits
+    wide = [t for t in _tensors(output) if t.dim() == 3]
+    if len(wide) != 1:
+        raise ExportError(f"the module returns {len(wide)} tensors [batch, sequence, vocabulary], expected one: logits")
+    return wide[0]
+
+
+def cross_entropy(output, targets):
+    """Mean over targets that are not -100; `output` is logits, or has `logits`."""
+    logits = _logits_of(output)
+    flat = logits.reshape(-1, logits.shape[-1]).float()
+    return torch.nn.functional.cross_entropy(flat, targets.reshape(-1))
+
+
+def _trace(step, inputs):
+    """The graph of the step in ATen ops that the table knows, as far as PyTorch can decompose others."""
+    try:
+        program = torch.export.export(step, inputs, strict=False)
+    except ExportError:
+        raise
+    except Exception as error:
+        text = str(error).strip().splitlines() or [type(error).__name__]
+        raise ExportError(f"torch.export cannot trace the module: {text[0]}") from error
+    table = torch.export.default_decompositions()
+    for known in [op for op in table if str(op) in aten.OPS]:
+        del table[known]
+    return program.run_decompositions(table)
+
+
+def _place(node):
+    """File and line of the user's source that a node comes from: the innermost frame outside of libraries."""
+    trace = node.meta.get("stack_trace")
+    frames = []
+    for line in (trace or "").splitlines():
+        line = line.strip()
+        if line.startswith("File "):
+            file, number, *_ = line.removeprefix("File ").split(", ")
+            frames.append((file.strip('"'), int(number.removeprefix("line "))))
+    library = os.path.dirname(torch.__file__)
+    own = os.path.dirname(__file__)
+    frames = [f for f in frames if not f[0].startswith((library, own))]
+    if not frames:
+        return None
+    file, line = frames[-1]
+    return os.path.basename(file), line
+
+
+class _Exporter:
+    """Translates one graph."""
+
+    def __init__(self, program, roles, deviation):
+        self.program = program
+        self.signature = program.graph_signature
+        self.roles = roles  # of the inputs, in order
+        self.deviation = deviation
+        self.writer = Writer()
+        self.context = aten.Context(self.writer, self._role)
+        self.context.drop_name = self._drop_name
+        self.values = {}
+        self.header = []  # (role, name, type)
+        self.ops = set()
+        self._drops = {}
+
+    def _role(self, role):
+        """Name of an input that the step is given besides: seed or step."""
+        for known, name, _ in self.header:
+            if known == role:
+                return name
+        name = self.writer.fresh(role)
+        self.header.append((role, name, "tensor<i32>"))
+        return name
+
+    def _drop_name(self):
+        name = aten.module_name(self.context)
+        count = self._drops[name] = self._drops.get(name, 0) + 1
+        return name if count == 1 else f"{name}.{count}"
+
+    def run(self):
+        kinds = torch.export.graph_signature.InputKind
+        specs = {spec.arg.name: spec for spec in self.signature.input_specs}
+        state = {**self.program.state_dict, **self.program.constants}
+        self.weights = self._weights(specs, state, kinds)
+        drawn = parameters.inits([(n, t) for n, t in self.weights.values()], self.deviation)
+        inputs = iter(self.roles)
+        for node in self.program.graph.nodes:
+            self.context.node, self.writer.place = node, None
+            if node.op == "placeholder":
+                self._placeholder(node, specs[node.name], state, kinds, drawn, inputs)
+            elif node.op == "call_function":
+                self.values[node] = self._call(node)
+            elif node.op == "output":
+                return self._result(node)
+        raise ExportError("the graph has no output")
+
+    def _weights(self, specs, state, kinds):
+        """(name, tensor) by placeholder; one tensor under several names is one parameter, of the first."""
+        found, first = {}, {}
+        for spec in specs.values():
+            if spec.kind == kinds.PARAMETER:
+                tensor = state[spec.target]
+                name = spec.target.removeprefix("module.")
+                found[spec.arg.name] = first.setdefault(id(tensor), (name, tensor))
+        return found
+
+    def _placeholder(self, node, spec, state, kinds, drawn, inputs):
+        used = bool(node.users)
+        if spec.kind == kinds.USER_INPUT:
+            self._input(node, next(inputs))
+        elif spec.kind == kinds.PARAMETER and used:
+            name, tensor = self.weights[node.name]
+            node.meta["depends_on_weights"] = True
+            frozen = "" if tensor.requires_grad else " frozen"
+            shape = tuple(tensor.shape)
+            text = f"param {quoted(name)} init<{drawn[name]}>{frozen} : {type_of(shape, 'f32')}"
+            known = next((v for n, v in self.values.items() if self.weights.get(n.name, ("",))[0] == name), None)
+            self.values[node] = known or self.writer.emit(text, shape, "f32", name)
+        elif used and spec.kind in (kinds.BUFFER, kinds.CONSTANT_TENSOR):
+            self.values[node] = self._constant(node, spec, state[spec.target])
+
+    def _constant(self, node, spec, tensor):
+        name = spec.target.removeprefix("module.")
+        if tensor.device.type == "meta":
+            raise ExportError(f"the buffer '{name}' has no values (device 'meta'); make it on the CPU")
+        value = tensor.detach().cpu()
+        if not value.is_floating_point():
+            return value
+        value = constants.written(self.writer, value, self.context.dtype)
+        if value is None:
+            raise ExportError(
+                f"the buffer '{name}' {list(tensor.shape)} follows no rule that is known and is too large for the "
+                "text; make it a parameter that is not trained (requires_grad=False), or compute it in forward()"
+            )
+        return value
+
+    def _input(self, node, role):
+        tensor = node.meta["val"]
+        if not isinstance(tensor, torch.Tensor):
+            return
+        dtype = aten.DTYPES[tensor.dtype]
+        name = self.writer.fresh(role or node.name)
+        value = Value(name, tuple(tensor.shape), dtype)
+        self.header.append((role, name, value.type))
+        self.values[node] = value
+
+    def _call(self, node):
+        self.writer.place = _place(node)
+        if any(n.meta.get("depends_on_weights") for n in node.all_input_nodes):
+            node.meta["depends_on_weights"] = True
+        if node.target.__name__ == "getitem":
+            return self.values[node.args[0]][node.args[1]]
+        if isinstance(node.meta.get("val"), (int, float, bool)) or node.target in _CHECKS:
+            return node.meta.get("val")
+        name = str(node.target)
+        build = aten.OPS.get(name)
+        if build is None:
+            raise ExportError(f"{self._where(node)}: no counterpart of '{name}' in the kerf dialect")
+        self.ops.add(name)
+        known = self._known(node)
+        if known is not None:
+            return known
+        self._check_rows(node)
+        args, kwargs = (torch.fx.node.map_arg(a, self._value) for a in (node.args, dict(node.kwargs)))
+        try:
+            result = build(self.context, *args, **kwargs)
+        except aten.Unsupported as error:
+            raise ExportError(f"{self._where(node)}: {error} ('{name}')") from error
+        self._compare(node, result)
+        return result
+
+    def _check_rows(self, node):
+        """Known rows of a table are inside it."""
+        if node.target is not torch.ops.aten.embedding.default:
+            return
+        rows, table = self.values[node.args[1]], self.values[node.args[0]]
+        if isinstance(rows, torch.Tensor) and rows.numel() and int(rows.max()) >= table.shape[0]:
+            raise ExportError(
+                f"{self._where(node)}: position {int(rows.max())} of a table of {table.shape[0]} rows: the sequence is "
+                "longer than the module's learned positions"
+            )
+
+    def _known(self, node):
+        """What the node gives where that follows from sizes alone, and is whole numbers or truth values: they are
+        looked at as a whole where a value is needed. None for others."""
+        expected = node.meta["val"]
+        if not isinstance(expected, torch.Tensor) or expected.is_floating_point():
+            return None
+        if not all(isinstance(self.values[n], (torch.Tensor, int, float, bool)) for n in node.all_input_nodes):
+            return None
+        return constants.computed(node, self.values, tuple(expected.shape))
+
+    def _value(self, node):
+        """What the node gives, as a value."""
+        known = self.values[node]
+        if not isinstance(known, torch.Tensor):
+            return known
+        dtype = aten.DTYPES[known.dtype]
+        if (key := (node, "written")) not in self.values:
+            self.values[key] = constants.written(self.writer, known, dtype)
+        if self.values[key] is None:
+            raise ExportError(
+                f"{self._where(node)}: a table {list(known.shape)} of positions follows no rule that is known and is "
+                "too large for the text"
+            )
+        return self.values[key]
+
+    def _compare(self, node, result):
+        """What was written has the shape and type that PyTorch found."""
+        expected = node.meta["val"]
+        pairs = zip(result, expected) if isinstance(result, tuple) else [(result, expected)]
+        for value, tensor in pairs:
+            if value is None:  # a mask that nobody reads
+                continue
+            if (value.shape, value.dtype) != (tuple(tensor.shape), aten.DTYPES[tensor.dtype]):
+                found = type_of(tensor.shape, aten.DTYPES[tensor.dtype])
+                raise ExportError(f"{self._where(node)}: '{node.target}' gives {found}, written as {value.type}")
+
+    def _where(self, node):
+        place = _place(node)
+        return f"{place[0]}:{place[1]}" if place else f"node {node.name}"
+
+    def _result(self, node):
+        (outputs,) = node.args
+        loss = self._value(outputs[-1])
+        if loss.shape != ():
+            raise ExportError(f"the loss is {loss.type}, expected a scalar")
+        return loss
+
+
+_CHECKS = {
+    torch.ops.aten._assert_scalar.default,
+    torch.ops.aten._assert_tensor_metadata.default,
+    torch.ops.aten.sym_size.int,
+}
+
+
+def _model(exporter, loss, name, optimizer, clip_norm):
+    """The text of the model."""
+    order = {"tokens": 0, "targets": 1}
+    header = sorted(exporter.header, key=lambda entry: order.get(entry[0], 2))
+    inputs = ", ".join(f"{role + ' ' if role else ''}{value}: {kind}" for role, value, kind in header)
+    weights = list(dict(exporter.weights.values()).items())
+    groups = ", ".join(
+        f"#kerf.group<match = {quoted(pattern)}, weight_decay = 0.0>" for pattern in parameters.vectors(weights)
+    )
+    attributes = [f"optimizer = {optimizer}"]
+    attributes += [f"clip_norm = {float(clip_norm)!r}"] if clip_norm else []
+    attributes += [f"groups = [{groups}]"] if groups else []
+    body = "\n".join(exporter.writer.lines)
+    return (
+        f"kerf.model @{name}({inputs})\n    attributes {{{', '.join(attributes)}}} {{\n"
+        f"{body}\n  kerf.return {loss.name} : {loss.type}\n}}\n"
+    )
+
+
+def _roles_of(inputs, roles):
+    """tokens for the first tensor of integers, targets for the second, none for others."""
+    if roles is not None:
+        return list(roles)
+    names, result = iter(("tokens", "targets")), []
+    for tensor in inputs:
+        whole = isinstance(tensor, torch.Tensor) and not tensor.is_floating_point()
+        result.append(next(names, "") if whole else "")
+    return result
+
+
+def export(
+    module,
+    inputs,
+    path=None,
+    *,
+    loss=None,
+    roles=None,
+    name=None,
+    optimizer=DEFAULT_OPTIMIZER,
+    clip_norm=1.0,
+    deviation=0.02,
+):
+    """Writes the training step of `module` as a `kerf.model`, and returns its text.
+
+    module     torch.nn.Module in the mode (train or eval) in which it shall be trained. Parameters keep the names
+               of its state_dict; those that need no gradient are frozen; shared ones are one.
+    inputs     tuple of example inputs: tensors of integers [batch, sequence], the global batch that is trained.
+               The first is the tokens, the second the targets; shapes matter, values do not.
+    path       file to write to, whole or not at all.
+    loss       None where the module returns its loss (the only scalar of what it returns); "cross_entropy" where
+               it returns logits, against targets of the shape of the first input; else a function of
+               (what the module returns, targets).
+    roles      roles of the inputs where they are others than tokens and targets (see `kerf.model`).
+    name       symbol of the model; default: the module's class in small letters.
+    optimizer  a rule of the dialect; vectors get no weight decay.
+    clip_norm  largest global norm of the gradient, 0 for none.
+    deviation  of initial weights of a module without values (device "meta").
+
+    Raises ExportError, which names the line of the user's source.
+    """
+    if not isinstance(module, torch.nn.Module):
+        raise ExportError(f"expected a torch.nn.Module, found {type(module).__name__}")
+    inputs = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    if loss == "cross_entropy":
+        loss = cross_entropy
+    if loss is not None:
+        first = next((t for t in inputs if not t.is_floating_point()), None)
+        if first is None:
+            raise ExportError("expected an input of integers, the tokens, beside a loss")
+        inputs = (*inputs, torch.zeros_like(first))
+    # One tensor given twice would be one input.
+    inputs = tuple(t.clone() if any(t is s for s in inputs[:i]) else t for i, t in enumerate(inputs))
+    module = parameters.as_float32(module)
+    program = _trace(_Step(module, loss), inputs)
+    exporter = _Exporter(program, _roles_of(inputs, roles), deviation)
+    result = exporter.run()
+    symbol = name or "".join(c if c.isalnum() else "_" for c in type(module).__name__.lower())
+    text = _model(exporter, result, symbol, optimizer, clip_norm)
+    if path is not None:
+        _write(Path(path), text)
+    return text
+
+
+def _write(path, text):
+    part = path.with_name(path.name + ".part")
+    part.write_text(text)
+    part.replace(path)

@@ -1,0 +1,103 @@
+"""Initial values of parameters as the dialect says them, by looking at the module's own.
+
+Parameters of one name but for numbers ("layers.3.attn.wq.weight") and of one shape are drawn alike, so that layers
+can be rolled into a loop: their deviation is taken over all of them.
+"""
+
+import math
+import re
+from collections import defaultdict
+
+import torch
+
+SAMPLE = 1 << 20  # elements of a parameter that are looked at
+FLAT = 1.78  # largest element over the deviation: sqrt(3) in a uniform distribution
+
+
+def masked(name):
+    """The name with its numbers hidden: parameters of layers that are alike have one."""
+    return re.sub(r"(?<![A-Za-z0-9_])\d+(?![A-Za-z0-9_])", "{i}", name)
+
+
+def looked_at(tensor):
+    flat = tensor.detach().reshape(-1)
+    if flat.numel() > SAMPLE:
+        flat = flat[:: -(-flat.numel() // SAMPLE)]
+    return flat.double()
+
+
+def moments(tensor):
+    """Smallest, largest, mean square, mean and number of elements; None without values (device "meta")."""
+    if tensor.device.type == "meta" or type(tensor).__name__ == "FakeTensor":
+        return None
+    x = looked_at(tensor)
+    return x.min().item(), x.max().item(), x.square().mean().item(), x.mean().item(), x.numel()
+
+
+def without_values(name, shape, deviation):
+    """What a library draws, where the module has no values: matrices with `deviation`, gains of 1, biases of 0."""
+    if len(shape) >= 2:
+        return f"normal, {deviation!r}"
+    return "zeros" if name.rsplit(".", 1)[-1].startswith("bias") else "ones"
+
+
+def init_of(group, shape, deviation):
+    """`zeros`, `ones`, `constant, c`, `uniform, c` or `normal, deviation` of the parameters of a group."""
+    seen = [moments(tensor) for _, tensor in group]
+    if None in seen:
+        return without_values(group[0][0], shape, deviation)
+    low, high = min(m[0] for m in seen), max(m[1] for m in seen)
+    if low == high:
+        return {0.0: "zeros", 1.0: "ones"}.get(low, f"constant, {low!r}")
+    mean_square = sum(m[2] for m in seen) / len(seen)
+    mean = sum(m[3] for m in seen) / len(seen)
+    if abs(mean) > 0.5 * math.sqrt(mean_square):  # gains that were trained
+        return f"constant, {float(f'{mean:.3g}')!r}"
+    deviation = float(f"{math.sqrt(mean_square):.3g}")
+    # A normal distribution has elements beyond: of 64, in all but one of 200 cases.
+    within = max(-low, high) < FLAT * deviation and sum(m[4] for m in seen) >= 64
+    return f"uniform, {float(f'{math.sqrt(3 * mean_square):.3g}')!r}" if within else f"normal, {deviation!r}"
+
+
+def inits(parameters, deviation=0.02):
+    """`init<...>` by name, of (name, tensor) pairs."""
+    groups = defaultdict(list)
+    for name, tensor in parameters:
+        groups[masked(name), tuple(tensor.shape)].append((name, tensor))
+    result = {}
+    for (_, shape), group in groups.items():
+        text = init_of(group, shape, deviation)
+        result.update({name: text for name, _ in group})
+    return result
+
+
+def vectors(parameters):
+    """Patterns of the names of parameters of rank 1 and less, which weight decay leaves out."""
+    decayed = [name for name, tensor in parameters if tensor.dim() >= 2]
+    patterns = []
+    for name, tensor in parameters:
+        if tensor.dim() >= 2:
+            continue
+        pattern = shortest(name, decayed)
+        if pattern not in patterns:
+            patterns.append(pattern)
+    return patterns
+
+
+def shortest(name, others):
+    """The shortest pattern `*tail` of the name that none of the others has."""
+    parts = name.split(".")
+    for count in range(1, len(parts) + 1):
+        tail = ".".join(parts[-count:])
+        pattern = name if count == len(parts) else f"*.{tail}"
+        if not any(other == tail or other.endswith("." + tail) for other in others):
+            return pattern
+    return name
+
+
+def as_float32(module):
+    """The module with parameters and float buffers in f32; the compiler chooses the precision."""
+    wide = (torch.float64, torch.bfloat16, torch.float16)
+    if any(p.dtype in wide for p in module.parameters()):
+        module = module.float()
+    return module

@@ -1,0 +1,35 @@
+"""Weights of a module for kerf-run --init-from, and back."""
+
+from pathlib import Path
+
+
+def save_weights(module, path):
+    """Writes the parameters of a module as a safetensors file under the names that `export` gives them; of tied ones
+    the first. Read by kerf-run --init-from=PATH."""
+    from safetensors.torch import save_file
+
+    tensors, seen = {}, set()
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        if id(parameter) not in seen:
+            seen.add(id(parameter))
+            tensors[name] = parameter.detach().float().contiguous().cpu()
+    path = Path(path)
+    part = path.with_name(path.name + ".part")
+    save_file(tensors, part)
+    part.replace(path)
+
+
+def load_weights(module, path):
+    """Sets the parameters of a module to those of a file or folder that kerf-run --save-weights wrote."""
+    import torch
+    from safetensors.torch import load_file
+
+    path = Path(path)
+    files = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
+    tensors = {name: tensor for file in files for name, tensor in load_file(file).items()}
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    with torch.no_grad():
+        for name, tensor in tensors.items():
+            if name not in parameters:
+                raise ValueError(f"the module has no parameter '{name}' of '{path}'")
+            parameters[name].copy_(tensor)
