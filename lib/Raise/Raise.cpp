@@ -33,8 +33,9 @@ static std::string gainsOf(const Counts &before, const Counts &after) {
     auto it = before.find(name);
     int64_t more = count - (it == before.end() ? 0 : it->second);
     static const llvm::StringLiteral layers[] = {
-        "attention", "gelu",         "layer_norm", "rms_norm", "rope",
-        "silu",      "squared_relu", "swiglu",     "softmax",  "cross_entropy"};
+        "attention", "gelu",    "layer_norm",   "rms_norm",
+        "rope",      "silu",    "squared_relu", "swiglu",
+        "route",     "softmax", "cross_entropy"};
     if (more > 0 && llvm::is_contained(layers, name))
       text +=
           (text.empty() ? "" : ", ") + std::to_string(more) + " " + name.str();
@@ -51,6 +52,7 @@ struct RaisePass : kerf::impl::RaisePassBase<RaisePass> {
     addActivationPatterns(patterns);
     addRopePatterns(patterns);
     addAttentionPatterns(patterns);
+    addRoutePatterns(patterns);
     addLossPatterns(patterns);
     FrozenRewritePatternSet frozen(std::move(patterns));
     for (ModelOp model : getOperation().getOps<ModelOp>()) {

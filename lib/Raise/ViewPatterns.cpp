@@ -93,6 +93,59 @@ struct SliceOfConcat : OpRewritePattern<SliceOp> {
   }
 };
 
+/// The value whose leading dimensions `value` has as fewer, its rows unchanged;
+/// null else.
+static Value unflattened(Value value) {
+  auto reshape = value.getDefiningOp<ReshapeOp>();
+  if (!reshape)
+    return {};
+  RankedTensorType from = typeOf(reshape.getX()), to = typeOf(value);
+  bool isFlat = from.getRank() > to.getRank() && to.getRank() > 1 &&
+                from.getShape().back() == to.getShape().back();
+  return isFlat ? reshape.getX() : Value();
+}
+
+/// Products of rows that were flattened keep batch and sequence apart.
+struct UnflattenLinear : OpRewritePattern<LinearOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(LinearOp op,
+                                PatternRewriter &rewriter) const override {
+    Value x = unflattened(op.getX());
+    if (!x)
+      return failure();
+    Value y = LinearOp::create(rewriter, op.getLoc(), x, op.getWeight(),
+                               op.getBias(), op.getTransposed());
+    rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), y);
+    return success();
+  }
+};
+
+/// So do ops of elements and of rows.
+struct UnflattenRows : RewritePattern {
+  UnflattenRows(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    if (!op->hasTrait<OpTrait::SameOperandsAndResultType>() ||
+        op->getNumResults() != 1 || op->getNumOperands() == 0)
+      return failure();
+    llvm::SmallVector<Value> operands;
+    for (Value operand : op->getOperands()) {
+      Value wide = unflattened(operand);
+      if (!wide ||
+          (!operands.empty() && wide.getType() != operands.front().getType()))
+        return failure();
+      operands.push_back(wide);
+    }
+    Type wide = operands.front().getType(), flat = op->getResult(0).getType();
+    Operation *copy =
+        rewriter.create(op->getLoc(), op->getName().getIdentifier(), operands,
+                        wide, op->getAttrs());
+    rewriter.replaceOpWithNewOp<ReshapeOp>(op, flat, copy->getResult(0));
+    return success();
+  }
+};
+
 /// x 1, x + 0.
 template <typename Op> struct DropNeutral : OpRewritePattern<Op> {
   double neutral;
@@ -112,8 +165,8 @@ template <typename Op> struct DropNeutral : OpRewritePattern<Op> {
 } // namespace
 
 void kerf::addViewPatterns(RewritePatternSet &patterns) {
-  patterns.add<MergeTransposes, TransposeOfUnits, MergeReshapes, SliceOfConcat>(
-      patterns.getContext());
+  patterns.add<MergeTransposes, TransposeOfUnits, MergeReshapes, SliceOfConcat,
+               UnflattenLinear, UnflattenRows>(patterns.getContext());
   patterns.add<DropNeutral<MulOp>>(patterns.getContext(), 1.0);
   patterns.add<DropNeutral<AddOp>>(patterns.getContext(), 0.0);
 }

@@ -70,6 +70,7 @@ void addRopePatterns(mlir::RewritePatternSet &patterns);
 /// Removes what patterns of rotary embeddings noted at tables.
 void eraseRopeNotes(mlir::Operation *root);
 void addAttentionPatterns(mlir::RewritePatternSet &patterns);
+void addRoutePatterns(mlir::RewritePatternSet &patterns);
 void addLossPatterns(mlir::RewritePatternSet &patterns);
 
 } // namespace kerf

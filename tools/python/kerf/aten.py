@@ -31,12 +31,12 @@ class Unsupported(Exception):
     """What the dialect cannot say; the exporter adds where it stands in the user's source."""
 
 
-def op(*names):
+def op(*names, prefix="aten."):
     """Registers the function below for these ops."""
 
     def register(function):
         for name in names:
-            OPS["aten." + name] = function
+            OPS[prefix + name] = function
         return function
 
     return register
@@ -49,6 +49,8 @@ class Context:
         self.w = writer
         self.inputs = inputs  # by role: seed and step are added when dropout asks
         self.node = None
+        self.tokens = None  # shape of the tokens: [batch, sequence]
+        self.parts = {}  # by name of a value: the parameters that it stands for, where a checkpoint has several
 
     @property
     def shape(self):
@@ -439,7 +441,8 @@ def unbind(c, x, dim=0):
 
 @op("cat.default", "concat.default")
 def concatenate(c, values, dim=0):
-    values = [c.value(v, c.dtype) for v in values if v.shape != (0,)]
+    # An empty tensor is what a cache without an entry is.
+    values = [c.value(v, c.dtype) for v in values if isinstance(v, Value)]
     return c.w.concat(values, dim % values[0].rank)
 
 
@@ -665,9 +668,29 @@ def gather(c, x, dim, index, **_):
     return c.w.reduce("sum", kept, [len(shape) - 1])
 
 
+@op("scatter.value")
+def scatter_number(c, x, dim, index, value):
+    """The number at the elements that are named, along the last dimension."""
+    if dim % x.rank != x.rank - 1 or index.rank != x.rank or index.shape[:-1] != x.shape[:-1]:
+        raise Unsupported("a scatter along another dimension than the last")
+    named = chosen(c, c.w.cast(index, "i32"), x.shape[-1])
+    is_named = c.w.reduce("max", c.w.cast(named, x.dtype), [index.rank - 1])
+    is_named = c.w.compare("gt", is_named, c.w.constant(0.0, x.shape, x.dtype))
+    return c.w.select(is_named, c.w.constant(value, x.shape, x.dtype), x)
+
+
 @op("one_hot.default")
 def one_hot(c, index, classes=-1):
     return c.w.cast(chosen(c, c.w.cast(index, "i32"), c.shape[-1]), c.dtype)
+
+
+@op("histc.default")
+def histogram(c, x, bins=100, min=0, max=0):
+    """Of whole numbers, one bin each: how often each class is chosen."""
+    if min != 0 or max not in (bins - 1, bins):
+        raise Unsupported("a histogram but of whole numbers from 0 on, one bin each")
+    flat = c.w.reshape(c.w.cast(x, "i32"), (product(x.shape),))
+    return c.w.reduce("sum", c.w.cast(chosen(c, flat, bins), c.dtype), [0])
 
 
 @op("topk.default")
@@ -675,9 +698,7 @@ def topk(c, x, k, dim=-1, largest=True, sorted=True):
     if dim % x.rank != x.rank - 1 or not largest:
         raise Unsupported("topk along another dimension than the last, or of the smallest")
     shape = (*x.shape[:-1], k)
-    values, indices = Value(c.w.fresh("top"), shape, x.dtype), Value(c.w.fresh("index"), shape, "i32")
-    c.w.lines.append(f"  {values.name}, {indices.name} = kerf.top_k {x.name} k {k} : {x.type}{c.w._location()}")
-    return values, indices
+    return c.w.many(f"top_k {x.name} k {k} : {x.type}", [(shape, x.dtype), (shape, "i32")])
 
 
 @op("convolution.default", "conv1d.default", "conv1d.padding")

@@ -39,8 +39,6 @@ def held_once(tensor):
 
 def written(w, tensor, dtype):
     """A value for `tensor`, or None where it follows no rule and is too large to stand in the text."""
-    if tensor.numel() == 0:
-        return None
     narrow = held_once(tensor)
     for d, size in enumerate(narrow.shape):
         if size > 1 and is_alike(narrow, d):

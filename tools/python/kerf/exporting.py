@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from . import aten, constants, parameters
+from . import aten, constants, leaves, parameters
 from .text import Value, Writer, quoted, type_of
 
 DEFAULT_OPTIMIZER = "#kerf.adamw<beta2 = 0.95, weight_decay = 0.1>"
@@ -103,17 +103,20 @@ def _place(node):
 class _Exporter:
     """Translates one graph."""
 
-    def __init__(self, program, roles, deviation):
+    def __init__(self, program, roles, deviation, locations, names):
         self.program = program
         self.signature = program.graph_signature
         self.roles = roles  # of the inputs, in order
         self.deviation = deviation
+        self.locations = locations
+        self.names = names or (lambda name: name)
         self.writer = Writer()
         self.context = aten.Context(self.writer, self._role)
         self.context.drop_name = self._drop_name
         self.values = {}
         self.header = []  # (role, name, type)
         self.ops = set()
+        self.read = {}  # parameters by name
         self._drops = {}
 
     def _role(self, role):
@@ -162,22 +165,37 @@ class _Exporter:
         if spec.kind == kinds.USER_INPUT:
             self._input(node, next(inputs))
         elif spec.kind == kinds.PARAMETER and used:
-            name, tensor = self.weights[node.name]
             node.meta["depends_on_weights"] = True
-            frozen = "" if tensor.requires_grad else " frozen"
-            shape = tuple(tensor.shape)
-            text = f"param {quoted(name)} init<{drawn[name]}>{frozen} : {type_of(shape, 'f32')}"
-            known = next((v for n, v in self.values.items() if self.weights.get(n.name, ("",))[0] == name), None)
-            self.values[node] = known or self.writer.emit(text, shape, "f32", name)
+            self.values[node] = self._parameter(*self.weights[node.name], drawn)
         elif used and spec.kind in (kinds.BUFFER, kinds.CONSTANT_TENSOR):
             self.values[node] = self._constant(node, spec, state[spec.target])
+
+    def _parameter(self, name, tensor, drawn):
+        """The value of a parameter, which is read once."""
+        if name in self.read:
+            return self.read[name]
+        saved, shape = self.names(name), tuple(tensor.shape)
+        frozen = "" if tensor.requires_grad else " frozen"
+
+        def emit(saved, shape):
+            text = f"param {quoted(saved)} init<{drawn[name]}>{frozen} : {type_of(shape, 'f32')}"
+            return self.writer.emit(text, shape, "f32", saved)
+
+        if isinstance(saved, str):
+            value = emit(saved, shape)
+        else:
+            halves = [emit(half, (shape[0], shape[1] // 2, *shape[2:])) for half in saved]
+            value = self.writer.concat(halves, 1)
+            self.context.parts[value.name] = halves
+        self.read[name] = value
+        return value
 
     def _constant(self, node, spec, tensor):
         name = spec.target.removeprefix("module.")
         if tensor.device.type == "meta":
             raise ExportError(f"the buffer '{name}' has no values (device 'meta'); make it on the CPU")
         value = tensor.detach().cpu()
-        if not value.is_floating_point():
+        if not value.is_floating_point() or not value.numel():
             return value
         value = constants.written(self.writer, value, self.context.dtype)
         if value is None:
@@ -195,10 +213,12 @@ class _Exporter:
         name = self.writer.fresh(role or node.name)
         value = Value(name, tuple(tensor.shape), dtype)
         self.header.append((role, name, value.type))
+        if role == "tokens" and len(value.shape) == 2:
+            self.context.tokens = value.shape
         self.values[node] = value
 
     def _call(self, node):
-        self.writer.place = _place(node)
+        self.writer.place = _place(node) if self.locations else None
         if any(n.meta.get("depends_on_weights") for n in node.all_input_nodes):
             node.meta["depends_on_weights"] = True
         if node.target.__name__ == "getitem":
@@ -246,7 +266,7 @@ class _Exporter:
     def _value(self, node):
         """What the node gives, as a value."""
         known = self.values[node]
-        if not isinstance(known, torch.Tensor):
+        if not isinstance(known, torch.Tensor) or not known.numel():
             return known
         dtype = aten.DTYPES[known.dtype]
         if (key := (node, "written")) not in self.values:
@@ -329,6 +349,8 @@ def export(
     optimizer=DEFAULT_OPTIMIZER,
     clip_norm=1.0,
     deviation=0.02,
+    locations=True,
+    names=None,
 ):
     """Writes the training step of `module` as a `kerf.model`, and returns its text.
 
@@ -345,6 +367,9 @@ def export(
     optimizer  a rule of the dialect; vectors get no weight decay.
     clip_norm  largest global norm of the gradient, 0 for none.
     deviation  of initial weights of a module without values (device "meta").
+    names      function that gives the name of a parameter in checkpoints, of its name in the module; a list of two
+               names where a checkpoint has two halves, along dimension 1, of what the module has as one.
+    locations  whether ops carry their line of the user's source.
 
     Raises ExportError, which names the line of the user's source.
     """
@@ -360,10 +385,10 @@ def export(
         inputs = (*inputs, torch.zeros_like(first))
     # One tensor given twice would be one input.
     inputs = tuple(t.clone() if any(t is s for s in inputs[:i]) else t for i, t in enumerate(inputs))
-    module = parameters.as_float32(module)
-    program = _trace(_Step(module, loss), inputs)
-    exporter = _Exporter(program, _roles_of(inputs, roles), deviation)
-    result = exporter.run()
+    with parameters.in_float32(module), leaves.replaced(module):
+        program = _trace(_Step(module, loss), inputs)
+        exporter = _Exporter(program, _roles_of(inputs, roles), deviation, locations, names)
+        result = exporter.run()
     symbol = name or "".join(c if c.isalnum() else "_" for c in type(module).__name__.lower())
     text = _model(exporter, result, symbol, optimizer, clip_norm)
     if path is not None:

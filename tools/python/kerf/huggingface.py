@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from .exporting import export
+from .exporting import cross_entropy, export
 
 
 def import_hf(name, path=None, *, batch, sequence, meta=None, **options):
@@ -33,8 +33,45 @@ def import_hf(name, path=None, *, batch, sequence, meta=None, **options):
         tokens = tokens.to("meta")
     options.setdefault("deviation", getattr(model.config, "initializer_range", None) or 0.02)
     options.setdefault("name", model.config.model_type)
+    options.setdefault("names", saved_names(model.config.model_type))
     model.train()
-    return export(model, (tokens,), path, loss="cross_entropy", **options), model
+    return export(model, (tokens,), path, loss=loss_of(model.config), **options), model
+
+
+def loss_of(config):
+    """The library's loss of logits, with its auxiliary loss where the config asks for that."""
+    coefficient = getattr(config, "router_aux_loss_coef", 0.0)
+
+    def loss(output, targets):
+        total = cross_entropy(output, targets)
+        balance = getattr(output, "aux_loss", None)
+        return total if balance is None else total + coefficient * balance
+
+    return loss
+
+
+# How a checkpoint names what the library holds in another form: (part of a module's name, in a checkpoint).
+RENAMED = {
+    "gpt_neox": [("lm_head.weight", "embed_out.weight")],
+    "mixtral": [(".mlp.", ".block_sparse_moe.")],
+}
+# Names of an expert's gate, up and down.
+EXPERTS = {"mixtral": ("w1", "w3", "w2")}
+
+
+def saved_names(model_type):
+    """The function that gives a parameter's name in checkpoints: experts are one matrix each there."""
+    gate, up, down = EXPERTS.get(model_type, ("gate_proj", "up_proj", "down_proj"))
+
+    def saved(name):
+        for own, other in RENAMED.get(model_type, ()):
+            name = name.replace(own, other)
+        module, _, last = name.rpartition(".")
+        if module.endswith(".experts") and last == "gate_up_proj":
+            return [f"{module}.{{e}}.{half}.weight" for half in (gate, up)]
+        return f"{module}.{{e}}.{down}.weight" if module.endswith(".experts") and last == "down_proj" else name
+
+    return saved
 
 
 def _load(transformers, name, meta):

@@ -4,6 +4,7 @@ Parameters of one name but for numbers ("layers.3.attn.wq.weight") and of one sh
 can be rolled into a loop: their deviation is taken over all of them.
 """
 
+import contextlib
 import math
 import re
 from collections import defaultdict
@@ -95,9 +96,15 @@ def shortest(name, others):
     return name
 
 
-def as_float32(module):
-    """The module with parameters and float buffers in f32; the compiler chooses the precision."""
-    wide = (torch.float64, torch.bfloat16, torch.float16)
-    if any(p.dtype in wide for p in module.parameters()):
-        module = module.float()
-    return module
+@contextlib.contextmanager
+def in_float32(module):
+    """The module with its parameters in f32, for a while; the compiler chooses the precision of training."""
+    others = [p for p in module.parameters() if p.is_floating_point() and p.dtype != torch.float32]
+    values = [p.data for p in others]
+    for parameter in others:
+        parameter.data = parameter.data.float()
+    try:
+        yield
+    finally:
+        for parameter, value in zip(others, values):
+            parameter.data = value

@@ -105,6 +105,12 @@ class Writer:
         self.lines.append(f"  {value.name} = kerf.{text}{self._location()}")
         return value
 
+    def many(self, text, results):
+        """Adds `%a, %b = kerf.TEXT`, an op with several results (shape, element type)."""
+        values = tuple(Value(self.fresh(), tuple(shape), dtype) for shape, dtype in results)
+        self.lines.append(f"  {', '.join(v.name for v in values)} = kerf.{text}{self._location()}")
+        return values
+
     def _location(self):
         if not self.place:
             return ""
