@@ -99,15 +99,23 @@ static bool join(MaskForm &form, const MaskForm &more) {
   return true;
 }
 
+/// Joins the mask of `c ? x : -inf` or `c ? -inf : x` to `form` and gives x;
+/// null where `select` is no such.
+static Value shownBy(SelectOp select, MaskForm &form) {
+  bool isHidden = hides(splatOf(select.getOnTrue()));
+  if (!isHidden && !hides(splatOf(select.getOnFalse())))
+    return {};
+  auto mask = maskOf(select.getCondition(), isHidden);
+  if (!mask || !join(form, *mask))
+    return {};
+  return isHidden ? select.getOnFalse() : select.getOnTrue();
+}
+
 /// Takes a mask off the scores: `c ? x : -inf`, or `x + (c ? 0 : -inf)`.
 static std::optional<Value> withoutMask(Value scores, MaskForm &form) {
-  auto taken = [&](SelectOp select, std::optional<MaskForm> mask) {
-    return mask && hides(splatOf(select.getOnFalse())) && join(form, *mask);
-  };
   if (auto select = scores.getDefiningOp<SelectOp>()) {
-    if (taken(select, maskOf(select.getCondition())))
-      return select.getOnTrue();
-    return std::nullopt;
+    Value shown = shownBy(select, form);
+    return shown ? std::optional(shown) : std::nullopt;
   }
   auto add = scores.getDefiningOp<AddOp>();
   if (!add)
@@ -116,14 +124,17 @@ static std::optional<Value> withoutMask(Value scores, MaskForm &form) {
   for (auto [x, summand] : bothOrders(add)) {
     Seen seen = lookThrough(summand);
     auto select = seen.op<SelectOp>();
-    if (!select || splatOf(select.getOnTrue()) != 0.0 ||
-        typeOf(seen.value).getRank() < 2)
+    if (!select || typeOf(seen.value).getRank() < 2)
       continue;
     // Rows and columns must be those of the scores.
     llvm::ArrayRef<int64_t> dims = seen.dims;
     bool isPlane = dims.back() == rank - 1 && dims[dims.size() - 2] == rank - 2;
-    if (isPlane && taken(select, maskOf(select.getCondition())))
+    MaskForm more = form;
+    Value shown = isPlane ? shownBy(select, more) : Value();
+    if (shown && splatOf(shown) == 0.0) {
+      form = more;
       return x;
+    }
   }
   return std::nullopt;
 }

@@ -50,27 +50,24 @@ struct Reader {
   }
 
   /// `column <= row`, or `column >= row - w + 1`.
-  std::optional<MaskForm> comparisonOf(CompareOp op, Seen seen) const {
+  std::optional<MaskForm> comparisonOf(CompareOp op, Seen seen,
+                                       bool isHidden) const {
     auto a = affineOf(seen.operand(0)), b = affineOf(seen.operand(1));
     if (!a || !b)
-      return documentsOf(op, seen);
-    // difference <= 0
-    Affine difference = *a - *b;
-    switch (op.getKind()) {
-    case CompareKind::LT:
-      difference.constant += 1;
-      break;
-    case CompareKind::LE:
-      break;
-    case CompareKind::GT:
-      difference = Affine{0, 0, 1} + *b - *a;
-      break;
-    case CompareKind::GE:
-      difference = *b - *a;
-      break;
-    default:
+      return isHidden ? std::nullopt : documentsOf(op, seen);
+    // low + constant <= high
+    Affine low = *a, high = *b;
+    CompareKind kind = op.getKind();
+    if (kind == CompareKind::GT || kind == CompareKind::GE)
+      std::swap(low, high);
+    else if (kind != CompareKind::LT && kind != CompareKind::LE)
       return std::nullopt;
+    bool isStrict = kind == CompareKind::LT || kind == CompareKind::GT;
+    if (isHidden) { // not low <= high: high < low
+      std::swap(low, high);
+      isStrict = !isStrict;
     }
+    Affine difference = low - high + Affine{0, 0, isStrict};
     MaskForm form;
     if (difference.rows == -1 && difference.columns == 1 &&
         difference.constant == 0)
@@ -98,9 +95,9 @@ struct Reader {
     return form;
   }
 
-  std::optional<MaskForm> both(Seen a, Seen b) const {
-    auto first = read(a);
-    auto second = first ? read(b) : std::nullopt;
+  std::optional<MaskForm> both(Seen a, Seen b, bool isHidden) const {
+    auto first = read(a, isHidden);
+    auto second = first ? read(b, isHidden) : std::nullopt;
     if (!second || (first->window && second->window) ||
         (first->segments && second->segments))
       return std::nullopt;
@@ -112,25 +109,32 @@ struct Reader {
     return first;
   }
 
-  std::optional<MaskForm> read(Seen seen) const {
+  std::optional<MaskForm> read(Seen seen, bool isHidden) const {
     seen = lookThrough(seen);
-    if (splatOf(seen.value) == 1.0)
+    if (splatOf(seen.value) == (isHidden ? 0.0 : 1.0))
       return MaskForm();
     if (auto compare = seen.op<CompareOp>())
-      return comparisonOf(compare, seen);
-    // a and b are written as a ? b : false.
+      return comparisonOf(compare, seen, isHidden);
     auto select = seen.op<SelectOp>();
-    if (select && splatOf(select.getOnFalse()) == 0.0)
-      return both(seen.operand(0), seen.operand(1));
+    if (!select)
+      return std::nullopt;
+    auto onTrue = splatOf(select.getOnTrue());
+    auto onFalse = splatOf(select.getOnFalse());
+    if (onTrue == 0.0 && onFalse == 1.0) // not
+      return read(seen.operand(0), !isHidden);
+    if (onFalse == 0.0 && !isHidden) // a and b
+      return both(seen.operand(0), seen.operand(1), false);
+    if (onTrue == 1.0 && isHidden) // not (a or b)
+      return both(seen.operand(0), seen.operand(2), true);
     return std::nullopt;
   }
 };
 
 } // namespace
 
-std::optional<MaskForm> kerf::maskOf(Value mask) {
+std::optional<MaskForm> kerf::maskOf(Value mask, bool isHidden) {
   int64_t rank = typeOf(mask).getRank();
   if (rank < 2)
     return std::nullopt;
-  return Reader{rank}.read({mask, dimRange(0, rank)});
+  return Reader{rank}.read({mask, dimRange(0, rank)}, isHidden);
 }

@@ -15,9 +15,9 @@ struct MaskForm {
   mlir::Value segments;
 };
 
-/// The form of a mask of truth values: true where a row sees a column. None
-/// where it is another function.
-std::optional<MaskForm> maskOf(mlir::Value mask);
+/// The form of a mask of truth values: true where a row sees a column, or, with
+/// `isHidden`, where it does not. None where it is another function.
+std::optional<MaskForm> maskOf(mlir::Value mask, bool isHidden = false);
 
 } // namespace kerf
 

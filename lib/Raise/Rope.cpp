@@ -38,7 +38,8 @@ struct Turn {
 /// How a table turns channels.
 struct Rotation {
   int64_t sequence = 0;            ///< dimension of positions
-  std::vector<double> frequencies; ///< per element of the last dimension
+  int64_t channel = 0;             ///< dimension of channels
+  std::vector<double> frequencies; ///< per channel
   double magnitude = 1;
 };
 } // namespace
@@ -94,20 +95,20 @@ static llvm::SmallVector<int64_t> positionsOf(int64_t length) {
 template <typename Function>
 static bool follows(Value table, const Rotation &rotation) {
   llvm::ArrayRef<int64_t> shape = typeOf(table).getShape();
-  int64_t last = shape.size() - 1;
+  int64_t channel = rotation.channel;
   llvm::SmallVector<int64_t> start(shape.size(), 0), end(shape);
   for (int64_t &i : end)
     --i;
-  end[rotation.sequence] = end[last] = 0;
+  end[rotation.sequence] = end[channel] = 0;
   // The other dimensions must not matter: both ends are looked at.
   llvm::SmallVector<llvm::SmallVector<int64_t>> corners = {start};
   if (end != start)
     corners.push_back(end);
   for (llvm::SmallVector<int64_t> index : corners)
     for (int64_t s : positionsOf(shape[rotation.sequence]))
-      for (int64_t c = 0; c < shape[last]; ++c) {
+      for (int64_t c = 0; c < shape[channel]; ++c) {
         index[rotation.sequence] = s;
-        index[last] = c;
+        index[channel] = c;
         auto turn = turnAt<Function>({table, index});
         if (!turn || !isNear(turn->magnitude, rotation.magnitude) ||
             !isNear(turn->angle, s * rotation.frequencies[c]))
@@ -116,20 +117,20 @@ static bool follows(Value table, const Rotation &rotation) {
   return true;
 }
 
-/// The rotation of a table of cosines or sines, channels last.
+/// The rotation of a table of cosines or sines with this dimension of channels.
 template <typename Function>
-static std::optional<Rotation> readTable(Value table) {
+static std::optional<Rotation> readTable(Value table, int64_t channel) {
   llvm::ArrayRef<int64_t> shape = typeOf(table).getShape();
-  int64_t last = shape.size() - 1;
-  for (int64_t sequence = 0; sequence < last; ++sequence) {
+  for (int64_t sequence = 0; sequence < channel; ++sequence) {
     if (shape[sequence] < 2)
       continue;
     Rotation rotation;
     rotation.sequence = sequence;
+    rotation.channel = channel;
     llvm::SmallVector<int64_t> index(shape.size(), 0);
     index[sequence] = 1;
-    for (int64_t c = 0; c < shape[last]; ++c) {
-      index[last] = c;
+    for (int64_t c = 0; c < shape[channel]; ++c) {
+      index[channel] = c;
       auto turn = turnAt<Function>({table, index});
       if (!turn)
         return std::nullopt;
@@ -151,6 +152,7 @@ static ArrayAttr noteOf(MLIRContext *context,
     return builder.getArrayAttr({});
   return builder.getArrayAttr(
       {builder.getI64IntegerAttr(rotation->sequence),
+       builder.getI64IntegerAttr(rotation->channel),
        builder.getDenseF64ArrayAttr(rotation->frequencies),
        builder.getF64FloatAttr(rotation->magnitude)});
 }
@@ -160,8 +162,9 @@ static std::optional<Rotation> rotationIn(ArrayAttr note) {
     return std::nullopt;
   Rotation rotation;
   rotation.sequence = cast<IntegerAttr>(note[0]).getInt();
-  rotation.frequencies = cast<DenseF64ArrayAttr>(note[1]).asArrayRef().vec();
-  rotation.magnitude = cast<FloatAttr>(note[2]).getValueAsDouble();
+  rotation.channel = cast<IntegerAttr>(note[1]).getInt();
+  rotation.frequencies = cast<DenseF64ArrayAttr>(note[2]).asArrayRef().vec();
+  rotation.magnitude = cast<FloatAttr>(note[3]).getValueAsDouble();
   return rotation;
 }
 
@@ -171,12 +174,13 @@ template <typename Function>
 static std::optional<Rotation> tableOf(Value table, llvm::StringRef name) {
   Seen seen = lookThrough(table);
   Operation *op = seen.value.getDefiningOp();
-  if (!op || seen.dims.empty() ||
-      seen.dims.back() != typeOf(table).getRank() - 1)
+  auto channel = llvm::find(seen.dims, typeOf(table).getRank() - 1);
+  if (!op || channel == seen.dims.end())
     return std::nullopt;
   auto note = op->getAttrOfType<ArrayAttr>(name);
   if (!note) {
-    note = noteOf(op->getContext(), readTable<Function>(seen.value));
+    note = noteOf(op->getContext(),
+                  readTable<Function>(seen.value, channel - seen.dims.begin()));
     op->setDiscardableAttr(name, note);
   }
   std::optional<Rotation> rotation = rotationIn(note);
@@ -216,17 +220,19 @@ void kerf::eraseRopeNotes(Operation *root) {
 /// they are neighbours; none else.
 namespace {
 struct Channels {
-  Value x;
+  Value x;                          ///< of any shape
+  llvm::SmallVector<int64_t> shape; ///< as which it is turned
   int which = 0;
   bool isInterleaved = false;
   bool isOther(const Channels &other) const {
-    return x == other.x && isInterleaved == other.isInterleaved &&
-           which != other.which;
+    return x == other.x && shape == other.shape &&
+           isInterleaved == other.isInterleaved && which != other.which;
   }
 };
 } // namespace
 
-static std::optional<Channels> channelsOf(Value value) {
+/// First or second half of the channels.
+static std::optional<Channels> halfOf(Value value) {
   if (auto slice = value.getDefiningOp<SliceOp>()) {
     llvm::ArrayRef<int64_t> whole = typeOf(slice.getX()).getShape();
     llvm::ArrayRef<int64_t> sizes = slice.getSizes();
@@ -236,24 +242,30 @@ static std::optional<Channels> channelsOf(Value value) {
     int64_t start = slice.getOffsets().back();
     if (start != 0 && start != sizes.back())
       return std::nullopt;
-    return Channels{slice.getX(), start != 0, false};
+    return Channels{slice.getX(), llvm::to_vector(whole), start != 0, false};
   }
-  // [..., D] as [..., D/2, 2], one of two, [..., D/2].
+  return std::nullopt;
+}
+
+static std::optional<Channels> channelsOf(Value value) {
+  if (auto half = halfOf(value); half && half->shape.back() != 2)
+    return half;
+  // Anything as [..., D/2, 2], one of two, [..., D/2].
   auto narrow = value.getDefiningOp<ReshapeOp>();
-  auto slice = narrow ? narrow.getX().getDefiningOp<SliceOp>() : nullptr;
+  auto slice = (narrow ? narrow.getX() : value).getDefiningOp<SliceOp>();
   auto pairs = slice ? slice.getX().getDefiningOp<ReshapeOp>() : nullptr;
   if (!pairs)
     return std::nullopt;
   llvm::ArrayRef<int64_t> shape = typeOf(pairs.getResult()).getShape();
-  llvm::ArrayRef<int64_t> from = typeOf(pairs.getX()).getShape();
   llvm::SmallVector<int64_t> one(shape);
   one.back() = 1;
   if (shape.back() != 2 || slice.getSizes() != llvm::ArrayRef(one) ||
-      from.size() + 1 != shape.size() ||
-      from.drop_back() != shape.drop_back(2) ||
-      typeOf(value).getShape() != shape.drop_back())
+      (narrow && typeOf(value).getShape() != shape.drop_back()))
     return std::nullopt;
-  return Channels{pairs.getX(), slice.getOffsets().back() != 0, true};
+  llvm::SmallVector<int64_t> whole(shape.drop_back());
+  whole.back() *= 2;
+  Value x = pairs.getX();
+  return Channels{x, whole, slice.getOffsets().back() != 0, true};
 }
 
 /// The two values that `joined` has as its first and second channels.
@@ -272,17 +284,14 @@ static std::optional<std::pair<Value, Value>> jointOf(Value joined,
     return std::nullopt;
   isInterleaved = true;
   llvm::ArrayRef<int64_t> pairs = typeOf(concat.getResult()).getShape();
-  llvm::ArrayRef<int64_t> shape = typeOf(joined).getShape();
-  if (pairs.back() != 2 || concat.getDim() != pairs.size() - 1 ||
-      shape.size() + 1 != pairs.size() ||
-      shape.drop_back() != pairs.drop_back(2))
+  if (pairs.back() != 2 || concat.getDim() != pairs.size() - 1)
     return std::nullopt;
   Value halves[2];
   for (int i : {0, 1}) {
-    auto wide = concat.getInputs()[i].getDefiningOp<ReshapeOp>();
-    if (!wide || typeOf(wide.getX()).getShape() != pairs.drop_back())
-      return std::nullopt;
-    halves[i] = wide.getX();
+    halves[i] = concat.getInputs()[i];
+    auto wide = halves[i].getDefiningOp<ReshapeOp>();
+    if (wide && typeOf(wide.getX()).getShape() == pairs.drop_back())
+      halves[i] = wide.getX();
   }
   return std::pair(halves[0], halves[1]);
 }
@@ -335,12 +344,15 @@ formOf(MLIRContext *context, llvm::ArrayRef<double> pairs, double magnitude) {
   return {rounded(theta, digits), scaling};
 }
 
-/// Builds the op on x, whose heads may stand before positions or be none.
-static Value rotate(PatternRewriter &rewriter, Location loc, Value x,
-                    const Rotation &rotation, llvm::ArrayRef<double> pairs,
-                    bool isInterleaved) {
+/// Replaces `op` by a rotation of `channels`, whose heads may stand before
+/// positions or be none.
+static void rotate(PatternRewriter &rewriter, Operation *op,
+                   const Channels &channels, const Rotation &rotation,
+                   llvm::ArrayRef<double> pairs) {
+  Location loc = op->getLoc();
   PlainBuilder p{rewriter, loc};
-  llvm::SmallVector<int64_t> shape(typeOf(x).getShape());
+  llvm::ArrayRef<int64_t> shape = channels.shape;
+  Value x = p.reshape(channels.x, shape);
   bool isTurned = shape.size() == 4 && rotation.sequence == 2;
   auto [theta, scaling] =
       formOf(rewriter.getContext(), pairs, rotation.magnitude);
@@ -353,8 +365,11 @@ static Value rotate(PatternRewriter &rewriter, Location loc, Value x,
                            /*offset=*/Value(), rewriter.getF64FloatAttr(theta),
                            scaling, /*inverse=*/UnitAttr(),
                            /*zigzag=*/ZigzagAttr(),
-                           isInterleaved ? rewriter.getUnitAttr() : UnitAttr());
-  return isTurned ? p.transpose(y, {0, 2, 1, 3}) : p.reshape(y, shape);
+                           channels.isInterleaved ? rewriter.getUnitAttr()
+                                                  : UnitAttr());
+  if (isTurned)
+    y = p.transpose(y, {0, 2, 1, 3});
+  rewriter.replaceOp(op, p.reshape(y, typeOf(op->getResult(0)).getShape()));
 }
 
 /// Frequencies per pair of a table with one per channel; none where the two
@@ -373,8 +388,8 @@ pairsOf(llvm::ArrayRef<double> channels, bool isInterleaved) {
   return pairs;
 }
 
-static bool hasHeads(Value x, const Rotation &rotation) {
-  int64_t rank = typeOf(x).getRank();
+static bool hasHeads(const Channels &channels, const Rotation &rotation) {
+  int64_t rank = channels.shape.size();
   return (rank == 4 && rotation.sequence <= 2) ||
          (rank == 3 && rotation.sequence == 1);
 }
@@ -384,6 +399,14 @@ namespace {
 /// x cos + turn(x) sin.
 struct RaiseTurned : OpRewritePattern<AddOp> {
   using OpRewritePattern::OpRewritePattern;
+
+  /// True where `x` is what the channels are of, in the shape that is turned.
+  static bool isWhole(Value x, const Channels &channels) {
+    if (typeOf(x).getShape() != llvm::ArrayRef(channels.shape))
+      return false;
+    auto reshape = x.getDefiningOp<ReshapeOp>();
+    return x == channels.x || (reshape && reshape.getX() == channels.x);
+  }
 
   /// x of turn(x).
   static std::optional<Channels> turned(Value value) {
@@ -412,7 +435,7 @@ struct RaiseTurned : OpRewritePattern<AddOp> {
         if (!channels)
           continue;
         for (auto [x, cosines] : bothOrders(a))
-          if (x == channels->x &&
+          if (isWhole(x, *channels) &&
               succeeded(rewrite(op, *channels, cosines, sines, rewriter)))
             return success();
       }
@@ -424,13 +447,12 @@ struct RaiseTurned : OpRewritePattern<AddOp> {
                                Value cosines, Value sines,
                                PatternRewriter &rewriter) {
     auto rotation = rotationOf(cosines, sines);
-    if (!rotation || !hasHeads(channels.x, *rotation))
+    if (!rotation || !hasHeads(channels, *rotation))
       return failure();
     auto pairs = pairsOf(rotation->frequencies, channels.isInterleaved);
     if (!pairs)
       return failure();
-    rewriter.replaceOp(op, rotate(rewriter, op.getLoc(), channels.x, *rotation,
-                                  *pairs, channels.isInterleaved));
+    rotate(rewriter, op, channels, *rotation, *pairs);
     return success();
   }
 };
@@ -475,11 +497,9 @@ template <typename Joined> struct RaiseJoined : OpRewritePattern<Joined> {
     }
     auto rotation =
         isSame ? rotationOf(firstCos->table, secondSin->table) : std::nullopt;
-    Value x = firstCos->channels.x;
-    if (!rotation || !hasHeads(x, *rotation))
+    if (!rotation || !hasHeads(firstCos->channels, *rotation))
       return failure();
-    rewriter.replaceOp(op, rotate(rewriter, op.getLoc(), x, *rotation,
-                                  rotation->frequencies, isInterleaved));
+    rotate(rewriter, op, firstCos->channels, *rotation, rotation->frequencies);
     return success();
   }
 };

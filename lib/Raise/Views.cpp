@@ -188,6 +188,28 @@ static std::optional<double> outerAt(Element e) {
   return a && b ? std::optional(*a * *b) : std::nullopt;
 }
 
+/// Likewise by an einsum that sums nothing.
+static std::optional<double> outerEinsumAt(EinsumOp op, Element e) {
+  auto [terms, out] = op.getEquation().split("->");
+  auto [left, right] = terms.split(',');
+  double result = 1;
+  for (auto [term, value] :
+       {std::pair(left, op.getLhs()), std::pair(right, op.getRhs())}) {
+    llvm::SmallVector<int64_t> index;
+    for (char letter : term) {
+      size_t at = out.find(letter);
+      if (at == llvm::StringRef::npos)
+        return std::nullopt;
+      index.push_back(e.index[at]);
+    }
+    auto number = numberAt({value, index});
+    if (!number)
+      return std::nullopt;
+    result *= *number;
+  }
+  return result;
+}
+
 std::optional<double> kerf::numberAt(Element element) {
   Element e = sourceOf(element);
   Operation *op = e.value.getDefiningOp();
@@ -202,6 +224,8 @@ std::optional<double> kerf::numberAt(Element element) {
   }
   if (isa<MatmulOp>(op))
     return outerAt(e);
+  if (auto einsum = dyn_cast<EinsumOp>(op))
+    return outerEinsumAt(einsum, e);
   if (!isa<AddOp, SubOp, MulOp, DivOp, PowOp, NegOp, CastOp>(op))
     return std::nullopt;
   auto a = numberAt({op->getOperand(0), e.index});

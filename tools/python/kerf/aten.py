@@ -13,11 +13,12 @@ from .text import INTEGERS, Value, number, product
 
 OPS = {}
 
+# Floats of any type are f32: the compiler chooses the precision of training.
 DTYPES = {
-    torch.float64: "f64",
+    torch.float64: "f32",
     torch.float32: "f32",
-    torch.bfloat16: "bf16",
-    torch.float16: "f16",
+    torch.bfloat16: "f32",
+    torch.float16: "f32",
     torch.int64: "i32",
     torch.int32: "i32",
     torch.int16: "i32",
@@ -384,8 +385,10 @@ def take_slice(c, x, dim=0, start=None, end=None, step=1):
     dim %= x.rank
     length = x.shape[dim]
     start, end, step = slice(start, end, step).indices(length)
+    if end <= start:
+        return Value("", c.shape, x.dtype)  # nothing; concatenations leave it out
     if step == 1:
-        return c.w.slice(x, dim, start, max(end - start, 0))
+        return c.w.slice(x, dim, start, end - start)
     if length % step or start >= step or c.shape[dim] != length // step:
         raise Unsupported(f"every {step}-th element from {start} of {length}")
     rows = c.w.reshape(x, (*x.shape[:dim], length // step, step, *x.shape[dim + 1 :]))
@@ -419,7 +422,12 @@ def take_one(c, x, dim, index):
 def parts(c, x, sizes, dim):
     dim %= x.rank
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
-    return tuple(c.w.slice(x, dim, start, size) for start, size in zip(starts, sizes))
+
+    def part(start, size):
+        shape = tuple(size if d == dim else n for d, n in enumerate(x.shape))
+        return c.w.slice(x, dim, start, size) if size else Value("", shape, x.dtype)
+
+    return tuple(part(start, size) for start, size in zip(starts, sizes))
 
 
 @op("split_with_sizes.default", "split.sizes")
@@ -442,7 +450,7 @@ def unbind(c, x, dim=0):
 @op("cat.default", "concat.default")
 def concatenate(c, values, dim=0):
     # An empty tensor is what a cache without an entry is.
-    values = [c.value(v, c.dtype) for v in values if isinstance(v, Value)]
+    values = [c.value(v, c.dtype) for v in values if isinstance(v, Value) and v.name]
     return c.w.concat(values, dim % values[0].rank)
 
 
@@ -455,15 +463,20 @@ def stack(c, values, dim=0):
 @op("constant_pad_nd.default", "pad.default")
 def pad(c, x, widths, *rest, value=0, mode="constant"):
     mode, value = (rest + (mode, value))[:2] if rest and isinstance(rest[0], str) else (mode, rest[0] if rest else value)
-    if mode != "constant" or (value or 0) != 0:
-        raise Unsupported("padding with other numbers than zeros")
+    if mode != "constant":
+        raise Unsupported(f"padding of mode {mode!r}")
     low, high = [0] * x.rank, [0] * x.rank
     for i in range(len(widths) // 2):
         low[-1 - i], high[-1 - i] = widths[2 * i], widths[2 * i + 1]
     for d in range(x.rank):  # negative ones cut
         start, end = max(-low[d], 0), x.shape[d] - max(-high[d], 0)
         x = c.w.slice(x, d, start, end - start)
-    return c.w.pad(x, [max(n, 0) for n in low], [max(n, 0) for n in high])
+    low, high = ([max(n, 0) for n in widths] for widths in (low, high))
+    padded = c.w.pad(x, low, high)
+    if not value:
+        return padded
+    inside = c.w.pad(c.w.constant(1, x.shape, "i32"), low, high)
+    return where(c, c.w.cast(inside, "i1"), padded, value)
 
 
 @op("repeat_interleave.self_int")
@@ -602,11 +615,25 @@ def outer(c, a, b):
     return c.w.binary("mul", c.w.reshape(a, (*a.shape, 1)), b)
 
 
+def spelled_out(equation, ranks):
+    """With letters for the dots of an einsum."""
+    if "..." not in equation:
+        return equation
+    terms, out = equation.split("->")
+    count = max(rank - sum(c.isalpha() for c in term) for term, rank in zip(terms.split(","), ranks) if "..." in term)
+    free = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if c not in equation][:count]
+    parts = []
+    for term, rank in zip(terms.split(","), ranks):
+        missing = rank - sum(c.isalpha() for c in term)
+        parts.append(term.replace("...", "".join(free[count - missing :]) if missing else ""))
+    return f"{','.join(parts)}->{out.replace('...', ''.join(free))}"
+
+
 @op("einsum.default")
 def einsum(c, equation, values, **_):
-    equation = equation.replace(" ", "")
-    if len(values) != 2 or "->" not in equation or "." in equation:
-        raise Unsupported(f"the einsum {equation!r}: two operands, no dots and an arrow are understood")
+    equation = spelled_out(equation.replace(" ", ""), [v.rank for v in values])
+    if len(values) != 2 or "->" not in equation:
+        raise Unsupported(f"the einsum {equation!r}: two operands and an arrow are understood")
     terms, out = equation.split("->")
     terms = terms.split(",")
     if any(len(set(term)) < len(term) for term in terms):

@@ -161,16 +161,25 @@ def shifted(w, x, by):
 
 
 def as_rotation(w, tensor, dtype):
-    """cos(p f) or sin(p f), p along one dimension and f along the next; or pairs of both in the last."""
-    if dtype not in ("f32", "f64") or tensor.numel() < 8:
+    """cos(p f) or sin(p f), p along one dimension and f along the next; or both, as pairs or side by side."""
+    if dtype != "f32" or tensor.numel() < 8:
         return None
     if tensor.shape[-1] == 2 and len(wide_dims(tensor)) == 3:
         halves = [angles(w, part, dtype, name) for part, name in zip(tensor.unbind(-1), ("cos", "sin"))]
         if None in halves:
             return None
         return w.concat([w.reshape(x, (*x.shape, 1)) for x in halves], tensor.dim() - 1)
-    cosines = angles(w, tensor, dtype, "cos")
-    return cosines if cosines is not None else angles(w, tensor, dtype, "sin")
+    for name in ("cos", "sin"):
+        value = angles(w, tensor, dtype, name)
+        if value is not None:
+            return value
+    if tensor.shape[-1] % 2 or len(wide_dims(tensor)) != 2:
+        return None
+    for names in (("cos", "sin"), ("sin", "cos")):  # side by side
+        halves = [angles(w, part, dtype, name) for part, name in zip(tensor.chunk(2, -1), names)]
+        if None not in halves:
+            return w.concat(halves, tensor.dim() - 1)
+    return None
 
 
 def frequencies_of(table, name):

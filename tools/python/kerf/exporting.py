@@ -385,7 +385,7 @@ def export(
         inputs = (*inputs, torch.zeros_like(first))
     # One tensor given twice would be one input.
     inputs = tuple(t.clone() if any(t is s for s in inputs[:i]) else t for i, t in enumerate(inputs))
-    with parameters.in_float32(module), leaves.replaced(module):
+    with leaves.replaced(module):
         program = _trace(_Step(module, loss), inputs)
         exporter = _Exporter(program, _roles_of(inputs, roles), deviation, locations, names)
         result = exporter.run()

@@ -4,7 +4,6 @@ Parameters of one name but for numbers ("layers.3.attn.wq.weight") and of one sh
 can be rolled into a loop: their deviation is taken over all of them.
 """
 
-import contextlib
 import math
 import re
 from collections import defaultdict
@@ -94,17 +93,3 @@ def shortest(name, others):
         if not any(other == tail or other.endswith("." + tail) for other in others):
             return pattern
     return name
-
-
-@contextlib.contextmanager
-def in_float32(module):
-    """The module with its parameters in f32, for a while; the compiler chooses the precision of training."""
-    others = [p for p in module.parameters() if p.is_floating_point() and p.dtype != torch.float32]
-    values = [p.data for p in others]
-    for parameter in others:
-        parameter.data = parameter.data.float()
-    try:
-        yield
-    finally:
-        for parameter, value in zip(others, values):
-            parameter.data = value

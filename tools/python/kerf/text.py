@@ -9,7 +9,6 @@ import math
 import struct
 from dataclasses import dataclass
 
-FLOATS = ("f64", "f32", "bf16", "f16")
 INTEGERS = ("i32",)
 
 
@@ -55,13 +54,14 @@ def number(value, dtype):
     return f"0x{infinity | (sign << 15) | (0x40 if nan else 0):04X}"
 
 
+LARGEST_F32 = 3.4028234663852886e38
+
+
 def is_exact(value, dtype):
-    """Whether a type of floats has the number."""
-    if dtype not in ("f32", "bf16", "f16") or not math.isfinite(value):
+    """Whether a type has the number."""
+    if dtype != "f32" or not math.isfinite(value):
         return True
-    bits = struct.pack(">e" if dtype == "f16" else ">f", value) if abs(value) < 6e4 else struct.pack(">f", value)
-    (rounded,) = struct.unpack(">e" if len(bits) == 2 else ">f", bits)
-    return rounded == value and (dtype != "bf16" or bits[2:] == b"\0\0")
+    return struct.unpack(">f", struct.pack(">f", value))[0] == value
 
 
 def dense(values, shape, dtype):
@@ -121,6 +121,8 @@ class Writer:
 
     def constant(self, value, shape=(), dtype="f32"):
         """A tensor whose elements are all `value`."""
+        if dtype == "f32" and math.isfinite(value):
+            value = max(-LARGEST_F32, min(value, LARGEST_F32))
         key = (repr(value), tuple(shape), dtype)
         if key not in self._constants and not is_exact(value, dtype):
             # As the user wrote it; the type of training rounds it.
@@ -134,6 +136,8 @@ class Writer:
 
     def table(self, values, shape, dtype):
         """A tensor of the listed elements, row by row."""
+        if not all(is_exact(value, dtype) for value in values):
+            return self.cast(self.table(values, shape, "f64"), dtype)
         return self.emit(f"constant dense<{dense(values, shape, dtype)}> : {type_of(shape, dtype)}", shape, dtype, "c")
 
     def iota(self, shape, dim):

@@ -1,0 +1,173 @@
+"""Makes or checks the cases of packages: models that others publish on PyPI, exported and trained by PyTorch.
+
+    pip install -r test/Reference/requirements.txt -r test/Reference/requirements-packages.txt
+    python test/Reference/packages.py                # write packages/*
+    python test/Reference/packages.py --only CASE
+    python test/Reference/packages.py --check        # make everything again and compare
+
+A case is a folder of `packages`: `graph.mlir`, as kerf.export writes it, and `reference.safetensors`, as README.md
+describes it, of the same module under PyTorch. Names of parameters are the module's own.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy
+import torch
+from torch import nn
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools/python"))
+
+import cases
+import checkpoint
+import kerf
+import training
+from float64 import Float64
+
+ROOT = Path(__file__).parent / "packages"
+VOCAB, WIDTH, SEQ = 32, 16, cases.SEQ
+
+
+def x_transformers(**options):
+    from x_transformers import Decoder, TransformerWrapper
+
+    layers = Decoder(dim=WIDTH, depth=2, heads=2, attn_dim_head=8, **options)
+    return TransformerWrapper(num_tokens=VOCAB, max_seq_len=SEQ, attn_layers=layers)
+
+
+def litgpt(**options):
+    from litgpt import GPT, Config
+
+    defaults = {"n_layer": 2, "n_embd": WIDTH, "n_head": 4, "block_size": SEQ, "padded_vocab_size": VOCAB}
+    return GPT(Config(**{**defaults, **options}))
+
+
+def torchtune_llama3():
+    from torchtune.models.llama3 import llama3
+
+    return llama3(
+        vocab_size=VOCAB, num_layers=2, num_heads=4, num_kv_heads=2, embed_dim=WIDTH, max_seq_len=SEQ, intermediate_dim=24
+    )
+
+
+def torchtune_gemma():
+    from torchtune.models.gemma import gemma
+
+    return gemma(
+        vocab_size=VOCAB, num_layers=2, num_heads=2, head_dim=8, num_kv_heads=1, embed_dim=WIDTH, intermediate_dim=24,
+        max_seq_len=SEQ,
+    )  # fmt: skip
+
+
+def torchtune_qwen2():
+    from torchtune.models.qwen2 import qwen2
+
+    return qwen2(
+        vocab_size=VOCAB, num_layers=2, num_heads=4, num_kv_heads=2, embed_dim=WIDTH, intermediate_dim=24, max_seq_len=SEQ,
+        tie_word_embeddings=True,
+    )  # fmt: skip
+
+
+def palm_rlhf():
+    from palm_rlhf_pytorch import PaLM
+
+    return PaLM(num_tokens=VOCAB, dim=WIDTH, depth=2, dim_head=8, heads=2)
+
+
+LLAMA = {
+    "norm_class_name": "RMSNorm", "mlp_class_name": "LLaMAMLP", "bias": False, "parallel_residual": False,
+    "rotary_percentage": 1.0, "n_query_groups": 2, "intermediate_size": 24,
+}  # fmt: skip
+CASES = {
+    "x-transformers": lambda: x_transformers(),
+    "x-transformers-rotary": lambda: x_transformers(rotary_pos_emb=True, ff_glu=True, ff_swish=True, use_rmsnorm=True),
+    "x-transformers-alibi": lambda: x_transformers(alibi_pos_bias=True, alibi_num_heads=2, attn_kv_heads=1),
+    "litgpt-pythia": lambda: litgpt(),
+    "litgpt-llama": lambda: litgpt(**LLAMA),
+    "torchtune-llama3": torchtune_llama3,
+    "torchtune-gemma": torchtune_gemma,
+    "torchtune-qwen2": torchtune_qwen2,
+    "palm-rlhf": palm_rlhf,
+}
+
+
+class Loss(nn.Module):
+    """A package's model, called like one of the library."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, input_ids, labels):
+        logits = self.net(input_ids)
+        # The model says at position i what stands at i + 1.
+        flat, wanted = logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten()
+        return SimpleNamespace(loss=nn.functional.cross_entropy(flat, wanted.long()))
+
+
+def built(name, mode=None):
+    """The model of a case with seeded weights of size 0.1; in `mode` what it computes once is in float64."""
+    torch.manual_seed(0)
+    if mode is None:
+        net = CASES[name]()
+    else:
+        with mode:
+            net = CASES[name]().double()
+    rng = numpy.random.default_rng(sum(map(ord, name)))
+    with torch.no_grad():
+        for parameter in net.parameters():
+            drawn = torch.tensor(rng.standard_normal(tuple(parameter.shape)) * 0.1, dtype=torch.float32)
+            parameter.copy_(drawn + (parameter.ndim == 1))
+    return net.train()
+
+
+def produce(name):
+    """The graph, and tensors and metadata of the reference file."""
+    mode = Float64()
+    net, net64 = built(name), built(name, mode)
+    text = kerf.export(
+        built(name, mode), (torch.zeros(cases.BATCH, SEQ, dtype=torch.long),), loss="cross_entropy", name="graph", locations=False
+    )
+    tokens, targets = cases.batches(name, VOCAB, None)
+    names = [n for n, p in net.named_parameters() if p.requires_grad]
+    tensors = {"tokens": tokens, "targets": targets}
+    tensors |= {f"param.{n}": p.detach().clone() for n, p in net.named_parameters()}
+    with mode:
+        exact = training.train(Loss(net64), tokens, targets)
+    rounded = training.train(Loss(net), tokens, targets)
+    for prefix, run in (("f64", exact), ("f32", rounded)):
+        tensors |= training.stored(prefix, run, lambda values, _: dict(zip(names, values, strict=True)))
+    return text, tensors, training.metadata(name)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", choices=CASES)
+    parser.add_argument("--check", action="store_true")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    failed = 0
+    for name in [arguments.only] if arguments.only else CASES:
+        folder = ROOT / name
+        try:
+            text, tensors, metadata = produce(name)
+        except kerf.ExportError as error:
+            print(f"{name}: {error}")
+            failed += 1
+            continue
+        if arguments.check:
+            same = text == (folder / "graph.mlir").read_text()
+            print(f"{name}: {'same' if same else 'DIFFERS'}")
+            failed += not same
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "graph.mlir").write_text(text)
+        checkpoint.write_reference(folder / "reference.safetensors", tensors, metadata)
+        print(f"{name}: losses {' '.join(f'{loss:.6f}' for loss in tensors['f64.loss'].tolist())}")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
