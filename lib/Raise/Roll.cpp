@@ -38,10 +38,13 @@ static bool isLeaf(Operation *op) {
   return isa<ConstantOp, IotaOp, ParamOp>(op) && op->getNumOperands() == 0;
 }
 
-/// Moves what follows from positions alone to the top: it belongs to no layer.
-static void hoistPositions(Block &block) {
+using Operations = llvm::DenseSet<Operation *>;
+
+/// Moves what follows from positions alone to the top, and gives these ops:
+/// they belong to no layer.
+static Operations hoistPositions(Block &block) {
   Operation *last = nullptr;
-  llvm::DenseSet<Operation *> known;
+  Operations known;
   for (Operation &op : llvm::make_early_inc_range(block)) {
     if (isLeaf(&op) || !isPure(&op))
       continue;
@@ -64,6 +67,7 @@ static void hoistPositions(Block &block) {
       op.moveBefore(&block, block.begin());
     last = &op;
   }
+  return known;
 }
 
 namespace {
@@ -270,9 +274,9 @@ namespace {
 /// Makes the loop of a run.
 class Loop {
 public:
-  Loop(const Program &program, const Stack &stack, const Layers &layers,
-       const Run &run)
-      : program(program), stack(stack), run(run),
+  Loop(const Program &program, const Operations &positions, const Stack &stack,
+       const Layers &layers, const Run &run)
+      : program(program), positions(positions), stack(stack), run(run),
         one(periodAt(layers, run.first, run.period)),
         number(layers.firstNumber + run.first) {}
 
@@ -370,9 +374,7 @@ private:
     for (int64_t place = one.start; place < one.end; ++place) {
       Operation *op = program.ops[place];
       for (Value operand : op->getOperands())
-        if (Operation *leaf = operand.getDefiningOp();
-            leaf && isLeaf(leaf) && !map.contains(operand))
-          rename(builder.clone(*leaf, map));
+        bringIn(operand, builder, map);
       Operation *copy = builder.clone(*op, map);
       rename(copy);
       draw(copy, index);
@@ -382,6 +384,17 @@ private:
       yields.push_back(map.lookup(
           opAt(0, value.maker.first)->getResult(value.maker.second)));
     YieldOp::create(builder, loc, yields, ValueRange());
+  }
+
+  /// Constants, parameters and what follows from positions are made in the
+  /// loop, where it is cut as its readers are.
+  void bringIn(Value value, OpBuilder &builder, IRMapping &map) const {
+    Operation *op = value.getDefiningOp();
+    if (!op || map.contains(value) || !(isLeaf(op) || positions.contains(op)))
+      return;
+    for (Value operand : op->getOperands())
+      bringIn(operand, builder, map);
+    rename(builder.clone(*op, map));
   }
 
   /// Names with the number of a layer get the loop's.
@@ -426,6 +439,7 @@ private:
   }
 
   const Program &program;
+  const Operations &positions;
   const Stack &stack;
   Run run;
   Range one;
@@ -438,7 +452,8 @@ private:
 } // namespace
 
 /// Rolls the next run of a stack; false when there is none.
-static bool rollOne(Block &block, const Stack &stack, std::string &told) {
+static bool rollOne(Block &block, const Operations &positions,
+                    const Stack &stack, std::string &told) {
   Program program(block);
   Layers layers = findLayers(program, stack);
   for (int64_t first = 0; first < static_cast<int64_t>(layers.ranges.size());
@@ -446,7 +461,7 @@ static bool rollOne(Block &block, const Stack &stack, std::string &told) {
     Run run = findRun(program, stack, layers, first);
     if (run.count < 2)
       continue;
-    if (!Loop(program, stack, layers, run).build())
+    if (!Loop(program, positions, stack, layers, run).build())
       continue;
     int64_t number = layers.firstNumber + first;
     told += (told.empty() ? "" : ", ") + stack.prefix() +
@@ -470,10 +485,10 @@ struct RollPass : kerf::impl::RollPassBase<RollPass> {
   void runOnOperation() override {
     for (ModelOp model : getOperation().getOps<ModelOp>()) {
       Block &block = model.getBody().front();
-      hoistPositions(block);
+      Operations positions = hoistPositions(block);
       std::string told;
       for (const Stack &stack : findStacks(model))
-        while (rollOne(block, stack, told))
+        while (rollOne(block, positions, stack, told))
           ;
       eraseUnread(block);
       if (!told.empty())
