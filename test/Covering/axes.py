@@ -12,7 +12,7 @@ MOST_DECODED = 12  # ranks x micro-batches x layers of weights in 4 bits: the in
 LEFT_OUT = {
     "kerf-import": """help help-list version o log batch seq list-fields locations name beta1 beta2 eps momentum
         weight-decay state-block clip-norm z-loss aux-loss capacity-factor router-bias-rate lora-alpha
-        lora-targets lora-dropout""",
+        lora-targets lora-dropout plain flat""",
     "kerfc": """help help-list version o log emit plan cluster devices cpu gpu target dump-stages-to start-after
         stop-after run-after max-threads fuse explain explain-json html new-cluster device per-node nodes nic cluster-name prove search-sensitivity svg sweep within budget tokens price trace versus
         load-dialect-plugin load-pass-plugin recompute check""",

@@ -221,3 +221,14 @@ kerf.model @scatter_add() {
   %loss = kerf.reduce sum %bent dims [0, 1] : tensor<4x2xf32>
   kerf.return %loss : tensor<f32>
 }
+
+// An element goes into all sums behind it, with a dimension after that of the sum.
+kerf.model @cumsum() {
+  %a = kerf.param "a" init<normal, 0.5> : tensor<3x4x2xf32>
+  %y = kerf.cumsum %a dim 1 : tensor<3x4x2xf32>
+  %mix = kerf.param "mix" init<normal, 0.5> frozen : tensor<3x4x2xf32>
+  %mixed = kerf.mul %y, %mix : tensor<3x4x2xf32>
+  %bent = kerf.tanh %mixed : tensor<3x4x2xf32>
+  %loss = kerf.reduce sum %bent dims [0, 1, 2] : tensor<3x4x2xf32>
+  kerf.return %loss : tensor<f32>
+}

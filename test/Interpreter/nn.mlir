@@ -254,6 +254,11 @@ kerf.model @rope_scaling() {
         [[1.319361, 0.31552969, 0.21906271, -1.6465324, -1.7518153, 0.71469754, 1.3802668,
           1.4736836]]]]> : tensor<1x3x1x8xf32>
   kerf.check_close %n, %n_e within 1.0e-6 : tensor<1x3x1x8xf32>
+  // A list, theta is not read: the frequencies and the magnitude of the yarn above.
+  %listed = kerf.rope %x theta 7.0
+      scaling(#kerf.rope_table<frequencies = [1.0, 0.2569350598886808, 0.043750000000000004, 0.007905694150420948], magnitude = 1.25>)
+      offset %five : tensor<1x3x1x8xf32>
+  kerf.check_close %listed, %n_e within 1.0e-5 : tensor<1x3x1x8xf32>
   %loss = kerf.constant dense<0.0> : tensor<f32>
   kerf.return %loss : tensor<f32>
 }

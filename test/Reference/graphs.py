@@ -46,6 +46,7 @@ def names():
 
 def graph_of(case):
     """The text of the case's model, tables of positions in f64."""
+    torch.manual_seed(0)  # initial values tell how weights are drawn
     model = checkpoint.to_float64(case, checkpoint.untrained(case), Float64())
     model.config.use_cache = False
     model.set_attn_implementation("eager" if case in EAGER else "sdpa")

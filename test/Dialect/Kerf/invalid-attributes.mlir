@@ -237,6 +237,11 @@
 
 // -----
 
+// expected-error @+1 {{expected finite frequencies and magnitude > 0}}
+"test.use"() {scaling = #kerf.rope_table<frequencies = [1.0, 0x7FF0000000000000]>} : () -> ()
+
+// -----
+
 // A phase is of a part of the step.
 // expected-error @+2 {{expected ::kerf::PhaseKind to be one of: forward, input_gradient, weight_gradient, update}}
 // expected-error @+1 {{failed to parse Kerf_PhaseAttr parameter 'kind' which is to be a `::kerf::PhaseKind`}}

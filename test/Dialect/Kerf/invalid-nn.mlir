@@ -298,6 +298,14 @@ kerf.model @rope_c4(%x: tensor<2x8x4x16xf32>, positions %p: tensor<2x8xi32>, %lo
 
 // -----
 
+kerf.model @rope_c5(%x: tensor<2x8x4x16xf32>, %loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.rope' expected 8 frequencies, found 2}}
+  %y = kerf.rope %x theta 1.0 scaling(#kerf.rope_table<frequencies = [1.0, 0.5]>) : tensor<2x8x4x16xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
 // Theta is a base of powers.
 kerf.model @rope_c3(%x: tensor<2x8x4x16xf32>, %loss: tensor<f32>) {
   // expected-error @+1 {{'kerf.rope' expected a finite theta > 0, found 0.000000e+00}}
@@ -309,7 +317,7 @@ kerf.model @rope_c3(%x: tensor<2x8x4x16xf32>, %loss: tensor<f32>) {
 
 // A scaling of rotary frequencies is one of two.
 kerf.model @rope_scaling(%x: tensor<2x8x4x16xf32>, %loss: tensor<f32>) {
-  // expected-error @+1 {{'kerf.rope' op attribute 'scaling' failed to satisfy constraint: rope scaling (#kerf.rope_llama3, #kerf.rope_linear or #kerf.rope_yarn)}}
+  // expected-error @+1 {{'kerf.rope' op attribute 'scaling' failed to satisfy constraint: rope scaling (#kerf.rope_llama3, #kerf.rope_linear, #kerf.rope_yarn or #kerf.rope_table)}}
   %y = kerf.rope %x theta 10000.0 scaling(2.0) : tensor<2x8x4x16xf32>
   kerf.return %loss : tensor<f32>
 }

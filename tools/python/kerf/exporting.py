@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from . import aten, constants, leaves, parameters
+from . import constants, layers, leaves, ops, parameters, shapes  # noqa: F401 (fill the table)
 from .text import Value, Writer, quoted, type_of
 
 DEFAULT_OPTIMIZER = "#kerf.adamw<beta2 = 0.95, weight_decay = 0.1>"
@@ -77,7 +77,7 @@ def _trace(step, inputs):
         text = str(error).strip().splitlines() or [type(error).__name__]
         raise ExportError(f"torch.export cannot trace the module: {text[0]}") from error
     table = torch.export.default_decompositions()
-    for known in [op for op in table if str(op) in aten.OPS]:
+    for known in [op for op in table if str(op) in ops.OPS]:
         del table[known]
     return program.run_decompositions(table)
 
@@ -111,11 +111,10 @@ class _Exporter:
         self.locations = locations
         self.names = names or (lambda name: name)
         self.writer = Writer()
-        self.context = aten.Context(self.writer, self._role)
+        self.context = ops.Context(self.writer, self._role)
         self.context.drop_name = self._drop_name
         self.values = {}
         self.header = []  # (role, name, type)
-        self.ops = set()
         self.read = {}  # parameters by name
         self._drops = {}
 
@@ -129,7 +128,7 @@ class _Exporter:
         return name
 
     def _drop_name(self):
-        name = aten.module_name(self.context)
+        name = layers.module_name(self.context)
         count = self._drops[name] = self._drops.get(name, 0) + 1
         return name if count == 1 else f"{name}.{count}"
 
@@ -209,7 +208,7 @@ class _Exporter:
         tensor = node.meta["val"]
         if not isinstance(tensor, torch.Tensor):
             return
-        dtype = aten.DTYPES[tensor.dtype]
+        dtype = ops.DTYPES[tensor.dtype]
         name = self.writer.fresh(role or node.name)
         value = Value(name, tuple(tensor.shape), dtype)
         self.header.append((role, name, value.type))
@@ -226,10 +225,9 @@ class _Exporter:
         if isinstance(node.meta.get("val"), (int, float, bool)) or node.target in _CHECKS:
             return node.meta.get("val")
         name = str(node.target)
-        build = aten.OPS.get(name)
+        build = ops.OPS.get(name)
         if build is None:
             raise ExportError(f"{self._where(node)}: no counterpart of '{name}' in the kerf dialect")
-        self.ops.add(name)
         known = self._known(node)
         if known is not None:
             return known
@@ -237,7 +235,7 @@ class _Exporter:
         args, kwargs = (torch.fx.node.map_arg(a, self._value) for a in (node.args, dict(node.kwargs)))
         try:
             result = build(self.context, *args, **kwargs)
-        except aten.Unsupported as error:
+        except ops.Unsupported as error:
             raise ExportError(f"{self._where(node)}: {error} ('{name}')") from error
         self._compare(node, result)
         return result
@@ -268,7 +266,7 @@ class _Exporter:
         known = self.values[node]
         if not isinstance(known, torch.Tensor) or not known.numel():
             return known
-        dtype = aten.DTYPES[known.dtype]
+        dtype = ops.DTYPES[known.dtype]
         if (key := (node, "written")) not in self.values:
             self.values[key] = constants.written(self.writer, known, dtype)
         if self.values[key] is None:
@@ -285,8 +283,8 @@ class _Exporter:
         for value, tensor in pairs:
             if value is None:  # a mask that nobody reads
                 continue
-            if (value.shape, value.dtype) != (tuple(tensor.shape), aten.DTYPES[tensor.dtype]):
-                found = type_of(tensor.shape, aten.DTYPES[tensor.dtype])
+            if (value.shape, value.dtype) != (tuple(tensor.shape), ops.DTYPES[tensor.dtype]):
+                found = type_of(tensor.shape, ops.DTYPES[tensor.dtype])
                 raise ExportError(f"{self._where(node)}: '{node.target}' gives {found}, written as {value.type}")
 
     def _where(self, node):

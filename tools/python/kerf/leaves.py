@@ -9,7 +9,8 @@ import contextlib
 
 import torch
 
-from .aten import Unsupported, gelu, op, silu
+from .elements import gelu, silu
+from .ops import Unsupported, op
 
 ACTIVATIONS = {
     "SiLU": "silu",

@@ -8,8 +8,6 @@ import math
 import re
 from collections import defaultdict
 
-import torch
-
 SAMPLE = 1 << 20  # elements of a parameter that are looked at
 FLAT = 1.78  # largest element over the deviation: sqrt(3) in a uniform distribution
 

@@ -1,25 +1,25 @@
 kerf.model @graph(tokens %tokens: tensor<2x12xi32>, targets %targets: tensor<2x12xi32>)
     attributes {optimizer = #kerf.adamw<beta2 = 0.95, weight_decay = 0.1>, clip_norm = 1.0, groups = [#kerf.group<match = "*.input_layernorm.weight", weight_decay = 0.0>, #kerf.group<match = "*.bias", weight_decay = 0.0>, #kerf.group<match = "*.post_attention_layernorm.weight", weight_decay = 0.0>, #kerf.group<match = "*.final_layer_norm.weight", weight_decay = 0.0>]} {
-  %gpt_neox_embed_in_weight = kerf.param "gpt_neox.embed_in.weight" init<normal, 0.296> : tensor<32x16xf32>
+  %gpt_neox_embed_in_weight = kerf.param "gpt_neox.embed_in.weight" init<normal, 0.287> : tensor<32x16xf32>
   %gpt_neox_layers_0_input_layernorm_weight = kerf.param "gpt_neox.layers.0.input_layernorm.weight" init<ones> : tensor<16xf32>
   %gpt_neox_layers_0_input_layernorm_bias = kerf.param "gpt_neox.layers.0.input_layernorm.bias" init<zeros> : tensor<16xf32>
   %gpt_neox_layers_0_post_attention_layernorm_weight = kerf.param "gpt_neox.layers.0.post_attention_layernorm.weight" init<ones> : tensor<16xf32>
   %gpt_neox_layers_0_post_attention_layernorm_bias = kerf.param "gpt_neox.layers.0.post_attention_layernorm.bias" init<zeros> : tensor<16xf32>
-  %gpt_neox_layers_0_attention_query_key_value_weight = kerf.param "gpt_neox.layers.0.attention.query_key_value.weight" init<normal, 0.298> : tensor<48x16xf32>
-  %gpt_neox_layers_0_attention_dense_weight = kerf.param "gpt_neox.layers.0.attention.dense.weight" init<normal, 0.312> : tensor<16x16xf32>
-  %gpt_neox_layers_0_mlp_dense_h_to_4h_weight = kerf.param "gpt_neox.layers.0.mlp.dense_h_to_4h.weight" init<normal, 0.287> : tensor<12x16xf32>
+  %gpt_neox_layers_0_attention_query_key_value_weight = kerf.param "gpt_neox.layers.0.attention.query_key_value.weight" init<normal, 0.299> : tensor<48x16xf32>
+  %gpt_neox_layers_0_attention_dense_weight = kerf.param "gpt_neox.layers.0.attention.dense.weight" init<normal, 0.285> : tensor<16x16xf32>
+  %gpt_neox_layers_0_mlp_dense_h_to_4h_weight = kerf.param "gpt_neox.layers.0.mlp.dense_h_to_4h.weight" init<normal, 0.306> : tensor<12x16xf32>
   %gpt_neox_layers_0_mlp_dense_h_to_4h_bias = kerf.param "gpt_neox.layers.0.mlp.dense_h_to_4h.bias" init<zeros> : tensor<12xf32>
-  %gpt_neox_layers_0_mlp_dense_4h_to_h_weight = kerf.param "gpt_neox.layers.0.mlp.dense_4h_to_h.weight" init<normal, 0.298> : tensor<16x12xf32>
+  %gpt_neox_layers_0_mlp_dense_4h_to_h_weight = kerf.param "gpt_neox.layers.0.mlp.dense_4h_to_h.weight" init<normal, 0.307> : tensor<16x12xf32>
   %gpt_neox_layers_0_mlp_dense_4h_to_h_bias = kerf.param "gpt_neox.layers.0.mlp.dense_4h_to_h.bias" init<zeros> : tensor<16xf32>
   %gpt_neox_layers_1_input_layernorm_weight = kerf.param "gpt_neox.layers.1.input_layernorm.weight" init<ones> : tensor<16xf32>
   %gpt_neox_layers_1_input_layernorm_bias = kerf.param "gpt_neox.layers.1.input_layernorm.bias" init<zeros> : tensor<16xf32>
   %gpt_neox_layers_1_post_attention_layernorm_weight = kerf.param "gpt_neox.layers.1.post_attention_layernorm.weight" init<ones> : tensor<16xf32>
   %gpt_neox_layers_1_post_attention_layernorm_bias = kerf.param "gpt_neox.layers.1.post_attention_layernorm.bias" init<zeros> : tensor<16xf32>
-  %gpt_neox_layers_1_attention_query_key_value_weight = kerf.param "gpt_neox.layers.1.attention.query_key_value.weight" init<normal, 0.298> : tensor<48x16xf32>
-  %gpt_neox_layers_1_attention_dense_weight = kerf.param "gpt_neox.layers.1.attention.dense.weight" init<normal, 0.312> : tensor<16x16xf32>
-  %gpt_neox_layers_1_mlp_dense_h_to_4h_weight = kerf.param "gpt_neox.layers.1.mlp.dense_h_to_4h.weight" init<normal, 0.287> : tensor<12x16xf32>
+  %gpt_neox_layers_1_attention_query_key_value_weight = kerf.param "gpt_neox.layers.1.attention.query_key_value.weight" init<normal, 0.299> : tensor<48x16xf32>
+  %gpt_neox_layers_1_attention_dense_weight = kerf.param "gpt_neox.layers.1.attention.dense.weight" init<normal, 0.285> : tensor<16x16xf32>
+  %gpt_neox_layers_1_mlp_dense_h_to_4h_weight = kerf.param "gpt_neox.layers.1.mlp.dense_h_to_4h.weight" init<normal, 0.306> : tensor<12x16xf32>
   %gpt_neox_layers_1_mlp_dense_h_to_4h_bias = kerf.param "gpt_neox.layers.1.mlp.dense_h_to_4h.bias" init<zeros> : tensor<12xf32>
-  %gpt_neox_layers_1_mlp_dense_4h_to_h_weight = kerf.param "gpt_neox.layers.1.mlp.dense_4h_to_h.weight" init<normal, 0.298> : tensor<16x12xf32>
+  %gpt_neox_layers_1_mlp_dense_4h_to_h_weight = kerf.param "gpt_neox.layers.1.mlp.dense_4h_to_h.weight" init<normal, 0.307> : tensor<16x12xf32>
   %gpt_neox_layers_1_mlp_dense_4h_to_h_bias = kerf.param "gpt_neox.layers.1.mlp.dense_4h_to_h.bias" init<zeros> : tensor<16xf32>
   %gpt_neox_final_layer_norm_weight = kerf.param "gpt_neox.final_layer_norm.weight" init<ones> : tensor<16xf32>
   %gpt_neox_final_layer_norm_bias = kerf.param "gpt_neox.final_layer_norm.bias" init<zeros> : tensor<16xf32>

@@ -1,20 +1,20 @@
 kerf.model @graph(tokens %tokens: tensor<2x12xi32>, targets %targets: tensor<2x12xi32>)
     attributes {optimizer = #kerf.adamw<beta2 = 0.95, weight_decay = 0.1>, clip_norm = 1.0, groups = [#kerf.group<match = "*.input_layernorm.weight", weight_decay = 0.0>, #kerf.group<match = "*.post_attention_layernorm.weight", weight_decay = 0.0>, #kerf.group<match = "*.norm.weight", weight_decay = 0.0>]} {
-  %model_embed_tokens_weight = kerf.param "model.embed_tokens.weight" init<normal, 0.31> : tensor<32x16xf32>
-  %model_layers_0_self_attn_o_proj_weight = kerf.param "model.layers.0.self_attn.o_proj.weight" init<normal, 0.291> : tensor<16x16xf32>
-  %model_layers_0_self_attn_qkv_proj_weight = kerf.param "model.layers.0.self_attn.qkv_proj.weight" init<normal, 0.289> : tensor<32x16xf32>
-  %model_layers_0_mlp_gate_up_proj_weight = kerf.param "model.layers.0.mlp.gate_up_proj.weight" init<normal, 0.316> : tensor<24x16xf32>
-  %model_layers_0_mlp_down_proj_weight = kerf.param "model.layers.0.mlp.down_proj.weight" init<normal, 0.31> : tensor<16x12xf32>
+  %model_embed_tokens_weight = kerf.param "model.embed_tokens.weight" init<normal, 0.284> : tensor<32x16xf32>
+  %model_layers_0_self_attn_o_proj_weight = kerf.param "model.layers.0.self_attn.o_proj.weight" init<normal, 0.318> : tensor<16x16xf32>
+  %model_layers_0_self_attn_qkv_proj_weight = kerf.param "model.layers.0.self_attn.qkv_proj.weight" init<normal, 0.296> : tensor<32x16xf32>
+  %model_layers_0_mlp_gate_up_proj_weight = kerf.param "model.layers.0.mlp.gate_up_proj.weight" init<normal, 0.31> : tensor<24x16xf32>
+  %model_layers_0_mlp_down_proj_weight = kerf.param "model.layers.0.mlp.down_proj.weight" init<normal, 0.288> : tensor<16x12xf32>
   %model_layers_0_input_layernorm_weight = kerf.param "model.layers.0.input_layernorm.weight" init<ones> : tensor<16xf32>
   %model_layers_0_post_attention_layernorm_weight = kerf.param "model.layers.0.post_attention_layernorm.weight" init<ones> : tensor<16xf32>
-  %model_layers_1_self_attn_o_proj_weight = kerf.param "model.layers.1.self_attn.o_proj.weight" init<normal, 0.291> : tensor<16x16xf32>
-  %model_layers_1_self_attn_qkv_proj_weight = kerf.param "model.layers.1.self_attn.qkv_proj.weight" init<normal, 0.289> : tensor<32x16xf32>
-  %model_layers_1_mlp_gate_up_proj_weight = kerf.param "model.layers.1.mlp.gate_up_proj.weight" init<normal, 0.316> : tensor<24x16xf32>
-  %model_layers_1_mlp_down_proj_weight = kerf.param "model.layers.1.mlp.down_proj.weight" init<normal, 0.31> : tensor<16x12xf32>
+  %model_layers_1_self_attn_o_proj_weight = kerf.param "model.layers.1.self_attn.o_proj.weight" init<normal, 0.318> : tensor<16x16xf32>
+  %model_layers_1_self_attn_qkv_proj_weight = kerf.param "model.layers.1.self_attn.qkv_proj.weight" init<normal, 0.296> : tensor<32x16xf32>
+  %model_layers_1_mlp_gate_up_proj_weight = kerf.param "model.layers.1.mlp.gate_up_proj.weight" init<normal, 0.31> : tensor<24x16xf32>
+  %model_layers_1_mlp_down_proj_weight = kerf.param "model.layers.1.mlp.down_proj.weight" init<normal, 0.288> : tensor<16x12xf32>
   %model_layers_1_input_layernorm_weight = kerf.param "model.layers.1.input_layernorm.weight" init<ones> : tensor<16xf32>
   %model_layers_1_post_attention_layernorm_weight = kerf.param "model.layers.1.post_attention_layernorm.weight" init<ones> : tensor<16xf32>
   %model_norm_weight = kerf.param "model.norm.weight" init<ones> : tensor<16xf32>
-  %lm_head_weight = kerf.param "lm_head.weight" init<normal, 0.292> : tensor<32x16xf32>
+  %lm_head_weight = kerf.param "lm_head.weight" init<normal, 0.306> : tensor<32x16xf32>
   %c = kerf.constant dense<[1.0, 0.01]> : tensor<2xf64>
   %v = kerf.cast %c : tensor<2xf64> -> tensor<2xf32>
   %v_1 = kerf.embedding %tokens, %model_embed_tokens_weight : tensor<2x12xi32>, tensor<32x16xf32>

@@ -1,16 +1,16 @@
 kerf.model @graph(tokens %tokens: tensor<2x12xi32>, targets %targets: tensor<2x12xi32>)
     attributes {optimizer = #kerf.adamw<beta2 = 0.95, weight_decay = 0.1>, clip_norm = 1.0, groups = [#kerf.group<match = "*.bias", weight_decay = 0.0>, #kerf.group<match = "*.input_layernorm.weight", weight_decay = 0.0>, #kerf.group<match = "*.post_attention_layernorm.weight", weight_decay = 0.0>, #kerf.group<match = "*.norm.weight", weight_decay = 0.0>]} {
-  %model_embed_tokens_weight = kerf.param "model.embed_tokens.weight" init<normal, 0.196> : tensor<32x16xf32>
+  %model_embed_tokens_weight = kerf.param "model.embed_tokens.weight" init<normal, 0.19> : tensor<32x16xf32>
   %model_layers_0_self_attn_q_proj_weight = kerf.param "model.layers.0.self_attn.q_proj.weight" init<normal, 0.204> : tensor<16x16xf32>
   %model_layers_0_self_attn_q_proj_bias = kerf.param "model.layers.0.self_attn.q_proj.bias" init<zeros> : tensor<16xf32>
   %model_layers_0_self_attn_k_proj_weight = kerf.param "model.layers.0.self_attn.k_proj.weight" init<normal, 0.203> : tensor<8x16xf32>
   %model_layers_0_self_attn_k_proj_bias = kerf.param "model.layers.0.self_attn.k_proj.bias" init<zeros> : tensor<8xf32>
   %model_layers_0_self_attn_v_proj_weight = kerf.param "model.layers.0.self_attn.v_proj.weight" init<normal, 0.194> : tensor<8x16xf32>
   %model_layers_0_self_attn_v_proj_bias = kerf.param "model.layers.0.self_attn.v_proj.bias" init<zeros> : tensor<8xf32>
-  %model_layers_0_self_attn_o_proj_weight = kerf.param "model.layers.0.self_attn.o_proj.weight" init<normal, 0.203> : tensor<16x16xf32>
-  %model_layers_0_mlp_gate_proj_weight = kerf.param "model.layers.0.mlp.gate_proj.weight" init<normal, 0.203> : tensor<12x16xf32>
-  %model_layers_0_mlp_up_proj_weight = kerf.param "model.layers.0.mlp.up_proj.weight" init<normal, 0.198> : tensor<12x16xf32>
-  %model_layers_0_mlp_down_proj_weight = kerf.param "model.layers.0.mlp.down_proj.weight" init<normal, 0.19> : tensor<16x12xf32>
+  %model_layers_0_self_attn_o_proj_weight = kerf.param "model.layers.0.self_attn.o_proj.weight" init<normal, 0.201> : tensor<16x16xf32>
+  %model_layers_0_mlp_gate_proj_weight = kerf.param "model.layers.0.mlp.gate_proj.weight" init<normal, 0.204> : tensor<12x16xf32>
+  %model_layers_0_mlp_up_proj_weight = kerf.param "model.layers.0.mlp.up_proj.weight" init<normal, 0.2> : tensor<12x16xf32>
+  %model_layers_0_mlp_down_proj_weight = kerf.param "model.layers.0.mlp.down_proj.weight" init<normal, 0.21> : tensor<16x12xf32>
   %model_layers_0_input_layernorm_weight = kerf.param "model.layers.0.input_layernorm.weight" init<ones> : tensor<16xf32>
   %model_layers_0_post_attention_layernorm_weight = kerf.param "model.layers.0.post_attention_layernorm.weight" init<ones> : tensor<16xf32>
   %model_layers_1_self_attn_q_proj_weight = kerf.param "model.layers.1.self_attn.q_proj.weight" init<normal, 0.204> : tensor<16x16xf32>
@@ -19,14 +19,14 @@ kerf.model @graph(tokens %tokens: tensor<2x12xi32>, targets %targets: tensor<2x1
   %model_layers_1_self_attn_k_proj_bias = kerf.param "model.layers.1.self_attn.k_proj.bias" init<zeros> : tensor<8xf32>
   %model_layers_1_self_attn_v_proj_weight = kerf.param "model.layers.1.self_attn.v_proj.weight" init<normal, 0.194> : tensor<8x16xf32>
   %model_layers_1_self_attn_v_proj_bias = kerf.param "model.layers.1.self_attn.v_proj.bias" init<zeros> : tensor<8xf32>
-  %model_layers_1_self_attn_o_proj_weight = kerf.param "model.layers.1.self_attn.o_proj.weight" init<normal, 0.203> : tensor<16x16xf32>
-  %model_layers_1_mlp_gate_proj_weight = kerf.param "model.layers.1.mlp.gate_proj.weight" init<normal, 0.203> : tensor<12x16xf32>
-  %model_layers_1_mlp_up_proj_weight = kerf.param "model.layers.1.mlp.up_proj.weight" init<normal, 0.198> : tensor<12x16xf32>
-  %model_layers_1_mlp_down_proj_weight = kerf.param "model.layers.1.mlp.down_proj.weight" init<normal, 0.19> : tensor<16x12xf32>
+  %model_layers_1_self_attn_o_proj_weight = kerf.param "model.layers.1.self_attn.o_proj.weight" init<normal, 0.201> : tensor<16x16xf32>
+  %model_layers_1_mlp_gate_proj_weight = kerf.param "model.layers.1.mlp.gate_proj.weight" init<normal, 0.204> : tensor<12x16xf32>
+  %model_layers_1_mlp_up_proj_weight = kerf.param "model.layers.1.mlp.up_proj.weight" init<normal, 0.2> : tensor<12x16xf32>
+  %model_layers_1_mlp_down_proj_weight = kerf.param "model.layers.1.mlp.down_proj.weight" init<normal, 0.21> : tensor<16x12xf32>
   %model_layers_1_input_layernorm_weight = kerf.param "model.layers.1.input_layernorm.weight" init<ones> : tensor<16xf32>
   %model_layers_1_post_attention_layernorm_weight = kerf.param "model.layers.1.post_attention_layernorm.weight" init<ones> : tensor<16xf32>
   %model_norm_weight = kerf.param "model.norm.weight" init<ones> : tensor<16xf32>
-  %lm_head_weight = kerf.param "lm_head.weight" init<normal, 0.195> : tensor<32x16xf32>
+  %lm_head_weight = kerf.param "lm_head.weight" init<normal, 0.206> : tensor<32x16xf32>
   %c = kerf.constant dense<[1.0, 0.19764235376052372, 0.025, 0.007905694150420948]> : tensor<4xf64>
   %v = kerf.cast %c : tensor<4xf64> -> tensor<4xf32>
   %v_1 = kerf.embedding %tokens, %model_embed_tokens_weight : tensor<2x12xi32>, tensor<32x16xf32>

@@ -1,0 +1,241 @@
+"""Ops of elements, and where tensors begin: arithmetic, functions, truth, ranges."""
+
+import math
+
+from .ops import Unsupported, common, op
+from .text import INTEGERS, Value
+
+# Element by element
+
+
+def arithmetic(name):
+    def build(c, a, b, **scaled):
+        if scaled.get("alpha", 1) != 1:
+            b = c.w.binary("mul", c.value(b, c.dtype), c.value(scaled["alpha"], c.dtype))
+        if c.dtype == "i1":
+            raise Unsupported("arithmetic of truth values")
+        return c.w.broadcast(c.w.binary(name, c.value(a, c.dtype), c.value(b, c.dtype)), c.shape)
+
+    return build
+
+
+for _aten, _kerf in {
+    "add": "add", "sub": "sub", "mul": "mul", "maximum": "max", "minimum": "min",
+}.items():  # fmt: skip
+    op(f"{_aten}.Tensor", f"{_aten}.Scalar", f"{_aten}.default", f"{_aten}_.Tensor")(arithmetic(_kerf))
+
+
+@op("mul.Tensor", "mul.Scalar", "mul_.Tensor")
+def multiply(c, a, b):
+    return both(c, a, b) if c.dtype == "i1" else arithmetic("mul")(c, a, b)
+
+
+@op("rsub.Scalar", "rsub.Tensor")
+def reverse_subtract(c, a, b, alpha=1):
+    return arithmetic("sub")(c, b, a if alpha == 1 else c.w.binary("mul", a, c.value(alpha, a.dtype)))
+
+
+@op("div.Tensor", "div.Scalar", "div_.Tensor", "true_divide.Tensor")
+def divide(c, a, b):
+    if not isinstance(b, Value) and math.frexp(b)[0] == 0.5:  # a product is cheaper, and so is its gradient
+        return arithmetic("mul")(c, a, 1 / b)
+    return arithmetic("div")(c, a, b)
+
+
+@op("div.Tensor_mode", "div.Scalar_mode", "floor_divide.default")
+def divide_whole(c, a, b, rounding_mode="floor"):
+    if rounding_mode is None:
+        return divide(c, a, b)
+    whole = isinstance(b, int) and b > 0 and isinstance(a, Value) and a.dtype in INTEGERS
+    if not whole or c.dtype not in INTEGERS:
+        raise Unsupported(f"division with rounding_mode={rounding_mode!r} of what is not positions by a whole number")
+    return c.full(c.w.binary("div", a, c.value(b, c.dtype)))
+
+
+@op("remainder.Scalar", "remainder.Tensor")
+def remainder(c, a, b):
+    whole = isinstance(b, int) and b > 0 and isinstance(a, Value) and a.dtype in INTEGERS
+    if not whole:
+        raise Unsupported("a remainder of what is not positions by a whole number")
+    quotient = c.w.binary("div", a, c.value(b, c.dtype))
+    return c.w.binary("sub", a, c.w.binary("mul", quotient, c.value(b, c.dtype)))
+
+
+def function(name):
+    return lambda c, x: c.w.unary(name, c.value(x, c.dtype))
+
+
+for _name in ("neg", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sin", "cos"):
+    op(f"{_name}.default", f"{_name}_.default")(function(_name))
+op("sigmoid.default", "sigmoid_.default", "special_expit.default")(function("logistic"))
+
+
+@op("silu.default", "silu_.default")
+def silu(c, x):
+    return c.w.emit(f"silu {x.name} : {x.type}", x.shape, x.dtype)
+
+
+@op("gelu.default")
+def gelu(c, x, approximate="none"):
+    kind = {"none": "exact", "tanh": "tanh"}[approximate]
+    return c.w.emit(f"gelu {kind} {x.name} : {x.type}", x.shape, x.dtype)
+
+
+@op("relu.default", "relu_.default")
+def relu(c, x):
+    return c.w.binary("max", x, c.w.constant(0.0, x.shape, x.dtype))
+
+
+@op("leaky_relu.default")
+def leaky_relu(c, x, negative_slope=0.01):
+    scaled = c.w.binary("mul", x, c.w.constant(negative_slope, x.shape, x.dtype))
+    return c.w.binary("max" if negative_slope <= 1 else "min", x, scaled)
+
+
+@op("softplus.default")
+def softplus(c, x, beta=1, threshold=20):
+    scaled = x if beta == 1 else c.w.binary("mul", x, c.value(beta, x.dtype))
+    positive = relu(c, scaled)
+    small = c.w.unary("exp", c.w.unary("neg", absolute(c, scaled)))
+    y = c.w.binary("add", positive, c.w.unary("log", c.w.binary("add", small, c.value(1.0, x.dtype))))
+    return y if beta == 1 else c.w.binary("mul", y, c.value(1 / beta, x.dtype))
+
+
+@op("abs.default")
+def absolute(c, x):
+    return c.w.binary("max", x, c.w.unary("neg", x))
+
+
+@op("reciprocal.default")
+def reciprocal(c, x):
+    return c.w.binary("div", c.value(1.0, c.dtype), c.value(x, c.dtype))
+
+
+@op("square.default")
+def square(c, x):
+    return c.w.binary("mul", x, x)
+
+
+@op("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
+def power(c, x, exponent):
+    if not isinstance(exponent, Value) and isinstance(x, Value):
+        x = c.value(x, c.dtype)
+        if exponent in (2, 3, 4):
+            y = square(c, x)
+            return y if exponent == 2 else c.w.binary("mul", y, x if exponent == 3 else y)
+        if exponent in (0.5, -0.5, 1, -1):
+            return {0.5: function("sqrt"), -0.5: function("rsqrt"), 1: lambda c, x: x, -1: reciprocal}[exponent](c, x)
+    return c.full(c.w.binary("pow", c.value(x, c.dtype), c.value(exponent, c.dtype)))
+
+
+@op("clamp.default", "clamp_min.default", "clamp_max.default", "hardtanh.default", "clamp.Tensor")
+def clamp(c, x, low=None, high=None, **named):
+    low, high = named.get("min", low), named.get("max", high)
+    if c.node.target._overloadpacket._qualified_op_name == "aten::clamp_max":
+        low, high = None, low
+    x = c.value(x, c.dtype)
+    if low is not None:
+        x = c.w.binary("max", x, c.value(low, c.dtype))
+    return x if high is None else c.w.binary("min", x, c.value(high, c.dtype))
+
+
+# Truth
+
+
+def comparison(kind):
+    def build(c, a, b):
+        dtype = common(a, b)
+        return c.w.broadcast(c.w.compare(kind, c.value(a, dtype), c.value(b, dtype)), c.shape)
+
+    return build
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    op(f"{_name}.Tensor", f"{_name}.Scalar")(comparison(_name))
+
+
+@op("logical_and.default", "bitwise_and.Tensor", "__and__.Tensor", "bitwise_and.Scalar")
+def both(c, a, b):
+    need_truth(c, a, b)
+    if isinstance(a, Value) and a.splat is True:
+        return c.full(b)
+    if isinstance(b, Value) and b.splat is True:
+        return c.full(a)
+    return c.full(c.w.select(a, c.value(b, "i1"), c.w.constant(False, (), "i1")))
+
+
+@op("logical_or.default", "bitwise_or.Tensor", "__or__.Tensor")
+def either(c, a, b):
+    need_truth(c, a, b)
+    return c.full(c.w.select(a, c.w.constant(True, (), "i1"), b))
+
+
+@op("logical_not.default", "bitwise_not.default")
+def negation(c, a):
+    need_truth(c, a)
+    return c.w.select(a, c.w.constant(False, (), "i1"), c.w.constant(True, (), "i1"))
+
+
+def need_truth(c, *values):
+    if c.dtype != "i1" or any(isinstance(v, Value) and v.dtype != "i1" for v in values):
+        raise Unsupported("bits of numbers")
+
+
+@op("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
+def where(c, condition, a, b):
+    condition = c.w.broadcast(c.value(condition, "i1"), c.shape)
+    return c.w.select(condition, c.full(a), c.full(b))
+
+
+@op("masked_fill.Scalar", "masked_fill.Tensor", "masked_fill_.Scalar")
+def masked_fill(c, x, mask, value):
+    return where(c, mask, value, x)
+
+
+# Sources
+
+
+@op("arange.start_step", "arange.start", "arange.default")
+def arange(c, start=0, end=None, step=1, **_):
+    if end is None or c.node.target._overloadname == "default":
+        start, step = 0, 1
+    positions = c.w.cast(c.w.iota(c.shape, 0), c.dtype)
+    if step != 1:
+        positions = c.w.binary("mul", positions, c.value(step, c.dtype))
+    return positions if start == 0 else c.w.binary("add", positions, c.value(start, c.dtype))
+
+
+@op("full.default", "full_like.default", "new_full.default")
+def full(c, _, value, *__, **___):
+    return c.full(value)
+
+
+@op("ones.default", "ones_like.default", "new_ones.default")
+def ones(c, *_, **__):
+    return c.full(True if c.dtype == "i1" else 1)
+
+
+@op("zeros.default", "zeros_like.default", "new_zeros.default", "empty.memory_format", "empty_like.default")
+def zeros(c, *_, **__):
+    return c.full(False if c.dtype == "i1" else 0)
+
+
+@op("scalar_tensor.default")
+def scalar(c, value, **_):
+    return c.full(value)
+
+
+def triangle(kind):
+    def build(c, x, diagonal=0):
+        rows, columns = (c.w.iota(c.shape[-2:], d) for d in (0, 1))
+        edge = rows if diagonal == 0 else c.w.binary("add", rows, c.value(diagonal, "i32"))
+        kept = c.w.broadcast(c.w.compare(kind, columns, edge), c.shape)
+        if c.dtype == "i1" and x.splat is True:
+            return kept
+        return c.w.select(kept, x, c.w.constant(0 if c.dtype != "i1" else False, c.shape, c.dtype))
+
+    return build
+
+
+op("tril.default")(triangle("le"))
+op("triu.default")(triangle("ge"))

@@ -1,0 +1,369 @@
+"""Ops that sum, multiply, look up and normalize; attention and the loss."""
+
+import math
+
+import torch
+
+from .elements import square
+from .ops import Unsupported, op
+from .text import number, product
+
+# Sums
+
+
+def dims_of(x, dims):
+    if dims is None or (isinstance(dims, (list, tuple)) and not dims):
+        return list(range(x.rank))
+    return [dims] if isinstance(dims, int) else list(dims)
+
+
+@op("sum.dim_IntList", "sum.default")
+def total(c, x, dims=None, keepdim=False, **_):
+    return c.w.reduce("sum", c.value(x, c.dtype), dims_of(x, dims), keepdim)
+
+
+@op("mean.dim", "mean.default")
+def mean(c, x, dims=None, keepdim=False, **_):
+    dims = dims_of(x, dims)
+    y = c.w.reduce("sum", c.value(x, c.dtype), dims, keepdim)
+    return c.w.binary("mul", y, c.value(1 / product(x.shape[d] for d in dims), c.dtype))
+
+
+@op("var.correction", "var.dim")
+def variance(c, x, dims=None, correction=1, keepdim=False, **named):
+    dims = dims_of(x, dims)
+    if isinstance(correction, bool):
+        correction = int(correction)
+    count = product(x.shape[d] for d in dims)
+    centre = c.w.binary("sub", x, mean(c, x, dims, True))
+    y = c.w.reduce("sum", square(c, centre), dims, named.get("keepdim", keepdim))
+    return c.w.binary("mul", y, c.value(1 / (count - correction), c.dtype))
+
+
+@op("amax.default", "max.default")
+def largest(c, x, dims=None, keepdim=False):
+    return c.w.reduce("max", x, dims_of(x, dims), keepdim)
+
+
+@op("amin.default", "min.default")
+def smallest(c, x, dims=None, keepdim=False):
+    return c.w.unary("neg", c.w.reduce("max", c.w.unary("neg", x), dims_of(x, dims), keepdim))
+
+
+@op("logsumexp.default")
+def logsumexp(c, x, dims, keepdim=False):
+    dims = dims_of(x, dims)
+    top = c.w.reduce("max", x, dims, True)
+    total = c.w.reduce("sum", c.w.unary("exp", c.w.binary("sub", x, top)), dims, True)
+    y = c.w.binary("add", top, c.w.unary("log", total))
+    return y if keepdim else c.w.reshape(y, c.shape)
+
+
+@op("cumsum.default")
+def cumulative(c, x, dim, **_):
+    x = c.value(x, c.dtype)
+    before = c.w.emit(f"cumsum {x.name} dim {dim % x.rank} : {x.type}", x.shape, x.dtype)
+    return c.w.binary("add", before, x)
+
+
+@op("softmax.int", "_softmax.default", "_safe_softmax.default")
+def softmax(c, x, dim, *_, **__):
+    x, last = c.value(x, c.dtype), dim % x.rank == x.rank - 1
+    x = x if last else c.w.swap(x, dim, -1)
+    y = c.w.emit(f"softmax {x.name} : {x.type}", x.shape, x.dtype)
+    return y if last else c.w.swap(y, dim, -1)
+
+
+@op("log_softmax.int", "_log_softmax.default")
+def log_softmax(c, x, dim, *_, **__):
+    x = c.value(x, c.dtype)
+    return c.w.binary("sub", x, logsumexp(c, x, [dim], True))
+
+
+# Products
+
+
+@op("linear.default")
+def linear(c, x, weight, bias=None):
+    return c.w.linear(x, weight, bias)
+
+
+@op("mm.default", "matmul.default", "bmm.default")
+def matmul(c, a, b):
+    if b.rank == 2 and a.rank >= 1:
+        return c.w.linear(a, b, transposed=True)
+    if b.rank == 1:
+        column = c.w.reshape(b, (b.shape[0], 1))
+        return c.w.reshape(c.w.linear(a, column, transposed=True), c.shape)
+    rank = max(a.rank, b.rank, 2)
+    wide = [c.w.reshape(v, (1,) * (rank - v.rank) + v.shape) for v in (a, b)]
+    return c.w.reshape(c.w.matmul(*wide), c.shape)
+
+
+@op("addmm.default")
+def addmm(c, bias, a, b, beta=1, alpha=1):
+    if (beta, alpha) != (1, 1):
+        raise Unsupported("addmm with factors")
+    if bias.rank == 1:
+        return c.w.linear(a, b, bias, transposed=True)
+    return c.w.binary("add", c.w.linear(a, b, transposed=True), bias)
+
+
+@op("baddbmm.default")
+def baddbmm(c, bias, a, b, beta=1, alpha=1):
+    product_ = c.w.matmul(a, b)
+    if alpha != 1:
+        product_ = c.w.binary("mul", product_, c.value(alpha, c.dtype))
+    if beta != 1:
+        bias = c.w.binary("mul", bias, c.value(beta, c.dtype))
+    return c.w.binary("add", product_, bias)
+
+
+@op("outer.default")
+def outer(c, a, b):
+    return c.w.binary("mul", c.w.reshape(a, (*a.shape, 1)), b)
+
+
+def spelled_out(equation, ranks):
+    """With letters for the dots of an einsum."""
+    if "..." not in equation:
+        return equation
+    terms, out = equation.split("->")
+    count = max(rank - sum(c.isalpha() for c in term) for term, rank in zip(terms.split(","), ranks) if "..." in term)
+    free = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if c not in equation][:count]
+    parts = []
+    for term, rank in zip(terms.split(","), ranks):
+        missing = rank - sum(c.isalpha() for c in term)
+        parts.append(term.replace("...", "".join(free[count - missing :]) if missing else ""))
+    return f"{','.join(parts)}->{out.replace('...', ''.join(free))}"
+
+
+@op("einsum.default")
+def einsum(c, equation, values, **_):
+    equation = spelled_out(equation.replace(" ", ""), [v.rank for v in values])
+    if len(values) != 2 or "->" not in equation:
+        raise Unsupported(f"the einsum {equation!r}: two operands and an arrow are understood")
+    terms, out = equation.split("->")
+    terms = terms.split(",")
+    if any(len(set(term)) < len(term) for term in terms):
+        raise Unsupported(f"a diagonal, in the einsum {equation!r}")
+    letters = {letter: chr(ord("a") + i) for i, letter in enumerate(dict.fromkeys("".join(terms)))}
+    reduced = []
+    for i in (0, 1):  # what one operand alone has and the result has not is summed before
+        lone = [d for d, letter in enumerate(terms[i]) if letter not in terms[1 - i] + out]
+        reduced.append(c.w.reduce("sum", values[i], lone))
+        terms[i] = "".join(letter for d, letter in enumerate(terms[i]) if d not in lone)
+    named = ",".join("".join(letters[letter] for letter in term) for term in terms)
+    return c.w.einsum(f"{named}->{''.join(letters[letter] for letter in out)}", *reduced)
+
+
+# Rows by index
+
+
+@op("embedding.default")
+def embedding(c, table, ids, padding_idx=-1, *_, **__):
+    padding = f" padding {padding_idx}" if padding_idx >= 0 else ""
+    ids = c.w.cast(ids, "i32")
+    return c.w.emit(f"embedding {ids.name}, {table.name}{padding} : {ids.type}, {table.type}", c.shape, table.dtype)
+
+
+@op("index.Tensor", "index_select.default", "_unsafe_index.Tensor")
+def rows(c, x, indices, *rest):
+    if isinstance(indices, int):  # index_select(x, dim, index)
+        indices = [None] * indices + [rest[0]]
+    given = [(d, index) for d, index in enumerate(indices) if index is not None]
+    if len(given) != 1 or given[0][1].dtype == "i1":
+        raise Unsupported("an index of several tensors, or by truth values")
+    dim, index = given[0]
+    front = [dim, *(d for d in range(x.rank) if d != dim)]
+    table, index = c.w.transpose(x, front), c.w.cast(index, "i32")
+    shape = (*index.shape, *table.shape[1:])
+    y = c.w.emit(f"gather {table.name}, {index.name} : {table.type}, {index.type}", shape, x.dtype)
+    back = [index.rank + d for d in range(dim)] + list(range(index.rank)) + list(range(index.rank + dim, y.rank))
+    return c.w.transpose(y, back)
+
+
+def chosen(c, index, size):
+    """Truth values [..., size]: which element of the last dimension is the index."""
+    shape = (*index.shape, size)
+    numbers = c.w.iota((size,), 0)
+    return c.w.compare("eq", c.w.broadcast(c.w.reshape(index, (*index.shape, 1)), shape), c.w.broadcast(numbers, shape))
+
+
+@op("gather.default")
+def gather(c, x, dim, index, **_):
+    dim %= x.rank
+    if [n for d, n in enumerate(index.shape) if d != dim] != [n for d, n in enumerate(x.shape) if d != dim]:
+        raise Unsupported("a gather that takes a part of other dimensions")
+    if dim != x.rank - 1:
+        return c.w.swap(gather(c, c.w.swap(x, dim, -1), -1, c.w.swap(index, dim, -1)), dim, -1)
+    index = c.w.cast(index, "i32")
+    shape = (*index.shape, x.shape[-1])
+    wide = c.w.broadcast(c.w.reshape(x, (*x.shape[:-1], 1, x.shape[-1])), shape)
+    kept = c.w.select(chosen(c, index, x.shape[-1]), wide, c.w.constant(0, shape, x.dtype))
+    return c.w.reduce("sum", kept, [len(shape) - 1])
+
+
+@op("scatter.value")
+def scatter_number(c, x, dim, index, value):
+    """The number at the elements that are named, along the last dimension."""
+    if dim % x.rank != x.rank - 1 or index.rank != x.rank or index.shape[:-1] != x.shape[:-1]:
+        raise Unsupported("a scatter along another dimension than the last")
+    named = chosen(c, c.w.cast(index, "i32"), x.shape[-1])
+    is_named = c.w.reduce("max", c.w.cast(named, x.dtype), [index.rank - 1])
+    is_named = c.w.compare("gt", is_named, c.w.constant(0.0, x.shape, x.dtype))
+    return c.w.select(is_named, c.w.constant(value, x.shape, x.dtype), x)
+
+
+@op("one_hot.default")
+def one_hot(c, index, classes=-1):
+    return c.w.cast(chosen(c, c.w.cast(index, "i32"), c.shape[-1]), c.dtype)
+
+
+@op("histc.default")
+def histogram(c, x, bins=100, min=0, max=0):
+    """Of whole numbers, one bin each: how often each class is chosen."""
+    if min != 0 or max not in (bins - 1, bins):
+        raise Unsupported("a histogram but of whole numbers from 0 on, one bin each")
+    flat = c.w.reshape(c.w.cast(x, "i32"), (product(x.shape),))
+    return c.w.reduce("sum", c.w.cast(chosen(c, flat, bins), c.dtype), [0])
+
+
+@op("topk.default")
+def topk(c, x, k, dim=-1, largest=True, sorted=True):
+    if dim % x.rank != x.rank - 1 or not largest:
+        raise Unsupported("topk along another dimension than the last, or of the smallest")
+    shape = (*x.shape[:-1], k)
+    return c.w.many(f"top_k {x.name} k {k} : {x.type}", [(shape, x.dtype), (shape, "i32")])
+
+
+@op("convolution.default", "conv1d.default", "conv1d.padding")
+def convolution(c, x, weight, bias=None, stride=(1,), padding=(0,), dilation=(1,), *rest):
+    """Of one dimension, each channel alone: what state-space models and hybrids have before their mixers."""
+    groups = rest[-1] if rest else 1
+    if x.rank != 3 or groups != x.shape[1] or weight.shape[:2] != (groups, 1) or tuple(stride) != (1,):
+        raise Unsupported("a convolution but one of one dimension, each channel alone, without stride")
+    pads = [padding[0]] * 2 if not isinstance(padding, str) else [0, 0]
+    x = c.w.pad(x, [0, 0, pads[0]], [0, 0, pads[1]])
+    y = None
+    for tap in range(weight.shape[2]):
+        part = c.w.slice(x, 2, tap * dilation[0], c.shape[2])
+        factor = c.w.reshape(c.w.slice(weight, 2, tap, 1), (groups, 1))
+        term = c.w.binary("mul", part, factor)
+        y = term if y is None else c.w.binary("add", y, term)
+    return y if bias is None else c.w.binary("add", y, c.w.reshape(bias, (groups, 1)))
+
+
+# Layers
+
+
+def last_dimension(shape):
+    if len(shape) != 1:
+        raise Unsupported(f"a norm over {len(shape)} dimensions")
+
+
+def layer_like(c, name, x, gain, bias, eps):
+    gain = c.w.constant(1.0, x.shape[-1:], x.dtype) if gain is None else gain
+    with_bias = f" bias {bias.name}" if bias is not None else ""
+    types = ", ".join(v.type for v in (x, gain, bias) if v is not None)
+    text = f"{name} {x.name}, {gain.name}{with_bias} eps {number(eps, 'f64')} : {types}"
+    return c.w.emit(text, x.shape, x.dtype)
+
+
+@op("layer_norm.default")
+def layer_norm(c, x, shape, gain=None, bias=None, eps=1e-5, *_):
+    last_dimension(shape)
+    if gain is None and bias is not None:
+        raise Unsupported("a layer norm with a bias and no gain")
+    return layer_like(c, "layer_norm", x, gain, bias, eps)
+
+
+@op("rms_norm.default")
+def rms_norm(c, x, shape, gain=None, eps=None):
+    last_dimension(shape)
+    return layer_like(c, "rms_norm", x, gain, None, torch.finfo(torch.float32).eps if eps is None else eps)
+
+
+def module_name(c):
+    """Name of the innermost module that the node belongs to: `h.3.attn.dropout`."""
+    stack = list((c.node.meta.get("nn_module_stack") or {}).values())
+    return stack[-1][0].removeprefix("L['self'].").removeprefix("module.") if stack else c.node.name
+
+
+@op("native_dropout.default")
+def native_dropout(c, x, rate, train=True):
+    return dropout(c, x, rate, train is not False), None
+
+
+@op("dropout.default")
+def dropout(c, x, rate, train=True):
+    if not train or rate == 0:
+        return x
+    seed, step = c.inputs("seed"), c.inputs("step")
+    name = c.drop_name()
+    text = f'dropout {x.name} rate {number(rate, "f64")} "{name}" seed {seed} step {step} : {x.type}'
+    return c.w.emit(text, x.shape, x.dtype)
+
+
+@op("scaled_dot_product_attention.default")
+def attention(c, q, k, v, mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    lead = q.shape[:-3]
+    if q.rank != 4 or k.rank != 4:
+        if lead:
+            raise Unsupported(f"attention of {q.rank} dimensions")
+        q, k, v = (c.w.reshape(x, (1,) * (4 - x.rank) + x.shape) for x in (q, k, v))
+    if k.shape[0] != q.shape[0]:
+        k, v = (c.w.broadcast(x, (q.shape[0], *x.shape[1:])) for x in (k, v))
+    scale = scale if scale is not None else 1 / math.sqrt(q.shape[-1])
+    if mask is not None:
+        return c.w.reshape(masked_attention(c, q, k, v, mask, dropout_p, scale), c.shape)
+    q, k, v = (c.w.swap(x, 1, 2) for x in (q, k, v))
+    words = " causal" * is_causal + f" scale {number(scale, 'f64')}"
+    if dropout_p > 0:
+        words += f' dropout {number(dropout_p, "f64")} "{c.drop_name()}"'
+        words += f" seed {c.inputs('seed')} step {c.inputs('step')}"
+    shape = (*q.shape[:3], v.shape[3])
+    y = c.w.emit(f"attention {q.name}, {k.name}, {v.name}{words} : {q.type}, {k.type}, {v.type}", shape, q.dtype)
+    return c.w.reshape(c.w.swap(y, 1, 2), c.shape)
+
+
+def masked_attention(c, q, k, v, mask, dropout_p, scale):
+    """The formula; `kerf-import` raises it to the op where the mask is a known function of positions."""
+    group = q.shape[1] // k.shape[1]
+    if group > 1:
+        k, v = (repeat_heads(c, x, group) for x in (k, v))
+    scores = c.w.matmul(q, c.w.swap(k, -1, -2))
+    scores = c.w.binary("mul", scores, c.value(scale, q.dtype))
+    mask = c.w.broadcast(mask, scores.shape)
+    if mask.dtype == "i1":
+        scores = c.w.select(mask, scores, c.w.constant(-math.inf, scores.shape, scores.dtype))
+    else:
+        scores = c.w.binary("add", scores, mask)
+    weights = c.w.emit(f"softmax {scores.name} : {scores.type}", scores.shape, scores.dtype)
+    return c.w.matmul(dropout(c, weights, dropout_p), v)
+
+
+def repeat_heads(c, x, count):
+    batch, heads, *rest = x.shape
+    wide = c.w.broadcast(c.w.reshape(x, (batch, heads, 1, *rest)), (batch, heads, count, *rest))
+    return c.w.reshape(wide, (batch, heads * count, *rest))
+
+
+# Loss
+
+
+@op("cross_entropy_loss.default")
+def cross_entropy(c, logits, targets, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
+    if weight is not None or label_smoothing or reduction not in (1, 2):
+        raise Unsupported("a cross entropy with weights of classes, label smoothing or without reduction")
+    if targets.dtype != "i32" or logits.rank != targets.rank + 1:
+        raise Unsupported("a cross entropy whose targets are not numbers of classes in the last dimension")
+    if logits.rank > 2:  # classes come second in PyTorch
+        logits = c.w.transpose(logits, [0, *range(2, logits.rank), 1])
+    ignore = f" ignore {ignore_index}" if ignore_index != -100 else ""
+    if reduction == 1:
+        count = c.w.emit(f"count_valid {targets.name}{ignore} : {targets.type}", (), "f32", "count")
+    else:
+        count = c.w.constant(1.0)
+    text = f"cross_entropy {logits.name}, {targets.name} normalizer {count.name}{ignore} : {logits.type}, {targets.type}"
+    return c.w.emit(text, (), "f32", "loss")
