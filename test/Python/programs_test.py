@@ -1,0 +1,65 @@
+"""The Python package's calls of Kerf's programs. Needs no PyTorch.
+
+    programs_test.py ROOT BIN
+"""
+
+import array
+import os
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT, BIN = Path(sys.argv.pop(1)), Path(sys.argv.pop(1))
+GRAPH = ROOT / "test/Reference/packages/litgpt-llama/graph.mlir"
+
+
+class Programs(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.place = tempfile.TemporaryDirectory()
+        cls.folder = Path(cls.place.name)
+        sys.path.insert(0, str(ROOT / "tools/python"))
+        sys.dont_write_bytecode = True
+        os.environ["KERF_BIN"] = str(BIN)
+        import kerf
+
+        cls.kerf = kerf
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.place.cleanup()
+
+    # A graph that PyTorch exported: planned, compiled for four ranks and trained.
+    def test_from_graph_to_losses(self):
+        kerf, path = self.kerf, self.folder / "model.kerf"
+        plan = kerf.plan(GRAPH, "this-machine", devices=4)
+        self.assertTrue(plan.feasible)
+        self.assertGreater(plan.step_sec, 0)
+        self.assertIn(f"pp {plan.choice['pp']}" if plan.choice["pp"] > 1 else "layout", str(plan))
+        self.assertIn("<iframe", plan._repr_html_())
+        said = kerf.compile(GRAPH, "this-machine", path, devices=4, pin={"tp": 2, "dp": 2})
+        self.assertIn("its twin trains as on one rank", said)
+        data = self.folder / "text.bin"
+        data.write_bytes(array.array("H", (i % 29 for i in range(4000))).tobytes())
+        options = {"steps": 30, "lr": 1e-2, "threads": 1, "data_format": "u16"}
+        run = kerf.run(path, data, **options)
+        self.assertEqual(len(run.losses), 30)
+        self.assertLess(run.losses[-1], 0.7 * run.losses[0])
+        self.assertIn("<polyline", run._repr_html_())
+        alone = self.folder / "alone.kerf"
+        kerf.compile(GRAPH, "this-machine", alone, devices=1)
+        for here, there in zip(run.losses, kerf.run(alone, data, **options).losses):
+            self.assertAlmostEqual(here, there, delta=2e-3 * there)
+
+    # What fits nowhere is an answer; a wrong option is an error with what the program said.
+    def test_refusals(self):
+        with self.assertRaisesRegex(self.kerf.KerfError, "tp=5"):
+            self.kerf.compile(GRAPH, "this-machine", self.folder / "none.kerf", devices=4, pin={"tp": 5})
+        self.assertFalse((self.folder / "none.kerf").exists())
+        with self.assertRaisesRegex(self.kerf.KerfError, "cannot read"):
+            self.kerf.plan(self.folder / "missing.mlir", "this-machine")
+
+
+if __name__ == "__main__":
+    unittest.main()
