@@ -11,16 +11,10 @@ static bool isNear(std::optional<double> found, double expected) {
   return found && std::abs(*found - expected) <= 1e-6 * std::abs(expected);
 }
 
-/// The other operand of a product with the number `factor`; null else.
+/// x of `x factor`; null else.
 static Value timesNumber(Value value, double factor) {
-  if (auto mul = value.getDefiningOp<MulOp>())
-    for (auto [x, number] : bothOrders(mul))
-      if (isNear(splatOf(number), factor))
-        return x;
-  if (auto div = value.getDefiningOp<DivOp>())
-    if (isNear(splatOf(div.getRhs()), 1 / factor))
-      return div.getLhs();
-  return {};
+  auto scaled = scaledOf(value);
+  return scaled && isNear(scaled->factor, factor) ? scaled->x : Value();
 }
 
 static Value plusNumber(Value value, double number) {

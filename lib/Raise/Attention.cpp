@@ -48,25 +48,11 @@ static std::optional<Product> productOf(Value value) {
 
 /// Takes factors off `value`, into `scale`.
 static Value withoutScale(Value value, double &scale) {
-  while (true) {
-    bool isScaled = false;
-    if (auto mul = value.getDefiningOp<MulOp>()) {
-      for (auto [x, number] : bothOrders(mul))
-        if (auto factor = splatOf(number); factor && !isScaled) {
-          scale *= *factor;
-          value = x;
-          isScaled = true;
-        }
-    } else if (auto div = value.getDefiningOp<DivOp>()) {
-      if (auto divisor = splatOf(div.getRhs())) {
-        scale /= *divisor;
-        value = div.getLhs();
-        isScaled = true;
-      }
-    }
-    if (!isScaled)
-      return value;
+  while (auto scaled = scaledOf(value)) {
+    scale *= scaled->factor;
+    value = scaled->x;
   }
+  return value;
 }
 
 /// Takes factors off that stand before transposes, too.
@@ -82,28 +68,16 @@ static Value withoutInnerScale(OpBuilder &builder, Location loc, Value value,
   return PlainBuilder{builder, loc}.transpose(inner, transpose.getPerm());
 }
 
-/// Numbers that a softmax makes 0.
-static bool hides(std::optional<double> number) {
-  return number && *number <= -1e4;
-}
-
-/// Adds the mask to `form`; false where both say something of one kind.
-static bool join(MaskForm &form, const MaskForm &more) {
-  if ((form.window && more.window) || (form.segments && more.segments))
-    return false;
-  form.isCausal |= more.isCausal;
-  if (more.window)
-    form.window = more.window;
-  if (more.segments)
-    form.segments = more.segments;
-  return true;
+/// Numbers that a softmax of `scale` times the scores makes 0.
+static bool hides(std::optional<double> number, double scale) {
+  return number && *number * scale <= -1e4;
 }
 
 /// Joins the mask of `c ? x : -inf` or `c ? -inf : x` to `form` and gives x;
 /// null where `select` is no such.
-static Value shownBy(SelectOp select, MaskForm &form) {
-  bool isHidden = hides(splatOf(select.getOnTrue()));
-  if (!isHidden && !hides(splatOf(select.getOnFalse())))
+static Value shownBy(SelectOp select, double scale, MaskForm &form) {
+  bool isHidden = hides(splatOf(select.getOnTrue()), scale);
+  if (!isHidden && !hides(splatOf(select.getOnFalse()), scale))
     return {};
   auto mask = maskOf(select.getCondition(), isHidden);
   if (!mask || !join(form, *mask))
@@ -112,9 +86,10 @@ static Value shownBy(SelectOp select, MaskForm &form) {
 }
 
 /// Takes a mask off the scores: `c ? x : -inf`, or `x + (c ? 0 : -inf)`.
-static std::optional<Value> withoutMask(Value scores, MaskForm &form) {
+static std::optional<Value> withoutMask(Value scores, double scale,
+                                        MaskForm &form) {
   if (auto select = scores.getDefiningOp<SelectOp>()) {
-    Value shown = shownBy(select, form);
+    Value shown = shownBy(select, scale, form);
     return shown ? std::optional(shown) : std::nullopt;
   }
   auto add = scores.getDefiningOp<AddOp>();
@@ -130,7 +105,7 @@ static std::optional<Value> withoutMask(Value scores, MaskForm &form) {
     llvm::ArrayRef<int64_t> dims = seen.dims;
     bool isPlane = dims.back() == rank - 1 && dims[dims.size() - 2] == rank - 2;
     MaskForm more = form;
-    Value shown = isPlane ? shownBy(select, more) : Value();
+    Value shown = isPlane ? shownBy(select, scale, more) : Value();
     if (shown && splatOf(shown) == 0.0) {
       form = more;
       return x;
@@ -202,7 +177,7 @@ struct RaiseAttention : RewritePattern {
       if (!has(outer.right, letter) || !has(outer.out, letter))
         return failure();
     Value scores = softmax->getOperand(0);
-    while (auto inner = withoutMask(scores, parts.mask))
+    while (auto inner = withoutMask(scores, parts.scale, parts.mask))
       scores = withoutScale(*inner, parts.scale);
     scores = withoutScale(scores, parts.scale);
     auto inner = productOf(scores);
@@ -285,19 +260,26 @@ struct RaiseAttention : RewritePattern {
   }
 };
 
-/// x [B,S,G,D] of keys or values [B,S,H,D] whose heads repeat those of x, each
-/// H/G times in a row; null else.
-static Value unrepeated(PlainBuilder &p, Value value) {
+/// What repeats heads of keys or values.
+struct Repeated {
+  Value x; ///< [B,S,G,D], or [B,G,S,D] where `isTurned`
+  bool isTurned = false;
+  int64_t heads() const { return typeOf(x).getDimSize(isTurned ? 1 : 2); }
+};
+
+/// Of keys or values [B,S,H,D] whose heads repeat others, each H/G times in a
+/// row; none else.
+static std::optional<Repeated> repeatedOf(Value value) {
   auto transpose = value.getDefiningOp<TransposeOp>();
   bool isTurned =
       transpose && transpose.getPerm() == llvm::ArrayRef<int64_t>{0, 2, 1, 3};
   if (transpose && !isTurned)
-    return {};
+    return std::nullopt;
   Value wide = isTurned ? transpose.getX() : value;
   auto merge = wide.getDefiningOp<ReshapeOp>();
   auto broadcast = merge ? merge.getX().getDefiningOp<BroadcastOp>() : nullptr;
   if (!broadcast)
-    return {};
+    return std::nullopt;
   llvm::ArrayRef<int64_t> from = typeOf(broadcast.getX()).getShape();
   llvm::ArrayRef<int64_t> to = typeOf(broadcast.getResult()).getShape();
   int64_t heads = isTurned ? 1 : 2;
@@ -307,12 +289,11 @@ static Value unrepeated(PlainBuilder &p, Value value) {
       dims.push_back(d);
   if (to.size() != 5 || from.size() != 4 ||
       broadcast.getDims() != llvm::ArrayRef(dims))
-    return {};
+    return std::nullopt;
   merged[heads] *= to[heads + 1];
   if (typeOf(wide).getShape() != llvm::ArrayRef(merged))
-    return {};
-  return isTurned ? p.transpose(broadcast.getX(), {0, 2, 1, 3})
-                  : broadcast.getX();
+    return std::nullopt;
+  return Repeated{broadcast.getX(), isTurned};
 }
 
 /// Repeated heads of keys and values are what groups of queries read.
@@ -320,14 +301,17 @@ struct GroupHeads : OpRewritePattern<AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AttentionOp op,
                                 PatternRewriter &rewriter) const override {
-    PlainBuilder p{rewriter, op.getLoc()};
-    Value k = unrepeated(p, op.getK());
-    Value v = k ? unrepeated(p, op.getV()) : Value();
-    if (!v || typeOf(k).getDimSize(2) != typeOf(v).getDimSize(2))
+    auto k = repeatedOf(op.getK()), v = repeatedOf(op.getV());
+    if (!k || !v || k->heads() != v->heads())
       return failure();
+    PlainBuilder p{rewriter, op.getLoc()};
+    auto built = [&](const Repeated &of) {
+      return of.isTurned ? p.transpose(of.x, {0, 2, 1, 3}) : of.x;
+    };
+    Value keys = built(*k), values = built(*v);
     rewriter.modifyOpInPlace(op, [&] {
-      op.getKMutable().assign(k);
-      op.getVMutable().assign(v);
+      op.getKMutable().assign(keys);
+      op.getVMutable().assign(values);
     });
     return success();
   }

@@ -1,5 +1,7 @@
 #include "Masks.h"
 
+#include <cmath>
+
 using namespace kerf;
 using namespace mlir;
 
@@ -34,8 +36,11 @@ struct Reader {
         return std::nullopt;
       return Affine{along == rank - 2, along == rank - 1, 0};
     }
-    if (auto splat = splatOf(seen.value))
+    if (auto splat = splatOf(seen.value)) {
+      if (*splat != std::round(*splat) || std::abs(*splat) > 1e9)
+        return std::nullopt;
       return Affine{0, 0, static_cast<int64_t>(*splat)};
+    }
     if (isa_and_nonnull<CastOp>(op))
       return affineOf(seen.operand(0));
     if (!isa_and_nonnull<AddOp, SubOp, NegOp>(op))
@@ -98,14 +103,8 @@ struct Reader {
   std::optional<MaskForm> both(Seen a, Seen b, bool isHidden) const {
     auto first = read(a, isHidden);
     auto second = first ? read(b, isHidden) : std::nullopt;
-    if (!second || (first->window && second->window) ||
-        (first->segments && second->segments))
+    if (!second || !join(*first, *second))
       return std::nullopt;
-    first->isCausal |= second->isCausal;
-    if (second->window)
-      first->window = second->window;
-    if (second->segments)
-      first->segments = second->segments;
     return first;
   }
 
@@ -131,6 +130,17 @@ struct Reader {
 };
 
 } // namespace
+
+bool kerf::join(MaskForm &form, const MaskForm &more) {
+  if ((form.window && more.window) || (form.segments && more.segments))
+    return false;
+  form.isCausal |= more.isCausal;
+  if (more.window)
+    form.window = more.window;
+  if (more.segments)
+    form.segments = more.segments;
+  return true;
+}
 
 std::optional<MaskForm> kerf::maskOf(Value mask, bool isHidden) {
   int64_t rank = typeOf(mask).getRank();

@@ -15,6 +15,10 @@ struct MaskForm {
   mlir::Value segments;
 };
 
+/// Adds what `more` hides to `form`; false, and nothing is changed, where both
+/// have a window or documents.
+bool join(MaskForm &form, const MaskForm &more);
+
 /// The form of a mask of truth values: true where a row sees a column, or, with
 /// `isHidden`, where it does not. None where it is another function.
 std::optional<MaskForm> maskOf(mlir::Value mask, bool isHidden = false);

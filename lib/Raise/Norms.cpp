@@ -16,30 +16,17 @@ using namespace mlir;
 /// where `seen` is no such mean.
 static Value meanOf(Seen seen, llvm::function_ref<Value(Value)> summand) {
   seen = lookThrough(seen);
-  Value sum;
-  double factor = 0;
-  if (auto mul = seen.op<MulOp>()) {
-    for (auto [a, b] : bothOrders(mul))
-      if (auto splat = splatOf(b); splat && !sum) {
-        sum = a;
-        factor = *splat;
-      }
-  } else if (auto div = seen.op<DivOp>()) {
-    if (auto splat = splatOf(div.getRhs())) {
-      sum = div.getLhs();
-      factor = 1 / *splat;
-    }
-  }
-  if (!sum)
+  auto scaled = scaledOf(seen.value);
+  if (!scaled)
     return {};
-  Seen total = lookThrough({sum, seen.dims});
+  Seen total = lookThrough({scaled->x, seen.dims});
   auto reduce = total.op<ReduceOp>();
   if (!reduce || reduce.getKind() != ReduceKind::Sum)
     return {};
   RankedTensorType type = typeOf(reduce.getX());
   int64_t last = type.getRank() - 1;
   if (reduce.getDims() != llvm::ArrayRef<int64_t>{last} ||
-      std::abs(factor * type.getDimSize(last) - 1) > 1e-6)
+      std::abs(scaled->factor * type.getDimSize(last) - 1) > 1e-6)
     return {};
   // Rows stand where they stood.
   for (int64_t d = 0; d < last; ++d)

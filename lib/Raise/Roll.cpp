@@ -113,6 +113,7 @@ public:
     for (int64_t i = 0; i < count; ++i)
       if (!isAlike(program.ops[a + i], program.ops[b + i], a, b))
         return false;
+    isFirst = false;
     return true;
   }
 
@@ -172,15 +173,18 @@ private:
                                        cast<OpResult>(v).getResultNumber();
     if (to < a) // from before both
       return u == v && !handed.contains({place, operand});
-    // Made by the first period: handed on.
+    // Made by the first period: handed on, there and between all others.
     Maker maker = {to - a, cast<OpResult>(v).getResultNumber()};
-    auto [it, isNew] = handed.try_emplace({place, operand}, maker);
-    return it->second == maker;
+    if (isFirst)
+      handed[{place, operand}] = maker;
+    auto it = handed.find({place, operand});
+    return it != handed.end() && it->second == maker;
   }
 
   const Program &program;
   const Stack &stack;
   int64_t period;
+  bool isFirst = true; ///< no two periods were compared before
 };
 
 //===----------------------------------------------------------------------===//
@@ -283,7 +287,10 @@ public:
   /// False, and nothing is changed, where values leave the layers that a loop
   /// does not give.
   bool build() {
-    if (!compare() || !findCarried() || !findResults())
+    if (!compare())
+      return false;
+    findCarried();
+    if (comparison->handed.empty() || !hasResults())
       return false;
     OpBuilder builder(program.ops[one.start]);
     int64_t start = number / run.period, end = start + run.count;
@@ -304,7 +311,10 @@ public:
 private:
   struct Carried {
     Value init;
-    Comparison::Maker maker;
+    std::optional<Comparison::Maker> maker; ///< none: it stays what it is
+    bool operator==(const Carried &other) const {
+      return init == other.init && maker == other.maker;
+    }
   };
 
   Operation *opAt(int64_t period, int64_t place) const {
@@ -320,25 +330,35 @@ private:
     return comparison->isAlike(one.start, one.start + one.size(), one.size());
   }
 
-  /// What the first period reads from before and later ones from their
-  /// neighbour.
-  bool findCarried() {
-    for (auto &[use, maker] : comparison->handed) {
-      Value init = opAt(0, use.first)->getOperand(use.second);
-      bool isKnown = false;
-      for (const Carried &known : carried) {
-        if (known.init == init && known.maker != maker)
-          return false;
-        isKnown |= known.init == init && known.maker == maker;
+  /// What the first period reads from before, and later ones from their
+  /// neighbour or from before, too.
+  void findCarried() {
+    for (int64_t place = 0; place < one.size(); ++place)
+      for (auto [n, operand] : llvm::enumerate(opAt(0, place)->getOperands())) {
+        auto use = std::pair(place, static_cast<unsigned>(n));
+        auto maker = comparison->handed.find(use);
+        bool isHanded = maker != comparison->handed.end();
+        if (!isHanded && !isCaptured(operand))
+          continue;
+        Carried value = {operand, std::nullopt};
+        if (isHanded)
+          value.maker = maker->second;
+        slots[use] = llvm::find(carried, value) - carried.begin();
+        if (slots[use] == carried.size())
+          carried.push_back(value);
       }
-      if (!isKnown)
-        carried.push_back({init, maker});
-    }
-    return !carried.empty();
+  }
+
+  /// What is made before the loop and read in all of its layers. It is carried:
+  /// stages of a pipeline hand it on.
+  bool isCaptured(Value operand) const {
+    Operation *op = operand.getDefiningOp();
+    return op && !isLeaf(op) && !positions.contains(op) &&
+           program.place(operand) < one.start;
   }
 
   /// What is read after the loop: carried values of its last period alone.
-  bool findResults() const {
+  bool hasResults() const {
     for (int64_t place = one.start; place < lastPeriod().end; ++place)
       for (OpResult result : program.ops[place]->getResults())
         for (OpOperand &use : result.getUses())
@@ -367,22 +387,28 @@ private:
     Location loc = repeat.getLoc();
     Value index = body.addArgument(
         RankedTensorType::get({}, IntegerType::get(context, 32)), loc);
-    IRMapping map;
     for (const Carried &value : carried)
-      map.map(value.init, body.addArgument(value.init.getType(), loc));
+      body.addArgument(value.init.getType(), loc);
+    IRMapping map;
     OpBuilder builder = OpBuilder::atBlockEnd(&body);
     for (int64_t place = one.start; place < one.end; ++place) {
       Operation *op = program.ops[place];
       for (Value operand : op->getOperands())
         bringIn(operand, builder, map);
       Operation *copy = builder.clone(*op, map);
+      for (unsigned n = 0; n < op->getNumOperands(); ++n)
+        if (auto slot = slots.find({place - one.start, n}); slot != slots.end())
+          copy->setOperand(n, repeat.getCarryArgs()[slot->second]);
       rename(copy);
       draw(copy, index);
     }
     llvm::SmallVector<Value> yields;
-    for (const Carried &value : carried)
-      yields.push_back(map.lookup(
-          opAt(0, value.maker.first)->getResult(value.maker.second)));
+    for (auto [value, argument] : llvm::zip(carried, repeat.getCarryArgs()))
+      yields.push_back(
+          value.maker
+              ? map.lookup(
+                    opAt(0, value.maker->first)->getResult(value.maker->second))
+              : argument);
     YieldOp::create(builder, loc, yields, ValueRange());
   }
 
@@ -447,6 +473,7 @@ private:
   int64_t offset = 0; ///< of the first layer in its period
   std::optional<Comparison> comparison;
   std::vector<Carried> carried;
+  std::map<std::pair<int64_t, unsigned>, size_t> slots; ///< of operands
 };
 
 } // namespace

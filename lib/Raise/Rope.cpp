@@ -51,17 +51,10 @@ static std::optional<Turn> turnAt(Element element) {
   while (true) {
     element = sourceOf(element);
     Operation *op = element.value.getDefiningOp();
-    if (auto mul = dyn_cast_or_null<MulOp>(op)) {
-      bool isScaled = false;
-      for (auto [x, number] : bothOrders(mul))
-        if (auto factor = splatOf(number); factor && !isScaled) {
-          turn.magnitude *= *factor;
-          element.value = x;
-          isScaled = true;
-        }
-      if (isScaled)
-        continue;
-      return std::nullopt;
+    if (auto scaled = scaledOf(element.value)) {
+      turn.magnitude *= scaled->factor;
+      element.value = scaled->x;
+      continue;
     }
     if (auto cast = dyn_cast_or_null<CastOp>(op)) {
       element.value = cast.getX();

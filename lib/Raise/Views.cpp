@@ -88,6 +88,17 @@ std::optional<double> kerf::splatOf(Value value) {
              : static_cast<double>(number.getSExtValue());
 }
 
+std::optional<Scaled> kerf::scaledOf(Value value) {
+  if (auto mul = value.getDefiningOp<MulOp>())
+    for (auto [x, number] : bothOrders(mul))
+      if (auto factor = splatOf(number))
+        return Scaled{x, *factor};
+  if (auto div = value.getDefiningOp<DivOp>())
+    if (auto divisor = splatOf(div.getRhs()))
+      return Scaled{div.getLhs(), 1 / *divisor};
+  return std::nullopt;
+}
+
 Value kerf::vectorAlong(OpBuilder &builder, Location loc, Value value,
                         int64_t dim) {
   int64_t size = typeOf(value).getDimSize(dim);

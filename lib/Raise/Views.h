@@ -38,6 +38,13 @@ Seen lookThrough(Seen seen);
 /// The number that all elements are, where the text says so.
 std::optional<double> splatOf(mlir::Value value);
 
+/// x and factor of `x factor`, or of `x / (1 / factor)`, with a number.
+struct Scaled {
+  mlir::Value x;
+  double factor = 1;
+};
+std::optional<Scaled> scaledOf(mlir::Value value);
+
 /// `value` as a vector along dimension `dim` of the viewer, [size]; null where
 /// it varies along others, too. May make a reshape.
 mlir::Value vectorAlong(mlir::OpBuilder &builder, mlir::Location loc,

@@ -57,6 +57,10 @@ class Programs(unittest.TestCase):
         with self.assertRaisesRegex(self.kerf.KerfError, "tp=5"):
             self.kerf.compile(GRAPH, "this-machine", self.folder / "none.kerf", devices=4, pin={"tp": 5})
         self.assertFalse((self.folder / "none.kerf").exists())
+        large = ROOT / "examples/models/llama-3-70b/config.json"
+        plan = self.kerf.plan(large, "hgx-h100", devices=1, batch=8, seq=4096, precision="bf16")
+        self.assertFalse(plan.feasible)
+        self.assertIn("no plan of", str(plan))
         with self.assertRaisesRegex(self.kerf.KerfError, "cannot read"):
             self.kerf.plan(self.folder / "missing.mlir", "this-machine")
 

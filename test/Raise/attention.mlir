@@ -93,9 +93,10 @@ kerf.model @documents(segments %segments: tensor<2x6xi32>) {
 // -----
 
 // What the op has no word for stays plain: a mask of later tokens, a bias by
-// distance, and a mask that a softmax still sees.
+// distance, a mask that a softmax still
+// sees, and one that lies half a position lower.
 // CHECK-LABEL: @others
-// CHECK-COUNT-3: kerf.softmax
+// CHECK-COUNT-4: kerf.softmax
 // CHECK-NOT: kerf.attention
 kerf.model @others() {
   %q = kerf.param "q" init<normal, 1.0> : tensor<2x2x6x4xf32>
@@ -119,7 +120,15 @@ kerf.model @others() {
   %m3 = kerf.select %seen, %s, %mild : tensor<2x2x6x6xf32>
   %p3 = kerf.softmax %m3 : tensor<2x2x6x6xf32>
   %y3 = kerf.matmul %p3, %y2 : tensor<2x2x6x6xf32>, tensor<2x2x6x4xf32>
-  %z = kerf.mul %y3, %y3 : tensor<2x2x6x4xf32>
+  %fc = kerf.cast %column : tensor<2x2x6x6xi32> -> tensor<2x2x6x6xf32>
+  %fr = kerf.cast %row : tensor<2x2x6x6xi32> -> tensor<2x2x6x6xf32>
+  %half = kerf.constant dense<-0.5> : tensor<2x2x6x6xf32>
+  %lower = kerf.add %fr, %half : tensor<2x2x6x6xf32>
+  %before = kerf.compare le %fc, %lower : tensor<2x2x6x6xf32>
+  %m4 = kerf.select %before, %s, %low : tensor<2x2x6x6xf32>
+  %p4 = kerf.softmax %m4 : tensor<2x2x6x6xf32>
+  %y4 = kerf.matmul %p4, %y3 : tensor<2x2x6x6xf32>, tensor<2x2x6x4xf32>
+  %z = kerf.mul %y4, %y4 : tensor<2x2x6x4xf32>
   %loss = kerf.reduce sum %z dims [0, 1, 2, 3] : tensor<2x2x6x4xf32>
   kerf.return %loss : tensor<f32>
 }

@@ -122,3 +122,56 @@ kerf.model @skip(%x: tensor<2x4xf32>) {
   %loss = kerf.reduce sum %y2 dims [0, 1] : tensor<2x4xf32>
   kerf.return %loss : tensor<f32>
 }
+
+// -----
+
+// A value that is handed on first and read by all layers besides is carried
+// twice: once it changes, once it stays.
+// TOLD: remark: rolled layers h.0 to 2
+// CHECK-LABEL: @reminded
+// CHECK: %[[X:.*]] = kerf.embedding
+// CHECK: kerf.repeat %{{.*}} = 0 to 3 (%[[H:.*]] = %[[X]] : tensor<2x4xf32>, %[[X0:.*]] = %[[X]] : tensor<2x4xf32>) {
+// CHECK: %[[L:.*]] = kerf.linear %[[H]]
+// CHECK: %[[A:.*]] = kerf.add %[[L]], %[[X0]]
+// CHECK: kerf.yield %[[A]], %[[X0]]
+kerf.model @reminded(tokens %tokens: tensor<2xi32>) {
+  %e = kerf.param "e" init<normal, 1.0> : tensor<8x4xf32>
+  %w0 = kerf.param "h.0.w" init<normal, 1.0> : tensor<4x4xf32>
+  %w1 = kerf.param "h.1.w" init<normal, 1.0> : tensor<4x4xf32>
+  %w2 = kerf.param "h.2.w" init<normal, 1.0> : tensor<4x4xf32>
+  %x = kerf.embedding %tokens, %e : tensor<2xi32>, tensor<8x4xf32>
+  %a0 = kerf.linear %x, %w0 : tensor<2x4xf32>, tensor<4x4xf32>
+  %y0 = kerf.add %a0, %x : tensor<2x4xf32>
+  %a1 = kerf.linear %y0, %w1 : tensor<2x4xf32>, tensor<4x4xf32>
+  %y1 = kerf.add %a1, %x : tensor<2x4xf32>
+  %a2 = kerf.linear %y1, %w2 : tensor<2x4xf32>, tensor<4x4xf32>
+  %y2 = kerf.add %a2, %x : tensor<2x4xf32>
+  %loss = kerf.reduce sum %y2 dims [0, 1] : tensor<2x4xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// A third layer that reads its neighbour where the others read the same value
+// is another layer.
+// TOLD: remark: rolled layers h.0 to 1
+// CHECK-LABEL: @other_third
+// CHECK: %[[W:.*]] = kerf.param "h.2.w"
+// CHECK: %[[Y:[0-9]+]]:2 = kerf.repeat %{{.*}} = 0 to 2
+// CHECK: %[[A:.*]] = kerf.linear %[[Y]]#0, %[[W]]
+// CHECK: kerf.add %[[A]], %[[Y]]#0
+kerf.model @other_third(tokens %tokens: tensor<2xi32>) {
+  %e = kerf.param "e" init<normal, 1.0> : tensor<8x4xf32>
+  %w0 = kerf.param "h.0.w" init<normal, 1.0> : tensor<4x4xf32>
+  %w1 = kerf.param "h.1.w" init<normal, 1.0> : tensor<4x4xf32>
+  %w2 = kerf.param "h.2.w" init<normal, 1.0> : tensor<4x4xf32>
+  %x = kerf.embedding %tokens, %e : tensor<2xi32>, tensor<8x4xf32>
+  %a0 = kerf.linear %x, %w0 : tensor<2x4xf32>, tensor<4x4xf32>
+  %y0 = kerf.add %a0, %x : tensor<2x4xf32>
+  %a1 = kerf.linear %y0, %w1 : tensor<2x4xf32>, tensor<4x4xf32>
+  %y1 = kerf.add %a1, %x : tensor<2x4xf32>
+  %a2 = kerf.linear %y1, %w2 : tensor<2x4xf32>, tensor<4x4xf32>
+  %y2 = kerf.add %a2, %y1 : tensor<2x4xf32>
+  %loss = kerf.reduce sum %y2 dims [0, 1] : tensor<2x4xf32>
+  kerf.return %loss : tensor<f32>
+}

@@ -311,7 +311,11 @@ def _model(exporter, loss, name, optimizer, clip_norm):
     order = {"tokens": 0, "targets": 1}
     header = sorted(exporter.header, key=lambda entry: order.get(entry[0], 2))
     inputs = ", ".join(f"{role + ' ' if role else ''}{value}: {kind}" for role, value, kind in header)
-    weights = list(dict(exporter.weights.values()).items())
+    weights = [
+        (saved, tensor)
+        for name, tensor in dict(exporter.weights.values()).items()
+        for saved in _listed(exporter.names(name))
+    ]
     groups = ", ".join(
         f"#kerf.group<match = {quoted(pattern)}, weight_decay = 0.0>" for pattern in parameters.vectors(weights)
     )
@@ -323,6 +327,10 @@ def _model(exporter, loss, name, optimizer, clip_norm):
         f"kerf.model @{name}({inputs})\n    attributes {{{', '.join(attributes)}}} {{\n"
         f"{body}\n  kerf.return {loss.name} : {loss.type}\n}}\n"
     )
+
+
+def _listed(names):
+    return [names] if isinstance(names, str) else names
 
 
 def _roles_of(inputs, roles):

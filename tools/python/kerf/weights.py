@@ -5,7 +5,8 @@ from pathlib import Path
 
 def save_weights(module, path):
     """Writes the parameters of a module as a safetensors file under the names that `export` gives them; of tied ones
-    the first. Read by kerf-run --init-from=PATH."""
+    the first. Read by kerf-run --init-from=PATH. A model of `import_hf` is saved by its own save_pretrained: its
+    checkpoints may name parameters otherwise."""
     from safetensors.torch import save_file
 
     tensors, seen = {}, set()
