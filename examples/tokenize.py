@@ -3,10 +3,19 @@
 
   tokenize.py gpt2 corpus.txt -o corpus.bin
   tokenize.py tokenizer.json part1.txt part2.txt -o corpus.bin --format plain
+  tokenize.py tokenizer.json answers.jsonl -o tuning.bin --pack 1024
 
 The tokenizer is a tokenizer.json file, a folder that has one, or a model's name on the
 Hugging Face hub. Each input file is one or more documents (--split); behind each stands
 the end token, so that `kerf-run --document-end=ID` can keep documents apart.
+
+A .jsonl file has a document a line, {"prompt": "...", "answer": "..."}: the loss counts answers
+and end tokens alone. Which tokens those are stands beside them, a byte each, in corpus.mask,
+which kerf-run reads with corpus.bin.
+
+--pack SEQ puts whole documents into samples of SEQ tokens (`kerf-import --seq=SEQ`), those that
+fit best; what is left of a sample is filled with end tokens that the loss does not count. Longer
+documents are cut.
 
 Formats: `llmc` has llm.c's header (256 int32: magic number, version, number of tokens),
 `plain` has none (as nanoGPT's). Tokens take 16 bits where the vocabulary allows, else 32.
@@ -14,6 +23,8 @@ Formats: `llmc` has llm.c's header (256 int32: magic number, version, number of 
 
 import argparse
 import array
+import bisect
+import json
 import os
 import sys
 
@@ -66,21 +77,68 @@ def choose_end(wanted, find):
     return next((token for token in known if token is not None), None)
 
 
-def read_documents(paths, split):
-    """The documents of the files, as text."""
-    for path in paths:
+def read_text(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError as error:
+        raise Failure(f"cannot read '{path}': {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise Failure(f"'{path}' is no UTF-8 text: byte {error.start}") from None
+
+
+def answers_of(path, text):
+    """(prompt, answer) of each line of JSON."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
         try:
-            with open(path, encoding="utf-8") as file:
-                text = file.read()
-        except OSError as error:
-            raise Failure(f"cannot read '{path}': {error.strerror}") from None
-        except UnicodeDecodeError as error:
-            raise Failure(f"'{path}' is no UTF-8 text: byte {error.start}") from None
+            entry = json.loads(line)
+        except ValueError as error:
+            raise Failure(f"'{path}', line {number} is no JSON: {error}") from None
+        pair = [entry.get(key) for key in ("prompt", "answer")] if isinstance(entry, dict) else [None]
+        if not all(isinstance(part, str) for part in pair):
+            raise Failure(f"'{path}', line {number}: expected {{\"prompt\": \"...\", \"answer\": \"...\"}}")
+        yield pair
+
+
+def read_documents(paths, split):
+    """The documents of the files: (what the loss leaves out, what it counts), as text."""
+    for path in paths:
+        text = read_text(path)
+        if path.endswith(".jsonl"):
+            yield from answers_of(path, text)
+            continue
         parts = text.split(split) if split else [text]
-        yield from (part for part in parts if part.strip())
+        yield from (("", part) for part in parts if part.strip())
 
 
-def write(path, tokens, width, has_header):
+def tokenized(documents, encode, end):
+    """(tokens, which count as targets) of each document."""
+    for prompt, answer in documents:
+        asked, told = encode(prompt) if prompt else [], encode(answer) + ([] if end is None else [end])
+        yield asked + told, [0] * len(asked) + [1] * len(told)
+
+
+def packed(documents, size, end):
+    """Documents put into rows of `size` tokens: each, the longest first, into the row that it leaves the least room in."""
+    pieces = [(t[i : i + size], m[i : i + size]) for t, m in documents for i in range(0, len(t), size)]
+    rows, room = [], []  # room: (tokens left, row), ascending
+    for tokens, mask in sorted(pieces, key=lambda piece: -len(piece[0])):
+        at = bisect.bisect_left(room, (len(tokens), -1))
+        if at == len(room):
+            rows.append(([], []))
+            left, row = size, len(rows) - 1
+        else:
+            left, row = room.pop(at)
+        rows[row][0].extend(tokens)
+        rows[row][1].extend([0] + mask[1:])  # no document says what the next begins with
+        bisect.insort(room, (left - len(tokens), row))
+    for tokens, mask in rows:
+        yield tokens + [end] * (size - len(tokens)), mask + [0] * (size - len(mask))
+
+
+def write(path, tokens, width=1, has_header=False):
     """Writes the file; it appears complete or not at all."""
     temporary = f"{path}.tmp-{os.getpid()}"
     if sys.byteorder == "big":
@@ -101,6 +159,10 @@ def write(path, tokens, width, has_header):
         raise Failure(f"cannot write '{path}': {error.strerror}") from None
 
 
+def mask_path(path):
+    return path.removesuffix(".bin") + ".mask"
+
+
 def run(options):
     encode, vocabulary, find = load_tokenizer(options.tokenizer)
     end = choose_end(options.end, find)
@@ -108,19 +170,32 @@ def run(options):
     if vocabulary > 256**width:
         raise Failure(f"a vocabulary of {vocabulary:,} does not fit {8 * width} bits")
     split = options.split.encode().decode("unicode_escape") if options.split else None
-    tokens, characters, documents = array.array(TYPE_CODES[width]), 0, 0
-    for text in read_documents(options.inputs, split):
-        tokens.extend(encode(text))
-        if end is not None:
-            tokens.append(end)
-        characters += len(text)
-        documents += 1
+    if options.pack and end is None:
+        raise Failure("--pack fills samples with end tokens: name one with --end")
+    texts = list(read_documents(options.inputs, split))
+    rows = tokenized(texts, encode, end)
+    tokens, mask = array.array(TYPE_CODES[width]), array.array("B")
+    for row, counted in packed(rows, options.pack, end) if options.pack else rows:
+        tokens.extend(row)
+        mask.extend(counted)
     if not tokens:
         raise Failure("the input has no text")
-    count = len(tokens)
+    if options.pack:  # a sample's last target is the next one's first token
+        tokens.append(end)
+        mask.append(0)
+    count, characters = len(tokens), sum(len(prompt) + len(answer) for prompt, answer in texts)
+    beside = mask_path(options.output)
+    if not all(mask):
+        write(beside, mask)
+    elif os.path.exists(beside):
+        raise Failure(f"'{beside}' is of other tokens: remove it, as all of these count")
     write(options.output, tokens, width, options.format == "llmc")
     print(f"wrote '{options.output}': {count:,} tokens of {8 * width} bits, format {options.format}")
-    print(f"{documents:,} documents, {characters:,} characters, {characters / count:.2f} per token")
+    print(f"{len(texts):,} documents, {characters:,} characters, {characters / count:.2f} per token")
+    if not all(mask):
+        print(f"wrote '{beside}': the loss counts {sum(mask):,} tokens, {100 * sum(mask) / count:.1f} %")
+    if options.pack:
+        print(f"{count // options.pack:,} samples of {options.pack:,} tokens: kerf-import --seq={options.pack}")
     print(f"the model needs a vocabulary of at least {vocabulary:,}")
     print(f"documents end with token {end}: kerf-run --document-end={end}" if end is not None
           else "documents are not separated: the tokenizer has no known end token (--end)")  # fmt: skip
@@ -131,14 +206,18 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("tokenizer", help="tokenizer.json, a folder with one, or a hub name")
-    parser.add_argument("inputs", nargs="+", help="text files, UTF-8")
+    parser.add_argument("inputs", nargs="+", help="text files, UTF-8, or .jsonl of prompts and answers")
     parser.add_argument("-o", "--output", required=True, help="the .bin file to write")
     parser.add_argument("--format", choices=("llmc", "plain"), default="llmc")
     parser.add_argument("--bits", type=int, choices=(16, 32), help="default: by the vocabulary")
     parser.add_argument("--end", help="token (or id) behind a document, or none")
     parser.add_argument("--split", help=r"text between documents of a file, such as '\n\n\n'")
+    parser.add_argument("--pack", type=int, metavar="SEQ", help="whole documents in samples of so many tokens")
     try:
-        run(parser.parse_args())
+        options = parser.parse_args()
+        if options.pack is not None and options.pack < 2:
+            raise Failure(f"--pack: expected at least 2 tokens, found {options.pack}")
+        run(options)
     except Failure as failure:
         print(f"tokenize.py: error: {failure}", file=sys.stderr)
         return 1

@@ -34,7 +34,8 @@ bool SampleRange::fill(int64_t index, Batch &batch, int64_t row,
     int64_t next = file->at(first + i + 1);
     bool isLast = token == documentEnd;
     batch.tokens[at] = static_cast<int32_t>(token);
-    batch.targets[at] = isLast ? ignoredTarget : static_cast<int32_t>(next);
+    bool counts = !isLast && file->isTarget(first + i + 1);
+    batch.targets[at] = counts ? static_cast<int32_t>(next) : ignoredTarget;
     batch.segments[at] = segment;
     batch.positions[at] = position;
     segment += isLast;

@@ -311,6 +311,8 @@ static std::string describeTokens(const TokenFile &file) {
     text += ", " + std::to_string(8 * file.width()) + " bits";
   if (file.documents() >= 0)
     text += ", " + withCommas(file.documents()) + " documents";
+  if (!file.maskPath().empty())
+    text += ", targets by " + quote(file.maskPath());
   return text + ", " + file.reason() + ")";
 }
 

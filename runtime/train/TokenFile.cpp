@@ -155,10 +155,39 @@ bool TokenFile::openMegatron(const std::string &path, DataFormat wanted,
   return false;
 }
 
+/// `x.mask` of `x.bin`.
+static std::string maskNameOf(const std::string &path) {
+  constexpr std::string_view end = ".bin";
+  std::string stem =
+      endsWith(path, end) ? path.substr(0, path.size() - end.size()) : path;
+  return stem + ".mask";
+}
+
+bool TokenFile::openMask(const std::string &name, std::string &error) {
+  if (!fileExists(name))
+    return true;
+  if (!mask.open(name, error))
+    return false;
+  if (mask.size() != static_cast<uint64_t>(count)) {
+    error = quote(name) + " has " + withCommas(mask.size()) +
+            " bytes, expected one for each of the " + withCommas(count) +
+            " tokens of " + quote(path()) +
+            "; remove it to train on all of them";
+    return false;
+  }
+  return true;
+}
+
 bool TokenFile::open(const std::string &path, DataFormat format,
                      int64_t vocabularySize, std::string &error) {
   *this = TokenFile();
   vocabulary = vocabularySize;
+  return openTokens(path, format, error) &&
+         openMask(maskNameOf(file.path()), error);
+}
+
+bool TokenFile::openTokens(const std::string &path, DataFormat format,
+                           std::string &error) {
   if (format == DataFormat::Megatron ||
       (format == DataFormat::Auto && namesMegatron(path)))
     return openMegatron(path, format, error);
@@ -214,6 +243,12 @@ bool TokenFile::scan(int64_t begin, int64_t end, std::vector<int64_t> *counts,
       error = idError(i, id);
       return false;
     }
+    if (!maskPath().empty() && mask.data()[i] > 1) {
+      error = quote(maskPath()) + ": byte " + withCommas(i) + " is " +
+              std::to_string(mask.data()[i]) +
+              ", expected 1 for a target and 0 for none";
+      return false;
+    }
     if (!counts)
       continue;
     // Without a vocabulary ids may be anything: those beyond share a place.
@@ -228,7 +263,10 @@ bool TokenFile::scan(int64_t begin, int64_t end, std::vector<int64_t> *counts,
 uint64_t TokenFile::fingerprint() const {
   uint64_t bytes = file.size(), part = std::min<uint64_t>(bytes, 65536);
   uint64_t hash = kerf_checksum(KERF_CHECKSUM_INIT ^ bytes, file.data(), part);
-  return kerf_checksum(hash, file.data() + bytes - part, part);
+  hash = kerf_checksum(hash, file.data() + bytes - part, part);
+  if (maskPath().empty())
+    return hash;
+  return kerf_checksum(hash, mask.data(), std::min(mask.size(), part));
 }
 
 double kerf::runtime::unigramEntropy(const std::vector<double> &shares) {

@@ -156,6 +156,38 @@ TEST_F(DataTest, SeparatesDocuments) {
                                                  ignoredTarget, 'e', 'f'}));
 }
 
+TEST_F(DataTest, MaskLeavesOutTargets) {
+  std::string path = put("a.txt", "abcdefgh");
+  put("a.txt.mask", std::string("\1\1\0\0\1\1\0\1", 8));
+  TokenFile tokens = open(path, 256);
+  EXPECT_HAS(tokens.maskPath(), "a.txt.mask");
+  Batch batch(1, 7);
+  std::string error;
+  ASSERT_TRUE(SampleRange(tokens, 0, 8, 7, -1).fill(0, batch, 0, error));
+  EXPECT_EQ(batch.tokens,
+            (std::vector<int32_t>{'a', 'b', 'c', 'd', 'e', 'f', 'g'}));
+  EXPECT_EQ(batch.targets,
+            (std::vector<int32_t>{'b', ignoredTarget, ignoredTarget, 'e', 'f',
+                                  ignoredTarget, 'h'}));
+  // Other masks are other data.
+  uint64_t before = tokens.fingerprint();
+  put("a.txt.mask", std::string(8, '\1'));
+  EXPECT_NE(open(path, 256).fingerprint(), before);
+}
+
+TEST_F(DataTest, MaskMustFit) {
+  std::string path = put("a.txt", "abcd"), error;
+  put("a.txt.mask", std::string(3, '\1'));
+  TokenFile tokens;
+  EXPECT_FALSE(tokens.open(path, DataFormat::Auto, 256, error));
+  EXPECT_HAS(error, "a.txt.mask' has 3 bytes, expected one for each of the 4 "
+                    "tokens of");
+  put("a.txt.mask", std::string("\1\1\7\1", 4));
+  ASSERT_TRUE(tokens.open(path, DataFormat::Auto, 256, error)) << error;
+  EXPECT_FALSE(tokens.scan(0, 4, nullptr, error));
+  EXPECT_HAS(error, "byte 2 is 7, expected 1 for a target and 0 for none");
+}
+
 TEST(PermutationTest, IsOne) {
   for (int64_t size : {1, 2, 3, 4, 5, 16, 17, 100, 1000, 4097})
     for (uint64_t key : {0u, 1u, 12345u}) {

@@ -6,6 +6,7 @@ PROGRAM (kerf-run over the imitated runtime) reads what the script writes.
 """
 
 import array
+import json
 import os
 import pathlib
 import subprocess
@@ -93,6 +94,53 @@ class Tokenize(unittest.TestCase):
         self.assertIn("4 documents", out)
         ab, cd = [97, 98, 255], [99, 100, 255]
         self.assertEqual(self.ints("a.bin", "H"), ab + cd + ab + cd)
+
+    def masks(self, name):
+        return list((self.folder / name).read_bytes())
+
+    # The loss counts answers and the end token behind them.
+    def test_answers(self):
+        (self.folder / "q.jsonl").write_text('{"prompt": "ab", "answer": "c"}\n\n{"prompt": "", "answer": "de"}\n')
+        out = self.run_script("q.jsonl", "-o", "q.bin", "--format=plain")
+        self.assertEqual(self.ints("q.bin", "H"), [97, 98, 99, 255, 100, 101, 255])
+        self.assertEqual(self.masks("q.mask"), [0, 0, 1, 1, 1, 1, 1])
+        self.assertIn("wrote 'q.mask': the loss counts 5 tokens, 71.4 %", out)
+        self.assertIn("2 documents, 5 characters", out)
+        # Text, all of which counts, is not written beside a mask of others.
+        said = self.run_script("a.txt", "-o", "q.bin", status=1)
+        self.assertIn("'q.mask' is of other tokens: remove it", said)
+        for line, message in (("{", "line 1 is no JSON"), ('{"prompt": 3}', 'line 1: expected {"prompt": "...", "answer"')):
+            (self.folder / "bad.jsonl").write_text(line)
+            self.assertIn(message, self.run_script("bad.jsonl", "-o", "b.bin", status=1))
+
+    # Whole documents, the longest first, each where it leaves the least room; the rest is not counted.
+    def test_packs(self):
+        lines = [{"prompt": "a" * n, "answer": "b" * m} for n, m in ((1, 1), (2, 3), (1, 2), (0, 9))]
+        (self.folder / "q.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        out = self.run_script("q.jsonl", "-o", "q.bin", "--format=plain", "--pack=8")
+        tokens, mask, end = self.ints("q.bin", "H"), self.masks("q.mask"), 255
+        a, b = 97, 98
+        # Lengths with the end: 3, 6, 4, and 10 as 8 and 2.
+        self.assertEqual(tokens[:8], [b] * 8)
+        self.assertEqual(mask[:8], [0] + [1] * 7)
+        self.assertEqual(tokens[8:16], [a, a, b, b, b, end, b, end])
+        self.assertEqual(mask[8:16], [0, 0, 1, 1, 1, 1, 0, 1])
+        self.assertEqual(tokens[16:], [a, b, b, end, a, b, end, end, end])
+        self.assertEqual(mask[16:], [0, 1, 1, 1, 0, 1, 1, 0, 0])
+        self.assertIn("3 samples of 8 tokens", out)
+        self.assertIn("--pack fills samples", self.run_script("q.jsonl", "-o", "q.bin", "--pack=8", "--end=none", status=1))
+        self.assertIn("expected at least 2 tokens", self.run_script("q.jsonl", "-o", "q.bin", "--pack=1", status=1))
+
+    def test_kerf_run_reads_masks(self):
+        (self.folder / "q.jsonl").write_text("\n".join(['{"prompt": "some ", "answer": "text"}'] * 60))
+        self.run_script("q.jsonl", "-o", "q.bin")
+        run = lambda: subprocess.run([PROGRAM, "fake.kerf", "--data=q.bin", "--steps=1"],
+                                     cwd=self.folder, capture_output=True, text=True)  # fmt: skip
+        self.assertIn("targets by 'q.mask'", run().stdout)
+        (self.folder / "q.mask").write_bytes(b"\1")
+        done = run()
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("'q.mask' has 1 bytes, expected one for each of the 600 tokens", done.stderr)
 
     def test_kerf_run_reads_it(self):
         (self.folder / "long.txt").write_text("some text " * 50)

@@ -50,7 +50,8 @@ public:
 
   /// Writes sample `index` in [0, samples()) to a row. Where documents are
   /// separated, the target of a document's last token is ignored: it is the
-  /// next one's first. Fails on an id beyond the vocabulary.
+  /// next one's first. So are targets that the file's mask leaves out. Fails on
+  /// an id beyond the vocabulary.
   [[nodiscard]] bool fill(int64_t index, Batch &batch, int64_t row,
                           std::string &error) const;
   /// Makes a row whose targets are all ignored.

@@ -11,6 +11,10 @@
 //             by either of them or by what the two names share
 // All little-endian. Files are mapped, never copied.
 //
+// A mask beside the tokens (x.mask of x.bin; else the name and ".mask") has a
+// byte for each: 1 where the loss counts that token as a target, 0 where it
+// does not, as in a prompt.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef KERF_TRAIN_TOKENFILE_H
@@ -54,6 +58,12 @@ public:
   int64_t documents() const { return documentCount; }
   /// Token `index` in [0, size()); below 0 only where a file is damaged.
   int64_t at(int64_t index) const;
+  /// Name of the mask; empty without one.
+  const std::string &maskPath() const { return mask.path(); }
+  /// Whether the loss counts token `index` as a target.
+  bool isTarget(int64_t index) const {
+    return maskPath().empty() || mask.data()[index] != 0;
+  }
 
   /// Checks tokens [begin, end) against the vocabulary; on failure `error`
   /// names the position and the id. `counts`, if given, is grown as needed and
@@ -68,12 +78,15 @@ public:
 private:
   [[nodiscard]] bool openMegatron(const std::string &path, DataFormat wanted,
                                   std::string &error);
+  [[nodiscard]] bool openMask(const std::string &name, std::string &error);
+  [[nodiscard]] bool openTokens(const std::string &path, DataFormat format,
+                                std::string &error);
   [[nodiscard]] bool chooseFormat(DataFormat wanted, std::string &error);
   [[nodiscard]] bool readHeader(std::string &error);
   [[nodiscard]] bool checkBytes(DataFormat wanted, std::string &error) const;
   std::string idError(int64_t position, int64_t id) const;
 
-  MappedFile file;
+  MappedFile file, mask;
   DataFormat kind = DataFormat::Auto;
   std::string why;
   const uint8_t *tokens = nullptr;
