@@ -3,7 +3,6 @@
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/GlobPattern.h"
 
 #include <limits>
 #include <map>
@@ -127,28 +126,14 @@ struct Rule {
 /// pattern matches.
 static FailureOr<Rule> ruleFor(ModelOp model, llvm::StringRef name) {
   auto base = cast<OptimizerRuleInterface>(model->getAttr("optimizer"));
-  auto groups = model->getAttrOfType<ArrayAttr>("groups");
-  if (!groups)
+  FailureOr<GroupAttr> group = groupOf(model, name);
+  if (failed(group))
+    return failure();
+  if (!*group)
     return Rule{base, 1};
-  for (GroupAttr group : groups.getAsRange<GroupAttr>()) {
-    // Braces belong to parameter names; only * and ? are patterns.
-    std::string pattern;
-    for (char c : group.getMatch()) {
-      if (llvm::StringRef("{}[]\\").contains(c))
-        pattern += '\\';
-      pattern += c;
-    }
-    llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(pattern);
-    if (!glob)
-      return model.emitOpError() << "group pattern \"" << group.getMatch()
-                                 << "\": " << toString(glob.takeError());
-    if (!glob->match(name))
-      continue;
-    auto own = dyn_cast_or_null<OptimizerRuleInterface>(group.getRule());
-    Attribute rule = (own ? own : base).withWeightDecay(group.getWeightDecay());
-    return Rule{cast<OptimizerRuleInterface>(rule), group.getRateScale()};
-  }
-  return Rule{base, 1};
+  auto own = dyn_cast_or_null<OptimizerRuleInterface>(group->getRule());
+  Attribute rule = (own ? own : base).withWeightDecay(group->getWeightDecay());
+  return Rule{cast<OptimizerRuleInterface>(rule), group->getRateScale()};
 }
 
 /// Every trainable parameter read in the model must have a gradient for each

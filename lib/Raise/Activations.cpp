@@ -73,6 +73,36 @@ static std::optional<GeluKind> geluGate(Value gate, Value x, double half) {
 
 namespace {
 
+/// 1 / (1 + exp(-x)).
+struct RaiseLogistic : OpRewritePattern<DivOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(DivOp op,
+                                PatternRewriter &rewriter) const override {
+    Value power = plusNumber(op.getRhs(), 1);
+    auto exp = power ? power.getDefiningOp<ExpOp>() : nullptr;
+    auto neg = exp ? exp->getOperand(0).getDefiningOp<NegOp>() : nullptr;
+    if (!neg || splatOf(op.getLhs()) != 1.0)
+      return failure();
+    rewriter.replaceOpWithNewOp<LogisticOp>(op, op.getType(),
+                                            neg->getOperand(0));
+    return success();
+  }
+};
+
+/// exp(x - m) / sum(exp(x - m)) along the last dimension, with any m of a row.
+struct RaiseSoftmax : OpRewritePattern<DivOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(DivOp op,
+                                PatternRewriter &rewriter) const override {
+    auto exp = op.getLhs().getDefiningOp<ExpOp>();
+    if (!exp || rowSumOf(op.getRhs()) != op.getLhs())
+      return failure();
+    rewriter.replaceOpWithNewOp<SoftmaxOp>(op, op.getType(),
+                                           withoutRowValue(exp->getOperand(0)));
+    return success();
+  }
+};
+
 /// x logistic(x).
 struct RaiseSilu : OpRewritePattern<MulOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -152,6 +182,6 @@ struct RaiseGelu : OpRewritePattern<MulOp> {
 } // namespace
 
 void kerf::addActivationPatterns(RewritePatternSet &patterns) {
-  patterns.add<RaiseSilu, RaiseSwiglu, RaiseSquaredRelu, RaiseGelu>(
-      patterns.getContext());
+  patterns.add<RaiseLogistic, RaiseSoftmax, RaiseSilu, RaiseSwiglu,
+               RaiseSquaredRelu, RaiseGelu>(patterns.getContext());
 }

@@ -8,6 +8,7 @@
 #include "Masks.h"
 
 #include <cmath>
+#include <map>
 
 using namespace kerf;
 using namespace mlir;
@@ -18,6 +19,26 @@ namespace {
 struct Product {
   Value lhs, rhs;
   std::string left, right, out;
+};
+
+/// A mask that scores get on their way to the softmax.
+struct Masking {
+  Seen condition;        ///< by the softmax's dimensions
+  bool isHidden = false; ///< true hides
+};
+
+/// What stands between the product of queries and keys and the softmax.
+struct Scores {
+  Seen product; ///< by the softmax's dimensions
+  double scale = 1;
+  llvm::SmallVector<Masking> maskings;
+};
+
+/// What the letters of the product with the values are; of products inside
+/// another, letters are those of the outer one. Letters of size 1 may be none.
+struct Letters {
+  std::string batch, heads, query, groups, key;
+  char channel = 0, width = 0;
 };
 
 /// Queries, keys and values of the op, and what else it needs.
@@ -46,6 +67,10 @@ static std::optional<Product> productOf(Value value) {
                  batch + "mn"};
 }
 
+//===----------------------------------------------------------------------===//
+// Scores
+//===----------------------------------------------------------------------===//
+
 /// Takes factors off `value`, into `scale`.
 static Value withoutScale(Value value, double &scale) {
   while (auto scaled = scaledOf(value)) {
@@ -73,60 +98,353 @@ static bool hides(std::optional<double> number, double scale) {
   return number && *number * scale <= -1e4;
 }
 
-/// Joins the mask of `c ? x : -inf` or `c ? -inf : x` to `form` and gives x;
-/// null where `select` is no such.
-static Value shownBy(SelectOp select, double scale, MaskForm &form) {
-  bool isHidden = hides(splatOf(select.getOnTrue()), scale);
-  if (!isHidden && !hides(splatOf(select.getOnFalse()), scale))
+/// Notes the mask of `c ? x : -inf` or `c ? -inf : x` and gives x; null where
+/// `select` is no such.
+static Value shownBy(SelectOp select, llvm::ArrayRef<int64_t> dims,
+                     Scores &scores) {
+  bool isHidden = hides(splatOf(select.getOnTrue()), scores.scale);
+  if (!isHidden && !hides(splatOf(select.getOnFalse()), scores.scale))
     return {};
-  auto mask = maskOf(select.getCondition(), isHidden);
-  if (!mask || !join(form, *mask))
-    return {};
+  Seen condition = {select.getCondition(), llvm::to_vector(dims)};
+  scores.maskings.push_back({condition, isHidden});
   return isHidden ? select.getOnFalse() : select.getOnTrue();
 }
 
-/// Takes a mask off the scores: `c ? x : -inf`, or `x + (c ? 0 : -inf)`.
-static std::optional<Value> withoutMask(Value scores, double scale,
-                                        MaskForm &form) {
-  if (auto select = scores.getDefiningOp<SelectOp>()) {
-    Value shown = shownBy(select, scale, form);
-    return shown ? std::optional(shown) : std::nullopt;
-  }
-  auto add = scores.getDefiningOp<AddOp>();
+/// Takes a mask off the scores: `c ? x : -inf`, or `x + (c ? 0 : -inf)`; gives
+/// x, or null.
+static Value withoutMask(Seen value, Scores &scores) {
+  if (auto select = value.op<SelectOp>())
+    return shownBy(select, value.dims, scores);
+  auto add = value.op<AddOp>();
   if (!add)
-    return std::nullopt;
-  int64_t rank = typeOf(scores).getRank();
+    return {};
   for (auto [x, summand] : bothOrders(add)) {
-    Seen seen = lookThrough(summand);
+    Seen seen = lookThrough({summand, value.dims});
     auto select = seen.op<SelectOp>();
-    if (!select || typeOf(seen.value).getRank() < 2)
+    if (!select)
       continue;
-    // Rows and columns must be those of the scores.
-    llvm::ArrayRef<int64_t> dims = seen.dims;
-    bool isPlane = dims.back() == rank - 1 && dims[dims.size() - 2] == rank - 2;
-    MaskForm more = form;
-    Value shown = isPlane ? shownBy(select, scale, more) : Value();
-    if (shown && splatOf(shown) == 0.0) {
-      form = more;
+    size_t before = scores.maskings.size();
+    Value shown = shownBy(select, seen.dims, scores);
+    if (shown && splatOf(shown) == 0.0)
       return x;
+    scores.maskings.resize(before);
+  }
+  return {};
+}
+
+static std::string nameOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  return op ? "'" + op->getName().getStringRef().str() + "'" : "an input";
+}
+
+/// The product below a softmax's operand; else none, and in `why` what stands
+/// in its way.
+static std::optional<Scores> scoresOf(Value value, std::string &why) {
+  Scores scores;
+  scores.product = {value, dimRange(0, typeOf(value).getRank())};
+  while (true) {
+    scores.product = lookThrough(scores.product);
+    Value &now = scores.product.value;
+    if (productOf(now))
+      return scores;
+    Value inner = withoutScale(now, scores.scale);
+    if (inner == now)
+      inner = withoutMask(scores.product, scores);
+    if (!inner) {
+      why = nameOf(now) + " stands between the scores and the softmax";
+      return std::nullopt;
     }
+    now = inner;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Letters
+//===----------------------------------------------------------------------===//
+
+static bool has(llvm::StringRef letters, char letter) {
+  return letters.contains(letter);
+}
+
+namespace {
+
+/// The two products of an attention, in letters of the outer one.
+struct Match {
+  Product outer;       ///< weights on its left, values on its right
+  Product inner;       ///< queries on its left, keys on its right
+  std::string softmax; ///< letters of the softmax's dimensions, or ' '
+  std::map<char, int64_t> sizes;
+
+  int64_t sizeOf(llvm::StringRef letters) const {
+    int64_t size = 1;
+    for (char letter : letters)
+      size *= sizes.at(letter);
+    return size;
+  }
+  bool isUnit(char letter) const { return sizes.at(letter) == 1; }
+  int64_t dimOf(llvm::StringRef letter) const {
+    size_t at = letter.empty() ? std::string::npos : softmax.find(letter[0]);
+    return at == std::string::npos ? -2 : at;
+  }
+};
+
+} // namespace
+
+static void noteSizes(Match &match, llvm::StringRef term, Value value) {
+  for (auto [letter, size] : llvm::zip_equal(term, typeOf(value).getShape()))
+    match.sizes[letter] = size;
+}
+
+/// The inner product in letters of the outer one; what it sums or has with size
+/// 1 alone gets capitals. False where two dimensions are one.
+static bool rename(Match &match, const Seen &product) {
+  std::map<char, char> names;
+  std::string taken;
+  for (auto [letter, dim] : llvm::zip_equal(match.inner.out, product.dims)) {
+    char name = dim < 0 ? ' ' : match.softmax[dim];
+    if (name == ' ')
+      continue;
+    if (has(taken, name))
+      return false;
+    taken += name;
+    names[letter] = name;
+  }
+  char next = 'A';
+  for (std::string *term :
+       {&match.inner.left, &match.inner.right, &match.inner.out})
+    for (char &letter : *term) {
+      if (!names.count(letter))
+        names[letter] = next++;
+      letter = names[letter];
+    }
+  return next <= 'Z' + 1;
+}
+
+/// All dimensions of the weights are the softmax's, and all of those the
+/// product's, but for some of size 1: nothing is repeated on the way.
+static bool isCovered(const Match &match) {
+  auto isIn = [&](llvm::StringRef letters, llvm::StringRef others) {
+    return llvm::all_of(letters, [&](char letter) {
+      return letter == ' ' || match.isUnit(letter) || has(others, letter);
+    });
+  };
+  return isIn(match.outer.left, match.softmax) &&
+         isIn(match.softmax, match.inner.out);
+}
+
+/// The only letter of `term` that is none of `known` and not of size 1; 0 for
+/// none or several.
+static char ownOf(const Match &match, llvm::StringRef term,
+                  llvm::StringRef known) {
+  char own = 0;
+  for (char letter : term) {
+    if (has(known, letter) || match.isUnit(letter))
+      continue;
+    if (own)
+      return 0;
+    own = letter;
+  }
+  return own;
+}
+
+/// Sorts the weights' letters into those of batch and heads, which all have,
+/// and of queries and their groups, which keys and values have not.
+static bool sortLetters(const Match &match, Letters &letters) {
+  std::string common, rows, units;
+  for (char letter : match.inner.left) { // in the queries' order
+    if (!has(match.outer.left, letter) || letter == letters.key[0])
+      continue;
+    bool isCommon = has(match.outer.right, letter) &&
+                    has(match.inner.right, letter) &&
+                    has(match.outer.out, letter);
+    bool isRow = !has(match.outer.right, letter) &&
+                 !has(match.inner.right, letter) &&
+                 has(match.outer.out, letter);
+    if (isCommon)
+      common += letter;
+    else if (isRow && !match.isUnit(letter))
+      rows += letter;
+    else if (!match.isUnit(letter))
+      return false;
+  }
+  // Those of size 1 count where others do not fill batch and heads.
+  for (size_t at = common.size(); at-- > 0 && common.size() > 2;)
+    if (match.isUnit(common[at]))
+      common.erase(at, 1);
+  if (common.size() > 2 || rows.empty())
+    return false;
+  letters.batch = common.substr(0, 1);
+  letters.heads = common.size() > 1 ? common.substr(1, 1) : "";
+  size_t query = 0;
+  for (size_t at = rows.size(); at-- > 0;)
+    if (match.sizes.at(rows[at]) == match.sizes.at(letters.key[0]))
+      query = at;
+  letters.query = rows.substr(query, 1);
+  letters.groups = rows.erase(query, 1);
+  return true;
+}
+
+/// Which letter is what; none where the products are of another kind.
+static std::optional<Letters> lettersOf(const Match &match) {
+  Letters letters;
+  letters.key = match.softmax.substr(match.softmax.size() - 1);
+  char key = letters.key[0];
+  if (key == ' ' || has(match.outer.out, key) || !has(match.outer.right, key) ||
+      has(match.inner.left, key) || !has(match.inner.right, key) ||
+      !sortLetters(match, letters))
+    return std::nullopt;
+  std::string known = letters.batch + letters.heads + letters.query +
+                      letters.groups + letters.key;
+  letters.channel = ownOf(match, match.inner.left, known);
+  letters.width = ownOf(match, match.outer.right, known);
+  if (!letters.channel || !letters.width ||
+      ownOf(match, match.inner.right, known) != letters.channel ||
+      ownOf(match, match.outer.out, known) != letters.width ||
+      has(match.inner.out, letters.channel) ||
+      has(match.outer.left, letters.width))
+    return std::nullopt;
+  return letters;
+}
+
+/// The products of an attention whose weights are on the left of `outer`.
+static std::optional<Match> matchOf(const Product &outer, const Seen &weights,
+                                    const Seen &product) {
+  Match match;
+  match.outer = outer;
+  for (int64_t dim : weights.dims)
+    match.softmax += dim < 0 ? ' ' : outer.left[dim];
+  match.inner = *productOf(product.value);
+  if (!rename(match, product))
+    return std::nullopt;
+  noteSizes(match, outer.left, outer.lhs);
+  noteSizes(match, outer.right, outer.rhs);
+  noteSizes(match, match.inner.left, match.inner.lhs);
+  noteSizes(match, match.inner.right, match.inner.rhs);
+  if (!isCovered(match))
+    return std::nullopt;
+  if (!match.softmax.empty() && has(match.inner.left, match.softmax.back())) {
+    std::swap(match.inner.lhs, match.inner.rhs);
+    std::swap(match.inner.left, match.inner.right);
+  }
+  return match;
+}
+
+//===----------------------------------------------------------------------===//
+// The op
+//===----------------------------------------------------------------------===//
+
+/// `value`, whose dimensions have the letters `term`, with a dimension for each
+/// of `groups`: its letters together. Other letters have size 1.
+static Value arranged(PlainBuilder &p, const Match &match, Value value,
+                      llvm::StringRef term,
+                      llvm::ArrayRef<std::string> groups) {
+  llvm::SmallVector<int64_t> perm, shape;
+  for (const std::string &group : groups) {
+    for (char letter : group)
+      perm.push_back(term.find(letter));
+    shape.push_back(match.sizeOf(group));
+  }
+  for (int64_t d : dimRange(0, term.size()))
+    if (!llvm::is_contained(perm, d))
+      perm.push_back(d);
+  if (!llvm::equal(perm, dimRange(0, perm.size())))
+    value = p.transpose(value, perm);
+  return p.reshape(value, shape);
+}
+
+/// The op's result [B,S,H,D] with the letters of the outer product.
+static Value spread(PlainBuilder &p, const Match &match, const Letters &letters,
+                    Value y) {
+  std::string term = letters.batch + letters.query + letters.heads +
+                     letters.groups + letters.width;
+  llvm::SmallVector<int64_t> sizes, perm;
+  for (char letter : term)
+    sizes.push_back(match.sizes.at(letter));
+  y = p.reshape(y, sizes);
+  llvm::SmallVector<int64_t> shape;
+  for (char letter : match.outer.out) {
+    shape.push_back(match.sizes.at(letter));
+    if (has(term, letter))
+      perm.push_back(term.find(letter));
+  }
+  if (!llvm::equal(perm, dimRange(0, perm.size())))
+    y = p.transpose(y, perm);
+  return p.reshape(y, shape);
+}
+
+namespace {
+
+/// An attention that was found.
+struct Found {
+  Match match;
+  Letters letters;
+  Parts parts;
+};
+
+} // namespace
+
+/// The attention whose weights are on the left of `outer`; none where they are
+/// no softmax, or, with the reason in `why`, where it is another kind.
+static std::optional<Found> findAttention(const Product &outer,
+                                          std::string &why) {
+  Seen weights = lookThrough(outer.lhs);
+  Parts parts;
+  if (auto dropout = weights.op<DropoutOp>()) {
+    parts.dropout = dropout;
+    weights.value = dropout.getX();
+  }
+  auto softmax = weights.op<SoftmaxOp>();
+  auto scores = softmax ? scoresOf(softmax->getOperand(0), why) : std::nullopt;
+  if (!scores)
+    return std::nullopt;
+  auto match = matchOf(outer, weights, scores->product);
+  auto letters = match ? lettersOf(*match) : std::nullopt;
+  if (!letters) {
+    why = "its products have other dimensions than those of queries, keys and "
+          "values";
+    return std::nullopt;
+  }
+  parts.scale = scores->scale;
+  ScoreDims dims = {match->dimOf(letters->batch), match->dimOf(letters->query),
+                    match->dimOf(letters->key)};
+  for (const Masking &masking : scores->maskings) {
+    auto form = maskOf(masking.condition, masking.isHidden, dims);
+    if (!form || !join(parts.mask, *form)) {
+      why = "its mask is none of the causal, window and document masks";
+      return std::nullopt;
+    }
+  }
+  if (parts.mask.window && !parts.mask.isCausal) {
+    why = "it has a window without a causal mask";
+    return std::nullopt;
+  }
+  return Found{*match, *letters, parts};
+}
+
+/// The attention that the product `op` ends, in either order of its operands.
+static std::optional<Found> findAttention(Operation *op, std::string &why) {
+  auto outer = productOf(op->getResult(0));
+  for (bool isSwapped : {false, true}) {
+    if (!outer)
+      return std::nullopt;
+    if (isSwapped) {
+      std::swap(outer->lhs, outer->rhs);
+      std::swap(outer->left, outer->right);
+    }
+    if (auto found = findAttention(*outer, why))
+      return found;
   }
   return std::nullopt;
 }
 
-/// `value` with dimensions in the order of `to`; its own have the letters
-/// `from`.
-static Value ordered(PlainBuilder &p, Value value, llvm::StringRef from,
-                     llvm::StringRef to) {
-  llvm::SmallVector<int64_t> perm;
-  for (char letter : to)
-    perm.push_back(from.find(letter));
-  return llvm::equal(perm, dimRange(0, perm.size())) ? value
-                                                     : p.transpose(value, perm);
-}
-
-static bool has(llvm::StringRef letters, char letter) {
-  return letters.contains(letter);
+void kerf::explainAttention(Operation *root) {
+  root->walk([&](Operation *op) {
+    std::string why;
+    Location loc =
+        isa<UnknownLoc>(op->getLoc()) ? root->getLoc() : op->getLoc();
+    if (isa<EinsumOp, MatmulOp>(op) && !findAttention(op, why) && !why.empty())
+      emitRemark(loc) << "attention is left plain: " << why;
+  });
 }
 
 namespace {
@@ -137,103 +455,31 @@ struct RaiseAttention : RewritePattern {
 
   LogicalResult matchAndRewrite(Operation *op,
                                 PatternRewriter &rewriter) const override {
-    if (!isa<EinsumOp, MatmulOp>(op))
+    std::string why;
+    auto found =
+        isa<EinsumOp, MatmulOp>(op) ? findAttention(op, why) : std::nullopt;
+    if (!found)
       return failure();
-    auto outer = productOf(op->getResult(0));
-    for (bool isSwapped : {false, true}) {
-      if (!outer)
-        return failure();
-      if (isSwapped) {
-        std::swap(outer->lhs, outer->rhs);
-        std::swap(outer->left, outer->right);
-      }
-      if (succeeded(raise(op, *outer, rewriter)))
-        return success();
-    }
-    return failure();
+    build(op, found->match, found->letters, found->parts, rewriter);
+    return success();
   }
 
-  /// `outer` has weights on its left and values on its right.
-  static LogicalResult raise(Operation *op, const Product &outer,
-                             PatternRewriter &rewriter) {
-    Parts parts;
-    Value weights = outer.lhs;
-    if (auto dropout = weights.getDefiningOp<DropoutOp>()) {
-      parts.dropout = dropout;
-      weights = dropout.getX();
-    }
-    auto softmax = weights.getDefiningOp<SoftmaxOp>();
-    if (!softmax || typeOf(weights).getRank() != 4)
-      return failure();
-    // Letters: batch b and head h, query q, key k.
-    std::string letters = outer.left;
-    char key = letters.back(), query = letters[2];
-    if (has(outer.out, key) || !has(outer.right, key) ||
-        has(outer.right, query) || !has(outer.out, query) ||
-        outer.out.size() != 4)
-      return failure();
-    std::string batch = letters.substr(0, 2);
-    for (char letter : batch)
-      if (!has(outer.right, letter) || !has(outer.out, letter))
-        return failure();
-    Value scores = softmax->getOperand(0);
-    while (auto inner = withoutMask(scores, parts.scale, parts.mask))
-      scores = withoutScale(*inner, parts.scale);
-    scores = withoutScale(scores, parts.scale);
-    auto inner = productOf(scores);
-    if (!inner)
-      return failure();
-    return build(op, outer, *inner, batch, query, key, parts, rewriter);
-  }
-
-  static LogicalResult build(Operation *op, const Product &outer, Product inner,
-                             std::string batch, char query, char key,
-                             Parts &parts, PatternRewriter &rewriter) {
-    // The inner product's letters of [b, h, q, k], by place.
-    if (inner.out.size() != 4)
-      return failure();
-    std::string lead = inner.out.substr(0, 2);
-    char innerQuery = inner.out[2], innerKey = inner.out[3];
-    if (has(inner.right, innerQuery)) {
-      std::swap(inner.lhs, inner.rhs);
-      std::swap(inner.left, inner.right);
-    }
-    auto isOperand = [&](llvm::StringRef term, char own, char other) {
-      return term.size() == 4 && has(term, own) && !has(term, other) &&
-             has(term, lead[0]) && has(term, lead[1]);
-    };
-    if (!isOperand(inner.left, innerQuery, innerKey) ||
-        !isOperand(inner.right, innerKey, innerQuery) ||
-        outer.right.size() != 4)
-      return failure();
-    auto own = [](llvm::StringRef term, std::string known) {
-      for (char letter : term)
-        if (known.find(letter) == std::string::npos)
-          return letter;
-      return '\0';
-    };
-    char channel = own(inner.left, lead + innerQuery);
-    char width = own(outer.right, batch + key);
-    if (!channel || !width || !has(inner.right, channel) ||
-        !has(outer.out, width))
-      return failure();
-    // A window without a causal mask is another op.
-    if (parts.mask.window && !parts.mask.isCausal)
-      return failure();
+  static void build(Operation *op, const Match &match, const Letters &of,
+                    Parts &parts, PatternRewriter &rewriter) {
     Location loc = op->getLoc();
     PlainBuilder p{rewriter, loc};
-    auto order = [](llvm::StringRef batch, char position, char channel) {
-      return std::string{batch[0], position, batch[1], channel};
-    };
+    const Product &inner = match.inner;
     Value q = withoutInnerScale(rewriter, loc, inner.lhs, parts.scale);
     Value k = withoutInnerScale(rewriter, loc, inner.rhs, parts.scale);
-    parts.q = ordered(p, q, inner.left, order(lead, innerQuery, channel));
-    parts.k = ordered(p, k, inner.right, order(lead, innerKey, channel));
-    parts.v = ordered(p, outer.rhs, outer.right, order(batch, key, width));
+    std::string channel(1, of.channel), width(1, of.width);
+    parts.q = arranged(p, match, q, inner.left,
+                       {of.batch, of.query, of.heads + of.groups, channel});
+    parts.k = arranged(p, match, k, inner.right,
+                       {of.batch, of.key, of.heads, channel});
+    parts.v = arranged(p, match, match.outer.rhs, match.outer.right,
+                       {of.batch, of.key, of.heads, width});
     Value y = attend(rewriter, loc, parts);
-    rewriter.replaceOp(op,
-                       ordered(p, y, order(batch, query, width), outer.out));
-    return success();
+    rewriter.replaceOp(op, spread(p, match, of, y));
   }
 
   static Value attend(PatternRewriter &rewriter, Location loc,

@@ -49,22 +49,34 @@ std::string Stack::withoutNumber(llvm::StringRef name, int64_t layer,
   return llvm::StringRef(start).rtrim("._").str() + suffixOf(name).str();
 }
 
-std::vector<Stack> kerf::findStacks(ModelOp model) {
-  std::map<std::string, std::set<int64_t>> numbers;
-  std::map<std::string, int64_t> parameters;
-  for (ParamOp param : model.getBody().getOps<ParamOp>()) {
-    llvm::StringRef name = param.getName();
-    for (size_t at = 0; at < name.size(); ++at) {
-      bool isStart = at == 0 || name[at - 1] == '.' || name[at - 1] == '_';
-      auto number = isStart ? leadingNumber(name.drop_front(at)) : std::nullopt;
-      if (!number)
-        continue;
-      std::string prefix = name.take_front(at).str();
-      numbers[prefix].insert(*number);
-      ++parameters[prefix];
-      break; // The outermost number is the layer's.
-    }
+/// The prefixes of a name that end where a number begins, the shortest first.
+static std::vector<std::pair<std::string, int64_t>>
+numbersIn(llvm::StringRef name) {
+  std::vector<std::pair<std::string, int64_t>> found;
+  for (size_t at = 0; at < name.size(); ++at) {
+    bool isStart = at == 0 || name[at - 1] == '.' || name[at - 1] == '_';
+    auto number = isStart ? leadingNumber(name.drop_front(at)) : std::nullopt;
+    if (number)
+      found.push_back({name.take_front(at).str(), *number});
   }
+  return found;
+}
+
+std::vector<Stack> kerf::findStacks(ModelOp model) {
+  std::map<std::string, std::set<int64_t>> all, numbers;
+  std::map<std::string, int64_t> parameters;
+  for (ParamOp param : model.getBody().getOps<ParamOp>())
+    for (auto &[prefix, number] : numbersIn(param.getName()))
+      all[prefix].insert(number);
+  // The outermost number that differs among parameters is the layer's.
+  for (ParamOp param : model.getBody().getOps<ParamOp>())
+    for (auto &[prefix, number] : numbersIn(param.getName())) {
+      if (all[prefix].size() < 2)
+        continue;
+      numbers[prefix].insert(number);
+      ++parameters[prefix];
+      break;
+    }
   std::vector<std::string> order;
   for (auto &[prefix, found] : numbers)
     if (found.size() > 1)

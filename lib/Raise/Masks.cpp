@@ -22,19 +22,19 @@ struct Affine {
   bool isConstant() const { return rows == 0 && columns == 0; }
 };
 
-/// Reads masks of scores whose last two dimensions are rows and columns.
+/// Reads masks of scores.
 struct Reader {
-  int64_t rank;
+  ScoreDims dims;
 
   std::optional<Affine> affineOf(Seen seen) const {
     seen = lookThrough(seen);
     Operation *op = seen.value.getDefiningOp();
     if (auto iota = dyn_cast_or_null<IotaOp>(op)) {
       int64_t along = seen.dims[iota.getDim()];
-      if (iota.getOffset() || iota.getZigzag() ||
-          (along >= 0 && along < rank - 2))
+      bool isOther = along >= 0 && along != dims.row && along != dims.column;
+      if (iota.getOffset() || iota.getZigzag() || isOther)
         return std::nullopt;
-      return Affine{along == rank - 2, along == rank - 1, 0};
+      return Affine{along == dims.row, along == dims.column, 0};
     }
     if (auto splat = splatOf(seen.value)) {
       if (*splat != std::round(*splat) || std::abs(*splat) > 1e9)
@@ -91,7 +91,8 @@ struct Reader {
     if (op.getKind() != CompareKind::EQ || a.value != b.value ||
         typeOf(a.value).getRank() != 2 || !isa<BlockArgument>(a.value))
       return std::nullopt;
-    llvm::SmallVector<int64_t> row = {0, rank - 2}, column = {0, rank - 1};
+    llvm::SmallVector<int64_t> row = {dims.batch, dims.row};
+    llvm::SmallVector<int64_t> column = {dims.batch, dims.column};
     if (!(a.dims == row && b.dims == column) &&
         !(a.dims == column && b.dims == row))
       return std::nullopt;
@@ -142,9 +143,7 @@ bool kerf::join(MaskForm &form, const MaskForm &more) {
   return true;
 }
 
-std::optional<MaskForm> kerf::maskOf(Value mask, bool isHidden) {
-  int64_t rank = typeOf(mask).getRank();
-  if (rank < 2)
-    return std::nullopt;
-  return Reader{rank}.read({mask, dimRange(0, rank)}, isHidden);
+std::optional<MaskForm> kerf::maskOf(const Seen &mask, bool isHidden,
+                                     const ScoreDims &dims) {
+  return Reader{dims}.read(mask, isHidden);
 }

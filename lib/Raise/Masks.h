@@ -19,9 +19,18 @@ struct MaskForm {
 /// have a window or documents.
 bool join(MaskForm &form, const MaskForm &more);
 
-/// The form of a mask of truth values: true where a row sees a column, or, with
-/// `isHidden`, where it does not. None where it is another function.
-std::optional<MaskForm> maskOf(mlir::Value mask, bool isHidden = false);
+/// The dimensions of scores, by number; negative for none.
+struct ScoreDims {
+  int64_t batch = 0;
+  int64_t row = 2;    ///< of the query
+  int64_t column = 3; ///< of the key
+};
+
+/// The form of a mask of truth values, as the scores see it: true where a row
+/// sees a column, or, with `isHidden`, where it does not. None where it is
+/// another function.
+std::optional<MaskForm> maskOf(const Seen &mask, bool isHidden,
+                               const ScoreDims &dims);
 
 } // namespace kerf
 

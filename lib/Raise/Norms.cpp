@@ -41,23 +41,63 @@ static Value squareOf(Value value) {
 }
 
 namespace {
-/// mean(x^2) + eps.
+/// mean(x^2) + eps, or the same of x - mean(x).
 struct Spread {
   Value x;
   double eps = 0;
+  bool isCentred = false;
 };
 } // namespace
+
+static Value same(Value value) { return value; }
+
+/// x of mean(x^2) - mean(x)^2, or of its larger one with 0; null else.
+static Value fastVarianceOf(Seen seen) {
+  seen = lookThrough(seen);
+  if (auto max = seen.op<MaxOp>())
+    for (auto [a, b] : bothOrders(max))
+      if (splatOf(b) == 0.0)
+        return fastVarianceOf({a, seen.dims});
+  auto sub = seen.op<SubOp>();
+  if (!sub)
+    return {};
+  Value x = meanOf(seen.operand(0), squareOf);
+  Seen square = lookThrough(seen.operand(1));
+  Value mean = x ? squareOf(square.value) : Value();
+  return mean && meanOf({mean, square.dims}, same) == x ? x : Value();
+}
+
+static std::optional<Spread> spreadWithout(Seen seen, double eps) {
+  if (Value x = meanOf(seen, squareOf))
+    return Spread{x, eps};
+  if (Value x = fastVarianceOf(seen))
+    return Spread{x, eps, /*isCentred=*/true};
+  return std::nullopt;
+}
 
 static std::optional<Spread> spreadOf(Seen seen) {
   seen = lookThrough(seen);
   if (auto add = seen.op<AddOp>())
     for (auto [a, b] : bothOrders(add))
       if (auto eps = splatOf(b))
-        if (Value x = meanOf({a, seen.dims}, squareOf))
-          return Spread{x, *eps};
-  if (Value x = meanOf(seen, squareOf))
-    return Spread{x, 0};
-  return std::nullopt;
+        if (auto spread = spreadWithout({a, seen.dims}, *eps))
+          return spread;
+  return spreadWithout(seen, 0);
+}
+
+/// x of x - mean(x); null else.
+static Value centredOf(Value value) {
+  auto centre = value.getDefiningOp<SubOp>();
+  if (!centre)
+    return {};
+  Value x = meanOf(
+      {centre.getRhs(), dimRange(0, typeOf(centre.getRhs()).getRank())}, same);
+  return x && x == centre.getLhs() ? x : Value();
+}
+
+/// Whether a spread is that of `x`.
+static bool isSpreadOf(const Spread &spread, Value x) {
+  return spread.x == (spread.isCentred ? centredOf(x) : x);
 }
 
 /// What `factor` is the inverse root of, as seen by the op it multiplies.
@@ -82,6 +122,17 @@ static Value ones(PatternRewriter &rewriter, Location loc, Value x) {
       1.0);
 }
 
+/// Replaces `op` by the norm of x without a gain.
+static void replaceByNorm(PatternRewriter &rewriter, Operation *op, Value x,
+                          const Spread &spread) {
+  Value gain = ones(rewriter, op->getLoc(), x);
+  FloatAttr eps = rewriter.getF64FloatAttr(spread.eps);
+  if (spread.isCentred)
+    rewriter.replaceOpWithNewOp<LayerNormOp>(op, spread.x, gain, Value(), eps);
+  else
+    rewriter.replaceOpWithNewOp<RmsNormOp>(op, x, gain, eps);
+}
+
 namespace {
 
 /// x r, with r the inverse root of mean(x^2) + eps.
@@ -91,12 +142,32 @@ struct RaiseRms : OpRewritePattern<MulOp> {
                                 PatternRewriter &rewriter) const override {
     for (auto [x, factor] : bothOrders(op)) {
       auto spread = inverseRootOf(factor);
-      if (!spread || spread->x != x)
+      if (!spread || !isSpreadOf(*spread, x))
         continue;
-      rewriter.replaceOpWithNewOp<RmsNormOp>(
-          op, x, ones(rewriter, op.getLoc(), x),
-          rewriter.getF64FloatAttr(spread->eps));
+      replaceByNorm(rewriter, op, x, *spread);
       return success();
+    }
+    return failure();
+  }
+};
+
+/// x (r g) is (x r) g.
+struct GainLast : OpRewritePattern<MulOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(MulOp op,
+                                PatternRewriter &rewriter) const override {
+    for (auto [x, product] : bothOrders(op)) {
+      auto inner = product.getDefiningOp<MulOp>();
+      if (!inner)
+        continue;
+      for (auto [factor, gain] : bothOrders(inner)) {
+        auto spread = inverseRootOf(factor);
+        if (!spread || !isSpreadOf(*spread, x))
+          continue;
+        Value norm = MulOp::create(rewriter, op.getLoc(), x, factor);
+        rewriter.replaceOpWithNewOp<MulOp>(op, norm, gain);
+        return success();
+      }
     }
     return failure();
   }
@@ -111,11 +182,9 @@ struct RaiseRmsOfRoot : OpRewritePattern<DivOp> {
     if (!root.op<SqrtOp>())
       return failure();
     auto spread = spreadOf(root.operand(0));
-    if (!spread || spread->x != op.getLhs())
+    if (!spread || !isSpreadOf(*spread, op.getLhs()))
       return failure();
-    rewriter.replaceOpWithNewOp<RmsNormOp>(
-        op, op.getLhs(), ones(rewriter, op.getLoc(), op.getLhs()),
-        rewriter.getF64FloatAttr(spread->eps));
+    replaceByNorm(rewriter, op, op.getLhs(), *spread);
     return success();
   }
 };
@@ -125,13 +194,8 @@ struct RaiseLayerNorm : OpRewritePattern<RmsNormOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(RmsNormOp op,
                                 PatternRewriter &rewriter) const override {
-    auto centre = op.getX().getDefiningOp<SubOp>();
-    if (!centre)
-      return failure();
-    Value x = meanOf(
-        {centre.getRhs(), dimRange(0, typeOf(centre.getRhs()).getRank())},
-        [](Value value) { return value; });
-    if (!x || x != centre.getLhs())
+    Value x = centredOf(op.getX());
+    if (!x)
       return failure();
     rewriter.replaceOpWithNewOp<LayerNormOp>(op, x, op.getGain(), Value(),
                                              op.getEpsAttr());
@@ -153,15 +217,16 @@ static Operation *normWith(PatternRewriter &rewriter, LayerNormOp op,
                              op.getEpsAttr());
 }
 
-/// A norm without a gain that a vector multiplies.
+/// A norm without a gain that a vector multiplies; two norms of one value, as
+/// parallel blocks have, became one.
 template <typename Norm> struct TakeGain : OpRewritePattern<MulOp> {
   using OpRewritePattern<MulOp>::OpRewritePattern;
   LogicalResult matchAndRewrite(MulOp op,
                                 PatternRewriter &rewriter) const override {
     for (auto [x, factor] : bothOrders(op)) {
       auto norm = x.template getDefiningOp<Norm>();
-      if (!norm || biasOf(norm) || !norm->hasOneUse() ||
-          splatOf(norm.getGain()) != 1.0)
+      if (!norm || biasOf(norm) || splatOf(norm.getGain()) != 1.0 ||
+          !llvm::all_of(norm->getUsers(), llvm::IsaPred<MulOp>))
         continue;
       int64_t last = typeOf(x).getRank() - 1;
       if (Value gain = vectorAlong(rewriter, op.getLoc(), factor, last)) {
@@ -218,7 +283,8 @@ struct TakeBias : OpRewritePattern<AddOp> {
 } // namespace
 
 void kerf::addNormPatterns(RewritePatternSet &patterns) {
-  patterns.add<RaiseRms, RaiseRmsOfRoot, RaiseLayerNorm, TakeGain<RmsNormOp>,
-               TakeGain<LayerNormOp>, TakeNormBias, TakeBias>(
-      patterns.getContext());
+  patterns
+      .add<RaiseRms, GainLast, RaiseRmsOfRoot, RaiseLayerNorm,
+           TakeGain<RmsNormOp>, TakeGain<LayerNormOp>, TakeNormBias, TakeBias>(
+          patterns.getContext());
 }

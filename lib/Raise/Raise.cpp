@@ -43,8 +43,19 @@ static std::string gainsOf(const Counts &before, const Counts &after) {
   return text;
 }
 
+/// What was left plain, and why.
+static void explain(ModelOp model) {
+  explainAttention(model);
+  bool hasLoss = false;
+  model.walk([&](CrossEntropyOp) { hasLoss = true; });
+  if (!hasLoss)
+    model.emitRemark() << "the loss is left plain: it is no sum or mean over "
+                          "rows of a cross entropy";
+}
+
 namespace {
 struct RaisePass : kerf::impl::RaisePassBase<RaisePass> {
+  using RaisePassBase::RaisePassBase;
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     addViewPatterns(patterns);
@@ -69,6 +80,8 @@ struct RaisePass : kerf::impl::RaisePassBase<RaisePass> {
       std::string gains = gainsOf(before, countOps(model));
       if (!gains.empty())
         model.emitRemark() << "raised plain ops to " << gains;
+      if (explains)
+        explain(model);
     }
   }
 };

@@ -101,6 +101,26 @@ struct Range {
 // Alike
 //===----------------------------------------------------------------------===//
 
+static bool isSameRule(GroupAttr a, GroupAttr b) {
+  return a.getWeightDecay() == b.getWeightDecay() &&
+         a.getRateScale() == b.getRateScale() && a.getRule() == b.getRule();
+}
+
+/// A parameter of a loop stays in the group of its layers, though its name is
+/// another.
+static void keepGroup(ModelOp model, llvm::StringRef layer,
+                      llvm::StringRef loop) {
+  auto before = groupOf(model, layer), after = groupOf(model, loop);
+  if (failed(before) || !*before ||
+      (succeeded(after) && *after && isSameRule(*before, *after)))
+    return;
+  llvm::SmallVector<Attribute> groups = {
+      GroupAttr::get(model.getContext(), loop, before->getWeightDecay(),
+                     before->getRateScale(), before->getRule())};
+  llvm::append_range(groups, model->getAttrOfType<ArrayAttr>("groups"));
+  model->setAttr("groups", ArrayAttr::get(model.getContext(), groups));
+}
+
 /// Compares the ops of one period with those of the next.
 class Comparison {
 public:
@@ -138,6 +158,18 @@ private:
     return true;
   }
 
+  /// Parameters of a loop are updated by one rule.
+  static bool haveOneRule(Operation *x, Operation *y) {
+    auto a = dyn_cast<ParamOp>(x), b = dyn_cast<ParamOp>(y);
+    if (!a || !b)
+      return true;
+    auto first = groupOf(x->getParentOfType<ModelOp>(), a.getName());
+    auto second = groupOf(x->getParentOfType<ModelOp>(), b.getName());
+    if (failed(first) || failed(second) || !*first || !*second)
+      return succeeded(first) && succeeded(second) && *first == *second;
+    return isSameRule(*first, *second);
+  }
+
   /// Attributes are equal, but that names have the number of their layer.
   bool areAlike(DictionaryAttr x, DictionaryAttr y) const {
     if (x == y)
@@ -166,7 +198,8 @@ private:
     if (isLeafPair)
       return x == y ||
              (x->getName() == y->getName() &&
-              areAlike(x->getAttrDictionary(), y->getAttrDictionary()));
+              areAlike(x->getAttrDictionary(), y->getAttrDictionary()) &&
+              haveOneRule(x, y));
     int64_t from = program.place(u), to = program.place(v);
     if (from >= a || to >= b) // made within
       return from - a == to - b && cast<OpResult>(u).getResultNumber() ==
@@ -427,9 +460,12 @@ private:
   void rename(Operation *op) const {
     for (NamedAttribute attribute : op->getAttrs())
       if (auto text = dyn_cast<StringAttr>(attribute.getValue()))
-        if (attribute.getName() == "name")
-          op->setAttr("name",
-                      StringAttr::get(op->getContext(), nameOf(op, text)));
+        if (attribute.getName() == "name") {
+          std::string name = nameOf(op, text);
+          if (isa<ParamOp>(op))
+            keepGroup(op->getParentOfType<ModelOp>(), text, name);
+          op->setAttr("name", StringAttr::get(op->getContext(), name));
+        }
   }
 
   std::string nameOf(Operation *op, StringAttr name) const {
@@ -518,6 +554,8 @@ struct RollPass : kerf::impl::RollPassBase<RollPass> {
         while (rollOne(block, positions, stack, told))
           ;
       eraseUnread(block);
+      for (RepeatOp repeat : block.getOps<RepeatOp>())
+        eraseUnread(repeat.getBody().front());
       if (!told.empty())
         model.emitRemark() << "rolled layers " << told;
     }

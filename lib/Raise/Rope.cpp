@@ -337,23 +337,31 @@ formOf(MLIRContext *context, llvm::ArrayRef<double> pairs, double magnitude) {
   return {rounded(theta, digits), scaling};
 }
 
-/// Replaces `op` by a rotation of `channels`, whose heads may stand before
-/// positions or be none.
-static void rotate(PatternRewriter &rewriter, Operation *op,
-                   const Channels &channels, const Rotation &rotation,
-                   llvm::ArrayRef<double> pairs) {
-  Location loc = op->getLoc();
+static int64_t headsOf(llvm::ArrayRef<int64_t> sizes) {
+  int64_t heads = 1;
+  for (int64_t size : sizes)
+    heads *= size;
+  return heads;
+}
+
+/// A rotation of `channels`, in their shape; heads may stand before positions
+/// or be none.
+static Value rotate(PatternRewriter &rewriter, Location loc,
+                    const Channels &channels, const Rotation &rotation,
+                    llvm::ArrayRef<double> pairs) {
   PlainBuilder p{rewriter, loc};
   llvm::ArrayRef<int64_t> shape = channels.shape;
   Value x = p.reshape(channels.x, shape);
-  bool isTurned = shape.size() == 4 && rotation.sequence == 2;
+  bool isTurned = rotation.sequence == 2;
   auto [theta, scaling] =
       formOf(rewriter.getContext(), pairs, rotation.magnitude);
   Value input = x;
   if (isTurned)
     input = p.transpose(x, {0, 2, 1, 3});
-  else if (shape.size() == 3)
-    input = p.reshape(x, {shape[0], shape[1], 1, shape[2]});
+  else if (shape.size() != 4) // heads of groups, or none
+    input =
+        p.reshape(x, {shape[0], shape[1],
+                      headsOf(shape.drop_front(2).drop_back()), shape.back()});
   Value y = RopeOp::create(rewriter, loc, input, /*positions=*/Value(),
                            /*offset=*/Value(), rewriter.getF64FloatAttr(theta),
                            scaling, /*inverse=*/UnitAttr(),
@@ -362,7 +370,7 @@ static void rotate(PatternRewriter &rewriter, Operation *op,
                                                   : UnitAttr());
   if (isTurned)
     y = p.transpose(y, {0, 2, 1, 3});
-  rewriter.replaceOp(op, p.reshape(y, typeOf(op->getResult(0)).getShape()));
+  return p.reshape(y, shape);
 }
 
 /// Frequencies per pair of a table with one per channel; none where the two
@@ -383,8 +391,8 @@ pairsOf(llvm::ArrayRef<double> channels, bool isInterleaved) {
 
 static bool hasHeads(const Channels &channels, const Rotation &rotation) {
   int64_t rank = channels.shape.size();
-  return (rank == 4 && rotation.sequence <= 2) ||
-         (rank == 3 && rotation.sequence == 1);
+  return (rank == 4 && rotation.sequence == 2) ||
+         (rank >= 3 && rotation.sequence == 1);
 }
 
 namespace {
@@ -424,28 +432,58 @@ struct RaiseTurned : OpRewritePattern<AddOp> {
       if (!a || !b)
         return failure();
       for (auto [rotated, sines] : bothOrders(b)) {
-        auto channels = turned(rotated);
+        // Both may be transposed after channels were taken apart.
+        llvm::SmallVector<int64_t> perm = permOf(rotated);
+        auto channels = turned(beforePerm(rotated, perm));
         if (!channels)
           continue;
-        for (auto [x, cosines] : bothOrders(a))
-          if (isWhole(x, *channels) &&
-              succeeded(rewrite(op, *channels, cosines, sines, rewriter)))
+        for (auto [x, cosines] : bothOrders(a)) {
+          Value whole = beforePerm(x, perm);
+          if (whole && isWhole(whole, *channels) &&
+              succeeded(rewrite(op, *channels, perm, cosines, sines, rewriter)))
             return success();
+        }
       }
     }
     return failure();
   }
 
+  /// The permutation of a transpose that leaves channels last; empty for
+  /// another value.
+  static llvm::SmallVector<int64_t> permOf(Value value) {
+    auto transpose = value.getDefiningOp<TransposeOp>();
+    if (!transpose || transpose.getPerm().back() !=
+                          static_cast<int64_t>(transpose.getPerm().size()) - 1)
+      return {};
+    return llvm::to_vector(transpose.getPerm());
+  }
+
+  /// What `value` is the transpose of by `perm`, itself for none; null where it
+  /// is no such transpose.
+  static Value beforePerm(Value value, llvm::ArrayRef<int64_t> perm) {
+    if (perm.empty())
+      return value;
+    auto transpose = value.getDefiningOp<TransposeOp>();
+    return transpose && transpose.getPerm() == perm ? transpose.getX()
+                                                    : Value();
+  }
+
   static LogicalResult rewrite(AddOp op, const Channels &channels,
-                               Value cosines, Value sines,
-                               PatternRewriter &rewriter) {
+                               llvm::ArrayRef<int64_t> perm, Value cosines,
+                               Value sines, PatternRewriter &rewriter) {
     auto rotation = rotationOf(cosines, sines);
+    if (rotation && !perm.empty())
+      rotation->sequence = perm[rotation->sequence];
     if (!rotation || !hasHeads(channels, *rotation))
       return failure();
     auto pairs = pairsOf(rotation->frequencies, channels.isInterleaved);
     if (!pairs)
       return failure();
-    rotate(rewriter, op, channels, *rotation, *pairs);
+    PlainBuilder p{rewriter, op.getLoc()};
+    Value y = rotate(rewriter, op.getLoc(), channels, *rotation, *pairs);
+    if (!perm.empty())
+      y = p.transpose(y, perm);
+    rewriter.replaceOp(op, p.reshape(y, typeOf(op.getResult()).getShape()));
     return success();
   }
 };
@@ -492,7 +530,10 @@ template <typename Joined> struct RaiseJoined : OpRewritePattern<Joined> {
         isSame ? rotationOf(firstCos->table, secondSin->table) : std::nullopt;
     if (!rotation || !hasHeads(firstCos->channels, *rotation))
       return failure();
-    rotate(rewriter, op, firstCos->channels, *rotation, rotation->frequencies);
+    Value y = rotate(rewriter, op.getLoc(), firstCos->channels, *rotation,
+                     rotation->frequencies);
+    PlainBuilder p{rewriter, op.getLoc()};
+    rewriter.replaceOp(op, p.reshape(y, typeOf(op.getResult()).getShape()));
     return success();
   }
 };

@@ -47,6 +47,155 @@ struct TransposeOfUnits : OpRewritePattern<TransposeOp> {
   }
 };
 
+/// Dimensions of size 1 are added behind a transpose, not before it.
+struct TransposeOfReshape : OpRewritePattern<TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(TransposeOp op,
+                                PatternRewriter &rewriter) const override {
+    auto reshape = op.getX().getDefiningOp<ReshapeOp>();
+    auto from = reshape ? dimsOfUnitReshape(reshape) : std::nullopt;
+    int64_t rank = reshape ? typeOf(reshape.getX()).getRank() : 0;
+    if (!from || rank >= typeOf(op.getX()).getRank())
+      return failure();
+    llvm::SmallVector<int64_t> perm;
+    for (int64_t dim : op.getPerm())
+      if ((*from)[dim] >= 0)
+        perm.push_back((*from)[dim]);
+    if (static_cast<int64_t>(perm.size()) != rank)
+      return failure();
+    Value narrow =
+        PlainBuilder{rewriter, op.getLoc()}.transpose(reshape.getX(), perm);
+    rewriter.replaceOpWithNewOp<ReshapeOp>(op, op.getType(), narrow);
+    return success();
+  }
+};
+
+/// A transpose of what is repeated along new dimensions is that, in another
+/// order of them.
+struct TransposeOfBroadcast : OpRewritePattern<TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(TransposeOp op,
+                                PatternRewriter &rewriter) const override {
+    auto broadcast = op.getX().getDefiningOp<BroadcastOp>();
+    if (!broadcast)
+      return failure();
+    llvm::SmallVector<int64_t> dims;
+    for (int64_t d : broadcast.getDims())
+      dims.push_back(llvm::find(op.getPerm(), d) - op.getPerm().begin());
+    if (!llvm::is_sorted(dims))
+      return failure();
+    rewriter.replaceOpWithNewOp<BroadcastOp>(op, op.getType(), broadcast.getX(),
+                                             dims);
+    return success();
+  }
+};
+
+/// Two transposes around an op of elements that nobody else reads cancel.
+struct TransposeAround : OpRewritePattern<TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  static bool cancels(Value value, llvm::ArrayRef<int64_t> perm) {
+    auto inner = value.getDefiningOp<TransposeOp>();
+    if (!inner)
+      return false;
+    for (auto [to, from] : llvm::enumerate(perm))
+      if (inner.getPerm()[from] != static_cast<int64_t>(to))
+        return false;
+    return true;
+  }
+
+  LogicalResult matchAndRewrite(TransposeOp op,
+                                PatternRewriter &rewriter) const override {
+    Operation *inner = op.getX().getDefiningOp();
+    if (!inner || !inner->hasTrait<OpTrait::SameOperandsAndResultType>() ||
+        isa<SoftmaxOp>(inner) || inner->getNumResults() != 1 ||
+        !inner->hasOneUse() ||
+        llvm::none_of(inner->getOperands(), [&](Value operand) {
+          return cancels(operand, op.getPerm());
+        }))
+      return failure();
+    PlainBuilder p{rewriter, op.getLoc()};
+    llvm::SmallVector<Value> operands;
+    for (Value operand : inner->getOperands())
+      operands.push_back(cancels(operand, op.getPerm())
+                             ? operand.getDefiningOp<TransposeOp>().getX()
+                             : p.transpose(operand, op.getPerm()));
+    Operation *copy =
+        rewriter.create(inner->getLoc(), inner->getName().getIdentifier(),
+                        operands, op.getType(), inner->getAttrs());
+    rewriter.replaceOp(op, copy->getResults());
+    return success();
+  }
+};
+
+/// An op of elements of transposes is the transpose of one of elements.
+struct ElementsOfTransposes : RewritePattern {
+  ElementsOfTransposes(MLIRContext *context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+  LogicalResult matchAndRewrite(Operation *op,
+                                PatternRewriter &rewriter) const override {
+    if (!op->hasTrait<OpTrait::SameOperandsAndResultType>() ||
+        isa<SoftmaxOp>(op) || op->getNumResults() != 1)
+      return failure();
+    TransposeOp first;
+    for (Value operand : op->getOperands()) {
+      auto transpose = operand.getDefiningOp<TransposeOp>();
+      if (!transpose && splatOf(operand))
+        continue;
+      if (!transpose || (first && first.getPerm() != transpose.getPerm()))
+        return failure();
+      first = transpose;
+    }
+    if (!first)
+      return failure();
+    rewrite(op, first, rewriter);
+    return success();
+  }
+
+  static void rewrite(Operation *op, TransposeOp first,
+                      PatternRewriter &rewriter) {
+    Type type = first.getX().getType();
+    PlainBuilder p{rewriter, op->getLoc()};
+    llvm::SmallVector<Value> operands;
+    for (Value operand : op->getOperands()) {
+      auto transpose = operand.getDefiningOp<TransposeOp>();
+      operands.push_back(transpose ? transpose.getX()
+                                   : p.constant(type, *splatOf(operand)));
+    }
+    Operation *copy =
+        rewriter.create(op->getLoc(), op->getName().getIdentifier(), operands,
+                        type, op->getAttrs());
+    rewriter.replaceOpWithNewOp<TransposeOp>(op, copy->getResult(0),
+                                             first.getPerm());
+  }
+};
+
+/// A sum over dimensions of a transpose.
+struct ReduceOfTranspose : OpRewritePattern<ReduceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ReduceOp op,
+                                PatternRewriter &rewriter) const override {
+    auto transpose = op.getX().getDefiningOp<TransposeOp>();
+    if (!transpose)
+      return failure();
+    llvm::ArrayRef<int64_t> perm = transpose.getPerm();
+    llvm::SmallVector<int64_t> dims, kept, order;
+    for (int64_t d : op.getDims())
+      dims.push_back(perm[d]);
+    llvm::sort(dims);
+    for (int64_t d : dimRange(0, perm.size()))
+      if (!llvm::is_contained(dims, d))
+        kept.push_back(d);
+    for (auto [to, from] : llvm::enumerate(perm))
+      if (!llvm::is_contained(op.getDims(), static_cast<int64_t>(to)))
+        order.push_back(llvm::find(kept, from) - kept.begin());
+    PlainBuilder p{rewriter, op.getLoc()};
+    Value sum = p.reduce(op.getKind(), transpose.getX(), dims);
+    rewriter.replaceOpWithNewOp<TransposeOp>(op, sum, order);
+    return success();
+  }
+};
+
 struct MergeReshapes : OpRewritePattern<ReshapeOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(ReshapeOp op,
@@ -93,6 +242,27 @@ struct SliceOfConcat : OpRewritePattern<SliceOp> {
   }
 };
 
+/// A concatenation of transposes is the transpose of one.
+struct ConcatOfTransposes : OpRewritePattern<ConcatOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ConcatOp op,
+                                PatternRewriter &rewriter) const override {
+    llvm::SmallVector<Value> inputs;
+    llvm::ArrayRef<int64_t> perm;
+    for (Value input : op.getInputs()) {
+      auto transpose = input.getDefiningOp<TransposeOp>();
+      if (!transpose || (!inputs.empty() && transpose.getPerm() != perm))
+        return failure();
+      perm = transpose.getPerm();
+      inputs.push_back(transpose.getX());
+    }
+    Value whole =
+        PlainBuilder{rewriter, op.getLoc()}.concat(perm[op.getDim()], inputs);
+    rewriter.replaceOpWithNewOp<TransposeOp>(op, whole, perm);
+    return success();
+  }
+};
+
 /// The value whose leading dimensions `value` has as fewer, its rows unchanged;
 /// null else.
 static Value unflattened(Value value) {
@@ -104,6 +274,20 @@ static Value unflattened(Value value) {
                 from.getShape().back() == to.getShape().back();
   return isFlat ? reshape.getX() : Value();
 }
+
+/// A product with a matrix that was transposed is one with the matrix.
+struct LinearOfTransposed : OpRewritePattern<LinearOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(LinearOp op,
+                                PatternRewriter &rewriter) const override {
+    auto transpose = op.getWeight().getDefiningOp<TransposeOp>();
+    if (!transpose)
+      return failure();
+    rewriter.replaceOpWithNewOp<LinearOp>(op, op.getX(), transpose.getX(),
+                                          op.getBias(), !op.getTransposed());
+    return success();
+  }
+};
 
 /// Products of rows that were flattened keep batch and sequence apart.
 struct UnflattenLinear : OpRewritePattern<LinearOp> {
@@ -165,8 +349,12 @@ template <typename Op> struct DropNeutral : OpRewritePattern<Op> {
 } // namespace
 
 void kerf::addViewPatterns(RewritePatternSet &patterns) {
-  patterns.add<MergeTransposes, TransposeOfUnits, MergeReshapes, SliceOfConcat,
-               UnflattenLinear, UnflattenRows>(patterns.getContext());
+  patterns
+      .add<MergeTransposes, TransposeOfUnits, TransposeOfReshape,
+           TransposeOfBroadcast, TransposeAround, ElementsOfTransposes,
+           ReduceOfTranspose, MergeReshapes, SliceOfConcat, ConcatOfTransposes,
+           UnflattenLinear, LinearOfTransposed, UnflattenRows>(
+          patterns.getContext());
   patterns.add<DropNeutral<MulOp>>(patterns.getContext(), 1.0);
   patterns.add<DropNeutral<AddOp>>(patterns.getContext(), 0.0);
 }

@@ -9,10 +9,8 @@ Seen Seen::operand(unsigned index) const {
   return {value.getDefiningOp()->getOperand(index), dims};
 }
 
-/// Dimensions of a reshape's operand that those of its result are, where both
-/// have the same sizes but for ones; none otherwise.
-static std::optional<llvm::SmallVector<int64_t>>
-dimsOfUnitReshape(ReshapeOp op) {
+std::optional<llvm::SmallVector<int64_t>>
+kerf::dimsOfUnitReshape(ReshapeOp op) {
   llvm::ArrayRef<int64_t> from = typeOf(op.getX()).getShape();
   llvm::ArrayRef<int64_t> to = typeOf(op.getResult()).getShape();
   llvm::SmallVector<int64_t> operandOf(to.size(), -1);
@@ -97,6 +95,35 @@ std::optional<Scaled> kerf::scaledOf(Value value) {
     if (auto divisor = splatOf(div.getRhs()))
       return Scaled{div.getLhs(), 1 / *divisor};
   return std::nullopt;
+}
+
+Value kerf::rowSumOf(Value value) {
+  Seen seen = lookThrough(value);
+  auto reduce = seen.op<ReduceOp>();
+  if (!reduce || reduce.getKind() != ReduceKind::Sum)
+    return {};
+  RankedTensorType type = typeOf(reduce.getX());
+  int64_t last = type.getRank() - 1;
+  if (reduce.getDims() != llvm::ArrayRef<int64_t>{last})
+    return {};
+  for (int64_t d = 0; d < last; ++d)
+    if (type.getDimSize(d) != 1 && seen.dims[d] != d)
+      return {};
+  return reduce.getX();
+}
+
+bool kerf::isRowValue(Value value) {
+  Seen seen = lookThrough(value);
+  int64_t last = typeOf(value).getRank() - 1;
+  for (auto [d, follows] : llvm::enumerate(seen.dims))
+    if (follows == last && typeOf(seen.value).getDimSize(d) != 1)
+      return false;
+  return true;
+}
+
+Value kerf::withoutRowValue(Value value) {
+  auto sub = value.getDefiningOp<SubOp>();
+  return sub && isRowValue(sub.getRhs()) ? sub.getLhs() : value;
 }
 
 Value kerf::vectorAlong(OpBuilder &builder, Location loc, Value value,

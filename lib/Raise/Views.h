@@ -35,6 +35,10 @@ struct Seen {
 Seen lookThrough(mlir::Value value);
 Seen lookThrough(Seen seen);
 
+/// For each dimension of a reshape that adds and removes dimensions of size 1
+/// alone, the one of its operand, -1 for one that was added. None for others.
+std::optional<llvm::SmallVector<int64_t>> dimsOfUnitReshape(ReshapeOp op);
+
 /// The number that all elements are, where the text says so.
 std::optional<double> splatOf(mlir::Value value);
 
@@ -44,6 +48,15 @@ struct Scaled {
   double factor = 1;
 };
 std::optional<Scaled> scaledOf(mlir::Value value);
+
+/// x where `value`, of the shape of x or without its last dimension, has for
+/// each row the sum of x's row; null else.
+mlir::Value rowSumOf(mlir::Value value);
+
+/// True where `value`, [..., N], is the same for all elements of a row.
+bool isRowValue(mlir::Value value);
+/// x of `x - m` with m of a row; else `value`.
+mlir::Value withoutRowValue(mlir::Value value);
 
 /// `value` as a vector along dimension `dim` of the viewer, [size]; null where
 /// it varies along others, too. May make a reshape.
@@ -77,6 +90,8 @@ void addRopePatterns(mlir::RewritePatternSet &patterns);
 /// Removes what patterns of rotary embeddings noted at tables.
 void eraseRopeNotes(mlir::Operation *root);
 void addAttentionPatterns(mlir::RewritePatternSet &patterns);
+/// Tells by remarks which products with a softmax are no attention, and why.
+void explainAttention(mlir::Operation *root);
 void addRoutePatterns(mlir::RewritePatternSet &patterns);
 void addLossPatterns(mlir::RewritePatternSet &patterns);
 

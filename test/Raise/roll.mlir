@@ -175,3 +175,44 @@ kerf.model @other_third(tokens %tokens: tensor<2xi32>) {
   %loss = kerf.reduce sum %y2 dims [0, 1] : tensor<2x4xf32>
   kerf.return %loss : tensor<f32>
 }
+
+// -----
+
+// Layers that groups name one by one stay in a group, under the loop's name.
+// TOLD: remark: rolled layers h.0 to 2
+// CHECK-LABEL: @named_groups
+// CHECK: groups = [#kerf.group<match = "h.{i}.w", weight_decay = 0.5>, #kerf.group<match = "h.0.w"
+// CHECK: kerf.repeat
+kerf.model @named_groups(tokens %tokens: tensor<2xi32>) attributes {optimizer = #kerf.sgd<>, groups = [#kerf.group<match = "h.0.w", weight_decay = 0.5>, #kerf.group<match = "h.1.w", weight_decay = 0.5>, #kerf.group<match = "h.2.w", weight_decay = 0.5>]} {
+  %e = kerf.param "e" init<normal, 1.0> : tensor<8x4xf32>
+  %w0 = kerf.param "h.0.w" init<normal, 1.0> : tensor<4x4xf32>
+  %w1 = kerf.param "h.1.w" init<normal, 1.0> : tensor<4x4xf32>
+  %w2 = kerf.param "h.2.w" init<normal, 1.0> : tensor<4x4xf32>
+  %y = kerf.embedding %tokens, %e : tensor<2xi32>, tensor<8x4xf32>
+  %y0 = kerf.linear %y, %w0 : tensor<2x4xf32>, tensor<4x4xf32>
+  %y1 = kerf.linear %y0, %w1 : tensor<2x4xf32>, tensor<4x4xf32>
+  %y2 = kerf.linear %y1, %w2 : tensor<2x4xf32>, tensor<4x4xf32>
+  %loss = kerf.reduce sum %y2 dims [0, 1] : tensor<2x4xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// Layers with rules of their own are no loop: the first two are one here.
+// TOLD: remark: rolled layers h.0 to 1
+// CHECK-LABEL: @own_rule
+// CHECK: groups = [#kerf.group<match = "h.2.*", weight_decay = 0.0, rate_scale = 2.0>, #kerf.group<match = "h.*"
+// CHECK: kerf.param "h.2.w"
+// CHECK: kerf.repeat %{{.*}} = 0 to 2
+kerf.model @own_rule(tokens %tokens: tensor<2xi32>) attributes {optimizer = #kerf.sgd<>, groups = [#kerf.group<match = "h.2.*", weight_decay = 0.0, rate_scale = 2.0>, #kerf.group<match = "h.*", weight_decay = 0.5>]} {
+  %e = kerf.param "e" init<normal, 1.0> : tensor<8x4xf32>
+  %w0 = kerf.param "h.0.w" init<normal, 1.0> : tensor<4x4xf32>
+  %w1 = kerf.param "h.1.w" init<normal, 1.0> : tensor<4x4xf32>
+  %w2 = kerf.param "h.2.w" init<normal, 1.0> : tensor<4x4xf32>
+  %y = kerf.embedding %tokens, %e : tensor<2xi32>, tensor<8x4xf32>
+  %y0 = kerf.linear %y, %w0 : tensor<2x4xf32>, tensor<4x4xf32>
+  %y1 = kerf.linear %y0, %w1 : tensor<2x4xf32>, tensor<4x4xf32>
+  %y2 = kerf.linear %y1, %w2 : tensor<2x4xf32>, tensor<4x4xf32>
+  %loss = kerf.reduce sum %y2 dims [0, 1] : tensor<2x4xf32>
+  kerf.return %loss : tensor<f32>
+}

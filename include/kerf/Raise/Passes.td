@@ -14,6 +14,10 @@ def RaisePass : Pass<"kerf-raise", "::mlir::ModuleOp"> {
     best. What is not recognized stays as it is. A remark at each model counts
     what was found.
   }];
+  let options = [
+    Option<"explains", "explain", "bool", /*default=*/"false",
+           "Remark what was left plain, and why">,
+  ];
 }
 
 def RollPass : Pass<"kerf-roll", "::mlir::ModuleOp"> {

@@ -1,6 +1,7 @@
 #include "kerf/Dialect/Kerf/Kerf.h"
 
 #include "llvm/ADT/APFloat.h"
+#include "llvm/Support/GlobPattern.h"
 
 #include <cmath>
 #include <cstdio>
@@ -133,6 +134,33 @@ LogicalResult SGDAttr::verify(EmitError emitError, Real momentum, bool nesterov,
 LogicalResult BalanceAttr::verify(EmitError emitError, Real rate, Real target) {
   return success(succeeded(expectNotNegative(emitError, "rate", rate)) &&
                  succeeded(expectNotNegative(emitError, "target", target)));
+}
+
+/// Only `*` and `?` are patterns.
+static std::string escapedPattern(llvm::StringRef match) {
+  std::string pattern;
+  for (char c : match) {
+    if (llvm::StringRef("{}[]\\").contains(c))
+      pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
+FailureOr<GroupAttr> kerf::groupOf(ModelOp model, llvm::StringRef name) {
+  auto groups = model->getAttrOfType<ArrayAttr>("groups");
+  if (!groups)
+    return GroupAttr();
+  for (GroupAttr group : groups.getAsRange<GroupAttr>()) {
+    std::string pattern = escapedPattern(group.getMatch()); // glob refers to it
+    llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(pattern);
+    if (!glob)
+      return model.emitOpError() << "group pattern \"" << group.getMatch()
+                                 << "\": " << toString(glob.takeError());
+    if (glob->match(name))
+      return group;
+  }
+  return GroupAttr();
 }
 
 LogicalResult GroupAttr::verify(EmitError emitError, llvm::StringRef match,

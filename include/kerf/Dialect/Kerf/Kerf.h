@@ -108,6 +108,11 @@ PhaseAttr getPhase(mlir::Operation *op);
 void setPhase(mlir::Operation *op, PhaseKind kind, int64_t forwardOp);
 
 /// The static type of a tensor value.
+/// The first group of the model whose pattern a parameter's name matches, null
+/// for none. Braces in patterns are those of names. Fails with an error for a
+/// pattern that is none.
+mlir::FailureOr<GroupAttr> groupOf(ModelOp model, llvm::StringRef name);
+
 inline mlir::RankedTensorType typeOf(mlir::Value value) {
   return llvm::cast<mlir::RankedTensorType>(value.getType());
 }
