@@ -6,7 +6,7 @@ import lit.formats
 config.name = "Kerf"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
-config.excludes = ["Inputs", "Unit", "Style", "cases", "packages"]
+config.excludes = ["Inputs", "Unit", "Style", "cases", "packages", "functions"]
 config.test_source_root = os.path.dirname(__file__)
 
 config.environment["PATH"] = os.pathsep.join(

@@ -3,6 +3,7 @@
 #include "kerf/Ingest/Import.h"
 
 #include "Families.h"
+#include "Optimizer.h"
 
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringExtras.h"
@@ -29,29 +30,6 @@ static LogicalResult checkSizeOption(Location loc, llvm::StringRef name,
                         << ", found " << value;
 }
 
-static LogicalResult checkRealOption(Location loc, llvm::StringRef name,
-                                     double value, double end) {
-  if (value >= 0 && value < end)
-    return success();
-  InFlightDiagnostic diagnostic = emitError(loc);
-  diagnostic << "expected '" << name << "' of at least 0";
-  if (std::isfinite(end))
-    diagnostic << " and below " << ConfigReader::describe(end);
-  else
-    diagnostic << " and finite";
-  return diagnostic << ", found " << ConfigReader::describe(value);
-}
-
-static LogicalResult checkNameOption(Location loc, llvm::StringRef name,
-                                     llvm::StringRef value,
-                                     llvm::ArrayRef<llvm::StringRef> known) {
-  if (llvm::is_contained(known, value))
-    return success();
-  return emitError(loc) << "expected '" << name << "' to be one of "
-                        << llvm::join(known, ", ") << ", found "
-                        << json::quote(value);
-}
-
 static LogicalResult checkAdapters(Location loc, const ImportOptions &options) {
   if (!options.lora && options.quantizeBase != "none")
     return emitError(loc) << "'quantize-base' keeps frozen weights in codes: "
@@ -70,31 +48,18 @@ static LogicalResult checkAdapters(Location loc, const ImportOptions &options) {
       failed(checkRealOption(loc, "lora-dropout", lora.dropout, 1.0)));
 }
 
-/// Where no `beta2` is given.
-static constexpr double kBeta2 = 0.95, kLionBeta2 = 0.99;
-
 static LogicalResult checkOptions(Location loc, const ImportOptions &options) {
   const double infinity = std::numeric_limits<double>::infinity();
   bool isGood = true;
   auto expect = [&](LogicalResult result) { isGood &= succeeded(result); };
   expect(checkSizeOption(loc, "batch", options.batch));
   expect(checkSizeOption(loc, "seq", options.seq));
-  expect(checkNameOption(loc, "optimizer", options.optimizer,
-                         {"adafactor", "adamw", "adamw_8bit", "lion", "sgd"}));
+  expect(checkOptimizer(loc, options));
   expect(checkNameOption(loc, "aux-loss", options.auxLoss,
                          {"config", "none", "layer", "global"}));
   expect(checkNameOption(loc, "quantize-base", options.quantizeBase,
                          {"none", "nf4"}));
   expect(checkAdapters(loc, options));
-  expect(checkRealOption(loc, "weight-decay", options.weightDecay, infinity));
-  expect(checkRealOption(loc, "beta1", options.beta1, 1.0));
-  expect(checkRealOption(loc, "beta2", options.beta2.value_or(kBeta2), 1.0));
-  expect(checkRealOption(loc, "eps", options.eps, infinity));
-  expect(checkRealOption(loc, "momentum", options.momentum, 1.0));
-  if (options.stateBlock < 2)
-    expect(emitError(loc) << "expected 'state-block' >= 2, found "
-                          << options.stateBlock);
-  expect(checkRealOption(loc, "clip-norm", options.clipNorm, infinity));
   expect(checkRealOption(loc, "z-loss", options.zLoss, infinity));
   expect(checkRealOption(loc, "router-bias-rate", options.routerBiasRate,
                          infinity));
@@ -196,43 +161,6 @@ static void checkArchitectures(ConfigReader &config, const Family &family) {
 // Model
 //===----------------------------------------------------------------------===//
 
-static Attribute makeRule(MLIRContext *context, const ImportOptions &options) {
-  double decay = options.weightDecay, beta1 = options.beta1;
-  double beta2 = options.beta2.value_or(kBeta2), eps = options.eps;
-  if (options.optimizer == "adamw")
-    return AdamWAttr::get(context, beta1, beta2, eps, decay);
-  // As bitsandbytes: little parameters are not worth the rounding.
-  if (options.optimizer == "adamw_8bit")
-    return AdamW8bitAttr::get(context, beta1, beta2, eps, decay,
-                              options.stateBlock, /*min_elements=*/4096);
-  if (options.optimizer == "adafactor")
-    return AdafactorAttr::get(context, /*beta2_decay=*/-0.8,
-                              /*eps1=*/std::numeric_limits<float>::epsilon(),
-                              /*eps2=*/1e-3, /*clip=*/1.0, decay);
-  if (options.optimizer == "lion")
-    return LionAttr::get(context, beta1, options.beta2.value_or(kLionBeta2),
-                         decay);
-  return SGDAttr::get(context, options.momentum, /*nesterov=*/false, decay);
-}
-
-static void setOptimizer(ModelOp model, const ImportOptions &options,
-                         Importer &importer) {
-  MLIRContext *context = model.getContext();
-  Builder builder(context);
-  double decay = options.weightDecay;
-  model->setAttr("optimizer", makeRule(context, options));
-  if (options.clipNorm > 0)
-    model->setAttr("clip_norm", builder.getF64FloatAttr(options.clipNorm));
-  llvm::SmallVector<Attribute> groups;
-  llvm::append_range(groups, importer.ruleGroups(context));
-  if (decay != 0)
-    for (llvm::StringRef names : importer.vectorNames())
-      groups.push_back(GroupAttr::get(context, names, /*weight_decay=*/0.0,
-                                      /*rate_scale=*/1.0, /*rule=*/{}));
-  if (!groups.empty())
-    model->setAttr("groups", builder.getArrayAttr(groups));
-}
-
 static ModelOp createModel(OpBuilder &builder, Location loc,
                            llvm::StringRef name, const ImportOptions &options) {
   llvm::SmallVector<llvm::StringRef> roles = {"tokens", "targets"};
@@ -271,10 +199,13 @@ static OwningOpRef<ModuleOp> importFamily(const Family &family,
   if (!options.modelName.empty())
     name = options.modelName;
   ModelOp model = createModel(builder, loc, name, options);
-  setOptimizer(model, options, *importer);
+  setOptimizer(model, options, importer->vectorNames(),
+               importer->ruleGroups(context));
   LayerBuilder layers(model, config, options);
   importer->build(layers);
-  if (failed(layers.finishAdapters()) || failed(verify(*module)))
+  if (failed(layers.finishAdapters()) ||
+      failed(addGroups(UnknownLoc::get(context), model, options)) ||
+      failed(verify(*module)))
     return {};
   return module;
 }

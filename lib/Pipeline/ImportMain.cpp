@@ -27,8 +27,8 @@ using namespace kerf;
 namespace cl = llvm::cl;
 
 static std::string overview() {
-  return R"(prints the kerf.model of a Hugging Face config.json, or of a graph that
-kerf.export of the Python package wrote
+  return R"(prints the kerf.model of a Hugging Face config.json, of a graph that kerf.export
+of the Python package wrote, or of a loss function that JAX lowered
 
 The loss and gradients of a config's model are those of the transformers library
 5.23 in training mode. Families:
@@ -50,7 +50,8 @@ struct CommandLine {
   cl::OptionCategory category{"Import options"};
   cl::opt<std::string> input{cl::Positional,
                              cl::desc("<config.json, a folder with one, a "
-                                      "graph.mlir, or - for standard input>"),
+                                      "graph.mlir, a model.stablehlo.mlir, or "
+                                      "- for standard input>"),
                              cl::cat(category)};
   std::string aboutLog = describeLogOption();
   cl::list<std::string> log{"log", cl::CommaSeparated, cl::desc(aboutLog),
@@ -95,6 +96,12 @@ struct CommandLine {
       "clip-norm",
       cl::desc("Largest global norm of the gradient, 0 for none (default 1)"),
       cl::location(values.clipNorm), cl::init(1.0), cl::cat(category)};
+  cl::list<std::string> groups{
+      "group",
+      cl::desc("Parameters with a rate (a factor on --lr of kerf-run) or a "
+               "weight decay of their own, such as embed*:lr=0.1 or "
+               "*.bias:lr=2,weight-decay=0; the first that matches counts"),
+      cl::value_desc("pattern:lr=...,weight-decay=..."), cl::cat(category)};
   cl::opt<double, true> zLoss{
       "z-loss", cl::desc("Factor on the squared log-sum-exp (default 0)"),
       cl::location(values.zLoss), cl::init(0.0), cl::cat(category)};
@@ -151,6 +158,21 @@ struct CommandLine {
   cl::opt<bool> flat{"flat",
                      cl::desc("Leave a graph's layers that repeat written out"),
                      cl::cat(category)};
+  cl::opt<bool> debug{
+      "debug",
+      cl::desc("Say which layers of a graph were not recognized, and why"),
+      cl::cat(category)};
+  cl::list<std::string> inputs{
+      "inputs", cl::CommaSeparated,
+      cl::desc("Of a JAX function: which argument is which input, such as "
+               "batch.x=tokens,batch.y=targets (default: by names, else the "
+               "first of integers is tokens, the second targets)"),
+      cl::value_desc("name=role"), cl::cat(category)};
+  cl::list<std::string> params{
+      "params", cl::CommaSeparated,
+      cl::desc("Of a JAX function: arguments whose leaves are the parameters "
+               "(default: the first)"),
+      cl::value_desc("names"), cl::cat(category)};
   cl::opt<std::string> listFields{
       "list-fields",
       cl::desc("Print what becomes of each field of a family's configs"),
@@ -227,23 +249,41 @@ static void setTitle(mlir::ModuleOp module, const std::string &title) {
                      mlir::StringAttr::get(module.getContext(), title));
 }
 
-/// Options of configs, which a graph has in itself.
-static int checkGraphOptions(CommandLine &options) {
+/// Options of configs, which a graph has in itself; a function of JAX has no
+/// optimizer.
+static int checkGraphOptions(CommandLine &options, bool isFunction) {
   static constexpr llvm::StringLiteral common[] = {
-      "o", "log", "name", "plain", "flat", "locations"};
-  for (auto &[name, option] : cl::getRegisteredOptions())
-    if (option->getNumOccurrences() && !llvm::is_contained(common, name) &&
-        llvm::is_contained(option->Categories, &options.category))
+      "o", "log", "name", "plain", "flat", "debug", "locations"};
+  static constexpr llvm::StringLiteral optimizers[] = {
+      "optimizer", "weight-decay", "beta1",     "beta2", "eps",
+      "momentum",  "state-block",  "clip-norm", "group"};
+  for (auto &[name, option] : cl::getRegisteredOptions()) {
+    if (!option->getNumOccurrences() || llvm::is_contained(common, name) ||
+        !llvm::is_contained(option->Categories, &options.category))
+      continue;
+    if (name == "inputs" || name == "params") {
+      if (!isFunction)
+        return fail("--" + name + " is for functions of JAX");
+      continue;
+    }
+    if (!isFunction || !llvm::is_contained(optimizers, name))
       return fail("--" + name + " is for configs: a graph says it itself");
+  }
   return 0;
 }
 
 static int runGraph(CommandLine &options,
                     std::unique_ptr<llvm::MemoryBuffer> buffer,
                     llvm::StringRef path) {
-  if (int bad = checkGraphOptions(options))
+  if (int bad = checkGraphOptions(options, isStablehlo(buffer->getBuffer())))
     return bad;
-  GraphOptions graph{!options.plain, !options.flat};
+  GraphOptions graph;
+  graph.raises = !options.plain;
+  graph.rolls = !options.flat;
+  graph.explains = options.debug;
+  graph.stablehlo.inputs.assign(options.inputs.begin(), options.inputs.end());
+  graph.stablehlo.params.assign(options.params.begin(), options.params.end());
+  graph.optimizer = options.values;
   return importGraph(std::move(buffer), graph, [&](mlir::ModuleOp module) {
     const std::string &name = options.values.modelName;
     for (ModelOp model : module.getOps<ModelOp>())
@@ -268,8 +308,10 @@ static int runImport(CommandLine &options) {
   llvm::StringRef text = (*buffer)->getBuffer();
   if (isGraph(path, text))
     return runGraph(options, std::move(*buffer), path);
-  if (options.plain || options.flat)
-    return fail("--plain and --flat are for graphs");
+  if (options.plain || options.flat || options.debug)
+    return fail("--plain, --flat and --debug are for graphs");
+  if (!options.inputs.empty() || !options.params.empty())
+    return fail("--inputs and --params are for functions of JAX");
   for (const cl::Option *option :
        {static_cast<const cl::Option *>(&options.batch),
         static_cast<const cl::Option *>(&options.seq)})
@@ -344,6 +386,7 @@ int kerf::importMain(int argc, char **argv) {
     return listFields(options);
   if (!options.input.getNumOccurrences())
     return fail("expected the path of a config or a graph, see --help");
+  options.values.groups.assign(options.groups.begin(), options.groups.end());
   if (options.beta2.getNumOccurrences())
     options.values.beta2 = options.beta2.getValue();
   if (options.capacityFactor.getNumOccurrences())

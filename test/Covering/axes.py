@@ -12,7 +12,7 @@ MOST_DECODED = 12  # ranks x micro-batches x layers of weights in 4 bits: the in
 LEFT_OUT = {
     "kerf-import": """help help-list version o log batch seq list-fields locations name beta1 beta2 eps momentum
         weight-decay state-block clip-norm z-loss aux-loss capacity-factor router-bias-rate lora-alpha
-        lora-targets lora-dropout plain flat""",
+        lora-targets lora-dropout plain flat debug inputs params group""",
     "kerfc": """help help-list version o log emit plan cluster devices cpu gpu target dump-stages-to start-after
         stop-after run-after max-threads fuse explain explain-json html new-cluster device per-node nodes nic cluster-name prove search-sensitivity svg sweep within budget tokens price trace versus
         load-dialect-plugin load-pass-plugin recompute check""",
@@ -44,6 +44,7 @@ ALIKE = {
 }
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")  # in configs
 KINDS = {}  # family -> dense, experts, or by hand: a model without a config
+GRAPH = "graph"  # what exporters write, in whose plain ops kerf-import finds layers and loops
 
 
 class Missing(Exception):
@@ -95,6 +96,7 @@ class Compiler:
             known.add(config.get("model_type"))
             kind = "experts" if any(key in config for key in EXPERTS) else "dense" if config else "by hand"
             KINDS[folder.name.removeprefix("tiny-")] = kind
+        KINDS[GRAPH] = "by hand"
         for family in self.values(r"expected one of (.*)", "kerf-import", "--list-fields=?"):
             alike = words(ALIKE.get(family, "?"))
             if family not in known and not set(alike) <= KINDS.keys():

@@ -5,7 +5,8 @@ import math
 import re
 import subprocess
 
-from axes import EXPERTS, NONE, degree, part_of
+from axes import EXPERTS, GRAPH, NONE, degree, part_of
+from decoder import Decoder
 
 # Sizes that 2, 3 and 4 divide: the fields of all families' configs.
 SMALL = {
@@ -80,6 +81,11 @@ def palm_of(case, text, optimizer):
     text = re.sub(r"tensor<((?:\d+x)+)", swap, text)
     text = text.replace("= 0 to 4 ", f"= 0 to {layers_of(case)} ")
     return re.sub(r"optimizer = #kerf\.\w+<[^>]*>", lambda _: optimizer, text)
+
+
+def graph_of(case, optimizer):
+    """A decoder as exporters write it."""
+    return Decoder(batch_of(case), seq_of(case), layers_of(case), optimizer).text()
 
 
 def pins_of(case):
@@ -164,7 +170,12 @@ class Runner:
         self.call(self.tools / "kerf-import", changed, *import_options(case), "-o", model)
         if by_hand:
             optimizer = re.search(r"optimizer = #kerf\.\w+<[^>]*>", model.read_text())[0]
-            model.write_text(palm_of(case, (source / "model.mlir").read_text(), optimizer))
+            text = "" if case["family"] == GRAPH else (source / "model.mlir").read_text()
+            model.write_text(palm_of(case, text, optimizer) if text else graph_of(case, optimizer))
+        if case["family"] == GRAPH:
+            flat = folder / "graph.mlir"
+            model.rename(flat)
+            self.call(self.tools / "kerf-import", flat, "-o", model)
         return model
 
     def plan(self, case, model, folder):

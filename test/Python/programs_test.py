@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT, BIN = Path(sys.argv.pop(1)), Path(sys.argv.pop(1))
 GRAPH = ROOT / "test/Reference/packages/litgpt-llama/graph.mlir"
+FUNCTION = ROOT / "examples/python/gpt.stablehlo.mlir"
 
 
 class Programs(unittest.TestCase):
@@ -51,6 +52,21 @@ class Programs(unittest.TestCase):
         kerf.compile(GRAPH, "this-machine", alone, devices=1)
         for here, there in zip(run.losses, kerf.run(alone, data, **options).losses):
             self.assertAlmostEqual(here, there, delta=2e-3 * there)
+
+    # A function that JAX lowered, by its path and by its text; names of the parameters of layers, which weights have.
+    def test_from_function(self):
+        from kerf import trees
+
+        path = self.folder / "gpt.kerf"
+        said = self.kerf.compile(FUNCTION, "this-machine", path, devices=4, pin={"tp": 2, "dp": 2})
+        self.assertIn("its twin trains as on one rank", said)
+        self.assertTrue(self.kerf.plan(FUNCTION.read_text(), "this-machine", devices=4).feasible)
+        names = trees.parameter_names(FUNCTION)
+        self.assertIn("embed", names)
+        self.assertEqual(trees.slices_of("blocks.qkv", names), [f"blocks.{i}.qkv" for i in range(4)])
+        self.assertEqual(trees.slices_of("embed", names), [])
+        self.assertEqual(trees.parts_of("['layers'][0].down.value"), ["layers", "0", "down", "value"])
+        self.assertEqual(trees.parts_of("['a/b c']['d']"), ["a.b_c", "d"])
 
     # What fits nowhere is an answer; a wrong option is an error with what the program said.
     def test_refusals(self):

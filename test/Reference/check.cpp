@@ -1,7 +1,8 @@
 //===- check.cpp - Kerf against the transformers library ------------------===//
 //
 // For each case folder: imports its config.json or reads its model.mlir, and
-// its graph.mlir, if there is one, plain and raised; differentiates, runs three
+// its graph.mlir or model.stablehlo.mlir, if there is one, plain and raised;
+// differentiates, runs three
 // training steps in the interpreter, and compares with what the library
 // computed (see README.md): losses, gradient norms, every gradient of step 1,
 // every parameter after step 3. The error of a tensor is max|a - b| / max|b|.
@@ -18,6 +19,7 @@
 #include "kerf/Interpreter/Interpreter.h"
 #include "kerf/Pipeline/Stages.h"
 #include "kerf/Raise/Passes.h"
+#include "kerf/Stablehlo/Stablehlo.h"
 #include "kerf/Support/Json.h"
 #include "kerf/Support/Safetensors.h"
 
@@ -263,7 +265,7 @@ namespace {
 /// What of a case is trained.
 enum class Form {
   Model,  ///< its config or its text
-  Plain,  ///< its graph as PyTorch gave it
+  Plain,  ///< its graph as PyTorch or JAX gave it
   Raised, ///< with layers recognized and rolled
 };
 } // namespace
@@ -271,13 +273,35 @@ enum class Form {
 static std::string graphOf(llvm::StringRef folder) {
   return (folder + "/graph.mlir").str();
 }
+static std::string functionOf(llvm::StringRef folder) {
+  return (folder + "/model.stablehlo.mlir").str();
+}
+static bool hasFunction(llvm::StringRef folder) {
+  return llvm::sys::fs::exists(functionOf(folder));
+}
+
+/// The graph of a case, as PyTorch or JAX gave it.
+static OwningOpRef<ModuleOp> readGraph(llvm::StringRef folder,
+                                       MLIRContext &context) {
+  if (!hasFunction(folder))
+    return parseSourceFile<ModuleOp>(graphOf(folder), &context);
+  context.getOrLoadDialect<KerfDialect>();
+  context.allowUnregisteredDialects();
+  auto source = parseSourceFile<ModuleOp>(functionOf(folder), &context);
+  OwningOpRef<ModuleOp> module =
+      source ? importStablehlo(*source, {}) : nullptr;
+  if (module)
+    for (ModelOp model : module->getOps<ModelOp>())
+      if (failed(setGraphOptimizer(model, {})))
+        return nullptr;
+  return module;
+}
 
 /// The differentiated model of a case.
 static OwningOpRef<ModuleOp> buildStep(llvm::StringRef folder, Form form,
                                        MLIRContext &context) {
-  auto module = form == Form::Model
-                    ? readModel(folder, context)
-                    : parseSourceFile<ModuleOp>(graphOf(folder), &context);
+  auto module = form == Form::Model ? readModel(folder, context)
+                                    : readGraph(folder, context);
   if (!module)
     return nullptr;
   auto pm = PassManager::on<ModuleOp>(&context);
@@ -336,7 +360,7 @@ static bool hasModel(llvm::StringRef folder) {
 
 static bool checkCase(llvm::StringRef folder) {
   bool passed = !hasModel(folder) || checkForm(folder, Form::Model);
-  if (!llvm::sys::fs::exists(graphOf(folder)))
+  if (!llvm::sys::fs::exists(graphOf(folder)) && !hasFunction(folder))
     return passed;
   passed &= checkForm(folder, Form::Plain);
   return checkForm(folder, Form::Raised) && passed;

@@ -2,13 +2,14 @@
 //
 // Builds a `kerf.model` from a Hugging Face `config.json`, so that the loss,
 // its gradients and the parameters' names, shapes and orientation are those of
-// the transformers library 5.23 in training mode. Families: deepseek_v3, gpt2,
-// llama, mistral, mixtral, qwen2, qwen3, qwen3_moe.
+// the transformers library 5.23 in training mode. Families: listFamilies().
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef KERF_INGEST_IMPORT_H
 #define KERF_INGEST_IMPORT_H
+
+#include "kerf/Dialect/Kerf/Kerf.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -49,6 +50,10 @@ struct ImportOptions {
   int64_t stateBlock = 256;
   /// Largest global norm of the gradient; 0 does not clip.
   double clipNorm = 1.0;
+  /// `PATTERN:lr=FACTOR,weight-decay=NUMBER`, both or one of them: parameters
+  /// with a rate of their own, times the schedule's, and their own decay
+  /// (default: `weightDecay`). The first pattern that a name matches counts.
+  std::vector<std::string> groups;
   /// Factor on the squared logarithm of the softmax's denominator.
   double zLoss = 0.0;
   /// Load-balance loss of mixtures of experts, times `router_aux_loss_coef`:
@@ -86,12 +91,18 @@ mlir::OwningOpRef<mlir::ModuleOp> importConfig(llvm::StringRef json,
                                                const ImportOptions &options,
                                                mlir::MLIRContext *context);
 
+/// Sets optimizer, bound of the norm and groups of a model that came as a
+/// graph: vectors get no weight decay. Fails with an error, at no location, for
+/// a wrong option.
+[[nodiscard]] mlir::LogicalResult
+setGraphOptimizer(ModelOp model, const ImportOptions &options);
+
 /// Prints the fields of `family`'s configs: what is used, what has no effect on
 /// training and why, and what must have a certain value. Returns false, and
 /// prints nothing, when there is no such family.
 [[nodiscard]] bool printFields(llvm::StringRef family, llvm::raw_ostream &os);
 
-/// "deepseek_v3, gpt2, llama, mistral, mixtral, qwen2, qwen3, qwen3_moe".
+/// The families by name, in order: "arcee, cohere, ...".
 std::string listFamilies();
 
 } // namespace kerf

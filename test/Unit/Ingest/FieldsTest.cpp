@@ -447,11 +447,11 @@ TEST(Options, ranges) {
       "error: expected 'optimizer' to be one of adafactor, adamw, adamw_8bit, "
       "lion, sgd, "
       "found 'adagrad'\n"
-      "error: expected 'aux-loss' to be one of config, none, layer, global, "
-      "found 'some'\n"
       "error: expected 'weight-decay' of at least 0 and finite, found -0.5\n"
       "error: expected 'beta1' of at least 0 and below 1.0, found 1.0\n"
       "error: expected 'clip-norm' of at least 0 and finite, found inf\n"
+      "error: expected 'aux-loss' to be one of config, none, layer, global, "
+      "found 'some'\n"
       "error: expected 'z-loss' of at least 0 and finite, found nan\n"
       "error: expected a finite 'capacity-factor' above 0, found 0.0\n");
   ImportOptions balance = smallOptions();

@@ -1,4 +1,4 @@
-"""Kerf for Python: models of PyTorch for the compiler, and calls of its programs.
+"""Kerf for Python: models of PyTorch and JAX for the compiler, and calls of its programs.
 
     import kerf
 
@@ -12,13 +12,13 @@ from .programs import KerfError, Plan, Run, compile, plan, run
 
 __version__ = "0.1.0"
 __all__ = [
-    "ExportError", "KerfError", "Plan", "Run", "compile", "export", "import_hf", "load_weights", "plan", "run",
-    "save_weights",
+    "ExportError", "KerfError", "LowerError", "Plan", "Run", "compile", "export", "from_jax", "import_hf", "load_tree",
+    "load_weights", "plan", "run", "save_tree", "save_weights",
 ]  # fmt: skip
 
 
 def __getattr__(name):
-    """What needs PyTorch is loaded when it is asked for."""
+    """What needs PyTorch or JAX is loaded when it is asked for."""
     if name in ("export", "ExportError"):
         from . import exporting
 
@@ -31,4 +31,12 @@ def __getattr__(name):
         from . import weights
 
         return getattr(weights, name)
+    if name in ("from_jax", "LowerError"):
+        from . import functions
+
+        return getattr(functions, name)
+    if name in ("save_tree", "load_tree"):
+        from . import trees
+
+        return getattr(trees, name)
     raise AttributeError(f"module 'kerf' has no attribute '{name}'")

@@ -8,28 +8,39 @@ import math
 import re
 from collections import defaultdict
 
+import numpy
+
 SAMPLE = 1 << 20  # elements of a parameter that are looked at
 FLAT = 1.78  # largest element over the deviation: sqrt(3) in a uniform distribution
 
 
 def masked(name):
-    """The name with its numbers hidden: parameters of layers that are alike have one."""
-    return re.sub(r"(?<![A-Za-z0-9_])\d+(?![A-Za-z0-9_])", "{i}", name)
+    """The name with its numbers hidden: parameters of layers that are alike have one. Without numbers that stand alone,
+    the outermost one behind a word: `Block_3.Dense_0` is `Block_{i}.Dense_0`."""
+    hidden = re.sub(r"(?<![A-Za-z0-9_])\d+(?![A-Za-z0-9_])", "{i}", name)
+    return hidden if hidden != name else re.sub(r"(?<=_)\d+(?![A-Za-z0-9])", "{i}", name, count=1)
 
 
 def looked_at(tensor):
-    flat = tensor.detach().reshape(-1)
-    if flat.numel() > SAMPLE:
-        flat = flat[:: -(-flat.numel() // SAMPLE)]
-    return flat.double()
+    """Some of the elements of a tensor of PyTorch or an array, as float64; None without values (device "meta",
+    jax.ShapeDtypeStruct)."""
+    if hasattr(tensor, "detach"):
+        if tensor.device.type == "meta" or type(tensor).__name__ == "FakeTensor":
+            return None
+        flat = tensor.detach().reshape(-1)
+        return flat[:: -(-flat.numel() // SAMPLE) or 1].double().cpu().numpy()
+    if not hasattr(tensor, "__array__"):
+        return None
+    flat = tensor.reshape(-1)
+    return numpy.asarray(flat[:: -(-flat.size // SAMPLE) or 1], dtype=numpy.float64)
 
 
 def moments(tensor):
-    """Smallest, largest, mean square, mean and number of elements; None without values (device "meta")."""
-    if tensor.device.type == "meta" or type(tensor).__name__ == "FakeTensor":
-        return None
+    """Smallest, largest, mean square, mean and number of elements; None without values."""
     x = looked_at(tensor)
-    return x.min().item(), x.max().item(), x.square().mean().item(), x.mean().item(), x.numel()
+    if x is None:
+        return None
+    return float(x.min()), float(x.max()), float(numpy.square(x).mean()), float(x.mean()), x.size
 
 
 def without_values(name, shape, deviation):
@@ -71,10 +82,10 @@ def inits(parameters, deviation=0.02):
 
 def vectors(parameters):
     """Patterns of the names of parameters of rank 1 and less, which weight decay leaves out."""
-    decayed = [name for name, tensor in parameters if tensor.dim() >= 2]
+    decayed = [name for name, tensor in parameters if len(tensor.shape) >= 2]
     patterns = []
     for name, tensor in parameters:
-        if tensor.dim() >= 2:
+        if len(tensor.shape) >= 2:
             continue
         pattern = shortest(name, decayed)
         if pattern not in patterns:

@@ -58,8 +58,9 @@ def call(name, *arguments, text=None):
 
 
 def model_text(model, **options):
-    """Text of a model for kerfc: of a path of a graph or a config (options of kerf-import), or of a graph's text."""
-    if isinstance(model, str) and "kerf.model" in model:
+    """Text of a model for kerfc: of a path of a graph, a lowered function or a config (options of kerf-import), or of
+    the text of a graph or a function."""
+    if isinstance(model, str) and "\n" in model:
         return call("kerf-import", "-", *flags(options), text=model)[0]
     return call("kerf-import", model, *flags(options))[0]
 
@@ -98,7 +99,8 @@ class Plan:
 def plan(model, cluster, **options):
     """Plans a model on a cluster.
 
-    model    path of a graph or of a config.json (with `batch` and `seq`), or the text that `export` gave.
+    model    path of a graph, of a lowered function or of a config.json (with `batch` and `seq`), or the text that
+             `export` or `from_jax` gave.
     cluster  name of a cluster that Kerf has ("hgx-h100"), or path of its description.
     options  of kerfc: devices, precision, pin, ...
 
@@ -145,8 +147,9 @@ class Run:
         return self.text
 
     def _repr_html_(self):
-        """The losses as a curve."""
-        return curve(self.losses) + f"<pre>{html.escape(self.text)}</pre>"
+        """The losses as a curve, and what was printed but for a line per step."""
+        lines = [line for line in self.text.splitlines() if not line.startswith(" iteration")]
+        return curve(self.losses) + f"<pre>{html.escape(chr(10).join(lines))}</pre>"
 
 
 def curve(values, width=480, height=160):

@@ -1,0 +1,199 @@
+#include "Optimizer.h"
+
+#include "ConfigReader.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <cmath>
+#include <set>
+
+using namespace kerf;
+using namespace mlir;
+
+LogicalResult kerf::checkRealOption(Location loc, llvm::StringRef name,
+                                    double value, double end) {
+  if (value >= 0 && value < end)
+    return success();
+  InFlightDiagnostic diagnostic = emitError(loc);
+  diagnostic << "expected '" << name << "' of at least 0";
+  if (std::isfinite(end))
+    diagnostic << " and below " << ConfigReader::describe(end);
+  else
+    diagnostic << " and finite";
+  return diagnostic << ", found " << ConfigReader::describe(value);
+}
+
+LogicalResult kerf::checkNameOption(Location loc, llvm::StringRef name,
+                                    llvm::StringRef value,
+                                    llvm::ArrayRef<llvm::StringRef> known) {
+  if (llvm::is_contained(known, value))
+    return success();
+  return emitError(loc) << "expected '" << name << "' to be one of "
+                        << llvm::join(known, ", ") << ", found "
+                        << json::quote(value);
+}
+
+/// Where no `beta2` is given.
+static constexpr double kBeta2 = 0.95, kLionBeta2 = 0.99;
+
+LogicalResult kerf::checkOptimizer(Location loc, const ImportOptions &options) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  bool isGood = true;
+  auto expect = [&](LogicalResult result) { isGood &= succeeded(result); };
+  expect(checkNameOption(loc, "optimizer", options.optimizer,
+                         {"adafactor", "adamw", "adamw_8bit", "lion", "sgd"}));
+  expect(checkRealOption(loc, "weight-decay", options.weightDecay, infinity));
+  expect(checkRealOption(loc, "beta1", options.beta1, 1.0));
+  expect(checkRealOption(loc, "beta2", options.beta2.value_or(kBeta2), 1.0));
+  expect(checkRealOption(loc, "eps", options.eps, infinity));
+  expect(checkRealOption(loc, "momentum", options.momentum, 1.0));
+  if (options.stateBlock < 2)
+    expect(emitError(loc) << "expected 'state-block' >= 2, found "
+                          << options.stateBlock);
+  expect(checkRealOption(loc, "clip-norm", options.clipNorm, infinity));
+  return success(isGood);
+}
+
+static Attribute makeRule(MLIRContext *context, const ImportOptions &options) {
+  double decay = options.weightDecay, beta1 = options.beta1;
+  double beta2 = options.beta2.value_or(kBeta2), eps = options.eps;
+  if (options.optimizer == "adamw")
+    return AdamWAttr::get(context, beta1, beta2, eps, decay);
+  // As bitsandbytes: little parameters are not worth the rounding.
+  if (options.optimizer == "adamw_8bit")
+    return AdamW8bitAttr::get(context, beta1, beta2, eps, decay,
+                              options.stateBlock, /*min_elements=*/4096);
+  if (options.optimizer == "adafactor")
+    return AdafactorAttr::get(context, /*beta2_decay=*/-0.8,
+                              /*eps1=*/std::numeric_limits<float>::epsilon(),
+                              /*eps2=*/1e-3, /*clip=*/1.0, decay);
+  if (options.optimizer == "lion")
+    return LionAttr::get(context, beta1, options.beta2.value_or(kLionBeta2),
+                         decay);
+  return SGDAttr::get(context, options.momentum, /*nesterov=*/false, decay);
+}
+
+void kerf::setOptimizer(ModelOp model, const ImportOptions &options,
+                        llvm::ArrayRef<llvm::StringRef> vectors,
+                        llvm::ArrayRef<GroupAttr> groups) {
+  MLIRContext *context = model.getContext();
+  Builder builder(context);
+  model->setAttr("optimizer", makeRule(context, options));
+  if (options.clipNorm > 0)
+    model->setAttr("clip_norm", builder.getF64FloatAttr(options.clipNorm));
+  llvm::SmallVector<Attribute> all(groups.begin(), groups.end());
+  if (options.weightDecay != 0)
+    for (llvm::StringRef names : vectors)
+      all.push_back(GroupAttr::get(context, names, /*weight_decay=*/0.0,
+                                   /*rate_scale=*/1.0, /*rule=*/{}));
+  if (!all.empty())
+    model->setAttr("groups", builder.getArrayAttr(all));
+}
+
+//===----------------------------------------------------------------------===//
+// Groups
+//===----------------------------------------------------------------------===//
+
+/// `PATTERN:lr=0.1,weight-decay=0` as a group; null after an error.
+static GroupAttr parseGroup(Location loc, llvm::StringRef text,
+                            const ImportOptions &options) {
+  auto [pattern, rest] = text.rsplit(':');
+  double decay = options.weightDecay, rate = 1;
+  bool isGood = !pattern.empty() && !rest.empty();
+  llvm::SmallVector<llvm::StringRef> parts;
+  rest.split(parts, ',');
+  for (llvm::StringRef part : parts) {
+    auto [key, number] = part.split('=');
+    double *value = key == "lr"             ? &rate
+                    : key == "weight-decay" ? &decay
+                                            : nullptr;
+    isGood &= value && !number.getAsDouble(*value) && *value >= 0 &&
+              std::isfinite(*value);
+  }
+  if (!isGood) {
+    emitError(loc) << "expected 'group' as PATTERN:lr=FACTOR,weight-decay="
+                      "NUMBER, such as *.bias:lr=0.1, found "
+                   << json::quote(text);
+    return {};
+  }
+  return GroupAttr::get(loc.getContext(), pattern, decay, rate, /*rule=*/{});
+}
+
+/// The groups that parameters belong to.
+static FailureOr<llvm::DenseSet<GroupAttr>> groupsInUse(ModelOp model) {
+  llvm::DenseSet<GroupAttr> used;
+  WalkResult walk = model.getBody().walk([&](ParamOp param) {
+    FailureOr<GroupAttr> group = groupOf(model, param.getName());
+    if (failed(group))
+      return WalkResult::interrupt();
+    used.insert(*group);
+    return WalkResult::advance();
+  });
+  if (walk.wasInterrupted())
+    return failure();
+  return used;
+}
+
+LogicalResult kerf::addGroups(Location loc, ModelOp model,
+                              const ImportOptions &options) {
+  llvm::SmallVector<Attribute> groups;
+  for (const std::string &text : options.groups)
+    if (GroupAttr group = parseGroup(loc, text, options))
+      groups.push_back(group);
+    else
+      return failure();
+  if (groups.empty())
+    return success();
+  size_t own = groups.size();
+  if (auto others = model->getAttrOfType<ArrayAttr>("groups"))
+    llvm::append_range(groups, others);
+  model->setAttr("groups", ArrayAttr::get(loc.getContext(), groups));
+  auto used = groupsInUse(model);
+  if (failed(used))
+    return failure();
+  for (Attribute group : llvm::ArrayRef(groups).take_front(own))
+    if (!used->contains(cast<GroupAttr>(group)))
+      return emitError(loc) << "no parameter belongs to 'group' "
+                            << json::quote(cast<GroupAttr>(group).getMatch())
+                            << "; layers are named as in a loop, "
+                               "'layers.{i}.weight'";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Graphs
+//===----------------------------------------------------------------------===//
+
+/// The shortest end of a name, from a dot on, that none of `others` has:
+/// `*.bias`. The name itself where there is none.
+static std::string patternOf(llvm::StringRef name,
+                             const std::set<std::string> &others) {
+  for (size_t dot = name.rfind('.'); dot != llvm::StringRef::npos;
+       dot = name.take_front(dot).rfind('.')) {
+    llvm::StringRef end = name.drop_front(dot);
+    bool isOwn = llvm::none_of(others, [&](const std::string &other) {
+      return llvm::StringRef(other).ends_with(end) || other == end.drop_front();
+    });
+    if (isOwn)
+      return "*" + end.str();
+  }
+  return name.str();
+}
+
+LogicalResult kerf::setGraphOptimizer(ModelOp model,
+                                      const ImportOptions &options) {
+  if (failed(checkOptimizer(UnknownLoc::get(model.getContext()), options)))
+    return failure();
+  std::set<std::string> matrices, vectors;
+  llvm::SetVector<llvm::StringRef> patterns;
+  model.getBody().walk([&](ParamOp param) {
+    bool isVector = typeOf(param.getResult()).getRank() < 2;
+    (isVector ? vectors : matrices).insert(param.getName().str());
+  });
+  std::set<std::string> kept;
+  for (const std::string &name : vectors)
+    patterns.insert(*kept.insert(patternOf(name, matrices)).first);
+  setOptimizer(model, options, patterns.getArrayRef(), {});
+  return addGroups(UnknownLoc::get(model.getContext()), model, options);
+}

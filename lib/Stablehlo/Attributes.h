@@ -1,0 +1,39 @@
+//===- Attributes.h - what StableHLO's attributes say -----------*- C++ -*-===//
+//
+// The dialect is not registered: its attributes are kept as their text, such as
+// `dot<lhs_contracting_dimensions = [2], ...>` or `comparison_direction LT`.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_LIB_STABLEHLO_ATTRIBUTES_H
+#define KERF_LIB_STABLEHLO_ATTRIBUTES_H
+
+#include "mlir/IR/Operation.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <optional>
+
+namespace kerf {
+
+using Sizes = llvm::SmallVector<int64_t>;
+
+/// `array<i64: ...>` or `dense<...>` of integers; empty where there is none.
+Sizes sizesOf(mlir::Operation *op, llvm::StringRef name);
+
+/// An integer attribute.
+std::optional<int64_t> integerOf(mlir::Operation *op, llvm::StringRef name);
+
+/// The list `field = [...]` in the text of an attribute; empty where there is
+/// none.
+Sizes listIn(mlir::Operation *op, llvm::StringRef name, llvm::StringRef field);
+
+/// `field = N` in the text of an attribute.
+std::optional<int64_t> numberIn(mlir::Operation *op, llvm::StringRef name,
+                                llvm::StringRef field);
+
+/// The last word of an attribute's text: `LT` of `comparison_direction LT`.
+llvm::StringRef wordOf(mlir::Operation *op, llvm::StringRef name);
+
+} // namespace kerf
+
+#endif // KERF_LIB_STABLEHLO_ATTRIBUTES_H

@@ -1,0 +1,332 @@
+//===- Elements.cpp - arithmetic, functions, truth, constants -------------===//
+
+#include "Converter.h"
+
+#include "mlir/IR/TypeUtilities.h"
+
+#include <cmath>
+
+using namespace kerf;
+using namespace mlir;
+
+static Type elementOf(Value value) { return typeOf(value).getElementType(); }
+
+//===----------------------------------------------------------------------===//
+// Arithmetic
+//===----------------------------------------------------------------------===//
+
+using Binary = Value (FoldingBuilder::*)(Value, Value);
+
+/// `onNumbers`, and of truth values `onTruth`.
+template <Binary onNumbers, Binary onTruth>
+static Converted arithmetic(const Source &s) {
+  bool isTruth = elementOf(s.operand(0)).isInteger(1);
+  return one(
+      (s.b.*(isTruth ? onTruth : onNumbers))(s.operand(0), s.operand(1)));
+}
+
+template <Binary onNumbers> static Converted numbers(const Source &s) {
+  if (elementOf(s.operand(0)).isInteger(1))
+    return s.refuse("arithmetic of truth values");
+  return one((s.b.*onNumbers)(s.operand(0), s.operand(1)));
+}
+
+/// `onTruth` of truth values alone.
+template <Binary onTruth> static Converted truths(const Source &s) {
+  if (!elementOf(s.operand(0)).isInteger(1))
+    return s.refuse("bits of numbers: random numbers are drawn by Kerf, so "
+                    "lower the function without dropout");
+  return one((s.b.*onTruth)(s.operand(0), s.operand(1)));
+}
+
+static Converted exclusiveOr(const Source &s) {
+  if (!elementOf(s.operand(0)).isInteger(1))
+    return s.refuse("bits of numbers: random numbers are drawn by Kerf, so "
+                    "lower the function without dropout");
+  return one(s.b.compare(CompareKind::NE, s.operand(0), s.operand(1)));
+}
+
+static Converted complement(const Source &s) {
+  if (!elementOf(s.operand(0)).isInteger(1))
+    return s.refuse("bits of numbers");
+  return one(s.b.negation(s.operand(0)));
+}
+
+/// Remainders of what is not negative.
+static Converted remainder(const Source &s) {
+  FoldingBuilder &b = s.b;
+  Value x = s.operand(0), divisor = s.operand(1);
+  bool isWhole = elementOf(x).isInteger(32);
+  if (!isWhole || b.rangeOf(x).low < 0 || b.rangeOf(divisor).low <= 0)
+    return s.refuse("a remainder of what may be negative or no whole number");
+  return one(b.sub(x, b.mul(b.div(x, divisor), divisor)));
+}
+
+static Value whole(const Source &s, Value like, double number) {
+  return s.b.splat(typeOf(like).getShape(), elementOf(like), number);
+}
+
+/// True for what constants and positions alone make.
+static bool isPositional(Value value) {
+  Operation *op = value.getDefiningOp();
+  return op && !isa<ParamOp>(op) &&
+         llvm::all_of(op->getOperands(),
+                      [](Value operand) { return isPositional(operand); });
+}
+
+/// x to a small whole power.
+static Value product(FoldingBuilder &b, Value x, int64_t times) {
+  Value y = x;
+  for (int64_t i = 1; i < times; ++i)
+    y = b.mul(y, x);
+  return y;
+}
+
+static Converted power(const Source &s) {
+  Value x = s.operand(0), exponent = s.operand(1);
+  FoldingBuilder &b = s.b;
+  auto known = FoldingBuilder::splatOf(exponent);
+  auto base = FoldingBuilder::splatOf(x);
+  if (known && base)
+    return one(whole(s, x, std::pow(*base, *known)));
+  bool isSmall =
+      known && *known == std::round(*known) && *known >= 1 && *known <= 16;
+  if (isSmall)
+    return one(product(b, x, static_cast<int64_t>(*known)));
+  if (!elementOf(x).isF32())
+    return s.refuse("a power of whole numbers");
+  if (known == 0.5)
+    return one(b.plain.sqrt(x));
+  if (known == -0.5)
+    return one(b.plain.rsqrt(x));
+  if (isPositional(x) && isPositional(exponent))
+    return one(b.plain.pow(x, exponent));
+  // Powers of what is trained have a gradient so.
+  return one(b.plain.exp(b.mul(exponent, b.plain.log(x))));
+}
+
+static Converted clampTo(const Source &s) {
+  llvm::ArrayRef<int64_t> shape = s.shape();
+  auto wide = [&](Value bound) {
+    return typeOf(bound).getRank() ? bound : s.b.broadcast(bound, {}, shape);
+  };
+  Value low = wide(s.operand(0)), high = wide(s.operand(2));
+  return one(s.b.min(s.b.max(s.operand(1), low), high));
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+using Unary = Value (PlainBuilder::*)(Value);
+
+/// A function of floats, worked out for known numbers.
+template <Unary function, double (*known)(double)>
+static Converted apply(const Source &s) {
+  Value x = s.operand(0);
+  if (!elementOf(x).isF32())
+    return s.refuse("a function of whole numbers");
+  if (auto number = FoldingBuilder::splatOf(x))
+    return one(whole(s, x, known(*number)));
+  return one((s.b.plain.*function)(x));
+}
+
+static double rsqrtOf(double x) { return 1 / std::sqrt(x); }
+static double logisticOf(double x) { return 1 / (1 + std::exp(-x)); }
+
+static Converted negate(const Source &s) { return one(s.b.neg(s.operand(0))); }
+static Converted absolute(const Source &s) {
+  return one(s.b.abs(s.operand(0)));
+}
+static Converted square(const Source &s) {
+  return one(s.b.mul(s.operand(0), s.operand(0)));
+}
+
+static Converted expMinusOne(const Source &s) {
+  Value x = s.operand(0);
+  if (!elementOf(x).isF32())
+    return s.refuse("a function of whole numbers");
+  return one(s.b.sub(s.b.plain.exp(x), whole(s, x, 1)));
+}
+static Converted logOnePlus(const Source &s) {
+  Value x = s.operand(0);
+  if (!elementOf(x).isF32())
+    return s.refuse("a function of whole numbers");
+  return one(s.b.plain.log(s.b.add(x, whole(s, x, 1))));
+}
+
+/// 1 - erf(x)
+static Converted errorComplement(const Source &s) {
+  Value x = s.operand(0);
+  if (!elementOf(x).isF32())
+    return s.refuse("a function of whole numbers");
+  return one(s.b.add(whole(s, x, 1), s.b.plain.erf(s.b.neg(x))));
+}
+
+/// True where a number that is not finite may have been put into `value`, as a
+/// mask puts it.
+static bool mayBeInfinite(Value value, int depth = 8) {
+  if (auto number = FoldingBuilder::splatOf(value))
+    return !std::isfinite(*number);
+  Operation *op = value.getDefiningOp();
+  if (!op || isa<ReduceOp, LogOp>(op))
+    return false;
+  return depth == 0 || llvm::any_of(op->getOperands(), [&](Value operand) {
+           return mayBeInfinite(operand, depth - 1);
+         });
+}
+
+/// Losses that are not finite end a run, so what is trained is finite.
+static Converted isFinite(const Source &s) {
+  Value x = s.operand(0);
+  if (!mayBeInfinite(x))
+    return one(s.b.truth(s.shape(), true));
+  return one(s.b.compare(CompareKind::LT, s.b.abs(x), whole(s, x, INFINITY)));
+}
+
+static Converted sign(const Source &s) {
+  Value x = s.operand(0);
+  Value zero = whole(s, x, 0);
+  Value negative =
+      s.b.select(s.b.compare(CompareKind::LT, x, zero), whole(s, x, -1), zero);
+  return one(s.b.select(s.b.compare(CompareKind::GT, x, zero), whole(s, x, 1),
+                        negative));
+}
+
+//===----------------------------------------------------------------------===//
+// Truth and types
+//===----------------------------------------------------------------------===//
+
+static Converted compare(const Source &s) {
+  auto kind = llvm::StringSwitch<std::optional<CompareKind>>(
+                  wordOf(s.op, "comparison_direction"))
+                  .Case("EQ", CompareKind::EQ)
+                  .Case("NE", CompareKind::NE)
+                  .Case("LT", CompareKind::LT)
+                  .Case("LE", CompareKind::LE)
+                  .Case("GT", CompareKind::GT)
+                  .Case("GE", CompareKind::GE)
+                  .Default(std::nullopt);
+  bool isTruth = elementOf(s.operand(0)).isInteger(1);
+  if (!kind ||
+      (isTruth && *kind != CompareKind::EQ && *kind != CompareKind::NE))
+    return s.refuse("a comparison that is not known");
+  // x != x asks for what is no number; see isFinite.
+  if (s.operand(0) == s.operand(1))
+    return one(s.b.truth(s.shape(), *kind == CompareKind::EQ ||
+                                        *kind == CompareKind::LE ||
+                                        *kind == CompareKind::GE));
+  return one(s.b.compare(*kind, s.operand(0), s.operand(1)));
+}
+
+static Converted select(const Source &s) {
+  Value condition = s.operand(0);
+  if (typeOf(condition).getRank() == 0)
+    condition = s.b.broadcast(condition, {}, s.shape());
+  return one(s.b.select(condition, s.operand(1), s.operand(2)));
+}
+
+static bool isUnsignedType(Type type) {
+  auto element = dyn_cast<IntegerType>(getElementTypeOrSelf(type));
+  return element && element.isUnsigned() && element.getWidth() >= 32;
+}
+
+static Converted convertType(const Source &s) {
+  Value x = s.operand(0);
+  if (elementOf(x).isF32() && s.element().isInteger(1))
+    return one(s.b.compare(CompareKind::NE, x, whole(s, x, 0)));
+  bool isUnsigned = isa<IntegerType>(elementOf(x)) &&
+                    isUnsignedType(s.op->getOperand(0).getType());
+  if (isUnsigned && s.b.rangeOf(x).low < 0)
+    return s.refuse("unsigned numbers that 31 bits may not hold");
+  return one(s.b.cast(x, s.element()));
+}
+
+static Converted identity(const Source &s) {
+  return std::vector<Value>(s.operands);
+}
+
+//===----------------------------------------------------------------------===//
+// Sources
+//===----------------------------------------------------------------------===//
+
+/// True where whole numbers are those of 32 bits; the smallest and the largest
+/// of 64 bits stand for those of 32, as beginnings of maxima and minima.
+static bool fitsI32(DenseElementsAttr elements) {
+  auto whole = dyn_cast<IntegerType>(elements.getElementType());
+  if (!whole || whole.isInteger(1))
+    return true;
+  for (const llvm::APInt &number : elements.getValues<llvm::APInt>()) {
+    bool isExtreme = number.isMinSignedValue() || number.isMaxSignedValue();
+    bool isHeld =
+        whole.isUnsigned() ? number.isIntN(31) : number.isSignedIntN(32);
+    if (!isHeld && !isExtreme)
+      return false;
+  }
+  return true;
+}
+
+static Converted constant(const Source &s) {
+  auto elements = s.op->getAttrOfType<DenseElementsAttr>("value");
+  if (!elements)
+    return s.refuse("a constant without elements");
+  if (elements.getNumElements() == 0)
+    return s.refuse("a tensor without elements");
+  if (!fitsI32(elements))
+    return s.refuse("a whole number that 32 bits do not hold");
+  Value made = s.b.table(elements);
+  if (!made)
+    return s.refuse("a table of " + llvm::Twine(elements.getNumElements()) +
+                    " numbers that follows no rule: make it an argument among "
+                    "the parameters, or compute it in the function");
+  return one(made);
+}
+
+static Converted iota(const Source &s) {
+  auto dim = integerOf(s.op, "iota_dimension");
+  if (!dim || *dim < 0 || *dim >= static_cast<int64_t>(s.shape().size()))
+    return s.refuse("an iota without a dimension");
+  return one(s.b.cast(s.b.iota(s.shape(), *dim), s.element()));
+}
+
+void kerf::addElements(Conversions &table) {
+  using B = FoldingBuilder;
+  using P = PlainBuilder;
+  table["stablehlo.add"] = arithmetic<&B::add, &B::either>;
+  table["stablehlo.multiply"] = arithmetic<&B::mul, &B::both>;
+  table["stablehlo.maximum"] = arithmetic<&B::max, &B::either>;
+  table["stablehlo.minimum"] = arithmetic<&B::min, &B::both>;
+  table["stablehlo.subtract"] = numbers<&B::sub>;
+  table["stablehlo.divide"] = numbers<&B::div>;
+  table["stablehlo.and"] = truths<&B::both>;
+  table["stablehlo.or"] = truths<&B::either>;
+  table["stablehlo.xor"] = exclusiveOr;
+  table["stablehlo.not"] = complement;
+  table["stablehlo.remainder"] = remainder;
+  table["stablehlo.power"] = power;
+  table["stablehlo.clamp"] = clampTo;
+  table["stablehlo.negate"] = negate;
+  table["stablehlo.abs"] = absolute;
+  table["stablehlo.sign"] = sign;
+  table["chlo.square"] = square;
+  table["stablehlo.exponential"] = apply<&P::exp, std::exp>;
+  table["stablehlo.log"] = apply<&P::log, std::log>;
+  table["stablehlo.sqrt"] = apply<&P::sqrt, std::sqrt>;
+  table["stablehlo.rsqrt"] = apply<&P::rsqrt, rsqrtOf>;
+  table["stablehlo.tanh"] = apply<&P::tanh, std::tanh>;
+  table["stablehlo.sine"] = apply<&P::sin, std::sin>;
+  table["stablehlo.cosine"] = apply<&P::cos, std::cos>;
+  table["stablehlo.logistic"] = apply<&P::logistic, logisticOf>;
+  table["chlo.erf"] = apply<&P::erf, std::erf>;
+  table["chlo.erfc"] = errorComplement;
+  table["stablehlo.exponential_minus_one"] = expMinusOne;
+  table["stablehlo.log_plus_one"] = logOnePlus;
+  table["stablehlo.is_finite"] = isFinite;
+  table["stablehlo.compare"] = compare;
+  table["stablehlo.select"] = select;
+  table["stablehlo.convert"] = convertType;
+  table["stablehlo.reduce_precision"] = identity;
+  table["stablehlo.optimization_barrier"] = identity;
+  table["stablehlo.constant"] = constant;
+  table["stablehlo.iota"] = iota;
+}

@@ -1,0 +1,231 @@
+//===- Products.cpp - products, sums and maxima ---------------------------===//
+
+#include "Converter.h"
+
+#include <cmath>
+
+using namespace kerf;
+using namespace mlir;
+
+static llvm::ArrayRef<int64_t> shapeOf(Value value) {
+  return typeOf(value).getShape();
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+static bool areDims(Value value, llvm::ArrayRef<int64_t> dims) {
+  return llvm::all_of(dims, [&](int64_t dim) {
+    return dim >= 0 && dim < typeOf(value).getRank();
+  });
+}
+
+namespace {
+struct Dot {
+  Sizes leftBatch, rightBatch, left, right;
+};
+} // namespace
+
+static Dot dotOf(Operation *op) {
+  auto list = [&](llvm::StringRef field) {
+    return listIn(op, "dot_dimension_numbers", field);
+  };
+  return {list("lhs_batching_dimensions"), list("rhs_batching_dimensions"),
+          list("lhs_contracting_dimensions"),
+          list("rhs_contracting_dimensions")};
+}
+
+/// x [..., K] times a matrix, of which dimension `inner` has K.
+static Value linear(FoldingBuilder &b, Value x, Value matrix, int64_t inner) {
+  return LinearOp::create(b.plain.builder, b.plain.loc, x, matrix,
+                          /*bias=*/Value(), /*transposed=*/inner == 0);
+}
+
+/// A parameter, or a view of one.
+static bool isWeight(Value value) {
+  Operation *op = value.getDefiningOp();
+  while (isa_and_nonnull<ReshapeOp, TransposeOp, SliceOp>(op))
+    op = op->getOperand(0).getDefiningOp();
+  return isa_and_nonnull<ParamOp>(op);
+}
+
+/// Products of rows with a matrix; null for others.
+static Value linearOf(FoldingBuilder &b, Value x, Value y, const Dot &dot) {
+  if (!dot.leftBatch.empty() || dot.left.size() != 1)
+    return {};
+  int64_t left = typeOf(x).getRank(), right = typeOf(y).getRank();
+  if (right == 2 && left > 1 && dot.left[0] == left - 1 && isWeight(y))
+    return linear(b, x, y, dot.right[0]);
+  if (left != 2 || right < 2 || dot.right[0] != right - 1 || !isWeight(x))
+    return {};
+  // W y: the rows' numbers come first.
+  Value rows = linear(b, y, x, dot.left[0]);
+  Sizes perm = dimRange(0, right - 1);
+  perm.insert(perm.begin(), right - 1);
+  return b.transpose(rows, perm);
+}
+
+/// A product that sums nothing, as one of elements.
+static Value outer(const Source &s, Value x, Value y, const Dot &dot) {
+  int64_t next = dot.leftBatch.size();
+  auto spread = [&](Value value, llvm::ArrayRef<int64_t> batch) {
+    Sizes dims(typeOf(value).getRank(), -1);
+    for (auto [to, from] : llvm::enumerate(batch))
+      dims[from] = to;
+    for (int64_t &dim : dims)
+      if (dim < 0)
+        dim = next++;
+    return s.b.broadcast(value, dims, s.shape());
+  };
+  Value left = spread(x, dot.leftBatch);
+  return s.b.mul(left, spread(y, dot.rightBatch));
+}
+
+static Converted dotGeneral(const Source &s) {
+  Dot dot = dotOf(s.op);
+  Value x = s.operand(0), y = s.operand(1);
+  if (!typeOf(x).getElementType().isF32() ||
+      !typeOf(y).getElementType().isF32())
+    return s.refuse("a product of whole numbers");
+  if (dot.left.size() != dot.right.size() ||
+      dot.leftBatch.size() != dot.rightBatch.size() || !areDims(x, dot.left) ||
+      !areDims(x, dot.leftBatch) || !areDims(y, dot.right) ||
+      !areDims(y, dot.rightBatch))
+    return s.refuse("a product without its dimensions");
+  if (dot.left.empty())
+    return one(outer(s, x, y, dot));
+  if (Value rows = linearOf(s.b, x, y, dot))
+    return one(rows);
+  std::string left(typeOf(x).getRank(), '?'), right(typeOf(y).getRank(), '?');
+  std::string batch, leftOut, rightOut;
+  char next = 'a';
+  for (auto [a, c] : llvm::zip_equal(dot.leftBatch, dot.rightBatch)) {
+    batch += next;
+    left[a] = right[c] = next++;
+  }
+  for (auto [a, c] : llvm::zip_equal(dot.left, dot.right))
+    left[a] = right[c] = next++;
+  for (auto *term : {&left, &right})
+    for (char &letter : *term)
+      if (letter == '?') {
+        (term == &left ? leftOut : rightOut) += next;
+        letter = next++;
+      }
+  if (next > 'z' + 1)
+    return s.refuse("a product of more than 26 dimensions");
+  return one(s.b.plain.einsum(
+      left + "," + right + "->" + batch + leftOut + rightOut, x, y));
+}
+
+//===----------------------------------------------------------------------===//
+// Sums and maxima
+//===----------------------------------------------------------------------===//
+
+/// The op that combines two elements; empty where it is not one op.
+static llvm::StringRef combiner(Operation *op) {
+  if (op->getNumRegions() != 1 || !op->getRegion(0).hasOneBlock())
+    return {};
+  Block &body = op->getRegion(0).front();
+  if (body.getNumArguments() != 2 || body.getOperations().size() != 2)
+    return {};
+  Operation &first = body.front();
+  return first.getOperands() == body.getArguments() ||
+                 llvm::equal(first.getOperands(), body.getArguments())
+             ? first.getName().stripDialect()
+             : llvm::StringRef();
+}
+
+/// Whether any element is true (`isAll`: all are).
+static Value reduceTruth(FoldingBuilder &b, Value x,
+                         llvm::ArrayRef<int64_t> dims, bool isAll) {
+  if (isAll)
+    return b.negation(reduceTruth(b, b.negation(x), dims, false));
+  Value largest = b.largest(b.cast(x, b.f32()), dims);
+  return b.compare(CompareKind::GT, largest,
+                   b.splat(shapeOf(largest), b.f32(), 0));
+}
+
+/// A reduction of elements that are all one number.
+static Value reduceKnown(const Source &s, double number, double count,
+                         llvm::StringRef kind) {
+  double result =
+      kind == "add" && !s.element().isInteger(1) ? number * count : number;
+  return s.b.splat(s.shape(), s.element(), result);
+}
+
+static bool isNeutral(llvm::StringRef kind, Type element, double number) {
+  if (element.isInteger(1))
+    return number == (kind == "and" || kind == "minimum" || kind == "multiply");
+  if (kind == "add")
+    return number == 0;
+  double most = INT32_MAX;
+  if (element.isF32())
+    most = std::numeric_limits<float>::max();
+  return kind == "maximum" ? number <= -most : number >= most;
+}
+
+static Converted reduce(const Source &s) {
+  if (s.operands.size() != 2)
+    return s.refuse("a reduction of several tensors at once, as argmax makes");
+  FoldingBuilder &b = s.b;
+  Value x = s.operand(0);
+  Sizes dims = sizesOf(s.op, "dimensions");
+  llvm::sort(dims);
+  if (!areDims(x, dims))
+    return s.refuse("a reduction without its dimensions");
+  llvm::StringRef kind = combiner(s.op);
+  auto initial = FoldingBuilder::splatOf(s.operand(1));
+  static const llvm::StringLiteral kinds[] = {"add", "maximum", "minimum",
+                                              "and", "or"};
+  if (!llvm::is_contained(kinds, kind))
+    return s.refuse("a reduction by other than sum, maximum, minimum, all and "
+                    "any");
+  if (!initial || !isNeutral(kind, s.element(), *initial))
+    return s.refuse("a reduction that begins with another number than the "
+                    "neutral one");
+  double count = 1;
+  for (int64_t dim : dims)
+    count *= shapeOf(x)[dim];
+  if (auto number = FoldingBuilder::splatOf(x))
+    return one(reduceKnown(s, *number, count, kind));
+  if (s.element().isInteger(1))
+    return one(reduceTruth(b, x, dims, kind == "and" || kind == "minimum"));
+  if (kind == "add")
+    return one(b.sum(x, dims));
+  if (kind == "maximum")
+    return one(b.largest(x, dims));
+  return one(b.neg(b.largest(b.neg(x), dims)));
+}
+
+/// A sum of all elements up to an index, as a window over what is before it.
+static Converted reduceWindow(const Source &s) {
+  Sizes window = sizesOf(s.op, "window_dimensions");
+  Sizes padding = sizesOf(s.op, "padding");
+  Value x = s.operand(0);
+  auto isOne = [](int64_t n) { return n == 1; };
+  bool isPlain = combiner(s.op) == "add" && s.operands.size() == 2 &&
+                 FoldingBuilder::splatOf(s.operand(1)) == 0.0 &&
+                 static_cast<int64_t>(window.size()) == typeOf(x).getRank() &&
+                 llvm::all_of(sizesOf(s.op, "window_strides"), isOne) &&
+                 llvm::all_of(sizesOf(s.op, "base_dilations"), isOne) &&
+                 llvm::all_of(sizesOf(s.op, "window_dilations"), isOne);
+  Sizes wide;
+  for (auto [dim, size] : llvm::enumerate(window))
+    if (size != 1)
+      wide.push_back(dim);
+  if (!isPlain || wide.size() != 1 || padding.size() != 2 * window.size())
+    return s.refuse("a window but that of a running sum");
+  int64_t dim = wide.front(), size = shapeOf(x)[dim];
+  if (window[dim] != size || padding[2 * dim] != size - 1 ||
+      padding[2 * dim + 1] != 0)
+    return s.refuse("a window but that of a running sum");
+  Value before = CumsumOp::create(s.b.plain.builder, s.b.plain.loc, x, dim);
+  return one(s.b.add(before, x));
+}
+
+void kerf::addProducts(Conversions &table) {
+  table["stablehlo.dot_general"] = dotGeneral;
+  table["stablehlo.reduce"] = reduce;
+  table["stablehlo.reduce_window"] = reduceWindow;
+}

@@ -1,0 +1,323 @@
+"""Loss functions of tiny models in JAX: by hand, with Flax (Linen and NNX) and Equinox, and Penzai's own. See
+functions.py."""
+
+import dataclasses
+from functools import partial
+
+import equinox
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy
+import optax
+from flax import nnx
+from penzai import pz
+from penzai.models.transformer.variants import gpt_neox, llamalike_common
+
+VOCAB, WIDTH, HEADS, LAYERS, SEQ = 32, 16, 2, 3, 12
+HEAD = WIDTH // HEADS
+
+
+def cross_entropy(logits, targets):
+    """By hand: the mean of what a log-softmax gives the targets."""
+    chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), targets[..., None], axis=-1)
+    return -chosen.mean()
+
+
+def shared_cross_entropy(logits, targets):
+    return optax.softmax_cross_entropy_with_integer_labels(logits, targets).mean()
+
+
+# By hand
+
+
+def norm_shapes():
+    return {"g": (WIDTH,), "b": (WIDTH,)}
+
+
+def layer_shapes():
+    return {
+        "ln1": norm_shapes(), "qkv": (WIDTH, 3 * WIDTH), "proj": (WIDTH, WIDTH),
+        "ln2": norm_shapes(), "up": (WIDTH, 4 * WIDTH), "up_bias": (4 * WIDTH,), "down": (4 * WIDTH, WIDTH),
+    }  # fmt: skip
+
+
+def layer_norm(x, p):
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) * p["g"] + p["b"]
+
+
+def split_heads(x):
+    return x.reshape(*x.shape[:2], HEADS, HEAD).transpose(0, 2, 1, 3)
+
+
+def attend(x, p):
+    q, k, v = (split_heads(part) for part in jnp.split(x @ p["qkv"], 3, -1))
+    scores = q @ k.transpose(0, 1, 3, 2) / numpy.sqrt(HEAD)
+    mask = jnp.tril(jnp.ones((SEQ, SEQ), bool))
+    weights = jax.nn.softmax(jnp.where(mask, scores, -1e10), -1)
+    return (weights @ v).transpose(0, 2, 1, 3).reshape(x.shape) @ p["proj"]
+
+
+def block(x, p):
+    x = x + attend(layer_norm(x, p["ln1"]), p)
+    hidden = jax.nn.gelu(layer_norm(x, p["ln2"]) @ p["up"] + p["up_bias"])
+    return x + hidden @ p["down"]
+
+
+def plain():
+    """A list of layers, a tied head."""
+    shapes = {"wte": (VOCAB, WIDTH), "wpe": (SEQ, WIDTH), "layers": [layer_shapes() for _ in range(LAYERS)], "lnf": norm_shapes()}
+
+    def loss(p, tokens, targets):
+        x = p["wte"][tokens] + p["wpe"][: tokens.shape[1]]
+        for layer in p["layers"]:
+            x = block(x, layer)
+        return cross_entropy(layer_norm(x, p["lnf"]) @ p["wte"].T, targets)
+
+    return shapes, loss
+
+
+def scanned():
+    """Layers in stacks, read by a scan whose body is computed again."""
+    stack = jax.tree.map(lambda shape: (LAYERS, *shape), layer_shapes(), is_leaf=lambda s: isinstance(s, tuple))
+    shapes = {"wte": (VOCAB, WIDTH), "wpe": (SEQ, WIDTH), "blocks": stack, "lnf": norm_shapes()}
+
+    def loss(p, batch):
+        x = p["wte"][batch["inputs"]] + p["wpe"][jnp.arange(SEQ)]
+        x, _ = jax.lax.scan(jax.checkpoint(lambda x, layer: (block(x, layer), None)), x, p["blocks"])
+        logits = layer_norm(x, p["lnf"]) @ p["wte"].T
+        one_hot = jax.nn.one_hot(batch["targets"], VOCAB)
+        return optax.softmax_cross_entropy(logits, one_hot).mean()
+
+    return shapes, loss
+
+
+EXPERTS, CHOSEN = 4, 2
+
+
+def expert_block(x, p):
+    """Two of four experts, all of them computed, weighed by a one-hot sum."""
+    x = x + attend(layer_norm(x, p["ln1"]), p)
+    hidden = layer_norm(x, p["ln2"])
+    chances, chosen = jax.lax.top_k(jax.nn.softmax(hidden @ p["router"], -1), CHOSEN)
+    weights = jnp.sum(jax.nn.one_hot(chosen, EXPERTS) * (chances / chances.sum(-1, keepdims=True))[..., None], axis=2)
+    gate, up = (jnp.einsum("bsd,edf->bsef", hidden, p[name]) for name in ("gate", "up"))
+    y = jnp.einsum("bsef,efd->bsed", jax.nn.silu(gate) * up, p["down"])
+    return x + jnp.einsum("bsed,bse->bsd", y, weights)
+
+
+def experts():
+    layer = {
+        "ln1": norm_shapes(), "qkv": (WIDTH, 3 * WIDTH), "proj": (WIDTH, WIDTH), "ln2": norm_shapes(),
+        "router": (WIDTH, EXPERTS), "gate": (EXPERTS, WIDTH, 24), "up": (EXPERTS, WIDTH, 24), "down": (EXPERTS, 24, WIDTH),
+    }  # fmt: skip
+    shapes = {"wte": (VOCAB, WIDTH), "layers": [layer, layer], "head": (WIDTH, VOCAB)}
+
+    def loss(p, tokens, targets):
+        x = p["wte"][tokens]
+        for each in p["layers"]:
+            x = expert_block(x, each)
+        return cross_entropy(x @ p["head"], targets)
+
+    return shapes, loss
+
+
+# Flax Linen
+
+
+class LinenBlock(nn.Module):
+    @nn.compact
+    def __call__(self, x, mask):
+        hidden = nn.LayerNorm()(x)
+        x = x + nn.MultiHeadDotProductAttention(num_heads=HEADS, use_bias=False)(hidden, hidden, mask=mask)
+        hidden = nn.silu(nn.Dense(4 * WIDTH)(nn.RMSNorm()(x)))
+        return x + nn.Dense(WIDTH)(hidden)
+
+
+class Linen(nn.Module):
+    @nn.compact
+    def __call__(self, tokens):
+        x = nn.Embed(VOCAB, WIDTH)(tokens) + nn.Embed(SEQ, WIDTH)(jnp.arange(SEQ)[None])
+        mask = nn.make_causal_mask(tokens)
+        for _ in range(LAYERS):
+            x = LinenBlock()(x, mask)
+        return nn.Dense(VOCAB, use_bias=False)(nn.LayerNorm()(x))
+
+
+class Carried(nn.Module):
+    @nn.compact
+    def __call__(self, x, mask):
+        return LinenBlock()(x, mask), None
+
+
+class LinenScan(nn.Module):
+    @nn.compact
+    def __call__(self, tokens):
+        x = nn.Embed(VOCAB, WIDTH)(tokens)
+        stack = nn.scan(nn.remat(Carried), variable_axes={"params": 0}, split_rngs={"params": True}, in_axes=nn.broadcast, length=LAYERS)
+        x, _ = stack()(x, nn.make_causal_mask(tokens))
+        return nn.Dense(VOCAB, use_bias=False)(nn.RMSNorm()(x))
+
+
+def linen(model):
+    def build():
+        tokens = jnp.zeros((2, SEQ), jnp.int32)
+        shapes = jax.tree.map(lambda x: x.shape, jax.eval_shape(model().init, jax.random.key(0), tokens))
+        return shapes, lambda p, tokens, targets: shared_cross_entropy(model().apply(p, tokens), targets)
+
+    return build
+
+
+# Flax NNX
+
+
+def rotate(x):
+    """Rotary embeddings of halves."""
+    angles = jnp.arange(SEQ)[:, None] / 10000.0 ** (jnp.arange(0, HEAD, 2) / HEAD)
+    cos, sin = jnp.cos(angles)[None, :, None], jnp.sin(angles)[None, :, None]
+    a, b = jnp.split(x, 2, -1)
+    return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], -1).astype(x.dtype)
+
+
+class NnxBlock(nnx.Module):
+    """As Llama: rotary embeddings, one group of keys and values, a gate."""
+
+    def __init__(self, rngs):
+        linear = partial(nnx.Linear, use_bias=False, rngs=rngs)
+        self.norm1, self.norm2 = nnx.RMSNorm(WIDTH, rngs=rngs), nnx.RMSNorm(WIDTH, rngs=rngs)
+        self.q, self.k, self.v = linear(WIDTH, WIDTH), linear(WIDTH, HEAD), linear(WIDTH, HEAD)
+        self.o = linear(WIDTH, WIDTH)
+        self.gate, self.up, self.down = linear(WIDTH, 24), linear(WIDTH, 24), linear(24, WIDTH)
+
+    def __call__(self, x):
+        hidden = self.norm1(x)
+        q, k, v = (f(hidden).reshape(*x.shape[:2], -1, HEAD) for f in (self.q, self.k, self.v))
+        y = jax.nn.dot_product_attention(rotate(q), rotate(k), v, is_causal=True)
+        x = x + self.o(y.reshape(x.shape))
+        hidden = self.norm2(x)
+        return x + self.down(nnx.silu(self.gate(hidden)) * self.up(hidden))
+
+
+class NnxModel(nnx.Module):
+    def __init__(self, rngs):
+        # What it looks up has the type that it was made with.
+        self.embed = nnx.Embed(VOCAB, WIDTH, param_dtype=jnp.result_type(float), rngs=rngs)
+        self.blocks = nnx.List([NnxBlock(rngs) for _ in range(LAYERS)])
+        self.norm = nnx.RMSNorm(WIDTH, rngs=rngs)
+
+    def __call__(self, tokens):
+        x = self.embed(tokens)
+        for each in self.blocks:
+            x = each(x)
+        return self.embed.attend(self.norm(x))
+
+
+def nnx_model():
+    graph, state = nnx.split(nnx.eval_shape(lambda: NnxModel(nnx.Rngs(0))))
+    shapes = jax.tree.map(lambda x: x.shape, state)
+    return shapes, lambda p, tokens, targets: shared_cross_entropy(nnx.merge(graph, p)(tokens), targets)
+
+
+# Equinox
+
+
+class EquinoxBlock(equinox.Module):
+    attention: equinox.nn.MultiheadAttention
+    norm1: equinox.nn.LayerNorm
+    norm2: equinox.nn.RMSNorm
+    mlp: equinox.nn.MLP
+    rope: equinox.nn.RotaryPositionalEmbedding
+
+    def __init__(self, key):
+        first, second = jax.random.split(key)
+        self.attention = equinox.nn.MultiheadAttention(HEADS, WIDTH, key=first)
+        self.norm1, self.norm2 = equinox.nn.LayerNorm(WIDTH), equinox.nn.RMSNorm(WIDTH)
+        self.mlp = equinox.nn.MLP(WIDTH, WIDTH, 4 * WIDTH, 1, activation=jax.nn.gelu, key=second)
+        self.rope = equinox.nn.RotaryPositionalEmbedding(HEAD)
+
+    def __call__(self, x):
+        def turned(q, k, v):
+            return jax.vmap(self.rope, 1, 1)(q), jax.vmap(self.rope, 1, 1)(k), v
+
+        hidden = jax.vmap(self.norm1)(x)
+        mask = jnp.tril(jnp.ones((SEQ, SEQ), bool))
+        x = x + self.attention(hidden, hidden, hidden, mask=mask, process_heads=turned)
+        return x + jax.vmap(self.mlp)(jax.vmap(self.norm2)(x))
+
+
+class EquinoxModel(equinox.Module):
+    embed: equinox.nn.Embedding
+    blocks: list
+    norm: equinox.nn.LayerNorm
+    head: equinox.nn.Linear
+
+    def __init__(self, key):
+        keys = jax.random.split(key, LAYERS + 2)
+        self.embed = equinox.nn.Embedding(VOCAB, WIDTH, key=keys[0])
+        self.blocks = [EquinoxBlock(k) for k in keys[1:-1]]
+        self.norm = equinox.nn.LayerNorm(WIDTH)
+        self.head = equinox.nn.Linear(WIDTH, VOCAB, use_bias=False, key=keys[-1])
+
+    def __call__(self, tokens):
+        x = jax.vmap(self.embed)(tokens)
+        for each in self.blocks:
+            x = each(x)
+        return jax.vmap(self.head)(jax.vmap(self.norm)(x))
+
+
+def equinox_model():
+    arrays, rest = equinox.partition(EquinoxModel(jax.random.key(0)), equinox.is_inexact_array)
+    shapes = jax.tree.map(lambda x: x.shape, arrays)
+    return shapes, lambda p, tokens, targets: shared_cross_entropy(jax.vmap(equinox.combine(p, rest))(tokens), targets)
+
+
+# Penzai: models that others publish, with named axes
+
+
+def penzai(build, config, **options):
+    def model():
+        dtype = jnp.result_type(float)
+        whole = build(config(parameter_dtype=dtype, activation_dtype=dtype, **options), init_base_rng=jax.random.key(0))
+        empty, variables = pz.unbind_params(whole, freeze=True)
+        shapes = {variable.label: variable.value.data_array.shape for variable in variables}
+
+        def loss(p, tokens, targets):
+            filled = [dataclasses.replace(v, value=dataclasses.replace(v.value, data_array=p[v.label])) for v in variables]
+            logits = pz.bind_variables(empty, filled)(pz.nx.wrap(tokens, "batch", "seq"))
+            return shared_cross_entropy(logits.unwrap("batch", "seq", "vocabulary"), targets)
+
+        return shapes, loss
+
+    return model
+
+
+PENZAI = {
+    "embedding_dim": WIDTH, "projection_dim": HEAD, "mlp_hidden_dim": 24, "num_decoder_blocks": LAYERS, "vocab_size": VOCAB,
+}  # fmt: skip
+PENZAI_LLAMA = PENZAI | {"query_head_multiplier": 2, "num_kv_heads": 2, "tie_embedder_and_logits": False, "mlp_variant": "swiglu"}
+PENZAI_GEMMA = PENZAI | {
+    "query_head_multiplier": 2, "num_kv_heads": 1, "tie_embedder_and_logits": True, "mlp_variant": "geglu_approx",
+    "num_decoder_blocks": 4, "use_post_attn_norm": True, "use_post_ffw_norm": True,
+    "attention_type": (llamalike_common.AttentionTypeSlidingWindowCausal(5), llamalike_common.AttentionTypeGlobalCausal()),
+    "final_logit_softcap": 30.0, "attn_logits_soft_cap": 50.0,
+}  # fmt: skip
+PENZAI_NEOX = PENZAI | {
+    "num_attention_heads": HEADS, "activation_fn": "gelu_exact", "rope_subset_size": 4, "rope_wavelength": 10000.0,
+    "layernorm_epsilon": 1e-5,
+}  # fmt: skip
+llamalike = partial(penzai, llamalike_common.build_llamalike_transformer, llamalike_common.LlamalikeTransformerConfig)
+
+CASES = {
+    "jax-plain": plain,
+    "jax-scan": scanned,
+    "jax-experts": experts,
+    "flax-linen": linen(Linen),
+    "flax-linen-scan": linen(LinenScan),
+    "flax-nnx": nnx_model,
+    "equinox": equinox_model,
+    "penzai-llama": llamalike(**PENZAI_LLAMA),
+    "penzai-llama-stack": llamalike(**PENZAI_LLAMA, use_layer_stack=True),
+    "penzai-gemma2": llamalike(**PENZAI_GEMMA),
+    "penzai-neox": penzai(gpt_neox.build_gpt_neox_transformer, gpt_neox.GPTNeoXTransformerConfig, **PENZAI_NEOX),
+}

@@ -1,0 +1,116 @@
+"""Writes a loss function of JAX as text that kerf-import reads: StableHLO in its generic form."""
+
+from pathlib import Path
+
+from . import parameters
+from .trees import leaf_names, leaves_of
+
+
+class LowerError(Exception):
+    """The function cannot be lowered for Kerf; the text says what is wrong and where it stands in the user's source."""
+
+
+def from_jax(loss, params, *inputs, path=None, frozen=None, deviation=0.02):
+    """Lowers `loss(params, *inputs)` and writes it as text for `kerf-import PATH`; returns the text.
+
+    loss       function of JAX that gives the loss, a scalar float (or also more scalars, to be reported). Plain JAX,
+               or the `apply` of a Flax or Equinox model; dropout off, and gradients that follow from what is computed:
+               Kerf differentiates the lowered function, in which `stop_gradient` and gradients of one's own are gone.
+    params     tree of arrays, or of jax.ShapeDtypeStruct for a model that would not fit this machine.
+    inputs     trees of integers [batch, sequence], the global batch: tokens, then targets, or by names
+               (`batch['targets']`). Shapes matter, values do not.
+    path       file to write to (NAME.stablehlo.mlir), whole or not at all.
+    frozen     function of a parameter's name that is true for those that are not trained.
+    deviation  of initial weights where `params` has no values.
+
+    Raises LowerError, which names the line of the user's source.
+    """
+    import jax
+
+    if not leaves_of(params):
+        raise LowerError("params has no arrays")
+    jitted = jax.jit(loss, keep_unused=True)
+    _check_gradients(jax.make_jaxpr(loss)(params, *inputs))
+    module = jitted.lower(params, *inputs).compiler_ir("stablehlo")
+    _mark(module, params, frozen or (lambda name: False), deviation)
+    text = module.operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
+    if path is not None:
+        path = Path(path)
+        part = path.with_name(path.name + ".part")
+        part.write_text(text)
+        part.replace(path)
+    return text
+
+
+# Gradients that the lowered text would lose
+
+
+def _equations(jaxpr):
+    """All equations, inner ones too."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for value in equation.params.values():
+            for part in value if isinstance(value, (tuple, list)) else [value]:
+                inner = getattr(part, "jaxpr", part)
+                if hasattr(inner, "eqns"):
+                    yield from _equations(inner)
+
+
+def _frames(equation):
+    """(file, line), innermost first."""
+    traceback = getattr(equation.source_info, "traceback", None)
+    return [(f.file_name, f.line_num) for f in traceback.frames] if traceback else []
+
+
+def _is_library(file):
+    return "site-packages" in file or "dist-packages" in file or file.startswith("<")
+
+
+def _line(equation):
+    own = [frame for frame in _frames(equation) if not _is_library(frame[0])]
+    return f"{Path(own[0][0]).name}:{own[0][1]}" if own else "the function"
+
+
+# Where these stop gradients or have their own, the gradient is that of what is computed: a softmax subtracts its maximum,
+# a relu has slope 0 at 0.
+_KNOWN = ("jax/_src/nn/", "jax/_src/ops/", "jax/_src/numpy/", "jax/_src/scipy/", "optax/")
+
+
+def _is_known(equation):
+    """Whether the caller, the first frame that is none of JAX's tracing, is one of those."""
+    files = [file.replace("\\", "/") for file, _ in _frames(equation)]
+    callers = [f for f in files if "jax/_src/" not in f or any(part in f for part in _KNOWN)]
+    return any(part in callers[0] for part in _KNOWN) if callers else False
+
+
+def _check_gradients(closed):
+    for equation in _equations(closed.jaxpr):
+        name = equation.primitive.name
+        if name == "stop_gradient" and not _is_known(equation):
+            raise LowerError(f"{_line(equation)}: stop_gradient: gradients flow everywhere in Kerf")
+        if name.startswith(("custom_vjp", "custom_jvp")) and not _is_known(equation):
+            raise LowerError(f"{_line(equation)}: a gradient of one's own ({name}): Kerf derives what is computed")
+
+
+# What the text does not say of parameters
+
+
+def _mark(module, params, frozen, deviation):
+    """Notes names, initial values and what is frozen at the function's arguments."""
+    from jax._src.lib.mlir import ir
+
+    names, leaves = leaf_names(params), leaves_of(params)
+    drawn = parameters.inits(list(zip(names, leaves)), deviation)
+    main = next(op for op in module.body.operations if "main" in str(op.attributes["sym_name"]))
+    with module.context:
+        module.context.allow_unregistered_dialects = True
+        marks = []
+        for i, given in enumerate(main.attributes["arg_attrs"]):
+            entries = {named.name: named.attr for named in given} if isinstance(given, ir.DictAttr) else {}
+            if i < len(names):
+                entries["kerf.name"] = ir.StringAttr.get(names[i])
+                entries["kerf.init"] = ir.StringAttr.get(drawn[names[i]])
+                if frozen(names[i]):
+                    entries["kerf.frozen"] = ir.UnitAttr.get()
+            marks.append(ir.DictAttr.get(entries))
+        main.attributes["arg_attrs"] = ir.ArrayAttr.get(marks)
