@@ -77,10 +77,6 @@ static Converted customCall(const Source &s) {
                   "lower the function for CPUs, without kernels of its own");
 }
 
-static Converted constrained(const Source &s) {
-  return std::vector<Value>(s.operands);
-}
-
 static Converted random(const Source &s) {
   return s.refuse("random numbers are drawn by Kerf: lower the function "
                   "without dropout");
@@ -101,7 +97,6 @@ void kerf::addControl(Conversions &table) {
   table["stablehlo.case"] = branch;
   table["stablehlo.if"] = branch;
   table["stablehlo.custom_call"] = customCall;
-  table["sdy.sharding_constraint"] = constrained;
   for (const char *name :
        {"stablehlo.rng", "stablehlo.rng_bit_generator", "stablehlo.shift_left",
         "stablehlo.shift_right_logical"})

@@ -2,8 +2,6 @@
 
 #include "Converter.h"
 
-#include "mlir/IR/TypeUtilities.h"
-
 #include <cmath>
 
 using namespace kerf;
@@ -226,19 +224,10 @@ static Converted select(const Source &s) {
   return one(s.b.select(condition, s.operand(1), s.operand(2)));
 }
 
-static bool isUnsignedType(Type type) {
-  auto element = dyn_cast<IntegerType>(getElementTypeOrSelf(type));
-  return element && element.isUnsigned() && element.getWidth() >= 32;
-}
-
 static Converted convertType(const Source &s) {
   Value x = s.operand(0);
   if (elementOf(x).isF32() && s.element().isInteger(1))
     return one(s.b.compare(CompareKind::NE, x, whole(s, x, 0)));
-  bool isUnsigned = isa<IntegerType>(elementOf(x)) &&
-                    isUnsignedType(s.op->getOperand(0).getType());
-  if (isUnsigned && s.b.rangeOf(x).low < 0)
-    return s.refuse("unsigned numbers that 31 bits may not hold");
   return one(s.b.cast(x, s.element()));
 }
 
@@ -327,6 +316,7 @@ void kerf::addElements(Conversions &table) {
   table["stablehlo.convert"] = convertType;
   table["stablehlo.reduce_precision"] = identity;
   table["stablehlo.optimization_barrier"] = identity;
+  table["sdy.sharding_constraint"] = identity; // for XLA's own partitioner
   table["stablehlo.constant"] = constant;
   table["stablehlo.iota"] = iota;
 }

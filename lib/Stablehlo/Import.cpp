@@ -99,8 +99,8 @@ private:
         cast<ShapedType>(input.value.getType()).getElementType());
     const InputBound &bound = bounds[input.value.getArgNumber()];
     int64_t high = bound.rows < 0 ? INT32_MAX : bound.rows - 1;
-    if (type.getWidth() < 32)
-      high = std::min<int64_t>(high, (int64_t(1) << (type.getWidth() - 1)) - 1);
+    if (unsigned bits = type.getWidth() - !type.isUnsigned(); bits < 31)
+      high = std::min<int64_t>(high, (int64_t(1) << bits) - 1);
     bool mayBeIgnored =
         input.role == "targets" && bound.isAsked && !type.isUnsigned();
     return {mayBeIgnored ? kIgnoredTarget : 0, high};

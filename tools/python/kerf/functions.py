@@ -101,7 +101,7 @@ def _mark(module, params, frozen, deviation):
 
     names, leaves = leaf_names(params), leaves_of(params)
     drawn = parameters.inits(list(zip(names, leaves)), deviation)
-    main = next(op for op in module.body.operations if "main" in str(op.attributes["sym_name"]))
+    main = next(op for op in module.body.operations if op.attributes["sym_name"].value == "main")
     with module.context:
         module.context.allow_unregistered_dialects = True
         marks = []
