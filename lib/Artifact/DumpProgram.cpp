@@ -130,6 +130,8 @@ static void printAttention(llvm::raw_ostream &os, const int64_t *attrs) {
     os << " zigzag " << attrs[KERF_ATTN_ZIGZAG];
   os << " scale "
      << llvm::format("%g", llvm::bit_cast<double>(attrs[KERF_ATTN_SCALE]));
+  if (double cap = llvm::bit_cast<double>(attrs[KERF_ATTN_SOFTCAP]))
+    os << " softcap " << llvm::format("%g", cap);
   if (double rate = llvm::bit_cast<double>(attrs[KERF_ATTN_DROPOUT]))
     os << " dropout " << llvm::format("%g", rate);
 }

@@ -108,6 +108,7 @@ struct AttentionAttrs {
   llvm::ArrayRef<int64_t> q, k, v; ///< shapes
   bool isBackward = false, isRounded = false;
   bool drops = false;     ///< some scores at random
+  bool caps = false;      ///< scores softly
   bool documents = false; ///< packed ones
   int64_t contexts = 1; ///< ranks that share causal work evenly by their order
   int64_t whole = 0;    ///< queries of all ranks
@@ -116,7 +117,7 @@ struct AttentionAttrs {
 static double attentionWorkspace(const Library &library,
                                  const AttentionAttrs &attention) {
   int64_t attrs[KERF_ATTN_ATTR_COUNT] = {};
-  const auto &[q, k, v, isBackward, isRounded, drops, documents, contexts,
+  const auto &[q, k, v, isBackward, isRounded, drops, caps, documents, contexts,
                whole] = attention;
   attrs[KERF_ATTN_DTYPE] = isRounded ? KERF_BF16 : KERF_F32;
   attrs[KERF_ATTN_B] = q[0];
@@ -127,6 +128,7 @@ static double attentionWorkspace(const Library &library,
   attrs[KERF_ATTN_G] = k[2];
   attrs[KERF_ATTN_DV] = v[3];
   attrs[KERF_ATTN_DROPOUT] = drops; // Whether there is any is what counts.
+  attrs[KERF_ATTN_SOFTCAP] = caps;
   attrs[KERF_ATTN_ZIGZAG] = contexts > 1 ? contexts : 0;
   attrs[KERF_ATTN_CAUSAL] = contexts > 1; // What else is causal needs no more.
   attrs[KERF_ATTN_GLOBAL + 2] = whole;
@@ -174,6 +176,7 @@ double PlacedOp::attention(const Library &library) const {
   attrs.isBackward = op.phase != LayerPhase::Forward;
   attrs.isRounded = valueOf(op.operands[0]).elementBytes < 4;
   attrs.drops = op.dropsScores;
+  attrs.caps = op.capsScores;
   attrs.documents = op.isPacked;
   attrs.contexts = isOrdered ? contexts : 1;
   attrs.whole = valueOf(op.operands[0]).shape[1];

@@ -1,8 +1,8 @@
 //===- Decoder.cpp - LlamaForCausalLM and its relatives -------------------===//
 //
 // Layers with rotary positions, grouped-query or latent attention
-// (deepseek_v3) and an MLP, or a mixture of experts (mixtral, qwen3_moe,
-// deepseek_v3). What else differs is the form of a family (DecoderForm.h).
+// (deepseek_v2 and v3) and an MLP, or a mixture of experts (mixtral, qwen3_moe,
+// gpt_oss, deepseek). What else differs is the form of a family (DecoderForm.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,6 +26,7 @@ public:
 
 private:
   bool isFamily(llvm::StringRef name) const { return form.family == name; }
+  bool isDeepseek() const { return form.family.starts_with("deepseek"); }
   bool isQwen() const { return form.family.starts_with("qwen"); }
   void readLeftOut(ConfigReader &config);
   void readBiases(ConfigReader &config);
@@ -38,6 +39,7 @@ private:
   void readPositions(ConfigReader &config, const ImportOptions &options);
   void checkSizes(ConfigReader &config, const ImportOptions &options);
   Value embed(LayerBuilder &b, Value table);
+  Value addPositions(LayerBuilder &b, Value x);
   /// What layers hand on, and what each run of layers with experts says: the
   /// sum of its auxiliary losses, or its logits.
   struct Flow {
@@ -61,10 +63,11 @@ private:
 void DecoderImporter::read(ConfigReader &config, const ImportOptions &options) {
   c.vocab = config.integer("vocab_size", form.vocab);
   c.hidden = config.integer("hidden_size", form.hidden);
-  c.inner = config.integer("intermediate_size", form.inner);
+  c.inner = config.integer(form.innerField, form.inner);
   c.layers = config.integer("num_hidden_layers", form.layers, kLayerRange);
-  c.eps = config.real(form.epsField, form.eps);
-  c.rawStd = config.real("initializer_range", form.std);
+  c.eps = config.knows(form.epsField) ? config.real(form.epsField, form.eps)
+                                      : form.eps;
+  c.rawStd = config.real(form.stdField, form.std);
   c.std = c.rawStd == 0 ? 0.02 : c.rawStd;
   c.act = readActivation(config, form.activationField, form.activation);
   // The name that published configs have for its approximation.
@@ -76,7 +79,7 @@ void DecoderImporter::read(ConfigReader &config, const ImportOptions &options) {
   readDropouts(config);
   readFactors(config);
   readWindow(config);
-  if (isFamily("deepseek_v3")) {
+  if (isDeepseek()) {
     readLatents(config, c);
     readLeftOut(config);
   } else {
@@ -90,6 +93,10 @@ void DecoderImporter::read(ConfigReader &config, const ImportOptions &options) {
     c.experts = qwenExperts(config);
   if (isFamily("deepseek_v3"))
     c.experts = deepseekExperts(config, options);
+  if (isFamily("deepseek_v2"))
+    c.experts = deepseekV2Experts(config);
+  if (isFamily("gpt_oss"))
+    c.experts = gptOssExperts(config, c.inner);
   if (c.experts)
     readRouting(config, options, *c.experts);
   readLayerRuns(config, form.family, options.seq, c);
@@ -132,7 +139,7 @@ void DecoderImporter::readBiases(ConfigReader &config) {
     c.hasMlpBias = config.boolean("mlp_bias", false);
   if (isAny({"llama", "deepseek_v3", "qwen3", "qwen3_moe", "granite",
              "nemotron", "smollm3", "olmo2", "olmo3", "gemma", "gemma3_text",
-             "cohere", "cohere2", "arcee"}))
+             "gemma2", "cohere", "cohere2", "arcee", "deepseek_v2"}))
     c.hasInputBias = c.hasOutputBias = config.boolean("attention_bias", false);
   if (isAny({"glm", "glm4", "seed_oss"}))
     c.hasInputBias = config.boolean("attention_bias", true);
@@ -143,6 +150,13 @@ void DecoderImporter::readBiases(ConfigReader &config) {
         config.boolean("use_bias", false);
   if (isFamily("qwen2"))
     c.hasInputBias = true;
+  if (isFamily("phi"))
+    c.hasInputBias = c.hasOutputBias = c.hasMlpBias = true;
+  if (isFamily("opt"))
+    c.hasInputBias = c.hasOutputBias = c.hasMlpBias =
+        config.boolean("enable_bias", true);
+  if (isFamily("gpt_oss"))
+    c.hasInputBias = c.hasOutputBias = config.boolean("attention_bias", true);
   if (isFamily("stablelm"))
     c.hasInputBias = config.boolean("use_qkv_bias", false);
   if (isFamily("starcoder2"))
@@ -170,8 +184,12 @@ void DecoderImporter::readDropouts(ConfigReader &config) {
   c.dropout = rate("attention_dropout", form.attentionDropout);
   if (isFamily("seed_oss"))
     c.attentionOutputDropout = c.mlpDropout = rate("residual_dropout", 0.1);
-  if (isFamily("phi3"))
+  if (isFamily("phi3") || isFamily("phi"))
     c.attentionOutputDropout = c.mlpDropout = rate("resid_pdrop");
+  if (isFamily("phi"))
+    c.embeddingDropout = rate("embd_pdrop");
+  if (isFamily("opt"))
+    c.attentionOutputDropout = c.mlpDropout = rate("dropout", 0.1);
   if (isFamily("starcoder2")) {
     c.attentionOutputDropout = c.mlpDropout = rate("residual_dropout");
     c.embeddingDropout = rate("embedding_dropout");
@@ -187,7 +205,16 @@ void DecoderImporter::readFactors(ConfigReader &config) {
   constexpr RealRange above{0.0, RealRange().end, true};
   if (form.scalesEmbedding)
     c.embeddingScale = std::sqrt(c.hidden);
-  if (isFamily("gemma3_text"))
+  auto cap = [&](llvm::StringRef field, double absent) {
+    return config.find(field) && !config.findNonNull(field)
+               ? std::nullopt
+               : std::optional<double>(config.real(field, absent, above));
+  };
+  if (isFamily("gemma2")) {
+    c.scoreCap = cap("attn_logit_softcapping", 50);
+    c.logitCap = cap("final_logit_softcapping", 30);
+  }
+  if (isFamily("gemma2") || isFamily("gemma3_text"))
     c.scoreScale = 1 / std::sqrt(config.integer("query_pre_attn_scalar", 256));
   if (isFamily("cohere") || isFamily("cohere2"))
     c.logitScale = config.real("logit_scale", 0.0625, above);
@@ -222,7 +249,7 @@ void DecoderImporter::readWindow(ConfigReader &config) {
   if (isAny({"gemma3_text", "olmo3"}))
     c.window = config.integer("sliding_window", *form.window);
   if (!isQwen() && !isAny({"mistral", "mixtral", "phi3", "starcoder2",
-                           "cohere2", "exaone4"}))
+                           "cohere2", "exaone4", "gemma2", "gpt_oss"}))
     return;
   c.window = config.optionalInteger("sliding_window", form.window);
   if (isQwen() && !config.boolean("use_sliding_window", false))
@@ -260,12 +287,20 @@ void DecoderImporter::readPositions(ConfigReader &config,
                                     const ImportOptions &options) {
   int64_t longest =
       config.integer("max_position_embeddings", form.maxPositions);
+  if (form.firstPosition) {
+    if (options.seq > longest)
+      config.error("max_position_embeddings")
+          << "sequences of " << options.seq << " tokens are longer than the "
+          << longest << " learned positions ('max_position_embeddings')";
+    c.positions = longest + *form.firstPosition;
+    return;
+  }
   if (form.windowTheta) {
-    Ropes ropes = readRopes(config, form, longest, c.headDim);
+    Ropes ropes = readRopes(config, form, {longest, options.seq}, c.headDim);
     c.rope = ropes.full;
     c.windowRope = ropes.window;
   } else {
-    c.rope = readRope(config, form, longest,
+    c.rope = readRope(config, form, {longest, options.seq},
                       c.latents ? c.latents->rotated : c.headDim);
   }
   if (options.seq > longest)
@@ -292,18 +327,22 @@ void DecoderImporter::checkSizes(ConfigReader &config,
     checkExperts(config, c, options);
   if (c.expertLayers() == c.layers)
     return;
-  checkParameterSize(config, "intermediate_size", "'up_proj.weight'",
+  checkParameterSize(config, form.innerField, "'up_proj.weight'",
                      {c.inner, c.hidden});
-  checkActivationSize(config, "intermediate_size", "the activations",
+  checkActivationSize(config, form.innerField, "the activations",
                       {b, s, c.inner});
 }
 
 llvm::SmallVector<llvm::StringRef> DecoderImporter::vectorNames() {
   bool hasNormBias =
       form.norm == NormForm::Layer || form.norm == NormForm::LayerPlusOne;
-  if (c.hasInputBias || c.hasMlpBias || hasNormBias)
-    return {"*.bias", "*norm.weight"};
-  return {"*norm.weight"};
+  llvm::SmallVector<llvm::StringRef> names = {"*norm.weight"};
+  if (c.hasInputBias || c.hasMlpBias || hasNormBias ||
+      (c.experts && c.experts->clamped))
+    names.insert(names.begin(), "*.bias");
+  if (form.hasSinks)
+    names.push_back("*.sinks");
+  return names;
 }
 
 llvm::SmallVector<GroupAttr> DecoderImporter::ruleGroups(MLIRContext *context) {
@@ -319,6 +358,24 @@ llvm::SmallVector<GroupAttr> DecoderImporter::ruleGroups(MLIRContext *context) {
 // Layers
 //===----------------------------------------------------------------------===//
 
+/// x + a row of the learned table for each position.
+Value DecoderImporter::addPositions(LayerBuilder &b, Value x) {
+  OpBuilder &builder = b.getBuilder();
+  std::string module = form.names.model.str() + ".embed_positions";
+  b.enter(module, "max_position_embeddings");
+  PlainBuilder p = b.plain();
+  llvm::SmallVector<int64_t> shape(typeOf(x).getShape());
+  Value ids = b.input("positions");
+  bool isPacked = static_cast<bool>(ids);
+  if (!isPacked)
+    ids = p.iota({shape[1]}, 0);
+  ids = p.add(ids, static_cast<double>(*form.firstPosition));
+  Value table = b.weight(module + ".weight", {c.positions, c.hidden}, c.std);
+  Value y = EmbeddingOp::create(builder, b.getLoc(), ids, table,
+                                /*offset=*/Value(), /*padding=*/IntegerAttr());
+  return p.add(x, isPacked ? y : p.columns(y, shape));
+}
+
 Value DecoderImporter::embed(LayerBuilder &b, Value table) {
   OpBuilder &builder = b.getBuilder();
   IntegerAttr padding;
@@ -328,6 +385,8 @@ Value DecoderImporter::embed(LayerBuilder &b, Value table) {
                                 /*offset=*/Value(), padding);
   if (c.embeddingScale != 1)
     x = b.plain().mul(x, c.embeddingScale);
+  if (form.firstPosition)
+    x = addPositions(b, x);
   return b.dropout(x, form.names.model.str() + ".embedding_dropout",
                    c.embeddingDropout);
 }
@@ -408,9 +467,13 @@ void DecoderImporter::build(LayerBuilder &b) {
   Value logits = c.isTied ? Value(LinearOp::create(b.getBuilder(), b.getLoc(),
                                                    x, table, /*bias=*/Value(),
                                                    /*transposed=*/UnitAttr()))
-                          : b.linear(x, names.head, {c.vocab, c.std});
+                          : b.linear(x, names.head,
+                                     {c.vocab, c.std, form.hasHeadBias});
   if (c.logitScale != 1)
     logits = b.plain().mul(logits, c.logitScale);
+  if (c.logitCap)
+    logits = b.plain().mul(
+        b.plain().tanh(b.plain().mul(logits, 1 / *c.logitCap)), *c.logitCap);
   b.finish(logits, aux, c.experts ? c.experts->auxCoefficient : 0.0);
 }
 

@@ -26,15 +26,27 @@ struct Experts {
   int64_t inner = 0;
   /// Probabilities of the chosen experts are divided by their sum.
   bool isRenormalized = false;
-  /// Experts are chosen by sigmoids with a bias, from the best of some groups.
+  /// Experts are chosen from the best of some groups.
+  struct Groups {
+    int64_t count, best;
+  };
+  std::optional<Groups> groups = std::nullopt;
+  /// Experts are chosen by sigmoids with a bias.
   struct Balance {
-    int64_t groups, bestGroups;
-    /// Of the chosen sigmoids.
-    double scale;
     /// See `ImportOptions::routerBiasRate`, and the mean load.
     double rate, load;
   };
   std::optional<Balance> balance = std::nullopt;
+  /// Factor on weights.
+  double scale = 1;
+  /// The router's logits are sums in f32 in every precision.
+  bool hasExactLogits = false;
+  /// gpt_oss: weights of gate and up are one, channel by channel, stored
+  /// [experts, inputs, outputs]; all have biases, the router too.
+  struct Clamped {
+    double alpha, limit; ///< up + 1 times gate sigmoid(alpha gate), both clamped
+  };
+  std::optional<Clamped> clamped = std::nullopt;
   /// Inner size of the experts of all tokens; 0: there are none.
   int64_t sharedInner = 0;
   /// Rows of an expert per sequence, where choices are dropped.
@@ -74,6 +86,8 @@ struct DecoderConfig {
   const DecoderForm *form = nullptr;
   Placement placement;
   int64_t vocab, hidden, inner, layers, heads, kvHeads, headDim;
+  /// Rows of the table of learned positions.
+  int64_t positions = 0;
   double eps;
   /// Standard deviation of initial weights: the field's, and with the library's
   /// replacement for 0, which its expert weights do not have.
@@ -95,6 +109,8 @@ struct DecoderConfig {
   /// of the root of the head's size.
   double embeddingScale = 1, residualScale = 1, logitScale = 1;
   std::optional<double> scoreScale = std::nullopt;
+  /// Soft caps of scores and of logits.
+  std::optional<double> scoreCap = std::nullopt, logitCap = std::nullopt;
   std::optional<Experts> experts;
   /// All layers in order.
   std::vector<LayerRun> runs;
@@ -142,6 +158,8 @@ void readLayerRuns(ConfigReader &config, llvm::StringRef family, int64_t seq,
 Experts mixtralExperts(ConfigReader &config, int64_t inner);
 Experts qwenExperts(ConfigReader &config);
 Experts deepseekExperts(ConfigReader &config, const ImportOptions &options);
+Experts deepseekV2Experts(ConfigReader &config);
+Experts gptOssExperts(ConfigReader &config, int64_t inner);
 /// What all families with experts have: auxiliary loss and capacity.
 void readRouting(ConfigReader &config, const ImportOptions &options,
                  Experts &experts);

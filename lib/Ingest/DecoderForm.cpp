@@ -35,8 +35,14 @@ static DecoderForm cohere() {
   return form;
 }
 
+static DecoderForm deepseekV2() {
+  return sized("deepseek_v2", 102400, 4096, 11008, 32, 2048, 1e-6);
+}
+
 static DecoderForm deepseekV3() {
-  return sized("deepseek_v3", 129280, 7168, 18432, 61, 4096, 1e-6);
+  DecoderForm form = sized("deepseek_v3", 129280, 7168, 18432, 61, 4096, 1e-6);
+  form.heads = 128;
+  return form;
 }
 
 static DecoderForm gemma() {
@@ -268,6 +274,80 @@ static DecoderForm gemma3Text() {
   return form;
 }
 
+static DecoderForm gemma2() {
+  DecoderForm form = gemma();
+  form.family = "gemma2";
+  form.hidden = 2304;
+  form.inner = 9216;
+  form.layers = 26;
+  form.heads = 8;
+  form.kvHeads = 4;
+  form.window = 4096;
+  form.pattern = 2;
+  form.activationField = "hidden_activation";
+  form.placement = Placement::Around;
+  form.names.attentionNorm = "post_attention_layernorm";
+  form.names.secondNorm = "pre_feedforward_layernorm";
+  form.names.mlpNorm = "post_feedforward_layernorm";
+  return form;
+}
+
+static DecoderForm gptOss() {
+  DecoderForm form = sized("gpt_oss", 201088, 2880, 2880, 36, 131072, 1e-5);
+  form.heads = 64;
+  form.kvHeads = 8;
+  form.headDim = 64;
+  form.theta = 1.5e5;
+  form.window = 128;
+  form.pattern = 2;
+  form.hasSinks = true;
+  form.ropeDefault = R"({"rope_type": "yarn", "factor": 32.0,
+    "beta_fast": 32.0, "beta_slow": 1.0, "truncate": false,
+    "original_max_position_embeddings": 4096})";
+  return form;
+}
+
+static DecoderForm opt() {
+  DecoderForm form = sized("opt", 50272, 768, 3072, 12, 2048, 1e-5);
+  form.heads = 12;
+  form.padToken = 1;
+  form.isTied = true;
+  form.activation = "relu";
+  form.activationField = "activation_function";
+  form.epsField = "layer_norm_eps";
+  form.innerField = "ffn_dim";
+  form.stdField = "init_std";
+  form.norm = NormForm::Layer;
+  form.mlp = MlpForm::Plain;
+  form.firstPosition = 2;
+  ModuleNames &names = form.names;
+  names.model = "model.decoder";
+  names.lastNorm = "final_layer_norm";
+  names.output = "out_proj";
+  names.firstNorm = "self_attn_layer_norm";
+  names.secondNorm = "final_layer_norm";
+  names.mlp = "";
+  names.up = "fc1";
+  names.down = "fc2";
+  return form;
+}
+
+static DecoderForm phi() {
+  DecoderForm form = sized("phi", 51200, 2048, 8192, 24, 2048, 1e-5);
+  form.activation = "gelu_new";
+  form.epsField = "layer_norm_eps";
+  form.rotatedPart = 0.5;
+  form.norm = NormForm::Layer;
+  form.placement = Placement::Parallel;
+  form.mlp = MlpForm::Plain;
+  form.hasHeadBias = true;
+  form.names.lastNorm = "final_layernorm";
+  form.names.output = "dense";
+  form.names.up = "fc1";
+  form.names.down = "fc2";
+  return form;
+}
+
 static DecoderForm glm() {
   DecoderForm form = glm4();
   form.family = "glm";
@@ -297,11 +377,12 @@ static DecoderForm seedOss() {
 
 const DecoderForm &kerf::formOf(llvm::StringRef family) {
   static const DecoderForm forms[] = {
-      arcee(),    cohere(),     cohere2(), deepseekV3(), ernie45(), exaone4(),
-      gemma(),    gemma3Text(), glm(),     glm4(),       gptNeox(), granite(),
-      llama(),    mistral(),    mixtral(), nemotron(),   olmo2(),   olmo3(),
-      phi3(),     qwen2(),      qwen3(),   qwen3Moe(),   seedOss(), smollm3(),
-      stablelm(), starcoder2()};
+      arcee(),   cohere(), cohere2(), deepseekV2(), deepseekV3(), ernie45(),
+      exaone4(), gemma(),  gemma2(),  gemma3Text(), glm(),        glm4(),
+      gptNeox(), gptOss(), granite(), llama(),      mistral(),    mixtral(),
+      nemotron(), olmo2(), olmo3(),   opt(),        phi(),        phi3(),
+      qwen2(),   qwen3(),  qwen3Moe(), seedOss(),   smollm3(),    stablelm(),
+      starcoder2()};
   for (const DecoderForm &form : forms)
     if (form.family == family)
       return form;

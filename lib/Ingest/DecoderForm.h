@@ -45,6 +45,8 @@ struct ModuleNames {
                       secondNorm = "post_attention_layernorm";
   /// Of what attention and the MLP give; where `Placement` has them.
   llvm::StringLiteral attentionNorm = "", mlpNorm = "";
+  /// In which the MLP's are; "": the layer itself.
+  llvm::StringLiteral mlp = "mlp";
   llvm::StringLiteral up = "up_proj", down = "down_proj";
 };
 
@@ -62,7 +64,9 @@ struct DecoderForm {
   std::optional<int64_t> window = std::nullopt, padToken = std::nullopt;
   bool isTied = false;
   llvm::StringLiteral activation = "silu", activationField = "hidden_act",
-                      epsField = "rms_norm_eps";
+                      epsField = "rms_norm_eps",
+                      innerField = "intermediate_size",
+                      stdField = "initializer_range";
   /// Layers in a pattern: all but every so many-th have a window.
   std::optional<int64_t> pattern = std::nullopt;
   /// Base of the rotation in layers with a window, where it differs.
@@ -81,6 +85,13 @@ struct DecoderForm {
   bool turnsNeighbours = false;
   /// The embedding is multiplied by the root of the hidden size.
   bool scalesEmbedding = false;
+  /// Positions are learned, not rotations; the first has this row of the table.
+  std::optional<int64_t> firstPosition = std::nullopt;
+  bool hasHeadBias = false;
+  /// Each head may attend to nothing, by a score of its own.
+  bool hasSinks = false;
+  /// `rope_parameters` of configs without them, as JSON.
+  llvm::StringLiteral ropeDefault = "";
   ModuleNames names = {};
 };
 

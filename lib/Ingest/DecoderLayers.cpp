@@ -102,7 +102,7 @@ Heads kerf::buildHeads(LayerBuilder &b, Value x, const DecoderConfig &c,
     heads.k = b.norm(c.form->norm, heads.k, module + "k_norm", c.eps);
   }
   const Rope &rope = run.isLocal && c.windowRope ? *c.windowRope : c.rope;
-  if (run.isRotated) {
+  if (run.isRotated && !c.form->firstPosition) {
     heads.q = buildRotation(b, heads.q, c, rope);
     heads.k = buildRotation(b, heads.k, c, rope);
   }
@@ -120,6 +120,10 @@ Value kerf::buildAttention(LayerBuilder &b, Value x, const DecoderConfig &c,
   if (run.hasWindow)
     form.window = c.window;
   form.scale = c.scoreScale;
+  form.softcap = c.scoreCap;
+  if (c.form->hasSinks)
+    form.sinks = b.weight(c.layerName(names.attention) + ".sinks", {c.heads},
+                          c.rawStd);
   if (c.latents && c.rope.scoreScale != 1)
     form.scale = c.rope.scoreScale / std::sqrt(c.headDim);
   form.dropout = c.dropout;
@@ -135,29 +139,32 @@ Value kerf::buildAttention(LayerBuilder &b, Value x, const DecoderConfig &c,
 
 Value kerf::buildMlp(LayerBuilder &b, Value x, const DecoderConfig &c) {
   const DecoderForm &form = *c.form;
-  std::string module = c.layerName("mlp"),
-              up = module + "." + form.names.up.str();
-  b.enter(c.moduleName("mlp"), "intermediate_size");
+  llvm::StringRef mlp = form.names.mlp;
+  std::string module = c.layerName(mlp) + (mlp.empty() ? "" : ".");
+  std::string up = module + form.names.up.str();
+  std::string down = module + form.names.down.str();
+  std::string name = c.moduleName(mlp.empty() ? llvm::StringRef("mlp") : mlp);
+  b.enter(name, form.innerField);
   LinearForm wide = {c.inner, c.std, c.hasMlpBias};
   LinearForm narrow = {c.hidden, c.std, c.hasMlpBias};
   Value y;
   switch (form.mlp) {
   case MlpForm::Gated:
-    y = b.gatedMlp(x, module, c.act, wide);
+    y = b.gatedMlp(x, c.layerName(mlp), c.act, wide);
     break;
   case MlpForm::GatedInOne: {
     Value both = b.linear(x, up, {2 * c.inner, c.std, c.hasMlpBias});
     y = b.gated(c.act, b.channels(both, 0, c.inner),
                 b.channels(both, c.inner, c.inner));
-    y = b.linear(y, module + "." + form.names.down, narrow);
+    y = b.linear(y, down, narrow);
     break;
   }
   case MlpForm::Plain:
     y = b.activation(c.act, b.linear(x, up, wide));
-    y = b.linear(y, module + "." + form.names.down, narrow);
+    y = b.linear(y, down, narrow);
     break;
   }
-  return b.dropout(y, c.moduleName("mlp") + ".dropout", c.mlpDropout);
+  return b.dropout(y, name + ".dropout", c.mlpDropout);
 }
 
 //===----------------------------------------------------------------------===//

@@ -2,8 +2,8 @@
 //
 // Each token goes to its k most probable experts, weighed by their
 // probabilities; mixtral always divides these by their sum, qwen3_moe if the
-// config says so. deepseek_v3 chooses by sigmoids and biases, and all tokens
-// also have a shared expert. Groups are single sequences.
+// config says so. deepseek_v3 chooses by sigmoids and biases. All tokens of
+// deepseek_v2 and v3 also have a shared expert. Groups are single sequences.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,21 +48,11 @@ Experts kerf::qwenExperts(ConfigReader &config) {
   return experts;
 }
 
-Experts kerf::deepseekExperts(ConfigReader &config,
-                              const ImportOptions &options) {
-  Experts experts{"mlp",       "gate_proj",        "up_proj",
-                  "down_proj", "n_routed_experts", "moe_intermediate_size"};
-  experts.count = config.integer("n_routed_experts", 256);
-  experts.perToken = config.integer("num_experts_per_tok", 8);
-  experts.inner = config.integer("moe_intermediate_size", 2048);
-  experts.isRenormalized = config.boolean("norm_topk_prob", true);
-  experts.sharedInner = config.integer("n_shared_experts", 1) * experts.inner;
-  int64_t groups = config.integer("n_group", 8);
-  int64_t best = config.integer("topk_group", 4);
-  double scale =
-      config.real("routed_scaling_factor", 2.5, {0.0, RealRange().end, true});
+/// Groups are equal, and the best ones have enough experts.
+static void checkGroups(ConfigReader &config, const Experts &experts) {
   if (config.failed())
-    return experts;
+    return;
+  auto [groups, best] = *experts.groups;
   int64_t size = experts.count / groups;
   if (experts.count % groups != 0 || size < 2)
     config.error("n_group")
@@ -75,6 +65,24 @@ Experts kerf::deepseekExperts(ConfigReader &config,
         << llvm::divideCeil(experts.perToken, size)
         << " (for 'num_experts_per_tok' " << experts.perToken
         << ") to 'n_group' " << groups << ", found " << best;
+}
+
+Experts kerf::deepseekExperts(ConfigReader &config,
+                              const ImportOptions &options) {
+  Experts experts{"mlp",       "gate_proj",        "up_proj",
+                  "down_proj", "n_routed_experts", "moe_intermediate_size"};
+  experts.count = config.integer("n_routed_experts", 256);
+  experts.perToken = config.integer("num_experts_per_tok", 8);
+  experts.inner = config.integer("moe_intermediate_size", 2048);
+  experts.isRenormalized = config.boolean("norm_topk_prob", true);
+  experts.sharedInner = config.integer("n_shared_experts", 1) * experts.inner;
+  experts.groups = {config.integer("n_group", 8),
+                    config.integer("topk_group", 4)};
+  double scale =
+      config.real("routed_scaling_factor", 2.5, {0.0, RealRange().end, true});
+  checkGroups(config, experts);
+  if (config.failed())
+    return experts;
   if (options.auxLoss == "layer" || options.auxLoss == "global")
     config.error("model_type")
         << "the experts of this family are balanced by biases, expected "
@@ -82,14 +90,57 @@ Experts kerf::deepseekExperts(ConfigReader &config,
         << options.auxLoss << "'";
   double choices =
       static_cast<double>(options.batch) * options.seq * experts.perToken;
-  experts.balance = {groups, best, scale, options.routerBiasRate,
+  experts.scale = scale;
+  experts.hasExactLogits = true;
+  experts.balance = {options.routerBiasRate,
                      choices / experts.count};
+  return experts;
+}
+
+Experts kerf::deepseekV2Experts(ConfigReader &config) {
+  Experts experts{"mlp",       "gate_proj",        "up_proj",
+                  "down_proj", "n_routed_experts", "moe_intermediate_size"};
+  experts.count = config.integer("n_routed_experts", 64);
+  if (!config.findNonNull("num_experts_per_tok"))
+    config.error("num_experts_per_tok")
+        << "missing field 'num_experts_per_tok': expected the experts that a "
+           "token chooses";
+  experts.perToken = config.integer("num_experts_per_tok", 1);
+  experts.inner = config.integer("moe_intermediate_size", 1407);
+  experts.sharedInner = config.integer("n_shared_experts", 2) * experts.inner;
+  experts.scale =
+      config.real("routed_scaling_factor", 1.0, {0.0, RealRange().end, true});
+  experts.hasExactLogits = true;
+  constexpr llvm::StringLiteral field = "topk_method";
+  std::string method = config.string(field, "greedy");
+  if (method == "group_limited_greedy") {
+    experts.groups = {config.integer("n_group", 1),
+                      config.integer("topk_group", 1)};
+    checkGroups(config, experts);
+  } else if (method != "greedy") {
+    config.error(field) << "unsupported value '" << method << "' of field '"
+                        << field
+                        << "': expected greedy or group_limited_greedy";
+  }
+  return experts;
+}
+
+Experts kerf::gptOssExperts(ConfigReader &config, int64_t inner) {
+  Experts experts{"mlp",  "gate_up_proj", "", "down_proj", "num_local_experts",
+                  "intermediate_size"};
+  constexpr RealRange above{0.0, RealRange().end, true};
+  experts.count = config.integer("num_local_experts", 128);
+  experts.perToken = config.integer("num_experts_per_tok", 4);
+  experts.inner = inner;
+  experts.isRenormalized = true;
+  experts.clamped = {config.real("swiglu_alpha", 1.702, above),
+                     config.real("swiglu_limit", 7.0, above)};
   return experts;
 }
 
 void kerf::readRouting(ConfigReader &config, const ImportOptions &options,
                        Experts &experts) {
-  if (!experts.balance) {
+  if (config.knows("router_aux_loss_coef")) {
     experts.auxCoefficient = config.real("router_aux_loss_coef", 0.001);
     experts.aux = readAuxLoss(config, options.auxLoss, experts.auxCoefficient);
   }
@@ -143,7 +194,13 @@ void kerf::checkExperts(ConfigReader &config, const DecoderConfig &c,
 static Value buildLogits(LayerBuilder &b, Value x, const llvm::Twine &module,
                          const DecoderConfig &c) {
   const Experts &experts = *c.experts;
-  if (!experts.balance)
+  if (experts.clamped)
+    return LinearOp::create(
+        b.getBuilder(), b.getLoc(), x,
+        b.weight(module + ".weight", {experts.count, c.hidden}, c.rawStd),
+        b.weight(module + ".bias", {experts.count}, c.rawStd),
+        /*transposed=*/UnitAttr());
+  if (!experts.hasExactLogits)
     return b.linear(x, module, {experts.count, c.rawStd});
   Value w = b.weight(module + ".weight", {experts.count, c.hidden}, c.rawStd);
   return b.plain().einsum("bsk,nk->bsn", x, w);
@@ -153,15 +210,20 @@ static Value buildLogits(LayerBuilder &b, Value x, const llvm::Twine &module,
 static RouteOp buildRoute(LayerBuilder &b, Value logits, const Experts &experts,
                           llvm::StringRef moe) {
   OpBuilder &builder = b.getBuilder();
-  UnitAttr sigmoid;
+  UnitAttr sigmoid, byLargest;
   IntegerAttr groups, best;
   FloatAttr scale;
+  if (experts.scale != 1 || experts.balance)
+    scale = builder.getF64FloatAttr(experts.scale);
   Value bias;
+  if (experts.groups) {
+    groups = builder.getI64IntegerAttr(experts.groups->count);
+    best = builder.getI64IntegerAttr(experts.groups->best);
+    if (!experts.balance)
+      byLargest = builder.getUnitAttr();
+  }
   if (const std::optional<Experts::Balance> &balance = experts.balance) {
     sigmoid = builder.getUnitAttr();
-    groups = builder.getI64IntegerAttr(balance->groups);
-    best = builder.getI64IntegerAttr(balance->bestGroups);
-    scale = builder.getF64FloatAttr(balance->scale);
     bias = b.zeros(moe + "gate.e_score_correction_bias", experts.count);
     if (balance->rate == 0)
       bias.getDefiningOp<ParamOp>().setFrozen(true);
@@ -170,7 +232,113 @@ static RouteOp buildRoute(LayerBuilder &b, Value logits, const Experts &experts,
                          builder.getI64IntegerAttr(experts.perToken),
                          experts.isRenormalized ? builder.getUnitAttr()
                                                 : UnitAttr(),
-                         sigmoid, groups, best, scale);
+                         sigmoid, groups, best, byLargest, scale);
+}
+
+namespace {
+/// Where rows of experts are, and how their names begin.
+struct ExpertRows {
+  llvm::StringRef moe;
+  int64_t count; ///< rows of a sequence
+  Value slots, sizes;
+  IntegerAttr capacity; ///< null: none
+};
+} // namespace
+
+/// Rows of x `[B,S,*]`, each with its expert.
+static Value dispatch(LayerBuilder &b, Value x, const ExpertRows &at) {
+  llvm::ArrayRef<int64_t> shape = typeOf(x).getShape();
+  return DispatchOp::create(b.getBuilder(), b.getLoc(),
+                            withShape(x.getType(), {shape[0], at.count, shape[2]}),
+                            x, at.slots, /*weights=*/Value(),
+                            at.capacity ? Value() : at.sizes);
+}
+
+/// What the experts make of their rows: gated MLPs.
+static Value buildExperts(LayerBuilder &b, Value table, const ExpertRows &at,
+                          const DecoderConfig &c) {
+  const Experts &experts = *c.experts;
+  auto apply = [&](Value in, llvm::StringRef name, int64_t out) -> Value {
+    Value w = b.projection(at.moe + "experts.{e}." + name,
+                           {experts.count, out, typeOf(in).getShape().back()},
+                           c.rawStd);
+    return GroupedMatmulOp::create(b.getBuilder(), b.getLoc(), in, w, at.sizes,
+                                   at.capacity, /*transposed=*/UnitAttr());
+  };
+  Value gate = apply(table, experts.gate, experts.inner);
+  Value up = apply(table, experts.up, experts.inner);
+  return apply(b.gated(c.act, gate, up), experts.down, c.hidden);
+}
+
+/// `(up + 1) gate sigmoid(alpha gate)` of `[.., 2 I]`, gate and up by turns.
+static Value clampedGate(PlainBuilder p, Value both,
+                         const Experts::Clamped &clamped) {
+  llvm::SmallVector<int64_t> pairs(typeOf(both).getShape());
+  pairs.back() /= 2;
+  llvm::SmallVector<int64_t> shape = pairs, offsets(pairs.size() + 1, 0);
+  pairs.push_back(2);
+  both = p.reshape(both, pairs);
+  pairs.back() = 1;
+  Value gate = p.reshape(p.slice(both, offsets, pairs), shape);
+  offsets.back() = 1;
+  Value up = p.reshape(p.slice(both, offsets, pairs), shape);
+  gate = p.min(gate, clamped.limit);
+  up = p.max(p.min(up, clamped.limit), -clamped.limit);
+  Value part = p.mul(gate, p.logistic(p.mul(gate, clamped.alpha)));
+  return p.mul(p.add(up, 1.0), part);
+}
+
+/// A grouped product with weights [experts, inputs, outputs].
+static Value product(LayerBuilder &b, Value rows, Value weight,
+                     const ExpertRows &at) {
+  return GroupedMatmulOp::create(b.getBuilder(), b.getLoc(), rows, weight,
+                                 at.sizes, at.capacity,
+                                 /*transposed=*/b.getBuilder().getUnitAttr());
+}
+
+/// The same of experts with biases; that of `down` is added behind. The first
+/// bias is the weight of a channel of ones.
+static Value buildClampedExperts(LayerBuilder &b, Value x, Value table,
+                                 const ExpertRows &at, const DecoderConfig &c) {
+  const Experts &experts = *c.experts;
+  PlainBuilder p = b.plain();
+  llvm::ArrayRef<int64_t> shape = typeOf(x).getShape();
+  std::string up = (at.moe + "experts." + experts.gate).str();
+  std::string down = (at.moe + "experts." + experts.down).str();
+  int64_t wide = 2 * experts.inner;
+  Value one = p.constant(withShape(x.getType(), {shape[0], shape[1], 1}), 1.0);
+  Value ones = dispatch(b, one, at);
+  Value bias = b.weight(up + "_bias", {experts.count, wide}, 0);
+  Value both = p.add(
+      product(b, table, b.weight(up, {experts.count, c.hidden, wide}, c.rawStd),
+              at),
+      product(b, ones, p.reshape(bias, {experts.count, 1, wide}), at));
+  Value hidden = clampedGate(p, both, *experts.clamped);
+  Value w =
+      b.weight(down, {experts.count, experts.inner, c.hidden}, c.rawStd);
+  return product(b, hidden, w, at);
+}
+
+/// What the biases of `down` give: those of the chosen experts, weighed.
+static Value buildDownBias(LayerBuilder &b, RouteOp route, const ExpertRows &at,
+                           const DecoderConfig &c) {
+  const Experts &experts = *c.experts;
+  PlainBuilder p = b.plain();
+  Value bias = b.weight((at.moe + "experts." + experts.down + "_bias").str(),
+                        {experts.count, c.hidden}, 0);
+  Value weights = route.getWeights();
+  if (at.capacity) // choices without a row give nothing
+    weights =
+        p.select(p.compare(CompareKind::GE, at.slots, 0.0), weights, 0.0);
+  llvm::SmallVector<int64_t> shape(typeOf(weights).getShape());
+  shape.push_back(experts.count);
+  Value number = p.iota(shape, 3);
+  Value isChosen = p.compare(CompareKind::EQ,
+                             p.broadcast(route.getExperts(), {0, 1, 2}, shape),
+                             number);
+  Value spread = p.broadcast(weights, {0, 1, 2}, shape);
+  Value byExpert = p.sum(p.select(isChosen, spread, 0.0), {2});
+  return p.einsum("bse,eh->bsh", byExpert, bias);
 }
 
 MixtureResult kerf::buildMixture(LayerBuilder &b, Value x,
@@ -185,28 +353,22 @@ MixtureResult kerf::buildMixture(LayerBuilder &b, Value x,
     capacity = builder.getI64IntegerAttr(*experts.capacity);
 
   const std::string moe = ("model.layers.{i}." + experts.module + ".").str();
-  Value logits = buildLogits(b, x, moe + "gate", c);
+  Value logits =
+      buildLogits(b, x, moe + (experts.clamped ? "router" : "gate"), c);
   RouteOp route = buildRoute(b, logits, experts, moe);
   auto assign = AssignSlotsOp::create(builder, loc, route.getExperts(),
                                       builder.getI64IntegerAttr(experts.count),
                                       /*group=*/one, capacity);
-  int64_t rows = tableRows(experts, shape[1]);
-  Value sizes = capacity ? Value() : assign.getSizes();
-  Value table = DispatchOp::create(
-      builder, loc, withShape(x.getType(), {shape[0], rows, c.hidden}), x,
-      assign.getSlots(), /*weights=*/Value(), sizes);
-  auto apply = [&](Value in, llvm::StringRef name, int64_t out) -> Value {
-    Value w = b.projection(moe + "experts.{e}." + name,
-                           {experts.count, out, typeOf(in).getShape().back()},
-                           c.rawStd);
-    return GroupedMatmulOp::create(builder, loc, in, w, assign.getSizes(),
-                                   capacity, /*transposed=*/UnitAttr());
-  };
-  Value gate = apply(table, experts.gate, experts.inner);
-  Value up = apply(table, experts.up, experts.inner);
-  Value down = apply(b.gated(c.act, gate, up), experts.down, c.hidden);
-  Value output = CombineOp::create(builder, loc, down, assign.getSlots(),
-                                   route.getWeights(), sizes);
+  ExpertRows at = {moe, tableRows(experts, shape[1]), assign.getSlots(),
+                   assign.getSizes(), capacity};
+  Value table = dispatch(b, x, at);
+  Value down = experts.clamped ? buildClampedExperts(b, x, table, at, c)
+                               : buildExperts(b, table, at, c);
+  Value output =
+      CombineOp::create(builder, loc, down, at.slots, route.getWeights(),
+                        capacity ? Value() : at.sizes);
+  if (experts.clamped)
+    output = b.plain().add(output, buildDownBias(b, route, at, c));
   if (experts.sharedInner != 0)
     output = b.plain().add(output, b.gatedMlp(x, moe + "shared_experts", c.act,
                                               {experts.sharedInner, c.std}));
@@ -228,6 +390,7 @@ Value kerf::buildGlobalAuxLoss(LayerBuilder &b, ValueRange stacks,
       builder, b.getLoc(), all, /*bias=*/Value(),
       builder.getI64IntegerAttr(experts.perToken), builder.getUnitAttr(),
       /*sigmoid=*/UnitAttr(), /*groups=*/IntegerAttr(), /*best=*/IntegerAttr(),
+      /*by_largest=*/UnitAttr(),
       /*scale=*/FloatAttr());
   return LoadBalanceLossOp::create(builder, b.getLoc(), all, route.getExperts(),
                                    builder.getI64IntegerAttr(group));

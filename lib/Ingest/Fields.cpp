@@ -288,11 +288,6 @@ static constexpr Field kQwen3MoeFields[] = {
 
 #undef KERF_DECODER_FIELDS
 
-static constexpr llvm::StringLiteral kParallelism =
-    "how the published code is distributed";
-static constexpr llvm::StringLiteral kNoAuxLoss =
-    "the library has no auxiliary loss of this family";
-
 static constexpr Field kDeepseekV3Fields[] = {
     {"attention_bias", Used, kBias},
     {"attention_dropout", Used, "(default 0)"},
@@ -363,24 +358,25 @@ static constexpr Field kDeepseekV3Fields[] = {
 };
 
 static constexpr Field kRopeFields[] = {
-    {"rope_type", Used, "default, linear, llama3 or yarn"},
+    {"rope_type", Used, "default, dynamic, linear, llama3, longrope or yarn"},
     {"type", Used, "older spelling of rope_type"},
     {"rope_theta", Used, "base of the rotation"},
     {"attention_factor", Used,
-     "yarn: of cosines and sines (default by factor and mscale)"},
+     "yarn, longrope: of cosines and sines (default by the others)"},
     {"beta_fast", Used, "yarn (default 32)"},
     {"beta_slow", Used, "yarn (default 1)"},
-    {"factor", Used, "linear, llama3, yarn"},
+    {"factor", Used, "dynamic, linear, llama3, yarn; longrope may have it"},
     {"high_freq_factor", Used, "llama3"},
     {"low_freq_factor", Used, "llama3"},
     {"original_max_position_embeddings", Used,
-     "llama3, yarn (default max_position_embeddings)"},
+     "llama3, longrope, yarn (default max_position_embeddings)"},
     {"mscale", Used, "yarn, with mscale_all_dim (default null)"},
     {"mscale_all_dim", Used,
-     "yarn, with mscale; deepseek_v3: also of scores (default null)"},
+     "yarn, with mscale; deepseek: also of scores (default null)"},
     {"truncate", Used, "yarn: round the band of pairs outwards (default true)"},
-    {"long_factor", Inert, "of other rope types"},
-    {"short_factor", Inert, "of other rope types"},
+    {"long_factor", Used, "longrope: of each pair, for longer sequences"},
+    {"short_factor", Used,
+     "longrope: of each pair, for sequences of the original length"},
     {"partial_rotary_factor", Fixed, "rotates a part of each head", "null 1.0"},
     {"mrope_section", Fixed, "rotates by several positions", "null"},
 };

@@ -39,6 +39,10 @@ inline constexpr llvm::StringLiteral kBias =
     "biases in attention (default false)";
 inline constexpr llvm::StringLiteral kNoBias =
     "not read by this family, though it seems to add biases";
+inline constexpr llvm::StringLiteral kParallelism =
+    "how the published code is distributed";
+inline constexpr llvm::StringLiteral kNoAuxLoss =
+    "the library has no auxiliary loss of this family";
 inline constexpr llvm::StringLiteral kQuotient =
     "(default null: hidden_size / heads)";
 

@@ -160,7 +160,9 @@ static constexpr Field kPhi3Fields[] = {
     KERF_KV("null"),
     KERF_THETA("10000"),
     {"layer_types", Fixed, kUnlike, "null"},
-    {"original_max_position_embeddings", Inert, "of rope type longrope"},
+    {"original_max_position_embeddings", Used,
+     "longrope: the length that the short factors are for (default null: that "
+     "of rope_parameters)"},
     KERF_EPS("rms_norm_eps", "1e-5"),
     KERF_PART("1"),
     {"embd_pdrop", Inert, "not read by this family"},
@@ -244,6 +246,17 @@ static constexpr llvm::StringLiteral kTypes =
        "every so many layers see all tokens (default " PERIOD                  \
        "), unless layer_types says"}
 
+/// Layers with a window and layers without take turns.
+#define KERF_TURNS(WINDOW)                                                     \
+  {"layer_types", Used, kTypes},                                               \
+      {"original_max_position_embeddings", Fixed,                              \
+       "overrides the field of this name in rope_parameters", "null"},         \
+      {                                                                        \
+    "sliding_window", Used,                                                    \
+        "tokens that a token sees in layers with a window, with itself "       \
+        "(default " WINDOW ")"                                                 \
+  }
+
 static constexpr Field kArceeFields[] = {
     KERF_FORM_FIELDS("32000", "2560", "18432", "32", "32", "4096", "relu2",
                      "0.02", "false", "null"),
@@ -277,6 +290,45 @@ static constexpr Field kCohere2Fields[] = {
     {"use_parallel_block", Inert, "not read by this family"},
     {"use_parallel_embedding", Inert, "not read by this family"},
     {"use_qk_norm", Fixed, "normalizes queries and keys by head", "false null"},
+};
+
+static constexpr Field kDeepseekV2Fields[] = {
+    KERF_FORM_FIELDS("102400", "4096", "11008", "32", "32", "2048", "silu",
+                     "0.02", "false", "null"),
+    KERF_THETA("10000"),
+    KERF_ALIKE,
+    KERF_EPS("rms_norm_eps", "1e-6"),
+    KERF_NO_PART,
+    {"attention_bias", Used, kBias},
+    {"first_k_dense_replace", Used,
+     "layers without experts, before the others (default 0)"},
+    {"head_dim", Used, "must be qk_rope_head_dim"},
+    {"kv_lora_rank", Used, "latent of keys and values (default 512)"},
+    {"moe_intermediate_size", Used, "of an expert (default 1407)"},
+    {"n_routed_experts", Used, "(default 64)", "", "num_experts"},
+    {"n_shared_experts", Used, "experts of all tokens (default 2)"},
+    {"n_group", Used, "groups of experts, of topk_method group_limited_greedy"},
+    {"num_experts_per_tok", Used, "must be there"},
+    {"num_key_value_heads", Used, "must be num_attention_heads"},
+    {"q_lora_rank", Used,
+     "latent of queries (default 1536; null: a plain projection)"},
+    {"qk_head_dim", Used, "must be qk_nope_head_dim + qk_rope_head_dim"},
+    {"qk_nope_head_dim", Used, "channels without rotation (default 128)"},
+    {"qk_rope_head_dim", Used, "channels with rotation (default 64)"},
+    {"routed_scaling_factor", Used, "of the chosen weights (default 1)"},
+    {"topk_group", Used, "groups that a token chooses from"},
+    {"topk_method", Used,
+     "greedy: of all experts, or group_limited_greedy (default greedy)"},
+    {"v_head_dim", Used, "channels of values (default 128)"},
+    {"aux_loss_alpha", Inert, kNoAuxLoss},
+    {"ep_size", Inert, kParallelism},
+    {"norm_topk_prob", Inert, "not read by this family"},
+    {"output_router_logits", Inert, kNoAuxLoss},
+    {"scoring_func", Fixed,
+     "is not read by this family, which takes the softmax", "\"softmax\""},
+    {"seq_aux", Inert, kNoAuxLoss},
+    {"mlp_bias", Fixed, "gives the MLP biases", "false null"},
+    {"moe_layer_freq", Fixed, kUnlike, "1"},
 };
 
 static constexpr Field kErnie45Fields[] = {
@@ -329,6 +381,88 @@ static constexpr Field kGemma3TextFields[] = {
      "null false"},
 };
 
+static constexpr Field kGemma2Fields[] = {
+    KERF_FORM_FIELDS("256000", "2304", "9216", "26", "8", "8192",
+                     "gelu_pytorch_tanh", "0.02", "true", "0"),
+    KERF_KV("4"),
+    KERF_THETA("10000"),
+    KERF_TURNS("4096; null: none"),
+    KERF_EPS("rms_norm_eps", "1e-6"),
+    KERF_NO_PART,
+    {"attention_bias", Used, kBias},
+    {"attn_logit_softcapping", Used,
+     "soft cap of scores (default 50; null: none)"},
+    {"final_logit_softcapping", Used,
+     "soft cap of logits (default 30; null: none)"},
+    {"head_dim", Used, "(default 256)"},
+    {"hidden_activation", Used, "of the MLP (default \"gelu_pytorch_tanh\")"},
+    {"query_pre_attn_scalar", Used,
+     "scores are divided by its root (default 256)"},
+    {"cache_implementation", Inert, "a setting of text generation"},
+    {"sliding_window_size", Inert, "not read by this family"},
+    {"use_bidirectional_attention", Fixed, "lets tokens attend to later ones",
+     "null false"},
+};
+
+static constexpr Field kGptOssFields[] = {
+    KERF_FORM_FIELDS("201088", "2880", "2880", "36", "64", "131072", "silu",
+                     "0.02", "false", "null"),
+    KERF_KV("8"),
+    KERF_THETA("150000"),
+    KERF_TURNS("128; null: none"),
+    KERF_EPS("rms_norm_eps", "1e-5"),
+    KERF_NO_PART,
+    {"attention_bias", Used, "biases in attention (default true)"},
+    {"head_dim", Used, "(default 64)"},
+    {"num_experts_per_tok", Used, "(default 4)"},
+    {"num_local_experts", Used, "(default 128)", "", "num_experts"},
+    {"output_router_logits", Used, "adds the auxiliary loss (default false)"},
+    {"router_aux_loss_coef", Used, "(default 0.001)"},
+    {"swiglu_alpha", Used, "of the experts' gate (default 1.702)"},
+    {"swiglu_limit", Used, "of what experts gate (default 7)"},
+    {"experts_per_token", Inert, "a record, not read"},
+    {"initial_context_length", Inert, "a record, not read"},
+    {"quantization_config", Inert,
+     "how a published checkpoint stores experts: convert it to bf16 first"},
+};
+
+static constexpr Field kOptFields[] = {
+    {"activation_function", Used, "of the MLP (default \"relu\")"},
+    {"attention_dropout", Used, "(default 0)"},
+    {"dropout", Used, "of what layers add (default 0.1)"},
+    {"enable_bias", Used, "biases in attention and MLP (default true)"},
+    {"ffn_dim", Used, "of the MLP (default 3072)"},
+    {"hidden_size", Used, "(default 768)"},
+    {"init_std", Used, "standard deviation of initial weights (default 0.02)"},
+    {"max_position_embeddings", Used, "learned positions (default 2048)"},
+    {"num_attention_heads", Used, "(default 12)"},
+    {"num_hidden_layers", Used, "(default 12)"},
+    {"pad_token_id", Used, "its embedding gets no gradient (default 1)"},
+    {"tie_word_embeddings", Used,
+     "use the embedding as the head (default true)"},
+    {"vocab_size", Used, "(default 50272)"},
+    {"word_embed_proj_dim", Used, "must be hidden_size"},
+    {"activation_dropout", Inert, "not read by this family"},
+    {"prefix", Inert, "a setting of text generation"},
+    {"_remove_final_layer_norm", Fixed, "leaves out the last norm", "false"},
+    {"do_layer_norm_before", Fixed, "norms stand behind the sums", "true"},
+    {"layer_norm_elementwise_affine", Fixed, "norms have no weights", "true"},
+    {"layerdrop", Fixed, "leaves out whole layers at random", "0 0.0"},
+};
+
+static constexpr Field kPhiFields[] = {
+    KERF_FORM_FIELDS("51200", "2048", "8192", "24", "32", "2048", "gelu_new",
+                     "0.02", "false", "null"),
+    KERF_KV("null"),
+    KERF_THETA("10000"),
+    KERF_ALIKE,
+    KERF_EPS("layer_norm_eps", "1e-5"),
+    KERF_PART("0.5"),
+    {"embd_pdrop", Used, "dropout of embeddings (default 0)"},
+    {"resid_pdrop", Used, kAdded},
+    {"qk_layernorm", Fixed, "normalizes queries and keys by head", "false"},
+};
+
 static constexpr Field kGlmFields[] = {
     KERF_FORM_FIELDS("151552", "4096", "13696", "40", "32", "131072", "silu",
                      "0.02", "false", "151329"),
@@ -369,6 +503,7 @@ static constexpr Field kSeedOssFields[] = {
 };
 
 #undef KERF_PATTERN
+#undef KERF_TURNS
 #undef KERF_FORM_FIELDS
 #undef KERF_ALIKE
 #undef KERF_NO_PART
@@ -381,17 +516,22 @@ static constexpr Family kFormFamilies[] = {
     {"arcee", "ArceeForCausalLM", kArceeFields},
     {"cohere", "CohereForCausalLM", kCohereFields},
     {"cohere2", "Cohere2ForCausalLM", kCohere2Fields},
+    {"deepseek_v2", "DeepseekV2ForCausalLM", kDeepseekV2Fields},
     {"ernie4_5", "Ernie4_5ForCausalLM", kErnie45Fields},
     {"exaone4", "Exaone4ForCausalLM", kExaone4Fields},
     {"gemma", "GemmaForCausalLM", kGemmaFields},
+    {"gemma2", "Gemma2ForCausalLM", kGemma2Fields},
     {"gemma3_text", "Gemma3ForCausalLM", kGemma3TextFields},
     {"glm", "GlmForCausalLM", kGlmFields},
     {"glm4", "Glm4ForCausalLM", kGlm4Fields},
     {"gpt_neox", "GPTNeoXForCausalLM", kGptNeoxFields},
+    {"gpt_oss", "GptOssForCausalLM", kGptOssFields},
     {"granite", "GraniteForCausalLM", kGraniteFields},
     {"nemotron", "NemotronForCausalLM", kNemotronFields},
     {"olmo2", "Olmo2ForCausalLM", kOlmo2Fields},
     {"olmo3", "Olmo3ForCausalLM", kOlmo3Fields},
+    {"opt", "OPTForCausalLM", kOptFields},
+    {"phi", "PhiForCausalLM", kPhiFields},
     {"phi3", "Phi3ForCausalLM", kPhi3Fields},
     {"seed_oss", "SeedOssForCausalLM", kSeedOssFields},
     {"smollm3", "SmolLM3ForCausalLM", kSmollm3Fields},

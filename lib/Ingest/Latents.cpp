@@ -1,6 +1,6 @@
 //===- Latents.cpp - Multi-head latent attention --------------------------===//
 //
-// deepseek_v3 (DeepSeek-V2 report, 2.1): queries, and keys with values, go
+// deepseek_v2 and deepseek_v3 (DeepSeek-V2 report, 2.1): queries, and keys with values, go
 // through latents of few channels. Channels of queries and keys are in two
 // parts; only the second is rotated, and its key is one for all heads.
 //
@@ -31,9 +31,10 @@ void kerf::readLatents(ConfigReader &config, DecoderConfig &c) {
   latents.plain = config.integer("qk_nope_head_dim", 128);
   latents.rotated = config.integer("qk_rope_head_dim", 64);
   latents.value = config.integer("v_head_dim", 128);
-  latents.isInterleaved = config.boolean("rope_interleave", true);
+  latents.isInterleaved = !config.knows("rope_interleave") ||
+                          config.boolean("rope_interleave", true);
   c.latents = latents;
-  c.heads = c.kvHeads = config.integer("num_attention_heads", 128);
+  c.heads = c.kvHeads = config.integer("num_attention_heads", c.form->heads);
   c.headDim = latents.plain + latents.rotated;
   if (config.failed())
     return;

@@ -11,6 +11,7 @@ Activation kerf::readActivation(ConfigReader &config, llvm::StringRef field,
       {"gelu_python", Activation::GeluExact},
       {"gelu_python_tanh", Activation::GeluTanh},
       {"gelu_pytorch_tanh", Activation::GeluTanh},
+      {"relu", Activation::Relu},
       {"relu2", Activation::SquaredRelu},
       {"silu", Activation::Silu},
       {"squared_relu", Activation::SquaredRelu},
@@ -163,6 +164,8 @@ Value LayerBuilder::activation(Activation kind, Value x) {
     return SiluOp::create(builder, loc, x);
   case Activation::SquaredRelu:
     return SquaredReluOp::create(builder, loc, x);
+  case Activation::Relu:
+    return plain().max(x, 0.0);
   }
   llvm_unreachable("every activation is built above");
 }
@@ -223,13 +226,21 @@ Value LayerBuilder::attention(Value q, Value k, Value v, llvm::StringRef module,
     name = builder.getStringAttr(module + ".dropout");
     rate = builder.getF64FloatAttr(form.dropout);
   }
+  auto real = [&](std::optional<double> value) {
+    return value ? builder.getF64FloatAttr(*value) : FloatAttr();
+  };
   auto op = AttentionOp::create(
       builder, loc, q, k, v, segments, /*offsets=*/ValueRange(), seedInput,
       stepInput, layerInput, /*causal=*/builder.getUnitAttr(), window,
-      form.scale ? builder.getF64FloatAttr(*form.scale) : FloatAttr(), rate,
-      name, /*global=*/DenseI64ArrayAttr(), /*lse=*/UnitAttr(),
+      real(form.scale), real(form.softcap), rate, name,
+      /*global=*/DenseI64ArrayAttr(),
+      /*lse=*/form.sinks ? builder.getUnitAttr() : UnitAttr(),
       /*zigzag=*/ZigzagAttr());
-  return op.getResult();
+  if (!form.sinks)
+    return op.getResult();
+  return AttentionSinkOp::create(builder, loc, op.getResult(),
+                                 op.getLogSumExp(), form.sinks)
+      .getResult();
 }
 
 //===----------------------------------------------------------------------===//

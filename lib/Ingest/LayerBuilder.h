@@ -18,7 +18,7 @@
 
 namespace kerf {
 
-enum class Activation { GeluTanh, GeluExact, Silu, SquaredRelu };
+enum class Activation { GeluTanh, GeluExact, Silu, SquaredRelu, Relu };
 
 /// The activation that a config names in `field`; an error lists what there is.
 Activation readActivation(ConfigReader &config, llvm::StringRef field,
@@ -46,8 +46,10 @@ struct LinearForm {
 /// What attention does besides the products; dropout is named after the module.
 struct AttentionForm {
   std::optional<int64_t> window;
-  std::optional<double> scale;
+  std::optional<double> scale, softcap;
   double dropout = 0.0;
+  /// Of each head: the score of attending to nothing; may be null.
+  mlir::Value sinks;
 };
 
 /// Which modules adapters were asked for, and got.

@@ -27,7 +27,10 @@ static std::vector<bool> windowsByRule(ConfigReader &config,
                                        const DecoderConfig &c) {
   std::vector<bool> windows(c.layers);
   if (c.form->pattern) {
-    int64_t period = config.integer("sliding_window_pattern", *c.form->pattern);
+    constexpr llvm::StringLiteral field = "sliding_window_pattern";
+    int64_t period = config.knows(field)
+                         ? config.integer(field, *c.form->pattern)
+                         : *c.form->pattern;
     for (int64_t i = 0; i < c.layers; ++i)
       windows[i] = c.window && (i + 1) % period != 0;
     return windows;
@@ -139,8 +142,9 @@ void kerf::readLayerRuns(ConfigReader &config, llvm::StringRef family,
                                                   : rotatedBy(family, local, c);
   if (family == "qwen3_moe")
     experts = readExpertLayers(config, c);
-  if (family == "deepseek_v3") {
-    int64_t dense = config.integer("first_k_dense_replace", 3, {0});
+  if (family.starts_with("deepseek")) {
+    int64_t dense = config.integer("first_k_dense_replace",
+                                   family == "deepseek_v3" ? 3 : 0, {0});
     std::fill_n(experts.begin(), std::min(dense, c.layers), false);
   }
   // A window that reaches over the whole sequence hides nothing.

@@ -159,13 +159,78 @@ static Attribute readYarn(ConfigReader &rope, double theta,
   return RopeYarnAttr::get(rope.getContext(), factor, low, high, magnitude);
 }
 
-static Attribute readScaling(ConfigReader &rope, double theta,
-                             int64_t maxPositions, int64_t headDim) {
+/// A factor for each pair of channels.
+static std::vector<double> readFactors(ConfigReader &rope,
+                                       llvm::StringRef field, int64_t pairs) {
+  std::vector<double> factors;
+  llvm::ArrayRef<json::Value> list = rope.list(field);
+  if (!rope.failed() && static_cast<int64_t>(list.size()) != pairs)
+    rope.error(field) << "field '" << field << "': expected " << pairs
+                      << " factors, one for each pair of channels that turns, "
+                         "found "
+                      << list.size();
+  for (const json::Value &entry : list) {
+    factors.push_back(entry.number);
+    if (entry.kind != json::Kind::Number || !(factors.back() > 0))
+      rope.errorAt(entry, field, "a number above 0");
+  }
+  return factors;
+}
+
+/// Pairs are slowed down by factors of their own: the short ones within the
+/// length that the model was first trained for, the long ones beyond it (Ding
+/// et al. 2024, arXiv 2402.13753). `original` is that length where it stands
+/// beside the object.
+static Attribute readLongrope(ConfigReader &rope, double theta,
+                              RopeLengths lengths, int64_t rotated,
+                              std::optional<int64_t> original) {
+  int64_t trained = original.value_or(
+      rope.integer("original_max_position_embeddings", lengths.longest));
+  bool isLong = lengths.seq > trained;
+  std::vector<double> shorter = readFactors(rope, "short_factor", rotated / 2);
+  std::vector<double> longer = readFactors(rope, "long_factor", rotated / 2);
+  double factor = optionalReal(rope, "factor", kPositive)
+                      .value_or(double(lengths.longest) / double(trained));
+  double magnitude =
+      factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(trained));
+  magnitude =
+      optionalReal(rope, "attention_factor", kPositive).value_or(magnitude);
+  if (rope.failed())
+    return {};
+  std::vector<double> frequencies;
+  for (auto [j, stretch] : llvm::enumerate(isLong ? longer : shorter))
+    frequencies.push_back(
+        1 / (stretch * std::pow(theta, 2.0 * double(j) / double(rotated))));
+  return RopeTableAttr::get(
+      rope.getContext(),
+      DenseF64ArrayAttr::get(rope.getContext(), frequencies), magnitude);
+}
+
+/// The base for sequences beyond the longest of the config, by the library's
+/// dynamic scaling; within it the base stays.
+static double dynamicTheta(ConfigReader &rope, double theta,
+                           RopeLengths lengths, int64_t rotated) {
+  double factor = required(rope, "dynamic", "factor", {1.0});
+  double over = std::max(1.0, double(lengths.seq) / double(lengths.longest));
+  double power = double(rotated) / double(rotated - 2);
+  return theta * std::pow(factor * over - (factor - 1), power);
+}
+
+/// Reads the scaling; its type may change the base.
+static Attribute readScaling(ConfigReader &rope, double &theta,
+                             RopeLengths lengths, int64_t headDim,
+                             std::optional<int64_t> original = std::nullopt) {
   std::string type = readType(rope);
   if (type == "llama3")
-    return readLlama3(rope, maxPositions);
+    return readLlama3(rope, lengths.longest);
   if (type == "yarn")
-    return readYarn(rope, theta, maxPositions, headDim);
+    return readYarn(rope, theta, lengths.longest, headDim);
+  if (type == "longrope")
+    return readLongrope(rope, theta, lengths, headDim, original);
+  if (type == "dynamic") {
+    theta = dynamicTheta(rope, theta, lengths, headDim);
+    return {};
+  }
   if (type == "linear") {
     double factor = required(rope, "linear", "factor", {1.0});
     if (rope.failed())
@@ -176,7 +241,8 @@ static Attribute readScaling(ConfigReader &rope, double theta,
     InFlightDiagnostic diagnostic =
         rope.error(rope.find("rope_type") ? "rope_type" : "type");
     diagnostic << "unsupported rope type " << json::quote(type);
-    diagnostic.attachNote() << "expected one of default, linear, llama3, yarn";
+    diagnostic.attachNote() << "expected one of default, dynamic, "
+                               "linear, llama3, longrope, yarn";
   }
   return {};
 }
@@ -184,7 +250,7 @@ static Attribute readScaling(ConfigReader &rope, double theta,
 /// One of the objects in `rope_parameters`, or `rope_scaling`; null: none.
 static Rope readOne(ConfigReader &config, const json::Value *parameters,
                     const llvm::Twine &prefix, double theta,
-                    int64_t maxPositions, int64_t headDim) {
+                    RopeLengths lengths, int64_t headDim) {
   Rope found;
   found.theta = theta;
   found.rotated = headDim;
@@ -196,14 +262,14 @@ static Rope readOne(ConfigReader &config, const json::Value *parameters,
                     fields, "config", name);
   rope.checkFields();
   found.theta = rope.real("rope_theta", theta, kPositive);
-  found.scaling = readScaling(rope, found.theta, maxPositions, headDim);
+  found.scaling = readScaling(rope, found.theta, lengths, headDim);
   if (rope.failed())
     config.markFailed();
   return found;
 }
 
 Ropes kerf::readRopes(ConfigReader &config, const DecoderForm &form,
-                      int64_t maxPositions, int64_t headDim) {
+                      RopeLengths lengths, int64_t headDim) {
   static constexpr Field kTypes[] = {
       {"full_attention", FieldUse::Used, "of layers that see all tokens"},
       {"sliding_attention", FieldUse::Used, "of layers with a window"}};
@@ -239,9 +305,9 @@ Ropes kerf::readRopes(ConfigReader &config, const DecoderForm &form,
   }
   if (config.failed())
     return {};
-  return {readOne(config, full, prefix, theta, maxPositions, headDim),
+  return {readOne(config, full, prefix, theta, lengths, headDim),
           readOne(config, window, kNew + ".sliding_attention.", windowTheta,
-                  maxPositions, headDim)};
+                  lengths, headDim)};
 }
 
 /// Channels that turn, of a part of all.
@@ -258,7 +324,7 @@ static int64_t rotatedOf(ConfigReader &config, llvm::StringRef field,
 }
 
 Rope kerf::readRope(ConfigReader &config, const DecoderForm &form,
-                    int64_t maxPositions, int64_t headDim) {
+                    RopeLengths lengths, int64_t headDim) {
   constexpr RealRange kPart = {0.0, 1.0 + 1e-9, true};
   constexpr llvm::StringLiteral kPartField = "partial_rotary_factor";
   Rope found;
@@ -268,6 +334,11 @@ Rope kerf::readRope(ConfigReader &config, const DecoderForm &form,
     part = config.real(form.rotatedPartField, *form.rotatedPart, kPart);
   llvm::StringRef name;
   const json::Value *parameters = findParameters(config, name);
+  if (!parameters && !form.ropeDefault.empty()) {
+    static const json::Value known =
+        *json::parse(form.ropeDefault, [](auto...) {});
+    parameters = &known;
+  }
   if (!parameters) {
     found.rotated = form.rotatedPart ? rotatedOf(config, form.rotatedPartField,
                                                  part, headDim)
@@ -284,7 +355,12 @@ Rope kerf::readRope(ConfigReader &config, const DecoderForm &form,
     part = rope.real(kPartField, part, kPart);
   found.rotated =
       form.rotatedPart ? rotatedOf(rope, kPartField, part, headDim) : headDim;
-  found.scaling = readScaling(rope, found.theta, maxPositions, found.rotated);
+  std::optional<int64_t> original;
+  constexpr llvm::StringLiteral kOriginal = "original_max_position_embeddings";
+  if (config.knows(kOriginal) && config.findNonNull(kOriginal))
+    original = config.optionalInteger(kOriginal, std::nullopt);
+  found.scaling =
+      readScaling(rope, found.theta, lengths, found.rotated, original);
   if (!rope.failed())
     found.scoreScale = readScoreScale(rope);
   if (rope.failed())

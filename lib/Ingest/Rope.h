@@ -11,7 +11,7 @@ namespace kerf {
 
 struct Rope {
   double theta = 0;
-  /// `#kerf.rope_llama3`, `#kerf.rope_linear`, `#kerf.rope_yarn` or null.
+  /// `#kerf.rope_llama3`, `_linear`, `_yarn`, `_table` or null.
   mlir::Attribute scaling;
   /// What deepseek_v3 multiplies scores of attention by, for longer contexts.
   double scoreScale = 1.0;
@@ -19,11 +19,16 @@ struct Rope {
   int64_t rotated = 0;
 };
 
+/// Lengths of sequences that frequencies may depend on.
+struct RopeLengths {
+  int64_t longest; ///< the config's `max_position_embeddings`
+  int64_t seq;     ///< of training
+};
+
 /// Reads the base and the rotated part of heads with `rope_scaling` (to version
-/// 4) or `rope_parameters` (from version 5). `maxPositions` is the config's;
-/// heads have `headDim` channels.
+/// 4) or `rope_parameters` (from version 5); heads have `headDim` channels.
 Rope readRope(ConfigReader &config, const DecoderForm &form,
-              int64_t maxPositions, int64_t headDim);
+              RopeLengths lengths, int64_t headDim);
 
 /// The rotations of layers that see all tokens, and of those with a window.
 struct Ropes {
@@ -34,7 +39,7 @@ struct Ropes {
 /// `rope_parameters` has an object for each, older configs have `rope_scaling`
 /// for the first alone.
 Ropes readRopes(ConfigReader &config, const DecoderForm &form,
-                int64_t maxPositions, int64_t headDim);
+                RopeLengths lengths, int64_t headDim);
 
 } // namespace kerf
 

@@ -252,6 +252,7 @@ std::vector<int64_t> LayerTerms::attentionAttrs(const LayerOp &op,
   attrs[KERF_ATTN_CAUSAL] = op.causal;
   attrs[KERF_ATTN_WINDOW] = op.window;
   attrs[KERF_ATTN_DROPOUT] = op.dropsScores; // Whether there is any counts.
+  attrs[KERF_ATTN_SOFTCAP] = op.capsScores;
   attrs[KERF_ATTN_GLOBAL + 2] = q[1];
   attrs[KERF_ATTN_ZIGZAG] =
       op.causal && isZigzag(*context.step, contexts) ? contexts : 0;

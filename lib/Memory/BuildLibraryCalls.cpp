@@ -180,6 +180,8 @@ static void setAttentionValues(Op op, llvm::SmallVectorImpl<int64_t> &values) {
   values[KERF_ATTN_SCALE] = llvm::bit_cast<int64_t>(scale);
   double dropout = op.getDropout() ? op.getDropout()->convertToDouble() : 0.0;
   values[KERF_ATTN_DROPOUT] = llvm::bit_cast<int64_t>(dropout);
+  double cap = op.getSoftcap() ? op.getSoftcap()->convertToDouble() : 0.0;
+  values[KERF_ATTN_SOFTCAP] = llvm::bit_cast<int64_t>(cap);
   std::string name = op.getName() ? op.getName()->str() : "";
   values[KERF_ATTN_NAME_HASH] =
       static_cast<int64_t>(kerf_hash_name(name.c_str()));

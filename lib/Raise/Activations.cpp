@@ -89,6 +89,19 @@ struct RaiseLogistic : OpRewritePattern<DivOp> {
   }
 };
 
+/// softmax(x - m), with any m of a row, is softmax(x).
+struct ShiftSoftmax : OpRewritePattern<SoftmaxOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(SoftmaxOp op,
+                                PatternRewriter &rewriter) const override {
+    Value x = op->getOperand(0), inner = withoutRowValue(x);
+    if (inner == x)
+      return failure();
+    rewriter.modifyOpInPlace(op, [&] { op->setOperand(0, inner); });
+    return success();
+  }
+};
+
 /// exp(x - m) / sum(exp(x - m)) along the last dimension, with any m of a row.
 struct RaiseSoftmax : OpRewritePattern<DivOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -182,6 +195,6 @@ struct RaiseGelu : OpRewritePattern<MulOp> {
 } // namespace
 
 void kerf::addActivationPatterns(RewritePatternSet &patterns) {
-  patterns.add<RaiseLogistic, RaiseSoftmax, RaiseSilu, RaiseSwiglu,
+  patterns.add<RaiseLogistic, RaiseSoftmax, ShiftSoftmax, RaiseSilu, RaiseSwiglu,
                RaiseSquaredRelu, RaiseGelu>(patterns.getContext());
 }

@@ -1,7 +1,8 @@
 //===- Attention.cpp - softmax attention ----------------------------------===//
 //
 // A product of the softmax of scores with values, the scores a product of
-// queries and keys with a factor and a mask of positions.
+// queries and keys with a factor, perhaps a soft cap, and a mask of positions.
+// The softmax may have one more score per row, a number of the head.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,6 +32,7 @@ struct Masking {
 struct Scores {
   Seen product; ///< by the softmax's dimensions
   double scale = 1;
+  std::optional<double> softcap;
   llvm::SmallVector<Masking> maskings;
 };
 
@@ -45,8 +47,11 @@ struct Letters {
 struct Parts {
   Value q, k, v; ///< [B,S,H,D]
   double scale = 1;
+  std::optional<double> softcap;
   MaskForm mask;
   DropoutOp dropout;
+  Value sink; ///< by the softmax's dimensions; null: none
+  int64_t sinkDim = 0; ///< that it follows
 };
 
 } // namespace
@@ -137,6 +142,15 @@ static std::string nameOf(Value value) {
   return op ? "'" + op->getName().getStringRef().str() + "'" : "an input";
 }
 
+/// Takes `c tanh(x)` off, with the scale so far as c; gives x, or null.
+static Value withoutSoftcap(Value value, Scores &scores) {
+  auto tanh = value.getDefiningOp<TanhOp>();
+  if (!tanh || scores.softcap || !(scores.scale > 0))
+    return {};
+  scores.softcap = scores.scale; // inside, c tanh(s / c) has the scale 1 / c
+  return tanh.getX();
+}
+
 /// The product below a softmax's operand; else none, and in `why` what stands
 /// in its way.
 static std::optional<Scores> scoresOf(Value value, std::string &why) {
@@ -149,6 +163,8 @@ static std::optional<Scores> scoresOf(Value value, std::string &why) {
       return scores;
     Value inner = withoutScale(now, scores.scale);
     if (inner == now)
+      inner = withoutSoftcap(now, scores);
+    if (!inner && !scores.softcap) // hidden scores are no -inf under a cap
       inner = withoutMask(scores.product, scores);
     if (!inner) {
       why = nameOf(now) + " stands between the scores and the softmax";
@@ -383,6 +399,52 @@ struct Found {
 
 } // namespace
 
+/// Where `weights` are all but the last of a softmax whose last score of each
+/// row is given: makes them the softmax, and gives that score and the others.
+static std::optional<std::pair<Value, Value>> takeSink(Seen &weights) {
+  auto slice = weights.op<SliceOp>();
+  auto softmax = slice ? slice.getX().getDefiningOp<SoftmaxOp>() : nullptr;
+  auto concat =
+      softmax ? softmax->getOperand(0).getDefiningOp<ConcatOp>() : nullptr;
+  if (!concat || concat.getInputs().size() != 2)
+    return std::nullopt;
+  int64_t last = typeOf(softmax->getResult(0)).getRank() - 1;
+  Value scores = concat.getInputs()[0], sink = concat.getInputs()[1];
+  bool isFirst = llvm::all_of(slice.getOffsets(), [](int64_t o) { return o == 0; });
+  if (static_cast<int64_t>(concat.getDim()) != last || !isFirst ||
+      typeOf(sink).getDimSize(last) != 1 ||
+      typeOf(scores).getShape() != typeOf(slice.getResult()).getShape())
+    return std::nullopt;
+  weights.value = softmax->getResult(0);
+  return std::pair(scores, sink);
+}
+
+/// The only dimension that `value` follows; none where there are more.
+static std::optional<int64_t> onlyDimOf(Value value) {
+  Seen seen = lookThrough(value);
+  std::optional<int64_t> found;
+  for (auto [dim, size] :
+       llvm::zip_equal(seen.dims, typeOf(seen.value).getShape())) {
+    if (size == 1)
+      continue;
+    if (dim < 0 || found)
+      return std::nullopt;
+    found = dim;
+  }
+  return found;
+}
+
+/// Sets the sinks where they are of whole heads.
+static bool setSink(Parts &parts, Value sink, const Match &match,
+                    const Letters &letters) {
+  std::optional<int64_t> dim = onlyDimOf(sink);
+  if (!dim || !letters.groups.empty() || match.dimOf(letters.heads) != *dim)
+    return false;
+  parts.sink = sink;
+  parts.sinkDim = *dim;
+  return true;
+}
+
 /// The attention whose weights are on the left of `outer`; none where they are
 /// no softmax, or, with the reason in `why`, where it is another kind.
 static std::optional<Found> findAttention(const Product &outer,
@@ -393,8 +455,10 @@ static std::optional<Found> findAttention(const Product &outer,
     parts.dropout = dropout;
     weights.value = dropout.getX();
   }
+  auto split = takeSink(weights);
   auto softmax = weights.op<SoftmaxOp>();
-  auto scores = softmax ? scoresOf(softmax->getOperand(0), why) : std::nullopt;
+  Value all = split ? split->first : softmax ? softmax->getOperand(0) : Value();
+  auto scores = all ? scoresOf(all, why) : std::nullopt;
   if (!scores)
     return std::nullopt;
   auto match = matchOf(outer, weights, scores->product);
@@ -404,7 +468,12 @@ static std::optional<Found> findAttention(const Product &outer,
           "values";
     return std::nullopt;
   }
+  if (split && !setSink(parts, split->second, *match, *letters)) {
+    why = "the last score of its rows is no number of a head";
+    return std::nullopt;
+  }
   parts.scale = scores->scale;
+  parts.softcap = scores->softcap;
   ScoreDims dims = {match->dimOf(letters->batch), match->dimOf(letters->query),
                     match->dimOf(letters->key)};
   for (const Masking &masking : scores->maskings) {
@@ -484,6 +553,9 @@ struct RaiseAttention : RewritePattern {
 
   static Value attend(PatternRewriter &rewriter, Location loc,
                       const Parts &parts) {
+    FloatAttr softcap;
+    if (parts.softcap)
+      softcap = rewriter.getF64FloatAttr(*parts.softcap);
     DropoutOp drop = parts.dropout;
     llvm::SmallVector<Value> segments;
     if (parts.mask.segments)
@@ -491,17 +563,23 @@ struct RaiseAttention : RewritePattern {
     IntegerAttr window;
     if (parts.mask.window)
       window = rewriter.getI64IntegerAttr(*parts.mask.window);
-    return AttentionOp::create(
+    auto op = AttentionOp::create(
                rewriter, loc, parts.q, parts.k, parts.v, segments,
                /*offsets=*/ValueRange(), drop ? drop.getSeed() : Value(),
                drop ? drop.getStep() : Value(),
                drop ? drop.getLayer() : Value(),
                parts.mask.isCausal ? rewriter.getUnitAttr() : UnitAttr(),
-               window, rewriter.getF64FloatAttr(parts.scale),
+               window, rewriter.getF64FloatAttr(parts.scale), softcap,
                drop ? drop.getRateAttr() : FloatAttr(),
                drop ? drop.getNameAttr() : StringAttr(),
-               /*global=*/DenseI64ArrayAttr(), /*lse=*/UnitAttr(),
-               /*zigzag=*/ZigzagAttr())
+               /*global=*/DenseI64ArrayAttr(),
+               /*lse=*/parts.sink ? rewriter.getUnitAttr() : UnitAttr(),
+               /*zigzag=*/ZigzagAttr());
+    if (!parts.sink)
+      return op.getResult();
+    Value sink = vectorAlong(rewriter, loc, parts.sink, parts.sinkDim);
+    return AttentionSinkOp::create(rewriter, loc, op.getResult(),
+                                   op.getLogSumExp(), sink)
         .getResult();
   }
 };

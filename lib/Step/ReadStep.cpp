@@ -484,6 +484,7 @@ private:
     auto note = [&layer](auto attention) {
       layer.causal = attention.getCausal();
       layer.dropsScores = bool(attention.getSeed());
+      layer.capsScores = bool(attention.getSoftcap());
       layer.isPacked = !attention.getSegments().empty();
       layer.window = attention.getWindow().value_or(0);
     };

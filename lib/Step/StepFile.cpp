@@ -102,6 +102,7 @@ void visitFields(Of<LayerOp> auto &op, auto visit) {
   visit("scores", op.scores);
   visit("causal", op.causal);
   visit("drops_scores", op.dropsScores);
+  visit("caps_scores", op.capsScores);
   visit("is_packed", op.isPacked);
   visit("window", op.window);
   visit("view", op.view);

@@ -209,3 +209,64 @@ kerf.model @values_only() {
   %loss = kerf.reduce sum %bent dims [0, 1, 2, 3] : tensor<1x3x2x2xf32>
   kerf.return %loss : tensor<f32>
 }
+
+// Scores are bounded.
+kerf.model @softcap() {
+  %q = kerf.param "q" init<normal, 0.8> : tensor<2x3x4x2xf32>
+  %k = kerf.param "k" init<normal, 0.8> : tensor<2x3x4x2xf32>
+  %v = kerf.param "v" init<normal, 0.5> : tensor<2x3x4x2xf32>
+  %y = kerf.attention %q, %k, %v softcap 0.5
+      : tensor<2x3x4x2xf32>, tensor<2x3x4x2xf32>, tensor<2x3x4x2xf32>
+  %mix = kerf.param "mix" init<normal, 0.5> frozen : tensor<2x3x4x2xf32>
+  %mixed = kerf.mul %y, %mix : tensor<2x3x4x2xf32>
+  %bent = kerf.tanh %mixed : tensor<2x3x4x2xf32>
+  %loss = kerf.reduce sum %bent dims [0, 1, 2, 3] : tensor<2x3x4x2xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// The same under masks.
+kerf.model @softcap_grouped() {
+  %q = kerf.param "q" init<normal, 0.8> : tensor<2x3x4x2xf32>
+  %k = kerf.param "k" init<normal, 0.8> : tensor<2x3x2x2xf32>
+  %v = kerf.param "v" init<normal, 0.5> : tensor<2x3x2x2xf32>
+  %y = kerf.attention %q, %k, %v causal window 2 scale 1.5 softcap 0.7
+      : tensor<2x3x4x2xf32>, tensor<2x3x2x2xf32>, tensor<2x3x2x2xf32>
+  %mix = kerf.param "mix" init<normal, 0.5> frozen : tensor<2x3x4x2xf32>
+  %mixed = kerf.mul %y, %mix : tensor<2x3x4x2xf32>
+  %bent = kerf.tanh %mixed : tensor<2x3x4x2xf32>
+  %loss = kerf.reduce sum %bent dims [0, 1, 2, 3] : tensor<2x3x4x2xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// Heads attend to nothing, too.
+kerf.model @sink() {
+  %q = kerf.param "q" init<normal, 0.8> : tensor<2x3x4x2xf32>
+  %k = kerf.param "k" init<normal, 0.8> : tensor<2x3x4x2xf32>
+  %v = kerf.param "v" init<normal, 0.5> : tensor<2x3x4x2xf32>
+  %y, %l = kerf.attention %q, %k, %v causal lse
+      : tensor<2x3x4x2xf32>, tensor<2x3x4x2xf32>, tensor<2x3x4x2xf32>
+  %s = kerf.param "s" init<normal, 0.7> : tensor<4xf32>
+  %z, %m = kerf.attention_sink %y, %l, %s : tensor<2x3x4x2xf32>, tensor<2x4x3xf32>, tensor<4xf32>
+  %mix = kerf.param "mix" init<normal, 0.5> frozen : tensor<2x3x4x2xf32>
+  %mixed = kerf.mul %z, %mix : tensor<2x3x4x2xf32>
+  %bent = kerf.tanh %mixed : tensor<2x3x4x2xf32>
+  %loss = kerf.reduce sum %bent dims [0, 1, 2, 3] : tensor<2x3x4x2xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// Key heads are shared, scores bounded, and the result without sinks is read, too.
+kerf.model @sink_grouped() {
+  %q = kerf.param "q" init<normal, 0.8> : tensor<2x3x4x2xf32>
+  %k = kerf.param "k" init<normal, 0.8> : tensor<2x3x2x2xf32>
+  %v = kerf.param "v" init<normal, 0.5> : tensor<2x3x2x2xf32>
+  %y, %l = kerf.attention %q, %k, %v causal softcap 0.8 lse
+      : tensor<2x3x4x2xf32>, tensor<2x3x2x2xf32>, tensor<2x3x2x2xf32>
+  %s = kerf.param "s" init<normal, 0.7> : tensor<4xf32>
+  %z, %m = kerf.attention_sink %y, %l, %s : tensor<2x3x4x2xf32>, tensor<2x4x3xf32>, tensor<4xf32>
+  %both = kerf.add %y, %z : tensor<2x3x4x2xf32>
+  %mix = kerf.param "mix" init<normal, 0.5> frozen : tensor<2x3x4x2xf32>
+  %mixed = kerf.mul %both, %mix : tensor<2x3x4x2xf32>
+  %bent = kerf.tanh %mixed : tensor<2x3x4x2xf32>
+  %loss = kerf.reduce sum %bent dims [0, 1, 2, 3] : tensor<2x3x4x2xf32>
+  kerf.return %loss : tensor<f32>
+}

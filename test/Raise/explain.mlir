@@ -73,14 +73,14 @@ kerf.model @summed_heads() {
 // -----
 
 // Scores that something else is made of.
-// CHECK: remark: attention is left plain: 'kerf.tanh' stands between the scores and the softmax
+// CHECK: remark: attention is left plain: 'kerf.sin' stands between the scores and the softmax
 // CHECK: remark: the loss is left plain: it is no sum or mean over rows of a cross entropy
 kerf.model @bias() {
   %q = kerf.param "q" init<normal, 1.0> : tensor<2x4x3x5xf32>
   %k = kerf.param "k" init<normal, 1.0> : tensor<2x4x3x5xf32>
   %v = kerf.param "v" init<normal, 1.0> : tensor<2x4x3x5xf32>
   %s = kerf.einsum "bqnd,bknd->bnqk" %q, %k : tensor<2x4x3x5xf32>, tensor<2x4x3x5xf32> -> tensor<2x3x4x4xf32>
-  %t = kerf.tanh %s : tensor<2x3x4x4xf32>
+  %t = kerf.sin %s : tensor<2x3x4x4xf32>
   %p = kerf.softmax %t : tensor<2x3x4x4xf32>
   %y = kerf.einsum "bnqk,bknd->bqnd" %p, %v : tensor<2x3x4x4xf32>, tensor<2x4x3x5xf32> -> tensor<2x4x3x5xf32>
   %place = kerf.param "place" init<normal, 1.0> : tensor<2x4x3x5xf32>

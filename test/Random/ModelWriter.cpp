@@ -111,11 +111,27 @@ std::string ModelWriter::attention(const std::string &h) {
     mask += " window 2";
   if (rich)
     mask += attentionTail();
-  std::string y = emit("kerf.attention " + q + ", " + k + ", " + v + mask +
-                       " : " + qType + ", " + kType + ", " + kType);
+  std::string op = "kerf.attention " + q + ", " + k + ", " + v + mask;
+  std::string types = " : " + qType + ", " + kType + ", " + kType;
+  std::string y = rich && pick(3) == 0 ? withSink(op, types, qType, heads)
+                                       : emit(op + types);
   y = emit("kerf.reshape " + y + " : " + qType + " -> " +
            tensor({b, s, heads * width}));
   return linear(y, heads * width, d);
+}
+
+/// An attention with a sink per head.
+std::string ModelWriter::withSink(const std::string &attention,
+                                  const std::string &types,
+                                  const std::string &result, int64_t heads) {
+  std::string y = fresh(), lse = fresh(), z = fresh(), all = fresh();
+  std::string sinkType = tensor({heads});
+  std::string sink = param(prefix + "s" + std::to_string(params++), sinkType);
+  body += "  " + y + ", " + lse + " = " + attention + " lse" + types + "\n";
+  body += "  " + z + ", " + all + " = kerf.attention_sink " + y + ", " + lse +
+          ", " + sink + " : " + result + ", " + tensor({b, heads, s}) + ", " +
+          sinkType + "\n";
+  return z;
 }
 
 std::string ModelWriter::experts(const std::string &h) {

@@ -50,6 +50,8 @@ private:
   std::string mlp(const std::string &h);
   std::string attention(const std::string &h);
   std::string attentionTail();
+  std::string withSink(const std::string &attention, const std::string &types,
+                       const std::string &result, int64_t heads);
   std::string rope(const std::string &x, const std::string &type);
   std::string experts(const std::string &h);
   std::string shared(const std::string &h);

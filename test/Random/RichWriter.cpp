@@ -35,6 +35,8 @@ std::string ModelWriter::attentionTail() {
   std::string text;
   if (pick(4) == 0)
     text += " scale 0.3";
+  if (pick(4) == 0)
+    text += " softcap 0.4";
   std::string ids = tensor({b, s}, "i32");
   if (hasSegments)
     text += " segments(%segments, %segments : " + ids + ", " + ids + ")";

@@ -19,9 +19,13 @@ IGNORED = -100
 # mixtral-top1-aux an expert gets no token in step 1.
 ROUTER_MARGIN = 1e-3
 SEEDS = {
+    "deepseek-v2": 3,
+    "deepseek-v2-yarn": 1,
     "deepseek-v3": 1,
     "deepseek-v3-plain-query": 1,
     "deepseek-v3-yarn": 2,
+    "gpt-oss": 1,
+    "gpt-oss-aux": 12,
     "mixtral-aux": 5,
     "mixtral-no-aux": 3,
     "mixtral-three-of-five": 24,

@@ -9,6 +9,7 @@ import math
 
 import torch
 
+import cases
 import training
 
 TIGHT = 1e-11
@@ -49,7 +50,8 @@ def check_attention(model, tokens):
     window = getattr(model.config, "sliding_window", None)
     types = getattr(model.config, "layer_types", None)
     with torch.no_grad():
-        layers = model(input_ids=tokens.long(), output_attentions=True).attentions
+        mask = training.mask_of(model, tokens.long())
+        layers = model(input_ids=tokens.long(), output_attentions=True, **mask).attentions
     if len(layers) != model.config.num_hidden_layers:
         raise ValueError(f"expected attention of every layer, found {len(layers)}")
     for i, weights in enumerate(layers):
@@ -60,10 +62,18 @@ def check_attention(model, tokens):
 
 
 def frequencies(config, rope):
-    """Rotary frequencies [channels that turn / 2] for default, linear, llama3 and yarn RoPE."""
+    """Rotary frequencies [channels that turn / 2] for each type of scaling."""
     dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     dim = int(dim * (rope.get("partial_rotary_factor") or 1))  # the first channels of a head
     result = [rope["rope_theta"] ** (-2 * i / dim) for i in range(dim // 2)]
+    if rope["rope_type"] == "dynamic":
+        over = max(cases.SEQ / config.max_position_embeddings, 1) * rope["factor"] - (rope["factor"] - 1)
+        base = rope["rope_theta"] * over ** (dim / (dim - 2))
+        return [base ** (-2 * i / dim) for i in range(dim // 2)], None
+    if rope["rope_type"] == "longrope":
+        is_long = cases.SEQ > rope["original_max_position_embeddings"]
+        stretch = rope["long_factor" if is_long else "short_factor"]
+        return [f / s for f, s in zip(result, stretch, strict=True)], None
     if rope["rope_type"] == "linear":
         return [f / rope["factor"] for f in result], None
     if rope["rope_type"] == "yarn":
@@ -111,7 +121,10 @@ def yarn_frequencies(config, rope, frequencies):
 
 
 def magnitude(config, rope):
-    """What cosines and sines are multiplied by: other than 1 for yarn only."""
+    """What cosines and sines are multiplied by: other than 1 for yarn and longrope only."""
+    if rope["rope_type"] == "longrope":
+        trained = rope["original_max_position_embeddings"]
+        return math.sqrt(1 + math.log(config.max_position_embeddings / trained) / math.log(trained))
     if rope["rope_type"] != "yarn":
         return 1.0
     if "attention_factor" in rope:
@@ -127,6 +140,9 @@ def check_rope(model):
     rotary = getattr(model.base_model, "rotary_emb", None)
     if rotary is None:
         return
+    if model.config.rope_parameters.get("rope_type") in ("dynamic", "longrope"):
+        with torch.no_grad():  # frequencies follow the sequences
+            model(input_ids=torch.zeros(1, cases.SEQ, dtype=torch.long))
     if "rope_theta" in model.config.rope_parameters:
         check_rotation(model.config, model.config.rope_parameters, rotary.inv_freq, rotary.attention_scaling)
         check_scores(model)
@@ -148,9 +164,9 @@ def check_rotation(config, rope, inv_freq, scaling):
 
 
 def check_scores(model):
-    """deepseek_v3 multiplies scores by the square of what yarn's mscale_all_dim says."""
+    """The deepseek families multiply scores by the square of what yarn's mscale_all_dim says."""
     config = model.config
-    if config.model_type != "deepseek_v3":
+    if not config.model_type.startswith("deepseek"):
         return
     rope = config.rope_parameters
     length = 1.0
@@ -188,13 +204,20 @@ def gap(values, count):
 def router_margin(config, routing):
     """The smallest gap between the last chosen and the first other probability.
 
-    Of deepseek_v3: between sigmoids plus biases, of experts in the chosen groups and,
+    Of deepseek_v2 with groups: also between the largest ones of groups. Of deepseek_v3: between sigmoids plus biases, of experts in the chosen groups and,
     summed over the best two, of groups; the chosen experts are checked.
     """
     margins = []
     for logits, bias, experts in routing:
         if bias is None:
             probabilities = logits.double().softmax(-1)
+            if getattr(config, "topk_method", None) == "group_limited_greedy":
+                grouped = probabilities.unflatten(-1, (config.n_group, -1))
+                groups = grouped.max(-1).values
+                margins.append(gap(groups, config.topk_group))
+                least = groups.sort(-1).values[..., -config.topk_group, None]
+                hidden = (groups < least)[..., None].expand_as(grouped).flatten(-2)
+                probabilities = probabilities.masked_fill(hidden, 0)
             margins.append(gap(probabilities, config.num_experts_per_tok))
             continue
         scores = logits.double().sigmoid() + bias.double()
@@ -218,12 +241,14 @@ def has_gate(state, layer):
 
 def check_experts(config, model, tensors):
     """The saved expert matrices are slices of the fused ones, in layers that have experts."""
+    if config.model_type == "gpt_oss":  # saved as they are
+        return
     state = model.state_dict()
     layers = [i for i in range(config.num_hidden_layers) if has_gate(state, i)]
     if not layers:
         raise ValueError("no layer has experts")
     mixtral = config.model_type == "mixtral"
-    deepseek = config.model_type == "deepseek_v3"
+    deepseek = config.model_type.startswith("deepseek")
     count = config.n_routed_experts if deepseek else config.num_experts
     block = "block_sparse_moe" if mixtral else "mlp"
     gate, up, last = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")

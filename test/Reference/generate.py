@@ -34,7 +34,8 @@ def float64_run(case, model, tokens, targets, sites):
     """Trains `model` (f32) in float64 and checks the result; gives model and run."""
     mode = Float64()
     model = checkpoint.to_float64(case, model, mode)
-    checks.check_rope(model)
+    with Float64():
+        checks.check_rope(model)
     with Float64(), NoFloat32():
         checks.check_attention(model, tokens[0])
     initial = [p.detach().clone() for p in model.parameters()]
@@ -69,7 +70,7 @@ def produce(case, sites):
     config = checkpoint.config_of(case)
     skeleton = checkpoint.tensors_of(checkpoint.untrained(case))
     shapes = {name: tuple(tensor.shape) for name, tensor in skeleton.items()}
-    weights = cases.weights(case, shapes, config.initializer_range)
+    weights = cases.weights(case, shapes, getattr(config, "initializer_range", None) or config.init_std)
     model = checkpoint.load(case, weights)
     if checks.has_experts(config):
         checks.check_experts(config, model, weights)

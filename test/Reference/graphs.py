@@ -30,7 +30,7 @@ from kerf.huggingface import loss_of, saved_names
 LEFT_OUT = ("llama-new-spelling", "llama-pad-token", "gpt2-tied", "llama-mha", "mixtral-window")
 # Nor are those of deepseek_v3 there: their reference moves the biases of routers, which the library never does.
 # Cases with attention spelled out.
-EAGER = ("llama-gqa", "gpt2-four-layers", "gemma3", "olmo2", "qwen2-window", "stablelm")
+EAGER = ("gemma2", "gemma2-no-cap", "gpt-oss", "gpt-oss-aux", "llama-gqa", "gpt2-four-layers", "gemma3", "olmo2", "qwen2-window", "stablelm")
 
 
 def names():

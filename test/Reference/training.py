@@ -110,7 +110,7 @@ def _record_routing(model, run):
 
     names = {m: f"{name}.e_score_correction_bias" for name, m in model.named_modules()}
     for module in model.modules():
-        if type(module).__name__.endswith("TopKRouter") or hasattr(
+        if type(module).__name__.lower().endswith("topkrouter") or hasattr(
             module, "e_score_correction_bias"
         ):
             module.register_forward_hook(record)
@@ -123,6 +123,11 @@ def _balance(model, loads):
         bias += BIAS_RATE * torch.sign(load.sum() / len(load) - load)
 
 
+def mask_of(model, ids):
+    """A mask that hides nothing, for OPT: its own has float32 numbers."""
+    return {"attention_mask": torch.ones_like(ids)} if model.config.model_type == "opt" else {}
+
+
 def train(model, tokens, targets):
     """Trains `model` in place, one step per batch of `tokens` and `targets`."""
     run = Run()
@@ -132,7 +137,7 @@ def train(model, tokens, targets):
         ids, wanted = tokens[step].long(), targets[step].long()
         optimizer.zero_grad()
         run.loads.append({})
-        output = model(input_ids=ids, labels=labels_of(wanted))
+        output = model(input_ids=ids, labels=labels_of(wanted), **mask_of(model, ids))
         output.loss.backward()
         run.grads.append([p.grad.clone() for p in trained(model)])
         run.grad_norms.append(torch.nn.utils.clip_grad_norm_(trained(model), CLIP))

@@ -106,14 +106,14 @@ typedef struct {
   int64_t rows, groups, heads, bytes, sums;
 } kerf_cuda_attention_part;
 
-/* May cuDNN be asked, by the attributes: 16 bits, whole 16 bytes, no dropout?
- */
+/* May cuDNN be asked, by the attributes: 16 bits, whole 16 bytes, no dropout,
+ * scores as they are? */
 static inline int kerf_cuda_attention_is_fused(const int64_t *attrs) {
   int64_t d = attrs[KERF_ATTN_D], dv = attrs[KERF_ATTN_DV];
   return (attrs[KERF_ATTN_DTYPE] == KERF_BF16 ||
           attrs[KERF_ATTN_DTYPE] == KERF_F16) &&
          d % 8 == 0 && dv % 8 == 0 && d <= 256 && dv <= 256 &&
-         attrs[KERF_ATTN_DROPOUT] == 0;
+         attrs[KERF_ATTN_DROPOUT] == 0 && attrs[KERF_ATTN_SOFTCAP] == 0;
 }
 
 /* Has a rank's part in the zigzag order all keys? Its two chunks of queries

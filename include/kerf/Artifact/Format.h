@@ -25,7 +25,7 @@ extern "C" {
 
 /* A text line would be damaged by transfers in text mode; so is this. */
 #define KERF_MAGIC "KERF\r\n\x1a\n"
-#define KERF_FORMAT_VERSION 10u
+#define KERF_FORMAT_VERSION 11u
 
 #define KERF_MAX_RANK 8      /* dimensions of a parameter or input */
 #define KERF_MAX_AXES 8      /* axes of the mesh */
@@ -524,6 +524,7 @@ enum kerf_attention_attr {
   KERF_ATTN_NAME_HASH, /* kerf_hash_name of the dropout's name */
   KERF_ATTN_GLOBAL,    /* whole [B,H,Sq,Sk] that random indices count in */
   KERF_ATTN_ZIGZAG = KERF_ATTN_GLOBAL + 4, /* ranks of kerf_zigzag, or 0 */
+  KERF_ATTN_SOFTCAP, /* double, 0: none; else scores s are cap tanh(s / cap) */
   KERF_ATTN_ATTR_COUNT
 };
 

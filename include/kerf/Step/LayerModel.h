@@ -71,6 +71,7 @@ struct LayerOp {
   double scores = 0;        ///< attention: batch x heads x queries x keys
   bool causal = false;      ///< attention in which later queries see more keys
   bool dropsScores = false; ///< attention that drops some at random
+  bool capsScores = false;  ///< attention with a soft cap of its scores
   bool isPacked = false;    ///< attention within documents
   int64_t window = 0;       ///< of attention; 0: none
   bool view = false;        ///< moves nothing

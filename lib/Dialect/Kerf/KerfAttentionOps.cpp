@@ -89,6 +89,10 @@ static LogicalResult checkAttention(OptionalLoc loc, llvm::StringRef name,
                              "' expected a zigzag along "
                              "[2, 3] of all queries and keys, found ",
                              op.getZigzagAttr());
+  double cap = op.getSoftcap() ? op.getSoftcap()->convertToDouble() : 1;
+  if (!(cap > 0) || !std::isfinite(cap)) // attention_c7
+    return emitOptionalError(loc, "'kerf.", name,
+                             "' expected a finite softcap > 0, found ", cap);
   if (!op.getDropout()) {
     return success();
   }
@@ -253,7 +257,7 @@ namespace {
 struct Scores {
   llvm::SmallVector<int64_t> shape;
   Value q, k, v;    ///< widened; q as [B,Sq,G,R,D]
-  Value scaled;     ///< scale q k
+  Value scaled;     ///< scale q k, under the soft cap
   Value visible;    ///< i1, or null when all are
   Value dropFactor; ///< 0 or 1/(1-rate), or null without dropout
 };
@@ -308,6 +312,15 @@ static Value buildDropFactor(PlainBuilder &p, Op op, const Scores &scores) {
                    s);
 }
 
+/// Scores under a soft cap.
+template <typename Op>
+static Value buildCapped(PlainBuilder &p, Op op, Value scores) {
+  if (!op.getSoftcap())
+    return scores;
+  double cap = op.getSoftcap()->convertToDouble();
+  return p.mul(p.tanh(p.mul(scores, 1.0 / cap)), cap);
+}
+
 template <typename Op> static Scores buildScores(PlainBuilder &p, Op op) {
   Scores s;
   llvm::ArrayRef<int64_t> q = typeOf(op.getQ()).getShape();
@@ -317,7 +330,8 @@ template <typename Op> static Scores buildScores(PlainBuilder &p, Op op) {
   s.q = p.reshape(p.widen(op.getQ()), {q[0], q[1], groups, heads, q[3]});
   s.k = p.widen(op.getK());
   s.v = p.widen(op.getV());
-  s.scaled = p.mul(p.einsum("bqgrd,bkgd->bgrqk", s.q, s.k), scaleOf(op));
+  Value products = p.einsum("bqgrd,bkgd->bgrqk", s.q, s.k);
+  s.scaled = buildCapped(p, op, p.mul(products, scaleOf(op)));
   s.visible = buildVisible(p, op, s.shape);
   s.dropFactor = buildDropFactor(p, op, s);
   return s;
@@ -371,6 +385,10 @@ llvm::SmallVector<Value> AttentionBackwardOp::decompose(OpBuilder &builder) {
   Value delta = p.transpose(p.rowSum(p.mul(dy, y)), {0, 2, 3, 1});
   Value ds = p.mul(probabilities, p.sub(dp, p.rows(delta, s.shape)));
   ds = p.mul(ds, scaleOf(*this));
+  if (getSoftcap()) {
+    Value part = p.mul(s.scaled, 1.0 / getSoftcap()->convertToDouble());
+    ds = p.mul(ds, p.sub(1.0, p.mul(part, part)));
+  }
   // k and v are shared by the r heads of a group: merge r and q to one letter.
   auto merged = [&](Value x) { // [B,G,R,Sq,Sk] -> [B,G,R*Sq,Sk]
     return p.reshape(
@@ -395,6 +413,22 @@ llvm::SmallVector<Value> AttentionBackwardOp::decompose(OpBuilder &builder) {
 // Gradient
 //===----------------------------------------------------------------------===//
 
+/// Adds the gradients of an attention's operands, from results y and lse that
+/// belong together: its own, or with a sink beside them.
+static void addGradient(GradientBuilder &gradients, AttentionOp forward,
+                        Value y, Value lse, Value dy) {
+  auto backward = AttentionBackwardOp::create(
+      gradients.builder(), forward.getLoc(), forward.getQ(), forward.getK(),
+      forward.getV(), forward.getSegments(), forward.getOffsets(),
+      forward.getSeed(), forward.getStep(), forward.getLayer(),
+      forward.getCausalAttr(), forward.getWindowAttr(), forward.getScaleAttr(),
+      forward.getSoftcapAttr(), forward.getDropoutAttr(), forward.getNameAttr(),
+      forward.getGlobalAttr(), y, lse, dy, forward.getZigzagAttr());
+  gradients.add(forward.getQ(), backward.getDq());
+  gradients.add(forward.getK(), backward.getDk());
+  gradients.add(forward.getV(), backward.getDv());
+}
+
 LogicalResult AttentionOp::buildGradient(GradientBuilder &gradients) {
   if (getLse() && gradients.has(getLogSumExp())) {
     auto diagnostic = emitOpError("has no gradient through its log-sum-exp");
@@ -408,19 +442,95 @@ LogicalResult AttentionOp::buildGradient(GradientBuilder &gradients) {
     forward = AttentionOp::create(
         builder, getLoc(), getQ(), getK(), getV(), getSegments(), getOffsets(),
         getSeed(), getStep(), getLayer(), getCausalAttr(), getWindowAttr(),
-        getScaleAttr(), getDropoutAttr(), getNameAttr(), getGlobalAttr(),
-        builder.getUnitAttr(), getZigzagAttr());
+        getScaleAttr(), getSoftcapAttr(), getDropoutAttr(), getNameAttr(),
+        getGlobalAttr(), builder.getUnitAttr(), getZigzagAttr());
     gradients.replaceForward(*this, forward);
   }
-  auto backward = AttentionBackwardOp::create(
-      gradients.builder(), forward.getLoc(), forward.getQ(), forward.getK(),
-      forward.getV(), forward.getSegments(), forward.getOffsets(),
-      forward.getSeed(), forward.getStep(), forward.getLayer(),
-      forward.getCausalAttr(), forward.getWindowAttr(), forward.getScaleAttr(),
-      forward.getDropoutAttr(), forward.getNameAttr(), forward.getGlobalAttr(),
-      forward.getResult(), forward.getLogSumExp(), dy, forward.getZigzagAttr());
-  gradients.add(forward.getQ(), backward.getDq());
-  gradients.add(forward.getK(), backward.getDk());
-  gradients.add(forward.getV(), backward.getDv());
+  addGradient(gradients, forward, forward.getResult(), forward.getLogSumExp(),
+              dy);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Sinks
+//===----------------------------------------------------------------------===//
+
+LogicalResult AttentionSinkOp::inferReturnTypes(MLIRContext *, OptionalLoc loc,
+                                                Adaptor adaptor, Types &types) {
+  auto y = typeOf(adaptor.getY());
+  Type lse = adaptor.getLogSumExp().getType();
+  bool fits = y.getRank() == 4 && lse == logSumExpType(adaptor.getY()) &&
+              typeOf(adaptor.getSink()).getShape() ==
+                  llvm::ArrayRef<int64_t>{y.getDimSize(2)};
+  if (!fits) // attention_sink_c1
+    return emitOptionalError(
+        loc,
+        "'kerf.attention_sink' expected y [B,Sq,H,Dv], its lse [B,H,Sq] and a "
+        "sink [H], found ",
+        y, ", ", lse, " and ", adaptor.getSink().getType());
+  types.assign({y, lse});
+  return success();
+}
+
+Factors AttentionSinkOp::getFactors() {
+  llvm::ArrayRef<int64_t> y = typeOf(getY()).getShape();
+  Factors facts{Positions::Ignored};
+  unsigned b = facts.add("b", y[0]), q = facts.add("q", y[1]);
+  unsigned h = facts.add("h", y[2]), e = facts.add("e", y[3]);
+  TensorFactors result = {{b}, {q}, {h}, {e}}, lse = {{b}, {h}, {q}};
+  facts.operands = {result, lse, {{h}}};
+  facts.results = {result, lse};
+  return facts;
+}
+
+OpCost AttentionSinkOp::getCost() {
+  return costWithFlops(*this, 0,
+                       typeOf(getY()).getNumElements() +
+                           6.0 * typeOf(getLogSumExp()).getNumElements());
+}
+
+/// A number per head to `[B,H,Sq]`.
+static Value perHead(PlainBuilder &p, Value sink, Value lse) {
+  return p.broadcast(p.cast(sink, typeOf(lse).getElementType()), {1},
+                     typeOf(lse).getShape());
+}
+
+/// log(e^a + e^b).
+static Value logOfSum(PlainBuilder &p, Value a, Value b) {
+  Value high = p.max(a, b), low = p.min(a, b);
+  return p.add(high, p.log(p.add(p.exp(p.sub(low, high)), 1.0)));
+}
+
+llvm::SmallVector<Value> AttentionSinkOp::decompose(OpBuilder &builder) {
+  PlainBuilder p{builder, getLoc()};
+  Value lse = getLogSumExp();
+  Value all = logOfSum(p, lse, perHead(p, getSink(), lse));
+  Value part = p.exp(p.sub(lse, all)); // that attends to something
+  Value y = p.widen(getY());
+  Value z = p.mul(y, p.rows(p.transpose(part, {0, 2, 1}), typeOf(y).getShape()));
+  return {p.cast(z, typeOf(getY()).getElementType()), all};
+}
+
+/// The sink has no value: its score's gradient is -p sum_d dz z.
+static Value sinkGradient(PlainBuilder &p, AttentionSinkOp op, Value dz) {
+  Value lse = op.getAllLogSumExp();
+  Value weight = p.exp(p.sub(perHead(p, op.getSink(), lse), lse));
+  Value delta = p.rowSum(p.mul(p.widen(dz), p.widen(op.getResult())));
+  Value each = p.neg(p.mul(weight, p.transpose(delta, {0, 2, 1})));
+  return p.cast(p.reduce(ReduceKind::Sum, each, {0, 2}),
+                typeOf(op.getSink()).getElementType());
+}
+
+LogicalResult AttentionSinkOp::buildGradient(GradientBuilder &gradients) {
+  auto attention = getY().getDefiningOp<AttentionOp>();
+  if (!attention || getLogSumExp() != attention.getLogSumExp() ||
+      gradients.has(getAllLogSumExp()))
+    return emitOpError("has a gradient where y and lse are of one "
+                       "'kerf.attention' and its own lse is not used");
+  Value dz = gradients.of(getResult());
+  addGradient(gradients, attention, getResult(), getAllLogSumExp(), dz);
+  PlainBuilder p{gradients.builder(), getLoc()};
+  if (gradients.needs(getSink()))
+    gradients.add(getSink(), sinkGradient(p, *this, dz));
   return success();
 }

@@ -155,8 +155,8 @@ static AttentionOp withLogSumExp(OpBuilder &builder, AttentionOp op) {
       builder, op.getLoc(), op.getQ(), op.getK(), op.getV(), op.getSegments(),
       op.getOffsets(), op.getSeed(), op.getStep(), op.getLayer(),
       op.getCausalAttr(), op.getWindowAttr(), op.getScaleAttr(),
-      op.getDropoutAttr(), op.getNameAttr(), op.getGlobalAttr(),
-      builder.getUnitAttr(), op.getZigzagAttr());
+      op.getSoftcapAttr(), op.getDropoutAttr(), op.getNameAttr(),
+      op.getGlobalAttr(), builder.getUnitAttr(), op.getZigzagAttr());
   op.erase();
   return made;
 }

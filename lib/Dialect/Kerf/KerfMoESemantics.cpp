@@ -48,12 +48,13 @@ static Value totalOf(PlainBuilder &p, Value chosen, bool isSigmoid) {
 
 /// `score`, with -infinity for the experts of all groups but the best.
 static Value inBestGroups(PlainBuilder &p, Value score, int64_t groups,
-                          int64_t best) {
+                          int64_t best, bool byLargest) {
   llvm::SmallVector<int64_t> shape(typeOf(score).getShape());
   Value byGroup =
       p.reshape(score, {shape[0], shape[1], groups, shape[2] / groups});
-  Value two = TopKOp::create(p.builder, p.loc, byGroup, 2).getValues();
-  auto chosen = TopKOp::create(p.builder, p.loc, p.rowSum(two), best);
+  Value top =
+      TopKOp::create(p.builder, p.loc, byGroup, byLargest ? 1 : 2).getValues();
+  auto chosen = TopKOp::create(p.builder, p.loc, p.rowSum(top), best);
   Value hot = oneHot(p, chosen.getIndices(), groups); // [B,S,best,groups]
   Value isBest = p.sum(p.indicator(hot, typeOf(score).getElementType()), {2});
   Value isOpen = p.compare(
@@ -70,7 +71,7 @@ Values RouteOp::decompose(OpBuilder &builder) {
     score = p.add(score, p.columns(p.cast(bias, typeOf(score).getElementType()),
                                    typeOf(score).getShape()));
   if (std::optional<int64_t> groups = getGroups())
-    score = inBestGroups(p, score, *groups, *getBest());
+    score = inBestGroups(p, score, *groups, *getBest(), getByLargest());
   auto best = TopKOp::create(builder, getLoc(), score, getK());
   Value weights = best.getValues();
   if (getBias())

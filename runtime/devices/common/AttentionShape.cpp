@@ -42,6 +42,7 @@ static void readShape(const Checks &c, AttentionShape &s) {
   for (uint32_t i = 0; i < 4; ++i)
     s.global[i] = c.attr(KERF_ATTN_GLOBAL + i);
   s.zigzag = c.attr(KERF_ATTN_ZIGZAG);
+  s.softcap = doubleOf(c.attr(KERF_ATTN_SOFTCAP));
 }
 
 static bool checkSizes(Checks &c) {
@@ -67,6 +68,9 @@ static bool checkNumbers(Checks &c, const AttentionShape &s) {
                   (long long)c.attr(KERF_ATTN_DTYPE));
   if (!std::isfinite(s.scale))
     return c.fail("found scale %g, expected a finite number", s.scale);
+  if (!(s.softcap >= 0) || std::isinf(s.softcap))
+    return c.fail("found softcap %g, expected 0 or a finite number above it",
+                  s.softcap);
   if (!(s.dropout >= 0 && s.dropout < 1))
     return c.fail("found dropout %g, expected it in [0, 1)", s.dropout);
   if (s.zigzag < 0 || s.zigzag > INT32_MAX ||

@@ -23,6 +23,7 @@ struct AttentionShape {
   bool causal;
   int64_t window;
   double scale, dropout;
+  double softcap; ///< 0: none
   uint64_t nameHash;
   int64_t global[4];
   int64_t zigzag; ///< ranks of the order of queries and keys, or 0

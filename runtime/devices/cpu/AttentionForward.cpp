@@ -142,7 +142,8 @@ void Block::weigh(int64_t key, int64_t keys, bool first) {
                     segmentsQ ? buffers.segments : nullptr,
                     segmentsQ ? segmentsQ[b * s.sq + query + i] : 0};
     float correction = run.kernels.softmaxRow(
-        buffers.scores + i * keyBlock, keys, s.scale, mask, run.dropout,
+        buffers.scores + i * keyBlock, keys, s.scale, s.softcap, mask,
+        run.dropout,
         run.scalars.randomIndex(s, b, h, query + i + visibility.queries.shift,
                                 key + visibility.keys.shift),
         states[i]);

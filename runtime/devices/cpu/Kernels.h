@@ -118,16 +118,17 @@ struct Kernels {
   }
 
   /// One row of scores becomes exp(scale s - max), hidden ones 0; the state
-  /// moves on. Returns what earlier sums must be multiplied with. `first` is
+  /// moves on. Under a cap above 0, cap tanh(scale s / cap) is in the place of
+  /// scale s. Returns what earlier sums must be multiplied with. `first` is
   /// the random index of key 0.
-  float (*softmaxRow)(float *scores, int64_t n, float scale,
+  float (*softmaxRow)(float *scores, int64_t n, float scale, float cap,
                       const RowMask &mask, const Dropout &dropout,
                       uint64_t first, RowState &state);
   /// Backward, for one key and n queries: s and dp become p (with dropout) and
-  /// ds = scale p (drop dp - delta). Queries [begin, end) see the key; with
+  /// ds = scale p (drop dp - delta), under a cap times 1 - tanh^2. Queries [begin, end) see the key; with
   /// segments, those of the same. `first` is the random index of query 0,
   /// `step` that of the next.
-  void (*gradientRow)(float *s, float *dp, int64_t n, float scale,
+  void (*gradientRow)(float *s, float *dp, int64_t n, float scale, float cap,
                       const float *lse, const float *delta, const RowMask &mask,
                       const Dropout &dropout, uint64_t first, uint64_t step);
 

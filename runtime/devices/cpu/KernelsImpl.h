@@ -476,7 +476,24 @@ KERF_INLINE float dropFactor(const Dropout &dropout, uint64_t index) {
              : dropout.factor;
 }
 
-static float softmaxRow(float *scores, int64_t n, float scale,
+/// Within 2e-7 of it: near 0 by its series, else by e^x.
+KERF_INLINE Floats tanhOf(Floats x) {
+  Floats size = x < Floats{} ? -x : x, square = x * x;
+  Floats series = square * (62.0f / 2835) - 17.0f / 315;
+  series = series * square + 2.0f / 15;
+  series = series * square - 1.0f / 3;
+  series = x + x * square * series;
+  Floats far = 1.0f - 2.0f / (expOf(size * 2.0f) + 1.0f);
+  far = x < Floats{} ? -far : far;
+  return size < splat(0.3f) ? series : far;
+}
+
+/// A score of attention, perhaps under a soft cap.
+KERF_INLINE Floats scoreOf(Floats product, float scale, float cap) {
+  return cap > 0 ? tanhOf(product * (scale / cap)) * cap : product * scale;
+}
+
+static float softmaxRow(float *scores, int64_t n, float scale, float cap,
                         const RowMask &mask, const Dropout &dropout,
                         uint64_t first, RowState &state) {
   constexpr float none = -__builtin_inff();
@@ -487,7 +504,7 @@ static float softmaxRow(float *scores, int64_t n, float scale,
     begin = end = 0;
   Floats top = splat(none);
   for (int64_t j = begin; j < end; j += lanes) {
-    Floats s = load(scores + j) * scale;
+    Floats s = scoreOf(load(scores + j), scale, cap);
     if (!allVisible(mask, j))
       s = visibleAt(mask, j) ? s : splat(none);
     save(scores + j, s);
@@ -515,7 +532,7 @@ static float softmaxRow(float *scores, int64_t n, float scale,
   return correction;
 }
 
-static void gradientRow(float *s, float *dp, int64_t n, float scale,
+static void gradientRow(float *s, float *dp, int64_t n, float scale, float cap,
                         const float *lse, const float *delta,
                         const RowMask &mask, const Dropout &dropout,
                         uint64_t first, uint64_t step) {
@@ -526,7 +543,8 @@ static void gradientRow(float *s, float *dp, int64_t n, float scale,
       save(dp + j, Floats{});
       continue;
     }
-    Floats p = expOf(load(s + j) * scale - load(lse + j));
+    Floats score = scoreOf(load(s + j), scale, cap);
+    Floats p = expOf(score - load(lse + j));
     Floats d = load(dp + j);
     Floats kept = splat(1.0f);
     if (dropout.threshold) {
@@ -535,6 +553,10 @@ static void gradientRow(float *s, float *dp, int64_t n, float scale,
       kept = load(drop);
     }
     Floats ds = p * (d * kept - load(delta + j)) * scale;
+    if (cap > 0) {
+      Floats part = score * (1 / cap);
+      ds *= 1.0f - part * part;
+    }
     p = p * kept;
     if (!allVisible(mask, j)) {
       Ints visible = visibleAt(mask, j);

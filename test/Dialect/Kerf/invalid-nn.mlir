@@ -243,6 +243,24 @@ kerf.model @attention_c5(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>, %s:
 
 // -----
 
+// A cap of 0 would leave nothing.
+kerf.model @attention_c7(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>, %loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.attention' expected a finite softcap > 0, found 0.000000e+00}}
+  %y = kerf.attention %q, %k, %k softcap 0.0 : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
+// A sink for each query head.
+kerf.model @attention_sink_c1(%y: tensor<2x8x4x16xf32>, %l: tensor<2x4x8xf32>, %s: tensor<2xf32>, %loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.attention_sink' expected y [B,Sq,H,Dv], its lse [B,H,Sq] and a sink [H], found 'tensor<2x8x4x16xf32>', 'tensor<2x4x8xf32>' and 'tensor<2xf32>'}}
+  %z, %m = kerf.attention_sink %y, %l, %s : tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<2xf32>
+  kerf.return %loss : tensor<f32>
+}
+
+// -----
+
 // Dropout needs its random numbers.
 kerf.model @attention_seed(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>, %loss: tensor<f32>) {
   // expected-error @+2 {{'kerf.attention' expected dropout in [0, 1) with name, seed and step, found rate 1.000000e-01}}

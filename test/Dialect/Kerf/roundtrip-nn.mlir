@@ -68,6 +68,11 @@ kerf.model @attentions(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>, %v: t
   %sums, %lse = kerf.attention %q, %k, %v lse : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x4xf32>
   // CHECK: %[[Y:.*]], %[[L:.*]] = kerf.attention %[[Q]], %[[K]], %[[V]] causal window 4 scale 2.500000e-01 segments(%[[SEGMENTS]], %[[SEGMENTS]] : tensor<2x8xi32>, tensor<2x8xi32>) offsets(%[[AT]], %[[AT]], %[[AT]], %[[AT]]) global [4, 8, 16, 16] dropout 1.000000e-01 "attn" seed %[[SEED]] step %[[STEP]] layer %[[AT]] lse : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x4xf32>
   %y, %l = kerf.attention %q, %k, %v causal window 4 scale 0.25 segments(%segments, %segments : tensor<2x8xi32>, tensor<2x8xi32>) offsets(%at, %at, %at, %at) global [4, 8, 16, 16] dropout 0.1 "attn" seed %seed step %step layer %at lse : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x4xf32>
+  // CHECK: %[[CAPPED:.*]], %[[CL:.*]] = kerf.attention %[[Q]], %[[K]], %[[V]] causal scale 2.500000e-01 softcap 5.000000e+01 lse : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x4xf32>
+  %capped, %cl = kerf.attention %q, %k, %v causal scale 0.25 softcap 50.0 lse : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x4xf32>
+  // CHECK: kerf.attention_sink %[[CAPPED]], %[[CL]], %{{.*}} : tensor<2x8x4x4xf32>, tensor<2x4x8xf32>, tensor<4xf32>
+  %sink = kerf.constant dense<0.5> : tensor<4xf32>
+  %z, %zl = kerf.attention_sink %capped, %cl, %sink : tensor<2x8x4x4xf32>, tensor<2x4x8xf32>, tensor<4xf32>
   // CHECK: kerf.attention %[[Q]], %[[K]], %[[V]] causal zigzag <2 x 2 along [2, 3]> : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x4xf32>
   %ordered = kerf.attention %q, %k, %v causal zigzag <2 x 2 along [2, 3]> : tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x4xf32>
   // CHECK: kerf.return %[[LOSS]] : tensor<f32>

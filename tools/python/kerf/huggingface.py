@@ -55,6 +55,8 @@ RENAMED = {
     "gpt_neox": [("lm_head.weight", "embed_out.weight")],
     "mixtral": [(".mlp.", ".block_sparse_moe.")],
 }
+# Families whose checkpoints have experts as the library holds them.
+STACKED = ("gpt_oss",)
 # Names of an expert's gate, up and down.
 EXPERTS = {"mixtral": ("w1", "w3", "w2")}
 
@@ -67,6 +69,8 @@ def saved_names(model_type):
         for own, other in RENAMED.get(model_type, ()):
             name = name.replace(own, other)
         module, _, last = name.rpartition(".")
+        if model_type in STACKED:
+            return name
         if module.endswith(".experts") and last == "gate_up_proj":
             return [f"{module}.{{e}}.{half}.weight" for half in (gate, up)]
         return f"{module}.{{e}}.{down}.weight" if module.endswith(".experts") and last == "down_proj" else name

@@ -45,6 +45,12 @@ def largest(c, x, dims=None, keepdim=False):
     return c.w.reduce("max", x, dims_of(x, dims), keepdim)
 
 
+@op("max.dim")
+def largest_along(c, x, dim, keepdim=False):
+    """The largest; where it is has no counterpart, and is refused where it is read."""
+    return c.w.reduce("max", x, [dim], keepdim), None
+
+
 @op("amin.default", "min.default")
 def smallest(c, x, dims=None, keepdim=False):
     return c.w.unary("neg", c.w.reduce("max", c.w.unary("neg", x), dims_of(x, dims), keepdim))

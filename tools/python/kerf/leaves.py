@@ -2,7 +2,8 @@
 
 Experts of the transformers library loop over those that were chosen, which depends on data. Their class is known by its
 form: parameters `gate_up_proj` [experts, 2 inner, hidden] and `down_proj` [experts, hidden, inner], an activation
-`act_fn`, and `forward(hidden_states, top_k_index, top_k_weights)`.
+`act_fn`, and `forward(hidden_states, top_k_index, top_k_weights)`. Those of gpt-oss have biases, weights that are stored
+[experts, inputs, outputs] with gate and up by turns, and clamp both.
 """
 
 import contextlib
@@ -35,12 +36,55 @@ def _(x, index, weights, gate_up, down, act):
     return torch.empty_like(x)
 
 
+@torch.library.custom_op("kerf::clamped_experts", mutates_args=())
+def clamped_experts(
+    x: torch.Tensor,
+    index: torch.Tensor,
+    weights: torch.Tensor,
+    gate_up: torch.Tensor,
+    gate_up_bias: torch.Tensor,
+    down: torch.Tensor,
+    down_bias: torch.Tensor,
+    alpha: float,
+    limit: float,
+) -> torch.Tensor:
+    """As `experts`, of gpt-oss: (up + 1) gate sigmoid(alpha gate), gate at most limit, up within it."""
+    raise NotImplementedError("kerf::clamped_experts stands in graphs alone")
+
+
+@clamped_experts.register_fake
+def _(x, index, weights, gate_up, gate_up_bias, down, down_bias, alpha, limit):
+    return torch.empty_like(x)
+
+
+def shapes_of(module):
+    return {name: p.dim() for name, p in module.named_parameters(recurse=False)}
+
+
+def is_clamped(module):
+    shapes = {"gate_up_proj": 3, "gate_up_proj_bias": 2, "down_proj": 3, "down_proj_bias": 2}
+    return shapes_of(module) == shapes and hasattr(module, "alpha") and hasattr(module, "limit")
+
+
 def is_experts(module):
-    shapes = {name: p.dim() for name, p in module.named_parameters(recurse=False)}
-    return shapes == {"gate_up_proj": 3, "down_proj": 3} and hasattr(module, "act_fn")
+    shapes = shapes_of(module)
+    return is_clamped(module) or (shapes == {"gate_up_proj": 3, "down_proj": 3} and hasattr(module, "act_fn"))
+
+
+def clamped_forward_of(module):
+    def forward(hidden_states, router_indices, routing_weights):
+        m = module
+        matrices = (m.gate_up_proj, m.gate_up_proj_bias, m.down_proj, m.down_proj_bias)
+        return torch.ops.kerf.clamped_experts(
+            hidden_states, router_indices, routing_weights, *matrices, float(m.alpha), float(m.limit)
+        )
+
+    return forward
 
 
 def forward_of(module):
+    if is_clamped(module):
+        return clamped_forward_of(module)
     kind = type(module.act_fn).__name__
     if kind not in ACTIVATIONS:
         raise Unsupported(f"experts with the activation {kind}")
@@ -67,35 +111,78 @@ def replaced(module):
             m.__dict__.pop("forward", None)
 
 
+class Routed:
+    """Tokens x [tokens, hidden] as rows of a table, each of its expert."""
+
+    def __init__(self, c, x, index, count):
+        self.w, self.c = c.w, c
+        lead = c.tokens if c.tokens and c.tokens[0] * c.tokens[1] == x.shape[0] else (1, x.shape[0])
+        self.batch, self.sequence = lead
+        self.k = index.shape[-1]
+        self.rows = self.sequence * self.k
+        index = self.w.cast(self.w.reshape(index, (*lead, self.k)), "i32")
+        self.slots, self.sizes = self.w.many(
+            f"assign_slots {index.name} count {count} group 1 : {index.type}",
+            [((*lead, self.k), "i32"), ((self.batch, count), "i32")],
+        )
+        self.x = self.w.reshape(x, (*lead, x.shape[-1]))
+
+    def dispatch(self, x):
+        shape = (self.batch, self.rows, x.shape[-1])
+        table = f"tensor<{'x'.join(map(str, shape))}x{x.dtype}>"
+        words = f"sizes {self.sizes.name} : {self.sizes.type} : {x.type}, {self.slots.type} -> {table}"
+        return self.w.emit(f"dispatch {x.name}, {self.slots.name} {words}", shape, x.dtype)
+
+    def product(self, rows, weight, transposed=False):
+        types = f"{rows.type}, {weight.type}, {self.sizes.type}"
+        words = f"{self.sizes.name}{' transposed' if transposed else ''} : {types}"
+        shape = (self.batch, self.rows, weight.shape[2 if transposed else 1])
+        return self.w.emit(f"grouped_matmul {rows.name}, {weight.name}, {words}", shape, rows.dtype)
+
+    def combine(self, rows, weights):
+        weights = self.w.reshape(weights, (self.batch, self.sequence, self.k))
+        sizes = f"sizes {self.sizes.name} : {self.sizes.type}"
+        words = f"weights {weights.name} : {weights.type} {sizes} : {rows.type}, {self.slots.type}"
+        shape = (self.batch, self.sequence, rows.shape[-1])
+        y = self.w.emit(f"combine {rows.name}, {self.slots.name} {words}", shape, rows.dtype)
+        return self.w.reshape(y, self.c.shape)
+
+
+@op("kerf.clamped_experts.default", prefix="")
+def write_clamped_experts(c, x, index, weights, gate_up, gate_up_bias, down, down_bias, alpha, limit):
+    w, routed = c.w, Routed(c, x, index, gate_up.shape[0])
+    rows = routed.dispatch(routed.x)
+    ones = routed.dispatch(w.constant(1.0, (*routed.x.shape[:2], 1), x.dtype))
+
+    def layer(rows, weight, bias):
+        bias = w.reshape(bias, (bias.shape[0], 1, bias.shape[1]))
+        product = routed.product(rows, weight, transposed=True)
+        return w.binary("add", product, routed.product(ones, bias, transposed=True))
+
+    both = layer(rows, gate_up, gate_up_bias)
+    shape = (*both.shape[:2], both.shape[2] // 2)
+    pairs = w.reshape(both, (*shape, 2))
+    gate, up = (w.reshape(w.slice(pairs, 3, i, 1), shape) for i in range(2))
+
+    def number(value):
+        return w.constant(value, shape, x.dtype)
+
+    gate = w.binary("min", gate, number(limit))
+    up = w.binary("max", w.binary("min", up, number(limit)), number(-limit))
+    part = w.binary("mul", gate, w.unary("logistic", w.binary("mul", gate, number(alpha))))
+    y = w.binary("mul", w.binary("add", up, number(1.0)), part)
+    return routed.combine(layer(y, down, down_bias), weights)
+
+
 @op("kerf.experts.default", prefix="")
 def write_experts(c, x, index, weights, gate_up, down, act):
-    """Routed experts: rows of a table, each of its expert."""
-    w = c.w
-    lead = c.tokens if c.tokens and c.tokens[0] * c.tokens[1] == x.shape[0] else (1, x.shape[0])
-    (batch, sequence), hidden, k = lead, x.shape[-1], index.shape[-1]
-    count, rows = gate_up.shape[0], sequence * k
-    x = w.reshape(x, (batch, sequence, hidden))
-    weights = w.reshape(weights, (batch, sequence, k))
-    index = w.cast(w.reshape(index, (batch, sequence, k)), "i32")
-    slots, sizes = w.many(
-        f"assign_slots {index.name} count {count} group 1 : {index.type}",
-        [((batch, sequence, k), "i32"), ((batch, count), "i32")],
-    )
-    table = f"tensor<{batch}x{rows}x{hidden}x{x.dtype}>"
-    words = f"{slots.name} sizes {sizes.name} : {sizes.type} : {x.type}, {slots.type} -> {table}"
-    rows_in = w.emit(f"dispatch {x.name}, {words}", (batch, rows, hidden), x.dtype)
-
-    def product(rows_of, weight):
-        text = f"grouped_matmul {rows_of.name}, {weight.name}, {sizes.name} : {rows_of.type}, {weight.type}, {sizes.type}"
-        return w.emit(text, (batch, rows, weight.shape[1]), rows_of.dtype)
-
+    """Routed experts: gated MLPs."""
+    w, routed = c.w, Routed(c, x, index, gate_up.shape[0])
+    rows_in, product = routed.dispatch(routed.x), routed.product
     if gate_up.name in c.parts:
         gate, up = (product(rows_in, weight) for weight in c.parts[gate_up.name])
     else:
         both, inner = product(rows_in, gate_up), gate_up.shape[1] // 2
         gate, up = w.slice(both, 2, 0, inner), w.slice(both, 2, inner, inner)
     gate = silu(c, gate) if act == "silu" else gelu(c, gate, "tanh" if act == "gelu_tanh" else "none")
-    rows_out = product(w.binary("mul", gate, up), down)
-    words = f"weights {weights.name} : {weights.type} sizes {sizes.name} : {sizes.type} : {rows_out.type}, {slots.type}"
-    y = w.emit(f"combine {rows_out.name}, {slots.name} {words}", (batch, sequence, hidden), x.dtype)
-    return w.reshape(y, c.shape)
+    return routed.combine(product(w.binary("mul", gate, up), down), weights)

@@ -133,6 +133,9 @@ def Kerf_AttentionBackwardOp : Kerf_AttentionBase<"attention_backward", [Kerf_Lo
         dv = p'^T dy,  dp = dropout(dy v^T),  ds = p (dp - sum_d dy y)
         dq = scale ds k,  dk = scale ds^T q, summed over the heads of a group
 
+    With `softcap c`, ds is also multiplied by `1 - (s/c)^2`. With the y and the
+    `lse` of an `attention_sink` these are the gradients of both ops.
+
     Life: made by `kerf-differentiate`; a flash-attention kernel.
 
     Constraints:
@@ -151,7 +154,7 @@ def Kerf_AttentionBackwardOp : Kerf_AttentionBase<"attention_backward", [Kerf_Lo
   let results = (outs Kerf_Float:$dq, Kerf_Float:$dk, Kerf_Float:$dv);
   let assemblyFormat = [{
     $q `,` $k `,` $v `from` $y `,` $log_sum_exp `,` $dy
-    (`causal` $causal^)? (`window` $window^)? (`scale` $scale^)?
+    (`causal` $causal^)? (`window` $window^)? (`scale` $scale^)? (`softcap` $softcap^)?
     (`segments` `(` $segments^ `:` type($segments) `)`)? (`offsets` `(` $offsets^ `)`)?
     (`global` $global^)? (`zigzag` $zigzag^)?
     (`dropout` $dropout^ $name `seed` $seed `step` $step (`layer` $layer^)?)?

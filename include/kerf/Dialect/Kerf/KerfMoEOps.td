@@ -24,7 +24,8 @@ def Kerf_RouteOp : Kerf_InferredOp<"route", [Kerf_Gradient, Kerf_Cost, Kerf_Deco
 
     The choice, not the weights, is by p plus `bias` `[E]`, and `groups g best n`
     limits it to the n of g equal groups of neighbouring experts whose two largest
-    together are largest (DeepSeek-V3 report, 2.1.2). In place of a gradient the
+    together are largest (DeepSeek-V3 report, 2.1.2), or with `by_largest` whose
+    largest one is (DeepSeek-V2 report, 2.2.2). In place of a gradient the
     bias gets the `expert_load`.
 
     Life: written by the user or the importer; fused into a row kernel.
@@ -43,11 +44,11 @@ def Kerf_RouteOp : Kerf_InferredOp<"route", [Kerf_Gradient, Kerf_Cost, Kerf_Deco
   }];
   let arguments = (ins Kerf_Float:$logits, Optional<Kerf_Float>:$bias, Kerf_I64Attr:$k,
     UnitAttr:$renormalize, UnitAttr:$sigmoid, OptionalAttr<Kerf_I64Attr>:$groups,
-    OptionalAttr<Kerf_I64Attr>:$best, OptionalAttr<F64Attr>:$scale);
+    OptionalAttr<Kerf_I64Attr>:$best, UnitAttr:$by_largest, OptionalAttr<F64Attr>:$scale);
   let results = (outs Kerf_Float:$weights, Kerf_Int:$experts);
   let assemblyFormat = [{
     $logits `k` $k (`renormalize` $renormalize^)? (`sigmoid` $sigmoid^)?
-    (`groups` $groups^ `best` $best)? (`scale` $scale^)? (`bias` $bias^ `:` type($bias))?
+    (`groups` $groups^ `best` $best)? (`by_largest` $by_largest^)? (`scale` $scale^)? (`bias` $bias^ `:` type($bias))?
     attr-dict `:` type($logits)
   }];
 }

@@ -210,7 +210,8 @@ def Kerf_AttentionOp : Kerf_AttentionBase<"attention", [Kerf_Localize, Kerf_Grad
         p[b,h,i,:] = dropout(softmax of s[b,h,i,:] over the visible j)
         y[b,i,h,:] = sum_j p[b,h,i,j] v[b,j,h div (H/G),:]
 
-    `scale` defaults to `1/sqrt(D)`. With global positions i and j, `causal`
+    `scale` defaults to `1/sqrt(D)`; `softcap c` puts `c tanh(s/c)` in place of s
+    (Gemma 2). With global positions i and j, `causal`
     hides j > i, `window w` hides j <= i - w, `segments(q, k)` (two `[B,S]` document numbers)
     hides other documents. `offsets(b, h, q, k)` are the first global batch row,
     head, query and key of a shard and `global` the whole `[B,H,Sq,Sk]`. Dropout
@@ -233,6 +234,7 @@ def Kerf_AttentionOp : Kerf_AttentionBase<"attention", [Kerf_Localize, Kerf_Grad
     (C5) dropout lies in [0, 1) and comes with name, seed and step.
     (C6) `zigzag` is along [2, 3] and has as many rows as there are queries and
     keys in all.
+    (C7) the softcap is above 0.
 
     ```mlir
     %q = kerf.constant dense<0.5> : tensor<2x8x4x16xf32>
@@ -244,10 +246,45 @@ def Kerf_AttentionOp : Kerf_AttentionBase<"attention", [Kerf_Localize, Kerf_Grad
   let results = (outs Kerf_Float:$result, Optional<Kerf_Float>:$log_sum_exp);
   let assemblyFormat = [{
     $q `,` $k `,` $v (`causal` $causal^)? (`window` $window^)? (`scale` $scale^)?
+    (`softcap` $softcap^)?
     (`segments` `(` $segments^ `:` type($segments) `)`)? (`offsets` `(` $offsets^ `)`)?
     (`global` $global^)? (`zigzag` $zigzag^)?
     (`dropout` $dropout^ $name `seed` $seed `step` $step (`layer` $layer^)?)?
     (`lse` $lse^)? attr-dict `:` type($q) `,` type($k) `,` type($v)
+  }];
+}
+
+def Kerf_AttentionSinkOp : Kerf_LayerOp<"attention_sink"> {
+  let summary = "Let each head of an attention attend to nothing, too";
+  let description = [{
+    Every row of the softmax gets one more score, the head's sink, that weighs no
+    value (gpt-oss). From the results y `[B,Sq,H,Dv]` and `lse` `[B,H,Sq]` of an
+    `attention`, and a sink `[H]`:
+
+        l[b,h,i]   = log(e^lse[b,h,i] + e^sink[h])
+        z[b,i,h,:] = e^(lse[b,h,i] - l[b,h,i]) y[b,i,h,:]
+
+    The second result is l. The gradient is that of the attention from z and l,
+    and `-sum_bi e^(sink[h] - l) sum_d dz z` of the sink; for it, y and `lse` must
+    be results of one `attention`, and l must not be used.
+
+    Life: written by the user or the importer; fused with its neighbours.
+
+    Constraints:
+    (C1) y is `[B,Sq,H,Dv]`, the `lse` `[B,H,Sq]` in f32 (f64 for f64), the sink
+    `[H]`.
+
+    ```mlir
+    %q = kerf.constant dense<0.5> : tensor<2x8x4x16xf32>
+    %s = kerf.param "sinks" init<zeros> : tensor<4xf32>
+    %y, %l = kerf.attention %q, %q, %q causal lse : tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>
+    %z, %m = kerf.attention_sink %y, %l, %s : tensor<2x8x4x16xf32>, tensor<2x4x8xf32>, tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Kerf_Float:$y, Kerf_Float:$log_sum_exp, Kerf_Float:$sink);
+  let results = (outs Kerf_Float:$result, Kerf_Float:$all_log_sum_exp);
+  let assemblyFormat = [{
+    $y `,` $log_sum_exp `,` $sink attr-dict `:` type($y) `,` type($log_sum_exp) `,` type($sink)
   }];
 }
 

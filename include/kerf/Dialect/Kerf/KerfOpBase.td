@@ -87,7 +87,7 @@ class Kerf_AttentionBase<string mnemonic, list<Trait> traits = []>
     Variadic<Kerf_Int>:$segments, Variadic<Kerf_I32Scalar>:$offsets,
     Optional<Kerf_I32Scalar>:$seed, Optional<Kerf_I32Scalar>:$step,
     Optional<Kerf_I32Scalar>:$layer, UnitAttr:$causal, OptionalAttr<Kerf_I64Attr>:$window,
-    OptionalAttr<F64Attr>:$scale, OptionalAttr<F64Attr>:$dropout,
+    OptionalAttr<F64Attr>:$scale, OptionalAttr<F64Attr>:$softcap, OptionalAttr<F64Attr>:$dropout,
     OptionalAttr<StrAttr>:$name, OptionalAttr<DenseI64ArrayAttr>:$global);
 }
 

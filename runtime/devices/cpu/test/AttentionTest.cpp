@@ -16,7 +16,7 @@ struct Case {
   uint32_t dtype;
   int64_t b, h, g, sq, sk, d, dv, window;
   bool causal, segments;
-  double scale, dropout;
+  double scale, dropout, softcap;
   int64_t global[4], offsets[4], zigzag;
   int64_t seed, step, layer;
   std::vector<int64_t> attrs;
@@ -34,6 +34,15 @@ struct Case {
   int64_t positionOf(int64_t row) const;
   bool visible(int64_t b, int64_t i, int64_t j) const;
   double dropFactor(int64_t b, int64_t h, int64_t i, int64_t j) const;
+  /// A score, and its slope by the product of query and key.
+  double scoreOf(double product) const {
+    double s = product * scale;
+    return softcap ? softcap * std::tanh(s / softcap) : s;
+  }
+  double slopeOf(double score) const {
+    double part = softcap ? score / softcap : 0;
+    return scale * (1 - part * part);
+  }
   void computeHead(int64_t b, int64_t h);
   void compute();
 };
@@ -83,7 +92,7 @@ void Case::computeHead(int64_t bi, int64_t hi) {
     for (int64_t j = 0; j < sk; ++j) {
       for (int64_t l = 0; l < d; ++l)
         s[j] += o[0].at(at(0, bi, i, hi) + l) * o[1].at(at(1, bi, j, gi) + l);
-      s[j] *= scale;
+      s[j] = scoreOf(s[j]);
       if (visible(bi, i, j))
         max = std::max(max, s[j]);
     }
@@ -104,7 +113,7 @@ void Case::computeHead(int64_t bi, int64_t hi) {
       delta += o[5].at(at(4, bi, i, hi) + e) * yRow[e];
     for (int64_t j = 0; j < sk; ++j) {
       double factor = dropFactor(bi, hi, i, j);
-      double ds = p[j] * (dp[j] * factor - delta) * scale;
+      double ds = p[j] * (dp[j] * factor - delta) * slopeOf(s[j]);
       int64_t key = (bi * g + gi) * sk + j;
       for (int64_t e = 0; e < dv; ++e)
         dv_[key * dv + e] += p[j] * factor * o[5].at(at(4, bi, i, hi) + e);
@@ -146,6 +155,7 @@ static void drawShape(std::mt19937 &random, Case &c, int64_t largest) {
   c.window = c.causal && pick(random, 0, 1) ? pick(random, 1, c.sk + 2) : 0;
   c.segments = pick(random, 0, 3) == 0;
   c.dropout = pick(random, 0, 2) ? 0 : 0.25;
+  c.softcap = pick(random, 0, 3) ? 0 : pick(random, 1, 8) / 2.0;
   c.scale =
       1 / std::sqrt(static_cast<double>(c.d)) * (pick(random, 0, 9) ? 1 : -2);
   bool shard = pick(random, 0, 2) == 0;
@@ -185,6 +195,7 @@ static void drawOperands(std::mt19937 &random, Case &c) {
     c.attrs.push_back(attr);
   c.attrs.insert(c.attrs.end(), c.global, c.global + 4);
   c.attrs.push_back(c.zigzag);
+  c.attrs.push_back(bitsOf(c.softcap));
   for (int i : {0, 1, 2, 4})
     tensors[i].fill(random);
   auto scalar = [](int64_t value, bool absent) {
@@ -251,10 +262,11 @@ static std::string describe(const Case &c) {
   snprintf(
       text, sizeof text,
       "attention %s b=%lld h=%lld g=%lld sq=%lld sk=%lld d=%lld dv=%lld "
-      "causal=%d window=%lld segments=%d dropout=%g shift=%lld zigzag=%lld",
+      "causal=%d window=%lld segments=%d dropout=%g softcap=%g shift=%lld "
+      "zigzag=%lld",
       typeName(c.dtype), (long long)c.b, (long long)c.h, (long long)c.g,
       (long long)c.sq, (long long)c.sk, (long long)c.d, (long long)c.dv,
-      c.causal, (long long)c.window, c.segments, c.dropout,
+      c.causal, (long long)c.window, c.segments, c.dropout, c.softcap,
       (long long)(c.offsets[2] - c.offsets[3]), (long long)c.zigzag);
   return text;
 }

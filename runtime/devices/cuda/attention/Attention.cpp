@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <numbers>
 #include <vector>
 
 using namespace kerf::cuda;
@@ -73,6 +74,10 @@ static AttentionArguments argumentsOf(const AttentionShape &s) {
   a.zigzag = static_cast<int32_t>(s.zigzag);
   a.chunk = static_cast<int32_t>(s.zigzag ? s.global[2] / (2 * s.zigzag) : 0);
   a.scale = static_cast<float>(s.scale);
+  bool isCapped = s.softcap > 0;
+  a.cap = static_cast<float>(s.softcap);
+  a.capScale = isCapped ? static_cast<float>(s.scale / s.softcap) : 0.0f;
+  a.unit = static_cast<float>((isCapped ? 1 : s.scale) * std::numbers::log2e);
   a.threshold = kerf::device::dropoutThreshold(s.dropout);
   a.keep = static_cast<float>(1.0 / (1.0 - s.dropout));
   a.nameHash = s.nameHash;

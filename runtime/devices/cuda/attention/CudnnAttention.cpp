@@ -329,6 +329,8 @@ std::string kerf::cuda::fusedRefusal(const FusedAttention &part) {
     return "f32";
   if (s.dropout > 0)
     return "dropout draws Kerf's random numbers";
+  if (s.softcap > 0)
+    return "a soft cap of the scores";
   if (!(s.scale > 0))
     return "a scale that is not positive";
   if (s.sq == 1 && s.sk == 1)

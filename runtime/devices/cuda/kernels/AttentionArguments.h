@@ -31,6 +31,9 @@ struct AttentionArguments {
   int32_t zigzag, chunk;  ///< ranks of kerf_zigzag or 0; rows of a chunk
   uint32_t threshold;     ///< of 2^24: random numbers below drop; 0: none
   float scale;
+  /// Under a soft cap (0: none) scores are cap tanh(capScale q k), else q k;
+  /// weights are 2^(unit score - ...).
+  float cap, capScale, unit;
   float keep; ///< what is kept is multiplied by: 1 / (1 - rate)
   uint64_t nameHash;
   int64_t global[4]; ///< whole [B,H,Sq,Sk] that random indices count in

@@ -72,6 +72,15 @@ template <class T, int depth, int width, int keys> struct Forward {
           [&](int j) { return key + sumColumn(j / 2, j % 2); });
   }
 
+  KERF_MEMBER void capAll(Scores &scores) const {
+#pragma unroll
+    for (int i = 0; i < m * 2 * columns; ++i) {
+      int r = i / columns, j = i % columns;
+      float &s = scores.at[r / 2][j / 2][r % 2 * 2 + j % 2];
+      s = capped(a, s);
+    }
+  }
+
   KERF_MEMBER void hide(Scores &scores, const ScoreBits (&bits)[m]) const {
 #pragma unroll
     for (int i = 0; i < m * 2 * columns; ++i) {
@@ -105,7 +114,7 @@ template <class T, int depth, int width, int keys> struct Forward {
 /// Scores become weights; sums so far are corrected.
 template <class T, int depth, int width, int keys>
 KERF_MEMBER void Forward<T, depth, width, keys>::weigh(Scores &scores) {
-  float unit = a.scale * log2e; // above 0
+  float unit = a.unit; // above 0
 #pragma unroll
   for (int r = 0; r < 2 * m; ++r) {
     SoftmaxRow &state = states[r / 2][r % 2];
@@ -160,6 +169,8 @@ KERF_MEMBER void Forward<T, depth, width, keys>::run() {
     look(key, open, bits);
     Scores scores;
     multiplyTiles<T>(scores, q, row - place.row, keyTile(buffer), a.d);
+    if (a.cap)
+      capAll(scores);
     if (!open)
       hide(scores, bits);
     weigh(scores);

@@ -39,6 +39,27 @@ KERF_DEVICE int64_t statIndex(const AttentionArguments &a, int b, int h,
   return ((int64_t)b * a.h + h) * a.sq + query;
 }
 
+/// tanh x: near 0 by its series, else by 2^x.
+KERF_DEVICE float tanhOf(float x) {
+  float size = x < 0 ? -x : x, square = x * x;
+  float series = square * (62.0f / 2835) - 17.0f / 315;
+  series = series * square + 2.0f / 15;
+  series = series * square - 1.0f / 3;
+  float far = 1 - 2 / (exp2Of(size * (2 * log2e)) + 1);
+  far = x < 0 ? -far : far;
+  return size < 0.3f ? x + x * square * series : far;
+}
+
+/// A product of query and key, under the soft cap if there is one.
+KERF_DEVICE float capped(const AttentionArguments &a, float product) {
+  return a.cap > 0 ? a.cap * tanhOf(product * a.capScale) : product;
+}
+/// What the cap multiplies the slope of such a score by.
+KERF_DEVICE float capSlope(const AttentionArguments &a, float score) {
+  float part = a.cap > 0 ? score / a.cap : 0.0f;
+  return 1 - part * part;
+}
+
 /// log-sum-exp of a query that sees nothing, as the op's decomposition has it.
 constexpr float hiddenLse = -1e30f;
 

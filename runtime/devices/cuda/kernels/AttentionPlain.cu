@@ -94,7 +94,7 @@ KERF_DEVICE void weigh(const AttentionArguments &a, const ScoreBits &bits,
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       float &s = scores.at[i][j];
-      s = bits.isVisible(4 * i + j) ? s * (a.scale * log2e) : -infinity;
+      s = bits.isVisible(4 * i + j) ? capped(a, s) * a.unit : -infinity;
       top = largest(top, s);
     }
     float correction = states[i].raise(rowLargest(top));
@@ -170,10 +170,12 @@ KERF_DEVICE void weighGradient(const AttentionArguments &a,
                                const QueryStat &query, const ScoreBits &bits,
                                int bit, float &s, float &dp) {
   bool visible = bits.isVisible(bit);
-  float p = visible ? exp2Of(s * (a.scale * log2e) - query.lse) : 0.0f;
+  float score = capped(a, s);
+  float p = visible ? exp2Of(score * a.unit - query.lse) : 0.0f;
   float keep = a.threshold ? bits.keep(a, bit) : 1.0f;
   s = p * keep;
-  dp = visible ? p * (dp * keep - query.delta) * a.scale : 0.0f;
+  dp = visible ? p * (dp * keep - query.delta) * a.scale * capSlope(a, score)
+               : 0.0f;
 }
 
 template <class T> KERF_DEVICE void queryGradient(const AttentionArguments &a) {

@@ -46,17 +46,35 @@ double AttentionCase::dropFactor(int64_t bi, int64_t hi, int64_t i,
   return uniform >= dropout ? 1 / (1 - dropout) : 0;
 }
 
+double AttentionCase::product(int64_t bi, int64_t hi, int64_t i, int64_t j) {
+  double s = 0;
+  for (int64_t l = 0; l < d; ++l)
+    s += q.at(bi, i, hi, l) * k.at(bi, j, hi / (h / g), l);
+  return s;
+}
+
+double AttentionCase::scoreOf(double product) const {
+  double s = product * scale;
+  return softcap ? softcap * std::tanh(s / softcap) : s;
+}
+
+/// Of a score by its product of query and key.
+double AttentionCase::slopeAt(int64_t bi, int64_t hi, int64_t i, int64_t j) {
+  if (softcap == 0)
+    return scale;
+  double cosh = std::cosh(product(bi, hi, i, j) * scale / softcap);
+  return scale / (cosh * cosh);
+}
+
 /// y and lse of a query, then its gradients.
 void AttentionCase::computeRow(int64_t bi, int64_t hi, int64_t i) {
   int64_t gi = hi / (h / g);
   std::vector<double> p(sk, -INFINITY);
   double max = -INFINITY, total = 0;
   for (int64_t j = 0; j < sk; ++j) {
-    double s = 0;
-    for (int64_t l = 0; l < d; ++l)
-      s += q.at(bi, i, hi, l) * k.at(bi, j, gi, l);
+    double s = product(bi, hi, i, j);
     if (visible(bi, i, j))
-      max = std::max(max, p[j] = s * scale);
+      max = std::max(max, p[j] = scoreOf(s));
   }
   for (double &x : p)
     total += x = x == -INFINITY ? 0 : std::exp(x - max);
@@ -82,7 +100,7 @@ void AttentionCase::addGradients(int64_t bi, int64_t hi, int64_t i,
       dp += dy.at(bi, i, hi, e) * v.at(bi, j, gi, e);
       dvs.at(bi, j, gi, e) += p[j] * factor * dy.at(bi, i, hi, e);
     }
-    double ds = p[j] * (dp * factor - delta) * scale;
+    double ds = p[j] * (dp * factor - delta) * slopeAt(bi, hi, i, j);
     for (int64_t l = 0; l < d; ++l) {
       dq.at(bi, i, hi, l) += ds * k.at(bi, j, gi, l);
       dk.at(bi, j, gi, l) += ds * q.at(bi, i, hi, l);
@@ -142,6 +160,7 @@ std::vector<int64_t> AttentionCase::attributes() const {
   attrs.push_back(static_cast<int64_t>(kerf_hash_name("drop")));
   attrs.insert(attrs.end(), global, global + 4);
   attrs.push_back(zigzag);
+  attrs.push_back(std::bit_cast<int64_t>(softcap));
   return attrs;
 }
 
@@ -150,13 +169,13 @@ std::string AttentionCase::describe() const {
   snprintf(text, sizeof text,
            "attention %s b=%lld h=%lld g=%lld sq=%lld sk=%lld d=%lld dv=%lld "
            "causal=%d window=%lld segments=%d dropout=%g scale=%.3g "
-           "offsets=%lld,%lld zigzag=%lld",
+           "softcap=%g offsets=%lld,%lld zigzag=%lld",
            dtype == KERF_BF16  ? "bf16"
            : dtype == KERF_F16 ? "f16"
                                : "f32",
            (long long)b, (long long)h, (long long)g, (long long)sq,
            (long long)sk, (long long)d, (long long)dv, causal,
-           (long long)window, segments, dropout, scale, (long long)offsets[2],
-           (long long)offsets[3], (long long)zigzag);
+           (long long)window, segments, dropout, scale, softcap,
+           (long long)offsets[2], (long long)offsets[3], (long long)zigzag);
   return text;
 }

@@ -34,7 +34,7 @@ struct AttentionCase {
   int64_t b, h, g, sq, sk, d, dv;
   bool causal = false, segments = false;
   int64_t window = 0, zigzag = 0;
-  double scale, dropout = 0;
+  double scale, dropout = 0, softcap = 0;
   int64_t global[4], offsets[4] = {0, 0, 0, 0};
   int64_t seed = 0, step = 0, layer = -1;
   bool repeats = true;    ///< two runs give the same bits
@@ -56,6 +56,9 @@ private:
   int64_t positionOf(int64_t row) const;
   bool visible(int64_t bi, int64_t i, int64_t j) const;
   double dropFactor(int64_t bi, int64_t hi, int64_t i, int64_t j) const;
+  double product(int64_t bi, int64_t hi, int64_t i, int64_t j);
+  double scoreOf(double product) const;
+  double slopeAt(int64_t bi, int64_t hi, int64_t i, int64_t j);
   void computeRow(int64_t bi, int64_t hi, int64_t i);
   void addGradients(int64_t bi, int64_t hi, int64_t i,
                     const std::vector<double> &p);

@@ -233,6 +233,7 @@ static void drawOptions(std::mt19937 &random, AttentionCase &c) {
   c.window = c.causal && pick(random, 0, 1) ? pick(random, 1, c.sk + 2) : 0;
   c.segments = pick(random, 0, 3) == 0;
   c.dropout = pick(random, 0, 2) ? 0 : 0.25;
+  c.softcap = pick(random, 0, 3) ? 0 : pick(random, 1, 8) / 2.0;
   bool shard = pick(random, 0, 2) == 0;
   const int64_t local[] = {c.b, c.h, c.sq, c.sk};
   for (int i = 0; i < 4; ++i) {

@@ -287,6 +287,9 @@ static void testOthers(const Gpu &gpu) {
   other.dropout = 0.25;
   expect(other, true, "dropout draws Kerf's random numbers");
   other = c;
+  other.softcap = 1.5;
+  expect(other, true, "a soft cap of the scores");
+  other = c;
   other.dtype = KERF_F32;
   expect(other, true, "f32");
   other = caseOf({KERF_BF16, 1, 2, 2, 20, 16, 32, 32, true, 4});
