@@ -259,6 +259,8 @@ void SketchedLayer::findParams() {
     param.elements = terms.paramElements(int(params.size()) - 1, layout, -1,
                                          &AxisLayout::Rest::weight);
     param.gradient = param.elements;
+    param.updateBytes =
+        terms.gramUpdate(int(params.size()) - 1, layout).workBytes();
   }
   for (const LayerOp &op : kind.ops)
     for (int value : op.results) {

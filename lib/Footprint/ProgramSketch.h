@@ -142,6 +142,7 @@ public:
     double copies = 1;      ///< of gradients that are summed over data ranks
     double ranks = 1;       ///< over which state is cut
     double piece = 0;       ///< elements of a part of it
+    double updateBytes = 0; ///< that live between the products of its update
     bool isProduct = false; ///< a product makes its gradient
     bool isPutOff = false;  ///< its gradient may be made later
     /// Tensor ranks each make a part of all of it: the sum is cut among them.

@@ -508,11 +508,12 @@ private:
   /// its own, which takes over; updated pieces are put together. Before that
   /// comes what other stages have of a gradient, and is added at last.
   void playUpdate() {
-    double most = 0, across = 0, freed = 0;
+    double most = 0, across = 0, freed = 0, mostWork = 0;
     forEachRun([&](const Run &run) {
       for (const SketchedLayer::Param &param : run.layer->params) {
         if (!param.param->trainable || param.isTied)
           continue;
+        mostWork = std::max(mostWork, param.updateBytes);
         double each = double(run.count) * param.param->gradientBytes;
         double bytes = each * (outer.zero >= 1 ? param.piece : param.elements);
         if (param.isAcross)
@@ -534,7 +535,9 @@ private:
     int left = line.begin(-freed, Held::Gradients);
     int sum = line.begin(across, Held::Gradients);
     line.tick();
-    for (int ended : {received, left, sum})
+    int work = line.begin(mostWork, Held::Temporaries);
+    line.tick();
+    for (int ended : {received, left, sum, work})
       line.end(ended);
   }
 

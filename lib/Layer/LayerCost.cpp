@@ -674,8 +674,8 @@ private:
   }
 
   void addParams() {
-    double all = 0, trained = 0, weights = 0;
-    double masters = 0, gradients = 0, states = 0, trainedWeights = 0;
+    double all = 0, trained = 0, weights = 0, trainedWeights = 0;
+    double masters = 0, gradients = 0, states = 0;
     for (size_t p = 0; p < kind.params.size(); ++p) {
       const LayerParam &param = kind.params[p];
       double elements =
@@ -683,8 +683,7 @@ private:
       (isExpert(p) ? point.expertElements : point.denseElements) += elements;
       if (!param.shared)
         ++(isExpert(p) ? point.expertTensors : point.denseTensors);
-      if (param.shared)
-        point.sharedElements += elements;
+      point.sharedElements += param.shared ? elements : 0;
       all += elements;
       weights += elements * param.weightBytes;
       addResting(p);
@@ -698,6 +697,7 @@ private:
       masters += elements * param.masterBytes;
       gradients += elements * param.gradientBytes;
       states += elements * param.stateBytes;
+      result.objective += addGramUpdate(terms, layout, p, point, account);
     }
     if (all > 0) {
       point.trainedShare = trained / all;

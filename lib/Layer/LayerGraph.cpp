@@ -192,6 +192,8 @@ private:
     if (!apart && param.trainable)
       bytes += param.gradientBytes + state;
     addPrice(weight, price * bytes * elements);
+    if (param.trainable && param.gramSteps > 0)
+      addGramUpdate(p, weight);
     if (!apart)
       return;
     addPrice(out.gradients[p], price * param.gradientBytes * elements);
@@ -204,6 +206,16 @@ private:
     addMove(out.optimizers[p], weight, param.weightBytes * elements);
   }
   double steps() const { return double(query.microBatches); }
+
+  /// Products in the update, and their sums over ranks.
+  void addGramUpdate(int p, const StateVariable &weight) {
+    out.graph.addTable({weight.variable}, [&](const std::vector<int> &s) {
+      GramUpdate update =
+          terms.gramUpdate(p, layout, axis(), weight.states[s[0]]);
+      return toPicoseconds(terms.productSec(update) / steps()) +
+             comm(terms.sumSec(update) / steps());
+    });
+  }
 
   void addPrice(const StateVariable &variable, double seconds) {
     out.graph.addTable({variable.variable}, [&](const std::vector<int> &s) {

@@ -310,7 +310,7 @@ static bool sameCosts(const LayerPoint &a, const LayerPoint &b) {
   };
   return near(total(a.forward), total(b.forward)) &&
          near(total(a.backward), total(b.backward)) &&
-         near(a.savedBytes, b.savedBytes) &&
+         near(a.savedBytes, b.savedBytes) && near(a.updateSec, b.updateSec) &&
          near(a.denseElements, b.denseElements) &&
          near(a.expertElements, b.expertElements) &&
          a.expertsWhole == b.expertsWhole &&

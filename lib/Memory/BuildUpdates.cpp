@@ -1,4 +1,4 @@
-//===- BuildUpdates.cpp - optimizer steps and sums, as commands -----------===//
+//===- BuildUpdates.cpp - optimizer steps, as commands --------------------===//
 
 #include "CommandBuilder.h"
 
@@ -23,26 +23,29 @@ static void keepUnless(PlainBuilder p, Value condition, ValueRange before,
   }
 }
 
-namespace {
-/// The ops of an update. Arguments of the block: weight (or master), gradient,
-/// rate, step, [scale], [condition], states; then the sums.
+namespace kerf {
+/// The ops of an update, of a stack or of one layer of it. Arguments of the
+/// block: weight (or master), gradient, rate, step, [scale], [condition],
+/// states; then the sums.
 struct UpdateBody {
   Block block;
   llvm::SmallVector<Value> results; ///< weight, states, [rounded weight]
   std::vector<RecordedSums::Sum> sums;
   size_t firstState = 4;
 
-  UpdateBody(UpdateOp update, const StorageMap::Param &param);
-  llvm::SmallVector<Value> inputs() {
-    size_t count = block.getNumArguments() - sums.size();
-    return llvm::SmallVector<Value>(block.getArguments().take_front(count));
+  /// `type`: of the gradient.
+  UpdateBody(UpdateOp update, const StorageMap::Param &param,
+             RankedTensorType type);
+  llvm::SmallVector<Value> inputs() const {
+    auto all = const_cast<Block &>(block).getArguments();
+    return llvm::SmallVector<Value>(all.drop_back(sums.size()));
   }
 };
-} // namespace
+} // namespace kerf
 
-UpdateBody::UpdateBody(UpdateOp update, const StorageMap::Param &param) {
+UpdateBody::UpdateBody(UpdateOp update, const StorageMap::Param &param,
+                       RankedTensorType type) {
   auto rule = cast<OptimizerRuleInterface>(update.getRule());
-  auto type = typeOf(update.getGradient());
   Location loc = update.getLoc();
   OpBuilder builder(update.getContext());
   builder.setInsertionPointToEnd(&block);
@@ -81,8 +84,7 @@ UpdateBody::UpdateBody(UpdateOp update, const StorageMap::Param &param) {
         p.cast(results[0], param.op.getLocalType().getElementType()));
 }
 
-/// A kernel of the ops that make `results`, other than arguments, from
-/// `inputs`.
+/// A kernel of the ops that make `results` from `inputs`.
 exec::KernelOp CommandBuilder::makeKernelOf(Location loc,
                                             llvm::ArrayRef<Value> inputs,
                                             llvm::ArrayRef<Value> results) {
@@ -95,9 +97,9 @@ exec::KernelOp CommandBuilder::makeKernelOf(Location loc,
   llvm::SmallPtrSet<Operation *, 32> needed;
   llvm::SmallVector<Value> open(results);
   while (!open.empty())
-    if (Operation *op = open.pop_back_val().getDefiningOp();
-        op && needed.insert(op).second)
-      llvm::append_range(open, op->getOperands());
+    if (Value value = open.pop_back_val();
+        !mapping.contains(value) && needed.insert(value.getDefiningOp()).second)
+      llvm::append_range(open, value.getDefiningOp()->getOperands());
   OpBuilder builder = OpBuilder::atBlockEnd(&body);
   Block *block = Value(results.front()).getParentBlock();
   for (Operation &op : *block)
@@ -131,51 +133,159 @@ void CommandBuilder::addTotal(UpdateOp update, spmd::ParamOp param,
       .operands = {part, total};
 }
 
-/// Computes the sums of an update, those that need no other sums first: one
-/// kernel for all of a round. Their values and places are added to `inputs` and
-/// `operands`.
-void CommandBuilder::buildSums(UpdateOp update, spmd::ParamOp param,
-                               llvm::ArrayRef<RecordedSums::Sum> sums,
-                               Block &block, llvm::SmallVector<Value> &inputs,
-                               llvm::SmallVector<PlannedOperand> &operands) {
-  // The round after which a value can be made.
+namespace {
+/// The values of an update that lie in buffers between its commands, by the
+/// round in which they are made: a sum over ranks and a product are there in
+/// the round after their operands.
+struct UpdateRounds {
+  llvm::SmallVector<llvm::SmallVector<Value>> made; ///< by a kernel
+  llvm::SmallVector<llvm::SmallVector<const RecordedSums::Sum *>> sums;
+  llvm::SmallVector<llvm::SmallVector<EinsumOp>> products;
+
+  explicit UpdateRounds(UpdateBody &body);
+
+private:
   llvm::DenseMap<Value, int64_t> rounds;
-  for (Operation &op : block) {
-    int64_t round = 0;
-    for (Value operand : op.getOperands())
-      round = std::max(round, rounds.lookup(operand));
-    for (Value result : op.getResults())
-      rounds[result] = round;
-    for (const RecordedSums::Sum &sum : sums)
-      if (sum.part.getDefiningOp() == &op)
-        rounds[sum.total] = round + 1;
+  llvm::SetVector<Value> wanted;
+
+  void visit(Operation &op, llvm::ArrayRef<RecordedSums::Sum> all);
+  template <typename T>
+  static void put(llvm::SmallVector<llvm::SmallVector<T>> &list, size_t round,
+                  T value) {
+    list.resize(std::max(list.size(), round + 1));
+    list[round].push_back(value);
   }
-  auto isIn = [&](int64_t round) {
-    return llvm::make_filter_range(sums, [&, round](const auto &sum) {
-      return rounds.lookup(sum.part) == round;
-    });
+};
+} // namespace
+
+void UpdateRounds::visit(Operation &op, llvm::ArrayRef<RecordedSums::Sum> all) {
+  int64_t round = 0;
+  for (Value operand : op.getOperands())
+    round = std::max(round, rounds.lookup(operand));
+  auto product = dyn_cast<EinsumOp>(op);
+  if (product) {
+    put(products, round, product);
+    wanted.insert_range(op.getOperands());
+  }
+  for (Value result : op.getResults())
+    rounds[result] = round + (product ? 1 : 0);
+  for (const RecordedSums::Sum &sum : all) {
+    if (sum.part.getDefiningOp() != &op)
+      continue;
+    wanted.insert(sum.part);
+    put(sums, rounds[sum.part], &sum);
+    rounds[sum.total] = rounds[sum.part] + 1;
+  }
+}
+
+UpdateRounds::UpdateRounds(UpdateBody &body) {
+  for (Operation &op : body.block)
+    visit(op, body.sums);
+  for (Value value : wanted)
+    if (value.getDefiningOp() && !value.getDefiningOp<EinsumOp>())
+      put(made, rounds[value], value);
+  size_t count = std::max({made.size(), sums.size(), products.size()});
+  made.resize(count);
+  sums.resize(count);
+  products.resize(count);
+}
+
+/// Where values of an update lie, by their operands.
+struct CommandBuilder::UpdatePlaces {
+  llvm::MapVector<Value, PlannedOperand> places;
+
+  /// Those that lie here already and of which `results` are made.
+  llvm::SmallVector<Value> readBy(llvm::ArrayRef<Value> results) const {
+    llvm::SmallPtrSet<Value, 32> seen;
+    llvm::SmallVector<Value> open(results), read;
+    while (!open.empty()) {
+      Value value = open.pop_back_val();
+      if (seen.insert(value).second && !places.contains(value))
+        llvm::append_range(open, value.getDefiningOp()->getOperands());
+    }
+    for (Value value : llvm::make_first_range(places))
+      if (seen.contains(value))
+        read.push_back(value);
+    return read;
+  }
+  /// The arguments of an update before its sums, and what else its results are
+  /// made of.
+  llvm::SmallVector<Value> needed(const UpdateBody &body) const;
+  llvm::SmallVector<PlannedOperand> of(llvm::ArrayRef<Value> values) const {
+    return llvm::map_to_vector(
+        values, [&](Value value) { return places.find(value)->second; });
+  }
+};
+
+llvm::SmallVector<Value>
+CommandBuilder::UpdatePlaces::needed(const UpdateBody &body) const {
+  llvm::SmallVector<Value> inputs = body.inputs();
+  for (Value value : readBy(body.results))
+    if (!llvm::is_contained(inputs, value))
+      inputs.push_back(value);
+  return inputs;
+}
+
+/// Room for a value of an update, also as an operand of a product.
+void CommandBuilder::addRoom(UpdateOp update, Value value,
+                             UpdatePlaces &places) {
+  auto type = typeOf(value);
+  Storage storage{
+      map.add({update.getName().str() + ".sum", KERF_CLASS_TEMPORARY,
+               BufferScope::Function, denseBytes(type)}),
+      0, 0, denseStrides(type.getShape())};
+  map.values[value] = storage;
+  places.places.insert({value, at(storage, type, KERF_READ)});
+}
+
+/// Computes what lies between the commands of an update: one kernel for all of
+/// a round, then sums over ranks, then products.
+LogicalResult CommandBuilder::buildRounds(UpdateOp update, spmd::ParamOp param,
+                                          UpdateBody &body,
+                                          UpdatePlaces &places) {
+  for (auto &[value, operand] : places.places)
+    if (operand.buffer >= 0)
+      map.values[value] = {static_cast<unsigned>(operand.buffer),
+                           operand.offset, operand.iter,
+                           denseStrides(typeOf(value).getShape())};
+  UpdateRounds rounds(body);
+  auto buildRound = [&](size_t round) {
+    if (llvm::ArrayRef<Value> made = rounds.made[round]; !made.empty()) {
+      llvm::SmallVector<Value> reads = places.readBy(made);
+      llvm::SmallVector<PlannedOperand> operands = places.of(reads);
+      for (Value value : made)
+        addRoom(update, value, places);
+      llvm::append_range(operands, places.of(made));
+      launch(makeKernelOf(update.getLoc(), reads, made), operands, update,
+             "update");
+    }
+    for (const RecordedSums::Sum *sum : rounds.sums[round]) {
+      PlannedOperand place = places.of(sum->part).front();
+      addTotal(update, param, *sum, place);
+      Storage storage = map.values[sum->part];
+      map.values[sum->total] = storage;
+      // The part is there no longer.
+      places.places.erase(sum->part);
+      places.places.insert({sum->total, place});
+    }
+    for (EinsumOp product : rounds.products[round]) {
+      addRoom(update, product.getResult(), places);
+      if (failed(buildMatmul(product)))
+        return failure();
+    }
+    return success();
   };
-  for (int64_t round = 0; !isIn(round).empty(); ++round) {
-    llvm::SmallVector<Value> parts;
-    llvm::SmallVector<PlannedOperand> places;
-    for (const RecordedSums::Sum &sum : isIn(round)) {
-      auto type = typeOf(sum.part);
-      unsigned buffer =
-          map.add({update.getName().str() + ".sum", KERF_CLASS_TEMPORARY,
-                   BufferScope::Function, denseBytes(type)});
-      parts.push_back(sum.part);
-      places.push_back(
-          at({buffer, 0, 0, denseStrides(type.getShape())}, type, KERF_READ));
-    }
-    llvm::SmallVector<PlannedOperand> all(operands);
-    all.append(places);
-    launch(makeKernelOf(update.getLoc(), inputs, parts), all, update, "update");
-    for (auto [sum, place] : llvm::zip_equal(isIn(round), places)) {
-      addTotal(update, param, sum, place);
-      inputs.push_back(sum.total);
-      operands.push_back(place);
-    }
-  }
+  LogicalResult result = success();
+  for (size_t round = 0; succeeded(result) && round < rounds.made.size();
+       ++round)
+    result = buildRound(round);
+  // They are no values of the program.
+  for (Value argument : body.block.getArguments())
+    map.values.erase(argument);
+  for (Operation &op : body.block)
+    for (Value value : op.getResults())
+      map.values.erase(value);
+  return result;
 }
 
 /// Where the update writes the weight: its storage; or, of a rank that makes a
@@ -210,21 +320,37 @@ PlannedOperand CommandBuilder::weightOf(UpdateOp update,
   return piece;
 }
 
-LogicalResult CommandBuilder::buildUpdate(UpdateOp update) {
-  int64_t start = update.getStart().value_or(0);
-  const StorageMap::Param &param =
-      map.getParam(source, update.getName(), start);
+/// True where layers are updated one after the other: what lies between
+/// products is as large as a parameter.
+static bool goesByLayer(UpdateOp update) {
+  auto rule = cast<OptimizerRuleInterface>(update.getRule());
+  return update.getStart() && rule.getGramSteps() > 0;
+}
+
+/// Where the arguments of an update lie, in order; of an update by layers those
+/// of the loop's iteration.
+llvm::SmallVector<PlannedOperand>
+CommandBuilder::argumentsOf(UpdateOp update, const StorageMap::Param &param,
+                            PlannedOperand weight) {
   auto type = typeOf(update.getGradient());
-  auto stateAt = [&](unsigned buffer, int64_t stride, RankedTensorType type) {
-    return at({buffer, param.offsetOf(start, stride), 0,
-               denseStrides(type.getShape())},
-              type, KERF_READ);
+  int64_t start = update.getStart().value_or(0);
+  int64_t layers = goesByLayer(update) ? type.getDimSize(0) : 1;
+  auto layerOf = [&](PlannedOperand operand, int64_t stride) {
+    operand.iter = goesByLayer(update) ? stride : operand.iter;
+    operand.bytes /= layers;
+    return operand;
   };
-  PlannedOperand weight = weightOf(update, param);
-  PlannedOperand updated =
-      param.master ? stateAt(*param.master, param.masterStride, type) : weight;
+  auto stateAt = [&](unsigned buffer, int64_t stride, RankedTensorType type) {
+    return layerOf(at({buffer, param.offsetOf(start, stride), 0,
+                       denseStrides(type.getShape())},
+                      type, KERF_READ),
+                   stride);
+  };
+  PlannedOperand gradient = operand(update.getGradient(), KERF_READ);
   llvm::SmallVector<PlannedOperand> operands = {
-      updated, operand(update.getGradient(), KERF_READ),
+      param.master ? stateAt(*param.master, param.masterStride, type)
+                   : layerOf(weight, param.stride),
+      layerOf(gradient, gradient.bytes / layers),
       operand(update.getRate(), KERF_READ),
       operand(update.getStep(), KERF_READ)};
   if (update.getScale())
@@ -234,16 +360,24 @@ LogicalResult CommandBuilder::buildUpdate(UpdateOp update) {
   for (const StorageMap::State &state : param.states)
     operands.push_back(
         stateAt(state.buffer, state.stride, stateType(state.facts, type)));
-  UpdateBody body(update, param);
-  llvm::SmallVector<Value> inputs = body.inputs();
-  size_t firstState = body.firstState;
-  buildSums(update, param.op, body.sums, body.block, inputs, operands);
+  return operands;
+}
+/// Ends an update: one kernel makes the weight and the state from what lies
+/// there.
+void CommandBuilder::buildResults(UpdateOp update,
+                                  const StorageMap::Param &param,
+                                  const UpdateBody &body,
+                                  const UpdatePlaces &places,
+                                  PlannedOperand weight) {
+  llvm::SmallVector<Value> inputs = places.needed(body);
+  llvm::SmallVector<PlannedOperand> operands = places.of(inputs);
   exec::KernelOp kernel = makeKernelOf(update.getLoc(), inputs, body.results);
   OpBuilder builder(kernel);
   llvm::SmallVector<Attribute> pairs;
   llvm::SmallVector<PlannedOperand> after, beside;
+  auto type = typeOf(inputs.front());
   for (size_t i = 0; i <= param.states.size(); ++i) {
-    size_t input = i == 0 ? 0 : firstState + i - 1;
+    size_t input = i == 0 ? 0 : body.firstState + i - 1;
     after.push_back(operands[input]);
     if (body.sums.empty() || inputs[input].getType() == type) {
       pairs.push_back(builder.getI64ArrayAttr({int64_t(i), int64_t(input)}));
@@ -265,81 +399,28 @@ LogicalResult CommandBuilder::buildUpdate(UpdateOp update) {
   launch(kernel, operands, update, "update");
   for (size_t i = 0; i < beside.size(); i += 2)
     copy(update, beside[i], beside[i + 1]);
-  return success();
 }
 
-/// Adds the rows of a kernel to the table `target`: in each call where another
-/// sum is there before, else the first one sets it.
-void CommandBuilder::buildTable(spmd::AccumulateOp accumulate,
-                                const Storage &target) {
-  spmd::FusedOp rows = map.tables[accumulate];
-  bool isAlone = accumulate.getValue() == rows->getResult(0);
-  auto type = typeOf(accumulate.getValue());
-  auto kind = rows->getAttrOfType<StringAttr>("spmd.kind");
-  auto addKernel = [&](bool adds, uint32_t flags) {
-    llvm::SmallVector<Type> types(rows->getOperandTypes());
-    if (adds)
-      types.push_back(type);
-    exec::KernelOp kernel = makeKernel(rows.getLoc(), types, {type});
-    Value sum = cloneBody(rows, kernel).front();
-    Block &body = kernel.getBody().front();
-    OpBuilder builder = OpBuilder::atBlockEnd(&body);
-    int64_t last = static_cast<int64_t>(types.size()) - 1;
-    if (adds)
-      sum =
-          PlainBuilder{builder, rows.getLoc()}.add(body.getArgument(last), sum);
-    exec::YieldOp::create(builder, rows.getLoc(), sum);
-    llvm::SmallVector<PlannedOperand> operands;
-    for (Value value : rows->getOperands())
-      operands.push_back(operand(value, KERF_READ));
-    if (adds) {
-      kernel.setInplaceAttr(
-          builder.getArrayAttr({builder.getI64ArrayAttr({0, last})}));
-      operands.push_back(at(target, type, KERF_READ));
-    }
-    operands.push_back(at(target, type, KERF_WRITE));
-    launch(kernel, operands, rows, kind ? kind.getValue() : "fused", flags);
-  };
-  if (isAlone && !continues)
-    addKernel(/*adds=*/false, KERF_IF_FIRST);
-  addKernel(/*adds=*/true, isAlone && !continues ? KERF_UNLESS_FIRST : 0);
-}
-
-/// The first call of a step sets the sum, later ones add to it.
-LogicalResult CommandBuilder::buildAccumulate(spmd::AccumulateOp accumulate) {
-  if (map.inPlace.contains(accumulate))
-    return success();
-  Value value = accumulate.getValue();
-  auto type = typeOf(value);
-  Storage target{map.symbols[accumulate.getTarget()], 0, 0,
-                 denseStrides(type.getShape())};
-  if (!map.tables.contains(accumulate)) {
-    addUp(accumulate, value, target);
-    return success();
+LogicalResult CommandBuilder::buildUpdate(UpdateOp update) {
+  const StorageMap::Param &param =
+      map.getParam(source, update.getName(), update.getStart().value_or(0));
+  auto type = typeOf(update.getGradient());
+  PlannedOperand weight = weightOf(update, param);
+  llvm::SmallVector<PlannedOperand> operands =
+      argumentsOf(update, param, weight);
+  if (goesByLayer(update)) {
+    weight.iter = param.stride;
+    weight.bytes /= type.getDimSize(0);
+    loop = int64_t(func->loops.size());
+    func->loops.push_back({0, type.getDimSize(0), /*reverse=*/false});
+    type = withShape(type, type.getShape().drop_front());
   }
-  if (Value beside = map.besideTables.lookup(accumulate))
-    addUp(accumulate, beside, target);
-  buildTable(accumulate, target);
-  return success();
-}
-
-/// Sets `target` to a value in the first call, and adds it in later ones.
-void CommandBuilder::addUp(spmd::AccumulateOp accumulate, Value value,
-                           const Storage &target) {
-  auto type = typeOf(value);
-  if (!continues)
-    copy(accumulate, operand(value, KERF_READ), at(target, type, KERF_WRITE),
-         KERF_IF_FIRST);
-  exec::KernelOp kernel = makeKernel(accumulate.getLoc(), {type, type}, {type});
-  Block &body = kernel.getBody().front();
-  OpBuilder builder = OpBuilder::atBlockEnd(&body);
-  PlainBuilder p{builder, accumulate.getLoc()};
-  exec::YieldOp::create(builder, accumulate.getLoc(),
-                        p.add(body.getArgument(0), body.getArgument(1)));
-  kernel.setInplaceAttr(
-      builder.getArrayAttr({builder.getI64ArrayAttr({0, 0})}));
-  launch(kernel,
-         {at(target, type, KERF_READ), operand(value, KERF_READ),
-          at(target, type, KERF_WRITE)},
-         accumulate, "accumulate", continues ? 0 : KERF_UNLESS_FIRST);
+  UpdateBody body(update, param, type);
+  UpdatePlaces places;
+  for (auto [value, operand] : llvm::zip_first(body.inputs(), operands))
+    places.places.insert({value, operand});
+  LogicalResult result = buildRounds(update, param.op, body, places);
+  buildResults(update, param, body, places, weight);
+  loop = -1;
+  return result;
 }

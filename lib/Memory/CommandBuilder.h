@@ -20,6 +20,8 @@ struct UpdatedPieces {
   bool isGathered = false;
 };
 
+struct UpdateBody;
+
 /// State while the commands of one program are written.
 struct CommandBuilder {
   spmd::ProgramOp source;
@@ -73,10 +75,16 @@ struct CommandBuilder {
                               llvm::ArrayRef<mlir::Value> results);
   void addTotal(UpdateOp update, spmd::ParamOp param,
                 const RecordedSums::Sum &sum, PlannedOperand part);
-  void buildSums(UpdateOp update, spmd::ParamOp param,
-                 llvm::ArrayRef<RecordedSums::Sum> sums, mlir::Block &block,
-                 llvm::SmallVector<mlir::Value> &inputs,
-                 llvm::SmallVector<PlannedOperand> &operands);
+  struct UpdatePlaces;
+  void addRoom(UpdateOp update, mlir::Value value, UpdatePlaces &places);
+  mlir::LogicalResult buildRounds(UpdateOp update, spmd::ParamOp param,
+                                  UpdateBody &body, UpdatePlaces &places);
+  llvm::SmallVector<PlannedOperand> argumentsOf(UpdateOp update,
+                                                const StorageMap::Param &param,
+                                                PlannedOperand weight);
+  void buildResults(UpdateOp update, const StorageMap::Param &param,
+                    const UpdateBody &body, const UpdatePlaces &places,
+                    PlannedOperand weight);
   PlannedOperand weightOf(UpdateOp update, const StorageMap::Param &param);
   mlir::LogicalResult buildAccumulate(spmd::AccumulateOp accumulate);
   /// Copies what a kernel computes to the end of `kernel`, whose first

@@ -67,8 +67,9 @@ struct CommandLine {
   cl::opt<std::string, true> optimizer{
       "optimizer",
       cl::desc(
-          "adafactor, adamw (default), adamw_8bit (state in 8 bits), lion or "
-          "sgd"),
+          "adafactor, adamw (default), adamw_8bit (state in 8 bits), lion, "
+          "muon (of matrices; adamw of embeddings, output layer and vectors) "
+          "or sgd"),
       cl::location(values.optimizer), cl::init("adamw"), cl::cat(category)};
   cl::opt<double, true> weightDecay{
       "weight-decay", cl::desc("Of parameters of rank >= 2 (default 0.1)"),
@@ -82,9 +83,17 @@ struct CommandLine {
   cl::opt<double, true> eps{"eps", cl::desc("Of adamw (default 1e-8)"),
                             cl::location(values.eps), cl::init(1e-8),
                             cl::cat(category)};
-  cl::opt<double, true> momentum{"momentum", cl::desc("Of sgd (default 0.9)"),
-                                 cl::location(values.momentum), cl::init(0.9),
-                                 cl::cat(category)};
+  cl::opt<double> momentum{
+      "momentum", cl::desc("Of sgd (default 0.9) and muon (default 0.95)"),
+      cl::cat(category)};
+  cl::opt<std::string, true> muonRate{
+      "muon-rate",
+      cl::desc("Of muon, the factor on the rate of a matrix: match_rms_adamw "
+               "(default: 0.2 sqrt(max(rows, columns)), so that rates and "
+               "decays of adamw fit) or original (sqrt(max(1, rows / "
+               "columns)), for rates about 10 times as large)"),
+      cl::location(values.muonRate), cl::init("match_rms_adamw"),
+      cl::cat(category)};
   cl::opt<int64_t, true> stateBlock{
       "state-block",
       cl::desc(
@@ -98,10 +107,12 @@ struct CommandLine {
       cl::location(values.clipNorm), cl::init(1.0), cl::cat(category)};
   cl::list<std::string> groups{
       "group",
-      cl::desc("Parameters with a rate (a factor on --lr of kerf-run) or a "
-               "weight decay of their own, such as embed*:lr=0.1 or "
-               "*.bias:lr=2,weight-decay=0; the first that matches counts"),
-      cl::value_desc("pattern:lr=...,weight-decay=..."), cl::cat(category)};
+      cl::desc("Parameters with a rate (a factor on --lr of kerf-run), a "
+               "weight decay or an optimizer of their own, such as "
+               "embed*:lr=0.1, *.bias:lr=2,weight-decay=0 or "
+               "*.mlp.*:optimizer=muon; the first that matches counts"),
+      cl::value_desc("pattern:lr=...,weight-decay=...,optimizer=..."),
+      cl::cat(category)};
   cl::opt<double, true> zLoss{
       "z-loss", cl::desc("Factor on the squared log-sum-exp (default 0)"),
       cl::location(values.zLoss), cl::init(0.0), cl::cat(category)};
@@ -255,8 +266,8 @@ static int checkGraphOptions(CommandLine &options, bool isFunction) {
   static constexpr llvm::StringLiteral common[] = {
       "o", "log", "name", "plain", "flat", "debug", "locations"};
   static constexpr llvm::StringLiteral optimizers[] = {
-      "optimizer", "weight-decay", "beta1",     "beta2", "eps",
-      "momentum",  "state-block",  "clip-norm", "group"};
+      "optimizer", "weight-decay", "beta1",       "beta2",     "eps",
+      "momentum",  "muon-rate",    "state-block", "clip-norm", "group"};
   for (auto &[name, option] : cl::getRegisteredOptions()) {
     if (!option->getNumOccurrences() || llvm::is_contained(common, name) ||
         !llvm::is_contained(option->Categories, &options.category))
@@ -389,6 +400,8 @@ int kerf::importMain(int argc, char **argv) {
   options.values.groups.assign(options.groups.begin(), options.groups.end());
   if (options.beta2.getNumOccurrences())
     options.values.beta2 = options.beta2.getValue();
+  if (options.momentum.getNumOccurrences())
+    options.values.momentum = options.momentum.getValue();
   if (options.capacityFactor.getNumOccurrences())
     options.values.capacityFactor = options.capacityFactor.getValue();
   if (int bad = readLora(options))

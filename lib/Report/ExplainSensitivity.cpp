@@ -81,6 +81,8 @@ static void scale(TimeParts &parts, Assumed what, double factor,
 
 static void scale(LayerPoint &point, Assumed what, double factor) {
   double matmulSec = point.backward.matmulSec;
+  if (what == Assumed::Matmul)
+    point.updateSec /= factor;
   scale(point.forward, what, factor, false);
   scale(point.recompute, what, factor, false);
   scale(point.backward, what, factor, true);

@@ -174,7 +174,7 @@ void BoundMaker::addRatios(const ChunkWork &work, double sec) {
 
 static LayerPrice mostOnce() {
   LayerPrice once;
-  once.updateElements = HUGE_VAL;
+  once.updateElements = once.updateSec = HUGE_VAL;
   for (ParamTraffic *own : {&once.dense, &once.expert, &once.whole})
     *own = {HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL};
   return once;

@@ -328,6 +328,7 @@ LayerPrice search_detail::priceOf(const Pricing &pricing, int kind,
   if (point.expertElements > 0)
     addState(price, pricing, kind, point, point.expertElements, true);
   price.tensorSyncSec = tensorSyncOf(pricing, point);
+  price.updateSec = point.updateSec;
   if (pricing.problem.profile.fused) {
     price.forwardMaxima = point.forwardMaxima;
     price.backwardMaxima = point.backwardMaxima;
@@ -384,6 +385,7 @@ double LayerPrice::stageSec(const Profile &profile) const {
 void search_detail::addOnce(LayerPrice &sum, const LayerPrice &layer,
                             double count) {
   sum.updateElements += count * layer.updateElements;
+  sum.updateSec += count * layer.updateSec;
   sum.dense.add(layer.dense, count);
   sum.expert.add(layer.expert, count);
   sum.whole.add(layer.whole, count);
@@ -391,6 +393,7 @@ void search_detail::addOnce(LayerPrice &sum, const LayerPrice &layer,
 
 void search_detail::keepLeast(LayerPrice &least, const LayerPrice &price) {
   least.updateElements = std::min(least.updateElements, price.updateElements);
+  least.updateSec = std::min(least.updateSec, price.updateSec);
   least.dense.keepLeast(price.dense);
   least.expert.keepLeast(price.expert);
   least.whole.keepLeast(price.whole);
@@ -437,6 +440,7 @@ StepPrice search_detail::stepPrice(const Pricing &pricing,
         exchange.sec(pricing.memo);
   });
   price.updateSec = pricing.problem.profile.updateBytes * sum.updateElements /
-                    pricing.bytesPerSec;
+                        pricing.bytesPerSec +
+                    sum.updateSec;
   return price;
 }

@@ -262,6 +262,7 @@ struct UpdateFacts {
   double gradientBytes = 4, stateBytes = 0;
   bool inPieces = true;
   int64_t granule = 1;
+  int64_t gramSteps = 0;
 };
 
 UpdateFacts factsOf(UpdateOp update) {
@@ -270,7 +271,8 @@ UpdateFacts factsOf(UpdateOp update) {
   auto elements = double(std::max<int64_t>(type.getNumElements(), 1));
   auto rule = cast<OptimizerRuleInterface>(update.getRule());
   return {elementBytesOf(type), double(bytesOf(states, type)) / elements,
-          !rule.mixesElements() && rule.usesLossGradient(), granuleOf(states)};
+          !rule.mixesElements() && rule.usesLossGradient(), granuleOf(states),
+          rule.getGramSteps()};
 }
 
 /// Reads one segment.
@@ -352,6 +354,7 @@ private:
       param.stateBytes = found->second.stateBytes;
       param.inPieces = found->second.inPieces;
       param.granule = found->second.granule;
+      param.gramSteps = found->second.gramSteps;
     }
     kind.params.push_back(param);
     return kind.params.size() - 1;

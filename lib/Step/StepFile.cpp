@@ -124,6 +124,7 @@ void visitFields(Of<LayerParam> auto &param, auto visit) {
   visit("state_bytes", param.stateBytes);
   visit("in_pieces", param.inPieces);
   visit("granule", param.granule);
+  visit("gram_steps", param.gramSteps);
   visit("trainable", param.trainable);
   visit("expert", param.expert);
   visit("shared", param.shared);

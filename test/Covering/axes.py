@@ -11,7 +11,7 @@ MOST_DECODED = 12  # ranks x micro-batches x layers of weights in 4 bits: the in
 # Options and pins that are no axis. One that is in neither list fails the command.
 LEFT_OUT = {
     "kerf-import": """help help-list version o log batch seq list-fields locations name beta1 beta2 eps momentum
-        weight-decay state-block clip-norm z-loss aux-loss capacity-factor router-bias-rate lora-alpha
+        weight-decay muon-rate state-block clip-norm z-loss aux-loss capacity-factor router-bias-rate lora-alpha
         lora-targets lora-dropout plain flat debug inputs params group""",
     "kerfc": """help help-list version o log emit plan cluster devices cpu gpu target dump-stages-to start-after
         stop-after run-after max-threads fuse explain explain-json html new-cluster device per-node nodes nic cluster-name prove search-sensitivity svg sweep within budget tokens price trace versus

@@ -74,17 +74,24 @@ def config_of(case, text):
     return config
 
 
+BESIDE_MUON = "rule = #kerf.adamw<beta2 = 0.95>"  # of vectors
+
+
 def palm_of(case, text, optimizer):
     """The model in the dialect, in other sizes."""
     sizes = PALM_SIZES | {"8": batch_of(case), "16": seq_of(case)}
     swap = lambda found: "tensor<" + "".join(f"{sizes[size]}x" for size in found[1].split("x")[:-1])
     text = re.sub(r"tensor<((?:\d+x)+)", swap, text)
     text = text.replace("= 0 to 4 ", f"= 0 to {layers_of(case)} ")
+    if "#kerf.muon" in optimizer:
+        text = text.replace("weight_decay = 0.0>", f"weight_decay = 0.0, {BESIDE_MUON}>")
     return re.sub(r"optimizer = #kerf\.\w+<[^>]*>", lambda _: optimizer, text)
 
 
 def graph_of(case, optimizer):
     """A decoder as exporters write it."""
+    if "#kerf.muon" in optimizer:
+        optimizer += f', groups = [#kerf.group<match = "*norm*", weight_decay = 0.0, {BESIDE_MUON}>]'
     return Decoder(batch_of(case), seq_of(case), layers_of(case), optimizer).text()
 
 

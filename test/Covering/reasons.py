@@ -6,7 +6,7 @@ import re
 REASONS = [
     (
         "this model's optimizer updates whole parameters",
-        "Adafactor's state is of rows and columns of whole weights, so ZeRO has no pieces of it",
+        "Adafactor's state is of rows and columns, Muon's products are of whole matrices, so ZeRO has no pieces of them",
     ),
     (
         "the interpreter is for up to",

@@ -293,3 +293,90 @@ kerf.model @adafactor_vector(learning_rate %lr: tensor<f32>, step %t: tensor<i32
   %loss = kerf.constant dense<0.0> : tensor<f32>
   kerf.return %loss : tensor<f32>
 }
+
+// The defaults.
+kerf.model @muon(learning_rate %lr: tensor<f32>, step %t: tensor<i32>) {
+  %gradients = kerf.constant dense<
+      [[-4.26175147e-01, 7.47599661e-01, -8.21891963e-01, -1.54431522e-01, -3.97456646e-01, -3.47429127e-01, 4.06932145e-01, -1.26666203e-01, 8.13643932e-01, -1.74170941e-01, 3.01871538e-01, 1.25295565e-01],
+       [1.87930852e-01, 7.99526334e-01, -4.10800338e-01, 7.80317008e-01, -4.58734512e-01, -3.17994386e-01, -2.62097836e-01, -2.47333810e-01, -3.24588537e-01, -7.10873306e-01, 1.86663121e-01, 5.18020272e-01],
+       [1.39624119e-01, 7.32865512e-01, -2.93894857e-01, 1.98542997e-01, 3.13601822e-01, -4.91143823e-01, 2.95991898e-01, -1.55552849e-01, -4.52686518e-01, -5.06166399e-01, -5.40950716e-01, 5.56195140e-01],
+       [1.46448120e-01, 6.67957783e-01, 7.65134513e-01, -6.28335714e-01, -5.01135588e-01, -1.59801960e-01, 4.55180943e-01, -2.69695818e-01, -7.26041734e-01, 3.91602129e-01, -2.57923722e-01, 1.91935793e-01]]>
+      : tensor<4x12xf32>
+  %expected = kerf.constant dense<
+      [[7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01],
+       [7.60515037e-01, 7.13914955e-01, 7.70496934e-01, 7.74866966e-01, 7.63025360e-01, 7.51635433e-01, 7.22422201e-01, 7.81008914e-01, 7.14240452e-01, 7.43652489e-01, 7.29890132e-01, 7.68642237e-01],
+       [7.70395845e-01, 6.83276955e-01, 8.00922047e-01, 7.42184061e-01, 8.11680084e-01, 7.71456338e-01, 7.39806935e-01, 7.91697548e-01, 7.12586741e-01, 7.78000413e-01, 7.20465410e-01, 7.24977693e-01],
+       [7.75961703e-01, 6.50953403e-01, 8.34025579e-01, 7.38272471e-01, 8.25337862e-01, 7.96288396e-01, 7.52516267e-01, 8.17725213e-01, 7.19324885e-01, 8.02015136e-01, 7.30291642e-01, 7.00143651e-01]]>
+      : tensor<4x12xf32>
+  %one = kerf.constant dense<1> : tensor<i32>
+  %row = kerf.sub %t, %one : tensor<i32>
+  %gflat = kerf.gather %gradients, %row : tensor<4x12xf32>, tensor<i32>
+  %eflat = kerf.gather %expected, %row : tensor<4x12xf32>, tensor<i32>
+  %g = kerf.reshape %gflat : tensor<12xf32> -> tensor<3x4xf32>
+  %e = kerf.reshape %eflat : tensor<12xf32> -> tensor<3x4xf32>
+  %w = kerf.param "w" init<constant, 0.75> : tensor<3x4xf32>
+  kerf.check_close %w, %e within 1.0e-6 : tensor<3x4xf32>
+
+  kerf.update "w" rule #kerf.muon<>
+      by %g rate %lr step %t : tensor<3x4xf32>
+  %loss = kerf.constant dense<0.0> : tensor<f32>
+  kerf.return %loss : tensor<f32>
+}
+
+// Every number of the rule; more rows than columns.
+kerf.model @muon_options(learning_rate %lr: tensor<f32>, step %t: tensor<i32>) {
+  %gradients = kerf.constant dense<
+      [[2.43660301e-01, 7.26876438e-01, -4.58853960e-01, 1.26386896e-01, -4.63421315e-01, -1.86985433e-01, -1.97933644e-01, 1.11873910e-01],
+       [6.96374476e-01, -8.88517499e-01, -3.11695784e-01, -1.68186262e-01, 1.62332341e-01, -1.20515965e-01, -2.11721033e-01, 1.28950775e-01],
+       [1.22636773e-01, 5.23378134e-01, -6.31708562e-01, -1.32016078e-01, -1.27112210e-01, 7.25867212e-01, -3.76075149e-01, -1.08639419e-01],
+       [-7.56427944e-01, -1.27261356e-01, -4.67501819e-01, -7.35896289e-01, -3.15643340e-01, 2.90009588e-01, -3.80095363e-01, 6.42444313e-01]]>
+      : tensor<4x8xf32>
+  %expected = kerf.constant dense<
+      [[7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01],
+       [6.93050514e-01, 6.16055458e-01, 7.99185385e-01, 7.04158625e-01, 7.97906266e-01, 7.52439983e-01, 7.58254438e-01, 7.08056229e-01],
+       [5.63746558e-01, 6.71329869e-01, 8.51564290e-01, 7.06656422e-01, 7.85621458e-01, 7.64789444e-01, 7.75631738e-01, 6.59995485e-01],
+       [4.78447800e-01, 6.12553612e-01, 9.41445927e-01, 7.07949200e-01, 7.86126253e-01, 6.42118824e-01, 8.20596140e-01, 6.38533317e-01]]>
+      : tensor<4x8xf32>
+  %one = kerf.constant dense<1> : tensor<i32>
+  %row = kerf.sub %t, %one : tensor<i32>
+  %gflat = kerf.gather %gradients, %row : tensor<4x8xf32>, tensor<i32>
+  %eflat = kerf.gather %expected, %row : tensor<4x8xf32>, tensor<i32>
+  %g = kerf.reshape %gflat : tensor<8xf32> -> tensor<4x2xf32>
+  %e = kerf.reshape %eflat : tensor<8xf32> -> tensor<4x2xf32>
+  %w = kerf.param "w" init<constant, 0.75> : tensor<4x2xf32>
+  kerf.check_close %w, %e within 1.0e-6 : tensor<4x2xf32>
+
+  kerf.update "w" rule #kerf.muon<momentum = 0.5, nesterov = false, steps = 3, a = 2.0, b = -1.5, c = 0.5, eps = 4.0, adjust = original, weight_decay = 0.25>
+      by %g rate %lr step %t : tensor<4x2xf32>
+  %loss = kerf.constant dense<0.0> : tensor<f32>
+  kerf.return %loss : tensor<f32>
+}
+
+// Each expert for itself; one has no gradient in the first step.
+kerf.model @muon_stack(learning_rate %lr: tensor<f32>, step %t: tensor<i32>) {
+  %gradients = kerf.constant dense<
+      [[-5.16812280e-02, -2.40827069e-01, 3.38246557e-03, -7.88477480e-01, 1.03915796e-01, -1.38932001e-03, 0.00000000e+00, 0.00000000e+00, 0.00000000e+00, 0.00000000e+00, 0.00000000e+00, 0.00000000e+00],
+       [-1.23547937e-03, 7.36576915e-01, -1.96353301e-01, -1.50311843e-03, 2.46016663e-02, -1.14000984e-01, 4.91934307e-02, -1.09917494e-02, 2.93627218e-03, -2.97491578e-03, 1.92698345e-01, -3.23734879e-02],
+       [-2.50927806e-02, -3.55578572e-01, 1.82436721e-03, -4.58408743e-01, -4.73530032e-02, -1.43521919e-03, 1.22614019e-03, 1.83465481e-01, 3.71073842e-01, -2.54303450e-03, 4.29334156e-02, -1.04408273e-02],
+       [-4.65013785e-03, 4.80232947e-03, 4.96441796e-02, -2.31978819e-02, -1.01164542e-01, 1.87125057e-01, 4.52722646e-02, -6.73347414e-02, 9.54861473e-03, -6.18069712e-03, 2.75214259e-02, 6.48155391e-01]]>
+      : tensor<4x12xf32>
+  %expected = kerf.constant dense<
+      [[7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01],
+       [7.63978876e-01, 7.58781077e-01, 7.46176208e-01, 7.79373843e-01, 7.20136109e-01, 7.50427594e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01, 7.50000000e-01],
+       [7.73883923e-01, 7.30642891e-01, 7.71371044e-01, 7.93795084e-01, 7.08246544e-01, 7.56261467e-01, 7.46531212e-01, 7.74272822e-01, 7.53326792e-01, 7.72385081e-01, 7.20131784e-01, 7.48626752e-01],
+       [8.04254367e-01, 7.31814011e-01, 7.71037969e-01, 8.23814105e-01, 6.94707148e-01, 7.59778669e-01, 7.44568556e-01, 7.26384096e-01, 7.25180454e-01, 7.73125644e-01, 7.10167142e-01, 7.55338937e-01]]>
+      : tensor<4x12xf32>
+  %one = kerf.constant dense<1> : tensor<i32>
+  %row = kerf.sub %t, %one : tensor<i32>
+  %gflat = kerf.gather %gradients, %row : tensor<4x12xf32>, tensor<i32>
+  %eflat = kerf.gather %expected, %row : tensor<4x12xf32>, tensor<i32>
+  %g = kerf.reshape %gflat : tensor<12xf32> -> tensor<2x3x2xf32>
+  %e = kerf.reshape %eflat : tensor<12xf32> -> tensor<2x3x2xf32>
+  %w = kerf.param "w" init<constant, 0.75> : tensor<2x3x2xf32>
+  kerf.check_close %w, %e within 1.0e-6 : tensor<2x3x2xf32>
+
+  kerf.update "w" rule #kerf.muon<>
+      by %g rate %lr step %t : tensor<2x3x2xf32>
+  %loss = kerf.constant dense<0.0> : tensor<f32>
+  kerf.return %loss : tensor<f32>
+}

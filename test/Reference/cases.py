@@ -27,6 +27,7 @@ SEEDS = {
     "gpt-oss": 1,
     "gpt-oss-aux": 12,
     "mixtral-aux": 5,
+    "mixtral-muon": 4,
     "mixtral-no-aux": 3,
     "mixtral-three-of-five": 24,
     "mixtral-top1-aux": 11,
@@ -50,6 +51,11 @@ def by_hand(case):
 def has_adapters(case):
     """Whether the model has low-rank adapters: `adapters.py` does those."""
     return (folder(case) / "adapter_config.json").exists()
+
+
+def has_muon(case):
+    """Whether matrices of layers are trained by Muon (`muon.py`)."""
+    return case.endswith("-muon")
 
 
 def folder(case):

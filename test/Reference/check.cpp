@@ -289,6 +289,8 @@ static OwningOpRef<ModuleOp> readModel(llvm::StringRef folder,
   options.batch = 2;
   options.seq = 12;
   options.lora = readAdapters(folder);
+  if (folder.ends_with("-muon"))
+    options.optimizer = "muon";
   if (folder.ends_with("-qlora"))
     options.quantizeBase = "nf4";
   return importConfig((*buffer)->getBuffer(), path, options, &context);

@@ -1,14 +1,16 @@
-"""Writes test/Interpreter/optimizer-rules.mlir: steps of Lion, Adafactor and AdamW in 8 bits.
+"""Writes test/Interpreter/optimizer-rules.mlir: steps of Lion, Muon, Adafactor and AdamW in 8 bits.
 
     python test/Reference/optimizers.py > test/Interpreter/optimizer-rules.mlir
 
-Lion and AdamW in 8 bits are written here from their papers, in float64; AdamW's own steps
+Lion, Muon (`muon.py`) and AdamW in 8 bits are written from their papers, in float64; AdamW's own steps
 and Adafactor's are torch's. The dynamic map is a sorted table, and the nearest entry is searched in it.
 """
 
 import random
 
 import torch
+
+import muon as muon_formula
 
 RATE = 0.125
 STEPS = 4
@@ -75,6 +77,13 @@ def lion(w, gradients, beta1=0.9, beta2=0.99, weight_decay=0.0):
         update = torch.sign(beta1 * m + (1 - beta1) * g)
         w = w - RATE * (update + weight_decay * w)
         m = beta2 * m + (1 - beta2) * g
+
+
+def muon(w, gradients, **options):
+    w, m = w.clone(), torch.zeros_like(w)
+    for g in gradients:
+        yield w.clone()
+        muon_formula.update(w, g, m, RATE, **options)
 
 
 def table(rows):
@@ -187,6 +196,19 @@ def main():
     g = gradients_of([5], 7, 1)
     model("adafactor_vector", "A parameter of rank 1.", "#kerf.adafactor<>", [5], g,
           adafactor(start([5]), g))
+
+    g = gradients_of([3, 4], 8, 1)
+    model("muon", "The defaults.", "#kerf.muon<>", [3, 4], g, muon(start([3, 4]), g))
+    g = gradients_of([4, 2], 9, 1)
+    options = {"momentum": 0.5, "nesterov": False, "steps": 3, "eps": 4.0, "weight_decay": 0.25}
+    model("muon_options", "Every number of the rule; more rows than columns.",
+          "#kerf.muon<momentum = 0.5, nesterov = false, steps = 3, a = 2.0, b = -1.5, c = 0.5,"
+          " eps = 4.0, adjust = original, weight_decay = 0.25>", [4, 2], g,
+          muon(start([4, 2]), g, coefficients=(2.0, -1.5, 0.5), adjust="original", **options))
+    g = gradients_of([2, 3, 2], 10, 3)
+    g[0][1] = 0
+    model("muon_stack", "Each expert for itself; one has no gradient in the first step.",
+          "#kerf.muon<>", [2, 3, 2], g, muon(start([2, 3, 2]), g))
 
 
 main()

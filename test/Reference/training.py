@@ -1,4 +1,4 @@
-"""Three training steps of a library model with PyTorch's AdamW and clipping."""
+"""Three training steps of a library model with clipping and PyTorch's AdamW, or Muon beside it."""
 
 from dataclasses import dataclass, field
 
@@ -7,6 +7,7 @@ import safetensors
 import torch
 
 import cases
+import muon
 
 LR = 1e-2
 BETAS = (0.9, 0.95)
@@ -57,8 +58,9 @@ def stored(prefix, run, named):
 
 def metadata(case, *libraries):
     """What a reference file says of itself: settings, sizes, versions of `libraries` too."""
+    muons = {"optimizer_of_hidden_matrices": "Muon"} if cases.has_muon(case) else {}
     used = sorted((numpy, safetensors, torch, *libraries), key=lambda library: library.__name__)
-    return SETTINGS | {
+    return SETTINGS | muons | {
         "case": case,
         "batch": str(cases.BATCH),
         "seq": str(cases.SEQ),
@@ -78,12 +80,44 @@ def labels_of(targets):
     return labels
 
 
-def optimizer_of(model):
+class MuonBesideAdamW:
+    """Muon of the matrices of layers, AdamW of everything else."""
+
+    def __init__(self, model):
+        named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+        outside = ("embed_tokens", "lm_head", "wte", "wpe")
+        is_hidden = lambda name, p: p.ndim >= 2 and not any(part in name for part in outside)
+        rest = [(name, p) for name, p in named if not is_hidden(name, p)]
+        self.hidden = [(name, p) for name, p in named if is_hidden(name, p)]
+        self.rest = adamw_of([p for _, p in rest])
+        self.momenta = {name: torch.zeros_like(p) for name, p in self.hidden}
+
+    def zero_grad(self):
+        for _, p in self.hidden:
+            p.grad = None
+        self.rest.zero_grad()
+
+    @torch.no_grad()
+    def step(self):
+        self.rest.step()
+        for name, p in self.hidden:
+            momentum = self.momenta[name]
+            # The library keeps two matrices of an expert in one.
+            parts = 2 if name.endswith("gate_up_proj") else 1
+            for w, g, m in zip(*(x.chunk(parts, dim=-2) for x in (p, p.grad, momentum))):
+                muon.update(w, g, m, LR, weight_decay=WEIGHT_DECAY)
+
+
+def optimizer_of(model, is_muon=False):
+    """The optimizer of a model's parameters that are trained."""
+    return MuonBesideAdamW(model) if is_muon else adamw_of(trained(model))
+
+
+def adamw_of(parameters):
     """AdamW that decays matrices and leaves vectors (norm weights, biases) alone.
 
     Experts have rank 3 here and rank 2 in a checkpoint: decayed either way.
     """
-    parameters = trained(model)
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": WEIGHT_DECAY},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
@@ -128,11 +162,11 @@ def mask_of(model, ids):
     return {"attention_mask": torch.ones_like(ids)} if model.config.model_type == "opt" else {}
 
 
-def train(model, tokens, targets):
+def train(model, tokens, targets, is_muon=False):
     """Trains `model` in place, one step per batch of `tokens` and `targets`."""
     run = Run()
     _record_routing(model, run)
-    optimizer = optimizer_of(model)
+    optimizer = optimizer_of(model, is_muon)
     for step in range(len(tokens)):
         ids, wanted = tokens[step].long(), targets[step].long()
         optimizer.zero_grad()

@@ -38,21 +38,25 @@ struct ImportOptions {
   /// Sequences in the global batch, and tokens in each.
   int64_t batch = 0;
   int64_t seq = 0;
-  /// "adafactor", "adamw", "adamw_8bit", "lion" or "sgd". Parameters of rank 1
-  /// get no weight decay.
+  /// "adafactor", "adamw", "adamw_8bit", "lion", "muon" or "sgd". Parameters of
+  /// rank 1 get no weight decay. Muon is of matrices inside the model and of
+  /// those of experts; AdamW of vectors, embeddings and the output layer.
   std::string optimizer = "adamw";
   double weightDecay = 0.1;
   double beta1 = 0.9;
   std::optional<double> beta2; ///< none: 0.99 of lion, else 0.95
   double eps = 1e-8;
-  double momentum = 0.9;
+  std::optional<double> momentum; ///< none: 0.95 of muon, else 0.9
+  /// Of muon: "match_rms_adamw" or "original".
+  std::string muonRate = "match_rms_adamw";
   /// Elements of a block of 8-bit state.
   int64_t stateBlock = 256;
   /// Largest global norm of the gradient; 0 does not clip.
   double clipNorm = 1.0;
-  /// `PATTERN:lr=FACTOR,weight-decay=NUMBER`, both or one of them: parameters
-  /// with a rate of their own, times the schedule's, and their own decay
-  /// (default: `weightDecay`). The first pattern that a name matches counts.
+  /// `PATTERN:lr=FACTOR,weight-decay=NUMBER,optimizer=NAME`, some of them:
+  /// parameters with a rate of their own, times the schedule's, their own decay
+  /// (default: `weightDecay`) or optimizer (default: what they have without the
+  /// group). The first pattern that a name matches counts.
   std::vector<std::string> groups;
   /// Factor on the squared logarithm of the softmax's denominator.
   double zLoss = 0.0;

@@ -98,6 +98,9 @@ public:
 
   /// Sizes of the whole parameter.
   virtual llvm::ArrayRef<int64_t> shape() = 0;
+  /// The sum of what ranks have, over those that hold other parts of the
+  /// parameter's dimensions `of`: `part` was summed over this rank's.
+  virtual mlir::Value total(mlir::Value part, llvm::ArrayRef<int64_t> of) = 0;
   /// The sum of `x` over its dimensions `dims`, which are (parts of) the
   /// parameter's dimensions `of`, on all ranks.
   virtual mlir::Value sum(mlir::Value x, llvm::ArrayRef<int64_t> dims,

@@ -178,6 +178,18 @@ def OptimizerRuleInterface : AttrInterface<"OptimizerRuleInterface"> {
         updated, flat pieces of it cannot.
       }],
       "bool", "mixesElements", (ins), "", "return false;">,
+    InterfaceMethod<[{
+        What it updates alone, "matrices", where it cannot update the whole
+        parameter `param` of which a rank has a part of the shape `part`; else "".
+      }],
+      "::llvm::StringRef", "misfit",
+      (ins "::mlir::RankedTensorType":$param,
+           "::llvm::ArrayRef<int64_t>":$part), "", "return {};">,
+    InterfaceMethod<[{
+        Steps that multiply a matrix x of r rows and c columns by a Gram matrix:
+        G = x x^T, then G G, then a product of such a matrix and x. 0: none.
+      }],
+      "int64_t", "getGramSteps", (ins), "", "return 0;">,
   ];
 }
 

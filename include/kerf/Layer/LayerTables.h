@@ -84,7 +84,9 @@ struct LayerPoint {
   /// Of gradients that are sums over tensor ranks (norms, embeddings, what lies
   /// as it is made): once per step.
   double tensorSyncSec = 0;
-  /// Of that, what grows with bytes of sums that stay whole: where state is cut
+  /// Products in updates of parameters (`LayerParam::gramSteps`), once per step.
+  double updateSec = 0;
+  /// Of `tensorSyncSec`, what grows with bytes of sums that stay whole: where state is cut
   /// over data ranks, tensor ranks sum the pieces alone.
   double denseSumSec = 0, expertSumSec = 0;
   /// Bytes per local element: weight as used, master, gradient, state; the mean

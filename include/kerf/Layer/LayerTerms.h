@@ -110,6 +110,20 @@ const LayerOp *scaledProduct(const LayerKind &kind, const LayerOp &op);
 /// the queries, as `buildVariant` does; else keys go round a ring.
 bool takesAllKeys(const LayerKind &kind, const LayerOp &op, int64_t ranks);
 
+/// An update by products with Gram matrices (`LayerParam::gramSteps`), on one
+/// rank.
+struct GramUpdate {
+  int64_t steps = 0;
+  double batch = 1;           ///< matrices
+  double side = 0, other = 0; ///< of G, and the dimension that G sums over
+  int axis = -1;              ///< whose ranks sum G; -1: none
+  double elementBytes = 4;
+  /// Of G, one of each matrix.
+  double gramBytes() const { return batch * side * side * elementBytes; }
+  /// Of what lives at once between the products.
+  double workBytes() const;
+};
+
 /// Facts about a layer that do not depend on the layout: readers, fusion, the
 /// patterns in which dimensions may be cut.
 class LayerFacts {
@@ -253,6 +267,13 @@ public:
   /// Elements of a parameter on one rank, all axes but `axis` cut.
   double paramElements(int param, const LayerLayout &layout, int axis,
                        AxisState AxisLayout::Rest::*state) const;
+  /// The update of a parameter that is trained; on `axis` (-1: none) it rests
+  /// as `own` says.
+  GramUpdate gramUpdate(int param, const LayerLayout &layout, int axis = -1,
+                        AxisState own = kReplicated) const;
+  /// Seconds of the products, and of the sums over ranks.
+  double productSec(const GramUpdate &update) const;
+  double sumSec(const GramUpdate &update) const;
   /// What batch dimensions are divided by before any inner axis.
   int64_t batchCut() const { return batch; }
   bool isExternal(int value) const;
@@ -313,6 +334,11 @@ double gradientExcess(const LayerTerms &terms, int param,
                       double weight = 1, double gradient = 1);
 /// Seconds per byte of that.
 double excessPrice(const LayerQuery &query);
+/// Adds the update of a parameter by products to what a layer does once per
+/// step; returns the seconds of the products, per micro-batch.
+double addGramUpdate(const LayerTerms &terms, const LayerLayout &layout,
+                     int param, LayerPoint &point,
+                     std::vector<LayerCollective> *account);
 
 /// The cost of a layout (`costOf` with everything at hand); with `account`, its
 /// collectives, too.

@@ -151,6 +151,7 @@ struct LayerPrice {
   ParamTraffic dense, expert, whole; ///< as `Pricing` has their ranks
   int gathers = 2;                   ///< for a micro-batch (`gathersOf`)
   double tensorSyncSec = 0;          ///< once per step
+  double updateSec = 0;              ///< products of updates, once per step
   int forwardMaxima = 0, backwardMaxima = 0; ///< as `LayerPoint` has them
   double stateBytes() const {
     return weights + masters + gradients + optimizer;

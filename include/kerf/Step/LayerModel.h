@@ -99,6 +99,7 @@ struct LayerParam {
   double stateBytes = 0;    ///< per element, of the optimizer
   bool inPieces = true;     ///< state may rest in flat pieces (ZeRO)
   int64_t granule = 1;      ///< pieces are multiples of so many elements
+  int64_t gramSteps = 0;    ///< of its update, as the optimizer's rule has them
   bool trainable = true;
   bool expert = false; ///< has an expert index
   /// Read by another kind too (tied embeddings).

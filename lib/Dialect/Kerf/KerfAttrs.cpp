@@ -122,6 +122,18 @@ LogicalResult LionAttr::verify(EmitError emitError, Real beta1, Real beta2,
       succeeded(expectNotNegative(emitError, "weight_decay", weightDecay)));
 }
 
+LogicalResult MuonAttr::verify(EmitError emitError, Real momentum, bool,
+                               int64_t steps, Real, Real, Real, Real eps,
+                               MuonRate, Real weightDecay) {
+  if (steps < 1 || steps > 99)
+    return emitError() << "expected steps from 1 to 99, found " << steps;
+  if (!(eps > 0 && std::isfinite(eps)))
+    return emitError() << "expected eps > 0, found " << eps;
+  return success(
+      succeeded(expectRange(emitError, "momentum", momentum, 0, 1)) &&
+      succeeded(expectNotNegative(emitError, "weight_decay", weightDecay)));
+}
+
 LogicalResult SGDAttr::verify(EmitError emitError, Real momentum, bool nesterov,
                               Real weightDecay) {
   if (nesterov && momentum.value == 0)

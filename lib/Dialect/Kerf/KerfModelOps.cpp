@@ -698,6 +698,19 @@ static LogicalResult verifyUpdates(ModelOp model,
       diagnostic.attachNote(param.getLoc()) << "parameter is read here";
       return diagnostic;
     }
+    auto type = typeOf(param.getResult());
+    auto rule = cast<OptimizerRuleInterface>(update.getRule());
+    llvm::StringRef fit = rule.misfit(type, type.getShape());
+    if (!fit.empty()) { // update_c5
+      auto diagnostic = update.emitOpError()
+                        << "of \"" << update.getName() << "\" expected " << fit
+                        << ", which " << update.getRule() << " updates, found "
+                        << type;
+      diagnostic.attachNote(param.getLoc())
+          << "give it another rule: a group of the model, or --group='"
+          << update.getName() << ":optimizer=adamw'";
+      return diagnostic;
+    }
     for (UpdateOp other : seen[update.getName()]) // update_c3
       if (!update.getStart() || (*update.getStart() < *other.getEnd() &&
                                  *other.getStart() < *update.getEnd()))

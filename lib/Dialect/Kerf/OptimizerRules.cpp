@@ -6,30 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "kerf/Dialect/Kerf/PlainBuilder.h"
+#include "UpdateFormulas.h"
 
 #include <cmath>
 
 using namespace mlir;
 using namespace kerf;
-
-//===----------------------------------------------------------------------===//
-// Formulas that rules share
-//===----------------------------------------------------------------------===//
-
-/// `w (1 - rate decay)`.
-static Value decayed(PlainBuilder &p, Value param, Value rate, double decay) {
-  if (decay == 0)
-    return param;
-  llvm::ArrayRef<int64_t> shape = typeOf(param).getShape();
-  Value keep = p.sub(1.0, p.mul(rate, decay));
-  return p.mul(param, p.broadcast(keep, {}, shape));
-}
-
-/// `decay a + (1 - decay) b`.
-static Value average(PlainBuilder &p, double decay, Value a, Value b) {
-  return p.add(p.mul(a, decay), p.mul(b, 1.0 - decay));
-}
 
 namespace {
 /// The numbers of AdamW, and one of its updates.
@@ -40,8 +22,8 @@ struct AdamStep {
 
   /// New m and v from the old ones.
   void average(Value gradient) {
-    m = ::average(p, beta1, m, gradient);
-    v = ::average(p, beta2, v, p.mul(gradient, gradient));
+    m = kerf::average(p, beta1, m, gradient);
+    v = kerf::average(p, beta2, v, p.mul(gradient, gradient));
   }
   /// The parameter after a step by m and v.
   Value updated(Value param, Value rate, Value step);

@@ -305,13 +305,28 @@ static LogicalResult verifyGranule(spmd::ParamOp param) {
          << granule << " of its optimizer state; choose a smaller block";
 }
 
+/// The rule can update the part that a rank has.
+static LogicalResult verifyRule(spmd::ParamOp param) {
+  auto rule = dyn_cast_or_null<OptimizerRuleInterface>(param.getRuleAttr());
+  auto global = cast<RankedTensorType>(param.getGlobal());
+  RankedTensorType shard = param.getShardType();
+  llvm::StringRef fit = rule ? rule.misfit(global, shard.getShape()) : "";
+  if (fit.empty())
+    return success();
+  return param.emitOpError()
+         << "\"" << param.getName() << "\" expected " << fit << ", which "
+         << rule << " updates, found " << shard << " of " << global
+         << "; choose another layout or another optimizer";
+}
+
 LogicalResult spmd::ParamOp::verify() {
   bool whole = isStatic(getGlobal()) && isStatic(getType());
   auto rests = getWeightAxes() && whole ? getShardType() : getType();
   if (failed(verifyCut(*this, getGlobal(), getCut(), rests, // param_c1
                        /*allowMicro=*/false)) ||
       failed(verifyPieces(*this)) || failed(verifyBlocks(*this)) ||
-      (whole && failed(verifyGranule(*this)))) // param_c6
+      (whole && (failed(verifyGranule(*this)) || // param_c6
+                 failed(verifyRule(*this)))))    // param_c7
     return failure();
   if (getWeightAxes() && getType() != getStateType())
     return emitOpError() << "expected the type of a piece, " << getStateType()

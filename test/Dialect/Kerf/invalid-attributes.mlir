@@ -135,6 +135,37 @@
 
 // -----
 
+// Muon without a step is a momentum, SGD's.
+// expected-error @+1 {{expected steps from 1 to 99, found 0}}
+"test.use"() {rule = #kerf.muon<steps = 0>} : () -> ()
+
+// -----
+
+// A momentum of 1 would never change.
+// expected-error @+1 {{expected momentum in [0.000000e+00, 1.000000e+00), found 1.000000e+00}}
+"test.use"() {rule = #kerf.muon<momentum = 1.0>} : () -> ()
+
+// -----
+
+// A matrix of zeros is divided by eps.
+// expected-error @+1 {{expected eps > 0, found 0.000000e+00}}
+"test.use"() {rule = #kerf.muon<eps = 0.0>} : () -> ()
+
+// -----
+
+// A weight decay is not negative.
+// expected-error @+1 {{expected weight_decay >= 0, found -1.000000e+00}}
+"test.use"() {rule = #kerf.muon<weight_decay = -1.0>} : () -> ()
+
+// -----
+
+// Factors on the rate have names.
+// expected-error @+2 {{expected ::kerf::MuonRate to be one of: original, match_rms_adamw}}
+// expected-error @+1 {{failed to parse Kerf_MuonAttr parameter 'adjust' which is to be a `::kerf::MuonRate`}}
+"test.use"() {rule = #kerf.muon<adjust = spectral>} : () -> ()
+
+// -----
+
 // Lion divides by nothing: it has no eps.
 // expected-error @+1 {{duplicate or unknown struct parameter name: eps}}
 "test.use"() {rule = #kerf.lion<eps = 1.0e-8>} : () -> ()

@@ -662,6 +662,17 @@ kerf.model @update_overlap(learning_rate %r: tensor<f32>, step %t: tensor<i32>, 
 
 // -----
 
+// Muon updates matrices.
+kerf.model @update_c5(learning_rate %r: tensor<f32>, step %t: tensor<i32>, %g: tensor<4xf32>) {
+  // expected-note @+1 {{give it another rule: a group of the model, or --group='w:optimizer=adamw'}}
+  %w = kerf.param "w" init<ones> : tensor<4xf32>
+  // expected-error @+1 {{'kerf.update' op of "w" expected matrices and stacks of them, which #kerf.muon<> updates, found 'tensor<4xf32>'}}
+  kerf.update "w" rule #kerf.muon<> by %g rate %r step %t : tensor<4xf32>
+  kerf.return %r : tensor<f32>
+}
+
+// -----
+
 // A rule says how to update.
 kerf.model @update_c4(learning_rate %r: tensor<f32>, step %t: tensor<i32>, %g: tensor<4xf32>) {
   %w = kerf.param "w" init<ones> : tensor<4xf32>

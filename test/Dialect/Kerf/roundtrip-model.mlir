@@ -42,12 +42,17 @@ kerf.model @adamw() attributes {
 // CHECK-NEXT: a.all = #kerf.sgd<momentum = 0.9, nesterov = true, weight_decay = 0.01>,
 // CHECK-NEXT: a.bits = #kerf.adamw_8bit<beta2 = 0.95, block = 64>,
 // CHECK-NEXT: a.lion = #kerf.lion<beta1 = 0.95, beta2 = 0.98, weight_decay = 1.0>,
+// CHECK-NEXT: a.muon = #kerf.muon<>,
+// CHECK-NEXT: a.muons = #kerf.muon<momentum = 0.9, nesterov = false, steps = 6, a = 2.0, b = -1.5, c = 0.5, eps = 1.0e-08, adjust = original, weight_decay = 0.1>,
 // CHECK-NEXT: optimizer = #kerf.sgd<>
 // CHECK-NEXT: } {
 kerf.model @rules(%a: tensor<f64>) attributes {
     a.all = #kerf.sgd<momentum = 0.9, nesterov = true, weight_decay = 1.0e-2>,
     a.bits = #kerf.adamw_8bit<beta2 = 0.95, block = 64, min_elements = 4096>,
     a.lion = #kerf.lion<beta1 = 0.95, beta2 = 0.98, weight_decay = 1.0>,
+    a.muon = #kerf.muon<momentum = 0.95, adjust = match_rms_adamw>,
+    a.muons = #kerf.muon<momentum = 0.9, nesterov = false, steps = 6, a = 2.0, b = -1.5,
+                         c = 0.5, eps = 1.0e-8, adjust = original, weight_decay = 0.1>,
     a.adamw = #kerf.adamw<>, optimizer = #kerf.sgd<>} {
   // CHECK: kerf.return %[[A]] : tensor<f64>
   kerf.return %a : tensor<f64>

@@ -679,6 +679,15 @@ spmd.program @param_c6_blocks over <dp = 2, tp = 2> micro_batches 2 slots 1 {
 
 // -----
 
+// Muon has sums over one of both dimensions.
+spmd.program @param_c7 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
+  spmd.param "experts" global tensor<4x6x8xf32> cut [[dp], [tp], []] rule #kerf.muon<> init <ones> : tensor<2x3x8xf32>
+  // expected-error @below {{"w" expected matrices that are cut along one dimension, which #kerf.muon<> updates, found 'tensor<3x4xf32>' of 'tensor<6x8xf32>'; choose another layout or another optimizer}}
+  spmd.param "w" global tensor<6x8xf32> cut [[dp], [tp]] rule #kerf.muon<> init <ones> : tensor<3x4xf32>
+}
+
+// -----
+
 spmd.program @rotate_c1 over <dp = 2, tp = 2> micro_batches 2 slots 1 {
   spmd.func @forward() {
     %x = kerf.constant dense<1.0> : tensor<4x16xf32>

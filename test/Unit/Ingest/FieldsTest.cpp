@@ -445,7 +445,7 @@ TEST(Options, ranges) {
       "error: expected 'batch' from 1 to 2147483647, found 0\n"
       "error: expected 'seq' from 1 to 2147483647, found -3\n"
       "error: expected 'optimizer' to be one of adafactor, adamw, adamw_8bit, "
-      "lion, sgd, "
+      "lion, muon, sgd, "
       "found 'adagrad'\n"
       "error: expected 'weight-decay' of at least 0 and finite, found -0.5\n"
       "error: expected 'beta1' of at least 0 and below 1.0, found 1.0\n"

@@ -51,6 +51,11 @@ def Kerf_GeluKind : Kerf_Enum<"GeluKind", "form of the gelu", [
   I32EnumAttrCase<"Tanh", 1, "tanh">,
 ]>;
 
+def Kerf_MuonRate : Kerf_Enum<"MuonRate", "factor on the rate of a matrix", [
+  I32EnumAttrCase<"Original", 0, "original">,
+  I32EnumAttrCase<"MatchRmsAdamW", 1, "match_rms_adamw">,
+]>;
+
 /// Prints a blank before the keyword: op formats write "`` $kind".
 class Kerf_EnumAttr<EnumAttrInfo info, string mnemonic>
     : EnumAttr<Kerf_Dialect, info, mnemonic>;
@@ -199,6 +204,49 @@ def Kerf_LionAttr : Kerf_Attr<"Lion", "lion",
   let parameters = (ins
     Kerf_Real<"share of the momentum in the step", "0.9">:$beta1,
     Kerf_Real<"decay of the momentum", "0.99">:$beta2,
+    Kerf_Real<"decoupled weight decay", "0.0">:$weight_decay);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def Kerf_MuonRateParameter : EnumParameter<Kerf_MuonRate> {
+  let defaultValue = "::kerf::MuonRate::MatchRmsAdamW";
+}
+
+def Kerf_MuonAttr : Kerf_Attr<"Muon", "muon",
+    [DeclareAttrInterfaceMethods<OptimizerRuleInterface,
+        ["mixesElements", "misfit", "getGramSteps"]>]> {
+  let summary = "Muon: a momentum whose singular values are made equal";
+  let description = [{
+    Jordan et al. 2024, as `torch.optim.Muon` computes it, for a matrix of r rows
+    and c columns; of a tensor of rank 3 for each matrix of the stack:
+
+        m <- momentum m + (1 - momentum) g
+        x <- nesterov ? momentum m + (1 - momentum) g : m
+        x <- x / max(|x|, eps)
+        `steps` times (Newton and Schulz): G <- x x^T,  x <- a x + (b G + c G G) x
+        w <- w (1 - rate weight_decay) - rate f x
+
+    with |x| the root of the sum of squares, and f = sqrt(max(1, r / c)) where
+    `adjust` is `original`, or 0.2 sqrt(max(r, c)), with which an update has the
+    size of one by AdamW (Liu et al. 2025, arXiv 2502.16982).
+
+    G is the product over the dimension that is cut over ranks (x^T x, from the
+    right, where rows are), else over the longer one: the result is the same. A
+    matrix that is cut along both is refused, and so is a parameter of another
+    rank. The products are computed in the type of the update, f32 or f64.
+
+    State: `momentum` (m).
+  }];
+  let parameters = (ins
+    Kerf_Real<"decay of the momentum", "0.95">:$momentum,
+    DefaultValuedParameter<"bool", "true">:$nesterov,
+    DefaultValuedParameter<"int64_t", "5", "of Newton and Schulz">:$steps,
+    Kerf_Real<"coefficient of x", "3.4445">:$a,
+    Kerf_Real<"coefficient of G x", "-4.775">:$b,
+    Kerf_Real<"coefficient of G G x", "2.0315">:$c,
+    Kerf_Real<"least norm that is divided by", "1e-7">:$eps,
+    Kerf_MuonRateParameter:$adjust,
     Kerf_Real<"decoupled weight decay", "0.0">:$weight_decay);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;

@@ -294,6 +294,7 @@ def Kerf_UpdateOp : Kerf_Op<"update", [
     dimension of `end - start`; without, it has no `{i}`.
     (C3) each parameter is updated at most once.
     (C4) the rule is an optimizer rule. // update_c4
+    (C5) in a model, the rule can update parameters of this shape. // update_c5
 
     ```mlir
     kerf.model @m(learning_rate %lr: tensor<f32>, step %t: tensor<i32>) {

@@ -7,8 +7,8 @@
 
 namespace kerf {
 
-/// Makes the rank's part of each sum by a plain op, and stands for the whole
-/// sum by a new argument of the block that the update is built in.
+/// Takes the rank's part of each sum, which a plain op makes, and stands for
+/// the whole sum by a new argument of the block that the update is built in.
 class RecordedSums : public UpdateSums {
 public:
   struct Sum {
@@ -24,13 +24,16 @@ public:
       : builder(builder), whole(whole) {}
 
   llvm::ArrayRef<int64_t> shape() override { return whole; }
-  mlir::Value sum(mlir::Value x, llvm::ArrayRef<int64_t> dims,
-                  llvm::ArrayRef<int64_t> of) override {
-    auto part = ReduceOp::create(builder, x.getLoc(), ReduceKind::Sum, x, dims);
-    mlir::Value total = builder.getInsertionBlock()->addArgument(
-        part.getResult().getType(), x.getLoc());
+  mlir::Value total(mlir::Value part, llvm::ArrayRef<int64_t> of) override {
+    mlir::Value total =
+        builder.getInsertionBlock()->addArgument(part.getType(), part.getLoc());
     sums.push_back({part, total, llvm::SmallVector<int64_t>(of)});
     return total;
+  }
+  mlir::Value sum(mlir::Value x, llvm::ArrayRef<int64_t> dims,
+                  llvm::ArrayRef<int64_t> of) override {
+    return total(
+        ReduceOp::create(builder, x.getLoc(), ReduceKind::Sum, x, dims), of);
   }
 
 private:

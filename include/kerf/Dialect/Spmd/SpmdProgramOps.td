@@ -132,6 +132,7 @@ def Spmd_ParamOp : Spmd_ProgramPart<"param"> {
     `weights` needs the same `state`.
     (C5) `blocks` has one number per dimension, which divides the local size.
     (C6) the cut leaves the blocks of the rule's state whole.
+    (C7) the rule can update the part that a rank has.
 
     ```mlir
     spmd.program @p over <tp = 2> micro_batches 1 slots 1 {

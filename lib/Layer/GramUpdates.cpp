@@ -1,0 +1,94 @@
+//===- GramUpdates.cpp - updates by products, as priced -------------------===//
+//
+// Programs make, step by step, G = x x^T, G G, a polynomial of both and its
+// product with x: see lib/Dialect/Kerf/MuonRule.cpp.
+//
+//===----------------------------------------------------------------------===//
+
+#include "kerf/Layer/LayerTerms.h"
+
+#include "kerf/Cost/Kernels.h"
+
+#include <algorithm>
+
+using namespace kerf;
+
+double GramUpdate::workBytes() const {
+  if (steps == 0)
+    return 0;
+  double x = batch * side * other * elementBytes;
+  // A product reads a polynomial and x and writes x; the polynomial reads two.
+  return std::max(2 * x + gramBytes(), x + 3 * gramBytes());
+}
+
+GramUpdate LayerTerms::gramUpdate(int param, const LayerLayout &layout,
+                                  int axis, AxisState own) const {
+  const LayerParam &facts = kind.params[param];
+  GramUpdate update;
+  update.steps = facts.gramSteps;
+  if (update.steps == 0)
+    return update;
+  llvm::SmallVector<double, 3> sizes(facts.shape.begin(), facts.shape.end());
+  int last = int(sizes.size()) - 1, cut = -1;
+  for (int a = 0; a < kInnerAxes; ++a) {
+    if (!has(a) || (a != axis && layout.axes[a].params.empty()))
+      continue;
+    AxisState state = a == axis ? own : layout.axes[a].params[param].weight;
+    if (!isSplit(state))
+      continue;
+    int dim = splitDim(state);
+    sizes[dim] /= double(ranks[a]);
+    if (dim < last - 1)
+      continue;
+    cut = dim;
+    update.axis = a;
+  }
+  bool onRows = cut < 0 ? sizes[last - 1] <= sizes[last] : cut == last;
+  update.side = sizes[onRows ? last - 1 : last];
+  update.other = sizes[onRows ? last : last - 1];
+  update.batch = last > 1 ? sizes[0] : 1;
+  update.elementBytes = facts.gradientBytes;
+  return update;
+}
+
+double LayerTerms::productSec(const GramUpdate &update) const {
+  if (update.steps == 0)
+    return 0;
+  double side = update.side, other = update.other;
+  auto product = [&](double m, double n, double k) {
+    return matmulSec(device, context.profile, {update.batch, m, n, k},
+                     update.elementBytes > 4 ? "f64" : "f32",
+                     update.elementBytes);
+  };
+  double polynomial =
+      rowSec(device, context.profile, 3 * update.gramBytes(), 0);
+  return double(update.steps) *
+         (product(side, side, other) + product(side, side, side) +
+          product(side, other, side) + polynomial);
+}
+
+double LayerTerms::sumSec(const GramUpdate &update) const {
+  if (update.axis < 0)
+    return 0;
+  return double(update.steps) *
+         secOf(update.axis, {CollectiveKind::AllReduce, update.gramBytes()});
+}
+
+double kerf::addGramUpdate(const LayerTerms &terms, const LayerLayout &layout,
+                           int param, LayerPoint &point,
+                           std::vector<LayerCollective> *account) {
+  GramUpdate update = terms.gramUpdate(param, layout);
+  double sec = terms.productSec(update);
+  point.updateSec += sec;
+  LayerCollective sums;
+  sums.sec = terms.sumSec(update);
+  point.tensorSyncSec += sums.sec;
+  if (!account || sums.sec == 0)
+    return sec / double(terms.query.microBatches);
+  sums.axis = static_cast<InnerAxis>(update.axis);
+  sums.bytes = update.gramBytes();
+  sums.perStep = true;
+  sums.times = update.steps;
+  account->push_back(sums);
+  return sec / double(terms.query.microBatches);
+}
