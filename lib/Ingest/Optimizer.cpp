@@ -232,27 +232,45 @@ static LogicalResult addOwnGroups(Location loc, ModelOp model,
   return success();
 }
 
-/// Gives what is no matrix inside the model the rule of vectors.
-static void addMuonGroups(ModelOp model, const ImportOptions &options) {
+/// Gives what is no matrix inside the model another rule, unless its group has
+/// one.
+static void addMuonGroups(ModelOp model, double decay, Attribute rule) {
   MLIRContext *context = model.getContext();
-  Attribute rule = ruleOfVectors(context, options);
-  llvm::SmallVector<Attribute> groups;
+  llvm::SmallVector<Attribute> first, groups;
   if (auto known = model->getAttrOfType<ArrayAttr>("groups"))
     llvm::append_range(groups, known);
   for (llvm::StringRef name : notHidden(model)) {
     auto group = groupOf(model, name);
-    if (succeeded(group) && !*group)
-      groups.push_back(GroupAttr::get(context, name, options.weightDecay,
-                                      /*rate_scale=*/1.0, rule));
+    if (failed(group) || (*group && (*group).getRule()))
+      continue;
+    if (*group)
+      first.push_back(GroupAttr::get(context, name, (*group).getWeightDecay(),
+                                     (*group).getRateScale(), rule));
+    else
+      groups.push_back(
+          GroupAttr::get(context, name, decay, /*rate_scale=*/1.0, rule));
   }
-  if (!groups.empty())
-    model->setAttr("groups", ArrayAttr::get(context, groups));
+  llvm::append_range(first, groups);
+  if (!first.empty())
+    model->setAttr("groups", ArrayAttr::get(context, first));
+}
+
+void kerf::completeMuon(ModelOp model) {
+  auto muon = dyn_cast_or_null<MuonAttr>(model->getAttr("optimizer"));
+  if (!muon)
+    return;
+  ImportOptions options;
+  options.optimizer = "muon";
+  options.weightDecay = muon.getWeightDecay();
+  addMuonGroups(model, options.weightDecay,
+                ruleOfVectors(model.getContext(), options));
 }
 
 LogicalResult kerf::addGroups(Location loc, ModelOp model,
                               const ImportOptions &options) {
   if (options.optimizer == "muon")
-    addMuonGroups(model, options);
+    addMuonGroups(model, options.weightDecay,
+                  ruleOfVectors(loc.getContext(), options));
   return addOwnGroups(loc, model, options);
 }
 

@@ -1,7 +1,8 @@
 //===- GramUpdates.cpp - updates by products, as priced -------------------===//
 //
 // Programs make, step by step, G = x x^T, G G, a polynomial of both and its
-// product with x: see lib/Dialect/Kerf/MuonRule.cpp.
+// product with x; or, where x is smaller than G, G x, a sum with x, its product
+// with G, and one more sum: see lib/Dialect/Kerf/MuonRule.cpp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +18,9 @@ double GramUpdate::workBytes() const {
   if (steps == 0)
     return 0;
   double x = batch * side * other * elementBytes;
+  // A sum is multiplied by G beside x.
+  if (isShort())
+    return 3 * x + gramBytes();
   // A product reads a polynomial and x and writes x; the polynomial reads two.
   return std::max(2 * x + gramBytes(), x + 3 * gramBytes());
 }
@@ -60,11 +64,15 @@ double LayerTerms::productSec(const GramUpdate &update) const {
                      update.elementBytes > 4 ? "f64" : "f32",
                      update.elementBytes);
   };
-  double polynomial =
-      rowSec(device, context.profile, 3 * update.gramBytes(), 0);
-  return double(update.steps) *
-         (product(side, side, other) + product(side, side, side) +
-          product(side, other, side) + polynomial);
+  auto rows = [&](double bytes) {
+    return rowSec(device, context.profile, 3 * bytes, 0);
+  };
+  double x = update.batch * side * other * update.elementBytes;
+  double applied = product(side, other, side);
+  double rest = update.isShort()
+                    ? applied + 2 * rows(x)
+                    : product(side, side, side) + rows(update.gramBytes());
+  return double(update.steps) * (product(side, side, other) + applied + rest);
 }
 
 double LayerTerms::sumSec(const GramUpdate &update) const {

@@ -36,8 +36,14 @@ static OwningOpRef<ModuleOp> read(std::unique_ptr<llvm::MemoryBuffer> buffer,
                                   MLIRContext &context,
                                   const GraphOptions &options) {
   llvm::StringRef text = buffer->getBuffer();
-  if (!isStablehlo(text))
-    return parseModule(std::move(buffer), sources, context);
+  if (!isStablehlo(text)) {
+    OwningOpRef<ModuleOp> module =
+        parseModule(std::move(buffer), sources, context);
+    if (module)
+      for (ModelOp model : module->getOps<ModelOp>())
+        completeMuon(model);
+    return module;
+  }
   if (isPrettyStablehlo(text)) {
     emitError(
         FileLineColLoc::get(&context, buffer->getBufferIdentifier(), 1, 1))

@@ -101,6 +101,10 @@ mlir::OwningOpRef<mlir::ModuleOp> importConfig(llvm::StringRef json,
 [[nodiscard]] mlir::LogicalResult
 setGraphOptimizer(ModelOp model, const ImportOptions &options);
 
+/// Gives AdamW to what Muon does not update in a graph whose optimizer is Muon,
+/// as `ImportOptions::optimizer` says, unless a group has a rule for it.
+void completeMuon(ModelOp model);
+
 /// Prints the fields of `family`'s configs: what is used, what has no effect on
 /// training and why, and what must have a certain value. Returns false, and
 /// prints nothing, when there is no such family.

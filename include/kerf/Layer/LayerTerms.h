@@ -118,6 +118,7 @@ struct GramUpdate {
   double side = 0, other = 0; ///< of G, and the dimension that G sums over
   int axis = -1;              ///< whose ranks sum G; -1: none
   double elementBytes = 4;
+  bool isShort() const { return other < side; }
   /// Of G, one of each matrix.
   double gramBytes() const { return batch * side * side * elementBytes; }
   /// Of what lives at once between the products.

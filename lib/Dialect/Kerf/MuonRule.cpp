@@ -4,10 +4,13 @@
 // Idea: an odd polynomial of x, a x + b G x + c G G x with G = x x^T, maps each
 // singular value by itself; repeated, it brings all from (0, 1] near 1.
 // Steps, for the side of G whose products sum over the other dimension:
-//   G = x x^T (summed over ranks), P = a I + b G + c G G, x <- P x.
+//   G = x x^T (summed over ranks), P = a I + b G + c G G, x <- P x;
+// or, of a part that is shorter than G,
+//   x <- a x + G (b x + c G x).
 // The first step divides by the norm, whose square is the trace of G:
-// with s = 1 / |x| it has s^2 G in place of G, then s P in place of P.
-// Cost: a step has 4 k^2 l + 2 k^3 flops, k being the side of G, l the other.
+// with s = 1 / |x| it has s^2 G in place of G, and makes s x of what it has.
+// Cost: a step has 4 k^2 l + 2 k^3 flops, k being the side of G, l the other;
+// or 6 k^2 l.
 // Example: one step of x = [2 0] of a = 2, b = -1, c = 0 has G = [4], s = 1/2,
 // P = 1/2 (2 - 4/4) = 1/2 and x = [1 0].
 // Source: Jordan et al. 2024, https://kellerjordan.github.io/posts/muon.
@@ -28,6 +31,7 @@ struct Orthogonalization {
   UpdateSums &sums;
   MuonAttr rule;
   bool onRows;       ///< G has a row per row of x
+  bool isShort;      ///< x has fewer numbers than G
   std::string stack; ///< letters of the leading dimensions
 
   Orthogonalization(PlainBuilder &p, UpdateSums &sums, MuonAttr rule,
@@ -47,6 +51,11 @@ struct Orthogonalization {
   Value spread(Value x, llvm::ArrayRef<int64_t> shape) {
     return p.broadcast(x, dimRange(0, int64_t(stack.size())), shape);
   }
+  /// The product of G, or of what is made of it, and x.
+  Value apply(Value factor, Value x) {
+    return onRows ? product("mk", "kn", factor, x)
+                  : product("mk", "kn", x, factor);
+  }
   Value identity(RankedTensorType type);
   Value scaleOf(Value gram);
   Value step(Value x, bool isFirst);
@@ -61,6 +70,7 @@ Orthogonalization::Orthogonalization(PlainBuilder &p, UpdateSums &sums,
   auto own = part.take_back(2), whole = sums.shape().take_back(2);
   bool isCut = own != whole;
   onRows = isCut ? own[0] == whole[0] : whole[0] <= whole[1];
+  isShort = onRows ? own[1] < own[0] : own[0] < own[1];
   for (size_t i = 2; i < part.size(); ++i)
     stack += char('a' + i - 2);
 }
@@ -85,16 +95,22 @@ Value Orthogonalization::step(Value x, bool isFirst) {
   Value gram = this->gram(x), scale;
   auto type = typeOf(gram);
   if (isFirst) {
-    scale = spread(scaleOf(gram), type.getShape());
-    gram = p.mul(p.mul(gram, scale), scale);
+    scale = scaleOf(gram);
+    Value all = spread(scale, type.getShape());
+    gram = p.mul(p.mul(gram, all), all);
+  }
+  auto scaled = [&](Value value) {
+    return isFirst ? p.mul(value, spread(scale, typeOf(value).getShape()))
+                   : value;
+  };
+  if (isShort) {
+    Value sum =
+        p.add(p.mul(x, rule.getB()), p.mul(apply(gram, x), rule.getC()));
+    return scaled(p.add(p.mul(x, rule.getA()), apply(gram, sum)));
   }
   Value square = product("mk", "kn", gram, gram);
   Value sum = p.add(p.mul(gram, rule.getB()), p.mul(square, rule.getC()));
-  Value factor = p.add(sum, p.mul(identity(type), rule.getA()));
-  if (isFirst)
-    factor = p.mul(factor, scale);
-  return onRows ? product("mk", "kn", factor, x)
-                : product("mk", "kn", x, factor);
+  return apply(scaled(p.add(sum, p.mul(identity(type), rule.getA()))), x);
 }
 
 //===----------------------------------------------------------------------===//
