@@ -4,6 +4,8 @@
   tokenize.py gpt2 corpus.txt -o corpus.bin
   tokenize.py tokenizer.json part1.txt part2.txt -o corpus.bin --format plain
   tokenize.py tokenizer.json answers.jsonl -o tuning.bin --pack 1024
+  tokenize.py gpt2 --encode "Once upon a time"      # tokens:7454,2402,257,640
+  tokenize.py gpt2 --decode 7454,2402,257,640
 
 The tokenizer is a tokenizer.json file, a folder that has one, or a model's name on the
 Hugging Face hub. Each input file is one or more documents (--split); behind each stands
@@ -17,6 +19,9 @@ which kerf-run reads with corpus.bin.
 fit best; what is left of a sample is filled with end tokens that the loss does not count. Longer
 documents are cut.
 
+--encode prints the tokens of a text as `kerf-run --sample` takes them, --decode the text of tokens
+that it printed (- reads them from standard input, whatever stands around the numbers of a sample).
+
 Formats: `llmc` has llm.c's header (256 int32: magic number, version, number of tokens),
 `plain` has none (as nanoGPT's). Tokens take 16 bits where the vocabulary allows, else 32.
 """
@@ -26,6 +31,7 @@ import array
 import bisect
 import json
 import os
+import re
 import sys
 
 END_TOKENS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|im_end|>")
@@ -37,8 +43,8 @@ class Failure(Exception):
     """A mistake of the user's, told in one line."""
 
 
-def load_tokenizer(name):
-    """(encode: text -> ids, size of the vocabulary, name -> id or None)."""
+def open_tokenizer(name):
+    """A tokenizer of the library."""
     path = os.path.join(name, "tokenizer.json") if os.path.isdir(name) else name
     try:
         import tokenizers
@@ -57,6 +63,12 @@ def load_tokenizer(name):
         raise Failure(f"cannot load the tokenizer '{name}': {error}") from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
+    return tokenizer
+
+
+def load_tokenizer(name):
+    """(encode: text -> ids, size of the vocabulary, name -> id or None)."""
+    tokenizer = open_tokenizer(name)
 
     def encode(text):
         return tokenizer.encode(text, add_special_tokens=False).ids
@@ -159,6 +171,29 @@ def write(path, tokens, width=1, has_header=False):
         raise Failure(f"cannot write '{path}': {error.strerror}") from None
 
 
+def read_numbers(text):
+    """The token numbers of a list, or of the lines "  | 1,2,3" of a sample."""
+    if text == "-":
+        text = sys.stdin.read()
+    lines = [line.partition("|")[2] for line in text.splitlines() if line.startswith("  | ")] or [text]
+    listed = ",".join(line.strip().strip(",") for line in lines).removeprefix("tokens:")
+    if not re.fullmatch(r"[0-9]+(,[0-9]+)*", listed):
+        raise Failure("--decode: expected token numbers as 1,2,3")
+    return [int(number) for number in listed.split(",")]
+
+
+def show(options):
+    """Prints what --encode or --decode asks for."""
+    if options.inputs or options.output:
+        raise Failure("--encode and --decode print; they take no files")
+    tokenizer = open_tokenizer(options.tokenizer)
+    if options.decode is not None:
+        print(tokenizer.decode(read_numbers(options.decode), skip_special_tokens=False))
+    else:
+        ids = tokenizer.encode(options.encode, add_special_tokens=False).ids
+        print("tokens:" + ",".join(map(str, ids)))
+
+
 def mask_path(path):
     return path.removesuffix(".bin") + ".mask"
 
@@ -206,8 +241,11 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("tokenizer", help="tokenizer.json, a folder with one, or a hub name")
-    parser.add_argument("inputs", nargs="+", help="text files, UTF-8, or .jsonl of prompts and answers")
-    parser.add_argument("-o", "--output", required=True, help="the .bin file to write")
+    parser.add_argument("inputs", nargs="*", help="text files, UTF-8, or .jsonl of prompts and answers")
+    parser.add_argument("-o", "--output", help="the .bin file to write")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--encode", metavar="TEXT", help="print the tokens of a text")
+    shown.add_argument("--decode", metavar="NUMBERS", help="print the text of tokens, or of those of standard input (-)")
     parser.add_argument("--format", choices=("llmc", "plain"), default="llmc")
     parser.add_argument("--bits", type=int, choices=(16, 32), help="default: by the vocabulary")
     parser.add_argument("--end", help="token (or id) behind a document, or none")
@@ -217,6 +255,11 @@ def main():
         options = parser.parse_args()
         if options.pack is not None and options.pack < 2:
             raise Failure(f"--pack: expected at least 2 tokens, found {options.pack}")
+        if options.encode is not None or options.decode is not None:
+            show(options)
+            return 0
+        if not options.inputs or not options.output:
+            raise Failure("expected text files to read, and with -o a file to write")
         run(options)
     except Failure as failure:
         print(f"tokenize.py: error: {failure}", file=sys.stderr)

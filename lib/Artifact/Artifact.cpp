@@ -162,6 +162,7 @@ static std::string serialize(const ArtifactData &data) {
   writer.add(KERF_SECTION_IMAGE, data.image);
   writer.add(KERF_SECTION_PTX, data.ptx);
   writer.add(KERF_SECTION_PLAN, data.plan);
+  writer.add(KERF_SECTION_SAMPLER, data.sampler);
   kerf_header &header = writer.header;
   std::memcpy(header.magic, KERF_MAGIC, sizeof header.magic);
   header.version = KERF_FORMAT_VERSION;
@@ -232,5 +233,6 @@ llvm::LogicalResult kerf::readArtifact(llvm::StringRef bytes,
   data.image = view.image;
   data.ptx = view.ptx;
   data.plan = view.plan;
+  data.sampler = view.sampler;
   return llvm::success();
 }

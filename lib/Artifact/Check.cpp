@@ -43,6 +43,7 @@ static const SectionKind kSections[KERF_SECTION_COUNT] = {
     {"image", 1},
     {"ptx", 1},
     {"plan", 1},
+    {"sampler", 1},
 };
 
 static std::string formatted(const char *format, va_list arguments) {
@@ -157,6 +158,7 @@ static void fillView(const char *bytes, View &view) {
   view.image = textOf(bytes, KERF_SECTION_IMAGE);
   view.ptx = textOf(bytes, KERF_SECTION_PTX);
   view.plan = textOf(bytes, KERF_SECTION_PLAN);
+  view.sampler = textOf(bytes, KERF_SECTION_SAMPLER);
   fill(view.axes, bytes, KERF_SECTION_AXES);
   fill(view.groups, bytes, KERF_SECTION_GROUPS);
   fill(view.programs, bytes, KERF_SECTION_PROGRAMS);
@@ -175,9 +177,8 @@ static void fillView(const char *bytes, View &view) {
   fill(view.kernels, bytes, KERF_SECTION_KERNELS);
 }
 
-std::string kerf::artifact::checkArtifact(const void *data, uint64_t size,
-                                          View &view) {
-  const char *bytes = static_cast<const char *>(data);
+/// Checks a file, without what is in its sampler.
+static std::string checkFile(const char *bytes, uint64_t size, View &view) {
   std::string message = checkHeader(bytes, size);
   if (!message.empty())
     return message;
@@ -196,6 +197,27 @@ std::string kerf::artifact::checkArtifact(const void *data, uint64_t size,
   if (checker.checkTables() && checker.checkStages() && checker.checkPrograms())
     return "";
   return checker.message;
+}
+
+/// A sampler is a sound file of one rank on a CPU, without another sampler.
+static std::string checkSampler(std::string_view bytes) {
+  View view;
+  std::string message = checkFile(bytes.data(), bytes.size(), view);
+  if (!message.empty())
+    return "damaged: its sampler is " + message;
+  const kerf_program *program = view.programs.data;
+  if (!view.sampler.empty() || view.meta->world_size != 1 ||
+      std::strcmp(view.string(view.meta->target), "cpu") != 0 ||
+      program->call_count == program->train_calls)
+    return "damaged: its sampler is no evaluation on one CPU rank";
+  return "";
+}
+
+std::string kerf::artifact::checkArtifact(const void *data, uint64_t size,
+                                          View &view) {
+  std::string message = checkFile(static_cast<const char *>(data), size, view);
+  return message.empty() && !view.sampler.empty() ? checkSampler(view.sampler)
+                                                  : message;
 }
 
 View kerf::artifact::programView(const View &file, uint32_t number) {

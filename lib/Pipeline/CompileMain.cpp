@@ -4,8 +4,8 @@
 #include "CheckTwin.h"
 #include "NewClusterTask.h"
 #include "PlanTask.h"
+#include "WriteArtifact.h"
 
-#include "kerf/Artifact/Assemble.h"
 #include "kerf/Codegen/Codegen.h"
 #include "kerf/Dialect/Kerf/ModelFlops.h"
 #include "kerf/Dialect/Spmd/Spmd.h"
@@ -26,7 +26,6 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/WithColor.h"
-#include "llvm/Support/xxhash.h"
 
 using namespace mlir;
 using namespace kerf;
@@ -130,10 +129,16 @@ struct CommandLine {
       "emit",
       cl::desc("ir (default); plan: the completed plan as JSON; step: what "
                "the planner knows of the model, as JSON that kerfc plans in "
-               "its place; verify: the "
+               "its place; sampler: the model that --sampler compiles; verify: "
+               "the "
                "step and the programs of its ranks, for kerf-inspect verify; "
                "twin: the same of the small step that stands for this one"),
       cl::value_desc("what"), cl::init("ir"), cl::cat(category)};
+  cl::opt<bool> sampler{
+      "sampler",
+      cl::desc("Add to the compiled file what kerf-run --sample needs: the "
+               "model goes on from a text, on the CPU of one rank"),
+      cl::cat(category)};
   cl::opt<std::string> dump{
       "dump-stages-to",
       cl::desc("Write the IR after each stage to this folder"),
@@ -188,7 +193,9 @@ struct Job {
   std::shared_ptr<Solution> solution; ///< until the plan on the IR is complete
   std::optional<ArenaRoom> room;      ///< where devices are known
   bool emitsPlan = false, emitsCheck = false, isArtifact = false;
-  bool emitsTwin = false, emitsStep = false;
+  bool emitsTwin = false, emitsStep = false, emitsSampler = false;
+  bool addsSampler = false;
+  std::string sampler; ///< its compiled file, once it is there
   PlanCheck check = PlanCheck::Twin;
   bool writes = true;        ///< IR, a plan or a compiled file
   bool hasPrecision = false; ///< given, or of the input
@@ -413,23 +420,6 @@ static LogicalResult checkContracts(ModuleOp module, Stage done) {
   return pm.run(module);
 }
 
-/// The completed plan of the one model as JSON.
-static LogicalResult writePlan(ModuleOp module, llvm::StringRef path) {
-  auto models = module.getOps<ModelOp>();
-  if (!llvm::hasSingleElement(models)) {
-    fail("expected one kerf.model to print the plan of");
-    return failure();
-  }
-  std::string error,
-      text = savePlan(*models.begin(), /*reserveBytes=*/0, /*checked=*/nullptr,
-                      /*priced=*/nullptr, /*described=*/true);
-  if (succeeded(writeFileAtomically(
-          path, [&](llvm::raw_ostream &os) { os << text; }, error)))
-    return success();
-  fail("cannot write '" + path + "': " + error);
-  return failure();
-}
-
 /// `DIR/02-differentiate.mlir`.
 static LogicalResult dumpStage(ModuleOp module, Stage stage,
                                llvm::StringRef folder) {
@@ -443,30 +433,6 @@ static LogicalResult dumpStage(ModuleOp module, Stage stage,
                                     std::to_string(number) + "-" +
                                     getStageName(stage) + ".mlir");
   return writeModule(module, path);
-}
-
-/// Identifies what was compiled: the text of the last stage.
-static uint64_t hashOf(ModuleOp module) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  module.print(os, OpPrintingFlags().assumeVerified());
-  return llvm::xxh3_64bits(text);
-}
-
-/// Writes the compiled file of the programs of a module.
-static LogicalResult writeArtifactOf(ModuleOp module, llvm::StringRef path) {
-  FailureOr<ArtifactData> data = assembleArtifact(module, hashOf(module));
-  if (failed(data))
-    return failure();
-  std::string bytes, error;
-  llvm::raw_string_ostream os(bytes);
-  if (failed(writeArtifact(*data, os, error)))
-    return module.emitError() << "makes no sound file: " << error;
-  if (succeeded(writeFileAtomically(
-          path, [&](llvm::raw_ostream &out) { out << bytes; }, error)))
-    return success();
-  fail("cannot write '" + path + "': " + error);
-  return failure();
 }
 
 /// How a plan was tried, in few words.
@@ -495,10 +461,10 @@ static int tellOfArtifact(const Job &job) {
 
 /// The stages to run. 1 after an error.
 static int readStages(const CommandLine &options, Job &job) {
-  if (!llvm::is_contained({"ir", "plan", "step", "verify", "twin"},
+  if (!llvm::is_contained({"ir", "plan", "step", "sampler", "verify", "twin"},
                           options.emit))
     return fail("unknown --emit '" + options.emit +
-                "', expected ir, plan, step, verify or twin");
+                "', expected ir, plan, step, sampler, verify or twin");
   auto check = llvm::StringSwitch<std::optional<PlanCheck>>(options.check)
                    .Case("off", PlanCheck::Off)
                    .Case("twin", PlanCheck::Twin)
@@ -512,6 +478,8 @@ static int readStages(const CommandLine &options, Job &job) {
   job.emitsCheck = options.emit == "verify";
   job.emitsTwin = options.emit == "twin";
   job.emitsStep = options.emit == "step";
+  job.emitsSampler = options.emit == "sampler";
+  job.addsSampler = options.sampler;
   job.isArtifact = options.stopAfter.empty() &&
                    llvm::StringRef(options.output).ends_with(".kerf");
   bool asksForOutput =
@@ -526,7 +494,8 @@ static int readStages(const CommandLine &options, Job &job) {
   if (!last)
     return fail("unknown stage '" + options.stopAfter +
                 "', expected one of: " + knownStages());
-  job.last = job.emitsStep                    ? Stage::Precision
+  job.last = job.emitsSampler                 ? Stage::Ingest
+             : job.emitsStep                  ? Stage::Precision
              : job.emitsPlan || job.emitsTwin ? Stage::Plan
              : job.emitsCheck                 ? Stage::Schedule
                                               : *last;
@@ -538,6 +507,18 @@ static int readStages(const CommandLine &options, Job &job) {
     return fail("--emit=verify compares with the step before the stage plan, "
                 "which --start-after=" +
                 options.startAfter + " leaves behind");
+  return 0;
+}
+
+/// A sampler is made of the model, before its plan changes it.
+static int checkSampler(const Job &job) {
+  if (!job.addsSampler && !job.emitsSampler)
+    return 0;
+  if (job.done && *job.done >= Stage::Recompute)
+    return fail("a sampler is made of the model, which --start-after=" +
+                getStageName(*job.done) + " leaves behind");
+  if (job.addsSampler && !job.isArtifact)
+    return fail("--sampler is a part of a compiled file: say -o NAME.kerf");
   return 0;
 }
 
@@ -603,7 +584,7 @@ static int readJob(const CommandLine &options, Job &job) {
   job.task = *task;
   job.output = options.output;
   job.dump = options.dump;
-  if (readStages(options, job) || checkTask(options, job))
+  if (readStages(options, job) || checkSampler(job) || checkTask(options, job))
     return 1;
   if (!llvm::is_contained({"f32", "bf16", "f16", "fp8"}, options.precision))
     return fail("unknown precision '" + options.precision +
@@ -648,13 +629,24 @@ static LogicalResult check(ModuleOp module, Job &job) {
   return success();
 }
 
+/// Compiles the sampler of a model that was read, where one is asked for.
+static LogicalResult addSampler(ModuleOp module, Job &job) {
+  if (!job.addsSampler || !job.sampler.empty())
+    return success();
+  FailureOr<std::string> bytes = compileSampler(module, job.stages);
+  if (succeeded(bytes))
+    job.sampler = std::move(*bytes);
+  return success(succeeded(bytes));
+}
+
 /// Runs the stages from `done` to `last`. What the stage plan finds out about
 /// the devices is for the stages behind it.
 static LogicalResult runStages(ModuleOp module, Job &job, Stage last) {
   for (Stage stage : kStages) {
     if ((job.done && stage <= *job.done) || stage > last)
       continue;
-    if ((stage == Stage::Recompute && failed(check(module, job))) ||
+    if ((stage != Stage::Ingest && failed(addSampler(module, job))) ||
+        (stage == Stage::Recompute && failed(check(module, job))) ||
         failed(runStage(module, stage, job)) ||
         (!job.dump.empty() && failed(dumpStage(module, stage, job.dump))))
       return failure();
@@ -793,7 +785,10 @@ int kerf::compileMain(int argc, char **argv) {
     return failed(writePlan(module, job.output));
   if (job.emitsTwin)
     return failed(writeTwin(module, job));
+  if (job.emitsSampler)
+    return failed(writeSampler(module, job.output));
   if (job.isArtifact)
-    return failed(writeArtifactOf(module, job.output)) || tellOfArtifact(job);
+    return failed(writeArtifact(module, job.sampler, job.output)) ||
+           tellOfArtifact(job);
   return failed(writeModule(module, job.output));
 }

@@ -226,6 +226,13 @@ const char *kerf_artifact_plan(const kerf_artifact *artifact, uint64_t *bytes) {
   return artifact->view.plan.data();
 }
 
+const void *kerf_artifact_sampler(const kerf_artifact *artifact,
+                                  uint64_t *bytes) {
+  if (bytes)
+    *bytes = artifact->view.sampler.size();
+  return artifact->view.sampler.data();
+}
+
 uint64_t kerf_artifact_hash(const kerf_artifact *artifact) {
   return artifact->view.header->checksum;
 }

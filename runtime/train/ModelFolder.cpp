@@ -19,6 +19,10 @@ bool kerf::runtime::isModelFolder(const std::string &path) {
   return !endsWith(path, ".safetensors");
 }
 
+std::string kerf::runtime::weightsFile(const std::string &path) {
+  return isModelFolder(path) ? joinPath(path, "weights") : path;
+}
+
 /// The type of the weights that are written, as the transformers library names
 /// it: the widest of all parameters.
 static const char *writtenType(const kerf_artifact *artifact) {

@@ -86,6 +86,22 @@ static bool source(RunOptions &options, const std::string &value,
   return parseSource(value, (options.*Member).emplace_back());
 }
 
+/// One more text to go on from.
+static bool setSample(RunOptions &options, const std::string &value,
+                      std::string &expected) {
+  expected = "a text, or tokens:1,2,3";
+  options.sample.push_back(value);
+  return !value.empty();
+}
+
+static bool setSampleTokens(RunOptions &options, const std::string &value,
+                            std::string &expected) {
+  constexpr int64_t most = 1'000'000;
+  expected = "an integer from 1 to 1,000,000";
+  return parseInteger(value, options.sampleTokens) &&
+         options.sampleTokens >= 1 && options.sampleTokens <= most;
+}
+
 static bool setDataFormat(RunOptions &options, const std::string &value,
                           std::string &expected) {
   expected = "'auto', 'bytes', 'u16', 'u32', 'llmc' or 'megatron'";
@@ -259,6 +275,19 @@ static constexpr OptionRow rows[] = {
      "DIR/step-N; in any layout, on any number of ranks",
      text<&R::resume>},
 
+    {"Sampling", nullptr, nullptr, nullptr},
+    {"sample", "TEXT",
+     "let the trained model go on from this text, or from token numbers as in "
+     "tokens:1,2,3, and print what it makes; of a model compiled with kerfc "
+     "--sampler. May be given several times; without --data nothing is trained",
+     setSample},
+    {"sample-tokens", "N", "tokens that follow each text (default: 200)",
+     setSampleTokens},
+    {"sample-temperature", "X",
+     "above 1 the model dares more, below less; 0 takes the likeliest token "
+     "each time (default: 0.8)",
+     real<&R::sampleTemperature>},
+
     {"Execution", nullptr, nullptr, nullptr},
     {"threads", "N", "threads per rank (default: all cores, shared by ranks)",
      integer<&R::threads, 1>},
@@ -421,6 +450,8 @@ static constexpr const char *needs[][2] = {
     {"max-restarts", "save-state=DIR"},
     {"trace-steps", "trace=FILE"},
     {"eval-batches", "eval-every=N|heldout=PART|heldout-data=FILE"},
+    {"sample-tokens", "sample=TEXT"},
+    {"sample-temperature", "sample=TEXT"},
 };
 
 /// The first option that needs another one which is not given: an error.
@@ -530,6 +561,10 @@ bool kerf::runtime::parseOptions(const std::vector<std::string> &arguments,
       return false;
     }
   }
+  bool isSteps = std::find(options.given.begin(), options.given.end(),
+                           "steps") != options.given.end();
+  if (!options.sample.empty() && options.data.empty() && !isSteps)
+    options.steps = 0;
   return options.isHelp || options.isVersion || options.isDoctor ||
          checkOptions(options, error);
 }

@@ -4,12 +4,14 @@
 
 #include "kerf/Train/Json.h"
 #include "kerf/Train/Launcher.h"
+#include "kerf/Train/Sampler.h"
 #include "kerf/Train/Text.h"
 #include "kerf/Train/Weights.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 using namespace kerf::runtime;
 
@@ -93,6 +95,11 @@ bool kerf::runtime::findPorts(const kerf_artifact *artifact, ModelPorts &ports,
   }
   if (ports.loss == KERF_NONE)
     return fail(error, "the model has no output 'loss'");
+  return true;
+}
+
+/// A scaled loss is mended by the norm of its gradients.
+static bool checkScale(const ModelPorts &ports, std::string &error) {
   return !ports.scalesLoss || ports.gradNorm != KERF_NONE ||
          fail(error, "the model scales its loss and has no output 'grad_norm', "
                      "which tells whether gradients overflow");
@@ -124,6 +131,8 @@ static bool chooseEvaluation(const RunOptions &options, RunSetup &setup,
 
 static bool openData(const RunOptions &options, RunSetup &setup,
                      std::string &error) {
+  if (options.data.empty() && !options.sample.empty() && options.steps == 0)
+    return true;
   if (options.data.empty())
     return fail(error, "expected training data: --data=FILE");
   SourceOptions wanted;
@@ -213,7 +222,8 @@ static bool openState(const RunOptions &options, RunSetup &setup,
       return fail(error, "'--seed' " + std::to_string(*options.seed) +
                              " is not that of the saved state, " +
                              std::to_string(setup.start.seed));
-    bool isSameData = setup.start.dataFingerprint == setup.data.fingerprint();
+    bool isSameData = setup.data.files.empty() ||
+                      setup.start.dataFingerprint == setup.data.fingerprint();
     if (!isSameData && isRestart())
       return fail(error, "the data is not what the job began with: it is not "
                          "started again by itself");
@@ -225,7 +235,8 @@ static bool openState(const RunOptions &options, RunSetup &setup,
       setup.notes.push_back("the saved run had another program: losses may "
                             "differ from it in rounding");
   }
-  setup.start.dataFingerprint = setup.data.fingerprint();
+  if (!setup.data.files.empty())
+    setup.start.dataFingerprint = setup.data.fingerprint();
   setup.start.programHash = kerf_artifact_meta(setup.artifact)->input_hash;
   return chooseSchedule(options, setup, error) &&
          chooseLossScale(options, setup, error);
@@ -293,7 +304,9 @@ bool kerf::runtime::prepareRun(const RunOptions &options,
   setup.artifact = artifact;
   return checkAdapter(options, artifact, error) &&
          findPorts(artifact, setup.ports, error) &&
-         openData(options, setup, error) && openState(options, setup, error) &&
+         checkScale(setup.ports, error) && openData(options, setup, error) &&
+         prepareSamples(options, setup, error) &&
+         openState(options, setup, error) &&
          chooseEvaluation(options, setup, error) &&
          checkOutputs(options, error) && chooseTrace(options, setup, error);
 }
@@ -426,22 +439,37 @@ std::string kerf::runtime::describeReserve(const kerf_artifact *artifact,
   return text;
 }
 
-std::vector<std::string> kerf::runtime::describeSetup(const RunOptions &options,
-                                                      const RunSetup &setup) {
+std::string kerf::runtime::describeMemory(const kerf_artifact *artifact,
+                                          const kerf_memory &memory) {
+  return "with this arena " + formatBytes(memory.device_free) +
+         " of the device's " + formatBytes(memory.device_total) +
+         " are free; " + describeReserve(artifact, memory) +
+         (memory.bounce_buffers
+              ? "; exchanges through " + formatBytes(memory.bounce_buffers) +
+                    " of the host"
+              : "");
+}
+
+std::vector<std::string> kerf::runtime::describeProfile(kerf_session *session) {
+  kerf_profile_entry entry;
+  double total = 0;
+  for (uint32_t i = 0; kerf_session_profile(session, i, &entry); ++i)
+    total += entry.seconds;
+  std::vector<std::string> lines = {" time by command:"};
+  for (uint32_t i = 0; kerf_session_profile(session, i, &entry); ++i)
+    lines.push_back(format("  %6.2f %%  %10.1f ms  %8llu calls  ",
+                           100 * entry.seconds / std::max(total, 1e-12),
+                           1e3 * entry.seconds,
+                           static_cast<unsigned long long>(entry.calls)) +
+                    entry.name);
+  return lines;
+}
+
+/// What is trained on, how long and how fast, as names and texts.
+static void describeTraining(
+    const RunOptions &options, const RunSetup &setup,
+    const std::function<void(const char *, const std::string &)> &add) {
   const kerf_meta *meta = kerf_artifact_meta(setup.artifact);
-  auto string = [&](uint32_t offset) {
-    return std::string(kerf_artifact_string(setup.artifact, offset));
-  };
-  std::vector<std::string> lines;
-  auto add = [&](const char *name, const std::string &text) {
-    lines.push_back(format("  %-12s", name) + text);
-  };
-  add("model",
-      string(meta->model) + ", " + withCommas(countParameters(setup.artifact)) +
-          " parameters, for " + string(meta->target) + " " + string(meta->cpu) +
-          " on " + std::to_string(meta->world_size) +
-          (meta->world_size == 1 ? " rank" : " ranks"));
-  add("arena", describeArena(setup.artifact));
   const Mixture &mixture = setup.data.training;
   bool isMixed = mixture.ranges.size() > 1;
   int64_t rows = setup.ports.rows;
@@ -471,6 +499,26 @@ std::vector<std::string> kerf::runtime::describeSetup(const RunOptions &options,
   if (setup.data.heldout)
     add("held-out", describeHeldout(setup));
   add("schedule", describeSchedule(setup.start.schedule));
+}
+
+std::vector<std::string> kerf::runtime::describeSetup(const RunOptions &options,
+                                                      const RunSetup &setup) {
+  const kerf_meta *meta = kerf_artifact_meta(setup.artifact);
+  auto string = [&](uint32_t offset) {
+    return std::string(kerf_artifact_string(setup.artifact, offset));
+  };
+  std::vector<std::string> lines;
+  auto add = [&](const char *name, const std::string &text) {
+    lines.push_back(format("  %-12s", name) + text);
+  };
+  add("model",
+      string(meta->model) + ", " + withCommas(countParameters(setup.artifact)) +
+          " parameters, for " + string(meta->target) + " " + string(meta->cpu) +
+          " on " + std::to_string(meta->world_size) +
+          (meta->world_size == 1 ? " rank" : " ranks"));
+  add("arena", describeArena(setup.artifact));
+  if (!setup.data.files.empty())
+    describeTraining(options, setup, add);
   if (setup.start.lossScale)
     add("loss scale", setup.start.lossScale->describe());
   add("start", describeStart(options, setup));

@@ -33,20 +33,39 @@ std::string kerf::runtime::quote(std::string_view text) {
   return result + "'";
 }
 
-/// Bytes of the UTF-8 sequence at the start of `text`, 0 if it is none.
-static size_t utf8Length(std::string_view text) {
-  unsigned char first = text[0];
-  size_t length = first < 0x80                     ? 1
-                  : first >= 0xc2 && first <= 0xdf ? 2
-                  : first >= 0xe0 && first <= 0xef ? 3
-                  : first >= 0xf0 && first <= 0xf4 ? 4
-                                                   : 0;
-  if (length == 0 || length > text.size())
-    return 0;
-  for (size_t i = 1; i < length; ++i)
-    if ((text[i] & 0xc0) != 0x80)
-      return 0;
-  return length;
+/// Bytes of the UTF-8 sequence that a byte begins, 0 if it begins none.
+static size_t lengthFrom(unsigned char first) {
+  return first < 0x80                     ? 1
+         : first >= 0xc2 && first <= 0xdf ? 2
+         : first >= 0xe0 && first <= 0xef ? 3
+         : first >= 0xf0 && first <= 0xf4 ? 4
+                                          : 0;
+}
+
+/// May a byte follow the first one? Longer forms than needed, surrogates and
+/// numbers above U+10FFFF are no UTF-8.
+static bool mayFollow(unsigned char first, unsigned char second) {
+  unsigned char least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+  unsigned char most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+  return least <= second && second <= most;
+}
+
+/// Do the bytes that are there of the first `length` go on as a sequence does?
+static bool goesOn(std::string_view text, size_t length) {
+  for (size_t i = 1; i < std::min(length, text.size()); ++i)
+    if (!mayFollow(i == 1 ? text[0] : 0, text[i]))
+      return false;
+  return true;
+}
+
+size_t kerf::runtime::utf8Length(std::string_view text) {
+  size_t length = lengthFrom(text[0]);
+  return length <= text.size() && goesOn(text, length) ? length : 0;
+}
+
+bool kerf::runtime::mayBeginUtf8(std::string_view text) {
+  size_t length = lengthFrom(text[0]);
+  return length > text.size() && goesOn(text, length);
 }
 
 std::string kerf::runtime::jsonQuote(std::string_view text) {
@@ -118,6 +137,16 @@ bool kerf::runtime::parseReal(std::string_view text, double &value) {
 bool kerf::runtime::endsWith(std::string_view text, std::string_view suffix) {
   return text.size() >= suffix.size() &&
          text.substr(text.size() - suffix.size()) == suffix;
+}
+
+std::string kerf::runtime::listErrors(const std::vector<std::string> &errors) {
+  constexpr size_t shown = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(errors.size(), shown); ++i)
+    text += (errors.size() == 1 ? " " : "\n  ") + errors[i];
+  if (errors.size() > shown)
+    text += "\n  and " + std::to_string(errors.size() - shown) + " more";
+  return text;
 }
 
 size_t kerf::runtime::editDistance(std::string_view a, std::string_view b) {

@@ -9,6 +9,7 @@
 #include "kerf/Train/Log.h"
 #include "kerf/Train/ModelFolder.h"
 #include "kerf/Train/RunPage.h"
+#include "kerf/Train/Sampler.h"
 #include "kerf/Train/Signals.h"
 #include "kerf/Train/StateWriter.h"
 #include "kerf/Train/Text.h"
@@ -79,11 +80,12 @@ private:
   bool finishRun();
   bool saveAll();
   bool exportWeights(const std::string &path);
+  bool takeSamplerWeights();
+  bool sample();
   void tellWritten(const std::vector<std::string> &written);
   bool writePictures();
   bool write(const std::string &path, const std::function<std::string()> &text);
   std::string renderPage();
-  void printProfile();
 
   bool setInputs(const Batch &batch);
   bool output(uint32_t index, double &value);
@@ -102,6 +104,7 @@ private:
   RunPage page;
   std::optional<TracePart> trace;
   std::optional<StateWriter> writer; ///< where states are saved
+  std::optional<Sampler> sampler;    ///< on the first rank, where asked for
   TuningFile tuned;
   StepTimes times;
   kerf_waits waitsBefore{}, waitsBetween{}; ///< before the step, after the last
@@ -200,14 +203,7 @@ bool Trainer::describeStart() {
   kerf_memory memory;
   kerf_session_memory(session, &memory);
   if (memory.device_total)
-    log->line("  memory      with this arena " +
-              formatBytes(memory.device_free) + " of the device's " +
-              formatBytes(memory.device_total) + " are free; " +
-              describeReserve(setup.artifact, memory) +
-              (memory.bounce_buffers
-                   ? "; exchanges through " +
-                         formatBytes(memory.bounce_buffers) + " of the host"
-                   : ""));
+    log->line("  memory      " + describeMemory(setup.artifact, memory));
   return true;
 }
 
@@ -226,14 +222,12 @@ bool Trainer::tryTargets() {
   if (std::string why = refuseStates(options.saveState);
       !goesOn && !why.empty())
     return failLocally(why);
-  // A file of the folder, whatever its name will be.
-  auto fileOf = [](const std::string &path) {
-    return isModelFolder(path) ? joinPath(path, "weights") : path;
-  };
   for (const std::string &path : {options.saveWeights, options.saveAdapter})
-    if (!path.empty() && !tryFile(fileOf(path), message))
+    if (!path.empty() && !tryFile(weightsFile(path), message))
       return failLocally("the weights cannot be saved: " + message);
-  return true;
+  return options.sample.empty() ||
+         sampler.emplace(options, setup).open(message) ||
+         failLocally("nothing can be sampled: " + message);
 }
 
 bool Trainer::setWeights() {
@@ -274,13 +268,8 @@ bool Trainer::loadFrom(const std::string &path, Loader *load) {
     log->line("  note        " + note);
   if (isLoaded)
     return true;
-  constexpr size_t shown = 8;
-  std::string message = "cannot start from " + quote(path) + ":";
-  for (size_t i = 0; i < std::min(errors.size(), shown); ++i)
-    message += (errors.size() == 1 ? " " : "\n  ") + errors[i];
-  if (errors.size() > shown)
-    message += "\n  and " + std::to_string(errors.size() - shown) + " more";
-  return failLocally(message);
+  return failLocally("cannot start from " + quote(path) + ":" +
+                     listErrors(errors));
 }
 
 //===----------------------------------------------------------------------===//
@@ -571,7 +560,7 @@ bool Trainer::pollSave() {
 
 bool Trainer::loop() {
   int64_t last = options.steps;
-  if (state.step >= last)
+  if (state.step >= last && !setup.data.files.empty())
     log->line(" nothing to train: " + std::to_string(state.step) +
               " steps are done, --steps is " + std::to_string(last));
   if (setup.data.heldout && state.step == 0 && !evaluate())
@@ -709,23 +698,10 @@ std::string Trainer::renderPage() {
   return renderRunPage(page);
 }
 
-void Trainer::printProfile() {
-  kerf_profile_entry entry;
-  double total = 0;
-  for (uint32_t i = 0; kerf_session_profile(session, i, &entry); ++i)
-    total += entry.seconds;
-  log->line(" time by command:");
-  for (uint32_t i = 0; kerf_session_profile(session, i, &entry); ++i)
-    log->line(format("  %6.2f %%  %10.1f ms  %8llu calls  ",
-                     100 * entry.seconds / std::max(total, 1e-12),
-                     1e3 * entry.seconds,
-                     static_cast<unsigned long long>(entry.calls)) +
-              entry.name);
-}
-
 bool Trainer::finishRun() {
   if (options.isProfiled)
-    printProfile();
+    for (const std::string &text : describeProfile(session))
+      log->line(text);
   if (stop)
     log->line(describeStop(stop, state.step, options.steps));
   writer ? writer->settle() : void();
@@ -734,7 +710,7 @@ bool Trainer::finishRun() {
   kerf_session_memory(session, &memory);
   if (memory.device_total)
     log->line(" at the end " + describeReserve(setup.artifact, memory));
-  return saveAll() && writePictures() &&
+  return saveAll() && writePictures() && takeSamplerWeights() &&
          check(kerf_session_barrier(session, &failure));
 }
 
@@ -775,6 +751,28 @@ bool Trainer::saveAll() {
   return true;
 }
 
+/// A run that was asked to end makes no samples.
+bool Trainer::takeSamplerWeights() {
+  std::string message;
+  return options.sample.empty() || stop ||
+         Sampler::takeWeights(sampler ? &*sampler : nullptr, session,
+                              setup.artifact, message) ||
+         failLocally("nothing can be sampled: " + message);
+}
+
+/// After all else, on the first rank alone: its part of the job is over.
+bool Trainer::sample() {
+  if (!sampler || stop)
+    return true;
+  writer.reset();
+  kerf_session_destroy(session);
+  session = nullptr;
+  std::string message;
+  bool isDone = sampler->run(message);
+  stop = stopSignal();
+  return isDone || fail(1, message);
+}
+
 int Trainer::run(std::string &message) {
   bool isDone = openSession() && findRows() && openLog() && describeStart() &&
                 tryTargets() && setWeights() && openTrace() && loop() &&
@@ -788,6 +786,7 @@ int Trainer::run(std::string &message) {
   }
   if (log)
     log->finish();
+  isDone = isDone && sample();
   message = error;
   if (isDone && stop)
     return 128 + stop;

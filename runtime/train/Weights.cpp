@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -402,6 +403,66 @@ bool kerf::runtime::saveWeights(kerf_session *session,
     return handOver(session, parameters, error);
   return saveCheckpoint(path, savedTensors(session, artifact, parameters, ""),
                         shardBytes, written, error);
+}
+
+//===----------------------------------------------------------------------===//
+// Copying
+//===----------------------------------------------------------------------===//
+
+/// The parameters by name; of a stack "{e}" stays in it.
+static std::map<std::string, GlobalTensor>
+byName(const kerf_artifact *artifact) {
+  std::map<std::string, GlobalTensor> result;
+  for (const GlobalTensor &tensor : listParameters(artifact))
+    result.emplace(
+        tensorName(artifact, paramOf(artifact, tensor), tensor.id.iteration),
+        tensor);
+  return result;
+}
+
+/// Writes what `from` holds to a tensor of a session, in its type.
+static bool writeAs(kerf_session *session, const GlobalTensor &to,
+                    const GlobalTensor &from, const std::vector<char> &bytes,
+                    std::string &error) {
+  if (to.shape != from.shape)
+    return error = "has the shape " + formatShape(from.shape) + ", expected " +
+                   formatShape(to.shape),
+           false;
+  if (to.dtype == from.dtype)
+    return writeBytes(session, to, bytes.data(), error);
+  std::vector<float> values(elements(from));
+  if (toFloats(from.dtype, bytes.data(), elements(from), values.data()))
+    return writeFloats(session, to, values, error);
+  error = "is of type " + std::string(dtypeName(from.dtype)) + ", expected " +
+          std::string(dtypeName(to.dtype));
+  return false;
+}
+
+bool kerf::runtime::copyWeights(kerf_session *session,
+                                const kerf_artifact *artifact,
+                                kerf_session *other,
+                                const kerf_artifact *otherArtifact,
+                                std::string &error) {
+  std::map<std::string, GlobalTensor> wanted;
+  if (other)
+    wanted = byName(otherArtifact);
+  std::vector<char> bytes;
+  for (const auto &[name, tensor] : byName(artifact)) {
+    auto to = wanted.find(name);
+    bool isWanted = to != wanted.end();
+    if (!readGlobal(session, tensor, isWanted ? &bytes : nullptr, error))
+      return false;
+    if (!isWanted)
+      continue;
+    if (!writeAs(other, to->second, tensor, bytes, error)) {
+      error = "parameter " + quote(name) + " " + error;
+      return false;
+    }
+    wanted.erase(to);
+  }
+  if (!wanted.empty())
+    error = "the model has no parameter " + quote(wanted.begin()->first);
+  return wanted.empty();
 }
 
 //===----------------------------------------------------------------------===//

@@ -39,7 +39,7 @@ class Programs(unittest.TestCase):
         self.assertGreater(plan.step_sec, 0)
         self.assertIn(f"pp {plan.choice['pp']}" if plan.choice["pp"] > 1 else "layout", str(plan))
         self.assertIn("<iframe", plan._repr_html_())
-        said = kerf.compile(GRAPH, "this-machine", path, devices=4, pin={"tp": 2, "dp": 2})
+        said = kerf.compile(GRAPH, "this-machine", path, devices=4, pin={"tp": 2, "dp": 2}, sampler=True)
         self.assertIn("its twin trains as on one rank", said)
         data = self.folder / "text.bin"
         data.write_bytes(array.array("H", (i % 29 for i in range(4000))).tobytes())
@@ -48,6 +48,8 @@ class Programs(unittest.TestCase):
         self.assertEqual(len(run.losses), 30)
         self.assertLess(run.losses[-1], 0.7 * run.losses[0])
         self.assertIn("<polyline", run._repr_html_())
+        said = str(kerf.run(path, sample=["tokens:1,2", "tokens:3"], sample_tokens=5, threads=1))
+        self.assertRegex(said, r"5 tokens behind 2.*\n  \| 1,2(,\d+){5}\n sample: .*\n  \| 3(,\d+){5}\n")
         alone = self.folder / "alone.kerf"
         kerf.compile(GRAPH, "this-machine", alone, devices=1)
         for here, there in zip(run.losses, kerf.run(alone, data, **options).losses):

@@ -39,6 +39,10 @@ class Tokenizer:
         assert not add_special_tokens
         return Encoding([ord(c) for c in text])
 
+    def decode(self, ids, skip_special_tokens):
+        assert not skip_special_tokens
+        return "".join(map(chr, ids))
+
     def get_vocab_size(self, with_added_tokens):
         return self.fields["size"]
 
@@ -88,6 +92,20 @@ class Tokenize(unittest.TestCase):
         self.run_script("a.txt", "-o", "a.bin", "--end=none")
         self.assertEqual(self.ints("a.bin", "I")[:3], [20240801, 7, 6])
         self.assertEqual(self.ints("a.bin", "I")[256:], tokens[:-1])
+
+    # What kerf-run --sample takes and prints.
+    def test_numbers(self):
+        self.assertEqual(self.run_script("--encode", "ab c"), "tokens:97,98,32,99\n")
+        self.assertEqual(self.run_script("--decode", "97,98,32,99"), "ab c\n")
+        self.assertEqual(self.run_script("--decode", "tokens:97"), "a\n")
+        sample = " sample: 2 tokens behind 1\n  | 97,\n  | 98,99\n these are token numbers\n"
+        said = subprocess.run([sys.executable, SCRIPT, "t.json", "--decode", "-"], cwd=self.folder, input=sample, text=True,
+                              env=os.environ | {"PYTHONPATH": str(self.folder / "packages")}, capture_output=True)  # fmt: skip
+        self.assertEqual(said.stdout, "abc\n")
+        for wrong in ("", "1,x", "1 2"):
+            self.assertIn("expected token numbers", self.run_script("--decode", wrong, status=1))
+        self.assertIn("they take no files", self.run_script("a.txt", "--encode", "a", status=1))
+        self.assertIn("expected text files", self.run_script("a.txt", status=1))
 
     def test_documents(self):
         out = self.run_script("a.txt", "a.txt", "-o", "a.bin", "--format=plain", r"--split=\n\n")

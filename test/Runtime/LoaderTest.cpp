@@ -113,6 +113,55 @@ TEST(Loader, RefusesSectionsThatLieElsewhere) {
   EXPECT_NE(openMessage(bytes).find("section 'commands'"), std::string::npos);
 }
 
+/// A file of one evaluation, as samplers are.
+ArtifactData evaluationProgram() {
+  ArtifactData data = trainingProgram();
+  data.programs.front().train_calls = 0;
+  data.meta.target = data.strings.intern("cpu");
+  return data;
+}
+
+/// The message for a file with `sampler` in it.
+std::string messageWithSampler(const std::string &sampler) {
+  ArtifactData data = trainingProgram();
+  data.sampler = sampler;
+  std::string bytes, error;
+  llvm::raw_string_ostream os(bytes);
+  return llvm::succeeded(writeArtifact(data, os, error)) ? openMessage(bytes)
+                                                         : error;
+}
+
+TEST(Loader, ChecksTheFileWithin) {
+  std::string inner = written(evaluationProgram());
+  EXPECT_EQ(messageWithSampler(inner), "");
+  EXPECT_EQ(messageWithSampler(sample()),
+            "damaged: its sampler is no evaluation on one CPU rank");
+  EXPECT_EQ(messageWithSampler("x"),
+            "damaged: its sampler is not a compiled file of Kerf: kerfc "
+            "MODEL.mlir -o MODEL.kerf makes one");
+  for (size_t length = 1; length < inner.size(); length += 5)
+    EXPECT_NE(messageWithSampler(inner.substr(0, length)), "") << length;
+  // One in another is no sampler, and is not looked into.
+  ArtifactData nested = evaluationProgram();
+  nested.sampler = inner;
+  EXPECT_EQ(messageWithSampler(written(nested)),
+            "damaged: its sampler is no evaluation on one CPU rank");
+}
+
+TEST(Loader, GivesTheFileWithin) {
+  ArtifactData data = trainingProgram();
+  data.sampler = written(evaluationProgram());
+  std::string bytes = written(data);
+  kerf_artifact *artifact;
+  ASSERT_EQ(kerf_artifact_open_bytes(bytes.data(), bytes.size(), "model.kerf",
+                                     &artifact, nullptr),
+            KERF_OK);
+  uint64_t size = 0;
+  const void *within = kerf_artifact_sampler(artifact, &size);
+  EXPECT_EQ(std::string(static_cast<const char *>(within), size), data.sampler);
+  kerf_artifact_close(artifact);
+}
+
 TEST(Loader, RefusesNamesThatATerminalObeys) {
   for (llvm::StringRef name : {"h.{i}\x1bw", "h.{i}\nw", "h.{i}\x7fw",
                                "h.{i\xc2\x9bw", "h.{\xc2\x80.w"}) {

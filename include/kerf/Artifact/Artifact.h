@@ -64,9 +64,10 @@ struct ArtifactData {
   std::vector<kerf_scalar> scalars;
   std::vector<int64_t> attrs;
   std::vector<kerf_kernel> kernels;
-  std::string image; ///< ELF shared object; of "cuda" a cubin, or empty
-  std::string ptx;   ///< of "cuda"
-  std::string plan;  ///< JSON
+  std::string image;   ///< ELF shared object; of "cuda" a cubin, or empty
+  std::string ptx;     ///< of "cuda"
+  std::string plan;    ///< JSON
+  std::string sampler; ///< a whole file, which has none itself; or empty
 
   /// Appends a command with its operands and attributes. `location` may be
   /// KERF_NONE. Returns its index.

@@ -38,7 +38,7 @@ struct View {
   const kerf_meta *meta = nullptr;
   /// Of a view of one program (`programView`), else null.
   const kerf_program *program = nullptr;
-  std::string_view strings, image, ptx, plan;
+  std::string_view strings, image, ptx, plan, sampler;
   Table<kerf_axis> axes;
   Table<kerf_group> groups;
   Table<kerf_program> programs;

@@ -59,6 +59,7 @@ enum kerf_section_kind {
   KERF_SECTION_IMAGE,    /* all kernels: ELF; of "cuda" a cubin, or empty */
   KERF_SECTION_PTX,      /* all kernels as PTX text; of "cuda" */
   KERF_SECTION_PLAN,     /* the plan as JSON text */
+  KERF_SECTION_SAMPLER,  /* a file like this one that samples, or empty */
   KERF_SECTION_COUNT
 };
 

@@ -13,8 +13,11 @@
 
 using namespace kerf::cpu;
 
+/// The file stays open: the loader tells libraries apart by their paths, and
+/// another image would get its number, and be taken for this one.
 struct kerf_image {
   void *handle;
+  int file;
 };
 
 /// An x86-64 shared object, as far as its header tells.
@@ -42,9 +45,9 @@ static bool writeAll(int file, const char *bytes, uint64_t size) {
 }
 
 /// Opens a file that exists in memory only. Null on failure.
-static void *openBytes(const void *bytes, uint64_t size, char *error,
+static void *openBytes(const void *bytes, uint64_t size, int &file, char *error,
                        size_t errorBytes) {
-  int file = memfd_create("kerf-kernels", MFD_CLOEXEC);
+  file = memfd_create("kerf-kernels", MFD_CLOEXEC);
   if (file < 0 || !writeAll(file, static_cast<const char *>(bytes), size)) {
     say(error, errorBytes, "cannot place the kernels in memory: %s",
         strerror(errno));
@@ -54,9 +57,10 @@ static void *openBytes(const void *bytes, uint64_t size, char *error,
   }
   std::string path = "/proc/self/fd/" + std::to_string(file);
   void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle)
+  if (!handle) {
     say(error, errorBytes, "cannot load the kernels: %s", dlerror());
-  close(file);
+    close(file);
+  }
   return handle;
 }
 
@@ -70,13 +74,15 @@ kerf_device_status kerf::cpu::loadImage(kerf_device *, const void *bytes,
         "the kernels are no x86-64 shared object; compile the model again");
     return KERF_DEVICE_INVALID;
   }
-  void *handle = openBytes(bytes, size, error, errorBytes);
+  int file = -1;
+  void *handle = openBytes(bytes, size, file, error, errorBytes);
   if (!handle)
     return KERF_DEVICE_FAILED;
-  *image = new (std::nothrow) kerf_image{handle};
+  *image = new (std::nothrow) kerf_image{handle, file};
   if (*image)
     return KERF_DEVICE_OK;
   dlclose(handle);
+  close(file);
   say(error, errorBytes, "out of memory");
   return KERF_DEVICE_NO_MEMORY;
 }
@@ -89,5 +95,6 @@ void kerf::cpu::unloadImage(kerf_image *image) {
   if (!image)
     return;
   dlclose(image->handle);
+  close(image->file);
   delete image;
 }

@@ -487,6 +487,18 @@ kerf_status kerf_probe_device(const char *name, const kerf_artifact *,
   std::snprintf(error->message, sizeof error->message, "no driver");
   return error->status = KERF_FAILED;
 }
+// The imitated model has no sampler.
+const void *kerf_artifact_sampler(const kerf_artifact *, uint64_t *bytes) {
+  *bytes = 0;
+  return nullptr;
+}
+kerf_status kerf_artifact_open_bytes(const void *, uint64_t, const char *name,
+                                     kerf_artifact **artifact,
+                                     kerf_error *error) {
+  *artifact = nullptr;
+  return fail(error, KERF_INVALID, std::string(name) + ": not there");
+}
+
 const char *kerf_artifact_plan(const kerf_artifact *, uint64_t *bytes) {
   *bytes = 2;
   return "{}";

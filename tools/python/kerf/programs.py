@@ -172,17 +172,22 @@ def curve(values, width=480, height=160):
     )
 
 
-def run(path, data, steps, **options):
+def run(path, data=None, steps=0, *, sample=None, **options):
     """Trains a compiled model on this machine; ranks are started as kerf-run does.
 
     path     of the .kerf file.
-    data     raw text, a .bin of tokens, or a Megatron-LM dataset.
+    data     raw text, a .bin of tokens, or a Megatron-LM dataset; needed where steps are made.
     steps    to train.
-    options  of kerf-run: lr, seed, init_from, save_weights, ...
+    sample   a text that the model goes on from, or a list of several; of a model over other tokens than bytes
+             "tokens:1,2,3". The file is compiled with `compile(..., sampler=True)`; the text is in what the run printed.
+    options  of kerf-run: lr, seed, init_from, save_weights, sample_tokens, ...
     """
+    texts = [sample] if isinstance(sample, str) else sample or []
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log.jsonl")
-        arguments = [path, f"--data={data}", f"--steps={steps}", f"--log-json={log}"]
+        arguments = [path, f"--steps={steps}", f"--log-json={log}"]
+        arguments += [f"--data={data}"] if data is not None else []
+        arguments += [f"--sample={text}" for text in texts]
         said, _ = call("kerf-run", *arguments, *flags(options))
         lines = [json.loads(line) for line in log.read_text().splitlines()]
     return Run([line for line in lines if "loss" in line], said)

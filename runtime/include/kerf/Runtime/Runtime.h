@@ -116,6 +116,11 @@ KERF_API const char *kerf_artifact_string(const kerf_artifact *artifact,
 /* The plan as JSON, not NUL-terminated. */
 KERF_API const char *kerf_artifact_plan(const kerf_artifact *artifact,
                                         uint64_t *bytes);
+/* The bytes of a compiled file of one rank on the host's CPU that chooses the
+ * token behind others (kerf/Sampler/Sampler.h says what its inputs mean); none
+ * in most files. They are checked, too. */
+KERF_API const void *kerf_artifact_sampler(const kerf_artifact *artifact,
+                                           uint64_t *bytes);
 /* Hash of the whole file: equal files, equal hashes. */
 KERF_API uint64_t kerf_artifact_hash(const kerf_artifact *artifact);
 
@@ -136,7 +141,8 @@ KERF_API uint64_t kerf_global_bytes(const kerf_layout *layout);
 typedef struct kerf_session kerf_session;
 
 typedef struct {
-  int32_t rank;       /* -1: RANK of the environment, else 0 */
+  int32_t rank;       /* -1: RANK of the environment, else 0. Of a file for one
+                         rank 0 says that WORLD_SIZE is that of others */
   int32_t workers;    /* threads that compute; 0: as many as allowed */
   const char *device; /* null: the artifact's target */
   /* Folders of device libraries, by colon, searched before all others; null:

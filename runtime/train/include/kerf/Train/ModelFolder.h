@@ -13,6 +13,10 @@ namespace kerf::runtime {
 /// Whether weights saved at `path` are a folder, not one .safetensors file.
 bool isModelFolder(const std::string &path);
 
+/// A file that is written when weights are saved at `path`: some file of a
+/// folder, whatever its name will be.
+std::string weightsFile(const std::string &path);
+
 /// Writes beside the weights in `folder` what the transformers library's
 /// `from_pretrained` reads: the config.json that the model was imported from
 /// (none for a model written by hand, or one with adapters), and files of the

@@ -53,6 +53,9 @@ struct RunOptions {
   bool checkNans = false, isProfiled = false;
   double peakTflops = 0;
   std::string logJson, tensorboard, plot, html;
+  std::vector<std::string> sample; ///< texts that the model goes on from
+  int64_t sampleTokens = 200;
+  double sampleTemperature = 0.8;        ///< 0: the likeliest token
   std::string trace;                     ///< empty: none
   int64_t traceFirst = 0, traceLast = 0; ///< steps; 0: chosen by the run
   int64_t logEvery = 1;

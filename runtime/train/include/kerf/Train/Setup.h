@@ -5,6 +5,7 @@
 
 #include "kerf/Runtime/Runtime.h"
 #include "kerf/Train/Options.h"
+#include "kerf/Train/SampleText.h"
 #include "kerf/Train/Sources.h"
 #include "kerf/Train/State.h"
 
@@ -47,6 +48,7 @@ struct RunSetup {
   RunState start;
   std::optional<SavedState> saved;
   int64_t traceFirst = 0, traceLast = 0; ///< steps that are traced; 0: none
+  std::vector<SamplePrompt> prompts; ///< that the trained model goes on from
   /// Things that the user should know, one line each.
   std::vector<std::string> notes;
 };
@@ -71,6 +73,13 @@ std::string describeSetupJson(const RunOptions &options, const RunSetup &setup);
 /// own.
 std::string describeReserve(const kerf_artifact *artifact,
                             const kerf_memory &memory);
+
+/// What of a device's memory is free, and in use besides the arena.
+std::string describeMemory(const kerf_artifact *artifact,
+                           const kerf_memory &memory);
+
+/// What kinds of commands took most, of a session that measures them.
+std::vector<std::string> describeProfile(kerf_session *session);
 
 } // namespace kerf::runtime
 

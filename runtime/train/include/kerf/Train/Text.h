@@ -15,6 +15,11 @@ std::string quote(std::string_view text);
 /// `text` as a JSON string with its double quotes. Bytes that are no valid
 /// UTF-8 become U+FFFD.
 std::string jsonQuote(std::string_view text);
+/// Bytes of the UTF-8 sequence at the start of a text that is not empty; 0 if
+/// there is none.
+size_t utf8Length(std::string_view text);
+/// Whether more bytes could make such a sequence of the whole text.
+bool mayBeginUtf8(std::string_view text);
 /// As printf.
 [[gnu::format(printf, 1, 2)]] std::string format(const char *pattern, ...);
 /// 1234567 as "1,234,567".
@@ -36,6 +41,10 @@ std::string formatShape(const std::vector<int64_t> &shape);
 [[nodiscard]] bool parseReal(std::string_view text, double &value);
 
 bool endsWith(std::string_view text, std::string_view suffix);
+
+/// What is wrong, behind a colon: the one error, or a line for each of the
+/// first eight.
+std::string listErrors(const std::vector<std::string> &errors);
 
 /// Edits (insert, delete, replace one character) that turn `a` into `b`
 /// (Wagner and Fischer 1974).

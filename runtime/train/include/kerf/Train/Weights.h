@@ -53,6 +53,17 @@ GlobalTensor siblingTensor(const kerf_artifact *artifact,
                                std::vector<std::string> &written,
                                std::string &error);
 
+/// Gives the parameters of a session to those of the same names of another one,
+/// which is of one rank and lives on the first rank of the session; null on the
+/// others, or where nobody wants them. Numbers are rounded to the other's
+/// types. Collective. Fails where the other has a parameter that `artifact` has
+/// not, or in another shape.
+[[nodiscard]] bool copyWeights(kerf_session *session,
+                               const kerf_artifact *artifact,
+                               kerf_session *other,
+                               const kerf_artifact *otherArtifact,
+                               std::string &error);
+
 /// Writes the trained parameters of a model with adapters, and what they are,
 /// to a folder in the form of the peft library: `adapter_model.safetensors` and
 /// `adapter_config.json`, which names `base`, the weights that they belong to
