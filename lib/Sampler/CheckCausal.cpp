@@ -16,8 +16,6 @@
 
 #include "kerf/Sampler/Sampler.h"
 
-#include "mlir/Analysis/SliceAnalysis.h"
-
 using namespace mlir;
 using namespace kerf;
 
@@ -118,6 +116,10 @@ LogicalResult SequenceFlow::visitRepeat(RepeatOp repeat) {
        llvm::zip_first(repeat.getYield().getOperands().take_front(carried),
                        repeat.getCarryResults()))
     copy(value, result);
+  for (auto [value, result] :
+       llvm::zip(repeat.getYield().getStacked(), repeat.getStackResults()))
+    for (unsigned dim : llvm::to_vector(marked[value]))
+      mark(result, dim + 1);
   return success();
 }
 

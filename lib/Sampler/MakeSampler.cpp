@@ -134,7 +134,9 @@ static llvm::DenseSet<Operation *> makersOf(Block &block, ValueRange values) {
   while (!open.empty()) {
     Operation *op = open.pop_back_val().getDefiningOp();
     if (op && op->getBlock() == &block && makers.insert(op).second)
-      llvm::append_range(open, op->getOperands());
+      op->walk([&](Operation *inner) { // with what its body reads
+        llvm::append_range(open, inner->getOperands());
+      });
   }
   return makers;
 }
@@ -155,7 +157,7 @@ static void dropUnreadCarries(RepeatOp repeat) {
     llvm::DenseSet<Operation *> makers = makersOf(body, others);
     bool isRead = llvm::is_contained(others, carried) ||
                   llvm::any_of(carried.getUsers(), [&](Operation *user) {
-                    return makers.contains(user);
+                    return makers.contains(body.findAncestorOpInBlock(*user));
                   });
     if (!isRead)
       yield.setOperand(k, carried);

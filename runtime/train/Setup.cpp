@@ -131,8 +131,12 @@ static bool chooseEvaluation(const RunOptions &options, RunSetup &setup,
 
 static bool openData(const RunOptions &options, RunSetup &setup,
                      std::string &error) {
-  if (options.data.empty() && !options.sample.empty() && options.steps == 0)
+  if (options.data.empty() && !options.sample.empty() && options.steps == 0) {
+    setup.documentEnd = setup.ports.separatesDocuments()
+                            ? options.documentEnd.value_or(-1)
+                            : -1;
     return true;
+  }
   if (options.data.empty())
     return fail(error, "expected training data: --data=FILE");
   SourceOptions wanted;

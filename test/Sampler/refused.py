@@ -38,6 +38,13 @@ IN_LOOP = """%y = kerf.repeat %i = 0 to 2 (%c = %x : tensor<2x8x16xf32>) {
     %t = kerf.add %c, %b : tensor<2x8x16xf32>
     kerf.yield %t : tensor<2x8x16xf32>
   }"""
+STACKED = """%z, %all = kerf.repeat %i = 0 to 2 (%c = %x : tensor<2x8x16xf32>) {
+    %t = kerf.add %c, %c : tensor<2x8x16xf32>
+    kerf.yield %t stack(%c) : tensor<2x8x16xf32>, tensor<2x8x16xf32>
+  }
+  %s = kerf.reduce max %all dims [0, 2] : tensor<2x2x8x16xf32>
+  %b = kerf.broadcast %s dims [0, 2] : tensor<2x16xf32> -> tensor<2x8x16xf32>
+  %y = kerf.add %z, %b : tensor<2x8x16xf32>"""
 TWO = """%more = kerf.cross_entropy %logits, %targets normalizer %n : tensor<2x8x32xf32>, tensor<2x8xi32>
   %both = kerf.add %loss, %more : tensor<f32>"""
 BEHIND = "what stands behind a position changes what this makes of it"
@@ -64,7 +71,8 @@ sampler = ("--sampler", "-o", KEEPS)
 for mix in (SAME, PAST, HEADS.replace("HOW", "causal"), HEADS.replace("HOW", "causal window 4")):
     expect(kerfc(model(mix), *sampler), 0)
 KEEPS.unlink()
-for mix, line in ((HEADS.replace("HOW", ""), "m.mlir:6:8"), (MEAN, "m.mlir:5:8"), (LATER, "m.mlir:5:12"), (IN_LOOP, "m.mlir:6:10")):
+for mix, line in ((HEADS.replace("HOW", ""), "m.mlir:6:8"), (MEAN, "m.mlir:5:8"), (LATER, "m.mlir:5:12"), (IN_LOOP, "m.mlir:6:10"),
+                  (STACKED, "m.mlir:9:8")):
     expect(kerfc(model(mix), *sampler), 1, "no sampler can be made of this model", BEHIND, line)
 expect(kerfc(model(SAME, TWO, "%both"), *sampler), 1, "it has 2 kerf.cross_entropy, expected one")
 expect(kerfc(model(SAME).replace("targets %targets:", "%targets:"), *sampler), 1, "expected inputs of the roles 'tokens' and 'targets'")

@@ -8,7 +8,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
+
+#include <unistd.h>
 
 using namespace kerf::runtime;
 
@@ -26,21 +29,51 @@ static bool readsBytes(const RunSetup &setup) {
              : setup.data.files.front().format() == DataFormat::Bytes;
 }
 
-bool kerf::runtime::prepareSamples(const RunOptions &options, RunSetup &setup,
-                                   std::string &error) {
+/// Null where the artifact has none, with an error.
+static kerf_artifact *openSampler(const kerf_artifact *artifact,
+                                  const std::string &path, std::string &error) {
   uint64_t bytes = 0;
-  (void)kerf_artifact_sampler(setup.artifact, &bytes);
-  if (!options.sample.empty() && bytes == 0) {
+  const void *data = kerf_artifact_sampler(artifact, &bytes);
+  if (bytes == 0) {
     error = "'--sample' needs a model that was compiled with a sampler: kerfc "
             "MODEL.mlir --sampler -o MODEL.kerf";
-    return false;
+    return nullptr;
   }
-  for (const std::string &text : options.sample)
-    if (!parsePrompt(text, readsBytes(setup),
-                     kerf_artifact_meta(setup.artifact)->vocabulary,
-                     setup.prompts.emplace_back(), error))
-      return false;
-  return true;
+  kerf_artifact *sampler = nullptr;
+  kerf_error failure;
+  std::string name = "the sampler of " + path;
+  if (kerf_artifact_open_bytes(data, bytes, name.c_str(), &sampler, &failure))
+    error = failure.message;
+  return sampler;
+}
+
+/// Weights and activations fit into the machine's memory. It is the host's, of
+/// which nothing is known but its size.
+static bool checkMemory(const kerf_artifact *sampler, std::string &error) {
+  uint32_t count = 0;
+  uint64_t needed = kerf_artifact_programs(sampler, &count)->arena_bytes;
+  uint64_t there = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                   static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  if (needed > there)
+    error = "'--sample' puts all weights into the memory of one machine, in "
+            "f32: it needs " +
+            formatBytes(needed) + ", there are " + formatBytes(there);
+  return needed <= there;
+}
+
+bool kerf::runtime::prepareSamples(const RunOptions &options, RunSetup &setup,
+                                   std::string &error) {
+  if (options.sample.empty())
+    return true;
+  kerf_artifact *sampler = openSampler(setup.artifact, options.artifact, error);
+  bool isFine = sampler && checkMemory(sampler, error);
+  kerf_artifact_close(sampler);
+  int64_t known = kerf_artifact_meta(setup.artifact)->vocabulary;
+  int64_t vocabulary = known > 0 ? known : INT32_MAX;
+  for (size_t i = 0; i < options.sample.size() && isFine; ++i)
+    isFine = parsePrompt(options.sample[i], readsBytes(setup), vocabulary,
+                         setup.prompts.emplace_back(), error);
+  return isFine;
 }
 
 //===----------------------------------------------------------------------===//
@@ -61,15 +94,10 @@ static bool check(kerf_status status, const kerf_error &failure,
 }
 
 bool Sampler::open(std::string &error) {
-  uint64_t bytes = 0;
-  const void *data = kerf_artifact_sampler(setup.artifact, &bytes);
-  std::string name = "the sampler of " + options.artifact;
   kerf_error failure;
   char line[256];
-  return check(kerf_artifact_open_bytes(data, bytes, name.c_str(), &artifact,
-                                        &failure),
-               failure, error) &&
-         findPorts(artifact, ports, error) &&
+  artifact = openSampler(setup.artifact, options.artifact, error);
+  return artifact && findPorts(artifact, ports, error) &&
          check(kerf_probe_device(nullptr, artifact, options.pluginPath.c_str(),
                                  nullptr, line, sizeof line, &failure),
                failure, error);
@@ -191,6 +219,7 @@ bool Sampler::continueFrom(size_t number, std::string &error) {
   print(describe(options, setup, prompt) + "\n");
   for (int32_t token : tokens)
     print(text.add(token));
+  int64_t end = options.documentEnd.value_or(setup.documentEnd);
   bool goesOn = true;
   for (int64_t i = 0; i < options.sampleTokens && goesOn && !stopSignal();
        ++i) {
@@ -200,7 +229,7 @@ bool Sampler::continueFrom(size_t number, std::string &error) {
       print(text.finish());
       return false;
     }
-    goesOn = token != setup.documentEnd;
+    goesOn = token != end;
     tokens.push_back(token);
     print(text.add(token));
   }
