@@ -23,7 +23,9 @@ documents are cut.
 that it printed (- reads them from standard input, whatever stands around the numbers of a sample).
 
 Formats: `llmc` has llm.c's header (256 int32: magic number, version, number of tokens),
-`plain` has none (as nanoGPT's). Tokens take 16 bits where the vocabulary allows, else 32.
+`plain` has none (as nanoGPT's). `megatron` writes Megatron-LM's corpus.idx beside corpus.bin, which
+says where documents end: kerf-run then keeps them apart without an end token. Tokens take 16 bits
+where the vocabulary allows, else 32.
 """
 
 import argparse
@@ -32,11 +34,13 @@ import bisect
 import json
 import os
 import re
+import struct
 import sys
 
 END_TOKENS = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|im_end|>")
 LLMC_HEADERS = {2: (20240520, 1), 4: (20240801, 7)}
 TYPE_CODES = {2: "H", 4: "I"}
+MEGATRON_CODES = {2: 8, 4: 4}
 
 
 class Failure(Exception):
@@ -133,21 +137,24 @@ def tokenized(documents, encode, end):
 
 
 def packed(documents, size, end):
-    """Documents put into rows of `size` tokens: each, the longest first, into the row that it leaves the least room in."""
+    """Documents put into rows of `size` tokens: each, the longest first, into the row that it leaves the least room in.
+    Gives their pieces, and end tokens as one more, row after row."""
     pieces = [(t[i : i + size], m[i : i + size]) for t, m in documents for i in range(0, len(t), size)]
     rows, room = [], []  # room: (tokens left, row), ascending
     for tokens, mask in sorted(pieces, key=lambda piece: -len(piece[0])):
         at = bisect.bisect_left(room, (len(tokens), -1))
         if at == len(room):
-            rows.append(([], []))
+            rows.append([])
             left, row = size, len(rows) - 1
         else:
             left, row = room.pop(at)
-        rows[row][0].extend(tokens)
-        rows[row][1].extend([0] + mask[1:])  # no document says what the next begins with
+        rows[row].append((tokens, [0] + mask[1:]))  # no document says what the next begins with
         bisect.insort(room, (left - len(tokens), row))
-    for tokens, mask in rows:
-        yield tokens + [end] * (size - len(tokens)), mask + [0] * (size - len(mask))
+    for pieces in rows:
+        yield from pieces
+        left = size - sum(len(tokens) for tokens, _ in pieces)
+        if left:
+            yield [end] * left, [0] * left
 
 
 def write(path, tokens, width=1, has_header=False):
@@ -194,8 +201,18 @@ def show(options):
         print("tokens:" + ",".join(map(str, ids)))
 
 
-def mask_path(path):
-    return path.removesuffix(".bin") + ".mask"
+def beside(path, ending):
+    return path.removesuffix(".bin") + ending
+
+
+def write_index(path, lengths, width):
+    """The .idx of Megatron-LM: each document is one sequence."""
+    n, starts = len(lengths), [0]
+    for length in lengths[:-1]:
+        starts.append(starts[-1] + width * length)
+    header = struct.pack("<9sQBQQ", b"MMIDIDX", 1, MEGATRON_CODES[width], n, n + 1)
+    tables = struct.pack(f"<{n}i{n}q{n + 1}q", *lengths, *starts, *range(n + 1))
+    write(path, array.array("B", header + tables))
 
 
 def run(options):
@@ -209,31 +226,41 @@ def run(options):
         raise Failure("--pack fills samples with end tokens: name one with --end")
     texts = list(read_documents(options.inputs, split))
     rows = tokenized(texts, encode, end)
-    tokens, mask = array.array(TYPE_CODES[width]), array.array("B")
+    tokens, mask, lengths = array.array(TYPE_CODES[width]), array.array("B"), []
     for row, counted in packed(rows, options.pack, end) if options.pack else rows:
         tokens.extend(row)
         mask.extend(counted)
+        lengths.append(len(row))
     if not tokens:
         raise Failure("the input has no text")
     if options.pack:  # a sample's last target is the next one's first token
         tokens.append(end)
         mask.append(0)
+        lengths.append(1)
     count, characters = len(tokens), sum(len(prompt) + len(answer) for prompt, answer in texts)
-    beside = mask_path(options.output)
+    is_indexed = options.format == "megatron"
+    masked, index = beside(options.output, ".mask"), beside(options.output, ".idx")
+    if all(mask) and os.path.exists(masked):
+        raise Failure(f"'{masked}' is of other tokens: remove it, as all of these count")
+    if not is_indexed and os.path.exists(index):
+        raise Failure(f"'{index}' is of other tokens: remove it, or write it anew with --format=megatron")
     if not all(mask):
-        write(beside, mask)
-    elif os.path.exists(beside):
-        raise Failure(f"'{beside}' is of other tokens: remove it, as all of these count")
+        write(masked, mask)
     write(options.output, tokens, width, options.format == "llmc")
+    if is_indexed:
+        write_index(index, lengths, width)
     print(f"wrote '{options.output}': {count:,} tokens of {8 * width} bits, format {options.format}")
     print(f"{len(texts):,} documents, {characters:,} characters, {characters / count:.2f} per token")
     if not all(mask):
-        print(f"wrote '{beside}': the loss counts {sum(mask):,} tokens, {100 * sum(mask) / count:.1f} %")
+        print(f"wrote '{masked}': the loss counts {sum(mask):,} tokens, {100 * sum(mask) / count:.1f} %")
     if options.pack:
         print(f"{count // options.pack:,} samples of {options.pack:,} tokens: kerf-import --seq={options.pack}")
     print(f"the model needs a vocabulary of at least {vocabulary:,}")
-    print(f"documents end with token {end}: kerf-run --document-end={end}" if end is not None
-          else "documents are not separated: the tokenizer has no known end token (--end)")  # fmt: skip
+    if is_indexed:
+        print(f"documents end where '{index}' says")
+    else:
+        print(f"documents end with token {end}: kerf-run --document-end={end}" if end is not None
+              else "documents are not separated: the tokenizer has no known end token (--end)")  # fmt: skip
 
 
 def main():
@@ -246,7 +273,7 @@ def main():
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--encode", metavar="TEXT", help="print the tokens of a text")
     shown.add_argument("--decode", metavar="NUMBERS", help="print the text of tokens, or of those of standard input (-)")
-    parser.add_argument("--format", choices=("llmc", "plain"), default="llmc")
+    parser.add_argument("--format", choices=("llmc", "plain", "megatron"), default="llmc")
     parser.add_argument("--bits", type=int, choices=(16, 32), help="default: by the vocabulary")
     parser.add_argument("--end", help="token (or id) behind a document, or none")
     parser.add_argument("--split", help=r"text between documents of a file, such as '\n\n\n'")
@@ -260,6 +287,8 @@ def main():
             return 0
         if not options.inputs or not options.output:
             raise Failure("expected text files to read, and with -o a file to write")
+        if options.format == "megatron" and not options.output.endswith(".bin"):
+            raise Failure("--format=megatron: expected a name that ends in .bin for --output")
         run(options)
     except Failure as failure:
         print(f"tokenize.py: error: {failure}", file=sys.stderr)

@@ -17,10 +17,11 @@ int64_t Batch::validTargets() const {
 }
 
 SampleRange::SampleRange(const TokenFile &file, int64_t begin, int64_t end,
-                         int64_t sequence, int64_t documentEnd)
+                         int64_t sequence, int64_t documentEnd, bool byIndex)
     : file(&file), begin(begin), end(end), sequence(sequence),
       documentEnd(documentEnd),
-      count(std::max<int64_t>(0, (end - begin - 1) / sequence)) {}
+      count(std::max<int64_t>(0, (end - begin - 1) / sequence)),
+      byIndex(byIndex) {}
 
 bool SampleRange::fill(int64_t index, Batch &batch, int64_t row,
                        std::string &error) const {
@@ -30,9 +31,11 @@ bool SampleRange::fill(int64_t index, Batch &batch, int64_t row,
   int64_t at = row * sequence;
   int32_t segment = 0, position = 0;
   int64_t token = file->at(first);
+  int64_t border = byIndex ? file->nextDocument(first) : -1;
   for (int64_t i = 0; i < sequence; ++i, ++at) {
     int64_t next = file->at(first + i + 1);
-    bool isLast = token == documentEnd;
+    bool isBorder = first + i + 1 == border;
+    bool isLast = byIndex ? isBorder : token == documentEnd;
     batch.tokens[at] = static_cast<int32_t>(token);
     bool counts = !isLast && file->isTarget(first + i + 1);
     batch.targets[at] = counts ? static_cast<int32_t>(next) : ignoredTarget;
@@ -41,6 +44,8 @@ bool SampleRange::fill(int64_t index, Batch &batch, int64_t row,
     segment += isLast;
     position = isLast ? 0 : position + 1;
     token = next;
+    if (isBorder)
+      border = file->nextDocument(border);
   }
   return true;
 }

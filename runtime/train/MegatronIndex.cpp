@@ -2,7 +2,6 @@
 
 #include "kerf/Train/MegatronIndex.h"
 
-#include "kerf/Train/Files.h"
 #include "kerf/Train/Text.h"
 
 #include <cstring>
@@ -13,6 +12,13 @@ static constexpr char magic[9] = {'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0};
 /// fairseq's, which Megatron-LM's `lazy` and `cached` datasets have.
 static constexpr char olderMagic[8] = {'T', 'N', 'T', 'I', 'D', 'X', 0, 0};
 static constexpr uint64_t headerBytes = 34;
+
+template <typename T>
+static T readNumber(const MappedFile &file, uint64_t offset) {
+  T value;
+  std::memcpy(&value, file.data() + offset, sizeof value);
+  return value;
+}
 
 std::string kerf::runtime::megatronPrefix(std::string_view path) {
   if (endsWith(path, ".bin") || endsWith(path, ".idx"))
@@ -41,9 +47,7 @@ public:
 
 private:
   template <typename T> T read(uint64_t offset) const {
-    T value;
-    std::memcpy(&value, file.data() + offset, sizeof value);
-    return value;
+    return readNumber<T>(file, offset);
   }
   bool fail(const std::string &message) {
     error = quote(file.path()) + message;
@@ -187,6 +191,7 @@ bool IndexReader::checkDocuments() {
     return fail(" is damaged: its documents end at sequence " +
                 std::to_string(last) + ", expected " +
                 std::to_string(sequences));
+  index.sequences = static_cast<int64_t>(sequences);
   index.documents = static_cast<int64_t>(entries - 1);
   return true;
 }
@@ -195,10 +200,36 @@ bool kerf::runtime::readMegatronIndex(const std::string &path,
                                       const std::string &data,
                                       uint64_t dataBytes, MegatronIndex &index,
                                       std::string &error) {
-  MappedFile file;
-  if (!file.open(path, error))
+  if (!index.file.open(path, error))
     return false;
-  IndexReader reader(file, data, dataBytes, index, error);
+  IndexReader reader(index.file, data, dataBytes, index, error);
   return reader.readHeader() && reader.checkSequences() &&
          reader.checkDocuments();
+}
+
+//===----------------------------------------------------------------------===//
+// Borders
+//===----------------------------------------------------------------------===//
+
+int64_t MegatronIndex::firstToken(int64_t number) const {
+  auto count = static_cast<uint64_t>(sequences);
+  auto sequence = readNumber<int64_t>(
+      file, headerBytes + 12 * count + 8 * static_cast<uint64_t>(number));
+  if (sequence == sequences)
+    return tokens;
+  return readNumber<int64_t>(file, headerBytes + 4 * count +
+                                       8 * static_cast<uint64_t>(sequence)) /
+         tokenBytes;
+}
+
+int64_t MegatronIndex::nextDocument(int64_t token) const {
+  int64_t low = 0, high = documents; // documents below `low` begin before
+  while (low < high) {
+    int64_t middle = low + (high - low) / 2;
+    if (firstToken(middle) > token)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return firstToken(low);
 }

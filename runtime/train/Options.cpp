@@ -189,7 +189,7 @@ static constexpr OptionRow rows[] = {
      setDataFormat},
     {"document-end", "ID",
      "token that ends a document, or none; used where the model takes segments "
-     "or positions (default: 0 for bytes, else none)",
+     "or positions (default: as an index says, 0 for bytes, else none)",
      setDocumentEnd},
     {"heldout", "PART",
      "last part of the data that is kept for evaluation (default: 0.05 if "

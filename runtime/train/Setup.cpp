@@ -319,7 +319,7 @@ bool kerf::runtime::prepareRun(const RunOptions &options,
 // Description
 //===----------------------------------------------------------------------===//
 
-static std::string describeTokens(const TokenFile &file) {
+static std::string describeTokens(const TokenFile &file, bool byIndex) {
   bool hasWidth = file.format() == DataFormat::LlmC ||
                   file.format() == DataFormat::Megatron;
   std::string text = quote(file.path()) + ", " + withCommas(file.size()) +
@@ -327,7 +327,8 @@ static std::string describeTokens(const TokenFile &file) {
   if (hasWidth)
     text += ", " + std::to_string(8 * file.width()) + " bits";
   if (file.documents() >= 0)
-    text += ", " + withCommas(file.documents()) + " documents";
+    text += ", " + withCommas(file.documents()) + " documents" +
+            (byIndex ? " kept apart" : "");
   if (!file.maskPath().empty())
     text += ", targets by " + quote(file.maskPath());
   return text + ", " + file.reason() + ")";
@@ -338,7 +339,26 @@ static std::string describeSource(const std::vector<TokenFile> &files,
                                   const Mixture &mixture, size_t i) {
   return (files.size() > 1 ? format("%.4g%% of ", 100 * mixture.share(i))
                            : "") +
-         describeTokens(files[i]);
+         describeTokens(files[i], mixture.ranges[i].isByIndex());
+}
+
+/// How documents are kept apart.
+static std::string describeDocuments(const RunSetup &setup) {
+  const std::vector<SampleRange> &ranges = setup.data.training.ranges;
+  auto indexed =
+      std::count_if(ranges.begin(), ranges.end(),
+                    [](const SampleRange &range) { return range.isByIndex(); });
+  std::string text =
+      setup.documentEnd < 0
+          ? "not separated"
+          : "end with token " + std::to_string(setup.documentEnd);
+  if (indexed == 0)
+    return text;
+  bool isAll = indexed == static_cast<int64_t>(ranges.size());
+  return "end where the index of the data says" +
+         (isAll ? ""
+                : "; those of files without one " +
+                      (setup.documentEnd < 0 ? "are " + text : text));
 }
 
 /// Of `sequences` more sequences that a run shows.
@@ -494,10 +514,7 @@ static void describeTraining(
                    : " are " + describeEpochs(steps * rows, 1,
                                               mixture.ranges.front())));
   if (setup.ports.separatesDocuments())
-    add("documents",
-        setup.documentEnd < 0
-            ? "not separated"
-            : "end with token " + std::to_string(setup.documentEnd));
+    add("documents", describeDocuments(setup));
   add("entropy", format("%.4f nats per token (unigram): the loss to beat",
                         setup.unigramEntropy));
   if (setup.data.heldout)

@@ -47,11 +47,13 @@ double Mixture::share(size_t i) const {
 }
 
 uint64_t Sources::fingerprint() const {
-  uint64_t hash = files.front().fingerprint();
+  auto of = [&](size_t i) {
+    return files[i].fingerprint(training.ranges[i].isByIndex());
+  };
+  uint64_t hash = of(0);
   for (size_t i = 0; files.size() > 1 && i < files.size(); ++i)
-    hash =
-        kerf_mix(hash ^ kerf_mix(files[i].fingerprint() +
-                                 static_cast<uint64_t>(training.weights[i])));
+    hash = kerf_mix(
+        hash ^ kerf_mix(of(i) + static_cast<uint64_t>(training.weights[i])));
   return hash;
 }
 
@@ -87,7 +89,7 @@ static bool chooseDocumentEnd(const SourceOptions &options,
                               int64_t &documentEnd, std::string &error) {
   bool isBytes =
       std::all_of(files.begin(), files.end(), [](const TokenFile &file) {
-        return file.format() == DataFormat::Bytes;
+        return file.format() == DataFormat::Bytes || file.documents() >= 0;
       });
   documentEnd = options.documentEnd.value_or(isBytes ? 0 : -1);
   if (options.vocabulary > 0 && documentEnd >= options.vocabulary) {
@@ -111,7 +113,9 @@ static bool addRange(const TokenFile &file, int64_t begin, int64_t end,
             " (the model's sequence and one target)";
     return false;
   }
-  mixture.ranges.emplace_back(file, begin, end, options.sequence, documentEnd);
+  bool byIndex = !options.documentEnd && file.documents() >= 0;
+  mixture.ranges.emplace_back(file, begin, end, options.sequence, documentEnd,
+                              byIndex);
   mixture.weights.push_back(
       weight > 0 ? weight
                  : std::min(mixture.ranges.back().samples(), maxSourceWeight));

@@ -3,7 +3,6 @@
 #include "kerf/Train/TokenFile.h"
 
 #include "kerf/Artifact/Format.h"
-#include "kerf/Train/MegatronIndex.h"
 #include "kerf/Train/Text.h"
 
 #include <algorithm>
@@ -130,25 +129,23 @@ bool TokenFile::checkBytes(DataFormat wanted, std::string &error) const {
 bool TokenFile::openMegatron(const std::string &path, DataFormat wanted,
                              std::string &error) {
   std::string prefix = megatronPrefix(path);
-  std::string index = prefix + ".idx";
-  if (!fileExists(index) || !file.open(prefix + ".bin", error)) {
+  std::string beside = prefix + ".idx";
+  if (!fileExists(beside) || !file.open(prefix + ".bin", error)) {
     // Which of the two is missing; the other one's name was never typed.
-    if (!fileExists(index))
-      error = "cannot open " + quote(index) + ": no such file";
+    if (!fileExists(beside))
+      error = "cannot open " + quote(beside) + ": no such file";
     error += "; a Megatron-LM dataset is " + quote(prefix + ".bin") + " and " +
-             quote(index);
+             quote(beside);
     return false;
   }
-  MegatronIndex found;
-  if (!readMegatronIndex(index, file.path(), file.size(), found, error))
+  if (!readMegatronIndex(beside, file.path(), file.size(), index, error))
     return false;
   kind = DataFormat::Megatron;
   why = wanted == kind ? "as told by --data-format" : "by its index";
   tokens = file.data();
-  tokenBytes = found.tokenBytes;
-  isSigned = found.isSigned;
-  count = found.tokens;
-  documentCount = found.documents;
+  tokenBytes = index.tokenBytes;
+  isSigned = index.isSigned;
+  count = index.tokens;
   if (count > 0)
     return true;
   error = quote(file.path()) + " is empty";
@@ -260,13 +257,21 @@ bool TokenFile::scan(int64_t begin, int64_t end, std::vector<int64_t> *counts,
   return true;
 }
 
-uint64_t TokenFile::fingerprint() const {
+/// Of the size and of the first and last 64 KiB.
+static uint64_t hashOf(const MappedFile &file, uint64_t hash) {
   uint64_t bytes = file.size(), part = std::min<uint64_t>(bytes, 65536);
-  uint64_t hash = kerf_checksum(KERF_CHECKSUM_INIT ^ bytes, file.data(), part);
-  hash = kerf_checksum(hash, file.data() + bytes - part, part);
+  hash = kerf_checksum(hash ^ bytes, file.data(), part);
+  return kerf_checksum(hash, file.data() + bytes - part, part);
+}
+
+uint64_t TokenFile::fingerprint(bool byIndex) const {
+  uint64_t hash = hashOf(file, KERF_CHECKSUM_INIT);
+  if (byIndex)
+    hash = hashOf(index.file, hash);
   if (maskPath().empty())
     return hash;
-  return kerf_checksum(hash, mask.data(), std::min(mask.size(), part));
+  return kerf_checksum(hash, mask.data(),
+                       std::min<uint64_t>(mask.size(), 65536));
 }
 
 double kerf::runtime::unigramEntropy(const std::vector<double> &shares) {

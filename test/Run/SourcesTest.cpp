@@ -58,6 +58,22 @@ protected:
     change(parts);
     return errorOf(parts.bytes(), tokens);
   }
+  /// Random documents, some of them empty, that end with token 0.
+  void putDocuments(int64_t seed) const {
+    std::vector<uint16_t> all;
+    IndexParts parts{.lengths = {}, .pointers = {}, .documents = {0}};
+    for (int64_t d = 0; d < 60; ++d) {
+      int64_t length = (d * 7919 + seed * 104729) % 13; // 0: an empty one
+      parts.pointers.push_back(static_cast<int64_t>(2 * all.size()));
+      parts.lengths.push_back(static_cast<int32_t>(length));
+      parts.documents.push_back(d + 1);
+      for (int64_t i = 0; i < length; ++i)
+        all.push_back(
+            static_cast<uint16_t>(i + 1 < length ? 1 + (i + d) % 9 : 0));
+    }
+    put("d.idx", parts.bytes());
+    put("d.bin", bytesOf(all));
+  }
 };
 } // namespace
 
@@ -82,6 +98,98 @@ TEST_F(MegatronTest, IsFoundByEachOfItsNames) {
   EXPECT_EQ(file.format(), DataFormat::Bytes);
   ASSERT_TRUE(file.open(path("d.bin"), DataFormat::U16, 256, error));
   EXPECT_EQ(file.documents(), -1);
+}
+
+// Sequences [3, 0, 2] and [0] and [] and [4] make documents; two are empty.
+TEST_F(MegatronTest, KnowsWhereDocumentsBegin) {
+  IndexParts parts;
+  parts.lengths = {3, 0, 2, 0, 4};
+  parts.pointers = {0, 6, 6, 10, 10};
+  parts.documents = {0, 3, 4, 4, 5};
+  put("d.idx", parts.bytes());
+  put("d.bin", bytesOf<uint16_t>({1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  TokenFile file;
+  std::string error;
+  ASSERT_TRUE(file.open(path("d"), DataFormat::Auto, 256, error)) << error;
+  EXPECT_EQ(file.documents(), 4);
+  for (int64_t token = 0; token < 9; ++token)
+    EXPECT_EQ(file.nextDocument(token), token < 5 ? 5 : 9) << token;
+
+  // Samples of 3 tokens: the border lies in the second one, behind its second
+  // token, and the last sample's document is cut.
+  SampleRange range(file, 0, 9, 3, -1, /*byIndex=*/true);
+  ASSERT_EQ(range.samples(), 2);
+  Batch batch(2, 3);
+  for (int64_t i = 0; i < 2; ++i)
+    ASSERT_TRUE(range.fill(i, batch, i, error)) << error;
+  EXPECT_EQ(batch.segments, (std::vector<int32_t>{0, 0, 0, 0, 0, 1}));
+  EXPECT_EQ(batch.positions, (std::vector<int32_t>{0, 1, 2, 0, 1, 0}));
+  EXPECT_EQ(batch.targets,
+            (std::vector<int32_t>{2, 3, 4, 5, ignoredTarget, 7}));
+
+  // A border between two samples: the target that belongs to the next document
+  // is left out, and the next sample begins a document.
+  SampleRange behind(file, 2, 9, 3, -1, /*byIndex=*/true);
+  for (int64_t i = 0; i < 2; ++i)
+    ASSERT_TRUE(behind.fill(i, batch, i, error)) << error;
+  EXPECT_EQ(batch.segments, (std::vector<int32_t>{0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(batch.targets,
+            (std::vector<int32_t>{4, 5, ignoredTarget, 7, 8, 9}));
+}
+
+// Where every document has its end token, the index and the token say the same
+// of every sample, of all sizes, of whole files and held-out parts.
+TEST_F(MegatronTest, SaysWhatEndTokensSay) {
+  for (int64_t seed = 0; seed < 3; ++seed) {
+    putDocuments(seed);
+    TokenFile file;
+    std::string error;
+    ASSERT_TRUE(file.open(path("d"), DataFormat::Auto, 256, error)) << error;
+    for (int64_t sequence : {1, 2, 5, 17, 64})
+      for (int64_t begin : {0, 1, 150}) {
+        SampleRange byToken(file, begin, file.size(), sequence, 0);
+        SampleRange byIndex(file, begin, file.size(), sequence, -1, true);
+        ASSERT_GT(byToken.samples(), 0);
+        Batch a(1, sequence), b(1, sequence);
+        for (int64_t i = 0; i < byToken.samples(); ++i) {
+          ASSERT_TRUE(byToken.fill(i, a, 0, error));
+          ASSERT_TRUE(byIndex.fill(i, b, 0, error));
+          EXPECT_EQ(a.segments, b.segments);
+          EXPECT_EQ(a.positions, b.positions);
+          EXPECT_EQ(a.targets, b.targets);
+        }
+      }
+  }
+}
+
+// Other documents of the same tokens are other data where they matter.
+TEST_F(MegatronTest, FingerprintsItsDocuments) {
+  auto openSmall = [&](Sources &sources, std::optional<int64_t> end) {
+    SourceOptions options;
+    options.training = {{path("d.bin"), 0}};
+    options.vocabulary = 65536;
+    options.sequence = 2;
+    options.documentEnd = end;
+    int64_t documentEnd = 0;
+    std::string error;
+    return openSources(options, sources, documentEnd, error);
+  };
+  put("d.bin", tokens);
+  uint64_t hashes[2][2];
+  for (int i = 0; i < 2; ++i) {
+    IndexParts parts;
+    parts.documents = {0, i ? 3 : 1, 3};
+    put("d.idx", parts.bytes());
+    Sources byIndex, byToken;
+    ASSERT_TRUE(openSmall(byIndex, std::nullopt));
+    ASSERT_TRUE(openSmall(byToken, 8));
+    EXPECT_TRUE(byIndex.training.ranges[0].isByIndex());
+    EXPECT_FALSE(byToken.training.ranges[0].isByIndex());
+    hashes[i][0] = byIndex.fingerprint();
+    hashes[i][1] = byToken.fingerprint();
+  }
+  EXPECT_NE(hashes[0][0], hashes[1][0]);
+  EXPECT_EQ(hashes[0][1], hashes[1][1]);
 }
 
 template <typename T>

@@ -9,6 +9,7 @@ import array
 import json
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
@@ -148,6 +149,30 @@ class Tokenize(unittest.TestCase):
         self.assertIn("3 samples of 8 tokens", out)
         self.assertIn("--pack fills samples", self.run_script("q.jsonl", "-o", "q.bin", "--pack=8", "--end=none", status=1))
         self.assertIn("expected at least 2 tokens", self.run_script("q.jsonl", "-o", "q.bin", "--pack=1", status=1))
+
+    # An index says where documents end; what fills a sample is one more. kerf-run needs no end token.
+    def test_writes_an_index(self):
+        out = self.run_script("a.txt", "a.txt", "-o", "m.bin", "--format=megatron", r"--split=\n\n", "--end=none")
+        self.assertIn("documents end where 'm.idx' says", out)
+        self.assertEqual(self.ints("m.bin", "H"), [97, 98, 99, 100] * 2)
+        self.assertEqual((self.folder / "m.idx").read_bytes(), struct.pack(
+            "<9sQBQQ4i4q5q", b"MMIDIDX", 1, 8, 4, 5, 2, 2, 2, 2, 0, 4, 8, 12, 0, 1, 2, 3, 4))  # fmt: skip
+        self.assertIn("'m.idx' is of other tokens: remove it", self.run_script("a.txt", "-o", "m.bin", status=1))
+        self.assertIn("ends in .bin", self.run_script("a.txt", "-o", "m.dat", "--format=megatron", status=1))
+        lines = [{"prompt": "a" * n, "answer": "b" * m} for n, m in ((1, 1), (2, 3), (1, 2), (0, 9)) * 8]
+        (self.folder / "q.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        self.run_script("q.jsonl", "-o", "p.bin", "--format=megatron", "--pack=64", "--bits=32")
+        tokens, index = self.ints("p.bin", "I"), (self.folder / "p.idx").read_bytes()
+        n = struct.unpack_from("<Q", index, 18)[0]
+        lengths = struct.unpack_from(f"<{n}i", index, 34)
+        self.assertEqual(sum(lengths), len(tokens))
+        ends = [sum(lengths[: i + 1]) for i in range(n)]
+        self.assertLessEqual(set(range(64, len(tokens), 64)), set(ends))  # no document is cut
+        self.assertEqual([tokens[end - 1] for end in ends], [255] * n)
+        self.assertEqual(sum(length == 10 for length in lengths), 8)
+        out = subprocess.run([PROGRAM, "fake.kerf", "--data=p.bin", "--steps=1"],
+                             cwd=self.folder, capture_output=True, text=True, check=True).stdout  # fmt: skip
+        self.assertIn(f"(megatron, 32 bits, {n} documents", out)
 
     def test_kerf_run_reads_masks(self):
         (self.folder / "q.jsonl").write_text("\n".join(['{"prompt": "some ", "answer": "text"}'] * 60))

@@ -39,14 +39,17 @@ struct Batch {
 class SampleRange {
 public:
   /// Tokens [begin, end) of `file`, which must outlive this. Documents end with
-  /// the token `documentEnd` (-1: there is one document); only a model with
-  /// segments or positions asks for that.
+  /// the token `documentEnd` (-1: there is one document), or with `byIndex`
+  /// where the file's index says; only a model with segments or positions asks
+  /// for either.
   SampleRange(const TokenFile &file, int64_t begin, int64_t end,
-              int64_t sequence, int64_t documentEnd);
+              int64_t sequence, int64_t documentEnd, bool byIndex = false);
 
   /// Number of samples; 0 if the range is shorter than S + 1.
   int64_t samples() const { return count; }
   int64_t tokens() const { return end - begin; }
+  /// Whether an index tells where documents end.
+  bool isByIndex() const { return byIndex; }
 
   /// Writes sample `index` in [0, samples()) to a row. Where documents are
   /// separated, the target of a document's last token is ignored: it is the
@@ -60,6 +63,7 @@ public:
 private:
   const TokenFile *file;
   int64_t begin, end, sequence, documentEnd, count;
+  bool byIndex;
 };
 
 } // namespace kerf::runtime

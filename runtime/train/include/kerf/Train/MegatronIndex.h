@@ -22,6 +22,8 @@
 #ifndef KERF_TRAIN_MEGATRONINDEX_H
 #define KERF_TRAIN_MEGATRONINDEX_H
 
+#include "kerf/Train/Files.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -35,10 +37,19 @@ std::string megatronPrefix(std::string_view path);
 /// in ".bin" with the ".idx" beside it, or it is no file and PREFIX.idx is one.
 bool namesMegatron(const std::string &path);
 
+/// An index that was read; it stays mapped.
 struct MegatronIndex {
+  MappedFile file;
   int tokenBytes = 0; ///< 1, 2, 4 or 8
   bool isSigned = false;
-  int64_t tokens = 0, documents = 0;
+  int64_t tokens = 0, sequences = 0, documents = 0;
+
+  /// The first token of document `number` in [0, documents]; `tokens` behind
+  /// the last one.
+  int64_t firstToken(int64_t number) const;
+  /// The first token of the next document that begins behind `token`, or
+  /// `tokens`.
+  int64_t nextDocument(int64_t token) const;
 };
 
 /// Reads the index at `path` and checks every number in it; the tokens are in

@@ -23,7 +23,7 @@ struct RunOptions {
 
   std::vector<SourceOption> data;
   DataFormat dataFormat = DataFormat::Auto;
-  /// Token that ends a document; -1: none.
+  /// Token that ends a document; -1: none. By default as SourceOptions says.
   std::optional<int64_t> documentEnd;
   std::optional<double> heldout;
   std::vector<SourceOption> heldoutData;

@@ -57,12 +57,13 @@ struct SourceOptions {
   int64_t vocabulary = 0, sequence = 0;
   /// Part of each file that is kept for evaluation, where `heldout` names none.
   std::optional<double> heldoutPart;
-  /// Token that ends a document (-1: none); by default 0 where all data are
-  /// bytes, else none.
+  /// Token that ends a document (-1: none). By default files with an index have
+  /// the documents that it tells; of the others it is 0 where all are bytes,
+  /// else none.
   std::optional<int64_t> documentEnd;
 };
 
-/// Opens the files; `documentEnd` is what is used.
+/// Opens the files; `documentEnd` is what is used of those without an index.
 [[nodiscard]] bool openSources(const SourceOptions &options, Sources &sources,
                                int64_t &documentEnd, std::string &error);
 

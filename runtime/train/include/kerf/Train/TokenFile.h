@@ -20,7 +20,7 @@
 #ifndef KERF_TRAIN_TOKENFILE_H
 #define KERF_TRAIN_TOKENFILE_H
 
-#include "kerf/Train/Files.h"
+#include "kerf/Train/MegatronIndex.h"
 
 #include <cstdint>
 #include <string>
@@ -55,7 +55,14 @@ public:
   /// Bytes of a token.
   int width() const { return tokenBytes; }
   /// Number of documents where an index tells it, else -1.
-  int64_t documents() const { return documentCount; }
+  int64_t documents() const {
+    return kind == DataFormat::Megatron ? index.documents : -1;
+  }
+  /// Where the next document begins behind token `position`, of a file whose
+  /// index tells documents; size() behind the last.
+  int64_t nextDocument(int64_t position) const {
+    return index.nextDocument(position);
+  }
   /// Token `index` in [0, size()); below 0 only where a file is damaged.
   int64_t at(int64_t index) const;
   /// Name of the mask; empty without one.
@@ -72,8 +79,8 @@ public:
                           std::vector<int64_t> *counts,
                           std::string &error) const;
   /// A hash of the size and of the first and last 64 KiB: tells data sets
-  /// apart.
-  uint64_t fingerprint() const;
+  /// apart. With `byIndex` of the index as well.
+  uint64_t fingerprint(bool byIndex = false) const;
 
 private:
   [[nodiscard]] bool openMegatron(const std::string &path, DataFormat wanted,
@@ -87,11 +94,11 @@ private:
   std::string idError(int64_t position, int64_t id) const;
 
   MappedFile file, mask;
+  MegatronIndex index;
   DataFormat kind = DataFormat::Auto;
   std::string why;
   const uint8_t *tokens = nullptr;
   int64_t count = 0, vocabulary = 0;
-  int64_t documentCount = -1;
   int tokenBytes = 1;
   bool isSigned = false;
 };
