@@ -50,6 +50,12 @@ uint32_t ArtifactData::addCommand(uint32_t opcode, uint32_t flags,
   return commands.size() - 1;
 }
 
+void ArtifactData::addScalarOutput(llvm::StringRef name, uint32_t dtype,
+                                   int64_t offset) {
+  outputs.push_back(
+      {strings.intern(name), dtype, strings.intern(""), 0, offset, 1, 0, 1});
+}
+
 uint32_t ArtifactData::beginFunc(llvm::StringRef name) {
   endFunc();
   kerf_func func = {};

@@ -1,6 +1,7 @@
 #include "kerf/Artifact/Assemble.h"
 
 #include "kerf/Artifact/Check.h"
+#include "kerf/Dialect/Kerf/Metrics.h"
 #include "kerf/Dialect/Kerf/Names.h"
 #include "kerf/Support/Version.h"
 
@@ -40,6 +41,7 @@ struct Assembler {
   LogicalResult addParam(exec::ParamOp op);
   LogicalResult addInput(exec::InputOp op);
   void addBuffer(exec::BufferOp op);
+  void addOutput(exec::OutputOp op);
   LogicalResult addKernel(exec::KernelOp op);
   LogicalResult addFunc(exec::FuncOp op);
   LogicalResult addCommand(exec::CommandOp op);
@@ -245,6 +247,21 @@ void Assembler::addBuffer(exec::BufferOp op) {
 }
 
 /// Programs share kernels: one symbol is one kernel.
+void Assembler::addOutput(exec::OutputOp op) {
+  kerf_output output{};
+  auto metric = parseLayerMetric(op.getName()).value_or(LayerMetric());
+  auto shape = dyn_cast<RankedTensorType>(op.getType());
+  output.name =
+      data.strings.intern(metric.kind.empty() ? op.getName() : metric.kind);
+  output.dtype = dtypeOf(shape ? shape.getElementType() : op.getType());
+  output.layers = data.strings.intern(metric.layers);
+  output.offset = op.getOffset();
+  output.elements = shape ? shape.getNumElements() : 1;
+  output.start = metric.start;
+  output.end = metric.end;
+  data.outputs.push_back(output);
+}
+
 LogicalResult Assembler::addKernel(exec::KernelOp op) {
   auto code = op->getAttrOfType<DictionaryAttr>("code");
   llvm::StringRef symbol = code.getAs<StringAttr>("symbol").getValue();
@@ -395,9 +412,7 @@ LogicalResult Assembler::addTables() {
     else if (auto kernel = dyn_cast<exec::KernelOp>(op))
       result = addKernel(kernel);
     else if (auto output = dyn_cast<exec::OutputOp>(op))
-      data.outputs.push_back({data.strings.intern(output.getName()),
-                              dtypeOf(output.getType()),
-                              int64_t(output.getOffset())});
+      addOutput(output);
     else if (auto channel = dyn_cast<exec::ChannelOp>(op))
       data.channels.push_back(
           {data.strings.intern(channel.getName()), uint32_t(channel.getFrom()),

@@ -194,8 +194,16 @@ bool Checker::checkCommonOutputs(uint32_t number) {
   for (uint32_t o = 0; o < own.output_count; ++o) {
     const kerf_output &here = view.outputs[own.first_output + o];
     const kerf_output &there = view.outputs[first.first_output + o];
-    if (here.dtype != there.dtype ||
-        std::strcmp(view.string(here.name), view.string(there.name)) != 0)
+    auto agrees = [&](uint32_t kerf_output::*text) {
+      return std::strcmp(view.string(here.*text), view.string(there.*text)) ==
+             0;
+    };
+    if (here.elements != there.elements || here.start != there.start ||
+        here.end != there.end || !agrees(&kerf_output::layers))
+      return damaged("output %u of program %u is not of the layers that it is "
+                     "of in program 0",
+                     o, number);
+    if (here.dtype != there.dtype || !agrees(&kerf_output::name))
       return damaged("output %u of program %u is '%s', of program 0 '%s'", o,
                      number, view.string(here.name), view.string(there.name));
   }

@@ -393,8 +393,16 @@ bool Checker::checkOutput(uint32_t index) {
   if (output.dtype >= kKeptTypes)
     return damaged("output %u has type %u", index, output.dtype);
   int64_t size = kerf_dtype_bytes(output.dtype);
+  if (output.elements < 1 || output.elements > program->arena_bytes / size ||
+      output.start < 0 || output.start >= output.end ||
+      output.elements % (output.end - output.start) != 0)
+    return damaged("output %u has %lld elements for layers %lld to %lld", index,
+                   (long long)output.elements, (long long)output.start,
+                   (long long)output.end);
   return checkString(output.name, "output", index) &&
-         checkRange(output.offset, size, size, "output", index);
+         checkString(output.layers, "output", index) &&
+         checkRange(output.offset, output.elements * size, size, "output",
+                    index);
 }
 
 bool Checker::checkBuffer(uint32_t index) {

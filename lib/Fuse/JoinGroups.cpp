@@ -10,7 +10,8 @@
 // that reads them, over loops and buffers; stop if anything else than dispatch,
 // combination and products does (experts that are cut among ranks). Then make
 // slots of the one table, and let the readers see one group. Shapes of values
-// between them stay: sizes have those of the table in the first row.
+// between them stay: sizes have those of the table in the first row, and zeros
+// behind it, so that sums over the groups stay what they were.
 // Cost: linear in the ops of the program.
 //
 //   2 groups, 3 experts, sizes [[3,1,2],[2,2,2]]: sizes [[5,3,4],[0,0,0]]; of
@@ -70,6 +71,15 @@ private:
 };
 } // namespace
 
+/// Whether a value, or what it is cast to, is only summed over the groups.
+static bool isSummed(Operation *op) {
+  if (isa<CastOp>(op))
+    return llvm::all_of(op->getUsers(), isSummed);
+  auto sum = dyn_cast<ReduceOp>(op);
+  return sum && sum.getKind() == ReduceKind::Sum &&
+         llvm::is_contained(sum.getDims(), 0);
+}
+
 bool Reach::follow(Value value) {
   return llvm::all_of(value.getUses(),
                       [&](OpOperand &use) { return follow(use); });
@@ -78,7 +88,7 @@ bool Reach::follow(Value value) {
 bool Reach::follow(OpOperand &use) {
   Operation *op = use.getOwner();
   int64_t number = use.getOperandNumber();
-  if (!known.insert(&use).second || isReader(op))
+  if (!known.insert(&use).second || isReader(op) || isSummed(op))
     return true;
   if (auto repeat = dyn_cast<RepeatOp>(op)) {
     number -= repeat.getInits().size();

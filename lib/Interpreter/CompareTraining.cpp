@@ -1,5 +1,7 @@
 #include "kerf/Interpreter/CompareTraining.h"
 
+#include "kerf/Dialect/Kerf/Metrics.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <cmath>
@@ -41,12 +43,44 @@ static constexpr llvm::StringLiteral kNorm = "grad_norm";
 /// The names that outputs of a model's programs have.
 static std::vector<std::string> outputsOf(ModelOp model) {
   std::vector<std::string> names;
-  for (auto [i, value] : llvm::enumerate(model.getReturn().getValues())) {
-    bool isNorm = getResultLabel(value) == "grad norm";
-    names.push_back(isNorm ? kNorm.str() : "metric" + std::to_string(i));
-  }
-  names.front() = "loss";
+  ReturnOp end = model.getReturn();
+  for (unsigned i = 0; i < end.getValues().size(); ++i)
+    names.push_back(end.getOutputName(i));
   return names;
+}
+
+/// "expert_load LAYER" for each layer of a count; other names as they are.
+static std::vector<std::string> partsOf(llvm::StringRef name) {
+  std::optional<LayerMetric> metric = parseLayerMetric(name);
+  if (!metric)
+    return {name.str()};
+  std::vector<std::string> names;
+  for (int64_t i = metric->start; i < metric->end; ++i)
+    names.push_back((metric->kind + " " + expandName(metric->layers, i)).str());
+  return names;
+}
+
+/// A count of layers that stages have parts of; one rank need not make it.
+static bool isCount(llvm::StringRef name) {
+  return name.starts_with(kExpertLoad) || name.starts_with(kExpertRows);
+}
+
+/// Enters an output, each layer of a count by itself.
+static void noteOutput(TrainingState::Tensors &outputs, llvm::StringRef name,
+                       const HostTensor &value) {
+  std::vector<std::string> parts = partsOf(name);
+  if (!isCount(name)) {
+    outputs.try_emplace(parts.front(), value);
+    return;
+  }
+  auto each = int64_t(value.data.size() / parts.size());
+  for (auto [i, part] : llvm::enumerate(parts)) {
+    HostTensor layer = value;
+    layer.type = RankedTensorType::get(each, value.type.getElementType());
+    auto begin = value.data.begin() + i * each;
+    layer.data.assign(begin, begin + each);
+    outputs.try_emplace(part, layer);
+  }
 }
 
 /// Keeps what a step returned; an output that is not written has no type.
@@ -56,7 +90,7 @@ static void note(TrainingRun &training, llvm::ArrayRef<std::string> names,
   auto &outputs = training.outputs.emplace_back();
   for (auto [name, value] : llvm::zip_equal(names, values))
     if (value.type)
-      outputs.try_emplace(name, value);
+      noteOutput(outputs, name, value);
   training.gradients.push_back(state.gradients);
   training.params.push_back(state.params);
 }
@@ -66,7 +100,9 @@ static TrainingRun train(ModelOp model, const TrainingData &data,
                          double moves) {
   TrainingRun training;
   training.names = paramsOf(model);
-  training.outputNames = outputsOf(model);
+  std::vector<std::string> names = outputsOf(model);
+  for (const std::string &name : names)
+    llvm::append_range(training.outputNames, partsOf(name));
   model.getBody().walk([&](UpdateOp update) {
     training.stepsBySign |= isa<LionAttr>(update.getRule());
   });
@@ -84,7 +120,7 @@ static TrainingRun train(ModelOp model, const TrainingData &data,
     auto values = interpreter.run(inputs, state);
     if (failed(values))
       return training;
-    note(training, training.outputNames, *values, state);
+    note(training, names, *values, state);
   }
   training.ran = true;
   return training;
@@ -179,7 +215,7 @@ struct Comparer {
   void seeMore(const TrainingState::Tensors &actual,
                const TrainingState::Tensors &expected, Describe describe) {
     for (const auto &[name, tensor] : actual)
-      if (!expected.count(name))
+      if (!expected.count(name) && !isCount(name))
         see(describe(name), INFINITY, name);
   }
 

@@ -259,15 +259,23 @@ static int64_t stackOfArgument(RepeatOp repeat, unsigned carry) {
   return -1;
 }
 
+/// Of what a repeat stacks: gradients, activations, or, where it is added up
+/// for the step alone, numbers that no later function reads.
+static kerf_buffer_class classOfStack(RepeatOp repeat, Value stack) {
+  if (getPhase(repeat) && getPhase(repeat).getKind() != PhaseKind::Forward)
+    return KERF_CLASS_GRADIENT;
+  bool isSummed = llvm::all_of(stack.getUsers(), [](Operation *user) {
+    return isa<spmd::AccumulateOp>(user);
+  });
+  return isSummed ? KERF_CLASS_TEMPORARY : KERF_CLASS_ACTIVATION;
+}
+
 void Assigner::assignRepeatResults(RepeatOp repeat) {
   unsigned carries = repeat.getInits().size();
   for (auto [i, result] : llvm::enumerate(repeat.getStackResults())) {
     if (map.values.count(result))
       continue;
-    bool isGradient =
-        getPhase(repeat) && getPhase(repeat).getKind() != PhaseKind::Forward;
-    map.values[result] =
-        fresh(result, isGradient ? KERF_CLASS_GRADIENT : KERF_CLASS_ACTIVATION);
+    map.values[result] = fresh(result, classOfStack(repeat, result));
   }
   map.carries[repeat].resize(carries);
   for (unsigned i = 0; i < carries; ++i)

@@ -90,11 +90,13 @@ void ProgramWriter::writeTables() {
     exec::ChannelOp::create(builder, source.getLoc(), channel.name,
                             channel.from, channel.to, channel.bytes,
                             capacity ? capacity.getInt() : 1);
-  for (auto output : source.getBody().getOps<spmd::OutputOp>())
+  for (auto output : source.getBody().getOps<spmd::OutputOp>()) {
+    RankedTensorType type = output.getLocalType();
+    Type shown = type.getRank() == 0 ? type.getElementType() : Type(type);
     exec::OutputOp::create(
-        builder, output.getLoc(), output.getSymNameAttr(),
-        TypeAttr::get(output.getLocalType().getElementType()),
+        builder, output.getLoc(), output.getSymNameAttr(), TypeAttr::get(shown),
         builder.getI64IntegerAttr(offsetOf(output.getSymName())));
+  }
 }
 
 void ProgramWriter::writeBuffers() {

@@ -9,19 +9,19 @@
 
 #include "ProgramWriter.h"
 
+#include "kerf/Dialect/Kerf/Metrics.h"
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
+
+#include <map>
 
 using namespace mlir;
 using namespace kerf;
 
 spmd::OutputOp ProgramWriter::outputFor(unsigned index, bool sum) {
-  Value value = training.model.getReturn().getValues()[index];
+  ReturnOp end = training.model.getReturn();
+  Value value = end.getValues()[index];
   llvm::StringRef label = getResultLabel(value);
-  std::string name = "metric" + std::to_string(index);
-  if (index == 0)
-    name = "loss";
-  else if (label == "grad norm")
-    name = "grad_norm";
+  std::string name = end.getOutputName(index);
   if (Operation *known = SymbolTable::lookupSymbolIn(program, name))
     return cast<spmd::OutputOp>(known);
   OpBuilder builder(program.getContext());
@@ -105,32 +105,74 @@ void ProgramWriter::writeOutputs() {
     writeOutput(value, index);
 }
 
+/// What this rank has of an output at the end of the step: zero where another
+/// stage makes it.
+Value ProgramWriter::partAtEnd(unsigned index, OpBuilder &builder) {
+  spmd::OutputOp output = outputFor(index, /*sum=*/false);
+  Operation *maker = now->model.getReturn().getValues()[index].getDefiningOp();
+  int64_t owner = maker && !isSource(maker) ? now->placement.ownerOf(maker)
+                                            : now->placement.stages() - 1;
+  Location loc = output.getLoc();
+  RankedTensorType type = output.getLocalType();
+  if (stage == owner)
+    return spmd::ReadOp::create(builder, loc, type,
+                                partFor(output).getSymName());
+  return PlainBuilder{builder, loc}.constant(type, 0.0);
+}
+
+/// Adds up outputs over the same axes, several of them side by side in one
+/// collective: counts of layers are many small ones.
+void ProgramWriter::writeSums(llvm::ArrayRef<unsigned> indices,
+                              const AxisList &sums, OpBuilder &builder) {
+  llvm::SmallVector<Value> parts;
+  for (unsigned index : indices)
+    parts.push_back(partAtEnd(index, builder));
+  Location loc = outputFor(indices.front(), /*sum=*/false).getLoc();
+  PlainBuilder p{builder, loc};
+  auto flat = [&](Value x) {
+    return p.reshape(x, {typeOf(x).getNumElements()});
+  };
+  Value joined = parts.front();
+  if (parts.size() > 1)
+    joined = p.concat(0, llvm::map_to_vector(parts, flat));
+  Value whole = spmd::AllReduceOp::create(
+      builder, loc, joined.getType(), ReduceKind::Sum, joined,
+      axesAttr(builder.getContext(), axes(), sums));
+  int64_t offset = 0;
+  for (auto [index, part] : llvm::zip(indices, parts)) {
+    int64_t size = typeOf(part).getNumElements();
+    Value own = whole;
+    if (parts.size() > 1)
+      own =
+          p.reshape(p.slice(whole, {offset}, {size}), typeOf(part).getShape());
+    offset += size;
+    spmd::WriteOp::create(builder, loc, own,
+                          outputFor(index, /*sum=*/false).getSymName());
+  }
+}
+
 /// Adds up what ranks have parts of, and tells all stages what each made.
 void ProgramWriter::writeFinish() {
-  for (auto [index, value] :
-       llvm::enumerate(now->model.getReturn().getValues())) {
+  ReturnOp end = now->model.getReturn();
+  auto here = [&] {
+    return functionOf(
+               {evaluating() ? PartKind::FinishEvaluation : PartKind::Finish})
+        .atEnd();
+  };
+  std::map<AxisList, llvm::SmallVector<unsigned>> counts;
+  for (unsigned index = 0; index < end.getValues().size(); ++index) {
     AxisList sums = sumsAtEnd(index);
     if (sums.empty())
       continue;
-    FunctionWriter &function = functionOf(
-        {evaluating() ? PartKind::FinishEvaluation : PartKind::Finish});
-    OpBuilder builder = function.atEnd();
-    spmd::OutputOp output = outputFor(index, /*sum=*/false);
-    Location loc = output.getLoc();
-    RankedTensorType type = output.getLocalType();
-    Operation *maker = value.getDefiningOp();
-    bool isOwn =
-        stage == (maker && !isSource(maker) ? now->placement.ownerOf(maker)
-                                            : now->placement.stages() - 1);
-    Value part;
-    if (isOwn)
-      part = spmd::ReadOp::create(builder, loc, type,
-                                  partFor(output).getSymName());
-    else
-      part = PlainBuilder{builder, loc}.constant(type, 0.0);
-    Value whole =
-        spmd::AllReduceOp::create(builder, loc, type, ReduceKind::Sum, part,
-                                  axesAttr(builder.getContext(), axes(), sums));
-    spmd::WriteOp::create(builder, loc, whole, output.getSymName());
+    if (parseLayerMetric(end.getOutputName(index))) {
+      counts[sums].push_back(index);
+      continue;
+    }
+    OpBuilder builder = here();
+    writeSums(index, sums, builder);
+  }
+  for (auto &[sums, indices] : counts) {
+    OpBuilder builder = here();
+    writeSums(indices, sums, builder);
   }
 }

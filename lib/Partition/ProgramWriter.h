@@ -62,6 +62,9 @@ private:
   Layout partLayout(unsigned index);
   AxisList sumsAtEnd(unsigned index);
   void writeOutput(mlir::Value value, unsigned index);
+  mlir::Value partAtEnd(unsigned index, mlir::OpBuilder &builder);
+  void writeSums(llvm::ArrayRef<unsigned> indices, const AxisList &sums,
+                 mlir::OpBuilder &builder);
   void writeFinish();
   spmd::OutputOp outputFor(unsigned index, bool sum);
   spmd::BufferOp partFor(spmd::OutputOp output);

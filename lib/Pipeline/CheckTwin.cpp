@@ -37,7 +37,11 @@ static LogicalResult addPrograms(ModuleOp module, const StageOptions &options) {
   step.setSymName((step.getSymName() + ".step").str()); // programs have it
   LogicalResult written = writePrograms(module, options);
   module.getBody()->push_front(step);
-  return written;
+  if (failed(written))
+    return failure();
+  auto pm = PassManager::on<ModuleOp>(module.getContext());
+  pm.addPass(createInsertExpertLoadsPass());
+  return pm.run(module);
 }
 
 FailureOr<OwningOpRef<ModuleOp>>

@@ -118,6 +118,7 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
   }
   if (stage == Stage::Partition) {
     pm.addPass(createSplitWeightGradientPass({/*planned=*/true}));
+    pm.addPass(createInsertExpertLoadsPass());
     pm.addPass(createPropagatePlanPass());
     pm.addPass(createPartitionPass());
   }

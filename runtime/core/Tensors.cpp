@@ -455,43 +455,56 @@ kerf_status kerf_session_set_scalar(kerf_session *session, uint32_t role,
   return Status().report(error);
 }
 
-kerf_status kerf_session_get_output(kerf_session *session, uint32_t output,
-                                    double *value, kerf_error *error) {
+/// An element of a type that inputs and outputs have.
+static double readElement(const char *bytes, uint32_t dtype) {
+  auto get = [&](auto x) {
+    std::memcpy(&x, bytes, sizeof x);
+    return x;
+  };
+  switch (dtype) {
+  case KERF_F32:
+    return get(0.0f);
+  case KERF_F64:
+    return get(0.0);
+  case KERF_BF16:
+    return fromBf16(get(uint16_t(0)));
+  case KERF_F16:
+    return fromF16(get(uint16_t(0)));
+  case KERF_I32:
+    return get(int32_t(0));
+  case KERF_I8:
+    return get(int8_t(0));
+  default:
+    return get(uint8_t(0));
+  }
+}
+
+kerf_status kerf_session_get_output_values(kerf_session *session,
+                                           uint32_t output, double *values,
+                                           uint64_t count, kerf_error *error) {
   if (output >= session->view.outputs.count)
     return failure(KERF_INVALID, "no output %u of %u", output,
                    session->view.outputs.count)
         .report(error);
   const kerf_output &record = session->view.outputs[output];
-  alignas(8) char bytes[8];
-  Status status = session->fetch(bytes, session->arena + record.offset,
-                                 kerf_dtype_bytes(record.dtype));
+  if (count > static_cast<uint64_t>(record.elements))
+    return failure(KERF_INVALID, "the output '%s' has %lld elements, not %llu",
+                   session->view.string(record.name),
+                   static_cast<long long>(record.elements),
+                   static_cast<unsigned long long>(count))
+        .report(error);
+  auto size = static_cast<uint64_t>(kerf_dtype_bytes(record.dtype));
+  std::vector<char> bytes(count * size);
+  Status status = session->fetch(bytes.data(), session->arena + record.offset,
+                                 bytes.size());
   if (status.failed())
     return status.report(error);
-  auto get = [&](auto x) {
-    std::memcpy(&x, bytes, sizeof x);
-    return x;
-  };
-  switch (record.dtype) {
-  case KERF_F32:
-    *value = get(0.0f);
-    break;
-  case KERF_F64:
-    *value = get(0.0);
-    break;
-  case KERF_BF16:
-    *value = fromBf16(get(uint16_t(0)));
-    break;
-  case KERF_F16:
-    *value = fromF16(get(uint16_t(0)));
-    break;
-  case KERF_I32:
-    *value = get(int32_t(0));
-    break;
-  case KERF_I8:
-    *value = get(int8_t(0));
-    break;
-  default:
-    *value = get(uint8_t(0));
-  }
+  for (uint64_t i = 0; i < count; ++i)
+    values[i] = readElement(bytes.data() + i * size, record.dtype);
   return Status().report(error);
+}
+
+kerf_status kerf_session_get_output(kerf_session *session, uint32_t output,
+                                    double *value, kerf_error *error) {
+  return kerf_session_get_output_values(session, output, value, 1, error);
 }

@@ -75,6 +75,8 @@ std::string kerf::runtime::formatStep(const StepRecord &r) {
   if (r.lossScale)
     line += format(" | loss scale: %.1f | skipped iterations: %lld",
                    *r.lossScale, asLong(r.skippedSteps));
+  if (r.experts)
+    line += formatExperts(*r.experts);
   if (r.waits && r.ranks > 1)
     line += waitField("data wait", r.waits->data) +
             waitField("exposed communication", r.waits->communication) +
@@ -105,6 +107,8 @@ std::string kerf::runtime::formatStepJson(const StepRecord &r) {
   if (r.lossScale)
     text += ", \"loss_scale\": " + jsonNumber(*r.lossScale) +
             format(", \"skipped_iterations\": %lld", asLong(r.skippedSteps));
+  if (r.experts)
+    text += ", " + formatExpertsJson(*r.experts);
   if (r.waits)
     text += waitJson("data_wait_ms", r.waits->data) +
             waitJson("exposed_communication_ms", r.waits->communication) +
@@ -140,6 +144,13 @@ std::vector<Scalar> kerf::runtime::stepScalars(const StepRecord &r) {
     scalars.insert(scalars.end(), {{"train/loss_scale", *r.lossScale},
                                    {"train/skipped_iterations",
                                     static_cast<double>(r.skippedSteps)}});
+  if (!r.experts)
+    return scalars;
+  const ExpertLoad &load = r.experts->all;
+  scalars.insert(scalars.end(), {{"train/expert_load_max", load.most},
+                                 {"train/expert_load_min", load.least}});
+  if (load.dropped)
+    scalars.push_back({"train/dropped_rows", *load.dropped});
   return scalars;
 }
 

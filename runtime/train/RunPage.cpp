@@ -34,6 +34,9 @@ void RunPage::note(const StepRecord &record,
   steps.push_back(static_cast<double>(record.step));
   stepSec.push_back(record.elapsedMs / 1e3);
   peakMemoryMb = std::max(peakMemoryMb, record.peakMemoryMb);
+  if (record.experts)
+    expertLoad.push_back(
+        {static_cast<double>(record.step), record.experts->all.most});
   waits.resize(own.size());
   for (size_t rank = 0; rank < own.size(); ++rank)
     for (size_t kind = 0; kind < 3; ++kind)
@@ -204,6 +207,17 @@ static std::string speedOf(const RunPage &page) {
   return renderLossPlot(speed);
 }
 
+static std::string expertsOf(const RunPage &page) {
+  LossPlot load;
+  load.title = "load of the busiest expert over the mean";
+  load.unit = "times the mean";
+  load.name = "largest of all layers";
+  load.train = page.expertLoad;
+  load.unigramEntropy = 1;
+  load.entropyName = "even";
+  return renderLossPlot(load);
+}
+
 static std::string commandsOf(const RunPage &page) {
   constexpr size_t kMost = 12;
   double total = 0;
@@ -228,6 +242,8 @@ std::string kerf::runtime::renderRunPage(const RunPage &page) {
                      renderLossPlot(page.plot) + "</div>\n";
   if (!page.stepSec.empty())
     body += "<div class=\"scroll\">" + speedOf(page) + "</div>\n";
+  if (!page.expertLoad.empty())
+    body += "<div class=\"scroll\">" + expertsOf(page) + "</div>\n";
   return page::document(page.plot.title,
                         body + waitsOf(page) + commandsOf(page));
 }

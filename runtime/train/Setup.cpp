@@ -93,6 +93,7 @@ bool kerf::runtime::findPorts(const kerf_artifact *artifact, ModelPorts &ports,
     else if (name == "grad_norm")
       ports.gradNorm = i;
   }
+  ports.experts = findExperts(artifact);
   if (ports.loss == KERF_NONE)
     return fail(error, "the model has no output 'loss'");
   return true;
@@ -465,6 +466,8 @@ std::string kerf::runtime::describeReserve(const kerf_artifact *artifact,
 
 std::string kerf::runtime::describeMemory(const kerf_artifact *artifact,
                                           const kerf_memory &memory) {
+  if (!memory.device_total)
+    return "";
   return "with this arena " + formatBytes(memory.device_free) +
          " of the device's " + formatBytes(memory.device_total) +
          " are free; " + describeReserve(artifact, memory) +

@@ -393,6 +393,10 @@ bool Trainer::runStep(StepRecord &record) {
       return false;
     record.gradNorm = norm;
   }
+  if (kerf_session_rank(session) == 0 &&
+      !check(readExperts(session, setup.artifact, ports.experts, record.experts,
+                         &failure)))
+    return false;
   noteLossScale(record);
   describeStep(record, std::max(now() - times.dataStart, 1e-9));
   // Not a part of the step that is told.

@@ -22,14 +22,19 @@ using namespace kerf::runtime;
 // Names and shapes
 //===----------------------------------------------------------------------===//
 
-std::string kerf::runtime::tensorName(const kerf_artifact *artifact,
-                                      const kerf_param &param,
-                                      int64_t iteration, int64_t expert) {
-  const char *pattern = kerf_artifact_string(artifact, param.name);
+std::string kerf::runtime::expandPattern(const char *pattern, int64_t iteration,
+                                         int64_t expert) {
   size_t length = kerf_expand_name(pattern, iteration, expert, nullptr, 0);
   std::string name(length, '\0');
   kerf_expand_name(pattern, iteration, expert, name.data(), length + 1);
   return name;
+}
+
+std::string kerf::runtime::tensorName(const kerf_artifact *artifact,
+                                      const kerf_param &param,
+                                      int64_t iteration, int64_t expert) {
+  return expandPattern(kerf_artifact_string(artifact, param.name), iteration,
+                       expert);
 }
 
 static GlobalTensor describe(const kerf_artifact *artifact,

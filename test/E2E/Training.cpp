@@ -2,6 +2,12 @@
 
 #include "Training.h"
 
+#include "kerf/Dialect/Kerf/Metrics.h"
+#include "kerf/Partition/Passes.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -13,6 +19,7 @@
 
 using namespace kerf;
 using namespace kerf::test;
+using mlir::ModuleOp;
 
 [[noreturn]] static void stop(const std::string &message) {
   std::fprintf(stderr, "error: %s\n", message.c_str());
@@ -36,18 +43,50 @@ static std::vector<HostTensor> inputsOf(ModelOp model, int64_t step,
   return inputs;
 }
 
-TrainingResult kerf::test::interpret(ModelOp model,
+/// The model, which also returns what its experts count.
+static mlir::OwningOpRef<ModuleOp> withExperts(ModelOp model) {
+  mlir::OwningOpRef<ModuleOp> module(ModuleOp::create(model.getLoc()));
+  module->push_back(model->clone());
+  auto pm = mlir::PassManager::on<ModuleOp>(model.getContext());
+  pm.addPass(createInsertExpertLoadsPass());
+  if (failed(pm.run(*module)))
+    stop("the experts cannot be counted");
+  return module;
+}
+
+/// Enters the layers [start, end) of an output.
+static void addLayers(std::map<std::string, std::vector<double>> &experts,
+                      llvm::StringRef kind, llvm::StringRef layers,
+                      int64_t start, int64_t end,
+                      const std::vector<double> &values) {
+  size_t each = values.size() / (end - start);
+  for (int64_t i = start; i < end; ++i) {
+    auto begin = values.begin() + (i - start) * each;
+    experts[(kind + " " + expandName(layers, i)).str()] = {begin, begin + each};
+  }
+}
+
+TrainingResult kerf::test::interpret(ModelOp original,
                                      const TrainingOptions &options) {
   TrainingResult result;
   TrainingState state;
+  mlir::OwningOpRef<ModuleOp> counting = withExperts(original);
+  ModelOp model = *counting->getOps<ModelOp>().begin();
   Interpreter interpreter(model, {options.f64});
   for (int64_t step = 1; step <= options.steps; ++step) {
     auto values = interpreter.run(inputsOf(model, step, options), state);
     if (failed(values))
       stop("the interpreter failed");
     std::vector<double> &outputs = result.outputs.emplace_back();
-    for (const HostTensor &value : *values)
-      outputs.push_back(value.data[0]);
+    auto &experts = result.experts.emplace_back();
+    for (auto [i, value] : llvm::enumerate(*values)) {
+      std::string name = model.getReturn().getOutputName(i);
+      if (auto metric = parseLayerMetric(name))
+        addLayers(experts, metric->kind, metric->layers, metric->start,
+                  metric->end, value.data);
+      else
+        outputs.push_back(value.data[0]);
+    }
     if (step > 1)
       continue;
     for (auto &[name, tensor] : state.optimizer)
@@ -76,6 +115,7 @@ struct Rank {
   TrainingResult run(int rank, const std::string &name);
   void setInputs(int64_t step);
   std::vector<double> read(const kerf_tensor &tensor);
+  void readOutputs(TrainingResult &result);
   void readTensors(TrainingTensors &tensors);
 };
 } // namespace
@@ -142,6 +182,26 @@ std::vector<double> Rank::read(const kerf_tensor &tensor) {
   return values;
 }
 
+/// Reads what the step returned.
+void Rank::readOutputs(TrainingResult &result) {
+  uint32_t count = 0;
+  const kerf_output *table = kerf_artifact_outputs(artifact, &count);
+  std::vector<double> &outputs = result.outputs.emplace_back();
+  auto &experts = result.experts.emplace_back();
+  for (uint32_t i = 0; i < count; ++i) {
+    std::vector<double> values(table[i].elements);
+    check(kerf_session_get_output_values(session, i, values.data(),
+                                         values.size(), &error),
+          error);
+    llvm::StringRef layers = kerf_artifact_string(artifact, table[i].layers);
+    if (layers.empty())
+      outputs.push_back(values[0]);
+    else
+      addLayers(experts, kerf_artifact_string(artifact, table[i].name), layers,
+                table[i].start, table[i].end, values);
+  }
+}
+
 /// Reads all parameters, or their masters, and the optimizer state, whole.
 void Rank::readTensors(TrainingTensors &tensors) {
   uint32_t count = 0, stateCount = 0;
@@ -174,17 +234,12 @@ TrainingResult Rank::run(int rank, const std::string &name) {
   check(kerf_session_create(artifact, &sessionOptions, &session, &error),
         error);
   check(kerf_session_initialize(session, 0, &error), error);
-  uint32_t count = 0;
-  kerf_artifact_outputs(artifact, &count);
   if (options.ends)
     readTensors(result.initial);
   for (int64_t step = 1; step <= options.steps; ++step) {
     setInputs(step);
     check(kerf_session_run_step(session, &error), error);
-    std::vector<double> outputs(count);
-    for (uint32_t i = 0; i < count; ++i)
-      check(kerf_session_get_output(session, i, &outputs[i], &error), error);
-    result.outputs.push_back(outputs);
+    readOutputs(result);
     if (step == 1)
       readTensors(result);
   }
@@ -235,6 +290,7 @@ struct Passing {
   void passAll(TrainingResult &result) {
     pass(static_cast<TrainingTensors &>(result));
     pass(result.outputs);
+    pass(result.experts);
     pass(result.initial);
     pass(result.last);
   }
@@ -314,6 +370,13 @@ largestByKind(const std::map<std::string, std::vector<double>> &tensors) {
   return largest;
 }
 
+static std::vector<double>
+countsOf(const std::map<std::string, std::vector<double>> &tensors,
+         const std::string &name) {
+  auto known = tensors.find(name);
+  return known == tensors.end() ? std::vector<double>() : known->second;
+}
+
 TrainingErrors kerf::test::compare(const TrainingResult &found,
                                    const TrainingResult &expected,
                                    const std::string &skipped) {
@@ -326,6 +389,9 @@ TrainingErrors kerf::test::compare(const TrainingResult &found,
       double &error = j == 0 ? errors.loss : errors.metrics;
       error = std::max(error, errorOf({a[j]}, {b[j]}, 1));
     }
+    for (auto &[name, values] : expected.experts[i])
+      errors.experts = std::max(
+          errors.experts, errorOf(countsOf(found.experts[i], name), values, 1));
   }
   double worst = -1;
   auto isSkipped = [&](llvm::StringRef state) {
@@ -355,8 +421,8 @@ TrainingErrors kerf::test::compare(const TrainingResult &found,
 std::string TrainingErrors::describe() const {
   char text[512];
   std::snprintf(text, sizeof text,
-                "loss %.1e, metrics %.1e, optimizer states %.1e, "
-                "parameters %.1e (%s)",
-                loss, metrics, states, params, worst.c_str());
+                "loss %.1e, metrics %.1e, counts of experts %.1e, "
+                "optimizer states %.1e, parameters %.1e (%s)",
+                loss, metrics, experts, states, params, worst.c_str());
   return text;
 }

@@ -30,6 +30,8 @@ struct TrainingTensors {
 /// first one.
 struct TrainingResult : TrainingTensors {
   std::vector<std::vector<double>> outputs;
+  /// Of every step, what each layer's experts counted, by "expert_load LAYER".
+  std::vector<std::map<std::string, std::vector<double>>> experts;
   TrainingTensors initial, last; ///< with `ends`, of compiled files
 };
 
@@ -39,6 +41,7 @@ struct TrainingResult : TrainingTensors {
 struct TrainingErrors {
   double loss = 0;    ///< of the first output
   double metrics = 0; ///< of the other outputs
+  double experts = 0; ///< of the counts of experts
   double states = 0, params = 0;
   std::string worst; ///< tensor with the largest error
   /// "loss 1.0e-07, metrics ...".

@@ -89,6 +89,7 @@ int main(int argc, char **argv) {
   TrainingErrors errors = compare(found, expected, options.skipped);
   std::puts(errors.describe().c_str());
   return errors.loss <= options.tolerance && errors.metrics <= options.others &&
+                 errors.experts <= options.others &&
                  errors.states <= options.others
              ? 0
              : 1;

@@ -32,7 +32,7 @@ RULES = {
 }
 BOUNDS = {
     "lion": e2e.BOUNDS,
-    "adamw-8bit": e2e.BOUNDS | {"metrics": 1e-3, "states": 1e-2, "updates": 5e-2},
+    "adamw-8bit": e2e.BOUNDS | {"metrics": 1e-3, "experts": 1, "states": 1e-2, "updates": 5e-2},
     "adafactor": e2e.BOUNDS,
     "muon": e2e.BOUNDS,
 }

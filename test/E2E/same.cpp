@@ -152,8 +152,8 @@ static bool sameBits(const TrainingResult &a, const TrainingResult &b) {
   auto tensors = [](const TrainingTensors &t) {
     return std::tie(t.params, t.states);
   };
-  return a.outputs == b.outputs && tensors(a) == tensors(b) &&
-         tensors(a.last) == tensors(b.last);
+  return a.outputs == b.outputs && a.experts == b.experts &&
+         tensors(a) == tensors(b) && tensors(a.last) == tensors(b.last);
 }
 
 //===----------------------------------------------------------------------===//
@@ -188,13 +188,14 @@ static void report(ModelOp model, const Options &options) {
   TrainingErrors errors = compare(found, expected, options.skipped);
   UpdateErrors updates = compareUpdates(found, expected, training);
   std::printf("{\"ranks\": %u, \"arena\": %llu, \"loss\": %.3g, "
-              "\"metrics\": %.3g, \"states\": %.3g, \"state\": \"%s\", "
+              "\"metrics\": %.3g, \"experts\": %.3g, \"states\": %.3g, "
+              "\"state\": \"%s\", "
               "\"updates\": %.3g, \"update\": \"%s\", \"noise\": %.3g, "
               "\"same\": %s, \"seconds\": %.3f}\n",
               ranks, (unsigned long long)arena, lossError(found, expected),
-              errors.metrics, errors.states, errors.worst.c_str(),
-              updates.counting, updates.worst.c_str(), updates.noise,
-              same ? "true" : "false", seconds.count());
+              errors.metrics, errors.experts, errors.states,
+              errors.worst.c_str(), updates.counting, updates.worst.c_str(),
+              updates.noise, same ? "true" : "false", seconds.count());
 }
 
 int main(int argc, char **argv) {

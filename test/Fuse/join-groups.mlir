@@ -63,6 +63,34 @@ spmd.program @experts over <> micro_batches 1 slots 1 {
 
 // -----
 
+// Who sums sizes over the groups, for the log, gets the same sums of the first row
+// and zeros.
+// CHECK-LABEL: spmd.program @counted
+// CHECK: %[[S:.*]]:2 = spmd.fused
+// CHECK: %[[F:.*]] = kerf.cast %[[S]]#1 : tensor<2x3xi32> -> tensor<2x3xf32>
+// CHECK: kerf.reduce sum %[[F]] dims [0] : tensor<2x3xf32>
+// CHECK: kerf.dispatch {{.*}} -> tensor<1x16x8xf32>
+spmd.program @counted over <> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<2x4x8xf32> cut [[], [], []] : tensor<2x4x8xf32>
+  spmd.input @e global tensor<2x4x2xi32> cut [[], [], []] : tensor<2x4x2xi32>
+  spmd.output @y last : tensor<2x4x8xf32>
+  spmd.output @load last : tensor<3xf32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<2x4x8xf32>
+    %e = spmd.read @e : tensor<2x4x2xi32>
+    %s, %n = kerf.assign_slots %e count 3 group 1 : tensor<2x4x2xi32>
+    %f = kerf.cast %n : tensor<2x3xi32> -> tensor<2x3xf32>
+    %l = kerf.reduce sum %f dims [0] : tensor<2x3xf32>
+    spmd.write %l to @load : tensor<3xf32>
+    %r = kerf.dispatch %x, %s sizes %n : tensor<2x3xi32> : tensor<2x4x8xf32>, tensor<2x4x2xi32> -> tensor<2x8x8xf32>
+    %c = kerf.combine %r, %s : tensor<2x8x8xf32>, tensor<2x4x2xi32>
+    spmd.write %c to @y : tensor<2x4x8xf32>
+    spmd.return
+  }
+}
+
+// -----
+
 // Where sizes are read by something else (here a rank's part of the experts), groups
 // keep their tables.
 // CHECK-LABEL: spmd.program @cut

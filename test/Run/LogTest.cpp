@@ -97,6 +97,49 @@ TEST(LogTest, JsonIsExact) {
   EXPECT_EQ(value.find("heldout_loss")->number, 2.5);
 }
 
+// Two layers of four experts; the first one's first expert is chosen by all,
+// and half of that is dropped.
+TEST(LogTest, TellsHowEvenlyExpertsAreLoaded) {
+  ExpertLoad even = measureLoad("even", {2, 2, 2, 2}, {});
+  EXPECT_EQ(even.most, 1);
+  EXPECT_EQ(even.least, 1);
+  EXPECT_FALSE(even.dropped);
+  ExpertLoad odd = measureLoad("odd", {8, 0, 0, 0}, {4, 0, 0, 0});
+  EXPECT_EQ(odd.most, 4);
+  EXPECT_EQ(odd.least, 0);
+  EXPECT_EQ(odd.dropped, 0.5);
+  ExpertLoad none = measureLoad("none", {0, 0}, {0, 0});
+  EXPECT_EQ(none.most, 0);
+  EXPECT_EQ(none.dropped, 0);
+
+  StepRecord record = exampleStep();
+  ExpertLoad all = odd;
+  all.dropped = 0.25;
+  record.experts = ExpertRecord{{odd, even}, all};
+  EXPECT_HAS(
+      formatStep(record),
+      " | expert load (max/mean): 4.00 | dropped rows: 25.00% | peak memory");
+  JsonValue value;
+  std::string error;
+  ASSERT_TRUE(parseJson(formatStepJson(record), value, error)) << error;
+  const JsonValue *load = value.find("expert_load");
+  ASSERT_TRUE(load);
+  EXPECT_EQ(load->find("max")->number, 4);
+  EXPECT_EQ(load->find("dropped")->number, 0.25);
+  ASSERT_EQ(load->find("layers")->array.size(), 2u);
+  EXPECT_EQ(load->find("layers")->array[1].find("layer")->string, "even");
+  EXPECT_EQ(load->find("layers")->array[1].find("dropped"), nullptr);
+  std::vector<Scalar> scalars = stepScalars(record);
+  auto has = [&](const char *tag, double number) {
+    return std::any_of(scalars.begin(), scalars.end(), [&](const Scalar &s) {
+      return std::string(s.tag) == tag && s.value == number;
+    });
+  };
+  EXPECT_TRUE(has("train/expert_load_max", 4));
+  EXPECT_TRUE(has("train/expert_load_min", 0));
+  EXPECT_TRUE(has("train/dropped_rows", 0.25));
+}
+
 // Of three ranks the second is waited for; a run of one rank has no such field
 // in its line.
 TEST(LogTest, TellsWhoWaits) {
@@ -196,6 +239,7 @@ TEST(RunPageTest, TellsWhatWasForetold) {
     StepRecord record;
     record.step = i + 1;
     record.elapsedMs = msecs[i];
+    record.experts = ExpertRecord{{}, {.layer = "", .most = 1.5 + i}};
     page.note(record, {{0.001, 0.3, 0}, {0.001, 0.1, 0.002}});
     page.plot.train.push_back({double(i + 1), 5.0 - i});
   }
@@ -205,7 +249,8 @@ TEST(RunPageTest, TellsWhatWasForetold) {
   for (const char *part : {"gpt &amp; co", "600 ms a step",
                            "20 % more (planned: 500 ms on "
                            "&apos;a&lt;b&apos;)",
-                           "1667 tokens/s", "planned (2000)", "75.0 %"})
+                           "1667 tokens/s", "planned (2000)", "75.0 %",
+                           "load of the busiest expert", "even (1.000)"})
     EXPECT_HAS(text, part);
   // The rank that waits least comes first.
   EXPECT_LT(text.find("<span>rank 1</span>"), text.find("<span>rank 0</span>"));

@@ -258,6 +258,21 @@ class Events(around_steps.Case):
         self.assertEqual(first, 0)
         self.assertEqual([entry for entry in found if entry[0] != "train/tokens_per_second"], expected)
 
+    # Loads of experts: a line, JSON by layer, and events. The second step drops half of what one expert was chosen for.
+    def test_experts(self):
+        out = self.run_program("--steps=2", "--tensorboard=e/tb", "--log-json=e.json", "--html=e.html",
+                               model="experts.kerf")  # fmt: skip
+        self.assertIn(" | expert load (max/mean): 4.00 | dropped rows: 0.00% |", out)
+        self.assertIn(" | expert load (max/mean): 4.00 | dropped rows: 25.00% |", out)
+        last = around_steps.json.loads((self.folder / "e.json").read_text().splitlines()[-1])
+        self.assertEqual(last["expert_load"], {"max": 4, "min": 0, "dropped": 0.25, "layers": [
+            {"layer": "h.2.mlp", "max": 4, "min": 0, "dropped": 0.5},
+            {"layer": "h.3.mlp", "max": 1.5, "min": 0.5, "dropped": 0}]})  # fmt: skip
+        _, found = scalars(self.files("e/tb")[0])
+        for tag, values in (("expert_load_max", [4, 4]), ("expert_load_min", [0, 0]), ("dropped_rows", [0, 0.25])):
+            self.assertEqual([value for name, _, value in found if name == f"train/{tag}"], values)
+        self.assertIn("load of the busiest expert over the mean", (self.folder / "e.html").read_text())
+
     # A run that is killed leaves a file of whole records; the one that goes on adds a file which takes the steps back
     # that it recomputes.
     def test_kill_and_resume(self):

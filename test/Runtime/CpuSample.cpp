@@ -67,8 +67,7 @@ void CpuBuilder::products() {
   last.offset += 19 * 4;
   last.bytes = 4;
   add(KERF_OP_COPY, "last", {last, result}, {4});
-  data.outputs.push_back(
-      {data.strings.intern("loss"), KERF_F32, result.offset});
+  data.addScalarOutput("loss", KERF_F32, result.offset);
   attrs = matmulAttrs(4, 5, 6);
   attrs[0] = attrs[1] = attrs[2] = KERF_BF16;
   add(KERF_OP_MATMUL, "narrow",

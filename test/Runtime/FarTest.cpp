@@ -230,7 +230,7 @@ ArtifactData stoppingProgram() {
   uint32_t add = addKernel(data, "add", 1);
   data.inputs.push_back({data.strings.intern("x"), KERF_ROLE_NONE,
                          wholeLayout({1}, KERF_F32), 0, 4});
-  data.outputs.push_back({data.strings.intern("loss"), KERF_F32, 64});
+  data.addScalarOutput("loss", KERF_F32, 64);
   data.beginFunc("step");
   auto command = [&](uint32_t opcode, const char *name,
                      llvm::ArrayRef<kerf_operand> operands,

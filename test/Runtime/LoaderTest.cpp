@@ -309,6 +309,19 @@ const Fault kFaults[] = {
      [](auto &d) { d.inputs[0].role = KERF_ROLE_STEP; }},
     {"input 0 has role 50", [](auto &d) { d.inputs[0].role = 50; }},
     {"output 0 lies at", [](auto &d) { d.outputs[0].offset = 1 << 30; }},
+    {"output 0 has 0 elements for layers 0 to 1",
+     [](auto &d) { d.outputs[0].elements = 0; }},
+    {"output 0 has 9223372036854775807 elements",
+     [](auto &d) { d.outputs[0].elements = INT64_MAX; }},
+    {"output 0 has 1 elements for layers 0 to 2",
+     [](auto &d) { d.outputs[0].end = 2; }},
+    {"output 0 has 1 elements for layers 1 to 1",
+     [](auto &d) { d.outputs[0].start = 1; }},
+    {"output 0 has 1 elements for layers -1 to 0",
+     [](auto &d) {
+       d.outputs[0].start = -1;
+       d.outputs[0].end = 0;
+     }},
     {"buffer 0 has class 8", [](auto &d) { d.buffers[0].buffer_class = 8; }},
     {"buffer 0 lives from -2", [](auto &d) { d.buffers[0].first = -2; }},
     {"kernel 'twice' has -1 units", [](auto &d) { d.kernels[0].units = -1; }},

@@ -195,6 +195,33 @@ TEST(Session, RefusesTensorsThatDoNotExist) {
   EXPECT_STREQ(job.error.message, "no input 2 of 2");
 }
 
+// An output may be a tensor: its elements come in their order.
+TEST(Session, ReadsOutputsOfSeveralElements) {
+  ArtifactData data = trainingProgram();
+  data.outputs[0].offset = data.inputs[0].offset;
+  data.outputs[0].elements = 16;
+  data.outputs[0].end = 2;
+  Job job(data);
+  float x[16];
+  for (int i = 0; i < 16; ++i)
+    x[i] = 1.5f * float(i);
+  ASSERT_EQ(kerf_session_set_input(job.session, 0, x, sizeof x, &job.error),
+            KERF_OK)
+      << job.error.message;
+  double values[16], one;
+  ASSERT_EQ(
+      kerf_session_get_output_values(job.session, 0, values, 16, &job.error),
+      KERF_OK);
+  for (int i = 0; i < 16; ++i)
+    EXPECT_EQ(values[i], x[i]);
+  ASSERT_EQ(kerf_session_get_output(job.session, 0, &one, &job.error), KERF_OK);
+  EXPECT_EQ(one, 0);
+  EXPECT_EQ(
+      kerf_session_get_output_values(job.session, 0, values, 17, &job.error),
+      KERF_INVALID);
+  EXPECT_STREQ(job.error.message, "the output 'loss' has 16 elements, not 17");
+}
+
 TEST(Session, SetsScalarsByRole) {
   ArtifactData data = trainingProgram();
   data.outputs[0].offset = data.inputs[1].offset;

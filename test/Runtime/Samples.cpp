@@ -176,7 +176,7 @@ void Builder::tables() {
                          kMicroBatches * part});
   data.inputs.push_back({data.strings.intern("rate"), KERF_ROLE_LEARNING_RATE,
                          wholeLayout({}, KERF_F32), rate, 4});
-  data.outputs.push_back({data.strings.intern("loss"), KERF_F32, loss});
+  data.addScalarOutput("loss", KERF_F32, loss);
   twice = addKernel(data, "twice", kRows * kWidth);
   add = addKernel(data, "add", kRows * kWidth);
   number = addKernel(data, "number", 1);

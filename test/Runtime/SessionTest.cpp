@@ -162,7 +162,7 @@ ArtifactData takingProgram(int32_t part) {
   number.dtype = KERF_I32;
   data.inputs.push_back({data.strings.intern("x"), KERF_ROLE_NONE,
                          wholeLayout({2, 3, 4}, KERF_F32), 0, 96});
-  data.outputs.push_back({data.strings.intern("loss"), KERF_F32, 128 + 16});
+  data.addScalarOutput("loss", KERF_F32, 128 + 16);
   data.beginFunc("step");
   data.addCommand(KERF_OP_TAKE, 0, data.strings.intern("part"), KERF_NONE,
                   {arenaOperand(0, 96, KERF_F32, KERF_READ),

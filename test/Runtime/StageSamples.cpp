@@ -130,8 +130,8 @@ void StageBuilder::others() {
 /// Sums the two results over all ranks.
 void StageBuilder::outputs() {
   result = place(8);
-  data.outputs.push_back({text("loss"), KERF_F32, result});
-  data.outputs.push_back({text("back"), KERF_F32, result + 4});
+  data.addScalarOutput("loss", KERF_F32, result);
+  data.addScalarOutput("back", KERF_F32, result + 4);
 }
 
 /// For layers m: master += m; gathers the layer. `layers` are places in the

@@ -676,6 +676,11 @@ const Fault kStageFaults[] = {
      }},
     {"output 1 of program 1 is 'loss', of program 0 'back'",
      [](auto &d) { d.outputs[3].name = d.outputs[2].name; }},
+    {"output 1 of program 1 is not of the layers that it is of in program 0",
+     [](auto &d) {
+       d.outputs[3].start = 1;
+       d.outputs[3].end = 2;
+     }},
 };
 
 INSTANTIATE_TEST_SUITE_P(Stages, StageFaults, testing::ValuesIn(kStageFaults));

@@ -74,6 +74,8 @@ struct ArtifactData {
   uint32_t addCommand(uint32_t opcode, uint32_t flags, uint32_t name,
                       uint32_t location, llvm::ArrayRef<kerf_operand> operands,
                       llvm::ArrayRef<int64_t> attrs);
+  /// Appends an output that is one number.
+  void addScalarOutput(llvm::StringRef name, uint32_t dtype, int64_t offset);
   /// Starts a function, which gets all commands that are added until the next
   /// call or `endFunc`. Returns its place in the program.
   uint32_t beginFunc(llvm::StringRef name);

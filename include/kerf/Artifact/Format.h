@@ -251,10 +251,18 @@ typedef struct {
   int64_t offset, bytes;
 } kerf_input;
 
+/* Every rank has all of it. "expert_load" are the choices of each expert in
+ * layers [start, end), whose names `layers` is the pattern of, as a parameter's
+ * is: one layer after the other, equally many of each. "expert_rows" are those
+ * of them that got a row where a capacity drops some. */
 typedef struct {
-  uint32_t name; /* string: "loss", "grad_norm", else its number */
+  uint32_t name; /* string: "loss", "grad_norm", as above, else its number */
   uint32_t dtype;
-  int64_t offset; /* of a scalar */
+  uint32_t layers; /* string: "" of others */
+  uint32_t reserved;
+  int64_t offset;
+  int64_t elements;   /* 1: a scalar */
+  int64_t start, end; /* 0, 1 of others */
 } kerf_output;
 
 enum kerf_buffer_class {

@@ -16,6 +16,17 @@ def OrderContextPass : Pass<"kerf-order-context", "::mlir::ModuleOp"> {
   }];
 }
 
+def InsertExpertLoadsPass : Pass<"kerf-insert-expert-loads", "::mlir::ModuleOp"> {
+  let summary = "Return how often each expert was chosen";
+  let description = [{
+    For each `kerf.assign_slots` of the forward pass the model returns the choices
+    of each expert, as `expert_load`, and with a capacity those that got a row, as
+    `expert_rows`: of a repeat stacked, under the names of its layers. Nothing
+    else changes; a model without experts stays as it is. Run it when
+    `kerf-split-stages` is done, and `kerf-propagate-plan` after it.
+  }];
+}
+
 def PartitionPass : Pass<"kerf-partition", "::mlir::ModuleOp"> {
   let summary = "Convert planned steps into programs of their ranks";
   let description = [{

@@ -84,6 +84,7 @@ OwningOpRef<ModelOp> kerf::makeEvaluation(ModelOp model, IRMapping &mapping) {
   auto copy = cast<ModelOp>(model->clone(mapping));
   ReturnOp end = copy.getReturn();
   end.getValuesMutable().assign(ValueRange(end.getValues().front()));
+  end.removeNamesAttr();
   for (UpdateOp update :
        llvm::make_early_inc_range(copy.getBody().getOps<UpdateOp>()))
     update.erase();

@@ -1,3 +1,4 @@
+#include "kerf/Dialect/Kerf/Metrics.h"
 #include "kerf/Dialect/Kerf/PlainBuilder.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -138,6 +139,45 @@ BlockArgument ModelOp::getOrAddInput(llvm::StringRef role, Type type) {
 
 ReturnOp ModelOp::getReturn() {
   return cast<ReturnOp>(getBody().front().getTerminator());
+}
+
+std::string ReturnOp::getOutputName(unsigned index) {
+  if (index == 0)
+    return "loss";
+  if (getResultLabel(getValues()[index]) == "grad norm")
+    return "grad_norm";
+  ArrayAttr names = getNamesAttr();
+  if (names && index < names.size())
+    if (auto name = cast<StringAttr>(names[index]).getValue(); !name.empty())
+      return name.str();
+  return "metric" + std::to_string(index);
+}
+
+/// Whether a value can be what its name says: numbers of each layer.
+static bool fitsName(llvm::StringRef name, Value value) {
+  std::optional<LayerMetric> metric = parseLayerMetric(name);
+  return name.empty() ||
+         (metric &&
+          typeOf(value).getNumElements() % (metric->end - metric->start) == 0);
+}
+
+LogicalResult ReturnOp::verify() {
+  llvm::StringSet<> seen;
+  ArrayAttr names = getNamesAttr();
+  for (unsigned index = 0; names && index < names.size(); ++index) {
+    if (index >= getValues().size()) // return_c2
+      return emitOpError() << "has more names than values, of which there are "
+                           << getValues().size();
+    llvm::StringRef name = cast<StringAttr>(names[index]).getValue();
+    if (!fitsName(name, getValues()[index])) // return_c2
+      return emitOpError() << "expected a name as \"expert_load "
+                              "model.layers.{i}.mlp 0 to 4\" for numbers of "
+                              "each layer, found \""
+                           << name << "\" for " << getValues()[index].getType();
+    if (!name.empty() && !seen.insert(name).second) // return_c2
+      return emitOpError() << "has two values of the name \"" << name << "\"";
+  }
+  return success();
 }
 
 static LogicalResult verifyRole(ModelOp model, llvm::StringRef name,

@@ -272,6 +272,38 @@ kerf.model @return_c1(%loss: tensor<f32>) {
 
 // -----
 
+// There are no more names than values.
+kerf.model @return_c2(%loss: tensor<f32>) {
+  // expected-error @+1 {{'kerf.return' op has more names than values, of which there are 1}}
+  kerf.return %loss names ["", ""] : tensor<f32>
+}
+
+// -----
+
+// A name says what is counted, of which layers.
+kerf.model @return_c2(%loss: tensor<f32>, %x: tensor<4xf32>) {
+  // expected-error @+1 {{'kerf.return' op expected a name as "expert_load model.layers.{i}.mlp 0 to 4" for numbers of each layer, found "load" for 'tensor<4xf32>'}}
+  kerf.return %loss, %x names ["", "load"] : tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
+// There are numbers of each layer.
+kerf.model @return_c2(%loss: tensor<f32>, %x: tensor<4xf32>) {
+  // expected-error @+1 {{for numbers of each layer, found "expert_rows h.{i} 0 to 3" for 'tensor<4xf32>'}}
+  kerf.return %loss, %x names ["", "expert_rows h.{i} 0 to 3"] : tensor<f32>, tensor<4xf32>
+}
+
+// -----
+
+// Names differ.
+kerf.model @return_c2(%loss: tensor<f32>, %x: tensor<4xf32>) {
+  // expected-error @+1 {{'kerf.return' op has two values of the name "expert_load h 0 to 1"}}
+  kerf.return %loss, %x, %x names ["", "expert_load h 0 to 1", "expert_load h 0 to 1"] : tensor<f32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
 // A parameter has a name.
 kerf.model @param_c1(%loss: tensor<f32>) {
   // expected-error @+1 {{'kerf.param' op expected a parameter name}}

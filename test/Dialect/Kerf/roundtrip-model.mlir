@@ -16,6 +16,13 @@ kerf.model @roles(tokens %tokens: tensor<2x8xi32>, targets %targets: tensor<2x8x
   kerf.return %loss, %metric, %mask : tensor<f32>, tensor<f32>, tensor<2x8xi1>
 }
 
+// What is returned may say which layers it counts.
+// CHECK-LABEL: kerf.model @counts(
+kerf.model @counts(%loss: tensor<f32>, %load: tensor<2x4xf32>) {
+  // CHECK: kerf.return %{{.*}}, %{{.*}} names ["", "expert_load h.{i}.mlp 1 to 3"] : tensor<f32>, tensor<2x4xf32>
+  kerf.return %loss, %load names ["", "expert_load h.{i}.mlp 1 to 3"] : tensor<f32>, tensor<2x4xf32>
+}
+
 // The attributes of a model; numbers print as short as they read back.
 // CHECK-LABEL: kerf.model @adamw(
 // CHECK-SAME: ) attributes {{[{]}}

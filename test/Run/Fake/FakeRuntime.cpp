@@ -5,8 +5,8 @@
 // logits[u] = w[t][u] + b[u], cross-entropy, gradient descent with momentum.
 //
 // "fake.kerf" is one rank, "fake2.kerf" two that do not talk to each other,
-// "noeval.kerf" has no evaluation, "half.kerf" takes a loss scale; other paths
-// do not exist. Environment:
+// "experts.kerf" counts experts, "noeval.kerf" has no evaluation, "half.kerf"
+// takes a loss scale; other paths do not exist. Environment:
 //   KERF_FAKE_NAN=N     the loss of step N is no number
 //   KERF_FAKE_DIE=R:N   rank R kills itself in step N
 //   KERF_FAKE_SLEEP=MS  a step takes this long
@@ -46,7 +46,11 @@ const char *const kStrings[] = {"fake",
                                 "tokens",
                                 "targets",
                                 "segments",
-                                "positions"};
+                                "positions",
+                                "",
+                                "expert_load",
+                                "expert_rows",
+                                "h.{i}.mlp"};
 } // namespace
 
 struct kerf_artifact {
@@ -95,7 +99,7 @@ kerf_status kerf_artifact_open(const char *path, kerf_artifact **result,
                                kerf_error *error) {
   std::string name = path;
   if (name != "fake.kerf" && name != "fake2.kerf" && name != "noeval.kerf" &&
-      name != "half.kerf")
+      name != "half.kerf" && name != "experts.kerf")
     return fail(error, KERF_INVALID, name + ": cannot open: not there");
   auto *artifact = new kerf_artifact;
   kerf_meta &meta = artifact->meta;
@@ -132,7 +136,11 @@ kerf_status kerf_artifact_open(const char *path, kerf_artifact **result,
   if (name == "half.kerf")
     artifact->inputs.push_back(
         {4, KERF_ROLE_LOSS_SCALE, layoutOf(KERF_F32, {}), 0, 4});
-  artifact->outputs = {{4, KERF_F32, 0}, {5, KERF_F32, 0}};
+  artifact->outputs = {{4, KERF_F32, 13, 0, 0, 1, 0, 1},
+                       {5, KERF_F32, 13, 0, 0, 1, 0, 1}};
+  if (name == "experts.kerf")
+    for (uint32_t count : {14, 15})
+      artifact->outputs.push_back({count, KERF_F32, 16, 0, 0, 8, 2, 4});
   *result = artifact;
   return KERF_OK;
 }
@@ -340,8 +348,20 @@ kerf_status kerf_session_run_evaluation(kerf_session *s, kerf_error *) {
 }
 
 kerf_status kerf_session_get_output(kerf_session *s, uint32_t output,
-                                    double *value, kerf_error *) {
-  *value = output == 0 ? s->loss : s->norm;
+                                    double *value, kerf_error *error) {
+  return kerf_session_get_output_values(s, output, value, 1, error);
+}
+
+/// Layers 2 and 3 of four experts, of which the first has all choices of layer
+/// 2 and loses half of them in the second step.
+kerf_status kerf_session_get_output_values(kerf_session *s, uint32_t output,
+                                           double *values, uint64_t count,
+                                           kerf_error *) {
+  double rows = s->step == 2 ? 4 : 8;
+  double load[] = {8, 0, 0, 0, 1, 2, 2, 3},
+         kept[] = {rows, 0, 0, 0, 1, 2, 2, 3};
+  double scalar = output == 0 ? s->loss : s->norm;
+  std::copy_n(output == 2 ? load : output == 3 ? kept : &scalar, count, values);
   return KERF_OK;
 }
 

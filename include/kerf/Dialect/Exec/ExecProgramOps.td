@@ -144,8 +144,10 @@ def Exec_ChannelOp : Exec_Op<"channel", [HasParent<"ProgramOp">]> {
 }
 
 def Exec_OutputOp : Exec_Op<"output", [HasParent<"ProgramOp">]> {
-  let summary = "Place a scalar result of the step";
+  let summary = "Place a result of the step";
   let description = [{
+    The type is that of a scalar, or a tensor's, whose elements lie row by row.
+
     Life: as `exec.program`.
 
     Constraints: none
@@ -153,6 +155,7 @@ def Exec_OutputOp : Exec_Op<"output", [HasParent<"ProgramOp">]> {
     ```mlir
     exec.program @p arena 64 lower_bound 64 classes [0, 0, 0, 0, 0, 0, 0, 64] {
       exec.output "loss" f32 at 0
+      exec.output "counts" tensor<4x3xf32> at 8
     }
     ```
   }];

@@ -69,20 +69,38 @@ def Kerf_ModelOp : Kerf_Op<"model", [IsolatedFromAbove, Symbol,
 def Kerf_ReturnOp : Kerf_Op<"return", [Pure, Terminator, HasParent<"ModelOp">]> {
   let summary = "Return the loss, then metrics";
   let description = [{
-    Life: as `kerf.model`.
+    Values that are parts of sums over tokens, as the loss is, come out added up
+    over all ranks and micro-batches. `names` say what a value counts, for those
+    who log a run; a value without a name, or with an empty one, goes by its
+    place. `expert_load model.layers.{i}.mlp 0 to 4`: the choices `[4,E]` of each
+    expert in layers 0 to 3; `expert_rows ...`: those of them that got a row.
+
+    Life: as `kerf.model`; `kerf-insert-expert-loads` adds values.
 
     Constraints:
     (C1) stands at the end of a `kerf.model`. // return_c1
+    (C2) there are at most as many names as values; each is empty or of the form
+    above, with as many values for each layer, and none but the empty one comes
+    twice.
 
     ```mlir
-    kerf.model @zero() {
+    kerf.model @zero(%counts: tensor<4x8xf32>) {
       %loss = kerf.constant dense<0.0> : tensor<f32>
-      kerf.return %loss : tensor<f32>
+      kerf.return %loss, %counts names ["", "expert_load layers.{i}.mlp 0 to 4"] : tensor<f32>, tensor<4x8xf32>
     }
     ```
   }];
-  let arguments = (ins Variadic<Kerf_Tensor>:$values);
-  let assemblyFormat = "$values attr-dict `:` type($values)";
+  let arguments = (ins Variadic<Kerf_Tensor>:$values, OptionalAttr<StrArrayAttr>:$names);
+  let builders = [OpBuilder<(ins "::mlir::ValueRange":$values), [{
+    build($_builder, $_state, values, ::mlir::ArrayAttr());
+  }]>];
+  let assemblyFormat = "$values (`names` $names^)? attr-dict `:` type($values)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// What output `index` of a step is called: `loss`, `grad_norm`, its name,
+    /// or `metric<index>`.
+    std::string getOutputName(unsigned index);
+  }];
 }
 
 def Kerf_ParamOp : Kerf_Op<"param", [Pure, Kerf_Factors, Kerf_PointwiseCost]> {

@@ -200,8 +200,9 @@ def Spmd_OutputOp : Spmd_ProgramPart<"output", [Symbol]> {
   let summary = "Declare a value that a step returns";
   let description = [{
     `sum`: added up over the micro-batches; `last`: written once. The loss is
-    `@loss`, the norm of the gradient `@grad_norm`. Every rank holds the whole
-    value. `label` is what people read.
+    `@loss`, the norm of the gradient `@grad_norm`; others are called as
+    `kerf.return` says. Every rank holds the whole value. `label` is what people
+    read.
 
     Life: as `spmd.program`.
 

@@ -243,7 +243,14 @@ KERF_API kerf_status kerf_session_run_step(kerf_session *session,
 KERF_API kerf_status kerf_session_run_evaluation(kerf_session *session,
                                                  kerf_error *error);
 
-/* The value of an output after a run, as a double. */
+/* The first `count` elements of an output after a run, as doubles. */
+KERF_API kerf_status kerf_session_get_output_values(kerf_session *session,
+                                                    uint32_t output,
+                                                    double *values,
+                                                    uint64_t count,
+                                                    kerf_error *error);
+
+/* The value of an output after a run, as a double; the first of several. */
 KERF_API kerf_status kerf_session_get_output(kerf_session *session,
                                              uint32_t output, double *value,
                                              kerf_error *error);

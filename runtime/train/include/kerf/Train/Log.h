@@ -10,6 +10,7 @@
 #define KERF_TRAIN_LOG_H
 
 #include "kerf/Train/EventFile.h"
+#include "kerf/Train/Experts.h"
 
 #include <array>
 #include <cstdint>
@@ -53,8 +54,9 @@ struct StepRecord {
   std::optional<double> lossScale; ///< that of this step
   int64_t skippedSteps = 0;        ///< with a loss scale: this one included
   bool isSkipped = false;
-  double peakMemoryMb = 0;         ///< of the process, in 2^20 bytes
-  std::optional<WaitRecord> waits; ///< where it was asked for
+  std::optional<ExpertRecord> experts; ///< of a mixture of experts
+  double peakMemoryMb = 0;             ///< of the process, in 2^20 bytes
+  std::optional<WaitRecord> waits;     ///< where it was asked for
   int64_t ranks = 1;
 };
 

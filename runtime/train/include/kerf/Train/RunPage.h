@@ -37,6 +37,7 @@ struct CommandShare {
 struct RunPage {
   LossPlot plot;                      ///< also the page's title
   std::vector<double> steps, stepSec; ///< number and seconds of each step
+  std::vector<LossPoint> expertLoad;  ///< largest over the mean, by step
   double tokens = 0;                  ///< of a step, all ranks
   int64_t ranks = 1;
   /// By rank, sums over the steps in seconds: data, communication, meetings.

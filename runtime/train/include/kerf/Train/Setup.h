@@ -4,6 +4,7 @@
 #define KERF_TRAIN_SETUP_H
 
 #include "kerf/Runtime/Runtime.h"
+#include "kerf/Train/Experts.h"
 #include "kerf/Train/Options.h"
 #include "kerf/Train/SampleText.h"
 #include "kerf/Train/Sources.h"
@@ -21,6 +22,7 @@ struct ModelPorts {
   uint32_t tokens = KERF_NONE, targets = KERF_NONE;
   uint32_t segments = KERF_NONE, positions = KERF_NONE;
   uint32_t loss = KERF_NONE, gradNorm = KERF_NONE;
+  std::vector<ExpertPort> experts;
   int64_t rows = 0, sequence = 0; ///< of a step, over all ranks
   bool scalesLoss = false;        ///< the step takes a factor on the loss
 
@@ -74,7 +76,8 @@ std::string describeSetupJson(const RunOptions &options, const RunSetup &setup);
 std::string describeReserve(const kerf_artifact *artifact,
                             const kerf_memory &memory);
 
-/// What of a device's memory is free, and in use besides the arena.
+/// What of the device an arena leaves; empty of a device without memory of its
+/// own.
 std::string describeMemory(const kerf_artifact *artifact,
                            const kerf_memory &memory);
 

@@ -11,6 +11,10 @@
 
 namespace kerf::runtime {
 
+/// kerf_expand_name as a string.
+std::string expandPattern(const char *pattern, int64_t iteration,
+                          int64_t expert = -1);
+
 /// The name of a tensor: the pattern with its numbers; "{e}" stays unless
 /// `expert` >= 0.
 std::string tensorName(const kerf_artifact *artifact, const kerf_param &param,

@@ -1,14 +1,18 @@
-//===- Interleave.cpp - several sources in one order ----------------------===//
-
-#include "kerf/Train/Interleave.h"
+//===- SampleOrder.cpp - which sample comes when --------------------------===//
 
 #include "kerf/Artifact/Format.h"
+#include "kerf/Train/Interleave.h"
+#include "kerf/Train/Permutation.h"
 
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
 using namespace kerf::runtime;
+
+//===----------------------------------------------------------------------===//
+// Several sources in one order
+//===----------------------------------------------------------------------===//
 
 Interleave::Interleave(std::vector<int64_t> given, int64_t seed)
     : weights(std::move(given)), order(weights.size()) {
@@ -67,4 +71,40 @@ SourcePlace Interleave::at(int64_t number) {
     ++counts[advance()];
   size_t source = advance();
   return {source, round * weights[source] + counts[source]++};
+}
+
+//===----------------------------------------------------------------------===//
+// A shuffle that is a function
+//===----------------------------------------------------------------------===//
+
+Permutation::Permutation(int64_t size, uint64_t key) : size(size), key(key) {
+  while (halfBits < 31 && (INT64_C(1) << 2 * halfBits) < size)
+    ++halfBits;
+}
+
+uint64_t Permutation::encrypt(uint64_t value) const {
+  uint64_t mask = (UINT64_C(1) << halfBits) - 1;
+  uint64_t left = value >> halfBits, right = value & mask;
+  for (uint64_t round = 0; round < 6; ++round) {
+    uint64_t mixed =
+        left ^ (kerf_mix(key ^ kerf_mix(round << 32 ^ right)) & mask);
+    left = right;
+    right = mixed;
+  }
+  return left << halfBits | right;
+}
+
+int64_t Permutation::at(int64_t index) const {
+  uint64_t value = index;
+  do
+    value = encrypt(value);
+  while (value >= static_cast<uint64_t>(size));
+  return static_cast<int64_t>(value);
+}
+
+int64_t kerf::runtime::shuffledSample(int64_t samples, int64_t seed,
+                                      int64_t place, int64_t source) {
+  uint64_t key = kerf_random_stream(seed, place / samples, -1 - source,
+                                    kerf_hash_name("sample order"));
+  return Permutation(samples, key).at(place % samples);
 }
