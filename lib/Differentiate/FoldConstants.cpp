@@ -33,8 +33,8 @@ static bool isElementwise(Operation *op) {
 }
 
 /// The number that an op makes of its operands'; none where it makes several,
-/// or of f64 one that its type does not hold.
-static std::optional<double> fold(Operation *op) {
+/// or, unless `rounds`, of f64 one that its type does not hold.
+static std::optional<double> fold(Operation *op, bool rounds) {
   bool isMove = isa<BroadcastOp, ReshapeOp, TransposeOp, SliceOp>(op);
   if (op->getNumOperands() == 0 || !(isMove || isElementwise(op)))
     return std::nullopt;
@@ -54,15 +54,15 @@ static std::optional<double> fold(Operation *op) {
   cast<EvaluateOpInterface>(op).evaluate(pointers, result);
   double exact = result.data[0];
   double value = roundToType(exact, result.type.getElementType(), false);
-  bool isExact = operands[0].type.getElementType().isF64();
+  bool isExact = !rounds && operands[0].type.getElementType().isF64();
   return isExact && value != exact ? std::nullopt : std::optional(value);
 }
 
-static void foldIn(ModelOp model) {
+static void foldIn(ModelOp model, bool rounds) {
   llvm::SmallVector<Operation *> folded;
   llvm::SetVector<Operation *> read;
   model.getBody().walk([&](Operation *op) {
-    std::optional<double> number = fold(op);
+    std::optional<double> number = fold(op, rounds);
     if (!number)
       return;
     OpBuilder builder(op);
@@ -85,9 +85,10 @@ static void foldIn(ModelOp model) {
 namespace {
 struct FoldConstantsPass
     : public kerf::impl::FoldConstantsPassBase<FoldConstantsPass> {
+  using FoldConstantsPassBase::FoldConstantsPassBase;
   void runOnOperation() override {
     for (ModelOp model : getOperation().getOps<ModelOp>())
-      foldIn(model);
+      foldIn(model, rounds);
   }
 };
 } // namespace

@@ -33,6 +33,7 @@ private:
   void readPlacement(ConfigReader &config);
   void readDropouts(ConfigReader &config);
   void readFactors(ConfigReader &config);
+  void readChunks(ConfigReader &config);
   void readPadding(ConfigReader &config);
   void readWindow(ConfigReader &config);
   void readHeads(ConfigReader &config);
@@ -87,6 +88,7 @@ void DecoderImporter::read(ConfigReader &config, const ImportOptions &options) {
   }
   readPositions(config, options);
   readPadding(config);
+  readChunks(config);
   if (isFamily("mixtral"))
     c.experts = mixtralExperts(config, c.inner);
   if (isFamily("qwen3_moe"))
@@ -97,6 +99,8 @@ void DecoderImporter::read(ConfigReader &config, const ImportOptions &options) {
     c.experts = deepseekV2Experts(config);
   if (isFamily("gpt_oss"))
     c.experts = gptOssExperts(config, c.inner);
+  if (isFamily("llama4_text"))
+    c.experts = llama4Experts(config);
   if (c.experts)
     readRouting(config, options, *c.experts);
   readLayerRuns(config, form.family, options.seq, c);
@@ -139,7 +143,8 @@ void DecoderImporter::readBiases(ConfigReader &config) {
     c.hasMlpBias = config.boolean("mlp_bias", false);
   if (isAny({"llama", "deepseek_v3", "qwen3", "qwen3_moe", "granite",
              "nemotron", "smollm3", "olmo2", "olmo3", "gemma", "gemma3_text",
-             "gemma2", "cohere", "cohere2", "arcee", "deepseek_v2"}))
+             "gemma2", "cohere", "cohere2", "arcee", "deepseek_v2",
+             "llama4_text"}))
     c.hasInputBias = c.hasOutputBias = config.boolean("attention_bias", false);
   if (isAny({"glm", "glm4", "seed_oss"}))
     c.hasInputBias = config.boolean("attention_bias", true);
@@ -224,6 +229,17 @@ void DecoderImporter::readFactors(ConfigReader &config) {
   c.residualScale = config.real("residual_multiplier", 1.0, above);
   c.logitScale = 1 / config.real("logits_scaling", 1.0, above);
   c.scoreScale = config.real("attention_multiplier", 1.0, above);
+}
+
+/// What attention of llama4 has.
+void DecoderImporter::readChunks(ConfigReader &config) {
+  if (!isFamily("llama4_text"))
+    return;
+  c.chunk = config.optionalInteger("attention_chunk_size", 8192);
+  c.normalizesTurned = config.boolean("use_qk_norm", true);
+  if (config.boolean("attn_temperature_tuning", true))
+    c.temperature = {double(config.integer("floor_scale", 8192)),
+                     config.real("attn_scale", 0.1)};
 }
 
 /// The token whose embedding gets no gradient.

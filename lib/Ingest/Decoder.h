@@ -31,7 +31,7 @@ struct Experts {
     int64_t count, best;
   };
   std::optional<Groups> groups = std::nullopt;
-  /// Experts are chosen by sigmoids with a bias.
+  /// Experts are chosen with a bias, which balances their load.
   struct Balance {
     /// See `ImportOptions::routerBiasRate`, and the mean load.
     double rate, load;
@@ -47,8 +47,18 @@ struct Experts {
     double alpha, limit; ///< up + 1 times gate sigmoid(alpha gate), both clamped
   };
   std::optional<Clamped> clamped = std::nullopt;
+  /// llama4: weights of gate, then up, are one, stored [experts, inputs,
+  /// outputs]; what experts read is weighed, not what they give.
+  bool weighsInputs = false;
+  /// Probabilities are sigmoids.
+  bool isSigmoid = false;
+  /// The router is called so in checkpoints, not gate.
+  bool hasRouter() const { return clamped || weighsInputs; }
+  /// The library has an auxiliary loss.
+  bool hasAux = true;
   /// Inner size of the experts of all tokens; 0: there are none.
   int64_t sharedInner = 0;
+  llvm::StringLiteral shared = "shared_experts";
   /// Rows of an expert per sequence, where choices are dropped.
   std::optional<int64_t> capacity = std::nullopt;
   AuxLoss aux = AuxLoss::None;
@@ -63,9 +73,12 @@ struct LayerRun {
   bool isRotated = true;
   /// The rotation is that of layers with a window.
   bool isLocal = false;
+  /// Tokens attend within chunks.
+  bool isChunked = false;
   bool isAlike(const LayerRun &o) const {
     return hasWindow == o.hasWindow && hasExperts == o.hasExperts &&
-           isRotated == o.isRotated && isLocal == o.isLocal;
+           isRotated == o.isRotated && isLocal == o.isLocal &&
+           isChunked == o.isChunked;
   }
 };
 
@@ -98,6 +111,15 @@ struct DecoderConfig {
   /// Of layers with a window, where it differs.
   std::optional<Rope> windowRope;
   std::optional<Latents> latents;
+  /// Tokens of a chunk, of the layers that have them.
+  std::optional<int64_t> chunk;
+  /// llama4: in layers without rotation, queries get longer by their positions.
+  struct Temperature {
+    double floor, scale;
+  };
+  std::optional<Temperature> temperature;
+  /// llama4: queries and keys that turn are normalized then, without a gain.
+  bool normalizesTurned = false;
   /// `window` is of the layers that have one.
   std::optional<int64_t> window, padToken;
   /// Biases of queries, keys and values; of attention's output; of the MLP.
@@ -160,6 +182,7 @@ Experts qwenExperts(ConfigReader &config);
 Experts deepseekExperts(ConfigReader &config, const ImportOptions &options);
 Experts deepseekV2Experts(ConfigReader &config);
 Experts gptOssExperts(ConfigReader &config, int64_t inner);
+Experts llama4Experts(ConfigReader &config);
 /// What all families with experts have: auxiliary loss and capacity.
 void readRouting(ConfigReader &config, const ImportOptions &options,
                  Experts &experts);

@@ -107,6 +107,18 @@ static DecoderForm llama() {
   return sized("llama", 32000, 4096, 11008, 32, 2048, 1e-6);
 }
 
+static DecoderForm llama4Text() {
+  DecoderForm form = sized("llama4_text", 202048, 5120, 16384, 48, 131072, 1e-5);
+  form.heads = 40;
+  form.kvHeads = 8;
+  form.headDim = 128;
+  form.theta = 5e5;
+  form.innerField = "intermediate_size_mlp";
+  form.turnsNeighbours = true;
+  form.names.mlp = "feed_forward";
+  return form;
+}
+
 static DecoderForm mistral() {
   DecoderForm form = sized("mistral", 32000, 4096, 14336, 32, 131072, 1e-6);
   form.kvHeads = 8;
@@ -379,7 +391,7 @@ const DecoderForm &kerf::formOf(llvm::StringRef family) {
   static const DecoderForm forms[] = {
       arcee(),   cohere(), cohere2(), deepseekV2(), deepseekV3(), ernie45(),
       exaone4(), gemma(),  gemma2(),  gemma3Text(), glm(),        glm4(),
-      gptNeox(), gptOss(), granite(), llama(),      mistral(),    mixtral(),
+      gptNeox(), gptOss(), granite(), llama(), llama4Text(), mistral(), mixtral(),
       nemotron(), olmo2(), olmo3(),   opt(),        phi(),        phi3(),
       qwen2(),   qwen3(),  qwen3Moe(), seedOss(),   smollm3(),    stablelm(),
       starcoder2()};

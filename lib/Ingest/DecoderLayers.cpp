@@ -92,6 +92,28 @@ static Heads projectAll(LayerBuilder &b, Value x, const DecoderConfig &c,
   return {q, k, b.splitHeads(v, c.kvHeads)};
 }
 
+/// Heads of root mean square 1.
+static Value withoutLength(LayerBuilder &b, Value x, const DecoderConfig &c) {
+  OpBuilder &builder = b.getBuilder();
+  auto type = RankedTensorType::get({c.headDim}, b.f32());
+  return RmsNormOp::create(builder, b.getLoc(), x, b.plain().constant(type, 1),
+                           builder.getF64FloatAttr(c.eps));
+}
+
+/// Queries times 1 + scale log(1 + (position + 1) div floor).
+static Value warmed(LayerBuilder &b, Value q,
+                    const DecoderConfig::Temperature &temperature) {
+  llvm::ArrayRef<int64_t> shape = typeOf(q).getShape();
+  if (static_cast<double>(shape[1]) < temperature.floor)
+    return q;
+  PlainBuilder p = b.plain();
+  Value at = p.add(p.iota({shape[1]}, 0), 1.0);
+  Value steps = p.div(at, p.constant(at.getType(), temperature.floor));
+  Value longer = p.log(p.add(p.cast(steps, b.f32()), 1.0));
+  Value factor = p.add(p.mul(longer, temperature.scale), 1.0);
+  return p.mul(q, p.broadcast(factor, {1}, shape));
+}
+
 Heads kerf::buildHeads(LayerBuilder &b, Value x, const DecoderConfig &c,
                        const LayerRun &run) {
   std::string module = c.layerName(c.form->names.attention) + ".";
@@ -105,7 +127,13 @@ Heads kerf::buildHeads(LayerBuilder &b, Value x, const DecoderConfig &c,
   if (run.isRotated && !c.form->firstPosition) {
     heads.q = buildRotation(b, heads.q, c, rope);
     heads.k = buildRotation(b, heads.k, c, rope);
+    if (c.normalizesTurned) {
+      heads.q = withoutLength(b, heads.q, c);
+      heads.k = withoutLength(b, heads.k, c);
+    }
   }
+  if (!run.isRotated && c.temperature)
+    heads.q = warmed(b, heads.q, *c.temperature);
   return heads;
 }
 
@@ -121,6 +149,8 @@ Value kerf::buildAttention(LayerBuilder &b, Value x, const DecoderConfig &c,
     form.window = c.window;
   form.scale = c.scoreScale;
   form.softcap = c.scoreCap;
+  if (run.isChunked)
+    form.chunk = c.chunk;
   if (c.form->hasSinks)
     form.sinks = b.weight(c.layerName(names.attention) + ".sinks", {c.heads},
                           c.rawStd);

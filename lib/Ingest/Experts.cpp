@@ -76,6 +76,7 @@ Experts kerf::deepseekExperts(ConfigReader &config,
   experts.inner = config.integer("moe_intermediate_size", 2048);
   experts.isRenormalized = config.boolean("norm_topk_prob", true);
   experts.sharedInner = config.integer("n_shared_experts", 1) * experts.inner;
+  experts.hasAux = false;
   experts.groups = {config.integer("n_group", 8),
                     config.integer("topk_group", 4)};
   double scale =
@@ -92,6 +93,7 @@ Experts kerf::deepseekExperts(ConfigReader &config,
       static_cast<double>(options.batch) * options.seq * experts.perToken;
   experts.scale = scale;
   experts.hasExactLogits = true;
+  experts.isSigmoid = true;
   experts.balance = {options.routerBiasRate,
                      choices / experts.count};
   return experts;
@@ -108,6 +110,7 @@ Experts kerf::deepseekV2Experts(ConfigReader &config) {
   experts.perToken = config.integer("num_experts_per_tok", 1);
   experts.inner = config.integer("moe_intermediate_size", 1407);
   experts.sharedInner = config.integer("n_shared_experts", 2) * experts.inner;
+  experts.hasAux = false;
   experts.scale =
       config.real("routed_scaling_factor", 1.0, {0.0, RealRange().end, true});
   experts.hasExactLogits = true;
@@ -138,9 +141,22 @@ Experts kerf::gptOssExperts(ConfigReader &config, int64_t inner) {
   return experts;
 }
 
+Experts kerf::llama4Experts(ConfigReader &config) {
+  Experts experts{"feed_forward", "gate_up_proj", "", "down_proj",
+                  "num_local_experts", "intermediate_size"};
+  experts.count = config.integer("num_local_experts", 16);
+  experts.perToken = config.integer("num_experts_per_tok", 1);
+  experts.inner = experts.sharedInner =
+      config.integer("intermediate_size", 8192);
+  experts.shared = "shared_expert";
+  experts.isSigmoid = experts.weighsInputs = true;
+  experts.hasAux = false;
+  return experts;
+}
+
 void kerf::readRouting(ConfigReader &config, const ImportOptions &options,
                        Experts &experts) {
-  if (config.knows("router_aux_loss_coef")) {
+  if (experts.hasAux) {
     experts.auxCoefficient = config.real("router_aux_loss_coef", 0.001);
     experts.aux = readAuxLoss(config, options.auxLoss, experts.auxCoefficient);
   }
@@ -178,10 +194,12 @@ void kerf::checkExperts(ConfigReader &config, const DecoderConfig &c,
       {b, tableRows(experts, options.seq), std::max(inner, c.hidden)});
   if (experts.sharedInner == 0)
     return;
-  checkParameterSize(config, "n_shared_experts",
-                     "'shared_experts.up_proj.weight'",
+  llvm::StringRef field = config.knows("n_shared_experts")
+                              ? llvm::StringRef("n_shared_experts")
+                              : llvm::StringRef(experts.innerField);
+  checkParameterSize(config, field, "'shared_experts.up_proj.weight'",
                      {experts.sharedInner, c.hidden});
-  checkActivationSize(config, "n_shared_experts", "the activations",
+  checkActivationSize(config, field, "the activations",
                       {b, options.seq, experts.sharedInner});
 }
 
@@ -210,7 +228,8 @@ static Value buildLogits(LayerBuilder &b, Value x, const llvm::Twine &module,
 static RouteOp buildRoute(LayerBuilder &b, Value logits, const Experts &experts,
                           llvm::StringRef moe) {
   OpBuilder &builder = b.getBuilder();
-  UnitAttr sigmoid, byLargest;
+  UnitAttr sigmoid = experts.isSigmoid ? builder.getUnitAttr() : UnitAttr();
+  UnitAttr byLargest;
   IntegerAttr groups, best;
   FloatAttr scale;
   if (experts.scale != 1 || experts.balance)
@@ -223,7 +242,6 @@ static RouteOp buildRoute(LayerBuilder &b, Value logits, const Experts &experts,
       byLargest = builder.getUnitAttr();
   }
   if (const std::optional<Experts::Balance> &balance = experts.balance) {
-    sigmoid = builder.getUnitAttr();
     bias = b.zeros(moe + "gate.e_score_correction_bias", experts.count);
     if (balance->rate == 0)
       bias.getDefiningOp<ParamOp>().setFrozen(true);
@@ -241,6 +259,7 @@ struct ExpertRows {
   llvm::StringRef moe;
   int64_t count; ///< rows of a sequence
   Value slots, sizes;
+  Value inputWeights;   ///< of what experts read; null: none
   IntegerAttr capacity; ///< null: none
 };
 } // namespace
@@ -250,7 +269,7 @@ static Value dispatch(LayerBuilder &b, Value x, const ExpertRows &at) {
   llvm::ArrayRef<int64_t> shape = typeOf(x).getShape();
   return DispatchOp::create(b.getBuilder(), b.getLoc(),
                             withShape(x.getType(), {shape[0], at.count, shape[2]}),
-                            x, at.slots, /*weights=*/Value(),
+                            x, at.slots, at.inputWeights,
                             at.capacity ? Value() : at.sizes);
 }
 
@@ -294,6 +313,22 @@ static Value product(LayerBuilder &b, Value rows, Value weight,
   return GroupedMatmulOp::create(b.getBuilder(), b.getLoc(), rows, weight,
                                  at.sizes, at.capacity,
                                  /*transposed=*/b.getBuilder().getUnitAttr());
+}
+
+/// The same of experts whose weights are in two stacks.
+static Value buildStackedExperts(LayerBuilder &b, Value table,
+                                 const ExpertRows &at, const DecoderConfig &c) {
+  const Experts &experts = *c.experts;
+  std::string up = (at.moe + "experts." + experts.gate).str();
+  std::string down = (at.moe + "experts." + experts.down).str();
+  int64_t inner = experts.inner;
+  Value both = product(
+      b, table, b.weight(up, {experts.count, c.hidden, 2 * inner}, c.rawStd),
+      at);
+  Value hidden =
+      b.gated(c.act, b.channels(both, 0, inner), b.channels(both, inner, inner));
+  return product(b, hidden,
+                 b.weight(down, {experts.count, inner, c.hidden}, c.rawStd), at);
 }
 
 /// The same of experts with biases; that of `down` is added behind. The first
@@ -354,23 +389,27 @@ MixtureResult kerf::buildMixture(LayerBuilder &b, Value x,
 
   const std::string moe = ("model.layers.{i}." + experts.module + ".").str();
   Value logits =
-      buildLogits(b, x, moe + (experts.clamped ? "router" : "gate"), c);
+      buildLogits(b, x, moe + (experts.hasRouter() ? "router" : "gate"), c);
   RouteOp route = buildRoute(b, logits, experts, moe);
   auto assign = AssignSlotsOp::create(builder, loc, route.getExperts(),
                                       builder.getI64IntegerAttr(experts.count),
                                       /*group=*/one, capacity);
   ExpertRows at = {moe, tableRows(experts, shape[1]), assign.getSlots(),
-                   assign.getSizes(), capacity};
+                   assign.getSizes(),
+                   experts.weighsInputs ? route.getWeights() : Value(),
+                   capacity};
   Value table = dispatch(b, x, at);
-  Value down = experts.clamped ? buildClampedExperts(b, x, table, at, c)
-                               : buildExperts(b, table, at, c);
-  Value output =
-      CombineOp::create(builder, loc, down, at.slots, route.getWeights(),
-                        capacity ? Value() : at.sizes);
+  Value down = experts.clamped        ? buildClampedExperts(b, x, table, at, c)
+               : experts.weighsInputs ? buildStackedExperts(b, table, at, c)
+                                      : buildExperts(b, table, at, c);
+  Value output = CombineOp::create(
+      builder, loc, down, at.slots,
+      experts.weighsInputs ? Value() : Value(route.getWeights()),
+      capacity ? Value() : at.sizes);
   if (experts.clamped)
     output = b.plain().add(output, buildDownBias(b, route, at, c));
   if (experts.sharedInner != 0)
-    output = b.plain().add(output, b.gatedMlp(x, moe + "shared_experts", c.act,
+    output = b.plain().add(output, b.gatedMlp(x, moe + experts.shared, c.act,
                                               {experts.sharedInner, c.std}));
   return {output, logits, route.getExperts()};
 }

@@ -426,6 +426,45 @@ static constexpr Field kGptOssFields[] = {
      "how a published checkpoint stores experts: convert it to bf16 first"},
 };
 
+static constexpr Field kLlama4TextFields[] = {
+    KERF_FORM_FIELDS("202048", "5120", "8192, of experts", "48", "40", "131072",
+                     "silu", "0.02", "false", "null"),
+    KERF_KV("8"),
+    KERF_THETA("500000"),
+    KERF_EPS("rms_norm_eps", "1e-5"),
+    KERF_NO_PART,
+    {"attention_bias", Used, kBias},
+    {"attention_chunk_size", Used,
+     "tokens that attend to each other in layers that rotate (default 8192; "
+     "null: all)"},
+    {"attn_scale", Used, "of attn_temperature_tuning (default 0.1)"},
+    {"attn_temperature_tuning", Used,
+     "queries of layers without rotation grow with their position (default "
+     "true)"},
+    {"floor_scale", Used, "positions of a step of it (default 8192)"},
+    {"head_dim", Used, "(default 128)"},
+    {"interleave_moe_layer_step", Used,
+     "every so many layers have experts (default 1), unless moe_layers says"},
+    {"intermediate_size_mlp", Used, "of layers without experts (default 16384)"},
+    {"layer_types", Used,
+     "per layer full_attention or chunked_attention (default null)"},
+    {"moe_layers", Used, "numbers of the layers with experts (default null)"},
+    {"no_rope_layer_interval", Used,
+     "every so many layers have no rotation (default 4), unless "
+     "no_rope_layers says"},
+    {"no_rope_layers", Used, "per layer 1: rotation, 0: none (default null)"},
+    {"num_experts_per_tok", Used, "(default 1)"},
+    {"num_local_experts", Used, "(default 16)"},
+    {"use_qk_norm", Used,
+     "normalize queries and keys that turn (default true)"},
+    {"for_llm_compressor", Inert, "a setting of quantization"},
+    {"original_max_position_embeddings", Fixed,
+     "overrides the field of this name in rope_parameters", "null"},
+    {"output_router_logits", Inert, kNoAuxLoss},
+    {"router_aux_loss_coef", Inert, kNoAuxLoss},
+    {"router_jitter_noise", Inert, "not read by this family"},
+};
+
 static constexpr Field kOptFields[] = {
     {"activation_function", Used, "of the MLP (default \"relu\")"},
     {"attention_dropout", Used, "(default 0)"},
@@ -527,6 +566,7 @@ static constexpr Family kFormFamilies[] = {
     {"gpt_neox", "GPTNeoXForCausalLM", kGptNeoxFields},
     {"gpt_oss", "GptOssForCausalLM", kGptOssFields},
     {"granite", "GraniteForCausalLM", kGraniteFields},
+    {"llama4_text", "Llama4ForCausalLM", kLlama4TextFields},
     {"nemotron", "NemotronForCausalLM", kNemotronFields},
     {"olmo2", "Olmo2ForCausalLM", kOlmo2Fields},
     {"olmo3", "Olmo3ForCausalLM", kOlmo3Fields},

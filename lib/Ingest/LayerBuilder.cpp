@@ -207,11 +207,25 @@ Value LayerBuilder::joinHeads(Value x) {
   return plain().reshape(x, {shape[0], shape[1], shape[2] * shape[3]});
 }
 
+/// Numbers of the chunks that tokens are in, of each document apart.
+Value LayerBuilder::withChunks(Value documents, int64_t chunk) {
+  PlainBuilder p = plain();
+  Value at = p.iota({options.batch, options.seq}, 1);
+  Value chunks = p.div(at, p.constant(at.getType(), double(chunk)));
+  if (!documents)
+    return chunks;
+  return p.add(p.mul(documents, double(llvm::divideCeil(options.seq, chunk))),
+               chunks);
+}
+
 Value LayerBuilder::attention(Value q, Value k, Value v, llvm::StringRef module,
                               AttentionForm form) {
   llvm::SmallVector<Value, 2> segments;
-  if (Value documents = input("segments"))
-    segments.assign(2, documents);
+  Value parts = input("segments");
+  if (form.chunk && *form.chunk < options.seq)
+    parts = withChunks(parts, *form.chunk);
+  if (parts)
+    segments.assign(2, parts);
   // A window that reaches over the whole sequence hides nothing.
   IntegerAttr window;
   if (form.window && *form.window < options.seq)

@@ -48,6 +48,8 @@ struct AttentionForm {
   std::optional<int64_t> window;
   std::optional<double> scale, softcap;
   double dropout = 0.0;
+  /// Tokens that attend to each other alone; absent: all.
+  std::optional<int64_t> chunk;
   /// Of each head: the score of attending to nothing; may be null.
   mlir::Value sinks;
 };
@@ -134,6 +136,7 @@ public:
   mlir::Type f32() { return builder.getF32Type(); }
 
 private:
+  mlir::Value withChunks(mlir::Value documents, int64_t chunk);
   /// The inputs that random numbers depend on; made at the first use.
   mlir::Value seed();
   mlir::Value step();

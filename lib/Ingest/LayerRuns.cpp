@@ -102,7 +102,53 @@ static std::vector<bool> rotatedBy(llvm::StringRef family,
   return isByType ? local : std::vector<bool>(c.layers, true);
 }
 
-/// Layers of smollm3 that rotate queries and keys: as `no_rope_layers` says, or
+/// Layers of llama4 with experts: those of `moe_layers`, or every
+/// `interleave_moe_layer_step`-th.
+static std::vector<bool> readMoeLayers(ConfigReader &config,
+                                       const DecoderConfig &c) {
+  constexpr llvm::StringLiteral field = "moe_layers";
+  int64_t step = config.integer("interleave_moe_layer_step", 1);
+  std::vector<bool> experts(c.layers);
+  if (!config.findNonNull(field)) {
+    for (int64_t i = 0; i < c.layers; ++i)
+      experts[i] = (i + 1) % step == 0;
+    return experts;
+  }
+  for (const json::Value &entry : config.list(field)) {
+    if (entry.kind != json::Kind::Number || !entry.isInteger ||
+        entry.integer < 0 || entry.integer >= c.layers)
+      config.errorAt(entry, field, "a layer's number");
+    else
+      experts[entry.integer] = true;
+  }
+  return experts;
+}
+
+/// Layers of llama4 within whose chunks tokens attend: as `layer_types` says,
+/// or those that rotate.
+static std::vector<bool> readChunked(ConfigReader &config,
+                                     const DecoderConfig &c,
+                                     const std::vector<bool> &rotated) {
+  constexpr llvm::StringLiteral field = "layer_types";
+  std::vector<bool> chunked(c.layers, false);
+  llvm::ArrayRef<json::Value> types = config.list(field);
+  if (types.empty())
+    return c.chunk ? rotated : chunked;
+  if (static_cast<int64_t>(types.size()) != c.layers)
+    config.error(field) << "field '" << field << "': expected the types of "
+                        << c.layers << " layers, found " << types.size();
+  for (int64_t i = 0; i < c.layers && !config.failed(); ++i) {
+    chunked[i] = types[i].string == "chunked_attention";
+    if (!chunked[i] && types[i].string != "full_attention")
+      config.errorAt(types[i], field, "'full_attention' or 'chunked_attention'");
+    else if (chunked[i] && !c.chunk)
+      config.errorAt(types[i], field,
+                     "'full_attention', as 'attention_chunk_size' is null");
+  }
+  return chunked;
+}
+
+/// Layers of smollm3 and llama4 that rotate queries and keys: as `no_rope_layers` says, or
 /// all but every `no_rope_layer_interval`-th.
 static std::vector<bool> readRotated(ConfigReader &config,
                                      const DecoderConfig &c) {
@@ -111,9 +157,9 @@ static std::vector<bool> readRotated(ConfigReader &config,
   std::vector<bool> rotated(c.layers);
   for (int64_t i = 0; i < c.layers; ++i)
     rotated[i] = (i + 1) % interval != 0;
-  if (!config.findNonNull(field))
-    return rotated;
   llvm::ArrayRef<json::Value> stated = config.list(field);
+  if (stated.empty())
+    return rotated;
   if (!config.failed() && static_cast<int64_t>(stated.size()) != c.layers)
     config.error(field) << "field '" << field << "': expected 0 or 1 for "
                         << c.layers << " layers, found " << stated.size();
@@ -138,8 +184,15 @@ void kerf::readLayerRuns(ConfigReader &config, llvm::StringRef family,
       c.form->pattern)
     windows = readWindows(config, c);
   std::vector<bool> local = windows;
-  std::vector<bool> rotated = family == "smollm3" ? readRotated(config, c)
-                                                  : rotatedBy(family, local, c);
+  bool isLlama4 = family == "llama4_text";
+  std::vector<bool> rotated = family == "smollm3" || isLlama4
+                                  ? readRotated(config, c)
+                                  : rotatedBy(family, local, c);
+  std::vector<bool> chunked(c.layers, false);
+  if (isLlama4) {
+    chunked = readChunked(config, c, rotated);
+    experts = readMoeLayers(config, c);
+  }
   if (family == "qwen3_moe")
     experts = readExpertLayers(config, c);
   if (family.starts_with("deepseek")) {
@@ -150,10 +203,13 @@ void kerf::readLayerRuns(ConfigReader &config, llvm::StringRef family,
   // A window that reaches over the whole sequence hides nothing.
   if (c.window && *c.window >= seq)
     windows.assign(c.layers, false);
+  if (c.chunk && *c.chunk >= seq)
+    chunked.assign(c.layers, false);
   for (int64_t i = 0; i < c.layers; ++i) {
     // Whether a layer is local matters where that changes its rotation.
     bool isLocal = local[i] && c.windowRope;
-    LayerRun run = {i, i + 1, windows[i], experts[i], rotated[i], isLocal};
+    LayerRun run = {i,          i + 1,   windows[i], experts[i],
+                    rotated[i], isLocal, chunked[i]};
     if (i > 0 && c.runs.back().isAlike(run))
       ++c.runs.back().end;
     else

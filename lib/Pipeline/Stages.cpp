@@ -81,7 +81,8 @@ static void addPrecision(OpPassManager &pm, const StageOptions &options) {
       PrecisionPassOptions{isFloat8 ? "bf16" : options.precision}));
   if (isFloat8)
     pm.addPass(createQuantizeProductsPass());
-  pm.addPass(createFoldConstantsPass()); // what narrow readers cast
+  // What narrow readers cast; nothing is computed in f64 from here on.
+  pm.addPass(createFoldConstantsPass({/*rounds=*/true}));
 }
 
 LogicalResult kerf::checkFloat8(llvm::StringRef gpu, std::string &error) {

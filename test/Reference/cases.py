@@ -19,6 +19,8 @@ IGNORED = -100
 # mixtral-top1-aux an expert gets no token in step 1.
 ROUTER_MARGIN = 1e-3
 SEEDS = {
+    "llama4-two-experts": 1,
+    "llama4": 1,
     "deepseek-v2": 3,
     "deepseek-v2-yarn": 1,
     "deepseek-v3": 1,

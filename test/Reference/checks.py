@@ -28,11 +28,12 @@ def has_experts(config):
     return hasattr(config, "num_experts_per_tok")
 
 
-def visible(sequence, window):
-    """[S, S] booleans: query i sees key j if j <= i and, with a window, i - j < window."""
+def visible(sequence, window, chunk=None):
+    """[S, S] booleans: query i sees key j if j <= i and, with a window, i - j < window, with chunks in one of them."""
     query = torch.arange(sequence)[:, None]
     key = torch.arange(sequence)[None, :]
-    return (key <= query) & (query - key < (window or sequence))
+    chunk = chunk or sequence
+    return (key <= query) & (query - key < (window or sequence)) & (key // chunk == query // chunk)
 
 
 def check_loss(output, targets, aux):
@@ -56,7 +57,8 @@ def check_attention(model, tokens):
         raise ValueError(f"expected attention of every layer, found {len(layers)}")
     for i, weights in enumerate(layers):
         width = None if types and types[i] == "full_attention" else window
-        expected = visible(tokens.shape[1], width).expand_as(weights)
+        chunk = model.config.attention_chunk_size if types and types[i] == "chunked_attention" else None
+        expected = visible(tokens.shape[1], width, chunk).expand_as(weights)
         if not torch.equal(weights != 0, expected):
             raise ValueError("attention weights are not zero exactly where masked")
 
@@ -241,7 +243,7 @@ def has_gate(state, layer):
 
 def check_experts(config, model, tensors):
     """The saved expert matrices are slices of the fused ones, in layers that have experts."""
-    if config.model_type == "gpt_oss":  # saved as they are
+    if config.model_type in ("gpt_oss", "llama4_text"):  # saved as they are
         return
     state = model.state_dict()
     layers = [i for i in range(config.num_hidden_layers) if has_gate(state, i)]

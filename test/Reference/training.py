@@ -134,6 +134,8 @@ def _record_routing(model, run):
     """Makes every router add its logits and choices to `run.routing`."""
 
     def record(module, inputs, output):
+        if len(output) == 2:  # of llama4: weights of all experts, and the logits
+            output = output[1], output[0], output[1].topk(module.top_k, -1).indices
         logits, _, experts = output
         bias = getattr(module, "e_score_correction_bias", None)
         bias = None if bias is None else bias.clone()
@@ -144,9 +146,8 @@ def _record_routing(model, run):
 
     names = {m: f"{name}.e_score_correction_bias" for name, m in model.named_modules()}
     for module in model.modules():
-        if type(module).__name__.lower().endswith("topkrouter") or hasattr(
-            module, "e_score_correction_bias"
-        ):
+        is_router = type(module).__name__.lower().endswith(("topkrouter", "llama4router"))
+        if is_router or hasattr(module, "e_score_correction_bias"):
             module.register_forward_hook(record)
 
 

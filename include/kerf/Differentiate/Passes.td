@@ -39,8 +39,12 @@ def FoldConstantsPass : Pass<"kerf-fold-constants", "::mlir::ModuleOp"> {
     result's shape. Each reader makes a constant for itself, in the part that it
     reads, and none is kept for the backward pass: values that are made of
     constants would be. A constant of f64 that the result's type does not hold
-    stays a cast, so that a computation in f64 has the number itself.
+    stays a cast, so that a computation in f64 has the number itself, unless
+    `rounds` says that none is to come.
   }];
+  let options = [
+    Option<"rounds", "rounds", "bool", "false", "fold casts of f64 that round, too">,
+  ];
 }
 
 def SplitRepeatPass : Pass<"kerf-split-repeat", "::mlir::ModuleOp"> {
