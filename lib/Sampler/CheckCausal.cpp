@@ -56,7 +56,18 @@ static bool isPrefix(Operation *op, unsigned dim) {
   return slice && slice.getOffsets()[dim] == 0;
 }
 
-/// Adds the factors of a marked dimension.
+static LogicalResult refuse(Operation *op) {
+  auto diagnostic = op->emitError()
+                    << "no sampler can be made of this model: what stands "
+                       "behind a position changes what this makes of it";
+  if (isa<SoftmaxOp>(op))
+    diagnostic.attachNote()
+        << "attention is known to look back where it is 'kerf.attention "
+           "causal'; kerf-import --debug says why that of a graph is not";
+  return diagnostic;
+}
+
+/// Marks what an op makes of marked dimensions.
 LogicalResult SequenceFlow::visitOp(Operation *op) {
   auto interface = dyn_cast<FactorOpInterface>(op);
   if (!interface)
@@ -84,9 +95,7 @@ LogicalResult SequenceFlow::visitOp(Operation *op) {
       isKept &= isIn && facts.factors[factor].kind != FactorKind::Whole;
     }
     if (!isKept && facts.factors[factor].size > 1 && !looksBack(op))
-      return op->emitError()
-             << "no sampler can be made of this model: what stands behind a "
-                "position changes what this makes of it";
+      return refuse(op);
   }
   return success();
 }

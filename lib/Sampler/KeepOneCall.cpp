@@ -40,12 +40,25 @@ static void keepRows(spmd::InputOp input) {
   input.setCutAttr(builder.getArrayAttr(uncut));
 }
 
+/// The part of the first micro-batch, of a value that all of them have.
+static void keepPart(spmd::SliceOwnOp op) {
+  OpBuilder builder(op);
+  auto type = cast<RankedTensorType>(op.getResult().getType());
+  llvm::SmallVector<int64_t> zeros(type.getRank(), 0);
+  auto slice =
+      SliceOp::create(builder, op.getLoc(), op.getX(), zeros, type.getShape());
+  slice->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  op.getResult().replaceAllUsesWith(slice.getResult());
+  op.erase();
+}
+
 void kerf::keepOneCall(spmd::ProgramOp program) {
   keepCalls(program);
   dropUnnamed<spmd::FuncOp>(program);
   dropUnnamed<spmd::BufferOp>(program);
   for (spmd::InputOp input : program.getBody().getOps<spmd::InputOp>())
     keepRows(input);
+  program.walk([](spmd::SliceOwnOp op) { keepPart(op); });
   program.setMicroBatches(1);
   program.setSlots(1);
   program->removeAttr(kPlanAttrName);

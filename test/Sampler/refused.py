@@ -76,6 +76,10 @@ for mix, line in ((HEADS.replace("HOW", ""), "m.mlir:6:8"), (MEAN, "m.mlir:5:8")
     expect(kerfc(model(mix), *sampler), 1, "no sampler can be made of this model", BEHIND, line)
 expect(kerfc(model(SAME, TWO, "%both"), *sampler), 1, "it has 2 kerf.cross_entropy, expected one")
 expect(kerfc(model(SAME).replace("targets %targets:", "%targets:"), *sampler), 1, "expected inputs of the roles 'tokens' and 'targets'")
+scores = """%s = kerf.einsum "bqd,bkd->bqk" %x, %x : tensor<2x8x16xf32>, tensor<2x8x16xf32> -> tensor<2x8x8xf32>
+  %p = kerf.softmax %s : tensor<2x8x8xf32>
+  %y = kerf.einsum "bqk,bkd->bqd" %p, %x : tensor<2x8x8xf32>, tensor<2x8x16xf32> -> tensor<2x8x16xf32>"""
+expect(kerfc(model(scores), *sampler), 1, BEHIND, "m.mlir:6:8", "attention is known to look back where it is 'kerf.attention causal'")
 assert not KEEPS.exists()
 # Experts with room for so many choices: a warning, and the sampler is made.
 imported = subprocess.run(["kerf-import", pathlib.Path(sys.argv[2], "examples/models/tiny-mixtral/config.json"), "--batch=2",

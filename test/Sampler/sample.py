@@ -147,6 +147,25 @@ class Sample(unittest.TestCase):
             self.assertLess(near, 10)
         self.assertIn("these are token numbers; examples/tokenize.py --decode prints their text", out)
 
+    # What the batch of training is makes no difference.
+    def test_same_by_batch(self):
+        ask = lambda path: samples(run(path, "--sample=the", "--sample-tokens=30", "--sample-temperature=0")[0])
+        self.assertEqual(ask(compiled("single", sizes=("--batch=1", "--seq=32"))), ask(self.one))
+
+    # Models that come as graphs and functions, by hand, with adapters on weights in codes.
+    def test_other_models(self):
+        def ask(source, *options):
+            call("kerf-import", *source, "-o", "other.mlir")
+            call("kerfc", "other.mlir", "--sampler", "-o", "other.kerf", *options)
+            out, _ = run("other.kerf", "--sample=tokens:1,2,3", "--sample-tokens=20", "--sample-temperature=0")
+            self.assertRegex(samples(out)[0].replace("\n", ""), r"^1,2,3(,\d+){20}$")
+
+        ask([ROOT / "examples/graph.mlir"])
+        ask([ROOT / "test/Reference/packages/palm-rlhf/graph.mlir"])
+        ask([ROOT / "examples/python/gpt.stablehlo.mlir"])
+        mini = [ROOT / "examples/models/llama-mini/config.json", "--batch=2", "--seq=8"]
+        ask([*mini, "--lora-rank=4", "--quantize-base=nf4"], "--precision=bf16")
+
     def test_same_by_seed(self):
         ask = lambda *options: samples(run(self.one, "--sample=a", "--sample=b", "--sample-tokens=40", *options)[0])
         first = ask("--seed=0")
