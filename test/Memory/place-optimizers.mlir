@@ -70,3 +70,58 @@ spmd.program @sums over <dp = 2, tp = 2> micro_batches 1 slots 1 {
     spmd.call @update
   }
 }
+
+// -----
+
+// Products are library calls, in a loop over layers. Rows are cut over tp: their product with
+// themselves is summed, and both products with it are smaller than its square. A whole matrix has the
+// square of the smaller one of both products, and a polynomial of it.
+// CHECK-LABEL: exec.program @products arena
+spmd.program @products over <dp = 2, tp = 2> micro_batches 1 slots 1 {
+  spmd.param "h.{i}.w" [0 to 4] global tensor<6x8xf32> cut [[tp], []] rule #kerf.muon<steps = 2> init <ones> : tensor<3x8xf32>
+  spmd.param "v" global tensor<12x4xf32> cut [[], []] rule #kerf.muon<steps = 1> init <ones> : tensor<12x4xf32>
+  spmd.input @g global tensor<2x3x8xf32> cut [[], [], []] : tensor<2x3x8xf32>
+  spmd.input @h global tensor<12x4xf32> cut [[], []] : tensor<12x4xf32>
+  spmd.input @rate role "learning_rate" global tensor<f32> cut [] : tensor<f32>
+  spmd.input @step role "step" global tensor<i32> cut [] : tensor<i32>
+  // CHECK: exec.func @update {
+  // CHECK-NEXT: exec.loop 0 to 2 {
+  // CHECK-NEXT: launch @k0 "update" [] [#exec.arena<read f32 {{[0-9]+}} iter 96 bytes 96>, #exec.arena<read f32 {{[0-9]+}} iter 96 bytes 96>, #exec.arena<write f32 [[X:[0-9]+]] bytes 96>]
+  // CHECK-NEXT: matmul "matmul" [0, 0, 0, 1, 8, 8, 3, {{.*}}#exec.arena<read f32 [[X]] bytes 96>, #exec.arena<read f32 [[X]] bytes 96>, #exec.arena<write f32 [[G:[0-9]+]] bytes 256>
+  // CHECK-NEXT: all_reduce "update" [2, 0, 0, 64] [#exec.arena<read f32 [[G]] bytes 256>, #exec.arena<write f32 [[G]] bytes 256>]
+  // CHECK-NEXT: launch @k1 "update" [] [#exec.arena<read f32 [[G]] bytes 256>, #exec.arena<write f32 [[TRACE:[0-9]+]] bytes 4>]
+  // CHECK-NEXT: launch @k2 "update" [] [#exec.arena<read f32 [[G]] bytes 256>, #exec.arena<read f32 [[TRACE]] bytes 4>, #exec.arena<write f32 [[SCALED:[0-9]+]] bytes 256>]
+  // CHECK-NEXT: matmul "matmul" [0, 0, 0, 1, 3, 8, 8, {{.*}}#exec.arena<read f32 [[X]] bytes 96>, #exec.arena<read f32 [[SCALED]] bytes 256>, #exec.arena<write f32 [[GX:[0-9]+]] bytes 96>
+  // CHECK-NEXT: launch @k3 "update" [] [#exec.arena<read f32 [[X]] bytes 96>, #exec.arena<read f32 [[GX]] bytes 96>
+  // CHECK-NEXT: matmul "matmul" [0, 0, 0, 1, 3, 8, 8
+  // CHECK-NEXT: launch @k4 "update"
+  // CHECK-NEXT: matmul "matmul" [0, 0, 0, 1, 8, 8, 3
+  // CHECK-NEXT: all_reduce "update" [2, 0, 0, 64]
+  // CHECK-NEXT: matmul
+  // CHECK-NEXT: launch @k3 "update"
+  // CHECK-NEXT: matmul
+  // CHECK-NEXT: launch @k5 "update" [] [#exec.arena<read f32 192 iter 96 bytes 96>
+  // CHECK-SAME: #exec.arena<write f32 192 iter 96 bytes 96>, #exec.arena<write f32 {{[0-9]+}} iter 96 bytes 96>]
+  // CHECK-NEXT: }
+  // CHECK-NEXT: launch @k6 "update"
+  // CHECK-NEXT: matmul "matmul" [0, 0, 0, 1, 4, 4, 12
+  // CHECK-NEXT: launch @k7 "update"
+  // CHECK-NEXT: launch @k8 "update"
+  // CHECK-NEXT: matmul "matmul" [0, 0, 0, 1, 4, 4, 4
+  // CHECK-NEXT: launch @k9 "update"
+  // CHECK-NEXT: matmul "matmul" [0, 0, 0, 1, 12, 4, 4
+  // CHECK-NEXT: launch @k10 "update"
+  // CHECK-NEXT: }
+  spmd.func @update() {
+    %g = spmd.read @g : tensor<2x3x8xf32>
+    %h = spmd.read @h : tensor<12x4xf32>
+    %rate = spmd.read @rate : tensor<f32>
+    %step = spmd.read @step : tensor<i32>
+    kerf.update "h.{i}.w"[2 to 4] rule #kerf.muon<steps = 2> by %g rate %rate step %step : tensor<2x3x8xf32>
+    kerf.update "v" rule #kerf.muon<steps = 1> by %h rate %rate step %step : tensor<12x4xf32>
+    spmd.return
+  }
+  spmd.schedule "train" {
+    spmd.call @update
+  }
+}

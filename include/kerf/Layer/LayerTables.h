@@ -82,12 +82,13 @@ struct LayerPoint {
   /// embeddings); on the same stage they count once.
   double sharedElements = 0;
   /// Of gradients that are sums over tensor ranks (norms, embeddings, what lies
-  /// as it is made): once per step.
+  /// as it is made) and of products in updates: once per step.
   double tensorSyncSec = 0;
-  /// Products in updates of parameters (`LayerParam::gramSteps`), once per step.
+  /// Products in updates of parameters (`LayerParam::gramSteps`), once per
+  /// step.
   double updateSec = 0;
-  /// Of `tensorSyncSec`, what grows with bytes of sums that stay whole: where state is cut
-  /// over data ranks, tensor ranks sum the pieces alone.
+  /// Of `tensorSyncSec`, what grows with bytes of sums that stay whole: where
+  /// state is cut over data ranks, tensor ranks sum the pieces alone.
   double denseSumSec = 0, expertSumSec = 0;
   /// Bytes per local element: weight as used, master, gradient, state; the mean
   /// where parameters differ (frozen ones, adapters).

@@ -87,7 +87,8 @@ Value Orthogonalization::identity(RankedTensorType type) {
 Value Orthogonalization::scaleOf(Value gram) {
   auto type = typeOf(gram);
   int64_t rank = type.getRank();
-  Value trace = p.sum(p.mul(gram, identity(type)), {rank - 2, rank - 1});
+  // All ranks have all of it. Kernels that need it read it.
+  Value trace = sums.sum(p.mul(gram, identity(type)), {rank - 2, rank - 1}, {});
   return p.div(1.0, p.max(p.sqrt(trace), rule.getEps()));
 }
 
