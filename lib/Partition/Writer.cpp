@@ -165,6 +165,19 @@ bool FunctionWriter::exchangesFor(Value global, const Layout &layout) const {
          (known == converted.end() || llvm::none_of(known->second, reaches));
 }
 
+/// Rows of experts that are all one number.
+Value FunctionWriter::makeNumber(OpBuilder &builder, Value global,
+                                 const Layout &layout, Operation *reader) {
+  auto splat = cast<SplatElementsAttr>(
+      global.getDefiningOp<ConstantOp>().getValue());
+  Operation *before = opBefore(builder);
+  auto type = localType(global.getType(), layout, axes);
+  Value value = ConstantOp::create(builder, reader->getLoc(),
+                                   splat.resizeSplat(type));
+  setPhases(before, builder, reader);
+  return value;
+}
+
 /// What another reader has gathered is cut again, where that spares an
 /// exchange: the gradient of a bias reads its columns of what a product
 /// gathers.
@@ -174,6 +187,8 @@ Value FunctionWriter::convert(OpBuilder &builder, Value global,
   for (const LocalValue &known : converted[global])
     if (known.layout == layout)
       return known.value;
+  if (layout.ragged >= 0 && isOneNumber(global))
+    return makeNumber(builder, global, layout, reader);
   if (!isLocal(own.layout, layout, axes))
     for (const LocalValue &known : converted[global])
       if (isLocal(known.layout, layout, axes)) {

@@ -49,6 +49,8 @@ public:
     converted[global].push_back({local, layout});
   }
 
+  mlir::Value makeNumber(mlir::OpBuilder &builder, mlir::Value global,
+                         const Layout &layout, mlir::Operation *reader);
   /// The same for a local form that is not known by a global value; nothing is
   /// remembered.
   mlir::Value convertFrom(mlir::OpBuilder &builder, const LocalValue &from,

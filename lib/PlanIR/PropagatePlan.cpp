@@ -372,6 +372,8 @@ std::optional<Score> Propagation::scoreOf(Choice &choice) {
   for (auto [operand, from, need, known] :
        llvm::zip_equal(choice.op->getOperands(), choice.arriving,
                        layouts->operands, choice.made)) {
+    if (need.ragged >= 0 && isOneNumber(operand))
+      continue;
     auto steps = planConversion(from, need, axes, error);
     if (failed(steps))
       return std::nullopt;

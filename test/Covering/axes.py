@@ -37,6 +37,7 @@ ALIKE = {
     "granite": "llama, gemma3",  # factors
     "nemotron": "gpt-neox, gemma3, palm",  # norms with bias and 1 + weight
     "olmo3": "olmo2, gemma3",
+    "phi": "gpt-neox, cohere2",  # a part turns, one norm for attention and MLP
     "seed_oss": "qwen2",
     "smollm3": "llama, cohere2",
     "stablelm": "gpt-neox, llama",

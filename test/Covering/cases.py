@@ -21,7 +21,9 @@ QUANTIZED = SMALL | {
     "v_head_dim": 4,
 }  # fmt: skip
 SEQ = 8  # tokens of a sequence, or a few more
-GROUPS_OF_HEADS = {"llama": 2, "mistral": 3, "qwen2": 2, "qwen3": 4, "gemma3": 2, "olmo2": 2, "phi3": 3, "cohere2": 2}  # heads that share keys; others: one
+# Heads that share keys; of others one has them alone.
+GROUPS_OF_HEADS = {"llama": 2, "mistral": 3, "qwen2": 2, "qwen3": 4, "gemma2": 2, "gemma3": 2, "gpt-oss": 2}
+GROUPS_OF_HEADS |= {"llama4": 2, "olmo2": 2, "phi3": 3, "cohere2": 2}
 PALM_SIZES = {"8": "batch", "16": "seq", "32": 24, "4": 12, "6": 2, "128": 24, "96": 48, "24": 24, "1": 1}
 
 

@@ -164,6 +164,9 @@ LogicalResult Planner::checkConversion(Operation *op, unsigned operand,
                                        const Layout &need) {
   Layout from = plan.arriving(op->getOperand(operand), op);
   std::string error;
+  // Rows of experts that are all one number are made where they are needed.
+  if (need.ragged >= 0 && isOneNumber(op->getOperand(operand)))
+    return success();
   if (succeeded(planConversion(from, need, plan.axes, error)))
     return success();
   auto diagnostic = op->emitOpError()
@@ -193,6 +196,11 @@ bool Planner::isPrologue(Operation *op, const Assignment &assignment) {
     return !maker || plan.prologue.contains(maker) ||
            isMadeOfConstants(operand);
   });
+}
+
+bool kerf::isOneNumber(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  return constant && isa<SplatElementsAttr>(constant.getValue());
 }
 
 static bool isZero(Operation *op) {

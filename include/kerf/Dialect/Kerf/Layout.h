@@ -201,6 +201,9 @@ PlanAttr getPlan(ModelOp model);
 /// parameters, constants, counters.
 bool isSource(mlir::Operation *op);
 
+/// True for a constant whose elements are all one number.
+bool isOneNumber(mlir::Value value);
+
 /// How a plan that is not complete is completed.
 class Completion {
 public:
