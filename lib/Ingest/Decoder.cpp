@@ -2,7 +2,8 @@
 //
 // Layers with rotary positions, grouped-query or latent attention
 // (deepseek_v2 and v3) and an MLP, or a mixture of experts (mixtral, qwen3_moe,
-// gpt_oss, deepseek). What else differs is the form of a family (DecoderForm.h).
+// gpt_oss, deepseek). What else differs is the form of a family
+// (DecoderForm.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -480,11 +481,11 @@ void DecoderImporter::build(LayerBuilder &b) {
   b.enter(model + names.lastNorm, form.epsField);
   Value x = b.norm(form.norm, flow.x, model + names.lastNorm, c.eps);
   b.enter(names.head, "vocab_size");
-  Value logits = c.isTied ? Value(LinearOp::create(b.getBuilder(), b.getLoc(),
-                                                   x, table, /*bias=*/Value(),
-                                                   /*transposed=*/UnitAttr()))
-                          : b.linear(x, names.head,
-                                     {c.vocab, c.std, form.hasHeadBias});
+  Value logits =
+      c.isTied ? Value(LinearOp::create(b.getBuilder(), b.getLoc(), x, table,
+                                        /*bias=*/Value(),
+                                        /*transposed=*/UnitAttr()))
+               : b.linear(x, names.head, {c.vocab, c.std, form.hasHeadBias});
   if (c.logitScale != 1)
     logits = b.plain().mul(logits, c.logitScale);
   if (c.logitCap)

@@ -44,7 +44,8 @@ struct Experts {
   /// gpt_oss: weights of gate and up are one, channel by channel, stored
   /// [experts, inputs, outputs]; all have biases, the router too.
   struct Clamped {
-    double alpha, limit; ///< up + 1 times gate sigmoid(alpha gate), both clamped
+    double alpha,
+        limit; ///< up + 1 times gate sigmoid(alpha gate), both clamped
   };
   std::optional<Clamped> clamped = std::nullopt;
   /// llama4: weights of gate, then up, are one, stored [experts, inputs,

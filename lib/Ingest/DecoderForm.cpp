@@ -108,7 +108,8 @@ static DecoderForm llama() {
 }
 
 static DecoderForm llama4Text() {
-  DecoderForm form = sized("llama4_text", 202048, 5120, 16384, 48, 131072, 1e-5);
+  DecoderForm form =
+      sized("llama4_text", 202048, 5120, 16384, 48, 131072, 1e-5);
   form.heads = 40;
   form.kvHeads = 8;
   form.headDim = 128;
@@ -389,12 +390,12 @@ static DecoderForm seedOss() {
 
 const DecoderForm &kerf::formOf(llvm::StringRef family) {
   static const DecoderForm forms[] = {
-      arcee(),   cohere(), cohere2(), deepseekV2(), deepseekV3(), ernie45(),
-      exaone4(), gemma(),  gemma2(),  gemma3Text(), glm(),        glm4(),
-      gptNeox(), gptOss(), granite(), llama(), llama4Text(), mistral(), mixtral(),
-      nemotron(), olmo2(), olmo3(),   opt(),        phi(),        phi3(),
-      qwen2(),   qwen3(),  qwen3Moe(), seedOss(),   smollm3(),    stablelm(),
-      starcoder2()};
+      arcee(),    cohere(),    cohere2(), deepseekV2(), deepseekV3(), ernie45(),
+      exaone4(),  gemma(),     gemma2(),  gemma3Text(), glm(),        glm4(),
+      gptNeox(),  gptOss(),    granite(), llama(),      llama4Text(), mistral(),
+      mixtral(),  nemotron(),  olmo2(),   olmo3(),      opt(),        phi(),
+      phi3(),     qwen2(),     qwen3(),   qwen3Moe(),   seedOss(),    smollm3(),
+      stablelm(), starcoder2()};
   for (const DecoderForm &form : forms)
     if (form.family == family)
       return form;

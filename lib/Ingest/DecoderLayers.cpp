@@ -152,8 +152,8 @@ Value kerf::buildAttention(LayerBuilder &b, Value x, const DecoderConfig &c,
   if (run.isChunked)
     form.chunk = c.chunk;
   if (c.form->hasSinks)
-    form.sinks = b.weight(c.layerName(names.attention) + ".sinks", {c.heads},
-                          c.rawStd);
+    form.sinks =
+        b.weight(c.layerName(names.attention) + ".sinks", {c.heads}, c.rawStd);
   if (c.latents && c.rope.scoreScale != 1)
     form.scale = c.rope.scoreScale / std::sqrt(c.headDim);
   form.dropout = c.dropout;

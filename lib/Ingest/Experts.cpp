@@ -94,8 +94,7 @@ Experts kerf::deepseekExperts(ConfigReader &config,
   experts.scale = scale;
   experts.hasExactLogits = true;
   experts.isSigmoid = true;
-  experts.balance = {options.routerBiasRate,
-                     choices / experts.count};
+  experts.balance = {options.routerBiasRate, choices / experts.count};
   return experts;
 }
 
@@ -129,8 +128,8 @@ Experts kerf::deepseekV2Experts(ConfigReader &config) {
 }
 
 Experts kerf::gptOssExperts(ConfigReader &config, int64_t inner) {
-  Experts experts{"mlp",  "gate_up_proj", "", "down_proj", "num_local_experts",
-                  "intermediate_size"};
+  Experts experts{"mlp",       "gate_up_proj",      "",
+                  "down_proj", "num_local_experts", "intermediate_size"};
   constexpr RealRange above{0.0, RealRange().end, true};
   experts.count = config.integer("num_local_experts", 128);
   experts.perToken = config.integer("num_experts_per_tok", 4);
@@ -142,8 +141,8 @@ Experts kerf::gptOssExperts(ConfigReader &config, int64_t inner) {
 }
 
 Experts kerf::llama4Experts(ConfigReader &config) {
-  Experts experts{"feed_forward", "gate_up_proj", "", "down_proj",
-                  "num_local_experts", "intermediate_size"};
+  Experts experts{"feed_forward", "gate_up_proj",      "",
+                  "down_proj",    "num_local_experts", "intermediate_size"};
   experts.count = config.integer("num_local_experts", 16);
   experts.perToken = config.integer("num_experts_per_tok", 1);
   experts.inner = experts.sharedInner =
@@ -267,10 +266,10 @@ struct ExpertRows {
 /// Rows of x `[B,S,*]`, each with its expert.
 static Value dispatch(LayerBuilder &b, Value x, const ExpertRows &at) {
   llvm::ArrayRef<int64_t> shape = typeOf(x).getShape();
-  return DispatchOp::create(b.getBuilder(), b.getLoc(),
-                            withShape(x.getType(), {shape[0], at.count, shape[2]}),
-                            x, at.slots, at.inputWeights,
-                            at.capacity ? Value() : at.sizes);
+  return DispatchOp::create(
+      b.getBuilder(), b.getLoc(),
+      withShape(x.getType(), {shape[0], at.count, shape[2]}), x, at.slots,
+      at.inputWeights, at.capacity ? Value() : at.sizes);
 }
 
 /// What the experts make of their rows: gated MLPs.
@@ -322,13 +321,14 @@ static Value buildStackedExperts(LayerBuilder &b, Value table,
   std::string up = (at.moe + "experts." + experts.gate).str();
   std::string down = (at.moe + "experts." + experts.down).str();
   int64_t inner = experts.inner;
-  Value both = product(
-      b, table, b.weight(up, {experts.count, c.hidden, 2 * inner}, c.rawStd),
-      at);
-  Value hidden =
-      b.gated(c.act, b.channels(both, 0, inner), b.channels(both, inner, inner));
+  Value both =
+      product(b, table,
+              b.weight(up, {experts.count, c.hidden, 2 * inner}, c.rawStd), at);
+  Value hidden = b.gated(c.act, b.channels(both, 0, inner),
+                         b.channels(both, inner, inner));
   return product(b, hidden,
-                 b.weight(down, {experts.count, inner, c.hidden}, c.rawStd), at);
+                 b.weight(down, {experts.count, inner, c.hidden}, c.rawStd),
+                 at);
 }
 
 /// The same of experts with biases; that of `down` is added behind. The first
@@ -349,8 +349,7 @@ static Value buildClampedExperts(LayerBuilder &b, Value x, Value table,
               at),
       product(b, ones, p.reshape(bias, {experts.count, 1, wide}), at));
   Value hidden = clampedGate(p, both, *experts.clamped);
-  Value w =
-      b.weight(down, {experts.count, experts.inner, c.hidden}, c.rawStd);
+  Value w = b.weight(down, {experts.count, experts.inner, c.hidden}, c.rawStd);
   return product(b, hidden, w, at);
 }
 
@@ -363,14 +362,13 @@ static Value buildDownBias(LayerBuilder &b, RouteOp route, const ExpertRows &at,
                         {experts.count, c.hidden}, 0);
   Value weights = route.getWeights();
   if (at.capacity) // choices without a row give nothing
-    weights =
-        p.select(p.compare(CompareKind::GE, at.slots, 0.0), weights, 0.0);
+    weights = p.select(p.compare(CompareKind::GE, at.slots, 0.0), weights, 0.0);
   llvm::SmallVector<int64_t> shape(typeOf(weights).getShape());
   shape.push_back(experts.count);
   Value number = p.iota(shape, 3);
-  Value isChosen = p.compare(CompareKind::EQ,
-                             p.broadcast(route.getExperts(), {0, 1, 2}, shape),
-                             number);
+  Value isChosen =
+      p.compare(CompareKind::EQ,
+                p.broadcast(route.getExperts(), {0, 1, 2}, shape), number);
   Value spread = p.broadcast(weights, {0, 1, 2}, shape);
   Value byExpert = p.sum(p.select(isChosen, spread, 0.0), {2});
   return p.einsum("bse,eh->bsh", byExpert, bias);
@@ -394,7 +392,9 @@ MixtureResult kerf::buildMixture(LayerBuilder &b, Value x,
   auto assign = AssignSlotsOp::create(builder, loc, route.getExperts(),
                                       builder.getI64IntegerAttr(experts.count),
                                       /*group=*/one, capacity);
-  ExpertRows at = {moe, tableRows(experts, shape[1]), assign.getSlots(),
+  ExpertRows at = {moe,
+                   tableRows(experts, shape[1]),
+                   assign.getSlots(),
                    assign.getSizes(),
                    experts.weighsInputs ? route.getWeights() : Value(),
                    capacity};

@@ -251,11 +251,9 @@ static constexpr llvm::StringLiteral kTypes =
   {"layer_types", Used, kTypes},                                               \
       {"original_max_position_embeddings", Fixed,                              \
        "overrides the field of this name in rope_parameters", "null"},         \
-      {                                                                        \
-    "sliding_window", Used,                                                    \
-        "tokens that a token sees in layers with a window, with itself "       \
-        "(default " WINDOW ")"                                                 \
-  }
+      {"sliding_window", Used,                                                 \
+       "tokens that a token sees in layers with a window, with itself "        \
+       "(default " WINDOW ")"}
 
 static constexpr Field kArceeFields[] = {
     KERF_FORM_FIELDS("32000", "2560", "18432", "32", "32", "4096", "relu2",
@@ -445,7 +443,8 @@ static constexpr Field kLlama4TextFields[] = {
     {"head_dim", Used, "(default 128)"},
     {"interleave_moe_layer_step", Used,
      "every so many layers have experts (default 1), unless moe_layers says"},
-    {"intermediate_size_mlp", Used, "of layers without experts (default 16384)"},
+    {"intermediate_size_mlp", Used,
+     "of layers without experts (default 16384)"},
     {"layer_types", Used,
      "per layer full_attention or chunked_attention (default null)"},
     {"moe_layers", Used, "numbers of the layers with experts (default null)"},

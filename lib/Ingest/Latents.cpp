@@ -1,8 +1,8 @@
 //===- Latents.cpp - Multi-head latent attention --------------------------===//
 //
-// deepseek_v2 and deepseek_v3 (DeepSeek-V2 report, 2.1): queries, and keys with values, go
-// through latents of few channels. Channels of queries and keys are in two
-// parts; only the second is rotated, and its key is one for all heads.
+// deepseek_v2 and deepseek_v3 (DeepSeek-V2 report, 2.1): queries, and keys with
+// values, go through latents of few channels. Channels of queries and keys are
+// in two parts; only the second is rotated, and its key is one for all heads.
 //
 //===----------------------------------------------------------------------===//
 

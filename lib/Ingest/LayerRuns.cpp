@@ -140,7 +140,8 @@ static std::vector<bool> readChunked(ConfigReader &config,
   for (int64_t i = 0; i < c.layers && !config.failed(); ++i) {
     chunked[i] = types[i].string == "chunked_attention";
     if (!chunked[i] && types[i].string != "full_attention")
-      config.errorAt(types[i], field, "'full_attention' or 'chunked_attention'");
+      config.errorAt(types[i], field,
+                     "'full_attention' or 'chunked_attention'");
     else if (chunked[i] && !c.chunk)
       config.errorAt(types[i], field,
                      "'full_attention', as 'attention_chunk_size' is null");
@@ -148,8 +149,8 @@ static std::vector<bool> readChunked(ConfigReader &config,
   return chunked;
 }
 
-/// Layers of smollm3 and llama4 that rotate queries and keys: as `no_rope_layers` says, or
-/// all but every `no_rope_layer_interval`-th.
+/// Layers of smollm3 and llama4 that rotate queries and keys: as
+/// `no_rope_layers` says, or all but every `no_rope_layer_interval`-th.
 static std::vector<bool> readRotated(ConfigReader &config,
                                      const DecoderConfig &c) {
   constexpr llvm::StringLiteral field = "no_rope_layers";

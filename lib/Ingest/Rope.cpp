@@ -202,8 +202,8 @@ static Attribute readLongrope(ConfigReader &rope, double theta,
     frequencies.push_back(
         1 / (stretch * std::pow(theta, 2.0 * double(j) / double(rotated))));
   return RopeTableAttr::get(
-      rope.getContext(),
-      DenseF64ArrayAttr::get(rope.getContext(), frequencies), magnitude);
+      rope.getContext(), DenseF64ArrayAttr::get(rope.getContext(), frequencies),
+      magnitude);
 }
 
 /// The base for sequences beyond the longest of the config, by the library's

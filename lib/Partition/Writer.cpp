@@ -168,12 +168,12 @@ bool FunctionWriter::exchangesFor(Value global, const Layout &layout) const {
 /// Rows of experts that are all one number.
 Value FunctionWriter::makeNumber(OpBuilder &builder, Value global,
                                  const Layout &layout, Operation *reader) {
-  auto splat = cast<SplatElementsAttr>(
-      global.getDefiningOp<ConstantOp>().getValue());
+  auto splat =
+      cast<SplatElementsAttr>(global.getDefiningOp<ConstantOp>().getValue());
   Operation *before = opBefore(builder);
   auto type = localType(global.getType(), layout, axes);
-  Value value = ConstantOp::create(builder, reader->getLoc(),
-                                   splat.resizeSplat(type));
+  Value value =
+      ConstantOp::create(builder, reader->getLoc(), splat.resizeSplat(type));
   setPhases(before, builder, reader);
   return value;
 }

@@ -195,6 +195,6 @@ struct RaiseGelu : OpRewritePattern<MulOp> {
 } // namespace
 
 void kerf::addActivationPatterns(RewritePatternSet &patterns) {
-  patterns.add<RaiseLogistic, RaiseSoftmax, ShiftSoftmax, RaiseSilu, RaiseSwiglu,
-               RaiseSquaredRelu, RaiseGelu>(patterns.getContext());
+  patterns.add<RaiseLogistic, RaiseSoftmax, ShiftSoftmax, RaiseSilu,
+               RaiseSwiglu, RaiseSquaredRelu, RaiseGelu>(patterns.getContext());
 }

@@ -50,7 +50,7 @@ struct Parts {
   std::optional<double> softcap;
   MaskForm mask;
   DropoutOp dropout;
-  Value sink; ///< by the softmax's dimensions; null: none
+  Value sink;          ///< by the softmax's dimensions; null: none
   int64_t sinkDim = 0; ///< that it follows
 };
 
@@ -410,7 +410,8 @@ static std::optional<std::pair<Value, Value>> takeSink(Seen &weights) {
     return std::nullopt;
   int64_t last = typeOf(softmax->getResult(0)).getRank() - 1;
   Value scores = concat.getInputs()[0], sink = concat.getInputs()[1];
-  bool isFirst = llvm::all_of(slice.getOffsets(), [](int64_t o) { return o == 0; });
+  bool isFirst =
+      llvm::all_of(slice.getOffsets(), [](int64_t o) { return o == 0; });
   if (static_cast<int64_t>(concat.getDim()) != last || !isFirst ||
       typeOf(sink).getDimSize(last) != 1 ||
       typeOf(scores).getShape() != typeOf(slice.getResult()).getShape())
@@ -564,17 +565,16 @@ struct RaiseAttention : RewritePattern {
     if (parts.mask.window)
       window = rewriter.getI64IntegerAttr(*parts.mask.window);
     auto op = AttentionOp::create(
-               rewriter, loc, parts.q, parts.k, parts.v, segments,
-               /*offsets=*/ValueRange(), drop ? drop.getSeed() : Value(),
-               drop ? drop.getStep() : Value(),
-               drop ? drop.getLayer() : Value(),
-               parts.mask.isCausal ? rewriter.getUnitAttr() : UnitAttr(),
-               window, rewriter.getF64FloatAttr(parts.scale), softcap,
-               drop ? drop.getRateAttr() : FloatAttr(),
-               drop ? drop.getNameAttr() : StringAttr(),
-               /*global=*/DenseI64ArrayAttr(),
-               /*lse=*/parts.sink ? rewriter.getUnitAttr() : UnitAttr(),
-               /*zigzag=*/ZigzagAttr());
+        rewriter, loc, parts.q, parts.k, parts.v, segments,
+        /*offsets=*/ValueRange(), drop ? drop.getSeed() : Value(),
+        drop ? drop.getStep() : Value(), drop ? drop.getLayer() : Value(),
+        parts.mask.isCausal ? rewriter.getUnitAttr() : UnitAttr(), window,
+        rewriter.getF64FloatAttr(parts.scale), softcap,
+        drop ? drop.getRateAttr() : FloatAttr(),
+        drop ? drop.getNameAttr() : StringAttr(),
+        /*global=*/DenseI64ArrayAttr(),
+        /*lse=*/parts.sink ? rewriter.getUnitAttr() : UnitAttr(),
+        /*zigzag=*/ZigzagAttr());
     if (!parts.sink)
       return op.getResult();
     Value sink = vectorAlong(rewriter, loc, parts.sink, parts.sinkDim);

@@ -54,7 +54,8 @@ struct RaiseRoute : OpRewritePattern<TopKOp> {
         rewriter, op.getLoc(), logits, /*bias=*/Value(), op.getKAttr(),
         division ? rewriter.getUnitAttr() : UnitAttr(),
         /*sigmoid=*/UnitAttr(), /*groups=*/IntegerAttr(),
-        /*best=*/IntegerAttr(), /*by_largest=*/UnitAttr(), /*scale=*/FloatAttr());
+        /*best=*/IntegerAttr(), /*by_largest=*/UnitAttr(),
+        /*scale=*/FloatAttr());
     llvm::ArrayRef<int64_t> shape = typeOf(op.getIndices()).getShape();
     Type element = typeOf(op.getValues()).getElementType();
     Value weights = p.cast(p.reshape(route.getWeights(), shape), element);

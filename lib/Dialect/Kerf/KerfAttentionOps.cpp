@@ -507,7 +507,8 @@ llvm::SmallVector<Value> AttentionSinkOp::decompose(OpBuilder &builder) {
   Value all = logOfSum(p, lse, perHead(p, getSink(), lse));
   Value part = p.exp(p.sub(lse, all)); // that attends to something
   Value y = p.widen(getY());
-  Value z = p.mul(y, p.rows(p.transpose(part, {0, 2, 1}), typeOf(y).getShape()));
+  Value z =
+      p.mul(y, p.rows(p.transpose(part, {0, 2, 1}), typeOf(y).getShape()));
   return {p.cast(z, typeOf(getY()).getElementType()), all};
 }
 

@@ -284,7 +284,8 @@ void KeyBlock::weigh(int64_t query, int64_t queries) const {
                     segmentsK ? segmentsK[head.b * a.sk + key + i] : 0};
     run.kernels.gradientRow(
         buffers.s + i * side, buffers.dp + i * side, queries, a.scale,
-        a.softcap, buffers.lse + query, buffers.delta + query, mask, run.dropout,
+        a.softcap, buffers.lse + query, buffers.delta + query, mask,
+        run.dropout,
         run.scalars.randomIndex(a, head.b, head.h,
                                 query + visibility.queries.shift,
                                 key + i + visibility.keys.shift),

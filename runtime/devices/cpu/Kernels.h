@@ -125,9 +125,9 @@ struct Kernels {
                       const RowMask &mask, const Dropout &dropout,
                       uint64_t first, RowState &state);
   /// Backward, for one key and n queries: s and dp become p (with dropout) and
-  /// ds = scale p (drop dp - delta), under a cap times 1 - tanh^2. Queries [begin, end) see the key; with
-  /// segments, those of the same. `first` is the random index of query 0,
-  /// `step` that of the next.
+  /// ds = scale p (drop dp - delta), under a cap times 1 - tanh^2. Queries
+  /// [begin, end) see the key; with segments, those of the same. `first` is the
+  /// random index of query 0, `step` that of the next.
   void (*gradientRow)(float *s, float *dp, int64_t n, float scale, float cap,
                       const float *lse, const float *delta, const RowMask &mask,
                       const Dropout &dropout, uint64_t first, uint64_t step);

@@ -259,15 +259,14 @@ static const char *typeName(uint32_t dtype) {
 
 static std::string describe(const Case &c) {
   char text[256];
-  snprintf(
-      text, sizeof text,
-      "attention %s b=%lld h=%lld g=%lld sq=%lld sk=%lld d=%lld dv=%lld "
-      "causal=%d window=%lld segments=%d dropout=%g softcap=%g shift=%lld "
-      "zigzag=%lld",
-      typeName(c.dtype), (long long)c.b, (long long)c.h, (long long)c.g,
-      (long long)c.sq, (long long)c.sk, (long long)c.d, (long long)c.dv,
-      c.causal, (long long)c.window, c.segments, c.dropout, c.softcap,
-      (long long)(c.offsets[2] - c.offsets[3]), (long long)c.zigzag);
+  snprintf(text, sizeof text,
+           "attention %s b=%lld h=%lld g=%lld sq=%lld sk=%lld d=%lld dv=%lld "
+           "causal=%d window=%lld segments=%d dropout=%g softcap=%g shift=%lld "
+           "zigzag=%lld",
+           typeName(c.dtype), (long long)c.b, (long long)c.h, (long long)c.g,
+           (long long)c.sq, (long long)c.sk, (long long)c.d, (long long)c.dv,
+           c.causal, (long long)c.window, c.segments, c.dropout, c.softcap,
+           (long long)(c.offsets[2] - c.offsets[3]), (long long)c.zigzag);
   return text;
 }
 

@@ -76,6 +76,7 @@ static AttentionArguments argumentsOf(const AttentionShape &s) {
   a.scale = static_cast<float>(s.scale);
   bool isCapped = s.softcap > 0;
   a.cap = static_cast<float>(s.softcap);
+  a.capInverse = isCapped ? static_cast<float>(1 / s.softcap) : 0.0f;
   a.capScale = isCapped ? static_cast<float>(s.scale / s.softcap) : 0.0f;
   a.unit = static_cast<float>((isCapped ? 1 : s.scale) * std::numbers::log2e);
   a.threshold = kerf::device::dropoutThreshold(s.dropout);
@@ -177,6 +178,9 @@ static const MmaPlan *choosePlan(Request &r, const AttentionShape &s,
                                  bool backward, bool wide) {
   const MmaPlan *plan = mmaPlanOf(std::max(s.d, s.dv));
   if (!plan || s.dtype == KERF_F32 || !(s.scale > 0) || !wide)
+    return nullptr;
+  // Gradients on tensor cores have no registers left for a soft cap.
+  if (backward && s.softcap > 0)
     return nullptr;
   int most = 0;
   if (r.device.driver.deviceGetAttribute(

@@ -34,6 +34,7 @@ struct AttentionArguments {
   /// Under a soft cap (0: none) scores are cap tanh(capScale q k), else q k;
   /// weights are 2^(unit score - ...).
   float cap, capScale, unit;
+  float capInverse; ///< 1 / cap, or 0
   float keep; ///< what is kept is multiplied by: 1 / (1 - rate)
   uint64_t nameHash;
   int64_t global[4]; ///< whole [B,H,Sq,Sk] that random indices count in

@@ -48,8 +48,7 @@ KERF_DEVICE void copyRows(const SharedTile<depth> &to, const HeadTensor &from,
 KERF_DEVICE void weighGradient(const AttentionArguments &a, bool open,
                                const ScoreBits &bits, int bit, float lse,
                                float delta, float &s, float &dp) {
-  float score = capped(a, s);
-  float p = exp2Of(score * a.unit - lse * log2e);
+  float p = exp2Of(s * (a.scale * log2e) - lse * log2e);
   if (!open)
     p = bits.isVisible(bit) ? p : 0.0f;
   s = p;
@@ -58,7 +57,7 @@ KERF_DEVICE void weighGradient(const AttentionArguments &a, bool open,
     s *= keep;
     dp *= keep;
   }
-  dp = p * (dp - delta) * capSlope(a, score);
+  dp = p * (dp - delta);
   if (!open) // dp may be anything where nothing is seen
     dp = bits.isVisible(bit) ? dp : 0.0f;
 }

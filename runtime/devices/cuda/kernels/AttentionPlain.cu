@@ -88,13 +88,17 @@ KERF_DEVICE void storeTile(const PlainSums &sums, T *to, int64_t stride,
 KERF_DEVICE void weigh(const AttentionArguments &a, const ScoreBits &bits,
                        PlainSums &scores, SoftmaxRow (&states)[4],
                        PlainSums &sums) {
+  if (a.cap > 0)
+#pragma unroll
+    for (int i = 0; i < 16; ++i)
+      scores.at[i / 4][i % 4] = capped(a, scores.at[i / 4][i % 4]);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     float top = -infinity, total = 0;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       float &s = scores.at[i][j];
-      s = bits.isVisible(4 * i + j) ? capped(a, s) * a.unit : -infinity;
+      s = bits.isVisible(4 * i + j) ? s * a.unit : -infinity;
       top = largest(top, s);
     }
     float correction = states[i].raise(rowLargest(top));
