@@ -164,6 +164,9 @@ static std::vector<double> readFactors(ConfigReader &rope,
                                        llvm::StringRef field, int64_t pairs) {
   std::vector<double> factors;
   llvm::ArrayRef<json::Value> list = rope.list(field);
+  if (!rope.find(field))
+    rope.error(field) << "missing field '" << field
+                      << "' of rope type 'longrope'";
   if (!rope.failed() && static_cast<int64_t>(list.size()) != pairs)
     rope.error(field) << "field '" << field << "': expected " << pairs
                       << " factors, one for each pair of channels that turns, "

@@ -29,6 +29,13 @@ Foretold kerf::runtime::readForetold(std::string_view plan) {
   return result;
 }
 
+void RunPage::noteCommands(kerf_session *session) {
+  kerf_profile_entry entry;
+  for (uint32_t i = 0; kerf_session_profile(session, i, &entry); ++i)
+    commands.push_back(
+        {entry.name, entry.seconds, static_cast<int64_t>(entry.calls)});
+}
+
 void RunPage::note(const StepRecord &record,
                    const std::vector<std::array<double, 3>> &own) {
   steps.push_back(static_cast<double>(record.step));

@@ -4,9 +4,9 @@
 
 #include "kerf/Train/Json.h"
 #include "kerf/Train/Launcher.h"
-#include "kerf/Train/Sampler.h"
 #include "kerf/Train/Text.h"
 #include "kerf/Train/Weights.h"
+#include "kerf/Train/sample/Sampler.h"
 
 #include <algorithm>
 #include <cmath>

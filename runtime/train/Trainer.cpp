@@ -9,13 +9,13 @@
 #include "kerf/Train/Log.h"
 #include "kerf/Train/ModelFolder.h"
 #include "kerf/Train/RunPage.h"
-#include "kerf/Train/Sampler.h"
 #include "kerf/Train/Signals.h"
 #include "kerf/Train/StateWriter.h"
 #include "kerf/Train/Text.h"
 #include "kerf/Train/Trace.h"
 #include "kerf/Train/Tuning.h"
 #include "kerf/Train/Weights.h"
+#include "kerf/Train/sample/Sampler.h"
 
 #include <algorithm>
 #include <cmath>
@@ -694,11 +694,8 @@ std::string Trainer::renderPage() {
   kerf_memory memory;
   kerf_session_memory(session, &memory);
   page.arenaBytes = memory.arena;
-  kerf_profile_entry entry;
-  for (uint32_t i = 0;
-       options.isProfiled && kerf_session_profile(session, i, &entry); ++i)
-    page.commands.push_back(
-        {entry.name, entry.seconds, static_cast<int64_t>(entry.calls)});
+  if (options.isProfiled)
+    page.noteCommands(session);
   return renderRunPage(page);
 }
 

@@ -10,13 +10,13 @@ from decoder import Decoder
 
 # Sizes that 2, 3 and 4 divide: the fields of all families' configs.
 SMALL = {
-    "hidden_size": 24, "n_embd": 24, "intermediate_size": 24, "moe_intermediate_size": 12, "vocab_size": 48,
+    "hidden_size": 24, "n_embd": 24, "ffn_dim": 24, "intermediate_size": 24, "intermediate_size_mlp": 24, "moe_intermediate_size": 12, "vocab_size": 48,
     "num_attention_heads": 12, "n_head": 12, "head_dim": 2, "q_lora_rank": 12, "kv_lora_rank": 12,
     "qk_nope_head_dim": 2, "qk_rope_head_dim": 2, "v_head_dim": 2, "max_window_layers": 1,
 }  # fmt: skip
 # 4-bit codes stand for 64 numbers of a row.
 QUANTIZED = SMALL | {
-    "hidden_size": 64, "n_embd": 64, "intermediate_size": 64, "moe_intermediate_size": 64,
+    "hidden_size": 64, "n_embd": 64, "ffn_dim": 64, "intermediate_size": 64, "intermediate_size_mlp": 64, "moe_intermediate_size": 64,
     "num_attention_heads": 16, "n_head": 16, "head_dim": 4, "q_lora_rank": 64, "kv_lora_rank": 64,
     "v_head_dim": 4,
 }  # fmt: skip
@@ -194,7 +194,7 @@ class Runner:
             return options
         path, compile = folder / "plan.json", (self.tools / "kerfc", model, *compile_options(case))
         step = self.call(*compile, "--stop-after=precision")
-        ops = re.findall(r"kerf\.attention.*kerf\.phase = #kerf\.phase<(\w+ \d+)", step)
+        ops = re.findall(r"kerf\.attention(?:_backward)? .*kerf\.phase = #kerf\.phase<(\w+ \d+)", step)
         self.call(*compile, *options, "--emit=plan", "-o", path)
         plan = json.loads(path.read_text())
         set_attention(case, plan, [op + " 0" for op in ops])

@@ -1,6 +1,6 @@
 //===- SampleTextTest.cpp - prompts and what is printed of tokens ---------===//
 
-#include "kerf/Train/SampleText.h"
+#include "kerf/Train/sample/SampleText.h"
 #include "kerf/Train/Text.h"
 
 #include "gtest/gtest.h"

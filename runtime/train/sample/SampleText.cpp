@@ -1,6 +1,6 @@
 //===- SampleText.cpp - tokens of a sample as text ------------------------===//
 
-#include "kerf/Train/SampleText.h"
+#include "kerf/Train/sample/SampleText.h"
 
 #include "kerf/Train/Text.h"
 

@@ -1,6 +1,6 @@
 //===- Sampler.cpp - the trained model goes on from texts -----------------===//
 
-#include "kerf/Train/Sampler.h"
+#include "kerf/Train/sample/Sampler.h"
 
 #include "kerf/Train/Signals.h"
 #include "kerf/Train/Text.h"

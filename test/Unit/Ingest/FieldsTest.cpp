@@ -133,9 +133,9 @@ TEST(Fields, allProblemsOfOneRun) {
 TEST(Fields, activations) {
   const std::string known = "note: expected one of gelu, gelu_new, "
                             "gelu_python, gelu_python_tanh, gelu_pytorch_tanh, "
-                            "relu2, silu, squared_relu, swish\n";
-  EXPECT_EQ(gpt2Errors("\"activation_function\": \"relu\""),
-            "2:24: error: unsupported activation 'relu' in field "
+                            "relu, relu2, silu, squared_relu, swish\n";
+  EXPECT_EQ(gpt2Errors("\"activation_function\": \"mish\""),
+            "2:24: error: unsupported activation 'mish' in field "
             "'activation_function'\n2:24: " +
                 known);
 }
@@ -180,12 +180,16 @@ TEST(Fields, architectures) {
 }
 
 TEST(Fields, ropeTypes) {
+  EXPECT_EQ(llamaErrors("\"rope_parameters\": {\"rope_type\": \"su\"}"),
+            "2:34: error: unsupported rope type 'su'\n"
+            "2:34: note: expected one of default, dynamic, linear, llama3, "
+            "longrope, yarn\n");
   EXPECT_EQ(llamaErrors("\"rope_parameters\": {\"rope_type\": \"dynamic\"}"),
-            "2:34: error: unsupported rope type 'dynamic'\n"
-            "2:34: note: expected one of default, linear, llama3, yarn\n");
-  EXPECT_EQ(llamaErrors("\"rope_parameters\": {\"rope_type\": \"longrope\"}"),
-            "2:34: error: unsupported rope type 'longrope'\n"
-            "2:34: note: expected one of default, linear, llama3, yarn\n");
+            "2:20: error: missing field 'factor' of rope type 'dynamic'\n");
+  EXPECT_EQ(llamaErrors("\"rope_parameters\": {\"rope_type\": \"longrope\", "
+                        "\"short_factor\": [1, 2]}"),
+            "2:20: error: missing field 'long_factor' of rope type "
+            "'longrope'\n");
   EXPECT_EQ(llamaErrors("\"rope_scaling\": \"linear\""),
             "2:17: error: field 'rope_scaling': expected an object or null, "
             "found 'linear'\n");
@@ -519,10 +523,11 @@ TEST(ListFields, everyFamily) {
   EXPECT_FALSE(printFields("bert", os));
   EXPECT_EQ(text, "");
   EXPECT_EQ(listFamilies(),
-            "arcee, cohere, cohere2, deepseek_v3, ernie4_5, exaone4, gemma, "
-            "gemma3_text, glm, glm4, gpt2, gpt_neox, granite, llama, mistral, "
-            "mixtral, nemotron, olmo2, olmo3, phi3, qwen2, qwen3, qwen3_moe, "
-            "seed_oss, smollm3, stablelm, starcoder2");
+            "arcee, cohere, cohere2, deepseek_v2, deepseek_v3, ernie4_5, "
+            "exaone4, gemma, gemma2, gemma3_text, glm, glm4, gpt2, gpt_neox, "
+            "gpt_oss, granite, llama, llama4_text, mistral, mixtral, nemotron, "
+            "olmo2, olmo3, opt, phi, phi3, qwen2, qwen3, qwen3_moe, seed_oss, "
+            "smollm3, stablelm, starcoder2");
 }
 
 } // namespace

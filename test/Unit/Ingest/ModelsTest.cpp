@@ -316,7 +316,9 @@ TEST(Reference, parameters) {
     if (llvm::sys::fs::exists(folder + "/adapter_config.json"))
       continue;
     Imported run(readFile(folder + "/config.json"), options);
-    EXPECT_EQ(run.messages, "") << folder;
+    // One is for sequences that are longer than the config's.
+    bool isLonger = llvm::StringRef(folder).ends_with("llama-dynamic");
+    EXPECT_EQ(run.messages.empty(), !isLonger) << folder << run.messages;
     ASSERT_TRUE(static_cast<bool>(run.module)) << folder;
     std::string error;
     auto file =

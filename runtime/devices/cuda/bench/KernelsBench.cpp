@@ -186,6 +186,7 @@ std::vector<int64_t> AttentionShape::attributes() const {
   for (int64_t whole : {b, h, s, s})
     attrs.push_back(whole);
   attrs.push_back(ranks > 1 ? ranks : 0);
+  attrs.push_back(0); // no soft cap
   return attrs;
 }
 

@@ -8,6 +8,7 @@
 #ifndef KERF_TRAIN_RUNPAGE_H
 #define KERF_TRAIN_RUNPAGE_H
 
+#include "kerf/Runtime/Runtime.h"
 #include "kerf/Train/Log.h"
 #include "kerf/Train/Plot.h"
 
@@ -50,6 +51,8 @@ struct RunPage {
 
   void note(const StepRecord &record,
             const std::vector<std::array<double, 3>> &ranks);
+  /// The times of a session that measures them.
+  void noteCommands(kerf_session *session);
 };
 
 /// The median of the steps but for the first, which also loads and warms up;

@@ -6,9 +6,9 @@
 #include "kerf/Runtime/Runtime.h"
 #include "kerf/Train/Experts.h"
 #include "kerf/Train/Options.h"
-#include "kerf/Train/SampleText.h"
 #include "kerf/Train/Sources.h"
 #include "kerf/Train/State.h"
+#include "kerf/Train/sample/SampleText.h"
 
 #include <cstdint>
 #include <optional>

@@ -9,8 +9,8 @@
 #ifndef KERF_TRAIN_SAMPLER_H
 #define KERF_TRAIN_SAMPLER_H
 
-#include "kerf/Train/SampleText.h"
 #include "kerf/Train/Setup.h"
+#include "kerf/Train/sample/SampleText.h"
 
 #include <memory>
 
