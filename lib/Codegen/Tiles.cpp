@@ -203,7 +203,8 @@ std::optional<Tiling> kerf::codegen::tilingOf(llvm::ArrayRef<Value> results,
     return std::nullopt;
   auto shape = typeOf(results[across - reads.begin()]).getShape();
   int64_t along = lastOf(shape), down = across->down;
-  if (along < 1)
+  // What lies across must be cut off from the rows by a dimension.
+  if (along < 1 || down < 0 || down >= along)
     return std::nullopt;
   Tiling tiling;
   for (auto [result, own] : llvm::zip(results, reads)) {

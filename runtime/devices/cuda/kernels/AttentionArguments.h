@@ -35,7 +35,7 @@ struct AttentionArguments {
   /// weights are 2^(unit score - ...).
   float cap, capScale, unit;
   float capInverse; ///< 1 / cap, or 0
-  float keep; ///< what is kept is multiplied by: 1 / (1 - rate)
+  float keep;       ///< what is kept is multiplied by: 1 / (1 - rate)
   uint64_t nameHash;
   int64_t global[4]; ///< whole [B,H,Sq,Sk] that random indices count in
 };
