@@ -366,15 +366,45 @@ static void removeAbandoned() {
   closedir(folder);
 }
 
+/// True once `file` is locked as rank 0's and its name is still its own:
+/// between the making and the locking another job may take it for one that was
+/// left.
+static bool isTaken(int file) {
+  struct stat info = {};
+  return lockByte(file, 0) && fstat(file, &info) == 0 && info.st_nlink > 0;
+}
+
+/// Removes the segment that `file` is if no job has it, and says so otherwise.
+/// Whoever removes it holds its lock, so that no two jobs remove one name.
+static Status removeLeft(int file, const std::string &path,
+                         const std::string &job) {
+  if (Status status = checkOwner(file, path, job); status.failed())
+    return status;
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_len = 1;
+  if (fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK)
+    return failure(KERF_INVALID,
+                   "a job named '%s' is running (process %d): choose another "
+                   "MASTER_PORT or KERF_SESSION",
+                   job.c_str(), lock.l_pid);
+  if (isTaken(file))
+    shm_unlink(path.c_str());
+  return {};
+}
+
 /// Rank 0: makes the segment, in place of one that a killed job left.
 Status Segment::create(const Rendezvous &rendezvous) {
   constexpr int attempts = 100;
   removeAbandoned();
-  for (int attempt = 0; file < 0; ++attempt) {
+  for (int attempt = 0;; ++attempt) {
     file = shm_open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (file >= 0)
+    if (file >= 0 && isTaken(file))
       break;
-    if (errno != EEXIST || attempt == attempts)
+    bool retry = file >= 0 || errno == EEXIST;
+    close();
+    if (!retry || attempt == attempts)
       return failure(KERF_FAILED, "cannot make shared memory '%s': %s",
                      path.c_str(), std::strerror(errno));
     file = shm_open(path.c_str(), O_RDWR | O_CLOEXEC, 0600);
@@ -385,28 +415,12 @@ Status Segment::create(const Rendezvous &rendezvous) {
                      path.c_str(), rendezvous.name.c_str());
     if (file < 0)
       continue;
-    if (Status status = checkOwner(file, path, rendezvous.name);
-        status.failed()) {
-      close();
-      return status;
-    }
-    // As a rank that is none, so that byte 0 counts.
-    struct flock lock = {};
-    lock.l_type = F_WRLCK;
-    lock.l_whence = SEEK_SET;
-    lock.l_len = 1;
-    if (fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK) {
-      close();
-      return failure(KERF_INVALID,
-                     "a job named '%s' is running (process %d): choose another "
-                     "MASTER_PORT or KERF_SESSION",
-                     rendezvous.name.c_str(), lock.l_pid);
-    }
-    shm_unlink(path.c_str());
+    Status status = removeLeft(file, path, rendezvous.name);
     close();
+    if (status.failed())
+      return status;
   }
   linked = true;
-  lockByte(file, 0);
   if (int error = posix_fallocate(file, 0, bytes()))
     return failure(KERF_NO_MEMORY, "cannot get %llu bytes of shared memory: %s",
                    (unsigned long long)bytes(), std::strerror(error));
