@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Decoder.h"
+#include "Fields.h"
 
 #include <cmath>
 
@@ -84,11 +85,6 @@ Experts kerf::deepseekExperts(ConfigReader &config,
   checkGroups(config, experts);
   if (config.failed())
     return experts;
-  if (options.auxLoss == "layer" || options.auxLoss == "global")
-    config.error("model_type")
-        << "the experts of this family are balanced by biases, expected "
-           "'aux-loss' to be config or none, found '"
-        << options.auxLoss << "'";
   double choices =
       static_cast<double>(options.batch) * options.seq * experts.perToken;
   experts.scale = scale;
@@ -153,11 +149,26 @@ Experts kerf::llama4Experts(ConfigReader &config) {
   return experts;
 }
 
+/// Refuses the option of an auxiliary loss where the family has none.
+static void checkNoAuxLoss(ConfigReader &config, llvm::StringRef auxLoss,
+                           bool isBalancedByBiases) {
+  if (auxLoss != "layer" && auxLoss != "global")
+    return;
+  config.error("model_type")
+      << (isBalancedByBiases
+              ? "the experts of this family are balanced by biases"
+              : kNoAuxLoss)
+      << ", expected 'aux-loss' to be config or none, found '" << auxLoss
+      << "'";
+}
+
 void kerf::readRouting(ConfigReader &config, const ImportOptions &options,
                        Experts &experts) {
   if (experts.hasAux) {
     experts.auxCoefficient = config.real("router_aux_loss_coef", 0.001);
     experts.aux = readAuxLoss(config, options.auxLoss, experts.auxCoefficient);
+  } else if (!config.failed()) {
+    checkNoAuxLoss(config, options.auxLoss, experts.balance.has_value());
   }
   if (config.failed())
     return;

@@ -468,6 +468,11 @@ TEST(Options, ranges) {
   EXPECT_EQ(errorsOf(configOf("deepseek_v3", ""), balance),
             "1:16: error: the experts of this family are balanced by biases, "
             "expected 'aux-loss' to be config or none, found 'layer'\n");
+  balance.routerBiasRate = 0.001;
+  balance.auxLoss = "global";
+  EXPECT_EQ(errorsOf(configOf("llama4_text", ""), balance),
+            "1:16: error: the library has no auxiliary loss of this family, "
+            "expected 'aux-loss' to be config or none, found 'global'\n");
 }
 
 // The forms of families: what a config may say of norms, rotation and layers.
