@@ -23,6 +23,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/CSE.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/DebugLog.h"
@@ -193,25 +194,39 @@ static bool haveOneSpace(Operation *x, const KernelSpace &ofX, Operation *y,
           (!readsTurned(x) && !readsTurned(y) && !ofX.looksUp && !ofY.looksUp));
 }
 
+/// Values that the members read from outside and make for the outside.
+static void findBorder(llvm::ArrayRef<Operation *> members,
+                       llvm::SetVector<Value> &reads,
+                       llvm::SetVector<Value> &results) {
+  llvm::DenseSet<Operation *> inside(members.begin(), members.end());
+  for (Operation *op : members) {
+    for (Value operand : op->getOperands())
+      if (!inside.contains(operand.getDefiningOp()))
+        reads.insert(operand);
+    for (Value result : op->getResults())
+      if (llvm::any_of(result.getUsers(),
+                       [&](Operation *user) { return !inside.contains(user); }))
+        results.insert(result);
+  }
+}
+
 bool BlockGraph::canJoin(unsigned a, unsigned b) const {
-  size_t arguments = 0;
-  for (unsigned x : members(a)) {
-    if (!isa<spmd::FusedOp>(ops[x]))
-      return false;
-    arguments += ops[x]->getNumOperands() + ops[x]->getNumResults();
-  }
-  for (unsigned y : members(b)) {
-    if (!isa<spmd::FusedOp>(ops[y]))
-      return false;
-    arguments += ops[y]->getNumOperands() + ops[y]->getNumResults();
-  }
-  for (unsigned x : members(a))
-    for (unsigned y : members(b))
+  llvm::SmallVector<unsigned> ofA = members(a), ofB = members(b);
+  llvm::SmallVector<Operation *> both;
+  for (unsigned id : llvm::concat<unsigned>(ofA, ofB))
+    both.push_back(ops[id]);
+  if (!llvm::all_of(both, llvm::IsaPred<spmd::FusedOp>))
+    return false;
+  for (unsigned x : ofA)
+    for (unsigned y : ofB)
       if (!haveOneSpace(ops[x], spaces[x], ops[y], spaces[y]) ||
           !isRowFlow(ops[x], ops[y], spaces[x].shape) ||
           !isRowFlow(ops[y], ops[x], spaces[x].shape))
         return false;
-  return arguments <= kMaxArguments && !joinMakesCycle(a, b);
+  llvm::SetVector<Value> reads, results;
+  findBorder(both, reads, results);
+  return reads.size() + results.size() <= kMaxArguments &&
+         !joinMakesCycle(a, b);
 }
 
 void BlockGraph::join(unsigned a, unsigned b) {
@@ -318,24 +333,111 @@ static void joinTurned(BlockGraph &graph, unsigned turned) {
 }
 
 //===----------------------------------------------------------------------===//
-// Building
+// Values that each kernel makes again
 //===----------------------------------------------------------------------===//
 
-/// Values that the members read from outside and make for the outside.
-static void findBorder(llvm::ArrayRef<Operation *> members,
-                       llvm::SetVector<Value> &reads,
-                       llvm::SetVector<Value> &results) {
-  llvm::DenseSet<Operation *> inside(members.begin(), members.end());
-  for (Operation *op : members) {
-    for (Value operand : op->getOperands())
-      if (!inside.contains(operand.getDefiningOp()))
-        reads.insert(operand);
-    for (Value result : op->getResults())
-      if (llvm::any_of(result.getUsers(),
-                       [&](Operation *user) { return !inside.contains(user); }))
-        results.insert(result);
+/// The one tensor of its result's shape that an elementwise kernel reads, if
+/// what else it reads are scalars, and nothing random is drawn; else null.
+static Value chainInput(const BlockGraph &graph, unsigned id) {
+  auto fused = dyn_cast<spmd::FusedOp>(graph.ops[id]);
+  if (!fused || fused->getNumResults() != 1 ||
+      graph.spaces[id].kind != KernelKind::Pointwise ||
+      graph.spaces[id].looksUp || readsTurned(fused) ||
+      !fused.getBody().front().getOps<RandomUniformOp>().empty())
+    return {};
+  Value input;
+  for (Value x : fused->getOperands()) {
+    if (typeOf(x).getRank() == 0)
+      continue;
+    bool isLarge =
+        typeOf(x).getShape() == typeOf(fused->getResult(0)).getShape();
+    if (!isLarge || (input && input != x))
+      return {};
+    input = x;
   }
+  return input;
 }
+
+static unsigned bitsOf(Value value) {
+  return typeOf(value).getElementTypeBitWidth();
+}
+
+/// True for a kernel whose readers may as well compute its result: what they
+/// read for it lies in memory anyway, or is narrower.
+static bool isMadeAgain(const BlockGraph &graph, unsigned id) {
+  Value input = chainInput(graph, id);
+  if (!input || bitsOf(input) > bitsOf(graph.ops[id]->getResult(0)))
+    return false;
+  auto maker = graph.ids.find(input.getDefiningOp());
+  return bitsOf(input) < bitsOf(graph.ops[id]->getResult(0)) ||
+         maker == graph.ids.end() ||
+         graph.group[maker->second] != graph.group[id] ||
+         isMadeAgain(graph, maker->second);
+}
+
+namespace {
+/// Gives each kernel that would read a value from memory the chain that makes
+/// it: a collective stands between kernels that read the same scaled logits.
+class ChainRepeater {
+public:
+  ChainRepeater(BlockGraph &graph) : graph(graph) {}
+
+  /// True if something was repeated: the groups are those of another block.
+  bool run() {
+    bool changed = false;
+    for (unsigned id = graph.ops.size(); id-- > 0;)
+      changed |= isMadeAgain(graph, id) && repeat(id);
+    return changed;
+  }
+
+private:
+  BlockGraph &graph;
+  llvm::DenseMap<Operation *, unsigned> groupOfCopy;
+
+  /// The group of a kernel over the loops of kernel `id`, or -1.
+  int64_t groupOf(Operation *user, unsigned id) const {
+    if (auto copy = groupOfCopy.find(user); copy != groupOfCopy.end())
+      return copy->second;
+    auto found = graph.ids.find(user);
+    if (found == graph.ids.end() || !isa<spmd::FusedOp>(user) ||
+        readsTurned(user) ||
+        !haveOneSpace(graph.ops[id], graph.spaces[id], user,
+                      graph.spaces[found->second]))
+      return -1;
+    return graph.group[found->second];
+  }
+
+  bool repeat(unsigned id) {
+    Operation *op = graph.ops[id];
+    llvm::MapVector<int64_t, llvm::SmallVector<Operation *>> readers;
+    for (Operation *user : op->getUsers())
+      readers[groupOf(user, id)].push_back(user);
+    if (readers.count(-1))
+      return false;
+    readers.remove_if(
+        [&](auto &entry) { return entry.first == graph.group[id]; });
+    for (auto &[group, users] : readers)
+      copyFor(op, group, users);
+    return !readers.empty();
+  }
+
+  void copyFor(Operation *op, unsigned group,
+               llvm::ArrayRef<Operation *> users) {
+    Operation *first = users.front();
+    for (Operation *user : users)
+      if (user->isBeforeInBlock(first))
+        first = user;
+    Operation *copy = OpBuilder(first).clone(*op);
+    for (Operation *user : users)
+      user->replaceUsesOfWith(op->getResult(0), copy->getResult(0));
+    groupOfCopy[copy] = group;
+  }
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Building
+//===----------------------------------------------------------------------===//
 
 /// What the members compute, each kind once: "layer_norm+add".
 static std::string kindOf(llvm::ArrayRef<Operation *> members) {
@@ -411,6 +513,13 @@ static void rebuild(BlockGraph &graph, Block &block) {
     DominanceInfo dominance(fused);
     eliminateCommonSubExpressions(rewriter, dominance, fused);
   }
+}
+
+/// Erases kernels whose results nobody reads any more.
+static void eraseUnread(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isa<spmd::FusedOp>(op) && isOpTriviallyDead(&op))
+      op.erase();
 }
 
 //===----------------------------------------------------------------------===//
@@ -500,9 +609,7 @@ struct FuseGroups : kerf::impl::FuseGroupsPassBase<FuseGroups> {
       fuseBlock(*block);
   }
 
-  void fuseBlock(Block &block) {
-    if (gathers)
-      absorbTables(block);
+  BlockGraph grouped(Block &block) {
     BlockGraph graph(block, gathers);
     for (unsigned id = 0; id < graph.ops.size(); ++id)
       if (isa<spmd::FusedOp>(graph.ops[id]))
@@ -513,6 +620,17 @@ struct FuseGroups : kerf::impl::FuseGroupsPassBase<FuseGroups> {
     for (unsigned id = 0; turned && id < graph.ops.size(); ++id)
       if (graph.group[id] == id)
         joinTurned(graph, id);
+    return graph;
+  }
+
+  void fuseBlock(Block &block) {
+    if (gathers)
+      absorbTables(block);
+    BlockGraph graph = grouped(block);
+    if (ChainRepeater(graph).run()) {
+      eraseUnread(block);
+      graph = grouped(block);
+    }
     auto kernels = [&] {
       return std::distance(block.op_begin<spmd::FusedOp>(),
                            block.op_end<spmd::FusedOp>());
