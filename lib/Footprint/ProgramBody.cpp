@@ -374,7 +374,7 @@ private:
   /// What follows the op that makes a gradient.
   void finish(int value, int p) {
     int tensor = tensors[rootOf(value)];
-    if (layer.params[p].isTied)
+    if (layer.params[p].sharesSum())
       body.tensors[tensor].lasts = Lasts::Call;
     else if (isCut(p) && passes.isLoop)
       gradients.push_back({value, p});
@@ -475,7 +475,7 @@ private:
       bool isAdded = isRows || (isSummed && param.isProduct);
       bool isPart =
           isSummedHere(p) && (isSummed || param.shrinks(layer.outer.zero));
-      bool isOwn = isCut(p) || isPart || (param.isTied && !isRows) ||
+      bool isOwn = isCut(p) || isPart || (param.sharesSum() && !isRows) ||
                    (!passes.isLoop && !isAdded);
       return isOwn ? bytes : 0;
     }

@@ -287,13 +287,11 @@ void SketchedLayer::findParams() {
   }
 }
 
-/// True when two layers have a parameter cut alike.
-static bool restAlike(const LayerLayout &a, size_t p, const LayerLayout &b,
-                      size_t q) {
-  return llvm::all_of(llvm::zip_equal(a.axes, b.axes), [&](auto pair) {
-    const auto &[own, other] = pair;
-    return own.params.empty() || other.params.empty() ||
-           own.params[p].weight == other.params[q].weight;
+/// True where parts are exchanged: each layer has as large a part, cut by
+/// another dimension.
+static bool areExchanged(const TiedCuts &cuts) {
+  return llvm::all_of(cuts, [](const auto &pair) {
+    return (pair.first > 0) == (pair.second > 0);
   });
 }
 
@@ -305,7 +303,11 @@ void SketchedLayer::tie(SketchedLayer &first) {
         param.ranks = other.ranks;
         param.piece = other.piece;
         param.isAcross = other.isAcross = outer.pp > 1;
-        param.isMoved = !restAlike(layout, p, first.layout, q);
+        TiedCuts cuts = cutsOf(first.layout, q, layout, p);
+        param.isMoved = llvm::any_of(
+            cuts, [](const auto &pair) { return pair.first != pair.second; });
+        param.isSummedApart =
+            param.isMoved && areExchanged(cuts) && outer.microBatches > 1;
       }
 }
 

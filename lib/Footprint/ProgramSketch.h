@@ -150,6 +150,12 @@ public:
     bool isTied = false;   ///< another layer of the stage has it
     bool isAcross = false; ///< another stage has it, too
     bool isMoved = false;  ///< it rests as another layer has it, cut elsewhere
+    /// Of a moved one: its gradients are added up as they are made, and parts
+    /// are exchanged once, in the update.
+    bool isSummedApart = false;
+
+    /// Its gradient is added to the sum that another layer has.
+    bool sharesSum() const { return isTied && !isSummedApart; }
 
     /// True where a backward pass can sum the gradient over ranks.
     bool isSummable() const {

@@ -136,7 +136,7 @@ private:
   void beginGradients(const Chunk &chunk) {
     forEachRun(chunk, [&](const Run &run) {
       for (const SketchedLayer::Param &param : run.layer->params)
-        if (param.param->trainable && !param.isTied)
+        if (param.param->trainable && !param.sharesSum())
           wholeOf(run, param) =
               line.begin(gradientBytes(run, param), Held::Gradients);
     });
@@ -511,8 +511,12 @@ private:
     double most = 0, across = 0, freed = 0, mostWork = 0;
     forEachRun([&](const Run &run) {
       for (const SketchedLayer::Param &param : run.layer->params) {
-        if (!param.param->trainable || param.isTied)
+        if (!param.param->trainable || param.sharesSum())
           continue;
+        if (param.isTied) { // Exchanged, and added.
+          across += roundedBytes(param.gradient * param.param->gradientBytes);
+          continue;
+        }
         mostWork = std::max(mostWork, param.updateBytes);
         double each = double(run.count) * param.param->gradientBytes;
         double bytes = each * (outer.zero >= 1 ? param.piece : param.elements);
@@ -550,7 +554,7 @@ private:
     double sums = 0;
     forEachRun([&](const Run &run) {
       for (const SketchedLayer::Param &param : run.layer->params)
-        if (param.param->trainable && !param.isTied)
+        if (param.param->trainable && !param.sharesSum())
           sums += double(run.count) * param.param->gradientBytes *
                   (outer.zero >= 2 ? param.piece : param.elements);
     });

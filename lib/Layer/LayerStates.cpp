@@ -22,6 +22,27 @@
 
 using namespace kerf;
 
+TiedCuts kerf::cutsOf(const LayerLayout &first, size_t p,
+                      const LayerLayout &second, size_t q) {
+  TiedCuts cuts = {};
+  for (size_t axis = 0; axis < kInnerAxes; ++axis) {
+    const AxisLayout &own = first.axes[axis], &other = second.axes[axis];
+    if (!own.params.empty() && !other.params.empty())
+      cuts[axis] = {own.params[p].weight, other.params[q].weight};
+  }
+  return cuts;
+}
+
+TiedCuts kerf::tiedCuts(const LayerKind &firstKind, const LayerLayout &first,
+                        const LayerKind &secondKind,
+                        const LayerLayout &second) {
+  for (auto [q, param] : llvm::enumerate(secondKind.params))
+    for (auto [p, other] : llvm::enumerate(firstKind.params))
+      if (param.shared && param.name == other.name)
+        return cutsOf(first, p, second, q);
+  return {};
+}
+
 static constexpr int kTensor = static_cast<int>(InnerAxis::Tensor);
 static constexpr int kContext = static_cast<int>(InnerAxis::Context);
 static constexpr int kExpert = static_cast<int>(InnerAxis::Expert);

@@ -130,6 +130,17 @@ const LayerLayout *Solution::layoutOf(int kind, const LayerPoint &point) const {
   return &tables->layoutOf(keyOf(result.best->outer, kind), point);
 }
 
+TiedCuts Solution::tiedCutsOf(const OuterChoice &outer,
+                              const LayerPoint &embedding,
+                              const LayerPoint &head) const {
+  if (!tables || embedding.layout < 0 || head.layout < 0)
+    return {};
+  int first = step.embedding(), last = step.head();
+  return kerf::tiedCuts(
+      step.kinds[first], tables->layoutOf(keyOf(outer, first), embedding),
+      step.kinds[last], tables->layoutOf(keyOf(outer, last), head));
+}
+
 ExplainInput Solution::explainInput(double tokens) const {
   ExplainInput input;
   input.step = &step;
@@ -153,6 +164,10 @@ ExplainInput Solution::explainInput(double tokens) const {
     return !tables || point.layout < 0
                ? std::vector<LayerBuffer>()
                : tables->buffersOf(keyOf(outer, kind), point, most);
+  };
+  input.tiedCuts = [this](const OuterChoice &outer, const LayerPoint &embedding,
+                          const LayerPoint &head) {
+    return tiedCutsOf(outer, embedding, head);
   };
   input.asked = &asked;
   input.excluded = pins.excluded;
@@ -289,6 +304,7 @@ static SearchProblem problemOf(const Solution &solution,
   problem.isQuick = request.isQuick;
   problem.hopeless = request.hopeless;
   problem.roomyHeadroom = request.roomyHeadroom;
+  problem.tiedCuts = std::bind_front(&Solution::tiedCutsOf, &solution);
   // Nothing is written for other devices, or by another runtime.
   if (solution.machine.device.target == BackendTarget::None ||
       solution.profile.name != Profile().name)

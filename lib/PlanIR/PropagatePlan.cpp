@@ -107,6 +107,7 @@ private:
   void noteSource(Value operand, const Layout &need);
   void search(Choice &choice, unsigned next);
   std::optional<Score> scoreOf(Choice &choice);
+  double bytesToRest(const Choice &choice, Value result, const Layout &layout);
   bool leavesMicroSum(Choice &choice);
 
   PlanAxes axes;
@@ -389,7 +390,8 @@ std::optional<Score> Propagation::scoreOf(Choice &choice) {
     bool waits = llvm::is_contained(layout.sums, axes.micro());
     Layout now = layout;
     llvm::erase(now.sums, axes.micro());
-    score.bytes += (waits ? 1 : times) * bytesLater(choice, result, now, axes);
+    score.bytes += (waits ? 1 : times) * bytesLater(choice, result, now, axes) +
+                   bytesToRest(choice, result, layout);
   }
   score.work = 1;
   for (auto [factor, list] :
@@ -510,6 +512,26 @@ static bool readsInputsOnly(Operation *op, const PlannedModel &plan) {
     return maker ? plan.prologue.contains(maker)
                  : isa<ModelOp>(operand.getParentBlock()->getParentOp());
   });
+}
+
+/// Bytes that bring a sum of a tied parameter's gradients to where the
+/// parameter rests, once per step; 0 for what no update reads.
+double Propagation::bytesToRest(const Choice &choice, Value result,
+                                const Layout &layout) {
+  double bytes = 0;
+  for (Operation *user : result.getUsers()) {
+    auto update = dyn_cast<UpdateOp>(user);
+    auto rest = update && choice.facts.jointly && !update.getStart()
+                    ? restOf(update.getName(), iterationsOf(update))
+                    : std::nullopt;
+    std::string error;
+    if (!rest)
+      continue;
+    auto steps = planConversion(layout.reduced(), *rest, axes, error);
+    if (succeeded(steps))
+      bytes += bytesOf(*steps, layout.reduced(), result.getType(), axes);
+  }
+  return bytes;
 }
 
 bool Propagation::leavesMicroSum(Choice &choice) {

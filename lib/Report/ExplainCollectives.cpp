@@ -52,6 +52,7 @@ private:
   void add(const DataExchange &exchange, double times);
   void addLayers(const PlacedLayers &layers, LayerPrice &once);
   void addEnds();
+  void addTiedMoves();
 
   const ExplainInput &input;
   const PlanPoint &plan;
@@ -179,6 +180,15 @@ void Account::addEnds() {
           2 * tiedSec(pricing.problem, outer, bytes));
 }
 
+/// What moves a tied table between the layouts of embedding and head.
+void Account::addTiedMoves() {
+  for (const TiedMove &move : tiedMoves(pricing, plan)) {
+    double calls = move.calls * (move.isGradient && outer.pp > 1 ? 2 : 1);
+    add(nameOf(move.kind), namesOf(move.group), calls, calls * move.bytes,
+        calls / move.calls * move.sec(memo));
+  }
+}
+
 std::vector<PricedCollective> Account::rows() {
   for (const PlacedStage &stage : plan.stages) {
     LayerPrice once;
@@ -189,6 +199,7 @@ std::vector<PricedCollective> Account::rows() {
                        [&](const DataExchange &exchange) { add(exchange, 1); });
   }
   addEnds();
+  addTiedMoves();
   std::vector<PricedCollective> rows;
   for (auto &[key, row] : sums)
     rows.push_back(std::move(row));
@@ -206,5 +217,6 @@ std::vector<PricedCollective> kerf::priceCollectives(const ExplainInput &input,
     problem.runs.push_back({run.kind, run.count});
   problem.hasEmbedding = input.step->embedding() >= 0;
   problem.hasHead = input.step->head() >= 0;
+  problem.tiedCuts = input.tiedCuts;
   return Account(input, problem, plan).rows();
 }

@@ -104,6 +104,7 @@ private:
   void addStage(size_t stage);
   void addActivations(size_t stage, llvm::ArrayRef<double> saved);
   void addTiedSync();
+  void addTiedMoves();
   std::vector<double> sendSecs() const;
 };
 } // namespace
@@ -190,6 +191,71 @@ void Evaluator::addTiedSync() {
   }
 }
 
+/// The point of a kind among layers; null if it is not there.
+static const LayerPoint *pointOf(llvm::ArrayRef<PlacedLayers> all, int kind) {
+  const auto *found = llvm::find_if(
+      all, [&](const PlacedLayers &layers) { return layers.kind == kind; });
+  return found == all.end() ? nullptr : &found->point;
+}
+
+double TiedMove::sec(GroupMemo &memo) const {
+  return calls * memo.of(group, bytes).of(kind)(bytes);
+}
+
+/// Where both cut the table, parts are exchanged; where one has it whole, the
+/// other's are gathered for it.
+std::vector<TiedMove> search_detail::tiedMoves(const Pricing &pricing,
+                                               const PlanPoint &plan) {
+  const SearchProblem &problem = pricing.problem;
+  const OuterChoice &outer = plan.outer;
+  const LayerPoint *first =
+      pointOf(plan.stages.front().chunks.front().layers, embeddingOf(problem));
+  const LayerPoint *last =
+      pointOf(plan.stages.back().chunks.back().layers, headOf(problem));
+  if (!problem.tiedCuts || !first || !last || last->sharedElements == 0)
+    return {};
+  double weight = last->sharedElements * last->weightBytes;
+  double gradient = tiedBytes(pricing, *last);
+  bool isOnce = outer.zero < 3 && outer.microBatches > 1;
+  double calls = isOnce ? 1 : 2 * double(outer.microBatches);
+  std::vector<TiedMove> moves;
+  auto add = [&](CollectiveKind kind, Group group, double bytes, double times,
+                 bool isGradient) {
+    if (bytes > 0 && group.size > 1)
+      moves.push_back({kind, group, bytes, times, isGradient});
+  };
+  TableKey key = keyOf(outer, headOf(problem));
+  for (auto [cuts, group] :
+       llvm::zip_equal(problem.tiedCuts(outer, *first, *last), key.groups)) {
+    auto [rests, needed] = cuts;
+    if (rests == needed)
+      continue;
+    bool exchanges = rests > 0 && needed > 0;
+    if (rests > 0)
+      add(exchanges ? CollectiveKind::AllToAll : CollectiveKind::AllGather,
+          group, weight, calls, false);
+    if (exchanges)
+      add(CollectiveKind::AllToAll, group, gradient, 1, true);
+    else if (needed > 0)
+      add(CollectiveKind::AllGather, group, gradient * double(group.size), 1,
+          true);
+  }
+  return moves;
+}
+
+void Evaluator::addTiedMoves() {
+  for (const TiedMove &move : tiedMoves(pricing, plan)) {
+    double sec = move.sec(memo);
+    if (!move.isGradient) {
+      plan.work.stages.back().weightGatherSec += sec;
+      continue;
+    }
+    plan.work.stages.front().gradientSyncSec += sec;
+    if (plan.outer.pp > 1)
+      plan.work.stages.back().gradientSyncSec += sec;
+  }
+}
+
 std::vector<double> search_detail::sendSecs(const SearchProblem &problem,
                                             const OuterChoice &outer,
                                             double bytes) {
@@ -233,6 +299,7 @@ void Evaluator::run() {
   for (size_t stage = 0; stage < plan.stages.size(); ++stage)
     addStage(stage);
   addTiedSync();
+  addTiedMoves();
   plan.work.sendSec = sendSecs();
   plan.work.gradientOverlap = problem.profile.gradientOverlap;
   plan.work.weightOverlap = problem.profile.weightOverlap;

@@ -236,6 +236,17 @@ bool Searcher::fitsMemory(const Node &node, const StageProblem &stages,
   return fits(problem, plan);
 }
 
+/// True where embedding and head have a table that both read cut by other
+/// dimensions, so that it is moved in each step.
+static bool movesTable(const SearchProblem &problem, const OuterChoice &outer,
+                       std::vector<PlacedStage> stages) {
+  PlanPoint plan;
+  plan.outer = outer;
+  plan.stages = std::move(stages);
+  GroupMemo memo(*problem.machine, problem.profile);
+  return !tiedMoves(Pricing(problem, plan.outer, memo), plan).empty();
+}
+
 /// Layers that occur once (embedding and head) have the point that a
 /// micro-batch is fastest with. How they lie also decides what happens once per
 /// step: where that may matter, the point that the step is fastest with. `sec`
@@ -245,10 +256,11 @@ StageSplit Searcher::withBestOnce(const Node &node, const StageProblem &stages,
   constexpr double kSlack = 0.1; // of the best; what is slower stays slower
   constexpr int64_t kFewMicroBatches = 16;
   OuterChoice outer = outerOf(node);
-  if (!split.fits() || sec > best * (1 + kSlack) ||
-      outer.microBatches > kFewMicroBatches)
-    return split;
   const TableList &tables = heads[node.index].tables;
+  if (!split.fits() || sec > best * (1 + kSlack) ||
+      (outer.microBatches > kFewMicroBatches &&
+       !movesTable(problem, outer, placedOf(stages, split, tables))))
+    return split;
   for (int kind : {embeddingOf(problem), headOf(problem)}) {
     size_t points = kind < 0 ? 0 : stages.kinds[kind].points.size();
     for (size_t point = 0; point < points; ++point) {

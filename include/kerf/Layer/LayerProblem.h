@@ -96,6 +96,15 @@ struct LayerLayout {
   std::array<AxisLayout, kInnerAxes> axes;
 };
 
+/// How two layouts have a parameter that is number `p` of one and `q` of the
+/// other.
+TiedCuts cutsOf(const LayerLayout &first, size_t p, const LayerLayout &second,
+                size_t q);
+/// The same of the parameter that both kinds read, the second as `shared`; all
+/// alike if there is none.
+TiedCuts tiedCuts(const LayerKind &firstKind, const LayerLayout &first,
+                  const LayerKind &secondKind, const LayerLayout &second);
+
 /// What a rule says of an op on an axis: true for options that are allowed.
 using OptionFilter =
     std::function<bool(const LayerOp &, InnerAxis, const OpOption &)>;

@@ -111,6 +111,11 @@ struct LayerPoint {
   }
 };
 
+/// How two kinds have a parameter that both read (a tied embedding), by inner
+/// axis: the state of the first and of the second (`AxisState`: above 0 where
+/// it is cut). Equal where it lies alike.
+using TiedCuts = std::array<std::pair<int32_t, int32_t>, kInnerAxes>;
+
 /// What a table is made for.
 struct TableKey {
   int kind = 0;

@@ -74,6 +74,9 @@ struct Solution {
 
   /// The layout behind a point of the best plan.
   const LayerLayout *layoutOf(int kind, const LayerPoint &point) const;
+  /// How embedding and head have the table that both read, at points of a plan.
+  TiedCuts tiedCutsOf(const OuterChoice &outer, const LayerPoint &embedding,
+                      const LayerPoint &head) const;
   /// What `explain` takes; borrows from this.
   ExplainInput explainInput(double tokens = 0) const;
 };

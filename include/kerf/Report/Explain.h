@@ -69,6 +69,10 @@ struct ExplainInput {
   std::function<std::vector<LayerBuffer>(const OuterChoice &outer, int kind,
                                          const LayerPoint &)>
       buffersOf;
+  /// `SearchProblem::tiedCuts`.
+  std::function<TiedCuts(const OuterChoice &, const LayerPoint &embedding,
+                         const LayerPoint &head)>
+      tiedCuts;
   const Pins *asked = nullptr; ///< pins of a person; may be null
   /// Features that the target cannot execute, with the reason (`Pins`).
   std::vector<std::pair<std::string, std::string>> excluded;

@@ -202,6 +202,17 @@ double addingSec(const LayerPoint &point, int64_t microBatches);
 /// too.
 double tiedBytes(const Pricing &pricing, const LayerPoint &point);
 
+/// A collective that moves a tied table between the ways in which embedding and
+/// head have it, cut by other dimensions. It rests as the embedding has it.
+struct TiedMove {
+  CollectiveKind kind = CollectiveKind::AllToAll;
+  Group group;
+  double bytes = 0, calls = 1;
+  bool isGradient = false; ///< else the weight, which the head's stage moves
+  double sec(GroupMemo &memo) const;
+};
+std::vector<TiedMove> tiedMoves(const Pricing &pricing, const PlanPoint &plan);
+
 /// What a stage does once per step.
 struct StepPrice {
   double gradientSyncSec = 0, weightGatherSec = 0, updateSec = 0;

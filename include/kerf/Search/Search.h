@@ -261,6 +261,11 @@ struct SearchProblem {
   MeasureLayers measureLayers;
   /// The same with `work` left out (0), which takes far less time.
   MeasureLayers measureLasting;
+  /// How embedding and head, at points of a plan, have the table that both
+  /// read; empty where layouts are not known.
+  std::function<TiedCuts(const OuterChoice &, const LayerPoint &embedding,
+                         const LayerPoint &head)>
+      tiedCuts;
   /// What is wrong: every violation, with legal values and the nearest fix.
   std::vector<std::string> check() const;
 };
