@@ -1,5 +1,7 @@
 #include "kerf/Artifact/Assemble.h"
 
+#include "KernelBytes.h"
+
 #include "kerf/Artifact/Check.h"
 #include "kerf/Dialect/Kerf/Metrics.h"
 #include "kerf/Dialect/Kerf/Names.h"
@@ -274,6 +276,7 @@ LogicalResult Assembler::addKernel(exec::KernelOp op) {
   if (auto threads = code.getAs<IntegerAttr>("threads"))
     record.threads = threads.getInt();
   record.hash = llvm::xxh3_64bits(symbol);
+  record.untouched = untouchedBytes(op);
   auto [at, isNew] = symbols.try_emplace(symbol, data.kernels.size());
   kernels[op.getSymName()] = at->second;
   if (isNew)

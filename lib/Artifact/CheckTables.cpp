@@ -434,6 +434,9 @@ bool Checker::checkKernel(uint32_t index) {
                    "arguments",
                    view.string(kernel.symbol), (long long)kernel.units,
                    (long long)kernel.grain, kernel.argument_count);
+  if (kernel.untouched < 0)
+    return damaged("kernel '%s' leaves %lld bytes untouched",
+                   view.string(kernel.symbol), (long long)kernel.untouched);
   // What a block of any GPU can have.
   constexpr uint32_t mostThreads = 1024, warp = 32;
   bool isGpu = isCuda();

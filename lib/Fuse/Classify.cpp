@@ -245,6 +245,11 @@ bool kerf::isReadTurned(BlockArgument argument) {
          llvm::all_of(argument.getUsers(), llvm::IsaPred<TransposeOp>);
 }
 
+bool kerf::isReadInParts(BlockArgument argument) {
+  return !argument.use_empty() &&
+         llvm::all_of(argument.getUsers(), llvm::IsaPred<SliceOp>);
+}
+
 static KernelKind kindOf(Operation &op, llvm::ArrayRef<int64_t> space) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return kindOf(reduce, space);
@@ -252,6 +257,10 @@ static KernelKind kindOf(Operation &op, llvm::ArrayRef<int64_t> space) {
   if (auto transpose = dyn_cast<TransposeOp>(op);
       transpose && isa<BlockArgument>(transpose.getX()) &&
       typeOf(transpose.getResult()).getShape() == space)
+    return KernelKind::Pointwise;
+  if (auto slice = dyn_cast<SliceOp>(op);
+      slice && isa<BlockArgument>(slice.getX()) &&
+      typeOf(slice.getResult()).getShape() == space)
     return KernelKind::Pointwise;
   if (isa<EinsumOp, GatherOp, ScatterAddOp, CumsumOp, TopKOp, TransposeOp,
           SliceOp, PadOp, ConcatOp, ReshapeOp>(op) ||
@@ -267,7 +276,7 @@ KernelSpace kerf::getKernelSpace(spmd::FusedOp fused) {
   SpaceBuilder builder;
   Block &body = fused.getBody().front();
   for (BlockArgument argument : body.getArguments())
-    if (!isReadTurned(argument))
+    if (!isReadTurned(argument) && !isReadInParts(argument))
       builder.see(argument);
   for (Operation &op : body.without_terminator())
     for (Value result : op.getResults())

@@ -67,6 +67,9 @@ struct KernelSpace {
 /// True for a value that a kernel reads from memory through a transpose alone.
 bool isReadTurned(mlir::BlockArgument argument);
 
+/// True for a value that a kernel reads from memory in slices alone.
+bool isReadInParts(mlir::BlockArgument argument);
+
 /// The loops of a kernel of plain ops.
 KernelSpace getKernelSpace(spmd::FusedOp fused);
 

@@ -2,7 +2,8 @@
 //
 // Problem: the time of row ops is that of their bytes, and which bytes move is
 // decided by a later stage, `fuse`: chains become kernels, readers of one
-// tensor share one, products of GPUs end in what follows them.
+// tensor share one, products of GPUs end in what follows them, and parts are
+// computed where they are joined.
 // Idea: play that stage on the ops of a kind, uncut, and note for each op which
 // of its operands and results move. So times stay functions of an op and its
 // option; that kernels come apart where a collective stands between their ops
@@ -37,12 +38,6 @@ KernelStyle kerf::kernelStyleOf(const Profile &profile, const Device &device) {
                                       : KernelStyle::RowSums;
 }
 
-/// Element-wise and row ops without products, whose outputs a kernel that reads
-/// them can make on the way.
-static bool isRowOp(const LayerOp &op) {
-  return op.work.products() == 0 && op.maps.empty() && !op.view && !op.alone;
-}
-
 /// A constant or an index: each reader makes it again.
 static bool isSource(const LayerOp &op) { return op.operands.empty(); }
 
@@ -62,10 +57,12 @@ public:
   KernelTraffic build() {
     for (size_t i = 0; i < kind.ops.size(); ++i)
       moveAll(i);
-    if (style == KernelStyle::Chains)
+    if (style == KernelStyle::Chains) {
       joinChains();
-    else
+    } else {
       joinPasses();
+      makePartsInJoins();
+    }
     return std::move(out);
   }
 
@@ -227,6 +224,19 @@ private:
       if (!llvm::is_contained(op.operands, value) && known.insert(value).second)
         more += kind.values[value].bytes();
     own.epilogue = more / kind.values[op.results[0]].bytes();
+  }
+
+  /// What joins parts computes those that nobody else reads.
+  void makePartsInJoins() {
+    for (auto [op, own] : llvm::zip(kind.ops, out.ops))
+      for (int part : partsOf(kind, op)) {
+        if (!isMadeInJoin(kind, part))
+          continue;
+        KernelTraffic::Op &maker = out.ops[kind.values[part].producer];
+        maker.writes[0] = maker.launch = out.inMemory[part] = false;
+        for (auto [value, moves] : llvm::zip(op.operands, own.reads))
+          moves &= value != part;
+      }
   }
 
   bool isMadeBySource(int value) const {

@@ -38,6 +38,73 @@ bool kerf::isForAttention(const LayerKind &kind, int value) {
   });
 }
 
+bool kerf::isRowOp(const LayerOp &op) {
+  return op.work.products() == 0 && op.maps.empty() && !op.view && !op.alone;
+}
+
+/// Of padded parts that are added.
+static bool isSumOfParts(const LayerOp &op) {
+  return op.view && op.operands.size() > 1;
+}
+
+bool kerf::isForKernels(const LayerKind &kind, int value) {
+  return llvm::all_of(kind.ops, [&](const LayerOp &op) {
+    if (!llvm::is_contained(op.operands, value))
+      return true;
+    return op.view ? isSumOfParts(op) || isForKernels(kind, op.results[0])
+                   : isRowOp(op);
+  });
+}
+
+/// A value behind views of it.
+static int shownBy(const LayerKind &kind, int value) {
+  int producer = kind.values[value].producer;
+  bool isView = producer >= 0 && kind.ops[producer].view &&
+                kind.ops[producer].operands.size() == 1 &&
+                kind.ops[producer].name != "slice";
+  return isView ? shownBy(kind, kind.ops[producer].operands[0]) : value;
+}
+
+std::vector<int> kerf::partsOf(const LayerKind &kind, const LayerOp &op) {
+  if (op.name != "concat" && !isSumOfParts(op))
+    return {};
+  std::vector<int> parts;
+  for (int operand : op.operands) {
+    int producer = kind.values[operand].producer;
+    std::vector<int> inner;
+    if (op.view && producer >= 0)
+      inner = partsOf(kind, kind.ops[producer]);
+    if (inner.empty())
+      inner.push_back(shownBy(kind, operand));
+    parts.insert(parts.end(), inner.begin(), inner.end());
+  }
+  return parts;
+}
+
+/// Ops that read a value or a view of it.
+static int readersOf(const LayerKind &kind, int value) {
+  int readers = value == kind.output || value == kind.inputGradient;
+  for (const LayerOp &op : kind.ops)
+    if (llvm::is_contained(op.operands, value))
+      readers += op.view && op.operands.size() == 1
+                     ? readersOf(kind, op.results[0])
+                     : 1;
+  return readers;
+}
+
+bool kerf::isMadeInJoin(const LayerKind &kind, int value) {
+  int producer = kind.values[value].producer;
+  if (producer < 0)
+    return false;
+  const LayerOp &op = kind.ops[producer];
+  bool sums =
+      !op.ownLoops && llvm::any_of(op.factors, [](const LayerFactor &f) {
+        return f.factor.kind != FactorKind::Parallel;
+      });
+  return isRowOp(op) && !op.operands.empty() && op.results.size() == 1 &&
+         !sums && readersOf(kind, value) == 1;
+}
+
 const LayerOp *kerf::scaledProduct(const LayerKind &kind, const LayerOp &op) {
   if (op.name != "mul" || op.operands.size() != 2)
     return nullptr;
@@ -74,7 +141,8 @@ static bool isCopied(const LayerKind &kind, const LayerOp &op) {
   if (op.view && op.name == "slice")
     return isStrided(kind.values[op.operands[0]].shape,
                      kind.values[op.results[0]].shape) &&
-           !isForAttention(kind, op.results[0]);
+           !isForAttention(kind, op.results[0]) &&
+           !isForKernels(kind, op.results[0]);
   // Parts that are padded and added, but not sums of such sums.
   bool isSum = op.view && op.operands.size() > 1;
   auto isPart = [&](const LayerOp &reader) {
@@ -84,6 +152,16 @@ static bool isCopied(const LayerKind &kind, const LayerOp &op) {
   return isSum && llvm::none_of(kind.ops, isPart) &&
          !llvm::all_of(op.operands,
                        [&](int part) { return isOfAttention(kind, part); });
+}
+
+/// See `LayerFacts::copiedReads`.
+static double copiedReadsOf(const LayerKind &kind, const LayerOp &op) {
+  double all = 0, read = 0;
+  for (int part : partsOf(kind, op)) {
+    all += kind.values[part].bytes();
+    read += isMadeInJoin(kind, part) ? 0 : kind.values[part].bytes();
+  }
+  return all > 0 ? read / all : 1;
 }
 
 LayerFacts::LayerFacts(const LayerKind &kind) {
@@ -113,8 +191,10 @@ LayerFacts::LayerFacts(const LayerKind &kind) {
   }
   findShownAgain(kind);
   findBeside(kind);
-  for (const LayerOp &op : kind.ops)
+  for (const LayerOp &op : kind.ops) {
     copied.push_back(isCopied(kind, op));
+    copiedReads.push_back(copiedReadsOf(kind, op));
+  }
   for (size_t style = 0; style < traffic.size(); ++style)
     traffic[style] = kernelTrafficOf(kind, static_cast<KernelStyle>(style));
   findPatterns(kind);
@@ -372,14 +452,24 @@ static void addVariants(const LayerOp &op, llvm::ArrayRef<int64_t> sizes,
   }
 }
 
-static void addPassing(const LayerOp &op, std::vector<OpOption> &options) {
+/// A gradient that another kind makes of the same parameter lies as the sum of
+/// both does: it is asked for in no state.
+static bool isMadeElsewhere(const LayerKind &kind, int value) {
+  const LayerValue &facts = kind.values[value];
+  return facts.producer < 0 && facts.param < 0 && !facts.forward &&
+         value != kind.outputGradient;
+}
+
+static void addPassing(const LayerKind &kind, const LayerOp &op,
+                       std::vector<OpOption> &options) {
   if (op.work.products() > 0)
     return;
   auto pending = [&](llvm::ArrayRef<unsigned> operands) {
     OpOption option = replicated(op);
     option.passes = operands[0];
     for (unsigned i : operands)
-      option.operands[i] = kPending;
+      if (!isMadeElsewhere(kind, op.operands[i]))
+        option.operands[i] = kPending;
     for (AxisState &state : option.results)
       state = kPending;
     options.push_back(option);
@@ -392,7 +482,8 @@ static void addPassing(const LayerOp &op, std::vector<OpOption> &options) {
     pending({i});
 }
 
-static std::vector<OpOption> makeOptions(const LayerOp &op, int64_t ranks,
+static std::vector<OpOption> makeOptions(const LayerKind &kind,
+                                         const LayerOp &op, int64_t ranks,
                                          llvm::ArrayRef<int64_t> sizes,
                                          const LayerFacts &facts,
                                          bool exchanges) {
@@ -419,8 +510,25 @@ static std::vector<OpOption> makeOptions(const LayerOp &op, int64_t ranks,
   }
   addMapOptions(op, sizes, ranks, options);
   addVariants(op, sizes, ranks, exchanges, options);
-  addPassing(op, options);
+  addPassing(kind, op, options);
   return options;
+}
+
+/// True where context ranks would each make the whole gradient of a parameter
+/// that is no expert's, though they could sum parts: the sum costs nothing
+/// beside that over data ranks, and programs add it to other such sums.
+static bool makesWholeOverContext(const LayerKind &kind, const LayerOp &op,
+                                  const OpOption &option) {
+  auto isDense = [&](int value) {
+    int param = kind.values[value].gradientOf;
+    return param >= 0 && !kind.params[param].expert;
+  };
+  auto canSum = [](const LayerFactor &factor) {
+    return factor.factor.kind == FactorKind::Sum &&
+           factor.index == IndexClass::Sequence;
+  };
+  return option.factor < 0 && option.passes < 0 && option.variant < 0 &&
+         llvm::any_of(op.results, isDense) && llvm::any_of(op.factors, canSum);
 }
 
 /// What an axis may cut: the tensor axis anything but the batch, the context
@@ -429,6 +537,9 @@ bool LayerTerms::allowed(int axis, const LayerOp &op,
                          const OpOption &option) const {
   auto inner = static_cast<InnerAxis>(axis);
   if (query.filter && !query.filter(op, inner, option))
+    return false;
+  if (inner == InnerAxis::Context && ranks[axis] > 1 &&
+      makesWholeOverContext(kind, op, option))
     return false;
   if (option.factor < 0)
     return true;
@@ -553,7 +664,7 @@ LayerTerms::options(int axis, const LayerLayout &layout) const {
     for (size_t f = 0; f < op.factors.size(); ++f)
       sizes.push_back(op.factors[f].factor.size / cuts[f]);
     std::vector<OpOption> own;
-    for (OpOption &option : makeOptions(op, ranks[axis], sizes, facts,
+    for (OpOption &option : makeOptions(kind, op, ranks[axis], sizes, facts,
                                         context.step->moeBuffer > 0))
       if (allowed(axis, op, option) && !passesMaximum(op, option) &&
           !passesUnfinished(op, option) && !clashes(axis, i, option, layout))

@@ -411,8 +411,10 @@ OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
     double times = !facts.shownAgain[index] ? 1 : again ? 0 : 2;
     double bytes = tensorBytes(index, true, 0, layout, axis, option);
     return {WorkKind::Row,
-            times > 0 ? rowSec(device, context.profile, 2 * times * bytes, 0)
-                      : 0};
+            times > 0
+                ? rowSec(device, context.profile,
+                         (1 + facts.copiedReads[index]) * times * bytes, 0)
+                : 0};
   }
   if (op.view || (traffic.ops[index].inProduct && !again))
     return {};

@@ -149,6 +149,7 @@ void kerf::addStage(OpPassManager &pm, Stage stage,
       pm.addPass(createHoistTablesPass());
     if (options.fuse) {
       bool isGpu = options.target == "cuda";
+      pm.addPass(createAbsorbMovesPass());
       pm.addPass(createFuseGroupsPass({/*gathers=*/isGpu, /*turned=*/isGpu}));
     }
     // Only now it is known what is computed in one go.

@@ -8,9 +8,9 @@
 //   attention       shape, mask and window are attributes
 //   grouped matmul  rows that experts can expect: of the command's rows, which
 //                   are the room for them, the even share
-//   launch          bytes of its operands; a range that two operands share
-//                   moves once, and of a table only the rows that are handed
-//                   on; of experts' rows that are brought home, the even share
+//   launch          bytes of its operands, but for what the kernel leaves
+//                   untouched; a range that two operands share moves once; of
+//                   experts' rows that are brought home, the even share
 //   collective      `groupCosts` of its group at its own size; one over several
 //                   sequences of ranks runs one after the other, as the
 //                   planner has it
@@ -296,10 +296,11 @@ double CommandTimes::launchSec(const kerf_program &program,
     table.end = table.begin +
                 int64_t(double(table.end - table.begin) * filledShare(program));
   }
-  double read = unionOf(reads), written = unionOf(writes);
-  if (name == "embedding")
-    read = std::min(read, written);
-  return movingSec(read + written);
+  double bytes = unionOf(reads) + unionOf(writes);
+  if (!name.starts_with("combine"))
+    bytes -=
+        double(data.kernels[attrsOf(command)[KERF_LAUNCH_KERNEL]].untouched);
+  return movingSec(std::max(bytes, 0.0));
 }
 
 //===----------------------------------------------------------------------===//

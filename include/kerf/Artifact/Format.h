@@ -25,7 +25,7 @@ extern "C" {
 
 /* A text line would be damaged by transfers in text mode; so is this. */
 #define KERF_MAGIC "KERF\r\n\x1a\n"
-#define KERF_FORMAT_VERSION 11u
+#define KERF_FORMAT_VERSION 12u
 
 #define KERF_MAX_RANK 8      /* dimensions of a parameter or input */
 #define KERF_MAX_AXES 8      /* axes of the mesh */
@@ -630,6 +630,8 @@ typedef struct {
   uint64_t hash;    /* of its content */
   uint32_t threads; /* of the block that computes a unit, "cuda"; else 0 */
   uint32_t reserved;
+  int64_t untouched; /* bytes of its arguments that it neither reads nor writes:
+                        outside slices, rows that it does not look up */
 } kerf_kernel;
 
 typedef void (*kerf_kernel_fn)(void *const *arguments, int64_t begin,

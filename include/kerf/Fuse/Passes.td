@@ -100,6 +100,16 @@ def HoistUnitsPass : Pass<"kerf-hoist-units", "::mlir::ModuleOp"> {
   }];
 }
 
+def AbsorbMovesPass : Pass<"kerf-absorb-moves", "::mlir::ModuleOp"> {
+  let summary = "Slice and concatenate inside kernels";
+  let description = [{
+    A slice that kernels alone read is done by each of them: it is another address.
+    A concatenation computes the parts of kernels that it alone reads. For speed: a
+    rotary embedding of a part of a head's channels, or a gate that is one half of a
+    product, reads and writes memory once.
+  }];
+}
+
 def FuseGroupsPass : Pass<"kerf-fuse-groups", "::mlir::ModuleOp"> {
   let summary = "Join kernels that work on the same rows";
   let description = [{

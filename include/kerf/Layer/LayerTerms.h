@@ -101,6 +101,18 @@ bool isStrided(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> part);
 /// True when attention alone reads a value, perhaps as heads: it does so in
 /// place.
 bool isForAttention(const LayerKind &kind, int value);
+/// Element-wise and row ops without products, whose outputs a kernel that reads
+/// them can make on the way.
+bool isRowOp(const LayerOp &op);
+/// True when kernels are all that reads a value, perhaps reshaped or sliced:
+/// each slices it by itself.
+bool isForKernels(const LayerKind &kind, int value);
+/// True for a part that is made where it is joined with others: a kernel
+/// without sums makes it, and nobody else reads it.
+bool isMadeInJoin(const LayerKind &kind, int value);
+/// The parts of what is joined of several along a dimension, views of them left
+/// out; none for other ops.
+std::vector<int> partsOf(const LayerKind &kind, const LayerOp &op);
 /// The product whose result an op multiplies by a scalar that is then the
 /// product's scale, where nobody else reads the result; else null.
 const LayerOp *scaledProduct(const LayerKind &kind, const LayerOp &op);
@@ -152,6 +164,9 @@ public:
   /// By op: views that programs make a copy of: parts of rows that others than
   /// attention read, and rows put together of such parts.
   std::vector<bool> copied;
+  /// By op: of a copy, what is read of what is written: parts that are made
+  /// there are not.
+  std::vector<double> copiedReads;
   /// By op: it neither makes anything for the matmuls of routed tokens of its
   /// pass nor reads anything of them (the expert that all tokens have), so
   /// collectives of these run beside it.

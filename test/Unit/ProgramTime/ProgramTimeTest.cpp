@@ -70,10 +70,17 @@ struct Program {
     data.addCommand(opcode, flags, data.strings.intern("command"), KERF_NONE,
                     operands, attrs);
   }
+  /// Launches a kernel that leaves so many bytes of its operands alone.
+  void launch(llvm::ArrayRef<kerf_operand> operands, uint32_t flags = 0,
+              int64_t untouched = 0) {
+    kerf_kernel &kernel = data.kernels.emplace_back();
+    kernel.argument_count = operands.size();
+    kernel.untouched = untouched;
+    add(KERF_OP_LAUNCH, {int64_t(data.kernels.size()) - 1}, flags, operands);
+  }
   /// A kernel that writes `bytes`.
   void kernel(int64_t bytes, uint32_t flags = 0) {
-    add(KERF_OP_LAUNCH, {0}, flags,
-        {arenaOperand(0, bytes, KERF_F32, KERF_WRITE)});
+    launch({arenaOperand(0, bytes, KERF_F32, KERF_WRITE)}, flags);
   }
   void allReduce(int64_t group, int64_t bytes, uint32_t flags = 0) {
     add(KERF_OP_ALL_REDUCE, {group, KERF_F32, KERF_SUM, bytes / 4}, flags);
@@ -320,12 +327,22 @@ TEST(ProgramTimeTest, SharedRangesMoveOnce) {
   Program program(1, 1);
   program.begin("forward");
   uint32_t both = KERF_READ | KERF_WRITE;
-  program.add(KERF_OP_LAUNCH, {0}, 0,
-              {arenaOperand(0, 100 * MB, KERF_F32, KERF_READ),
-               arenaOperand(50 * MB, 100 * MB, KERF_F32, KERF_READ),
-               arenaOperand(200 * MB, 10 * MB, KERF_F32, both)});
+  program.launch({arenaOperand(0, 100 * MB, KERF_F32, KERF_READ),
+                  arenaOperand(50 * MB, 100 * MB, KERF_F32, KERF_READ),
+                  arenaOperand(200 * MB, 10 * MB, KERF_F32, both)});
   program.end();
   EXPECT_NEAR(program.time().stepSec, 0.15 + 0.02, kExact);
+}
+
+// Of what is sliced or looked up the rest does not move.
+TEST(ProgramTimeTest, UntouchedBytesDoNotMove) {
+  Program program(1, 1);
+  program.begin("forward");
+  program.launch({arenaOperand(0, 90 * MB, KERF_F32, KERF_READ),
+                  arenaOperand(100 * MB, 30 * MB, KERF_F32, KERF_WRITE)},
+                 0, /*untouched=*/60 * MB);
+  program.end();
+  EXPECT_NEAR(program.time().stepSec, 0.06, kExact);
 }
 
 // Four stages of two ranks on nodes of four: only the message from stage 1 to

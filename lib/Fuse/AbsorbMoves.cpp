@@ -1,0 +1,225 @@
+//===- AbsorbMoves.cpp - slices and concatenations inside kernels ---------===//
+//
+// Problem: a slice that a kernel reads and a concatenation of what kernels make
+// are passes over memory that compute nothing: a rotary embedding of some of a
+// head's channels is a slice, a rotation, a slice and a concatenation.
+// Idea: elements of a kernel are pulled, so a slice is only another address,
+// and a concatenation a choice between its parts.
+// Steps, per block: a slice that kernels alone read is done by each of them; a
+// concatenation computes the parts that it alone reads.
+//
+//   a = slice q; b = rope a; c = slice q; d = concat b, c: one kernel, which
+//   reads q once and writes d.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Classify.h"
+
+#include "kerf/Fuse/Passes.h"
+#include "kerf/Interfaces/KernelInterface.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace kerf {
+#define GEN_PASS_DEF_ABSORBMOVESPASS
+#include "kerf/Fuse/Passes.h.inc"
+} // namespace kerf
+
+using namespace mlir;
+using namespace kerf;
+
+namespace {
+/// What a kernel reads: another kernel's result, perhaps reshaped.
+struct Read {
+  spmd::FusedOp maker;
+  llvm::SmallVector<ReshapeOp> views; ///< the first of them reads the result
+};
+} // namespace
+
+static Read readOf(Value value, Block *block) {
+  Read read;
+  while (auto view = value.getDefiningOp<ReshapeOp>()) {
+    if (view->getBlock() != block)
+      return {};
+    read.views.insert(read.views.begin(), view);
+    value = view.getX();
+  }
+  auto maker = value.getDefiningOp<spmd::FusedOp>();
+  if (maker && maker->getBlock() == block && maker->getNumResults() == 1)
+    read.maker = maker;
+  return read;
+}
+
+static bool hasOnly(spmd::FusedOp kernel,
+                    llvm::function_ref<bool(Operation &)> holds) {
+  return llvm::all_of(kernel.getBody().front().without_terminator(), holds);
+}
+
+static bool isSlice(spmd::FusedOp kernel) {
+  return kernel && hasOnly(kernel, llvm::IsaPred<SliceOp, ReshapeOp>);
+}
+
+static bool isConcat(spmd::FusedOp kernel) {
+  return hasOnly(kernel, llvm::IsaPred<ConcatOp, SliceOp, ReshapeOp>);
+}
+
+/// True for a kernel that asks its operands for elements where it makes its
+/// own, at places that are known when it is compiled.
+static bool pulls(spmd::FusedOp kernel) {
+  return hasOnly(kernel, [](Operation &op) {
+    return !isa<EinsumOp, GatherOp, ScatterAddOp, CumsumOp, TopKOp,
+                TransposeOp>(op) &&
+           !getOwnKernel(&op);
+  });
+}
+
+/// True for a kernel whose elements can be computed one by one.
+static bool isPulled(spmd::FusedOp kernel) {
+  return kernel && pulls(kernel) &&
+         hasOnly(kernel, [](Operation &op) { return !isa<ReduceOp>(op); });
+}
+
+/// True if kernels that pull are all that reads a value, perhaps reshaped.
+static bool isPulledByAll(Value value, Block *block) {
+  return llvm::all_of(value.getUsers(), [&](Operation *user) {
+    if (user->getBlock() != block)
+      return false;
+    if (isa<ReshapeOp>(user))
+      return isPulledByAll(user->getResult(0), block);
+    auto reader = dyn_cast<spmd::FusedOp>(user);
+    return reader && pulls(reader);
+  });
+}
+
+/// True if a concatenation is all that reads a value.
+static bool hasOneReader(Value value) {
+  while (value.hasOneUse() && isa<ReshapeOp>(*value.user_begin()))
+    value = value.user_begin()->getResult(0);
+  return value.hasOneUse();
+}
+
+/// The kinds of two kernels, each once.
+static std::string joinKinds(Operation *first, Operation *second) {
+  llvm::SetVector<llvm::StringRef> kinds;
+  for (Operation *op : {first, second})
+    if (auto kind = op->getAttrOfType<StringAttr>(kKindAttrName)) {
+      llvm::SmallVector<llvm::StringRef> parts;
+      kind.getValue().split(parts, '+');
+      kinds.insert(parts.begin(), parts.end());
+    }
+  return llvm::join(kinds, "+");
+}
+
+/// Copies the body of a kernel whose operands are mapped; its results.
+static llvm::SmallVector<Value>
+copyBody(spmd::FusedOp kernel, OpBuilder &builder, const IRMapping &outside) {
+  Block &body = kernel.getBody().front();
+  IRMapping mapping;
+  for (auto [argument, operand] :
+       llvm::zip(body.getArguments(), kernel->getOperands()))
+    mapping.map(argument, outside.lookup(operand));
+  for (Operation &op : body.without_terminator())
+    builder.clone(op, mapping);
+  return llvm::map_to_vector(
+      body.getTerminator()->getOperands(),
+      [&](Value value) { return mapping.lookupOrDefault(value); });
+}
+
+/// The kernel `reader` with what makes its operand `value` inside.
+static spmd::FusedOp absorb(spmd::FusedOp reader, Value value,
+                            const Read &read) {
+  spmd::FusedOp maker = read.maker;
+  llvm::SetVector<Value> reads;
+  for (Value operand : reader->getOperands())
+    if (operand != value)
+      reads.insert(operand);
+  reads.insert(maker->operand_begin(), maker->operand_end());
+  OpBuilder builder(reader);
+  auto fused = spmd::FusedOp::create(
+      builder,
+      FusedLoc::get(reader.getContext(), {maker.getLoc(), reader.getLoc()}),
+      reader->getResultTypes(), reads.getArrayRef());
+  if (PhaseAttr phase = getPhase(reader))
+    fused->setAttr(kPhaseAttrName, phase);
+  fused->setAttr(kKindAttrName,
+                 builder.getStringAttr(joinKinds(maker, reader)));
+  Block &body = fused.getBody().emplaceBlock();
+  IRMapping outside;
+  for (Value operand : reads)
+    outside.map(operand, body.addArgument(operand.getType(), operand.getLoc()));
+  builder.setInsertionPointToStart(&body);
+  Value made = copyBody(maker, builder, outside).front();
+  for (ReshapeOp view : read.views)
+    made = ReshapeOp::create(builder, view.getLoc(), view.getType(), made);
+  outside.map(value, made);
+  spmd::YieldOp::create(builder, reader.getLoc(),
+                        copyBody(reader, builder, outside));
+  reader->replaceAllUsesWith(fused->getResults());
+  reader->erase();
+  return fused;
+}
+
+/// Absorbs the makers that `takes` allows, and what these read in turn.
+static void absorbInto(spmd::FusedOp reader,
+                       llvm::function_ref<bool(Value, const Read &)> takes) {
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    for (Value value : reader->getOperands()) {
+      Read read = readOf(value, reader->getBlock());
+      if (!read.maker || !takes(value, read))
+        continue;
+      reader = absorb(reader, value, read);
+      changed = true;
+      break;
+    }
+  }
+}
+
+static void eraseUnread(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isa<spmd::FusedOp, ReshapeOp>(op) && isOpTriviallyDead(&op))
+      op.erase();
+}
+
+static llvm::SmallVector<spmd::FusedOp> kernelsOf(Block &block) {
+  return llvm::to_vector(block.getOps<spmd::FusedOp>());
+}
+
+static void absorbMoves(Block &block) {
+  // All readers of a slice take it, or none.
+  llvm::DenseSet<Operation *> slices;
+  for (spmd::FusedOp kernel : kernelsOf(block))
+    if (isSlice(kernel) && kernel->getNumResults() == 1 &&
+        isPulledByAll(kernel->getResult(0), &block))
+      slices.insert(kernel);
+  for (spmd::FusedOp kernel : kernelsOf(block))
+    if (!slices.contains(kernel) && pulls(kernel))
+      absorbInto(kernel, [&](Value, const Read &read) {
+        return slices.contains(read.maker);
+      });
+  eraseUnread(block);
+  for (spmd::FusedOp kernel : kernelsOf(block))
+    if (isConcat(kernel))
+      absorbInto(kernel, [&](Value, const Read &read) {
+        return isPulled(read.maker) && hasOneReader(read.maker->getResult(0));
+      });
+  eraseUnread(block);
+}
+
+namespace {
+struct AbsorbMoves : kerf::impl::AbsorbMovesPassBase<AbsorbMoves> {
+  void runOnOperation() override {
+    llvm::SmallVector<Block *> blocks;
+    getOperation().walk([&](Operation *op) {
+      if (isa<spmd::FuncOp, RepeatOp>(op))
+        blocks.push_back(&op->getRegion(0).front());
+    });
+    for (Block *block : blocks)
+      absorbMoves(*block);
+  }
+};
+} // namespace
