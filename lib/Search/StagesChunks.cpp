@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 #include <tuple>
 
 using namespace kerf;
@@ -228,14 +229,18 @@ stages_detail::fillChunks(const StageProblem &problem,
 }
 
 namespace {
+/// Seconds of stages by their number and the borders of their chunks.
+using KnownSeconds = std::map<std::vector<int64_t>, double>;
+
 /// Borders of chunks in the order of the layers, and what the stages take.
 struct ChunkSearch {
   const StageProblem &problem;
+  KnownSeconds &known; ///< most borders that are tried were tried before
   std::vector<int64_t> borders; ///< chunk k = c x p + i: [k, k + 1)
   std::vector<double> seconds;  ///< of stages
 
   std::vector<SplitChunk> chunksOf(int64_t stage) const;
-  double secondsOf(int64_t stage) const;
+  double secondsOf(int64_t stage);
   double objective() const;
   bool improve();
   void descend();
@@ -250,9 +255,15 @@ std::vector<SplitChunk> ChunkSearch::chunksOf(int64_t stage) const {
   return chunks;
 }
 
-double ChunkSearch::secondsOf(int64_t stage) const {
+double ChunkSearch::secondsOf(int64_t stage) {
   std::vector<SplitChunk> own = chunksOf(stage);
-  return fillOne(problem, stage, own);
+  std::vector<int64_t> key = {stage};
+  for (const SplitChunk &chunk : own)
+    key.insert(key.end(), {chunk.begin, chunk.end});
+  auto [it, isNew] = known.try_emplace(std::move(key));
+  if (isNew)
+    it->second = fillOne(problem, stage, own);
+  return it->second;
 }
 
 StageSplit ChunkSearch::result() const {
@@ -308,11 +319,12 @@ StageSplit stages_detail::splitChunks(const StageProblem &problem) {
   int64_t all = problem.stages * problem.chunks, layers = layersOf(problem);
   int64_t rest = layers % all;
   StageSplit best;
+  KnownSeconds known;
   double least = leastObjective(problem);
   best.boundObjective = boundOfSplit(problem);
   // The remainder at the end, at the beginning, or in the middle.
   for (int64_t at : {all - rest, int64_t(0), (all - rest) / 2}) {
-    ChunkSearch search{problem, {0}, {}};
+    ChunkSearch search{problem, known, {0}, {}};
     for (int64_t k = 0; k < all; ++k)
       search.borders.push_back(search.borders.back() + layers / all +
                                (k >= at && k < at + rest));

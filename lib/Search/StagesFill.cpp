@@ -9,7 +9,9 @@
 // fractional problem, so its value is a lower bound; the last step is rounded
 // up to whole layers, and the slack that this leaves goes to one of them. The
 // most that lives at once inside a layer is a maximum, not a sum, so this is
-// done under every cap of it that matters.
+// done under every cap of it that matters. Kinds with the same options are one:
+// models whose layers take turns (gemma 3: five with a window, one without)
+// have a kind for each run of them.
 //
 // Example: 3 layers with points (1 s, 10 B) and (1.2 s, 4 B), 20 B in all: two
 // layers step down, 3.4 s; the fractional bound is 1 + 1 + 1 + 10/6 x 0.2 =
@@ -32,6 +34,7 @@ namespace {
 struct Option {
   double sec = 0, bytes = 0, work = 0, buffer = 0;
   int point = 0;
+  bool operator==(const Option &other) const = default;
 };
 using Options = llvm::SmallVector<Option, 12>;
 
@@ -42,7 +45,7 @@ struct Step {
 
 /// Some layers under a budget.
 struct Filler {
-  llvm::ArrayRef<StageItem> items;
+  llvm::SmallVector<StageItem, 4> items;
   double budget = 0;
   llvm::SmallVector<Options, 3> options; ///< of each item, the fastest first
   Filled best;
@@ -261,24 +264,59 @@ void Filler::greedy() {
         greedyUnder(work, buffer);
 }
 
+static Options optionsOf(const StageKind &kind, const StageItem &item) {
+  Options list;
+  for (auto [j, point] : llvm::enumerate(kind.points))
+    list.push_back({point.sec, item.bytesAt(point), point.workBytes,
+                    point.bufferBytes, int(j)});
+  if (!llvm::is_sorted(list, faster))
+    llvm::sort(list, faster);
+  return list;
+}
+
+/// Deals the layers of joined items out to the items, in order.
+static void dealOut(llvm::ArrayRef<StageItem> items,
+                    llvm::ArrayRef<size_t> joined,
+                    llvm::ArrayRef<StageItem> wholes, Filled &filled) {
+  std::vector<Filled::Part> parts;
+  for (auto [item, whole] : llvm::zip_equal(items, joined)) {
+    int64_t left = item.count;
+    for (Filled::Part &part : filled.parts) {
+      if (part.kind != wholes[whole].kind)
+        continue;
+      int64_t taken = std::min(part.count, left);
+      if (taken > 0)
+        parts.push_back({item.kind, part.point, taken});
+      part.count -= taken;
+      left -= taken;
+    }
+  }
+  filled.parts = std::move(parts);
+}
+
 Filled kerf::fillStage(llvm::ArrayRef<StageKind> kinds,
                        llvm::ArrayRef<StageItem> items, double budget) {
   Filler filler;
-  filler.items = items;
   filler.budget = budget;
+  llvm::SmallVector<size_t, 16> joined; // by item: number among the filler's
   for (const StageItem &item : items) {
-    Options &list = filler.options.emplace_back();
-    for (auto [j, point] : llvm::enumerate(kinds[item.kind].points))
-      list.push_back({point.sec, item.bytesAt(point), point.workBytes,
-                      point.bufferBytes, int(j)});
-    if (!llvm::is_sorted(list, faster))
-      llvm::sort(list, faster);
+    Options list = optionsOf(kinds[item.kind], item);
+    size_t at = llvm::find(filler.options, list) - filler.options.begin();
+    joined.push_back(at);
+    if (at < filler.options.size()) {
+      filler.items[at].count += item.count;
+      continue;
+    }
+    filler.options.push_back(std::move(list));
+    filler.items.push_back(item);
   }
-  if (filler.takeFastest() || !filler.mayFit())
-    return filler.best;
-  if (filler.combinations() <= kExactFills)
-    filler.enumerate();
-  else
-    filler.greedy();
+  if (!filler.takeFastest() && filler.mayFit()) {
+    if (filler.combinations() <= kExactFills)
+      filler.enumerate();
+    else
+      filler.greedy();
+  }
+  if (filler.items.size() < items.size())
+    dealOut(items, joined, filler.items, filler.best);
   return filler.best;
 }

@@ -153,6 +153,36 @@ TEST(Stages, FillAgainstBruteForce) {
   EXPECT_GT(greedy, 5);
 }
 
+// Kinds with the same points are filled as one, and each gets its own layers.
+TEST(Stages, EqualKindsAreFilledAsOne) {
+  std::mt19937 random(7);
+  int mixed = 0;
+  for (int round = 0; round < 200; ++round) {
+    StageKind kind = randomKind(random, 3), other = randomKind(random, 3);
+    std::vector<StageKind> kinds = {kind, other, kind};
+    double budget = std::uniform_real_distribution<double>(5, 120)(random);
+    Filled one = fillStage({kind, other}, {{0, 5, 1}, {1, 2, 1}}, budget);
+    Filled apart = fillStage(kinds, {{0, 2, 1}, {1, 2, 1}, {2, 3, 1}}, budget);
+    ASSERT_EQ(apart.sec, one.sec);
+    ASSERT_EQ(apart.boundSec, one.boundSec);
+    std::map<int, int64_t> counts;
+    std::map<int, int64_t> points; // of the equal kinds
+    for (const Filled::Part &part : apart.parts) {
+      counts[part.kind] += part.count;
+      points[part.point] += part.kind != 1 ? part.count : 0;
+    }
+    for (const Filled::Part &part : one.parts)
+      points[part.point] -= part.kind == 0 ? part.count : 0;
+    for (auto [point, left] : points)
+      EXPECT_EQ(left, 0);
+    if (!apart.fits())
+      continue;
+    EXPECT_EQ(counts, (std::map<int, int64_t>{{0, 2}, {1, 2}, {2, 3}}));
+    mixed += apart.parts.size() > 3;
+  }
+  EXPECT_GT(mixed, 20);
+}
+
 // The dynamic programme finds the best split and the best points.
 TEST(Stages, SplitAgainstBruteForce) {
   std::mt19937 random(2);
