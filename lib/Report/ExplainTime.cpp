@@ -207,12 +207,17 @@ void Accountant::addStage(TimePart &time, const Timeline &timeline,
   }
   time.optimizerSec += once * work.updateSec;
   // Without data ranks: what the ends of the pipeline tell each other about
-  // parameters that both hold.
+  // parameters that both hold; of one stage, sums and tables of tensor ranks.
   Group group = dataGroup(plan.outer);
-  bool isTied = group.size == 1;
-  if (isTied)
+  const char *name = "data";
+  if (group.size == 1 && plan.outer.pp > 1) {
+    name = kTiedWeights.data();
     group = groupOf(plan.outer, MeshAxis::Pipeline);
-  TrafficRow &row = traffic(time, isTied ? kTiedWeights.data() : "data", group);
+  } else if (group.size == 1) {
+    name = explain_detail::axisName(InnerAxis::Tensor);
+    group = groupOf(plan.outer, InnerAxis::Tensor);
+  }
+  TrafficRow &row = traffic(time, name, group);
   row.totalSec += data + maxima;
   row.exposedSec += once * timeline.exposedDataSec[stage] + maxima;
 }
