@@ -94,7 +94,7 @@ static bool isPulledByAll(Value value, Block *block) {
   });
 }
 
-/// True if a concatenation is all that reads a value.
+/// True if one op reads a value, perhaps reshaped.
 static bool hasOneReader(Value value) {
   while (value.hasOneUse() && isa<ReshapeOp>(*value.user_begin()))
     value = value.user_begin()->getResult(0);
@@ -179,12 +179,6 @@ static void absorbInto(spmd::FusedOp reader,
   }
 }
 
-static void eraseUnread(Block &block) {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (isa<spmd::FusedOp, ReshapeOp>(op) && isOpTriviallyDead(&op))
-      op.erase();
-}
-
 static llvm::SmallVector<spmd::FusedOp> kernelsOf(Block &block) {
   return llvm::to_vector(block.getOps<spmd::FusedOp>());
 }
@@ -213,12 +207,7 @@ static void absorbMoves(Block &block) {
 namespace {
 struct AbsorbMoves : kerf::impl::AbsorbMovesPassBase<AbsorbMoves> {
   void runOnOperation() override {
-    llvm::SmallVector<Block *> blocks;
-    getOperation().walk([&](Operation *op) {
-      if (isa<spmd::FuncOp, RepeatOp>(op))
-        blocks.push_back(&op->getRegion(0).front());
-    });
-    for (Block *block : blocks)
+    for (Block *block : kernelBlocks(getOperation()))
       absorbMoves(*block);
   }
 };

@@ -289,3 +289,18 @@ KernelSpace kerf::getKernelSpace(spmd::FusedOp fused) {
   }
   return space;
 }
+
+llvm::SmallVector<Block *> kerf::kernelBlocks(Operation *root) {
+  llvm::SmallVector<Block *> blocks;
+  root->walk([&](Operation *op) {
+    if (isa<spmd::FuncOp, RepeatOp>(op))
+      blocks.push_back(&op->getRegion(0).front());
+  });
+  return blocks;
+}
+
+void kerf::eraseUnread(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isa<spmd::FusedOp, ReshapeOp>(op) && isOpTriviallyDead(&op))
+      op.erase();
+}

@@ -43,6 +43,12 @@ constexpr llvm::StringLiteral kUnitsAttrName = "spmd.units";
 /// units, largest ones of several ranks, and parts of such.
 bool isPowerOfTwo(mlir::Value value);
 
+/// Blocks whose ops become kernels: bodies of functions and of repeats.
+llvm::SmallVector<mlir::Block *> kernelBlocks(mlir::Operation *root);
+
+/// Erases kernels, and views of what they made, whose results nobody reads.
+void eraseUnread(mlir::Block &block);
+
 /// Name of the attribute of a kernel that says what it computes, for traces:
 /// "layer_norm+add".
 inline constexpr llvm::StringLiteral kKindAttrName = "spmd.kind";

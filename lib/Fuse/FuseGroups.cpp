@@ -515,13 +515,6 @@ static void rebuild(BlockGraph &graph, Block &block) {
   }
 }
 
-/// Erases kernels whose results nobody reads any more.
-static void eraseUnread(Block &block) {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-    if (isa<spmd::FusedOp>(op) && isOpTriviallyDead(&op))
-      op.erase();
-}
-
 //===----------------------------------------------------------------------===//
 // Tables of rows that are looked up
 //===----------------------------------------------------------------------===//
@@ -600,12 +593,7 @@ struct FuseGroups : kerf::impl::FuseGroupsPassBase<FuseGroups> {
   using FuseGroupsPassBase::FuseGroupsPassBase;
 
   void runOnOperation() override {
-    llvm::SmallVector<Block *> blocks;
-    getOperation().walk([&](Operation *op) {
-      if (isa<spmd::FuncOp, RepeatOp>(op))
-        blocks.push_back(&op->getRegion(0).front());
-    });
-    for (Block *block : blocks)
+    for (Block *block : kernelBlocks(getOperation()))
       fuseBlock(*block);
   }
 
