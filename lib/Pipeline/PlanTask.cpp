@@ -97,7 +97,8 @@ PlanOptions::PlanOptions(cl::OptionCategory &category)
           cl::cat(category)),
       tokens("tokens",
              cl::desc("Tokens of the run that is explained, such as 300B or 1T "
-                      "(default: 20 per parameter)"),
+                      "(default: 20 per parameter, of experts those that a "
+                      "token chooses)"),
              cl::value_desc("number"), cl::cat(category)),
       price("price",
             cl::desc("Price of a device-hour, instead of the cluster's, in its "

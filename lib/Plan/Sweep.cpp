@@ -224,7 +224,7 @@ static Sweep startSweep(const SweepInput &input) {
   result.sequence = input.step->sequence;
   result.tokens = input.tokens > 0
                       ? input.tokens
-                      : kTokensPerParameter * input.step->parameters();
+                      : kTokensPerParameter * input.step->activeParameters();
   return result;
 }
 

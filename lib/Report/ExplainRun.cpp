@@ -58,10 +58,12 @@ RunPart kerf::planRun(const StepModel &step, const Machine &described,
   Machine machine = described.perRank();
   auto devices = static_cast<double>(count);
   RunPart run;
-  run.tokens = tokens > 0 ? tokens : kTokensPerParameter * step.parameters();
+  run.tokens =
+      tokens > 0 ? tokens : kTokensPerParameter * step.activeParameters();
   run.steps = std::ceil(run.tokens / step.tokens());
   run.tokensPerSec = step.tokens() / stepSec;
-  run.tokensPerParameter = run.tokens / step.parameters();
+  run.tokensPerParameter = run.tokens / step.activeParameters();
+  run.hasExperts = step.activeParameters() < step.parameters();
   if (machine.reliability && machine.reliability->deviceMtbfSec > 0 &&
       machine.reliability->checkpointBytesPerSec > 0)
     addFailures(run, step, *machine.reliability, devices);

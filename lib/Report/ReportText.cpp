@@ -489,10 +489,11 @@ std::string report::priceRange(const RunPart &run) {
 Table report::tableOfRun(const RunPart &run) {
   Table table{"lw", 2, {}};
   table.rows.push_back(
-      {"tokens", counted(run.tokens) + ", " + short3(run.tokensPerParameter) +
-                     " per parameter (compute-optimal: about " +
-                     fixed(kTokensPerParameter, 0) + "), " +
-                     plural(run.steps, "step")});
+      {"tokens",
+       counted(run.tokens) + ", " + short3(run.tokensPerParameter) +
+           (run.hasExperts ? " per active parameter" : " per parameter") +
+           " (compute-optimal: about " + fixed(kTokensPerParameter, 0) + "), " +
+           plural(run.steps, "step")});
   table.rows.push_back({"time", rangeWords(run.band, run.seconds, duration) +
                                     " at " + counted(run.tokensPerSec) +
                                     " tokens/s; " + amount(run.deviceHours) +

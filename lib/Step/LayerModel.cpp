@@ -32,6 +32,29 @@ double StepModel::parameters() const {
   return count;
 }
 
+/// The part of its experts that a token chooses, by their matmuls.
+static double activeShare(const LayerKind &kind, double tokens) {
+  double flops = 0, experts = 0;
+  for (const LayerOp &op : kind.ops)
+    if (op.phase == LayerPhase::Forward && op.isGrouped())
+      flops += op.work.matmulFlops;
+  for (const LayerParam &param : kind.params)
+    experts += param.expert ? double(param.elements) : 0;
+  return experts > 0 ? std::min(1.0, flops / (2 * tokens) / experts) : 1;
+}
+
+double StepModel::activeParameters() const {
+  double count = 0;
+  for (const LayerRun &run : runs) {
+    double share = activeShare(kinds[run.kind], tokens());
+    for (const LayerParam &param : kinds[run.kind].params)
+      if (!param.shared)
+        count += (param.expert ? share : 1) * param.elements * param.weights *
+                 double(run.count);
+  }
+  return count;
+}
+
 int64_t StepModel::layers() const {
   int64_t count = 0;
   for (const LayerRun &run : runs)

@@ -76,7 +76,7 @@ struct ExplainInput {
   const Pins *asked = nullptr; ///< pins of a person; may be null
   /// Features that the target cannot execute, with the reason (`Pins`).
   std::vector<std::pair<std::string, std::string>> excluded;
-  double tokens = 0; ///< of the run; 0: `kTokensPerParameter` per parameter
+  double tokens = 0; ///< of the run; 0: `kTokensPerParameter` per active one
   /// Rank plans again with figures moved (`SensitivityPart`).
   bool withSensitivity = false;
   std::vector<Challenger> challengers; ///< to be ranked, too
@@ -292,7 +292,8 @@ struct RunPart {
   ErrorBand band; ///< of `seconds`, `deviceHours`, `joules` and `price`
   double tokens = 0, steps = 0;
   double tokensPerSec = 0;
-  double tokensPerParameter = 0;
+  double tokensPerParameter = 0; ///< that a token is multiplied by
+  bool hasExperts = false;       ///< of which a token chooses some
   double seconds = 0; ///< with the time lost to failures and checkpoints
   double deviceHours = 0;
   double joules = 0; ///< at the devices' rated power, cooling (PUE) included
@@ -309,7 +310,7 @@ struct RunPart {
 };
 
 /// A run on `devices` devices of a machine; `tokens` 0: `kTokensPerParameter`
-/// per parameter.
+/// per active parameter.
 RunPart planRun(const StepModel &step, const Machine &machine, int64_t devices,
                 double stepSec, double tokens);
 

@@ -60,7 +60,7 @@ struct SweepInput {
   std::vector<Machine> machines; ///< as described; the counts replace theirs
   std::vector<int64_t> devices;  ///< ascending
   Profile profile;
-  double tokens = 0; ///< 0: `kTokensPerParameter` per parameter
+  double tokens = 0; ///< 0: `kTokensPerParameter` per active one
   SweepLimits limits;
 };
 

@@ -154,7 +154,9 @@ struct StepModel {
   /// Updates are made element by element: state can rest in flat pieces.
   bool updatesPieces = true;
   double parameters() const; ///< elements, tied ones once
-  int64_t layers() const;    ///< without embedding and head
+  /// Of these, what a token is multiplied by: of experts those that it chooses.
+  double activeParameters() const;
+  int64_t layers() const; ///< without embedding and head
   /// Kinds of what stands in front of the first repeat and behind the last; -1:
   /// there is none.
   int embedding() const { return runs.empty() ? -1 : aside(runs.front()); }
