@@ -162,6 +162,19 @@ static int64_t smallFactor(const StepSizes &sizes, Operation *op,
 }
 
 /// Attributes that repeat a size. Types are still the large ones.
+/// The first frequencies, one for each pair of the small head.
+static void writeRope(RopeOp op, const StepSizes &sizes) {
+  auto table = dyn_cast_or_null<RopeTableAttr>(op.getScalingAttr());
+  if (!table)
+    return;
+  int64_t pairs = sizes.small(op.getX(), 3) / 2;
+  llvm::ArrayRef<double> all = table.getFrequencies().asArrayRef();
+  op.setScalingAttr(RopeTableAttr::get(
+      op.getContext(),
+      DenseF64ArrayAttr::get(op.getContext(), all.take_front(pairs)),
+      table.getMagnitude()));
+}
+
 void SizeWriter::writeAttributes(Operation *op) {
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](SliceOp own) { writeSlice(own); })
@@ -175,6 +188,7 @@ void SizeWriter::writeAttributes(Operation *op) {
         own.setK(sizes.small(own->getResult(0),
                              typeOf(own->getResult(0)).getRank() - 1));
       })
+      .Case([&](RopeOp own) { writeRope(own, sizes); })
       .Case<AttentionOp, AttentionBackwardOp>(
           [&](auto own) { writeWindow(own, sizes); })
       .Case<LoadBalanceLossOp, LoadBalanceLossBackwardOp>(
