@@ -250,6 +250,20 @@ bool kerf::isReadInParts(BlockArgument argument) {
          llvm::all_of(argument.getUsers(), llvm::IsaPred<SliceOp>);
 }
 
+/// True for a slice or a reshape of what lies in memory: another address.
+static bool isAddress(Operation &op) {
+  if (!isa<SliceOp, ReshapeOp>(op))
+    return false;
+  Operation *maker = op.getOperand(0).getDefiningOp();
+  return !maker || isAddress(*maker);
+}
+
+/// True for an address that others are made of, and nothing else.
+static bool isMovedOnly(Operation &op) {
+  return isAddress(op) && !op.use_empty() &&
+         llvm::all_of(op.getUsers(), llvm::IsaPred<SliceOp, ReshapeOp>);
+}
+
 static KernelKind kindOf(Operation &op, llvm::ArrayRef<int64_t> space) {
   if (auto reduce = dyn_cast<ReduceOp>(op))
     return kindOf(reduce, space);
@@ -258,9 +272,9 @@ static KernelKind kindOf(Operation &op, llvm::ArrayRef<int64_t> space) {
       transpose && isa<BlockArgument>(transpose.getX()) &&
       typeOf(transpose.getResult()).getShape() == space)
     return KernelKind::Pointwise;
-  if (auto slice = dyn_cast<SliceOp>(op);
-      slice && isa<BlockArgument>(slice.getX()) &&
-      typeOf(slice.getResult()).getShape() == space)
+  if (isMovedOnly(op))
+    return KernelKind::Pointwise;
+  if (isAddress(op) && typeOf(op.getResult(0)).getShape() == space)
     return KernelKind::Pointwise;
   if (isa<EinsumOp, GatherOp, ScatterAddOp, CumsumOp, TopKOp, TransposeOp,
           SliceOp, PadOp, ConcatOp, ReshapeOp>(op) ||
@@ -279,8 +293,9 @@ KernelSpace kerf::getKernelSpace(spmd::FusedOp fused) {
     if (!isReadTurned(argument) && !isReadInParts(argument))
       builder.see(argument);
   for (Operation &op : body.without_terminator())
-    for (Value result : op.getResults())
-      builder.see(result);
+    if (!isMovedOnly(op))
+      for (Value result : op.getResults())
+        builder.see(result);
   KernelSpace space = builder.space;
   space.kind = KernelKind::Pointwise;
   for (Operation &op : body.without_terminator()) {

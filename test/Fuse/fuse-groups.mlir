@@ -226,3 +226,33 @@ spmd.program @not_turned over <> micro_batches 1 slots 1 {
     spmd.return
   }
 }
+
+// -----
+
+// Slices that a kernel does by itself are addresses: halves of interleaved
+// pairs, behind reshapes, are one kernel with what combines them.
+// CHECK-LABEL: spmd.program @halves
+spmd.program @halves over <> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<4x8x2xf32> cut [[], [], []] : tensor<4x8x2xf32>
+  spmd.output @y last : tensor<4x8xf32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<4x8x2xf32>
+    // CHECK: spmd.fused (%{{.*}} = %{{.*}} : tensor<4x8x2xf32>) -> (tensor<4x8xf32>)
+    // CHECK-NOT: spmd.fused
+    %a = spmd.fused (%v = %x : tensor<4x8x2xf32>) -> (tensor<4x8xf32>) {
+      %s = kerf.slice %v offsets [0, 0, 0] sizes [4, 8, 1] : tensor<4x8x2xf32>
+      %r = kerf.reshape %s : tensor<4x8x1xf32> -> tensor<4x8xf32>
+      %e = kerf.exp %r : tensor<4x8xf32>
+      spmd.yield %e : tensor<4x8xf32>
+    }
+    %b = spmd.fused (%v = %x : tensor<4x8x2xf32>) -> (tensor<4x8xf32>) {
+      %s = kerf.slice %v offsets [0, 0, 1] sizes [4, 8, 1] : tensor<4x8x2xf32>
+      %r = kerf.reshape %s : tensor<4x8x1xf32> -> tensor<4x8xf32>
+      %e = kerf.tanh %r : tensor<4x8xf32>
+      spmd.yield %e : tensor<4x8xf32>
+    }
+    %y = kerf.mul %a, %b : tensor<4x8xf32>
+    spmd.write %y to @y : tensor<4x8xf32>
+    spmd.return
+  }
+}
