@@ -99,6 +99,28 @@ bool kerf::runtime::findPorts(const kerf_artifact *artifact, ModelPorts &ports,
   return true;
 }
 
+kerf_status kerf::runtime::setInputs(kerf_session *session,
+                                     const ModelPorts &ports,
+                                     const Batch &batch, kerf_error &failure) {
+  struct Port {
+    uint32_t index;
+    const std::vector<int32_t> &values;
+  };
+  for (const Port &port :
+       {Port{ports.tokens, batch.tokens}, Port{ports.targets, batch.targets},
+        Port{ports.segments, batch.segments},
+        Port{ports.positions, batch.positions}}) {
+    if (port.index == KERF_NONE)
+      continue;
+    kerf_status status = kerf_session_set_input_global(
+        session, port.index, port.values.data(),
+        port.values.size() * sizeof(int32_t), &failure);
+    if (status != KERF_OK)
+      return status;
+  }
+  return KERF_OK;
+}
+
 /// A scaled loss is mended by the norm of its gradients.
 static bool checkScale(const ModelPorts &ports, std::string &error) {
   return !ports.scalesLoss || ports.gradNorm != KERF_NONE ||

@@ -277,20 +277,7 @@ bool Trainer::loadFrom(const std::string &path, Loader *load) {
 //===----------------------------------------------------------------------===//
 
 bool Trainer::setInputs(const Batch &batch) {
-  struct Port {
-    uint32_t index;
-    const std::vector<int32_t> &values;
-  };
-  for (const Port &port :
-       {Port{ports.tokens, batch.tokens}, Port{ports.targets, batch.targets},
-        Port{ports.segments, batch.segments},
-        Port{ports.positions, batch.positions}})
-    if (port.index != KERF_NONE &&
-        !check(kerf_session_set_input_global(
-            session, port.index, port.values.data(),
-            port.values.size() * sizeof(int32_t), &failure)))
-      return false;
-  return true;
+  return check(kerf::runtime::setInputs(session, ports, batch, failure));
 }
 
 bool Trainer::output(uint32_t index, double &value) {

@@ -147,22 +147,9 @@ static void placeTokens(const std::vector<int32_t> &tokens, size_t first,
 
 bool Sampler::ask(const Batch &batch, int32_t &token, std::string &error) {
   kerf_error failure;
-  struct Port {
-    uint32_t index;
-    const std::vector<int32_t> &values;
-  };
-  for (const Port &port :
-       {Port{ports.tokens, batch.tokens}, Port{ports.targets, batch.targets},
-        Port{ports.segments, batch.segments},
-        Port{ports.positions, batch.positions}})
-    if (port.index != KERF_NONE &&
-        !check(kerf_session_set_input_global(
-                   session, port.index, port.values.data(),
-                   port.values.size() * sizeof(int32_t), &failure),
-               failure, error))
-      return false;
   double value = 0;
-  if (!check(kerf_session_run_evaluation(session, &failure), failure, error) ||
+  if (!check(setInputs(session, ports, batch, failure), failure, error) ||
+      !check(kerf_session_run_evaluation(session, &failure), failure, error) ||
       !check(kerf_session_get_output(session, ports.loss, &value, &failure),
              failure, error))
     return false;

@@ -4,6 +4,7 @@
 #define KERF_TRAIN_SETUP_H
 
 #include "kerf/Runtime/Runtime.h"
+#include "kerf/Train/Batch.h"
 #include "kerf/Train/Experts.h"
 #include "kerf/Train/Options.h"
 #include "kerf/Train/Sources.h"
@@ -35,6 +36,12 @@ struct ModelPorts {
 /// artifact that is no language model.
 [[nodiscard]] bool findPorts(const kerf_artifact *artifact, ModelPorts &ports,
                              std::string &error);
+
+/// Hands a session the inputs of a batch that the model takes. Ends with the
+/// first status that is no KERF_OK.
+[[nodiscard]] kerf_status setInputs(kerf_session *session,
+                                    const ModelPorts &ports, const Batch &batch,
+                                    kerf_error &failure);
 
 /// The decided run.
 struct RunSetup {
