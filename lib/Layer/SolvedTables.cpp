@@ -93,8 +93,7 @@ struct SolvedTables::State {
   bool offersSelective = false;
 };
 
-/// Options that both filters allow.
-static OptionFilter allOf(OptionFilter a, OptionFilter b) {
+OptionFilter kerf::allOf(OptionFilter a, OptionFilter b) {
   if (!a || !b)
     return a ? a : b;
   return [=](const LayerOp &op, InnerAxis axis, const OpOption &option) {
@@ -109,7 +108,6 @@ SolvedTables::SolvedTables(LayerContext context, OptionFilter filter,
   state->both = allOf(filter, given);
   state->filter = std::move(filter);
   state->given = std::move(given);
-  double most = -1;
   for (size_t k = 0; k < context.step->kinds.size(); ++k) {
     const LayerKind &kind = context.step->kinds[k];
     state->facts.emplace_back(kind);
@@ -118,13 +116,13 @@ SolvedTables::SolvedTables(LayerContext context, OptionFilter filter,
   for (const LayerRun &run : context.step->runs)
     if (run.repeat >= 0)
       state->repeats[run.kind] = true;
+  std::vector<double> flops(context.step->kinds.size(), -1);
   for (const LayerRun &run : context.step->runs)
-    if (run.repeat >= 0 &&
-        context.step->kinds[run.kind].forwardFlops() * double(run.count) >
-            most) {
-      most = context.step->kinds[run.kind].forwardFlops() * double(run.count);
-      state->mainKind = run.kind;
-    }
+    if (run.repeat >= 0)
+      flops[run.kind] =
+          std::max(flops[run.kind], 0.0) +
+          context.step->kinds[run.kind].forwardFlops() * double(run.count);
+  state->mainKind = static_cast<int>(llvm::max_element(flops) - flops.begin());
   state->bounds.emplace(state->context, state->both, state->facts);
 }
 

@@ -28,6 +28,27 @@ using namespace mlir;
 using namespace kerf;
 
 namespace {
+/// Goes through the layers of a step in order.
+class RunOfLayers {
+public:
+  explicit RunOfLayers(const StepModel &step) : step(step) {}
+  /// The run of the next `count` layers, which are of one.
+  const LayerRun &take(int64_t count) {
+    while (used == step.runs[at].count) {
+      ++at;
+      used = 0;
+    }
+    used += count;
+    assert(used <= step.runs[at].count && "placed layers are of one run");
+    return step.runs[at];
+  }
+
+private:
+  const StepModel &step;
+  size_t at = 0;
+  int64_t used = 0; // of that run
+};
+
 /// One axis of a mesh.
 struct NamedAxis {
   std::string name;
@@ -121,18 +142,29 @@ MeshAttr PlanWriter::makeMesh() {
   return MeshAttr::get(model.getContext(), names, sizes);
 }
 
+/// The numbers, each higher by `shift`.
+static std::vector<int64_t> shifted(std::vector<int64_t> numbers,
+                                    int64_t shift) {
+  for (int64_t &number : numbers)
+    number += shift;
+  return numbers;
+}
+
 /// Entry c * stages + s holds chunk c of stage s.
 ArrayAttr PlanWriter::makeStages() {
   MLIRContext *context = model.getContext();
   llvm::SmallVector<Attribute> entries;
+  RunOfLayers position(step);
   for (int64_t chunk = 0; chunk < plan.outer.chunks; ++chunk)
     for (const PlacedStage &stage : plan.stages) {
       llvm::SmallVector<Attribute> runs;
       for (const PlacedLayers &layers : stage.chunks[chunk].layers) {
+        const LayerRun &run = position.take(layers.count);
         DenseI64ArrayAttr recompute;
         if (!isSame(layers.point, points[layers.kind]))
           recompute = DenseI64ArrayAttr::get(
-              context, recomputedBy(layers.kind, layers.point));
+              context,
+              shifted(recomputedBy(layers.kind, layers.point), run.shift));
         runs.push_back(LayersAttr::get(context, step.kinds[layers.kind].name,
                                        layers.count, recompute));
       }
@@ -144,9 +176,10 @@ ArrayAttr PlanWriter::makeStages() {
 PlanAttr PlanWriter::makePlan() {
   const OuterChoice &outer = plan.outer;
   std::set<int64_t> recompute;
-  for (const auto &[kind, point] : points)
-    for (int64_t number : recomputedBy(kind, point))
-      recompute.insert(number);
+  for (const LayerRun &run : step.runs)
+    if (auto point = points.find(run.kind); point != points.end())
+      for (int64_t number : recomputedBy(run.kind, point->second))
+        recompute.insert(number + run.shift);
   bool hasStages = outer.pp > 1 || pointsDiffer;
   return PlanAttr::get(
       model.getContext(), makeMesh(), outer.microBatches,

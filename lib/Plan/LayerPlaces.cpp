@@ -18,6 +18,27 @@ std::map<int, LayerPoint> kerf::pointsOf(const PlanPoint &plan) {
   return points;
 }
 
+std::optional<std::vector<const LayerRun *>>
+kerf::runsOf(PlanAttr plan, const StepModel &step) {
+  std::vector<const LayerRun *> runs;
+  size_t at = 0;
+  int64_t used = 0; // of that run
+  for (Attribute entry : plan.getStages())
+    for (LayersAttr layers : PlanAttr::getRuns(entry)) {
+      if (at < step.runs.size() && used == step.runs[at].count) {
+        ++at;
+        used = 0;
+      }
+      if (at == step.runs.size() ||
+          layers.getKind() != step.kinds[step.runs[at].kind].name ||
+          used + layers.getCount() > step.runs[at].count)
+        return std::nullopt;
+      runs.push_back(&step.runs[at]);
+      used += layers.getCount();
+    }
+  return runs;
+}
+
 int64_t kerf::blocksOf(const OpOption &option) {
   int64_t blocks = 1;
   auto count = [&](AxisState state) {
@@ -84,9 +105,11 @@ static LayerPhase phaseOf(PhaseAttr phase) {
 llvm::MapVector<Operation *, LayerPlace> kerf::placesOf(ModelOp model,
                                                         const StepModel &step) {
   std::map<std::tuple<LayerPhase, int64_t, int64_t>, LayerPlace> known;
-  for (auto [k, kind] : llvm::enumerate(step.kinds))
-    for (auto [i, op] : llvm::enumerate(kind.ops))
-      known[{op.phase, op.number, op.order}] = {int(k), int(i)};
+  for (const LayerRun &run : step.runs)
+    for (auto [i, op] : llvm::enumerate(step.kinds[run.kind].ops)) {
+      int64_t number = op.number + (op.number >= 0 ? run.shift : 0);
+      known[{op.phase, number, op.order}] = {run.kind, int(i)};
+    }
   std::map<std::pair<LayerPhase, int64_t>, int64_t> orders;
   llvm::MapVector<Operation *, LayerPlace> places;
   model.getBody().walk([&](Operation *op) {

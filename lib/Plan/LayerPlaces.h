@@ -10,6 +10,7 @@
 #include "llvm/ADT/MapVector.h"
 
 #include <map>
+#include <optional>
 
 namespace kerf {
 
@@ -36,6 +37,12 @@ decidedOps(ModelOp model, const StepModel &step);
 /// do.
 std::map<int, LayerPoint> pointsOf(const PlanPoint &plan);
 
+/// The run of the step that each run of layers in the stages of a plan is of,
+/// entry by entry (`PlanAttr::getStages`); nothing where they are not the runs
+/// of this step.
+std::optional<std::vector<const LayerRun *>> runsOf(PlanAttr plan,
+                                                    const StepModel &step);
+
 /// Blocks of the dimension that an option cuts; 1 for contiguous parts.
 int64_t blocksOf(const OpOption &option);
 
@@ -46,9 +53,9 @@ bool isRouted(const LayerOp &op, const OpOption &option);
 /// it must cut one.
 llvm::SmallVector<unsigned, 2> cutBy(const LayerOp &op, const OpOption &option);
 
-/// Numbers of the forward ops of a kind whose results the backward pass makes
-/// again, ascending; none without a layout. Only repeats have a backward pass
-/// apart from the forward one, so others have none.
+/// Numbers of the forward ops of a kind, in its first run, whose results the
+/// backward pass makes again, ascending; none without a layout. Only repeats
+/// have a backward pass apart from the forward one, so others have none.
 std::vector<int64_t> recomputedOps(const StepModel &step, int kind,
                                    const LayerLayout *layout);
 

@@ -17,21 +17,31 @@
 using namespace mlir;
 using namespace kerf;
 
-/// Ops that a run of layers recomputes, where the plan says so of the run.
-static std::optional<std::vector<int64_t>> listOf(LayersAttr run) {
-  if (DenseI64ArrayAttr list = run.getRecompute())
-    return list.asArrayRef().vec();
-  return std::nullopt;
+/// Ops that layers of a run recompute, by their numbers in the kind, where the
+/// plan says so of the layers.
+static std::optional<std::vector<int64_t>> listOf(LayersAttr layers,
+                                                  const LayerRun &run) {
+  DenseI64ArrayAttr list = layers.getRecompute();
+  if (!list)
+    return std::nullopt;
+  std::vector<int64_t> numbers = list.asArrayRef().vec();
+  for (int64_t &number : numbers)
+    number -= run.shift;
+  return numbers;
 }
 
 /// Lists of ops that a plan recomputes: first that of all layers, then those
 /// of single runs. Empty where it lists none: all, or nothing, is recomputed.
-static std::vector<std::vector<int64_t>> listsOf(PlanAttr plan) {
+static std::vector<std::vector<int64_t>> listsOf(PlanAttr plan,
+                                                 const StepModel &step) {
   std::vector<std::vector<int64_t>> lists = {plan.getRecompute()};
-  if (plan.getStages())
+  auto runs = plan.getStages() ? runsOf(plan, step) : std::nullopt;
+  size_t next = 0;
+  if (runs)
     for (Attribute entry : plan.getStages())
-      for (LayersAttr run : PlanAttr::getRuns(entry))
-        if (auto own = listOf(run); own && !llvm::is_contained(lists, *own))
+      for (LayersAttr layers : PlanAttr::getRuns(entry))
+        if (auto own = listOf(layers, *(*runs)[next++]);
+            own && !llvm::is_contained(lists, *own))
           lists.push_back(std::move(*own));
   bool hasOps = lists.size() > 1 || !lists.front().empty();
   if (plan.getRecomputeAll() || !hasOps)
@@ -54,7 +64,7 @@ public:
 private:
   void fix(llvm::StringRef key, std::vector<int64_t> &allowed, int64_t value);
   void fixMesh();
-  void fixSchedule();
+  void fixSchedule(const StepModel &step);
   void fixStages(const StepModel &step);
   void fixLayers(const StepModel &step);
 
@@ -107,7 +117,7 @@ void PlanPins::fixMesh() {
   fix("pp", pins.pp, ranks["pp"]);
 }
 
-void PlanPins::fixSchedule() {
+void PlanPins::fixSchedule(const StepModel &step) {
   fix("m", pins.microBatches, plan.getMicroBatches());
   fix("v", pins.chunks, plan.getChunks());
   if (plan.getSchedule() == nameOf(ScheduleKind::ZeroBubble))
@@ -123,7 +133,7 @@ void PlanPins::fixSchedule() {
                      ", which the pins do not allow");
   pins.schedules = {schedule};
   // Lists of single ops bound the points of the tables.
-  if (listsOf(plan).empty())
+  if (listsOf(plan, step).empty())
     pins.recompute = plan.getRecomputeAll() ? "full" : "none";
 }
 
@@ -147,33 +157,30 @@ void PlanPins::fixStages(const StepModel &step) {
 void PlanPins::fixLayers(const StepModel &step) {
   if (!plan.getStages())
     return;
-  std::vector<std::vector<int64_t>> lists = listsOf(plan);
-  auto numberOf = [&](LayersAttr run) -> int {
+  pins.chunkLayers.clear();
+  auto runs = runsOf(plan, step);
+  if (!runs)
+    return; // of another model
+  std::vector<std::vector<int64_t>> lists = listsOf(plan, step);
+  auto numberOf = [&](LayersAttr layers, const LayerRun &run) -> int {
     if (lists.empty())
       return -1;
-    auto own = listOf(run);
+    auto own = listOf(layers, run);
     return own ? llvm::find(lists, *own) - lists.begin() : 0;
   };
-  auto kindOf = [&](LayersAttr run) -> int {
-    auto found = llvm::find_if(step.kinds, [&](const LayerKind &kind) {
-      return kind.name == run.getKind();
-    });
-    return found - step.kinds.begin();
-  };
-  pins.chunkLayers.clear();
+  size_t next = 0;
   for (Attribute entry : plan.getStages()) {
-    std::vector<GivenLayers> &layers = pins.chunkLayers.emplace_back();
-    for (LayersAttr run : PlanAttr::getRuns(entry)) {
-      layers.push_back({kindOf(run), run.getCount(), numberOf(run)});
-      if (layers.back().kind == int(step.kinds.size()))
-        return pins.chunkLayers.clear(); // of another model
+    std::vector<GivenLayers> &given = pins.chunkLayers.emplace_back();
+    for (LayersAttr layers : PlanAttr::getRuns(entry)) {
+      const LayerRun &run = *(*runs)[next++];
+      given.push_back({run.kind, layers.getCount(), numberOf(layers, run)});
     }
   }
 }
 
 void PlanPins::run(const StepModel &step) {
   fixMesh();
-  fixSchedule();
+  fixSchedule(step);
   fixStages(step);
   fixLayers(step);
 }
@@ -319,7 +326,7 @@ public:
       : step(step), base(base) {
     for (const LayerRun &run : step.runs)
       if (run.repeat >= 0 && allowed[run.kind].empty())
-        for (const std::vector<int64_t> &list : listsOf(plan))
+        for (const std::vector<int64_t> &list : listsOf(plan, step))
           allowed[run.kind].push_back(ownOps(run.kind, list));
   }
 
@@ -403,7 +410,7 @@ private:
 std::unique_ptr<LayerTables> kerf::pinRecomputation(PlanAttr plan,
                                                     const StepModel &step,
                                                     SolvedTables &tables) {
-  if (listsOf(plan).empty())
+  if (listsOf(plan, step).empty())
     return nullptr;
   return std::make_unique<GivenTables>(plan, step, tables);
 }

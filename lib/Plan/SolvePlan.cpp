@@ -10,6 +10,7 @@
 
 #include "LayerPlaces.h"
 #include "SolveExperts.h"
+#include "SolveOrder.h"
 #include "kerf/Dialect/Kerf/Layout.h"
 #include "kerf/Dialect/Kerf/SplitBias.h"
 #include "kerf/Footprint/ProgramFloors.h"
@@ -462,17 +463,19 @@ static FailureOr<std::unique_ptr<Solution>> solveOn(const Subject &subject,
     errors.push_back("the pins ask for cp_order=zigzag, and this model or its "
                      "plan needs tokens in their order; the nearest is "
                      "cp_order=plain");
-  OptionFilter planned;
+  OptionFilter planned, ordered;
   if (given) {
     planned = pinPlan(given, solution->step, solution->pins, errors);
     keepWhole(given, solution->step);
   } else {
     excludeFor(subject.step, solution->pins, errors);
+    ordered = orderOptions(solution->step);
   }
   LayerContext context{&solution->step, &solution->machine, solution->profile};
   auto find = [&](bool holdAllExperts) -> LogicalResult {
     OptionFilter filter = expertOptions(given, solution->pins, holdAllExperts);
-    solution->tables = std::make_unique<SolvedTables>(context, filter, planned);
+    solution->tables = std::make_unique<SolvedTables>(
+        context, allOf(filter, ordered), planned);
     if (solution->pins.recompute == "selective")
       solution->tables->offerSelective();
     if (given)

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SearchRun.h"
+#include "StagesDetail.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -126,7 +127,7 @@ std::vector<SplitChunk> Enumerator::solveStage(int64_t stage, double &sec) {
 /// Equal layers are dealt evenly to the chunks of a stage, the later ones take
 /// the remainder: others are not in the space.
 bool Enumerator::isDealt() const {
-  if (problem.chunks == 1 || problem.layers.size() > 1)
+  if (problem.chunks == 1 || !stages_detail::isUniform(problem))
     return true;
   for (int64_t stage = 0; stage < problem.stages; ++stage) {
     llvm::SmallVector<int64_t, 8> counts;

@@ -427,6 +427,38 @@ search_detail::programsOf(const Pricing &pricing, const TableList &tables,
   return stages;
 }
 
+/// Takes up to `count` layers of a kind from parts, the first ones first.
+static void takeLayers(int kind, int64_t count,
+                       std::vector<Filled::Part> &parts,
+                       std::vector<Filled::Part> &taken) {
+  for (Filled::Part &part : parts) {
+    int64_t own = part.kind == kind ? std::min(part.count, count) : 0;
+    if (own > 0)
+      taken.push_back({kind, part.point, own});
+    part.count -= own;
+    count -= own;
+  }
+}
+
+/// The points of a chunk's layers in the order of their runs: of a kind that
+/// has several, `parts` has the layers of all together.
+static std::vector<Filled::Part> byRuns(const StageProblem &stages,
+                                        const SplitChunk &chunk) {
+  if (stages.layers.size() == 1)
+    return chunk.parts;
+  std::vector<Filled::Part> left = chunk.parts, ordered;
+  takeLayers(stages.first, 1, left, ordered);
+  int64_t at = 0;
+  for (const StageItem &run : stages.layers) {
+    int64_t count =
+        std::min(chunk.end, at + run.count) - std::max(chunk.begin, at);
+    takeLayers(run.kind, count, left, ordered);
+    at += run.count;
+  }
+  takeLayers(stages.last, 1, left, ordered);
+  return ordered;
+}
+
 std::vector<PlacedStage> search_detail::placedOf(const StageProblem &stages,
                                                  const StageSplit &split,
                                                  const TableList &tables) {
@@ -435,7 +467,7 @@ std::vector<PlacedStage> search_detail::placedOf(const StageProblem &stages,
     PlacedStage &stage = placed.emplace_back();
     for (const SplitChunk &chunk : chunks) {
       PlacedChunk &own = stage.chunks.emplace_back();
-      for (const Filled::Part &part : chunk.parts) {
+      for (const Filled::Part &part : byRuns(stages, chunk)) {
         int id = stages.kinds[part.kind].points[part.point].id;
         own.layers.push_back(
             {part.kind, part.count, tables[part.kind]->points[id]});

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SearchRun.h"
+#include "StagesDetail.h"
 
 #include "kerf/Support/Screen.h"
 
@@ -390,7 +391,7 @@ bool Searcher::closeLeaf(OpenLeaf &leaf) {
   LeafTimes times;
   StageProblem stages = problemOf(leaf.node, times);
   toPrograms(leaf.node, stages, problem.measureLayers);
-  bool isUniform = stages.layers.size() == 1;
+  bool isUniform = stages_detail::isUniform(stages);
   double least = HUGE_VAL;
   Borders borders(count, layers);
   do {

@@ -27,6 +27,7 @@
 #include <cassert>
 #include <cmath>
 #include <deque>
+#include <map>
 #include <numeric>
 #include <optional>
 
@@ -55,9 +56,23 @@ Items stages_detail::itemsOf(const StageProblem &problem, int64_t begin,
       add(run.kind, count);
     at += run.count;
   }
+  // Of layers that take turns only their numbers count.
+  auto *layers = items.begin() + (first && problem.first >= 0 ? 1 : 0);
+  std::sort(layers, items.end(), [](const StageItem &a, const StageItem &b) {
+    return a.kind < b.kind;
+  });
   if (last && problem.last >= 0)
     add(problem.last, 1);
   return items;
+}
+
+std::vector<int64_t> stages_detail::signatureOf(const StageProblem &problem,
+                                                int64_t begin, int64_t end) {
+  std::vector<int64_t> counts;
+  for (const StageItem &item :
+       itemsOf(problem, begin, end, /*first=*/false, /*last=*/false))
+    counts.insert(counts.end(), {item.kind, item.count});
+  return counts;
 }
 
 double stages_detail::fastestSec(const StageKind &kind) {
@@ -254,6 +269,26 @@ double kerf::boundOfSplit(const StageProblem &problem) {
 // The dynamic programme
 //===----------------------------------------------------------------------===//
 
+/// Sums over the first n layers, n from 0 on, of a number by kind: differences
+/// tell how many layers of each kind lie between. None of more kinds than
+/// 64 bits have room for.
+static std::vector<uint64_t> codesOf(const StageProblem &problem) {
+  auto base = static_cast<uint64_t>(layersOf(problem)) + 1;
+  std::map<int, uint64_t> numbers; // by kind
+  uint64_t next = 1, most = (uint64_t(1) << 62) / (problem.stages * base);
+  for (const StageItem &run : problem.layers)
+    if (numbers.try_emplace(run.kind, next).second) {
+      if (next > most)
+        return {};
+      next *= base;
+    }
+  std::vector<uint64_t> codes = {0};
+  for (const StageItem &run : problem.layers)
+    for (int64_t i = 0; i < run.count; ++i)
+      codes.push_back(codes.back() + numbers[run.kind]);
+  return codes;
+}
+
 namespace {
 /// Stages of one chunk each, or of several with equal layers: then only the
 /// number of layers of a stage counts.
@@ -264,10 +299,9 @@ public:
   explicit Splitter(const StageProblem &problem,
                     std::vector<std::vector<int64_t>> filled = {})
       : problem(problem), layers(layersOf(problem)), filled(std::move(filled)) {
-    for (const StageItem &run : problem.layers) {
-      starts.push_back(starts.empty() ? 0 : ends.back());
-      ends.push_back(starts.back() + run.count);
-    }
+    for (const StageItem &run : problem.layers)
+      starts.push_back(starts.empty() ? 0 : starts.back() + run.count);
+    codes = codesOf(problem);
     for (int64_t stage = 0; stage < problem.stages; ++stage)
       fewest.push_back(this->filled.empty()
                            ? problem.chunks
@@ -291,15 +325,17 @@ private:
   const StageProblem &problem;
   int64_t layers;
   std::vector<std::vector<int64_t>> filled;
-  std::vector<int64_t> starts, ends; ///< of the runs
-  std::vector<int64_t> least;        ///< layers of each stage
-  std::vector<int64_t> firsts;       ///< sums of these over earlier stages
+  std::vector<int64_t> starts; ///< of the runs
+  /// `codesOf`: of layers [b, e), codes[e] - codes[b] tells the kinds.
+  std::vector<uint64_t> codes;
+  std::vector<int64_t> least;  ///< layers of each stage
+  std::vector<int64_t> firsts; ///< sums of these over earlier stages
   struct Cost {
     double sec = 0, boundSec = 0;
   };
-  llvm::DenseMap<uint64_t, Cost> known;
-  bool exact = true;     ///< all fills so far
-  bool bounding = false; ///< count what fills cannot go below
+  llvm::DenseMap<uint64_t, Cost> known; ///< by layers and stage
+  bool exact = true;                    ///< all fills so far
+  bool bounding = false;                ///< count what fills cannot go below
   /// Numbers of layers that a stage may have, by what is known so far.
   std::vector<int64_t> fewest, most;
 
@@ -336,14 +372,12 @@ Filled Splitter::fillOf(int64_t stage, int64_t begin, int64_t end) const {
                    problem.budget[stage]);
 }
 
-/// Seconds of a stage with layers [begin, end). Inside one run only their
-/// number counts.
+/// Seconds of a stage with layers [begin, end): of each kind their number
+/// counts.
 double Splitter::costOf(int64_t stage, int64_t begin, int64_t end) {
-  auto run = llvm::upper_bound(starts, begin) - starts.begin() - 1;
-  bool inside = end <= ends[run];
-  uint64_t key = inside ? uint64_t(run) * 2 : uint64_t(begin) * 2 + 1;
-  key = (key * problem.stages + stage) * (layers + 1) + (end - begin);
-  auto [it, isNew] = known.try_emplace(key);
+  uint64_t own =
+      codes.empty() ? begin * (layers + 1) + end : codes[end] - codes[begin];
+  auto [it, isNew] = known.try_emplace(own * problem.stages + stage);
   if (isNew) {
     Filled filled = fillOf(stage, begin, end);
     exact &= filled.sec <= filled.boundSec;

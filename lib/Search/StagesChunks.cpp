@@ -229,7 +229,7 @@ stages_detail::fillChunks(const StageProblem &problem,
 }
 
 namespace {
-/// Seconds of stages by their number and the borders of their chunks.
+/// Seconds of stages by their number and the layers of their chunks.
 using KnownSeconds = std::map<std::vector<int64_t>, double>;
 
 /// Borders of chunks in the order of the layers, and what the stages take.
@@ -258,8 +258,10 @@ std::vector<SplitChunk> ChunkSearch::chunksOf(int64_t stage) const {
 double ChunkSearch::secondsOf(int64_t stage) {
   std::vector<SplitChunk> own = chunksOf(stage);
   std::vector<int64_t> key = {stage};
-  for (const SplitChunk &chunk : own)
-    key.insert(key.end(), {chunk.begin, chunk.end});
+  for (const SplitChunk &chunk : own) {
+    llvm::append_range(key, signatureOf(problem, chunk.begin, chunk.end));
+    key.push_back(-1);
+  }
   auto [it, isNew] = known.try_emplace(std::move(key));
   if (isNew)
     it->second = fillOne(problem, stage, own);

@@ -22,6 +22,10 @@ inline int64_t layersOf(const StageProblem &problem) {
 Items itemsOf(const StageProblem &problem, int64_t begin, int64_t end,
               bool first, bool last);
 
+/// The kinds of layers [begin, end) and their numbers: k, n, l, m, ...
+std::vector<int64_t> signatureOf(const StageProblem &problem, int64_t begin,
+                                 int64_t end);
+
 /// Sets for how many micro-batches a stage holds what items save. With chunks:
 /// the most over the schedule's states, layers dealt evenly.
 void setFlight(const StageProblem &problem, int64_t stage, Items &items);

@@ -240,7 +240,6 @@ llvm::SmallVector<Segment> segmentsOf(ModelOp model) {
     if (i == count)
       break;
     Segment body;
-    body.name = count == 1 ? "layer" : "layer " + std::to_string(i + 1);
     body.forward = repeats[i];
     if (repeats[i].getPair())
       body.reverse = reverses.lookup(*repeats[i].getPair());
@@ -596,6 +595,21 @@ void markGradient(Value gradient, const std::string &name,
       markGradient(addend, name, gradients);
 }
 
+/// What a plan says of a segment's ops, where the model has one.
+std::string rulesOf(ModelOp model, const Segment &segment) {
+  auto plan = model->getAttrOfType<PlanAttr>(kPlanAttrName);
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (Operation *op : segment.ops) {
+    if (Attribute assign = op->getAttr(kAssignAttrName))
+      os << assign;
+    if (plan && llvm::is_contained(plan.getRecompute(), numberOf(op)))
+      os << " recomputed";
+    os << ";";
+  }
+  return text;
+}
+
 } // namespace
 
 FailureOr<StepModel> kerf::readStep(ModelOp model) {
@@ -625,6 +639,7 @@ FailureOr<StepModel> kerf::readStep(ModelOp model) {
 
   ClassOf classes(model);
   llvm::StringSet<> seen;
+  std::vector<std::string> rules; // by run
   for (Segment &segment : segmentsOf(model)) {
     step.kinds.push_back(
         KindReader(segment, classes, updates, gradients).read());
@@ -635,6 +650,7 @@ FailureOr<StepModel> kerf::readStep(ModelOp model) {
       run.count = segment.forward.getCount();
     run.repeat = segment.forward ? 0 : -1;
     step.runs.push_back(run);
+    rules.push_back(rulesOf(model, segment));
     // Layers of another kind have parameters of the same pattern.
     int64_t first = segment.forward ? segment.forward.getStart() : 0;
     for (LayerParam &param : kind.params) {
@@ -655,5 +671,6 @@ FailureOr<StepModel> kerf::readStep(ModelOp model) {
   for (LayerRun &run : step.runs)
     if (run.repeat >= 0)
       run.repeat = repeat++;
+  joinEqualRuns(step, rules);
   return step;
 }

@@ -145,6 +145,7 @@ void visitFields(Of<LayerRun> auto &run, auto visit) {
   visit("kind", run.kind);
   visit("count", run.count);
   visit("repeat", run.repeat);
+  visit("shift", run.shift);
 }
 
 /// What a request decides (`moeBuffer`, `plainOrder`) is not of the file.
@@ -493,9 +494,11 @@ static std::vector<StepError> checkStep(const StepModel &step) {
   if (step.kinds.empty() || step.runs.empty())
     tell("a step has layers");
   for (const LayerRun &run : step.runs)
-    if (!isIndex(run.kind, step.kinds.size()) || run.count < 1)
-      tell("a run is of at least one layer of a kind, found " +
-           std::to_string(run.count) + " of kind " + std::to_string(run.kind));
+    if (!isIndex(run.kind, step.kinds.size()) || run.count < 1 || run.shift < 0)
+      tell("a run is of at least one layer of a kind, shifted by 0 or more, "
+           "found " +
+           std::to_string(run.count) + " of kind " + std::to_string(run.kind) +
+           " with shift " + std::to_string(run.shift));
   for (size_t i = 0; i < step.kinds.size(); ++i)
     KindCheck(step, int(i), errors).run();
   return errors;

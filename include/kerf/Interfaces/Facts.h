@@ -29,6 +29,7 @@ struct Factor {
   std::string name;
   int64_t size;
   FactorKind kind;
+  bool operator==(const Factor &) const = default;
 };
 
 /// Factors that make up one dimension, major to minor; the product of their
@@ -54,6 +55,7 @@ struct FactorVariant {
   /// together, the axes of the second factor are the last of the first, and cut
   /// the second alone where a tensor has both.
   bool exchanges = false;
+  bool operator==(const FactorVariant &) const = default;
 };
 
 /// The data-dependent relation of factors that a gather makes: rows `from` are
@@ -66,6 +68,7 @@ struct FactorMap {
   /// The factor whose parts are as long as data says: each has room for all of
   /// it, its own rows first. -1 when parts are equal ranges.
   int ragged = -1;
+  bool operator==(const FactorMap &) const = default;
 };
 
 /// Work of one op: facts for the cost model.
@@ -79,6 +82,7 @@ struct OpCost {
   double bytesWritten = 0;
   /// Flops of all products, those of attention included.
   double products() const { return matmulFlops + attentionFlops; }
+  bool operator==(const OpCost &) const = default;
 };
 
 } // namespace kerf

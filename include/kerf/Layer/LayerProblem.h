@@ -109,6 +109,9 @@ TiedCuts tiedCuts(const LayerKind &firstKind, const LayerLayout &first,
 using OptionFilter =
     std::function<bool(const LayerOp &, InnerAxis, const OpOption &)>;
 
+/// What both filters allow; an empty one allows everything.
+OptionFilter allOf(OptionFilter a, OptionFilter b);
+
 /// Whether the ranks of an option's axis pass parts round: its variant's
 /// factors are all cut by the same axes.
 bool isRing(const LayerOp &op, const OpOption &option);

@@ -34,6 +34,7 @@ struct LayerValue {
   bool forward = true;
   double elements() const;
   double bytes() const { return elements() * elementBytes; }
+  bool operator==(const LayerValue &) const = default;
 };
 
 struct LayerFactor {
@@ -41,6 +42,7 @@ struct LayerFactor {
   IndexClass index = IndexClass::Other;
   /// Parts are multiples of so many: blocks of a parameter's optimizer state.
   int64_t granule = 1;
+  bool operator==(const LayerFactor &) const = default;
 };
 
 struct LayerOp {
@@ -86,6 +88,7 @@ struct LayerOp {
   bool tanh = false;  ///< a gelu, or its gradient, that products can end in
   /// Matmuls of routed tokens.
   bool isGrouped() const { return work.matmulFlops > 0 && !maps.empty(); }
+  bool operator==(const LayerOp &) const = default;
 };
 
 struct LayerParam {
@@ -104,6 +107,7 @@ struct LayerParam {
   bool expert = false; ///< has an expert index
   /// Read by another kind too (tied embeddings).
   bool shared = false;
+  bool operator==(const LayerParam &) const = default;
 };
 
 /// One kind of layer, or what comes before the first (`embedding`) or after the
@@ -121,13 +125,18 @@ struct LayerKind {
   // count as values from outside, which cost nothing.
   /// Forward flops of matmuls and attention, whole batch.
   double forwardFlops() const;
+  bool operator==(const LayerKind &) const = default;
 };
 
-/// `count` layers of a kind that follow each other.
+/// `count` layers of a kind that follow each other. Equal runs, which others
+/// part, have one kind.
 struct LayerRun {
   int kind = 0;
   int64_t count = 1;
   int repeat = -1; ///< index of the forward repeat in the step; -1: outside
+  /// Numbers of its ops are so far above those that the kind has: of equal runs
+  /// the first is read.
+  int64_t shift = 0;
 };
 
 /// Even shares that are more than all rows.
@@ -171,6 +180,11 @@ private:
     return runs.size() > 1 && run.repeat < 0 ? run.kind : -1;
   }
 };
+
+/// Gives runs of repeats whose layers are equal one kind, the first one's, and
+/// one name. Runs with other `rules`, one text per run, keep kinds of their own
+/// under that name: a plan that is given tells them apart.
+void joinEqualRuns(StepModel &step, llvm::ArrayRef<std::string> rules);
 
 /// One line per op, value and parameter.
 std::string printStep(const StepModel &step);
