@@ -65,7 +65,7 @@ static double tailOf(const StepWork &step, const StageWork &stage) {
   double sync = stage.gradientSyncSec;
   double gather = stage.weightGatherSec;
   return sync - std::min(step.gradientOverlap * sync, last) + stage.updateSec +
-         gather - std::min(step.weightOverlap * gather, first.forwardSec);
+         gather - std::min(step.updatedOverlap * gather, first.forwardSec);
 }
 
 static StageTimes timesOf(const StepWork &step, const StageWork &stage) {

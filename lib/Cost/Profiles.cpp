@@ -29,6 +29,7 @@ static Profile pytorch(const char *name) {
   profile.layerFloorForwardSec = 0.8e-3;
   profile.layerFloorBackwardSec = 1.4e-3;
   profile.gradientOverlap = profile.weightOverlap = 0.4;
+  profile.updatedOverlap = 0.4;
   // Idle time of 1F1B is 0.85 to 0.95 of what the formula gives.
   profile.bubble = 0.9;
   profile.flatCollectives = true;
@@ -52,6 +53,7 @@ static Profile megatron() {
   profile.layerFloorForwardSec = 0.4e-3;
   profile.layerFloorBackwardSec = 0.7e-3;
   profile.gradientOverlap = profile.weightOverlap = 0;
+  profile.updatedOverlap = 0;
   profile.bucketBytes = 0;
   profile.logitBytes = 4;
   return profile;

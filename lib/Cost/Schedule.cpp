@@ -180,7 +180,8 @@ std::string StepWork::check() const {
   if (!llvm::all_of(sendSec, isTime) || !isTime(constantSec) || !isTime(bubble))
     return "a time of the step is negative or not finite";
   auto isShare = [](double part) { return part >= 0 && part <= 1; };
-  if (!isShare(gradientOverlap) || !isShare(weightOverlap))
+  if (!isShare(gradientOverlap) || !isShare(weightOverlap) ||
+      !isShare(updatedOverlap))
     return "the overlap of data traffic is not between 0 and 1";
   return checkStages(*this);
 }

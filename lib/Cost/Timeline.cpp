@@ -229,7 +229,7 @@ double Player::finish(int64_t stage) {
   if (own.updateSec > 0)
     note(EventKind::Update, Engine::Compute, stage, nullptr, start, end);
   double visible =
-      own.weightGatherSec - std::min(work.weightOverlap * own.weightGatherSec,
+      own.weightGatherSec - std::min(work.updatedOverlap * own.weightGatherSec,
                                      own.chunks.front().forwardSec);
   if (visible > 0)
     note(EventKind::WeightGather, Engine::DataLink, stage, nullptr, end,

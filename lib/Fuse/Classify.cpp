@@ -1,6 +1,7 @@
 #include "Classify.h"
 
 #include "kerf/Dialect/Kerf/MatmulForm.h"
+#include "kerf/Dialect/Spmd/SumInPlace.h"
 #include "kerf/Interfaces/KernelInterface.h"
 
 using namespace mlir;
@@ -72,7 +73,11 @@ bool kerf::canLengthen(Value value) {
   Operation *def = value.getDefiningOp();
   if (auto param = dyn_cast_or_null<ParamOp>(def))
     return !param.isPerIteration();
-  if (isa_and_nonnull<spmd::AllGatherOp>(def))
+  bool isProduct =
+      isa_and_nonnull<LinearOp, MatmulOp, EinsumOp, GroupedWeightGradientOp>(
+          def) &&
+      isLibraryOp(def);
+  if (isProduct || isa_and_nonnull<spmd::AllGatherOp>(def))
     return isAlone(value);
   if (isa_and_nonnull<ReshapeOp, spmd::WaitOp>(def))
     return isAlone(value) && canLengthen(def->getOperand(0));
@@ -175,6 +180,8 @@ bool kerf::isKernelSource(Operation *op) {
 bool kerf::isKernelOp(Operation *op) {
   if (isa<ParamOp, RepeatOp, YieldOp, UpdateOp>(op))
     return false;
+  if (Operation *product = spmd::productSummedInPlace(op))
+    return !isa<spmd::ProductOp>(product) && !isLibraryOp(product);
   return isa<DecomposeOpInterface, EvaluateOpInterface, KernelOpInterface>(
              op) &&
          !isLibraryOp(op) && !isStridedView(op);

@@ -91,6 +91,7 @@ public:
     point.boundaryBytes = boundaryBytes(kind.input, kind.output);
     point.boundaryGradientBytes =
         boundaryBytes(kind.outputGradient, kind.inputGradient);
+    point.putOffCopySec = putOffCopySec(terms, point.boundaryGradientBytes);
     double fixed = 0;
     for (const TimeParts *parts :
          {&point.forward, &point.backward, &point.recompute})
@@ -110,7 +111,7 @@ private:
   const bool ranksOnSeveral;
   LayerCost result;
   LayerPoint &point = result.point;
-  /// Conversions of the expert axis, forward and backward.
+  /// Conversions of the expert axis, forward and backward, that others hide.
   std::array<double, 2> travelSec = {};
   double besideAgainSec = 0; ///< recomputed ops that need no routed gradient
 
@@ -164,21 +165,12 @@ private:
   double localBytes(int value) const {
     return terms.heldBytesOf(value, layout, -1, /*kept=*/false);
   }
-
   void addTime(TimeParts &parts, const LayerOp &op, const OpTime &time) {
     if (op.isGrouped())
       parts.groupedSec += time.seconds;
     (time.kind == WorkKind::Matmul      ? parts.matmulSec
      : time.kind == WorkKind::Attention ? parts.attentionSec
                                         : parts.rowSec) += time.seconds;
-  }
-
-  /// True for a maximum over all sequences, of which each data rank has some.
-  static bool isMaximumOfBatch(const LayerOp &op) {
-    return llvm::any_of(op.factors, [](const LayerFactor &own) {
-      return own.index == IndexClass::Batch &&
-             own.factor.kind == FactorKind::Max;
-    });
   }
 
   void addOps() {
@@ -277,8 +269,12 @@ private:
                             one.move.to));
   }
 
+  /// What another collective does not end at once, as one is under way at a
+  /// time: sums brought home, and the gradients of these sent out. Router
+  /// scores follow the tokens, and their gradients those of the tokens.
   void travelled(const Asked &own, int axis, double sec) {
-    if (own.travels && axis == kExpert)
+    if (own.travels && axis == kExpert &&
+        own.backward != (own.move.from == kPending))
       travelSec[own.backward] += sec;
   }
 

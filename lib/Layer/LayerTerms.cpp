@@ -197,6 +197,12 @@ static bool looksUp(const LayerOp &op) {
   return false;
 }
 
+bool kerf::isMaximumOfBatch(const LayerOp &op) {
+  return llvm::any_of(op.factors, [](const LayerFactor &own) {
+    return own.index == IndexClass::Batch && own.factor.kind == FactorKind::Max;
+  });
+}
+
 /// Ranks that share the sequence of an attention.
 static int64_t sequenceRanks(const LayerOp &op, llvm::ArrayRef<int64_t> cuts) {
   const auto *ring = llvm::find_if(

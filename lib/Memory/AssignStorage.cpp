@@ -17,6 +17,8 @@
 
 #include "Storage.h"
 
+#include "kerf/Dialect/Spmd/SumInPlace.h"
+
 using namespace mlir;
 using namespace kerf;
 
@@ -67,6 +69,7 @@ struct Assigner {
   LogicalResult run();
   void assignFunction(spmd::FuncOp func);
   void assignAccumulator(spmd::AccumulateOp accumulate);
+  void assignSum(AddOp add);
   bool assignTable(spmd::AccumulateOp accumulate, const Storage &target);
   void assignRepeatResults(RepeatOp repeat);
   void assignCarry(RepeatOp repeat, unsigned index);
@@ -335,10 +338,23 @@ void Assigner::assignCarry(RepeatOp repeat, unsigned index) {
   map.carries[repeat][index] = carry;
 }
 
+/// A product adds its result to the part that is there already.
+void Assigner::assignSum(AddOp add) {
+  Operation *product = spmd::productSummedInPlace(add);
+  Storage storage = product ? map.values[add.getLhs()] : Storage();
+  if (!product || !sink(add.getRhs(), storage))
+    return;
+  map.values[add.getResult()] = storage;
+  map.inPlace.insert(add);
+  map.accumulating.insert(product);
+}
+
 void Assigner::assignBody(RepeatOp repeat) {
   for (auto [i, argument] : llvm::enumerate(repeat.getSliceArgs()))
     map.values[argument] = stackSlot(repeat, map.values[repeat.getSlices()[i]],
                                      argument.getType());
+  for (auto add : repeat.getBody().front().getOps<AddOp>())
+    assignSum(add);
   for (auto [i, value] : llvm::enumerate(repeat.getYield().getStacked())) {
     Storage slot = stackSlot(repeat, map.values[repeat.getStackResults()[i]],
                              value.getType());

@@ -205,6 +205,8 @@ LogicalResult CommandBuilder::buildOp(Operation &op) {
         operand(stop.getX(), KERF_READ)};
     return success();
   }
+  if (isa<AddOp>(op) && map.inPlace.contains(&op))
+    return success();
   if (auto pad = dyn_cast<PadOp>(op)) {
     zeroPadding(pad);
     return success();

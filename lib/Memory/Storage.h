@@ -84,7 +84,8 @@ struct StorageMap {
   llvm::DenseMap<mlir::Value, Storage> values;
   llvm::DenseMap<mlir::Operation *, std::vector<Carry>> carries;
   llvm::DenseMap<mlir::Operation *, std::vector<StackCopy>> stackCopies;
-  /// `spmd.write`s and `spmd.accumulate`s whose value is computed in place.
+  /// `spmd.write`s, `spmd.accumulate`s and sums (`productSummedInPlace`) whose
+  /// value is computed in place.
   llvm::DenseSet<mlir::Operation *> inPlace;
   /// Products that add to what is in their place, but in the first call.
   llvm::DenseSet<mlir::Operation *> accumulating;

@@ -26,9 +26,8 @@ static bool attends(const LayerOp &op) { return op.work.attentionFlops > 0; }
 
 OptionFilter kerf::orderOptions(const StepModel &step) {
   auto hasOrder = [](const LayerKind &kind) {
-    return llvm::any_of(kind.ops, [](const LayerOp &op) {
-      return attends(op) && op.causal;
-    });
+    return llvm::any_of(
+        kind.ops, [](const LayerOp &op) { return attends(op) && op.causal; });
   };
   if (step.plainOrder || llvm::count_if(step.kinds, hasOrder) < 2)
     return {};

@@ -373,7 +373,8 @@ static LogicalResult refuse(const Subject &subject,
 /// cluster's description states goes first.
 static Profile profileFor(const Machine &machine, Profile profile) {
   if (machine.device.target == BackendTarget::Cpu)
-    profile.tensorOverlap = profile.gradientOverlap = profile.weightOverlap = 0;
+    profile.tensorOverlap = profile.gradientOverlap = profile.weightOverlap =
+        profile.updatedOverlap = 0;
   const HiddenTraffic &hidden = machine.device.hidden;
   profile.tensorOverlap = hidden.layers.value_or(profile.tensorOverlap);
   profile.gradientOverlap = hidden.gradients.value_or(profile.gradientOverlap);

@@ -88,6 +88,8 @@ static void scale(LayerPoint &point, Assumed what, double factor) {
   scale(point.backward, what, factor, true);
   if (matmulSec > 0)
     point.weightGradientSec *= point.backward.matmulSec / matmulSec;
+  if (what == Assumed::Memory)
+    point.putOffCopySec /= factor;
   if (what == Assumed::Network) {
     for (double *sec :
          {&point.tensorSyncSec, &point.denseSumSec, &point.expertSumSec})

@@ -91,6 +91,7 @@ static TimeParts backwardOf(const LayerPoint &point, ScheduleKind schedule) {
   if (schedule != ScheduleKind::ZeroBubble)
     return parts;
   parts.hiddenSec -= point.putOffHiddenSec;
+  parts.rowSec += point.putOffCopySec;
   for (int axis = 0; axis < kInnerAxes; ++axis)
     parts.commSec[axis] += point.putOffCommSec[axis];
   return parts;

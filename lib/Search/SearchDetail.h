@@ -62,7 +62,7 @@ struct StepBound {
   /// embedding at most: what traffic at the end may hide beside.
   double lastLayerSec = 0, lastFirstSec = 0;
   double firstLayerSec = 0, firstFirstSec = 0;
-  double gradientOverlap = 0, weightOverlap = 0;
+  double gradientOverlap = 0, weightOverlap = 0, updatedOverlap = 0;
   /// After the last backward, with n layers beside the embedding on the first
   /// stage: entry n.
   std::vector<StepPrice> tails;

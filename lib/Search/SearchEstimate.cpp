@@ -95,7 +95,8 @@ double ShapeBounds::dataEstimate(const OuterChoice &outer) {
   Groups groups = replicasOf(outer, /*expert=*/false).rest;
   return (1 - problem.profile.gradientOverlap) *
              scatterSec(memo, groups, gradients / cut, 1) +
-         (1 - problem.profile.weightOverlap) *
+         (1 - std::max(problem.profile.weightOverlap,
+                       problem.profile.updatedOverlap)) *
              gatherSec(memo, groups, weights / cut, 1);
 }
 

@@ -303,6 +303,7 @@ void Evaluator::run() {
   plan.work.sendSec = sendSecs();
   plan.work.gradientOverlap = problem.profile.gradientOverlap;
   plan.work.weightOverlap = problem.profile.weightOverlap;
+  plan.work.updatedOverlap = problem.profile.updatedOverlap;
   plan.work.bubble = problem.profile.bubble;
   plan.work.constantSec = problem.profile.stepSec;
   plan.stepSec = simulate(plan.work).totalSec;

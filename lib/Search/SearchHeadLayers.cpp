@@ -134,7 +134,7 @@ double HeadBounds::onceEach(const Pricing &pricing, const KindSize &size,
       gathers += shard * size.trainedWeightBytes * size.trainedShare;
     sums += leastBeta(replicas.rest, true) * cut * size.gradientBytes;
     return (1 - profile.gradientOverlap) * sums +
-           (1 - profile.weightOverlap) * gathers +
+           (1 - profile.updatedOverlap) * gathers +
            profile.updateBytes * size.trainedShare * (zero >= 1 ? cut : 1) /
                pricing.bytesPerSec;
   };
@@ -348,7 +348,7 @@ double HeadBounds::onceSec(const Pricing &pricing, const LayerPrice &sum) {
     double part = own.gradients / static_cast<double>(ranksOf(replicas.shard));
     sums += cheapest(replicas.rest, part, calls(part), true);
     return (1 - profile.gradientOverlap) * sums +
-           (1 - profile.weightOverlap) * gathers;
+           (1 - profile.updatedOverlap) * gathers;
   };
   return over(pricing.dense, sum.dense) +
          std::min(over(pricing.expert, sum.expert),

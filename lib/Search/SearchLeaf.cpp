@@ -211,7 +211,7 @@ static double tailSec(const Pricing &pricing, const LeafSums &sums) {
     StepPrice once = stepPrice(pricing, sum);
     return exposed(once.gradientSyncSec + sync, profile.gradientOverlap,
                    split ? sums.weightSec : sums.backwardSec) +
-           exposed(once.weightGatherSec, profile.weightOverlap,
+           exposed(once.weightGatherSec, profile.updatedOverlap,
                    sums.forwardSec) +
            once.updateSec;
   };

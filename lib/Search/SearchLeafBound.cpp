@@ -75,7 +75,8 @@ double StepBound::tailSec(int64_t fewest, double slowestSec,
   }
   const StepPrice &price = tails[std::min<size_t>(fewest, tails.size() - 1)];
   return exposed(price.gradientSyncSec, gradientOverlap, last) +
-         exposed(price.weightGatherSec, weightOverlap, first) + price.updateSec;
+         exposed(price.weightGatherSec, updatedOverlap, first) +
+         price.updateSec;
 }
 
 double StepBound::at(double slowestSec, double sumSec, bool orSlower) const {
@@ -267,6 +268,7 @@ StepBound BoundMaker::run() {
   bound.constantSec = problem.profile.stepSec;
   bound.gradientOverlap = problem.profile.gradientOverlap;
   bound.weightOverlap = problem.profile.weightOverlap;
+  bound.updatedOverlap = problem.profile.updatedOverlap;
   bound.fastLayerSec = bound.workSec = HUGE_VAL;
   layerOnce = mostOnce();
   int layerKinds = 0;

@@ -188,7 +188,7 @@ static ChunkWork computeOf(const Pricing &pricing, int kind,
   if (pricing.outer.schedule == ScheduleKind::ZeroBubble) {
     TimeParts more;
     more.commSec = point.putOffCommSec;
-    work.backwardSec += exposedSec(more, profile);
+    work.backwardSec += exposedSec(more, profile) + point.putOffCopySec;
     work.weightGradientSec += exposedSec(more, profile);
     work.backwardSec += (1 - profile.tensorOverlap) * point.putOffHiddenSec;
   }

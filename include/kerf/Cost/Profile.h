@@ -38,7 +38,10 @@ struct Profile {
   double layerFloorBackwardSec = 0; ///< (launches from the host)
   double tensorOverlap = 0;     ///< part of layer collectives hidden by compute
   double gradientOverlap = 0.5; ///< part of sums of gradients hidden
-  double weightOverlap = 0.5;   ///< part of gathers of weights hidden
+  double weightOverlap = 0.5;   ///< part of ZeRO-3's gathers of weights hidden
+  /// Part of gathers after the update that the next step's first forward hides:
+  /// Kerf's programs wait for them.
+  double updatedOverlap = 0;
   double bubble = 1;            ///< measured bubble / analytic bubble
   /// The library knows flat rings and pairwise exchange (and trees for
   /// all-reduce) only, as NCCL; else collectives also run tier by tier.

@@ -67,7 +67,7 @@ struct StageWork {
   std::vector<ChunkWork> chunks; ///< `StepWork::chunks` of them
   /// Once per step on the data link. Gradients: `gradientOverlap` of it, as far
   /// as the stage's last backward (ZB-H1: weight gradient) lasts, is hidden
-  /// beside that. Weights, after the update: `weightOverlap` of it, as far as
+  /// beside that. Weights, after the update: `updatedOverlap` of it, as far as
   /// the first forward lasts, is hidden beside the next step's first forward.
   double gradientSyncSec = 0, weightGatherSec = 0;
   double updateSec = 0; ///< optimizer
@@ -89,8 +89,9 @@ struct StepWork {
   }
   /// Seconds of the messages that take a micro-batch through all chunks.
   double journeySec() const;
-  /// Parts of traffic hidden beside compute: of gradients, and of weights.
-  double gradientOverlap = 0.5, weightOverlap = 0.5;
+  /// Parts of traffic hidden beside compute: of gradients, of weights, and of
+  /// weights after the update.
+  double gradientOverlap = 0.5, weightOverlap = 0.5, updatedOverlap = 0;
   double bubble = 1;      ///< multiplier of idle time (a runtime profile's)
   double constantSec = 0; ///< per step
   /// What cannot be, or "": micro-batches no multiple of the stages with

@@ -53,6 +53,8 @@ struct LayerPoint {
   /// Collectives besides where it is: what is put off brings values into the
   /// states that it needs by itself.
   std::array<double, kInnerAxes> putOffCommSec = {};
+  /// And copies of the gradient that the next layer hands over, which waits.
+  double putOffCopySec = 0;
   /// Part of the backward's `hiddenSec` that only what can be put off hides.
   double putOffHiddenSec = 0;
   double savedBytes = 0; ///< kept from forward to backward, per micro-batch

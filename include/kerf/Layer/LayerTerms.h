@@ -341,6 +341,13 @@ AxisState keptState(const LayerTerms &terms, const LayerLayout &layout,
                     int value, int axis);
 /// Bytes of a forward value as it is, or would be, kept on one rank.
 double keptBytes(const LayerTerms &terms, const LayerLayout &layout, int value);
+
+/// True for a maximum over all sequences, of which each data rank has some.
+bool isMaximumOfBatch(const LayerOp &op);
+
+/// Seconds of copies, per micro-batch, of the gradient of `bytes` that a layer
+/// is handed, where put-off weight gradients read it; else 0.
+double putOffCopySec(const LayerTerms &terms, double bytes);
 /// Bytes by which the sum of a parameter's gradients over micro-batches is
 /// larger than in the state in which the weight rests: it lies as ops make it,
 /// so a sum over ranks is whole on each of them. `weight` and `gradient`: what

@@ -61,6 +61,7 @@ struct Draw {
         step.sendSec.push_back(int64_t(border) % slow ? send / 8 : send);
     step.gradientOverlap = uniform(0, 1);
     step.weightOverlap = uniform(0, 1);
+    step.updatedOverlap = uniform(0, 1);
     step.bubble = coin() ? 1 : uniform(0.5, 1.5);
     for (StageWork &stage : step.stages) {
       for (int64_t c = 0; c < step.chunks; ++c)
@@ -143,7 +144,7 @@ static Known knownOf(const StepWork &step) {
   }
   const StageWork &first = step.stages.front();
   known.tail = (1 - step.gradientOverlap) * first.gradientSyncSec +
-               (1 - step.weightOverlap) * first.weightGatherSec +
+               (1 - step.updatedOverlap) * first.weightGatherSec +
                first.updateSec;
   return known;
 }

@@ -64,6 +64,7 @@ struct Draw {
         step.sendSec.push_back(random() % 2 ? uniform(0, 0.5) : 0.01);
     step.gradientOverlap = uniform(0, 1);
     step.weightOverlap = uniform(0, 1);
+    step.updatedOverlap = uniform(0, 1);
     step.bubble = uniform(0.5, 1.5);
     step.constantSec = uniform(0, 1);
     for (StageWork &stage : step.stages) {
@@ -389,9 +390,9 @@ TEST(TimelineTest, DataTraffic) {
   step.stages[0].updateSec = 1;
   step.stages[0].weightGatherSec = 6;
   Timeline timeline = simulate(step);
-  EXPECT_DOUBLE_EQ(timeline.totalSec, 16);
+  EXPECT_DOUBLE_EQ(timeline.totalSec, 17);
   EXPECT_DOUBLE_EQ(timeline.busySec[0], 4);
-  EXPECT_DOUBLE_EQ(timeline.exposedDataSec[0], 12);
+  EXPECT_DOUBLE_EQ(timeline.exposedDataSec[0], 13);
   EXPECT_DOUBLE_EQ(timeline.bubbleSec, 0);
 }
 
@@ -404,6 +405,20 @@ TEST(TimelineTest, GradientSyncHides) {
   EXPECT_DOUBLE_EQ(simulate(step).totalSec, 12 + 8);
   step.gradientOverlap = step.weightOverlap = 0;
   EXPECT_DOUBLE_EQ(simulate(step).totalSec, 12 + 10);
+}
+
+// Weights that the update has made are waited for, unless a runtime gathers
+// them beside its next step.
+TEST(TimelineTest, UpdatedWeights) {
+  StepWork step = evenStep(ScheduleKind::OneFOneB, 1, 4, 1, 1, 2, 0);
+  step.stages[0].weightGatherSec = 1;
+  EXPECT_DOUBLE_EQ(simulate(step).totalSec, 12 + 1);
+  step.updatedOverlap = 0.5;
+  EXPECT_DOUBLE_EQ(simulate(step).totalSec, 12 + 0.5);
+  step.stages[0].weightGatherSec = 10;
+  EXPECT_DOUBLE_EQ(simulate(step).totalSec, 12 + 9);
+  step.updatedOverlap = 1.5;
+  EXPECT_EQ(step.check(), "the overlap of data traffic is not between 0 and 1");
 }
 
 // With all traffic hidden a step takes its compute or its traffic, not both.

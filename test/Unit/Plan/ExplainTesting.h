@@ -195,6 +195,7 @@ inline PlanPoint makePlan() {
   plan.work.microBatches = 4;
   plan.work.sendSec = {1e-3, 1e-3};
   plan.work.gradientOverlap = plan.work.weightOverlap = 0.5;
+  plan.work.updatedOverlap = 0.5;
   plan.work.stages.resize(2);
   for (StageWork &stage : plan.work.stages) {
     ChunkWork chunk;

@@ -1,0 +1,31 @@
+//===- SumInPlace.h - gradients that products add up ----------------------===//
+//
+// Where sums over ranks begin in the last micro-batch
+// (`kerf-bucket-gradients`), a layer's gradient is added to what the step has
+// summed so far in the body of a repeat:
+//
+//     %all = spmd.read @gradient
+//     kerf.repeat ... slices(%part = %all) {
+//       %g = kerf.einsum ...
+//       %sum = kerf.add %part, %g       // nothing else reads %part or %g
+//       spmd.reduce_scatter %sum ...
+//
+// The product then adds to its place in the buffer, as it does in earlier
+// micro-batches: no kernel, and no buffer for %g.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef KERF_DIALECT_SPMD_SUMINPLACE_H
+#define KERF_DIALECT_SPMD_SUMINPLACE_H
+
+#include "kerf/Dialect/Spmd/Spmd.h"
+
+namespace kerf::spmd {
+
+/// The product that makes `%g` of such a sum; null if the op is none. Padding
+/// needs a copy of the sum, so one that is padded is left to a kernel.
+mlir::Operation *productSummedInPlace(mlir::Operation *op);
+
+} // namespace kerf::spmd
+
+#endif // KERF_DIALECT_SPMD_SUMINPLACE_H

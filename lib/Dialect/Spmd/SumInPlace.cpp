@@ -1,0 +1,59 @@
+//===- SumInPlace.cpp - gradients that products add up --------------------===//
+
+#include "kerf/Dialect/Spmd/SumInPlace.h"
+
+using namespace mlir;
+using namespace kerf;
+
+/// True for a layer of a buffer of the step, of which a repeat reads slices.
+static bool isPartOfBuffer(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto repeat = argument
+                    ? dyn_cast<RepeatOp>(argument.getOwner()->getParentOp())
+                    : RepeatOp();
+  if (!repeat || !llvm::is_contained(repeat.getSliceArgs(), argument))
+    return false;
+  Value stack =
+      repeat
+          .getSlices()[argument.getArgNumber() - 1 - repeat.getInits().size()];
+  auto read = stack.getDefiningOp<spmd::ReadOp>();
+  if (!read || !stack.hasOneUse())
+    return false;
+  auto buffer = dyn_cast_or_null<spmd::BufferOp>(
+      SymbolTable::lookupNearestSymbolFrom(read, read.getSourceAttr()));
+  return buffer && buffer.getKind() == spmd::BufferKind::Step;
+}
+
+/// The product that makes nothing but this value, which it may add up.
+static Operation *productOf(Value value) {
+  Operation *def = value.getDefiningOp();
+  if (auto product = dyn_cast_or_null<spmd::ProductOp>(def)) {
+    // A gelu is of the whole, and the other results are no sums.
+    spmd::ProductParts parts = product.getParts();
+    bool isPlain = !parts.gelu && !parts.geluBackward;
+    return isPlain && value == product->getResult(0) ? def : nullptr;
+  }
+  return isa_and_nonnull<LinearOp, MatmulOp, EinsumOp, GroupedWeightGradientOp>(
+             def)
+             ? def
+             : nullptr;
+}
+
+static bool isPadded(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    return isa<PadOp>(user) ||
+           (isa<ReshapeOp>(user) && isPadded(user->getResult(0)));
+  });
+}
+
+Operation *spmd::productSummedInPlace(Operation *op) {
+  auto add = dyn_cast<AddOp>(op);
+  if (!add || !typeOf(add.getResult()).getElementType().isF32())
+    return nullptr;
+  Value part = add.getLhs(), gradient = add.getRhs();
+  Operation *product = productOf(gradient);
+  bool isSum = product && product->getBlock() == add->getBlock() &&
+               part.hasOneUse() && gradient.hasOneUse() &&
+               isPartOfBuffer(part) && !isPadded(add.getResult());
+  return isSum ? product : nullptr;
+}
