@@ -160,7 +160,7 @@ void SketchedLayer::findCopies() {
     if (op.name != "slice")
       continue;
     int from = op.operands[0], to = op.results[0];
-    bool isAlone = isKept(to) && !isKeptBySlices(from);
+    bool isAlone = isKeptAsView(to) && !isKeptBySlices(from);
     isCopied = isStrided(shapeIn(terms, from, neededStates(op, 0)),
                          shapeIn(terms, to, madeStates(to))) &&
                (isAlone || !isForAttention(kind, to));
