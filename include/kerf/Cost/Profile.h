@@ -42,7 +42,7 @@ struct Profile {
   /// Part of gathers after the update that the next step's first forward hides:
   /// Kerf's programs wait for them.
   double updatedOverlap = 0;
-  double bubble = 1;            ///< measured bubble / analytic bubble
+  double bubble = 1; ///< measured bubble / analytic bubble
   /// The library knows flat rings and pairwise exchange (and trees for
   /// all-reduce) only, as NCCL; else collectives also run tier by tier.
   bool flatCollectives = false;
