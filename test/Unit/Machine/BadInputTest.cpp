@@ -447,6 +447,11 @@ TEST(BadMachine, Warnings) {
       {"bf16: 100 TFLOP/s", "bf16: 2614 TFLOP/s",
        "6:16: warning: '2614 TFLOP/s' is the bf16 peak with structured "
        "sparsity, training computes dense: 1.307 PFLOP/s\n"},
+      // One peak with sparsity for all types, of 4 times the dense one.
+      {"bf16: 100 TFLOP/s", "bf16: 2563 TFLOP/s",
+       "6:16: warning: '2563 TFLOP/s' is the bf16 peak with structured "
+       "sparsity, training computes dense: 667 TFLOP/s\n"},
+      {"name: d\n  memory: 80 GB", "name: trainium2\n  memory: 80 GB", ""},
       {"100 TFLOP/s}\ntiers:\n  - {name: t, size: 8, bandwidth: 100",
        "312 TFLOP/s}\ntiers:\n  - {name: t, size: 8, bandwidth: 600",
        "8:35: warning: '600 GB/s' is the sum of both directions, a bandwidth "

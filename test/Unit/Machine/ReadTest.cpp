@@ -2,6 +2,7 @@
 
 #include "kerf/Machine/Machine.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -55,6 +56,48 @@ std::string contents(const std::string &path) {
 
 Machine shipped(const std::string &name) {
   return read(contents(KERF_SOURCE_DIR "/examples/clusters/" + name + ".yaml"));
+}
+
+/// `text` with the peak of a number type doubled, or set to `sparse` in the
+/// same unit where that is not 0; "" where it states none.
+std::string withSparsePeak(const std::string &text, StringRef type,
+                           double sparse) {
+  size_t peaks = text.find("  peak: {"), end = text.find('}', peaks);
+  size_t at = text.find(type.str() + ": ", peaks);
+  if (at == std::string::npos || at > end)
+    return "";
+  at += type.size() + 2;
+  size_t unit = text.find(' ', at);
+  double dense = std::stod(text.substr(at, unit - at));
+  return text.substr(0, at) + std::to_string(sparse > 0 ? sparse : 2 * dense) +
+         text.substr(unit);
+}
+
+// The peak with sparsity, which datasheets print first, draws a warning for
+// every chip that has one, in each of its number types.
+TEST(ReadMachine, SparsePeaksAreToldOfAllShippedChips) {
+  int64_t chips = 0;
+  for (const std::string &path : shippedFiles()) {
+    StringRef name = llvm::sys::path::stem(path);
+    std::string text = contents(path);
+    bool hasSparsity = !name.starts_with("tpu") && name != "this-machine" &&
+                       name != "dgx2-v100";
+    chips += hasSparsity;
+    for (StringRef type : {"bf16", "f16", "tf32", "fp8"}) {
+      std::string sparse =
+          withSparsePeak(text, type, name == "trn2" ? 2563 : 0);
+      if (sparse.empty())
+        continue;
+      std::vector<MachineDiagnostic> found;
+      readMachine(sparse, found);
+      bool isTold = llvm::any_of(found, [&](const MachineDiagnostic &each) {
+        return StringRef(each.message)
+            .contains(type.str() + " peak with structured sparsity");
+      });
+      EXPECT_EQ(isTold, hasSparsity) << name.str() << " " << type.str();
+    }
+  }
+  EXPECT_EQ(chips, 17);
 }
 
 // Each unit means what standards say: decimal and binary bytes, bits, times.
