@@ -447,11 +447,15 @@ static std::string checkWords(const std::optional<CheckedPlan> &checked) {
          (" trains as on one rank (to " + error + ")");
 }
 
-/// One line of what was compiled for a cluster, unless it was explained. 0.
+/// One line of what was compiled for a cluster, unless it was explained, or two
+/// where it is long. 0.
 static int tellOfArtifact(const Job &job) {
-  if (!job.planned.empty() && !job.task.shows() && job.output != "-")
-    llvm::outs() << "wrote '" << job.output << "': " << job.planned << "; "
-                 << checkWords(job.checked) << '\n';
+  if (job.planned.empty() || job.task.shows() || job.output == "-")
+    return 0;
+  std::string plan = "wrote '" + job.output + "': " + job.planned + ";";
+  std::string check = checkWords(job.checked);
+  bool isLong = plan.size() + 1 + check.size() > report::kColumns;
+  llvm::outs() << plan << (isLong ? "\n  " : " ") << check << '\n';
   return 0;
 }
 

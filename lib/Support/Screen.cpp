@@ -15,94 +15,10 @@
 
 using namespace kerf;
 
-std::string report::fixed(double number, int digits) {
-  std::string text;
-  llvm::raw_string_ostream(text) << llvm::format("%.*f", digits, number);
-  return text;
-}
-
-std::string report::grouped(double number) {
-  std::string text = fixed(number, 0);
-  size_t first = llvm::StringRef(text).starts_with("-") ? 1 : 0;
-  for (auto at = static_cast<int64_t>(text.size()) - 3;
-       at > static_cast<int64_t>(first); at -= 3)
-    text.insert(at, ",");
-  return text;
-}
-
-std::string report::short3(double number) {
-  double size = std::fabs(number);
-  if (size == 0)
-    return "0";
-  if (size >= 99.95)
-    return grouped(number);
-  // The digit that is rounded decides: 9.996 has three digits as 10.0.
-  int before = static_cast<int>(std::floor(std::log10(size * 1.0005))) + 1;
-  return fixed(number, std::min(9, 3 - before));
-}
-
-/// The largest of `units` (a factor of 1000 apart) that leaves a number of at
-/// least one.
-static std::string inUnits(double number, llvm::ArrayRef<const char *> units) {
-  size_t unit = 0;
-  while (std::fabs(number) >= 999.5 && unit + 1 < units.size()) {
-    number /= 1000;
-    ++unit;
-  }
-  std::string text = report::short3(number);
-  return units[unit][0] ? text + " " + units[unit] : text;
-}
-
-std::string report::counted(double number) {
-  if (number < 9999.5)
-    return grouped(number);
-  return inUnits(number, {"", "k", "M", "B", "T"});
-}
-
-std::string report::amount(double number) {
-  return number < 9999.5 ? short3(number) : counted(number);
-}
-
 std::string report::scaled(double number, llvm::StringRef unit) {
   std::string text = inUnits(number, {"", "k", "M", "G", "T", "P", "E"});
   bool prefixed = text.find(' ') != std::string::npos;
   return text + (prefixed ? "" : " ") + unit.str();
-}
-
-std::string report::seconds(double sec) {
-  if (sec < 0.5e-9)
-    return "0 s";
-  if (sec < 0.9995e-3)
-    return short3(sec * 1e6) + " us";
-  if (sec < 0.9995)
-    return short3(sec * 1e3) + " ms";
-  if (sec < 99.95)
-    return fixed(sec, sec < 9.9995 ? 3 : 2) + " s";
-  return grouped(sec) + " s";
-}
-
-std::string report::duration(double sec) {
-  if (sec < 120)
-    return seconds(sec);
-  if (sec < 120 * 60)
-    return short3(sec / 60) + " min";
-  if (sec < 48 * 3600)
-    return short3(sec / 3600) + " h";
-  double days = sec / 86400;
-  return days < 730 ? short3(days) + " days" : short3(days / 365.25) + " years";
-}
-
-std::string report::gib(double bytes) {
-  double size = std::fabs(bytes);
-  if (size == 0 || size >= 51.2 * (1 << 20))
-    return fixed(bytes / (1 << 30), 1) + " GiB";
-  if (size >= 51.2 * (1 << 10))
-    return fixed(bytes / (1 << 20), 1) + " MiB";
-  return fixed(bytes / (1 << 10), 1) + " KiB";
-}
-
-std::string report::percent(double part, int digits) {
-  return fixed(100 * part, digits) + " %";
 }
 
 std::string report::plural(double count, llvm::StringRef word) {
@@ -135,15 +51,17 @@ std::vector<std::string> report::wrap(llvm::StringRef text, size_t width) {
   llvm::SmallVector<llvm::StringRef> words;
   text.split(words, ' ', -1, /*KeepEmpty=*/false);
   std::vector<std::string> lines(1);
-  for (llvm::StringRef word : words) {
-    bool starts = lines.back().empty();
+  for (size_t i = 0; i < words.size(); ++i) {
     // A number stays with its percent sign.
-    if (!starts && !word.starts_with("%") &&
-        lines.back().size() + 1 + word.size() > width) {
+    std::string word = words[i].str();
+    if (i + 1 < words.size() && words[i + 1].starts_with("%"))
+      word += " " + words[++i].str();
+    bool starts = lines.back().empty();
+    if (!starts && lines.back().size() + 1 + word.size() > width) {
       lines.emplace_back();
       starts = true;
     }
-    lines.back() += (starts ? "" : " ") + word.str();
+    lines.back() += (starts ? "" : " ") + word;
   }
   return lines;
 }
@@ -157,33 +75,63 @@ std::string report::paragraph(llvm::StringRef text, size_t indent,
   return result;
 }
 
-std::string report::Table::print() const {
-  std::vector<size_t> widths(align.size(), 0);
-  for (const auto &row : rows)
-    for (size_t i = 0; i < row.size(); ++i)
+/// The longest word of a cell, which no line can be narrower than.
+static size_t longestWord(llvm::StringRef text) {
+  size_t most = 0;
+  llvm::SmallVector<llvm::StringRef> words;
+  text.split(words, ' ', -1, /*KeepEmpty=*/false);
+  for (llvm::StringRef word : words)
+    most = std::max(most, word.size());
+  return most;
+}
+
+/// Widths of the columns. Those that wrap share what the others leave; one that
+/// needs less than its part leaves the rest to those behind it.
+static std::vector<size_t> widthsOf(const report::Table &table) {
+  constexpr size_t least = 16;
+  size_t columns = table.align.size();
+  std::vector<size_t> widths(columns, 0), words(columns, 0);
+  for (const auto &row : table.rows)
+    for (size_t i = 0; i < row.size(); ++i) {
       widths[i] = std::max(widths[i], row[i].size());
+      words[i] = std::max(words[i], longestWord(row[i]));
+    }
+  size_t used = static_cast<size_t>(table.indent) + 2 * (columns - 1);
+  size_t wrapped = 0;
+  for (size_t i = 0; i < columns; ++i)
+    table.align[i] == 'w' ? ++wrapped : used += widths[i];
+  size_t room = report::kColumns - std::min(report::kColumns, used);
+  for (size_t i = 0; i < columns; ++i) {
+    if (table.align[i] != 'w')
+      continue;
+    size_t part = std::max(room / wrapped--, least);
+    bool isLast = wrapped == 0;
+    widths[i] = std::min(widths[i], isLast ? part : std::max(part, words[i]));
+    room -= std::min(room, widths[i]);
+  }
+  return widths;
+}
+
+std::string report::Table::print() const {
+  std::vector<size_t> widths = widthsOf(*this);
   std::string text;
   for (const auto &row : rows) {
-    std::string line(indent, ' ');
-    std::vector<std::string> more;
+    std::vector<std::vector<std::string>> cells;
+    size_t lines = 1;
     for (size_t i = 0; i < row.size(); ++i) {
-      line += i ? "  " : "";
-      std::string pad(widths[i] - row[i].size(), ' ');
-      if (align[i] == 'r')
-        line += pad + row[i];
-      else if (align[i] == 'l')
-        line += row[i] + pad;
-      else { // the last column
-        size_t at = line.size();
-        more = wrap(row[i], kColumns > at + 16 ? kColumns - at : 16);
-        line += more.front();
-        for (std::string &rest : more)
-          rest.insert(0, at, ' ');
-      }
+      cells.push_back(align[i] == 'w' ? wrap(row[i], widths[i])
+                                      : std::vector<std::string>{row[i]});
+      lines = std::max(lines, cells.back().size());
     }
-    text += llvm::StringRef(line).rtrim().str() + "\n";
-    for (const std::string &rest : llvm::drop_begin(more, !more.empty()))
-      text += rest + "\n";
+    for (size_t n = 0; n < lines; ++n) {
+      std::string line(indent, ' ');
+      for (size_t i = 0; i < row.size(); ++i) {
+        std::string cell = n < cells[i].size() ? cells[i][n] : "";
+        std::string pad(widths[i] - std::min(widths[i], cell.size()), ' ');
+        line += (i ? "  " : "") + (align[i] == 'r' ? pad + cell : cell + pad);
+      }
+      text += llvm::StringRef(line).rtrim().str() + "\n";
+    }
   }
   return text;
 }

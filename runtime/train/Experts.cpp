@@ -133,12 +133,14 @@ kerf_status kerf::runtime::readExperts(kerf_session *session,
 // Words
 //===----------------------------------------------------------------------===//
 
-std::string kerf::runtime::formatExperts(const ExpertRecord &record) {
+std::vector<std::string>
+kerf::runtime::expertFields(const ExpertRecord &record) {
   const ExpertLoad &all = record.all;
-  std::string text = format(" | expert load (max/mean): %.2f", all.most);
+  std::vector<std::string> fields = {
+      format("expert load (max/mean): %.2f", all.most)};
   if (all.dropped)
-    text += format(" | dropped rows: %.2f%%", 100 * *all.dropped);
-  return text;
+    fields.push_back(format("dropped rows: %.2f%%", 100 * *all.dropped));
+  return fields;
 }
 
 /// `"max": ..., "min": ..., "dropped": ...`.

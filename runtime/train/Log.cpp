@@ -48,9 +48,9 @@ static std::string number(const char *pattern, double value) {
   return std::isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
 }
 
-/// " | data wait (ms): 0.1-0.2".
+/// "data wait (ms): 0.1-0.2".
 static std::string waitField(const char *name, const WaitRange &range) {
-  return format(" | %s (ms): %.1f-%.1f", name, 1e3 * range.least,
+  return format("%s (ms): %.1f-%.1f", name, 1e3 * range.least,
                 1e3 * range.most);
 }
 
@@ -59,30 +59,50 @@ static std::string waitJson(const char *name, const WaitRange &range) {
                 1e3 * range.most);
 }
 
+/// Fields with " |" behind each, in lines of at most 118 columns; the second
+/// line and those after it begin with five spaces.
+static std::string layOut(const std::vector<std::string> &fields) {
+  constexpr size_t columns = 118;
+  std::string text, line;
+  for (const std::string &field : fields) {
+    if (!line.empty() && line.size() + field.size() + 3 > columns) {
+      text += line + "\n";
+      line = "    ";
+    }
+    line += (line.empty() ? "" : " ") + field + " |";
+  }
+  return text + line;
+}
+
 std::string kerf::runtime::formatStep(const StepRecord &r) {
-  std::string line =
-      format(" iteration %8lld/%8lld | consumed samples: %12lld"
-             " | elapsed time per iteration (ms): %.1f"
-             " | tokens/s/device: %.1f | TFLOP/s/device: %.4g",
-             asLong(r.step), asLong(r.steps), asLong(r.consumedSamples),
-             r.elapsedMs, r.tokensPerSecond, r.tflops);
-  if (r.mfu)
-    line += format(" | MFU: %.1f%%", 100 * *r.mfu);
-  line += format(" | learning rate: %.6E | loss: ", r.learningRate) +
-          number("%.6E", r.loss);
+  std::vector<std::string> fields = {
+      format(" iteration %8lld/%8lld", asLong(r.step), asLong(r.steps)),
+      format("consumed samples: %12lld", asLong(r.consumedSamples)),
+      "loss: " + number("%.6E", r.loss)};
+  auto add = [&](const std::string &field) { fields.push_back(field); };
   if (r.gradNorm)
-    line += " | grad norm: " + number("%.3f", *r.gradNorm);
-  if (r.lossScale)
-    line += format(" | loss scale: %.1f | skipped iterations: %lld",
-                   *r.lossScale, asLong(r.skippedSteps));
+    add("grad norm: " + number("%.3f", *r.gradNorm));
+  if (r.lossScale) {
+    add(format("loss scale: %.1f", *r.lossScale));
+    add(format("skipped iterations: %lld", asLong(r.skippedSteps)));
+  }
+  add(format("elapsed time per iteration (ms): %.1f", r.elapsedMs));
+  add(format("tokens/s/device: %.1f", r.tokensPerSecond));
+  add(format("TFLOP/s/device: %.4g", r.tflops));
+  if (r.mfu)
+    add(format("MFU: %.1f%%", 100 * *r.mfu));
+  add(format("learning rate: %.6E", r.learningRate));
   if (r.experts)
-    line += formatExperts(*r.experts);
-  if (r.waits && r.ranks > 1)
-    line += waitField("data wait", r.waits->data) +
-            waitField("exposed communication", r.waits->communication) +
-            waitField("barrier wait", r.waits->barrier) +
-            format(" | slowest rank: %lld", asLong(r.waits->slowestRank));
-  return line + format(" | peak memory (MB): %.1f |", r.peakMemoryMb);
+    for (const std::string &field : expertFields(*r.experts))
+      add(field);
+  if (r.waits && r.ranks > 1) {
+    add(waitField("data wait", r.waits->data));
+    add(waitField("exposed communication", r.waits->communication));
+    add(waitField("barrier wait", r.waits->barrier));
+    add(format("slowest rank: %lld", asLong(r.waits->slowestRank)));
+  }
+  add(format("peak memory (MB): %.1f", r.peakMemoryMb));
+  return layOut(fields);
 }
 
 /// Exact: reading the text gives the same double.

@@ -2,6 +2,7 @@
 
 #include "kerf/Train/Plot.h"
 
+#include "kerf/Support/Numbers.h"
 #include "kerf/Train/Text.h"
 
 #include <algorithm>
@@ -127,6 +128,20 @@ static Frame makeFrame(const std::vector<LossPoint> &train,
   return frame;
 }
 
+/// A round value at an axis.
+static std::string tickText(double value) {
+  return std::abs(value) < 1000  ? format("%.6g", value)
+         : std::abs(value) < 1e6 ? kerf::report::grouped(value)
+                                 : kerf::report::tick(value);
+}
+
+/// Ticks of whole steps.
+static std::vector<double> stepTicks(const Frame &frame) {
+  std::vector<double> ticks = niceTicks(frame.firstStep, frame.lastStep, 8);
+  std::erase_if(ticks, [](double step) { return step != std::round(step); });
+  return ticks;
+}
+
 static std::string axes(const Frame &frame, const std::string &unit) {
   std::string text = "<g stroke=\"#e5e7eb\">\n", labels;
   double bottom = kHeight - kBottom, right = kWidth - kRight;
@@ -134,13 +149,13 @@ static std::string axes(const Frame &frame, const std::string &unit) {
     double y = frame.y(tick);
     text += format("<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
                    kLeft, y, right, y);
-    labels += label(kLeft - 8, y + 4, "end", format("%.6g", tick));
+    labels += label(kLeft - 8, y + 4, "end", tickText(tick));
   }
-  for (double tick : niceTicks(frame.firstStep, frame.lastStep, 8)) {
+  for (double tick : stepTicks(frame)) {
     double x = frame.x(tick);
     text += format("<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
                    x, kTop, x, bottom);
-    labels += label(x, bottom + 18, "middle", format("%.6g", tick));
+    labels += label(x, bottom + 18, "middle", tickText(tick));
   }
   text += "</g>\n" + labels;
   text += format("<path d=\"M%.1f %.1fV%.1fH%.1f\" fill=\"none\" "
@@ -169,9 +184,11 @@ static std::string legend(const LossPlot &plot,
                           const std::vector<LossPoint> &heldout) {
   std::string text;
   double y = kTop + 18;
-  auto last = [](const std::vector<LossPoint> &points) {
-    double value = points.back().loss;
-    return format(value < 1000 ? " (last %.3f)" : " (last %.0f)", value);
+  auto words = [&](double value) {
+    return plot.words ? plot.words(value) : format("%.4f", value);
+  };
+  auto last = [&](const std::vector<LossPoint> &points) {
+    return " (last " + words(points.back().loss) + ")";
   };
   if (!train.empty())
     y = legendRow(text, y, kTrain, "stroke-width=\"2\"",
@@ -181,9 +198,7 @@ static std::string legend(const LossPlot &plot,
                   "held-out loss" + last(heldout));
   if (plot.unigramEntropy > 0)
     legendRow(text, y, kEntropy, "stroke-dasharray=\"6 4\"",
-              plot.entropyName +
-                  format(plot.unigramEntropy < 1000 ? " (%.3f)" : " (%.0f)",
-                         plot.unigramEntropy));
+              plot.entropyName + " (" + words(plot.unigramEntropy) + ")");
   return text;
 }
 

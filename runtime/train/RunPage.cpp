@@ -2,6 +2,7 @@
 
 #include "kerf/Train/RunPage.h"
 
+#include "kerf/Support/Numbers.h"
 #include "kerf/Support/Page.h"
 #include "kerf/Train/Json.h"
 #include "kerf/Train/Text.h"
@@ -12,6 +13,7 @@
 
 using namespace kerf::runtime;
 namespace page = kerf::page;
+namespace report = kerf::report;
 
 Foretold kerf::runtime::readForetold(std::string_view plan) {
   Foretold result;
@@ -61,10 +63,6 @@ double kerf::runtime::medianStepSec(const RunPage &page) {
   return *middle;
 }
 
-static std::string timeText(double sec) {
-  return sec < 1 ? format("%.4g ms", 1e3 * sec) : format("%.4g s", sec);
-}
-
 //===----------------------------------------------------------------------===//
 // Cards
 //===----------------------------------------------------------------------===//
@@ -72,12 +70,12 @@ static std::string timeText(double sec) {
 static std::string lossCard(const RunPage &page) {
   const std::vector<LossPoint> &train = page.plot.train;
   const std::vector<LossPoint> &heldout = page.plot.heldout;
-  std::string note =
-      train.empty()
-          ? "no step was done"
-          : format("training loss of step %.0f, %.4f "
-                   "at step %.0f",
-                   train.back().step, train.front().loss, train.front().step);
+  std::string note = train.empty()
+                         ? "no step was done"
+                         : "training loss of step " +
+                               report::grouped(train.back().step) +
+                               format(", %.4f at step ", train.front().loss) +
+                               report::grouped(train.front().step);
   if (!heldout.empty())
     note += format("; held-out %.4f", heldout.back().loss);
   return page::card(train.empty() ? "-" : format("%.4f", train.back().loss),
@@ -90,10 +88,11 @@ static std::string foretoldWords(const RunPage &page, double sec) {
   if (own.stepSec <= 0)
     return "the file does not say what was planned";
   double more = 100 * (sec / own.stepSec - 1);
-  std::string words = std::abs(more) < 1 ? "as planned"
-                                         : format("%.0f %% %s", std::abs(more),
-                                                  more > 0 ? "more" : "less");
-  return words + " (planned: " + timeText(own.stepSec) +
+  std::string words = std::abs(more) < 1
+                          ? "as planned"
+                          : report::grouped(std::abs(more)) +
+                                (more > 0 ? " % more" : " % less");
+  return words + " (planned: " + report::seconds(own.stepSec) +
          (own.cluster.empty() ? "" : " on '" + own.cluster + "'") + ")";
 }
 
@@ -101,21 +100,24 @@ static std::string cardsOf(const RunPage &page) {
   double sec = medianStepSec(page);
   std::string text = "<div class=\"cards\">\n" + lossCard(page);
   if (sec > 0) {
-    text += page::card(timeText(sec) + " a step",
+    text += page::card(report::seconds(sec) + " a step",
                        "median; " + foretoldWords(page, sec));
-    text += page::card(
-        format("%.4g tokens/s", page.tokens / sec),
-        format("of %lld rank%s together, %.4g each",
-               static_cast<long long>(page.ranks), page.ranks == 1 ? "" : "s",
-               page.tokens / sec / static_cast<double>(page.ranks)));
+    auto ranks = static_cast<double>(page.ranks);
+    text +=
+        page::card(report::counted(page.tokens / sec) + " tokens/s",
+                   "of " + report::grouped(ranks) +
+                       (page.ranks == 1 ? " rank" : " ranks") + " together, " +
+                       report::counted(page.tokens / sec / ranks) + " each");
   }
   double total = std::accumulate(page.stepSec.begin(), page.stepSec.end(), 0.0);
-  text += page::card(formatDuration(total),
-                     format("in %zu steps, without saving and evaluations",
-                            page.stepSec.size()));
-  text += page::card(format("%.0f MiB", page.peakMemoryMb),
+  auto count = static_cast<double>(page.stepSec.size());
+  text += page::card(report::duration(total),
+                     "in " + report::grouped(count) +
+                         (count == 1 ? " step" : " steps") +
+                         ", without saving and evaluations");
+  text += page::card(report::gib(page.peakMemoryMb * (1 << 20)),
                      "largest memory of the first rank's process; " +
-                         formatBytes(page.arenaBytes) +
+                         report::gib(static_cast<double>(page.arenaBytes)) +
                          " of it planned for the arena");
   return text + "</div>\n" +
          page::paragraph(page.isStopped ? "The run was stopped before its last "
@@ -157,11 +159,12 @@ static std::string rowOf(const RunPage &page, size_t rank) {
   for (size_t i = 0; i < 4; ++i)
     bar += format("<span title=\"%s: %s\" style=\"width:%.2f%%;background:%s\">"
                   "</span>",
-                  kPieces[i].name, timeText(parts[i]).c_str(),
+                  kPieces[i].name, report::seconds(parts[i]).c_str(),
                   sum > 0 ? 100 * parts[i] / sum : 0, kPieces[i].color);
   return format("<div class=\"row\"><span>rank %zu</span><div class=\"bar\">",
                 rank) +
-         bar + "</div><span>" + timeText(parts[1]) + " waiting</span></div>\n";
+         bar + "</div><span>" + report::seconds(parts[1]) +
+         " waiting</span></div>\n";
 }
 
 /// A bar for each rank; of many the one that waits least, the one that waits
@@ -205,6 +208,7 @@ static std::string speedOf(const RunPage &page) {
   speed.title = "tokens per second, all ranks";
   speed.unit = "tokens per second";
   speed.name = "measured";
+  speed.words = report::counted;
   for (size_t i = 0; i < page.stepSec.size(); ++i)
     speed.train.push_back({page.steps[i], page.tokens / page.stepSec[i]});
   if (page.foretold.stepSec > 0) {
@@ -222,6 +226,7 @@ static std::string expertsOf(const RunPage &page) {
   load.train = page.expertLoad;
   load.unigramEntropy = 1;
   load.entropyName = "even";
+  load.words = report::short3;
   return renderLossPlot(load);
 }
 
@@ -236,8 +241,8 @@ static std::string commandsOf(const RunPage &page) {
       {"command", "time", "part", "calls"}};
   for (const CommandShare &own : page.commands)
     if (rows.size() <= kMost)
-      rows.push_back({own.name, timeText(own.seconds),
-                      format("%.1f %%", 100 * own.seconds / total),
+      rows.push_back({own.name, report::seconds(own.seconds),
+                      report::percent(own.seconds / total),
                       withCommas(own.calls)});
   return page::heading("Commands that took most, of the first rank") +
          page::table(rows, "lrrr", true);

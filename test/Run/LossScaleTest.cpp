@@ -115,7 +115,8 @@ TEST(LossScaleTest, LogTells) {
   EXPECT_EQ(formatStep(record).find("loss scale"), std::string::npos);
   record.lossScale = 32768;
   record.skippedSteps = 3;
-  EXPECT_HAS(formatStep(record), " | grad norm: inf | loss scale: 32768.0 | "
+  EXPECT_HAS(formatStep(record), " | grad norm: inf |\n"
+                                 "     loss scale: 32768.0 | "
                                  "skipped iterations: 3 | ");
   JsonValue value;
   std::string error;

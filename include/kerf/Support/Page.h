@@ -23,12 +23,12 @@ body { margin: 0 auto; max-width: 1180px; padding: 24px 28px 60px; background: v
        font: 15px/1.45 Helvetica, Arial, sans-serif; }
 h1 { font-size: 24px; margin: 0 0 2px; } h2 { font-size: 18px; margin: 34px 0 8px; border-bottom: 1px solid var(--line); }
 p { margin: 6px 0; } .soft { color: var(--soft); } .warning { color: var(--bad); font-weight: bold; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; margin: 18px 0; }
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(155px, 1fr)); gap: 12px; margin: 18px 0; }
 .card { border: 1px solid var(--line); border-radius: 6px; padding: 10px 14px; background: #fff; }
 .card b { display: block; font-size: 21px; } .card i { font-style: normal; color: var(--soft); font-size: 13px; }
 .card.wide { grid-column: 1 / -1; } .card.wide b { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: 18px; }
 .card.fits { border-left: 5px solid var(--good); } .card.tight { border-left: 5px solid var(--bad); }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; } .scroll > svg { display: block; max-width: 100%; height: auto; }
 table { border-collapse: collapse; margin: 10px 0; font-size: 14px; }
 th, td { text-align: left; vertical-align: top; padding: 3px 14px 3px 0; border-bottom: 1px solid var(--line); }
 th { color: var(--soft); font-weight: normal; } .r { text-align: right; white-space: nowrap; }

@@ -1,7 +1,9 @@
-//===- Screen.h - numbers and tables for people ---------------------------===//
+//===- Screen.h - tables and text for people ----------------------------===//
 
 #ifndef KERF_SUPPORT_SCREEN_H
 #define KERF_SUPPORT_SCREEN_H
+
+#include "kerf/Support/Numbers.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
@@ -14,26 +16,8 @@ namespace kerf::report {
 /// Widest line of a screen.
 constexpr size_t kColumns = 110;
 
-/// `number` with `digits` after the point.
-std::string fixed(double number, int digits);
-/// About three digits that count: "0.0123", "1.23", "12.3", "1,234".
-std::string short3(double number);
-/// 1234567 -> "1,234,567".
-std::string grouped(double number);
-/// With k, M, B (billions), T: "8.03 B".
-std::string counted(double number);
-/// As `counted`, but small ones with three digits that count: "0.0123", "1.23".
-std::string amount(double number);
 /// With k, M, G, T, P, E before the unit: "1.23 PFLOP/s".
 std::string scaled(double number, llvm::StringRef unit);
-/// "912 us", "45.6 ms", "1.234 s", "2,345 s"; "0 s" below half a nanosecond.
-std::string seconds(double sec);
-/// For long times: "45.6 s", "12.3 min", "5.1 h", "3.2 days", "1.4 years".
-std::string duration(double sec);
-/// "0.5 GiB", with one digit after the point; small ones in MiB or KiB.
-std::string gib(double bytes);
-/// "12.3 %".
-std::string percent(double part, int digits = 1);
 /// "1 device", "2 devices".
 std::string plural(double count, llvm::StringRef word);
 
@@ -44,8 +28,8 @@ std::vector<int64_t> tenths(llvm::ArrayRef<double> parts);
 /// Rows of cells in columns. The first row may be a heading; columns are as
 /// wide as their widest cell and two spaces apart.
 struct Table {
-  /// One letter per column: 'l' left, 'r' right; the last, if 'w', is left and
-  /// wraps at `kColumns`.
+  /// One letter per column: 'l' left, 'r' right, 'w' left, in several lines where
+  /// a row would be wider than `kColumns`.
   std::string align;
   int indent = 2;
   std::vector<std::vector<std::string>> rows;

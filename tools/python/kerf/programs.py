@@ -7,6 +7,7 @@ without a value, a list several values by commas; None is left out.
 import html
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -147,8 +148,8 @@ class Run:
         return self.text
 
     def _repr_html_(self):
-        """The losses as a curve, and what was printed but for a line per step."""
-        lines = [line for line in self.text.splitlines() if not line.startswith(" iteration")]
+        """The losses as a curve, and what was printed but for the lines of steps."""
+        lines = [line for line in self.text.splitlines() if not re.match(r" iteration| {5}\S.* \|$", line)]
         return curve(self.losses) + f"<pre>{html.escape(chr(10).join(lines))}</pre>"
 
 

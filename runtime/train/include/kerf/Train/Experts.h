@@ -52,8 +52,8 @@ ExpertLoad measureLoad(std::string layer, const std::vector<double> &choices,
                                       std::optional<ExpertRecord> &record,
                                       kerf_error *error);
 
-/// " | expert load (max/mean): 1.31 | dropped rows: 0.40%".
-std::string formatExperts(const ExpertRecord &record);
+/// "expert load (max/mean): 1.31", "dropped rows: 0.40%".
+std::vector<std::string> expertFields(const ExpertRecord &record);
 /// `"expert_load": {"max": ..., "min": ..., "layers": [...]}`.
 std::string formatExpertsJson(const ExpertRecord &record);
 

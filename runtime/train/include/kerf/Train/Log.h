@@ -60,7 +60,8 @@ struct StepRecord {
   int64_t ranks = 1;
 };
 
-/// The line of a step, without line break.
+/// The lines of a step, at most 118 columns each, without the last line break.
+/// The first has the loss; those after it begin with five spaces.
 std::string formatStep(const StepRecord &record);
 /// The same as a JSON object; numbers that are not finite are null.
 std::string formatStepJson(const StepRecord &record);

@@ -18,6 +18,8 @@ struct LossPlot {
   std::vector<LossPoint> train, heldout;
   std::string unit = "loss (nats per token)"; ///< of the axis
   std::string name = "training loss", entropyName = "unigram entropy";
+  /// A value in the legend; null: a loss, with four digits.
+  std::string (*words)(double) = nullptr;
   /// Entropy of single tokens in nats: what a model reaches that only knows
   /// how frequent they are; 0: unknown.
   double unigramEntropy = 0; ///< or another level to compare with
