@@ -65,8 +65,9 @@ private:
 
 class Picture {
 public:
-  Picture(const Timeline &timeline, llvm::StringRef title)
-      : timeline(timeline), title(title), os(text) {}
+  Picture(const Timeline &timeline, llvm::StringRef title,
+          llvm::StringRef facts)
+      : timeline(timeline), title(title), facts(facts), os(text) {}
   std::string draw();
 
 private:
@@ -87,7 +88,7 @@ private:
   double bottom() const { return y(rows()) - 5; }
 
   const Timeline &timeline;
-  llvm::StringRef title;
+  llvm::StringRef title, facts;
   std::string text;
   llvm::raw_string_ostream os;
   double lastSec = 0, scale = 0; ///< pixels per second
@@ -178,13 +179,8 @@ void Picture::drawHead() {
      << "<text x=\"24\" y=\"34\" font-size=\"19\" font-weight=\"bold\" "
         "fill=\"#1b2733\">"
      << report::escapeMarkup(title) << "</text>\n";
-  double share =
-      timeline.totalSec > 0 ? 100 * timeline.bubbleSec / timeline.totalSec : 0;
-  os << "<text x=\"24\" y=\"56\" fill=\"#5c6873\">" << rows()
-     << (rows() == 1 ? " stage" : " stages")
-     << llvm::format(", step %.4g ms, bubble %.1f %%", timeline.totalSec * 1e3,
-                     share)
-     << "</text>\n";
+  os << "<text x=\"24\" y=\"56\" fill=\"#5c6873\">"
+     << report::escapeMarkup(facts) << "</text>\n";
 }
 
 void Picture::drawLegend() {
@@ -383,6 +379,7 @@ std::string Picture::draw() {
   return text;
 }
 
-std::string kerf::svgOf(const Timeline &timeline, llvm::StringRef title) {
-  return Picture(timeline, title).draw();
+std::string kerf::svgOf(const Timeline &timeline, llvm::StringRef title,
+                        llvm::StringRef facts) {
+  return Picture(timeline, title, facts).draw();
 }

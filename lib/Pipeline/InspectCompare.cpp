@@ -193,7 +193,10 @@ struct Line {
 };
 } // namespace
 
-static llvm::StringRef nameOf(Kind kind) {
+/// Of `stages` stages: one alone has no bubble, it is only idle.
+static llvm::StringRef nameOf(Kind kind, int64_t stages) {
+  if (kind == Kind::Bubble && stages == 1)
+    return "idle";
   constexpr llvm::StringLiteral names[] = {
       "forward",       "backward", "weight gradient", "update", "other",
       "communication", "receive",  "bubble",          "step"};
@@ -201,7 +204,7 @@ static llvm::StringRef nameOf(Kind kind) {
 }
 
 static std::string describe(const Row &row) {
-  std::string text = nameOf(row.kind).str();
+  std::string text = nameOf(row.kind, /*stages=*/2).str();
   if (row.stage >= 0)
     text += " of stage " + std::to_string(row.stage);
   if (row.chunk > 0)
@@ -231,12 +234,12 @@ static std::string errorText(const Line &line) {
   return text;
 }
 
-static void printLine(const Line &line) {
+static void printLine(const Line &line, int64_t stages) {
   auto number = [](int64_t value) {
     return value < 0 ? std::string("-") : std::to_string(value);
   };
   double more = line.perStep();
-  llvm::outs() << "  " << llvm::left_justify(nameOf(line.row.kind), 17)
+  llvm::outs() << "  " << llvm::left_justify(nameOf(line.row.kind, stages), 17)
                << llvm::right_justify(number(line.row.stage), 5)
                << llvm::right_justify(number(line.row.chunk), 7)
                << llvm::right_justify(number(line.count), 7)
@@ -341,8 +344,9 @@ int kerf::inspectTraces(llvm::StringRef measuredPath,
     return fail(error);
   llvm::raw_ostream &os = llvm::outs();
   os << "model " << measured->model << ", " << measured->stageOf.size()
-     << " ranks, " << measured->stages << " stages, " << stepsText(runs.steps)
-     << " beside the prediction\n";
+     << (measured->stageOf.size() == 1 ? " rank, " : " ranks, ")
+     << measured->stages << (measured->stages == 1 ? " stage, " : " stages, ")
+     << stepsText(runs.steps) << " beside the prediction\n";
   if (!runs.partial.empty())
     os << "left out, as not all ranks made them: " << stepsText(runs.partial)
        << '\n';
@@ -350,7 +354,7 @@ int kerf::inspectTraces(llvm::StringRef measuredPath,
      << "  kind             stage  chunk  count    predicted     measured"
         "       error      per step\n";
   for (const Line &line : lines)
-    printLine(line);
+    printLine(line, measured->stages);
   if (program)
     printOps(*measured, {runs.steps.begin(), runs.steps.end()}, *program);
   return 0;

@@ -455,7 +455,9 @@ FailureOr<Explanation> kerf::showTask(const PlanInput &input,
   std::string title =
       solution.step.name + ", " + shortLayout(solution.result.best->outer);
   std::string picture =
-      task.svg.empty() && task.html.empty() ? "" : svgOf(timeline, title);
+      task.svg.empty() && task.html.empty()
+          ? ""
+          : svgOf(timeline, title, scheduleWords(explanation));
   if (failed(writeText(task.svg, picture)) ||
       (!task.html.empty() &&
        failed(writeText(task.html, printHtml(explanation, picture)))))

@@ -132,7 +132,7 @@ static SweepPoint planPoint(const SweepInput &input, const Machine &machine,
   point.spares = point.devices - plan.outer.ranks();
   point.stepSec = time.stepSec;
   point.mfu = time.mfu;
-  point.scaling = time.scaling;
+  point.ofIdeal = time.ofIdeal;
   point.run =
       planRun(*input.step, machine, devices, time.stepSec, input.tokens);
   point.run.band = errorBandOf(*input.step, machine, input.profile, plan.outer);

@@ -70,7 +70,7 @@ explain_detail::describeAlternatives(const ExplainInput &input,
                                      const TimePart &best) {
   std::vector<AlternativeRow> running, others;
   for (const Alternative &other : input.result->alternatives) {
-    AlternativeRow row{other.what, other.why, 0, ""};
+    AlternativeRow row{other.what, other.why, 0, "", other.boundSec};
     if (!other.plan) {
       others.push_back(std::move(row));
       continue;

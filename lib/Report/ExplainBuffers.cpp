@@ -21,7 +21,7 @@ static std::string nameOf(const LayerKind &kind, const LayerOp &op) {
   std::string name = weight.empty() ? op.name : op.name + " " + weight;
   bool says = op.phase == LayerPhase::Forward ||
               llvm::StringRef(op.name).contains("backward");
-  return says ? name : name + ", backward pass";
+  return says ? name : name + ", backward";
 }
 
 /// What a plan calls the op.

@@ -173,20 +173,10 @@ std::string kerf::shortLayout(const OuterChoice &outer) {
 //===----------------------------------------------------------------------===//
 
 /// Ranks whose coordinate on the pipeline is `stage`.
-static std::string ranksOf(const OuterChoice &outer, int64_t stage) {
+static StageRanks ranksOf(const OuterChoice &outer, int64_t stage) {
   Group pipeline = groupOf(outer, MeshAxis::Pipeline);
-  int64_t block = pipeline.stride, period = block * pipeline.size;
-  int64_t blocks = outer.ranks() / period;
-  auto range = [&](int64_t first) {
-    std::string text = std::to_string(first);
-    return block == 1 ? text : text + "-" + std::to_string(first + block - 1);
-  };
-  std::string text = range(stage * block);
-  if (blocks > 1)
-    text += ", " + range(stage * block + period);
-  if (blocks > 2)
-    text += ", ... (" + std::to_string(blocks) + " blocks)";
-  return text;
+  int64_t size = pipeline.stride, period = size * pipeline.size;
+  return {stage * size, size, period, outer.ranks() / period};
 }
 
 using NameCount = std::pair<std::string, int64_t>;
@@ -337,11 +327,12 @@ std::string kerf::wordsFor(const LayerOp &op, const OpOption &option,
 }
 
 /// "model.layers.{i}.mlp.up_proj.weight" -> its last `parts` components before
-/// "weight".
+/// "weight", numbers of layers and experts aside.
 static std::string tailOf(llvm::StringRef pattern, size_t parts) {
   pattern.consume_back(".weight");
   llvm::SmallVector<llvm::StringRef> names;
   pattern.split(names, '.');
+  llvm::erase_if(names, [](auto name) { return name.starts_with("{"); });
   if (names.size() > parts)
     names.erase(names.begin(), names.end() - static_cast<ptrdiff_t>(parts));
   return llvm::join(names, ".");
@@ -373,26 +364,56 @@ static bool cutBackward(const LayerKind &kind, const AxisLayout &layout,
   return false;
 }
 
-/// Adds to names that stand in several rows how many ops of that name a row
-/// has: "rope (1 of 2)".
-static void countOps(std::vector<LayoutWords> &rows) {
+namespace {
+/// A row on its way to words: its ops, and the weights whose matmuls make what
+/// they read ("": no matmul does).
+struct OpsOfRow {
+  std::vector<std::string> names, origins;
+};
+} // namespace
+
+/// The weight whose matmul makes the first operand of an op, views and scales
+/// aside; "" where it is something else.
+static std::string originOf(const LayerKind &kind, const LayerOp &op,
+                            const std::set<int> &scaling,
+                            const std::map<std::string, std::string> &names) {
+  const LayerOp *user = &op;
+  while (!user->operands.empty()) {
+    int maker = kind.values[user->operands[0]].producer;
+    if (maker < 0)
+      break;
+    user = &kind.ops[maker];
+    if (user->view || scaling.count(maker))
+      continue;
+    auto name = names.find(user->weight);
+    return user->weight.empty() || name == names.end() ? "" : name->second;
+  }
+  return "";
+}
+
+/// Names that stand in several rows say which ops are meant: "rope of q_proj";
+/// or, where that is not known, how many: "rope (1 of 2)".
+static std::vector<std::vector<std::string>>
+tellApart(llvm::ArrayRef<OpsOfRow> rows) {
   std::map<std::string, int64_t> all;
-  for (const LayoutWords &row : rows)
-    for (const std::string &name : row.ops)
+  for (const OpsOfRow &row : rows)
+    for (const std::string &name : row.names)
       ++all[name];
-  for (LayoutWords &row : rows) {
-    std::vector<std::string> names;
-    for (const std::string &name : row.ops) {
-      auto own = llvm::count(row.ops, name);
+  std::vector<std::vector<std::string>> result;
+  for (const OpsOfRow &row : rows) {
+    std::vector<std::string> &texts = result.emplace_back();
+    for (auto [name, origin] : llvm::zip(row.names, row.origins)) {
+      auto own = llvm::count(row.names, name);
       std::string text = name;
       if (own < all[name])
-        text += " (" + std::to_string(own) + " of " +
-                std::to_string(all[name]) + ")";
-      if (!llvm::is_contained(names, text))
-        names.push_back(text);
+        text += origin.empty() ? " (" + std::to_string(own) + " of " +
+                                     std::to_string(all[name]) + ")"
+                               : " of " + origin;
+      if (!llvm::is_contained(texts, text))
+        texts.push_back(text);
     }
-    row.ops = std::move(names);
   }
+  return result;
 }
 
 using OpFactor = std::pair<int, unsigned>; // op of a kind, factor of the op
@@ -442,9 +463,12 @@ static std::vector<LayoutWords>
 wordsOfAxis(const LayerKind &kind, const AxisLayout &layout, InnerAxis axis) {
   std::map<std::string, std::string> names = shortNames(kind);
   std::set<OpFactor> vocabulary = wordFactors(kind);
+  std::set<int> scaling = scalingOps(kind);
   std::vector<LayoutWords> rows;
+  std::vector<OpsOfRow> ops;
   for (auto [i, op] : llvm::enumerate(kind.ops)) {
-    if (op.phase != LayerPhase::Forward || op.view)
+    if (op.phase != LayerPhase::Forward || op.view ||
+        scaling.count(static_cast<int>(i)))
       continue;
     const OpOption &option = layout.ops[i];
     bool cutsWords =
@@ -454,18 +478,27 @@ wordsOfAxis(const LayerKind &kind, const AxisLayout &layout, InnerAxis axis) {
       words += ", cut in the backward pass";
     auto row = llvm::find_if(
         rows, [&](const LayoutWords &known) { return known.words == words; });
-    if (row == rows.end())
+    if (row == rows.end()) {
       row = rows.insert(row, {explain_detail::axisName(axis), words, {}});
-    row->ops.push_back(op.weight.empty() ? op.name : names[op.weight]);
+      ops.emplace_back();
+    }
+    OpsOfRow &own = ops[row - rows.begin()];
+    own.names.push_back(op.weight.empty() ? op.name : names[op.weight]);
+    own.origins.push_back(op.weight.empty() ? originOf(kind, op, scaling, names)
+                                            : "");
   }
-  countOps(rows);
+  for (auto [row, texts] : llvm::zip(rows, tellApart(ops)))
+    row.ops = std::move(texts);
   return rows;
 }
 
 static KindRow describeKind(const ExplainInput &input, const PlanPoint &plan,
                             int kind, int64_t count) {
   const LayerKind &layer = input.step->kinds[kind];
-  KindRow row{layer.name, count, {}};
+  KindRow row{layer.name,
+              count,
+              {},
+              precisionOf(*input.step, kind, isOutside(*input.step, kind))};
   const LayerLayout *layout = layoutIn(input, plan, kind);
   if (!layout)
     return row;

@@ -395,7 +395,7 @@ static void addRates(TimePart &time, const Accountant &accountant) {
   if (double possible = time.stepSec * time.peak; possible > 0) {
     time.mfu = time.modelFlops / possible;
     time.hfu = all / possible;
-    time.scaling =
+    time.ofIdeal =
         time.mfu / (device.efficiency.matmul * accountant.profile.matmul);
   }
   if (all > 0)

@@ -8,20 +8,22 @@
 
 #include "llvm/ADT/StringExtras.h"
 
+#include <optional>
+
 using namespace kerf;
 using namespace kerf::explain_detail;
 
-/// Of which GPUs steps in bf16 were measured, each on one (docs/hardware.md):
-/// "an H100", or an empty text.
-static std::string measuredAlone(const StepModel &step, const Machine &machine,
-                                 const Profile &profile) {
-  std::string name = llvm::StringRef(machine.device.name).lower();
-  if (profile.name != "kerf" || step.type != "bf16")
-    return "";
-  for (llvm::StringRef chip : {"h100", "h200"})
-    if (llvm::StringRef(name).contains(chip))
-      return "an " + chip.upper();
-  return "";
+/// Steps that speak for a plan: on such a device, in its number type, and on
+/// GPUs on one rank, as they were measured. None: it is a projection.
+static std::optional<MeasuredSteps> measuredAs(const StepModel &step,
+                                               const Machine &machine,
+                                               const Profile &profile,
+                                               const OuterChoice &outer) {
+  bool isCpu = machine.device.target == BackendTarget::Cpu;
+  for (const MeasuredSteps &row : measuredStepsOn(machine, profile))
+    if (isCpu || (row.type == step.type && outer.ranks() == 1))
+      return row;
+  return std::nullopt;
 }
 
 static bool hasGrouped(const StepModel &step) {
@@ -46,27 +48,27 @@ static bool isJudgedOn(const Device &device) {
 /// published runs reach on rows that they were not fitted to.
 static ErrorBand bandOfRuntime(const Profile &profile,
                                const OuterChoice &outer) {
+  constexpr const char *compared = "2026-11-24";
   llvm::StringRef name = profile.name;
   if (outer.ranks() >= 256 && outer.dp * outer.cp > outer.tp * outer.pp)
-    return {0.12, 0.12, "256 ranks and more, mostly data-parallel", true};
+    return {0.12, 0.12, "256 ranks and more, mostly data-parallel", compared,
+            true};
   if (name.starts_with("megatron") || name.starts_with("nemo"))
-    return {0.05, 0.05, "runtimes like Megatron", true};
-  return {0.07, 0.07, "other runtimes", true};
+    return {0.05, 0.05, "runtimes like Megatron", compared, true};
+  return {0.07, 0.07, "other runtimes", compared, true};
 }
 
-// The figures of experts and of fp8 are those of docs/planner-figures.md, of
-// CPUs those of docs/prediction-figures.md.
+static ErrorBand bandOf(const MeasuredSteps &row) {
+  std::string source = row.what.str() + " in " + row.type.str() + " on " +
+                       row.where.str() + "; " + row.remark.str();
+  return {row.less, row.more, source, row.when.str(), false};
+}
+
+// The figures of experts and of fp8 are those of docs/planner-figures.md.
 ErrorBand kerf::errorBandOf(const StepModel &step, const Machine &machine,
                             const Profile &profile, const OuterChoice &outer) {
-  std::string measured = measuredAlone(step, machine, profile);
-  if (!measured.empty() && outer.ranks() == 1)
-    return {0.06, 0.06,
-            "five models on " + measured +
-                "; more where 128 does not divide the width"};
-  if (machine.device.target == BackendTarget::Cpu)
-    return {0.1, 0.1,
-            "27 layouts on a machine that was described by measuring it: 4 % "
-            "in the median, 10 % at most"};
+  if (auto measured = measuredAs(step, machine, profile, outer))
+    return bandOf(*measured);
   ErrorBand widest = bandOfRuntime(profile, outer);
   auto consider = [&](bool applies, ErrorBand other) {
     if (applies && other.more > widest.more)
@@ -75,25 +77,25 @@ ErrorBand kerf::errorBandOf(const StepModel &step, const Machine &machine,
   consider(step.type == "fp8",
            {0.1, 0.1,
             "fp8: dense published steps are met within 4 %, Kerf's casts "
-            "beside the products are assumed"});
-  consider(
-      !isJudgedOn(machine.device),
-      {0.2, 0.2, "assumed: none of the published steps was on such a device"});
+            "beside the products are assumed",
+            "2026-11-27"});
+  consider(!isJudgedOn(machine.device),
+           {0.2, 0.2,
+            "assumed: none of the published steps was on such a device", ""});
   consider(hasGrouped(step),
            {0.1, 0.56,
             "experts: of 9 published steps one took 8 % less than foretold, 7 "
-            "took 37 to 56 % more, one with small experts 3.3 times as long"});
+            "took 37 to 56 % more, one with small experts 3.3 times as long",
+            "2026-11-27"});
   return widest;
 }
 
-/// Kerf's steps were measured on CPUs (docs/prediction-figures.md), and on one
-/// GPU of two kinds.
 static void addMeasured(TrustPart &part, const ExplainInput &input,
                         const OuterChoice &outer) {
   const Machine &machine = *input.machine;
-  part.measuredAlone = measuredAlone(*input.step, machine, input.profile);
-  part.isMeasured = machine.device.target == BackendTarget::Cpu ||
-                    (!part.measuredAlone.empty() && outer.ranks() == 1);
+  part.measured = measuredStepsOn(machine, input.profile);
+  part.isMeasured =
+      measuredAs(*input.step, machine, input.profile, outer).has_value();
   part.band = errorBandOf(*input.step, machine, input.profile, outer);
 }
 

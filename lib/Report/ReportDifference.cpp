@@ -5,6 +5,7 @@
 #include "kerf/Report/Report.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,12 +23,23 @@ static std::string orderWords(const OuterChoice &outer) {
 }
 
 /// All stages in one cell: "0: embedding, 16 x layer (nothing); 1: ...".
+/// "0: embedding, 4 x layer, recomputed: gelu; 1-3: ...": equal stages that
+/// follow each other together.
 static std::string stagesCell(const PlanPart &plan) {
-  std::string text;
-  for (auto [i, stage] : llvm::enumerate(plan.stages))
-    text += (i ? "; " : "") + std::to_string(i) + ": " + stage.layers +
-            ", again: " + stage.recompute;
-  return text;
+  std::vector<std::string> texts;
+  for (size_t first = 0; first < plan.stages.size();) {
+    const StageRow &row = plan.stages[first];
+    size_t last = first;
+    while (last + 1 < plan.stages.size() &&
+           plan.stages[last + 1].layers == row.layers &&
+           plan.stages[last + 1].recompute == row.recompute)
+      ++last;
+    texts.push_back(std::to_string(first) +
+                    (last > first ? "-" + std::to_string(last) : "") + ": " +
+                    row.layers + ", recomputed: " + row.recompute);
+    first = last + 1;
+  }
+  return llvm::join(texts, "; ");
 }
 
 static std::string layoutCell(const KindRow &kind) {

@@ -21,7 +21,8 @@ static std::string decisionOf(const Explanation &e) {
   std::string warning = headroomWarning(e);
   std::string text = "<div class=\"cards\">\n";
   text += card(layoutOf(e.plan), batchWords(e.plan.outer) + "; " + e.plan.state,
-               "wide");
+               "wide") +
+          "</div>\n<div class=\"cards\">\n";
   text += card(seconds(e.time.stepSec) + " a step",
                spanWords(e.trust.band, e.time.stepSec, seconds) + "; " +
                    counted(e.run.tokensPerSec) + " tokens/s, MFU " +
@@ -44,7 +45,7 @@ static std::string decisionOf(const Explanation &e) {
   text += card(rank, optimumWords(proof));
   return text + "</div>\n" +
          paragraph(llvm::join(warningsOf(e), " "), "warning") +
-         paragraph(errorWords(e.trust), "soft");
+         paragraph(errorWords(e), "soft");
 }
 
 //===----------------------------------------------------------------------===//
@@ -122,21 +123,24 @@ static std::string timeOf(const TimePart &time) {
                                     "coordination"};
   constexpr const char *colours[] = {"#2f6db3", "#c44e60", "#9aa5ad"};
   std::string text = heading("Time of a step, mean over stages");
-  for (auto [title, colour, group] :
-       llvm::zip(titles, colours, timeLines(time))) {
+  auto groups = timeLines(time);
+  for (auto [title, colour, group, shares] :
+       llvm::zip(titles, colours, groups, timeShares(groups))) {
     double sum = 0;
+    int64_t all = 0;
     std::string rows;
-    auto row = [&](llvm::StringRef name, double sec, llvm::StringRef kind) {
+    auto row = [&](llvm::StringRef name, double sec, int64_t share,
+                   llvm::StringRef kind) {
       std::string bar = barOf({{name.str(), colour, sec / time.stepSec}});
-      return rowOf(name, bar, seconds(sec) + "  " + percent(sec / time.stepSec),
-                   kind);
+      return rowOf(name, bar, seconds(sec) + "  " + tenthsWords(share), kind);
     };
-    for (const TimeLine &line : group) {
+    for (auto [line, share] : llvm::zip(group, shares)) {
       sum += line.sec;
+      all += share;
       if (line.sec > 1e-9 * time.stepSec)
-        rows += row(line.name, line.sec, "");
+        rows += row(line.name, line.sec, share, "");
     }
-    text += row(title, sum, "top") + rows;
+    text += row(title, sum, all, "top") + rows;
   }
   return text;
 }
@@ -176,8 +180,10 @@ static std::string planOf(const PlanPart &plan) {
   if (!plan.axes.empty())
     text += tableOf(tableOfAxes(plan), true);
   text += tableOf(tableOfStages(plan), true);
-  return text + tableOf(withHeading(tableOfKinds(plan),
-                                    {"layer", "axis", "layout", "of"}),
+  text += tableOf(
+      withHeading(tableOfKinds(plan), {"layer", "axis", "layout", "of"}), true);
+  return text + tableOf(withHeading(tableOfPrecision(plan),
+                                    {"layer", "in", "matmuls", "why not fp8"}),
                         true);
 }
 
@@ -186,8 +192,9 @@ static std::string alternativesOf(const Explanation &e) {
     return "";
   Table running =
       withHeading(tableOfAlternatives(e.alternatives, e.time.stepSec),
-                  {"with", "step", "slower", "layout, and why it loses"});
-  return heading("Alternatives: the fastest plans with") +
+                  {"with", "step", "slower", "layout, and what takes longer"});
+  return heading(
+             "Alternatives: the fastest plan with another value of a choice") +
          tableOf(running, true) +
          tableOf(tableOfUntried(e.alternatives), false) +
          paragraph(roomyWords(e.roomy, e.time.stepSec));
@@ -206,7 +213,7 @@ std::string kerf::printHtml(const Explanation &e, llvm::StringRef schedule) {
   std::string head = printTitle(e.plan);
   auto [title, size] = llvm::StringRef(head).split('\n');
   std::string run = heading("The run") + tableOf(tableOfRun(e.run), false);
-  std::string trust = heading("Trust") + tableOf(tableOfTrust(e.trust), false);
+  std::string trust = heading("Trust") + tableOf(tableOfTrust(e), false);
   std::string body =
       "<h1>" + escapeMarkup(title) + "</h1>\n" +
       paragraph(size.rtrim(), "soft") + decisionOf(e) +

@@ -68,12 +68,24 @@ static Value stagesOf(const PlanPart &plan) {
   Value stages = Value::makeArray();
   for (const StageRow &row : plan.stages) {
     Value value = Value::makeObject();
-    value.set("ranks", textOf(row.ranks));
+    value.set("ranks", textOf(rankWords(row.ranks)));
     value.set("layers", textOf(row.layers));
     value.set("recompute", textOf(row.recompute));
     stages.array.push_back(std::move(value));
   }
   return stages;
+}
+
+static Value precisionOf(const KindRow &row) {
+  Value list = Value::makeArray();
+  for (const PrecisionWords &words : row.precision) {
+    Value line = Value::makeObject();
+    line.set("type", textOf(words.type));
+    line.set("ops", stringsOf(words.ops));
+    line.set("why", textOf(words.why));
+    list.array.push_back(std::move(line));
+  }
+  return list;
 }
 
 static Value kindsOf(const PlanPart &plan) {
@@ -91,6 +103,8 @@ static Value kindsOf(const PlanPart &plan) {
       layout.array.push_back(std::move(line));
     }
     value.set("layout", std::move(layout));
+    if (!row.precision.empty())
+      value.set("precision", precisionOf(row));
     kinds.array.push_back(std::move(value));
   }
   return kinds;
@@ -202,7 +216,7 @@ static Value timeOf(const TimePart &time) {
                            {"closed_form_sec", time.closedFormSec},
                            {"mfu", time.mfu},
                            {"hfu", time.hfu},
-                           {"scaling_efficiency", time.scaling},
+                           {"of_ideal", time.ofIdeal},
                            {"computing", time.computeSec() / time.stepSec},
                            {"bytes_per_flop", time.bytesPerFlop},
                            {"model_flops", time.modelFlops},
@@ -246,6 +260,8 @@ static Value alternativesOf(llvm::ArrayRef<AlternativeRow> rows) {
       value.set("step_sec", numberOf(row.stepSec));
       value.set("layout", textOf(row.layout));
     }
+    if (row.boundSec > 0)
+      value.set("lower_bound_sec", numberOf(row.boundSec));
     list.array.push_back(std::move(value));
   }
   return list;
@@ -302,6 +318,19 @@ static Value trustOf(const TrustPart &trust) {
   value.set("error_band", numberOf(trust.band.more));
   value.set("error_band_less", numberOf(trust.band.less));
   value.set("error_source", textOf(trust.band.source));
+  if (!trust.band.when.empty())
+    value.set("error_date", textOf(trust.band.when));
+  Value measured = Value::makeArray();
+  for (const MeasuredSteps &row : trust.measured) {
+    Value line = numbersOf({{"less", row.less}, {"more", row.more}});
+    line.set("where", textOf(row.where));
+    line.set("type", textOf(row.type));
+    line.set("what", textOf(row.what));
+    line.set("date", textOf(row.when));
+    line.set("remark", textOf(row.remark));
+    measured.array.push_back(std::move(line));
+  }
+  value.set("measured_steps", std::move(measured));
   Value figures = Value::makeArray();
   for (const Assumption &figure : trust.figures) {
     Value line = Value::makeObject();
@@ -328,7 +357,7 @@ static Value trustOf(const TrustPart &trust) {
 
 std::string kerf::printJson(const Explanation &explanation) {
   Value value = Value::makeObject();
-  value.set("version", Value::fromInteger(1));
+  value.set("version", Value::fromInteger(2));
   value.set("feasible", Value::fromBool(explanation.feasible));
   if (!explanation.feasible) {
     value.set("error", textOf(refusalOf(explanation).message));

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <tuple>
 
 using namespace kerf;
@@ -79,18 +80,19 @@ std::vector<std::string> report::warningsOf(const Explanation &e) {
   return found;
 }
 
-/// Parts of a step by what the time goes to, the largest first; they add to the
-/// step.
-static std::vector<std::pair<std::string, double>>
-timeShares(const TimePart &time) {
-  std::vector<std::pair<std::string, double>> parts = {
-      {"computing", time.computeSec()},
-      {"pipeline bubble", time.bubbleSec},
-      {"stage imbalance", time.imbalanceSec},
-      {"fixed, per step", time.constantSec}};
-  for (const TrafficRow &row : time.traffic)
-    parts.push_back(
-        {row.axis + " traffic on " + clean(row.tier), row.exposedSec});
+/// Parts of a step by what the time goes to, in tenths of a percent, the
+/// largest first.
+static std::vector<std::pair<std::string, int64_t>>
+largestShares(const TimePart &time) {
+  auto groups = timeLines(time);
+  auto shares = report::timeShares(groups);
+  std::vector<std::pair<std::string, int64_t>> parts = {
+      {"computing",
+       std::accumulate(shares[0].begin(), shares[0].end(), int64_t(0))}};
+  for (auto [row, share] : llvm::zip(time.traffic, shares[1]))
+    parts.push_back({row.axis + " traffic on " + clean(row.tier), share});
+  for (auto [line, share] : llvm::zip(groups[2], shares[2]))
+    parts.push_back({line.name, share});
   llvm::sort(parts, [](const auto &a, const auto &b) {
     return std::tie(b.second, a.first) < std::tie(a.second, b.first);
   });
@@ -100,12 +102,22 @@ timeShares(const TimePart &time) {
 /// The largest parts of a step, and no share below half a percent.
 static std::string timeWords(const TimePart &time) {
   constexpr size_t most = 4;
-  constexpr double least = 0.005;
+  constexpr int64_t least = 5;
   std::vector<std::string> words;
-  for (const auto &[name, sec] : timeShares(time))
-    if (words.size() < most && sec >= least * time.stepSec)
-      words.push_back(percent(sec / time.stepSec) + " " + name);
+  for (const auto &[name, share] : largestShares(time))
+    if (words.size() < most && share >= least)
+      words.push_back(tenthsWords(share) + " " + name);
   return llvm::join(words, ", ");
+}
+
+std::string kerf::scheduleWords(const Explanation &e) {
+  size_t stages = e.plan.stages.size();
+  std::string text = plural(static_cast<double>(stages), "stage") + ", step " +
+                     seconds(e.time.stepSec);
+  if (stages == 1)
+    return text;
+  int64_t bubble = report::timeShares(timeLines(e.time))[2].front();
+  return text + ", " + tenthsWords(bubble) + " pipeline bubble";
 }
 
 std::string report::optimumWords(const Certificate &c) {
@@ -208,7 +220,7 @@ std::string kerf::printShort(const Explanation &e, bool color) {
   if (std::string next = nextWords(e); !next.empty())
     table.rows.push_back({"next best", next});
   table.rows.push_back({"run", runWords(e.run)});
-  table.rows.push_back({"doubt", errorWords(e.trust) + tightestFigure(e)});
+  table.rows.push_back({"doubt", errorWords(e) + tightestFigure(e)});
   if (!e.trust.notCompiled.empty())
     table.rows.push_back({"programs", clean(e.trust.notCompiled)});
   return printTitle(e.plan) + "\n" + table.print() +

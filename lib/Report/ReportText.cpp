@@ -76,25 +76,30 @@ static void mergeRows(std::vector<std::vector<std::string>> &rows) {
   rows = std::move(merged);
 }
 
-/// Ranks of some stages by those of the first and the last: "4-11, 4 each"; of
-/// several blocks the first one.
-static std::string ranksOfStages(llvm::StringRef first, llvm::StringRef last) {
-  auto [block, others] = first.split(',');
-  auto [low, high] = block.split('-');
-  llvm::StringRef end = last.split(',').first;
-  int64_t from = 0, to = 0;
-  low.getAsInteger(10, from);
-  (high.empty() ? low : high).getAsInteger(10, to);
-  std::string text = low.str() + "-" +
-                     (end.contains('-') ? end.split('-').second : end).str() +
-                     ", " + std::to_string(to - from + 1) + " each";
-  return others.empty() ? text : text + ", ...";
+std::string report::rankWords(const StageRanks &ranks, int64_t stages) {
+  int64_t together = stages * ranks.size;
+  auto block = [&](int64_t first) {
+    std::string text = std::to_string(first);
+    return together == 1 ? text
+                         : text + "-" + std::to_string(first + together - 1);
+  };
+  std::string text = block(ranks.first);
+  if (ranks.blocks > 1)
+    text += ", " + block(ranks.first + ranks.period);
+  if (ranks.blocks > 2)
+    text += ", ...";
+  std::string each = std::to_string(ranks.size);
+  if (stages > 1)
+    each += " per stage";
+  if (ranks.blocks > 1)
+    each += " of each " + std::to_string(ranks.period);
+  return stages > 1 || ranks.blocks > 1 ? text + " (" + each + ")" : text;
 }
 
 /// Stages that follow each other with equal layers and points share a row.
 Table report::tableOfStages(const PlanPart &plan) {
   Table table{
-      "lllw",
+      "lwww",
       2,
       {{"stage", "ranks", "layers", "recomputed in the backward pass"}}};
   for (size_t first = 0; first < plan.stages.size();) {
@@ -104,19 +109,19 @@ Table report::tableOfStages(const PlanPart &plan) {
            plan.stages[last + 1].layers == row.layers &&
            plan.stages[last + 1].recompute == row.recompute)
       ++last;
-    std::string number = std::to_string(first), ranks = row.ranks;
-    if (last > first) {
+    std::string number = std::to_string(first);
+    if (last > first)
       number += "-" + std::to_string(last);
-      ranks = ranksOfStages(ranks, plan.stages[last].ranks);
-    }
-    table.rows.push_back({number, ranks, row.layers, row.recompute});
+    table.rows.push_back(
+        {number, rankWords(row.ranks, static_cast<int64_t>(last - first + 1)),
+         row.layers, row.recompute});
     first = last + 1;
   }
   return table;
 }
 
 Table report::tableOfKinds(const PlanPart &plan) {
-  Table table{"lllw", 2, {}};
+  Table table{"wlww", 2, {}};
   for (const KindRow &kind : plan.kinds) {
     std::string name = clean(kind.name);
     if (kind.count > 1)
@@ -126,6 +131,19 @@ Table report::tableOfKinds(const PlanPart &plan) {
       table.rows.push_back({name, words.axis == axis ? "" : words.axis,
                             words.words, llvm::join(words.ops, ", ")});
       axis = words.axis;
+      name.clear();
+    }
+  }
+  return table;
+}
+
+Table report::tableOfPrecision(const PlanPart &plan) {
+  Table table{"llww", 2, {}};
+  for (const KindRow &kind : plan.kinds) {
+    std::string name = clean(kind.name);
+    for (const PrecisionWords &words : kind.precision) {
+      table.rows.push_back(
+          {name, words.type, llvm::join(words.ops, ", "), words.why});
       name.clear();
     }
   }
@@ -152,7 +170,7 @@ std::vector<std::string> report::placementWords(const PlanPart &plan) {
 }
 
 Table report::tableOfAxes(const PlanPart &plan) {
-  Table axes{"lrrll", 2, {{"axis", "size", "stride", "over", "carries"}}};
+  Table axes{"lrrlw", 2, {{"axis", "size", "stride", "over", "carries"}}};
   for (const AxisRow &row : plan.axes)
     axes.rows.push_back({row.name, std::to_string(row.group.size),
                          std::to_string(row.group.stride), clean(row.tier),
@@ -175,9 +193,12 @@ static std::string printPlan(const PlanPart &plan, bool color) {
   if (!plan.axes.empty())
     text += "\n" + tableOfAxes(plan).print();
   text += "\n" + tableOfStages(plan).print();
-  Table kinds = tableOfKinds(plan);
+  Table kinds = tableOfKinds(plan), precision = tableOfPrecision(plan);
   if (!kinds.rows.empty())
     text += "\n" + kinds.print();
+  if (!precision.rows.empty())
+    text += "\n  number types of matmuls, forward pass and gradients\n" +
+            precision.print();
   for (const std::string &warning : {idleWarning(plan), idlePinsWarning(plan)})
     if (!warning.empty())
       text += "\n" + paragraph(warning, 2, 4);
@@ -272,7 +293,7 @@ std::string report::bufferWords(const BufferRow &buffer) {
 }
 
 Table report::tableOfBuffers(llvm::ArrayRef<BufferRow> rows) {
-  Table table{"rlllll", 2, {}};
+  Table table{"rlwllw", 2, {}};
   for (const BufferRow &row : rows)
     table.rows.push_back({sizeWords(row.bytes), clean(row.layer), clean(row.op),
                           clean(row.place), shapeWords(row), wholeWords(row)});
@@ -347,33 +368,43 @@ static std::string bar(int64_t tenths) {
   return std::string((tenths + 12) / 25, '#'); // one per 2.5 %
 }
 
-static std::string printShares(const TimePart &time) {
-  constexpr const char *titles[] = {"compute", "communication, exposed",
-                                    "coordination"};
-  auto groups = timeLines(time);
+std::array<std::vector<int64_t>, 3>
+report::timeShares(const std::array<std::vector<TimeLine>, 3> &groups) {
   std::vector<double> parts;
   for (const auto &group : groups)
     for (const TimeLine &line : group)
       parts.push_back(line.sec);
-  std::vector<int64_t> shares = tenths(parts);
-  auto share = [](int64_t tenths) {
-    return fixed(static_cast<double>(tenths) / 10, 1) + " %";
-  };
-  Table table{"lrrlw", 2, {}};
+  std::vector<int64_t> all = tenths(parts);
+  std::array<std::vector<int64_t>, 3> shares;
   size_t next = 0;
-  for (auto [title, group] : llvm::zip(titles, groups)) {
+  for (auto [group, own] : llvm::zip(groups, shares))
+    for (size_t i = 0; i < group.size(); ++i)
+      own.push_back(all[next++]);
+  return shares;
+}
+
+std::string report::tenthsWords(int64_t tenths) {
+  return fixed(static_cast<double>(tenths) / 10, 1) + " %";
+}
+
+static std::string printShares(const TimePart &time) {
+  constexpr const char *titles[] = {"compute", "communication, exposed",
+                                    "coordination"};
+  auto groups = timeLines(time);
+  Table table{"lrrlw", 2, {}};
+  for (auto [title, group, shares] :
+       llvm::zip(titles, groups, timeShares(groups))) {
     double sum = 0;
     int64_t all = 0;
     std::vector<std::vector<std::string>> rows;
-    for (const TimeLine &line : group) {
+    for (auto [line, share] : llvm::zip(group, shares)) {
       sum += line.sec;
-      all += shares[next];
+      all += share;
       if (line.sec > 1e-9 * time.stepSec)
-        rows.push_back({"  " + line.name, seconds(line.sec),
-                        share(shares[next]), bar(shares[next]), line.remark});
-      ++next;
+        rows.push_back({"  " + line.name, seconds(line.sec), tenthsWords(share),
+                        bar(share), line.remark});
     }
-    table.rows.push_back({title, seconds(sum), share(all), "", ""});
+    table.rows.push_back({title, seconds(sum), tenthsWords(all), "", ""});
     llvm::append_range(table.rows, rows);
   }
   table.rows.push_back({"one step", seconds(time.stepSec), "100.0 %", "", ""});
@@ -426,7 +457,7 @@ static std::string printRatios(const Explanation &e) {
                    ? "with " + scaled(time.recomputedFlops, "FLOP") +
                          " of matmuls recomputed"
                    : "no matmuls are recomputed");
-  text += line("of an ideal step " + percent(time.scaling),
+  text += line("of an ideal step " + percent(time.ofIdeal),
                "against ranks that reach the device's best rate of matmuls "
                "and never wait");
   text += line("computing " + percent(time.computeSec() / time.stepSec),
@@ -516,16 +547,18 @@ Table report::tableOfRun(const RunPart &run) {
 //===----------------------------------------------------------------------===//
 
 static std::string certificateWords(const Certificate &c) {
+  std::string takes = "on the timeline this plan takes " + seconds(c.bestSec);
   if (c.complete)
-    return "proven: on the timeline this plan takes " + seconds(c.bestSec) +
-           ", and no other of the space takes less";
+    return "proven: " + takes + ", and no other of the space takes less";
+  if (c.boundSec <= 0)
+    return takes + "; how fast others could be is not known";
   std::string unless =
       c.isMixed ? " if parameters of a layer took the mean of their bytes,"
       : !c.allLayouts ? " of the layouts of layers that were looked at,"
                       : "";
-  return "on the timeline this plan takes " + seconds(c.bestSec) + ", within " +
-         percent(c.gap()) + " of the best:" + unless +
-         " none of the space takes less than " + seconds(c.boundSec);
+  return takes + ";" + unless + " none of the space takes less than " +
+         seconds(c.boundSec) + ": at most " +
+         percent(1 - c.boundSec / c.bestSec) + " could be won";
 }
 
 static std::string spaceWords(const Certificate &c) {
@@ -538,30 +571,67 @@ static std::string spaceWords(const Certificate &c) {
          grouped(c.tablesBounded) + " only bounded";
 }
 
-std::string report::errorWords(const TrustPart &trust) {
+/// Where Kerf itself was measured, for a plan that it was not measured for:
+/// "measured on one H100 in bf16 and fp8, not in f32".
+static std::string measuredWords(const TrustPart &trust, llvm::StringRef type) {
+  if (trust.measured.empty())
+    return "not measured on such devices";
+  std::vector<std::string> types;
+  bool hasType = false;
+  for (const MeasuredSteps &row : trust.measured) {
+    types.push_back(row.type.str());
+    hasType |= row.type == type;
+  }
+  std::string where = "measured on " + trust.measured.front().where.str();
+  return hasType ? where + " in " + type.str() + ", not on several"
+                 : where + " in " + llvm::join(types, " and ") + ", not in " +
+                       type.str();
+}
+
+std::string report::errorWords(const Explanation &e) {
+  const TrustPart &trust = e.trust;
   const ErrorBand &own = trust.band;
   std::string within = "about " + percent(own.more, 0);
   std::string band = own.less == own.more
                          ? "the step may be off by " + within
                          : "the step may take " + percent(own.less, 0) +
                                " less to " + percent(own.more, 0) + " more";
+  std::string when =
+      own.when.empty()
+          ? ""
+          : (trust.isMeasured ? "; measured " : "; compared ") + own.when;
+  std::string source = " (" + own.source + when + ")";
   if (trust.isMeasured)
-    return band + " (" + own.source + ")";
-  std::string measured =
-      trust.measuredAlone.empty()
-          ? "not measured on such devices"
-          : "measured on " + trust.measuredAlone + ", not on several";
-  return "projection: Kerf was " + measured +
+    return band + source;
+  return "projection: Kerf was " + measuredWords(trust, e.plan.type) +
          (own.isOfOthers ? "; published steps of others are met within " +
                                within + " in the median"
                          : "; " + band) +
-         " (" + own.source + ")";
+         source;
 }
 
-Table report::tableOfTrust(const TrustPart &trust) {
+/// "five models in bf16 on one H100, 2026-11-26: steps within 6 % of what is
+/// predicted, more where 128 does not divide the width".
+static std::string stepsWords(const MeasuredSteps &row) {
+  std::string within =
+      row.less == row.more
+          ? "steps within " + percent(row.more, 0) + " of what is predicted, "
+          : "steps took " + percent(row.less, 0) + " less to " +
+                percent(row.more, 0) + " more than is predicted, ";
+  return row.what.str() + " in " + row.type.str() + " on " + row.where.str() +
+         ", " + row.when.str() + ": " + within + row.remark.str();
+}
+
+Table report::tableOfTrust(const Explanation &e) {
+  const TrustPart &trust = e.trust;
   Table table{"lw", 2, {}};
-  table.rows.push_back({"error", errorWords(trust)});
-  std::string title = "assumed";
+  table.rows.push_back({"error", errorWords(e)});
+  std::string title = "measured";
+  for (const MeasuredSteps &row : trust.measured) {
+    table.rows.push_back({title, stepsWords(row)});
+    title.clear();
+  }
+  title = "assumed";
   for (const Assumption &figure : trust.figures) {
     table.rows.push_back({title, figure.name + ": " + percent(figure.value, 0) +
                                      " (" + clean(figure.source) + ")"});
@@ -606,5 +676,5 @@ std::string kerf::printText(const Explanation &explanation, bool color) {
          printRoomy(explanation.roomy, explanation.time.stepSec) +
          heading("RUN", "", color) + tableOfRun(explanation.run).print() +
          printSensitivity(explanation.sensitivity, color) +
-         heading("TRUST", "", color) + tableOfTrust(explanation.trust).print();
+         heading("TRUST", "", color) + tableOfTrust(explanation).print();
 }

@@ -101,8 +101,8 @@ static double yOf(const Sweep &sweep, const SweepPoint &point, int panel) {
 
 /// Tokens per second without any loss.
 static double perfectOf(const SweepPoint &point) {
-  return point.scaling <= 0 ? point.run.tokensPerSec
-                            : point.run.tokensPerSec / point.scaling;
+  return point.ofIdeal <= 0 ? point.run.tokensPerSec
+                            : point.run.tokensPerSec / point.ofIdeal;
 }
 
 /// The limits of the run in the second panel; 0: none.
@@ -170,23 +170,16 @@ static std::vector<double> ticks(double low, double high) {
   return all.size() > 10 && powers.size() > 1 ? powers : all;
 }
 
-/// "10.0 k" -> "10 k", "0.500" -> "0.5".
-static std::string tickText(const std::string &text) {
-  auto [digits, unit] = llvm::StringRef(text).split(' ');
-  if (digits.contains('.'))
-    digits = digits.rtrim('0').rtrim('.');
-  return digits.str() + (unit.empty() ? "" : " " + unit.str());
-}
-
 /// Values along the bottom that are far enough from each other to be written:
 /// the numbers of devices; round numbers of days.
 static std::vector<double> bottomTicks(const Sweep &sweep, const Panel &panel,
                                        int index) {
   std::vector<double> all, result;
   if (index == 1)
-    return ticks(panel.firstX, panel.lastX);
-  for (const SweepPoint &point : sweep.points)
-    all.push_back(static_cast<double>(point.devices));
+    all = ticks(panel.firstX, panel.lastX);
+  else
+    for (const SweepPoint &point : sweep.points)
+      all.push_back(static_cast<double>(point.devices));
   llvm::sort(all);
   for (double value : all)
     if (result.empty() || panel.x(value) > panel.x(result.back()) + 36)
@@ -197,16 +190,15 @@ static std::vector<double> bottomTicks(const Sweep &sweep, const Panel &panel,
 static std::string frame(const Sweep &sweep, const Panel &panel, int index) {
   double right = panel.left + kPanelWidth;
   std::string text;
-  for (double tick : ticks(panel.low, panel.high)) {
-    double y = panel.y(tick);
+  for (double value : ticks(panel.low, panel.high)) {
+    double y = panel.y(value);
     text += segment(panel.left, y, right, y, kGrid);
-    text += label(panel.left - 8, y + 4, "end", tickText(counted(tick)));
+    text += label(panel.left - 8, y + 4, "end", tick(value));
   }
-  for (double tick : bottomTicks(sweep, panel, index)) {
-    double x = panel.x(tick);
+  for (double value : bottomTicks(sweep, panel, index)) {
+    double x = panel.x(value);
     text += segment(x, kTop, x, kBottom, kGrid);
-    text += label(x, kBottom + 18, "middle",
-                  tick < 1 ? fixed(tick, 1) : grouped(tick));
+    text += label(x, kBottom + 18, "middle", tick(value));
   }
   text += "<path d=\"M" + number(panel.left) + " " + number(kTop) + "V" +
           number(kBottom) + "H" + number(right) + "\" fill=\"none\" stroke=\"" +
@@ -232,10 +224,11 @@ static std::string drawLimits(const Sweep &sweep, const Panel &panel) {
   if (double most = limitDays(sweep);
       most > panel.firstX && most < panel.lastX) {
     double x = panel.x(most);
+    std::string words = "within " + duration(sweep.limits.seconds);
+    bool isLeft = x - 4 - 6.2 * double(words.size()) > panel.left;
     text += segment(x, kTop, x, kBottom, kAxis, kDashed);
-    text +=
-        label(x - 4, kTop + 10, "end",
-              "within " + duration(sweep.limits.seconds), "font-size=\"11\"");
+    text += label(isLeft ? x - 4 : x + 4, kTop + 10, isLeft ? "end" : "start",
+                  words, "font-size=\"11\"");
   }
   if (double most = limitPrice(sweep); most > panel.low && most < panel.high) {
     double y = panel.y(most);
@@ -258,23 +251,27 @@ struct Pen {
     double left, top, right, bottom;
   };
   std::vector<Box> written;
+  std::string names; ///< labels of points, over all lines
 
   std::string draw(const Line &line);
 
 private:
   std::string drawMisfit(const Line &line, const SweepPoint &point) const;
   std::string drawPoint(const Line &line, const SweepPoint &point);
-  std::string name(double x, double y, const std::string &text,
-                   const char *color);
+  void name(double x, double y, const std::string &text, const char *color);
 };
 } // namespace
 
-/// A small label right below a point, or above it.
-std::string Pen::name(double x, double y, const std::string &text,
-                      const char *color) {
-  for (double below : {15.0, -8.0}) {
-    Box box{x + 8, y + below - 9, x + 8 + 6.2 * double(text.size()),
-            y + below + 2};
+/// A small label right below a point, or above it, or left of it.
+void Pen::name(double x, double y, const std::string &text, const char *color) {
+  double width = 6.2 * double(text.size());
+  constexpr std::pair<double, double> places[] = {
+      {11, 15}, {11, -8}, {-11, 15}, {-11, -8}};
+  for (auto [beside, below] : places) {
+    double left = beside > 0 ? x + beside : x + beside - width;
+    Box box{left, y + below - 9, left + width, y + below + 2};
+    if (box.right > kWidth)
+      continue;
     bool isFree = llvm::none_of(written, [&](const Box &other) {
       return box.left < other.right && other.left < box.right &&
              box.top < other.bottom && other.top < box.bottom;
@@ -282,10 +279,12 @@ std::string Pen::name(double x, double y, const std::string &text,
     if (!isFree)
       continue;
     written.push_back(box);
-    return label(x + 8, y + below, "start", text,
-                 "font-size=\"10\" fill=\"" + std::string(color) + "\"");
+    names += label(left, y + below, "start", text,
+                   "font-size=\"10\" paint-order=\"stroke\" "
+                   "stroke=\"#ffffff\" stroke-width=\"3\" fill=\"" +
+                       std::string(color) + "\"");
+    return;
   }
-  return "";
 }
 
 /// A cross on the axis where nothing fits.
@@ -310,7 +309,8 @@ std::string Pen::drawPoint(const Line &line, const SweepPoint &point) {
             "\" stroke-width=\"1.5\"/>\n";
   std::string word =
       index == 0 ? percent(point.mfu, 0) : grouped(point.devices);
-  return text + name(x, y, word, line.color);
+  name(x, y, word, line.color);
+  return text;
 }
 
 std::string Pen::draw(const Line &line) {
@@ -332,13 +332,19 @@ std::string Pen::draw(const Line &line) {
          open + path + "\" stroke-width=\"2\"/>\n" + text;
 }
 
+/// In as many rows as there is place for.
 static std::string legend(llvm::ArrayRef<Line> lines) {
   std::string text;
-  double x = kLeft[0];
+  double x = kLeft[0], y = 56;
   for (const Line &line : lines) {
-    text += segment(x, 66, x + 24, 66, line.color, "stroke-width=\"2\"");
-    text += label(x + 30, 70, "start", line.machine);
-    x += 56 + 7.5 * static_cast<double>(line.machine.size());
+    double width = 56 + 7.5 * static_cast<double>(line.machine.size());
+    if (x > kLeft[0] && x + width > kWidth) {
+      x = kLeft[0];
+      y += 16;
+    }
+    text += segment(x, y, x + 24, y, line.color, "stroke-width=\"2\"");
+    text += label(x + 30, y + 4, "start", line.machine);
+    x += width;
   }
   return text;
 }
@@ -359,9 +365,10 @@ std::string kerf::svgOf(const Sweep &sweep) {
     Panel panel = panelOf(sweep, index);
     text += frame(sweep, panel, index);
     text += index == 1 ? drawLimits(sweep, panel) : "";
-    Pen pen{sweep, panel, index, {}};
+    Pen pen{sweep, panel, index, {}, ""};
     for (const Line &line : lines)
       text += pen.draw(line);
+    text += pen.names;
   }
   auto note = [&](double y, const char *words) {
     return label(kLeft[0], y, "start", words,

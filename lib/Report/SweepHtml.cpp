@@ -56,7 +56,8 @@ std::string kerf::printHtml(const Sweep &sweep) {
                      "<div class=\"scroll\">" + svgOf(sweep) + "</div>\n";
   for (llvm::ArrayRef<SweepPoint> points : byMachine(sweep))
     body += heading(clean(points.front().machine)) +
-            tableOf(numbersTable(points), true) +
+            tableOf(stepsTable(points), true) +
+            tableOf(runsTable(points), true) +
             tableOf(layoutsTable(points), true);
   return document(title, body + paragraph(columnWords(), "soft"));
 }

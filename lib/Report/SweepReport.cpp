@@ -24,33 +24,43 @@ static std::string remarkOf(const SweepPoint &point) {
   return llvm::join(remarks, ", ");
 }
 
-Table report::numbersTable(llvm::ArrayRef<SweepPoint> points) {
+Table report::stepsTable(llvm::ArrayRef<SweepPoint> points) {
+  Table table{
+      "rlrrrw", 2, {{"devices", "step", "tokens/s", "MFU", "of ideal", ""}}};
+  for (const SweepPoint &point : points) {
+    std::string devices = grouped(point.devices);
+    if (!point.fits) {
+      table.rows.push_back({devices, "-", "-", "-", "-", "does not fit"});
+      continue;
+    }
+    table.rows.push_back({devices,
+                          rangeWords(point.run.band, point.stepSec, seconds),
+                          counted(point.run.tokensPerSec), percent(point.mfu),
+                          percent(point.ofIdeal), remarkOf(point)});
+  }
+  return table;
+}
+
+Table report::runsTable(llvm::ArrayRef<SweepPoint> points) {
   std::string price = "price";
   for (const SweepPoint &point : points)
     if (!point.run.currency.empty())
       price = clean(point.run.currency);
-  Table table{"rrrrrrrrrw",
-              2,
-              {{"devices", "step", "tokens/s", "MFU", "of ideal", "time",
-                "dev-hours", price, "energy", ""}}};
+  Table table{"rlrlr", 2, {}};
   for (const SweepPoint &point : points) {
-    std::string devices = grouped(point.devices);
-    if (!point.fits) {
-      std::vector<std::string> row(10, "-");
-      row.front() = devices;
-      row.back() = "does not fit";
-      table.rows.push_back(std::move(row));
-      continue;
-    }
     const RunPart &run = point.run;
+    if (!point.fits)
+      continue;
     table.rows.push_back(
-        {devices, seconds(point.stepSec), counted(run.tokensPerSec),
-         percent(point.mfu), percent(point.scaling), duration(run.seconds),
+        {grouped(point.devices), rangeWords(run.band, run.seconds, duration),
          amount(run.deviceHours),
-         run.currency.empty() ? "-" : amount(run.price),
-         run.joules > 0 ? scaled(run.joules / 3600, "Wh") : "-",
-         remarkOf(point)});
+         run.currency.empty() ? "-"
+                              : rangeWords(run.band, run.price, moneyWords),
+         run.joules > 0 ? scaled(run.joules / 3600, "Wh") : "-"});
   }
+  if (!table.rows.empty())
+    table.rows.insert(table.rows.begin(), {"devices", "time of the run",
+                                           "dev-hours", price, "energy"});
   return table;
 }
 
@@ -78,11 +88,10 @@ static std::string limitWords(const Sweep &sweep) {
 }
 
 static std::string choiceWords(const SweepPoint &point) {
-  std::string price = priceWords(point.run);
+  std::string price = priceRange(point.run);
   return grouped(point.devices) + " of " + clean(point.machine) + ", " +
-         duration(point.run.seconds) + (price.empty() ? "" : ", " + price) +
-         ", and about " + percent(point.run.band.more, 0) +
-         " more where the prediction is off";
+         rangeWords(point.run.band, point.run.seconds, duration) +
+         (price.empty() ? "" : ", " + price);
 }
 
 std::string report::decisionWords(const Sweep &sweep) {
@@ -105,7 +114,7 @@ std::string report::decisionWords(const Sweep &sweep) {
   if (sweep.limits.price > 0 && sweep.currency.empty())
     return text + "none, for what fits has no price in one currency ('price' "
                   "in the cluster's description)";
-  text += "none of this table, with the expected error on top";
+  text += "none of this table at the upper end of its range";
   if (sweep.limits.seconds > 0)
     text += "; the soonest is " + choiceWords(*soonest);
   if (sweep.limits.price > 0)
@@ -133,17 +142,25 @@ std::string report::sizeWords(const Sweep &sweep) {
 }
 
 std::string report::columnWords() {
-  return "fewest: the smallest number that fits. front: no other of this table "
-         "ends sooner for less. of ideal: against devices that always run "
-         "products at their best rate. time, dev-hours, price and energy are "
-         "of the run.";
+  return "in brackets: where a figure is expected; limits must hold at the "
+         "upper end. fewest: the smallest number that fits. front: no other of "
+         "this table ends sooner for less. of ideal: the part of a step that "
+         "devices would need which run all matmuls at their best rate and "
+         "never wait. dev-hours, price and energy are of the run.";
+}
+
+/// The table with an empty line behind it; nothing where nothing fits.
+static std::string runText(llvm::ArrayRef<SweepPoint> points) {
+  Table table = runsTable(points);
+  return table.rows.empty() ? "" : table.print() + "\n";
 }
 
 std::string kerf::printText(const Sweep &sweep, bool color) {
   std::string text = clean(sweep.model) + ": " + sizeWords(sweep) + "\n";
   for (llvm::ArrayRef<SweepPoint> points : byMachine(sweep))
     text += heading(clean(points.front().machine), "", color) +
-            numbersTable(points).print() + "\n" + layoutsTable(points).print();
+            stepsTable(points).print() + "\n" + runText(points) +
+            layoutsTable(points).print();
   std::string decision = decisionWords(sweep);
   if (!decision.empty())
     text += paragraph("\n" + decision, 0, 0);
@@ -152,7 +169,7 @@ std::string kerf::printText(const Sweep &sweep, bool color) {
 
 std::string kerf::printJson(const Sweep &sweep) {
   Value value = Value::makeObject();
-  value.set("version", Value::fromInteger(1));
+  value.set("version", Value::fromInteger(2));
   value.set("model", Value::fromString(sweep.model));
   value.set("tokens", numberOf(sweep.tokens));
   value.set("batch", Value::fromInteger(sweep.batch));
@@ -168,11 +185,12 @@ std::string kerf::printJson(const Sweep &sweep) {
       row.set("spares", Value::fromInteger(point.spares));
       row.set("step_sec", numberOf(point.stepSec));
       row.set("mfu", numberOf(point.mfu));
-      row.set("scaling_efficiency", numberOf(point.scaling));
+      row.set("of_ideal", numberOf(point.ofIdeal));
       row.set("run", jsonOf(point.run));
       row.set("fewest", Value::fromBool(point.fewest));
       row.set("pareto", Value::fromBool(point.pareto));
       row.set("error_band", numberOf(point.run.band.more));
+      row.set("error_band_less", numberOf(point.run.band.less));
       row.set("meets_limits", Value::fromBool(point.meets));
       row.set("cheapest", Value::fromBool(point.cheapest));
       if (point.noFasterThan > 0)

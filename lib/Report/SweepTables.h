@@ -10,8 +10,11 @@ namespace kerf::report {
 
 /// The points of a sweep, those of a machine together.
 std::vector<llvm::ArrayRef<SweepPoint>> byMachine(const Sweep &sweep);
-/// Numbers of one machine, with its price in the heading.
-Table numbersTable(llvm::ArrayRef<SweepPoint> points);
+/// Steps of one machine, with what is to be known of each.
+Table stepsTable(llvm::ArrayRef<SweepPoint> points);
+/// What runs take of one machine, with its currency in the heading; no rows
+/// where nothing fits.
+Table runsTable(llvm::ArrayRef<SweepPoint> points);
 /// Layouts of one machine, or why there is none.
 Table layoutsTable(llvm::ArrayRef<SweepPoint> points);
 /// "steps of 256 sequences of 4,096 tokens (1.05 M); a run of 161 B tokens"

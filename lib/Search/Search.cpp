@@ -114,9 +114,10 @@ void Searcher::listShapes() {
       alternatives.noteMisfit(shape, bounds.bytesOf(shape));
       continue;
     }
-    double bound = bounds.secondsOf(shape);
+    LowerBound least = bounds.boundOf(shape);
+    double bound = least.sec;
     double guess = std::max(bound, bounds.estimateOf(shape, outer.order));
-    alternatives.noteBound(shape, bound);
+    alternatives.noteBound(shape, least);
     push({bound, guess, Level::Shape, 0, static_cast<int32_t>(index)});
     openHeads += orders;
   }

@@ -230,20 +230,26 @@ double ShapeBounds::trafficSec(const Shape &shape) {
   return (1 - problem.profile.gradientOverlap) * bytes * beta;
 }
 
-double ShapeBounds::pipelineSec(const Shape &shape, double sumSec,
-                                double layerSec, double tailSec) const {
+LowerBound ShapeBounds::pipelineBound(const Shape &shape, double sumSec,
+                                      double layerSec, double tailSec) const {
   // Some stage has the mean, and some at least so many whole layers.
   int64_t most = (layersOf(problem) + shape.pp - 1) / shape.pp;
   double slowest = std::max(sumSec / static_cast<double>(shape.pp),
                             static_cast<double>(most) * layerSec);
   // The first stage, which ends the step, may have next to no layers.
   double tail = shape.pp == 1 ? tailSec : 0;
-  return scheduleSec(shape, slowest, sumSec, tail) + problem.profile.stepSec;
+  LowerBound bound;
+  bound.sec =
+      scheduleSec(shape, slowest, sumSec, tail) + problem.profile.stepSec;
+  bound.layerSec = static_cast<double>(shape.microBatches) * slowest;
+  bound.dataSec = tail;
+  bound.traffic = shape.tp * shape.cp * shape.ep > 1;
+  return bound;
 }
 
-double ShapeBounds::secondsOf(const Shape &shape) {
+LowerBound ShapeBounds::boundOf(const Shape &shape) {
   const Layers &layers = layersOfShape(shape);
-  return pipelineSec(shape, layers.sec, layers.layerSec, trafficSec(shape));
+  return pipelineBound(shape, layers.sec, layers.layerSec, trafficSec(shape));
 }
 
 double ShapeBounds::secondsOf(const Shape &shape,
@@ -257,7 +263,7 @@ double ShapeBounds::secondsOf(const Shape &shape,
     if (isLayer(problem, kind))
       layerSec = std::min(layerSec, sec);
   }
-  return pipelineSec(shape, sum, layerSec, trafficSec(shape));
+  return pipelineBound(shape, sum, layerSec, trafficSec(shape)).sec;
 }
 
 /// Bytes of a layer's state, cut as far as the pins allow.

@@ -16,8 +16,9 @@ namespace kerf::search_detail {
 class ShapeBounds {
 public:
   ShapeBounds(const SearchProblem &problem, GroupMemo &memo);
-  /// Seconds of the closed form.
-  double secondsOf(const Shape &shape);
+  /// By the closed form.
+  LowerBound boundOf(const Shape &shape);
+  double secondsOf(const Shape &shape) { return boundOf(shape).sec; }
   /// The same for one order of the axes.
   double secondsOf(const Shape &shape, const std::vector<MeshAxis> &order);
   /// What a shape (with an order of its axes) will probably take: the layers'
@@ -80,8 +81,8 @@ private:
   double dataEstimate(const OuterChoice &outer);
   /// All layers take `sumSec`, one at least `layerSec`, the mean stage at the
   /// end `tailSec`.
-  double pipelineSec(const Shape &shape, double sumSec, double layerSec,
-                     double tailSec) const;
+  LowerBound pipelineBound(const Shape &shape, double sumSec, double layerSec,
+                           double tailSec) const;
 };
 
 } // namespace kerf::search_detail

@@ -59,7 +59,7 @@ struct Searcher;
 class Alternatives {
 public:
   void noteMisfit(const Shape &shape, double bytes);
-  void noteBound(const Shape &shape, double bound);
+  void noteBound(const Shape &shape, const LowerBound &bound);
   /// `value`: seconds of the timeline (never, if not simulated), closed form.
   void noteLeaf(const OuterChoice &outer, std::pair<double, double> value,
                 size_t leaf);
@@ -70,7 +70,7 @@ public:
 
 private:
   struct Track {
-    double bound = HUGE_VAL; ///< least of a shape
+    LowerBound bound;        ///< least of a shape
     double bytes = HUGE_VAL; ///< least of a shape that does not fit
     std::pair<double, double> value = {HUGE_VAL, HUGE_VAL};
     size_t leaf = 0;

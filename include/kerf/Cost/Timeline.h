@@ -186,7 +186,9 @@ std::string traceOf(const Timeline &timeline);
 /// The schedule as an SVG picture, 1200 wide: one row per stage, one box per
 /// task; data traffic as a strip below. Thousands of tasks become columns,
 /// which show the share of each kind of work. `timeline` must have its events.
-std::string svgOf(const Timeline &timeline, llvm::StringRef title);
+/// `facts` stand below the title.
+std::string svgOf(const Timeline &timeline, llvm::StringRef title,
+                  llvm::StringRef facts);
 
 } // namespace kerf
 

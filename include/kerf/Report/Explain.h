@@ -103,8 +103,14 @@ struct AxisRow {
   std::string carries; ///< what travels along it
 };
 
+/// Ranks of a stage: `size` that follow each other, in each of `blocks` blocks
+/// of `period` ranks.
+struct StageRanks {
+  int64_t first = 0, size = 1, period = 1, blocks = 1;
+};
+
 struct StageRow {
-  std::string ranks;     ///< "0-31", "0-7, 64-71, ... (4 blocks)"
+  StageRanks ranks;
   std::string layers;    ///< "embedding, 16 decoder"
   std::string recompute; ///< "nothing", "12 all, 4 nothing"
 };
@@ -116,10 +122,18 @@ struct LayoutWords {
   std::vector<std::string> ops; ///< weights or ops: "q_proj", "swiglu"
 };
 
+/// Matmuls of a kind, and attention, that are computed in one number type.
+struct PrecisionWords {
+  std::string type;             ///< "fp8", "bf16"
+  std::vector<std::string> ops; ///< weights or ops: "q_proj", "attention"
+  std::string why;              ///< they are not in fp8, or ""
+};
+
 struct KindRow {
   std::string name;
-  int64_t count = 0;               ///< layers of this kind in the model
-  std::vector<LayoutWords> layout; ///< empty: unknown, or one rank
+  int64_t count = 0;                     ///< layers of this kind in the model
+  std::vector<LayoutWords> layout;       ///< empty: unknown, or one rank
+  std::vector<PrecisionWords> precision; ///< of steps in fp8; else empty
 };
 
 struct PlanPart {
@@ -229,7 +243,7 @@ struct TimePart {
   double hfu = 0;             ///< with recomputed flops
   /// Step of devices that reach their best rate of products and never wait /
   /// this step.
-  double scaling = 0;
+  double ofIdeal = 0;
   /// Bytes sent per rank / flops per rank: link time x bandwidth, so latencies
   /// count as bytes (an upper bound).
   double bytesPerFlop = 0;
@@ -260,8 +274,9 @@ TimePart accountTime(const StepModel &step, const Machine &machine,
 
 struct AlternativeRow {
   std::string what, why;
-  double stepSec = 0; ///< 0: not evaluated, or it does not fit
-  std::string layout; ///< in short
+  double stepSec = 0;  ///< 0: not evaluated, or it does not fit
+  std::string layout;  ///< in short
+  double boundSec = 0; ///< no such plan takes less; 0: evaluated, or not known
 };
 
 /// The fastest plan found that leaves more memory free.
@@ -285,6 +300,7 @@ std::string shortLayout(const OuterChoice &outer);
 struct ErrorBand {
   double less = 0, more = 0;
   std::string source;
+  std::string when;        ///< measured or compared, "2026-11-26"; "": assumed
   bool isOfOthers = false; ///< published steps of other runtimes are so far off
 };
 
@@ -318,6 +334,22 @@ RunPart planRun(const StepModel &step, const Machine &machine, int64_t devices,
 // 6. What it rests on
 //===----------------------------------------------------------------------===//
 
+/// Steps of Kerf that were timed on a kind of device (docs/hardware.md,
+/// docs/prediction-figures.md).
+struct MeasuredSteps {
+  llvm::StringRef chip;      ///< a part of such devices' names, lower case
+  llvm::StringRef where;     ///< "one H100"
+  llvm::StringRef type;      ///< of numbers: "bf16"
+  llvm::StringRef what;      ///< "five models"
+  llvm::StringRef when;      ///< "2026-11-26"
+  double less = 0, more = 0; ///< steps took so much less or more, parts of 1
+  llvm::StringRef remark;
+};
+
+/// Those on such devices, of all number types; none of other runtimes.
+std::vector<MeasuredSteps> measuredStepsOn(const Machine &machine,
+                                           const Profile &profile);
+
 /// From steps that were measured on such a device; else from published steps of
 /// other runtimes.
 ErrorBand errorBandOf(const StepModel &step, const Machine &machine,
@@ -326,11 +358,11 @@ ErrorBand errorBandOf(const StepModel &step, const Machine &machine,
 struct TrustPart {
   std::vector<Assumption> figures;
   std::vector<std::string> assumptions, notModelled;
-  /// Kerf's own steps were measured on devices of this backend. Otherwise times
-  /// are a projection, and the error is that of other runtimes' steps.
+  /// Kerf's own steps were measured on such devices, in this number type and on
+  /// one rank (CPUs: on several, too). Otherwise times are a projection, and
+  /// the error is that of other runtimes' steps.
   bool isMeasured = false;
-  /// Where it was measured on one such device but not on several: "an H100".
-  std::string measuredAlone;
+  std::vector<MeasuredSteps> measured; ///< on such devices, in any type
   ErrorBand band;
   Certificate certificate;
   std::vector<std::pair<std::string, std::string>> excluded;
@@ -389,10 +421,13 @@ std::string printLine(const Explanation &explanation);
 /// The whole screen, at most 110 columns; with `color`, headings stand out on a
 /// terminal. Of an infeasible problem: error and notes in the house form.
 std::string printText(const Explanation &explanation, bool color = false);
+/// What stands below the title of a picture of the schedule: "8 stages, step
+/// 2.944 s, 5.0 % pipeline bubble", as the screens say it; one stage has none.
+std::string scheduleWords(const Explanation &explanation);
 /// A page for a browser that needs nothing else: all of it, with bars, and the
 /// picture of the schedule (an `<svg>` element). Prints on a few sheets.
 std::string printHtml(const Explanation &explanation, llvm::StringRef schedule);
-/// All data as JSON with sorted keys and `"version": 1`.
+/// All data as JSON with sorted keys and `"version": 2`.
 std::string printJson(const Explanation &explanation);
 
 /// "no plan fits ...", and notes with reasons and reliefs, without the words

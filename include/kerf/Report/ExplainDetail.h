@@ -6,6 +6,7 @@
 #include "kerf/Report/Explain.h"
 
 #include <map>
+#include <set>
 
 namespace kerf::explain_detail {
 
@@ -41,6 +42,12 @@ double movedSec(const ExplainInput &input, const PlanPoint &plan,
 
 /// Short names of the weights of a kind, by pattern.
 std::map<std::string, std::string> shortNames(const LayerKind &kind);
+/// Ops of a kind that only scale operands and results of matmuls in 8 bits.
+std::set<int> scalingOps(const LayerKind &kind);
+/// Which forward matmuls of a kind are in fp8, where the step is; `isOutside`:
+/// the kind is no repeated layer.
+std::vector<PrecisionWords> precisionOf(const StepModel &step, int kind,
+                                        bool isOutside);
 /// The largest buffers of a plan, of each kind of layer at its first point.
 std::vector<BufferRow> describeBuffers(const ExplainInput &input,
                                        const PlanPoint &plan);

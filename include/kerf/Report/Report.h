@@ -48,7 +48,7 @@ std::string priceRange(const RunPart &run);
 /// How far the best layout may be from this one.
 std::string optimumWords(const Certificate &certificate);
 /// How wrong the times may be, and how that is known.
-std::string errorWords(const TrustPart &trust);
+std::string errorWords(const Explanation &explanation);
 
 /// "tp 8 dp 4 pp 2 | 16 x 2 | 1f1b | zero 1"; ranks that hold all experts are
 /// data ranks.
@@ -63,16 +63,21 @@ std::vector<std::string> placementWords(const PlanPart &plan);
 // stages is a heading
 //===----------------------------------------------------------------------===//
 
+/// "0-7, 64-71, ... (8 of each 64)": ranks of a stage, or of `stages` that
+/// follow each other, of which `ranks` is the first: "4-11 (4 per stage)".
+std::string rankWords(const StageRanks &ranks, int64_t stages = 1);
 Table tableOfAxes(const PlanPart &plan);
 Table tableOfStages(const PlanPart &plan);
 Table tableOfKinds(const PlanPart &plan);
+/// Which matmuls are in 8 bits, where the step is; else empty.
+Table tableOfPrecision(const PlanPart &plan);
 Table tableOfBuffers(llvm::ArrayRef<BufferRow> rows);
 Table tableOfAlternatives(llvm::ArrayRef<AlternativeRow> rows, double stepSec);
 /// Values of degrees that were not evaluated, and why not.
 Table tableOfUntried(llvm::ArrayRef<AlternativeRow> rows);
 Table tableOfRun(const RunPart &run);
 Table tableOfSensitivity(const SensitivityPart &part);
-Table tableOfTrust(const TrustPart &trust);
+Table tableOfTrust(const Explanation &explanation);
 
 /// A part of a step: its seconds, and what else is known of it.
 struct TimeLine {
@@ -82,6 +87,11 @@ struct TimeLine {
 };
 /// The lines of compute, communication and coordination.
 std::array<std::vector<TimeLine>, 3> timeLines(const TimePart &time);
+/// Their shares in tenths of a percent, which add to 1000.
+std::array<std::vector<int64_t>, 3>
+timeShares(const std::array<std::vector<TimeLine>, 3> &groups);
+/// "12.3 %" of 123.
+std::string tenthsWords(int64_t tenths);
 
 /// How many plans the sensitivity rests on.
 std::string rankedWords(const SensitivityPart &part);

@@ -30,7 +30,8 @@ struct SweepPoint {
   std::string reason; ///< why not
   std::string layout; ///< in short
   int64_t spares = 0;
-  double stepSec = 0, mfu = 0, scaling = 0;
+  double stepSec = 0, mfu = 0;
+  double ofIdeal = 0; ///< as in `TimePart`
   RunPart run;
   bool fewest = false; ///< the fewest devices of this machine that fit
   bool pareto = false; ///< no other is both sooner done and cheaper

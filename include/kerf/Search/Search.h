@@ -160,10 +160,23 @@ struct PlanPoint {
 };
 
 /// One alternative that lost, for the explanation.
+/// Seconds that a step takes at least, and what they are: layers at their
+/// fastest, gradients of data ranks; the rest is filling the pipeline and, of
+/// some runtimes, a fixed time.
+struct LowerBound {
+  double sec = HUGE_VAL;
+  double layerSec = 0;  ///< computing, and traffic inside layers
+  double dataSec = 0;   ///< traffic of gradients
+  bool traffic = false; ///< ranks share layers: `layerSec` has traffic, too
+};
+
 struct Alternative {
   std::string what; ///< "tp=4"
   std::string why;  ///< "slower", "needs 91.2 GiB on stage 0", "not legal: ..."
   std::optional<PlanPoint> plan; ///< the fastest with that property, if it fits
+  /// What no plan with that property goes below, where none was evaluated; 0:
+  /// not known, or it does not fit.
+  double boundSec = 0;
 };
 
 /// What the search can say about its result.

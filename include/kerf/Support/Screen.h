@@ -28,8 +28,8 @@ std::vector<int64_t> tenths(llvm::ArrayRef<double> parts);
 /// Rows of cells in columns. The first row may be a heading; columns are as
 /// wide as their widest cell and two spaces apart.
 struct Table {
-  /// One letter per column: 'l' left, 'r' right, 'w' left, in several lines where
-  /// a row would be wider than `kColumns`.
+  /// One letter per column: 'l' left, 'r' right, 'w' left, in several lines
+  /// where a row would be wider than `kColumns`.
   std::string align;
   int indent = 2;
   std::vector<std::vector<std::string>> rows;

@@ -64,7 +64,8 @@ TEST(PicturesTest, Trace) {
 // micro-batches, and one row per stage.
 TEST(PicturesTest, SmallSchedule) {
   Timeline timeline = simulate(example(6), true);
-  std::string svg = svgOf(timeline, "gpt <tiny> & co");
+  std::string svg = svgOf(timeline, "gpt <tiny> & co", "6 & more");
+  EXPECT_NE(svg.find(">6 &amp; more<"), std::string::npos);
   EXPECT_EQ(count(svg, "<svg"), 1u);
   EXPECT_EQ(count(svg, "</svg>"), 1u);
   EXPECT_EQ(count(svg, "<g"), count(svg, "</g>"));
@@ -85,7 +86,7 @@ TEST(PicturesTest, LargeSchedule) {
   step.sendSec.assign(16, 1e-4);
   Timeline timeline = simulate(step, true);
   EXPECT_GT(timeline.events.size(), 30000u);
-  std::string svg = svgOf(timeline, "large");
+  std::string svg = svgOf(timeline, "large", "");
   EXPECT_EQ(count(svg, "<title>forward "), 0u);
   EXPECT_GT(count(svg, "<path fill="), 16u * 2);
   EXPECT_LT(svg.size(), 1000000u);
@@ -93,7 +94,7 @@ TEST(PicturesTest, LargeSchedule) {
 
 // Nothing to draw is no reason to fail.
 TEST(PicturesTest, NoEvents) {
-  std::string svg = svgOf(simulate(example(2)), "empty");
+  std::string svg = svgOf(simulate(example(2)), "empty", "");
   EXPECT_EQ(count(svg, "</svg>"), 1u);
   EXPECT_EQ(count(svg, "nan"), 0u);
   EXPECT_EQ(count(svg, "inf"), 0u);

@@ -74,7 +74,7 @@ TEST(Explain, RatesByHand) {
   EXPECT_DOUBLE_EQ(time.mfu, 28e12 / possible);
   EXPECT_NEAR(time.recomputedFlops, 4 * 0.5 * 0.5e12, 1e3);
   EXPECT_NEAR(time.hfu, 29e12 / possible, 1e-12);
-  EXPECT_NEAR(time.scaling, 28e12 / possible / 0.8, 1e-12);
+  EXPECT_NEAR(time.ofIdeal, 28e12 / possible / 0.8, 1e-12);
   EXPECT_NEAR(time.recomputeSec, 4 * 3e-3, 1e-9);
 }
 
@@ -421,15 +421,16 @@ TEST(Explain, RanksOfStages) {
   OuterChoice &outer = example.result.best->outer;
   auto ranks = [&] {
     Explanation e = explain(example.input());
-    return e.plan.stages[0].ranks + " / " + e.plan.stages[1].ranks;
+    return report::rankWords(e.plan.stages[0].ranks) + " / " +
+           report::rankWords(e.plan.stages[1].ranks);
   };
   EXPECT_EQ(ranks(), "0-3 / 4-7");
   outer.order = {MeshAxis::Tensor, MeshAxis::Pipeline, MeshAxis::Data,
                  MeshAxis::Context};
-  EXPECT_EQ(ranks(), "0-1, 4-5 / 2-3, 6-7");
+  EXPECT_EQ(ranks(), "0-1, 4-5 (2 of each 4) / 2-3, 6-7 (2 of each 4)");
   outer.order = {MeshAxis::Pipeline, MeshAxis::Tensor, MeshAxis::Data,
                  MeshAxis::Context};
-  EXPECT_EQ(ranks(), "0, 2, ... (4 blocks) / 1, 3, ... (4 blocks)");
+  EXPECT_EQ(ranks(), "0, 2, ... (1 of each 2) / 1, 3, ... (1 of each 2)");
 }
 
 // Numbers for people, at the borders of their units.
