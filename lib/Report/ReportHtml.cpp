@@ -187,6 +187,13 @@ static std::string planOf(const PlanPart &plan) {
                         true);
 }
 
+/// How layouts are written, for who sees one for the first time.
+static constexpr const char *kNotation =
+    "A layout names the ranks of tensor (tp), context (cp), expert (ep), data "
+    "(dp) and pipeline (pp) parallelism; micro-batches x sequences of each "
+    "(mb); the schedule, with v chunks of layers on a stage; and what is cut "
+    "over data ranks: zero 1 optimizer state, 2 gradients too, 3 weights too.";
+
 static std::string alternativesOf(const Explanation &e) {
   if (e.alternatives.empty())
     return "";
@@ -195,7 +202,7 @@ static std::string alternativesOf(const Explanation &e) {
                   {"with", "step", "slower", "layout, and what takes longer"});
   return heading(
              "Alternatives: the fastest plan with another value of a choice") +
-         tableOf(running, true) +
+         paragraph(kNotation, "soft") + tableOf(running, true) +
          tableOf(tableOfUntried(e.alternatives), false) +
          paragraph(roomyWords(e.roomy, e.time.stepSec));
 }
