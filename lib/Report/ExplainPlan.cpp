@@ -181,7 +181,22 @@ static StageRanks ranksOf(const OuterChoice &outer, int64_t stage) {
 
 using NameCount = std::pair<std::string, int64_t>;
 
-/// Counts of equal names that follow each other: "embedding, 16 x layer".
+/// "embedding, 16 x layer"
+static std::string joinRuns(llvm::ArrayRef<NameCount> runs) {
+  return llvm::join(llvm::map_range(runs,
+                                    [](const NameCount &run) {
+                                      std::string times =
+                                          run.second > 1
+                                              ? std::to_string(run.second) +
+                                                    " x "
+                                              : "";
+                                      return times + run.first;
+                                    }),
+                    ", ");
+}
+
+/// Counts of equal names that follow each other; two that take turns are told
+/// once: "embedding, 10 x [5 x layer 1, layer 2], 2 x layer 1, head".
 static std::string countNames(llvm::ArrayRef<NameCount> names) {
   std::vector<NameCount> runs;
   for (const auto &[name, count] : names) {
@@ -190,12 +205,21 @@ static std::string countNames(llvm::ArrayRef<NameCount> names) {
     else
       runs.push_back({name, count});
   }
-  std::string text;
-  for (const auto &[name, count] : runs) {
-    text += text.empty() ? "" : ", ";
-    text += (count > 1 ? std::to_string(count) + " x " : "") + name;
+  std::vector<NameCount> told;
+  for (size_t i = 0; i < runs.size();) {
+    size_t turns = 1;
+    while (i + 2 * turns + 1 < runs.size() && runs[i + 2 * turns] == runs[i] &&
+           runs[i + 2 * turns + 1] == runs[i + 1])
+      ++turns;
+    llvm::ArrayRef<NameCount> pair =
+        llvm::ArrayRef(runs).slice(i).take_front(2);
+    if (turns > 1)
+      told.push_back({"[" + joinRuns(pair) + "]", int64_t(turns)});
+    else
+      told.push_back(runs[i]);
+    i += turns > 1 ? 2 * turns : 1;
   }
-  return text;
+  return joinRuns(told);
 }
 
 /// Chunks of a stage, equal ones that follow each other together: "embedding,
