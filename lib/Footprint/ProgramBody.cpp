@@ -422,6 +422,20 @@ private:
            param.isMessage();
   }
 
+  /// Pieces of a gradient as products make it do not divide it.
+  bool isPadded(const SketchedLayer::Param &param) const {
+    return layer.outer.zero == 1 && !param.isScattered &&
+           param.piece * param.ranks > param.shard();
+  }
+
+  /// The product adds to what others have made, where that rests
+  /// (`productSummedInPlace`).
+  bool isAddedInPlace(int p) const {
+    const SketchedLayer::Param &param = layer.params[p];
+    return passes.gradients.isSummed && isSummedHere(p) && param.isProduct &&
+           !isPadded(param);
+  }
+
   /// The sum over tensor ranks, if that is smaller, on its way to pieces.
   int scatterGradient(int tensor, const SketchedLayer::Param &param) {
     if (!param.isScattered)
@@ -433,19 +447,23 @@ private:
   }
 
   /// Of several micro-batches what others have made is added first. The sum has
-  /// a place of its own, or is made in that of the gradient.
+  /// a place of its own, or is made in that of the gradient. A product's buffer
+  /// has room for padding.
   void sumGradient(int tensor, int p) {
     const SketchedLayer::Param &param = layer.params[p];
     double each = param.param->gradientBytes;
     double padded = param.piece * param.ranks;
-    if (passes.gradients.isSummed) {
+    if (passes.gradients.isSummed && !isAddedInPlace(p)) {
       int sum = add(param.gradient * each, {}, Held::Gradients);
       addNode({tensor}, {sum});
       tensor = sum;
     }
     if (layer.outer.zero == 1)
       tensor = scatterGradient(tensor, param);
-    if (layer.outer.zero == 1 && padded > param.shard()) {
+    if (!passes.gradients.isSummed && param.isProduct && isPadded(param)) {
+      double &bytes = body.tensors[tensor].bytes;
+      bytes = std::max(bytes, padded * each);
+    } else if (layer.outer.zero == 1 && padded > param.shard()) {
       int wide = add(padded * each, {}, Held::Gradients);
       addNode({tensor}, {wide});
       tensor = wide;
@@ -473,8 +491,8 @@ private:
       bool isSummed = passes.gradients.isSummed;
       bool isRows = isSummed && isTable(index, param);
       bool isAdded = isRows || (isSummed && param.isProduct);
-      bool isPart =
-          isSummedHere(p) && (isSummed || param.shrinks(layer.outer.zero));
+      bool isPart = isSummedHere(p) && !isAddedInPlace(p) &&
+                    (isSummed || param.shrinks(layer.outer.zero));
       bool isOwn = isCut(p) || isPart || (param.sharesSum() && !isRows) ||
                    (!passes.isLoop && !isAdded);
       return isOwn ? bytes : 0;

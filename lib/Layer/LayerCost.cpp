@@ -183,6 +183,7 @@ private:
       point.kernels += launch;
       if (op.isPutOff)
         point.weightGradientSec += time.seconds;
+      point.workspaceSec += time.workspaceSec;
       point.addingSec += terms.addingSec(i, layout);
       bool isShared = isMaximumOfBatch(op);
       (op.phase == LayerPhase::Forward ? point.forwardMaxima

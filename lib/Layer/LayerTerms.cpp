@@ -265,17 +265,18 @@ std::vector<int64_t> LayerTerms::attentionAttrs(const LayerOp &op,
   return attrs;
 }
 
-/// Do Kerf's own kernels compute an attention on GPUs? By its kind alone:
-/// bounds come of times on fewer ranks, where a gradient may be too large for
-/// the library that is not so on more. All context ranks are taken to cut it.
-bool LayerTerms::isOwnAttention(const LayerOp &op,
-                                llvm::ArrayRef<int64_t> cuts) const {
+/// Bounds ask by its kind alone: they come of times on fewer ranks, where a
+/// gradient may be too large for the library that is not so on more. All
+/// context ranks are taken to cut it.
+bool LayerTerms::isOwnAttention(const LayerOp &op, llvm::ArrayRef<int64_t> cuts,
+                                bool byKind) const {
   int64_t contexts = std::max(ranks[static_cast<int>(InnerAxis::Context)],
                               sequenceRanks(op, cuts));
+  auto isOwn =
+      byKind ? kerf_cuda_attention_is_own_kind : kerf_cuda_attention_is_own;
   return device.target == BackendTarget::Cuda &&
-         kerf_cuda_attention_is_own_kind(
-             attentionAttrs(op, cuts, contexts).data(),
-             op.phase != LayerPhase::Forward, op.isPacked, contexts > 1);
+         isOwn(attentionAttrs(op, cuts, contexts).data(),
+               op.phase != LayerPhase::Forward, op.isPacked, contexts > 1);
 }
 
 double LayerTerms::orderBytes(const LayerOp &op,
@@ -284,7 +285,8 @@ double LayerTerms::orderBytes(const LayerOp &op,
       context.profile.name != Profile().name)
     return 0;
   auto attrs = attentionAttrs(op, cuts, sequenceRanks(op, cuts));
-  if (!kerf_cuda_attention_is_sorted(attrs.data()) || isOwnAttention(op, cuts))
+  if (!kerf_cuda_attention_is_sorted(attrs.data()) ||
+      isOwnAttention(op, cuts, query.ideal))
     return 0;
   double rows = double(attrs[KERF_ATTN_B]) * double(attrs[KERF_ATTN_SK]) *
                 double(attrs[KERF_ATTN_G]);
@@ -444,11 +446,16 @@ OpTime LayerTerms::timeOf(int index, const LayerLayout &layout, int axis,
                           op.type,
                           op.phase != LayerPhase::Forward,
                           rows > 0 ? op.scores / scale / rows : 0,
-                          isOwnAttention(op, cuts)};
+                          isOwnAttention(op, cuts, query.ideal)};
+    double skew = causalSkew(op, cuts, *context.step);
+    double sec = skew * attentionSec(device, profile, work);
+    double spared = 0;
+    if (work.isOwn && !isOwnAttention(op, cuts, /*byKind=*/true)) {
+      work.isOwn = false;
+      spared = sec - skew * attentionSec(device, profile, work);
+    }
     return {WorkKind::Attention,
-            causalSkew(op, cuts, *context.step) *
-                    attentionSec(device, profile, work) +
-                rowSec(device, profile, orderBytes(op, cuts), 0)};
+            sec + rowSec(device, profile, orderBytes(op, cuts), 0), spared};
   }
   if (op.work.matmulFlops > 0) {
     if (query.ideal)

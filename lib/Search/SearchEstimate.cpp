@@ -32,8 +32,10 @@ constexpr int64_t kPooledSequences = 8;
 double ShapeBounds::kernelsEstimate(const OuterChoice &outer, int kind) {
   const LayerPoint &one = *alone[kind];
   auto sequences = static_cast<double>(outer.microBatch);
-  auto secOf = [](const LayerPoint &point) {
-    return point.forward.computeSec() + point.backward.computeSec();
+  bool isAlone = outer.tp * outer.cp == 1;
+  auto secOf = [&](const LayerPoint &point) {
+    return point.forward.computeSec() + point.backward.computeSec() -
+           (isAlone ? 0 : point.workspaceSec);
   };
   if (one.expertElements <= 0 || outer.ep * outer.microBatch == 1)
     return secOf(one) * sequences;

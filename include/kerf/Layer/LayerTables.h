@@ -55,6 +55,10 @@ struct LayerPoint {
   std::array<double, kInnerAxes> putOffCommSec = {};
   /// And copies of the gradient that the next layer hands over, which waits.
   double putOffCopySec = 0;
+  /// Part of `backward` that a larger workspace of the library would spare:
+  /// gradients of attention that are too large for it are own kernels'. On more
+  /// ranks they may not be.
+  double workspaceSec = 0;
   /// Part of the backward's `hiddenSec` that only what can be put off hides.
   double putOffHiddenSec = 0;
   double savedBytes = 0; ///< kept from forward to backward, per micro-batch

@@ -28,6 +28,8 @@ enum class WorkKind { Matmul, Attention, Row };
 struct OpTime {
   WorkKind kind = WorkKind::Row;
   double seconds = 0;
+  /// Of these, what a larger workspace of the library would spare.
+  double workspaceSec = 0;
 };
 
 /// A collective of the ranks of an axis, of so many bytes (as in
@@ -230,7 +232,10 @@ public:
   std::vector<int64_t> attentionAttrs(const LayerOp &op,
                                       llvm::ArrayRef<int64_t> cuts,
                                       int64_t contexts) const;
-  bool isOwnAttention(const LayerOp &op, llvm::ArrayRef<int64_t> cuts) const;
+  /// Do Kerf's own kernels compute an attention on GPUs? `byKind`: whatever its
+  /// gradient needs of the library's workspace, as bounds ask.
+  bool isOwnAttention(const LayerOp &op, llvm::ArrayRef<int64_t> cuts,
+                      bool byKind) const;
   /// Bytes that copies of an attention's keys and values move where these lie
   /// in the zigzag order and its library wants them by position.
   double orderBytes(const LayerOp &op, llvm::ArrayRef<int64_t> cuts) const;
