@@ -229,6 +229,8 @@ static void setFacts(exec::ProgramOp program, spmd::ProgramOp source,
   if (source.getStageCount() > 1)
     set("model",
         builder.getStringAttr(source.getSymName().rsplit(".stage").first));
+  if (Attribute title = source->getAttr(kTitleAttrName))
+    set("model", title);
   set("stage", builder.getI64IntegerAttr(source.getStage()));
   set("micro_batches", builder.getI64IntegerAttr(source.getMicroBatches()));
   int64_t most = source.getSlots();

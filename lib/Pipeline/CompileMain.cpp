@@ -347,7 +347,7 @@ static void warnOfPrecision(const Job &job) {
 /// Runs one stage; its contract is part of the pipeline.
 static LogicalResult runStage(ModuleOp module, Stage stage, Job &job) {
   // The plan, as people write it, stays with the program into the artifact, and
-  // so do the model's flops, its config and what an adapter is.
+  // so do the model's flops, its title, its config and what an adapter is.
   if (stage == Stage::Recompute)
     for (ModelOp model : module.getOps<ModelOp>())
       keepPlanText(model, job);
@@ -357,7 +357,7 @@ static LogicalResult runStage(ModuleOp module, Stage stage, Job &job) {
     for (ModelOp model : module.getOps<ModelOp>()) {
       for (llvm::StringRef name :
            {llvm::StringRef(kPlanTextName), llvm::StringRef(kAdapterAttrName),
-            llvm::StringRef(kConfigAttrName)})
+            llvm::StringRef(kConfigAttrName), llvm::StringRef(kTitleAttrName)})
         if (Attribute value = model->getAttr(name))
           kept.emplace_back(name, value);
       modelFlops = countModelFlops(model);

@@ -4,6 +4,7 @@
 #include "Inspect.h"
 
 #include "kerf/Dialect/Kerf/Random.h"
+#include "kerf/Dialect/Kerf/Title.h"
 #include "kerf/Differentiate/Passes.h"
 #include "kerf/Interpreter/Interpreter.h"
 #include "kerf/Pipeline/GradientCheck.h"
@@ -152,7 +153,7 @@ static LogicalResult checkModel(ModelOp model, const InspectOptions &options) {
     ++done;
     tellRest();
   };
-  llvm::outs() << "model @" << model.getSymName() << '\n';
+  llvm::outs() << "model " << titleOf(model) << '\n';
   llvm::outs().flush();
   auto errors = checkGradients(model, options.seed, options.samples, watch);
   if (failed(errors))

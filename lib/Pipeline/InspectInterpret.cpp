@@ -2,6 +2,7 @@
 
 #include "Inspect.h"
 
+#include "kerf/Dialect/Kerf/Title.h"
 #include "kerf/Interpreter/SpmdInterpreter.h"
 #include "kerf/Support/Safetensors.h"
 
@@ -181,7 +182,7 @@ static LogicalResult runSteps(const Runnable &model,
   if (!options.weights.empty() &&
       failed(readWeights(model.params, options.weights, state)))
     return failure();
-  llvm::outs() << "model @" << model.name << '\n';
+  llvm::outs() << "model " << model.name << '\n';
   for (int64_t step = 1; step <= options.steps; ++step) {
     auto inputs = model.makeInputs(step);
     if (!options.inputs.empty() &&
@@ -208,7 +209,7 @@ static LogicalResult runModel(ModelOp model, const InspectOptions &options) {
     return failure();
   Interpreter interpreter(model, {options.f64, options.seed});
   Runnable runnable;
-  runnable.name = model.getSymName();
+  runnable.name = titleOf(model);
   runnable.params = paramsOf(model);
   llvm::append_range(runnable.roles,
                      model.getRoles().getAsValueRange<StringAttr>());
@@ -229,7 +230,9 @@ static LogicalResult runPrograms(llvm::ArrayRef<spmd::ProgramOp> programs,
     return failure();
   SpmdInterpreter interpreter(programs, {options.f64, options.seed});
   Runnable runnable;
-  runnable.name = spmd::ProgramOp(programs.front()).getSymName();
+  spmd::ProgramOp first = programs.front();
+  auto title = first->getAttrOfType<StringAttr>(kTitleAttrName);
+  runnable.name = title ? title.getValue() : first.getSymName();
   runnable.params = paramsOf(programs);
   for (spmd::InputOp input : getInputs(programs))
     runnable.roles.push_back(input.getRole());

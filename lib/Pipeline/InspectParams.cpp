@@ -2,6 +2,7 @@
 
 #include "Inspect.h"
 
+#include "kerf/Dialect/Kerf/Title.h"
 #include "kerf/Support/Counts.h"
 #include "kerf/Support/Json.h"
 
@@ -121,7 +122,7 @@ static std::string shapeText(RankedTensorType type) {
 
 static void printTable(ModelOp model, llvm::ArrayRef<ParamCount> params) {
   llvm::raw_ostream &os = llvm::outs();
-  os << "model @" << model.getSymName() << "\n\n";
+  os << "model " << titleOf(model) << "\n\n";
   size_t width = 4, shapeWidth = 5;
   for (const ParamCount &param : params) {
     width = std::max(width, param.name.size());
@@ -151,7 +152,7 @@ static LogicalResult inspectModel(ModelOp model,
   double visible = 3 * (flops.linear + flops.visible) - flops.frozen;
   if (options.json) {
     json::Value object = json::Value::makeObject();
-    object.set("model", json::Value::fromString(model.getSymName()));
+    object.set("model", json::Value::fromString(titleOf(model)));
     auto set = [&](llvm::StringRef key, double value) {
       object.set(key, json::Value::fromNumber(value));
     };

@@ -1,6 +1,7 @@
 #include "PlanHead.h"
 
 #include "kerf/Cost/Timeline.h"
+#include "kerf/Dialect/Kerf/Title.h"
 #include "kerf/Step/ReadStep.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -110,7 +111,8 @@ static std::optional<StepTypes> typesOfHash(ModelOp model,
 }
 
 ModelStamp kerf::stampOf(ModelOp model) {
-  return {model.getSymName().str(), hashShapes(model, typesOf(model))};
+  return {titleOf(model).str(), model.getSymName().str(),
+          hashShapes(model, typesOf(model))};
 }
 
 llvm::DenseMap<Operation *, std::string> kerf::namesOfOps(ModelOp model) {
@@ -185,12 +187,19 @@ void HeadReader::readVersion() {
         << json::print(*version, {0, true});
 }
 
+/// The name, and the symbol where it is another.
+static std::string wordsOf(const ModelStamp &stamp) {
+  std::string text = json::quote(stamp.name);
+  return stamp.symbol == stamp.name ? text : text + " (@" + stamp.symbol + ")";
+}
+
 /// A plan for another model is refused: its numbers of ops mean other ops.
+/// Folders may be renamed, so symbols are compared.
 bool HeadReader::isOfModel() {
   const json::Value *value = root.find("model");
   if (!value || !errors.expectKind(*value, json::Kind::Object, "model"))
     return true;
-  errors.expectKeys(*value, {"name", "shapes"}, "model");
+  errors.expectKeys(*value, {"name", "symbol", "shapes"}, "model");
   ModelStamp own = stampOf(model), given = own;
   auto read = [&](llvm::StringRef key, std::string &text) {
     const json::Value *field = value->find(key);
@@ -198,14 +207,17 @@ bool HeadReader::isOfModel() {
       text = field->string;
   };
   read("name", given.name);
+  if (given.name != own.name)
+    given.symbol = given.name;
+  read("symbol", given.symbol);
   read("shapes", given.shapes);
-  if (given == own)
+  if (given.symbol == own.symbol && given.shapes == own.shapes)
     return true;
   auto error = errors.at(value->position);
   std::optional<StepTypes> types = typesOfHash(model, given.shapes);
-  if (given.name != own.name)
-    error << "the plan is for the model " << json::quote(given.name)
-          << ", found " << json::quote(own.name);
+  if (given.symbol != own.symbol)
+    error << "the plan is for the model " << wordsOf(given) << ", found "
+          << wordsOf(own);
   else if (types)
     error << "the plan is for a step of "
           << kTypesNames[static_cast<int>(*types)] << ", found one of "

@@ -38,14 +38,12 @@ private:
 
 /// What a plan file says of the model that it was made for.
 struct ModelStamp {
-  std::string name;
+  std::string name;   ///< for people: `titleOf`
+  std::string symbol; ///< in files that do not say it: the name
   std::string shapes; ///< 16 hexadecimal digits
-  bool operator==(const ModelStamp &other) const {
-    return name == other.name && shapes == other.shapes;
-  }
 };
 
-/// The name of a model, and a hash of the shapes of its inputs and parameters
+/// The names of a model, and a hash of the shapes of its inputs and parameters
 /// with the number of layers that have their own. Of number types it has
 /// whether they are f16 or fp8, which add ops.
 ModelStamp stampOf(ModelOp model);

@@ -63,6 +63,8 @@ static json::Value modelOf(ModelOp model) {
   ModelStamp stamp = stampOf(model);
   json::Value value = json::Value::makeObject();
   value.set("name", json::Value::fromString(stamp.name));
+  if (stamp.symbol != stamp.name)
+    value.set("symbol", json::Value::fromString(stamp.symbol));
   value.set("shapes", json::Value::fromString(stamp.shapes));
   return value;
 }

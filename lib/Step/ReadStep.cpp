@@ -12,6 +12,7 @@
 
 #include "kerf/Dialect/Kerf/Constants.h"
 #include "kerf/Dialect/Kerf/PutOff.h"
+#include "kerf/Dialect/Kerf/Title.h"
 #include "kerf/Interfaces/KernelInterface.h"
 #include "kerf/Interfaces/Place.h"
 
@@ -614,8 +615,7 @@ std::string rulesOf(ModelOp model, const Segment &segment) {
 
 FailureOr<StepModel> kerf::readStep(ModelOp model) {
   StepModel step;
-  auto title = model->getAttrOfType<StringAttr>(kTitleAttrName);
-  step.name = title ? title.str() : model.getSymName().str();
+  step.name = titleOf(model).str();
   if (BlockArgument tokens = model.getInput("tokens")) {
     auto type = cast<RankedTensorType>(tokens.getType());
     step.batch = type.getRank() > 0 ? type.getDimSize(0) : 1;

@@ -27,7 +27,7 @@
 //   "stages": [[{"kind": "embedding", "count": 1}, {"kind": "layer", "count":
 //   8}],
 //              [{"kind": "layer", "count": 8, "recompute": [3, 7]}, ...]],
-//   "model": {"name": "gpt2", "shapes": "5a0e..."},
+//   "model": {"name": "tiny-gpt2", "symbol": "gpt2", "shapes": "5a0e..."},
 //   "reserve_bytes": 1600000000,
 //   "checked": {"twin": "8 x 8 tokens, ...", "largest_error": 3e-12,
 //               "differs": []},
