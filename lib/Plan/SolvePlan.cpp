@@ -541,6 +541,27 @@ static void tryPlacement(const Subject &subject, const SolveRequest &request,
   certificate.allLayouts = known.allLayouts && own.allLayouts;
 }
 
+/// A plan that is given has as many ranks as its mesh.
+static LogicalResult checkMesh(const Subject &subject, int64_t devices) {
+  if (!subject.given)
+    return success();
+  MeshAttr mesh = getPlan(subject.given).getMesh();
+  int64_t ranks = llvm::product_of(mesh.getSizes());
+  if (ranks <= devices)
+    return success();
+  std::string axes;
+  for (auto [name, size] : llvm::zip(mesh.getNames(), mesh.getSizes()))
+    axes +=
+        (axes.empty() ? "" : ", ") + name.str() + " " + std::to_string(size);
+  InFlightDiagnostic error = subject.error();
+  error << "the plan's mesh (" << axes << ") needs " << ranks
+        << " devices, found " << devices;
+  error.attachNote() << "give --devices=" << ranks
+                     << ", or plan again for --devices=" << devices
+                     << " without the plan's file";
+  return error;
+}
+
 static FailureOr<std::unique_ptr<Solution>> solve(const Subject &subject,
                                                   const SolveRequest &request) {
   constexpr int64_t mostDevices = 1 << 20; // that a mesh may have
@@ -549,6 +570,8 @@ static FailureOr<std::unique_ptr<Solution>> solve(const Subject &subject,
   if (devices < 1 || devices > mostDevices)
     return emitError(UnknownLoc::get(subject.context))
            << "expected 1 to " << mostDevices << " devices, found " << devices;
+  if (failed(checkMesh(subject, devices)))
+    return failure();
   std::vector<Placement> placements = placementsOf(request.machine, devices);
   auto solution =
       solveOn(subject, request, placements.front(), request.enoughSec);
