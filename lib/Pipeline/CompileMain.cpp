@@ -2,20 +2,17 @@
 
 #include "ArenaRoom.h"
 #include "CheckTwin.h"
-#include "NewClusterTask.h"
-#include "PlanTask.h"
+#include "CompilerOptions.h"
 #include "WriteArtifact.h"
 
 #include "kerf/Codegen/Codegen.h"
 #include "kerf/Dialect/Kerf/ModelFlops.h"
 #include "kerf/Dialect/Spmd/Spmd.h"
 #include "kerf/Pipeline/Mains.h"
-#include "kerf/Pipeline/Stages.h"
 #include "kerf/PlanIR/PlanFile.h"
 #include "kerf/Report/Explain.h"
 #include "kerf/Report/Report.h"
 #include "kerf/Support/Input.h"
-#include "kerf/Support/Log.h"
 #include "kerf/Support/Output.h"
 #include "kerf/Support/Version.h"
 
@@ -50,119 +47,6 @@ and what it leaves open is searched.
 Exit status: 0 done; 1 the input or the configuration is wrong, and nothing was
 written; 128 or more when the program was killed.
 )";
-
-namespace {
-struct CommandLine {
-  cl::OptionCategory category{"Compiler options"};
-  cl::opt<std::string> input{cl::Positional, cl::init("-"),
-                             cl::desc("<model.mlir, a step of --emit=step, or "
-                                      "- for standard input>"),
-                             cl::cat(category)};
-  cl::opt<std::string> output{"o", cl::desc("Write to this file (default: -)"),
-                              cl::value_desc("file"), cl::init("-"),
-                              cl::cat(category)};
-  cl::opt<std::string> stopAfter{
-      "stop-after",
-      cl::desc("Last stage (default: precision; all with -o NAME.kerf)"),
-      cl::value_desc("stage"), cl::cat(category)};
-  cl::opt<std::string> startAfter{
-      "start-after", cl::desc("The input is the output of this stage"),
-      cl::value_desc("stage"), cl::cat(category)};
-  cl::opt<std::string> precision{
-      "precision",
-      cl::desc(
-          "f32, or bf16 or f16 with f32 masters, or fp8: bf16 with "
-          "products of layers in 8 bits (GPUs of sm_89 and newer; computed "
-          "in bf16 on target cpu). Default: bf16 with a --cluster whose "
-          "devices have it (not CPUs), else f32"),
-      cl::value_desc("type"), cl::init("f32"), cl::cat(category)};
-  cl::list<std::string> recompute{
-      "recompute",
-      cl::desc("What the backward pass computes again: none, full, selective, "
-               "or numbers of forward ops (default: as the plan says)"),
-      cl::value_desc("values"), cl::CommaSeparated, cl::cat(category)};
-  cl::opt<bool> fuse{"fuse", cl::desc("Join kernels (default: true)"),
-                     cl::init(true), cl::cat(category)};
-  cl::opt<bool> overlap{
-      "overlap",
-      cl::desc("Start collectives early and wait for them late (default: "
-               "true)"),
-      cl::init(true), cl::cat(category)};
-  cl::opt<cl::boolOrDefault> bucketGradients{
-      "bucket-gradients",
-      cl::desc("Sum gradients over data ranks while the last backward pass "
-               "runs (default: on for clusters of devices that communicate "
-               "beside computing, not for CPUs, and not where another stage "
-               "waits for that pass)"),
-      cl::cat(category)};
-  cl::opt<int64_t> workers{
-      "max-threads",
-      cl::desc("Threads that workspaces are planned for (default: 8)"),
-      cl::value_desc("number"), cl::init(8), cl::cat(category)};
-  cl::opt<std::string> target{
-      "target",
-      cl::desc("What the ranks run on: cpu, cuda (default: as the cluster "
-               "says, else cpu)"),
-      cl::value_desc("name"), cl::cat(category)};
-  cl::opt<std::string> gpu{
-      "gpu",
-      cl::desc("GPU that kernels are made for on target cuda: sm_80, sm_86, "
-               "sm_89, sm_90, sm_100, sm_103, sm_120 (default: as the cluster "
-               "says, else sm_90)"),
-      cl::value_desc("name"), cl::cat(category)};
-  cl::opt<std::string> cpu{
-      "cpu",
-      cl::desc("CPU that kernels are made for: native (default), x86-64-v2, "
-               "x86-64-v3 (AVX2), x86-64-v4 (AVX-512), or a name of LLVM's"),
-      cl::value_desc("name"), cl::init("native"), cl::cat(category)};
-  cl::opt<std::string> plan{
-      "plan", cl::desc("How the step is distributed (JSON; default: one rank)"),
-      cl::value_desc("file"), cl::cat(category)};
-  cl::opt<std::string> check{
-      "check",
-      cl::desc(
-          "What is trained on virtual ranks and on one before programs are "
-          "made of a plan: twin (default: a small step with the decisions of "
-          "the plan), full (the step itself), off"),
-      cl::value_desc("what"), cl::init("twin"), cl::cat(category)};
-  cl::opt<std::string> emit{
-      "emit",
-      cl::desc("ir (default); plan: the completed plan as JSON; step: what "
-               "the planner knows of the model, as JSON that kerfc plans in "
-               "its place; sampler: the model that --sampler compiles; verify: "
-               "the "
-               "step and the programs of its ranks, for kerf-inspect verify; "
-               "twin: the same of the small step that stands for this one"),
-      cl::value_desc("what"), cl::init("ir"), cl::cat(category)};
-  cl::opt<bool> sampler{
-      "sampler",
-      cl::desc("Add to the compiled file what kerf-run --sample needs: the "
-               "model goes on from a text, on the CPU of one rank"),
-      cl::cat(category)};
-  cl::opt<std::string> dump{
-      "dump-stages-to",
-      cl::desc("Write the IR after each stage to this folder"),
-      cl::value_desc("folder"), cl::cat(category)};
-  std::string aboutLog = describeLogOption();
-  cl::list<std::string> log{"log", cl::CommaSeparated, cl::desc(aboutLog),
-                            cl::value_desc("names"), cl::cat(category)};
-  cl::OptionCategory planCategory{"Planner options"};
-  PlanOptions planner{planCategory};
-  NewClusterOptions newCluster{planCategory};
-  cl::list<std::string> plugins{
-      "load-dialect-plugin",
-      cl::desc("Shared object with a dialect of your own"),
-      cl::value_desc("file"), cl::cat(category)};
-  cl::list<std::string> passPlugins{
-      "load-pass-plugin", cl::desc("Shared object with passes of your own"),
-      cl::value_desc("file"), cl::cat(category)};
-  cl::list<std::string> own{
-      "run-after",
-      cl::desc("Run passes of your own at the end of a stage, before its "
-               "contract is checked: ingest:my-pass{option=1}"),
-      cl::value_desc("stage:passes"), cl::cat(category)};
-};
-} // namespace
 
 static int fail(const llvm::Twine &message) {
   llvm::WithColor::error() << message << '\n';
@@ -199,6 +83,7 @@ struct Job {
   PlanCheck check = PlanCheck::Twin;
   bool writes = true;        ///< IR, a plan or a compiled file
   bool hasPrecision = false; ///< given, or of the input
+  bool hasCpu = false;       ///< given
 };
 } // namespace
 
@@ -220,6 +105,8 @@ static LogicalResult chooseTarget(const Machine &machine, Job &job) {
                   "compile it with --plan");
   if (own == "cpu" && !job.gpu.empty())
     return refuse("--gpu is for target cuda, its devices are of target cpu");
+  if (own == "cuda" && job.hasCpu)
+    return refuse("--cpu is for target cpu, its devices are of target cuda");
   job.stages.target = own.str();
   std::string error;
   if (own == "cuda" && job.gpu.empty()) {
@@ -251,10 +138,6 @@ static LogicalResult planAndShow(ModuleOp module, Job &job) {
     job.room.emplace(machine, *best);
     job.priced = pricedStep(**solution);
     job.planned = printLine(*shown);
-    // Who only writes a file sees no explanation.
-    if (!job.task.explains())
-      for (const std::string &warning : report::warningsOf(*shown))
-        llvm::errs() << warning << '\n';
   }
   if (best && machine.device.target == BackendTarget::Cuda)
     job.reserveBytes = best->stages.front().memory.reserved;
@@ -274,18 +157,29 @@ static LogicalResult checkSolution(ModuleOp module, Job &job) {
                   : success();
 }
 
+static bool hasExperts(ModelOp model) {
+  return model.getBody()
+      .walk([](AssignSlotsOp) { return WalkResult::interrupt(); })
+      .wasInterrupted();
+}
+
 /// Gives the plans of a module the room that the command line asks for.
-static void setMoeBuffer(ModuleOp module, double buffer) {
+static void setMoeBuffer(ModuleOp module, const PlanTask &task) {
   for (ModelOp model : module.getOps<ModelOp>())
-    if (auto plan = model->getAttrOfType<PlanAttr>(kPlanAttrName))
+    if (auto plan = model->getAttrOfType<PlanAttr>(kPlanAttrName)) {
+      int64_t axis = plan.getMesh().find("ep");
+      if (!task.plans()) // Who plans has been told.
+        warnOfMoeBuffer(hasExperts(model),
+                        axis < 0 ? 1 : plan.getMesh().getSizes()[axis]);
       model->setAttr(kPlanAttrName,
                      PlanAttr::get(module.getContext(), plan.getMesh(),
                                    plan.getMicroBatches(), plan.getSchedule(),
                                    plan.getRecomputeAll(), plan.getRecompute(),
                                    plan.getChunks(), plan.getDefer(),
                                    plan.getZero(), plan.getShardGroup(),
-                                   plan.getStages(), buffer,
+                                   plan.getStages(), task.moeBuffer,
                                    plan.getPlainOrder()));
+    }
 }
 
 /// The attribute of a model, and of the first program of its step, with the
@@ -376,7 +270,7 @@ static LogicalResult runStage(ModuleOp module, Stage stage, Job &job) {
   if (failed(pm.run(module)))
     return failure();
   if (stage == Stage::Plan && job.task.moeBuffer > 0)
-    setMoeBuffer(module, job.task.moeBuffer);
+    setMoeBuffer(module, job.task);
   if (plans && given)
     takeDevices(module, job.task);
   if (plans && given && failed(planAndShow(module, job)))
@@ -447,15 +341,20 @@ static std::string checkWords(const std::optional<CheckedPlan> &checked) {
          (" trains as on one rank (to " + error + ")");
 }
 
-/// One line of what was compiled for a cluster, unless it was explained, or two
-/// where it is long. 0.
-static int tellOfArtifact(const Job &job) {
-  if (job.planned.empty() || job.task.shows() || job.output == "-")
+/// Writes the compiled file, and one line of what was compiled, or two where it
+/// is long: the plan for a cluster, else the model and its ranks; unless it was
+/// explained. The status.
+static int finishArtifact(ModuleOp module, const Job &job) {
+  FailureOr<std::string> words = writeArtifact(module, job.sampler, job.output);
+  if (failed(words))
+    return 1;
+  if (job.task.shows())
     return 0;
-  std::string plan = "wrote '" + job.output + "': " + job.planned + ";";
+  std::string what = "wrote '" + job.output +
+                     "': " + (job.planned.empty() ? *words : job.planned) + ";";
   std::string check = checkWords(job.checked);
-  bool isLong = plan.size() + 1 + check.size() > report::kColumns;
-  llvm::outs() << plan << (isLong ? "\n  " : " ") << check << '\n';
+  bool isLong = what.size() + 1 + check.size() > report::kColumns;
+  llvm::outs() << what << (isLong ? "\n  " : " ") << check << '\n';
   return 0;
 }
 
@@ -464,7 +363,7 @@ static int tellOfArtifact(const Job &job) {
 //===----------------------------------------------------------------------===//
 
 /// The stages to run. 1 after an error.
-static int readStages(const CommandLine &options, Job &job) {
+static int readStages(const CompilerOptions &options, Job &job) {
   if (!llvm::is_contained({"ir", "plan", "step", "sampler", "verify", "twin"},
                           options.emit))
     return fail("unknown --emit '" + options.emit +
@@ -527,7 +426,7 @@ static int checkSampler(const Job &job) {
 }
 
 /// Planning happens in the stage plan, and shows on standard output.
-static int checkTask(const CommandLine &options, const Job &job) {
+static int checkTask(const CompilerOptions &options, const Job &job) {
   if (!job.task.plans())
     return 0;
   if (job.done && *job.done >= Stage::Plan)
@@ -552,9 +451,10 @@ static int checkTask(const CommandLine &options, const Job &job) {
 }
 
 /// Reads what the program is compiled for. 1 after an error.
-static int readTarget(const CommandLine &options, Job &job) {
+static int readTarget(const CompilerOptions &options, Job &job) {
   job.target = options.target;
   job.gpu = options.gpu;
+  job.hasCpu = options.cpu.getNumOccurrences();
   job.stages.cpu = options.cpu;
   if (!job.target.empty() && job.target != "cpu" && job.target != "cuda")
     return fail("unknown target '" + job.target + "', expected cpu or cuda");
@@ -579,12 +479,14 @@ static int readTarget(const CommandLine &options, Job &job) {
 }
 
 /// Reads the command line. 1 after an error.
-static int readJob(const CommandLine &options, Job &job) {
+static int readJob(const CompilerOptions &options, Job &job) {
   auto task = planTaskOf(options.planner);
   if (failed(task))
     return 1;
-  if (std::string wrong = checkNewCluster(options.newCluster); !wrong.empty())
-    return fail(wrong);
+  for (const std::string &wrong :
+       {checkNewCluster(options.newCluster), findIdleOption(options)})
+    if (!wrong.empty())
+      return fail(wrong);
   job.task = *task;
   job.output = options.output;
   job.dump = options.dump;
@@ -619,6 +521,7 @@ static int readJob(const CommandLine &options, Job &job) {
   if (failed(checkOwnPasses(job.stages.own, error)))
     return fail("--run-after: " + llvm::StringRef(error).rtrim());
   warnOfUnreached(job.stages.own, job.done, job.last);
+  warnOfStages({job.done, job.last, job.task.plans(), job.emitsTwin});
   return 0;
 }
 
@@ -698,22 +601,13 @@ static LogicalResult showOnly(const PlanInput &input, Job &job) {
 }
 
 /// Plans a step without its model, of which nothing can be compiled.
-static int showStep(InputModule &input, const CommandLine &options, Job &job) {
+static int showStep(InputModule &input, Job &job) {
   if (!job.task.plans())
     return fail("a step has no model to compile: it is planned, for "
                 "--cluster=FILE");
-  auto needsModel = [&](const auto &option) {
-    if (option.getNumOccurrences())
-      fail("a step has no model, which " +
-           llvm::Twine(option.ArgStr.size() > 1 ? "--" : "-") + option.ArgStr +
-           " needs; its products are of type " + input.step()->type);
-    return option.getNumOccurrences() > 0;
-  };
-  if (needsModel(options.output) || needsModel(options.emit) ||
-      needsModel(options.stopAfter) || needsModel(options.startAfter) ||
-      needsModel(options.dump) || needsModel(options.plan) ||
-      needsModel(options.precision) || needsModel(options.own))
-    return 1;
+  if (std::string option = findModelOption(); !option.empty())
+    return fail("a step has no model, which " + option +
+                " needs; its products are of type " + input.step()->type);
   if (!job.task.shows())
     return fail(
         "a step has no model to compile; say what to show of its plan: "
@@ -748,7 +642,7 @@ int kerf::compileMain(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   dropLibraryOptions();
   showOwnVersion();
-  CommandLine options;
+  CompilerOptions options;
   cl::HideUnrelatedOptions({&options.category, &options.planCategory});
   if (!cl::ParseCommandLineOptions(argc, argv, kOverview))
     return 1;
@@ -760,8 +654,11 @@ int kerf::compileMain(int argc, char **argv) {
     listClusters(llvm::outs());
     return 0;
   }
-  if (options.newCluster.wanted)
-    return writeNewCluster(options.newCluster, options.output);
+  if (options.newCluster.wanted) {
+    std::string wrong = findIdleOption(options);
+    return wrong.empty() ? writeNewCluster(options.newCluster, options.output)
+                         : fail(wrong);
+  }
   std::string unknown;
   if (!enableLogs(options.log, unknown))
     return fail(unknown);
@@ -770,7 +667,7 @@ int kerf::compileMain(int argc, char **argv) {
     return 1;
   InputModule input(options.input, options.plugins, /*takesSteps=*/true);
   if (input.step())
-    return showStep(input, options, job);
+    return showStep(input, job);
   ModuleOp module = input.get();
   if (!module || (job.done && failed(checkContracts(module, *job.done))) ||
       failed(readMachines(module.getContext(), job)))
@@ -792,7 +689,6 @@ int kerf::compileMain(int argc, char **argv) {
   if (job.emitsSampler)
     return failed(writeSampler(module, job.output));
   if (job.isArtifact)
-    return failed(writeArtifact(module, job.sampler, job.output)) ||
-           tellOfArtifact(job);
+    return finishArtifact(module, job);
   return failed(writeModule(module, job.output));
 }

@@ -6,10 +6,12 @@
 #include "kerf/Ingest/Import.h"
 #include "kerf/Pipeline/Mains.h"
 #include "kerf/Pipeline/Stages.h"
+#include "kerf/Support/Counts.h"
 #include "kerf/Support/Input.h"
 #include "kerf/Support/Json.h"
 #include "kerf/Support/Log.h"
 #include "kerf/Support/Output.h"
+#include "kerf/Support/Quantities.h"
 #include "kerf/Support/Version.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -59,11 +61,13 @@ struct CommandLine {
   cl::opt<std::string> output{"o", cl::desc("Write to this file (default: -)"),
                               cl::value_desc("file"), cl::init("-"),
                               cl::cat(category)};
-  cl::opt<int64_t, true> batch{
+  cl::opt<std::string> batch{
       "batch", cl::desc("Sequences in the global batch (required)"),
-      cl::location(values.batch), cl::cat(category)};
-  cl::opt<int64_t, true> seq{"seq", cl::desc("Tokens in a sequence (required)"),
-                             cl::location(values.seq), cl::cat(category)};
+      cl::value_desc("number"), cl::cat(category)};
+  cl::opt<std::string> seq{
+      "seq",
+      cl::desc("Tokens in a sequence (required): 8192, or 8Ki; 8k is 8000"),
+      cl::value_desc("number"), cl::cat(category)};
   cl::opt<std::string, true> optimizer{
       "optimizer",
       cl::desc(
@@ -207,6 +211,24 @@ static int write(llvm::StringRef path,
   return 0;
 }
 
+/// Reads a size; one in thousands is told, as powers of two are often meant.
+static int readSize(const cl::opt<std::string> &option, int64_t &value) {
+  llvm::StringRef text = option.getValue();
+  std::optional<int64_t> number = readWhole(text);
+  if (!number)
+    return fail("expected '" + option.ArgStr +
+                "' as a whole number such as 512 or 8Ki (8192), found '" +
+                text + "'");
+  value = *number;
+  llvm::StringRef digits = text.rtrim("kK");
+  std::optional<int64_t> binary = readWhole((digits + "Ki").str());
+  if (digits != text && binary)
+    llvm::WithColor::note(llvm::errs(), "kerf-import")
+        << "--" << option.ArgStr << "=" << text << " is " << groupDigits(value)
+        << "; " << digits << "Ki is " << groupDigits(*binary) << '\n';
+  return 0;
+}
+
 /// Problems of options have no place in a file.
 static mlir::LogicalResult printWithoutLocation(mlir::Diagnostic &diagnostic) {
   if (!llvm::isa<mlir::UnknownLoc>(diagnostic.getLocation()))
@@ -260,6 +282,66 @@ static void setTitle(mlir::ModuleOp module, const std::string &title) {
                      mlir::StringAttr::get(module.getContext(), title));
 }
 
+//===----------------------------------------------------------------------===//
+// Options that nothing asks for
+//===----------------------------------------------------------------------===//
+
+/// Whether a parameter of a model may have one of these rules.
+template <typename... Rules> static bool hasRule(ModelOp model) {
+  if (llvm::isa_and_present<Rules...>(model->getAttr("optimizer")))
+    return true;
+  auto groups = model->getAttrOfType<mlir::ArrayAttr>("groups");
+  return groups &&
+         llvm::any_of(groups.getAsRange<GroupAttr>(), [](GroupAttr group) {
+           return llvm::isa_and_present<Rules...>(group.getRule());
+         });
+}
+
+static bool hasExperts(ModelOp model) {
+  return model.getBody()
+      .walk([](AssignSlotsOp) { return mlir::WalkResult::interrupt(); })
+      .wasInterrupted();
+}
+
+/// Whether a model has what an option is of; and, where it has not, whether the
+/// value says just that.
+static constexpr struct {
+  llvm::StringLiteral option;
+  bool (*isUsed)(ModelOp);
+  llvm::StringLiteral why;
+  bool (*isHarmless)(const ImportOptions &) = nullptr;
+} kUses[] = {
+    {"beta1", hasRule<AdamWAttr, AdamW8bitAttr, LionAttr>,
+     "no parameter has adamw, adamw_8bit or lion"},
+    {"beta2", hasRule<AdamWAttr, AdamW8bitAttr, LionAttr>,
+     "no parameter has adamw, adamw_8bit or lion"},
+    {"eps", hasRule<AdamWAttr, AdamW8bitAttr>,
+     "no parameter has adamw or adamw_8bit"},
+    {"momentum", hasRule<SGDAttr, MuonAttr>, "no parameter has sgd or muon"},
+    {"muon-rate", hasRule<MuonAttr>, "no parameter has muon"},
+    {"state-block", hasRule<AdamW8bitAttr>, "no parameter has adamw_8bit"},
+    {"capacity-factor", hasExperts, "the model has no experts"},
+    {"aux-loss", hasExperts, "the model has no experts",
+     [](const ImportOptions &options) {
+       return options.auxLoss == "none" || options.auxLoss == "config";
+     }},
+    {"router-bias-rate", hasRule<BalanceAttr>,
+     "no router of the model has a bias that balances experts",
+     [](const ImportOptions &options) { return options.routerBiasRate == 0; }},
+};
+
+/// Refuses options that change nothing: somebody expects another training.
+static int checkUse(mlir::ModuleOp module, const ImportOptions &options) {
+  for (const auto &[name, isUsed, why, isHarmless] : kUses) {
+    bool isGiven =
+        cl::getRegisteredOptions().lookup(name)->getNumOccurrences() > 0;
+    if (isGiven && llvm::none_of(module.getOps<ModelOp>(), isUsed) &&
+        !(isHarmless && isHarmless(options)))
+      return fail("'--" + name + "' has no effect: " + why + "; leave it out");
+  }
+  return 0;
+}
+
 /// Options of configs, which a graph has in itself; a function of JAX has no
 /// optimizer.
 static int checkGraphOptions(CommandLine &options, bool isFunction) {
@@ -296,6 +378,8 @@ static int runGraph(CommandLine &options,
   graph.stablehlo.params.assign(options.params.begin(), options.params.end());
   graph.optimizer = options.values;
   return importGraph(std::move(buffer), graph, [&](mlir::ModuleOp module) {
+    if (int bad = checkUse(module, options.values))
+      return bad;
     const std::string &name = options.values.modelName;
     for (ModelOp model : module.getOps<ModelOp>())
       if (!name.empty())
@@ -328,6 +412,9 @@ static int runImport(CommandLine &options) {
         static_cast<const cl::Option *>(&options.seq)})
     if (!option->getNumOccurrences())
       return fail("expected --" + option->ArgStr + ", see --help");
+  if (readSize(options.batch, options.values.batch) ||
+      readSize(options.seq, options.values.seq))
+    return 1;
   if (auto longLine = findLongLine(text)) {
     llvm::errs() << name << ':' << *longLine << '\n';
     return 1;
@@ -342,6 +429,8 @@ static int runImport(CommandLine &options) {
       importConfig(text, name, options.values, &context);
   if (!module)
     return 1;
+  if (int bad = checkUse(*module, options.values))
+    return bad;
   keepConfig(*module, text);
   setTitle(*module, options.values.modelName.empty() ? titleOf(path) : "");
   mlir::OpPrintingFlags flags;

@@ -102,7 +102,8 @@ PlanOptions::PlanOptions(cl::OptionCategory &category)
              cl::value_desc("number"), cl::cat(category)),
       price("price",
             cl::desc("Price of a device-hour, instead of the cluster's, in its "
-                     "currency"),
+                     "currency; ranks that share a device, as on CPUs, share "
+                     "it"),
             cl::value_desc("amount"), cl::cat(category)),
       within("within",
              cl::desc("With --sweep: what the run may take, such as 30d; the "
@@ -215,9 +216,6 @@ FailureOr<PlanTask> kerf::planTaskOf(const PlanOptions &options) {
   task.explainJson = options.explainJson;
   task.html = options.html;
   task.searchSensitivity = options.searchSensitivity;
-  if (task.searchSensitivity && !task.explains())
-    return fail("--search-sensitivity needs --explain, --explain-json or "
-                "--html");
   task.versus = options.versus;
   task.trace = options.trace;
   task.svg = options.svg;
@@ -252,8 +250,10 @@ LogicalResult kerf::readClusters(MLIRContext *context, PlanTask &task) {
       return fail("--price: '" + cluster +
                   "' states no currency; add 'price: "
                   "{device_hour: 1, currency: USD}' to it");
-    if (task.price)
+    if (task.price) {
       machine->price->deviceHour = *task.price;
+      machine->price->isGiven = true;
+    }
     task.machines.push_back(*machine);
   }
   return success();
@@ -426,6 +426,29 @@ static void printScreen(ExplainSize size, const Explanation &explanation) {
     llvm::outs() << printText(explanation, color);
 }
 
+static bool hasExperts(const StepModel &step) {
+  return llvm::any_of(step.kinds, [](const LayerKind &kind) {
+    return llvm::any_of(kind.ops, [](const LayerOp &op) {
+      return llvm::any_of(op.variants, [](const FactorVariant &variant) {
+        return variant.exchanges;
+      });
+    });
+  });
+}
+
+/// Warns of what the plan is, where no screen does, and of what was given for
+/// nothing.
+static void warnOf(const PlanTask &task, const Solution &solution,
+                   const Explanation &explanation) {
+  bool isOnScreen =
+      task.explain == ExplainSize::Short || task.explain == ExplainSize::Full;
+  if (!isOnScreen)
+    for (const std::string &warning : report::warningsOf(explanation))
+      llvm::errs() << warning << '\n';
+  if (task.moeBuffer > 0)
+    warnOfMoeBuffer(hasExperts(solution.step), solution.result.best->outer.ep);
+}
+
 FailureOr<Explanation> kerf::showTask(const PlanInput &input,
                                       const PlanTask &task,
                                       const Solution &solution) {
@@ -447,6 +470,7 @@ FailureOr<Explanation> kerf::showTask(const PlanInput &input,
   if (!solution.result.best)
     return refuse(input, solution);
   printScreen(task.explain, explanation);
+  warnOf(task, solution, explanation);
   Timeline timeline;
   if (!task.trace.empty() || !task.svg.empty() || !task.html.empty())
     timeline = simulate(solution.result.best->work, /*keepEvents=*/true);
@@ -500,6 +524,8 @@ LogicalResult kerf::runSweep(const PlanInput &source, const PlanTask &task) {
   input.tokens = task.tokens;
   input.limits = task.limits;
   input.machines = task.machines;
+  if (task.moeBuffer > 0 && !hasExperts(*step))
+    warnOfMoeBuffer(/*hasExperts=*/false, /*expertRanks=*/1);
   SolveRequest request = requestOf(task, task.machines.front());
   bool wrong = false;
   Sweep found = sweep(input, [&](const Machine &machine, int64_t devices) {

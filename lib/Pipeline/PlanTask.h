@@ -106,6 +106,10 @@ mlir::FailureOr<Explanation> showTask(const PlanInput &input,
                                       const PlanTask &task,
                                       const Solution &solution);
 
+/// Warns where the room for routed tokens that --moe-buffer gives is of no use:
+/// there are no experts, or one rank holds them all.
+void warnOfMoeBuffer(bool hasExperts, int64_t expertRanks);
+
 /// Without a number of devices, those of the plan that a model has.
 void takeDevices(mlir::ModuleOp module, PlanTask &task);
 /// Plans the input on each cluster with each number of devices, and

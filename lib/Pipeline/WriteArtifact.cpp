@@ -4,6 +4,7 @@
 #include "kerf/Dialect/Kerf/Kerf.h"
 #include "kerf/PlanIR/PlanFile.h"
 #include "kerf/Sampler/Sampler.h"
+#include "kerf/Support/Counts.h"
 #include "kerf/Support/Output.h"
 
 #include "llvm/Support/WithColor.h"
@@ -24,12 +25,28 @@ static uint64_t hashOf(ModuleOp module) {
   return llvm::xxh3_64bits(text);
 }
 
-/// The bytes of the compiled file of the programs of a module.
-static FailureOr<std::string> fileOf(ModuleOp module,
-                                     const std::string &sampler) {
+/// What a compiled file is of, in few words.
+static std::string wordsOf(const ArtifactData &data) {
+  const kerf_meta &meta = data.meta;
+  std::string axes;
+  for (const kerf_axis &axis : data.axes)
+    if (axis.size > 1)
+      axes += (axes.empty() ? " (" : " ") + data.strings.get(axis.name).str() +
+              " " + std::to_string(axis.size);
+  return data.strings.get(meta.model).str() + " on " +
+         countOf(meta.world_size, "rank") + axes + (axes.empty() ? "" : ")") +
+         " of " + data.strings.get(meta.target).str() + " " +
+         data.strings.get(meta.cpu).str();
+}
+
+/// The bytes of the compiled file of the programs of a module. `words`: what it
+/// is of.
+static FailureOr<std::string>
+fileOf(ModuleOp module, const std::string &sampler, std::string &words) {
   FailureOr<ArtifactData> data = assembleArtifact(module, hashOf(module));
   if (failed(data))
     return failure();
+  words = wordsOf(*data);
   data->sampler = sampler;
   std::string bytes, error;
   llvm::raw_string_ostream os(bytes);
@@ -48,10 +65,14 @@ static LogicalResult writeText(llvm::StringRef text, llvm::StringRef path) {
   return failure();
 }
 
-LogicalResult kerf::writeArtifact(ModuleOp module, const std::string &sampler,
-                                  llvm::StringRef path) {
-  FailureOr<std::string> bytes = fileOf(module, sampler);
-  return failed(bytes) ? failure() : writeText(*bytes, path);
+FailureOr<std::string> kerf::writeArtifact(ModuleOp module,
+                                           const std::string &sampler,
+                                           llvm::StringRef path) {
+  std::string words;
+  FailureOr<std::string> bytes = fileOf(module, sampler, words);
+  if (failed(bytes) || failed(writeText(*bytes, path)))
+    return failure();
+  return words;
 }
 
 LogicalResult kerf::writePlan(ModuleOp module, llvm::StringRef path) {
@@ -112,7 +133,8 @@ FailureOr<std::string> kerf::compileSampler(ModuleOp module,
   if (failed(runStages(**sampler, {Stage::Fuse, Stage::Memory, Stage::Codegen},
                        own)))
     return failure();
-  return fileOf(**sampler, "");
+  std::string words; // those of its model are told
+  return fileOf(**sampler, "", words);
 }
 
 LogicalResult kerf::writeSampler(ModuleOp module, llvm::StringRef path) {

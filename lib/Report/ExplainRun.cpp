@@ -76,7 +76,11 @@ RunPart kerf::planRun(const StepModel &step, const Machine &described,
     run.flopsPerJoule = run.steps * step.stepFlops() / run.joules;
   if (machine.price) {
     run.currency = machine.price->currency;
-    run.price = run.deviceHours * machine.price->deviceHour;
+    run.devicePrice = machine.price->deviceHour;
+    run.price = run.deviceHours * run.devicePrice;
+    run.isPriceGiven = machine.price->isGiven;
+    if (described.device.shared && !described.tiers.empty())
+      run.sharing = described.tiers.front().size;
     run.carbonKg = run.joules / 3.6e6 * machine.price->carbonKgPerKwh;
   }
   return run;

@@ -35,8 +35,7 @@ static std::string decisionOf(const Explanation &e) {
                    amount(e.run.deviceHours) + " device-hours");
   if (std::string price = priceWords(e.run); !price.empty())
     text += card(price, spanWords(e.run.band, e.run.price, moneyWords) +
-                            "; the run, at the price of the cluster's "
-                            "description");
+                            "; the run, at " + devicePriceWords(e.run));
   const Certificate &proof = e.trust.certificate;
   std::string rank = proof.space <= 1      ? "given"
                      : proof.complete      ? "the best"

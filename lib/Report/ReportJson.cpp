@@ -280,6 +280,8 @@ Value report::jsonOf(const RunPart &run) {
   if (!run.currency.empty()) {
     value.set("currency", textOf(run.currency));
     value.set("price", numberOf(run.price));
+    value.set("device_hour_price", numberOf(run.devicePrice));
+    value.set("price_source", textOf(run.isPriceGiven ? "--price" : "cluster"));
     value.set("carbon_kg", numberOf(run.carbonKg));
   }
   if (run.failuresPerDay > 0)

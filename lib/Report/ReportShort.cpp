@@ -163,7 +163,7 @@ static std::string runWords(const RunPart &run) {
   std::string price = priceRange(run);
   if (price.empty())
     return text;
-  return text + " at " + moneyWords(run.price / run.deviceHours) + ": " + price;
+  return text + "; " + price + " at " + devicePriceWords(run);
 }
 
 /// Whether more memory can be left free for less than a hundredth of the time:

@@ -511,6 +511,17 @@ std::string report::rangeWords(const ErrorBand &band, double value,
   return words(value) + " (" + spanWords(band, value, words) + ")";
 }
 
+std::string report::devicePriceWords(const RunPart &run) {
+  if (run.currency.empty())
+    return "";
+  std::string source = run.isPriceGiven ? "--price" : "the cluster's price";
+  if (run.sharing > 1)
+    source += ", " +
+              moneyWords(run.devicePrice * static_cast<double>(run.sharing)) +
+              ", shared by " + plural(static_cast<double>(run.sharing), "rank");
+  return moneyWords(run.devicePrice) + " a device-hour (" + source + ")";
+}
+
 std::string report::priceRange(const RunPart &run) {
   return run.currency.empty() ? ""
                               : rangeWords(run.band, run.price, moneyWords) +
@@ -536,7 +547,7 @@ Table report::tableOfRun(const RunPart &run) {
                                         scaled(run.flopsPerJoule, "FLOP/J") +
                                         carbon});
   if (std::string price = priceRange(run); !price.empty())
-    table.rows.push_back({"price", price});
+    table.rows.push_back({"price", price + ", at " + devicePriceWords(run)});
   if (run.failuresPerDay > 0)
     table.rows.push_back({"failures", printFailures(run)});
   return table;

@@ -56,6 +56,7 @@ std::string kerf::printHtml(const Sweep &sweep) {
                      "<div class=\"scroll\">" + svgOf(sweep) + "</div>\n";
   for (llvm::ArrayRef<SweepPoint> points : byMachine(sweep))
     body += heading(clean(points.front().machine)) +
+            paragraph(pricedAt(points), "soft") +
             tableOf(stepsTable(points), true) +
             tableOf(runsTable(points), true) +
             tableOf(layoutsTable(points), true);

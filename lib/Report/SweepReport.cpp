@@ -41,6 +41,15 @@ Table report::stepsTable(llvm::ArrayRef<SweepPoint> points) {
   return table;
 }
 
+std::string report::pricedAt(llvm::ArrayRef<SweepPoint> points) {
+  const auto *found = llvm::find_if(points, [](const SweepPoint &point) {
+    return point.fits && !point.run.currency.empty();
+  });
+  return found == points.end()
+             ? ""
+             : clean(found->run.currency) + " " + devicePriceWords(found->run);
+}
+
 Table report::runsTable(llvm::ArrayRef<SweepPoint> points) {
   std::string price = "price";
   for (const SweepPoint &point : points)
@@ -158,7 +167,7 @@ static std::string runText(llvm::ArrayRef<SweepPoint> points) {
 std::string kerf::printText(const Sweep &sweep, bool color) {
   std::string text = clean(sweep.model) + ": " + sizeWords(sweep) + "\n";
   for (llvm::ArrayRef<SweepPoint> points : byMachine(sweep))
-    text += heading(clean(points.front().machine), "", color) +
+    text += heading(clean(points.front().machine), pricedAt(points), color) +
             stepsTable(points).print() + "\n" + runText(points) +
             layoutsTable(points).print();
   std::string decision = decisionWords(sweep);

@@ -15,6 +15,9 @@ Table stepsTable(llvm::ArrayRef<SweepPoint> points);
 /// What runs take of one machine, with its currency in the heading; no rows
 /// where nothing fits.
 Table runsTable(llvm::ArrayRef<SweepPoint> points);
+/// What a device-hour of a machine costs in these numbers, and who says so; ""
+/// where nothing fits or has a price.
+std::string pricedAt(llvm::ArrayRef<SweepPoint> points);
 /// Layouts of one machine, or why there is none.
 Table layoutsTable(llvm::ArrayRef<SweepPoint> points);
 /// "steps of 256 sequences of 4,096 tokens (1.05 M); a run of 161 B tokens"

@@ -327,6 +327,10 @@ std::string kerf::printPins(const Pins &pins) {
 std::vector<std::string> kerf::idlePins(const Pins &pins,
                                         const OuterChoice &chosen,
                                         bool sharesExperts) {
+  auto axes =
+      llvm::count_if(std::initializer_list<int64_t>{chosen.tp, chosen.cp,
+                                                    chosen.dp, chosen.pp},
+                     [](int64_t ranks) { return ranks > 1; });
   // Where a key says nothing of a plan, and why.
   const struct {
     llvm::StringLiteral key;
@@ -337,6 +341,9 @@ std::vector<std::string> kerf::idlePins(const Pins &pins,
       {"moe", !sharesExperts, "no experts are split over ranks"},
       {"cp_order", chosen.cp == 1, "cp is 1"},
       {"schedule", chosen.pp == 1, "pp is 1"},
+      {"v", chosen.pp == 1, "pp is 1"},
+      {"layers", chosen.pp == 1, "pp is 1"},
+      {"order", axes < 2, "no two axes have more than one rank"},
       {"defer", chosen.schedule != ScheduleKind::ZeroBubble,
        "the schedule is not zb-h1"},
       {"zero", chosen.zero > 0 && chosen.dp * chosen.cp == 1,

@@ -26,7 +26,8 @@ void kerf::runtime::tellLauncher(const FaultRecord &record) {
   auto end = static_cast<int>(descriptor);
   while (write(end, &record, sizeof record) < 0) {
     pollfd room = {end, POLLOUT, 0};
-    bool isFull = errno == EAGAIN && record.kind != FaultKind::None;
+    bool isFull = errno == EAGAIN && record.kind != FaultKind::None &&
+                  record.kind != FaultKind::Done;
     if (errno != EINTR && !(isFull && poll(&room, 1, mostWaitMs) > 0))
       return;
   }
@@ -72,5 +73,8 @@ std::string Fault::words() const {
     text = "nothing moved in the job";
   else
     text = "the job failed";
-  return step > 0 ? text + " in step " + std::to_string(step) : text;
+  if (step <= 0)
+    return text;
+  return text + (isBetween ? " after step " : " in step ") +
+         std::to_string(step);
 }

@@ -49,6 +49,12 @@ bool kerf::runtime::isRestart() { return std::getenv(restartName) != nullptr; }
 
 void kerf::runtime::markRestart() { setenv(restartName, "1", 1); }
 
+static constexpr const char *launchName = "KERF_LAUNCHED";
+
+bool kerf::runtime::isOwnLaunch() { return std::getenv(launchName) != nullptr; }
+
+void kerf::runtime::markLaunch() { setenv(launchName, "1", 1); }
+
 /// Signals that were blocked when the program began: ranks begin with them.
 static const sigset_t &startMask() {
   static const sigset_t mask = [] {
@@ -248,8 +254,11 @@ void Job::listen() {
     if (end.firstStep == 0)
       end.firstStep = told.step;
     end.lastStep = std::max(end.lastStep, told.step);
-    bool isCause =
-        told.kind != FaultKind::None && told.kind != FaultKind::PeerLost;
+    if (told.kind == FaultKind::Done)
+      end.doneStep = std::max(end.doneStep, told.step);
+    bool isCause = told.kind != FaultKind::None &&
+                   told.kind != FaultKind::Done &&
+                   told.kind != FaultKind::PeerLost;
     if (!isCause || end.fault.signal != 0 ||
         (end.fault.rank >= 0 && end.fault.rank <= told.rank))
       continue;
@@ -283,6 +292,7 @@ JobEnd Job::wait() {
     end.fault.kind = end.status < 128 ? FaultKind::Refused : FaultKind::Failed;
   if (end.status != 0)
     end.fault.step = end.lastStep > 0 ? end.lastStep : -1;
+  end.fault.isBetween = end.lastStep > 0 && end.doneStep == end.lastStep;
   return end;
 }
 

@@ -2,6 +2,7 @@
 
 #include "kerf/Train/Options.h"
 
+#include "kerf/Support/Quantities.h"
 #include "kerf/Train/Launcher.h"
 #include "kerf/Train/ModelFolder.h"
 #include "kerf/Train/Text.h"
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <sstream>
 
+using namespace kerf;
 using namespace kerf::runtime;
 
 namespace {
@@ -42,15 +44,15 @@ static bool flag(RunOptions &options, const std::string &, std::string &) {
   return options.*Member = true;
 }
 
-/// Into an integer of at least `Least`.
+/// Into an integer of at least `Least`: "200", "10k".
 template <auto Member, int64_t Least>
 static bool integer(RunOptions &options, const std::string &value,
                     std::string &expected) {
   expected = "an integer of at least " + std::to_string(Least);
-  int64_t number = 0;
-  if (!parseInteger(value, number) || number < Least)
+  std::optional<int64_t> number = readWhole(value);
+  if (!number || *number < Least)
     return false;
-  options.*Member = number;
+  options.*Member = *number;
   return true;
 }
 
@@ -64,6 +66,45 @@ static bool real(RunOptions &options, const std::string &value,
     return false;
   options.*Member = number;
   return true;
+}
+
+/// Into seconds.
+template <auto Member>
+static bool duration(RunOptions &options, const std::string &value,
+                     std::string &expected) {
+  expected = "a time such as 30s, 5m or 0; a number alone is in seconds";
+  std::optional<double> seconds = readQuantity(value, kTimeoutUnits, 1);
+  if (!seconds || *seconds < 0)
+    return false;
+  options.*Member = *seconds;
+  return true;
+}
+
+/// Into megabytes (10^6), of which a number alone is.
+static bool readMegabytes(std::string_view text, double &value) {
+  constexpr double megabyte = 1e6;
+  std::optional<double> bytes = readQuantity(text, kByteUnits, megabyte);
+  if (bytes)
+    value = *bytes / megabyte;
+  return bytes && *bytes >= 0;
+}
+
+template <auto Member>
+static bool size(RunOptions &options, const std::string &value,
+                 std::string &expected) {
+  expected = "a size such as 512MiB or 5GB; a number alone is in MB";
+  return readMegabytes(value, options.*Member);
+}
+
+/// Into megabytes per second.
+template <auto Member>
+static bool bandwidth(RunOptions &options, const std::string &value,
+                      std::string &expected) {
+  expected = "a rate such as 500MB/s or 2GB/s; a number alone is in MB/s";
+  std::string_view text = value;
+  if (endsWith(text, "/s"))
+    text.remove_suffix(2);
+  return readMegabytes(text, options.*Member);
 }
 
 /// Into a number strictly between 0 and 1.
@@ -206,7 +247,8 @@ static constexpr OptionRow rows[] = {
      integer<&R::evalBatches, 1>},
 
     {"Training", nullptr, nullptr, nullptr},
-    {"steps", "N", "steps of the whole run, resumed ones too (default: 100)",
+    {"steps", "N",
+     "steps of the whole run, resumed ones too: 200, 10k (default: 100)",
      integer<&R::steps, 0>},
     {"seed", "N", "of weights, data order and dropout (default: 0)",
      integer<&R::seed, 0>},
@@ -254,8 +296,10 @@ static constexpr OptionRow rows[] = {
     {"save-adapter", "FOLDER",
      "write the adapters at the end, also after a signal, for the peft library",
      text<&R::saveAdapter>},
-    {"shard-size", "MB", "largest file of saved weights (default: 5000)",
-     real<&R::shardMegabytes>},
+    {"shard-size", "SIZE",
+     "largest file of saved weights, such as 512MiB (default: 5GB; a number "
+     "alone is in MB)",
+     size<&R::shardMegabytes>},
     {"save-state", "DIR",
      "save everything that --resume needs, at the end and on SIGINT, SIGTERM "
      "or SIGHUP",
@@ -267,9 +311,10 @@ static constexpr OptionRow rows[] = {
      integer<&R::keep, 1>},
     {"keep-every", "N", "saved states of every N-th step stay, too",
      integer<&R::keepEvery, 1>},
-    {"save-bandwidth", "MB",
-     "most megabytes per second that a rank writes while it trains",
-     real<&R::saveMegabytes>},
+    {"save-bandwidth", "RATE",
+     "most that a rank writes while it trains, such as 500MB/s (a number alone "
+     "is in MB/s)",
+     bandwidth<&R::saveMegabytes>},
     {"resume", "DIR",
      "go on, bit for bit, from the newest saved state in DIR, or from "
      "DIR/step-N; in any layout, on any number of ranks",
@@ -297,10 +342,11 @@ static constexpr OptionRow rows[] = {
      "how ranks talk: shm | tcp | mpi | nccl (default: nccl on GPUs, else mpi "
      "under mpirun, else shm; KERF_TRANSPORT sets another)",
      setTransport},
-    {"hang-timeout", "SEC",
+    {"hang-timeout", "TIME",
      "stop when nothing moves in the whole job for so long within a step, and "
-     "name the rank that hangs; 0: never (default: 60)",
-     real<&R::hangSec>},
+     "name the rank that hangs: 90s, 5m; 0: never (default: 60s; a number "
+     "alone is in seconds)",
+     duration<&R::hangSec>},
     {"max-restarts", "N",
      "start the job again after a fault of the machine, from the newest state "
      "of --save-state, N times within an hour at most (default: 0)",
@@ -475,12 +521,67 @@ static std::string findNeed(const std::vector<std::string> &given) {
   return "";
 }
 
+/// Options that make kerf-run end before any training, why, and all that they
+/// ask for.
+static constexpr struct {
+  const char *mode, *why, *options;
+} modes[] = {
+    {"calibrate", "which measures the machine alone",
+     "output ranks measure-ms measure-tiny device transport plugin-path"},
+    {"tune", "which times matrix products and ends",
+     "tuning tune-seconds measure-ms measure-tiny device plugin-path"},
+    {"dry-nccl", "which runs nothing", "dry-rank"},
+};
+
+static bool isAmong(const char *list, const std::string &name) {
+  std::stringstream stream(list);
+  for (std::string word; stream >> word;)
+    if (word == name)
+      return true;
+  return false;
+}
+
+/// The first option that says nothing in the mode that is given: an error.
+static std::string findBesideMode(const std::vector<std::string> &given) {
+  for (const auto &[mode, why, options] : modes) {
+    if (std::find(given.begin(), given.end(), mode) == given.end())
+      continue;
+    for (const std::string &name : given)
+      if (name != mode && !isAmong(options, name))
+        return "'--" + name + "' has no effect with '--" + mode + "', " + why +
+               ": leave it out";
+  }
+  return "";
+}
+
+std::string kerf::runtime::findIdleScheduleOption(const RunOptions &options,
+                                                  Decay decay) {
+  bool decays = decay != Decay::Constant;
+  const struct {
+    bool isGiven, isUsed;
+    const char *name, *schedules;
+  } rows[] = {
+      {options.wsdPart.has_value(), decay == Decay::Wsd, "wsd-decay", "wsd"},
+      {options.decaySteps.has_value(), decays, "decay-steps",
+       "cosine, linear or wsd"},
+      {options.minLearningRate.has_value(), decays, "min-lr",
+       "cosine, linear or wsd"}};
+  for (const auto &row : rows)
+    if (row.isGiven && !row.isUsed)
+      return std::string("'--") + row.name +
+             "' has no effect with the schedule '" +
+             std::string(decayName(decay)) +
+             "': leave it out, or give --lr-schedule=" + row.schedules;
+  return "";
+}
+
 /// Refuses what contradicts itself.
 static bool checkOptions(const RunOptions &options, std::string &error) {
   if (options.isCalibration && !options.artifact.empty())
     error = "'--calibrate' measures the machine and takes no model, found " +
             quote(options.artifact);
-  else if (!(error = findNeed(options.given)).empty())
+  else if (!(error = findNeed(options.given)).empty() ||
+           !(error = findBesideMode(options.given)).empty())
     return false;
   else if (options.isCalibration)
     return true;
@@ -504,10 +605,13 @@ static bool checkOptions(const RunOptions &options, std::string &error) {
             isAmong(options.data, options.trace)))
     error = "'--trace' names a file that another option uses: " +
             quote(options.trace);
-  else if (options.wsdPart && options.decay && *options.decay != Decay::Wsd)
-    error = "'--wsd-decay' needs '--lr-schedule=wsd'";
-  else if (options.lossScale.value_or(0) > 0 &&
-           (options.initialLossScale || options.lossScaleInterval))
+  else if (options.resume.empty()) // Else the saved schedule may count.
+    error =
+        findIdleScheduleOption(options, options.decay.value_or(Decay::Cosine));
+  if (!error.empty())
+    return false;
+  if (options.lossScale.value_or(0) > 0 &&
+      (options.initialLossScale || options.lossScaleInterval))
     error = std::string("'--") +
             (options.initialLossScale ? "initial-loss-scale"
                                       : "loss-scale-interval") +

@@ -76,6 +76,7 @@ static int launch(const RunOptions &options, const kerf_artifact *artifact,
                   const std::vector<std::string> &arguments) {
   int64_t worldSize = kerf_artifact_meta(artifact)->world_size;
   int64_t first = nextNumber(options.saveState);
+  markLaunch();
   auto start = [&](const std::vector<std::string> &own) {
     if (!options.trace.empty() && !isRestart()) {
       removeTraceParts(options.trace, worldSize);

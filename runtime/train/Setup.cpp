@@ -199,6 +199,8 @@ static bool chooseSchedule(const RunOptions &options, RunSetup &setup,
         std::min(options.steps / 20, schedule.decaySteps - 1);
   }
   schedule.decay = options.decay.value_or(schedule.decay);
+  if (error = findIdleScheduleOption(options, schedule.decay); !error.empty())
+    return false;
   schedule.peak = options.learningRate.value_or(schedule.peak);
   schedule.minimum = options.minLearningRate.value_or(schedule.minimum);
   schedule.warmupSteps = options.warmupSteps.value_or(schedule.warmupSteps);
@@ -325,10 +327,41 @@ static bool checkAdapter(const RunOptions &options,
   return false;
 }
 
+/// Notes options that say nothing of this model: scripts serve several.
+static void noteIdleOptions(const RunOptions &options, RunSetup &setup) {
+  bool isAlone = kerf_artifact_meta(setup.artifact)->world_size == 1;
+  bool trainsNothing = options.data.empty();
+  const char *one = "the model is for one rank; leave it out";
+  const char *nothing = "nothing is trained; give --data=FILE";
+  const struct {
+    const char *name;
+    bool isIdle;
+    const char *why;
+  } rows[] = {
+      {"transport", isAlone, one},
+      {"hang-timeout", isAlone, one},
+      {"max-restarts", isRankProcess() && !isOwnLaunch(),
+       "another program started the ranks; start kerf-run alone, or with "
+       "--transport=mpi"},
+      {"lr", trainsNothing, nothing},
+      {"lr-schedule", trainsNothing, nothing},
+      {"warmup", trainsNothing, nothing},
+      {"data-format", trainsNothing, nothing},
+      {"heldout", trainsNothing, nothing},
+      {"heldout-data", trainsNothing, nothing},
+      {"eval-every", trainsNothing, nothing}};
+  for (const auto &row : rows)
+    if (row.isIdle && std::find(options.given.begin(), options.given.end(),
+                                row.name) != options.given.end())
+      setup.notes.push_back(std::string("'--") + row.name +
+                            "' has no effect: " + row.why);
+}
+
 bool kerf::runtime::prepareRun(const RunOptions &options,
                                const kerf_artifact *artifact, RunSetup &setup,
                                std::string &error) {
   setup.artifact = artifact;
+  noteIdleOptions(options, setup);
   return checkAdapter(options, artifact, error) &&
          findPorts(artifact, setup.ports, error) &&
          checkScale(setup.ports, error) && openData(options, setup, error) &&

@@ -166,10 +166,10 @@ static Attempt attemptOf(const JobEnd &end, double seconds) {
   Attempt attempt;
   attempt.seconds = seconds;
   attempt.end = end;
-  if (end.firstStep > 0)
+  if (end.firstStep > 0) {
     attempt.from = end.firstStep - 1;
-  if (end.lastStep > 0)
-    attempt.to = end.status == 0 ? end.lastStep : end.lastStep - 1;
+    attempt.to = std::max(attempt.from, end.doneStep);
+  }
   return attempt;
 }
 

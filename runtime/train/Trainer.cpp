@@ -427,7 +427,11 @@ bool Trainer::step() {
     return false;
   log->step(record, isTold(state.step));
   page.plot.train.push_back({static_cast<double>(state.step), record.loss});
-  return checkLoss(record);
+  if (!checkLoss(record))
+    return false;
+  if (kerf_session_rank(session) == 0)
+    tell(FaultKind::Done);
+  return true;
 }
 
 /// A step that a dynamic loss scale skipped may have any loss: of some batch an

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
+
+#include <unistd.h>
 
 using namespace kerf::runtime;
 
@@ -33,6 +36,17 @@ Watch::Watch(const Rendezvous &rendezvous)
     : rank(rendezvous.rank), limitSec(rendezvous.stallSec),
       nameCommand(rendezvous.nameCommand), notes(rendezvous.size),
       lastLooks(rendezvous.size) {}
+
+void Watch::setNote(uint32_t of, RankNote *note) {
+  notes[of] = note;
+  if (of != rank || !note)
+    return;
+  // Where it does not fit the name is cut, and may lack its end.
+  if (gethostname(note->host, sizeof note->host - 1) != 0)
+    note->host[0] = 0;
+  note->host[sizeof note->host - 1] = 0;
+  note->process.store(static_cast<uint32_t>(getpid()));
+}
 
 void Watch::enter(uint32_t command) {
   notes[rank]->command.store(command + 1, std::memory_order_relaxed);
@@ -96,12 +110,23 @@ bool Watch::isLate(uint32_t of) const {
                         note->looks.load() == lastLooks[of]);
 }
 
-/// "rank 2 in 'fc' (matmul)".
+/// " (process 4711 on 'node7')", of a rank that has said it.
+static std::string processOf(const RankNote &note) {
+  uint32_t process = note.process.load();
+  if (process == 0)
+    return "";
+  std::string host(note.host, strnlen(note.host, sizeof note.host));
+  return " (process " + std::to_string(process) +
+         (host.empty() ? "" : " on '" + host + "'") + ")";
+}
+
+/// "rank 2 (process 4711 on 'node7') in 'fc' (matmul)".
 std::string Watch::place(uint32_t of) const {
   std::string text = "rank " + std::to_string(of);
   const RankNote *note = notes[of];
   if (!note)
     return text + " (not seen from here)";
+  text += processOf(*note);
   uint32_t command = note->command.load();
   if (command == 0)
     return text + " outside of a step";

@@ -22,14 +22,18 @@ struct alignas(64) RankNote {
   std::atomic<uint32_t> looks;   ///< counts looks around while it waits
   std::atomic<uint32_t> command; ///< 1 + its index; 0: outside of a run
   std::atomic<uint32_t> isWaiting;
+  std::atomic<uint32_t> process; ///< its number; 0: `host` is not there yet
+  char host[40];                 ///< name of its machine, cut, ends with 0
 };
+static_assert(sizeof(RankNote) == 64, "ranks send these whole");
 
 class Watch {
 public:
   explicit Watch(const Rendezvous &rendezvous);
 
-  /// Where the note of `rank` lies. A note that is never set cannot be seen.
-  void setNote(uint32_t rank, RankNote *note) { notes[rank] = note; }
+  /// Where the note of a rank lies. A note that is never set cannot be seen.
+  /// That of this rank gets its process and machine.
+  void setNote(uint32_t of, RankNote *note);
   /// The ranks that this one is about to deal with.
   void setGroup(const std::vector<uint32_t> &ranks) { group = &ranks; }
 

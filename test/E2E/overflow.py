@@ -110,7 +110,7 @@ class Runs:
         if not any(option.startswith("--resume") for option in options):
             shutil.rmtree(self.folder / name, ignore_errors=True)
         fixed = ["--data-format=u16", f"--data={self.folder / 'tokens.bin'}", "--threads=1"]
-        fixed += ["--lr=1e-3", "--lr-schedule=constant", "--warmup=0", "--decay-steps=100"]
+        fixed += ["--lr=1e-3", "--lr-schedule=constant", "--warmup=0"]
         fixed += [f"--save-state={self.folder / name}", f"--log-json={log}"]
         e2e.call(self.bench.bin / "kerf-run", self.file, *fixed, *options)
         lines = [json.loads(line) for line in log.read_text().splitlines() if '"run"' not in line]

@@ -56,7 +56,7 @@ class Runs:
         """Trains to step `steps`; the losses of the steps that it made, as they are printed."""
         log = save.with_suffix(".log")
         options = ["--data-format=u16", f"--data={self.folder / 'tokens.bin'}", "--threads=1"]
-        options += ["--lr=1e-3", "--lr-schedule=constant", "--warmup=0", "--decay-steps=100"]
+        options += ["--lr=1e-3", "--lr-schedule=constant", "--warmup=0"]
         options += [f"--steps={steps}", f"--save-state={save}", f"--log-json={log}"]
         options += [f"--resume={resume}"] if resume else []
         e2e.call(self.bench.bin / "kerf-run", self.file(name), *options)

@@ -346,8 +346,70 @@ TEST(OptionsTest, Refuses) {
   EXPECT_EQ(optionError({"m", "--eval-batches=3"}),
             "'--eval-batches' needs '--eval-every=N' or '--heldout=PART' or "
             "'--heldout-data=FILE'");
-  EXPECT_HAS(optionError({"m", "--lr-schedule=linear", "--wsd-decay=0.5"}),
-             "needs '--lr-schedule=wsd'");
+  EXPECT_EQ(optionError({"m", "--lr-schedule=linear", "--wsd-decay=0.5"}),
+            "'--wsd-decay' has no effect with the schedule 'linear': leave it "
+            "out, or give --lr-schedule=wsd");
+  EXPECT_HAS(optionError({"m", "--wsd-decay=0.5"}), "the schedule 'cosine'");
+  for (const char *option : {"decay-steps", "min-lr"})
+    EXPECT_EQ(optionError({"m", "--lr-schedule=constant",
+                           std::string("--") + option + "=1"}),
+              std::string("'--") + option +
+                  "' has no effect with the schedule 'constant': leave it out, "
+                  "or give --lr-schedule=cosine, linear or wsd");
+  // The schedule of a saved state may be another one.
+  RunOptions resumed;
+  std::string error;
+  EXPECT_TRUE(
+      parseOptions({"m", "--resume=s", "--wsd-decay=0.5"}, resumed, error))
+      << error;
+  EXPECT_EQ(optionError({"--calibrate", "--steps=3"}),
+            "'--steps' has no effect with '--calibrate', which measures the "
+            "machine alone: leave it out");
+  EXPECT_EQ(optionError({"m", "--tune=t", "--data=d"}),
+            "'--data' has no effect with '--tune', which times matrix products "
+            "and ends: leave it out");
+  EXPECT_EQ(optionError({"m", "--dry-nccl", "--device=cpu"}),
+            "'--device' has no effect with '--dry-nccl', which runs nothing: "
+            "leave it out");
+}
+
+TEST(OptionsTest, Units) {
+  auto parse = [](const std::string &argument, double RunOptions::*member) {
+    RunOptions options;
+    std::string error;
+    EXPECT_TRUE(parseOptions(
+        {"m", "--save-state=s", "--save-weights=w", argument}, options, error))
+        << error;
+    return options.*member;
+  };
+  EXPECT_EQ(parse("--hang-timeout=30", &RunOptions::hangSec), 30);
+  EXPECT_EQ(parse("--hang-timeout=30s", &RunOptions::hangSec), 30);
+  EXPECT_EQ(parse("--hang-timeout=5m", &RunOptions::hangSec), 300);
+  EXPECT_EQ(parse("--hang-timeout=500ms", &RunOptions::hangSec), 0.5);
+  EXPECT_EQ(parse("--hang-timeout=0", &RunOptions::hangSec), 0);
+  EXPECT_EQ(parse("--shard-size=512", &RunOptions::shardMegabytes), 512);
+  EXPECT_EQ(parse("--shard-size=2GB", &RunOptions::shardMegabytes), 2000);
+  EXPECT_EQ(parse("--shard-size=512MiB", &RunOptions::shardMegabytes),
+            536.870912);
+  EXPECT_EQ(parse("--save-bandwidth=2GB/s", &RunOptions::saveMegabytes), 2000);
+  EXPECT_EQ(parse("--save-bandwidth=100", &RunOptions::saveMegabytes), 100);
+  RunOptions options;
+  std::string error;
+  ASSERT_TRUE(
+      parseOptions({"m", "--steps=1.5k", "--warmup=2Ki"}, options, error));
+  EXPECT_EQ(options.steps, 1500);
+  EXPECT_EQ(options.warmupSteps, 2048);
+  EXPECT_EQ(optionError({"m", "--hang-timeout=30x"}),
+            "option '--hang-timeout': expected a time such as 30s, 5m or 0; a "
+            "number alone is in seconds, found '30x'");
+  EXPECT_EQ(optionError({"m", "--shard-size=-1GB"}),
+            "option '--shard-size': expected a size such as 512MiB or 5GB; a "
+            "number alone is in MB, found '-1GB'");
+  EXPECT_EQ(optionError({"m", "--save-bandwidth=2GB/min"}),
+            "option '--save-bandwidth': expected a rate such as 500MB/s or "
+            "2GB/s; a number alone is in MB/s, found '2GB/min'");
+  EXPECT_EQ(optionError({"m", "--steps=1.5"}),
+            "option '--steps': expected an integer of at least 0, found '1.5'");
 }
 
 TEST(OptionsTest, HelpFitsATerminalAndNamesExitCodes) {

@@ -12,6 +12,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import sys
 import time
 import unittest
@@ -118,8 +119,10 @@ class Faults(jobs.JobTest):
         self.assertRegex(
             err,
             r"^kerf-run: rank \d+: error: (step \d+: '.+' \(.+\): )?"
-            r"waited \S+ s in a group of ranks \d.*; late: rank 1 (in '.+' \(.+\)|outside of a step)\n$",
+            r"waited \S+ s in a group of ranks \d.*; late: rank 1 \(process (\d+) on '([^']+)'\) (in '.+' \(.+\)|outside of a step)\n$",
         )
+        process, host = re.search(r"late: rank 1 \(process (\d+) on '([^']+)'\)", err).groups()
+        self.assertEqual((int(process), host), (ranks[1], socket.gethostname()[:39]))
         self.assertEqual([p for p in ranks if lives(p)], [])
 
     # Ranks that were started with different files refuse.
@@ -213,13 +216,14 @@ class Faults(jobs.JobTest):
         self.step(process, 6)
         self.kill_one(process)
         out, err = self.end(process, 0)
-        self.assertRegex(err, r"note: rank 1 was killed by signal 9 \(Killed\) in step \d+; restart 1 of 2 within an "
+        self.assertRegex(err, r"note: rank 1 was killed by signal 9 \(Killed\) (in|after) step \d+; restart 1 of 2 within an "
                               r"hour, from 's/step-\d+', in 1 s\n$")  # fmt: skip
         self.assertIn("saved the state of step 300 in 's/step-300'", out)
         attempts = json.loads((self.folder / "s/run.json").read_text())["attempts"]
         self.assertEqual([attempt["status"] for attempt in attempts], [137, 0])
         self.assertEqual([attempt["from_step"] for attempt in attempts], [0, int(re.search(r"step-(\d+)'", err)[1])])
         self.assertEqual(attempts[1]["to_step"], 300)
+        self.assert_told(attempts[0])
         self.assertIn("rank 1 was killed by signal 9", attempts[0]["fault"])
         self.assertIsNone(attempts[1]["fault"])
         found = {}
@@ -303,11 +307,25 @@ class Faults(jobs.JobTest):
         self.step(process, 6)
         os.kill(self.ranks(process)[1], signal.SIGSTOP)
         _, err = self.end(process, 0)
-        self.assertRegex(err, r"note: nothing moved in the job in step \d+; restart 1 of 2")
-        self.assertRegex(self.attempts()[0]["fault"], r"^nothing moved in the job in step \d+$")
+        self.assertRegex(err, r"note: nothing moved in the job (in|after) step \d+; restart 1 of 2")
+        first = self.attempts()[0]
+        self.assertRegex(first["fault"], r"^nothing moved in the job (in|after) step \d+$")
+        self.assert_told(first)
 
     def attempts(self):
         return json.loads((self.folder / "s/run.json").read_text())["attempts"]
+
+    def assert_told(self, attempt):
+        """The attempt has the steps that were made, and its fault the step that it was in, or that was over."""
+        made = self.made()
+        self.assertEqual(attempt["to_step"], made)
+        place, step = re.search(r" (in|after) step (\d+)$", attempt["fault"]).groups()
+        self.assertEqual(int(step), made + (place == "in"))
+
+    def made(self):
+        """The last step that the log of the first attempt has."""
+        first = (self.folder / "log.json").read_text().split('{"run"')[1]
+        return max(json.loads(line)["iteration"] for line in first.splitlines() if '"loss"' in line)
 
     # Who was asked to end did not fail.
     def test_who_asked_is_told(self):
@@ -315,7 +333,9 @@ class Faults(jobs.JobTest):
         self.step(process, 4)
         process.terminate()
         self.end(process, 128 + signal.SIGTERM)
-        self.assertRegex(self.attempts()[0]["fault"], r"^the job was asked to end by signal 15 \(Terminated\) in step \d+$")
+        first = self.attempts()[0]
+        self.assertRegex(first["fault"], r"^the job was asked to end by signal 15 \(Terminated\) after step \d+$")
+        self.assert_told(first)
 
     # A closed terminal asks as the others do; under nohup it says nothing.
     def test_hangup(self):

@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Late.h"
 #include "Numbers.h"
 #include "Transport.h"
 #include "nccl/SuiteDevice.h"
@@ -672,9 +673,8 @@ void hangs(Rank &rank) {
     while (true)
       pause();
   Status status = rank.world->barrier();
-  std::string message = "waited 2 s in a group of ranks 0-" +
-                        std::to_string(rank.size - 1) +
-                        "; late: rank 1 in command 5";
+  std::string message = kerf::test::lateMessage(rank.size);
+  status.message = kerf::test::withoutProcess(status.message);
   if (status.code == KERF_STALLED) {
     // Of a device more may be known.
     status.message.resize(std::min(status.message.size(), message.size()));

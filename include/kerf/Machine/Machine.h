@@ -160,6 +160,7 @@ struct Price {
   std::string currency;      ///< "USD"
   double carbonKgPerKwh = 0; ///< 0: not stated
   double pue = 1;            ///< power usage effectiveness, >= 1
+  bool isGiven = false; ///< `deviceHour` is another one than the description's
 
   friend bool operator==(const Price &, const Price &) = default;
 };

@@ -316,6 +316,9 @@ struct RunPart {
   double flopsPerJoule = 0;
   std::string currency; ///< "" without a price
   double price = 0;
+  double devicePrice = 0;    ///< of one of the `deviceHours`
+  bool isPriceGiven = false; ///< on the command line, not in the description
+  int64_t sharing = 1; ///< ranks among which a described device is divided
   double carbonKg = 0; ///< 0: not stated
   // Failures; 0 without a stated reliability.
   double failuresPerDay = 0;

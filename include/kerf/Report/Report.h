@@ -43,6 +43,10 @@ std::string spanWords(const ErrorBand &band, double value,
 /// "34.37 s (31.96 s to 36.78 s)"
 std::string rangeWords(const ErrorBand &band, double value,
                        llvm::function_ref<std::string(double)> words);
+/// "2.50 a device-hour (the cluster's price)", "3.00 a device-hour (--price)";
+/// "" without a price. Of a device that ranks share each has a part: "0.0500 a
+/// device-hour (the cluster's price, 0.100, shared by 2 ranks)".
+std::string devicePriceWords(const RunPart &run);
 /// "1,490,464 (1,386,131 to 1,594,796) USD"; "" without a price.
 std::string priceRange(const RunPart &run);
 /// How far the best layout may be from this one.

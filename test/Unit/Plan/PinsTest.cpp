@@ -81,16 +81,17 @@ TEST(Pins, NoKeyTwice) {
 TEST(Pins, Idle) {
   std::vector<std::string> errors;
   Pins pins = parsePins("ep=2,moe=gather,cp_order=plain,schedule=1f1b,defer=1,"
-                        "zero=3,shard=2,tp=2",
+                        "zero=3,shard=2,tp=2,v=1,order=tp.cp.dp.pp,layers=4",
                         errors);
   OuterChoice chosen;
   chosen.tp = chosen.ep = 2;
   chosen.zero = 3;
   EXPECT_EQ(llvm::join(idlePins(pins, chosen, false), "; "),
-            "ep=2 (no experts are split over them); defer=1 (the schedule is "
-            "not zb-h1); zero=3 (there are no data ranks to split state over); "
-            "schedule=1f1b (pp is 1); moe=gather (no experts are split over "
-            "ranks); cp_order=plain (cp is 1)");
+            "ep=2 (no experts are split over them); v=1 (pp is 1); defer=1 "
+            "(the schedule is not zb-h1); zero=3 (there are no data ranks to "
+            "split state over); schedule=1f1b (pp is 1); order=tp.cp.dp.pp (no "
+            "two axes have more than one rank); moe=gather (no experts are "
+            "split over ranks); cp_order=plain (cp is 1); layers=4 (pp is 1)");
   chosen.dp = chosen.cp = chosen.pp = 2;
   chosen.schedule = ScheduleKind::ZeroBubble;
   EXPECT_TRUE(idlePins(pins, chosen, true).empty());

@@ -15,6 +15,7 @@ namespace kerf::runtime {
 
 enum class FaultKind : int32_t {
   None,      ///< the rank is in this step
+  Done,      ///< the rank has made this step
   NotFinite, ///< the loss is no number
   Failed,    ///< a device, a link or memory failed
   PeerLost,  ///< another rank left
@@ -54,8 +55,9 @@ private:
 struct Fault {
   FaultKind kind = FaultKind::None;
   int64_t rank = -1;
-  int signal = 0;    ///< that killed the rank or ended the job; 0: none
-  int64_t step = -1; ///< that the job was in; -1: before the first
+  int signal = 0;         ///< that killed the rank or ended the job; 0: none
+  int64_t step = -1;      ///< that the job was in; -1: before the first
+  bool isBetween = false; ///< the step was made, and the next one not begun
 
   /// The same thing again. Of ranks that fail by themselves, as when nothing
   /// moves, any one may be the first to tell.

@@ -14,6 +14,12 @@ namespace kerf::runtime {
 /// Whether somebody else started this process as a rank (RANK is set).
 bool isRankProcess();
 
+/// Whether kerf-run itself started the ranks of the job, by `launchRanks` or
+/// `launchMpi`: only then it can start them again. `markLaunch` says so to
+/// them.
+bool isOwnLaunch();
+void markLaunch();
+
 /// Whether the job was started again after a fault: what its options said of
 /// its beginning is done. `markRestart` says so to the ranks that are started.
 bool isRestart();
@@ -41,7 +47,8 @@ struct JobEnd {
   int status = 0;
   int askedBy = 0; ///< a signal to the launcher that ended it, 0: none
   Fault fault;     ///< where the status is not 0
-  int64_t firstStep = 0, lastStep = 0; ///< that ranks told; 0: none
+  int64_t firstStep = 0, lastStep = 0; ///< begun, as ranks told; 0: none
+  int64_t doneStep = 0;                ///< the last one that was made; 0: none
 };
 
 /// Runs this program once per rank with `arguments`, tells the ranks about each

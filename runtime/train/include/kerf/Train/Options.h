@@ -81,6 +81,10 @@ struct RunOptions {
 [[nodiscard]] bool parseOptions(const std::vector<std::string> &arguments,
                                 RunOptions &options, std::string &error);
 
+/// An option of the learning rate's schedule that this kind of schedule does
+/// not ask for: an error; "" if none was given.
+std::string findIdleScheduleOption(const RunOptions &options, Decay decay);
+
 /// The text of --help.
 std::string helpText();
 
