@@ -126,18 +126,6 @@ std::string kerf::newBufferName(spmd::ProgramOp program,
   }
 }
 
-/// What a loop reads a slice of, or null.
-static Value sliced(Value value) {
-  auto argument = dyn_cast<BlockArgument>(value);
-  auto repeat = argument
-                    ? dyn_cast<RepeatOp>(argument.getOwner()->getParentOp())
-                    : RepeatOp();
-  if (!repeat || !llvm::is_contained(repeat.getSliceArgs(), argument))
-    return {};
-  return repeat
-      .getSlices()[argument.getArgNumber() - 1 - repeat.getInits().size()];
-}
-
 /// True for a buffer of units (`kerf-hoist-units`).
 static bool holdsUnits(spmd::ReadOp read) {
   Operation *buffer =
@@ -146,7 +134,7 @@ static bool holdsUnits(spmd::ReadOp read) {
 }
 
 bool kerf::isPowerOfTwo(Value value) {
-  if (Value stack = sliced(value))
+  if (Value stack = spmd::stackOf(value))
     return isPowerOfTwo(stack);
   Operation *def = value.getDefiningOp();
   if (auto read = dyn_cast_or_null<spmd::ReadOp>(def))

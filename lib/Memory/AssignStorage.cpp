@@ -449,16 +449,7 @@ static Operation *soleProduct(Value value, bool inStack = false) {
   Operation *def = value.getDefiningOp();
   if (auto slice = dyn_cast_or_null<SliceOp>(def))
     return !inStack && isPrefix(slice) ? soleProduct(slice.getX()) : nullptr;
-  // A gelu is of the whole, and the other results are no sums.
-  if (auto product = dyn_cast_or_null<spmd::ProductOp>(def)) {
-    spmd::ProductParts parts = product.getParts();
-    bool isPlain = !parts.gelu && !parts.geluBackward;
-    return isPlain && value == product->getResult(0) ? def : nullptr;
-  }
-  return isa_and_nonnull<LinearOp, MatmulOp, EinsumOp, GroupedWeightGradientOp>(
-             def)
-             ? def
-             : nullptr;
+  return spmd::summingProduct(value);
 }
 
 /// The kernel that makes a value which nothing else reads, if that is all that

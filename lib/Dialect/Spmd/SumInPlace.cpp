@@ -5,27 +5,18 @@
 using namespace mlir;
 using namespace kerf;
 
-/// True for a layer of a buffer of the step, of which a repeat reads slices.
-static bool isPartOfBuffer(Value value) {
+Value spmd::stackOf(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   auto repeat = argument
                     ? dyn_cast<RepeatOp>(argument.getOwner()->getParentOp())
                     : RepeatOp();
   if (!repeat || !llvm::is_contained(repeat.getSliceArgs(), argument))
-    return false;
-  Value stack =
-      repeat
-          .getSlices()[argument.getArgNumber() - 1 - repeat.getInits().size()];
-  auto read = stack.getDefiningOp<spmd::ReadOp>();
-  if (!read || !stack.hasOneUse())
-    return false;
-  auto buffer = dyn_cast_or_null<spmd::BufferOp>(
-      SymbolTable::lookupNearestSymbolFrom(read, read.getSourceAttr()));
-  return buffer && buffer.getKind() == spmd::BufferKind::Step;
+    return {};
+  return repeat
+      .getSlices()[argument.getArgNumber() - 1 - repeat.getInits().size()];
 }
 
-/// The product that makes nothing but this value, which it may add up.
-static Operation *productOf(Value value) {
+Operation *spmd::summingProduct(Value value) {
   Operation *def = value.getDefiningOp();
   if (auto product = dyn_cast_or_null<spmd::ProductOp>(def)) {
     // A gelu is of the whole, and the other results are no sums.
@@ -37,6 +28,17 @@ static Operation *productOf(Value value) {
              def)
              ? def
              : nullptr;
+}
+
+/// True for a layer of a buffer of the step, which nothing else reads.
+static bool isPartOfBuffer(Value value) {
+  Value stack = spmd::stackOf(value);
+  auto read = stack ? stack.getDefiningOp<spmd::ReadOp>() : spmd::ReadOp();
+  if (!read || !stack.hasOneUse())
+    return false;
+  auto buffer = dyn_cast_or_null<spmd::BufferOp>(
+      SymbolTable::lookupNearestSymbolFrom(read, read.getSourceAttr()));
+  return buffer && buffer.getKind() == spmd::BufferKind::Step;
 }
 
 static bool isPadded(Value value) {
@@ -51,7 +53,7 @@ Operation *spmd::productSummedInPlace(Operation *op) {
   if (!add || !typeOf(add.getResult()).getElementType().isF32())
     return nullptr;
   Value part = add.getLhs(), gradient = add.getRhs();
-  Operation *product = productOf(gradient);
+  Operation *product = summingProduct(gradient);
   bool isSum = product && product->getBlock() == add->getBlock() &&
                part.hasOneUse() && gradient.hasOneUse() &&
                isPartOfBuffer(part) && !isPadded(add.getResult());

@@ -22,6 +22,13 @@
 
 namespace kerf::spmd {
 
+/// The stack that a repeat reads a value as a slice of, or null.
+mlir::Value stackOf(mlir::Value value);
+
+/// The product that makes nothing but this value, which it may add to what is
+/// in its place; or null.
+mlir::Operation *summingProduct(mlir::Value value);
+
 /// The product that makes `%g` of such a sum; null if the op is none. Padding
 /// needs a copy of the sum, so one that is padded is left to a kernel.
 mlir::Operation *productSummedInPlace(mlir::Operation *op);
