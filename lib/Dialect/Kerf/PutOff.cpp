@@ -72,22 +72,24 @@ static OpSet chooseOps(const OpSet &free) {
     if (isProduct(op))
       for (Value operand : op->getOperands())
         kept.insert(rootOf(operand));
-  OpSet chosen;
+  OpSet chosen, late; // late: products, and what follows them
   auto isThere = [&](Value operand) {
     Value root = rootOf(operand);
     Operation *maker = root.getDefiningOp();
     return kept.contains(root) ||
            (maker && (chosen.contains(maker) || maker->getNumOperands() == 0));
   };
-  auto isChosen = [&](Value operand) {
-    return chosen.contains(rootOf(operand).getDefiningOp());
+  auto isLate = [&](Value operand) {
+    return late.contains(rootOf(operand).getDefiningOp());
   };
   // In the order of the body.
-  for (Operation *op : llvm::reverse(free))
-    if (isProduct(op) || llvm::any_of(op->getOperands(), isChosen) ||
-        (op->getNumOperands() > 0 && !isShown(op) &&
-         llvm::all_of(op->getOperands(), isThere)))
+  for (Operation *op : llvm::reverse(free)) {
+    if (isProduct(op) || llvm::any_of(op->getOperands(), isLate))
+      late.insert(op);
+    if (late.contains(op) || (op->getNumOperands() > 0 && !isShown(op) &&
+                              llvm::all_of(op->getOperands(), isThere)))
       chosen.insert(op);
+  }
   OpSet ordered;
   for (Operation *op : free)
     if ((chosen.contains(op) || isShown(op)) && isReadBy(op, ordered))
