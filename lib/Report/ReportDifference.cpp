@@ -22,8 +22,7 @@ static std::string orderWords(const OuterChoice &outer) {
   return text;
 }
 
-/// All stages in one cell: "0: embedding, 16 x layer (nothing); 1: ...".
-/// "0: embedding, 4 x layer, recomputed: gelu; 1-3: ...": equal stages that
+/// All stages in one cell: "0: embedding, 4 x layer, recomputed: gelu; 1-3: ...": equal stages that
 /// follow each other together.
 static std::string stagesCell(const PlanPart &plan) {
   std::vector<std::string> texts;

@@ -10,8 +10,7 @@
 // up to whole layers, and the slack that this leaves goes to one of them. The
 // most that lives at once inside a layer is a maximum, not a sum, so this is
 // done under every cap of it that matters. Kinds with the same options are one:
-// models whose layers take turns (gemma 3: five with a window, one without)
-// have a kind for each run of them.
+// of a plan that is given, each run of layers is a kind of its own.
 //
 // Example: 3 layers with points (1 s, 10 B) and (1.2 s, 4 B), 20 B in all: two
 // layers step down, 3.4 s; the fractional bound is 1 + 1 + 1 + 10/6 x 0.2 =
