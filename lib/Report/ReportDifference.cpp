@@ -22,8 +22,8 @@ static std::string orderWords(const OuterChoice &outer) {
   return text;
 }
 
-/// All stages in one cell: "0: embedding, 4 x layer, recomputed: gelu; 1-3: ...": equal stages that
-/// follow each other together.
+/// All stages in one cell: "0: embedding, 4 x layer, recomputed: gelu; 1-3:
+/// ...": equal stages that follow each other together.
 static std::string stagesCell(const PlanPart &plan) {
   std::vector<std::string> texts;
   for (size_t first = 0; first < plan.stages.size();) {

@@ -58,9 +58,9 @@ private:
   /// boundary of a layer; a message on the fastest links.
   double weightSec = 0, boundaryBytes = HUGE_VAL, otherSec = 0;
   AlphaBeta message;
-  /// Per sequence, by kind, ranks of experts and sequences of a micro-batch:
-  /// seconds of a layer's kernels.
-  std::map<std::tuple<int, int64_t, int64_t>, double> pooled;
+  /// Per sequence, by kind, ranks of experts, sequences of a micro-batch and
+  /// whether no other ranks share the layer: seconds of its kernels.
+  std::map<std::tuple<int, int64_t, int64_t, bool>, double> pooled;
 
   /// By size: the groups of which none has links that carry more of all kinds
   /// of collectives.

@@ -41,7 +41,7 @@ double ShapeBounds::kernelsEstimate(const OuterChoice &outer, int kind) {
     return secOf(one) * sequences;
   // Beyond so many rows more of them change nothing.
   int64_t most = std::min(outer.microBatch, kPooledSequences);
-  auto [place, isNew] = pooled.try_emplace({kind, outer.ep, most});
+  auto [place, isNew] = pooled.try_emplace({kind, outer.ep, most, isAlone});
   if (isNew) {
     TableKey key;
     key.kind = kind;
