@@ -186,26 +186,33 @@ static bool openData(const RunOptions &options, RunSetup &setup,
 // Seed and schedule
 //===----------------------------------------------------------------------===//
 
-/// Options win over the saved state, the saved state over the defaults.
+/// Options win over the saved state, the saved state over the defaults. A
+/// constant rate has no end of decay: none is saved, none is gone on with.
 static bool chooseSchedule(const RunOptions &options, RunSetup &setup,
                            std::string &error) {
   Schedule &schedule = setup.start.schedule;
-  if (!setup.saved) {
+  bool hasEnd = setup.saved && schedule.decay != Decay::Constant;
+  if (!setup.saved)
     schedule.peak = 3e-4;
-    schedule.minimum = options.learningRate.value_or(schedule.peak) / 10;
-    schedule.decaySteps =
-        options.decaySteps.value_or(std::max<int64_t>(1, options.steps));
-    schedule.warmupSteps =
-        std::min(options.steps / 20, schedule.decaySteps - 1);
-  }
   schedule.decay = options.decay.value_or(schedule.decay);
   if (error = findIdleScheduleOption(options, schedule.decay); !error.empty())
     return false;
   schedule.peak = options.learningRate.value_or(schedule.peak);
+  if (!hasEnd) {
+    schedule.minimum = schedule.peak / 10;
+    schedule.decaySteps = std::max<int64_t>(1, options.steps);
+  }
   schedule.minimum = options.minLearningRate.value_or(schedule.minimum);
-  schedule.warmupSteps = options.warmupSteps.value_or(schedule.warmupSteps);
   schedule.decaySteps = options.decaySteps.value_or(schedule.decaySteps);
+  if (!setup.saved)
+    schedule.warmupSteps =
+        std::min(options.steps / 20, schedule.decaySteps - 1);
+  schedule.warmupSteps = options.warmupSteps.value_or(schedule.warmupSteps);
   schedule.wsdPart = options.wsdPart.value_or(schedule.wsdPart);
+  if (schedule.decay == Decay::Constant) {
+    schedule.minimum = schedule.peak;
+    schedule.decaySteps = Schedule().decaySteps;
+  }
   if (schedule.minimum > schedule.peak)
     return fail(error, format("'--min-lr' %g is above '--lr' %g",
                               schedule.minimum, schedule.peak));

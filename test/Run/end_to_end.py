@@ -64,6 +64,15 @@ class Compiled(jobs.JobTest):
         for step, loss in rest.items():
             self.assertLess(abs(loss - whole[step]), 1e-5 * whole[step])
 
+    # A constant rate has no end: it goes on lower, or decays to the end of the run that says so.
+    def test_constant_rate_goes_on(self):
+        constant = ("--lr-schedule=constant", "--warmup=0")
+        self.losses("--steps=5", "--lr=1e-2", *constant, "--save-state=s")
+        _, out = self.losses("--steps=8", "--resume=s", "--lr=1e-4")
+        self.assertIn("constant, learning rate 0.0001, 0 steps of warm-up", out)
+        _, out = self.losses("--steps=12", "--resume=s", "--lr-schedule=linear")
+        self.assertIn("linear, learning rate 0.01 to 0.001 at step 12, 0 steps", out)
+
     # A text and a dataset of Megatron-LM, mixed: the other number of ranks goes on with the same sequences.
     def test_mixed_data_goes_on(self):
         tokens = b"another text, in three documents. " * 300
