@@ -94,6 +94,12 @@ static bool isPulledByAll(Value value, Block *block) {
   });
 }
 
+/// True for a slice that each of its readers takes.
+static bool isTaken(spmd::FusedOp kernel) {
+  return isSlice(kernel) && kernel->getNumResults() == 1 &&
+         isPulledByAll(kernel->getResult(0), kernel->getBlock());
+}
+
 /// True if one op reads a value, perhaps reshaped.
 static bool hasOneReader(Value value) {
   while (value.hasOneUse() && isa<ReshapeOp>(*value.user_begin()))
@@ -162,17 +168,27 @@ static spmd::FusedOp absorb(spmd::FusedOp reader, Value value,
   return fused;
 }
 
+/// Erases what nothing reads any more: what it read has a reader less.
+static void eraseUnread(const Read &read) {
+  for (ReshapeOp view : llvm::reverse(read.views))
+    if (view.use_empty())
+      view.erase();
+  if (read.maker->use_empty())
+    read.maker->erase();
+}
+
 /// Absorbs the makers that `takes` allows, and what these read in turn.
 static void absorbInto(spmd::FusedOp reader,
-                       llvm::function_ref<bool(Value, const Read &)> takes) {
+                       llvm::function_ref<bool(spmd::FusedOp)> takes) {
   bool changed = true;
   while (changed) {
     changed = false;
     for (Value value : reader->getOperands()) {
       Read read = readOf(value, reader->getBlock());
-      if (!read.maker || !takes(value, read))
+      if (!read.maker || !takes(read.maker))
         continue;
       reader = absorb(reader, value, read);
+      eraseUnread(read);
       changed = true;
       break;
     }
@@ -184,24 +200,15 @@ static llvm::SmallVector<spmd::FusedOp> kernelsOf(Block &block) {
 }
 
 static void absorbMoves(Block &block) {
-  // All readers of a slice take it, or none.
-  llvm::DenseSet<Operation *> slices;
+  // Makers come before their readers: none is erased before its turn.
   for (spmd::FusedOp kernel : kernelsOf(block))
-    if (isSlice(kernel) && kernel->getNumResults() == 1 &&
-        isPulledByAll(kernel->getResult(0), &block))
-      slices.insert(kernel);
-  for (spmd::FusedOp kernel : kernelsOf(block))
-    if (!slices.contains(kernel) && pulls(kernel))
-      absorbInto(kernel, [&](Value, const Read &read) {
-        return slices.contains(read.maker);
-      });
-  eraseUnread(block);
+    if (!isTaken(kernel) && pulls(kernel))
+      absorbInto(kernel, isTaken);
   for (spmd::FusedOp kernel : kernelsOf(block))
     if (isConcat(kernel))
-      absorbInto(kernel, [&](Value, const Read &read) {
-        return isPulled(read.maker) && hasOneReader(read.maker->getResult(0));
+      absorbInto(kernel, [&](spmd::FusedOp maker) {
+        return isPulled(maker) && hasOneReader(maker->getResult(0));
       });
-  eraseUnread(block);
 }
 
 namespace {

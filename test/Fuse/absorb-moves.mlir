@@ -87,3 +87,26 @@ spmd.program @apart over <> micro_batches 1 slots 1 {
     spmd.return
   }
 }
+
+// -----
+
+// What makes an absorbed part is absorbed in its turn: the gradient of values
+// that are clamped, which knows by another slice where it flows.
+// CHECK-LABEL: spmd.program @makers_of_makers
+spmd.program @makers_of_makers over <> micro_batches 1 slots 1 {
+  spmd.input @x global tensor<4x8xf32> cut [[], []] : tensor<4x8xf32>
+  spmd.output @y last : tensor<4x8xf32>
+  spmd.func @forward() {
+    %x = spmd.read @x : tensor<4x8xf32>
+    // CHECK: spmd.fused {{.*}}spmd.kind = "slice+compare+select+concat"
+    // CHECK-NOT: spmd.fused
+    %a = kerf.slice %x offsets [0, 0] sizes [4, 4] : tensor<4x8xf32>
+    %b = kerf.slice %x offsets [0, 4] sizes [4, 4] : tensor<4x8xf32>
+    %seven = kerf.constant dense<7.0> : tensor<4x4xf32>
+    %flows = kerf.compare le %a, %seven : tensor<4x4xf32>
+    %c = kerf.select %flows, %b, %seven : tensor<4x4xf32>
+    %y = kerf.concat dim 1 %b, %c : tensor<4x4xf32>, tensor<4x4xf32>
+    spmd.write %y to @y : tensor<4x8xf32>
+    spmd.return
+  }
+}
