@@ -111,7 +111,7 @@ private:
   const bool ranksOnSeveral;
   LayerCost result;
   LayerPoint &point = result.point;
-  /// Conversions of the expert axis, forward and backward, that others hide.
+  /// Collectives of the expert axis, forward and backward, that others hide.
   std::array<double, 2> travelSec = {};
   double besideAgainSec = 0; ///< recomputed ops that need no routed gradient
 
@@ -377,7 +377,7 @@ private:
   /// Conversions of the expert axis run beside the expert that all tokens have,
   /// for as long as it lasts: programs start a collective when its operand is
   /// made and wait for it where it is read. Rows that are exchanged one by one
-  /// are read at once.
+  /// are read at once by experts.
   void hideBeside() {
     if (!terms.isOurs || !llvm::is_contained(facts.beside, true))
       return;
@@ -537,6 +537,8 @@ private:
     auto [own, more] = addVariant(axis, index, option, again);
     (op.phase == LayerPhase::Forward ? point.forward : point.backward)
         .commSec[axis] += own;
+    if (axis == kExpert && facts.bringsHome[index])
+      travelSec[0] += own;
     if (!again)
       return;
     point.recompute.commSec[axis] += more;

@@ -227,6 +227,12 @@ void LayerFacts::findBeside(const LayerKind &kind) {
                });
   for (size_t i = 0; i < count; ++i)
     beside.push_back(routes[isBackward(i)] && !feeds[i] && !follows[i]);
+  bringsHome.resize(count);
+  bool isFollowed = false;
+  for (size_t i = count; i-- > 0;) {
+    isFollowed = isFollowed || (beside[i] && !isBackward(i));
+    bringsHome[i] = isFollowed && kind.ops[i].name == "combine";
+  }
 }
 
 void LayerFacts::findShownAgain(const LayerKind &kind) {

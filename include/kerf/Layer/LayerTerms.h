@@ -173,6 +173,9 @@ public:
   /// pass nor reads anything of them (the expert that all tokens have), so
   /// collectives of these run beside it.
   std::vector<bool> beside;
+  /// By op: it brings rows home that experts made, before others compute what
+  /// is `beside`: ranks exchange them meanwhile.
+  std::vector<bool> bringsHome;
   /// By parameter: the value that an op makes its gradient; -1: none does.
   std::vector<int> gradients;
 
