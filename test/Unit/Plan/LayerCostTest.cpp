@@ -4,6 +4,7 @@
 
 #include "kerf/Cost/Kernels.h"
 #include "kerf/Layer/LayerProblem.h"
+#include "kerf/Layer/LayerTerms.h"
 
 #include "llvm/ADT/ArrayRef.h"
 
@@ -110,6 +111,37 @@ Problem chainOfRowOps(bool alone) {
     kind.ops.push_back(op);
   }
   return Problem(std::move(kind));
+}
+
+/// x -> experts -> combine, and what all tokens have, x -> gelu, before or
+/// behind them.
+LayerKind routedBeside(bool behind) {
+  LayerKind kind;
+  kind.values = {valueOf("x", {kBatch, kWidth}, -1)};
+  kind.input = 0;
+  auto add = [&](const char *name, int operand) {
+    auto made = static_cast<int>(kind.values.size());
+    auto number = static_cast<int>(kind.ops.size());
+    kind.values.push_back(valueOf(name, {kBatch, kWidth}, number));
+    LayerOp op;
+    op.name = name;
+    op.factors = {factorOf("b", kBatch), factorOf("d", kWidth)};
+    op.operands = {operand};
+    op.results = {made};
+    op.operandFactors = op.resultFactors = {{{0}, {1}}};
+    op.forward = number;
+    kind.ops.push_back(op);
+    return made;
+  };
+  if (!behind)
+    add("gelu", 0);
+  int rows = add("grouped_matmul", 0);
+  kind.ops.back().work.matmulFlops = 1;
+  kind.ops.back().maps.resize(1);
+  add("combine", rows);
+  if (behind)
+    add("gelu", 0);
+  return kind;
 }
 
 /// Rows of a table by number.
@@ -232,4 +264,14 @@ TEST(LayerCost, ReadersShareASum) {
   double alone = secondsOfSum(1);
   EXPECT_GT(alone, 0);
   EXPECT_DOUBLE_EQ(secondsOfSum(3), alone);
+}
+
+// Rows travel home beside an op that needs none of them, if it comes later.
+TEST(LayerFacts, RowsComeHomeBesideWhatFollows) {
+  LayerFacts facts(routedBeside(/*behind=*/true));
+  EXPECT_EQ(facts.beside, std::vector<bool>({false, false, true}));
+  EXPECT_EQ(facts.bringsHome, std::vector<bool>({false, true, false}));
+  LayerFacts first(routedBeside(/*behind=*/false));
+  EXPECT_EQ(first.beside, std::vector<bool>({true, false, false}));
+  EXPECT_EQ(first.bringsHome, std::vector<bool>({false, false, false}));
 }
