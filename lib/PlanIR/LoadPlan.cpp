@@ -35,6 +35,16 @@ struct Rule {
   bool wrong = false; ///< it was reported, at the first op that it matches
 };
 
+/// A size that does not divide as rules ask for: told once, for all of them.
+struct Misfit {
+  int64_t size;
+  AxisList axes;
+  json::Position position; ///< of the first rule
+  Location op;             ///< that it matches
+  std::string factors, message;
+  int64_t others = 0; ///< rules that ask for the same
+};
+
 class PlanReader {
 public:
   PlanReader(ModelOp model, llvm::StringRef path)
@@ -63,11 +73,15 @@ private:
   Rule *findRule(Operation *op);
   void splitBiases();
   bool assign(Rule &rule, Operation *op);
+  void tellUnassigned(const Rule &rule, Operation *op, const Factors &facts,
+                      const Assignment &cuts, const std::string &message);
+  void tellMisfits();
 
   ModelOp model;
   PlanErrors errors;
   PlanAttr plan;
   std::vector<Rule> rules;
+  std::vector<Misfit> misfits;
   llvm::DenseMap<Operation *, std::string> names; ///< by phase
 };
 } // namespace
@@ -314,6 +328,73 @@ void PlanReader::splitBiases() {
   names = namesOfOps(model);
 }
 
+static const char *const kUnassigned = "a rule cannot be carried out: ";
+
+/// Sizes that do not divide wait for `tellMisfits`.
+void PlanReader::tellUnassigned(const Rule &rule, Operation *op,
+                                const Factors &facts, const Assignment &cuts,
+                                const std::string &message) {
+  PlanAxes axes(plan);
+  std::string known;
+  llvm::raw_string_ostream os(known);
+  printFactors(os, facts);
+  for (const auto &[factor, list] : llvm::zip(facts.factors, cuts.factors)) {
+    if (factor.size % axes.sizeOf(list) == 0 ||
+        !llvm::StringRef(message).starts_with("factor '" + factor.name +
+                                              "' of size"))
+      continue;
+    auto same = llvm::find_if(
+        misfits, [&, &factor = factor, &list = list](const Misfit &other) {
+          return other.size == factor.size && other.axes == list;
+        });
+    if (same != misfits.end())
+      ++same->others;
+    else
+      misfits.push_back({factor.size, list, rule.factors->position,
+                         op->getLoc(), known, message});
+    return;
+  }
+  auto diagnostic = errors.at(rule.factors->position) << kUnassigned << message;
+  diagnostic.attachNote(op->getLoc()) << "in this op, with factors " << known;
+}
+
+/// "1, 2 or 4": numbers of micro-batches that a size divides into beside the
+/// other axes that cut it; "" where there are none.
+static std::string fittingMicroBatches(const Misfit &misfit,
+                                       const PlanAxes &axes) {
+  AxisList others = misfit.axes;
+  llvm::erase(others, axes.micro());
+  int64_t ranks = axes.sizeOf(others);
+  if (others.size() == misfit.axes.size() || misfit.size % ranks != 0)
+    return "";
+  std::vector<std::string> fitting;
+  for (int64_t count = 1; count <= misfit.size / ranks; ++count)
+    if (misfit.size / ranks % count == 0)
+      fitting.push_back(std::to_string(count));
+  std::string last = fitting.back();
+  fitting.pop_back();
+  return fitting.empty() ? last : llvm::join(fitting, ", ") + " or " + last;
+}
+
+void PlanReader::tellMisfits() {
+  PlanAxes axes(plan);
+  for (const Misfit &misfit : misfits) {
+    auto diagnostic = errors.at(misfit.position)
+                      << kUnassigned << misfit.message;
+    diagnostic.attachNote(misfit.op)
+        << "in this op, with factors " << misfit.factors;
+    if (misfit.others > 0)
+      diagnostic.attachNote()
+          << misfit.others
+          << (misfit.others == 1 ? " more rule asks" : " more rules ask")
+          << " for the same";
+    if (std::string fitting = fittingMicroBatches(misfit, axes);
+        !fitting.empty())
+      diagnostic.attachNote()
+          << "what fits as micro_batches beside these ranks: " << fitting;
+  }
+}
+
 /// False when the rule cannot be carried out, which is reported once.
 bool PlanReader::assign(Rule &rule, Operation *op) {
   PlanAxes axes(plan);
@@ -327,12 +408,7 @@ bool PlanReader::assign(Rule &rule, Operation *op) {
   llvm::SmallVector<Layout> none(op->getNumOperands());
   std::string message;
   if (failed(layoutsOf(facts, cuts, none, axes, message))) {
-    std::string known;
-    llvm::raw_string_ostream os(known);
-    printFactors(os, facts);
-    auto diagnostic = errors.at(rule.factors->position)
-                      << "a rule cannot be carried out: " << message;
-    diagnostic.attachNote(op->getLoc()) << "in this op, with factors " << known;
+    tellUnassigned(rule, op, facts, cuts, message);
     return false;
   }
   setAssignment(op, facts, *assignment, axes);
@@ -354,6 +430,24 @@ static void suggest(InFlightDiagnostic &diagnostic,
   llvm::SmallVector<llvm::StringRef> words(known.begin(), known.end());
   if (llvm::StringRef nearest = nearestWord(words, word); !nearest.empty())
     diagnostic.attachNote() << "did you mean '" << nearest << "'?";
+}
+
+/// Beside a pattern such as "*.qproj.weight" what it could say of names:
+/// "*.q_proj.weight". Of other patterns the names.
+static std::set<std::string> endsLike(const std::set<std::string> &names,
+                                      llvm::StringRef pattern) {
+  if (!pattern.starts_with("*.") || pattern.drop_front().contains('*'))
+    return names;
+  std::set<std::string> ends;
+  for (llvm::StringRef name : names) {
+    size_t from = name.size();
+    for (size_t part = pattern.count('.'); part > 0 && from != name.npos;
+         --part)
+      from = name.rfind('.', from);
+    if (from != name.npos)
+      ends.insert("*" + name.substr(from).str());
+  }
+  return ends;
 }
 
 /// Of `forward 110 0`: that there is no such phase, number or op.
@@ -406,8 +500,12 @@ void PlanReader::tellName(const Rule &rule) {
   auto diagnostic = errors.at(rule.position);
   if (isNamed) {
     diagnostic << "a rule matches no op: no '" << rule.op
-               << "' reads a parameter that '" << rule.weightText
-               << "' matches; they read " << llvm::join(weights, ", ");
+               << "' reads a parameter";
+    if (weights.empty())
+      return;
+    diagnostic << " that '" << rule.weightText << "' matches; they read "
+               << llvm::join(weights, ", ");
+    suggest(diagnostic, endsLike(weights, rule.weightText), rule.weightText);
     return;
   }
   diagnostic << "a rule matches no op: no op of the step is called '" << rule.op
@@ -425,7 +523,7 @@ void PlanReader::tellUnmatched(const Rule &rule) {
   auto diagnostic = errors.at(rule.position)
                     << "a rule matches no parameter: none is called '"
                     << rule.paramText << "'";
-  suggest(diagnostic, params, rule.paramText);
+  suggest(diagnostic, endsLike(params, rule.paramText), rule.paramText);
 }
 
 void PlanReader::checkMatched() {
@@ -468,6 +566,7 @@ LogicalResult PlanReader::run(llvm::StringRef text) {
   for (Operation *op : ops)
     if (Rule *rule = findRule(op); rule && !rule->wrong)
       rule->wrong = !assign(*rule, op);
+  tellMisfits();
   checkMatched();
   return success(!errors.found());
 }
