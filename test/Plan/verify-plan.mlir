@@ -150,6 +150,7 @@ kerf.model @micro_whole(%x: tensor<4xf32>) attributes {
   %e = kerf.exp %x {kerf.assign = #kerf.assign<b = [micro]>} : tensor<4xf32>
   // expected-error @below {{cannot get operand 0: a value that is cut by micro-batches is needed whole}}
   // expected-note @below {{it arrives as [[micro]] and is needed as [[]]}}
+  // expected-note @below {{a rule that cuts it, too: {"op": "reduce", "factors": {"}}
   %s = kerf.reduce sum %e dims [0] : tensor<4xf32>
   kerf.return %s : tensor<f32>
 }

@@ -16,6 +16,7 @@
 #include "kerf/Dialect/Kerf/Constants.h"
 #include "kerf/Dialect/Kerf/Layout.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
@@ -160,6 +161,34 @@ LogicalResult Planner::planInputs() {
 // Ops
 //===----------------------------------------------------------------------===//
 
+/// A rule by which an op takes an operand as it arrives, where that is cut by
+/// micro-batches and the op is not; else "".
+static std::string ruleByMicro(Operation *op, unsigned operand,
+                               const Layout &from, const Layout &need,
+                               const PlanAxes &axes) {
+  auto factorOp = dyn_cast<FactorOpInterface>(op);
+  auto cutsMicro = [&](const AxisList &list) {
+    return llvm::is_contained(list, axes.micro());
+  };
+  if (!factorOp || llvm::none_of(from.dims, cutsMicro) ||
+      llvm::any_of(need.dims, cutsMicro))
+    return "";
+  Factors facts = factorOp.getFactors();
+  std::string text;
+  for (auto [dim, list] : llvm::zip(facts.operands[operand], from.dims)) {
+    if (list.empty() || dim.empty())
+      continue;
+    std::vector<std::string> names;
+    for (unsigned axis : list)
+      names.push_back("\"" + axes.nameOf(axis).str() + "\"");
+    text += (text.empty() ? "\"" : ", \"") + facts.factors[dim.front()].name +
+            "\": [" + llvm::join(names, ", ") + "]";
+  }
+  return text.empty() ? ""
+                      : "{\"op\": \"" + op->getName().stripDialect().str() +
+                            "\", \"factors\": {" + text + "}}";
+}
+
 LogicalResult Planner::checkConversion(Operation *op, unsigned operand,
                                        const Layout &need) {
   Layout from = plan.arriving(op->getOperand(operand), op);
@@ -174,6 +203,9 @@ LogicalResult Planner::checkConversion(Operation *op, unsigned operand,
   diagnostic.attachNote() << "it arrives as " << printLayout(from, plan.axes)
                           << " and is needed as "
                           << printLayout(need, plan.axes);
+  if (std::string rule = ruleByMicro(op, operand, from, need, plan.axes);
+      !rule.empty())
+    diagnostic.attachNote() << "a rule that cuts it, too: " << rule;
   return diagnostic;
 }
 
