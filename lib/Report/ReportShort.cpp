@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <tuple>
 
 using namespace kerf;
@@ -41,27 +42,43 @@ std::string report::headroomWarning(const Explanation &e) {
          " of the memory is left" + (roomy.empty() ? "" : "; " + roomy);
 }
 
-/// Whether each op of each layer is whole on all ranks of an axis.
-static bool isIdle(const PlanPart &plan, llvm::StringRef axis) {
+static constexpr llvm::StringLiteral kWhole = "replicated";
+static constexpr llvm::StringLiteral kSplitBackward =
+    "replicated, cut in the backward pass";
+
+/// Where each op of each layer is whole on all ranks of an axis in the forward
+/// pass: those whose gradients are split over it, in words.
+static std::optional<std::string> idleWords(const PlanPart &plan,
+                                            llvm::StringRef axis) {
   bool isKnown = false;
+  std::vector<std::string> split;
   for (const KindRow &kind : plan.kinds)
     for (const LayoutWords &row : kind.layout)
       if (row.axis == axis) {
         isKnown = true;
-        if (row.words != "replicated")
-          return false;
+        if (row.words == kSplitBackward)
+          llvm::append_range(split, row.ops);
+        else if (row.words != kWhole)
+          return std::nullopt;
       }
-  return isKnown;
+  if (!isKnown)
+    return std::nullopt;
+  if (split.empty())
+    return "do the same work: no op is split over them";
+  return "do the same work in the forward pass: only gradients of " +
+         (split.size() > 3 ? plural(static_cast<double>(split.size()), "op")
+                           : llvm::join(split, ", ")) +
+         " are split over them";
 }
 
 std::string report::idleWarning(const PlanPart &plan) {
   std::string text;
   for (const AxisRow &axis : plan.axes)
-    if (axis.group.size > 1 && isIdle(plan, axis.name))
+    if (auto words = idleWords(plan, axis.name); words && axis.group.size > 1)
       text += (text.empty() ? "warning: " : "; ") +
-              plural(axis.group.size, axis.name + " rank") +
-              " do the same work: no op is split over them, since a pin asks "
-              "for them where sizes do not divide or splitting is slower";
+              plural(axis.group.size, axis.name + " rank") + " " + *words +
+              ", since a pin asks for them where sizes do not divide or "
+              "splitting is slower";
   return text;
 }
 
