@@ -79,6 +79,8 @@ ErrorBand kerf::errorBandOf(const StepModel &step, const Machine &machine,
             "fp8: dense published steps are met within 4 %, Kerf's casts "
             "beside the products are assumed",
             "2026-11-27"});
+  consider(step.type == "f32" && machine.device.target != BackendTarget::Cpu,
+           {0.2, 0.2, "assumed: none of the published steps was in f32", ""});
   consider(!isJudgedOn(machine.device),
            {0.2, 0.2,
             "assumed: none of the published steps was on such a device", ""});
