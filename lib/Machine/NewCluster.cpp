@@ -92,6 +92,20 @@ static std::string lettersOf(StringRef name) {
   return letters;
 }
 
+/// Whether a name's first parts are those of a device: "h100" and "h100-sxm"
+/// are of "h100-sxm-80g", "l40" is another chip than "l40s-48g".
+static bool beginsParts(StringRef device, StringRef wanted) {
+  std::string parts;
+  while (!device.empty()) {
+    auto [part, rest] = device.split('-');
+    parts += lettersOf(part);
+    if (parts == wanted)
+      return true;
+    device = rest;
+  }
+  return false;
+}
+
 /// The one description whose device has this name, or one that begins so.
 static std::optional<Template> findTemplate(StringRef name,
                                             std::string &error) {
@@ -100,10 +114,9 @@ static std::optional<Template> findTemplate(StringRef name,
   std::vector<Template> known = templates();
   for (Template &one : known) {
     StringRef all = one.machine.device.name;
-    // "l4" is "l4-24g", not the beginning of "l40s-48g".
     if (lettersOf(all) == wanted || lettersOf(all.split('-').first) == wanted)
       exact.push_back(std::move(one));
-    else if (!wanted.empty() && StringRef(lettersOf(all)).starts_with(wanted))
+    else if (beginsParts(all, wanted))
       found.push_back(std::move(one));
   }
   if (!exact.empty())
