@@ -10,6 +10,7 @@
 #include "kerf/Support/Gpus.h"
 #include "kerf/Support/Input.h"
 #include "kerf/Support/Output.h"
+#include "kerf/Support/Quantities.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/WithColor.h"
@@ -55,8 +56,8 @@ PlanOptions::PlanOptions(cl::OptionCategory &category)
                         "--sweep"),
                cl::value_desc("file"), cl::CommaSeparated, cl::cat(category)),
       devices("devices",
-              cl::desc("Devices of the cluster (default: as many as it "
-                       "describes)"),
+              cl::desc("Devices of the cluster, such as 64 or 1Ki (default: "
+                       "as many as it describes)"),
               cl::value_desc("number"), cl::cat(category)),
       pins("pin", cl::desc(kPinHelp), cl::value_desc("pins"),
            cl::cat(category)),
@@ -202,8 +203,13 @@ FailureOr<PlanTask> kerf::planTaskOf(const PlanOptions &options) {
   if (std::string option = needsCluster(options);
       !task.plans() && !option.empty())
     return fail("--" + llvm::Twine(option) + " needs --cluster=FILE");
-  if (options.devices.getNumOccurrences())
-    task.devices = options.devices;
+  if (options.devices.getNumOccurrences()) {
+    task.devices = readWhole(options.devices.getValue());
+    if (!task.devices)
+      return fail("expected a whole number such as 512 or 1Ki (1024) as "
+                  "--devices, found '" +
+                  options.devices + "'");
+  }
   task.pins = llvm::join(options.pins, ",");
   task.moeBuffer = options.moeBuffer;
   if (std::string wrong = PlanAttr::checkMoeBuffer(task.moeBuffer);

@@ -19,7 +19,7 @@ struct PlanOptions {
   explicit PlanOptions(llvm::cl::OptionCategory &category);
 
   llvm::cl::list<std::string> clusters;
-  llvm::cl::opt<int64_t> devices;
+  llvm::cl::opt<std::string> devices;
   llvm::cl::list<std::string> pins;
   llvm::cl::opt<double> moeBuffer;
   llvm::cl::opt<bool> prove;

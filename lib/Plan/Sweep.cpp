@@ -1,6 +1,7 @@
 //===- Sweep.cpp - how many devices, and which ----------------------------===//
 
 #include "kerf/Report/Sweep.h"
+#include "kerf/Support/Quantities.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -30,9 +31,8 @@ static std::string quoted(llvm::StringRef text) {
 /// A number of devices; 0 with `error` set if it is none.
 static int64_t readCount(llvm::StringRef text, llvm::StringRef part,
                          std::string &error) {
-  int64_t count = 0;
-  if (text.empty() || text.getAsInteger(10, count) || count < 1 ||
-      count > kMostDevices) {
+  int64_t count = readWhole(text).value_or(0);
+  if (count < 1 || count > kMostDevices) {
     error = "expected a number of devices from 1 to " +
             std::to_string(kMostDevices) + ", found " + quoted(text);
     if (text != part)
