@@ -266,10 +266,18 @@ bool Trainer::loadFrom(const std::string &path, Loader *load) {
   bool isLoaded = load(session, setup.artifact, path, notes, errors);
   for (const std::string &note : notes)
     log->line("  note        " + note);
-  if (isLoaded)
+  // What several ranks find is told by the first of them.
+  const int32_t place =
+      isLoaded ? 0 : meta.world_size - kerf_session_rank(session);
+  int32_t teller = place;
+  if (meta.world_size > 1 &&
+      !check(kerf_session_agree_max(session, &teller, &failure)))
+    return false;
+  if (teller == 0)
     return true;
-  return failLocally("cannot start from " + quote(path) + ":" +
-                     listErrors(errors));
+  return teller != place ? fail(1, "")
+                         : failLocally("cannot start from " + quote(path) +
+                                       ":" + listErrors(errors));
 }
 
 //===----------------------------------------------------------------------===//

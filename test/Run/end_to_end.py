@@ -126,6 +126,14 @@ class Compiled(jobs.JobTest):
         out = self.run_program("--steps=3", "--init-from=w.safetensors", "--check-nans", status=1)
         self.assertRegex(out, r"error: step 1: .*'[^']+'")
 
+    def test_weights_that_are_no_numbers_are_told_once(self):
+        self.losses("--steps=0", "--save-weights=w.safetensors")
+        data = (self.folder / "w.safetensors").read_bytes()
+        (self.folder / "w.safetensors").write_bytes(data[:-4] + struct.pack("<f", float("inf")))
+        out = self.run_program("--steps=1", "--init-from=w.safetensors", status=1)
+        self.assertRegex(out, r"cannot start from 'w.safetensors': tensor '[^']+' is not finite: element \d+ is inf")
+        self.assertEqual(out.count("is not finite"), 1, out)
+
     def test_damaged_artifact(self):
         data = pathlib.Path(MODEL).read_bytes()
         bad = self.folder / "bad.kerf"
