@@ -262,15 +262,17 @@ private:
 };
 } // namespace
 
-/// A small label right below a point, or above it, or left of it.
+/// A small label beside a point: first where the lines do not go, which rise in
+/// the left panel and fall in the right one.
 void Pen::name(double x, double y, const std::string &text, const char *color) {
   double width = 6.2 * double(text.size());
-  constexpr std::pair<double, double> places[] = {
-      {11, 15}, {11, -8}, {-11, 15}, {-11, -8}};
-  for (auto [beside, below] : places) {
+  constexpr std::pair<double, double> places[2][4] = {
+      {{11, 15}, {-11, -8}, {11, -8}, {-11, 15}},
+      {{11, -8}, {-11, 15}, {11, 15}, {-11, -8}}};
+  for (auto [beside, below] : places[index]) {
     double left = beside > 0 ? x + beside : x + beside - width;
     Box box{left, y + below - 9, left + width, y + below + 2};
-    if (box.right > kWidth)
+    if (box.left < panel.left || box.right > kWidth)
       continue;
     bool isFree = llvm::none_of(written, [&](const Box &other) {
       return box.left < other.right && other.left < box.right &&
