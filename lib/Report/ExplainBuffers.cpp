@@ -101,15 +101,22 @@ explain_detail::describeBuffers(const ExplainInput &input,
   if (!input.buffersOf)
     return {};
   std::vector<BufferRow> rows;
+  std::map<int, std::set<int64_t>> stages; // by kind
+  for (auto [number, stage] : llvm::enumerate(plan.stages))
+    for (const PlacedChunk &chunk : stage.chunks)
+      for (const PlacedLayers &layers : chunk.layers)
+        stages[layers.kind].insert(static_cast<int64_t>(number));
   std::set<int> kinds;
   for (const PlacedStage &stage : plan.stages)
     for (const PlacedChunk &chunk : stage.chunks)
       for (const PlacedLayers &layers : chunk.layers)
         if (kinds.insert(layers.kind).second)
           for (const LayerBuffer &buffer :
-               input.buffersOf(plan.outer, layers.kind, layers.point))
-            rows.push_back(
+               input.buffersOf(plan.outer, layers.kind, layers.point)) {
+            BufferRow &row = rows.emplace_back(
                 describe(input.step->kinds[layers.kind], buffer, plan.outer));
+            llvm::append_range(row.stages, stages[layers.kind]);
+          }
   llvm::sort(rows, [](const BufferRow &a, const BufferRow &b) {
     return std::tie(b.bytes, a.layer, a.op, a.shape) <
            std::tie(a.bytes, b.layer, b.op, b.shape);

@@ -111,8 +111,8 @@ static std::string memoryOf(const MemoryPart &memory) {
                    "soft") +
          "<div class=\"tight\">" +
          tableOf(withHeading(tableOfBuffers(memory.buffers),
-                             {"largest buffers of a micro-batch", "layer",
-                              "made by", "at", "on a rank", ""}),
+                             {"largest buffers", "layer", "stage", "made by",
+                              "at", "on a rank, of a micro-batch", ""}),
                  true) +
          "</div>\n";
 }

@@ -148,6 +148,10 @@ static Value buffersOf(llvm::ArrayRef<BufferRow> rows) {
     Value value =
         numbersOf({{"bytes", row.bytes}, {"element_bytes", row.elementBytes}});
     value.set("layer", textOf(row.layer));
+    Value stages = Value::makeArray();
+    for (int64_t stage : row.stages)
+      stages.array.push_back(Value::fromInteger(stage));
+    value.set("stages", std::move(stages));
     value.set("op", textOf(row.op));
     Value shape = Value::makeArray();
     for (int64_t size : row.shape)

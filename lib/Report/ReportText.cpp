@@ -292,10 +292,25 @@ std::string report::bufferWords(const BufferRow &buffer) {
   return text;
 }
 
+/// "3", "0-15": the stages that a buffer is on.
+static std::string stageRanges(llvm::ArrayRef<int64_t> stages) {
+  std::string text;
+  for (size_t i = 0; i < stages.size();) {
+    size_t end = i + 1;
+    while (end < stages.size() && stages[end] == stages[end - 1] + 1)
+      ++end;
+    text += (text.empty() ? "" : ",") + std::to_string(stages[i]) +
+            (end > i + 1 ? "-" + std::to_string(stages[end - 1]) : "");
+    i = end;
+  }
+  return text;
+}
+
 Table report::tableOfBuffers(llvm::ArrayRef<BufferRow> rows) {
-  Table table{"rlwllw", 2, {}};
+  Table table{"rllwllw", 2, {}};
   for (const BufferRow &row : rows)
-    table.rows.push_back({sizeWords(row.bytes), clean(row.layer), clean(row.op),
+    table.rows.push_back({sizeWords(row.bytes), clean(row.layer),
+                          stageRanges(row.stages), clean(row.op),
                           clean(row.place), shapeWords(row), wholeWords(row)});
   return table;
 }
@@ -304,8 +319,10 @@ static std::string printBuffers(llvm::ArrayRef<BufferRow> rows) {
   if (rows.empty())
     return "";
   std::string relief = reliefWords(rows.front());
-  return "\n  largest buffers of one micro-batch on a rank\n" +
-         tableOfBuffers(rows).print() +
+  Table table = tableOfBuffers(rows);
+  table.rows.insert(table.rows.begin(),
+                    {"size", "layer", "stage", "made by", "at", "shape", ""});
+  return "\n  largest buffers of one micro-batch on a rank\n" + table.print() +
          (relief.empty() ? "" : "  the first: " + relief + "\n");
 }
 

@@ -166,6 +166,7 @@ std::string wordsFor(const LayerOp &op, const OpOption &option, bool cutsWords);
 /// A value of one micro-batch, as a rank has it.
 struct BufferRow {
   std::string layer;                   ///< kind of layer: "head"
+  llvm::SmallVector<int64_t> stages;   ///< that have such layers, ascending
   std::string op;                      ///< that makes it: "linear lm_head"
   llvm::SmallVector<int64_t, 4> shape; ///< on the rank
   double bytes = 0, elementBytes = 0;
