@@ -3,10 +3,12 @@
 chart_labels.py CHART.svg
 """
 
+import itertools
+import pathlib
 import re
 import sys
 
-svg = open(sys.argv[1]).read()
+svg = pathlib.Path(sys.argv[1]).read_text()
 lines = []
 for points, rest in re.findall(r'<polyline [^>]*points="([^"]*)"([^>]*)', svg):
     if "dasharray" not in rest:
@@ -15,7 +17,7 @@ labels = re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*paint-order[^>]*>([^<]
 
 
 def crosses(line, left, top, right, bottom):
-    for (x0, y0), (x1, y1) in zip(line, line[1:]):
+    for (x0, y0), (x1, y1) in itertools.pairwise(line):
         for step in range(101):
             x, y = x0 + (x1 - x0) * step / 100, y0 + (y1 - y0) * step / 100
             if left < x < right and top < y < bottom:
