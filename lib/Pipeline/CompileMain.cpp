@@ -341,9 +341,9 @@ static std::string checkWords(const std::optional<CheckedPlan> &checked) {
          (" trains as on one rank (to " + error + ")");
 }
 
-/// Writes the compiled file, and one line of what was compiled, or two where it
-/// is long: the plan for a cluster, else the model and its ranks; unless it was
-/// explained. The status.
+/// Writes the compiled file, and a line of what was compiled, unless it was
+/// explained: the plan for a cluster, where it is long in two lines, else the
+/// model, its ranks and their memory. The status.
 static int finishArtifact(ModuleOp module, const Job &job) {
   FailureOr<std::string> words = writeArtifact(module, job.sampler, job.output);
   if (failed(words))
@@ -353,7 +353,8 @@ static int finishArtifact(ModuleOp module, const Job &job) {
   std::string what = "wrote '" + job.output +
                      "': " + (job.planned.empty() ? *words : job.planned) + ";";
   std::string check = checkWords(job.checked);
-  bool isLong = what.size() + 1 + check.size() > report::kColumns;
+  bool isLong =
+      !job.planned.empty() && what.size() + 1 + check.size() > report::kColumns;
   llvm::outs() << what << (isLong ? "\n  " : " ") << check << '\n';
   return 0;
 }

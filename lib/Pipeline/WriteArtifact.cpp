@@ -5,6 +5,7 @@
 #include "kerf/PlanIR/PlanFile.h"
 #include "kerf/Sampler/Sampler.h"
 #include "kerf/Support/Counts.h"
+#include "kerf/Support/Numbers.h"
 #include "kerf/Support/Output.h"
 
 #include "llvm/Support/WithColor.h"
@@ -33,10 +34,14 @@ static std::string wordsOf(const ArtifactData &data) {
     if (axis.size > 1)
       axes += (axes.empty() ? " (" : " ") + data.strings.get(axis.name).str() +
               " " + std::to_string(axis.size);
+  uint64_t bytes = 0;
+  for (const kerf_program &program : data.programs)
+    bytes = std::max(bytes, program.arena_bytes);
   return data.strings.get(meta.model).str() + " on " +
          countOf(meta.world_size, "rank") + axes + (axes.empty() ? "" : ")") +
          " of " + data.strings.get(meta.target).str() + " " +
-         data.strings.get(meta.cpu).str();
+         data.strings.get(meta.cpu).str() + ", " + report::gib(bytes) +
+         (meta.world_size > 1 ? " each" : "");
 }
 
 /// The bytes of the compiled file of the programs of a module. `words`: what it

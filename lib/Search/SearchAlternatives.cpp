@@ -123,7 +123,8 @@ static std::string whyUntried(const LowerBound &bound, double provenSec,
     return "no faster by lower bounds, which are not strict here";
   double more = bound.sec / bestSec - 1;
   if (more < 0)
-    return "no faster: the search ruled out every plan with it";
+    return "no faster: each plan with it has a lower bound of at least " +
+           report::seconds(bestSec);
   std::string slower = more < 5e-4
                            ? "no faster"
                            : "at least " + report::percent(more) + " slower";

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -138,7 +139,46 @@ std::string kerf_session::parameterAt(const void *address) const {
   return "";
 }
 
-/// What the inputs of a command are: "inputs reach 3.1 (operand 0), 2e+38
+/// "'matmul' of wte.weight": the current command with its first parameter.
+std::string kerf_session::makerName(const kerf_command &command) const {
+  std::string text = std::string("'") + view.string(command.name) + "'";
+  for (uint32_t n = 0; n < command.operand_count; ++n) {
+    const kerf_operand &operand = view.operands[command.first_operand + n];
+    if (operand.kind != KERF_ARENA || operand.access != KERF_READ)
+      continue;
+    std::string parameter = parameterAt(pointers[n]);
+    if (!parameter.empty())
+      return text + " of " + parameter;
+  }
+  return text;
+}
+
+/// Notes who wrote a range of memory; who wrote into it before is forgotten.
+void kerf_session::noteMaker(const void *address, uint64_t bytes,
+                             const kerf_command &command) {
+  auto begin = reinterpret_cast<uintptr_t>(address), end = begin + bytes;
+  auto next = makers.upper_bound(begin);
+  if (next != makers.begin() && std::prev(next)->second.end > begin)
+    --next;
+  while (next != makers.end() && next->first < end)
+    next = makers.erase(next);
+  makers[begin] = {end, makerName(command)};
+}
+
+/// What an operand is: a parameter by its name, else the command that wrote all
+/// of it, else its number.
+std::string kerf_session::operandName(uint32_t n, uint64_t bytes) const {
+  std::string parameter = parameterAt(pointers[n]);
+  if (!parameter.empty())
+    return parameter;
+  auto begin = reinterpret_cast<uintptr_t>(pointers[n]);
+  auto next = makers.upper_bound(begin);
+  if (next != makers.begin() && std::prev(next)->second.end >= begin + bytes)
+    return "from " + std::prev(next)->second.name;
+  return "operand " + std::to_string(n);
+}
+
+/// What the inputs of a command are: "inputs reach 3.1 (from 'gelu'), 2e+38
 /// (wte.weight)".
 Status kerf_session::describeInputs(const kerf_command &command,
                                     std::string &text) const {
@@ -155,14 +195,13 @@ Status kerf_session::describeInputs(const kerf_command &command,
     look(host.data(), operand.bytes, operand.dtype, looked);
     if (looked.count == 0)
       continue;
-    std::string name = parameterAt(pointers[n]);
     char value[32];
     std::snprintf(value, sizeof value, "%.3g", looked.largest);
     text += std::string(text.empty() ? "" : ", ") +
             (looked.badAt < 0    ? value
              : looked.isInfinite ? "inf"
                                  : "nan") +
-            " (" + (name.empty() ? "operand " + std::to_string(n) : name) + ")";
+            " (" + operandName(n, operand.bytes) + ")";
   }
   return {};
 }
@@ -190,8 +229,10 @@ Status kerf_session::findNan(uint32_t index, const Place &place) {
         return status;
       look(host.data(), written.rowBytes, operand.dtype, looked);
     }
-    if (looked.badAt < 0)
+    if (looked.badAt < 0) {
+      noteMaker(pointers[n], operand.bytes, command);
       continue;
+    }
     std::string inputs;
     if (Status status = describeInputs(command, inputs); status.failed())
       return status;

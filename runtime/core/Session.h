@@ -14,8 +14,10 @@
 #include <cstdlib>
 #include <ctime>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace kerf::runtime {
@@ -220,6 +222,10 @@ private:
   Status findNan(uint32_t index, const Place &place);
   Status describeInputs(const kerf_command &command, std::string &text) const;
   std::string parameterAt(const void *address) const;
+  std::string operandName(uint32_t n, uint64_t bytes) const;
+  std::string makerName(const kerf_command &command) const;
+  void noteMaker(const void *address, uint64_t bytes,
+                 const kerf_command &command);
   Status describeFailure(uint32_t index, Status status) const;
 
   /// A part of a training step that the device recorded, and the
@@ -254,6 +260,13 @@ private:
   };
   std::unique_ptr<void, Free> snapshotMemory;
   void *pinnedMemory = nullptr; ///< of snapshots, the device's
+
+  /// Who wrote a range of memory last, by where it begins; with `check_nans`.
+  struct Maker {
+    uintptr_t end;
+    std::string name;
+  };
+  std::map<uintptr_t, Maker> makers;
 
   std::vector<void *> pointers; ///< of the current command's operands
   std::vector<int32_t> scalars; ///< what they point to

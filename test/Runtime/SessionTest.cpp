@@ -234,7 +234,10 @@ TEST(Session, NamesTheFirstCommandThatWentBad) {
                       "micro-batch 0: made nan at element 0 of "),
             0u)
       << told;
-  EXPECT_NE(told.find("(operand 1); its inputs reach "), std::string::npos)
+  // What no command wrote has its number; else it is told who did.
+  EXPECT_NE(
+      told.find("(operand 1); its inputs reach 4 (from 'product' of h.1.w)"),
+      std::string::npos)
       << told;
   EXPECT_EQ(kerf_session_run_step(job.session, &job.error), KERF_INVALID);
   EXPECT_NE(std::strstr(job.error.message, "the session failed before: 'twice"),

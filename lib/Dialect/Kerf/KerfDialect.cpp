@@ -2,6 +2,7 @@
 #include "kerf/Dialect/Kerf/Constants.h"
 #include "kerf/Dialect/Kerf/Float8.h"
 #include "kerf/Dialect/Kerf/Kerf.h"
+#include "kerf/Support/Nearest.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/TypeUtilities.h"
@@ -43,6 +44,26 @@ void KerfDialect::initialize() {
 #define GET_OP_LIST
 #include "kerf/Dialect/Kerf/KerfMoEOps.cpp.inc"
       >();
+}
+
+std::optional<Dialect::ParseOpHook>
+KerfDialect::getParseOperationHook(StringRef name) const {
+  if (auto hook = Dialect::getParseOperationHook(name))
+    return hook;
+  return [](OpAsmParser &parser, OperationState &state) -> ParseResult {
+    StringRef unknown = state.name.getStringRef();
+    SmallVector<StringRef> known;
+    for (RegisteredOperationName op :
+         state.getContext()->getRegisteredOperationsByDialect("kerf"))
+      known.push_back(op.getStringRef());
+    InFlightDiagnostic error = parser.emitError(parser.getNameLoc())
+                               << "'" << unknown << "' is no op of the dialect";
+    StringRef nearest = nearestWord(known, unknown);
+    if (!nearest.empty())
+      error.attachNote() << "did you mean '" << nearest << "'?";
+    error.attachNote() << "docs/reference/kerf-dialect.md lists all ops";
+    return error;
+  };
 }
 
 LogicalResult KerfDialect::verifyOperationAttribute(Operation *op,

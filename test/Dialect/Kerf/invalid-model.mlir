@@ -778,3 +778,14 @@ kerf.model @float8_result(%x: tensor<4xf32>, %loss: tensor<f32>) {
   // expected-error @+1 {{'kerf.return' op expected values of other types than 8-bit floats, found 'tensor<4xf8E4M3FN>'}}
   kerf.return %loss, %y : tensor<f32>, tensor<4xf8E4M3FN>
 }
+
+// -----
+
+// An op that is misspelt is told with a near one.
+kerf.model @unknown_op(tokens %tokens: tensor<2x8xi32>) {
+  %table = kerf.param "wte.weight" init<normal, 0.02> : tensor<32x16xf32>
+  // expected-error @+3 {{'kerf.embeding' is no op of the dialect}}
+  // expected-note @+2 {{did you mean 'kerf.embedding'?}}
+  // expected-note @+1 {{docs/reference/kerf-dialect.md lists all ops}}
+  %x = kerf.embeding %tokens, %table : tensor<2x8xi32>, tensor<32x16xf32>
+}

@@ -54,6 +54,11 @@ def Kerf_Dialect : Dialect {
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasOperationAttrVerify = 1;
+  let extraClassDeclaration = [{
+    /// Of an op that the dialect does not have an error that names a near one.
+    std::optional<ParseOpHook>
+    getParseOperationHook(llvm::StringRef name) const override;
+  }];
 }
 
 #endif // KERF_DIALECT_TD
