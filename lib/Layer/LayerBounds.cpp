@@ -112,8 +112,10 @@ static LayerKind withoutPutOff(LayerKind kind) {
 }
 
 LayerKind kerf::withoutBeside(LayerKind kind, const LayerFacts &facts) {
-  for (auto [op, isBeside] : llvm::zip_equal(kind.ops, facts.beside))
-    op.view |= isBeside;
+  for (size_t i = 0; i < kind.ops.size(); ++i)
+    kind.ops[i].view |=
+        facts.beside[i] ||
+        (facts.besideHome[i] && kind.ops[i].phase != LayerPhase::Forward);
   return kind;
 }
 

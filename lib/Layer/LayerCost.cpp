@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "BesideTraffic.h"
 #include "LayerGraph.h"
 
 #include <algorithm>
@@ -20,7 +21,8 @@ TimeParts &TimeParts::operator+=(const TimeParts &other) {
   groupedSec += other.groupedSec;
   for (int axis = 0; axis < kInnerAxes; ++axis)
     commSec[axis] += other.commSec[axis];
-  hiddenSec += other.hiddenSec;
+  for (int axis = 0; axis < kInnerAxes; ++axis)
+    hiddenSec[axis] += other.hiddenSec[axis];
   return *this;
 }
 
@@ -84,7 +86,7 @@ public:
       if (terms.has(axis))
         addAxis(axis);
     addTogether();
-    hideBeside();
+    hideTraffic(terms, layout, beside, point);
     addSaved();
     addParams();
     addWork();
@@ -111,9 +113,7 @@ private:
   const bool ranksOnSeveral;
   LayerCost result;
   LayerPoint &point = result.point;
-  /// Collectives of the expert axis, forward and backward, that others hide.
-  std::array<double, 2> travelSec = {};
-  double besideAgainSec = 0; ///< recomputed ops that need no routed gradient
+  BesideTraffic beside;
 
   /// Why a value is brought into another state, and for which operand.
   enum class Reason { Read, Shown, Kept, MadeAgain, HandedOn };
@@ -128,7 +128,8 @@ private:
     TimeParts *parts;
     AxisMove move;
     AxisState nearer; ///< from which this axis alone gets it
-    bool travels;     ///< `travelSec`
+    bool travels;     ///< `beside` may count it
+    bool isBackward() const { return backward || reason == Reason::Shown; }
     auto purpose() const {
       return std::make_tuple(reason, backward, value,
                              reason == Reason::Read ? -1 : op,
@@ -193,7 +194,10 @@ private:
       point.backwardMaxima += isShared;
       OpTime again = terms.timeOf(i, layout, -1, nullptr, true);
       addTime(point.recompute, op, again);
-      besideAgainSec += facts.beside[i] || op.isGrouped() ? again.seconds : 0;
+      if (facts.besideHome[i])
+        beside.homeAgainSec += again.seconds;
+      else if (facts.beside[i] || op.isGrouped())
+        beside.besideAgainSec += again.seconds;
       point.kernelsAgain += launch;
     }
   }
@@ -265,18 +269,28 @@ private:
   }
 
   void add(const Asked &one) {
-    travelled(one, one.move.axis,
-              addConversion(*one.parts, one.move.axis, one.value, one.nearer,
-                            one.move.to));
+    double sec = addConversion(*one.parts, one.move.axis, one.value, one.nearer,
+                               one.move.to);
+    travelled(one, one.move.axis, one.nearer, sec);
   }
 
   /// What another collective does not end at once, as one is under way at a
   /// time: sums brought home, and the gradients of these sent out. Router
   /// scores follow the tokens, and their gradients those of the tokens.
-  void travelled(const Asked &own, int axis, double sec) {
+  void travelled(const Asked &own, int axis, AxisState from, double sec) {
     if (own.travels && axis == kExpert &&
         own.backward != (own.move.from == kPending))
-      travelSec[own.backward] += sec;
+      beside.expertSec[own.backward] += sec;
+    int maker = kind.values[own.value].producer;
+    if (own.travels && axis == kExpert && own.backward && from == kPending &&
+        maker >= 0 && facts.bringsHome[maker])
+      beside.homeSec += sec;
+    if (sec > 0 && own.isBackward())
+      beside.conversions.push_back(
+          {axis, own.value, own.op,
+           own.op < 0 || axis != kTensor ? kNotKept : own.move.to,
+           own.parts == &point.recompute,
+           from == kPending || kind.values[own.value].forward, sec});
   }
 
   /// What one operand asks of several axes is one conversion in programs.
@@ -359,35 +373,9 @@ private:
                             joint.exchange.kind, joint.exchange.bytes,
                             joint.sec});
       own.parts->commSec[joint.axis] += joint.sec;
-      travelled(own, joint.axis, joint.sec);
+      travelled(own, joint.axis, from[joint.axis], joint.sec);
       apartSec -= joint.sec;
     }
-  }
-
-  /// Seconds of a pass' ops beside routed tokens.
-  double besideSec(bool backward, bool withPutOff) const {
-    double sec = 0;
-    for (auto [op, own] : llvm::enumerate(kind.ops))
-      if (facts.beside[op] && (own.phase != LayerPhase::Forward) == backward &&
-          (withPutOff || !own.isPutOff))
-        sec += terms.timeOf(op, layout).seconds;
-    return sec;
-  }
-
-  /// Conversions of the expert axis run beside the expert that all tokens have,
-  /// for as long as it lasts: programs start a collective when its operand is
-  /// made and wait for it where it is read. Rows that are exchanged one by one
-  /// are read at once by experts.
-  void hideBeside() {
-    if (!terms.isOurs || !llvm::is_contained(facts.beside, true))
-      return;
-    point.forward.hiddenSec = std::min(travelSec[0], besideSec(false, true));
-    point.backward.hiddenSec = std::min(travelSec[1], besideSec(true, true));
-    // What the backward's own ops do not hide runs beside recomputed ones.
-    point.recompute.hiddenSec =
-        std::min(travelSec[1] - point.backward.hiddenSec, besideAgainSec);
-    point.putOffHiddenSec = point.backward.hiddenSec -
-                            std::min(travelSec[1], besideSec(true, false));
   }
 
   /// What is kept is made from the value or from what its readers share.
@@ -537,8 +525,9 @@ private:
     auto [own, more] = addVariant(axis, index, option, again);
     (op.phase == LayerPhase::Forward ? point.forward : point.backward)
         .commSec[axis] += own;
-    if (axis == kExpert && facts.bringsHome[index])
-      travelSec[0] += own;
+    if (axis == kExpert && op.phase == LayerPhase::Forward &&
+        facts.bringsHome[index])
+      beside.expertSec[0] += own;
     if (!again)
       return;
     point.recompute.commSec[axis] += more;

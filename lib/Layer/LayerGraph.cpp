@@ -68,6 +68,18 @@ private:
   double convert(AxisState from, AxisState to, const Moving &what) const {
     return terms.convertSec(axis(), from, to, what);
   }
+  /// What it takes to bring a value of a pass into another state. Programs hide
+  /// sums, and gathers of what the forward pass made, beside matmuls of the
+  /// backward pass (BesideTraffic.cpp): a bound counts the latter.
+  int64_t brought(bool backward, int value, AxisState from, AxisState to,
+                  const Moving &what) const {
+    bool isHidden = query.ideal && terms.isOurs && backward &&
+                    terms.device.target != BackendTarget::Cpu &&
+                    (from == kPending || kind.values[value].forward) &&
+                    axis() == static_cast<int>(InnerAxis::Tensor);
+    double sec = convert(from, to, what);
+    return comm(isHidden && sec < kImpossibleSec ? 0 : sec);
+  }
   Moving movingOf(int value) const {
     Moving what = terms.movingOf(value, layout, axis());
     what.bytes *= traffic;
@@ -413,7 +425,7 @@ private:
                                to = shared.states[s[1]];
                      return to == kNotKept || from == kNotKept
                                 ? int64_t(0)
-                                : comm(convert(from, to, what));
+                                : brought(backward, v, from, to, what);
                    });
       }
   }
@@ -444,7 +456,7 @@ private:
     auto direct = [&](AxisState from, AxisState to) {
       if (from == kNotKept || (whole && isSplit(from) && from != to))
         return kInfiniteCost;
-      return comm(convert(from, to, what));
+      return brought(backward, value, from, to, what);
     };
     if (shared.variable < 0) {
       addTraffic({value}, {source.variable, out.opVariables[op]},
@@ -471,16 +483,16 @@ private:
     Moving what = movingOf(value);
     addTraffic({value}, {source.variable, out.opVariables[op]},
                [&](const std::vector<int> &s) {
-                 return comm(convert(source.states[s[0]],
-                                     out.options[op][s[1]].operands[operand],
-                                     what));
+                 return brought(/*backward=*/true, value, source.states[s[0]],
+                                out.options[op][s[1]].operands[operand], what);
                });
   }
 
   /// What the layer hands on lies as what it was handed. Where it chooses that
   /// itself it is what it makes.
   void addEnds() {
-    auto end = [&](int value, const StateVariable &boundary, bool isChosen) {
+    auto end = [&](int value, const StateVariable &boundary, bool isChosen,
+                   bool backward) {
       if (value < 0 || boundary.variable < 0 || kind.values[value].producer < 0)
         return;
       Source made = madeSource(value);
@@ -490,13 +502,15 @@ private:
                    AxisState from = made.states[s[0]];
                    AxisState to = boundary.states[s[1]];
                    bool isElse = isChosen && from != to && isHandedOn(from);
-                   return comm(isElse ? kImpossibleSec
-                                      : convert(from, to, what));
+                   return isElse ? comm(kImpossibleSec)
+                                 : brought(backward, value, from, to, what);
                  });
     };
-    end(kind.output, out.input, kind.input >= 0 && query.input[axis()] < 0);
+    end(kind.output, out.input, kind.input >= 0 && query.input[axis()] < 0,
+        /*backward=*/false);
     end(kind.inputGradient, out.outputGradient,
-        kind.outputGradient >= 0 && query.outputGradient[axis()] < 0);
+        kind.outputGradient >= 0 && query.outputGradient[axis()] < 0,
+        /*backward=*/true);
   }
 
   //===--------------------------------------------------------------------===//
@@ -555,18 +569,19 @@ private:
   void addAvailable(int op, int k, const StateVariable &result,
                     const StateVariable &operand) {
     Moving what = movingOf(kind.ops[op].operands[k]);
-    out.graph.addTable(
-        {result.variable, operand.variable, out.opVariables[op]},
-        [&](const std::vector<int> &s) {
-          if (!isMadeAgain(result, s[0]))
-            return int64_t(0);
-          AxisState from = operand.states[s[1]];
-          if (from == kNotKept)
-            return kInfiniteCost;
-          if (terms.isOurs && facts.shownAgain[op])
-            return int64_t(0);
-          return comm(convert(from, out.options[op][s[2]].operands[k], what));
-        });
+    out.graph.addTable({result.variable, operand.variable, out.opVariables[op]},
+                       [&](const std::vector<int> &s) {
+                         if (!isMadeAgain(result, s[0]))
+                           return int64_t(0);
+                         AxisState from = operand.states[s[1]];
+                         if (from == kNotKept)
+                           return kInfiniteCost;
+                         if (terms.isOurs && facts.shownAgain[op])
+                           return int64_t(0);
+                         return brought(
+                             /*backward=*/true, kind.ops[op].operands[k], from,
+                             out.options[op][s[2]].operands[k], what);
+                       });
   }
 };
 

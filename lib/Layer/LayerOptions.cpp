@@ -227,11 +227,37 @@ void LayerFacts::findBeside(const LayerKind &kind) {
                });
   for (size_t i = 0; i < count; ++i)
     beside.push_back(routes[isBackward(i)] && !feeds[i] && !follows[i]);
+  findHome(kind);
+}
+
+void LayerFacts::findHome(const LayerKind &kind) {
+  size_t count = kind.ops.size();
+  auto isForward = [&](size_t op) {
+    return kind.ops[op].phase == LayerPhase::Forward;
+  };
+  bool isBeside = false; // the backward pass has such ops
+  for (size_t i = 0; i < count; ++i)
+    isBeside |= beside[i] && !isForward(i) && !kind.ops[i].isPutOff;
   bringsHome.resize(count);
+  besideHome.resize(count);
   bool isFollowed = false;
   for (size_t i = count; i-- > 0;) {
-    isFollowed = isFollowed || (beside[i] && !isBackward(i));
-    bringsHome[i] = isFollowed && kind.ops[i].name == "combine";
+    const LayerOp &op = kind.ops[i];
+    isFollowed = isFollowed || (beside[i] && isForward(i));
+    bringsHome[i] =
+        op.name == "combine" && (isForward(i) ? isFollowed : isBeside);
+    besideHome[i] = isBeside && op.name == "combine_weight_gradient";
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (!isForward(i) || !kind.ops[i].isGrouped())
+      continue;
+    std::vector<int> readers;
+    for (int value : kind.ops[i].results)
+      readers.insert(readers.end(), backwardReaders[value].begin(),
+                     backwardReaders[value].end());
+    besideHome[i] = !readers.empty() && llvm::all_of(readers, [&](int reader) {
+      return besideHome[reader];
+    });
   }
 }
 

@@ -70,9 +70,9 @@ static void scale(TimeParts &parts, Assumed what, double factor,
     parts.rowSec /= factor;
     return;
   case Assumed::Network:
-    for (double &sec : parts.commSec)
-      sec /= factor;
-    parts.hiddenSec /= factor;
+    for (auto *all : {&parts.commSec, &parts.hiddenSec})
+      for (double &sec : *all)
+        sec /= factor;
     return;
   default:
     return;
@@ -94,9 +94,9 @@ static void scale(LayerPoint &point, Assumed what, double factor) {
     for (double *sec :
          {&point.tensorSyncSec, &point.denseSumSec, &point.expertSumSec})
       *sec /= factor;
-    for (double &sec : point.putOffCommSec)
-      sec /= factor;
-    point.putOffHiddenSec /= factor;
+    for (auto *all : {&point.putOffCommSec, &point.putOffHiddenSec})
+      for (double &sec : *all)
+        sec /= factor;
   }
 }
 

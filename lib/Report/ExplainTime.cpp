@@ -82,7 +82,8 @@ static void addTimes(TimeParts &sum, const TimeParts &part, double times) {
   sum.rowSec += times * part.rowSec;
   for (int axis = 0; axis < kInnerAxes; ++axis)
     sum.commSec[axis] += times * part.commSec[axis];
-  sum.hiddenSec += times * part.hiddenSec;
+  for (int axis = 0; axis < kInnerAxes; ++axis)
+    sum.hiddenSec[axis] += times * part.hiddenSec[axis];
 }
 
 /// The backward pass of a layer under a schedule.
@@ -90,10 +91,11 @@ static TimeParts backwardOf(const LayerPoint &point, ScheduleKind schedule) {
   TimeParts parts = point.backward;
   if (schedule != ScheduleKind::ZeroBubble)
     return parts;
-  parts.hiddenSec -= point.putOffHiddenSec;
   parts.rowSec += point.putOffCopySec;
-  for (int axis = 0; axis < kInnerAxes; ++axis)
+  for (int axis = 0; axis < kInnerAxes; ++axis) {
+    parts.hiddenSec[axis] -= point.putOffHiddenSec[axis];
     parts.commSec[axis] += point.putOffCommSec[axis];
+  }
   return parts;
 }
 
@@ -195,7 +197,7 @@ void Accountant::addStage(TimePart &time, const Timeline &timeline,
       for (const TimeParts *parts :
            {&sum.forward, &sum.backward, &sum.recompute}) {
         sec += times * parts->commSec[index];
-        hidden += axis == InnerAxis::Expert ? times * parts->hiddenSec : 0;
+        hidden += times * parts->hiddenSec[index];
       }
       TrafficRow &row = traffic(time, explain_detail::axisName(axis),
                                 groupOf(plan.outer, axis));

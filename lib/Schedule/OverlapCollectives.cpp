@@ -17,6 +17,16 @@
 // buffer or the next layer: they are waited for when the next collective
 // starts.
 //
+// A gather of what was kept, which the product after a sum needs, would end
+// that sum as soon as it starts. It comes before what makes the operand of the
+// sum, and each has a product beside it:
+//
+//     g = product; sum g; x = gather; w = product x
+//
+// becomes
+//
+//     start x; g = product; wait x; start g; w = product x; wait g
+//
 // A sum over ranks of what others have summed (state that is cut over a part of
 // the data ranks) would end the first sum as soon as it starts. It is the
 // smaller one, so it comes as late as can be, and the first one has the
@@ -133,6 +143,7 @@ private:
                       llvm::SmallVectorImpl<Operation *> &moved,
                       bool &computes);
   Operation *waitLate(Operation *collective);
+  void makeRoom(Operation *sum, Operation *gather);
   bool followsScatter(Operation *collective);
   void sink(Operation *collective);
   llvm::SmallVector<Operation *> borders();
@@ -237,6 +248,20 @@ Operation *Overlap::waitLate(Operation *collective) {
   return wait;
 }
 
+/// Moves a collective whose operand was there from the start, and which comes
+/// at once after a sum, before what makes the operand of the sum.
+void Overlap::makeRoom(Operation *sum, Operation *gather) {
+  Operation *maker = makerOf(chainOf(sum));
+  if (!maker || isBorder(maker) || isFree(maker) || makerOf(chainOf(gather)))
+    return;
+  for (Operation *op = sum->getNextNode(); op != gather; op = op->getNextNode())
+    if (!isFree(op))
+      return;
+  for (Operation *op : llvm::reverse(chainOf(gather)))
+    if (maker->isBeforeInBlock(op))
+      op->moveBefore(maker);
+}
+
 /// True for a collective of the parts that another one of the block leaves,
 /// which moves more and could run beside something.
 bool Overlap::followsScatter(Operation *collective) {
@@ -274,6 +299,11 @@ void Overlap::run() {
     else if (!spmd::isStarted(op) && makerOf(chainOf(op)))
       startEarly(op);
   }
+  llvm::SmallVector<Operation *> all = borders();
+  for (auto [sum, next] : llvm::zip(all, llvm::drop_begin(all)))
+    if (!isFixed(sum) && !isFixed(next) && !spmd::isStarted(sum) &&
+        !spmd::isStarted(next))
+      makeRoom(sum, next);
   llvm::SmallPtrSet<Operation *, 4> sunk;
   for (Operation *op : borders())
     if (!isFixed(op) && !spmd::isStarted(op) && followsScatter(op)) {

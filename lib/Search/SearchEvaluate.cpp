@@ -301,7 +301,7 @@ void Evaluator::run() {
   addTiedSync();
   addTiedMoves();
   plan.work.sendSec = sendSecs();
-  plan.work.gradientOverlap = problem.profile.gradientOverlap;
+  plan.work.gradientOverlap = gradientOverlapOf(problem.profile, plan.outer);
   plan.work.weightOverlap = problem.profile.weightOverlap;
   plan.work.updatedOverlap = problem.profile.updatedOverlap;
   plan.work.bubble = problem.profile.bubble;

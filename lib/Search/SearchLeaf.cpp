@@ -209,7 +209,8 @@ static double tailSec(const Pricing &pricing, const LeafSums &sums) {
   bool split = outer.schedule == ScheduleKind::ZeroBubble;
   auto tailOf = [&](const LayerPrice &sum) {
     StepPrice once = stepPrice(pricing, sum);
-    return exposed(once.gradientSyncSec + sync, profile.gradientOverlap,
+    return exposed(once.gradientSyncSec + sync,
+                   gradientOverlapOf(profile, outer),
                    split ? sums.weightSec : sums.backwardSec) +
            exposed(once.weightGatherSec, profile.updatedOverlap,
                    sums.forwardSec) +

@@ -266,7 +266,7 @@ StepBound BoundMaker::run() {
   facts.bubble = problem.profile.bubble;
   facts.mostForward = facts.mostBackward = facts.mostWeight = 0;
   bound.constantSec = problem.profile.stepSec;
-  bound.gradientOverlap = problem.profile.gradientOverlap;
+  bound.gradientOverlap = gradientOverlapOf(problem.profile, outer);
   bound.weightOverlap = problem.profile.weightOverlap;
   bound.updatedOverlap = problem.profile.updatedOverlap;
   bound.fastLayerSec = bound.workSec = HUGE_VAL;

@@ -152,6 +152,13 @@ static double floorAgain(const Profile &profile, const Device &device,
   return all > 0 ? floorForward * point.recompute.computeSec() / all : 0;
 }
 
+double search_detail::gradientOverlapOf(const Profile &profile,
+                                        const OuterChoice &outer) {
+  bool isBehind = profile.fused && outer.pp > 1 && outer.zero < 2 &&
+                  outer.schedule != ScheduleKind::ZeroBubble;
+  return isBehind ? 0 : profile.gradientOverlap;
+}
+
 double search_detail::addingSec(const LayerPoint &point, int64_t microBatches) {
   auto m = static_cast<double>(microBatches);
   return point.addingSec * (m - 1) / m;
@@ -190,7 +197,8 @@ static ChunkWork computeOf(const Pricing &pricing, int kind,
     more.commSec = point.putOffCommSec;
     work.backwardSec += exposedSec(more, profile) + point.putOffCopySec;
     work.weightGradientSec += exposedSec(more, profile);
-    work.backwardSec += (1 - profile.tensorOverlap) * point.putOffHiddenSec;
+    more.commSec = point.putOffHiddenSec;
+    work.backwardSec += exposedSec(more, profile);
   }
   // What is recomputed is launched again.
   work.backwardSec +=

@@ -156,3 +156,54 @@ spmd.program @nested over <dp = 2, cp = 2> micro_batches 2 slots 1 {
     spmd.return
   }
 }
+
+// A gather of what is there from the start, which comes at once after a sum, would end it: it is sent before the sum's operand is made.
+// CHECK-LABEL: spmd.program @kept
+spmd.program @kept over <tp = 2> micro_batches 2 slots 1 {
+  spmd.buffer @saved step : tensor<2x8x16xf32>
+  spmd.buffer @g step : tensor<16x16xf32>
+  // CHECK-LABEL: spmd.func @backward
+  // CHECK: kerf.repeat
+  // CHECK-NEXT: %[[G:.*]] = spmd.all_gather %[[K:.*]] dim 0 over [tp]
+  // CHECK-NEXT: %[[D:.*]] = kerf.mul
+  // CHECK-NEXT: %[[X:.*]] = spmd.wait %[[G]] keeps %[[K]]
+  // CHECK-NEXT: %[[S:.*]] = spmd.all_reduce sum %[[D]] over [tp]
+  // CHECK-NEXT: %[[W:.*]] = kerf.mul %[[X]]
+  // CHECK-NEXT: %[[E:.*]] = spmd.wait %[[S]] keeps %[[D]]
+  // CHECK-NEXT: kerf.add %[[E]]
+  spmd.func @backward() {
+    %x = kerf.constant dense<1.0> : tensor<16x16xf32>
+    %saved = spmd.read @saved : tensor<2x8x16xf32>
+    %y = kerf.repeat reverse %i = 0 to 2 (%d = %x : tensor<16x16xf32>) slices(%k = %saved : tensor<2x8x16xf32>) {
+      %a = kerf.mul %d, %d : tensor<16x16xf32>
+      %s = spmd.all_reduce sum %a over [tp] : tensor<16x16xf32>
+      %g = spmd.all_gather %k dim 0 over [tp] : tensor<8x16xf32> -> tensor<16x16xf32>
+      %w = kerf.mul %g, %d : tensor<16x16xf32>
+      %e = kerf.add %s, %w : tensor<16x16xf32>
+      kerf.yield %e : tensor<16x16xf32>
+    }
+    spmd.write %y to @g : tensor<16x16xf32>
+    spmd.return
+  }
+
+  // Where something is computed in between, the sum has that beside it, and the gather stays.
+  // CHECK-LABEL: spmd.func @between
+  // CHECK: kerf.repeat
+  // CHECK-NEXT: kerf.mul
+  // CHECK-NEXT: spmd.all_reduce
+  spmd.func @between() {
+    %x = kerf.constant dense<1.0> : tensor<16x16xf32>
+    %saved = spmd.read @saved : tensor<2x8x16xf32>
+    %y = kerf.repeat reverse %i = 0 to 2 (%d = %x : tensor<16x16xf32>) slices(%k = %saved : tensor<2x8x16xf32>) {
+      %a = kerf.mul %d, %d : tensor<16x16xf32>
+      %s = spmd.all_reduce sum %a over [tp] : tensor<16x16xf32>
+      %n = kerf.neg %d : tensor<16x16xf32>
+      %g = spmd.all_gather %k dim 0 over [tp] : tensor<8x16xf32> -> tensor<16x16xf32>
+      %w = kerf.mul %g, %n : tensor<16x16xf32>
+      %e = kerf.add %s, %w : tensor<16x16xf32>
+      kerf.yield %e : tensor<16x16xf32>
+    }
+    spmd.write %y to @g : tensor<16x16xf32>
+    spmd.return
+  }
+}

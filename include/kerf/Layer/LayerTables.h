@@ -34,15 +34,18 @@ struct TimeParts {
   double matmulSec = 0, attentionSec = 0, rowSec = 0;
   double groupedSec = 0; ///< part of `matmulSec`: matmuls of routed tokens
   std::array<double, kInnerAxes> commSec = {}; ///< collectives of each axis
-  /// Part of the expert axis' collectives that runs beside ops of the layer
-  /// that need nothing of it: the expert that all tokens have, and beside it
-  /// recomputed matmuls of the others.
-  double hiddenSec = 0;
+  /// Part of them that runs beside ops of the layer that need nothing of it:
+  /// of the expert axis beside the expert that all tokens have and recomputed
+  /// matmuls of the others, of the tensor axis beside matmuls of the backward
+  /// pass.
+  std::array<double, kInnerAxes> hiddenSec = {};
   double computeSec() const { return matmulSec + attentionSec + rowSec; }
   /// All collectives, as long as they take on their links.
   double linkSec() const { return commSec[0] + commSec[1] + commSec[2]; }
   /// Collectives that are waited for.
-  double allCommSec() const { return linkSec() - hiddenSec; }
+  double allCommSec() const {
+    return linkSec() - (hiddenSec[0] + hiddenSec[1] + hiddenSec[2]);
+  }
   TimeParts &operator+=(const TimeParts &other);
 };
 
@@ -60,7 +63,7 @@ struct LayerPoint {
   /// ranks they may not be.
   double workspaceSec = 0;
   /// Part of the backward's `hiddenSec` that only what can be put off hides.
-  double putOffHiddenSec = 0;
+  std::array<double, kInnerAxes> putOffHiddenSec = {};
   double savedBytes = 0; ///< kept from forward to backward, per micro-batch
   double workBytes = 0;  ///< most that lives at once inside, saved ones aside
   double boundaryBytes = 0;         ///< handed to the next layer

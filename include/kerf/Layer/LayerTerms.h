@@ -173,9 +173,14 @@ public:
   /// pass nor reads anything of them (the expert that all tokens have), so
   /// collectives of these run beside it.
   std::vector<bool> beside;
-  /// By op: it brings rows home that experts made, before others compute what
-  /// is `beside`: ranks exchange them meanwhile.
+  /// By op: it brings rows, or in the backward pass gradients of rows, home
+  /// from experts before others compute what is `beside`: ranks exchange them
+  /// meanwhile.
   std::vector<bool> bringsHome;
+  /// By op: gradients of the weights that rows are combined by, which programs
+  /// compute behind a sum that brings gradients home, and forward matmuls whose
+  /// results the backward pass needs for these alone.
+  std::vector<bool> besideHome;
   /// By parameter: the value that an op makes its gradient; -1: none does.
   std::vector<int> gradients;
 
@@ -194,6 +199,7 @@ private:
   void findPatterns(const LayerKind &kind);
   void findShownAgain(const LayerKind &kind);
   void findBeside(const LayerKind &kind);
+  void findHome(const LayerKind &kind);
 };
 
 /// One layer, one table key: everything a term asks for.

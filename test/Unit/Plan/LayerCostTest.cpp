@@ -113,13 +113,14 @@ Problem chainOfRowOps(bool alone) {
   return Problem(std::move(kind));
 }
 
-/// x -> experts -> combine, and what all tokens have, x -> gelu, before or
-/// behind them.
-LayerKind routedBeside(bool behind) {
+/// Row ops after each other, the first of which reads value 0.
+struct Chain {
   LayerKind kind;
-  kind.values = {valueOf("x", {kBatch, kWidth}, -1)};
-  kind.input = 0;
-  auto add = [&](const char *name, int operand) {
+  Chain() {
+    kind.values = {valueOf("x", {kBatch, kWidth}, -1)};
+    kind.input = 0;
+  }
+  LayerOp &add(const char *name, int operand) {
     auto made = static_cast<int>(kind.values.size());
     auto number = static_cast<int>(kind.ops.size());
     kind.values.push_back(valueOf(name, {kBatch, kWidth}, number));
@@ -130,18 +131,51 @@ LayerKind routedBeside(bool behind) {
     op.results = {made};
     op.operandFactors = op.resultFactors = {{{0}, {1}}};
     op.forward = number;
-    kind.ops.push_back(op);
-    return made;
-  };
+    return kind.ops.emplace_back(op);
+  }
+  /// Experts.
+  void route(int operand) {
+    LayerOp &op = add("grouped_matmul", operand);
+    op.work.matmulFlops = 1;
+    op.maps.resize(1);
+  }
+  int last() const { return static_cast<int>(kind.values.size()) - 1; }
+  /// The ops from one on are of the backward pass.
+  void turnBackAt(size_t first) {
+    for (size_t i = first; i < kind.ops.size(); ++i) {
+      kind.ops[i].phase = LayerPhase::InputGradient;
+      for (int value : kind.ops[i].results)
+        kind.values[value].forward = false;
+    }
+  }
+};
+
+/// x -> experts -> combine, and what all tokens have, x -> gelu, before or
+/// behind them.
+LayerKind routedBeside(bool behind) {
+  Chain chain;
   if (!behind)
-    add("gelu", 0);
-  int rows = add("grouped_matmul", 0);
-  kind.ops.back().work.matmulFlops = 1;
-  kind.ops.back().maps.resize(1);
-  add("combine", rows);
+    chain.add("gelu", 0);
+  chain.route(0);
+  chain.add("combine", chain.last());
   if (behind)
-    add("gelu", 0);
-  return kind;
+    chain.add("gelu", 0);
+  return chain.kind;
+}
+
+/// Experts, whose rows the gradient of the weights to combine them by reads; in
+/// the backward pass experts, combine, and what all tokens have or nothing.
+LayerKind routedBack(bool isBeside) {
+  Chain chain;
+  chain.route(0);
+  int rows = chain.last();
+  chain.route(0);
+  chain.add("combine_weight_gradient", rows);
+  chain.add("gelu_backward", isBeside ? 0 : rows);
+  chain.route(chain.last() - 2);
+  chain.add("combine", chain.last());
+  chain.turnBackAt(2);
+  return chain.kind;
 }
 
 /// Rows of a table by number.
@@ -220,6 +254,35 @@ double secondsOfSum(int readers) {
   return solution.cost.point.forward.allCommSec();
 }
 
+/// The backward pass of a feed-forward layer on two tensor ranks, Megatron's
+/// way. `isLast`: the layer ends with the input gradient, else with the weight
+/// gradient beside it.
+LayerPoint splitInTwo(bool isLast, double bytesPerSec, bool isOurs) {
+  StepModel step;
+  step.batch = layer_testing::kBatch;
+  step.kinds = {layer_testing::Builder(1024, 4096).kind};
+  if (!isLast) {
+    auto &values = step.kinds[0].values;
+    auto &ops = step.kinds[0].ops;
+    std::swap(ops[6], ops[7]);
+    values[ops[6].results[0]].producer = 6;
+    values[ops[7].results[0]].producer = 7;
+  }
+  Machine machine = layer_testing::twoTiers(1e10);
+  machine.tiers[0].bytesPerSec = bytesPerSec;
+  Profile profile;
+  profile.fused = isOurs;
+  LayerQuery query = queryOfOne();
+  query.key.groups[0] = {2, 1};
+  query.input[0] = query.outputGradient[0] = kReplicated;
+  query.filter = [](const LayerOp &op, InnerAxis, const OpOption &option) {
+    return option.factor >= 0 && op.factors[option.factor].factor.size == 4096;
+  };
+  LayerSolution solution = solveLayer({&step, &machine, profile}, query);
+  EXPECT_TRUE(solution.possible());
+  return solution.cost.point;
+}
+
 } // namespace
 
 // A view takes no bytes beside what it shows, also through another view; alone
@@ -266,6 +329,26 @@ TEST(LayerCost, ReadersShareASum) {
   EXPECT_DOUBLE_EQ(secondsOfSum(3), alone);
 }
 
+// A sum of an input gradient runs beside the weight gradient that follows, for
+// as long as both last, where programs do so.
+TEST(LayerCost, SumsRunBesideWeightGradients) {
+  for (double bytesPerSec : {1e9, 1e12}) {
+    LayerPoint point = splitInTwo(/*isLast=*/false, bytesPerSec, true);
+    double sum = point.backward.commSec[0],
+           hidden = point.backward.hiddenSec[0];
+    EXPECT_GT(sum, 0);
+    // Half of what weight gradients take: of two, one is behind the sum.
+    EXPECT_NEAR(hidden, std::min(sum, point.weightGradientSec / 2),
+                1e-9 * hidden);
+    EXPECT_EQ(hidden < sum, bytesPerSec == 1e9);
+    // Put off, it hides nothing.
+    EXPECT_DOUBLE_EQ(point.putOffHiddenSec[0], hidden);
+    EXPECT_DOUBLE_EQ(point.backward.allCommSec(), sum - hidden);
+  }
+  EXPECT_EQ(splitInTwo(true, 1e12, true).backward.hiddenSec[0], 0);
+  EXPECT_EQ(splitInTwo(false, 1e12, false).backward.hiddenSec[0], 0);
+}
+
 // Rows travel home beside an op that needs none of them, if it comes later.
 TEST(LayerFacts, RowsComeHomeBesideWhatFollows) {
   LayerFacts facts(routedBeside(/*behind=*/true));
@@ -274,4 +357,18 @@ TEST(LayerFacts, RowsComeHomeBesideWhatFollows) {
   LayerFacts first(routedBeside(/*behind=*/false));
   EXPECT_EQ(first.beside, std::vector<bool>({true, false, false}));
   EXPECT_EQ(first.bringsHome, std::vector<bool>({false, false, false}));
+}
+
+// So do gradients of rows in the backward pass, where something is computed
+// beside: what makes the gradient of the weights comes behind them, with the
+// matmul that only it needs.
+TEST(LayerFacts, GradientsComeHomeBesideThoseOfWeights) {
+  LayerFacts facts(routedBack(/*isBeside=*/true));
+  EXPECT_EQ(facts.besideHome,
+            std::vector<bool>({true, false, true, false, false, false}));
+  EXPECT_EQ(facts.bringsHome,
+            std::vector<bool>({false, false, false, false, false, true}));
+  LayerFacts alone(routedBack(/*isBeside=*/false));
+  EXPECT_EQ(alone.besideHome, std::vector<bool>(6, false));
+  EXPECT_EQ(alone.bringsHome, std::vector<bool>(6, false));
 }
