@@ -215,13 +215,19 @@ exchangesOf(BackwardOrder &order,
   return exchanges;
 }
 
+bool kerf::mayHide(const LayerTerms &terms, int axis, int value,
+                   AxisState from) {
+  return terms.isOurs && terms.device.target != BackendTarget::Cpu &&
+         axis == kTensor &&
+         (from == kPending || terms.kind.values[value].forward);
+}
+
 /// As OverlapCollectives.cpp: a collective starts behind what makes its operand
 /// and behind the one before, and ends where it is read or the next one starts.
 static void hideConversions(const LayerTerms &terms, const LayerLayout &layout,
                             const BesideTraffic &traffic, LayerPoint &point) {
-  if (llvm::none_of(traffic.conversions, [](const auto &one) {
-        return one.mayHide && one.axis == kTensor;
-      }))
+  if (llvm::none_of(traffic.conversions,
+                    [](const auto &one) { return one.mayHide; }))
     return;
   BackwardOrder order(terms, layout);
   std::vector<Placed> all = exchangesOf(order, traffic.conversions);
@@ -231,7 +237,7 @@ static void hideConversions(const LayerTerms &terms, const LayerLayout &layout,
     if (index + 1 < all.size())
       stop = std::min(stop, all[index + 1].block);
     border = std::max(start, stop);
-    if (!own.what->mayHide || own.what->axis != kTensor)
+    if (!own.what->mayHide)
       continue;
     double sec = own.what->sec,
            hidden = std::min(sec, order.matmulSec(start, stop)),
@@ -249,7 +255,5 @@ void kerf::hideTraffic(const LayerTerms &terms, const LayerLayout &layout,
   if (!terms.isOurs)
     return;
   hideRouted(terms, layout, traffic, point);
-  // Cores of a CPU compute or copy.
-  if (terms.device.target != BackendTarget::Cpu)
-    hideConversions(terms, layout, traffic, point);
+  hideConversions(terms, layout, traffic, point);
 }

@@ -16,6 +16,11 @@
 
 namespace kerf {
 
+/// Whether matmuls may hide a collective of the backward pass that brings a
+/// value over an axis from a state: sums over tensor ranks, and gathers of what
+/// the forward pass made. Cores of a CPU compute or copy.
+bool mayHide(const LayerTerms &terms, int axis, int value, AxisState from);
+
 /// Collectives of a layer and micro-batch that other ops may hide.
 struct BesideTraffic {
   /// Of the expert axis, in the forward and in the backward pass, seconds.
@@ -28,12 +33,11 @@ struct BesideTraffic {
 
   /// A collective of the backward pass.
   struct Conversion {
-    int axis;     ///< of kInnerAxes
     int value;    ///< what is brought into another state
     int reader;   ///< op that asks for it; -1: those that read it
     AxisState to; ///< that others read, too; kNotKept: any
     bool isAgain; ///< that op is recomputed
-    bool mayHide; ///< it is a sum, or its value was there before the pass
+    bool mayHide;
     double sec;
   };
   std::vector<Conversion> conversions;

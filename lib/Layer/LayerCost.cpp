@@ -287,10 +287,10 @@ private:
       beside.homeSec += sec;
     if (sec > 0 && own.isBackward())
       beside.conversions.push_back(
-          {axis, own.value, own.op,
+          {own.value, own.op,
            own.op < 0 || axis != kTensor ? kNotKept : own.move.to,
-           own.parts == &point.recompute,
-           from == kPending || kind.values[own.value].forward, sec});
+           own.parts == &point.recompute, mayHide(terms, axis, own.value, from),
+           sec});
   }
 
   /// What one operand asks of several axes is one conversion in programs.

@@ -17,6 +17,8 @@
 
 #include "LayerGraph.h"
 
+#include "BesideTraffic.h"
+
 using namespace kerf;
 
 namespace {
@@ -73,10 +75,8 @@ private:
   /// backward pass (BesideTraffic.cpp): a bound counts the latter.
   int64_t brought(bool backward, int value, AxisState from, AxisState to,
                   const Moving &what) const {
-    bool isHidden = query.ideal && terms.isOurs && backward &&
-                    terms.device.target != BackendTarget::Cpu &&
-                    (from == kPending || kind.values[value].forward) &&
-                    axis() == static_cast<int>(InnerAxis::Tensor);
+    bool isHidden =
+        query.ideal && backward && mayHide(terms, axis(), value, from);
     double sec = convert(from, to, what);
     return comm(isHidden && sec < kImpossibleSec ? 0 : sec);
   }

@@ -263,12 +263,10 @@ static void boundRanks(Pins &pins, const Machine &machine, int64_t devices) {
 
 /// Whether programs of a plan sum gradients in the last backward pass, unless
 /// the request says so. CPUs communicate with the cores that they compute with:
-/// nothing is hidden. In a pipeline the stages before wait for that pass, one
-/// after the other, for all of their sums; in `update` these are made while a
-/// stage would be idle. Weight gradients that are put off hold up nobody.
+/// nothing is hidden.
 static bool sumsEarly(const Machine &machine, const OuterChoice &outer) {
-  bool hides = machine.device.target != BackendTarget::Cpu;
-  return hides && (outer.pp == 1 || outer.schedule == ScheduleKind::ZeroBubble);
+  return machine.device.target != BackendTarget::Cpu &&
+         outer.sumsBesideBackward();
 }
 
 static SearchProblem problemOf(const Solution &solution,

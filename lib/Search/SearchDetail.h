@@ -174,9 +174,8 @@ std::optional<PlanPoint> withHeadroom(const SearchProblem &problem,
 /// Why no plan fits, and what would help.
 Infeasible explainMisfit(const SearchProblem &problem);
 
-/// `Profile::gradientOverlap`, as far as a plan hides sums of gradients. In
-/// pipelines our programs make those of once per step behind the last backward
-/// pass (lib/Plan/SolvePlan.cpp), unless weight gradients are put off.
+/// `Profile::gradientOverlap`, as far as programs of a plan hide sums of
+/// gradients (`OuterChoice::sumsBesideBackward`).
 double gradientOverlapOf(const Profile &profile, const OuterChoice &outer);
 
 std::string formatBytes(double bytes); ///< "91.2 GiB"

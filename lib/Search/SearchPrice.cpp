@@ -154,8 +154,8 @@ static double floorAgain(const Profile &profile, const Device &device,
 
 double search_detail::gradientOverlapOf(const Profile &profile,
                                         const OuterChoice &outer) {
-  bool isBehind = profile.fused && outer.pp > 1 && outer.zero < 2 &&
-                  outer.schedule != ScheduleKind::ZeroBubble;
+  bool isBehind =
+      profile.fused && outer.zero < 2 && !outer.sumsBesideBackward();
   return isBehind ? 0 : profile.gradientOverlap;
 }
 

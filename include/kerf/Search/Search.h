@@ -80,6 +80,14 @@ struct OuterChoice {
   /// True where all backward passes of a stage's chunk are over before those of
   /// the chunk before it begin.
   bool endsByChunk() const { return chunks > 1 && microBatches <= pp; }
+  /// Whether sums of gradients over data ranks, made once per step, may run
+  /// beside the last backward pass. In a pipeline the stages before wait for
+  /// that pass, one after the other, for all of their sums; behind it these are
+  /// made while a stage would be idle. Weight gradients that are put off hold
+  /// up nobody.
+  bool sumsBesideBackward() const {
+    return pp == 1 || schedule == ScheduleKind::ZeroBubble;
+  }
   /// Ranks of an axis, and the distance of its neighbours in rank numbers.
   int64_t sizeOf(MeshAxis axis) const;
   int64_t strideOf(MeshAxis axis) const;

@@ -48,6 +48,24 @@ TEST(Search, ClosedFormKnowsSlowLinks) {
   }
 }
 
+// Where stages wait for a backward pass, sums of gradients come behind it.
+TEST(Search, PipelinesHideNoSumsOfGradients) {
+  auto instance = handInstance();
+  instance->machine.device.memoryBytes = 1e15;
+  double overlap = instance->problem.profile.gradientOverlap;
+  EXPECT_GT(overlap, 0);
+  auto hidden = [&](const std::string &pins) {
+    return pinned(*instance, "tp=1,cp=1,ep=1,mb=1," + pins)
+        .work.gradientOverlap;
+  };
+  EXPECT_EQ(hidden("dp=4,pp=2,zero=0,schedule=1f1b"), 0);
+  EXPECT_EQ(hidden("dp=4,pp=2,zero=0,schedule=zb-h1"), overlap);
+  EXPECT_EQ(hidden("dp=8,pp=1,zero=0"), overlap);
+  EXPECT_EQ(hidden("dp=4,pp=2,zero=2,schedule=1f1b"), overlap);
+  instance->problem.profile.fused = false;
+  EXPECT_EQ(hidden("dp=4,pp=2,zero=0,schedule=1f1b"), overlap);
+}
+
 // Gradients of a large embedding: the first stage is late, not the mean one.
 TEST(Search, ClosedFormKnowsLargeEmbeddings) {
   auto instance = handInstance();
