@@ -1,8 +1,9 @@
 //===- SolvedTables.cpp - tables for the outer search ---------------------===//
 //
 // For one key: layouts under a few prices of memory (none; then prices at which
-// the bytes of a layer cost 10 % and 200 % of its time; at last gradients count
-// as ops make them, whole where they are sums over ranks), each with its
+// the bytes of a layer cost 10 % and 200 % of its time; then gradients count
+// as ops make them, whole where they are sums over ranks; at last, where sums
+// once per step weigh, for a step of one micro-batch), each with its
 // recomputation points. Of collectives that part counts which compute does not
 // hide. What comes before and after the layers takes the borders that the
 // layers ask for when memory is free, and their price of a byte.
@@ -31,8 +32,9 @@ struct MemoryPrice {
 /// whole on each rank are the faster ones, and mostly fit.
 constexpr MemoryPrice kPrices[] = {
     {0, false}, {0.1, false}, {2, false}, {2, true}};
-/// Micro-batches over which the solver spreads costs once per step.
-constexpr int64_t kTypicalMicroBatches = 8;
+/// Costs once per step that are a larger part of a layer's time are worth a
+/// solve for steps of one micro-batch.
+constexpr double kWorthOnce = 0.01;
 /// Bytes of weights, gradients and optimizer state for each element.
 constexpr double kHeldBytes = 16;
 
@@ -324,23 +326,32 @@ static bool hasExcess(const LayerPoint &point) {
          kWorth * heldBytes(point);
 }
 
+static double secondsOf(const LayerPoint &point) {
+  double sum = 0;
+  for (const TimeParts *parts :
+       {&point.forward, &point.backward, &point.recompute})
+    sum += parts->computeSec() + parts->allCommSec();
+  return sum;
+}
+
+/// What is done once per step takes so long that a step of one micro-batch may
+/// be faster with another layout.
+static bool weighsOnce(const LayerPoint &point) {
+  return point.tensorSyncSec > kWorthOnce * secondsOf(point);
+}
+
 /// The points by their seconds.
 static Entry sorted(Entry entry) {
   std::vector<size_t> order(entry.table.points.size());
   for (size_t i = 0; i < order.size(); ++i)
     order[i] = i;
-  auto seconds = [&](size_t i) {
-    const LayerPoint &p = entry.table.points[i];
-    double sum = 0;
-    for (const TimeParts *parts : {&p.forward, &p.backward, &p.recompute})
-      sum += parts->computeSec() + parts->allCommSec();
-    return sum;
-  };
+  auto seconds = [&](size_t i) { return secondsOf(entry.table.points[i]); };
   llvm::sort(order, [&](size_t a, size_t b) {
     return std::make_pair(seconds(a), a) < std::make_pair(seconds(b), b);
   });
   Entry own;
   own.table.layouts = entry.table.layouts;
+  own.table.layoutsOfFew = entry.table.layoutsOfFew;
   for (size_t i : order) {
     own.table.points.push_back(entry.table.points[i]);
     own.layouts.push_back(std::move(entry.layouts[i]));
@@ -351,7 +362,7 @@ static Entry sorted(Entry entry) {
 LayerQuery SolvedTables::State::queryOf(const TableKey &key) {
   LayerQuery query;
   query.key = key;
-  query.microBatches = kTypicalMicroBatches;
+  query.microBatches = kFewMicroBatches;
   query.restFree = false;
   query.commWeight = 1 - context.profile.tensorOverlap;
   if (key.kind != mainKind) {
@@ -374,6 +385,7 @@ LayerSolution SolvedTables::State::solutionOf(const LayerTerms &terms,
                               query.keptPrice,
                               query.statePrice,
                               double(query.gradientsAsMade),
+                              double(query.microBatches),
                               double(isOnlyGiven)};
   for (int axis = 0; axis < kInnerAxes; ++axis) {
     Group group = query.key.groups[axis];
@@ -405,27 +417,40 @@ void SolvedTables::State::solveUnder(const OptionFilter &options,
   bool isSingle = llvm::all_of(
       key.groups, [](const Group &group) { return group.size == 1; });
   LayerTerms terms(context, query, kind, facts[key.kind]);
+  auto solveOnce = [&] {
+    LayerSolution solution = solutionOf(terms, &options == &both);
+    if (!solution.possible())
+      return false;
+    const LayerPoint &point = solution.cost.point;
+    if (seen.empty() && key.kind == mainKind)
+      noteBorder(key, solution);
+    bool known = llvm::any_of(
+        seen, [&](const LayerPoint &other) { return sameCosts(other, point); });
+    if (!known)
+      add(terms, solution, entry);
+    seen.push_back(point);
+    return true;
+  };
   for (const MemoryPrice &price : kPrices) {
     // Where gradients are hardly larger than their weights both count the same.
     if (price.gradientsAsMade && !hasExcess(seen.back()))
       break;
     query.keptPrice = query.statePrice = price.part * perByte;
     query.gradientsAsMade = price.gradientsAsMade;
-    LayerSolution solution = solutionOf(terms, &options == &both);
-    if (!solution.possible())
+    if (!solveOnce())
       return;
-    const LayerPoint &point = solution.cost.point;
-    if (seen.empty() && key.kind == mainKind)
-      noteBorder(key, solution);
-    if (seen.empty())
-      perByte = priceOfByte(key, point);
-    bool known = llvm::any_of(
-        seen, [&](const LayerPoint &other) { return sameCosts(other, point); });
-    if (!known)
-      add(terms, solution, entry);
-    seen.push_back(point);
+    if (seen.size() == 1)
+      perByte = priceOfByte(key, seen.front());
     if (isSingle)
       break;
+  }
+  if (!isSingle && weighsOnce(seen.front())) {
+    query.keptPrice = query.statePrice = 0;
+    query.gradientsAsMade = false;
+    query.microBatches = 1;
+    int known = entry.table.layouts;
+    solveOnce();
+    entry.table.layoutsOfFew = entry.table.layouts - known;
   }
   entry = sorted(std::move(entry));
 }

@@ -240,6 +240,30 @@ TEST(SolvedTables, LargeValuesAreRecomputed) {
     EXPECT_NEAR(leastPart(2 * larger), part, 1e-9);
 }
 
+// Where sums once per step weigh, a step of one micro-batch has a layout of its
+// own, which is faster than the others then.
+TEST(SolvedTables, FewMicroBatchesHaveALayout) {
+  StepModel step;
+  step.batch = kBatch;
+  step.sequence = kTokens;
+  step.type = "bf16";
+  step.kinds = {Builder(1024, 512).kind};
+  step.runs = {{0, 4, 0}};
+  Machine machine = twoTiers(2e10);
+  SolvedTables tables(LayerContext{&step, &machine, Profile()});
+  TableKey key;
+  key.groups[0] = Group{4, 1};
+  const LayerTable &table = tables.get(key);
+  ASSERT_EQ(table.layoutsOfFew, 1);
+  double own = HUGE_VAL, others = HUGE_VAL;
+  for (const LayerPoint &point : table.points) {
+    double &least = point.layout == table.layouts - 1 ? own : others;
+    double sec = seconds(point.forward, point.backward) + point.tensorSyncSec;
+    least = std::min(least, sec);
+  }
+  EXPECT_LT(own, 0.5 * others);
+}
+
 // The collectives of a point are what its communication is priced with.
 TEST(SolvedTables, CollectivesAreThePrice) {
   StepModel step;
