@@ -32,6 +32,8 @@ struct MemoryPrice {
 /// whole on each rank are the faster ones, and mostly fit.
 constexpr MemoryPrice kPrices[] = {
     {0, false}, {0.1, false}, {2, false}, {2, true}};
+/// Micro-batches over which the solver spreads costs once per step.
+constexpr int64_t kTypicalMicroBatches = 8;
 /// Costs once per step that are a larger part of a layer's time are worth a
 /// solve for steps of one micro-batch.
 constexpr double kWorthOnce = 0.01;
@@ -351,7 +353,6 @@ static Entry sorted(Entry entry) {
   });
   Entry own;
   own.table.layouts = entry.table.layouts;
-  own.table.layoutsOfFew = entry.table.layoutsOfFew;
   for (size_t i : order) {
     own.table.points.push_back(entry.table.points[i]);
     own.layouts.push_back(std::move(entry.layouts[i]));
@@ -362,7 +363,7 @@ static Entry sorted(Entry entry) {
 LayerQuery SolvedTables::State::queryOf(const TableKey &key) {
   LayerQuery query;
   query.key = key;
-  query.microBatches = kFewMicroBatches;
+  query.microBatches = kTypicalMicroBatches;
   query.restFree = false;
   query.commWeight = 1 - context.profile.tensorOverlap;
   if (key.kind != mainKind) {
@@ -414,8 +415,8 @@ void SolvedTables::State::solveUnder(const OptionFilter &options,
   const LayerKind &kind = context.step->kinds[key.kind];
   std::vector<LayerPoint> seen;
   double perByte = 0;
-  bool isSingle = llvm::all_of(
-      key.groups, [](const Group &group) { return group.size == 1; });
+  auto axes = llvm::count_if(key.groups,
+                             [](const Group &group) { return group.size > 1; });
   LayerTerms terms(context, query, kind, facts[key.kind]);
   auto solveOnce = [&] {
     LayerSolution solution = solutionOf(terms, &options == &both);
@@ -441,16 +442,15 @@ void SolvedTables::State::solveUnder(const OptionFilter &options,
       return;
     if (seen.size() == 1)
       perByte = priceOfByte(key, seen.front());
-    if (isSingle)
+    if (axes == 0)
       break;
   }
-  if (!isSingle && weighsOnce(seen.front())) {
+  // Of several axes the price knows less of what a layout for it would move.
+  if (axes == 1 && weighsOnce(seen.front())) {
     query.keptPrice = query.statePrice = 0;
     query.gradientsAsMade = false;
     query.microBatches = 1;
-    int known = entry.table.layouts;
     solveOnce();
-    entry.table.layoutsOfFew = entry.table.layouts - known;
   }
   entry = sorted(std::move(entry));
 }

@@ -71,7 +71,7 @@ private:
   std::vector<int64_t> recomputedBy(int kind, const LayerPoint &point) {
     return recomputedOps(step, kind, layoutOf(kind, point));
   }
-  bool passesRound();
+  bool ringsTensorRanks();
   LogicalResult findOps();
   void assign(Operation *op, LayerPlace place);
   Operation *splitBiasIfAsked(Operation *op, LayerPlace place);
@@ -92,7 +92,7 @@ private:
   llvm::MapVector<Operation *, LayerPlace> places;
   std::optional<PlanAxes> axes;
   llvm::DenseMap<Value, Layout> made;
-  bool hasRing = false; ///< `passesRound`
+  bool ringsTensor = false; ///< `ringsTensorRanks`
 };
 } // namespace
 
@@ -234,17 +234,17 @@ Operation *PlanWriter::splitBiasIfAsked(Operation *op, LayerPlace place) {
   return op;
 }
 
-/// Whether in some op ranks pass parts round as a ring.
-bool PlanWriter::passesRound() {
+/// Whether in some op tensor ranks pass parts round as a ring.
+bool PlanWriter::ringsTensorRanks() {
   return llvm::any_of(points, [&](const auto &entry) {
     const auto &[kind, point] = entry;
     const LayerLayout *layout = layoutOf(kind, point);
     const std::vector<LayerOp> &ops = step.kinds[kind].ops;
     for (int op = 0, e = static_cast<int>(ops.size()); op < e; ++op)
-      for (InnerAxis axis : {InnerAxis::Tensor, InnerAxis::Context})
-        if (const auto *option = optionOn(layout, static_cast<int>(axis), op);
-            option && isRing(ops[op], *option))
-          return true;
+      if (const auto *option =
+              optionOn(layout, static_cast<int>(InnerAxis::Tensor), op);
+          option && isRing(ops[op], *option))
+        return true;
     return false;
   });
 }
@@ -253,8 +253,8 @@ bool PlanWriter::passesRound() {
 /// the mesh, then the micro-batches, then the experts' ranks, which exchange
 /// the rows of one micro-batch: so all ops agree. Tensor ranks come behind
 /// those of the context wherever these are in the mesh: what they gather, or
-/// cut, is then in one piece, and needs no other ranks. A ring goes in the
-/// order of the mesh, and all else with it.
+/// cut, is then in one piece, and needs no other ranks. A ring of tensor ranks
+/// goes in the order of the mesh, and all else with it.
 void PlanWriter::cut(const LayerFactor &factor, llvm::StringRef axis,
                      const Factors &facts, Assignment &assignment) {
   int f = factorNamed(facts, factor.factor.name);
@@ -265,7 +265,7 @@ void PlanWriter::cut(const LayerFactor &factor, llvm::StringRef axis,
   auto *at = llvm::lower_bound(list, *number);
   if (axis == axisName(InnerAxis::Expert))
     at = list.end();
-  else if (axis == axisName(InnerAxis::Context) && !hasRing)
+  else if (axis == axisName(InnerAxis::Context) && !ringsTensor)
     at =
         std::min(at, llvm::find(list, axes->find(axisName(InnerAxis::Tensor))));
   list.insert(at, *number);
@@ -390,7 +390,7 @@ LogicalResult PlanWriter::run() {
     return failure();
   model->setAttr(kPlanAttrName, attr);
   axes.emplace(attr);
-  hasRing = passesRound();
+  ringsTensor = ringsTensorRanks();
   for (auto [op, place] : places.takeVector())
     assign(op, place);
   return success();

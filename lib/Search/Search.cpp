@@ -177,8 +177,7 @@ void Searcher::expandHead(const Node &node) {
     ++certificate.illegal;
     return;
   }
-  head.layouts =
-      layoutsOf(problem, head.outer, head.tables, certificate.allLayouts);
+  head.layouts = layoutsOf(problem, head.tables, certificate.allLayouts);
   Shape shape;
   shape.pp = head.outer.pp;
   shape.microBatches = head.outer.microBatches;

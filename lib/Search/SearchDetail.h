@@ -97,7 +97,6 @@ using TableList = std::vector<const LayerTable *>;
 /// Which layout each kind of layer has; -1: any (kinds that occur once).
 using LayoutChoice = llvm::SmallVector<int, 4>;
 std::vector<LayoutChoice> layoutsOf(const SearchProblem &problem,
-                                    const OuterChoice &outer,
                                     const TableList &tables, bool &all);
 
 /// Prices of all points of all kinds under an outer choice.

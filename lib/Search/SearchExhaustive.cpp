@@ -235,7 +235,7 @@ void ExhaustiveSearch::tryHead(const OuterChoice &head,
     for (Schedule schedule : schedules) {
       std::tie(outer.schedule, outer.chunks, outer.defer) = schedule;
       bool all = true;
-      for (const LayoutChoice &layouts : layoutsOf(problem, outer, tables, all))
+      for (const LayoutChoice &layouts : layoutsOf(problem, tables, all))
         tryLeaf(pricing, layouts, tables, prices);
     }
   }

@@ -88,13 +88,10 @@ static bool isMixed(const LayerTable &table) {
 }
 
 std::vector<LayoutChoice> search_detail::layoutsOf(const SearchProblem &problem,
-                                                   const OuterChoice &outer,
                                                    const TableList &tables,
                                                    bool &all) {
   constexpr size_t kMost = 256;
   std::vector<LayoutChoice> choices = {LayoutChoice(tables.size(), -1)};
-  // Of unlike layers pairs are tried: then long steps go without.
-  bool isLong = outer.microBatches >= kFewMicroBatches;
   for (int kind : kindsOf(problem)) {
     int64_t count = 0;
     for (auto [other, layers] : problem.runs)
@@ -102,11 +99,8 @@ std::vector<LayoutChoice> search_detail::layoutsOf(const SearchProblem &problem,
     if (count == 1 && !isMixed(*tables[kind]))
       continue;
     std::vector<LayoutChoice> next;
-    int layouts = tables[kind]->layouts;
-    if (isLong && choices.size() > 1)
-      layouts -= tables[kind]->layoutsOfFew;
     for (const LayoutChoice &choice : choices)
-      for (int layout = 0; layout < layouts; ++layout) {
+      for (int layout = 0; layout < tables[kind]->layouts; ++layout) {
         next.push_back(choice);
         next.back()[kind] = layout;
       }

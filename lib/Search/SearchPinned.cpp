@@ -188,7 +188,7 @@ search_detail::placeBest(const SearchProblem &problem, const OuterChoice &outer,
   PriceList prices = pricesOf(pricing, tables);
   std::optional<PlanPoint> best;
   bool all = true;
-  for (const LayoutChoice &layouts : layoutsOf(problem, outer, tables, all)) {
+  for (const LayoutChoice &layouts : layoutsOf(problem, tables, all)) {
     LeafTimes times;
     StageProblem stages = stageProblemOf(pricing, layouts, tables, prices,
                                          /*forBound=*/false, times);

@@ -255,11 +255,11 @@ static bool movesTable(const SearchProblem &problem, const OuterChoice &outer,
 StageSplit Searcher::withBestOnce(const Node &node, const StageProblem &stages,
                                   StageSplit split, double &sec) {
   constexpr double kSlack = 0.1; // of the best; what is slower stays slower
-  constexpr int64_t kMostMicroBatches = 16;
+  constexpr int64_t kFewMicroBatches = 16;
   OuterChoice outer = outerOf(node);
   const TableList &tables = heads[node.index].tables;
   if (!split.fits() || sec > best * (1 + kSlack) ||
-      (outer.microBatches > kMostMicroBatches &&
+      (outer.microBatches > kFewMicroBatches &&
        !movesTable(problem, outer, placedOf(stages, split, tables))))
     return split;
   for (int kind : {embeddingOf(problem), headOf(problem)}) {

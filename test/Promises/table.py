@@ -15,6 +15,7 @@ CAUSES = {
     "two axes": "Programs gather over two axes at once, or over the other one first, where keys go round a ring or a value is cut within "
                 "the parts of another axis; the price takes one axis at a time.",
     "sum": "Sums are priced as all-reduce and sent as reduce-scatter and all-gather, or the other way round.",
+    "joint": "A sum over tensor ranks that data ranks sum, too, is priced as one after the other; programs sum over both at once.",
     "slices": "A part of what is gathered for another reader is free in the price; programs exchange what both are made of where a larger "
               "op runs beside that gather.",
     "decoded": "Programs gather weights that are decoded from 4 bits for the gradient of their input; the price has small gathers in their place.",

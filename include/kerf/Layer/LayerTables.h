@@ -144,13 +144,7 @@ struct TableKey {
 struct LayerTable {
   std::vector<LayerPoint> points;
   int layouts = 0;
-  /// The last so many of them suit steps of fewer than `kFewMicroBatches`.
-  int layoutsOfFew = 0;
 };
-
-/// Micro-batches over which layouts spread costs once per step; where there are
-/// fewer, a table may have others.
-constexpr int64_t kFewMicroBatches = 8;
 
 /// What keeping fewer bytes costs at least: (bytes kept, seconds that making
 /// the rest again takes) of a layer and micro-batch, bytes ascending, convex.
