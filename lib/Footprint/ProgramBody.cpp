@@ -175,12 +175,14 @@ private:
   }
 
   int convert(int value, int made, const States &from, const States &to) {
-    if (from == to || layer.terms.isExternal(value))
+    if (from == to)
       return made;
     auto [at, isNew] = converted.try_emplace(
         {value, std::vector<AxisState>(to.begin(), to.end())}, -1);
     if (!isNew)
       return at->second;
+    if (layer.terms.isExternal(value)) // Each rank has its part from the start.
+      return at->second = add(0, shapeIn(layer.terms, value, to));
     int result = add(layer.bytesIn(value, to), shapeIn(layer.terms, value, to),
                      Held::Communication);
     at->second = result;

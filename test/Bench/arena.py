@@ -80,6 +80,8 @@ LAYOUTS = [
 TIGHT = (2, "pp=2,m=4,v=2,schedule=interleaved", "2.5 MB", {"n_layer": 8})
 # Of a model whose heads have weights of their own, by hand, on GPUs.
 BATCHED = [(1, ""), (1, "m=2"), (1, "m=2,recompute=full"), (2, "dp=2,zero=3"), (2, "tp=2")]
+# Of a model whose logits, most of its memory, pass through a soft cap, on GPUs.
+CAPPED = [(1, ""), (2, "cp=2"), (2, "tp=2")]
 FAMILIES = {False: ["gpt2", "llama", "mixtral"], True: ["gpt2", "llama", "mixtral", "deepseek-v3"]}
 EXPERTS = ("mixtral", "deepseek-v3")
 # Of a few million parameters.
@@ -88,6 +90,7 @@ LARGER = {
     "llama": {"hidden_size": 256, "intermediate_size": 768, "vocab_size": 1024},
     "mixtral": {"hidden_size": 256, "intermediate_size": 512, "vocab_size": 1024},
     "deepseek-v3": {"hidden_size": 256, "intermediate_size": 512, "vocab_size": 1024},
+    "gemma2": {"vocab_size": 65536},
 }
 # Classes of the placed program, as the plan calls those that both have.
 CLASSES = ["weights", "masters", "optimizer", "gradients", "activations", "temporaries", "workspaces", "inputs"]
@@ -181,6 +184,9 @@ def rows(binaries, source, flags, folder):
     if is_cuda and "--large" not in flags:
         for devices, pins in BATCHED:
             yield "batched", f"{source}/test/Plan/Inputs/batched-mlp.mlir", cluster, devices, pins
+        model = write_model(binaries, source, "gemma2", True, folder)
+        for devices, pins in CAPPED:
+            yield "capped", model, cluster, devices, pins
     if not is_cuda and "--large" not in flags:
         devices, pins, memory, changes = TIGHT
         cluster = os.path.join(folder, "tight.yaml")
