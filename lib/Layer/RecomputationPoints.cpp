@@ -27,6 +27,11 @@ constexpr size_t kMostPoints = 12;
 constexpr int kOrders = kInnerAxes;
 enum : int { Dropped = 0, Kept = 1, Again = 2 };
 
+/// Units per picosecond: points of small ops differ by less than one.
+constexpr double kUnits = 64;
+
+int64_t toUnits(double seconds) { return toPicoseconds(kUnits * seconds); }
+
 using Point = std::pair<LayerLayout, LayerCost>;
 
 class Frontier {
@@ -104,7 +109,8 @@ private:
       if (variables[v] >= 0)
         bytes += keptBytes(terms, layout, v);
     constexpr double most = 1e-3, part = 0.25;
-    return std::min(most, part * double(kInfiniteCost) * 1e-12 / bytes);
+    return std::min(most,
+                    part * double(kInfiniteCost) * 1e-12 / kUnits / bytes);
   }
 
   static double seconds(const Point &point) {
@@ -167,7 +173,7 @@ private:
     double bytes = keptBytes(terms, layout, v);
     graph.addTable({variables[v]}, [&](const std::vector<int> &s) {
       if (s[0] == Kept)
-        return toPicoseconds(price * bytes);
+        return toUnits(price * bytes);
       if (s[0] == Again)
         return makable ? int64_t(0) : kInfiniteCost;
       return wanted ? kInfiniteCost : int64_t(0);
@@ -222,7 +228,7 @@ private:
               axis, keptState(terms, layout, value, axis), option.operands[k],
               terms.movingOf(value, layout, axis));
     }
-    return toPicoseconds(seconds);
+    return toUnits(seconds);
   }
 
   Point pointOf(llvm::ArrayRef<int> states) const {

@@ -3,7 +3,7 @@
 // For one key: layouts under a few prices of memory (none; then prices at which
 // the bytes of a layer cost 10 % and 200 % of its time; then gradients count
 // as ops make them, whole where they are sums over ranks; at last, where sums
-// once per step weigh, for a step of one micro-batch), each with its
+// or updates once per step weigh, for a step of one micro-batch), each with its
 // recomputation points. Of collectives that part counts which compute does not
 // hide. What comes before and after the layers takes the borders that the
 // layers ask for when memory is free, and their price of a byte.
@@ -37,6 +37,9 @@ constexpr int64_t kTypicalMicroBatches = 8;
 /// Costs once per step that are a larger part of a layer's time are worth a
 /// solve for steps of one micro-batch.
 constexpr double kWorthOnce = 0.01;
+/// Where a layer's time is its launches, what is done meanwhile is nearly free:
+/// updates, which come after them, count so much more.
+constexpr double kBehindLaunches = 16;
 /// Bytes of weights, gradients and optimizer state for each element.
 constexpr double kHeldBytes = 16;
 
@@ -336,10 +339,32 @@ static double secondsOf(const LayerPoint &point) {
   return sum;
 }
 
-/// What is done once per step takes so long that a step of one micro-batch may
-/// be faster with another layout.
-static bool weighsOnce(const LayerPoint &point) {
-  return point.tensorSyncSec > kWorthOnce * secondsOf(point);
+/// Of the optimizer, for each element.
+static double updateSec(const LayerContext &context) {
+  const Device &device = context.machine->device;
+  return context.profile.updateBytes /
+         (device.memoryBytesPerSec * device.efficiency.memory);
+}
+
+/// The part of that which ranks do besides what is their own: they hold more.
+static double doubledUpdateSec(const LayerTerms &terms,
+                               const LayerPoint &point) {
+  double elements = point.denseElements + point.expertElements, own = 0;
+  for (const LayerParam &param : terms.kind.params)
+    own += param.elements;
+  for (Group group : terms.query.key.groups)
+    own /= double(group.size);
+  return updateSec(terms.context) * (elements - own);
+}
+
+static bool isLaunches(const LayerContext &context, const LayerPoint &point) {
+  return point.kernels * context.machine->device.launchSec > secondsOf(point);
+}
+
+/// True for seconds per step that are so large a part of a layer's that a step
+/// of one micro-batch may be faster with another layout.
+static bool weighsOnce(double sec, const LayerPoint &point) {
+  return sec > kWorthOnce * secondsOf(point);
 }
 
 /// The points by their seconds.
@@ -432,6 +457,19 @@ void SolvedTables::State::solveUnder(const OptionFilter &options,
     seen.push_back(point);
     return true;
   };
+  // For steps of one micro-batch.
+  auto solveForOne = [&] {
+    const LayerPoint first = seen.front();
+    query.keptPrice = query.statePrice = 0;
+    query.gradientsAsMade = false;
+    query.microBatches = 1;
+    if (weighsOnce(first.tensorSyncSec, first))
+      solveOnce();
+    query.statePrice = updateSec(context) / kHeldBytes *
+                       (isLaunches(context, first) ? kBehindLaunches : 1);
+    if (weighsOnce(doubledUpdateSec(terms, first), first))
+      solveOnce();
+  };
   for (const MemoryPrice &price : kPrices) {
     // Where gradients are hardly larger than their weights both count the same.
     if (price.gradientsAsMade && !hasExcess(seen.back()))
@@ -446,12 +484,8 @@ void SolvedTables::State::solveUnder(const OptionFilter &options,
       break;
   }
   // Of several axes the price knows less of what a layout for it would move.
-  if (axes == 1 && weighsOnce(seen.front())) {
-    query.keptPrice = query.statePrice = 0;
-    query.gradientsAsMade = false;
-    query.microBatches = 1;
-    solveOnce();
-  }
+  if (axes == 1)
+    solveForOne();
   entry = sorted(std::move(entry));
 }
 

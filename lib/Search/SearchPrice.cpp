@@ -180,18 +180,15 @@ static ChunkWork computeOf(const Pricing &pricing, int kind,
   }
   ChunkWork work;
   work.forwardSec = std::max(exposedSec(point.forward, profile), floorForward);
-  double backward = exposedSec(point.backward, profile);
+  double adding = addingSec(point, pricing.outer.microBatches);
+  double backward = exposedSec(point.backward, profile) + adding;
   work.backwardSec = std::max(backward, floorBackward);
   // Of the two kernels one is the weight gradient's: the others' launches are
   // waited for, and of time that is launches alone the rest can be put off.
   if (point.weightGradientSec > 0)
     work.weightGradientSec =
-        std::min(point.weightGradientSec + work.backwardSec - backward,
+        std::min(point.weightGradientSec + adding + work.backwardSec - backward,
                  work.backwardSec - floorBackward / 2);
-  double adding = addingSec(point, pricing.outer.microBatches);
-  work.backwardSec += adding;
-  if (point.weightGradientSec > 0)
-    work.weightGradientSec += adding;
   if (pricing.outer.schedule == ScheduleKind::ZeroBubble) {
     TimeParts more;
     more.commSec = point.putOffCommSec;
