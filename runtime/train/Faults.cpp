@@ -26,8 +26,7 @@ void kerf::runtime::tellLauncher(const FaultRecord &record) {
   auto end = static_cast<int>(descriptor);
   while (write(end, &record, sizeof record) < 0) {
     pollfd room = {end, POLLOUT, 0};
-    bool isFull = errno == EAGAIN && record.kind != FaultKind::None &&
-                  record.kind != FaultKind::Done;
+    bool isFull = errno == EAGAIN && record.isFault();
     if (errno != EINTR && !(isFull && poll(&room, 1, mostWaitMs) > 0))
       return;
   }

@@ -117,6 +117,7 @@ private:
   std::vector<pid_t> ranks; ///< 0 once it ended
   int64_t running = 0;
   FaultPipe pipe;
+  AttemptClock clock{now()};
   JobEnd end;
   double failedAt = 0;
   bool isKilled = false;
@@ -256,9 +257,8 @@ void Job::listen() {
     end.lastStep = std::max(end.lastStep, told.step);
     if (told.kind == FaultKind::Done)
       end.doneStep = std::max(end.doneStep, told.step);
-    bool isCause = told.kind != FaultKind::None &&
-                   told.kind != FaultKind::Done &&
-                   told.kind != FaultKind::PeerLost;
+    clock.note(told);
+    bool isCause = told.isFault() && told.kind != FaultKind::PeerLost;
     if (!isCause || end.fault.signal != 0 ||
         (end.fault.rank >= 0 && end.fault.rank <= told.rank))
       continue;
@@ -279,6 +279,7 @@ JobEnd Job::wait() {
       killRest();
   }
   listen();
+  end.times = clock.finish(now());
   // One that comes as the job ends is for the launcher alone.
   timespec none = {0, 0};
   for (int signal; (signal = sigtimedwait(&waited, nullptr, &none)) > 0;)

@@ -81,7 +81,8 @@ public:
       : path(joinPath(folder, historyName)) {
     readOld();
   }
-  void add(const Attempt &attempt);
+  /// `spent` is of the whole job until now.
+  void add(const Attempt &attempt, const TimeSpent &spent);
 
 private:
   void readOld();
@@ -114,7 +115,7 @@ void History::readOld() {
   }
 }
 
-void History::add(const Attempt &attempt) {
+void History::add(const Attempt &attempt, const TimeSpent &spent) {
   std::string fault = attempt.end.fault.kind == FaultKind::None
                           ? "null"
                           : jsonQuote(attempt.end.fault.words());
@@ -129,8 +130,11 @@ void History::add(const Attempt &attempt) {
   std::string text = "{\"attempts\": [";
   for (size_t i = 0; i < lines.size(); ++i)
     text += (i ? ",\n  " : "\n  ") + lines[i];
+  text += "\n]";
+  if (spent.total() > 0)
+    text += ",\n\"time\": " + formatSpentJson(spent);
   std::string error;
-  if (!writeFile(path, text + "\n]}\n", error))
+  if (!writeFile(path, text + "}\n", error))
     std::fprintf(stderr, "kerf-run: note: %s\n", error.c_str());
 }
 
@@ -173,6 +177,14 @@ static Attempt attemptOf(const JobEnd &end, double seconds) {
   return attempt;
 }
 
+/// What an attempt adds to the account of the job; of ranks that mpirun started
+/// nobody told anything.
+static void addTimes(Goodput &goodput, const AttemptTimes &times) {
+  bool isKnown = times.startingSec + times.unfinishedSec > 0;
+  if (isKnown)
+    goodput.add(times);
+}
+
 /// Whether another try may go better; else says why not.
 static bool isWorthwhile(const JobEnd &end, int64_t same, size_t restarts,
                          int64_t most) {
@@ -193,11 +205,20 @@ static bool isWorthwhile(const JobEnd &end, int64_t same, size_t restarts,
   return false;
 }
 
+/// Tells where the time went, if that is known.
+static int finish(const Goodput &goodput, int status) {
+  TimeSpent spent = goodput.sum();
+  if (spent.starts > 0)
+    std::printf("%s\n", formatSpent(spent).c_str());
+  return status;
+}
+
 int kerf::runtime::supervise(
     const RunOptions &options, const std::vector<std::string> &arguments,
     const std::function<JobEnd(const std::vector<std::string> &)> &launch) {
   holdSignals();
   History history(options.saveState);
+  Goodput goodput;
   std::vector<std::string> next = arguments;
   int64_t first = nextNumber(options.saveState); ///< of this job's saves
   std::vector<double> restarts; ///< their times, those of the last hour
@@ -208,9 +229,10 @@ int kerf::runtime::supervise(
   while (true) {
     double start = now();
     JobEnd end = launch(next);
-    history.add(attemptOf(end, now() - start));
+    addTimes(goodput, end.times);
+    history.add(attemptOf(end, now() - start), goodput.sum());
     if (end.status == 0 || end.askedBy)
-      return end.status;
+      return finish(goodput, end.status);
     double limit = now() - windowSec;
     restarts.erase(std::remove_if(restarts.begin(), restarts.end(),
                                   [&](double time) { return time < limit; }),
@@ -218,7 +240,7 @@ int kerf::runtime::supervise(
     same = end.fault == before && end.fault.step > 0 ? same + 1 : 1;
     before = end.fault;
     if (!isWorthwhile(end, same, restarts.size(), options.maxRestarts))
-      return end.status;
+      return finish(goodput, end.status);
     std::optional<SavedStep> newest = newestSince(options.saveState, first);
     if (newest && newest->number > reached)
       pauseSec = 1;
@@ -229,8 +251,11 @@ int kerf::runtime::supervise(
          std::to_string(options.maxRestarts) + " within an hour, from " +
          (newest ? quote(newest->path) : "the start") +
          format(", in %.0f s", pauseSec));
-    if (int signal = pause(pauseSec))
-      return 128 + signal;
+    double pauseStart = now();
+    int signal = pause(pauseSec);
+    goodput.wait(now() - pauseStart);
+    if (signal)
+      return finish(goodput, 128 + signal);
     pauseSec = std::min(2 * pauseSec, longestPauseSec);
     markRestart();
     next = arguments;

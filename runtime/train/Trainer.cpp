@@ -57,7 +57,8 @@ private:
     return number % options.logEvery == 0 || number == options.steps;
   }
   bool step();
-  void tell(FaultKind kind) const;
+  void tell(FaultKind kind);
+  bool waitFor(bool (Trainer::*save)());
   bool findRows();
   const Batch *nextBatch();
   bool runStep(StepRecord &record);
@@ -75,6 +76,7 @@ private:
   bool agreeToStop();
   bool save();
   bool finishSave(bool hasWaited);
+  bool completeSave();
   bool pollSave();
   bool failSave(const std::string &text, const std::string &message);
   bool finishRun();
@@ -109,6 +111,7 @@ private:
   StepTimes times;
   kerf_waits waitsBefore{}, waitsBetween{}; ///< before the step, after the last
   int64_t savedStep = -1;
+  double savingSec = 0; ///< since the launcher was told something
   int stop = 0;
   kerf_error failure{};
   FaultKind fault = FaultKind::None; ///< why the run failed
@@ -421,9 +424,18 @@ bool Trainer::gatherWaits(StepRecord &record) {
 }
 
 /// What a launcher that starts jobs again has to know.
-void Trainer::tell(FaultKind kind) const {
+void Trainer::tell(FaultKind kind) {
   auto rank = session ? static_cast<int32_t>(kerf_session_rank(session)) : 0;
-  tellLauncher({kind, rank, state.step});
+  tellLauncher({kind, rank, state.step, now(), savingSec});
+  savingSec = 0;
+}
+
+/// True as `save` says; its time is told.
+bool Trainer::waitFor(bool (Trainer::*save)()) {
+  double start = now();
+  bool isDone = (this->*save)();
+  savingSec += now() - start;
+  return isDone;
 }
 
 bool Trainer::step() {
@@ -550,6 +562,8 @@ bool Trainer::finishSave(bool hasWaited) {
   return true;
 }
 
+bool Trainer::completeSave() { return finishSave(/*hasWaited=*/true); }
+
 /// Completes what all ranks have written.
 bool Trainer::pollSave() {
   if (!writer || !writer->isBusy())
@@ -585,8 +599,8 @@ bool Trainer::loop() {
     bool isDue = options.saveEvery > 0 && state.step % options.saveEvery == 0;
     bool isExported =
         options.exportEvery > 0 && state.step % options.exportEvery == 0;
-    if (!agreeToStop() || !pollSave() ||
-        ((isDue || isLast || stop) && !save()) ||
+    if (!agreeToStop() || !waitFor(&Trainer::pollSave) ||
+        ((isDue || isLast || stop) && !waitFor(&Trainer::save)) ||
         (isExported &&
          !exportWeights(joinPath(options.saveWeights,
                                  "step-" + std::to_string(state.step)))))
@@ -595,9 +609,9 @@ bool Trainer::loop() {
   // Also where there was nothing to train: a state comes into another folder,
   // in this layout.
   bool isThere = setup.saved && setup.saved->isIn(options.saveState);
-  if (savedStep < 0 && !isThere && !save())
+  if (savedStep < 0 && !isThere && !waitFor(&Trainer::save))
     return false;
-  if (writer && writer->isBusy() && !finishSave(/*hasWaited=*/true))
+  if (writer && writer->isBusy() && !waitFor(&Trainer::completeSave))
     return false;
   return !trace || finishTrace();
 }
@@ -780,6 +794,8 @@ int Trainer::run(std::string &message) {
   // A failed run still shows how it went; its own error comes first.
   if (!isDone && log && page.plot.train.size() > 1)
     (void)writePictures();
+  if (isDone && kerf_session_rank(session) == 0)
+    tell(FaultKind::Finished);
   if (!isDone) {
     tell(fault);
     rescueTrace();

@@ -219,7 +219,8 @@ class Faults(jobs.JobTest):
         self.assertRegex(err, r"note: rank 1 was killed by signal 9 \(Killed\) (in|after) step \d+; restart 1 of 2 within an "
                               r"hour, from 's/step-\d+', in 1 s\n$")  # fmt: skip
         self.assertIn("saved the state of step 300 in 's/step-300'", out)
-        attempts = json.loads((self.folder / "s/run.json").read_text())["attempts"]
+        history = json.loads((self.folder / "s/run.json").read_text())
+        attempts = history["attempts"]
         self.assertEqual([attempt["status"] for attempt in attempts], [137, 0])
         self.assertEqual([attempt["from_step"] for attempt in attempts], [0, int(re.search(r"step-(\d+)'", err)[1])])
         self.assertEqual(attempts[1]["to_step"], 300)
@@ -232,6 +233,26 @@ class Faults(jobs.JobTest):
             if "loss" in said:
                 self.assertEqual(found.setdefault(said["iteration"], said["loss"]), said["loss"])
         self.assertEqual(sorted(found), list(range(1, 301)))
+        self.assert_time(history, out)
+
+    # The parts of a job's time are all of it, and steps that count take as long as they say.
+    def assert_time(self, history, out):
+        time, attempts = history["time"], history["attempts"]
+        parts = {name: time[name] for name in ("productive", "lost", "starting", "waiting", "saving", "other")}
+        self.assertAlmostEqual(sum(parts.values()), time["seconds"], delta=0.01)
+        self.assertEqual(time["starts"], len(attempts))
+        ran = sum(attempt["seconds"] for attempt in attempts)
+        self.assertAlmostEqual(time["seconds"], ran + time["waiting"], delta=0.1)
+        self.assertGreaterEqual(time["waiting"], len(attempts) - 1)
+        steps = {}
+        for line in (self.folder / "log.json").read_text().splitlines():
+            said = json.loads(line)
+            if "elapsed_ms" in said:
+                steps[said["iteration"]] = said["elapsed_ms"] / 1000
+        self.assertGreater(time["productive"], 0.99 * sum(steps.values()))
+        self.assertAlmostEqual(time["goodput"], time["productive"] / time["seconds"], delta=1e-3)
+        self.assertIn("the job took", out)
+        self.assertRegex(out, rf"productive +{time['productive']:.1f} s")
 
     # States that were there before are another run's.
     def test_leaves_states_of_others_alone(self):

@@ -21,7 +21,8 @@ enum class FaultKind : int32_t {
   PeerLost,  ///< another rank left
   Refused,   ///< the same run would fail again
   Stalled,   ///< nothing moved
-  Asked      ///< a signal to the launcher ended the job
+  Asked,     ///< a signal to the launcher ended the job
+  Finished   ///< the rank has done all steps, and what comes after them
 };
 
 /// What a rank tells.
@@ -29,6 +30,14 @@ struct FaultRecord {
   FaultKind kind = FaultKind::None;
   int32_t rank = 0;
   int64_t step = 0;
+  double at = 0;        ///< when, by `now()`
+  double savingSec = 0; ///< since the last record: training waited for a save
+
+  /// Else it tells how far a rank is.
+  bool isFault() const {
+    return kind != FaultKind::None && kind != FaultKind::Done &&
+           kind != FaultKind::Finished;
+  }
 };
 
 /// Sends a record; one that finds no room in time is dropped.

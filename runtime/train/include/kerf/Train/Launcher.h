@@ -4,6 +4,7 @@
 #define KERF_TRAIN_LAUNCHER_H
 
 #include "kerf/Train/Faults.h"
+#include "kerf/Train/job/Goodput.h"
 
 #include <cstdint>
 #include <string>
@@ -49,6 +50,7 @@ struct JobEnd {
   Fault fault;     ///< where the status is not 0
   int64_t firstStep = 0, lastStep = 0; ///< begun, as ranks told; 0: none
   int64_t doneStep = 0;                ///< the last one that was made; 0: none
+  AttemptTimes times; ///< nothing where mpirun started the ranks
 };
 
 /// Runs this program once per rank with `arguments`, tells the ranks about each
