@@ -208,6 +208,9 @@ static void printRest(const Machine &machine, llvm::raw_ostream &os) {
        << ", restart: " << time(reliability->restartSec)
        << ", checkpoint_bandwidth: " << rate(reliability->checkpointBytesPerSec)
        << "}\n";
+  if (const auto &storage = machine.storage)
+    os << "storage: {unit_bandwidth: " << rate(storage->unitBytesPerSec)
+       << ", bandwidth: " << rate(storage->bytesPerSec) << "}\n";
   if (const auto &price = machine.price)
     os << "price: {device_hour: " << number(price->deviceHour)
        << ", currency: " << price->currency << ", carbon: "

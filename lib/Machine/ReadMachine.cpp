@@ -371,6 +371,19 @@ static void readReliability(MapReader &machine, Machine &result,
   map.finish();
 }
 
+static void readStorage(MapReader &machine, Machine &result,
+                        Problems &problems) {
+  const YamlMember *member = machine.takeMap("storage", Need::Optional);
+  if (!member)
+    return;
+  MapReader map(member->value, "'storage'", problems);
+  Storage &storage = result.storage.emplace();
+  storage.unitBytesPerSec =
+      map.number("unit_bandwidth", Need::Required, kBandwidth);
+  storage.bytesPerSec = map.number("bandwidth", Need::Required, kBandwidth);
+  map.finish();
+}
+
 static void readPrice(MapReader &machine, Machine &result, Problems &problems) {
   const YamlMember *member = machine.takeMap("price", Need::Optional);
   if (!member)
@@ -393,6 +406,7 @@ static Machine readRoot(const YamlValue &root, Problems &problems) {
   readSharedBy(map, result, problems);
   readHost(map, result, problems);
   readReliability(map, result, problems);
+  readStorage(map, result, problems);
   readPrice(map, result, problems);
   map.finish();
   return result;

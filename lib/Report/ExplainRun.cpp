@@ -1,16 +1,21 @@
 //===- ExplainRun.cpp - what a whole run takes ----------------------------===//
 //
 // Failures: N devices that fail independently, each once in M, fail once in M /
-// N. Saving takes s seconds; saving every t seconds of work loses s per
-// interval and the work since the last save per failure. t = sqrt(2 s M / N) is
-// best to first order (Young, CACM 17(9), 1974). The part of the time that
-// makes progress is then, with restarts of R seconds (Daly, FGCS 22(3), 2006,
-// equation 13; M now of the whole machine),
+// N. A save stops training for s seconds and is written beside it in w. Saving
+// every t seconds of work loses s per interval, and per failure the work since
+// the newest save that was whole. t = sqrt(2 s M / N) is best to first order
+// (Young, CACM 17(9), 1974), but one save has to be written before the next. A
+// failure x seconds after a start leaves the t of each save that was whole by
+// then: k of them where x is k (t + s) + w at least. So the part of the time
+// that makes progress is, with restarts of R seconds (M of the whole machine),
 //
-//   goodput = t / (M e^(R/M) (e^((t + s)/M) - 1))
+//   goodput = t e^(-w/M) / (M e^(R/M) (e^((t + s)/M) - 1)),
 //
-// Example: 1,024 devices of 50,000 h: M = 175,781 s, 0.49 failures a day; a
-// save of 10 s: t = 1,875 s, goodput with restarts of 180 s 0.988.
+// with w = 0 equation 13 of Daly, FGCS 22(3), 2006.
+//
+// Example: 1,024 devices of 50,000 h: M = 175,781 s, 0.49 failures a day; saves
+// that stop training for 0.1 s and are written in 10 s: t = 188 s, goodput with
+// restarts of 180 s 0.9979; where training waits for the 10 s 0.988.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,20 +42,48 @@ static double checkpointBytes(const StepModel &step) {
   return bytes;
 }
 
-/// Fills in what failures cost. Every device saves its part.
+/// The part of a step for which a save stops training: at most so much was
+/// measured (docs/long-runs.md, "What a save costs", on CPUs).
+static constexpr double kSaveStall = 0.01;
+
+/// How long a save is written, and what bounds it. Every device writes its
+/// part.
+static void addWriting(RunPart &run, const Machine &machine, double devices) {
+  double rate = devices * machine.reliability->checkpointBytesPerSec;
+  run.checkpointBound = "writers";
+  auto bound = [&](double other, const char *words) {
+    if (other <= 0 || other >= rate)
+      return;
+    rate = other;
+    run.checkpointBound = words;
+  };
+  if (machine.storage) {
+    double units =
+        machine.tiers.empty()
+            ? 1
+            : std::ceil(devices / double(machine.tiers.front().size));
+    bound(units * machine.storage->unitBytesPerSec, "links to storage");
+    bound(machine.storage->bytesPerSec, "storage");
+  }
+  run.checkpointSec = run.checkpointBytes / rate;
+}
+
+/// Fills in what failures cost.
 static void addFailures(RunPart &run, const StepModel &step,
-                        const Reliability &reliability, double devices) {
+                        const Machine &machine, double devices,
+                        double stepSec) {
+  const Reliability &reliability = *machine.reliability;
   double mtbf = reliability.deviceMtbfSec / devices;
   run.failuresPerDay = 86400 / mtbf;
   run.checkpointBytes = checkpointBytes(step);
-  run.checkpointSec =
-      run.checkpointBytes / devices / reliability.checkpointBytesPerSec;
-  double interval = std::sqrt(2 * run.checkpointSec * mtbf);
+  addWriting(run, machine, devices);
+  double stall = run.checkpointStallSec = kSaveStall * stepSec;
+  double interval =
+      std::max({run.checkpointSec, stepSec, std::sqrt(2 * stall * mtbf)});
   run.checkpointIntervalSec = interval;
-  double lost = std::expm1((interval + run.checkpointSec) / mtbf) *
-                std::exp(reliability.restartSec / mtbf);
-  if (interval > 0)
-    run.goodput = interval / (mtbf * lost);
+  double lost = std::expm1((interval + stall) / mtbf) *
+                std::exp((reliability.restartSec + run.checkpointSec) / mtbf);
+  run.goodput = interval / (mtbf * lost);
 }
 
 RunPart kerf::planRun(const StepModel &step, const Machine &described,
@@ -66,7 +99,7 @@ RunPart kerf::planRun(const StepModel &step, const Machine &described,
   run.hasExperts = step.activeParameters() < step.parameters();
   if (machine.reliability && machine.reliability->deviceMtbfSec > 0 &&
       machine.reliability->checkpointBytesPerSec > 0)
-    addFailures(run, step, *machine.reliability, devices);
+    addFailures(run, step, machine, devices, stepSec);
   run.seconds = run.steps * stepSec / run.goodput;
 
   run.deviceHours = devices * run.seconds / 3600;

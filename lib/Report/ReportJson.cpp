@@ -288,12 +288,15 @@ Value report::jsonOf(const RunPart &run) {
     value.set("price_source", textOf(run.isPriceGiven ? "--price" : "cluster"));
     value.set("carbon_kg", numberOf(run.carbonKg));
   }
-  if (run.failuresPerDay > 0)
-    value.set("failures",
-              numbersOf({{"per_day", run.failuresPerDay},
-                         {"checkpoint_bytes", run.checkpointBytes},
-                         {"checkpoint_sec", run.checkpointSec},
-                         {"interval_sec", run.checkpointIntervalSec}}));
+  if (run.failuresPerDay > 0) {
+    Value failures = numbersOf({{"per_day", run.failuresPerDay},
+                                {"checkpoint_bytes", run.checkpointBytes},
+                                {"checkpoint_sec", run.checkpointSec},
+                                {"stall_sec", run.checkpointStallSec},
+                                {"interval_sec", run.checkpointIntervalSec}});
+    failures.set("checkpoint_bound", textOf(run.checkpointBound));
+    value.set("failures", std::move(failures));
+  }
   return value;
 }
 

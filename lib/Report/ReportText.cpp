@@ -497,10 +497,10 @@ static std::string printFailures(const RunPart &run) {
   std::string often = run.failuresPerDay < 1
                           ? "one in " + duration(86400 / run.failuresPerDay)
                           : short3(run.failuresPerDay) + " a day";
-  return often + "; saving " + scaled(run.checkpointBytes, "B") + " in " +
-         seconds(run.checkpointSec) + " every " +
-         duration(run.checkpointIntervalSec) + ", " + percent(run.goodput, 2) +
-         " of the time makes progress";
+  return often + "; " + scaled(run.checkpointBytes, "B") + " written in " +
+         seconds(run.checkpointSec) + " (bound by " + run.checkpointBound +
+         ") every " + duration(run.checkpointIntervalSec) + ", goodput " +
+         percent(run.goodput, 2);
 }
 
 /// A price without its currency. Its range has no more than two digits that

@@ -15,6 +15,7 @@
 #include "kerf/Train/Trace.h"
 #include "kerf/Train/Tuning.h"
 #include "kerf/Train/Weights.h"
+#include "kerf/Train/job/Evaluation.h"
 #include "kerf/Train/sample/Sampler.h"
 
 #include <algorithm>
@@ -477,35 +478,15 @@ bool Trainer::checkLoss(const StepRecord &record) {
                            " is " + format("%g", record.loss) + next);
 }
 
-/// Loss over the first held-out samples, always the same ones.
 bool Trainer::evaluate() {
-  const Mixture &heldout = *setup.data.heldout;
-  Interleave places(heldout.weights, state.seed);
-  Batch batch(ports.rows, ports.sequence);
-  double sum = 0, targets = 0;
-  int64_t next = 0;
+  HeldoutRecord record{state.step, options.steps, 0, 0};
   std::string message;
-  while (next < setup.evalSamples) {
-    for (int64_t row = 0; row < ports.rows; ++row) {
-      if (next >= setup.evalSamples) {
-        SampleRange::fillIgnored(batch, row);
-        continue;
-      }
-      SourcePlace place = places.at(next++);
-      if (!heldout.ranges[place.source].fill(place.index, batch, row, message))
-        return failLocally(message);
-    }
-    double loss = 0;
-    if (!setInputs(batch) ||
-        !check(kerf_session_run_evaluation(session, &failure)) ||
-        !output(ports.loss, loss))
-      return false;
-    auto weight = static_cast<double>(batch.validTargets());
-    sum += weight > 0 ? loss * weight : 0;
-    targets += weight;
-  }
-  HeldoutRecord record{state.step, options.steps, next,
-                       targets > 0 ? sum / targets : 0};
+  kerf_status code =
+      evaluateHeldout(session, setup, state.seed, record, message, failure);
+  if (!message.empty())
+    return failLocally(message);
+  if (!check(code))
+    return false;
   log->heldout(record);
   page.plot.heldout.push_back({static_cast<double>(state.step), record.loss});
   return true;

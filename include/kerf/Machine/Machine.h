@@ -149,9 +149,17 @@ struct Host {
 struct Reliability {
   double deviceMtbfSec = 0; ///< mean time between failures of one device
   double restartSec = 0;    ///< from a failure to the first step after it
-  double checkpointBytesPerSec = 0; ///< per device
+  double checkpointBytesPerSec = 0; ///< what a device's writer reaches
 
   friend bool operator==(const Reliability &, const Reliability &) = default;
+};
+
+/// Where states are saved.
+struct Storage {
+  /// What one unit of the innermost tier and all of them together can write.
+  double unitBytesPerSec = 0, bytesPerSec = 0;
+
+  friend bool operator==(const Storage &, const Storage &) = default;
 };
 
 /// What running costs.
@@ -187,6 +195,7 @@ struct Machine {
   std::vector<SharedFigures> sharedBy;
   std::optional<Host> host;
   std::optional<Reliability> reliability;
+  std::optional<Storage> storage;
   std::optional<Price> price;
 
   /// Devices that the tiers describe: the product of their sizes.

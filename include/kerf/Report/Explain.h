@@ -324,9 +324,11 @@ struct RunPart {
   // Failures; 0 without a stated reliability.
   double failuresPerDay = 0;
   double checkpointBytes = 0;       ///< of the whole model
-  double checkpointSec = 0;         ///< time to save one
-  double checkpointIntervalSec = 0; ///< sqrt(2 x save x MTBF) (Young 1974)
-  double goodput = 1; ///< part of the time that makes progress (Daly 2006)
+  double checkpointSec = 0;         ///< until one is written, beside training
+  std::string checkpointBound;      ///< what bounds that: "storage"
+  double checkpointStallSec = 0;    ///< for which one stops training
+  double checkpointIntervalSec = 0; ///< between the beginnings of two
+  double goodput = 1; ///< part of the time that makes progress (ExplainRun.cpp)
 };
 
 /// A run on `devices` devices of a machine; `tokens` 0: `kTokensPerParameter`

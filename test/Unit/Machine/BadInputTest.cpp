@@ -351,8 +351,7 @@ TEST(BadMachine, Fields) {
       {"name: m", "name: m\nzone: x",
        "2:1: error: unknown field 'zone' in the description\n"
        "  fields of the description: name, device, tiers, by_ranks, host, "
-       "reliability, "
-       "price\n"},
+       "reliability, storage, price\n"},
   });
 }
 

@@ -89,7 +89,7 @@ TEST(ReadMachine, SparsePeaksAreToldOfAllShippedChips) {
       if (sparse.empty())
         continue;
       std::vector<MachineDiagnostic> found;
-      readMachine(sparse, found);
+      (void)readMachine(sparse, found);
       bool isTold = llvm::any_of(found, [&](const MachineDiagnostic &each) {
         return StringRef(each.message)
             .contains(type.str() + " peak with structured sparsity");
@@ -200,6 +200,7 @@ by_ranks:
 - {ranks: 4, memory_bandwidth: 2 TB/s, bandwidth: 50 GB/s, latency: 3 us}
 host: {memory: 2 TB, bandwidth: 55 GB/s}
 reliability: {device_mtbf: 50000 h, restart: 3 min, checkpoint_bandwidth: 2 GB/s}
+storage: {unit_bandwidth: 10 GB/s, bandwidth: 200 GB/s}
 price: {device_hour: 2.5, currency: USD, carbon: 0.4 kg/kWh, pue: 1.25}
 )");
   Machine expected;
@@ -239,6 +240,7 @@ price: {device_hour: 2.5, currency: USD, carbon: 0.4 kg/kWh, pue: 1.25}
   expected.sharedBy.push_back(figures);
   expected.host = {2e12, 55e9};
   expected.reliability = {50000 * 3600., 180, 2e9};
+  expected.storage = {10e9, 200e9};
   expected.price = {2.5, "USD", 0.4, 1.25};
   EXPECT_EQ(machine, expected);
   EXPECT_EQ(read(printMachine(machine)), machine);
@@ -403,6 +405,7 @@ TEST(PrintMachine, RandomNumbersAreExact) {
                       draw(1),
                       1 + 999 * fraction(random)}};
     machine.reliability = {draw(3.6e12), draw(1e6), draw(1e18)};
+    machine.storage = {draw(1e18), draw(1e18)};
     machine.price = {draw(1e6), "USD", draw(100), 1 + fraction(random)};
     ASSERT_EQ(read(printMachine(machine)), machine) << printMachine(machine);
   }

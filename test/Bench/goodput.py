@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Goodput of a job whose ranks are killed: as kerfc foretells it, and as kerf-run measures it.
+
+  goodput.py BIN REPO [--minutes 30] [--mtbf 120] [--seed 1] [--ranks 2]
+
+Trains a small Llama on ranks of this machine with `--save-every` and `--max-restarts`. A first run without
+faults measures a step, what a save takes and a start. These go into a cluster description (`reliability`), for
+which `kerfc --explain-json` foretells the goodput and how often to save. Then a random rank is killed at
+random times, on average every --mtbf seconds, for --minutes. Prints both, and what the time went into.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+
+STEPS = 10_000_000  # more than there is time for
+FIRST_STEPS = 120
+# From the death of a rank to the launch of the next attempt: a second for what others saw of it, one of pause.
+NOTICED_SEC = 2.0
+
+
+def children(process):
+    return [int(p) for p in pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+class Job:
+    def __init__(self, binaries, repo, ranks, folder):
+        self.bin, self.repo, self.ranks, self.folder = pathlib.Path(binaries).resolve(), pathlib.Path(repo).resolve(), ranks, folder
+
+    def tool(self, name, *arguments):
+        return subprocess.run([str(self.bin / name), *map(str, arguments)], cwd=self.folder, check=True, capture_output=True, text=True).stdout
+
+    def compile(self):
+        self.tool("kerf-import", self.repo / "examples/models/llama-mini/config.json", "--batch=8", "--seq=128", "-o", "model.mlir")
+        self.tool("kerfc", "model.mlir", "--cluster=this-machine", f"--devices={self.ranks}", f"--pin=dp={self.ranks}",
+                  "--precision=f32", "-o", "model.kerf")  # fmt: skip
+        pages = sorted((self.repo / "docs").glob("*.md"))
+        (self.folder / "data.txt").write_text("".join(page.read_text() for page in pages))
+
+    def start(self, state, steps, every):
+        return subprocess.Popen([str(self.bin / "kerf-run"), "model.kerf", "--data=data.txt", "--data-format=bytes",
+                                 f"--steps={steps}", "--threads=1", "--log-every=1000", f"--save-state={state}", f"--save-every={every}",
+                                 "--max-restarts=1000", f"--log-json={state}.json"],
+                                cwd=self.folder, stdout=subprocess.DEVNULL, stderr=open(self.folder / "errors.txt", "a"))  # fmt: skip
+
+    def told(self, state):
+        lines = (self.folder / f"{state}.json").read_text().splitlines()
+        return [json.loads(line) for line in lines if line.endswith("}")]
+
+    def time(self, state):
+        return json.loads((self.folder / state / "run.json").read_text())["time"]
+
+
+def first_run(job):
+    """Seconds of a step, of writing a state, of its stall, of a start; bytes of a state."""
+    if job.start("first", FIRST_STEPS, FIRST_STEPS // 4).wait():
+        raise SystemExit((job.folder / "errors.txt").read_text())
+    told = job.told("first")
+    steps = [line["elapsed_ms"] / 1e3 for line in told if "elapsed_ms" in line]
+    saves = [line for line in told if "save_write_ms" in line][:-1]  # at the end training waits
+    written = statistics.mean(save["save_copy_ms"] + save["save_write_ms"] for save in saves) / 1e3
+    stall = statistics.mean(save["save_stall_ms"] for save in saves) / 1e3
+    return statistics.median(steps), written, stall, job.time("first")["starting"], saves[0]["saved_bytes"]
+
+
+def foretell(job, mtbf, step, written, start, size):
+    """The section `run` of kerfc's report, of a machine that fails so often."""
+    text = (job.repo / "examples/clusters/this-machine.yaml").read_text()
+    text = re.sub(r"^reliability:.*\n", "", text, flags=re.M)
+    text += (f"\nreliability: {{device_mtbf: {mtbf * job.ranks:.3f} s, restart: {start + NOTICED_SEC:.3f} s, "
+             f"checkpoint_bandwidth: {size / job.ranks / written:.0f} B/s}}\n")  # fmt: skip
+    (job.folder / "failing.yaml").write_text(text)
+    job.tool("kerfc", "model.mlir", "--cluster=failing.yaml", f"--devices={job.ranks}", f"--pin=dp={job.ranks}", "--precision=f32",
+             "--explain-json=report.json", "-o", "again.kerf")  # fmt: skip
+    report = json.loads((job.folder / "report.json").read_text())
+    print(f"a step is foretold to take {report['time']['step_sec']:.3f} s, and takes {step:.3f} s")
+    return report["run"]
+
+
+def run_with_faults(job, every, arguments):
+    """Kills ranks for a while; how often."""
+    draw = random.Random(arguments.seed)
+    process = job.start("state", STEPS, every)
+    end, faults = time.time() + 60 * arguments.minutes, 0
+    while True:
+        pause = draw.expovariate(1 / arguments.mtbf)
+        if time.time() + pause > end:
+            break
+        time.sleep(pause)
+        while not (ranks := children(process.pid)):  # between two attempts
+            time.sleep(0.05)
+        os.kill(draw.choice(ranks), signal.SIGKILL)
+        faults += 1
+    time.sleep(max(end - time.time(), 0))
+    process.send_signal(signal.SIGTERM)
+    process.wait()
+    return faults
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("binaries")
+    parser.add_argument("repo")
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--mtbf", type=float, default=120, help="seconds between faults, on average")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--ranks", type=int, default=2)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        job = Job(arguments.binaries, arguments.repo, arguments.ranks, pathlib.Path(folder))
+        job.compile()
+        step, written, stall, start, size = first_run(job)
+        print(f"a state of {size / 1e6:.1f} MB is written in {written:.3f} s and stops training for {1e3 * stall:.1f} ms; "
+              f"a start takes {start:.2f} s")  # fmt: skip
+        run = foretell(job, arguments.mtbf, step, written, start, size)
+        interval = run["failures"]["interval_sec"]
+        every = max(1, round(interval / step))
+        print(f"foretold: goodput {100 * run['goodput']:.2f} %, a state every {interval:.2f} s, so every {every} steps")
+        faults = run_with_faults(job, every, arguments)
+        spent = job.time("state")
+        print(f"measured: goodput {100 * spent['goodput']:.2f} %, {faults} faults in {spent['seconds']:.0f} s")
+        for name in ("productive", "lost", "starting", "waiting", "saving", "other"):
+            print(f"  {name:11} {spent[name]:9.1f} s {100 * spent[name] / spent['seconds']:6.2f} %")
+
+
+if __name__ == "__main__":
+    main()
