@@ -375,6 +375,12 @@ void Log::save(const SaveRecord &record) {
   event(record.now, saveScalars(record));
 }
 
+void Log::slow(const SlowRank &found, const std::string &machine,
+               int64_t step) {
+  line(formatSlowRank(found, machine));
+  json(formatSlowRankJson(found, machine, step));
+}
+
 void Log::finish() { clearBar(); }
 
 double kerf::runtime::now() {

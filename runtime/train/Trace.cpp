@@ -231,8 +231,7 @@ bool TracePart::append(const StepTimes &times, std::string &error) {
 // Merging
 //===----------------------------------------------------------------------===//
 
-/// Stage of a rank: its coordinate on the pipeline's axis.
-static uint32_t stageOf(const kerf_artifact *artifact, uint32_t rank) {
+uint32_t kerf::runtime::stageOf(const kerf_artifact *artifact, uint32_t rank) {
   uint32_t count = 0, pipeline = kerf_artifact_meta(artifact)->pipeline_axis;
   const kerf_axis *axes = kerf_artifact_axes(artifact, &count);
   if (pipeline >= count)

@@ -16,6 +16,7 @@
 #include "kerf/Train/Tuning.h"
 #include "kerf/Train/Weights.h"
 #include "kerf/Train/job/Evaluation.h"
+#include "kerf/Train/job/RankTimes.h"
 #include "kerf/Train/sample/Sampler.h"
 
 #include <algorithm>
@@ -110,7 +111,7 @@ private:
   std::optional<Sampler> sampler;    ///< on the first rank, where asked for
   TuningFile tuned;
   StepTimes times;
-  kerf_waits waitsBefore{}, waitsBetween{}; ///< before the step, after the last
+  RankTimes ranks;
   int64_t savedStep = -1;
   double savingSec = 0; ///< since the launcher was told something
   int stop = 0;
@@ -383,7 +384,7 @@ bool Trainer::runStep(StepRecord &record) {
     return false;
   if (state.lossScale && !scalar(KERF_ROLE_LOSS_SCALE, state.lossScale->factor))
     return false;
-  waitsBefore = kerf_session_waits(session);
+  ranks.begin(session);
   if (!runSession() || !output(ports.loss, record.loss))
     return false;
   double norm = 0;
@@ -402,25 +403,24 @@ bool Trainer::runStep(StepRecord &record) {
   return keepTrace() && gatherWaits(record);
 }
 
-/// Collects where the ranks waited, for steps that are told.
+/// Collects where the ranks waited, of steps that are told, and now and then of
+/// others; ranks that are slow are named.
 bool Trainer::gatherWaits(StepRecord &record) {
-  kerf_waits waits = kerf_session_waits(session);
-  std::array<double, 3> own = {times.runStart - times.dataStart,
-                               waits.collectives + waits.messages -
-                                   waitsBefore.collectives -
-                                   waitsBefore.messages,
-                               waits.barriers - waitsBetween.barriers};
-  waitsBetween = waits;
-  if (!isTold(state.step) && options.logJson.empty() && options.html.empty())
+  constexpr int64_t often = 10;
+  ranks.end(session, times);
+  bool isTold = this->isTold(state.step) || !options.logJson.empty() ||
+                !options.html.empty();
+  if (!isTold && state.step % often != 0)
     return true;
-  std::vector<std::array<double, 3>> all(meta.world_size, own);
-  if (meta.world_size > 1 &&
-      !check(kerf_session_gather(session, own.data(), own.size(),
-                                 all.data()->data(), &failure)))
+  std::vector<std::array<double, 3>> all;
+  std::vector<SlowRank> slow;
+  if (!check(ranks.compare(session, setup.artifact, all, slow, failure)))
     return false;
   record.waits = summarizeWaits(all);
   if (!options.html.empty())
     page.note(record, all);
+  for (const SlowRank &found : slow)
+    log->slow(found, ranks.machineOf(found.rank), state.step);
   return true;
 }
 

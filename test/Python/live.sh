@@ -19,3 +19,4 @@ for example in torch jax; do
   tail -n 2 <<< "$said" | awk '{ if (!($NF < 0.8 * $(NF - 2))) exit 1 }'
 done
 "${PYTHON:-python3}" "$root/test/Python/folders.py"
+"${PYTHON:-python3}" "$root/test/Python/dcp.py" "$root/examples/python/dcp.py"

@@ -11,6 +11,7 @@
 
 #include "kerf/Train/EventFile.h"
 #include "kerf/Train/Experts.h"
+#include "kerf/Train/job/SlowRanks.h"
 
 #include <array>
 #include <cstdint>
@@ -137,6 +138,7 @@ public:
   void begin(const std::vector<std::string> &lines, const std::string &text);
   void load(const LoadRecord &record);
   void save(const SaveRecord &record);
+  void slow(const SlowRank &found, const std::string &machine, int64_t step);
   /// Removes the progress bar.
   void finish();
 

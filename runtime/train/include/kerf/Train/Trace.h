@@ -16,6 +16,9 @@
 
 namespace kerf::runtime {
 
+/// The stage of a rank: its coordinate on the pipeline's axis.
+uint32_t stageOf(const kerf_artifact *artifact, uint32_t rank);
+
 /// Times of a step outside of the session, in seconds of `now()`.
 struct StepTimes {
   int64_t step = 0;

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Are slow ranks of a job named, and no others?
+
+  slow_ranks.py BIN REPO [--ranks 2] [--minutes 10] [--steps 200]
+
+Trains a small Llama on ranks of this machine. Of one rank the process is stopped and continued, so that it
+takes 10 or 50 % longer; after how many steps it is named is printed (a window has 50), and after how many it is
+said to have recovered. Then the job runs for --minutes as it is, and nobody may be named. Each rank needs a core
+of its own, without other work.
+"""
+import argparse
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+
+PERIOD_SEC = 0.02  # of stopping and continuing: many in a step
+
+
+class Job:
+    def __init__(self, arguments, folder):
+        self.bin, repo, self.folder = pathlib.Path(arguments.binaries).resolve(), pathlib.Path(arguments.repo).resolve(), folder
+        pages = sorted((repo / "docs").glob("*.md"))
+        (folder / "data.txt").write_text("".join(page.read_text() for page in pages))
+        self.tool("kerf-import", repo / "examples/models/llama-mini/config.json", "--batch=4", "--seq=64", "-o", "model.mlir")
+        self.tool("kerfc", "model.mlir", "--cluster=this-machine", f"--devices={arguments.ranks}", f"--pin=dp={arguments.ranks}",
+                  "--precision=f32", "-o", "model.kerf")  # fmt: skip
+
+    def tool(self, name, *arguments):
+        subprocess.run([str(self.bin / name), *map(str, arguments)], cwd=self.folder, check=True, capture_output=True)
+
+    def start(self):
+        (self.folder / "log.json").unlink(missing_ok=True)
+        return subprocess.Popen([str(self.bin / "kerf-run"), "model.kerf", "--data=data.txt", "--data-format=bytes", "--threads=1",
+                                 "--steps=10000000", "--log-every=1000000", "--log-json=log.json"],
+                                cwd=self.folder, stdout=subprocess.DEVNULL)  # fmt: skip
+
+    def lines(self):
+        path = self.folder / "log.json"
+        if not path.exists():
+            return []
+        return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
+
+    def step(self):
+        return max((line["iteration"] for line in self.lines() if "elapsed_ms" in line), default=0)
+
+    def named(self):
+        return [line for line in self.lines() if "slow_rank" in line]
+
+
+def slow_down(process, part, is_over):
+    """Lets a process take `part` longer until `is_over`."""
+    try:
+        while not is_over():
+            until = time.time() + 1
+            while time.time() < until:
+                os.kill(process, signal.SIGSTOP)
+                time.sleep(PERIOD_SEC * part / (1 + part))
+                os.kill(process, signal.SIGCONT)
+                time.sleep(PERIOD_SEC / (1 + part))
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+def try_slow(job, part, steps):
+    launcher = job.start()
+    try:
+        while job.step() < steps // 2:
+            time.sleep(0.5)
+        ranks = pathlib.Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+        begun = job.step()
+        slow_down(int(ranks[1]), part, lambda: job.step() > begun + steps)
+        ended = job.step()
+        while job.step() < ended + steps:
+            time.sleep(0.5)
+    finally:
+        launcher.terminate()
+        launcher.wait()
+    words = [f"rank {line['slow_rank']} {'is slow' if line['is_slow'] else 'recovered'} after "
+             f"{line['iteration'] - (begun if line['is_slow'] else ended)} steps (excess {100 * line['excess']:.0f} %)"
+             for line in job.named()]  # fmt: skip
+    print(f"rank 1 takes {100 * part:.0f} % longer from step {begun} to {ended}: {'; '.join(words) or 'nobody is named'}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("binaries")
+    parser.add_argument("repo")
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--steps", type=int, default=200)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        job = Job(arguments, pathlib.Path(folder))
+        for part in (0.1, 0.5):
+            try_slow(job, part, arguments.steps)
+        launcher = job.start()
+        time.sleep(60 * arguments.minutes)
+        launcher.terminate()
+        launcher.wait()
+        print(f"{arguments.minutes:g} minutes, {job.step()} steps without slow ranks: {len(job.named())} named falsely")
+
+
+if __name__ == "__main__":
+    main()
