@@ -3,7 +3,8 @@
 #
 #   mpirun.sh RANKS HOSTFILE MODEL.kerf DATA [options of kerf-run]
 #
-# RANKS is what MODEL.kerf was compiled for; another number is refused. HOSTFILE has a line per machine,
+# RANKS is what MODEL.kerf was compiled for, or one that kerfc --survive made a file beside it for; another number is
+# refused. HOSTFILE has a line per machine,
 # 'NAME slots=RANKS-OF-IT'; '-' is this machine alone. kerf-run, the model and the data lie under the same
 # paths everywhere, --save-state in a folder that all machines see.
 #

@@ -3,7 +3,8 @@
 #
 #   sbatch --nodes=4 --ntasks-per-node=8 --cpus-per-task=6 slurm.sh MODEL.kerf DATA [options of kerf-run]
 #
-# Tasks are ranks: as many as MODEL.kerf was compiled for; another number is refused. kerf-run, the model and
+# Tasks are ranks: as many as MODEL.kerf was compiled for, or as kerfc --survive made a file beside it for; another
+# number is refused. kerf-run, the model and
 # the data lie under the same paths everywhere, --save-state in a folder that all machines see. Needs an MPI
 # with PMIx, the one that kerf-run was built with.
 #

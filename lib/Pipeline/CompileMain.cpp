@@ -3,6 +3,7 @@
 #include "ArenaRoom.h"
 #include "CheckTwin.h"
 #include "CompilerOptions.h"
+#include "Survivors.h"
 #include "WriteArtifact.h"
 
 #include "kerf/Codegen/Codegen.h"
@@ -23,6 +24,8 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/WithColor.h"
+
+#include <set>
 
 using namespace mlir;
 using namespace kerf;
@@ -84,6 +87,9 @@ struct Job {
   bool writes = true;        ///< IR, a plan or a compiled file
   bool hasPrecision = false; ///< given, or of the input
   bool hasCpu = false;       ///< given
+  int64_t survive = 0;       ///< computers that may be lost
+  int64_t ranks = 0;         ///< of the plan, once there is one
+  double stepSec = 0;        ///< of it
 };
 } // namespace
 
@@ -134,6 +140,10 @@ static LogicalResult planAndShow(ModuleOp module, Job &job) {
   const Machine &machine = (*solution)->machine;
   job.stages.bucketGradients = (*solution)->sumsEarly;
   const std::optional<PlanPoint> &best = (*solution)->result.best;
+  if (best) {
+    job.ranks = best->outer.ranks();
+    job.stepSec = shown->time.stepSec;
+  }
   if (best && job.isArtifact) {
     job.room.emplace(machine, *best);
     job.priced = pricedStep(**solution);
@@ -479,6 +489,22 @@ static int readTarget(const CompilerOptions &options, Job &job) {
   return 0;
 }
 
+/// Of jobs that compile for a cluster.
+static std::string refuseSurvivors(const Job &job) {
+  if (job.survive < 0)
+    return "expected 0 or more as --survive, found " +
+           std::to_string(job.survive);
+  if (job.survive == 0)
+    return "";
+  if (!job.isArtifact || !job.task.plans() || job.output == "-")
+    return "--survive compiles for parts of a cluster: it needs --cluster=FILE "
+           "and -o NAME.kerf";
+  if (!job.stages.plan.empty())
+    return "'--survive' has no effect: --plan gives one plan; leave one of "
+           "them out";
+  return "";
+}
+
 /// Reads the command line. 1 after an error.
 static int readJob(const CompilerOptions &options, Job &job) {
   auto task = planTaskOf(options.planner);
@@ -512,6 +538,9 @@ static int readJob(const CompilerOptions &options, Job &job) {
     job.stages.bucketGradients = options.bucketGradients == cl::BOU_TRUE;
   job.task.sumsEarly = job.stages.bucketGradients;
   job.stages.workers = job.task.workers = options.workers;
+  job.survive = options.survive;
+  if (std::string wrong = refuseSurvivors(job); !wrong.empty())
+    return fail(wrong);
   if (readTarget(options, job))
     return 1;
   job.stages.own.assign(options.own.begin(), options.own.end());
@@ -560,6 +589,73 @@ static LogicalResult runStages(ModuleOp module, Job &job, Stage last) {
       return failure();
   }
   return success();
+}
+
+/// What is there of a cluster, and what is lost.
+struct Fewer {
+  int64_t devices, lost;
+};
+
+/// Plans and compiles `source` for fewer devices, and says what the loss costs.
+/// `whole` is the job of all; `written` are ranks that there is a file for.
+static int compileFewer(ModuleOp source, const Job &begun, const Job &whole,
+                        Fewer fewer, std::set<int64_t> &written) {
+  Job job = begun;
+  job.task.devices = fewer.devices;
+  job.task.explain = ExplainSize::None;
+  for (std::string *shown : {&job.task.explainJson, &job.task.html,
+                             &job.task.versus, &job.task.trace, &job.task.svg})
+    shown->clear();
+  job.sampler = whole.sampler;
+  OwningOpRef<ModuleOp> module(source.clone());
+  if (failed(runStages(*module, job, job.last)))
+    return fail("--survive: nothing was compiled for " +
+                llvm::Twine(fewer.devices) + " devices, " +
+                llvm::Twine(fewer.lost) + " less; '" + whole.output +
+                "' is there");
+  job.output = job.ranks == whole.ranks ? whole.output
+                                        : survivorName(whole.output, job.ranks);
+  bool isNew = written.insert(job.ranks).second;
+  if (isNew && finishArtifact(*module, job))
+    return 1;
+  llvm::outs() << "  with " << fewer.lost << " devices less '" << job.output
+               << "' runs: a step takes "
+               << llvm::format("%.2f", job.stepSec / whole.stepSec)
+               << " times as long\n";
+  return 0;
+}
+
+/// Devices of a job, and how many of them are lost at once.
+static std::pair<int64_t, int64_t> devicesOf(const Job &job) {
+  const Machine &machine = job.task.machines.front();
+  int64_t devices = job.task.devices.value_or(machine.describedDevices());
+  return {devices, lostAtOnce(machine, devices)};
+}
+
+/// Whether something is left of a cluster that was read.
+static int checkSurvivors(const Job &job) {
+  if (!job.survive)
+    return 0;
+  auto [devices, unit] = devicesOf(job);
+  return unit <= (devices - 1) / job.survive
+             ? 0
+             : fail("--survive=" + llvm::Twine(job.survive) +
+                    ": nothing is left of " + llvm::Twine(devices) +
+                    " devices, of which " + llvm::Twine(unit) +
+                    " are lost at once; at most " +
+                    llvm::Twine((devices - 1) / unit));
+}
+
+/// Compiles for one computer less, two less and so on. `begun` is the job as it
+/// was before its first stage.
+static int compileSurvivors(ModuleOp source, const Job &begun,
+                            const Job &whole) {
+  auto [devices, unit] = devicesOf(begun);
+  std::set<int64_t> written = {whole.ranks};
+  for (int64_t lost = unit; lost <= unit * begun.survive; lost += unit)
+    if (compileFewer(source, begun, whole, {devices - lost, lost}, written))
+      return 1;
+  return 0;
 }
 
 /// Runs the stages to the schedule and writes the step, as it is before the
@@ -671,12 +767,14 @@ int kerf::compileMain(int argc, char **argv) {
     return showStep(input, job);
   ModuleOp module = input.get();
   if (!module || (job.done && failed(checkContracts(module, *job.done))) ||
-      failed(readMachines(module.getContext(), job)))
+      failed(readMachines(module.getContext(), job)) || checkSurvivors(job))
     return 1;
   if (!job.task.sweep.empty() || (!job.writes && job.stages.plan.empty()))
     return failed(showOnly(module, job));
   if (job.emitsCheck)
     return failed(writeCheck(module, job));
+  const Job begun = job;
+  OwningOpRef<ModuleOp> source(job.survive ? module.clone() : ModuleOp());
   if (failed(runStages(module, job, job.last)))
     return 1;
   if (!job.writes)
@@ -690,6 +788,7 @@ int kerf::compileMain(int argc, char **argv) {
   if (job.emitsSampler)
     return failed(writeSampler(module, job.output));
   if (job.isArtifact)
-    return finishArtifact(module, job);
+    return finishArtifact(module, job) ||
+           (job.survive && compileSurvivors(*source, begun, job));
   return failed(writeModule(module, job.output));
 }

@@ -71,6 +71,15 @@ struct CompilerOptions {
       llvm::cl::desc("Threads that workspaces are planned for (default: 8)"),
       llvm::cl::value_desc("number"), llvm::cl::init(8),
       llvm::cl::cat(category)};
+  llvm::cl::opt<int64_t> survive{
+      "survive",
+      llvm::cl::desc(
+          "Also plan and compile for up to so many computers less (units of "
+          "the innermost tier; of one unit, ranks), into NAME-RANKS.kerf "
+          "beside -o NAME.kerf, which kerf-run takes where so many ranks are "
+          "started"),
+      llvm::cl::value_desc("number"), llvm::cl::init(0),
+      llvm::cl::cat(category)};
   llvm::cl::opt<std::string> target{
       "target",
       llvm::cl::desc(

@@ -118,7 +118,7 @@ std::string kerf::findIdleOption(const CompilerOptions &options) {
 std::string kerf::findModelOption() {
   static constexpr StringLiteral ofModels =
       "o emit stop-after start-after dump-stages-to plan precision run-after "
-      "recompute check fuse overlap target gpu cpu sampler";
+      "recompute check fuse overlap target gpu cpu sampler survive";
   llvm::SmallVector<StringRef> all;
   ofModels.split(all, ' ');
   auto *found = llvm::find_if(all, isGiven);

@@ -4,6 +4,7 @@
 
 #include "kerf/Train/Calibrate.h"
 #include "kerf/Train/Doctor.h"
+#include "kerf/Train/Files.h"
 #include "kerf/Train/Launcher.h"
 #include "kerf/Train/Options.h"
 #include "kerf/Train/Setup.h"
@@ -100,6 +101,41 @@ static int launch(const RunOptions &options, const kerf_artifact *artifact,
   return status;
 }
 
+/// The file that `kerfc --survive` made for the ranks that were started, where
+/// `path` is for another number of them; "": there is none.
+static std::string survivorOf(const std::string &path, int64_t ranks) {
+  const char *text = std::getenv("WORLD_SIZE");
+  int64_t started = 0;
+  if (!isRankProcess() || !text || !parseInteger(text, started) ||
+      started == ranks)
+    return "";
+  size_t dot = path.rfind('.'), slash = path.rfind('/');
+  if (dot == std::string::npos || (slash != std::string::npos && dot < slash))
+    dot = path.size();
+  std::string name =
+      path.substr(0, dot) + "-" + std::to_string(started) + path.substr(dot);
+  return fileExists(name) ? name : "";
+}
+
+/// Opens what is to be run; the status.
+static int openArtifact(RunOptions &options, kerf_artifact *&artifact) {
+  kerf_error failure;
+  if (kerf_artifact_open(options.artifact.c_str(), &artifact, &failure))
+    return report(kerf_exit_code(failure.status), failure.message);
+  std::string fewer =
+      survivorOf(options.artifact, kerf_artifact_meta(artifact)->world_size);
+  if (fewer.empty())
+    return 0;
+  kerf_artifact_close(artifact);
+  options.artifact = fewer;
+  if (std::string(std::getenv("RANK")) == "0")
+    std::fprintf(stderr,
+                 "kerf-run: note: runs %s, for as many ranks as were "
+                 "started\n",
+                 quote(fewer).c_str());
+  return openArtifact(options, artifact);
+}
+
 static int runJob(const std::vector<std::string> &arguments) {
   adoptMpiRank();
   RunOptions options;
@@ -117,10 +153,9 @@ static int runJob(const std::vector<std::string> &arguments) {
     int status = calibrate(options, error);
     return error.empty() ? status : report(status, error);
   }
-  kerf_error failure;
   kerf_artifact *opened = nullptr;
-  if (kerf_artifact_open(options.artifact.c_str(), &opened, &failure))
-    return report(kerf_exit_code(failure.status), failure.message);
+  if (int status = openArtifact(options, opened))
+    return status;
   std::unique_ptr<kerf_artifact, void (*)(kerf_artifact *)> artifact(
       opened, kerf_artifact_close);
   if (options.isDry)

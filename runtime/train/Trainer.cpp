@@ -699,6 +699,8 @@ bool Trainer::finishRun() {
       log->line(text);
   if (stop)
     log->line(describeStop(stop, state.step, options.steps));
+  if (std::string text = ranks.summary(); !text.empty())
+    log->line(text);
   writer ? writer->settle() : void();
   // With all that libraries load when they are used first.
   kerf_memory memory;

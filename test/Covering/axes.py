@@ -15,7 +15,7 @@ LEFT_OUT = {
         lora-targets lora-dropout plain flat debug inputs params group""",
     "kerfc": """help help-list version o log emit plan cluster devices cpu gpu target dump-stages-to start-after
         stop-after run-after max-threads fuse explain explain-json html new-cluster device per-node nodes nic cluster-name prove search-sensitivity svg sweep within budget tokens price trace versus
-        load-dialect-plugin load-pass-plugin recompute check sampler""",
+        load-dialect-plugin load-pass-plugin recompute check sampler survive""",
     "pins": "devices",
 }
 COVERED = {

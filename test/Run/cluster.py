@@ -1,8 +1,8 @@
 """The scripts that start a job on several machines, with two ranks on this one.
 
-  cluster.py SCRIPTS MODEL.kerf [unittest arguments]
+  cluster.py SCRIPTS MODEL.kerf FOUR.kerf [unittest arguments]
 
-MODEL.kerf is for two ranks. kerf-run is found on the PATH. What needs Open MPI is skipped, and says so,
+MODEL.kerf is for two ranks, FOUR.kerf for four, with FOUR-2.kerf beside it (`kerfc --survive`). kerf-run is found on the PATH. What needs Open MPI is skipped, and says so,
 where it is not installed. Slurm is imitated: srun here is mpirun with Slurm's variables and without those
 of Open MPI, which srun does not set either.
 """
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import unittest
 
-SCRIPTS = MODEL = ""
+SCRIPTS = MODEL = FOUR = ""
 SRUN = r"""#!/usr/bin/env bash
 set -euo pipefail
 printf '%s\n' "$@" >srun.options
@@ -95,6 +95,24 @@ class Cluster(unittest.TestCase):
         for option in ("--mpi=pmix", "--ntasks=2", "--cpus-per-task=1", "--threads=1"):
             self.assertIn(option, options)
 
+    # Of four ranks two are lost after step 4, and are back after step 8: the file for those that are there runs, from
+    # the state, and the losses are those of a run that lost none.
+    @unittest.skipUnless(shutil.which("mpirun"), "no mpirun: examples/cluster is not run")
+    def test_fewer_ranks_and_back(self):
+        options = ("--warmup=0", "--lr-schedule=constant", "--threads=1")
+        whole = losses(self.run_in("kerf-run", FOUR, "--data=text.txt", *options, "--steps=12").stdout)
+        found = []
+        for ranks, steps, resume in ((4, 4, ()), (2, 8, ("--resume=s",)), (4, 12, ("--resume=s",))):
+            done = self.run_in(f"{SCRIPTS}/mpirun.sh", ranks, "-", FOUR, "text.txt", *options, f"--steps={steps}", "--save-state=s",
+                               *resume)  # fmt: skip
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual("for as many ranks as were started" in done.stderr, ranks == 2, done.stderr)
+            found += losses(done.stdout)
+        self.assertEqual(len(whole), 12)
+        self.assertEqual(len(found), 12)
+        for one, other in zip(whole, found):
+            self.assertAlmostEqual(float(one) / float(other), 1, delta=2e-6)
+
     def test_arguments(self):
         self.refused("expected: RANKS", "mpirun.sh", 2, "-", MODEL)
         self.refused("RANKS is '0'", "mpirun.sh", 0, "-", MODEL, "text.txt")
@@ -107,7 +125,7 @@ class Cluster(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
+    if len(sys.argv) < 4:
         sys.exit(__doc__)
-    SCRIPTS, MODEL = (str(pathlib.Path(a).resolve()) for a in sys.argv[1:3])
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    SCRIPTS, MODEL, FOUR = (str(pathlib.Path(a).resolve()) for a in sys.argv[1:4])
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

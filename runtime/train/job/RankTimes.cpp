@@ -2,6 +2,8 @@
 
 #include "kerf/Train/job/RankTimes.h"
 
+#include "kerf/Train/Text.h"
+
 #include <algorithm>
 
 #include <unistd.h>
@@ -95,7 +97,38 @@ kerf_status RankTimes::compare(kerf_session *session,
     waits.push_back({data, communication, barrier});
     busy.push_back(busyOfRank);
   }
-  if (kerf_session_rank(session) == 0)
-    slow = slowRanks->note(busy);
+  if (kerf_session_rank(session) != 0)
+    return KERF_OK;
+  slow = slowRanks->note(busy);
+  add(waits, busy);
   return KERF_OK;
+}
+
+void RankTimes::add(const std::vector<std::array<double, 3>> &waits,
+                    const std::vector<double> &busySec) {
+  for (size_t rank = 0; rank < waits.size(); ++rank) {
+    for (size_t kind = 0; kind < 3; ++kind)
+      sums[kind] += waits[rank][kind];
+    sums[3] += busySec[rank];
+  }
+  slowestIn.resize(busySec.size());
+  ++slowestIn[std::max_element(busySec.begin(), busySec.end()) -
+              busySec.begin()];
+  ++compared;
+}
+
+std::string RankTimes::summary() const {
+  if (compared == 0 || slowestIn.size() < 2)
+    return "";
+  auto [data, communication, barriers, computing] = sums;
+  double all = std::max(data + communication + barriers + computing, 1e-9);
+  auto slowest = std::max_element(slowestIn.begin(), slowestIn.end());
+  return format(
+      " of the ranks' time %.1f %% was computing, %.1f %% waiting in "
+      "steps, %.1f %% between them, %.1f %% making batches; rank "
+      "%lld was the slowest in %.0f %% of %lld steps",
+      100 * computing / all, 100 * communication / all, 100 * barriers / all,
+      100 * data / all, static_cast<long long>(slowest - slowestIn.begin()),
+      100 * static_cast<double>(*slowest) / static_cast<double>(compared),
+      static_cast<long long>(compared));
 }

@@ -29,7 +29,13 @@ public:
   /// Of a rank; known after the first comparison.
   const std::string &machineOf(uint32_t rank) const { return machines[rank]; }
 
+  /// On the first rank: what the compared steps went into, mean of all ranks,
+  /// and which rank was the slowest most often; "" without any, or of one rank.
+  std::string summary() const;
+
 private:
+  void add(const std::vector<std::array<double, 3>> &waits,
+           const std::vector<double> &busySec);
   kerf_status gatherMachines(kerf_session *session, uint32_t ranks,
                              kerf_error &failure);
 
@@ -39,6 +45,9 @@ private:
   int64_t steps = 0;              ///< that these are of
   std::vector<std::string> machines;
   std::optional<SlowRanks> slowRanks;
+  std::array<double, 4> sums{};   ///< data, communication, meetings, computing
+  std::vector<int64_t> slowestIn; ///< comparisons, by rank
+  int64_t compared = 0;
 };
 
 } // namespace kerf::runtime
