@@ -4,9 +4,10 @@
 // N. A save stops training for s seconds and is written beside it in w. Saving
 // every t seconds of work loses s per interval, and per failure the work since
 // the newest save that was whole. t = sqrt(2 s M / N) is best to first order
-// (Young, CACM 17(9), 1974), but one save has to be written before the next. A
-// failure x seconds after a start leaves the t of each save that was whole by
-// then: k of them where x is k (t + s) + w at least. So the part of the time
+// (Young, CACM 17(9), 1974), but one save has to be written before the next,
+// and the writer, which is held back in the first half of that time, gets twice
+// w. A failure x seconds after a start leaves the t of each save that was whole
+// by then: k of them where x is k (t + s) + w at least. So the part of the time
 // that makes progress is, with restarts of R seconds (M of the whole machine),
 //
 //   goodput = t e^(-w/M) / (M e^(R/M) (e^((t + s)/M) - 1)),
@@ -79,7 +80,7 @@ static void addFailures(RunPart &run, const StepModel &step,
   addWriting(run, machine, devices);
   double stall = run.checkpointStallSec = kSaveStall * stepSec;
   double interval =
-      std::max({run.checkpointSec, stepSec, std::sqrt(2 * stall * mtbf)});
+      std::max({2 * run.checkpointSec, stepSec, std::sqrt(2 * stall * mtbf)});
   run.checkpointIntervalSec = interval;
   double lost = std::expm1((interval + stall) / mtbf) *
                 std::exp((reliability.restartSec + run.checkpointSec) / mtbf);
