@@ -23,6 +23,8 @@ using namespace kerf::runtime;
 
 /// Time in which the other ranks may tell what they saw of a failure.
 static constexpr double graceSec = 1.0;
+/// Between two reports of what the time went into.
+static constexpr double progressSec = 60;
 /// Exit status of a rank that only lost another one.
 static constexpr int peerLost = 128;
 
@@ -101,7 +103,7 @@ public:
 
   /// Starts all ranks; false if the system refuses.
   bool start(const std::vector<std::string> &arguments);
-  JobEnd wait();
+  JobEnd wait(const JobProgress &progress);
 
 private:
   [[noreturn]] void become(int64_t rank, std::vector<char *> &argv);
@@ -267,7 +269,8 @@ void Job::listen() {
   }
 }
 
-JobEnd Job::wait() {
+JobEnd Job::wait(const JobProgress &progress) {
+  double told = now();
   while (running > 0) {
     timespec timeout = {0, 50'000'000};
     int signal = sigtimedwait(&waited, nullptr, &timeout);
@@ -277,9 +280,13 @@ JobEnd Job::wait() {
     listen();
     if (failedAt > 0 && !isKilled && now() - failedAt > graceSec)
       killRest();
+    if (progress && now() - told > progressSec) {
+      told = now();
+      progress(clock.until(told));
+    }
   }
   listen();
-  end.times = clock.finish(now());
+  end.times = clock.until(now());
   // One that comes as the job ends is for the launcher alone.
   timespec none = {0, 0};
   for (int signal; (signal = sigtimedwait(&waited, nullptr, &none)) > 0;)
@@ -298,10 +305,11 @@ JobEnd Job::wait() {
 }
 
 JobEnd kerf::runtime::launchRanks(int64_t worldSize,
-                                  const std::vector<std::string> &arguments) {
+                                  const std::vector<std::string> &arguments,
+                                  const JobProgress &progress) {
   Job job(worldSize);
   bool isStarted = job.start(arguments);
-  JobEnd end = job.wait();
+  JobEnd end = job.wait(progress);
   if (!isStarted)
     end.status = peerLost;
   return end;

@@ -78,16 +78,17 @@ static int launch(const RunOptions &options, const kerf_artifact *artifact,
   int64_t worldSize = kerf_artifact_meta(artifact)->world_size;
   int64_t first = nextNumber(options.saveState);
   markLaunch();
-  auto start = [&](const std::vector<std::string> &own) {
+  auto start = [&](const std::vector<std::string> &own,
+                   const JobProgress &progress) {
     if (!options.trace.empty() && !isRestart()) {
       removeTraceParts(options.trace, worldSize);
       setenv(traceLauncher, "1", 1);
     }
     return options.transport == "mpi" ? launchMpi(worldSize, own)
-                                      : launchRanks(worldSize, own);
+                                      : launchRanks(worldSize, own, progress);
   };
   int status = options.maxRestarts > 0 ? supervise(options, arguments, start)
-                                       : start(arguments).status;
+                                       : start(arguments, {}).status;
   if (status == 0)
     return status;
   auto tell = [](const std::string &note) {

@@ -83,6 +83,7 @@ public:
   }
   /// `spent` is of the whole job until now.
   void add(const Attempt &attempt, const TimeSpent &spent);
+  void write(const TimeSpent &spent) const;
 
 private:
   void readOld();
@@ -127,6 +128,10 @@ void History::add(const Attempt &attempt, const TimeSpent &spent) {
                   format(", \"seconds\": %.3f, \"status\": %d, \"fault\": ",
                          attempt.seconds, attempt.end.status) +
                   fault + "}");
+  write(spent);
+}
+
+void History::write(const TimeSpent &spent) const {
   std::string text = "{\"attempts\": [";
   for (size_t i = 0; i < lines.size(); ++i)
     text += (i ? ",\n  " : "\n  ") + lines[i];
@@ -215,7 +220,8 @@ static int finish(const Goodput &goodput, int status) {
 
 int kerf::runtime::supervise(
     const RunOptions &options, const std::vector<std::string> &arguments,
-    const std::function<JobEnd(const std::vector<std::string> &)> &launch) {
+    const std::function<JobEnd(const std::vector<std::string> &,
+                               const JobProgress &)> &launch) {
   holdSignals();
   History history(options.saveState);
   Goodput goodput;
@@ -228,7 +234,11 @@ int kerf::runtime::supervise(
   int64_t reached = 0; ///< number of the newest checkpoint
   while (true) {
     double start = now();
-    JobEnd end = launch(next);
+    JobEnd end = launch(next, [&](const AttemptTimes &running) {
+      Goodput all = goodput;
+      all.add(running);
+      history.write(all.sum());
+    });
     addTimes(goodput, end.times);
     history.add(attemptOf(end, now() - start), goodput.sum());
     if (end.status == 0 || end.askedBy)

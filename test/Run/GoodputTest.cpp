@@ -25,7 +25,7 @@ attempt(double start, const std::vector<FaultRecord> &records, double end) {
   AttemptClock clock(start);
   for (const FaultRecord &record : records)
     clock.note(record);
-  return clock.finish(end);
+  return clock.until(end);
 }
 
 static double sumOf(const AttemptTimes &times) {

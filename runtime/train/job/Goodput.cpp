@@ -45,12 +45,13 @@ void AttemptClock::addStep(int64_t step, double seconds) {
   times.stepSec.push_back(seconds);
 }
 
-AttemptTimes AttemptClock::finish(double end) {
-  double &rest = isInStep               ? times.unfinishedSec
-                 : times.firstStep == 0 ? times.startingSec
-                                        : times.otherSec;
+AttemptTimes AttemptClock::until(double end) const {
+  AttemptTimes all = times;
+  double &rest = isInStep             ? all.unfinishedSec
+                 : all.firstStep == 0 ? all.startingSec
+                                      : all.otherSec;
   rest += std::max(end - mark, 0.0);
-  return times;
+  return all;
 }
 
 //===----------------------------------------------------------------------===//

@@ -7,6 +7,7 @@
 #include "kerf/Train/job/Goodput.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -58,8 +59,10 @@ struct JobEnd {
 /// MASTER_PORT, KERF_SESSION), and waits for all. SIGINT, SIGTERM and SIGHUP
 /// are passed on. When a rank fails, the others get a moment to say why and are
 /// killed. No rank outlives the launcher.
-JobEnd launchRanks(int64_t worldSize,
-                   const std::vector<std::string> &arguments);
+/// Tells `progress`, if it is there, every minute what the time went into.
+using JobProgress = std::function<void(const AttemptTimes &)>;
+JobEnd launchRanks(int64_t worldSize, const std::vector<std::string> &arguments,
+                   const JobProgress &progress = {});
 
 /// The same through mpirun, on this machine; the fault has its status alone.
 JobEnd launchMpi(int64_t worldSize, const std::vector<std::string> &arguments);

@@ -28,11 +28,13 @@ std::optional<SavedStep> newestSince(const std::string &folder, int64_t first);
 /// there. Gives up at `--max-restarts` of them within an hour, at the same
 /// fault in the same step a second time in a row (SIGKILL: a third time), and
 /// where the same run would fail again. Writes `run.json` to the folder of
-/// states: each attempt with its steps, seconds, status and fault. Returns the
-/// exit status of the last one.
-int supervise(
-    const RunOptions &options, const std::vector<std::string> &arguments,
-    const std::function<JobEnd(const std::vector<std::string> &)> &launch);
+/// states: each attempt with its steps, seconds, status and fault, and, every
+/// minute, what the time of the job went into. Returns the exit status of the
+/// last one.
+int supervise(const RunOptions &options,
+              const std::vector<std::string> &arguments,
+              const std::function<JobEnd(const std::vector<std::string> &,
+                                         const JobProgress &)> &launch);
 
 } // namespace kerf::runtime
 

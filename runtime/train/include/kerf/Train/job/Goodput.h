@@ -34,8 +34,8 @@ public:
   explicit AttemptClock(double start) : mark(start) {}
   /// What the first rank told. Records of others are passed over.
   void note(const FaultRecord &record);
-  /// The attempt is over.
-  AttemptTimes finish(double end);
+  /// What went into it until `end`.
+  AttemptTimes until(double end) const;
 
 private:
   void addStep(int64_t step, double seconds);
