@@ -10,6 +10,7 @@ random times, on average every --mtbf seconds, for --minutes. Prints both, and w
 """
 import argparse
 import json
+import math
 import os
 import pathlib
 import random
@@ -84,6 +85,13 @@ def foretell(job, mtbf, step, written, start, size):
     return report["run"]
 
 
+def formula(run, mtbf, restart):
+    """The goodput of kerfc's report for another time between faults (lib/Report/ExplainRun.cpp)."""
+    failures = run["failures"]
+    interval, stall, written = failures["interval_sec"], failures["stall_sec"], failures["checkpoint_sec"]
+    return interval * math.exp(-(written + restart) / mtbf) / (mtbf * math.expm1((interval + stall) / mtbf))
+
+
 def run_with_faults(job, every, arguments):
     """Kills ranks for a while; how often."""
     draw = random.Random(arguments.seed)
@@ -125,7 +133,9 @@ def main():
         print(f"foretold: goodput {100 * run['goodput']:.2f} %, a state every {interval:.2f} s, so every {every} steps")
         faults = run_with_faults(job, every, arguments)
         spent = job.time("state")
-        print(f"measured: goodput {100 * spent['goodput']:.2f} %, {faults} faults in {spent['seconds']:.0f} s")
+        as_often = formula(run, spent["seconds"] / max(faults, 1), start + NOTICED_SEC)
+        print(f"measured: goodput {100 * spent['goodput']:.2f} %, {faults} faults in {spent['seconds']:.0f} s; foretold for faults "
+              f"as often as that: {100 * as_often:.2f} %")  # fmt: skip
         for name in ("productive", "lost", "starting", "waiting", "saving", "other"):
             print(f"  {name:11} {spent[name]:9.1f} s {100 * spent[name] / spent['seconds']:6.2f} %")
 

@@ -101,7 +101,8 @@ def main():
         time.sleep(60 * arguments.minutes)
         launcher.terminate()
         launcher.wait()
-        print(f"{arguments.minutes:g} minutes, {job.step()} steps without slow ranks: {len(job.named())} named falsely")
+        false = [f"rank {line['slow_rank']} by {100 * line['excess']:.0f} %" for line in job.named() if line["is_slow"]]
+        print(f"{arguments.minutes:g} minutes, {job.step()} steps without slow ranks: {', '.join(false) or 'nobody is named'}")
 
 
 if __name__ == "__main__":

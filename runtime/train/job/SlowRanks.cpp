@@ -13,7 +13,7 @@ using namespace kerf::runtime;
 /// takes so much longer than the others in the median, or than at the
 /// beginning; no more where it is slower in less than half of them, or by less
 /// than half of that.
-static constexpr double kMostly = 0.8, kLonger = 0.05, kGrown = 0.1;
+static constexpr double kMostly = 0.8, kLonger = 0.08, kGrown = 0.1;
 
 static double median(std::vector<double> values) {
   if (values.empty())
