@@ -90,6 +90,12 @@ TEST(SlowRanks, ARankThatIsAloneIsComparedWithItsBeginning) {
   EXPECT_TRUE(run({0, 1, 2}, {1, 2, 3}, 300, 0.02, all).empty());
 }
 
+// One rank alone is slow beside nobody, however long its steps become.
+TEST(SlowRanks, OneRankIsNotNamed) {
+  auto grows = [](uint32_t, int64_t step) { return step > 100 ? 2.0 : 1; };
+  EXPECT_TRUE(run({0}, {1}, 300, 0.02, grows).empty());
+}
+
 TEST(SlowRanks, AreToldInWordsAndAsJson) {
   SlowRank found;
   found.rank = 3;

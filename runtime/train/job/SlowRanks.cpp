@@ -52,8 +52,10 @@ SlowRanks::Look SlowRanks::look(const std::vector<double> &busySec) const {
 }
 
 std::vector<SlowRank> SlowRanks::note(const std::vector<double> &busySec) {
-  last.push_back(look(busySec));
   std::vector<SlowRank> told;
+  if (stages.size() < 2)
+    return told; // There is nobody to compare it with.
+  last.push_back(look(busySec));
   if (static_cast<int64_t>(last.size()) < kWindow)
     return told;
   std::vector<double> medians;
