@@ -3,10 +3,9 @@
 #
 #   mpirun.sh RANKS HOSTFILE MODEL.kerf DATA [options of kerf-run]
 #
-# RANKS is what MODEL.kerf was compiled for, or one that kerfc --survive made a file beside it for; another number is
-# refused. HOSTFILE has a line per machine,
-# 'NAME slots=RANKS-OF-IT'; '-' is this machine alone. kerf-run, the model and the data lie under the same
-# paths everywhere, --save-state in a folder that all machines see.
+# RANKS is what MODEL.kerf was compiled for, or a file that kerfc --survive made beside it; another number is
+# refused. HOSTFILE has a line per machine, 'NAME slots=RANKS-OF-IT'; '-' is this machine alone. kerf-run, the
+# model and the data lie under the same paths everywhere, --save-state in a folder that all machines see.
 #
 # Read here:      KERF_RUN          path of kerf-run (default: the one on PATH)
 # Passed on:      KERF_SESSION      name of the job, which others must not guess (default: drawn)

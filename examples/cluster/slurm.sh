@@ -3,10 +3,9 @@
 #
 #   sbatch --nodes=4 --ntasks-per-node=8 --cpus-per-task=6 slurm.sh MODEL.kerf DATA [options of kerf-run]
 #
-# Tasks are ranks: as many as MODEL.kerf was compiled for, or as kerfc --survive made a file beside it for; another
-# number is refused. kerf-run, the model and
-# the data lie under the same paths everywhere, --save-state in a folder that all machines see. Needs an MPI
-# with PMIx, the one that kerf-run was built with.
+# Tasks are ranks: as many as MODEL.kerf was compiled for, or a file that kerfc --survive made beside it; another
+# number is refused. kerf-run, the model and the data lie under the same paths everywhere, --save-state in a
+# folder that all machines see. Needs an MPI with PMIx, the one that kerf-run was built with.
 #
 # Read here:     KERF_RUN          path of kerf-run (default: the one on PATH)
 #                KERF_SLURM_MPI    srun's way to start MPI (default: pmix; 'srun --mpi=list' has all)

@@ -54,13 +54,15 @@ struct JobEnd {
   AttemptTimes times; ///< nothing where mpirun started the ranks
 };
 
+/// What an attempt's time went into until now.
+using JobProgress = std::function<void(const AttemptTimes &)>;
+
 /// Runs this program once per rank with `arguments`, tells the ranks about each
 /// other (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR,
 /// MASTER_PORT, KERF_SESSION), and waits for all. SIGINT, SIGTERM and SIGHUP
 /// are passed on. When a rank fails, the others get a moment to say why and are
-/// killed. No rank outlives the launcher.
-/// Tells `progress`, if it is there, every minute what the time went into.
-using JobProgress = std::function<void(const AttemptTimes &)>;
+/// killed. No rank outlives the launcher. Calls `progress`, if it is there,
+/// every minute.
 JobEnd launchRanks(int64_t worldSize, const std::vector<std::string> &arguments,
                    const JobProgress &progress = {});
 
