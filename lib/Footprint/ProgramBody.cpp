@@ -228,6 +228,10 @@ private:
     }
     if (op.operands.empty()) // A source: each reader makes it again.
       return;
+    if (int same = madeAgain(index); same >= 0) {
+      tensors[rootOf(op.results[0])] = same;
+      return;
+    }
     if (int own = ownPart(op); own >= 0) {
       tensors[rootOf(op.results[0])] = reads[own];
       finish(op.results[0], kind.values[op.results[0]].gradientOf);
@@ -250,6 +254,27 @@ private:
     for (int value : op.results)
       if (int p = kind.values[value].gradientOf; p >= 0)
         finish(value, p);
+  }
+
+  /// What a backward op makes of the same operands as its forward op (decoded
+  /// weights) is one tensor where both are in a function; -1: it is not there.
+  int madeAgain(int index) const {
+    const LayerOp &op = kind.ops[index];
+    if (op.forward < 0 || op.results.size() != 1)
+      return -1;
+    auto isSame = [&](int a, int b) {
+      int param = kind.values[a].param;
+      return a == b || (param >= 0 && param == kind.values[b].param);
+    };
+    for (auto [i, other] : llvm::enumerate(kind.ops)) {
+      bool isMade = int(i) != index && isEmitted[i] &&
+                    other.forward == op.forward && other.name == op.name &&
+                    llvm::equal(other.operands, op.operands, isSame);
+      if (isMade &&
+          layer.madeStates(other.results[0]) == layer.madeStates(op.results[0]))
+        return tensors[rootOf(other.results[0])];
+    }
+    return -1;
   }
 
   /// Of the sum of the gradients that two stages make of a parameter, the

@@ -82,6 +82,8 @@ TIGHT = (2, "pp=2,m=4,v=2,schedule=interleaved", "2.5 MB", {"n_layer": 8})
 BATCHED = [(1, ""), (1, "m=2"), (1, "m=2,recompute=full"), (2, "dp=2,zero=3"), (2, "tp=2")]
 # Of a model whose logits, most of its memory, pass through a soft cap, on GPUs.
 CAPPED = [(1, ""), (2, "cp=2"), (2, "tp=2")]
+# Of adapters beside weights of 4 bits: a layer that is computed again decodes them once for both its passes.
+ADAPTED = [(1, "m=2,recompute=full"), (2, "dp=2,zero=3,recompute=full"), (2, "tp=2,recompute=full"), (2, "tp=2,m=2")]
 FAMILIES = {False: ["gpt2", "llama", "mixtral"], True: ["gpt2", "llama", "mixtral", "deepseek-v3"]}
 EXPERTS = ("mixtral", "deepseek-v3")
 # Of a few million parameters.
@@ -91,7 +93,10 @@ LARGER = {
     "mixtral": {"hidden_size": 256, "intermediate_size": 512, "vocab_size": 1024},
     "deepseek-v3": {"hidden_size": 256, "intermediate_size": 512, "vocab_size": 1024},
     "gemma2": {"vocab_size": 65536},
+    "adapted": {"hidden_size": 4096, "intermediate_size": 16384, "vocab_size": 512},
 }
+MADE_OF = {"adapted": "llama"}
+IMPORTED = {"adapted": ("--lora-rank=4", "--lora-alpha=8", "--quantize-base=nf4")}
 # Classes of the placed program, as the plan calls those that both have.
 CLASSES = ["weights", "masters", "optimizer", "gradients", "activations", "temporaries", "workspaces", "inputs"]
 
@@ -143,14 +148,14 @@ def describe(stages):
 
 
 def write_model(binaries, source, family, large, folder, changes=None):
-    config = json.load(open(f"{source}/examples/models/tiny-{family}/config.json"))
+    config = json.load(open(f"{source}/examples/models/tiny-{MADE_OF.get(family, family)}/config.json"))
     config.update(changes or {})
     if large:
         config.update(LARGER[family])
     path, model = os.path.join(folder, "config.json"), os.path.join(folder, "tight.mlir" if changes else "model.mlir")
     json.dump(config, open(path, "w"))
     size = ("--batch=16", "--seq=64") if large else ("--batch=16" if changes else "--batch=8", "--seq=16")
-    run(binaries + "/kerf-import", path, *size, "-o", model).check_returncode()
+    run(binaries + "/kerf-import", path, *size, *IMPORTED.get(family, ()), "-o", model).check_returncode()
     return model
 
 
@@ -187,6 +192,9 @@ def rows(binaries, source, flags, folder):
         model = write_model(binaries, source, "gemma2", True, folder)
         for devices, pins in CAPPED:
             yield "capped", model, cluster, devices, pins
+        model = write_model(binaries, source, "adapted", True, folder)
+        for devices, pins in ADAPTED:
+            yield "adapted", model, cluster, devices, pins
     if not is_cuda and "--large" not in flags:
         devices, pins, memory, changes = TIGHT
         cluster = os.path.join(folder, "tight.yaml")
