@@ -21,15 +21,19 @@ namespace {
 /// All splits of one leaf.
 class Enumerator {
 public:
-  /// `secondsOf`: of a split, on the timeline.
-  Enumerator(const StageProblem &problem,
-             llvm::function_ref<double(const StageSplit &)> secondsOf)
-      : problem(problem), secondsOf(secondsOf) {}
+  /// `secondsOf`: of a split, on the timeline. `fitsPrograms`: whether the
+  /// program of a stage does.
+  Enumerator(
+      const StageProblem &problem,
+      llvm::function_ref<double(const StageSplit &)> secondsOf,
+      llvm::function_ref<bool(const StageSplit &, int64_t stage)> fitsPrograms)
+      : problem(problem), secondsOf(secondsOf), fitsPrograms(fitsPrograms) {}
   StageSplit run();
 
 private:
   const StageProblem &problem;
   llvm::function_ref<double(const StageSplit &)> secondsOf;
+  llvm::function_ref<bool(const StageSplit &, int64_t stage)> fitsPrograms;
   double leastSec = HUGE_VAL;
   std::vector<int> kinds; ///< of each layer
   StageSplit best;
@@ -40,6 +44,7 @@ private:
     size_t point = 0;
   };
   std::vector<Layer> layers;
+  StageSplit tried; ///< all stages; one of them with the points of `layers`
   std::vector<size_t> bestPoints;
   double bestSec = 0;
 
@@ -48,6 +53,8 @@ private:
   void judge();
   void tryPoints(size_t layer, int64_t stage, double sec);
   bool fits(int64_t stage) const;
+  std::vector<SplitChunk> beginStage(int64_t stage);
+  void setParts(std::vector<SplitChunk> &chunks) const;
   std::vector<SplitChunk> solveStage(int64_t stage, double &sec);
 };
 } // namespace
@@ -84,7 +91,8 @@ void Enumerator::tryPoints(size_t index, int64_t stage, double sec) {
   if (sec >= bestSec)
     return;
   if (index == layers.size()) {
-    if (!fits(stage))
+    setParts(tried.stages[stage]);
+    if (!fits(stage) || !fitsPrograms(tried, stage))
       return;
     bestSec = sec;
     bestPoints.clear();
@@ -98,8 +106,8 @@ void Enumerator::tryPoints(size_t index, int64_t stage, double sec) {
     tryPoints(index + 1, stage, sec + points[layer.point].sec);
 }
 
-/// The best points of a stage's layers for the borders in `ends`.
-std::vector<SplitChunk> Enumerator::solveStage(int64_t stage, double &sec) {
+/// A stage's chunks for the borders in `ends`, and its layers at first points.
+std::vector<SplitChunk> Enumerator::beginStage(int64_t stage) {
   layers.clear();
   std::vector<SplitChunk> chunks;
   for (int64_t chunk = 0; chunk < problem.chunks; ++chunk) {
@@ -114,13 +122,28 @@ std::vector<SplitChunk> Enumerator::solveStage(int64_t stage, double &sec) {
       layers.push_back({problem.last, position});
     chunks.push_back(std::move(own));
   }
+  return chunks;
+}
+
+void Enumerator::setParts(std::vector<SplitChunk> &chunks) const {
+  for (SplitChunk &chunk : chunks)
+    chunk.parts.clear();
+  for (const Layer &layer : layers)
+    chunks[layer.chunk].parts.push_back(
+        {layer.kind, static_cast<int>(layer.point), 1});
+}
+
+/// The best points of a stage's layers.
+std::vector<SplitChunk> Enumerator::solveStage(int64_t stage, double &sec) {
+  std::vector<SplitChunk> chunks = beginStage(stage);
   bestSec = HUGE_VAL;
   tryPoints(0, stage, 0);
   sec = bestSec;
-  if (sec < HUGE_VAL)
-    for (auto [layer, point] : llvm::zip(layers, bestPoints))
-      chunks[layer.chunk].parts.push_back(
-          {layer.kind, static_cast<int>(point), 1});
+  if (sec == HUGE_VAL)
+    return chunks;
+  for (auto [layer, point] : llvm::zip(layers, bestPoints))
+    layer.point = point;
+  setParts(chunks);
   return chunks;
 }
 
@@ -142,6 +165,11 @@ bool Enumerator::isDealt() const {
 void Enumerator::judge() {
   if (!isDealt())
     return;
+  tried.stages.clear();
+  for (int64_t stage = 0; stage < problem.stages; ++stage) {
+    tried.stages.push_back(beginStage(stage));
+    setParts(tried.stages.back());
+  }
   StageSplit split;
   for (int64_t stage = 0; stage < problem.stages; ++stage) {
     double sec = 0;
@@ -208,7 +236,14 @@ void ExhaustiveSearch::tryLeaf(const Pricing &pricing,
   auto secondsOf = [&](const StageSplit &split) {
     return stepSecOf(problem, pricing.outer, placedOf(stages, split, tables));
   };
-  StageSplit split = Enumerator(stages, secondsOf).run();
+  auto fitsPrograms = [&](const StageSplit &split, int64_t stage) {
+    PlanPoint plan;
+    plan.outer = pricing.outer;
+    plan.stages = placedOf(stages, split, tables);
+    return !problem.measure || measuredOf(problem, plan)[stage].total() <=
+                                   capacityBytes(problem) * (1 + 1e-12);
+  };
+  StageSplit split = Enumerator(stages, secondsOf, fitsPrograms).run();
   ++certificate.evaluated;
   if (!split.fits())
     return;

@@ -182,6 +182,8 @@ private:
                  const StageSplit &split);
   void closeLeaves();
   bool closeLeaf(OpenLeaf &leaf);
+  bool fillPrograms(const Node &node, StageProblem stages,
+                    llvm::ArrayRef<int64_t> ends, StageSplit &split);
   bool hasFewSplits(const OuterChoice &outer) const;
 };
 

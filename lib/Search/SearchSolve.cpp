@@ -19,8 +19,6 @@ using namespace kerf::search_detail;
 
 /// Leaves are simulated on the timeline until so many tasks were simulated.
 static constexpr double kMostTasks = 2e8;
-/// All splits of leaves are simulated until so many tasks were simulated.
-static constexpr double kMostClosed = 2e7;
 
 PlanPoint Searcher::planOf(const Evaluated &leaf) {
   LeafTimes times;
@@ -321,110 +319,4 @@ void Searcher::keepLeaf(const Node &node, StageProblem &stages,
   // What is clearly slower and was not simulated comes after all that was.
   evaluated.push_back({node, std::move(split)});
   alternatives.noteLeaf(outer, {sec, value}, evaluated.size() - 1);
-}
-
-//===----------------------------------------------------------------------===//
-// All splits of a leaf
-//===----------------------------------------------------------------------===//
-
-namespace {
-/// Goes through the borders of `count` chunks of `layers` layers.
-struct Borders {
-  int64_t count, layers;
-  std::vector<int64_t> ends; ///< of each chunk
-  Borders(int64_t count, int64_t layers) : count(count), layers(layers) {
-    for (int64_t k = 1; k < count; ++k)
-      ends.push_back(k);
-    ends.push_back(layers);
-  }
-  bool next() {
-    for (int64_t k = count - 2; k >= 0; --k) {
-      if (ends[k] + 1 > layers - (count - 1 - k))
-        continue;
-      ++ends[k];
-      for (int64_t later = k + 1; later + 1 < count; ++later)
-        ends[later] = ends[later - 1] + 1;
-      return true;
-    }
-    return false;
-  }
-};
-} // namespace
-
-/// Whether equal layers are dealt evenly to the chunks of each stage: then the
-/// later chunks have one more.
-static bool isDealt(llvm::ArrayRef<int64_t> ends, int64_t stages) {
-  for (int64_t stage = 0; stage < stages; ++stage) {
-    int64_t fewest = ends.back(), most = 0;
-    for (size_t k = stage; k < ends.size(); k += stages) {
-      int64_t own = ends[k] - (k ? ends[k - 1] : 0);
-      if (own < most)
-        return false;
-      fewest = std::min(fewest, own);
-      most = std::max(most, own);
-    }
-    if (most > fewest + 1)
-      return false;
-  }
-  return true;
-}
-
-bool Searcher::hasFewSplits(const OuterChoice &outer) const {
-  constexpr double kMostSplits = 3000;
-  const Pins &pins = problem.pins;
-  bool isPinned = !pins.stageLayers.empty() || !pins.chunkLayers.empty();
-  return !isPinned &&
-         bordersOf(outer.pp * outer.chunks, layersOf(problem)) <= kMostSplits;
-}
-
-/// Plays all splits of a leaf, where these are few. Takes the fastest that
-/// fits, and raises what none of them goes below. False where they are too
-/// many.
-bool Searcher::closeLeaf(OpenLeaf &leaf) {
-  OuterChoice outer = outerOf(leaf.node);
-  int64_t layers = layersOf(problem), count = outer.pp * outer.chunks;
-  double simulated = bordersOf(count, layers) * 2.0 *
-                     static_cast<double>(count * outer.microBatches);
-  if (!hasFewSplits(outer) || closed + simulated > kMostClosed)
-    return false;
-  closed += simulated;
-  LeafTimes times;
-  StageProblem stages = problemOf(leaf.node, times);
-  toPrograms(leaf.node, stages, problem.measureLayers);
-  bool isUniform = stages_detail::isUniform(stages);
-  double least = HUGE_VAL;
-  Borders borders(count, layers);
-  do {
-    if (isUniform && stages.chunks > 1 && !isDealt(borders.ends, stages.stages))
-      continue;
-    bool isExact = false;
-    StageSplit split = fillBorders(stages, borders.ends, isExact);
-    if (!split.fits() && isExact)
-      continue;
-    if (!split.fits() || !isExact)
-      return false;
-    double sec = stepSecOf(
-        problem, outer, placedOf(stages, split, heads[leaf.node.index].tables));
-    split = withBestOnce(leaf.node, stages, std::move(split), sec);
-    if (mayWin(sec) && problem.measure &&
-        maxOf(excessOf(leaf.node, stages, split)) > 0)
-      least = std::min(least, sec); // slower points may fit
-    else if (mayWin(sec))
-      takeSplit(leaf.node, stages, split);
-    else
-      least = std::min(least, sec);
-  } while (borders.next());
-  leaf.least = std::max(leaf.least, winner ? std::min(least, best) : least);
-  return true;
-}
-
-/// Closes what is left, the lowest first, until a leaf has too many splits.
-void Searcher::closeLeaves() {
-  auto isLower = [](const OpenLeaf &a, const OpenLeaf &b) {
-    return a.least < b.least;
-  };
-  llvm::sort(openLeaves, isLower);
-  for (OpenLeaf &leaf : openLeaves)
-    if (leaf.least >= best * (1 - 1e-9) || !closeLeaf(leaf))
-      break;
 }

@@ -61,6 +61,12 @@ search_detail::tensorDegrees(const SearchProblem &problem) {
   const Machine &machine = *problem.machine;
   int64_t devices = machine.describedDevices();
   std::vector<int64_t> degrees = degreesUpTo(problem.maxTensor, devices);
+  // More than there are heads leave some without work: small models may be ever
+  // so little faster so.
+  constexpr int64_t few = 16;
+  for (int64_t power = 2; power <= std::min(few, devices); power *= 2)
+    if (problem.maxTensor > 1)
+      degrees.push_back(power);
   // What fills a part of the innermost tier: 3 and 6 of 6, 36 of 72.
   if (!machine.tiers.empty())
     for (int64_t d : divisorsOf(machine.tiers.front().size))

@@ -368,8 +368,13 @@ Filled Splitter::fillOf(int64_t stage, int64_t begin, int64_t end) const {
     return relaxChunks(problem, stage, items, filled[stage]);
   setFlight(problem, stage, items);
   bool isOne = !problem.kindsOfOne.empty() && problem.inFlight[stage] == 1;
+  FillRules rules = {problem.exactFills, {}};
+  if (problem.accepts)
+    rules.accepts = [&, stage](const Filled &own) {
+      return problem.accepts(stage, own);
+    };
   return fillStage(isOne ? problem.kindsOfOne : problem.kinds, items,
-                   problem.budget[stage]);
+                   problem.budget[stage], rules);
 }
 
 /// Seconds of a stage with layers [begin, end): of each kind their number

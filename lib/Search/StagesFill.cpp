@@ -47,11 +47,12 @@ struct Filler {
   llvm::SmallVector<StageItem, 4> items;
   double budget = 0;
   llvm::SmallVector<Options, 3> options; ///< of each item, the fastest first
+  std::function<bool(const Filled &)> accepts = {}; ///< see `FillRules`
   Filled best;
 
   bool takeFastest();
   bool mayFit() const;
-  int64_t combinations() const;
+  int64_t combinations(int64_t limit) const;
   void enumerate();
   void greedy();
 
@@ -80,9 +81,12 @@ bool Filler::takeFastest() {
   }
   if (bytes + work + buffer > budget)
     return false;
-  best.sec = best.boundSec = sec;
+  Filled fastest = {sec, sec, {}};
   for (auto [item, list] : llvm::zip(items, options))
-    best.parts.push_back({item.kind, list[0].point, item.count});
+    fastest.parts.push_back({item.kind, list[0].point, item.count});
+  if (accepts && !accepts(fastest))
+    return false;
+  best = std::move(fastest);
   return true;
 }
 
@@ -103,8 +107,8 @@ bool Filler::mayFit() const {
   return bytes + work + buffer <= budget;
 }
 
-/// Ways to give points to the layers; more than `kExactFills` counts as that.
-int64_t Filler::combinations() const {
+/// Ways to give points to the layers; more than `limit` counts as that.
+int64_t Filler::combinations(int64_t limit) const {
   double all = 1;
   for (auto [item, list] : llvm::zip(items, options)) {
     // Multisets: (count + points - 1) over (points - 1).
@@ -112,28 +116,31 @@ int64_t Filler::combinations() const {
     for (size_t k = 1; k < list.size(); ++k)
       ways *= double(item.count + k) / double(k);
     all *= ways;
-    if (all > kExactFills)
-      return kExactFills + 1;
+    if (all > double(limit))
+      return limit + 1;
   }
   return std::llround(all);
 }
 
 void Filler::finish(double sec, double boundSec,
                     llvm::ArrayRef<llvm::SmallVector<int64_t, 12>> taken) {
+  if (sec < best.sec) {
+    Filled faster = {sec, best.boundSec, {}};
+    for (size_t i = 0; i < items.size(); ++i)
+      for (size_t j = 0; j < options[i].size(); ++j)
+        if (taken[i][j] > 0)
+          faster.parts.push_back(
+              {items[i].kind, options[i][j].point, taken[i][j]});
+    if (accepts && !accepts(faster))
+      return;
+    best = std::move(faster);
+  }
   best.boundSec = std::min(best.boundSec, boundSec);
-  if (!(sec < best.sec))
-    return;
-  best.sec = sec;
-  best.parts.clear();
-  for (size_t i = 0; i < items.size(); ++i)
-    for (size_t j = 0; j < options[i].size(); ++j)
-      if (taken[i][j] > 0)
-        best.parts.push_back({items[i].kind, options[i][j].point, taken[i][j]});
 }
 
 void Filler::enumerateFrom(size_t item, size_t point, int64_t left, double sec,
                            double bytes, double work, double buffer) {
-  if (bytes + work + buffer > budget)
+  if (bytes + work + buffer > budget || sec >= best.sec)
     return;
   if (item == items.size())
     return finish(sec, sec, counts);
@@ -294,7 +301,8 @@ static void dealOut(llvm::ArrayRef<StageItem> items,
 }
 
 Filled kerf::fillStage(llvm::ArrayRef<StageKind> kinds,
-                       llvm::ArrayRef<StageItem> items, double budget) {
+                       llvm::ArrayRef<StageItem> items, double budget,
+                       const FillRules &rules) {
   Filler filler;
   filler.budget = budget;
   llvm::SmallVector<size_t, 16> joined; // by item: number among the filler's
@@ -309,13 +317,20 @@ Filled kerf::fillStage(llvm::ArrayRef<StageKind> kinds,
     filler.options.push_back(std::move(list));
     filler.items.push_back(item);
   }
+  bool isJoined = filler.items.size() < items.size();
+  if (rules.accepts)
+    filler.accepts = [&](Filled filled) {
+      if (isJoined)
+        dealOut(items, joined, filler.items, filled);
+      return rules.accepts(filled);
+    };
   if (!filler.takeFastest() && filler.mayFit()) {
-    if (filler.combinations() <= kExactFills)
+    if (filler.combinations(rules.exactFills) <= rules.exactFills)
       filler.enumerate();
     else
       filler.greedy();
   }
-  if (filler.items.size() < items.size())
+  if (isJoined)
     dealOut(items, joined, filler.items, filler.best);
   return filler.best;
 }

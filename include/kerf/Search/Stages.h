@@ -69,14 +69,24 @@ struct Filled {
   bool fits() const { return sec < std::numeric_limits<double>::infinity(); }
 };
 
+constexpr int64_t kExactFills = 512;
+
+/// How points are looked for.
+struct FillRules {
+  int64_t exactFills = kExactFills; ///< combinations that are all tried
+  /// Says no to points that bytes allow; asked where all are tried. Empty: none
+  /// are refused.
+  std::function<bool(const Filled &)> accepts;
+};
+
 /// The fastest points of some layers under `budget`:
 ///   sum `bytesAt` + max work + max buffer <= budget.
 /// Exact when all layers fit at their fastest points or when there are at most
-/// `kExactFills` combinations; otherwise greedy along the convex hulls, which
+/// `exactFills` combinations; otherwise greedy along the convex hulls, which
 /// is at most one step of one layer from the best.
 Filled fillStage(llvm::ArrayRef<StageKind> kinds,
-                 llvm::ArrayRef<StageItem> items, double budget);
-constexpr int64_t kExactFills = 512;
+                 llvm::ArrayRef<StageItem> items, double budget,
+                 const FillRules &rules = {});
 
 struct StageProblem {
   std::vector<StageKind> kinds;
@@ -104,7 +114,10 @@ struct StageProblem {
   /// With chunks: per stage the vectors of micro-batches held of each chunk
   /// that no other vector covers.
   std::vector<std::vector<std::vector<double>>> held;
-  std::vector<double> budget; ///< bytes of each stage
+  std::vector<double> budget;       ///< bytes of each stage
+  int64_t exactFills = kExactFills; ///< see `FillRules`
+  /// Of stages with one chunk; see `FillRules`.
+  std::function<bool(int64_t stage, const Filled &)> accepts;
   double slowestWeight = 0, sumWeight = 1;
   /// What no split can go below whose slowest stage takes just `slowestSec`, or
   /// with `orSlower` that or more, and all of whose stages take `sumSec` or
