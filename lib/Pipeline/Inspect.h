@@ -53,6 +53,10 @@ std::optional<int> inspectArtifact(llvm::StringRef command,
 /// options, and writes its timeline. Returns the exit status.
 int inspectTime(llvm::StringRef path, const InspectOptions &options);
 
+/// Prints what a cluster's description says beside what `kerf-run --calibrate`
+/// measured. Returns the exit status: 1 where something is worse.
+int inspectClusters(llvm::StringRef described, llvm::StringRef measured);
+
 /// Prints what differs between two plans, as files or in compiled files.
 /// Returns the exit status.
 int inspectPlans(llvm::StringRef pathA, llvm::StringRef pathB);

@@ -44,6 +44,11 @@ or at what was compiled from it
   kerf-inspect compare RUN PREDICTED  what kerf-run --trace measured beside what
                                       kerfc --trace predicted; or MODEL.kerf
                                       and --cluster, then op by op, too
+  kerf-inspect cluster DESCRIBED      whether a cluster's description can be
+                                      read, and what it is of
+  kerf-inspect cluster DESCRIBED MEASURED
+                                      what plans count on beside what kerf-run
+                                      --calibrate -o MEASURED has found
 
 Exit status: 0 done; 1 the input is wrong or a check failed; 128 or more when
 the program was killed.
@@ -56,14 +61,14 @@ struct CommandLine {
   cl::opt<std::string> command{
       cl::Positional, cl::Required,
       cl::desc("<params|interpret|gradcheck|verify|"
-               "program|memory|kernels|ptx|plan|time|compare>"),
+               "program|memory|kernels|ptx|plan|time|compare|cluster>"),
       cl::cat(category)};
   cl::opt<std::string> input{cl::Positional, cl::init("-"),
                              cl::desc("<model.mlir or model.kerf, or - for "
                                       "standard input>"),
                              cl::cat(category)};
   cl::opt<std::string> other{cl::Positional,
-                             cl::desc("[plan, compare: second file]"),
+                             cl::desc("[plan, compare, cluster: second file]"),
                              cl::cat(category)};
   cl::opt<std::string> compute{
       "compute",
@@ -147,13 +152,16 @@ int kerf::inspectMain(int argc, char **argv) {
   if (auto wrong = wrongNumber(options.values))
     return fail(*wrong);
   bool isComparison = options.command == "compare";
+  bool isCluster = options.command == "cluster";
   if (options.other.getNumOccurrences() && options.command != "plan" &&
-      !isComparison)
+      !isComparison && !isCluster)
     return fail("expected one input for '" + options.command + "', found '" +
                 options.other + "', too");
   if (isComparison && !options.other.getNumOccurrences())
     return fail("expected two files for 'compare': the trace of a run, and the "
                 "predicted one or the compiled file");
+  if (isCluster)
+    return inspectClusters(options.input, options.other);
   if (isComparison)
     return inspectTraces(options.input, options.other, options.values);
   if (options.other.getNumOccurrences())
@@ -175,7 +183,7 @@ int kerf::inspectMain(int argc, char **argv) {
   if (!command)
     return fail("unknown command '" + options.command +
                 "', expected params, interpret, gradcheck, verify, program, "
-                "memory, kernels, ptx, plan, time or compare");
+                "memory, kernels, ptx, plan, time, compare or cluster");
   InputModule input(options.input, options.plugins);
   ModuleOp module = input.get();
   if (!module)

@@ -4,6 +4,7 @@
 
 #include "kerf/Plan/SolvePlan.h"
 #include "kerf/ProgramTime/ProgramTime.h"
+#include "kerf/Report/MachineCheck.h"
 #include "kerf/Support/Input.h"
 #include "kerf/Support/Output.h"
 
@@ -76,4 +77,23 @@ int kerf::inspectTime(llvm::StringRef path, const InspectOptions &options) {
   llvm::outs() << (options.json ? printJson(data, *time)
                                 : printText(data, machine, *time));
   return 0;
+}
+
+int kerf::inspectClusters(llvm::StringRef described, llvm::StringRef measured) {
+  mlir::MLIRContext context;
+  llvm::SourceMgr sources;
+  mlir::SourceMgrDiagnosticHandler printer(sources, &context);
+  auto first = readCluster(&context, described);
+  if (failed(first))
+    return 1;
+  if (measured.empty()) {
+    llvm::outs() << describeCluster(*first);
+    return 0;
+  }
+  auto second = readCluster(&context, measured);
+  if (failed(second))
+    return 1;
+  int worse = 0;
+  llvm::outs() << printFigures(*first, *second, measured.str(), worse);
+  return worse > 0;
 }

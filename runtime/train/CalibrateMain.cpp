@@ -192,8 +192,10 @@ int kerf::runtime::calibrate(const RunOptions &options, std::string &error) {
       status = measureTogether(options, ranks, figures, error);
   if (status != 0)
     return status;
-  std::printf("%s\n%smeasured in %.0f s\n", facts.device.c_str(),
-              printFigures(figures).c_str(), now() - start);
+  // A comparison shows what matters of them.
+  std::string shown = options.isDoctor ? "" : printFigures(figures);
+  std::printf("%s\n%smeasured in %.0f s\n", facts.device.c_str(), shown.c_str(),
+              now() - start);
   if (isDisturbed(load, figures))
     std::printf("the machine was busy (load average before: %.2f, see also "
                 "spread): calibrate again when it is idle\n",

@@ -391,6 +391,11 @@ static constexpr OptionRow rows[] = {
     {"doctor", nullptr,
      "tell what this machine offers, and whether MODEL.kerf can run on it",
      flag<&R::isDoctor>},
+    {"cluster", "FILE",
+     "with --doctor: measure devices and links, a minute, and print them "
+     "beside what the cluster's description says; what was measured is left "
+     "in --output (default: measured.yaml)",
+     text<&R::cluster>},
     {"calibrate", nullptr,
      "measure this machine for the planner, without a model (15 s for 2 ranks, "
      "a minute for 4)",
@@ -481,10 +486,11 @@ static bool isAmong(const std::vector<SourceOption> &sources,
 
 /// Options that say nothing without another one. "|": one of several.
 static constexpr const char *needs[][2] = {
-    {"output", "calibrate"},
-    {"ranks", "calibrate"},
-    {"measure-tiny", "calibrate"},
-    {"measure-ms", "calibrate|tune=FILE"},
+    {"cluster", "doctor"},
+    {"output", "calibrate|cluster=FILE"},
+    {"ranks", "calibrate|cluster=FILE"},
+    {"measure-tiny", "calibrate|cluster=FILE"},
+    {"measure-ms", "calibrate|cluster=FILE|tune=FILE"},
     {"tune-seconds", "tune=FILE"},
     {"dry-rank", "dry-nccl"},
     {"export-every", "save-weights=FOLDER"},

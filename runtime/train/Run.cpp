@@ -15,7 +15,9 @@
 #include "kerf/Train/Trace.h"
 #include "kerf/Train/Trainer.h"
 #include "kerf/Train/Tuning.h"
+#include "kerf/Train/job/ClusterCheck.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -43,7 +45,11 @@ static int runDoctor(const RunOptions &options) {
   int status = examineMachine(options, artifact, text);
   kerf_artifact_close(artifact);
   std::printf("%s", text.c_str());
-  return status;
+  if (options.cluster.empty())
+    return status;
+  std::string error;
+  int measured = checkCluster(options, error);
+  return error.empty() ? std::max(status, measured) : report(measured, error);
 }
 
 static int runDry(const RunOptions &options, const kerf_artifact *artifact) {

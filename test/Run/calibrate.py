@@ -141,6 +141,37 @@ class Case(unittest.TestCase):
             self.assertEqual(path.read_text(), "old")
             self.assertEqual(list(self.folder.iterdir()), [path])
 
+    # A description with links of twice the bandwidth: links are worse by half, and nothing else is.
+    def test_cluster(self):
+        text = self.describe("--ranks=2")
+        faster = re.sub(r"bandwidth: 8(\.\d+)? GB/s", "bandwidth: 16 GB/s", text)
+        self.assertNotEqual(faster, text)
+        (self.folder / "faster.yaml").write_text(faster)
+        doctor = ("--doctor", "--ranks=2", "-o", "measured.yaml")
+        out = self.run_program(*doctor, "--cluster=machine.yaml")
+        self.assertIn("nothing is worse than described by more than 10 %", out)
+        self.assertRegex(out, r"products f32 .* 100 %")
+        out = self.run_program(*doctor, "--cluster=faster.yaml", status=1)
+        self.assertRegex(out, r"products f32 .* 100 %\n")
+        for name in ("all_reduce", "all_gather", "all_to_all"):
+            self.assertRegex(out, rf"{name} 64.0 MiB .* 50 %  worse than described")
+        worse = out.count("  worse than described")
+        self.assertRegex(out, rf"{worse} of \d+ figures are worse than described by more than 10 %")
+        self.assertIn("kerfc --cluster=measured.yaml", " ".join(out.split()))
+        self.assertEqual((self.folder / "measured.yaml").read_text(), text)
+
+    # A description that cannot be read is told before anything is measured.
+    def test_cluster_refused(self):
+        (self.folder / "wrong.yaml").write_text("name: x\ndevice: 3\n")
+        out = self.run_program("--doctor", "--cluster=wrong.yaml", status=1)
+        self.assertIn("wrong.yaml:2:9: error:", out)
+        self.assertNotIn("measured in", out)
+        out = self.run_program("--doctor", "--cluster=nowhere.yaml", status=1)
+        self.assertIn("cannot read cluster 'nowhere.yaml'", out)
+        out = self.run_program("--cluster=machine.yaml", status=1)
+        self.assertIn("'--cluster' needs '--doctor'", out)
+        self.assertFalse((self.folder / "measured.yaml").exists())
+
     # What the command line contradicts is told.
     def test_options(self):
         out = self.run_program("--calibrate", "fake.kerf", status=1)
