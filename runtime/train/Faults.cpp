@@ -62,7 +62,9 @@ std::string Fault::words() const {
     return "by signal " + std::to_string(signal) + " (" + strsignal(signal) +
            ")";
   };
-  if (kind == FaultKind::Asked)
+  if (!lost.empty())
+    text = lost;
+  else if (kind == FaultKind::Asked)
     text = "the job was asked to end " + named();
   else if (signal)
     text += " was killed " + named();

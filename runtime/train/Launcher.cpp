@@ -339,11 +339,19 @@ JobEnd kerf::runtime::launchRanks(int64_t worldSize,
 
 /// Waits for mpirun. It kills its ranks on SIGTERM, but passes on SIGUSR1, on
 /// which they end in good order.
-static JobEnd waitForMpirun(pid_t child, const sigset_t &signals) {
+static JobEnd waitForMpirun(pid_t child, const sigset_t &signals,
+                            const MpiHosts &hosts) {
   int asked = 0, code = 0;
+  bool isOver = false;
+  double next = now() + hosts.checkSec;
   while (waitpid(child, &code, WNOHANG) == 0) {
     timespec timeout = {0, 50'000'000};
     int signal = sigtimedwait(&signals, nullptr, &timeout);
+    if (hosts.isOver && !isOver && asked == 0 && now() > next) {
+      if ((isOver = hosts.isOver()))
+        kill(child, SIGUSR1);
+      next = now() + hosts.checkSec;
+    }
     if (signal <= 0 || signal == SIGCHLD)
       continue;
     kill(child, asked == 0 ? SIGUSR1 : SIGTERM);
@@ -351,6 +359,7 @@ static JobEnd waitForMpirun(pid_t child, const sigset_t &signals) {
   }
   int status = WIFSIGNALED(code) ? 128 + WTERMSIG(code) : WEXITSTATUS(code);
   JobEnd end;
+  end.isMoved = isOver && asked == 0 && status == 128 + SIGUSR1;
   end.status = asked != 0 && status == 128 + SIGUSR1 ? 128 + asked : status;
   end.askedBy = asked;
   if (end.status != 0 && asked)
@@ -360,13 +369,26 @@ static JobEnd waitForMpirun(pid_t child, const sigset_t &signals) {
   return end;
 }
 
+/// mpirun with its options, before the program. Neighbours in rank talk most:
+/// they fill a machine before the next one starts.
+static std::vector<std::string> mpirunFor(int64_t ranks,
+                                          const MpiHosts &hosts) {
+  std::vector<std::string> command = {"mpirun", "--bind-to", "none", "-n",
+                                      std::to_string(ranks)};
+  if (hosts.file.empty())
+    command.push_back("--oversubscribe");
+  else
+    command.insert(command.end(),
+                   {"--hostfile", hosts.file, "--map-by", "slot"});
+  return command;
+}
+
 JobEnd kerf::runtime::launchMpi(int64_t worldSize,
-                                const std::vector<std::string> &arguments) {
+                                const std::vector<std::string> &arguments,
+                                const MpiHosts &hosts) {
   std::error_code failed;
-  std::string self = std::filesystem::read_symlink("/proc/self/exe", failed);
-  std::vector<std::string> command = {
-      "mpirun", "--oversubscribe",         "--bind-to", "none",
-      "-n",     std::to_string(worldSize), self};
+  std::vector<std::string> command = mpirunFor(worldSize, hosts);
+  command.push_back(std::filesystem::read_symlink("/proc/self/exe", failed));
   command.insert(command.end(), arguments.begin(), arguments.end());
   (void)startMask();
   sigset_t waited, before;
@@ -386,7 +408,7 @@ JobEnd kerf::runtime::launchMpi(int64_t worldSize,
     end.fault.kind = FaultKind::Failed;
     return end;
   }
-  JobEnd end = waitForMpirun(child, waited);
+  JobEnd end = waitForMpirun(child, waited, hosts);
   sigprocmask(SIG_SETMASK, &before, nullptr);
   return end;
 }

@@ -342,6 +342,12 @@ static constexpr OptionRow rows[] = {
      "how ranks talk: shm | tcp | mpi | nccl (default: nccl on GPUs, else mpi "
      "under mpirun, else shm; KERF_TRANSPORT sets another)",
      setTransport},
+    {"hostfile", "FILE",
+     "machines on which mpirun starts the ranks, a line 'NAME slots=RANKS' "
+     "each; with --max-restarts a job that lost some goes on with what kerfc "
+     "--survive compiled for those that answer, and with all when they are "
+     "back",
+     text<&R::hostfile>},
     {"hang-timeout", "TIME",
      "stop when nothing moves in the whole job for so long within a step, and "
      "name the rank that hangs: 90s, 5m; 0: never (default: 60s; a number "
@@ -600,6 +606,9 @@ static bool checkOptions(const RunOptions &options, std::string &error) {
   else if (!options.initAdapter.empty() && !options.resume.empty() &&
            !isRestart())
     error = "'--init-adapter' and '--resume' both give the adapters: use one";
+  else if (!options.hostfile.empty() && options.transport == "shm")
+    error = "'--hostfile' starts ranks on several machines, which "
+            "'--transport=shm' does not connect: leave it out";
   else if (options.heldout && !options.heldoutData.empty())
     error = "'--heldout' and '--heldout-data' both choose the held-out data: "
             "use one";

@@ -16,6 +16,7 @@
 #include "kerf/Train/Trainer.h"
 #include "kerf/Train/Tuning.h"
 #include "kerf/Train/job/ClusterCheck.h"
+#include "kerf/Train/job/Hosts.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -77,12 +78,27 @@ static std::string resumeNote(const RunOptions &options,
          resumeCommand(arguments, options.saveState);
 }
 
+/// The name of the file that `kerfc --survive` makes for `ranks` beside `path`.
+static std::string survivorName(const std::string &path, int64_t ranks) {
+  size_t dot = path.rfind('.'), slash = path.rfind('/');
+  if (dot == std::string::npos || (slash != std::string::npos && dot < slash))
+    dot = path.size();
+  return path.substr(0, dot) + "-" + std::to_string(ranks) + path.substr(dot);
+}
+
 /// Starts all ranks of a job. One that fails may have been killed: what its
 /// trace has until then is merged here.
 static int launch(const RunOptions &options, const kerf_artifact *artifact,
                   const std::vector<std::string> &arguments) {
   int64_t worldSize = kerf_artifact_meta(artifact)->world_size;
   int64_t first = nextNumber(options.saveState);
+  std::vector<Host> hosts;
+  std::string error;
+  if (!options.hostfile.empty() && !readHosts(options.hostfile, hosts, error))
+    return report(1, error);
+  HostedJob hosted(hosts, worldSize, [&](int64_t ranks) {
+    return fileExists(survivorName(options.artifact, ranks));
+  });
   markLaunch();
   auto start = [&](const std::vector<std::string> &own,
                    const JobProgress &progress) {
@@ -90,8 +106,9 @@ static int launch(const RunOptions &options, const kerf_artifact *artifact,
       removeTraceParts(options.trace, worldSize);
       setenv(traceLauncher, "1", 1);
     }
-    return options.transport == "mpi" ? launchMpi(worldSize, own)
-                                      : launchRanks(worldSize, own, progress);
+    return !hosts.empty()               ? hosted.run(own)
+           : options.transport == "mpi" ? launchMpi(worldSize, own)
+                                        : launchRanks(worldSize, own, progress);
   };
   int status = options.maxRestarts > 0 ? supervise(options, arguments, start)
                                        : start(arguments, {}).status;
@@ -116,11 +133,7 @@ static std::string survivorOf(const std::string &path, int64_t ranks) {
   if (!isRankProcess() || !text || !parseInteger(text, started) ||
       started == ranks)
     return "";
-  size_t dot = path.rfind('.'), slash = path.rfind('/');
-  if (dot == std::string::npos || (slash != std::string::npos && dot < slash))
-    dot = path.size();
-  std::string name =
-      path.substr(0, dot) + "-" + std::to_string(started) + path.substr(dot);
+  std::string name = survivorName(path, started);
   return fileExists(name) ? name : "";
 }
 

@@ -243,6 +243,18 @@ int kerf::runtime::supervise(
     history.add(attemptOf(end, now() - start), goodput.sum());
     if (end.status == 0 || end.askedBy)
       return finish(goodput, end.status);
+    auto goOn = [&](const std::optional<SavedStep> &newest) {
+      markRestart();
+      next = arguments;
+      if (!newest)
+        return;
+      next = without(arguments, {"--resume"});
+      next.insert(next.end(), {"--resume", newest->path});
+    };
+    if (end.isMoved) {
+      goOn(newestSince(options.saveState, first));
+      continue;
+    }
     double limit = now() - windowSec;
     restarts.erase(std::remove_if(restarts.begin(), restarts.end(),
                                   [&](double time) { return time < limit; }),
@@ -267,11 +279,6 @@ int kerf::runtime::supervise(
     if (signal)
       return finish(goodput, 128 + signal);
     pauseSec = std::min(2 * pauseSec, longestPauseSec);
-    markRestart();
-    next = arguments;
-    if (newest) {
-      next = without(arguments, {"--resume"});
-      next.insert(next.end(), {"--resume", newest->path});
-    }
+    goOn(newest);
   }
 }

@@ -67,6 +67,7 @@ struct Fault {
   int signal = 0;         ///< that killed the rank or ended the job; 0: none
   int64_t step = -1;      ///< that the job was in; -1: before the first
   bool isBetween = false; ///< the step was made, and the next one not begun
+  std::string lost = {};  ///< machines: "'a' does not answer"; "" where none is
 
   /// The same thing again. Of ranks that fail by themselves, as when nothing
   /// moves, any one may be the first to tell.

@@ -47,8 +47,9 @@ struct JobEnd {
   /// That of the rank which failed first by itself, 128 + N if signal N killed
   /// it.
   int status = 0;
-  int askedBy = 0; ///< a signal to the launcher that ended it, 0: none
-  Fault fault;     ///< where the status is not 0
+  int askedBy = 0;      ///< a signal to the launcher that ended it, 0: none
+  bool isMoved = false; ///< it ended in good order, to go on with more ranks
+  Fault fault;          ///< where the status is not 0
   int64_t firstStep = 0, lastStep = 0; ///< begun, as ranks told; 0: none
   int64_t doneStep = 0;                ///< the last one that was made; 0: none
   AttemptTimes times; ///< nothing where mpirun started the ranks
@@ -66,8 +67,18 @@ using JobProgress = std::function<void(const AttemptTimes &)>;
 JobEnd launchRanks(int64_t worldSize, const std::vector<std::string> &arguments,
                    const JobProgress &progress = {});
 
-/// The same through mpirun, on this machine; the fault has its status alone.
-JobEnd launchMpi(int64_t worldSize, const std::vector<std::string> &arguments);
+/// Where mpirun starts ranks.
+struct MpiHosts {
+  std::string file; ///< its host file; "": this machine
+  /// Asked every `checkSec` seconds: whether the job is to save and end
+  /// (`JobEnd::isMoved`). Empty: no.
+  std::function<bool()> isOver;
+  double checkSec = 60;
+};
+
+/// The same through mpirun; the fault has its status alone.
+JobEnd launchMpi(int64_t worldSize, const std::vector<std::string> &arguments,
+                 const MpiHosts &hosts = {});
 
 } // namespace kerf::runtime
 

@@ -60,10 +60,11 @@ struct RunOptions {
   int64_t traceFirst = 0, traceLast = 0; ///< steps; 0: chosen by the run
   int64_t logEvery = 1;
 
-  std::string tune;    ///< file to write tuned algorithms to; empty: none
-  std::string tuning;  ///< file of them to take; empty: none
-  std::string output;  ///< of a calibration; empty: only printed
-  std::string cluster; ///< of --doctor: a description to compare with
+  std::string tune;     ///< file to write tuned algorithms to; empty: none
+  std::string tuning;   ///< file of them to take; empty: none
+  std::string output;   ///< of a calibration; empty: only printed
+  std::string hostfile; ///< machines that mpirun starts ranks on
+  std::string cluster;  ///< of --doctor: a description to compare with
   bool isDry = false;
   int64_t dryRank = -1;     ///< of a dry run; -1: all
   int64_t ranks = 0;        ///< of a calibration; 0: one per core, at least 2
