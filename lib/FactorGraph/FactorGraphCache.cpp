@@ -2,6 +2,8 @@
 
 #include "kerf/FactorGraph/FactorGraphCache.h"
 
+#include "kerf/FactorGraph/GraphBounds.h"
+
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/xxhash.h"
 
@@ -69,7 +71,7 @@ Elimination EliminationCache::eliminate(const FactorGraph &graph,
     entries.splice(entries.begin(), entries, it->second);
     return entry.result;
   }
-  Elimination result = kerf::eliminate(graph, order, budget);
+  Elimination result = eliminateOrSolve(graph, order, budget);
   if (result.work >= kLeastWork && !result.gaveUp)
     keep({hash, graph, order, budget, heldBytes(graph, order), result});
   return result;

@@ -374,3 +374,20 @@ Certified kerf::solve(const FactorGraph &graph, int64_t budget,
   left.eliminateAll(budget);
   return left.best;
 }
+
+Elimination kerf::eliminateOrSolve(const FactorGraph &graph,
+                                   const std::vector<int> &order,
+                                   int64_t budget) {
+  Elimination best;
+  best.gaveUp = true;
+  if (!order.empty())
+    best = eliminate(graph, order, budget);
+  if (best.gaveUp)
+    best = eliminate(graph, budget);
+  if (!best.gaveUp)
+    return best;
+  Certified found = solve(graph, budget);
+  best.cost = found.cost;
+  best.states = std::move(found.states);
+  return best;
+}

@@ -1,9 +1,9 @@
 //===- Decoder.cpp - LlamaForCausalLM and its relatives -------------------===//
 //
 // Layers with rotary positions, grouped-query or latent attention
-// (deepseek_v2 and v3) and an MLP, or a mixture of experts (mixtral, qwen3_moe,
-// gpt_oss, deepseek). What else differs is the form of a family
-// (DecoderForm.h).
+// (deepseek_v2 and v3) and an MLP, or a mixture of experts (mixtral, qwen2_moe,
+// qwen3_moe, olmoe, gpt_oss, deepseek, glm4_moe, dots1). What else differs is
+// the form of a family (DecoderForm.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -81,21 +81,21 @@ void DecoderImporter::read(ConfigReader &config, const ImportOptions &options) {
   readDropouts(config);
   readFactors(config);
   readWindow(config);
-  if (isDeepseek()) {
+  if (isDeepseek())
     readLatents(config, c);
-    readLeftOut(config);
-  } else {
+  else
     readHeads(config);
-  }
+  if (isDeepseek() || isFamily("glm4_moe"))
+    readLeftOut(config);
   readPositions(config, options);
   readPadding(config);
   readChunks(config);
   if (isFamily("mixtral"))
     c.experts = mixtralExperts(config, c.inner);
-  if (isFamily("qwen3_moe"))
-    c.experts = qwenExperts(config);
-  if (isFamily("deepseek_v3"))
-    c.experts = deepseekExperts(config, options);
+  if (isFamily("qwen2_moe") || isFamily("qwen3_moe") || isFamily("olmoe"))
+    c.experts = qwenExperts(config, form.family, c.inner);
+  if (isFamily("deepseek_v3") || isFamily("glm4_moe") || isFamily("dots1"))
+    c.experts = deepseekExperts(config, options, form.family);
   if (isFamily("deepseek_v2"))
     c.experts = deepseekV2Experts(config);
   if (isFamily("gpt_oss"))
@@ -145,10 +145,14 @@ void DecoderImporter::readBiases(ConfigReader &config) {
   if (isAny({"llama", "deepseek_v3", "qwen3", "qwen3_moe", "granite",
              "nemotron", "smollm3", "olmo2", "olmo3", "gemma", "gemma3_text",
              "gemma2", "cohere", "cohere2", "arcee", "deepseek_v2",
-             "llama4_text"}))
+             "llama4_text", "dots1", "olmoe"}))
     c.hasInputBias = c.hasOutputBias = config.boolean("attention_bias", false);
   if (isAny({"glm", "glm4", "seed_oss"}))
     c.hasInputBias = config.boolean("attention_bias", true);
+  if (isFamily("glm4_moe"))
+    c.hasInputBias = config.boolean("attention_bias", false);
+  if (isFamily("qwen2_moe"))
+    c.hasInputBias = config.boolean("qkv_bias", true);
   if (isFamily("seed_oss"))
     c.hasOutputBias = config.boolean("attention_out_bias", false);
   if (isFamily("ernie4_5"))
@@ -266,7 +270,7 @@ void DecoderImporter::readWindow(ConfigReader &config) {
   if (isAny({"gemma3_text", "olmo3"}))
     c.window = config.integer("sliding_window", *form.window);
   if (!isQwen() && !isAny({"mistral", "mixtral", "phi3", "starcoder2",
-                           "cohere2", "exaone4", "gemma2", "gpt_oss"}))
+                           "cohere2", "exaone4", "gemma2", "gpt_oss", "dots1"}))
     return;
   c.window = config.optionalInteger("sliding_window", form.window);
   if (isQwen() && !config.boolean("use_sliding_window", false))
@@ -274,6 +278,9 @@ void DecoderImporter::readWindow(ConfigReader &config) {
 }
 
 void DecoderImporter::readHeads(ConfigReader &config) {
+  c.headNorms = form.headNorms;
+  if (isFamily("glm4_moe") && config.boolean("use_qk_norm", false))
+    c.headNorms = HeadNorms::EachHead;
   c.heads = config.integer("num_attention_heads", form.heads);
   c.kvHeads = config.optionalInteger("num_key_value_heads", form.kvHeads)
                   .value_or(c.heads);

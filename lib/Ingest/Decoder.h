@@ -60,6 +60,8 @@ struct Experts {
   /// Inner size of the experts of all tokens; 0: there are none.
   int64_t sharedInner = 0;
   llvm::StringLiteral shared = "shared_experts";
+  /// What they give is multiplied by a sigmoid of each token.
+  bool isSharedGated = false;
   /// Rows of an expert per sequence, where choices are dropped.
   std::optional<int64_t> capacity = std::nullopt;
   AuxLoss aux = AuxLoss::None;
@@ -134,6 +136,7 @@ struct DecoderConfig {
   std::optional<double> scoreScale = std::nullopt;
   /// Soft caps of scores and of logits.
   std::optional<double> scoreCap = std::nullopt, logitCap = std::nullopt;
+  HeadNorms headNorms = HeadNorms::None;
   std::optional<Experts> experts;
   /// All layers in order.
   std::vector<LayerRun> runs;
@@ -179,8 +182,12 @@ void readLayerRuns(ConfigReader &config, llvm::StringRef family, int64_t seq,
                    DecoderConfig &c);
 
 Experts mixtralExperts(ConfigReader &config, int64_t inner);
-Experts qwenExperts(ConfigReader &config);
-Experts deepseekExperts(ConfigReader &config, const ImportOptions &options);
+/// qwen2_moe, qwen3_moe, and olmoe, whose experts have the MLP's inner size.
+Experts qwenExperts(ConfigReader &config, llvm::StringRef family,
+                    int64_t inner);
+/// deepseek_v3, and what routes as it does: glm4_moe and dots1.
+Experts deepseekExperts(ConfigReader &config, const ImportOptions &options,
+                        llvm::StringRef family);
 Experts deepseekV2Experts(ConfigReader &config);
 Experts gptOssExperts(ConfigReader &config, int64_t inner);
 Experts llama4Experts(ConfigReader &config);

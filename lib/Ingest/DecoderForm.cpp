@@ -45,6 +45,14 @@ static DecoderForm deepseekV3() {
   return form;
 }
 
+static DecoderForm dots1() {
+  DecoderForm form = sized("dots1", 152064, 4608, 10944, 62, 2048, 1e-6);
+  form.kvHeads = 32;
+  form.window = 4096;
+  form.headNorms = HeadNorms::EachHead;
+  return form;
+}
+
 static DecoderForm gemma() {
   DecoderForm form = sized("gemma", 256000, 3072, 24576, 28, 8192, 1e-6);
   form.heads = 16;
@@ -71,6 +79,14 @@ static DecoderForm glm4() {
   form.names.up = "gate_up_proj";
   form.names.attentionNorm = "post_self_attn_layernorm";
   form.names.mlpNorm = "post_mlp_layernorm";
+  return form;
+}
+
+static DecoderForm glm4Moe() {
+  DecoderForm form = sized("glm4_moe", 151552, 4096, 10944, 46, 131072, 1e-5);
+  form.heads = 96;
+  form.kvHeads = 8;
+  form.rotatedPart = 0.5;
   return form;
 }
 
@@ -156,6 +172,14 @@ static DecoderForm olmo2() {
   return form;
 }
 
+static DecoderForm olmoe() {
+  DecoderForm form = sized("olmoe", 50304, 2048, 2048, 16, 4096, 1e-5);
+  form.heads = 16;
+  form.padToken = 1;
+  form.headNorms = HeadNorms::AllHeads;
+  return form;
+}
+
 static DecoderForm phi3() {
   DecoderForm form = sized("phi3", 32064, 3072, 8192, 32, 4096, 1e-5);
   form.padToken = 32000;
@@ -169,6 +193,14 @@ static DecoderForm phi3() {
 static DecoderForm qwen2() {
   DecoderForm form = sized("qwen2", 151936, 4096, 22016, 32, 32768, 1e-6);
   form.kvHeads = 32;
+  form.window = 4096;
+  return form;
+}
+
+static DecoderForm qwen2Moe() {
+  DecoderForm form = sized("qwen2_moe", 151936, 2048, 5632, 24, 32768, 1e-6);
+  form.heads = 16;
+  form.kvHeads = 16;
   form.window = 4096;
   return form;
 }
@@ -390,12 +422,14 @@ static DecoderForm seedOss() {
 
 const DecoderForm &kerf::formOf(llvm::StringRef family) {
   static const DecoderForm forms[] = {
-      arcee(),    cohere(),    cohere2(), deepseekV2(), deepseekV3(), ernie45(),
-      exaone4(),  gemma(),     gemma2(),  gemma3Text(), glm(),        glm4(),
-      gptNeox(),  gptOss(),    granite(), llama(),      llama4Text(), mistral(),
-      mixtral(),  nemotron(),  olmo2(),   olmo3(),      opt(),        phi(),
-      phi3(),     qwen2(),     qwen3(),   qwen3Moe(),   seedOss(),    smollm3(),
-      stablelm(), starcoder2()};
+      arcee(),      cohere(),   cohere2(), deepseekV2(), deepseekV3(),
+      dots1(),      ernie45(),  exaone4(), gemma(),      gemma2(),
+      gemma3Text(), glm(),      glm4(),    glm4Moe(),    gptNeox(),
+      gptOss(),     granite(),  llama(),   llama4Text(), mistral(),
+      mixtral(),    nemotron(), olmo2(),   olmo3(),      olmoe(),
+      opt(),        phi(),      phi3(),    qwen2(),      qwen2Moe(),
+      qwen3(),      qwen3Moe(), seedOss(), smollm3(),    stablelm(),
+      starcoder2()};
   for (const DecoderForm &form : forms)
     if (form.family == family)
       return form;

@@ -65,7 +65,7 @@ static Heads projectEach(LayerBuilder &b, Value x, const DecoderConfig &c,
                      llvm::StringRef norm) {
     Value y =
         b.linear(x, module + name, {heads * c.headDim, c.std, c.hasInputBias});
-    if (c.form->headNorms == HeadNorms::AllHeads && !norm.empty())
+    if (c.headNorms == HeadNorms::AllHeads && !norm.empty())
       y = b.rmsNorm(y, module + norm, c.eps);
     return b.splitHeads(y, heads);
   };
@@ -119,7 +119,7 @@ Heads kerf::buildHeads(LayerBuilder &b, Value x, const DecoderConfig &c,
   std::string module = c.layerName(c.form->names.attention) + ".";
   Heads heads = c.form->qkv == QkvForm::Separate ? projectEach(b, x, c, module)
                                                  : projectAll(b, x, c, module);
-  if (c.form->headNorms == HeadNorms::EachHead) {
+  if (c.headNorms == HeadNorms::EachHead) {
     heads.q = b.norm(c.form->norm, heads.q, module + "q_norm", c.eps);
     heads.k = b.norm(c.form->norm, heads.k, module + "k_norm", c.eps);
   }

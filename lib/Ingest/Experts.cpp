@@ -1,9 +1,10 @@
 //===- Experts.cpp - Mixtures of experts ----------------------------------===//
 //
 // Each token goes to its k most probable experts, weighed by their
-// probabilities; mixtral always divides these by their sum, qwen3_moe if the
-// config says so. deepseek_v3 chooses by sigmoids and biases. All tokens of
-// deepseek_v2 and v3 also have a shared expert. Groups are single sequences.
+// probabilities; mixtral always divides these by their sum, qwen2_moe,
+// qwen3_moe and olmoe if the config says so. deepseek_v3, glm4_moe and dots1
+// choose by sigmoids and biases. All tokens of these, of deepseek_v2 and of
+// qwen2_moe also have a shared expert. Groups are single sequences.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,13 +40,32 @@ Experts kerf::mixtralExperts(ConfigReader &config, int64_t inner) {
   return experts;
 }
 
-Experts kerf::qwenExperts(ConfigReader &config) {
-  Experts experts{"mlp",       "gate_proj",   "up_proj",
-                  "down_proj", "num_experts", "moe_intermediate_size"};
-  experts.count = config.integer("num_experts", 128);
-  experts.perToken = config.integer("num_experts_per_tok", 8);
-  experts.inner = config.integer("moe_intermediate_size", 768);
+Experts kerf::qwenExperts(ConfigReader &config, llvm::StringRef family,
+                          int64_t inner) {
+  bool isOlmo = family == "olmoe", isSecond = family == "qwen2_moe";
+  Experts experts{"mlp",
+                  "gate_proj",
+                  "up_proj",
+                  "down_proj",
+                  "num_experts",
+                  isOlmo ? llvm::StringLiteral("intermediate_size")
+                         : llvm::StringLiteral("moe_intermediate_size")};
+  experts.count = config.integer("num_experts", isOlmo     ? 64
+                                                : isSecond ? 60
+                                                           : 128);
+  experts.perToken = config.integer("num_experts_per_tok", isSecond ? 4 : 8);
+  experts.inner =
+      isOlmo ? inner
+             : config.integer("moe_intermediate_size", isSecond ? 1408 : 768);
   experts.isRenormalized = config.boolean("norm_topk_prob", false);
+  if (isOlmo)
+    experts.auxCoefficient = 0.01;
+  if (isSecond) {
+    experts.sharedInner =
+        config.integer("shared_expert_intermediate_size", 5632);
+    experts.shared = "shared_expert";
+    experts.isSharedGated = true;
+  }
   return experts;
 }
 
@@ -68,20 +88,56 @@ static void checkGroups(ConfigReader &config, const Experts &experts) {
         << ") to 'n_group' " << groups << ", found " << best;
 }
 
+/// A number that the config class of a family has no default for.
+static int64_t required(ConfigReader &config, llvm::StringRef field,
+                        llvm::StringRef what) {
+  if (!config.findNonNull(field))
+    config.error(field) << "missing field '" << field << "': expected " << what;
+  return config.integer(field, 1);
+}
+
+namespace {
+/// Defaults of families that choose experts by sigmoids and biases.
+struct BalancedDefaults {
+  int64_t count, inner, groups, best;
+  double scale;
+  bool isRenormalized;
+};
+} // namespace
+
+static BalancedDefaults balancedDefaults(llvm::StringRef family) {
+  if (family == "glm4_moe")
+    return {128, 1408, 1, 1, 1.0, true};
+  if (family == "dots1")
+    return {1, 1408, 1, 1, 1.0, false};
+  return {256, 2048, 8, 4, 2.5, true};
+}
+
 Experts kerf::deepseekExperts(ConfigReader &config,
-                              const ImportOptions &options) {
+                              const ImportOptions &options,
+                              llvm::StringRef family) {
   Experts experts{"mlp",       "gate_proj",        "up_proj",
                   "down_proj", "n_routed_experts", "moe_intermediate_size"};
-  experts.count = config.integer("n_routed_experts", 256);
-  experts.perToken = config.integer("num_experts_per_tok", 8);
-  experts.inner = config.integer("moe_intermediate_size", 2048);
-  experts.isRenormalized = config.boolean("norm_topk_prob", true);
-  experts.sharedInner = config.integer("n_shared_experts", 1) * experts.inner;
+  BalancedDefaults absent = balancedDefaults(family);
+  bool isDots = family == "dots1";
+  auto number = [&](llvm::StringRef field, int64_t value, const char *what) {
+    return isDots ? required(config, field, what)
+                  : config.integer(field, value);
+  };
+  experts.count = number("n_routed_experts", absent.count, "their number");
+  experts.perToken =
+      number("num_experts_per_tok", 8, "the experts that a token chooses");
+  experts.inner = config.integer("moe_intermediate_size", absent.inner);
+  experts.isRenormalized =
+      config.boolean("norm_topk_prob", absent.isRenormalized);
+  experts.sharedInner =
+      number("n_shared_experts", 1, "the experts of all tokens") *
+      experts.inner;
   experts.hasAux = false;
-  experts.groups = {config.integer("n_group", 8),
-                    config.integer("topk_group", 4)};
-  double scale =
-      config.real("routed_scaling_factor", 2.5, {0.0, RealRange().end, true});
+  experts.groups = {config.integer("n_group", absent.groups),
+                    config.integer("topk_group", absent.best)};
+  double scale = config.real("routed_scaling_factor", absent.scale,
+                             {0.0, RealRange().end, true});
   checkGroups(config, experts);
   if (config.failed())
     return experts;
@@ -98,11 +154,8 @@ Experts kerf::deepseekV2Experts(ConfigReader &config) {
   Experts experts{"mlp",       "gate_proj",        "up_proj",
                   "down_proj", "n_routed_experts", "moe_intermediate_size"};
   experts.count = config.integer("n_routed_experts", 64);
-  if (!config.findNonNull("num_experts_per_tok"))
-    config.error("num_experts_per_tok")
-        << "missing field 'num_experts_per_tok': expected the experts that a "
-           "token chooses";
-  experts.perToken = config.integer("num_experts_per_tok", 1);
+  experts.perToken = required(config, "num_experts_per_tok",
+                              "the experts that a token chooses");
   experts.inner = config.integer("moe_intermediate_size", 1407);
   experts.sharedInner = config.integer("n_shared_experts", 2) * experts.inner;
   experts.hasAux = false;
@@ -165,7 +218,8 @@ static void checkNoAuxLoss(ConfigReader &config, llvm::StringRef auxLoss,
 void kerf::readRouting(ConfigReader &config, const ImportOptions &options,
                        Experts &experts) {
   if (experts.hasAux) {
-    experts.auxCoefficient = config.real("router_aux_loss_coef", 0.001);
+    double absent = experts.auxCoefficient > 0 ? experts.auxCoefficient : 0.001;
+    experts.auxCoefficient = config.real("router_aux_loss_coef", absent);
     experts.aux = readAuxLoss(config, options.auxLoss, experts.auxCoefficient);
   } else if (!config.failed()) {
     checkNoAuxLoss(config, options.auxLoss, experts.balance.has_value());
@@ -204,9 +258,11 @@ void kerf::checkExperts(ConfigReader &config, const DecoderConfig &c,
       {b, tableRows(experts, options.seq), std::max(inner, c.hidden)});
   if (experts.sharedInner == 0)
     return;
-  llvm::StringRef field = config.knows("n_shared_experts")
-                              ? llvm::StringRef("n_shared_experts")
-                              : llvm::StringRef(experts.innerField);
+  llvm::StringRef field = experts.innerField;
+  for (llvm::StringRef own :
+       {"n_shared_experts", "shared_expert_intermediate_size"})
+    if (config.knows(own))
+      field = own;
   checkParameterSize(config, field, "'shared_experts.up_proj.weight'",
                      {experts.sharedInner, c.hidden});
   checkActivationSize(config, field, "the activations",
@@ -385,6 +441,21 @@ static Value buildDownBias(LayerBuilder &b, RouteOp route, const ExpertRows &at,
   return p.einsum("bse,eh->bsh", byExpert, bias);
 }
 
+/// What the experts of all tokens give.
+static Value buildShared(LayerBuilder &b, Value x, const std::string &moe,
+                         const DecoderConfig &c) {
+  const Experts &experts = *c.experts;
+  std::string module = moe + experts.shared.str();
+  Value y = b.gatedMlp(x, module, c.act, {experts.sharedInner, c.std});
+  if (!experts.isSharedGated)
+    return y;
+  PlainBuilder p = b.plain();
+  llvm::ArrayRef<int64_t> shape = typeOf(y).getShape();
+  Value gate = p.logistic(b.linear(x, module + "_gate", {1, c.std}));
+  gate = p.reshape(gate, {shape[0], shape[1]});
+  return p.mul(y, p.broadcast(gate, {0, 1}, shape));
+}
+
 MixtureResult kerf::buildMixture(LayerBuilder &b, Value x,
                                  const DecoderConfig &c) {
   const Experts &experts = *c.experts;
@@ -420,8 +491,7 @@ MixtureResult kerf::buildMixture(LayerBuilder &b, Value x,
   if (experts.clamped)
     output = b.plain().add(output, buildDownBias(b, route, at, c));
   if (experts.sharedInner != 0)
-    output = b.plain().add(output, b.gatedMlp(x, moe + experts.shared, c.act,
-                                              {experts.sharedInner, c.std}));
+    output = b.plain().add(output, buildShared(b, x, moe, c));
   return {output, logits, route.getExperts()};
 }
 

@@ -540,6 +540,124 @@ static constexpr Field kSeedOssFields[] = {
     {"residual_dropout", Used, "dropout of what layers add (default 0.1)"},
 };
 
+/// Experts that are chosen by sigmoids and biases.
+#define KERF_BALANCED(COUNT, CHOSEN, SHARED, DENSE, NORM)                      \
+  {"first_k_dense_replace", Used,                                              \
+   "layers without experts, before the others (default " DENSE ")"},           \
+      {"moe_intermediate_size", Used, "of an expert (default 1408)"},          \
+      {"n_group", Used, "groups of experts (default 1)"},                      \
+      {"n_routed_experts", Used, "(" COUNT ")", "", "num_local_experts"},      \
+      {"n_shared_experts", Used, "experts of all tokens (" SHARED ")"},        \
+      {"norm_topk_prob", Used,                                                 \
+       "divide the chosen scores by their sum (default " NORM ")"},            \
+      {"num_experts_per_tok", Used, "(" CHOSEN ")"},                           \
+      {"routed_scaling_factor", Used, "of the chosen scores (default 1)"},     \
+      {"topk_group", Used, "groups that a token chooses from (default 1)"},    \
+      {"moe_layer_freq", Inert, "not read by this family"},                    \
+      {"output_router_logits", Inert, kNoAuxLoss},                             \
+      {"scoring_func", Fixed,                                                  \
+       "is not read by this family, whose scores are sigmoids",                \
+       "\"sigmoid\" \"noaux_tc\""}
+
+static constexpr Field kGlm4MoeFields[] = {
+    KERF_FORM_FIELDS("151552", "4096", "10944", "46", "96", "131072", "silu",
+                     "0.02", "false", "null"),
+    KERF_KV("8"),
+    KERF_THETA("10000"),
+    KERF_ALIKE,
+    KERF_EPS("rms_norm_eps", "1e-5"),
+    KERF_PART("0.5"),
+    KERF_BALANCED("default 128", "default 8", "default 1", "1", "true"),
+    {"attention_bias", Used, kInputBias},
+    {"head_dim", Used, kQuotient},
+    {"num_nextn_predict_layers", Used,
+     "modules that predict further tokens: left out, with a warning", "",
+     "num_mtp_layers"},
+    {"quantization_config", Used,
+     "fp8 weights of a published checkpoint: not those of training, with a "
+     "warning"},
+    {"use_qk_norm", Used, "normalize queries and keys by head (default false)"},
+};
+
+static constexpr Field kDots1Fields[] = {
+    KERF_FORM_FIELDS("152064", "4608", "10944", "62", "32", "2048", "silu",
+                     "0.02", "false", "null"),
+    KERF_KV("32"),
+    KERF_THETA("10000"),
+    {"original_max_position_embeddings", Fixed,
+     "overrides the field of this name in rope_parameters", "null"},
+    KERF_EPS("rms_norm_eps", "1e-6"),
+    KERF_NO_PART,
+    KERF_BALANCED("must be given", "must be given", "must be given", "0",
+                  "false"),
+    {"attention_bias", Used, kBias},
+    {"head_dim", Used, kQuotient},
+    {"layer_types", Used,
+     "per layer full_attention or sliding_attention (default null)"},
+    {"max_window_layers", Used,
+     "first layer with a window (default 62), unless layer_types says"},
+    {"sliding_window", Used,
+     "tokens that a token sees, with itself (default 4096; null: all)"},
+    {"use_sliding_window", Inert, "not read by this family"},
+};
+
+static constexpr Field kOlmoeFields[] = {
+    KERF_FORM_FIELDS("50304", "2048", "2048, of an expert", "16", "16", "4096",
+                     "silu", "0.02", "false", "1"),
+    KERF_KV("null"),
+    KERF_THETA("10000"),
+    KERF_ALIKE,
+    KERF_EPS("rms_norm_eps", "1e-5"),
+    KERF_NO_PART,
+    {"attention_bias", Used, kBias},
+    {"norm_topk_prob", Used,
+     "divide the chosen probabilities by their sum (default false)"},
+    {"num_experts", Used, "(default 64)", "", "num_local_experts"},
+    {"num_experts_per_tok", Used, "(default 8)"},
+    {"output_router_logits", Used, "adds the auxiliary loss (default false)"},
+    {"router_aux_loss_coef", Used, "(default 0.01)"},
+    {"clip_qkv", Fixed, "clamps queries, keys and values", "null"},
+};
+
+static constexpr Field kQwen2MoeFields[] = {
+    KERF_FORM_FIELDS("151936", "2048", "5632", "24", "16", "32768", "silu",
+                     "0.02", "false", "null"),
+    KERF_KV("16"),
+    KERF_THETA("10000"),
+    {"original_max_position_embeddings", Fixed,
+     "overrides the field of this name in rope_parameters", "null"},
+    KERF_EPS("rms_norm_eps", "1e-6"),
+    KERF_NO_PART,
+    {"decoder_sparse_step", Used,
+     "every so many layers have experts (default 1: all)"},
+    {"head_dim", Used, "(default hidden_size / heads)"},
+    {"layer_types", Used,
+     "per layer full_attention or sliding_attention (default null)"},
+    {"max_window_layers", Used,
+     "every other layer before this one has a window (default 28), unless "
+     "layer_types says"},
+    {"mlp_only_layers", Used, "layers without experts (default null: none)"},
+    {"moe_intermediate_size", Used, "of an expert (default 1408)"},
+    {"norm_topk_prob", Used,
+     "divide the chosen probabilities by their sum (default false)"},
+    {"num_experts", Used, "(default 60)"},
+    {"num_experts_per_tok", Used, "(default 4)"},
+    {"output_router_logits", Used, "adds the auxiliary loss (default false)"},
+    {"qkv_bias", Used, "biases of queries, keys and values (default true)"},
+    {"router_aux_loss_coef", Used, "(default 0.001)"},
+    {"shared_expert_intermediate_size", Used,
+     "of the expert of all tokens (default 5632)"},
+    {"sliding_window", Used,
+     "tokens that a token sees, with itself (default 4096; null: all)"},
+    {"use_sliding_window", Used,
+     "whether sliding_window counts (default false)"},
+    {"use_mrope", Fixed,
+     "is not read by this family, though it seems to rotate by several "
+     "positions",
+     "false null"},
+};
+
+#undef KERF_BALANCED
 #undef KERF_PATTERN
 #undef KERF_TURNS
 #undef KERF_FORM_FIELDS
@@ -555,6 +673,7 @@ static constexpr Family kFormFamilies[] = {
     {"cohere", "CohereForCausalLM", kCohereFields},
     {"cohere2", "Cohere2ForCausalLM", kCohere2Fields},
     {"deepseek_v2", "DeepseekV2ForCausalLM", kDeepseekV2Fields},
+    {"dots1", "Dots1ForCausalLM", kDots1Fields},
     {"ernie4_5", "Ernie4_5ForCausalLM", kErnie45Fields},
     {"exaone4", "Exaone4ForCausalLM", kExaone4Fields},
     {"gemma", "GemmaForCausalLM", kGemmaFields},
@@ -562,6 +681,7 @@ static constexpr Family kFormFamilies[] = {
     {"gemma3_text", "Gemma3ForCausalLM", kGemma3TextFields},
     {"glm", "GlmForCausalLM", kGlmFields},
     {"glm4", "Glm4ForCausalLM", kGlm4Fields},
+    {"glm4_moe", "Glm4MoeForCausalLM", kGlm4MoeFields},
     {"gpt_neox", "GPTNeoXForCausalLM", kGptNeoxFields},
     {"gpt_oss", "GptOssForCausalLM", kGptOssFields},
     {"granite", "GraniteForCausalLM", kGraniteFields},
@@ -569,9 +689,11 @@ static constexpr Family kFormFamilies[] = {
     {"nemotron", "NemotronForCausalLM", kNemotronFields},
     {"olmo2", "Olmo2ForCausalLM", kOlmo2Fields},
     {"olmo3", "Olmo3ForCausalLM", kOlmo3Fields},
+    {"olmoe", "OlmoeForCausalLM", kOlmoeFields},
     {"opt", "OPTForCausalLM", kOptFields},
     {"phi", "PhiForCausalLM", kPhiFields},
     {"phi3", "Phi3ForCausalLM", kPhi3Fields},
+    {"qwen2_moe", "Qwen2MoeForCausalLM", kQwen2MoeFields},
     {"seed_oss", "SeedOssForCausalLM", kSeedOssFields},
     {"smollm3", "SmolLM3ForCausalLM", kSmollm3Fields},
     {"stablelm", "StableLmForCausalLM", kStablelmFields},

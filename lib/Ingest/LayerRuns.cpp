@@ -35,9 +35,12 @@ static std::vector<bool> windowsByRule(ConfigReader &config,
       windows[i] = c.window && (i + 1) % period != 0;
     return windows;
   }
-  int64_t full = config.integer("max_window_layers", 28, {0});
+  bool isDots = c.form->family == "dots1";
+  int64_t full = config.integer("max_window_layers", isDots ? 62 : 28, {0});
+  // Of qwen2_moe every other one before them.
+  bool isEarly = c.form->family == "qwen2_moe";
   for (int64_t i = 0; i < c.layers; ++i)
-    windows[i] = c.window && i >= full;
+    windows[i] = c.window && (isEarly ? i < full && i % 2 == 0 : i >= full);
   return windows;
 }
 
@@ -70,8 +73,8 @@ static std::vector<bool> readWindows(ConfigReader &config,
   return windows;
 }
 
-/// Layers of qwen3_moe with experts: every `decoder_sparse_step`-th but those
-/// of `mlp_only_layers`.
+/// Layers of qwen2_moe and qwen3_moe with experts: every
+/// `decoder_sparse_step`-th but those of `mlp_only_layers`.
 static std::vector<bool> readExpertLayers(ConfigReader &config,
                                           const DecoderConfig &c) {
   constexpr llvm::StringLiteral field = "mlp_only_layers";
@@ -182,7 +185,7 @@ void kerf::readLayerRuns(ConfigReader &config, llvm::StringRef family,
   std::vector<bool> windows(c.layers, c.window.has_value());
   std::vector<bool> experts(c.layers, c.experts.has_value());
   if (family == "qwen2" || family == "qwen3" || family == "smollm3" ||
-      c.form->pattern)
+      family == "qwen2_moe" || family == "dots1" || c.form->pattern)
     windows = readWindows(config, c);
   std::vector<bool> local = windows;
   bool isLlama4 = family == "llama4_text";
@@ -194,11 +197,11 @@ void kerf::readLayerRuns(ConfigReader &config, llvm::StringRef family,
     chunked = readChunked(config, c, rotated);
     experts = readMoeLayers(config, c);
   }
-  if (family == "qwen3_moe")
+  if (family == "qwen2_moe" || family == "qwen3_moe")
     experts = readExpertLayers(config, c);
-  if (family.starts_with("deepseek")) {
-    int64_t dense = config.integer("first_k_dense_replace",
-                                   family == "deepseek_v3" ? 3 : 0, {0});
+  if (config.knows("first_k_dense_replace")) {
+    int64_t absent = family == "deepseek_v3" ? 3 : family == "glm4_moe";
+    int64_t dense = config.integer("first_k_dense_replace", absent, {0});
     std::fill_n(experts.begin(), std::min(dense, c.layers), false);
   }
   // A window that reaches over the whole sequence hides nothing.

@@ -14,6 +14,8 @@
 
 #include "LayerGraph.h"
 
+#include "kerf/FactorGraph/GraphBounds.h"
+
 #include <algorithm>
 #include <optional>
 
@@ -162,8 +164,8 @@ private:
     for (size_t v = 0; v < kind.values.size(); ++v)
       if (variables[v] >= 0)
         addValue(graph, v, std::max(price, kLeastPrice));
-    Elimination best = eliminate(graph, terms.facts.orderOf(kOrders, graph),
-                                 terms.query.budget);
+    Elimination best = eliminateOrSolve(
+        graph, terms.facts.orderOf(kOrders, graph), terms.query.budget);
     return pointOf(best.states);
   }
 

@@ -24,7 +24,7 @@ static bool solveAxis(const LayerTerms &terms, int axis,
     return false;
   Elimination best =
       terms.query.recompute
-          ? eliminate(graph.graph, terms.query.budget)
+          ? eliminateOrSolve(graph.graph, {}, terms.query.budget)
           : terms.facts.eliminateOnce(axis, graph.graph, terms.query.budget);
   if (best.states.empty() || best.cost >= kInfiniteCost)
     return false;

@@ -29,6 +29,7 @@ COVERED = {
 ALIKE = {
     "arcee": "llama, palm",  # an MLP without a gate
     "cohere": "cohere2",
+    "dots1": "deepseek-v3, qwen3, qwen2",
     "ernie4_5": "llama, cohere2",
     "exaone4": "olmo2, qwen3, cohere2",  # norms behind, of heads, layers without rotation
     "gemma": "gemma3",
@@ -37,6 +38,7 @@ ALIKE = {
     "granite": "llama, gemma3",  # factors
     "nemotron": "gpt-neox, gemma3, palm",  # norms with bias and 1 + weight
     "olmo3": "olmo2, gemma3",
+    "olmoe": "olmo2, qwen3-moe",
     "phi": "gpt-neox, cohere2",  # a part turns, one norm for attention and MLP
     "seed_oss": "qwen2",
     "smollm3": "llama, cohere2",

@@ -13,12 +13,13 @@ SMALL = {
     "hidden_size": 24, "n_embd": 24, "ffn_dim": 24, "intermediate_size": 24, "intermediate_size_mlp": 24, "moe_intermediate_size": 12, "vocab_size": 48,
     "num_attention_heads": 12, "n_head": 12, "head_dim": 2, "q_lora_rank": 12, "kv_lora_rank": 12,
     "qk_nope_head_dim": 2, "qk_rope_head_dim": 2, "v_head_dim": 2, "max_window_layers": 1,
+    "shared_expert_intermediate_size": 12, "partial_rotary_factor": 1.0,
 }  # fmt: skip
 # 4-bit codes stand for 64 numbers of a row.
 QUANTIZED = SMALL | {
     "hidden_size": 64, "n_embd": 64, "ffn_dim": 64, "intermediate_size": 64, "intermediate_size_mlp": 64, "moe_intermediate_size": 64,
     "num_attention_heads": 16, "n_head": 16, "head_dim": 4, "q_lora_rank": 64, "kv_lora_rank": 64,
-    "v_head_dim": 4,
+    "v_head_dim": 4, "shared_expert_intermediate_size": 64, "partial_rotary_factor": 0.5,
 }  # fmt: skip
 SEQ = 8  # tokens of a sequence, or a few more
 # Heads that share keys; of others one has them alone.

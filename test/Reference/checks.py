@@ -250,8 +250,7 @@ def check_experts(config, model, tensors):
     if not layers:
         raise ValueError("no layer has experts")
     mixtral = config.model_type == "mixtral"
-    deepseek = config.model_type.startswith("deepseek")
-    count = config.n_routed_experts if deepseek else config.num_experts
+    count = getattr(config, "n_routed_experts", None) or config.num_experts
     block = "block_sparse_moe" if mixtral else "mlp"
     gate, up, last = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")
     for layer in layers:

@@ -342,7 +342,8 @@ TEST(OptionsTest, Refuses) {
     EXPECT_EQ(optionError({"m", std::string("--") + option + "=3"}),
               std::string("'--") + option + "' needs '--save-state=DIR'");
   EXPECT_EQ(optionError({"m", "--measure-ms=3"}),
-            "'--measure-ms' needs '--calibrate' or '--tune=FILE'");
+            "'--measure-ms' needs '--calibrate' or '--cluster=FILE' or "
+            "'--tune=FILE'");
   EXPECT_EQ(optionError({"m", "--eval-batches=3"}),
             "'--eval-batches' needs '--eval-every=N' or '--heldout=PART' or "
             "'--heldout-data=FILE'");

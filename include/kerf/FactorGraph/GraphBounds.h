@@ -64,6 +64,12 @@ struct Certified {
 Certified solve(const FactorGraph &graph, int64_t budget = int64_t(1) << 26,
                 int boundRounds = 100);
 
+/// `eliminate` where it does not give up; else, of a graph that stays too wide
+/// without dominated states, the states that `solve` finds, which need not be
+/// the best. `order` is tried first, if it is not empty.
+Elimination eliminateOrSolve(const FactorGraph &graph,
+                             const std::vector<int> &order, int64_t budget);
+
 } // namespace kerf
 
 #endif // KERF_FACTORGRAPH_GRAPHBOUNDS_H

@@ -107,6 +107,25 @@ TEST(GraphBoundsTest, DescentRepairs) {
   EXPECT_GE(descent.cost, eliminate(graph).cost);
 }
 
+// A graph that is too wide for the budget has states all the same.
+TEST(GraphBoundsTest, EliminatesOrSolves) {
+  int wide = 0;
+  forGraphs(40, [&](const FactorGraph &graph, unsigned seed) {
+    Elimination exact = eliminate(graph);
+    std::vector<int> order = eliminationOrder(graph);
+    for (int64_t budget : {1 << 20, 200, 60}) {
+      Elimination found = eliminateOrSolve(graph, order, budget);
+      ASSERT_GE(found.cost, exact.cost) << "seed " << seed;
+      if (!found.gaveUp)
+        ASSERT_EQ(found.cost, exact.cost);
+      if (!found.states.empty())
+        ASSERT_EQ(graph.evaluate(found.states), found.cost);
+      wide += found.gaveUp && !found.states.empty();
+    }
+  });
+  EXPECT_GT(wide, 10);
+}
+
 // `solve` equals elimination where that is possible, and its answer is between
 // its own bound and what it proves where it is not.
 TEST(GraphBoundsTest, Solve) {
