@@ -76,6 +76,15 @@ void kerf::runtime::holdSignals() {
   sigprocmask(SIG_BLOCK, &held, nullptr);
 }
 
+int kerf::runtime::pauseUnlessAsked(double seconds) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP})
+    sigaddset(&signals, signal);
+  timespec time = {static_cast<time_t>(seconds), 0};
+  return std::max(sigtimedwait(&signals, nullptr, &time), 0);
+}
+
 int64_t kerf::runtime::usableCores() {
   cpu_set_t set;
   CPU_ZERO(&set);

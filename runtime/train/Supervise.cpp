@@ -151,16 +151,6 @@ static void tell(const std::string &text) {
   std::fprintf(stderr, "kerf-run: %s\n", text.c_str());
 }
 
-/// Sleeps; the signal that ended it early, or came before, or 0.
-static int pause(double seconds) {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP})
-    sigaddset(&signals, signal);
-  timespec time = {static_cast<time_t>(seconds), 0};
-  return std::max(sigtimedwait(&signals, nullptr, &time), 0);
-}
-
 std::optional<SavedStep> kerf::runtime::newestSince(const std::string &folder,
                                                     int64_t first) {
   std::optional<SavedStep> newest;
@@ -274,7 +264,7 @@ int kerf::runtime::supervise(
          (newest ? quote(newest->path) : "the start") +
          format(", in %.0f s", pauseSec));
     double pauseStart = now();
-    int signal = pause(pauseSec);
+    int signal = pauseUnlessAsked(pauseSec);
     goodput.wait(now() - pauseStart);
     if (signal)
       return finish(goodput, 128 + signal);

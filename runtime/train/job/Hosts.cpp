@@ -180,16 +180,6 @@ int64_t HostedJob::ranksOn(const std::vector<Host> &answer) const {
   return 0;
 }
 
-/// Sleeps; the signal that ended it early, or 0.
-static int pauseFor(double seconds) {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP})
-    sigaddset(&signals, signal);
-  timespec time = {static_cast<time_t>(seconds), 0};
-  return std::max(sigtimedwait(&signals, nullptr, &time), 0);
-}
-
 /// Seconds between two looks for machines that are back.
 static double secondsBetween() {
   const char *text = std::getenv("KERF_HOST_CHECK");
@@ -216,7 +206,7 @@ JobEnd HostedJob::run(const std::vector<std::string> &arguments) {
       tell(silentOf(hosts, answer) +
            ": no file is for what is left (kerfc --survive); waiting");
     isTold = true;
-    if (int signal = pauseFor(waitSec)) {
+    if (int signal = pauseUnlessAsked(waitSec)) {
       JobEnd end;
       end.status = 128 + signal;
       end.askedBy = signal;

@@ -31,6 +31,10 @@ void markRestart();
 /// (`sigtimedwait`); ranks that are started do not inherit that.
 void holdSignals();
 
+/// Sleeps so many seconds; the signal that ends a job (SIGINT, SIGTERM, SIGHUP)
+/// that came before or ended it early, or 0.
+int pauseUnlessAsked(double seconds);
+
 /// In a process that mpirun started: sets RANK, WORLD_SIZE, LOCAL_RANK and
 /// LOCAL_WORLD_SIZE to what MPI says, unless RANK is set.
 void adoptMpiRank();
