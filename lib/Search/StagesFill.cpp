@@ -327,6 +327,8 @@ Filled kerf::fillStage(llvm::ArrayRef<StageKind> kinds,
   if (!filler.takeFastest() && filler.mayFit()) {
     if (filler.combinations(rules.exactFills) <= rules.exactFills)
       filler.enumerate();
+    else if (rules.accepts)
+      filler.best.boundSec = 0; // Not known: too many to ask for.
     else
       filler.greedy();
   }

@@ -96,9 +96,12 @@ static int launch(const RunOptions &options, const kerf_artifact *artifact,
   std::string error;
   if (!options.hostfile.empty() && !readHosts(options.hostfile, hosts, error))
     return report(1, error);
-  HostedJob hosted(hosts, worldSize, [&](int64_t ranks) {
+  auto hasFile = [&](int64_t ranks) {
     return fileExists(survivorName(options.artifact, ranks));
-  });
+  };
+  HostedJob hosted(hosts, worldSize, hasFile, options.maxRestarts > 0);
+  if (!hosts.empty() && !(error = hosted.check()).empty())
+    return report(1, error);
   markLaunch();
   auto start = [&](const std::vector<std::string> &own,
                    const JobProgress &progress) {

@@ -131,6 +131,25 @@ class Hosts(unittest.TestCase):
         self.assertEqual(job.wait(timeout=30), 128 + signal.SIGTERM)
         self.assertEqual(self.printed().count("waiting"), 1)
 
+    # Nobody would start a job without --max-restarts again: it stays with the ranks that it has.
+    def test_not_started_again(self):
+        self.down("b")
+        job = self.start("--steps=600")
+        self.wait_for(r"iteration +20/")
+        self.down("b", is_down=False)
+        self.assertEqual(job.wait(timeout=100), 0, self.printed()[-3000:])
+        self.assertNotIn("machines are back", self.printed())
+        self.assertEqual(self.used(), ["a slots=2"])
+
+    # A host file without room is no machine that does not answer: it is refused, or fewer ranks run.
+    def test_little_room(self):
+        (self.folder / "hosts").write_text("a\n")
+        self.assertEqual(self.start("--steps=2").wait(timeout=30), 1)
+        self.assertIn("the host file has room for fewer than 4 ranks, and there is no file", self.printed())
+        (self.folder / "hosts").write_text("a slots=3\n")
+        self.assertEqual(self.start("--steps=2").wait(timeout=60), 0)
+        self.assertIn("the host file has no room for more: goes on with 2 of 4 ranks", self.printed())
+
     def test_refused(self):
         for text, message in (
             ("a slots=0\n", "hosts:1: expected slots=RANKS, found 'slots=0'"),

@@ -74,7 +74,8 @@ constexpr int64_t kExactFills = 512;
 /// How points are looked for.
 struct FillRules {
   int64_t exactFills = kExactFills; ///< combinations that are all tried
-  /// Says no to points that bytes allow; asked where all are tried. Empty: none
+  /// Says no to points that bytes allow. Where more than `exactFills` would
+  /// have to be asked for, nothing is found and `boundSec` is 0. Empty: none
   /// are refused.
   std::function<bool(const Filled &)> accepts;
 };

@@ -13,6 +13,7 @@
 #include <set>
 #include <sstream>
 
+#include <fcntl.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -98,13 +99,26 @@ static pid_t startProbe(const Host &host) {
   argv.push_back(nullptr);
   posix_spawn_file_actions_t quiet;
   posix_spawn_file_actions_init(&quiet);
-  posix_spawn_file_actions_addopen(&quiet, 0, "/dev/null", 0 /*O_RDONLY*/, 0);
-  posix_spawn_file_actions_addopen(&quiet, 2, "/dev/null", 1 /*O_WRONLY*/, 0);
+  posix_spawn_file_actions_addopen(&quiet, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&quiet, 2, "/dev/null", O_WRONLY, 0);
   pid_t child = 0;
   int failed =
       posix_spawnp(&child, argv[0], &quiet, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&quiet);
   return failed ? 0 : child;
+}
+
+/// Whether what `startProbe` started ends well until `limit`; it is ended then.
+static bool endsWell(pid_t probe, double limit) {
+  int code = 0;
+  pid_t ended = 0;
+  while ((ended = waitpid(probe, &code, WNOHANG)) == 0 && now() < limit)
+    usleep(20'000);
+  if (ended == probe)
+    return code == 0;
+  kill(probe, SIGKILL);
+  waitpid(probe, &code, 0);
+  return false;
 }
 
 std::vector<Host> kerf::runtime::answering(const std::vector<Host> &hosts) {
@@ -113,19 +127,9 @@ std::vector<Host> kerf::runtime::answering(const std::vector<Host> &hosts) {
     probes.push_back(isThisMachine(host.name) ? -1 : startProbe(host));
   std::vector<Host> answer;
   double limit = now() + probeSec;
-  for (size_t i = 0; i < hosts.size(); ++i) {
-    int code = 0;
-    pid_t ended = probes[i] > 0 ? 0 : probes[i];
-    while (ended == 0 && probes[i] > 0 &&
-           (ended = waitpid(probes[i], &code, WNOHANG)) == 0 && now() < limit)
-      usleep(20'000);
-    if (ended == 0 && probes[i] > 0) {
-      kill(probes[i], SIGKILL);
-      waitpid(probes[i], &code, 0);
-    }
-    if (probes[i] < 0 || (ended == probes[i] && ended > 0 && code == 0))
+  for (size_t i = 0; i < hosts.size(); ++i)
+    if (probes[i] < 0 || (probes[i] > 0 && endsWell(probes[i], limit)))
       answer.push_back(hosts[i]);
-  }
   return answer;
 }
 
@@ -197,6 +201,15 @@ static int writeHosts(const std::vector<Host> &hosts, std::string &path) {
   return file;
 }
 
+std::string HostedJob::check() const {
+  return ranksOn(hosts) ? ""
+                        : "the host file has room for fewer than " +
+                              std::to_string(ranks) +
+                              " ranks, and there is no file for what it has "
+                              "room for: add machines, or compile one (kerfc "
+                              "--survive, or --devices)";
+}
+
 JobEnd HostedJob::run(const std::vector<std::string> &arguments) {
   std::vector<Host> answer = answering(hosts);
   bool isTold = false;
@@ -213,14 +226,16 @@ JobEnd HostedJob::run(const std::vector<std::string> &arguments) {
       return end;
     }
   }
+  std::string silent = silentOf(hosts, answer);
   if (own < ranks)
-    tell(silentOf(hosts, answer) + ": goes on with " + std::to_string(own) +
-         " of " + std::to_string(ranks) + " ranks");
+    tell((silent.empty() ? "the host file has no room for more" : silent) +
+         ": goes on with " + std::to_string(own) + " of " +
+         std::to_string(ranks) + " ranks");
   std::vector<Host> used = hostsFor(answer, own);
   MpiHosts on;
   int file = writeHosts(used, on.file);
   on.checkSec = secondsBetween();
-  if (own < ranks)
+  if (own < ranks && goesBack)
     on.isOver = [&] { return ranksOn(answering(hosts)) > own; };
   JobEnd end = launchMpi(own, arguments, on);
   close(file);

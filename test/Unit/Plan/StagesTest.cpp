@@ -153,6 +153,32 @@ TEST(Stages, FillAgainstBruteForce) {
   EXPECT_GT(greedy, 5);
 }
 
+// Points may be refused: the fastest of the others is found where all can be
+// asked for, and nothing is claimed where there are too many.
+TEST(Stages, FillAsksForPoints) {
+  std::mt19937 random(5);
+  int slower = 0;
+  for (int round = 0; round < 100; ++round) {
+    std::vector<StageKind> kinds = {randomKind(random, 3)};
+    std::vector<StageItem> items = {{0, 4, 1}};
+    constexpr double kRoom = 1e9;
+    Filled fastest = fillStage(kinds, items, kRoom);
+    FillRules rules;
+    rules.accepts = [&](const Filled &own) { return own.sec > fastest.sec; };
+    Filled next = fillStage(kinds, items, kRoom, rules);
+    EXPECT_GT(next.sec, fastest.sec);
+    EXPECT_EQ(next.boundSec, next.sec);
+    slower += next.fits();
+    rules.accepts = [](const Filled &) { return false; };
+    EXPECT_EQ(fillStage(kinds, items, kRoom, rules).boundSec, kNever);
+    rules.exactFills = 1;
+    Filled unknown = fillStage(kinds, items, kRoom, rules);
+    EXPECT_FALSE(unknown.fits());
+    EXPECT_EQ(unknown.boundSec, 0);
+  }
+  EXPECT_GT(slower, 50);
+}
+
 // Kinds with the same points are filled as one, and each gets its own layers.
 TEST(Stages, EqualKindsAreFilledAsOne) {
   std::mt19937 random(7);

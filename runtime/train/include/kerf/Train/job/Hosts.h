@@ -38,21 +38,27 @@ std::vector<Host> hostsFor(const std::vector<Host> &hosts, int64_t ranks);
 class HostedJob {
 public:
   /// `ranks`: of the whole job. `hasFile`: whether there is a file for fewer.
+  /// `goesBack`: somebody starts a job again that ended to go on with more.
   HostedJob(std::vector<Host> hosts, int64_t ranks,
-            std::function<bool(int64_t)> hasFile)
-      : hosts(std::move(hosts)), ranks(ranks), hasFile(std::move(hasFile)) {}
+            std::function<bool(int64_t)> hasFile, bool goesBack)
+      : hosts(std::move(hosts)), ranks(ranks), hasFile(std::move(hasFile)),
+        goesBack(goesBack) {}
+
+  /// What is wrong with the hosts even if all of them answer; "" if nothing is.
+  std::string check() const;
 
   /// Runs the job, for the first time or again. Waits while no file is for what
   /// answers. Of fewer ranks than the whole job it ends in good order
-  /// (`JobEnd::isMoved`) when more could run: every minute it looks for
-  /// machines that are back (KERF_HOST_CHECK: seconds). Machines that were lost
-  /// are the fault of a job that failed with them.
+  /// (`JobEnd::isMoved`) when more could run, if it goes back: every minute it
+  /// looks for machines that are back (KERF_HOST_CHECK: seconds). Machines that
+  /// were lost are the fault of a job that failed with them.
   JobEnd run(const std::vector<std::string> &arguments);
 
 private:
   std::vector<Host> hosts;
   int64_t ranks;
   std::function<bool(int64_t)> hasFile;
+  bool goesBack;
 
   int64_t ranksOn(const std::vector<Host> &answer) const;
 };
