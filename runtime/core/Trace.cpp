@@ -244,6 +244,22 @@ kerf_status kerf_session_gather(kerf_session *session, const double *values,
   });
 }
 
+kerf_status kerf_session_send(kerf_session *session, uint32_t rank,
+                              const void *data, uint64_t bytes,
+                              kerf_error *error) {
+  return meet(session, error, [&](Communicator &world) {
+    return world.send(rank, data, bytes);
+  });
+}
+
+kerf_status kerf_session_receive(kerf_session *session, uint32_t rank,
+                                 void *data, uint64_t bytes,
+                                 kerf_error *error) {
+  return meet(session, error, [&](Communicator &world) {
+    return world.receive(rank, data, bytes);
+  });
+}
+
 kerf_status kerf_session_clock_offset(kerf_session *session, double *offsetSec,
                                       double *errorSec, kerf_error *error) {
   return compareClocks(*session->world, machineNumber(), clockSeconds,

@@ -333,7 +333,8 @@ std::vector<std::string> kerf::runtime::listFolder(const std::string &path) {
   std::vector<std::string> names;
   if (DIR *folder = opendir(path.c_str())) {
     while (const dirent *entry = readdir(folder))
-      names.push_back(entry->d_name);
+      if (std::string name = entry->d_name; name != "." && name != "..")
+        names.push_back(std::move(name));
     closedir(folder);
   }
   std::sort(names.begin(), names.end());

@@ -135,9 +135,7 @@ private:
 };
 } // namespace
 
-/// 128 bits that nobody can guess: the name of the job's shared memory, and
-/// what ranks say to each other over tcp, follow from the session's name.
-static std::string drawSecret() {
+std::string kerf::runtime::drawSecret() {
   unsigned long long words[2] = {};
   size_t got = 0;
   while (got < sizeof words) {

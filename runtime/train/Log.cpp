@@ -239,6 +239,15 @@ std::string kerf::runtime::formatSaveJson(const SaveRecord &r) {
          jsonQuote(r.path) + "}";
 }
 
+std::string kerf::runtime::formatCopyJson(const SaveRecord &r) {
+  return format("{\"copied_iteration\": %lld, \"iteration\": %lld, "
+                "\"copied_bytes\": %llu, \"copy_write_ms\": %.3f, "
+                "\"copy_stall_ms\": %.3f}",
+                asLong(r.step), asLong(r.now),
+                static_cast<unsigned long long>(r.bytes), 1e3 * r.writeSec,
+                1e3 * r.stallSec);
+}
+
 std::vector<Scalar> kerf::runtime::saveScalars(const SaveRecord &r) {
   return {{"save/stall_ms", 1e3 * r.stallSec},
           {"save/write_ms", 1e3 * r.writeSec},
@@ -375,10 +384,18 @@ void Log::save(const SaveRecord &record) {
   event(record.now, saveScalars(record));
 }
 
+void Log::copy(const SaveRecord &record) { json(formatCopyJson(record)); }
+
 void Log::slow(const SlowRank &found, const std::string &machine,
                int64_t step) {
   line(formatSlowRank(found, machine));
   json(formatSlowRankJson(found, machine, step));
+}
+
+void Log::slowLink(const SlowLink &found, const std::vector<std::string> &names,
+                   int64_t step) {
+  line(formatSlowLink(found, names));
+  json(formatSlowLinkJson(found, names, step));
 }
 
 void Log::finish() { clearBar(); }

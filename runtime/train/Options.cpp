@@ -315,6 +315,13 @@ static constexpr OptionRow rows[] = {
      "most that a rank writes while it trains, such as 500MB/s (a number alone "
      "is in MB/s)",
      bandwidth<&R::saveMegabytes>},
+    {"peer-copies", "1",
+     "keep a newer state in the memory of another machine for each rank: a job "
+     "that lost one goes on from there",
+     integer<&R::peerCopies, 1>},
+    {"copy-every", "N",
+     "steps between these (default: a tenth of --save-every)",
+     integer<&R::copyEvery, 1>},
     {"resume", "DIR",
      "go on, bit for bit, from the newest saved state in DIR, or from "
      "DIR/step-N; in any layout, on any number of ranks",
@@ -506,6 +513,9 @@ static constexpr const char *needs[][2] = {
     {"keep-every", "save-state=DIR"},
     {"save-bandwidth", "save-state=DIR"},
     {"max-restarts", "save-state=DIR"},
+    {"peer-copies", "save-state=DIR"},
+    {"peer-copies", "save-every=N|copy-every=N"},
+    {"copy-every", "peer-copies=1"},
     {"trace-steps", "trace=FILE"},
     {"eval-batches", "eval-every=N|heldout=PART|heldout-data=FILE"},
     {"sample-tokens", "sample=TEXT"},
@@ -606,6 +616,9 @@ static bool checkOptions(const RunOptions &options, std::string &error) {
   else if (!options.initAdapter.empty() && !options.resume.empty() &&
            !isRestart())
     error = "'--init-adapter' and '--resume' both give the adapters: use one";
+  else if (options.peerCopies > 1)
+    error = "'--peer-copies' keeps one copy, found " +
+            std::to_string(options.peerCopies);
   else if (!options.hostfile.empty() && options.transport == "shm")
     error = "'--hostfile' starts ranks on several machines, which "
             "'--transport=shm' does not connect: leave it out";

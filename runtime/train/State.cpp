@@ -6,6 +6,8 @@
 #include "kerf/Train/Log.h"
 #include "kerf/Train/StateFolder.h"
 #include "kerf/Train/Text.h"
+#include "kerf/Train/job/MemoryFolder.h"
+#include "kerf/Train/job/PeerCopies.h"
 
 using namespace kerf::runtime;
 
@@ -20,6 +22,8 @@ bool SavedState::openCheckpoint(const std::string &folder, std::string &error) {
     error = quote(folder) + " is no checkpoint of version " + checkpointVersion;
     return false;
   }
+  if (isCopyFolder(folder))
+    reader.setFilesFolder(filesOfCopy(idOfCopy(folder), folder));
   if (readRun(manifest, run))
     return true;
   error = quote(joinPath(folder, manifestName)) +
@@ -42,9 +46,8 @@ void SavedState::tellEarlier(std::string &error) const {
 bool SavedState::open(const std::string &folder, std::string &error) {
   if (fileExists(joinPath(folder, manifestName)))
     return openCheckpoint(folder, error);
-  std::vector<SavedStep> steps = listSteps(folder);
-  if (!steps.empty()) {
-    if (openCheckpoint(steps.back().path, error))
+  if (std::optional<SavedStep> newest = newestState(folder)) {
+    if (openCheckpoint(newest->path, error))
       return true;
     tellEarlier(error);
     return false;

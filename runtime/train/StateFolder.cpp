@@ -26,6 +26,8 @@ static constexpr const char *partialSuffix = ".partial";
 static constexpr const char *replacedSuffix = ".replaced";
 /// One that is being removed.
 static constexpr const char *removedSuffix = ".removed";
+/// One whose files are in memory.
+static constexpr const char *copySuffix = ".copy";
 static constexpr const char *lockName = ".kerf-run.lock";
 
 std::string kerf::runtime::rankFileName(uint32_t rank) {
@@ -41,12 +43,14 @@ std::string kerf::runtime::partialFolder(const std::string &folder,
   return stepFolder(folder, step) + partialSuffix;
 }
 
-/// The step of "step-12" and "step-12.replaced"; false for other names.
-static bool readStep(std::string name, int64_t &step) {
+/// The step of "step-12" and "step-12.replaced", or of "step-12.copy"; false
+/// for other names.
+static bool readStep(std::string name, int64_t &step,
+                     const char *suffix = replacedSuffix) {
   if (name.compare(0, prefix.size(), prefix) != 0)
     return false;
-  if (endsWith(name, replacedSuffix))
-    name.resize(name.size() - std::strlen(replacedSuffix));
+  if (endsWith(name, suffix))
+    name.resize(name.size() - std::strlen(suffix));
   name.erase(0, prefix.size());
   return parseInteger(name, step) && step >= 0 && std::to_string(step) == name;
 }
@@ -85,6 +89,10 @@ static void rankUnreadable(std::vector<SavedStep> &steps) {
       step.number = timeOf(step.path) < newest ? 0 : INT64_MAX;
 }
 
+static bool isEarlier(const SavedStep &a, const SavedStep &b) {
+  return std::tie(a.number, a.step) < std::tie(b.number, b.step);
+}
+
 std::vector<SavedStep> kerf::runtime::listSteps(const std::string &folder) {
   std::vector<SavedStep> steps;
   for (const std::string &name : listFolder(folder)) {
@@ -97,17 +105,48 @@ std::vector<SavedStep> kerf::runtime::listSteps(const std::string &folder) {
     steps.push_back(own);
   }
   rankUnreadable(steps);
-  std::sort(steps.begin(), steps.end(),
-            [](const SavedStep &a, const SavedStep &b) {
-              return std::tie(a.number, a.step) < std::tie(b.number, b.step);
-            });
+  std::sort(steps.begin(), steps.end(), isEarlier);
   return steps;
+}
+
+std::string kerf::runtime::pathOfCopy(const std::string &folder, int64_t step) {
+  return stepFolder(folder, step) + copySuffix;
+}
+
+bool kerf::runtime::isCopyFolder(const std::string &path) {
+  return endsWith(path, copySuffix);
+}
+
+std::vector<SavedStep> kerf::runtime::listCopies(const std::string &folder) {
+  std::vector<SavedStep> copies;
+  for (const std::string &name : listFolder(folder)) {
+    SavedStep own;
+    own.path = joinPath(folder, name);
+    if (!isCopyFolder(name) || !readStep(name, own.step, copySuffix) ||
+        !fileExists(joinPath(own.path, indexName)))
+      continue;
+    own.number = readNumber(own.path);
+    if (own.isReadable())
+      copies.push_back(own);
+  }
+  std::sort(copies.begin(), copies.end(), isEarlier);
+  return copies;
+}
+
+std::optional<SavedStep> kerf::runtime::newestState(const std::string &folder) {
+  std::vector<SavedStep> steps = listSteps(folder), copies = listCopies(folder);
+  if (!copies.empty() &&
+      (steps.empty() || !isEarlier(copies.back(), steps.back())))
+    return copies.back();
+  return steps.empty() ? std::nullopt : std::optional(steps.back());
 }
 
 std::string kerf::runtime::refuseStates(const std::string &folder) {
   std::vector<SavedStep> steps;
   if (!folder.empty())
-    steps = listSteps(folder);
+    for (auto *list : {listSteps, listCopies})
+      for (SavedStep &own : list(folder))
+        steps.push_back(std::move(own));
   if (steps.empty())
     return "";
   int64_t last = 0;
@@ -138,8 +177,7 @@ static void syncFolder(const std::string &path) {
   close(folder);
 }
 
-/// Whether a file is one that a save writes, or began to.
-static bool isOurs(const std::string &name) {
+bool kerf::runtime::isStateFile(const std::string &name) {
   size_t temporary = name.find(".tmp-");
   std::string own = name.substr(0, temporary);
   return own == manifestName || own == indexName ||
@@ -161,7 +199,7 @@ static void removeStep(const std::string &path,
   for (const std::string &name : listFolder(removed)) {
     if (isStopped && *isStopped)
       return;
-    if (isOurs(name))
+    if (isStateFile(name))
       removeFile(joinPath(removed, name));
   }
   if (rmdir(removed.c_str()) != 0 && removed != path)
@@ -223,6 +261,34 @@ bool kerf::runtime::publishStep(const std::string &folder, int64_t step,
   if (isThere)
     removeStep(replaced);
   return true;
+}
+
+bool kerf::runtime::publishCopy(const std::string &folder, int64_t step,
+                                const std::string &manifest,
+                                const std::string &index, std::string &error) {
+  std::string path = pathOfCopy(folder, step);
+  std::string partial = path + partialSuffix;
+  if (isFolder(path))
+    removeStep(path);
+  if (!makeFolder(partial, error) ||
+      !writeFile(joinPath(partial, indexName), index, error) ||
+      !writeFile(joinPath(partial, manifestName), manifest, error))
+    return false;
+  syncFolder(partial);
+  if (rename(partial.c_str(), path.c_str()) != 0) {
+    error = "cannot rename " + quote(partial) + " to " + quote(path) + ": " +
+            strerror(errno);
+    return false;
+  }
+  syncFolder(folder);
+  return true;
+}
+
+void kerf::runtime::forgetCopies(const std::string &folder,
+                                 const std::string &kept) {
+  for (const SavedStep &copy : listCopies(folder))
+    if (kept.empty() || !isSameFile(copy.path, kept))
+      removeStep(copy.path);
 }
 
 void kerf::runtime::pruneSteps(const std::string &folder, int64_t keep,

@@ -47,8 +47,10 @@ struct Overlap {
 /// Reads files of a checkpoint.
 class PieceFiles {
 public:
-  PieceFiles(const std::string &folder, const StateIndex &index)
-      : folder(folder), index(index) {}
+  /// `whole` has the index, `folder` the files.
+  PieceFiles(const std::string &whole, const std::string &folder,
+             const StateIndex &index)
+      : whole(whole), folder(folder), index(index) {}
   ~PieceFiles() {
     for (auto [number, descriptor] : descriptors)
       close(descriptor);
@@ -76,7 +78,7 @@ private:
   bool readOverlap(const Overlap &overlap, const kerf_box &box, uint64_t width,
                    char *to, std::string &error);
 
-  const std::string &folder;
+  const std::string &whole, &folder;
   const StateIndex &index;
   std::map<uint32_t, int> descriptors; ///< of files that were opened
   uint64_t readCount = 0;
@@ -102,7 +104,7 @@ static bool readText(const std::string &path, MappedFile &file,
 }
 
 bool StateReader::open(const std::string &path, std::string &error) {
-  folder = path;
+  folder = filesFolder = path;
   MappedFile manifestFile, indexFile;
   std::string_view text;
   std::string reason;
@@ -354,7 +356,7 @@ bool PieceFiles::readBox(const std::string &name, const kerf_box &box,
                          uint64_t width, char *to, std::string &error) {
   std::vector<Overlap> overlaps;
   if (!findOverlaps(index.tensors.at(name), box, overlaps))
-    return isDamaged(folder, indexName,
+    return isDamaged(whole, indexName,
                      "the pieces of " + quote(name) + " do not make it up",
                      error);
   for (const Overlap &overlap : overlaps) {
@@ -368,11 +370,55 @@ bool PieceFiles::readBox(const std::string &name, const kerf_box &box,
   return true;
 }
 
+/// Calls body(tensor, holding) for each tensor that a rank has, until one
+/// fails.
+template <typename Body>
+static bool forHoldings(const kerf_artifact *artifact, uint32_t rank,
+                        const std::vector<StateTensor> &tensors,
+                        std::string &error, Body body) {
+  for (const StateTensor &tensor : tensors) {
+    bool has = false;
+    kerf_holding holding;
+    kerf_error failure;
+    if (kerf_tensor_holding(artifact, &tensor.tensor.id, rank, &has, &holding,
+                            &failure) != KERF_OK) {
+      error = failure.message;
+      return false;
+    }
+    if (has && !body(tensor, holding))
+      return false;
+  }
+  return true;
+}
+
+std::vector<bool> StateReader::filesOf(const kerf_artifact *artifact,
+                                       uint32_t rank) const {
+  std::vector<bool> needed(index.files.size(), false);
+  std::string error;
+  bool isWhole =
+      forHoldings(artifact, rank, listState(artifact), error,
+                  [&](const StateTensor &t, const kerf_holding &holding) {
+                    auto it = index.tensors.find(t.name);
+                    if (it == index.tensors.end())
+                      return false;
+                    for (const kerf_box &box : boxesOf(artifact, holding, rank,
+                                                       0, holding.elements)) {
+                      std::vector<Overlap> overlaps;
+                      if (!findOverlaps(it->second, box, overlaps))
+                        return false;
+                      for (const Overlap &overlap : overlaps)
+                        needed[overlap.piece->file] = true;
+                    }
+                    return true;
+                  });
+  return isWhole ? needed : std::vector<bool>(needed.size(), false);
+}
+
 bool StateReader::restore(kerf_session *session, const kerf_artifact *artifact,
                           LoadTimes &times, std::string &error) const {
   double start = now();
   times = {};
-  PieceFiles files(folder, index);
+  PieceFiles files(folder, filesFolder, index);
   std::vector<StateTensor> tensors = listState(artifact);
   auto find = [this](const std::string &name) -> SavedShape {
     auto it = index.tensors.find(name);
@@ -384,17 +430,7 @@ bool StateReader::restore(kerf_session *session, const kerf_artifact *artifact,
     return false;
   uint32_t rank = kerf_session_rank(session);
   std::vector<char> bytes;
-  for (const StateTensor &t : tensors) {
-    bool has = false;
-    kerf_holding holding;
-    kerf_error failure;
-    if (kerf_tensor_holding(artifact, &t.tensor.id, rank, &has, &holding,
-                            &failure) != KERF_OK) {
-      error = failure.message;
-      return false;
-    }
-    if (!has)
-      continue;
+  auto set = [&](const StateTensor &t, const kerf_holding &holding) {
     auto width = static_cast<uint64_t>(kerf_dtype_bytes(t.tensor.dtype));
     // Padding is zero.
     bytes.assign(kerf_local_bytes(artifact, &holding.layout), 0);
@@ -403,12 +439,15 @@ bool StateReader::restore(kerf_session *session, const kerf_artifact *artifact,
       if (!files.readBox(t.name, box, width, bytes.data(), error))
         return false;
     times.needed += holding.elements * width;
+    kerf_error failure;
     if (kerf_session_write(session, &t.tensor.id, bytes.data(), bytes.size(),
-                           &failure) != KERF_OK) {
-      error = failure.message;
-      return false;
-    }
-  }
+                           &failure) == KERF_OK)
+      return true;
+    error = failure.message;
+    return false;
+  };
+  if (!forHoldings(artifact, rank, tensors, error, set))
+    return false;
   times.read = files.bytes();
   times.seconds = now() - start;
   return true;

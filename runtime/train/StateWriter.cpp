@@ -34,7 +34,9 @@ static constexpr uint64_t chunkBytes = 8 << 20, checkedBytes = 256 << 10;
 struct StateWriter::Job {
   kerf_session *session = nullptr; ///< for its snapshot alone
   RunState state;
-  std::string path; ///< of this rank's file
+  std::string path;       ///< of this rank's file
+  bool isInFolder = true; ///< of the checkpoints
+  int64_t every = 0;      ///< steps until the next one
   double bytesPerSecond = 0;
   double cores = 0; ///< that it takes at most while training goes on; 0: any
   const std::vector<StateTensor> *tensors = nullptr;
@@ -366,7 +368,8 @@ double StateWriter::coresToTake() const {
   return isOnHost ? 0.08 / ranks : 0;
 }
 
-bool StateWriter::copy(const RunState &state, std::string &error) {
+bool StateWriter::copy(const RunState &state, const std::string &place,
+                       std::string &error) {
   auto fresh = std::make_unique<Job>();
   std::vector<kerf_part> parts;
   for (const Share &share : shares)
@@ -379,9 +382,12 @@ bool StateWriter::copy(const RunState &state, std::string &error) {
     return false;
   fresh->session = session;
   fresh->state = state;
-  fresh->path =
-      joinPath(partialFolder(options.folder, state.step), rankFileName(rank));
-  fresh->bytesPerSecond = options.bytesPerSecond;
+  fresh->isInFolder = place.empty();
+  fresh->path = fresh->isInFolder
+                    ? joinPath(partialFolder(options.folder, state.step),
+                               rankFileName(rank))
+                    : place;
+  fresh->bytesPerSecond = fresh->isInFolder ? options.bytesPerSecond : 0;
   fresh->cores = coresToTake();
   fresh->tensors = &tensors;
   fresh->shares = &shares;
@@ -390,24 +396,28 @@ bool StateWriter::copy(const RunState &state, std::string &error) {
   return true;
 }
 
-bool StateWriter::begin(const RunState &state, std::string &error) {
+bool StateWriter::begin(const RunState &state, std::string &error,
+                        const std::string &place, int64_t every) {
   double start = now();
   std::string partial = partialFolder(options.folder, state.step);
   settle();
-  if (rank == 0 && !beginStep(options.folder, state.step, error))
+  bool isInFolder = place.empty();
+  if (rank == 0 && isInFolder && !beginStep(options.folder, state.step, error))
     return false;
-  if (!copy(state, error))
+  if (!copy(state, place, error))
     return false;
+  job->every = every > 0 ? every : options.every;
   if (ranks > 1 && !check(kerf_session_barrier(session, &failure), error))
     return false;
-  if (!seesFolder(partial)) {
+  if (isInFolder && !seesFolder(partial)) {
     error = notShared(rank, partial);
     return false;
   }
   job->beginSec = now() - start;
   if (!startThread(thread, [own = job.get()] { own->run(); }, error))
     return false;
-  busy = isPartial = true;
+  busy = true;
+  isPartial = isInFolder;
   return true;
 }
 
@@ -417,7 +427,7 @@ bool StateWriter::begin(const RunState &state, std::string &error) {
 
 /// Of several ranks that failed, as on a full disk, the first one tells.
 bool StateWriter::poll(bool &isWritten, std::string &error) {
-  job->isLate = 2 * ++job->polls >= options.every;
+  job->isLate = 2 * ++job->polls >= job->every;
   bool isDone = job->isDone;
   bool hasFailed = isDone && !job->error.empty();
   int32_t said = hasFailed ? 2 + static_cast<int32_t>(ranks - rank)
@@ -500,18 +510,22 @@ bool StateWriter::finish(bool hasWaited, SaveRecord &record,
     return false;
   record = {};
   record.step = job->state.step;
+  bytesOfFiles.clear();
   for (uint32_t r = 0; r < ranks; ++r) {
     Halves read(&all[static_cast<size_t>(r) * width]);
     record.copySec = std::max(record.copySec, read.number());
     record.writeSec = std::max(record.writeSec, read.number());
     record.stallSec = std::max(record.stallSec, read.number());
     record.bytes += read.take();
+    (void)read.take();
+    bytesOfFiles.push_back(read.take());
   }
   if (rank != 0)
     return true;
   // The others wait for this rank in the next step.
   double written = now();
-  bool isDone = publish(all, width, record, error);
+  indexText = renderIndex(indexOf(all, width));
+  bool isDone = !job->isInFolder || publish(record, error);
   record.stallSec += now() - written;
   return isDone;
 }
@@ -552,25 +566,25 @@ StateIndex StateWriter::indexOf(const std::vector<double> &all,
   return index;
 }
 
-/// Index, then manifest, then the name.
-bool StateWriter::publish(const std::vector<double> &all, uint32_t width,
-                          SaveRecord &record, std::string &error) {
-  std::string partial = partialFolder(options.folder, job->state.step);
-  std::string index = renderIndex(indexOf(all, width));
+std::string StateWriter::manifestWith(Metadata added) const {
   Metadata manifest = describeRun(job->state);
+  manifest.merge(added);
   manifest["kerf_checkpoint"] = checkpointVersion;
   manifest["model"] =
       kerf_artifact_string(artifact, kerf_artifact_meta(artifact)->model);
   manifest[numberKey] = std::to_string(nextNumber(options.folder));
-  manifest["index_bytes"] = std::to_string(index.size());
-  manifest["index_checksum"] = [&] {
-    Checksum sum;
-    sum.add(index);
-    return sum.text();
-  }();
-  if (!writeFile(joinPath(partial, indexName), index, error) ||
-      !writeFile(joinPath(partial, manifestName), renderManifest(manifest),
-                 error) ||
+  manifest["index_bytes"] = std::to_string(indexText.size());
+  Checksum sum;
+  sum.add(indexText);
+  manifest["index_checksum"] = sum.text();
+  return renderManifest(manifest);
+}
+
+/// Index, then manifest, then the name.
+bool StateWriter::publish(SaveRecord &record, std::string &error) {
+  std::string partial = partialFolder(options.folder, job->state.step);
+  if (!writeFile(joinPath(partial, indexName), indexText, error) ||
+      !writeFile(joinPath(partial, manifestName), manifestWith({}), error) ||
       !publishStep(options.folder, job->state.step, record.path, error))
     return false;
   isPartial = false;

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <initializer_list>
 #include <string_view>
+#include <tuple>
 
 using namespace kerf::runtime;
 
@@ -157,7 +158,12 @@ std::optional<SavedStep> kerf::runtime::newestSince(const std::string &folder,
   for (const SavedStep &step : listSteps(folder))
     if (step.isReadable() && step.number >= first)
       newest = step;
-  return newest;
+  std::vector<SavedStep> copies = listCopies(folder);
+  bool isNewer =
+      !copies.empty() && copies.back().number >= first &&
+      (!newest || std::tie(copies.back().number, copies.back().step) >=
+                      std::tie(newest->number, newest->step));
+  return isNewer ? copies.back() : newest;
 }
 
 /// Steps that an attempt made whole.
@@ -208,11 +214,22 @@ static int finish(const Goodput &goodput, int status) {
   return status;
 }
 
+/// A job that goes on from a state on disk does not come back to what an
+/// earlier one had in memory.
+static void dropOldCopies(const RunOptions &options) {
+  std::optional<SavedStep> newest = newestState(options.resume);
+  bool isFromCopy =
+      isCopyFolder(options.resume) || (newest && isCopyFolder(newest->path));
+  if (!options.resume.empty() && !isFromCopy)
+    forgetCopies(options.saveState);
+}
+
 int kerf::runtime::supervise(
     const RunOptions &options, const std::vector<std::string> &arguments,
     const std::function<JobEnd(const std::vector<std::string> &,
                                const JobProgress &)> &launch) {
   holdSignals();
+  dropOldCopies(options);
   History history(options.saveState);
   Goodput goodput;
   std::vector<std::string> next = arguments;

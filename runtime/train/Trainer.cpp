@@ -10,13 +10,13 @@
 #include "kerf/Train/ModelFolder.h"
 #include "kerf/Train/RunPage.h"
 #include "kerf/Train/Signals.h"
-#include "kerf/Train/StateWriter.h"
 #include "kerf/Train/Text.h"
 #include "kerf/Train/Trace.h"
 #include "kerf/Train/Tuning.h"
 #include "kerf/Train/Weights.h"
 #include "kerf/Train/job/Evaluation.h"
 #include "kerf/Train/job/RankTimes.h"
+#include "kerf/Train/job/Saves.h"
 #include "kerf/Train/sample/Sampler.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ public:
         meta(*kerf_artifact_meta(setup.artifact)), state(setup.start),
         feeder(setup.data.training, state.seed, ports.rows, ports.sequence) {}
   ~Trainer() {
-    writer.reset();
+    saves.reset();
     kerf_session_destroy(session);
   }
   Trainer(const Trainer &) = delete;
@@ -50,6 +50,7 @@ private:
   bool tryTargets();
   bool setWeights();
   bool restore();
+  bool failCopy(const std::string &message);
   using Loader = decltype(loadWeights);
   bool loadFrom(const std::string &path, Loader *load);
   bool describeStart();
@@ -77,7 +78,7 @@ private:
   bool evaluate();
   bool agreeToStop();
   bool save();
-  bool finishSave(bool hasWaited);
+  bool keep();
   bool completeSave();
   bool pollSave();
   bool failSave(const std::string &text, const std::string &message);
@@ -107,12 +108,11 @@ private:
   std::optional<Log> log;
   RunPage page;
   std::optional<TracePart> trace;
-  std::optional<StateWriter> writer; ///< where states are saved
-  std::optional<Sampler> sampler;    ///< on the first rank, where asked for
+  std::optional<Saves> saves;     ///< where states are saved
+  std::optional<Sampler> sampler; ///< on the first rank, where asked for
   TuningFile tuned;
   StepTimes times;
   RankTimes ranks;
-  int64_t savedStep = -1;
   double savingSec = 0; ///< since the launcher was told something
   int stop = 0;
   kerf_error failure{};
@@ -216,17 +216,18 @@ bool Trainer::describeStart() {
 bool Trainer::tryTargets() {
   std::string message;
   if (!options.saveState.empty()) {
-    SaveOptions wanted{options.saveState, options.keep, options.keepEvery,
-                       options.saveMegabytes * 1e6, options.saveEvery};
-    if (!writer.emplace(session, setup.artifact, wanted).open(message))
+    if (!saves.emplace(options, setup, session, *log).open(message))
       return failSave("the state cannot be saved: ", message);
   }
-  if (kerf_session_rank(session) != 0)
-    return true;
+  bool isFirst = kerf_session_rank(session) == 0;
   bool goesOn = setup.saved && setup.saved->isIn(options.saveState);
   if (std::string why = refuseStates(options.saveState);
-      !goesOn && !why.empty())
+      isFirst && !goesOn && !why.empty())
     return failLocally(why);
+  if (saves && !saves->openCopies(message))
+    return failSave("no copies can be kept: ", message);
+  if (!isFirst)
+    return true;
   for (const std::string &path : {options.saveWeights, options.saveAdapter})
     if (!path.empty() && !tryFile(weightsFile(path), message))
       return failLocally("the weights cannot be saved: " + message);
@@ -248,6 +249,10 @@ bool Trainer::setWeights() {
 bool Trainer::restore() {
   std::string message;
   LoadTimes own;
+  const StateReader *copy = setup.saved->copy();
+  if (copy && !fetchCopy(session, setup.artifact, *copy, setup.saved->path(),
+                         failure, message))
+    return failCopy(message);
   if (!setup.saved->restore(session, setup.artifact, own, message))
     return failLocally(message);
   std::array<double, 3> numbers = {static_cast<double>(own.needed),
@@ -261,6 +266,16 @@ bool Trainer::restore() {
   record.path = setup.saved->path();
   log->load(record);
   return true;
+}
+
+/// A state that was in the memory of lost machines is no reason not to start
+/// again, from the one before it.
+bool Trainer::failCopy(const std::string &message) {
+  if (failure.status != KERF_OK)
+    return check(failure.status);
+  if (!message.empty())
+    kerf_session_abort(session, message.c_str());
+  return fail(kerf_exit_code(KERF_PEER_LOST), message);
 }
 
 /// Sets weights from a file or folder, if one is named.
@@ -404,7 +419,7 @@ bool Trainer::runStep(StepRecord &record) {
 }
 
 /// Collects where the ranks waited, of steps that are told, and now and then of
-/// others; ranks that are slow are named.
+/// others; ranks and links that are slow are named.
 bool Trainer::gatherWaits(StepRecord &record) {
   constexpr int64_t often = 10;
   ranks.end(session, times);
@@ -413,14 +428,12 @@ bool Trainer::gatherWaits(StepRecord &record) {
   if (!isTold && state.step % often != 0)
     return true;
   std::vector<std::array<double, 3>> all;
-  std::vector<SlowRank> slow;
-  if (!check(ranks.compare(session, setup.artifact, all, slow, failure)))
+  if (!check(ranks.compare(session, setup.artifact, state.step, all, *log,
+                           failure)))
     return false;
   record.waits = summarizeWaits(all);
   if (!options.html.empty())
     page.note(record, all);
-  for (const SlowRank &found : slow)
-    log->slow(found, ranks.machineOf(found.rank), state.step);
   return true;
 }
 
@@ -507,7 +520,7 @@ static constexpr const char *notSaved = "the state was not saved: ";
 /// Ranks that cannot write have agreed on which of them tells; the others have
 /// no message.
 bool Trainer::failSave(const std::string &text, const std::string &message) {
-  if (kerf_status code = writer->failed()) {
+  if (kerf_status code = saves->failed()) {
     std::snprintf(failure.message, sizeof failure.message, "%s",
                   message.c_str());
     return check(code, text);
@@ -518,42 +531,26 @@ bool Trainer::failSave(const std::string &text, const std::string &message) {
 
 /// Begins to save the state; what is being written is waited for.
 bool Trainer::save() {
-  if (!writer || savedStep == state.step)
-    return true;
-  if (writer->isBusy()) {
-    log->line(" the state of step " + std::to_string(savedStep) +
-              " is still being written: waiting");
-    if (!finishSave(/*hasWaited=*/true))
-      return false;
-  }
   std::string message;
-  if (!writer->begin(state, message))
-    return failSave(notSaved, message);
-  savedStep = state.step;
-  return true;
+  return !saves || saves->save(state, message) || failSave(notSaved, message);
 }
 
-bool Trainer::finishSave(bool hasWaited) {
-  SaveRecord record;
+/// Begins to keep it in memory, where that is due.
+bool Trainer::keep() {
   std::string message;
-  if (!writer->finish(hasWaited, record, message))
-    return failSave(notSaved, message);
-  record.now = state.step;
-  log->save(record);
-  return true;
+  return !saves || saves->keep(state, message) || failSave(notSaved, message);
 }
 
-bool Trainer::completeSave() { return finishSave(/*hasWaited=*/true); }
+bool Trainer::completeSave() {
+  std::string message;
+  return !saves || saves->complete(state, message) ||
+         failSave(notSaved, message);
+}
 
 /// Completes what all ranks have written.
 bool Trainer::pollSave() {
-  if (!writer || !writer->isBusy())
-    return true;
-  bool isWritten = false;
   std::string message;
-  if (!writer->poll(isWritten, message))
-    return failSave(notSaved, message);
-  return !isWritten || finishSave(/*hasWaited=*/false);
+  return !saves || saves->poll(state, message) || failSave(notSaved, message);
 }
 
 bool Trainer::loop() {
@@ -566,8 +563,7 @@ bool Trainer::loop() {
   while (state.step < last && !stop) {
     if (!step()) {
       // All ranks have this loss; what they copied before is good.
-      if (fault == FaultKind::NotFinite && writer && writer->isBusy() &&
-          finishSave(/*hasWaited=*/true))
+      if (fault == FaultKind::NotFinite && completeSave())
         (void)kerf_session_barrier(session, &failure);
       return false;
     }
@@ -581,7 +577,7 @@ bool Trainer::loop() {
     bool isExported =
         options.exportEvery > 0 && state.step % options.exportEvery == 0;
     if (!agreeToStop() || !waitFor(&Trainer::pollSave) ||
-        ((isDue || isLast || stop) && !waitFor(&Trainer::save)) ||
+        !waitFor(isDue || isLast || stop ? &Trainer::save : &Trainer::keep) ||
         (isExported &&
          !exportWeights(joinPath(options.saveWeights,
                                  "step-" + std::to_string(state.step)))))
@@ -589,10 +585,11 @@ bool Trainer::loop() {
   }
   // Also where there was nothing to train: a state comes into another folder,
   // in this layout.
-  bool isThere = setup.saved && setup.saved->isIn(options.saveState);
-  if (savedStep < 0 && !isThere && !waitFor(&Trainer::save))
+  bool isThere = setup.saved && !setup.saved->copy() &&
+                 setup.saved->isIn(options.saveState);
+  if (saves && saves->savedStep() < 0 && !isThere && !waitFor(&Trainer::save))
     return false;
-  if (writer && writer->isBusy() && !waitFor(&Trainer::completeSave))
+  if (saves && saves->isBusy() && !waitFor(&Trainer::completeSave))
     return false;
   return !trace || finishTrace();
 }
@@ -701,7 +698,10 @@ bool Trainer::finishRun() {
     log->line(describeStop(stop, state.step, options.steps));
   if (std::string text = ranks.summary(); !text.empty())
     log->line(text);
-  writer ? writer->settle() : void();
+  if (saves) {
+    saves->end();
+    saves->settle();
+  }
   // With all that libraries load when they are used first.
   kerf_memory memory;
   kerf_session_memory(session, &memory);
@@ -761,7 +761,7 @@ bool Trainer::takeSamplerWeights() {
 bool Trainer::sample() {
   if (!sampler || stop)
     return true;
-  writer.reset();
+  saves.reset();
   kerf_session_destroy(session);
   session = nullptr;
   std::string message;

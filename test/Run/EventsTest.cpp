@@ -34,9 +34,9 @@ TEST_F(EventsTest, WritesTheDocumentedBytes) {
     ASSERT_TRUE(file.write(300, {{"a/b", 1.5}}, error)) << error;
   }
   std::vector<std::string> names = listFolder(path("made/here"));
-  ASSERT_EQ(names.size(), 3u);
-  EXPECT_EQ(names[2].substr(0, 20), "events.out.tfevents.");
-  std::string bytes = get("made/here/" + names[2]);
+  ASSERT_EQ(names.size(), 1u);
+  EXPECT_EQ(names[0].substr(0, 20), "events.out.tfevents.");
+  std::string bytes = get("made/here/" + names[0]);
   // Two records of 9 + 2 bytes of time and step, and 15 or 4 more.
   ASSERT_EQ(bytes.size(), (16 + 26) + (16 + 15) + (16 + 26));
   EXPECT_EQ(bytes.substr(0, 8), bytesOf<uint64_t>({26}));

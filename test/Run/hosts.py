@@ -38,8 +38,9 @@ def losses(text):
     return {int(step): loss for step, loss in re.findall(r"iteration +(\d+)/.* loss: (\S+)", text)}
 
 
-@unittest.skipUnless(shutil.which("mpirun"), "no mpirun: jobs on several machines are not run")
-class Hosts(unittest.TestCase):
+class HostsCase(unittest.TestCase):
+    """A folder with a job on two imitated machines."""
+
     def setUp(self):
         held = tempfile.TemporaryDirectory()
         self.addCleanup(held.cleanup)
@@ -58,16 +59,20 @@ class Hosts(unittest.TestCase):
         mark = self.folder / "down" / name
         mark.touch() if is_down else mark.unlink()
 
-    def start(self, *arguments):
+    def environment(self):
+        """Of kerf-run."""
         ours = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "KERF_", "OMPI_", "PMIX_")
         clean = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
-        extra = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "KERF_HOST_PROBE": "./probe",
-                 "KERF_HOST_CHECK": "0.2", "PATH": f"{self.folder}:{os.environ['PATH']}"}  # fmt: skip
+        return clean | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                        "KERF_HOST_PROBE": "./probe", "KERF_HOST_CHECK": "0.2",
+                        "PATH": f"{self.folder}:{os.environ['PATH']}"}  # fmt: skip
+
+    def start(self, *arguments):
         out = open(self.folder / "out", "w")  # pylint: disable=consider-using-with
         self.addCleanup(out.close)
         job = subprocess.Popen(
             ["kerf-run", FOUR, *OPTIONS, "--hostfile=hosts", "--save-state=s", *arguments], cwd=self.folder,
-            env=clean | extra, stdout=out, stderr=subprocess.STDOUT,
+            env=self.environment(), stdout=out, stderr=subprocess.STDOUT,
         )  # fmt: skip
         self.addCleanup(job.kill)
         return job
@@ -98,6 +103,9 @@ class Hosts(unittest.TestCase):
     def used(self):
         return (self.folder / "hosts.used").read_text().split("\n")[:-1]
 
+
+@unittest.skipUnless(shutil.which("mpirun"), "no mpirun: jobs on several machines are not run")
+class Hosts(HostsCase):
     # 'b' is lost with two ranks in the middle of the run, and comes back: two ranks go on from the state, then four
     # again, and the losses are those of a run that lost nothing.
     def test_lost_and_back(self):

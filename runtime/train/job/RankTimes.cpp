@@ -2,11 +2,11 @@
 
 #include "kerf/Train/job/RankTimes.h"
 
+#include "kerf/Artifact/Format.h"
 #include "kerf/Train/Text.h"
 
 #include <algorithm>
-
-#include <unistd.h>
+#include <string_view>
 
 using namespace kerf::runtime;
 
@@ -25,81 +25,66 @@ void RankTimes::end(kerf_session *session, const StepTimes &times) {
   ++steps;
 }
 
-namespace {
-/// A name as numbers that any transport carries: six bytes are exact in each.
-constexpr size_t kBytesEach = 6;
-using MachineName = std::array<double, 8>;
-} // namespace
-
-static MachineName ownMachine() {
-  char name[kBytesEach * std::tuple_size<MachineName>::value + 1] = {};
-  if (gethostname(name, sizeof name - 1) != 0)
-    name[0] = 0;
-  MachineName numbers{};
-  for (size_t i = 0; i + 1 < sizeof name; ++i)
-    numbers[i / kBytesEach] =
-        256 * numbers[i / kBytesEach] + static_cast<unsigned char>(name[i]);
-  return numbers;
+/// Links are measured of host memory's transports: what a device's library
+/// uses are others.
+kerf_status RankTimes::begin(kerf_session *session,
+                             const kerf_artifact *artifact,
+                             kerf_error &failure) {
+  const kerf_meta *meta = kerf_artifact_meta(artifact);
+  auto ranks = static_cast<uint32_t>(meta->world_size);
+  std::vector<uint32_t> stages;
+  for (uint32_t rank = 0; rank < ranks; ++rank)
+    stages.push_back(stageOf(artifact, rank));
+  slowRanks.emplace(std::move(stages));
+  kerf_status code = gatherMachines(session, ranks, machines, failure);
+  bool isOnHost =
+      std::string_view("cpu") == kerf_artifact_string(artifact, meta->target);
+  if (code == KERF_OK && isOnHost && MachineMap(machines).count() > 1)
+    links.emplace(session, machines);
+  return code;
 }
 
-static std::string textOf(const MachineName &numbers) {
-  std::string text;
-  for (double number : numbers) {
-    auto value = static_cast<uint64_t>(number);
-    for (size_t i = kBytesEach; i-- > 0;)
-      if (auto byte = static_cast<char>(value >> (8 * i)))
-        text += byte;
-  }
-  return text;
-}
-
-kerf_status RankTimes::gatherMachines(kerf_session *session, uint32_t ranks,
-                                      kerf_error &failure) {
-  MachineName name = ownMachine();
-  std::vector<MachineName> all(ranks, name);
-  kerf_status code =
-      ranks > 1 ? kerf_session_gather(session, name.data(), name.size(),
-                                      all.data()->data(), &failure)
-                : KERF_OK;
-  for (const MachineName &each : all)
-    machines.push_back(textOf(each));
+kerf_status RankTimes::measureLinks(int64_t step, Log &log,
+                                    kerf_error &failure) {
+  std::vector<SlowLink> told;
+  kerf_status code = links->measure(told, failure);
+  for (const SlowLink &found : told)
+    log.slowLink(found, links->names(), step);
   return code;
 }
 
 kerf_status RankTimes::compare(kerf_session *session,
-                               const kerf_artifact *artifact,
+                               const kerf_artifact *artifact, int64_t step,
                                std::vector<std::array<double, 3>> &waits,
-                               std::vector<SlowRank> &slow,
-                               kerf_error &failure) {
+                               Log &log, kerf_error &failure) {
   auto ranks = static_cast<uint32_t>(kerf_artifact_meta(artifact)->world_size);
-  if (!slowRanks) {
-    std::vector<uint32_t> stages;
-    for (uint32_t rank = 0; rank < ranks; ++rank)
-      stages.push_back(stageOf(artifact, rank));
-    slowRanks.emplace(std::move(stages));
-    if (kerf_status code = gatherMachines(session, ranks, failure);
-        code != KERF_OK)
+  if (!slowRanks)
+    if (kerf_status code = begin(session, artifact, failure); code != KERF_OK)
       return code;
-  }
-  std::array<double, 4> mine = {
+  std::array<double, 5> mine = {
       own[0], own[1], own[2],
-      busySec / static_cast<double>(std::max<int64_t>(steps, 1))};
+      busySec / static_cast<double>(std::max<int64_t>(steps, 1)),
+      links && links->isDue() ? 1.0 : 0.0};
   busySec = 0;
   steps = 0;
-  std::vector<std::array<double, 4>> all(ranks, mine);
+  std::vector<std::array<double, 5>> all(ranks, mine);
   if (ranks > 1)
     if (kerf_status code = kerf_session_gather(
             session, mine.data(), mine.size(), all.data()->data(), &failure);
         code != KERF_OK)
       return code;
   std::vector<double> busy;
-  for (auto [data, communication, barrier, busyOfRank] : all) {
+  for (auto [data, communication, barrier, busyOfRank, isDue] : all) {
     waits.push_back({data, communication, barrier});
     busy.push_back(busyOfRank);
   }
+  if (all.front().back() > 0)
+    if (kerf_status code = measureLinks(step, log, failure); code != KERF_OK)
+      return code;
   if (kerf_session_rank(session) != 0)
     return KERF_OK;
-  slow = slowRanks->note(busy);
+  for (const SlowRank &found : slowRanks->note(busy))
+    log.slow(found, machines[found.rank], step);
   add(waits, busy);
   return KERF_OK;
 }

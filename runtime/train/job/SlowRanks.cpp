@@ -3,6 +3,7 @@
 #include "kerf/Train/job/SlowRanks.h"
 
 #include "kerf/Train/Text.h"
+#include "kerf/Train/job/Median.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -14,14 +15,6 @@ using namespace kerf::runtime;
 /// beginning; no more where it is slower in less than half of them, or by less
 /// than half of that.
 static constexpr double kMostly = 0.8, kLonger = 0.08, kGrown = 0.1;
-
-static double median(std::vector<double> values) {
-  if (values.empty())
-    return 0;
-  auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 SlowRanks::SlowRanks(std::vector<uint32_t> all)
     : stages(std::move(all)), isSlow(stages.size(), false) {

@@ -384,6 +384,15 @@ KERF_API kerf_status kerf_session_agree_max(kerf_session *session,
 KERF_API kerf_status kerf_session_gather(kerf_session *session,
                                          const double *values, uint32_t count,
                                          double *all, kerf_error *error);
+/* Sends `bytes` of the host's memory to another rank, which receives as many at
+ * the same time: between steps. Ranks that do several of these do them in one
+ * order of all. */
+KERF_API kerf_status kerf_session_send(kerf_session *session, uint32_t rank,
+                                       const void *data, uint64_t bytes,
+                                       kerf_error *error);
+KERF_API kerf_status kerf_session_receive(kerf_session *session, uint32_t rank,
+                                          void *data, uint64_t bytes,
+                                          kerf_error *error);
 /* Collective: what must be added to CLOCK_MONOTONIC of this rank to get that of
  * rank 0, and how wrong this can be. Both are 0 on the machine of rank 0, whose
  * processes share the clock. */

@@ -98,7 +98,8 @@ bool isFolder(const std::string &path);
 bool fileExists(const std::string &path);
 /// Whether two paths name one file or folder.
 bool isSameFile(const std::string &a, const std::string &b);
-/// Names of the entries of a folder, sorted; none if it cannot be read.
+/// Names of the entries of a folder, sorted, without "." and ".."; none if it
+/// cannot be read.
 std::vector<std::string> listFolder(const std::string &path);
 /// Removes a file; fine if there is none.
 void removeFile(const std::string &path);

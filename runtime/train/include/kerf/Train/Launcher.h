@@ -27,6 +27,11 @@ void markLaunch();
 bool isRestart();
 void markRestart();
 
+/// 128 bits that nobody can guess, as 32 digits: the name of the job's shared
+/// memory, and what ranks say to each other over tcp, follow from the session's
+/// name.
+std::string drawSecret();
+
 /// Keeps signals that end a program from doing so, for who looks for them
 /// (`sigtimedwait`); ranks that are started do not inherit that.
 void holdSignals();

@@ -11,6 +11,7 @@
 
 #include "kerf/Train/EventFile.h"
 #include "kerf/Train/Experts.h"
+#include "kerf/Train/job/SlowLinks.h"
 #include "kerf/Train/job/SlowRanks.h"
 
 #include <array>
@@ -103,6 +104,7 @@ struct SaveRecord {
 };
 std::string formatSave(const SaveRecord &record);
 std::string formatSaveJson(const SaveRecord &record);
+std::string formatCopyJson(const SaveRecord &record);
 std::vector<Scalar> saveScalars(const SaveRecord &record);
 
 /// The same for TensorBoard, with the tags of Hugging Face's Trainer where it
@@ -138,7 +140,12 @@ public:
   void begin(const std::vector<std::string> &lines, const std::string &text);
   void load(const LoadRecord &record);
   void save(const SaveRecord &record);
+  /// A copy in memory: in the JSON alone.
+  void copy(const SaveRecord &record);
   void slow(const SlowRank &found, const std::string &machine, int64_t step);
+  /// `names`: of the machines.
+  void slowLink(const SlowLink &found, const std::vector<std::string> &names,
+                int64_t step);
   /// Removes the progress bar.
   void finish();
 

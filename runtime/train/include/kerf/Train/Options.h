@@ -41,9 +41,10 @@ struct RunOptions {
   std::string initFrom, saveWeights, saveState, resume;
   std::string initAdapter, saveAdapter;
   int64_t saveEvery = 0, exportEvery = 0;
-  int64_t keep = 2, keepEvery = 0; ///< checkpoints; 0: none more
-  int64_t maxRestarts = 0;         ///< within an hour
-  double saveMegabytes = 0;        ///< per second and rank; 0: no limit
+  int64_t keep = 2, keepEvery = 0;       ///< checkpoints; 0: none more
+  int64_t peerCopies = 0, copyEvery = 0; ///< in memory; 0: none, by itself
+  int64_t maxRestarts = 0;               ///< within an hour
+  double saveMegabytes = 0;              ///< per second and rank; 0: no limit
   double shardMegabytes = 5000;
 
   std::string device, pluginPath;

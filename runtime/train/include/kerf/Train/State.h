@@ -7,6 +7,7 @@
 #include "kerf/Train/Files.h"
 #include "kerf/Train/RunState.h"
 #include "kerf/Train/StateFile.h"
+#include "kerf/Train/StateFolder.h"
 #include "kerf/Train/StateReader.h"
 
 #include <string>
@@ -28,6 +29,10 @@ public:
   const RunState &state() const { return run; }
   /// Where the state was found.
   const std::string &path() const { return found; }
+  /// The checkpoint, if it is one whose files are in memory; or null.
+  const StateReader *copy() const {
+    return isCopyFolder(found) ? std::get_if<StateReader>(&source) : nullptr;
+  }
   /// Whether it is a checkpoint among those of a folder.
   bool isIn(const std::string &folder) const {
     return std::holds_alternative<StateReader>(source) &&

@@ -8,6 +8,9 @@
 // It is written as `step-12.partial/`, the manifest last, and gets its name by
 // one rename: what has no manifest is no checkpoint.
 //
+// `step-12.copy/` has manifest and index alone: the files are in the memory of
+// the machines (job/PeerCopies.h).
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef KERF_TRAIN_STATEFOLDER_H
@@ -15,6 +18,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +34,9 @@ std::string rankFileName(uint32_t rank);
 /// "FOLDER/step-12.partial".
 std::string partialFolder(const std::string &folder, int64_t step);
 
+/// Whether a file is one that a save writes, or began to.
+bool isStateFile(const std::string &name);
+
 struct SavedStep {
   int64_t step = 0;
   /// Saves are numbered: a folder may have states of a run that went further,
@@ -42,6 +49,20 @@ struct SavedStep {
 };
 /// The checkpoints in a folder that have a manifest, the oldest save first.
 std::vector<SavedStep> listSteps(const std::string &folder);
+/// Those whose files are in memory, of which manifest and index can be read.
+std::vector<SavedStep> listCopies(const std::string &folder);
+/// The newest of both, if there is any.
+std::optional<SavedStep> newestState(const std::string &folder);
+/// "FOLDER/step-12.copy".
+std::string pathOfCopy(const std::string &folder, int64_t step);
+/// Whether a state's folder is one of those in memory.
+bool isCopyFolder(const std::string &path);
+/// Makes a state known whose files are in memory.
+[[nodiscard]] bool publishCopy(const std::string &folder, int64_t step,
+                               const std::string &manifest,
+                               const std::string &index, std::string &error);
+/// Forgets the states in memory, but for the one at `kept`.
+void forgetCopies(const std::string &folder, const std::string &kept = "");
 /// Why a run that does not go on from the states in `folder` may not save
 /// there; "" where there are none.
 std::string refuseStates(const std::string &folder);

@@ -2,7 +2,8 @@
 //
 // Each rank finds which pieces of the checkpoint have what it stores, reads the
 // tiles (StateIndex.h) of those bytes and no others, and checks each one. No
-// rank reads for another one.
+// rank reads for another one. Files of a state in memory are in a folder of
+// their own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,6 +15,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace kerf::runtime {
 
@@ -29,6 +31,12 @@ public:
   /// Reads manifest and index of a checkpoint's folder.
   [[nodiscard]] bool open(const std::string &folder, std::string &error);
   const Metadata &manifest() const { return entries; }
+  const std::vector<IndexedFile> &files() const { return index.files; }
+  /// Where the files are, if not beside the manifest.
+  void setFilesFolder(const std::string &path) { filesFolder = path; }
+  /// The files that have what `rank` stores. Empty where a tensor is missing,
+  /// which `restore` tells.
+  std::vector<bool> filesOf(const kerf_artifact *artifact, uint32_t rank) const;
 
   /// Sets all tensors that this rank has. Fails on tensors that are missing,
   /// not of the model, or of another shape or type, on pieces that do not make
@@ -38,7 +46,7 @@ public:
                              std::string &error) const;
 
 private:
-  std::string folder;
+  std::string folder, filesFolder;
   Metadata entries;
   StateIndex index;
 };

@@ -48,8 +48,10 @@ public:
   [[nodiscard]] bool open(std::string &error);
 
   /// Starts to copy what this rank saves, as it is now, and to write it.
-  /// Collective; no save may be under way.
-  [[nodiscard]] bool begin(const RunState &state, std::string &error);
+  /// Collective; no save may be under way. `place`, if not empty: the rank's
+  /// file, on its machine alone; `every`: steps until the next one of these.
+  [[nodiscard]] bool begin(const RunState &state, std::string &error,
+                           const std::string &place = "", int64_t every = 0);
   /// Whether a save is under way: the same on all ranks.
   bool isBusy() const { return busy; }
   /// Collective, while one is under way: whether all ranks have written. False
@@ -57,9 +59,17 @@ public:
   /// not.
   [[nodiscard]] bool poll(bool &isWritten, std::string &error);
   /// Collective: waits until all ranks have written, and completes the
-  /// checkpoint. `hasWaited`: training stands still for it.
+  /// checkpoint, if its files are in the folder. `hasWaited`: training stands
+  /// still for it.
   [[nodiscard]] bool finish(bool hasWaited, SaveRecord &record,
                             std::string &error);
+  /// Bytes of each rank's file of the last save that was finished.
+  const std::vector<uint64_t> &fileBytes() const { return bytesOfFiles; }
+  /// Its index, and its manifest with some entries added; on the first rank.
+  const std::string &index() const { return indexText; }
+  std::string manifestWith(Metadata added) const;
+  /// Bytes that this rank saves.
+  uint64_t bytes() const { return copyBytes; }
   /// Waits until what was removed aside is gone.
   void settle();
   /// Why a call failed: KERF_OK where it could not write.
@@ -73,9 +83,9 @@ private:
   static bool startThread(std::thread &made, std::function<void()> body,
                           std::string &error);
   double coresToTake() const;
-  bool copy(const RunState &state, std::string &error);
-  bool publish(const std::vector<double> &all, uint32_t width,
-               SaveRecord &record, std::string &error);
+  bool copy(const RunState &state, const std::string &place,
+            std::string &error);
+  bool publish(SaveRecord &record, std::string &error);
   StateIndex indexOf(const std::vector<double> &all, uint32_t width) const;
 
   kerf_session *session;
@@ -92,6 +102,8 @@ private:
   std::thread thread; ///< of the save that is under way
   std::thread aside;  ///< makes memory ready, removes old states
   std::atomic<bool> isEnding{false};
+  std::vector<uint64_t> bytesOfFiles;
+  std::string indexText;
   bool busy = false;
   bool isPartial = false; ///< a folder is there that has no name yet
 };

@@ -4,7 +4,9 @@
 #define KERF_TRAIN_JOB_RANKTIMES_H
 
 #include "kerf/Runtime/Runtime.h"
+#include "kerf/Train/Log.h"
 #include "kerf/Train/Trace.h"
+#include "kerf/Train/job/LinkTimes.h"
 #include "kerf/Train/job/SlowRanks.h"
 
 #include <array>
@@ -21,13 +23,12 @@ public:
   void begin(kerf_session *session);
   void end(kerf_session *session, const StepTimes &times);
 
-  /// Collective: fills `waits` with seconds of the last step, by rank: data,
-  /// communication, meetings; and finds ranks that became slow since.
+  /// Collective, after step `step`: fills `waits` with seconds of the last one,
+  /// by rank: data, communication, meetings; and tells of ranks and links that
+  /// became slow since.
   kerf_status compare(kerf_session *session, const kerf_artifact *artifact,
-                      std::vector<std::array<double, 3>> &waits,
-                      std::vector<SlowRank> &slow, kerf_error &failure);
-  /// Of a rank; known after the first comparison.
-  const std::string &machineOf(uint32_t rank) const { return machines[rank]; }
+                      int64_t step, std::vector<std::array<double, 3>> &waits,
+                      Log &log, kerf_error &failure);
 
   /// On the first rank: what the compared steps went into, mean of all ranks,
   /// and which rank was the slowest most often; "" without any, or of one rank.
@@ -36,15 +37,18 @@ public:
 private:
   void add(const std::vector<std::array<double, 3>> &waits,
            const std::vector<double> &busySec);
-  kerf_status gatherMachines(kerf_session *session, uint32_t ranks,
-                             kerf_error &failure);
 
   kerf_waits before{}, between{}; ///< before the step, after the one before it
   std::array<double, 3> own{};    ///< of the last step
   double busySec = 0;             ///< since the last comparison
   int64_t steps = 0;              ///< that these are of
-  std::vector<std::string> machines;
+  kerf_status begin(kerf_session *session, const kerf_artifact *artifact,
+                    kerf_error &failure);
+  kerf_status measureLinks(int64_t step, Log &log, kerf_error &failure);
+
+  std::vector<std::string> machines; ///< of each rank
   std::optional<SlowRanks> slowRanks;
+  std::optional<LinkTimes> links; ///< of several machines
   std::array<double, 4> sums{};   ///< data, communication, meetings, computing
   std::vector<int64_t> slowestIn; ///< comparisons, by rank
   int64_t compared = 0;
