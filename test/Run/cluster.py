@@ -16,15 +16,27 @@ import sys
 import tempfile
 import unittest
 
+import jobs
+
 SCRIPTS = MODEL = FOUR = ""
 SRUN = r"""#!/usr/bin/env bash
 set -euo pipefail
 printf '%s\n' "$@" >srun.options
-while [[ $1 == --* ]]; do shift; done
+while [[ $1 == --* ]]; do
+  [[ $1 != --ntasks=* ]] || export SLURM_NTASKS=${1#*=}
+  shift
+done
+echo "$SLURM_NTASKS" >>srun.ranks
 task='export SLURM_PROCID=$OMPI_COMM_WORLD_RANK SLURM_LOCALID=$OMPI_COMM_WORLD_LOCAL_RANK
 for name in ${!OMPI_COMM_WORLD_*}; do unset "$name"; done
 exec "$@"'
 exec mpirun -n "$SLURM_NTASKS" --oversubscribe --bind-to none bash -c "$task" task "$@"
+"""
+
+SINFO = r"""#!/bin/sh
+for node in a b; do
+  if [ -e "down-$node" ]; then echo "$node down*"; else echo "$node alloc"; fi
+done
 """
 
 
@@ -33,7 +45,7 @@ def losses(text):
     return re.findall(r"loss: (\S+)", text)
 
 
-class Cluster(unittest.TestCase):
+class Cluster(jobs.Watched, unittest.TestCase):
     def setUp(self):
         held = tempfile.TemporaryDirectory()
         self.addCleanup(held.cleanup)
@@ -95,6 +107,47 @@ class Cluster(unittest.TestCase):
         for option in ("--mpi=pmix", "--ntasks=2", "--cpus-per-task=1", "--threads=1"):
             self.assertIn(option, options)
 
+    # A node is lost with two of four ranks, and comes back: the job goes on with two, then with four again.
+    @unittest.skipUnless(shutil.which("mpirun"), "no mpirun: examples/cluster is not run")
+    def test_slurm_restarts(self):
+        options = ("--warmup=0", "--lr-schedule=constant", "--steps=100")
+        whole = losses(self.run_in("kerf-run", FOUR, "--data=text.txt", "--threads=1", *options).stdout)
+        for name, text in (("srun", SRUN), ("sinfo", SINFO)):
+            (self.folder / name).write_text(text)
+            (self.folder / name).chmod(0o755)
+        ours = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "KERF_", "SLURM_", "OMPI_", "PMIX_")
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(ours)} | {
+            "PATH": f"{self.folder}:{os.environ['PATH']}", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "SLURM_JOB_ID": "1", "SLURM_NTASKS": "4", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "a,b",
+            "SLURM_CPUS_PER_TASK": "1", "KERF_RESTARTS": "2", "KERF_NODE_CHECK": "0.3",
+        }  # fmt: skip
+        with open(self.folder / "out", "w") as out:
+            job = subprocess.Popen([f"{SCRIPTS}/slurm.sh", FOUR, "text.txt", *options, "--save-state", "s", "--save-every=5"],
+                                   cwd=self.folder, env=environment, stdout=out, stderr=subprocess.STDOUT)  # fmt: skip
+        self.addCleanup(job.kill)
+        self.wait_for(r"iteration +15/")
+        (self.folder / "down-b").touch()
+        self.kill_rank(3, "RANK")
+        self.wait_for("restart 1 of 2")
+        self.wait_for("goes on with 2 of 4 ranks")
+        reached = len(losses(self.printed()))
+        self.wait_for(rf"iteration +{reached + 10}/")
+        (self.folder / "down-b").unlink()
+        self.wait_for("nodes are back: goes on with 4 ranks")
+        self.assertEqual(self.status(job), 0, self.printed()[-3000:])
+        self.assertEqual((self.folder / "srun.ranks").read_text().split(), ["4", "2", "4"])
+        found = dict(re.findall(r"iteration +(\d+)/.* loss: (\S+)", self.printed()))
+        self.assertEqual(len(found), 100)
+        for step, loss in enumerate(whole, 1):
+            self.assertAlmostEqual(float(found[str(step)]) / float(loss), 1, delta=1e-5)
+
+    def status(self, job):
+        """The exit status of a job, which ends soon."""
+        try:
+            return job.wait(timeout=200)
+        except subprocess.TimeoutExpired:
+            return "none"
+
     # Of four ranks two are lost after step 4, and are back after step 8: the file for those that are there runs, from
     # the state, and the losses are those of a run that lost none.
     @unittest.skipUnless(shutil.which("mpirun"), "no mpirun: examples/cluster is not run")
@@ -122,6 +175,14 @@ class Cluster(unittest.TestCase):
         self.refused("expected: MODEL.kerf", "slurm.sh", MODEL)
         self.refused("model 'none'", "slurm.sh", "none", "text.txt")
         self.refused("start it with sbatch", "slurm.sh", MODEL, "text.txt")
+        environment = {"PATH": f"{self.folder}:{os.environ['PATH']}", "SLURM_JOB_ID": "1", "SLURM_NTASKS": "2"}
+        for name in ("srun", "sinfo"):
+            (self.folder / name).write_text("#!/bin/sh\n")
+            (self.folder / name).chmod(0o755)
+        self.refused("KERF_RESTARTS is 'x'", "slurm.sh", MODEL, "text.txt", KERF_RESTARTS="x", **environment)
+        self.refused("give --save-state=DIR", "slurm.sh", MODEL, "text.txt", KERF_RESTARTS="1", **environment)
+        self.refused("2 tasks do not divide by 3 nodes", "slurm.sh", MODEL, "text.txt", KERF_RESTARTS="1", SLURM_JOB_NUM_NODES="3",
+                     **environment)  # fmt: skip
 
 
 if __name__ == "__main__":

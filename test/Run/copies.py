@@ -55,7 +55,7 @@ class Copies(hosts.HostsCase):
 
     def finish(self, job, steps, delta=0.0):
         """The job ends with the losses of a run that lost nothing; no copy stays."""
-        self.assertEqual(job.wait(timeout=100), 0, self.printed()[-3000:])
+        self.assertEqual(job.wait(timeout=200), 0, self.printed()[-3000:])
         expected, found = self.whole(steps), losses(self.printed())
         self.assertEqual(sorted(found), list(range(1, steps + 1)))
         for step, loss in expected.items():
@@ -71,7 +71,7 @@ class Copies(hosts.HostsCase):
     def test_rank_lost(self):
         job = self.start("--steps=200", "--save-every=1000", "--copy-every=5")
         self.wait_for(r"iteration +30/")
-        self.kill_rank(3)
+        self.kill_rank(3, hosts.RANK)
         state = self.wait_for_restart()
         self.assertRegex(state, r"step-\d+.copy")
         self.assertGreaterEqual(int(re.search(r"\d+", state).group()), 20)
@@ -82,8 +82,8 @@ class Copies(hosts.HostsCase):
         job = self.start("--steps=300", "--save-every=1000", "--copy-every=5")
         self.wait_for(r"iteration +30/")
         self.down("b")
-        self.kill_rank(3)
-        self.kill_rank(2)
+        self.kill_rank(3, hosts.RANK)
+        self.kill_rank(2, hosts.RANK)
         self.assertRegex(self.wait_for_restart(), r"step-\d+.copy")
         self.lose("b")
         self.wait_for("all ranks are on one machine: '--peer-copies' keeps no copy")
@@ -98,7 +98,7 @@ class Copies(hosts.HostsCase):
         job = self.start("--steps=200", "--save-every=1000", "--copy-every=5")
         self.wait_for(r"iteration +30/")
         self.lose("b")
-        self.kill_rank(3)
+        self.kill_rank(3, hosts.RANK)
         self.assertRegex(self.wait_for_restart(), r"step-\d+.copy")
         self.finish(job, 200)
 
@@ -107,7 +107,7 @@ class Copies(hosts.HostsCase):
         job = self.start("--steps=200", "--save-every=50", "--copy-every=10")
         self.wait_for(r"saved the state of step 50 ")
         self.wait_for(r"iteration +75/")
-        self.kill_rank(3)
+        self.kill_rank(3, hosts.RANK)
         state = self.wait_for_restart()
         self.lose("a")
         self.lose("b")

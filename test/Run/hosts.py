@@ -14,10 +14,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
+import jobs
+
 FOUR = ""
+RANK = "OMPI_COMM_WORLD_RANK"
 MPIRUN = r"""#!/usr/bin/env bash
 set -euo pipefail
 words=()
@@ -38,7 +40,7 @@ def losses(text):
     return {int(step): loss for step, loss in re.findall(r"iteration +(\d+)/.* loss: (\S+)", text)}
 
 
-class HostsCase(unittest.TestCase):
+class HostsCase(jobs.Watched, unittest.TestCase):
     """A folder with a job on two imitated machines."""
 
     def setUp(self):
@@ -77,29 +79,6 @@ class HostsCase(unittest.TestCase):
         self.addCleanup(job.kill)
         return job
 
-    def printed(self):
-        return (self.folder / "out").read_text()
-
-    def wait_for(self, pattern, seconds=60):
-        end = time.monotonic() + seconds
-        while not re.search(pattern, self.printed()):
-            self.assertLess(time.monotonic(), end, f"'{pattern}' was not printed:\n{self.printed()[-3000:]}")
-            time.sleep(0.02)
-
-    def kill_rank(self, rank):
-        """As if its machine had gone."""
-        for entry in pathlib.Path("/proc").glob("[0-9]*"):
-            try:
-                known = (entry / "environ").read_bytes().split(b"\0")
-                here = os.readlink(entry / "cwd") == str(self.folder)
-                is_rank = os.path.basename(os.readlink(entry / "exe")) == "kerf-run"
-            except OSError:
-                continue
-            if here and is_rank and f"OMPI_COMM_WORLD_RANK={rank}".encode() in known:
-                os.kill(int(entry.name), signal.SIGKILL)
-                return
-        self.fail(f"rank {rank} was not found")
-
     def used(self):
         return (self.folder / "hosts.used").read_text().split("\n")[:-1]
 
@@ -115,14 +94,14 @@ class Hosts(HostsCase):
         job = self.start("--steps=1000", "--save-every=20", "--max-restarts=3")
         self.wait_for(r"iteration +100/")
         self.down("b")
-        self.kill_rank(3)
+        self.kill_rank(3, RANK)
         self.wait_for(r"'b' does not answer: goes on with 2 of 4 ranks")
         self.wait_for(r"'b' does not answer; restart 1 of 3|'b' does not answer.*; restart 1 of 3")
         reached = max(losses(self.printed()))
         self.wait_for(rf"iteration +{reached + 40}/")
         self.down("b", is_down=False)
         self.wait_for("machines are back: goes on with more ranks")
-        self.assertEqual(job.wait(timeout=100), 0, self.printed()[-3000:])
+        self.assertEqual(job.wait(timeout=200), 0, self.printed()[-3000:])
         self.assertEqual(self.used(), ["a slots=2 b slots=2", "a slots=2", "a slots=2 b slots=2"])
         expected, found = losses(whole.stdout), losses(self.printed())
         self.assertEqual(sorted(found), list(range(1, 1001)))
@@ -145,7 +124,7 @@ class Hosts(HostsCase):
         job = self.start("--steps=600")
         self.wait_for(r"iteration +20/")
         self.down("b", is_down=False)
-        self.assertEqual(job.wait(timeout=100), 0, self.printed()[-3000:])
+        self.assertEqual(job.wait(timeout=200), 0, self.printed()[-3000:])
         self.assertNotIn("machines are back", self.printed())
         self.assertEqual(self.used(), ["a slots=2"])
 

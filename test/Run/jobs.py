@@ -2,8 +2,11 @@
 
 import os
 import pathlib
+import re
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 
@@ -17,6 +20,33 @@ def children(pid):
         return [int(p) for p in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
         return []
+
+
+class Watched:
+    """Looks at a job that prints to the file `out` of a test's folder."""
+
+    def printed(self):
+        return (self.folder / "out").read_text()
+
+    def wait_for(self, pattern, seconds=120):
+        end = time.monotonic() + seconds
+        while not re.search(pattern, self.printed()):
+            self.assertLess(time.monotonic(), end, f"'{pattern}' was not printed:\n{self.printed()[-3000:]}")
+            time.sleep(0.02)
+
+    def kill_rank(self, rank, variable):
+        """As if its machine had gone; `variable` has the number of a rank."""
+        for entry in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                known = (entry / "environ").read_bytes().split(b"\0")
+                here = os.readlink(entry / "cwd") == str(self.folder)
+                is_rank = os.path.basename(os.readlink(entry / "exe")) == "kerf-run"
+            except OSError:
+                continue
+            if here and is_rank and f"{variable}={rank}".encode() in known:
+                os.kill(int(entry.name), signal.SIGKILL)
+                return
+        self.fail(f"rank {rank} was not found")
 
 
 class JobTest(unittest.TestCase):

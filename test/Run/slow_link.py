@@ -76,7 +76,7 @@ class SlowLink(jobs.JobTest):
         lines = path.read_text().splitlines() if path.exists() else []
         return [json.loads(line) for line in lines if line.endswith("}")]
 
-    def wait_for_link(self, is_slow, seconds=60):
+    def wait_for_link(self, is_slow, seconds=120):
         end = time.monotonic() + seconds
         while not (lines := [line for line in self.told() if "slow_link" in line and line["is_slow"] == is_slow]):
             self.assertLess(time.monotonic(), end, self.told()[-3:])
