@@ -19,7 +19,7 @@ import jobs
 
 TWO = ""
 SLOW_BYTES_PER_SEC = 10e6
-SECONDS = 16  # until the first rounds are over
+SECONDS = 35  # until the first rounds are over, also beside other work
 
 
 class Relay(threading.Thread):
