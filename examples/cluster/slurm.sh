@@ -152,7 +152,7 @@ while true; do
     note "ended with status $status; restart $made of $restarts"
   fi
   export KERF_RESTARTED=1
-  resumed=()
+  # Before its own first state a job begins again from what it was given.
   if compgen -G "$state/step-*/manifest.json" >/dev/null; then
     resumed=(--resume="$state")
   fi
