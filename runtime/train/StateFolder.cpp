@@ -89,7 +89,7 @@ static void rankUnreadable(std::vector<SavedStep> &steps) {
       step.number = timeOf(step.path) < newest ? 0 : INT64_MAX;
 }
 
-static bool isEarlier(const SavedStep &a, const SavedStep &b) {
+bool kerf::runtime::isEarlier(const SavedStep &a, const SavedStep &b) {
   return std::tie(a.number, a.step) < std::tie(b.number, b.step);
 }
 

@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <initializer_list>
 #include <string_view>
-#include <tuple>
 
 using namespace kerf::runtime;
 
@@ -155,15 +154,12 @@ static void tell(const std::string &text) {
 std::optional<SavedStep> kerf::runtime::newestSince(const std::string &folder,
                                                     int64_t first) {
   std::optional<SavedStep> newest;
-  for (const SavedStep &step : listSteps(folder))
-    if (step.isReadable() && step.number >= first)
-      newest = step;
-  std::vector<SavedStep> copies = listCopies(folder);
-  bool isNewer =
-      !copies.empty() && copies.back().number >= first &&
-      (!newest || std::tie(copies.back().number, copies.back().step) >=
-                      std::tie(newest->number, newest->step));
-  return isNewer ? copies.back() : newest;
+  for (auto *list : {listSteps, listCopies})
+    for (const SavedStep &step : list(folder))
+      if (step.isReadable() && step.number >= first &&
+          (!newest || !isEarlier(step, *newest)))
+        newest = step;
+  return newest;
 }
 
 /// Steps that an attempt made whole.

@@ -221,8 +221,8 @@ bool Trainer::tryTargets() {
   }
   bool isFirst = kerf_session_rank(session) == 0;
   bool goesOn = setup.saved && setup.saved->isIn(options.saveState);
-  if (std::string why = refuseStates(options.saveState);
-      isFirst && !goesOn && !why.empty())
+  std::string why = isFirst && !goesOn ? refuseStates(options.saveState) : "";
+  if (!why.empty())
     return failLocally(why);
   if (saves && !saves->openCopies(message))
     return failSave("no copies can be kept: ", message);

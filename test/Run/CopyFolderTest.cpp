@@ -76,6 +76,9 @@ TEST_F(CopyFolderTest, FilesOfOthersStay) {
     ASSERT_TRUE(writeFile(joinPath(stepOfMemory(ours, step), rankFileName(3)),
                           "x", error));
   }
+  EXPECT_EQ(bytesIn(ours), 2u);
+  EXPECT_FALSE(hasRoom(UINT64_C(1) << 60, 0, error));
+  EXPECT_TRUE(hasRoom(UINT64_C(1) << 60, UINT64_C(1) << 60, error)) << error;
   keepOnly(ours, 2);
   EXPECT_FALSE(isFolder(stepOfMemory(ours, 1)));
   EXPECT_TRUE(fileExists(joinPath(stepOfMemory(ours, 2), rankFileName(3))));
@@ -88,7 +91,7 @@ TEST_F(CopyFolderTest, FilesOfOthersStay) {
   EXPECT_TRUE(isFolder(theirs));
   tidyMemory(path("other"), "");
   EXPECT_FALSE(isFolder(theirs));
-  EXPECT_FALSE(hasRoom(UINT64_MAX, error));
+  EXPECT_FALSE(hasRoom(UINT64_MAX, 0, error));
   unsetenv("KERF_COPY_FOLDER");
   unsetenv("KERF_MACHINE");
 }

@@ -83,7 +83,19 @@ bool kerf::runtime::makeMemory(const std::string &memory,
   return writeFile(joinPath(memory, kOwner), realName(states), error);
 }
 
-bool kerf::runtime::hasRoom(uint64_t bytes, std::string &error) {
+uint64_t kerf::runtime::bytesIn(const std::string &memory) {
+  uint64_t bytes = 0;
+  for (const std::string &step : listFolder(memory))
+    for (const std::string &name : listFolder(joinPath(memory, step))) {
+      struct stat status{};
+      std::string path = joinPath(joinPath(memory, step), name);
+      if (isStateFile(name) && stat(path.c_str(), &status) == 0)
+        bytes += static_cast<uint64_t>(status.st_size);
+    }
+  return bytes;
+}
+
+bool kerf::runtime::hasRoom(uint64_t bytes, uint64_t held, std::string &error) {
   struct statvfs status{};
   if (statvfs(memoryBase().c_str(), &status) != 0) {
     error = "cannot look at " + quote(memoryBase()) + ": " +
@@ -91,7 +103,8 @@ bool kerf::runtime::hasRoom(uint64_t bytes, std::string &error) {
             "; KERF_COPY_FOLDER names another folder in memory";
     return false;
   }
-  uint64_t free = static_cast<uint64_t>(status.f_bavail) * status.f_frsize;
+  uint64_t free =
+      static_cast<uint64_t>(status.f_bavail) * status.f_frsize + held;
   if (bytes <= free)
     return true;
   error = "copies take up to " + formatBytes(bytes) + " of " +

@@ -63,8 +63,10 @@ bool PeerCopies::drawId(std::string &error) {
   return true;
 }
 
-/// A new copy is written while the one before it is there.
-bool PeerCopies::makeRoom(uint64_t bytes, std::string &error) {
+/// A new copy is written while the one before it is there; at a restart that is
+/// the one that the run goes on from.
+bool PeerCopies::makeRoom(uint64_t bytes, const std::string &resumed,
+                          std::string &error) {
   auto own = static_cast<double>(bytes);
   std::vector<double> all(ranks);
   if (!check(kerf_session_gather(session, &own, 1, all.data(), &failure),
@@ -75,8 +77,11 @@ bool PeerCopies::makeRoom(uint64_t bytes, std::string &error) {
     for (uint32_t holder : {r, machines.keeperOf(r)})
       needed[machines.of[holder]] += static_cast<uint64_t>(all[r]);
   machineBytes = *std::max_element(needed.begin(), needed.end());
-  return !machines.isFirst(rank) ||
-         hasRoom(2 * needed[machines.of[rank]], error);
+  if (!machines.isFirst(rank))
+    return true;
+  std::string id = idOfCopy(resumed);
+  uint64_t held = id.empty() ? 0 : bytesIn(memoryFolder(id));
+  return hasRoom(2 * needed[machines.of[rank]], held, error);
 }
 
 bool PeerCopies::open(uint64_t bytes, const std::string &resumed,
@@ -93,7 +98,7 @@ bool PeerCopies::open(uint64_t bytes, const std::string &resumed,
     return false;
   if (machines.isFirst(rank))
     tidyMemory(folder, idOfCopy(resumed));
-  bool isWell = makeRoom(bytes, error) &&
+  bool isWell = makeRoom(bytes, resumed, error) &&
                 (!machines.isFirst(rank) || makeMemory(memory, folder, error));
   return failure.status == KERF_OK && agree(isWell, error) && isWell;
 }

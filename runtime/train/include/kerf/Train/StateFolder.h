@@ -51,6 +51,7 @@ struct SavedStep {
 std::vector<SavedStep> listSteps(const std::string &folder);
 /// Those whose files are in memory, of which manifest and index can be read.
 std::vector<SavedStep> listCopies(const std::string &folder);
+bool isEarlier(const SavedStep &a, const SavedStep &b);
 /// The newest of both, if there is any.
 std::optional<SavedStep> newestState(const std::string &folder);
 /// "FOLDER/step-12.copy".

@@ -25,8 +25,11 @@ std::string idOfCopy(const std::string &path);
 /// Makes a run's folder, which nobody else may read.
 [[nodiscard]] bool makeMemory(const std::string &memory,
                               const std::string &states, std::string &error);
-/// Whether so many bytes more fit; else an error with what to do.
-[[nodiscard]] bool hasRoom(uint64_t bytes, std::string &error);
+/// Bytes of all files of copies in a run's folder.
+uint64_t bytesIn(const std::string &memory);
+/// Whether so many bytes fit, `held` of which are taken by what will be removed
+/// for them; else an error with what to do.
+[[nodiscard]] bool hasRoom(uint64_t bytes, uint64_t held, std::string &error);
 /// Removes this machine's folders of runs that save to `states`, but for `id`.
 void tidyMemory(const std::string &states, const std::string &id);
 /// Removes the steps of a run's folder but for one.

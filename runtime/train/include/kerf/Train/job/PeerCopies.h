@@ -82,7 +82,7 @@ private:
   bool check(kerf_status code, std::string &error);
   bool agree(bool isWell, std::string &error);
   bool drawId(std::string &error);
-  bool makeRoom(uint64_t bytes, std::string &error);
+  bool makeRoom(uint64_t bytes, const std::string &resumed, std::string &error);
   bool keepPart(uint32_t rank, uint64_t offset, uint64_t bytes,
                 std::string &problem);
   bool sendPart(uint32_t rank, uint64_t offset, uint64_t bytes,
