@@ -7,7 +7,6 @@
 #include "kerf/Train/StateFolder.h"
 #include "kerf/Train/Text.h"
 #include "kerf/Train/job/MemoryFolder.h"
-#include "kerf/Train/job/PeerCopies.h"
 
 using namespace kerf::runtime;
 

@@ -7,7 +7,6 @@
 #include "kerf/Train/StateReader.h"
 #include "kerf/Train/Text.h"
 #include "kerf/Train/job/Machines.h"
-#include "kerf/Train/job/PeerCopies.h"
 
 #include <cerrno>
 #include <cstdlib>

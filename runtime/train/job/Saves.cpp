@@ -5,6 +5,7 @@
 #include "kerf/Artifact/Format.h"
 #include "kerf/Train/StateFolder.h"
 #include "kerf/Train/Text.h"
+#include "kerf/Train/job/MemoryFolder.h"
 
 #include <algorithm>
 

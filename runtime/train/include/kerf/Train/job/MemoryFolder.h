@@ -13,6 +13,9 @@
 
 namespace kerf::runtime {
 
+/// What a copy's manifest has as the ID of its folders.
+inline constexpr const char *memoryKey = "memory";
+
 /// What has a file system in memory.
 std::string memoryBase();
 /// The folder of a run on this machine.
@@ -21,6 +24,10 @@ std::string memoryFolder(const std::string &id);
 std::string stepOfMemory(const std::string &memory, int64_t step);
 /// The ID of the copy at `path`, hexadecimal digits; "" of none.
 std::string idOfCopy(const std::string &path);
+
+/// Where files of the copy at `path` ("state/step-12.copy") are on this
+/// machine.
+std::string filesOfCopy(const std::string &id, const std::string &path);
 
 /// Makes a run's folder, which nobody else may read.
 [[nodiscard]] bool makeMemory(const std::string &memory,

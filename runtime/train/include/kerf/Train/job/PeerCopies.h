@@ -26,13 +26,6 @@
 
 namespace kerf::runtime {
 
-/// What a copy's manifest has as the ID of its folders.
-inline constexpr const char *memoryKey = "memory";
-
-/// Where files of the copy at `path` ("state/step-12.copy") are on this
-/// machine. Below KERF_COPY_FOLDER, else /dev/shm.
-std::string filesOfCopy(const std::string &id, const std::string &path);
-
 /// Collective: sends files of a copy to the machines whose ranks need them.
 /// Fails, with an `error` on the first rank or on one that cannot write, where
 /// a file is on no machine of the job any more; then the copy is forgotten.
