@@ -13,8 +13,9 @@ tried last, `BEST`). Losing rows stay in the table. Figures of a machine that ot
 use are marked by the spread of the rounds.
 
 Also printed per model: the share of time per kind of command, what part of the
-matmul ceiling (PyTorch's 2048 x 3072 x 768 product, oneDNN or MKL) the step reaches,
-compile time and peak memory.
+matmul ceiling (PyTorch's 2048 x 3072 x 768 product, oneDNN or MKL, timed in each
+round after Kerf's steps) the step reaches and that ceiling in Gflop/s, compile time
+and peak memory.
 """
 
 import argparse
@@ -143,13 +144,13 @@ def peer_lines(python, peer, name, dtype, threads, steps, variants):
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-def ceilings(args):
-    """GFLOP/s of one large product by the peer's library, by number type."""
+def ceiling_now(args, dtype):
+    """GFLOP/s of one large product by the peer's library; NaN without it."""
     if "torch" not in args.peers:
-        return {}
+        return float("nan")
     command = [args.python, PEERS / "peer_torch.py", "--ceiling", f"--threads={args.threads}"]
     lines = [json.loads(x) for x in run(command).stdout.splitlines() if x.startswith("{")]
-    return {line["dtype"]: line["gflop_per_s"] for line in lines}
+    return next(line["gflop_per_s"] for line in lines if line["dtype"] == dtype)
 
 
 def bench(name, dtype, args, folder):
@@ -166,12 +167,14 @@ def bench(name, dtype, args, folder):
         if lines:
             best[peer] = max(lines, key=lambda line: line["tokens_per_s"])
     rates = {"kerf": []} | {peer: [best[peer]["tokens_per_s"]] for peer in best}
-    memory = {}
+    memory, parts, ceilings = {}, [], []
     for _ in range(args.rounds):
         steps, _ = run_kerf(artifact, data, args.threads, args.steps + 2, folder)
         rates["kerf"].append(kerf_rate(steps, tokens))
         flops = steps[-1]["tflops_per_device"] / steps[-1]["tokens_per_second_per_device"] * 1e3
         memory["kerf"] = steps[-1].get("peak_memory_mb", 0)
+        ceilings.append(ceiling_now(args, dtype))
+        parts.append(rates["kerf"][-1] * flops / ceilings[-1])
         for peer, line in best.items():
             found = peer_lines(
                 args.python, peer, name, dtype, args.threads, args.steps, [line["variant"]]
@@ -187,7 +190,7 @@ def bench(name, dtype, args, folder):
             f"{row[p]:.0f} ({best[p]['variant'] or 'jit'})" if p in row else "-" for p in ("jax", "torch")
         )
         + f" | {ratio:.2f} | "
-        + (f"{row['kerf'] * flops / args.ceiling[dtype]:.2f}" if args.ceiling else "-")
+        + f"{statistics.median(parts):.2f} of {statistics.median(ceilings):.0f}"
         + f" | {seconds:.2f} | "
         + " / ".join(f"{memory.get(p, 0):.0f}" for p in ("kerf", "jax", "torch"))
         + " |",
@@ -215,8 +218,6 @@ def main():
         return compile_all(args)
     args.peers = [peer for peer in args.peers.split(",") if peer]
     print(f"{args.threads} threads, {args.steps} steps a round, median of {args.rounds} rounds\n")
-    args.ceiling = ceilings(args)
-    print(f"matmul ceiling, GFLOP/s: {args.ceiling}\n")
     print(
         "| model | type | Kerf tokens/s | JAX | PyTorch | Kerf / best | of ceiling | compile s "
         "| peak MiB K/J/T |"

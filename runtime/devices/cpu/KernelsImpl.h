@@ -624,13 +624,20 @@ KERF_INLINE void finishRow(void *y, Number number, const float *x,
   }
 }
 
+/// Where each row has pages of its own, no processor foresees the next one:
+/// lines are fetched some rows before they are written.
 static void finishRows(void *y, Number number, int64_t yRow, const float *x,
                        int64_t xRow, const void *bias, Number biasNumber,
                        bool accumulate, int64_t rows, int64_t n) {
-  int64_t rowBytes = yRow * bytesOf(number);
+  constexpr int64_t before = 8, page = 4096;
+  int64_t rowBytes = yRow * bytesOf(number), bytes = n * bytesOf(number);
   char *out = (char *)y;
-  for (int64_t i = 0; i < rows; ++i, out += rowBytes, x += xRow)
+  for (int64_t i = 0; i < rows; ++i, out += rowBytes, x += xRow) {
+    if (rowBytes > page && i + before < rows)
+      for (int64_t at = 0; at < bytes; at += 64)
+        __builtin_prefetch(out + before * rowBytes + at, 1);
     finishRow(out, number, x, bias, biasNumber, accumulate, n);
+  }
 }
 
 static float dotRow(const void *a, const void *b, Number number, int64_t n) {
