@@ -42,6 +42,7 @@ typedef struct {
   int64_t span;          /* columns of b that are packed at once */
   int64_t depth;         /* rows of b that are packed at once */
   int64_t step;          /* columns of a that are packed at once */
+  int64_t together; /* products whose b is packed at once: else parts of b */
   /* Bytes: packed b and sums in f32 of all workers; packed a, sums and (small
    * batched products) packed b of each. */
   int64_t shared_b, shared_sums, own_a, own_sums, own_b;
@@ -56,25 +57,20 @@ typedef struct {
 #define KERF_CPU_SMALL_ELEMENTS (INT64_C(1) << 18)
 #define KERF_CPU_TILES 16 /* tiles wanted at least, for the workers */
 
-/* `rounded`: c is not f32, so that sums need a place of their own. `batched`:
- * many products; small ones are computed by one worker each. */
-static inline kerf_cpu_product kerf_cpu_plan_product(int64_t m, int64_t n,
-                                                     int64_t k, int rounded,
-                                                     int batched) {
+/* `rounded`: c is not f32, so that sums need a place of their own. `small`: one
+ * worker packs all of b for itself. `tiles`: as many are wanted at least. */
+static inline kerf_cpu_product kerf_cpu_cut_product(int64_t m, int64_t n,
+                                                    int64_t k, int rounded,
+                                                    int small, int64_t tiles) {
   kerf_cpu_product p;
-  int small =
-      batched && k <= KERF_CPU_STEP &&
-      kerf_cpu_round(k, 32) * kerf_cpu_round(n, 32) <= KERF_CPU_SMALL_ELEMENTS;
   int64_t across = kerf_cpu_max(kerf_cpu_parts(n, KERF_CPU_TILE_COLUMNS), 1);
   int64_t down = kerf_cpu_max(kerf_cpu_parts(m, KERF_CPU_TILE_ROWS), 1);
-  if (!small && across * down < KERF_CPU_TILES)
-    down =
-        kerf_cpu_max(down, kerf_cpu_min(kerf_cpu_parts(KERF_CPU_TILES, across),
-                                        kerf_cpu_parts(m, 64)));
-  if (!small && across * down < KERF_CPU_TILES)
-    across =
-        kerf_cpu_max(across, kerf_cpu_min(kerf_cpu_parts(KERF_CPU_TILES, down),
-                                          kerf_cpu_parts(n, 128)));
+  if (across * down < tiles)
+    down = kerf_cpu_max(down, kerf_cpu_min(kerf_cpu_parts(tiles, across),
+                                           kerf_cpu_parts(m, 64)));
+  if (across * down < tiles)
+    across = kerf_cpu_max(across, kerf_cpu_min(kerf_cpu_parts(tiles, down),
+                                               kerf_cpu_parts(n, 128)));
   p.rows = kerf_cpu_round(kerf_cpu_max(kerf_cpu_parts(m, down), 1), 32);
   p.columns = kerf_cpu_round(kerf_cpu_max(kerf_cpu_parts(n, across), 1), 32);
   p.depth =
@@ -90,7 +86,19 @@ static inline kerf_cpu_product kerf_cpu_plan_product(int64_t m, int64_t n,
       p.rows * 4 *
       kerf_cpu_max(rounded && k <= p.depth ? p.columns : 0, KERF_CPU_GROUP);
   p.own_b = small ? p.span * p.depth * 4 : 0;
+  p.together = 1;
   return p;
+}
+
+/* `batched`: many products; small ones are computed by one worker each. */
+static inline kerf_cpu_product kerf_cpu_plan_product(int64_t m, int64_t n,
+                                                     int64_t k, int rounded,
+                                                     int batched) {
+  int small =
+      batched && k <= KERF_CPU_STEP &&
+      kerf_cpu_round(k, 32) * kerf_cpu_round(n, 32) <= KERF_CPU_SMALL_ELEMENTS;
+  return kerf_cpu_cut_product(m, n, k, rounded, small,
+                              small ? 1 : KERF_CPU_TILES);
 }
 
 static inline int64_t kerf_cpu_product_bytes(const kerf_cpu_product *p,
@@ -108,21 +116,58 @@ static inline int64_t kerf_cpu_matmul_workspace(const int64_t *attrs,
   return kerf_cpu_product_bytes(&p, workers);
 }
 
-/* The product of KERF_OP_GROUPED_MATMUL's attributes: that of one expert that
- * owns all rows. */
-static inline kerf_cpu_product kerf_cpu_plan_grouped(const int64_t *attrs) {
+/* y[rows of an expert] = x w[expert]: the product of one expert that owns all
+ * rows, or as many experts together as have their weights packed at once. */
+static inline kerf_cpu_product kerf_cpu_plan_experts(const int64_t *attrs) {
   int64_t rows = attrs[KERF_GROUPED_GROUPS] * attrs[KERF_GROUPED_ROWS],
           n = attrs[KERF_GROUPED_N], k = attrs[KERF_GROUPED_K];
   int rounded = attrs[KERF_GROUPED_Y_DTYPE] != KERF_F32;
-  if (attrs[KERF_GROUPED_KIND] == 0)
+  int64_t packed =
+      kerf_cpu_max(kerf_cpu_round(n, 32) * kerf_cpu_round(k, 32), 1);
+  int64_t together = k > KERF_CPU_DEPTH
+                         ? 1
+                         : kerf_cpu_min(attrs[KERF_GROUPED_EXPERTS],
+                                        KERF_CPU_PACKED_ELEMENTS / packed);
+  if (together < 2)
     return kerf_cpu_plan_product(rows, n, k, rounded, 0);
-  /* Sums of several groups: always in the shared place. */
-  kerf_cpu_product p =
-      attrs[KERF_GROUPED_TRANSPOSED]
-          ? kerf_cpu_plan_product(k, n, attrs[KERF_GROUPED_ROWS], 0, 0)
-          : kerf_cpu_plan_product(n, k, attrs[KERF_GROUPED_ROWS], 0, 0);
-  p.shared_sums = rounded ? kerf_cpu_round(n * k * 4, 64) : 0;
+  kerf_cpu_product p = kerf_cpu_cut_product(
+      rows, n, k, rounded, 0, kerf_cpu_parts(KERF_CPU_TILES, together));
+  p.together = together;
+  p.shared_b = together * packed * 4;
   return p;
+}
+
+/* y[expert] = sum over its rows of x^T w: one expert that owns all rows of a
+ * group, or all experts together. */
+static inline kerf_cpu_product
+kerf_cpu_plan_expert_gradients(const int64_t *attrs) {
+  int64_t groups = attrs[KERF_GROUPED_GROUPS], rows = attrs[KERF_GROUPED_ROWS],
+          experts = attrs[KERF_GROUPED_EXPERTS];
+  int turned = attrs[KERF_GROUPED_TRANSPOSED] != 0;
+  int64_t m = attrs[turned ? KERF_GROUPED_K : KERF_GROUPED_N],
+          n = attrs[turned ? KERF_GROUPED_N : KERF_GROUPED_K];
+  int rounded = attrs[KERF_GROUPED_Y_DTYPE] != KERF_F32;
+  /* Rows of each group of an expert are padded to whole blocks of 32. */
+  int64_t parts = groups * (experts + rows / KERF_CPU_DEPTH);
+  int64_t packed = (groups * rows + 32 * parts) * kerf_cpu_round(n, 32);
+  kerf_cpu_product p;
+  if (experts > 1 && !rounded && packed <= KERF_CPU_PACKED_ELEMENTS) {
+    p = kerf_cpu_cut_product(m, n, rows, 0, 0,
+                             kerf_cpu_parts(KERF_CPU_TILES, experts));
+    p.together = experts;
+    p.shared_b = packed * 4;
+    return p;
+  }
+  p = kerf_cpu_plan_product(m, n, rows, 0, 0);
+  /* Sums of several groups: always in the shared place. */
+  p.shared_sums = rounded ? kerf_cpu_round(m * n * 4, 64) : 0;
+  return p;
+}
+
+/* The products of KERF_OP_GROUPED_MATMUL's attributes. */
+static inline kerf_cpu_product kerf_cpu_plan_grouped(const int64_t *attrs) {
+  return attrs[KERF_GROUPED_KIND] == 0 ? kerf_cpu_plan_experts(attrs)
+                                       : kerf_cpu_plan_expert_gradients(attrs);
 }
 
 /* Bytes of the workspace of KERF_OP_GROUPED_MATMUL. */

@@ -1,8 +1,9 @@
 //===- GroupedMatmul.cpp - products with the weights of experts -----------===//
 //
 // Rows of x lie expert after expert; how many belong to each is known at run
-// time only. Experts are taken one after the other; the rows of one expert in
-// all groups are one product.
+// time only. The rows of one expert in all groups are one product. As many
+// experts are computed together as have their operands packed at once: their
+// tiles are shared by all workers, with one wait for all of them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,12 +27,17 @@ struct GroupedMatmul : kerf_step {
   kerf_cpu_product plan;
   const Engine *engine;
   std::vector<int64_t> starts; ///< first row of the expert, by group
+  // Of the experts that are computed together.
   std::vector<RowPart> rowParts;
   std::vector<DepthPart> depthParts;
+  std::vector<Job> jobs;
+  std::vector<char *> packed;
 
   bool sizesFit(const int32_t *sizes, char *error, size_t errorBytes) const;
-  void multiplyExpert(void *const *pointers, int64_t expert);
-  void sumExpert(void *const *pointers, int64_t expert);
+  void addExpert(void *const *pointers, int64_t expert);
+  void addGradient(void *const *pointers, int64_t expert);
+  void addJob(Product product, size_t firstRows, size_t firstDepth);
+  void multiplyJobs(void *workspace);
   int64_t startOf(int64_t group, int64_t expert) const {
     return capacity > 0 ? expert * capacity : starts[group];
   }
@@ -62,10 +68,39 @@ bool GroupedMatmul::sizesFit(const int32_t *sizes, char *error,
   return true;
 }
 
-/// y[rows of the expert] = x[rows] w[e].
-void GroupedMatmul::multiplyExpert(void *const *pointers, int64_t expert) {
-  const int32_t *sizes = static_cast<const int32_t *>(pointers[Sizes]);
+/// Its parts are the last ones; `multiplyJobs` makes pointers of the numbers of
+/// the first ones, as the vectors may still grow.
+void GroupedMatmul::addJob(Product product, size_t firstRows,
+                           size_t firstDepth) {
+  product.rowPartCount = static_cast<int64_t>(rowParts.size() - firstRows);
+  product.depthPartCount = static_cast<int64_t>(depthParts.size() - firstDepth);
+  jobs.push_back({product});
+}
+
+void GroupedMatmul::multiplyJobs(void *workspace) {
+  const RowPart *rowPart = rowParts.data();
+  const DepthPart *depthPart = depthParts.data();
+  for (Job &job : jobs) {
+    job.product.rowParts = rowPart;
+    job.product.depthParts = depthPart;
+    rowPart += job.product.rowPartCount;
+    depthPart += job.product.depthPartCount;
+  }
+  if (plan.together > 1)
+    multiplyTogether(device.pool, device.kernels, *engine, jobs, plan,
+                     workspace, packed);
+  else if (!jobs.empty())
+    multiply(device.pool, device.kernels, *engine, jobs.front().product, plan,
+             workspace);
   rowParts.clear();
+  depthParts.clear();
+  jobs.clear();
+}
+
+/// y[rows of the expert] = x[rows] w[e].
+void GroupedMatmul::addExpert(void *const *pointers, int64_t expert) {
+  const int32_t *sizes = static_cast<const int32_t *>(pointers[Sizes]);
+  size_t firstRows = rowParts.size(), firstDepth = depthParts.size();
   for (int64_t g = 0; g < groups; ++g) {
     int64_t size = sizes[g * experts + expert],
             row = g * rows + startOf(g, expert);
@@ -82,24 +117,19 @@ void GroupedMatmul::multiplyExpert(void *const *pointers, int64_t expert) {
   p.c = pointers[Y];
   p.cNumber = yNumber;
   p.cRow = n;
-  p.rowParts = rowParts.data();
-  p.rowPartCount = static_cast<int64_t>(rowParts.size());
-  depthParts.clear();
+  if (rowParts.size() == firstRows)
+    return;
   for (int64_t at = 0; at < k; at += plan.depth)
     depthParts.push_back({at, at * p.b.row, kerf_cpu_min(plan.depth, k - at)});
-  p.depthParts = depthParts.data();
-  p.depthPartCount = static_cast<int64_t>(depthParts.size());
-  if (!rowParts.empty())
-    multiply(device.pool, device.kernels, *engine, p, plan,
-             pointers[Workspace]);
+  addJob(p, firstRows, firstDepth);
 }
 
 /// y[e] (+)= sum over the expert's rows of x^T w, or its transpose.
-void GroupedMatmul::sumExpert(void *const *pointers, int64_t expert) {
+void GroupedMatmul::addGradient(void *const *pointers, int64_t expert) {
   const int32_t *sizes = static_cast<const int32_t *>(pointers[Sizes]);
   View x = {pointers[X], n, 1, xNumber}, w = {pointers[W], k, 1, wNumber};
   const View &left = transposed ? w : x, &right = transposed ? x : w;
-  depthParts.clear();
+  size_t firstRows = rowParts.size(), firstDepth = depthParts.size();
   for (int64_t g = 0; g < groups; ++g) {
     int64_t size = sizes[g * experts + expert],
             row = g * rows + startOf(g, expert);
@@ -108,7 +138,7 @@ void GroupedMatmul::sumExpert(void *const *pointers, int64_t expert) {
                             kerf_cpu_min(plan.depth, size - at)});
     starts[g] += size;
   }
-  RowPart all = {0, 0, transposed ? k : n};
+  rowParts.push_back({0, 0, transposed ? k : n});
   Product p{};
   p.a = {left.data, 1, left.row, left.number};
   p.b = right;
@@ -117,11 +147,7 @@ void GroupedMatmul::sumExpert(void *const *pointers, int64_t expert) {
   p.cNumber = yNumber;
   p.cRow = p.n;
   p.accumulate = accumulate;
-  p.rowParts = &all;
-  p.rowPartCount = 1;
-  p.depthParts = depthParts.data();
-  p.depthPartCount = static_cast<int64_t>(depthParts.size());
-  multiply(device.pool, device.kernels, *engine, p, plan, pointers[Workspace]);
+  addJob(p, firstRows, firstDepth);
 }
 
 void GroupedMatmul::clearRows(char *y, int64_t group, int64_t begin,
@@ -147,8 +173,11 @@ kerf_device_status GroupedMatmul::execute(void *const *pointers, char *error,
                 errorBytes))
     return KERF_DEVICE_INVALID;
   std::fill(starts.begin(), starts.end(), 0);
-  for (int64_t expert = 0; expert < experts; ++expert)
-    gradient ? sumExpert(pointers, expert) : multiplyExpert(pointers, expert);
+  for (int64_t expert = 0; expert < experts; ++expert) {
+    gradient ? addGradient(pointers, expert) : addExpert(pointers, expert);
+    if ((expert + 1) % plan.together == 0 || expert + 1 == experts)
+      multiplyJobs(pointers[Workspace]);
+  }
   if (!gradient)
     clearRest(static_cast<char *>(pointers[Y]),
               static_cast<const int32_t *>(pointers[Sizes]));
@@ -210,6 +239,5 @@ StepPointer kerf::cpu::prepareGroupedMatmul(Request &r) {
   step->plan = kerf_cpu_plan_grouped(r.attrs());
   step->engine = &r.device.kernels.engineOf(step->xNumber, step->wNumber);
   step->starts.resize(step->groups);
-  step->rowParts.reserve(step->groups);
   return step;
 }

@@ -2,6 +2,7 @@
 
 #include "Product.h"
 
+#include <algorithm>
 #include <bit>
 
 using namespace kerf::cpu;
@@ -187,24 +188,58 @@ static void scalePacked(const Kernels &kernels, const Engine &engine,
   }
 }
 
+/// Panels that are packed at a time: whole stretches of the rows of b.
+static constexpr int64_t kPackedPanels = 4;
+
+/// Panels [begin, end) of a slice of b.
+static void packPanels(const Kernels &kernels, const Engine &engine,
+                       const Product &product, const Slice &slice, char *packed,
+                       int64_t begin, int64_t end) {
+  const DepthPart &depth = product.depthParts[slice.depthPart];
+  int64_t at = begin * engine.panel;
+  View b = shifted(product.b, depth.b + (slice.column + at) * product.b.column);
+  int64_t panelBytes = engine.panelBytes(depth.depth);
+  packed += begin * panelBytes;
+  engine.packB(packed, b, depth.depth,
+               kerf_cpu_min(end * engine.panel, slice.columns) - at);
+  if (product.scale != 1)
+    scalePacked(kernels, engine, packed, (end - begin) * panelBytes,
+                product.scale);
+}
+
 static void packSlice(ThreadPool &pool, const Kernels &kernels,
                       const Engine &engine, const Product &product,
                       const ProductSpace &space, const Slice &slice) {
-  const DepthPart &depth = product.depthParts[slice.depthPart];
   int64_t panels = kerf_cpu_parts(slice.columns, engine.panel);
-  constexpr int64_t grain = 4; // whole stretches of the rows of b
-  pool.parallelFor(panels, grain, [&](int64_t begin, int64_t end, int) {
-    int64_t at = begin * engine.panel;
-    View b =
-        shifted(product.b, depth.b + (slice.column + at) * product.b.column);
-    int64_t panelBytes = engine.panelBytes(depth.depth);
-    char *packed = space.sharedB() + begin * panelBytes;
-    engine.packB(packed, b, depth.depth,
-                 kerf_cpu_min(end * engine.panel, slice.columns) - at);
-    if (product.scale != 1)
-      scalePacked(kernels, engine, packed, (end - begin) * panelBytes,
-                  product.scale);
+  pool.parallelFor(panels, kPackedPanels, [&](int64_t begin, int64_t end, int) {
+    packPanels(kernels, engine, product, slice, space.sharedB(), begin, end);
   });
+}
+
+/// Tiles of all rows.
+static int64_t tilesDown(const Product &product, const kerf_cpu_product &plan) {
+  int64_t down = 0;
+  for (int64_t i = 0; i < product.rowPartCount; ++i)
+    down += kerf_cpu_parts(product.rowParts[i].rows, plan.rows);
+  return down;
+}
+
+namespace {
+/// Rows of a tile.
+struct TileRows {
+  const RowPart &part;
+  int64_t row;
+};
+} // namespace
+
+/// Those of tile `at` of all rows.
+static TileRows rowsOfTile(const Product &product, const kerf_cpu_product &plan,
+                           int64_t at) {
+  const RowPart *part = product.rowParts;
+  for (int64_t tiles; at >= (tiles = kerf_cpu_parts(part->rows, plan.rows));
+       ++part)
+    at -= tiles;
+  return {*part, at * plan.rows};
 }
 
 /// Tiles of a slice, all rows of a column of tiles after each other.
@@ -212,20 +247,15 @@ static void multiplySlice(ThreadPool &pool, const Kernels &kernels,
                           const Engine &engine, const Product &product,
                           const kerf_cpu_product &plan,
                           const ProductSpace &space, const Slice &slice) {
-  int64_t down = 0;
-  for (int64_t i = 0; i < product.rowPartCount; ++i)
-    down += kerf_cpu_parts(product.rowParts[i].rows, plan.rows);
+  int64_t down = tilesDown(product, plan);
   int64_t across = kerf_cpu_parts(slice.columns, plan.columns);
   int64_t depth =
       product.depthPartCount ? product.depthParts[slice.depthPart].depth : 0;
   auto tile = [&](int64_t index, int worker) {
-    int64_t at = index % down, column = index / down * plan.columns;
-    const RowPart *part = product.rowParts;
-    for (int64_t tiles; at >= (tiles = kerf_cpu_parts(part->rows, plan.rows));
-         ++part)
-      at -= tiles;
-    multiplyTile(kernels, engine, product, plan, space, worker, *part,
-                 at * plan.rows, slice.column + column,
+    int64_t column = index / down * plan.columns;
+    TileRows rows = rowsOfTile(product, plan, index % down);
+    multiplyTile(kernels, engine, product, plan, space, worker, rows.part,
+                 rows.row, slice.column + column,
                  kerf_cpu_min(plan.columns, slice.columns - column),
                  space.sharedB() +
                      column / engine.panel * engine.panelBytes(depth),
@@ -253,4 +283,88 @@ void kerf::cpu::multiply(ThreadPool &pool, const Kernels &kernels,
         packSlice(pool, kernels, engine, product, space, slice);
       multiplySlice(pool, kernels, engine, product, plan, space, slice);
     }
+}
+
+//===----------------------------------------------------------------------===//
+// Several products together
+//===----------------------------------------------------------------------===//
+
+/// Places of the packed b of all depth parts, and how many tiles there are.
+static int64_t placeJobs(const Engine &engine, std::vector<Job> &jobs,
+                         const kerf_cpu_product &plan,
+                         const ProductSpace &space,
+                         std::vector<char *> &packed) {
+  char *next = space.sharedB();
+  int64_t tiles = 0;
+  packed.clear();
+  for (Job &job : jobs) {
+    const Product &p = job.product;
+    job.firstPart = static_cast<int64_t>(packed.size());
+    job.firstTile = tiles;
+    for (int64_t i = 0; i < p.depthPartCount; ++i) {
+      packed.push_back(next);
+      next += kerf_cpu_parts(p.n, engine.panel) *
+              engine.panelBytes(p.depthParts[i].depth);
+    }
+    tiles += tilesDown(p, plan) * kerf_cpu_parts(p.n, plan.columns);
+  }
+  return tiles;
+}
+
+/// The job that has number `index` of what `first` counts.
+template <typename First>
+static const Job &jobOf(const std::vector<Job> &jobs, int64_t index,
+                        First first) {
+  auto next = std::upper_bound(
+      jobs.begin(), jobs.end(), index,
+      [&](int64_t value, const Job &job) { return value < first(job); });
+  return *(next - 1);
+}
+
+void kerf::cpu::multiplyTogether(ThreadPool &pool, const Kernels &kernels,
+                                 const Engine &engine, std::vector<Job> &jobs,
+                                 const kerf_cpu_product &plan, void *workspace,
+                                 std::vector<char *> &packed) {
+  ProductSpace space(plan, workspace);
+  int64_t tiles = placeJobs(engine, jobs, plan, space, packed);
+  if (tiles == 0)
+    return;
+  int64_t n = jobs.front().product.n;
+  int64_t panels = kerf_cpu_parts(n, engine.panel);
+  int64_t pieces = kerf_cpu_parts(panels, kPackedPanels);
+  auto pack = [&](int64_t index) {
+    int64_t part = index / pieces, begin = index % pieces * kPackedPanels;
+    const Job &job =
+        jobOf(jobs, part, [](const Job &j) { return j.firstPart; });
+    packPanels(kernels, engine, job.product, {0, n, part - job.firstPart},
+               packed[part], begin,
+               kerf_cpu_min(begin + kPackedPanels, panels));
+  };
+  pool.parallelFor(static_cast<int64_t>(packed.size()) * pieces, 1,
+                   [&](int64_t begin, int64_t end, int) {
+                     for (int64_t index = begin; index < end; ++index)
+                       pack(index);
+                   });
+  auto tile = [&](int64_t index, int worker) {
+    const Job &job =
+        jobOf(jobs, index, [](const Job &j) { return j.firstTile; });
+    const Product &p = job.product;
+    int64_t down = tilesDown(p, plan), at = index - job.firstTile;
+    int64_t column = at / down * plan.columns;
+    TileRows rows = rowsOfTile(p, plan, at % down);
+    for (int64_t i = 0; i < kerf_cpu_max(p.depthPartCount, 1); ++i) {
+      const char *b = nullptr;
+      if (p.depthPartCount > 0)
+        b = packed[job.firstPart + i] +
+            column / engine.panel * engine.panelBytes(p.depthParts[i].depth);
+      multiplyTile(kernels, engine, p, plan, space, worker, rows.part, rows.row,
+                   column, kerf_cpu_min(plan.columns, n - column), b, i);
+    }
+  };
+  pool.parallelFor(tiles, 1, [&](int64_t begin, int64_t end, int worker) {
+    kernels.enter();
+    for (int64_t index = begin; index < end; ++index)
+      tile(index, worker);
+    kernels.leave();
+  });
 }

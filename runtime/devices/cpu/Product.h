@@ -14,6 +14,8 @@
 #include "ThreadPool.h"
 #include "kerf/Artifact/CpuWorkspace.h"
 
+#include <vector>
+
 namespace kerf::cpu {
 
 /// Consecutive rows of a and c; offsets in elements.
@@ -40,6 +42,12 @@ struct Product {
   int64_t rowPartCount;
   const DepthPart *depthParts; ///< none: all sums are 0
   int64_t depthPartCount;
+};
+
+/// One of several products that are computed together.
+struct Job {
+  Product product;
+  int64_t firstPart = 0, firstTile = 0; ///< of its among those of all
 };
 
 /// Pieces of a workspace, by kerf_cpu_plan_product.
@@ -71,6 +79,14 @@ private:
 void multiply(ThreadPool &pool, const Kernels &kernels, const Engine &engine,
               const Product &product, const kerf_cpu_product &plan,
               void *workspace);
+
+/// Computes products of as many columns with all workers, which pack each b
+/// whole (plan.together > 1) and then share the tiles of all. `packed`: memory
+/// for where each depth part of b lies.
+void multiplyTogether(ThreadPool &pool, const Kernels &kernels,
+                      const Engine &engine, std::vector<Job> &jobs,
+                      const kerf_cpu_product &plan, void *workspace,
+                      std::vector<char *> &packed);
 
 /// Computes `count` small products (plan.own_b > 0), each by one worker;
 /// `at(i)` is product i, of one depth part.
