@@ -351,10 +351,6 @@ static void readHost(MapReader &machine, Machine &result, Problems &problems) {
   host.memoryBytes = map.number("memory", Need::Required, kHostMemory);
   host.bytesPerSec = map.number("bandwidth", Need::Required, kBandwidth);
   map.finish();
-  if (host.memoryBytes > 0 && host.bytesPerSec > 0)
-    problems.warning(member->keyPlace,
-                     "field 'host' is read and not used: no state rests in the "
-                     "memory of hosts");
 }
 
 static void readReliability(MapReader &machine, Machine &result,

@@ -14,6 +14,13 @@
 //
 // with w = 0 equation 13 of Daly, FGCS 22(3), 2006.
 //
+// A copy in a neighbour's memory (kerf-run --peer-copies=1) goes to the own
+// host beside training as a save does, but is sent between steps: s has the
+// time that a device's part takes on the network, and w ends where it is sent,
+// a quarter of an interval later. Then a failure costs no more than the newest
+// copy; that two machines which keep each other's parts fail at once is left
+// out. Copies stand where they gain something: with a fast storage they don't.
+//
 // Example: 1,024 devices of 50,000 h: M = 175,781 s, 0.49 failures a day; saves
 // that stop training for 0.1 s and are written in 10 s: t = 188 s, goodput with
 // restarts of 180 s 0.9979; where training waits for the 10 s 0.988.
@@ -22,8 +29,11 @@
 
 #include "kerf/Report/Explain.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace kerf;
 
@@ -69,22 +79,67 @@ static void addWriting(RunPart &run, const Machine &machine, double devices) {
   run.checkpointSec = run.checkpointBytes / rate;
 }
 
+namespace {
+/// How often the machine fails, and what each failure costs at least.
+struct Faults {
+  double mtbfSec, restartSec;
+
+  /// Between saves that stop training for `stall`: the best to first order.
+  double bestInterval(double stall) const {
+    return std::sqrt(2 * stall * mtbfSec);
+  }
+  /// The part of the time that makes progress.
+  double goodput(double interval, double stall, double written) const {
+    double lost = std::expm1((interval + stall) / mtbfSec) *
+                  std::exp((restartSec + written) / mtbfSec);
+    return interval / (mtbfSec * lost);
+  }
+};
+} // namespace
+
+/// Bytes per second of a device to one half of all machines further.
+static double acrossHalf(const Machine &machine) {
+  double rate = std::numeric_limits<double>::infinity();
+  for (const Tier &tier : llvm::drop_begin(machine.tiers))
+    if (tier.size > 1)
+      rate = std::min(rate, tier.bytesPerSec / tier.oversubscription);
+  return rate;
+}
+
+/// Copies in the memory of another machine, each beside the one before it.
+static void addCopies(RunPart &run, const Machine &machine, double devices,
+                      double stepSec, const Faults &faults) {
+  if (machine.tiers.empty() || devices <= double(machine.tiers.front().size))
+    return;
+  double part = run.checkpointBytes / devices, rate = acrossHalf(machine);
+  double perMachine = std::min(devices, double(machine.tiers.front().size));
+  constexpr double copies = 2, holders = 2; // old and new; own and another's
+  if (machine.host &&
+      copies * holders * part * perMachine > machine.host->memoryBytes)
+    return;
+  double toHost = part / (machine.host ? machine.host->bytesPerSec : rate);
+  double stall = run.copyStallSec = kSaveStall * stepSec + part / rate;
+  double interval = run.copyIntervalSec =
+      std::max({2 * toHost, stepSec, faults.bestInterval(stall)});
+  constexpr double sending = 0.25; // of an interval (job/PeerCopies.cpp)
+  run.copyGoodput =
+      faults.goodput(interval, stall, toHost + sending * interval);
+}
+
 /// Fills in what failures cost.
 static void addFailures(RunPart &run, const StepModel &step,
                         const Machine &machine, double devices,
                         double stepSec) {
   const Reliability &reliability = *machine.reliability;
-  double mtbf = reliability.deviceMtbfSec / devices;
-  run.failuresPerDay = 86400 / mtbf;
+  Faults faults = {reliability.deviceMtbfSec / devices, reliability.restartSec};
+  run.failuresPerDay = 86400 / faults.mtbfSec;
   run.checkpointBytes = checkpointBytes(step);
   addWriting(run, machine, devices);
   double stall = run.checkpointStallSec = kSaveStall * stepSec;
-  double interval =
-      std::max({2 * run.checkpointSec, stepSec, std::sqrt(2 * stall * mtbf)});
-  run.checkpointIntervalSec = interval;
-  double lost = std::expm1((interval + stall) / mtbf) *
-                std::exp((reliability.restartSec + run.checkpointSec) / mtbf);
-  run.goodput = interval / (mtbf * lost);
+  double interval = run.checkpointIntervalSec =
+      std::max({2 * run.checkpointSec, stepSec, faults.bestInterval(stall)});
+  run.goodput = faults.goodput(interval, stall, run.checkpointSec);
+  addCopies(run, machine, devices, stepSec, faults);
 }
 
 RunPart kerf::planRun(const StepModel &step, const Machine &described,

@@ -295,6 +295,10 @@ Value report::jsonOf(const RunPart &run) {
                                 {"stall_sec", run.checkpointStallSec},
                                 {"interval_sec", run.checkpointIntervalSec}});
     failures.set("checkpoint_bound", textOf(run.checkpointBound));
+    if (run.copyGoodput > 0)
+      failures.set("copies", numbersOf({{"interval_sec", run.copyIntervalSec},
+                                        {"stall_sec", run.copyStallSec},
+                                        {"goodput", run.copyGoodput}}));
     value.set("failures", std::move(failures));
   }
   return value;

@@ -503,6 +503,16 @@ static std::string printFailures(const RunPart &run) {
          percent(run.goodput, 2);
 }
 
+/// What copies in memory gain, where that can be seen; else nothing.
+static std::string printCopies(const RunPart &run) {
+  constexpr double visible = 1e-4;
+  if (run.copyGoodput < run.goodput + visible)
+    return "";
+  return "with --peer-copies=1 every " + duration(run.copyIntervalSec) +
+         ", each " + seconds(run.copyStallSec) + " of training: goodput " +
+         percent(run.copyGoodput, 2);
+}
+
 /// A price without its currency. Its range has no more than two digits that
 /// mean something.
 std::string report::moneyWords(double price) {
@@ -567,6 +577,8 @@ Table report::tableOfRun(const RunPart &run) {
     table.rows.push_back({"price", price + ", at " + devicePriceWords(run)});
   if (run.failuresPerDay > 0)
     table.rows.push_back({"failures", printFailures(run)});
+  if (std::string copies = printCopies(run); !copies.empty())
+    table.rows.push_back({"copies", copies});
   return table;
 }
 

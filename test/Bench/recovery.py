@@ -12,27 +12,19 @@ import os
 import pathlib
 import random
 import re
-import shutil
 import signal
 import statistics
 import subprocess
 import tempfile
 import time
 
-MPIRUN = """#!/usr/bin/env bash
-words=()
-for word in "$@"; do [[ $word == */kerf-run ]] && words+=(./as-machine); words+=("$word"); done
-exec REAL --oversubscribe "${words[@]}"
-"""
-AS_MACHINE = """#!/bin/sh
-export KERF_MACHINE=machine-$OMPI_COMM_WORLD_RANK
-exec "$@"
-"""
+from imitated_machines import imitate_machines, ranks_in
+
 STEP = re.compile(rb"iteration +(\d+)/")
 
 
 def prepare(arguments, folder):
-    """Model, data and programs that imitate two machines."""
+    """Model and data; the program that runs them."""
     repo, binaries = pathlib.Path(arguments.repo).resolve(), pathlib.Path(arguments.binaries).resolve()
 
     def tool(name, *options):
@@ -41,9 +33,6 @@ def prepare(arguments, folder):
     tool("kerf-import", str(repo / "examples/models/llama-mini/config.json"), "--batch=8", "--seq=128", "-o", "model.mlir")
     tool("kerfc", "model.mlir", "--cluster=this-machine", "--devices=2", "--pin=dp=2", "--precision=f32", "-o", "model.kerf")
     (folder / "data.txt").write_text("".join(page.read_text() for page in sorted((repo / "docs").glob("*.md"))))
-    for name, text in (("mpirun", MPIRUN.replace("REAL", shutil.which("mpirun"))), ("as-machine", AS_MACHINE)):
-        (folder / name).write_text(text)
-        (folder / name).chmod(0o755)
     return binaries / "kerf-run"
 
 
@@ -52,11 +41,9 @@ class Job:
 
     def __init__(self, program, folder, name, *options):
         self.folder, self.log = folder, folder / f"{name}.txt"
-        environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "OMPI_ALLOW_RUN_AS_ROOT": "1",
-                                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}  # fmt: skip
         command = [program, "model.kerf", "--data=data.txt", "--data-format=bytes", "--steps=1000000", "--threads=1", "--log-every=1",
                    "--transport=mpi", "--max-restarts=1000", f"--save-state={name}", *options]  # fmt: skip
-        self.process = subprocess.Popen(command, cwd=folder, env=environment, stdout=open(self.log, "w"), stderr=subprocess.STDOUT)
+        self.process = subprocess.Popen(command, cwd=folder, env=imitate_machines(folder), stdout=open(self.log, "w"), stderr=subprocess.STDOUT)
 
     def steps(self):
         return [int(step) for step in STEP.findall(self.log.read_bytes())]
@@ -67,15 +54,6 @@ class Job:
                 raise SystemExit(self.log.read_text()[-2000:])
             time.sleep(0.01)
         return time.monotonic()
-
-    def ranks(self):
-        for entry in pathlib.Path("/proc").glob("[0-9]*"):
-            try:
-                is_rank = b"OMPI_COMM_WORLD_RANK=" in (entry / "environ").read_bytes()
-                if is_rank and os.readlink(entry / "exe").endswith("/kerf-run") and os.readlink(entry / "cwd") == str(self.folder):
-                    yield int(entry.name)
-            except OSError:
-                continue
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
@@ -92,7 +70,7 @@ def measure(job, draw, kills):
         job.wait_beyond(max(job.steps()) + 20)
         time.sleep(draw.uniform(0, 20 * step_sec))
         before = len(job.steps())
-        os.kill(draw.choice(list(job.ranks())), signal.SIGKILL)
+        os.kill(draw.choice(list(ranks_in(job.folder))), signal.SIGKILL)
         killed, reached = time.monotonic(), max(job.steps())
         seconds.append(job.wait_beyond(reached) - killed)
         again.append(sum(step <= reached for step in job.steps()[before:]))

@@ -137,7 +137,7 @@ struct Tier {
   friend bool operator==(const Tier &, const Tier &) = default;
 };
 
-/// The memory of the computers, in which states may rest.
+/// The memory of the computers, in which copies of saved states may rest.
 struct Host {
   double memoryBytes = 0; ///< of one unit of the innermost tier, all computers
   double bytesPerSec = 0; ///< device to host, per device and direction

@@ -329,6 +329,11 @@ struct RunPart {
   double checkpointStallSec = 0;    ///< for which one stops training
   double checkpointIntervalSec = 0; ///< between the beginnings of two
   double goodput = 1; ///< part of the time that makes progress (ExplainRun.cpp)
+  // With copies in the memory of another machine beside these (kerf-run
+  // --peer-copies=1); 0 where there is no other one, or it has no room.
+  double copyIntervalSec = 0;
+  double copyStallSec = 0; ///< for which one stops training
+  double copyGoodput = 0;
 };
 
 /// A run on `devices` devices of a machine; `tokens` 0: `kTokensPerParameter`

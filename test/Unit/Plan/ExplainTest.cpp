@@ -344,6 +344,33 @@ TEST(Explain, IntervalIsNearTheBest) {
   EXPECT_GT(run.goodput, goodput(run.checkpointIntervalSec * 2));
 }
 
+// Copies in a neighbour's memory: of 1.2 GB a device has 150 MB, which go to
+// its host in 15 s and, between steps, to another machine in 150 s. Writers of
+// 1 kB/s would take 42 hours.
+TEST(Explain, CopiesInANeighboursMemory) {
+  Machine machine = makeMachine();
+  machine.tiers[1].bytesPerSec = 2e6;
+  machine.tiers[1].oversubscription = 2;
+  machine.host = Host{1e12, 10e6};
+  machine.reliability = Reliability{8e6, 100, 1e3};
+  RunPart run = planRun(makeStep(), machine, 8, 0.5, 0);
+  double stall = 150.005, interval = std::sqrt(2 * stall * 1e6);
+  EXPECT_DOUBLE_EQ(run.copyStallSec, stall);
+  EXPECT_DOUBLE_EQ(run.copyIntervalSec, interval);
+  EXPECT_NEAR(run.copyGoodput,
+              keptOf(interval, stall, 15 + interval / 4, 1e6, 100), 1e-9);
+  EXPECT_GT(run.copyGoodput, run.goodput);
+  // Two states of four devices and of their neighbours.
+  machine.host->memoryBytes = 2 * 2 * 4 * 150e6;
+  EXPECT_EQ(planRun(makeStep(), machine, 8, 0.5, 0).copyGoodput,
+            run.copyGoodput);
+  machine.host->memoryBytes -= 1;
+  EXPECT_EQ(planRun(makeStep(), machine, 8, 0.5, 0).copyGoodput, 0);
+  // There is one machine.
+  machine.host->memoryBytes = 1e12;
+  EXPECT_EQ(planRun(makeStep(), machine, 4, 0.5, 0).copyGoodput, 0);
+}
+
 //===----------------------------------------------------------------------===//
 // Words
 //===----------------------------------------------------------------------===//

@@ -53,6 +53,19 @@ json::Value parsed(const std::string &text) {
   return succeeded(value) ? *value : json::Value();
 }
 
+// Copies have a line where they gain something.
+TEST(Report, Copies) {
+  Example example;
+  example.machine.reliability = Reliability{1e8, 180, 1e5};
+  std::string text = printText(explain(example.input()));
+  EXPECT_NE(text.find("\n  copies    with --peer-copies=1 every "),
+            std::string::npos)
+      << text;
+  example.machine.reliability->checkpointBytesPerSec = 2e9;
+  EXPECT_EQ(printText(explain(example.input())).find("  copies "),
+            std::string::npos);
+}
+
 // The whole screen of the hand-made plan.
 TEST(Report, Screen) {
   EXPECT_EQ(printText(explainAll()),
