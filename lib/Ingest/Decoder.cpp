@@ -1,9 +1,8 @@
 //===- Decoder.cpp - LlamaForCausalLM and its relatives -------------------===//
 //
 // Layers with rotary positions, grouped-query or latent attention
-// (deepseek_v2 and v3) and an MLP, or a mixture of experts (mixtral, qwen2_moe,
-// qwen3_moe, olmoe, gpt_oss, deepseek, glm4_moe, dots1). What else differs is
-// the form of a family (DecoderForm.h).
+// (deepseek_v2 and v3) and an MLP, or a mixture of experts (Experts.cpp). What
+// else differs is the form of a family (DecoderForm.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -85,13 +84,17 @@ void DecoderImporter::read(ConfigReader &config, const ImportOptions &options) {
     readLatents(config, c);
   else
     readHeads(config);
-  if (isDeepseek() || isFamily("glm4_moe"))
+  if (isDeepseek() || isFamily("glm4_moe") || isFamily("minimax_m2"))
     readLeftOut(config);
   readPositions(config, options);
   readPadding(config);
   readChunks(config);
   if (isFamily("mixtral"))
     c.experts = mixtralExperts(config, c.inner);
+  if (isFamily("minimax_m2"))
+    c.experts = minimaxExperts(config, options, c.inner);
+  if (isFamily("granitemoe"))
+    c.experts = graniteExperts(config, c.inner);
   if (isFamily("qwen2_moe") || isFamily("qwen3_moe") || isFamily("olmoe"))
     c.experts = qwenExperts(config, form.family, c.inner);
   if (isFamily("deepseek_v3") || isFamily("glm4_moe") || isFamily("dots1"))
@@ -142,10 +145,11 @@ void DecoderImporter::readBiases(ConfigReader &config) {
   };
   if (isAny({"llama", "granite", "nemotron", "smollm3", "arcee", "seed_oss"}))
     c.hasMlpBias = config.boolean("mlp_bias", false);
-  if (isAny({"llama", "deepseek_v3", "qwen3", "qwen3_moe", "granite",
-             "nemotron", "smollm3", "olmo2", "olmo3", "gemma", "gemma3_text",
-             "gemma2", "cohere", "cohere2", "arcee", "deepseek_v2",
-             "llama4_text", "dots1", "olmoe"}))
+  if (isAny({"llama",       "deepseek_v3", "qwen3",       "qwen3_moe",
+             "granite",     "nemotron",    "smollm3",     "olmo2",
+             "olmo3",       "gemma",       "gemma3_text", "gemma2",
+             "cohere",      "cohere2",     "arcee",       "deepseek_v2",
+             "llama4_text", "dots1",       "olmoe",       "granitemoe"}))
     c.hasInputBias = c.hasOutputBias = config.boolean("attention_bias", false);
   if (isAny({"glm", "glm4", "seed_oss"}))
     c.hasInputBias = config.boolean("attention_bias", true);
@@ -228,7 +232,7 @@ void DecoderImporter::readFactors(ConfigReader &config) {
     c.scoreScale = 1 / std::sqrt(config.integer("query_pre_attn_scalar", 256));
   if (isFamily("cohere") || isFamily("cohere2"))
     c.logitScale = config.real("logit_scale", 0.0625, above);
-  if (!isFamily("granite"))
+  if (!form.family.starts_with("granite"))
     return;
   c.embeddingScale = config.real("embedding_multiplier", 1.0, above);
   c.residualScale = config.real("residual_multiplier", 1.0, above);
@@ -440,7 +444,7 @@ void DecoderImporter::mixtureLayers(LayerBuilder &b, const LayerRun &run,
     Value h = addAttention(b, carried[0], c, run);
     Value norm = buildNorm(b, h, form.names.secondNorm, c);
     MixtureResult mixture = buildMixture(b, norm, c);
-    llvm::SmallVector<Value> next = {b.plain().add(h, mixture.output)};
+    llvm::SmallVector<Value> next = {addScaled(b, h, mixture.output, c)};
     if (experts.aux == AuxLoss::Layer)
       next.push_back(b.plain().add(carried[1], buildLayerAuxLoss(b, mixture)));
     if (experts.aux == AuxLoss::Global)

@@ -48,13 +48,15 @@ struct Experts {
         limit; ///< up + 1 times gate sigmoid(alpha gate), both clamped
   };
   std::optional<Clamped> clamped = std::nullopt;
-  /// llama4: weights of gate, then up, are one, stored [experts, inputs,
-  /// outputs]; what experts read is weighed, not what they give.
+  /// Weights of gate, then up, are one: a stack [experts, inputs, outputs]
+  /// (llama4), or [experts, outputs, inputs] (granitemoe).
+  enum class Stack { None, ByInput, ByOutput } stack = Stack::None;
+  /// llama4: what experts read is weighed, not what they give.
   bool weighsInputs = false;
   /// Probabilities are sigmoids.
   bool isSigmoid = false;
-  /// The router is called so in checkpoints, not gate.
-  bool hasRouter() const { return clamped || weighsInputs; }
+  /// Names in the module: of the router, and of its biases.
+  llvm::StringLiteral router = "gate", bias = "gate.e_score_correction_bias";
   /// The library has an auxiliary loss.
   bool hasAux = true;
   /// Inner size of the experts of all tokens; 0: there are none.
@@ -166,6 +168,9 @@ mlir::Value buildMlp(LayerBuilder &b, mlir::Value x, const DecoderConfig &c);
 /// A norm of a layer.
 mlir::Value buildNorm(LayerBuilder &b, mlir::Value x, llvm::StringRef module,
                       const DecoderConfig &c);
+/// x + y times the family's factor on what layers add.
+mlir::Value addScaled(LayerBuilder &b, mlir::Value x, mlir::Value y,
+                      const DecoderConfig &c);
 /// x + attention, as the family places its norms.
 mlir::Value addAttention(LayerBuilder &b, mlir::Value x, const DecoderConfig &c,
                          const LayerRun &run);
@@ -182,6 +187,9 @@ void readLayerRuns(ConfigReader &config, llvm::StringRef family, int64_t seq,
                    DecoderConfig &c);
 
 Experts mixtralExperts(ConfigReader &config, int64_t inner);
+Experts minimaxExperts(ConfigReader &config, const ImportOptions &options,
+                       int64_t inner);
+Experts graniteExperts(ConfigReader &config, int64_t inner);
 /// qwen2_moe, qwen3_moe, and olmoe, whose experts have the MLP's inner size.
 Experts qwenExperts(ConfigReader &config, llvm::StringRef family,
                     int64_t inner);

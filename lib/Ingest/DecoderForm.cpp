@@ -119,6 +119,10 @@ static DecoderForm granite() {
   return sized("granite", 32000, 4096, 11008, 32, 2048, 1e-6);
 }
 
+static DecoderForm graniteMoe() {
+  return sized("granitemoe", 32000, 4096, 11008, 32, 2048, 1e-6);
+}
+
 static DecoderForm llama() {
   return sized("llama", 32000, 4096, 11008, 32, 2048, 1e-6);
 }
@@ -133,6 +137,17 @@ static DecoderForm llama4Text() {
   form.innerField = "intermediate_size_mlp";
   form.turnsNeighbours = true;
   form.names.mlp = "feed_forward";
+  return form;
+}
+
+static DecoderForm minimaxM2() {
+  DecoderForm form = sized("minimax_m2", 200064, 3072, 1536, 62, 196608, 1e-6);
+  form.heads = 48;
+  form.kvHeads = 8;
+  form.headDim = 128;
+  form.theta = 5e6;
+  form.rotatedPart = 1.0;
+  form.headNorms = HeadNorms::AllHeads;
   return form;
 }
 
@@ -422,14 +437,14 @@ static DecoderForm seedOss() {
 
 const DecoderForm &kerf::formOf(llvm::StringRef family) {
   static const DecoderForm forms[] = {
-      arcee(),      cohere(),   cohere2(), deepseekV2(), deepseekV3(),
-      dots1(),      ernie45(),  exaone4(), gemma(),      gemma2(),
-      gemma3Text(), glm(),      glm4(),    glm4Moe(),    gptNeox(),
-      gptOss(),     granite(),  llama(),   llama4Text(), mistral(),
-      mixtral(),    nemotron(), olmo2(),   olmo3(),      olmoe(),
-      opt(),        phi(),      phi3(),    qwen2(),      qwen2Moe(),
-      qwen3(),      qwen3Moe(), seedOss(), smollm3(),    stablelm(),
-      starcoder2()};
+      arcee(),      cohere(),   cohere2(),    deepseekV2(), deepseekV3(),
+      dots1(),      ernie45(),  exaone4(),    gemma(),      gemma2(),
+      gemma3Text(), glm(),      glm4(),       glm4Moe(),    gptNeox(),
+      gptOss(),     granite(),  graniteMoe(), llama(),      llama4Text(),
+      minimaxM2(),  mistral(),  mixtral(),    nemotron(),   olmo2(),
+      olmo3(),      olmoe(),    opt(),        phi(),        phi3(),
+      qwen2(),      qwen2Moe(), qwen3(),      qwen3Moe(),   seedOss(),
+      smollm3(),    stablelm(), starcoder2()};
   for (const DecoderForm &form : forms)
     if (form.family == family)
       return form;

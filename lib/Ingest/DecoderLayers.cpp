@@ -30,8 +30,8 @@ Value kerf::buildNorm(LayerBuilder &b, Value x, llvm::StringRef module,
   return b.norm(c.form->norm, x, c.layerName(module), c.eps);
 }
 
-static Value addScaled(LayerBuilder &b, Value x, Value y,
-                       const DecoderConfig &c) {
+Value kerf::addScaled(LayerBuilder &b, Value x, Value y,
+                      const DecoderConfig &c) {
   if (c.residualScale != 1)
     y = b.plain().mul(y, c.residualScale);
   return b.plain().add(x, y);

@@ -2,9 +2,9 @@
 //
 // Each token goes to its k most probable experts, weighed by their
 // probabilities; mixtral always divides these by their sum, qwen2_moe,
-// qwen3_moe and olmoe if the config says so. deepseek_v3, glm4_moe and dots1
-// choose by sigmoids and biases. All tokens of these, of deepseek_v2 and of
-// qwen2_moe also have a shared expert. Groups are single sequences.
+// qwen3_moe and olmoe if the config says so. deepseek_v3, glm4_moe, dots1 and
+// minimax_m2 choose by sigmoids and biases. All tokens of these, of deepseek_v2
+// and of qwen2_moe also have a shared expert. Groups are single sequences.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,6 +37,40 @@ Experts kerf::mixtralExperts(ConfigReader &config, int64_t inner) {
   experts.perToken = config.integer("num_experts_per_tok", 2);
   experts.inner = inner;
   experts.isRenormalized = true;
+  return experts;
+}
+
+/// How biases move so that experts get the mean load of their choices.
+static Experts::Balance balanceOf(const ImportOptions &options,
+                                  const Experts &experts) {
+  double choices =
+      static_cast<double>(options.batch) * options.seq * experts.perToken;
+  return {options.routerBiasRate, choices / experts.count};
+}
+
+Experts kerf::minimaxExperts(ConfigReader &config, const ImportOptions &options,
+                             int64_t inner) {
+  Experts experts{"block_sparse_moe", "w1", "w3", "w2", "num_local_experts",
+                  "intermediate_size"};
+  experts.count = config.integer("num_local_experts", 256);
+  experts.perToken = config.integer("num_experts_per_tok", 8);
+  experts.inner = inner;
+  experts.isRenormalized = experts.isSigmoid = true;
+  experts.bias = "e_score_correction_bias";
+  if (!config.failed())
+    experts.balance = balanceOf(options, experts);
+  return experts;
+}
+
+Experts kerf::graniteExperts(ConfigReader &config, int64_t inner) {
+  Experts experts{"block_sparse_moe", "input_linear",      "",
+                  "output_linear",    "num_local_experts", "intermediate_size"};
+  experts.count = config.integer("num_local_experts", 8);
+  experts.perToken = config.integer("num_experts_per_tok", 2);
+  experts.inner = inner;
+  experts.isRenormalized = true;
+  experts.stack = Experts::Stack::ByOutput;
+  experts.router = "router.layer";
   return experts;
 }
 
@@ -141,12 +175,10 @@ Experts kerf::deepseekExperts(ConfigReader &config,
   checkGroups(config, experts);
   if (config.failed())
     return experts;
-  double choices =
-      static_cast<double>(options.batch) * options.seq * experts.perToken;
   experts.scale = scale;
   experts.hasExactLogits = true;
   experts.isSigmoid = true;
-  experts.balance = {options.routerBiasRate, choices / experts.count};
+  experts.balance = balanceOf(options, experts);
   return experts;
 }
 
@@ -186,6 +218,7 @@ Experts kerf::gptOssExperts(ConfigReader &config, int64_t inner) {
   experts.isRenormalized = true;
   experts.clamped = {config.real("swiglu_alpha", 1.702, above),
                      config.real("swiglu_limit", 7.0, above)};
+  experts.router = "router";
   return experts;
 }
 
@@ -198,6 +231,8 @@ Experts kerf::llama4Experts(ConfigReader &config) {
       config.integer("intermediate_size", 8192);
   experts.shared = "shared_expert";
   experts.isSigmoid = experts.weighsInputs = true;
+  experts.stack = Experts::Stack::ByInput;
+  experts.router = "router";
   experts.hasAux = false;
   return experts;
 }
@@ -308,7 +343,7 @@ static RouteOp buildRoute(LayerBuilder &b, Value logits, const Experts &experts,
       byLargest = builder.getUnitAttr();
   }
   if (const std::optional<Experts::Balance> &balance = experts.balance) {
-    bias = b.zeros(moe + "gate.e_score_correction_bias", experts.count);
+    bias = b.zeros(moe + experts.bias, experts.count);
     if (balance->rate == 0)
       bias.getDefiningOp<ParamOp>().setFrozen(true);
   }
@@ -373,29 +408,34 @@ static Value clampedGate(PlainBuilder p, Value both,
   return p.mul(p.add(up, 1.0), part);
 }
 
-/// A grouped product with weights [experts, inputs, outputs].
+/// A grouped product with weights [experts, inputs, outputs], or without
+/// `byInput` [experts, outputs, inputs].
 static Value product(LayerBuilder &b, Value rows, Value weight,
-                     const ExpertRows &at) {
-  return GroupedMatmulOp::create(b.getBuilder(), b.getLoc(), rows, weight,
-                                 at.sizes, at.capacity,
-                                 /*transposed=*/b.getBuilder().getUnitAttr());
+                     const ExpertRows &at, bool byInput = true) {
+  return GroupedMatmulOp::create(
+      b.getBuilder(), b.getLoc(), rows, weight, at.sizes, at.capacity,
+      byInput ? b.getBuilder().getUnitAttr() : UnitAttr());
 }
 
 /// The same of experts whose weights are in two stacks.
 static Value buildStackedExperts(LayerBuilder &b, Value table,
                                  const ExpertRows &at, const DecoderConfig &c) {
   const Experts &experts = *c.experts;
-  std::string up = (at.moe + "experts." + experts.gate).str();
-  std::string down = (at.moe + "experts." + experts.down).str();
+  bool byInput = experts.stack == Experts::Stack::ByInput;
+  auto apply = [&](Value in, llvm::StringRef name, int64_t out) {
+    int64_t inputs = typeOf(in).getShape().back();
+    llvm::SmallVector<int64_t> shape = {experts.count, inputs, out};
+    if (!byInput)
+      std::swap(shape[1], shape[2]);
+    std::string full = byInput ? (at.moe + "experts." + name).str()
+                               : (at.moe + name + ".weight").str();
+    return product(b, in, b.weight(full, shape, c.rawStd), at, byInput);
+  };
   int64_t inner = experts.inner;
-  Value both =
-      product(b, table,
-              b.weight(up, {experts.count, c.hidden, 2 * inner}, c.rawStd), at);
+  Value both = apply(table, experts.gate, 2 * inner);
   Value hidden = b.gated(c.act, b.channels(both, 0, inner),
                          b.channels(both, inner, inner));
-  return product(b, hidden,
-                 b.weight(down, {experts.count, inner, c.hidden}, c.rawStd),
-                 at);
+  return apply(hidden, experts.down, c.hidden);
 }
 
 /// The same of experts with biases; that of `down` is added behind. The first
@@ -468,8 +508,7 @@ MixtureResult kerf::buildMixture(LayerBuilder &b, Value x,
     capacity = builder.getI64IntegerAttr(*experts.capacity);
 
   const std::string moe = ("model.layers.{i}." + experts.module + ".").str();
-  Value logits =
-      buildLogits(b, x, moe + (experts.hasRouter() ? "router" : "gate"), c);
+  Value logits = buildLogits(b, x, moe + experts.router, c);
   RouteOp route = buildRoute(b, logits, experts, moe);
   auto assign = AssignSlotsOp::create(builder, loc, route.getExperts(),
                                       builder.getI64IntegerAttr(experts.count),
@@ -481,9 +520,10 @@ MixtureResult kerf::buildMixture(LayerBuilder &b, Value x,
                    experts.weighsInputs ? route.getWeights() : Value(),
                    capacity};
   Value table = dispatch(b, x, at);
-  Value down = experts.clamped        ? buildClampedExperts(b, x, table, at, c)
-               : experts.weighsInputs ? buildStackedExperts(b, table, at, c)
-                                      : buildExperts(b, table, at, c);
+  bool isStacked = experts.stack != Experts::Stack::None;
+  Value down = experts.clamped ? buildClampedExperts(b, x, table, at, c)
+               : isStacked     ? buildStackedExperts(b, table, at, c)
+                               : buildExperts(b, table, at, c);
   Value output = CombineOp::create(
       builder, loc, down, at.slots,
       experts.weighsInputs ? Value() : Value(route.getWeights()),

@@ -657,6 +657,67 @@ static constexpr Field kQwen2MoeFields[] = {
      "false null"},
 };
 
+static constexpr Field kMinimaxM2Fields[] = {
+    KERF_FORM_FIELDS("200064", "3072", "1536, of an expert", "62", "48",
+                     "196608", "silu", "0.02", "false", "null"),
+    KERF_KV("8"),
+    KERF_THETA("5000000"),
+    KERF_ALIKE,
+    KERF_EPS("rms_norm_eps", "1e-6"),
+    KERF_PART("1"),
+    {"head_dim", Used, "(default 128)"},
+    {"num_experts_per_tok", Used, "(default 8)"},
+    {"num_local_experts", Used, "(default 256)", "", "num_experts"},
+    {"num_nextn_predict_layers", Used,
+     "modules that predict further tokens: left out, with a warning", "",
+     "num_mtp_modules"},
+    {"output_router_logits", Used, "adds the auxiliary loss (default false)"},
+    {"quantization_config", Used,
+     "fp8 weights of a published checkpoint: not those of training, with a "
+     "warning"},
+    {"rotary_dim", Used,
+     "channels of each head that turn: older than partial_rotary_factor"},
+    {"router_aux_loss_coef", Used, "(default 0.001)"},
+    {"attn_type_list", Inert, "not read by this family"},
+    {"layernorm_full_attention_beta", Inert, "not read by this family"},
+    {"layernorm_linear_attention_beta", Inert, "not read by this family"},
+    {"layernorm_mlp_beta", Inert, "not read by this family"},
+    {"mlp_intermediate_size", Inert, "not read by this family"},
+    {"mtp_transformer_layers", Inert, "of modules that are left out"},
+    {"shared_moe_mode", Inert, "not read by this family"},
+    {"use_mtp", Inert, "of modules that are left out"},
+    {"qk_norm_type", Fixed, "normalizes heads apart", "\"per_layer\""},
+    {"router_jitter_noise", Fixed, "multiplies the router's input by noise",
+     "0 0.0 null"},
+    {"scoring_func", Fixed,
+     "is not read by this family, whose scores are "
+     "sigmoids",
+     "\"sigmoid\""},
+    {"shared_intermediate_size", Fixed, "adds an expert of all tokens", "0"},
+    {"sliding_window", Fixed, "is not read by this family", "null"},
+    {"use_qk_norm", Fixed, "leaves out the norms of queries and keys", "true"},
+    {"use_routing_bias", Fixed, "leaves out the router's biases", "true"},
+};
+
+static constexpr Field kGraniteMoeFields[] = {
+    KERF_FORM_FIELDS("32000", "4096", "11008, of an expert", "32", "32", "2048",
+                     "silu", "0.02", "false", "null"),
+    KERF_KV("null"),
+    KERF_THETA("10000"),
+    KERF_ALIKE,
+    KERF_EPS("rms_norm_eps", "1e-6"),
+    KERF_NO_PART,
+    {"attention_bias", Used, kBias},
+    {"attention_multiplier", Used, "factor on scores (default 1)"},
+    {"embedding_multiplier", Used, "factor on embeddings (default 1)"},
+    {"logits_scaling", Used, "logits are divided by it (default 1)"},
+    {"num_experts_per_tok", Used, "(default 2)"},
+    {"num_local_experts", Used, "(default 8)"},
+    {"output_router_logits", Used, "adds the auxiliary loss (default false)"},
+    {"residual_multiplier", Used, "factor on what layers add (default 1)"},
+    {"router_aux_loss_coef", Used, "(default 0.001)"},
+};
+
 #undef KERF_BALANCED
 #undef KERF_PATTERN
 #undef KERF_TURNS
@@ -685,7 +746,9 @@ static constexpr Family kFormFamilies[] = {
     {"gpt_neox", "GPTNeoXForCausalLM", kGptNeoxFields},
     {"gpt_oss", "GptOssForCausalLM", kGptOssFields},
     {"granite", "GraniteForCausalLM", kGraniteFields},
+    {"granitemoe", "GraniteMoeForCausalLM", kGraniteMoeFields},
     {"llama4_text", "Llama4ForCausalLM", kLlama4TextFields},
+    {"minimax_m2", "MiniMaxM2ForCausalLM", kMinimaxM2Fields},
     {"nemotron", "NemotronForCausalLM", kNemotronFields},
     {"olmo2", "Olmo2ForCausalLM", kOlmo2Fields},
     {"olmo3", "Olmo3ForCausalLM", kOlmo3Fields},

@@ -332,8 +332,14 @@ Rope kerf::readRope(ConfigReader &config, const DecoderForm &form,
   constexpr llvm::StringLiteral kPartField = "partial_rotary_factor";
   Rope found;
   found.theta = config.real(form.thetaField, form.theta, kPositive);
+  constexpr llvm::StringLiteral kChannels = "rotary_dim";
   double part = 1.0;
-  if (form.rotatedPart)
+  if (config.knows(kChannels) && config.findNonNull(kChannels) &&
+      !config.findNonNull(form.rotatedPartField))
+    part =
+        static_cast<double>(config.integer(kChannels, headDim, {1, headDim})) /
+        static_cast<double>(headDim);
+  else if (form.rotatedPart)
     part = config.real(form.rotatedPartField, *form.rotatedPart, kPart);
   llvm::StringRef name;
   const json::Value *parameters = findParameters(config, name);

@@ -36,6 +36,8 @@ ALIKE = {
     "glm": "phi3, gpt-neox, cohere2",  # gate and up in one, a part turns, neighbours turn
     "glm4": "phi3, gpt-neox, cohere2, gemma3",
     "granite": "llama, gemma3",  # factors
+    "granitemoe": "mixtral, llama4, gemma3",  # factors, stacked experts
+    "minimax_m2": "deepseek-v3, mixtral, olmo2, glm4-moe",
     "nemotron": "gpt-neox, gemma3, palm",  # norms with bias and 1 + weight
     "olmo3": "olmo2, gemma3",
     "olmoe": "olmo2, qwen3-moe",

@@ -29,6 +29,7 @@ SEEDS = {
     "glm4-moe-no-norm": 3,
     "gpt-oss": 1,
     "gpt-oss-aux": 12,
+    "minimax-m2": 15,
     "mixtral-aux": 5,
     "mixtral-muon": 4,
     "mixtral-no-aux": 3,

@@ -189,7 +189,7 @@ def aux_loss(config, layers):
     """
     probabilities = torch.cat(list(layers)).softmax(-1)
     chosen = probabilities.topk(config.num_experts_per_tok, -1).indices
-    count = config.num_experts
+    count = probabilities.shape[-1]
     hits = torch.nn.functional.one_hot(chosen, count).sum((0, 1))
     fraction = hits.double() / len(probabilities)
     return count * (fraction * probabilities.mean(0)).sum()
@@ -207,7 +207,7 @@ def router_margin(config, routing):
     """The smallest gap between the last chosen and the first other probability.
 
     Of deepseek_v2 with groups: also between the largest ones of groups. Of deepseek_v3: between sigmoids plus biases, of experts in the chosen groups and,
-    summed over the best two, of groups; the chosen experts are checked.
+    summed over the best two, of groups (minimax_m2 has none); the chosen experts are checked.
     """
     margins = []
     for logits, bias, experts in routing:
@@ -223,10 +223,11 @@ def router_margin(config, routing):
             margins.append(gap(probabilities, config.num_experts_per_tok))
             continue
         scores = logits.double().sigmoid() + bias.double()
-        grouped = scores.unflatten(-1, (config.n_group, -1))
+        grouped = scores.unflatten(-1, (getattr(config, "n_group", 1), -1))
         groups = grouped.sort(-1).values[..., -2:].sum(-1)
-        margins.append(gap(groups, config.topk_group))
-        least = groups.sort(-1).values[..., -config.topk_group, None]
+        best = getattr(config, "topk_group", 1)
+        margins.append(gap(groups, best))
+        least = groups.sort(-1).values[..., -best, None]
         hidden = (groups < least)[..., None].expand_as(grouped).flatten(-2)
         scores = scores.masked_fill(hidden, -math.inf)
         margins.append(gap(scores, config.num_experts_per_tok))
@@ -243,13 +244,13 @@ def has_gate(state, layer):
 
 def check_experts(config, model, tensors):
     """The saved expert matrices are slices of the fused ones, in layers that have experts."""
-    if config.model_type in ("gpt_oss", "llama4_text"):  # saved as they are
+    if config.model_type in ("gpt_oss", "llama4_text", "granitemoe"):  # saved as they are
         return
     state = model.state_dict()
     layers = [i for i in range(config.num_hidden_layers) if has_gate(state, i)]
     if not layers:
         raise ValueError("no layer has experts")
-    mixtral = config.model_type == "mixtral"
+    mixtral = config.model_type in ("mixtral", "minimax_m2")
     count = getattr(config, "n_routed_experts", None) or config.num_experts
     block = "block_sparse_moe" if mixtral else "mlp"
     gate, up, last = ("w1", "w3", "w2") if mixtral else ("gate_proj", "up_proj", "down_proj")

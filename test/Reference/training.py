@@ -137,17 +137,21 @@ def _record_routing(model, run):
         if len(output) == 2:  # of llama4: weights of all experts, and the logits
             output = output[1], output[0], output[1].topk(module.top_k, -1).indices
         logits, _, experts = output
-        bias = getattr(module, "e_score_correction_bias", None)
+        name, bias = biases.get(module, (None, None))
         bias = None if bias is None else bias.clone()
         run.routing.append((logits.detach(), bias, experts.detach()))
         if bias is not None:
             count = torch.bincount(experts.flatten(), minlength=len(bias))
-            run.loads[-1][names[module]] = count.to(bias.dtype)
+            run.loads[-1][name] = count.to(bias.dtype)
 
-    names = {m: f"{name}.e_score_correction_bias" for name, m in model.named_modules()}
+    biases = {}  # router -> name and value; minimax_m2 has them beside its router
+    for name, module in model.named_modules():
+        if hasattr(module, "e_score_correction_bias"):
+            owner = f"{name}.e_score_correction_bias"
+            biases[getattr(module, "gate", module)] = owner, module.e_score_correction_bias
     for module in model.modules():
         is_router = type(module).__name__.lower().endswith(("topkrouter", "llama4router"))
-        if is_router or hasattr(module, "e_score_correction_bias"):
+        if is_router or module in biases:
             module.register_forward_hook(record)
 
 

@@ -530,8 +530,9 @@ TEST(ListFields, everyFamily) {
   EXPECT_EQ(listFamilies(),
             "arcee, cohere, cohere2, deepseek_v2, deepseek_v3, dots1, "
             "ernie4_5, exaone4, gemma, gemma2, gemma3_text, glm, glm4, "
-            "glm4_moe, gpt2, gpt_neox, gpt_oss, granite, llama, llama4_text, "
-            "mistral, mixtral, nemotron, olmo2, olmo3, olmoe, opt, phi, phi3, "
+            "glm4_moe, gpt2, gpt_neox, gpt_oss, granite, granitemoe, llama, "
+            "llama4_text, minimax_m2, mistral, mixtral, nemotron, olmo2, "
+            "olmo3, olmoe, opt, phi, phi3, "
             "qwen2, qwen2_moe, qwen3, qwen3_moe, seed_oss, smollm3, stablelm, "
             "starcoder2");
 }
