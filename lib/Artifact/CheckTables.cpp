@@ -393,7 +393,8 @@ bool Checker::checkOutput(uint32_t index) {
   if (output.dtype >= kKeptTypes)
     return damaged("output %u has type %u", index, output.dtype);
   int64_t size = kerf_dtype_bytes(output.dtype);
-  if (output.elements < 1 || output.elements > program->arena_bytes / size ||
+  if (output.elements < 1 ||
+      uint64_t(output.elements) > program->arena_bytes / uint64_t(size) ||
       output.start < 0 || output.start >= output.end ||
       output.elements % (output.end - output.start) != 0)
     return damaged("output %u has %lld elements for layers %lld to %lld", index,

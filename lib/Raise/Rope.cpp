@@ -277,7 +277,7 @@ static std::optional<std::pair<Value, Value>> jointOf(Value joined,
     return std::nullopt;
   isInterleaved = true;
   llvm::ArrayRef<int64_t> pairs = typeOf(concat.getResult()).getShape();
-  if (pairs.back() != 2 || concat.getDim() != pairs.size() - 1)
+  if (pairs.back() != 2 || concat.getDim() + 1 != int64_t(pairs.size()))
     return std::nullopt;
   Value halves[2];
   for (int i : {0, 1}) {

@@ -42,7 +42,8 @@ std::vector<int64_t> test::matmulAttrs(int64_t m, int64_t n, int64_t k,
 
 uint32_t test::addKernel(ArtifactData &data, llvm::StringRef symbol,
                          int64_t units) {
-  data.kernels.push_back({data.strings.intern(symbol), 2, units, 1, 0, 0, 0});
+  data.kernels.push_back(
+      {data.strings.intern(symbol), 2, units, 1, 0, 0, 0, 0});
   data.image = "kernels of the test device";
   return data.kernels.size() - 1;
 }
