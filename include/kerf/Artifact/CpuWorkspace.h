@@ -152,7 +152,7 @@ kerf_cpu_plan_expert_gradients(const int64_t *attrs) {
   int64_t packed = (groups * rows + 32 * parts) * kerf_cpu_round(n, 32);
   kerf_cpu_product p;
   if (experts > 1 && !rounded && packed <= KERF_CPU_PACKED_ELEMENTS) {
-    p = kerf_cpu_cut_product(m, n, rows, 0, 0,
+    p = kerf_cpu_cut_product(m, n, groups * rows, 0, 0,
                              kerf_cpu_parts(KERF_CPU_TILES, experts));
     p.together = experts;
     p.shared_b = packed * 4;

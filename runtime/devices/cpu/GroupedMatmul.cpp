@@ -1,9 +1,9 @@
 //===- GroupedMatmul.cpp - products with the weights of experts -----------===//
 //
 // Rows of x lie expert after expert; how many belong to each is known at run
-// time only. The rows of one expert in all groups are one product. As many
-// experts are computed together as have their operands packed at once: their
-// tiles are shared by all workers, with one wait for all of them.
+// time only. The rows of one expert in all groups are one product. Some experts
+// are computed together: their tiles are shared by all workers, with one wait
+// for all of them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,12 +31,12 @@ struct GroupedMatmul : kerf_step {
   std::vector<RowPart> rowParts;
   std::vector<DepthPart> depthParts;
   std::vector<Job> jobs;
-  std::vector<char *> packed;
 
   bool sizesFit(const int32_t *sizes, char *error, size_t errorBytes) const;
   void addExpert(void *const *pointers, int64_t expert);
   void addGradient(void *const *pointers, int64_t expert);
   void addJob(Product product, size_t firstRows, size_t firstDepth);
+  bool isEnough() const;
   void multiplyJobs(void *workspace);
   int64_t startOf(int64_t group, int64_t expert) const {
     return capacity > 0 ? expert * capacity : starts[group];
@@ -88,13 +88,26 @@ void GroupedMatmul::multiplyJobs(void *workspace) {
   }
   if (plan.together > 1)
     multiplyTogether(device.pool, device.kernels, *engine, jobs, plan,
-                     workspace, packed);
+                     workspace);
   else if (!jobs.empty())
     multiply(device.pool, device.kernels, *engine, jobs.front().product, plan,
              workspace);
   rowParts.clear();
   depthParts.clear();
   jobs.clear();
+}
+
+/// Packed operands of more experts would leave the workers' own caches before
+/// they are read, those of fewer would leave workers without a tile.
+bool GroupedMatmul::isEnough() const {
+  constexpr int64_t ofWorker = 1 << 17; // elements
+  int64_t elements = 0;
+  for (const DepthPart &part : depthParts)
+    elements += part.depth;
+  if (!jobs.empty())
+    elements *= jobs.front().product.n;
+  return static_cast<int64_t>(jobs.size()) >= plan.together ||
+         elements >= ofWorker * device.pool.workers();
 }
 
 /// y[rows of the expert] = x[rows] w[e].
@@ -175,7 +188,7 @@ kerf_device_status GroupedMatmul::execute(void *const *pointers, char *error,
   std::fill(starts.begin(), starts.end(), 0);
   for (int64_t expert = 0; expert < experts; ++expert) {
     gradient ? addGradient(pointers, expert) : addExpert(pointers, expert);
-    if ((expert + 1) % plan.together == 0 || expert + 1 == experts)
+    if (isEnough() || expert + 1 == experts)
       multiplyJobs(pointers[Workspace]);
   }
   if (!gradient)

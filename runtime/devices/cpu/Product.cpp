@@ -115,13 +115,43 @@ struct Rows {
 };
 } // namespace
 
+namespace {
+/// Packed columns of b for a tile: panels lie `panelBytes` apart.
+struct Columns {
+  const char *packed;
+  int64_t count, panelBytes;
+};
+} // namespace
+
+/// Rows of a times all columns of a tile, into its sums; the last ones go on to
+/// c. `grouped`: sums are those of KERF_CPU_GROUP columns at a time.
+static void multiplyColumns(const Kernels &kernels, const Product &product,
+                            const Tile &tile, const Rows &rows,
+                            const Columns &b, const Sums &sums, bool grouped,
+                            bool last) {
+  int64_t panel = rows.engine.panel;
+  for (int64_t j = 0; j < b.count; j += panel) {
+    const char *packed = b.packed + j / panel * b.panelBytes;
+    int64_t width = kerf_cpu_min(panel, b.count - j);
+    int64_t at = grouped ? j % KERF_CPU_GROUP : j;
+    float *to = sums.data + at / panel * sums.panel;
+    bool more = j + panel < b.count;
+    rows.multiply(width, packed, to, sums.row, sums.accumulate,
+                  more ? packed + b.panelBytes : nullptr);
+    if (last && !grouped)
+      finish(kernels, product, tile, j, width, to, sums);
+    else if (last && (!more || at + panel == KERF_CPU_GROUP))
+      finish(kernels, product, tile, j - at, at + width, sums.data, sums);
+  }
+}
+
 void kerf::cpu::multiplyTile(const Kernels &kernels, const Engine &engine,
                              const Product &product,
                              const kerf_cpu_product &plan,
                              const ProductSpace &space, int worker,
                              const RowPart &part, int64_t row, int64_t column,
                              int64_t columns, const char *packedB,
-                             int64_t depthPart) {
+                             int64_t depthPart, int64_t packedDepth) {
   Tile tile = {part, row, kerf_cpu_min(plan.rows, part.rows - row), column,
                columns};
   bool any = product.depthPartCount > 0;
@@ -147,21 +177,10 @@ void kerf::cpu::multiplyTile(const Kernels &kernels, const Engine &engine,
                                                         : space.ownA(worker)};
     if (rows.packed)
       engine.packA(rows.packed, a, tile.rows, count, rows.stripRows);
-    for (int64_t j = 0; j < columns; j += engine.panel) {
-      const char *b = packedB +
-                      j / engine.panel * engine.panelBytes(depth.depth) +
-                      engine.offsetB(k);
-      int64_t width = kerf_cpu_min(engine.panel, columns - j);
-      int64_t at = grouped ? j % KERF_CPU_GROUP : j;
-      float *to = sums.data + at / engine.panel * sums.panel;
-      bool more = j + engine.panel < columns;
-      rows.multiply(width, b, to, sums.row, sums.accumulate || k > 0,
-                    more ? b + engine.panelBytes(depth.depth) : nullptr);
-      if (last && !grouped)
-        finish(kernels, product, tile, j, width, to, sums);
-      else if (last && (!more || at + engine.panel == KERF_CPU_GROUP))
-        finish(kernels, product, tile, j - at, at + width, sums.data, sums);
-    }
+    Columns b = {packedB + engine.offsetB(k), columns,
+                 engine.panelBytes(kerf_cpu_max(packedDepth, depth.depth))};
+    multiplyColumns(kernels, product, tile, rows, b, sums, grouped, last);
+    sums.accumulate = true;
     k += step;
   } while (k < depth.depth);
 }
@@ -289,82 +308,140 @@ void kerf::cpu::multiply(ThreadPool &pool, const Kernels &kernels,
 // Several products together
 //===----------------------------------------------------------------------===//
 
-/// Places of the packed b of all depth parts, and how many tiles there are.
+/// Rows of b over all depth parts of a product, each padded to whole lines.
+static int64_t paddedDepth(const Engine &engine, const Product &product) {
+  int64_t depth = 0;
+  for (int64_t i = 0; i < product.depthPartCount; ++i)
+    depth += engine.paddedDepth(product.depthParts[i].depth);
+  return depth;
+}
+
+/// Places of the packed b of all jobs, and how many tiles there are.
 static int64_t placeJobs(const Engine &engine, std::vector<Job> &jobs,
                          const kerf_cpu_product &plan,
-                         const ProductSpace &space,
-                         std::vector<char *> &packed) {
+                         const ProductSpace &space) {
   char *next = space.sharedB();
   int64_t tiles = 0;
-  packed.clear();
   for (Job &job : jobs) {
     const Product &p = job.product;
-    job.firstPart = static_cast<int64_t>(packed.size());
+    job.depth = paddedDepth(engine, p);
     job.firstTile = tiles;
-    for (int64_t i = 0; i < p.depthPartCount; ++i) {
-      packed.push_back(next);
-      next += kerf_cpu_parts(p.n, engine.panel) *
-              engine.panelBytes(p.depthParts[i].depth);
-    }
+    job.packed = next;
+    next += kerf_cpu_parts(p.n, engine.panel) * job.depth * engine.offsetB(1);
     tiles += tilesDown(p, plan) * kerf_cpu_parts(p.n, plan.columns);
   }
   return tiles;
 }
 
-/// The job that has number `index` of what `first` counts.
-template <typename First>
-static const Job &jobOf(const std::vector<Job> &jobs, int64_t index,
-                        First first) {
-  auto next = std::upper_bound(
-      jobs.begin(), jobs.end(), index,
-      [&](int64_t value, const Job &job) { return value < first(job); });
-  return *(next - 1);
+/// Panels [begin, end) of a job's b, in each its depth parts one after the
+/// other.
+static void packJob(const Kernels &kernels, const Engine &engine,
+                    const Job &job, int64_t begin, int64_t end) {
+  const Product &p = job.product;
+  if (p.depthPartCount == 1)
+    return packPanels(kernels, engine, p, {0, p.n, 0}, job.packed, begin, end);
+  for (int64_t panel = begin; panel < end; ++panel) {
+    int64_t column = panel * engine.panel;
+    char *packed = job.packed + panel * job.depth * engine.offsetB(1);
+    for (int64_t i = 0; i < p.depthPartCount; ++i) {
+      Slice slice = {column, kerf_cpu_min(engine.panel, p.n - column), i};
+      packPanels(kernels, engine, p, slice, packed, 0, 1);
+      packed += engine.panelBytes(p.depthParts[i].depth);
+    }
+  }
+}
+
+/// Rows of a tile over all depth parts, strip by strip.
+static void packRows(const Engine &engine, const Job &job, const Tile &tile,
+                     char *packed) {
+  const Product &p = job.product;
+  int64_t height = engine.stripRows(tile.rows);
+  for (int64_t i = 0; i < tile.rows; i += height)
+    for (int64_t d = 0; d < p.depthPartCount; ++d) {
+      const DepthPart &depth = p.depthParts[d];
+      int64_t row = tile.part.a + (tile.row + i) * p.a.row;
+      engine.packA(packed, shifted(p.a, row + depth.a),
+                   kerf_cpu_min(height, tile.rows - i), depth.depth, height);
+      packed += engine.stripBytes(height, depth.depth);
+    }
+}
+
+/// A tile over all depth parts of a job at once; they fit in a worker's memory.
+static void multiplyDepths(const Kernels &kernels, const Engine &engine,
+                           const Job &job, const kerf_cpu_product &plan,
+                           const ProductSpace &space, int worker,
+                           const Tile &tile, const char *packedB) {
+  const Product &p = job.product;
+  bool grouped = p.cNumber != Number::F32 || engine.bf16;
+  Sums sums = placeSums(engine, p, space, plan, worker, tile, /*first=*/true,
+                        /*once=*/true);
+  Rows rows = {engine,
+               p.a,
+               tile.rows,
+               job.depth,
+               engine.stripRows(tile.rows),
+               space.ownA(worker)};
+  packRows(engine, job, tile, rows.packed);
+  Columns b = {packedB, tile.columns, job.depth * engine.offsetB(1)};
+  multiplyColumns(kernels, p, tile, rows, b, sums, grouped, /*last=*/true);
+}
+
+/// Tile `index` of a job.
+static void multiplyTileOf(const Kernels &kernels, const Engine &engine,
+                           const Job &job, const kerf_cpu_product &plan,
+                           const ProductSpace &space, int worker,
+                           int64_t index) {
+  const Product &p = job.product;
+  int64_t down = tilesDown(p, plan), column = index / down * plan.columns;
+  TileRows rows = rowsOfTile(p, plan, index % down);
+  int64_t columns = kerf_cpu_min(plan.columns, p.n - column);
+  const char *b =
+      job.packed + column / engine.panel * job.depth * engine.offsetB(1);
+  if (p.depthPartCount > 1 && job.depth <= stepOf(engine, plan)) {
+    Tile tile = {rows.part, rows.row,
+                 kerf_cpu_min(plan.rows, rows.part.rows - rows.row), column,
+                 columns};
+    return multiplyDepths(kernels, engine, job, plan, space, worker, tile, b);
+  }
+  for (int64_t i = 0; i < kerf_cpu_max(p.depthPartCount, 1); ++i) {
+    multiplyTile(kernels, engine, p, plan, space, worker, rows.part, rows.row,
+                 column, columns, b, i, job.depth);
+    if (p.depthPartCount > 0)
+      b += engine.panelBytes(p.depthParts[i].depth);
+  }
 }
 
 void kerf::cpu::multiplyTogether(ThreadPool &pool, const Kernels &kernels,
                                  const Engine &engine, std::vector<Job> &jobs,
-                                 const kerf_cpu_product &plan, void *workspace,
-                                 std::vector<char *> &packed) {
+                                 const kerf_cpu_product &plan,
+                                 void *workspace) {
   ProductSpace space(plan, workspace);
-  int64_t tiles = placeJobs(engine, jobs, plan, space, packed);
+  int64_t tiles = placeJobs(engine, jobs, plan, space);
   if (tiles == 0)
     return;
-  int64_t n = jobs.front().product.n;
-  int64_t panels = kerf_cpu_parts(n, engine.panel);
+  int64_t panels = kerf_cpu_parts(jobs.front().product.n, engine.panel);
+  int64_t count = static_cast<int64_t>(jobs.size());
   int64_t pieces = kerf_cpu_parts(panels, kPackedPanels);
-  auto pack = [&](int64_t index) {
-    int64_t part = index / pieces, begin = index % pieces * kPackedPanels;
-    const Job &job =
-        jobOf(jobs, part, [](const Job &j) { return j.firstPart; });
-    packPanels(kernels, engine, job.product, {0, n, part - job.firstPart},
-               packed[part], begin,
-               kerf_cpu_min(begin + kPackedPanels, panels));
-  };
-  pool.parallelFor(static_cast<int64_t>(packed.size()) * pieces, 1,
-                   [&](int64_t begin, int64_t end, int) {
-                     for (int64_t index = begin; index < end; ++index)
-                       pack(index);
-                   });
-  auto tile = [&](int64_t index, int worker) {
-    const Job &job =
-        jobOf(jobs, index, [](const Job &j) { return j.firstTile; });
-    const Product &p = job.product;
-    int64_t down = tilesDown(p, plan), at = index - job.firstTile;
-    int64_t column = at / down * plan.columns;
-    TileRows rows = rowsOfTile(p, plan, at % down);
-    for (int64_t i = 0; i < kerf_cpu_max(p.depthPartCount, 1); ++i) {
-      const char *b = nullptr;
-      if (p.depthPartCount > 0)
-        b = packed[job.firstPart + i] +
-            column / engine.panel * engine.panelBytes(p.depthParts[i].depth);
-      multiplyTile(kernels, engine, p, plan, space, worker, rows.part, rows.row,
-                   column, kerf_cpu_min(plan.columns, n - column), b, i);
+  pool.parallelFor(count * pieces, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      int64_t first = i % pieces * kPackedPanels;
+      packJob(kernels, engine, jobs[i / pieces], first,
+              kerf_cpu_min(first + kPackedPanels, panels));
     }
+  });
+  auto jobOf = [&](int64_t tile) -> const Job & {
+    auto next = std::upper_bound(
+        jobs.begin(), jobs.end(), tile,
+        [](int64_t at, const Job &job) { return at < job.firstTile; });
+    return *(next - 1);
   };
   pool.parallelFor(tiles, 1, [&](int64_t begin, int64_t end, int worker) {
     kernels.enter();
-    for (int64_t index = begin; index < end; ++index)
-      tile(index, worker);
+    for (int64_t index = begin; index < end; ++index) {
+      const Job &job = jobOf(index);
+      multiplyTileOf(kernels, engine, job, plan, space, worker,
+                     index - job.firstTile);
+    }
     kernels.leave();
   });
 }

@@ -47,7 +47,11 @@ struct Product {
 /// One of several products that are computed together.
 struct Job {
   Product product;
-  int64_t firstPart = 0, firstTile = 0; ///< of its among those of all
+  // Of its own: the number of the first tile among those of all, where its b is
+  // packed, and how many rows that has, all depth parts after each other.
+  int64_t firstTile = 0;
+  char *packed = nullptr;
+  int64_t depth = 0;
 };
 
 /// Pieces of a workspace, by kerf_cpu_plan_product.
@@ -81,12 +85,10 @@ void multiply(ThreadPool &pool, const Kernels &kernels, const Engine &engine,
               void *workspace);
 
 /// Computes products of as many columns with all workers, which pack each b
-/// whole (plan.together > 1) and then share the tiles of all. `packed`: memory
-/// for where each depth part of b lies.
+/// whole (plan.together > 1) and then share the tiles of all.
 void multiplyTogether(ThreadPool &pool, const Kernels &kernels,
                       const Engine &engine, std::vector<Job> &jobs,
-                      const kerf_cpu_product &plan, void *workspace,
-                      std::vector<char *> &packed);
+                      const kerf_cpu_product &plan, void *workspace);
 
 /// Computes `count` small products (plan.own_b > 0), each by one worker;
 /// `at(i)` is product i, of one depth part.
@@ -102,7 +104,8 @@ void multiplyTile(const Kernels &kernels, const Engine &engine,
                   const Product &product, const kerf_cpu_product &plan,
                   const ProductSpace &space, int worker, const RowPart &part,
                   int64_t row, int64_t column, int64_t columns,
-                  const char *packedB, int64_t depthPart);
+                  const char *packedB, int64_t depthPart,
+                  int64_t packedDepth = 0);
 
 template <typename At>
 void multiplyBatch(ThreadPool &pool, const Kernels &kernels,
