@@ -157,8 +157,9 @@ void trace::printOps(const File &measured, const std::set<int64_t> &steps,
           {kClassNames[i], seconds(sum.foretold), seconds(sum.measured),
            errorWords(sum.foretold, sum.measured), moreWords(sum.more())});
   std::vector<std::pair<Key, OpRow>> order(rows.begin(), rows.end());
-  llvm::stable_sort(order, [](const auto &a, const auto &b) {
-    return std::abs(a.second.more()) > std::abs(b.second.more());
+  llvm::sort(order, [](const auto &a, const auto &b) {
+    double more = std::abs(a.second.more()), other = std::abs(b.second.more());
+    return more != other ? more > other : a.first < b.first;
   });
   Table ops{"llrrrrlw",
             2,

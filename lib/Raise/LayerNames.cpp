@@ -81,8 +81,9 @@ std::vector<Stack> kerf::findStacks(ModelOp model) {
   for (auto &[prefix, found] : numbers)
     if (found.size() > 1)
       order.push_back(prefix);
-  llvm::stable_sort(order, [&](const std::string &a, const std::string &b) {
-    return parameters[a] > parameters[b];
+  llvm::sort(order, [&](const std::string &a, const std::string &b) {
+    return parameters[a] != parameters[b] ? parameters[a] > parameters[b]
+                                          : a < b;
   });
   std::vector<Stack> stacks;
   for (const std::string &prefix : order)

@@ -19,6 +19,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <numeric>
 
 using namespace kerf;
 using namespace kerf::search_detail;
@@ -62,13 +63,20 @@ std::vector<Node> Searcher::takeNear() {
     return node.bound < best && mayHelp &&
            isNeighbour(shapeOf(node), winner->outer);
   };
-  auto first = std::stable_partition(queue.begin(), queue.end(),
-                                     [&](const Node &n) { return !isNear(n); });
-  std::vector<Node> near(first, queue.end());
-  queue.erase(first, queue.end());
-  llvm::stable_sort(
-      near, [](const Node &a, const Node &b) { return a.guess < b.guess; });
-  return near;
+  std::vector<Node> near, others;
+  for (const Node &node : queue)
+    (isNear(node) ? near : others).push_back(node);
+  queue = std::move(others);
+  std::vector<size_t> order(near.size());
+  std::iota(order.begin(), order.end(), 0);
+  llvm::sort(order, [&](size_t a, size_t b) {
+    return near[a].guess != near[b].guess ? near[a].guess < near[b].guess
+                                          : a < b;
+  });
+  std::vector<Node> sorted;
+  for (size_t i : order)
+    sorted.push_back(near[i]);
+  return sorted;
 }
 
 void Searcher::polish() {

@@ -176,8 +176,9 @@ static std::string waitsOf(const RunPage &page) {
   std::vector<size_t> ranks(page.waits.size());
   std::iota(ranks.begin(), ranks.end(), 0);
   auto waiting = [&](size_t rank) { return page.waits[rank][1]; };
-  std::stable_sort(ranks.begin(), ranks.end(),
-                   [&](size_t a, size_t b) { return waiting(a) < waiting(b); });
+  std::sort(ranks.begin(), ranks.end(), [&](size_t a, size_t b) {
+    return waiting(a) != waiting(b) ? waiting(a) < waiting(b) : a < b;
+  });
   std::vector<size_t> shown;
   for (size_t i = 0; i < std::min(kMost, ranks.size()); ++i)
     shown.push_back(

@@ -99,7 +99,7 @@ void multiplyBatch(ThreadPool &pool, const Kernels &kernels,
 
 /// One tile: rows [row, row + rows) of a part times columns [column, column +
 /// columns) of b, whose packed panels for them start at `packedB`, over one
-/// depth part; `first` and `last` of all.
+/// depth part. `packedDepth`: rows of a panel, where others lie beside them.
 void multiplyTile(const Kernels &kernels, const Engine &engine,
                   const Product &product, const kerf_cpu_product &plan,
                   const ProductSpace &space, int worker, const RowPart &part,
