@@ -120,7 +120,9 @@ static DecoderForm granite() {
 }
 
 static DecoderForm graniteMoe() {
-  return sized("granitemoe", 32000, 4096, 11008, 32, 2048, 1e-6);
+  DecoderForm form = granite();
+  form.family = "granitemoe";
+  return form;
 }
 
 static DecoderForm llama() {

@@ -114,20 +114,20 @@ static constexpr Field kGptNeoxFields[] = {
      "attention and MLP read the same (default true)"},
 };
 
+#define KERF_GRANITE                                                           \
+  KERF_KV("null"), KERF_THETA("10000"), KERF_ALIKE,                            \
+      KERF_EPS("rms_norm_eps", "1e-6"), KERF_NO_PART,                          \
+      {"attention_bias", Used, kBias},                                         \
+      {"attention_multiplier", Used, "factor on scores (default 1)"},          \
+      {"embedding_multiplier", Used, "factor on embeddings (default 1)"},      \
+      {"logits_scaling", Used, "logits are divided by it (default 1)"},        \
+      {"residual_multiplier", Used, "factor on what layers add (default 1)"}
+
 static constexpr Field kGraniteFields[] = {
     KERF_FORM_FIELDS("32000", "4096", "11008", "32", "32", "2048", "silu",
                      "0.02", "false", "null"),
-    KERF_KV("null"),
-    KERF_THETA("10000"),
-    KERF_ALIKE,
-    KERF_EPS("rms_norm_eps", "1e-6"),
-    KERF_NO_PART,
-    {"attention_bias", Used, kBias},
-    {"attention_multiplier", Used, "factor on scores (default 1)"},
-    {"embedding_multiplier", Used, "factor on embeddings (default 1)"},
-    {"logits_scaling", Used, "logits are divided by it (default 1)"},
+    KERF_GRANITE,
     {"mlp_bias", Used, kMlpBias},
-    {"residual_multiplier", Used, "factor on what layers add (default 1)"},
 };
 
 static constexpr Field kNemotronFields[] = {
@@ -702,23 +702,15 @@ static constexpr Field kMinimaxM2Fields[] = {
 static constexpr Field kGraniteMoeFields[] = {
     KERF_FORM_FIELDS("32000", "4096", "11008, of an expert", "32", "32", "2048",
                      "silu", "0.02", "false", "null"),
-    KERF_KV("null"),
-    KERF_THETA("10000"),
-    KERF_ALIKE,
-    KERF_EPS("rms_norm_eps", "1e-6"),
-    KERF_NO_PART,
-    {"attention_bias", Used, kBias},
-    {"attention_multiplier", Used, "factor on scores (default 1)"},
-    {"embedding_multiplier", Used, "factor on embeddings (default 1)"},
-    {"logits_scaling", Used, "logits are divided by it (default 1)"},
+    KERF_GRANITE,
     {"num_experts_per_tok", Used, "(default 2)"},
     {"num_local_experts", Used, "(default 8)"},
     {"output_router_logits", Used, "adds the auxiliary loss (default false)"},
-    {"residual_multiplier", Used, "factor on what layers add (default 1)"},
     {"router_aux_loss_coef", Used, "(default 0.001)"},
 };
 
 #undef KERF_BALANCED
+#undef KERF_GRANITE
 #undef KERF_PATTERN
 #undef KERF_TURNS
 #undef KERF_FORM_FIELDS

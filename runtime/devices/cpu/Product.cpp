@@ -151,7 +151,7 @@ void kerf::cpu::multiplyTile(const Kernels &kernels, const Engine &engine,
                              const ProductSpace &space, int worker,
                              const RowPart &part, int64_t row, int64_t column,
                              int64_t columns, const char *packedB,
-                             int64_t depthPart, int64_t packedDepth) {
+                             int64_t panelBytes, int64_t depthPart) {
   Tile tile = {part, row, kerf_cpu_min(plan.rows, part.rows - row), column,
                columns};
   bool any = product.depthPartCount > 0;
@@ -177,8 +177,7 @@ void kerf::cpu::multiplyTile(const Kernels &kernels, const Engine &engine,
                                                         : space.ownA(worker)};
     if (rows.packed)
       engine.packA(rows.packed, a, tile.rows, count, rows.stripRows);
-    Columns b = {packedB + engine.offsetB(k), columns,
-                 engine.panelBytes(kerf_cpu_max(packedDepth, depth.depth))};
+    Columns b = {packedB + engine.offsetB(k), columns, panelBytes};
     multiplyColumns(kernels, product, tile, rows, b, sums, grouped, last);
     sums.accumulate = true;
     k += step;
@@ -278,7 +277,7 @@ static void multiplySlice(ThreadPool &pool, const Kernels &kernels,
                  kerf_cpu_min(plan.columns, slice.columns - column),
                  space.sharedB() +
                      column / engine.panel * engine.panelBytes(depth),
-                 slice.depthPart);
+                 engine.panelBytes(depth), slice.depthPart);
   };
   pool.parallelFor(down * across, 1,
                    [&](int64_t begin, int64_t end, int worker) {
@@ -326,8 +325,9 @@ static int64_t placeJobs(const Engine &engine, std::vector<Job> &jobs,
     const Product &p = job.product;
     job.depth = paddedDepth(engine, p);
     job.firstTile = tiles;
+    job.panelBytes = engine.panelBytes(job.depth);
     job.packed = next;
-    next += kerf_cpu_parts(p.n, engine.panel) * job.depth * engine.offsetB(1);
+    next += kerf_cpu_parts(p.n, engine.panel) * job.panelBytes;
     tiles += tilesDown(p, plan) * kerf_cpu_parts(p.n, plan.columns);
   }
   return tiles;
@@ -342,7 +342,7 @@ static void packJob(const Kernels &kernels, const Engine &engine,
     return packPanels(kernels, engine, p, {0, p.n, 0}, job.packed, begin, end);
   for (int64_t panel = begin; panel < end; ++panel) {
     int64_t column = panel * engine.panel;
-    char *packed = job.packed + panel * job.depth * engine.offsetB(1);
+    char *packed = job.packed + panel * job.panelBytes;
     for (int64_t i = 0; i < p.depthPartCount; ++i) {
       Slice slice = {column, kerf_cpu_min(engine.panel, p.n - column), i};
       packPanels(kernels, engine, p, slice, packed, 0, 1);
@@ -382,7 +382,7 @@ static void multiplyDepths(const Kernels &kernels, const Engine &engine,
                engine.stripRows(tile.rows),
                space.ownA(worker)};
   packRows(engine, job, tile, rows.packed);
-  Columns b = {packedB, tile.columns, job.depth * engine.offsetB(1)};
+  Columns b = {packedB, tile.columns, job.panelBytes};
   multiplyColumns(kernels, p, tile, rows, b, sums, grouped, /*last=*/true);
 }
 
@@ -395,8 +395,7 @@ static void multiplyTileOf(const Kernels &kernels, const Engine &engine,
   int64_t down = tilesDown(p, plan), column = index / down * plan.columns;
   TileRows rows = rowsOfTile(p, plan, index % down);
   int64_t columns = kerf_cpu_min(plan.columns, p.n - column);
-  const char *b =
-      job.packed + column / engine.panel * job.depth * engine.offsetB(1);
+  const char *b = job.packed + column / engine.panel * job.panelBytes;
   if (p.depthPartCount > 1 && job.depth <= stepOf(engine, plan)) {
     Tile tile = {rows.part, rows.row,
                  kerf_cpu_min(plan.rows, rows.part.rows - rows.row), column,
@@ -405,7 +404,7 @@ static void multiplyTileOf(const Kernels &kernels, const Engine &engine,
   }
   for (int64_t i = 0; i < kerf_cpu_max(p.depthPartCount, 1); ++i) {
     multiplyTile(kernels, engine, p, plan, space, worker, rows.part, rows.row,
-                 column, columns, b, i, job.depth);
+                 column, columns, b, job.panelBytes, i);
     if (p.depthPartCount > 0)
       b += engine.panelBytes(p.depthParts[i].depth);
   }

@@ -47,11 +47,10 @@ struct Product {
 /// One of several products that are computed together.
 struct Job {
   Product product;
-  // Of its own: the number of the first tile among those of all, where its b is
-  // packed, and how many rows that has, all depth parts after each other.
-  int64_t firstTile = 0;
+  int64_t firstTile = 0; ///< its number among the tiles of all
+  // Its b: rows of all depth parts after each other.
+  int64_t depth = 0, panelBytes = 0;
   char *packed = nullptr;
-  int64_t depth = 0;
 };
 
 /// Pieces of a workspace, by kerf_cpu_plan_product.
@@ -99,13 +98,12 @@ void multiplyBatch(ThreadPool &pool, const Kernels &kernels,
 
 /// One tile: rows [row, row + rows) of a part times columns [column, column +
 /// columns) of b, whose packed panels for them start at `packedB`, over one
-/// depth part. `packedDepth`: rows of a panel, where others lie beside them.
+/// depth part. `panelBytes`: from one panel to the next.
 void multiplyTile(const Kernels &kernels, const Engine &engine,
                   const Product &product, const kerf_cpu_product &plan,
                   const ProductSpace &space, int worker, const RowPart &part,
                   int64_t row, int64_t column, int64_t columns,
-                  const char *packedB, int64_t depthPart,
-                  int64_t packedDepth = 0);
+                  const char *packedB, int64_t panelBytes, int64_t depthPart);
 
 template <typename At>
 void multiplyBatch(ThreadPool &pool, const Kernels &kernels,
@@ -123,10 +121,11 @@ void multiplyBatch(ThreadPool &pool, const Kernels &kernels,
       const RowPart &part = *product.rowParts;
       for (int64_t column = 0; column < product.n; column += plan.columns)
         for (int64_t row = 0; row < part.rows; row += plan.rows)
-          multiplyTile(
-              kernels, engine, product, plan, space, worker, part, row, column,
-              kerf_cpu_min(plan.columns, product.n - column),
-              packed + column / engine.panel * engine.panelBytes(depth), 0);
+          multiplyTile(kernels, engine, product, plan, space, worker, part, row,
+                       column, kerf_cpu_min(plan.columns, product.n - column),
+                       packed +
+                           column / engine.panel * engine.panelBytes(depth),
+                       engine.panelBytes(depth), 0);
     }
     kernels.leave();
   });
