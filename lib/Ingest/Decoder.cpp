@@ -49,6 +49,7 @@ private:
   };
   void denseLayers(LayerBuilder &b, const LayerRun &run, Flow &flow);
   void mixtureLayers(LayerBuilder &b, const LayerRun &run, Flow &flow);
+  Value headBias(LayerBuilder &b);
   /// Null when there is none.
   Value auxLoss(LayerBuilder &b, const Flow &flow);
 
@@ -84,7 +85,8 @@ void DecoderImporter::read(ConfigReader &config, const ImportOptions &options) {
     readLatents(config, c);
   else
     readHeads(config);
-  if (isDeepseek() || isFamily("glm4_moe") || isFamily("minimax_m2"))
+  if (isDeepseek() || isFamily("glm4_moe") || isFamily("minimax_m2") ||
+      isFamily("ernie4_5_moe"))
     readLeftOut(config);
   readPositions(config, options);
   readPadding(config);
@@ -93,6 +95,10 @@ void DecoderImporter::read(ConfigReader &config, const ImportOptions &options) {
     c.experts = mixtralExperts(config, c.inner);
   if (isFamily("minimax_m2"))
     c.experts = minimaxExperts(config, options, c.inner);
+  if (isFamily("ernie4_5_moe"))
+    c.experts = ernieExperts(config, options);
+  if (isFamily("hunyuan_v1_moe"))
+    c.experts = hunyuanExperts(config, c.inner);
   if (isFamily("granitemoe"))
     c.experts = graniteExperts(config, c.inner);
   if (isFamily("qwen2_moe") || isFamily("qwen3_moe") || isFamily("olmoe"))
@@ -145,11 +151,14 @@ void DecoderImporter::readBiases(ConfigReader &config) {
   };
   if (isAny({"llama", "granite", "nemotron", "smollm3", "arcee", "seed_oss"}))
     c.hasMlpBias = config.boolean("mlp_bias", false);
-  if (isAny({"llama",       "deepseek_v3", "qwen3",       "qwen3_moe",
-             "granite",     "nemotron",    "smollm3",     "olmo2",
-             "olmo3",       "gemma",       "gemma3_text", "gemma2",
-             "cohere",      "cohere2",     "arcee",       "deepseek_v2",
-             "llama4_text", "dots1",       "olmoe",       "granitemoe"}))
+  if (isAny({"llama",         "deepseek_v3", "qwen3",
+             "qwen3_moe",     "granite",     "nemotron",
+             "smollm3",       "olmo2",       "olmo3",
+             "gemma",         "gemma3_text", "gemma2",
+             "cohere",        "cohere2",     "arcee",
+             "deepseek_v2",   "llama4_text", "dots1",
+             "olmoe",         "granitemoe",  "hunyuan_v1_dense",
+             "hunyuan_v1_moe"}))
     c.hasInputBias = c.hasOutputBias = config.boolean("attention_bias", false);
   if (isAny({"glm", "glm4", "seed_oss"}))
     c.hasInputBias = config.boolean("attention_bias", true);
@@ -159,9 +168,12 @@ void DecoderImporter::readBiases(ConfigReader &config) {
     c.hasInputBias = config.boolean("qkv_bias", true);
   if (isFamily("seed_oss"))
     c.hasOutputBias = config.boolean("attention_out_bias", false);
-  if (isFamily("ernie4_5"))
+  c.hasHeadBias = form.hasHeadBias;
+  if (isAny({"ernie4_5", "ernie4_5_moe"}))
     c.hasInputBias = c.hasOutputBias = c.hasMlpBias =
         config.boolean("use_bias", false);
+  if (isFamily("ernie4_5_moe"))
+    c.hasHeadBias = c.hasMlpBias;
   if (isFamily("qwen2"))
     c.hasInputBias = true;
   if (isFamily("phi"))
@@ -473,6 +485,12 @@ Value DecoderImporter::auxLoss(LayerBuilder &b, const Flow &flow) {
   return Value();
 }
 
+/// Of an output layer whose weight is the embedding; null: none.
+Value DecoderImporter::headBias(LayerBuilder &b) {
+  return c.hasHeadBias ? b.zeros(form.names.head.str() + ".bias", c.vocab)
+                       : Value();
+}
+
 void DecoderImporter::build(LayerBuilder &b) {
   const ModuleNames &names = form.names;
   std::string model = names.model.str() + ".";
@@ -494,9 +512,8 @@ void DecoderImporter::build(LayerBuilder &b) {
   b.enter(names.head, "vocab_size");
   Value logits =
       c.isTied ? Value(LinearOp::create(b.getBuilder(), b.getLoc(), x, table,
-                                        /*bias=*/Value(),
-                                        /*transposed=*/UnitAttr()))
-               : b.linear(x, names.head, {c.vocab, c.std, form.hasHeadBias});
+                                        headBias(b), /*transposed=*/UnitAttr()))
+               : b.linear(x, names.head, {c.vocab, c.std, c.hasHeadBias});
   if (c.logitScale != 1)
     logits = b.plain().mul(logits, c.logitScale);
   if (c.logitCap)

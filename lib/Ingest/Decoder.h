@@ -19,8 +19,9 @@ enum class AuxLoss { None, Layer, Global };
 struct Experts {
   /// Names in checkpoints: of the module, and of an expert's weights in it.
   llvm::StringLiteral module, gate, up, down;
-  /// Config fields of `count` and `inner`.
+  /// Config fields of `count`, `inner` and `perToken`.
   llvm::StringLiteral countField, innerField;
+  llvm::StringLiteral chosenField = "num_experts_per_tok";
   int64_t count = 0;
   int64_t perToken = 0;
   int64_t inner = 0;
@@ -57,6 +58,8 @@ struct Experts {
   bool isSigmoid = false;
   /// Names in the module: of the router, and of its biases.
   llvm::StringLiteral router = "gate", bias = "gate.e_score_correction_bias";
+  /// The biases are stored [1, experts].
+  bool isBiasRow = false;
   /// The library has an auxiliary loss.
   bool hasAux = true;
   /// Inner size of the experts of all tokens; 0: there are none.
@@ -129,6 +132,8 @@ struct DecoderConfig {
   std::optional<int64_t> window, padToken;
   /// Biases of queries, keys and values; of attention's output; of the MLP.
   bool hasInputBias = false, hasOutputBias = false, hasMlpBias = false;
+  /// Of the output layer.
+  bool hasHeadBias = false;
   bool isTied = false;
   /// Of embeddings, of what attention and the MLP add.
   double embeddingDropout = 0, attentionOutputDropout = 0, mlpDropout = 0;
@@ -189,6 +194,8 @@ void readLayerRuns(ConfigReader &config, llvm::StringRef family, int64_t seq,
 Experts mixtralExperts(ConfigReader &config, int64_t inner);
 Experts minimaxExperts(ConfigReader &config, const ImportOptions &options,
                        int64_t inner);
+Experts ernieExperts(ConfigReader &config, const ImportOptions &options);
+Experts hunyuanExperts(ConfigReader &config, int64_t inner);
 Experts graniteExperts(ConfigReader &config, int64_t inner);
 /// qwen2_moe, qwen3_moe, and olmoe, whose experts have the MLP's inner size.
 Experts qwenExperts(ConfigReader &config, llvm::StringRef family,

@@ -125,6 +125,15 @@ static DecoderForm graniteMoe() {
   return form;
 }
 
+static DecoderForm hunyuan(llvm::StringLiteral family) {
+  DecoderForm form = sized(family, 290943, 4096, 11008, 32, 2048, 1e-5);
+  form.padToken = 0;
+  form.headNorms = HeadNorms::EachTurnedHead;
+  form.names.queryNorm = "query_layernorm";
+  form.names.keyNorm = "key_layernorm";
+  return form;
+}
+
 static DecoderForm llama() {
   return sized("llama", 32000, 4096, 11008, 32, 2048, 1e-6);
 }
@@ -301,6 +310,18 @@ static DecoderForm ernie45() {
   return form;
 }
 
+static DecoderForm ernie45Moe() {
+  DecoderForm form =
+      sized("ernie4_5_moe", 103424, 2560, 12288, 28, 131072, 1e-5);
+  form.heads = 20;
+  form.kvHeads = 4;
+  form.theta = 5e5;
+  form.padToken = 0;
+  form.isTied = true;
+  form.turnsNeighbours = true;
+  return form;
+}
+
 static DecoderForm exaone4() {
   DecoderForm form = sized("exaone4", 102400, 4096, 16384, 32, 2048, 1e-5);
   form.kvHeads = 32;
@@ -438,15 +459,47 @@ static DecoderForm seedOss() {
 }
 
 const DecoderForm &kerf::formOf(llvm::StringRef family) {
-  static const DecoderForm forms[] = {
-      arcee(),      cohere(),   cohere2(),    deepseekV2(), deepseekV3(),
-      dots1(),      ernie45(),  exaone4(),    gemma(),      gemma2(),
-      gemma3Text(), glm(),      glm4(),       glm4Moe(),    gptNeox(),
-      gptOss(),     granite(),  graniteMoe(), llama(),      llama4Text(),
-      minimaxM2(),  mistral(),  mixtral(),    nemotron(),   olmo2(),
-      olmo3(),      olmoe(),    opt(),        phi(),        phi3(),
-      qwen2(),      qwen2Moe(), qwen3(),      qwen3Moe(),   seedOss(),
-      smollm3(),    stablelm(), starcoder2()};
+  static const DecoderForm forms[] = {arcee(),
+                                      cohere(),
+                                      cohere2(),
+                                      deepseekV2(),
+                                      deepseekV3(),
+                                      dots1(),
+                                      ernie45(),
+                                      ernie45Moe(),
+                                      exaone4(),
+                                      gemma(),
+                                      gemma2(),
+                                      gemma3Text(),
+                                      glm(),
+                                      glm4(),
+                                      glm4Moe(),
+                                      gptNeox(),
+                                      gptOss(),
+                                      granite(),
+                                      graniteMoe(),
+                                      hunyuan("hunyuan_v1_dense"),
+                                      hunyuan("hunyuan_v1_moe"),
+                                      llama(),
+                                      llama4Text(),
+                                      minimaxM2(),
+                                      mistral(),
+                                      mixtral(),
+                                      nemotron(),
+                                      olmo2(),
+                                      olmo3(),
+                                      olmoe(),
+                                      opt(),
+                                      phi(),
+                                      phi3(),
+                                      qwen2(),
+                                      qwen2Moe(),
+                                      qwen3(),
+                                      qwen3Moe(),
+                                      seedOss(),
+                                      smollm3(),
+                                      stablelm(),
+                                      starcoder2()};
   for (const DecoderForm &form : forms)
     if (form.family == family)
       return form;

@@ -32,8 +32,9 @@ enum class MlpForm {
 /// Norms of queries and keys.
 enum class HeadNorms {
   None,
-  EachHead, ///< by itself
-  AllHeads, ///< together, before they are split
+  EachHead,       ///< by itself
+  EachTurnedHead, ///< the same, once it is rotated
+  AllHeads,       ///< together, before they are split
 };
 
 /// Names of modules in checkpoints; those of a layer stand behind its number.
@@ -48,6 +49,8 @@ struct ModuleNames {
   /// In which the MLP's are; "": the layer itself.
   llvm::StringLiteral mlp = "mlp";
   llvm::StringLiteral up = "up_proj", down = "down_proj";
+  /// Of queries and keys; where `HeadNorms` has them.
+  llvm::StringLiteral queryNorm = "q_norm", keyNorm = "k_norm";
 };
 
 /// What a family's layers are, besides their sizes, and the defaults of its

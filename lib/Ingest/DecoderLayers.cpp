@@ -69,8 +69,9 @@ static Heads projectEach(LayerBuilder &b, Value x, const DecoderConfig &c,
       y = b.rmsNorm(y, module + norm, c.eps);
     return b.splitHeads(y, heads);
   };
-  Value q = project("q_proj", c.heads, "q_norm");
-  Value k = project("k_proj", c.kvHeads, "k_norm");
+  const ModuleNames &names = c.form->names;
+  Value q = project("q_proj", c.heads, names.queryNorm);
+  Value k = project("k_proj", c.kvHeads, names.keyNorm);
   return {q, k, project("v_proj", c.kvHeads, "")};
 }
 
@@ -119,10 +120,14 @@ Heads kerf::buildHeads(LayerBuilder &b, Value x, const DecoderConfig &c,
   std::string module = c.layerName(c.form->names.attention) + ".";
   Heads heads = c.form->qkv == QkvForm::Separate ? projectEach(b, x, c, module)
                                                  : projectAll(b, x, c, module);
-  if (c.headNorms == HeadNorms::EachHead) {
-    heads.q = b.norm(c.form->norm, heads.q, module + "q_norm", c.eps);
-    heads.k = b.norm(c.form->norm, heads.k, module + "k_norm", c.eps);
-  }
+  auto normalizeEach = [&] {
+    const ModuleNames &names = c.form->names;
+    NormForm norm = c.form->norm;
+    heads.q = b.norm(norm, heads.q, module + names.queryNorm, c.eps);
+    heads.k = b.norm(norm, heads.k, module + names.keyNorm, c.eps);
+  };
+  if (c.headNorms == HeadNorms::EachHead)
+    normalizeEach();
   const Rope &rope = run.isLocal && c.windowRope ? *c.windowRope : c.rope;
   if (run.isRotated && !c.form->firstPosition) {
     heads.q = buildRotation(b, heads.q, c, rope);
@@ -132,6 +137,8 @@ Heads kerf::buildHeads(LayerBuilder &b, Value x, const DecoderConfig &c,
       heads.k = withoutLength(b, heads.k, c);
     }
   }
+  if (c.headNorms == HeadNorms::EachTurnedHead)
+    normalizeEach();
   if (!run.isRotated && c.temperature)
     heads.q = warmed(b, heads.q, *c.temperature);
   return heads;

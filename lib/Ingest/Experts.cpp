@@ -3,8 +3,9 @@
 // Each token goes to its k most probable experts, weighed by their
 // probabilities; mixtral always divides these by their sum, qwen2_moe,
 // qwen3_moe and olmoe if the config says so. deepseek_v3, glm4_moe, dots1 and
-// minimax_m2 choose by sigmoids and biases. All tokens of these, of deepseek_v2
-// and of qwen2_moe also have a shared expert. Groups are single sequences.
+// minimax_m2 choose by sigmoids and biases, ernie4_5_moe by probabilities and
+// biases. All tokens of these but minimax_m2, of deepseek_v2, hunyuan_v1_moe
+// and qwen2_moe also have a shared expert. Groups are single sequences.
 //
 //===----------------------------------------------------------------------===//
 
@@ -59,6 +60,56 @@ Experts kerf::minimaxExperts(ConfigReader &config, const ImportOptions &options,
   experts.bias = "e_score_correction_bias";
   if (!config.failed())
     experts.balance = balanceOf(options, experts);
+  return experts;
+}
+
+Experts kerf::ernieExperts(ConfigReader &config, const ImportOptions &options) {
+  Experts experts{"mlp",       "gate_proj",       "up_proj",
+                  "down_proj", "moe_num_experts", "moe_intermediate_size"};
+  experts.chosenField = "moe_k";
+  experts.count = config.integer(experts.countField, 64);
+  experts.perToken = config.integer(experts.chosenField, 6);
+  experts.inner = config.integer(experts.innerField, 1536);
+  experts.sharedInner =
+      config.integer("moe_num_shared_experts", 2, {0}) * experts.inner;
+  experts.isRenormalized = experts.hasExactLogits = true;
+  experts.bias = "moe_statics.e_score_correction_bias";
+  experts.isBiasRow = true;
+  if (!config.failed())
+    experts.balance = balanceOf(options, experts);
+  return experts;
+}
+
+/// The number of `field`, or of its entries of layers, which must be alike.
+static int64_t alikeInLayers(ConfigReader &config, llvm::StringRef field,
+                             int64_t absent) {
+  const json::Value *value = config.findNonNull(field);
+  if (!value || value->kind != json::Kind::Array)
+    return config.integer(field, absent);
+  llvm::ArrayRef<json::Value> entries = config.list(field);
+  int64_t found = entries.empty() ? 0 : entries.front().integer;
+  for (const json::Value &entry : entries)
+    if (!entry.isInteger || entry.integer < 1 || entry.integer != found) {
+      config.errorAt(entry, field, "the same positive number for all layers");
+      break;
+    }
+  if (entries.empty())
+    config.error(field) << "expected a number or those of all layers in '"
+                        << field << "'";
+  return std::max<int64_t>(found, 1);
+}
+
+Experts kerf::hunyuanExperts(ConfigReader &config, int64_t inner) {
+  Experts experts{"mlp",       "gate_proj",   "up_proj",
+                  "down_proj", "num_experts", "intermediate_size"};
+  experts.chosenField = "moe_topk";
+  experts.count = config.integer(experts.countField, 1);
+  experts.perToken = alikeInLayers(config, experts.chosenField, 1);
+  experts.inner = experts.sharedInner = inner;
+  experts.isRenormalized = experts.hasExactLogits = true;
+  experts.router = "gate.wg";
+  experts.shared = "shared_mlp";
+  experts.hasAux = false;
   return experts;
 }
 
@@ -262,9 +313,10 @@ void kerf::readRouting(ConfigReader &config, const ImportOptions &options,
   if (config.failed())
     return;
   if (experts.perToken > experts.count)
-    config.error("num_experts_per_tok")
-        << "expected 'num_experts_per_tok' of at most '" << experts.countField
-        << "' " << experts.count << ", found " << experts.perToken;
+    config.error(experts.chosenField)
+        << "expected '" << experts.chosenField << "' of at most '"
+        << experts.countField << "' " << experts.count << ", found "
+        << experts.perToken;
   if (options.capacityFactor) {
     double rows = std::ceil(*options.capacityFactor * options.seq *
                             experts.perToken / experts.count);
@@ -294,8 +346,8 @@ void kerf::checkExperts(ConfigReader &config, const DecoderConfig &c,
   if (experts.sharedInner == 0)
     return;
   llvm::StringRef field = experts.innerField;
-  for (llvm::StringRef own :
-       {"n_shared_experts", "shared_expert_intermediate_size"})
+  for (llvm::StringRef own : {"n_shared_experts", "moe_num_shared_experts",
+                              "shared_expert_intermediate_size"})
     if (config.knows(own))
       field = own;
   checkParameterSize(config, field, "'shared_experts.up_proj.weight'",
@@ -343,9 +395,13 @@ static RouteOp buildRoute(LayerBuilder &b, Value logits, const Experts &experts,
       byLargest = builder.getUnitAttr();
   }
   if (const std::optional<Experts::Balance> &balance = experts.balance) {
-    bias = b.zeros(moe + experts.bias, experts.count);
+    llvm::SmallVector<int64_t> shape(experts.isBiasRow ? 2 : 1, 1);
+    shape.back() = experts.count;
+    bias = b.zeros(moe + experts.bias, shape);
     if (balance->rate == 0)
       bias.getDefiningOp<ParamOp>().setFrozen(true);
+    if (experts.isBiasRow)
+      bias = b.plain().reshape(bias, {experts.count});
   }
   return RouteOp::create(builder, b.getLoc(), logits, bias,
                          builder.getI64IntegerAttr(experts.perToken),
@@ -486,7 +542,8 @@ static Value buildShared(LayerBuilder &b, Value x, const std::string &moe,
                          const DecoderConfig &c) {
   const Experts &experts = *c.experts;
   std::string module = moe + experts.shared.str();
-  Value y = b.gatedMlp(x, module, c.act, {experts.sharedInner, c.std});
+  Value y =
+      b.gatedMlp(x, module, c.act, {experts.sharedInner, c.std, c.hasMlpBias});
   if (!experts.isSharedGated)
     return y;
   PlainBuilder p = b.plain();

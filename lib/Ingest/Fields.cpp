@@ -400,6 +400,7 @@ llvm::ArrayRef<Family> kerf::getFamilies() {
   static const std::vector<Family> families = [] {
     std::vector<Family> all(std::begin(kFamilies), std::end(kFamilies));
     llvm::append_range(all, formFamilies());
+    llvm::append_range(all, mixtureFamilies());
     llvm::sort(all, [](const Family &a, const Family &b) {
       return llvm::StringRef(a.name) < llvm::StringRef(b.name);
     });
@@ -430,19 +431,20 @@ llvm::SmallVector<Field> kerf::allFields(const Family &family) {
   return fields;
 }
 
-llvm::SmallVector<Field> kerf::ropeFields(bool mayTurnPart) {
-  llvm::SmallVector<Field> fields(std::begin(kRopeFields),
-                                  std::end(kRopeFields));
-  for (Field &field : fields)
-    if (mayTurnPart && field.name == "partial_rotary_factor")
-      field = {"partial_rotary_factor", Used, "part of each head that turns"};
-  return fields;
-}
-
 /// Whether the configs of a family may rotate a part of each head.
 static bool mayTurnPart(llvm::ArrayRef<Field> fields) {
   const Field *part = findField(fields, "partial_rotary_factor");
   return (part && part->use == Used) || findField(fields, "rotary_pct");
+}
+
+llvm::SmallVector<Field> kerf::ropeFields(const Family &family) {
+  llvm::SmallVector<Field> fields(std::begin(kRopeFields),
+                                  std::end(kRopeFields));
+  for (Field &field : fields)
+    if (field.name == "partial_rotary_factor" && mayTurnPart(family.fields))
+      field = {"partial_rotary_factor", Used, "part of each head that turns"};
+  llvm::append_range(fields, family.rope);
+  return fields;
 }
 
 const Field *kerf::findField(llvm::ArrayRef<Field> fields,
@@ -499,7 +501,7 @@ bool kerf::printFields(llvm::StringRef familyName, llvm::raw_ostream &os) {
   };
   printAll(fields, Used, "used");
   if (findField(fields, "rope_parameters"))
-    printAll(ropeFields(mayTurnPart(fields)), Used,
+    printAll(ropeFields(*family), Used,
              "used, in rope_parameters or rope_scaling");
   printAll(fields, Fixed, "other values are refused");
   printAll(fields, Inert, "no effect on training");

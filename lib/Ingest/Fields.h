@@ -53,10 +53,15 @@ struct Family {
   llvm::StringLiteral modelClass;
   /// Fields besides the common ones.
   llvm::ArrayRef<Field> fields;
+  /// Of `rope_scaling` and `rope_parameters`, besides the common ones.
+  llvm::ArrayRef<Field> rope = {};
 };
 
 /// Those whose layers differ from llama's in form.
 llvm::ArrayRef<Family> formFamilies();
+
+/// The same with experts.
+llvm::ArrayRef<Family> mixtureFamilies();
 
 /// All families, by name.
 llvm::ArrayRef<Family> getFamilies();
@@ -67,9 +72,8 @@ const Family *findFamily(llvm::StringRef name);
 /// Fields of the family, then those that all families have.
 llvm::SmallVector<Field> allFields(const Family &family);
 
-/// Fields of `rope_scaling` and `rope_parameters`; of a family whose configs
-/// may rotate a part of each head, or not.
-llvm::SmallVector<Field> ropeFields(bool mayTurnPart);
+/// Fields of `rope_scaling` and `rope_parameters`.
+llvm::SmallVector<Field> ropeFields(const Family &family);
 
 /// The field of this name or alias, or null.
 const Field *findField(llvm::ArrayRef<Field> fields, llvm::StringRef name);

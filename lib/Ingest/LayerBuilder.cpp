@@ -72,8 +72,9 @@ Value LayerBuilder::ones(const llvm::Twine &name, int64_t size) {
   return param(name, {size}, f32(), InitKind::Ones, 0.0);
 }
 
-Value LayerBuilder::zeros(const llvm::Twine &name, int64_t size) {
-  return param(name, {size}, f32(), InitKind::Zeros, 0.0);
+Value LayerBuilder::zeros(const llvm::Twine &name,
+                          llvm::ArrayRef<int64_t> shape) {
+  return param(name, shape, f32(), InitKind::Zeros, 0.0);
 }
 
 //===----------------------------------------------------------------------===//
@@ -207,23 +208,12 @@ Value LayerBuilder::joinHeads(Value x) {
   return plain().reshape(x, {shape[0], shape[1], shape[2] * shape[3]});
 }
 
-/// Numbers of the chunks that tokens are in, of each document apart.
-Value LayerBuilder::withChunks(Value documents, int64_t chunk) {
-  PlainBuilder p = plain();
-  Value at = p.iota({options.batch, options.seq}, 1);
-  Value chunks = p.div(at, p.constant(at.getType(), double(chunk)));
-  if (!documents)
-    return chunks;
-  return p.add(p.mul(documents, double(llvm::divideCeil(options.seq, chunk))),
-               chunks);
-}
-
 Value LayerBuilder::attention(Value q, Value k, Value v, llvm::StringRef module,
                               AttentionForm form) {
   llvm::SmallVector<Value, 2> segments;
   Value parts = input("segments");
   if (form.chunk && *form.chunk < options.seq)
-    parts = withChunks(parts, *form.chunk);
+    parts = plain().chunks({options.batch, options.seq}, *form.chunk, parts);
   if (parts)
     segments.assign(2, parts);
   // A window that reaches over the whole sequence hides nothing.

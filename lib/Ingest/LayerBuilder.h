@@ -84,7 +84,7 @@ public:
   mlir::Value projection(const llvm::Twine &module,
                          llvm::ArrayRef<int64_t> shape, double std);
   mlir::Value ones(const llvm::Twine &name, int64_t size);
-  mlir::Value zeros(const llvm::Twine &name, int64_t size);
+  mlir::Value zeros(const llvm::Twine &name, llvm::ArrayRef<int64_t> shape);
 
   /// `<module>.weight` and `<module>.bias` applied to x, with an adapter if the
   /// options name the module.
@@ -136,7 +136,6 @@ public:
   mlir::Type f32() { return builder.getF32Type(); }
 
 private:
-  mlir::Value withChunks(mlir::Value documents, int64_t chunk);
   /// The inputs that random numbers depend on; made at the first use.
   mlir::Value seed();
   mlir::Value step();

@@ -96,6 +96,28 @@ static std::vector<bool> readExpertLayers(ConfigReader &config,
   return experts;
 }
 
+/// Layers of ernie4_5_moe with experts: every `moe_layer_interval`-th from
+/// `moe_layer_start_index` to `moe_layer_end_index` (-1: the last).
+static std::vector<bool> readErnieLayers(ConfigReader &config,
+                                         const DecoderConfig &c) {
+  constexpr llvm::StringLiteral start = "moe_layer_start_index";
+  constexpr llvm::StringLiteral end = "moe_layer_end_index";
+  int64_t interval = config.integer("moe_layer_interval", 1);
+  int64_t first = config.integer(start, 1, {0});
+  int64_t last = config.optionalInteger(end, -1, {-1}).value_or(-1);
+  if (last < 0)
+    last = c.layers - 1;
+  std::vector<bool> experts(c.layers);
+  for (int64_t i = first; i <= std::min(last, c.layers - 1); ++i)
+    experts[i] = (i + 1) % interval == 0;
+  if (!config.failed() && !llvm::is_contained(experts, true))
+    config.error(start) << "expected a layer with experts: '" << start << "' "
+                        << first << ", '" << end << "' " << last
+                        << " and 'moe_layer_interval' " << interval
+                        << " leave none of " << c.layers;
+  return experts;
+}
+
 /// Where layers without a window see all tokens, cohere2 and exaone4 rotate
 /// only in those with one.
 static std::vector<bool> rotatedBy(llvm::StringRef family,
@@ -199,6 +221,8 @@ void kerf::readLayerRuns(ConfigReader &config, llvm::StringRef family,
   }
   if (family == "qwen2_moe" || family == "qwen3_moe")
     experts = readExpertLayers(config, c);
+  if (family == "ernie4_5_moe")
+    experts = readErnieLayers(config, c);
   if (config.knows("first_k_dense_replace")) {
     int64_t absent = family == "deepseek_v3" ? 3 : family == "glm4_moe";
     int64_t dense = config.integer("first_k_dense_replace", absent, {0});

@@ -219,6 +219,13 @@ static double dynamicTheta(ConfigReader &rope, double theta,
   return theta * std::pow(factor * over - (factor - 1), power);
 }
 
+/// The base that a fixed `alpha` stretches, whatever the sequence's length.
+static double stretchedTheta(ConfigReader &rope, double theta,
+                             int64_t rotated) {
+  double alpha = rope.real("alpha", 1.0, kPositive);
+  return theta * std::pow(alpha, double(rotated) / double(rotated - 2));
+}
+
 /// Reads the scaling; its type may change the base.
 static Attribute readScaling(ConfigReader &rope, double &theta,
                              RopeLengths lengths, int64_t headDim,
@@ -231,7 +238,9 @@ static Attribute readScaling(ConfigReader &rope, double &theta,
   if (type == "longrope")
     return readLongrope(rope, theta, lengths, headDim, original);
   if (type == "dynamic") {
-    theta = dynamicTheta(rope, theta, lengths, headDim);
+    theta = rope.knows("alpha") && rope.findNonNull("alpha")
+                ? stretchedTheta(rope, theta, headDim)
+                : dynamicTheta(rope, theta, lengths, headDim);
     return {};
   }
   if (type == "linear") {
@@ -251,16 +260,16 @@ static Attribute readScaling(ConfigReader &rope, double &theta,
 }
 
 /// One of the objects in `rope_parameters`, or `rope_scaling`; null: none.
-static Rope readOne(ConfigReader &config, const json::Value *parameters,
-                    const llvm::Twine &prefix, double theta,
-                    RopeLengths lengths, int64_t headDim) {
+static Rope readOne(ConfigReader &config, llvm::StringRef family,
+                    const json::Value *parameters, const llvm::Twine &prefix,
+                    double theta, RopeLengths lengths, int64_t headDim) {
   Rope found;
   found.theta = theta;
   found.rotated = headDim;
   if (!parameters || parameters->kind == json::Kind::Null)
     return found;
   std::string name = prefix.str();
-  llvm::SmallVector<Field> fields = ropeFields(/*mayTurnPart=*/false);
+  llvm::SmallVector<Field> fields = ropeFields(*findFamily(family));
   ConfigReader rope(*parameters, config.getFileName(), config.getContext(),
                     fields, "config", name);
   rope.checkFields();
@@ -308,9 +317,9 @@ Ropes kerf::readRopes(ConfigReader &config, const DecoderForm &form,
   }
   if (config.failed())
     return {};
-  return {readOne(config, full, prefix, theta, lengths, headDim),
-          readOne(config, window, kNew + ".sliding_attention.", windowTheta,
-                  lengths, headDim)};
+  return {readOne(config, form.family, full, prefix, theta, lengths, headDim),
+          readOne(config, form.family, window, kNew + ".sliding_attention.",
+                  windowTheta, lengths, headDim)};
 }
 
 /// Channels that turn, of a part of all.
@@ -355,7 +364,7 @@ Rope kerf::readRope(ConfigReader &config, const DecoderForm &form,
     return found;
   }
   std::string prefix = (name + ".").str();
-  llvm::SmallVector<Field> fields = ropeFields(form.rotatedPart.has_value());
+  llvm::SmallVector<Field> fields = ropeFields(*findFamily(form.family));
   ConfigReader rope(*parameters, config.getFileName(), config.getContext(),
                     fields, "config", prefix);
   rope.checkFields();

@@ -31,12 +31,15 @@ ALIKE = {
     "cohere": "cohere2",
     "dots1": "deepseek-v3, qwen3, qwen2",
     "ernie4_5": "llama, cohere2",
+    "ernie4_5_moe": "deepseek-v3, llama, cohere2",  # probabilities and biases
     "exaone4": "olmo2, qwen3, cohere2",  # norms behind, of heads, layers without rotation
     "gemma": "gemma3",
     "glm": "phi3, gpt-neox, cohere2",  # gate and up in one, a part turns, neighbours turn
     "glm4": "phi3, gpt-neox, cohere2, gemma3",
     "granite": "llama, gemma3",  # factors
     "granitemoe": "mixtral, llama4, gemma3",  # factors, stacked experts
+    "hunyuan_v1_dense": "llama, qwen3",  # norms behind the rotation
+    "hunyuan_v1_moe": "deepseek-v3, qwen3-moe",
     "minimax_m2": "deepseek-v3, mixtral, olmo2, glm4-moe",
     "nemotron": "gpt-neox, gemma3, palm",  # norms with bias and 1 + weight
     "olmo3": "olmo2, gemma3",
@@ -47,7 +50,7 @@ ALIKE = {
     "stablelm": "gpt-neox, llama",
     "starcoder2": "gpt-neox, mistral",
 }
-EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")  # in configs
+EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")  # in configs
 KINDS = {}  # family -> dense, experts, or by hand: a model without a config
 GRAPH = "graph"  # what exporters write, in whose plain ops kerf-import finds layers and loops
 

@@ -18,6 +18,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 import cases
 import checks
+import training
 from float64 import Float64
 
 
@@ -38,18 +39,18 @@ def untrained(case):
     return AutoModelForCausalLM.from_config(config, **plain(config)).train()
 
 
-def tensors_of(model, values=None, buffers=None):
+def tensors_of(model, values=None, others=None):
     """Checkpoint name -> tensor, as `save_pretrained` writes it.
 
-    `values`, one tensor per `model.parameters()`, replaces the parameters' values
-    (gradients, say), `buffers` those of buffers by name. Tied tensors appear once.
+    `values`, one tensor per parameter that is trained, replaces the parameters' values
+    (gradients, say), `others` those of other tensors by name. Tied tensors appear once.
     """
     model = copy.deepcopy(model)
-    for name, value in (buffers or {}).items():
-        model.get_buffer(name).copy_(value)
+    for name, value in (others or {}).items():
+        training.untrained_tensor(model, name).copy_(value)
     if values is not None:
         with torch.no_grad():
-            for parameter, value in zip(model.parameters(), values, strict=True):
+            for parameter, value in zip(training.trained(model), values, strict=True):
                 parameter.copy_(value)
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
@@ -73,6 +74,9 @@ def load(case, tensors):
     problems = {kind: list(names) for kind, names in info.items() if names}
     if problems:
         raise ValueError(f"checkpoint of '{case}' does not load cleanly: {problems}")
+    frozen = {name for name, p in untrained(case).named_parameters() if not p.requires_grad}
+    for name, p in model.named_parameters():  # the library's loader makes all of them trained ones
+        p.requires_grad_(name not in frozen)
     back = tensors_of(model)
     if back.keys() != tensors.keys():
         raise ValueError(f"names of '{case}' change in a round trip")

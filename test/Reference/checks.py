@@ -68,6 +68,9 @@ def frequencies(config, rope):
     dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     dim = int(dim * (rope.get("partial_rotary_factor") or 1))  # the first channels of a head
     result = [rope["rope_theta"] ** (-2 * i / dim) for i in range(dim // 2)]
+    if rope["rope_type"] == "dynamic" and rope.get("alpha"):  # hunyuan's, for all lengths
+        base = rope["rope_theta"] * rope["alpha"] ** (dim / (dim - 2))
+        return [base ** (-2 * i / dim) for i in range(dim // 2)], None
     if rope["rope_type"] == "dynamic":
         over = max(cases.SEQ / config.max_position_embeddings, 1) * rope["factor"] - (rope["factor"] - 1)
         base = rope["rope_theta"] * over ** (dim / (dim - 2))
@@ -188,11 +191,17 @@ def aux_loss(config, layers):
     P_e is the mean probability of e; both means run over all layers before the product.
     """
     probabilities = torch.cat(list(layers)).softmax(-1)
-    chosen = probabilities.topk(config.num_experts_per_tok, -1).indices
+    chosen = probabilities.topk(chosen_of(config), -1).indices
     count = probabilities.shape[-1]
     hits = torch.nn.functional.one_hot(chosen, count).sum((0, 1))
     fraction = hits.double() / len(probabilities)
     return count * (fraction * probabilities.mean(0)).sum()
+
+
+def chosen_of(config):
+    """How many experts a token chooses; hunyuan_v1_moe has the number for each layer."""
+    count = config.num_experts_per_tok
+    return count if isinstance(count, int) else count[0]
 
 
 def gap(values, count):
@@ -208,6 +217,7 @@ def router_margin(config, routing):
 
     Of deepseek_v2 with groups: also between the largest ones of groups. Of deepseek_v3: between sigmoids plus biases, of experts in the chosen groups and,
     summed over the best two, of groups (minimax_m2 has none); the chosen experts are checked.
+    Of ernie4_5_moe: between probabilities plus biases.
     """
     margins = []
     for logits, bias, experts in routing:
@@ -220,9 +230,11 @@ def router_margin(config, routing):
                 least = groups.sort(-1).values[..., -config.topk_group, None]
                 hidden = (groups < least)[..., None].expand_as(grouped).flatten(-2)
                 probabilities = probabilities.masked_fill(hidden, 0)
-            margins.append(gap(probabilities, config.num_experts_per_tok))
+            margins.append(gap(probabilities, chosen_of(config)))
             continue
-        scores = logits.double().sigmoid() + bias.double()
+        is_ernie = config.model_type == "ernie4_5_moe"
+        scores = logits.double().softmax(-1) if is_ernie else logits.double().sigmoid()
+        scores = scores + bias.double()
         grouped = scores.unflatten(-1, (getattr(config, "n_group", 1), -1))
         groups = grouped.sort(-1).values[..., -2:].sum(-1)
         best = getattr(config, "topk_group", 1)
@@ -230,8 +242,8 @@ def router_margin(config, routing):
         least = groups.sort(-1).values[..., -best, None]
         hidden = (groups < least)[..., None].expand_as(grouped).flatten(-2)
         scores = scores.masked_fill(hidden, -math.inf)
-        margins.append(gap(scores, config.num_experts_per_tok))
-        best = scores.topk(config.num_experts_per_tok, -1).indices
+        margins.append(gap(scores, chosen_of(config)))
+        best = scores.topk(chosen_of(config), -1).indices
         if not torch.equal(best.sort(-1).values, experts.sort(-1).values):
             raise ValueError("the library chooses other experts")
     return min(margins)

@@ -38,7 +38,7 @@ def float64_run(case, model, tokens, targets, sites):
         checks.check_rope(model)
     with Float64(), NoFloat32():
         checks.check_attention(model, tokens[0])
-    initial = [p.detach().clone() for p in model.parameters()]
+    initial = [p.detach().clone() for p in training.trained(model)]
     with mode, NoFloat32():
         run = training.train(model, tokens, targets, cases.has_muon(case))
     sites[model.config.model_type].update(mode.sites)

@@ -44,14 +44,14 @@ class Run:
 
 
 def stored(prefix, run, named):
-    """The tensors of a run under their names in the reference file: `named(values, buffers)`
+    """The tensors of a run under their names in the reference file: `named(values, others)`
     says what gradients, or parameters, and the loads of experts are called."""
     result = {
         f"{prefix}.loss": torch.stack(run.losses),
         f"{prefix}.grad_norm": torch.stack(run.grad_norms),
     }
-    for kind, values, buffers in (("grad", run.grads[0], run.loads[0]), ("after", run.after, {})):
-        for name, tensor in named(values, buffers).items():
+    for kind, values, others in (("grad", run.grads[0], run.loads[0]), ("after", run.after, {})):
+        for name, tensor in named(values, others).items():
             result[f"{prefix}.{kind}.{name}"] = tensor
     return result
 
@@ -130,6 +130,11 @@ def trained(model):
     return [p for p in model.parameters() if p.requires_grad]
 
 
+def untrained_tensor(model, name):
+    """A buffer, or a frozen parameter, by its name."""
+    return {**dict(model.named_buffers()), **dict(model.named_parameters())}[name]
+
+
 def _record_routing(model, run):
     """Makes every router add its logits and choices to `run.routing`."""
 
@@ -141,16 +146,18 @@ def _record_routing(model, run):
         bias = None if bias is None else bias.clone()
         run.routing.append((logits.detach(), bias, experts.detach()))
         if bias is not None:
-            count = torch.bincount(experts.flatten(), minlength=len(bias))
-            run.loads[-1][name] = count.to(bias.dtype)
+            count = torch.bincount(experts.flatten(), minlength=bias.numel())
+            run.loads[-1][name] = count.to(bias.dtype).view_as(bias)
 
-    biases = {}  # router -> name and value; minimax_m2 has them beside its router
-    for name, module in model.named_modules():
+    # Router -> name and value. minimax_m2 has them beside its router, ernie4_5_moe in a module of it.
+    biases, modules = {}, dict(model.named_modules())
+    for name, module in modules.items():
         if hasattr(module, "e_score_correction_bias"):
             owner = f"{name}.e_score_correction_bias"
-            biases[getattr(module, "gate", module)] = owner, module.e_score_correction_bias
+            router = modules[name.rpartition(".")[0]] if name.endswith("moe_statics") else getattr(module, "gate", module)
+            biases[router] = owner, module.e_score_correction_bias
     for module in model.modules():
-        is_router = type(module).__name__.lower().endswith(("topkrouter", "llama4router"))
+        is_router = type(module).__name__.lower().endswith(("topkrouter", "llama4router", "moev1gate"))
         if is_router or module in biases:
             module.register_forward_hook(record)
 
@@ -158,13 +165,14 @@ def _record_routing(model, run):
 def _balance(model, loads):
     """Raises the biases of experts with less than the mean load, lowers the others'."""
     for name, load in loads.items():
-        bias = model.get_buffer(name)
-        bias += BIAS_RATE * torch.sign(load.sum() / len(load) - load)
+        bias = untrained_tensor(model, name)
+        bias += BIAS_RATE * torch.sign(load.mean() - load)
 
 
 def mask_of(model, ids):
     """A mask that hides nothing, for OPT: its own has float32 numbers."""
-    return {"attention_mask": torch.ones_like(ids)} if model.config.model_type == "opt" else {}
+    family = getattr(getattr(model, "config", None), "model_type", None)  # none: of another library
+    return {"attention_mask": torch.ones_like(ids)} if family == "opt" else {}
 
 
 def train(model, tokens, targets, is_muon=False):

@@ -100,6 +100,16 @@ Value PlainBuilder::iota(llvm::ArrayRef<int64_t> shape, int64_t dim,
                         zigzag ? zigzag.along({dim}) : ZigzagAttr());
 }
 
+Value PlainBuilder::chunks(llvm::ArrayRef<int64_t> shape, int64_t tokens,
+                           Value documents) {
+  Value at = iota(shape, 1);
+  Value numbers = div(at, constant(at.getType(), double(tokens)));
+  if (!documents)
+    return numbers;
+  double count = llvm::divideCeil(shape[1], tokens);
+  return add(mul(documents, count), numbers);
+}
+
 Value PlainBuilder::cast(Value x, Type element) {
   if (typeOf(x).getElementType() == element)
     return x;

@@ -527,14 +527,16 @@ TEST(ListFields, everyFamily) {
   llvm::raw_string_ostream os(text);
   EXPECT_FALSE(printFields("bert", os));
   EXPECT_EQ(text, "");
-  EXPECT_EQ(listFamilies(),
-            "arcee, cohere, cohere2, deepseek_v2, deepseek_v3, dots1, "
-            "ernie4_5, exaone4, gemma, gemma2, gemma3_text, glm, glm4, "
-            "glm4_moe, gpt2, gpt_neox, gpt_oss, granite, granitemoe, llama, "
-            "llama4_text, minimax_m2, mistral, mixtral, nemotron, olmo2, "
-            "olmo3, olmoe, opt, phi, phi3, "
-            "qwen2, qwen2_moe, qwen3, qwen3_moe, seed_oss, smollm3, stablelm, "
-            "starcoder2");
+  EXPECT_EQ(
+      listFamilies(),
+      "arcee, cohere, cohere2, deepseek_v2, deepseek_v3, dots1, "
+      "ernie4_5, ernie4_5_moe, exaone4, gemma, gemma2, gemma3_text, glm, glm4, "
+      "glm4_moe, gpt2, gpt_neox, gpt_oss, granite, granitemoe, "
+      "hunyuan_v1_dense, hunyuan_v1_moe, llama, "
+      "llama4_text, minimax_m2, mistral, mixtral, nemotron, olmo2, "
+      "olmo3, olmoe, opt, phi, phi3, "
+      "qwen2, qwen2_moe, qwen3, qwen3_moe, seed_oss, smollm3, stablelm, "
+      "starcoder2");
 }
 
 } // namespace

@@ -58,6 +58,10 @@ struct PlainBuilder {
   /// position of that row.
   mlir::Value iota(llvm::ArrayRef<int64_t> shape, int64_t dim,
                    mlir::Value offset = {}, ZigzagAttr zigzag = {});
+  /// Numbers of the chunks of so many tokens that tokens `shape` [B,S] are in,
+  /// i32; of each document apart where `documents` has their numbers.
+  mlir::Value chunks(llvm::ArrayRef<int64_t> shape, int64_t tokens,
+                     mlir::Value documents = {});
   /// `x` with another element type (itself when it has that).
   mlir::Value cast(mlir::Value x, mlir::Type element);
   /// `x` in the type that reductions are computed in.
